@@ -1,0 +1,42 @@
+//! Shared bytes: a large value that a reply can hold while the keyspace holds it too.
+
+use std::sync::Arc;
+
+/// Reference-counted bytes, one word wide. Cloning is an atomic increment; writing needs [`Bytes::make_mut`],
+/// which copies when somebody else holds them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Bytes(Arc<Vec<u8>>);
+
+impl Bytes {
+    /// Takes the vector as it is; no copy.
+    pub fn from_vec(bytes: Vec<u8>) -> Bytes {
+        Bytes(Arc::new(bytes))
+    }
+
+    /// Copies `bytes` into a vector of exactly that capacity.
+    pub fn copy_from(bytes: &[u8]) -> Bytes {
+        Bytes(Arc::new(bytes.to_vec()))
+    }
+
+    /// The vector to change in place; copied first when it is shared.
+    pub fn make_mut(&mut self) -> &mut Vec<u8> {
+        Arc::make_mut(&mut self.0)
+    }
+
+    /// Whether somebody else holds these bytes too.
+    pub fn is_shared(&self) -> bool {
+        Arc::strong_count(&self.0) > 1
+    }
+
+    /// Bytes allocated for the contents.
+    pub fn capacity(&self) -> usize {
+        self.0.capacity()
+    }
+}
+
+impl std::ops::Deref for Bytes {
+    type Target = [u8];
+    fn deref(&self) -> &[u8] {
+        &self.0
+    }
+}

@@ -1,0 +1,16 @@
+//! What every other crate may use: time as a value, ids, shared bytes, number formats, glob, hashes, seeded randomness.
+//!
+//! Invariants: (1) nothing here reads a clock, draws entropy, or does input or output; (2) nothing here knows that a
+//! server exists.
+
+pub mod bytes;
+pub mod hash;
+pub mod id;
+pub mod now;
+pub mod rng;
+
+pub use bytes::Bytes;
+pub use hash::{HashSeed, siphash13};
+pub use id::ClientId;
+pub use now::Now;
+pub use rng::Rng;

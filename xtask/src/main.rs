@@ -1,0 +1,2 @@
+//! Automation of this project: `cargo xtask <task>`.
+fn main() {}
