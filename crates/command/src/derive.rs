@@ -3,8 +3,8 @@
 
 pub mod acl;
 pub mod arity;
+pub mod doc;
+pub mod docs;
+pub mod help;
+pub mod info;
 pub mod keys;
-//pub mod doc;
-//pub mod info;
-//pub mod docs;
-//pub mod help;

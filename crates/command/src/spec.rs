@@ -343,6 +343,17 @@ pub struct KeySpec {
     pub notes: &'static str,
 }
 
+impl KeySpec {
+    /// What its flags allow.
+    pub const fn access(&self) -> Access {
+        if self.flags.has_any(KeyFlags::RW.or(KeyFlags::OW).or(KeyFlags::RM)) {
+            Access::Write
+        } else {
+            Access::Read
+        }
+    }
+}
+
 /// Where the search for keys starts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Begin {
@@ -434,4 +445,47 @@ pub enum ArgKind {
     PureToken,
     OneOf(&'static [Arg]),
     Block(&'static [Arg]),
+}
+
+impl Arg {
+    /// Its flags as COMMAND DOCS names them.
+    pub fn flag_names(&self) -> impl Iterator<Item = &'static str> {
+        let flags = [
+            (self.optional, "optional"),
+            (self.multiple, "multiple"),
+            (self.multiple_token, "multiple_token"),
+        ];
+        flags.into_iter().filter(|(set, _)| *set).map(|(_, name)| name)
+    }
+}
+
+impl ArgKind {
+    /// Its name on the wire.
+    pub const fn name(&self) -> &'static str {
+        match self {
+            ArgKind::String => "string",
+            ArgKind::Integer => "integer",
+            ArgKind::Double => "double",
+            ArgKind::Key => "key",
+            ArgKind::Pattern => "pattern",
+            ArgKind::UnixTime => "unix-time",
+            ArgKind::PureToken => "pure-token",
+            ArgKind::OneOf(_) => "oneof",
+            ArgKind::Block(_) => "block",
+        }
+    }
+
+    /// The parts of a choice or block; empty for any other type.
+    pub const fn parts(&self) -> &'static [Arg] {
+        match *self {
+            ArgKind::OneOf(parts) | ArgKind::Block(parts) => parts,
+            ArgKind::String
+            | ArgKind::Integer
+            | ArgKind::Double
+            | ArgKind::Key
+            | ArgKind::Pattern
+            | ArgKind::UnixTime
+            | ArgKind::PureToken => &[],
+        }
+    }
 }

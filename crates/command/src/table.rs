@@ -40,6 +40,31 @@ pub fn lookup_sub(container: &Spec, name: &[u8]) -> Option<&'static Spec> {
     container.subcommands.iter().copied().find(|sub| sub.name.as_bytes().eq_ignore_ascii_case(name))
 }
 
+/// What the first words of a request name.
+#[derive(Clone, Copy, Debug)]
+pub enum Named {
+    /// A command, or a subcommand where the second word names one. A container that stands alone is itself the
+    /// command; its arity says whether it may.
+    Command(&'static Spec),
+    /// This container has no such subcommand.
+    UnknownSubcommand(&'static Spec),
+    /// There is no such command.
+    Unknown,
+}
+
+/// What a request calls. An empty request calls nothing that is known.
+#[inline]
+pub fn resolve(args: &[&[u8]]) -> Named {
+    let Some(spec) = args.first().and_then(|name| lookup(name)) else { return Named::Unknown };
+    match args.get(1) {
+        Some(name) if !spec.subcommands.is_empty() => match lookup_sub(spec, name) {
+            Some(sub) => Named::Command(sub),
+            None => Named::UnknownSubcommand(spec),
+        },
+        _ => Named::Command(spec),
+    }
+}
+
 /// The spec of a full name in any case, `get` or `config|get`, as ACL rules and COMMAND INFO write it.
 pub fn lookup_full(name: &[u8]) -> Option<&'static Spec> {
     match name.iter().position(|&byte| byte == b'|') {
@@ -194,7 +219,7 @@ const fn names() -> [NameKey; TOP_COUNT] {
 }
 
 const fn slots() -> [u16; SLOT_COUNT] {
-    assert!(TOP_COUNT * 2 <= SLOT_COUNT);
+    const { assert!(TOP_COUNT * 2 <= SLOT_COUNT) };
     let names = names();
     let mut slots = [EMPTY; SLOT_COUNT];
     let mut at = 0;

@@ -27,3 +27,32 @@ const IMPLIED: [(Flags, Cat); 5] = [
     (Flags::FAST, Cat::FAST),
     (Flags::BLOCKING, Cat::BLOCKING),
 ];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::specs::{server, string};
+
+    fn names(spec: &Spec) -> Vec<&'static str> {
+        categories(spec).names().collect()
+    }
+
+    #[test]
+    fn flags_imply_categories() {
+        assert_eq!(names(&string::GET), ["read", "string", "fast"]);
+        assert_eq!(names(&string::SET), ["write", "string", "slow"]);
+        assert_eq!(names(&server::CONFIG_GET), ["admin", "slow", "dangerous"]);
+    }
+
+    #[test]
+    fn read_only_scripts_are_not_in_read() {
+        let script = Spec { acl: Cat::SCRIPTING, ..string::GET };
+        assert_eq!(names(&script), ["fast", "scripting"]);
+    }
+
+    #[test]
+    fn publishing_and_blocking_are_implied() {
+        let made_up = Spec { flags: Flags::PUBSUB.or(Flags::BLOCKING), acl: Cat::LIST, ..string::GET };
+        assert_eq!(names(&made_up), ["list", "pubsub", "slow", "blocking"]);
+    }
+}

@@ -98,3 +98,26 @@ fn unknown_subcommands_are_not_found() {
         assert!(lookup_full(name).is_none());
     }
 }
+
+#[test]
+fn a_request_names_a_command_or_a_subcommand() {
+    let name = |words: &[&[u8]]| match resolve(words) {
+        Named::Command(spec) => spec.full_name.to_owned(),
+        Named::UnknownSubcommand(container) => format!("{} ?", container.name),
+        Named::Unknown => "?".to_owned(),
+    };
+    assert_eq!(name(&[b"Get", b"config"]), "get");
+    assert_eq!(name(&[b"CONFIG", b"Get"]), "config|get");
+    assert_eq!(name(&[b"config"]), "config");
+    assert_eq!(name(&[b"config", b""]), "config ?");
+    assert_eq!(name(&[b"config|get"]), "?");
+    assert_eq!(name(&[]), "?");
+}
+
+#[test]
+fn commands_write_keys_if_and_only_if_they_are_flagged_so() {
+    for spec in ALL.iter().filter(|spec| !spec.keys.specs().is_empty()) {
+        let writes = spec.keys.specs().iter().any(|keys| keys.access() == crate::Access::Write);
+        assert_eq!(writes, spec.flags.has(crate::Flags::WRITE), "{}", spec.full_name);
+    }
+}
