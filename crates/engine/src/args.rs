@@ -2,15 +2,13 @@
 
 use sluice_base::HashSeed;
 use sluice_keyspace::Key;
-
-/// One argument's place in the input.
-pub type Range = sluice_resp::Range;
+use sluice_resp::{Request, Span};
 
 /// The arguments of one request, its name first.
 #[derive(Clone, Copy)]
 pub struct Args<'a> {
     input: &'a [u8],
-    ranges: &'a [Range],
+    ranges: &'a [Span],
     /// Hash of the argument at `hashed`, computed ahead for the prefetch.
     hash: u64,
     hashed: usize,
@@ -21,10 +19,15 @@ impl<'a> Args<'a> {
     /// No argument has been hashed ahead.
     pub const NOT_HASHED: usize = usize::MAX;
 
-    /// Arguments at `ranges` of `input`; the one at `hashed` has this hash under `seed`.
+    /// The arguments of `request`; the one at `hashed` has this hash under `seed`.
     #[inline]
-    pub fn new(input: &'a [u8], ranges: &'a [Range], hashed: usize, hash: u64, seed: HashSeed) -> Args<'a> {
-        Args { input, ranges, hash, hashed, seed }
+    pub fn new(request: &Request<'a>, hashed: usize, hash: u64, seed: HashSeed) -> Args<'a> {
+        Args { input: request.bytes(), ranges: request.spans(), hash, hashed, seed }
+    }
+
+    #[inline]
+    fn slice(&self, span: &Span) -> &'a [u8] {
+        &self.input[span.start..span.start + span.len]
     }
 
     /// How many, the name included. Never 0.
@@ -37,13 +40,13 @@ impl<'a> Args<'a> {
     /// The argument at `index`, which must be below [`Args::len`]; the arity check has seen to that for fixed places.
     #[inline]
     pub fn at(&self, index: usize) -> &'a [u8] {
-        self.ranges[index].of(self.input)
+        self.slice(&self.ranges[index])
     }
 
     /// The argument at `index`, if there is one.
     #[inline]
     pub fn get(&self, index: usize) -> Option<&'a [u8]> {
-        self.ranges.get(index).map(|r| r.of(self.input))
+        self.ranges.get(index).map(|span| self.slice(span))
     }
 
     /// The key at `index`, with its hash.
@@ -56,8 +59,8 @@ impl<'a> Args<'a> {
 
     /// From `index` on.
     pub fn iter_from(&self, index: usize) -> impl ExactSizeIterator<Item = &'a [u8]> + Clone + use<'a> {
-        let input = self.input;
-        self.ranges.get(index..).unwrap_or_default().iter().map(move |r| r.of(input))
+        let args = *self;
+        self.ranges.get(index..).unwrap_or_default().iter().map(move |span| args.slice(span))
     }
 
     /// Whether the argument at `index` is this word, in any case.

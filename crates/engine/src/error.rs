@@ -30,23 +30,23 @@ pub enum CmdError {
     /// Authentication is needed.
     NoAuth,
     /// Any other, with the error code that begins it.
-    Text(Cow<'static, str>),
+    Text(Cow<'static, [u8]>),
 }
 
 impl CmdError {
     /// An error from a fixed text that begins with its code, as in `ERR no such thing`.
     pub const fn text(text: &'static str) -> CmdError {
-        CmdError::Text(Cow::Borrowed(text))
+        CmdError::Text(Cow::Borrowed(text.as_bytes()))
     }
 
     /// An error from a text made for this case. Line breaks in it become spaces when it is written.
-    pub fn owned(text: String) -> CmdError {
-        CmdError::Text(Cow::Owned(text))
+    pub fn owned(text: impl Into<Vec<u8>>) -> CmdError {
+        CmdError::Text(Cow::Owned(text.into()))
     }
 
     /// The text on the wire, without the leading `-`.
-    pub fn wire(&self) -> Cow<'_, str> {
-        Cow::Borrowed(match self {
+    pub fn wire(&self) -> Cow<'_, [u8]> {
+        let text: &str = match self {
             CmdError::WrongType => "WRONGTYPE Operation against a key holding the wrong kind of value",
             CmdError::Syntax => "ERR syntax error",
             CmdError::NotInteger => "ERR value is not an integer or out of range",
@@ -56,14 +56,15 @@ impl CmdError {
             CmdError::DbIndex => "ERR DB index is out of range",
             CmdError::StringTooLong => "ERR string exceeds maximum allowed size (proto-max-bulk-len)",
             CmdError::InvalidExpire(name) => {
-                return Cow::Owned(format!("ERR invalid expire time in '{name}' command"));
+                return Cow::Owned(format!("ERR invalid expire time in '{name}' command").into_bytes());
             }
             CmdError::Arity(name) => {
-                return Cow::Owned(format!("ERR wrong number of arguments for '{name}' command"));
+                return Cow::Owned(format!("ERR wrong number of arguments for '{name}' command").into_bytes());
             }
             CmdError::SameObject => "ERR source and destination objects are the same",
             CmdError::NoAuth => "NOAUTH Authentication required.",
-            CmdError::Text(text) => text,
-        })
+            CmdError::Text(text) => return Cow::Borrowed(text),
+        };
+        Cow::Borrowed(text.as_bytes())
     }
 }

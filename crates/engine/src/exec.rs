@@ -16,7 +16,7 @@ use crate::session::{Closing, ReplyMode, Session, SessionKey};
 use sluice_base::Now;
 use sluice_command::{Flags, Named, Spec};
 use sluice_keyspace::{Access, ExpiryMode, Touch};
-use sluice_resp::{Outbox, Reply, Request, Requests};
+use sluice_resp::{Mark, Outbox, Reply, Request, Requests};
 
 /// What became of a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,8 +68,8 @@ impl Engine {
             let end = (executed + batch_max).min(requests.len());
             self.prepare(session.caller.db, input, requests, executed..end, &mut prepared);
             for item in &prepared {
-                let request = requests.at(executed);
-                let args = Args::new(input, request.args, item.hashed, item.hash, self.seed);
+                let request = requests.at(executed, input);
+                let args = Args::new(&request, item.hashed, item.hash, self.seed);
                 if !self.one(&mut session, item.named, args, &request, &mut now, process) {
                     flow = Flow::Postponed;
                     break;
@@ -102,12 +102,12 @@ impl Engine {
         let many = batch.len() > 1;
         let db = self.keyspace.db(db);
         for i in batch {
-            let request = requests.at(i);
-            let args = Args::new(input, request.args, Args::NOT_HASHED, 0, self.seed);
+            let request = requests.at(i, input);
+            let args = Args::new(&request, Args::NOT_HASHED, 0, self.seed);
             let named = self.resolve(args);
             let (mut hashed, mut hash) = (Args::NOT_HASHED, 0);
             if let Named::Command(spec) = named
-                && let Some(first) = sluice_command::first_key(spec, args.len())
+                && let Some(first) = sluice_command::derive::keys::first_key(spec, args.len())
                 && let Some(key) = args.get(first)
             {
                 (hashed, hash) = (first, sluice_base::siphash13(self.seed, key));
@@ -204,7 +204,7 @@ impl Engine {
         let Permit { .. } = permit;
         session.caller.last_command = Some(spec);
         session.caller.commands += 1;
-        session.caller.net_in += request.len as u64;
+        session.caller.net_in += request.raw().len() as u64;
         if session.caller.reply == ReplyMode::SkipNext {
             session.caller.reply = ReplyMode::Skipping;
         }
@@ -217,7 +217,7 @@ impl Engine {
         let failed = match result {
             Ok(_) => false,
             Err(error) => {
-                session.outbox.truncate(mark);
+                session.outbox.rewind(mark);
                 self.reply_error(session, &error);
                 true
             }
@@ -228,12 +228,13 @@ impl Engine {
         *now = end;
         self.account(session, spec, nanos, failed);
         let limits: &Limits = &self.control.limits;
-        let reply_bytes = session.outbox.since(mark);
+        let request_bytes = request.raw().len();
+        let reply_bytes = session.outbox.len_since(mark);
         let loggable = nanos as i64 >= limits.slow_nanos && limits.slow_nanos >= 0
-            || request.len as i64 >= limits.large_request && limits.large_request >= 0
+            || request_bytes as i64 >= limits.large_request && limits.large_request >= 0
             || reply_bytes as i64 >= limits.large_reply && limits.large_reply >= 0;
         if loggable {
-            self.log_command(session, spec, args, nanos, request.len, reply_bytes, end);
+            self.log_command(session, spec, args, nanos, request_bytes, reply_bytes, end);
         }
         if session.caller.reply != ReplyMode::On {
             apply_reply_mode(session, mark);
@@ -315,7 +316,7 @@ impl Engine {
     #[cold]
     fn after_server(&mut self, session: &mut Session, mut outbox: Outbox) {
         // What others pushed to this session meanwhile comes after its reply.
-        outbox.append(std::mem::take(&mut session.outbox));
+        outbox.append(&mut session.outbox);
         session.outbox = outbox;
         self.refresh();
     }
@@ -406,12 +407,12 @@ fn flow_of(session: &Session) -> Flow {
 }
 
 #[cold]
-fn apply_reply_mode(session: &mut Session, mark: sluice_resp::Mark) {
+fn apply_reply_mode(session: &mut Session, mark: Mark) {
     match session.caller.reply {
         ReplyMode::On | ReplyMode::SkipNext => {}
-        ReplyMode::Off => session.outbox.truncate(mark),
+        ReplyMode::Off => session.outbox.rewind(mark),
         ReplyMode::Skipping => {
-            session.outbox.truncate(mark);
+            session.outbox.rewind(mark);
             session.caller.reply = ReplyMode::On;
         }
     }
@@ -432,14 +433,14 @@ fn unknown_command(args: Args<'_>) -> CmdError {
         text.extend_from_slice(b"' ");
         shown += text.len() - before;
     }
-    CmdError::owned(String::from_utf8_lossy(&text).into_owned())
+    CmdError::owned(text)
 }
 
 fn unknown_subcommand(container: &Spec, args: Args<'_>) -> CmdError {
     let mut text = b"ERR unknown subcommand '".to_vec();
     push_clipped(&mut text, args.at(1));
     text.extend_from_slice(format!("'. Try {} HELP.", container.name.to_ascii_uppercase()).as_bytes());
-    CmdError::owned(String::from_utf8_lossy(&text).into_owned())
+    CmdError::owned(text)
 }
 
 fn push_clipped(text: &mut Vec<u8>, word: &[u8]) {

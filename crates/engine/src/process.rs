@@ -12,6 +12,9 @@ pub trait Process {
     /// Facts for INFO, MEMORY and their like. Cost: some system calls.
     fn facts(&mut self) -> Facts;
 
+    /// Running counts for the rates in INFO. Cheap.
+    fn counts(&mut self) -> Counts;
+
     /// Bytes allocated now, as `maxmemory` counts them. Cheap.
     fn used_memory(&mut self) -> usize;
 
@@ -140,4 +143,17 @@ pub struct CpuTimes {
     pub user_main: u64,
     /// Time in which the executing thread had work, microseconds.
     pub active_main: u64,
+}
+
+/// Running counts of the event loop and the network.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Counts {
+    /// Bytes received from clients.
+    pub net_input_bytes: u64,
+    /// Bytes sent to clients.
+    pub net_output_bytes: u64,
+    /// Turns of the event loop.
+    pub cycles: u64,
+    /// Their duration together, microseconds.
+    pub cycle_us: u64,
 }

@@ -6,7 +6,7 @@
 
 use sluice_base::ClientId;
 use sluice_command::Spec;
-use sluice_resp::{Outbox, Proto};
+use sluice_resp::{Outbox, Protocol};
 
 /// Names a session; stale keys find nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -25,7 +25,7 @@ pub struct Caller {
     /// Selected database.
     pub db: usize,
     /// Protocol of replies.
-    pub proto: Proto,
+    pub proto: Protocol,
     /// May run commands.
     pub authenticated: bool,
     /// Name of its user.

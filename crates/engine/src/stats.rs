@@ -105,9 +105,10 @@ impl Stats {
     }
 
     /// Counts an error reply by its code, the first word of its text.
-    pub fn count_error(&mut self, text: &str) {
+    pub fn count_error(&mut self, text: &[u8]) {
         self.total_errors += 1;
-        let code = text.split(' ').next().unwrap_or_default();
+        let code = text.split(|byte| *byte == b' ').next().unwrap_or_default();
+        let code = &*String::from_utf8_lossy(code);
         if let Some(count) = self.errors.get_mut(code) {
             *count += 1;
         } else if self.errors.len() < ERROR_CODES_MAX {

@@ -116,6 +116,13 @@ impl Outbox {
         Mark { head: self.head.len(), shared: self.shared.len() }
     }
 
+    /// Bytes appended since `mark`. O(values appended without copying).
+    #[inline]
+    pub fn len_since(&self, mark: Mark) -> usize {
+        let shared: usize = self.shared[mark.shared..].iter().map(|(_, value)| value.len()).sum();
+        self.head.len() - mark.head + shared
+    }
+
     /// Drops what was appended since `mark`. Panics when the outbox was emptied since.
     pub fn rewind(&mut self, mark: Mark) {
         assert!(mark.head <= self.head.len());
