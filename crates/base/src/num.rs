@@ -58,6 +58,34 @@ pub fn push_u64(out: &mut Vec<u8>, value: u64) {
     out.extend_from_slice(itoa::Buffer::new().format(value).as_bytes());
 }
 
+/// Length of the decimal form of `value`, sign included.
+pub fn digits_i64(value: i64) -> usize {
+    digits(value.unsigned_abs()) + usize::from(value < 0)
+}
+
+/// Room for the decimal form of an integer, so that it needs no allocation.
+pub struct IntBuffer(itoa::Buffer);
+
+impl IntBuffer {
+    /// An empty buffer on the stack.
+    #[inline]
+    pub fn new() -> IntBuffer {
+        IntBuffer(itoa::Buffer::new())
+    }
+
+    /// The decimal form of `value`.
+    #[inline]
+    pub fn format(&mut self, value: i64) -> &[u8] {
+        self.0.format(value).as_bytes()
+    }
+}
+
+impl Default for IntBuffer {
+    fn default() -> IntBuffer {
+        IntBuffer::new()
+    }
+}
+
 /// How many bytes [`push_u64`] appends for `value`: 1 to 20.
 #[inline]
 pub fn digits(value: u64) -> usize {

@@ -243,7 +243,7 @@ impl Control {
             commandlog: Default::default(),
             latency: Default::default(),
             monitors: Vec::new(),
-            stream: crate::stream::Stream { replid, ..Default::default() },
+            stream: crate::stream::Stream::new(replid),
             pause: Pause::default(),
             postponed: Vec::new(),
             renames: Default::default(),

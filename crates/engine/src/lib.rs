@@ -34,4 +34,4 @@ pub use error::CmdError;
 pub use exec::{Flow, Submitted};
 pub use limits::{Limits, OutputLimit};
 pub use process::{Counts, CpuTimes, Facts, LogLevel, Process};
-pub use session::{Closing, Connection, SessionKey};
+pub use session::{Caller, Closing, Connection, Session, SessionKey};

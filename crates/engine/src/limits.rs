@@ -3,7 +3,8 @@
 //! A [`Limits`] is immutable; CONFIG SET makes another. So the path of a command reads plain fields, and a worker can hold
 //! the one that was in force when its job began.
 
-use sluice_config::{Config, param};
+use sluice_config::choice::EvictionPolicy;
+use sluice_config::{ClientClass, Config, param};
 
 /// Numbers from the configuration.
 #[derive(Clone, Debug)]
@@ -66,7 +67,7 @@ pub struct OutputLimit {
 impl Limits {
     /// From a configuration.
     pub fn new(config: &Config) -> Limits {
-        let policy = config.choice(param::MAXMEMORY_POLICY);
+        let policy = config.choice::<EvictionPolicy>(param::MAXMEMORY_POLICY);
         Limits {
             proto_max_bulk_len: config.int(param::PROTO_MAX_BULK_LEN) as usize,
             client_query_buffer: config.int(param::CLIENT_QUERY_BUFFER_LIMIT) as usize,
@@ -76,17 +77,20 @@ impl Limits {
             large_reply: config.int(param::COMMANDLOG_REPLY_LARGER_THAN),
             latency_tracking: config.bool(param::LATENCY_TRACKING),
             latency_threshold_ms: config.int(param::LATENCY_MONITOR_THRESHOLD) as u64,
-            lfu: policy.contains("lfu"),
+            lfu: matches!(policy, EvictionPolicy::AllkeysLfu | EvictionPolicy::VolatileLfu),
             lfu_decay: config.int(param::LFU_DECAY_TIME) as u32,
             lfu_factor: config.int(param::LFU_LOG_FACTOR) as u32,
             lazy_expire: config.bool(param::LAZYFREE_LAZY_EXPIRE),
             lazy_user_del: config.bool(param::LAZYFREE_LAZY_USER_DEL),
             lazy_user_flush: config.bool(param::LAZYFREE_LAZY_USER_FLUSH),
             lazy_server_del: config.bool(param::LAZYFREE_LAZY_SERVER_DEL),
-            output: output_limits(config),
+            output: [ClientClass::Normal, ClientClass::Replica, ClientClass::Pubsub].map(|class| {
+                let limit = config.buffer_limit(class);
+                OutputLimit { hard: limit.hard_bytes as usize, soft: limit.soft_bytes as usize, soft_seconds: limit.soft_seconds as u64 }
+            }),
             import_mode: config.bool(param::IMPORT_MODE),
             maxmemory: config.int(param::MAXMEMORY) as usize,
-            password: config.str(param::REQUIREPASS).into(),
+            password: config.bytes(param::REQUIREPASS).into(),
             databases: config.int(param::DATABASES) as usize,
             maxclients: config.int(param::MAXCLIENTS) as usize,
         }

@@ -71,7 +71,7 @@ impl Engine {
         line.push(b']');
         for arg in args.iter_from(0) {
             line.push(b' ');
-            sluice_base::quote::push_repr(&mut line, arg);
+            sluice_base::quote::push_quoted(&mut line, arg);
         }
         let monitors = std::mem::take(&mut self.control.monitors);
         for key in &monitors {

@@ -22,6 +22,11 @@ pub struct Stream {
 }
 
 impl Stream {
+    /// An empty stream of the history `replid`.
+    pub fn new(replid: String) -> Stream {
+        Stream { replid, ..Stream::default() }
+    }
+
     /// Whether anybody is fed.
     #[inline]
     pub fn is_fed(&self) -> bool {

@@ -13,7 +13,6 @@ use sluice_value::{Encoding, Type, Value};
 use std::sync::atomic::Ordering::Relaxed;
 
 /// A database.
-#[derive(Debug)]
 pub struct Db {
     slab: Slab,
     large: TypedSlab<Large>,
@@ -25,6 +24,12 @@ pub struct Db {
     /// Running average of the remaining life of keys with an expiry, ms; 0 when unknown. For INFO.
     pub avg_ttl_ms: i64,
     large_bytes: usize,
+}
+
+impl std::fmt::Debug for Db {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Db").field("keys", &self.len()).field("expires", &self.expires_len()).finish_non_exhaustive()
+    }
 }
 
 /// What to store.
@@ -359,7 +364,7 @@ impl Db {
         }
         let Db { slab, large, index, seed, .. } = self;
         let rehash = |h| siphash13(*seed, key_in(slab, large, h));
-        index.remove(found.slot, rehash, |h| slab.prefetch(h));
+        index.remove(found.slot, rehash);
         self.release(found.handle)
     }
 
@@ -520,7 +525,7 @@ impl Db {
         let Db { slab, large, expires, seed, .. } = self;
         if let Some(slot) = expires.find(hash, |h| h == handle) {
             let rehash = |h| siphash13(*seed, key_in(slab, large, h));
-            expires.remove(slot, rehash, |h| slab.prefetch(h));
+            expires.remove(slot, rehash);
         }
     }
 

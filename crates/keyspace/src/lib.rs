@@ -18,6 +18,7 @@ pub use access::{DbMut, DbRef, Entry, SetExpiry};
 pub use dataset::{Dataset, Keyspace};
 pub use db::{Db, Found, Payload, Str};
 pub use effects::{Argv, Effects, Event, KeyRef, Propagation, Touched};
+pub use entry::CLOCK_MASK;
 pub use expire::{ExpireCycle, ExpireOutcome};
 
 use sluice_base::{HashSeed, Now, siphash13};

@@ -13,7 +13,7 @@ pub mod requests;
 pub mod write;
 
 pub use decode::{DecodeError, Value, decode};
-pub use outbox::Outbox;
+pub use outbox::{Mark, Outbox};
 pub use parse::{Admission, Limits, ParseError, Parser, Progress, State};
 pub use requests::{Request, Requests, Span};
 pub use write::{Protocol, Reply};
