@@ -2,14 +2,14 @@
 //!
 //! | offset | size | meaning |
 //! |---|---|---|
-//! | 0 | 4 | head word: bits 0–23 access clock, 24–26 slack, 27–28 kind (3: inline, slack is 8 more), 29 has expiry, 30 key outside, 31 raw |
+//! | 0 | 4 | head word: bits 0–23 access clock, 24–26 slack, 27–28 kind, 29 has expiry, 30 key outside, 31 raw |
 //! | 4 | 1 | key length (0 when the key is outside) |
 //! | 5 | k | key |
 //! | 5+k | 8 | expiry, ms since the epoch, little endian; only with bit 29 |
 //! | … | n | payload: bytes of the string, an i64, or the u32 index of a [`Large`] |
 //!
 //! Invariants: (1) `slack` is the number of unused bytes at the end, so the payload's length needs no field: below 8, but
-//! up to 11 in the smallest block, where the kind says that 8 are to be added; (2) a key longer than 255 bytes, and only such a key, is outside, in the entry's [`Large`]; (3) the payload
+//! up to 11 in the smallest block, where kind 3 stands for `Inline` with 8 to be added; (2) a key longer than 255 bytes, and only such a key, is outside, in the entry's [`Large`]; (3) the payload
 //! of kind `Int` is canonical: parsing the decimal form gives it back.
 
 use sluice_collections::slab::Slab;
