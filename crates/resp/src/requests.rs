@@ -88,6 +88,12 @@ impl Requests {
         }
     }
 
+    /// Offset behind the request number `index`. Panics when there is no such request.
+    pub fn end_of(&self, index: usize) -> usize {
+        let raw = self.list[index].raw;
+        raw.start + raw.len
+    }
+
     /// The requests in order; `input` is what was parsed.
     pub fn iter<'a>(&'a self, input: &'a [u8]) -> impl ExactSizeIterator<Item = Request<'a>> {
         (0..self.len()).map(move |index| self.at(index, input))
