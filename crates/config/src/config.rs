@@ -153,7 +153,7 @@ impl Config {
     /// the kernel names it, a number of clients that the system allows, REPLICAOF. The error is the reason.
     pub fn assign(&mut self, id: impl Into<ParamId>, words: &[&[u8]]) -> Result<(), String> {
         let id = id.into();
-        let value = id.param().kind.parse(words, self.value(id), Onto::Replace).map_err(String::from)?;
+        let value = id.param().parse(words, self.value(id), Onto::Replace).map_err(String::from)?;
         self.values[usize::from(id.0)] = value;
         Ok(())
     }

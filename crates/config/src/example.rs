@@ -27,10 +27,11 @@ fn prose(param: &Param) -> String {
     let mut text = String::from(param.doc);
     if let Kind::Int { min, max, unit, .. } = param.kind {
         text += &match unit {
-            Unit::Plain => format!(" From {min} to {}.", bound(max)),
+            Unit::Plain if max < i128::from(i32::MAX) => format!(" From {min} to {max}."),
+            Unit::Plain if min > 0 => format!(" At least {min}."),
             Unit::Octal => format!(" From {min:o} to {max:o}."),
             Unit::Memory if min > 1 => format!(" At least {min} bytes."),
-            Unit::Memory | Unit::MemoryOrPercent | Unit::SignedMemory => String::new(),
+            Unit::Plain | Unit::Memory | Unit::MemoryOrPercent | Unit::SignedMemory => String::new(),
         };
     }
     if let Some(alias) = param.alias {
@@ -48,13 +49,6 @@ fn prose(param: &Param) -> String {
         Honoured::Ignored(why) => text += &format!(" (Without effect: {why}.)"),
     }
     text
-}
-
-fn bound(max: i128) -> String {
-    match max {
-        _ if max == i128::from(i64::MAX) => "any size".into(),
-        _ => max.to_string(),
-    }
 }
 
 /// The default as lines; a comment for what has no value.

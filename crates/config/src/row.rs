@@ -19,6 +19,8 @@ pub struct Param {
     pub doc: &'static str,
     /// Whether setting it has an effect yet.
     pub honoured: Honoured,
+    /// Any value but the default is refused with this reason: where pretending would be worse than failing.
+    pub refused: Option<&'static str>,
 }
 
 /// Whether a parameter does something in this server.
@@ -39,8 +41,6 @@ pub enum Kind {
     Bool {
         /// Value when nothing is configured.
         default: bool,
-        /// The error with which `yes` is refused; `None` where it is allowed.
-        refuse_yes: Option<&'static str>,
     },
     /// A whole number within inclusive bounds.
     Int {
@@ -338,6 +338,7 @@ impl Param {
             section: Section::General,
             doc: "",
             honoured: Honoured::Yes,
+            refused: None,
         }
     }
 
@@ -399,11 +400,8 @@ impl Param {
         self
     }
 
-    pub(crate) const fn refuse_yes(mut self, reason: &'static str) -> Param {
-        self.kind = match self.kind {
-            Kind::Bool { default, .. } => Kind::Bool { default, refuse_yes: Some(reason) },
-            other => other,
-        };
+    pub(crate) const fn refused(mut self, reason: &'static str) -> Param {
+        self.refused = Some(reason);
         self
     }
 
@@ -429,7 +427,7 @@ impl Param {
 }
 
 pub(crate) const fn boolean(name: &'static str, default: bool) -> Param {
-    Param::of(name, Kind::Bool { default, refuse_yes: None })
+    Param::of(name, Kind::Bool { default })
 }
 
 pub(crate) const fn number(name: &'static str, default: i128, min: i128, max: i128) -> Param {

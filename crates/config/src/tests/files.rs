@@ -75,69 +75,69 @@ fn what_the_suite_writes_is_accepted() {
     }
 }
 
+/// Lines that both servers refuse, with the reason.
+pub(super) const BAD_LINES: &[(&str, &str)] = &[
+    ("nonsense 1", "Bad directive or wrong number of arguments"),
+    ("nonsense", "Bad directive or wrong number of arguments"),
+    ("include", "Bad directive or wrong number of arguments"),
+    ("rename-command a", "Bad directive or wrong number of arguments"),
+    ("dynamic-hz", "Bad directive or wrong number of arguments"),
+    ("port", "wrong number of arguments"),
+    ("port 1 2", "wrong number of arguments"),
+    ("port \"", "Unbalanced quotes in configuration line"),
+    ("port x", "argument couldn't be parsed into an integer"),
+    ("port 65536", "argument must be between 0 and 65535 inclusive"),
+    ("unixsocketperm 8", "argument couldn't be parsed as an octal number"),
+    ("unixsocketperm 1000", "argument must be between 0 and 777 inclusive"),
+    ("daemonize maybe", "argument must be 'yes' or 'no'"),
+    ("maxmemory 1x", "argument must be a memory value"),
+    ("maxmemory-clients x", "argument must be a memory or percent value"),
+    ("maxmemory-clients 101%", "percentage argument must be less or equal to 100"),
+    ("loglevel loud", "argument(s) must be one of the following: debug, verbose, notice, warning, nothing"),
+    ("save 1", "Invalid save parameters"),
+    ("save 0 1", "Invalid save parameters"),
+    ("save 1 -1", "Invalid save parameters"),
+    ("save 1 x", "Invalid save parameters"),
+    ("client-output-buffer-limit normal 1 2", "Wrong number of arguments in buffer limit configuration."),
+    (
+        "client-output-buffer-limit master 1 2 3",
+        "Invalid client class specified in buffer limit configuration.",
+    ),
+    (
+        "client-output-buffer-limit normal x 2 3",
+        "Error in hard, soft or soft_seconds setting in buffer limit configuration.",
+    ),
+    ("oom-score-adj-values 1 2", "wrong number of arguments"),
+    (
+        "oom-score-adj-values 1 2 3000",
+        "Invalid oom-score-adj-values, elements must be between -2000 and 2000.",
+    ),
+    ("notify-keyspace-events Kq", "Invalid event class character. Use 'Ag$lshzxeKEtmdn'."),
+    ("replicaof localhost", "wrong number of arguments"),
+    ("replicaof localhost 70000", "Invalid primary port"),
+    ("dir ''", "dir can't be empty"),
+    ("dbfilename a/b", "dbfilename can't be a path, just a filename"),
+    ("dbfilename ''", "dbfilename can't be empty"),
+    ("appenddirname a/b", "appenddirname can't be a path, just a dirname"),
+    ("shutdown-on-sigint save nosave", "shutdown options SAVE and NOSAVE can't be used simultaneously"),
+    (
+        "shutdown-on-sigint",
+        "argument(s) must be one of the following: default, save, nosave, now, force, safe, failover",
+    ),
+    ("bind 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17", "Too many bind addresses specified."),
+    ("module.param", "Module config specified without value"),
+    ("sentinel monitor x", "sentinel directive while not in sentinel mode"),
+    ("latency-tracking-info-percentiles x", "Invalid latency-tracking-info-percentiles parameters"),
+    (
+        "latency-tracking-info-percentiles 101",
+        "latency-tracking-info-percentiles parameters should sit between [0.0,100.0]",
+    ),
+];
+
 #[test]
 fn bad_lines_have_the_reasons_of_the_reference() {
-    for (text, reason) in [
-        ("nonsense 1", "Bad directive or wrong number of arguments"),
-        ("nonsense", "Bad directive or wrong number of arguments"),
-        ("include", "Bad directive or wrong number of arguments"),
-        ("rename-command a", "Bad directive or wrong number of arguments"),
-        ("dynamic-hz", "Bad directive or wrong number of arguments"),
-        ("port", "wrong number of arguments"),
-        ("port 1 2", "wrong number of arguments"),
-        ("port \"", "Unbalanced quotes in configuration line"),
-        ("port x", "argument couldn't be parsed into an integer"),
-        ("port 65536", "argument must be between 0 and 65535 inclusive"),
-        ("unixsocketperm 8", "argument couldn't be parsed as an octal number"),
-        ("unixsocketperm 1000", "argument must be between 0 and 777 inclusive"),
-        ("daemonize maybe", "argument must be 'yes' or 'no'"),
-        ("maxmemory 1x", "argument must be a memory value"),
-        ("maxmemory-clients x", "argument must be a memory or percent value"),
-        ("maxmemory-clients 101%", "percentage argument must be less or equal to 100"),
-        (
-            "loglevel loud",
-            "argument(s) must be one of the following: debug, verbose, notice, warning, nothing",
-        ),
-        ("save 1", "Invalid save parameters"),
-        ("save 0 1", "Invalid save parameters"),
-        ("save 1 -1", "Invalid save parameters"),
-        ("save 1 x", "Invalid save parameters"),
-        ("client-output-buffer-limit normal 1 2", "Wrong number of arguments in buffer limit configuration."),
-        (
-            "client-output-buffer-limit master 1 2 3",
-            "Invalid client class specified in buffer limit configuration.",
-        ),
-        (
-            "client-output-buffer-limit normal x 2 3",
-            "Error in hard, soft or soft_seconds setting in buffer limit configuration.",
-        ),
-        ("oom-score-adj-values 1 2", "wrong number of arguments"),
-        (
-            "oom-score-adj-values 1 2 3000",
-            "Invalid oom-score-adj-values, elements must be between -2000 and 2000.",
-        ),
-        ("notify-keyspace-events Kq", "Invalid event class character. Use 'Ag$lshzxeKEtmdn'."),
-        ("replicaof localhost", "wrong number of arguments"),
-        ("replicaof localhost 70000", "Invalid primary port"),
-        ("dir ''", "dir can't be empty"),
-        ("dbfilename a/b", "dbfilename can't be a path, just a filename"),
-        ("dbfilename ''", "dbfilename can't be empty"),
-        ("appenddirname a/b", "appenddirname can't be a path, just a dirname"),
-        ("shutdown-on-sigint save nosave", "shutdown options SAVE and NOSAVE can't be used simultaneously"),
-        (
-            "shutdown-on-sigint",
-            "argument(s) must be one of the following: default, save, nosave, now, force, safe, failover",
-        ),
-        ("bind 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17", "Too many bind addresses specified."),
-        ("module.param", "Module config specified without value"),
-        ("sentinel monitor x", "sentinel directive while not in sentinel mode"),
-        ("latency-tracking-info-percentiles x", "Invalid latency-tracking-info-percentiles parameters"),
-        (
-            "latency-tracking-info-percentiles 101",
-            "latency-tracking-info-percentiles parameters should sit between [0.0,100.0]",
-        ),
-    ] {
-        assert_eq!(refusal(text), reason, "{text:?}");
+    for (text, reason) in BAD_LINES {
+        assert_eq!(refusal(text), *reason, "{text:?}");
     }
 }
 
@@ -150,10 +150,12 @@ fn what_is_missing_here_is_refused_by_name() {
         ("module.param 1", "Modules"),
         ("sentinel", "Sentinel"),
         ("activedefrag yes", "defragmentation"),
+        ("tls-port 7000", "TLS"),
+        ("tls-replication yes", "TLS"),
     ] {
         assert!(refusal(text).contains(word), "{text:?}: {}", refusal(text));
     }
-    loaded("cluster-enabled no\nactivedefrag no");
+    loaded("cluster-enabled no\nactivedefrag no\ntls-port 0");
 }
 
 #[test]
