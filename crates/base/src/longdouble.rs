@@ -6,6 +6,8 @@
 //! Invariants: (1) every operation rounds once, to nearest, ties to even; (2) text of the usual size (up to 19 digits,
 //! a small exponent) is read without big numbers; the rest goes to `rustc_apfloat`, which is exact for any length.
 
+use std::ops::Add;
+
 use rustc_apfloat::ieee::X87DoubleExtended;
 use rustc_apfloat::{Float, Round};
 
@@ -38,12 +40,6 @@ impl LongDouble {
             decimal => parse_decimal(decimal)?,
         };
         Some(LongDouble(if negative { -magnitude } else { magnitude }))
-    }
-
-    /// The sum, rounded once. Infinite when it overflows.
-    #[must_use]
-    pub fn add(self, other: LongDouble) -> LongDouble {
-        LongDouble(self.0.add_r(other.0, Round::NearestTiesToEven).value)
     }
 
     /// Whether it is neither infinite nor NaN.
@@ -95,6 +91,15 @@ impl LongDouble {
             let zeros = out.iter().rev().take_while(|&&byte| byte == b'0').count();
             out.truncate(out.len() - zeros);
         }
+    }
+}
+
+impl Add for LongDouble {
+    type Output = LongDouble;
+
+    /// The sum, rounded once. Infinite when it overflows.
+    fn add(self, other: LongDouble) -> LongDouble {
+        LongDouble(self.0.add_r(other.0, Round::NearestTiesToEven).value)
     }
 }
 
