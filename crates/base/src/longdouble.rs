@@ -103,6 +103,16 @@ impl Add for LongDouble {
     }
 }
 
+/// What the fuzzer calls: what can be read can be printed, and what is printed can be read.
+pub fn fuzz_long_double(data: &[u8]) {
+    if let Some(value) = LongDouble::parse(data).filter(|value| value.is_finite()) {
+        let mut text = Vec::new();
+        value.push(&mut text);
+        assert!(LongDouble::parse(&text).is_some());
+        let _ = value.ceil_millis();
+    }
+}
+
 /// `significand / 2^shift` as a whole number and units of 10^-17, rounded.
 fn fixed(significand: u64, shift: u32) -> (u64, u64) {
     let whole = significand.checked_shr(shift).unwrap_or(0);

@@ -165,3 +165,14 @@ fn printed_integers_read_back() {
         assert_eq!(parse(&print(value)), value, "{text}");
     }
 }
+
+#[test]
+fn any_bytes_may_be_fuzzed() {
+    let mut rng = Rng::new(33);
+    const BYTES: &[u8] = b"0123456789....eepPxX--++infaf";
+    for _ in 0..50_000 {
+        let len = rng.below(24);
+        let text: Vec<u8> = (0..len).map(|_| BYTES[rng.below(BYTES.len() as u64) as usize]).collect();
+        fuzz_long_double(&text);
+    }
+}
