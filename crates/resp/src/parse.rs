@@ -4,8 +4,9 @@
 //! next call is given the bytes from the beginning of the unfinished request, longer than before.
 //!
 //! Invariants: (1) every split of a stream gives the same requests and the same error, but for lines over 64 KiB, which
-//! are refused only while their end is not in sight; (2) once a request is known to be unfinished, bytes before [`Parser::at`] are not read again; (3) nothing is
-//! allocated because of a number in the input, only because of bytes that are there.
+//! are refused only while their end is not in sight; (2) once a request is known to be unfinished, bytes before
+//! [`Parser::at`] are not read again; (3) a number in the input makes room for 1,024 arguments at most, all else is
+//! allocated for bytes that are there.
 //!
 //! Two ways: `quick` reads the requests that nearly all are, whole and of a few short headers, with one comparison per
 //! question; whatever it does not recognise, and every error, it leaves to `exact`, which begins again.
