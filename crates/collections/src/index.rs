@@ -233,18 +233,26 @@ impl Index {
         }
         // Sparse, as in the middle of `clear_step`: the first one from a random place on.
         let start = rng.below(self.places() as u64) as usize;
-        (0..self.places())
-            .find_map(|i| self.place_at((start + i) % self.places()).handles().next())
+        (0..self.places()).find_map(|i| self.place_at((start + i) % self.places()).handles().next())
     }
 
-    /// Visits up to `count` different entries: those of neighbouring buckets from a random one on, chains included.
-    /// Returns how many; fewer than asked for only if the index is smaller or very sparse. Much cheaper than as many
-    /// [`Index::sample`]s, and good enough where neighbours in the order of hashes are as random as any.
+    /// Visits up to `count` different entries: those that follow a random place in memory. Returns how many; fewer than
+    /// asked for only if the index is smaller or very sparse. Much cheaper than as many [`Index::sample`]s, and good
+    /// enough where neighbours in the order of hashes are as random as any.
     pub fn sample_many(&self, rng: &mut Rng, count: usize, mut visit: impl FnMut(Handle)) -> usize {
-        let start = rng.below(self.table.len() as u64) as usize;
-        let buckets = self.table.len().min(count.saturating_mul(4).saturating_add(16));
-        let homes = (start..self.table.len()).chain(0..start).take(buckets);
-        let entries = homes.flat_map(|home| self.chain(home)).flat_map(Bucket::handles);
+        let places = self.places();
+        let start = rng.below((places * LANES) as u64) as usize;
+        let (start, lane) = (start / LANES, start % LANES);
+        // Not from the first lane on: entries of the last ones would hardly ever be drawn.
+        let (tail, head) = (!0 << lane, !(!0 << lane));
+        let between = places.min(count.saturating_mul(4).saturating_add(16));
+        let whole = (1..between).map(|i| (start + i) % places);
+        let runs =
+            std::iter::once((start, tail)).chain(whole.map(|place| (place, !0))).chain([(start, head)]);
+        let entries = runs.flat_map(|(place, lanes)| {
+            let bucket = self.place_at(place);
+            bucket.filled().and(lanes).filter_map(|lane| bucket.handle(lane))
+        });
         entries.take(count).inspect(|&handle| visit(handle)).count()
     }
 
@@ -272,7 +280,8 @@ impl Index {
     }
 
     /// Empties at most `budget` buckets, visiting what was in them, and gives their memory back. Returns whether the
-    /// index is empty now. It may be used in between, but keeps some memory until it has been emptied.
+    /// index is empty now. It may be used in between, but keeps some memory until it has been emptied, and inserts work
+    /// against it: they let the table grow again.
     pub fn clear_step(&mut self, budget: usize, mut visit: impl FnMut(Handle)) -> bool {
         self.is_shrinking = false;
         for _ in 0..budget {
@@ -558,7 +567,8 @@ impl Index {
 
     fn shrink_is_due(&self) -> bool {
         let buckets = self.table.len();
-        let enough = if self.is_shrinking { 2 * self.len >= 10 * buckets } else { 2 * self.len >= 5 * buckets };
+        let enough =
+            if self.is_shrinking { 2 * self.len >= 10 * buckets } else { 2 * self.len >= 5 * buckets };
         buckets > 1 && !enough
     }
 

@@ -554,11 +554,11 @@ const NONE: u32 = u32::MAX;
 /// Empty chunks kept: enough that a few classes on the edge of a chunk do not go to the allocator for every block.
 const SPARES_MAX: usize = 4;
 /// A chunk, room for its last block to end in, and room to align granule 0 to a cache line.
-const LAYOUT: Layout =
-    match Layout::from_size_align(GRANULES as usize * GRANULE + Slab::MAX_BLOCK + LINE, 16) {
-        Ok(layout) => layout,
-        Err(_) => panic!("the size of a chunk is a constant"),
-    };
+const LAYOUT: Layout = match Layout::from_size_align(GRANULES as usize * GRANULE + Slab::MAX_BLOCK + LINE, 16)
+{
+    Ok(layout) => layout,
+    Err(_) => panic!("the size of a chunk is a constant"),
+};
 
 const _: () = assert!(size_of::<Chunk>() == 16 || size_of::<usize>() != 8);
 const _: () = assert!(LAYOUT.size() <= (1 << 20) + 4096);
