@@ -120,7 +120,7 @@ fn random_traffic(hashes: Hashes, rounds: u32, keys: u64) {
     let mut rng = Rng::new(rounds.into());
     let mut model = Model::new(hashes);
     for round in 0..rounds {
-        let grows = (round / (rounds / 6)) % 2 == 0;
+        let grows = (round / (rounds / 6)).is_multiple_of(2);
         let key = handle(1 + rng.below(keys) as u32);
         match (model.oracle.contains(&key), rng.below(10)) {
             (false, choice) if choice < if grows { 9 } else { 2 } => model.insert(key),
