@@ -92,8 +92,7 @@ impl Store {
 
     #[inline]
     fn find(&self, hash: u64, key: &[u8; 16]) -> Option<Handle> {
-        let slot = self.index.find(hash, |handle| slab_key(&self.slab, handle) == Some(key))?;
-        Some(self.index.handle(slot))
+        Some(self.index.find(hash, |handle| slab_key(&self.slab, handle) == Some(key))?.handle())
     }
 }
 

@@ -65,7 +65,7 @@ pub(crate) fn prefetch<T>(at: *const T) {
         // SAFETY: as above; `prfm` changes no register, flag or memory, and does not fault.
         // JUSTIFICATION: as above; the intrinsic of this architecture is not stable.
         unsafe {
-            core::arch::asm!("prfm pldl1keep, [{at}]", at = in(reg) at, options(nostack, preserves_flags, readonly));
+            core::arch::asm!("prfm pldl1keep, [{at}]", at = in(reg) at.cast::<u8>(), options(nostack, preserves_flags, readonly));
         }
     }
     #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]

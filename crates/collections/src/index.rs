@@ -42,11 +42,20 @@ use buckets::Buckets;
 /// Where an entry is. Valid until the next change of the index other than [`Index::replace`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Slot {
+    found: Handle,
     /// The table's bucket at which the chain begins.
     home: u32,
     /// The pool's bucket, or 0 when it is in the table's.
     overflow: u32,
     lane: u32,
+}
+
+impl Slot {
+    /// The handle that was found there; free, where [`Index::handle`] looks again.
+    #[inline(always)]
+    pub fn handle(self) -> Handle {
+        self.found
+    }
 }
 
 /// How full an index is and how it is laid out; counted by walking it.
@@ -126,8 +135,10 @@ impl Index {
         let mut overflow = 0;
         loop {
             for lane in bucket.matching(tag) {
-                if bucket.handle(lane).is_some_and(&mut eq) {
-                    return Some(Slot { home: home as u32, overflow, lane });
+                if let Some(found) = bucket.handle(lane)
+                    && eq(found)
+                {
+                    return Some(Slot { found, home: home as u32, overflow, lane });
                 }
             }
             overflow = bucket.link();
@@ -138,7 +149,7 @@ impl Index {
         }
     }
 
-    /// The handle at `slot`.
+    /// The handle that is at `slot` now, after a [`Index::replace`] too.
     ///
     /// # Panics
     /// When the index has changed since the slot was given, at the latest when its bucket is gone.
@@ -328,7 +339,7 @@ impl Index {
             stats.entries[entries.min(31)] += 1;
         }
         stats.lanes = (stats.buckets + stats.overflow_buckets) * LANES;
-        stats.is_growing = self.split != 0 && !self.is_shrinking;
+        stats.is_growing = self.split != 0 && self.len >= 8 * (self.mask + 1);
         stats.is_shrinking = self.is_shrinking;
         stats
     }

@@ -127,7 +127,7 @@ fn random_traffic(hashes: Hashes, rounds: u32, keys: u64) {
             (true, choice) if choice < if grows { 1 } else { 9 } => model.remove(key),
             (true, 9) => {
                 let slot = model.find(key).unwrap();
-                assert_eq!(model.index.handle(slot), key);
+                assert_eq!((model.index.handle(slot), slot.handle()), (key, key));
                 assert_eq!(model.index.replace(slot, key), key);
             }
             (_, 8) => _ = model.step(rng.below(4) as usize),
@@ -430,6 +430,24 @@ fn clear_step_bounds_a_long_chain_too() {
     }
     assert_eq!(visited, 2_000);
     assert!(slices >= 2_000 / (3 * LANES));
+}
+
+#[test]
+fn replace_changes_the_handle_and_nothing_else() {
+    for hashes in [Hashes::Mixed, Hashes::Equal] {
+        let mut model = Model::new(hashes);
+        (1..=500).for_each(|raw| model.insert(handle(raw)));
+        // The same entry under another name: its hash is still that of the old handle.
+        let slot = model.find(handle(77)).unwrap();
+        assert_eq!(model.index.replace(slot, handle(9_000)), handle(77));
+        assert_eq!(model.index.handle(slot), handle(9_000));
+        assert_eq!(model.find(handle(77)), None);
+        let hash = hashes.of(handle(77));
+        let found = model.index.find(hash, |other| other == handle(9_000)).unwrap();
+        assert_eq!(found.handle(), handle(9_000));
+        assert_eq!(model.index.replace(found, handle(77)), handle(9_000));
+        model.check();
+    }
 }
 
 #[test]

@@ -110,7 +110,8 @@ fn a_chunk_is_used_to_its_last_granule_and_reused_by_another_class() {
     // 24 does not divide the chunk: its last block ends in the padding.
     let per_chunk = (1 << 20) / 24 + 1;
     let handles: Vec<Handle> = (0..2 * per_chunk - 1).map(|_| slab.alloc(24).unwrap()).collect();
-    assert_eq!(slab.stats()[0].chunks, 2);
+    let class = slab.stats()[0];
+    assert_eq!((class.chunks, class.blocks_used, class.blocks_touched), (2, handles.len(), handles.len()));
     for (i, &handle) in handles.iter().enumerate() {
         slab.body_mut(handle).fill(i as u8);
     }
