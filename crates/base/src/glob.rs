@@ -12,7 +12,7 @@ pub fn matches(pattern: &[u8], text: &[u8]) -> bool {
     run::<Exact>(pattern, text)
 }
 
-/// As [`matches`], with ASCII letters equal in both cases, but for a byte escaped within a class.
+/// As [`matches()`], with ASCII letters equal in both cases, but for a byte escaped within a class.
 pub fn matches_nocase(pattern: &[u8], text: &[u8]) -> bool {
     run::<NoCase>(pattern, text)
 }

@@ -6,6 +6,8 @@
 //! Invariants: (1) every operation rounds once, to nearest, ties to even; (2) text of the usual size (up to 19 digits,
 //! a small exponent) is read without big numbers; the rest goes to `rustc_apfloat`, which is exact for any length.
 
+use std::ops::Add;
+
 use rustc_apfloat::ieee::X87DoubleExtended;
 use rustc_apfloat::{Float, Round};
 
@@ -38,12 +40,6 @@ impl LongDouble {
             decimal => parse_decimal(decimal)?,
         };
         Some(LongDouble(if negative { -magnitude } else { magnitude }))
-    }
-
-    /// The sum, rounded once. Infinite when it overflows.
-    #[must_use]
-    pub fn add(self, other: LongDouble) -> LongDouble {
-        LongDouble(self.0.add_r(other.0, Round::NearestTiesToEven).value)
     }
 
     /// Whether it is neither infinite nor NaN.
@@ -95,6 +91,25 @@ impl LongDouble {
             let zeros = out.iter().rev().take_while(|&&byte| byte == b'0').count();
             out.truncate(out.len() - zeros);
         }
+    }
+}
+
+impl Add for LongDouble {
+    type Output = LongDouble;
+
+    /// The sum, rounded once. Infinite when it overflows.
+    fn add(self, other: LongDouble) -> LongDouble {
+        LongDouble(self.0.add_r(other.0, Round::NearestTiesToEven).value)
+    }
+}
+
+/// What the fuzzer calls: what can be read can be printed, and what is printed can be read.
+pub fn fuzz_long_double(data: &[u8]) {
+    if let Some(value) = LongDouble::parse(data).filter(|value| value.is_finite()) {
+        let mut text = Vec::new();
+        value.push(&mut text);
+        assert!(LongDouble::parse(&text).is_some());
+        let _ = value.ceil_millis();
     }
 }
 

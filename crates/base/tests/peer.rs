@@ -1,6 +1,6 @@
 //! Numbers and globs against a running reference server, byte for byte.
 //!
-//! Runs when `SLUICE_PEER_SERVER` is `host:port` of a server whose database 9 may be emptied; says so otherwise.
+//! Runs when `SLUICE_PEER_SERVER` is `host:port` of a server whose databases 9 to 11 may be emptied; says so otherwise.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
@@ -9,7 +9,7 @@ use sluice_base::{LongDouble, Rng, glob, num};
 
 #[test]
 fn incrbyfloat_answers_what_the_reference_answers() {
-    let Some(mut peer) = Peer::connect() else { return };
+    let Some(mut peer) = Peer::connect("9") else { return };
     let mut rng = Rng::new(41);
     let mut refused = 0;
     for round in 0..20 {
@@ -39,7 +39,7 @@ fn increase(stored: &[u8], increment: &[u8]) -> Vec<u8> {
     let (Some(stored), Some(increment)) = (LongDouble::parse(stored), LongDouble::parse(increment)) else {
         return b"ERR value is not a valid float".to_vec();
     };
-    let sum = stored.add(increment);
+    let sum = stored + increment;
     if !sum.is_finite() {
         return b"ERR increment would produce NaN or Infinity".to_vec();
     }
@@ -50,7 +50,7 @@ fn increase(stored: &[u8], increment: &[u8]) -> Vec<u8> {
 
 #[test]
 fn scores_read_and_print_as_in_the_reference() {
-    let Some(mut peer) = Peer::connect() else { return };
+    let Some(mut peer) = Peer::connect("10") else { return };
     let mut rng = Rng::new(42);
     for _ in 0..40 {
         let texts: Vec<Vec<u8>> = (0..1000)
@@ -91,7 +91,7 @@ fn scores_read_and_print_as_in_the_reference() {
 
 #[test]
 fn globs_match_what_keys_finds() {
-    let Some(mut peer) = Peer::connect() else { return };
+    let Some(mut peer) = Peer::connect("11") else { return };
     let mut rng = Rng::new(43);
     peer.send(&[b"FLUSHDB"]);
     peer.reply();
@@ -108,6 +108,10 @@ fn globs_match_what_keys_finds() {
     let mut found = 0;
     for _ in 0..20_000 {
         let pattern = random(8, b"ab*?[]^-\\c");
+        if pattern == b"*" {
+            // KEYS does not look at the names then.
+            continue;
+        }
         peer.send(&[b"KEYS", &pattern]);
         let mut expected = peer.array();
         expected.sort();
@@ -172,14 +176,14 @@ struct Peer {
 }
 
 impl Peer {
-    fn connect() -> Option<Peer> {
+    fn connect(database: &str) -> Option<Peer> {
         let Ok(address) = std::env::var("SLUICE_PEER_SERVER") else {
             eprintln!("skipped: SLUICE_PEER_SERVER is not set");
             return None;
         };
         let stream = TcpStream::connect(&address).expect("the reference server answers");
         let mut peer = Peer { stream: BufReader::new(stream), pending: Vec::new() };
-        peer.send(&[b"SELECT", b"9"]);
+        peer.send(&[b"SELECT", database.as_bytes()]);
         assert_eq!(peer.reply(), b"OK");
         Some(peer)
     }
