@@ -7,7 +7,9 @@
 
 #[allow(unsafe_code)]
 mod arch;
+pub mod index;
 #[allow(unsafe_code)]
 pub mod slab;
 
+pub use index::Index;
 pub use slab::{Handle, Slab, TypedSlab};
