@@ -135,6 +135,3 @@ fn reference_string_encoding(key_len: usize, has_expiry: bool, value_len: usize)
     let expiry = if has_expiry { 8 } else { 0 };
     if 9 + expiry + key + value_len + 4 <= 128 { Encoding::Embstr } else { Encoding::Raw }
 }
-
-#[cfg(test)]
-mod tests;
