@@ -23,10 +23,14 @@ impl Engine {
         self.stats.misses += std::mem::take(&mut effects.misses);
         // A read that met nothing expired has left nothing else.
         if effects.dirty == 0 && effects.expired_by_read.is_empty() && effects.garbage_dbs.is_empty() {
-            if effects.propagation != Propagation::Verbatim {
-                effects.propagation = Propagation::Verbatim;
+            match effects.propagation {
+                Propagation::Verbatim => return,
+                Propagation::Rewritten(_) => {
+                    effects.propagation = Propagation::Verbatim;
+                    return;
+                }
+                Propagation::Forced => {}
             }
-            return;
         }
         self.settle_changes(db, spec, args);
     }
@@ -45,7 +49,8 @@ impl Engine {
             effects.touched.clear();
         }
         if effects.propagating {
-            let own = if dirty > expired { Some((db, spec, args)) } else { None };
+            let forced = effects.propagation == Propagation::Forced;
+            let own = if dirty > expired || forced { Some((db, spec, args)) } else { None };
             propagate(&mut control.stream, effects, control.limits.lazy_expire, own);
         }
         effects.expired_by_write.clear();
@@ -118,7 +123,7 @@ fn propagate(
     own: Option<(usize, &'static Spec, Args<'_>)>,
 ) {
     let rewritten = match &effects.propagation {
-        Propagation::Verbatim => 1,
+        Propagation::Verbatim | Propagation::Forced => 1,
         Propagation::Rewritten(commands) => commands.len(),
     };
     let count = effects.expired_by_write.len() + if own.is_some() { rewritten } else { 0 };
@@ -133,7 +138,7 @@ fn propagate(
     }
     if let Some((db, _, args)) = own {
         match &effects.propagation {
-            Propagation::Verbatim => stream.command(db, args.iter_from(0)),
+            Propagation::Verbatim | Propagation::Forced => stream.command(db, args.iter_from(0)),
             Propagation::Rewritten(commands) => commands.iter().for_each(|argv| stream.argv(db, argv)),
         }
     }
