@@ -110,18 +110,19 @@ fn a_chunk_is_used_to_its_last_granule_and_reused_by_another_class() {
     // 24 does not divide the chunk: its last block ends in the padding.
     let per_chunk = (1 << 20) / 24 + 1;
     let handles: Vec<Handle> = (0..2 * per_chunk - 1).map(|_| slab.alloc(24).unwrap()).collect();
-    assert_eq!(slab.stats()[0].chunks, 2);
+    let class = slab.stats()[0];
+    assert_eq!((class.chunks, class.blocks_used, class.blocks_touched), (2, handles.len(), handles.len()));
     for (i, &handle) in handles.iter().enumerate() {
         slab.body_mut(handle).fill(i as u8);
     }
     for (i, &handle) in handles.iter().enumerate() {
         assert!(slab.body(handle).iter().all(|&byte| byte == i as u8), "block {i}");
     }
-    let before = slab.bytes_allocated();
+    let before = slab.chunks.len();
     handles.iter().for_each(|&handle| slab.free(handle));
     assert!(slab.stats().is_empty());
     let other = slab.alloc(1000).unwrap();
-    assert_eq!(slab.bytes_allocated(), before, "an empty chunk is kept for any class");
+    assert_eq!((slab.chunks.len(), slab.vacant.len()), (before, 0), "an empty chunk is kept for any class");
     assert_eq!(slab.body(other).len(), 996);
 }
 
