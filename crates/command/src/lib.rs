@@ -6,4 +6,6 @@
 
 pub mod spec;
 
-pub use spec::{Access, Arg, ArgKind, Arity, Begin, Cat, Find, Flags, Group, KeyFlags, KeySpec, Keys, Spec, SpecId};
+pub use spec::{
+    Access, Arg, ArgKind, Arity, Begin, Cat, Find, Flags, Group, KeyFlags, KeySpec, Keys, Spec, SpecId,
+};

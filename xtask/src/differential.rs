@@ -1,0 +1,4 @@
+//! x
+pub(crate) fn differential(_: &[String]) -> crate::Result<()> {
+    Ok(())
+}
