@@ -53,11 +53,15 @@ pub(crate) fn test(arguments: &[String]) -> Result<()> {
     steps.finish()
 }
 
+/// A long run: its name and what it does.
+type LongRun = (&'static str, fn() -> Result<()>);
+
 /// The long runs. Words choose among them; without words all run.
 pub(crate) fn deep(arguments: &[String]) -> Result<()> {
     let wanted = Arguments::new(arguments).words()?;
-    let runs: [(&'static str, fn() -> Result<()>); 5] = [
+    let runs: [LongRun; 6] = [
         ("differential", || differential_run(DIFFERENTIAL_COMMANDS[1])),
+        ("differential-canary", differential_canary),
         ("fuzz", || fuzz::smoke(FUZZ_SECONDS[1])),
         ("valgrind", valgrind),
         ("loom-mutants", loom_mutants),
@@ -135,6 +139,24 @@ fn differential_run(commands: u64) -> Result<()> {
     ]
     .map(str::to_string);
     differential::differential(&words)
+}
+
+/// The tester must notice a reference whose only fault is that it lacks one command.
+fn differential_canary() -> Result<()> {
+    let Some(peer) = peer_server() else {
+        println!("differential canary: skipped: {PEER_VARIABLE} names no reference server");
+        return Ok(());
+    };
+    let peer = peer.to_string_lossy();
+    let words =
+        ["--ours", &peer, "--peer", &peer, "--commands", "20000", "--failures", "1"].map(str::to_string);
+    let faulty = ["--ours-extra", "--rename-command GETRANGE STRRANGE"].map(str::to_string);
+    differential::differential(&words)
+        .map_err(|error| format!("the reference differs from itself: {error}"))?;
+    match differential::differential(&[words.as_slice(), &faulty].concat()) {
+        Err(_) => Ok(()),
+        Ok(()) => Err("a server without GETRANGE passed".into()),
+    }
 }
 
 /// Runs the loom tests of every crate that has them, with `extra` flags for the compiler.
