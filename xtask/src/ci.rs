@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::args::Arguments;
-use crate::shell::{self, Steps};
+use crate::shell::{self, Ran, Steps};
 use crate::{Result, clients, conformance, differential, fuzz, tidy};
 
 /// Names the reference server's binary.
@@ -28,18 +28,18 @@ pub(crate) fn ci(arguments: &[String]) -> Result<()> {
     let without_tests = arguments.flag("--no-test");
     arguments.words()?;
     let mut steps = Steps::new();
-    steps.step("format", || shell::run(shell::cargo().args(["fmt", "--all", "--check"])));
+    steps.step("format", || shell::pass(shell::cargo().args(["fmt", "--all", "--check"])));
     steps.step("clippy", clippy);
-    steps.step("tidy", || tidy::tidy(&[]));
+    steps.step("tidy", || tidy::tidy(&[]).map(|()| Ran::Passed));
     if !without_tests {
         steps.step("test", workspace_tests);
     }
     steps.step("doc", doc);
-    steps.step("loom", || loom(&[]));
+    steps.step("loom", || run_loom(&[]));
     steps.step("fuzz", || fuzz::smoke(FUZZ_SECONDS[0]));
     steps.step("differential", || differential_run(DIFFERENTIAL_COMMANDS[0]));
     if !without_tests {
-        steps.step("clients", || clients::clients(&[]));
+        steps.step("clients", || clients::run(&[]));
     }
     steps.finish()
 }
@@ -49,12 +49,12 @@ pub(crate) fn test(arguments: &[String]) -> Result<()> {
     Arguments::new(arguments).words()?;
     let mut steps = Steps::new();
     steps.step("test", workspace_tests);
-    steps.step("clients", || clients::clients(&[]));
+    steps.step("clients", || clients::run(&[]));
     steps.finish()
 }
 
 /// A long run: its name and what it does.
-type LongRun = (&'static str, fn() -> Result<()>);
+type LongRun = (&'static str, fn() -> Result<Ran>);
 
 /// The long runs. Words choose among them; without words all run.
 pub(crate) fn deep(arguments: &[String]) -> Result<()> {
@@ -65,7 +65,7 @@ pub(crate) fn deep(arguments: &[String]) -> Result<()> {
         ("fuzz", || fuzz::smoke(FUZZ_SECONDS[1])),
         ("valgrind", valgrind),
         ("loom-mutants", loom_mutants),
-        ("conformance", || conformance::conformance(&[])),
+        ("conformance", || conformance::run(&[])),
     ];
     if let Some(unknown) = wanted.iter().find(|word| !runs.iter().any(|(name, _)| name == word)) {
         return Err(format!("no deep run is called {unknown:?}").into());
@@ -74,7 +74,7 @@ pub(crate) fn deep(arguments: &[String]) -> Result<()> {
     for (name, run) in
         runs.into_iter().filter(|(name, _)| wanted.is_empty() || wanted.iter().any(|w| w == name))
     {
-        if steps.step(name, run) {
+        if steps.step(name, run) == Some(Ran::Passed) {
             record(name)?;
         }
     }
@@ -84,25 +84,25 @@ pub(crate) fn deep(arguments: &[String]) -> Result<()> {
 /// Model checks: every crate that has `tests/loom_*.rs`.
 pub(crate) fn loom(arguments: &[String]) -> Result<()> {
     Arguments::new(arguments).words()?;
-    run_loom(&[])
+    run_loom(&[]).map(drop)
 }
 
 /// The lints, all targets, warnings refused.
-fn clippy() -> Result<()> {
+fn clippy() -> Result<Ran> {
     let lint = ["clippy", "--workspace", "--all-targets", "--quiet", "--", "-D", "warnings"];
-    shell::run(shell::cargo().args(lint))
+    shell::pass(shell::cargo().args(lint))
 }
 
 /// All tests of the workspace.
-fn workspace_tests() -> Result<()> {
-    shell::run(shell::cargo().args(["test", "--workspace", "--quiet"]))
+fn workspace_tests() -> Result<Ran> {
+    shell::pass(shell::cargo().args(["test", "--workspace", "--quiet"]))
 }
 
 /// The documentation builds without a broken link.
-fn doc() -> Result<()> {
+fn doc() -> Result<Ran> {
     let mut doc = shell::cargo();
     doc.env("RUSTDOCFLAGS", "-D warnings");
-    shell::run(doc.args(["doc", "--workspace", "--no-deps", "--document-private-items", "--quiet"]))
+    shell::pass(doc.args(["doc", "--workspace", "--no-deps", "--document-private-items", "--quiet"]))
 }
 
 /// The built server in release form, or `None` while the workspace has no server.
@@ -120,14 +120,14 @@ pub(crate) fn peer_server() -> Option<PathBuf> {
 }
 
 /// The differential test with defaults; skips without a reference or without our server.
-fn differential_run(commands: u64) -> Result<()> {
+fn differential_run(commands: u64) -> Result<Ran> {
     let Some(peer) = peer_server() else {
         println!("differential: skipped: {PEER_VARIABLE} names no reference server");
-        return Ok(());
+        return Ok(Ran::Skipped);
     };
     let Some(ours) = build_server()? else {
         println!("differential: skipped: the workspace has no server yet");
-        return Ok(());
+        return Ok(Ran::Skipped);
     };
     let words = [
         "--ours",
@@ -138,14 +138,14 @@ fn differential_run(commands: u64) -> Result<()> {
         &commands.to_string(),
     ]
     .map(str::to_string);
-    differential::differential(&words)
+    differential::differential(&words).map(|()| Ran::Passed)
 }
 
 /// The tester must notice a reference whose only fault is that it lacks one command.
-fn differential_canary() -> Result<()> {
+fn differential_canary() -> Result<Ran> {
     let Some(peer) = peer_server() else {
         println!("differential canary: skipped: {PEER_VARIABLE} names no reference server");
-        return Ok(());
+        return Ok(Ran::Skipped);
     };
     let peer = peer.to_string_lossy();
     let words =
@@ -154,16 +154,17 @@ fn differential_canary() -> Result<()> {
     differential::differential(&words)
         .map_err(|error| format!("the reference differs from itself: {error}"))?;
     match differential::differential(&[words.as_slice(), &faulty].concat()) {
-        Err(_) => Ok(()),
+        Err(_) => Ok(Ran::Passed),
         Ok(()) => Err("a server without GETRANGE passed".into()),
     }
 }
 
 /// Runs the loom tests of every crate that has them, with `extra` flags for the compiler.
-fn run_loom(extra: &[&str]) -> Result<()> {
+fn run_loom(extra: &[&str]) -> Result<Ran> {
     let crates = crates_with(|folder| has_loom_tests(&folder.join("tests")))?;
     if crates.is_empty() {
         println!("loom: skipped: no crate has tests/loom_*.rs");
+        return Ok(Ran::Skipped);
     }
     for name in crates {
         let mut test = shell::cargo();
@@ -175,7 +176,7 @@ fn run_loom(extra: &[&str]) -> Result<()> {
         test.args(["--release", "--quiet", "--package", &format!("sluice-{name}"), "--test", "loom_*"]);
         shell::run(&mut test)?;
     }
-    Ok(())
+    Ok(Ran::Passed)
 }
 
 /// Whether a `tests/` folder holds model checks.
@@ -198,10 +199,11 @@ fn crates_with(test: impl Fn(&Path) -> bool) -> Result<Vec<String>> {
 }
 
 /// Each deliberate mistake that a crate's `loom-mutants` file names (one `cfg` per line) must make a model check fail.
-fn loom_mutants() -> Result<()> {
+fn loom_mutants() -> Result<Ran> {
     let crates = crates_with(|folder| folder.join("loom-mutants").is_file())?;
     if crates.is_empty() {
         println!("loom mutants: skipped: no crate has a file loom-mutants");
+        return Ok(Ran::Skipped);
     }
     for name in crates {
         let list = std::fs::read_to_string(shell::root().join("crates").join(&name).join("loom-mutants"))?;
@@ -212,14 +214,14 @@ fn loom_mutants() -> Result<()> {
             println!("loom mutants: {name}: {mutant} was noticed");
         }
     }
-    Ok(())
+    Ok(Ran::Passed)
 }
 
 /// The collections' tests under valgrind: reads and writes outside what they own, and leaks.
-fn valgrind() -> Result<()> {
+fn valgrind() -> Result<Ran> {
     if !shell::on_path("valgrind") || !shell::root().join("crates/collections").exists() {
         println!("valgrind: skipped: needs valgrind on the path and crates/collections");
-        return Ok(());
+        return Ok(Ran::Skipped);
     }
     let mut test = shell::cargo();
     let runner = "valgrind --quiet --error-exitcode=9 --leak-check=full --errors-for-leak-kinds=definite";
@@ -227,7 +229,7 @@ fn valgrind() -> Result<()> {
     test.env("CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_RUNNER", runner);
     // Fewer rounds where a test reads this: valgrind is some thirty times slower.
     test.env("SLUICE_TEST_ROUNDS_DIVISOR", "50");
-    shell::run(test.args(["test", "--package", "sluice-collections", "--lib", "--", "--test-threads=1"]))
+    shell::pass(test.args(["test", "--package", "sluice-collections", "--lib", "--", "--test-threads=1"]))
 }
 
 /// Notes that `name` passed on the commit that is checked out.

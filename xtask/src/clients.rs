@@ -4,10 +4,16 @@ use std::path::PathBuf;
 use std::process::Command;
 
 use crate::args::Arguments;
+use crate::shell::Ran;
 use crate::{Result, ci, shell};
 
 /// Builds the server unless `--server` names one, and hands over to `e2e/clients/run`; words choose clients.
 pub(crate) fn clients(arguments: &[String]) -> Result<()> {
+    run(arguments).map(drop)
+}
+
+/// As [`clients`]; tells a skip from a pass.
+pub(crate) fn run(arguments: &[String]) -> Result<Ran> {
     let mut arguments = Arguments::new(arguments);
     let server = match arguments.option("--server")? {
         Some(path) => Some(PathBuf::from(path)),
@@ -16,9 +22,9 @@ pub(crate) fn clients(arguments: &[String]) -> Result<()> {
     let names = arguments.words()?;
     let Some(server) = server else {
         println!("clients: skipped: the workspace has no server yet");
-        return Ok(());
+        return Ok(Ran::Skipped);
     };
     let mut run = Command::new(shell::root().join("e2e/clients/run"));
     run.env("SLUICE_CLIENTS_CACHE", shell::target_dir().join("e2e"));
-    shell::run(run.arg(server).args(names))
+    shell::pass(run.arg(server).args(names))
 }

@@ -24,6 +24,11 @@ pub(crate) fn cargo() -> Command {
     command
 }
 
+/// Runs `command` as a step of its own.
+pub(crate) fn pass(command: &mut Command) -> Result<Ran> {
+    run(command).map(|()| Ran::Passed)
+}
+
 /// Runs `command` with our own output; an error names the command and its exit status.
 pub(crate) fn run(command: &mut Command) -> Result<()> {
     let status = command.status().map_err(|error| format!("{}: {error}", line(command)))?;
@@ -73,6 +78,15 @@ pub(crate) fn unix_seconds() -> u64 {
     std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).map_or(0, |since| since.as_secs())
 }
 
+/// How a step ended that did not fail.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Ran {
+    /// It did what it is for.
+    Passed,
+    /// Something from outside was not there; it said what.
+    Skipped,
+}
+
 /// Named steps, each timed; a failing step does not stop the later ones.
 pub(crate) struct Steps {
     began: Instant,
@@ -85,21 +99,22 @@ impl Steps {
         Steps { began: now(), failed: Vec::new() }
     }
 
-    /// Runs `step`, prints how long it took and what went wrong; whether it passed.
-    pub(crate) fn step(&mut self, name: &'static str, step: impl FnOnce() -> Result<()>) -> bool {
+    /// Runs `step`, prints how long it took and what went wrong.
+    pub(crate) fn step(&mut self, name: &'static str, step: impl FnOnce() -> Result<Ran>) -> Option<Ran> {
         println!("== {name}");
         let began = now();
         let result = step();
         let seconds = seconds(began.elapsed());
         match result {
-            Ok(()) => println!("== {name}: passed in {seconds}"),
+            Ok(Ran::Passed) => println!("== {name}: passed in {seconds}"),
+            Ok(Ran::Skipped) => println!("== {name}: skipped"),
             Err(error) => {
                 println!("{error}\n== {name}: FAILED after {seconds}");
                 self.failed.push(name);
-                return false;
+                return None;
             }
         }
-        true
+        result.ok()
     }
 
     /// The sum of it: an error that lists the steps which failed.
