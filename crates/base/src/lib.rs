@@ -3,14 +3,24 @@
 //! Invariants: (1) nothing here reads a clock, draws entropy, or does input or output; (2) nothing here knows that a
 //! server exists.
 
+#![forbid(unsafe_code)]
+
 pub mod bytes;
+pub mod crc16;
+pub mod glob;
+mod grisu;
 pub mod hash;
 pub mod id;
+
 pub mod now;
+pub mod num;
+pub mod quote;
 pub mod rng;
 
 pub use bytes::Bytes;
+pub use crc16::key_slot;
 pub use hash::{HashSeed, siphash13};
 pub use id::ClientId;
+
 pub use now::Now;
 pub use rng::Rng;

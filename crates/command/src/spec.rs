@@ -78,7 +78,8 @@ macro_rules! bit_set {
             /// The empty set.
             pub const NONE: $name = $name(0);
             $($(#[$item_doc])* pub const $item: $name = $name(1 << $bit);)*
-            /// Every member with its text on the wire, in the order in which it is listed there.
+            /// Every member with its text on the wire, in the order in which it is listed there; an empty text for
+            /// those that never are.
             pub const NAMED: &'static [($name, &'static str)] = &[$(($name::$item, $text)),*];
             /// The union.
             pub const fn or(self, other: $name) -> $name {
@@ -93,6 +94,20 @@ macro_rules! bit_set {
             #[inline]
             pub const fn has_any(self, other: $name) -> bool {
                 self.0 & other.0 != 0
+            }
+            /// The texts of its members in the order of the wire.
+            pub fn names(self) -> impl Iterator<Item = &'static str> {
+                Self::NAMED.iter().filter(move |(item, text)| self.has(*item) && !text.is_empty()).map(|(_, text)| *text)
+            }
+            /// The member with this text, without regard to case.
+            pub fn named(text: &[u8]) -> Option<$name> {
+                let found = Self::NAMED.iter().find(|(_, name)| !name.is_empty() && name.as_bytes().eq_ignore_ascii_case(text));
+                found.map(|(item, _)| *item)
+            }
+            /// Whether nothing is in it.
+            #[inline]
+            pub const fn is_empty(self) -> bool {
+                self.0 == 0
             }
             /// The set as bits.
             pub const fn bits(self) -> $repr {
@@ -135,22 +150,28 @@ bit_set! {
         FAST = 13, "fast";
         /// Allowed before AUTH.
         NO_AUTH = 14, "no_auth";
-        /// May replicate although it is no write.
-        MAY_REPLICATE = 15, "may_replicate";
-        /// Not inside MULTI.
-        NO_MULTI = 16, "no_multi";
-        /// Its first key is not at a fixed place.
-        MOVABLE_KEYS = 17, "movablekeys";
-        /// Answered while a script is busy.
-        ALLOW_BUSY = 18, "allow_busy";
+        /// May be called without any key although it has key specs (EVAL with 0 keys).
+        NO_MANDATORY_KEYS = 15, "no_mandatory_keys";
         /// Not while an asynchronous load runs.
-        NO_ASYNC_LOADING = 19, "no_async_loading";
-        /// Touches keys that its arguments do not name (SCAN, FLUSHALL, RANDOMKEY): never listed on the wire.
+        NO_ASYNC_LOADING = 16, "no_async_loading";
+        /// Not inside MULTI.
+        NO_MULTI = 17, "no_multi";
+        /// Its first key is not at a fixed place.
+        MOVABLE_KEYS = 18, "movablekeys";
+        /// Answered while a script is busy.
+        ALLOW_BUSY = 19, "allow_busy";
+        /// Touches keys that its arguments do not name (SCAN, RANDOMKEY): never listed on the wire.
         TOUCHES_ARBITRARY_KEYS = 20, "";
         /// Only in sentinel mode or hidden: never listed on the wire.
         SENTINEL_ONLY = 21, "";
         /// Touches every database of the server: never listed on the wire.
         ALL_DBS = 22, "";
+        /// May replicate although it is no write: never listed on the wire.
+        MAY_REPLICATE = 23, "";
+        /// Runs only where the configuration lets it (DEBUG, MODULE): never listed on the wire.
+        PROTECTED = 24, "";
+        /// For the servers themselves rather than for users; COMMAND DOCS lists it as `syscmd`, COMMAND INFO does not.
+        SYSCMD = 25, "";
     }
 }
 
@@ -253,6 +274,38 @@ pub enum Group {
     Bitmap,
 }
 
+impl Group {
+    /// Its name on the wire.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Group::Generic => "generic",
+            Group::String => "string",
+            Group::List => "list",
+            Group::Set => "set",
+            Group::SortedSet => "sorted-set",
+            Group::Hash => "hash",
+            Group::PubSub => "pubsub",
+            Group::Transactions => "transactions",
+            Group::Connection => "connection",
+            Group::Server => "server",
+            Group::Scripting => "scripting",
+            Group::HyperLogLog => "hyperloglog",
+            Group::Cluster => "cluster",
+            Group::Sentinel => "sentinel",
+            Group::Geo => "geo",
+            Group::Stream => "stream",
+            Group::Bitmap => "bitmap",
+        }
+    }
+}
+
+impl Spec {
+    /// Name of the container in front of a subcommand's; `None` for a top-level command.
+    pub fn container(&self) -> Option<&'static str> {
+        self.full_name.split_once('|').map(|(container, _)| container)
+    }
+}
+
 /// Where a command's keys are.
 #[derive(Clone, Copy, Debug)]
 pub enum Keys {
@@ -260,7 +313,21 @@ pub enum Keys {
     Specs(&'static [KeySpec]),
     /// Specs for the documentation, and a pure function for what they cannot express. It pushes the position and
     /// flags of each key found in the arguments; `Err` when the arguments are not a valid call.
-    Fn(&'static [KeySpec], fn(args: &[&[u8]], found: &mut Vec<(usize, KeyFlags)>) -> Result<(), ()>),
+    Fn(&'static [KeySpec], KeysFn),
+}
+
+/// Finds the keys of one call: see [`Keys::Fn`]. The arguments begin with the command's name, and are as many as its
+/// arity asks for or not: it checks what it indexes.
+pub type KeysFn = fn(args: &[&[u8]], found: &mut Vec<(usize, KeyFlags)>) -> Result<(), ()>;
+
+impl Keys {
+    /// The declared specs.
+    #[inline]
+    pub const fn specs(&self) -> &'static [KeySpec] {
+        match *self {
+            Keys::Specs(specs) | Keys::Fn(specs, _) => specs,
+        }
+    }
 }
 
 /// One group of keys of a command.
@@ -274,6 +341,17 @@ pub struct KeySpec {
     pub flags: KeyFlags,
     /// A remark that COMMAND INFO shows; our words; empty for none.
     pub notes: &'static str,
+}
+
+impl KeySpec {
+    /// What its flags allow.
+    pub const fn access(&self) -> Access {
+        if self.flags.has_any(KeyFlags::RW.or(KeyFlags::OW).or(KeyFlags::RM)) {
+            Access::Write
+        } else {
+            Access::Read
+        }
+    }
 }
 
 /// Where the search for keys starts.
@@ -296,7 +374,7 @@ pub enum Begin {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Find {
     /// From the start to `last` (relative to the start; negative: from the end), every `step`-th;
-    /// `limit` n > 1 with `last` -1 stops after 1/n of the arguments.
+    /// `limit` n > 1 with negative `last` stops after 1/n of the arguments.
     Range {
         /// Last key relative to the first; negative counts from the last argument.
         last: i8,
@@ -332,7 +410,7 @@ pub enum Access {
 pub struct Arg {
     /// Name.
     pub name: &'static str,
-    /// Text shown in a synopsis; mostly the name.
+    /// Text shown in a synopsis; mostly the name; empty for a block or choice, which shows its parts.
     pub display: &'static str,
     /// Type, with the parts of a block or choice.
     pub kind: ArgKind,
@@ -367,4 +445,47 @@ pub enum ArgKind {
     PureToken,
     OneOf(&'static [Arg]),
     Block(&'static [Arg]),
+}
+
+impl Arg {
+    /// Its flags as COMMAND DOCS names them.
+    pub fn flag_names(&self) -> impl Iterator<Item = &'static str> {
+        let flags = [
+            (self.optional, "optional"),
+            (self.multiple, "multiple"),
+            (self.multiple_token, "multiple_token"),
+        ];
+        flags.into_iter().filter(|(set, _)| *set).map(|(_, name)| name)
+    }
+}
+
+impl ArgKind {
+    /// Its name on the wire.
+    pub const fn name(&self) -> &'static str {
+        match self {
+            ArgKind::String => "string",
+            ArgKind::Integer => "integer",
+            ArgKind::Double => "double",
+            ArgKind::Key => "key",
+            ArgKind::Pattern => "pattern",
+            ArgKind::UnixTime => "unix-time",
+            ArgKind::PureToken => "pure-token",
+            ArgKind::OneOf(_) => "oneof",
+            ArgKind::Block(_) => "block",
+        }
+    }
+
+    /// The parts of a choice or block; empty for any other type.
+    pub const fn parts(&self) -> &'static [Arg] {
+        match *self {
+            ArgKind::OneOf(parts) | ArgKind::Block(parts) => parts,
+            ArgKind::String
+            | ArgKind::Integer
+            | ArgKind::Double
+            | ArgKind::Key
+            | ArgKind::Pattern
+            | ArgKind::UnixTime
+            | ArgKind::PureToken => &[],
+        }
+    }
 }

@@ -1,0 +1,158 @@
+//! Integers and doubles as the wire writes them.
+//!
+//! Invariants: (1) [`parse_i64`] and [`push_i64`] are inverses: only the canonical decimal form is a number, so that a
+//! value kept as an integer prints as the bytes the client sent; (2) [`push_f64`] prints what [`parse_f64`] reads back
+//! to the same bits.
+
+use crate::grisu;
+
+/// Parses the canonical decimal form of an `i64`: no plus sign, no spaces, no leading zeros, no `-0`.
+#[inline]
+pub fn parse_i64(text: &[u8]) -> Option<i64> {
+    if let [b'-', digits @ ..] = text {
+        let magnitude = parse_u64(digits)?;
+        if magnitude == 0 || magnitude > i64::MIN.unsigned_abs() {
+            return None;
+        }
+        return Some((magnitude as i64).wrapping_neg());
+    }
+    i64::try_from(parse_u64(text)?).ok()
+}
+
+/// Parses the canonical decimal form of a `u64`: digits only, no leading zeros.
+#[inline]
+pub fn parse_u64(text: &[u8]) -> Option<u64> {
+    let (&first, rest) = text.split_first()?;
+    let mut value = u64::from(first.wrapping_sub(b'0'));
+    if value > 9 || (value == 0 && !rest.is_empty()) || rest.len() > 19 {
+        return None;
+    }
+    // Nineteen digits cannot overflow; only the twentieth needs care.
+    let (safe, last) = rest.split_at(rest.len().min(18));
+    for &byte in safe {
+        let digit = byte.wrapping_sub(b'0');
+        if digit > 9 {
+            return None;
+        }
+        value = value * 10 + u64::from(digit);
+    }
+    if let [byte] = last {
+        let digit = byte.wrapping_sub(b'0');
+        if digit > 9 {
+            return None;
+        }
+        value = value.checked_mul(10)?.checked_add(u64::from(digit))?;
+    }
+    Some(value)
+}
+
+/// Appends the decimal form of `value`: 1 to 20 bytes.
+#[inline]
+pub fn push_i64(out: &mut Vec<u8>, value: i64) {
+    out.extend_from_slice(itoa::Buffer::new().format(value).as_bytes());
+}
+
+/// Appends the decimal form of `value`: 1 to 20 bytes.
+#[inline]
+pub fn push_u64(out: &mut Vec<u8>, value: u64) {
+    out.extend_from_slice(itoa::Buffer::new().format(value).as_bytes());
+}
+
+/// Length of the decimal form of `value`, sign included.
+pub fn digits_i64(value: i64) -> usize {
+    digits(value.unsigned_abs()) + usize::from(value < 0)
+}
+
+/// Room for the decimal form of an integer, so that it needs no allocation.
+pub struct IntBuffer(itoa::Buffer);
+
+impl IntBuffer {
+    /// An empty buffer on the stack.
+    #[inline]
+    pub fn new() -> IntBuffer {
+        IntBuffer(itoa::Buffer::new())
+    }
+
+    /// The decimal form of `value`.
+    #[inline]
+    pub fn format(&mut self, value: i64) -> &[u8] {
+        self.0.format(value).as_bytes()
+    }
+}
+
+impl Default for IntBuffer {
+    fn default() -> IntBuffer {
+        IntBuffer::new()
+    }
+}
+
+/// How many bytes [`push_u64`] appends for `value`: 1 to 20.
+#[inline]
+pub fn digits(value: u64) -> usize {
+    value.checked_ilog10().map_or(1, |log| log as usize + 1)
+}
+
+/// Parses a double as scores and coordinates are read.
+///
+/// A decimal number with an optional sign, fraction and exponent, or `inf` or `infinity` in any case. `None` for
+/// anything around it (spaces, NUL), for hexadecimal, for NaN, and for a finite text whose value is infinite or, not
+/// being zero, rounds to zero.
+pub fn parse_f64(text: &[u8]) -> Option<f64> {
+    let value: f64 = std::str::from_utf8(text).ok()?.parse().ok()?;
+    if value.is_nan() {
+        return None;
+    }
+    if value.is_infinite() && text.iter().any(u8::is_ascii_digit) {
+        return None;
+    }
+    if value == 0.0 && significand(text).any(|byte| matches!(byte, b'1'..=b'9')) {
+        return None;
+    }
+    Some(value)
+}
+
+/// Parses the bound of a score range, which is read as a C string: up to the first NUL, nothing being zero.
+///
+/// Unlike [`parse_f64`], what is too large is infinite and what is too small is zero.
+pub fn parse_f64_bound(text: &[u8]) -> Option<f64> {
+    let end = text.iter().position(|&byte| byte == 0).unwrap_or(text.len());
+    if end == 0 {
+        return Some(0.0);
+    }
+    let value: f64 = std::str::from_utf8(&text[..end]).ok()?.parse().ok()?;
+    (!value.is_nan()).then_some(value)
+}
+
+fn significand(text: &[u8]) -> impl Iterator<Item = u8> + '_ {
+    text.iter().copied().take_while(|byte| !matches!(byte, b'e' | b'E'))
+}
+
+/// Appends `value` as replies and listings show it: `inf`, `-inf`, `nan`, `-0`, a plain integer when it is one within
+/// ±2^62, else the digits of Grisu2. 1 to 25 bytes.
+pub fn push_f64(out: &mut Vec<u8>, value: f64) {
+    if value.is_nan() {
+        out.extend_from_slice(b"nan");
+    } else if value.is_infinite() {
+        out.extend_from_slice(if value < 0.0 { b"-inf" } else { b"inf" });
+    } else if value == 0.0 {
+        out.extend_from_slice(if value.is_sign_negative() { b"-0" } else { b"0" });
+    } else if let Some(whole) = as_whole(value) {
+        push_i64(out, whole);
+    } else {
+        grisu::push(out, value);
+    }
+}
+
+/// The integer that `value` is, when it is one within ±2^62: those print in full, larger ones in shortest digits.
+#[inline]
+pub fn as_whole(value: f64) -> Option<i64> {
+    const BOUND: f64 = (1u64 << 62) as f64;
+    if !(-BOUND..=BOUND).contains(&value) {
+        return None;
+    }
+    let whole = value as i64;
+    (whole as f64 == value).then_some(whole)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,632 @@
+//! A hash index by linear hashing: from hashes to handles, without a second table and without a doubling pause.
+//!
+//! It holds 32-bit handles and one byte of each hash; keys and full hashes stay with the caller, who compares
+//! candidates (`eq`) and computes hashes anew (`rehash`) when a bucket is split.
+//!
+//! ```text
+//!  buckets  0 ............ split ............ mask | mask+1 ....... mask+split
+//!           already split │ not yet, addressed    │ the other halves of the split ones
+//!           (mask*2+1)    │ by mask               │ (mask*2+1)
+//! ```
+//!
+//! Invariants:
+//! 1. `table.len() == mask + 1 + split`, `split <= mask`, `mask + 1` a power of two. An entry is in the chain of
+//!    bucket `hash & mask`, or `hash & (mask*2+1)` if the former is below `split`.
+//! 2. A chain is the bucket in the table, then buckets of the overflow pool. All of them are full but the first of the
+//!    pool's; the table's may have holes only if it is alone. So inserting and removing never walk a chain.
+//! 3. The pool has no holes (so that a uniform place is a uniform sample, and memory shrinks): the bucket at its end
+//!    moves into a place that becomes free. Only [`Index::clear_step`] leaves some, until it has finished.
+//!    Number 0 of the pool is not used.
+//! 4. *Growing:* bucket `s` of a level is split once `len >= 8*2^level + 4*(s+1)`: it begins at 8 entries a bucket
+//!    and is through at 12, that is, at 6 for each of twice the buckets. One split for every four inserts; two at most.
+//!    *Shrinking:* begins below 2.5 entries a bucket and ends at 5, with at most two merges for each removal.
+//! 5. *Scanning:* let `r(h)` be a hash with its bits reversed. The hashes of bucket `i` with mask `m` are those that
+//!    end in the bits of `i`: an interval of `r`. A cursor is a point of that line, and [`Index::scan`] visits the whole
+//!    interval around it and returns its end. Whatever was split or merged between two calls, what one call leaves
+//!    unvisited lies at or behind its answer, and intervals only change at their ends: an element that is present all
+//!    the time is visited by the call whose interval contains it. A merge may show some twice; nothing is left out.
+//! 6. The parity bit of a bucket is kept by every operation; a split gives the old one's to both, a merge keeps that of the
+//!    bucket that stays.
+//!
+//! Equal hashes are correct and cost time linear in their number for each lookup; keyed hashing is the caller's duty.
+
+mod bucket;
+mod buckets;
+
+use sluice_base::Rng;
+
+use crate::slab::Handle;
+use bucket::{Bucket, LANES};
+use buckets::Buckets;
+
+/// Where an entry is. Valid until the next change of the index other than [`Index::replace`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Slot {
+    /// The table's bucket at which the chain begins.
+    home: u32,
+    /// The pool's bucket, or 0 when it is in the table's.
+    overflow: u32,
+    lane: u32,
+}
+
+/// How full an index is and how it is laid out; counted by walking it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Stats {
+    /// Lanes of the table and of the overflow buckets in use.
+    pub lanes: usize,
+    /// Entries.
+    pub used: usize,
+    /// Buckets of the table.
+    pub buckets: usize,
+    /// Overflow buckets in use.
+    pub overflow_buckets: usize,
+    /// Buckets in the longest chain; 1 without overflow.
+    pub chain_max: usize,
+    /// Chains by their number of buckets: `[i]` of `i + 1`; the last counts all longer ones.
+    pub chains: [usize; 8],
+    /// Chains by their number of entries: `[i]` of `i`; the last counts all longer ones.
+    pub entries: [usize; 32],
+    /// Whether a doubling has begun and not ended.
+    pub is_growing: bool,
+    /// Whether a halving has begun and not ended.
+    pub is_shrinking: bool,
+}
+
+/// The index; see the module's notes.
+pub struct Index {
+    table: Buckets,
+    mask: usize,
+    /// Buckets of this level already split; the next one to split.
+    split: usize,
+    len: usize,
+    /// `len` at which the next split is due.
+    grow_at: usize,
+    is_shrinking: bool,
+    pool: Buckets,
+}
+
+impl Index {
+    /// An empty index: one bucket.
+    pub fn new() -> Index {
+        let mut table = Buckets::new();
+        table.push(Bucket::EMPTY);
+        Index { table, mask: 0, split: 0, len: 0, grow_at: 12, is_shrinking: false, pool: Buckets::new() }
+    }
+
+    /// Entries held.
+    #[inline]
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether there are no entries.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Buckets of the table, overflow not counted.
+    #[inline]
+    pub fn buckets(&self) -> usize {
+        self.table.len()
+    }
+
+    /// Bytes allocated.
+    pub fn bytes(&self) -> usize {
+        self.table.bytes() + self.pool.bytes()
+    }
+
+    /// The entry with this hash for which `eq` says so. `eq` sees every entry of the bucket that has the same tag: one
+    /// in about 255 of the others.
+    #[inline]
+    pub fn find(&self, hash: u64, mut eq: impl FnMut(Handle) -> bool) -> Option<Slot> {
+        let tag = tag_of(hash);
+        let home = self.home(hash);
+        let mut bucket = self.table.at(home);
+        let mut overflow = 0;
+        loop {
+            for lane in bucket.matching(tag) {
+                if bucket.handle(lane).is_some_and(&mut eq) {
+                    return Some(Slot { home: home as u32, overflow, lane });
+                }
+            }
+            overflow = bucket.link();
+            if overflow == 0 {
+                return None;
+            }
+            bucket = self.pool.at(overflow as usize);
+        }
+    }
+
+    /// The handle at `slot`.
+    ///
+    /// # Panics
+    /// When the index has changed since the slot was given, at the latest when its bucket is gone.
+    #[inline]
+    pub fn handle(&self, slot: Slot) -> Handle {
+        self.bucket(slot).handle(slot.lane).expect("a slot is used before the next change")
+    }
+
+    /// Puts another handle at `slot`, of an entry with the same hash, and returns the old one.
+    #[inline]
+    pub fn replace(&mut self, slot: Slot, handle: Handle) -> Handle {
+        let old = self.handle(slot);
+        self.bucket_mut(slot).replace(slot.lane, handle);
+        old
+    }
+
+    /// Adds an entry that is not there yet. The entry must be readable already: `rehash` may be asked for its hash.
+    /// At most two buckets are split, with `prefetch` called for their entries first.
+    ///
+    /// # Panics
+    /// At 2^31 entries, more than a slab has blocks for.
+    #[inline]
+    pub fn insert(
+        &mut self,
+        hash: u64,
+        handle: Handle,
+        rehash: impl Fn(Handle) -> u64,
+        prefetch: impl Fn(Handle),
+    ) {
+        self.place(self.home(hash), tag_of(hash), handle, &mut 0);
+        self.len += 1;
+        // Two inserts ahead the bucket to split is asked for, one ahead its entries, so that splitting finds them near.
+        if self.len + 2 >= self.grow_at {
+            self.grow(&rehash, &prefetch);
+        }
+    }
+
+    /// Takes the entry at `slot` out. At most two buckets are merged, and at most one overflow bucket moves (for which
+    /// `rehash` is asked for the hash of one of its entries).
+    ///
+    /// # Panics
+    /// As [`Index::handle`].
+    #[inline]
+    pub fn remove(&mut self, slot: Slot, rehash: impl Fn(Handle) -> u64) -> Handle {
+        let handle = self.handle(slot);
+        self.bucket_mut(slot).clear(slot.lane);
+        self.len -= 1;
+        if self.table.at(slot.home as usize).link() != 0 {
+            self.refill(slot, &rehash);
+        }
+        if self.is_shrinking || 2 * self.len < 5 * self.table.len() {
+            self.shrink(MERGES_MAX);
+        }
+        handle
+    }
+
+    /// Carries on with a doubling or halving that is due, by at most `budget` buckets. Returns whether more is due.
+    pub fn step(&mut self, budget: usize, rehash: impl Fn(Handle) -> u64, prefetch: impl Fn(Handle)) -> bool {
+        let mut left = budget;
+        while left > 0 && self.len >= self.grow_at {
+            self.split_next(&rehash, &prefetch);
+            left -= 1;
+        }
+        self.shrink(left);
+        self.len >= self.grow_at || self.shrink_is_due()
+    }
+
+    /// Visits the entries of one bucket and returns the cursor to go on with; begin with 0, and 0 means the end. An
+    /// element that is present from the first call to the last is visited at least once, whatever happens in between;
+    /// some may be visited twice (5). Any cursor is allowed.
+    pub fn scan(&self, cursor: u64, mut visit: impl FnMut(Handle)) -> u64 {
+        let home = self.home(cursor);
+        self.chain(home).flat_map(Bucket::handles).for_each(&mut visit);
+        let is_split = (home & self.mask) < self.split;
+        let mask = if is_split { self.mask * 2 + 1 } else { self.mask } as u64;
+        // Adds one to the bucket's number, highest bit first: the start of the next interval.
+        (cursor | !mask).reverse_bits().wrapping_add(1).reverse_bits()
+    }
+
+    /// A random entry, all of them alike; none when there are none. Tries random places: at most three on average in an
+    /// index that is not about to shrink.
+    pub fn sample(&self, rng: &mut Rng) -> Option<Handle> {
+        if self.len == 0 {
+            return None;
+        }
+        for _ in 0..SAMPLE_TRIES {
+            let place = rng.below((self.places() * LANES) as u64) as usize;
+            let (bucket, lane) = (self.place_at(place / LANES), (place % LANES) as u32);
+            if bucket.tag(lane) != 0 {
+                return bucket.handle(lane);
+            }
+        }
+        // Sparse, as in the middle of `clear_step`: the first one from a random place on.
+        let start = rng.below(self.places() as u64) as usize;
+        (0..self.places())
+            .find_map(|i| self.place_at((start + i) % self.places()).handles().next())
+    }
+
+    /// Visits up to `count` different entries: those of neighbouring buckets from a random one on, chains included.
+    /// Returns how many; fewer than asked for only if the index is smaller or very sparse. Much cheaper than as many
+    /// [`Index::sample`]s, and good enough where neighbours in the order of hashes are as random as any.
+    pub fn sample_many(&self, rng: &mut Rng, count: usize, mut visit: impl FnMut(Handle)) -> usize {
+        let start = rng.below(self.table.len() as u64) as usize;
+        let buckets = self.table.len().min(count.saturating_mul(4).saturating_add(16));
+        let homes = (start..self.table.len()).chain(0..start).take(buckets);
+        let entries = homes.flat_map(|home| self.chain(home)).flat_map(Bucket::handles);
+        entries.take(count).inspect(|&handle| visit(handle)).count()
+    }
+
+    /// Asks for the cache line that [`Index::find`] will look at first.
+    #[inline]
+    pub fn prefetch_bucket(&self, hash: u64) {
+        self.table.at(self.home(hash)).prefetch();
+    }
+
+    /// Calls `candidate` for the entry that [`Index::find`] will compare first, so that the caller can prefetch it; if
+    /// the bucket itself has none, asks for the next bucket of the chain.
+    #[inline]
+    pub fn prefetch_candidates(&self, hash: u64, mut candidate: impl FnMut(Handle)) {
+        let bucket = self.table.at(self.home(hash));
+        if let Some(handle) = bucket.matching(tag_of(hash)).first().and_then(|lane| bucket.handle(lane)) {
+            candidate(handle);
+        } else if bucket.link() != 0 {
+            self.pool.at(bucket.link() as usize).prefetch();
+        }
+    }
+
+    /// All entries, in the order of memory.
+    pub fn iter(&self) -> impl Iterator<Item = Handle> + '_ {
+        self.table.iter().chain(self.pool.iter()).flat_map(Bucket::handles)
+    }
+
+    /// Empties at most `budget` buckets, visiting what was in them, and gives their memory back. Returns whether the
+    /// index is empty now. It may be used in between, but keeps some memory until it has been emptied.
+    pub fn clear_step(&mut self, budget: usize, mut visit: impl FnMut(Handle)) -> bool {
+        self.is_shrinking = false;
+        for _ in 0..budget {
+            if self.len == 0 && self.table.len() == 1 {
+                break;
+            }
+            let last = self.table.len() - 1;
+            let home = *self.table.at(last);
+            let first = home.link();
+            let gone = if first == 0 {
+                std::mem::replace(self.table.at_mut(last), home.emptied())
+            } else {
+                let gone = std::mem::replace(self.pool.at_mut(first as usize), Bucket::EMPTY);
+                self.table.at_mut(last).set_link(gone.link());
+                gone
+            };
+            for handle in gone.handles() {
+                self.len -= 1;
+                visit(handle);
+            }
+            if first == 0 && last != 0 {
+                self.drop_last();
+            }
+        }
+        let is_clear = self.len == 0 && self.table.len() == 1;
+        if is_clear {
+            self.pool = Buckets::new();
+        }
+        is_clear
+    }
+
+    /// Counts; cost: one step for each bucket.
+    pub fn stats(&self) -> Stats {
+        let mut stats = Stats { used: self.len, buckets: self.table.len(), ..Stats::default() };
+        for home in 0..self.table.len() {
+            let (mut buckets, mut entries) = (0, 0);
+            for bucket in self.chain(home) {
+                buckets += 1;
+                entries += bucket.filled().count();
+            }
+            stats.overflow_buckets += buckets - 1;
+            stats.chain_max = stats.chain_max.max(buckets);
+            stats.chains[(buckets - 1).min(7)] += 1;
+            stats.entries[entries.min(31)] += 1;
+        }
+        stats.lanes = (stats.buckets + stats.overflow_buckets) * LANES;
+        stats.is_growing = self.split != 0 && !self.is_shrinking;
+        stats.is_shrinking = self.is_shrinking;
+        stats
+    }
+
+    /// The table's bucket for a hash, by invariant (1).
+    #[inline(always)]
+    fn home(&self, hash: u64) -> usize {
+        let low = hash as usize & self.mask;
+        if low < self.split { hash as usize & (self.mask * 2 + 1) } else { low }
+    }
+
+    #[inline(always)]
+    fn bucket(&self, slot: Slot) -> &Bucket {
+        match slot.overflow {
+            0 => self.table.at(slot.home as usize),
+            overflow => self.pool.at(overflow as usize),
+        }
+    }
+
+    #[inline(always)]
+    fn bucket_mut(&mut self, slot: Slot) -> &mut Bucket {
+        match slot.overflow {
+            0 => self.table.at_mut(slot.home as usize),
+            overflow => self.pool.at_mut(overflow as usize),
+        }
+    }
+
+    /// The buckets of a chain, the table's first.
+    #[inline]
+    fn chain(&self, home: usize) -> impl Iterator<Item = &Bucket> {
+        std::iter::successors(Some(self.table.at(home)), |bucket| match bucket.link() {
+            0 => None,
+            next => Some(self.pool.at(next as usize)),
+        })
+    }
+
+    /// Buckets of the table and the pool together, numbered in this order.
+    fn places(&self) -> usize {
+        self.table.len() + self.pool.len()
+    }
+
+    fn place_at(&self, place: usize) -> &Bucket {
+        match place.checked_sub(self.table.len()) {
+            None => self.table.at(place),
+            Some(overflow) => self.pool.at(overflow),
+        }
+    }
+
+    /// Puts an entry into a chain. `spare` begins a list of empty pool buckets to take before the pool's next.
+    #[inline(always)]
+    fn place(&mut self, home: usize, tag: u8, handle: Handle, spare: &mut u32) {
+        let bucket = self.table.at_mut(home);
+        if let Some(lane) = bucket.vacant().first() {
+            bucket.set(lane, tag, handle);
+        } else {
+            self.place_in_overflow(home, tag, handle, spare);
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn place_in_overflow(&mut self, home: usize, tag: u8, handle: Handle, spare: &mut u32) {
+        let first = self.table.at(home).link();
+        if first != 0 {
+            let bucket = self.pool.at_mut(first as usize);
+            if let Some(lane) = bucket.vacant().first() {
+                bucket.set(lane, tag, handle);
+                return;
+            }
+        }
+        let fresh = if *spare != 0 {
+            let fresh = *spare;
+            *spare = self.pool.at(fresh as usize).link();
+            fresh
+        } else {
+            assert!(self.len < LEN_MAX, "an index has fewer than 2^31 entries");
+            if self.pool.len() == 0 {
+                self.pool.push(Bucket::EMPTY);
+            }
+            self.pool.push(Bucket::EMPTY) as u32
+        };
+        let bucket = self.pool.at_mut(fresh as usize);
+        bucket.set(0, tag, handle);
+        bucket.set_link(first);
+        self.table.at_mut(home).set_link(fresh);
+    }
+
+    /// Restores invariant (2) after `slot` was emptied in a chain with overflow: the hole is filled from the chain's
+    /// first overflow bucket, which goes when it is empty.
+    #[cold]
+    #[inline(never)]
+    fn refill(&mut self, slot: Slot, rehash: &impl Fn(Handle) -> u64) {
+        let first = self.table.at(slot.home as usize).link();
+        if slot.overflow != first {
+            let donor = self.pool.at_mut(first as usize);
+            let Some(lane) = donor.filled().first() else { return };
+            let (tag, moved) = (donor.tag(lane), donor.handle(lane));
+            donor.clear(lane);
+            if let Some(moved) = moved {
+                self.bucket_mut(slot).set(slot.lane, tag, moved);
+            }
+        }
+        let donor = self.pool.at(first as usize);
+        if donor.filled().is_empty() {
+            let next = donor.link();
+            self.table.at_mut(slot.home as usize).set_link(next);
+            self.release(first, rehash);
+        }
+    }
+
+    /// Gives an empty pool bucket that no chain contains back, by invariant (3).
+    fn release(&mut self, free: u32, rehash: &impl Fn(Handle) -> u64) {
+        *self.pool.at_mut(free as usize) = Bucket::EMPTY;
+        // More than one only after `clear_step`; bounded, as everything here.
+        for _ in 0..4 {
+            if self.pool.len() <= 1 || !self.pool.at(self.pool.len() - 1).filled().is_empty() {
+                break;
+            }
+            self.pool.pop();
+        }
+        if self.pool.len() <= free as usize {
+            return;
+        }
+        let last = self.pool.len() - 1;
+        let Some(member) = self.pool.at(last).handles().next() else { return };
+        let home = self.home(rehash(member));
+        let mut before = None;
+        let mut next = self.table.at(home).link();
+        while next != 0 && next as usize != last {
+            before = Some(next);
+            next = self.pool.at(next as usize).link();
+        }
+        debug_assert!(next != 0, "rehash gives the hash that the entry was inserted with");
+        if next == 0 {
+            return;
+        }
+        match before {
+            None => self.table.at_mut(home).set_link(free),
+            Some(before) => self.pool.at_mut(before as usize).set_link(free),
+        }
+        *self.pool.at_mut(free as usize) = *self.pool.at(last);
+        self.pool.pop();
+    }
+
+    /// What an insert does about growing (4); called from two inserts before a split is due.
+    #[inline(never)]
+    fn grow(&mut self, rehash: &impl Fn(Handle) -> u64, prefetch: &impl Fn(Handle)) {
+        match self.grow_at.saturating_sub(self.len) {
+            0 => {
+                for _ in 0..SPLITS_MAX {
+                    if self.len >= self.grow_at {
+                        self.split_next(rehash, prefetch);
+                    }
+                }
+            }
+            1 => self.chain(self.split).flat_map(Bucket::handles).for_each(prefetch),
+            _ => self.table.at(self.split).prefetch(),
+        }
+    }
+
+    /// Splits the next bucket in two.
+    fn split_next(&mut self, rehash: &impl Fn(Handle) -> u64, prefetch: &impl Fn(Handle)) {
+        let low = self.split;
+        self.chain(low).flat_map(Bucket::handles).for_each(prefetch);
+        let bit = (self.mask + 1) as u64;
+        let old = *self.table.at(low);
+        let high = self.table.push(old.emptied());
+        debug_assert_eq!(high, low + self.mask + 1);
+        self.split += 1;
+        if self.split > self.mask {
+            self.mask = self.mask * 2 + 1;
+            self.split = 0;
+        }
+        self.is_shrinking = false;
+        self.schedule();
+        if old.link() == 0 {
+            for lane in old.filled() {
+                if old.handle(lane).is_some_and(|handle| rehash(handle) & bit != 0) {
+                    self.table.at_mut(low).clear(lane);
+                    let Some(handle) = old.handle(lane) else { continue };
+                    self.table.at_mut(high).set(lane, old.tag(lane), handle);
+                }
+            }
+        } else {
+            *self.table.at_mut(low) = old.emptied();
+            let free = self.deal(old, rehash);
+            if free != 0 {
+                self.release(free, rehash);
+            }
+        }
+    }
+
+    /// Distributes the entries of a chain taken out of the table, whose first bucket is `old`, to the buckets where they
+    /// belong now. Returns an overflow bucket left over, or 0.
+    ///
+    /// No more than one is: all buckets of the chain but its first overflow bucket were full (2). The buckets emptied
+    /// are those that are filled again, in step.
+    #[cold]
+    fn deal(&mut self, old: Bucket, rehash: &impl Fn(Handle) -> u64) -> u32 {
+        let mut spare = 0;
+        self.deal_bucket(&old, rehash, &mut spare);
+        let mut next = old.link();
+        while next != 0 {
+            let number = next;
+            let bucket = std::mem::replace(self.pool.at_mut(number as usize), Bucket::EMPTY);
+            next = bucket.link();
+            self.pool.at_mut(number as usize).set_link(spare);
+            spare = number;
+            self.deal_bucket(&bucket, rehash, &mut spare);
+        }
+        debug_assert!(spare == 0 || self.pool.at(spare as usize).link() == 0);
+        spare
+    }
+
+    fn deal_bucket(&mut self, bucket: &Bucket, rehash: &impl Fn(Handle) -> u64, spare: &mut u32) {
+        for lane in bucket.filled() {
+            if let Some(handle) = bucket.handle(lane) {
+                self.place(self.home(rehash(handle)), bucket.tag(lane), handle, spare);
+            }
+        }
+    }
+
+    /// Merges while a halving is under way or due, at most `budget` times.
+    #[cold]
+    #[inline(never)]
+    fn shrink(&mut self, budget: usize) {
+        for _ in 0..budget {
+            self.is_shrinking = self.shrink_is_due();
+            if !self.is_shrinking {
+                return;
+            }
+            self.merge_last();
+        }
+        self.is_shrinking = self.shrink_is_due();
+    }
+
+    fn shrink_is_due(&self) -> bool {
+        let buckets = self.table.len();
+        let enough = if self.is_shrinking { 2 * self.len >= 10 * buckets } else { 2 * self.len >= 5 * buckets };
+        buckets > 1 && !enough
+    }
+
+    /// Merges the last bucket of the table into the one that it was split from. That needs nobody's hash.
+    fn merge_last(&mut self) {
+        let Some(gone) = self.drop_last() else { return };
+        let home = self.split;
+        // The overflow buckets first: what they free is what the entries of the others may need, and then nothing can be
+        // left over, since a chain of all of them is at most as much shorter as the bucket that went.
+        let mut spare = 0;
+        let mut next = gone.link();
+        while next != 0 {
+            let number = next;
+            let bucket = std::mem::replace(self.pool.at_mut(number as usize), Bucket::EMPTY);
+            next = bucket.link();
+            self.pool.at_mut(number as usize).set_link(spare);
+            spare = number;
+            self.merge_bucket(home, &bucket, &mut spare);
+        }
+        self.merge_bucket(home, &gone, &mut spare);
+        debug_assert_eq!(spare, 0);
+    }
+
+    fn merge_bucket(&mut self, home: usize, bucket: &Bucket, spare: &mut u32) {
+        for lane in bucket.filled() {
+            if let Some(handle) = bucket.handle(lane) {
+                self.place(home, bucket.tag(lane), handle, spare);
+            }
+        }
+    }
+
+    /// Takes the last of at least two buckets off the table: the hashes that it had belong to bucket `split` then.
+    fn drop_last(&mut self) -> Option<Bucket> {
+        let gone = self.table.pop();
+        if self.split == 0 {
+            self.mask >>= 1;
+            self.split = self.mask + 1;
+        }
+        self.split -= 1;
+        self.schedule();
+        gone
+    }
+
+    fn schedule(&mut self) {
+        self.grow_at = 8 * (self.mask + 1) + 4 * (self.split + 1);
+    }
+}
+
+impl Default for Index {
+    fn default() -> Index {
+        Index::new()
+    }
+}
+
+/// The byte of a hash that a bucket keeps: the highest, since the lowest bits choose the bucket; never 0.
+#[inline(always)]
+fn tag_of(hash: u64) -> u8 {
+    let tag = (hash >> 56) as u8;
+    tag + u8::from(tag == 0)
+}
+
+/// Splits that an insert makes at most.
+const SPLITS_MAX: usize = 2;
+/// Merges that a removal makes at most.
+const MERGES_MAX: usize = 2;
+/// Random places looked at before a sample is searched for.
+const SAMPLE_TRIES: usize = 64;
+const LEN_MAX: usize = 1 << 31;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,441 @@
+//! The index against a map, and its invariants checked by walking it.
+
+use std::cell::RefCell;
+use std::collections::{HashMap, HashSet};
+
+use sluice_base::Rng;
+
+use super::*;
+
+/// How entries' hashes come from their handles.
+#[derive(Clone, Copy, Debug)]
+enum Hashes {
+    Mixed,
+    /// All the same.
+    Equal,
+    /// Eight values only, so that chains are long and splits divide them.
+    Few,
+    /// The low bits are alike: the first levels do not separate anything.
+    LowAlike,
+}
+
+impl Hashes {
+    fn of(self, handle: Handle) -> u64 {
+        let mixed = Rng::new(u64::from(handle.raw())).next_u64();
+        match self {
+            Hashes::Mixed => mixed,
+            Hashes::Equal => 0x1234_5678_9abc_def0,
+            Hashes::Few => Rng::new(mixed % 8).next_u64(),
+            Hashes::LowAlike => mixed << 5,
+        }
+    }
+}
+
+fn handle(raw: u32) -> Handle {
+    Handle::from_raw(raw).unwrap()
+}
+
+/// The index beside a set of its handles; an entry's hash is a function of its handle.
+struct Model {
+    index: Index,
+    oracle: HashSet<Handle>,
+    hashes: Hashes,
+    /// Entries may be rehashed only while they exist.
+    alive: RefCell<HashSet<Handle>>,
+}
+
+impl Model {
+    fn new(hashes: Hashes) -> Model {
+        Model { index: Index::new(), oracle: HashSet::new(), hashes, alive: RefCell::new(HashSet::new()) }
+    }
+
+    fn insert(&mut self, handle: Handle) {
+        self.alive.borrow_mut().insert(handle);
+        let (hashes, alive) = (self.hashes, &self.alive);
+        let rehash = |handle| {
+            assert!(alive.borrow().contains(&handle), "asked for the hash of an entry that is gone");
+            hashes.of(handle)
+        };
+        self.index.insert(hashes.of(handle), handle, rehash, |_| ());
+        self.oracle.insert(handle);
+    }
+
+    fn find(&self, handle: Handle) -> Option<Slot> {
+        self.index.find(self.hashes.of(handle), |other| other == handle)
+    }
+
+    fn remove(&mut self, handle: Handle) {
+        let slot = self.find(handle).unwrap();
+        self.alive.borrow_mut().remove(&handle);
+        let (hashes, alive) = (self.hashes, &self.alive);
+        let rehash = |handle| {
+            assert!(alive.borrow().contains(&handle));
+            hashes.of(handle)
+        };
+        assert_eq!(self.index.remove(slot, rehash), handle);
+        self.oracle.remove(&handle);
+    }
+
+    fn step(&mut self, budget: usize) -> bool {
+        let hashes = self.hashes;
+        self.index.step(budget, |handle| hashes.of(handle), |_| ())
+    }
+
+    fn check(&self) {
+        check_invariants(&self.index, |handle| self.hashes.of(handle));
+        let entries: Vec<Handle> = self.index.iter().collect();
+        assert_eq!(entries.len(), self.oracle.len());
+        assert_eq!(entries.into_iter().collect::<HashSet<_>>(), self.oracle);
+        for &handle in &self.oracle {
+            assert!(self.find(handle).is_some());
+        }
+    }
+}
+
+/// Invariants (1) to (3).
+fn check_invariants(index: &Index, rehash: impl Fn(Handle) -> u64) {
+    assert!((index.mask + 1).is_power_of_two());
+    assert!(index.split <= index.mask);
+    assert_eq!(index.table.len(), index.mask + 1 + index.split);
+    let (mut entries, mut overflow) = (0, 0);
+    for home in 0..index.table.len() {
+        let chain: Vec<&Bucket> = index.chain(home).collect();
+        overflow += chain.len() - 1;
+        for (i, bucket) in chain.iter().enumerate() {
+            assert!(i == 1 || chain.len() == 1 || bucket.vacant().is_empty(), "a hole in a chain");
+            assert!(i == 0 || !bucket.filled().is_empty(), "an empty overflow bucket");
+            for lane in bucket.filled() {
+                let handle = bucket.handle(lane).unwrap();
+                assert_eq!(index.home(rehash(handle)), home);
+                assert_eq!(tag_of(rehash(handle)), bucket.tag(lane));
+                entries += 1;
+            }
+        }
+    }
+    assert_eq!(entries, index.len());
+    assert_eq!(overflow, index.pool.len().saturating_sub(1), "a hole in the pool");
+}
+
+fn random_traffic(hashes: Hashes, rounds: u32, keys: u64) {
+    let mut rng = Rng::new(rounds.into());
+    let mut model = Model::new(hashes);
+    for round in 0..rounds {
+        let grows = (round / (rounds / 6)) % 2 == 0;
+        let key = handle(1 + rng.below(keys) as u32);
+        match (model.oracle.contains(&key), rng.below(10)) {
+            (false, choice) if choice < if grows { 9 } else { 2 } => model.insert(key),
+            (true, choice) if choice < if grows { 1 } else { 9 } => model.remove(key),
+            (true, 9) => {
+                let slot = model.find(key).unwrap();
+                assert_eq!(model.index.handle(slot), key);
+                assert_eq!(model.index.replace(slot, key), key);
+            }
+            (_, 8) => _ = model.step(rng.below(4) as usize),
+            (is_there, _) => {
+                assert_eq!(model.find(key).is_some(), is_there);
+                let mut asked = 0;
+                model.index.prefetch_bucket(hashes.of(key));
+                model.index.prefetch_candidates(hashes.of(key), |_| asked += 1);
+                assert!(asked <= 1);
+                let sampled = model.index.sample(&mut rng);
+                assert_eq!(sampled.is_none(), model.oracle.is_empty());
+                assert!(sampled.is_none_or(|sampled| model.oracle.contains(&sampled)));
+            }
+        }
+        assert_eq!(model.index.len(), model.oracle.len());
+        if round % (rounds / 40) == 0 {
+            model.check();
+        }
+    }
+    model.check();
+    for key in model.oracle.clone() {
+        model.remove(key);
+    }
+    model.check();
+    assert_eq!(model.index.buckets(), 1);
+    assert!(model.index.bytes() < 1024, "an empty index is small again");
+}
+
+#[test]
+fn agrees_with_a_set_under_random_traffic() {
+    random_traffic(Hashes::Mixed, 120_000, 20_000);
+}
+
+#[test]
+fn agrees_with_a_set_at_tiny_levels() {
+    for keys in [1, 2, 12, 13, 14, 30, 60, 100] {
+        random_traffic(Hashes::Mixed, 6_000, keys);
+    }
+}
+
+#[test]
+fn agrees_with_a_set_when_hashes_collide() {
+    random_traffic(Hashes::Equal, 4_000, 600);
+    random_traffic(Hashes::Few, 12_000, 2_000);
+    random_traffic(Hashes::LowAlike, 40_000, 5_000);
+}
+
+#[test]
+fn equal_hashes_cost_linear_time_and_no_more_buckets_than_needed() {
+    let mut model = Model::new(Hashes::Equal);
+    for raw in 1..=50_000 {
+        model.insert(handle(raw));
+    }
+    let stats = model.index.stats();
+    assert!(stats.chain_max <= 50_000 / 12 + 2);
+    assert_eq!(stats.overflow_buckets, stats.chain_max - 1);
+    let mut compared = 0;
+    assert_eq!(model.index.find(Hashes::Equal.of(handle(1)), |_| { compared += 1; false }), None);
+    assert_eq!(compared, 50_000);
+}
+
+#[test]
+fn growing_follows_the_schedule_with_two_splits_at_most() {
+    let mut model = Model::new(Hashes::Mixed);
+    let mut buckets = 1;
+    for raw in 1..=100_000 {
+        model.insert(handle(raw));
+        let now = model.index.buckets();
+        assert!(now - buckets <= 2);
+        buckets = now;
+        let len = raw as usize;
+        // Between 6 and 8 of them, if only the table's buckets are counted, and 12 while there is only one level.
+        assert!(len <= 8 * now + 4, "{len} in {now}");
+        assert!(now == 1 || 6 * now <= len + 6, "{len} in {now}");
+    }
+}
+
+#[test]
+fn shrinking_halves_with_hysteresis_and_two_merges_at_most() {
+    let mut model = Model::new(Hashes::Mixed);
+    for raw in 1..=100_000 {
+        model.insert(handle(raw));
+    }
+    let full = model.index.buckets();
+    let mut buckets = full;
+    for raw in 1..=99_990 {
+        model.remove(handle(raw));
+        let now = model.index.buckets();
+        assert!(buckets - now <= 2);
+        if 2 * model.index.len() >= 5 * full {
+            assert_eq!(now, full, "it does not shrink above 2.5 entries a bucket");
+        }
+        assert!(now <= model.index.len() + 2);
+        buckets = now;
+    }
+    model.check();
+    assert!(buckets <= 4);
+}
+
+#[test]
+fn step_finishes_a_halving_in_bounded_slices() {
+    let mut model = Model::new(Hashes::Mixed);
+    for raw in 1..=20_000 {
+        model.insert(handle(raw));
+    }
+    let buckets = model.index.buckets();
+    let mut raw = 1;
+    while !model.index.stats().is_shrinking {
+        model.remove(handle(raw));
+        raw += 1;
+    }
+    let mut before = model.index.buckets();
+    while model.step(7) {
+        assert_eq!(before - model.index.buckets(), 7);
+        before = model.index.buckets();
+    }
+    model.check();
+    assert!(!model.index.stats().is_shrinking);
+    assert!(model.index.buckets() <= buckets / 2 + 1);
+    assert!(!model.step(100), "it rests");
+}
+
+#[test]
+fn scan_shows_everything_once_when_nothing_changes() {
+    for count in [0, 1, 12, 13, 100, 1_000, 5_000, 12_345] {
+        let mut model = Model::new(Hashes::Mixed);
+        (1..=count).for_each(|raw| model.insert(handle(raw)));
+        let mut seen = Vec::new();
+        let mut cursor = 0;
+        loop {
+            cursor = model.index.scan(cursor, |handle| seen.push(handle));
+            if cursor == 0 {
+                break;
+            }
+        }
+        assert_eq!(seen.len(), count as usize);
+        assert_eq!(seen.into_iter().collect::<HashSet<_>>(), model.oracle);
+    }
+}
+
+/// The keys below `STAYS` are present from the first call to the last; the others come and go in between.
+fn scan_during_changes(seed: u64, hashes: Hashes) {
+    const STAYS: u32 = 120;
+    let mut rng = Rng::new(seed);
+    let mut model = Model::new(hashes);
+    (1..STAYS).for_each(|raw| model.insert(handle(raw)));
+    let others = 1 + rng.below(4_000) as u32;
+    for raw in STAYS..STAYS + others {
+        if rng.below(2) == 0 {
+            model.insert(handle(raw));
+        }
+    }
+    let mut seen = HashSet::new();
+    let mut cursor = 0;
+    let mut grows = rng.below(2) == 0;
+    loop {
+        cursor = model.index.scan(cursor, |handle| _ = seen.insert(handle));
+        if cursor == 0 {
+            break;
+        }
+        if rng.below(20) == 0 {
+            grows = !grows;
+        }
+        // Often enough that the index doubles and halves several times while the cursor travels.
+        for _ in 0..rng.below(200) {
+            let key = handle(STAYS + rng.below(others.into()) as u32);
+            match (model.oracle.contains(&key), grows) {
+                (false, true) => model.insert(key),
+                (true, false) => model.remove(key),
+                _ => _ = model.step(rng.below(2) as usize),
+            }
+        }
+    }
+    for raw in 1..STAYS {
+        assert!(seen.contains(&handle(raw)), "seed {seed}, {hashes:?}: {raw} was left out");
+    }
+    model.check();
+}
+
+#[test]
+fn scan_leaves_out_nothing_that_stays_whatever_splits_and_merges() {
+    for seed in 0..150 {
+        scan_during_changes(seed, Hashes::Mixed);
+    }
+    for seed in 0..10 {
+        scan_during_changes(seed, Hashes::LowAlike);
+        scan_during_changes(seed, Hashes::Few);
+    }
+}
+
+#[test]
+fn scan_takes_any_cursor() {
+    let mut model = Model::new(Hashes::Mixed);
+    (1..=1_000).for_each(|raw| model.insert(handle(raw)));
+    let mut rng = Rng::new(2);
+    for _ in 0..2_000 {
+        let mut cursor = rng.next_u64();
+        let mut calls = 0;
+        while { cursor = model.index.scan(cursor, |_| ()); cursor != 0 } {
+            calls += 1;
+            assert!(calls <= model.index.buckets());
+        }
+    }
+}
+
+/// Pearson's statistic of `draws` against a uniform choice among `cells`, and what it may be: five standard deviations.
+fn assert_uniform(counts: &HashMap<Handle, u64>, cells: usize, draws: u64) {
+    let expected = draws as f64 / cells as f64;
+    let seen: f64 = counts.values().map(|&count| (count as f64 - expected).powi(2) / expected).sum();
+    let unseen = (cells - counts.len()) as f64 * expected;
+    let freedom = (cells - 1) as f64;
+    assert!(seen + unseen < freedom + 5.0 * (2.0 * freedom).sqrt(), "{} over {freedom}", seen + unseen);
+}
+
+#[test]
+fn sample_is_uniform_over_entries_at_every_stage_of_a_doubling() {
+    for count in [1usize, 5, 13, 100, 1_100, 1_300, 1_450] {
+        let mut model = Model::new(Hashes::Mixed);
+        (1..=count as u32).for_each(|raw| model.insert(handle(raw)));
+        let mut rng = Rng::new(count as u64);
+        let draws = 200 * count as u64;
+        let mut counts = HashMap::new();
+        for _ in 0..draws {
+            *counts.entry(model.index.sample(&mut rng).unwrap()).or_insert(0) += 1;
+        }
+        assert_uniform(&counts, count, draws);
+    }
+}
+
+#[test]
+fn sample_many_gives_different_entries_and_reaches_all() {
+    let mut model = Model::new(Hashes::Mixed);
+    (1..=1_300).for_each(|raw| model.insert(handle(raw)));
+    let mut rng = Rng::new(4);
+    let mut counts: HashMap<Handle, u64> = HashMap::new();
+    for _ in 0..20_000 {
+        let mut drawn = HashSet::new();
+        assert_eq!(model.index.sample_many(&mut rng, 5, |handle| assert!(drawn.insert(handle))), 5);
+        drawn.into_iter().for_each(|handle| *counts.entry(handle).or_insert(0) += 1);
+    }
+    assert_eq!(counts.len(), 1_300);
+    let mut all = 0;
+    assert_eq!(model.index.sample_many(&mut rng, usize::MAX, |_| all += 1), 1_300);
+    assert_eq!(all, 1_300);
+    assert_eq!(Index::new().sample_many(&mut rng, 5, |_| ()), 0);
+    assert_eq!(Index::new().sample(&mut rng), None);
+}
+
+#[test]
+fn clear_step_visits_everything_once_in_bounded_slices_and_the_index_stays_usable() {
+    let mut model = Model::new(Hashes::Mixed);
+    (1..=10_000).for_each(|raw| model.insert(handle(raw)));
+    let mut gone = HashSet::new();
+    let mut rng = Rng::new(9);
+    let mut fresh = 20_000;
+    loop {
+        let before = gone.len();
+        let is_clear = model.index.clear_step(10, |handle| assert!(gone.insert(handle)));
+        assert!(gone.len() - before <= 10 * LANES);
+        model.oracle.retain(|handle| !gone.contains(handle));
+        assert_eq!(model.index.iter().collect::<HashSet<_>>(), model.oracle);
+        if is_clear {
+            break;
+        }
+        // Somebody still uses it.
+        for _ in 0..rng.below(30) {
+            fresh += 1;
+            model.insert(handle(fresh));
+        }
+        if let Some(key) = model.index.sample(&mut rng) {
+            model.remove(key);
+        }
+    }
+    assert!((1..=10_000).map(handle).filter(|key| !gone.contains(key)).count() < 2_000);
+    model.check();
+    assert!(model.index.is_empty());
+    assert!(model.index.bytes() < 1024);
+    (1..=1_000).for_each(|raw| model.insert(handle(raw)));
+    model.check();
+}
+
+#[test]
+fn clear_step_bounds_a_long_chain_too() {
+    let mut model = Model::new(Hashes::Equal);
+    (1..=2_000).for_each(|raw| model.insert(handle(raw)));
+    let mut visited = 0;
+    let mut slices = 0;
+    while !model.index.clear_step(3, |_| visited += 1) {
+        slices += 1;
+    }
+    assert_eq!(visited, 2_000);
+    assert!(slices >= 2_000 / (3 * LANES));
+}
+
+#[test]
+fn stats_add_up() {
+    let mut model = Model::new(Hashes::Mixed);
+    (1..=1_400).for_each(|raw| model.insert(handle(raw)));
+    let stats = model.index.stats();
+    assert_eq!(stats.used, 1_400);
+    assert_eq!(stats.chains.iter().sum::<usize>(), stats.buckets);
+    assert_eq!(stats.entries.iter().zip(0..).map(|(chains, entries)| chains * entries).sum::<usize>(), 1_400);
+    assert_eq!(stats.lanes, 12 * (stats.buckets + stats.overflow_buckets));
+    assert!(stats.is_growing);
+}
+
+#[test]
+fn an_index_may_move_to_another_thread() {
+    fn is_send<T: Send + Sync>(_: &T) {}
+    is_send(&Index::new());
+}

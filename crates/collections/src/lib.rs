@@ -1,0 +1,15 @@
+//! The structures that the keyspace is made of: blocks of bytes in size classes, and the hash index over them.
+//!
+//! Invariants: (1) nothing here knows that a server, a key or a client exists; (2) no operation's pause grows with the
+//! size of the structure, except where its documentation says so; (3) `unsafe` lives in `slab.rs` and `arch.rs` alone.
+
+#![deny(unsafe_code)]
+
+#[allow(unsafe_code)]
+mod arch;
+pub mod index;
+#[allow(unsafe_code)]
+pub mod slab;
+
+pub use index::Index;
+pub use slab::{Handle, Slab, TypedSlab};

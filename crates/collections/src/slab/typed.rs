@@ -1,0 +1,173 @@
+//! Values of one type in numbered places, in segments: growing never moves more than one segment.
+//!
+//! Invariants: (1) a segment is on `with_room` exactly when it holds fewer values than `SEGMENT`; only its last element
+//! is filled, so a segment that becomes full is the last; (2) a segment's free places form a list that begins at
+//! `free`; a segment without values has no memory.
+
+#![forbid(unsafe_code)]
+
+/// Values of type `T`, each at an index that stays its own until the value is removed.
+pub struct TypedSlab<T> {
+    segments: Vec<Segment<T>>,
+    /// Segments with room; values go into the last.
+    with_room: Vec<u32>,
+    len: usize,
+}
+
+struct Segment<T> {
+    places: Vec<Place<T>>,
+    /// First free place, `NONE` when all of `places` are filled.
+    free: u32,
+    used: u32,
+}
+
+enum Place<T> {
+    /// The next free place of the segment, or `NONE`.
+    Free(u32),
+    Filled(T),
+}
+
+impl<T> TypedSlab<T> {
+    /// An empty slab; it allocates nothing.
+    pub const fn new() -> TypedSlab<T> {
+        TypedSlab { segments: Vec::new(), with_room: Vec::new(), len: 0 }
+    }
+
+    /// Values held.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether no value is held.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Bytes allocated here; what the values own elsewhere is not counted. Cost: one step for each segment.
+    pub fn bytes(&self) -> usize {
+        let places: usize = self.segments.iter().map(|segment| segment.places.capacity()).sum();
+        places * size_of::<Place<T>>()
+            + self.segments.capacity() * size_of::<Segment<T>>()
+            + self.with_room.capacity() * size_of::<u32>()
+    }
+
+    /// Stores `value` and returns its index.
+    ///
+    /// # Panics
+    /// When 2^32 places are filled.
+    pub fn insert(&mut self, value: T) -> u32 {
+        let number = match self.with_room.last() {
+            Some(&number) => number,
+            None => self.add_segment(),
+        };
+        let segment = &mut self.segments[number as usize];
+        let place = segment.put(value);
+        if segment.used as usize == SEGMENT {
+            self.with_room.pop();
+        }
+        self.len += 1;
+        number << SEGMENT_BITS | place
+    }
+
+    /// Takes the value at `index` out; none when there is none. The last value of a segment takes its memory along.
+    pub fn remove(&mut self, index: u32) -> Option<T> {
+        let number = index >> SEGMENT_BITS;
+        let segment = self.segments.get_mut(number as usize)?;
+        let value = segment.take(index & PLACE_MASK)?;
+        if segment.used as usize == SEGMENT - 1 {
+            self.with_room.push(number);
+        }
+        if segment.used == 0 {
+            *segment = Segment::EMPTY;
+        }
+        self.len -= 1;
+        Some(value)
+    }
+
+    /// The value at `index`; none when there is none.
+    #[inline]
+    pub fn get(&self, index: u32) -> Option<&T> {
+        match self.segments.get((index >> SEGMENT_BITS) as usize)?.places.get((index & PLACE_MASK) as usize)? {
+            Place::Filled(value) => Some(value),
+            Place::Free(_) => None,
+        }
+    }
+
+    /// The value at `index`, to change; none when there is none.
+    #[inline]
+    pub fn get_mut(&mut self, index: u32) -> Option<&mut T> {
+        let segment = self.segments.get_mut((index >> SEGMENT_BITS) as usize)?;
+        match segment.places.get_mut((index & PLACE_MASK) as usize)? {
+            Place::Filled(value) => Some(value),
+            Place::Free(_) => None,
+        }
+    }
+
+    /// All values with their indices, in order of index.
+    pub fn iter(&self) -> impl Iterator<Item = (u32, &T)> {
+        self.segments.iter().zip(0u32..).flat_map(|(segment, number)| {
+            segment.places.iter().zip(0u32..).filter_map(move |(place, low)| match place {
+                Place::Filled(value) => Some((number << SEGMENT_BITS | low, value)),
+                Place::Free(_) => None,
+            })
+        })
+    }
+
+    /// Drops every value and all memory.
+    pub fn clear(&mut self) {
+        *self = TypedSlab::new();
+    }
+
+    #[cold]
+    fn add_segment(&mut self) -> u32 {
+        assert!(self.segments.len() < SEGMENTS_MAX, "a slab of values has 2^32 places");
+        let number = self.segments.len() as u32;
+        self.segments.push(Segment::EMPTY);
+        self.with_room.push(number);
+        number
+    }
+}
+
+impl<T> Default for TypedSlab<T> {
+    fn default() -> TypedSlab<T> {
+        TypedSlab::new()
+    }
+}
+
+impl<T> Segment<T> {
+    const EMPTY: Segment<T> = Segment { places: Vec::new(), free: NONE, used: 0 };
+
+    fn put(&mut self, value: T) -> u32 {
+        self.used += 1;
+        if self.free == NONE {
+            self.places.push(Place::Filled(value));
+            return self.places.len() as u32 - 1;
+        }
+        let index = self.free;
+        if let Place::Free(next) = std::mem::replace(&mut self.places[index as usize], Place::Filled(value)) {
+            self.free = next;
+        }
+        index
+    }
+
+    fn take(&mut self, index: u32) -> Option<T> {
+        let place = self.places.get_mut(index as usize)?;
+        if matches!(place, Place::Free(_)) {
+            return None;
+        }
+        let taken = std::mem::replace(place, Place::Free(self.free));
+        self.free = index;
+        self.used -= 1;
+        match taken {
+            Place::Filled(value) => Some(value),
+            Place::Free(_) => None,
+        }
+    }
+}
+
+const SEGMENT_BITS: u32 = 10;
+/// Places of a segment.
+const SEGMENT: usize = 1 << SEGMENT_BITS;
+const PLACE_MASK: u32 = SEGMENT as u32 - 1;
+const SEGMENTS_MAX: usize = 1 << (32 - SEGMENT_BITS);
+const NONE: u32 = u32::MAX;

@@ -1,0 +1,10 @@
+//! What follows from a declaration. Each part is a pure function of a [`crate::Spec`], and of arguments where it asks
+//! about a call.
+
+pub mod acl;
+pub mod arity;
+pub mod doc;
+pub mod docs;
+pub mod help;
+pub mod info;
+pub mod keys;

@@ -1,0 +1,31 @@
+//! Whether a call has as many arguments as its command takes.
+
+use crate::spec::Spec;
+
+/// Whether a call with `count` arguments, the names of the command and of its container included, fits.
+#[inline]
+pub fn accepts(spec: &Spec, count: usize) -> bool {
+    spec.arity.accepts(count)
+}
+
+/// The text of the error for a call that does not fit, without the `ERR` in front.
+pub fn error_text(spec: &Spec) -> String {
+    format!("wrong number of arguments for '{}' command", spec.full_name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::specs::{server::CONFIG_GET, string::GET};
+
+    #[test]
+    fn exact_arity_takes_that_many_only() {
+        assert_eq!([1, 2, 3].map(|count| accepts(&GET, count)), [false, true, false]);
+    }
+
+    #[test]
+    fn arity_of_a_subcommand_counts_its_container() {
+        assert_eq!([2, 3, 300].map(|count| accepts(&CONFIG_GET, count)), [false, true, true]);
+        assert_eq!(error_text(&CONFIG_GET), "wrong number of arguments for 'config|get' command");
+    }
+}

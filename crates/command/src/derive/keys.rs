@@ -1,0 +1,198 @@
+//! Where the keys of a call are.
+//!
+//! Invariants: (1) a position found is less than the number of arguments; (2) an invalid call adds nothing to the
+//! list; (3) names that only look like keys (channels of sharded publish/subscribe) are no keys.
+
+use crate::spec::{Begin, Find, KeyFlags, KeySpec, Keys, Spec};
+
+/// The arguments are no valid call, so that its keys are unknown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Invalid;
+
+/// Adds position and flags of each key of a call to `found`, in the order of the key specs. `args` starts with the
+/// command's name. Costs the number of keys, and a walk over the arguments where a keyword is searched.
+///
+/// A call that its key specs do not fit (a number of keys that is none, or more keys than arguments) adds nothing and
+/// is [`Invalid`].
+pub fn keys(spec: &Spec, args: &[&[u8]], found: &mut Vec<(usize, KeyFlags)>) -> Result<(), Invalid> {
+    let before = found.len();
+    let result = match spec.keys {
+        Keys::Specs(specs) => specs.iter().try_for_each(|one| keys_of_spec(one, args, found)),
+        Keys::Fn(_, find) => find(args, found).map_err(|()| Invalid),
+    };
+    if result.is_err() {
+        found.truncate(before);
+    }
+    result
+}
+
+/// Position of the first key, where the number of arguments is enough to tell; for the hot path, in which most
+/// commands have it at a fixed place. `None` when there is no key, or when only [`keys`] can tell.
+#[inline]
+pub fn first_key(spec: &Spec, arg_count: usize) -> Option<usize> {
+    match spec.keys.specs().first()? {
+        KeySpec { begin: Begin::Index(at), find: Find::Range { .. }, flags, .. }
+            if (*at as usize) < arg_count && !flags.has(KeyFlags::NOT_KEY) =>
+        {
+            Some(*at as usize)
+        }
+        _ => None,
+    }
+}
+
+/// Whether calls of the command can have keys at all.
+pub fn has_keys(spec: &Spec) -> bool {
+    match spec.keys {
+        Keys::Specs(specs) => specs.iter().any(|one| !one.flags.has(KeyFlags::NOT_KEY)),
+        Keys::Fn(..) => true,
+    }
+}
+
+/// Why COMMAND GETKEYS refuses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum GetKeysError {
+    /// There is no such command or subcommand. The caller's to find out.
+    UnknownCommand,
+    /// The command never has keys.
+    NoKeys,
+    /// The number of arguments does not fit.
+    Arity,
+    /// The arguments are no valid call.
+    Arguments,
+}
+
+impl GetKeysError {
+    /// The text of the error reply, without the `ERR` in front.
+    pub const fn wire(self) -> &'static str {
+        match self {
+            GetKeysError::UnknownCommand => "Invalid command specified",
+            GetKeysError::NoKeys => "The command has no key arguments",
+            GetKeysError::Arity => "Invalid number of arguments specified for command",
+            GetKeysError::Arguments => "Invalid arguments specified for command",
+        }
+    }
+}
+
+/// What COMMAND GETKEYS and GETKEYSANDFLAGS answer for a call; the list is empty only for commands that may be called
+/// without keys.
+pub fn getkeys(spec: &Spec, args: &[&[u8]]) -> Result<Vec<(usize, KeyFlags)>, GetKeysError> {
+    use crate::spec::Flags;
+    if !has_keys(spec) {
+        return Err(GetKeysError::NoKeys);
+    }
+    if !spec.arity.accepts(args.len()) {
+        return Err(GetKeysError::Arity);
+    }
+    let mut found = Vec::new();
+    let valid = keys(spec, args, &mut found).is_ok() && !found.is_empty();
+    if valid || spec.flags.has(Flags::NO_MANDATORY_KEYS) { Ok(found) } else { Err(GetKeysError::Arguments) }
+}
+
+/// First key, last key and step as COMMAND INFO shows them, from the time before key specs. Negative counts from the
+/// end; all 0 for no keys at a fixed place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct LegacyRange {
+    /// Position of the first key.
+    pub first: i64,
+    /// Position of the last key.
+    pub last: i64,
+    /// Distance of keys.
+    pub step: i64,
+}
+
+/// The legacy range of a command: its only key spec, or the hull of single-step ranges that adjoin.
+pub fn legacy_range(spec: &Spec) -> LegacyRange {
+    let specs = spec.keys.specs();
+    if let [only] = specs {
+        return fixed_range(only).unwrap_or_default();
+    }
+    let mut hull: Option<LegacyRange> = None;
+    for range in specs.iter().filter_map(fixed_range).filter(|range| range.step == 1) {
+        hull = match hull {
+            None => Some(range),
+            Some(before) if before.last == range.first - 1 => {
+                Some(LegacyRange { last: range.last, ..before })
+            }
+            Some(before) => Some(before),
+        };
+    }
+    hull.unwrap_or_default()
+}
+
+/// Whether the legacy range misses keys of the command, which COMMAND INFO says with the flag `movablekeys`.
+pub fn movable(spec: &Spec) -> bool {
+    spec.keys.specs().iter().any(|one| fixed_range(one).is_none() || one.flags.has(KeyFlags::INCOMPLETE))
+}
+
+fn fixed_range(spec: &KeySpec) -> Option<LegacyRange> {
+    let (Begin::Index(at), Find::Range { last, step, .. }) = (spec.begin, spec.find) else { return None };
+    let (first, last) = (at as i64, last as i64);
+    Some(LegacyRange { first, last: if last >= 0 { first + last } else { last }, step: step as i64 })
+}
+
+fn keys_of_spec(spec: &KeySpec, args: &[&[u8]], found: &mut Vec<(usize, KeyFlags)>) -> Result<(), Invalid> {
+    if spec.flags.has(KeyFlags::NOT_KEY) {
+        return Ok(());
+    }
+    let start = match spec.begin {
+        Begin::Index(at) => at as usize,
+        Begin::Keyword { word, from } => match keyword_end(args, word, from) {
+            Some(at) => at,
+            None => return Ok(()),
+        },
+        Begin::Unknown => return Err(Invalid),
+    };
+    let (first, last, step) = match spec.find {
+        Find::Range { last, step, limit } => (start, range_end(start, last, limit, args.len())?, step),
+        Find::KeyNum { num_index, first, step } => {
+            let count = key_count(args.get(start + num_index as usize).ok_or(Invalid)?)?;
+            let first = start + first as usize;
+            let more = (count - 1).checked_mul(step as usize).ok_or(Invalid)?;
+            (first, first.checked_add(more).ok_or(Invalid)?, step)
+        }
+        Find::Unknown => return Err(Invalid),
+    };
+    if last < first || last >= args.len() || spec.flags.has(KeyFlags::INCOMPLETE) {
+        return Err(Invalid);
+    }
+    found.extend((first..=last).step_by((step as usize).max(1)).map(|at| (at, spec.flags)));
+    Ok(())
+}
+
+/// Position behind the first `word` met from argument `from` to the end, or backwards to the command's name when
+/// `from` is negative.
+fn keyword_end(args: &[&[u8]], word: &str, from: i8) -> Option<usize> {
+    let is_word = |at: &usize| args[*at].eq_ignore_ascii_case(word.as_bytes());
+    let after = |at: usize| at + 1;
+    if from >= 0 {
+        // The last argument cannot have a key behind it.
+        (from as usize..args.len().saturating_sub(1)).find(is_word).map(after)
+    } else {
+        let from = args.len().checked_sub(from.unsigned_abs() as usize)?;
+        (2..=from).rev().find(is_word).map(after)
+    }
+}
+
+/// Position of the last key of a range that starts at `start`.
+fn range_end(start: usize, last: i8, limit: u8, arg_count: usize) -> Result<usize, Invalid> {
+    let back = last.unsigned_abs() as usize;
+    if last >= 0 {
+        return Ok(start + back);
+    }
+    let end = match limit {
+        0 | 1 => arg_count,
+        _ => start + arg_count.saturating_sub(start) / limit as usize,
+    };
+    end.checked_sub(back).ok_or(Invalid)
+}
+
+/// A number of keys that is at least one.
+fn key_count(text: &[u8]) -> Result<usize, Invalid> {
+    let digits = text.iter().all(u8::is_ascii_digit) && !text.starts_with(b"0");
+    let text = std::str::from_utf8(text).map_err(|_| Invalid)?;
+    let count = if digits { text.parse::<u64>().map_err(|_| Invalid)? } else { return Err(Invalid) };
+    usize::try_from(count).map_err(|_| Invalid)
+}
+
+#[cfg(test)]
+mod tests;

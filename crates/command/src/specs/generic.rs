@@ -1,0 +1,614 @@
+//! Commands on keys of any type.
+
+use super::shorthand::*;
+use crate::spec::{Arity, Cat, Flags, Group, Keys, Spec, SpecId};
+
+/// Id of the first spec of this file.
+const BASE: u16 = super::string::END;
+/// One past the id of the last.
+pub(crate) const END: u16 = BASE + SPECS.len() as u16;
+
+/// Every spec of this file in the order of the ids.
+pub(crate) static SPECS: [&Spec; 27] = [
+    &COPY,
+    &DEL,
+    &EXISTS,
+    &EXPIRE,
+    &EXPIREAT,
+    &EXPIRETIME,
+    &KEYS,
+    &MOVE,
+    &OBJECT,
+    &OBJECT_ENCODING,
+    &OBJECT_FREQ,
+    &OBJECT_HELP,
+    &OBJECT_IDLETIME,
+    &OBJECT_REFCOUNT,
+    &PERSIST,
+    &PEXPIRE,
+    &PEXPIREAT,
+    &PEXPIRETIME,
+    &PTTL,
+    &RANDOMKEY,
+    &RENAME,
+    &RENAMENX,
+    &SCAN,
+    &TOUCH,
+    &TTL,
+    &TYPE,
+    &UNLINK,
+];
+
+/// `COPY`
+pub static COPY: Spec = Spec {
+    name: "copy",
+    full_name: "copy",
+    subcommands: &[],
+    group: Group::Generic,
+    since: "6.2.0",
+    arity: Arity::AtLeast(3),
+    flags: Flags::WRITE.or(Flags::DENYOOM),
+    acl: Cat::KEYSPACE,
+    keys: Keys::Specs(&[one(1, RO_ACCESS), one(2, OW_UPDATE)]),
+    args: &[
+        key("source", 0),
+        key("destination", 1),
+        integer("destination-db").after("DB").optional(),
+        token("replace", "REPLACE").optional(),
+    ],
+    tips: &[],
+    history: &[],
+    summary: "Duplicates a value under another key.",
+    complexity: "O(N), N being the number of elements of a collection; O(1) for strings",
+    deprecated: None,
+    id: SpecId(BASE),
+};
+
+/// `DEL`
+pub static DEL: Spec = Spec {
+    name: "del",
+    full_name: "del",
+    subcommands: &[],
+    group: Group::Generic,
+    since: "1.0.0",
+    arity: Arity::AtLeast(2),
+    flags: Flags::WRITE,
+    acl: Cat::KEYSPACE,
+    keys: Keys::Specs(&[range(1, -1, 1, RM_DELETE)]),
+    args: &[key("key", 0).repeated()],
+    tips: &["request_policy:multi_shard", "response_policy:agg_sum"],
+    history: &[],
+    summary: "Removes keys.",
+    complexity: "O(N), N being the number of keys, plus the number of elements in each collection removed",
+    deprecated: None,
+    id: SpecId(BASE + 1),
+};
+
+/// `EXISTS`
+pub static EXISTS: Spec = Spec {
+    name: "exists",
+    full_name: "exists",
+    subcommands: &[],
+    group: Group::Generic,
+    since: "1.0.0",
+    arity: Arity::AtLeast(2),
+    flags: Flags::READONLY.or(Flags::FAST),
+    acl: Cat::KEYSPACE,
+    keys: Keys::Specs(&[range(1, -1, 1, RO)]),
+    args: &[key("key", 0).repeated()],
+    tips: &["request_policy:multi_shard", "response_policy:agg_sum"],
+    history: &[("3.0.3", "More than one key.")],
+    summary: "Counts how many of the given keys are there.",
+    complexity: "O(N), N being the number of keys",
+    deprecated: None,
+    id: SpecId(BASE + 2),
+};
+
+/// `EXPIRE`
+pub static EXPIRE: Spec = Spec {
+    name: "expire",
+    full_name: "expire",
+    subcommands: &[],
+    group: Group::Generic,
+    since: "1.0.0",
+    arity: Arity::AtLeast(3),
+    flags: Flags::WRITE.or(Flags::FAST),
+    acl: Cat::KEYSPACE,
+    keys: Keys::Specs(&[one(1, RW_UPDATE)]),
+    args: &[
+        key("key", 0),
+        integer("seconds"),
+        one_of("condition", &[token("nx", "NX"), token("xx", "XX"), token("gt", "GT"), token("lt", "LT")])
+            .optional()
+            .since("7.0.0"),
+    ],
+    tips: &[],
+    history: &[("7.0.0", "Conditions `NX`, `XX`, `GT` and `LT`.")],
+    summary: "Lets a key expire after so many seconds.",
+    complexity: "O(1)",
+    deprecated: None,
+    id: SpecId(BASE + 3),
+};
+
+/// `EXPIREAT`
+pub static EXPIREAT: Spec = Spec {
+    name: "expireat",
+    full_name: "expireat",
+    subcommands: &[],
+    group: Group::Generic,
+    since: "1.2.0",
+    arity: Arity::AtLeast(3),
+    flags: Flags::WRITE.or(Flags::FAST),
+    acl: Cat::KEYSPACE,
+    keys: Keys::Specs(&[one(1, RW_UPDATE)]),
+    args: &[
+        key("key", 0),
+        unix_time("unix-time-seconds"),
+        one_of("condition", &[token("nx", "NX"), token("xx", "XX"), token("gt", "GT"), token("lt", "LT")])
+            .optional()
+            .since("7.0.0"),
+    ],
+    tips: &[],
+    history: &[("7.0.0", "Conditions `NX`, `XX`, `GT` and `LT`.")],
+    summary: "Lets a key expire at a Unix time in seconds.",
+    complexity: "O(1)",
+    deprecated: None,
+    id: SpecId(BASE + 4),
+};
+
+/// `EXPIRETIME`
+pub static EXPIRETIME: Spec = Spec {
+    name: "expiretime",
+    full_name: "expiretime",
+    subcommands: &[],
+    group: Group::Generic,
+    since: "7.0.0",
+    arity: Arity::Exactly(2),
+    flags: Flags::READONLY.or(Flags::FAST),
+    acl: Cat::KEYSPACE,
+    keys: Keys::Specs(&[one(1, RO_ACCESS)]),
+    args: &[key("key", 0)],
+    tips: &[],
+    history: &[],
+    summary: "Says at which Unix time, in seconds, a key expires.",
+    complexity: "O(1)",
+    deprecated: None,
+    id: SpecId(BASE + 5),
+};
+
+/// `KEYS`
+pub static KEYS: Spec = Spec {
+    name: "keys",
+    full_name: "keys",
+    subcommands: &[],
+    group: Group::Generic,
+    since: "1.0.0",
+    arity: Arity::Exactly(2),
+    flags: Flags::READONLY,
+    acl: Cat::KEYSPACE.or(Cat::DANGEROUS),
+    keys: Keys::Specs(&[]),
+    args: &[pattern("pattern")],
+    tips: &["request_policy:all_shards", "nondeterministic_output_order"],
+    history: &[],
+    summary: "Lists the keys whose names match a pattern.",
+    complexity: "O(N), N being the number of keys in the database",
+    deprecated: None,
+    id: SpecId(BASE + 6),
+};
+
+/// `MOVE`
+pub static MOVE: Spec = Spec {
+    name: "move",
+    full_name: "move",
+    subcommands: &[],
+    group: Group::Generic,
+    since: "1.0.0",
+    arity: Arity::Exactly(3),
+    flags: Flags::WRITE.or(Flags::FAST),
+    acl: Cat::KEYSPACE,
+    keys: Keys::Specs(&[one(1, RW_ACCESS_UPDATE)]),
+    args: &[key("key", 0), integer("db")],
+    tips: &[],
+    history: &[],
+    summary: "Takes a key to another database.",
+    complexity: "O(1)",
+    deprecated: None,
+    id: SpecId(BASE + 7),
+};
+
+/// `OBJECT`
+pub static OBJECT: Spec = Spec {
+    name: "object",
+    full_name: "object",
+    subcommands: &[&OBJECT_ENCODING, &OBJECT_FREQ, &OBJECT_HELP, &OBJECT_IDLETIME, &OBJECT_REFCOUNT],
+    group: Group::Generic,
+    since: "2.2.3",
+    arity: Arity::AtLeast(2),
+    flags: Flags::NONE,
+    acl: Cat::NONE,
+    keys: Keys::Specs(&[]),
+    args: &[],
+    tips: &[],
+    history: &[],
+    summary: "Looks at how values are kept.",
+    complexity: "As the subcommand",
+    deprecated: None,
+    id: SpecId(BASE + 8),
+};
+
+/// `OBJECT ENCODING`
+pub static OBJECT_ENCODING: Spec = Spec {
+    name: "encoding",
+    full_name: "object|encoding",
+    subcommands: &[],
+    group: Group::Generic,
+    since: "2.2.3",
+    arity: Arity::Exactly(3),
+    flags: Flags::READONLY,
+    acl: Cat::KEYSPACE,
+    keys: Keys::Specs(&[one(2, RO)]),
+    args: &[key("key", 0)],
+    tips: &["nondeterministic_output"],
+    history: &[],
+    summary: "Names the representation of a value in memory.",
+    complexity: "O(1)",
+    deprecated: None,
+    id: SpecId(BASE + 9),
+};
+
+/// `OBJECT FREQ`
+pub static OBJECT_FREQ: Spec = Spec {
+    name: "freq",
+    full_name: "object|freq",
+    subcommands: &[],
+    group: Group::Generic,
+    since: "4.0.0",
+    arity: Arity::Exactly(3),
+    flags: Flags::READONLY,
+    acl: Cat::KEYSPACE,
+    keys: Keys::Specs(&[one(2, RO)]),
+    args: &[key("key", 0)],
+    tips: &["nondeterministic_output"],
+    history: &[],
+    summary: "Reads the logarithmic counter of uses that LFU eviction keeps.",
+    complexity: "O(1)",
+    deprecated: None,
+    id: SpecId(BASE + 10),
+};
+
+/// `OBJECT HELP`
+pub static OBJECT_HELP: Spec = Spec {
+    name: "help",
+    full_name: "object|help",
+    subcommands: &[],
+    group: Group::Generic,
+    since: "6.2.0",
+    arity: Arity::Exactly(2),
+    flags: Flags::LOADING.or(Flags::STALE),
+    acl: Cat::KEYSPACE,
+    keys: Keys::Specs(&[]),
+    args: &[],
+    tips: &[],
+    history: &[],
+    summary: "Explains the subcommands.",
+    complexity: "O(1)",
+    deprecated: None,
+    id: SpecId(BASE + 11),
+};
+
+/// `OBJECT IDLETIME`
+pub static OBJECT_IDLETIME: Spec = Spec {
+    name: "idletime",
+    full_name: "object|idletime",
+    subcommands: &[],
+    group: Group::Generic,
+    since: "2.2.3",
+    arity: Arity::Exactly(3),
+    flags: Flags::READONLY,
+    acl: Cat::KEYSPACE,
+    keys: Keys::Specs(&[one(2, RO)]),
+    args: &[key("key", 0)],
+    tips: &["nondeterministic_output"],
+    history: &[],
+    summary: "Says how many seconds ago a value was last used.",
+    complexity: "O(1)",
+    deprecated: None,
+    id: SpecId(BASE + 12),
+};
+
+/// `OBJECT REFCOUNT`
+pub static OBJECT_REFCOUNT: Spec = Spec {
+    name: "refcount",
+    full_name: "object|refcount",
+    subcommands: &[],
+    group: Group::Generic,
+    since: "2.2.3",
+    arity: Arity::Exactly(3),
+    flags: Flags::READONLY,
+    acl: Cat::KEYSPACE,
+    keys: Keys::Specs(&[one(2, RO)]),
+    args: &[key("key", 0)],
+    tips: &["nondeterministic_output"],
+    history: &[],
+    summary: "Counts the references to a value.",
+    complexity: "O(1)",
+    deprecated: None,
+    id: SpecId(BASE + 13),
+};
+
+/// `PERSIST`
+pub static PERSIST: Spec = Spec {
+    name: "persist",
+    full_name: "persist",
+    subcommands: &[],
+    group: Group::Generic,
+    since: "2.2.0",
+    arity: Arity::Exactly(2),
+    flags: Flags::WRITE.or(Flags::FAST),
+    acl: Cat::KEYSPACE,
+    keys: Keys::Specs(&[one(1, RW_UPDATE)]),
+    args: &[key("key", 0)],
+    tips: &[],
+    history: &[],
+    summary: "Takes the time to live off a key.",
+    complexity: "O(1)",
+    deprecated: None,
+    id: SpecId(BASE + 14),
+};
+
+/// `PEXPIRE`
+pub static PEXPIRE: Spec = Spec {
+    name: "pexpire",
+    full_name: "pexpire",
+    subcommands: &[],
+    group: Group::Generic,
+    since: "2.6.0",
+    arity: Arity::AtLeast(3),
+    flags: Flags::WRITE.or(Flags::FAST),
+    acl: Cat::KEYSPACE,
+    keys: Keys::Specs(&[one(1, RW_UPDATE)]),
+    args: &[
+        key("key", 0),
+        integer("milliseconds"),
+        one_of("condition", &[token("nx", "NX"), token("xx", "XX"), token("gt", "GT"), token("lt", "LT")])
+            .optional()
+            .since("7.0.0"),
+    ],
+    tips: &[],
+    history: &[("7.0.0", "Conditions `NX`, `XX`, `GT` and `LT`.")],
+    summary: "Lets a key expire after so many milliseconds.",
+    complexity: "O(1)",
+    deprecated: None,
+    id: SpecId(BASE + 15),
+};
+
+/// `PEXPIREAT`
+pub static PEXPIREAT: Spec = Spec {
+    name: "pexpireat",
+    full_name: "pexpireat",
+    subcommands: &[],
+    group: Group::Generic,
+    since: "2.6.0",
+    arity: Arity::AtLeast(3),
+    flags: Flags::WRITE.or(Flags::FAST),
+    acl: Cat::KEYSPACE,
+    keys: Keys::Specs(&[one(1, RW_UPDATE)]),
+    args: &[
+        key("key", 0),
+        unix_time("unix-time-milliseconds"),
+        one_of("condition", &[token("nx", "NX"), token("xx", "XX"), token("gt", "GT"), token("lt", "LT")])
+            .optional()
+            .since("7.0.0"),
+    ],
+    tips: &[],
+    history: &[("7.0.0", "Conditions `NX`, `XX`, `GT` and `LT`.")],
+    summary: "Lets a key expire at a Unix time in milliseconds.",
+    complexity: "O(1)",
+    deprecated: None,
+    id: SpecId(BASE + 16),
+};
+
+/// `PEXPIRETIME`
+pub static PEXPIRETIME: Spec = Spec {
+    name: "pexpiretime",
+    full_name: "pexpiretime",
+    subcommands: &[],
+    group: Group::Generic,
+    since: "7.0.0",
+    arity: Arity::Exactly(2),
+    flags: Flags::READONLY.or(Flags::FAST),
+    acl: Cat::KEYSPACE,
+    keys: Keys::Specs(&[one(1, RO_ACCESS)]),
+    args: &[key("key", 0)],
+    tips: &[],
+    history: &[],
+    summary: "Says at which Unix time, in milliseconds, a key expires.",
+    complexity: "O(1)",
+    deprecated: None,
+    id: SpecId(BASE + 17),
+};
+
+/// `PTTL`
+pub static PTTL: Spec = Spec {
+    name: "pttl",
+    full_name: "pttl",
+    subcommands: &[],
+    group: Group::Generic,
+    since: "2.6.0",
+    arity: Arity::Exactly(2),
+    flags: Flags::READONLY.or(Flags::FAST),
+    acl: Cat::KEYSPACE,
+    keys: Keys::Specs(&[one(1, RO_ACCESS)]),
+    args: &[key("key", 0)],
+    tips: &["nondeterministic_output"],
+    history: &[("2.8.0", "-2 for a missing key.")],
+    summary: "Says how many milliseconds a key has left.",
+    complexity: "O(1)",
+    deprecated: None,
+    id: SpecId(BASE + 18),
+};
+
+/// `RANDOMKEY`
+pub static RANDOMKEY: Spec = Spec {
+    name: "randomkey",
+    full_name: "randomkey",
+    subcommands: &[],
+    group: Group::Generic,
+    since: "1.0.0",
+    arity: Arity::Exactly(1),
+    flags: Flags::READONLY.or(Flags::TOUCHES_ARBITRARY_KEYS),
+    acl: Cat::KEYSPACE,
+    keys: Keys::Specs(&[]),
+    args: &[],
+    tips: &["request_policy:all_shards", "response_policy:special", "nondeterministic_output"],
+    history: &[],
+    summary: "Picks a key at random.",
+    complexity: "O(1)",
+    deprecated: None,
+    id: SpecId(BASE + 19),
+};
+
+/// `RENAME`
+pub static RENAME: Spec = Spec {
+    name: "rename",
+    full_name: "rename",
+    subcommands: &[],
+    group: Group::Generic,
+    since: "1.0.0",
+    arity: Arity::Exactly(3),
+    flags: Flags::WRITE,
+    acl: Cat::KEYSPACE,
+    keys: Keys::Specs(&[one(1, RW_ACCESS_DELETE), one(2, OW_UPDATE)]),
+    args: &[key("key", 0), key("newkey", 1)],
+    tips: &[],
+    history: &[],
+    summary: "Gives a key another name, replacing what was there.",
+    complexity: "O(1)",
+    deprecated: None,
+    id: SpecId(BASE + 20),
+};
+
+/// `RENAMENX`
+pub static RENAMENX: Spec = Spec {
+    name: "renamenx",
+    full_name: "renamenx",
+    subcommands: &[],
+    group: Group::Generic,
+    since: "1.0.0",
+    arity: Arity::Exactly(3),
+    flags: Flags::WRITE.or(Flags::FAST),
+    acl: Cat::KEYSPACE,
+    keys: Keys::Specs(&[one(1, RW_ACCESS_DELETE), one(2, OW_INSERT)]),
+    args: &[key("key", 0), key("newkey", 1)],
+    tips: &[],
+    history: &[("3.2.0", "A key may be renamed to itself without an error.")],
+    summary: "Gives a key another name if that name is free.",
+    complexity: "O(1)",
+    deprecated: None,
+    id: SpecId(BASE + 21),
+};
+
+/// `SCAN`
+pub static SCAN: Spec = Spec {
+    name: "scan",
+    full_name: "scan",
+    subcommands: &[],
+    group: Group::Generic,
+    since: "2.8.0",
+    arity: Arity::AtLeast(2),
+    flags: Flags::READONLY.or(Flags::TOUCHES_ARBITRARY_KEYS),
+    acl: Cat::KEYSPACE,
+    keys: Keys::Specs(&[]),
+    args: &[
+        integer("cursor"),
+        pattern("pattern").after("MATCH").optional(),
+        integer("count").after("COUNT").optional(),
+        string("type").after("TYPE").optional().since("6.0.0"),
+    ],
+    tips: &["nondeterministic_output", "request_policy:special", "response_policy:special"],
+    history: &[("6.0.0", "Filter `TYPE`.")],
+    summary: "Walks over the keys of the database in small steps.",
+    complexity: "O(1) for a step, O(N) for the whole walk, N being the number of keys",
+    deprecated: None,
+    id: SpecId(BASE + 22),
+};
+
+/// `TOUCH`
+pub static TOUCH: Spec = Spec {
+    name: "touch",
+    full_name: "touch",
+    subcommands: &[],
+    group: Group::Generic,
+    since: "3.2.1",
+    arity: Arity::AtLeast(2),
+    flags: Flags::READONLY.or(Flags::FAST),
+    acl: Cat::KEYSPACE,
+    keys: Keys::Specs(&[range(1, -1, 1, RO)]),
+    args: &[key("key", 0).repeated()],
+    tips: &["request_policy:multi_shard", "response_policy:agg_sum"],
+    history: &[],
+    summary: "Marks keys as just used and counts those that are there.",
+    complexity: "O(N), N being the number of keys",
+    deprecated: None,
+    id: SpecId(BASE + 23),
+};
+
+/// `TTL`
+pub static TTL: Spec = Spec {
+    name: "ttl",
+    full_name: "ttl",
+    subcommands: &[],
+    group: Group::Generic,
+    since: "1.0.0",
+    arity: Arity::Exactly(2),
+    flags: Flags::READONLY.or(Flags::FAST),
+    acl: Cat::KEYSPACE,
+    keys: Keys::Specs(&[one(1, RO_ACCESS)]),
+    args: &[key("key", 0)],
+    tips: &["nondeterministic_output"],
+    history: &[("2.8.0", "-2 for a missing key.")],
+    summary: "Says how many seconds a key has left.",
+    complexity: "O(1)",
+    deprecated: None,
+    id: SpecId(BASE + 24),
+};
+
+/// `TYPE`
+pub static TYPE: Spec = Spec {
+    name: "type",
+    full_name: "type",
+    subcommands: &[],
+    group: Group::Generic,
+    since: "1.0.0",
+    arity: Arity::Exactly(2),
+    flags: Flags::READONLY.or(Flags::FAST),
+    acl: Cat::KEYSPACE,
+    keys: Keys::Specs(&[one(1, RO)]),
+    args: &[key("key", 0)],
+    tips: &[],
+    history: &[],
+    summary: "Names the type of a key's value.",
+    complexity: "O(1)",
+    deprecated: None,
+    id: SpecId(BASE + 25),
+};
+
+/// `UNLINK`
+pub static UNLINK: Spec = Spec {
+    name: "unlink",
+    full_name: "unlink",
+    subcommands: &[],
+    group: Group::Generic,
+    since: "4.0.0",
+    arity: Arity::AtLeast(2),
+    flags: Flags::WRITE.or(Flags::FAST),
+    acl: Cat::KEYSPACE,
+    keys: Keys::Specs(&[range(1, -1, 1, RM_DELETE)]),
+    args: &[key("key", 0).repeated()],
+    tips: &["request_policy:multi_shard", "response_policy:agg_sum"],
+    history: &[],
+    summary: "Removes keys and frees large values in the background.",
+    complexity: "O(1) for each key; freeing a value is O(M) elsewhere, M being its number of allocations",
+    deprecated: None,
+    id: SpecId(BASE + 26),
+};

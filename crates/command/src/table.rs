@@ -1,0 +1,239 @@
+//! All specs in the order of their ids, and how a name finds its spec.
+//!
+//! Invariants: (1) the id of a spec is its position in [`ALL`], checked while compiling; (2) a container stands before
+//! its subcommands; (3) lookup allocates nothing and compares whole names, so a hash can only cost time, never
+//! answer wrongly. Renames are no business of this table.
+
+use crate::spec::Spec;
+use crate::specs::{connection, generic, server, string};
+
+/// How many specs there are, subcommands included.
+pub const COUNT: usize = server::END as usize;
+
+/// Every spec, containers and subcommands alike; the position is the id.
+pub static ALL: [&Spec; COUNT] = all();
+
+/// The commands that are no subcommands, in the order of [`ALL`].
+pub static TOP: [&Spec; TOP_COUNT] = top();
+
+/// The command of this name, in any case; `None` for an unknown name and for a subcommand's. Costs a hash of at most
+/// three words and one comparison.
+#[inline]
+pub fn lookup(name: &[u8]) -> Option<&'static Spec> {
+    let key = NameKey::of(name)?;
+    let mut at = key.hash();
+    loop {
+        let top = SLOTS[at] as usize;
+        if top == EMPTY as usize {
+            return None;
+        }
+        if NAMES[top] == key {
+            return Some(TOP[top]);
+        }
+        at = (at + 1) % SLOT_COUNT;
+    }
+}
+
+/// The subcommand of this name, in any case, without its container's name. Costs a walk over the container's
+/// subcommands.
+pub fn lookup_sub(container: &Spec, name: &[u8]) -> Option<&'static Spec> {
+    container.subcommands.iter().copied().find(|sub| sub.name.as_bytes().eq_ignore_ascii_case(name))
+}
+
+/// What the first words of a request name.
+#[derive(Clone, Copy, Debug)]
+pub enum Named {
+    /// A command, or a subcommand where the second word names one. A container that stands alone is itself the
+    /// command; its arity says whether it may.
+    Command(&'static Spec),
+    /// This container has no such subcommand.
+    UnknownSubcommand(&'static Spec),
+    /// There is no such command.
+    Unknown,
+}
+
+/// What a request calls. An empty request calls nothing that is known.
+#[inline]
+pub fn resolve(args: &[&[u8]]) -> Named {
+    let Some(spec) = args.first().and_then(|name| lookup(name)) else { return Named::Unknown };
+    match args.get(1) {
+        Some(name) if !spec.subcommands.is_empty() => match lookup_sub(spec, name) {
+            Some(sub) => Named::Command(sub),
+            None => Named::UnknownSubcommand(spec),
+        },
+        _ => Named::Command(spec),
+    }
+}
+
+/// The spec of a full name in any case, `get` or `config|get`, as ACL rules and COMMAND INFO write it.
+pub fn lookup_full(name: &[u8]) -> Option<&'static Spec> {
+    match name.iter().position(|&byte| byte == b'|') {
+        None => lookup(name),
+        Some(bar) => lookup_sub(lookup(&name[..bar])?, &name[bar + 1..]),
+    }
+}
+
+/// A name in lower case as words: two names are equal if and only if their keys are.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct NameKey {
+    head: u64,
+    middle: u64,
+    tail: u64,
+    len: u64,
+}
+
+impl NameKey {
+    /// `None` for lengths that no command has.
+    #[inline]
+    const fn of(name: &[u8]) -> Option<NameKey> {
+        let (head, middle, tail) = match name.len() {
+            0 => return None,
+            len @ 1..=7 => (short_word(name, len), 0, 0),
+            len @ 8..=16 => (word(name, 0), 0, word(name, len - 8)),
+            len @ 17..=NAME_LEN_MAX => (word(name, 0), word(name, 8), word(name, len - 8)),
+            _ => return None,
+        };
+        Some(NameKey { head: lower(head), middle: lower(middle), tail: lower(tail), len: name.len() as u64 })
+    }
+
+    #[inline]
+    const fn hash(&self) -> usize {
+        let mixed = (self.head ^ self.middle.rotate_left(23) ^ self.tail.rotate_left(41) ^ self.len)
+            .wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        (mixed >> (64 - SLOT_COUNT.trailing_zeros())) as usize
+    }
+
+    const fn equals(&self, other: &NameKey) -> bool {
+        self.head == other.head
+            && self.middle == other.middle
+            && self.tail == other.tail
+            && self.len == other.len
+    }
+}
+
+/// The eight bytes at `at`, which must be there.
+#[inline]
+const fn word(name: &[u8], at: usize) -> u64 {
+    let (_, rest) = name.split_at(at);
+    match rest.first_chunk() {
+        Some(bytes) => u64::from_le_bytes(*bytes),
+        None => 0,
+    }
+}
+
+/// Up to seven bytes: the first and the last four, which overlap, or each byte of fewer than four.
+#[inline]
+const fn short_word(name: &[u8], len: usize) -> u64 {
+    if let (Some(first), Some(last)) = (name.first_chunk(), name.last_chunk()) {
+        return u32::from_le_bytes(*first) as u64 | (u32::from_le_bytes(*last) as u64) << 32;
+    }
+    let mut word = 0;
+    let mut at = 0;
+    while at < len {
+        word |= (name[at] as u64) << (8 * at);
+        at += 1;
+    }
+    word
+}
+
+/// Each of eight bytes in lower case, where it is an ASCII letter.
+#[inline]
+const fn lower(word: u64) -> u64 {
+    const EACH: u64 = 0x0101_0101_0101_0101;
+    let ascii = word & (0x7f * EACH);
+    // The top bit of a byte says: at least `A`; beyond `Z`. Seven-bit bytes cannot carry into their neighbours.
+    let from_a = ascii + (0x80 - b'A' as u64) * EACH;
+    let past_z = ascii + (0x80 - b'Z' as u64 - 1) * EACH;
+    let upper = from_a & !past_z & !word & (0x80 * EACH);
+    word | (upper >> 2)
+}
+
+const NAME_LEN_MAX: usize = 24;
+/// A power of two, at least twice the number of names, so that probing ends soon.
+const SLOT_COUNT: usize = 1024;
+const EMPTY: u16 = u16::MAX;
+const TOP_COUNT: usize = top_count();
+
+/// The names of [`TOP`] in its order.
+static NAMES: [NameKey; TOP_COUNT] = names();
+/// Positions in [`TOP`] by hash; a taken place moves a name to the next.
+static SLOTS: [u16; SLOT_COUNT] = slots();
+
+const fn all() -> [&'static Spec; COUNT] {
+    let groups: [&[&'static Spec]; 4] = [&string::SPECS, &generic::SPECS, &connection::SPECS, &server::SPECS];
+    let mut all = [string::SPECS[0]; COUNT];
+    let mut group = 0;
+    let mut next = 0;
+    while group < groups.len() {
+        let mut at = 0;
+        while at < groups[group].len() {
+            all[next] = groups[group][at];
+            assert!(all[next].id.0 as usize == next, "the id of a spec is its position");
+            next += 1;
+            at += 1;
+        }
+        group += 1;
+    }
+    all
+}
+
+const fn is_top(spec: &Spec) -> bool {
+    spec.name.len() == spec.full_name.len()
+}
+
+const fn top_count() -> usize {
+    let all = all();
+    let mut count = 0;
+    let mut at = 0;
+    while at < COUNT {
+        count += is_top(all[at]) as usize;
+        at += 1;
+    }
+    count
+}
+
+const fn top() -> [&'static Spec; TOP_COUNT] {
+    let all = all();
+    let mut top = [all[0]; TOP_COUNT];
+    let mut next = 0;
+    let mut at = 0;
+    while at < COUNT {
+        if is_top(all[at]) {
+            top[next] = all[at];
+            next += 1;
+        }
+        at += 1;
+    }
+    top
+}
+
+const fn names() -> [NameKey; TOP_COUNT] {
+    let top = top();
+    let mut names = [NameKey { head: 0, middle: 0, tail: 0, len: 0 }; TOP_COUNT];
+    let mut at = 0;
+    while at < TOP_COUNT {
+        names[at] = NameKey::of(top[at].name.as_bytes()).expect("names are not empty and not too long");
+        at += 1;
+    }
+    names
+}
+
+const fn slots() -> [u16; SLOT_COUNT] {
+    const { assert!(TOP_COUNT * 2 <= SLOT_COUNT) };
+    let names = names();
+    let mut slots = [EMPTY; SLOT_COUNT];
+    let mut at = 0;
+    while at < TOP_COUNT {
+        let mut slot = names[at].hash();
+        while slots[slot] != EMPTY {
+            assert!(!names[slots[slot] as usize].equals(&names[at]), "a name is declared once");
+            slot = (slot + 1) % SLOT_COUNT;
+        }
+        slots[slot] = at as u16;
+        at += 1;
+    }
+    slots
+}
+
+#[cfg(test)]
+mod tests;

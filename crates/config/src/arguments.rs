@@ -1,0 +1,67 @@
+//! The command line: a config file's path, and options that become lines after that file's.
+
+use crate::split::{quote, split_args};
+
+/// What the arguments of the process say about its configuration.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CommandLine {
+    /// Path of the config file.
+    pub config_file: Option<Vec<u8>>,
+    /// Whether more configuration comes on standard input, between the file and the options.
+    pub stdin: bool,
+    /// Lines for [`crate::parse_file`].
+    pub options: Vec<u8>,
+}
+
+/// Reads the arguments that follow the program's name.
+///
+/// A first argument without `-` is the config file. `-` as the first or last one stands for standard input. `--name` begins a
+/// line; what follows are its words, also with `--` in front if the line has none yet. So `--port 6380 --save ""` is
+/// two lines. `--save` without words is `--save ""`, and a following `--name` is then not its word.
+pub fn command_line(arguments: &[&[u8]]) -> CommandLine {
+    let mut result = CommandLine::default();
+    let mut needs_word = false;
+    for (index, argument) in arguments.iter().enumerate() {
+        if index == 0 && argument.first() != Some(&b'-') {
+            result.config_file = Some(argument.to_vec());
+            continue;
+        }
+        let last = index + 1 == arguments.len();
+        if *argument == b"-" && (index == 0 || last) {
+            result.stdin = true;
+            continue;
+        }
+        match argument.strip_prefix(b"--") {
+            Some(name) if !needs_word => {
+                let next = arguments.get(index + 1).copied();
+                needs_word = begin_line(&mut result.options, name, next);
+            }
+            _ => {
+                quote(argument, &mut result.options);
+                result.options.push(b' ');
+                needs_word = false;
+            }
+        }
+    }
+    result
+}
+
+/// Begins a line with an option's name; whether the next argument is a word of it, whatever it looks like.
+fn begin_line(options: &mut Vec<u8>, name: &[u8], next: Option<&[u8]>) -> bool {
+    if !options.is_empty() {
+        options.push(b'\n');
+    }
+    options.extend(name);
+    options.push(b' ');
+    // The option may bring its words along: `--port 6380` as one argument.
+    let alone = split_args(name).is_some_and(|words| words.len() == 1);
+    if !alone {
+        return false;
+    }
+    let followed_by_option = next.is_some_and(|next| next.starts_with(b"--"));
+    if name.eq_ignore_ascii_case(b"save") && (followed_by_option || next.is_none()) {
+        options.extend(b"\"\"");
+        return false;
+    }
+    !(name.eq_ignore_ascii_case(b"sentinel") && followed_by_option)
+}

@@ -1,0 +1,173 @@
+//! The values of all parameters, and typed reads of them.
+
+use std::borrow::Cow;
+
+use crate::choice;
+use crate::load::Rename;
+use crate::row::kind::{Bool, Choice, Flags, Int, List, Text};
+use crate::row::{Honoured, Id, ParamId};
+use crate::table::{PARAMS, param};
+use crate::value::{BufferLimit, ClientClass, Onto, SavePoint, Value};
+
+/// One value for each parameter, and what else a config file can say.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Config {
+    /// As many as [`PARAMS`], in its order.
+    pub(crate) values: Box<[Value]>,
+    /// `rename-command` directives, in the order given.
+    pub(crate) renames: Vec<Rename>,
+}
+
+impl Default for Config {
+    fn default() -> Config {
+        let values = PARAMS.iter().map(|param| param.kind.default_value()).collect();
+        Config { values, renames: Vec::new() }
+    }
+}
+
+impl Config {
+    /// The value of a parameter, of whatever type.
+    #[inline]
+    pub fn value(&self, id: impl Into<ParamId>) -> &Value {
+        &self.values[usize::from(id.into().0)]
+    }
+
+    /// Whether a `yes`/`no` parameter is `yes`.
+    #[inline]
+    pub fn bool(&self, id: Id<Bool>) -> bool {
+        matches!(self.value(id), Value::Bool(true))
+    }
+
+    /// A number. What exceeds `i64` (possible only where the table's bound does) reads as `i64::MAX`; a percentage is
+    /// negative.
+    #[inline]
+    pub fn int(&self, id: Id<Int>) -> i64 {
+        let Value::Int(value) = self.value(id) else { unreachable!("invariant 2: an Int holds a number") };
+        i64::try_from(*value).unwrap_or(i64::MAX)
+    }
+
+    /// A number that is not negative; 0 for one that is.
+    #[inline]
+    pub fn uint(&self, id: Id<Int>) -> u64 {
+        let Value::Int(value) = self.value(id) else { unreachable!("invariant 2: an Int holds a number") };
+        u64::try_from(*value).unwrap_or(0)
+    }
+
+    /// The bytes of a text; none when it is not set.
+    pub fn bytes(&self, id: Id<Text>) -> &[u8] {
+        self.text(id).unwrap_or_default()
+    }
+
+    /// The bytes of a text, `None` when it is not set.
+    pub fn text(&self, id: Id<Text>) -> Option<&[u8]> {
+        let Value::Text(text) = self.value(id) else { unreachable!("invariant 2: a Text holds bytes") };
+        text.as_deref()
+    }
+
+    /// A text as characters, with replacements where it is not UTF-8; empty when it is not set.
+    pub fn str(&self, id: Id<Text>) -> Cow<'_, str> {
+        String::from_utf8_lossy(self.bytes(id))
+    }
+
+    /// One of several named values.
+    #[inline]
+    pub fn choice<T: choice::Choice>(&self, id: Id<Choice<T>>) -> T {
+        let Value::Choice(number) = self.value(id) else { unreachable!("invariant 2: a Choice holds a number") };
+        T::from_number(*number)
+    }
+
+    /// Bits, whose names are beside the parameter's type.
+    pub fn flags(&self, id: Id<Flags>) -> u32 {
+        let Value::Flags(bits) = self.value(id) else { unreachable!("invariant 2: Flags hold bits") };
+        *bits
+    }
+
+    /// Addresses.
+    pub fn list(&self, id: Id<List>) -> &[Box<[u8]>] {
+        let Value::List(items) = self.value(id) else { unreachable!("invariant 2: a List holds items") };
+        items
+    }
+
+    /// When to take a snapshot; none is never.
+    pub fn save_points(&self) -> &[SavePoint] {
+        let Value::Save(points) = self.value(param::SAVE) else { unreachable!("invariant 2: the kind of save") };
+        points
+    }
+
+    /// How much may wait for clients of a class.
+    pub fn buffer_limit(&self, class: ClientClass) -> BufferLimit {
+        let Value::BufferLimits(limits) = self.value(param::CLIENT_OUTPUT_BUFFER_LIMIT) else {
+            unreachable!("invariant 2: the kind of client-output-buffer-limit")
+        };
+        limits[class as usize]
+    }
+
+    /// Scores for primary, replica and background process.
+    pub fn oom_score_adj_values(&self) -> [i32; 3] {
+        let Value::OomValues(values) = self.value(param::OOM_SCORE_ADJ_VALUES) else {
+            unreachable!("invariant 2: the kind of oom-score-adj-values")
+        };
+        *values
+    }
+
+    /// Bits of [`crate::notify`].
+    pub fn notify_keyspace_events(&self) -> u32 {
+        let Value::NotifyEvents(bits) = self.value(param::NOTIFY_KEYSPACE_EVENTS) else {
+            unreachable!("invariant 2: the kind of notify-keyspace-events")
+        };
+        *bits
+    }
+
+    /// Host and port of the primary, if this server shall be a replica.
+    pub fn replica_of(&self) -> Option<(&[u8], u16)> {
+        let Value::ReplicaOf(primary) = self.value(param::REPLICAOF) else {
+            unreachable!("invariant 2: the kind of replicaof")
+        };
+        primary.as_ref().map(|(host, port)| (&**host, *port))
+    }
+
+    /// The percentiles that INFO latencystats shows, as given.
+    pub fn latency_percentiles(&self) -> &[f64] {
+        let Value::Percentiles(values) = self.value(param::LATENCY_TRACKING_INFO_PERCENTILES) else {
+            unreachable!("invariant 2: the kind of latency-tracking-info-percentiles")
+        };
+        values
+    }
+
+    /// `rename-command` directives, in the order given; whether the commands exist is for the caller to say.
+    pub fn renames(&self) -> &[Rename] {
+        &self.renames
+    }
+
+    /// The text that CONFIG GET shows for a parameter.
+    pub fn shown(&self, id: impl Into<ParamId>) -> Vec<u8> {
+        let id = id.into();
+        id.param().kind.text(self.value(id))
+    }
+
+    /// Gives a parameter a value on the server's own behalf, whoever may change it otherwise: the working directory as
+    /// the kernel names it, a number of clients that the system allows, REPLICAOF. The error is the reason.
+    pub fn assign(&mut self, id: impl Into<ParamId>, words: &[&[u8]]) -> Result<(), String> {
+        let id = id.into();
+        let value = id.param().kind.parse(words, self.value(id), Onto::Replace).map_err(String::from)?;
+        self.values[usize::from(id.0)] = value;
+        Ok(())
+    }
+
+    /// The parameters whose values are not their defaults, in table order.
+    pub fn changed(&self) -> impl Iterator<Item = ParamId> + '_ {
+        ParamId::all().filter(|id| self.is_changed(*id))
+    }
+
+    pub(crate) fn is_changed(&self, id: ParamId) -> bool {
+        *self.value(id) != id.param().kind.default_value()
+    }
+
+    /// Changed parameters that have no effect yet, with the feature that they wait for: worth a line in the log.
+    pub fn unsupported(&self) -> impl Iterator<Item = (&'static str, &'static str)> + '_ {
+        self.changed().filter_map(|id| match id.param().honoured {
+            Honoured::NotYet(feature) => Some((id.param().name, feature)),
+            Honoured::Yes | Honoured::Ignored(_) => None,
+        })
+    }
+}

@@ -1,0 +1,104 @@
+//! The example file: every parameter with its prose and its default. Loading it changes nothing.
+
+use crate::config::Config;
+use crate::row::{Honoured, Kind, Param, ParamId, Section, Traits, Unit};
+use crate::rewrite::{Force, rewrite};
+
+/// The text of `sluice.conf`: chapters, and in each the parameters of the table with their defaults.
+pub fn example_conf() -> String {
+    let mut text = String::from(PREFACE);
+    for section in Section::ALL {
+        let title = section.title();
+        text += &format!("\n{0}\n# {title}\n{0}\n", "#".repeat(WIDTH));
+        let listed = |id: &ParamId| {
+            id.param().section == section && !id.param().traits.has(Traits::HIDDEN)
+        };
+        for id in ParamId::all().filter(listed) {
+            text.push('\n');
+            for line in wrapped(&prose(id.param())) {
+                text += &format!("# {line}\n");
+            }
+            text += &setting(id);
+        }
+    }
+    text
+}
+
+/// What an operator should know about a parameter.
+fn prose(param: &Param) -> String {
+    let mut text = String::from(param.doc);
+    if let Kind::Int { min, max, unit, .. } = param.kind {
+        text += &match unit {
+            Unit::Plain => format!(" From {min} to {}.", bound(max)),
+            Unit::Octal => format!(" From {min:o} to {max:o}."),
+            Unit::Memory if min > 1 => format!(" At least {min} bytes."),
+            Unit::Memory | Unit::MemoryOrPercent | Unit::SignedMemory => String::new(),
+        };
+    }
+    if let Some(alias) = param.alias {
+        text += &format!(" Also called {alias}.");
+    }
+    if param.traits.has(Traits::IMMUTABLE) {
+        text += " Cannot change while the server runs.";
+    }
+    if param.traits.has(Traits::PROTECTED) {
+        text += " CONFIG SET needs enable-protected-configs.";
+    }
+    match param.honoured {
+        Honoured::Yes => {}
+        Honoured::NotYet(feature) => text += &format!(" (Without effect until there is {feature}.)"),
+        Honoured::Ignored(why) => text += &format!(" (Without effect: {why}.)"),
+    }
+    text
+}
+
+fn bound(max: i128) -> String {
+    match max {
+        _ if max == i128::from(i64::MAX) => "any size".into(),
+        _ => max.to_string(),
+    }
+}
+
+/// The default as lines; a comment for what has no value.
+fn setting(id: ParamId) -> String {
+    let all = rewrite(None, &Config::default(), Force::All);
+    let all = String::from_utf8_lossy(&all);
+    let name = id.param().name;
+    let own: String =
+        all.lines().filter(|line| line.split(' ').next() == Some(name)).map(|line| format!("{line}\n")).collect();
+    match (own.is_empty(), &id.param().kind) {
+        (false, _) => own,
+        (true, Kind::List { default }) if !default.is_empty() => format!("{name} {}\n", default.join(" ")),
+        (true, _) => format!("# {name} \"\"\n"),
+    }
+}
+
+/// Words of `text` in lines that fit behind `# `.
+fn wrapped(text: &str) -> Vec<String> {
+    let mut lines = vec![String::new()];
+    for word in text.split(' ') {
+        let line = lines.last_mut().expect("there is always a line");
+        if !line.is_empty() && line.len() + 1 + word.len() > WIDTH - 2 {
+            lines.push(word.into());
+        } else {
+            line.extend((!line.is_empty()).then_some(' '));
+            line.push_str(word);
+        }
+    }
+    lines
+}
+
+const WIDTH: usize = 100;
+
+const PREFACE: &str = "\
+# Configuration of Sluice. Every line here is the default, so this file changes nothing as it stands.
+#
+# A line is a name and its value. Words with blanks are put in quotes: within double quotes \\n, \\r, \\t, \\\", \\\\ and
+# \\xHH have their usual meaning. Lines that begin with # are comments. If a name comes twice, the later line counts,
+# but save and client-output-buffer-limit add up. Options of the command line (--name value) come after the file.
+#
+# Sizes are in bytes, or with a suffix: 1k is 1000 bytes, 1kb is 1024; so are m and mb, g and gb. Case does not matter.
+#
+# include /path/to/other.conf reads another file at this place; the path may be a pattern.
+# rename-command CONFIG \"\" takes a command away; with another word it gets that name.
+";

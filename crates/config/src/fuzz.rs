@@ -1,0 +1,41 @@
+//! Entry for fuzzers: any bytes may be a config file, a command line or arguments of CONFIG SET.
+
+use crate::config::Config;
+use crate::load::parse_file;
+use crate::rewrite::{Force, rewrite};
+use crate::set::{Origin, Phase};
+
+/// Reads `data` in every way that the outside can make us read; panics only if an invariant of this crate is broken.
+pub fn fuzz_parse(data: &[u8]) {
+    let words: Vec<&[u8]> = data.split(|byte| *byte == b'\n').collect();
+    let line = crate::command_line(&words);
+    let mut includes = 0;
+    let mut loader = |_: &[u8]| {
+        includes += 1;
+        Ok(vec![("included".to_string(), data.to_vec()); 2])
+    };
+    let loaded = parse_file(data, "fuzz", &line.options, &mut loader);
+    if let (Ok(config), 0) = (&loaded, includes) {
+        rewrite_is_faithful(data, config);
+    }
+    let pairs: Vec<(&[u8], &[u8])> = words.as_chunks::<2>().0.iter().map(|[name, value]| (*name, *value)).collect();
+    let mut config = Config::default();
+    let before = config.clone();
+    if let Ok(change) = config.prepare(&pairs, Origin::Local, Phase::Serving) {
+        let undo = config.apply(change);
+        rewrite_is_faithful(b"", &config);
+        config.rollback(undo);
+    }
+    assert!(config == before, "a rollback must restore everything");
+    let _ = config.get(&words);
+}
+
+/// What CONFIG REWRITE writes must load to what was running, and be written the same way again.
+pub(crate) fn rewrite_is_faithful(old: &[u8], config: &Config) {
+    let text = rewrite(Some(old), config, Force::Changed);
+    let again = parse_file(&text, "rewritten", b"", &mut |_| Ok(Vec::new()));
+    let again = again.expect("what a rewrite wrote must load");
+    // Renames of the command line are not in the file.
+    assert_eq!(again.values, config.values, "what a rewrite wrote must mean the same");
+    assert_eq!(rewrite(Some(&text), config, Force::Changed), text, "a second rewrite must change nothing");
+}

@@ -1,0 +1,38 @@
+//! CONFIG GET: the parameters that names and patterns find, in the order of their names.
+
+use crate::config::Config;
+use crate::glob;
+use crate::row::{ParamId, Traits};
+
+impl Config {
+    /// Names and values for a map reply.
+    ///
+    /// A plain name is shown as given, and finds hidden parameters too; a pattern finds names and aliases, each as a
+    /// parameter of its own. None is listed twice. Cost: parameters times patterns.
+    pub fn get(&self, patterns: &[&[u8]]) -> Vec<(Vec<u8>, Vec<u8>)> {
+        let mut found: Vec<(Vec<u8>, ParamId)> = Vec::new();
+        let add = |name: &[u8], id: ParamId, found: &mut Vec<(Vec<u8>, ParamId)>| {
+            if !found.iter().any(|(known, _)| known.eq_ignore_ascii_case(name)) {
+                found.push((name.to_vec(), id));
+            }
+        };
+        for pattern in patterns {
+            if !pattern.iter().any(|byte| matches!(byte, b'[' | b'*' | b'?')) {
+                if let Some(id) = ParamId::find(pattern) {
+                    add(pattern, id, &mut found);
+                }
+                continue;
+            }
+            for id in ParamId::all().filter(|id| !id.param().traits.has(Traits::HIDDEN)) {
+                let names = [Some(id.param().name), id.param().alias];
+                for name in names.into_iter().flatten().map(str::as_bytes) {
+                    if glob::matches(pattern, name) {
+                        add(name, id, &mut found);
+                    }
+                }
+            }
+        }
+        found.sort();
+        found.into_iter().map(|(name, id)| (name, self.shown(id))).collect()
+    }
+}

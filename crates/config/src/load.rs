@@ -1,0 +1,247 @@
+//! The config file: lines of words, included files, and the error that ends the start.
+
+use crate::config::Config;
+use crate::row::{ParamId, Traits};
+use crate::split::split_args;
+use crate::table::{RETIRED, param};
+use crate::value::{Onto, Reason};
+
+/// Reads the files that an `include` means: all that match a pattern, each with its name, in order.
+///
+/// A pattern without matches is an empty list; a plain path that cannot be read is an error, its text the system's.
+pub type Loader<'a> = dyn FnMut(&[u8]) -> Result<Vec<(String, Vec<u8>)>, String> + 'a;
+
+/// Why a configuration was not accepted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum LoadError {
+    /// A line is wrong.
+    Line(BadLine),
+    /// An included file cannot be read.
+    Include {
+        /// What the directive named.
+        path: String,
+        /// The system's reason.
+        reason: String,
+    },
+}
+
+/// A line that was not accepted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BadLine {
+    /// Where it stands.
+    pub place: Place,
+    /// What is wrong with it.
+    pub reason: String,
+}
+
+/// Where a directive stands.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Place {
+    /// The file's name as given to [`parse_file`] or by the loader.
+    pub source: String,
+    /// Counted from 1; the command line's options follow the file's last line.
+    pub line: usize,
+    /// The line without blanks at its ends.
+    pub text: String,
+}
+
+impl LoadError {
+    /// What the operator reads: several lines, the first empty; `version` is the server's.
+    pub fn report(&self, version: &str) -> String {
+        match self {
+            LoadError::Line(bad) => {
+                let Place { line, text, .. } = &bad.place;
+                let reason = &bad.reason;
+                format!(
+                    "\n*** FATAL CONFIG FILE ERROR (Version {version}) ***\n\
+                     Reading the configuration file, at line {line}\n>>> '{text}'\n{reason}\n"
+                )
+            }
+            LoadError::Include { path, reason } => {
+                format!("Fatal error, can't open config file '{path}': {reason}\n")
+            }
+        }
+    }
+}
+
+/// A command that shall have another name.
+#[derive(Clone, Debug)]
+pub struct Rename {
+    /// The command's name, as given.
+    pub from: Vec<u8>,
+    /// Its new name; empty removes it.
+    pub to: Vec<u8>,
+    place: Place,
+}
+
+/// Equal when they rename alike, wherever they stand.
+impl PartialEq for Rename {
+    fn eq(&self, other: &Rename) -> bool {
+        (&self.from, &self.to) == (&other.from, &other.to)
+    }
+}
+
+impl Rename {
+    /// The error that there is no such command.
+    pub fn unknown_command(&self) -> LoadError {
+        self.error("No such command in rename-command")
+    }
+
+    /// The error that another command has the new name.
+    pub fn name_taken(&self) -> LoadError {
+        self.error("Target command name already exists")
+    }
+
+    fn error(&self, reason: &str) -> LoadError {
+        LoadError::Line(BadLine { place: self.place.clone(), reason: reason.into() })
+    }
+}
+
+/// The configuration that `text` describes, followed by `options`, the lines of [`crate::CommandLine`].
+///
+/// `source` names the text in errors. Later lines win; `save` and `client-output-buffer-limit` add up.
+pub fn parse_file(
+    text: &[u8],
+    source: &str,
+    options: &[u8],
+    loader: &mut Loader<'_>,
+) -> Result<Config, LoadError> {
+    let mut load = Load { config: Config::default(), save_seen: false, included: 0, loader };
+    let whole = [text, b"\n", options].concat();
+    load.text(&whole, source, 0)?;
+    Ok(load.config)
+}
+
+/// A load under way.
+struct Load<'a, 'b> {
+    config: Config,
+    /// Whether a `save` line has replaced the default save points.
+    save_seen: bool,
+    /// Files that were included so far, at any depth.
+    included: usize,
+    loader: &'a mut Loader<'b>,
+}
+
+/// Why a line was not accepted, before its place is known.
+enum Failed {
+    Here(Reason),
+    Deeper(LoadError),
+}
+
+impl<T: Into<Reason>> From<T> for Failed {
+    fn from(reason: T) -> Failed {
+        Failed::Here(reason.into())
+    }
+}
+
+impl Load<'_, '_> {
+    fn text(&mut self, text: &[u8], source: &str, depth: usize) -> Result<(), LoadError> {
+        for (index, line) in text.split(|byte| *byte == b'\n').enumerate() {
+            let line = trimmed(line);
+            if matches!(line, [] | [b'#' | 0, ..]) {
+                continue;
+            }
+            let place = || Place {
+                source: source.into(),
+                line: index + 1,
+                text: String::from_utf8_lossy(line).into_owned(),
+            };
+            self.line(line, depth, &place).map_err(|failed| match failed {
+                Failed::Here(reason) => LoadError::Line(BadLine { place: place(), reason: reason.into() }),
+                Failed::Deeper(error) => error,
+            })?;
+        }
+        Ok(())
+    }
+
+    fn line(&mut self, line: &[u8], depth: usize, place: &dyn Fn() -> Place) -> Result<(), Failed> {
+        let words = split_args(line).ok_or("Unbalanced quotes in configuration line")?;
+        let words: Vec<&[u8]> = words.iter().map(Vec::as_slice).collect();
+        let Some((name, arguments)) = words.split_first() else { return Ok(()) };
+        match ParamId::find(name) {
+            Some(id) => Ok(self.set(id, arguments)?),
+            None => self.directive(name, arguments, depth, place),
+        }
+    }
+
+    fn set(&mut self, id: ParamId, arguments: &[&[u8]]) -> Result<(), Reason> {
+        let multi = id.param().traits.has(Traits::MULTI_ARG);
+        if !multi && arguments.len() != 1 {
+            return Err("wrong number of arguments".into());
+        }
+        // A single word of several may itself be quoted as a whole: `--bind "a b"`. One that does not split is none.
+        let inner = match arguments {
+            [only] if multi && !only.is_empty() => Some(split_args(only).unwrap_or_default()),
+            _ => None,
+        };
+        let words: Vec<&[u8]> = match &inner {
+            Some(inner) => inner.iter().map(Vec::as_slice).collect(),
+            None => arguments.to_vec(),
+        };
+        let first_save = id == param::SAVE.any() && !self.save_seen;
+        let onto = if first_save { Onto::Replace } else { Onto::Extend };
+        let value = id.param().kind.parse(&words, self.config.value(id), onto)?;
+        self.save_seen |= first_save;
+        self.config.values[usize::from(id.0)] = value;
+        Ok(())
+    }
+
+    fn directive(
+        &mut self,
+        name: &[u8],
+        arguments: &[&[u8]],
+        depth: usize,
+        place: &dyn Fn() -> Place,
+    ) -> Result<(), Failed> {
+        let is = |known: &str| name.eq_ignore_ascii_case(known.as_bytes());
+        match arguments {
+            [_] if RETIRED.iter().any(|known| is(known)) => Ok(()),
+            [path] if is("include") => self.include(path, depth),
+            [from, to] if is("rename-command") => {
+                self.config.renames.push(Rename { from: from.to_vec(), to: to.to_vec(), place: place() });
+                Ok(())
+            }
+            [_, ..] if is("user") => {
+                Err("Users in the configuration are not supported by this version".into())
+            }
+            [_, ..] if is("loadmodule") => Err("Modules are not supported by this version".into()),
+            [] if name.contains(&b'.') => Err("Module config specified without value".into()),
+            _ if name.contains(&b'.') => Err("Modules are not supported by this version".into()),
+            [] if is("sentinel") => Err("Sentinel mode is not supported by this version".into()),
+            _ if is("sentinel") => Err("sentinel directive while not in sentinel mode".into()),
+            _ => Err("Bad directive or wrong number of arguments".into()),
+        }
+    }
+
+    fn include(&mut self, path: &[u8], depth: usize) -> Result<(), Failed> {
+        if depth >= INCLUDE_DEPTH_MAX {
+            return Err("Included files are nested too deeply".into());
+        }
+        let files = (self.loader)(path).map_err(|reason| {
+            let path = String::from_utf8_lossy(path).into_owned();
+            Failed::Deeper(LoadError::Include { path, reason })
+        })?;
+        for (source, text) in files {
+            self.included += 1;
+            if self.included > INCLUDED_MAX {
+                return Err("Too many files are included".into());
+            }
+            self.text(&text, &source, depth + 1).map_err(Failed::Deeper)?;
+        }
+        Ok(())
+    }
+}
+
+/// `line` without blanks at its ends.
+pub(crate) fn trimmed(line: &[u8]) -> &[u8] {
+    let blank = |byte: &u8| matches!(byte, b' ' | b'\t' | b'\r' | b'\n');
+    let start = line.iter().position(|byte| !blank(byte)).unwrap_or(line.len());
+    let end = line.iter().rposition(|byte| !blank(byte)).map_or(start, |last| last + 1);
+    &line[start..end]
+}
+
+/// Files that may be open within each other: far more than anyone writes, and a file that includes itself ends.
+const INCLUDE_DEPTH_MAX: usize = 16;
+
+/// Files in all: a few that include each other several times would otherwise be read for years.
+const INCLUDED_MAX: usize = 4096;

@@ -1,0 +1,92 @@
+//! Numbers as config files write them: strict integers, memory sizes with suffixes, and C's lenient integers.
+
+/// A decimal integer without sign `+`, leading zeros or blanks, within `i64`.
+pub(crate) fn strict_int(text: &[u8]) -> Option<i64> {
+    let digits = text.strip_prefix(b"-").unwrap_or(text);
+    let negative = digits.len() < text.len();
+    match digits {
+        [] => None,
+        [b'0'] if negative => None,
+        [b'0', _, ..] => None,
+        _ if !digits.iter().all(u8::is_ascii_digit) => None,
+        _ => std::str::from_utf8(text).ok()?.parse().ok(),
+    }
+}
+
+/// A number of bytes: digits, then nothing or `b`, `k`, `kb`, `m`, `mb`, `g`, `gb` in any case.
+///
+/// No digits at all are zero, as in the reference. What exceeds 64 bits is `None`; the reference lets the product wrap.
+pub(crate) fn memory(text: &[u8]) -> Option<u64> {
+    let end = text.iter().position(|byte| !byte.is_ascii_digit()).unwrap_or(text.len());
+    let (digits, suffix) = text.split_at(end);
+    let unit: u64 = match suffix.to_ascii_lowercase().as_slice() {
+        b"" | b"b" => 1,
+        b"k" => 1000,
+        b"kb" => 1 << 10,
+        b"m" => 1_000_000,
+        b"mb" => 1 << 20,
+        b"g" => 1_000_000_000,
+        b"gb" => 1 << 30,
+        _ => return None,
+    };
+    if digits.len() > 127 {
+        return None;
+    }
+    let mut value: u64 = 0;
+    for digit in digits {
+        value = value.checked_mul(10)?.checked_add(u64::from(digit - b'0'))?;
+    }
+    value.checked_mul(unit)
+}
+
+/// The shortest writing of a number of bytes: in `gb`, `mb` or `kb` where it divides.
+pub(crate) fn memory_text(bytes: u64) -> String {
+    for (shift, suffix) in [(30, "gb"), (20, "mb"), (10, "kb")] {
+        if bytes != 0 && bytes.trailing_zeros() >= shift {
+            return format!("{}{suffix}", bytes >> shift);
+        }
+    }
+    bytes.to_string()
+}
+
+/// An integer as C's `strtoll` takes it: blanks and a sign before, nothing at all being zero, saturating; `None` when
+/// something is left over.
+pub(crate) fn lenient_int(text: &[u8], base: u8) -> Option<i64> {
+    let blanks = text.iter().position(|byte| !is_space(*byte)).unwrap_or(text.len());
+    let (negative, digits) = match &text[blanks..] {
+        [b'-', rest @ ..] => (true, rest),
+        [b'+', rest @ ..] => (false, rest),
+        rest => (false, rest),
+    };
+    if digits.is_empty() {
+        // Only a text without anything converts to zero with nothing left over.
+        return text.is_empty().then_some(0);
+    }
+    let mut value: i128 = 0;
+    for byte in digits {
+        let digit = byte.wrapping_sub(b'0');
+        if digit >= base {
+            return None;
+        }
+        value = (value * i128::from(base) + i128::from(digit)).min(1 << 64);
+    }
+    let signed = if negative { -value } else { value };
+    Some(signed.clamp(i128::from(i64::MIN), i128::from(i64::MAX)) as i64)
+}
+
+/// A finite or infinite number in decimal notation; never NaN.
+pub(crate) fn decimal(text: &[u8]) -> Option<f64> {
+    let value: f64 = std::str::from_utf8(text).ok()?.parse().ok()?;
+    (!value.is_nan()).then_some(value)
+}
+
+/// Six decimals without trailing zeros.
+pub(crate) fn decimal_text(value: f64) -> String {
+    let text = format!("{value:.6}");
+    text.trim_end_matches('0').trim_end_matches('.').to_string()
+}
+
+/// C's `isspace` in the C locale.
+pub(crate) fn is_space(byte: u8) -> bool {
+    matches!(byte, b' ' | b'\t'..=b'\r')
+}

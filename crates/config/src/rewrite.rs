@@ -1,0 +1,201 @@
+//! CONFIG REWRITE: the config file again, with today's values and as much of its old shape as can be kept.
+//!
+//! A line of a known parameter is replaced where it stands; lines that are no longer needed become empty, and several
+//! empty lines become one. Comments, `include` and other directives stay. What has no line yet and differs from its
+//! default is appended below a marker line. A line that no server of this version would accept becomes a comment.
+//!
+//! The result loads to the same [`Config`], and rewriting it again changes nothing; except that with `include`, `save`
+//! lines of included files add to those that were written here.
+
+use crate::config::Config;
+use crate::load::trimmed;
+use crate::number;
+use crate::row::{Kind, ParamId, Unit};
+use crate::split::{quote, split_args};
+use crate::table::param;
+use crate::value::{ClientClass, DEFAULT_LIMITS, Value};
+
+/// Which parameters get a line although the file has none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Force {
+    /// Those that differ from their defaults.
+    Changed,
+    /// All that have a value: for DEBUG CONFIG-REWRITE-FORCE-ALL.
+    All,
+}
+
+/// The text of the config file that had the text `old` (`None`: there was no file).
+///
+/// Cost: parameters times lines.
+pub fn rewrite(old: Option<&[u8]>, config: &Config, force: Force) -> Vec<u8> {
+    let mut state = Rewrite::read(old.unwrap_or_default());
+    for id in ParamId::all() {
+        state.param(id, config, force);
+    }
+    state.finish()
+}
+
+struct Rewrite {
+    lines: Vec<Vec<u8>>,
+    /// The lines that hold parameters and are not yet replaced: position in `lines`, and whose they are.
+    free: Vec<(usize, ParamId)>,
+    has_marker: bool,
+}
+
+impl Rewrite {
+    fn read(old: &[u8]) -> Rewrite {
+        let mut state = Rewrite { lines: Vec::new(), free: Vec::new(), has_marker: false };
+        if old.is_empty() {
+            return state;
+        }
+        for line in old.split(|byte| *byte == b'\n').map(trimmed) {
+            state.has_marker |= line == MARKER;
+            match meaning(line) {
+                Meaning::Kept => state.lines.push(line.to_vec()),
+                Meaning::Strange => state.lines.push([b"# ??? ", line].concat()),
+                Meaning::Param(id) => {
+                    state.free.push((state.lines.len(), id));
+                    state.lines.push(line.to_vec());
+                }
+            }
+        }
+        state
+    }
+
+    fn param(&mut self, id: ParamId, config: &Config, force: Force) {
+        for Line { text, needed } in lines_of(id, config) {
+            let place = self.free.iter().position(|(_, owner)| *owner == id);
+            match place.map(|place| self.free.remove(place)) {
+                Some((line, _)) => self.lines[line] = text,
+                None if needed || force == Force::All => self.append(text),
+                None => {}
+            }
+        }
+    }
+
+    fn append(&mut self, text: Vec<u8>) {
+        if !self.has_marker {
+            self.lines.push(MARKER.to_vec());
+            self.has_marker = true;
+        }
+        self.lines.push(text);
+    }
+
+    fn finish(mut self) -> Vec<u8> {
+        for (line, _) in self.free {
+            self.lines[line].clear();
+        }
+        let mut text = Vec::new();
+        let mut after_empty = false;
+        for line in &self.lines {
+            if line.is_empty() && after_empty {
+                continue;
+            }
+            after_empty = line.is_empty();
+            text.extend(line);
+            text.push(b'\n');
+        }
+        text
+    }
+}
+
+enum Meaning {
+    Kept,
+    Strange,
+    Param(ParamId),
+}
+
+/// What a trimmed line is to a rewrite.
+fn meaning(line: &[u8]) -> Meaning {
+    if matches!(line, [] | [b'#', ..]) {
+        return Meaning::Kept;
+    }
+    let words = split_args(line).unwrap_or_default();
+    let Some(name) = words.first() else { return Meaning::Strange };
+    let is_directive = DIRECTIVES.iter().any(|known| name.eq_ignore_ascii_case(known.as_bytes()));
+    match ParamId::find(name) {
+        Some(id) => Meaning::Param(id),
+        None if is_directive => Meaning::Kept,
+        None => Meaning::Strange,
+    }
+}
+
+struct Line {
+    text: Vec<u8>,
+    /// Whether the file must have it even if it had none.
+    needed: bool,
+}
+
+/// The lines that give a parameter its value; none where the value is that of a file without such a line.
+fn lines_of(id: ParamId, config: &Config) -> Vec<Line> {
+    let name = id.param().name;
+    let line = |rest: &[u8], needed: bool| Line { text: [name.as_bytes(), b" ", rest].concat(), needed };
+    let changed = config.is_changed(id);
+    let value = config.value(id);
+    if let Value::BufferLimits(limits) = value {
+        let classes = ClientClass::ALL.iter().zip(limits).zip(&DEFAULT_LIMITS);
+        return classes
+            .map(|((class, limit), default)| {
+                let hard = number::memory_text(limit.hard_bytes);
+                let soft = number::memory_text(limit.soft_bytes);
+                let rest = format!("{} {hard} {soft} {}", class.name_in_files(), limit.soft_seconds);
+                line(rest.as_bytes(), limit != default)
+            })
+            .collect();
+    }
+    // These three are left out where the reference leaves them out, although a line would do no harm.
+    let absent = match value {
+        Value::Text(None) | Value::ReplicaOf(None) => true,
+        Value::List(items) => !changed && (id == param::BIND.any() || items.is_empty()),
+        _ => false,
+    };
+    if absent {
+        return Vec::new();
+    }
+    // And these are written always: the defaults of another version may differ.
+    let always = matches!(value, Value::Save(_) | Value::Percentiles(_)) || id == param::DIR.any();
+    vec![line(&written(&id.param().kind, value), changed || always)]
+}
+
+/// A value as words of a line.
+fn written(kind: &Kind, value: &Value) -> Vec<u8> {
+    let shown = kind.text(value);
+    let is_memory = matches!(
+        kind,
+        Kind::Int { unit: Unit::Memory | Unit::MemoryOrPercent | Unit::SignedMemory, .. }
+    );
+    match value {
+        Value::Int(number) if is_memory => {
+            u64::try_from(*number).map_or(shown, |bytes| number::memory_text(bytes).into_bytes())
+        }
+        Value::Text(_) | Value::NotifyEvents(_) => quoted(&shown),
+        // A single word would be split once more when loaded, so it is quoted once more.
+        Value::List(items) if items.len() == 1 && !is_plain(&items[0]) => quoted(&quoted(&items[0])),
+        Value::List(items) if !items.is_empty() => {
+            items.iter().map(|item| word(item)).collect::<Vec<_>>().join(&b' ')
+        }
+        Value::ReplicaOf(Some((host, port))) => [&word(host)[..], format!(" {port}").as_bytes()].concat(),
+        _ if shown.is_empty() => b"\"\"".to_vec(),
+        _ => shown,
+    }
+}
+
+fn quoted(bytes: &[u8]) -> Vec<u8> {
+    let mut text = Vec::with_capacity(bytes.len() + 2);
+    quote(bytes, &mut text);
+    text
+}
+
+/// The bytes as they are where that is one word, else in quotes.
+fn word(bytes: &[u8]) -> Vec<u8> {
+    if is_plain(bytes) { bytes.to_vec() } else { quoted(bytes) }
+}
+
+fn is_plain(bytes: &[u8]) -> bool {
+    !bytes.is_empty() && bytes.iter().all(|byte| byte.is_ascii_graphic() && !matches!(byte, b'"' | b'\'' | b'\\'))
+}
+
+const MARKER: &[u8] = b"# Generated by CONFIG REWRITE";
+
+/// Lines that are not parameters and that a rewrite leaves alone.
+const DIRECTIVES: [&str; 5] = ["include", "rename-command", "user", "loadmodule", "sentinel"];

@@ -1,0 +1,482 @@
+//! What a parameter is: one row of the table, and the typed names by which the rest of the server reads values.
+
+use std::marker::PhantomData;
+
+/// One row of the table: everything that is known about a parameter before any file is read.
+#[derive(Debug)]
+pub struct Param {
+    /// The name in files, in CONFIG and in errors; lower case.
+    pub name: &'static str,
+    /// An older name that works wherever the name does; `None` for most.
+    pub alias: Option<&'static str>,
+    /// Type, default and bounds.
+    pub kind: Kind,
+    /// Who may change it, and when.
+    pub traits: Traits,
+    /// Where the example file lists it.
+    pub section: Section,
+    /// One or two sentences for operators.
+    pub doc: &'static str,
+    /// Whether setting it has an effect yet.
+    pub honoured: Honoured,
+}
+
+/// Whether a parameter does something in this server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Honoured {
+    /// Its value has the effect that its prose describes.
+    Yes,
+    /// Accepted and remembered; takes effect with the feature named here.
+    NotYet(&'static str),
+    /// Accepted and remembered for compatibility; never takes effect, for the reason given.
+    Ignored(&'static str),
+}
+
+/// Type, default and bounds of a parameter.
+#[derive(Clone, Copy, Debug)]
+pub enum Kind {
+    /// `yes` or `no`.
+    Bool {
+        /// Value when nothing is configured.
+        default: bool,
+        /// The error with which `yes` is refused; `None` where it is allowed.
+        refuse_yes: Option<&'static str>,
+    },
+    /// A whole number within inclusive bounds.
+    Int {
+        /// Value when nothing is configured.
+        default: i128,
+        /// Least value accepted.
+        min: i128,
+        /// Greatest value accepted.
+        max: i128,
+        /// How it is written.
+        unit: Unit,
+        /// Accepted values are pulled into this range, silently; `None` for no such range.
+        clamp: Option<(i128, i128)>,
+    },
+    /// Bytes.
+    Text {
+        /// Value when nothing is configured; `None` is "not set".
+        default: Option<&'static str>,
+        /// What the empty string means.
+        empty: Empty,
+        /// Whether a zero byte ends the value, as it does where the reference keeps C strings.
+        storage: Storage,
+        /// A further condition; the error is the reason that the client sees.
+        check: Option<fn(&[u8]) -> Result<(), &'static str>>,
+    },
+    /// One of several names. Two names of one value are synonyms; the first is shown.
+    Choice {
+        /// Names and values.
+        names: &'static [(&'static str, u8)],
+        /// Value when nothing is configured.
+        default: u8,
+    },
+    /// Several names at once, each a set of bits.
+    Flags {
+        /// Names and bits.
+        names: &'static [(&'static str, u32)],
+    },
+    /// `save`: pairs of seconds and changes.
+    Save,
+    /// `client-output-buffer-limit`: hard, soft and seconds for each class of client.
+    BufferLimits,
+    /// `oom-score-adj-values`: three numbers.
+    OomValues,
+    /// Addresses, separated by spaces.
+    List {
+        /// Value when nothing is configured.
+        default: &'static [&'static str],
+    },
+    /// `notify-keyspace-events`: letters, each a class of events.
+    NotifyEvents,
+    /// `replicaof`: host and port, or nothing.
+    ReplicaOf,
+    /// `latency-tracking-info-percentiles`: numbers from 0 to 100.
+    Percentiles,
+}
+
+/// How a number is written and read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unit {
+    /// Decimal digits.
+    Plain,
+    /// Bytes, with an optional suffix: `b`, `k` = 1,000, `kb` = 1,024, and so for `m` and `g`.
+    Memory,
+    /// Bytes as for [`Unit::Memory`], or `n%`, which is kept as `-n`.
+    MemoryOrPercent,
+    /// Bytes as for [`Unit::Memory`], or a plain negative number.
+    SignedMemory,
+    /// Octal digits.
+    Octal,
+}
+
+/// What an empty string means for a text parameter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Empty {
+    /// It is a value like any other.
+    Allowed,
+    /// The parameter is not set.
+    MeansUnset,
+}
+
+/// How a text parameter treats zero bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Storage {
+    /// The value ends before the first zero byte.
+    UpToZero,
+    /// Every byte counts.
+    Binary,
+}
+
+/// Properties of a parameter that its type does not say; a set.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Traits(u8);
+
+impl Traits {
+    /// Only the file and the command line may set it.
+    pub const IMMUTABLE: Traits = Traits(1);
+    /// Patterns of CONFIG GET do not find it; its exact name does.
+    pub const HIDDEN: Traits = Traits(2);
+    /// CONFIG SET needs `enable-protected-configs`.
+    pub const PROTECTED: Traits = Traits(4);
+    /// The value must not reach logs, MONITOR or the commandlog.
+    pub const SENSITIVE: Traits = Traits(8);
+    /// CONFIG SET is refused while a dataset is loading.
+    pub const DENY_LOADING: Traits = Traits(16);
+    /// The value is several words.
+    pub const MULTI_ARG: Traits = Traits(32);
+    /// Setting it to the value that it has is still a change (a certificate file whose content is new).
+    pub const VOLATILE: Traits = Traits(64);
+    /// Belongs into a crash report.
+    pub const DEBUG: Traits = Traits(128);
+
+    /// Whether all of `other` are in this set.
+    pub const fn has(self, other: Traits) -> bool {
+        self.0 & other.0 == other.0
+    }
+
+    const fn with(self, other: Traits) -> Traits {
+        Traits(self.0 | other.0)
+    }
+}
+
+/// The chapters of the example file, in its order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[allow(missing_docs)]
+pub enum Section {
+    Network,
+    Tls,
+    General,
+    Security,
+    Clients,
+    Memory,
+    Freeing,
+    Snapshots,
+    AppendOnly,
+    Replication,
+    Cluster,
+    Scripting,
+    CommandLog,
+    Latency,
+    Events,
+    Encodings,
+    Threads,
+    Defragmentation,
+    System,
+    Testing,
+}
+
+impl Section {
+    /// All chapters, in order.
+    pub const ALL: [Section; 20] = [
+        Section::Network,
+        Section::Tls,
+        Section::General,
+        Section::Security,
+        Section::Clients,
+        Section::Memory,
+        Section::Freeing,
+        Section::Snapshots,
+        Section::AppendOnly,
+        Section::Replication,
+        Section::Cluster,
+        Section::Scripting,
+        Section::CommandLog,
+        Section::Latency,
+        Section::Events,
+        Section::Encodings,
+        Section::Threads,
+        Section::Defragmentation,
+        Section::System,
+        Section::Testing,
+    ];
+
+    /// The chapter's heading.
+    pub fn title(self) -> &'static str {
+        match self {
+            Section::Network => "Network",
+            Section::Tls => "TLS",
+            Section::General => "General",
+            Section::Security => "Security",
+            Section::Clients => "Clients",
+            Section::Memory => "Memory and eviction",
+            Section::Freeing => "Expiry and lazy freeing",
+            Section::Snapshots => "Snapshots",
+            Section::AppendOnly => "Append-only file",
+            Section::Replication => "Replication",
+            Section::Cluster => "Cluster",
+            Section::Scripting => "Scripts",
+            Section::CommandLog => "Command log",
+            Section::Latency => "Latency",
+            Section::Events => "Keyspace events",
+            Section::Encodings => "Encodings of values",
+            Section::Threads => "Threads and the event loop",
+            Section::Defragmentation => "Active defragmentation",
+            Section::System => "Operating system",
+            Section::Testing => "For tests",
+        }
+    }
+}
+
+/// The position of a parameter in the table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ParamId(pub(crate) u16);
+
+impl ParamId {
+    /// The parameter's row.
+    pub fn param(self) -> &'static Param {
+        &crate::table::PARAMS[usize::from(self.0)]
+    }
+
+    /// Every parameter, in table order.
+    pub fn all() -> impl Iterator<Item = ParamId> {
+        (0..crate::table::PARAMS.len()).map(|index| ParamId(index as u16))
+    }
+
+    /// The parameter of that name or alias, in any case. Cost: a scan of the table.
+    pub fn find(name: &[u8]) -> Option<ParamId> {
+        Self::find_spelled(name).map(|(id, _)| id)
+    }
+
+    /// As [`ParamId::find`], with the spelling in the table that matched: the name or the alias.
+    pub(crate) fn find_spelled(name: &[u8]) -> Option<(ParamId, &'static str)> {
+        let same = |known: &str| known.as_bytes().eq_ignore_ascii_case(name);
+        ParamId::all().find_map(|id| {
+            let param = id.param();
+            if same(param.name) {
+                return Some((id, param.name));
+            }
+            param.alias.filter(|alias| same(alias)).map(|alias| (id, alias))
+        })
+    }
+}
+
+/// A parameter whose values have type `K`: asking for another type is a compile error.
+pub struct Id<K> {
+    index: u16,
+    kind: PhantomData<fn() -> K>,
+}
+
+impl<K> Id<K> {
+    pub(crate) const fn new(index: u16) -> Id<K> {
+        Id { index, kind: PhantomData }
+    }
+
+    /// The same parameter without its type: to compare with what a [`crate::Change`] lists.
+    pub const fn any(self) -> ParamId {
+        ParamId(self.index)
+    }
+}
+
+impl<K> Clone for Id<K> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<K> Copy for Id<K> {}
+
+impl<K> From<Id<K>> for ParamId {
+    fn from(id: Id<K>) -> ParamId {
+        id.any()
+    }
+}
+
+/// Types of values, as markers for [`Id`].
+pub mod kind {
+    use std::marker::PhantomData;
+
+    /// `yes` or `no`.
+    pub struct Bool;
+    /// A number.
+    pub struct Int;
+    /// Bytes.
+    pub struct Text;
+    /// One of `T`.
+    pub struct Choice<T>(PhantomData<T>);
+    /// Bits.
+    pub struct Flags;
+    /// Addresses.
+    pub struct List;
+    /// A type that one parameter has: read by an accessor of its own.
+    pub struct Special;
+}
+
+/// Rows are written with these: a constructor for the type, then what differs from the ordinary.
+impl Param {
+    const fn of(name: &'static str, kind: Kind) -> Param {
+        Param {
+            name,
+            alias: None,
+            kind,
+            traits: Traits(0),
+            section: Section::General,
+            doc: "",
+            honoured: Honoured::Yes,
+        }
+    }
+
+    pub(crate) const fn placed(mut self, section: Section, doc: &'static str) -> Param {
+        self.section = section;
+        self.doc = doc;
+        self
+    }
+
+    pub(crate) const fn alias(mut self, alias: &'static str) -> Param {
+        self.alias = Some(alias);
+        self
+    }
+
+    const fn with(mut self, traits: Traits) -> Param {
+        self.traits = self.traits.with(traits);
+        self
+    }
+
+    pub(crate) const fn immutable(self) -> Param {
+        self.with(Traits::IMMUTABLE)
+    }
+
+    pub(crate) const fn hidden(self) -> Param {
+        self.with(Traits::HIDDEN)
+    }
+
+    pub(crate) const fn protected(self) -> Param {
+        self.with(Traits::PROTECTED)
+    }
+
+    pub(crate) const fn sensitive(self) -> Param {
+        self.with(Traits::SENSITIVE)
+    }
+
+    pub(crate) const fn deny_loading(self) -> Param {
+        self.with(Traits::DENY_LOADING)
+    }
+
+    pub(crate) const fn multi_arg(self) -> Param {
+        self.with(Traits::MULTI_ARG)
+    }
+
+    pub(crate) const fn volatile(self) -> Param {
+        self.with(Traits::VOLATILE)
+    }
+
+    pub(crate) const fn debug(self) -> Param {
+        self.with(Traits::DEBUG)
+    }
+
+    pub(crate) const fn later(mut self, feature: &'static str) -> Param {
+        self.honoured = Honoured::NotYet(feature);
+        self
+    }
+
+    pub(crate) const fn ignored(mut self, why: &'static str) -> Param {
+        self.honoured = Honoured::Ignored(why);
+        self
+    }
+
+    pub(crate) const fn refuse_yes(mut self, reason: &'static str) -> Param {
+        self.kind = match self.kind {
+            Kind::Bool { default, .. } => Kind::Bool { default, refuse_yes: Some(reason) },
+            other => other,
+        };
+        self
+    }
+
+    pub(crate) const fn clamped(mut self, low: i128, high: i128) -> Param {
+        self.kind = match self.kind {
+            Kind::Int { default, min, max, unit, .. } => {
+                Kind::Int { default, min, max, unit, clamp: Some((low, high)) }
+            }
+            other => other,
+        };
+        self
+    }
+
+    pub(crate) const fn checked(mut self, check: fn(&[u8]) -> Result<(), &'static str>) -> Param {
+        self.kind = match self.kind {
+            Kind::Text { default, empty, storage, .. } => {
+                Kind::Text { default, empty, storage, check: Some(check) }
+            }
+            other => other,
+        };
+        self
+    }
+}
+
+pub(crate) const fn boolean(name: &'static str, default: bool) -> Param {
+    Param::of(name, Kind::Bool { default, refuse_yes: None })
+}
+
+pub(crate) const fn number(name: &'static str, default: i128, min: i128, max: i128) -> Param {
+    Param::of(name, Kind::Int { default, min, max, unit: Unit::Plain, clamp: None })
+}
+
+pub(crate) const fn bytes(name: &'static str, default: i128, min: i128, max: i128) -> Param {
+    in_unit(name, default, (min, max), Unit::Memory)
+}
+
+pub(crate) const fn in_unit(name: &'static str, default: i128, bounds: (i128, i128), unit: Unit) -> Param {
+    Param::of(name, Kind::Int { default, min: bounds.0, max: bounds.1, unit, clamp: None })
+}
+
+/// Text for which the empty string is a value.
+pub(crate) const fn text(name: &'static str, default: &'static str) -> Param {
+    let (empty, storage) = (Empty::Allowed, Storage::UpToZero);
+    Param::of(name, Kind::Text { default: Some(default), empty, storage, check: None })
+}
+
+/// Text for which the empty string is "not set", which is the default.
+pub(crate) const fn optional(name: &'static str) -> Param {
+    let (empty, storage) = (Empty::MeansUnset, Storage::UpToZero);
+    Param::of(name, Kind::Text { default: None, empty, storage, check: None })
+}
+
+/// As [`optional`], for values in which zero bytes count.
+pub(crate) const fn optional_binary(name: &'static str) -> Param {
+    let (empty, storage) = (Empty::MeansUnset, Storage::Binary);
+    Param::of(name, Kind::Text { default: None, empty, storage, check: None })
+}
+
+/// As [`text`], for values in which zero bytes count.
+pub(crate) const fn text_binary(name: &'static str, default: &'static str) -> Param {
+    let (empty, storage) = (Empty::Allowed, Storage::Binary);
+    Param::of(name, Kind::Text { default: Some(default), empty, storage, check: None })
+}
+
+pub(crate) const fn one_of<T: crate::choice::Choice>(name: &'static str, default: u8) -> Param {
+    Param::of(name, Kind::Choice { names: T::NAMES, default })
+}
+
+pub(crate) const fn flags(name: &'static str, names: &'static [(&'static str, u32)]) -> Param {
+    Param::of(name, Kind::Flags { names }).multi_arg()
+}
+
+pub(crate) const fn list(name: &'static str, default: &'static [&'static str]) -> Param {
+    Param::of(name, Kind::List { default }).multi_arg()
+}
+
+pub(crate) const fn special(name: &'static str, kind: Kind) -> Param {
+    Param::of(name, kind)
+}

@@ -1,0 +1,202 @@
+//! CONFIG SET: all pairs or none, in three steps.
+//!
+//! [`Config::prepare`] judges the pairs and changes nothing. [`Config::apply`] puts the new values in place, so that the
+//! server can act on them. If it cannot (a port is taken), [`Config::rollback`] restores what was there.
+
+use std::fmt;
+
+use crate::choice::Guard;
+use crate::config::Config;
+use crate::row::{ParamId, Traits};
+use crate::table::param;
+use crate::value::{Onto, Value};
+
+/// Where the client is that asks for a change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Origin {
+    /// This machine: the loopback address or a Unix socket.
+    Local,
+    /// Anywhere else.
+    Remote,
+}
+
+/// What the server is doing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Phase {
+    /// Its ordinary work.
+    Serving,
+    /// Loading a dataset.
+    Loading,
+}
+
+/// Why CONFIG SET failed; [`fmt::Display`] is the error reply without its leading `-`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SetError {
+    /// There is no such parameter; holds the name as given.
+    Unknown(String),
+    /// The parameter may not change while a dataset is loading.
+    Loading,
+    /// The value was refused, or could not be applied.
+    Failed {
+        /// The parameter that is probably at fault.
+        name: String,
+        /// What is wrong.
+        reason: String,
+    },
+}
+
+impl fmt::Display for SetError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            SetError::Unknown(name) => {
+                write!(f, "ERR Unknown option or number of arguments for CONFIG SET - '{name}'")
+            }
+            SetError::Loading => write!(f, "LOADING Valkey is loading the dataset in memory"),
+            SetError::Failed { name, reason } => {
+                write!(f, "ERR CONFIG SET failed (possibly related to argument '{name}') - {reason}")
+            }
+        }
+    }
+}
+
+/// Values that passed every test and wait to be put in place.
+#[derive(Debug)]
+pub struct Change {
+    items: Vec<Item>,
+}
+
+/// The values that a change replaced.
+#[derive(Debug)]
+pub struct Undo {
+    items: Vec<Item>,
+}
+
+#[derive(Debug)]
+struct Item {
+    id: ParamId,
+    /// The name or the alias, whichever the client used.
+    name: &'static str,
+    value: Value,
+    effect: Effect,
+}
+
+/// Whether the server must act on an item.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Effect {
+    Act,
+    SameAsBefore,
+}
+
+impl Change {
+    /// The parameters that get another value, or that must be applied anew even with the same one; in the order given.
+    pub fn changed(&self) -> impl Iterator<Item = ParamId> + '_ {
+        acting(&self.items)
+    }
+}
+
+impl Undo {
+    /// As [`Change::changed`].
+    pub fn changed(&self) -> impl Iterator<Item = ParamId> + '_ {
+        acting(&self.items)
+    }
+
+    /// The error that the server could not apply `id`, under the name by which the client called it.
+    pub fn failed(&self, id: impl Into<ParamId>, reason: &str) -> SetError {
+        let id = id.into();
+        let name = self.items.iter().find(|item| item.id == id).map_or(id.param().name, |item| item.name);
+        SetError::Failed { name: name.into(), reason: reason.into() }
+    }
+}
+
+fn acting(items: &[Item]) -> impl Iterator<Item = ParamId> + '_ {
+    items.iter().filter(|item| item.effect == Effect::Act).map(|item| item.id)
+}
+
+impl Config {
+    /// Judges pairs of name and value, in order; the first fault is the error.
+    pub fn prepare(
+        &self,
+        pairs: &[(&[u8], &[u8])],
+        origin: Origin,
+        phase: Phase,
+    ) -> Result<Change, SetError> {
+        let mut found: Vec<(ParamId, &'static str)> = Vec::with_capacity(pairs.len());
+        for (given, _) in pairs {
+            let (id, name) =
+                ParamId::find_spelled(given).ok_or_else(|| SetError::Unknown(printable(given)))?;
+            if id.param().traits.has(Traits::DENY_LOADING)
+                && phase == Phase::Loading
+                && self.may_set(id, origin).is_ok()
+            {
+                return Err(SetError::Loading);
+            }
+            let duplicate = found.contains(&(id, name)).then_some("duplicate parameter");
+            if let Some(reason) = self.may_set(id, origin).err().or(duplicate) {
+                return Err(SetError::Failed { name: printable(given), reason: reason.into() });
+            }
+            found.push((id, name));
+        }
+        let mut items: Vec<Item> = Vec::with_capacity(pairs.len());
+        for ((id, name), (_, text)) in found.into_iter().zip(pairs) {
+            // A parameter may come twice, as name and as alias: the second builds on the first.
+            let old = items.iter().rfind(|item| item.id == id).map_or(self.value(id), |item| &item.value);
+            let param = id.param();
+            let words = words_of(text, param.traits);
+            let value = param
+                .kind
+                .parse(&words, old, Onto::Replace)
+                .map_err(|reason| SetError::Failed { name: name.into(), reason: reason.into() })?;
+            let same = value == *old && !param.traits.has(Traits::VOLATILE);
+            let effect = if same { Effect::SameAsBefore } else { Effect::Act };
+            items.push(Item { id, name, value, effect });
+        }
+        Ok(Change { items })
+    }
+
+    /// Puts the values of a change in place. Cost: linear in their number.
+    pub fn apply(&mut self, change: Change) -> Undo {
+        let mut items = change.items;
+        for item in &mut items {
+            std::mem::swap(&mut self.values[usize::from(item.id.0)], &mut item.value);
+        }
+        Undo { items }
+    }
+
+    /// Restores the values that `undo` replaced.
+    pub fn rollback(&mut self, undo: Undo) {
+        for item in undo.items.into_iter().rev() {
+            self.values[usize::from(item.id.0)] = item.value;
+        }
+    }
+
+    fn may_set(&self, id: ParamId, origin: Origin) -> Result<(), &'static str> {
+        let traits = id.param().traits;
+        if traits.has(Traits::IMMUTABLE) {
+            return Err("can't set immutable config");
+        }
+        let open = match self.choice(param::ENABLE_PROTECTED_CONFIGS) {
+            Guard::Yes => true,
+            Guard::No => false,
+            Guard::Local => origin == Origin::Local,
+        };
+        if traits.has(Traits::PROTECTED) && !open {
+            return Err("can't set protected config");
+        }
+        Ok(())
+    }
+}
+
+/// The words of a value: each blank separates, even where that leaves empty words; nothing is no words at all.
+fn words_of(text: &[u8], traits: Traits) -> Vec<&[u8]> {
+    match (traits.has(Traits::MULTI_ARG), text) {
+        (true, b"") => Vec::new(),
+        (true, _) => text.split(|byte| *byte == b' ').collect(),
+        (false, _) => vec![text],
+    }
+}
+
+/// A name for an error line: up to the first zero byte, without line breaks.
+fn printable(given: &[u8]) -> String {
+    let end = given.iter().position(|byte| *byte == 0).unwrap_or(given.len());
+    String::from_utf8_lossy(&given[..end]).replace(['\r', '\n'], " ")
+}

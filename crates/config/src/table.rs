@@ -1,0 +1,623 @@
+//! The table of parameters: a list, in the order of the example file.
+//!
+//! A row is `NAME: type = constructor, "prose";`. The macro makes of the rows the array [`PARAMS`] and, in [`param`], one
+//! typed constant per row; a row whose constructor disagrees with its type does not compile. Bounds and defaults are
+//! those of the reference; where a name has no effect here the row says why.
+
+use crate::choice::{
+    AclPubsubDefault, AppendFsync, ClusterSaveBehavior, DisklessLoad, EndpointType, EventLoop, EvictionPolicy,
+    Guard, LogFormat, LogLevel, LogTimestampFormat, OomScoreAdj, PropagationErrorBehavior, RdbVersionCheck,
+    Supervisor, SyslogFacility, TlsAuthClients, TlsUserField, shutdown,
+};
+use crate::row::{
+    Id, Kind, Param, Section, Unit, boolean, bytes, flags, in_unit, kind::*, list, number, one_of, optional,
+    optional_binary, special, text, text_binary,
+};
+use crate::value::check;
+
+const INT: i128 = i32::MAX as i128;
+const UINT: i128 = u32::MAX as i128;
+const LONG: i128 = i64::MAX as i128;
+const ULONG: i128 = u64::MAX as i128;
+const MIB: i128 = 1024 * 1024;
+
+const ACL: &str = "access control lists";
+const AOF: &str = "the append-only file";
+const CLUSTER: &str = "cluster mode";
+const CORPSE: &str = "crash reports";
+const DEFRAG: &str = "active defragmentation";
+const EVICTION: &str = "eviction";
+const HASHES: &str = "hashes";
+const HLL: &str = "HyperLogLog";
+const IO_THREADS: &str = "I/O threads";
+const LISTS: &str = "lists";
+const LOGGING: &str = "structured logging";
+const MODULES: &str = "modules";
+const NOTIFY: &str = "keyspace notifications";
+const REPLICATION: &str = "replication";
+const SCRIPTS: &str = "scripting";
+const SETS: &str = "sets";
+const SNAPSHOTS: &str = "snapshots";
+const SORTED_SETS: &str = "sorted sets";
+const STREAMS: &str = "streams";
+const SYSTEM: &str = "process integration";
+const TLS: &str = "TLS";
+const TRACKING: &str = "client-side caching";
+
+const NO_FORK: &str = "there is no child process: snapshots are taken by threads";
+const NO_JEMALLOC: &str = "the allocator's background thread is not ours to steer";
+const NO_RDMA: &str = "RDMA is not built in";
+
+macro_rules! params {
+    ($( $section:ident { $( $id:ident : $kind:ty = $row:expr, $doc:literal ; )* } )*) => {
+        #[allow(non_camel_case_types, clippy::upper_case_acronyms)]
+        #[repr(u16)]
+        enum Index { $($( $id, )*)* COUNT }
+
+        const TABLE: [Param; Index::COUNT as usize] =
+            [ $($( $row.placed(Section::$section, $doc), )*)* ];
+
+        /// Every parameter; [`crate::ParamId`] and [`Id`] are positions in it.
+        pub static PARAMS: [Param; Index::COUNT as usize] = TABLE;
+
+        /// The parameters by name, with the type of their values.
+        pub mod param {
+            use super::*;
+            $($( #[doc = $doc] pub const $id: Id<$kind> = Id::new(Index::$id as u16); )*)*
+        }
+
+        $($( const _: () = assert!(<$kind as Holds>::TAG as u8 == tag(&TABLE[Index::$id as usize].kind) as u8); )*)*
+    };
+}
+
+params! {
+    Network {
+        BIND: List = list("bind", &["*", "-::*"]),
+            "Addresses to listen on. A leading '-' allows an address to be missing; '*' and '::*' mean all of IPv4 and IPv6.";
+        BIND_SOURCE_ADDR: Text = optional("bind-source-addr").later(REPLICATION),
+            "Local address from which this server opens connections to others.";
+        PROTECTED_MODE: Bool = boolean("protected-mode", true),
+            "Refuse clients from other machines while the default user has no password and no address was chosen.";
+        PORT: Int = number("port", 6379, 0, 65535),
+            "TCP port for clients; 0 opens none.";
+        TCP_BACKLOG: Int = number("tcp-backlog", 511, 0, INT).immutable(),
+            "Connections that the kernel may hold ready before we accept them; the kernel has a limit of its own.";
+        UNIXSOCKET: Text = optional("unixsocket").immutable(),
+            "Path of a Unix socket to listen on as well.";
+        UNIXSOCKETGROUP: Text = optional("unixsocketgroup").immutable(),
+            "Group that shall own the Unix socket.";
+        UNIXSOCKETPERM: Int = in_unit("unixsocketperm", 0, (0, 0o777), Unit::Octal).immutable(),
+            "Permissions of the Unix socket, in octal; 0 leaves what the umask gives.";
+        TIMEOUT: Int = number("timeout", 0, 0, INT),
+            "Seconds after which an idle client is disconnected; 0 is never.";
+        TCP_KEEPALIVE: Int = number("tcp-keepalive", 300, 0, INT),
+            "Seconds of silence after which the kernel probes a connection; 0 turns probing off.";
+        MPTCP: Bool = boolean("mptcp", false).immutable().later("multipath TCP"),
+            "Listen with multipath TCP where the kernel has it.";
+        SOCKET_MARK_ID: Int = number("socket-mark-id", 0, 0, UINT).immutable().later(SYSTEM),
+            "Mark for our sockets, for the firewall or router to recognise; 0 sets none.";
+        MAX_NEW_CONNECTIONS_PER_CYCLE: Int = number("max-new-connections-per-cycle", 10, 1, 1000),
+            "Connections accepted in one turn of the event loop.";
+        MAX_NEW_TLS_CONNECTIONS_PER_CYCLE: Int = number("max-new-tls-connections-per-cycle", 1, 1, 1000).later(TLS),
+            "TLS connections accepted in one turn of the event loop; their handshakes cost more.";
+        RDMA_BIND: List = list("rdma-bind", &[]).ignored(NO_RDMA),
+            "Addresses to listen on for RDMA.";
+        RDMA_PORT: Int = number("rdma-port", 0, 0, 65535).ignored(NO_RDMA),
+            "Port for RDMA; 0 opens none.";
+        RDMA_RX_SIZE: Int = number("rdma-rx-size", MIB, 65536, 16 * MIB).immutable().ignored(NO_RDMA),
+            "Size in bytes of the receive buffer of an RDMA connection.";
+        RDMA_COMPLETION_VECTOR: Int = number("rdma-completion-vector", -1, -1, 1024).immutable().ignored(NO_RDMA),
+            "Completion vector for RDMA; -1 picks one.";
+    }
+    Tls {
+        TLS_PORT: Int = number("tls-port", 0, 0, 65535).later(TLS),
+            "TCP port for TLS clients; 0 opens none.";
+        TLS_CERT_FILE: Text = optional("tls-cert-file").volatile().later(TLS),
+            "File with this server's certificate.";
+        TLS_KEY_FILE: Text = optional("tls-key-file").volatile().later(TLS),
+            "File with the certificate's private key.";
+        TLS_KEY_FILE_PASS: Text = optional("tls-key-file-pass").sensitive().later(TLS),
+            "Password of the private key's file.";
+        TLS_CLIENT_CERT_FILE: Text = optional("tls-client-cert-file").volatile().later(TLS),
+            "Certificate for connections that this server opens; without it the server's own is used.";
+        TLS_CLIENT_KEY_FILE: Text = optional("tls-client-key-file").volatile().later(TLS),
+            "Private key for connections that this server opens.";
+        TLS_CLIENT_KEY_FILE_PASS: Text = optional("tls-client-key-file-pass").sensitive().later(TLS),
+            "Password of that key's file.";
+        TLS_DH_PARAMS_FILE: Text = optional("tls-dh-params-file").volatile().later(TLS),
+            "Parameters for Diffie-Hellman, for old clients.";
+        TLS_CA_CERT_FILE: Text = optional("tls-ca-cert-file").volatile().later(TLS),
+            "File with the certificates of the authorities that we trust.";
+        TLS_CA_CERT_DIR: Text = optional("tls-ca-cert-dir").volatile().later(TLS),
+            "Directory with the certificates of the authorities that we trust.";
+        TLS_AUTH_CLIENTS: Choice<TlsAuthClients> = one_of::<TlsAuthClients>("tls-auth-clients", TlsAuthClients::Yes as u8).later(TLS),
+            "Whether clients must show a certificate: 'no', 'yes', or 'optional'.";
+        TLS_AUTH_CLIENTS_USER: Choice<TlsUserField> = one_of::<TlsUserField>("tls-auth-clients-user", TlsUserField::Off as u8).later(TLS),
+            "Log a client in as the user that this field of its certificate names.";
+        TLS_REPLICATION: Bool = boolean("tls-replication", false).later(TLS),
+            "Use TLS on the connection to the primary.";
+        TLS_CLUSTER: Bool = boolean("tls-cluster", false).later(TLS),
+            "Use TLS between the nodes of a cluster.";
+        TLS_PROTOCOLS: Text = optional("tls-protocols").later(TLS),
+            "Versions of TLS that are allowed, separated by spaces.";
+        TLS_CIPHERS: Text = optional("tls-ciphers").later(TLS),
+            "Ciphers for TLS 1.2 and older.";
+        TLS_CIPHERSUITES: Text = optional("tls-ciphersuites").later(TLS),
+            "Cipher suites for TLS 1.3.";
+        TLS_PREFER_SERVER_CIPHERS: Bool = boolean("tls-prefer-server-ciphers", false).later(TLS),
+            "Choose the cipher by our order instead of the client's.";
+        TLS_SESSION_CACHING: Bool = boolean("tls-session-caching", true).later(TLS),
+            "Let clients resume sessions, which saves most of the handshake.";
+        TLS_SESSION_CACHE_SIZE: Int = number("tls-session-cache-size", 20480, 0, INT).later(TLS),
+            "Sessions that are remembered; 0 is no limit.";
+        TLS_SESSION_CACHE_TIMEOUT: Int = number("tls-session-cache-timeout", 300, 0, INT).later(TLS),
+            "Seconds for which a session is remembered.";
+        TLS_AUTO_RELOAD_INTERVAL: Int = number("tls-auto-reload-interval", 0, 0, INT).later(TLS),
+            "Seconds between looks whether certificate files have changed; 0 is never.";
+    }
+    General {
+        DAEMONIZE: Bool = boolean("daemonize", false).immutable(),
+            "Go into the background after the start.";
+        SUPERVISED: Choice<Supervisor> = one_of::<Supervisor>("supervised", Supervisor::No as u8).immutable().later(SYSTEM),
+            "The supervisor that is told when the server is ready.";
+        PIDFILE: Text = optional("pidfile").immutable(),
+            "File that holds the process id while the server runs.";
+        LOGLEVEL: Choice<LogLevel> = one_of::<LogLevel>("loglevel", LogLevel::Notice as u8),
+            "The least important line that is logged: debug, verbose, notice, warning, nothing.";
+        LOGFILE: Text = text("logfile", "").immutable(),
+            "File that receives the log; empty is standard output.";
+        LOG_FORMAT: Choice<LogFormat> = one_of::<LogFormat>("log-format", LogFormat::Legacy as u8).later(LOGGING),
+            "Shape of a log line: legacy, logfmt or json.";
+        LOG_TIMESTAMP_FORMAT: Choice<LogTimestampFormat> = one_of::<LogTimestampFormat>("log-timestamp-format", LogTimestampFormat::Legacy as u8).later(LOGGING),
+            "How a log line writes the time: legacy, iso8601 or milliseconds.";
+        HIDE_USER_DATA_FROM_LOG: Bool = boolean("hide-user-data-from-log", true).later(CORPSE),
+            "Leave keys, values and arguments out of the log.";
+        SYSLOG_ENABLED: Bool = boolean("syslog-enabled", false).immutable().later(SYSTEM),
+            "Log to the system log as well.";
+        SYSLOG_IDENT: Text = text("syslog-ident", "valkey").immutable().later(SYSTEM),
+            "Name under which we appear in the system log.";
+        SYSLOG_FACILITY: Choice<SyslogFacility> = one_of::<SyslogFacility>("syslog-facility", SyslogFacility::Local0 as u8).immutable().later(SYSTEM),
+            "Stream of the system log that receives our lines.";
+        CRASH_LOG_ENABLED: Bool = boolean("crash-log-enabled", true).later(CORPSE),
+            "Write a report to the log when the server crashes.";
+        CRASH_MEMCHECK_ENABLED: Bool = boolean("crash-memcheck-enabled", true).ignored("memory is not tested after a crash"),
+            "Test the memory after a crash.";
+        DATABASES: Int = number("databases", 16, 1, INT).immutable(),
+            "Number of databases, the first of which is 0.";
+        ALWAYS_SHOW_LOGO: Bool = boolean("always-show-logo", false).immutable(),
+            "Print the banner at the start even when the log is not a terminal.";
+        SET_PROC_TITLE: Bool = boolean("set-proc-title", true).immutable().later(SYSTEM),
+            "Show address and role in the list of processes.";
+        PROC_TITLE_TEMPLATE: Text = text("proc-title-template", "{title} {listen-addr} {server-mode}").checked(check::proc_title).later(SYSTEM),
+            "Text for the list of processes, with {title}, {listen-addr}, {server-mode}, {port}, {tls-port}, {unixsocket} and {config-file}.";
+        LOCALE_COLLATE: Text = text("locale-collate", "").checked(check::locale).later("collation in SORT"),
+            "Locale by which SORT ALPHA and Lua compare strings; empty takes the environment's.";
+        DIR: Text = optional("dir").checked(check::dir).protected().deny_loading(),
+            "Working directory: snapshots, append-only files and relative paths are found here.";
+        HZ: Int = number("hz", 10, 0, INT).clamped(1, 500),
+            "Turns of background work per second, from 1 to 500.";
+        AVAILABILITY_ZONE: Text = text_binary("availability-zone", ""),
+            "Zone in which this server runs; shown to clients.";
+        EXTENDED_REDIS_COMPATIBILITY: Bool = boolean("extended-redis-compatibility", false),
+            "Call ourselves Redis in a few replies, for clients that look.";
+        IGNORE_WARNINGS: Text = text("ignore-warnings", ""),
+            "Warnings of the start that are not to be logged, separated by spaces.";
+        HASH_SEED: Text = optional_binary("hash-seed").immutable().checked(check::hash_seed),
+            "Seed of the hash functions, to make runs alike; random when not set.";
+        IMPORT_MODE: Bool = boolean("import-mode", false).debug(),
+            "Do not delete or evict keys on our own while data is copied in from elsewhere.";
+    }
+    Security {
+        REQUIREPASS: Text = optional_binary("requirepass").sensitive(),
+            "Password of the default user; not set means none.";
+        ACLFILE: Text = text("aclfile", "").immutable().later(ACL),
+            "File with the users, instead of lines in this one.";
+        ACLLOG_MAX_LEN: Int = number("acllog-max-len", 128, 0, LONG).later(ACL),
+            "Denied attempts that ACL LOG remembers.";
+        ACL_PUBSUB_DEFAULT: Choice<AclPubsubDefault> = one_of::<AclPubsubDefault>("acl-pubsub-default", AclPubsubDefault::ResetChannels as u8).later(ACL),
+            "Channels that a new user may use: allchannels or resetchannels (none).";
+        ENABLE_PROTECTED_CONFIGS: Choice<Guard> = one_of::<Guard>("enable-protected-configs", Guard::No as u8).immutable(),
+            "Who may change protected parameters with CONFIG SET: no one, all, or local clients.";
+        ENABLE_DEBUG_COMMAND: Choice<Guard> = one_of::<Guard>("enable-debug-command", Guard::No as u8).immutable(),
+            "Who may use DEBUG: no one, all, or local clients.";
+        ENABLE_MODULE_COMMAND: Choice<Guard> = one_of::<Guard>("enable-module-command", Guard::No as u8).immutable().later(MODULES),
+            "Who may use MODULE: no one, all, or local clients.";
+    }
+    Clients {
+        MAXCLIENTS: Int = number("maxclients", 10000, 1, UINT),
+            "Connections that are served at once.";
+        CLIENT_OUTPUT_BUFFER_LIMIT: Special = special("client-output-buffer-limit", Kind::BufferLimits).multi_arg(),
+            "Replies that may wait for a slow client: class, hard limit, soft limit, seconds above the soft limit. Classes: normal, replica, pubsub.";
+        CLIENT_QUERY_BUFFER_LIMIT: Int = bytes("client-query-buffer-limit", 1024 * MIB, MIB, LONG).debug(),
+            "Bytes of unfinished requests that a client may pile up.";
+        PROTO_MAX_BULK_LEN: Int = bytes("proto-max-bulk-len", 512 * MIB, MIB, LONG).debug(),
+            "Longest single argument, and longest string that a command may build.";
+        MAXMEMORY_CLIENTS: Int = in_unit("maxmemory-clients", 0, (-100, LONG), Unit::MemoryOrPercent).later("eviction of clients"),
+            "Memory of all clients together, above which the largest are disconnected; a percentage is of maxmemory; 0 is no limit.";
+        TRACKING_TABLE_MAX_KEYS: Int = number("tracking-table-max-keys", 1_000_000, 0, LONG).later(TRACKING),
+            "Keys that are remembered for client-side caching; 0 is no limit.";
+    }
+    Memory {
+        MAXMEMORY: Int = bytes("maxmemory", 0, 0, ULONG),
+            "Memory for data, above which keys are evicted or writes refused; 0 is no limit.";
+        MAXMEMORY_POLICY: Choice<EvictionPolicy> = one_of::<EvictionPolicy>("maxmemory-policy", EvictionPolicy::NoEviction as u8).later(EVICTION),
+            "Which keys make room: volatile-* takes keys with an expiry, allkeys-* takes any, noeviction refuses writes.";
+        MAXMEMORY_SAMPLES: Int = number("maxmemory-samples", 5, 1, 64).later(EVICTION),
+            "Keys that are compared to find one to evict.";
+        MAXMEMORY_EVICTION_TENACITY: Int = number("maxmemory-eviction-tenacity", 10, 0, 100).later(EVICTION),
+            "How long one command may evict: 0 is shortest, 100 without regard to delay.";
+        LFU_LOG_FACTOR: Int = number("lfu-log-factor", 10, 0, INT).later(EVICTION),
+            "How slowly the counter of uses grows; higher tells apart more frequent keys.";
+        LFU_DECAY_TIME: Int = number("lfu-decay-time", 1, 0, INT).later(EVICTION),
+            "Minutes after which the counter of uses falls by one; 0 is never.";
+    }
+    Freeing {
+        ACTIVE_EXPIRE_EFFORT: Int = number("active-expire-effort", 1, 1, 10),
+            "Work spent on finding expired keys, from 1 to 10.";
+        ACTIVEREHASHING: Bool = boolean("activerehashing", true),
+            "Spend idle time on moving keys of a growing table.";
+        LAZYFREE_LAZY_EVICTION: Bool = boolean("lazyfree-lazy-eviction", true).debug().later(EVICTION),
+            "Free evicted values in the background.";
+        LAZYFREE_LAZY_EXPIRE: Bool = boolean("lazyfree-lazy-expire", true).debug(),
+            "Free expired values in the background.";
+        LAZYFREE_LAZY_SERVER_DEL: Bool = boolean("lazyfree-lazy-server-del", true).debug(),
+            "Free values that a command replaces in the background.";
+        LAZYFREE_LAZY_USER_DEL: Bool = boolean("lazyfree-lazy-user-del", true).debug(),
+            "Let DEL free in the background, as UNLINK does.";
+        LAZYFREE_LAZY_USER_FLUSH: Bool = boolean("lazyfree-lazy-user-flush", true).debug(),
+            "Let FLUSHDB, FLUSHALL, SCRIPT FLUSH and FUNCTION FLUSH free in the background unless told otherwise.";
+    }
+    Snapshots {
+        SAVE: Special = special("save", Kind::Save).multi_arg().later(SNAPSHOTS),
+            "Save when so many seconds have passed with so many changes: pairs of the two. An empty value turns it off.";
+        STOP_WRITES_ON_BGSAVE_ERROR: Bool = boolean("stop-writes-on-bgsave-error", true).later(SNAPSHOTS),
+            "Refuse writes after a snapshot has failed, until one succeeds.";
+        RDBCOMPRESSION: Bool = boolean("rdbcompression", true).later(SNAPSHOTS),
+            "Compress strings in snapshots.";
+        RDBCHECKSUM: Bool = boolean("rdbchecksum", true).immutable().later(SNAPSHOTS),
+            "End a snapshot with a checksum, and test it when loading.";
+        RDB_VERSION_CHECK: Choice<RdbVersionCheck> = one_of::<RdbVersionCheck>("rdb-version-check", RdbVersionCheck::Strict as u8).later(SNAPSHOTS),
+            "Versions of snapshots that are loaded: those we know (strict), or newer ones too as long as they make sense (relaxed).";
+        DBFILENAME: Text = text("dbfilename", "dump.rdb").protected().checked(check::dbfilename).later(SNAPSHOTS),
+            "Name of the snapshot file.";
+        RDB_DEL_SYNC_FILES: Bool = boolean("rdb-del-sync-files", false).later(REPLICATION),
+            "Delete snapshot files that were made only for replication.";
+        RDB_SAVE_INCREMENTAL_FSYNC: Bool = boolean("rdb-save-incremental-fsync", true).later(SNAPSHOTS),
+            "Force a snapshot to disk piece by piece while it is written.";
+    }
+    AppendOnly {
+        APPENDONLY: Bool = boolean("appendonly", false).deny_loading().later(AOF),
+            "Log every write to a file that is replayed at the start.";
+        APPENDFILENAME: Text = text("appendfilename", "appendonly.aof").immutable().checked(check::appendfilename).later(AOF),
+            "First part of the names of the append-only files.";
+        APPENDDIRNAME: Text = text("appenddirname", "appendonlydir").immutable().checked(check::appenddirname).later(AOF),
+            "Directory of the append-only files, within the working directory.";
+        APPENDFSYNC: Choice<AppendFsync> = one_of::<AppendFsync>("appendfsync", AppendFsync::EverySecond as u8).later(AOF),
+            "When writes are forced to disk: before each reply (always), each second (everysec), or as the kernel likes (no).";
+        NO_APPENDFSYNC_ON_REWRITE: Bool = boolean("no-appendfsync-on-rewrite", false).later(AOF),
+            "Do not force writes to disk while a snapshot or rewrite is under way.";
+        AUTO_AOF_REWRITE_PERCENTAGE: Int = number("auto-aof-rewrite-percentage", 100, 0, INT).later(AOF),
+            "Growth in percent after which the append-only file is rewritten; 0 is never.";
+        AUTO_AOF_REWRITE_MIN_SIZE: Int = bytes("auto-aof-rewrite-min-size", 64 * MIB, 0, LONG).later(AOF),
+            "Size below which the append-only file is not rewritten by itself.";
+        AOF_LOAD_TRUNCATED: Bool = boolean("aof-load-truncated", true).later(AOF),
+            "Load a file whose end is missing, up to where it is whole.";
+        AOF_USE_RDB_PREAMBLE: Bool = boolean("aof-use-rdb-preamble", true).later(AOF),
+            "Begin a rewritten file with a snapshot, which loads faster.";
+        AOF_TIMESTAMP_ENABLED: Bool = boolean("aof-timestamp-enabled", false).later(AOF),
+            "Write the time into the append-only file, so that it can be cut at a moment.";
+        AOF_REWRITE_INCREMENTAL_FSYNC: Bool = boolean("aof-rewrite-incremental-fsync", true).later(AOF),
+            "Force a rewritten file to disk piece by piece while it is written.";
+    }
+    Replication {
+        REPLICAOF: Special = special("replicaof", Kind::ReplicaOf).alias("slaveof").immutable().multi_arg().later(REPLICATION),
+            "Host and port of the primary whose copy this server is; 'no one' is none.";
+        PRIMARYAUTH: Text = optional_binary("primaryauth").alias("masterauth").sensitive().later(REPLICATION),
+            "Password for the primary.";
+        PRIMARYUSER: Text = optional("primaryuser").alias("masteruser").sensitive().later(REPLICATION),
+            "User name for the primary.";
+        REPLICA_SERVE_STALE_DATA: Bool = boolean("replica-serve-stale-data", true).alias("slave-serve-stale-data").later(REPLICATION),
+            "Answer clients although the primary is out of reach or the first copy is not complete.";
+        REPLICA_READ_ONLY: Bool = boolean("replica-read-only", true).alias("slave-read-only").debug().later(REPLICATION),
+            "Refuse writes of clients on a replica.";
+        REPLICA_PRIORITY: Int = number("replica-priority", 100, 0, INT).alias("slave-priority").later(REPLICATION),
+            "Rank for promotion by Sentinel; the lowest wins, 0 is never promoted.";
+        REPLICA_ANNOUNCED: Bool = boolean("replica-announced", true).later(REPLICATION),
+            "Let Sentinel report this replica.";
+        REPLICA_ANNOUNCE_IP: Text = optional("replica-announce-ip").alias("slave-announce-ip").later(REPLICATION),
+            "Address that a replica reports instead of the one that its primary sees.";
+        REPLICA_ANNOUNCE_PORT: Int = number("replica-announce-port", 0, 0, 65535).alias("slave-announce-port").later(REPLICATION),
+            "Port that a replica reports instead of its own; 0 is its own.";
+        REPLICA_IGNORE_MAXMEMORY: Bool = boolean("replica-ignore-maxmemory", true).alias("slave-ignore-maxmemory").later(REPLICATION),
+            "Leave eviction to the primary.";
+        REPLICA_IGNORE_DISK_WRITE_ERRORS: Bool = boolean("replica-ignore-disk-write-errors", false).later(REPLICATION),
+            "Go on when a replica cannot write what the primary sends to disk, instead of ending the process.";
+        REPLICA_LAZY_FLUSH: Bool = boolean("replica-lazy-flush", true).alias("slave-lazy-flush").later(REPLICATION),
+            "Free the old data set in the background when a full copy arrives.";
+        MIN_REPLICAS_TO_WRITE: Int = number("min-replicas-to-write", 0, 0, INT).alias("min-slaves-to-write").later(REPLICATION),
+            "Replicas that must be near before writes are accepted; 0 asks for none.";
+        MIN_REPLICAS_MAX_LAG: Int = number("min-replicas-max-lag", 10, 0, INT).alias("min-slaves-max-lag").later(REPLICATION),
+            "Seconds since its last word after which a replica no longer counts as near; 0 turns the rule off.";
+        REPL_BACKLOG_SIZE: Int = bytes("repl-backlog-size", 10 * MIB, 1, LONG).later(REPLICATION),
+            "History kept for replicas that come back after a short absence.";
+        REPL_BACKLOG_TTL: Int = number("repl-backlog-ttl", 3600, 0, LONG).later(REPLICATION),
+            "Seconds without replicas after which that history is dropped; 0 is never.";
+        REPL_TIMEOUT: Int = number("repl-timeout", 60, 1, INT).later(REPLICATION),
+            "Seconds of silence after which a replication link counts as broken.";
+        REPL_PING_REPLICA_PERIOD: Int = number("repl-ping-replica-period", 10, 1, INT).alias("repl-ping-slave-period").later(REPLICATION),
+            "Seconds between pings to replicas.";
+        REPL_DISABLE_TCP_NODELAY: Bool = boolean("repl-disable-tcp-nodelay", false).later(REPLICATION),
+            "Fill packets to replicas at the price of a delay.";
+        REPL_MPTCP: Bool = boolean("repl-mptcp", false).immutable().later(REPLICATION),
+            "Use multipath TCP on the link to the primary.";
+        REPL_DISKLESS_SYNC: Bool = boolean("repl-diskless-sync", true).debug().later(REPLICATION),
+            "Send a full copy to the socket without writing a file first.";
+        REPL_DISKLESS_SYNC_DELAY: Int = number("repl-diskless-sync-delay", 5, 0, INT).later(REPLICATION),
+            "Seconds to wait for more replicas before a full copy begins.";
+        REPL_DISKLESS_SYNC_MAX_REPLICAS: Int = number("repl-diskless-sync-max-replicas", 0, 0, INT).later(REPLICATION),
+            "Replicas after which a full copy begins without further waiting; 0 waits the whole delay.";
+        REPL_DISKLESS_LOAD: Choice<DisklessLoad> = one_of::<DisklessLoad>("repl-diskless-load", DisklessLoad::Disabled as u8).debug().deny_loading().later(REPLICATION),
+            "How a replica loads a full copy from the socket: disabled, on-empty-db, swapdb, flush-before-load.";
+        DUAL_CHANNEL_REPLICATION_ENABLED: Bool = boolean("dual-channel-replication-enabled", false).debug().later(REPLICATION),
+            "Send the full copy and the writes that follow over two connections.";
+        PROPAGATION_ERROR_BEHAVIOR: Choice<PropagationErrorBehavior> = one_of::<PropagationErrorBehavior>("propagation-error-behavior", PropagationErrorBehavior::Ignore as u8).later(REPLICATION),
+            "What to do when a command from the primary or the append-only file fails: ignore, panic, panic-on-replicas.";
+    }
+    Cluster {
+        CLUSTER_ENABLED: Bool = boolean("cluster-enabled", false).immutable().refuse_yes("cluster mode is not supported by this version").later(CLUSTER),
+            "Be a node of a cluster.";
+        CLUSTER_CONFIG_FILE: Text = text("cluster-config-file", "nodes.conf").immutable().checked(check::cluster_config_file).later(CLUSTER),
+            "File in which the node keeps what it knows of the cluster; not for editing.";
+        CLUSTER_CONFIG_SAVE_BEHAVIOR: Choice<ClusterSaveBehavior> = one_of::<ClusterSaveBehavior>("cluster-config-save-behavior", ClusterSaveBehavior::Sync as u8).later(CLUSTER),
+            "What to do when that file cannot be written: end the process (sync) or go on (best-effort).";
+        CLUSTER_NODE_TIMEOUT: Int = number("cluster-node-timeout", 15000, 0, LONG).later(CLUSTER),
+            "Milliseconds of silence after which a node counts as failing.";
+        CLUSTER_PORT: Int = number("cluster-port", 0, 0, 65535).immutable().later(CLUSTER),
+            "Port of the cluster bus; 0 is the client port plus 10000.";
+        CLUSTER_DATABASES: Int = number("cluster-databases", 1, 1, INT).immutable().later(CLUSTER),
+            "Number of databases in cluster mode.";
+        CLUSTER_REQUIRE_FULL_COVERAGE: Bool = boolean("cluster-require-full-coverage", true).later(CLUSTER),
+            "Stop answering when some slot has no node.";
+        CLUSTER_ALLOW_READS_WHEN_DOWN: Bool = boolean("cluster-allow-reads-when-down", false).later(CLUSTER),
+            "Answer reads of our own slots although the cluster is down.";
+        CLUSTER_ALLOW_PUBSUBSHARD_WHEN_DOWN: Bool = boolean("cluster-allow-pubsubshard-when-down", true).later(CLUSTER),
+            "Deliver sharded messages although the cluster is down.";
+        CLUSTER_REPLICA_VALIDITY_FACTOR: Int = number("cluster-replica-validity-factor", 10, 0, INT).alias("cluster-slave-validity-factor").later(CLUSTER),
+            "Node timeouts without its primary after which a replica is too old to take over; 0 is never.";
+        CLUSTER_REPLICA_NO_FAILOVER: Bool = boolean("cluster-replica-no-failover", false).alias("cluster-slave-no-failover").later(CLUSTER),
+            "Do not take over by ourselves.";
+        CLUSTER_MANUAL_FAILOVER_TIMEOUT: Int = number("cluster-manual-failover-timeout", 5000, 1, INT).later(CLUSTER),
+            "Milliseconds that a failover by command may take.";
+        CLUSTER_MIGRATION_BARRIER: Int = number("cluster-migration-barrier", 1, 0, INT).later(CLUSTER),
+            "Replicas that a primary keeps before one may move to a primary without any.";
+        CLUSTER_ALLOW_REPLICA_MIGRATION: Bool = boolean("cluster-allow-replica-migration", true).later(CLUSTER),
+            "Let replicas move to primaries that have none.";
+        CLUSTER_BLACKLIST_TTL: Int = number("cluster-blacklist-ttl", 60, 0, LONG).later(CLUSTER),
+            "Seconds for which a forgotten node is not let in again.";
+        CLUSTER_LINK_SENDBUF_LIMIT: Int = bytes("cluster-link-sendbuf-limit", 0, 0, ULONG).later(CLUSTER),
+            "Bytes that may wait on one link of the bus; 0 is no limit.";
+        CLUSTER_ANNOUNCE_IP: Text = optional("cluster-announce-ip").checked(check::announced_ip).later(CLUSTER),
+            "Address that the node reports instead of the one that others see.";
+        CLUSTER_ANNOUNCE_CLIENT_IPV4: Text = optional("cluster-announce-client-ipv4").checked(check::ipv4).later(CLUSTER),
+            "IPv4 address that clients are told.";
+        CLUSTER_ANNOUNCE_CLIENT_IPV6: Text = optional("cluster-announce-client-ipv6").checked(check::ipv6).later(CLUSTER),
+            "IPv6 address that clients are told.";
+        CLUSTER_ANNOUNCE_HOSTNAME: Text = optional("cluster-announce-hostname").checked(check::hostname).later(CLUSTER),
+            "Host name that the node reports.";
+        CLUSTER_ANNOUNCE_HUMAN_NODENAME: Text = optional("cluster-announce-human-nodename").checked(check::nodename).later(CLUSTER),
+            "Name of the node in logs.";
+        CLUSTER_ANNOUNCE_PORT: Int = number("cluster-announce-port", 0, 0, 65535).later(CLUSTER),
+            "Client port that the node reports; 0 is its own.";
+        CLUSTER_ANNOUNCE_TLS_PORT: Int = number("cluster-announce-tls-port", 0, 0, 65535).later(CLUSTER),
+            "TLS port that the node reports; 0 is its own.";
+        CLUSTER_ANNOUNCE_BUS_PORT: Int = number("cluster-announce-bus-port", 0, 0, 65535).later(CLUSTER),
+            "Port of the bus that the node reports; 0 is its own.";
+        CLUSTER_ANNOUNCE_CLIENT_PORT: Int = number("cluster-announce-client-port", 0, 0, 65535).later(CLUSTER),
+            "Port that clients are told; 0 is the reported one.";
+        CLUSTER_ANNOUNCE_CLIENT_TLS_PORT: Int = number("cluster-announce-client-tls-port", 0, 0, 65535).later(CLUSTER),
+            "TLS port that clients are told; 0 is the reported one.";
+        CLUSTER_PREFERRED_ENDPOINT_TYPE: Choice<EndpointType> = one_of::<EndpointType>("cluster-preferred-endpoint-type", EndpointType::Ip as u8).later(CLUSTER),
+            "What redirections name: ip, hostname or unknown-endpoint.";
+        CLUSTER_SLOT_STATS_ENABLED: Bool = boolean("cluster-slot-stats-enabled", false).later(CLUSTER),
+            "Count processor time and traffic of each slot.";
+        CLUSTER_SLOT_MIGRATION_LOG_MAX_LEN: Int = number("cluster-slot-migration-log-max-len", 1000, 0, LONG).later(CLUSTER),
+            "Finished slot migrations that are remembered.";
+        SLOT_MIGRATION_MAX_FAILOVER_REPL_BYTES: Int = in_unit("slot-migration-max-failover-repl-bytes", 0, (-1, LONG), Unit::SignedMemory).later(CLUSTER),
+            "Unsent bytes below which a slot migration may stop writes and finish; -1 is any amount.";
+    }
+    Scripting {
+        BUSY_REPLY_THRESHOLD: Int = number("busy-reply-threshold", 5000, 0, LONG).alias("lua-time-limit").later(SCRIPTS),
+            "Milliseconds after which other clients are told that a script is busy; 0 is never.";
+        LUA_ENABLE_INSECURE_API: Bool = boolean("lua-enable-insecure-api", false).alias("lua-enable-deprecated-api").hidden().protected().later(SCRIPTS),
+            "Give scripts old functions that break out of the sandbox.";
+    }
+    CommandLog {
+        COMMANDLOG_EXECUTION_SLOWER_THAN: Int = number("commandlog-execution-slower-than", 10000, -1, LONG).alias("slowlog-log-slower-than"),
+            "Microseconds from which a command is logged as slow; 0 logs all, -1 none.";
+        COMMANDLOG_SLOW_EXECUTION_MAX_LEN: Int = number("commandlog-slow-execution-max-len", 128, 0, LONG).alias("slowlog-max-len"),
+            "Slow commands that are remembered.";
+        COMMANDLOG_REQUEST_LARGER_THAN: Int = number("commandlog-request-larger-than", MIB, -1, LONG),
+            "Bytes from which a request is logged as large; -1 logs none.";
+        COMMANDLOG_LARGE_REQUEST_MAX_LEN: Int = number("commandlog-large-request-max-len", 128, 0, LONG),
+            "Large requests that are remembered.";
+        COMMANDLOG_REPLY_LARGER_THAN: Int = number("commandlog-reply-larger-than", MIB, -1, LONG),
+            "Bytes from which a reply is logged as large; -1 logs none.";
+        COMMANDLOG_LARGE_REPLY_MAX_LEN: Int = number("commandlog-large-reply-max-len", 128, 0, LONG),
+            "Large replies that are remembered.";
+    }
+    Latency {
+        LATENCY_MONITOR_THRESHOLD: Int = number("latency-monitor-threshold", 0, 0, LONG),
+            "Milliseconds from which an event is recorded for LATENCY; 0 records none.";
+        LATENCY_TRACKING: Bool = boolean("latency-tracking", true),
+            "Keep a histogram of execution times for each command.";
+        LATENCY_TRACKING_INFO_PERCENTILES: Special = special("latency-tracking-info-percentiles", Kind::Percentiles).multi_arg(),
+            "Percentiles of those histograms that INFO latencystats shows.";
+    }
+    Events {
+        NOTIFY_KEYSPACE_EVENTS: Special = special("notify-keyspace-events", Kind::NotifyEvents).later(NOTIFY),
+            "Events that are published: K or E for the channels, then classes g $ l s h z x e t m d n, or A for all but m and n.";
+    }
+    Encodings {
+        HASH_MAX_LISTPACK_ENTRIES: Int = number("hash-max-listpack-entries", 512, 0, LONG).alias("hash-max-ziplist-entries").later(HASHES),
+            "Fields up to which a hash is kept compact.";
+        HASH_MAX_LISTPACK_VALUE: Int = bytes("hash-max-listpack-value", 64, 0, LONG).alias("hash-max-ziplist-value").later(HASHES),
+            "Bytes of its longest field or value up to which a hash is kept compact.";
+        LIST_MAX_LISTPACK_SIZE: Int = number("list-max-listpack-size", -2, -INT - 1, INT).alias("list-max-ziplist-size").later(LISTS),
+            "Elements in one node of a list; -1 to -5 are 4, 8, 16, 32 and 64 KiB instead.";
+        LIST_COMPRESS_DEPTH: Int = number("list-compress-depth", 0, 0, INT).debug().later(LISTS),
+            "Nodes at each end of a list that stay uncompressed; 0 compresses none.";
+        SET_MAX_INTSET_ENTRIES: Int = number("set-max-intset-entries", 512, 0, LONG).later(SETS),
+            "Members up to which a set of numbers is kept compact.";
+        SET_MAX_LISTPACK_ENTRIES: Int = number("set-max-listpack-entries", 128, 0, LONG).later(SETS),
+            "Members up to which a set is kept compact.";
+        SET_MAX_LISTPACK_VALUE: Int = number("set-max-listpack-value", 64, 0, LONG).later(SETS),
+            "Bytes of its longest member up to which a set is kept compact.";
+        ZSET_MAX_LISTPACK_ENTRIES: Int = number("zset-max-listpack-entries", 128, 0, LONG).alias("zset-max-ziplist-entries").later(SORTED_SETS),
+            "Members up to which a sorted set is kept compact.";
+        ZSET_MAX_LISTPACK_VALUE: Int = bytes("zset-max-listpack-value", 64, 0, LONG).alias("zset-max-ziplist-value").later(SORTED_SETS),
+            "Bytes of its longest member up to which a sorted set is kept compact.";
+        HLL_SPARSE_MAX_BYTES: Int = bytes("hll-sparse-max-bytes", 3000, 0, LONG).later(HLL),
+            "Bytes up to which a HyperLogLog is kept sparse.";
+        STREAM_NODE_MAX_BYTES: Int = bytes("stream-node-max-bytes", 4096, 0, LONG).later(STREAMS),
+            "Bytes in one node of a stream; 0 is no limit.";
+        STREAM_NODE_MAX_ENTRIES: Int = number("stream-node-max-entries", 100, 0, LONG).later(STREAMS),
+            "Entries in one node of a stream; 0 is no limit.";
+    }
+    Threads {
+        IO_THREADS_NUM: Int = number("io-threads", 1, 1, 256).debug().later(IO_THREADS),
+            "Threads that read, parse and write, the executing one included.";
+        IO_THREADS_ALWAYS_ACTIVE: Bool = boolean("io-threads-always-active", false).hidden().later(IO_THREADS),
+            "Use the threads even when there is little to do.";
+        PREFETCH_BATCH_MAX_SIZE: Int = number("prefetch-batch-max-size", 16, 0, 128).later(IO_THREADS),
+            "Commands whose keys are brought into the cache together; 0 and 1 bring none.";
+        MIN_IO_THREADS_AVOID_COPY_REPLY: Int = number("min-io-threads-avoid-copy-reply", 7, 0, INT).hidden().later(IO_THREADS),
+            "Threads from which large values are sent without a copy; 0 never sends so.";
+        MIN_STRING_SIZE_AVOID_COPY_REPLY: Int = number("min-string-size-avoid-copy-reply", 16384, 0, INT).hidden(),
+            "Bytes from which a value is sent without a copy.";
+        MIN_STRING_SIZE_AVOID_COPY_REPLY_THREADED: Int = number("min-string-size-avoid-copy-reply-threaded", 65536, 0, INT).hidden().later(IO_THREADS),
+            "The same while threads write.";
+        EVENT_LOOP: Choice<EventLoop> = one_of::<EventLoop>("event-loop", EventLoop::Auto as u8).immutable(),
+            "Interface of the kernel for sockets: io_uring, epoll, poll, or auto for the best that works.";
+        EVENT_LOOP_BATCH_WAIT_US: Int = number("event-loop-batch-wait-us", 0, 0, 1000),
+            "Microseconds that a turn of the event loop may wait for more requests to serve together.";
+    }
+    Defragmentation {
+        ACTIVEDEFRAG: Bool = boolean("activedefrag", false).debug().refuse_yes("Active defragmentation cannot be enabled: this version does not have it").later(DEFRAG),
+            "Move values together while the server runs, to give memory back.";
+        ACTIVE_DEFRAG_IGNORE_BYTES: Int = bytes("active-defrag-ignore-bytes", 100 * MIB, 1, LONG).later(DEFRAG),
+            "Wasted bytes below which nothing is moved.";
+        ACTIVE_DEFRAG_THRESHOLD_LOWER: Int = number("active-defrag-threshold-lower", 10, 0, 1000).later(DEFRAG),
+            "Percent of waste at which moving begins.";
+        ACTIVE_DEFRAG_THRESHOLD_UPPER: Int = number("active-defrag-threshold-upper", 100, 0, 1000).later(DEFRAG),
+            "Percent of waste at which moving gets its greatest share of time.";
+        ACTIVE_DEFRAG_CYCLE_MIN: Int = number("active-defrag-cycle-min", 1, 1, 99).later(DEFRAG),
+            "Percent of processor time for moving at the lower threshold.";
+        ACTIVE_DEFRAG_CYCLE_MAX: Int = number("active-defrag-cycle-max", 25, 1, 99).later(DEFRAG),
+            "Percent of processor time for moving at the upper threshold.";
+        ACTIVE_DEFRAG_CYCLE_US: Int = number("active-defrag-cycle-us", 500, 0, 100_000).later(DEFRAG),
+            "Microseconds of one step of moving.";
+        ACTIVE_DEFRAG_MAX_SCAN_FIELDS: Int = number("active-defrag-max-scan-fields", 1000, 1, LONG).later(DEFRAG),
+            "Elements above which a value is moved in several steps.";
+        JEMALLOC_BG_THREAD: Bool = boolean("jemalloc-bg-thread", true).ignored(NO_JEMALLOC),
+            "Let the allocator give memory back from a thread of its own.";
+    }
+    System {
+        SHUTDOWN_ON_SIGINT: Flags = flags("shutdown-on-sigint", shutdown::NAMES),
+            "How SIGINT ends the server: default, or any of save, nosave, now, force, safe, failover.";
+        SHUTDOWN_ON_SIGTERM: Flags = flags("shutdown-on-sigterm", shutdown::NAMES),
+            "How SIGTERM ends the server: default, or any of save, nosave, now, force, safe, failover.";
+        SHUTDOWN_TIMEOUT: Int = number("shutdown-timeout", 10, 0, INT).later(REPLICATION),
+            "Seconds that a shutdown waits for replicas that lag.";
+        OOM_SCORE_ADJ: Choice<OomScoreAdj> = one_of::<OomScoreAdj>("oom-score-adj", OomScoreAdj::No as u8).later(SYSTEM),
+            "Tell the kernel which processes to end first when memory runs out: no, yes or relative, absolute.";
+        OOM_SCORE_ADJ_VALUES: Special = special("oom-score-adj-values", Kind::OomValues).multi_arg().later(SYSTEM),
+            "Scores for a primary, a replica and a background process, from -2000 to 2000.";
+        DISABLE_THP: Bool = boolean("disable-thp", true).immutable().later(SYSTEM),
+            "Do not let the kernel use huge pages for us.";
+        SERVER_CPULIST: Text = optional("server-cpulist").alias("server_cpulist").immutable().later(SYSTEM),
+            "Processors for the executing and I/O threads.";
+        BIO_CPULIST: Text = optional("bio-cpulist").alias("bio_cpulist").immutable().later(SYSTEM),
+            "Processors for background threads.";
+        AOF_REWRITE_CPULIST: Text = optional("aof-rewrite-cpulist").alias("aof_rewrite_cpulist").immutable().ignored(NO_FORK),
+            "Processors for rewriting the append-only file.";
+        BGSAVE_CPULIST: Text = optional("bgsave-cpulist").alias("bgsave_cpulist").immutable().ignored(NO_FORK),
+            "Processors for taking snapshots.";
+    }
+    Testing {
+        ENABLE_DEBUG_ASSERT: Bool = boolean("enable-debug-assert", false).immutable().hidden().later(CORPSE),
+            "Let DEBUG ASSERT-like checks end the process.";
+        USE_EXIT_ON_PANIC: Bool = boolean("use-exit-on-panic", false).hidden().later(CORPSE),
+            "Exit instead of aborting after a panic.";
+        DEBUG_CONTEXT: Text = text("debug-context", "").hidden().debug().later(CORPSE),
+            "A word about what is being tested, for crash reports.";
+        WATCHDOG_PERIOD: Int = number("watchdog-period", 0, 0, INT).hidden().later(CORPSE),
+            "Milliseconds of a stuck event loop after which its position is logged; 0 is never.";
+        RDB_KEY_SAVE_DELAY: Int = number("rdb-key-save-delay", 0, -INT - 1, INT).hidden().later(SNAPSHOTS),
+            "Microseconds to wait after each saved key; negative waits once per so many keys.";
+        KEY_LOAD_DELAY: Int = number("key-load-delay", 0, -INT - 1, INT).hidden().later(SNAPSHOTS),
+            "Microseconds to wait after each loaded key; negative waits once per so many keys.";
+        LOADING_PROCESS_EVENTS_INTERVAL_BYTES: Int = number("loading-process-events-interval-bytes", 2 * MIB, 1024, INT).hidden().later(SNAPSHOTS),
+            "Bytes loaded between two looks at the clients.";
+        AOF_DISABLE_AUTO_GC: Bool = boolean("aof-disable-auto-gc", false).hidden().later(AOF),
+            "Keep append-only files that a rewrite has made superfluous.";
+        CLUSTER_PING_INTERVAL: Int = number("cluster-ping-interval", 0, 0, LONG).hidden().later(CLUSTER),
+            "Milliseconds between pings on the bus; 0 follows the node timeout.";
+        CLUSTER_MESSAGE_GOSSIP_PERC: Int = number("cluster-message-gossip-perc", 10, 1, 100).hidden().later(CLUSTER),
+            "Percent of the known nodes that one message tells about.";
+    }
+}
+
+/// Names that a config file may contain, with one value, and that mean nothing any more.
+pub(crate) const RETIRED: &[&str] = &[
+    "list-max-ziplist-entries",
+    "list-max-ziplist-value",
+    "lua-replicate-commands",
+    "io-threads-do-reads",
+    "dynamic-hz",
+    "events-per-io-thread",
+    "sanitize-dump-payload",
+];
+
+/// Ties the marker types of [`Id`] to kinds of rows.
+trait Holds {
+    const TAG: Tag;
+}
+
+#[derive(Clone, Copy)]
+#[repr(u8)]
+enum Tag {
+    Bool,
+    Int,
+    Text,
+    Choice,
+    Flags,
+    List,
+    Special,
+}
+
+macro_rules! holds {
+    ($($marker:ident)*) => { $( impl Holds for $marker { const TAG: Tag = Tag::$marker; } )* };
+}
+
+holds! { Bool Int Text Flags List Special }
+
+impl<T> Holds for Choice<T> {
+    const TAG: Tag = Tag::Choice;
+}
+
+const fn tag(kind: &Kind) -> Tag {
+    match kind {
+        Kind::Bool { .. } => Tag::Bool,
+        Kind::Int { .. } => Tag::Int,
+        Kind::Text { .. } => Tag::Text,
+        Kind::Choice { .. } => Tag::Choice,
+        Kind::Flags { .. } => Tag::Flags,
+        Kind::List { .. } => Tag::List,
+        Kind::Save
+        | Kind::BufferLimits
+        | Kind::OomValues
+        | Kind::NotifyEvents
+        | Kind::ReplicaOf
+        | Kind::Percentiles => Tag::Special,
+    }
+}

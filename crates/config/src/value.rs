@@ -1,0 +1,482 @@
+//! Values of parameters: from words, and back to the text that CONFIG GET shows.
+
+use std::borrow::Cow;
+
+use crate::choice::shutdown;
+use crate::number;
+use crate::row::{Empty, Kind, Storage, Unit};
+
+pub(crate) mod check;
+
+/// Why a value was refused, in the words of the reference.
+pub(crate) type Reason = Cow<'static, str>;
+
+/// The value of one parameter; which variant it is follows from the parameter's [`Kind`].
+#[derive(Clone, Debug, PartialEq)]
+pub enum Value {
+    /// `yes` or `no`.
+    Bool(bool),
+    /// Any number, within its bounds; a percentage is negative.
+    Int(i128),
+    /// Bytes; `None` is "not set".
+    Text(Option<Box<[u8]>>),
+    /// The number of a choice.
+    Choice(u8),
+    /// Bits.
+    Flags(u32),
+    /// Save points in the order given; empty is "never".
+    Save(Vec<SavePoint>),
+    /// Limits in the order of [`ClientClass`].
+    BufferLimits([BufferLimit; 3]),
+    /// Scores for primary, replica and background process.
+    OomValues([i32; 3]),
+    /// Addresses.
+    List(Vec<Box<[u8]>>),
+    /// Bits of [`notify`].
+    NotifyEvents(u32),
+    /// Host and port of the primary.
+    ReplicaOf(Option<(Box<[u8]>, u16)>),
+    /// Numbers from 0 to 100, never NaN.
+    Percentiles(Vec<f64>),
+}
+
+/// Save when `seconds` have passed and at least `changes` were made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SavePoint {
+    /// At least 1.
+    pub seconds: i64,
+    /// 0 or more.
+    pub changes: i32,
+}
+
+/// How much may wait for a client that does not read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BufferLimit {
+    /// Bytes at which the client is closed at once; 0 is no limit.
+    pub hard_bytes: u64,
+    /// Bytes above which the clock of `soft_seconds` runs; 0 is no limit.
+    pub soft_bytes: u64,
+    /// Seconds above `soft_bytes` after which the client is closed.
+    pub soft_seconds: i32,
+}
+
+/// Kinds of clients that have limits of their own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ClientClass {
+    /// Everyone else.
+    Normal,
+    /// Replicas.
+    Replica,
+    /// Subscribers.
+    Pubsub,
+}
+
+impl ClientClass {
+    /// All classes, in the order in which their limits are stored.
+    pub const ALL: [ClientClass; 3] = [ClientClass::Normal, ClientClass::Replica, ClientClass::Pubsub];
+
+    /// The name in replies, which is an old one for replicas.
+    pub(crate) fn name_in_replies(self) -> &'static str {
+        match self {
+            ClientClass::Normal => "normal",
+            ClientClass::Replica => "slave",
+            ClientClass::Pubsub => "pubsub",
+        }
+    }
+
+    /// The name in files.
+    pub(crate) fn name_in_files(self) -> &'static str {
+        match self {
+            ClientClass::Normal => "normal",
+            ClientClass::Replica => "replica",
+            ClientClass::Pubsub => "pubsub",
+        }
+    }
+
+    fn named(word: &[u8]) -> Option<ClientClass> {
+        ClientClass::ALL.into_iter().find(|class| {
+            word.eq_ignore_ascii_case(class.name_in_replies().as_bytes())
+                || word.eq_ignore_ascii_case(class.name_in_files().as_bytes())
+        })
+    }
+}
+
+/// Bits of `notify-keyspace-events`.
+pub mod notify {
+    /// `K`: publish on the key's channel.
+    pub const KEYSPACE: u32 = 1;
+    /// `E`: publish on the event's channel.
+    pub const KEYEVENT: u32 = 1 << 1;
+    /// `g`: commands of no type, such as DEL.
+    pub const GENERIC: u32 = 1 << 2;
+    /// `$`: strings.
+    pub const STRING: u32 = 1 << 3;
+    /// `l`: lists.
+    pub const LIST: u32 = 1 << 4;
+    /// `s`: sets.
+    pub const SET: u32 = 1 << 5;
+    /// `h`: hashes.
+    pub const HASH: u32 = 1 << 6;
+    /// `z`: sorted sets.
+    pub const ZSET: u32 = 1 << 7;
+    /// `x`: keys that expired.
+    pub const EXPIRED: u32 = 1 << 8;
+    /// `e`: keys that were evicted.
+    pub const EVICTED: u32 = 1 << 9;
+    /// `t`: streams.
+    pub const STREAM: u32 = 1 << 10;
+    /// `m`: reads that found no key; not part of `A`.
+    pub const KEY_MISS: u32 = 1 << 11;
+    /// `d`: types of modules.
+    pub const MODULE: u32 = 1 << 13;
+    /// `n`: new keys; not part of `A`.
+    pub const NEW: u32 = 1 << 14;
+    /// `A`: all classes that are part of it.
+    pub const ALL: u32 =
+        GENERIC | STRING | LIST | SET | HASH | ZSET | EXPIRED | EVICTED | STREAM | MODULE;
+
+    /// Classes in the order in which they are shown, then the letters that follow `A` too.
+    pub(super) const LETTERS: [(u8, u32); 14] = [
+        (b'g', GENERIC),
+        (b'$', STRING),
+        (b'l', LIST),
+        (b's', SET),
+        (b'h', HASH),
+        (b'z', ZSET),
+        (b'x', EXPIRED),
+        (b'e', EVICTED),
+        (b't', STREAM),
+        (b'd', MODULE),
+        (b'n', NEW),
+        (b'K', KEYSPACE),
+        (b'E', KEYEVENT),
+        (b'm', KEY_MISS),
+    ];
+    /// The first letters, which `A` hides.
+    pub(super) const CLASSES: usize = 11;
+}
+
+/// What a list-like value does with what it held before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Onto {
+    /// Forgets it.
+    Replace,
+    /// Adds to it: later `save` lines of a file.
+    Extend,
+}
+
+impl Kind {
+    /// The value when nothing is configured.
+    pub(crate) fn default_value(&self) -> Value {
+        let boxed = |text: &&str| Box::from(text.as_bytes());
+        match self {
+            Kind::Bool { default, .. } => Value::Bool(*default),
+            Kind::Int { default, .. } => Value::Int(*default),
+            Kind::Text { default, .. } => Value::Text(default.as_ref().map(boxed)),
+            Kind::Choice { default, .. } => Value::Choice(*default),
+            Kind::Flags { .. } => Value::Flags(0),
+            Kind::Save => Value::Save(DEFAULT_SAVE.to_vec()),
+            Kind::BufferLimits => Value::BufferLimits(DEFAULT_LIMITS),
+            Kind::OomValues => Value::OomValues([0, 200, 800]),
+            Kind::List { default } => Value::List(default.iter().map(boxed).collect()),
+            Kind::NotifyEvents => Value::NotifyEvents(0),
+            Kind::ReplicaOf => Value::ReplicaOf(None),
+            Kind::Percentiles => Value::Percentiles(vec![50.0, 99.0, 99.9]),
+        }
+    }
+
+    /// The value that `words` mean, given that the parameter holds `old`.
+    pub(crate) fn parse(&self, words: &[&[u8]], old: &Value, onto: Onto) -> Result<Value, Reason> {
+        match self {
+            Kind::Bool { refuse_yes, .. } => parse_bool(one(words)?, *refuse_yes),
+            Kind::Int { min, max, unit, clamp, .. } => {
+                let value = parse_number(one(words)?, *unit)?;
+                within(value, (*min, *max), *unit)?;
+                let (low, high) = clamp.unwrap_or((value, value));
+                Ok(Value::Int(value.clamp(low, high)))
+            }
+            Kind::Text { empty, storage, check, .. } => {
+                let mut text = one(words)?;
+                if *storage == Storage::UpToZero {
+                    text = text.split(|byte| *byte == 0).next().unwrap_or(text);
+                }
+                if let Some(check) = check {
+                    check(text)?;
+                }
+                let unset = *empty == Empty::MeansUnset && text.is_empty();
+                Ok(Value::Text((!unset).then(|| Box::from(text))))
+            }
+            Kind::Choice { names, .. } => {
+                let [word] = words else { return Err(not_one_of(names)) };
+                Ok(Value::Choice(named(names, word).ok_or_else(|| not_one_of(names))?))
+            }
+            Kind::Flags { names } => parse_flags(words, names),
+            Kind::Save => parse_save(words, old, onto),
+            Kind::BufferLimits => parse_limits(words, old),
+            Kind::OomValues => parse_oom_values(words),
+            Kind::List { .. } => parse_list(words),
+            Kind::NotifyEvents => parse_notify(one(words)?),
+            Kind::ReplicaOf => parse_replica_of(words),
+            Kind::Percentiles => parse_percentiles(words),
+        }
+    }
+
+    /// The text of `value` in CONFIG GET.
+    pub(crate) fn text(&self, value: &Value) -> Vec<u8> {
+        match value {
+            Value::Bool(yes) => (if *yes { "yes" } else { "no" }).into(),
+            Value::Int(value) => self.number_text(*value).into_bytes(),
+            Value::Text(text) => text.as_deref().unwrap_or_default().to_vec(),
+            Value::Choice(number) => self.choice_text(*number).into(),
+            Value::Flags(bits) => self.flags_text(*bits).into_bytes(),
+            Value::Save(points) => {
+                joined(points.iter().map(|point| format!("{} {}", point.seconds, point.changes)))
+            }
+            Value::BufferLimits(limits) => joined(ClientClass::ALL.iter().zip(limits).map(|(class, limit)| {
+                let BufferLimit { hard_bytes, soft_bytes, soft_seconds } = limit;
+                format!("{} {hard_bytes} {soft_bytes} {soft_seconds}", class.name_in_replies())
+            })),
+            Value::OomValues(values) => joined(values.iter().map(i32::to_string)),
+            Value::List(items) => items.join(&b' '),
+            Value::NotifyEvents(bits) => notify_text(*bits),
+            Value::ReplicaOf(None) => Vec::new(),
+            Value::ReplicaOf(Some((host, port))) => [host, format!(" {port}").as_bytes()].concat(),
+            Value::Percentiles(values) => joined(values.iter().map(|value| number::decimal_text(*value))),
+        }
+    }
+
+    fn number_text(&self, value: i128) -> String {
+        match self {
+            Kind::Int { unit: Unit::Octal, .. } => format!("{value:o}"),
+            Kind::Int { unit: Unit::MemoryOrPercent, .. } if value < 0 => format!("{}%", -value),
+            _ => value.to_string(),
+        }
+    }
+
+    fn choice_text(&self, number: u8) -> &'static str {
+        let Kind::Choice { names, .. } = self else { return "unknown" };
+        names.iter().find(|(_, value)| *value == number).map_or("unknown", |(name, _)| name)
+    }
+
+    /// The names of all bits that are set; the name of no bits when none is.
+    pub(crate) fn flags_text(&self, bits: u32) -> String {
+        let Kind::Flags { names } = self else { return "unknown".into() };
+        let wanted = |value: u32| if bits == 0 { value == 0 } else { value & bits != 0 };
+        let set: Vec<&str> =
+            names.iter().filter(|(_, value)| wanted(*value)).map(|(name, _)| *name).collect();
+        set.join(" ")
+    }
+}
+
+/// The only word. Parameters that take one word get exactly one; the error is for those that count for themselves.
+fn one<'a>(words: &[&'a [u8]]) -> Result<&'a [u8], Reason> {
+    match words {
+        [word] => Ok(word),
+        _ => Err("wrong number of arguments".into()),
+    }
+}
+
+fn joined(parts: impl Iterator<Item = String>) -> Vec<u8> {
+    parts.collect::<Vec<_>>().join(" ").into_bytes()
+}
+
+fn parse_bool(word: &[u8], refuse_yes: Option<&'static str>) -> Result<Value, Reason> {
+    if word.eq_ignore_ascii_case(b"no") {
+        return Ok(Value::Bool(false));
+    }
+    if !word.eq_ignore_ascii_case(b"yes") {
+        return Err("argument must be 'yes' or 'no'".into());
+    }
+    refuse_yes.map_or(Ok(Value::Bool(true)), |reason| Err(reason.into()))
+}
+
+fn parse_number(word: &[u8], unit: Unit) -> Result<i128, Reason> {
+    let memory = || number::memory(word).map(i128::from);
+    let strict = || number::strict_int(word).map(i128::from);
+    let percent = || {
+        let digits = word.strip_suffix(b"%")?;
+        number::strict_int(digits).filter(|percent| *percent >= 0).map(|percent| -i128::from(percent))
+    };
+    match unit {
+        Unit::Plain => strict().ok_or("argument couldn't be parsed into an integer"),
+        Unit::Memory => memory().ok_or("argument must be a memory value"),
+        Unit::SignedMemory => memory().or_else(strict).ok_or("argument must be a memory value"),
+        Unit::MemoryOrPercent => {
+            memory().or_else(percent).ok_or("argument must be a memory or percent value")
+        }
+        Unit::Octal => number::lenient_int(word, 8)
+            .map(i128::from)
+            .ok_or("argument couldn't be parsed as an octal number"),
+    }
+    .map_err(Reason::from)
+}
+
+fn within(value: i128, (min, max): (i128, i128), unit: Unit) -> Result<(), Reason> {
+    if (min..=max).contains(&value) {
+        return Ok(());
+    }
+    Err(match unit {
+        Unit::MemoryOrPercent if value < 0 => {
+            format!("percentage argument must be less or equal to {}", -min).into()
+        }
+        Unit::Octal => format!("argument must be between {min:o} and {max:o} inclusive").into(),
+        _ => format!("argument must be between {min} and {max} inclusive").into(),
+    })
+}
+
+/// The value of the last name that `word` is.
+fn named<T: Copy>(names: &[(&str, T)], word: &[u8]) -> Option<T> {
+    names.iter().find(|(name, _)| word.eq_ignore_ascii_case(name.as_bytes())).map(|(_, value)| *value)
+}
+
+fn not_one_of<T>(names: &[(&str, T)]) -> Reason {
+    let names: Vec<&str> = names.iter().map(|(name, _)| *name).collect();
+    format!("argument(s) must be one of the following: {}", names.join(", ")).into()
+}
+
+fn parse_flags(words: &[&[u8]], names: &[(&str, u32)]) -> Result<Value, Reason> {
+    if words.is_empty() {
+        return Err(not_one_of(names));
+    }
+    let mut bits = 0;
+    for word in words {
+        bits |= named(names, word).ok_or_else(|| not_one_of(names))?;
+    }
+    if bits & shutdown::SAVE != 0 && bits & shutdown::NOSAVE != 0 {
+        return Err("shutdown options SAVE and NOSAVE can't be used simultaneously".into());
+    }
+    Ok(Value::Flags(bits))
+}
+
+/// Pairs of seconds and changes; a single empty word is no save points at all, whatever was there before.
+fn parse_save(words: &[&[u8]], old: &Value, onto: Onto) -> Result<Value, Reason> {
+    let invalid = || Reason::from("Invalid save parameters");
+    if matches!(words, [b""]) {
+        return Ok(Value::Save(Vec::new()));
+    }
+    let mut points = match (onto, old) {
+        (Onto::Extend, Value::Save(points)) => points.clone(),
+        _ => Vec::new(),
+    };
+    let (pairs, rest) = words.as_chunks::<2>();
+    if !rest.is_empty() {
+        return Err(invalid());
+    }
+    for [seconds, changes] in pairs {
+        let seconds = number::lenient_int(seconds, 10).filter(|seconds| *seconds >= 1).ok_or_else(invalid)?;
+        let changes = number::lenient_int(changes, 10).ok_or_else(invalid)?;
+        let changes = i32::try_from(changes).ok().filter(|changes| *changes >= 0).ok_or_else(invalid)?;
+        points.push(SavePoint { seconds, changes });
+    }
+    Ok(Value::Save(points))
+}
+
+/// Groups of class, hard limit, soft limit and seconds; classes that are not named keep what they have.
+fn parse_limits(words: &[&[u8]], old: &Value) -> Result<Value, Reason> {
+    let mut limits = match old {
+        Value::BufferLimits(limits) => *limits,
+        _ => DEFAULT_LIMITS,
+    };
+    let (groups, rest) = words.as_chunks::<4>();
+    if !rest.is_empty() {
+        return Err("Wrong number of arguments in buffer limit configuration.".into());
+    }
+    for [class, hard, soft, seconds] in groups {
+        let class = ClientClass::named(class)
+            .ok_or("Invalid client class specified in buffer limit configuration.")?;
+        let bad = "Error in hard, soft or soft_seconds setting in buffer limit configuration.";
+        let seconds = number::lenient_int(seconds, 10).ok_or(bad)?;
+        limits[class as usize] = BufferLimit {
+            hard_bytes: number::memory(hard).ok_or(bad)?,
+            soft_bytes: number::memory(soft).ok_or(bad)?,
+            soft_seconds: i32::try_from(seconds).ok().filter(|seconds| *seconds >= 0).ok_or(bad)?,
+        };
+    }
+    Ok(Value::BufferLimits(limits))
+}
+
+fn parse_oom_values(words: &[&[u8]]) -> Result<Value, Reason> {
+    let words: &[&[u8]; 3] = words.try_into().map_err(|_| "wrong number of arguments")?;
+    let mut values = [0; 3];
+    for (value, word) in values.iter_mut().zip(words) {
+        *value = number::lenient_int(word, 10)
+            .and_then(|value| i32::try_from(value).ok())
+            .filter(|value| (-2000..=2000).contains(value))
+            .ok_or("Invalid oom-score-adj-values, elements must be between -2000 and 2000.")?;
+    }
+    Ok(Value::OomValues(values))
+}
+
+fn parse_list(words: &[&[u8]]) -> Result<Value, Reason> {
+    if words.len() > ADDRESSES_MAX {
+        return Err("Too many bind addresses specified.".into());
+    }
+    if matches!(words, [b""]) {
+        return Ok(Value::List(Vec::new()));
+    }
+    Ok(Value::List(words.iter().map(|word| Box::from(*word)).collect()))
+}
+
+fn parse_notify(word: &[u8]) -> Result<Value, Reason> {
+    let mut bits = 0;
+    for letter in word {
+        bits |= match letter {
+            b'A' => notify::ALL,
+            other => notify::LETTERS
+                .iter()
+                .find(|(known, _)| known == other)
+                .map(|(_, bit)| *bit)
+                .ok_or("Invalid event class character. Use 'Ag$lshzxeKEtmdn'.")?,
+        };
+    }
+    Ok(Value::NotifyEvents(bits))
+}
+
+fn notify_text(bits: u32) -> Vec<u8> {
+    let all = bits & notify::ALL == notify::ALL;
+    let (mut text, from) = if all { (vec![b'A'], notify::CLASSES) } else { (Vec::new(), 0) };
+    let set = notify::LETTERS[from..].iter().filter(|(_, bit)| bits & bit != 0);
+    text.extend(set.map(|(letter, _)| letter));
+    text
+}
+
+fn parse_replica_of(words: &[&[u8]]) -> Result<Value, Reason> {
+    let [host, port] = words else { return Err("wrong number of arguments".into()) };
+    if host.eq_ignore_ascii_case(b"no") && port.eq_ignore_ascii_case(b"one") {
+        return Ok(Value::ReplicaOf(None));
+    }
+    let port = number::lenient_int(port, 10)
+        .and_then(|port| u16::try_from(port).ok())
+        .ok_or("Invalid primary port")?;
+    Ok(Value::ReplicaOf(Some((Box::from(*host), port))))
+}
+
+fn parse_percentiles(words: &[&[u8]]) -> Result<Value, Reason> {
+    if matches!(words, [b""]) {
+        return Ok(Value::Percentiles(Vec::new()));
+    }
+    let mut values = Vec::with_capacity(words.len());
+    for word in words {
+        let value = number::decimal(word).ok_or("Invalid latency-tracking-info-percentiles parameters")?;
+        if !(0.0..=100.0).contains(&value) {
+            return Err("latency-tracking-info-percentiles parameters should sit between [0.0,100.0]".into());
+        }
+        // Kept as it is shown, so that a rewritten file gives the same value.
+        values.push(number::decimal_text(value).parse().unwrap_or(value));
+    }
+    Ok(Value::Percentiles(values))
+}
+
+const ADDRESSES_MAX: usize = 16;
+
+const DEFAULT_SAVE: [SavePoint; 3] = [
+    SavePoint { seconds: 3600, changes: 1 },
+    SavePoint { seconds: 300, changes: 100 },
+    SavePoint { seconds: 60, changes: 10_000 },
+];
+
+pub(crate) const DEFAULT_LIMITS: [BufferLimit; 3] = [
+    BufferLimit { hard_bytes: 0, soft_bytes: 0, soft_seconds: 0 },
+    BufferLimit { hard_bytes: 256 << 20, soft_bytes: 64 << 20, soft_seconds: 60 },
+    BufferLimit { hard_bytes: 32 << 20, soft_bytes: 8 << 20, soft_seconds: 60 },
+];

@@ -1,0 +1,42 @@
+//! Wishes to the process that need no answer.
+
+use crate::session::SessionKey;
+use sluice_keyspace::Db;
+use sluice_value::Value;
+
+/// Something the process must do for the engine.
+#[derive(Debug)]
+pub enum Action {
+    /// Free a value on another thread.
+    FreeValue(Value),
+    /// Free a whole database on another thread.
+    FreeDb(Box<Db>),
+    /// Submit again what these sessions had sent: what postponed them is over.
+    Resume(Vec<SessionKey>),
+    /// End the process in good order.
+    Shutdown {
+        /// Save even without save points; `Some(false)` never saves.
+        save: Option<bool>,
+        /// Do not wait for replicas.
+        now: bool,
+        /// Ignore errors.
+        force: bool,
+    },
+    /// End a planned shutdown.
+    AbortShutdown,
+    /// End the process at once, for DEBUG: by a fault or plainly.
+    Crash(Crash),
+}
+
+/// Ways to end for DEBUG.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Crash {
+    /// By a segmentation fault.
+    Segfault,
+    /// By a panic.
+    Panic,
+    /// By an assertion.
+    Assert,
+    /// By exiting.
+    Exit,
+}

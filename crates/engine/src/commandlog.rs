@@ -1,0 +1,100 @@
+//! The command log: the slowest commands, the largest requests, the largest replies.
+
+use std::collections::VecDeque;
+
+/// What an entry was logged for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LogKind {
+    /// It took long.
+    Slow,
+    /// Its arguments were large.
+    LargeRequest,
+    /// Its reply was large.
+    LargeReply,
+}
+
+/// A logged command.
+#[derive(Clone, Debug)]
+pub struct LogEntry {
+    /// Number, unique within its log until the server ends.
+    pub id: u64,
+    /// When, seconds since the epoch.
+    pub time_s: i64,
+    /// Microseconds for a slow command, else bytes.
+    pub value: i64,
+    /// Arguments, shortened.
+    pub argv: Vec<Vec<u8>>,
+    /// The client's address.
+    pub peer: Box<str>,
+    /// The client's name.
+    pub name: Box<[u8]>,
+}
+
+/// Three logs, newest entry first.
+#[derive(Debug, Default)]
+pub struct CommandLog {
+    logs: [Log; 3],
+}
+
+#[derive(Debug, Default)]
+struct Log {
+    entries: VecDeque<LogEntry>,
+    next_id: u64,
+}
+
+/// Arguments kept of a command; the last one kept then says how many more there were.
+pub const ARGS_MAX: usize = 32;
+/// Bytes kept of an argument; a note says how many more there were.
+pub const ARG_BYTES_MAX: usize = 128;
+
+impl CommandLog {
+    /// Adds an entry; the oldest goes when there are more than `max_len`.
+    pub fn push(&mut self, kind: LogKind, mut entry: LogEntry, max_len: usize) {
+        let log = &mut self.logs[kind as usize];
+        entry.id = log.next_id;
+        log.next_id += 1;
+        log.entries.push_front(entry);
+        log.entries.truncate(max_len);
+    }
+
+    /// The newest `count` entries.
+    pub fn newest(&self, kind: LogKind, count: usize) -> impl ExactSizeIterator<Item = &LogEntry> {
+        let log = &self.logs[kind as usize];
+        log.entries.iter().take(count)
+    }
+
+    /// Number of entries.
+    pub fn len(&self, kind: LogKind) -> usize {
+        self.logs[kind as usize].entries.len()
+    }
+
+    /// Whether a log has no entry.
+    pub fn is_empty(&self, kind: LogKind) -> bool {
+        self.len(kind) == 0
+    }
+
+    /// Removes all entries.
+    pub fn clear(&mut self, kind: LogKind) {
+        self.logs[kind as usize].entries.clear();
+    }
+}
+
+/// Shortens arguments for the log.
+pub fn shorten<'a>(argv: impl ExactSizeIterator<Item = &'a [u8]>) -> Vec<Vec<u8>> {
+    let count = argv.len();
+    let kept = count.min(ARGS_MAX);
+    argv.take(kept)
+        .enumerate()
+        .map(|(i, arg)| {
+            if count > kept && i == kept - 1 {
+                return format!("... ({} more arguments)", count - kept + 1).into_bytes();
+            }
+            if arg.len() <= ARG_BYTES_MAX {
+                return arg.to_vec();
+            }
+            let mut short = arg[..ARG_BYTES_MAX].to_vec();
+            short.extend_from_slice(format!("... ({} more bytes)", arg.len() - ARG_BYTES_MAX).as_bytes());
+            short
+        })
+        .collect()
+}

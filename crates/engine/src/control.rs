@@ -1,0 +1,76 @@
+//! The control plane: configuration, logs of commands and latencies, monitors, replicas, pauses.
+
+use crate::commandlog::CommandLog;
+use crate::latency::LatencyMonitor;
+use crate::limits::Limits;
+use crate::session::SessionKey;
+use crate::stream::Stream;
+use sluice_base::Now;
+use sluice_config::Config;
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// What the server is told and keeps about itself, keys apart.
+#[derive(Debug)]
+pub struct Control {
+    /// The configuration.
+    pub config: Config,
+    /// The numbers in force that follow from it.
+    pub limits: Arc<Limits>,
+    /// Slow commands, large requests, large replies.
+    pub commandlog: CommandLog,
+    /// Spikes of latency by event.
+    pub latency: LatencyMonitor,
+    /// Sessions that asked for MONITOR; stale ones are dropped when fed.
+    pub monitors: Vec<SessionKey>,
+    /// What replicas are fed.
+    pub stream: Stream,
+    /// CLIENT PAUSE.
+    pub pause: Pause,
+    /// Sessions whose request waits for the end of a pause.
+    pub postponed: Vec<SessionKey>,
+    /// Commands renamed by the configuration: new name to old; an old name that maps to nothing is gone.
+    pub renames: HashMap<Box<[u8]>, Option<Box<str>>>,
+    /// When the server started.
+    pub started: Now,
+    /// The run's id, 40 hexadecimal digits.
+    pub run_id: String,
+    /// Changes since the last save.
+    pub dirty: u64,
+    /// Time of the last save, seconds since the epoch.
+    pub last_save_s: i64,
+    /// DEBUG SET-ACTIVE-EXPIRE.
+    pub active_expire: bool,
+    /// DEBUG PAUSE-CRON.
+    pub cron_paused: bool,
+    /// DEBUG DICT-RESIZING.
+    pub resizing: bool,
+    /// DEBUG CLIENT-ENFORCE-REPLY-LIST and REPLYBUFFER settings that have no counterpart here are accepted.
+    pub enforce_reply_list: bool,
+    /// A SHUTDOWN waits.
+    pub shutting_down: bool,
+    /// Keys with an expiry walk on from this database.
+    pub expire_db: usize,
+    /// Names of the config directives that were set but have no effect yet, for the log at start.
+    pub not_honoured: Vec<&'static str>,
+    /// Sessions with output that the server has not taken yet.
+    pub ready: Vec<SessionKey>,
+    /// Sessions that must end, marked while somebody else ran.
+    pub doomed: Vec<SessionKey>,
+}
+
+/// CLIENT PAUSE.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Pause {
+    /// Until when, ms since the epoch; 0: no pause.
+    pub until_ms: i64,
+    /// Everything waits, not writes alone.
+    pub all: bool,
+}
+
+impl Pause {
+    /// Whether a pause is in force.
+    pub fn active(&self, now: Now) -> bool {
+        self.until_ms > now.unix_ms()
+    }
+}

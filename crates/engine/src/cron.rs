@@ -1,0 +1,181 @@
+//! What happens by the clock: expiry, output limits, idle clients, rates, the end of pauses.
+
+use crate::action::Action;
+use crate::engine::Engine;
+use crate::process::Process;
+use crate::session::{ClientKind, Closing, SessionKey};
+use sluice_config::param;
+use sluice_keyspace::ExpireCycle;
+
+/// Where the cron stands between calls.
+#[derive(Debug, Default)]
+pub struct CronState {
+    next_ms: i64,
+    next_client_slot: usize,
+    last_second: i64,
+    rate_at_us: u64,
+    /// When the last replica ping went out, seconds.
+    last_ping_s: i64,
+}
+
+impl Engine {
+    /// Does what is due; returns the milliseconds until it wants to be called again.
+    pub fn cron(&mut self, process: &mut dyn Process) -> u64 {
+        let now = process.now();
+        let hz = self.control.config.int(param::HZ).clamp(1, 500);
+        let period = 1000 / hz;
+        if now.unix_ms() < self.cron.next_ms && self.cron.next_ms - now.unix_ms() <= period {
+            return (self.cron.next_ms - now.unix_ms()) as u64;
+        }
+        self.cron.next_ms = now.unix_ms() + period;
+        self.end_pause(now);
+        if !self.control.cron_paused {
+            self.expire(process, period);
+            self.walk_clients(now, hz);
+            self.keyspace.shrink_step(64);
+        }
+        if now.unix_s() != self.cron.last_second {
+            self.cron.last_second = now.unix_s();
+            self.each_second(now);
+        }
+        self.sample_rates(now, process);
+        period as u64
+    }
+
+    fn expire(&mut self, process: &mut dyn Process, period_ms: i64) {
+        if !self.control.active_expire || self.control.limits.import_mode {
+            return;
+        }
+        let effort = self.control.config.int(param::ACTIVE_EXPIRE_EFFORT).clamp(1, 10) - 1;
+        let start = process.now();
+        let cycle = ExpireCycle {
+            now_ms: start.unix_ms(),
+            keys_per_round: (20 + 5 * effort) as usize,
+            tolerated_percent: (10 - effort) as usize,
+        };
+        // A quarter of the period at effort 1, two percent more per further step.
+        let budget_ns = (period_ms * 1_000_000 * (25 + 2 * effort) / 100) as u64;
+        let outcome = self.keyspace.expire_cycle(cycle, &mut self.control.expire_db, &mut self.effects, || {
+            process.now().mono_ns.saturating_sub(start.mono_ns) > budget_ns
+        });
+        let spent_ns = process.now().mono_ns.saturating_sub(start.mono_ns);
+        self.stats.expire_cycle_us += spent_ns / 1000;
+        self.stats.expire_cycle_capped += u64::from(outcome.timed_out);
+        if outcome.sampled > 0 {
+            let percent = outcome.expired as f64 * 100.0 / outcome.sampled as f64;
+            self.stats.expired_stale_percent = self.stats.expired_stale_percent * 0.95 + percent * 0.05;
+        }
+        self.note_latency("expire-cycle", start, spent_ns);
+        if outcome.expired > 0 {
+            self.settle_cycle();
+        }
+    }
+
+    /// Notes a spike for the latency monitor when it is long enough.
+    pub(crate) fn note_latency(&mut self, event: &'static str, now: sluice_base::Now, nanos: u64) {
+        let threshold = self.control.limits.latency_threshold_ms;
+        let ms = nanos / 1_000_000;
+        if threshold > 0 && ms >= threshold {
+            self.control.latency.add(event, now.unix_s(), ms);
+        }
+    }
+
+    fn end_pause(&mut self, now: sluice_base::Now) {
+        let pause = &mut self.control.pause;
+        if pause.until_ms != 0 && !pause.active(now) {
+            *pause = Default::default();
+            self.resume_postponed();
+            self.refresh();
+        }
+    }
+
+    /// Lets the requests go on that a pause has kept.
+    pub(crate) fn resume_postponed(&mut self) {
+        let waiting = std::mem::take(&mut self.control.postponed);
+        for key in &waiting {
+            if let Some(session) = self.sessions.get_mut(*key) {
+                session.caller.flags.postponed = false;
+            }
+        }
+        if !waiting.is_empty() {
+            self.actions.push(Action::Resume(waiting));
+        }
+    }
+
+    /// Looks at a share of the clients so that each is seen once a second: idle ones, and slow readers.
+    fn walk_clients(&mut self, now: sluice_base::Now, hz: i64) {
+        let slots = self.sessions.slots();
+        let share = (slots / hz as usize).max(slots.min(5));
+        let timeout = self.control.config.int(param::TIMEOUT);
+        for _ in 0..share {
+            let slot = self.cron.next_client_slot % slots.max(1);
+            self.cron.next_client_slot = slot + 1;
+            let Some(session) = self.sessions.in_slot(slot) else { continue };
+            let key = session.key;
+            let idle = now.unix_s() - session.caller.last_s;
+            let exempt = session.caller.replica.is_some() || session.caller.flags.monitor;
+            if timeout > 0 && idle > timeout && !exempt {
+                session.caller.closing = Closing::Now;
+                self.control.doomed.push(key);
+                continue;
+            }
+            self.check_output_limit(key, now);
+        }
+    }
+
+    /// Marks a client whose output is beyond its limit to be closed.
+    pub fn check_output_limit(&mut self, key: SessionKey, now: sluice_base::Now) {
+        let limits = &self.control.limits;
+        let Some(session) = self.sessions.get_mut(key) else { return };
+        let bytes = session.output_bytes();
+        let limit = match session.caller.kind {
+            ClientKind::Normal => limits.output[0],
+            ClientKind::Replica => limits.output[1],
+        };
+        let second = now.mono_ns / 1_000_000_000;
+        let hard = limit.hard > 0 && bytes >= limit.hard;
+        let above_soft = limit.soft > 0 && bytes >= limit.soft;
+        let since = &mut session.caller.soft_limit_since_s;
+        if !above_soft {
+            *since = 0;
+        } else if *since == 0 {
+            *since = second.max(1);
+        }
+        let soft = above_soft && second.saturating_sub(*since) > limit.soft_seconds;
+        // Before AUTH a client is owed little.
+        let unauthenticated = !session.caller.authenticated && bytes > UNAUTHENTICATED_OUTPUT_MAX;
+        if (hard || soft || unauthenticated) && session.caller.closing != Closing::Now {
+            session.caller.closing = Closing::Now;
+            self.control.doomed.push(key);
+            self.stats.output_buffer_disconnections += 1;
+        }
+    }
+
+    fn each_second(&mut self, now: sluice_base::Now) {
+        self.stats.recent_max_output = 0;
+        let period = self.control.config.int(param::REPL_PING_REPLICA_PERIOD);
+        if self.control.stream.is_fed() && now.unix_s() - self.cron.last_ping_s >= period {
+            self.cron.last_ping_s = now.unix_s();
+            self.control.stream.raw([&b"PING"[..]].into_iter());
+            self.deliver_stream();
+        }
+    }
+
+    fn sample_rates(&mut self, now: sluice_base::Now, process: &mut dyn Process) {
+        let now_us = now.mono_ns / 1000;
+        if now_us.saturating_sub(self.cron.rate_at_us) < 100_000 {
+            return;
+        }
+        self.cron.rate_at_us = now_us;
+        let counts = process.counts();
+        let rates = &mut self.stats.rates;
+        rates.ops.sample(self.stats.total_commands, now_us, 1_000_000);
+        rates.input.sample(counts.net_input_bytes, now_us, 1_000_000);
+        rates.output.sample(counts.net_output_bytes, now_us, 1_000_000);
+        rates.cycles.sample(counts.cycles, now_us, 1_000_000);
+        rates.cycle_us.sample(counts.cycle_us, counts.cycles, 1);
+    }
+}
+
+/// Bytes of output that a client may be owed before AUTH.
+const UNAUTHENTICATED_OUTPUT_MAX: usize = 1024;

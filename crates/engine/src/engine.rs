@@ -1,0 +1,269 @@
+//! The engine: a server without a process. Bytes parsed come in by [`Engine::submit`], time by [`Engine::cron`],
+//! connections by [`Engine::connect`]; replies go out by [`Engine::take_output`], wishes by [`Engine::take_actions`].
+
+use crate::action::Action;
+use crate::control::{Control, Pause};
+use crate::ctx::Handler;
+use crate::exec::Prepared;
+use crate::gate::Gate;
+use crate::limits::Limits;
+use crate::process::Process;
+use crate::session::{
+    Caller, ClientFlags, ClientKind, Closing, Connection, ReplyMode, Session, SessionKey, Sessions,
+};
+use crate::stats::Stats;
+use sluice_base::{HashSeed, Rng};
+use sluice_config::Config;
+use sluice_keyspace::{Effects, Keyspace};
+use sluice_resp::{Outbox, Protocol};
+use std::sync::Arc;
+
+/// A server without a process.
+pub struct Engine {
+    pub(crate) keyspace: Keyspace,
+    pub(crate) sessions: Sessions,
+    pub(crate) control: Control,
+    pub(crate) effects: Effects,
+    pub(crate) stats: Stats,
+    pub(crate) gate: Gate,
+    pub(crate) handlers: Box<[Handler]>,
+    pub(crate) actions: Vec<Action>,
+    pub(crate) rng: Rng,
+    pub(crate) seed: HashSeed,
+    pub(crate) prepared: Vec<Prepared>,
+    pub(crate) cron: crate::cron::CronState,
+}
+
+/// Where an engine's secrets and sequences start.
+#[derive(Clone, Copy, Debug)]
+pub struct Seeds {
+    /// Key of the hash of keys.
+    pub hash: HashSeed,
+    /// Start of the random sequence.
+    pub rng: u64,
+}
+
+impl Engine {
+    /// An engine with empty databases.
+    pub fn new(config: Config, seeds: Seeds, process: &mut dyn Process) -> Engine {
+        let limits = Arc::new(Limits::new(&config));
+        let now = process.now();
+        let mut engine = Engine {
+            keyspace: Keyspace::new(limits.databases, seeds.hash),
+            sessions: Sessions::default(),
+            control: Control::new(config, limits, now, hex(&process.entropy()), hex(&process.entropy())),
+            effects: Effects::default(),
+            stats: Stats::new(sluice_command::table::COUNT),
+            gate: Gate::new(&sluice_command::table::ALL),
+            handlers: crate::routes::handlers(),
+            actions: Vec::new(),
+            rng: Rng::new(seeds.rng),
+            seed: seeds.hash,
+            prepared: Vec::new(),
+            cron: crate::cron::CronState::default(),
+        };
+        engine.refresh();
+        engine
+    }
+
+    /// What the configuration and the control plane arm: to be called when either changed.
+    pub(crate) fn refresh(&mut self) {
+        self.gate.rearm(&self.control);
+        self.effects.propagating = self.control.stream.is_fed();
+    }
+
+    /// The numbers in force.
+    pub fn limits(&self) -> &Arc<Limits> {
+        &self.control.limits
+    }
+
+    /// The configuration.
+    pub fn config(&self) -> &Config {
+        &self.control.config
+    }
+
+    /// Number of connections.
+    pub fn connections(&self) -> usize {
+        self.sessions.len()
+    }
+
+    /// Adds a client. The server has checked `maxclients`.
+    pub fn connect(&mut self, connection: Connection, process: &mut dyn Process) -> SessionKey {
+        let now_s = process.now().unix_s();
+        self.stats.connections += 1;
+        let authenticated = self.control.limits.password.is_empty();
+        self.sessions.add(|key, id| Session {
+            key,
+            outbox: Outbox::new(),
+            queued: false,
+            in_flight: 0,
+            caller: Caller {
+                id,
+                db: 0,
+                proto: Protocol::Resp2,
+                authenticated,
+                user: "default".into(),
+                name: Box::default(),
+                lib_name: Box::default(),
+                lib_ver: Box::default(),
+                addr: connection.addr.into(),
+                laddr: connection.laddr.into(),
+                fd: connection.fd,
+                flags: ClientFlags::default(),
+                reply: ReplyMode::On,
+                created_s: now_s,
+                last_s: now_s,
+                last_command: None,
+                net_in: 0,
+                net_out: 0,
+                commands: 0,
+                input_bytes: 0,
+                input_free: 0,
+                argv_bytes: 0,
+                kind: ClientKind::Normal,
+                unix: connection.unix,
+                capa_redirect: false,
+                closing: Closing::No,
+                replica: None,
+                soft_limit_since_s: 0,
+            },
+        })
+    }
+
+    /// Counts a connection that was refused.
+    pub fn count_rejected(&mut self) {
+        self.stats.connections += 1;
+        self.stats.rejected_connections += 1;
+    }
+
+    /// Forgets a client whose socket is closed.
+    pub fn disconnect(&mut self, key: SessionKey) {
+        let Some(session) = self.sessions.remove(key) else { return };
+        if session.caller.replica.is_some() {
+            self.control.stream.replicas.retain(|k| *k != key);
+            self.refresh();
+        }
+        if session.caller.flags.monitor {
+            self.control.monitors.retain(|k| *k != key);
+        }
+    }
+
+    /// A session, to look at; `None` when it ended.
+    pub fn session(&self, key: SessionKey) -> Option<&Session> {
+        self.sessions.get(key)
+    }
+
+    /// Publishes what the server knows of a client's unparsed input, bytes used and unused.
+    pub fn publish_input(&mut self, key: SessionKey, used: usize, free: usize) {
+        if let Some(session) = self.sessions.get_mut(key) {
+            session.caller.input_bytes = used;
+            session.caller.input_free = free;
+        }
+    }
+
+    /// Sends an error to a client whose bytes were no request, and ends it after that.
+    pub fn protocol_error(&mut self, key: SessionKey, message: &[u8]) {
+        let Some(mut session) = self.sessions.take(key) else { return };
+        session.caller.flags.protocol_error = true;
+        session.caller.closing = Closing::AfterReply;
+        self.reply_error(&mut session, &crate::CmdError::owned(message));
+        self.queue_output(&mut session);
+        self.sessions.put_back(session);
+    }
+
+    pub(crate) fn queue_output(&mut self, session: &mut Session) {
+        if !session.queued && !session.outbox.is_empty() {
+            session.queued = true;
+            self.control.ready.push(session.key);
+        }
+    }
+
+    /// Sessions with output since the last call, each once.
+    pub fn take_ready(&mut self, into: &mut Vec<SessionKey>) {
+        into.append(&mut self.control.ready);
+    }
+
+    /// Takes a session's output; `spare` is given in its place, so that buffers go round. The bytes count against the
+    /// output limits until [`Engine::sent`].
+    pub fn take_output(&mut self, key: SessionKey, spare: Outbox) -> Option<(Outbox, Closing)> {
+        let session = self.sessions.get_mut(key)?;
+        session.queued = false;
+        let outbox = std::mem::replace(&mut session.outbox, spare);
+        session.in_flight += outbox.len();
+        self.stats.recent_max_output = self.stats.recent_max_output.max(session.in_flight);
+        Some((outbox, session.caller.closing))
+    }
+
+    /// The server has sent so many bytes of a session's output.
+    pub fn sent(&mut self, key: SessionKey, bytes: usize) {
+        if let Some(session) = self.sessions.get_mut(key) {
+            session.in_flight = session.in_flight.saturating_sub(bytes);
+            session.caller.net_out += bytes as u64;
+        }
+    }
+
+    /// Sessions that were marked to end since the last call; the server closes them.
+    pub fn take_doomed(&mut self, into: &mut Vec<SessionKey>) {
+        into.append(&mut self.control.doomed);
+    }
+
+    /// Wishes to the process since the last call.
+    pub fn take_actions(&mut self, into: &mut Vec<Action>) {
+        into.append(&mut self.actions);
+    }
+
+    /// Whether there are wishes.
+    #[inline]
+    pub fn has_actions(&self) -> bool {
+        !self.actions.is_empty()
+    }
+
+    /// Nanoseconds spent in commands since the last call: the loop's own statistics want it per turn.
+    pub fn take_command_nanos(&mut self) -> u64 {
+        std::mem::take(&mut self.stats.turn_command_nanos)
+    }
+
+    /// The keyspace, for tests and for saving.
+    pub fn keyspace(&self) -> &Keyspace {
+        &self.keyspace
+    }
+}
+
+impl Control {
+    fn new(
+        config: Config,
+        limits: Arc<Limits>,
+        now: sluice_base::Now,
+        run_id: String,
+        replid: String,
+    ) -> Control {
+        Control {
+            config,
+            limits,
+            commandlog: Default::default(),
+            latency: Default::default(),
+            monitors: Vec::new(),
+            stream: crate::stream::Stream::new(replid),
+            pause: Pause::default(),
+            postponed: Vec::new(),
+            renames: Default::default(),
+            started: now,
+            run_id,
+            dirty: 0,
+            last_save_s: now.unix_s(),
+            active_expire: true,
+            cron_paused: false,
+            resizing: true,
+            enforce_reply_list: false,
+            shutting_down: false,
+            expire_db: 0,
+            not_honoured: Vec::new(),
+            ready: Vec::new(),
+            doomed: Vec::new(),
+        }
+    }
+}
+
+fn hex(bytes: &[u8; 20]) -> String {
+    bytes.iter().map(|b| format!("{b:02x}")).collect()
+}

@@ -1,0 +1,70 @@
+//! Errors whose fault is the client's. [`CmdError::wire`] is the one place where their texts live.
+
+use std::borrow::Cow;
+
+/// Why a command was refused.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum CmdError {
+    /// The key holds another type.
+    WrongType,
+    /// The arguments do not follow the command's syntax.
+    Syntax,
+    /// An argument or value is no 64-bit integer.
+    NotInteger,
+    /// An argument or value is no float.
+    NotFloat,
+    /// A number is outside its range.
+    OutOfRange,
+    /// The key must exist.
+    NoSuchKey,
+    /// The database's number is outside its range.
+    DbIndex,
+    /// The result would not fit `proto-max-bulk-len`.
+    StringTooLong,
+    /// An expiry that no time can express or that is not positive; with the command's name.
+    InvalidExpire(&'static str),
+    /// The command's name and a number of arguments that it does not accept.
+    Arity(&'static str),
+    /// Source and target are the same.
+    SameObject,
+    /// Authentication is needed.
+    NoAuth,
+    /// Any other, with the error code that begins it.
+    Text(Cow<'static, [u8]>),
+}
+
+impl CmdError {
+    /// An error from a fixed text that begins with its code, as in `ERR no such thing`.
+    pub const fn text(text: &'static str) -> CmdError {
+        CmdError::Text(Cow::Borrowed(text.as_bytes()))
+    }
+
+    /// An error from a text made for this case. Line breaks in it become spaces when it is written.
+    pub fn owned(text: impl Into<Vec<u8>>) -> CmdError {
+        CmdError::Text(Cow::Owned(text.into()))
+    }
+
+    /// The text on the wire, without the leading `-`.
+    pub fn wire(&self) -> Cow<'_, [u8]> {
+        let text: &str = match self {
+            CmdError::WrongType => "WRONGTYPE Operation against a key holding the wrong kind of value",
+            CmdError::Syntax => "ERR syntax error",
+            CmdError::NotInteger => "ERR value is not an integer or out of range",
+            CmdError::NotFloat => "ERR value is not a valid float",
+            CmdError::OutOfRange => "ERR index out of range",
+            CmdError::NoSuchKey => "ERR no such key",
+            CmdError::DbIndex => "ERR DB index is out of range",
+            CmdError::StringTooLong => "ERR string exceeds maximum allowed size (proto-max-bulk-len)",
+            CmdError::InvalidExpire(name) => {
+                return Cow::Owned(format!("ERR invalid expire time in '{name}' command").into_bytes());
+            }
+            CmdError::Arity(name) => {
+                return Cow::Owned(format!("ERR wrong number of arguments for '{name}' command").into_bytes());
+            }
+            CmdError::SameObject => "ERR source and destination objects are the same",
+            CmdError::NoAuth => "NOAUTH Authentication required.",
+            CmdError::Text(text) => return Cow::Borrowed(text),
+        };
+        Cow::Borrowed(text.as_bytes())
+    }
+}

@@ -1,0 +1,453 @@
+//! Execution: from a batch of parsed requests to replies.
+//!
+//! 1. `prepare`: every request's command and the hash of its first key; buckets and entries are prefetched.
+//! 2. For each request in order: existence and arity, gate, context, handler, settle.
+//!
+//! Times: the clock is read when the batch begins and after each command; a command starts when its predecessor ended.
+
+use crate::args::Args;
+use crate::ctx::{DatasetCtx, DebugCtx, Handler, ReadCtx, ServerCtx, SessionCtx, WriteCtx};
+use crate::engine::Engine;
+use crate::error::CmdError;
+use crate::gate::{Asked, Permit, Verdict};
+use crate::limits::Limits;
+use crate::process::Process;
+use crate::session::{Closing, ReplyMode, Session, SessionKey};
+use sluice_base::Now;
+use sluice_command::{Flags, Named, Spec};
+use sluice_keyspace::{Access, ExpiryMode, Touch};
+use sluice_resp::{Mark, Outbox, Reply, Request, Requests};
+
+/// What became of a batch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Submitted {
+    /// Requests executed (or refused); the input up to the end of the last one is used up.
+    pub executed: usize,
+    /// What follows.
+    pub flow: Flow,
+}
+
+/// Whether a session goes on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Flow {
+    /// It does.
+    Continue,
+    /// Its next request waits: the engine will wish [`crate::Action::Resume`].
+    Postponed,
+    /// It ends: read nothing more.
+    Closing,
+}
+
+/// A request, looked up and hashed.
+#[derive(Clone, Copy)]
+pub struct Prepared {
+    named: Named,
+    hashed: usize,
+    hash: u64,
+}
+
+impl Engine {
+    /// Executes requests of a session in order, as far as it goes. `requests` are ranges of `input`.
+    pub fn submit(
+        &mut self,
+        key: SessionKey,
+        input: &[u8],
+        requests: &Requests,
+        process: &mut dyn Process,
+    ) -> Submitted {
+        let Some(mut session) = self.sessions.take(key) else {
+            return Submitted { executed: 0, flow: Flow::Closing };
+        };
+        let mut now = process.now();
+        session.caller.last_s = now.unix_s();
+        let mut executed = 0;
+        let mut flow = flow_of(&session);
+        let batch_max = self.control.limits.prefetch_batch;
+        let mut prepared = std::mem::take(&mut self.prepared);
+        while flow == Flow::Continue && executed < requests.len() {
+            let end = (executed + batch_max).min(requests.len());
+            self.prepare(session.caller.db, input, requests, executed..end, &mut prepared);
+            for item in &prepared {
+                let request = requests.at(executed, input);
+                let args = Args::new(&request, item.hashed, item.hash, self.seed);
+                if !self.one(&mut session, item.named, args, &request, &mut now, process) {
+                    flow = Flow::Postponed;
+                    break;
+                }
+                executed += 1;
+                flow = flow_of(&session);
+                if flow != Flow::Continue {
+                    break;
+                }
+            }
+        }
+        self.prepared = prepared;
+        if !session.queued && !session.outbox.is_empty() {
+            session.queued = true;
+            self.control.ready.push(key);
+        }
+        self.sessions.put_back(session);
+        Submitted { executed, flow }
+    }
+
+    fn prepare(
+        &mut self,
+        db: usize,
+        input: &[u8],
+        requests: &Requests,
+        batch: std::ops::Range<usize>,
+        out: &mut Vec<Prepared>,
+    ) {
+        out.clear();
+        let many = batch.len() > 1;
+        let db = self.keyspace.db(db);
+        for i in batch {
+            let request = requests.at(i, input);
+            let args = Args::new(&request, Args::NOT_HASHED, 0, self.seed);
+            let named = self.resolve(args);
+            let (mut hashed, mut hash) = (Args::NOT_HASHED, 0);
+            if let Named::Command(spec) = named
+                && let Some(first) = sluice_command::derive::keys::first_key(spec, args.len())
+                && let Some(key) = args.get(first)
+            {
+                (hashed, hash) = (first, sluice_base::siphash13(self.seed, key));
+                if many {
+                    db.prefetch_bucket(hash);
+                }
+            }
+            out.push(Prepared { named, hashed, hash });
+        }
+        if many {
+            let mut keys = 0;
+            for item in out.iter().filter(|item| item.hashed != Args::NOT_HASHED) {
+                db.prefetch_entry(item.hash);
+                keys += 1;
+            }
+            if keys > 1 {
+                self.stats.prefetch_batches += 1;
+                self.stats.prefetch_entries += keys;
+            }
+        }
+    }
+
+    #[inline]
+    fn resolve(&self, args: Args<'_>) -> Named {
+        let name = args.at(0);
+        if !self.control.renames.is_empty() {
+            return self.resolve_renamed(args);
+        }
+        sub_named(sluice_command::lookup(name), args)
+    }
+
+    #[cold]
+    fn resolve_renamed(&self, args: Args<'_>) -> Named {
+        let lower = args.at(0).to_ascii_lowercase();
+        match self.control.renames.get(lower.as_slice()) {
+            Some(Some(old)) => sub_named(sluice_command::lookup(old.as_bytes()), args),
+            Some(None) => Named::Unknown,
+            None => sub_named(sluice_command::lookup(&lower), args),
+        }
+    }
+
+    /// Runs one request; `false` when it must wait.
+    #[inline]
+    fn one(
+        &mut self,
+        session: &mut Session,
+        named: Named,
+        args: Args<'_>,
+        request: &Request<'_>,
+        now: &mut Now,
+        process: &mut dyn Process,
+    ) -> bool {
+        let spec = match named {
+            Named::Command(spec) if spec.arity.accepts(args.len()) => spec,
+            _ => {
+                self.refuse_unknown(session, named, args);
+                return true;
+            }
+        };
+        let permit = match self.gate.pass(spec) {
+            Some(permit) => permit,
+            None => match self.ask_gate(session, spec, args, *now, process) {
+                Verdict::Run(permit) => permit,
+                Verdict::Reject(error) => {
+                    self.stats.commands[spec.id.0 as usize].rejected += 1;
+                    self.reply_error(session, &error);
+                    return true;
+                }
+                Verdict::Postpone => {
+                    session.caller.flags.postponed = true;
+                    session.caller.last_command = Some(spec);
+                    session.caller.argv_bytes = args.bytes();
+                    self.control.postponed.push(session.key);
+                    return false;
+                }
+            },
+        };
+        self.run(permit, session, spec, args, request, now, process);
+        true
+    }
+
+    /// Executes a command that may run, and settles it.
+    #[allow(clippy::too_many_arguments)]
+    fn run(
+        &mut self,
+        permit: Permit,
+        session: &mut Session,
+        spec: &'static Spec,
+        args: Args<'_>,
+        request: &Request<'_>,
+        now: &mut Now,
+        process: &mut dyn Process,
+    ) {
+        let Permit { .. } = permit;
+        session.caller.last_command = Some(spec);
+        session.caller.commands += 1;
+        session.caller.net_in += request.raw().len() as u64;
+        if session.caller.reply == ReplyMode::SkipNext {
+            session.caller.reply = ReplyMode::Skipping;
+        }
+        if !self.control.monitors.is_empty() {
+            self.feed_monitors(session, spec, args, *now);
+        }
+        let mark = session.outbox.mark();
+        let db = session.caller.db;
+        let result = self.dispatch(session, spec, args, *now, process);
+        let failed = match result {
+            Ok(_) => false,
+            Err(error) => {
+                session.outbox.rewind(mark);
+                self.reply_error(session, &error);
+                true
+            }
+        };
+        self.settle(db, spec, args);
+        let end = process.now();
+        let nanos = end.mono_ns.saturating_sub(now.mono_ns);
+        *now = end;
+        self.account(session, spec, nanos, failed);
+        let limits: &Limits = &self.control.limits;
+        let request_bytes = request.raw().len();
+        let reply_bytes = session.outbox.len_since(mark);
+        let loggable = nanos as i64 >= limits.slow_nanos && limits.slow_nanos >= 0
+            || request_bytes as i64 >= limits.large_request && limits.large_request >= 0
+            || reply_bytes as i64 >= limits.large_reply && limits.large_reply >= 0;
+        if loggable {
+            self.log_command(session, spec, args, nanos, request_bytes, reply_bytes, end);
+        }
+        if session.caller.reply != ReplyMode::On {
+            apply_reply_mode(session, mark);
+        }
+    }
+
+    #[inline]
+    fn account(&mut self, _session: &mut Session, spec: &Spec, nanos: u64, failed: bool) {
+        let latency_tracking = self.control.limits.latency_tracking;
+        self.stats.total_commands += 1;
+        self.stats.turn_command_nanos += nanos;
+        let stats = &mut self.stats.commands[spec.id.0 as usize];
+        stats.calls += 1;
+        stats.nanos += nanos;
+        stats.failed += u64::from(failed);
+        if latency_tracking {
+            stats.latency.get_or_insert_default().record(nanos);
+        }
+    }
+
+    #[inline]
+    fn dispatch(
+        &mut self,
+        session: &mut Session,
+        spec: &'static Spec,
+        args: Args<'_>,
+        now: Now,
+        process: &mut dyn Process,
+    ) -> crate::ctx::Run {
+        let handler = self.handlers[spec.id.0 as usize];
+        let access = self.access(session, now);
+        let Engine { keyspace, effects, control, sessions, stats, actions, rng, .. } = self;
+        let number = session.caller.db;
+        let proto = session.caller.proto;
+        let limits: &Limits = &control.limits;
+        match handler {
+            Handler::Read(run) => {
+                let db = keyspace.read(number, access, effects);
+                let reply = Reply::new(&mut session.outbox, proto);
+                run(&mut ReadCtx { db, caller: &session.caller, limits, rng, reply, spec }, args)
+            }
+            Handler::Write(run) => {
+                let db = keyspace.write(number, access, effects);
+                let reply = Reply::new(&mut session.outbox, proto);
+                run(&mut WriteCtx { db, caller: &session.caller, limits, rng, reply, spec }, args)
+            }
+            Handler::Dataset(run) => {
+                let data = keyspace.dataset(access, effects);
+                let reply = Reply::new(&mut session.outbox, proto);
+                run(&mut DatasetCtx { data, caller: &session.caller, limits, reply }, args)
+            }
+            Handler::Session(run) => {
+                let reply = Reply::new(&mut session.outbox, proto);
+                run(&mut SessionCtx { now, caller: &mut session.caller, limits, stats, reply }, args)
+            }
+            Handler::Server(run) => {
+                let mut outbox = std::mem::take(&mut session.outbox);
+                let reply = Reply::new(&mut outbox, proto);
+                let mut ctx =
+                    ServerCtx { now, session, sessions, control, stats, keyspace, process, actions, rng, reply, spec };
+                let result = run(&mut ctx, args);
+                self.after_server(session, outbox);
+                result
+            }
+            Handler::Debug(run) => {
+                let mut outbox = std::mem::take(&mut session.outbox);
+                let reply = Reply::new(&mut outbox, proto);
+                let data = keyspace.dataset(access, effects);
+                let mut ctx =
+                    DebugCtx { now, data, session, sessions, control, stats, process, actions, rng, reply };
+                let result = run(&mut ctx, args);
+                self.after_server(session, outbox);
+                result
+            }
+        }
+    }
+
+    /// A server command may have changed anything: the gate, what is listened to, and its own output.
+    #[cold]
+    fn after_server(&mut self, session: &mut Session, mut outbox: Outbox) {
+        // What others pushed to this session meanwhile comes after its reply.
+        outbox.append(&mut session.outbox);
+        session.outbox = outbox;
+        self.refresh();
+    }
+
+    #[inline]
+    fn access(&self, session: &Session, now: Now) -> Access {
+        let limits: &Limits = &self.control.limits;
+        let touch = if session.caller.flags.no_touch {
+            Touch::No
+        } else if limits.lfu {
+            self.lfu_touch(now)
+        } else {
+            Touch::Lru(now.unix_s() as u32 & sluice_keyspace::CLOCK_MASK)
+        };
+        let expiry = if limits.import_mode {
+            if session.caller.flags.import_source { ExpiryMode::Ignore } else { ExpiryMode::Hide }
+        } else {
+            ExpiryMode::Delete
+        };
+        Access { now, touch, expiry }
+    }
+
+    fn lfu_touch(&self, now: Now) -> Touch {
+        let limits = &self.control.limits;
+        // The dice need not be secret, only uncorrelated with the key: the clock's low bits, mixed, are enough.
+        let dice = (now.mono_ns.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as u32;
+        Touch::Lfu {
+            minutes: (now.unix_s() / 60) as u16,
+            decay: limits.lfu_decay,
+            factor: limits.lfu_factor,
+            dice,
+        }
+    }
+
+    #[cold]
+    fn ask_gate(
+        &mut self,
+        session: &Session,
+        spec: &'static Spec,
+        args: Args<'_>,
+        now: Now,
+        process: &mut dyn Process,
+    ) -> Verdict {
+        let used_memory = if self.control.limits.maxmemory > 0 { process.used_memory() } else { 0 };
+        let asked = Asked { spec, args, caller: &session.caller, control: &self.control, now, used_memory };
+        self.gate.ask(&asked)
+    }
+
+    #[cold]
+    fn refuse_unknown(&mut self, session: &mut Session, named: Named, args: Args<'_>) {
+        let error = match named {
+            Named::Command(spec) => {
+                self.stats.commands[spec.id.0 as usize].rejected += 1;
+                CmdError::Arity(spec.full_name)
+            }
+            Named::UnknownSubcommand(container) => unknown_subcommand(container, args),
+            Named::Unknown => unknown_command(args),
+        };
+        session.caller.net_in += args.bytes() as u64;
+        self.reply_error(session, &error);
+    }
+
+    /// Writes an error reply and counts it.
+    #[cold]
+    pub(crate) fn reply_error(&mut self, session: &mut Session, error: &CmdError) {
+        let text = error.wire();
+        self.stats.count_error(&text);
+        if matches!(session.caller.reply, ReplyMode::On | ReplyMode::SkipNext) {
+            Reply::new(&mut session.outbox, session.caller.proto).error(&text);
+        }
+    }
+}
+
+#[inline]
+fn sub_named(spec: Option<&'static Spec>, args: Args<'_>) -> Named {
+    match spec {
+        None => Named::Unknown,
+        Some(spec) if spec.subcommands.is_empty() => Named::Command(spec),
+        Some(spec) => match args.get(1) {
+            None => Named::Command(spec),
+            Some(name) => sluice_command::lookup_sub(spec, name).map_or(Named::UnknownSubcommand(spec), Named::Command),
+        },
+    }
+}
+
+fn flow_of(session: &Session) -> Flow {
+    if session.caller.closing == Closing::No { Flow::Continue } else { Flow::Closing }
+}
+
+#[cold]
+fn apply_reply_mode(session: &mut Session, mark: Mark) {
+    match session.caller.reply {
+        ReplyMode::On | ReplyMode::SkipNext => {}
+        ReplyMode::Off => session.outbox.rewind(mark),
+        ReplyMode::Skipping => {
+            session.outbox.rewind(mark);
+            session.caller.reply = ReplyMode::On;
+        }
+    }
+}
+
+fn unknown_command(args: Args<'_>) -> CmdError {
+    let mut text = b"ERR unknown command '".to_vec();
+    push_clipped(&mut text, args.at(0));
+    text.extend_from_slice(b"', with args beginning with: ");
+    let mut shown = 0;
+    for arg in args.iter_from(1) {
+        if shown >= 128 {
+            break;
+        }
+        let before = text.len();
+        text.push(b'\'');
+        text.extend_from_slice(&arg[..arg.len().min(128 - shown)]);
+        text.extend_from_slice(b"' ");
+        shown += text.len() - before;
+    }
+    CmdError::owned(text)
+}
+
+fn unknown_subcommand(container: &Spec, args: Args<'_>) -> CmdError {
+    let mut text = b"ERR unknown subcommand '".to_vec();
+    push_clipped(&mut text, args.at(1));
+    text.extend_from_slice(format!("'. Try {} HELP.", container.name.to_ascii_uppercase()).as_bytes());
+    CmdError::owned(text)
+}
+
+fn push_clipped(text: &mut Vec<u8>, word: &[u8]) {
+    text.extend_from_slice(&word[..word.len().min(128)]);
+}
+
+/// Whether a command may be logged or shown: those that carry secrets are not.
+pub(crate) fn may_log(spec: &Spec) -> bool {
+    !spec.flags.has(Flags::SKIP_COMMANDLOG)
+}

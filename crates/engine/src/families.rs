@@ -1,0 +1,15 @@
+//! Command families: one module per group. A handler is two halves: arguments in and reply out, and what it does to
+//! the data.
+
+pub(crate) mod connection;
+pub(crate) mod server;
+pub(crate) mod string;
+
+use crate::args::Args;
+use crate::ctx::{Run, ServerCtx};
+use crate::error::CmdError;
+
+/// Runs for a container called without a subcommand, which arity refuses before.
+pub(crate) fn not_routed(_: &mut ServerCtx<'_>, _: Args<'_>) -> Run {
+    Err(CmdError::Syntax)
+}

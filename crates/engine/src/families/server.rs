@@ -1,0 +1,5 @@
+//! Commands about the server.
+
+use crate::ctx::Route;
+
+pub(crate) const ROUTES: &[Route] = &[];

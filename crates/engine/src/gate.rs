@@ -1,0 +1,142 @@
+//! The gate: every reason for which a command may not run now. Order is an array; only the gate makes a [`Permit`].
+//!
+//! Each check owns a bit. The engine keeps one word of the checks that can refuse anything at all just now
+//! ([`Gate::armed`]), and each spec has a word of those that concern it, so that a plain command costs one AND.
+
+use crate::args::Args;
+use crate::control::Control;
+use crate::error::CmdError;
+use crate::session::Caller;
+use sluice_base::Now;
+use sluice_command::{Flags, Spec};
+
+/// Proof that the gate let a command pass.
+pub struct Permit(());
+
+/// What the gate says.
+pub enum Verdict {
+    /// Run it.
+    Run(Permit),
+    /// Refuse it.
+    Reject(CmdError),
+    /// Keep the request; its time will come.
+    Postpone,
+}
+
+/// What a check sees.
+pub struct Asked<'a> {
+    /// The command.
+    pub spec: &'static Spec,
+    /// Its arguments.
+    pub args: Args<'a>,
+    /// Who asks.
+    pub caller: &'a Caller,
+    /// The control plane.
+    pub control: &'a Control,
+    /// The time.
+    pub now: Now,
+    /// Bytes of memory in use; asked only when the limit is set.
+    pub used_memory: usize,
+}
+
+/// One check.
+pub struct Check {
+    /// Its name, for the test that prints the order.
+    pub name: &'static str,
+    /// Whether it can concern this command.
+    pub concerns: fn(&Spec) -> bool,
+    /// Whether it can refuse anything in this state of the server. Checks that depend on the caller are always armed
+    /// unless no caller can be refused.
+    pub armed: fn(&Control) -> bool,
+    /// Its answer; `None` lets the command pass.
+    pub ask: fn(&Asked<'_>) -> Option<Verdict>,
+}
+
+/// The checks in the order in which the reference asks them. Existence and arity come before all of these: they need no
+/// state, and a worker can settle them.
+pub const CHECKS: &[Check] = &[
+    Check {
+        name: "auth",
+        concerns: |spec| !spec.flags.has(Flags::NO_AUTH),
+        armed: |control| !control.limits.password.is_empty(),
+        ask: |asked| (!asked.caller.authenticated).then_some(Verdict::Reject(CmdError::NoAuth)),
+    },
+    Check {
+        name: "maxmemory",
+        concerns: |spec| spec.flags.has(Flags::DENYOOM),
+        armed: |control| control.limits.maxmemory > 0,
+        ask: |asked| {
+            (asked.used_memory > asked.control.limits.maxmemory)
+                .then_some(Verdict::Reject(CmdError::text("OOM command not allowed when used memory > 'maxmemory'.")))
+        },
+    },
+    Check {
+        name: "pause",
+        concerns: |spec| !spec.flags.has(Flags::ADMIN) || spec.flags.has_any(Flags::WRITE.or(Flags::MAY_REPLICATE)),
+        armed: |control| control.pause.until_ms > 0,
+        ask: |asked| {
+            let pause = asked.control.pause;
+            let writes = asked.spec.flags.has_any(Flags::WRITE.or(Flags::MAY_REPLICATE));
+            (pause.active(asked.now) && (pause.all || writes) && asked.caller.replica.is_none())
+                .then_some(Verdict::Postpone)
+        },
+    },
+];
+
+/// The gate's state.
+#[derive(Debug)]
+pub struct Gate {
+    /// Bits of the checks that can refuse something now.
+    armed: u32,
+    /// By `Spec::id`: bits of the checks that concern the command.
+    concerns: Vec<u32>,
+}
+
+impl Gate {
+    /// For these specs, in the order of their ids.
+    pub fn new(specs: &[&'static Spec]) -> Gate {
+        let bits = |spec: &Spec| {
+            CHECKS.iter().enumerate().filter(|(_, c)| (c.concerns)(spec)).fold(0, |bits, (i, _)| bits | 1 << i)
+        };
+        Gate { armed: 0, concerns: specs.iter().map(|spec| bits(spec)).collect() }
+    }
+
+    /// Looks again at which checks are armed; to be called when the control plane changed.
+    pub fn rearm(&mut self, control: &Control) {
+        self.armed =
+            CHECKS.iter().enumerate().filter(|(_, c)| (c.armed)(control)).fold(0, |bits, (i, _)| bits | 1 << i);
+    }
+
+    /// Whether a check needs to be asked; if not, the permit.
+    #[inline]
+    pub fn pass(&self, spec: &Spec) -> Option<Permit> {
+        let concerns = self.concerns.get(spec.id.0 as usize).copied().unwrap_or(u32::MAX);
+        (self.armed & concerns == 0).then_some(Permit(()))
+    }
+
+    /// Asks the checks that are armed and concern the command, in order.
+    #[cold]
+    pub fn ask(&self, asked: &Asked<'_>) -> Verdict {
+        let bits = self.armed & self.concerns.get(asked.spec.id.0 as usize).copied().unwrap_or(u32::MAX);
+        for (i, check) in CHECKS.iter().enumerate() {
+            if bits & 1 << i != 0
+                && let Some(verdict) = (check.ask)(asked)
+            {
+                return verdict;
+            }
+        }
+        Verdict::Run(Permit(()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_order_of_the_checks_is_this() {
+        let names: Vec<&str> = CHECKS.iter().map(|c| c.name).collect();
+        assert_eq!(names, ["auth", "maxmemory", "pause"]);
+        assert!(CHECKS.len() <= 32);
+    }
+}

@@ -1,0 +1,124 @@
+//! Durations, counted in logarithmic buckets with linear steps: within 1.6 % from 1 ns to 1 s.
+//!
+//! Recording is an index and an increment, so that it can stand in the path of every command; a general histogram
+//! costs several times that and 30 KiB per command. The layout is that of HdrHistogram (Tene, 2012): 64 steps per power of
+//! two.
+
+/// A histogram of durations in nanoseconds; longer than one second counts as one second.
+#[derive(Clone, Debug)]
+pub struct Histogram {
+    counts: Box<[u32; BUCKETS]>,
+    total: u64,
+}
+
+const STEP_BITS: u32 = 6;
+const STEPS: usize = 1 << STEP_BITS;
+/// 2^30 ns is the last power counted.
+const BUCKETS: usize = (30 - STEP_BITS as usize + 1) * STEPS;
+/// Longest duration told apart, nanoseconds.
+pub const MAX_NANOS: u64 = 1_000_000_000;
+
+impl Default for Histogram {
+    fn default() -> Histogram {
+        Histogram { counts: Box::new([0; BUCKETS]), total: 0 }
+    }
+}
+
+impl Histogram {
+    /// Counts one duration.
+    #[inline]
+    pub fn record(&mut self, nanos: u64) {
+        let bucket = bucket_of(nanos.min(MAX_NANOS));
+        if let Some(count) = self.counts.get_mut(bucket) {
+            *count = count.saturating_add(1);
+            self.total += 1;
+        }
+    }
+
+    /// Durations counted.
+    pub fn total(&self) -> u64 {
+        self.total
+    }
+
+    /// The duration below or at which `percent` of the counts lie, as the highest value of its bucket, nanoseconds.
+    pub fn percentile(&self, percent: f64) -> u64 {
+        let wanted = ((percent / 100.0 * self.total as f64).ceil() as u64).max(1);
+        let mut seen = 0;
+        for (bucket, count) in self.counts.iter().enumerate() {
+            seen += u64::from(*count);
+            if seen >= wanted {
+                return highest_of(bucket);
+            }
+        }
+        0
+    }
+
+    /// Cumulative counts at powers of two microseconds, as LATENCY HISTOGRAM shows them: `(microseconds, count)` for
+    /// each bound at which the count grew.
+    pub fn cumulative_by_power_of_two(&self) -> Vec<(u64, u64)> {
+        let mut out = Vec::new();
+        let (mut bound_us, mut seen, mut reported) = (1u64, 0u64, 0u64);
+        for (bucket, count) in self.counts.iter().enumerate() {
+            while lowest_of(bucket) >= bound_us * 1000 + if bound_us == 1 { 24 } else { 0 } {
+                if seen > reported {
+                    out.push((bound_us, seen));
+                    reported = seen;
+                }
+                bound_us *= 2;
+            }
+            seen += u64::from(*count);
+        }
+        if seen > reported {
+            out.push((bound_us, seen));
+        }
+        out
+    }
+}
+
+#[inline]
+fn bucket_of(nanos: u64) -> usize {
+    if nanos < STEPS as u64 {
+        return nanos as usize;
+    }
+    let shift = 63 - nanos.leading_zeros() - STEP_BITS;
+    ((shift as usize + 1) << STEP_BITS) + ((nanos >> shift) as usize - STEPS)
+}
+
+fn lowest_of(bucket: usize) -> u64 {
+    if bucket < STEPS {
+        return bucket as u64;
+    }
+    let shift = (bucket >> STEP_BITS) - 1;
+    ((STEPS + (bucket & (STEPS - 1))) as u64) << shift
+}
+
+fn highest_of(bucket: usize) -> u64 {
+    lowest_of(bucket + 1) - 1
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_duration_lies_in_its_bucket_and_the_bucket_is_narrow() {
+        for nanos in (0..200_000u64).chain((200_000..=MAX_NANOS).step_by(99_991)) {
+            let bucket = bucket_of(nanos);
+            let (low, high) = (lowest_of(bucket), highest_of(bucket));
+            assert!(low <= nanos && nanos <= high, "{nanos} in {low}..={high}");
+            assert!(high - low <= nanos / 64 + 1);
+        }
+    }
+
+    #[test]
+    fn percentiles_come_from_the_counts() {
+        let mut h = Histogram::default();
+        for nanos in 1..=1000 {
+            h.record(nanos * 1000);
+        }
+        let p50 = h.percentile(50.0);
+        assert!((490_000..=510_000).contains(&p50), "{p50}");
+        assert_eq!(h.total(), 1000);
+        assert_eq!(h.cumulative_by_power_of_two().last().map(|x| x.1), Some(1000));
+    }
+}

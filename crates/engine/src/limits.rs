@@ -1,0 +1,98 @@
+//! Numbers from the configuration that commands need, in the shape in which they need them.
+//!
+//! A [`Limits`] is immutable; CONFIG SET makes another. So the path of a command reads plain fields, and a worker can hold
+//! the one that was in force when its job began.
+
+use sluice_config::choice::EvictionPolicy;
+use sluice_config::{ClientClass, Config, param};
+
+/// Numbers from the configuration.
+#[derive(Clone, Debug)]
+pub struct Limits {
+    /// Largest string, bytes.
+    pub proto_max_bulk_len: usize,
+    /// Largest input buffer of a client, bytes.
+    pub client_query_buffer: usize,
+    /// Requests looked at together.
+    pub prefetch_batch: usize,
+    /// Commands that took at least so long are logged, nanoseconds; negative: none.
+    pub slow_nanos: i64,
+    /// Requests of at least so many bytes are logged; negative: none.
+    pub large_request: i64,
+    /// Replies of at least so many bytes are logged; negative: none.
+    pub large_reply: i64,
+    /// Durations are kept per command.
+    pub latency_tracking: bool,
+    /// Events that took at least so long are kept, milliseconds; 0: none.
+    pub latency_threshold_ms: u64,
+    /// Access clocks are frequencies, not times.
+    pub lfu: bool,
+    /// Minutes per step of decay.
+    pub lfu_decay: u32,
+    /// Weight of the counter against its growth.
+    pub lfu_factor: u32,
+    /// Expired keys propagate as UNLINK.
+    pub lazy_expire: bool,
+    /// DEL behaves as UNLINK.
+    pub lazy_user_del: bool,
+    /// FLUSHALL and FLUSHDB without an argument free elsewhere.
+    pub lazy_user_flush: bool,
+    /// A write that replaces or renames frees elsewhere.
+    pub lazy_server_del: bool,
+    /// Output limits: hard, soft, soft seconds; of normal clients, replicas and pubsub.
+    pub output: [OutputLimit; 3],
+    /// Import mode: sources may keep expired keys.
+    pub import_mode: bool,
+    /// Bytes of memory at which writes that need more are refused; 0: none.
+    pub maxmemory: usize,
+    /// The default user's password; empty: none is needed.
+    pub password: Box<[u8]>,
+    /// How many databases.
+    pub databases: usize,
+    /// How many connections.
+    pub maxclients: usize,
+}
+
+/// Output limit of a class of clients.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct OutputLimit {
+    /// Bytes at which the client is closed; 0: none.
+    pub hard: usize,
+    /// Bytes at which it is closed after `soft_seconds`; 0: none.
+    pub soft: usize,
+    /// Seconds it may stay above `soft`.
+    pub soft_seconds: u64,
+}
+
+impl Limits {
+    /// From a configuration.
+    pub fn new(config: &Config) -> Limits {
+        let policy = config.choice::<EvictionPolicy>(param::MAXMEMORY_POLICY);
+        Limits {
+            proto_max_bulk_len: config.int(param::PROTO_MAX_BULK_LEN) as usize,
+            client_query_buffer: config.int(param::CLIENT_QUERY_BUFFER_LIMIT) as usize,
+            prefetch_batch: (config.int(param::PREFETCH_BATCH_MAX_SIZE) as usize).clamp(1, 128),
+            slow_nanos: config.int(param::COMMANDLOG_EXECUTION_SLOWER_THAN).saturating_mul(1000),
+            large_request: config.int(param::COMMANDLOG_REQUEST_LARGER_THAN),
+            large_reply: config.int(param::COMMANDLOG_REPLY_LARGER_THAN),
+            latency_tracking: config.bool(param::LATENCY_TRACKING),
+            latency_threshold_ms: config.int(param::LATENCY_MONITOR_THRESHOLD) as u64,
+            lfu: matches!(policy, EvictionPolicy::AllkeysLfu | EvictionPolicy::VolatileLfu),
+            lfu_decay: config.int(param::LFU_DECAY_TIME) as u32,
+            lfu_factor: config.int(param::LFU_LOG_FACTOR) as u32,
+            lazy_expire: config.bool(param::LAZYFREE_LAZY_EXPIRE),
+            lazy_user_del: config.bool(param::LAZYFREE_LAZY_USER_DEL),
+            lazy_user_flush: config.bool(param::LAZYFREE_LAZY_USER_FLUSH),
+            lazy_server_del: config.bool(param::LAZYFREE_LAZY_SERVER_DEL),
+            output: [ClientClass::Normal, ClientClass::Replica, ClientClass::Pubsub].map(|class| {
+                let limit = config.buffer_limit(class);
+                OutputLimit { hard: limit.hard_bytes as usize, soft: limit.soft_bytes as usize, soft_seconds: limit.soft_seconds as u64 }
+            }),
+            import_mode: config.bool(param::IMPORT_MODE),
+            maxmemory: config.int(param::MAXMEMORY) as usize,
+            password: config.bytes(param::REQUIREPASS).into(),
+            databases: config.int(param::DATABASES) as usize,
+            maxclients: config.int(param::MAXCLIENTS) as usize,
+        }
+    }
+}

@@ -1,0 +1,159 @@
+//! What the engine asks of the process around it, where it must wait for the answer. Wishes without an answer are
+//! [`crate::Action`]s.
+
+use sluice_base::Now;
+use sluice_config::Config;
+
+/// The process around an engine. `server` implements it; tests use a fake.
+pub trait Process {
+    /// Reads the clock. At most twice per execution unit.
+    fn now(&mut self) -> Now;
+
+    /// Facts for INFO, MEMORY and their like. Cost: some system calls.
+    fn facts(&mut self) -> Facts;
+
+    /// Running counts for the rates in INFO. Cheap.
+    fn counts(&mut self) -> Counts;
+
+    /// Bytes allocated now, as `maxmemory` counts them. Cheap.
+    fn used_memory(&mut self) -> usize;
+
+    /// Applies what a CONFIG SET changed outside the engine (listeners, log, limits of descriptors).
+    /// `Err` says why not: the engine then rolls the change back.
+    fn apply_config(&mut self, config: &Config, changed: &[&'static str]) -> Result<(), String>;
+
+    /// Replaces the config file's contents with what `make` returns for its present text.
+    /// Errors: text for the client.
+    fn rewrite_config(&mut self, make: &mut dyn FnMut(Option<&str>) -> String) -> Result<(), String>;
+
+    /// Waits, the whole server with it: DEBUG SLEEP.
+    fn sleep(&mut self, microseconds: u64);
+
+    /// Writes a line to the log.
+    fn log(&mut self, level: LogLevel, line: &str);
+
+    /// Random bytes that cannot be predicted: run ids, replication ids.
+    fn entropy(&mut self) -> [u8; 20];
+
+    /// Gives unused memory back to the system: MEMORY PURGE.
+    fn purge_memory(&mut self);
+
+    /// The allocator's own report: MEMORY MALLOC-STATS.
+    fn malloc_stats(&mut self) -> String;
+}
+
+/// Levels of the log, in the reference's order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum LogLevel {
+    /// For developers.
+    Debug,
+    /// Rarely useful.
+    Verbose,
+    /// Worth knowing in production.
+    Notice,
+    /// Somebody should act.
+    Warning,
+}
+
+/// What the process knows and the engine reports.
+#[derive(Clone, Debug, Default)]
+pub struct Facts {
+    /// Process id.
+    pub pid: u32,
+    /// Name and version of the operating system.
+    pub os: String,
+    /// Path of the executable.
+    pub executable: String,
+    /// Path of the config file; empty without one.
+    pub config_file: String,
+    /// How the clock is read.
+    pub monotonic_clock: String,
+    /// Which event loop runs.
+    pub event_loop: String,
+    /// Why that one.
+    pub event_loop_reason: String,
+    /// The listening sockets, as INFO's `listener0:` lines.
+    pub listeners: Vec<String>,
+    /// Size of a pointer, bits.
+    pub arch_bits: u32,
+    /// Name of the allocator.
+    pub allocator: String,
+    /// Bytes the allocator has given out.
+    pub used_memory: usize,
+    /// Most bytes so far.
+    pub used_memory_peak: usize,
+    /// When that was, seconds since the epoch.
+    pub used_memory_peak_time: i64,
+    /// Bytes the process takes before it holds data.
+    pub used_memory_startup: usize,
+    /// Resident bytes.
+    pub resident: usize,
+    /// The allocator's own counts: allocated, active, resident, muzzy.
+    pub allocator_allocated: usize,
+    /// Bytes in active pages.
+    pub allocator_active: usize,
+    /// Bytes in resident pages.
+    pub allocator_resident: usize,
+    /// Bytes in muzzy pages.
+    pub allocator_muzzy: usize,
+    /// Bytes of memory in the machine.
+    pub total_system_memory: usize,
+    /// Processor time: system, user, of children, and of the main thread; microseconds.
+    pub cpu: CpuTimes,
+    /// Bytes received from clients.
+    pub net_input_bytes: u64,
+    /// Bytes sent to clients.
+    pub net_output_bytes: u64,
+    /// Read events processed.
+    pub reads_processed: u64,
+    /// Write events processed.
+    pub writes_processed: u64,
+    /// Turns of the event loop.
+    pub eventloop_cycles: u64,
+    /// Their duration together, microseconds.
+    pub eventloop_duration_sum: u64,
+    /// Duration of commands within them, microseconds.
+    pub eventloop_duration_cmd_sum: u64,
+    /// Longest turn, microseconds.
+    pub longest_turn_us: u64,
+    /// Values waiting to be freed on another thread.
+    pub lazyfree_pending: u64,
+    /// Values freed there so far.
+    pub lazyfreed: u64,
+    /// Further lines for INFO debug: name and value.
+    pub debug: Vec<(String, String)>,
+    /// Largest input buffer of a client recently, bytes.
+    pub recent_max_input: usize,
+}
+
+/// Processor time, microseconds.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct CpuTimes {
+    /// In the kernel.
+    pub sys: u64,
+    /// In user space.
+    pub user: u64,
+    /// Of children, in the kernel.
+    pub sys_children: u64,
+    /// Of children, in user space.
+    pub user_children: u64,
+    /// Of the executing thread, in the kernel.
+    pub sys_main: u64,
+    /// Of the executing thread, in user space.
+    pub user_main: u64,
+    /// Time in which the executing thread had work, microseconds.
+    pub active_main: u64,
+}
+
+/// Running counts of the event loop and the network.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Counts {
+    /// Bytes received from clients.
+    pub net_input_bytes: u64,
+    /// Bytes sent to clients.
+    pub net_output_bytes: u64,
+    /// Turns of the event loop.
+    pub cycles: u64,
+    /// Their duration together, microseconds.
+    pub cycle_us: u64,
+}

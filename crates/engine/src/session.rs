@@ -1,0 +1,283 @@
+//! A client as the engine knows it: who it is and what it is owed. No socket is here.
+//!
+//! Invariants: (1) a [`SessionKey`] names a session by slot and generation, so a stale one finds nothing; (2) while a
+//! session executes it is taken out of the table, and commands reach it as `ctx.session`, the others as
+//! `ctx.sessions`; (3) only marks are set here when a client must go: the server closes its socket.
+
+use sluice_base::ClientId;
+use sluice_command::Spec;
+use sluice_resp::{Outbox, Protocol};
+
+/// Names a session; stale keys find nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct SessionKey {
+    /// Slot in the table: small, reused.
+    pub slot: u32,
+    /// Generation of the slot.
+    pub generation: u32,
+}
+
+/// Who runs a command: all that handlers may see of a client.
+#[derive(Debug)]
+pub struct Caller {
+    /// What CLIENT ID answers.
+    pub id: ClientId,
+    /// Selected database.
+    pub db: usize,
+    /// Protocol of replies.
+    pub proto: Protocol,
+    /// May run commands.
+    pub authenticated: bool,
+    /// Name of its user.
+    pub user: Box<str>,
+    /// CLIENT SETNAME.
+    pub name: Box<[u8]>,
+    /// CLIENT SETINFO LIB-NAME.
+    pub lib_name: Box<[u8]>,
+    /// CLIENT SETINFO LIB-VER.
+    pub lib_ver: Box<[u8]>,
+    /// Its address, as CLIENT LIST shows it.
+    pub addr: Box<str>,
+    /// Address of the server's end.
+    pub laddr: Box<str>,
+    /// Number of its descriptor, for display.
+    pub fd: i32,
+    /// Its lasting properties.
+    pub flags: ClientFlags,
+    /// CLIENT REPLY.
+    pub reply: ReplyMode,
+    /// When it connected, seconds since the epoch.
+    pub created_s: i64,
+    /// When it last sent something, seconds since the epoch.
+    pub last_s: i64,
+    /// The command it ran last (or runs).
+    pub last_command: Option<&'static Spec>,
+    /// Bytes received.
+    pub net_in: u64,
+    /// Bytes sent.
+    pub net_out: u64,
+    /// Commands executed.
+    pub commands: u64,
+    /// Bytes of unparsed input it holds, as the server published it.
+    pub input_bytes: usize,
+    /// Unused bytes of that buffer.
+    pub input_free: usize,
+    /// Bytes of the arguments of the command it runs or waits with.
+    pub argv_bytes: usize,
+    /// Kind of connection.
+    pub kind: ClientKind,
+    /// Is served by a unix socket.
+    pub unix: bool,
+    /// Capabilities it announced by CLIENT CAPA, as shown in CLIENT LIST.
+    pub capa_redirect: bool,
+    /// IPv6 peer, for CLIENT LIST filters.
+    pub closing: Closing,
+    /// Replica state, when it is one.
+    pub replica: Option<ReplicaState>,
+    /// When its output first exceeded the soft limit, seconds of the monotonic clock; 0 for not.
+    pub soft_limit_since_s: u64,
+}
+
+/// Which limits and lists a client belongs to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ClientKind {
+    /// A plain client.
+    Normal,
+    /// A replica, or a MONITOR, whose output is a stream.
+    Replica,
+}
+
+/// How far a replica's synchronisation is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ReplicaState {
+    /// Port it announced.
+    pub listening_port: u16,
+    /// Last offset it acknowledged.
+    pub acked: i64,
+    /// Time of that, seconds since the epoch.
+    pub acked_s: i64,
+    /// It receives the stream.
+    pub online: bool,
+}
+
+/// When a session ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Closing {
+    /// It stays.
+    No,
+    /// Once its output has been sent.
+    AfterReply,
+    /// At once.
+    Now,
+}
+
+/// CLIENT REPLY.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ReplyMode {
+    /// Replies are sent.
+    On,
+    /// None is.
+    Off,
+    /// The command after this one gets none.
+    SkipNext,
+    /// This command gets none.
+    Skipping,
+}
+
+/// Lasting properties of a client.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ClientFlags {
+    /// CLIENT NO-EVICT.
+    pub no_evict: bool,
+    /// CLIENT NO-TOUCH.
+    pub no_touch: bool,
+    /// MONITOR.
+    pub monitor: bool,
+    /// CLIENT IMPORT-SOURCE.
+    pub import_source: bool,
+    /// Its input was no valid request: shown in the log.
+    pub protocol_error: bool,
+    /// Has a request waiting for the end of a CLIENT PAUSE.
+    pub postponed: bool,
+}
+
+/// A client.
+#[derive(Debug)]
+pub struct Session {
+    /// Its name in the table.
+    pub key: SessionKey,
+    /// Who it is.
+    pub caller: Caller,
+    /// What it is owed.
+    pub outbox: Outbox,
+    /// It is on the list of sessions with new output.
+    pub queued: bool,
+    /// Bytes the server has taken and not sent yet: counts against the output limits.
+    pub in_flight: usize,
+}
+
+impl Session {
+    /// Bytes of output that the client has not taken yet.
+    pub fn output_bytes(&self) -> usize {
+        self.outbox.len() + self.in_flight
+    }
+}
+
+/// What the server knows of a new connection.
+#[derive(Clone, Debug)]
+pub struct Connection {
+    /// The client's address, as shown.
+    pub addr: String,
+    /// The server's address, as shown.
+    pub laddr: String,
+    /// The descriptor, for display.
+    pub fd: i32,
+    /// A unix socket.
+    pub unix: bool,
+}
+
+/// The table of sessions.
+#[derive(Debug, Default)]
+pub struct Sessions {
+    slots: Vec<Slot>,
+    free: Vec<u32>,
+    count: usize,
+    next_id: u64,
+}
+
+#[derive(Debug, Default)]
+struct Slot {
+    generation: u32,
+    session: Option<Box<Session>>,
+    live: bool,
+}
+
+impl Sessions {
+    /// Number of sessions, one that executes included.
+    pub fn len(&self) -> usize {
+        self.count
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+
+    /// Adds a session built by `make` for its key and id.
+    pub fn add(&mut self, make: impl FnOnce(SessionKey, ClientId) -> Session) -> SessionKey {
+        let slot = self.free.pop().unwrap_or_else(|| {
+            self.slots.push(Slot::default());
+            (self.slots.len() - 1) as u32
+        });
+        self.next_id += 1;
+        let entry = &mut self.slots[slot as usize];
+        entry.generation = entry.generation.wrapping_add(1);
+        entry.live = true;
+        let key = SessionKey { slot, generation: entry.generation };
+        entry.session = Some(Box::new(make(key, ClientId(self.next_id))));
+        self.count += 1;
+        key
+    }
+
+    /// The session, unless it ended or executes right now.
+    #[inline]
+    pub fn get(&self, key: SessionKey) -> Option<&Session> {
+        let slot = self.slots.get(key.slot as usize)?;
+        if slot.generation == key.generation { slot.session.as_deref() } else { None }
+    }
+
+    /// The same, to change.
+    #[inline]
+    pub fn get_mut(&mut self, key: SessionKey) -> Option<&mut Session> {
+        let slot = self.slots.get_mut(key.slot as usize)?;
+        if slot.generation == key.generation { slot.session.as_deref_mut() } else { None }
+    }
+
+    /// Takes a session out to execute; it must be put back.
+    #[inline]
+    pub fn take(&mut self, key: SessionKey) -> Option<Box<Session>> {
+        let slot = self.slots.get_mut(key.slot as usize)?;
+        if slot.generation == key.generation { slot.session.take() } else { None }
+    }
+
+    /// Puts back what was taken.
+    #[inline]
+    pub fn put_back(&mut self, session: Box<Session>) {
+        let slot = &mut self.slots[session.key.slot as usize];
+        debug_assert!(slot.live && slot.generation == session.key.generation && slot.session.is_none());
+        slot.session = Some(session);
+    }
+
+    /// Ends a session.
+    pub fn remove(&mut self, key: SessionKey) -> Option<Box<Session>> {
+        let slot = self.slots.get_mut(key.slot as usize)?;
+        if slot.generation != key.generation {
+            return None;
+        }
+        let session = slot.session.take()?;
+        slot.live = false;
+        self.free.push(key.slot);
+        self.count -= 1;
+        Some(session)
+    }
+
+    /// All sessions but one that executes, in no order. O(slots).
+    pub fn iter(&self) -> impl Iterator<Item = &Session> {
+        self.slots.iter().filter_map(|slot| slot.session.as_deref())
+    }
+
+    /// The same, to change.
+    pub fn iter_mut(&mut self) -> impl Iterator<Item = &mut Session> {
+        self.slots.iter_mut().filter_map(|slot| slot.session.as_deref_mut())
+    }
+
+    /// Number of slots: the bound of a walk by slot.
+    pub fn slots(&self) -> usize {
+        self.slots.len()
+    }
+
+    /// The session in a slot, for walks that stop and go on.
+    pub fn in_slot(&mut self, slot: usize) -> Option<&mut Session> {
+        self.slots.get_mut(slot)?.session.as_deref_mut()
+    }
+}

@@ -1,0 +1,148 @@
+//! Settle: effects become consequences, in this order.
+//!
+//! After each command: expired keys that a read met are deleted; look-ups and expiries are counted; what happened to keys is
+//! told to those who listen; the unit is propagated; what is to be freed elsewhere is handed over.
+
+use crate::action::Action;
+use crate::args::Args;
+use crate::engine::Engine;
+use crate::stream::Stream;
+use sluice_base::Now;
+use sluice_command::{Flags, Spec};
+use sluice_keyspace::{Access, Effects, Event, ExpiryMode, Keyspace, Propagation, Touch};
+
+/// The steps' names, in order; a test prints them.
+pub const STEPS: &[&str] = &["delete-expired", "count", "notify", "propagate", "free"];
+
+impl Engine {
+    /// Drains the effects of the command that just ran in database `db`.
+    #[inline]
+    pub(crate) fn settle(&mut self, db: usize, spec: &'static Spec, args: Args<'_>) {
+        let effects = &mut self.effects;
+        self.stats.hits += std::mem::take(&mut effects.hits);
+        self.stats.misses += std::mem::take(&mut effects.misses);
+        // A read that met nothing expired has left nothing else.
+        if effects.dirty == 0 && effects.expired_by_read.is_empty() && effects.garbage_dbs.is_empty() {
+            if effects.propagation != Propagation::Verbatim {
+                effects.propagation = Propagation::Verbatim;
+            }
+            return;
+        }
+        self.settle_changes(db, spec, args);
+    }
+
+    fn settle_changes(&mut self, db: usize, spec: &'static Spec, args: Args<'_>) {
+        let Engine { keyspace, effects, control, stats, actions, .. } = self;
+        if !effects.expired_by_read.is_empty() {
+            delete_expired(keyspace, effects);
+        }
+        let expired = effects.expired_by_write.len() as u64;
+        stats.expired_keys += expired;
+        // Deleting an expired key is no change of its own to `rdb_changes_since_last_save`'s users but counts as one.
+        let dirty = std::mem::take(&mut effects.dirty);
+        control.dirty += dirty;
+        if !effects.touched.is_empty() {
+            effects.touched.clear();
+        }
+        if effects.propagating {
+            let own = if dirty > expired { Some((db, spec, args)) } else { None };
+            propagate(&mut control.stream, effects, control.limits.lazy_expire, own);
+        }
+        effects.expired_by_write.clear();
+        if effects.propagation != Propagation::Verbatim {
+            effects.propagation = Propagation::Verbatim;
+        }
+        if !effects.garbage.is_empty() {
+            actions.extend(effects.garbage.drain(..).map(Action::FreeValue));
+        }
+        if !effects.garbage_dbs.is_empty() {
+            actions.extend(effects.garbage_dbs.drain(..).map(|db| Action::FreeDb(Box::new(db))));
+        }
+        self.deliver_stream();
+    }
+
+    /// Settles what the expiry cycle deleted: each key by itself, in no transaction.
+    pub(crate) fn settle_cycle(&mut self) {
+        let Engine { effects, control, stats, actions, .. } = self;
+        stats.expired_keys += effects.expired_by_write.len() as u64;
+        control.dirty += std::mem::take(&mut effects.dirty);
+        effects.touched.clear();
+        if effects.propagating {
+            let lazy = control.limits.lazy_expire;
+            for (db, key) in effects.expired_by_write.drain(..) {
+                propagate_deletion(&mut control.stream, db, &key, lazy);
+            }
+        }
+        effects.expired_by_write.clear();
+        actions.extend(effects.garbage.drain(..).map(Action::FreeValue));
+        self.deliver_stream();
+    }
+
+    /// Hands the unit's bytes to the replicas.
+    pub(crate) fn deliver_stream(&mut self) {
+        if !self.control.stream.has_pending() {
+            return;
+        }
+        let bytes = self.control.stream.take();
+        let replicas = std::mem::take(&mut self.control.stream.replicas);
+        for key in &replicas {
+            if let Some(session) = self.sessions.get_mut(*key) {
+                session.outbox.push(&bytes);
+                self.stats.repl_output_bytes += bytes.len() as u64;
+                if !session.queued {
+                    session.queued = true;
+                    self.control.ready.push(*key);
+                }
+            }
+        }
+        self.control.stream.replicas = replicas;
+    }
+}
+
+fn delete_expired(keyspace: &mut Keyspace, effects: &mut Effects) {
+    let access = Access { now: Now::default(), touch: Touch::No, expiry: ExpiryMode::Ignore };
+    for (db, name) in std::mem::take(&mut effects.expired_by_read) {
+        let key = keyspace.key(&name);
+        // A key met twice by one command is deleted once.
+        if keyspace.write(db, access, effects).remove(key, Event::Expired) {
+            effects.expired_by_write.push((db, name));
+        }
+    }
+}
+
+/// Writes the unit into the stream: expired keys first, then the command, in MULTI and EXEC when there are several.
+fn propagate(
+    stream: &mut Stream,
+    effects: &mut Effects,
+    lazy_expire: bool,
+    own: Option<(usize, &'static Spec, Args<'_>)>,
+) {
+    let rewritten = match &effects.propagation {
+        Propagation::Verbatim => 1,
+        Propagation::Rewritten(commands) => commands.len(),
+    };
+    let count = effects.expired_by_write.len() + if own.is_some() { rewritten } else { 0 };
+    let arbitrary = own.is_none_or(|(_, spec, _)| spec.flags.has(Flags::TOUCHES_ARBITRARY_KEYS));
+    let wrap = count > 1 && !arbitrary;
+    let db = own.map_or(0, |(db, _, _)| db);
+    if wrap {
+        stream.multi(db);
+    }
+    for (db, key) in &effects.expired_by_write {
+        propagate_deletion(stream, *db, key, lazy_expire);
+    }
+    if let Some((db, _, args)) = own {
+        match &effects.propagation {
+            Propagation::Verbatim => stream.command(db, args.iter_from(0)),
+            Propagation::Rewritten(commands) => commands.iter().for_each(|argv| stream.argv(db, argv)),
+        }
+    }
+    if wrap {
+        stream.exec();
+    }
+}
+
+fn propagate_deletion(stream: &mut Stream, db: usize, key: &[u8], lazy: bool) {
+    let name: &[u8] = if lazy { b"UNLINK" } else { b"DEL" };
+    stream.command(db, [name, key].into_iter());
+}

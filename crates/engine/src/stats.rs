@@ -1,0 +1,165 @@
+//! Counters: per command, per error, and of the engine as a whole.
+//!
+//! Written by the executing thread only, and kept off the cache lines of the command table.
+
+use crate::histogram::Histogram;
+use std::collections::BTreeMap;
+
+/// Counters of one command.
+#[derive(Debug, Default, Clone)]
+pub struct CommandStats {
+    /// Executions.
+    pub calls: u64,
+    /// Time in them, nanoseconds.
+    pub nanos: u64,
+    /// Refusals before execution.
+    pub rejected: u64,
+    /// Executions that ended in an error.
+    pub failed: u64,
+    /// Durations; made at the first call while `latency-tracking` is on.
+    pub latency: Option<Box<Histogram>>,
+}
+
+/// Counters of the engine.
+#[derive(Debug)]
+pub struct Stats {
+    /// By `Spec::id`.
+    pub commands: Vec<CommandStats>,
+    /// Replies that began with this error code.
+    pub errors: BTreeMap<Box<str>, u64>,
+    /// Error replies.
+    pub total_errors: u64,
+    /// Errors replied to a primary or replica link.
+    pub unexpected_errors: u64,
+    /// Commands executed.
+    pub total_commands: u64,
+    /// Connections accepted.
+    pub connections: u64,
+    /// Connections refused.
+    pub rejected_connections: u64,
+    /// Look-ups that found a key.
+    pub hits: u64,
+    /// Look-ups that found none.
+    pub misses: u64,
+    /// Keys deleted because they expired.
+    pub expired_keys: u64,
+    /// Share of expired keys among those the cycle met, percent, running average.
+    pub expired_stale_percent: f64,
+    /// Cycles that ended because their time was up.
+    pub expire_cycle_capped: u64,
+    /// Time in expiry cycles, microseconds.
+    pub expire_cycle_us: u64,
+    /// Clients closed for too much input.
+    pub query_buffer_disconnections: u64,
+    /// Clients closed for too much output.
+    pub output_buffer_disconnections: u64,
+    /// Batches of more than one key that were prefetched.
+    pub prefetch_batches: u64,
+    /// Keys in them.
+    pub prefetch_entries: u64,
+    /// Failed AUTH.
+    pub denied_auth: u64,
+    /// Full synchronisations.
+    pub sync_full: u64,
+    /// Bytes sent to replicas.
+    pub repl_output_bytes: u64,
+    /// Time in commands within the current turn, nanoseconds.
+    pub turn_command_nanos: u64,
+    /// Operations per second and their like.
+    pub rates: Rates,
+    /// Largest output buffer of a client recently, bytes.
+    pub recent_max_output: usize,
+}
+
+/// How many error codes are counted apart; a client could invent more by `DEBUG ERROR` and scripts.
+pub const ERROR_CODES_MAX: usize = 128;
+
+impl Stats {
+    /// All zero, for `commands` commands.
+    pub fn new(commands: usize) -> Stats {
+        Stats {
+            commands: vec![CommandStats::default(); commands],
+            errors: BTreeMap::new(),
+            total_errors: 0,
+            unexpected_errors: 0,
+            total_commands: 0,
+            connections: 0,
+            rejected_connections: 0,
+            hits: 0,
+            misses: 0,
+            expired_keys: 0,
+            expired_stale_percent: 0.0,
+            expire_cycle_capped: 0,
+            expire_cycle_us: 0,
+            query_buffer_disconnections: 0,
+            output_buffer_disconnections: 0,
+            prefetch_batches: 0,
+            prefetch_entries: 0,
+            denied_auth: 0,
+            sync_full: 0,
+            repl_output_bytes: 0,
+            turn_command_nanos: 0,
+            rates: Rates::default(),
+            recent_max_output: 0,
+        }
+    }
+
+    /// Counts an error reply by its code, the first word of its text.
+    pub fn count_error(&mut self, text: &[u8]) {
+        self.total_errors += 1;
+        let code = text.split(|byte| *byte == b' ').next().unwrap_or_default();
+        let code = &*String::from_utf8_lossy(code);
+        if let Some(count) = self.errors.get_mut(code) {
+            *count += 1;
+        } else if self.errors.len() < ERROR_CODES_MAX {
+            self.errors.insert(code.into(), 1);
+        }
+    }
+
+    /// CONFIG RESETSTAT.
+    pub fn reset(&mut self) {
+        *self = Stats::new(self.commands.len());
+    }
+}
+
+/// Rates over the last samples of the cron: 16 of them, one each 100 ms.
+#[derive(Debug, Default)]
+pub struct Rates {
+    /// Commands a second.
+    pub ops: Rate,
+    /// Bytes a second received.
+    pub input: Rate,
+    /// Bytes a second sent.
+    pub output: Rate,
+    /// Turns a second.
+    pub cycles: Rate,
+    /// Microseconds per turn.
+    pub cycle_us: Rate,
+}
+
+/// One rate: the mean of the last 16 samples.
+#[derive(Debug, Default)]
+pub struct Rate {
+    samples: [u64; 16],
+    next: usize,
+    last_value: u64,
+    last_base: u64,
+}
+
+impl Rate {
+    /// Takes a sample of two counters: the rate is `value` per `base`, times `factor`.
+    pub fn sample(&mut self, value: u64, base: u64, factor: u64) {
+        let delta = base.saturating_sub(self.last_base);
+        let amount = value.saturating_sub(self.last_value);
+        self.samples[self.next] =
+            u128::from(amount).saturating_mul(u128::from(factor)).checked_div(u128::from(delta)).unwrap_or(0) as u64;
+        self.next = (self.next + 1) % self.samples.len();
+        self.last_value = value;
+        self.last_base = base;
+    }
+
+    /// The mean of the samples.
+    pub fn mean(&self) -> u64 {
+        self.samples.iter().sum::<u64>() / self.samples.len() as u64
+    }
+}

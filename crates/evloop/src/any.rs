@@ -1,0 +1,188 @@
+//! The driver chosen at run time.
+
+use std::io;
+use std::os::fd::{BorrowedFd, OwnedFd};
+use std::str::FromStr;
+use std::sync::Arc;
+
+use crate::chunk::Chunk;
+use crate::config::Config;
+use crate::driver::{Driver, Fd, Sleep};
+use crate::event::{Event, Interest, Sending, Shutdown, Source, Token};
+use crate::looping::Loop;
+use crate::metrics::Metrics;
+use crate::send_buf::SendBuf;
+use crate::sys::epoll::Epoll;
+
+/// Which driver to use, as the configuration names it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Backend {
+    /// The best that works here.
+    #[default]
+    Auto,
+    /// io_uring or nothing.
+    IoUring,
+    /// epoll or nothing.
+    Epoll,
+    /// poll(2) or nothing.
+    Poll,
+}
+
+impl Backend {
+    /// The names that [`Backend::from_str`] takes.
+    pub const NAMES: [&str; 4] = ["auto", "io_uring", "epoll", "poll"];
+}
+
+impl FromStr for Backend {
+    type Err = io::Error;
+
+    fn from_str(name: &str) -> io::Result<Backend> {
+        match name {
+            "auto" => Ok(Backend::Auto),
+            "io_uring" => Ok(Backend::IoUring),
+            "epoll" => Ok(Backend::Epoll),
+            "poll" => Ok(Backend::Poll),
+            _ => {
+                Err(io::Error::new(io::ErrorKind::InvalidInput, "must be one of auto, io_uring, epoll, poll"))
+            }
+        }
+    }
+}
+
+/// A loop whose driver was chosen at run time: one predictable branch per operation. Whoever wants none uses
+/// [`Loop<Epoll>`](Loop) and its like.
+pub type AnyLoop = Loop<AnyDriver>;
+
+/// An opened loop and why it is the one it is.
+#[derive(Debug)]
+pub struct Opened {
+    /// The loop.
+    pub event_loop: AnyLoop,
+    /// One line for the log and INFO: which driver runs, and why no better one does.
+    pub reason: String,
+}
+
+impl AnyLoop {
+    /// Opens the driver that `backend` names on this thread; with [`Backend::Auto`] the first that works. Fails when the
+    /// named one does not work here.
+    pub fn choose(backend: Backend, config: &Config) -> io::Result<Opened> {
+        match backend {
+            Backend::Auto => {
+                Ok(Opened { event_loop: Loop::open(config)?, reason: "epoll: default".to_owned() })
+            }
+            Backend::Epoll => {
+                Ok(Opened { event_loop: Loop::open(config)?, reason: "epoll: configured".to_owned() })
+            }
+            Backend::IoUring | Backend::Poll => {
+                Err(io::Error::new(io::ErrorKind::Unsupported, "this event loop is not built yet"))
+            }
+        }
+    }
+}
+
+/// One of the drivers.
+#[derive(Debug)]
+pub enum AnyDriver {
+    /// epoll.
+    Epoll(Epoll),
+}
+
+macro_rules! each {
+    ($self:expr, $driver:ident => $call:expr) => {
+        match $self {
+            AnyDriver::Epoll($driver) => $call,
+        }
+    };
+}
+
+impl Driver for AnyDriver {
+    fn name(&self) -> &'static str {
+        each!(self, driver => driver.name())
+    }
+
+    fn open(config: &Config, wake: &Arc<OwnedFd>) -> io::Result<AnyDriver> {
+        Epoll::open(config, wake).map(AnyDriver::Epoll)
+    }
+
+    #[inline]
+    fn wait(&mut self, now_ns: u64, sleep: Sleep) -> io::Result<usize> {
+        each!(self, driver => driver.wait(now_ns, sleep))
+    }
+
+    #[inline]
+    fn next_event(&mut self, now_ns: u64) -> Option<Event> {
+        each!(self, driver => driver.next_event(now_ns))
+    }
+
+    #[inline]
+    fn metrics(&mut self) -> &mut Metrics {
+        each!(self, driver => driver.metrics())
+    }
+
+    #[inline]
+    fn due_ns(&self) -> u64 {
+        each!(self, driver => driver.due_ns())
+    }
+
+    fn set_accepts_per_turn(&mut self, accepts: u32) {
+        each!(self, driver => driver.set_accepts_per_turn(accepts));
+    }
+
+    fn attach(&mut self, fd: Fd, token: Token) -> Source {
+        each!(self, driver => driver.attach(fd, token))
+    }
+
+    fn set_token(&mut self, source: Source, token: Token) {
+        each!(self, driver => driver.set_token(source, token));
+    }
+
+    fn fd(&self, source: Source) -> Option<BorrowedFd<'_>> {
+        each!(self, driver => driver.fd(source))
+    }
+
+    fn accept_start(&mut self, source: Source) {
+        each!(self, driver => driver.accept_start(source));
+    }
+
+    fn accept_stop(&mut self, source: Source) {
+        each!(self, driver => driver.accept_stop(source));
+    }
+
+    fn recv_start(&mut self, source: Source) {
+        each!(self, driver => driver.recv_start(source));
+    }
+
+    fn recv_stop(&mut self, source: Source) {
+        each!(self, driver => driver.recv_stop(source));
+    }
+
+    fn recv_into(&mut self, source: Source, buf: Vec<u8>, wanted: usize) {
+        each!(self, driver => driver.recv_into(source, buf, wanted));
+    }
+
+    #[inline]
+    fn give_back(&mut self, chunk: Chunk) {
+        each!(self, driver => driver.give_back(chunk));
+    }
+
+    #[inline]
+    fn send(&mut self, source: Source, buf: SendBuf) -> Sending {
+        each!(self, driver => driver.send(source, buf))
+    }
+
+    fn watch(&mut self, source: Source, interest: Interest) {
+        each!(self, driver => driver.watch(source, interest));
+    }
+
+    fn shutdown(&mut self, source: Source, how: Shutdown) {
+        each!(self, driver => driver.shutdown(source, how));
+    }
+
+    fn close(&mut self, source: Source) {
+        each!(self, driver => driver.close(source));
+    }
+
+    fn detach(&mut self, source: Source) {
+        each!(self, driver => driver.detach(source));
+    }
+}

@@ -1,0 +1,63 @@
+//! Received bytes on loan from the loop.
+
+use std::ops::Deref;
+
+/// The bytes of one receive, on loan: read them, copy out what must live longer, and hand the chunk back with
+/// [`Loop::give_back`](crate::Loop::give_back). A chunk that is dropped instead is only a little dearer. It may be
+/// kept across turns and sent to another thread; each one kept costs a whole receive buffer, so do neither for long.
+#[derive(Debug)]
+pub struct Chunk {
+    storage: Box<[u8]>,
+    len: usize,
+}
+
+impl Chunk {
+    pub(crate) fn owned(storage: Box<[u8]>, len: usize) -> Chunk {
+        assert!(len <= storage.len());
+        Chunk { storage, len }
+    }
+
+    pub(crate) fn into_storage(self) -> Box<[u8]> {
+        self.storage
+    }
+}
+
+impl Deref for Chunk {
+    type Target = [u8];
+    #[inline]
+    fn deref(&self) -> &[u8] {
+        &self.storage[..self.len]
+    }
+}
+
+/// Receive buffers waiting for their next use. On readiness drivers one is enough as long as the caller gives each
+/// chunk back before it asks for the next event.
+#[derive(Debug)]
+pub(crate) struct ChunkPool {
+    free: Vec<Box<[u8]>>,
+    chunk_bytes: usize,
+}
+
+impl ChunkPool {
+    pub(crate) fn new(chunk_bytes: usize) -> ChunkPool {
+        ChunkPool { free: Vec::with_capacity(FREE_MAX), chunk_bytes }
+    }
+
+    #[inline]
+    pub(crate) fn take(&mut self) -> Box<[u8]> {
+        match self.free.pop() {
+            Some(storage) => storage,
+            None => vec![0; self.chunk_bytes].into_boxed_slice(),
+        }
+    }
+
+    #[inline]
+    pub(crate) fn put(&mut self, storage: Box<[u8]>) {
+        if self.free.len() < FREE_MAX && storage.len() == self.chunk_bytes {
+            self.free.push(storage);
+        }
+    }
+}
+
+/// Buffers kept for reuse; what a burst took beyond that is freed.
+const FREE_MAX: usize = 4;

@@ -1,0 +1,32 @@
+//! What a loop is opened with; every limit of a turn is here.
+
+/// Limits and sizes of one loop. [`Config::default`] is what the server uses.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// Ready descriptors taken from the kernel in one turn, 1..=4096. Default 256.
+    pub events_per_turn: usize,
+    /// Connections accepted in one turn over all listeners, 1..=1000. Default 10.
+    pub accepts_per_turn: u32,
+    /// Timers fired in one turn, at least 1. Default 256.
+    pub timers_per_turn: u32,
+    /// Bytes of one receive buffer, and so the most that one connection gets in one turn. Default 16 KiB.
+    pub chunk_bytes: usize,
+}
+
+impl Default for Config {
+    fn default() -> Config {
+        Config { events_per_turn: 256, accepts_per_turn: 10, timers_per_turn: 256, chunk_bytes: 16 * 1024 }
+    }
+}
+
+impl Config {
+    /// The same with every value inside its range.
+    pub(crate) fn clamped(&self) -> Config {
+        Config {
+            events_per_turn: self.events_per_turn.clamp(1, 4096),
+            accepts_per_turn: self.accepts_per_turn.clamp(1, 1000),
+            timers_per_turn: self.timers_per_turn.max(1),
+            chunk_bytes: self.chunk_bytes.clamp(64, 1 << 24),
+        }
+    }
+}

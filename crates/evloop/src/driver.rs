@@ -1,0 +1,93 @@
+//! The seam between the loop and the kernel interface below it.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
+
+use crate::chunk::Chunk;
+use crate::config::Config;
+use crate::event::{Event, Interest, Sending, Shutdown, Source, Token};
+use crate::metrics::Metrics;
+use crate::send_buf::SendBuf;
+
+/// A descriptor under the loop's care: its own, or shared with somebody who reads or writes by himself.
+#[derive(Debug)]
+pub enum Fd {
+    /// Closed by the loop.
+    Owned(OwnedFd),
+    /// Closed when the last holder lets go.
+    Shared(Arc<OwnedFd>),
+}
+
+impl AsFd for Fd {
+    #[inline]
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match self {
+            Fd::Owned(fd) => fd.as_fd(),
+            Fd::Shared(fd) => fd.as_fd(),
+        }
+    }
+}
+
+impl From<OwnedFd> for Fd {
+    fn from(fd: OwnedFd) -> Fd {
+        Fd::Owned(fd)
+    }
+}
+
+impl From<Arc<OwnedFd>> for Fd {
+    fn from(fd: Arc<OwnedFd>) -> Fd {
+        Fd::Shared(fd)
+    }
+}
+
+/// How long a driver may block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sleep {
+    /// Not at all.
+    No,
+    /// Until the time, in nanoseconds of `CLOCK_MONOTONIC`.
+    Until(u64),
+    /// Until something happens.
+    Forever,
+}
+
+/// One kernel interface. All operations are infallible towards the caller: what goes wrong comes back as an event.
+/// The contracts of the operations are those of the methods of the same name on [`Loop`](crate::Loop).
+#[allow(missing_docs, reason = "documented where callers meet them, on Loop")]
+pub trait Driver: Sized {
+    /// Its name in configuration and INFO.
+    fn name(&self) -> &'static str;
+
+    /// Opens it on the thread that will use it; `wake` becomes readable when the loop must wake up.
+    fn open(config: &Config, wake: &Arc<OwnedFd>) -> io::Result<Self>;
+
+    /// Waits for kernel events and starts the turn's budgets anew. Returns how many came, the waker's included;
+    /// an interrupted wait is one that brought none.
+    fn wait(&mut self, now_ns: u64, sleep: Sleep) -> io::Result<usize>;
+
+    /// The turn's next event. May make the system call that brings it.
+    fn next_event(&mut self, now_ns: u64) -> Option<Event>;
+
+    /// What was counted; the loop above adds its own part here.
+    fn metrics(&mut self) -> &mut Metrics;
+
+    /// When the driver itself has something to do without a kernel event; 0 for at once.
+    fn due_ns(&self) -> u64;
+
+    fn set_accepts_per_turn(&mut self, accepts: u32);
+    fn attach(&mut self, fd: Fd, token: Token) -> Source;
+    fn set_token(&mut self, source: Source, token: Token);
+    fn fd(&self, source: Source) -> Option<BorrowedFd<'_>>;
+    fn accept_start(&mut self, source: Source);
+    fn accept_stop(&mut self, source: Source);
+    fn recv_start(&mut self, source: Source);
+    fn recv_stop(&mut self, source: Source);
+    fn recv_into(&mut self, source: Source, buf: Vec<u8>, wanted: usize);
+    fn give_back(&mut self, chunk: Chunk);
+    fn send(&mut self, source: Source, buf: SendBuf) -> Sending;
+    fn watch(&mut self, source: Source, interest: Interest);
+    fn shutdown(&mut self, source: Source, how: Shutdown);
+    fn close(&mut self, source: Source);
+    fn detach(&mut self, source: Source);
+}

@@ -1,0 +1,34 @@
+//! The event loop: operations are handed in, completions come out, on any driver the machine allows.
+//!
+//! Invariants: (1) one loop belongs to one thread; other threads reach it only through a [`Waker`]; (2) the driver
+//! owns every byte the kernel may touch until the completion is delivered; (3) a turn is bounded: a fixed number of
+//! ready descriptors, accepted connections and timers, whatever the peers do; (4) the loop never reads a clock: the
+//! caller passes the time in, in nanoseconds of `CLOCK_MONOTONIC`; (5) after [`Loop::close`] no event carries that
+//! source's token any more; (6) in steady state no operation allocates, locks, or looks anything up by hash.
+//!
+//! The loop knows nothing of the protocol or of clients: a source is a descriptor and the caller's [`Token`].
+
+mod any;
+mod chunk;
+mod config;
+mod driver;
+mod event;
+mod looping;
+mod metrics;
+mod send_buf;
+mod slab;
+mod sys;
+mod timers;
+mod waker;
+
+pub use any::{AnyDriver, AnyLoop, Backend, Opened};
+pub use chunk::Chunk;
+pub use config::Config;
+pub use driver::{Driver, Fd, Sleep};
+pub use event::{Event, Interest, Received, Sending, Sent, Shutdown, Source, Token};
+pub use looping::{Deadline, Loop, Turn};
+pub use metrics::Metrics;
+pub use send_buf::{SendBuf, Shared};
+pub use sys::epoll::Epoll;
+pub use timers::TimerId;
+pub use waker::Waker;

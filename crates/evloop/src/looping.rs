@@ -1,0 +1,273 @@
+//! The loop: a driver, timers, the waker's other end, and the counters.
+
+use std::io;
+use std::os::fd::BorrowedFd;
+use std::sync::Arc;
+
+use rustix::event::{EventfdFlags, eventfd};
+
+use crate::chunk::Chunk;
+use crate::config::Config;
+use crate::driver::{Driver, Fd, Sleep};
+use crate::event::{Event, Interest, Sending, Shutdown, Source, Token};
+use crate::metrics::Metrics;
+use crate::send_buf::SendBuf;
+use crate::timers::{TimerId, Timers};
+use crate::waker::{Park, Waker};
+
+/// A point in time on the caller's monotonic clock, which must be `CLOCK_MONOTONIC` in nanoseconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Deadline(u64);
+
+impl Deadline {
+    /// No deadline.
+    pub const NEVER: Deadline = Deadline(u64::MAX);
+    /// Already past: a wait with it only looks.
+    pub const PAST: Deadline = Deadline(0);
+
+    /// The time `mono_ns`.
+    pub const fn at_ns(mono_ns: u64) -> Deadline {
+        Deadline(mono_ns)
+    }
+}
+
+/// What a wait found.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[must_use = "when `woken` is set, what other threads sent must be drained"]
+pub struct Turn {
+    /// A [`Waker`] was used since the last wait returned: drain what other threads may have sent.
+    pub woken: bool,
+    /// Kernel events that came, the waker's included. Timers are not counted.
+    pub ready: usize,
+}
+
+/// One thread's event loop. A turn is one [`Loop::wait`], then [`Loop::next_event`] until it returns `None`:
+///
+/// ```ignore
+/// loop {
+///     let turn = lp.wait(now.mono_ns, until)?;
+///     now = clock.now();
+///     if turn.woken { drain_mailboxes(); }
+///     while let Some(event) = lp.next_event(now.mono_ns) { … lp.send(…) … }
+/// }
+/// ```
+#[derive(Debug)]
+pub struct Loop<D: Driver> {
+    driver: D,
+    timers: Timers,
+    park: Arc<Park>,
+    timers_per_turn: u32,
+    timers_left: u32,
+    /// Time of the last wait's return, as told by the first `next_event` after it; 0 if there was none.
+    turn_began_ns: u64,
+}
+
+impl<D: Driver> Loop<D> {
+    /// Opens a loop on this thread, which must be the one that uses it.
+    pub fn open(config: &Config) -> io::Result<Loop<D>> {
+        let config = config.clamped();
+        let event = Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
+        let driver = D::open(&config, &event)?;
+        Ok(Loop {
+            driver,
+            timers: Timers::default(),
+            park: Arc::new(Park::new(event)),
+            timers_per_turn: config.timers_per_turn,
+            timers_left: 0,
+            turn_began_ns: 0,
+        })
+    }
+
+    /// The driver's name: `io_uring`, `epoll`, `poll`.
+    pub fn name(&self) -> &'static str {
+        self.driver.name()
+    }
+
+    /// A waker for other threads.
+    pub fn waker(&self) -> Waker {
+        Waker::new(self.park.clone())
+    }
+
+    /// Submits what was queued and waits until something happens, the first timer or `until` is due, or a [`Waker`]
+    /// is used; not at all when something is at hand already. `now_ns` is the caller's latest reading of the clock:
+    /// an old one makes the wait longer by its age. Returns early, with nothing, when a signal interrupts it. Errors
+    /// mean that the driver is broken.
+    pub fn wait(&mut self, now_ns: u64, until: Deadline) -> io::Result<Turn> {
+        self.timers_left = self.timers_per_turn;
+        let due_ns = self.timers.next_ns().unwrap_or(u64::MAX).min(until.0).min(self.driver.due_ns());
+        self.count_turn(now_ns);
+        let sleep = match due_ns {
+            u64::MAX => Sleep::Forever,
+            due_ns if due_ns <= now_ns => Sleep::No,
+            due_ns => Sleep::Until(due_ns),
+        };
+        if sleep == Sleep::No {
+            let ready = self.driver.wait(now_ns, Sleep::No)?;
+            return Ok(self.turned(self.park.check(), ready));
+        }
+        if !self.park.try_park() {
+            let ready = self.driver.wait(now_ns, Sleep::No)?;
+            return Ok(self.turned(self.park.resume(), ready));
+        }
+        self.driver.metrics().parks += 1;
+        let ready = self.driver.wait(now_ns, sleep);
+        let woken = self.park.resume();
+        Ok(self.turned(woken, ready?))
+    }
+
+    /// The turn's next event, or `None` when the turn is over: then wait again. `now_ns` decides which timers are due;
+    /// take it after the wait. Events of sources come first, timers after them. An event is produced only when asked
+    /// for, so bytes arrive in the same warm buffer when each chunk is given back before the next call.
+    #[inline]
+    pub fn next_event(&mut self, now_ns: u64) -> Option<Event> {
+        if self.turn_began_ns == 0 {
+            self.turn_began_ns = now_ns;
+        }
+        if let Some(event) = self.driver.next_event(now_ns) {
+            self.driver.metrics().events += 1;
+            return Some(event);
+        }
+        if self.timers_left == 0 {
+            return None;
+        }
+        let (id, token) = self.timers.pop_due(now_ns)?;
+        self.timers_left -= 1;
+        let metrics = self.driver.metrics();
+        metrics.events += 1;
+        metrics.timers_fired += 1;
+        Some(Event::Timer { token, id })
+    }
+
+    /// Takes a descriptor into care: nonblocking, of any kind that can be polled. Nothing happens on it until an
+    /// operation is started. Cost: no system call.
+    pub fn attach(&mut self, fd: impl Into<Fd>, token: Token) -> Source {
+        self.driver.attach(fd.into(), token)
+    }
+
+    /// Changes the token that the source's events carry from now on.
+    pub fn set_token(&mut self, source: Source, token: Token) {
+        self.driver.set_token(source, token);
+    }
+
+    /// The descriptor behind a source, to set options on or to ask for addresses; `None` when it was closed.
+    pub fn fd(&self, source: Source) -> Option<BorrowedFd<'_>> {
+        self.driver.fd(source)
+    }
+
+    /// Accepts connections on a listener until stopped: [`Event::Accepted`], within the turn's budget.
+    pub fn accept_start(&mut self, source: Source) {
+        self.driver.accept_start(source);
+    }
+
+    /// Accepts no more; connections wait in the listener's backlog.
+    pub fn accept_stop(&mut self, source: Source) {
+        self.driver.accept_stop(source);
+    }
+
+    /// Accepts at most this many connections in one turn from now on, 1..=1000.
+    pub fn set_accepts_per_turn(&mut self, accepts: u32) {
+        self.driver.set_accepts_per_turn(accepts.clamp(1, 1000));
+    }
+
+    /// Receives from a stream socket until stopped or ended: [`Event::Received`], at most one chunk in a turn. A source
+    /// that receives already, or has ended, is left alone. A source that waits holds no buffer.
+    pub fn recv_start(&mut self, source: Source) {
+        self.driver.recv_start(source);
+    }
+
+    /// Delivers no more, from this call on, until [`Loop::recv_start`]; no byte is lost, and the end of the stream is not
+    /// reported meanwhile either. Cheap: on readiness drivers the kernel is told only if something arrives.
+    pub fn recv_stop(&mut self, source: Source) {
+        self.driver.recv_stop(source);
+    }
+
+    /// Receives straight into `buf`, behind what it holds, until at least `wanted` bytes have come: one
+    /// [`Event::Filled`], and receiving is stopped then. Up to the capacity of `buf` may come, so reserve exactly what is
+    /// welcome. For large values: it saves the copy out of chunks. Replaces [`Loop::recv_start`] while it lasts; closing the
+    /// source is the only way to end it early.
+    pub fn recv_into(&mut self, source: Source, buf: Vec<u8>, wanted: usize) {
+        self.driver.recv_into(source, buf, wanted);
+    }
+
+    /// Takes a chunk back for the next receive.
+    #[inline]
+    pub fn give_back(&mut self, chunk: Chunk) {
+        self.driver.give_back(chunk);
+    }
+
+    /// Sends all of `buf` on a stream socket, however many steps it takes. At most one send may be in flight on a source:
+    /// another one is done at once with error `EALREADY` and sends nothing; on a closed source the error is `EBADF`.
+    #[inline]
+    pub fn send(&mut self, source: Source, buf: SendBuf) -> Sending {
+        self.driver.send(source, buf)
+    }
+
+    /// Reports once when the descriptor is readable, writable or has urgent data: [`Event::Ready`]. A later call replaces
+    /// the interest; [`Interest::NONE`] ends it. For descriptors that somebody else reads or writes; may be combined with
+    /// the other operations. Renewing the same watch in each turn costs no system call on epoll.
+    pub fn watch(&mut self, source: Source, interest: Interest) {
+        self.driver.watch(source, interest);
+    }
+
+    /// Shuts directions of a connected socket. Errors are ignored: the peer may be gone already.
+    pub fn shutdown(&mut self, source: Source, how: Shutdown) {
+        self.driver.shutdown(source, how);
+    }
+
+    /// Ends everything on the source and closes its descriptor (or lets go of a shared one); buffers in flight are
+    /// freed. From this call on no event carries its token, and the token and the caller's state may go at once; the
+    /// descriptor's number is reused only when the kernel is through with it.
+    pub fn close(&mut self, source: Source) {
+        self.driver.close(source);
+    }
+
+    /// The same, but the descriptor comes back open, to be attached to another loop: one [`Event::Detached`]. A send or
+    /// fill in flight is given up, and what it had done so far is not told, so detach between them. Nothing happens on a
+    /// source that was closed.
+    pub fn detach(&mut self, source: Source) {
+        self.driver.detach(source);
+    }
+
+    /// Sets a timer: one [`Event::Timer`] in the first turn whose time is at or after `at`. Timers of equal times fire in
+    /// the order they were set. Cost: O(log n).
+    pub fn timer_at(&mut self, at: Deadline, token: Token) -> TimerId {
+        self.timers.insert(at.0, token)
+    }
+
+    /// Takes a timer back; returns its token, or `None` when it has fired or was cancelled. Cost: O(log n).
+    pub fn timer_cancel(&mut self, id: TimerId) -> Option<Token> {
+        self.timers.cancel(id)
+    }
+
+    /// Timers that are set.
+    pub fn timers_len(&self) -> usize {
+        self.timers.len()
+    }
+
+    /// The counters so far.
+    pub fn metrics(&mut self) -> Metrics {
+        let wakes_sent = self.park.sent();
+        Metrics { wakes_sent, ..*self.driver.metrics() }
+    }
+
+    fn count_turn(&mut self, now_ns: u64) {
+        let began_ns = self.turn_began_ns;
+        let metrics = self.driver.metrics();
+        metrics.turns += 1;
+        if began_ns != 0 {
+            metrics.turn_max_ns = metrics.turn_max_ns.max(now_ns.saturating_sub(began_ns));
+        }
+        self.turn_began_ns = 0;
+    }
+
+    fn turned(&mut self, woken: bool, ready: usize) -> Turn {
+        self.driver.metrics().wakes_seen += u64::from(woken);
+        Turn { woken, ready }
+    }
+}
+
+impl From<Deadline> for u64 {
+    fn from(deadline: Deadline) -> u64 {
+        deadline.0
+    }
+}

@@ -1,0 +1,144 @@
+//! What one send carries: the caller's own bytes with shared values spliced in.
+
+use std::io::IoSlice;
+
+use sluice_base::Bytes;
+
+/// Bytes to send: `head` with each of `shared` inserted before `head[at]`. Positions must not decrease; a position
+/// beyond the end of `head` means its end.
+#[derive(Debug, Default)]
+pub struct SendBuf {
+    /// The bytes that belong to this buffer alone.
+    pub head: Vec<u8>,
+    /// Large values that are sent from where they lie.
+    pub shared: Vec<Shared>,
+}
+
+/// One shared value and its place.
+#[derive(Clone, Debug)]
+pub struct Shared {
+    /// Bytes of `head` that go before it.
+    pub at: usize,
+    /// The value.
+    pub bytes: Bytes,
+}
+
+impl SendBuf {
+    /// An empty buffer; allocates nothing.
+    pub const fn new() -> SendBuf {
+        SendBuf { head: Vec::new(), shared: Vec::new() }
+    }
+
+    /// Appends a value that is not copied.
+    pub fn push_shared(&mut self, bytes: Bytes) {
+        self.shared.push(Shared { at: self.head.len(), bytes });
+    }
+
+    /// All bytes to send. Cost: the number of shared values.
+    pub fn len(&self) -> usize {
+        self.head.len() + self.shared.iter().map(|shared| shared.bytes.len()).sum::<usize>()
+    }
+
+    /// Whether there is nothing to send.
+    pub fn is_empty(&self) -> bool {
+        self.head.is_empty() && self.shared.iter().all(|shared| shared.bytes.is_empty())
+    }
+
+    /// Empties it for the next use, and lets go of the shared values. Capacity stays.
+    pub fn clear(&mut self) {
+        self.head.clear();
+        self.shared.clear();
+    }
+}
+
+/// How far a buffer has been sent.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Cursor {
+    /// Bytes of `head` sent.
+    head: usize,
+    /// Shared values sent whole.
+    shared: usize,
+    /// Bytes of the next shared value sent.
+    inside: usize,
+}
+
+impl Cursor {
+    /// Bytes sent so far. Cost: the number of shared values sent.
+    pub(crate) fn sent(&self, buf: &SendBuf) -> usize {
+        let whole: usize = buf.shared[..self.shared].iter().map(|shared| shared.bytes.len()).sum();
+        self.head + whole + self.inside
+    }
+
+    /// What is left of a buffer without shared values.
+    #[inline]
+    pub(crate) fn rest_of_head<'a>(&self, buf: &'a SendBuf) -> &'a [u8] {
+        &buf.head[self.head..]
+    }
+
+    /// The next unsent stretch of `head`, and the shared value after it if there is one.
+    fn stretch<'a>(&self, buf: &'a SendBuf) -> (&'a [u8], Option<&'a [u8]>) {
+        match buf.shared.get(self.shared) {
+            None => (&buf.head[self.head..], None),
+            Some(shared) => {
+                let end = shared.at.min(buf.head.len()).max(self.head);
+                (&buf.head[self.head..end], Some(&shared.bytes[self.inside..]))
+            }
+        }
+    }
+
+    /// Fills `slices` with what comes next and returns how many were filled; 0 means that all was sent.
+    pub(crate) fn gather<'a>(&self, buf: &'a SendBuf, slices: &mut [IoSlice<'a>]) -> usize {
+        let mut at = *self;
+        let mut count = 0;
+        while count < slices.len() {
+            let (own, shared) = at.stretch(buf);
+            if !own.is_empty() {
+                slices[count] = IoSlice::new(own);
+                count += 1;
+                at.head += own.len();
+            } else if let Some(value) = shared {
+                if !value.is_empty() {
+                    slices[count] = IoSlice::new(value);
+                    count += 1;
+                }
+                at.shared += 1;
+                at.inside = 0;
+            } else {
+                break;
+            }
+        }
+        count
+    }
+
+    /// Moves past `bytes` more sent bytes. Returns whether any are left.
+    pub(crate) fn advance(&mut self, buf: &SendBuf, mut bytes: usize) -> Left {
+        loop {
+            let (own, shared) = self.stretch(buf);
+            let step = own.len().min(bytes);
+            self.head += step;
+            bytes -= step;
+            if step < own.len() {
+                return Left::Some;
+            }
+            let Some(value) = shared else { return Left::Nothing };
+            let step = value.len().min(bytes);
+            bytes -= step;
+            if step < value.len() {
+                self.inside += step;
+                return Left::Some;
+            }
+            self.shared += 1;
+            self.inside = 0;
+        }
+    }
+}
+
+/// Whether a buffer has been sent to its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Left {
+    Some,
+    Nothing,
+}
+
+#[cfg(test)]
+mod tests;

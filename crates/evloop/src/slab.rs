@@ -1,0 +1,42 @@
+//! Entries with stable small indices and a free list; no generation, for what only the driver names.
+
+#[derive(Debug)]
+pub(crate) struct Slab<T> {
+    entries: Vec<Option<T>>,
+    free: Vec<u32>,
+}
+
+impl<T> Slab<T> {
+    pub(crate) const fn new() -> Slab<T> {
+        Slab { entries: Vec::new(), free: Vec::new() }
+    }
+
+    /// Stores `value`; allocates only when more entries live than ever before.
+    pub(crate) fn insert(&mut self, value: T) -> u32 {
+        match self.free.pop() {
+            Some(index) => {
+                self.entries[index as usize] = Some(value);
+                index
+            }
+            None => {
+                let index = u32::try_from(self.entries.len()).expect("fewer entries than descriptors");
+                self.entries.push(Some(value));
+                index
+            }
+        }
+    }
+
+    /// The entry at an index that [`Slab::insert`] returned and that was not removed.
+    pub(crate) fn at_mut(&mut self, index: u32) -> Option<&mut T> {
+        self.entries.get_mut(index as usize)?.as_mut()
+    }
+
+    /// Takes the entry out.
+    pub(crate) fn remove(&mut self, index: u32) -> Option<T> {
+        let value = self.entries.get_mut(index as usize)?.take();
+        if value.is_some() {
+            self.free.push(index);
+        }
+        value
+    }
+}

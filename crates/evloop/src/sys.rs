@@ -1,0 +1,3 @@
+//! The drivers. Whatever touches the kernel without a safe wrapper is here.
+
+pub(crate) mod epoll;

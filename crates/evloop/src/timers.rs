@@ -1,0 +1,157 @@
+//! Timers in a 4-ary heap over a slab, with true removal.
+//!
+//! Invariants: (1) `heap[i].at_ns <= heap[child].at_ns` for the four children `4 i + 1 ..= 4 i + 4`; ties by
+//! insertion order; (2) `slots[heap[i].slot].place == i`; (3) a slot's generation grows when its timer ends, so an old
+//! [`TimerId`] cancels nothing. Cost of insert, cancel and expiry: O(log n), without tombstones.
+
+use crate::event::Token;
+
+/// Names one timer until it fires or is cancelled; harmless afterwards.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct TimerId {
+    slot: u32,
+    generation: u32,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Entry {
+    at_ns: u64,
+    /// Insertion number: equal times fire in the order they were set.
+    order: u64,
+    slot: u32,
+}
+
+impl Entry {
+    #[inline]
+    fn before(&self, other: &Entry) -> bool {
+        (self.at_ns, self.order) < (other.at_ns, other.order)
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Slot {
+    token: Token,
+    generation: u32,
+    /// Index in the heap, or [`FREE`].
+    place: u32,
+}
+
+/// The timers of one loop.
+#[derive(Debug, Default)]
+pub(crate) struct Timers {
+    heap: Vec<Entry>,
+    slots: Vec<Slot>,
+    free: Vec<u32>,
+    order: u64,
+}
+
+impl Timers {
+    pub(crate) fn insert(&mut self, at_ns: u64, token: Token) -> TimerId {
+        let place = self.heap.len() as u32;
+        let slot = match self.free.pop() {
+            Some(slot) => slot,
+            None => {
+                self.slots.push(Slot { token, generation: 0, place: FREE });
+                u32::try_from(self.slots.len() - 1).expect("fewer than 2^32 timers fit in memory")
+            }
+        };
+        let entry = &mut self.slots[slot as usize];
+        entry.token = token;
+        entry.place = place;
+        let id = TimerId { slot, generation: entry.generation };
+        self.order += 1;
+        self.heap.push(Entry { at_ns, order: self.order, slot });
+        self.rise(place as usize);
+        id
+    }
+
+    /// Whether the timer was there.
+    pub(crate) fn cancel(&mut self, id: TimerId) -> Option<Token> {
+        let slot = self.slots.get(id.slot as usize)?;
+        if slot.generation != id.generation || slot.place == FREE {
+            return None;
+        }
+        Some(self.remove(slot.place as usize).1)
+    }
+
+    /// When the first timer is due.
+    #[inline]
+    pub(crate) fn next_ns(&self) -> Option<u64> {
+        self.heap.first().map(|entry| entry.at_ns)
+    }
+
+    /// Takes the first timer if it is due.
+    #[inline]
+    pub(crate) fn pop_due(&mut self, now_ns: u64) -> Option<(TimerId, Token)> {
+        if self.next_ns()? > now_ns {
+            return None;
+        }
+        Some(self.remove(0))
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.heap.len()
+    }
+
+    fn remove(&mut self, place: usize) -> (TimerId, Token) {
+        let removed = self.heap.swap_remove(place);
+        if place < self.heap.len() {
+            self.slots[self.heap[place].slot as usize].place = place as u32;
+            self.rise(place);
+            self.sink(place);
+        }
+        let slot = &mut self.slots[removed.slot as usize];
+        let id = TimerId { slot: removed.slot, generation: slot.generation };
+        slot.place = FREE;
+        slot.generation = slot.generation.wrapping_add(1);
+        self.free.push(removed.slot);
+        (id, slot.token)
+    }
+
+    fn rise(&mut self, mut place: usize) {
+        let entry = self.heap[place];
+        while place > 0 {
+            let parent = (place - 1) / ARITY;
+            if !entry.before(&self.heap[parent]) {
+                break;
+            }
+            self.put(place, self.heap[parent]);
+            place = parent;
+        }
+        self.put(place, entry);
+    }
+
+    fn sink(&mut self, mut place: usize) {
+        let entry = self.heap[place];
+        loop {
+            let first = ARITY * place + 1;
+            if first >= self.heap.len() {
+                break;
+            }
+            let mut least = first;
+            for child in first + 1..self.heap.len().min(first + ARITY) {
+                if self.heap[child].before(&self.heap[least]) {
+                    least = child;
+                }
+            }
+            if !self.heap[least].before(&entry) {
+                break;
+            }
+            self.put(place, self.heap[least]);
+            place = least;
+        }
+        self.put(place, entry);
+    }
+
+    #[inline]
+    fn put(&mut self, place: usize, entry: Entry) {
+        self.heap[place] = entry;
+        self.slots[entry.slot as usize].place = place as u32;
+    }
+}
+
+const ARITY: usize = 4;
+const FREE: u32 = u32::MAX;
+
+#[cfg(test)]
+mod tests;

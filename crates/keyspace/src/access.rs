@@ -1,0 +1,524 @@
+//! The doors a command gets: [`DbRef`] to read, [`DbMut`] to change.
+
+use crate::db::{Db, Found, Payload, Str};
+use crate::effects::{Effects, Event};
+use crate::{Access, ExpiryMode, Key};
+use sluice_base::{Bytes, HashSeed};
+use sluice_collections::slab::Handle;
+use sluice_value::{Encoding, Type, Value};
+
+/// A database to read from.
+pub struct DbRef<'a> {
+    pub(crate) db: &'a Db,
+    pub(crate) number: usize,
+    /// How this command looks at keys.
+    pub access: Access,
+    /// Where look-ups leave their effects.
+    pub effects: &'a mut Effects,
+    pub(crate) seed: HashSeed,
+}
+
+/// A database to change.
+pub struct DbMut<'a> {
+    pub(crate) dbs: &'a mut [Db],
+    pub(crate) number: usize,
+    /// How this command looks at keys.
+    pub access: Access,
+    /// Where changes leave their effects.
+    pub effects: &'a mut Effects,
+    pub(crate) seed: HashSeed,
+}
+
+/// What a write does to the expiry of the key it stores.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SetExpiry {
+    /// The key lives on without an end.
+    Clear,
+    /// As it was.
+    Keep,
+    /// Until this time, ms since the epoch.
+    At(i64),
+}
+
+/// A key that is there, to look at.
+#[derive(Clone, Copy)]
+pub struct Entry<'a> {
+    db: &'a Db,
+    handle: Handle,
+}
+
+impl<'a> Entry<'a> {
+    /// The string; `None` for a value of another type.
+    #[inline]
+    pub fn str(self) -> Option<Str<'a>> {
+        self.db.str(self.handle)
+    }
+    /// The key itself.
+    pub fn key(self) -> &'a [u8] {
+        self.db.key(self.handle)
+    }
+    /// Type of the value.
+    pub fn type_of(self) -> Type {
+        self.db.type_of(self.handle)
+    }
+    /// How it is stored.
+    pub fn encoding(self) -> Encoding {
+        self.db.encoding(self.handle)
+    }
+    /// Expiry, ms since the epoch.
+    pub fn expiry(self) -> Option<i64> {
+        self.db.expiry(self.handle)
+    }
+    /// The access clock: LRU seconds or LFU bits, by policy.
+    pub fn clock(self) -> u32 {
+        self.db.clock(self.handle)
+    }
+    /// Bytes it takes, its share of the indexes included.
+    pub fn size_bytes(self) -> usize {
+        self.db.entry_size(self.handle)
+    }
+}
+
+impl<'a> DbRef<'a> {
+    /// The key's entry; a logically expired key is absent, and noted for deletion. Counts a hit or a miss.
+    #[inline]
+    pub fn get(&mut self, key: Key<'_>) -> Option<Entry<'a>> {
+        let entry = self.look(key);
+        match entry {
+            Some(entry) => {
+                self.effects.hits += 1;
+                let clock = self.access.touch.after(entry.clock());
+                self.db.set_clock(entry.handle, clock);
+            }
+            None => self.effects.misses += 1,
+        }
+        entry
+    }
+
+    /// The same without counting or touching: for commands that look at keys rather than use them.
+    #[inline]
+    pub fn look(&mut self, key: Key<'_>) -> Option<Entry<'a>> {
+        let db: &'a Db = self.db;
+        let found = db.find(key)?;
+        if let Some(at) = db.expiry(found.handle)
+            && is_expired(at, &self.access)
+        {
+            if self.access.expiry == ExpiryMode::Delete {
+                self.effects.expired_by_read.push((self.number, key.bytes.into()));
+            }
+            return None;
+        }
+        Some(Entry { db, handle: found.handle })
+    }
+
+    /// A key by name, hashed here.
+    pub fn key<'k>(&self, bytes: &'k [u8]) -> Key<'k> {
+        Key::hashed(bytes, self.seed)
+    }
+
+    /// The number of this database.
+    pub fn number(&self) -> usize {
+        self.number
+    }
+
+    /// Number of keys, logically expired ones included.
+    pub fn len(&self) -> usize {
+        self.db.len()
+    }
+
+    /// Whether there is no key.
+    pub fn is_empty(&self) -> bool {
+        self.db.is_empty()
+    }
+
+    /// Every live key, in no order. O(n).
+    pub fn for_each(&self, mut visit: impl FnMut(Entry<'a>)) {
+        let db: &'a Db = self.db;
+        for handle in db.iter() {
+            if !self.is_hidden(handle) {
+                visit(Entry { db, handle });
+            }
+        }
+    }
+
+    /// Some keys from `cursor` on, and the next cursor; 0 starts and ends. Hides what is expired.
+    pub fn scan(&self, cursor: u64, mut visit: impl FnMut(Entry<'a>)) -> u64 {
+        let db: &'a Db = self.db;
+        db.scan(cursor, |handle| {
+            if !self.is_hidden(handle) {
+                visit(Entry { db, handle });
+            }
+        })
+    }
+
+    /// A random live key. Gives up on expired keys after 100 tries when every key has an expiry, and returns one then.
+    pub fn random(&mut self, rng: &mut sluice_base::Rng) -> Option<Entry<'a>> {
+        let db: &'a Db = self.db;
+        let mut tries = 100;
+        loop {
+            let handle = db.sample(rng)?;
+            tries -= 1;
+            if !self.is_hidden(handle) || tries == 0 && self.access.expiry != ExpiryMode::Delete {
+                return Some(Entry { db, handle });
+            }
+            if self.access.expiry == ExpiryMode::Delete {
+                let noted = (self.number, db.key(handle).into());
+                if !self.effects.expired_by_read.contains(&noted) {
+                    self.effects.expired_by_read.push(noted);
+                }
+            }
+            if tries == 0 {
+                return None;
+            }
+        }
+    }
+
+    fn is_hidden(&self, handle: Handle) -> bool {
+        self.db.expiry(handle).is_some_and(|at| is_expired(at, &self.access))
+    }
+}
+
+#[inline]
+fn is_expired(at_ms: i64, access: &Access) -> bool {
+    access.expiry != ExpiryMode::Ignore && access.now.unix_ms() > at_ms
+}
+
+impl DbMut<'_> {
+    /// The same database, to read.
+    #[inline]
+    pub fn as_ref(&mut self) -> DbRef<'_> {
+        DbRef {
+            db: &self.dbs[self.number],
+            number: self.number,
+            access: self.access,
+            effects: self.effects,
+            seed: self.seed,
+        }
+    }
+
+    /// Another database of the same keyspace.
+    pub fn other(&mut self, number: usize) -> Option<DbMut<'_>> {
+        if number >= self.dbs.len() {
+            return None;
+        }
+        Some(DbMut { dbs: self.dbs, number, access: self.access, effects: self.effects, seed: self.seed })
+    }
+
+    /// The number of this database.
+    pub fn number(&self) -> usize {
+        self.number
+    }
+
+    /// A key by name, hashed here.
+    pub fn key<'k>(&self, bytes: &'k [u8]) -> Key<'k> {
+        Key::hashed(bytes, self.seed)
+    }
+
+    #[inline]
+    fn db(&mut self) -> &mut Db {
+        &mut self.dbs[self.number]
+    }
+
+    /// The entry's position, for a write: a logically expired key is deleted here, before the command's own change.
+    #[inline]
+    fn find(&mut self, key: Key<'_>) -> Option<Found> {
+        let found = self.dbs[self.number].find(key)?;
+        if let Some(at) = self.dbs[self.number].expiry(found.handle)
+            && is_expired(at, &self.access)
+        {
+            if self.access.expiry == ExpiryMode::Delete {
+                self.delete_expired(found, key);
+            }
+            return None;
+        }
+        Some(found)
+    }
+
+    #[cold]
+    fn delete_expired(&mut self, found: Found, key: Key<'_>) {
+        let value = self.db().remove(found, key);
+        self.discard(value);
+        self.effects.expired_by_write.push((self.number, key.bytes.into()));
+        self.effects.touch(self.number, key, Event::Expired);
+    }
+
+    fn discard(&mut self, value: Option<Value>) {
+        // What is small is freed here: handing it over costs more.
+        if let Some(value) = value
+            && value.heap_bytes() > LAZY_FREE_BYTES
+        {
+            self.effects.garbage.push(value);
+        }
+    }
+
+    /// The key's entry, to look at before changing it. Counts a hit or a miss and touches it, as a read does.
+    #[inline]
+    pub fn get(&mut self, key: Key<'_>) -> Option<Entry<'_>> {
+        match self.find(key) {
+            Some(found) => {
+                self.effects.hits += 1;
+                let db = &self.dbs[self.number];
+                let clock = self.access.touch.after(db.clock(found.handle));
+                db.set_clock(found.handle, clock);
+                Some(Entry { db, handle: found.handle })
+            }
+            None => {
+                self.effects.misses += 1;
+                None
+            }
+        }
+    }
+
+    /// The same without counting or touching.
+    pub fn look(&mut self, key: Key<'_>) -> Option<Entry<'_>> {
+        let found = self.find(key)?;
+        Some(Entry { db: &self.dbs[self.number], handle: found.handle })
+    }
+
+    /// Stores a value under a key, whatever was there; returns whether the key existed.
+    #[inline]
+    pub fn set(&mut self, key: Key<'_>, payload: Payload<'_>, expiry: SetExpiry, event: Event) -> bool {
+        let found = self.find(key);
+        let existed = found.is_some();
+        match found {
+            Some(found) => self.overwrite(found, key, payload, expiry),
+            None => {
+                let clock = self.access.touch.fresh();
+                let at = match expiry {
+                    SetExpiry::At(at) => Some(at),
+                    SetExpiry::Clear | SetExpiry::Keep => None,
+                };
+                self.db().insert(key, payload, at, clock);
+            }
+        }
+        self.effects.touch(self.number, key, event);
+        if matches!(expiry, SetExpiry::At(_)) && self.effects.listening {
+            self.effects.touch(self.number, key, Event::Expire);
+            self.effects.dirty -= 1;
+        }
+        existed
+    }
+
+    #[inline]
+    fn overwrite(&mut self, found: Found, key: Key<'_>, payload: Payload<'_>, expiry: SetExpiry) {
+        let at = match expiry {
+            SetExpiry::At(at) => Some(at),
+            SetExpiry::Clear => None,
+            SetExpiry::Keep => self.dbs[self.number].expiry(found.handle),
+        };
+        let old = self.dbs[self.number].clock(found.handle);
+        let clock = match self.access.touch {
+            crate::Touch::No => old,
+            touch => touch.after(old),
+        };
+        let (_, value) = self.db().overwrite(found, key, payload, at, clock);
+        self.discard(value);
+    }
+
+    /// Stores an integer in place of an integer, keeping the expiry: the fast path of INCR. The key must exist.
+    #[inline]
+    pub fn replace_int(&mut self, key: Key<'_>, value: i64, event: Event) -> bool {
+        let Some(found) = self.find(key) else { return false };
+        if !self.db().write_int(found.handle, value) {
+            self.overwrite(found, key, Payload::Int(value), SetExpiry::Keep);
+        }
+        self.effects.touch(self.number, key, event);
+        true
+    }
+
+    /// Writes `bytes` at `offset` of a string that exists, growing it with zero bytes as needed; its new length.
+    /// The caller has checked the type and the size limit. Large strings change in place.
+    pub fn write_at(&mut self, key: Key<'_>, offset: usize, bytes: &[u8], event: Event) -> usize {
+        let Some(found) = self.find(key) else {
+            let mut value = vec![0; offset];
+            value.extend_from_slice(bytes);
+            let len = value.len();
+            self.set(key, Payload::Raw(&value), SetExpiry::Keep, event);
+            return len;
+        };
+        let len = self.write_found(found, key, offset, bytes);
+        self.effects.touch(self.number, key, event);
+        len
+    }
+
+    fn write_found(&mut self, found: Found, key: Key<'_>, offset: usize, bytes: &[u8]) -> usize {
+        let end = offset + bytes.len();
+        let in_large = self.db().edit_large(found.handle, |large| {
+            let vec = large.make_mut();
+            if end > vec.len() {
+                // Doubling up to a megabyte, then a megabyte more each time: appends stay amortised.
+                if end > vec.capacity() {
+                    let spare = vec.len().min(1 << 20);
+                    vec.reserve_exact(end - vec.len() + spare);
+                }
+                vec.resize(end, 0);
+            }
+            vec[offset..end].copy_from_slice(bytes);
+            vec.len()
+        });
+        if let Some(len) = in_large {
+            return len;
+        }
+        if let Some(inline) = self.db().inline_mut(found.handle)
+            && let Some(place) = inline.get_mut(offset..end)
+        {
+            place.copy_from_slice(bytes);
+            return inline.len();
+        }
+        let mut value = self.dbs[self.number].str(found.handle).map(|s| s.to_vec()).unwrap_or_default();
+        if end > value.len() {
+            value.resize(end, 0);
+        }
+        value[offset..end].copy_from_slice(bytes);
+        self.overwrite(found, key, Payload::Raw(&value), SetExpiry::Keep);
+        value.len()
+    }
+
+    /// Removes a key; whether it was there.
+    #[inline]
+    pub fn remove(&mut self, key: Key<'_>, event: Event) -> bool {
+        let Some(found) = self.find(key) else { return false };
+        let value = self.db().remove(found, key);
+        self.discard(value);
+        self.effects.touch(self.number, key, event);
+        true
+    }
+
+    /// Sets or clears the expiry of a key; whether the key was there.
+    pub fn set_expiry(&mut self, key: Key<'_>, expiry: Option<i64>, event: Event) -> bool {
+        let Some(found) = self.find(key) else { return false };
+        self.db().set_expiry(found, key, expiry);
+        self.effects.touch(self.number, key, event);
+        true
+    }
+
+    /// Gives the value of `from`, with its expiry, the name `to`; what was there is gone. Whether `from` was there.
+    pub fn rename(&mut self, from: Key<'_>, to: Key<'_>) -> bool {
+        let Some(stored) = self.stored(from) else { return false };
+        self.find(to).into_iter().for_each(|found| {
+            let value = self.dbs[self.number].remove(found, to);
+            self.discard(value);
+        });
+        if let Some(found) = self.find(from) {
+            self.db().remove(found, from);
+        }
+        self.store(to, stored);
+        self.effects.touch(self.number, from, Event::RenameFrom);
+        self.effects.touch(self.number, to, Event::RenameTo);
+        self.effects.dirty -= 1;
+        true
+    }
+
+    /// Moves a key to database `to`, where it must be absent; whether it was there.
+    pub fn move_to(&mut self, key: Key<'_>, to: usize) -> bool {
+        let Some(stored) = self.stored(key) else { return false };
+        let Some(mut target) = self.other(to) else { return false };
+        target.store(key, stored);
+        target.effects.touch(to, key, Event::MoveTo);
+        if let Some(found) = self.find(key) {
+            self.db().remove(found, key);
+        }
+        self.effects.touch(self.number, key, Event::MoveFrom);
+        self.effects.dirty -= 1;
+        true
+    }
+
+    /// Copies the value of `from`, with its expiry, to `to` of database `number`, replacing what is there; whether
+    /// `from` was there. Large strings are shared until one of them changes.
+    pub fn copy_to(&mut self, from: Key<'_>, number: usize, to: Key<'_>) -> bool {
+        let Some(stored) = self.stored(from) else { return false };
+        let Some(mut target) = self.other(number) else { return false };
+        if let Some(found) = target.find(to) {
+            let value = target.db().remove(found, to);
+            target.discard(value);
+        }
+        target.store(to, stored);
+        target.effects.touch(number, to, Event::CopyTo);
+        true
+    }
+
+    fn stored(&mut self, key: Key<'_>) -> Option<Stored> {
+        let found = self.find(key)?;
+        let db = &self.dbs[self.number];
+        let value = match db.str(found.handle)? {
+            Str::Int(n) => StoredValue::Int(n),
+            Str::Inline(bytes) if db.head(found.handle).is_raw() => StoredValue::Raw(bytes.to_vec()),
+            Str::Inline(bytes) => StoredValue::Str(bytes.to_vec()),
+            Str::Shared(bytes) => StoredValue::Large(Value::Str(bytes.clone())),
+        };
+        Some(Stored { value, expiry: db.expiry(found.handle), clock: db.clock(found.handle) })
+    }
+
+    fn store(&mut self, key: Key<'_>, stored: Stored) {
+        let payload = match &stored.value {
+            StoredValue::Int(n) => Payload::Int(*n),
+            StoredValue::Raw(bytes) => Payload::Raw(bytes),
+            StoredValue::Str(bytes) => Payload::Str(bytes),
+            StoredValue::Large(value) => Payload::Large(value.clone()),
+        };
+        self.db().insert(key, payload, stored.expiry, stored.clock);
+    }
+}
+
+/// An entry taken out of its table, on the way to another key or database.
+struct Stored {
+    value: StoredValue,
+    expiry: Option<i64>,
+    clock: u32,
+}
+
+enum StoredValue {
+    Int(i64),
+    Str(Vec<u8>),
+    Raw(Vec<u8>),
+    Large(Value),
+}
+
+impl Str<'_> {
+    /// The string's bytes, copied.
+    pub fn to_vec(self) -> Vec<u8> {
+        match self {
+            Str::Int(n) => n.to_string().into_bytes(),
+            Str::Inline(bytes) => bytes.to_vec(),
+            Str::Shared(bytes) => bytes.to_vec(),
+        }
+    }
+
+    /// Length in bytes.
+    pub fn len(self) -> usize {
+        match self {
+            Str::Int(n) => sluice_base::num::digits_i64(n),
+            Str::Inline(bytes) => bytes.len(),
+            Str::Shared(bytes) => bytes.len(),
+        }
+    }
+
+    /// Whether the string is empty.
+    pub fn is_empty(self) -> bool {
+        self.len() == 0
+    }
+
+    /// Calls `f` with the bytes, without allocating.
+    #[inline]
+    pub fn with<R>(self, f: impl FnOnce(&[u8]) -> R) -> R {
+        match self {
+            Str::Int(n) => {
+                let mut buffer = sluice_base::num::IntBuffer::new();
+                f(buffer.format(n))
+            }
+            Str::Inline(bytes) => f(bytes),
+            Str::Shared(bytes) => f(bytes),
+        }
+    }
+
+    /// The shared bytes, when they are kept that way.
+    pub fn shared(self) -> Option<Bytes> {
+        match self {
+            Str::Shared(bytes) => Some(bytes.clone()),
+            Str::Int(_) | Str::Inline(_) => None,
+        }
+    }
+}
+
+/// Values above this many bytes are freed by another thread.
+const LAZY_FREE_BYTES: usize = 64 * 1024;

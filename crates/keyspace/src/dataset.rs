@@ -1,0 +1,122 @@
+//! All databases at once: what FLUSHALL, SWAPDB and loading need, and what hands out the doors to one.
+
+use crate::access::{DbMut, DbRef};
+use crate::db::Db;
+use crate::effects::Effects;
+use crate::{Access, Key};
+use sluice_base::HashSeed;
+
+/// Every database of a shard.
+#[derive(Debug)]
+pub struct Keyspace {
+    dbs: Vec<Db>,
+    seed: HashSeed,
+}
+
+impl Keyspace {
+    /// `count` empty databases that hash under `seed`.
+    pub fn new(count: usize, seed: HashSeed) -> Keyspace {
+        Keyspace { dbs: (0..count).map(|_| Db::new(seed)).collect(), seed }
+    }
+
+    /// Number of databases.
+    pub fn databases(&self) -> usize {
+        self.dbs.len()
+    }
+
+    /// The hash seed.
+    pub fn seed(&self) -> HashSeed {
+        self.seed
+    }
+
+    /// A key by name, hashed here.
+    pub fn key<'k>(&self, bytes: &'k [u8]) -> Key<'k> {
+        Key::hashed(bytes, self.seed)
+    }
+
+    /// A database, for statistics and prefetching.
+    #[inline]
+    pub fn db(&self, number: usize) -> &Db {
+        &self.dbs[number]
+    }
+
+    /// Every database with its number.
+    pub fn iter(&self) -> impl Iterator<Item = (usize, &Db)> {
+        self.dbs.iter().enumerate()
+    }
+
+    /// Opens a database to read. `number` must be below [`Keyspace::databases`].
+    #[inline]
+    pub fn read<'a>(&'a self, number: usize, access: Access, effects: &'a mut Effects) -> DbRef<'a> {
+        DbRef { db: &self.dbs[number], number, access, effects, seed: self.seed }
+    }
+
+    /// Opens a database to change. `number` must be below [`Keyspace::databases`].
+    #[inline]
+    pub fn write<'a>(&'a mut self, number: usize, access: Access, effects: &'a mut Effects) -> DbMut<'a> {
+        DbMut { dbs: &mut self.dbs, number, access, effects, seed: self.seed }
+    }
+
+    /// Opens all of it to change.
+    pub fn dataset<'a>(&'a mut self, access: Access, effects: &'a mut Effects) -> Dataset<'a> {
+        Dataset { keyspace: self, access, effects }
+    }
+
+    pub(crate) fn dbs_mut(&mut self) -> &mut [Db] {
+        &mut self.dbs
+    }
+
+    /// Shrinks what has become too large, at most `budget` bucket steps; whether more is to do.
+    pub fn shrink_step(&mut self, budget: usize) -> bool {
+        self.dbs.iter_mut().fold(false, |more, db| db.shrink_step(budget) || more)
+    }
+}
+
+/// Every database, to change.
+pub struct Dataset<'a> {
+    keyspace: &'a mut Keyspace,
+    access: Access,
+    /// Where changes leave their effects.
+    pub effects: &'a mut Effects,
+}
+
+impl Dataset<'_> {
+    /// Number of databases.
+    pub fn databases(&self) -> usize {
+        self.keyspace.databases()
+    }
+
+    /// The keyspace, to look at.
+    pub fn keyspace(&self) -> &Keyspace {
+        self.keyspace
+    }
+
+    /// How this command looks at keys.
+    pub fn access(&self) -> Access {
+        self.access
+    }
+
+    /// One database, to change. `number` must be below [`Dataset::databases`].
+    pub fn db(&mut self, number: usize) -> DbMut<'_> {
+        self.keyspace.write(number, self.access, self.effects)
+    }
+
+    /// Empties one database; the old one goes to `effects.garbage_dbs`, to be freed now or elsewhere by the caller.
+    /// Returns the number of keys removed. O(1).
+    pub fn flush(&mut self, number: usize) -> usize {
+        let seed = self.keyspace.seed;
+        let old = std::mem::replace(&mut self.keyspace.dbs[number], Db::new(seed));
+        let removed = old.len();
+        self.effects.dirty += removed as u64;
+        if removed > 0 {
+            self.effects.garbage_dbs.push(old);
+        }
+        removed
+    }
+
+    /// Exchanges two databases. Both numbers must be below [`Dataset::databases`]. O(1).
+    pub fn swap(&mut self, a: usize, b: usize) {
+        self.keyspace.dbs.swap(a, b);
+        self.effects.dirty += 1;
+    }
+}

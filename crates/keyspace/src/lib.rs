@@ -1,0 +1,137 @@
+//! The keyspace: databases of keys, and the two doors to them.
+//!
+//! A command sees [`DbRef`] or [`DbMut`], never a table. Reading through either hides what is logically expired;
+//! changing anything goes through [`DbMut`] (or [`Dataset`], all databases at once) and leaves [`Effects`].
+//!
+//! Invariants: (1) a handler names keys, never tables or entries that outlive it; (2) a logically expired key is absent
+//! to every reader; (3) time, access clocks and randomness come in as [`Access`].
+#![forbid(unsafe_code)]
+
+mod access;
+mod dataset;
+mod db;
+mod effects;
+mod entry;
+mod expire;
+
+pub use access::{DbMut, DbRef, Entry, SetExpiry};
+pub use dataset::{Dataset, Keyspace};
+pub use db::{Db, Found, Payload, Str};
+pub use effects::{Argv, Effects, Event, KeyRef, Propagation, Touched};
+pub use entry::CLOCK_MASK;
+pub use expire::{ExpireCycle, ExpireOutcome};
+
+use sluice_base::{HashSeed, Now, siphash13};
+use sluice_value::Encoding;
+
+/// A key with its hash, computed once per command.
+#[derive(Clone, Copy, Debug)]
+pub struct Key<'a> {
+    /// The key.
+    pub bytes: &'a [u8],
+    /// Its hash under the keyspace's seed.
+    pub hash: u64,
+    /// Its position in the command's arguments, or [`Key::NO_ARG`].
+    pub arg: u16,
+}
+
+impl<'a> Key<'a> {
+    /// `arg` of a key that is not one of the command's arguments.
+    pub const NO_ARG: u16 = u16::MAX;
+
+    /// A key that is not one of the command's arguments.
+    #[inline]
+    pub fn hashed(bytes: &'a [u8], seed: HashSeed) -> Key<'a> {
+        Key { bytes, hash: siphash13(seed, bytes), arg: Key::NO_ARG }
+    }
+}
+
+/// How the running command looks at keys.
+#[derive(Clone, Copy, Debug)]
+pub struct Access {
+    /// The unit's time.
+    pub now: Now,
+    /// What look-ups write into the entry's access clock.
+    pub touch: Touch,
+    /// What happens to keys past their expiry.
+    pub expiry: ExpiryMode,
+}
+
+/// What a look-up writes into an entry's access clock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Touch {
+    /// Nothing: CLIENT NO-TOUCH, OBJECT, DEBUG.
+    No,
+    /// The LRU clock, in its 24 bits.
+    Lru(u32),
+    /// Logarithmic frequency: minutes of the clock in 16 bits and a counter in 8.
+    Lfu {
+        /// Minutes, modulo 2^16.
+        minutes: u16,
+        /// Config `lfu-decay-time`, minutes.
+        decay: u32,
+        /// Config `lfu-log-factor`.
+        factor: u32,
+        /// Bits that decide this increment.
+        dice: u32,
+    },
+}
+
+/// What happens to keys past their expiry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ExpiryMode {
+    /// They are hidden and deleted.
+    Delete,
+    /// They are hidden but stay: a replica waits for its primary's word.
+    Hide,
+    /// They are visible: a primary's link, and an import source.
+    Ignore,
+}
+
+impl Touch {
+    /// The access clock of a new entry.
+    #[inline]
+    pub fn fresh(self) -> u32 {
+        match self {
+            Touch::No => 0,
+            Touch::Lru(clock) => clock,
+            // A new key starts with a counter of 5 so that it is not evicted at once.
+            Touch::Lfu { minutes, .. } => u32::from(minutes) << 8 | 5,
+        }
+    }
+
+    /// The access clock after a look-up of an entry whose clock was `old`.
+    #[inline]
+    pub fn after(self, old: u32) -> u32 {
+        match self {
+            Touch::No => old,
+            Touch::Lru(clock) => clock,
+            Touch::Lfu { minutes, decay, factor, dice } => {
+                let counter = lfu_decayed(old, minutes, decay);
+                u32::from(minutes) << 8 | u32::from(lfu_incremented(counter, factor, dice))
+            }
+        }
+    }
+}
+
+/// The LFU counter of `clock` after the decay due at `minutes`: one per `decay` minutes; 0 turns decay off.
+pub fn lfu_decayed(clock: u32, minutes: u16, decay: u32) -> u8 {
+    let elapsed = u32::from(minutes.wrapping_sub((clock >> 8) as u16));
+    let periods = elapsed.checked_div(decay).unwrap_or(0);
+    ((clock & 255) as u8).saturating_sub(periods.min(255) as u8)
+}
+
+/// The counter after one more access, which counts with probability 1 / ((counter - 5) * factor + 1).
+fn lfu_incremented(counter: u8, factor: u32, dice: u32) -> u8 {
+    let base = u64::from(counter.saturating_sub(5));
+    let odds = base * u64::from(factor) + 1;
+    if u64::from(dice) * odds < 1 << 32 { counter.saturating_add(1) } else { counter }
+}
+
+/// What OBJECT ENCODING says of a string that the reference would keep with its key in one piece of at most 128 bytes:
+/// header 8 and 1, expiry 8, key with its header, value with its header (9.1.2, measured over key lengths 1 to 120).
+fn reference_string_encoding(key_len: usize, has_expiry: bool, value_len: usize) -> Encoding {
+    let key = key_len + if key_len < 32 { 2 } else { 4 };
+    let expiry = if has_expiry { 8 } else { 0 };
+    if 9 + expiry + key + value_len + 4 <= 128 { Encoding::Embstr } else { Encoding::Raw }
+}

@@ -1,0 +1,186 @@
+//! Replies out of bytes: for tests and tools, not for the server.
+//!
+//! Invariants: (1) texts are kept as they came, so that two servers can be compared byte by byte; (2) nesting is
+//! bounded and nothing is allocated because of a number in the input.
+
+use sluice_base::num;
+
+/// One reply.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Value {
+    /// `+`.
+    Simple(Vec<u8>),
+    /// `-`, with its code.
+    Error(Vec<u8>),
+    /// `:`.
+    Int(i64),
+    /// `$`.
+    Bulk(Vec<u8>),
+    /// `$-1`.
+    NullBulk,
+    /// `*-1`.
+    NullArray,
+    /// `_`.
+    Null,
+    /// `*`.
+    Array(Vec<Value>),
+    /// `%`.
+    Map(Vec<(Value, Value)>),
+    /// `~`.
+    Set(Vec<Value>),
+    /// `>`.
+    Push(Vec<Value>),
+    /// `|`, and the value that it precedes.
+    Attributed(Vec<(Value, Value)>, Box<Value>),
+    /// `,`, as text.
+    Double(Vec<u8>),
+    /// `#`.
+    Boolean(bool),
+    /// `(`, as text.
+    BigNumber(Vec<u8>),
+    /// `=`, with its format.
+    Verbatim([u8; 3], Vec<u8>),
+    /// `!`, with its code.
+    BulkError(Vec<u8>),
+}
+
+/// The bytes are not a reply, whatever may follow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DecodeError {
+    /// Where the value that is wrong begins.
+    pub offset: usize,
+}
+
+/// Decodes the first reply of `input`: the value and its length in bytes, or `None` when it is not all there.
+///
+/// Cost: linear in what is there; a caller that asks after every byte pays for each again.
+pub fn decode(input: &[u8]) -> Result<Option<(Value, usize)>, DecodeError> {
+    let mut cursor = Cursor { input, at: 0 };
+    match cursor.value(0) {
+        Ok(value) => Ok(Some((value, cursor.at))),
+        Err(Halt::Short) => Ok(None),
+        Err(Halt::Wrong(offset)) => Err(DecodeError { offset }),
+    }
+}
+
+/// What the fuzzer calls: whatever decodes is decoded alike from every longer input.
+pub fn fuzz_reply(data: &[u8]) {
+    if let Ok(Some((value, len))) = decode(data) {
+        assert!(len <= data.len());
+        assert_eq!(decode(&data[..len]), Ok(Some((value, len))));
+        assert_eq!(decode(&data[..len - 1]), Ok(None));
+    }
+}
+
+enum Halt {
+    Short,
+    Wrong(usize),
+}
+
+struct Cursor<'a> {
+    input: &'a [u8],
+    at: usize,
+}
+
+impl<'a> Cursor<'a> {
+    fn value(&mut self, depth: usize) -> Result<Value, Halt> {
+        let start = self.at;
+        if depth > DEPTH_MAX {
+            return Err(Halt::Wrong(start));
+        }
+        let kind = *self.input.get(start).ok_or(Halt::Short)?;
+        if !KINDS.contains(&kind) {
+            return Err(Halt::Wrong(start));
+        }
+        let line = self.line()?;
+        let wrong = Halt::Wrong(start);
+        Ok(match (kind, line) {
+            (b'+', text) => Value::Simple(text.to_vec()),
+            (b'-', text) => Value::Error(text.to_vec()),
+            (b':', text) => Value::Int(num::parse_i64(text).ok_or(wrong)?),
+            (b'$', b"-1") => Value::NullBulk,
+            (b'*', b"-1") => Value::NullArray,
+            (b'_', b"") => Value::Null,
+            (b'#', b"t") => Value::Boolean(true),
+            (b'#', b"f") => Value::Boolean(false),
+            (b',', text) if is_double(text) => Value::Double(text.to_vec()),
+            (b'(', text) if is_integer(text) => Value::BigNumber(text.to_vec()),
+            (b'$', len) => Value::Bulk(self.bulk(len, start)?.to_vec()),
+            (b'!', len) => Value::BulkError(self.bulk(len, start)?.to_vec()),
+            (b'=', len) => match self.bulk(len, start)? {
+                [a, b, c, b':', text @ ..] => Value::Verbatim([*a, *b, *c], text.to_vec()),
+                _ => return Err(wrong),
+            },
+            (b'*', len) => Value::Array(self.values(count(len, start)?, depth)?),
+            (b'~', len) => Value::Set(self.values(count(len, start)?, depth)?),
+            (b'>', len) => Value::Push(self.values(count(len, start)?, depth)?),
+            (b'%', len) => Value::Map(self.pairs(count(len, start)?, depth)?),
+            (b'|', len) => {
+                let attributes = self.pairs(count(len, start)?, depth)?;
+                Value::Attributed(attributes, Box::new(self.value(depth + 1)?))
+            }
+            _ => return Err(wrong),
+        })
+    }
+
+    /// The rest of the line after its first byte.
+    fn line(&mut self) -> Result<&'a [u8], Halt> {
+        let tail = &self.input[self.at + 1..];
+        let end = memchr::memchr(b'\r', tail).ok_or(Halt::Short)?;
+        match tail.get(end + 1) {
+            None => Err(Halt::Short),
+            Some(b'\n') => {
+                self.at += end + 3;
+                Ok(&tail[..end])
+            }
+            Some(_) => Err(Halt::Wrong(self.at)),
+        }
+    }
+
+    fn bulk(&mut self, len: &[u8], start: usize) -> Result<&'a [u8], Halt> {
+        let len = count(len, start)?;
+        let tail = &self.input[self.at..];
+        let Some(end) = len.checked_add(2).filter(|&end| end <= tail.len()) else { return Err(Halt::Short) };
+        if tail[len..end] != *b"\r\n" {
+            return Err(Halt::Wrong(start));
+        }
+        self.at += end;
+        Ok(&tail[..len])
+    }
+
+    fn values(&mut self, count: usize, depth: usize) -> Result<Vec<Value>, Halt> {
+        let mut values = Vec::new();
+        for _ in 0..count {
+            values.push(self.value(depth + 1)?);
+        }
+        Ok(values)
+    }
+
+    fn pairs(&mut self, count: usize, depth: usize) -> Result<Vec<(Value, Value)>, Halt> {
+        let mut pairs = Vec::new();
+        for _ in 0..count {
+            pairs.push((self.value(depth + 1)?, self.value(depth + 1)?));
+        }
+        Ok(pairs)
+    }
+}
+
+fn count(text: &[u8], start: usize) -> Result<usize, Halt> {
+    let count = num::parse_u64(text).and_then(|count| usize::try_from(count).ok());
+    count.ok_or(Halt::Wrong(start))
+}
+
+fn is_double(text: &[u8]) -> bool {
+    std::str::from_utf8(text).is_ok_and(|text| text.parse::<f64>().is_ok())
+}
+
+fn is_integer(text: &[u8]) -> bool {
+    let digits = text.strip_prefix(b"-").unwrap_or(text);
+    !digits.is_empty() && digits.iter().all(u8::is_ascii_digit)
+}
+
+const KINDS: &[u8] = b"+-:$*_#,(!=~>%|";
+const DEPTH_MAX: usize = 128;
+
+#[cfg(test)]
+mod tests;

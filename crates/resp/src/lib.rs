@@ -1,0 +1,19 @@
+//! RESP2 and RESP3: requests out of bytes, replies into bytes.
+//!
+//! Invariants: (1) no socket, clock or command is known here: limits and the protocol version are arguments; (2) a
+//! request is ranges of the bytes it came in, nothing is copied but the words of inline requests; (3) no byte is
+//! examined twice because a request arrived in pieces.
+
+#![forbid(unsafe_code)]
+
+pub mod decode;
+pub mod outbox;
+pub mod parse;
+pub mod requests;
+pub mod write;
+
+pub use decode::{DecodeError, Value, decode};
+pub use outbox::{Mark, Outbox};
+pub use parse::{Admission, Limits, ParseError, Parser, Progress, State};
+pub use requests::{Request, Requests, Span};
+pub use write::{Protocol, Reply};

@@ -1,0 +1,145 @@
+//! Replies on their way to a connection: bytes, and between them large values that are not copied.
+//!
+//! ```text
+//!   head    +OK..$20000..........\r\n:1\r\n
+//!                       ^ shared: (position in head, value)
+//! ```
+//!
+//! Invariant: (1) positions do not decrease and are at most the length of `head`.
+
+use sluice_base::Bytes;
+
+/// Replies in order. What a writer produces and the event loop sends.
+#[derive(Debug, Default)]
+pub struct Outbox {
+    head: Vec<u8>,
+    shared: Vec<(usize, Bytes)>,
+    shared_bytes: usize,
+}
+
+/// A moment in an outbox, to which it can be taken back.
+#[derive(Clone, Copy, Debug)]
+pub struct Mark {
+    head: usize,
+    shared: usize,
+}
+
+impl Outbox {
+    /// An empty outbox; nothing is allocated.
+    pub fn new() -> Outbox {
+        Outbox::default()
+    }
+
+    /// Bytes to be sent in all.
+    #[inline]
+    pub fn len(&self) -> usize {
+        self.head.len() + self.shared_bytes
+    }
+
+    /// Whether nothing is to be sent.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.head.is_empty() && self.shared.is_empty()
+    }
+
+    /// Bytes of this outbox's own allocations: without the shared values.
+    pub fn capacity_bytes(&self) -> usize {
+        self.head.capacity() + self.shared.capacity() * size_of::<(usize, Bytes)>()
+    }
+
+    /// The plain bytes, for writers of this crate: they only append.
+    #[inline]
+    pub(crate) fn head(&mut self) -> &mut Vec<u8> {
+        &mut self.head
+    }
+
+    /// Appends bytes that are a reply, or part of one, already.
+    #[inline]
+    pub fn push(&mut self, bytes: &[u8]) {
+        self.head.extend_from_slice(bytes);
+    }
+
+    /// Appends `value` without copying it.
+    pub fn push_shared(&mut self, value: Bytes) {
+        if !value.is_empty() {
+            self.shared_bytes += value.len();
+            self.shared.push((self.head.len(), value));
+        }
+    }
+
+    /// The bytes to be sent, in runs, for a gathering write.
+    pub fn segments(&self) -> impl Iterator<Item = &[u8]> {
+        let mut from = 0;
+        let pairs = self.shared.iter().flat_map(move |(at, value)| {
+            let run = &self.head[from..*at];
+            from = *at;
+            [run, &value[..]]
+        });
+        let last = self.shared.last().map_or(0, |(at, _)| *at);
+        pairs.chain([&self.head[last..]]).filter(|run| !run.is_empty())
+    }
+
+    /// The bytes and the values with their positions among the bytes, for an owner that sends them piece by piece.
+    pub fn into_parts(self) -> (Vec<u8>, Vec<(usize, Bytes)>) {
+        (self.head, self.shared)
+    }
+
+    /// Everything in one vector: copies the shared values.
+    pub fn flatten(&self) -> Vec<u8> {
+        let mut all = Vec::with_capacity(self.len());
+        self.segments().for_each(|run| all.extend_from_slice(run));
+        all
+    }
+
+    /// Forgets everything and keeps the memory.
+    pub fn clear(&mut self) {
+        self.head.clear();
+        self.shared.clear();
+        self.shared_bytes = 0;
+    }
+
+    /// Moves everything of `other` to the end of this outbox.
+    pub fn append(&mut self, other: &mut Outbox) {
+        if self.is_empty() {
+            std::mem::swap(self, other);
+            return;
+        }
+        let base = self.head.len();
+        self.head.append(&mut other.head);
+        self.shared.extend(other.shared.drain(..).map(|(at, value)| (at + base, value)));
+        self.shared_bytes += std::mem::take(&mut other.shared_bytes);
+    }
+
+    /// This moment, for [`Outbox::rewind`].
+    #[inline]
+    pub fn mark(&self) -> Mark {
+        Mark { head: self.head.len(), shared: self.shared.len() }
+    }
+
+    /// Bytes appended since `mark`. O(values appended without copying).
+    #[inline]
+    pub fn len_since(&self, mark: Mark) -> usize {
+        let shared: usize = self.shared[mark.shared..].iter().map(|(_, value)| value.len()).sum();
+        self.head.len() - mark.head + shared
+    }
+
+    /// Drops what was appended since `mark`. Panics when the outbox was emptied since.
+    pub fn rewind(&mut self, mark: Mark) {
+        assert!(mark.head <= self.head.len());
+        assert!(mark.shared <= self.shared.len());
+        self.shared_bytes -= self.shared.drain(mark.shared..).map(|(_, value)| value.len()).sum::<usize>();
+        self.head.truncate(mark.head);
+    }
+
+    /// Replaces `len` bytes of the head at `at` by `with`, and moves what is behind them.
+    pub(crate) fn splice(&mut self, at: usize, len: usize, with: &[u8]) {
+        if with.len() == len {
+            self.head[at..at + len].copy_from_slice(with);
+            return;
+        }
+        self.head.splice(at..at + len, with.iter().copied());
+        for (position, _) in self.shared.iter_mut().rev().take_while(|(position, _)| *position > at) {
+            *position = *position + with.len() - len;
+        }
+    }
+}

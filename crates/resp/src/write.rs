@@ -1,0 +1,312 @@
+//! Replies into bytes, in the protocol version the client asked for.
+//!
+//! What RESP2 has no type for is written as the nearest it has: maps, sets and pushes as arrays, doubles, big numbers
+//! and verbatim strings as bulk strings, booleans as 0 and 1, attributes not at all.
+//!
+//! Invariants: (1) simple strings, errors and big numbers hold no CR or LF: they become spaces; (2) every other method
+//! writes exactly one value or the header of one aggregate, whose elements the caller owes.
+
+use sluice_base::{Bytes, num};
+
+use crate::outbox::Outbox;
+
+/// A version of the protocol, chosen with HELLO.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Protocol {
+    /// Before HELLO, and after HELLO 2.
+    #[default]
+    Resp2,
+    /// After HELLO 3.
+    Resp3,
+}
+
+/// Appends replies to an outbox. Made per command; costs nothing to make.
+#[derive(Debug)]
+pub struct Reply<'a> {
+    outbox: &'a mut Outbox,
+    protocol: Protocol,
+}
+
+/// An aggregate whose length is not known yet: to be ended by the matching `end_*` method of [`Reply`], in any order
+/// with others as long as the inner ones end first.
+#[derive(Debug)]
+#[must_use = "the header is wrong until the aggregate is ended"]
+pub struct Deferred {
+    at: usize,
+}
+
+impl<'a> Reply<'a> {
+    /// A writer to the end of `outbox`.
+    #[inline]
+    pub fn new(outbox: &'a mut Outbox, protocol: Protocol) -> Reply<'a> {
+        Reply { outbox, protocol }
+    }
+
+    /// The version that is written.
+    #[inline]
+    pub fn protocol(&self) -> Protocol {
+        self.protocol
+    }
+
+    /// The outbox that is written to.
+    #[inline]
+    pub fn outbox(&mut self) -> &mut Outbox {
+        self.outbox
+    }
+
+    /// `+OK`.
+    #[inline]
+    pub fn ok(&mut self) {
+        self.raw(b"+OK\r\n");
+    }
+
+    /// Bytes that are one or more replies already.
+    #[inline]
+    pub fn raw(&mut self, bytes: &[u8]) {
+        self.outbox.push(bytes);
+    }
+
+    /// A simple string.
+    pub fn simple(&mut self, text: &[u8]) {
+        self.line(b'+', text);
+    }
+
+    /// An error: `text` begins with its code, as in `ERR syntax error`. Line ends around it are dropped.
+    pub fn error(&mut self, text: &[u8]) {
+        let is_line_end = |byte: &u8| matches!(byte, b'\r' | b'\n');
+        let start = text.iter().position(|byte| !is_line_end(byte)).unwrap_or(text.len());
+        let end = text.iter().rposition(|byte| !is_line_end(byte)).map_or(start, |last| last + 1);
+        self.line(b'-', &text[start..end]);
+    }
+
+    /// An integer.
+    #[inline]
+    pub fn int(&mut self, value: i64) {
+        self.number(b':', value);
+    }
+
+    /// A bulk string, copied.
+    #[inline]
+    pub fn bulk(&mut self, value: &[u8]) {
+        self.outbox.head().reserve(value.len() + HEADER_BYTES_MAX + 2);
+        self.length(b'$', value.len());
+        let head = self.outbox.head();
+        head.extend_from_slice(value);
+        head.extend_from_slice(b"\r\n");
+    }
+
+    /// A bulk string that shares `value` when that is cheaper than a copy.
+    pub fn bulk_shared(&mut self, value: &Bytes) {
+        if value.len() < SHARED_BYTES_MIN {
+            return self.bulk(value);
+        }
+        self.length(b'$', value.len());
+        self.outbox.push_shared(value.clone());
+        self.raw(b"\r\n");
+    }
+
+    /// A bulk string of the decimal form of `value`.
+    pub fn bulk_int(&mut self, value: i64) {
+        self.bulk(itoa::Buffer::new().format(value).as_bytes());
+    }
+
+    /// A bulk string of the text of a double, in both versions.
+    pub fn bulk_double(&mut self, value: f64) {
+        let mut text = Vec::with_capacity(32);
+        num::push_f64(&mut text, value);
+        self.bulk(&text);
+    }
+
+    /// The absence of a value.
+    #[inline]
+    pub fn null(&mut self) {
+        self.raw(match self.protocol {
+            Protocol::Resp2 => b"$-1\r\n",
+            Protocol::Resp3 => b"_\r\n",
+        });
+    }
+
+    /// The absence of an array.
+    #[inline]
+    pub fn null_array(&mut self) {
+        self.raw(match self.protocol {
+            Protocol::Resp2 => b"*-1\r\n",
+            Protocol::Resp3 => b"_\r\n",
+        });
+    }
+
+    /// The header of an array of `len` values.
+    #[inline]
+    pub fn array(&mut self, len: usize) {
+        self.length(b'*', len);
+    }
+
+    /// The header of a map of `len` pairs.
+    pub fn map(&mut self, len: usize) {
+        match self.protocol {
+            Protocol::Resp2 => self.length(b'*', len * 2),
+            Protocol::Resp3 => self.length(b'%', len),
+        }
+    }
+
+    /// The header of a set of `len` values.
+    pub fn set(&mut self, len: usize) {
+        self.length(self.set_type(), len);
+    }
+
+    /// The header of a push of `len` values.
+    pub fn push(&mut self, len: usize) {
+        match self.protocol {
+            Protocol::Resp2 => self.length(b'*', len),
+            Protocol::Resp3 => self.length(b'>', len),
+        }
+    }
+
+    /// The header of `len` pairs of attributes of the next value. RESP2 has none: answers whether the caller owes them.
+    #[must_use = "the pairs are owed only when this is true"]
+    pub fn attribute(&mut self, len: usize) -> bool {
+        match self.protocol {
+            Protocol::Resp2 => false,
+            Protocol::Resp3 => {
+                self.length(b'|', len);
+                true
+            }
+        }
+    }
+
+    /// A double.
+    pub fn double(&mut self, value: f64) {
+        match self.protocol {
+            Protocol::Resp2 => self.bulk_double(value),
+            Protocol::Resp3 => {
+                let head = self.outbox.head();
+                head.push(b',');
+                num::push_f64(head, value);
+                head.extend_from_slice(b"\r\n");
+            }
+        }
+    }
+
+    /// A boolean.
+    pub fn boolean(&mut self, value: bool) {
+        self.raw(match (self.protocol, value) {
+            (Protocol::Resp2, false) => b":0\r\n",
+            (Protocol::Resp2, true) => b":1\r\n",
+            (Protocol::Resp3, false) => b"#f\r\n",
+            (Protocol::Resp3, true) => b"#t\r\n",
+        });
+    }
+
+    /// An integer of any size, in decimal.
+    pub fn big_number(&mut self, digits: &[u8]) {
+        match self.protocol {
+            Protocol::Resp2 => self.bulk(digits),
+            Protocol::Resp3 => self.line(b'(', digits),
+        }
+    }
+
+    /// A text with a format of three letters, `txt` or `mkd`.
+    pub fn verbatim(&mut self, format: &[u8; 3], text: &[u8]) {
+        match self.protocol {
+            Protocol::Resp2 => self.bulk(text),
+            Protocol::Resp3 => {
+                self.length(b'=', text.len() + 4);
+                let head = self.outbox.head();
+                head.extend_from_slice(format);
+                head.push(b':');
+                head.extend_from_slice(text);
+                head.extend_from_slice(b"\r\n");
+            }
+        }
+    }
+
+    /// Begins an aggregate whose length is told at its end.
+    ///
+    /// Room for one digit is left; ending one with more moves what was written since.
+    pub fn defer(&mut self) -> Deferred {
+        let at = self.outbox.head().len();
+        self.raw(b"*0\r\n");
+        Deferred { at }
+    }
+
+    /// Ends an array of `len` values.
+    pub fn end_array(&mut self, deferred: Deferred, len: usize) {
+        self.end(deferred, b'*', len);
+    }
+
+    /// Ends a map of `len` pairs.
+    pub fn end_map(&mut self, deferred: Deferred, len: usize) {
+        match self.protocol {
+            Protocol::Resp2 => self.end(deferred, b'*', len * 2),
+            Protocol::Resp3 => self.end(deferred, b'%', len),
+        }
+    }
+
+    /// Ends a set of `len` values.
+    pub fn end_set(&mut self, deferred: Deferred, len: usize) {
+        self.end(deferred, self.set_type(), len);
+    }
+
+    fn end(&mut self, deferred: Deferred, kind: u8, len: usize) {
+        if len < 10 {
+            self.outbox.splice(deferred.at, DEFERRED_BYTES, &[kind, b'0' + len as u8, b'\r', b'\n']);
+            return;
+        }
+        let mut header = Vec::with_capacity(HEADER_BYTES_MAX);
+        header.push(kind);
+        num::push_u64(&mut header, len as u64);
+        header.extend_from_slice(b"\r\n");
+        self.outbox.splice(deferred.at, DEFERRED_BYTES, &header);
+    }
+
+    fn set_type(&self) -> u8 {
+        match self.protocol {
+            Protocol::Resp2 => b'*',
+            Protocol::Resp3 => b'~',
+        }
+    }
+
+    fn line(&mut self, kind: u8, text: &[u8]) {
+        let head = self.outbox.head();
+        head.reserve(text.len() + 3);
+        head.push(kind);
+        let from = head.len();
+        head.extend_from_slice(text);
+        for byte in &mut head[from..] {
+            if matches!(byte, b'\r' | b'\n') {
+                *byte = b' ';
+            }
+        }
+        head.extend_from_slice(b"\r\n");
+    }
+
+    #[inline]
+    fn length(&mut self, kind: u8, len: usize) {
+        self.number(kind, len as i64);
+    }
+
+    #[inline]
+    fn number(&mut self, kind: u8, value: i64) {
+        let head = self.outbox.head();
+        if (0..10).contains(&value) {
+            head.extend_from_slice(&[kind, b'0' + value as u8, b'\r', b'\n']);
+            return;
+        }
+        let mut digits = itoa::Buffer::new();
+        let digits = digits.format(value).as_bytes();
+        let mut line = [0; HEADER_BYTES_MAX];
+        line[0] = kind;
+        line[1..1 + digits.len()].copy_from_slice(digits);
+        line[1 + digits.len()..3 + digits.len()].copy_from_slice(b"\r\n");
+        head.extend_from_slice(&line[..3 + digits.len()]);
+    }
+}
+
+/// A kind byte, twenty digits or a sign and nineteen, and the line end.
+const HEADER_BYTES_MAX: usize = 23;
+const DEFERRED_BYTES: usize = 4;
+/// From this size a reference count and a second segment cost less than the copy.
+const SHARED_BYTES_MIN: usize = 16 * 1024;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,156 @@
+//! For tests: an engine without a process, driven by lines of text, with a clock that moves when told.
+//!
+//! ```
+//! let mut rig = sluice_testkit::Rig::new();
+//! rig.check("SET k v", "+OK");
+//! rig.check("GET k", "\"v\"");
+//! rig.pass_ms(1000);
+//! ```
+#![forbid(unsafe_code)]
+#![allow(clippy::unwrap_used, clippy::missing_panics_doc)]
+
+mod process;
+mod render;
+
+pub use process::FakeProcess;
+pub use render::render;
+
+use sluice_base::HashSeed;
+use sluice_config::Config;
+use sluice_engine::{Action, Closing, Connection, Engine, Seeds, SessionKey};
+use sluice_resp::{Admission, Limits, Outbox, Parser, Requests, State};
+
+/// An engine and its fake process, with one client connected.
+pub struct Rig {
+    /// The engine.
+    pub engine: Engine,
+    /// The process around it.
+    pub process: FakeProcess,
+    /// The client that [`Rig::run`] uses.
+    pub client: SessionKey,
+    /// Wishes seen so far.
+    pub actions: Vec<Action>,
+}
+
+impl Default for Rig {
+    fn default() -> Rig {
+        Rig::new()
+    }
+}
+
+impl Rig {
+    /// An engine with the default configuration, DEBUG allowed.
+    pub fn new() -> Rig {
+        Rig::with(&[])
+    }
+
+    /// An engine with these directives on top of the defaults.
+    pub fn with(directives: &[(&str, &str)]) -> Rig {
+        let mut text = String::from("enable-debug-command yes\nenable-protected-configs yes\n");
+        for (name, value) in directives {
+            text.push_str(&format!("{name} {value}\n"));
+        }
+        let mut none = |path: &[u8]| Err(format!("no include here: {path:?}"));
+        let config: Config = sluice_config::parse_file(text.as_bytes(), "test", b"", &mut none).unwrap();
+        let mut process = FakeProcess::default();
+        let seeds = Seeds { hash: HashSeed { k0: 1, k1: 2 }, rng: 3 };
+        let mut engine = Engine::new(config, seeds, &mut process);
+        let client = engine.connect(connection(1), &mut process);
+        Rig { engine, process, client, actions: Vec::new() }
+    }
+
+    /// Connects another client.
+    pub fn connect(&mut self) -> SessionKey {
+        self.engine.connect(connection(2), &mut self.process)
+    }
+
+    /// Moves the clock.
+    pub fn pass_ms(&mut self, ms: u64) {
+        self.process.pass_us(ms * 1000);
+    }
+
+    /// Runs the cron once.
+    pub fn cron(&mut self) {
+        self.engine.cron(&mut self.process);
+        self.collect();
+    }
+
+    /// Runs a line as the first client; the rendered reply.
+    pub fn run(&mut self, line: &str) -> String {
+        self.run_as(self.client, line)
+    }
+
+    /// Runs a line, words quoted as in the reference's cli, as a client; the rendered replies, one per line.
+    pub fn run_as(&mut self, client: SessionKey, line: &str) -> String {
+        let words = sluice_base::quote::split_args(line.as_bytes(), sluice_base::quote::Dialect::Config).unwrap();
+        let words: Vec<&[u8]> = words.iter().map(Vec::as_slice).collect();
+        render(&self.argv(client, &words))
+    }
+
+    /// Runs a command given as arguments; the raw bytes of what the client is sent.
+    pub fn argv(&mut self, client: SessionKey, argv: &[&[u8]]) -> Vec<u8> {
+        let mut request = format!("*{}\r\n", argv.len()).into_bytes();
+        for arg in argv {
+            request.extend_from_slice(format!("${}\r\n", arg.len()).as_bytes());
+            request.extend_from_slice(arg);
+            request.extend_from_slice(b"\r\n");
+        }
+        self.bytes(client, &request)
+    }
+
+    /// Sends complete requests as bytes; what the client is sent back.
+    pub fn bytes(&mut self, client: SessionKey, input: &[u8]) -> Vec<u8> {
+        let (mut parser, mut requests) = (Parser::new(), Requests::new());
+        let limits = Limits::new(Admission::Authenticated, 512 << 20, 1024);
+        let mut rest = input;
+        while !rest.is_empty() {
+            requests.clear();
+            let progress = parser.parse(rest, &limits, &mut requests);
+            self.engine.submit(client, rest, &requests, &mut self.process);
+            if let State::Failed(error) = progress.state {
+                self.engine.protocol_error(client, &error.message());
+                break;
+            }
+            assert!(progress.consumed > 0, "the input is complete requests");
+            rest = &rest[progress.consumed..];
+        }
+        self.collect();
+        self.output(client)
+    }
+
+    /// What a client was sent since the last call.
+    pub fn output(&mut self, client: SessionKey) -> Vec<u8> {
+        let Some((outbox, _)) = self.engine.take_output(client, Outbox::new()) else { return Vec::new() };
+        self.engine.sent(client, outbox.len());
+        outbox.flatten()
+    }
+
+    /// Whether a client was told to go.
+    pub fn is_closing(&self, client: SessionKey) -> bool {
+        self.engine.session(client).is_none_or(|s| s.caller.closing != Closing::No)
+    }
+
+    /// Runs a line and compares its rendered reply.
+    #[track_caller]
+    pub fn check(&mut self, line: &str, expected: &str) {
+        let got = self.run(line);
+        assert_eq!(got, expected, "reply of: {line}");
+    }
+
+    fn collect(&mut self) {
+        self.engine.take_actions(&mut self.actions);
+    }
+}
+
+/// Runs each line on a fresh engine and compares the rendered replies: `(line, expected)`.
+#[track_caller]
+pub fn check(script: &[(&str, &str)]) {
+    let mut rig = Rig::new();
+    for (line, expected) in script {
+        rig.check(line, expected);
+    }
+}
+
+fn connection(n: u16) -> Connection {
+    Connection { addr: format!("127.0.0.1:{}", 5000 + n), laddr: "127.0.0.1:6379".into(), fd: 8 + i32::from(n), unix: false }
+}

@@ -1,0 +1,88 @@
+//! A process that does nothing but remember.
+
+use sluice_base::Now;
+use sluice_config::Config;
+use sluice_engine::{Counts, Facts, LogLevel, Process};
+
+/// A process whose clock moves when told, plus one microsecond per reading.
+#[derive(Debug)]
+pub struct FakeProcess {
+    /// The time.
+    pub now: Now,
+    /// Lines logged.
+    pub log: Vec<(LogLevel, String)>,
+    /// Names of the directives that the last CONFIG SET changed.
+    pub applied: Vec<&'static str>,
+    /// When set, `apply_config` fails with this text.
+    pub refuse: Option<String>,
+    /// The config file, if there is one.
+    pub file: Option<String>,
+    /// What INFO is told.
+    pub facts: Facts,
+}
+
+impl Default for FakeProcess {
+    fn default() -> FakeProcess {
+        FakeProcess {
+            now: Now { mono_ns: 1_000_000_000, unix_us: 1_700_000_000_000_000 },
+            log: Vec::new(),
+            applied: Vec::new(),
+            refuse: None,
+            file: None,
+            facts: Facts { pid: 4711, used_memory: 1 << 20, ..Facts::default() },
+        }
+    }
+}
+
+impl FakeProcess {
+    /// Moves the clock.
+    pub fn pass_us(&mut self, us: u64) {
+        self.now.mono_ns += us * 1000;
+        self.now.unix_us += us as i64;
+    }
+}
+
+impl Process for FakeProcess {
+    fn now(&mut self) -> Now {
+        self.pass_us(1);
+        self.now
+    }
+    fn facts(&mut self) -> Facts {
+        self.facts.clone()
+    }
+    fn counts(&mut self) -> Counts {
+        Counts::default()
+    }
+    fn used_memory(&mut self) -> usize {
+        self.facts.used_memory
+    }
+    fn apply_config(&mut self, _: &Config, changed: &[&'static str]) -> Result<(), String> {
+        if let Some(text) = &self.refuse {
+            return Err(text.clone());
+        }
+        self.applied = changed.to_vec();
+        Ok(())
+    }
+    fn rewrite_config(&mut self, make: &mut dyn FnMut(Option<&str>) -> String) -> Result<(), String> {
+        match &self.file {
+            None => Err("The server is running without a config file".into()),
+            Some(text) => {
+                self.file = Some(make(Some(text)));
+                Ok(())
+            }
+        }
+    }
+    fn sleep(&mut self, microseconds: u64) {
+        self.pass_us(microseconds);
+    }
+    fn log(&mut self, level: LogLevel, line: &str) {
+        self.log.push((level, line.to_owned()));
+    }
+    fn entropy(&mut self) -> [u8; 20] {
+        [7; 20]
+    }
+    fn purge_memory(&mut self) {}
+    fn malloc_stats(&mut self) -> String {
+        "fake".into()
+    }
+}
