@@ -16,8 +16,11 @@ pub(crate) const PEER_VARIABLE: &str = "SLUICE_PEER_SERVER";
 /// Commands of the differential test in `ci`, and in `deep`.
 const DIFFERENTIAL_COMMANDS: [u64; 2] = [50_000, 1_000_000];
 
-/// Seconds of fuzzing per target in `ci`, and in `deep`.
-const FUZZ_SECONDS: [u64; 2] = [20, 600];
+/// Seconds of fuzzing in `ci`: per target, and together.
+const FUZZ_SECONDS_CI: [u64; 2] = [20, 180];
+
+/// The same in `deep`.
+const FUZZ_SECONDS_DEEP: [u64; 2] = [600, 7200];
 
 /// Where `deep` notes what passed when.
 const RECORD: &str = "docs/deep-runs.toml";
@@ -36,7 +39,7 @@ pub(crate) fn ci(arguments: &[String]) -> Result<()> {
     }
     steps.step("doc", doc);
     steps.step("loom", || run_loom(&[]));
-    steps.step("fuzz", || fuzz::smoke(FUZZ_SECONDS[0]));
+    steps.step("fuzz", || fuzz::smoke(FUZZ_SECONDS_CI[0], FUZZ_SECONDS_CI[1]));
     steps.step("differential", || differential_run(DIFFERENTIAL_COMMANDS[0]));
     if !without_tests {
         steps.step("clients", || clients::run(&[]));
@@ -62,7 +65,7 @@ pub(crate) fn deep(arguments: &[String]) -> Result<()> {
     let runs: [LongRun; 6] = [
         ("differential", || differential_run(DIFFERENTIAL_COMMANDS[1])),
         ("differential-canary", differential_canary),
-        ("fuzz", || fuzz::smoke(FUZZ_SECONDS[1])),
+        ("fuzz", || fuzz::smoke(FUZZ_SECONDS_DEEP[0], FUZZ_SECONDS_DEEP[1])),
         ("valgrind", valgrind),
         ("loom-mutants", loom_mutants),
         ("conformance", || conformance::run(&[])),

@@ -33,7 +33,36 @@ const BANS: &[Ban] = &[
     Ban { word: "LazyLock", allowed: STATICS, instead: "build it in main and pass it down" },
     Ban { word: "OnceCell", allowed: STATICS, instead: "build it in main and pass it down" },
     Ban { word: "static mut", allowed: &[], instead: "let an owner hold it" },
-    Ban { word: "std::net", allowed: IMPURE, instead: "return bytes or an action; the server does the rest" },
+    Ban {
+        word: "TcpStream",
+        allowed: IMPURE,
+        instead: "return bytes or an action; the server does the rest",
+    },
+    Ban {
+        word: "TcpListener",
+        allowed: IMPURE,
+        instead: "return bytes or an action; the server does the rest",
+    },
+    Ban {
+        word: "UdpSocket",
+        allowed: IMPURE,
+        instead: "return bytes or an action; the server does the rest",
+    },
+    Ban {
+        word: "UnixStream",
+        allowed: IMPURE,
+        instead: "return bytes or an action; the server does the rest",
+    },
+    Ban {
+        word: "UnixListener",
+        allowed: IMPURE,
+        instead: "return bytes or an action; the server does the rest",
+    },
+    Ban {
+        word: "ToSocketAddrs",
+        allowed: IMPURE,
+        instead: "return bytes or an action; the server does the rest",
+    },
     Ban { word: "std::fs", allowed: IMPURE, instead: "return bytes or an action; the server does the rest" },
     Ban { word: "std::thread", allowed: IMPURE, instead: "return an action; the server owns the threads" },
     Ban { word: "std::env", allowed: IMPURE, instead: "take it as an argument" },
