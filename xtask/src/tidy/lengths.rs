@@ -90,8 +90,9 @@ fn measure(ratchet: &Ratchet, sources: &[Source]) -> (Long, Long) {
         if file_lines > FILE_LINES_MAX {
             files.insert(source.path.clone(), (file_lines, 0));
         }
-        for function in source.functions().into_iter().filter(|function| function.lines > FUNCTION_LINES_MAX)
-        {
+        let product = |line: usize| source.test.get(line - 1) == Some(&false);
+        let long = source.functions().into_iter().filter(|function| function.lines > FUNCTION_LINES_MAX);
+        for function in long.filter(|function| product(function.line)) {
             let entry = functions.entry(format!("{}::{}", source.path, function.name)).or_insert((0, 0));
             *entry = (*entry).max((function.lines, function.line));
         }
