@@ -21,6 +21,7 @@ mod latency;
 mod limits;
 mod logging;
 mod process;
+mod redact;
 mod routes;
 mod session;
 mod settle;
@@ -35,3 +36,8 @@ pub use exec::{Flow, Submitted};
 pub use limits::{Limits, OutputLimit};
 pub use process::{Counts, CpuTimes, Facts, LogLevel, Process};
 pub use session::{Caller, Closing, Connection, Session, SessionKey};
+
+/// Version of the reference that clients are told: the one whose behaviour this server has.
+pub const COMPATIBLE_VERSION: &str = "9.1.2";
+/// Version that clients are told who look for the older name.
+pub const COMPATIBLE_REDIS_VERSION: &str = "7.2.4";
