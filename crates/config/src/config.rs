@@ -72,7 +72,9 @@ impl Config {
     /// One of several named values.
     #[inline]
     pub fn choice<T: choice::Choice>(&self, id: Id<Choice<T>>) -> T {
-        let Value::Choice(number) = self.value(id) else { unreachable!("invariant 2: a Choice holds a number") };
+        let Value::Choice(number) = self.value(id) else {
+            unreachable!("invariant 2: a Choice holds a number")
+        };
         T::from_number(*number)
     }
 
@@ -90,7 +92,9 @@ impl Config {
 
     /// When to take a snapshot; none is never.
     pub fn save_points(&self) -> &[SavePoint] {
-        let Value::Save(points) = self.value(param::SAVE) else { unreachable!("invariant 2: the kind of save") };
+        let Value::Save(points) = self.value(param::SAVE) else {
+            unreachable!("invariant 2: the kind of save")
+        };
         points
     }
 
@@ -149,7 +153,7 @@ impl Config {
     /// the kernel names it, a number of clients that the system allows, REPLICAOF. The error is the reason.
     pub fn assign(&mut self, id: impl Into<ParamId>, words: &[&[u8]]) -> Result<(), String> {
         let id = id.into();
-        let value = id.param().kind.parse(words, self.value(id), Onto::Replace).map_err(String::from)?;
+        let value = id.param().parse(words, self.value(id), Onto::Replace).map_err(String::from)?;
         self.values[usize::from(id.0)] = value;
         Ok(())
     }

@@ -1,8 +1,8 @@
 //! The example file: every parameter with its prose and its default. Loading it changes nothing.
 
 use crate::config::Config;
-use crate::row::{Honoured, Kind, Param, ParamId, Section, Traits, Unit};
 use crate::rewrite::{Force, rewrite};
+use crate::row::{Honoured, Kind, Param, ParamId, Section, Traits, Unit};
 
 /// The text of `sluice.conf`: chapters, and in each the parameters of the table with their defaults.
 pub fn example_conf() -> String {
@@ -10,9 +10,7 @@ pub fn example_conf() -> String {
     for section in Section::ALL {
         let title = section.title();
         text += &format!("\n{0}\n# {title}\n{0}\n", "#".repeat(WIDTH));
-        let listed = |id: &ParamId| {
-            id.param().section == section && !id.param().traits.has(Traits::HIDDEN)
-        };
+        let listed = |id: &ParamId| id.param().section == section && !id.param().traits.has(Traits::HIDDEN);
         for id in ParamId::all().filter(listed) {
             text.push('\n');
             for line in wrapped(&prose(id.param())) {
@@ -29,10 +27,11 @@ fn prose(param: &Param) -> String {
     let mut text = String::from(param.doc);
     if let Kind::Int { min, max, unit, .. } = param.kind {
         text += &match unit {
-            Unit::Plain => format!(" From {min} to {}.", bound(max)),
+            Unit::Plain if max < i128::from(i32::MAX) => format!(" From {min} to {max}."),
+            Unit::Plain if min > 0 => format!(" At least {min}."),
             Unit::Octal => format!(" From {min:o} to {max:o}."),
             Unit::Memory if min > 1 => format!(" At least {min} bytes."),
-            Unit::Memory | Unit::MemoryOrPercent | Unit::SignedMemory => String::new(),
+            Unit::Plain | Unit::Memory | Unit::MemoryOrPercent | Unit::SignedMemory => String::new(),
         };
     }
     if let Some(alias) = param.alias {
@@ -52,20 +51,16 @@ fn prose(param: &Param) -> String {
     text
 }
 
-fn bound(max: i128) -> String {
-    match max {
-        _ if max == i128::from(i64::MAX) => "any size".into(),
-        _ => max.to_string(),
-    }
-}
-
 /// The default as lines; a comment for what has no value.
 fn setting(id: ParamId) -> String {
     let all = rewrite(None, &Config::default(), Force::All);
     let all = String::from_utf8_lossy(&all);
     let name = id.param().name;
-    let own: String =
-        all.lines().filter(|line| line.split(' ').next() == Some(name)).map(|line| format!("{line}\n")).collect();
+    let own: String = all
+        .lines()
+        .filter(|line| line.split(' ').next() == Some(name))
+        .map(|line| format!("{line}\n"))
+        .collect();
     match (own.is_empty(), &id.param().kind) {
         (false, _) => own,
         (true, Kind::List { default }) if !default.is_empty() => format!("{name} {}\n", default.join(" ")),

@@ -18,7 +18,8 @@ pub fn fuzz_parse(data: &[u8]) {
     if let (Ok(config), 0) = (&loaded, includes) {
         rewrite_is_faithful(data, config);
     }
-    let pairs: Vec<(&[u8], &[u8])> = words.as_chunks::<2>().0.iter().map(|[name, value]| (*name, *value)).collect();
+    let pairs: Vec<(&[u8], &[u8])> =
+        words.as_chunks::<2>().0.iter().map(|[name, value]| (*name, *value)).collect();
     let mut config = Config::default();
     let before = config.clone();
     if let Ok(change) = config.prepare(&pairs, Origin::Local, Phase::Serving) {
@@ -37,5 +38,10 @@ pub(crate) fn rewrite_is_faithful(old: &[u8], config: &Config) {
     let again = again.expect("what a rewrite wrote must load");
     // Renames of the command line are not in the file.
     assert_eq!(again.values, config.values, "what a rewrite wrote must mean the same");
-    assert_eq!(rewrite(Some(&text), config, Force::Changed), text, "a second rewrite must change nothing");
+    let second = rewrite(Some(&text), config, Force::Changed);
+    assert_eq!(
+        String::from_utf8_lossy(&second),
+        String::from_utf8_lossy(&text),
+        "a second rewrite must change nothing"
+    );
 }

@@ -10,35 +10,40 @@
 //! 3. A failed load or CONFIG SET leaves no half-changed `Config` behind.
 //! 4. Reading a value at run time is an array index: names are looked up only for text that came from outside.
 //!
+//! Where it deliberately differs from the reference: memory sizes and counts that overflow are refused instead of wrapping
+//! around; a value that has no meaning here and whose absence would be dangerous (`Param::refused`) is refused; `save`
+//! lines after an `include` still add up; a line break at the end of a file is not one more empty line in a rewrite;
+//! `repl-backlog-size` has its least value in files too; addresses are quoted in a rewrite where they need it.
+//!
 //! Never does: apply a value (listen on a port, change a directory, open a log). That is the server's part, between
 //! [`Config::apply`] and, when it fails, [`Config::rollback`].
 #![forbid(unsafe_code)]
 
-pub mod row;
-mod table;
-pub mod choice;
-mod value;
-mod config;
-mod load;
 mod arguments;
-mod set;
-mod get;
-mod rewrite;
+pub mod choice;
+mod config;
 mod example;
-mod split;
-mod number;
-mod glob;
 mod fuzz;
+mod get;
+mod glob;
+mod load;
+mod number;
+mod rewrite;
+pub mod row;
+mod set;
+mod split;
+mod table;
 #[cfg(test)]
 mod tests;
+mod value;
 
 pub use arguments::{CommandLine, command_line};
 pub use config::Config;
 pub use example::example_conf;
 pub use fuzz::fuzz_parse;
 pub use load::{BadLine, LoadError, Loader, Place, Rename, parse_file};
-pub use row::{Empty, Honoured, Id, Kind, Param, ParamId, Section, Storage, Traits, Unit};
 pub use rewrite::{Force, rewrite};
+pub use row::{Empty, Honoured, Id, Kind, Param, ParamId, Section, Storage, Traits, Unit};
 pub use set::{Change, Origin, Phase, SetError, Undo};
 pub use split::{quote, split_args};
 pub use table::{PARAMS, param};

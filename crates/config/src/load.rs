@@ -180,7 +180,7 @@ impl Load<'_, '_> {
         };
         let first_save = id == param::SAVE.any() && !self.save_seen;
         let onto = if first_save { Onto::Replace } else { Onto::Extend };
-        let value = id.param().kind.parse(&words, self.config.value(id), onto)?;
+        let value = id.param().parse(&words, self.config.value(id), onto)?;
         self.save_seen |= first_save;
         self.config.values[usize::from(id.0)] = value;
         Ok(())

@@ -19,6 +19,8 @@ pub struct Param {
     pub doc: &'static str,
     /// Whether setting it has an effect yet.
     pub honoured: Honoured,
+    /// Any value but the default is refused with this reason: where pretending would be worse than failing.
+    pub refused: Option<&'static str>,
 }
 
 /// Whether a parameter does something in this server.
@@ -39,8 +41,6 @@ pub enum Kind {
     Bool {
         /// Value when nothing is configured.
         default: bool,
-        /// The error with which `yes` is refused; `None` where it is allowed.
-        refuse_yes: Option<&'static str>,
     },
     /// A whole number within inclusive bounds.
     Int {
@@ -64,7 +64,7 @@ pub enum Kind {
         /// Whether a zero byte ends the value, as it does where the reference keeps C strings.
         storage: Storage,
         /// A further condition; the error is the reason that the client sees.
-        check: Option<fn(&[u8]) -> Result<(), &'static str>>,
+        check: Option<TextCheck>,
     },
     /// One of several names. Two names of one value are synonyms; the first is shown.
     Choice {
@@ -96,6 +96,9 @@ pub enum Kind {
     /// `latency-tracking-info-percentiles`: numbers from 0 to 100.
     Percentiles,
 }
+
+/// A condition on a text; the error is the reason that the client sees.
+pub type TextCheck = fn(&[u8]) -> Result<(), &'static str>;
 
 /// How a number is written and read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -335,6 +338,7 @@ impl Param {
             section: Section::General,
             doc: "",
             honoured: Honoured::Yes,
+            refused: None,
         }
     }
 
@@ -396,11 +400,8 @@ impl Param {
         self
     }
 
-    pub(crate) const fn refuse_yes(mut self, reason: &'static str) -> Param {
-        self.kind = match self.kind {
-            Kind::Bool { default, .. } => Kind::Bool { default, refuse_yes: Some(reason) },
-            other => other,
-        };
+    pub(crate) const fn refused(mut self, reason: &'static str) -> Param {
+        self.refused = Some(reason);
         self
     }
 
@@ -414,7 +415,7 @@ impl Param {
         self
     }
 
-    pub(crate) const fn checked(mut self, check: fn(&[u8]) -> Result<(), &'static str>) -> Param {
+    pub(crate) const fn checked(mut self, check: TextCheck) -> Param {
         self.kind = match self.kind {
             Kind::Text { default, empty, storage, .. } => {
                 Kind::Text { default, empty, storage, check: Some(check) }
@@ -426,7 +427,7 @@ impl Param {
 }
 
 pub(crate) const fn boolean(name: &'static str, default: bool) -> Param {
-    Param::of(name, Kind::Bool { default, refuse_yes: None })
+    Param::of(name, Kind::Bool { default })
 }
 
 pub(crate) const fn number(name: &'static str, default: i128, min: i128, max: i128) -> Param {

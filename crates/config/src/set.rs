@@ -124,15 +124,13 @@ impl Config {
         for (given, _) in pairs {
             let (id, name) =
                 ParamId::find_spelled(given).ok_or_else(|| SetError::Unknown(printable(given)))?;
-            if id.param().traits.has(Traits::DENY_LOADING)
-                && phase == Phase::Loading
-                && self.may_set(id, origin).is_ok()
-            {
+            let failed = |reason: &str| SetError::Failed { name: printable(given), reason: reason.into() };
+            self.may_set(id, origin).map_err(failed)?;
+            if phase == Phase::Loading && id.param().traits.has(Traits::DENY_LOADING) {
                 return Err(SetError::Loading);
             }
-            let duplicate = found.contains(&(id, name)).then_some("duplicate parameter");
-            if let Some(reason) = self.may_set(id, origin).err().or(duplicate) {
-                return Err(SetError::Failed { name: printable(given), reason: reason.into() });
+            if found.contains(&(id, name)) {
+                return Err(failed("duplicate parameter"));
             }
             found.push((id, name));
         }
@@ -143,7 +141,6 @@ impl Config {
             let param = id.param();
             let words = words_of(text, param.traits);
             let value = param
-                .kind
                 .parse(&words, old, Onto::Replace)
                 .map_err(|reason| SetError::Failed { name: name.into(), reason: reason.into() })?;
             let same = value == *old && !param.traits.has(Traits::VOLATILE);

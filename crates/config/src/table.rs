@@ -5,9 +5,9 @@
 //! those of the reference; where a name has no effect here the row says why.
 
 use crate::choice::{
-    AclPubsubDefault, AppendFsync, ClusterSaveBehavior, DisklessLoad, EndpointType, EventLoop, EvictionPolicy,
-    Guard, LogFormat, LogLevel, LogTimestampFormat, OomScoreAdj, PropagationErrorBehavior, RdbVersionCheck,
-    Supervisor, SyslogFacility, TlsAuthClients, TlsUserField, shutdown,
+    AclPubsubDefault, AppendFsync, ClusterSaveBehavior, DisklessLoad, EndpointType, EventLoop,
+    EvictionPolicy, Guard, LogFormat, LogLevel, LogTimestampFormat, OomScoreAdj, PropagationErrorBehavior,
+    RdbVersionCheck, Supervisor, SyslogFacility, TlsAuthClients, TlsUserField, shutdown,
 };
 use crate::row::{
     Id, Kind, Param, Section, Unit, boolean, bytes, flags, in_unit, kind::*, list, number, one_of, optional,
@@ -44,6 +44,8 @@ const SYSTEM: &str = "process integration";
 const TLS: &str = "TLS";
 const TRACKING: &str = "client-side caching";
 
+/// Refused rather than ignored: who asks for encryption must not get plain text.
+const NO_TLS: &str = "Unable to update TLS configuration. Check server logs.";
 const NO_FORK: &str = "there is no child process: snapshots are taken by threads";
 const NO_JEMALLOC: &str = "the allocator's background thread is not ours to steer";
 const NO_RDMA: &str = "RDMA is not built in";
@@ -110,7 +112,7 @@ params! {
             "Completion vector for RDMA; -1 picks one.";
     }
     Tls {
-        TLS_PORT: Int = number("tls-port", 0, 0, 65535).later(TLS),
+        TLS_PORT: Int = number("tls-port", 0, 0, 65535).refused(NO_TLS).later(TLS),
             "TCP port for TLS clients; 0 opens none.";
         TLS_CERT_FILE: Text = optional("tls-cert-file").volatile().later(TLS),
             "File with this server's certificate.";
@@ -134,9 +136,9 @@ params! {
             "Whether clients must show a certificate: 'no', 'yes', or 'optional'.";
         TLS_AUTH_CLIENTS_USER: Choice<TlsUserField> = one_of::<TlsUserField>("tls-auth-clients-user", TlsUserField::Off as u8).later(TLS),
             "Log a client in as the user that this field of its certificate names.";
-        TLS_REPLICATION: Bool = boolean("tls-replication", false).later(TLS),
+        TLS_REPLICATION: Bool = boolean("tls-replication", false).refused(NO_TLS).later(TLS),
             "Use TLS on the connection to the primary.";
-        TLS_CLUSTER: Bool = boolean("tls-cluster", false).later(TLS),
+        TLS_CLUSTER: Bool = boolean("tls-cluster", false).refused(NO_TLS).later(TLS),
             "Use TLS between the nodes of a cluster.";
         TLS_PROTOCOLS: Text = optional("tls-protocols").later(TLS),
             "Versions of TLS that are allowed, separated by spaces.";
@@ -338,7 +340,7 @@ params! {
             "Replicas that must be near before writes are accepted; 0 asks for none.";
         MIN_REPLICAS_MAX_LAG: Int = number("min-replicas-max-lag", 10, 0, INT).alias("min-slaves-max-lag").later(REPLICATION),
             "Seconds since its last word after which a replica no longer counts as near; 0 turns the rule off.";
-        REPL_BACKLOG_SIZE: Int = bytes("repl-backlog-size", 10 * MIB, 1, LONG).later(REPLICATION),
+        REPL_BACKLOG_SIZE: Int = bytes("repl-backlog-size", 10 * MIB, 1, LONG).clamped(16384, LONG).later(REPLICATION),
             "History kept for replicas that come back after a short absence.";
         REPL_BACKLOG_TTL: Int = number("repl-backlog-ttl", 3600, 0, LONG).later(REPLICATION),
             "Seconds without replicas after which that history is dropped; 0 is never.";
@@ -364,7 +366,7 @@ params! {
             "What to do when a command from the primary or the append-only file fails: ignore, panic, panic-on-replicas.";
     }
     Cluster {
-        CLUSTER_ENABLED: Bool = boolean("cluster-enabled", false).immutable().refuse_yes("cluster mode is not supported by this version").later(CLUSTER),
+        CLUSTER_ENABLED: Bool = boolean("cluster-enabled", false).immutable().refused("cluster mode is not supported by this version").later(CLUSTER),
             "Be a node of a cluster.";
         CLUSTER_CONFIG_FILE: Text = text("cluster-config-file", "nodes.conf").immutable().checked(check::cluster_config_file).later(CLUSTER),
             "File in which the node keeps what it knows of the cluster; not for editing.";
@@ -502,7 +504,7 @@ params! {
             "Microseconds that a turn of the event loop may wait for more requests to serve together.";
     }
     Defragmentation {
-        ACTIVEDEFRAG: Bool = boolean("activedefrag", false).debug().refuse_yes("Active defragmentation cannot be enabled: this version does not have it").later(DEFRAG),
+        ACTIVEDEFRAG: Bool = boolean("activedefrag", false).debug().refused("Active defragmentation cannot be enabled: this version does not have it").later(DEFRAG),
             "Move values together while the server runs, to give memory back.";
         ACTIVE_DEFRAG_IGNORE_BYTES: Int = bytes("active-defrag-ignore-bytes", 100 * MIB, 1, LONG).later(DEFRAG),
             "Wasted bytes below which nothing is moved.";

@@ -1,1 +1,48 @@
-//! Claims about the whole crate.
+//! Claims about the whole crate, by what they are about.
+
+mod differential;
+mod files;
+mod lines;
+mod rewriting;
+mod setting;
+mod table;
+
+use crate::{Config, LoadError, Origin, Phase, Traits, Undo, parse_file};
+
+/// The configuration that a text describes; it includes nothing.
+fn load(text: &str) -> Result<Config, LoadError> {
+    parse_file(text.as_bytes(), "test.conf", b"", &mut |_| Ok(Vec::new()))
+}
+
+/// The configuration of a text that must load.
+fn loaded(text: &str) -> Config {
+    load(text).unwrap_or_else(|error| panic!("{text:?} must load: {}", error.report("0")))
+}
+
+/// The reason with which a text is refused.
+fn refusal(text: &str) -> String {
+    match load(text) {
+        Err(LoadError::Line(bad)) => bad.reason,
+        Err(LoadError::Include { reason, .. }) => reason,
+        Ok(_) => panic!("{text:?} must not load"),
+    }
+}
+
+/// CONFIG SET of `pairs` (name, value, name, ...) on `config`; the error as the client reads it.
+fn set(config: &mut Config, pairs: &[&str]) -> Result<Undo, String> {
+    let pairs: Vec<(&[u8], &[u8])> =
+        pairs.as_chunks::<2>().0.iter().map(|[name, value]| (name.as_bytes(), value.as_bytes())).collect();
+    let change = config.prepare(&pairs, Origin::Local, Phase::Serving).map_err(|error| error.to_string())?;
+    Ok(config.apply(change))
+}
+
+/// What CONFIG GET shows for one name.
+fn shown(config: &Config, name: &str) -> String {
+    let found = config.get(&[name.as_bytes()]);
+    assert_eq!(found.len(), 1, "{name} is one parameter");
+    String::from_utf8_lossy(&found[0].1).into_owned()
+}
+
+fn is_mutable(traits: Traits) -> bool {
+    !traits.has(Traits::IMMUTABLE)
+}

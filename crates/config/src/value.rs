@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use crate::choice::shutdown;
 use crate::number;
-use crate::row::{Empty, Kind, Storage, Unit};
+use crate::row::{Empty, Kind, Param, Storage, Unit};
 
 pub(crate) mod check;
 
@@ -132,8 +132,7 @@ pub mod notify {
     /// `n`: new keys; not part of `A`.
     pub const NEW: u32 = 1 << 14;
     /// `A`: all classes that are part of it.
-    pub const ALL: u32 =
-        GENERIC | STRING | LIST | SET | HASH | ZSET | EXPIRED | EVICTED | STREAM | MODULE;
+    pub const ALL: u32 = GENERIC | STRING | LIST | SET | HASH | ZSET | EXPIRED | EVICTED | STREAM | MODULE;
 
     /// Classes in the order in which they are shown, then the letters that follow `A` too.
     pub(super) const LETTERS: [(u8, u32); 14] = [
@@ -165,12 +164,23 @@ pub(crate) enum Onto {
     Extend,
 }
 
+impl Param {
+    /// The value that `words` mean, given that the parameter holds `old`; the error is the reason to show.
+    pub(crate) fn parse(&self, words: &[&[u8]], old: &Value, onto: Onto) -> Result<Value, Reason> {
+        let value = self.kind.parse(words, old, onto)?;
+        match self.refused {
+            Some(reason) if value != self.kind.default_value() => Err(reason.into()),
+            _ => Ok(value),
+        }
+    }
+}
+
 impl Kind {
     /// The value when nothing is configured.
     pub(crate) fn default_value(&self) -> Value {
         let boxed = |text: &&str| Box::from(text.as_bytes());
         match self {
-            Kind::Bool { default, .. } => Value::Bool(*default),
+            Kind::Bool { default } => Value::Bool(*default),
             Kind::Int { default, .. } => Value::Int(*default),
             Kind::Text { default, .. } => Value::Text(default.as_ref().map(boxed)),
             Kind::Choice { default, .. } => Value::Choice(*default),
@@ -185,10 +195,10 @@ impl Kind {
         }
     }
 
-    /// The value that `words` mean, given that the parameter holds `old`.
-    pub(crate) fn parse(&self, words: &[&[u8]], old: &Value, onto: Onto) -> Result<Value, Reason> {
+    /// As [`Param::parse`], without its refusals.
+    fn parse(&self, words: &[&[u8]], old: &Value, onto: Onto) -> Result<Value, Reason> {
         match self {
-            Kind::Bool { refuse_yes, .. } => parse_bool(one(words)?, *refuse_yes),
+            Kind::Bool { .. } => parse_bool(one(words)?),
             Kind::Int { min, max, unit, clamp, .. } => {
                 let value = parse_number(one(words)?, *unit)?;
                 within(value, (*min, *max), *unit)?;
@@ -232,10 +242,12 @@ impl Kind {
             Value::Save(points) => {
                 joined(points.iter().map(|point| format!("{} {}", point.seconds, point.changes)))
             }
-            Value::BufferLimits(limits) => joined(ClientClass::ALL.iter().zip(limits).map(|(class, limit)| {
-                let BufferLimit { hard_bytes, soft_bytes, soft_seconds } = limit;
-                format!("{} {hard_bytes} {soft_bytes} {soft_seconds}", class.name_in_replies())
-            })),
+            Value::BufferLimits(limits) => {
+                joined(ClientClass::ALL.iter().zip(limits).map(|(class, limit)| {
+                    let BufferLimit { hard_bytes, soft_bytes, soft_seconds } = limit;
+                    format!("{} {hard_bytes} {soft_bytes} {soft_seconds}", class.name_in_replies())
+                }))
+            }
             Value::OomValues(values) => joined(values.iter().map(i32::to_string)),
             Value::List(items) => items.join(&b' '),
             Value::NotifyEvents(bits) => notify_text(*bits),
@@ -280,14 +292,12 @@ fn joined(parts: impl Iterator<Item = String>) -> Vec<u8> {
     parts.collect::<Vec<_>>().join(" ").into_bytes()
 }
 
-fn parse_bool(word: &[u8], refuse_yes: Option<&'static str>) -> Result<Value, Reason> {
-    if word.eq_ignore_ascii_case(b"no") {
-        return Ok(Value::Bool(false));
+fn parse_bool(word: &[u8]) -> Result<Value, Reason> {
+    match word.to_ascii_lowercase().as_slice() {
+        b"yes" => Ok(Value::Bool(true)),
+        b"no" => Ok(Value::Bool(false)),
+        _ => Err("argument must be 'yes' or 'no'".into()),
     }
-    if !word.eq_ignore_ascii_case(b"yes") {
-        return Err("argument must be 'yes' or 'no'".into());
-    }
-    refuse_yes.map_or(Ok(Value::Bool(true)), |reason| Err(reason.into()))
 }
 
 fn parse_number(word: &[u8], unit: Unit) -> Result<i128, Reason> {
@@ -324,7 +334,7 @@ fn within(value: i128, (min, max): (i128, i128), unit: Unit) -> Result<(), Reaso
     })
 }
 
-/// The value of the last name that `word` is.
+/// The value of the name that `word` is, in any case.
 fn named<T: Copy>(names: &[(&str, T)], word: &[u8]) -> Option<T> {
     names.iter().find(|(name, _)| word.eq_ignore_ascii_case(name.as_bytes())).map(|(_, value)| *value)
 }

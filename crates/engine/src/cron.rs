@@ -30,7 +30,7 @@ impl Engine {
         self.end_pause(now);
         if !self.control.cron_paused {
             self.expire(process, period);
-            self.walk_clients(now, hz);
+            self.walk_clients(now, hz, process);
             self.keyspace.shrink_step(64);
         }
         if now.unix_s() != self.cron.last_second {
@@ -90,7 +90,7 @@ impl Engine {
     }
 
     /// Looks at a share of the clients so that each is seen once a second: idle ones, and slow readers.
-    fn walk_clients(&mut self, now: sluice_base::Now, hz: i64) {
+    fn walk_clients(&mut self, now: sluice_base::Now, hz: i64, process: &mut dyn Process) {
         let slots = self.sessions.slots();
         let share = (slots / hz as usize).max(slots.min(5));
         let timeout = self.control.config.int(param::TIMEOUT);
@@ -108,12 +108,13 @@ impl Engine {
                 self.control.doomed.push(key);
                 continue;
             }
-            self.check_output_limit(key, now);
+            self.check_output_limit(key, process);
         }
     }
 
     /// Marks a client whose output is beyond its limit to be closed.
-    pub fn check_output_limit(&mut self, key: SessionKey, now: sluice_base::Now) {
+    pub fn check_output_limit(&mut self, key: SessionKey, process: &mut dyn Process) {
+        let now = process.recent();
         let limits = &self.control.limits;
         let Some(session) = self.sessions.get_mut(key) else { return };
         let bytes = session.output_bytes();
@@ -136,6 +137,11 @@ impl Engine {
             !session.caller.ever_authenticated && bytes > crate::exec::UNAUTHENTICATED_OUTPUT_MAX;
         if (hard || soft || unauthenticated) && session.caller.closing != Closing::Now {
             session.caller.closing = Closing::Now;
+            let text = format!(
+                "Client {} scheduled to be closed ASAP for overcoming of output buffer limits.",
+                session.caller.addr
+            );
+            process.log(crate::LogLevel::Warning, &text);
             self.control.doomed.push(key);
             self.stats.output_buffer_disconnections += 1;
         }

@@ -31,6 +31,8 @@ pub struct Engine {
     pub(crate) rng: Rng,
     pub(crate) seed: HashSeed,
     pub(crate) prepared: Vec<Prepared>,
+    /// Empty outboxes with memory, the warmest last: idle sessions hold none.
+    pub(crate) spare: Vec<Outbox>,
     pub(crate) cron: crate::cron::CronState,
 }
 
@@ -60,6 +62,7 @@ impl Engine {
             rng: Rng::new(seeds.rng),
             seed: seeds.hash,
             prepared: Vec::new(),
+            spare: Vec::new(),
             cron: crate::cron::CronState::default(),
         };
         engine.refresh();
@@ -168,13 +171,24 @@ impl Engine {
     }
 
     /// Sends an error to a client whose bytes were no request, and ends it after that.
-    pub fn protocol_error(&mut self, key: SessionKey, message: &[u8]) {
+    pub fn protocol_error(&mut self, key: SessionKey, message: &[u8], process: &mut dyn Process) {
         let Some(mut session) = self.sessions.take(key) else { return };
+        let text = String::from_utf8_lossy(message).into_owned();
+        process.log(crate::LogLevel::Verbose, &format!("{text} from client {}", session.caller.addr));
         session.caller.flags.protocol_error = true;
         session.caller.closing = Closing::AfterReply;
         self.reply_error(&mut session, &crate::CmdError::owned(message));
         self.queue_output(&mut session);
         self.sessions.put_back(session);
+    }
+
+    /// Counts a client that is closed because its unfinished request is too large.
+    pub fn count_query_buffer_disconnection(&mut self, key: SessionKey, process: &mut dyn Process) {
+        self.stats.query_buffer_disconnections += 1;
+        if let Some(session) = self.sessions.get(key) {
+            let text = format!("Closing client that reached max query buffer length: {}", session.caller.addr);
+            process.log(crate::LogLevel::Warning, &text);
+        }
     }
 
     pub(crate) fn queue_output(&mut self, session: &mut Session) {
@@ -189,16 +203,24 @@ impl Engine {
         into.append(&mut self.control.ready);
     }
 
-    /// Takes a session's output; `spare` is given in its place, so that buffers go round. The bytes count against the
-    /// output limits until [`Engine::sent`].
-    pub fn take_output(&mut self, key: SessionKey, spare: Outbox) -> Option<(Outbox, Closing)> {
+    /// Takes a session's output. The bytes count against the output limits until [`Engine::sent`]; the outbox itself
+    /// should come back by [`Engine::recycle`].
+    pub fn take_output(&mut self, key: SessionKey) -> Option<(Outbox, Closing)> {
         let session = self.sessions.get_mut(key)?;
         session.queued = false;
-        let outbox = std::mem::replace(&mut session.outbox, spare);
+        let outbox = std::mem::take(&mut session.outbox);
         session.in_flight += outbox.len();
         session.output_peak = session.output_peak.max(outbox.len());
         self.stats.recent_max_output = self.stats.recent_max_output.max(session.in_flight);
         Some((outbox, session.caller.closing))
+    }
+
+    /// Takes an outbox back whose bytes were sent.
+    pub fn recycle(&mut self, mut outbox: Outbox) {
+        if self.spare.len() < SPARE_OUTBOXES && outbox.capacity_bytes() <= SPARE_OUTBOX_BYTES {
+            outbox.clear();
+            self.spare.push(outbox);
+        }
     }
 
     /// The server has sent so many bytes of a session's output.
@@ -274,3 +296,8 @@ impl Control {
 fn hex(bytes: &[u8; 20]) -> String {
     bytes.iter().map(|b| format!("{b:02x}")).collect()
 }
+
+/// Empty outboxes kept for the next replies.
+const SPARE_OUTBOXES: usize = 64;
+/// An outbox is not kept beyond this size.
+const SPARE_OUTBOX_BYTES: usize = 64 * 1024;

@@ -58,8 +58,13 @@ impl Engine {
         let Some(mut session) = self.sessions.take(key) else {
             return Submitted { executed: 0, flow: Flow::Closing };
         };
-        let mut now = process.now();
+        let mut now = process.recent();
         session.caller.last_s = now.unix_s();
+        if session.outbox.capacity_bytes() == 0
+            && let Some(spare) = self.spare.pop()
+        {
+            session.outbox = spare;
+        }
         let mut executed = 0;
         let mut flow = flow_of(&session);
         let batch_max = self.control.limits.prefetch_batch;

@@ -9,6 +9,9 @@ pub trait Process {
     /// Reads the clock. At most twice per execution unit.
     fn now(&mut self) -> Now;
 
+    /// The last reading, for what may be as old as the previous command. Free.
+    fn recent(&mut self) -> Now;
+
     /// Facts for INFO, MEMORY and their like. Cost: some system calls.
     fn facts(&mut self) -> Facts;
 
@@ -24,7 +27,7 @@ pub trait Process {
 
     /// Replaces the config file's contents with what `make` returns for its present text.
     /// Errors: text for the client.
-    fn rewrite_config(&mut self, make: &mut dyn FnMut(Option<&str>) -> String) -> Result<(), String>;
+    fn rewrite_config(&mut self, make: &mut dyn FnMut(Option<&[u8]>) -> Vec<u8>) -> Result<(), String>;
 
     /// Waits, the whole server with it: DEBUG SLEEP.
     fn sleep(&mut self, microseconds: u64);

@@ -8,6 +8,8 @@
 //!
 //! The loop knows nothing of the protocol or of clients: a source is a descriptor and the caller's [`Token`].
 
+#![deny(unsafe_code)]
+
 mod any;
 mod chunk;
 mod config;

@@ -40,6 +40,7 @@ impl SendBuf {
     }
 
     /// Whether there is nothing to send.
+    #[inline]
     pub fn is_empty(&self) -> bool {
         self.head.is_empty() && self.shared.iter().all(|shared| shared.bytes.is_empty())
     }
@@ -64,6 +65,7 @@ pub(crate) struct Cursor {
 
 impl Cursor {
     /// Bytes sent so far. Cost: the number of shared values sent.
+    #[inline]
     pub(crate) fn sent(&self, buf: &SendBuf) -> usize {
         let whole: usize = buf.shared[..self.shared].iter().map(|shared| shared.bytes.len()).sum();
         self.head + whole + self.inside
@@ -111,7 +113,16 @@ impl Cursor {
     }
 
     /// Moves past `bytes` more sent bytes. Returns whether any are left.
-    pub(crate) fn advance(&mut self, buf: &SendBuf, mut bytes: usize) -> Left {
+    #[inline]
+    pub(crate) fn advance(&mut self, buf: &SendBuf, bytes: usize) -> Left {
+        if !buf.shared.is_empty() {
+            return self.advance_over(buf, bytes);
+        }
+        self.head += bytes;
+        if self.head < buf.head.len() { Left::Some } else { Left::Nothing }
+    }
+
+    fn advance_over(&mut self, buf: &SendBuf, mut bytes: usize) -> Left {
         loop {
             let (own, shared) = self.stretch(buf);
             let step = own.len().min(bytes);

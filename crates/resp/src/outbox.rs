@@ -30,6 +30,12 @@ impl Outbox {
         Outbox::default()
     }
 
+    /// An empty outbox that uses this buffer's memory.
+    pub fn from_buffer(mut head: Vec<u8>) -> Outbox {
+        head.clear();
+        Outbox { head, shared: Vec::new(), shared_bytes: 0 }
+    }
+
     /// Bytes to be sent in all.
     #[inline]
     pub fn len(&self) -> usize {

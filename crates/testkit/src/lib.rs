@@ -18,7 +18,7 @@ pub use render::render;
 use sluice_base::HashSeed;
 use sluice_config::Config;
 use sluice_engine::{Action, Closing, Connection, Engine, Seeds, SessionKey};
-use sluice_resp::{Admission, Limits, Outbox, Parser, Requests, State};
+use sluice_resp::{Admission, Limits, Parser, Requests, State};
 
 /// An engine and its fake process, with one client connected.
 pub struct Rig {
@@ -108,7 +108,7 @@ impl Rig {
             let progress = parser.parse(rest, &limits, &mut requests);
             self.engine.submit(client, rest, &requests, &mut self.process);
             if let State::Failed(error) = progress.state {
-                self.engine.protocol_error(client, &error.message());
+                self.engine.protocol_error(client, &error.message(), &mut self.process);
                 break;
             }
             assert!(progress.consumed > 0, "the input is complete requests");
@@ -120,9 +120,11 @@ impl Rig {
 
     /// What a client was sent since the last call.
     pub fn output(&mut self, client: SessionKey) -> Vec<u8> {
-        let Some((outbox, _)) = self.engine.take_output(client, Outbox::new()) else { return Vec::new() };
+        let Some((outbox, _)) = self.engine.take_output(client) else { return Vec::new() };
         self.engine.sent(client, outbox.len());
-        outbox.flatten()
+        let bytes = outbox.flatten();
+        self.engine.recycle(outbox);
+        bytes
     }
 
     /// Whether a client was told to go.

@@ -47,6 +47,9 @@ impl Process for FakeProcess {
         self.pass_us(1);
         self.now
     }
+    fn recent(&mut self) -> Now {
+        self.now
+    }
     fn facts(&mut self) -> Facts {
         self.facts.clone()
     }
@@ -63,11 +66,11 @@ impl Process for FakeProcess {
         self.applied = changed.to_vec();
         Ok(())
     }
-    fn rewrite_config(&mut self, make: &mut dyn FnMut(Option<&str>) -> String) -> Result<(), String> {
+    fn rewrite_config(&mut self, make: &mut dyn FnMut(Option<&[u8]>) -> Vec<u8>) -> Result<(), String> {
         match &self.file {
             None => Err("The server is running without a config file".into()),
             Some(text) => {
-                self.file = Some(make(Some(text)));
+                self.file = Some(String::from_utf8_lossy(&make(Some(text.as_bytes()))).into_owned());
                 Ok(())
             }
         }

@@ -115,8 +115,7 @@ enum Progress {
 impl Epoll {
     #[inline]
     fn slot(&mut self, source: Source) -> Option<&mut Slot> {
-        let slot = self.slots.get_mut(source.index as usize)?;
-        (slot.generation == source.generation && slot.fd.is_some()).then_some(slot)
+        self.slots.get_mut(source.index as usize).filter(|slot| slot.is(source))
     }
 
     /// Makes the kernel's registration cover what the slot waits for; failures become events.
@@ -209,14 +208,25 @@ impl Epoll {
         true
     }
 
-    /// Does one thing of the current event.
+    /// Does one thing of the current event, whose source may have been closed since the last.
     #[inline]
-    fn step(&mut self) -> Option<Event> {
-        let Current { source, bits, todo } = self.current;
-        if self.slot(source).is_none() {
+    fn step(&mut self, now_ns: u64) -> Option<Event> {
+        let Current { source, todo, .. } = self.current;
+        let Some(slot) = self.slots.get(source.index as usize).filter(|slot| slot.is(source)) else {
             self.current.todo = 0;
             return None;
+        };
+        let input = slot.input;
+        if todo == TODO_INPUT && input == Input::Recv {
+            self.current.todo = 0;
+            return self.receive(source);
         }
+        self.step_other(input, now_ns)
+    }
+
+    /// Everything but the plain receive.
+    fn step_other(&mut self, input: Input, now_ns: u64) -> Option<Event> {
+        let Current { source, bits, todo } = self.current;
         if todo & TODO_SEND != 0 {
             self.current.todo &= !TODO_SEND;
             return self.send_on(source);
@@ -231,16 +241,15 @@ impl Epoll {
             slot.watch = Interest::NONE;
             return Some(Event::Ready { token: slot.token, ready: ready.or(trouble(bits)) });
         }
-        // Accepting goes on with this event until the backlog or the budget is spent.
-        let input = self.slots[source.index as usize].input;
-        if input != Input::Accept {
-            self.current.todo &= !TODO_INPUT;
+        if input == Input::Accept {
+            // Goes on with this event until the backlog or the budget is spent.
+            return self.accept(source, now_ns);
         }
+        self.current.todo = 0;
         match input {
             Input::Recv => self.receive(source),
-            Input::Accept => None,
             Input::Fill(index) => self.fill(source, index),
-            Input::Idle | Input::AcceptPaused | Input::Ended => None,
+            Input::Accept | Input::AcceptPaused | Input::Idle | Input::Ended => None,
         }
     }
 
@@ -318,7 +327,7 @@ impl Epoll {
                 Some(Event::Accepted { token, socket })
             }
             Err(Errno::AGAIN) => {
-                self.current.todo &= !TODO_INPUT;
+                self.current.todo = 0;
                 None
             }
             // The connection died in the backlog, or a pending network error was handed to us: the next may be sound.
@@ -399,6 +408,12 @@ impl Epoll {
 }
 
 impl Slot {
+    /// Whether it is still the descriptor that `source` names.
+    #[inline]
+    fn is(&self, source: Source) -> bool {
+        self.generation == source.generation && self.fd.is_some()
+    }
+
     /// Kernel events that something here waits for.
     #[inline]
     fn wanted(&self) -> EventFlags {
@@ -543,10 +558,7 @@ impl Driver for Epoll {
             if self.current.todo == 0 {
                 continue;
             }
-            let event = match self.accepting() {
-                Some(source) => self.accept(source, now_ns),
-                None => self.step(),
-            };
+            let event = self.step(now_ns);
             if event.is_some() {
                 return event;
             }
@@ -721,15 +733,6 @@ impl fmt::Debug for Epoll {
             .field("epoll", &self.epoll)
             .field("metrics", &self.metrics)
             .finish_non_exhaustive()
-    }
-}
-
-impl Epoll {
-    /// The current event's source if what is left to do with it is to accept.
-    #[inline]
-    fn accepting(&mut self) -> Option<Source> {
-        let Current { source, todo, .. } = self.current;
-        (todo == TODO_INPUT && self.slot(source)?.input == Input::Accept).then_some(source)
     }
 }
 

@@ -1,0 +1,254 @@
+//! The clock itself: anchors, the factor from ticks to nanoseconds, and the gates.
+//!
+//! The factor is not calibrated by waiting. A new clock answers from the kernel's clocks until its first anchor is
+//! [`LEARN_NS`] old; then two anchors give the factor, and each later one, measured against an ever older base, makes it
+//! better. A base older than [`BASE_MAX_NS`] is replaced, so that the factor follows a kernel clock that is being slewed.
+
+use sluice_base::Now;
+
+use crate::machine::{Machine, System};
+
+/// Where a clock takes its time from at the moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// The kernel's clocks, two calls per reading: no trusted counter, or still learning its rate.
+    Posix,
+    /// The processor's counter.
+    Counter {
+        /// Its rate, rounded to the nearest tick per microsecond.
+        ticks_per_us: u64,
+    },
+}
+
+/// One thread's clock. Make one per thread, or clone it.
+#[derive(Clone, Debug)]
+pub struct Clock<M: Machine = System> {
+    machine: M,
+    /// Counter ticks after which the anchor must be renewed; 0 while the kernel's clocks are used, so that every
+    /// reading takes the slow path.
+    window_ticks: u64,
+    /// Nanoseconds per tick, 32.32 fixed point.
+    factor: u64,
+    anchor: Anchor,
+    /// The older end of the baseline that the factor is measured over.
+    base: Option<Anchor>,
+    last: Now,
+    last_ticks: u64,
+    /// Readings in a row that found the counter standing still.
+    still: u32,
+    /// Anchors in a row that contradicted the counter.
+    doubts: u32,
+}
+
+/// The counter and both kernel clocks at one instant.
+#[derive(Clone, Copy, Debug, Default)]
+struct Anchor {
+    ticks: u64,
+    mono_ns: u64,
+    real_ns: i64,
+    /// Ticks between the counter reads around the others: what the instant is uncertain by.
+    bracket_ticks: u64,
+}
+
+impl Clock<System> {
+    /// A clock of this machine. Its first 10 ms cost two calls of the kernel's vDSO per reading.
+    pub fn system() -> Clock<System> {
+        Clock::new(System::probe())
+    }
+}
+
+impl<M: Machine> Clock<M> {
+    /// A clock of the given machine.
+    pub fn new(machine: M) -> Clock<M> {
+        let mut clock = Clock {
+            machine,
+            window_ticks: 0,
+            factor: 0,
+            anchor: Anchor::default(),
+            base: None,
+            last: Now { mono_ns: 0, unix_us: i64::MIN },
+            last_ticks: 0,
+            still: 0,
+            doubts: 0,
+        };
+        clock.now();
+        clock
+    }
+
+    /// What time it is. Cost: one counter read and a multiplication; once a millisecond a new anchor, about 0.1 us.
+    #[inline]
+    pub fn now(&mut self) -> Now {
+        let Some(ticks) = self.machine.counter() else { return self.posix() };
+        let delta = ticks.wrapping_sub(self.anchor.ticks);
+        // A counter that ran backwards gives a delta beyond any window.
+        if delta >= self.window_ticks || ticks == self.last_ticks {
+            return self.renew(ticks);
+        }
+        self.last_ticks = ticks;
+        self.at(delta)
+    }
+
+    /// The reading `delta` ticks after the anchor, `delta` below the window.
+    #[inline]
+    fn at(&mut self, delta: u64) -> Now {
+        // The window is a millisecond: below 2^20 ns times 2^32 whatever the rate, so the product fits.
+        let ns = (delta * self.factor) >> 32;
+        let unix_us = (self.anchor.real_ns + ns.cast_signed()) / 1000;
+        self.settle(Now { mono_ns: self.anchor.mono_ns + ns, unix_us })
+    }
+
+    /// Keeps both times from going backwards by the error of an estimate.
+    #[inline]
+    fn settle(&mut self, now: Now) -> Now {
+        let mono_ns = now.mono_ns.max(self.last.mono_ns);
+        let back_us = self.last.unix_us.saturating_sub(now.unix_us);
+        let unix_us = if back_us > 0 && back_us <= STEP_US { self.last.unix_us } else { now.unix_us };
+        self.last = Now { mono_ns, unix_us };
+        self.last
+    }
+
+    /// Where the time comes from, for INFO.
+    pub fn kind(&self) -> Kind {
+        match self.window_ticks {
+            0 => Kind::Posix,
+            // factor = 2^32 ns per tick, so ticks per us = 1000 * 2^32 / factor.
+            _ => Kind::Counter { ticks_per_us: ((1000 << 32) + self.factor / 2) / self.factor },
+        }
+    }
+
+    /// The line of INFO: `X86 TSC @ 2445 ticks/us`, `ARM CNTVCT @ 1000 ticks/us` or `POSIX clock_gettime`.
+    pub fn describe(&self) -> String {
+        match self.kind() {
+            Kind::Posix => "POSIX clock_gettime".to_owned(),
+            Kind::Counter { ticks_per_us } => {
+                format!("{} @ {ticks_per_us} ticks/us", self.machine.counter_name())
+            }
+        }
+    }
+
+    #[cold]
+    fn posix(&mut self) -> Now {
+        let mono_ns = self.machine.monotonic_ns();
+        let unix_us = self.machine.real_ns().div_euclid(1000);
+        self.settle(Now { mono_ns, unix_us })
+    }
+
+    /// The slow path: no anchor yet, an old one, or a counter that behaves oddly.
+    #[cold]
+    fn renew(&mut self, ticks: u64) -> Now {
+        let standing = ticks == self.last_ticks;
+        self.still = if standing { self.still.saturating_add(1) } else { 0 };
+        self.last_ticks = ticks;
+        let delta = ticks.wrapping_sub(self.anchor.ticks);
+        // Two readings within one tick of a slow counter are no reason to doubt it; many in a row are looked into.
+        if standing && self.still < STILL_MAX && delta < self.window_ticks {
+            return self.at(delta);
+        }
+        self.still = 0;
+        let fresh = self.take_anchor();
+        self.learn(&fresh);
+        self.anchor = fresh;
+        self.last_ticks = fresh.ticks;
+        self.settle(Now { mono_ns: fresh.mono_ns, unix_us: fresh.real_ns.div_euclid(1000) })
+    }
+
+    /// Both kernel clocks between two counter reads; of a few tries the one with the closest reads, or the first that
+    /// is close enough.
+    fn take_anchor(&mut self) -> Anchor {
+        let mut best = Anchor { bracket_ticks: u64::MAX, ..Anchor::default() };
+        for _ in 0..ANCHOR_TRIES {
+            let before = self.machine.counter().unwrap_or(0);
+            let mono_ns = self.machine.monotonic_ns();
+            let real_ns = self.machine.real_ns();
+            let after = self.machine.counter().unwrap_or(0);
+            let bracket_ticks = after.wrapping_sub(before);
+            if bracket_ticks < best.bracket_ticks {
+                let ticks = before.wrapping_add(bracket_ticks / 2);
+                best = Anchor { ticks, mono_ns, real_ns, bracket_ticks };
+            }
+            if self.ns_of(best.bracket_ticks) <= BRACKET_MAX_NS {
+                break;
+            }
+        }
+        best
+    }
+
+    /// Nanoseconds of a number of ticks by the present factor; before there is one, a tick counts as a nanosecond.
+    fn ns_of(&self, ticks: u64) -> u64 {
+        let factor = if self.factor == 0 { 1 << 32 } else { u128::from(self.factor) };
+        u64::try_from((u128::from(ticks) * factor) >> 32).unwrap_or(u64::MAX)
+    }
+
+    /// Measures the factor over the baseline, after asking whether the counter still deserves trust.
+    fn learn(&mut self, fresh: &Anchor) {
+        let Some(base) = self.base else {
+            self.base = Some(*fresh);
+            return;
+        };
+        if self.window_ticks != 0 && !self.plausible(fresh) {
+            self.doubts += 1;
+            self.base = Some(*fresh);
+            self.window_ticks = 0;
+            return;
+        }
+        let span_ns = fresh.mono_ns.saturating_sub(base.mono_ns);
+        let span_ticks = fresh.ticks.wrapping_sub(base.ticks);
+        if span_ns < LEARN_NS || self.doubts >= DOUBTS_MAX {
+            return;
+        }
+        let factor = rounded_factor(span_ns, span_ticks);
+        if !(FACTOR_MIN..=FACTOR_MAX).contains(&factor) {
+            self.doubts += 1;
+            self.base = Some(*fresh);
+            self.window_ticks = 0;
+            return;
+        }
+        self.factor = factor;
+        self.window_ticks = ((u128::from(WINDOW_NS) << 32) / u128::from(factor)) as u64;
+        if span_ns > BASE_MAX_NS {
+            self.base = Some(*fresh);
+        }
+    }
+
+    /// Whether the counter advanced since the last anchor as the monotonic clock did.
+    fn plausible(&self, fresh: &Anchor) -> bool {
+        let real_ns = fresh.mono_ns.saturating_sub(self.anchor.mono_ns);
+        let told_ns = self.ns_of(fresh.ticks.wrapping_sub(self.anchor.ticks));
+        let off_ns = real_ns.abs_diff(told_ns);
+        let brackets_ns = self.ns_of(fresh.bracket_ticks.saturating_add(self.anchor.bracket_ticks));
+        off_ns <= real_ns / 100 + brackets_ns + SLACK_NS
+    }
+}
+
+/// Nanoseconds per tick in 32.32, to the nearest.
+fn rounded_factor(span_ns: u64, span_ticks: u64) -> u64 {
+    if span_ticks == 0 {
+        return 0;
+    }
+    let scaled = (u128::from(span_ns) << 32) + u128::from(span_ticks / 2);
+    u64::try_from(scaled / u128::from(span_ticks)).unwrap_or(u64::MAX)
+}
+
+/// Age at which an anchor is renewed.
+const WINDOW_NS: u64 = 1_000_000;
+/// Shortest baseline that the factor is taken from.
+const LEARN_NS: u64 = 10_000_000;
+/// Longest baseline.
+const BASE_MAX_NS: u64 = 1_000_000_000;
+/// Reads around an anchor this close together are good enough.
+const BRACKET_MAX_NS: u64 = 2_000;
+const ANCHOR_TRIES: u32 = 4;
+/// A wall clock that goes back by more than this was stepped.
+const STEP_US: i64 = 1_000;
+/// Equal readings in a row after which the counter may have stopped.
+const STILL_MAX: u32 = 64;
+/// Contradictions after which the counter is given up.
+const DOUBTS_MAX: u32 = 8;
+/// Disagreement of an anchor that says nothing.
+const SLACK_NS: u64 = 5_000;
+/// 10 GHz and 1 MHz, in nanoseconds per tick 32.32.
+const FACTOR_MIN: u64 = (1 << 32) / 10;
+const FACTOR_MAX: u64 = 1000 << 32;
+
+#[cfg(test)]
+mod tests;

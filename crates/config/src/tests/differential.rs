@@ -1,0 +1,462 @@
+//! The same questions to this crate and to a running reference server.
+//!
+//! Runs when the environment variable `SLUICE_PEER_SERVER` names the reference's binary, and says so when it does not.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+
+use super::files::BAD_LINES;
+use super::is_mutable;
+use crate::{Config, Force, Kind, ParamId, Traits, Unit, command_line, parse_file, rewrite};
+
+/// Parameters that are not asked, and why.
+const NOT_ASKED: [(&str, &str); 13] = [
+    ("port", "the reference listens, which depends on the machine"),
+    ("bind", "the reference listens, which depends on the machine"),
+    ("tls-port", "the reference listens, which depends on how it was built"),
+    ("rdma-port", "the reference listens, which depends on how it was built"),
+    ("rdma-bind", "the reference listens, which depends on how it was built"),
+    ("dir", "the reference changes its directory"),
+    ("maxclients", "the reference asks the kernel for descriptors"),
+    ("oom-score-adj", "the reference writes to /proc"),
+    ("oom-score-adj-values", "the reference writes to /proc"),
+    ("watchdog-period", "the reference raises small values to two turns of its timer"),
+    ("activedefrag", "we refuse it for a while"),
+    ("maxmemory-clients", "small values end the test's own connection"),
+    ("client-output-buffer-limit", "small values end the test's own connection"),
+];
+
+/// Values for which the answers must differ: parameter, value, and why ours is better.
+const KNOWN_DIFFERENCES: [(&str, &str, &str); 5] = [
+    ("cluster-blacklist-ttl", "-1", "the reference takes it for 2^64 - 1 and shows -1"),
+    ("cluster-blacklist-ttl", "-9223372036854775808", "the same"),
+    ("slot-migration-max-failover-repl-bytes", "18446744073709551615", "the reference takes it for -1"),
+    ("maxmemory", "17179869185gb", "the reference lets it wrap around to 1gb"),
+    ("cluster-link-sendbuf-limit", "17179869185gb", "the same"),
+];
+
+/// Values that every parameter is asked to take, sensible or not.
+const ANY: [&str; 47] = [
+    "",
+    "yes",
+    "no",
+    "YES",
+    "maybe",
+    "0",
+    "1",
+    "2",
+    "100",
+    "-1",
+    "-0",
+    "007",
+    "+1",
+    " 1",
+    "1 ",
+    "x",
+    "1.5",
+    "0x10",
+    "1b",
+    "1k",
+    "1KB",
+    "1mb",
+    "2gB",
+    "1z",
+    "mb",
+    "5%",
+    "101%",
+    "-5%",
+    "%",
+    "99999999999999999999",
+    "18446744073709551615",
+    "9223372036854775807",
+    "-9223372036854775808",
+    "a b",
+    "a  b",
+    "1 2",
+    "1 2 3",
+    "60 1000 1 0",
+    "/a/b",
+    "{port}",
+    "{",
+    "{{",
+    "nan",
+    "KEA",
+    "gxm",
+    "10.0.0.1",
+    "fe80::1",
+];
+
+/// A running reference server, ended when dropped.
+struct Peer {
+    child: Child,
+    stream: BufReader<UnixStream>,
+    dir: PathBuf,
+}
+
+impl Peer {
+    /// Starts `binary` with a config file of that text, on a Unix socket in a directory of its own.
+    fn start(binary: &str, name: &str, text: &str) -> Peer {
+        let dir = std::env::temp_dir().join(format!("sluice-config-{}-{name}", std::process::id()));
+        std::fs::create_dir_all(&dir).expect("a temporary directory");
+        let file = dir.join("peer.conf");
+        let socket = dir.join("socket");
+        let own = format!("port 0\nsave ''\ndir {0}\nunixsocket {0}/socket\n", dir.display());
+        std::fs::write(&file, own + text).expect("a config file");
+        let mut child =
+            Command::new(binary).arg(&file).stdout(Stdio::piped()).spawn().expect("the reference starts");
+        let mut log = BufReader::new(child.stdout.take().expect("it is piped"));
+        let mut line = String::new();
+        while !line.contains("eady to accept") {
+            line.clear();
+            assert!(log.read_line(&mut line).expect("a log line") > 0, "the reference ended");
+        }
+        std::thread::spawn(move || std::io::copy(&mut log, &mut std::io::sink()));
+        let stream = UnixStream::connect(socket).expect("a connection");
+        stream.set_read_timeout(Some(std::time::Duration::from_secs(10))).expect("a time limit");
+        Peer { child, stream: BufReader::new(stream), dir }
+    }
+
+    /// The words of a reply; an error is one word that begins with `-`.
+    fn ask(&mut self, words: &[&[u8]]) -> Vec<Vec<u8>> {
+        let mut request = format!("*{}\r\n", words.len()).into_bytes();
+        for word in words {
+            request.extend(format!("${}\r\n", word.len()).as_bytes());
+            request.extend(*word);
+            request.extend(b"\r\n");
+        }
+        self.stream.get_mut().write_all(&request).expect("a request");
+        let first = self.line();
+        match first[0] {
+            b'*' => {
+                let count: usize = number(&first[1..]);
+                (0..count).map(|_| self.bulk()).collect()
+            }
+            _ => vec![first],
+        }
+    }
+
+    fn bulk(&mut self) -> Vec<u8> {
+        let header = self.line();
+        let mut bytes = vec![0; number(&header[1..]) + 2];
+        self.stream.read_exact(&mut bytes).expect("a string");
+        bytes.truncate(bytes.len() - 2);
+        bytes
+    }
+
+    fn line(&mut self) -> Vec<u8> {
+        let mut line = Vec::new();
+        self.stream.read_until(b'\n', &mut line).expect("a reply");
+        assert!(line.ends_with(b"\r\n"), "the reference closed the connection");
+        line.truncate(line.len() - 2);
+        line
+    }
+
+    fn set(&mut self, pairs: &[&str]) -> String {
+        let words: Vec<&[u8]> = ["CONFIG", "SET"].iter().chain(pairs).map(|word| word.as_bytes()).collect();
+        String::from_utf8_lossy(&self.ask(&words)[0]).into_owned()
+    }
+
+    fn get(&mut self, patterns: &[&str]) -> Vec<(String, String)> {
+        let words: Vec<&[u8]> =
+            ["CONFIG", "GET"].iter().chain(patterns).map(|word| word.as_bytes()).collect();
+        let reply = self.ask(&words);
+        let text = |bytes: &Vec<u8>| String::from_utf8_lossy(bytes).into_owned();
+        reply.as_chunks::<2>().0.iter().map(|[name, value]| (text(name), text(value))).collect()
+    }
+}
+
+impl Drop for Peer {
+    fn drop(&mut self) {
+        // A test that failed must not leave a server behind; that it has ended already is no matter.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        let _ = std::fs::remove_dir_all(&self.dir);
+    }
+}
+
+fn number(digits: &[u8]) -> usize {
+    std::str::from_utf8(digits).expect("digits").parse().expect("a number")
+}
+
+fn reference() -> Option<String> {
+    let binary = std::env::var("SLUICE_PEER_SERVER").ok();
+    if binary.is_none() {
+        println!("skipped: SLUICE_PEER_SERVER does not name the reference's binary");
+    }
+    binary
+}
+
+/// Our reply to CONFIG SET, on the wire.
+fn our_set(config: &mut Config, pairs: &[&str]) -> String {
+    match super::set(config, pairs) {
+        Ok(_) => "+OK".into(),
+        Err(error) => format!("-{error}"),
+    }
+}
+
+fn our_get(config: &Config, patterns: &[&str]) -> Vec<(String, String)> {
+    let patterns: Vec<&[u8]> = patterns.iter().map(|pattern| pattern.as_bytes()).collect();
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    config.get(&patterns).iter().map(|(name, value)| (text(name), text(value))).collect()
+}
+
+/// What a parameter is asked to take beyond what all are.
+fn own_values(kind: &Kind) -> Vec<String> {
+    match kind {
+        Kind::Int { min, max, unit, .. } => {
+            let mut all = [*min - 1, *min, *max, *max + 1].map(|value| value.to_string()).to_vec();
+            let wraps = *unit == Unit::Memory && *max > i128::from(i64::MAX);
+            all.extend(wraps.then(|| "17179869185gb".to_string()));
+            all
+        }
+        Kind::Choice { names, .. } => names.iter().map(|(name, _)| name.to_ascii_uppercase()).collect(),
+        Kind::Flags { names } => {
+            let mut all: Vec<String> = names.iter().map(|(name, _)| (*name).into()).collect();
+            all.extend([
+                "save nosave".into(),
+                "failover now save".into(),
+                "default force".into(),
+                " save".into(),
+            ]);
+            all
+        }
+        Kind::Save => {
+            ["1 0 2 0", "1 -1", "0 1", "1 1 1", "1  1", "5 ", "", "1 1 "].map(String::from).to_vec()
+        }
+        Kind::NotifyEvents => ["A", "AKEmn", "g$lshzxetdn", "Kq", "KK"].map(String::from).to_vec(),
+        Kind::Percentiles => ["50", "1e1 .5 5. +3", "-0", "100.01", "inf", "0.0000001", "50 x", " 5"]
+            .map(String::from)
+            .to_vec(),
+        Kind::Text { .. } => {
+            ["a".repeat(45), "a".repeat(46), "a".repeat(256), "{port} {foo}".into(), "a,b".into()].to_vec()
+        }
+        Kind::Bool { .. } | Kind::BufferLimits | Kind::OomValues | Kind::List { .. } | Kind::ReplicaOf => {
+            Vec::new()
+        }
+    }
+}
+
+fn is_known_difference(name: &str, value: &str) -> bool {
+    KNOWN_DIFFERENCES.iter().any(|(known, text, _)| *known == name && *text == value)
+}
+
+#[test]
+fn config_set_answers_and_keeps_what_the_reference_does() {
+    let Some(binary) = reference() else { return };
+    let mut peer = Peer::start(&binary, "set", "enable-protected-configs yes\n");
+    let mut config = super::loaded("port 0\nsave ''\nenable-protected-configs yes\n");
+    let mut asked = 0;
+    let mut differences = Vec::new();
+    for id in ParamId::all().filter(|id| is_mutable(id.param().traits)) {
+        let name = id.param().name;
+        let is_ours = peer.get(&[name]).is_empty();
+        if is_ours || NOT_ASKED.iter().any(|(exempt, _)| *exempt == name) {
+            continue;
+        }
+        let before = super::shown(&config, name);
+        for value in ANY.map(String::from).into_iter().chain(own_values(&id.param().kind)) {
+            let theirs = (peer.set(&[name, &value]), peer.get(&[name]));
+            let ours = (our_set(&mut config, &[name, &value]), our_get(&config, &[name]));
+            if (theirs != ours) != is_known_difference(name, &value) {
+                differences.push(format!("{name} {value:?}\n  theirs {theirs:?}\n  ours   {ours:?}"));
+            }
+            peer.set(&[name, &before]);
+            our_set(&mut config, &[name, &before]);
+            asked += 1;
+        }
+    }
+    println!("{asked} values asked");
+    assert!(asked > 5000, "most parameters are asked: {asked}");
+    assert!(differences.is_empty(), "{} differences:\n{}", differences.len(), differences.join("\n"));
+}
+
+#[test]
+fn config_set_refuses_pairs_as_the_reference_does() {
+    let Some(binary) = reference() else { return };
+    let mut peer = Peer::start(&binary, "pairs", "");
+    let mut config = super::loaded("port 0\nsave ''\n");
+    let cases: [&[&str]; 32] = [
+        &["foo", "1"],
+        &["", "1"],
+        &["hz", "20", "foo", "1"],
+        &["foo", "1", "daemonize", "yes"],
+        &["daemonize", "yes", "foo", "1"],
+        &["Daemonize", "yes"],
+        &["slaveof", "no one"],
+        &["dir", "/"],
+        &["DBFILENAME", "x"],
+        &["hz", "20", "HZ", "30"],
+        &["hz", "20", "hz", "x"],
+        &["slowlog-max-len", "3", "commandlog-slow-execution-max-len", "4"],
+        &["slowlog-max-len", "5", "SLOWLOG-max-len", "4"],
+        &["slowlog-MAX-len", "x"],
+        &["hz", "20", "maxmemory", "x", "timeout", "y"],
+        &["io-threads-do-reads", "no"],
+        &["maxmemory-clients", "5%"],
+        &["maxmemory-clients", "1gb"],
+        &["maxmemory-clients", "-1"],
+        &["maxmemory-clients", "101%"],
+        &["client-output-buffer-limit", ""],
+        &["client-output-buffer-limit", "normal 100mb 0 0"],
+        &["client-output-buffer-limit", "PUBSUB 1k 2kb 3 replica 4mb 5m 6"],
+        &["client-output-buffer-limit", "normal 1gb 0 -1"],
+        &["client-output-buffer-limit", "normal 1gb 0 "],
+        &["client-output-buffer-limit", "normal 1gb 0"],
+        &["client-output-buffer-limit", "primary 1gb 0 0"],
+        &["client-output-buffer-limit", "normal 1gx 0 0"],
+        &["client-output-buffer-limit", "normal 1gb  0 0"],
+        &["oom-score-adj-values", "1 2"],
+        &["oom-score-adj-values", "1 2 2001"],
+        &["oom-score-adj-values", "-2000 0 2000"],
+    ];
+    let shown = ["slow*", "hz", "maxmemory-clients", "client-output*", "oom-score-adj-values"];
+    for pairs in cases {
+        assert_eq!(our_set(&mut config, pairs), peer.set(pairs), "{pairs:?}");
+        assert_eq!(our_get(&config, &shown), peer.get(&shown), "{pairs:?}");
+    }
+    for id in ParamId::all().filter(|id| id.param().traits.has(Traits::IMMUTABLE)) {
+        let name = id.param().name;
+        if !peer.get(&[name]).is_empty() {
+            assert_eq!(our_set(&mut config, &[name, "x"]), peer.set(&[name, "x"]));
+        }
+    }
+}
+
+#[test]
+fn config_get_finds_what_the_reference_does() {
+    let Some(binary) = reference() else { return };
+    let mut peer = Peer::start(&binary, "get", "");
+    let socket = peer.dir.join("socket").display().to_string();
+    let mut config = super::loaded("port 0\nsave ''\n");
+    config.assign(crate::param::DIR, &[peer.dir.display().to_string().as_bytes()]).expect("a directory");
+    config.assign(crate::param::UNIXSOCKET, &[socket.as_bytes()]).expect("a socket");
+    let cases: [&[&str]; 14] = [
+        &["*"],
+        &["slave*", "replica*"],
+        &["[a-c]*"],
+        &["[^a-z]*"],
+        &["*_*"],
+        &["???"],
+        &["MAXMEMORY", "maxmemory*"],
+        &["maxmemory*", "MAXMEMORY"],
+        &["slowlog-max-len", "commandlog-slow-execution-max-len"],
+        &["use-exit-on-panic", "use-exit*"],
+        &["nothing", ""],
+        &["\\hz"],
+        &["[h]z", "h?", "HZ"],
+        &["hash-max-*-entries"],
+    ];
+    for patterns in cases {
+        let mut ours = our_get(&config, patterns);
+        ours.retain(|(name, _)| !name.starts_with("event-loop"));
+        assert_eq!(ours, peer.get(patterns), "{patterns:?}");
+    }
+}
+
+/// What the reference prints to standard error when it does not start.
+fn complaint(binary: &str, arguments: &[&str]) -> String {
+    let output = Command::new(binary).args(arguments).output().expect("the reference runs");
+    assert!(!output.status.success(), "it must not start: {arguments:?}");
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+#[test]
+fn bad_files_are_reported_as_the_reference_does() {
+    let Some(binary) = reference() else { return };
+    let dir = std::env::temp_dir().join(format!("sluice-config-{}-files", std::process::id()));
+    std::fs::create_dir_all(&dir).expect("a temporary directory");
+    let file = dir.join("bad.conf");
+    let path = file.to_str().expect("a path");
+    for (line, _) in BAD_LINES {
+        let text = format!("port 0\n# comment\n\n  {line}\t\nhz 10\n");
+        std::fs::write(&file, &text).expect("a file");
+        let ours = parse_file(text.as_bytes(), path, b"", &mut |_| Ok(Vec::new())).expect_err("it is bad");
+        assert_eq!(ours.report("9.1.2"), complaint(&binary, &[path]), "{line:?}");
+    }
+    std::fs::write(&file, "port 0\n").expect("a file");
+    options_are_reported_alike(&binary, path);
+    std::fs::remove_dir_all(&dir).expect("the directory is ours");
+}
+
+fn options_are_reported_alike(binary: &str, path: &str) {
+    let cases: [&[&str]; 12] = [
+        &["--foo", "1"],
+        &["--hz", "1", "2"],
+        &["--hz", "20", "--foo"],
+        &["--hz", "--port", "0"],
+        &["--hz"],
+        &["--save", "--foo", "1"],
+        &["--save", "1"],
+        &["--foo", "a\"b\\c\n\u{e9}"],
+        &["--port 0", "--foo bar"],
+        &["foo"],
+        &["--bind", "a b \"c"],
+        &["--", "a"],
+    ];
+    for options in cases {
+        let arguments: Vec<&str> = [path].iter().chain(options).copied().collect();
+        let bytes: Vec<&[u8]> = arguments.iter().map(|argument| argument.as_bytes()).collect();
+        let line = command_line(&bytes);
+        let ours = parse_file(b"port 0\n", path, &line.options, &mut |_| Ok(Vec::new()));
+        match ours {
+            Ok(_) => assert!(options.contains(&"--bind"), "we accept {options:?}"),
+            Err(error) => assert_eq!(error.report("9.1.2"), complaint(binary, &arguments), "{options:?}"),
+        }
+    }
+}
+
+/// The lines of a file, sorted, without those that only the reference writes.
+fn comparable(text: &[u8]) -> Vec<String> {
+    let text = String::from_utf8_lossy(text);
+    let mut lines: Vec<String> = text
+        .lines()
+        .filter(|line| !line.starts_with("user ") && !line.is_empty())
+        .map(str::to_string)
+        .collect();
+    lines.sort();
+    lines
+}
+
+#[test]
+fn rewritten_files_have_the_lines_of_the_reference() {
+    let Some(binary) = reference() else { return };
+    let text = "# comment\nHZ 20\nslave-priority 7\nclient-output-buffer-limit slave 1mb 2kb 3\nio-threads-do-reads yes\n\
+                repl-ping-slave-period 3\nhz 30\nshutdown-on-sigterm \"nosave force\"\n";
+    let mut peer = Peer::start(&binary, "rewrite", text);
+    let file = peer.dir.join("peer.conf");
+    let old = std::fs::read(&file).expect("the config file");
+    let mut config = parse_file(&old, "peer.conf", b"", &mut |_| Ok(Vec::new())).expect("it loads");
+    for pairs in [
+        ["maxmemory", "3mb"],
+        ["maxmemory-clients", "5%"],
+        ["requirepass", "a \"b\" c"],
+        ["notify-keyspace-events", "KEA"],
+        ["latency-tracking-info-percentiles", ""],
+        ["slowlog-max-len", "9"],
+        ["save", "5 6 7 8"],
+        ["oom-score-adj-values", "1 2 3"],
+        ["availability-zone", "zoné"],
+        ["slot-migration-max-failover-repl-bytes", "-1"],
+        ["use-exit-on-panic", "yes"],
+    ] {
+        assert_eq!(our_set(&mut config, &pairs), peer.set(&pairs), "{pairs:?}");
+    }
+    assert_eq!(peer.ask(&[b"CONFIG", b"REWRITE"]), [b"+OK"]);
+    let ours = rewrite(Some(&old), &config, Force::Changed);
+    assert_eq!(comparable(&ours), comparable(&std::fs::read(&file).expect("the config file")));
+}
+
+#[test]
+fn forced_rewrites_have_the_lines_of_the_reference() {
+    let Some(binary) = reference() else { return };
+    let mut peer = Peer::start(&binary, "force", "enable-debug-command yes\n");
+    let file = peer.dir.join("peer.conf");
+    let old = std::fs::read(&file).expect("the config file");
+    let config = parse_file(&old, "peer.conf", b"", &mut |_| Ok(Vec::new())).expect("it loads");
+    assert_eq!(peer.ask(&[b"DEBUG", b"CONFIG-REWRITE-FORCE-ALL"]), [b"+OK"]);
+    let mut ours = comparable(&rewrite(Some(&old), &config, Force::All));
+    ours.retain(|line| !line.starts_with("event-loop"));
+    assert_eq!(ours, comparable(&std::fs::read(&file).expect("the config file")));
+}

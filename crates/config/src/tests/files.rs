@@ -1,0 +1,281 @@
+//! Config files and command lines.
+
+use super::{load, loaded, refusal, shown};
+use crate::{CommandLine, LoadError, command_line, parse_file};
+
+#[test]
+fn values_come_from_lines() {
+    let config =
+        loaded("# a comment\n\n  PORT 7000\r\n\tmaxmemory 1gb\nlogfile ''\nrequirepass \"a b\\x00\"\n");
+    assert_eq!(shown(&config, "port"), "7000");
+    assert_eq!(shown(&config, "maxmemory"), "1073741824");
+    assert_eq!(shown(&config, "requirepass"), "a b\0");
+}
+
+#[test]
+fn later_lines_win() {
+    assert_eq!(shown(&loaded("port 1\nport 2"), "port"), "2");
+    assert_eq!(shown(&loaded("slave-priority 1\nreplica-priority 2"), "slave-priority"), "2");
+}
+
+#[test]
+fn save_lines_add_up_and_an_empty_one_clears() {
+    for (text, expected) in [
+        ("", "3600 1 300 100 60 10000"),
+        ("save 1 2", "1 2"),
+        ("save 1 2\nsave 3 4", "1 2 3 4"),
+        ("save 1 2 3 4", "1 2 3 4"),
+        ("save \"1 2 3 4\"", "1 2 3 4"),
+        ("save 1 2\nsave \"\"\nsave 3 4", "3 4"),
+        ("save ''", ""),
+        ("save", ""),
+    ] {
+        assert_eq!(shown(&loaded(text), "save"), expected, "{text:?}");
+    }
+}
+
+#[test]
+fn buffer_limits_add_up() {
+    let config =
+        loaded("client-output-buffer-limit normal 1kb 2kb 3\nclient-output-buffer-limit replica 4 5 6\n");
+    assert_eq!(
+        shown(&config, "client-output-buffer-limit"),
+        "normal 1024 2048 3 slave 4 5 6 pubsub 33554432 8388608 60"
+    );
+}
+
+#[test]
+fn what_the_suite_writes_is_accepted() {
+    for line in [
+        "save ''",
+        "save",
+        "slave-serve-stale-data no",
+        "enable-debug-assert yes",
+        "propagation-error-behavior panic",
+        "enable-debug-command local",
+        "enable-protected-configs yes",
+        "enable-module-command yes",
+        "shutdown-on-sigterm force",
+        "shutdown-on-sigterm \"nosave force\"",
+        "shutdown-on-sigint save now",
+        "notify-keyspace-events KEA",
+        "repl-diskless-sync-delay 0",
+        "no-appendfsync-on-rewrite yes",
+        "io-threads 2",
+        "io-threads-always-active yes",
+        "min-io-threads-avoid-copy-reply 2",
+        "io-threads-do-reads yes",
+        "dynamic-hz yes",
+        "lua-replicate-commands no",
+        "bind 127.0.0.1 -::1",
+        "latency-tracking-info-percentiles 50 99 99.9",
+        "oom-score-adj-values 0 200 800",
+    ] {
+        loaded(line);
+    }
+}
+
+/// Lines that both servers refuse, with the reason.
+pub(super) const BAD_LINES: &[(&str, &str)] = &[
+    ("nonsense 1", "Bad directive or wrong number of arguments"),
+    ("nonsense", "Bad directive or wrong number of arguments"),
+    ("include", "Bad directive or wrong number of arguments"),
+    ("rename-command a", "Bad directive or wrong number of arguments"),
+    ("dynamic-hz", "Bad directive or wrong number of arguments"),
+    ("port", "wrong number of arguments"),
+    ("port 1 2", "wrong number of arguments"),
+    ("port \"", "Unbalanced quotes in configuration line"),
+    ("port x", "argument couldn't be parsed into an integer"),
+    ("port 65536", "argument must be between 0 and 65535 inclusive"),
+    ("unixsocketperm 8", "argument couldn't be parsed as an octal number"),
+    ("unixsocketperm 1000", "argument must be between 0 and 777 inclusive"),
+    ("daemonize maybe", "argument must be 'yes' or 'no'"),
+    ("maxmemory 1x", "argument must be a memory value"),
+    ("maxmemory-clients x", "argument must be a memory or percent value"),
+    ("maxmemory-clients 101%", "percentage argument must be less or equal to 100"),
+    ("loglevel loud", "argument(s) must be one of the following: debug, verbose, notice, warning, nothing"),
+    ("save 1", "Invalid save parameters"),
+    ("save 0 1", "Invalid save parameters"),
+    ("save 1 -1", "Invalid save parameters"),
+    ("save 1 x", "Invalid save parameters"),
+    ("client-output-buffer-limit normal 1 2", "Wrong number of arguments in buffer limit configuration."),
+    (
+        "client-output-buffer-limit master 1 2 3",
+        "Invalid client class specified in buffer limit configuration.",
+    ),
+    (
+        "client-output-buffer-limit normal x 2 3",
+        "Error in hard, soft or soft_seconds setting in buffer limit configuration.",
+    ),
+    ("oom-score-adj-values 1 2", "wrong number of arguments"),
+    (
+        "oom-score-adj-values 1 2 3000",
+        "Invalid oom-score-adj-values, elements must be between -2000 and 2000.",
+    ),
+    ("notify-keyspace-events Kq", "Invalid event class character. Use 'Ag$lshzxeKEtmdn'."),
+    ("replicaof localhost", "wrong number of arguments"),
+    ("replicaof localhost 70000", "Invalid primary port"),
+    ("dir ''", "dir can't be empty"),
+    ("dbfilename a/b", "dbfilename can't be a path, just a filename"),
+    ("dbfilename ''", "dbfilename can't be empty"),
+    ("appenddirname a/b", "appenddirname can't be a path, just a dirname"),
+    ("shutdown-on-sigint save nosave", "shutdown options SAVE and NOSAVE can't be used simultaneously"),
+    (
+        "shutdown-on-sigint",
+        "argument(s) must be one of the following: default, save, nosave, now, force, safe, failover",
+    ),
+    ("bind 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17", "Too many bind addresses specified."),
+    ("module.param", "Module config specified without value"),
+    ("sentinel monitor x", "sentinel directive while not in sentinel mode"),
+    ("latency-tracking-info-percentiles x", "Invalid latency-tracking-info-percentiles parameters"),
+    (
+        "latency-tracking-info-percentiles 101",
+        "latency-tracking-info-percentiles parameters should sit between [0.0,100.0]",
+    ),
+];
+
+#[test]
+fn bad_lines_have_the_reasons_of_the_reference() {
+    for (text, reason) in BAD_LINES {
+        assert_eq!(refusal(text), *reason, "{text:?}");
+    }
+}
+
+#[test]
+fn what_is_missing_here_is_refused_by_name() {
+    for (text, word) in [
+        ("cluster-enabled yes", "cluster"),
+        ("user alice on", "Users"),
+        ("loadmodule x.so", "Modules"),
+        ("module.param 1", "Modules"),
+        ("sentinel", "Sentinel"),
+        ("activedefrag yes", "defragmentation"),
+        ("tls-port 7000", "TLS"),
+        ("tls-replication yes", "TLS"),
+    ] {
+        assert!(refusal(text).contains(word), "{text:?}: {}", refusal(text));
+    }
+    loaded("cluster-enabled no\nactivedefrag no\ntls-port 0");
+}
+
+#[test]
+fn an_error_is_reported_as_the_reference_does() {
+    let error = load("port 1\n  foo bar \n").expect_err("foo is no directive");
+    assert_eq!(
+        error.report("9.1.2"),
+        "\n*** FATAL CONFIG FILE ERROR (Version 9.1.2) ***\nReading the configuration file, at line 2\n\
+         >>> 'foo bar'\nBad directive or wrong number of arguments\n"
+    );
+}
+
+#[test]
+fn included_files_are_read_in_place() {
+    let mut asked = Vec::new();
+    let mut loader = |path: &[u8]| {
+        asked.push(path.to_vec());
+        Ok(vec![("one".into(), b"port 2\nhz 20".to_vec()), ("two".into(), b"hz 30".to_vec())])
+    };
+    let config =
+        parse_file(b"port 1\ninclude \"conf.d/*\"\nhz 40", "main", b"", &mut loader).expect("it loads");
+    assert_eq!(asked, [b"conf.d/*"]);
+    assert_eq!(shown(&config, "port"), "2");
+    assert_eq!(shown(&config, "hz"), "40");
+}
+
+#[test]
+fn an_error_in_an_included_file_names_that_file() {
+    let mut loader = |_: &[u8]| Ok(vec![("inner".to_string(), b"\nfoo 1".to_vec())]);
+    let error = parse_file(b"include x", "outer", b"", &mut loader).expect_err("foo is no directive");
+    let LoadError::Line(bad) = error else { panic!("the line is at fault") };
+    assert_eq!((bad.place.source.as_str(), bad.place.line), ("inner", 2));
+}
+
+#[test]
+fn a_missing_include_is_fatal() {
+    let error = parse_file(b"include x", "outer", b"", &mut |_| Err("No such file or directory".into()));
+    assert_eq!(
+        error.expect_err("it is missing").report("1"),
+        "Fatal error, can't open config file 'x': No such file or directory\n"
+    );
+}
+
+#[test]
+fn files_that_include_themselves_end() {
+    let text = b"include x\n".repeat(10);
+    let mut loader = |_: &[u8]| Ok(vec![("x".to_string(), text.clone())]);
+    assert!(parse_file(&text, "x", b"", &mut loader).is_err());
+    let mut wide = |_: &[u8]| Ok(vec![("x".to_string(), b"port 1".to_vec()); 1000]);
+    assert!(parse_file(&text, "x", b"", &mut wide).is_err());
+}
+
+#[test]
+fn renames_are_kept_with_their_errors() {
+    let config = loaded("rename-command CONFIG ''\nrename-command get fetch");
+    let renames = config.renames();
+    assert_eq!((renames[0].from.as_slice(), renames[0].to.as_slice()), (&b"CONFIG"[..], &b""[..]));
+    assert!(
+        renames[1]
+            .unknown_command()
+            .report("1")
+            .contains("at line 2\n>>> 'rename-command get fetch'\nNo such command in rename-command")
+    );
+    assert!(renames[1].name_taken().report("1").contains("Target command name already exists"));
+}
+
+#[test]
+fn options_become_lines() {
+    let cases: [(&[&str], Option<&str>, &str); 14] = [
+        (&[], None, ""),
+        (&["a.conf"], Some("a.conf"), ""),
+        (&["a.conf", "--port", "1"], Some("a.conf"), "port \"1\" "),
+        (&["--port", "1", "--hz", "20"], None, "port \"1\" \nhz \"20\" "),
+        (&["--port 1", "--hz 20"], None, "port 1 \nhz 20 "),
+        (&["--port", "1", "2"], None, "port \"1\" \"2\" "),
+        (&["--port", "--hz", "20"], None, "port \"--hz\" \"20\" "),
+        (&["--save", ""], None, "save \"\" "),
+        (&["--save"], None, "save \"\""),
+        (&["--save", "--port", "1"], None, "save \"\"\nport \"1\" "),
+        (&["--SAVE", "--port", "1"], None, "SAVE \"\"\nport \"1\" "),
+        (&["--sentinel", "--port", "1"], None, "sentinel \nport \"1\" "),
+        (&["--port"], None, "port "),
+        (&["--requirepass", "a\"b"], None, "requirepass \"a\\\"b\" "),
+    ];
+    for (arguments, file, options) in cases {
+        let arguments: Vec<&[u8]> = arguments.iter().map(|argument| argument.as_bytes()).collect();
+        let line = command_line(&arguments);
+        assert_eq!(line.config_file.as_deref(), file.map(str::as_bytes), "{arguments:?}");
+        assert_eq!(String::from_utf8_lossy(&line.options), options, "{arguments:?}");
+        assert!(!line.stdin, "{arguments:?}");
+    }
+}
+
+#[test]
+fn a_dash_at_either_end_is_standard_input() {
+    for arguments in
+        [&[&b"-"[..]] as &[&[u8]], &[b"a.conf", b"-"], &[b"-", b"--port", b"1"], &[b"--port", b"1", b"-"]]
+    {
+        assert!(command_line(arguments).stdin, "{arguments:?}");
+    }
+    let CommandLine { stdin, options, .. } = command_line(&[b"--port", b"-", b"1"]);
+    assert!(!stdin);
+    assert_eq!(options, b"port \"-\" \"1\" ");
+}
+
+#[test]
+fn options_come_after_the_file() {
+    let line = command_line(&[b"x", b"--port", b"2", b"--bind", b"127.0.0.1 ::1", b"--save", b"1 2"]);
+    let config =
+        parse_file(b"port 1\nsave 9 9", "x", &line.options, &mut |_| Ok(Vec::new())).expect("it loads");
+    assert_eq!(shown(&config, "port"), "2");
+    assert_eq!(shown(&config, "bind"), "127.0.0.1 ::1");
+    assert_eq!(shown(&config, "save"), "9 9 1 2");
+    let bad = command_line(&[b"x", b"--foo", b"2"]);
+    let error = parse_file(b"port 1\n", "x", &bad.options, &mut |_| Ok(Vec::new())).expect_err("foo is none");
+    assert!(error.report("1").contains("at line 3\n>>> 'foo \"2\"'"), "{}", error.report("1"));
+}
+
+#[test]
+fn hz_is_pulled_into_its_range() {
+    assert_eq!(shown(&loaded("hz 0"), "hz"), "1");
+    assert_eq!(shown(&loaded("hz 100000"), "hz"), "500");
+}

@@ -1,0 +1,47 @@
+//! Requests of one connection, one at a time, peer and loop in one thread: what a request costs outside the kernel.
+//! Run under `valgrind --tool=callgrind` or `strace -c`; the argument is the number of rounds.
+//! With a second argument only what the peer does is done, to be subtracted.
+
+use std::io::{Read, Write};
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+
+use sluice_evloop::{AnyLoop, Backend, Config, Deadline, Event, Received, SendBuf, Sending, Token};
+
+fn main() {
+    let rounds: u32 = std::env::args().nth(1).and_then(|text| text.parse().ok()).unwrap_or(1000);
+    if std::env::args().nth(2).is_some() {
+        return bare(rounds);
+    }
+    let mut lp = AnyLoop::choose(Backend::Auto, &Config::default()).expect("a loop opens").event_loop;
+    let (ours, mut peer) = UnixStream::pair().expect("a socket pair");
+    ours.set_nonblocking(true).expect("nonblocking");
+    let source = lp.attach(OwnedFd::from(ours), Token(1));
+    lp.recv_start(source);
+    let mut reply = SendBuf::new();
+    let mut got = [0; 5];
+    for _ in 0..rounds {
+        peer.write_all(b"GET k").expect("write");
+        let turn = lp.wait(1, Deadline::at_ns(1_000_000_000)).expect("wait");
+        assert!(!turn.woken);
+        while let Some(event) = lp.next_event(1) {
+            let Event::Received { received: Received::Data(chunk), .. } = event else { panic!("{event:?}") };
+            reply.head.extend_from_slice(&chunk);
+            lp.give_back(chunk);
+            let Sending::Done(sent) = lp.send(source, std::mem::take(&mut reply)) else { panic!("small") };
+            reply = sent.buf;
+            reply.clear();
+        }
+        peer.read_exact(&mut got).expect("read");
+    }
+    println!("{:?}", lp.metrics());
+}
+
+fn bare(rounds: u32) {
+    let (mut one, mut two) = UnixStream::pair().expect("a socket pair");
+    let mut got = [0; 5];
+    for _ in 0..rounds {
+        one.write_all(b"GET k").expect("write");
+        two.read_exact(&mut got).expect("read");
+    }
+}

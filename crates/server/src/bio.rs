@@ -1,0 +1,84 @@
+//! The background thread: frees what is too large to be freed between two commands.
+
+use sluice_keyspace::Db;
+use sluice_value::Value;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::mpsc::{Sender, channel};
+use std::thread::JoinHandle;
+
+/// Something to free.
+pub enum Garbage {
+    /// A value.
+    Value(Value),
+    /// A database.
+    Db(Box<Db>),
+}
+
+/// The thread and the way to it.
+#[derive(Debug)]
+pub struct Bio {
+    sender: Option<Sender<Garbage>>,
+    thread: Option<JoinHandle<()>>,
+    counts: Arc<Counts>,
+}
+
+#[derive(Debug, Default)]
+struct Counts {
+    /// Objects handed over. Written by the executing thread.
+    queued: AtomicU64,
+    /// Objects freed. Written by the background thread; relaxed, since it only informs.
+    freed: AtomicU64,
+}
+
+impl Bio {
+    /// Starts the thread.
+    pub fn start() -> std::io::Result<Bio> {
+        let (sender, receiver) = channel::<Garbage>();
+        let counts = Arc::new(Counts::default());
+        let seen = counts.clone();
+        let thread = std::thread::Builder::new().name("bio_lazy_free".into()).spawn(move || {
+            for garbage in receiver {
+                let objects = objects_of(&garbage);
+                drop(garbage);
+                seen.freed.fetch_add(objects, Relaxed);
+            }
+        })?;
+        Ok(Bio { sender: Some(sender), thread: Some(thread), counts })
+    }
+
+    /// Hands something over.
+    pub fn free(&self, garbage: Garbage) {
+        self.counts.queued.fetch_add(objects_of(&garbage), Relaxed);
+        if let Some(sender) = &self.sender {
+            // The thread ends only with us; were it gone, the value is freed here.
+            let _ = sender.send(garbage);
+        }
+    }
+
+    /// Objects that wait to be freed.
+    pub fn pending(&self) -> u64 {
+        self.counts.queued.load(Relaxed).saturating_sub(self.counts.freed.load(Relaxed))
+    }
+
+    /// Objects freed so far.
+    pub fn freed(&self) -> u64 {
+        self.counts.freed.load(Relaxed)
+    }
+}
+
+impl Drop for Bio {
+    fn drop(&mut self) {
+        self.sender = None;
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+fn objects_of(garbage: &Garbage) -> u64 {
+    match garbage {
+        Garbage::Value(_) => 1,
+        Garbage::Db(db) => db.len() as u64,
+    }
+}

@@ -1,0 +1,79 @@
+//! The command line: what is asked of the program.
+
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStringExt;
+
+/// What the program is to do.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Task {
+    /// Serve, with these arguments of the configuration.
+    Serve(Vec<Vec<u8>>),
+    /// Only check the configuration.
+    Check(Vec<Vec<u8>>),
+    /// Say which version this is.
+    Version,
+    /// Say how the program is used.
+    Help,
+    /// Print the example configuration.
+    ExampleConf,
+}
+
+/// Reads the arguments behind the program's name.
+pub fn task_of(arguments: Vec<OsString>) -> Task {
+    let mut words: Vec<Vec<u8>> = arguments.into_iter().map(OsStringExt::into_vec).collect();
+    match words.first().map(Vec::as_slice) {
+        Some(b"-v" | b"--version") if words.len() == 1 => return Task::Version,
+        Some(b"-h" | b"--help") if words.len() == 1 => return Task::Help,
+        Some(b"--example-conf") if words.len() == 1 => return Task::ExampleConf,
+        _ => {}
+    }
+    match words.iter().position(|word| word == b"--check-config") {
+        Some(at) => {
+            words.remove(at);
+            Task::Check(words)
+        }
+        None => Task::Serve(words),
+    }
+}
+
+/// `--version`'s line.
+pub fn version() -> String {
+    format!("Sluice server v={} compatible=valkey-{} bits={}\n", env!("CARGO_PKG_VERSION"), COMPATIBLE, usize::BITS)
+}
+
+/// The server whose place this one takes.
+pub const COMPATIBLE: &str = "9.1.2";
+
+/// `--help`'s text.
+pub const HELP: &str = "\
+Usage: sluice-server [CONFIG-FILE] [--DIRECTIVE VALUE...] [-]
+       sluice-server --check-config [CONFIG-FILE] [--DIRECTIVE VALUE...]
+       sluice-server --example-conf | --version | --help
+
+CONFIG-FILE is a Valkey configuration file; without one the defaults serve. Each --DIRECTIVE VALUE stands for a
+line at the end of that file. A lone '-' reads further lines from standard input.
+
+  --check-config   read the configuration, say what is wrong with it, and end
+  --example-conf   print a configuration file with every directive and what it means
+  --version        print the version
+  --help           print this
+
+Examples:
+  sluice-server                                   serve on 127.0.0.1 and ::1, port 6379
+  sluice-server /etc/sluice.conf --loglevel verbose
+  sluice-server --port 7777 --save '' --requirepass secret
+";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_that_ask_for_something_else_than_serving_stand_alone() {
+        let task = |words: &[&str]| task_of(words.iter().map(OsString::from).collect());
+        assert_eq!(task(&["--version"]), Task::Version);
+        assert_eq!(task(&["--help"]), Task::Help);
+        assert_eq!(task(&["a.conf", "--check-config"]), Task::Check(vec![b"a.conf".to_vec()]));
+        assert_eq!(task(&["--port", "1"]), Task::Serve(vec![b"--port".to_vec(), b"1".to_vec()]));
+    }
+}

@@ -1,0 +1,27 @@
+//! `sluice-server`: arguments, configuration, wiring; nothing else.
+#![deny(unsafe_code)]
+
+#[allow(unsafe_code)]
+mod alloc;
+mod bio;
+mod cli;
+#[allow(unsafe_code)]
+mod daemon;
+mod crash;
+mod host;
+mod listen;
+mod log;
+mod signals;
+mod start;
+mod turn;
+mod wire;
+
+fn main() -> std::process::ExitCode {
+    match start::run(std::env::args_os().skip(1).collect()) {
+        Ok(status) => std::process::ExitCode::from(status),
+        Err(failure) => {
+            eprint!("{}", failure.text);
+            std::process::ExitCode::from(1)
+        }
+    }
+}

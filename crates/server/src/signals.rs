@@ -1,0 +1,84 @@
+//! Signals: TERM and INT end the server, the first one in good order, the second one at once.
+//!
+//! The handlers come from `signal-hook` and write a byte into a socket that the event loop watches.
+
+use signal_hook::consts::{SIGINT, SIGTERM};
+use std::io::Read;
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
+/// A signal that ends the server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ending {
+    /// SIGTERM.
+    Term,
+    /// SIGINT.
+    Int,
+}
+
+impl Ending {
+    /// Its name in the log.
+    pub fn name(self) -> &'static str {
+        match self {
+            Ending::Term => "SIGTERM",
+            Ending::Int => "SIGINT",
+        }
+    }
+}
+
+/// The signals' end in the event loop.
+pub struct Signals {
+    reader: UnixStream,
+    watched: Option<OwnedFd>,
+    term: Arc<AtomicBool>,
+    int: Arc<AtomicBool>,
+    /// The loop's name for the socket.
+    pub source: Option<sluice_evloop::Source>,
+}
+
+impl Signals {
+    /// Installs the handlers. SIGHUP and SIGPIPE are ignored, as the reference does.
+    pub fn install() -> std::io::Result<Signals> {
+        let (reader, writer) = UnixStream::pair()?;
+        reader.set_nonblocking(true)?;
+        writer.set_nonblocking(true)?;
+        let term = Arc::new(AtomicBool::new(false));
+        let int = Arc::new(AtomicBool::new(false));
+        for (signal, flag) in [(SIGTERM, &term), (SIGINT, &int)] {
+            // The second signal ends the process at once: the flag is set already then.
+            signal_hook::flag::register_conditional_shutdown(signal, 1, flag.clone())?;
+            signal_hook::flag::register(signal, flag.clone())?;
+            signal_hook::low_level::pipe::register(signal, writer.try_clone()?)?;
+        }
+        let ignored = Arc::new(AtomicBool::new(false));
+        signal_hook::flag::register(signal_hook::consts::SIGHUP, ignored.clone())?;
+        signal_hook::flag::register(signal_hook::consts::SIGPIPE, ignored)?;
+        let watched = Some(OwnedFd::from(reader.try_clone()?));
+        Ok(Signals { reader, watched, term, int, source: None })
+    }
+
+    /// The descriptor to watch; once.
+    pub fn take_descriptor(&mut self) -> Option<OwnedFd> {
+        self.watched.take()
+    }
+
+    /// Empties the socket; which signal came.
+    pub fn drain(&mut self) -> Option<Ending> {
+        let mut bytes = [0; 64];
+        while self.reader.read(&mut bytes).is_ok_and(|n| n == bytes.len()) {}
+        if self.term.load(Relaxed) {
+            Some(Ending::Term)
+        } else if self.int.load(Relaxed) {
+            Some(Ending::Int)
+        } else {
+            None
+        }
+    }
+}
+
+/// Ends the process as a fault would, for DEBUG SEGFAULT.
+pub fn raise_segfault() {
+    let _ = nix::sys::signal::raise(nix::sys::signal::Signal::SIGSEGV);
+}

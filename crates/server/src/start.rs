@@ -1,0 +1,220 @@
+//! From arguments to a running server, with a log line for each thing an operator asks: where the configuration came
+//! from, what is listening, which event loop and why.
+
+use crate::bio::Bio;
+use crate::cli::{self, Task};
+use crate::host::Host;
+use crate::listen;
+use crate::signals::Signals;
+use crate::turn::Server;
+use crate::{crash, daemon};
+use sluice_base::HashSeed;
+use sluice_config::choice::EventLoop;
+use sluice_config::{Config, param};
+use sluice_engine::{Engine, LogLevel, Seeds};
+use sluice_evloop::{AnyLoop, Backend};
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+/// Why the server did not start: what standard error is told.
+#[derive(Debug)]
+pub struct Failure {
+    /// The text, with its line ends.
+    pub text: String,
+}
+
+impl Failure {
+    fn new(text: impl Into<String>) -> Failure {
+        Failure { text: text.into() }
+    }
+}
+
+/// Does what the arguments ask; the exit status.
+pub fn run(arguments: Vec<OsString>) -> Result<u8, Failure> {
+    match cli::task_of(arguments) {
+        Task::Version => print!("{}", cli::version()),
+        Task::Help => print!("{}", cli::HELP),
+        Task::ExampleConf => print!("{}", sluice_config::example_conf()),
+        Task::Check(words) => {
+            let loaded = load(&words)?;
+            for (name, reason) in loaded.config.unsupported() {
+                println!("warning: '{name}' is set but has no effect yet: {reason}");
+            }
+            println!("configuration is valid: {}", loaded.source);
+        }
+        Task::Serve(words) => return serve(load(&words)?),
+    }
+    Ok(0)
+}
+
+/// A configuration and where it came from.
+struct Loaded {
+    config: Config,
+    file: Option<PathBuf>,
+    source: String,
+}
+
+fn load(words: &[Vec<u8>]) -> Result<Loaded, Failure> {
+    let words: Vec<&[u8]> = words.iter().map(Vec::as_slice).collect();
+    let line = sluice_config::command_line(&words);
+    let file = line.config_file.as_deref().map(|path| Path::new(std::ffi::OsStr::from_bytes(path)).to_path_buf());
+    let mut text = match &file {
+        Some(path) => std::fs::read(path).map_err(|error| {
+            Failure::new(format!("Fatal error, can't open config file '{}': {}\n", path.display(), crate::host::plain_error(&error)))
+        })?,
+        None => Vec::new(),
+    };
+    if line.stdin {
+        use std::io::Read;
+        text.push(b'\n');
+        std::io::stdin()
+            .read_to_end(&mut text)
+            .map_err(|error| Failure::new(format!("reading the configuration from standard input: {error}\n")))?;
+    }
+    let source = match (&file, line.stdin) {
+        (Some(path), _) => path.display().to_string(),
+        (None, true) => "standard input".to_owned(),
+        (None, false) => "built-in defaults".to_owned(),
+    };
+    let config = sluice_config::parse_file(&text, &source, &line.options, &mut include)
+        .map_err(|error| Failure::new(error.report(cli::COMPATIBLE)))?;
+    let options = if line.options.is_empty() { "" } else { " and command-line options" };
+    let file = file.map(|path| std::path::absolute(&path).unwrap_or(path));
+    Ok(Loaded { config, file, source: format!("{source}{options}") })
+}
+
+/// Reads the files that an `include` names; a pattern may name none.
+fn include(pattern: &[u8]) -> Result<Vec<(String, Vec<u8>)>, String> {
+    let text = String::from_utf8_lossy(pattern).into_owned();
+    let is_pattern = text.contains(['*', '?', '[']);
+    let paths: Vec<PathBuf> = if is_pattern { matching(&text) } else { vec![PathBuf::from(&text)] };
+    paths
+        .into_iter()
+        .map(|path| {
+            let contents = std::fs::read(&path).map_err(|error| crate::host::plain_error(&error))?;
+            Ok((path.display().to_string(), contents))
+        })
+        .collect()
+}
+
+/// Files whose last component matches; only that component may be a pattern.
+fn matching(pattern: &str) -> Vec<PathBuf> {
+    let path = Path::new(pattern);
+    let parent = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let name = path.file_name().map(|n| n.as_bytes().to_vec()).unwrap_or_default();
+    let Ok(entries) = std::fs::read_dir(parent) else { return Vec::new() };
+    let mut found: Vec<PathBuf> = entries
+        .flatten()
+        .filter(|entry| sluice_base::glob::matches(&name, entry.file_name().as_bytes()))
+        .map(|entry| entry.path())
+        .collect();
+    found.sort();
+    found
+}
+
+fn serve(loaded: Loaded) -> Result<u8, Failure> {
+    let Loaded { config, file, source } = loaded;
+    if config.bool(param::DAEMONIZE) {
+        daemon::leave_terminal().map_err(|error| Failure::new(format!("becoming a daemon: {error}\n")))?;
+    }
+    let mut host = Host::new();
+    host.config_file = file;
+    let log_file = config.str(param::LOGFILE).into_owned();
+    host.log
+        .set_file(&log_file)
+        .map_err(|error| Failure::new(format!("Can't open the log file '{log_file}': {error}\n")))?;
+    host.apply_log_config(&config);
+    crash::install((!log_file.is_empty()).then_some(log_file));
+    say_hello(&mut host, &config, &source);
+    enter_directory(&mut host, &config)?;
+    let clients = config.int(param::MAXCLIENTS) as u64;
+    let allowed = listen::adjust_descriptor_limit(clients);
+    if allowed < clients {
+        host.note(LogLevel::Warning, &format!("maxclients is {clients}, but the limit of open files allows {allowed}. Raise it with 'ulimit -n'."));
+    }
+    let fail = |host: &mut Host, text: String| {
+        host.note(LogLevel::Warning, &text);
+        Failure::new(format!("{text}\n"))
+    };
+    let mut listeners = listen::open_tcp(&config).map_err(|error| {
+        host.note(LogLevel::Warning, &format!("Warning: {error}"));
+        fail(&mut host, format!("Failed listening on port {} (tcp), aborting.", config.int(param::PORT)))
+    })?;
+    listeners.extend(listen::open_unix(&config).map_err(|error| fail(&mut host, format!("Failed {error}")))?);
+    let signals = Signals::install().map_err(|error| fail(&mut host, format!("installing signal handlers: {error}")))?;
+    let backend = match config.choice::<EventLoop>(param::EVENT_LOOP) {
+        EventLoop::Auto => Backend::Auto,
+        EventLoop::IoUring => Backend::IoUring,
+        EventLoop::Epoll => Backend::Epoll,
+        EventLoop::Poll => Backend::Poll,
+    };
+    let opened = AnyLoop::choose(backend, &sluice_evloop::Config::default())
+        .map_err(|error| fail(&mut host, format!("opening the event loop: {error}")))?;
+    host.note(LogLevel::Notice, &format!("event loop: {}", opened.reason));
+    host.bio = Some(Bio::start().map_err(|error| fail(&mut host, format!("starting the background thread: {error}")))?);
+    host.settle_facts(opened.event_loop.name(), &opened.reason, listen::info_lines(&config, &listeners));
+    host.write_pid_file(&config);
+    let seeds = seeds().map_err(|error| fail(&mut host, error))?;
+    let engine = Engine::new(config, seeds, &mut host);
+    announce(&mut host, &engine, &listeners);
+    let server = Server::new(engine, host, opened.event_loop, signals, listeners);
+    Ok(server.run() as u8)
+}
+
+fn say_hello(host: &mut Host, config: &Config, source: &str) {
+    host.note(LogLevel::Notice, "Sluice is starting");
+    let pid = std::process::id();
+    let version = env!("CARGO_PKG_VERSION");
+    host.note(LogLevel::Notice, &format!("Sluice version={version}, bits={}, compatible with Valkey {}, pid={pid}, just started", usize::BITS, cli::COMPATIBLE));
+    host.note(LogLevel::Notice, &format!("Configuration loaded from {source}"));
+    for (name, reason) in config.unsupported() {
+        host.note(LogLevel::Warning, &format!("'{name}' is set but has no effect yet: {reason}"));
+    }
+    let clock = host.clock_description();
+    host.note(LogLevel::Notice, &format!("monotonic clock: {clock}"));
+    let port = config.int(param::PORT);
+    let to_terminal = std::io::IsTerminal::is_terminal(&std::io::stdout()) && host.log.is_stdout();
+    if config.bool(param::ALWAYS_SHOW_LOGO) || to_terminal {
+        let banner = format!(
+            "\n  ~~~~|  Sluice {version}, {} bit\n  ~~~~|  Port: {port}\n      |~~~~  PID: {pid}\n\n",
+            usize::BITS
+        );
+        host.log.raw(banner.as_bytes());
+    } else {
+        host.note(LogLevel::Notice, &format!("Running mode=standalone, port={port}."));
+    }
+}
+
+fn enter_directory(host: &mut Host, config: &Config) -> Result<(), Failure> {
+    let dir = config.str(param::DIR);
+    std::env::set_current_dir(dir.as_ref()).map_err(|error| {
+        let text = format!("Can't chdir to '{dir}': {}", crate::host::plain_error(&error));
+        host.note(LogLevel::Warning, &text);
+        Failure::new(format!("{text}\n"))
+    })
+}
+
+fn announce(host: &mut Host, engine: &Engine, listeners: &[listen::Listener]) {
+    host.note(LogLevel::Notice, "Server initialized");
+    for listener in listeners {
+        let place = match &listener.kind {
+            listen::Kind::Tcp(word) => format!("{} port {}", word.trim_start_matches('-'), engine.config().int(param::PORT)),
+            listen::Kind::Unix(path) => format!("unix socket {path}"),
+        };
+        host.note(LogLevel::Notice, &format!("listening on {place}"));
+    }
+    if listeners.iter().any(|l| matches!(l.kind, listen::Kind::Tcp(_))) {
+        host.note(LogLevel::Notice, "Ready to accept connections tcp");
+    }
+    if let Some(listen::Kind::Unix(path)) = listeners.iter().map(|l| &l.kind).find(|k| matches!(k, listen::Kind::Unix(_))) {
+        host.note(LogLevel::Notice, &format!("Ready to accept connections unix ({path})"));
+    }
+}
+
+fn seeds() -> Result<Seeds, String> {
+    let mut bytes = [0u8; 24];
+    getrandom::fill(&mut bytes).map_err(|error| format!("no randomness from the system: {error}"))?;
+    let word = |i: usize| u64::from_le_bytes(std::array::from_fn(|j| bytes[i * 8 + j]));
+    Ok(Seeds { hash: HashSeed { k0: word(0), k1: word(1) }, rng: word(2) })
+}

@@ -1,0 +1,523 @@
+//! The server's turn: wait, execute what came, do what is due, send, reap.
+//!
+//! Invariants: (1) input is executed as it is received, in the loop's buffer; what is left of a request is copied once, into
+//! the connection's `carry`; (2) replies leave in `write`, after everything of the turn was executed; (3) sockets are
+//! closed in `reap` and nowhere else.
+
+use crate::bio::Garbage;
+use crate::host::Host;
+use crate::listen::{self, Kind, Listener};
+use crate::signals::Signals;
+use crate::wire::{Input, Wire, key_of, token_of};
+use sluice_config::param;
+use sluice_engine::{Action, Closing, Connection, Crash, Engine, Flow, LogLevel, Process, SessionKey};
+use sluice_evloop::{AnyLoop, Deadline, Event, Received, SendBuf, Sending, Sent, Shared, Source, Token};
+use sluice_resp::{Admission, Limits, Outbox, Requests, State};
+use std::os::fd::OwnedFd;
+
+/// Tokens of what is no client: above every session's, whose generation begins at 1 and stays far below.
+const LISTENER_BASE: u64 = u64::MAX - 1024;
+const SIGNAL_TOKEN: Token = Token(u64::MAX);
+
+/// The phases of a turn in order. Input is executed as it is collected; replies are sent after that, so that a turn's
+/// replies of one client leave together.
+pub const PHASES: &[(&str, fn(&mut Server))] = &[
+    ("collect and execute", Server::collect),
+    ("cron", Server::cron),
+    ("act", Server::act),
+    ("write", Server::write),
+    ("reap", Server::reap),
+];
+
+/// The server: the engine, the event loop, and the connections between them.
+pub struct Server {
+    engine: Engine,
+    host: Host,
+    event_loop: AnyLoop,
+    signals: Signals,
+    wires: Vec<Option<Box<Wire>>>,
+    listeners: Vec<(Source, Kind)>,
+    requests: Requests,
+    ready: Vec<SessionKey>,
+    doomed: Vec<SessionKey>,
+    actions: Vec<Action>,
+    spare_carry: Vec<Vec<u8>>,
+    next_cron_ns: u64,
+    turn_began_ns: u64,
+    turn_busy: bool,
+    ending: Option<i32>,
+}
+
+/// Buffers kept for connections whose next request is cut by the end of a receive.
+const SPARE_CARRIES: usize = 16;
+/// A spare buffer is not kept beyond this size.
+const SPARE_CARRY_BYTES: usize = 64 * 1024;
+/// From this many missing bytes on, a large argument is received straight into its place.
+const FILL_BYTES: usize = 32 * 1024;
+
+impl Server {
+    /// Puts the parts together; listeners begin to accept.
+    pub fn new(
+        engine: Engine,
+        host: Host,
+        mut event_loop: AnyLoop,
+        mut signals: Signals,
+        listeners: Vec<Listener>,
+    ) -> Server {
+        if let Some(fd) = signals.take_descriptor() {
+            signals.source = Some(event_loop.attach(fd, SIGNAL_TOKEN));
+        }
+        let mut server = Server {
+            engine,
+            host,
+            event_loop,
+            signals,
+            wires: Vec::new(),
+            listeners: Vec::new(),
+            requests: Requests::new(),
+            ready: Vec::new(),
+            doomed: Vec::new(),
+            actions: Vec::new(),
+            spare_carry: Vec::new(),
+            next_cron_ns: 0,
+            turn_began_ns: 0,
+            turn_busy: false,
+            ending: None,
+        };
+        server.listen(listeners);
+        server
+    }
+
+    /// Runs until told to end; the process's exit status.
+    pub fn run(mut self) -> i32 {
+        self.watch_signals();
+        let mut now_ns = self.host.now().mono_ns;
+        loop {
+            let wait = self.event_loop.wait(now_ns, Deadline::at_ns(self.next_cron_ns));
+            let began = self.host.now();
+            self.turn_began_ns = began.mono_ns;
+            if let Err(error) = wait {
+                self.host.note(LogLevel::Warning, &format!("the event loop failed: {error}; ending"));
+                return 1;
+            }
+            for (_, phase) in PHASES {
+                phase(&mut self);
+            }
+            now_ns = self.account_turn();
+            if let Some(status) = self.ending {
+                return self.end(status);
+            }
+        }
+    }
+
+    fn account_turn(&mut self) -> u64 {
+        let end = self.host.now().mono_ns;
+        let spent = end.saturating_sub(self.turn_began_ns);
+        self.host.counts.cycles += 1;
+        self.host.cycle_ns += spent;
+        self.host.command_ns += self.engine.take_command_nanos();
+        self.host.longest_turn_ns = self.host.longest_turn_ns.max(spent);
+        if std::mem::take(&mut self.turn_busy) {
+            self.host.active_ns += spent;
+        }
+        end
+    }
+
+    fn listen(&mut self, listeners: Vec<Listener>) {
+        for listener in listeners {
+            let index = self.listeners.len() as u64;
+            let source = self.event_loop.attach(listener.socket, Token(LISTENER_BASE + index));
+            self.event_loop.accept_start(source);
+            self.listeners.push((source, listener.kind));
+        }
+        let accepts = self.engine.config().int(param::MAX_NEW_CONNECTIONS_PER_CYCLE) as u32;
+        self.event_loop.set_accepts_per_turn(accepts);
+    }
+
+    fn watch_signals(&mut self) {
+        if let Some(source) = self.signals.source {
+            self.event_loop.watch(source, sluice_evloop::Interest::READABLE);
+        }
+    }
+
+    fn collect(&mut self) {
+        while let Some(event) = self.event_loop.next_event(self.turn_began_ns) {
+            self.turn_busy = true;
+            match event {
+                Event::Received { token, received } => self.received(key_of(token), received),
+                Event::Sent { token, sent } => self.sent(key_of(token), sent),
+                Event::Accepted { token, socket } => self.accepted(token, socket),
+                Event::Filled { token, buf, error } => self.filled(key_of(token), buf, error.is_some()),
+                Event::AcceptFailed { error, .. } => {
+                    self.host.note(LogLevel::Warning, &format!("Accepting client connection: {error}"));
+                }
+                Event::Ready { .. } => self.signalled(),
+                Event::Timer { .. } | Event::Detached { .. } => {}
+            }
+        }
+    }
+
+    fn wire(&mut self, key: SessionKey) -> Option<&mut Box<Wire>> {
+        self.wires.get_mut(key.slot as usize)?.as_mut().filter(|wire| wire.key == key)
+    }
+
+    fn take_wire(&mut self, key: SessionKey) -> Option<Box<Wire>> {
+        let place = self.wires.get_mut(key.slot as usize)?;
+        if place.as_ref()?.key == key { place.take() } else { None }
+    }
+
+    fn accepted(&mut self, token: Token, socket: OwnedFd) {
+        let index = (token.0 - LISTENER_BASE) as usize;
+        let Some((_, kind)) = self.listeners.get(index) else { return };
+        let config = self.engine.config();
+        let kind = kind.clone();
+        let dressed = listen::dress(&socket, &kind, config.int(param::TCP_KEEPALIVE));
+        if self.engine.connections() as i64 >= config.int(param::MAXCLIENTS) {
+            self.engine.count_rejected();
+            refuse(socket, b"-ERR max number of clients reached\r\n");
+            return;
+        }
+        if !dressed.local && config.bool(param::PROTECTED_MODE) && config.bytes(param::REQUIREPASS).is_empty() {
+            self.engine.count_rejected();
+            refuse(socket, PROTECTED_TEXT);
+            return;
+        }
+        let fd = std::os::fd::AsRawFd::as_raw_fd(&socket);
+        let connection =
+            Connection { addr: dressed.addr, laddr: dressed.laddr, fd, unix: matches!(kind, Kind::Unix(_)) };
+        let key = self.engine.connect(connection, &mut self.host);
+        let source = self.event_loop.attach(socket, token_of(key));
+        self.event_loop.recv_start(source);
+        let slot = key.slot as usize;
+        if self.wires.len() <= slot {
+            self.wires.resize_with(slot + 1, || None);
+        }
+        self.wires[slot] = Some(Wire::new(source, key));
+    }
+
+    fn received(&mut self, key: SessionKey, received: Received) {
+        let chunk = match received {
+            Received::Data(chunk) => chunk,
+            Received::Eof | Received::Failed(_) => {
+                self.doomed.push(key);
+                return;
+            }
+        };
+        self.host.counts.net_input_bytes += chunk.len() as u64;
+        self.host.reads += 1;
+        if let Some(mut wire) = self.take_wire(key) {
+            if wire.carry.is_empty() {
+                let used = self.execute(&mut wire, &chunk);
+                self.keep(&mut wire, &chunk[used..]);
+            } else {
+                wire.carry.extend_from_slice(&chunk);
+                self.execute_carry(&mut wire);
+            }
+            self.after_input(&mut wire);
+            self.wires[key.slot as usize] = Some(wire);
+        }
+        self.event_loop.give_back(chunk);
+    }
+
+    fn filled(&mut self, key: SessionKey, buf: Vec<u8>, failed: bool) {
+        let Some(mut wire) = self.take_wire(key) else { return };
+        self.host.reads += 1;
+        self.host.counts.net_input_bytes += buf.len() as u64;
+        wire.carry = buf;
+        if failed {
+            self.doomed.push(key);
+        } else {
+            wire.input = Input::Open;
+            self.execute_carry(&mut wire);
+            self.after_input(&mut wire);
+            if wire.input == Input::Open {
+                self.event_loop.recv_start(wire.source);
+            }
+        }
+        self.wires[key.slot as usize] = Some(wire);
+    }
+
+    /// Executes what `carry` holds and keeps the rest.
+    fn execute_carry(&mut self, wire: &mut Wire) {
+        let mut carry = std::mem::take(&mut wire.carry);
+        let used = self.execute(wire, &carry);
+        if used == carry.len() {
+            carry.clear();
+            if self.spare_carry.len() < SPARE_CARRIES && carry.capacity() <= SPARE_CARRY_BYTES {
+                self.spare_carry.push(carry);
+            }
+        } else {
+            carry.drain(..used);
+            wire.carry = carry;
+        }
+    }
+
+    /// Keeps the beginning of a request until the rest comes.
+    fn keep(&mut self, wire: &mut Wire, rest: &[u8]) {
+        if !rest.is_empty() {
+            let mut carry = self.spare_carry.pop().unwrap_or_default();
+            carry.extend_from_slice(rest);
+            wire.carry = carry;
+        }
+    }
+
+    /// Parses and executes `input`; returns the bytes that are done with.
+    fn execute(&mut self, wire: &mut Wire, input: &[u8]) -> usize {
+        let mut used = 0;
+        while wire.input == Input::Open {
+            let rest = &input[used..];
+            let limits = self.parse_limits(wire.key);
+            self.requests.clear();
+            let progress = wire.parser.parse(rest, &limits, &mut self.requests);
+            if !self.requests.is_empty() {
+                let done = self.engine.submit(wire.key, rest, &self.requests, &mut self.host);
+                match done.flow {
+                    Flow::Continue => {}
+                    Flow::Closing => wire.input = Input::Shut,
+                    Flow::Postponed => {
+                        // What was parsed but not executed is parsed again when its time comes.
+                        wire.input = Input::Held;
+                        wire.parser = Default::default();
+                        return used + offset_of(&self.requests, done.executed, rest);
+                    }
+                }
+            }
+            used += progress.consumed;
+            match progress.state {
+                State::Full => {}
+                State::Starved => break,
+                State::Failed(error) => {
+                    if wire.input == Input::Open {
+                        self.engine.protocol_error(wire.key, &error.message(), &mut self.host);
+                    }
+                    wire.input = Input::Shut;
+                }
+            }
+        }
+        if wire.input == Input::Shut { input.len() } else { used }
+    }
+
+    fn parse_limits(&self, key: SessionKey) -> Limits {
+        let numbers = self.engine.limits();
+        let admission = match self.engine.session(key) {
+            Some(session) if session.caller.authenticated => Admission::Authenticated,
+            _ => Admission::Unauthenticated,
+        };
+        Limits::new(admission, numbers.proto_max_bulk_len as u64, numbers.prefetch_batch)
+    }
+
+    /// Decides how input goes on after a receive.
+    fn after_input(&mut self, wire: &mut Wire) {
+        let (used, free) = (wire.carry.len(), wire.carry.capacity() - wire.carry.len());
+        if used + free != wire.published {
+            wire.published = used + free;
+            self.host.recent_max_input = self.host.recent_max_input.max(used);
+            self.engine.publish_input(wire.key, used, free);
+        }
+        match wire.input {
+            Input::Open => {
+                let wanted = wire.parser.wanted();
+                if used > self.engine.limits().client_query_buffer {
+                    self.engine.count_query_buffer_disconnection(wire.key, &mut self.host);
+                    self.doomed.push(wire.key);
+                } else if wanted >= FILL_BYTES {
+                    wire.input = Input::Filling;
+                    wire.carry.reserve_exact(wanted.min(FILL_STEP_MAX));
+                    let wanted = wanted.min(FILL_STEP_MAX);
+                    let carry = std::mem::take(&mut wire.carry);
+                    self.host.counts.net_input_bytes -= carry.len() as u64;
+                    self.event_loop.recv_into(wire.source, carry, wanted);
+                }
+            }
+            Input::Held | Input::Shut => self.event_loop.recv_stop(wire.source),
+            Input::Filling => {}
+        }
+    }
+
+    fn cron(&mut self) {
+        if self.turn_began_ns < self.next_cron_ns {
+            return;
+        }
+        let wait_ms = self.engine.cron(&mut self.host);
+        self.next_cron_ns = self.turn_began_ns + wait_ms.max(1) * 1_000_000;
+        self.host.sample(&self.event_loop.metrics());
+        if let Some(listeners) = self.host.new_listeners.take() {
+            self.replace_tcp(listeners);
+        }
+    }
+
+    /// Puts new TCP listeners in the place of the old ones; connections stay.
+    fn replace_tcp(&mut self, listeners: Vec<Listener>) {
+        for (source, kind) in &self.listeners {
+            if matches!(kind, Kind::Tcp(_)) {
+                self.event_loop.close(*source);
+            }
+        }
+        self.listen(listeners);
+    }
+
+    fn act(&mut self) {
+        if !self.engine.has_actions() {
+            return;
+        }
+        let mut actions = std::mem::take(&mut self.actions);
+        self.engine.take_actions(&mut actions);
+        for action in actions.drain(..) {
+            match action {
+                Action::FreeValue(value) => self.free(Garbage::Value(value)),
+                Action::FreeDb(db) => self.free(Garbage::Db(db)),
+                Action::Resume(keys) => keys.into_iter().for_each(|key| self.resume(key)),
+                Action::Shutdown { .. } => self.ending = Some(0),
+                Action::AbortShutdown => {}
+                Action::Crash(crash) => end_by(crash),
+            }
+        }
+        self.actions = actions;
+        if let Some(listeners) = self.host.new_listeners.take() {
+            self.replace_tcp(listeners);
+        }
+    }
+
+    fn free(&mut self, garbage: Garbage) {
+        match &self.host.bio {
+            Some(bio) => bio.free(garbage),
+            None => drop(garbage),
+        }
+    }
+
+    /// Lets a request go on that the engine had kept waiting.
+    fn resume(&mut self, key: SessionKey) {
+        let Some(mut wire) = self.take_wire(key) else { return };
+        if wire.input == Input::Held {
+            wire.input = Input::Open;
+            self.execute_carry(&mut wire);
+            self.after_input(&mut wire);
+            if wire.input == Input::Open {
+                self.event_loop.recv_start(wire.source);
+            }
+        }
+        self.wires[key.slot as usize] = Some(wire);
+    }
+
+    fn write(&mut self) {
+        // Sending can end sessions but not give them output, so one round is enough.
+        let mut ready = std::mem::take(&mut self.ready);
+        self.engine.take_ready(&mut ready);
+        for key in ready.drain(..) {
+            self.send_output(key);
+        }
+        self.ready = ready;
+    }
+
+    fn send_output(&mut self, key: SessionKey) {
+        let Some(wire) = self.wires.get_mut(key.slot as usize).and_then(Option::as_mut).filter(|w| w.key == key)
+        else {
+            return;
+        };
+        if wire.sending {
+            // It stays in the outbox until the send in flight is over; a reader that lags is found out here.
+            self.engine.check_output_limit(key, &mut self.host);
+            return;
+        }
+        let Some((outbox, closing)) = self.engine.take_output(key) else { return };
+        if outbox.is_empty() {
+            self.engine.recycle(outbox);
+            if closing == Closing::AfterReply {
+                self.doomed.push(key);
+            }
+            return;
+        }
+        wire.close_when_sent = closing == Closing::AfterReply;
+        self.host.writes += 1;
+        match self.event_loop.send(wire.source, into_send(outbox)) {
+            Sending::InFlight => {
+                wire.sending = true;
+                self.engine.check_output_limit(key, &mut self.host);
+            }
+            Sending::Done(sent) => self.finish_send(key, sent),
+        }
+    }
+
+    fn sent(&mut self, key: SessionKey, sent: Sent) {
+        let Some(wire) = self.wire(key) else { return };
+        wire.sending = false;
+        self.finish_send(key, sent);
+        self.send_output(key);
+    }
+
+    fn finish_send(&mut self, key: SessionKey, sent: Sent) {
+        self.host.counts.net_output_bytes += sent.bytes as u64;
+        self.engine.sent(key, sent.bytes);
+        let failed = sent.error.is_some();
+        self.engine.recycle(from_send(sent.buf));
+        let close = self.wire(key).is_some_and(|wire| wire.close_when_sent);
+        if failed || close {
+            self.doomed.push(key);
+        }
+    }
+
+    fn reap(&mut self) {
+        let mut doomed = std::mem::take(&mut self.doomed);
+        self.engine.take_doomed(&mut doomed);
+        for key in doomed.drain(..) {
+            let Some(wire) = self.take_wire(key) else { continue };
+            self.event_loop.close(wire.source);
+            self.engine.disconnect(key);
+        }
+        self.doomed = doomed;
+    }
+
+    fn signalled(&mut self) {
+        let kind = self.signals.drain();
+        self.watch_signals();
+        let Some(signal) = kind else { return };
+        self.host.note(LogLevel::Warning, &format!("Received {} scheduling shutdown...", signal.name()));
+        self.ending = Some(0);
+    }
+
+    fn end(mut self, status: i32) -> i32 {
+        self.host.note(LogLevel::Notice, "User requested shutdown...");
+        // Replies of the last turn, the SHUTDOWN's own among them, have been handed to the kernel already.
+        for (source, _) in std::mem::take(&mut self.listeners) {
+            self.event_loop.close(source);
+        }
+        self.host.remove_files(self.engine.config());
+        self.host.note(LogLevel::Warning, "Sluice is now ready to exit, bye bye...");
+        status
+    }
+}
+
+/// Most bytes of one argument that are received at once into reserved memory: an announced size is not believed
+/// before its bytes arrive.
+const FILL_STEP_MAX: usize = 1 << 20;
+
+fn offset_of(requests: &Requests, executed: usize, input: &[u8]) -> usize {
+    (0..executed).map(|i| requests.end_of(i)).last().unwrap_or(0).min(input.len())
+}
+
+fn into_send(outbox: Outbox) -> SendBuf {
+    let (head, shared) = outbox.into_parts();
+    SendBuf { head, shared: shared.into_iter().map(|(at, bytes)| Shared { at, bytes }).collect() }
+}
+
+fn from_send(buf: SendBuf) -> Outbox {
+    Outbox::from_buffer(buf.head)
+}
+
+/// Tells a connection why it is refused, without waiting, and closes it.
+fn refuse(socket: OwnedFd, text: &[u8]) {
+    use std::io::Write;
+    let _ = std::net::TcpStream::from(socket).write_all(text);
+}
+
+/// What a stranger is told while protected mode is on.
+const PROTECTED_TEXT: &[u8] = b"-DENIED Running in protected mode because protected mode is enabled and no password is set for the default user. In this mode connections are only accepted from the loopback interface. If you want to connect from external computers, you may adopt one of the following solutions: 1) Disable protected mode by sending the command 'CONFIG SET protected-mode no' from the loopback interface by connecting from the same host the server is running, however MAKE SURE it's not publicly accessible from the internet if you do so. Use CONFIG REWRITE to make this change permanent. 2) Alternatively you can just disable the protected mode by editing the configuration file, and setting the protected mode option to 'no', and then restarting the server. 3) If you started the server manually just for testing, restart it with the '--protected-mode no' option. 4) Set up an authentication password for the default user. NOTE: You only need to do one of the above things in order for the server to start accepting connections from the outside.\r\n";
+
+fn end_by(crash: Crash) {
+    match crash {
+        Crash::Panic => panic!("called by DEBUG PANIC"),
+        Crash::Assert => panic!("assertion failed: called by DEBUG ASSERT"),
+        Crash::Exit => std::process::exit(1),
+        Crash::Segfault => crate::signals::raise_segfault(),
+    }
+}

@@ -1,0 +1,64 @@
+//! A connection as the server holds it: its source in the event loop, and input that is no whole request yet.
+
+use sluice_engine::SessionKey;
+use sluice_evloop::Source;
+use sluice_resp::Parser;
+
+/// A connection.
+pub struct Wire {
+    /// The loop's name for its socket.
+    pub source: Source,
+    /// The engine's name for its client.
+    pub key: SessionKey,
+    /// Bytes of a request that has not come whole, or that waits. Empty for idle connections.
+    pub carry: Vec<u8>,
+    /// Where the parser stands in `carry`.
+    pub parser: Parser,
+    /// How input is going.
+    pub input: Input,
+    /// A send is in flight.
+    pub sending: bool,
+    /// To be closed when nothing is in flight any more.
+    pub close_when_sent: bool,
+    /// Bytes of input buffer last told to the engine.
+    pub published: usize,
+}
+
+/// How input is going.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Input {
+    /// Bytes are received as they come.
+    Open,
+    /// A large argument is received straight into `carry`.
+    Filling,
+    /// The engine keeps a request waiting; nothing is read meanwhile.
+    Held,
+    /// Nothing more is read: the connection ends.
+    Shut,
+}
+
+impl Wire {
+    /// A new connection.
+    pub fn new(source: Source, key: SessionKey) -> Box<Wire> {
+        Box::new(Wire {
+            source,
+            key,
+            carry: Vec::new(),
+            parser: Parser::new(),
+            input: Input::Open,
+            sending: false,
+            close_when_sent: false,
+            published: 0,
+        })
+    }
+}
+
+/// A session's key as a token of the loop, and back.
+pub fn token_of(key: SessionKey) -> sluice_evloop::Token {
+    sluice_evloop::Token(u64::from(key.generation) << 32 | u64::from(key.slot))
+}
+
+/// The session that a token names.
+pub fn key_of(token: sluice_evloop::Token) -> SessionKey {
+    SessionKey { slot: token.0 as u32, generation: (token.0 >> 32) as u32 }
+}
