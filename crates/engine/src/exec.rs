@@ -250,7 +250,7 @@ impl Engine {
         let limits: &Limits = &self.control.limits;
         let request_bytes = request.raw().len();
         let reply_bytes = session.outbox.len_since(mark);
-        let loggable = nanos as i64 >= limits.slow_nanos && limits.slow_nanos >= 0
+        let loggable = nanos as i64 >= limits.note_nanos
             || request_bytes as i64 >= limits.large_request && limits.large_request >= 0
             || reply_bytes as i64 >= limits.large_reply && limits.large_reply >= 0;
         if loggable {

@@ -17,6 +17,7 @@ mod exec;
 mod families;
 mod gate;
 mod histogram;
+mod info;
 mod latency;
 mod limits;
 mod logging;
@@ -27,6 +28,7 @@ mod session;
 mod settle;
 mod stats;
 mod stream;
+mod version;
 
 pub use action::{Action, Crash};
 pub use args::Args;
@@ -36,8 +38,3 @@ pub use exec::{Flow, Submitted};
 pub use limits::{Limits, OutputLimit};
 pub use process::{Counts, CpuTimes, Facts, LogLevel, Process};
 pub use session::{Caller, Closing, Connection, Session, SessionKey};
-
-/// Version of the reference that clients are told: the one whose behaviour this server has.
-pub const COMPATIBLE_VERSION: &str = "9.1.2";
-/// Version that clients are told who look for the older name.
-pub const COMPATIBLE_REDIS_VERSION: &str = "7.2.4";

@@ -6,6 +6,7 @@ use crate::error::CmdError;
 use crate::limits::Limits;
 use crate::session::{Caller, ClientFlags, Closing, ReplyMode};
 use crate::stats::Stats;
+use crate::version;
 use sluice_base::num;
 use sluice_command::specs::connection as specs;
 use sluice_config::param;
@@ -172,9 +173,9 @@ fn introduce(ctx: &mut ServerCtx<'_>) {
     let config = &ctx.control.config;
     let zone = config.bytes(param::AVAILABILITY_ZONE);
     let (server, version) = if config.bool(param::EXTENDED_REDIS_COMPATIBILITY) {
-        ("redis", crate::COMPATIBLE_REDIS_VERSION)
+        ("redis", version::REDIS_COMPATIBLE)
     } else {
-        ("valkey", crate::COMPATIBLE_VERSION)
+        ("valkey", version::COMPATIBLE)
     };
     let mut reply = Reply::new(ctx.reply.outbox(), caller.proto);
     reply.map(7 + usize::from(!zone.is_empty()));
