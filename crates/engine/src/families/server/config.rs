@@ -69,9 +69,6 @@ pub(super) fn rewrite_file(
     force: Force,
 ) -> Result<(), CmdError> {
     let config = &control.config;
-    let mut make = |old: Option<&str>| {
-        let text = sluice_config::rewrite(old.map(str::as_bytes), config, force);
-        String::from_utf8_lossy(&text).into_owned()
-    };
+    let mut make = |old: Option<&[u8]>| sluice_config::rewrite(old, config, force);
     process.rewrite_config(&mut make).map_err(|reason| CmdError::owned(format!("ERR {reason}")))
 }
