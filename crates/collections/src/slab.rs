@@ -422,7 +422,7 @@ impl Slab {
             None => self.map()?,
         };
         let record = &mut self.chunks[chunk as usize];
-        record.magic = u32::MAX / step + 1;
+        record.magic = magic_of(step);
         record.size = step * GRANULE as u32;
         let book = &mut self.books[chunk as usize];
         (book.step, book.used, book.free) = (step, 0, NONE);
@@ -531,6 +531,11 @@ impl Book {
 struct Block {
     at: *mut u8,
     size: usize,
+}
+
+/// `Chunk::magic` for blocks of `step` granules.
+fn magic_of(step: u32) -> u32 {
+    u32::MAX / step + 1
 }
 
 /// Which list: 0 for the fullest quarter, so that the search for a block looks there first.

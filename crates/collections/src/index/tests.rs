@@ -467,3 +467,28 @@ fn an_index_may_move_to_another_thread() {
     fn is_send<T: Send + Sync>(_: &T) {}
     is_send(&Index::new());
 }
+
+#[test]
+fn no_insert_and_no_removal_works_on_more_than_a_few_buckets() {
+    let mut index = Index::new();
+    let calls = std::cell::Cell::new(0);
+    let rehash = |handle| {
+        calls.set(calls.get() + 1);
+        Hashes::Mixed.of(handle)
+    };
+    let mut most = 0;
+    for raw in 1..=300_000 {
+        calls.set(0);
+        index.insert(Hashes::Mixed.of(handle(raw)), handle(raw), rehash, |_| ());
+        most = most.max(calls.get());
+    }
+    assert!((8..=3 * LANES).contains(&most), "{most} hashes for one insert");
+    most = 0;
+    for raw in 1..=300_000 {
+        calls.set(0);
+        let slot = index.find(Hashes::Mixed.of(handle(raw)), |other| other == handle(raw)).unwrap();
+        index.remove(slot, rehash);
+        most = most.max(calls.get());
+    }
+    assert_eq!(most, 1, "hashes for one removal: only to move an overflow bucket");
+}

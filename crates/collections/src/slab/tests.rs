@@ -244,3 +244,15 @@ fn typed_values_stay_at_their_index() {
     assert!(slab.bytes() < 4096, "segments without values have no memory");
     assert_eq!(slab.get(u32::MAX), None);
 }
+
+#[test]
+fn one_multiplication_tells_multiples_for_every_class_and_granule() {
+    for step in 2..=(Slab::MAX_BLOCK / GRANULE) as u32 {
+        let chunk = Chunk { base: std::ptr::null_mut(), magic: magic_of(step), size: 0 };
+        let wrong =
+            (0..GRANULES).find(|&granule| chunk.has_block_at(granule) != granule.is_multiple_of(step));
+        assert_eq!(wrong, None, "blocks of {step} granules");
+    }
+    let dead = Chunk { base: std::ptr::null_mut(), magic: 0, size: 0 };
+    assert!((0..GRANULES).all(|granule| !dead.has_block_at(granule)));
+}
