@@ -157,9 +157,7 @@ fn run(options: &Options, grammar: &Grammar, mut player: Player<'_>) -> Result<u
         }
     }
     println!("\ndifferential: {}", shell::seconds(began.elapsed()));
-    if options.stream.is_none() && options.only.is_empty() {
-        summarise(grammar, &player);
-    }
+    summarise(grammar, &player);
     if repeats > 0 {
         println!("{repeats} further streams failed as one of the above did");
     }
@@ -183,8 +181,11 @@ fn summarise(grammar: &Grammar, player: &Player<'_>) {
         player.tally.values().fold((0, 0), |sum, (all, errors)| (sum.0 + all, sum.1 + errors));
     println!("{total} replies compared, {errors} of them errors");
     let names = || grammar.commands.iter().map(|entry| (entry.name.as_str(), player.tally.get(&entry.name)));
+    if total < 20_000 {
+        return;
+    }
     let never: Vec<&str> = names().filter(|(_, tally)| tally.is_none()).map(|(name, _)| name).collect();
-    let errors_only = |tally: &(u64, u64)| tally.0 >= 50 && tally.0 == tally.1;
+    let errors_only = |tally: &(u64, u64)| tally.0 >= 200 && tally.0 == tally.1;
     let only: Vec<&str> =
         names().filter(|(_, tally)| tally.is_some_and(errors_only)).map(|(name, _)| name).collect();
     for (names, what) in [(never, "never drawn"), (only, "never answered with anything but errors")] {
