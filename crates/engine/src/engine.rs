@@ -286,7 +286,8 @@ impl Control {
     }
 }
 
-fn hex(bytes: &[u8; 20]) -> String {
+/// Bytes as 40 hexadecimal digits.
+pub(crate) fn hex(bytes: &[u8; 20]) -> String {
     bytes.iter().map(|b| format!("{b:02x}")).collect()
 }
 

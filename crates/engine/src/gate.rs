@@ -9,6 +9,8 @@ use crate::error::CmdError;
 use crate::session::Caller;
 use sluice_base::Now;
 use sluice_command::{Flags, Spec};
+use sluice_config::choice::Guard;
+use sluice_config::param;
 
 /// Proof that the gate let a command pass.
 pub struct Permit(());
@@ -62,17 +64,33 @@ pub const CHECKS: &[Check] = &[
         ask: |asked| (!asked.caller.authenticated).then_some(Verdict::Reject(CmdError::NoAuth)),
     },
     Check {
+        name: "protected",
+        concerns: |spec| spec.flags.has(Flags::PROTECTED),
+        armed: |control| control.config.choice::<Guard>(param::ENABLE_DEBUG_COMMAND) != Guard::Yes,
+        ask: |asked| {
+            let open = match asked.control.config.choice::<Guard>(param::ENABLE_DEBUG_COMMAND) {
+                Guard::Yes => true,
+                Guard::No => false,
+                Guard::Local => asked.caller.is_local(),
+            };
+            (!open).then_some(Verdict::Reject(CmdError::text(DEBUG_REFUSED)))
+        },
+    },
+    Check {
         name: "maxmemory",
         concerns: |spec| spec.flags.has(Flags::DENYOOM),
         armed: |control| control.limits.maxmemory > 0,
         ask: |asked| {
-            (asked.used_memory > asked.control.limits.maxmemory)
-                .then_some(Verdict::Reject(CmdError::text("OOM command not allowed when used memory > 'maxmemory'.")))
+            (asked.used_memory > asked.control.limits.maxmemory).then_some(Verdict::Reject(CmdError::text(
+                "OOM command not allowed when used memory > 'maxmemory'.",
+            )))
         },
     },
     Check {
         name: "pause",
-        concerns: |spec| !spec.flags.has(Flags::ADMIN) || spec.flags.has_any(Flags::WRITE.or(Flags::MAY_REPLICATE)),
+        concerns: |spec| {
+            !spec.flags.has(Flags::ADMIN) || spec.flags.has_any(Flags::WRITE.or(Flags::MAY_REPLICATE))
+        },
         armed: |control| control.pause.until_ms > 0,
         ask: |asked| {
             let pause = asked.control.pause;
@@ -82,6 +100,10 @@ pub const CHECKS: &[Check] = &[
         },
     },
 ];
+
+const DEBUG_REFUSED: &str = "ERR DEBUG command not allowed. If the enable-debug-command option is set to \"local\", you \
+                             can run it from a local connection, otherwise you need to set this option in the \
+                             configuration file, and then restart the server.";
 
 /// The gate's state.
 #[derive(Debug)]
@@ -96,15 +118,22 @@ impl Gate {
     /// For these specs, in the order of their ids.
     pub fn new(specs: &[&'static Spec]) -> Gate {
         let bits = |spec: &Spec| {
-            CHECKS.iter().enumerate().filter(|(_, c)| (c.concerns)(spec)).fold(0, |bits, (i, _)| bits | 1 << i)
+            CHECKS
+                .iter()
+                .enumerate()
+                .filter(|(_, c)| (c.concerns)(spec))
+                .fold(0, |bits, (i, _)| bits | 1 << i)
         };
         Gate { armed: 0, concerns: specs.iter().map(|spec| bits(spec)).collect() }
     }
 
     /// Looks again at which checks are armed; to be called when the control plane changed.
     pub fn rearm(&mut self, control: &Control) {
-        self.armed =
-            CHECKS.iter().enumerate().filter(|(_, c)| (c.armed)(control)).fold(0, |bits, (i, _)| bits | 1 << i);
+        self.armed = CHECKS
+            .iter()
+            .enumerate()
+            .filter(|(_, c)| (c.armed)(control))
+            .fold(0, |bits, (i, _)| bits | 1 << i);
     }
 
     /// Whether a check needs to be asked; if not, the permit.
@@ -136,7 +165,7 @@ mod tests {
     #[test]
     fn the_order_of_the_checks_is_this() {
         let names: Vec<&str> = CHECKS.iter().map(|c| c.name).collect();
-        assert_eq!(names, ["auth", "maxmemory", "pause"]);
+        assert_eq!(names, ["auth", "protected", "maxmemory", "pause"]);
         assert!(CHECKS.len() <= 32);
     }
 }

@@ -17,6 +17,7 @@ mod exec;
 mod families;
 mod gate;
 mod histogram;
+mod info;
 mod latency;
 mod limits;
 mod logging;
@@ -26,6 +27,7 @@ mod session;
 mod settle;
 mod stats;
 mod stream;
+mod version;
 
 pub use action::{Action, Crash};
 pub use args::Args;

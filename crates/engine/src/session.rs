@@ -78,6 +78,14 @@ pub struct Caller {
     pub soft_limit_since_s: u64,
 }
 
+impl Caller {
+    /// Whether the client is on this machine: a Unix socket, or the loopback address.
+    pub fn is_local(&self) -> bool {
+        let ip = crate::info::ip_of(&self.addr);
+        self.unix || ip.parse::<std::net::IpAddr>().is_ok_and(|ip| ip.is_loopback())
+    }
+}
+
 /// Which limits and lists a client belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ClientKind {
