@@ -100,11 +100,13 @@ impl Engine {
             outbox: Outbox::new(),
             queued: false,
             in_flight: 0,
+            output_peak: 0,
             caller: Caller {
                 id,
                 db: 0,
                 proto: Protocol::Resp2,
                 authenticated,
+                ever_authenticated: authenticated,
                 user: "default".into(),
                 name: Box::default(),
                 lib_name: Box::default(),
@@ -159,6 +161,10 @@ impl Engine {
         }
         if session.caller.flags.monitor {
             self.control.monitors.retain(|k| *k != key);
+            self.refresh();
+        }
+        if session.caller.flags.postponed {
+            self.control.postponed.retain(|k| *k != key);
         }
     }
 
@@ -215,6 +221,7 @@ impl Engine {
         session.queued = false;
         let outbox = std::mem::take(&mut session.outbox);
         session.in_flight += outbox.len();
+        session.output_peak = session.output_peak.max(outbox.len());
         self.stats.recent_max_output = self.stats.recent_max_output.max(session.in_flight);
         Some((outbox, session.caller.closing))
     }

@@ -22,6 +22,7 @@ mod latency;
 mod limits;
 mod logging;
 mod process;
+mod redact;
 mod routes;
 mod session;
 mod settle;
