@@ -144,7 +144,7 @@ impl ExpiryUnit {
 }
 
 /// The time, ms since the epoch, that the argument at `index` means; it must be positive and expressible.
-pub(crate) fn expiry_at(
+pub(super) fn expiry_at(
     args: Args<'_>,
     index: usize,
     unit: ExpiryUnit,
