@@ -504,3 +504,6 @@ fn shown(word: &[u8], bytes_max: usize) -> &[u8] {
     let end = word.iter().position(|byte| *byte == 0).unwrap_or(word.len());
     &word[..end.min(bytes_max)]
 }
+
+/// Bytes of output that a client may be owed before AUTH.
+pub(crate) const UNAUTHENTICATED_OUTPUT_MAX: usize = 1024;
