@@ -4,7 +4,7 @@ use crate::db::{Db, Found, Payload, Str};
 use crate::effects::{Effects, Event};
 use crate::{Access, ExpiryMode, Key};
 use sluice_base::{Bytes, HashSeed};
-use sluice_collections::slab::Handle;
+use sluice_collections::slab::{Handle, Slab};
 use sluice_value::{Encoding, Type, Value};
 
 /// A database to read from.
@@ -269,6 +269,15 @@ impl DbMut<'_> {
         }
     }
 
+    /// The same without counting, as most writes look at what they are about to change.
+    #[inline]
+    pub fn get_uncounted(&mut self, key: Key<'_>) -> Option<Entry<'_>> {
+        let found = self.find(key)?;
+        let db = &self.dbs[self.number];
+        db.set_clock(found.handle, self.access.touch.after(db.clock(found.handle)));
+        Some(Entry { db, handle: found.handle })
+    }
+
     /// The same without counting or touching.
     pub fn look(&mut self, key: Key<'_>) -> Option<Entry<'_>> {
         let found = self.find(key)?;
@@ -283,6 +292,7 @@ impl DbMut<'_> {
         match found {
             Some(found) => self.overwrite(found, key, payload, expiry),
             None => {
+                self.clear_hidden(key);
                 let clock = self.access.touch.fresh();
                 let at = match expiry {
                     SetExpiry::At(at) => Some(at),
@@ -315,15 +325,29 @@ impl DbMut<'_> {
         self.discard(value);
     }
 
-    /// Stores an integer in place of an integer, keeping the expiry: the fast path of INCR. The key must exist.
+    /// Replaces a value by the integer that `change` makes of it, or of nothing; keeps the expiry. From one integer to
+    /// another it takes one look-up and no allocation. An error of `change` leaves everything as it was.
     #[inline]
-    pub fn replace_int(&mut self, key: Key<'_>, value: i64, event: Event) -> bool {
-        let Some(found) = self.find(key) else { return false };
-        if !self.db().write_int(found.handle, value) {
+    pub fn update_int<E>(
+        &mut self,
+        key: Key<'_>,
+        event: Event,
+        change: impl FnOnce(Option<Entry<'_>>) -> Result<i64, E>,
+    ) -> Result<i64, E> {
+        let Some(found) = self.find(key) else {
+            let value = change(None)?;
+            self.set(key, Payload::Int(value), SetExpiry::Clear, event);
+            return Ok(value);
+        };
+        let db = &mut self.dbs[self.number];
+        let value = change(Some(Entry { db, handle: found.handle }))?;
+        if db.write_int(found.handle, value) {
+            db.set_clock(found.handle, self.access.touch.after(db.clock(found.handle)));
+        } else {
             self.overwrite(found, key, Payload::Int(value), SetExpiry::Keep);
         }
         self.effects.touch(self.number, key, event);
-        true
+        Ok(value)
     }
 
     /// Writes `bytes` at `offset` of a string that exists, growing it with zero bytes as needed; its new length.
@@ -359,10 +383,8 @@ impl DbMut<'_> {
         if let Some(len) = in_large {
             return len;
         }
-        if let Some(inline) = self.db().inline_mut(found.handle)
-            && let Some(place) = inline.get_mut(offset..end)
-        {
-            place.copy_from_slice(bytes);
+        if let Some(inline) = self.db().inline_mut(found.handle, end) {
+            inline[offset..end].copy_from_slice(bytes);
             return inline.len();
         }
         let mut value = self.dbs[self.number].str(found.handle).map(|s| s.to_vec()).unwrap_or_default();
@@ -374,13 +396,23 @@ impl DbMut<'_> {
         value.len()
     }
 
-    /// Removes a key; whether it was there.
+    /// Removes a key; whether it was there. A hidden one counts as there.
     #[inline]
     pub fn remove(&mut self, key: Key<'_>, event: Event) -> bool {
-        let Some(found) = self.find(key) else { return false };
+        let Some(found) = self.find(key).or_else(|| self.find_hidden(key)) else { return false };
         let value = self.db().remove(found, key);
         self.discard(value);
         self.effects.touch(self.number, key, event);
+        true
+    }
+
+    /// Deletes a key whose new expiry has passed already, as if it had expired just now: it counts as expired, and the
+    /// deletion propagates in place of the command. Whether it was there.
+    pub fn expire_now(&mut self, key: Key<'_>) -> bool {
+        let Some(found) = self.find(key) else { return false };
+        self.delete_expired(found, key);
+        self.effects.dirty += 1;
+        self.effects.do_not_propagate();
         true
     }
 
@@ -395,10 +427,7 @@ impl DbMut<'_> {
     /// Gives the value of `from`, with its expiry, the name `to`; what was there is gone. Whether `from` was there.
     pub fn rename(&mut self, from: Key<'_>, to: Key<'_>) -> bool {
         let Some(stored) = self.stored(from) else { return false };
-        self.find(to).into_iter().for_each(|found| {
-            let value = self.dbs[self.number].remove(found, to);
-            self.discard(value);
-        });
+        self.make_room(to);
         if let Some(found) = self.find(from) {
             self.db().remove(found, from);
         }
@@ -413,6 +442,7 @@ impl DbMut<'_> {
     pub fn move_to(&mut self, key: Key<'_>, to: usize) -> bool {
         let Some(stored) = self.stored(key) else { return false };
         let Some(mut target) = self.other(to) else { return false };
+        target.clear_hidden(key);
         target.store(key, stored);
         target.effects.touch(to, key, Event::MoveTo);
         if let Some(found) = self.find(key) {
@@ -428,13 +458,37 @@ impl DbMut<'_> {
     pub fn copy_to(&mut self, from: Key<'_>, number: usize, to: Key<'_>) -> bool {
         let Some(stored) = self.stored(from) else { return false };
         let Some(mut target) = self.other(number) else { return false };
-        if let Some(found) = target.find(to) {
-            let value = target.db().remove(found, to);
-            target.discard(value);
-        }
+        target.make_room(to);
         target.store(to, stored);
         target.effects.touch(number, to, Event::CopyTo);
         true
+    }
+
+    /// Where a key is that has expired but stays: its name is still taken in the table.
+    #[inline]
+    fn find_hidden(&self, key: Key<'_>) -> Option<Found> {
+        if self.access.expiry != ExpiryMode::Hide {
+            return None;
+        }
+        self.dbs[self.number].find(key)
+    }
+
+    /// Frees the name of a key that [`DbMut::find`] did not find.
+    #[inline]
+    fn clear_hidden(&mut self, key: Key<'_>) {
+        if let Some(found) = self.find_hidden(key) {
+            let value = self.db().remove(found, key);
+            self.discard(value);
+        }
+    }
+
+    /// Frees the name of a key that is about to be stored.
+    fn make_room(&mut self, key: Key<'_>) {
+        if let Some(found) = self.find(key) {
+            let value = self.db().remove(found, key);
+            self.discard(value);
+        }
+        self.clear_hidden(key);
     }
 
     fn stored(&mut self, key: Key<'_>) -> Option<Stored> {
@@ -443,7 +497,12 @@ impl DbMut<'_> {
         let value = match db.str(found.handle)? {
             Str::Int(n) => StoredValue::Int(n),
             Str::Inline(bytes) if db.head(found.handle).is_raw() => StoredValue::Raw(bytes.to_vec()),
-            Str::Inline(bytes) => StoredValue::Str(bytes.to_vec()),
+            Str::Inline(bytes) => StoredValue::Plain(bytes.to_vec()),
+            // Beside a long key even a short string is large; beside the next key it need not be.
+            Str::Shared(bytes) if bytes.len() <= Slab::MAX_BLOCK && db.head(found.handle).is_raw() => {
+                StoredValue::Raw(bytes.to_vec())
+            }
+            Str::Shared(bytes) if bytes.len() <= Slab::MAX_BLOCK => StoredValue::Str(bytes.to_vec()),
             Str::Shared(bytes) => StoredValue::Large(Value::Str(bytes.clone())),
         };
         Some(Stored { value, expiry: db.expiry(found.handle), clock: db.clock(found.handle) })
@@ -454,6 +513,7 @@ impl DbMut<'_> {
             StoredValue::Int(n) => Payload::Int(*n),
             StoredValue::Raw(bytes) => Payload::Raw(bytes),
             StoredValue::Str(bytes) => Payload::Str(bytes),
+            StoredValue::Plain(bytes) => Payload::Plain(bytes),
             StoredValue::Large(value) => Payload::Large(value.clone()),
         };
         self.db().insert(key, payload, stored.expiry, stored.clock);
@@ -470,6 +530,7 @@ struct Stored {
 enum StoredValue {
     Int(i64),
     Str(Vec<u8>),
+    Plain(Vec<u8>),
     Raw(Vec<u8>),
     Large(Value),
 }

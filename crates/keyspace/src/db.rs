@@ -39,7 +39,9 @@ pub enum Payload<'a> {
     Str(&'a [u8]),
     /// An integer.
     Int(i64),
-    /// A string kept as bytes, marked `raw`: what APPEND and SETRANGE make.
+    /// A string kept as bytes even where they are a number's: what INCRBYFLOAT makes.
+    Plain(&'a [u8]),
+    /// The same, marked `raw`: what APPEND and SETRANGE make.
     Raw(&'a [u8]),
     /// A value with bytes of its own.
     Large(Value),
@@ -60,7 +62,7 @@ pub enum Str<'a> {
 enum Form<'a> {
     Int([u8; 8]),
     Inline(&'a [u8], bool),
-    Large(Value),
+    Large(Value, bool),
 }
 
 impl Db {
@@ -210,7 +212,18 @@ impl Db {
                 let value = entry::payload(head, self.slab.body(handle)).len();
                 crate::reference_string_encoding(self.key(handle).len(), head.has_expiry(), value)
             }
+            Kind::Large if head.key_outside() && !head.is_raw() => self.encoding_outside(handle),
             Kind::Large => Encoding::Raw,
+        }
+    }
+
+    /// With a key outside, an integer is kept as its digits.
+    #[cold]
+    fn encoding_outside(&self, handle: Handle) -> Encoding {
+        let is_int = |bytes: &[u8]| sluice_base::num::parse_i64(bytes).is_some();
+        match self.large_of(handle).map(|large| &large.value) {
+            Some(Value::Str(bytes)) if is_int(bytes) => Encoding::Int,
+            Some(Value::Str(_)) | None => Encoding::Raw,
         }
     }
 
@@ -323,11 +336,11 @@ impl Db {
         let inside: &[u8] = if outside { &[] } else { key };
         let index;
         let (kind, raw, bytes): (Kind, bool, &[u8]) = match &form {
-            Form::Large(value) => {
+            Form::Large(value, raw) => {
                 let large = Large { key: outside.then(|| key.into()), value: value.clone() };
                 self.large_bytes += large.value.heap_bytes() + key.len();
                 index = self.large.insert(large).to_le_bytes();
-                (Kind::Large, false, &index)
+                (Kind::Large, *raw, &index)
             }
             Form::Int(bytes) => (Kind::Int, false, bytes),
             Form::Inline(bytes, raw) => (Kind::Inline, *raw, bytes),
@@ -420,7 +433,8 @@ impl Db {
         let inside: &[u8] = if key_outside.is_some() { &[] } else { key.bytes };
         let size = entry::block_len(inside.len(), expiry.is_some(), payload.len());
         if size > Slab::MAX_BLOCK {
-            return self.build(key.bytes, Form::Large(Value::Str(Bytes::from_vec(payload))), expiry, head.clock());
+            let form = Form::Large(Value::Str(Bytes::from_vec(payload)), raw);
+            return self.build(key.bytes, form, expiry, head.clock());
         }
         let handle = self.slab.alloc(size).expect("the server refuses writes long before 32 GiB of entries");
         let new = Head::new(head.clock(), head.kind())
@@ -435,12 +449,13 @@ impl Db {
     }
 
     /// Gives the large string at `handle` to be changed in place; `None` when the entry is of another kind.
-    /// The closure returns its result; the accounting of bytes follows.
+    /// The closure returns its result; the accounting of bytes follows. The string becomes `raw`.
     pub fn edit_large<R>(&mut self, handle: Handle, edit: impl FnOnce(&mut Bytes) -> R) -> Option<R> {
         let head = self.head(handle);
         if head.kind() != Kind::Large {
             return None;
         }
+        self.slab.head(handle).store(head.with_raw(true).0, Relaxed);
         let index = entry::index_of(entry::payload(head, self.slab.body(handle)));
         let large = self.large.get_mut(index)?;
         let before = large.value.heap_bytes();
@@ -469,16 +484,20 @@ impl Db {
         }
     }
 
-    /// Changes bytes of an inline string in place, within its length; `None` when the entry is of another kind.
-    pub fn inline_mut(&mut self, handle: Handle) -> Option<&mut [u8]> {
+    /// Gives the bytes of an inline string to be changed in place, grown with zeros to `len_min` bytes; it becomes `raw`.
+    /// `None`, and no change, when the entry is of another kind or its block has no room.
+    pub fn inline_mut(&mut self, handle: Handle, len_min: usize) -> Option<&mut [u8]> {
         let head = self.head(handle);
         if head.kind() != Kind::Inline {
             return None;
         }
-        self.slab.head(handle).store(head.with_raw(true).0, Relaxed);
         let body = self.slab.body_mut(handle);
         let (start, end) = (entry::payload_at(head, body), body.len() - head.slack());
-        body.get_mut(start..end)
+        let new_end = end.max(start + len_min);
+        let slack = body.len().checked_sub(new_end)?;
+        body[end..new_end].fill(0);
+        self.slab.head(handle).store(head.with_raw(true).with_slack(slack).0, Relaxed);
+        self.slab.body_mut(handle).get_mut(start..new_end)
     }
 
     /// Visits entries from `cursor` on; 0 starts and ends. Elements present all the while are visited at least once.
@@ -576,7 +595,7 @@ impl<'a> Form<'a> {
             if entry::fits_inline(key_len, has_expiry, bytes.len()) {
                 Form::Inline(bytes, raw)
             } else {
-                Form::Large(Value::Str(Bytes::copy_from(bytes)))
+                Form::Large(Value::Str(Bytes::copy_from(bytes)), raw)
             }
         };
         match payload {
@@ -585,9 +604,11 @@ impl<'a> Form<'a> {
                 _ => inside(bytes, false),
             },
             Payload::Int(n) if key_len <= entry::KEY_INSIDE_MAX => Form::Int(n.to_le_bytes()),
-            Payload::Int(n) => Form::Large(Value::Str(Bytes::from_vec(n.to_string().into_bytes()))),
+            Payload::Int(n) => Form::Large(Value::Str(Bytes::from_vec(n.to_string().into_bytes())), false),
+            // Beside a key that is outside, only the mark tells these digits from an integer's.
+            Payload::Plain(bytes) => inside(bytes, key_len > entry::KEY_INSIDE_MAX),
             Payload::Raw(bytes) => inside(bytes, true),
-            Payload::Large(value) => Form::Large(value),
+            Payload::Large(value) => Form::Large(value, false),
         }
     }
 
@@ -596,7 +617,7 @@ impl<'a> Form<'a> {
         match self {
             Form::Int(bytes) => Some((Kind::Int, false, bytes)),
             Form::Inline(bytes, raw) => Some((Kind::Inline, *raw, bytes)),
-            Form::Large(_) => None,
+            Form::Large(..) => None,
         }
     }
 }

@@ -1,7 +1,7 @@
 //! What writes leave behind: the facts that settle turns into consequences.
 //!
 //! Invariants: (1) every change of the keyspace goes through [`crate::DbMut`] or [`crate::Dataset`] and leaves at
-//! least `dirty` here; (2) nothing here acts: settle drains it between commands; (3) with no listener and no
+//! least `dirty`, or the name of an expired key, here; (2) nothing here acts: settle drains it between commands; (3) with no listener and no
 //! propagation target a write allocates nothing here.
 
 use sluice_value::Value;
@@ -122,10 +122,10 @@ impl Effects {
         self.propagation = Propagation::Rewritten(Vec::new());
     }
 
-    /// Records a change.
+    /// Records a change. That a key expired is no change of its own: it counts elsewhere.
     #[inline]
     pub(crate) fn touch(&mut self, db: usize, key: crate::Key<'_>, event: Event) {
-        self.dirty += 1;
+        self.dirty += u64::from(event != Event::Expired);
         if self.listening {
             self.note(db, key, event);
         }
