@@ -225,6 +225,7 @@ impl Process for Host {
             lazyfreed: bio.map_or(0, Bio::freed),
             debug: self.debug.clone(),
             recent_max_input: self.recent_max_input,
+            monotonic_clock: self.clock.describe(),
             ..self.fixed.clone()
         }
     }
