@@ -55,9 +55,10 @@ impl Engine {
         };
         // A quarter of the period at effort 1, two percent more per further step.
         let budget_ns = (period_ms * 1_000_000 * (25 + 2 * effort) / 100) as u64;
-        let outcome = self.keyspace.expire_cycle(cycle, &mut self.control.expire_db, &mut self.effects, || {
-            process.now().mono_ns.saturating_sub(start.mono_ns) > budget_ns
-        });
+        let outcome =
+            self.keyspace.expire_cycle(cycle, &mut self.control.expire_db, &mut self.effects, || {
+                process.now().mono_ns.saturating_sub(start.mono_ns) > budget_ns
+            });
         let spent_ns = process.now().mono_ns.saturating_sub(start.mono_ns);
         self.stats.expire_cycle_us += spent_ns / 1000;
         self.stats.expire_cycle_capped += u64::from(outcome.timed_out);

@@ -180,7 +180,8 @@ impl Engine {
     pub fn count_query_buffer_disconnection(&mut self, key: SessionKey, process: &mut dyn Process) {
         self.stats.query_buffer_disconnections += 1;
         if let Some(session) = self.sessions.get(key) {
-            let text = format!("Closing client that reached max query buffer length: {}", session.caller.addr);
+            let text =
+                format!("Closing client that reached max query buffer length: {}", session.caller.addr);
             process.log(crate::LogLevel::Warning, &text);
         }
     }

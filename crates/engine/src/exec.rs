@@ -298,8 +298,19 @@ impl Engine {
             Handler::Server(run) => {
                 let mut outbox = std::mem::take(&mut session.outbox);
                 let reply = Reply::new(&mut outbox, proto);
-                let mut ctx =
-                    ServerCtx { now, session, sessions, control, stats, keyspace, process, actions, rng, reply, spec };
+                let mut ctx = ServerCtx {
+                    now,
+                    session,
+                    sessions,
+                    control,
+                    stats,
+                    keyspace,
+                    process,
+                    actions,
+                    rng,
+                    reply,
+                    spec,
+                };
                 let result = run(&mut ctx, args);
                 self.after_server(session, outbox);
                 result
@@ -402,7 +413,9 @@ fn sub_named(spec: Option<&'static Spec>, args: Args<'_>) -> Named {
         Some(spec) if spec.subcommands.is_empty() => Named::Command(spec),
         Some(spec) => match args.get(1) {
             None => Named::Command(spec),
-            Some(name) => sluice_command::lookup_sub(spec, name).map_or(Named::UnknownSubcommand(spec), Named::Command),
+            Some(name) => {
+                sluice_command::lookup_sub(spec, name).map_or(Named::UnknownSubcommand(spec), Named::Command)
+            }
         },
     }
 }

@@ -2,6 +2,7 @@
 //! the data.
 
 pub(crate) mod connection;
+pub(crate) mod generic;
 pub(crate) mod server;
 pub(crate) mod string;
 

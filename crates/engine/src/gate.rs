@@ -66,13 +66,16 @@ pub const CHECKS: &[Check] = &[
         concerns: |spec| spec.flags.has(Flags::DENYOOM),
         armed: |control| control.limits.maxmemory > 0,
         ask: |asked| {
-            (asked.used_memory > asked.control.limits.maxmemory)
-                .then_some(Verdict::Reject(CmdError::text("OOM command not allowed when used memory > 'maxmemory'.")))
+            (asked.used_memory > asked.control.limits.maxmemory).then_some(Verdict::Reject(CmdError::text(
+                "OOM command not allowed when used memory > 'maxmemory'.",
+            )))
         },
     },
     Check {
         name: "pause",
-        concerns: |spec| !spec.flags.has(Flags::ADMIN) || spec.flags.has_any(Flags::WRITE.or(Flags::MAY_REPLICATE)),
+        concerns: |spec| {
+            !spec.flags.has(Flags::ADMIN) || spec.flags.has_any(Flags::WRITE.or(Flags::MAY_REPLICATE))
+        },
         armed: |control| control.pause.until_ms > 0,
         ask: |asked| {
             let pause = asked.control.pause;
@@ -96,15 +99,22 @@ impl Gate {
     /// For these specs, in the order of their ids.
     pub fn new(specs: &[&'static Spec]) -> Gate {
         let bits = |spec: &Spec| {
-            CHECKS.iter().enumerate().filter(|(_, c)| (c.concerns)(spec)).fold(0, |bits, (i, _)| bits | 1 << i)
+            CHECKS
+                .iter()
+                .enumerate()
+                .filter(|(_, c)| (c.concerns)(spec))
+                .fold(0, |bits, (i, _)| bits | 1 << i)
         };
         Gate { armed: 0, concerns: specs.iter().map(|spec| bits(spec)).collect() }
     }
 
     /// Looks again at which checks are armed; to be called when the control plane changed.
     pub fn rearm(&mut self, control: &Control) {
-        self.armed =
-            CHECKS.iter().enumerate().filter(|(_, c)| (c.armed)(control)).fold(0, |bits, (i, _)| bits | 1 << i);
+        self.armed = CHECKS
+            .iter()
+            .enumerate()
+            .filter(|(_, c)| (c.armed)(control))
+            .fold(0, |bits, (i, _)| bits | 1 << i);
     }
 
     /// Whether a check needs to be asked; if not, the permit.

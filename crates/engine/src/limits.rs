@@ -86,7 +86,11 @@ impl Limits {
             lazy_server_del: config.bool(param::LAZYFREE_LAZY_SERVER_DEL),
             output: [ClientClass::Normal, ClientClass::Replica, ClientClass::Pubsub].map(|class| {
                 let limit = config.buffer_limit(class);
-                OutputLimit { hard: limit.hard_bytes as usize, soft: limit.soft_bytes as usize, soft_seconds: limit.soft_seconds as u64 }
+                OutputLimit {
+                    hard: limit.hard_bytes as usize,
+                    soft: limit.soft_bytes as usize,
+                    soft_seconds: limit.soft_seconds as u64,
+                }
             }),
             import_mode: config.bool(param::IMPORT_MODE),
             maxmemory: config.int(param::MAXMEMORY) as usize,

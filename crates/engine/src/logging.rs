@@ -31,9 +31,27 @@ impl Engine {
         let limits = self.control.limits.clone();
         let config = &self.control.config;
         let wanted = [
-            (LogKind::Slow, limits.slow_nanos, nanos as i64, (nanos / 1000) as i64, param::COMMANDLOG_SLOW_EXECUTION_MAX_LEN),
-            (LogKind::LargeRequest, limits.large_request, request_bytes as i64, request_bytes as i64, param::COMMANDLOG_LARGE_REQUEST_MAX_LEN),
-            (LogKind::LargeReply, limits.large_reply, reply_bytes as i64, reply_bytes as i64, param::COMMANDLOG_LARGE_REPLY_MAX_LEN),
+            (
+                LogKind::Slow,
+                limits.slow_nanos,
+                nanos as i64,
+                (nanos / 1000) as i64,
+                param::COMMANDLOG_SLOW_EXECUTION_MAX_LEN,
+            ),
+            (
+                LogKind::LargeRequest,
+                limits.large_request,
+                request_bytes as i64,
+                request_bytes as i64,
+                param::COMMANDLOG_LARGE_REQUEST_MAX_LEN,
+            ),
+            (
+                LogKind::LargeReply,
+                limits.large_reply,
+                reply_bytes as i64,
+                reply_bytes as i64,
+                param::COMMANDLOG_LARGE_REPLY_MAX_LEN,
+            ),
         ];
         for (kind, threshold, measured, value, max_len) in wanted {
             let max_len = config.int(max_len).max(0) as usize;
@@ -54,7 +72,13 @@ impl Engine {
 
     /// Shows a command to the sessions that asked for MONITOR.
     #[cold]
-    pub(crate) fn feed_monitors(&mut self, session: &mut Session, spec: &'static Spec, args: Args<'_>, now: Now) {
+    pub(crate) fn feed_monitors(
+        &mut self,
+        session: &mut Session,
+        spec: &'static Spec,
+        args: Args<'_>,
+        now: Now,
+    ) {
         if spec.flags.has_any(Flags::SKIP_MONITOR.or(Flags::ADMIN)) {
             return;
         }

@@ -152,7 +152,8 @@ impl Rate {
         let delta = base.saturating_sub(self.last_base);
         let amount = value.saturating_sub(self.last_value);
         self.samples[self.next] =
-            u128::from(amount).saturating_mul(u128::from(factor)).checked_div(u128::from(delta)).unwrap_or(0) as u64;
+            u128::from(amount).saturating_mul(u128::from(factor)).checked_div(u128::from(delta)).unwrap_or(0)
+                as u64;
         self.next = (self.next + 1) % self.samples.len();
         self.last_value = value;
         self.last_base = base;

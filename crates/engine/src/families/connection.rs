@@ -19,7 +19,8 @@ fn ping(ctx: &mut SessionCtx<'_>, args: Args<'_>) -> Run {
 
 fn select(ctx: &mut SessionCtx<'_>, args: Args<'_>) -> Run {
     let number = args.int(1).map_err(|_| CmdError::text("ERR invalid DB index"))?;
-    let number = usize::try_from(number).ok().filter(|n| *n < ctx.limits.databases).ok_or(CmdError::DbIndex)?;
+    let number =
+        usize::try_from(number).ok().filter(|n| *n < ctx.limits.databases).ok_or(CmdError::DbIndex)?;
     ctx.caller.db = number;
     ctx.reply.ok();
     Ok(Outcome::Done)

@@ -52,7 +52,7 @@ pub(super) fn incrbyfloat(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
     let (Some(old), Some(amount)) = (old, LongDouble::parse(args.at(2))) else {
         return Err(CmdError::NotFloat);
     };
-    let sum = old.add(amount);
+    let sum = old + amount;
     if !sum.is_finite() {
         return Err(CmdError::text("ERR increment would produce NaN or Infinity"));
     }
