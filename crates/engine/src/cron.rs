@@ -1,6 +1,5 @@
 //! What happens by the clock: expiry, output limits, idle clients, rates, the end of pauses.
 
-use crate::action::Action;
 use crate::engine::Engine;
 use crate::process::Process;
 use crate::session::{ClientKind, Closing, SessionKey};
@@ -43,7 +42,9 @@ impl Engine {
     }
 
     fn expire(&mut self, process: &mut dyn Process, period_ms: i64) {
-        if !self.control.active_expire || self.control.limits.import_mode {
+        // Expiry is a write: a pause keeps it back too.
+        let paused = self.control.pause.active(process.now());
+        if !self.control.active_expire || self.control.limits.import_mode || paused {
             return;
         }
         let effort = self.control.config.int(param::ACTIVE_EXPIRE_EFFORT).clamp(1, 10) - 1;
@@ -82,24 +83,9 @@ impl Engine {
     }
 
     fn end_pause(&mut self, now: sluice_base::Now) {
-        let pause = &mut self.control.pause;
-        if pause.until_ms != 0 && !pause.active(now) {
-            *pause = Default::default();
-            self.resume_postponed();
+        if self.control.pause.until_ms != 0 && !self.control.pause.active(now) {
+            self.control.end_pause(&mut self.sessions, &mut self.actions);
             self.refresh();
-        }
-    }
-
-    /// Lets the requests go on that a pause has kept.
-    pub(crate) fn resume_postponed(&mut self) {
-        let waiting = std::mem::take(&mut self.control.postponed);
-        for key in &waiting {
-            if let Some(session) = self.sessions.get_mut(*key) {
-                session.caller.flags.postponed = false;
-            }
-        }
-        if !waiting.is_empty() {
-            self.actions.push(Action::Resume(waiting));
         }
     }
 
@@ -114,7 +100,9 @@ impl Engine {
             let Some(session) = self.sessions.in_slot(slot) else { continue };
             let key = session.key;
             let idle = now.unix_s() - session.caller.last_s;
-            let exempt = session.caller.replica.is_some() || session.caller.flags.monitor;
+            session.output_peak = session.output_bytes();
+            let flags = session.caller.flags;
+            let exempt = session.caller.replica.is_some() || flags.monitor || flags.postponed;
             if timeout > 0 && idle > timeout && !exempt {
                 session.caller.closing = Closing::Now;
                 self.control.doomed.push(key);
@@ -145,7 +133,8 @@ impl Engine {
         }
         let soft = above_soft && second.saturating_sub(*since) > limit.soft_seconds;
         // Before AUTH a client is owed little.
-        let unauthenticated = !session.caller.authenticated && bytes > UNAUTHENTICATED_OUTPUT_MAX;
+        let unauthenticated =
+            !session.caller.ever_authenticated && bytes > crate::exec::UNAUTHENTICATED_OUTPUT_MAX;
         if (hard || soft || unauthenticated) && session.caller.closing != Closing::Now {
             session.caller.closing = Closing::Now;
             let text = format!(
@@ -183,6 +172,3 @@ impl Engine {
         rates.cycle_us.sample(counts.cycle_us, counts.cycles, 1);
     }
 }
-
-/// Bytes of output that a client may be owed before AUTH.
-const UNAUTHENTICATED_OUTPUT_MAX: usize = 1024;

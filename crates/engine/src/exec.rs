@@ -91,8 +91,27 @@ impl Engine {
             session.queued = true;
             self.control.ready.push(key);
         }
+        if !session.caller.ever_authenticated || flow == Flow::Closing {
+            self.after_batch(&mut session);
+        }
         self.sessions.put_back(session);
         Submitted { executed, flow }
+    }
+
+    /// Ends a stranger that is owed too much, and a client that ends without being owed anything.
+    #[cold]
+    fn after_batch(&mut self, session: &mut Session) {
+        let owed = session.output_bytes();
+        let stranger = !session.caller.ever_authenticated && !self.control.limits.password.is_empty();
+        // The reference gives strangers 1,024 bytes beyond their first buffer; without that buffer, nothing.
+        let allowed = if self.control.enforce_reply_list { 0 } else { UNAUTHENTICATED_OUTPUT_MAX };
+        if stranger && owed > allowed && session.caller.closing != Closing::Now {
+            session.caller.closing = Closing::Now;
+            self.stats.output_buffer_disconnections += 1;
+            self.control.doomed.push(session.key);
+        } else if session.caller.closing == Closing::AfterReply && owed == 0 {
+            self.control.doomed.push(session.key);
+        }
     }
 
     fn prepare(
@@ -165,10 +184,13 @@ impl Engine {
         now: &mut Now,
         process: &mut dyn Process,
     ) -> bool {
+        if session.caller.reply == ReplyMode::SkipNext {
+            session.caller.reply = ReplyMode::Skipping;
+        }
         let spec = match named {
             Named::Command(spec) if spec.arity.accepts(args.len()) => spec,
             _ => {
-                self.refuse_unknown(session, named, args);
+                self.refuse_unknown(session, named, args, request);
                 return true;
             }
         };
@@ -178,7 +200,7 @@ impl Engine {
                 Verdict::Run(permit) => permit,
                 Verdict::Reject(error) => {
                     self.stats.commands[spec.id.0 as usize].rejected += 1;
-                    self.reply_error(session, &error);
+                    self.refuse(session, &error, request);
                     return true;
                 }
                 Verdict::Postpone => {
@@ -208,14 +230,7 @@ impl Engine {
     ) {
         let Permit { .. } = permit;
         session.caller.last_command = Some(spec);
-        session.caller.commands += 1;
         session.caller.net_in += request.raw().len() as u64;
-        if session.caller.reply == ReplyMode::SkipNext {
-            session.caller.reply = ReplyMode::Skipping;
-        }
-        if !self.control.monitors.is_empty() {
-            self.feed_monitors(session, spec, args, *now);
-        }
         let mark = session.outbox.mark();
         let db = session.caller.db;
         let result = self.dispatch(session, spec, args, *now, process);
@@ -235,11 +250,14 @@ impl Engine {
         let limits: &Limits = &self.control.limits;
         let request_bytes = request.raw().len();
         let reply_bytes = session.outbox.len_since(mark);
-        let loggable = nanos as i64 >= limits.slow_nanos && limits.slow_nanos >= 0
+        let loggable = nanos as i64 >= limits.note_nanos
             || request_bytes as i64 >= limits.large_request && limits.large_request >= 0
             || reply_bytes as i64 >= limits.large_reply && limits.large_reply >= 0;
         if loggable {
             self.log_command(session, spec, args, nanos, request_bytes, reply_bytes, end);
+        }
+        if !self.control.monitors.is_empty() {
+            self.feed_monitors(session, spec, args, end);
         }
         if session.caller.reply != ReplyMode::On {
             apply_reply_mode(session, mark);
@@ -247,7 +265,8 @@ impl Engine {
     }
 
     #[inline]
-    fn account(&mut self, _session: &mut Session, spec: &Spec, nanos: u64, failed: bool) {
+    fn account(&mut self, session: &mut Session, spec: &Spec, nanos: u64, failed: bool) {
+        session.caller.commands += 1;
         let latency_tracking = self.control.limits.latency_tracking;
         self.stats.total_commands += 1;
         self.stats.turn_command_nanos += nanos;
@@ -349,6 +368,9 @@ impl Engine {
         };
         let expiry = if limits.import_mode {
             if session.caller.flags.import_source { ExpiryMode::Ignore } else { ExpiryMode::Hide }
+        } else if self.control.pause.active(now) {
+            // A deletion is a write, which the pause keeps back.
+            ExpiryMode::Hide
         } else {
             ExpiryMode::Delete
         };
@@ -381,9 +403,13 @@ impl Engine {
         self.gate.ask(&asked)
     }
 
+    /// Refuses what is no command. To strangers it is all the same: they learn nothing of what there is.
     #[cold]
-    fn refuse_unknown(&mut self, session: &mut Session, named: Named, args: Args<'_>) {
+    fn refuse_unknown(&mut self, session: &mut Session, named: Named, args: Args<'_>, request: &Request<'_>) {
+        let stranger = !session.caller.authenticated && !self.control.limits.password.is_empty();
         let error = match named {
+            Named::Command(spec) if stranger && !spec.flags.has(Flags::NO_AUTH) => CmdError::NoAuth,
+            Named::UnknownSubcommand(_) | Named::Unknown if stranger => CmdError::NoAuth,
             Named::Command(spec) => {
                 self.stats.commands[spec.id.0 as usize].rejected += 1;
                 CmdError::Arity(spec.full_name)
@@ -391,8 +417,17 @@ impl Engine {
             Named::UnknownSubcommand(container) => unknown_subcommand(container, args),
             Named::Unknown => unknown_command(args),
         };
-        session.caller.net_in += args.bytes() as u64;
-        self.reply_error(session, &error);
+        self.refuse(session, &error, request);
+    }
+
+    /// Answers a request that does not run.
+    #[cold]
+    fn refuse(&mut self, session: &mut Session, error: &CmdError, request: &Request<'_>) {
+        session.caller.net_in += request.raw().len() as u64;
+        self.reply_error(session, error);
+        if session.caller.reply == ReplyMode::Skipping {
+            session.caller.reply = ReplyMode::On;
+        }
     }
 
     /// Writes an error reply and counts it.
@@ -400,7 +435,7 @@ impl Engine {
     pub(crate) fn reply_error(&mut self, session: &mut Session, error: &CmdError) {
         let text = error.wire();
         self.stats.count_error(&text);
-        if matches!(session.caller.reply, ReplyMode::On | ReplyMode::SkipNext) {
+        if session.caller.reply == ReplyMode::On {
             Reply::new(&mut session.outbox, session.caller.proto).error(&text);
         }
     }
@@ -436,36 +471,39 @@ fn apply_reply_mode(session: &mut Session, mark: Mark) {
     }
 }
 
+/// The error for a name that is no command: name and arguments are shown shortened, and end at a zero byte.
 fn unknown_command(args: Args<'_>) -> CmdError {
     let mut text = b"ERR unknown command '".to_vec();
-    push_clipped(&mut text, args.at(0));
+    text.extend_from_slice(shown(args.at(0), SHOWN_BYTES));
     text.extend_from_slice(b"', with args beginning with: ");
-    let mut shown = 0;
+    let mut left = SHOWN_BYTES;
     for arg in args.iter_from(1) {
-        if shown >= 128 {
+        if left == 0 {
             break;
         }
         let before = text.len();
         text.push(b'\'');
-        text.extend_from_slice(&arg[..arg.len().min(128 - shown)]);
+        text.extend_from_slice(shown(arg, left));
         text.extend_from_slice(b"' ");
-        shown += text.len() - before;
+        left = left.saturating_sub(text.len() - before);
     }
     CmdError::owned(text)
 }
 
 fn unknown_subcommand(container: &Spec, args: Args<'_>) -> CmdError {
     let mut text = b"ERR unknown subcommand '".to_vec();
-    push_clipped(&mut text, args.at(1));
+    text.extend_from_slice(shown(args.at(1), SHOWN_BYTES));
     text.extend_from_slice(format!("'. Try {} HELP.", container.name.to_ascii_uppercase()).as_bytes());
     CmdError::owned(text)
 }
 
-fn push_clipped(text: &mut Vec<u8>, word: &[u8]) {
-    text.extend_from_slice(&word[..word.len().min(128)]);
+/// Bytes of names and arguments shown in an error.
+const SHOWN_BYTES: usize = 128;
+
+fn shown(word: &[u8], bytes_max: usize) -> &[u8] {
+    let end = word.iter().position(|byte| *byte == 0).unwrap_or(word.len());
+    &word[..end.min(bytes_max)]
 }
 
-/// Whether a command may be logged or shown: those that carry secrets are not.
-pub(crate) fn may_log(spec: &Spec) -> bool {
-    !spec.flags.has(Flags::SKIP_COMMANDLOG)
-}
+/// Bytes of output that a client may be owed before AUTH.
+pub(crate) const UNAUTHENTICATED_OUTPUT_MAX: usize = 1024;

@@ -17,15 +17,18 @@ mod exec;
 mod families;
 mod gate;
 mod histogram;
+mod info;
 mod latency;
 mod limits;
 mod logging;
 mod process;
+mod redact;
 mod routes;
 mod session;
 mod settle;
 mod stats;
 mod stream;
+mod version;
 
 pub use action::{Action, Crash};
 pub use args::Args;

@@ -9,6 +9,8 @@ pub(crate) fn all() -> impl Iterator<Item = Route> {
         families::string::ROUTES,
         families::generic::ROUTES,
         families::connection::ROUTES,
+        families::client::ROUTES,
+        families::monitor::ROUTES,
         families::server::ROUTES,
     ]
     .into_iter()

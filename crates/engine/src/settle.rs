@@ -24,10 +24,14 @@ impl Engine {
         // A read that met nothing expired has left nothing else.
         let expired = !effects.expired_by_read.is_empty() || !effects.expired_by_write.is_empty();
         if effects.dirty == 0 && !expired && effects.garbage_dbs.is_empty() {
-            if effects.propagation != Propagation::Verbatim {
-                effects.propagation = Propagation::Verbatim;
+            match effects.propagation {
+                Propagation::Verbatim => return,
+                Propagation::Rewritten(_) => {
+                    effects.propagation = Propagation::Verbatim;
+                    return;
+                }
+                Propagation::Forced => {}
             }
-            return;
         }
         self.settle_changes(db, spec, args);
     }
@@ -44,12 +48,10 @@ impl Engine {
             effects.touched.clear();
         }
         if effects.propagating {
-            let own = if dirty > 0 { Some((db, args)) } else { None };
-            let grouping = if spec.flags.has(Flags::TOUCHES_ARBITRARY_KEYS) {
-                Grouping::Loose
-            } else {
-                Grouping::Transaction
-            };
+            let forced = effects.propagation == Propagation::Forced;
+            let own = if dirty > 0 || forced { Some((db, args)) } else { None };
+            let grouping =
+                if spec.flags.has(Flags::TOUCHES_ARBITRARY_KEYS) { Grouping::Loose } else { Grouping::Transaction };
             propagate(&mut control.stream, effects, control.limits.lazy_expire, grouping, own);
         }
         effects.expired_by_write.clear();
@@ -132,7 +134,7 @@ fn propagate(
     own: Option<(usize, Args<'_>)>,
 ) {
     let rewritten = match &effects.propagation {
-        Propagation::Verbatim => 1,
+        Propagation::Verbatim | Propagation::Forced => 1,
         Propagation::Rewritten(commands) => commands.len(),
     };
     let count = effects.expired_by_write.len() + if own.is_some() { rewritten } else { 0 };
@@ -146,7 +148,7 @@ fn propagate(
     }
     if let Some((db, args)) = own {
         match &effects.propagation {
-            Propagation::Verbatim => stream.command(db, args.iter_from(0)),
+            Propagation::Verbatim | Propagation::Forced => stream.command(db, args.iter_from(0)),
             Propagation::Rewritten(commands) => commands.iter().for_each(|argv| stream.argv(db, argv)),
         }
     }

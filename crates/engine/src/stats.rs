@@ -3,6 +3,7 @@
 //! Written by the executing thread only, and kept off the cache lines of the command table.
 
 use crate::histogram::Histogram;
+use crate::process::Facts;
 use std::collections::BTreeMap;
 
 /// Counters of one command.
@@ -69,6 +70,45 @@ pub struct Stats {
     pub rates: Rates,
     /// Largest output buffer of a client recently, bytes.
     pub recent_max_output: usize,
+    /// Where the process's own counts stood when the statistics began.
+    pub base: Baseline,
+}
+
+/// The process never sets its counts back: what CONFIG RESETSTAT found is subtracted when they are shown.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Baseline {
+    /// Bytes received from clients.
+    pub net_input_bytes: u64,
+    /// Bytes sent to clients.
+    pub net_output_bytes: u64,
+    /// Read events.
+    pub reads_processed: u64,
+    /// Write events.
+    pub writes_processed: u64,
+    /// Turns of the event loop.
+    pub eventloop_cycles: u64,
+    /// Their duration together, microseconds.
+    pub eventloop_duration_sum: u64,
+    /// Duration of commands within them, microseconds.
+    pub eventloop_duration_cmd_sum: u64,
+    /// Values freed on another thread.
+    pub lazyfreed: u64,
+}
+
+impl Baseline {
+    /// Where the counts stand now.
+    pub fn new(facts: &Facts) -> Baseline {
+        Baseline {
+            net_input_bytes: facts.net_input_bytes,
+            net_output_bytes: facts.net_output_bytes,
+            reads_processed: facts.reads_processed,
+            writes_processed: facts.writes_processed,
+            eventloop_cycles: facts.eventloop_cycles,
+            eventloop_duration_sum: facts.eventloop_duration_sum,
+            eventloop_duration_cmd_sum: facts.eventloop_duration_cmd_sum,
+            lazyfreed: facts.lazyfreed,
+        }
+    }
 }
 
 /// How many error codes are counted apart; a client could invent more by `DEBUG ERROR` and scripts.
@@ -101,6 +141,7 @@ impl Stats {
             turn_command_nanos: 0,
             rates: Rates::default(),
             recent_max_output: 0,
+            base: Baseline::default(),
         }
     }
 
@@ -116,9 +157,13 @@ impl Stats {
         }
     }
 
-    /// CONFIG RESETSTAT.
-    pub fn reset(&mut self) {
-        *self = Stats::new(self.commands.len());
+    /// CONFIG RESETSTAT: everything begins again; `facts` are the process's counts now.
+    pub fn reset(&mut self, facts: &Facts) {
+        let mut rates = std::mem::take(&mut self.rates);
+        rates.reset();
+        let turn_command_nanos = self.turn_command_nanos;
+        let base = Baseline::new(facts);
+        *self = Stats { rates, turn_command_nanos, base, ..Stats::new(self.commands.len()) };
     }
 }
 
@@ -135,6 +180,16 @@ pub struct Rates {
     pub cycles: Rate,
     /// Microseconds per turn.
     pub cycle_us: Rate,
+}
+
+impl Rates {
+    /// Forgets the samples, not where the counters stood; commands count from zero again.
+    fn reset(&mut self) {
+        for rate in [&mut self.ops, &mut self.input, &mut self.output, &mut self.cycles, &mut self.cycle_us] {
+            rate.samples = Default::default();
+        }
+        self.ops.last_value = 0;
+    }
 }
 
 /// One rate: the mean of the last 16 samples.

@@ -28,10 +28,7 @@ pub struct Db {
 
 impl std::fmt::Debug for Db {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Db")
-            .field("keys", &self.len())
-            .field("expires", &self.expires_len())
-            .finish_non_exhaustive()
+        f.debug_struct("Db").field("keys", &self.len()).field("expires", &self.expires_len()).finish_non_exhaustive()
     }
 }
 
@@ -232,9 +229,9 @@ impl Db {
 
     /// Bytes an entry takes: its block, its share of the index and its large value.
     pub fn entry_size(&self, handle: Handle) -> usize {
-        let large = self
-            .large_of_kind(handle)
-            .map_or(0, |l| l.value.heap_bytes() + l.key.as_ref().map_or(0, |k| k.len()) + size_of::<Large>());
+        let large = self.large_of_kind(handle).map_or(0, |l| {
+            l.value.heap_bytes() + l.key.as_ref().map_or(0, |k| k.len()) + size_of::<Large>()
+        });
         let expiry = if self.head(handle).has_expiry() { 8 } else { 0 };
         self.slab.block_size(handle) + large + 8 + expiry
     }
@@ -289,8 +286,7 @@ impl Db {
     ) -> (Found, Option<Value>) {
         let form = Form::of(key.bytes.len(), expiry.is_some(), payload);
         let head = self.head(found.handle);
-        let in_place =
-            head.kind() != Kind::Large && head.has_expiry() == expiry.is_some() && !head.key_outside();
+        let in_place = head.kind() != Kind::Large && head.has_expiry() == expiry.is_some() && !head.key_outside();
         if in_place && let Some((kind, raw, bytes)) = form.inside() {
             let len = entry::block_len(key.bytes.len(), expiry.is_some(), bytes.len());
             if Slab::rounded(len) == self.slab.block_size(found.handle) {
@@ -351,8 +347,7 @@ impl Db {
         };
         let size = entry::block_len(inside.len(), expiry.is_some(), bytes.len());
         let handle = self.slab.alloc(size).expect("the server refuses writes long before 32 GiB of entries");
-        let head =
-            Head::new(clock, kind).with_raw(raw).with_expiry(expiry.is_some()).with_key_outside(outside);
+        let head = Head::new(clock, kind).with_raw(raw).with_expiry(expiry.is_some()).with_key_outside(outside);
         let body = self.slab.body_mut(handle);
         body[0] = inside.len() as u8;
         body[1..1 + inside.len()].copy_from_slice(inside);

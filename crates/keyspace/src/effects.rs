@@ -104,6 +104,8 @@ pub enum Propagation {
     /// As the client sent it.
     #[default]
     Verbatim,
+    /// As the client sent it, even when nothing changed.
+    Forced,
     /// As these commands instead; none at all when empty.
     Rewritten(Vec<Argv>),
 }
@@ -115,6 +117,11 @@ impl Effects {
         if self.propagating {
             self.propagation = Propagation::Rewritten(vec![argv()]);
         }
+    }
+
+    /// Propagates the command even when it changed nothing.
+    pub fn force(&mut self) {
+        self.propagation = Propagation::Forced;
     }
 
     /// Keeps the command out of the propagation stream.
