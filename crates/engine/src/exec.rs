@@ -8,7 +8,7 @@
 use crate::args::Args;
 use crate::ctx::{DatasetCtx, DebugCtx, Handler, ReadCtx, ServerCtx, SessionCtx, WriteCtx};
 use crate::engine::Engine;
-use crate::error::CmdError;
+use crate::error::{CmdError, shown};
 use crate::gate::{Asked, Permit, Verdict};
 use crate::limits::Limits;
 use crate::process::Process;
@@ -359,13 +359,11 @@ impl Engine {
     #[inline]
     fn access(&self, session: &Session, now: Now) -> Access {
         let limits: &Limits = &self.control.limits;
-        let touch = if session.caller.flags.no_touch {
-            Touch::No
-        } else if limits.lfu {
-            self.lfu_touch(now)
-        } else {
-            Touch::Lru(now.unix_s() as u32 & sluice_keyspace::CLOCK_MASK)
-        };
+        let clock = now.unix_s() as u32 & sluice_keyspace::CLOCK_MASK;
+        let mut touch = if limits.lfu { self.lfu_touch(now) } else { Touch::Lru(clock) };
+        if session.caller.flags.no_touch {
+            touch = Touch::No { fresh: touch.fresh() };
+        }
         let expiry = if limits.import_mode {
             if session.caller.flags.import_source { ExpiryMode::Ignore } else { ExpiryMode::Hide }
         } else if self.control.pause.active(now) {
@@ -499,11 +497,6 @@ fn unknown_subcommand(container: &Spec, args: Args<'_>) -> CmdError {
 
 /// Bytes of names and arguments shown in an error.
 const SHOWN_BYTES: usize = 128;
-
-fn shown(word: &[u8], bytes_max: usize) -> &[u8] {
-    let end = word.iter().position(|byte| *byte == 0).unwrap_or(word.len());
-    &word[..end.min(bytes_max)]
-}
 
 /// Bytes of output that a client may be owed before AUTH.
 pub(crate) const UNAUTHENTICATED_OUTPUT_MAX: usize = 1024;

@@ -335,7 +335,7 @@ impl DbMut<'_> {
         };
         let old = self.dbs[self.number].clock(found.handle);
         let clock = match self.access.touch {
-            crate::Touch::No => old,
+            crate::Touch::No { .. } => old,
             touch => touch.after(old),
         };
         let (_, value) = self.db().overwrite(found, key, payload, at, clock);
