@@ -140,8 +140,7 @@ fn propagate(
     let count = effects.expired_by_write.len() + if own.is_some() { rewritten } else { 0 };
     let wrap = count > 1 && grouping == Grouping::Transaction;
     if wrap {
-        let expired_in = effects.expired_by_write.first().map_or(0, |(db, _)| *db);
-        stream.multi(own.map_or(expired_in, |(db, _)| db));
+        stream.multi();
     }
     for (db, key) in &effects.expired_by_write {
         propagate_deletion(stream, *db, key, lazy_expire);

@@ -1,5 +1,5 @@
 //! The keyspace against a map: random commands, the same answers, and the invariants of every database after each.
-#![allow(missing_docs)]
+#![allow(missing_docs, clippy::unwrap_used)]
 
 use sluice_base::{HashSeed, Now, Rng};
 use sluice_keyspace::{
@@ -361,7 +361,9 @@ fn assert_same(entry: &Seen, key: &[u8], item: &Item) {
     assert_eq!(entry.len, item.value.len());
     assert_eq!(entry.expiry, item.expiry);
     match item.encoding {
-        Some(encoding) => assert_eq!(entry.encoding, encoding, "key {} value {}", key.len(), item.value.len()),
+        Some(encoding) => {
+            assert_eq!(entry.encoding, encoding, "key {} value {}", key.len(), item.value.len())
+        }
         None => assert_ne!(entry.encoding, Encoding::Int, "key {} value {}", key.len(), item.value.len()),
     }
 }
@@ -375,7 +377,9 @@ fn run(seed: u64, mode: ExpiryMode) {
         }
     }
     twin.compare();
-    for name in ["set", "append", "setrange", "expire", "rename", "copy", "move", "remove", "increment", "read"] {
+    for name in
+        ["set", "append", "setrange", "expire", "rename", "copy", "move", "remove", "increment", "read"]
+    {
         assert!(twin.done.get(name).is_some_and(|count| *count > 10), "{name} was hardly done");
     }
     // Emptied key by key, nothing is left over.
@@ -437,7 +441,8 @@ fn cycles_delete_what_has_expired_and_nothing_else() {
 #[test]
 fn shrinking_keeps_every_key() {
     let mut twin = Twin::new(10, ExpiryMode::Delete);
-    let key_of = |i: u32| [&i.to_le_bytes()[..], &vec![b'k'; if i.is_multiple_of(7) { 300 } else { 5 }]].concat();
+    let key_of =
+        |i: u32| [&i.to_le_bytes()[..], &vec![b'k'; if i.is_multiple_of(7) { 300 } else { 5 }]].concat();
     for i in 0..4000 {
         let expiry = if i % 2 == 0 { Some(twin.now_ms + 1_000_000) } else { None };
         let set = expiry.map_or(SetExpiry::Clear, SetExpiry::At);
