@@ -50,11 +50,13 @@ struct Options {
     failures_max: u64,
     /// Further options of our server, for looking at the tester itself.
     ours_extra: Vec<String>,
-    /// Whether only these commands are sent, by full name.
+    /// Whether only these commands are sent: patterns of full names, or `@group`.
     only: Vec<String>,
+    /// Whether the state that streams leave is compared.
+    state: bool,
     /// Whether each stream is printed before it is played.
     print: bool,
-    /// Whether COMMAND INFO and COMMAND DOCS are compared.
+    /// Whether COMMAND INFO and COMMAND DOCS are compared; it takes RESP3.
     metadata: bool,
 }
 
@@ -64,17 +66,16 @@ pub(crate) fn differential(arguments: &[String]) -> Result<()> {
     let ours = Server::start(&options.ours, &options.ours_extra)?;
     let peer = Server::start(&options.peer, &[])?;
     let mut connections = (Connection::open(ours.port)?, Connection::open(peer.port)?);
-    connections.0.ask(&[b"HELLO", b"3"])?;
-    connections.1.ask(&[b"HELLO", b"3"])?;
     let mut grammar = Grammar::load(&mut connections.0, &mut connections.1)?;
     if !options.only.is_empty() {
-        grammar.commands.retain(|entry| options.only.contains(&entry.name));
+        grammar.commands.retain(|entry| options.only.iter().any(|pattern| entry.is_meant(pattern)));
     }
     if grammar.commands.is_empty() {
         return Err("no command is left to send".into());
     }
-    let differing = if options.metadata { metadata(&mut connections)? } else { 0 };
-    let player = Player::new(ours, peer, &grammar)?;
+    let differing = if options.metadata && options.resp != Some(2) { metadata(&mut connections)? } else { 0 };
+    let mut player = Player::new(ours, peer, &grammar)?;
+    player.looks_at_state = options.state;
     let failures = run(&options, &grammar, player)?;
     if failures + differing > 0 {
         return Err(format!("{failures} different failures, {differing} differences in metadata").into());
@@ -99,6 +100,7 @@ fn options(arguments: &[String]) -> Result<Options> {
         failures_max: arguments.number("--failures", 10)?,
         ours_extra: words_of(arguments.option("--ours-extra")?),
         only: words_of(arguments.option("--only")?),
+        state: !arguments.flag("--replies-only"),
         print: arguments.flag("--print"),
         metadata: !arguments.flag("--no-metadata"),
     };
@@ -114,6 +116,8 @@ fn words_of(text: Option<String>) -> Vec<String> {
 
 /// Compares what the two say about the commands that ours has; how many things differ.
 fn metadata(connections: &mut (Connection, Connection)) -> Result<usize> {
+    connections.0.speak(3)?;
+    connections.1.speak(3)?;
     let differences = grammar::metadata_differences(&mut connections.0, &mut connections.1)?;
     for difference in differences.iter().take(40) {
         println!("metadata: {difference}");
@@ -153,9 +157,7 @@ fn run(options: &Options, grammar: &Grammar, mut player: Player<'_>) -> Result<u
         }
     }
     println!("\ndifferential: {}", shell::seconds(began.elapsed()));
-    if options.stream.is_none() && options.only.is_empty() {
-        summarise(grammar, &player);
-    }
+    summarise(grammar, &player);
     if repeats > 0 {
         println!("{repeats} further streams failed as one of the above did");
     }
@@ -179,8 +181,11 @@ fn summarise(grammar: &Grammar, player: &Player<'_>) {
         player.tally.values().fold((0, 0), |sum, (all, errors)| (sum.0 + all, sum.1 + errors));
     println!("{total} replies compared, {errors} of them errors");
     let names = || grammar.commands.iter().map(|entry| (entry.name.as_str(), player.tally.get(&entry.name)));
+    if total < 20_000 {
+        return;
+    }
     let never: Vec<&str> = names().filter(|(_, tally)| tally.is_none()).map(|(name, _)| name).collect();
-    let errors_only = |tally: &(u64, u64)| tally.0 >= 50 && tally.0 == tally.1;
+    let errors_only = |tally: &(u64, u64)| tally.0 >= 200 && tally.0 == tally.1;
     let only: Vec<&str> =
         names().filter(|(_, tally)| tally.is_some_and(errors_only)).map(|(name, _)| name).collect();
     for (names, what) in [(never, "never drawn"), (only, "never answered with anything but errors")] {
@@ -190,14 +195,15 @@ fn summarise(grammar: &Grammar, player: &Player<'_>) {
     }
 }
 
-/// What makes two failures the same for people: the command, and how both replies begin.
+/// What makes two failures the same for people: the command, the types of the replies, and the words of errors.
 fn signature(grammar: &Grammar, failure: &Failure) -> String {
-    let beginning = |reply: &[u8]| -> String {
-        let text: String = String::from_utf8_lossy(reply).chars().take(24).collect();
+    let outline = |reply: &[u8]| -> String {
+        let length = if reply.starts_with(b"-") || reply.starts_with(b"(") { 40 } else { 1 };
+        let text = String::from_utf8_lossy(&reply[..reply.len().min(length)]).into_owned();
         text.chars().filter(|letter| !letter.is_ascii_digit()).collect()
     };
     let name = grammar.full_name(&failure.command);
-    format!("{name} {} {}", beginning(&failure.ours), beginning(&failure.peer))
+    format!("{name} {} {}", outline(&failure.ours), outline(&failure.peer))
 }
 
 /// Prints a failure, shrinks its stream and prints what is left.

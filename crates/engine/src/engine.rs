@@ -9,7 +9,7 @@ use crate::gate::Gate;
 use crate::limits::Limits;
 use crate::process::Process;
 use crate::session::{
-    Caller, ClientFlags, ClientKind, Closing, Connection, ReplyMode, Session, SessionKey, Sessions,
+    Caller, ClientFlags, ClientKind, Closing, Connection, ReplicaState, ReplyMode, Session, SessionKey, Sessions,
 };
 use crate::stats::Stats;
 use sluice_base::{HashSeed, Rng};
@@ -139,6 +139,17 @@ impl Engine {
     pub fn count_rejected(&mut self) {
         self.stats.connections += 1;
         self.stats.rejected_connections += 1;
+    }
+
+    /// Makes a client a replica that has the data already: from the next unit on it is sent the stream, its database named
+    /// first. To be called between units.
+    pub fn feed(&mut self, key: SessionKey) {
+        let Some(session) = self.sessions.get_mut(key) else { return };
+        session.caller.kind = ClientKind::Replica;
+        session.caller.replica = Some(ReplicaState { listening_port: 0, acked: 0, acked_s: 0, online: true });
+        self.control.stream.replicas.push(key);
+        self.control.stream.reselect();
+        self.refresh();
     }
 
     /// Forgets a client whose socket is closed.

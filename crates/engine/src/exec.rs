@@ -469,36 +469,36 @@ fn apply_reply_mode(session: &mut Session, mark: Mark) {
     }
 }
 
+/// The error for a name that is no command: name and arguments are shown shortened, and end at a zero byte.
 fn unknown_command(args: Args<'_>) -> CmdError {
     let mut text = b"ERR unknown command '".to_vec();
-    push_clipped(&mut text, args.at(0));
+    text.extend_from_slice(shown(args.at(0), SHOWN_BYTES));
     text.extend_from_slice(b"', with args beginning with: ");
-    let mut shown = 0;
+    let mut left = SHOWN_BYTES;
     for arg in args.iter_from(1) {
-        if shown >= 128 {
+        if left == 0 {
             break;
         }
         let before = text.len();
         text.push(b'\'');
-        text.extend_from_slice(&arg[..arg.len().min(128 - shown)]);
+        text.extend_from_slice(shown(arg, left));
         text.extend_from_slice(b"' ");
-        shown += text.len() - before;
+        left = left.saturating_sub(text.len() - before);
     }
     CmdError::owned(text)
 }
 
 fn unknown_subcommand(container: &Spec, args: Args<'_>) -> CmdError {
     let mut text = b"ERR unknown subcommand '".to_vec();
-    push_clipped(&mut text, args.at(1));
+    text.extend_from_slice(shown(args.at(1), SHOWN_BYTES));
     text.extend_from_slice(format!("'. Try {} HELP.", container.name.to_ascii_uppercase()).as_bytes());
     CmdError::owned(text)
 }
 
-fn push_clipped(text: &mut Vec<u8>, word: &[u8]) {
-    text.extend_from_slice(&word[..word.len().min(128)]);
-}
+/// Bytes of names and arguments shown in an error.
+const SHOWN_BYTES: usize = 128;
 
-/// Whether a command may be logged or shown: those that carry secrets are not.
-pub(crate) fn may_log(spec: &Spec) -> bool {
-    !spec.flags.has(Flags::SKIP_COMMANDLOG)
+fn shown(word: &[u8], bytes_max: usize) -> &[u8] {
+    let end = word.iter().position(|byte| *byte == 0).unwrap_or(word.len());
+    &word[..end.min(bytes_max)]
 }
