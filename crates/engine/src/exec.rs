@@ -92,7 +92,7 @@ impl Engine {
             self.control.ready.push(key);
         }
         if !session.caller.ever_authenticated || flow == Flow::Closing {
-            self.after_batch(&mut session);
+            self.after_batch(&mut session, process);
         }
         self.sessions.put_back(session);
         Submitted { executed, flow }
@@ -100,16 +100,11 @@ impl Engine {
 
     /// Ends a stranger that is owed too much, and a client that ends without being owed anything.
     #[cold]
-    fn after_batch(&mut self, session: &mut Session) {
-        let owed = session.output_bytes();
-        let stranger = !session.caller.ever_authenticated && !self.control.limits.password.is_empty();
-        // The reference gives strangers 1,024 bytes beyond their first buffer; without that buffer, nothing.
-        let allowed = if self.control.enforce_reply_list { 0 } else { UNAUTHENTICATED_OUTPUT_MAX };
-        if stranger && owed > allowed && session.caller.closing != Closing::Now {
-            session.caller.closing = Closing::Now;
-            self.stats.output_buffer_disconnections += 1;
-            self.control.doomed.push(session.key);
-        } else if session.caller.closing == Closing::AfterReply && owed == 0 {
+    fn after_batch(&mut self, session: &mut Session, process: &mut dyn Process) {
+        if !session.caller.ever_authenticated {
+            self.limit_output(session, process);
+        }
+        if session.caller.closing == Closing::AfterReply && session.output_bytes() == 0 {
             self.control.doomed.push(session.key);
         }
     }
@@ -261,6 +256,9 @@ impl Engine {
         }
         if session.caller.reply != ReplyMode::On {
             apply_reply_mode(session, mark);
+        }
+        if session.output_bytes() >= self.control.limits.output_floor {
+            self.limit_output(session, process);
         }
     }
 
@@ -497,6 +495,3 @@ fn unknown_subcommand(container: &Spec, args: Args<'_>) -> CmdError {
 
 /// Bytes of names and arguments shown in an error.
 const SHOWN_BYTES: usize = 128;
-
-/// Bytes of output that a client may be owed before AUTH.
-pub(crate) const UNAUTHENTICATED_OUTPUT_MAX: usize = 1024;
