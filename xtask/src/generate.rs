@@ -33,7 +33,7 @@ fn with_directives(page: &str) -> Result<String> {
     let begin = page.find(BEGIN).ok_or("docs/compat.md lost its marker of directives")? + BEGIN.len();
     let end = page.find(END).ok_or("docs/compat.md lost its end marker of directives")?;
     let mut table = String::from("| directive | waits for |\n|---|---|\n");
-    for param in PARAMS {
+    for param in &PARAMS {
         match param.honoured {
             Honoured::Yes => {}
             Honoured::NotYet(feature) => table.push_str(&format!("| `{}` | {feature} |\n", param.name)),
