@@ -537,14 +537,14 @@ impl DbMut<'_> {
     fn stored(&mut self, key: Key<'_>) -> Option<Stored> {
         let found = self.find(key)?;
         let db = &self.dbs[self.number];
+        let raw = db.encoding(found.handle) == Encoding::Raw;
         let value = match db.str(found.handle)? {
             Str::Int(n) => StoredValue::Int(n),
-            Str::Inline(bytes) if db.head(found.handle).is_raw() => StoredValue::Raw(bytes.to_vec()),
+            // Once raw, beside a long key for one, a string stays so.
+            Str::Inline(bytes) if raw => StoredValue::Raw(bytes.to_vec()),
             Str::Inline(bytes) => StoredValue::Plain(bytes.to_vec()),
             // Beside a long key even a short string is large; beside the next key it need not be.
-            Str::Shared(bytes) if bytes.len() <= Slab::MAX_BLOCK && db.head(found.handle).is_raw() => {
-                StoredValue::Raw(bytes.to_vec())
-            }
+            Str::Shared(bytes) if bytes.len() <= Slab::MAX_BLOCK && raw => StoredValue::Raw(bytes.to_vec()),
             Str::Shared(bytes) if bytes.len() <= Slab::MAX_BLOCK => StoredValue::Str(bytes.to_vec()),
             Str::Shared(bytes) => StoredValue::Large(Value::Str(bytes.clone())),
         };

@@ -427,9 +427,11 @@ impl Db {
         }
     }
 
+    /// Whether the entry stays `raw`, and its payload. A string too large with an expiry stays raw without.
     fn form_of(&self, handle: Handle) -> (bool, Vec<u8>) {
         let head = self.head(handle);
-        (head.is_raw(), entry::payload(head, self.slab.body(handle)).to_vec())
+        let raw = head.is_raw() || head.kind() == Kind::Inline && self.encoding(handle) == Encoding::Raw;
+        (raw, entry::payload(head, self.slab.body(handle)).to_vec())
     }
 
     /// Copies an entry's payload, whatever its kind, to a block with another expiry; the old block is not freed.
