@@ -31,13 +31,16 @@ impl Engine {
         if !self.control.cron_paused {
             self.expire(process, period);
             self.walk_clients(now, hz, process);
-            self.keyspace.shrink_step(64);
+            if self.control.resizing {
+                self.keyspace.shrink_step(64);
+            }
         }
         if now.unix_s() != self.cron.last_second {
             self.cron.last_second = now.unix_s();
             self.each_second(now);
         }
         self.sample_rates(now, process);
+        self.stats.cron_ns += process.now().mono_ns.saturating_sub(now.mono_ns);
         period as u64
     }
 
@@ -137,10 +140,7 @@ impl Engine {
             !session.caller.ever_authenticated && bytes > crate::exec::UNAUTHENTICATED_OUTPUT_MAX;
         if (hard || soft || unauthenticated) && session.caller.closing != Closing::Now {
             session.caller.closing = Closing::Now;
-            let text = format!(
-                "Client {} scheduled to be closed ASAP for overcoming of output buffer limits.",
-                session.caller.addr
-            );
+            let text = output_limit_text(&session.caller.addr);
             process.log(crate::LogLevel::Warning, &text);
             self.control.doomed.push(key);
             self.stats.output_buffer_disconnections += 1;
@@ -171,4 +171,9 @@ impl Engine {
         rates.cycles.sample(counts.cycles, now_us, 1_000_000);
         rates.cycle_us.sample(counts.cycle_us, counts.cycles, 1);
     }
+}
+
+/// What the log says of a client that is closed for its output.
+pub(crate) fn output_limit_text(addr: &str) -> String {
+    format!("Client {addr} scheduled to be closed ASAP for overcoming of output buffer limits.")
 }

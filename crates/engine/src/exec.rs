@@ -12,7 +12,7 @@ use crate::error::CmdError;
 use crate::gate::{Asked, Permit, Verdict};
 use crate::limits::Limits;
 use crate::process::Process;
-use crate::session::{Closing, ReplyMode, Session, SessionKey};
+use crate::session::{ClientKind, Closing, ReplyMode, Session, SessionKey};
 use sluice_base::Now;
 use sluice_command::{Flags, Named, Spec};
 use sluice_keyspace::{Access, ExpiryMode, Touch};
@@ -91,17 +91,30 @@ impl Engine {
             session.queued = true;
             self.control.ready.push(key);
         }
-        if !session.caller.ever_authenticated || flow == Flow::Closing {
-            self.after_batch(&mut session);
+        let watched = session.outbox.len() > self.control.limits.output_watch;
+        if !session.caller.ever_authenticated || flow == Flow::Closing || watched {
+            self.after_batch(&mut session, process);
         }
         self.sessions.put_back(session);
         Submitted { executed, flow }
     }
 
-    /// Ends a stranger that is owed too much, and a client that ends without being owed anything.
+    /// Ends a stranger that is owed too much, a client whose output is beyond its hard limit, and a client that ends
+    /// without being owed anything.
     #[cold]
-    fn after_batch(&mut self, session: &mut Session) {
+    fn after_batch(&mut self, session: &mut Session, process: &mut dyn Process) {
         let owed = session.output_bytes();
+        let hard = self.control.limits.output[0].hard;
+        let excess = owed.saturating_sub(crate::limits::OUTPUT_UNCOUNTED);
+        let normal = session.caller.kind == ClientKind::Normal;
+        if normal && hard > 0 && excess >= hard && session.caller.closing != Closing::Now {
+            session.caller.closing = Closing::Now;
+            // It is not sent any of it.
+            session.outbox.clear();
+            process.log(crate::LogLevel::Warning, &crate::cron::output_limit_text(&session.caller.addr));
+            self.stats.output_buffer_disconnections += 1;
+            self.control.doomed.push(session.key);
+        }
         let stranger = !session.caller.ever_authenticated && !self.control.limits.password.is_empty();
         // The reference gives strangers 1,024 bytes beyond their first buffer; without that buffer, nothing.
         let allowed = if self.control.enforce_reply_list { 0 } else { UNAUTHENTICATED_OUTPUT_MAX };
