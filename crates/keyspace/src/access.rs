@@ -95,7 +95,18 @@ impl<'a> DbRef<'a> {
         entry
     }
 
-    /// The same without counting or touching: for commands that look at keys rather than use them.
+    /// The same without touching: for commands that ask about a key rather than use it.
+    #[inline]
+    pub fn peek(&mut self, key: Key<'_>) -> Option<Entry<'a>> {
+        let entry = self.look(key);
+        match entry {
+            Some(_) => self.effects.hits += 1,
+            None => self.effects.misses += 1,
+        }
+        entry
+    }
+
+    /// The same without counting or touching.
     #[inline]
     pub fn look(&mut self, key: Key<'_>) -> Option<Entry<'a>> {
         let db: &'a Db = self.db;
@@ -103,9 +114,7 @@ impl<'a> DbRef<'a> {
         if let Some(at) = db.expiry(found.handle)
             && is_expired(at, &self.access)
         {
-            if self.access.expiry == ExpiryMode::Delete {
-                self.effects.expired_by_read.push((self.number, key.bytes.into()));
-            }
+            self.note_expired(found.handle);
             return None;
         }
         Some(Entry { db, handle: found.handle })
@@ -141,35 +150,43 @@ impl<'a> DbRef<'a> {
         }
     }
 
-    /// Some keys from `cursor` on, and the next cursor; 0 starts and ends. Hides what is expired.
-    pub fn scan(&self, cursor: u64, mut visit: impl FnMut(Entry<'a>)) -> u64 {
+    /// Some keys from `cursor` on, and the next cursor; 0 starts and ends. `wanted` sees every key; those it wants are
+    /// visited, unless they are expired: then they are noted for deletion instead.
+    pub fn scan(
+        &mut self,
+        cursor: u64,
+        mut wanted: impl FnMut(Entry<'a>) -> bool,
+        mut visit: impl FnMut(Entry<'a>),
+    ) -> u64 {
         let db: &'a Db = self.db;
         db.scan(cursor, |handle| {
-            if !self.is_hidden(handle) {
-                visit(Entry { db, handle });
+            let entry = Entry { db, handle };
+            if wanted(entry) {
+                if self.is_hidden(handle) { self.note_expired(handle) } else { visit(entry) }
             }
         })
     }
 
-    /// A random live key. Gives up on expired keys after 100 tries when every key has an expiry, and returns one then.
+    /// A random live key. Expired ones met on the way are noted for deletion. Where they stay and every key has an
+    /// expiry, an expired one may be the answer. O(1) unless nearly all keys are expired, then O(n).
     pub fn random(&mut self, rng: &mut sluice_base::Rng) -> Option<Entry<'a>> {
         let db: &'a Db = self.db;
-        let mut tries = 100;
-        loop {
+        for _ in 0..RANDOM_TRIES {
             let handle = db.sample(rng)?;
-            tries -= 1;
-            if !self.is_hidden(handle) || tries == 0 && self.access.expiry != ExpiryMode::Delete {
+            if !self.is_hidden(handle) {
                 return Some(Entry { db, handle });
             }
-            if self.access.expiry == ExpiryMode::Delete {
-                let noted = (self.number, db.key(handle).into());
-                if !self.effects.expired_by_read.contains(&noted) {
-                    self.effects.expired_by_read.push(noted);
-                }
-            }
-            if tries == 0 {
-                return None;
-            }
+            self.note_expired(handle);
+        }
+        if self.access.expiry != ExpiryMode::Delete && db.len() == db.expires_len() {
+            return db.sample(rng).map(|handle| Entry { db, handle });
+        }
+        db.iter().find(|handle| !self.is_hidden(*handle)).map(|handle| Entry { db, handle })
+    }
+
+    fn note_expired(&mut self, handle: Handle) {
+        if self.access.expiry == ExpiryMode::Delete {
+            self.effects.expired_by_read.push((self.number, self.db.key(handle).into()));
         }
     }
 
@@ -318,7 +335,7 @@ impl DbMut<'_> {
         };
         let old = self.dbs[self.number].clock(found.handle);
         let clock = match self.access.touch {
-            crate::Touch::No => old,
+            crate::Touch::No { .. } => old,
             touch => touch.after(old),
         };
         let (_, value) = self.db().overwrite(found, key, payload, at, clock);
@@ -581,5 +598,7 @@ impl Str<'_> {
     }
 }
 
+/// Random keys tried before all are looked at.
+const RANDOM_TRIES: usize = 100;
 /// Values above this many bytes are freed by another thread.
 const LAZY_FREE_BYTES: usize = 64 * 1024;

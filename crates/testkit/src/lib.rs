@@ -18,7 +18,7 @@ pub use render::render;
 use sluice_base::HashSeed;
 use sluice_config::Config;
 use sluice_engine::{Action, Closing, Connection, Engine, Seeds, SessionKey};
-use sluice_resp::{Admission, Limits, Parser, Requests, State};
+use sluice_resp::{Admission, Limits, Parser, Requests, State, Value, decode};
 
 /// An engine and its fake process, with one client connected.
 pub struct Rig {
@@ -125,6 +125,33 @@ impl Rig {
         let bytes = outbox.flatten();
         self.engine.recycle(outbox);
         bytes
+    }
+
+    /// Connects a replica that has the data already.
+    pub fn replica(&mut self) -> SessionKey {
+        let key = self.connect();
+        self.engine.feed(key);
+        key
+    }
+
+    /// The commands that a replica was sent since the last call: words between spaces, commands between semicolons.
+    /// SELECT of database 0 is left out.
+    pub fn fed(&mut self, replica: SessionKey) -> String {
+        let bytes = self.output(replica);
+        let mut rest = &bytes[..];
+        let mut commands = Vec::new();
+        while let Ok(Some((Value::Array(words), len))) = decode(rest) {
+            rest = &rest[len..];
+            let words = words.iter().map(|word| match word {
+                Value::Bulk(text) if text.is_empty() => "\"\"".into(),
+                Value::Bulk(text) => text.escape_ascii().to_string(),
+                other => panic!("the stream is bulk strings: {other:?}"),
+            });
+            commands.push(words.collect::<Vec<_>>().join(" "));
+        }
+        assert!(rest.is_empty(), "the stream is whole commands");
+        commands.retain(|command| command != "SELECT 0");
+        commands.join("; ")
     }
 
     /// Whether a client was told to go.
