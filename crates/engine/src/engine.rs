@@ -197,7 +197,8 @@ impl Engine {
     pub fn count_query_buffer_disconnection(&mut self, key: SessionKey, process: &mut dyn Process) {
         self.stats.query_buffer_disconnections += 1;
         if let Some(session) = self.sessions.get(key) {
-            let text = format!("Closing client that reached max query buffer length: {}", session.caller.addr);
+            let text =
+                format!("Closing client that reached max query buffer length: {}", session.caller.addr);
             process.log(crate::LogLevel::Warning, &text);
         }
     }
@@ -215,10 +216,13 @@ impl Engine {
     }
 
     /// Takes a session's output. The bytes count against the output limits until [`Engine::sent`]; the outbox itself
-    /// should come back by [`Engine::recycle`].
+    /// should come back by [`Engine::recycle`]. `None` when the session is gone or ends at once: it is sent nothing more.
     pub fn take_output(&mut self, key: SessionKey) -> Option<(Outbox, Closing)> {
         let session = self.sessions.get_mut(key)?;
         session.queued = false;
+        if session.caller.closing == Closing::Now {
+            return None;
+        }
         let outbox = std::mem::take(&mut session.outbox);
         session.in_flight += outbox.len();
         session.output_peak = session.output_peak.max(outbox.len());
@@ -258,8 +262,11 @@ impl Engine {
         !self.actions.is_empty()
     }
 
-    /// Nanoseconds spent in commands since the last call: the loop's own statistics want it per turn.
+    /// Nanoseconds spent in commands since the last call: to be called once per turn, for the loop's own statistics.
     pub fn take_command_nanos(&mut self) -> u64 {
+        let ran = self.stats.total_commands.saturating_sub(self.stats.turn_began_at);
+        self.stats.turn_commands_max = self.stats.turn_commands_max.max(ran);
+        self.stats.turn_began_at = self.stats.total_commands;
         std::mem::take(&mut self.stats.turn_command_nanos)
     }
 

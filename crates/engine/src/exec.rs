@@ -8,7 +8,7 @@
 use crate::args::Args;
 use crate::ctx::{DatasetCtx, DebugCtx, Handler, ReadCtx, ServerCtx, SessionCtx, WriteCtx};
 use crate::engine::Engine;
-use crate::error::CmdError;
+use crate::error::{CmdError, shown};
 use crate::gate::{Asked, Permit, Verdict};
 use crate::limits::Limits;
 use crate::process::Process;
@@ -92,24 +92,20 @@ impl Engine {
             self.control.ready.push(key);
         }
         if !session.caller.ever_authenticated || flow == Flow::Closing {
-            self.after_batch(&mut session);
+            self.after_batch(&mut session, process);
         }
         self.sessions.put_back(session);
         Submitted { executed, flow }
     }
 
-    /// Ends a stranger that is owed too much, and a client that ends without being owed anything.
+    /// Ends a stranger that is owed too much, a client whose output is beyond its hard limit, and a client that ends
+    /// without being owed anything.
     #[cold]
-    fn after_batch(&mut self, session: &mut Session) {
-        let owed = session.output_bytes();
-        let stranger = !session.caller.ever_authenticated && !self.control.limits.password.is_empty();
-        // The reference gives strangers 1,024 bytes beyond their first buffer; without that buffer, nothing.
-        let allowed = if self.control.enforce_reply_list { 0 } else { UNAUTHENTICATED_OUTPUT_MAX };
-        if stranger && owed > allowed && session.caller.closing != Closing::Now {
-            session.caller.closing = Closing::Now;
-            self.stats.output_buffer_disconnections += 1;
-            self.control.doomed.push(session.key);
-        } else if session.caller.closing == Closing::AfterReply && owed == 0 {
+    fn after_batch(&mut self, session: &mut Session, process: &mut dyn Process) {
+        if !session.caller.ever_authenticated {
+            self.limit_output(session, process);
+        }
+        if session.caller.closing == Closing::AfterReply && session.output_bytes() == 0 {
             self.control.doomed.push(session.key);
         }
     }
@@ -262,6 +258,9 @@ impl Engine {
         if session.caller.reply != ReplyMode::On {
             apply_reply_mode(session, mark);
         }
+        if session.output_bytes() >= self.control.limits.output_floor {
+            self.limit_output(session, process);
+        }
     }
 
     #[inline]
@@ -359,13 +358,11 @@ impl Engine {
     #[inline]
     fn access(&self, session: &Session, now: Now) -> Access {
         let limits: &Limits = &self.control.limits;
-        let touch = if session.caller.flags.no_touch {
-            Touch::No
-        } else if limits.lfu {
-            self.lfu_touch(now)
-        } else {
-            Touch::Lru(now.unix_s() as u32 & sluice_keyspace::CLOCK_MASK)
-        };
+        let clock = now.unix_s() as u32 & sluice_keyspace::CLOCK_MASK;
+        let mut touch = if limits.lfu { self.lfu_touch(now) } else { Touch::Lru(clock) };
+        if session.caller.flags.no_touch {
+            touch = Touch::No { fresh: touch.fresh() };
+        }
         let expiry = if limits.import_mode {
             if session.caller.flags.import_source { ExpiryMode::Ignore } else { ExpiryMode::Hide }
         } else if self.control.pause.active(now) {
@@ -471,39 +468,31 @@ fn apply_reply_mode(session: &mut Session, mark: Mark) {
     }
 }
 
+/// The error for a name that is no command: name and arguments are shown shortened, and end at a zero byte.
 fn unknown_command(args: Args<'_>) -> CmdError {
     let mut text = b"ERR unknown command '".to_vec();
-    push_clipped(&mut text, args.at(0));
+    text.extend_from_slice(shown(args.at(0), SHOWN_BYTES));
     text.extend_from_slice(b"', with args beginning with: ");
-    let mut shown = 0;
+    let mut left = SHOWN_BYTES;
     for arg in args.iter_from(1) {
-        if shown >= 128 {
+        if left == 0 {
             break;
         }
         let before = text.len();
         text.push(b'\'');
-        text.extend_from_slice(&arg[..arg.len().min(128 - shown)]);
+        text.extend_from_slice(shown(arg, left));
         text.extend_from_slice(b"' ");
-        shown += text.len() - before;
+        left = left.saturating_sub(text.len() - before);
     }
     CmdError::owned(text)
 }
 
 fn unknown_subcommand(container: &Spec, args: Args<'_>) -> CmdError {
     let mut text = b"ERR unknown subcommand '".to_vec();
-    push_clipped(&mut text, args.at(1));
+    text.extend_from_slice(shown(args.at(1), SHOWN_BYTES));
     text.extend_from_slice(format!("'. Try {} HELP.", container.name.to_ascii_uppercase()).as_bytes());
     CmdError::owned(text)
 }
 
-fn push_clipped(text: &mut Vec<u8>, word: &[u8]) {
-    text.extend_from_slice(&word[..word.len().min(128)]);
-}
-
-/// Whether a command may be logged or shown: those that carry secrets are not.
-pub(crate) fn may_log(spec: &Spec) -> bool {
-    !spec.flags.has(Flags::SKIP_COMMANDLOG)
-}
-
-/// Bytes of output that a client may be owed before AUTH.
-pub(crate) const UNAUTHENTICATED_OUTPUT_MAX: usize = 1024;
+/// Bytes of names and arguments shown in an error.
+const SHOWN_BYTES: usize = 128;

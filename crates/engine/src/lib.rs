@@ -21,6 +21,7 @@ mod info;
 mod latency;
 mod limits;
 mod logging;
+mod output_limit;
 mod process;
 mod redact;
 mod routes;

@@ -106,7 +106,7 @@ impl Engine {
 }
 
 fn delete_expired(keyspace: &mut Keyspace, effects: &mut Effects) {
-    let access = Access { now: Now::default(), touch: Touch::No, expiry: ExpiryMode::Ignore };
+    let access = Access { now: Now::default(), touch: Touch::No { fresh: 0 }, expiry: ExpiryMode::Ignore };
     for (db, name) in std::mem::take(&mut effects.expired_by_read) {
         let key = keyspace.key(&name);
         // A key met twice by one command is deleted once.

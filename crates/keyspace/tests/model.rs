@@ -306,12 +306,12 @@ impl Twin {
             self.keyspace.db(db).check();
             let access = Access { expiry: ExpiryMode::Ignore, ..self.access() };
             let mut effects = Effects::default();
-            let view = self.keyspace.read(db, access, &mut effects);
+            let mut view = self.keyspace.read(db, access, &mut effects);
             assert!(view.len() <= self.models[db].len());
             let mut scanned = BTreeSet::new();
             let mut cursor = 0;
             loop {
-                cursor = view.scan(cursor, |entry| {
+                cursor = view.scan(cursor, |_| true, |entry| {
                     scanned.insert(entry.key().to_vec());
                 });
                 if cursor == 0 {
