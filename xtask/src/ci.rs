@@ -37,6 +37,7 @@ pub(crate) fn ci(arguments: &[String]) -> Result<()> {
     if !without_tests {
         steps.step("test", workspace_tests);
     }
+    steps.step("generated files", || crate::generate::generate(&["--check".to_owned()]).map(|()| Ran::Passed));
     steps.step("doc", doc);
     steps.step("loom", || run_loom(&[]));
     steps.step("fuzz", || fuzz::smoke(FUZZ_SECONDS_CI[0], FUZZ_SECONDS_CI[1]));
@@ -227,11 +228,9 @@ fn valgrind() -> Result<Ran> {
         return Ok(Ran::Skipped);
     }
     let mut test = shell::cargo();
-    let runner = "valgrind --quiet --error-exitcode=9 --leak-check=full --errors-for-leak-kinds=definite";
+    let runner = "valgrind --quiet --error-exitcode=9 --leak-check=full --show-leak-kinds=definite --errors-for-leak-kinds=definite";
     test.env("CARGO_TARGET_X86_64_UNKNOWN_LINUX_GNU_RUNNER", runner);
     test.env("CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_RUNNER", runner);
-    // Fewer rounds where a test reads this: valgrind is some thirty times slower.
-    test.env("SLUICE_TEST_ROUNDS_DIVISOR", "50");
     shell::pass(test.args(["test", "--package", "sluice-collections", "--lib", "--", "--test-threads=1"]))
 }
 

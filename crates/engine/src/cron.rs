@@ -31,13 +31,16 @@ impl Engine {
         if !self.control.cron_paused {
             self.expire(process, period);
             self.walk_clients(now, hz, process);
-            self.keyspace.shrink_step(64);
+            if self.control.resizing {
+                self.keyspace.shrink_step(64);
+            }
         }
         if now.unix_s() != self.cron.last_second {
             self.cron.last_second = now.unix_s();
             self.each_second(now);
         }
         self.sample_rates(now, process);
+        self.stats.cron_ns += process.now().mono_ns.saturating_sub(now.mono_ns);
         period as u64
     }
 

@@ -262,8 +262,11 @@ impl Engine {
         !self.actions.is_empty()
     }
 
-    /// Nanoseconds spent in commands since the last call: the loop's own statistics want it per turn.
+    /// Nanoseconds spent in commands since the last call: to be called once per turn, for the loop's own statistics.
     pub fn take_command_nanos(&mut self) -> u64 {
+        let ran = self.stats.total_commands.saturating_sub(self.stats.turn_began_at);
+        self.stats.turn_commands_max = self.stats.turn_commands_max.max(ran);
+        self.stats.turn_began_at = self.stats.total_commands;
         std::mem::take(&mut self.stats.turn_command_nanos)
     }
 

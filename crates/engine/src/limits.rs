@@ -45,6 +45,8 @@ pub struct Limits {
     pub output: [OutputLimit; 3],
     /// The least of them, bytes: below it no client needs a look. `usize::MAX` where there is none.
     pub output_floor: usize,
+    /// Replies that name the server call it Redis.
+    pub redis_names: bool,
     /// Import mode: sources may keep expired keys.
     pub import_mode: bool,
     /// Bytes of memory at which writes that need more are refused; 0: none.
@@ -104,6 +106,7 @@ impl Limits {
             lazy_server_del: config.bool(param::LAZYFREE_LAZY_SERVER_DEL),
             output,
             output_floor,
+            redis_names: config.bool(param::EXTENDED_REDIS_COMPATIBILITY),
             import_mode: config.bool(param::IMPORT_MODE),
             maxmemory: config.int(param::MAXMEMORY) as usize,
             password: config.bytes(param::REQUIREPASS).into(),

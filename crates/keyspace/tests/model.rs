@@ -461,3 +461,25 @@ fn shrinking_keeps_every_key() {
     twin.compare();
     assert!(twin.keyspace.db(0).index_bytes() < before);
 }
+
+#[test]
+fn a_string_that_was_raw_once_stays_raw() {
+    let mut twin = Twin::new(11, ExpiryMode::Delete);
+    let encoding = |twin: &mut Twin, key: &[u8]| twin.write(0, |d| d.look(d.key(key)).unwrap().encoding());
+    let value = vec![b'v'; 107];
+    twin.write(0, |d| d.set(d.key(b"k"), Payload::Str(&value), SetExpiry::Clear, Event::Set));
+    assert_eq!(encoding(&mut twin, b"k"), Encoding::Embstr);
+    // Eight bytes more are too many for one piece.
+    let later = twin.now_ms + 1000;
+    twin.write(0, |d| d.set_expiry(d.key(b"k"), Some(later), Event::Expire));
+    assert_eq!(encoding(&mut twin, b"k"), Encoding::Raw);
+    twin.write(0, |d| d.set_expiry(d.key(b"k"), None, Event::Persist));
+    assert_eq!(encoding(&mut twin, b"k"), Encoding::Raw);
+    // So is a long key, which the next name does not have.
+    let long = [b'k'; 255];
+    twin.write(0, |d| d.set(d.key(&long), Payload::Str(b"v"), SetExpiry::Clear, Event::Set));
+    assert!(twin.write(0, |d| d.rename(d.key(&long), d.key(b"k"))));
+    assert_eq!(encoding(&mut twin, b"k"), Encoding::Raw);
+    twin.write(0, |d| d.set(d.key(b"k"), Payload::Str(b"v"), SetExpiry::Clear, Event::Set));
+    assert_eq!(encoding(&mut twin, b"k"), Encoding::Embstr);
+}

@@ -13,7 +13,7 @@ pub(super) fn lolwut(ctx: &mut ReadCtx<'_>, args: Args<'_>) -> Run {
     let mut at = 1;
     if args.is(1, "VERSION") {
         if args.len() < 3 {
-            return Err(CmdError::Syntax);
+            return Err(CmdError::text("ERR Syntax error. Use: LOLWUT [columns rows] [real imaginary]"));
         }
         args.int(2)?;
         at = 3;
@@ -30,7 +30,11 @@ pub(super) fn lolwut(ctx: &mut ReadCtx<'_>, args: Args<'_>) -> Run {
         }
         text.push('\n');
     }
-    text.push_str(&format!("\nWater finds its way. Valkey ver. {}\n", version::COMPATIBLE));
+    let (name, version) = match ctx.limits.redis_names {
+        true => ("Redis", version::REDIS_COMPATIBLE),
+        false => ("Valkey", version::COMPATIBLE),
+    };
+    text.push_str(&format!("\nWater finds its way. {name} ver. {version}\n"));
     ctx.reply.verbatim(b"txt", text.as_bytes());
     Ok(Outcome::Done)
 }

@@ -41,10 +41,11 @@ pub(super) fn malloc_stats(ctx: &mut ServerCtx<'_>, _: Args<'_>) -> Run {
 pub(super) fn stats(ctx: &mut ServerCtx<'_>, _: Args<'_>) -> Run {
     let facts = ctx.process.facts();
     let report = MemoryReport::new(&super::view(ctx, &facts));
+    let own = ctx.session.caller.db;
     let used: Vec<(usize, i64, i64)> = ctx
         .keyspace
         .iter()
-        .filter(|(_, db)| !db.is_empty())
+        .filter(|(number, db)| *number == own || !db.is_empty())
         .map(|(number, db)| (number, db.index_bytes() as i64, db.expires_bytes() as i64))
         .collect();
     ctx.reply.map(TOTALS + used.len() + RATIOS);
@@ -56,7 +57,8 @@ pub(super) fn stats(ctx: &mut ServerCtx<'_>, _: Args<'_>) -> Run {
         out.int("overhead.hashtable.main", *main);
         out.int("overhead.hashtable.expires", *expires);
     }
-    let tables = used.iter().map(|(_, main, expires)| main + expires).sum();
+    let holding = used.iter().filter(|(number, ..)| !ctx.keyspace.db(*number).is_empty());
+    let tables = holding.map(|(_, main, expires)| main + expires).sum();
     rest(&mut out, &report, &facts, tables);
     Ok(Outcome::Done)
 }
