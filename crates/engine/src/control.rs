@@ -4,11 +4,11 @@ use crate::action::Action;
 use crate::commandlog::CommandLog;
 use crate::latency::LatencyMonitor;
 use crate::limits::Limits;
+use crate::renames::Renames;
 use crate::session::{SessionKey, Sessions};
 use crate::stream::Stream;
 use sluice_base::Now;
 use sluice_config::Config;
-use std::collections::HashMap;
 use std::sync::Arc;
 
 /// What the server is told and keeps about itself, keys apart.
@@ -30,8 +30,8 @@ pub struct Control {
     pub pause: Pause,
     /// Sessions whose request waits for the end of a pause.
     pub postponed: Vec<SessionKey>,
-    /// Commands renamed by the configuration: new name to old; an old name that maps to nothing is gone.
-    pub renames: HashMap<Box<[u8]>, Option<Box<str>>>,
+    /// Commands renamed by the configuration.
+    pub(crate) renames: Renames,
     /// When the server started.
     pub started: Now,
     /// The run's id, 40 hexadecimal digits.

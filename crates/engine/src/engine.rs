@@ -285,6 +285,7 @@ impl Control {
         run_id: String,
         replid: String,
     ) -> Control {
+        let renames = crate::renames::of(&config);
         Control {
             config,
             limits,
@@ -294,7 +295,7 @@ impl Control {
             stream: crate::stream::Stream::new(replid),
             pause: Pause::default(),
             postponed: Vec::new(),
-            renames: Default::default(),
+            renames,
             started: now,
             run_id,
             dirty: 0,

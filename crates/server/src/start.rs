@@ -79,6 +79,7 @@ fn load(words: &[Vec<u8>]) -> Result<Loaded, Failure> {
     };
     let config = sluice_config::parse_file(&text, &source, &line.options, &mut include)
         .map_err(|error| Failure::new(error.report(cli::COMPATIBLE)))?;
+    sluice_engine::check_renames(&config).map_err(|error| Failure::new(error.report(cli::COMPATIBLE)))?;
     let options = if line.options.is_empty() { "" } else { " and command-line options" };
     let file = file.map(|path| std::path::absolute(&path).unwrap_or(path));
     Ok(Loaded { config, file, source: format!("{source}{options}") })
