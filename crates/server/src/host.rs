@@ -339,12 +339,19 @@ fn replace_file(path: &std::path::Path, contents: &[u8]) -> std::io::Result<()> 
 
 /// The system's text for an error, without Rust's number behind it.
 pub fn plain_error(error: &std::io::Error) -> String {
-    error.raw_os_error().map_or_else(|| error.to_string(), |n| nix::errno::Errno::from_raw(n).desc().to_owned())
+    error
+        .raw_os_error()
+        .map_or_else(|| error.to_string(), |n| nix::errno::Errno::from_raw(n).desc().to_owned())
 }
 
 fn cpu_times(active_main: u64) -> CpuTimes {
     let micros = |t: nix::sys::time::TimeVal| t.tv_sec() as u64 * 1_000_000 + t.tv_usec() as u64;
-    let read = |who| getrusage(who).ok().map(|u: Usage| (micros(u.system_time()), micros(u.user_time()))).unwrap_or_default();
+    let read = |who| {
+        getrusage(who)
+            .ok()
+            .map(|u: Usage| (micros(u.system_time()), micros(u.user_time())))
+            .unwrap_or_default()
+    };
     let (sys, user) = read(UsageWho::RUSAGE_SELF);
     let (sys_children, user_children) = read(UsageWho::RUSAGE_CHILDREN);
     let (sys_main, user_main) = read(UsageWho::RUSAGE_THREAD);

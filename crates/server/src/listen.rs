@@ -61,7 +61,9 @@ pub fn open_tcp(config: &Config) -> Result<Vec<Listener>, ListenError> {
         }
     }
     if listeners.is_empty() {
-        return Err(ListenError(format!("none of the addresses in 'bind' can be listened on at port {port}")));
+        return Err(ListenError(format!(
+            "none of the addresses in 'bind' can be listened on at port {port}"
+        )));
     }
     Ok(listeners)
 }
@@ -116,7 +118,11 @@ pub fn open_unix(config: &Config) -> Result<Option<Listener>, ListenError> {
         // Nobody may connect between bind and chmod: the file is born without permissions for others.
         let old = nix::sys::stat::umask(nix::sys::stat::Mode::from_bits_truncate(0o177));
         let bound = socket.bind(&SockAddr::unix(&path)?);
-        nix::sys::stat::umask(if mode == 0 { old } else { nix::sys::stat::Mode::from_bits_truncate(old.bits()) });
+        nix::sys::stat::umask(if mode == 0 {
+            old
+        } else {
+            nix::sys::stat::Mode::from_bits_truncate(old.bits())
+        });
         bound?;
         let mode = if mode == 0 { 0o777 & !old.bits() } else { mode };
         std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode))?;

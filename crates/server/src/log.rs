@@ -115,10 +115,14 @@ impl Log {
             return now.unix_ms().to_string();
         }
         let ms = now.unix_ms().rem_euclid(1000);
-        let Ok(time) = jiff::Timestamp::from_millisecond(now.unix_ms()) else { return now.unix_ms().to_string() };
+        let Ok(time) = jiff::Timestamp::from_millisecond(now.unix_ms()) else {
+            return now.unix_ms().to_string();
+        };
         let local = time.to_zoned(jiff::tz::TimeZone::system());
         match self.time {
-            TimeFormat::Iso8601 => format!("{}.{ms:03}{}", local.strftime("%Y-%m-%dT%H:%M:%S"), local.strftime("%:z")),
+            TimeFormat::Iso8601 => {
+                format!("{}.{ms:03}{}", local.strftime("%Y-%m-%dT%H:%M:%S"), local.strftime("%:z"))
+            }
             _ => format!("{}.{ms:03}", local.strftime("%d %b %Y %H:%M:%S")),
         }
     }

@@ -5,9 +5,9 @@
 mod alloc;
 mod bio;
 mod cli;
+mod crash;
 #[allow(unsafe_code)]
 mod daemon;
-mod crash;
 mod host;
 mod listen;
 mod log;

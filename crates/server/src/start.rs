@@ -58,19 +58,24 @@ struct Loaded {
 fn load(words: &[Vec<u8>]) -> Result<Loaded, Failure> {
     let words: Vec<&[u8]> = words.iter().map(Vec::as_slice).collect();
     let line = sluice_config::command_line(&words);
-    let file = line.config_file.as_deref().map(|path| Path::new(std::ffi::OsStr::from_bytes(path)).to_path_buf());
+    let file =
+        line.config_file.as_deref().map(|path| Path::new(std::ffi::OsStr::from_bytes(path)).to_path_buf());
     let mut text = match &file {
         Some(path) => std::fs::read(path).map_err(|error| {
-            Failure::new(format!("Fatal error, can't open config file '{}': {}\n", path.display(), crate::host::plain_error(&error)))
+            Failure::new(format!(
+                "Fatal error, can't open config file '{}': {}\n",
+                path.display(),
+                crate::host::plain_error(&error)
+            ))
         })?,
         None => Vec::new(),
     };
     if line.stdin {
         use std::io::Read;
         text.push(b'\n');
-        std::io::stdin()
-            .read_to_end(&mut text)
-            .map_err(|error| Failure::new(format!("reading the configuration from standard input: {error}\n")))?;
+        std::io::stdin().read_to_end(&mut text).map_err(|error| {
+            Failure::new(format!("reading the configuration from standard input: {error}\n"))
+        })?;
     }
     let source = match (&file, line.stdin) {
         (Some(path), _) => path.display().to_string(),
@@ -142,7 +147,8 @@ fn serve(loaded: Loaded) -> Result<u8, Failure> {
         fail(&mut host, format!("Failed listening on port {} (tcp), aborting.", config.int(param::PORT)))
     })?;
     listeners.extend(listen::open_unix(&config).map_err(|error| fail(&mut host, format!("Failed {error}")))?);
-    let signals = Signals::install().map_err(|error| fail(&mut host, format!("installing signal handlers: {error}")))?;
+    let signals = Signals::install()
+        .map_err(|error| fail(&mut host, format!("installing signal handlers: {error}")))?;
     let backend = match config.choice::<EventLoop>(param::EVENT_LOOP) {
         EventLoop::Auto => Backend::Auto,
         EventLoop::IoUring => Backend::IoUring,
@@ -152,7 +158,9 @@ fn serve(loaded: Loaded) -> Result<u8, Failure> {
     let opened = AnyLoop::choose(backend, &sluice_evloop::Config::default())
         .map_err(|error| fail(&mut host, format!("opening the event loop: {error}")))?;
     host.note(LogLevel::Notice, &format!("event loop: {}", opened.reason));
-    host.bio = Some(Bio::start().map_err(|error| fail(&mut host, format!("starting the background thread: {error}")))?);
+    host.bio = Some(
+        Bio::start().map_err(|error| fail(&mut host, format!("starting the background thread: {error}")))?,
+    );
     host.settle_facts(opened.event_loop.name(), &opened.reason, listen::info_lines(&config, &listeners));
     host.write_pid_file(&config);
     let seeds = seeds().map_err(|error| fail(&mut host, error))?;
@@ -166,7 +174,14 @@ fn say_hello(host: &mut Host, config: &Config, source: &str) {
     host.note(LogLevel::Notice, "Sluice is starting");
     let pid = std::process::id();
     let version = env!("CARGO_PKG_VERSION");
-    host.note(LogLevel::Notice, &format!("Sluice version={version}, bits={}, compatible with Valkey {}, pid={pid}, just started", usize::BITS, cli::COMPATIBLE));
+    host.note(
+        LogLevel::Notice,
+        &format!(
+            "Sluice version={version}, bits={}, compatible with Valkey {}, pid={pid}, just started",
+            usize::BITS,
+            cli::COMPATIBLE
+        ),
+    );
     host.note(LogLevel::Notice, &format!("Configuration loaded from {source}"));
     for (name, reason) in config.unsupported() {
         host.note(LogLevel::Warning, &format!("'{name}' is set but has no effect yet: {reason}"));
@@ -199,7 +214,9 @@ fn announce(host: &mut Host, engine: &Engine, listeners: &[listen::Listener]) {
     host.note(LogLevel::Notice, "Server initialized");
     for listener in listeners {
         let place = match &listener.kind {
-            listen::Kind::Tcp(word) => format!("{} port {}", word.trim_start_matches('-'), engine.config().int(param::PORT)),
+            listen::Kind::Tcp(word) => {
+                format!("{} port {}", word.trim_start_matches('-'), engine.config().int(param::PORT))
+            }
             listen::Kind::Unix(path) => format!("unix socket {path}"),
         };
         host.note(LogLevel::Notice, &format!("listening on {place}"));
@@ -207,7 +224,9 @@ fn announce(host: &mut Host, engine: &Engine, listeners: &[listen::Listener]) {
     if listeners.iter().any(|l| matches!(l.kind, listen::Kind::Tcp(_))) {
         host.note(LogLevel::Notice, "Ready to accept connections tcp");
     }
-    if let Some(listen::Kind::Unix(path)) = listeners.iter().map(|l| &l.kind).find(|k| matches!(k, listen::Kind::Unix(_))) {
+    if let Some(listen::Kind::Unix(path)) =
+        listeners.iter().map(|l| &l.kind).find(|k| matches!(k, listen::Kind::Unix(_)))
+    {
         host.note(LogLevel::Notice, &format!("Ready to accept connections unix ({path})"));
     }
 }

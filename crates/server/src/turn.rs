@@ -177,7 +177,8 @@ impl Server {
             refuse(socket, b"-ERR max number of clients reached\r\n");
             return;
         }
-        if !dressed.local && config.bool(param::PROTECTED_MODE) && config.bytes(param::REQUIREPASS).is_empty() {
+        if !dressed.local && config.bool(param::PROTECTED_MODE) && config.bytes(param::REQUIREPASS).is_empty()
+        {
             self.engine.count_rejected();
             refuse(socket, PROTECTED_TEXT);
             return;
@@ -410,7 +411,8 @@ impl Server {
     }
 
     fn send_output(&mut self, key: SessionKey) {
-        let Some(wire) = self.wires.get_mut(key.slot as usize).and_then(Option::as_mut).filter(|w| w.key == key)
+        let Some(wire) =
+            self.wires.get_mut(key.slot as usize).and_then(Option::as_mut).filter(|w| w.key == key)
         else {
             return;
         };
