@@ -123,12 +123,12 @@ impl Engine {
         }
     }
 
-    /// Marks a client whose output is beyond its limit to be closed.
-    pub fn check_output_limit(&mut self, key: SessionKey, process: &mut dyn Process) {
+    /// Marks a client whose output is beyond its limit to be closed; whether it is to be closed.
+    pub fn check_output_limit(&mut self, key: SessionKey, process: &mut dyn Process) -> bool {
         let now = process.recent();
         let limits = &self.control.limits;
-        let Some(session) = self.sessions.get_mut(key) else { return };
-        let bytes = session.output_bytes();
+        let Some(session) = self.sessions.get_mut(key) else { return false };
+        let bytes = session.output_bytes().saturating_sub(UNCOUNTED_OUTPUT);
         let limit = match session.caller.kind {
             ClientKind::Normal => limits.output[0],
             ClientKind::Replica => limits.output[1],
@@ -154,7 +154,9 @@ impl Engine {
             process.log(crate::LogLevel::Warning, &text);
             self.control.doomed.push(key);
             self.stats.output_buffer_disconnections += 1;
+            return true;
         }
+        session.caller.closing == Closing::Now
     }
 
     fn each_second(&mut self, now: sluice_base::Now) {
@@ -182,6 +184,9 @@ impl Engine {
         rates.cycle_us.sample(counts.cycle_us, counts.cycles, 1);
     }
 }
+
+/// Bytes of output that do not count against limits: what the reference keeps in a client's fixed buffer.
+const UNCOUNTED_OUTPUT: usize = 16 * 1024;
 
 /// Bytes of output that a client may be owed before AUTH.
 const UNAUTHENTICATED_OUTPUT_MAX: usize = 1024;
