@@ -81,6 +81,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<Ran> {
     let units: Vec<Unit> = results.iter().map(|result| judge(result, reference.as_ref())).collect();
     let failures = report(&units, &mut table, suggest);
     if failures > 0 {
+        println!("each unit's log: {}", shell::target_dir().join("conformance/logs").display());
         return Err(format!("{failures} names need mending, or a reason in {TABLE}").into());
     }
     Ok(Ran::Passed)

@@ -9,6 +9,7 @@ mod allowed;
 mod compare;
 mod generate;
 mod grammar;
+mod hostile;
 mod player;
 mod rules;
 mod server;
@@ -19,6 +20,8 @@ mod wire;
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
+
+use sluice_base::Rng;
 
 use crate::args::Arguments;
 use crate::{Result, ci, shell};
@@ -32,6 +35,9 @@ use wire::Connection;
 
 /// Commands in one stream.
 const STREAM: u64 = 2000;
+
+/// Broken requests behind each stream.
+const BROKEN_REQUESTS: u64 = 3;
 
 /// Known differences.
 const DIFFERENCES: &str = "conformance/differences.toml";
@@ -50,11 +56,13 @@ struct Options {
     failures_max: u64,
     /// Further options of our server, for looking at the tester itself.
     ours_extra: Vec<String>,
-    /// Whether only these commands are sent, by full name.
+    /// Whether only these commands are sent: patterns of full names, or `@group`.
     only: Vec<String>,
+    /// Whether the state that streams leave is compared.
+    state: bool,
     /// Whether each stream is printed before it is played.
     print: bool,
-    /// Whether COMMAND INFO and COMMAND DOCS are compared.
+    /// Whether COMMAND INFO and COMMAND DOCS are compared; it takes RESP3.
     metadata: bool,
 }
 
@@ -64,17 +72,16 @@ pub(crate) fn differential(arguments: &[String]) -> Result<()> {
     let ours = Server::start(&options.ours, &options.ours_extra)?;
     let peer = Server::start(&options.peer, &[])?;
     let mut connections = (Connection::open(ours.port)?, Connection::open(peer.port)?);
-    connections.0.ask(&[b"HELLO", b"3"])?;
-    connections.1.ask(&[b"HELLO", b"3"])?;
     let mut grammar = Grammar::load(&mut connections.0, &mut connections.1)?;
     if !options.only.is_empty() {
-        grammar.commands.retain(|entry| options.only.contains(&entry.name));
+        grammar.commands.retain(|entry| options.only.iter().any(|pattern| entry.is_meant(pattern)));
     }
     if grammar.commands.is_empty() {
         return Err("no command is left to send".into());
     }
-    let differing = if options.metadata { metadata(&mut connections)? } else { 0 };
-    let player = Player::new(ours, peer, &grammar)?;
+    let differing = if options.metadata && options.resp != Some(2) { metadata(&mut connections)? } else { 0 };
+    let mut player = Player::new(ours, peer, &grammar)?;
+    player.looks_at_state = options.state;
     let failures = run(&options, &grammar, player)?;
     if failures + differing > 0 {
         return Err(format!("{failures} different failures, {differing} differences in metadata").into());
@@ -99,6 +106,7 @@ fn options(arguments: &[String]) -> Result<Options> {
         failures_max: arguments.number("--failures", 10)?,
         ours_extra: words_of(arguments.option("--ours-extra")?),
         only: words_of(arguments.option("--only")?),
+        state: !arguments.flag("--replies-only"),
         print: arguments.flag("--print"),
         metadata: !arguments.flag("--no-metadata"),
     };
@@ -114,6 +122,8 @@ fn words_of(text: Option<String>) -> Vec<String> {
 
 /// Compares what the two say about the commands that ours has; how many things differ.
 fn metadata(connections: &mut (Connection, Connection)) -> Result<usize> {
+    connections.0.speak(3)?;
+    connections.1.speak(3)?;
     let differences = grammar::metadata_differences(&mut connections.0, &mut connections.1)?;
     for difference in differences.iter().take(40) {
         println!("metadata: {difference}");
@@ -135,27 +145,28 @@ fn run(options: &Options, grammar: &Grammar, mut player: Player<'_>) -> Result<u
     println!("differential: seed {}, {} commands of ours are sent", options.seed, grammar.commands.len());
     let (mut seen, mut repeats) = (BTreeSet::new(), 0);
     for stream in streams {
+        if seen.len() as u64 >= options.failures_max {
+            println!("\nenough: --failures {} was reached", options.failures_max);
+            break;
+        }
         let commands = commands_of(options, grammar, stream);
         if options.print {
             commands.iter().for_each(|command| println!("{}", line(&command.words)));
         }
         player.speak(options.resp.unwrap_or(if stream % 2 == 0 { 2 } else { 3 }));
-        let Some(failure) = player.play(&commands, &mut allowed)? else { continue };
+        let Some(failure) = player.play(&commands, &mut allowed)? else {
+            compare_protocol(options.seed ^ stream, &player, &mut seen)?;
+            continue;
+        };
         if !seen.insert(signature(grammar, &failure)) {
             repeats += 1;
             continue;
         }
         println!("\ndifference {}: --seed {} --stream {stream}", seen.len(), options.seed);
         report(grammar, &mut player, &commands, &failure)?;
-        if seen.len() as u64 >= options.failures_max {
-            println!("\nenough: --failures {} was reached", options.failures_max);
-            break;
-        }
     }
     println!("\ndifferential: {}", shell::seconds(began.elapsed()));
-    if options.stream.is_none() && options.only.is_empty() {
-        summarise(grammar, &player);
-    }
+    summarise(grammar, &player);
     if repeats > 0 {
         println!("{repeats} further streams failed as one of the above did");
     }
@@ -163,6 +174,37 @@ fn run(options: &Options, grammar: &Grammar, mut player: Player<'_>) -> Result<u
         allowed.report();
     }
     Ok(seen.len())
+}
+
+/// Sends a few broken requests and prints those to which the answers differ in a way that is not in `seen` yet.
+fn compare_protocol(seed: u64, player: &Player<'_>, seen: &mut BTreeSet<String>) -> Result<()> {
+    let mut rng = Rng::new(seed);
+    let ports = [player.ours.port, player.peer.port];
+    for round in 0..BROKEN_REQUESTS {
+        let long = round == 0 && rng.below(8) == 0;
+        let bytes = if long { hostile::long_bytes(&mut rng) } else { hostile::bytes(&mut rng) };
+        let Some(answers) = hostile::differ(ports, &bytes)? else { continue };
+        if seen.contains(&outline_of_answers(&answers)) {
+            continue;
+        }
+        let (small, answers) = hostile::smallest(ports, &bytes)?;
+        if !seen.insert(outline_of_answers(&answers)) {
+            continue;
+        }
+        println!("\ndifference {}: the answers to these bytes:\n  {}", seen.len(), shown(&small));
+        println!("  ours:  {}\n  peer:  {}", shown(&answers[0]), shown(&answers[1]));
+    }
+    Ok(())
+}
+
+/// What two answers to a broken request have of their own: from where they part, without digits.
+fn outline_of_answers(answers: &[Vec<u8>; 2]) -> String {
+    let common = answers[0].iter().zip(&answers[1]).take_while(|(a, b)| a == b).count();
+    let rest = |answer: &[u8]| {
+        let rest = &answer[common..answer.len().min(common + 40)];
+        rest.iter().filter(|byte| !byte.is_ascii_digit()).map(|byte| *byte as char).collect::<String>()
+    };
+    format!("{} / {}", rest(&answers[0]), rest(&answers[1]))
 }
 
 /// The commands of a stream.
@@ -179,8 +221,11 @@ fn summarise(grammar: &Grammar, player: &Player<'_>) {
         player.tally.values().fold((0, 0), |sum, (all, errors)| (sum.0 + all, sum.1 + errors));
     println!("{total} replies compared, {errors} of them errors");
     let names = || grammar.commands.iter().map(|entry| (entry.name.as_str(), player.tally.get(&entry.name)));
+    if total < 20_000 {
+        return;
+    }
     let never: Vec<&str> = names().filter(|(_, tally)| tally.is_none()).map(|(name, _)| name).collect();
-    let errors_only = |tally: &(u64, u64)| tally.0 >= 50 && tally.0 == tally.1;
+    let errors_only = |tally: &(u64, u64)| tally.0 >= 200 && tally.0 == tally.1;
     let only: Vec<&str> =
         names().filter(|(_, tally)| tally.is_some_and(errors_only)).map(|(name, _)| name).collect();
     for (names, what) in [(never, "never drawn"), (only, "never answered with anything but errors")] {
@@ -190,14 +235,15 @@ fn summarise(grammar: &Grammar, player: &Player<'_>) {
     }
 }
 
-/// What makes two failures the same for people: the command, and how both replies begin.
+/// What makes two failures the same for people: the command, the types of the replies, and the words of errors.
 fn signature(grammar: &Grammar, failure: &Failure) -> String {
-    let beginning = |reply: &[u8]| -> String {
-        let text: String = String::from_utf8_lossy(reply).chars().take(24).collect();
+    let outline = |reply: &[u8]| -> String {
+        let length = if reply.starts_with(b"-") || reply.starts_with(b"(") { 40 } else { 1 };
+        let text = String::from_utf8_lossy(&reply[..reply.len().min(length)]).into_owned();
         text.chars().filter(|letter| !letter.is_ascii_digit()).collect()
     };
     let name = grammar.full_name(&failure.command);
-    format!("{name} {} {}", beginning(&failure.ours), beginning(&failure.peer))
+    format!("{name} {} {}", outline(&failure.ours), outline(&failure.peer))
 }
 
 /// Prints a failure, shrinks its stream and prints what is left.

@@ -1,9 +1,10 @@
 //! The control plane: configuration, logs of commands and latencies, monitors, replicas, pauses.
 
+use crate::action::Action;
 use crate::commandlog::CommandLog;
 use crate::latency::LatencyMonitor;
 use crate::limits::Limits;
-use crate::session::SessionKey;
+use crate::session::{SessionKey, Sessions};
 use crate::stream::Stream;
 use sluice_base::Now;
 use sluice_config::Config;
@@ -67,9 +68,33 @@ pub struct Pause {
     pub all: bool,
 }
 
+impl Control {
+    /// Ends a pause and lets the requests go on that it has kept.
+    pub fn end_pause(&mut self, sessions: &mut Sessions, actions: &mut Vec<Action>) {
+        self.pause = Pause::default();
+        let waiting = std::mem::take(&mut self.postponed);
+        for key in &waiting {
+            if let Some(session) = sessions.get_mut(*key) {
+                session.caller.flags.postponed = false;
+                session.caller.argv_bytes = 0;
+            }
+        }
+        if !waiting.is_empty() {
+            actions.push(Action::Resume(waiting));
+        }
+    }
+}
+
 impl Pause {
     /// Whether a pause is in force.
+    #[inline]
     pub fn active(&self, now: Now) -> bool {
-        self.until_ms > now.unix_ms()
+        self.until_ms != 0 && self.until_ms > now.unix_ms()
+    }
+
+    /// Pauses until then at least. A pause in force is neither shortened nor made milder.
+    pub fn prolong(&mut self, now: Now, until_ms: i64, all: bool) {
+        let old = if self.active(now) { *self } else { Pause::default() };
+        *self = Pause { until_ms: old.until_ms.max(until_ms), all: old.all || all };
     }
 }

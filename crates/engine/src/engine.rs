@@ -9,7 +9,8 @@ use crate::gate::Gate;
 use crate::limits::Limits;
 use crate::process::Process;
 use crate::session::{
-    Caller, ClientFlags, ClientKind, Closing, Connection, ReplyMode, Session, SessionKey, Sessions,
+    Caller, ClientFlags, ClientKind, Closing, Connection, ReplicaState, ReplyMode, Session, SessionKey,
+    Sessions,
 };
 use crate::stats::Stats;
 use sluice_base::{HashSeed, Rng};
@@ -100,11 +101,13 @@ impl Engine {
             outbox: Outbox::new(),
             queued: false,
             in_flight: 0,
+            output_peak: 0,
             caller: Caller {
                 id,
                 db: 0,
                 proto: Protocol::Resp2,
                 authenticated,
+                ever_authenticated: authenticated,
                 user: "default".into(),
                 name: Box::default(),
                 lib_name: Box::default(),
@@ -138,6 +141,17 @@ impl Engine {
         self.stats.rejected_connections += 1;
     }
 
+    /// Makes a client a replica that has the data already: from the next unit on it is sent the stream, its database named
+    /// first. To be called between units.
+    pub fn feed(&mut self, key: SessionKey) {
+        let Some(session) = self.sessions.get_mut(key) else { return };
+        session.caller.kind = ClientKind::Replica;
+        session.caller.replica = Some(ReplicaState { listening_port: 0, acked: 0, acked_s: 0, online: true });
+        self.control.stream.replicas.push(key);
+        self.control.stream.reselect();
+        self.refresh();
+    }
+
     /// Forgets a client whose socket is closed.
     pub fn disconnect(&mut self, key: SessionKey) {
         let Some(session) = self.sessions.remove(key) else { return };
@@ -147,6 +161,10 @@ impl Engine {
         }
         if session.caller.flags.monitor {
             self.control.monitors.retain(|k| *k != key);
+            self.refresh();
+        }
+        if session.caller.flags.postponed {
+            self.control.postponed.retain(|k| *k != key);
         }
     }
 
@@ -179,7 +197,8 @@ impl Engine {
     pub fn count_query_buffer_disconnection(&mut self, key: SessionKey, process: &mut dyn Process) {
         self.stats.query_buffer_disconnections += 1;
         if let Some(session) = self.sessions.get(key) {
-            let text = format!("Closing client that reached max query buffer length: {}", session.caller.addr);
+            let text =
+                format!("Closing client that reached max query buffer length: {}", session.caller.addr);
             process.log(crate::LogLevel::Warning, &text);
         }
     }
@@ -197,12 +216,16 @@ impl Engine {
     }
 
     /// Takes a session's output. The bytes count against the output limits until [`Engine::sent`]; the outbox itself
-    /// should come back by [`Engine::recycle`].
+    /// should come back by [`Engine::recycle`]. `None` when the session is gone or ends at once: it is sent nothing more.
     pub fn take_output(&mut self, key: SessionKey) -> Option<(Outbox, Closing)> {
         let session = self.sessions.get_mut(key)?;
         session.queued = false;
+        if session.caller.closing == Closing::Now {
+            return None;
+        }
         let outbox = std::mem::take(&mut session.outbox);
         session.in_flight += outbox.len();
+        session.output_peak = session.output_peak.max(outbox.len());
         self.stats.recent_max_output = self.stats.recent_max_output.max(session.in_flight);
         Some((outbox, session.caller.closing))
     }
@@ -239,8 +262,11 @@ impl Engine {
         !self.actions.is_empty()
     }
 
-    /// Nanoseconds spent in commands since the last call: the loop's own statistics want it per turn.
+    /// Nanoseconds spent in commands since the last call: to be called once per turn, for the loop's own statistics.
     pub fn take_command_nanos(&mut self) -> u64 {
+        let ran = self.stats.total_commands.saturating_sub(self.stats.turn_began_at);
+        self.stats.turn_commands_max = self.stats.turn_commands_max.max(ran);
+        self.stats.turn_began_at = self.stats.total_commands;
         std::mem::take(&mut self.stats.turn_command_nanos)
     }
 

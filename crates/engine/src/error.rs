@@ -59,7 +59,9 @@ impl CmdError {
                 return Cow::Owned(format!("ERR invalid expire time in '{name}' command").into_bytes());
             }
             CmdError::Arity(name) => {
-                return Cow::Owned(format!("ERR wrong number of arguments for '{name}' command").into_bytes());
+                return Cow::Owned(
+                    format!("ERR wrong number of arguments for '{name}' command").into_bytes(),
+                );
             }
             CmdError::SameObject => "ERR source and destination objects are the same",
             CmdError::NoAuth => "NOAUTH Authentication required.",
@@ -67,4 +69,11 @@ impl CmdError {
         };
         Cow::Borrowed(text.as_bytes())
     }
+}
+
+/// The part of a client's word that an error shows: up to a zero byte, as the reference's texts end there, and at most
+/// `bytes_max` bytes.
+pub(crate) fn shown(word: &[u8], bytes_max: usize) -> &[u8] {
+    let end = word.iter().position(|byte| *byte == 0).unwrap_or(word.len());
+    &word[..end.min(bytes_max)]
 }

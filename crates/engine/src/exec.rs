@@ -8,7 +8,7 @@
 use crate::args::Args;
 use crate::ctx::{DatasetCtx, DebugCtx, Handler, ReadCtx, ServerCtx, SessionCtx, WriteCtx};
 use crate::engine::Engine;
-use crate::error::CmdError;
+use crate::error::{CmdError, shown};
 use crate::gate::{Asked, Permit, Verdict};
 use crate::limits::Limits;
 use crate::process::Process;
@@ -91,8 +91,23 @@ impl Engine {
             session.queued = true;
             self.control.ready.push(key);
         }
+        if !session.caller.ever_authenticated || flow == Flow::Closing {
+            self.after_batch(&mut session, process);
+        }
         self.sessions.put_back(session);
         Submitted { executed, flow }
+    }
+
+    /// Ends a stranger that is owed too much, a client whose output is beyond its hard limit, and a client that ends
+    /// without being owed anything.
+    #[cold]
+    fn after_batch(&mut self, session: &mut Session, process: &mut dyn Process) {
+        if !session.caller.ever_authenticated {
+            self.limit_output(session, process);
+        }
+        if session.caller.closing == Closing::AfterReply && session.output_bytes() == 0 {
+            self.control.doomed.push(session.key);
+        }
     }
 
     fn prepare(
@@ -165,10 +180,13 @@ impl Engine {
         now: &mut Now,
         process: &mut dyn Process,
     ) -> bool {
+        if session.caller.reply == ReplyMode::SkipNext {
+            session.caller.reply = ReplyMode::Skipping;
+        }
         let spec = match named {
             Named::Command(spec) if spec.arity.accepts(args.len()) => spec,
             _ => {
-                self.refuse_unknown(session, named, args);
+                self.refuse_unknown(session, named, args, request);
                 return true;
             }
         };
@@ -178,7 +196,7 @@ impl Engine {
                 Verdict::Run(permit) => permit,
                 Verdict::Reject(error) => {
                     self.stats.commands[spec.id.0 as usize].rejected += 1;
-                    self.reply_error(session, &error);
+                    self.refuse(session, &error, request);
                     return true;
                 }
                 Verdict::Postpone => {
@@ -208,14 +226,7 @@ impl Engine {
     ) {
         let Permit { .. } = permit;
         session.caller.last_command = Some(spec);
-        session.caller.commands += 1;
         session.caller.net_in += request.raw().len() as u64;
-        if session.caller.reply == ReplyMode::SkipNext {
-            session.caller.reply = ReplyMode::Skipping;
-        }
-        if !self.control.monitors.is_empty() {
-            self.feed_monitors(session, spec, args, *now);
-        }
         let mark = session.outbox.mark();
         let db = session.caller.db;
         let result = self.dispatch(session, spec, args, *now, process);
@@ -241,13 +252,20 @@ impl Engine {
         if loggable {
             self.log_command(session, spec, args, nanos, request_bytes, reply_bytes, end);
         }
+        if !self.control.monitors.is_empty() {
+            self.feed_monitors(session, spec, args, end);
+        }
         if session.caller.reply != ReplyMode::On {
             apply_reply_mode(session, mark);
+        }
+        if session.output_bytes() >= self.control.limits.output_floor {
+            self.limit_output(session, process);
         }
     }
 
     #[inline]
-    fn account(&mut self, _session: &mut Session, spec: &Spec, nanos: u64, failed: bool) {
+    fn account(&mut self, session: &mut Session, spec: &Spec, nanos: u64, failed: bool) {
+        session.caller.commands += 1;
         let latency_tracking = self.control.limits.latency_tracking;
         self.stats.total_commands += 1;
         self.stats.turn_command_nanos += nanos;
@@ -340,15 +358,16 @@ impl Engine {
     #[inline]
     fn access(&self, session: &Session, now: Now) -> Access {
         let limits: &Limits = &self.control.limits;
-        let touch = if session.caller.flags.no_touch {
-            Touch::No
-        } else if limits.lfu {
-            self.lfu_touch(now)
-        } else {
-            Touch::Lru(now.unix_s() as u32 & sluice_keyspace::CLOCK_MASK)
-        };
+        let clock = now.unix_s() as u32 & sluice_keyspace::CLOCK_MASK;
+        let mut touch = if limits.lfu { self.lfu_touch(now) } else { Touch::Lru(clock) };
+        if session.caller.flags.no_touch {
+            touch = Touch::No { fresh: touch.fresh() };
+        }
         let expiry = if limits.import_mode {
             if session.caller.flags.import_source { ExpiryMode::Ignore } else { ExpiryMode::Hide }
+        } else if self.control.pause.active(now) {
+            // A deletion is a write, which the pause keeps back.
+            ExpiryMode::Hide
         } else {
             ExpiryMode::Delete
         };
@@ -381,9 +400,13 @@ impl Engine {
         self.gate.ask(&asked)
     }
 
+    /// Refuses what is no command. To strangers it is all the same: they learn nothing of what there is.
     #[cold]
-    fn refuse_unknown(&mut self, session: &mut Session, named: Named, args: Args<'_>) {
+    fn refuse_unknown(&mut self, session: &mut Session, named: Named, args: Args<'_>, request: &Request<'_>) {
+        let stranger = !session.caller.authenticated && !self.control.limits.password.is_empty();
         let error = match named {
+            Named::Command(spec) if stranger && !spec.flags.has(Flags::NO_AUTH) => CmdError::NoAuth,
+            Named::UnknownSubcommand(_) | Named::Unknown if stranger => CmdError::NoAuth,
             Named::Command(spec) => {
                 self.stats.commands[spec.id.0 as usize].rejected += 1;
                 CmdError::Arity(spec.full_name)
@@ -391,8 +414,17 @@ impl Engine {
             Named::UnknownSubcommand(container) => unknown_subcommand(container, args),
             Named::Unknown => unknown_command(args),
         };
-        session.caller.net_in += args.bytes() as u64;
-        self.reply_error(session, &error);
+        self.refuse(session, &error, request);
+    }
+
+    /// Answers a request that does not run.
+    #[cold]
+    fn refuse(&mut self, session: &mut Session, error: &CmdError, request: &Request<'_>) {
+        session.caller.net_in += request.raw().len() as u64;
+        self.reply_error(session, error);
+        if session.caller.reply == ReplyMode::Skipping {
+            session.caller.reply = ReplyMode::On;
+        }
     }
 
     /// Writes an error reply and counts it.
@@ -400,7 +432,7 @@ impl Engine {
     pub(crate) fn reply_error(&mut self, session: &mut Session, error: &CmdError) {
         let text = error.wire();
         self.stats.count_error(&text);
-        if matches!(session.caller.reply, ReplyMode::On | ReplyMode::SkipNext) {
+        if session.caller.reply == ReplyMode::On {
             Reply::new(&mut session.outbox, session.caller.proto).error(&text);
         }
     }
@@ -436,36 +468,31 @@ fn apply_reply_mode(session: &mut Session, mark: Mark) {
     }
 }
 
+/// The error for a name that is no command: name and arguments are shown shortened, and end at a zero byte.
 fn unknown_command(args: Args<'_>) -> CmdError {
     let mut text = b"ERR unknown command '".to_vec();
-    push_clipped(&mut text, args.at(0));
+    text.extend_from_slice(shown(args.at(0), SHOWN_BYTES));
     text.extend_from_slice(b"', with args beginning with: ");
-    let mut shown = 0;
+    let mut left = SHOWN_BYTES;
     for arg in args.iter_from(1) {
-        if shown >= 128 {
+        if left == 0 {
             break;
         }
         let before = text.len();
         text.push(b'\'');
-        text.extend_from_slice(&arg[..arg.len().min(128 - shown)]);
+        text.extend_from_slice(shown(arg, left));
         text.extend_from_slice(b"' ");
-        shown += text.len() - before;
+        left = left.saturating_sub(text.len() - before);
     }
     CmdError::owned(text)
 }
 
 fn unknown_subcommand(container: &Spec, args: Args<'_>) -> CmdError {
     let mut text = b"ERR unknown subcommand '".to_vec();
-    push_clipped(&mut text, args.at(1));
+    text.extend_from_slice(shown(args.at(1), SHOWN_BYTES));
     text.extend_from_slice(format!("'. Try {} HELP.", container.name.to_ascii_uppercase()).as_bytes());
     CmdError::owned(text)
 }
 
-fn push_clipped(text: &mut Vec<u8>, word: &[u8]) {
-    text.extend_from_slice(&word[..word.len().min(128)]);
-}
-
-/// Whether a command may be logged or shown: those that carry secrets are not.
-pub(crate) fn may_log(spec: &Spec) -> bool {
-    !spec.flags.has(Flags::SKIP_COMMANDLOG)
-}
+/// Bytes of names and arguments shown in an error.
+const SHOWN_BYTES: usize = 128;

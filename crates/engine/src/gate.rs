@@ -55,7 +55,7 @@ pub struct Check {
 }
 
 /// The checks in the order in which the reference asks them. Existence and arity come before all of these: they need no
-/// state, and a worker can settle them.
+/// state, and a worker can settle them; only that a stranger is told NOAUTH instead is the executor's.
 pub const CHECKS: &[Check] = &[
     Check {
         name: "auth",
@@ -87,19 +87,35 @@ pub const CHECKS: &[Check] = &[
         },
     },
     Check {
-        name: "pause",
-        concerns: |spec| {
-            !spec.flags.has(Flags::ADMIN) || spec.flags.has_any(Flags::WRITE.or(Flags::MAY_REPLICATE))
+        name: "stream",
+        concerns: |spec| touches_keys(spec),
+        armed: |control| !control.monitors.is_empty() || control.stream.is_fed(),
+        ask: |asked| {
+            receives_stream(asked.caller)
+                .then_some(Verdict::Reject(CmdError::text("ERR Replica can't interact with the keyspace")))
         },
+    },
+    Check {
+        name: "pause",
+        concerns: |_| true,
         armed: |control| control.pause.until_ms > 0,
         ask: |asked| {
             let pause = asked.control.pause;
             let writes = asked.spec.flags.has_any(Flags::WRITE.or(Flags::MAY_REPLICATE));
-            (pause.active(asked.now) && (pause.all || writes) && asked.caller.replica.is_none())
+            // Who receives a stream must go on: a pause often waits for just that.
+            (pause.active(asked.now) && (pause.all || writes) && !receives_stream(asked.caller))
                 .then_some(Verdict::Postpone)
         },
     },
 ];
+
+fn touches_keys(spec: &Spec) -> bool {
+    spec.flags.has_any(Flags::READONLY.or(Flags::WRITE).or(Flags::MAY_REPLICATE))
+}
+
+fn receives_stream(caller: &Caller) -> bool {
+    caller.replica.is_some() || caller.flags.monitor
+}
 
 const DEBUG_REFUSED: &str = "ERR DEBUG command not allowed. If the enable-debug-command option is set to \"local\", you \
                              can run it from a local connection, otherwise you need to set this option in the \
@@ -165,7 +181,7 @@ mod tests {
     #[test]
     fn the_order_of_the_checks_is_this() {
         let names: Vec<&str> = CHECKS.iter().map(|c| c.name).collect();
-        assert_eq!(names, ["auth", "protected", "maxmemory", "pause"]);
+        assert_eq!(names, ["auth", "protected", "maxmemory", "stream", "pause"]);
         assert!(CHECKS.len() <= 32);
     }
 }

@@ -7,8 +7,8 @@ mod lines;
 mod numbers;
 mod sections;
 
-pub(crate) use lines::Lines;
-pub(crate) use numbers::MemoryReport;
+pub(crate) use lines::{Lines, human};
+pub(crate) use numbers::{MemoryReport, difference, ratio};
 
 use crate::control::Control;
 use crate::process::Facts;

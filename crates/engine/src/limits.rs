@@ -43,6 +43,10 @@ pub struct Limits {
     pub lazy_server_del: bool,
     /// Output limits: hard, soft, soft seconds; of normal clients, replicas and pubsub.
     pub output: [OutputLimit; 3],
+    /// The least of them, bytes: below it no client needs a look. `usize::MAX` where there is none.
+    pub output_floor: usize,
+    /// Replies that name the server call it Redis.
+    pub redis_names: bool,
     /// Import mode: sources may keep expired keys.
     pub import_mode: bool,
     /// Bytes of memory at which writes that need more are refused; 0: none.
@@ -73,6 +77,16 @@ impl Limits {
         let threshold_ms = config.int(param::LATENCY_MONITOR_THRESHOLD);
         let latency_nanos = if threshold_ms > 0 { threshold_ms.saturating_mul(1_000_000) } else { i64::MAX };
         let policy = config.choice::<EvictionPolicy>(param::MAXMEMORY_POLICY);
+        let output = [ClientClass::Normal, ClientClass::Replica, ClientClass::Pubsub].map(|class| {
+            let limit = config.buffer_limit(class);
+            OutputLimit {
+                hard: limit.hard_bytes as usize,
+                soft: limit.soft_bytes as usize,
+                soft_seconds: limit.soft_seconds as u64,
+            }
+        });
+        let bounds = output.iter().flat_map(|limit| [limit.hard, limit.soft]).filter(|bytes| *bytes > 0);
+        let output_floor = bounds.min().unwrap_or(usize::MAX);
         Limits {
             proto_max_bulk_len: config.int(param::PROTO_MAX_BULK_LEN) as usize,
             client_query_buffer: config.int(param::CLIENT_QUERY_BUFFER_LIMIT) as usize,
@@ -90,14 +104,9 @@ impl Limits {
             lazy_user_del: config.bool(param::LAZYFREE_LAZY_USER_DEL),
             lazy_user_flush: config.bool(param::LAZYFREE_LAZY_USER_FLUSH),
             lazy_server_del: config.bool(param::LAZYFREE_LAZY_SERVER_DEL),
-            output: [ClientClass::Normal, ClientClass::Replica, ClientClass::Pubsub].map(|class| {
-                let limit = config.buffer_limit(class);
-                OutputLimit {
-                    hard: limit.hard_bytes as usize,
-                    soft: limit.soft_bytes as usize,
-                    soft_seconds: limit.soft_seconds as u64,
-                }
-            }),
+            output,
+            output_floor,
+            redis_names: config.bool(param::EXTENDED_REDIS_COMPATIBILITY),
             import_mode: config.bool(param::IMPORT_MODE),
             maxmemory: config.int(param::MAXMEMORY) as usize,
             password: config.bytes(param::REQUIREPASS).into(),

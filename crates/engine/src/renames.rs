@@ -40,13 +40,15 @@ mod tests {
     use super::*;
 
     fn of(lines: &str) -> Result<Renames, LoadError> {
-        let config = sluice_config::parse_file(lines.as_bytes(), "test", b"", &mut |_| Ok(Vec::new())).expect("valid lines");
+        let config = sluice_config::parse_file(lines.as_bytes(), "test", b"", &mut |_| Ok(Vec::new()))
+            .expect("valid lines");
         renames(&config)
     }
 
     #[test]
     fn lines_apply_in_their_order() {
-        let renames = of("rename-command Get fetch\nrename-command FETCH take\nrename-command set ''").expect("valid");
+        let renames =
+            of("rename-command Get fetch\nrename-command FETCH take\nrename-command set ''").expect("valid");
         assert_eq!(meaning(&renames, b"take").as_deref(), Some("get"));
         assert_eq!(meaning(&renames, b"get"), None);
         assert_eq!(meaning(&renames, b"fetch"), None);
@@ -56,7 +58,8 @@ mod tests {
 
     #[test]
     fn a_name_may_be_given_back_or_passed_on() {
-        let renames = of("rename-command get x\nrename-command set get\nrename-command x set").expect("valid");
+        let renames =
+            of("rename-command get x\nrename-command set get\nrename-command x set").expect("valid");
         assert_eq!(meaning(&renames, b"get").as_deref(), Some("set"));
         assert_eq!(meaning(&renames, b"set").as_deref(), Some("get"));
         assert!(of("rename-command get GET").is_ok());
@@ -65,7 +68,10 @@ mod tests {
     #[test]
     fn a_line_that_names_nothing_or_takes_a_name_is_refused() {
         let report = |lines| of(lines).expect_err("invalid").report("9");
-        assert!(report("port 1\nrename-command nope x").contains("at line 2\n>>> 'rename-command nope x'\nNo such command in rename-command"));
+        assert!(
+            report("port 1\nrename-command nope x")
+                .contains("at line 2\n>>> 'rename-command nope x'\nNo such command in rename-command")
+        );
         assert!(report("rename-command get set").ends_with("Target command name already exists\n"));
         assert!(report("rename-command get ''\nrename-command get x").contains("No such command"));
     }

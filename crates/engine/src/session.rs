@@ -4,6 +4,8 @@
 //! session executes it is taken out of the table, and commands reach it as `ctx.session`, the others as
 //! `ctx.sessions`; (3) only marks are set here when a client must go: the server closes its socket.
 
+pub(crate) mod line;
+
 use sluice_base::ClientId;
 use sluice_command::Spec;
 use sluice_resp::{Outbox, Protocol};
@@ -28,6 +30,8 @@ pub struct Caller {
     pub proto: Protocol,
     /// May run commands.
     pub authenticated: bool,
+    /// Was so at least once: it is owed more output than a stranger.
+    pub ever_authenticated: bool,
     /// Name of its user.
     pub user: Box<str>,
     /// CLIENT SETNAME.
@@ -52,7 +56,7 @@ pub struct Caller {
     pub last_s: i64,
     /// The command it ran last (or runs).
     pub last_command: Option<&'static Spec>,
-    /// Bytes received.
+    /// Bytes of the requests executed or refused.
     pub net_in: u64,
     /// Bytes sent.
     pub net_out: u64,
@@ -70,7 +74,7 @@ pub struct Caller {
     pub unix: bool,
     /// Capabilities it announced by CLIENT CAPA, as shown in CLIENT LIST.
     pub capa_redirect: bool,
-    /// IPv6 peer, for CLIENT LIST filters.
+    /// Whether and how it ends.
     pub closing: Closing,
     /// Replica state, when it is one.
     pub replica: Option<ReplicaState>,
@@ -89,9 +93,9 @@ impl Caller {
 /// Which limits and lists a client belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ClientKind {
-    /// A plain client.
+    /// A plain client; a MONITOR is one too.
     Normal,
-    /// A replica, or a MONITOR, whose output is a stream.
+    /// A replica, whose output is a stream.
     Replica,
 }
 
@@ -162,10 +166,13 @@ pub struct Session {
     pub queued: bool,
     /// Bytes the server has taken and not sent yet: counts against the output limits.
     pub in_flight: usize,
+    /// Most bytes of output that were handed over at once since the cron last looked.
+    pub output_peak: usize,
 }
 
 impl Session {
     /// Bytes of output that the client has not taken yet.
+    #[inline]
     pub fn output_bytes(&self) -> usize {
         self.outbox.len() + self.in_flight
     }

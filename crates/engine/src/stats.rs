@@ -66,6 +66,12 @@ pub struct Stats {
     pub repl_output_bytes: u64,
     /// Time in commands within the current turn, nanoseconds.
     pub turn_command_nanos: u64,
+    /// Commands executed before the current turn.
+    pub turn_began_at: u64,
+    /// Most commands within a turn.
+    pub turn_commands_max: u64,
+    /// Time in the cron, nanoseconds.
+    pub cron_ns: u64,
     /// Operations per second and their like.
     pub rates: Rates,
     /// Largest output buffer of a client recently, bytes.
@@ -139,6 +145,9 @@ impl Stats {
             sync_full: 0,
             repl_output_bytes: 0,
             turn_command_nanos: 0,
+            turn_began_at: 0,
+            turn_commands_max: 0,
+            cron_ns: 0,
             rates: Rates::default(),
             recent_max_output: 0,
             base: Baseline::default(),

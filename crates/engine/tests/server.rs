@@ -89,7 +89,7 @@ fn swapdb_exchanges_databases() {
 fn time_is_seconds_and_microseconds() {
     let mut rig = Rig::new();
     rig.process.now.unix_us = 1_700_000_000_000_041;
-    rig.check("TIME", "[\"1700000000\", \"42\"]");
+    rig.check("TIME", "[\"1700000000\", \"41\"]");
 }
 
 #[test]
@@ -180,4 +180,51 @@ fn command_help_lists_the_subcommands() {
         text.starts_with("[+COMMAND <subcommand> [<arg> [value] [opt] ...]. Subcommands are:, "),
         "{text}"
     );
+}
+
+#[test]
+fn shutdown_is_a_wish_without_a_reply() {
+    for (line, save, now, force) in [
+        ("SHUTDOWN", None, false, false),
+        ("SHUTDOWN NOSAVE", Some(false), false, false),
+        ("SHUTDOWN save NOW FORCE", Some(true), true, true),
+        ("SHUTDOWN SAFE FAILOVER", None, false, false),
+    ] {
+        let mut rig = Rig::new();
+        rig.check(line, "");
+        let [Action::Shutdown { save: s, now: n, force: f }] = rig.actions.as_slice() else {
+            panic!("{line}: {:?}", rig.actions)
+        };
+        assert_eq!((*s, *n, *f), (save, now, force), "{line}");
+    }
+}
+
+#[test]
+fn shutdown_refuses() {
+    check(&[
+        ("SHUTDOWN foo", "-ERR syntax error"),
+        ("SHUTDOWN SAVE NOSAVE", "-ERR syntax error"),
+        ("SHUTDOWN ABORT NOSAVE", "-ERR syntax error"),
+        ("SHUTDOWN ABORT", "-ERR No shutdown in progress."),
+    ]);
+}
+
+#[test]
+fn shutdown_can_be_aborted() {
+    let mut rig = Rig::new();
+    rig.run("SHUTDOWN");
+    rig.check("SHUTDOWN ABORT", "+OK");
+    assert!(matches!(rig.actions.as_slice(), [Action::Shutdown { .. }, Action::AbortShutdown]));
+    rig.check("SHUTDOWN ABORT", "-ERR No shutdown in progress.");
+}
+
+#[test]
+fn lolwut_names_the_version() {
+    let mut rig = Rig::new();
+    for line in ["LOLWUT", "LOLWUT VERSION 5", "LOLWUT VERSION 6 10 3"] {
+        let text = rig.run(line);
+        assert!(text.ends_with("Valkey ver. 9.1.2\\n\""), "{text}");
+    }
+    rig.check("LOLWUT VERSION a", "-ERR value is not an integer or out of range");
+    rig.check("LOLWUT VERSION", "-ERR Syntax error. Use: LOLWUT [columns rows] [real imaginary]");
 }

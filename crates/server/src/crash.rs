@@ -22,7 +22,8 @@ struct Target {
 static TARGET: AtomicPtr<Target> = AtomicPtr::new(std::ptr::null_mut());
 
 /// The signals of which a report is made.
-const FAULTS: [Signal; 5] = [Signal::SIGSEGV, Signal::SIGBUS, Signal::SIGFPE, Signal::SIGILL, Signal::SIGABRT];
+const FAULTS: [Signal; 5] =
+    [Signal::SIGSEGV, Signal::SIGBUS, Signal::SIGFPE, Signal::SIGILL, Signal::SIGABRT];
 
 /// Makes a panic print a report and end the process: state may be torn, and a supervisor or a replica takes over. Reports
 /// go to the log: this file, or standard output. To be called once, by the main thread.
@@ -47,7 +48,11 @@ pub fn install(log_file: Option<&Path>) -> std::io::Result<()> {
 /// Whether faults are reported before they end the process; they do end it in either case.
 pub fn report_faults(wanted: bool) {
     let handler = if wanted { SigHandler::SigAction(on_fault) } else { SigHandler::SigDfl };
-    let action = SigAction::new(handler, SaFlags::SA_ONSTACK | SaFlags::SA_RESETHAND | SaFlags::SA_SIGINFO, SigSet::empty());
+    let action = SigAction::new(
+        handler,
+        SaFlags::SA_ONSTACK | SaFlags::SA_RESETHAND | SaFlags::SA_SIGINFO,
+        SigSet::empty(),
+    );
     for signal in FAULTS {
         // SAFETY: `on_fault` touches nothing but `TARGET`, which is set before and never freed, and the process ends with it.
         // JUSTIFICATION: there is no safe way to hear of a fault.
@@ -73,7 +78,8 @@ extern "C" fn on_fault(signal: i32, info: *mut libc::siginfo_t, context: *mut li
     let (code, address) = unsafe { ((*info).si_code, (*info).si_addr() as usize) };
     with_log(|log| {
         let _ = write_facts(log, signal, code, address, instruction(context));
-        let _ = write!(&*log, "\n------ STACK TRACE ------\n{:#}", std::backtrace::Backtrace::force_capture());
+        let _ =
+            write!(&*log, "\n------ STACK TRACE ------\n{:#}", std::backtrace::Backtrace::force_capture());
         let _ = (&*log).write_all(END.as_bytes());
     });
     if let Ok(signal) = Signal::try_from(signal) {
@@ -82,7 +88,13 @@ extern "C" fn on_fault(signal: i32, info: *mut libc::siginfo_t, context: *mut li
 }
 
 /// What can be told without allocating.
-fn write_facts(mut log: &File, signal: i32, code: i32, address: usize, instruction: usize) -> std::io::Result<()> {
+fn write_facts(
+    mut log: &File,
+    signal: i32,
+    code: i32,
+    address: usize,
+    instruction: usize,
+) -> std::io::Result<()> {
     log.write_all(START.as_bytes())?;
     writeln!(log, "Sluice {} crashed by signal: {signal}, si_code: {code}", env!("CARGO_PKG_VERSION"))?;
     writeln!(log, "Accessing address: {address:#x}")?;
@@ -126,7 +138,10 @@ fn with_log(write: impl FnOnce(&File)) {
     // SAFETY: the pointer is null or comes from a box that is never freed.
     // JUSTIFICATION: a handler can be given nothing but a static, and a lock could be held by the thread that it interrupted.
     let Some(target) = (unsafe { TARGET.load(Relaxed).as_ref() }) else { return };
-    let opened = target.log_file.as_ref().and_then(|path| OpenOptions::new().append(true).create(true).open(path).ok());
+    let opened = target
+        .log_file
+        .as_ref()
+        .and_then(|path| OpenOptions::new().append(true).create(true).open(path).ok());
     write(opened.as_ref().unwrap_or(&target.stdout));
 }
 
@@ -143,7 +158,8 @@ fn report(info: &PanicHookInfo<'_>) -> String {
 }
 
 const START: &str = "\n\n=== SLUICE BUG REPORT START: Cut & paste starting from here ===\n";
-const END: &str = "\n=== SLUICE BUG REPORT END. Please send this report with your configuration to the project. ===\n";
+const END: &str =
+    "\n=== SLUICE BUG REPORT END. Please send this report with your configuration to the project. ===\n";
 /// Reading the program's debug information takes some hundred KiB of stack.
 const SIGNAL_STACK_BYTES: usize = 2 << 20;
 /// Seconds after which a report that hangs is given up.

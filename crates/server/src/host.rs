@@ -247,7 +247,9 @@ impl Host {
         if allowed >= wanted {
             return Ok(());
         }
-        Err(format!("The operating system is not able to handle the specified number of clients, try with {allowed}"))
+        Err(format!(
+            "The operating system is not able to handle the specified number of clients, try with {allowed}"
+        ))
     }
 }
 
@@ -313,7 +315,8 @@ impl Process for Host {
                     .listen_tcp(config)
                     .map_err(|()| "Unable to listen on this port. Check server logs.".to_owned())?,
                 "bind" => {
-                    self.listen_tcp(config).map_err(|()| "Failed to bind to specified addresses.".to_owned())?;
+                    self.listen_tcp(config)
+                        .map_err(|()| "Failed to bind to specified addresses.".to_owned())?;
                 }
                 "maxclients" => self.allow_clients(config)?,
                 "max-new-connections-per-cycle" => self.configured = true,
@@ -401,12 +404,19 @@ fn replace_file(path: &std::path::Path, contents: &[u8]) -> std::io::Result<()> 
 
 /// The system's text for an error, without Rust's number behind it.
 pub fn plain_error(error: &std::io::Error) -> String {
-    error.raw_os_error().map_or_else(|| error.to_string(), |n| nix::errno::Errno::from_raw(n).desc().to_owned())
+    error
+        .raw_os_error()
+        .map_or_else(|| error.to_string(), |n| nix::errno::Errno::from_raw(n).desc().to_owned())
 }
 
 fn cpu_times(active_main: u64) -> CpuTimes {
     let micros = |t: nix::sys::time::TimeVal| t.tv_sec() as u64 * 1_000_000 + t.tv_usec() as u64;
-    let read = |who| getrusage(who).ok().map(|u: Usage| (micros(u.system_time()), micros(u.user_time()))).unwrap_or_default();
+    let read = |who| {
+        getrusage(who)
+            .ok()
+            .map(|u: Usage| (micros(u.system_time()), micros(u.user_time())))
+            .unwrap_or_default()
+    };
     let (sys, user) = read(UsageWho::RUSAGE_SELF);
     let (sys_children, user_children) = read(UsageWho::RUSAGE_CHILDREN);
     let (sys_main, user_main) = read(UsageWho::RUSAGE_THREAD);

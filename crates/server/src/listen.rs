@@ -76,12 +76,14 @@ impl Listening {
         let port = config.int(param::PORT) as u16;
         let backlog = config.int(param::TCP_BACKLOG) as i32;
         let words = if port == 0 { &[][..] } else { config.list(param::BIND) };
-        let words: Vec<String> = words.iter().map(|word| String::from_utf8_lossy(word).into_owned()).collect();
+        let words: Vec<String> =
+            words.iter().map(|word| String::from_utf8_lossy(word).into_owned()).collect();
         let held: Vec<&Listener> = self.active.iter().chain(&self.retired).collect();
         let kept: Vec<Option<&Listener>> =
             words.iter().map(|word| held.iter().find(|l| l.is_tcp(word, port)).copied()).collect();
         let in_the_way = |l: &&&Listener| {
-            matches!(l.kind, Kind::Tcp { port: p, .. } if p == port) && !kept.iter().flatten().any(|k| k.same(l))
+            matches!(l.kind, Kind::Tcp { port: p, .. } if p == port)
+                && !kept.iter().flatten().any(|k| k.same(l))
         };
         let mut next = Vec::new();
         for (word, kept) in words.iter().zip(&kept) {
@@ -101,7 +103,8 @@ impl Listening {
                 Ok(listener) => next.push(listener),
                 Err(error) => {
                     let (name, reason) = (word.trim_start_matches('-'), plain_error(&error));
-                    let text = format!("Could not create server TCP listening socket {name}:{port}: bind: {reason}");
+                    let text =
+                        format!("Could not create server TCP listening socket {name}:{port}: bind: {reason}");
                     warn(format!("Warning: {text}"));
                     if !is_tolerable(&error, word) {
                         drop(next);
@@ -149,11 +152,14 @@ impl Listening {
     /// INFO's `listenerN:` values.
     pub fn info_lines(&self) -> Vec<String> {
         let mut lines = Vec::new();
-        let binds: String = self.active.iter().filter_map(Listener::word).map(|word| format!(",bind={word}")).collect();
+        let binds: String =
+            self.active.iter().filter_map(Listener::word).map(|word| format!(",bind={word}")).collect();
         if let Some(port) = self.active.iter().find_map(Listener::port) {
             lines.push(format!("name=tcp{binds},port={port}"));
         }
-        lines.extend(self.active.iter().filter_map(Listener::path).map(|path| format!("name=unix,bind={path}")));
+        lines.extend(
+            self.active.iter().filter_map(Listener::path).map(|path| format!("name=unix,bind={path}")),
+        );
         lines
     }
 }
@@ -315,7 +321,8 @@ pub fn refusal(accepted: &Accepted, connections: usize, config: &Config) -> Opti
     if connections as i64 >= config.int(param::MAXCLIENTS) {
         return Some(b"-ERR max number of clients reached\r\n");
     }
-    let open = accepted.local || !config.bool(param::PROTECTED_MODE) || !config.bytes(param::REQUIREPASS).is_empty();
+    let open =
+        accepted.local || !config.bool(param::PROTECTED_MODE) || !config.bytes(param::REQUIREPASS).is_empty();
     (!open).then_some(PROTECTED_TEXT)
 }
 

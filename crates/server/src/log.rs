@@ -211,7 +211,10 @@ mod tests {
     #[test]
     fn each_format_tells_the_same_facts() {
         assert_eq!(line(LogFormat::Legacy, "a"), "7:M 5 - a\n");
-        assert_eq!(line(LogFormat::Logfmt, "a"), "pid=7 role=primary timestamp=\"5\" level=info message=\"a\"\n");
+        assert_eq!(
+            line(LogFormat::Logfmt, "a"),
+            "pid=7 role=primary timestamp=\"5\" level=info message=\"a\"\n"
+        );
         let json = r#"{"pid":7,"role":"primary","timestamp":"5","level":"info","message":"a"}"#;
         assert_eq!(line(LogFormat::Json, "a"), format!("{json}\n"));
     }

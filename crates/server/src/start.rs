@@ -58,19 +58,24 @@ struct Loaded {
 fn load(words: &[Vec<u8>]) -> Result<Loaded, Failure> {
     let words: Vec<&[u8]> = words.iter().map(Vec::as_slice).collect();
     let line = sluice_config::command_line(&words);
-    let file = line.config_file.as_deref().map(|path| Path::new(std::ffi::OsStr::from_bytes(path)).to_path_buf());
+    let file =
+        line.config_file.as_deref().map(|path| Path::new(std::ffi::OsStr::from_bytes(path)).to_path_buf());
     let mut text = match &file {
         Some(path) => std::fs::read(path).map_err(|error| {
-            Failure::new(format!("Fatal error, can't open config file '{}': {}\n", path.display(), crate::host::plain_error(&error)))
+            Failure::new(format!(
+                "Fatal error, can't open config file '{}': {}\n",
+                path.display(),
+                crate::host::plain_error(&error)
+            ))
         })?,
         None => Vec::new(),
     };
     if line.stdin {
         use std::io::Read;
         text.push(b'\n');
-        std::io::stdin()
-            .read_to_end(&mut text)
-            .map_err(|error| Failure::new(format!("reading the configuration from standard input: {error}\n")))?;
+        std::io::stdin().read_to_end(&mut text).map_err(|error| {
+            Failure::new(format!("reading the configuration from standard input: {error}\n"))
+        })?;
     }
     let source = match (&file, line.stdin) {
         (Some(path), _) => path.display().to_string(),
@@ -127,14 +132,16 @@ fn serve(loaded: Loaded) -> Result<u8, Failure> {
         host.note(LogLevel::Warning, &text);
         Failure::new(format!("{text}\n"))
     };
-    crash::install(host.log.file()).map_err(|error| fail(&mut host, format!("preparing crash reports: {error}")))?;
+    crash::install(host.log.file())
+        .map_err(|error| fail(&mut host, format!("preparing crash reports: {error}")))?;
     crash::report_faults(config.bool(param::CRASH_LOG_ENABLED));
     supervisor::stop_for_upstart(&config, &mut host);
     say_hello(&mut host, &config, &source);
     limit_clients(&mut host, &mut config);
     say_mode(&mut host, &config);
     listen_everywhere(&mut host, &config).map_err(|text| fail(&mut host, text))?;
-    let signals = Signals::install().map_err(|error| fail(&mut host, format!("installing signal handlers: {error}")))?;
+    let signals = Signals::install()
+        .map_err(|error| fail(&mut host, format!("installing signal handlers: {error}")))?;
     let backend = match config.choice::<EventLoop>(param::EVENT_LOOP) {
         EventLoop::Auto => Backend::Auto,
         EventLoop::IoUring => Backend::IoUring,
@@ -144,7 +151,9 @@ fn serve(loaded: Loaded) -> Result<u8, Failure> {
     let opened = AnyLoop::choose(backend, &sluice_evloop::Config::default())
         .map_err(|error| fail(&mut host, format!("opening the event loop: {error}")))?;
     host.note(LogLevel::Notice, &format!("event loop: {}", opened.reason));
-    host.bio = Some(Bio::start().map_err(|error| fail(&mut host, format!("starting the background thread: {error}")))?);
+    host.bio = Some(
+        Bio::start().map_err(|error| fail(&mut host, format!("starting the background thread: {error}")))?,
+    );
     host.settle_facts(opened.event_loop.name(), &opened.reason);
     let _ = host.apply_oom_score(&config);
     let seeds = seeds().map_err(|error| fail(&mut host, error))?;
@@ -161,7 +170,9 @@ fn enter_directory(config: &mut Config) -> Result<(), Failure> {
     let fail = |reason: &str| {
         let dir = dir.to_string_lossy();
         let version = cli::COMPATIBLE;
-        Failure::new(format!("\n*** FATAL CONFIG FILE ERROR (Version {version}) ***\nCan't chdir to '{dir}': {reason}\n"))
+        Failure::new(format!(
+            "\n*** FATAL CONFIG FILE ERROR (Version {version}) ***\nCan't chdir to '{dir}': {reason}\n"
+        ))
     };
     let path = entered.map_err(|error| fail(&crate::host::plain_error(&error)))?;
     config.assign(param::DIR, &[path.as_os_str().as_bytes()]).map_err(|reason| fail(&reason))
@@ -170,11 +181,16 @@ fn enter_directory(config: &mut Config) -> Result<(), Failure> {
 fn open_log(host: &mut Host, config: &Config) -> Result<(), Failure> {
     host.log.set_file(&config.str(param::LOGFILE)).map_err(|error| {
         let (version, reason) = (cli::COMPATIBLE, crate::host::plain_error(&error));
-        Failure::new(format!("\n*** FATAL CONFIG FILE ERROR (Version {version}) ***\nCan't open the log file: {reason}\n"))
+        Failure::new(format!(
+            "\n*** FATAL CONFIG FILE ERROR (Version {version}) ***\nCan't open the log file: {reason}\n"
+        ))
     })?;
     host.apply_log_config(config);
     if config.bool(param::SYSLOG_ENABLED) {
-        match Syslog::open(&config.str(param::SYSLOG_IDENT), config.choice::<SyslogFacility>(param::SYSLOG_FACILITY)) {
+        match Syslog::open(
+            &config.str(param::SYSLOG_IDENT),
+            config.choice::<SyslogFacility>(param::SYSLOG_FACILITY),
+        ) {
             Ok(syslog) => host.log.set_syslog(syslog),
             Err(error) => host.note(LogLevel::Warning, &format!("no way to the system's log: {error}")),
         }
@@ -208,7 +224,14 @@ fn say_hello(host: &mut Host, config: &Config, source: &str) {
     host.note(LogLevel::Notice, "Sluice is starting");
     let pid = std::process::id();
     let version = env!("CARGO_PKG_VERSION");
-    host.note(LogLevel::Notice, &format!("Sluice version={version}, bits={}, compatible with Valkey {}, pid={pid}, just started", usize::BITS, cli::COMPATIBLE));
+    host.note(
+        LogLevel::Notice,
+        &format!(
+            "Sluice version={version}, bits={}, compatible with Valkey {}, pid={pid}, just started",
+            usize::BITS,
+            cli::COMPATIBLE
+        ),
+    );
     host.note(LogLevel::Notice, &format!("Configuration loaded from {source}"));
     for (name, reason) in config.unsupported() {
         host.note(LogLevel::Warning, &format!("'{name}' is set but has no effect yet: {reason}"));

@@ -18,7 +18,12 @@ impl Syslog {
     pub fn open(ident: &str, facility: SyslogFacility) -> std::io::Result<Syslog> {
         let socket = UnixDatagram::unbound()?;
         socket.set_nonblocking(true)?;
-        Ok(Syslog { socket, ident: ident.to_owned(), facility: facility_number(facility), pid: std::process::id() })
+        Ok(Syslog {
+            socket,
+            ident: ident.to_owned(),
+            facility: facility_number(facility),
+            pid: std::process::id(),
+        })
     }
 
     /// Sends one line; the daemon may come and go, so the socket is found anew each time.

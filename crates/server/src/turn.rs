@@ -7,8 +7,8 @@
 use crate::bio::Garbage;
 use crate::host::Host;
 use crate::listen::{self, Kind, Listener};
-use crate::supervisor;
 use crate::signals::Signals;
+use crate::supervisor;
 use crate::wire::{Input, Wire, key_of, token_of};
 use sluice_config::choice::shutdown;
 use sluice_config::param;
@@ -54,8 +54,6 @@ pub struct Server {
 
 /// What a connection may send ahead while its request waits.
 const HELD_BYTES: usize = 64 * 1024;
-/// Output of one batch from which on the output limits are looked at before the next batch is executed.
-const WATCHED_OUTPUT_BYTES: usize = 64 * 1024;
 /// Buffers kept for connections whose next request is cut by the end of a receive.
 const SPARE_CARRIES: usize = 16;
 /// A spare buffer is not kept beyond this size.
@@ -65,12 +63,7 @@ const FILL_BYTES: usize = 32 * 1024;
 
 impl Server {
     /// Puts the parts together; listeners begin to accept.
-    pub fn new(
-        engine: Engine,
-        host: Host,
-        mut event_loop: AnyLoop,
-        mut signals: Signals,
-    ) -> Server {
+    pub fn new(engine: Engine, host: Host, mut event_loop: AnyLoop, mut signals: Signals) -> Server {
         if let Some(fd) = signals.take_descriptor() {
             signals.source = Some(event_loop.attach(fd, SIGNAL_TOKEN));
         }
@@ -170,7 +163,10 @@ impl Server {
                 Event::Accepted { token, socket } => self.accepted(token, socket),
                 Event::Filled { token, buf, error } => self.filled(key_of(token), buf, error.is_some()),
                 Event::AcceptFailed { error, .. } => {
-                    self.host.note(LogLevel::Warning, &format!("Accepting client connection: {}", crate::host::plain_error(&error)));
+                    self.host.note(
+                        LogLevel::Warning,
+                        &format!("Accepting client connection: {}", crate::host::plain_error(&error)),
+                    );
                 }
                 Event::Ready { .. } => self.signalled(),
                 Event::Timer { .. } | Event::Detached { .. } => {}
@@ -285,7 +281,10 @@ impl Server {
             if self.spare_carry.len() < SPARE_CARRIES && carry.capacity() <= SPARE_CARRY_BYTES {
                 self.spare_carry.push(carry);
             }
-        } else if used > 0 && carry.capacity() > SPARE_CARRY_BYTES && carry.len() - used < carry.capacity() / 4 {
+        } else if used > 0
+            && carry.capacity() > SPARE_CARRY_BYTES
+            && carry.len() - used < carry.capacity() / 4
+        {
             // The room of a large argument does not stay with the few bytes behind it.
             self.keep(wire, &carry[used..]);
         } else {
@@ -326,7 +325,6 @@ impl Server {
             }
             used += progress.consumed;
             match progress.state {
-                State::Full if self.owes_too_much(wire.key) => wire.input = Input::Shut,
                 State::Full => {}
                 State::Starved => break,
                 State::Failed(error) => {
@@ -338,12 +336,6 @@ impl Server {
             }
         }
         if wire.input == Input::Shut { input.len() } else { used }
-    }
-
-    /// Whether a client's replies are beyond its limit, so that nothing more is executed for it.
-    fn owes_too_much(&mut self, key: SessionKey) -> bool {
-        let owed = self.engine.session(key).map_or(0, sluice_engine::Session::output_bytes);
-        owed >= WATCHED_OUTPUT_BYTES && self.engine.check_output_limit(key, &mut self.host)
     }
 
     fn parse_limits(&self, key: SessionKey) -> Limits {
@@ -451,7 +443,8 @@ impl Server {
     }
 
     fn send_output(&mut self, key: SessionKey) {
-        let Some(wire) = self.wires.get_mut(key.slot as usize).and_then(Option::as_mut).filter(|w| w.key == key)
+        let Some(wire) =
+            self.wires.get_mut(key.slot as usize).and_then(Option::as_mut).filter(|w| w.key == key)
         else {
             return;
         };
@@ -461,10 +454,9 @@ impl Server {
             return;
         }
         let Some((outbox, closing)) = self.engine.take_output(key) else { return };
-        let beyond = outbox.len() >= WATCHED_OUTPUT_BYTES && self.engine.check_output_limit(key, &mut self.host);
-        if outbox.is_empty() || beyond || closing == Closing::Now {
+        if outbox.is_empty() {
             self.engine.recycle(outbox);
-            if beyond || closing != Closing::No {
+            if closing != Closing::No {
                 self.doomed.push(key);
             }
             return;
@@ -516,7 +508,8 @@ impl Server {
         self.host.note(LogLevel::Warning, &format!("Received {} scheduling shutdown...", signal.name()));
         let wishes = self.engine.config().flags(signal.wishes());
         if wishes & shutdown::SAVE != 0 {
-            self.host.note(LogLevel::Warning, "Nothing is saved: this version keeps its data in memory only.");
+            self.host
+                .note(LogLevel::Warning, "Nothing is saved: this version keeps its data in memory only.");
         }
         self.ending = Some(0);
     }

@@ -10,12 +10,24 @@ use crate::{Result, glob};
 pub(crate) struct CommandEntry {
     /// The full name, `config|get`.
     pub(crate) name: String,
+    /// The group, `string`.
+    group: String,
     /// How it is typed: `CONFIG`, `GET`.
     pub(crate) words: Vec<String>,
     /// The argument tree behind the words.
     pub(crate) arguments: Vec<Argument>,
     /// How often it is drawn.
     pub(crate) weight: u32,
+}
+
+impl CommandEntry {
+    /// Whether a pattern of full names, or `@group`, means this command.
+    pub(crate) fn is_meant(&self, pattern: &str) -> bool {
+        match pattern.strip_prefix('@') {
+            Some(group) => self.group == group,
+            None => glob::matches(pattern, &self.name),
+        }
+    }
 }
 
 /// A node of an argument tree.
@@ -81,8 +93,9 @@ impl Grammar {
             return;
         }
         let arguments = doc.and_then(|doc| doc.field("arguments")).map(tree).unwrap_or_default();
+        let group = doc.and_then(|doc| doc.field("group")).map(Reply::string).unwrap_or_default();
         let words = name.split('|').map(str::to_uppercase).collect();
-        self.commands.push(CommandEntry { name, words, arguments, weight });
+        self.commands.push(CommandEntry { name, group, words, arguments, weight });
     }
 
     /// The rule for a command as it was sent. A scan that starts in the middle of a table can only be compared by
@@ -155,7 +168,7 @@ fn tree(arguments: &Reply) -> Vec<Argument> {
 }
 
 /// Names of fields whose content is prose or history, which is ours to write.
-const PROSE: &[&str] = &["summary", "complexity", "history"];
+const PROSE: &[&str] = &["summary", "complexity", "history", "notes"];
 
 /// Where our COMMAND INFO and COMMAND DOCS differ from the reference's, for the commands that ours has. Both
 /// connections speak RESP3, so that sets and maps are told from arrays.
@@ -201,7 +214,7 @@ fn differ(path: &str, ours: &Reply, peer: &Reply, out: &mut Vec<String>) {
                 }
             }
         }
-        (b'~', b'~') => {
+        (b'~', b'~') if ours.items.iter().chain(&peer.items).all(|item| item.items.is_empty()) => {
             let set = |reply: &Reply| reply.items.iter().map(Reply::string).collect::<BTreeSet<_>>();
             if set(ours) != set(peer) {
                 out.push(format!("{path}: ours {:?}, theirs {:?}", set(ours), set(peer)));
@@ -220,7 +233,7 @@ fn differ(path: &str, ours: &Reply, peer: &Reply, out: &mut Vec<String>) {
                 }
             }
         }
-        (b'*', b'*') if ours.items.len() == peer.items.len() => {
+        (b'*', b'*') | (b'~', b'~') if ours.items.len() == peer.items.len() => {
             for (index, (a, b)) in ours.items.iter().zip(&peer.items).enumerate() {
                 differ(&format!("{path}[{index}]"), a, b, out);
             }

@@ -5,10 +5,13 @@
 
 use std::collections::BTreeMap;
 
+use sluice_base::Rng;
+
 use super::allowed::Allowed;
 use super::compare::{equal, equal_parsed};
 use super::generate::Command;
 use super::grammar::Grammar;
+use super::hostile;
 use super::rules::Rule;
 use super::server::Server;
 use super::special::PARAMETERS;
@@ -42,6 +45,8 @@ pub(crate) struct Player<'a> {
     /// Defaults of the parameters that streams change, each server's own.
     defaults: [Vec<Vec<u8>>; 2],
     resp: u8,
+    /// Whether what a stream leaves behind is compared too.
+    pub(crate) looks_at_state: bool,
     /// By full name: how many replies were compared, and how many of them were errors.
     pub(crate) tally: BTreeMap<String, (u64, u64)>,
 }
@@ -56,7 +61,7 @@ impl<'a> Player<'a> {
     /// Takes the servers, which are fresh.
     pub(crate) fn new(ours: Server, peer: Server, grammar: &'a Grammar) -> Result<Player<'a>> {
         let defaults = [defaults(ours.port)?, defaults(peer.port)?];
-        Ok(Player { ours, peer, grammar, defaults, resp: 2, tally: BTreeMap::new() })
+        Ok(Player { ours, peer, grammar, defaults, resp: 2, looks_at_state: true, tally: BTreeMap::new() })
     }
 
     /// The protocol version that streams begin with.
@@ -102,7 +107,7 @@ impl<'a> Player<'a> {
             }
             at = end;
         }
-        self.compare_state(commands.len(), allowed)
+        if self.looks_at_state { self.compare_state(commands.len(), allowed) } else { Ok(None) }
     }
 
     /// Where the batch that starts at `at` ends: full, or behind a command that may close the connection.
@@ -136,8 +141,8 @@ impl<'a> Player<'a> {
         let mut pair =
             Pair { ours: Connection::open(self.ours.port)?, peer: Connection::open(self.peer.port)? };
         if self.resp == 3 {
-            pair.ours.ask(&[b"HELLO", b"3"])?;
-            pair.peer.ask(&[b"HELLO", b"3"])?;
+            pair.ours.speak(3)?;
+            pair.peer.speak(3)?;
         }
         Ok(pair)
     }
@@ -295,8 +300,17 @@ fn exchange(pair: &mut Pair, commands: &[Command]) -> (Answers, Answers) {
             encode(&command.words, &mut bytes);
         }
     }
-    pair.ours.send(&bytes);
-    pair.peer.send(&bytes);
+    // Every seventh length or so goes out in pieces: a function of the batch, so that a replay does the same.
+    let mut rng = Rng::new(bytes.len() as u64);
+    if rng.below(7) == 0 {
+        for piece in hostile::pieces(&mut rng, &bytes) {
+            pair.ours.send(piece);
+            pair.peer.send(piece);
+        }
+    } else {
+        pair.ours.send(&bytes);
+        pair.peer.send(&bytes);
+    }
     (pair.ours.receive(commands.len()), pair.peer.receive(commands.len()))
 }
 

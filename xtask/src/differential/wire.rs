@@ -109,6 +109,17 @@ impl Connection {
         }
     }
 
+    /// Switches to a protocol version.
+    pub(crate) fn speak(&mut self, resp: u8) -> Result<()> {
+        let reply = self.ask(&[b"HELLO", resp.to_string().as_bytes()])?;
+        if reply.is_error() {
+            return Err(
+                format!("HELLO {resp} is refused: {}; `--resp 2` goes without", reply.string()).into()
+            );
+        }
+        Ok(())
+    }
+
     /// Sends one command and parses its reply; for questions whose answers are read, not compared.
     pub(crate) fn ask(&mut self, words: &[&[u8]]) -> Result<Reply> {
         let mut bytes = Vec::new();

@@ -14,7 +14,7 @@ struct Ban {
 const DEVELOPMENT: &[&str] = &["xtask/", "fuzz/", "e2e/", "bench/", "crates/testkit/", "crates/sim/"];
 
 /// Crates that may touch sockets, files and threads; `docs/layers.toml` says what each is for.
-const IMPURE: &[&str] = &["crates/server/", "crates/evloop/", "crates/check/"];
+const IMPURE: &[&str] = &["crates/server/", "crates/evloop/", "crates/clock/", "crates/check/"];
 
 /// State that outlives its owner is allowed for the logger, the allocator's counters and the signal flags.
 const STATICS: &[&str] = &[

@@ -4,6 +4,11 @@ mod command;
 mod config;
 mod debug;
 mod flush;
+mod latency;
+mod log;
+mod lolwut;
+mod memory;
+mod shutdown;
 
 use crate::args::Args;
 use crate::ctx::{Handler, Outcome, ReadCtx, Route, Run, ServerCtx, route};
@@ -19,11 +24,15 @@ pub(crate) const ROUTES: &[Route] = &[
     route(&specs::COMMAND_DOCS, Handler::Server(command::docs)),
     route(&specs::COMMAND_GETKEYS, Handler::Server(command::getkeys)),
     route(&specs::COMMAND_GETKEYSANDFLAGS, Handler::Server(command::getkeysandflags)),
-    route(&specs::COMMAND_HELP, Handler::Server(help_command)),
+    route(&specs::COMMAND_HELP, Handler::Server(|ctx, _| help_of(ctx, &specs::COMMAND))),
     route(&specs::COMMAND_INFO, Handler::Server(command::info)),
     route(&specs::COMMAND_LIST, Handler::Server(command::list)),
+    route(&specs::COMMANDLOG_GET, Handler::Server(log::get)),
+    route(&specs::COMMANDLOG_HELP, Handler::Server(|ctx, _| help_of(ctx, &specs::COMMANDLOG))),
+    route(&specs::COMMANDLOG_LEN, Handler::Server(log::len)),
+    route(&specs::COMMANDLOG_RESET, Handler::Server(log::reset)),
     route(&specs::CONFIG_GET, Handler::Server(config::get)),
-    route(&specs::CONFIG_HELP, Handler::Server(help_config)),
+    route(&specs::CONFIG_HELP, Handler::Server(|ctx, _| help_of(ctx, &specs::CONFIG))),
     route(&specs::CONFIG_RESETSTAT, Handler::Server(config::resetstat)),
     route(&specs::CONFIG_REWRITE, Handler::Server(config::rewrite)),
     route(&specs::CONFIG_SET, Handler::Server(config::set)),
@@ -33,7 +42,26 @@ pub(crate) const ROUTES: &[Route] = &[
     route(&specs::FLUSHDB, Handler::Dataset(flush::flushdb)),
     route(&specs::INFO, Handler::Server(info)),
     route(&specs::LASTSAVE, Handler::Server(lastsave)),
+    route(&specs::LATENCY_DOCTOR, Handler::Server(latency::doctor)),
+    route(&specs::LATENCY_GRAPH, Handler::Server(latency::graph)),
+    route(&specs::LATENCY_HELP, Handler::Server(|ctx, _| help_of(ctx, &specs::LATENCY))),
+    route(&specs::LATENCY_HISTOGRAM, Handler::Server(latency::histogram)),
+    route(&specs::LATENCY_HISTORY, Handler::Server(latency::history)),
+    route(&specs::LATENCY_LATEST, Handler::Server(latency::latest)),
+    route(&specs::LATENCY_RESET, Handler::Server(latency::reset)),
+    route(&specs::LOLWUT, Handler::Read(lolwut::lolwut)),
+    route(&specs::MEMORY_DOCTOR, Handler::Server(memory::doctor)),
+    route(&specs::MEMORY_HELP, Handler::Server(|ctx, _| help_of(ctx, &specs::MEMORY))),
+    route(&specs::MEMORY_MALLOC_STATS, Handler::Server(memory::malloc_stats)),
+    route(&specs::MEMORY_PURGE, Handler::Server(memory::purge)),
+    route(&specs::MEMORY_STATS, Handler::Server(memory::stats)),
+    route(&specs::MEMORY_USAGE, Handler::Read(memory::usage)),
     route(&specs::ROLE, Handler::Server(role)),
+    route(&specs::SHUTDOWN, Handler::Server(shutdown::shutdown)),
+    route(&specs::SLOWLOG_GET, Handler::Server(log::slow_get)),
+    route(&specs::SLOWLOG_HELP, Handler::Server(|ctx, _| help_of(ctx, &specs::SLOWLOG))),
+    route(&specs::SLOWLOG_LEN, Handler::Server(log::slow_len)),
+    route(&specs::SLOWLOG_RESET, Handler::Server(log::slow_reset)),
     route(&specs::SWAPDB, Handler::Dataset(flush::swapdb)),
     route(&specs::TIME, Handler::Server(time)),
 ];
@@ -49,14 +77,6 @@ pub(crate) fn reply_help(reply: &mut Reply<'_>, lines: &[String]) {
 fn help_of(ctx: &mut ServerCtx<'_>, container: &'static Spec) -> Run {
     reply_help(&mut ctx.reply, &derive::help::lines(container));
     Ok(Outcome::Done)
-}
-
-fn help_command(ctx: &mut ServerCtx<'_>, _: Args<'_>) -> Run {
-    help_of(ctx, &specs::COMMAND)
-}
-
-fn help_config(ctx: &mut ServerCtx<'_>, _: Args<'_>) -> Run {
-    help_of(ctx, &specs::CONFIG)
 }
 
 fn view<'a>(ctx: &'a ServerCtx<'_>, facts: &'a Facts) -> View<'a> {

@@ -15,7 +15,7 @@ use sluice_command::specs::string as specs;
 use sluice_keyspace::{Entry, Event, Str};
 use sluice_resp::Reply;
 
-pub(crate) use options::{ExpiryUnit, expiry_at};
+pub(crate) use options::ExpiryUnit;
 
 pub(crate) const ROUTES: &[Route] = &[
     route(&specs::APPEND, Handler::Write(part::append)),

@@ -17,8 +17,9 @@ pub(super) fn server(view: &View<'_>, out: &mut Lines) {
         ("redis_git_sha1", "00000000"),
         ("redis_git_dirty", "0"),
         ("redis_build_id", "0"),
-        ("server_mode", "standalone"),
     ]);
+    let mode = if control.limits.redis_names { "redis_mode" } else { "server_mode" };
+    out.add(mode, "standalone");
     out.add("os", &facts.os);
     out.add("arch_bits", facts.arch_bits);
     out.add("monotonic_clock", &facts.monotonic_clock);
@@ -64,8 +65,9 @@ pub(super) fn clients(view: &View<'_>, out: &mut Lines) {
     out.add("maxclients", control.limits.maxclients);
     out.add("client_recent_max_input_buffer", view.facts.recent_max_input);
     out.add("client_recent_max_output_buffer", view.stats.recent_max_output);
+    // Who waits for the end of a pause is blocked, as nobody else is yet.
+    out.add("blocked_clients", control.postponed.len());
     out.zeros(&[
-        "blocked_clients",
         "tracking_clients",
         "pubsub_clients",
         "watching_clients",
@@ -398,7 +400,8 @@ pub(super) fn debug(view: &View<'_>, out: &mut Lines) {
         out.add(name, value);
     }
     out.add("eventloop_duration_aof_sum", 0);
-    out.add("eventloop_duration_cron_sum", 0);
+    out.add("eventloop_duration_cron_sum", view.stats.cron_ns / 1000);
     out.add("eventloop_duration_max", facts.longest_turn_us);
-    out.zeros(&["eventloop_cmd_per_cycle_max", "io_threaded_reads_pending", "io_threaded_writes_pending"]);
+    out.add("eventloop_cmd_per_cycle_max", view.stats.turn_commands_max);
+    out.zeros(&["io_threaded_reads_pending", "io_threaded_writes_pending"]);
 }

@@ -67,7 +67,9 @@ fn a_failure_leaves_everything_as_it_was() {
     listen(&mut listening, &format!("port {port}\nbind 127.0.0.1 127.0.0.2")).expect("first");
     // The wildcard makes the old sockets let go of the port before the other address turns out to be nobody's.
     let failed = listen(&mut listening, &format!("port {port}\nbind * 192.0.2.1"));
-    let text = format!("Could not create server TCP listening socket 192.0.2.1:{port}: bind: Cannot assign requested address");
+    let text = format!(
+        "Could not create server TCP listening socket 192.0.2.1:{port}: bind: Cannot assign requested address"
+    );
     assert_eq!(failed, Err(ListenError(text)));
     assert_eq!(listening.active().len(), 2);
     assert!(accepts("127.0.0.1", port) && accepts("127.0.0.2", port));
