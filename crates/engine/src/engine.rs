@@ -138,7 +138,6 @@ impl Engine {
 
     /// Counts a connection that was refused.
     pub fn count_rejected(&mut self) {
-        self.stats.connections += 1;
         self.stats.rejected_connections += 1;
     }
 
@@ -285,6 +284,8 @@ impl Control {
         run_id: String,
         replid: String,
     ) -> Control {
+        // Lines that are no good were refused when the configuration was read.
+        let renames = crate::renames::renames(&config).unwrap_or_default();
         Control {
             config,
             limits,
@@ -294,7 +295,7 @@ impl Control {
             stream: crate::stream::Stream::new(replid),
             pause: Pause::default(),
             postponed: Vec::new(),
-            renames: Default::default(),
+            renames,
             started: now,
             run_id,
             dirty: 0,

@@ -5,6 +5,7 @@
 mod alloc;
 mod bio;
 mod cli;
+#[allow(unsafe_code)]
 mod crash;
 #[allow(unsafe_code)]
 mod daemon;
@@ -13,6 +14,8 @@ mod listen;
 mod log;
 mod signals;
 mod start;
+mod supervisor;
+mod syslog;
 mod turn;
 mod wire;
 
