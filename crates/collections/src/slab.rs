@@ -249,7 +249,8 @@ impl Slab {
             // SAFETY: as for `head` and for `body`, each of which covers its own part of the block.
             // JUSTIFICATION: a read of an entry needs both; locating twice costs a dozen instructions per GET.
             Some(block) => unsafe {
-                let body = std::slice::from_raw_parts(block.at.wrapping_add(HEAD).cast_const(), block.size - HEAD);
+                let body =
+                    std::slice::from_raw_parts(block.at.wrapping_add(HEAD).cast_const(), block.size - HEAD);
                 (AtomicU32::from_ptr(block.at.cast()), body)
             },
             None => (&self.nowhere, &[]),

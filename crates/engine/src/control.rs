@@ -4,7 +4,6 @@ use crate::action::Action;
 use crate::commandlog::CommandLog;
 use crate::latency::LatencyMonitor;
 use crate::limits::Limits;
-use crate::renames::Renames;
 use crate::session::{SessionKey, Sessions};
 use crate::stream::Stream;
 use sluice_base::Now;
@@ -30,8 +29,8 @@ pub struct Control {
     pub pause: Pause,
     /// Sessions whose request waits for the end of a pause.
     pub postponed: Vec<SessionKey>,
-    /// Commands renamed by the configuration.
-    pub(crate) renames: Renames,
+    /// Commands renamed by the configuration: new name to old; an old name that maps to nothing is gone.
+    pub renames: crate::renames::Renames,
     /// When the server started.
     pub started: Now,
     /// The run's id, 40 hexadecimal digits.

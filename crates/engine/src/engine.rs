@@ -138,7 +138,6 @@ impl Engine {
 
     /// Counts a connection that was refused.
     pub fn count_rejected(&mut self) {
-        self.stats.connections += 1;
         self.stats.rejected_connections += 1;
     }
 
@@ -285,7 +284,8 @@ impl Control {
         run_id: String,
         replid: String,
     ) -> Control {
-        let renames = crate::renames::of(&config);
+        // Lines that are no good were refused when the configuration was read.
+        let renames = crate::renames::renames(&config).unwrap_or_default();
         Control {
             config,
             limits,

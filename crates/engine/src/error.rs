@@ -59,7 +59,9 @@ impl CmdError {
                 return Cow::Owned(format!("ERR invalid expire time in '{name}' command").into_bytes());
             }
             CmdError::Arity(name) => {
-                return Cow::Owned(format!("ERR wrong number of arguments for '{name}' command").into_bytes());
+                return Cow::Owned(
+                    format!("ERR wrong number of arguments for '{name}' command").into_bytes(),
+                );
             }
             CmdError::SameObject => "ERR source and destination objects are the same",
             CmdError::NoAuth => "NOAUTH Authentication required.",

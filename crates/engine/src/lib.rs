@@ -39,5 +39,5 @@ pub use error::CmdError;
 pub use exec::{Flow, Submitted};
 pub use limits::{Limits, OutputLimit};
 pub use process::{Counts, CpuTimes, Facts, LogLevel, Process};
-pub use renames::check_renames;
+pub use renames::{Renames, renames};
 pub use session::{Caller, Closing, Connection, Session, SessionKey};

@@ -27,6 +27,12 @@ pub trait Process {
     /// first call on.
     fn apply_config(&mut self, config: &Config, changed: &[&'static str]) -> Result<(), String>;
 
+    /// The value in force of a parameter that was just applied, where it is not the text that was given: the working
+    /// directory has an absolute name. `None` for all others.
+    fn in_force(&mut self, _name: &'static str) -> Option<Vec<u8>> {
+        None
+    }
+
     /// Replaces the config file's contents with what `make` returns for its present text.
     /// Errors: text for the client.
     fn rewrite_config(&mut self, make: &mut dyn FnMut(Option<&[u8]>) -> Vec<u8>) -> Result<(), String>;

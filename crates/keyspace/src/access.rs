@@ -4,11 +4,11 @@ use crate::db::{Db, Found, Payload, Str};
 use crate::effects::{Effects, Event};
 use crate::entry::{self, Head};
 use crate::{Access, ExpiryMode, Key, Touch};
-use std::sync::atomic::AtomicU32;
-use std::sync::atomic::Ordering::Relaxed;
 use sluice_base::{Bytes, HashSeed};
 use sluice_collections::slab::{Handle, Slab};
 use sluice_value::{Encoding, Type, Value};
+use std::sync::atomic::AtomicU32;
+use std::sync::atomic::Ordering::Relaxed;
 
 /// A database to read from.
 pub struct DbRef<'a> {

@@ -124,7 +124,9 @@ pub fn block_len(key_inside: usize, has_expiry: bool, payload: usize) -> usize {
 /// Whether an entry with that key and payload fits a slab block.
 #[inline]
 pub fn fits_inline(key_len: usize, has_expiry: bool, payload: usize) -> bool {
-    key_len <= KEY_INSIDE_MAX && payload <= Slab::MAX_BLOCK && block_len(key_len, has_expiry, payload) <= Slab::MAX_BLOCK
+    key_len <= KEY_INSIDE_MAX
+        && payload <= Slab::MAX_BLOCK
+        && block_len(key_len, has_expiry, payload) <= Slab::MAX_BLOCK
 }
 
 /// The key inside `body` (the block without its head word).

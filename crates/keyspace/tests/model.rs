@@ -311,9 +311,13 @@ impl Twin {
             let mut scanned = BTreeSet::new();
             let mut cursor = 0;
             loop {
-                cursor = view.scan(cursor, |_| true, |entry| {
-                    scanned.insert(entry.key().to_vec());
-                });
+                cursor = view.scan(
+                    cursor,
+                    |_| true,
+                    |entry| {
+                        scanned.insert(entry.key().to_vec());
+                    },
+                );
                 if cursor == 0 {
                     break;
                 }

@@ -82,7 +82,8 @@ impl Rig {
 
     /// Runs a line, words quoted as in the reference's cli, as a client; the rendered replies, one per line.
     pub fn run_as(&mut self, client: SessionKey, line: &str) -> String {
-        let words = sluice_base::quote::split_args(line.as_bytes(), sluice_base::quote::Dialect::Config).unwrap();
+        let words =
+            sluice_base::quote::split_args(line.as_bytes(), sluice_base::quote::Dialect::Config).unwrap();
         let words: Vec<&[u8]> = words.iter().map(Vec::as_slice).collect();
         render(&self.argv(client, &words))
     }
@@ -181,5 +182,10 @@ pub fn check(script: &[(&str, &str)]) {
 }
 
 fn connection(n: u16) -> Connection {
-    Connection { addr: format!("127.0.0.1:{}", 5000 + n), laddr: "127.0.0.1:6379".into(), fd: 8 + i32::from(n), unix: false }
+    Connection {
+        addr: format!("127.0.0.1:{}", 5000 + n),
+        laddr: "127.0.0.1:6379".into(),
+        fd: 8 + i32::from(n),
+        unix: false,
+    }
 }

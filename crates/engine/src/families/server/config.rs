@@ -40,6 +40,12 @@ pub(super) fn set(ctx: &mut ServerCtx<'_>, args: Args<'_>) -> Run {
         }
         return Err(wire(error));
     }
+    for id in changed {
+        if let Some(value) = ctx.process.in_force(id.param().name) {
+            // It describes what has been applied, so it is in order.
+            let _ = ctx.control.config.assign(id, &[&value]);
+        }
+    }
     ctx.control.limits = Arc::new(Limits::new(&ctx.control.config));
     ctx.reply.ok();
     Ok(Outcome::Done)
