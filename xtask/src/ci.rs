@@ -37,6 +37,7 @@ pub(crate) fn ci(arguments: &[String]) -> Result<()> {
     if !without_tests {
         steps.step("test", workspace_tests);
     }
+    steps.step("generated files", || crate::generate::generate(&["--check".to_owned()]).map(|()| Ran::Passed));
     steps.step("doc", doc);
     steps.step("loom", || run_loom(&[]));
     steps.step("fuzz", || fuzz::smoke(FUZZ_SECONDS_CI[0], FUZZ_SECONDS_CI[1]));

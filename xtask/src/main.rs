@@ -10,6 +10,7 @@ mod clients;
 mod conformance;
 mod differential;
 mod fuzz;
+mod generate;
 mod glob;
 mod shell;
 mod tidy;
@@ -44,6 +45,11 @@ const TASKS: &[Task] = &[
         run: tidy::tidy,
     },
     Task { name: "loom", about: "model checks of the crates that have them", run: ci::loom },
+    Task {
+        name: "gen",
+        about: "writes sluice.conf and the table in docs/compat.md (--check only looks)",
+        run: generate::generate,
+    },
     Task { name: "fuzz", about: "mutation fuzzing: [--seconds N] [--seed S] [target]", run: fuzz::fuzz },
     Task {
         name: "clients",

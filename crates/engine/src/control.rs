@@ -8,7 +8,6 @@ use crate::session::{SessionKey, Sessions};
 use crate::stream::Stream;
 use sluice_base::Now;
 use sluice_config::Config;
-use std::collections::HashMap;
 use std::sync::Arc;
 
 /// What the server is told and keeps about itself, keys apart.
@@ -31,7 +30,7 @@ pub struct Control {
     /// Sessions whose request waits for the end of a pause.
     pub postponed: Vec<SessionKey>,
     /// Commands renamed by the configuration: new name to old; an old name that maps to nothing is gone.
-    pub renames: HashMap<Box<[u8]>, Option<Box<str>>>,
+    pub renames: crate::rename::Renames,
     /// When the server started.
     pub started: Now,
     /// The run's id, 40 hexadecimal digits.

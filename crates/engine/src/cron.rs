@@ -1,8 +1,8 @@
 //! What happens by the clock: expiry, output limits, idle clients, rates, the end of pauses.
 
 use crate::engine::Engine;
-use crate::process::Process;
-use crate::session::{ClientKind, Closing, SessionKey};
+use crate::process::{LogLevel, Process};
+use crate::session::Closing;
 use sluice_config::param;
 use sluice_keyspace::ExpireCycle;
 
@@ -109,41 +109,10 @@ impl Engine {
             if timeout > 0 && idle > timeout && !exempt {
                 session.caller.closing = Closing::Now;
                 self.control.doomed.push(key);
+                process.log(LogLevel::Verbose, "Closing idle client");
                 continue;
             }
             self.check_output_limit(key, process);
-        }
-    }
-
-    /// Marks a client whose output is beyond its limit to be closed.
-    pub fn check_output_limit(&mut self, key: SessionKey, process: &mut dyn Process) {
-        let now = process.recent();
-        let limits = &self.control.limits;
-        let Some(session) = self.sessions.get_mut(key) else { return };
-        let bytes = session.output_bytes();
-        let limit = match session.caller.kind {
-            ClientKind::Normal => limits.output[0],
-            ClientKind::Replica => limits.output[1],
-        };
-        let second = now.mono_ns / 1_000_000_000;
-        let hard = limit.hard > 0 && bytes >= limit.hard;
-        let above_soft = limit.soft > 0 && bytes >= limit.soft;
-        let since = &mut session.caller.soft_limit_since_s;
-        if !above_soft {
-            *since = 0;
-        } else if *since == 0 {
-            *since = second.max(1);
-        }
-        let soft = above_soft && second.saturating_sub(*since) > limit.soft_seconds;
-        // Before AUTH a client is owed little.
-        let unauthenticated =
-            !session.caller.ever_authenticated && bytes > crate::exec::UNAUTHENTICATED_OUTPUT_MAX;
-        if (hard || soft || unauthenticated) && session.caller.closing != Closing::Now {
-            session.caller.closing = Closing::Now;
-            let text = output_limit_text(&session.caller.addr);
-            process.log(crate::LogLevel::Warning, &text);
-            self.control.doomed.push(key);
-            self.stats.output_buffer_disconnections += 1;
         }
     }
 
@@ -171,9 +140,4 @@ impl Engine {
         rates.cycles.sample(counts.cycles, now_us, 1_000_000);
         rates.cycle_us.sample(counts.cycle_us, counts.cycles, 1);
     }
-}
-
-/// What the log says of a client that is closed for its output.
-pub(crate) fn output_limit_text(addr: &str) -> String {
-    format!("Client {addr} scheduled to be closed ASAP for overcoming of output buffer limits.")
 }

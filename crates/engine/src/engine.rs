@@ -197,7 +197,8 @@ impl Engine {
     pub fn count_query_buffer_disconnection(&mut self, key: SessionKey, process: &mut dyn Process) {
         self.stats.query_buffer_disconnections += 1;
         if let Some(session) = self.sessions.get(key) {
-            let text = format!("Closing client that reached max query buffer length: {}", session.caller.addr);
+            let text =
+                format!("Closing client that reached max query buffer length: {}", session.caller.addr);
             process.log(crate::LogLevel::Warning, &text);
         }
     }
@@ -215,10 +216,13 @@ impl Engine {
     }
 
     /// Takes a session's output. The bytes count against the output limits until [`Engine::sent`]; the outbox itself
-    /// should come back by [`Engine::recycle`].
+    /// should come back by [`Engine::recycle`]. `None` when the session is gone or ends at once: it is sent nothing more.
     pub fn take_output(&mut self, key: SessionKey) -> Option<(Outbox, Closing)> {
         let session = self.sessions.get_mut(key)?;
         session.queued = false;
+        if session.caller.closing == Closing::Now {
+            return None;
+        }
         let outbox = std::mem::take(&mut session.outbox);
         session.in_flight += outbox.len();
         session.output_peak = session.output_peak.max(outbox.len());
@@ -280,6 +284,8 @@ impl Control {
         run_id: String,
         replid: String,
     ) -> Control {
+        // The server has asked `check_renames` before: a bad one renames nothing.
+        let renames = crate::rename::renames(&config).unwrap_or_default();
         Control {
             config,
             limits,
@@ -289,7 +295,7 @@ impl Control {
             stream: crate::stream::Stream::new(replid),
             pause: Pause::default(),
             postponed: Vec::new(),
-            renames: Default::default(),
+            renames,
             started: now,
             run_id,
             dirty: 0,

@@ -68,3 +68,10 @@ impl CmdError {
         Cow::Borrowed(text.as_bytes())
     }
 }
+
+/// The part of a client's word that an error shows: up to a zero byte, as the reference's texts end there, and at most
+/// `bytes_max` bytes.
+pub(crate) fn shown(word: &[u8], bytes_max: usize) -> &[u8] {
+    let end = word.iter().position(|byte| *byte == 0).unwrap_or(word.len());
+    &word[..end.min(bytes_max)]
+}

@@ -8,11 +8,11 @@
 use crate::args::Args;
 use crate::ctx::{DatasetCtx, DebugCtx, Handler, ReadCtx, ServerCtx, SessionCtx, WriteCtx};
 use crate::engine::Engine;
-use crate::error::CmdError;
+use crate::error::{CmdError, shown};
 use crate::gate::{Asked, Permit, Verdict};
 use crate::limits::Limits;
 use crate::process::Process;
-use crate::session::{ClientKind, Closing, ReplyMode, Session, SessionKey};
+use crate::session::{Closing, ReplyMode, Session, SessionKey};
 use sluice_base::Now;
 use sluice_command::{Flags, Named, Spec};
 use sluice_keyspace::{Access, ExpiryMode, Touch};
@@ -91,38 +91,20 @@ impl Engine {
             session.queued = true;
             self.control.ready.push(key);
         }
-        let watched = session.outbox.len() > self.control.limits.output_watch;
-        if !session.caller.ever_authenticated || flow == Flow::Closing || watched {
+        if !session.caller.ever_authenticated || flow == Flow::Closing {
             self.after_batch(&mut session, process);
         }
         self.sessions.put_back(session);
         Submitted { executed, flow }
     }
 
-    /// Ends a stranger that is owed too much, a client whose output is beyond its hard limit, and a client that ends
-    /// without being owed anything.
+    /// Ends a stranger that is owed too much, and a client that ends without being owed anything.
     #[cold]
     fn after_batch(&mut self, session: &mut Session, process: &mut dyn Process) {
-        let owed = session.output_bytes();
-        let hard = self.control.limits.output[0].hard;
-        let excess = owed.saturating_sub(crate::limits::OUTPUT_UNCOUNTED);
-        let normal = session.caller.kind == ClientKind::Normal;
-        if normal && hard > 0 && excess >= hard && session.caller.closing != Closing::Now {
-            session.caller.closing = Closing::Now;
-            // It is not sent any of it.
-            session.outbox.clear();
-            process.log(crate::LogLevel::Warning, &crate::cron::output_limit_text(&session.caller.addr));
-            self.stats.output_buffer_disconnections += 1;
-            self.control.doomed.push(session.key);
+        if !session.caller.ever_authenticated {
+            self.limit_output(session, process);
         }
-        let stranger = !session.caller.ever_authenticated && !self.control.limits.password.is_empty();
-        // The reference gives strangers 1,024 bytes beyond their first buffer; without that buffer, nothing.
-        let allowed = if self.control.enforce_reply_list { 0 } else { UNAUTHENTICATED_OUTPUT_MAX };
-        if stranger && owed > allowed && session.caller.closing != Closing::Now {
-            session.caller.closing = Closing::Now;
-            self.stats.output_buffer_disconnections += 1;
-            self.control.doomed.push(session.key);
-        } else if session.caller.closing == Closing::AfterReply && owed == 0 {
+        if session.caller.closing == Closing::AfterReply && session.output_bytes() == 0 {
             self.control.doomed.push(session.key);
         }
     }
@@ -275,6 +257,9 @@ impl Engine {
         if session.caller.reply != ReplyMode::On {
             apply_reply_mode(session, mark);
         }
+        if session.output_bytes() >= self.control.limits.output_floor {
+            self.limit_output(session, process);
+        }
     }
 
     #[inline]
@@ -372,13 +357,11 @@ impl Engine {
     #[inline]
     fn access(&self, session: &Session, now: Now) -> Access {
         let limits: &Limits = &self.control.limits;
-        let touch = if session.caller.flags.no_touch {
-            Touch::No
-        } else if limits.lfu {
-            self.lfu_touch(now)
-        } else {
-            Touch::Lru(now.unix_s() as u32 & sluice_keyspace::CLOCK_MASK)
-        };
+        let clock = now.unix_s() as u32 & sluice_keyspace::CLOCK_MASK;
+        let mut touch = if limits.lfu { self.lfu_touch(now) } else { Touch::Lru(clock) };
+        if session.caller.flags.no_touch {
+            touch = Touch::No { fresh: touch.fresh() };
+        }
         let expiry = if limits.import_mode {
             if session.caller.flags.import_source { ExpiryMode::Ignore } else { ExpiryMode::Hide }
         } else if self.control.pause.active(now) {
@@ -512,11 +495,3 @@ fn unknown_subcommand(container: &Spec, args: Args<'_>) -> CmdError {
 
 /// Bytes of names and arguments shown in an error.
 const SHOWN_BYTES: usize = 128;
-
-fn shown(word: &[u8], bytes_max: usize) -> &[u8] {
-    let end = word.iter().position(|byte| *byte == 0).unwrap_or(word.len());
-    &word[..end.min(bytes_max)]
-}
-
-/// Bytes of output that a client may be owed before AUTH.
-pub(crate) const UNAUTHENTICATED_OUTPUT_MAX: usize = 1024;

@@ -43,8 +43,8 @@ pub struct Limits {
     pub lazy_server_del: bool,
     /// Output limits: hard, soft, soft seconds; of normal clients, replicas and pubsub.
     pub output: [OutputLimit; 3],
-    /// Output beyond which a session is looked at before anything is sent; `usize::MAX` where nothing limits output.
-    pub output_watch: usize,
+    /// The least of them, bytes: below it no client needs a look. `usize::MAX` where there is none.
+    pub output_floor: usize,
     /// Replies that name the server call it Redis.
     pub redis_names: bool,
     /// Import mode: sources may keep expired keys.
@@ -58,9 +58,6 @@ pub struct Limits {
     /// How many connections.
     pub maxclients: usize,
 }
-
-/// The reference keeps a client's first 16 KiB of output in a buffer that its limits do not count.
-pub const OUTPUT_UNCOUNTED: usize = 16 * 1024;
 
 /// Output limit of a class of clients.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -80,7 +77,16 @@ impl Limits {
         let threshold_ms = config.int(param::LATENCY_MONITOR_THRESHOLD);
         let latency_nanos = if threshold_ms > 0 { threshold_ms.saturating_mul(1_000_000) } else { i64::MAX };
         let policy = config.choice::<EvictionPolicy>(param::MAXMEMORY_POLICY);
-        let limited = config.buffer_limit(ClientClass::Normal).hard_bytes > 0;
+        let output = [ClientClass::Normal, ClientClass::Replica, ClientClass::Pubsub].map(|class| {
+            let limit = config.buffer_limit(class);
+            OutputLimit {
+                hard: limit.hard_bytes as usize,
+                soft: limit.soft_bytes as usize,
+                soft_seconds: limit.soft_seconds as u64,
+            }
+        });
+        let bounds = output.iter().flat_map(|limit| [limit.hard, limit.soft]).filter(|bytes| *bytes > 0);
+        let output_floor = bounds.min().unwrap_or(usize::MAX);
         Limits {
             proto_max_bulk_len: config.int(param::PROTO_MAX_BULK_LEN) as usize,
             client_query_buffer: config.int(param::CLIENT_QUERY_BUFFER_LIMIT) as usize,
@@ -98,15 +104,8 @@ impl Limits {
             lazy_user_del: config.bool(param::LAZYFREE_LAZY_USER_DEL),
             lazy_user_flush: config.bool(param::LAZYFREE_LAZY_USER_FLUSH),
             lazy_server_del: config.bool(param::LAZYFREE_LAZY_SERVER_DEL),
-            output: [ClientClass::Normal, ClientClass::Replica, ClientClass::Pubsub].map(|class| {
-                let limit = config.buffer_limit(class);
-                OutputLimit {
-                    hard: limit.hard_bytes as usize,
-                    soft: limit.soft_bytes as usize,
-                    soft_seconds: limit.soft_seconds as u64,
-                }
-            }),
-            output_watch: if limited { OUTPUT_UNCOUNTED } else { usize::MAX },
+            output,
+            output_floor,
             redis_names: config.bool(param::EXTENDED_REDIS_COMPATIBILITY),
             import_mode: config.bool(param::IMPORT_MODE),
             maxmemory: config.int(param::MAXMEMORY) as usize,

@@ -172,6 +172,7 @@ pub struct Session {
 
 impl Session {
     /// Bytes of output that the client has not taken yet.
+    #[inline]
     pub fn output_bytes(&self) -> usize {
         self.outbox.len() + self.in_flight
     }

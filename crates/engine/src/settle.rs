@@ -106,7 +106,7 @@ impl Engine {
 }
 
 fn delete_expired(keyspace: &mut Keyspace, effects: &mut Effects) {
-    let access = Access { now: Now::default(), touch: Touch::No, expiry: ExpiryMode::Ignore };
+    let access = Access { now: Now::default(), touch: Touch::No { fresh: 0 }, expiry: ExpiryMode::Ignore };
     for (db, name) in std::mem::take(&mut effects.expired_by_read) {
         let key = keyspace.key(&name);
         // A key met twice by one command is deleted once.
@@ -140,8 +140,7 @@ fn propagate(
     let count = effects.expired_by_write.len() + if own.is_some() { rewritten } else { 0 };
     let wrap = count > 1 && grouping == Grouping::Transaction;
     if wrap {
-        let expired_in = effects.expired_by_write.first().map_or(0, |(db, _)| *db);
-        stream.multi(own.map_or(expired_in, |(db, _)| db));
+        stream.multi();
     }
     for (db, key) in &effects.expired_by_write {
         propagate_deletion(stream, *db, key, lazy_expire);

@@ -38,9 +38,8 @@ impl Stream {
         self.selected = None;
     }
 
-    /// Opens a unit of several commands.
-    pub fn multi(&mut self, db: usize) {
-        self.select(db);
+    /// Opens a unit of several commands. SELECT, if it is needed, comes inside.
+    pub fn multi(&mut self) {
         push_command(&mut self.pending, [&b"MULTI"[..]].into_iter());
     }
 
@@ -104,6 +103,17 @@ pub fn push_command<'a>(out: &mut Vec<u8>, argv: impl ExactSizeIterator<Item = &
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn select_stands_inside_a_transaction() {
+        let mut stream = Stream::default();
+        stream.multi();
+        stream.command(0, [&b"DEL"[..], b"a"].into_iter());
+        stream.exec();
+        let text = String::from_utf8(stream.take()).unwrap();
+        let places = ["MULTI", "SELECT", "DEL", "EXEC"].map(|word| text.find(word).unwrap());
+        assert!(places.is_sorted());
+    }
 
     #[test]
     fn select_stands_before_the_first_command_of_another_database() {

@@ -91,7 +91,9 @@ fn batch(lines: &[&str]) -> Vec<u8> {
     for line in lines {
         let words: Vec<&str> = line.split(' ').collect();
         bytes.extend_from_slice(format!("*{}\r\n", words.len()).as_bytes());
-        words.iter().for_each(|word| bytes.extend_from_slice(format!("${}\r\n{word}\r\n", word.len()).as_bytes()));
+        words
+            .iter()
+            .for_each(|word| bytes.extend_from_slice(format!("${}\r\n{word}\r\n", word.len()).as_bytes()));
     }
     bytes
 }
@@ -125,7 +127,10 @@ fn get_allocates_nothing() {
 fn set_of_an_existing_key_in_its_size_class_allocates_nothing() {
     check("SET key value", &["SET key other"]);
     check("SET key value", &["SET key 1234567", "SET key 1"]);
-    check("SET key value", &["SET key value1 PX 100000", "SET key value2 KEEPTTL", "SET key value3 XX EX 100"]);
+    check(
+        "SET key value",
+        &["SET key value1 PX 100000", "SET key value2 KEEPTTL", "SET key value3 XX EX 100"],
+    );
     // Between size classes entries move within the slab.
     check("SET key value", &["SET key a-value-of-more-bytes-than-the-block-has", "SET key value"]);
 }

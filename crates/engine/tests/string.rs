@@ -741,3 +741,142 @@ fn other_string_commands_propagate_what_they_did() {
         ("MSETEX 1 a 1 KEEPTTL", "MSETEX 1 a 1 KEEPTTL"),
     ]);
 }
+
+#[test]
+fn replies_in_resp3_have_its_null_and_maps() {
+    let mut rig = Rig::new();
+    rig.run("HELLO 3");
+    for (line, expected) in [
+        ("GET none", "null"),
+        ("SET k v XX", "null"),
+        ("SET k v GET", "null"),
+        ("SET k v NX", "null"),
+        ("GETSET none v", "null"),
+        ("GETDEL nothing", "null"),
+        ("GETEX nothing", "null"),
+        ("MGET k nothing", "[\"v\", null]"),
+        ("INCRBYFLOAT f 1.5", "\"1.5\""),
+        ("MSET x 12345 y 345", "+OK"),
+        ("LCS x y", "\"345\""),
+        ("LCS x y LEN", ":3"),
+        ("LCS x y IDX", "{\"matches\": [[[:2, :4], [:0, :2]]], \"len\": :3}"),
+        ("LCS x y IDX WITHMATCHLEN", "{\"matches\": [[[:2, :4], [:0, :2], :3]], \"len\": :3}"),
+        ("LCS x none IDX", "{\"matches\": [], \"len\": :0}"),
+    ] {
+        rig.check(line, expected);
+    }
+}
+
+/// A number of INFO.
+fn info(rig: &mut Rig, field: &str) -> i64 {
+    let client = rig.client;
+    let text = rig.argv(client, &[b"INFO", b"everything"]);
+    let text = String::from_utf8(text).unwrap();
+    let line = text.lines().find_map(|line| line.strip_prefix(&format!("{field}:"))).unwrap();
+    line.parse().unwrap()
+}
+
+#[test]
+fn commands_that_read_count_hits_and_misses() {
+    let reads = [
+        "GET k",
+        "SET k v GET",
+        "GETSET k v",
+        "GETDEL k",
+        "GETEX k",
+        "GETEX k EX 100",
+        "STRLEN k",
+        "GETRANGE k 0 1",
+        "SUBSTR k 0 1",
+        "MGET k",
+    ];
+    let others = [
+        "SET k v",
+        "SET k v NX",
+        "SET k v XX",
+        "SET k v IFEQ v",
+        "SETNX k v",
+        "SETEX k 10 v",
+        "APPEND k x",
+        "SETRANGE k 1 x",
+        "INCR k",
+        "INCRBYFLOAT k 1",
+        "MSET k 1",
+        "MSETNX k 1",
+        "MSETEX 1 k 1 NX",
+        "DELIFEQ k 5",
+    ];
+    let counts = reads.map(|line| (line, 1)).into_iter().chain(others.map(|line| (line, 0)));
+    for (line, count) in counts {
+        let mut rig = Rig::new();
+        rig.run(line);
+        assert_eq!(info(&mut rig, "keyspace_misses"), count, "misses of {line}");
+        rig.check("SET k 5", "+OK");
+        rig.run(line);
+        assert_eq!(info(&mut rig, "keyspace_hits"), count, "hits of {line}");
+        assert_eq!(info(&mut rig, "keyspace_misses"), count, "misses of {line}");
+    }
+}
+
+#[test]
+fn changes_are_counted_by_key_and_expired_keys_are_not() {
+    // A command, and the changes it makes to an absent key, to one with an expiry and to one that has expired.
+    let rows = [
+        ("GET k", [0, 0, 0]),
+        ("SET k v", [1, 1, 1]),
+        ("SET k v XX", [0, 1, 0]),
+        ("SET k v PX 1000", [1, 1, 1]),
+        ("SET k v PXAT 1", [0, 1, 0]),
+        ("SETNX k v", [1, 0, 1]),
+        ("GETDEL k", [0, 1, 0]),
+        ("GETEX k", [0, 0, 0]),
+        ("GETEX k EX 100", [0, 1, 0]),
+        ("GETEX k PERSIST", [0, 1, 0]),
+        ("GETEX k PXAT 1", [0, 1, 0]),
+        ("APPEND k \"\"", [1, 1, 1]),
+        ("SETRANGE k 1 \"\"", [0, 0, 0]),
+        ("MGET k", [0, 0, 0]),
+        ("MSET k 1 other 2", [2, 2, 2]),
+        ("MSETEX 2 k 1 other 2 EX 10", [2, 2, 2]),
+        ("MSETEX 1 k 1 PXAT 1", [1, 1, 1]),
+        ("DELIFEQ k 5", [0, 1, 0]),
+    ];
+    for (line, changes) in rows {
+        for (setup_ms, expected) in [None, Some(1000), Some(1)].into_iter().zip(changes) {
+            let mut rig = Rig::new();
+            if let Some(ms) = setup_ms {
+                rig.check(&format!("SET k 5 PX {ms}"), "+OK");
+                rig.pass_ms(10);
+            }
+            let (before, expired) = (info(&mut rig, "rdb_changes_since_last_save"), setup_ms == Some(1));
+            rig.run(line);
+            assert_eq!(
+                info(&mut rig, "rdb_changes_since_last_save") - before,
+                expected,
+                "{line} {setup_ms:?}"
+            );
+            let now = line.ends_with("PXAT 1") && !line.starts_with("MSETEX") && setup_ms.is_some();
+            assert_eq!(info(&mut rig, "expired_keys"), i64::from(expired || now), "{line} {setup_ms:?}");
+        }
+    }
+}
+
+#[test]
+fn a_hidden_key_is_replaced_and_not_doubled() {
+    let mut rig = Rig::new();
+    let source = rig.connect();
+    rig.check("SET k v PX 5", "+OK");
+    rig.check("CONFIG SET import-mode yes", "+OK");
+    assert_eq!(rig.run_as(source, "CLIENT IMPORT-SOURCE ON"), "+OK");
+    rig.pass_ms(10);
+    rig.check("GET k", "nil");
+    assert_eq!(rig.run_as(source, "GET k"), "\"v\"");
+    rig.check("APPEND k x", ":1");
+    rig.check("GET k", "\"x\"");
+    rig.check("DBSIZE", ":1");
+    rig.check("SET k v PXAT 1", "+OK");
+    rig.check("GET k", "nil");
+    assert_eq!(rig.run_as(source, "GET k"), "\"v\"");
+    rig.check("INCR k", ":1");
+    rig.check("DBSIZE", ":1");
+}

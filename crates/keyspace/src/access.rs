@@ -2,7 +2,10 @@
 
 use crate::db::{Db, Found, Payload, Str};
 use crate::effects::{Effects, Event};
-use crate::{Access, ExpiryMode, Key};
+use crate::entry::{self, Head};
+use crate::{Access, ExpiryMode, Key, Touch};
+use std::sync::atomic::AtomicU32;
+use std::sync::atomic::Ordering::Relaxed;
 use sluice_base::{Bytes, HashSeed};
 use sluice_collections::slab::{Handle, Slab};
 use sluice_value::{Encoding, Type, Value};
@@ -45,13 +48,37 @@ pub enum SetExpiry {
 pub struct Entry<'a> {
     db: &'a Db,
     handle: Handle,
+    word: &'a AtomicU32,
+    body: &'a [u8],
 }
 
 impl<'a> Entry<'a> {
+    #[inline]
+    fn of(db: &'a Db, handle: Handle) -> Entry<'a> {
+        let (word, body) = db.block(handle);
+        Entry { db, handle, word, body }
+    }
+
+    #[inline]
+    fn head(self) -> Head {
+        Head(self.word.load(Relaxed))
+    }
+
+    /// Stores the access clock that a look-up leaves; a plain store, so that a shared database can record it too.
+    #[inline]
+    fn touch(self, touch: Touch) {
+        let head = self.head();
+        let clock = touch.after(head.clock());
+        // Writing only when it changes keeps the line clean for keys read twice in one clock tick.
+        if head.clock() != clock {
+            self.word.store(head.with_clock(clock).0, Relaxed);
+        }
+    }
+
     /// The string; `None` for a value of another type.
     #[inline]
     pub fn str(self) -> Option<Str<'a>> {
-        self.db.str(self.handle)
+        self.db.str_in(self.head(), self.body)
     }
     /// The key itself.
     pub fn key(self) -> &'a [u8] {
@@ -67,11 +94,11 @@ impl<'a> Entry<'a> {
     }
     /// Expiry, ms since the epoch.
     pub fn expiry(self) -> Option<i64> {
-        self.db.expiry(self.handle)
+        entry::expiry(self.head(), self.body)
     }
     /// The access clock: LRU seconds or LFU bits, by policy.
     pub fn clock(self) -> u32 {
-        self.db.clock(self.handle)
+        self.head().clock()
     }
     /// Bytes it takes, its share of the indexes included.
     pub fn size_bytes(self) -> usize {
@@ -87,8 +114,7 @@ impl<'a> DbRef<'a> {
         match entry {
             Some(entry) => {
                 self.effects.hits += 1;
-                let clock = self.access.touch.after(entry.clock());
-                self.db.set_clock(entry.handle, clock);
+                entry.touch(self.access.touch);
             }
             None => self.effects.misses += 1,
         }
@@ -110,14 +136,14 @@ impl<'a> DbRef<'a> {
     #[inline]
     pub fn look(&mut self, key: Key<'_>) -> Option<Entry<'a>> {
         let db: &'a Db = self.db;
-        let found = db.find(key)?;
-        if let Some(at) = db.expiry(found.handle)
+        let entry = Entry::of(db, db.find(key)?.handle);
+        if let Some(at) = entry.expiry()
             && is_expired(at, &self.access)
         {
-            self.note_expired(found.handle);
+            self.note_expired(entry.handle);
             return None;
         }
-        Some(Entry { db, handle: found.handle })
+        Some(entry)
     }
 
     /// A key by name, hashed here.
@@ -145,7 +171,7 @@ impl<'a> DbRef<'a> {
         let db: &'a Db = self.db;
         for handle in db.iter() {
             if !self.is_hidden(handle) {
-                visit(Entry { db, handle });
+                visit(Entry::of(db, handle));
             }
         }
     }
@@ -160,7 +186,7 @@ impl<'a> DbRef<'a> {
     ) -> u64 {
         let db: &'a Db = self.db;
         db.scan(cursor, |handle| {
-            let entry = Entry { db, handle };
+            let entry = Entry::of(db, handle);
             if wanted(entry) {
                 if self.is_hidden(handle) { self.note_expired(handle) } else { visit(entry) }
             }
@@ -174,14 +200,14 @@ impl<'a> DbRef<'a> {
         for _ in 0..RANDOM_TRIES {
             let handle = db.sample(rng)?;
             if !self.is_hidden(handle) {
-                return Some(Entry { db, handle });
+                return Some(Entry::of(db, handle));
             }
             self.note_expired(handle);
         }
         if self.access.expiry != ExpiryMode::Delete && db.len() == db.expires_len() {
-            return db.sample(rng).map(|handle| Entry { db, handle });
+            return db.sample(rng).map(|handle| Entry::of(db, handle));
         }
-        db.iter().find(|handle| !self.is_hidden(*handle)).map(|handle| Entry { db, handle })
+        db.iter().find(|handle| !self.is_hidden(*handle)).map(|handle| Entry::of(db, handle))
     }
 
     fn note_expired(&mut self, handle: Handle) {
@@ -275,9 +301,9 @@ impl DbMut<'_> {
             Some(found) => {
                 self.effects.hits += 1;
                 let db = &self.dbs[self.number];
-                let clock = self.access.touch.after(db.clock(found.handle));
-                db.set_clock(found.handle, clock);
-                Some(Entry { db, handle: found.handle })
+                let entry = Entry::of(db, found.handle);
+                entry.touch(self.access.touch);
+                Some(entry)
             }
             None => {
                 self.effects.misses += 1;
@@ -292,13 +318,13 @@ impl DbMut<'_> {
         let found = self.find(key)?;
         let db = &self.dbs[self.number];
         db.set_clock(found.handle, self.access.touch.after(db.clock(found.handle)));
-        Some(Entry { db, handle: found.handle })
+        Some(Entry::of(db, found.handle))
     }
 
     /// The same without counting or touching.
     pub fn look(&mut self, key: Key<'_>) -> Option<Entry<'_>> {
         let found = self.find(key)?;
-        Some(Entry { db: &self.dbs[self.number], handle: found.handle })
+        Some(Entry::of(&self.dbs[self.number], found.handle))
     }
 
     /// Stores a value under a key, whatever was there; returns whether the key existed.
@@ -335,7 +361,7 @@ impl DbMut<'_> {
         };
         let old = self.dbs[self.number].clock(found.handle);
         let clock = match self.access.touch {
-            crate::Touch::No => old,
+            crate::Touch::No { .. } => old,
             touch => touch.after(old),
         };
         let (_, value) = self.db().overwrite(found, key, payload, at, clock);
@@ -357,7 +383,7 @@ impl DbMut<'_> {
             return Ok(value);
         };
         let db = &mut self.dbs[self.number];
-        let value = change(Some(Entry { db, handle: found.handle }))?;
+        let value = change(Some(Entry::of(db, found.handle)))?;
         if db.write_int(found.handle, value) {
             db.set_clock(found.handle, self.access.touch.after(db.clock(found.handle)));
         } else {
@@ -511,14 +537,14 @@ impl DbMut<'_> {
     fn stored(&mut self, key: Key<'_>) -> Option<Stored> {
         let found = self.find(key)?;
         let db = &self.dbs[self.number];
+        let raw = db.encoding(found.handle) == Encoding::Raw;
         let value = match db.str(found.handle)? {
             Str::Int(n) => StoredValue::Int(n),
-            Str::Inline(bytes) if db.head(found.handle).is_raw() => StoredValue::Raw(bytes.to_vec()),
+            // Once raw, beside a long key for one, a string stays so.
+            Str::Inline(bytes) if raw => StoredValue::Raw(bytes.to_vec()),
             Str::Inline(bytes) => StoredValue::Plain(bytes.to_vec()),
             // Beside a long key even a short string is large; beside the next key it need not be.
-            Str::Shared(bytes) if bytes.len() <= Slab::MAX_BLOCK && db.head(found.handle).is_raw() => {
-                StoredValue::Raw(bytes.to_vec())
-            }
+            Str::Shared(bytes) if bytes.len() <= Slab::MAX_BLOCK && raw => StoredValue::Raw(bytes.to_vec()),
             Str::Shared(bytes) if bytes.len() <= Slab::MAX_BLOCK => StoredValue::Str(bytes.to_vec()),
             Str::Shared(bytes) => StoredValue::Large(Value::Str(bytes.clone())),
         };

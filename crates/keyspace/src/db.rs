@@ -10,6 +10,7 @@ use sluice_base::{Bytes, HashSeed, Rng, siphash13};
 use sluice_collections::index::{Index, Slot};
 use sluice_collections::slab::{Handle, Slab, TypedSlab};
 use sluice_value::{Encoding, Type, Value};
+use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::Relaxed;
 
 /// A database.
@@ -124,7 +125,7 @@ impl Db {
     #[inline]
     pub fn find(&self, key: Key<'_>) -> Option<Found> {
         let slot = self.index.find(key.hash, |h| self.key_is(h, key.bytes))?;
-        Some(Found { slot, handle: self.index.handle(slot) })
+        Some(Found { slot, handle: slot.handle() })
     }
 
     #[inline]
@@ -191,8 +192,14 @@ impl Db {
     /// The string of an entry; `None` when its value is of another type.
     #[inline]
     pub fn str(&self, handle: Handle) -> Option<Str<'_>> {
-        let head = self.head(handle);
-        let payload = entry::payload(head, self.slab.body(handle));
+        let (head, body) = self.slab.block(handle);
+        self.str_in(Head(head.load(Relaxed)), body)
+    }
+
+    /// The string of an entry that was looked at already.
+    #[inline]
+    pub(crate) fn str_in<'a>(&'a self, head: Head, body: &'a [u8]) -> Option<Str<'a>> {
+        let payload = entry::payload(head, body);
         match head.kind() {
             Kind::Inline => Some(Str::Inline(payload)),
             Kind::Int => Some(Str::Int(entry::int_of(payload))),
@@ -200,6 +207,12 @@ impl Db {
                 Value::Str(bytes) => Some(Str::Shared(bytes)),
             },
         }
+    }
+
+    /// Head word and body of an entry.
+    #[inline]
+    pub(crate) fn block(&self, handle: Handle) -> (&AtomicU32, &[u8]) {
+        self.slab.block(handle)
     }
 
     /// How the value is stored, in the reference's terms.
@@ -414,9 +427,11 @@ impl Db {
         }
     }
 
+    /// Whether the entry stays `raw`, and its payload. A string too large with an expiry stays raw without.
     fn form_of(&self, handle: Handle) -> (bool, Vec<u8>) {
         let head = self.head(handle);
-        (head.is_raw(), entry::payload(head, self.slab.body(handle)).to_vec())
+        let raw = head.is_raw() || head.kind() == Kind::Inline && self.encoding(handle) == Encoding::Raw;
+        (raw, entry::payload(head, self.slab.body(handle)).to_vec())
     }
 
     /// Copies an entry's payload, whatever its kind, to a block with another expiry; the old block is not freed.

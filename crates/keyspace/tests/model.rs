@@ -1,5 +1,5 @@
 //! The keyspace against a map: random commands, the same answers, and the invariants of every database after each.
-#![allow(missing_docs)]
+#![allow(missing_docs, clippy::unwrap_used)]
 
 use sluice_base::{HashSeed, Now, Rng};
 use sluice_keyspace::{
@@ -306,12 +306,12 @@ impl Twin {
             self.keyspace.db(db).check();
             let access = Access { expiry: ExpiryMode::Ignore, ..self.access() };
             let mut effects = Effects::default();
-            let view = self.keyspace.read(db, access, &mut effects);
+            let mut view = self.keyspace.read(db, access, &mut effects);
             assert!(view.len() <= self.models[db].len());
             let mut scanned = BTreeSet::new();
             let mut cursor = 0;
             loop {
-                cursor = view.scan(cursor, |entry| {
+                cursor = view.scan(cursor, |_| true, |entry| {
                     scanned.insert(entry.key().to_vec());
                 });
                 if cursor == 0 {
@@ -361,7 +361,9 @@ fn assert_same(entry: &Seen, key: &[u8], item: &Item) {
     assert_eq!(entry.len, item.value.len());
     assert_eq!(entry.expiry, item.expiry);
     match item.encoding {
-        Some(encoding) => assert_eq!(entry.encoding, encoding, "key {} value {}", key.len(), item.value.len()),
+        Some(encoding) => {
+            assert_eq!(entry.encoding, encoding, "key {} value {}", key.len(), item.value.len())
+        }
         None => assert_ne!(entry.encoding, Encoding::Int, "key {} value {}", key.len(), item.value.len()),
     }
 }
@@ -375,7 +377,9 @@ fn run(seed: u64, mode: ExpiryMode) {
         }
     }
     twin.compare();
-    for name in ["set", "append", "setrange", "expire", "rename", "copy", "move", "remove", "increment", "read"] {
+    for name in
+        ["set", "append", "setrange", "expire", "rename", "copy", "move", "remove", "increment", "read"]
+    {
         assert!(twin.done.get(name).is_some_and(|count| *count > 10), "{name} was hardly done");
     }
     // Emptied key by key, nothing is left over.
@@ -437,7 +441,8 @@ fn cycles_delete_what_has_expired_and_nothing_else() {
 #[test]
 fn shrinking_keeps_every_key() {
     let mut twin = Twin::new(10, ExpiryMode::Delete);
-    let key_of = |i: u32| [&i.to_le_bytes()[..], &vec![b'k'; if i.is_multiple_of(7) { 300 } else { 5 }]].concat();
+    let key_of =
+        |i: u32| [&i.to_le_bytes()[..], &vec![b'k'; if i.is_multiple_of(7) { 300 } else { 5 }]].concat();
     for i in 0..4000 {
         let expiry = if i % 2 == 0 { Some(twin.now_ms + 1_000_000) } else { None };
         let set = expiry.map_or(SetExpiry::Clear, SetExpiry::At);
@@ -455,4 +460,26 @@ fn shrinking_keeps_every_key() {
     }
     twin.compare();
     assert!(twin.keyspace.db(0).index_bytes() < before);
+}
+
+#[test]
+fn a_string_that_was_raw_once_stays_raw() {
+    let mut twin = Twin::new(11, ExpiryMode::Delete);
+    let encoding = |twin: &mut Twin, key: &[u8]| twin.write(0, |d| d.look(d.key(key)).unwrap().encoding());
+    let value = vec![b'v'; 107];
+    twin.write(0, |d| d.set(d.key(b"k"), Payload::Str(&value), SetExpiry::Clear, Event::Set));
+    assert_eq!(encoding(&mut twin, b"k"), Encoding::Embstr);
+    // Eight bytes more are too many for one piece.
+    let later = twin.now_ms + 1000;
+    twin.write(0, |d| d.set_expiry(d.key(b"k"), Some(later), Event::Expire));
+    assert_eq!(encoding(&mut twin, b"k"), Encoding::Raw);
+    twin.write(0, |d| d.set_expiry(d.key(b"k"), None, Event::Persist));
+    assert_eq!(encoding(&mut twin, b"k"), Encoding::Raw);
+    // So is a long key, which the next name does not have.
+    let long = [b'k'; 255];
+    twin.write(0, |d| d.set(d.key(&long), Payload::Str(b"v"), SetExpiry::Clear, Event::Set));
+    assert!(twin.write(0, |d| d.rename(d.key(&long), d.key(b"k"))));
+    assert_eq!(encoding(&mut twin, b"k"), Encoding::Raw);
+    twin.write(0, |d| d.set(d.key(b"k"), Payload::Str(b"v"), SetExpiry::Clear, Event::Set));
+    assert_eq!(encoding(&mut twin, b"k"), Encoding::Embstr);
 }

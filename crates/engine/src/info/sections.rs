@@ -65,8 +65,9 @@ pub(super) fn clients(view: &View<'_>, out: &mut Lines) {
     out.add("maxclients", control.limits.maxclients);
     out.add("client_recent_max_input_buffer", view.facts.recent_max_input);
     out.add("client_recent_max_output_buffer", view.stats.recent_max_output);
+    // Who waits for the end of a pause is blocked, as nobody else is yet.
+    out.add("blocked_clients", control.postponed.len());
     out.zeros(&[
-        "blocked_clients",
         "tracking_clients",
         "pubsub_clients",
         "watching_clients",

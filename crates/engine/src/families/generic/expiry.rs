@@ -88,7 +88,7 @@ impl Conditions {
             } else if args.is(i, "LT") {
                 &mut this.lt
             } else {
-                return Err(CmdError::owned([b"ERR Unsupported option ", args.at(i)].concat()));
+                return Err(CmdError::owned([&b"ERR Unsupported option "[..], crate::error::shown(args.at(i), usize::MAX)].concat()));
             };
             *flag = true;
         }

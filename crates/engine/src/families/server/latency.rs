@@ -38,10 +38,12 @@ pub(super) fn history(ctx: &mut ServerCtx<'_>, args: Args<'_>) -> Run {
 }
 
 pub(super) fn graph(ctx: &mut ServerCtx<'_>, args: Args<'_>) -> Run {
-    let name = String::from_utf8_lossy(args.at(2));
     let Some(series) = ctx.control.latency.get(args.at(2)) else {
-        return Err(CmdError::owned(format!("ERR No samples available for event '{name}'")));
+        return Err(CmdError::owned(
+            [&b"ERR No samples available for event '"[..], crate::error::shown(args.at(2), usize::MAX), b"'"].concat(),
+        ));
     };
+    let name = String::from_utf8_lossy(args.at(2));
     let text = graph::draw(&name, series, ctx.now.unix_s());
     ctx.reply.verbatim(b"txt", text.as_bytes());
     Ok(Outcome::Done)

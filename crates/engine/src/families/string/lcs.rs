@@ -127,7 +127,8 @@ struct Found {
     matches: Vec<Match>,
 }
 
-const NO_MEMORY: CmdError = CmdError::text("ERR Insufficient memory, failed allocating transient memory for LCS");
+const NO_MEMORY: CmdError =
+    CmdError::text("ERR Insufficient memory, failed allocating transient memory for LCS");
 
 /// Fills the table row by row and returns its last length. `word` gets the bits of each row, 64 at a time, with the
 /// number of the word in the whole table.

@@ -63,13 +63,17 @@ impl<'a> Options<'a> {
         let word = args.at(i);
         if stores && args.is(i, "NX") && matches!(self.condition, Condition::Always | Condition::Absent) {
             self.condition = Condition::Absent;
-        } else if stores && args.is(i, "XX") && matches!(self.condition, Condition::Always | Condition::Present) {
+        } else if stores
+            && args.is(i, "XX")
+            && matches!(self.condition, Condition::Always | Condition::Present)
+        {
             self.condition = Condition::Present;
         } else if accepted == Accepted::Set && args.is(i, "GET") {
             self.get = true;
         } else if stores && args.is(i, "KEEPTTL") && matches!(self.expiry, Expiry::Unsaid | Expiry::Keep) {
             self.expiry = Expiry::Keep;
-        } else if !stores && args.is(i, "PERSIST") && matches!(self.expiry, Expiry::Unsaid | Expiry::Persist) {
+        } else if !stores && args.is(i, "PERSIST") && matches!(self.expiry, Expiry::Unsaid | Expiry::Persist)
+        {
             self.expiry = Expiry::Persist;
         } else if accepted == Accepted::Set && args.is(i, "IFEQ") && self.condition == Condition::Always {
             self.condition = Condition::Equal(args.get(i + 1)?);
@@ -89,7 +93,12 @@ impl<'a> Options<'a> {
 
 impl Expiry {
     /// The time that was given, ms since the epoch; `None` when none was.
-    pub(super) fn at(self, args: Args<'_>, now_ms: i64, command: &'static str) -> Result<Option<i64>, CmdError> {
+    pub(super) fn at(
+        self,
+        args: Args<'_>,
+        now_ms: i64,
+        command: &'static str,
+    ) -> Result<Option<i64>, CmdError> {
         match self {
             Expiry::Given(unit, index) => expiry_at(args, index, unit, now_ms, command).map(Some),
             Expiry::Unsaid | Expiry::Keep | Expiry::Persist => Ok(None),
@@ -135,7 +144,7 @@ impl ExpiryUnit {
 }
 
 /// The time, ms since the epoch, that the argument at `index` means; it must be positive and expressible.
-pub(crate) fn expiry_at(
+pub(super) fn expiry_at(
     args: Args<'_>,
     index: usize,
     unit: ExpiryUnit,
