@@ -9,6 +9,7 @@ mod allowed;
 mod compare;
 mod generate;
 mod grammar;
+mod hostile;
 mod player;
 mod rules;
 mod server;
@@ -19,6 +20,8 @@ mod wire;
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
+
+use sluice_base::Rng;
 
 use crate::args::Arguments;
 use crate::{Result, ci, shell};
@@ -32,6 +35,9 @@ use wire::Connection;
 
 /// Commands in one stream.
 const STREAM: u64 = 2000;
+
+/// Broken requests behind each stream.
+const BROKEN_REQUESTS: u64 = 3;
 
 /// Known differences.
 const DIFFERENCES: &str = "conformance/differences.toml";
@@ -139,22 +145,25 @@ fn run(options: &Options, grammar: &Grammar, mut player: Player<'_>) -> Result<u
     println!("differential: seed {}, {} commands of ours are sent", options.seed, grammar.commands.len());
     let (mut seen, mut repeats) = (BTreeSet::new(), 0);
     for stream in streams {
+        if seen.len() as u64 >= options.failures_max {
+            println!("\nenough: --failures {} was reached", options.failures_max);
+            break;
+        }
         let commands = commands_of(options, grammar, stream);
         if options.print {
             commands.iter().for_each(|command| println!("{}", line(&command.words)));
         }
         player.speak(options.resp.unwrap_or(if stream % 2 == 0 { 2 } else { 3 }));
-        let Some(failure) = player.play(&commands, &mut allowed)? else { continue };
+        let Some(failure) = player.play(&commands, &mut allowed)? else {
+            compare_protocol(options.seed ^ stream, &player, &mut seen)?;
+            continue;
+        };
         if !seen.insert(signature(grammar, &failure)) {
             repeats += 1;
             continue;
         }
         println!("\ndifference {}: --seed {} --stream {stream}", seen.len(), options.seed);
         report(grammar, &mut player, &commands, &failure)?;
-        if seen.len() as u64 >= options.failures_max {
-            println!("\nenough: --failures {} was reached", options.failures_max);
-            break;
-        }
     }
     println!("\ndifferential: {}", shell::seconds(began.elapsed()));
     summarise(grammar, &player);
@@ -165,6 +174,37 @@ fn run(options: &Options, grammar: &Grammar, mut player: Player<'_>) -> Result<u
         allowed.report();
     }
     Ok(seen.len())
+}
+
+/// Sends a few broken requests and prints those to which the answers differ in a way that is not in `seen` yet.
+fn compare_protocol(seed: u64, player: &Player<'_>, seen: &mut BTreeSet<String>) -> Result<()> {
+    let mut rng = Rng::new(seed);
+    let ports = [player.ours.port, player.peer.port];
+    for round in 0..BROKEN_REQUESTS {
+        let long = round == 0 && rng.below(8) == 0;
+        let bytes = if long { hostile::long_bytes(&mut rng) } else { hostile::bytes(&mut rng) };
+        let Some(answers) = hostile::differ(ports, &bytes)? else { continue };
+        if seen.contains(&outline_of_answers(&answers)) {
+            continue;
+        }
+        let (small, answers) = hostile::smallest(ports, &bytes)?;
+        if !seen.insert(outline_of_answers(&answers)) {
+            continue;
+        }
+        println!("\ndifference {}: the answers to these bytes:\n  {}", seen.len(), shown(&small));
+        println!("  ours:  {}\n  peer:  {}", shown(&answers[0]), shown(&answers[1]));
+    }
+    Ok(())
+}
+
+/// What two answers to a broken request have of their own: from where they part, without digits.
+fn outline_of_answers(answers: &[Vec<u8>; 2]) -> String {
+    let common = answers[0].iter().zip(&answers[1]).take_while(|(a, b)| a == b).count();
+    let rest = |answer: &[u8]| {
+        let rest = &answer[common..answer.len().min(common + 40)];
+        rest.iter().filter(|byte| !byte.is_ascii_digit()).map(|byte| *byte as char).collect::<String>()
+    };
+    format!("{} / {}", rest(&answers[0]), rest(&answers[1]))
 }
 
 /// The commands of a stream.

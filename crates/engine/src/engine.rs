@@ -9,7 +9,8 @@ use crate::gate::Gate;
 use crate::limits::Limits;
 use crate::process::Process;
 use crate::session::{
-    Caller, ClientFlags, ClientKind, Closing, Connection, ReplicaState, ReplyMode, Session, SessionKey, Sessions,
+    Caller, ClientFlags, ClientKind, Closing, Connection, ReplicaState, ReplyMode, Session, SessionKey,
+    Sessions,
 };
 use crate::stats::Stats;
 use sluice_base::{HashSeed, Rng};

@@ -4,8 +4,8 @@
 //! head has an expiry; (2) every live element of `large` belongs to exactly one entry; (3) both indexes use the same
 //! seeded hash of the key. This file is mechanism: it knows no clock and leaves no effects.
 
-use crate::Key;
 use crate::entry::{self, Head, Kind, Large};
+use crate::{Key, reference_string_encoding};
 use sluice_base::{Bytes, HashSeed, Rng, siphash13};
 use sluice_collections::index::{Index, Slot};
 use sluice_collections::slab::{Handle, Slab, TypedSlab};
@@ -29,7 +29,10 @@ pub struct Db {
 
 impl std::fmt::Debug for Db {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Db").field("keys", &self.len()).field("expires", &self.expires_len()).finish_non_exhaustive()
+        f.debug_struct("Db")
+            .field("keys", &self.len())
+            .field("expires", &self.expires_len())
+            .finish_non_exhaustive()
     }
 }
 
@@ -223,7 +226,7 @@ impl Db {
             Kind::Inline if head.is_raw() => Encoding::Raw,
             Kind::Inline => {
                 let value = entry::payload(head, self.slab.body(handle)).len();
-                crate::reference_string_encoding(self.key(handle).len(), head.has_expiry(), value)
+                reference_string_encoding(self.key(handle).len(), head.has_expiry(), value)
             }
             Kind::Large if head.key_outside() && !head.is_raw() => self.encoding_outside(handle),
             Kind::Large => Encoding::Raw,
@@ -242,9 +245,9 @@ impl Db {
 
     /// Bytes an entry takes: its block, its share of the index and its large value.
     pub fn entry_size(&self, handle: Handle) -> usize {
-        let large = self.large_of_kind(handle).map_or(0, |l| {
-            l.value.heap_bytes() + l.key.as_ref().map_or(0, |k| k.len()) + size_of::<Large>()
-        });
+        let large = self
+            .large_of_kind(handle)
+            .map_or(0, |l| l.value.heap_bytes() + l.key.as_ref().map_or(0, |k| k.len()) + size_of::<Large>());
         let expiry = if self.head(handle).has_expiry() { 8 } else { 0 };
         self.slab.block_size(handle) + large + 8 + expiry
     }
@@ -299,7 +302,8 @@ impl Db {
     ) -> (Found, Option<Value>) {
         let form = Form::of(key.bytes.len(), expiry.is_some(), payload);
         let head = self.head(found.handle);
-        let in_place = head.kind() != Kind::Large && head.has_expiry() == expiry.is_some() && !head.key_outside();
+        let in_place =
+            head.kind() != Kind::Large && head.has_expiry() == expiry.is_some() && !head.key_outside();
         if in_place && let Some((kind, raw, bytes)) = form.inside() {
             let len = entry::block_len(key.bytes.len(), expiry.is_some(), bytes.len());
             if Slab::rounded(len) == self.slab.block_size(found.handle) {
@@ -332,6 +336,14 @@ impl Db {
         clock: u32,
     ) -> (Found, Option<Value>) {
         let had_expiry = self.head(found.handle).has_expiry();
+        let form = match form {
+            // The reference loses the expiry after it has placed the string.
+            Form::Inline(bytes, false) if had_expiry => Form::Inline(
+                bytes,
+                reference_string_encoding(key.bytes.len(), true, bytes.len()) == Encoding::Raw,
+            ),
+            form => form,
+        };
         let handle = self.build(key.bytes, form, expiry, clock);
         self.index.replace(found.slot, handle);
         match (had_expiry, expiry.is_some()) {
@@ -360,7 +372,8 @@ impl Db {
         };
         let size = entry::block_len(inside.len(), expiry.is_some(), bytes.len());
         let handle = self.slab.alloc(size).expect("the server refuses writes long before 32 GiB of entries");
-        let head = Head::new(clock, kind).with_raw(raw).with_expiry(expiry.is_some()).with_key_outside(outside);
+        let head =
+            Head::new(clock, kind).with_raw(raw).with_expiry(expiry.is_some()).with_key_outside(outside);
         let body = self.slab.body_mut(handle);
         body[0] = inside.len() as u8;
         body[1..1 + inside.len()].copy_from_slice(inside);

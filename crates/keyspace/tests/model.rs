@@ -475,6 +475,11 @@ fn a_string_that_was_raw_once_stays_raw() {
     assert_eq!(encoding(&mut twin, b"k"), Encoding::Raw);
     twin.write(0, |d| d.set_expiry(d.key(b"k"), None, Event::Persist));
     assert_eq!(encoding(&mut twin, b"k"), Encoding::Raw);
+    twin.write(0, |d| d.set(d.key(b"k"), Payload::Str(&value), SetExpiry::Clear, Event::Set));
+    assert_eq!(encoding(&mut twin, b"k"), Encoding::Embstr);
+    twin.write(0, |d| d.set(d.key(b"k"), Payload::Str(b"v"), SetExpiry::At(later), Event::Set));
+    twin.write(0, |d| d.set(d.key(b"k"), Payload::Str(&value), SetExpiry::Clear, Event::Set));
+    assert_eq!(encoding(&mut twin, b"k"), Encoding::Raw);
     // So is a long key, which the next name does not have.
     let long = [b'k'; 255];
     twin.write(0, |d| d.set(d.key(&long), Payload::Str(b"v"), SetExpiry::Clear, Event::Set));

@@ -46,6 +46,7 @@ fn masked(reply: &Reply, names: &[&str]) -> Vec<Reply> {
     for pair in items.chunks_exact_mut(2) {
         if names.iter().any(|name| pair[0].text == name.as_bytes()) {
             pair[1].text.clear();
+            pair[1].items.clear();
         }
     }
     items

@@ -168,7 +168,7 @@ fn tree(arguments: &Reply) -> Vec<Argument> {
 }
 
 /// Names of fields whose content is prose or history, which is ours to write.
-const PROSE: &[&str] = &["summary", "complexity", "history"];
+const PROSE: &[&str] = &["summary", "complexity", "history", "notes"];
 
 /// Where our COMMAND INFO and COMMAND DOCS differ from the reference's, for the commands that ours has. Both
 /// connections speak RESP3, so that sets and maps are told from arrays.
@@ -214,7 +214,7 @@ fn differ(path: &str, ours: &Reply, peer: &Reply, out: &mut Vec<String>) {
                 }
             }
         }
-        (b'~', b'~') => {
+        (b'~', b'~') if ours.items.iter().chain(&peer.items).all(|item| item.items.is_empty()) => {
             let set = |reply: &Reply| reply.items.iter().map(Reply::string).collect::<BTreeSet<_>>();
             if set(ours) != set(peer) {
                 out.push(format!("{path}: ours {:?}, theirs {:?}", set(ours), set(peer)));
@@ -233,7 +233,7 @@ fn differ(path: &str, ours: &Reply, peer: &Reply, out: &mut Vec<String>) {
                 }
             }
         }
-        (b'*', b'*') if ours.items.len() == peer.items.len() => {
+        (b'*', b'*') | (b'~', b'~') if ours.items.len() == peer.items.len() => {
             for (index, (a, b)) in ours.items.iter().zip(&peer.items).enumerate() {
                 differ(&format!("{path}[{index}]"), a, b, out);
             }

@@ -5,10 +5,13 @@
 
 use std::collections::BTreeMap;
 
+use sluice_base::Rng;
+
 use super::allowed::Allowed;
 use super::compare::{equal, equal_parsed};
 use super::generate::Command;
 use super::grammar::Grammar;
+use super::hostile;
 use super::rules::Rule;
 use super::server::Server;
 use super::special::PARAMETERS;
@@ -297,8 +300,17 @@ fn exchange(pair: &mut Pair, commands: &[Command]) -> (Answers, Answers) {
             encode(&command.words, &mut bytes);
         }
     }
-    pair.ours.send(&bytes);
-    pair.peer.send(&bytes);
+    // Every seventh length or so goes out in pieces: a function of the batch, so that a replay does the same.
+    let mut rng = Rng::new(bytes.len() as u64);
+    if rng.below(7) == 0 {
+        for piece in hostile::pieces(&mut rng, &bytes) {
+            pair.ours.send(piece);
+            pair.peer.send(piece);
+        }
+    } else {
+        pair.ours.send(&bytes);
+        pair.peer.send(&bytes);
+    }
     (pair.ours.receive(commands.len()), pair.peer.receive(commands.len()))
 }
 

@@ -75,8 +75,14 @@ pub(crate) const ROWS: &[Row] = &[
     row("sort*", Rule::Unordered, 5, "equal weights keep the order of the table"),
     row("dump", Rule::Shape, 2, "the compression of a payload is free"),
     // What describes the process.
+    row("*|help", Rule::Shape, 1, "help is prose, in our own words"),
     row("info", Rule::Sections, 1, "figures of the process"),
-    row("hello", Rule::PairsWithout(&["id"]), 6, "numbers of connections differ"),
+    row(
+        "hello",
+        Rule::PairsWithout(&["id", "modules"]),
+        6,
+        "connections are numbered apart; modules are built in or not",
+    ),
     row("client|id", Rule::Shape, 2, "numbers of connections differ"),
     row("client|info", Rule::FieldNames, 2, "figures of the connection"),
     row("client|list", Rule::FieldNames, 2, "figures of the connection"),
@@ -93,7 +99,7 @@ pub(crate) const ROWS: &[Row] = &[
     row("command|docs", Rule::Skip, 0, "compared field by field before the streams"),
     row("command|list", Rule::Shape, 1, "ours may lack commands of later features"),
     row("command|count", Rule::Shape, 1, "ours may lack commands of later features"),
-    row("command|info", Rule::Exact, 2, ""),
+    row("command|info", Rule::Shape, 2, "notes are prose; compared field by field before the streams"),
     row("command|getkeys*", Rule::Exact, 8, ""),
     row("memory|usage", Rule::Shape, 3, "the layout of entries is free"),
     row("memory|*", Rule::Shape, 1, "figures of the allocator"),
@@ -102,7 +108,6 @@ pub(crate) const ROWS: &[Row] = &[
     row("commandlog|*", Rule::Shape, 1, "measured times"),
     row("lolwut", Rule::Shape, 1, "a drawing"),
     row("role", Rule::Exact, 1, ""),
-    row("*|help", Rule::Shape, 1, "help is prose, in our own words"),
     // What ends, blocks or leaves the process.
     row("shutdown", Rule::Skip, 0, "ends the server"),
     row("debug", Rule::Exact, 3, "only the subcommands that the generator names"),

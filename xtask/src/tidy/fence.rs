@@ -66,6 +66,9 @@ fn check_use(source: &Source, line: usize) -> Option<Finding> {
     if declares && code[..at].contains("type ") || rest.starts_with("fn(") {
         return None; // the type of a function pointer
     }
+    if declares && is_in_unsafe_impl(source, line) {
+        return None; // the trait says what a caller must guarantee
+    }
     let wanted = if declares { "# Safety" } else { "SAFETY:" };
     if comment_above(source, line).contains(wanted) || source.comments[line].contains(wanted) {
         return None;
@@ -75,6 +78,14 @@ fn check_use(source: &Source, line: usize) -> Option<Finding> {
         false => "unsafe without `// SAFETY:` above it: name what guarantees each condition",
     };
     Some(Finding::new(&source.path, line + 1, what))
+}
+
+/// Whether the item on `line` stands in an `unsafe impl`: the nearest line above that is indented less opens one.
+fn is_in_unsafe_impl(source: &Source, line: usize) -> bool {
+    let indent = |code: &str| code.len() - code.trim_start().len();
+    let own = indent(&source.code[line]);
+    let mut above = source.code[..line].iter().rev().filter(|code| !code.trim().is_empty());
+    above.find(|code| indent(code) < own).is_some_and(|code| code.contains("unsafe impl"))
 }
 
 /// The comment lines directly above `line`, attributes, and the beginning of the same statement stepped over.
@@ -125,6 +136,7 @@ mod tests {
         assert_eq!(missing("/// Does.\n///\n/// # Safety\n/// - always\n#[inline]\nunsafe fn f() {}\n"), 0);
         assert_eq!(missing("/// Does.\nunsafe fn f() {}\n"), 1);
         assert_eq!(missing("#![forbid(unsafe_code)]\n"), 0);
+        assert_eq!(missing("// SAFETY: a reason.\nunsafe impl A for B {\n    unsafe fn f() {}\n}\n"), 0);
     }
 
     #[test]
