@@ -38,6 +38,6 @@ pub use engine::{Engine, Seeds};
 pub use error::CmdError;
 pub use exec::{Flow, Submitted};
 pub use limits::{Limits, OutputLimit};
-pub use rename::check_renames;
 pub use process::{Counts, CpuTimes, Facts, LogLevel, Process};
+pub use rename::check_renames;
 pub use session::{Caller, Closing, Connection, Session, SessionKey};

@@ -50,8 +50,11 @@ impl Engine {
         if effects.propagating {
             let forced = effects.propagation == Propagation::Forced;
             let own = if dirty > 0 || forced { Some((db, args)) } else { None };
-            let grouping =
-                if spec.flags.has(Flags::TOUCHES_ARBITRARY_KEYS) { Grouping::Loose } else { Grouping::Transaction };
+            let grouping = if spec.flags.has(Flags::TOUCHES_ARBITRARY_KEYS) {
+                Grouping::Loose
+            } else {
+                Grouping::Transaction
+            };
             propagate(&mut control.stream, effects, control.limits.lazy_expire, grouping, own);
         }
         effects.expired_by_write.clear();

@@ -114,7 +114,10 @@ fn arguments_are_checked() {
         ("COMMANDLOG FOO", "-ERR unknown subcommand 'FOO'. Try COMMANDLOG HELP."),
         ("SLOWLOG GET a", count),
         ("SLOWLOG GET -2", count),
-        ("SLOWLOG GET 1 2", "-ERR unknown subcommand or wrong number of arguments for 'GET'. Try SLOWLOG HELP."),
+        (
+            "SLOWLOG GET 1 2",
+            "-ERR unknown subcommand or wrong number of arguments for 'GET'. Try SLOWLOG HELP.",
+        ),
         ("SLOWLOG FOO", "-ERR unknown subcommand 'FOO'. Try SLOWLOG HELP."),
     ]);
 }

@@ -91,5 +91,8 @@ fn histogram_is_a_map_in_resp3() {
 #[test]
 fn help_lists_the_subcommands() {
     let text = Rig::new().run("LATENCY HELP");
-    assert!(text.starts_with("[+LATENCY <subcommand> [<arg> [value] [opt] ...]. Subcommands are:, "), "{text}");
+    assert!(
+        text.starts_with("[+LATENCY <subcommand> [<arg> [value] [opt] ...]. Subcommands are:, "),
+        "{text}"
+    );
 }

@@ -38,7 +38,9 @@ fn stats_has_as_many_pairs_as_it_says() {
     rig.run("HELLO 3");
     let text = rig.run("MEMORY STATS");
     assert!(text.starts_with("{\"peak.allocated\": :"), "{text}");
-    for name in ["\"keys.count\": :1", "\"db.0\": {\"overhead.hashtable.main\": :", "\"fragmentation.bytes\": :"] {
+    for name in
+        ["\"keys.count\": :1", "\"db.0\": {\"overhead.hashtable.main\": :", "\"fragmentation.bytes\": :"]
+    {
         assert!(text.contains(name), "{name} in {text}");
     }
     // The map's length must cover exactly what follows, or another reply would be read from it.
@@ -63,5 +65,8 @@ fn doctor_says_something() {
 #[test]
 fn help_lists_the_subcommands() {
     let text = Rig::new().run("MEMORY HELP");
-    assert!(text.starts_with("[+MEMORY <subcommand> [<arg> [value] [opt] ...]. Subcommands are:, "), "{text}");
+    assert!(
+        text.starts_with("[+MEMORY <subcommand> [<arg> [value] [opt] ...]. Subcommands are:, "),
+        "{text}"
+    );
 }

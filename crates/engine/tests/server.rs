@@ -233,7 +233,9 @@ fn lolwut_names_the_version() {
 fn flushes_and_swaps_are_propagated_even_when_nothing_changed() {
     let mut rig = Rig::new();
     let replica = rig.replica();
-    for line in ["flushall", "set a b", "flushall async", "flushdb", "flushdb sync", "swapdb 0 0", "debug populate 2"] {
+    for line in
+        ["flushall", "set a b", "flushall async", "flushdb", "flushdb sync", "swapdb 0 0", "debug populate 2"]
+    {
         rig.run(line);
     }
     let fed = rig.fed(replica);

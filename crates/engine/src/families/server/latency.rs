@@ -40,7 +40,8 @@ pub(super) fn history(ctx: &mut ServerCtx<'_>, args: Args<'_>) -> Run {
 pub(super) fn graph(ctx: &mut ServerCtx<'_>, args: Args<'_>) -> Run {
     let Some(series) = ctx.control.latency.get(args.at(2)) else {
         return Err(CmdError::owned(
-            [&b"ERR No samples available for event '"[..], crate::error::shown(args.at(2), usize::MAX), b"'"].concat(),
+            [&b"ERR No samples available for event '"[..], crate::error::shown(args.at(2), usize::MAX), b"'"]
+                .concat(),
         ));
     };
     let name = String::from_utf8_lossy(args.at(2));
@@ -57,7 +58,8 @@ pub(super) fn doctor(ctx: &mut ServerCtx<'_>, _: Args<'_>) -> Run {
 
 pub(super) fn reset(ctx: &mut ServerCtx<'_>, args: Args<'_>) -> Run {
     let all = args.len() == 2;
-    let reset = ctx.control.latency.reset(|name| all || args.iter_from(2).any(|event| event == name.as_bytes()));
+    let reset =
+        ctx.control.latency.reset(|name| all || args.iter_from(2).any(|event| event == name.as_bytes()));
     ctx.reply.int(reset as i64);
     Ok(Outcome::Done)
 }
@@ -80,7 +82,9 @@ pub(super) fn histogram(ctx: &mut ServerCtx<'_>, args: Args<'_>) -> Run {
     }
     let found: Vec<(&str, &Histogram)> = wanted
         .iter()
-        .filter_map(|spec| Some((spec.full_name, ctx.stats.commands.get(spec.id.0 as usize)?.latency.as_deref()?)))
+        .filter_map(|spec| {
+            Some((spec.full_name, ctx.stats.commands.get(spec.id.0 as usize)?.latency.as_deref()?))
+        })
         .collect();
     ctx.reply.map(found.len());
     for (name, histogram) in found {

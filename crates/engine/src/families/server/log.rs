@@ -9,15 +9,11 @@ use crate::error::CmdError;
 const SHOWN_BY_DEFAULT: usize = 10;
 
 fn kind(args: Args<'_>, index: usize) -> Result<LogKind, CmdError> {
-    [
-        ("slow", LogKind::Slow),
-        ("large-request", LogKind::LargeRequest),
-        ("large-reply", LogKind::LargeReply),
-    ]
-    .into_iter()
-    .find(|(name, _)| args.is(index, name))
-    .map(|(_, kind)| kind)
-    .ok_or(CmdError::text("ERR type should be one of the following: slow, large-request, large-reply"))
+    [("slow", LogKind::Slow), ("large-request", LogKind::LargeRequest), ("large-reply", LogKind::LargeReply)]
+        .into_iter()
+        .find(|(name, _)| args.is(index, name))
+        .map(|(_, kind)| kind)
+        .ok_or(CmdError::text("ERR type should be one of the following: slow, large-request, large-reply"))
 }
 
 /// -1 is all.

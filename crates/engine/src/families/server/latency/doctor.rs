@@ -62,13 +62,15 @@ fn advice_on(event: &str, control: &Control) -> &'static [&'static str] {
             "Slow commands are logged from a higher threshold than this monitor has: lower slowlog-log-slower-than.",
             "SLOWLOG GET names the commands. Large values that are deleted at once can be split, or removed by UNLINK.",
         ],
-        "command" => {
-            &["SLOWLOG GET names the commands. Large values that are deleted at once can be split, or removed by UNLINK."]
+        "command" => &[
+            "SLOWLOG GET names the commands. Large values that are deleted at once can be split, or removed by UNLINK.",
+        ],
+        "fast-command" => &[
+            "Commands that do little took long: the machine is short of processor time, or of memory and swapping.",
+        ],
+        "expire-cycle" => {
+            &["Many keys expire at the same time: spread their times, or lower active-expire-effort."]
         }
-        "fast-command" => {
-            &["Commands that do little took long: the machine is short of processor time, or of memory and swapping."]
-        }
-        "expire-cycle" => &["Many keys expire at the same time: spread their times, or lower active-expire-effort."],
         _ => &["The machine may be short of processor time."],
     }
 }

@@ -50,7 +50,9 @@ fn rows(columns: &[(usize, String)], text: &mut String) {
     text.push('\n');
     let deepest = columns.iter().map(|(_, age)| age.len()).max().unwrap_or(0);
     for line in 0..deepest {
-        text.extend(columns.iter().map(|(_, age)| age.as_bytes().get(line).map_or(' ', |byte| char::from(*byte))));
+        text.extend(
+            columns.iter().map(|(_, age)| age.as_bytes().get(line).map_or(' ', |byte| char::from(*byte))),
+        );
         text.push('\n');
     }
 }
