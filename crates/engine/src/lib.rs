@@ -27,6 +27,7 @@ mod redact;
 mod routes;
 mod session;
 mod settle;
+mod snapshot;
 mod stats;
 mod stream;
 mod version;

@@ -88,7 +88,9 @@ impl Conditions {
             } else if args.is(i, "LT") {
                 &mut this.lt
             } else {
-                return Err(CmdError::owned([&b"ERR Unsupported option "[..], crate::error::shown(args.at(i), usize::MAX)].concat()));
+                return Err(CmdError::owned(
+                    [&b"ERR Unsupported option "[..], crate::error::shown(args.at(i), usize::MAX)].concat(),
+                ));
             };
             *flag = true;
         }
