@@ -113,7 +113,7 @@ fn a_reader_behind_its_hard_limit_is_closed() {
     let mut control = server.client();
     control.send(request(&[b"SET", b"k", &[b'x'; 100_000]])).expect("+OK\r\n");
     let mut lazy = server.client();
-    lazy.send("GET k\r\n".repeat(1000));
+    lazy.check("PING", "+PONG\r\n").send("GET k\r\n".repeat(1000));
     until("its end", || (control.info_number("connected_clients") == 1).then_some(()));
     assert_eq!(control.info_number("client_output_buffer_limit_disconnections"), 1);
     assert!(server.log.wait("scheduled to be closed ASAP for overcoming of output buffer limits").is_some());
@@ -129,7 +129,7 @@ fn a_reader_behind_its_soft_limit_is_closed_when_it_stays_there() {
     control.send(request(&[b"SET", b"k", &[b'x'; 1_000_000]])).expect("+OK\r\n");
     let mut lazy = server.client();
     let asked = std::time::Instant::now();
-    lazy.send("GET k\r\n".repeat(30));
+    lazy.check("PING", "+PONG\r\n").send("GET k\r\n".repeat(30));
     until("its end", || (control.info_number("connected_clients") == 1).then_some(()));
     assert!(asked.elapsed().as_millis() >= 1000);
     assert_eq!(control.info_number("client_output_buffer_limit_disconnections"), 1);

@@ -53,7 +53,7 @@ fn a_large_value_comes_and_goes_whole_and_is_counted_once() {
     let set = request(&[b"SET", b"big", &value]);
     client.send(&set).expect("+OK\r\n");
     let after = client.info_number("total_net_input_bytes");
-    let asking = "INFO everything\r\n".len() as i64;
+    let asking = "INFO everything debug\r\n".len() as i64;
     assert_eq!(after - before, set.len() as i64 + asking);
     let mut reply = format!("${}\r\n", value.len()).into_bytes();
     reply.extend_from_slice(&value);

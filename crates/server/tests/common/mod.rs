@@ -275,7 +275,7 @@ impl Client {
 
     /// A field of INFO.
     pub fn info(&mut self, field: &str) -> String {
-        let text = String::from_utf8(self.bulk("INFO everything")).unwrap();
+        let text = String::from_utf8(self.bulk("INFO everything debug")).unwrap();
         let prefix = format!("{field}:");
         let line = text.lines().find_map(|line| line.strip_prefix(&prefix));
         line.unwrap_or_else(|| panic!("no {field} in {text}")).to_owned()
