@@ -35,6 +35,8 @@ pub struct Control {
     pub started: Now,
     /// The run's id, 40 hexadecimal digits.
     pub run_id: String,
+    /// When the log last told of a client that speaks HTTP, seconds since the epoch.
+    pub http_logged_s: i64,
     /// Changes since the last save.
     pub dirty: u64,
     /// Time of the last save, seconds since the epoch.

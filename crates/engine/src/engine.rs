@@ -301,6 +301,7 @@ impl Control {
             renames,
             started: now,
             run_id,
+            http_logged_s: 0,
             dirty: 0,
             last_save_s: now.unix_s(),
             active_expire: true,
