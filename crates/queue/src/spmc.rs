@@ -200,11 +200,14 @@ impl<T> Consumer<T> {
     /// reserved before anything is claimed.
     pub fn pop_batch(&mut self, values: &mut Vec<T>, count_max: usize) -> usize {
         let count_max = count_max.min(self.ring.cells.capacity());
+        if count_max == 0 {
+            return 0;
+        }
         values.reserve(count_max);
         let mut head = self.ring.head.load(Ordering::Relaxed);
-        while count_max > 0 {
+        loop {
             head = match self.fullness(head) {
-                Fullness::Empty => break,
+                Fullness::Empty => return 0,
                 Fullness::Passed => self.ring.head.load(Ordering::Relaxed),
                 Fullness::Full => {
                     let count = 1 + self.count_full(head.wrapping_add(1), count_max - 1);
@@ -220,7 +223,6 @@ impl<T> Consumer<T> {
                 }
             };
         }
-        0
     }
 
     /// Whether there is nothing to take at the moment.
