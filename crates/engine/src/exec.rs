@@ -193,8 +193,8 @@ impl Engine {
             }
         };
         let permit = match self.gate.pass(spec) {
-            Some(permit) => permit,
-            None => match self.ask_gate(session, spec, args, *now, process) {
+            Some(permit) if session.caller.reply != ReplyMode::Forbidden => permit,
+            _ => match self.ask_gate(session, spec, args, *now, process) {
                 Verdict::Run(permit) => permit,
                 Verdict::Reject(error) => {
                     self.stats.commands[spec.id.0 as usize].rejected += 1;
@@ -479,7 +479,8 @@ impl Engine {
                 session.caller.closing = Closing::Now;
                 self.control.doomed.push(session.key);
                 let command = session.caller.last_command.map_or("<unknown>", |spec| spec.full_name);
-                let mut text = format!("Replica generated a reply to command '{command}', disconnecting it: ");
+                let mut text =
+                    format!("Replica generated a reply to command '{command}', disconnecting it: ");
                 session.push_line(process.recent().unix_s(), None, &mut text);
                 process.log(LogLevel::Warning, &text);
             }

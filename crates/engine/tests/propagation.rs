@@ -500,6 +500,11 @@ fn replconf_rdb_filter_only_leaves_the_keys_out() {
     let (lines, file) = attach(&mut rig, replica, "SYNC");
     assert!(lines[0].starts_with("$EOF:"));
     assert!(!items(&file).iter().any(|item| item.starts_with("db ")));
+    rig.run("SET b 2");
+    assert_eq!(rig.fed(replica), "", "the stream waits for its word");
+    assert_eq!(rig.run_as(replica, "REPLCONF ACK 0"), "");
+    rig.run("SET c 3");
+    assert_eq!(rig.fed(replica), "SET b 2; SET c 3");
 }
 
 #[test]

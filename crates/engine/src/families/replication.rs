@@ -88,8 +88,8 @@ fn snapshot_for(ctx: &mut ServerCtx<'_>, announced: &Announced) -> Vec<u8> {
     snapshot::file(keyspace, config, snapshot::options(config, version), &about)
 }
 
-/// A replica that filters must be told the end by a mark, as the reference does; all others are told the length, which lets the
-/// stream follow at once.
+/// A replica that filters must be told the end by a mark, as the reference does, and finds it only when nothing follows; all
+/// others are told the length, and the stream follows at once.
 fn send_snapshot(ctx: &mut ServerCtx<'_>, announced: &Announced, file: Vec<u8>) {
     let mark = announced.without_keys.then(|| hex(&ctx.process.entropy()));
     let outbox = ctx.reply.outbox();
@@ -109,7 +109,13 @@ fn attach(ctx: &mut ServerCtx<'_>, announced: &Announced) {
     let caller = &mut ctx.session.caller;
     caller.kind = ClientKind::Replica;
     caller.reply = ReplyMode::Attaching;
-    caller.replica = Some(ReplicaState { snapshot_left, acked: 0, acked_s: ctx.now.unix_s(), online: true });
+    caller.replica = Some(ReplicaState {
+        snapshot_left,
+        acked: 0,
+        acked_s: ctx.now.unix_s(),
+        online: true,
+        awaits_ack: announced.without_keys,
+    });
     if announced.rdb_only {
         caller.closing = Closing::AfterReply;
     } else {
@@ -149,6 +155,7 @@ fn acknowledge(ctx: &mut ServerCtx<'_>, offset: &[u8]) {
     if let Some(replica) = &mut ctx.session.caller.replica
         && let Some(offset) = parse_i64(offset)
     {
+        replica.awaits_ack = false;
         replica.acked = replica.acked.max(offset);
         replica.acked_s = ctx.now.unix_s();
     }
