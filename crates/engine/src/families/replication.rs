@@ -6,7 +6,7 @@
 use crate::args::Args;
 use crate::ctx::{Handler, Outcome, Route, Run, ServerCtx, route};
 use crate::engine::hex;
-use crate::error::CmdError;
+use crate::error::{CmdError, shown};
 use crate::process::LogLevel;
 use crate::session::{Announced, Caller, ClientKind, Closing, ReplicaState, ReplyMode};
 use crate::snapshot::{self, About, StreamPoint};
@@ -164,6 +164,8 @@ fn acknowledge(ctx: &mut ServerCtx<'_>, offset: &[u8]) {
 /// Takes the option at `i`.
 fn announce(announced: &mut Announced, args: Args<'_>, i: usize) -> Result<(), CmdError> {
     let value = args.at(i + 1);
+    // Texts end at a zero byte in the reference's language.
+    let text = shown(value, usize::MAX);
     if args.is(i, "LISTENING-PORT") {
         announced.port = args.int(i + 1)? as i32;
     } else if args.is(i, "IP-ADDRESS") {
@@ -173,13 +175,13 @@ fn announce(announced: &mut Announced, args: Args<'_>, i: usize) -> Result<(), C
                 format!("ERR REPLCONF ip-address provided by replica instance is too long: {len} bytes");
             return Err(CmdError::owned(text));
         }
-        announced.ip = String::from_utf8_lossy(value).into();
+        announced.ip = String::from_utf8_lossy(text).into();
     } else if args.is(i, "CAPA") {
         // Capabilities that are not known here are those of replicas younger than this.
         announced.eof |= args.is(i + 1, "EOF");
     } else if args.is(i, "VERSION") {
-        let unknown = || CmdError::owned([b"ERR Unrecognized version format: ", value].concat());
-        announced.version = parse_version(value).ok_or_else(unknown)?;
+        let unknown = || CmdError::owned([b"ERR Unrecognized version format: ", text].concat());
+        announced.version = parse_version(text).ok_or_else(unknown)?;
     } else if args.is(i, "RDB-ONLY") {
         announced.rdb_only = switch(args, i + 1)?;
     } else if args.is(i, "RDB-FILTER-ONLY") {
@@ -193,7 +195,9 @@ fn announce(announced: &mut Announced, args: Args<'_>, i: usize) -> Result<(), C
     } else if args.is(i, "SET-CLUSTER-NODE-ID") {
         return Err(CmdError::text("ERR This instance has cluster support disabled"));
     } else {
-        return Err(CmdError::owned([b"ERR Unrecognized REPLCONF option: ", args.at(i)].concat()));
+        return Err(CmdError::owned(
+            [b"ERR Unrecognized REPLCONF option: ", shown(args.at(i), usize::MAX)].concat(),
+        ));
     }
     Ok(())
 }

@@ -2,7 +2,7 @@
 
 use crate::args::Args;
 use crate::ctx::{Outcome, ReadCtx, Run};
-use crate::error::CmdError;
+use crate::error::{CmdError, shown};
 use sluice_base::glob;
 use sluice_base::num::IntBuffer;
 use sluice_keyspace::Entry;
@@ -108,6 +108,7 @@ impl<'a> ScanOptions<'a> {
 }
 
 fn known_type(name: &[u8]) -> Result<&[u8], CmdError> {
+    let name = shown(name, usize::MAX);
     if TYPES.iter().any(|known| name.eq_ignore_ascii_case(known.as_bytes())) {
         return Ok(name);
     }
@@ -115,12 +116,13 @@ fn known_type(name: &[u8]) -> Result<&[u8], CmdError> {
 }
 
 /// A cursor as C's `strtoull` reads it, which the reference uses: white space and a sign may come before it, and a
-/// negative one wraps unless it is a plain 64-bit integer.
+/// negative one wraps unless it is a plain 64-bit integer. It ends at a zero byte.
 pub(super) fn parse_cursor(text: &[u8]) -> Option<u64> {
     if let Some(number) = sluice_base::num::parse_i64(text) {
         return u64::try_from(number).ok();
     }
     let is_space = |byte: &u8| matches!(byte, b' ' | b'\t' | b'\n' | 0x0b | 0x0c | b'\r');
+    let text = shown(text, usize::MAX);
     let start = text.iter().position(|byte| !is_space(byte))?;
     let (sign, digits) = match &text[start..] {
         [sign @ (b'+' | b'-'), digits @ ..] => (*sign, digits),
@@ -162,6 +164,9 @@ mod tests {
             ("0x10", None),
             ("", None),
             (" ", None),
+            ("1\0", Some(1)),
+            ("-1\0x", Some(u64::MAX)),
+            ("\0", None),
             ("-", None),
             ("abc", None),
         ];
