@@ -306,7 +306,7 @@ impl Control {
             enforce_reply_list: false,
             shutting_down: false,
             expire_db: 0,
-            not_honoured: Vec::new(),
+            http_said_s: 0,
             ready: Vec::new(),
             doomed: Vec::new(),
         }

@@ -186,7 +186,11 @@ impl Engine {
         let spec = match named {
             Named::Command(spec) if spec.arity.accepts(args.len()) => spec,
             _ => {
-                self.refuse_unknown(session, named, args, request);
+                if request.is_http() {
+                    self.end_http(session, now.unix_s(), process);
+                } else {
+                    self.refuse_unknown(session, named, args, request);
+                }
                 return true;
             }
         };
