@@ -303,7 +303,6 @@ impl Control {
             renames,
             started: now,
             run_id,
-            http_logged_s: 0,
             dirty: 0,
             last_save_s: now.unix_s(),
             active_expire: true,
@@ -312,7 +311,7 @@ impl Control {
             enforce_reply_list: false,
             shutting_down: false,
             expire_db: 0,
-            not_honoured: Vec::new(),
+            http_said_s: 0,
             ready: Vec::new(),
             doomed: Vec::new(),
         }

@@ -186,7 +186,7 @@ impl Engine {
             Named::Command(spec) if spec.arity.accepts(args.len()) => spec,
             _ => {
                 match request.is_http() {
-                    true => self.cut_off_http(session, *now, process),
+                    true => self.end_http(session, now.unix_s(), process),
                     false => self.refuse_unknown(session, named, args, request, process),
                 }
                 return true;
@@ -428,24 +428,6 @@ impl Engine {
             Named::UnknownSubcommand(_) | Named::Unknown => None,
         };
         self.refuse(session, &error, request, process);
-    }
-
-    /// Ends a client that speaks HTTP, without a word: a web page may have been made to send our commands from inside the
-    /// network. The log is told at most once a minute.
-    #[cold]
-    fn cut_off_http(&mut self, session: &mut Session, now: Now, process: &mut dyn Process) {
-        session.caller.closing = Closing::Now;
-        self.control.doomed.push(session.key);
-        if self.control.http_logged_s + 60 > now.unix_s() {
-            return;
-        }
-        self.control.http_logged_s = now.unix_s();
-        let text = format!(
-            "Possible SECURITY ATTACK detected: {} sends HTTP, perhaps from a web page that was made to talk to this port. \
-             The connection is closed.",
-            session.caller.addr
-        );
-        process.log(crate::LogLevel::Warning, &text);
     }
 
     /// Answers a request that does not run.

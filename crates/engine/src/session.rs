@@ -263,11 +263,6 @@ impl Sessions {
         self.count
     }
 
-    /// Whether there is none.
-    pub fn is_empty(&self) -> bool {
-        self.count == 0
-    }
-
     /// Adds a session built by `make` for its key and id.
     pub fn add(&mut self, make: impl FnOnce(SessionKey, ClientId) -> Session) -> SessionKey {
         let slot = self.free.pop().unwrap_or_else(|| {

@@ -6,7 +6,7 @@
 use crate::args::Args;
 use crate::ctx::{Handler, Outcome, Route, Run, ServerCtx, route};
 use crate::engine::hex;
-use crate::error::{CmdError, shown};
+use crate::error::{CmdError, until_zero};
 use crate::process::LogLevel;
 use crate::session::{Announced, Caller, ClientKind, Closing, ReplicaState, ReplyMode};
 use crate::snapshot::{self, About, StreamPoint};
@@ -165,7 +165,7 @@ fn acknowledge(ctx: &mut ServerCtx<'_>, offset: &[u8]) {
 fn announce(announced: &mut Announced, args: Args<'_>, i: usize) -> Result<(), CmdError> {
     let value = args.at(i + 1);
     // Texts end at a zero byte in the reference's language.
-    let text = shown(value, usize::MAX);
+    let text = until_zero(value);
     if args.is(i, "LISTENING-PORT") {
         announced.port = args.int(i + 1)? as i32;
     } else if args.is(i, "IP-ADDRESS") {
@@ -196,7 +196,7 @@ fn announce(announced: &mut Announced, args: Args<'_>, i: usize) -> Result<(), C
         return Err(CmdError::text("ERR This instance has cluster support disabled"));
     } else {
         return Err(CmdError::owned(
-            [b"ERR Unrecognized REPLCONF option: ", shown(args.at(i), usize::MAX)].concat(),
+            [b"ERR Unrecognized REPLCONF option: ", until_zero(args.at(i))].concat(),
         ));
     }
     Ok(())

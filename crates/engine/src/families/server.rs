@@ -93,7 +93,7 @@ fn view<'a>(ctx: &'a ServerCtx<'_>, facts: &'a Facts) -> View<'a> {
 
 fn info(ctx: &mut ServerCtx<'_>, args: Args<'_>) -> Run {
     let facts = ctx.process.facts();
-    let text = info::text(&view(ctx, &facts), args.iter_from(1));
+    let text = info::text(&view(ctx, &facts), args.iter_from(1).map(crate::error::until_zero));
     ctx.reply.verbatim(b"txt", &text);
     Ok(Outcome::Done)
 }

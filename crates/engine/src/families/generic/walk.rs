@@ -2,7 +2,7 @@
 
 use crate::args::Args;
 use crate::ctx::{Outcome, ReadCtx, Run};
-use crate::error::{CmdError, shown};
+use crate::error::{CmdError, until_zero};
 use sluice_base::glob;
 use sluice_base::num::IntBuffer;
 use sluice_keyspace::Entry;
@@ -108,7 +108,7 @@ impl<'a> ScanOptions<'a> {
 }
 
 fn known_type(name: &[u8]) -> Result<&[u8], CmdError> {
-    let name = shown(name, usize::MAX);
+    let name = until_zero(name);
     if TYPES.iter().any(|known| name.eq_ignore_ascii_case(known.as_bytes())) {
         return Ok(name);
     }
@@ -122,7 +122,7 @@ pub(super) fn parse_cursor(text: &[u8]) -> Option<u64> {
         return u64::try_from(number).ok();
     }
     let is_space = |byte: &u8| matches!(byte, b' ' | b'\t' | b'\n' | 0x0b | 0x0c | b'\r');
-    let text = shown(text, usize::MAX);
+    let text = until_zero(text);
     let start = text.iter().position(|byte| !is_space(byte))?;
     let (sign, digits) = match &text[start..] {
         [sign @ (b'+' | b'-'), digits @ ..] => (*sign, digits),
@@ -160,6 +160,8 @@ mod tests {
             ("18446744073709551616", None),
             ("-1", None),
             ("0 ", None),
+            ("1\0x", Some(1)),
+            ("\0", None),
             ("+ 0", None),
             ("0x10", None),
             ("", None),

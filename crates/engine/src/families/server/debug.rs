@@ -116,9 +116,8 @@ pub(super) fn debug(ctx: &mut DebugCtx<'_>, args: Args<'_>) -> Run {
 }
 
 fn unknown(args: Args<'_>) -> CmdError {
-    let name = args.at(1);
     let mut text = b"ERR unknown subcommand or wrong number of arguments for '".to_vec();
-    text.extend_from_slice(&name[..name.len().min(128)]);
+    text.extend_from_slice(crate::error::shown(args.at(1), 128));
     text.extend_from_slice(b"'. Try DEBUG HELP.");
     CmdError::owned(text)
 }
