@@ -35,8 +35,6 @@ pub struct Control {
     pub started: Now,
     /// The run's id, 40 hexadecimal digits.
     pub run_id: String,
-    /// When the log last told of a client that speaks HTTP, seconds since the epoch.
-    pub http_logged_s: i64,
     /// Changes since the last save.
     pub dirty: u64,
     /// Time of the last save, seconds since the epoch.
@@ -53,8 +51,8 @@ pub struct Control {
     pub shutting_down: bool,
     /// Keys with an expiry walk on from this database.
     pub expire_db: usize,
-    /// Names of the config directives that were set but have no effect yet, for the log at start.
-    pub not_honoured: Vec<&'static str>,
+    /// When the log last spoke of a client that spoke HTTP, seconds since the epoch.
+    pub http_said_s: i64,
     /// Sessions with output that the server has not taken yet.
     pub ready: Vec<SessionKey>,
     /// Sessions that must end, marked while somebody else ran.
