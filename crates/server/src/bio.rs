@@ -10,7 +10,7 @@ use std::thread::JoinHandle;
 /// Something to free.
 pub enum Garbage {
     /// A value.
-    Value(Value),
+    Value(#[expect(dead_code, reason = "only to be dropped")] Value),
     /// A database.
     Db(Box<Db>),
 }

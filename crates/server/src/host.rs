@@ -344,7 +344,16 @@ impl Process for Host {
                 "loglevel" | "log-timestamp-format" | "log-format" => self.apply_log_config(config),
                 "proc-title-template" => self.show_title(config),
                 "crash-log-enabled" => crate::crash::report_faults(config.bool(param::CRASH_LOG_ENABLED)),
-                _ => {}
+                name => {
+                    if let Some((_, feature)) =
+                        config.unsupported().find(|(unsupported, _)| *unsupported == name)
+                    {
+                        self.note(
+                            LogLevel::Warning,
+                            &format!("'{name}' is set but has no effect yet: {feature}"),
+                        );
+                    }
+                }
             }
         }
         Ok(())

@@ -123,13 +123,13 @@ fn matching(pattern: &str) -> Vec<PathBuf> {
 fn serve(loaded: Loaded) -> Result<u8, Failure> {
     let Loaded { mut config, file, source } = loaded;
     enter_directory(&mut config)?;
-    if config.bool(param::DAEMONIZE) {
+    if config.bool(param::DAEMONIZE) && !supervisor::is_supervised(&config) {
         daemon::leave_terminal().map_err(|error| Failure::new(format!("becoming a daemon: {error}\n")))?;
     }
     let mut host = Host::new();
     host.config_file = file;
     open_log(&mut host, &config)?;
-    let mut fail = |host: &mut Host, text: String| {
+    let fail = |host: &mut Host, text: String| {
         host.note(LogLevel::Warning, &text);
         Failure::new(format!("{text}\n"))
     };
@@ -162,7 +162,8 @@ fn serve(loaded: Loaded) -> Result<u8, Failure> {
     let seeds = seeds().map_err(|error| fail(&mut host, error))?;
     let engine = Engine::new(config, seeds, &mut host);
     announce(&mut host, engine.config());
-    let server = Server::new(engine, host, opened.event_loop, signals);
+    // Never dropped: the kernel frees the data faster than we could, one value after the other.
+    let mut server = std::mem::ManuallyDrop::new(Server::new(engine, host, opened.event_loop, signals));
     Ok(server.run() as u8)
 }
 

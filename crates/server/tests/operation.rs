@@ -188,24 +188,21 @@ fn a_fault_is_reported_and_still_ends_the_process_by_its_signal() {
         let mut server = Server::start(&[]);
         server.signal(name);
         let text = format!("crashed by signal: {number}, ");
-        assert_report(
-            &mut server,
-            &[&text, "Crashed running the instruction at: 0x", "VmRSS:", "start::run"],
-        );
+        assert_report(&mut server, &[&text, "Crashed running the instruction at: 0x", "VmRSS:", "on_fault"]);
         assert_eq!(server.wait().signal(), Some(number));
     }
 }
 
 #[test]
 fn debug_can_end_the_server_in_every_bad_way() {
-    for (words, part) in [
-        ("DEBUG SEGFAULT", "crashed by signal: 11"),
-        ("DEBUG PANIC", "ended by a panic"),
-        ("DEBUG ASSERT", "ASSERTION FAILED"),
+    for (words, parts) in [
+        ("DEBUG SEGFAULT", ["crashed by signal: 11", "start::run"]),
+        ("DEBUG PANIC", ["ended by a panic", "start::run"]),
+        ("DEBUG ASSERT", ["ASSERTION FAILED", "start::run"]),
     ] {
         let mut server = Server::start(&[]);
         server.client().send(format!("{words}\r\n")).expect_end();
-        assert_report(&mut server, &[part]);
+        assert_report(&mut server, &parts);
     }
 }
 
