@@ -190,8 +190,10 @@ fn shape_process(host: &mut Host, config: &Config) {
         host.title = Title::take(&file);
         host.show_title(config);
     }
-    if config.bool(param::DISABLE_THP) {
-        // Huge pages make a page that is written once cost two megabytes.
+    let huge_pages =
+        std::fs::read_to_string("/sys/kernel/mm/transparent_hugepage/enabled").unwrap_or_default();
+    if config.bool(param::DISABLE_THP) && huge_pages.contains("[always]") {
+        // Unasked for, they make a byte that is written cost two megabytes.
         let _ = nix::sys::prctl::set_thp_disable(true);
     }
     if let Err(reason) = affinity::bind_thread(&config.str(param::SERVER_CPULIST)) {

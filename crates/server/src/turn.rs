@@ -490,10 +490,10 @@ impl Server {
     fn finish_send(&mut self, key: SessionKey, sent: Sent) {
         self.host.counts.net_output_bytes += sent.bytes as u64;
         self.engine.sent(key, sent.bytes);
-        let failed = sent.error.is_some();
         self.engine.recycle(from_send(sent.buf));
-        let close = self.wire(key).is_some_and(|wire| wire.close_when_sent);
-        if failed || close {
+        if let Some(error) = sent.error {
+            self.lost(key, &format!("Error writing to client: {}", crate::host::plain_error(&error)));
+        } else if self.wire(key).is_some_and(|wire| wire.close_when_sent) {
             self.doomed.push(key);
         }
     }
