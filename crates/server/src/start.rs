@@ -238,6 +238,17 @@ fn listen_everywhere(host: &mut Host, config: &Config) -> Result<(), String> {
     for text in warnings {
         host.note(LogLevel::Warning, &text);
     }
+    let longest = std::fs::read_to_string("/proc/sys/net/core/somaxconn")
+        .ok()
+        .and_then(|text| text.trim().parse().ok());
+    let backlog = config.int(param::TCP_BACKLOG);
+    if let Some(longest) = longest.filter(|longest: &i64| *longest > 0 && *longest < backlog) {
+        let text = format!(
+            "The TCP backlog setting of {backlog} cannot be enforced because /proc/sys/net/core/somaxconn is set to the \
+             lower value of {longest}."
+        );
+        host.note(LogLevel::Warning, &text);
+    }
     tcp.map_err(|_| format!("Failed listening on port {} (tcp), aborting.", config.int(param::PORT)))?;
     unix.map_err(|error| format!("Failed {error}"))?;
     if nowhere { Err("Configured to not listen anywhere, exiting.".to_owned()) } else { Ok(()) }

@@ -151,3 +151,28 @@ fn a_request_beyond_the_query_buffer_limit_ends_the_connection() {
     });
     assert!(server.log.wait("Closing client that reached max query buffer length").is_some());
 }
+
+#[test]
+fn without_descriptors_new_clients_wait_and_old_ones_are_served() {
+    let server = Server::start(&[]);
+    let mut old = server.client();
+    old.check("PING", "+PONG\r\n");
+    let limit = |count: &str| {
+        let nofile = format!("--nofile={count}:");
+        let pid = server.child.id().to_string();
+        std::process::Command::new("prlimit")
+            .args(["--pid", &pid, &nofile])
+            .status()
+            .is_ok_and(|s| s.success())
+    };
+    if !limit("5") {
+        println!("skipped: this machine has no prlimit");
+        return;
+    }
+    let mut new = server.client();
+    new.send("PING\r\n");
+    assert!(server.log.wait("Accepting client connection: Too many open files").is_some());
+    old.check("PING", "+PONG\r\n");
+    assert!(limit("1000"));
+    new.expect("+PONG\r\n");
+}
