@@ -81,12 +81,6 @@ pub(crate) fn lenient_int(text: &[u8], base: u8) -> Option<i64> {
     Some(signed.clamp(i128::from(i64::MIN), i128::from(i64::MAX)) as i64)
 }
 
-/// A finite or infinite number in decimal notation; never NaN.
-pub(crate) fn decimal(text: &[u8]) -> Option<f64> {
-    let value: f64 = std::str::from_utf8(text).ok()?.parse().ok()?;
-    (!value.is_nan()).then_some(value)
-}
-
 /// Six decimals without trailing zeros.
 pub(crate) fn decimal_text(value: f64) -> String {
     let text = format!("{value:.6}");

@@ -8,7 +8,7 @@
 use crate::args::Args;
 use crate::ctx::{DatasetCtx, DebugCtx, Handler, ReadCtx, ServerCtx, SessionCtx, WriteCtx};
 use crate::engine::Engine;
-use crate::error::{CmdError, shown};
+use crate::error::{CmdError, shown, until_zero};
 use crate::gate::{Asked, Permit, Verdict};
 use crate::limits::Limits;
 use crate::process::Process;
@@ -319,17 +319,8 @@ impl Engine {
             Handler::Server(run) => {
                 let mut outbox = std::mem::take(&mut session.outbox);
                 let reply = Reply::new(&mut outbox, proto);
-                let mut ctx = ServerCtx {
-                    now,
-                    session,
-                    sessions,
-                    control,
-                    stats,
-                    keyspace,
-                    process,
-                    actions,
-                    reply,
-                };
+                let mut ctx =
+                    ServerCtx { now, session, sessions, control, stats, keyspace, process, actions, reply };
                 let result = run(&mut ctx, args);
                 self.after_server(session, outbox);
                 result
@@ -338,8 +329,7 @@ impl Engine {
                 let mut outbox = std::mem::take(&mut session.outbox);
                 let reply = Reply::new(&mut outbox, proto);
                 let data = keyspace.dataset(access, effects);
-                let mut ctx =
-                    DebugCtx { now, data, session, control, process, actions, reply };
+                let mut ctx = DebugCtx { now, data, session, control, process, actions, reply };
                 let result = run(&mut ctx, args);
                 self.after_server(session, outbox);
                 result
@@ -446,7 +436,9 @@ fn sub_named(spec: Option<&'static Spec>, args: Args<'_>) -> Named {
         Some(spec) => match args.get(1) {
             None => Named::Command(spec),
             Some(name) => {
-                sluice_command::lookup_sub(spec, name).map_or(Named::UnknownSubcommand(spec), Named::Command)
+                // The name of a subcommand ends at a zero byte, that of a command does not.
+                sluice_command::lookup_sub(spec, until_zero(name))
+                    .map_or(Named::UnknownSubcommand(spec), Named::Command)
             }
         },
     }

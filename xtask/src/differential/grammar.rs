@@ -109,6 +109,11 @@ impl Grammar {
         }
     }
 
+    /// Whether ours has a command of this full name, or nobody does and the answer will be an error.
+    pub(crate) fn has(&self, name: &str) -> bool {
+        self.names.contains(name) || !self.rules.contains_key(name)
+    }
+
     /// The full name of a command as it was sent, whatever its case.
     pub(crate) fn full_name(&self, arguments: &[Vec<u8>]) -> String {
         let word =
