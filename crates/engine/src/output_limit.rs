@@ -57,7 +57,8 @@ impl Engine {
 }
 
 fn is_over_limit(session: &mut Session, limits: &Limits, now: Now) -> bool {
-    let bytes = session.output_bytes();
+    let snapshot_left = session.caller.replica.map_or(0, |replica| replica.snapshot_left);
+    let bytes = session.output_bytes().saturating_sub(snapshot_left);
     let limit = match session.caller.kind {
         ClientKind::Normal => limits.output[0],
         ClientKind::Replica => limits.output[1],

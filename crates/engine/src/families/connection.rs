@@ -172,7 +172,7 @@ fn introduce(ctx: &mut ServerCtx<'_>) {
     let caller = &ctx.session.caller;
     let config = &ctx.control.config;
     let zone = config.bytes(param::AVAILABILITY_ZONE);
-    let (server, version) = if config.bool(param::EXTENDED_REDIS_COMPATIBILITY) {
+    let (server, version) = if ctx.control.limits.redis_names {
         ("redis", version::REDIS_COMPATIBLE)
     } else {
         ("valkey", version::COMPATIBLE)

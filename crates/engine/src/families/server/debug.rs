@@ -51,7 +51,11 @@ const SUBS: &[Sub] = &[
     }),
     sub("DIGEST", "", "A fingerprint of all data.", 0..=0, digest::all),
     sub("DIGEST-VALUE", "[<key> ...]", "A fingerprint of each key's value.", 0..=ANY, digest::values),
-    sub("ERROR", "<text>", "Replies with that error.", 1..=1, |_, args| Err(CmdError::owned(args.at(2)))),
+    sub("ERROR", "<text>", "Replies with that error.", 1..=1, |ctx, args| {
+        // Not an error of this command: nothing counts it.
+        ctx.reply.error(args.at(2));
+        Ok(Outcome::Done)
+    }),
     sub("HTSTATS", "<dbid> [full]", "Describes the indexes of a database.", 1..=2, htstats),
     sub("HTSTATS-KEY", "<key> [full]", "The same for the index inside a value.", 1..=2, htstats_key),
     sub("LOADAOF", "", "Loads the append-only file again.", 0..=0, needs_persistence),
