@@ -469,8 +469,7 @@ fn parse_percentiles(words: &[&[u8]]) -> Result<Value, Reason> {
     }
     let mut values = Vec::with_capacity(words.len());
     for word in words {
-        let value = sluice_base::num::parse_f64(word)
-            .ok_or("Invalid latency-tracking-info-percentiles parameters")?;
+        let value = number::decimal(word).ok_or("Invalid latency-tracking-info-percentiles parameters")?;
         if !(0.0..=100.0).contains(&value) {
             return Err("latency-tracking-info-percentiles parameters should sit between [0.0,100.0]".into());
         }
