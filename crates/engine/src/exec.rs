@@ -8,7 +8,7 @@
 use crate::args::Args;
 use crate::ctx::{DatasetCtx, DebugCtx, Handler, ReadCtx, ServerCtx, SessionCtx, WriteCtx};
 use crate::engine::Engine;
-use crate::error::{CmdError, shown, until_zero};
+use crate::error::{CmdError, shown};
 use crate::gate::{Asked, Permit, Verdict};
 use crate::limits::Limits;
 use crate::process::{LogLevel, Process};
@@ -475,9 +475,7 @@ fn sub_named(spec: Option<&'static Spec>, args: Args<'_>) -> Named {
         Some(spec) => match args.get(1) {
             None => Named::Command(spec),
             Some(name) => {
-                // The name of a subcommand ends at a zero byte, that of a command does not.
-                sluice_command::lookup_sub(spec, until_zero(name))
-                    .map_or(Named::UnknownSubcommand(spec), Named::Command)
+                sluice_command::lookup_sub(spec, name).map_or(Named::UnknownSubcommand(spec), Named::Command)
             }
         },
     }

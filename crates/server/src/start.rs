@@ -128,7 +128,7 @@ fn serve(loaded: Loaded) -> Result<u8, Failure> {
     let mut host = Host::new();
     host.config_file = file;
     open_log(&mut host, &config)?;
-    let mut fail = |host: &mut Host, text: String| {
+    let fail = |host: &mut Host, text: String| {
         host.note(LogLevel::Warning, &text);
         Failure::new(format!("{text}\n"))
     };

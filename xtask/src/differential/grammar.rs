@@ -119,7 +119,9 @@ impl Grammar {
         let word =
             |index: usize| arguments.get(index).map(|word| String::from_utf8_lossy(word).to_lowercase());
         let name = word(0).unwrap_or_default();
-        let full = format!("{name}|{}", word(1).unwrap_or_default());
+        // The name of a subcommand ends at a zero byte, that of a command does not.
+        let second = word(1).unwrap_or_default();
+        let full = format!("{name}|{}", second.split('\0').next().unwrap_or_default());
         if self.names.contains(&full) { full } else { name }
     }
 }

@@ -61,13 +61,8 @@ const PIECES: &[&[u8]] = &[
     b"'PING'\r\n",
     b"PING 'a'b\r\n",
     b"ECHO \"\\\r\n",
-    b"HELLO 3\r\n",
-    b"HELLO\t2\r\n",
     b"QUIT\r\n",
     b"RESET\r\n",
-    b"CLIENT REPLY SKIP\r\n",
-    b"CLIENT REPLY OFF\r\n",
-    b"*3\r\n$6\r\nCLIENT\r\n$5\r\nREPLY\r\n$2\r\nON\r\n",
     b"*1\r\n$4\r\nPI\0G\r\n",
 ];
 
