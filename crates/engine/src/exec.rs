@@ -194,7 +194,7 @@ impl Engine {
         };
         let permit = match self.gate.pass(spec) {
             Some(permit) if session.caller.reply != ReplyMode::Forbidden => permit,
-            _ => match self.ask_gate(session, spec, args, *now, process) {
+            _ => match self.ask_gate(session, spec, *now, process) {
                 Verdict::Run(permit) => permit,
                 Verdict::Reject(error) => {
                     self.stats.commands[spec.id.0 as usize].rejected += 1;
@@ -299,12 +299,12 @@ impl Engine {
             Handler::Read(run) => {
                 let db = keyspace.read(number, access, effects);
                 let reply = Reply::new(&mut session.outbox, proto);
-                run(&mut ReadCtx { db, caller: &session.caller, limits, rng, reply, spec }, args)
+                run(&mut ReadCtx { db, limits, rng, reply }, args)
             }
             Handler::Write(run) => {
                 let db = keyspace.write(number, access, effects);
                 let reply = Reply::new(&mut session.outbox, proto);
-                run(&mut WriteCtx { db, caller: &session.caller, limits, rng, reply, spec }, args)
+                run(&mut WriteCtx { db, limits, reply, spec }, args)
             }
             Handler::Dataset(run) => {
                 let data = keyspace.dataset(access, effects);
@@ -313,24 +313,13 @@ impl Engine {
             }
             Handler::Session(run) => {
                 let reply = Reply::new(&mut session.outbox, proto);
-                run(&mut SessionCtx { now, caller: &mut session.caller, limits, stats, reply }, args)
+                run(&mut SessionCtx { caller: &mut session.caller, limits, stats, reply }, args)
             }
             Handler::Server(run) => {
                 let mut outbox = std::mem::take(&mut session.outbox);
                 let reply = Reply::new(&mut outbox, proto);
-                let mut ctx = ServerCtx {
-                    now,
-                    session,
-                    sessions,
-                    control,
-                    stats,
-                    keyspace,
-                    process,
-                    actions,
-                    rng,
-                    reply,
-                    spec,
-                };
+                let mut ctx =
+                    ServerCtx { now, session, sessions, control, stats, keyspace, process, actions, reply };
                 let result = run(&mut ctx, args);
                 self.after_server(session, outbox);
                 result
@@ -339,8 +328,7 @@ impl Engine {
                 let mut outbox = std::mem::take(&mut session.outbox);
                 let reply = Reply::new(&mut outbox, proto);
                 let data = keyspace.dataset(access, effects);
-                let mut ctx =
-                    DebugCtx { now, data, session, sessions, control, stats, process, actions, rng, reply };
+                let mut ctx = DebugCtx { now, data, session, control, process, actions, reply };
                 let result = run(&mut ctx, args);
                 self.after_server(session, outbox);
                 result
@@ -393,12 +381,11 @@ impl Engine {
         &mut self,
         session: &Session,
         spec: &'static Spec,
-        args: Args<'_>,
         now: Now,
         process: &mut dyn Process,
     ) -> Verdict {
         let used_memory = if self.control.limits.maxmemory > 0 { process.used_memory() } else { 0 };
-        let asked = Asked { spec, args, caller: &session.caller, control: &self.control, now, used_memory };
+        let asked = Asked { spec, caller: &session.caller, control: &self.control, now, used_memory };
         self.gate.ask(&asked)
     }
 

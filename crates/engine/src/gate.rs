@@ -3,7 +3,6 @@
 //! Each check owns a bit. The engine keeps one word of the checks that can refuse anything at all just now
 //! ([`Gate::armed`]), and each spec has a word of those that concern it, so that a plain command costs one AND.
 
-use crate::args::Args;
 use crate::control::Control;
 use crate::error::CmdError;
 use crate::session::Caller;
@@ -29,8 +28,6 @@ pub enum Verdict {
 pub struct Asked<'a> {
     /// The command.
     pub spec: &'static Spec,
-    /// Its arguments.
-    pub args: Args<'a>,
     /// Who asks.
     pub caller: &'a Caller,
     /// The control plane.
