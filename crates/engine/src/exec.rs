@@ -463,7 +463,8 @@ impl Engine {
                 session.caller.closing = Closing::Now;
                 self.control.doomed.push(session.key);
                 let command = session.caller.last_command.map_or("<unknown>", |spec| spec.full_name);
-                let mut text = format!("Replica generated a reply to command '{command}', disconnecting it: ");
+                let mut text =
+                    format!("Replica generated a reply to command '{command}', disconnecting it: ");
                 session.push_line(process.recent().unix_s(), None, &mut text);
                 process.log(LogLevel::Warning, &text);
             }
