@@ -14,6 +14,7 @@ use crate::limits::Limits;
 use crate::process::{LogLevel, Process};
 use crate::session::{Closing, ReplyMode, Session, SessionKey};
 use sluice_base::Now;
+use sluice_command::specs::generic;
 use sluice_command::{Flags, Named, Spec};
 use sluice_keyspace::{Access, ExpiryMode, Touch};
 use sluice_resp::{Mark, Outbox, Reply, Request, Requests};
@@ -290,7 +291,7 @@ impl Engine {
         process: &mut dyn Process,
     ) -> crate::ctx::Run {
         let handler = self.handlers[spec.id.0 as usize];
-        let access = self.access(session, now);
+        let access = self.access(session, spec, now);
         let Engine { keyspace, effects, control, sessions, stats, actions, rng, .. } = self;
         let number = session.caller.db;
         let proto = session.caller.proto;
@@ -346,11 +347,12 @@ impl Engine {
     }
 
     #[inline]
-    fn access(&self, session: &Session, now: Now) -> Access {
+    fn access(&self, session: &Session, spec: &Spec, now: Now) -> Access {
         let limits: &Limits = &self.control.limits;
         let clock = now.unix_s() as u32 & sluice_keyspace::CLOCK_MASK;
         let mut touch = if limits.lfu { self.lfu_touch(now) } else { Touch::Lru(clock) };
-        if session.caller.flags.no_touch {
+        // TOUCH is asked for by name, so it touches all the same.
+        if session.caller.flags.no_touch && spec.id != generic::TOUCH.id {
             touch = Touch::No { fresh: touch.fresh() };
         }
         let expiry = if limits.import_mode {
