@@ -11,11 +11,23 @@ pub struct Config {
     pub timers_per_turn: u32,
     /// Bytes of one receive buffer, and so the most that one connection gets in one turn. Default 16 KiB.
     pub chunk_bytes: usize,
+    /// Submission entries of the ring, a power of two in 1..=4096; completions have eight times as many. Halved where
+    /// memory is limited. Default 512.
+    pub ring_entries: u32,
+    /// Receive buffers lent to the ring, a power of two in 2..=4096. Default 256.
+    pub ring_buffers: u16,
 }
 
 impl Default for Config {
     fn default() -> Config {
-        Config { events_per_turn: 256, accepts_per_turn: 10, timers_per_turn: 256, chunk_bytes: 16 * 1024 }
+        Config {
+            events_per_turn: 256,
+            accepts_per_turn: 10,
+            timers_per_turn: 256,
+            chunk_bytes: 16 * 1024,
+            ring_entries: 512,
+            ring_buffers: 256,
+        }
     }
 }
 
@@ -27,6 +39,8 @@ impl Config {
             accepts_per_turn: self.accepts_per_turn.clamp(1, 1000),
             timers_per_turn: self.timers_per_turn.max(1),
             chunk_bytes: self.chunk_bytes.clamp(64, 1 << 24),
+            ring_entries: self.ring_entries.clamp(1, 4096).next_power_of_two(),
+            ring_buffers: self.ring_buffers.clamp(2, 4096).next_power_of_two(),
         }
     }
 }

@@ -32,5 +32,6 @@ pub use looping::{Deadline, Loop, Turn};
 pub use metrics::Metrics;
 pub use send_buf::{SendBuf, Shared};
 pub use sys::epoll::Epoll;
+pub use sys::uring::Uring;
 pub use timers::TimerId;
 pub use waker::Waker;

@@ -1,7 +1,7 @@
 //! The loop: a driver, timers, the waker's other end, and the counters.
 
 use std::io;
-use std::os::fd::BorrowedFd;
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
 use rustix::event::{EventfdFlags, eventfd};
@@ -65,9 +65,17 @@ pub struct Loop<D: Driver> {
 impl<D: Driver> Loop<D> {
     /// Opens a loop on this thread, which must be the one that uses it.
     pub fn open(config: &Config) -> io::Result<Loop<D>> {
+        Loop::with(config, D::open)
+    }
+
+    /// The same with the driver that `open` makes.
+    pub(crate) fn with(
+        config: &Config,
+        open: impl FnOnce(&Config, &Arc<OwnedFd>) -> io::Result<D>,
+    ) -> io::Result<Loop<D>> {
         let config = config.clamped();
         let event = Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
-        let driver = D::open(&config, &event)?;
+        let driver = open(&config, &event)?;
         Ok(Loop {
             driver,
             timers: Timers::default(),

@@ -1,3 +1,5 @@
 //! The drivers. Whatever touches the kernel without a safe wrapper is here.
 
 pub(crate) mod epoll;
+mod pause;
+pub(crate) mod uring;

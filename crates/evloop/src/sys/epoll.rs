@@ -20,6 +20,7 @@ use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendAncillaryBuffer, SendFlags, SocketFlags};
 
+use super::pause::AcceptPause;
 use crate::chunk::{Chunk, ChunkPool};
 use crate::config::Config;
 use crate::driver::{Driver, Fd, Sleep};
@@ -95,14 +96,6 @@ struct Fill {
     buf: Vec<u8>,
     /// Bytes still wanted.
     wanted: usize,
-}
-
-/// Listeners that wait for descriptors to become free.
-#[derive(Debug)]
-struct AcceptPause {
-    listeners: Vec<Source>,
-    until_ns: u64,
-    next_ms: u64,
 }
 
 /// How far one attempt to send came.
@@ -323,7 +316,7 @@ impl Epoll {
         match rustix::net::accept_with(fd.as_fd(), flags) {
             Ok(socket) => {
                 self.metrics.accepts += 1;
-                self.accept_pause.next_ms = ACCEPT_PAUSE_MIN_MS;
+                self.accept_pause.reset();
                 Some(Event::Accepted { token, socket })
             }
             Err(Errno::AGAIN) => {
@@ -346,19 +339,13 @@ impl Epoll {
 
     #[cold]
     fn pause_accepting(&mut self, source: Source, now_ns: u64) {
-        let pause = &mut self.accept_pause;
-        if pause.listeners.is_empty() {
-            pause.until_ns = now_ns.saturating_add(pause.next_ms * 1_000_000);
-            pause.next_ms = (pause.next_ms * 2).min(ACCEPT_PAUSE_MAX_MS);
-        }
-        pause.listeners.push(source);
+        self.accept_pause.add(source, now_ns);
         self.lower(source);
     }
 
     #[cold]
     fn resume_accepting(&mut self) {
-        self.accept_pause.until_ns = u64::MAX;
-        while let Some(source) = self.accept_pause.listeners.pop() {
+        for source in self.accept_pause.end() {
             if let Some(slot) = self.slot(source)
                 && slot.input == Input::AcceptPaused
             {
@@ -509,17 +496,13 @@ impl Driver for Epoll {
             deferred: VecDeque::new(),
             accepts_per_turn: config.accepts_per_turn,
             accepts_left: 0,
-            accept_pause: AcceptPause {
-                listeners: Vec::new(),
-                until_ns: u64::MAX,
-                next_ms: ACCEPT_PAUSE_MIN_MS,
-            },
+            accept_pause: AcceptPause::new(),
             metrics: Metrics::default(),
         })
     }
 
     fn wait(&mut self, now_ns: u64, sleep: Sleep) -> io::Result<usize> {
-        if now_ns >= self.accept_pause.until_ns {
+        if now_ns >= self.accept_pause.until_ns() {
             self.resume_accepting();
         }
         self.accepts_left = self.accepts_per_turn;
@@ -571,7 +554,7 @@ impl Driver for Epoll {
 
     #[inline]
     fn due_ns(&self) -> u64 {
-        if self.deferred.is_empty() { self.accept_pause.until_ns } else { 0 }
+        if self.deferred.is_empty() { self.accept_pause.until_ns() } else { 0 }
     }
 
     fn set_accepts_per_turn(&mut self, accepts: u32) {
@@ -803,5 +786,3 @@ const SLICES_MAX: usize = 64;
 const PUSHES_MAX: u32 = 16;
 /// A day: a longer wait returns early with nothing, which any wait may.
 const SLEEP_MAX_NS: u64 = 86_400 * 1_000_000_000;
-const ACCEPT_PAUSE_MIN_MS: u64 = 10;
-const ACCEPT_PAUSE_MAX_MS: u64 = 500;
