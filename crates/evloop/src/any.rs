@@ -7,12 +7,14 @@ use std::sync::Arc;
 
 use crate::chunk::Chunk;
 use crate::config::Config;
-use crate::driver::{Driver, Fd, Sleep};
+use crate::driver::{Batch, Driver, Fd, Sleep};
 use crate::event::{Event, Interest, Sending, Shutdown, Source, Token};
 use crate::looping::Loop;
 use crate::metrics::Metrics;
 use crate::send_buf::SendBuf;
 use crate::sys::epoll::Epoll;
+use crate::sys::poll::Poll;
+use crate::sys::sim::Sim;
 use crate::sys::uring::Uring;
 
 /// Which driver to use, as the configuration names it.
@@ -88,6 +90,11 @@ impl AnyLoop {
         }
     }
 
+    /// The io_uring driver over a scripted ring that misbehaves within its rights; for tests.
+    pub fn simulated(config: &Config) -> io::Result<AnyLoop> {
+        Loop::with(config, |config, wake| Sim::open(config, wake).map(AnyDriver::Sim))
+    }
+
     /// Opens the first of `backends` that works here; the reason names what kept the ones before it. Fails with the last
     /// one's error, or when there is none.
     pub fn first_of(backends: &[Backend], config: &Config) -> io::Result<Opened> {
@@ -120,6 +127,10 @@ pub enum AnyDriver {
     Epoll(Epoll),
     /// io_uring.
     IoUring(Uring),
+    /// poll(2).
+    Poll(Poll),
+    /// A scripted ring.
+    Sim(Sim),
 }
 
 impl AnyDriver {
@@ -127,7 +138,7 @@ impl AnyDriver {
         match backend {
             Backend::Auto | Backend::Epoll => Epoll::open(config, wake).map(AnyDriver::Epoll),
             Backend::IoUring => Uring::open(config, wake).map(AnyDriver::IoUring),
-            Backend::Poll => Err(io::ErrorKind::Unsupported.into()),
+            Backend::Poll => Poll::open(config, wake).map(AnyDriver::Poll),
         }
     }
 }
@@ -137,6 +148,8 @@ macro_rules! each {
         match $self {
             AnyDriver::Epoll($driver) => $call,
             AnyDriver::IoUring($driver) => $call,
+            AnyDriver::Poll($driver) => $call,
+            AnyDriver::Sim($driver) => $call,
         }
     };
 }
@@ -168,6 +181,10 @@ impl Driver for AnyDriver {
     #[inline]
     fn due_ns(&self) -> u64 {
         each!(self, driver => driver.due_ns())
+    }
+
+    fn batch(&mut self, batch: Batch) {
+        each!(self, driver => driver.batch(batch));
     }
 
     fn set_accepts_per_turn(&mut self, accepts: u32) {

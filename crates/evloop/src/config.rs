@@ -16,6 +16,12 @@ pub struct Config {
     pub ring_entries: u32,
     /// Receive buffers lent to the ring, a power of two in 2..=4096. Default 256.
     pub ring_buffers: u16,
+    /// Microseconds to gather requests before a wait, 0..=1000; 0 for never. Only while at least 24 connections were
+    /// active in the last 8 ms and at least 3 receives are expected meanwhile, so few clients do not feel it. Fewer
+    /// wake-ups for a later reply. Default 0.
+    pub batch_wait_us: u32,
+    /// Seed of the simulated driver's script.
+    pub sim_seed: u64,
 }
 
 impl Default for Config {
@@ -27,6 +33,8 @@ impl Default for Config {
             chunk_bytes: 16 * 1024,
             ring_entries: 512,
             ring_buffers: 256,
+            batch_wait_us: 0,
+            sim_seed: 0,
         }
     }
 }
@@ -41,6 +49,8 @@ impl Config {
             chunk_bytes: self.chunk_bytes.clamp(64, 1 << 24),
             ring_entries: self.ring_entries.clamp(1, 4096).next_power_of_two(),
             ring_buffers: self.ring_buffers.clamp(2, 4096).next_power_of_two(),
+            batch_wait_us: self.batch_wait_us.min(1000),
+            sim_seed: self.sim_seed,
         }
     }
 }

@@ -10,6 +10,7 @@ use crate::chunk::Chunk;
 use crate::config::Config;
 use crate::driver::{Driver, Fd, Sleep};
 use crate::event::{Event, Interest, Sending, Shutdown, Source, Token};
+use crate::gather::Gather;
 use crate::metrics::Metrics;
 use crate::send_buf::SendBuf;
 use crate::timers::{TimerId, Timers};
@@ -60,6 +61,7 @@ pub struct Loop<D: Driver> {
     timers_left: u32,
     /// Time of the last wait's return, as told by the first `next_event` after it; 0 if there was none.
     turn_began_ns: u64,
+    gather: Gather,
 }
 
 impl<D: Driver> Loop<D> {
@@ -76,6 +78,10 @@ impl<D: Driver> Loop<D> {
         let config = config.clamped();
         let event = Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
         let driver = open(&config, &event)?;
+        if config.batch_wait_us != 0 {
+            // The default slack of 50 us is more than the wait itself.
+            let _ = rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(1000));
+        }
         Ok(Loop {
             driver,
             timers: Timers::default(),
@@ -83,6 +89,7 @@ impl<D: Driver> Loop<D> {
             timers_per_turn: config.timers_per_turn,
             timers_left: 0,
             turn_began_ns: 0,
+            gather: Gather::new(config.batch_wait_us),
         })
     }
 
@@ -111,15 +118,20 @@ impl<D: Driver> Loop<D> {
         };
         if sleep == Sleep::No {
             let ready = self.driver.wait(now_ns, Sleep::No)?;
-            return Ok(self.turned(self.park.check(), ready));
+            return Ok(self.turned(self.park.word.check(), ready));
         }
-        if !self.park.try_park() {
+        if !self.park.word.try_park() {
             let ready = self.driver.wait(now_ns, Sleep::No)?;
-            return Ok(self.turned(self.park.resume(), ready));
+            return Ok(self.turned(self.park.word.resume(), ready));
         }
         self.driver.metrics().parks += 1;
+        if self.gather.is_on() {
+            let batch = self.gather.plan(now_ns);
+            self.driver.metrics().gathered += u64::from(batch.wait_us != 0);
+            self.driver.batch(batch);
+        }
         let ready = self.driver.wait(now_ns, sleep);
-        let woken = self.park.resume();
+        let woken = self.park.word.resume();
         Ok(self.turned(woken, ready?))
     }
 
@@ -133,6 +145,11 @@ impl<D: Driver> Loop<D> {
         }
         if let Some(event) = self.driver.next_event(now_ns) {
             self.driver.metrics().events += 1;
+            if self.gather.is_on()
+                && let Event::Received { token, .. } = &event
+            {
+                self.gather.note(*token);
+            }
             return Some(event);
         }
         if self.timers_left == 0 {
@@ -254,8 +271,8 @@ impl<D: Driver> Loop<D> {
 
     /// The counters so far.
     pub fn metrics(&mut self) -> Metrics {
-        let wakes_sent = self.park.sent();
-        Metrics { wakes_sent, ..*self.driver.metrics() }
+        let (wakes_sent, wakes_coalesced) = (self.park.sent(), self.park.coalesced());
+        Metrics { wakes_sent, wakes_coalesced, ..*self.driver.metrics() }
     }
 
     fn count_turn(&mut self, now_ns: u64) {

@@ -21,6 +21,8 @@ pub struct Metrics {
     pub starvations: u64,
     /// Eventfd writes of all wakers.
     pub wakes_sent: u64,
+    /// Wakes that found another one pending and so cost nothing; about, since producers do not count in step.
+    pub wakes_coalesced: u64,
     /// Connections accepted.
     pub accepts: u64,
     /// Accepts that failed for want of descriptors or memory.
@@ -31,6 +33,8 @@ pub struct Metrics {
     pub sends_blocked: u64,
     /// Timers fired.
     pub timers_fired: u64,
+    /// Waits that gathered ([`Config::batch_wait_us`](crate::Config::batch_wait_us)).
+    pub gathered: u64,
     /// The longest time between two waits, in nanoseconds of the caller's clock.
     pub turn_max_ns: u64,
 }

@@ -2,4 +2,7 @@
 
 pub(crate) mod epoll;
 mod pause;
+pub(crate) mod poll;
+mod readiness;
+pub(crate) mod sim;
 pub(crate) mod uring;

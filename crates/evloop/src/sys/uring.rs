@@ -1,8 +1,8 @@
 //! The io_uring driver: operations stay with the kernel, one call per turn submits and collects.
 //!
 //! Receiving and accepting are multishot: armed once, they complete until they end. A send is tried by the kernel while
-//! it is submitted; only when it comes back short is the rest sent patiently. The turn's call waits for one completion
-//! more than the operations that complete while they are submitted, so sending costs no turn of its own.
+//! it is submitted; only when it comes back short is the rest sent patiently. The turn's call gathers for
+//! a moment beyond the operations that complete while they are submitted, so sending costs no call of its own.
 //!
 //! Invariants: (1) memory that the kernel may touch belongs to the driver until the operation's last completion was
 //! reaped: cancelling and closing free nothing; (2) a slot is used again, and its descriptor closed, only when none of
@@ -32,7 +32,7 @@ use self::output::Pending;
 use super::pause::AcceptPause;
 use crate::chunk::{Chunk, ChunkPool};
 use crate::config::Config;
-use crate::driver::{Driver, Fd, Sleep};
+use crate::driver::{Batch, Driver, Fd, Sleep};
 use crate::event::{Event, Interest, Sending, Shutdown, Source, Token};
 use crate::metrics::Metrics;
 use crate::send_buf::SendBuf;
@@ -68,7 +68,7 @@ pub struct Uring<K: Kernel = ring::Ring> {
     /// Operations with the kernel, the waker's included.
     in_flight: usize,
     turn: u32,
-    min_wait_us: u32,
+    batch: Batch,
     metrics: Metrics,
 }
 
@@ -161,12 +161,11 @@ impl<K: Kernel> Uring<K> {
                 self.look()?;
             }
         } else {
-            let completions = std::mem::take(&mut self.inline) + 1;
+            let (completions, min_wait_us) = self.expected();
             let until_ns = match sleep {
                 Sleep::Until(at_ns) => Some(at_ns),
                 Sleep::No | Sleep::Forever => None,
             };
-            let min_wait_us = self.min_wait_us;
             self.metrics.system_calls += 1;
             self.kernel.enter(Wait::For { completions, now_ns, until_ns, min_wait_us })?;
         }
@@ -180,6 +179,18 @@ impl<K: Kernel> Uring<K> {
             }
         }
         Ok(())
+    }
+
+    /// How many completions to wait for, and how long before fewer will do. What completes while it is submitted has
+    /// to be looked at soon (a short send must go on, a caller may wait for the end of one), but not before the next
+    /// request, if that is near: so the call gathers for a moment instead of returning at once.
+    fn expected(&mut self) -> (u32, u32) {
+        let inline = std::mem::take(&mut self.inline);
+        let batch = std::mem::take(&mut self.batch);
+        if !self.kernel.gathers() || (inline == 0 && batch.wait_us == 0) {
+            return (1, 0);
+        }
+        if batch.wait_us == 0 { (inline + 1, GATHER_US) } else { (inline + batch.completions, batch.wait_us) }
     }
 
     /// Takes up one completion. Most bring one event or none; the rare further ones go to `deferred`.
@@ -405,7 +416,7 @@ impl<K: Kernel> Driver for Uring<K> {
             inline: 0,
             in_flight: 0,
             turn: 0,
-            min_wait_us: 0,
+            batch: Batch::default(),
             metrics: Metrics::default(),
         };
         driver.arm_waker();
@@ -463,6 +474,10 @@ impl<K: Kernel> Driver for Uring<K> {
     fn due_ns(&self) -> u64 {
         let at_hand = !self.deferred.is_empty() || !self.runnable.is_empty() || self.next < self.ready.len();
         if at_hand || self.arrived_deliverable() { 0 } else { self.accept_pause.until_ns() }
+    }
+
+    fn batch(&mut self, batch: Batch) {
+        self.batch = batch;
     }
 
     fn set_accepts_per_turn(&mut self, accepts: u32) {
@@ -691,6 +706,8 @@ const NONE: u32 = u32::MAX;
 /// User data of what needs no attention.
 const IGNORED: u64 = 0;
 const QUIESCE_TRIES: u32 = 100;
+/// Longest that the completion of a send waits for company.
+const GATHER_US: u32 = 50;
 const POLLIN: u32 = 0x1;
 const POLLPRI: u32 = 0x2;
 const POLLOUT: u32 = 0x4;

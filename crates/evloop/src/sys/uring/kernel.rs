@@ -156,6 +156,9 @@ pub trait Kernel: Sized {
     /// Whether `enter` has to run before more completions can be seen.
     fn has_deferred_work(&self) -> bool;
 
+    /// Whether `enter` heeds `min_wait_us`.
+    fn gathers(&self) -> bool;
+
     /// Buffers that the group could take.
     fn buffers_missing(&self) -> usize;
 

@@ -269,6 +269,11 @@ impl Kernel for Ring {
     }
 
     #[inline]
+    fn gathers(&self) -> bool {
+        self.min_wait
+    }
+
+    #[inline]
     fn buffers_missing(&self) -> usize {
         self.group.vacant.len()
     }
