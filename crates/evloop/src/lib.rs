@@ -39,5 +39,5 @@ pub use sys::epoll::Epoll;
 pub use sys::poll::Poll;
 pub use sys::sim::Sim;
 pub use sys::uring::Uring;
-pub use timers::TimerId;
+pub use timers::{TimerId, Timers};
 pub use waker::Waker;
