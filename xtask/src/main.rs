@@ -1,2 +1,95 @@
-//! Automation of this project: `cargo xtask <task>`.
-fn main() {}
+//! Automation of this project: `cargo xtask <task>`; `cargo xtask help` lists the tasks.
+//!
+//! Invariants: (1) no task needs anything outside the repository: what is not there (a reference server, a suite, a
+//! package registry) is named by an environment variable or looked for, and its absence is printed as a skip; (2) a
+//! task that draws random numbers prints its seed and takes it back as an option; (3) every failure says what to do.
+
+mod args;
+mod ci;
+mod clients;
+mod conformance;
+mod differential;
+mod fuzz;
+mod generate;
+mod glob;
+mod shell;
+mod tidy;
+
+use std::process::ExitCode;
+
+/// Any failure of a task, as text for the person who started it.
+pub(crate) type Error = Box<dyn std::error::Error>;
+
+/// What tasks return.
+pub(crate) type Result<T> = std::result::Result<T, Error>;
+
+/// One task: its name, what it does, and the function behind it.
+struct Task {
+    name: &'static str,
+    about: &'static str,
+    run: fn(&[String]) -> Result<()>,
+}
+
+/// Every task there is, in the order in which `help` prints them.
+const TASKS: &[Task] = &[
+    Task {
+        name: "ci",
+        about: "every check that a change must pass (--no-test leaves the tests out)",
+        run: ci::ci,
+    },
+    Task { name: "test", about: "the tests of the workspace, then the client programs", run: ci::test },
+    Task { name: "deep", about: "the long runs; records when each one last passed", run: ci::deep },
+    Task {
+        name: "tidy",
+        about: "layers, unsafe fence, clocks, lengths, headers (--tighten)",
+        run: tidy::tidy,
+    },
+    Task { name: "loom", about: "model checks of the crates that have them", run: ci::loom },
+    Task {
+        name: "gen",
+        about: "writes sluice.conf and the table in docs/compat.md (--check only looks)",
+        run: generate::generate,
+    },
+    Task { name: "fuzz", about: "mutation fuzzing: [--seconds N] [--seed S] [target]", run: fuzz::fuzz },
+    Task {
+        name: "clients",
+        about: "small programs with real clients: [--server BIN] [name...]",
+        run: clients::clients,
+    },
+    Task {
+        name: "differential",
+        about: "random commands against ours and the reference: --ours BIN --peer BIN",
+        run: differential::differential,
+    },
+    Task {
+        name: "conformance",
+        about: "the upstream suite's units against ours",
+        run: conformance::conformance,
+    },
+    Task { name: "help", about: "this list", run: help },
+];
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let name = arguments.first().map_or("help", String::as_str);
+    let Some(task) = TASKS.iter().find(|task| task.name == name) else {
+        eprintln!("xtask: no task is called {name:?}; `cargo xtask help` lists them");
+        return ExitCode::from(2);
+    };
+    match (task.run)(arguments.get(1..).unwrap_or_default()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("xtask {name}: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Prints the tasks.
+fn help(_: &[String]) -> Result<()> {
+    println!("cargo xtask <task>\n");
+    for task in TASKS {
+        println!("  {:14} {}", task.name, task.about);
+    }
+    Ok(())
+}

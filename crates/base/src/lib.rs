@@ -11,7 +11,7 @@ pub mod glob;
 mod grisu;
 pub mod hash;
 pub mod id;
-
+pub mod longdouble;
 pub mod now;
 pub mod num;
 pub mod quote;
@@ -21,6 +21,6 @@ pub use bytes::Bytes;
 pub use crc16::key_slot;
 pub use hash::{HashSeed, siphash13};
 pub use id::ClientId;
-
+pub use longdouble::LongDouble;
 pub use now::Now;
 pub use rng::Rng;

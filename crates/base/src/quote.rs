@@ -145,6 +145,15 @@ pub fn quoted(text: &[u8]) -> Vec<u8> {
     out
 }
 
+/// What the fuzzer calls: words come back from their quoted forms, whatever line they came from.
+pub fn fuzz_quote(data: &[u8]) {
+    for dialect in [Dialect::Config, Dialect::Inline] {
+        let Ok(words) = split_args(data, dialect) else { continue };
+        let line: Vec<u8> = words.iter().flat_map(|word| [quoted(word), b" ".to_vec()].concat()).collect();
+        assert_eq!(split_args(&line, dialect), Ok(words));
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -225,6 +234,17 @@ mod tests {
         ];
         for (line, word) in table {
             assert_eq!(split_args(line, Dialect::Inline), Ok(vec![word.to_vec()]));
+        }
+    }
+
+    #[test]
+    fn any_bytes_may_be_fuzzed() {
+        let mut rng = Rng::new(12);
+        const BYTES: &[u8] = b"ab\"\"''\\\\ x4\r\n\t\x0b\x0c\x00\xff";
+        for _ in 0..50_000 {
+            let len = rng.below(16);
+            let line: Vec<u8> = (0..len).map(|_| BYTES[rng.below(BYTES.len() as u64) as usize]).collect();
+            fuzz_quote(&line);
         }
     }
 

@@ -65,7 +65,7 @@ pub(crate) fn prefetch<T>(at: *const T) {
         // SAFETY: as above; `prfm` changes no register, flag or memory, and does not fault.
         // JUSTIFICATION: as above; the intrinsic of this architecture is not stable.
         unsafe {
-            core::arch::asm!("prfm pldl1keep, [{at}]", at = in(reg) at, options(nostack, preserves_flags, readonly));
+            core::arch::asm!("prfm pldl1keep, [{at}]", at = in(reg) at.cast::<u8>(), options(nostack, preserves_flags, readonly));
         }
     }
     #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
@@ -84,7 +84,8 @@ mod tests {
         let mut rng = Rng::new(1);
         for _ in 0..20_000 {
             // Few different values, so that matches, zeros and neighbours differing by one are common.
-            let bytes: [u8; 16] = std::array::from_fn(|_| [0, 1, 0x7f, 0x80, 0x81, 0xff][rng.below(6) as usize]);
+            let bytes: [u8; 16] =
+                std::array::from_fn(|_| [0, 1, 0x7f, 0x80, 0x81, 0xff][rng.below(6) as usize]);
             let head: [u32; 4] =
                 std::array::from_fn(|i| u32::from_le_bytes([0, 1, 2, 3].map(|j| bytes[4 * i + j])));
             let tag = [0, 1, 0x7f, 0x80, 0x81, 0xff][rng.below(6) as usize];

@@ -10,6 +10,9 @@ pub mod spec;
 pub mod specs;
 pub mod table;
 
+pub use derive::doc::Doc;
 pub use spec::{
-    Access, Arg, ArgKind, Arity, Begin, Cat, Find, Flags, Group, KeyFlags, KeySpec, Keys, Spec, SpecId,
+    Access, Arg, ArgKind, Arity, Begin, Cat, Find, Flags, Group, KeyFlags, KeySpec, Keys, KeysFn, Spec,
+    SpecId,
 };
+pub use table::{Named, lookup, lookup_full, lookup_sub, resolve};

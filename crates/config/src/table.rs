@@ -498,7 +498,7 @@ params! {
             "Bytes from which a value is sent without a copy.";
         MIN_STRING_SIZE_AVOID_COPY_REPLY_THREADED: Int = number("min-string-size-avoid-copy-reply-threaded", 65536, 0, INT).hidden().later(IO_THREADS),
             "The same while threads write.";
-        EVENT_LOOP: Choice<EventLoop> = one_of::<EventLoop>("event-loop", EventLoop::Auto as u8).immutable(),
+        EVENT_LOOP: Choice<EventLoop> = one_of::<EventLoop>("event-loop", EventLoop::Auto as u8).immutable().hidden(),
             "Interface of the kernel for sockets: io_uring, epoll, poll, or auto for the best that works.";
         EVENT_LOOP_BATCH_WAIT_US: Int = number("event-loop-batch-wait-us", 0, 0, 1000),
             "Microseconds that a turn of the event loop may wait for more requests to serve together.";

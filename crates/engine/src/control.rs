@@ -1,13 +1,13 @@
 //! The control plane: configuration, logs of commands and latencies, monitors, replicas, pauses.
 
+use crate::action::Action;
 use crate::commandlog::CommandLog;
 use crate::latency::LatencyMonitor;
 use crate::limits::Limits;
-use crate::session::SessionKey;
+use crate::session::{SessionKey, Sessions};
 use crate::stream::Stream;
 use sluice_base::Now;
 use sluice_config::Config;
-use std::collections::HashMap;
 use std::sync::Arc;
 
 /// What the server is told and keeps about itself, keys apart.
@@ -30,7 +30,7 @@ pub struct Control {
     /// Sessions whose request waits for the end of a pause.
     pub postponed: Vec<SessionKey>,
     /// Commands renamed by the configuration: new name to old; an old name that maps to nothing is gone.
-    pub renames: HashMap<Box<[u8]>, Option<Box<str>>>,
+    pub renames: crate::renames::Renames,
     /// When the server started.
     pub started: Now,
     /// The run's id, 40 hexadecimal digits.
@@ -51,8 +51,8 @@ pub struct Control {
     pub shutting_down: bool,
     /// Keys with an expiry walk on from this database.
     pub expire_db: usize,
-    /// Names of the config directives that were set but have no effect yet, for the log at start.
-    pub not_honoured: Vec<&'static str>,
+    /// When the log last spoke of a client that spoke HTTP, seconds since the epoch.
+    pub http_said_s: i64,
     /// Sessions with output that the server has not taken yet.
     pub ready: Vec<SessionKey>,
     /// Sessions that must end, marked while somebody else ran.
@@ -68,9 +68,33 @@ pub struct Pause {
     pub all: bool,
 }
 
+impl Control {
+    /// Ends a pause and lets the requests go on that it has kept.
+    pub fn end_pause(&mut self, sessions: &mut Sessions, actions: &mut Vec<Action>) {
+        self.pause = Pause::default();
+        let waiting = std::mem::take(&mut self.postponed);
+        for key in &waiting {
+            if let Some(session) = sessions.get_mut(*key) {
+                session.caller.flags.postponed = false;
+                session.caller.argv_bytes = 0;
+            }
+        }
+        if !waiting.is_empty() {
+            actions.push(Action::Resume(waiting));
+        }
+    }
+}
+
 impl Pause {
     /// Whether a pause is in force.
+    #[inline]
     pub fn active(&self, now: Now) -> bool {
-        self.until_ms > now.unix_ms()
+        self.until_ms != 0 && self.until_ms > now.unix_ms()
+    }
+
+    /// Pauses until then at least. A pause in force is neither shortened nor made milder.
+    pub fn prolong(&mut self, now: Now, until_ms: i64, all: bool) {
+        let old = if self.active(now) { *self } else { Pause::default() };
+        *self = Pause { until_ms: old.until_ms.max(until_ms), all: old.all || all };
     }
 }

@@ -1,9 +1,8 @@
 //! What happens by the clock: expiry, output limits, idle clients, rates, the end of pauses.
 
-use crate::action::Action;
 use crate::engine::Engine;
-use crate::process::Process;
-use crate::session::{ClientKind, Closing, SessionKey};
+use crate::process::{LogLevel, Process};
+use crate::session::Closing;
 use sluice_config::param;
 use sluice_keyspace::ExpireCycle;
 
@@ -32,18 +31,23 @@ impl Engine {
         if !self.control.cron_paused {
             self.expire(process, period);
             self.walk_clients(now, hz, process);
-            self.keyspace.shrink_step(64);
+            if self.control.resizing {
+                self.keyspace.shrink_step(64);
+            }
         }
         if now.unix_s() != self.cron.last_second {
             self.cron.last_second = now.unix_s();
             self.each_second(now);
         }
         self.sample_rates(now, process);
+        self.stats.cron_ns += process.now().mono_ns.saturating_sub(now.mono_ns);
         period as u64
     }
 
     fn expire(&mut self, process: &mut dyn Process, period_ms: i64) {
-        if !self.control.active_expire || self.control.limits.import_mode {
+        // Expiry is a write: a pause keeps it back too.
+        let paused = self.control.pause.active(process.now());
+        if !self.control.active_expire || self.control.limits.import_mode || paused {
             return;
         }
         let effort = self.control.config.int(param::ACTIVE_EXPIRE_EFFORT).clamp(1, 10) - 1;
@@ -55,9 +59,10 @@ impl Engine {
         };
         // A quarter of the period at effort 1, two percent more per further step.
         let budget_ns = (period_ms * 1_000_000 * (25 + 2 * effort) / 100) as u64;
-        let outcome = self.keyspace.expire_cycle(cycle, &mut self.control.expire_db, &mut self.effects, || {
-            process.now().mono_ns.saturating_sub(start.mono_ns) > budget_ns
-        });
+        let outcome =
+            self.keyspace.expire_cycle(cycle, &mut self.control.expire_db, &mut self.effects, || {
+                process.now().mono_ns.saturating_sub(start.mono_ns) > budget_ns
+            });
         let spent_ns = process.now().mono_ns.saturating_sub(start.mono_ns);
         self.stats.expire_cycle_us += spent_ns / 1000;
         self.stats.expire_cycle_capped += u64::from(outcome.timed_out);
@@ -81,24 +86,9 @@ impl Engine {
     }
 
     fn end_pause(&mut self, now: sluice_base::Now) {
-        let pause = &mut self.control.pause;
-        if pause.until_ms != 0 && !pause.active(now) {
-            *pause = Default::default();
-            self.resume_postponed();
+        if self.control.pause.until_ms != 0 && !self.control.pause.active(now) {
+            self.control.end_pause(&mut self.sessions, &mut self.actions);
             self.refresh();
-        }
-    }
-
-    /// Lets the requests go on that a pause has kept.
-    pub(crate) fn resume_postponed(&mut self) {
-        let waiting = std::mem::take(&mut self.control.postponed);
-        for key in &waiting {
-            if let Some(session) = self.sessions.get_mut(*key) {
-                session.caller.flags.postponed = false;
-            }
-        }
-        if !waiting.is_empty() {
-            self.actions.push(Action::Resume(waiting));
         }
     }
 
@@ -113,47 +103,16 @@ impl Engine {
             let Some(session) = self.sessions.in_slot(slot) else { continue };
             let key = session.key;
             let idle = now.unix_s() - session.caller.last_s;
-            let exempt = session.caller.replica.is_some() || session.caller.flags.monitor;
+            session.output_peak = session.output_bytes();
+            let flags = session.caller.flags;
+            let exempt = session.caller.replica.is_some() || flags.monitor || flags.postponed;
             if timeout > 0 && idle > timeout && !exempt {
                 session.caller.closing = Closing::Now;
                 self.control.doomed.push(key);
+                process.log(LogLevel::Verbose, "Closing idle client");
                 continue;
             }
             self.check_output_limit(key, process);
-        }
-    }
-
-    /// Marks a client whose output is beyond its limit to be closed.
-    pub fn check_output_limit(&mut self, key: SessionKey, process: &mut dyn Process) {
-        let now = process.recent();
-        let limits = &self.control.limits;
-        let Some(session) = self.sessions.get_mut(key) else { return };
-        let bytes = session.output_bytes();
-        let limit = match session.caller.kind {
-            ClientKind::Normal => limits.output[0],
-            ClientKind::Replica => limits.output[1],
-        };
-        let second = now.mono_ns / 1_000_000_000;
-        let hard = limit.hard > 0 && bytes >= limit.hard;
-        let above_soft = limit.soft > 0 && bytes >= limit.soft;
-        let since = &mut session.caller.soft_limit_since_s;
-        if !above_soft {
-            *since = 0;
-        } else if *since == 0 {
-            *since = second.max(1);
-        }
-        let soft = above_soft && second.saturating_sub(*since) > limit.soft_seconds;
-        // Before AUTH a client is owed little.
-        let unauthenticated = !session.caller.authenticated && bytes > UNAUTHENTICATED_OUTPUT_MAX;
-        if (hard || soft || unauthenticated) && session.caller.closing != Closing::Now {
-            session.caller.closing = Closing::Now;
-            let text = format!(
-                "Client {} scheduled to be closed ASAP for overcoming of output buffer limits.",
-                session.caller.addr
-            );
-            process.log(crate::LogLevel::Warning, &text);
-            self.control.doomed.push(key);
-            self.stats.output_buffer_disconnections += 1;
         }
     }
 
@@ -162,7 +121,8 @@ impl Engine {
         let period = self.control.config.int(param::REPL_PING_REPLICA_PERIOD);
         if self.control.stream.is_fed() && now.unix_s() - self.cron.last_ping_s >= period {
             self.cron.last_ping_s = now.unix_s();
-            self.control.stream.raw([&b"PING"[..]].into_iter());
+            // In small letters, as the reference writes it.
+            self.control.stream.raw([&b"ping"[..]].into_iter());
             self.deliver_stream();
         }
     }
@@ -182,6 +142,3 @@ impl Engine {
         rates.cycle_us.sample(counts.cycle_us, counts.cycles, 1);
     }
 }
-
-/// Bytes of output that a client may be owed before AUTH.
-const UNAUTHENTICATED_OUTPUT_MAX: usize = 1024;

@@ -181,7 +181,10 @@ pub const fn route(spec: &'static Spec, handler: Handler) -> Route {
     while i < specs.len() {
         match handler {
             Handler::Read(_) => {
-                assert!(matches!(specs[i].access(), Access::Read), "a Read handler cannot have a written key");
+                assert!(
+                    matches!(specs[i].access(), Access::Read),
+                    "a Read handler cannot have a written key"
+                );
             }
             Handler::Session(_) | Handler::Server(_) | Handler::Dataset(_) => {
                 panic!("keys need a Read or Write handler");

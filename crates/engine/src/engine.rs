@@ -9,7 +9,8 @@ use crate::gate::Gate;
 use crate::limits::Limits;
 use crate::process::Process;
 use crate::session::{
-    Caller, ClientFlags, ClientKind, Closing, Connection, ReplyMode, Session, SessionKey, Sessions,
+    Caller, ClientFlags, ClientKind, Closing, Connection, ReplicaState, ReplyMode, Session, SessionKey,
+    Sessions,
 };
 use crate::stats::Stats;
 use sluice_base::{HashSeed, Rng};
@@ -100,11 +101,13 @@ impl Engine {
             outbox: Outbox::new(),
             queued: false,
             in_flight: 0,
+            output_peak: 0,
             caller: Caller {
                 id,
                 db: 0,
                 proto: Protocol::Resp2,
                 authenticated,
+                ever_authenticated: authenticated,
                 user: "default".into(),
                 name: Box::default(),
                 lib_name: Box::default(),
@@ -128,6 +131,7 @@ impl Engine {
                 capa_redirect: false,
                 closing: Closing::No,
                 replica: None,
+                announced: None,
                 soft_limit_since_s: 0,
             },
         })
@@ -135,8 +139,17 @@ impl Engine {
 
     /// Counts a connection that was refused.
     pub fn count_rejected(&mut self) {
-        self.stats.connections += 1;
         self.stats.rejected_connections += 1;
+    }
+
+    /// Makes a client a replica that has the data already: from the next unit on it is sent the stream, its database named
+    /// first. To be called between units.
+    pub fn feed(&mut self, key: SessionKey) {
+        let Some(session) = self.sessions.get_mut(key) else { return };
+        session.caller.kind = ClientKind::Replica;
+        session.caller.replica = Some(ReplicaState { snapshot_left: 0, acked: 0, acked_s: 0, online: true });
+        self.control.stream.attach(key);
+        self.refresh();
     }
 
     /// Forgets a client whose socket is closed.
@@ -148,6 +161,10 @@ impl Engine {
         }
         if session.caller.flags.monitor {
             self.control.monitors.retain(|k| *k != key);
+            self.refresh();
+        }
+        if session.caller.flags.postponed {
+            self.control.postponed.retain(|k| *k != key);
         }
     }
 
@@ -180,7 +197,8 @@ impl Engine {
     pub fn count_query_buffer_disconnection(&mut self, key: SessionKey, process: &mut dyn Process) {
         self.stats.query_buffer_disconnections += 1;
         if let Some(session) = self.sessions.get(key) {
-            let text = format!("Closing client that reached max query buffer length: {}", session.caller.addr);
+            let text =
+                format!("Closing client that reached max query buffer length: {}", session.caller.addr);
             process.log(crate::LogLevel::Warning, &text);
         }
     }
@@ -198,12 +216,16 @@ impl Engine {
     }
 
     /// Takes a session's output. The bytes count against the output limits until [`Engine::sent`]; the outbox itself
-    /// should come back by [`Engine::recycle`].
+    /// should come back by [`Engine::recycle`]. `None` when the session is gone or ends at once: it is sent nothing more.
     pub fn take_output(&mut self, key: SessionKey) -> Option<(Outbox, Closing)> {
         let session = self.sessions.get_mut(key)?;
         session.queued = false;
+        if session.caller.closing == Closing::Now {
+            return None;
+        }
         let outbox = std::mem::take(&mut session.outbox);
         session.in_flight += outbox.len();
+        session.output_peak = session.output_peak.max(outbox.len());
         self.stats.recent_max_output = self.stats.recent_max_output.max(session.in_flight);
         Some((outbox, session.caller.closing))
     }
@@ -220,6 +242,9 @@ impl Engine {
     pub fn sent(&mut self, key: SessionKey, bytes: usize) {
         if let Some(session) = self.sessions.get_mut(key) {
             session.in_flight = session.in_flight.saturating_sub(bytes);
+            if let Some(replica) = &mut session.caller.replica {
+                replica.snapshot_left = replica.snapshot_left.saturating_sub(bytes);
+            }
             session.caller.net_out += bytes as u64;
         }
     }
@@ -240,8 +265,11 @@ impl Engine {
         !self.actions.is_empty()
     }
 
-    /// Nanoseconds spent in commands since the last call: the loop's own statistics want it per turn.
+    /// Nanoseconds spent in commands since the last call: to be called once per turn, for the loop's own statistics.
     pub fn take_command_nanos(&mut self) -> u64 {
+        let ran = self.stats.total_commands.saturating_sub(self.stats.turn_began_at);
+        self.stats.turn_commands_max = self.stats.turn_commands_max.max(ran);
+        self.stats.turn_began_at = self.stats.total_commands;
         std::mem::take(&mut self.stats.turn_command_nanos)
     }
 
@@ -259,6 +287,8 @@ impl Control {
         run_id: String,
         replid: String,
     ) -> Control {
+        // Lines that are no good were refused when the configuration was read.
+        let renames = crate::renames::renames(&config).unwrap_or_default();
         Control {
             config,
             limits,
@@ -268,7 +298,7 @@ impl Control {
             stream: crate::stream::Stream::new(replid),
             pause: Pause::default(),
             postponed: Vec::new(),
-            renames: Default::default(),
+            renames,
             started: now,
             run_id,
             dirty: 0,
@@ -279,14 +309,15 @@ impl Control {
             enforce_reply_list: false,
             shutting_down: false,
             expire_db: 0,
-            not_honoured: Vec::new(),
+            http_said_s: 0,
             ready: Vec::new(),
             doomed: Vec::new(),
         }
     }
 }
 
-fn hex(bytes: &[u8; 20]) -> String {
+/// Bytes as 40 hexadecimal digits.
+pub(crate) fn hex(bytes: &[u8; 20]) -> String {
     bytes.iter().map(|b| format!("{b:02x}")).collect()
 }
 

@@ -59,7 +59,9 @@ impl CmdError {
                 return Cow::Owned(format!("ERR invalid expire time in '{name}' command").into_bytes());
             }
             CmdError::Arity(name) => {
-                return Cow::Owned(format!("ERR wrong number of arguments for '{name}' command").into_bytes());
+                return Cow::Owned(
+                    format!("ERR wrong number of arguments for '{name}' command").into_bytes(),
+                );
             }
             CmdError::SameObject => "ERR source and destination objects are the same",
             CmdError::NoAuth => "NOAUTH Authentication required.",
@@ -67,4 +69,17 @@ impl CmdError {
         };
         Cow::Borrowed(text.as_bytes())
     }
+}
+
+/// The part of a client's word that an error shows: up to a zero byte, as the reference's texts end there, and at most
+/// `bytes_max` bytes.
+pub(crate) fn shown(word: &[u8], bytes_max: usize) -> &[u8] {
+    let word = until_zero(word);
+    &word[..word.len().min(bytes_max)]
+}
+
+/// What comes before the first zero byte. The reference takes many words for texts that end there, and a client that is
+/// answered otherwise could notice.
+pub(crate) fn until_zero(word: &[u8]) -> &[u8] {
+    word.split(|byte| *byte == 0).next().unwrap_or_default()
 }

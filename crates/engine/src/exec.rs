@@ -8,10 +8,10 @@
 use crate::args::Args;
 use crate::ctx::{DatasetCtx, DebugCtx, Handler, ReadCtx, ServerCtx, SessionCtx, WriteCtx};
 use crate::engine::Engine;
-use crate::error::CmdError;
+use crate::error::{CmdError, shown};
 use crate::gate::{Asked, Permit, Verdict};
 use crate::limits::Limits;
-use crate::process::Process;
+use crate::process::{LogLevel, Process};
 use crate::session::{Closing, ReplyMode, Session, SessionKey};
 use sluice_base::Now;
 use sluice_command::{Flags, Named, Spec};
@@ -91,8 +91,22 @@ impl Engine {
             session.queued = true;
             self.control.ready.push(key);
         }
+        if !session.caller.ever_authenticated || flow == Flow::Closing {
+            self.after_batch(&mut session, process);
+        }
         self.sessions.put_back(session);
         Submitted { executed, flow }
+    }
+
+    /// Ends a stranger that is owed too much, and a client that ends without being owed anything.
+    #[cold]
+    fn after_batch(&mut self, session: &mut Session, process: &mut dyn Process) {
+        if !session.caller.ever_authenticated {
+            self.limit_output(session, process);
+        }
+        if session.caller.closing == Closing::AfterReply && session.output_bytes() == 0 {
+            self.control.doomed.push(session.key);
+        }
     }
 
     fn prepare(
@@ -165,10 +179,16 @@ impl Engine {
         now: &mut Now,
         process: &mut dyn Process,
     ) -> bool {
+        if session.caller.reply != ReplyMode::On {
+            session.caller.reply = session.caller.reply.next();
+        }
         let spec = match named {
             Named::Command(spec) if spec.arity.accepts(args.len()) => spec,
             _ => {
-                self.refuse_unknown(session, named, args);
+                match request.is_http() {
+                    true => self.end_http(session, now.unix_s(), process),
+                    false => self.refuse_unknown(session, named, args, request, process),
+                }
                 return true;
             }
         };
@@ -178,7 +198,7 @@ impl Engine {
                 Verdict::Run(permit) => permit,
                 Verdict::Reject(error) => {
                     self.stats.commands[spec.id.0 as usize].rejected += 1;
-                    self.reply_error(session, &error);
+                    self.refuse(session, &error, request, process);
                     return true;
                 }
                 Verdict::Postpone => {
@@ -208,14 +228,7 @@ impl Engine {
     ) {
         let Permit { .. } = permit;
         session.caller.last_command = Some(spec);
-        session.caller.commands += 1;
         session.caller.net_in += request.raw().len() as u64;
-        if session.caller.reply == ReplyMode::SkipNext {
-            session.caller.reply = ReplyMode::Skipping;
-        }
-        if !self.control.monitors.is_empty() {
-            self.feed_monitors(session, spec, args, *now);
-        }
         let mark = session.outbox.mark();
         let db = session.caller.db;
         let result = self.dispatch(session, spec, args, *now, process);
@@ -235,19 +248,26 @@ impl Engine {
         let limits: &Limits = &self.control.limits;
         let request_bytes = request.raw().len();
         let reply_bytes = session.outbox.len_since(mark);
-        let loggable = nanos as i64 >= limits.slow_nanos && limits.slow_nanos >= 0
+        let loggable = nanos as i64 >= limits.note_nanos
             || request_bytes as i64 >= limits.large_request && limits.large_request >= 0
             || reply_bytes as i64 >= limits.large_reply && limits.large_reply >= 0;
         if loggable {
             self.log_command(session, spec, args, nanos, request_bytes, reply_bytes, end);
         }
+        if !self.control.monitors.is_empty() {
+            self.feed_monitors(session, spec, args, end);
+        }
         if session.caller.reply != ReplyMode::On {
-            apply_reply_mode(session, mark);
+            self.apply_reply_mode(session, mark, process);
+        }
+        if session.output_bytes() >= self.control.limits.output_floor {
+            self.limit_output(session, process);
         }
     }
 
     #[inline]
-    fn account(&mut self, _session: &mut Session, spec: &Spec, nanos: u64, failed: bool) {
+    fn account(&mut self, session: &mut Session, spec: &Spec, nanos: u64, failed: bool) {
+        session.caller.commands += 1;
         let latency_tracking = self.control.limits.latency_tracking;
         self.stats.total_commands += 1;
         self.stats.turn_command_nanos += nanos;
@@ -298,8 +318,19 @@ impl Engine {
             Handler::Server(run) => {
                 let mut outbox = std::mem::take(&mut session.outbox);
                 let reply = Reply::new(&mut outbox, proto);
-                let mut ctx =
-                    ServerCtx { now, session, sessions, control, stats, keyspace, process, actions, rng, reply, spec };
+                let mut ctx = ServerCtx {
+                    now,
+                    session,
+                    sessions,
+                    control,
+                    stats,
+                    keyspace,
+                    process,
+                    actions,
+                    rng,
+                    reply,
+                    spec,
+                };
                 let result = run(&mut ctx, args);
                 self.after_server(session, outbox);
                 result
@@ -329,15 +360,16 @@ impl Engine {
     #[inline]
     fn access(&self, session: &Session, now: Now) -> Access {
         let limits: &Limits = &self.control.limits;
-        let touch = if session.caller.flags.no_touch {
-            Touch::No
-        } else if limits.lfu {
-            self.lfu_touch(now)
-        } else {
-            Touch::Lru(now.unix_s() as u32 & sluice_keyspace::CLOCK_MASK)
-        };
+        let clock = now.unix_s() as u32 & sluice_keyspace::CLOCK_MASK;
+        let mut touch = if limits.lfu { self.lfu_touch(now) } else { Touch::Lru(clock) };
+        if session.caller.flags.no_touch {
+            touch = Touch::No { fresh: touch.fresh() };
+        }
         let expiry = if limits.import_mode {
             if session.caller.flags.import_source { ExpiryMode::Ignore } else { ExpiryMode::Hide }
+        } else if self.control.pause.active(now) {
+            // A deletion is a write, which the pause keeps back.
+            ExpiryMode::Hide
         } else {
             ExpiryMode::Delete
         };
@@ -370,9 +402,20 @@ impl Engine {
         self.gate.ask(&asked)
     }
 
+    /// Refuses what is no command. To strangers it is all the same: they learn nothing of what there is.
     #[cold]
-    fn refuse_unknown(&mut self, session: &mut Session, named: Named, args: Args<'_>) {
+    fn refuse_unknown(
+        &mut self,
+        session: &mut Session,
+        named: Named,
+        args: Args<'_>,
+        request: &Request<'_>,
+        process: &mut dyn Process,
+    ) {
+        let stranger = !session.caller.authenticated && !self.control.limits.password.is_empty();
         let error = match named {
+            Named::Command(spec) if stranger && !spec.flags.has(Flags::NO_AUTH) => CmdError::NoAuth,
+            Named::UnknownSubcommand(_) | Named::Unknown if stranger => CmdError::NoAuth,
             Named::Command(spec) => {
                 self.stats.commands[spec.id.0 as usize].rejected += 1;
                 CmdError::Arity(spec.full_name)
@@ -380,8 +423,49 @@ impl Engine {
             Named::UnknownSubcommand(container) => unknown_subcommand(container, args),
             Named::Unknown => unknown_command(args),
         };
-        session.caller.net_in += args.bytes() as u64;
-        self.reply_error(session, &error);
+        session.caller.last_command = match named {
+            Named::Command(spec) => Some(spec),
+            Named::UnknownSubcommand(_) | Named::Unknown => None,
+        };
+        self.refuse(session, &error, request, process);
+    }
+
+    /// Answers a request that does not run.
+    #[cold]
+    fn refuse(
+        &mut self,
+        session: &mut Session,
+        error: &CmdError,
+        request: &Request<'_>,
+        process: &mut dyn Process,
+    ) {
+        session.caller.net_in += request.raw().len() as u64;
+        let mark = session.outbox.mark();
+        self.reply_error(session, error);
+        self.apply_reply_mode(session, mark, process);
+    }
+
+    /// Does with the reply since `mark` what CLIENT REPLY, or being a replica, demands.
+    #[cold]
+    fn apply_reply_mode(&mut self, session: &mut Session, mark: Mark, process: &mut dyn Process) {
+        match session.caller.reply {
+            ReplyMode::On | ReplyMode::SkipNext | ReplyMode::Attaching => {}
+            ReplyMode::Off => session.outbox.rewind(mark),
+            ReplyMode::Skipping => {
+                session.outbox.rewind(mark);
+                session.caller.reply = ReplyMode::On;
+            }
+            ReplyMode::Forbidden if session.outbox.len_since(mark) == 0 => {}
+            ReplyMode::Forbidden => {
+                session.outbox.rewind(mark);
+                session.caller.closing = Closing::Now;
+                self.control.doomed.push(session.key);
+                let command = session.caller.last_command.map_or("<unknown>", |spec| spec.full_name);
+                let mut text = format!("Replica generated a reply to command '{command}', disconnecting it: ");
+                session.push_line(process.recent().unix_s(), None, &mut text);
+                process.log(LogLevel::Warning, &text);
+            }
+        }
     }
 
     /// Writes an error reply and counts it.
@@ -389,7 +473,7 @@ impl Engine {
     pub(crate) fn reply_error(&mut self, session: &mut Session, error: &CmdError) {
         let text = error.wire();
         self.stats.count_error(&text);
-        if matches!(session.caller.reply, ReplyMode::On | ReplyMode::SkipNext) {
+        if matches!(session.caller.reply, ReplyMode::On | ReplyMode::Forbidden) {
             Reply::new(&mut session.outbox, session.caller.proto).error(&text);
         }
     }
@@ -402,7 +486,9 @@ fn sub_named(spec: Option<&'static Spec>, args: Args<'_>) -> Named {
         Some(spec) if spec.subcommands.is_empty() => Named::Command(spec),
         Some(spec) => match args.get(1) {
             None => Named::Command(spec),
-            Some(name) => sluice_command::lookup_sub(spec, name).map_or(Named::UnknownSubcommand(spec), Named::Command),
+            Some(name) => {
+                sluice_command::lookup_sub(spec, name).map_or(Named::UnknownSubcommand(spec), Named::Command)
+            }
         },
     }
 }
@@ -411,48 +497,31 @@ fn flow_of(session: &Session) -> Flow {
     if session.caller.closing == Closing::No { Flow::Continue } else { Flow::Closing }
 }
 
-#[cold]
-fn apply_reply_mode(session: &mut Session, mark: Mark) {
-    match session.caller.reply {
-        ReplyMode::On | ReplyMode::SkipNext => {}
-        ReplyMode::Off => session.outbox.rewind(mark),
-        ReplyMode::Skipping => {
-            session.outbox.rewind(mark);
-            session.caller.reply = ReplyMode::On;
-        }
-    }
-}
-
+/// The error for a name that is no command: name and arguments are shown shortened, and end at a zero byte.
 fn unknown_command(args: Args<'_>) -> CmdError {
     let mut text = b"ERR unknown command '".to_vec();
-    push_clipped(&mut text, args.at(0));
+    text.extend_from_slice(shown(args.at(0), SHOWN_BYTES));
     text.extend_from_slice(b"', with args beginning with: ");
-    let mut shown = 0;
+    let mut left = SHOWN_BYTES;
     for arg in args.iter_from(1) {
-        if shown >= 128 {
+        if left == 0 {
             break;
         }
         let before = text.len();
         text.push(b'\'');
-        text.extend_from_slice(&arg[..arg.len().min(128 - shown)]);
+        text.extend_from_slice(shown(arg, left));
         text.extend_from_slice(b"' ");
-        shown += text.len() - before;
+        left = left.saturating_sub(text.len() - before);
     }
     CmdError::owned(text)
 }
 
 fn unknown_subcommand(container: &Spec, args: Args<'_>) -> CmdError {
     let mut text = b"ERR unknown subcommand '".to_vec();
-    push_clipped(&mut text, args.at(1));
+    text.extend_from_slice(shown(args.at(1), SHOWN_BYTES));
     text.extend_from_slice(format!("'. Try {} HELP.", container.name.to_ascii_uppercase()).as_bytes());
     CmdError::owned(text)
 }
 
-fn push_clipped(text: &mut Vec<u8>, word: &[u8]) {
-    text.extend_from_slice(&word[..word.len().min(128)]);
-}
-
-/// Whether a command may be logged or shown: those that carry secrets are not.
-pub(crate) fn may_log(spec: &Spec) -> bool {
-    !spec.flags.has(Flags::SKIP_COMMANDLOG)
-}
+/// Bytes of names and arguments shown in an error.
+const SHOWN_BYTES: usize = 128;

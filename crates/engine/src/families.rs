@@ -1,7 +1,11 @@
 //! Command families: one module per group. A handler is two halves: arguments in and reply out, and what it does to
 //! the data.
 
+pub(crate) mod client;
 pub(crate) mod connection;
+pub(crate) mod generic;
+pub(crate) mod monitor;
+pub(crate) mod replication;
 pub(crate) mod server;
 pub(crate) mod string;
 

@@ -9,6 +9,8 @@ use crate::error::CmdError;
 use crate::session::Caller;
 use sluice_base::Now;
 use sluice_command::{Flags, Spec};
+use sluice_config::choice::Guard;
+use sluice_config::param;
 
 /// Proof that the gate let a command pass.
 pub struct Permit(());
@@ -42,6 +44,7 @@ pub struct Asked<'a> {
 /// One check.
 pub struct Check {
     /// Its name, for the test that prints the order.
+    #[cfg_attr(not(test), expect(dead_code, reason = "for readers, and for the test below"))]
     pub name: &'static str,
     /// Whether it can concern this command.
     pub concerns: fn(&Spec) -> bool,
@@ -53,7 +56,7 @@ pub struct Check {
 }
 
 /// The checks in the order in which the reference asks them. Existence and arity come before all of these: they need no
-/// state, and a worker can settle them.
+/// state, and a worker can settle them; only that a stranger is told NOAUTH instead is the executor's.
 pub const CHECKS: &[Check] = &[
     Check {
         name: "auth",
@@ -62,26 +65,62 @@ pub const CHECKS: &[Check] = &[
         ask: |asked| (!asked.caller.authenticated).then_some(Verdict::Reject(CmdError::NoAuth)),
     },
     Check {
+        name: "protected",
+        concerns: |spec| spec.flags.has(Flags::PROTECTED),
+        armed: |control| control.config.choice::<Guard>(param::ENABLE_DEBUG_COMMAND) != Guard::Yes,
+        ask: |asked| {
+            let open = match asked.control.config.choice::<Guard>(param::ENABLE_DEBUG_COMMAND) {
+                Guard::Yes => true,
+                Guard::No => false,
+                Guard::Local => asked.caller.is_local(),
+            };
+            (!open).then_some(Verdict::Reject(CmdError::text(DEBUG_REFUSED)))
+        },
+    },
+    Check {
         name: "maxmemory",
         concerns: |spec| spec.flags.has(Flags::DENYOOM),
         armed: |control| control.limits.maxmemory > 0,
         ask: |asked| {
-            (asked.used_memory > asked.control.limits.maxmemory)
-                .then_some(Verdict::Reject(CmdError::text("OOM command not allowed when used memory > 'maxmemory'.")))
+            (asked.used_memory > asked.control.limits.maxmemory).then_some(Verdict::Reject(CmdError::text(
+                "OOM command not allowed when used memory > 'maxmemory'.",
+            )))
+        },
+    },
+    Check {
+        name: "stream",
+        concerns: |spec| touches_keys(spec),
+        armed: |control| !control.monitors.is_empty() || control.stream.is_fed(),
+        ask: |asked| {
+            receives_stream(asked.caller)
+                .then_some(Verdict::Reject(CmdError::text("ERR Replica can't interact with the keyspace")))
         },
     },
     Check {
         name: "pause",
-        concerns: |spec| !spec.flags.has(Flags::ADMIN) || spec.flags.has_any(Flags::WRITE.or(Flags::MAY_REPLICATE)),
+        concerns: |_| true,
         armed: |control| control.pause.until_ms > 0,
         ask: |asked| {
             let pause = asked.control.pause;
             let writes = asked.spec.flags.has_any(Flags::WRITE.or(Flags::MAY_REPLICATE));
-            (pause.active(asked.now) && (pause.all || writes) && asked.caller.replica.is_none())
+            // Who receives a stream must go on: a pause often waits for just that.
+            (pause.active(asked.now) && (pause.all || writes) && !receives_stream(asked.caller))
                 .then_some(Verdict::Postpone)
         },
     },
 ];
+
+fn touches_keys(spec: &Spec) -> bool {
+    spec.flags.has_any(Flags::READONLY.or(Flags::WRITE).or(Flags::MAY_REPLICATE))
+}
+
+fn receives_stream(caller: &Caller) -> bool {
+    caller.replica.is_some() || caller.flags.monitor
+}
+
+const DEBUG_REFUSED: &str = "ERR DEBUG command not allowed. If the enable-debug-command option is set to \"local\", you \
+                             can run it from a local connection, otherwise you need to set this option in the \
+                             configuration file, and then restart the server.";
 
 /// The gate's state.
 #[derive(Debug)]
@@ -96,15 +135,22 @@ impl Gate {
     /// For these specs, in the order of their ids.
     pub fn new(specs: &[&'static Spec]) -> Gate {
         let bits = |spec: &Spec| {
-            CHECKS.iter().enumerate().filter(|(_, c)| (c.concerns)(spec)).fold(0, |bits, (i, _)| bits | 1 << i)
+            CHECKS
+                .iter()
+                .enumerate()
+                .filter(|(_, c)| (c.concerns)(spec))
+                .fold(0, |bits, (i, _)| bits | 1 << i)
         };
         Gate { armed: 0, concerns: specs.iter().map(|spec| bits(spec)).collect() }
     }
 
     /// Looks again at which checks are armed; to be called when the control plane changed.
     pub fn rearm(&mut self, control: &Control) {
-        self.armed =
-            CHECKS.iter().enumerate().filter(|(_, c)| (c.armed)(control)).fold(0, |bits, (i, _)| bits | 1 << i);
+        self.armed = CHECKS
+            .iter()
+            .enumerate()
+            .filter(|(_, c)| (c.armed)(control))
+            .fold(0, |bits, (i, _)| bits | 1 << i);
     }
 
     /// Whether a check needs to be asked; if not, the permit.
@@ -136,7 +182,7 @@ mod tests {
     #[test]
     fn the_order_of_the_checks_is_this() {
         let names: Vec<&str> = CHECKS.iter().map(|c| c.name).collect();
-        assert_eq!(names, ["auth", "maxmemory", "pause"]);
+        assert_eq!(names, ["auth", "protected", "maxmemory", "stream", "pause"]);
         assert!(CHECKS.len() <= 32);
     }
 }

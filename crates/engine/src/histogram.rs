@@ -53,23 +53,24 @@ impl Histogram {
         0
     }
 
-    /// Cumulative counts at powers of two microseconds, as LATENCY HISTOGRAM shows them: `(microseconds, count)` for
-    /// each bound at which the count grew.
+    /// Cumulative counts at powers of two times 1,024 ns, as LATENCY HISTOGRAM shows them: `(microseconds, count)` for
+    /// each bound at which the count grew. The microseconds are those of the last duration that the reference's
+    /// histogram (two significant digits) does not tell from the bound.
     pub fn cumulative_by_power_of_two(&self) -> Vec<(u64, u64)> {
         let mut out = Vec::new();
-        let (mut bound_us, mut seen, mut reported) = (1u64, 0u64, 0u64);
-        for (bucket, count) in self.counts.iter().enumerate() {
-            while lowest_of(bucket) >= bound_us * 1000 + if bound_us == 1 { 24 } else { 0 } {
-                if seen > reported {
-                    out.push((bound_us, seen));
-                    reported = seen;
-                }
-                bound_us *= 2;
+        let (mut next, mut seen) = (0, 0u64);
+        for power in 10.. {
+            let bound = 1u64 << power;
+            let before = seen;
+            let end = bucket_of(bound).min(BUCKETS - 1);
+            seen += self.counts[next..=end].iter().map(|count| u64::from(*count)).sum::<u64>();
+            next = end + 1;
+            if seen > before {
+                out.push(((bound + (bound >> 7) - 1) / 1000, seen));
             }
-            seen += u64::from(*count);
-        }
-        if seen > reported {
-            out.push((bound_us, seen));
+            if seen >= self.total || next == BUCKETS {
+                break;
+            }
         }
         out
     }
@@ -119,6 +120,9 @@ mod tests {
         let p50 = h.percentile(50.0);
         assert!((490_000..=510_000).contains(&p50), "{p50}");
         assert_eq!(h.total(), 1000);
-        assert_eq!(h.cumulative_by_power_of_two().last().map(|x| x.1), Some(1000));
+        let cumulative = h.cumulative_by_power_of_two();
+        let bounds: Vec<u64> = cumulative.iter().map(|x| x.0).collect();
+        assert_eq!(bounds, [1, 2, 4, 8, 16, 33, 66, 132, 264, 528, 1056]);
+        assert_eq!(cumulative.last().map(|x| x.1), Some(1000));
     }
 }

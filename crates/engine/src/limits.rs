@@ -17,6 +17,8 @@ pub struct Limits {
     pub prefetch_batch: usize,
     /// Commands that took at least so long are logged, nanoseconds; negative: none.
     pub slow_nanos: i64,
+    /// The least duration that the log or the latency monitor wants to hear of, nanoseconds; `i64::MAX`: none.
+    pub note_nanos: i64,
     /// Requests of at least so many bytes are logged; negative: none.
     pub large_request: i64,
     /// Replies of at least so many bytes are logged; negative: none.
@@ -41,6 +43,10 @@ pub struct Limits {
     pub lazy_server_del: bool,
     /// Output limits: hard, soft, soft seconds; of normal clients, replicas and pubsub.
     pub output: [OutputLimit; 3],
+    /// The least of them, bytes: below it no client needs a look. `usize::MAX` where there is none.
+    pub output_floor: usize,
+    /// Replies that name the server call it Redis.
+    pub redis_names: bool,
     /// Import mode: sources may keep expired keys.
     pub import_mode: bool,
     /// Bytes of memory at which writes that need more are refused; 0: none.
@@ -67,16 +73,30 @@ pub struct OutputLimit {
 impl Limits {
     /// From a configuration.
     pub fn new(config: &Config) -> Limits {
+        let slow_nanos = config.int(param::COMMANDLOG_EXECUTION_SLOWER_THAN).saturating_mul(1000);
+        let threshold_ms = config.int(param::LATENCY_MONITOR_THRESHOLD);
+        let latency_nanos = if threshold_ms > 0 { threshold_ms.saturating_mul(1_000_000) } else { i64::MAX };
         let policy = config.choice::<EvictionPolicy>(param::MAXMEMORY_POLICY);
+        let output = [ClientClass::Normal, ClientClass::Replica, ClientClass::Pubsub].map(|class| {
+            let limit = config.buffer_limit(class);
+            OutputLimit {
+                hard: limit.hard_bytes as usize,
+                soft: limit.soft_bytes as usize,
+                soft_seconds: limit.soft_seconds as u64,
+            }
+        });
+        let bounds = output.iter().flat_map(|limit| [limit.hard, limit.soft]).filter(|bytes| *bytes > 0);
+        let output_floor = bounds.min().unwrap_or(usize::MAX);
         Limits {
             proto_max_bulk_len: config.int(param::PROTO_MAX_BULK_LEN) as usize,
             client_query_buffer: config.int(param::CLIENT_QUERY_BUFFER_LIMIT) as usize,
             prefetch_batch: (config.int(param::PREFETCH_BATCH_MAX_SIZE) as usize).clamp(1, 128),
-            slow_nanos: config.int(param::COMMANDLOG_EXECUTION_SLOWER_THAN).saturating_mul(1000),
+            slow_nanos,
+            note_nanos: latency_nanos.min(if slow_nanos >= 0 { slow_nanos } else { i64::MAX }),
             large_request: config.int(param::COMMANDLOG_REQUEST_LARGER_THAN),
             large_reply: config.int(param::COMMANDLOG_REPLY_LARGER_THAN),
             latency_tracking: config.bool(param::LATENCY_TRACKING),
-            latency_threshold_ms: config.int(param::LATENCY_MONITOR_THRESHOLD) as u64,
+            latency_threshold_ms: threshold_ms as u64,
             lfu: matches!(policy, EvictionPolicy::AllkeysLfu | EvictionPolicy::VolatileLfu),
             lfu_decay: config.int(param::LFU_DECAY_TIME) as u32,
             lfu_factor: config.int(param::LFU_LOG_FACTOR) as u32,
@@ -84,10 +104,9 @@ impl Limits {
             lazy_user_del: config.bool(param::LAZYFREE_LAZY_USER_DEL),
             lazy_user_flush: config.bool(param::LAZYFREE_LAZY_USER_FLUSH),
             lazy_server_del: config.bool(param::LAZYFREE_LAZY_SERVER_DEL),
-            output: [ClientClass::Normal, ClientClass::Replica, ClientClass::Pubsub].map(|class| {
-                let limit = config.buffer_limit(class);
-                OutputLimit { hard: limit.hard_bytes as usize, soft: limit.soft_bytes as usize, soft_seconds: limit.soft_seconds as u64 }
-            }),
+            output,
+            output_floor,
+            redis_names: config.bool(param::EXTENDED_REDIS_COMPATIBILITY),
             import_mode: config.bool(param::IMPORT_MODE),
             maxmemory: config.int(param::MAXMEMORY) as usize,
             password: config.bytes(param::REQUIREPASS).into(),

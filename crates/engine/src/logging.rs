@@ -3,7 +3,8 @@
 use crate::args::Args;
 use crate::commandlog::{self, LogEntry, LogKind};
 use crate::engine::Engine;
-use crate::session::Session;
+use crate::redact;
+use crate::session::{ReplyMode, Session};
 use sluice_base::Now;
 use sluice_command::{Flags, Spec};
 use sluice_config::param;
@@ -31,9 +32,27 @@ impl Engine {
         let limits = self.control.limits.clone();
         let config = &self.control.config;
         let wanted = [
-            (LogKind::Slow, limits.slow_nanos, nanos as i64, (nanos / 1000) as i64, param::COMMANDLOG_SLOW_EXECUTION_MAX_LEN),
-            (LogKind::LargeRequest, limits.large_request, request_bytes as i64, request_bytes as i64, param::COMMANDLOG_LARGE_REQUEST_MAX_LEN),
-            (LogKind::LargeReply, limits.large_reply, reply_bytes as i64, reply_bytes as i64, param::COMMANDLOG_LARGE_REPLY_MAX_LEN),
+            (
+                LogKind::Slow,
+                limits.slow_nanos,
+                nanos as i64,
+                (nanos / 1000) as i64,
+                param::COMMANDLOG_SLOW_EXECUTION_MAX_LEN,
+            ),
+            (
+                LogKind::LargeRequest,
+                limits.large_request,
+                request_bytes as i64,
+                request_bytes as i64,
+                param::COMMANDLOG_LARGE_REQUEST_MAX_LEN,
+            ),
+            (
+                LogKind::LargeReply,
+                limits.large_reply,
+                reply_bytes as i64,
+                reply_bytes as i64,
+                param::COMMANDLOG_LARGE_REPLY_MAX_LEN,
+            ),
         ];
         for (kind, threshold, measured, value, max_len) in wanted {
             let max_len = config.int(max_len).max(0) as usize;
@@ -44,7 +63,7 @@ impl Engine {
                 id: 0,
                 time_s: now.unix_s(),
                 value,
-                argv: commandlog::shorten(args.iter_from(0)),
+                argv: commandlog::shorten(redact::shown(spec, args).into_iter()),
                 peer: session.caller.addr.clone(),
                 name: session.caller.name.clone(),
             };
@@ -52,31 +71,28 @@ impl Engine {
         }
     }
 
-    /// Shows a command to the sessions that asked for MONITOR.
+    /// Shows a command that ran to the sessions that asked for MONITOR. Its own reply stands before the line.
     #[cold]
-    pub(crate) fn feed_monitors(&mut self, session: &mut Session, spec: &'static Spec, args: Args<'_>, now: Now) {
+    pub(crate) fn feed_monitors(
+        &mut self,
+        session: &mut Session,
+        spec: &'static Spec,
+        args: Args<'_>,
+        now: Now,
+    ) {
         if spec.flags.has_any(Flags::SKIP_MONITOR.or(Flags::ADMIN)) {
             return;
         }
-        let mut line = Vec::with_capacity(64 + args.bytes());
-        let peer: &str = if session.caller.unix { "unix" } else { &session.caller.addr };
-        let place = format!("{}.{:06} [{} ", now.unix_s(), now.unix_us % 1_000_000, session.caller.db);
-        line.extend_from_slice(place.as_bytes());
-        if session.caller.unix {
-            line.extend_from_slice(b"unix:");
-            line.extend_from_slice(session.caller.laddr.as_bytes());
-        } else {
-            line.extend_from_slice(peer.as_bytes());
-        }
-        line.push(b']');
-        for arg in args.iter_from(0) {
-            line.push(b' ');
-            sluice_base::quote::push_quoted(&mut line, arg);
-        }
+        let line = monitor_line(session, spec, args, now);
         let monitors = std::mem::take(&mut self.control.monitors);
         for key in &monitors {
-            let target = if *key == session.key { Some(&mut *session) } else { self.sessions.get_mut(*key) };
+            let own = *key == session.key;
+            let target = if own { Some(&mut *session) } else { self.sessions.get_mut(*key) };
             let Some(target) = target else { continue };
+            // What the caller is shown of its own command is dropped with the command's reply.
+            if !own && matches!(target.caller.reply, ReplyMode::Off | ReplyMode::Skipping) {
+                continue;
+            }
             Reply::new(&mut target.outbox, target.caller.proto).simple(&line);
             if !target.queued {
                 target.queued = true;
@@ -85,4 +101,17 @@ impl Engine {
         }
         self.control.monitors = monitors;
     }
+}
+
+fn monitor_line(session: &Session, spec: &'static Spec, args: Args<'_>, now: Now) -> Vec<u8> {
+    let caller = &session.caller;
+    let mut line = Vec::with_capacity(64 + args.bytes());
+    let (kind, place) = if caller.unix { ("unix:", &caller.laddr) } else { ("", &caller.addr) };
+    let head = format!("{}.{:06} [{} {kind}{place}]", now.unix_s(), now.unix_us % 1_000_000, caller.db);
+    line.extend_from_slice(head.as_bytes());
+    for arg in redact::shown(spec, args) {
+        line.push(b' ');
+        sluice_base::quote::push_quoted(&mut line, arg);
+    }
+    line
 }

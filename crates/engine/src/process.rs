@@ -21,9 +21,17 @@ pub trait Process {
     /// Bytes allocated now, as `maxmemory` counts them. Cheap.
     fn used_memory(&mut self) -> usize;
 
-    /// Applies what a CONFIG SET changed outside the engine (listeners, log, limits of descriptors).
-    /// `Err` says why not: the engine then rolls the change back.
+    /// Applies what a CONFIG SET changed outside the engine (listeners, log, limits of descriptors). `Err` says why not: the
+    /// engine then rolls the change back and calls this again for what was applied already. The engine names one
+    /// parameter per call, so that its error can name the one at fault; `config` holds all the new values from the
+    /// first call on.
     fn apply_config(&mut self, config: &Config, changed: &[&'static str]) -> Result<(), String>;
+
+    /// The value in force of a parameter that was just applied, where it is not the text that was given: the working
+    /// directory has an absolute name. `None` for all others.
+    fn in_force(&mut self, _name: &'static str) -> Option<Vec<u8>> {
+        None
+    }
 
     /// Replaces the config file's contents with what `make` returns for its present text.
     /// Errors: text for the client.
@@ -75,7 +83,7 @@ pub struct Facts {
     pub event_loop: String,
     /// Why that one.
     pub event_loop_reason: String,
-    /// The listening sockets, as INFO's `listener0:` lines.
+    /// The listening sockets, as INFO writes them behind `listener0:`.
     pub listeners: Vec<String>,
     /// Size of a pointer, bits.
     pub arch_bits: u32,

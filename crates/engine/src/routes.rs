@@ -5,10 +5,18 @@ use crate::families;
 
 /// The families in the order of `families.rs`.
 pub(crate) fn all() -> impl Iterator<Item = Route> {
-    [families::string::ROUTES, families::connection::ROUTES, families::server::ROUTES]
-        .into_iter()
-        .flatten()
-        .copied()
+    [
+        families::string::ROUTES,
+        families::generic::ROUTES,
+        families::connection::ROUTES,
+        families::client::ROUTES,
+        families::monitor::ROUTES,
+        families::replication::ROUTES,
+        families::server::ROUTES,
+    ]
+    .into_iter()
+    .flatten()
+    .copied()
 }
 
 /// Handlers by `Spec::id`. A command without a route is a container, or a mistake that the test names.

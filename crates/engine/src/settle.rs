@@ -11,9 +11,6 @@ use sluice_base::Now;
 use sluice_command::{Flags, Spec};
 use sluice_keyspace::{Access, Effects, Event, ExpiryMode, Keyspace, Propagation, Touch};
 
-/// The steps' names, in order; a test prints them.
-pub const STEPS: &[&str] = &["delete-expired", "count", "notify", "propagate", "free"];
-
 impl Engine {
     /// Drains the effects of the command that just ran in database `db`.
     #[inline]
@@ -22,11 +19,16 @@ impl Engine {
         self.stats.hits += std::mem::take(&mut effects.hits);
         self.stats.misses += std::mem::take(&mut effects.misses);
         // A read that met nothing expired has left nothing else.
-        if effects.dirty == 0 && effects.expired_by_read.is_empty() && effects.garbage_dbs.is_empty() {
-            if effects.propagation != Propagation::Verbatim {
-                effects.propagation = Propagation::Verbatim;
+        let expired = !effects.expired_by_read.is_empty() || !effects.expired_by_write.is_empty();
+        if effects.dirty == 0 && !expired && effects.garbage_dbs.is_empty() {
+            match effects.propagation {
+                Propagation::Verbatim => return,
+                Propagation::Rewritten(_) => {
+                    effects.propagation = Propagation::Verbatim;
+                    return;
+                }
+                Propagation::Forced => {}
             }
-            return;
         }
         self.settle_changes(db, spec, args);
     }
@@ -36,17 +38,21 @@ impl Engine {
         if !effects.expired_by_read.is_empty() {
             delete_expired(keyspace, effects);
         }
-        let expired = effects.expired_by_write.len() as u64;
-        stats.expired_keys += expired;
-        // Deleting an expired key is no change of its own to `rdb_changes_since_last_save`'s users but counts as one.
+        stats.expired_keys += effects.expired_by_write.len() as u64;
         let dirty = std::mem::take(&mut effects.dirty);
         control.dirty += dirty;
         if !effects.touched.is_empty() {
             effects.touched.clear();
         }
         if effects.propagating {
-            let own = if dirty > expired { Some((db, spec, args)) } else { None };
-            propagate(&mut control.stream, effects, control.limits.lazy_expire, own);
+            let forced = effects.propagation == Propagation::Forced;
+            let own = if dirty > 0 || forced { Some((db, args)) } else { None };
+            let grouping = if spec.flags.has(Flags::TOUCHES_ARBITRARY_KEYS) {
+                Grouping::Loose
+            } else {
+                Grouping::Transaction
+            };
+            propagate(&mut control.stream, effects, control.limits.lazy_expire, grouping, own);
         }
         effects.expired_by_write.clear();
         if effects.propagation != Propagation::Verbatim {
@@ -100,7 +106,7 @@ impl Engine {
 }
 
 fn delete_expired(keyspace: &mut Keyspace, effects: &mut Effects) {
-    let access = Access { now: Now::default(), touch: Touch::No, expiry: ExpiryMode::Ignore };
+    let access = Access { now: Now::default(), touch: Touch::No { fresh: 0 }, expiry: ExpiryMode::Ignore };
     for (db, name) in std::mem::take(&mut effects.expired_by_read) {
         let key = keyspace.key(&name);
         // A key met twice by one command is deleted once.
@@ -110,30 +116,38 @@ fn delete_expired(keyspace: &mut Keyspace, effects: &mut Effects) {
     }
 }
 
-/// Writes the unit into the stream: expired keys first, then the command, in MULTI and EXEC when there are several.
+/// How a unit of several commands goes into the stream.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Grouping {
+    /// In MULTI and EXEC.
+    Transaction,
+    /// One by one: what met these keys did so by chance.
+    Loose,
+}
+
+/// Writes the unit into the stream: expired keys first, then the command.
 fn propagate(
     stream: &mut Stream,
     effects: &mut Effects,
     lazy_expire: bool,
-    own: Option<(usize, &'static Spec, Args<'_>)>,
+    grouping: Grouping,
+    own: Option<(usize, Args<'_>)>,
 ) {
     let rewritten = match &effects.propagation {
-        Propagation::Verbatim => 1,
+        Propagation::Verbatim | Propagation::Forced => 1,
         Propagation::Rewritten(commands) => commands.len(),
     };
     let count = effects.expired_by_write.len() + if own.is_some() { rewritten } else { 0 };
-    let arbitrary = own.is_none_or(|(_, spec, _)| spec.flags.has(Flags::TOUCHES_ARBITRARY_KEYS));
-    let wrap = count > 1 && !arbitrary;
-    let db = own.map_or(0, |(db, _, _)| db);
+    let wrap = count > 1 && grouping == Grouping::Transaction;
     if wrap {
-        stream.multi(db);
+        stream.multi();
     }
     for (db, key) in &effects.expired_by_write {
         propagate_deletion(stream, *db, key, lazy_expire);
     }
-    if let Some((db, _, args)) = own {
+    if let Some((db, args)) = own {
         match &effects.propagation {
-            Propagation::Verbatim => stream.command(db, args.iter_from(0)),
+            Propagation::Verbatim | Propagation::Forced => stream.command(db, args.iter_from(0)),
             Propagation::Rewritten(commands) => commands.iter().for_each(|argv| stream.argv(db, argv)),
         }
     }

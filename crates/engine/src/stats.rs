@@ -3,6 +3,7 @@
 //! Written by the executing thread only, and kept off the cache lines of the command table.
 
 use crate::histogram::Histogram;
+use crate::process::Facts;
 use std::collections::BTreeMap;
 
 /// Counters of one command.
@@ -65,14 +66,62 @@ pub struct Stats {
     pub repl_output_bytes: u64,
     /// Time in commands within the current turn, nanoseconds.
     pub turn_command_nanos: u64,
+    /// Commands executed before the current turn.
+    pub turn_began_at: u64,
+    /// Most commands within a turn.
+    pub turn_commands_max: u64,
+    /// Time in the cron, nanoseconds.
+    pub cron_ns: u64,
     /// Operations per second and their like.
     pub rates: Rates,
     /// Largest output buffer of a client recently, bytes.
     pub recent_max_output: usize,
+    /// Where the process's own counts stood when the statistics began.
+    pub base: Baseline,
+}
+
+/// The process never sets its counts back: what CONFIG RESETSTAT found is subtracted when they are shown.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Baseline {
+    /// Bytes received from clients.
+    pub net_input_bytes: u64,
+    /// Bytes sent to clients.
+    pub net_output_bytes: u64,
+    /// Read events.
+    pub reads_processed: u64,
+    /// Write events.
+    pub writes_processed: u64,
+    /// Turns of the event loop.
+    pub eventloop_cycles: u64,
+    /// Their duration together, microseconds.
+    pub eventloop_duration_sum: u64,
+    /// Duration of commands within them, microseconds.
+    pub eventloop_duration_cmd_sum: u64,
+    /// Values freed on another thread.
+    pub lazyfreed: u64,
+}
+
+impl Baseline {
+    /// Where the counts stand now.
+    pub fn new(facts: &Facts) -> Baseline {
+        Baseline {
+            net_input_bytes: facts.net_input_bytes,
+            net_output_bytes: facts.net_output_bytes,
+            reads_processed: facts.reads_processed,
+            writes_processed: facts.writes_processed,
+            eventloop_cycles: facts.eventloop_cycles,
+            eventloop_duration_sum: facts.eventloop_duration_sum,
+            eventloop_duration_cmd_sum: facts.eventloop_duration_cmd_sum,
+            lazyfreed: facts.lazyfreed,
+        }
+    }
 }
 
 /// How many error codes are counted apart; a client could invent more by `DEBUG ERROR` and scripts.
 pub const ERROR_CODES_MAX: usize = 128;
+
+/// Under which name INFO shows the codes beyond them.
+const ERROR_CODES_OVERFLOW: &str = "ERRORSTATS_OVERFLOW";
 
 impl Stats {
     /// All zero, for `commands` commands.
@@ -99,8 +148,12 @@ impl Stats {
             sync_full: 0,
             repl_output_bytes: 0,
             turn_command_nanos: 0,
+            turn_began_at: 0,
+            turn_commands_max: 0,
+            cron_ns: 0,
             rates: Rates::default(),
             recent_max_output: 0,
+            base: Baseline::default(),
         }
     }
 
@@ -113,12 +166,18 @@ impl Stats {
             *count += 1;
         } else if self.errors.len() < ERROR_CODES_MAX {
             self.errors.insert(code.into(), 1);
+        } else {
+            *self.errors.entry(ERROR_CODES_OVERFLOW.into()).or_default() += 1;
         }
     }
 
-    /// CONFIG RESETSTAT.
-    pub fn reset(&mut self) {
-        *self = Stats::new(self.commands.len());
+    /// CONFIG RESETSTAT: everything begins again; `facts` are the process's counts now.
+    pub fn reset(&mut self, facts: &Facts) {
+        let mut rates = std::mem::take(&mut self.rates);
+        rates.reset();
+        let turn_command_nanos = self.turn_command_nanos;
+        let base = Baseline::new(facts);
+        *self = Stats { rates, turn_command_nanos, base, ..Stats::new(self.commands.len()) };
     }
 }
 
@@ -137,6 +196,16 @@ pub struct Rates {
     pub cycle_us: Rate,
 }
 
+impl Rates {
+    /// Forgets the samples, not where the counters stood; commands count from zero again.
+    fn reset(&mut self) {
+        for rate in [&mut self.ops, &mut self.input, &mut self.output, &mut self.cycles, &mut self.cycle_us] {
+            rate.samples = Default::default();
+        }
+        self.ops.last_value = 0;
+    }
+}
+
 /// One rate: the mean of the last 16 samples.
 #[derive(Debug, Default)]
 pub struct Rate {
@@ -152,7 +221,8 @@ impl Rate {
         let delta = base.saturating_sub(self.last_base);
         let amount = value.saturating_sub(self.last_value);
         self.samples[self.next] =
-            u128::from(amount).saturating_mul(u128::from(factor)).checked_div(u128::from(delta)).unwrap_or(0) as u64;
+            u128::from(amount).saturating_mul(u128::from(factor)).checked_div(u128::from(delta)).unwrap_or(0)
+                as u64;
         self.next = (self.next + 1) % self.samples.len();
         self.last_value = value;
         self.last_base = base;
@@ -161,5 +231,22 @@ impl Rate {
     /// The mean of the samples.
     pub fn mean(&self) -> u64 {
         self.samples.iter().sum::<u64>() / self.samples.len() as u64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn error_codes_beyond_the_bound_are_counted_together() {
+        let mut stats = Stats::new(1);
+        for code in 0..200 {
+            stats.count_error(format!("{code} text").as_bytes());
+        }
+        stats.count_error(b"7 again");
+        assert_eq!(stats.errors.get("7"), Some(&2));
+        assert_eq!(stats.errors.get(ERROR_CODES_OVERFLOW), Some(&72));
+        assert_eq!(stats.total_errors, 201);
     }
 }

@@ -15,6 +15,8 @@ pub struct Stream {
     pub offset: u64,
     /// Id of the history: 40 hexadecimal digits.
     pub replid: String,
+    /// Whether a replica has ever been attached: the history begins with the first.
+    begun: bool,
     /// Database selected in the stream.
     selected: Option<usize>,
     /// Bytes of the unit under way; delivered at its end.
@@ -33,14 +35,31 @@ impl Stream {
         !self.replicas.is_empty()
     }
 
-    /// The next command names its database again: at a new replica's first byte.
-    pub fn reselect(&mut self) {
+    /// Whether the history has begun.
+    pub fn has_begun(&self) -> bool {
+        self.begun
+    }
+
+    /// Begins the history under an id.
+    pub fn begin(&mut self, replid: String) {
+        self.replid = replid;
+        self.begun = true;
+    }
+
+    /// Database selected in the stream.
+    pub fn selected(&self) -> Option<usize> {
+        self.selected
+    }
+
+    /// Feeds a session from the next unit on, which names its database again. To be called between units.
+    pub fn attach(&mut self, key: SessionKey) {
+        debug_assert!(self.pending.is_empty());
+        self.replicas.push(key);
         self.selected = None;
     }
 
-    /// Opens a unit of several commands.
-    pub fn multi(&mut self, db: usize) {
-        self.select(db);
+    /// Opens a unit of several commands. SELECT, if it is needed, comes inside.
+    pub fn multi(&mut self) {
         push_command(&mut self.pending, [&b"MULTI"[..]].into_iter());
     }
 
@@ -104,6 +123,17 @@ pub fn push_command<'a>(out: &mut Vec<u8>, argv: impl ExactSizeIterator<Item = &
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn select_stands_inside_a_transaction() {
+        let mut stream = Stream::default();
+        stream.multi();
+        stream.command(0, [&b"DEL"[..], b"a"].into_iter());
+        stream.exec();
+        let text = String::from_utf8(stream.take()).unwrap();
+        let places = ["MULTI", "SELECT", "DEL", "EXEC"].map(|word| text.find(word).unwrap());
+        assert!(places.is_sorted());
+    }
 
     #[test]
     fn select_stands_before_the_first_command_of_another_database() {

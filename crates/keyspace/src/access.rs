@@ -2,10 +2,13 @@
 
 use crate::db::{Db, Found, Payload, Str};
 use crate::effects::{Effects, Event};
-use crate::{Access, ExpiryMode, Key};
+use crate::entry::{self, Head};
+use crate::{Access, ExpiryMode, Key, Touch};
 use sluice_base::{Bytes, HashSeed};
-use sluice_collections::slab::Handle;
+use sluice_collections::slab::{Handle, Slab};
 use sluice_value::{Encoding, Type, Value};
+use std::sync::atomic::AtomicU32;
+use std::sync::atomic::Ordering::Relaxed;
 
 /// A database to read from.
 pub struct DbRef<'a> {
@@ -45,13 +48,37 @@ pub enum SetExpiry {
 pub struct Entry<'a> {
     db: &'a Db,
     handle: Handle,
+    word: &'a AtomicU32,
+    body: &'a [u8],
 }
 
 impl<'a> Entry<'a> {
+    #[inline]
+    fn of(db: &'a Db, handle: Handle) -> Entry<'a> {
+        let (word, body) = db.block(handle);
+        Entry { db, handle, word, body }
+    }
+
+    #[inline]
+    fn head(self) -> Head {
+        Head(self.word.load(Relaxed))
+    }
+
+    /// Stores the access clock that a look-up leaves; a plain store, so that a shared database can record it too.
+    #[inline]
+    fn touch(self, touch: Touch) {
+        let head = self.head();
+        let clock = touch.after(head.clock());
+        // Writing only when it changes keeps the line clean for keys read twice in one clock tick.
+        if head.clock() != clock {
+            self.word.store(head.with_clock(clock).0, Relaxed);
+        }
+    }
+
     /// The string; `None` for a value of another type.
     #[inline]
     pub fn str(self) -> Option<Str<'a>> {
-        self.db.str(self.handle)
+        self.db.str_in(self.head(), self.body)
     }
     /// The key itself.
     pub fn key(self) -> &'a [u8] {
@@ -67,11 +94,11 @@ impl<'a> Entry<'a> {
     }
     /// Expiry, ms since the epoch.
     pub fn expiry(self) -> Option<i64> {
-        self.db.expiry(self.handle)
+        entry::expiry(self.head(), self.body)
     }
     /// The access clock: LRU seconds or LFU bits, by policy.
     pub fn clock(self) -> u32 {
-        self.db.clock(self.handle)
+        self.head().clock()
     }
     /// Bytes it takes, its share of the indexes included.
     pub fn size_bytes(self) -> usize {
@@ -87,28 +114,36 @@ impl<'a> DbRef<'a> {
         match entry {
             Some(entry) => {
                 self.effects.hits += 1;
-                let clock = self.access.touch.after(entry.clock());
-                self.db.set_clock(entry.handle, clock);
+                entry.touch(self.access.touch);
             }
             None => self.effects.misses += 1,
         }
         entry
     }
 
-    /// The same without counting or touching: for commands that look at keys rather than use them.
+    /// The same without touching: for commands that ask about a key rather than use it.
+    #[inline]
+    pub fn peek(&mut self, key: Key<'_>) -> Option<Entry<'a>> {
+        let entry = self.look(key);
+        match entry {
+            Some(_) => self.effects.hits += 1,
+            None => self.effects.misses += 1,
+        }
+        entry
+    }
+
+    /// The same without counting or touching.
     #[inline]
     pub fn look(&mut self, key: Key<'_>) -> Option<Entry<'a>> {
         let db: &'a Db = self.db;
-        let found = db.find(key)?;
-        if let Some(at) = db.expiry(found.handle)
+        let entry = Entry::of(db, db.find(key)?.handle);
+        if let Some(at) = entry.expiry()
             && is_expired(at, &self.access)
         {
-            if self.access.expiry == ExpiryMode::Delete {
-                self.effects.expired_by_read.push((self.number, key.bytes.into()));
-            }
+            self.note_expired(entry.handle);
             return None;
         }
-        Some(Entry { db, handle: found.handle })
+        Some(entry)
     }
 
     /// A key by name, hashed here.
@@ -136,40 +171,48 @@ impl<'a> DbRef<'a> {
         let db: &'a Db = self.db;
         for handle in db.iter() {
             if !self.is_hidden(handle) {
-                visit(Entry { db, handle });
+                visit(Entry::of(db, handle));
             }
         }
     }
 
-    /// Some keys from `cursor` on, and the next cursor; 0 starts and ends. Hides what is expired.
-    pub fn scan(&self, cursor: u64, mut visit: impl FnMut(Entry<'a>)) -> u64 {
+    /// Some keys from `cursor` on, and the next cursor; 0 starts and ends. `wanted` sees every key; those it wants are
+    /// visited, unless they are expired: then they are noted for deletion instead.
+    pub fn scan(
+        &mut self,
+        cursor: u64,
+        mut wanted: impl FnMut(Entry<'a>) -> bool,
+        mut visit: impl FnMut(Entry<'a>),
+    ) -> u64 {
         let db: &'a Db = self.db;
         db.scan(cursor, |handle| {
-            if !self.is_hidden(handle) {
-                visit(Entry { db, handle });
+            let entry = Entry::of(db, handle);
+            if wanted(entry) {
+                if self.is_hidden(handle) { self.note_expired(handle) } else { visit(entry) }
             }
         })
     }
 
-    /// A random live key. Gives up on expired keys after 100 tries when every key has an expiry, and returns one then.
+    /// A random live key. Expired ones met on the way are noted for deletion. Where they stay and every key has an
+    /// expiry, an expired one may be the answer. O(1) unless nearly all keys are expired, then O(n).
     pub fn random(&mut self, rng: &mut sluice_base::Rng) -> Option<Entry<'a>> {
         let db: &'a Db = self.db;
-        let mut tries = 100;
-        loop {
+        for _ in 0..RANDOM_TRIES {
             let handle = db.sample(rng)?;
-            tries -= 1;
-            if !self.is_hidden(handle) || tries == 0 && self.access.expiry != ExpiryMode::Delete {
-                return Some(Entry { db, handle });
+            if !self.is_hidden(handle) {
+                return Some(Entry::of(db, handle));
             }
-            if self.access.expiry == ExpiryMode::Delete {
-                let noted = (self.number, db.key(handle).into());
-                if !self.effects.expired_by_read.contains(&noted) {
-                    self.effects.expired_by_read.push(noted);
-                }
-            }
-            if tries == 0 {
-                return None;
-            }
+            self.note_expired(handle);
+        }
+        if self.access.expiry != ExpiryMode::Delete && db.len() == db.expires_len() {
+            return db.sample(rng).map(|handle| Entry::of(db, handle));
+        }
+        db.iter().find(|handle| !self.is_hidden(*handle)).map(|handle| Entry::of(db, handle))
+    }
+
+    fn note_expired(&mut self, handle: Handle) {
+        if self.access.expiry == ExpiryMode::Delete {
+            self.effects.expired_by_read.push((self.number, self.db.key(handle).into()));
         }
     }
 
@@ -258,9 +301,9 @@ impl DbMut<'_> {
             Some(found) => {
                 self.effects.hits += 1;
                 let db = &self.dbs[self.number];
-                let clock = self.access.touch.after(db.clock(found.handle));
-                db.set_clock(found.handle, clock);
-                Some(Entry { db, handle: found.handle })
+                let entry = Entry::of(db, found.handle);
+                entry.touch(self.access.touch);
+                Some(entry)
             }
             None => {
                 self.effects.misses += 1;
@@ -269,10 +312,19 @@ impl DbMut<'_> {
         }
     }
 
+    /// The same without counting, as most writes look at what they are about to change.
+    #[inline]
+    pub fn get_uncounted(&mut self, key: Key<'_>) -> Option<Entry<'_>> {
+        let found = self.find(key)?;
+        let db = &self.dbs[self.number];
+        db.set_clock(found.handle, self.access.touch.after(db.clock(found.handle)));
+        Some(Entry::of(db, found.handle))
+    }
+
     /// The same without counting or touching.
     pub fn look(&mut self, key: Key<'_>) -> Option<Entry<'_>> {
         let found = self.find(key)?;
-        Some(Entry { db: &self.dbs[self.number], handle: found.handle })
+        Some(Entry::of(&self.dbs[self.number], found.handle))
     }
 
     /// Stores a value under a key, whatever was there; returns whether the key existed.
@@ -283,6 +335,7 @@ impl DbMut<'_> {
         match found {
             Some(found) => self.overwrite(found, key, payload, expiry),
             None => {
+                self.clear_hidden(key);
                 let clock = self.access.touch.fresh();
                 let at = match expiry {
                     SetExpiry::At(at) => Some(at),
@@ -308,22 +361,36 @@ impl DbMut<'_> {
         };
         let old = self.dbs[self.number].clock(found.handle);
         let clock = match self.access.touch {
-            crate::Touch::No => old,
+            crate::Touch::No { .. } => old,
             touch => touch.after(old),
         };
         let (_, value) = self.db().overwrite(found, key, payload, at, clock);
         self.discard(value);
     }
 
-    /// Stores an integer in place of an integer, keeping the expiry: the fast path of INCR. The key must exist.
+    /// Replaces a value by the integer that `change` makes of it, or of nothing; keeps the expiry. From one integer to
+    /// another it takes one look-up and no allocation. An error of `change` leaves everything as it was.
     #[inline]
-    pub fn replace_int(&mut self, key: Key<'_>, value: i64, event: Event) -> bool {
-        let Some(found) = self.find(key) else { return false };
-        if !self.db().write_int(found.handle, value) {
+    pub fn update_int<E>(
+        &mut self,
+        key: Key<'_>,
+        event: Event,
+        change: impl FnOnce(Option<Entry<'_>>) -> Result<i64, E>,
+    ) -> Result<i64, E> {
+        let Some(found) = self.find(key) else {
+            let value = change(None)?;
+            self.set(key, Payload::Int(value), SetExpiry::Clear, event);
+            return Ok(value);
+        };
+        let db = &mut self.dbs[self.number];
+        let value = change(Some(Entry::of(db, found.handle)))?;
+        if db.write_int(found.handle, value) {
+            db.set_clock(found.handle, self.access.touch.after(db.clock(found.handle)));
+        } else {
             self.overwrite(found, key, Payload::Int(value), SetExpiry::Keep);
         }
         self.effects.touch(self.number, key, event);
-        true
+        Ok(value)
     }
 
     /// Writes `bytes` at `offset` of a string that exists, growing it with zero bytes as needed; its new length.
@@ -359,10 +426,8 @@ impl DbMut<'_> {
         if let Some(len) = in_large {
             return len;
         }
-        if let Some(inline) = self.db().inline_mut(found.handle)
-            && let Some(place) = inline.get_mut(offset..end)
-        {
-            place.copy_from_slice(bytes);
+        if let Some(inline) = self.db().inline_mut(found.handle, end) {
+            inline[offset..end].copy_from_slice(bytes);
             return inline.len();
         }
         let mut value = self.dbs[self.number].str(found.handle).map(|s| s.to_vec()).unwrap_or_default();
@@ -374,13 +439,23 @@ impl DbMut<'_> {
         value.len()
     }
 
-    /// Removes a key; whether it was there.
+    /// Removes a key; whether it was there. A hidden one counts as there.
     #[inline]
     pub fn remove(&mut self, key: Key<'_>, event: Event) -> bool {
-        let Some(found) = self.find(key) else { return false };
+        let Some(found) = self.find(key).or_else(|| self.find_hidden(key)) else { return false };
         let value = self.db().remove(found, key);
         self.discard(value);
         self.effects.touch(self.number, key, event);
+        true
+    }
+
+    /// Deletes a key whose new expiry has passed already, as if it had expired just now: it counts as expired, and the
+    /// deletion propagates in place of the command. Whether it was there.
+    pub fn expire_now(&mut self, key: Key<'_>) -> bool {
+        let Some(found) = self.find(key) else { return false };
+        self.delete_expired(found, key);
+        self.effects.dirty += 1;
+        self.effects.do_not_propagate();
         true
     }
 
@@ -395,10 +470,7 @@ impl DbMut<'_> {
     /// Gives the value of `from`, with its expiry, the name `to`; what was there is gone. Whether `from` was there.
     pub fn rename(&mut self, from: Key<'_>, to: Key<'_>) -> bool {
         let Some(stored) = self.stored(from) else { return false };
-        self.find(to).into_iter().for_each(|found| {
-            let value = self.dbs[self.number].remove(found, to);
-            self.discard(value);
-        });
+        self.make_room(to);
         if let Some(found) = self.find(from) {
             self.db().remove(found, from);
         }
@@ -413,6 +485,7 @@ impl DbMut<'_> {
     pub fn move_to(&mut self, key: Key<'_>, to: usize) -> bool {
         let Some(stored) = self.stored(key) else { return false };
         let Some(mut target) = self.other(to) else { return false };
+        target.clear_hidden(key);
         target.store(key, stored);
         target.effects.touch(to, key, Event::MoveTo);
         if let Some(found) = self.find(key) {
@@ -428,22 +501,51 @@ impl DbMut<'_> {
     pub fn copy_to(&mut self, from: Key<'_>, number: usize, to: Key<'_>) -> bool {
         let Some(stored) = self.stored(from) else { return false };
         let Some(mut target) = self.other(number) else { return false };
-        if let Some(found) = target.find(to) {
-            let value = target.db().remove(found, to);
-            target.discard(value);
-        }
+        target.make_room(to);
         target.store(to, stored);
         target.effects.touch(number, to, Event::CopyTo);
         true
     }
 
+    /// Where a key is that has expired but stays: its name is still taken in the table.
+    #[inline]
+    fn find_hidden(&self, key: Key<'_>) -> Option<Found> {
+        if self.access.expiry != ExpiryMode::Hide {
+            return None;
+        }
+        self.dbs[self.number].find(key)
+    }
+
+    /// Frees the name of a key that [`DbMut::find`] did not find.
+    #[inline]
+    fn clear_hidden(&mut self, key: Key<'_>) {
+        if let Some(found) = self.find_hidden(key) {
+            let value = self.db().remove(found, key);
+            self.discard(value);
+        }
+    }
+
+    /// Frees the name of a key that is about to be stored.
+    fn make_room(&mut self, key: Key<'_>) {
+        if let Some(found) = self.find(key) {
+            let value = self.db().remove(found, key);
+            self.discard(value);
+        }
+        self.clear_hidden(key);
+    }
+
     fn stored(&mut self, key: Key<'_>) -> Option<Stored> {
         let found = self.find(key)?;
         let db = &self.dbs[self.number];
+        let raw = db.encoding(found.handle) == Encoding::Raw;
         let value = match db.str(found.handle)? {
             Str::Int(n) => StoredValue::Int(n),
-            Str::Inline(bytes) if db.head(found.handle).is_raw() => StoredValue::Raw(bytes.to_vec()),
-            Str::Inline(bytes) => StoredValue::Str(bytes.to_vec()),
+            // Once raw, beside a long key for one, a string stays so.
+            Str::Inline(bytes) if raw => StoredValue::Raw(bytes.to_vec()),
+            Str::Inline(bytes) => StoredValue::Plain(bytes.to_vec()),
+            // Beside a long key even a short string is large; beside the next key it need not be.
+            Str::Shared(bytes) if bytes.len() <= Slab::MAX_BLOCK && raw => StoredValue::Raw(bytes.to_vec()),
+            Str::Shared(bytes) if bytes.len() <= Slab::MAX_BLOCK => StoredValue::Str(bytes.to_vec()),
             Str::Shared(bytes) => StoredValue::Large(Value::Str(bytes.clone())),
         };
         Some(Stored { value, expiry: db.expiry(found.handle), clock: db.clock(found.handle) })
@@ -454,6 +556,7 @@ impl DbMut<'_> {
             StoredValue::Int(n) => Payload::Int(*n),
             StoredValue::Raw(bytes) => Payload::Raw(bytes),
             StoredValue::Str(bytes) => Payload::Str(bytes),
+            StoredValue::Plain(bytes) => Payload::Plain(bytes),
             StoredValue::Large(value) => Payload::Large(value.clone()),
         };
         self.db().insert(key, payload, stored.expiry, stored.clock);
@@ -470,6 +573,7 @@ struct Stored {
 enum StoredValue {
     Int(i64),
     Str(Vec<u8>),
+    Plain(Vec<u8>),
     Raw(Vec<u8>),
     Large(Value),
 }
@@ -520,5 +624,7 @@ impl Str<'_> {
     }
 }
 
+/// Random keys tried before all are looked at.
+const RANDOM_TRIES: usize = 100;
 /// Values above this many bytes are freed by another thread.
 const LAZY_FREE_BYTES: usize = 64 * 1024;

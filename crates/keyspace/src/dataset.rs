@@ -68,7 +68,11 @@ impl Keyspace {
 
     /// Shrinks what has become too large, at most `budget` bucket steps; whether more is to do.
     pub fn shrink_step(&mut self, budget: usize) -> bool {
-        self.dbs.iter_mut().fold(false, |more, db| db.shrink_step(budget) || more)
+        let mut more = false;
+        for db in &mut self.dbs {
+            more |= db.shrink_step(budget);
+        }
+        more
     }
 }
 

@@ -4,12 +4,13 @@
 //! head has an expiry; (2) every live element of `large` belongs to exactly one entry; (3) both indexes use the same
 //! seeded hash of the key. This file is mechanism: it knows no clock and leaves no effects.
 
-use crate::Key;
 use crate::entry::{self, Head, Kind, Large};
+use crate::{Key, reference_string_encoding};
 use sluice_base::{Bytes, HashSeed, Rng, siphash13};
 use sluice_collections::index::{Index, Slot};
 use sluice_collections::slab::{Handle, Slab, TypedSlab};
 use sluice_value::{Encoding, Type, Value};
+use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::Relaxed;
 
 /// A database.
@@ -28,7 +29,10 @@ pub struct Db {
 
 impl std::fmt::Debug for Db {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Db").field("keys", &self.len()).field("expires", &self.expires_len()).finish_non_exhaustive()
+        f.debug_struct("Db")
+            .field("keys", &self.len())
+            .field("expires", &self.expires_len())
+            .finish_non_exhaustive()
     }
 }
 
@@ -39,7 +43,9 @@ pub enum Payload<'a> {
     Str(&'a [u8]),
     /// An integer.
     Int(i64),
-    /// A string kept as bytes, marked `raw`: what APPEND and SETRANGE make.
+    /// A string kept as bytes even where they are a number's: what INCRBYFLOAT makes.
+    Plain(&'a [u8]),
+    /// The same, marked `raw`: what APPEND and SETRANGE make.
     Raw(&'a [u8]),
     /// A value with bytes of its own.
     Large(Value),
@@ -60,7 +66,7 @@ pub enum Str<'a> {
 enum Form<'a> {
     Int([u8; 8]),
     Inline(&'a [u8], bool),
-    Large(Value),
+    Large(Value, bool),
 }
 
 impl Db {
@@ -122,7 +128,7 @@ impl Db {
     #[inline]
     pub fn find(&self, key: Key<'_>) -> Option<Found> {
         let slot = self.index.find(key.hash, |h| self.key_is(h, key.bytes))?;
-        Some(Found { slot, handle: self.index.handle(slot) })
+        Some(Found { slot, handle: slot.handle() })
     }
 
     #[inline]
@@ -189,8 +195,14 @@ impl Db {
     /// The string of an entry; `None` when its value is of another type.
     #[inline]
     pub fn str(&self, handle: Handle) -> Option<Str<'_>> {
-        let head = self.head(handle);
-        let payload = entry::payload(head, self.slab.body(handle));
+        let (head, body) = self.slab.block(handle);
+        self.str_in(Head(head.load(Relaxed)), body)
+    }
+
+    /// The string of an entry that was looked at already.
+    #[inline]
+    pub(crate) fn str_in<'a>(&'a self, head: Head, body: &'a [u8]) -> Option<Str<'a>> {
+        let payload = entry::payload(head, body);
         match head.kind() {
             Kind::Inline => Some(Str::Inline(payload)),
             Kind::Int => Some(Str::Int(entry::int_of(payload))),
@@ -198,6 +210,12 @@ impl Db {
                 Value::Str(bytes) => Some(Str::Shared(bytes)),
             },
         }
+    }
+
+    /// Head word and body of an entry.
+    #[inline]
+    pub(crate) fn block(&self, handle: Handle) -> (&AtomicU32, &[u8]) {
+        self.slab.block(handle)
     }
 
     /// How the value is stored, in the reference's terms.
@@ -208,17 +226,28 @@ impl Db {
             Kind::Inline if head.is_raw() => Encoding::Raw,
             Kind::Inline => {
                 let value = entry::payload(head, self.slab.body(handle)).len();
-                crate::reference_string_encoding(self.key(handle).len(), head.has_expiry(), value)
+                reference_string_encoding(self.key(handle).len(), head.has_expiry(), value)
             }
+            Kind::Large if head.key_outside() && !head.is_raw() => self.encoding_outside(handle),
             Kind::Large => Encoding::Raw,
+        }
+    }
+
+    /// With a key outside, an integer is kept as its digits.
+    #[cold]
+    fn encoding_outside(&self, handle: Handle) -> Encoding {
+        let is_int = |bytes: &[u8]| sluice_base::num::parse_i64(bytes).is_some();
+        match self.large_of(handle).map(|large| &large.value) {
+            Some(Value::Str(bytes)) if is_int(bytes) => Encoding::Int,
+            Some(Value::Str(_)) | None => Encoding::Raw,
         }
     }
 
     /// Bytes an entry takes: its block, its share of the index and its large value.
     pub fn entry_size(&self, handle: Handle) -> usize {
-        let large = self.large_of_kind(handle).map_or(0, |l| {
-            l.value.heap_bytes() + l.key.as_ref().map_or(0, |k| k.len()) + size_of::<Large>()
-        });
+        let large = self
+            .large_of_kind(handle)
+            .map_or(0, |l| l.value.heap_bytes() + l.key.as_ref().map_or(0, |k| k.len()) + size_of::<Large>());
         let expiry = if self.head(handle).has_expiry() { 8 } else { 0 };
         self.slab.block_size(handle) + large + 8 + expiry
     }
@@ -273,7 +302,8 @@ impl Db {
     ) -> (Found, Option<Value>) {
         let form = Form::of(key.bytes.len(), expiry.is_some(), payload);
         let head = self.head(found.handle);
-        let in_place = head.kind() != Kind::Large && head.has_expiry() == expiry.is_some() && !head.key_outside();
+        let in_place =
+            head.kind() != Kind::Large && head.has_expiry() == expiry.is_some() && !head.key_outside();
         if in_place && let Some((kind, raw, bytes)) = form.inside() {
             let len = entry::block_len(key.bytes.len(), expiry.is_some(), bytes.len());
             if Slab::rounded(len) == self.slab.block_size(found.handle) {
@@ -306,6 +336,14 @@ impl Db {
         clock: u32,
     ) -> (Found, Option<Value>) {
         let had_expiry = self.head(found.handle).has_expiry();
+        let form = match form {
+            // The reference loses the expiry after it has placed the string.
+            Form::Inline(bytes, false) if had_expiry => Form::Inline(
+                bytes,
+                reference_string_encoding(key.bytes.len(), true, bytes.len()) == Encoding::Raw,
+            ),
+            form => form,
+        };
         let handle = self.build(key.bytes, form, expiry, clock);
         self.index.replace(found.slot, handle);
         match (had_expiry, expiry.is_some()) {
@@ -323,18 +361,19 @@ impl Db {
         let inside: &[u8] = if outside { &[] } else { key };
         let index;
         let (kind, raw, bytes): (Kind, bool, &[u8]) = match &form {
-            Form::Large(value) => {
+            Form::Large(value, raw) => {
                 let large = Large { key: outside.then(|| key.into()), value: value.clone() };
                 self.large_bytes += large.value.heap_bytes() + key.len();
                 index = self.large.insert(large).to_le_bytes();
-                (Kind::Large, false, &index)
+                (Kind::Large, *raw, &index)
             }
             Form::Int(bytes) => (Kind::Int, false, bytes),
             Form::Inline(bytes, raw) => (Kind::Inline, *raw, bytes),
         };
         let size = entry::block_len(inside.len(), expiry.is_some(), bytes.len());
         let handle = self.slab.alloc(size).expect("the server refuses writes long before 32 GiB of entries");
-        let head = Head::new(clock, kind).with_raw(raw).with_expiry(expiry.is_some()).with_key_outside(outside);
+        let head =
+            Head::new(clock, kind).with_raw(raw).with_expiry(expiry.is_some()).with_key_outside(outside);
         let body = self.slab.body_mut(handle);
         body[0] = inside.len() as u8;
         body[1..1 + inside.len()].copy_from_slice(inside);
@@ -401,9 +440,11 @@ impl Db {
         }
     }
 
+    /// Whether the entry stays `raw`, and its payload. A string too large with an expiry stays raw without.
     fn form_of(&self, handle: Handle) -> (bool, Vec<u8>) {
         let head = self.head(handle);
-        (head.is_raw(), entry::payload(head, self.slab.body(handle)).to_vec())
+        let raw = head.is_raw() || head.kind() == Kind::Inline && self.encoding(handle) == Encoding::Raw;
+        (raw, entry::payload(head, self.slab.body(handle)).to_vec())
     }
 
     /// Copies an entry's payload, whatever its kind, to a block with another expiry; the old block is not freed.
@@ -420,7 +461,8 @@ impl Db {
         let inside: &[u8] = if key_outside.is_some() { &[] } else { key.bytes };
         let size = entry::block_len(inside.len(), expiry.is_some(), payload.len());
         if size > Slab::MAX_BLOCK {
-            return self.build(key.bytes, Form::Large(Value::Str(Bytes::from_vec(payload))), expiry, head.clock());
+            let form = Form::Large(Value::Str(Bytes::from_vec(payload)), raw);
+            return self.build(key.bytes, form, expiry, head.clock());
         }
         let handle = self.slab.alloc(size).expect("the server refuses writes long before 32 GiB of entries");
         let new = Head::new(head.clock(), head.kind())
@@ -435,12 +477,13 @@ impl Db {
     }
 
     /// Gives the large string at `handle` to be changed in place; `None` when the entry is of another kind.
-    /// The closure returns its result; the accounting of bytes follows.
+    /// The closure returns its result; the accounting of bytes follows. The string becomes `raw`.
     pub fn edit_large<R>(&mut self, handle: Handle, edit: impl FnOnce(&mut Bytes) -> R) -> Option<R> {
         let head = self.head(handle);
         if head.kind() != Kind::Large {
             return None;
         }
+        self.slab.head(handle).store(head.with_raw(true).0, Relaxed);
         let index = entry::index_of(entry::payload(head, self.slab.body(handle)));
         let large = self.large.get_mut(index)?;
         let before = large.value.heap_bytes();
@@ -469,16 +512,20 @@ impl Db {
         }
     }
 
-    /// Changes bytes of an inline string in place, within its length; `None` when the entry is of another kind.
-    pub fn inline_mut(&mut self, handle: Handle) -> Option<&mut [u8]> {
+    /// Gives the bytes of an inline string to be changed in place, grown with zeros to `len_min` bytes; it becomes `raw`.
+    /// `None`, and no change, when the entry is of another kind or its block has no room.
+    pub fn inline_mut(&mut self, handle: Handle, len_min: usize) -> Option<&mut [u8]> {
         let head = self.head(handle);
         if head.kind() != Kind::Inline {
             return None;
         }
-        self.slab.head(handle).store(head.with_raw(true).0, Relaxed);
         let body = self.slab.body_mut(handle);
         let (start, end) = (entry::payload_at(head, body), body.len() - head.slack());
-        body.get_mut(start..end)
+        let new_end = end.max(start + len_min);
+        let slack = body.len().checked_sub(new_end)?;
+        body[end..new_end].fill(0);
+        self.slab.head(handle).store(head.with_raw(true).with_slack(slack).0, Relaxed);
+        self.slab.body_mut(handle).get_mut(start..new_end)
     }
 
     /// Visits entries from `cursor` on; 0 starts and ends. Elements present all the while are visited at least once.
@@ -576,7 +623,7 @@ impl<'a> Form<'a> {
             if entry::fits_inline(key_len, has_expiry, bytes.len()) {
                 Form::Inline(bytes, raw)
             } else {
-                Form::Large(Value::Str(Bytes::copy_from(bytes)))
+                Form::Large(Value::Str(Bytes::copy_from(bytes)), raw)
             }
         };
         match payload {
@@ -585,9 +632,11 @@ impl<'a> Form<'a> {
                 _ => inside(bytes, false),
             },
             Payload::Int(n) if key_len <= entry::KEY_INSIDE_MAX => Form::Int(n.to_le_bytes()),
-            Payload::Int(n) => Form::Large(Value::Str(Bytes::from_vec(n.to_string().into_bytes()))),
+            Payload::Int(n) => Form::Large(Value::Str(Bytes::from_vec(n.to_string().into_bytes())), false),
+            // Beside a key that is outside, only the mark tells these digits from an integer's.
+            Payload::Plain(bytes) => inside(bytes, key_len > entry::KEY_INSIDE_MAX),
             Payload::Raw(bytes) => inside(bytes, true),
-            Payload::Large(value) => Form::Large(value),
+            Payload::Large(value) => Form::Large(value, false),
         }
     }
 
@@ -596,7 +645,7 @@ impl<'a> Form<'a> {
         match self {
             Form::Int(bytes) => Some((Kind::Int, false, bytes)),
             Form::Inline(bytes, raw) => Some((Kind::Inline, *raw, bytes)),
-            Form::Large(_) => None,
+            Form::Large(..) => None,
         }
     }
 }

@@ -1,7 +1,7 @@
 //! What writes leave behind: the facts that settle turns into consequences.
 //!
 //! Invariants: (1) every change of the keyspace goes through [`crate::DbMut`] or [`crate::Dataset`] and leaves at
-//! least `dirty` here; (2) nothing here acts: settle drains it between commands; (3) with no listener and no
+//! least `dirty`, or the name of an expired key, here; (2) nothing here acts: settle drains it between commands; (3) with no listener and no
 //! propagation target a write allocates nothing here.
 
 use sluice_value::Value;
@@ -104,6 +104,8 @@ pub enum Propagation {
     /// As the client sent it.
     #[default]
     Verbatim,
+    /// As the client sent it, even when nothing changed.
+    Forced,
     /// As these commands instead; none at all when empty.
     Rewritten(Vec<Argv>),
 }
@@ -117,15 +119,20 @@ impl Effects {
         }
     }
 
+    /// Propagates the command even when it changed nothing.
+    pub fn force(&mut self) {
+        self.propagation = Propagation::Forced;
+    }
+
     /// Keeps the command out of the propagation stream.
     pub fn do_not_propagate(&mut self) {
         self.propagation = Propagation::Rewritten(Vec::new());
     }
 
-    /// Records a change.
+    /// Records a change. That a key expired is no change of its own: it counts elsewhere.
     #[inline]
     pub(crate) fn touch(&mut self, db: usize, key: crate::Key<'_>, event: Event) {
-        self.dirty += 1;
+        self.dirty += u64::from(event != Event::Expired);
         if self.listening {
             self.note(db, key, event);
         }

@@ -8,8 +8,8 @@
 //! | 5+k | 8 | expiry, ms since the epoch, little endian; only with bit 29 |
 //! | … | n | payload: bytes of the string, an i64, or the u32 index of a [`Large`] |
 //!
-//! Invariants: (1) `slack` is the number of unused bytes at the end, always below 8, so the payload's length needs no
-//! field; (2) a key longer than 255 bytes, and only such a key, is outside, in the entry's [`Large`]; (3) the payload
+//! Invariants: (1) `slack` is the number of unused bytes at the end, so the payload's length needs no field: below 8, but
+//! up to 11 in the smallest block, where kind 3 stands for `Inline` with 8 to be added; (2) a key longer than 255 bytes, and only such a key, is outside, in the entry's [`Large`]; (3) the payload
 //! of kind `Int` is canonical: parsing the decimal form gives it back.
 
 use sluice_collections::slab::Slab;
@@ -43,6 +43,8 @@ pub enum Kind {
 pub const CLOCK_MASK: u32 = (1 << 24) - 1;
 const SLACK_SHIFT: u32 = 24;
 const KIND_SHIFT: u32 = 27;
+/// Kind bits of an inline string with a slack of 8 or more: a key of at most two bytes with a value as short.
+const ROOMY: u32 = 3;
 const HAS_EXPIRY: u32 = 1 << 29;
 const KEY_OUTSIDE: u32 = 1 << 30;
 const RAW: u32 = 1 << 31;
@@ -58,17 +60,21 @@ impl Head {
     }
     #[inline]
     pub fn slack(self) -> usize {
-        (self.0 >> SLACK_SHIFT & 7) as usize
+        let more = if self.0 >> KIND_SHIFT & 3 == ROOMY { 8 } else { 0 };
+        (self.0 >> SLACK_SHIFT & 7) as usize + more
     }
+    /// Sets the slack; 8 and above for kind `Inline` only, whose other blocks are never that empty.
     #[inline]
     pub fn with_slack(self, slack: usize) -> Head {
-        debug_assert!(slack < 8);
-        Head(self.0 & !(7 << SLACK_SHIFT) | (slack as u32) << SLACK_SHIFT)
+        debug_assert!(slack < 8 || slack < 16 && self.kind() == Kind::Inline);
+        let cleared = self.with_kind(self.kind()).0 & !(7 << SLACK_SHIFT);
+        let roomy = if slack < 8 { 0 } else { ROOMY << KIND_SHIFT };
+        Head(cleared | roomy | (slack as u32 & 7) << SLACK_SHIFT)
     }
     #[inline]
     pub fn kind(self) -> Kind {
         match self.0 >> KIND_SHIFT & 3 {
-            0 => Kind::Inline,
+            0 | ROOMY => Kind::Inline,
             1 => Kind::Int,
             _ => Kind::Large,
         }
@@ -118,7 +124,9 @@ pub fn block_len(key_inside: usize, has_expiry: bool, payload: usize) -> usize {
 /// Whether an entry with that key and payload fits a slab block.
 #[inline]
 pub fn fits_inline(key_len: usize, has_expiry: bool, payload: usize) -> bool {
-    key_len <= KEY_INSIDE_MAX && payload <= Slab::MAX_BLOCK && block_len(key_len, has_expiry, payload) <= Slab::MAX_BLOCK
+    key_len <= KEY_INSIDE_MAX
+        && payload <= Slab::MAX_BLOCK
+        && block_len(key_len, has_expiry, payload) <= Slab::MAX_BLOCK
 }
 
 /// The key inside `body` (the block without its head word).

@@ -49,7 +49,8 @@ impl Keyspace {
             let number = *first_db % count;
             *first_db = (number + 1) % count;
             let mut walked = 0;
-            while self.db(number).expires_len() > 0 && walked < self.db(number).expires_len() + cycle.keys_per_round
+            while self.db(number).expires_len() > 0
+                && walked < self.db(number).expires_len() + cycle.keys_per_round
             {
                 let round = self.expire_round(number, cycle, effects, &mut due);
                 walked += round.sampled as usize;

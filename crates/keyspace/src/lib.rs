@@ -61,7 +61,10 @@ pub struct Access {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Touch {
     /// Nothing: CLIENT NO-TOUCH, OBJECT, DEBUG.
-    No,
+    No {
+        /// The access clock of new entries.
+        fresh: u32,
+    },
     /// The LRU clock, in its 24 bits.
     Lru(u32),
     /// Logarithmic frequency: minutes of the clock in 16 bits and a counter in 8.
@@ -93,7 +96,7 @@ impl Touch {
     #[inline]
     pub fn fresh(self) -> u32 {
         match self {
-            Touch::No => 0,
+            Touch::No { fresh } => fresh,
             Touch::Lru(clock) => clock,
             // A new key starts with a counter of 5 so that it is not evicted at once.
             Touch::Lfu { minutes, .. } => u32::from(minutes) << 8 | 5,
@@ -104,7 +107,7 @@ impl Touch {
     #[inline]
     pub fn after(self, old: u32) -> u32 {
         match self {
-            Touch::No => old,
+            Touch::No { .. } => old,
             Touch::Lru(clock) => clock,
             Touch::Lfu { minutes, decay, factor, dice } => {
                 let counter = lfu_decayed(old, minutes, decay);

@@ -4,11 +4,12 @@
 //! next call is given the bytes from the beginning of the unfinished request, longer than before.
 //!
 //! Invariants: (1) every split of a stream gives the same requests and the same error, but for lines over 64 KiB, which
-//! are refused only while their end is not in sight; (2) bytes before [`Parser::at`] are not read again; (3) nothing is
-//! allocated because of a number in the input, only because of bytes that are there.
+//! are refused only while their end is not in sight; (2) once a request is known to be unfinished, bytes before
+//! [`Parser::at`] are not read again; (3) a number in the input makes room for 1,024 arguments at most, all else is
+//! allocated for bytes that are there.
 //!
-//! Two steps: `short_header` reads the headers that nearly all are, in a few instructions; whatever it does not
-//! recognise, and every error, is the business of `header`, which is exact.
+//! Two ways: `quick` reads the requests that nearly all are, whole and of a few short headers, with one comparison per
+//! question; whatever it does not recognise, and every error, it leaves to `exact`, which begins again.
 
 use std::ops::ControlFlow;
 
@@ -30,8 +31,8 @@ pub enum Admission {
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
     /// Counts and lengths up to these are in order; above them, `count_header` and `length_header` say what is wrong.
-    argc_sure: usize,
-    bulk_bytes_sure: usize,
+    argc_quick: usize,
+    bulk_bytes_quick: usize,
     bulk_bytes_max: i64,
     batch_max: usize,
     admission: Admission,
@@ -41,14 +42,19 @@ impl Limits {
     /// `bulk_bytes_max` is `proto-max-bulk-len`; `batch_max` (at least 1 is used) bounds the requests per call.
     pub fn new(admission: Admission, bulk_bytes_max: u64, batch_max: usize) -> Limits {
         let bulk_bytes_max = i64::try_from(bulk_bytes_max).unwrap_or(i64::MAX);
-        let (argc_sure, bulk_bytes_sure, batch_max) = match admission {
-            Admission::Authenticated => (ARGC_MAX, bulk_bytes_max, batch_max.max(1)),
+        let (argc_quick, bulk_bytes_quick, batch_max) = match admission {
+            Admission::Authenticated => (QUICK_ARGC_MAX, bulk_bytes_max, batch_max.max(1)),
             Admission::Unauthenticated => {
-                (UNAUTHENTICATED_ARGC_MAX, bulk_bytes_max.min(UNAUTHENTICATED_BULK_BYTES_MAX), 1)
+                (UNAUTHENTICATED_ARGC_MAX as usize, bulk_bytes_max.min(UNAUTHENTICATED_BULK_BYTES_MAX), 1)
             }
         };
-        let (argc_sure, bulk_bytes_sure) = (argc_sure as usize, bulk_bytes_sure as usize);
-        Limits { argc_sure, bulk_bytes_sure, bulk_bytes_max, batch_max, admission }
+        Limits {
+            argc_quick,
+            bulk_bytes_quick: bulk_bytes_quick as usize,
+            bulk_bytes_max,
+            batch_max,
+            admission,
+        }
     }
 }
 
@@ -122,7 +128,7 @@ pub struct Parser {
     place: Place,
     /// Bytes missing of the argument under way.
     wanted: usize,
-    /// Arguments so far, relative to the beginning of the request.
+    /// Arguments of the unfinished request so far, relative to the beginning of the request.
     args: Vec<Span>,
 }
 
@@ -154,7 +160,7 @@ impl Default for Parser {
 impl Parser {
     /// A parser at the beginning of a stream; nothing is allocated.
     pub fn new() -> Parser {
-        Parser { place: Place::start(0), wanted: 0, args: Vec::new() }
+        Parser { place: Place::START, wanted: 0, args: Vec::new() }
     }
 
     /// Parses as many complete requests of `input` as there are, up to the batch of `limits`, into `out`, which is
@@ -165,20 +171,20 @@ impl Parser {
     pub fn parse(&mut self, input: &[u8], limits: &Limits, out: &mut Requests) -> Progress {
         out.clear();
         let mut at = 0;
-        if self.place.left > 0 {
-            match self.resume(input, limits, out) {
-                ControlFlow::Continue(next) => at = next,
-                ControlFlow::Break(progress) => return progress,
-            }
-        }
         while at < input.len() {
             if out.len() >= limits.batch_max {
                 return Progress { consumed: at, state: State::Full };
             }
-            let step = if input[at] == b'*' {
-                self.multibulk(input, at, limits, out)
-            } else {
-                self.inline(input, at, out)
+            if self.place.left == 0
+                && let Some(next) = quick(input, at, limits, out)
+            {
+                at = next;
+                self.place.scanned = 0;
+                continue;
+            }
+            let step = match input[at] {
+                b'*' => self.exact(input, at, limits, out),
+                _ => self.inline(input, at, out),
             };
             match step {
                 ControlFlow::Continue(next) => at = next,
@@ -211,50 +217,42 @@ impl Parser {
         self.args.capacity() * size_of::<Span>()
     }
 
-    /// A request that begins at `at` with a star. Its spans go straight to `out`.
-    #[inline]
-    fn multibulk(
+    /// A request that begins at `at` with a star, from where it was left: unusual, unfinished or wrong. Its spans are
+    /// relative to it until it is complete, and are moved once.
+    #[inline(never)]
+    fn exact(
         &mut self,
         input: &[u8],
         at: usize,
         limits: &Limits,
         out: &mut Requests,
     ) -> ControlFlow<Progress, usize> {
-        let (count, next) = match short_header(input, at, STAR_HEADER) {
-            Some(header) if (1..=limits.argc_sure).contains(&header.0) => header,
-            _ => match count_header(input, at, at + self.place.scanned, limits) {
-                Ok((count, next)) if count <= 0 => return ControlFlow::Continue(next),
-                Ok((count, next)) => (count as usize, next),
+        let request = &input[at..];
+        if self.place.left == 0 {
+            let (count, next) = match count_header(request, self.place.scanned, limits) {
+                Ok(header) => header,
                 Err(stop) => return self.stop(stop, at, input.len()),
-            },
-        };
-        let first = out.args.len();
-        let mut place = Place { at: next, scanned: 0, left: count, bulk: NO_BULK };
-        match arguments(input, &mut place, limits, &mut out.args) {
-            Ok(()) => {
-                out.push(first, Span { start: at, len: place.at - at }, Form::Multibulk);
-                ControlFlow::Continue(place.at)
+            };
+            if count <= 0 {
+                return ControlFlow::Continue(at + next);
             }
-            Err(stop) => self.suspend(stop, place, at, input.len(), first, out),
+            self.place = Place { at: next, scanned: 0, left: count as usize, bulk: NO_BULK };
         }
-    }
-
-    /// Keeps what is known of the request that began at `start` until more bytes come.
-    #[cold]
-    fn suspend(
-        &mut self,
-        stop: Stop,
-        place: Place,
-        start: usize,
-        len: usize,
-        first: usize,
-        out: &mut Requests,
-    ) -> ControlFlow<Progress, usize> {
-        self.place = Place { at: place.at - start, scanned: 0, ..place };
-        let spans = out.args.drain(first..);
+        if let Err(stop) = arguments(request, &mut self.place, limits, &mut self.args) {
+            return self.stop(stop, at, input.len());
+        }
+        let raw = Span { start: at, len: self.place.at };
+        for (slot, span) in out.room(self.args.len()).iter_mut().zip(&self.args) {
+            *slot = Span { start: at + span.start, len: span.len };
+        }
+        out.conclude(self.args.len(), raw, Form::Multibulk);
         self.args.clear();
-        self.args.extend(spans.map(|span| Span { start: span.start - start, len: span.len }));
-        self.stop(stop, start, len)
+        if self.args.capacity() > ARGS_KEPT {
+            self.args = Vec::new();
+        }
+        self.place = Place::START;
+        self.wanted = 0;
+        ControlFlow::Continue(at + raw.len)
     }
 
     /// Notes how far was looked and how much is missing, for a stop within the request that began at `start`.
@@ -276,32 +274,8 @@ impl Parser {
         ControlFlow::Break(Progress { consumed: start, state })
     }
 
-    /// Continues the request that `input` begins with. Its spans are complete only at its end, and are moved once.
-    fn resume(&mut self, input: &[u8], limits: &Limits, out: &mut Requests) -> ControlFlow<Progress, usize> {
-        let mut place = self.place;
-        if short_header(input, place.at, DOLLAR_HEADER).is_some() {
-            // The line that was looked through is complete, and the loop below would not take note of it.
-            place.scanned = 0;
-        }
-        match arguments(input, &mut place, limits, &mut self.args) {
-            Ok(()) => {
-                out.args.append(&mut self.args);
-                if self.args.capacity() > ARGS_KEPT {
-                    self.args = Vec::new();
-                }
-                out.push(0, Span { start: 0, len: place.at }, Form::Multibulk);
-                self.place = Place::start(0);
-                self.wanted = 0;
-                ControlFlow::Continue(place.at)
-            }
-            Err(stop) => {
-                self.place = place;
-                self.stop(stop, 0, input.len())
-            }
-        }
-    }
-
     /// A line of words that begins at `at`. A line without words is passed over.
+    #[inline(never)]
     fn inline(&mut self, input: &[u8], at: usize, out: &mut Requests) -> ControlFlow<Progress, usize> {
         let line = &input[at..];
         let scanned = self.place.scanned.min(line.len());
@@ -323,46 +297,42 @@ impl Parser {
         };
         let next = at + end + 1;
         let line = line[..end].strip_suffix(b"\r").unwrap_or(&line[..end]);
-        let first = out.args.len();
-        if split_words(line, out).is_err() {
-            return self.stop(Stop::Failed(ParseError::UnbalancedQuotes), at, input.len());
+        match split_words(line, out) {
+            Err(quote::Unbalanced) => self.stop(Stop::Failed(ParseError::UnbalancedQuotes), at, input.len()),
+            Ok(0) => ControlFlow::Continue(next),
+            Ok(argc) => {
+                out.conclude(argc, Span { start: at, len: next - at }, Form::Inline);
+                ControlFlow::Continue(next)
+            }
         }
-        if out.args.len() > first {
-            out.push(first, Span { start: at, len: next - at }, Form::Inline);
-        }
-        ControlFlow::Continue(next)
     }
 }
 
 impl Place {
-    fn start(at: usize) -> Place {
-        Place { at, scanned: 0, left: 0, bulk: NO_BULK }
-    }
+    const START: Place = Place { at: 0, scanned: 0, left: 0, bulk: NO_BULK };
 }
 
-fn split_words(mut line: &[u8], out: &mut Requests) -> Result<(), quote::Unbalanced> {
+/// Puts the words of `line` after the last request of `out`; how many there are.
+fn split_words(mut line: &[u8], out: &mut Requests) -> Result<usize, quote::Unbalanced> {
+    let mut argc = 0;
     loop {
         let start = out.words.len();
         match quote::next_word(line, Dialect::Inline, &mut out.words)? {
-            None => return Ok(()),
+            None => return Ok(argc),
             Some(rest) => line = rest,
         }
-        out.args.push(Span { start, len: out.words.len() - start });
+        let word = Span { start, len: out.words.len() - start };
+        out.room(argc + 1)[argc] = word;
+        argc += 1;
     }
 }
 
 /// Reads arguments into `args` until none is left. On a stop, `place` is where to go on.
-#[inline]
 fn arguments(input: &[u8], place: &mut Place, limits: &Limits, args: &mut Vec<Span>) -> Result<(), Stop> {
     while place.left > 0 {
         if place.bulk == NO_BULK {
-            (place.bulk, place.at) = match short_header(input, place.at, DOLLAR_HEADER) {
-                Some(header) if header.0 <= limits.bulk_bytes_sure => header,
-                _ => {
-                    let from = place.at + std::mem::take(&mut place.scanned);
-                    length_header(input, place.at, from, limits)?
-                }
-            };
+            let from = place.at + std::mem::take(&mut place.scanned);
+            (place.bulk, place.at) = length_header(input, place.at, from, limits)?;
         }
         let tail = &input[place.at..];
         // Lengths are below 2^63, so that two more do not overflow.
@@ -378,49 +348,75 @@ fn arguments(input: &[u8], place: &mut Place, limits: &Limits, args: &mut Vec<Sp
     Ok(())
 }
 
-/// Reads a header of up to nine digits at `at`: the number, and the position after it. `None` if it is another.
+/// Reads the request at `at` when it is all there, in order and not unusual: the position after it. Else `None`, and
+/// nothing has happened.
+#[inline(always)]
+fn quick(input: &[u8], at: usize, limits: &Limits, out: &mut Requests) -> Option<usize> {
+    let (argc, mut rest) = short_header(input.get(at..)?, STAR_HEADER)?;
+    if argc == 0 || argc > limits.argc_quick {
+        return None;
+    }
+    for slot in out.room(argc) {
+        let (bulk, tail) = short_header(rest, DOLLAR_HEADER)?;
+        let (_, ended) = tail.split_at_checked(bulk)?;
+        let (line_end, next) = ended.split_first_chunk::<2>()?;
+        if *line_end != *b"\r\n" || bulk > limits.bulk_bytes_quick {
+            return None;
+        }
+        *slot = Span { start: input.len() - tail.len(), len: bulk };
+        rest = next;
+    }
+    let next = input.len() - rest.len();
+    out.conclude(argc, Span { start: at, len: next - at }, Form::Multibulk);
+    Some(next)
+}
+
+/// Reads a header of up to nine digits: the number, and what follows. `None` if it is another.
 ///
 /// `mould` is such a header with the digit 0. One load, one exclusive or and one comparison decide about one digit.
 #[inline(always)]
-fn short_header(input: &[u8], at: usize, mould: [u8; 4]) -> Option<(usize, usize)> {
-    let tail = input.get(at..)?;
-    let head: &[u8; 4] = tail.first_chunk()?;
+fn short_header(text: &[u8], mould: [u8; 4]) -> Option<(usize, &[u8])> {
+    let (head, tail) = text.split_first_chunk::<4>()?;
     let difference = u32::from_le_bytes(*head) ^ u32::from_le_bytes(mould);
     let digit = difference.rotate_right(8);
     if digit < 10 {
-        return Some((digit as usize, at + 4));
+        return Some((digit as usize, tail));
     }
-    if head[0] != mould[0] {
-        return None;
+    // Two digits are as frequent, since keys are about that long.
+    let difference = u32::from_le_bytes(*head) ^ u32::from_le_bytes([mould[0], b'0', b'0', b'\r']);
+    let (tens, units) = (difference >> 8 & 0xff, difference >> 16 & 0xff);
+    if difference & 0xff00_00ff == 0 && (1..10).contains(&tens) && units < 10 {
+        return Some(((tens * 10 + units) as usize, tail.strip_prefix(b"\n")?));
     }
-    let (number, len) = longer_number(&tail[1..])?;
-    Some((number, at + 1 + len))
+    longer_header(text, mould[0])
 }
 
-/// Reads two to nine digits and a line end: the number, and the bytes it takes.
+/// Reads a header of up to nine digits, usually three or more.
 #[inline(never)]
-fn longer_number(text: &[u8]) -> Option<(usize, usize)> {
-    let mut number = 0usize;
-    for (index, byte) in text.iter().enumerate().take(10) {
+fn longer_header(text: &[u8], kind: u8) -> Option<(usize, &[u8])> {
+    let [first, digits @ ..] = text else { return None };
+    if *first != kind || digits.first() == Some(&b'0') {
+        return None;
+    }
+    let mut number = 0;
+    for (index, byte) in digits.iter().enumerate().take(10) {
         let digit = byte.wrapping_sub(b'0');
         if digit > 9 {
-            let ended = index > 1 && text[0] != b'0' && *byte == b'\r' && text.get(index + 1) == Some(&b'\n');
-            return ended.then_some((number, index + 2));
+            let tail = digits[index..].strip_prefix(b"\r\n")?;
+            return (index > 0).then_some((number, tail));
         }
         number = number * 10 + usize::from(digit);
     }
     None
 }
 
-/// Reads the header `*<count>` at `at`; `from` is where to look for its end.
-#[cold]
-fn count_header(input: &[u8], at: usize, from: usize, limits: &Limits) -> Result<(i64, usize), Stop> {
-    let end = line_end(input, at, from, ParseError::BigCount)?;
-    if input[end + 1] != b'\n' {
+/// Reads the header `*<count>` that `request` begins with; `from` is where to look for its end.
+fn count_header(request: &[u8], from: usize, limits: &Limits) -> Result<(i64, usize), Stop> {
+    let end = line_end(request, 0, from, ParseError::BigCount)?;
+    if request[end + 1] != b'\n' {
         return Err(Stop::Failed(ParseError::InvalidCrlf));
     }
-    let count = sluice_base::num::parse_i64(&input[at + 1..end]);
-    match count {
+    match sluice_base::num::parse_i64(&request[1..end]) {
         Some(count) if count <= ARGC_MAX => {
             if limits.admission == Admission::Unauthenticated && count > UNAUTHENTICATED_ARGC_MAX {
                 return Err(Stop::Failed(ParseError::UnauthenticatedCount));
@@ -432,7 +428,6 @@ fn count_header(input: &[u8], at: usize, from: usize, limits: &Limits) -> Result
 }
 
 /// Reads the header `$<length>` at `at`; `from` is where to look for its end.
-#[cold]
 fn length_header(input: &[u8], at: usize, from: usize, limits: &Limits) -> Result<(usize, usize), Stop> {
     let end = line_end(input, at, from, ParseError::BigLength)?;
     if input[at] != b'$' {
@@ -504,6 +499,8 @@ fn replay(
 const NO_BULK: usize = usize::MAX;
 const STAR_HEADER: [u8; 4] = *b"*0\r\n";
 const DOLLAR_HEADER: [u8; 4] = *b"$0\r\n";
+/// More arguments than these get room only as they come.
+const QUICK_ARGC_MAX: usize = 1024;
 const LINE_BYTES_MAX: usize = 64 * 1024;
 const ARGC_MAX: i64 = i32::MAX as i64;
 const UNAUTHENTICATED_ARGC_MAX: i64 = 10;

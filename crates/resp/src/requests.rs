@@ -14,7 +14,10 @@ pub struct Span {
 /// Spans are relative to the input of that call: the same slice must be given to [`Requests::at`].
 #[derive(Debug, Default)]
 pub struct Requests {
-    pub(crate) args: Vec<Span>,
+    /// Room for arguments, of which the first `used` belong to requests. Not cut down between calls, so that an
+    /// argument is one store, without a question about room.
+    args: Vec<Span>,
+    used: usize,
     list: Vec<Entry>,
     /// Words of inline requests, which may be unescaped and so are not ranges of the input.
     pub(crate) words: Vec<u8>,
@@ -22,6 +25,7 @@ pub struct Requests {
 
 #[derive(Clone, Copy, Debug)]
 struct Entry {
+    /// Index of the first argument.
     first: usize,
     argc: usize,
     raw: Span,
@@ -44,7 +48,7 @@ pub struct Request<'a> {
 }
 
 impl Requests {
-    /// An empty arena; nothing is allocated.
+    /// An empty arena; nothing is allocated until something is parsed.
     pub fn new() -> Requests {
         Requests::default()
     }
@@ -65,12 +69,18 @@ impl Requests {
     #[inline]
     pub fn clear(&mut self) {
         self.list.clear();
-        self.args.clear();
+        self.used = 0;
         self.words.clear();
-        if self.args.capacity() > ARGS_KEPT || self.words.capacity() > WORDS_KEPT {
-            self.args.shrink_to(ARGS_KEPT);
-            self.words.shrink_to(WORDS_KEPT);
+        if self.args.len() > ARGS_KEPT || self.words.capacity() > WORDS_KEPT {
+            self.shrink();
         }
+    }
+
+    #[cold]
+    fn shrink(&mut self) {
+        self.args.truncate(ARGS_KEPT);
+        self.args.shrink_to_fit();
+        self.words.shrink_to(WORDS_KEPT);
     }
 
     /// The request number `index`; `input` is what was parsed. Panics when there is no such request.
@@ -99,11 +109,34 @@ impl Requests {
         (0..self.len()).map(move |index| self.at(index, input))
     }
 
-    /// Concludes the request whose arguments were pushed since `first`.
-    #[inline]
-    pub(crate) fn push(&mut self, first: usize, raw: Span, form: Form) {
-        debug_assert!(first < self.args.len());
-        self.list.push(Entry { first, argc: self.args.len() - first, raw, form });
+    /// Bytes allocated.
+    pub fn capacity_bytes(&self) -> usize {
+        self.args.capacity() * size_of::<Span>()
+            + self.list.capacity() * size_of::<Entry>()
+            + self.words.capacity()
+    }
+
+    /// Where the next request's arguments go: `count` places. What they hold is of no meaning.
+    #[inline(always)]
+    pub(crate) fn room(&mut self, count: usize) -> &mut [Span] {
+        if self.args.len() - self.used < count {
+            self.grow(count);
+        }
+        &mut self.args[self.used..self.used + count]
+    }
+
+    #[cold]
+    fn grow(&mut self, count: usize) {
+        let len = (self.used + count).max(self.args.len() * 2).max(ARGS_FIRST);
+        self.args.resize(len, Span::default());
+    }
+
+    /// Makes a request of the first `argc` arguments that were put in the room. There must be one.
+    #[inline(always)]
+    pub(crate) fn conclude(&mut self, argc: usize, raw: Span, form: Form) {
+        debug_assert!(argc > 0);
+        self.list.push(Entry { first: self.used, argc, raw, form });
+        self.used += argc;
     }
 }
 
@@ -146,6 +179,13 @@ impl<'a> Request<'a> {
         self.raw
     }
 
+    /// Whether this is the first line or a header of HTTP: a web page that was made to talk to this port. The connection
+    /// is closed without a word.
+    pub fn is_http(&self) -> bool {
+        let name = self.arg(0);
+        name.eq_ignore_ascii_case(b"post") || name.eq_ignore_ascii_case(b"host:")
+    }
+
     /// Whether it came as a line of words.
     #[inline]
     pub fn is_inline(&self) -> bool {
@@ -155,5 +195,6 @@ impl<'a> Request<'a> {
 
 /// A full batch of 1,024 requests of four arguments.
 const ARGS_KEPT: usize = 4096;
+const ARGS_FIRST: usize = 64;
 /// As much as one inline line may be without being exceptional.
 const WORDS_KEPT: usize = 64 * 1024;

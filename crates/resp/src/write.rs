@@ -288,9 +288,8 @@ impl<'a> Reply<'a> {
     #[inline]
     fn number(&mut self, kind: u8, value: i64) {
         let head = self.outbox.head();
-        if (0..10).contains(&value) {
-            head.extend_from_slice(&[kind, b'0' + value as u8, b'\r', b'\n']);
-            return;
+        if (0..1000).contains(&value) {
+            return push_short(head, kind, value as u16);
         }
         let mut digits = itoa::Buffer::new();
         let digits = digits.format(value).as_bytes();
@@ -300,6 +299,24 @@ impl<'a> Reply<'a> {
         line[1 + digits.len()..3 + digits.len()].copy_from_slice(b"\r\n");
         head.extend_from_slice(&line[..3 + digits.len()]);
     }
+}
+
+/// Writes a header with up to three digits: eight bytes in one store, then cut to length, which costs a third of a
+/// copy of unknown length.
+#[inline]
+fn push_short(head: &mut Vec<u8>, kind: u8, value: u16) {
+    let (hundreds, tens, ones) = (value / 100, value / 10 % 10, value % 10);
+    let digit = |d: u16| b'0' + d as u8;
+    let (line, len) = if value < 10 {
+        ([kind, digit(ones), b'\r', b'\n', 0, 0, 0, 0], 4)
+    } else if value < 100 {
+        ([kind, digit(tens), digit(ones), b'\r', b'\n', 0, 0, 0], 5)
+    } else {
+        ([kind, digit(hundreds), digit(tens), digit(ones), b'\r', b'\n', 0, 0], 6)
+    };
+    let end = head.len() + len;
+    head.extend_from_slice(&line);
+    head.truncate(end);
 }
 
 /// A kind byte, twenty digits or a sign and nineteen, and the line end.

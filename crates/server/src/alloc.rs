@@ -53,7 +53,10 @@ fn purge_arenas() {
 /// jemalloc's own report.
 pub fn report() -> String {
     let mut out = Vec::new();
-    match tikv_jemalloc_ctl::stats_print::stats_print(&mut out, tikv_jemalloc_ctl::stats_print::Options::default()) {
+    match tikv_jemalloc_ctl::stats_print::stats_print(
+        &mut out,
+        tikv_jemalloc_ctl::stats_print::Options::default(),
+    ) {
         Ok(()) => String::from_utf8_lossy(&out).into_owned(),
         Err(error) => format!("the allocator's report failed: {error}"),
     }

@@ -38,7 +38,12 @@ pub fn task_of(arguments: Vec<OsString>) -> Task {
 
 /// `--version`'s line.
 pub fn version() -> String {
-    format!("Sluice server v={} compatible=valkey-{} bits={}\n", env!("CARGO_PKG_VERSION"), COMPATIBLE, usize::BITS)
+    format!(
+        "Sluice server v={} compatible=valkey-{} bits={}\n",
+        env!("CARGO_PKG_VERSION"),
+        COMPATIBLE,
+        usize::BITS
+    )
 }
 
 /// The server whose place this one takes.

@@ -1,33 +1,166 @@
-//! The crash report: what an operator needs to know when the process ends by a panic.
+//! The crash report: what an operator needs to know when the process ends by a panic or by a fault.
+//!
+//! A fault's handler has two parts. The first makes plain system calls only and never allocates, so it works wherever the
+//! fault struck. The second names the functions on the stack, for which the library allocates: if the fault struck inside
+//! the allocator this may hang, and then an alarm ends the process. A fault within the report ends the process at once.
 
-use std::io::Write;
+use nix::sys::signal::{SaFlags, SigAction, SigHandler, SigSet, Signal, raise, sigaction};
+use std::fs::{File, OpenOptions};
+use std::io::{Read, Write};
 use std::panic::PanicHookInfo;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicPtr, Ordering::Relaxed};
 
-/// Makes a panic print a report and end the process: state may be torn, and a supervisor or a replica takes over.
-pub fn install(log_file: Option<String>) {
-    std::panic::set_hook(Box::new(move |info| {
+/// Where reports go.
+#[derive(Debug)]
+struct Target {
+    log_file: Option<PathBuf>,
+    stdout: File,
+}
+
+/// Set once, before any handler is installed, and never freed; null until then.
+static TARGET: AtomicPtr<Target> = AtomicPtr::new(std::ptr::null_mut());
+
+/// The signals of which a report is made.
+const FAULTS: [Signal; 5] =
+    [Signal::SIGSEGV, Signal::SIGBUS, Signal::SIGFPE, Signal::SIGILL, Signal::SIGABRT];
+
+/// Makes a panic print a report and end the process: state may be torn, and a supervisor or a replica takes over. Reports
+/// go to the log: this file, or standard output. To be called once, by the main thread.
+/// Errors: no further descriptor.
+pub fn install(log_file: Option<&Path>) -> std::io::Result<()> {
+    let stdout = File::from(std::os::fd::AsFd::as_fd(&std::io::stdout()).try_clone_to_owned()?);
+    let target = Box::new(Target { log_file: log_file.map(Path::to_path_buf), stdout });
+    TARGET.store(Box::into_raw(target), Relaxed);
+    std::panic::set_hook(Box::new(|info| {
         let text = report(info);
-        let written = log_file
-            .as_ref()
-            .and_then(|path| std::fs::OpenOptions::new().append(true).create(true).open(path).ok())
-            .is_some_and(|mut file| file.write_all(text.as_bytes()).is_ok());
-        if !written {
-            let _ = std::io::stdout().write_all(text.as_bytes());
-        }
+        with_log(|mut log| {
+            let _ = log.write_all(text.as_bytes());
+        });
+        // The abort below is no further crash.
+        report_faults(false);
         std::process::abort();
     }));
+    use_large_signal_stack();
+    Ok(())
+}
+
+/// Whether faults are reported before they end the process; they do end it in either case.
+pub fn report_faults(wanted: bool) {
+    let handler = if wanted { SigHandler::SigAction(on_fault) } else { SigHandler::SigDfl };
+    let action = SigAction::new(
+        handler,
+        SaFlags::SA_ONSTACK | SaFlags::SA_RESETHAND | SaFlags::SA_SIGINFO,
+        SigSet::empty(),
+    );
+    for signal in FAULTS {
+        // SAFETY: `on_fault` touches nothing but `TARGET`, which is set before and never freed, and the process ends with it.
+        // JUSTIFICATION: there is no safe way to hear of a fault.
+        let _ = unsafe { sigaction(signal, &action) };
+    }
+}
+
+/// Gives the main thread's handlers room to name the functions on the stack: the library's own signal stack is too small.
+fn use_large_signal_stack() {
+    let stack = Box::leak(vec![0_u8; SIGNAL_STACK_BYTES].into_boxed_slice());
+    let description = libc::stack_t { ss_sp: stack.as_mut_ptr().cast(), ss_flags: 0, ss_size: stack.len() };
+    // SAFETY: the memory is leaked, so it stays valid and belongs to the signal stack alone.
+    // JUSTIFICATION: after a stack overflow there is no other stack to report it on.
+    let _ = unsafe { libc::sigaltstack(&description, std::ptr::null_mut()) };
+}
+
+/// Reports the fault, then lets it end the process as it would have without a report.
+extern "C" fn on_fault(signal: i32, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
+    report_faults(false);
+    nix::unistd::alarm::set(REPORT_SECONDS_MAX);
+    // SAFETY: the kernel passes valid pointers to a handler that was installed with SA_SIGINFO; a fault has an address.
+    // JUSTIFICATION: the address is the first thing one looks for in a report.
+    let (code, address) = unsafe { ((*info).si_code, (*info).si_addr() as usize) };
+    with_log(|log| {
+        let _ = write_facts(log, signal, code, address, instruction(context));
+        let _ =
+            write!(&*log, "\n------ STACK TRACE ------\n{:#}", std::backtrace::Backtrace::force_capture());
+        let _ = (&*log).write_all(END.as_bytes());
+    });
+    if let Ok(signal) = Signal::try_from(signal) {
+        let _ = raise(signal);
+    }
+}
+
+/// What can be told without allocating.
+fn write_facts(
+    mut log: &File,
+    signal: i32,
+    code: i32,
+    address: usize,
+    instruction: usize,
+) -> std::io::Result<()> {
+    log.write_all(START.as_bytes())?;
+    writeln!(log, "Sluice {} crashed by signal: {signal}, si_code: {code}", env!("CARGO_PKG_VERSION"))?;
+    writeln!(log, "Accessing address: {address:#x}")?;
+    writeln!(log, "Crashed running the instruction at: {instruction:#x}")?;
+    write_process(log)
+}
+
+/// The kernel's facts about the process: its memory and threads, and where the program is loaded.
+fn write_process(mut log: &File) -> std::io::Result<()> {
+    log.write_all(b"\n------ PROCESS ------\n")?;
+    let mut buffer = [0; 4096];
+    let len = File::open("/proc/self/maps")?.read(&mut buffer)?;
+    let first_line = buffer[..len].split_inclusive(|byte| *byte == b'\n').next().unwrap_or_default();
+    log.write_all(first_line)?;
+    let len = File::open("/proc/self/status")?.read(&mut buffer)?;
+    log.write_all(&buffer[..len])
+}
+
+#[cfg(target_arch = "x86_64")]
+fn instruction(context: *mut libc::c_void) -> usize {
+    // SAFETY: the kernel passes a valid context to a handler that was installed with SA_SIGINFO.
+    // JUSTIFICATION: without symbols it is all there is to tell where the fault struck.
+    unsafe { (*context.cast::<libc::ucontext_t>()).uc_mcontext.gregs[libc::REG_RIP as usize] as usize }
+}
+
+#[cfg(target_arch = "aarch64")]
+fn instruction(context: *mut libc::c_void) -> usize {
+    // SAFETY: the kernel passes a valid context to a handler that was installed with SA_SIGINFO.
+    // JUSTIFICATION: without symbols it is all there is to tell where the fault struck.
+    unsafe { (*context.cast::<libc::ucontext_t>()).uc_mcontext.pc as usize }
+}
+
+#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+fn instruction(_: *mut libc::c_void) -> usize {
+    0
+}
+
+/// Calls `write` with the log: its file, opened by name since it may have been rotated, or standard output. Does not
+/// allocate for paths of usual length.
+fn with_log(write: impl FnOnce(&File)) {
+    // SAFETY: the pointer is null or comes from a box that is never freed.
+    // JUSTIFICATION: a handler can be given nothing but a static, and a lock could be held by the thread that it interrupted.
+    let Some(target) = (unsafe { TARGET.load(Relaxed).as_ref() }) else { return };
+    let opened = target
+        .log_file
+        .as_ref()
+        .and_then(|path| OpenOptions::new().append(true).create(true).open(path).ok());
+    write(opened.as_ref().unwrap_or(&target.stdout));
 }
 
 fn report(info: &PanicHookInfo<'_>) -> String {
     let place = info.location().map_or_else(|| "unknown place".to_owned(), ToString::to_string);
     let message = info.payload_as_str().unwrap_or("no message");
     format!(
-        "\n\n=== SLUICE BUG REPORT START: Cut & paste starting from here ===\n\
-         Sluice {} ended by a panic: {message}\nat {place}, thread '{}'\n\n\
-         ------ STACK TRACE ------\n{}\n\
-         === SLUICE BUG REPORT END. Please send this report with your configuration to the project. ===\n",
+        "{START}Sluice {} ended by a panic: {message}\nat {place}, thread '{}'\n\n\
+         ------ STACK TRACE ------\n{}{END}",
         env!("CARGO_PKG_VERSION"),
         std::thread::current().name().unwrap_or("unnamed"),
         std::backtrace::Backtrace::force_capture(),
     )
 }
+
+const START: &str = "\n\n=== SLUICE BUG REPORT START: Cut & paste starting from here ===\n";
+const END: &str =
+    "\n=== SLUICE BUG REPORT END. Please send this report with your configuration to the project. ===\n";
+/// Reading the program's debug information takes some hundred KiB of stack.
+const SIGNAL_STACK_BYTES: usize = 2 << 20;
+/// Seconds after which a report that hangs is given up.
+const REPORT_SECONDS_MAX: u32 = 10;

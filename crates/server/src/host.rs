@@ -2,14 +2,16 @@
 
 use crate::alloc;
 use crate::bio::Bio;
-use crate::listen::{self, Listener};
-use crate::log::{Log, TimeFormat};
+use crate::listen::{self, Listening};
+use crate::log::{Log, Style};
+use crate::supervisor::OomScore;
 use nix::sys::resource::{Usage, UsageWho, getrusage};
 use sluice_base::Now;
 use sluice_clock::Clock;
-use sluice_config::choice::{LogLevel as LevelChoice, LogTimestampFormat};
+use sluice_config::choice::{LogFormat, LogLevel as LevelChoice, LogTimestampFormat};
 use sluice_config::{Config, param};
 use sluice_engine::{Counts, CpuTimes, Facts, LogLevel, Process};
+use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
 /// The process around the engine.
@@ -38,10 +40,16 @@ pub struct Host {
     pub cycle_ns: u64,
     /// Longest turn, nanoseconds.
     pub longest_turn_ns: u64,
-    /// Largest input buffer of a client recently.
-    pub recent_max_input: usize,
-    /// Listeners opened by a CONFIG SET, for the server to take.
-    pub new_listeners: Option<Vec<Listener>>,
+    /// Largest input buffers of clients in the last seconds, by second modulo the number of places.
+    pub input_peaks: [usize; PEAK_SECONDS],
+    /// The listening sockets.
+    pub listening: Listening,
+    /// A CONFIG SET changed something that the server's loop must take up.
+    pub configured: bool,
+    /// The pid file that was written, absolute.
+    pid_file: Option<PathBuf>,
+    oom_score: OomScore,
+    last_second: i64,
     /// Lines for INFO debug.
     pub debug: Vec<(String, String)>,
     memory: Memory,
@@ -56,6 +64,9 @@ struct Memory {
     peak_s: i64,
     startup: usize,
 }
+
+/// How many seconds the largest input buffer is remembered.
+const PEAK_SECONDS: usize = 8;
 
 /// How long a reading of the allocator's numbers serves for `maxmemory`.
 const MEMORY_FRESH_NS: u64 = 1_000_000;
@@ -79,15 +90,19 @@ impl Host {
             command_ns: 0,
             cycle_ns: 0,
             longest_turn_ns: 0,
-            recent_max_input: 0,
-            new_listeners: None,
+            input_peaks: [0; PEAK_SECONDS],
+            listening: Listening::default(),
+            configured: false,
+            pid_file: None,
+            oom_score: OomScore::read(),
+            last_second: 0,
             debug: Vec::new(),
             memory: Memory::default(),
         }
     }
 
     /// Fills in the facts that stay.
-    pub fn settle_facts(&mut self, event_loop: &str, reason: &str, listeners: Vec<String>) {
+    pub fn settle_facts(&mut self, event_loop: &str, reason: &str) {
         let uname = nix::sys::utsname::uname().ok();
         let os = uname.map_or_else(String::new, |u| {
             [u.sysname(), u.release(), u.machine()].map(|s| s.to_string_lossy().into_owned()).join(" ")
@@ -100,7 +115,7 @@ impl Host {
             monotonic_clock: self.clock.describe(),
             event_loop: event_loop.to_owned(),
             event_loop_reason: reason.to_owned(),
-            listeners,
+            listeners: self.listening.info_lines(),
             arch_bits: usize::BITS,
             allocator: alloc::name(),
             total_system_memory: total_memory(),
@@ -129,10 +144,9 @@ impl Host {
             LevelChoice::Warning => Some(LogLevel::Warning),
             LevelChoice::Nothing => None,
         });
-        self.log.set_time(match config.choice::<LogTimestampFormat>(param::LOG_TIMESTAMP_FORMAT) {
-            LogTimestampFormat::Legacy => TimeFormat::Legacy,
-            LogTimestampFormat::Iso8601 => TimeFormat::Iso8601,
-            LogTimestampFormat::Milliseconds => TimeFormat::Milliseconds,
+        self.log.set_style(Style {
+            format: config.choice::<LogFormat>(param::LOG_FORMAT),
+            time: config.choice::<LogTimestampFormat>(param::LOG_TIMESTAMP_FORMAT),
         });
     }
 
@@ -150,6 +164,7 @@ impl Host {
     /// Keeps the peak of memory and the loop's counters up to date; called by the cron.
     pub fn sample(&mut self, metrics: &sluice_evloop::Metrics) {
         self.read_memory();
+        self.enter_second(self.recent.unix_s());
         let rows = [
             ("eventloop_parks", metrics.parks),
             ("eventloop_system_calls", metrics.system_calls),
@@ -165,24 +180,80 @@ impl Host {
         self.debug.extend(rows.iter().map(|(name, value)| ((*name).to_owned(), value.to_string())));
     }
 
-    /// Writes the pid file, when one is wanted: by name, or as a daemon.
-    pub fn write_pid_file(&mut self, config: &Config) {
-        let Some(path) = pid_file(config) else { return };
-        if let Err(error) = std::fs::write(&path, format!("{}\n", std::process::id())) {
-            self.note(LogLevel::Warning, &format!("Failed to write PID file '{path}': {error}"));
+    /// Forgets the peak of the second whose place this one takes.
+    fn enter_second(&mut self, second: i64) {
+        if second != self.last_second {
+            self.last_second = second;
+            self.input_peaks[second.rem_euclid(PEAK_SECONDS as i64) as usize] = 0;
         }
     }
 
+    /// Remembers how large a client's input buffer was.
+    pub fn note_input(&mut self, bytes: usize) {
+        let peak = &mut self.input_peaks[self.last_second.rem_euclid(PEAK_SECONDS as i64) as usize];
+        *peak = bytes.max(*peak);
+    }
+
+    /// Writes the pid file, when one is wanted: by name, or as a daemon. That it cannot be written ends nothing.
+    pub fn write_pid_file(&mut self, config: &Config) {
+        let path = match config.bytes(param::PIDFILE) {
+            b"" if config.bool(param::DAEMONIZE) => b"/var/run/valkey.pid",
+            path => path,
+        };
+        if path.is_empty() {
+            return;
+        }
+        let path = PathBuf::from(std::ffi::OsStr::from_bytes(path));
+        if let Err(error) = std::fs::write(&path, format!("{}\n", std::process::id())) {
+            self.note(LogLevel::Warning, &format!("Failed to write PID file: {}", plain_error(&error)));
+        }
+        self.pid_file = std::path::absolute(&path).ok();
+    }
+
     /// Removes the pid file and the unix socket.
-    pub fn remove_files(&mut self, config: &Config) {
-        if let Some(path) = pid_file(config) {
+    pub fn remove_files(&mut self) {
+        if let Some(path) = self.pid_file.take() {
             self.note(LogLevel::Notice, "Removing the pid file.");
             let _ = std::fs::remove_file(path);
         }
-        if let Some(path) = config.text(param::UNIXSOCKET) {
+        if let Some(path) = self.listening.unix_file().map(PathBuf::from) {
             self.note(LogLevel::Notice, "Removing the unix socket file.");
-            let _ = std::fs::remove_file(String::from_utf8_lossy(path).as_ref());
+            let _ = std::fs::remove_file(path);
         }
+    }
+
+    /// Applies `oom-score-adj`. Errors: text for the client.
+    pub fn apply_oom_score(&mut self, config: &Config) -> Result<(), String> {
+        self.oom_score.apply(config).map_err(|error| {
+            self.note(LogLevel::Warning, &format!("Unable to write oom_score_adj: {}", plain_error(&error)));
+            "Failed to apply new oom_score_adj configuration, check server logs.".to_owned()
+        })
+    }
+
+    fn listen_tcp(&mut self, config: &Config) -> Result<(), ()> {
+        let mut warnings = Vec::new();
+        let listened = self.listening.listen_tcp(config, &mut |text| warnings.push(text));
+        for text in warnings {
+            self.note(LogLevel::Warning, &text);
+        }
+        self.fixed.listeners = self.listening.info_lines();
+        self.configured = true;
+        listened.map_err(drop)
+    }
+
+    fn allow_clients(&mut self, config: &Config) -> Result<(), String> {
+        let wanted = config.int(param::MAXCLIENTS) as u64;
+        let mut warnings = Vec::new();
+        let allowed = listen::adjust_descriptor_limit(wanted, &mut |text| warnings.push(text));
+        for text in warnings {
+            self.note(LogLevel::Warning, &text);
+        }
+        if allowed >= wanted {
+            return Ok(());
+        }
+        Err(format!(
+            "The operating system is not able to handle the specified number of clients, try with {allowed}"
+        ))
     }
 }
 
@@ -224,7 +295,8 @@ impl Process for Host {
             lazyfree_pending: bio.map_or(0, Bio::pending),
             lazyfreed: bio.map_or(0, Bio::freed),
             debug: self.debug.clone(),
-            recent_max_input: self.recent_max_input,
+            recent_max_input: self.input_peaks.into_iter().max().unwrap_or(0),
+            monotonic_clock: self.clock.describe(),
             ..self.fixed.clone()
         }
     }
@@ -243,35 +315,33 @@ impl Process for Host {
     fn apply_config(&mut self, config: &Config, changed: &[&'static str]) -> Result<(), String> {
         for name in changed {
             match *name {
-                "port" | "bind" => {
-                    let opened = listen::open_tcp(config).map_err(|error| {
-                        self.note(LogLevel::Warning, &error.to_string());
-                        match *name {
-                            "port" => "Unable to listen on this port. Check server logs.".to_owned(),
-                            _ => "Failed to bind to specified addresses.".to_owned(),
-                        }
-                    })?;
-                    self.fixed.listeners = listen::info_lines(config, &opened);
-                    self.new_listeners = Some(opened);
+                "port" => self
+                    .listen_tcp(config)
+                    .map_err(|()| "Unable to listen on this port. Check server logs.".to_owned())?,
+                "bind" => {
+                    self.listen_tcp(config)
+                        .map_err(|()| "Failed to bind to specified addresses.".to_owned())?;
                 }
-                "maxclients" => {
-                    let wanted = config.int(param::MAXCLIENTS) as u64;
-                    let got = listen::adjust_descriptor_limit(wanted);
-                    if got < wanted {
-                        return Err(format!(
-                            "The operating system is not able to handle the specified number of clients, try with {got}"
-                        ));
-                    }
-                }
+                "maxclients" => self.allow_clients(config)?,
+                "max-new-connections-per-cycle" => self.configured = true,
                 "dir" => {
-                    std::env::set_current_dir(config.str(param::DIR).as_ref())
-                        .map_err(|error| format!("Changing directory: {}", plain_error(&error)))?;
+                    let path = std::ffi::OsStr::from_bytes(config.bytes(param::DIR));
+                    std::env::set_current_dir(path).map_err(|error| plain_error(&error))?;
                 }
-                "loglevel" | "log-timestamp-format" => self.apply_log_config(config),
+                "oom-score-adj" | "oom-score-adj-values" => self.apply_oom_score(config)?,
+                "loglevel" | "log-timestamp-format" | "log-format" => self.apply_log_config(config),
+                "crash-log-enabled" => crate::crash::report_faults(config.bool(param::CRASH_LOG_ENABLED)),
                 _ => {}
             }
         }
         Ok(())
+    }
+
+    fn in_force(&mut self, name: &'static str) -> Option<Vec<u8>> {
+        match name {
+            "dir" => std::env::current_dir().ok().map(|path| path.as_os_str().as_bytes().to_vec()),
+            _ => None,
+        }
     }
 
     fn rewrite_config(&mut self, make: &mut dyn FnMut(Option<&[u8]>) -> Vec<u8>) -> Result<(), String> {
@@ -316,17 +386,22 @@ impl Process for Host {
     }
 }
 
-/// Replaces a file so that a crash leaves the old or the new contents: a temporary one beside it, synced, renamed.
+/// Replaces a file so that a crash leaves the old or the new contents: a temporary one beside it, synced, renamed. The new
+/// file has the old one's permissions from its birth on, since it may hold a password.
 fn replace_file(path: &std::path::Path, contents: &[u8]) -> std::io::Result<()> {
     use std::io::Write;
+    use std::os::unix::fs::OpenOptionsExt;
     let temporary = path.with_extension(format!("{}.tmp", std::process::id()));
-    let mut file = std::fs::File::create(&temporary)?;
-    let mode = std::fs::metadata(path).map(|m| m.permissions());
-    if let Ok(permissions) = mode {
-        file.set_permissions(permissions)?;
-    }
-    let written = file.write_all(contents).and_then(|()| file.sync_all());
-    if let Err(error) = written.and_then(|()| std::fs::rename(&temporary, path)) {
+    let old = std::fs::metadata(path).ok().map(|data| data.permissions());
+    let mode = if old.is_some() { 0o600 } else { 0o644 };
+    let mut file =
+        std::fs::OpenOptions::new().write(true).create(true).truncate(true).mode(mode).open(&temporary)?;
+    let written = old
+        .map_or(Ok(()), |permissions| file.set_permissions(permissions))
+        .and_then(|()| file.write_all(contents))
+        .and_then(|()| file.sync_all())
+        .and_then(|()| std::fs::rename(&temporary, path));
+    if let Err(error) = written {
         let _ = std::fs::remove_file(&temporary);
         return Err(error);
     }
@@ -338,12 +413,19 @@ fn replace_file(path: &std::path::Path, contents: &[u8]) -> std::io::Result<()> 
 
 /// The system's text for an error, without Rust's number behind it.
 pub fn plain_error(error: &std::io::Error) -> String {
-    error.raw_os_error().map_or_else(|| error.to_string(), |n| nix::errno::Errno::from_raw(n).desc().to_owned())
+    error
+        .raw_os_error()
+        .map_or_else(|| error.to_string(), |n| nix::errno::Errno::from_raw(n).desc().to_owned())
 }
 
 fn cpu_times(active_main: u64) -> CpuTimes {
     let micros = |t: nix::sys::time::TimeVal| t.tv_sec() as u64 * 1_000_000 + t.tv_usec() as u64;
-    let read = |who| getrusage(who).ok().map(|u: Usage| (micros(u.system_time()), micros(u.user_time()))).unwrap_or_default();
+    let read = |who| {
+        getrusage(who)
+            .ok()
+            .map(|u: Usage| (micros(u.system_time()), micros(u.user_time())))
+            .unwrap_or_default()
+    };
     let (sys, user) = read(UsageWho::RUSAGE_SELF);
     let (sys_children, user_children) = read(UsageWho::RUSAGE_CHILDREN);
     let (sys_main, user_main) = read(UsageWho::RUSAGE_THREAD);
@@ -371,10 +453,59 @@ fn total_memory() -> usize {
         .map_or(0, |kib| kib * 1024)
 }
 
-fn pid_file(config: &Config) -> Option<String> {
-    let path = config.str(param::PIDFILE).into_owned();
-    if !path.is_empty() {
-        return Some(path);
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt;
+
+    fn directory(name: &str) -> PathBuf {
+        let path = std::env::temp_dir().join(format!("sluice-host-{name}-{}", std::process::id()));
+        std::fs::create_dir_all(&path).expect("temporary directory");
+        path
     }
-    config.bool(param::DAEMONIZE).then(|| "/var/run/valkey.pid".to_owned())
+
+    fn names(path: &std::path::Path) -> Vec<std::ffi::OsString> {
+        let entries = std::fs::read_dir(path).expect("readable");
+        entries.map(|entry| entry.expect("readable").file_name()).collect()
+    }
+
+    #[test]
+    fn a_replaced_file_keeps_its_permissions_and_readers_of_the_old_one_are_left_alone() {
+        use std::io::Read;
+        let dir = directory("replace");
+        let path = dir.join("a.conf");
+        std::fs::write(&path, "old").expect("writable");
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o640)).expect("ours");
+        let mut reader = std::fs::File::open(&path).expect("readable");
+        replace_file(&path, b"new").expect("replaced");
+        let mut seen = String::new();
+        reader.read_to_string(&mut seen).expect("readable");
+        assert_eq!(seen, "old", "the old contents were never changed in place");
+        assert_eq!(std::fs::read(&path).expect("readable"), b"new");
+        assert_eq!(std::fs::metadata(&path).expect("there").permissions().mode() & 0o777, 0o640);
+        assert_eq!(names(&dir), ["a.conf"]);
+        std::fs::remove_dir_all(&dir).expect("removable");
+    }
+
+    #[test]
+    fn a_replacement_that_fails_leaves_nothing_behind() {
+        let dir = directory("fails");
+        let path = dir.join("a.conf");
+        // A directory cannot be replaced by a file.
+        std::fs::create_dir(&path).expect("creatable");
+        assert!(replace_file(&path, b"new").is_err());
+        assert_eq!(names(&dir), ["a.conf"]);
+        std::fs::remove_dir_all(&dir).expect("removable");
+    }
+
+    #[test]
+    fn the_largest_input_is_forgotten_after_some_seconds() {
+        let mut host = Host::new();
+        host.note_input(1000);
+        assert_eq!(host.facts().recent_max_input, 1000);
+        for second in 1..=PEAK_SECONDS as i64 {
+            host.enter_second(host.last_second + 1);
+            assert_eq!(host.facts().recent_max_input, if second < PEAK_SECONDS as i64 { 1000 } else { 0 });
+        }
+    }
 }

@@ -1,19 +1,23 @@
 //! Listening sockets, and what is set on accepted ones.
 
 use crate::host::plain_error;
+use nix::errno::Errno;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use sluice_config::{Config, param};
 use socket2::{Domain, Protocol, SockAddr, SockRef, Socket, TcpKeepalive, Type};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
-/// A listening socket.
-#[derive(Debug)]
+/// A listening socket, shared between the event loop and [`Listening`].
+#[derive(Clone, Debug)]
 pub struct Listener {
     /// The socket: nonblocking, listening.
-    pub socket: OwnedFd,
+    pub socket: Arc<OwnedFd>,
     /// What it listens on.
     pub kind: Kind,
 }
@@ -21,14 +25,19 @@ pub struct Listener {
 /// What a listener listens on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// An address and port; the word in the configuration.
-    Tcp(String),
-    /// A path.
+    /// An address and port.
+    Tcp {
+        /// The word in the configuration.
+        word: String,
+        /// The port.
+        port: u16,
+    },
+    /// A path, as the configuration writes it.
     Unix(String),
 }
 
 /// A socket that could not be opened.
-#[derive(Debug)]
+#[derive(Debug, PartialEq, Eq)]
 pub struct ListenError(String);
 
 impl std::fmt::Display for ListenError {
@@ -37,53 +46,192 @@ impl std::fmt::Display for ListenError {
     }
 }
 
-/// Opens the TCP listeners of `bind` and `port`; none when the port is 0. An address with `-` before it may be
-/// unavailable, any other may not.
-pub fn open_tcp(config: &Config) -> Result<Vec<Listener>, ListenError> {
-    let port = config.int(param::PORT) as u16;
-    let mut listeners = Vec::new();
-    if port == 0 {
-        return Ok(listeners);
-    }
-    for word in config.list(param::BIND) {
-        let word = String::from_utf8_lossy(word).into_owned();
-        let optional = word.starts_with('-');
-        let name = word.trim_start_matches('-');
-        match open_one(name, port, config.int(param::TCP_BACKLOG) as i32) {
-            Ok(socket) => listeners.push(Listener { socket: socket.into(), kind: Kind::Tcp(word.clone()) }),
-            Err(error) if optional && is_unavailable(&error) => {}
-            Err(error) => {
-                let reason = plain_error(&error);
-                return Err(ListenError(format!(
-                    "Could not create server TCP listening socket {name}:{port}: bind: {reason}"
-                )));
-            }
-        }
-    }
-    if listeners.is_empty() {
-        return Err(ListenError(format!("none of the addresses in 'bind' can be listened on at port {port}")));
-    }
-    Ok(listeners)
+/// The listening sockets of the process. A change of `bind` or `port` keeps the sockets that both settings name, so
+/// that no connection attempt is lost on them, and leaves everything as it was when it fails.
+#[derive(Debug, Default)]
+pub struct Listening {
+    active: Vec<Listener>,
+    /// Out of use, but the event loop may hold them still; a rollback takes them back.
+    retired: Vec<Listener>,
+    changed: bool,
+    /// The unix socket's file, absolute: the working directory may change before it is to be removed.
+    unix_file: Option<PathBuf>,
 }
 
-fn is_unavailable(error: &std::io::Error) -> bool {
-    use nix::errno::Errno;
-    let unavailable = [
-        Errno::EADDRNOTAVAIL,
+impl Listening {
+    /// The sockets in use.
+    pub fn active(&self) -> &[Listener] {
+        &self.active
+    }
+
+    /// The sockets in use if they changed since the last call: the event loop must close what is not among them.
+    pub fn take_change(&mut self) -> Option<Vec<Listener>> {
+        self.retired.clear();
+        std::mem::take(&mut self.changed).then(|| self.active.clone())
+    }
+
+    /// Opens the TCP listeners of `bind` and `port` that are not open yet and retires the others; none when the port is 0.
+    /// An address with `-` before it may be unavailable, any other may not. `warn` is told of each that is not opened.
+    pub fn listen_tcp(&mut self, config: &Config, warn: &mut dyn FnMut(String)) -> Result<(), ListenError> {
+        let port = config.int(param::PORT) as u16;
+        let backlog = config.int(param::TCP_BACKLOG) as i32;
+        let words = if port == 0 { &[][..] } else { config.list(param::BIND) };
+        let words: Vec<String> =
+            words.iter().map(|word| String::from_utf8_lossy(word).into_owned()).collect();
+        let held: Vec<&Listener> = self.active.iter().chain(&self.retired).collect();
+        let kept: Vec<Option<&Listener>> =
+            words.iter().map(|word| held.iter().find(|l| l.is_tcp(word, port)).copied()).collect();
+        let in_the_way = |l: &&&Listener| {
+            matches!(l.kind, Kind::Tcp { port: p, .. } if p == port)
+                && !kept.iter().flatten().any(|k| k.same(l))
+        };
+        let mut next = Vec::new();
+        for (word, kept) in words.iter().zip(&kept) {
+            let open = || match kept {
+                Some(listener) => relisten(listener, backlog).map(|()| (*listener).clone()),
+                None => open_tcp(word, port, backlog),
+            };
+            let opened = open().or_else(|error| {
+                // Our own sockets may be in the way: `*` and an address exclude each other.
+                let ours: Vec<_> = held.iter().filter(in_the_way).collect();
+                if !is_in_use(&error) || ours.is_empty() {
+                    return Err(error);
+                }
+                ours.iter().for_each(|l| unlisten(l));
+                open()
+            });
+            match opened {
+                Ok(listener) => next.push(listener),
+                Err(error) => {
+                    let (name, reason) = (word.trim_start_matches('-'), plain_error(&error));
+                    let text =
+                        format!("Could not create server TCP listening socket {name}:{port}: bind: {reason}");
+                    warn(format!("Warning: {text}"));
+                    if !is_tolerable(&error, word) {
+                        drop(next);
+                        self.active.iter().for_each(|l| drop(relisten(l, backlog)));
+                        return Err(ListenError(text));
+                    }
+                }
+            }
+        }
+        self.replace_tcp(next);
+        Ok(())
+    }
+
+    fn replace_tcp(&mut self, next: Vec<Listener>) {
+        let (unix, old): (Vec<_>, Vec<_>) =
+            std::mem::take(&mut self.active).into_iter().partition(|l| matches!(l.kind, Kind::Unix(_)));
+        self.retired.extend(old);
+        self.retired.retain(|l| !next.iter().any(|n| n.same(l)));
+        self.active = next;
+        self.active.extend(unix);
+        self.changed = true;
+    }
+
+    /// Opens the unix socket of `unixsocket`, if one is configured. A file left by an earlier run is removed.
+    pub fn listen_unix(&mut self, config: &Config) -> Result<(), ListenError> {
+        let Some(path) = config.text(param::UNIXSOCKET) else { return Ok(()) };
+        let path = Path::new(std::ffi::OsStr::from_bytes(path));
+        match open_unix(path, config) {
+            Ok(socket) => {
+                self.unix_file = std::path::absolute(path).ok();
+                let kind = Kind::Unix(path.to_string_lossy().into_owned());
+                self.active.push(Listener { socket: Arc::new(socket.into()), kind });
+                self.changed = true;
+                Ok(())
+            }
+            Err(error) => Err(ListenError(format!("opening Unix socket: bind: {}", plain_error(&error)))),
+        }
+    }
+
+    /// The file to remove at the end.
+    pub fn unix_file(&self) -> Option<&Path> {
+        self.unix_file.as_deref()
+    }
+
+    /// INFO's `listenerN:` values.
+    pub fn info_lines(&self) -> Vec<String> {
+        let mut lines = Vec::new();
+        let binds: String =
+            self.active.iter().filter_map(Listener::word).map(|word| format!(",bind={word}")).collect();
+        if let Some(port) = self.active.iter().find_map(Listener::port) {
+            lines.push(format!("name=tcp{binds},port={port}"));
+        }
+        lines.extend(
+            self.active.iter().filter_map(Listener::path).map(|path| format!("name=unix,bind={path}")),
+        );
+        lines
+    }
+}
+
+impl Listener {
+    fn same(&self, other: &Listener) -> bool {
+        Arc::ptr_eq(&self.socket, &other.socket)
+    }
+
+    fn is_tcp(&self, wanted: &str, wanted_port: u16) -> bool {
+        let plain = |word: &str| word.trim_start_matches('-').to_owned();
+        matches!(&self.kind, Kind::Tcp { word, port } if *port == wanted_port && plain(word) == plain(wanted))
+    }
+
+    /// The address as the configuration writes it.
+    pub fn word(&self) -> Option<&str> {
+        match &self.kind {
+            Kind::Tcp { word, .. } => Some(word),
+            Kind::Unix(_) => None,
+        }
+    }
+
+    fn port(&self) -> Option<u16> {
+        match &self.kind {
+            Kind::Tcp { port, .. } => Some(*port),
+            Kind::Unix(_) => None,
+        }
+    }
+
+    /// The path of a unix socket.
+    pub fn path(&self) -> Option<&str> {
+        match &self.kind {
+            Kind::Tcp { .. } => None,
+            Kind::Unix(path) => Some(path),
+        }
+    }
+}
+
+/// Lets go of the port but not of the socket, so that it can listen again.
+fn unlisten(listener: &Listener) {
+    let _ = SockRef::from(&*listener.socket).shutdown(std::net::Shutdown::Both);
+}
+
+/// Listens again on a socket that may have let go of its port.
+fn relisten(listener: &Listener, backlog: i32) -> std::io::Result<()> {
+    let socket = SockRef::from(&*listener.socket);
+    if socket.is_listener()? { Ok(()) } else { socket.listen(backlog) }
+}
+
+fn is_in_use(error: &std::io::Error) -> bool {
+    error.raw_os_error() == Some(Errno::EADDRINUSE as i32)
+}
+
+/// Whether the server may start without this address: the machine has no such family, or the word says that it may.
+fn is_tolerable(error: &std::io::Error, word: &str) -> bool {
+    let unsupported = [
         Errno::EAFNOSUPPORT,
         Errno::EPROTONOSUPPORT,
         Errno::ENOPROTOOPT,
         Errno::EPFNOSUPPORT,
         Errno::ESOCKTNOSUPPORT,
     ];
-    error.raw_os_error().is_some_and(|n| unavailable.contains(&Errno::from_raw(n)))
+    let errno = error.raw_os_error().map(Errno::from_raw);
+    errno.is_some_and(|n| unsupported.contains(&n) || n == Errno::EADDRNOTAVAIL && word.starts_with('-'))
 }
 
-fn open_one(name: &str, port: u16, backlog: i32) -> std::io::Result<Socket> {
-    let address = match name {
+fn open_tcp(word: &str, port: u16, backlog: i32) -> std::io::Result<Listener> {
+    let address = match word.trim_start_matches('-') {
         "*" => IpAddr::V4(Ipv4Addr::UNSPECIFIED),
         "::*" => IpAddr::V6(Ipv6Addr::UNSPECIFIED),
-        _ => resolve(name)?,
+        name => resolve(name)?,
     };
     let domain = if address.is_ipv4() { Domain::IPV4 } else { Domain::IPV6 };
     let socket = Socket::new(domain, Type::STREAM.nonblocking().cloexec(), Some(Protocol::TCP))?;
@@ -93,7 +241,7 @@ fn open_one(name: &str, port: u16, backlog: i32) -> std::io::Result<Socket> {
     socket.set_reuse_address(true)?;
     socket.bind(&SocketAddr::new(address, port).into())?;
     socket.listen(backlog)?;
-    Ok(socket)
+    Ok(Listener { socket: Arc::new(socket.into()), kind: Kind::Tcp { word: word.to_owned(), port } })
 }
 
 fn resolve(name: &str) -> std::io::Result<IpAddr> {
@@ -105,49 +253,31 @@ fn resolve(name: &str) -> std::io::Result<IpAddr> {
     found.next().map(|a| a.ip()).ok_or_else(|| std::io::ErrorKind::AddrNotAvailable.into())
 }
 
-/// Opens the unix socket of `unixsocket`, if one is configured. A file left by an earlier run is removed.
-pub fn open_unix(config: &Config) -> Result<Option<Listener>, ListenError> {
-    let Some(path) = config.text(param::UNIXSOCKET) else { return Ok(None) };
-    let path = String::from_utf8_lossy(path).into_owned();
-    let _ = std::fs::remove_file(&path);
+fn open_unix(path: &Path, config: &Config) -> std::io::Result<Socket> {
+    use nix::sys::stat::{Mode, umask};
+    let _ = std::fs::remove_file(path);
     let mode = config.int(param::UNIXSOCKETPERM) as u32;
-    let open = || -> std::io::Result<Socket> {
-        let socket = Socket::new(Domain::UNIX, Type::STREAM.nonblocking().cloexec(), None)?;
-        // Nobody may connect between bind and chmod: the file is born without permissions for others.
-        let old = nix::sys::stat::umask(nix::sys::stat::Mode::from_bits_truncate(0o177));
-        let bound = socket.bind(&SockAddr::unix(&path)?);
-        nix::sys::stat::umask(if mode == 0 { old } else { nix::sys::stat::Mode::from_bits_truncate(old.bits()) });
-        bound?;
-        let mode = if mode == 0 { 0o777 & !old.bits() } else { mode };
-        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode))?;
-        socket.listen(config.int(param::TCP_BACKLOG) as i32)?;
-        Ok(socket)
-    };
-    match open() {
-        Ok(socket) => Ok(Some(Listener { socket: socket.into(), kind: Kind::Unix(path) })),
-        Err(error) => Err(ListenError(format!("opening Unix socket: bind: {path}: {}", plain_error(&error)))),
+    let socket = Socket::new(Domain::UNIX, Type::STREAM.nonblocking().cloexec(), None)?;
+    // Nobody else may connect between bind and chmod: the file is born without permissions for others.
+    let old = umask(Mode::from_bits_truncate(0o177));
+    let bound = SockAddr::unix(path).and_then(|address| socket.bind(&address));
+    umask(old);
+    bound?;
+    if let Some(group) = config.text(param::UNIXSOCKETGROUP).filter(|group| !group.is_empty()) {
+        std::os::unix::fs::chown(path, None, Some(group_id(&String::from_utf8_lossy(group))?))?;
     }
+    let mode = if mode == 0 { 0o777 & !old.bits() } else { mode };
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode))?;
+    socket.listen(config.int(param::TCP_BACKLOG) as i32)?;
+    Ok(socket)
 }
 
-/// INFO's `listenerN:` values.
-pub fn info_lines(config: &Config, listeners: &[Listener]) -> Vec<String> {
-    let mut lines = Vec::new();
-    let binds: Vec<String> = listeners
-        .iter()
-        .filter_map(|l| match &l.kind {
-            Kind::Tcp(word) => Some(format!(",bind={word}")),
-            Kind::Unix(_) => None,
-        })
-        .collect();
-    if !binds.is_empty() {
-        lines.push(format!("name=tcp{},port={}", binds.concat(), config.int(param::PORT)));
+fn group_id(name: &str) -> std::io::Result<u32> {
+    if let Ok(number) = name.parse() {
+        return Ok(number);
     }
-    for listener in listeners {
-        if let Kind::Unix(path) = &listener.kind {
-            lines.push(format!("name=unix,bind={path}"));
-        }
-    }
-    lines
+    let group = nix::unistd::Group::from_name(name)?;
+    group.map(|group| group.gid.as_raw()).ok_or_else(|| std::io::ErrorKind::NotFound.into())
 }
 
 /// An accepted connection, dressed: its addresses as the reference shows them.
@@ -187,22 +317,47 @@ pub fn dress(socket: &OwnedFd, kind: &Kind, keepalive_s: i64) -> Accepted {
     }
 }
 
-/// Raises the limit of descriptors to serve `clients`; returns how many clients it allows.
-pub fn adjust_descriptor_limit(clients: u64) -> u64 {
+/// Why a connection is refused: the bytes it is told.
+pub fn refusal(accepted: &Accepted, connections: usize, config: &Config) -> Option<&'static [u8]> {
+    if connections as i64 >= config.int(param::MAXCLIENTS) {
+        return Some(b"-ERR max number of clients reached\r\n");
+    }
+    let open =
+        accepted.local || !config.bool(param::PROTECTED_MODE) || !config.bytes(param::REQUIREPASS).is_empty();
+    (!open).then_some(PROTECTED_TEXT)
+}
+
+/// Raises the limit of descriptors to serve `clients`; returns how many clients it allows. `warn` is told when these are fewer.
+pub fn adjust_descriptor_limit(clients: u64, warn: &mut dyn FnMut(String)) -> u64 {
     let wanted = clients + RESERVED_DESCRIPTORS;
-    let Ok((soft, hard)) = getrlimit(Resource::RLIMIT_NOFILE) else {
-        return clients.min(1024 - RESERVED_DESCRIPTORS);
+    let (soft, hard) = match getrlimit(Resource::RLIMIT_NOFILE) {
+        Ok((soft, _)) if soft >= wanted => return clients,
+        Ok(limits) => limits,
+        Err(_) => (1024, 1024),
     };
-    if soft >= wanted {
+    let Err(errno) = setrlimit(Resource::RLIMIT_NOFILE, wanted, hard.max(wanted)) else { return clients };
+    let limit = match setrlimit(Resource::RLIMIT_NOFILE, hard, hard) {
+        Ok(()) => hard,
+        Err(_) => soft,
+    };
+    let allowed = limit.saturating_sub(RESERVED_DESCRIPTORS).max(1);
+    if allowed >= clients {
         return clients;
     }
-    for limit in [wanted, hard] {
-        if setrlimit(Resource::RLIMIT_NOFILE, limit, hard.max(limit)).is_ok() {
-            return clients.min(limit.saturating_sub(RESERVED_DESCRIPTORS));
-        }
-    }
-    soft.saturating_sub(RESERVED_DESCRIPTORS).max(1)
+    warn(format!("You requested maxclients of {clients} requiring at least {wanted} max file descriptors."));
+    warn(format!("Server can't set maximum open files to {wanted} because of OS error: {}.", errno.desc()));
+    warn(format!(
+        "Current maximum open files is {limit}. maxclients has been reduced to {allowed} to compensate for low ulimit. \
+         If you need higher maxclients increase 'ulimit -n'."
+    ));
+    allowed
 }
 
 /// Descriptors kept for listeners, files and links.
 const RESERVED_DESCRIPTORS: u64 = 32;
+
+/// What a stranger is told while protected mode is on.
+const PROTECTED_TEXT: &[u8] = b"-DENIED Running in protected mode because protected mode is enabled and no password is set for the default user. In this mode connections are only accepted from the loopback interface. If you want to connect from external computers, you may adopt one of the following solutions: 1) Disable protected mode by sending the command 'CONFIG SET protected-mode no' from the loopback interface by connecting from the same host the server is running, however MAKE SURE it's not publicly accessible from the internet if you do so. Use CONFIG REWRITE to make this change permanent. 2) Alternatively you can just disable the protected mode by editing the configuration file, and setting the protected mode option to 'no', and then restarting the server. 3) If you started the server manually just for testing, restart it with the '--protected-mode no' option. 4) Set up an authentication password for the default user. NOTE: You only need to do one of the above things in order for the server to start accepting connections from the outside.\r\n";
+
+#[cfg(test)]
+mod tests;

@@ -1,19 +1,23 @@
-//! The log: the reference's line format, to standard output or a file.
+//! The log: the reference's line formats, to standard output or a file, and to the system's log where asked.
 //!
-//! A line is `pid:role day month year hour:minute:second.ms level text`, role `M` for a primary.
+//! `legacy`: `pid:role day month year hour:minute:second.ms level text`, role `M` for a primary. `logfmt` and `json`: the
+//! same five facts with names, one line each whatever the text holds.
 
+use crate::syslog::Syslog;
 use sluice_base::Now;
+use sluice_config::choice::{LogFormat, LogTimestampFormat};
 use sluice_engine::LogLevel;
 use std::fs::{File, OpenOptions};
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Where log lines go and which.
 #[derive(Debug)]
 pub struct Log {
     level: Option<LogLevel>,
     target: Target,
-    time: TimeFormat,
+    style: Style,
+    syslog: Option<Syslog>,
     pid: u32,
 }
 
@@ -23,15 +27,13 @@ enum Target {
     File(PathBuf, Option<File>),
 }
 
-/// How a line writes the time.
+/// What a line looks like.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum TimeFormat {
-    /// `20 Nov 2026 06:54:17.222`, local time.
-    Legacy,
-    /// `2026-11-20T06:54:17.222+00:00`, local time.
-    Iso8601,
-    /// Milliseconds since the epoch.
-    Milliseconds,
+pub struct Style {
+    /// How the facts of a line are arranged.
+    pub format: LogFormat,
+    /// How the time is written: local time, but for milliseconds since the epoch.
+    pub time: LogTimestampFormat,
 }
 
 impl Log {
@@ -40,22 +42,31 @@ impl Log {
         Log {
             level: Some(LogLevel::Notice),
             target: Target::Stdout,
-            time: TimeFormat::Legacy,
+            style: Style { format: LogFormat::Legacy, time: LogTimestampFormat::Legacy },
+            syslog: None,
             pid: std::process::id(),
         }
     }
 
-    /// Sends lines to this file; the empty path is standard output.
-    /// Errors: the file cannot be opened for appending.
+    /// Sends lines to this file; the empty path is standard output. The path is taken against the working directory of
+    /// now. Errors: the file cannot be opened for appending.
     pub fn set_file(&mut self, path: &str) -> std::io::Result<()> {
         self.target = if path.is_empty() {
             Target::Stdout
         } else {
-            let path = PathBuf::from(path);
-            let file = OpenOptions::new().create(true).append(true).open(&path)?;
+            let path = std::path::absolute(path)?;
+            let file = append_to(&path)?;
             Target::File(path, Some(file))
         };
         Ok(())
+    }
+
+    /// The file's absolute path; none for standard output.
+    pub fn file(&self) -> Option<&Path> {
+        match &self.target {
+            Target::Stdout => None,
+            Target::File(path, _) => Some(path),
+        }
     }
 
     /// Keeps lines of this level and above; none when `None`.
@@ -63,34 +74,31 @@ impl Log {
         self.level = level;
     }
 
-    /// Sets how lines write the time.
-    pub fn set_time(&mut self, time: TimeFormat) {
-        self.time = time;
+    /// Sets what lines look like.
+    pub fn set_style(&mut self, style: Style) {
+        self.style = style;
     }
 
-    /// The process's number changed: after becoming a daemon.
-    pub fn set_pid(&mut self, pid: u32) {
-        self.pid = pid;
+    /// Sends lines to the system's log too.
+    pub fn set_syslog(&mut self, syslog: Syslog) {
+        self.syslog = Some(syslog);
     }
 
-    /// Whether lines go to standard output.
-    pub fn is_stdout(&self) -> bool {
-        matches!(self.target, Target::Stdout)
+    /// Whether lines of this level are kept: saves the making of frequent ones.
+    pub fn wants(&self, level: LogLevel) -> bool {
+        self.level.is_some_and(|wanted| level >= wanted)
     }
 
     /// Writes a line when its level is wanted. A line that cannot be written is lost: there is nobody to tell.
     pub fn line(&mut self, now: Now, level: LogLevel, text: &str) {
-        if self.level.is_none_or(|wanted| level < wanted) {
+        if !self.wants(level) {
             return;
         }
-        let mark = match level {
-            LogLevel::Debug => '.',
-            LogLevel::Verbose => '-',
-            LogLevel::Notice => '*',
-            LogLevel::Warning => '#',
-        };
-        let line = format!("{}:M {} {mark} {text}\n", self.pid, self.stamp(now));
+        let line = self.style.line(self.pid, &stamp(self.style.time, now), level, text);
         self.raw(line.as_bytes());
+        if let Some(syslog) = &mut self.syslog {
+            syslog.send(level, text);
+        }
     }
 
     /// Writes bytes as they are.
@@ -103,23 +111,125 @@ impl Log {
             Target::File(path, file) => {
                 // The file may have been rotated away: a line opens it again by name, as the reference does.
                 if !path.exists() {
-                    *file = OpenOptions::new().create(true).append(true).open(&*path).ok();
+                    *file = append_to(path).ok();
                 }
                 file.as_mut().map_or(Ok(()), |f| f.write_all(bytes))
             }
         };
     }
+}
 
-    fn stamp(&self, now: Now) -> String {
-        if self.time == TimeFormat::Milliseconds {
-            return now.unix_ms().to_string();
+impl Style {
+    /// A whole line.
+    fn line(self, pid: u32, stamp: &str, level: LogLevel, text: &str) -> String {
+        let name = match level {
+            LogLevel::Debug => "debug",
+            LogLevel::Verbose => "info",
+            LogLevel::Notice => "notice",
+            LogLevel::Warning => "warning",
+        };
+        match self.format {
+            LogFormat::Legacy => {
+                let mark = match level {
+                    LogLevel::Debug => '.',
+                    LogLevel::Verbose => '-',
+                    LogLevel::Notice => '*',
+                    LogLevel::Warning => '#',
+                };
+                format!("{pid}:M {stamp} {mark} {text}\n")
+            }
+            LogFormat::Logfmt => {
+                let text: String = text
+                    .chars()
+                    .map(|c| match c {
+                        '"' => '\'',
+                        '\n' | '\r' => ' ',
+                        c => c,
+                    })
+                    .collect();
+                format!("pid={pid} role=primary timestamp=\"{stamp}\" level={name} message=\"{text}\"\n")
+            }
+            LogFormat::Json => {
+                let text = json_escaped(text);
+                format!(
+                    "{{\"pid\":{pid},\"role\":\"primary\",\"timestamp\":\"{stamp}\",\"level\":\"{name}\",\"message\":\"{text}\"}}\n"
+                )
+            }
         }
-        let ms = now.unix_ms().rem_euclid(1000);
-        let Ok(time) = jiff::Timestamp::from_millisecond(now.unix_ms()) else { return now.unix_ms().to_string() };
-        let local = time.to_zoned(jiff::tz::TimeZone::system());
-        match self.time {
-            TimeFormat::Iso8601 => format!("{}.{ms:03}{}", local.strftime("%Y-%m-%dT%H:%M:%S"), local.strftime("%:z")),
-            _ => format!("{}.{ms:03}", local.strftime("%d %b %Y %H:%M:%S")),
+    }
+}
+
+fn json_escaped(text: &str) -> String {
+    use std::fmt::Write;
+    let mut out = String::with_capacity(text.len() + 8);
+    for c in text.chars() {
+        match c {
+            '"' => out.push_str("\\\""),
+            '\\' => out.push_str("\\\\"),
+            '\n' => out.push_str("\\n"),
+            '\r' => out.push_str("\\r"),
+            '\t' => out.push_str("\\t"),
+            '\u{8}' => out.push_str("\\b"),
+            '\u{c}' => out.push_str("\\f"),
+            c if c < ' ' => {
+                let _ = write!(out, "\\u{:04x}", c as u32);
+            }
+            c => out.push(c),
         }
+    }
+    out
+}
+
+fn stamp(format: LogTimestampFormat, now: Now) -> String {
+    let unix_ms = now.unix_ms();
+    if format == LogTimestampFormat::Milliseconds {
+        return unix_ms.to_string();
+    }
+    let ms = unix_ms.rem_euclid(1000);
+    let Ok(time) = jiff::Timestamp::from_millisecond(unix_ms) else { return unix_ms.to_string() };
+    let local = time.to_zoned(jiff::tz::TimeZone::system());
+    match format {
+        LogTimestampFormat::Iso8601 => {
+            format!("{}.{ms:03}{}", local.strftime("%Y-%m-%dT%H:%M:%S"), local.strftime("%:z"))
+        }
+        _ => format!("{}.{ms:03}", local.strftime("%d %b %Y %H:%M:%S")),
+    }
+}
+
+fn append_to(path: &Path) -> std::io::Result<File> {
+    OpenOptions::new().create(true).append(true).open(path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn line(format: LogFormat, text: &str) -> String {
+        Style { format, time: LogTimestampFormat::Milliseconds }.line(7, "5", LogLevel::Verbose, text)
+    }
+
+    #[test]
+    fn each_format_tells_the_same_facts() {
+        assert_eq!(line(LogFormat::Legacy, "a"), "7:M 5 - a\n");
+        assert_eq!(
+            line(LogFormat::Logfmt, "a"),
+            "pid=7 role=primary timestamp=\"5\" level=info message=\"a\"\n"
+        );
+        let json = r#"{"pid":7,"role":"primary","timestamp":"5","level":"info","message":"a"}"#;
+        assert_eq!(line(LogFormat::Json, "a"), format!("{json}\n"));
+    }
+
+    #[test]
+    fn text_cannot_break_out_of_a_structured_line() {
+        let hostile = "a\"b\\ c\n\u{1} ä / \t\r'x'";
+        assert!(line(LogFormat::Logfmt, hostile).ends_with("message=\"a'b\\ c \u{1} ä / \t 'x'\"\n"));
+        let json = line(LogFormat::Json, hostile);
+        assert!(json.ends_with("\"message\":\"a\\\"b\\\\ c\\n\\u0001 ä / \\t\\r'x'\"}\n"), "{json}");
+    }
+
+    #[test]
+    fn milliseconds_since_the_epoch_need_no_time_zone() {
+        let now = Now { mono_ns: 0, unix_us: 1_700_000_000_123_456 };
+        assert_eq!(stamp(LogTimestampFormat::Milliseconds, now), "1700000000123");
     }
 }

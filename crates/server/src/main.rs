@@ -6,13 +6,16 @@ mod alloc;
 mod bio;
 mod cli;
 #[allow(unsafe_code)]
-mod daemon;
 mod crash;
+#[allow(unsafe_code)]
+mod daemon;
 mod host;
 mod listen;
 mod log;
 mod signals;
 mod start;
+mod supervisor;
+mod syslog;
 mod turn;
 mod wire;
 

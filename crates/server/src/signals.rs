@@ -3,6 +3,8 @@
 //! The handlers come from `signal-hook` and write a byte into a socket that the event loop watches.
 
 use signal_hook::consts::{SIGINT, SIGTERM};
+use sluice_config::row::kind;
+use sluice_config::{Id, param};
 use std::io::Read;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
@@ -26,6 +28,14 @@ impl Ending {
             Ending::Int => "SIGINT",
         }
     }
+
+    /// The directive that says how to end on it.
+    pub fn wishes(self) -> Id<kind::Flags> {
+        match self {
+            Ending::Term => param::SHUTDOWN_ON_SIGTERM,
+            Ending::Int => param::SHUTDOWN_ON_SIGINT,
+        }
+    }
 }
 
 /// The signals' end in the event loop.
@@ -46,9 +56,11 @@ impl Signals {
         writer.set_nonblocking(true)?;
         let term = Arc::new(AtomicBool::new(false));
         let int = Arc::new(AtomicBool::new(false));
+        let asked = Arc::new(AtomicBool::new(false));
         for (signal, flag) in [(SIGTERM, &term), (SIGINT, &int)] {
-            // The second signal ends the process at once: the flag is set already then.
-            signal_hook::flag::register_conditional_shutdown(signal, 1, flag.clone())?;
+            // The second signal of either kind ends the process at once: the flag is set already then.
+            signal_hook::flag::register_conditional_shutdown(signal, 1, asked.clone())?;
+            signal_hook::flag::register(signal, asked.clone())?;
             signal_hook::flag::register(signal, flag.clone())?;
             signal_hook::low_level::pipe::register(signal, writer.try_clone()?)?;
         }

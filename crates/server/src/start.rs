@@ -4,12 +4,12 @@
 use crate::bio::Bio;
 use crate::cli::{self, Task};
 use crate::host::Host;
-use crate::listen;
 use crate::signals::Signals;
+use crate::syslog::Syslog;
 use crate::turn::Server;
-use crate::{crash, daemon};
+use crate::{crash, daemon, listen, supervisor};
 use sluice_base::HashSeed;
-use sluice_config::choice::EventLoop;
+use sluice_config::choice::{EventLoop, SyslogFacility};
 use sluice_config::{Config, param};
 use sluice_engine::{Engine, LogLevel, Seeds};
 use sluice_evloop::{AnyLoop, Backend};
@@ -58,19 +58,24 @@ struct Loaded {
 fn load(words: &[Vec<u8>]) -> Result<Loaded, Failure> {
     let words: Vec<&[u8]> = words.iter().map(Vec::as_slice).collect();
     let line = sluice_config::command_line(&words);
-    let file = line.config_file.as_deref().map(|path| Path::new(std::ffi::OsStr::from_bytes(path)).to_path_buf());
+    let file =
+        line.config_file.as_deref().map(|path| Path::new(std::ffi::OsStr::from_bytes(path)).to_path_buf());
     let mut text = match &file {
         Some(path) => std::fs::read(path).map_err(|error| {
-            Failure::new(format!("Fatal error, can't open config file '{}': {}\n", path.display(), crate::host::plain_error(&error)))
+            Failure::new(format!(
+                "Fatal error, can't open config file '{}': {}\n",
+                path.display(),
+                crate::host::plain_error(&error)
+            ))
         })?,
         None => Vec::new(),
     };
     if line.stdin {
         use std::io::Read;
         text.push(b'\n');
-        std::io::stdin()
-            .read_to_end(&mut text)
-            .map_err(|error| Failure::new(format!("reading the configuration from standard input: {error}\n")))?;
+        std::io::stdin().read_to_end(&mut text).map_err(|error| {
+            Failure::new(format!("reading the configuration from standard input: {error}\n"))
+        })?;
     }
     let source = match (&file, line.stdin) {
         (Some(path), _) => path.display().to_string(),
@@ -79,6 +84,7 @@ fn load(words: &[Vec<u8>]) -> Result<Loaded, Failure> {
     };
     let config = sluice_config::parse_file(&text, &source, &line.options, &mut include)
         .map_err(|error| Failure::new(error.report(cli::COMPATIBLE)))?;
+    sluice_engine::renames(&config).map_err(|error| Failure::new(error.report(cli::COMPATIBLE)))?;
     let options = if line.options.is_empty() { "" } else { " and command-line options" };
     let file = file.map(|path| std::path::absolute(&path).unwrap_or(path));
     Ok(Loaded { config, file, source: format!("{source}{options}") })
@@ -114,35 +120,28 @@ fn matching(pattern: &str) -> Vec<PathBuf> {
 }
 
 fn serve(loaded: Loaded) -> Result<u8, Failure> {
-    let Loaded { config, file, source } = loaded;
+    let Loaded { mut config, file, source } = loaded;
+    enter_directory(&mut config)?;
     if config.bool(param::DAEMONIZE) {
         daemon::leave_terminal().map_err(|error| Failure::new(format!("becoming a daemon: {error}\n")))?;
     }
     let mut host = Host::new();
     host.config_file = file;
-    let log_file = config.str(param::LOGFILE).into_owned();
-    host.log
-        .set_file(&log_file)
-        .map_err(|error| Failure::new(format!("Can't open the log file '{log_file}': {error}\n")))?;
-    host.apply_log_config(&config);
-    crash::install((!log_file.is_empty()).then_some(log_file));
-    say_hello(&mut host, &config, &source);
-    enter_directory(&mut host, &config)?;
-    let clients = config.int(param::MAXCLIENTS) as u64;
-    let allowed = listen::adjust_descriptor_limit(clients);
-    if allowed < clients {
-        host.note(LogLevel::Warning, &format!("maxclients is {clients}, but the limit of open files allows {allowed}. Raise it with 'ulimit -n'."));
-    }
-    let fail = |host: &mut Host, text: String| {
+    open_log(&mut host, &config)?;
+    let mut fail = |host: &mut Host, text: String| {
         host.note(LogLevel::Warning, &text);
         Failure::new(format!("{text}\n"))
     };
-    let mut listeners = listen::open_tcp(&config).map_err(|error| {
-        host.note(LogLevel::Warning, &format!("Warning: {error}"));
-        fail(&mut host, format!("Failed listening on port {} (tcp), aborting.", config.int(param::PORT)))
-    })?;
-    listeners.extend(listen::open_unix(&config).map_err(|error| fail(&mut host, format!("Failed {error}")))?);
-    let signals = Signals::install().map_err(|error| fail(&mut host, format!("installing signal handlers: {error}")))?;
+    crash::install(host.log.file())
+        .map_err(|error| fail(&mut host, format!("preparing crash reports: {error}")))?;
+    crash::report_faults(config.bool(param::CRASH_LOG_ENABLED));
+    supervisor::stop_for_upstart(&config, &mut host);
+    say_hello(&mut host, &config, &source);
+    limit_clients(&mut host, &mut config);
+    say_mode(&mut host, &config);
+    listen_everywhere(&mut host, &config).map_err(|text| fail(&mut host, text))?;
+    let signals = Signals::install()
+        .map_err(|error| fail(&mut host, format!("installing signal handlers: {error}")))?;
     let backend = match config.choice::<EventLoop>(param::EVENT_LOOP) {
         EventLoop::Auto => Backend::Auto,
         EventLoop::IoUring => Backend::IoUring,
@@ -152,29 +151,100 @@ fn serve(loaded: Loaded) -> Result<u8, Failure> {
     let opened = AnyLoop::choose(backend, &sluice_evloop::Config::default())
         .map_err(|error| fail(&mut host, format!("opening the event loop: {error}")))?;
     host.note(LogLevel::Notice, &format!("event loop: {}", opened.reason));
-    host.bio = Some(Bio::start().map_err(|error| fail(&mut host, format!("starting the background thread: {error}")))?);
-    host.settle_facts(opened.event_loop.name(), &opened.reason, listen::info_lines(&config, &listeners));
-    host.write_pid_file(&config);
+    host.bio = Some(
+        Bio::start().map_err(|error| fail(&mut host, format!("starting the background thread: {error}")))?,
+    );
+    host.settle_facts(opened.event_loop.name(), &opened.reason);
+    let _ = host.apply_oom_score(&config);
     let seeds = seeds().map_err(|error| fail(&mut host, error))?;
     let engine = Engine::new(config, seeds, &mut host);
-    announce(&mut host, &engine, &listeners);
-    let server = Server::new(engine, host, opened.event_loop, signals, listeners);
+    announce(&mut host, engine.config());
+    let server = Server::new(engine, host, opened.event_loop, signals);
     Ok(server.run() as u8)
+}
+
+/// Changes to `dir`, if one is configured; from then on it is shown as the kernel names it.
+fn enter_directory(config: &mut Config) -> Result<(), Failure> {
+    let dir = std::ffi::OsStr::from_bytes(config.bytes(param::DIR)).to_owned();
+    let entered = if dir.is_empty() { Ok(()) } else { std::env::set_current_dir(&dir) };
+    let entered = entered.and_then(|()| std::env::current_dir());
+    let fail = |reason: &str| {
+        let dir = dir.to_string_lossy();
+        let version = cli::COMPATIBLE;
+        Failure::new(format!(
+            "\n*** FATAL CONFIG FILE ERROR (Version {version}) ***\nCan't chdir to '{dir}': {reason}\n"
+        ))
+    };
+    let path = entered.map_err(|error| fail(&crate::host::plain_error(&error)))?;
+    config.assign(param::DIR, &[path.as_os_str().as_bytes()]).map_err(|reason| fail(&reason))
+}
+
+fn open_log(host: &mut Host, config: &Config) -> Result<(), Failure> {
+    host.log.set_file(&config.str(param::LOGFILE)).map_err(|error| {
+        let (version, reason) = (cli::COMPATIBLE, crate::host::plain_error(&error));
+        Failure::new(format!(
+            "\n*** FATAL CONFIG FILE ERROR (Version {version}) ***\nCan't open the log file: {reason}\n"
+        ))
+    })?;
+    host.apply_log_config(config);
+    if config.bool(param::SYSLOG_ENABLED) {
+        match Syslog::open(
+            &config.str(param::SYSLOG_IDENT),
+            config.choice::<SyslogFacility>(param::SYSLOG_FACILITY),
+        ) {
+            Ok(syslog) => host.log.set_syslog(syslog),
+            Err(error) => host.note(LogLevel::Warning, &format!("no way to the system's log: {error}")),
+        }
+    }
+    Ok(())
+}
+
+/// Lowers `maxclients` to what the system allows.
+fn limit_clients(host: &mut Host, config: &mut Config) {
+    let wanted = config.int(param::MAXCLIENTS) as u64;
+    let allowed = listen::adjust_descriptor_limit(wanted, &mut |text| host.note(LogLevel::Warning, &text));
+    if allowed < wanted {
+        let _ = config.assign(param::MAXCLIENTS, &[allowed.to_string().as_bytes()]);
+    }
+}
+
+fn listen_everywhere(host: &mut Host, config: &Config) -> Result<(), String> {
+    let mut warnings = Vec::new();
+    let tcp = host.listening.listen_tcp(config, &mut |text| warnings.push(text));
+    let unix = host.listening.listen_unix(config);
+    let nowhere = host.listening.active().is_empty();
+    for text in warnings {
+        host.note(LogLevel::Warning, &text);
+    }
+    tcp.map_err(|_| format!("Failed listening on port {} (tcp), aborting.", config.int(param::PORT)))?;
+    unix.map_err(|error| format!("Failed {error}"))?;
+    if nowhere { Err("Configured to not listen anywhere, exiting.".to_owned()) } else { Ok(()) }
 }
 
 fn say_hello(host: &mut Host, config: &Config, source: &str) {
     host.note(LogLevel::Notice, "Sluice is starting");
     let pid = std::process::id();
     let version = env!("CARGO_PKG_VERSION");
-    host.note(LogLevel::Notice, &format!("Sluice version={version}, bits={}, compatible with Valkey {}, pid={pid}, just started", usize::BITS, cli::COMPATIBLE));
+    host.note(
+        LogLevel::Notice,
+        &format!(
+            "Sluice version={version}, bits={}, compatible with Valkey {}, pid={pid}, just started",
+            usize::BITS,
+            cli::COMPATIBLE
+        ),
+    );
     host.note(LogLevel::Notice, &format!("Configuration loaded from {source}"));
     for (name, reason) in config.unsupported() {
         host.note(LogLevel::Warning, &format!("'{name}' is set but has no effect yet: {reason}"));
     }
     let clock = host.clock_description();
     host.note(LogLevel::Notice, &format!("monotonic clock: {clock}"));
-    let port = config.int(param::PORT);
-    let to_terminal = std::io::IsTerminal::is_terminal(&std::io::stdout()) && host.log.is_stdout();
+    host.write_pid_file(config);
+}
+
+fn say_mode(host: &mut Host, config: &Config) {
+    let (version, pid, port) = (env!("CARGO_PKG_VERSION"), std::process::id(), config.int(param::PORT));
+    let to_terminal = std::io::IsTerminal::is_terminal(&std::io::stdout()) && host.log.file().is_none();
     if config.bool(param::ALWAYS_SHOW_LOGO) || to_terminal {
         let banner = format!(
             "\n  ~~~~|  Sluice {version}, {} bit\n  ~~~~|  Port: {port}\n      |~~~~  PID: {pid}\n\n",
@@ -186,30 +256,23 @@ fn say_hello(host: &mut Host, config: &Config, source: &str) {
     }
 }
 
-fn enter_directory(host: &mut Host, config: &Config) -> Result<(), Failure> {
-    let dir = config.str(param::DIR);
-    std::env::set_current_dir(dir.as_ref()).map_err(|error| {
-        let text = format!("Can't chdir to '{dir}': {}", crate::host::plain_error(&error));
-        host.note(LogLevel::Warning, &text);
-        Failure::new(format!("{text}\n"))
-    })
-}
-
-fn announce(host: &mut Host, engine: &Engine, listeners: &[listen::Listener]) {
+fn announce(host: &mut Host, config: &Config) {
     host.note(LogLevel::Notice, "Server initialized");
-    for listener in listeners {
+    let listeners = host.listening.active().to_vec();
+    for listener in &listeners {
         let place = match &listener.kind {
-            listen::Kind::Tcp(word) => format!("{} port {}", word.trim_start_matches('-'), engine.config().int(param::PORT)),
+            listen::Kind::Tcp { word, port } => format!("{} port {port}", word.trim_start_matches('-')),
             listen::Kind::Unix(path) => format!("unix socket {path}"),
         };
         host.note(LogLevel::Notice, &format!("listening on {place}"));
     }
-    if listeners.iter().any(|l| matches!(l.kind, listen::Kind::Tcp(_))) {
+    if listeners.iter().any(|l| l.word().is_some()) {
         host.note(LogLevel::Notice, "Ready to accept connections tcp");
     }
-    if let Some(listen::Kind::Unix(path)) = listeners.iter().map(|l| &l.kind).find(|k| matches!(k, listen::Kind::Unix(_))) {
+    if let Some(path) = listeners.iter().find_map(listen::Listener::path) {
         host.note(LogLevel::Notice, &format!("Ready to accept connections unix ({path})"));
     }
+    supervisor::tell(config, "STATUS=Ready to accept connections\nREADY=1\n", host);
 }
 
 fn seeds() -> Result<Seeds, String> {

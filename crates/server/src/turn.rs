@@ -8,12 +8,15 @@ use crate::bio::Garbage;
 use crate::host::Host;
 use crate::listen::{self, Kind, Listener};
 use crate::signals::Signals;
+use crate::supervisor;
 use crate::wire::{Input, Wire, key_of, token_of};
+use sluice_config::choice::shutdown;
 use sluice_config::param;
 use sluice_engine::{Action, Closing, Connection, Crash, Engine, Flow, LogLevel, Process, SessionKey};
 use sluice_evloop::{AnyLoop, Deadline, Event, Received, SendBuf, Sending, Sent, Shared, Source, Token};
 use sluice_resp::{Admission, Limits, Outbox, Requests, State};
 use std::os::fd::OwnedFd;
+use std::sync::Arc;
 
 /// Tokens of what is no client: above every session's, whose generation begins at 1 and stays far below.
 const LISTENER_BASE: u64 = u64::MAX - 1024;
@@ -36,7 +39,8 @@ pub struct Server {
     event_loop: AnyLoop,
     signals: Signals,
     wires: Vec<Option<Box<Wire>>>,
-    listeners: Vec<(Source, Kind)>,
+    /// By the token's distance from [`LISTENER_BASE`]; places of closed ones are used again.
+    listeners: Vec<Option<(Source, Listener)>>,
     requests: Requests,
     ready: Vec<SessionKey>,
     doomed: Vec<SessionKey>,
@@ -48,6 +52,8 @@ pub struct Server {
     ending: Option<i32>,
 }
 
+/// What a connection may send ahead while its request waits.
+const HELD_BYTES: usize = 64 * 1024;
 /// Buffers kept for connections whose next request is cut by the end of a receive.
 const SPARE_CARRIES: usize = 16;
 /// A spare buffer is not kept beyond this size.
@@ -57,13 +63,7 @@ const FILL_BYTES: usize = 32 * 1024;
 
 impl Server {
     /// Puts the parts together; listeners begin to accept.
-    pub fn new(
-        engine: Engine,
-        host: Host,
-        mut event_loop: AnyLoop,
-        mut signals: Signals,
-        listeners: Vec<Listener>,
-    ) -> Server {
+    pub fn new(engine: Engine, host: Host, mut event_loop: AnyLoop, mut signals: Signals) -> Server {
         if let Some(fd) = signals.take_descriptor() {
             signals.source = Some(event_loop.attach(fd, SIGNAL_TOKEN));
         }
@@ -84,7 +84,7 @@ impl Server {
             turn_busy: false,
             ending: None,
         };
-        server.listen(listeners);
+        server.take_listeners();
         server
     }
 
@@ -123,15 +123,29 @@ impl Server {
         end
     }
 
-    fn listen(&mut self, listeners: Vec<Listener>) {
-        for listener in listeners {
-            let index = self.listeners.len() as u64;
-            let source = self.event_loop.attach(listener.socket, Token(LISTENER_BASE + index));
-            self.event_loop.accept_start(source);
-            self.listeners.push((source, listener.kind));
-        }
+    /// Brings the loop's listeners in line with the process's; connections stay.
+    fn take_listeners(&mut self) {
         let accepts = self.engine.config().int(param::MAX_NEW_CONNECTIONS_PER_CYCLE) as u32;
         self.event_loop.set_accepts_per_turn(accepts);
+        let Some(wanted) = self.host.listening.take_change() else { return };
+        let same = |a: &Listener, b: &Listener| Arc::ptr_eq(&a.socket, &b.socket);
+        for place in &mut self.listeners {
+            if let Some((source, _)) = place.take_if(|(_, old)| !wanted.iter().any(|new| same(new, old))) {
+                self.event_loop.close(source);
+            }
+        }
+        for listener in wanted {
+            if self.listeners.iter().flatten().any(|(_, old)| same(old, &listener)) {
+                continue;
+            }
+            let index = self.listeners.iter().position(Option::is_none).unwrap_or_else(|| {
+                self.listeners.push(None);
+                self.listeners.len() - 1
+            });
+            let source = self.event_loop.attach(listener.socket.clone(), Token(LISTENER_BASE + index as u64));
+            self.event_loop.accept_start(source);
+            self.listeners[index] = Some((source, listener));
+        }
     }
 
     fn watch_signals(&mut self) {
@@ -149,7 +163,10 @@ impl Server {
                 Event::Accepted { token, socket } => self.accepted(token, socket),
                 Event::Filled { token, buf, error } => self.filled(key_of(token), buf, error.is_some()),
                 Event::AcceptFailed { error, .. } => {
-                    self.host.note(LogLevel::Warning, &format!("Accepting client connection: {error}"));
+                    self.host.note(
+                        LogLevel::Warning,
+                        &format!("Accepting client connection: {}", crate::host::plain_error(&error)),
+                    );
                 }
                 Event::Ready { .. } => self.signalled(),
                 Event::Timer { .. } | Event::Detached { .. } => {}
@@ -168,23 +185,20 @@ impl Server {
 
     fn accepted(&mut self, token: Token, socket: OwnedFd) {
         let index = (token.0 - LISTENER_BASE) as usize;
-        let Some((_, kind)) = self.listeners.get(index) else { return };
+        let Some((_, listener)) = self.listeners.get(index).and_then(Option::as_ref) else { return };
         let config = self.engine.config();
-        let kind = kind.clone();
-        let dressed = listen::dress(&socket, &kind, config.int(param::TCP_KEEPALIVE));
-        if self.engine.connections() as i64 >= config.int(param::MAXCLIENTS) {
-            self.engine.count_rejected();
-            refuse(socket, b"-ERR max number of clients reached\r\n");
-            return;
+        let dressed = listen::dress(&socket, &listener.kind, config.int(param::TCP_KEEPALIVE));
+        if self.host.log.wants(LogLevel::Verbose) {
+            self.host.note(LogLevel::Verbose, &format!("Accepted {}", dressed.addr));
         }
-        if !dressed.local && config.bool(param::PROTECTED_MODE) && config.bytes(param::REQUIREPASS).is_empty() {
+        if let Some(text) = listen::refusal(&dressed, self.engine.connections(), config) {
             self.engine.count_rejected();
-            refuse(socket, PROTECTED_TEXT);
+            refuse(socket, text);
             return;
         }
         let fd = std::os::fd::AsRawFd::as_raw_fd(&socket);
-        let connection =
-            Connection { addr: dressed.addr, laddr: dressed.laddr, fd, unix: matches!(kind, Kind::Unix(_)) };
+        let unix = matches!(listener.kind, Kind::Unix(_));
+        let connection = Connection { addr: dressed.addr, laddr: dressed.laddr, fd, unix };
         let key = self.engine.connect(connection, &mut self.host);
         let source = self.event_loop.attach(socket, token_of(key));
         self.event_loop.recv_start(source);
@@ -198,20 +212,25 @@ impl Server {
     fn received(&mut self, key: SessionKey, received: Received) {
         let chunk = match received {
             Received::Data(chunk) => chunk,
-            Received::Eof | Received::Failed(_) => {
-                self.doomed.push(key);
-                return;
+            Received::Eof => return self.lost(key, "Client closed connection"),
+            Received::Failed(error) => {
+                return self.lost(key, &format!("Reading from client: {}", crate::host::plain_error(&error)));
             }
         };
         self.host.counts.net_input_bytes += chunk.len() as u64;
         self.host.reads += 1;
         if let Some(mut wire) = self.take_wire(key) {
-            if wire.carry.is_empty() {
-                let used = self.execute(&mut wire, &chunk);
-                self.keep(&mut wire, &chunk[used..]);
-            } else {
-                wire.carry.extend_from_slice(&chunk);
-                self.execute_carry(&mut wire);
+            match wire.input {
+                Input::Open if wire.carry.is_empty() => {
+                    let used = self.execute(&mut wire, &chunk);
+                    self.keep(&mut wire, &chunk[used..]);
+                }
+                Input::Open => {
+                    wire.carry.extend_from_slice(&chunk);
+                    self.execute_carry(&mut wire);
+                }
+                Input::Held => wire.carry.extend_from_slice(&chunk),
+                Input::Filling | Input::Shut => {}
             }
             self.after_input(&mut wire);
             self.wires[key.slot as usize] = Some(wire);
@@ -219,22 +238,38 @@ impl Server {
         self.event_loop.give_back(chunk);
     }
 
+    fn lost(&mut self, key: SessionKey, why: &str) {
+        if self.host.log.wants(LogLevel::Verbose)
+            && let Some(session) = self.engine.session(key)
+        {
+            self.host.note(LogLevel::Verbose, &format!("{why} {}", session.caller.addr));
+        }
+        self.doomed.push(key);
+    }
+
     fn filled(&mut self, key: SessionKey, buf: Vec<u8>, failed: bool) {
         let Some(mut wire) = self.take_wire(key) else { return };
         self.host.reads += 1;
-        self.host.counts.net_input_bytes += buf.len() as u64;
+        self.host.counts.net_input_bytes += buf.len().saturating_sub(wire.filled_from) as u64;
         wire.carry = buf;
         if failed {
-            self.doomed.push(key);
+            self.lost(key, "Client closed connection");
         } else {
             wire.input = Input::Open;
             self.execute_carry(&mut wire);
             self.after_input(&mut wire);
-            if wire.input == Input::Open {
-                self.event_loop.recv_start(wire.source);
-            }
+            self.receive_again(&wire);
         }
         self.wires[key.slot as usize] = Some(wire);
+    }
+
+    /// Starts to receive on a connection that had stopped, if it is to.
+    fn receive_again(&mut self, wire: &Wire) {
+        match wire.input {
+            Input::Open => self.event_loop.recv_start(wire.source),
+            Input::Held if wire.carry.len() < HELD_BYTES => self.event_loop.recv_start(wire.source),
+            Input::Held | Input::Filling | Input::Shut => {}
+        }
     }
 
     /// Executes what `carry` holds and keeps the rest.
@@ -246,6 +281,12 @@ impl Server {
             if self.spare_carry.len() < SPARE_CARRIES && carry.capacity() <= SPARE_CARRY_BYTES {
                 self.spare_carry.push(carry);
             }
+        } else if used > 0
+            && carry.capacity() > SPARE_CARRY_BYTES
+            && carry.len() - used < carry.capacity() / 4
+        {
+            // The room of a large argument does not stay with the few bytes behind it.
+            self.keep(wire, &carry[used..]);
         } else {
             carry.drain(..used);
             wire.carry = carry;
@@ -311,7 +352,7 @@ impl Server {
         let (used, free) = (wire.carry.len(), wire.carry.capacity() - wire.carry.len());
         if used + free != wire.published {
             wire.published = used + free;
-            self.host.recent_max_input = self.host.recent_max_input.max(used);
+            self.host.note_input(used + free);
             self.engine.publish_input(wire.key, used, free);
         }
         match wire.input {
@@ -321,15 +362,22 @@ impl Server {
                     self.engine.count_query_buffer_disconnection(wire.key, &mut self.host);
                     self.doomed.push(wire.key);
                 } else if wanted >= FILL_BYTES {
+                    // An announced size is not believed: as much again as has come, so that growing stays linear.
+                    let step = wanted.min(FILL_STEP_BYTES.max(used));
+                    let mut carry = std::mem::take(&mut wire.carry);
+                    carry.reserve_exact(step);
                     wire.input = Input::Filling;
-                    wire.carry.reserve_exact(wanted.min(FILL_STEP_MAX));
-                    let wanted = wanted.min(FILL_STEP_MAX);
-                    let carry = std::mem::take(&mut wire.carry);
-                    self.host.counts.net_input_bytes -= carry.len() as u64;
-                    self.event_loop.recv_into(wire.source, carry, wanted);
+                    wire.filled_from = used;
+                    self.event_loop.recv_into(wire.source, carry, step);
                 }
             }
-            Input::Held | Input::Shut => self.event_loop.recv_stop(wire.source),
+            Input::Held if used < HELD_BYTES => {}
+            Input::Held => self.event_loop.recv_stop(wire.source),
+            Input::Shut => {
+                self.event_loop.recv_stop(wire.source);
+                // It may have no reply to wait for: then `write` ends it.
+                self.ready.push(wire.key);
+            }
             Input::Filling => {}
         }
     }
@@ -341,22 +389,12 @@ impl Server {
         let wait_ms = self.engine.cron(&mut self.host);
         self.next_cron_ns = self.turn_began_ns + wait_ms.max(1) * 1_000_000;
         self.host.sample(&self.event_loop.metrics());
-        if let Some(listeners) = self.host.new_listeners.take() {
-            self.replace_tcp(listeners);
-        }
-    }
-
-    /// Puts new TCP listeners in the place of the old ones; connections stay.
-    fn replace_tcp(&mut self, listeners: Vec<Listener>) {
-        for (source, kind) in &self.listeners {
-            if matches!(kind, Kind::Tcp(_)) {
-                self.event_loop.close(*source);
-            }
-        }
-        self.listen(listeners);
     }
 
     fn act(&mut self) {
+        if std::mem::take(&mut self.host.configured) {
+            self.take_listeners();
+        }
         if !self.engine.has_actions() {
             return;
         }
@@ -373,9 +411,6 @@ impl Server {
             }
         }
         self.actions = actions;
-        if let Some(listeners) = self.host.new_listeners.take() {
-            self.replace_tcp(listeners);
-        }
     }
 
     fn free(&mut self, garbage: Garbage) {
@@ -392,9 +427,7 @@ impl Server {
             wire.input = Input::Open;
             self.execute_carry(&mut wire);
             self.after_input(&mut wire);
-            if wire.input == Input::Open {
-                self.event_loop.recv_start(wire.source);
-            }
+            self.receive_again(&wire);
         }
         self.wires[key.slot as usize] = Some(wire);
     }
@@ -410,7 +443,8 @@ impl Server {
     }
 
     fn send_output(&mut self, key: SessionKey) {
-        let Some(wire) = self.wires.get_mut(key.slot as usize).and_then(Option::as_mut).filter(|w| w.key == key)
+        let Some(wire) =
+            self.wires.get_mut(key.slot as usize).and_then(Option::as_mut).filter(|w| w.key == key)
         else {
             return;
         };
@@ -422,7 +456,7 @@ impl Server {
         let Some((outbox, closing)) = self.engine.take_output(key) else { return };
         if outbox.is_empty() {
             self.engine.recycle(outbox);
-            if closing == Closing::AfterReply {
+            if closing != Closing::No {
                 self.doomed.push(key);
             }
             return;
@@ -472,27 +506,32 @@ impl Server {
         self.watch_signals();
         let Some(signal) = kind else { return };
         self.host.note(LogLevel::Warning, &format!("Received {} scheduling shutdown...", signal.name()));
+        let wishes = self.engine.config().flags(signal.wishes());
+        if wishes & shutdown::SAVE != 0 {
+            self.host
+                .note(LogLevel::Warning, "Nothing is saved: this version keeps its data in memory only.");
+        }
         self.ending = Some(0);
     }
 
     fn end(mut self, status: i32) -> i32 {
         self.host.note(LogLevel::Notice, "User requested shutdown...");
-        // Replies of the last turn, the SHUTDOWN's own among them, have been handed to the kernel already.
-        for (source, _) in std::mem::take(&mut self.listeners) {
+        supervisor::tell(self.engine.config(), "STOPPING=1\n", &mut self.host);
+        // Replies of the last turn have been handed to the kernel already.
+        for (source, _) in std::mem::take(&mut self.listeners).into_iter().flatten() {
             self.event_loop.close(source);
         }
-        self.host.remove_files(self.engine.config());
+        self.host.remove_files();
         self.host.note(LogLevel::Warning, "Sluice is now ready to exit, bye bye...");
         status
     }
 }
 
-/// Most bytes of one argument that are received at once into reserved memory: an announced size is not believed
-/// before its bytes arrive.
-const FILL_STEP_MAX: usize = 1 << 20;
+/// Bytes of a large argument that are received at least in one step.
+const FILL_STEP_BYTES: usize = 1 << 20;
 
 fn offset_of(requests: &Requests, executed: usize, input: &[u8]) -> usize {
-    (0..executed).map(|i| requests.end_of(i)).last().unwrap_or(0).min(input.len())
+    executed.checked_sub(1).map_or(0, |last| requests.end_of(last).min(input.len()))
 }
 
 fn into_send(outbox: Outbox) -> SendBuf {
@@ -510,13 +549,10 @@ fn refuse(socket: OwnedFd, text: &[u8]) {
     let _ = std::net::TcpStream::from(socket).write_all(text);
 }
 
-/// What a stranger is told while protected mode is on.
-const PROTECTED_TEXT: &[u8] = b"-DENIED Running in protected mode because protected mode is enabled and no password is set for the default user. In this mode connections are only accepted from the loopback interface. If you want to connect from external computers, you may adopt one of the following solutions: 1) Disable protected mode by sending the command 'CONFIG SET protected-mode no' from the loopback interface by connecting from the same host the server is running, however MAKE SURE it's not publicly accessible from the internet if you do so. Use CONFIG REWRITE to make this change permanent. 2) Alternatively you can just disable the protected mode by editing the configuration file, and setting the protected mode option to 'no', and then restarting the server. 3) If you started the server manually just for testing, restart it with the '--protected-mode no' option. 4) Set up an authentication password for the default user. NOTE: You only need to do one of the above things in order for the server to start accepting connections from the outside.\r\n";
-
 fn end_by(crash: Crash) {
     match crash {
         Crash::Panic => panic!("called by DEBUG PANIC"),
-        Crash::Assert => panic!("assertion failed: called by DEBUG ASSERT"),
+        Crash::Assert => panic!("=== ASSERTION FAILED === called by DEBUG ASSERT"),
         Crash::Exit => std::process::exit(1),
         Crash::Segfault => crate::signals::raise_segfault(),
     }

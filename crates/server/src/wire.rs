@@ -20,6 +20,8 @@ pub struct Wire {
     pub sending: bool,
     /// To be closed when nothing is in flight any more.
     pub close_when_sent: bool,
+    /// Bytes that `carry` held when the receive into it began.
+    pub filled_from: usize,
     /// Bytes of input buffer last told to the engine.
     pub published: usize,
 }
@@ -31,7 +33,8 @@ pub enum Input {
     Open,
     /// A large argument is received straight into `carry`.
     Filling,
-    /// The engine keeps a request waiting; nothing is read meanwhile.
+    /// The engine keeps a request waiting. Bytes are still received, up to a bound, since that is how one learns that the
+    /// client has gone.
     Held,
     /// Nothing more is read: the connection ends.
     Shut,
@@ -48,6 +51,7 @@ impl Wire {
             input: Input::Open,
             sending: false,
             close_when_sent: false,
+            filled_from: 0,
             published: 0,
         })
     }

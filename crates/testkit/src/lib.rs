@@ -18,7 +18,7 @@ pub use render::render;
 use sluice_base::HashSeed;
 use sluice_config::Config;
 use sluice_engine::{Action, Closing, Connection, Engine, Seeds, SessionKey};
-use sluice_resp::{Admission, Limits, Parser, Requests, State};
+use sluice_resp::{Admission, Limits, Parser, Requests, State, Value, decode};
 
 /// An engine and its fake process, with one client connected.
 pub struct Rig {
@@ -82,7 +82,8 @@ impl Rig {
 
     /// Runs a line, words quoted as in the reference's cli, as a client; the rendered replies, one per line.
     pub fn run_as(&mut self, client: SessionKey, line: &str) -> String {
-        let words = sluice_base::quote::split_args(line.as_bytes(), sluice_base::quote::Dialect::Config).unwrap();
+        let words =
+            sluice_base::quote::split_args(line.as_bytes(), sluice_base::quote::Dialect::Config).unwrap();
         let words: Vec<&[u8]> = words.iter().map(Vec::as_slice).collect();
         render(&self.argv(client, &words))
     }
@@ -127,6 +128,33 @@ impl Rig {
         bytes
     }
 
+    /// Connects a replica that has the data already.
+    pub fn replica(&mut self) -> SessionKey {
+        let key = self.connect();
+        self.engine.feed(key);
+        key
+    }
+
+    /// The commands that a replica was sent since the last call: words between spaces, commands between semicolons.
+    /// SELECT of database 0 is left out.
+    pub fn fed(&mut self, replica: SessionKey) -> String {
+        let bytes = self.output(replica);
+        let mut rest = &bytes[..];
+        let mut commands = Vec::new();
+        while let Ok(Some((Value::Array(words), len))) = decode(rest) {
+            rest = &rest[len..];
+            let words = words.iter().map(|word| match word {
+                Value::Bulk(text) if text.is_empty() => "\"\"".into(),
+                Value::Bulk(text) => text.escape_ascii().to_string(),
+                other => panic!("the stream is bulk strings: {other:?}"),
+            });
+            commands.push(words.collect::<Vec<_>>().join(" "));
+        }
+        assert!(rest.is_empty(), "the stream is whole commands");
+        commands.retain(|command| command != "SELECT 0");
+        commands.join("; ")
+    }
+
     /// Whether a client was told to go.
     pub fn is_closing(&self, client: SessionKey) -> bool {
         self.engine.session(client).is_none_or(|s| s.caller.closing != Closing::No)
@@ -154,5 +182,10 @@ pub fn check(script: &[(&str, &str)]) {
 }
 
 fn connection(n: u16) -> Connection {
-    Connection { addr: format!("127.0.0.1:{}", 5000 + n), laddr: "127.0.0.1:6379".into(), fd: 8 + i32::from(n), unix: false }
+    Connection {
+        addr: format!("127.0.0.1:{}", 5000 + n),
+        laddr: "127.0.0.1:6379".into(),
+        fd: 8 + i32::from(n),
+        unix: false,
+    }
 }

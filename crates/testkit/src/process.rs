@@ -11,7 +11,7 @@ pub struct FakeProcess {
     pub now: Now,
     /// Lines logged.
     pub log: Vec<(LogLevel, String)>,
-    /// Names of the directives that the last CONFIG SET changed.
+    /// Names of the directives applied, in order.
     pub applied: Vec<&'static str>,
     /// When set, `apply_config` fails with this text.
     pub refuse: Option<String>,
@@ -63,7 +63,7 @@ impl Process for FakeProcess {
         if let Some(text) = &self.refuse {
             return Err(text.clone());
         }
-        self.applied = changed.to_vec();
+        self.applied.extend_from_slice(changed);
         Ok(())
     }
     fn rewrite_config(&mut self, make: &mut dyn FnMut(Option<&[u8]>) -> Vec<u8>) -> Result<(), String> {

@@ -118,6 +118,12 @@ impl Lanes {
         (self.0 != 0).then(|| self.0.trailing_zeros())
     }
 
+    /// Those that are in `mask` too.
+    #[inline(always)]
+    pub(super) fn and(self, mask: u32) -> Lanes {
+        Lanes(self.0 & mask)
+    }
+
     #[inline(always)]
     pub(super) fn is_empty(self) -> bool {
         self.0 == 0

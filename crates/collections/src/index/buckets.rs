@@ -1,12 +1,13 @@
 //! A row of buckets that grows and shrinks at its end, in segments that never move.
 //!
-//! Invariants: (1) every segment but the first is full-size; the first is smaller while it is the only one, so that a
-//! small index is small; (2) buckets at and beyond `len` are empty.
+//! Invariants: (1) only the last segment may hold fewer than `SEGMENT` buckets; (2) every segment but the first has its
+//! full capacity from the start, which is not written before it is used, so that a new segment is no pause; the first
+//! grows by doubling, so that a small index is small; (3) an empty last segment may be kept for the next push.
 
 use super::bucket::Bucket;
 
 pub(super) struct Buckets {
-    segments: Vec<Box<[Bucket]>>,
+    segments: Vec<Vec<Bucket>>,
     len: usize,
 }
 
@@ -30,83 +31,58 @@ impl Buckets {
         &mut self.segments[index >> SEGMENT_BITS][index & (SEGMENT - 1)]
     }
 
-    /// Adds a bucket at the end and returns its index. At most one segment is allocated and at most half of one copied.
+    /// Adds a bucket at the end and returns its index. At most one segment is allocated, or half of the first copied.
     pub(super) fn push(&mut self, bucket: Bucket) -> usize {
         let index = self.len;
-        if index == self.capacity() {
-            self.grow();
+        let number = index >> SEGMENT_BITS;
+        if number == self.segments.len() {
+            let capacity = if number == 0 { 1 } else { SEGMENT };
+            if number == 0 {
+                // Room for four lists of buckets, as a vector would make, is more than most indexes ever hold.
+                self.segments.reserve_exact(1);
+            }
+            self.segments.push(Vec::with_capacity(capacity));
         }
+        let segment = &mut self.segments[number];
+        if segment.len() == segment.capacity() {
+            segment.reserve_exact(segment.len());
+        }
+        segment.push(bucket);
         self.len += 1;
-        *self.at_mut(index) = bucket;
         index
     }
 
     /// Takes the last bucket off. A segment is given back once half of the one before it is empty too, so that going
     /// back and forth over an edge allocates nothing.
     pub(super) fn pop(&mut self) -> Option<Bucket> {
-        self.len = self.len.checked_sub(1)?;
-        let last = self.len;
-        let bucket = std::mem::replace(self.at_mut(last), Bucket::EMPTY);
-        match self.segments.len() {
-            0 | 1 => self.shrink_first(),
-            segments if self.len + SEGMENT / 2 <= (segments - 1) * SEGMENT => {
-                self.segments.pop();
-            }
-            _ => {}
+        let last = self.len.checked_sub(1)?;
+        let bucket = self.segments[last >> SEGMENT_BITS].pop();
+        self.len = last;
+        if self.segments.len() > 1 && self.len + SEGMENT / 2 <= (self.segments.len() - 1) * SEGMENT {
+            self.segments.pop();
         }
-        Some(bucket)
+        if let [first] = self.segments.as_mut_slice()
+            && 4 * self.len <= first.capacity()
+        {
+            first.shrink_to(first.capacity() / 2);
+        }
+        bucket
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = &Bucket> {
-        self.segments.iter().flat_map(|segment| segment.iter()).take(self.len)
+        self.segments.iter().flatten()
     }
 
-    /// Bytes allocated.
+    /// Bytes allocated, those not written yet included.
     pub(super) fn bytes(&self) -> usize {
-        self.capacity() * size_of::<Bucket>() + self.segments.capacity() * size_of::<Box<[Bucket]>>()
+        let buckets = match self.segments.as_slice() {
+            [only] => only.capacity(),
+            segments => segments.len() * SEGMENT,
+        };
+        buckets * size_of::<Bucket>() + self.segments.capacity() * size_of::<Vec<Bucket>>()
     }
-
-    fn capacity(&self) -> usize {
-        match self.segments.as_slice() {
-            [] => 0,
-            [first] => first.len(),
-            more => more.len() * SEGMENT,
-        }
-    }
-
-    #[cold]
-    fn grow(&mut self) {
-        match self.segments.as_mut_slice() {
-            [] => self.segments.push(segment(1)),
-            [first] if first.len() < SEGMENT => resize(first, 2 * first.len()),
-            _ => self.segments.push(segment(SEGMENT)),
-        }
-    }
-
-    fn shrink_first(&mut self) {
-        if let [first] = self.segments.as_mut_slice()
-            && 4 * self.len <= first.len()
-            && first.len() > 1
-        {
-            let half = first.len() / 2;
-            resize(first, half);
-        }
-    }
-}
-
-/// Moves what fits into a segment of another size.
-fn resize(old: &mut Box<[Bucket]>, len: usize) {
-    let mut new = segment(len);
-    for (to, from) in new.iter_mut().zip(old.iter()) {
-        *to = *from;
-    }
-    *old = new;
-}
-
-fn segment(len: usize) -> Box<[Bucket]> {
-    vec![Bucket::EMPTY; len].into_boxed_slice()
 }
 
 const SEGMENT_BITS: u32 = 10;
 /// Buckets of a full segment: 64 KiB.
-pub(super) const SEGMENT: usize = 1 << SEGMENT_BITS;
+const SEGMENT: usize = 1 << SEGMENT_BITS;

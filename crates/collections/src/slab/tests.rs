@@ -110,18 +110,19 @@ fn a_chunk_is_used_to_its_last_granule_and_reused_by_another_class() {
     // 24 does not divide the chunk: its last block ends in the padding.
     let per_chunk = (1 << 20) / 24 + 1;
     let handles: Vec<Handle> = (0..2 * per_chunk - 1).map(|_| slab.alloc(24).unwrap()).collect();
-    assert_eq!(slab.stats()[0].chunks, 2);
+    let class = slab.stats()[0];
+    assert_eq!((class.chunks, class.blocks_used, class.blocks_touched), (2, handles.len(), handles.len()));
     for (i, &handle) in handles.iter().enumerate() {
         slab.body_mut(handle).fill(i as u8);
     }
     for (i, &handle) in handles.iter().enumerate() {
         assert!(slab.body(handle).iter().all(|&byte| byte == i as u8), "block {i}");
     }
-    let before = slab.bytes_allocated();
+    let before = slab.chunks.len();
     handles.iter().for_each(|&handle| slab.free(handle));
     assert!(slab.stats().is_empty());
     let other = slab.alloc(1000).unwrap();
-    assert_eq!(slab.bytes_allocated(), before, "an empty chunk is kept for any class");
+    assert_eq!((slab.chunks.len(), slab.vacant.len()), (before, 0), "an empty chunk is kept for any class");
     assert_eq!(slab.body(other).len(), 996);
 }
 
@@ -242,4 +243,16 @@ fn typed_values_stay_at_their_index() {
     assert!(slab.is_empty());
     assert!(slab.bytes() < 4096, "segments without values have no memory");
     assert_eq!(slab.get(u32::MAX), None);
+}
+
+#[test]
+fn one_multiplication_tells_multiples_for_every_class_and_granule() {
+    for step in 2..=(Slab::MAX_BLOCK / GRANULE) as u32 {
+        let chunk = Chunk { base: std::ptr::null_mut(), magic: magic_of(step), size: 0 };
+        let wrong =
+            (0..GRANULES).find(|&granule| chunk.has_block_at(granule) != granule.is_multiple_of(step));
+        assert_eq!(wrong, None, "blocks of {step} granules");
+    }
+    let dead = Chunk { base: std::ptr::null_mut(), magic: 0, size: 0 };
+    assert!((0..GRANULES).all(|granule| !dead.has_block_at(granule)));
 }

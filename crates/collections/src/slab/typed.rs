@@ -87,7 +87,12 @@ impl<T> TypedSlab<T> {
     /// The value at `index`; none when there is none.
     #[inline]
     pub fn get(&self, index: u32) -> Option<&T> {
-        match self.segments.get((index >> SEGMENT_BITS) as usize)?.places.get((index & PLACE_MASK) as usize)? {
+        match self
+            .segments
+            .get((index >> SEGMENT_BITS) as usize)?
+            .places
+            .get((index & PLACE_MASK) as usize)?
+        {
             Place::Filled(value) => Some(value),
             Place::Free(_) => None,
         }

@@ -1,12 +1,29 @@
-//! Commands about the caller's own connection.
+//! Commands about the caller's own connection, CLIENT apart.
 
 use crate::args::Args;
-use crate::ctx::{Handler, Outcome, Route, Run, SessionCtx, route};
-use crate::error::CmdError;
+use crate::ctx::{Handler, Outcome, Route, Run, ServerCtx, SessionCtx, route};
+use crate::error::{CmdError, until_zero};
+use crate::limits::Limits;
+use crate::session::{Caller, ClientFlags, Closing, ReplyMode};
+use crate::stats::Stats;
+use crate::version;
+use sluice_base::num;
 use sluice_command::specs::connection as specs;
+use sluice_config::param;
+use sluice_resp::{Protocol, Reply};
 
-pub(crate) const ROUTES: &[Route] =
-    &[route(&specs::PING, Handler::Session(ping)), route(&specs::SELECT, Handler::Session(select))];
+pub(crate) const ROUTES: &[Route] = &[
+    route(&specs::AUTH, Handler::Session(auth)),
+    route(&specs::ECHO, Handler::Session(echo)),
+    route(&specs::HELLO, Handler::Server(hello)),
+    route(&specs::PING, Handler::Session(ping)),
+    route(&specs::QUIT, Handler::Session(quit)),
+    route(&specs::RESET, Handler::Server(reset)),
+    route(&specs::SELECT, Handler::Session(select)),
+];
+
+/// The only user there is before users can be made.
+pub(crate) const DEFAULT_USER: &str = "default";
 
 fn ping(ctx: &mut SessionCtx<'_>, args: Args<'_>) -> Run {
     match args.len() {
@@ -17,10 +34,202 @@ fn ping(ctx: &mut SessionCtx<'_>, args: Args<'_>) -> Run {
     Ok(Outcome::Done)
 }
 
+fn echo(ctx: &mut SessionCtx<'_>, args: Args<'_>) -> Run {
+    ctx.reply.bulk(args.at(1));
+    Ok(Outcome::Done)
+}
+
 fn select(ctx: &mut SessionCtx<'_>, args: Args<'_>) -> Run {
-    let number = args.int(1).map_err(|_| CmdError::text("ERR invalid DB index"))?;
-    let number = usize::try_from(number).ok().filter(|n| *n < ctx.limits.databases).ok_or(CmdError::DbIndex)?;
+    let number = args.int(1)?;
+    let number = i32::try_from(number).map_err(|_| {
+        CmdError::text("ERR value is out of range, value must between -2147483648 and 2147483647")
+    })?;
+    let number =
+        usize::try_from(number).ok().filter(|n| *n < ctx.limits.databases).ok_or(CmdError::DbIndex)?;
     ctx.caller.db = number;
     ctx.reply.ok();
     Ok(Outcome::Done)
+}
+
+fn quit(ctx: &mut SessionCtx<'_>, _: Args<'_>) -> Run {
+    ctx.caller.closing = Closing::AfterReply;
+    ctx.reply.ok();
+    Ok(Outcome::Done)
+}
+
+fn auth(ctx: &mut SessionCtx<'_>, args: Args<'_>) -> Run {
+    let (user, password) = match args.len() {
+        2 if ctx.limits.password.is_empty() => {
+            return Err(CmdError::text(
+                "ERR AUTH <password> called without any password configured for the default user. \
+                 Are you sure your configuration is correct?",
+            ));
+        }
+        2 => (DEFAULT_USER.as_bytes(), args.at(1)),
+        3 => (args.at(1), args.at(2)),
+        _ => return Err(CmdError::Syntax),
+    };
+    authenticate(ctx.caller, ctx.limits, ctx.stats, user, password)?;
+    ctx.reply.ok();
+    Ok(Outcome::Done)
+}
+
+/// Makes the caller the user it claims to be, or leaves it who it was.
+fn authenticate(
+    caller: &mut Caller,
+    limits: &Limits,
+    stats: &mut Stats,
+    user: &[u8],
+    password: &[u8],
+) -> Result<(), CmdError> {
+    let known = user == DEFAULT_USER.as_bytes();
+    // Without a password the default user takes any.
+    let right = limits.password.is_empty() || same_secret(&limits.password, password);
+    if !(known && right) {
+        stats.denied_auth += 1;
+        return Err(CmdError::text("WRONGPASS invalid username-password pair or user is disabled."));
+    }
+    caller.authenticated = true;
+    caller.ever_authenticated = true;
+    caller.user = DEFAULT_USER.into();
+    Ok(())
+}
+
+/// Whether two secrets are the same. The time depends on the length of `given` only, so that a guess learns nothing from
+/// it.
+fn same_secret(secret: &[u8], given: &[u8]) -> bool {
+    let differing = given
+        .iter()
+        .enumerate()
+        .fold(0, |bits, (i, byte)| bits | (byte ^ secret.get(i % secret.len().max(1)).unwrap_or(&0)));
+    std::hint::black_box(differing) == 0 && secret.len() == given.len()
+}
+
+/// What HELLO asks for.
+struct Greeting<'a> {
+    proto: Option<Protocol>,
+    auth: Option<(&'a [u8], &'a [u8])>,
+    name: Option<&'a [u8]>,
+}
+
+fn hello(ctx: &mut ServerCtx<'_>, args: Args<'_>) -> Run {
+    let greeting = greeting(args)?;
+    let caller = &mut ctx.session.caller;
+    let limits = &ctx.control.limits;
+    if let Some((user, password)) = greeting.auth {
+        authenticate(caller, limits, ctx.stats, user, password)?;
+    }
+    if !caller.authenticated && !limits.password.is_empty() {
+        return Err(CmdError::text(
+            "NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO <proto> AUTH \
+             <user> <pass> option can be used to authenticate the client and select the RESP protocol version at \
+             the same time",
+        ));
+    }
+    if let Some(name) = greeting.name {
+        caller.name = name.into();
+    }
+    if let Some(proto) = greeting.proto {
+        caller.proto = proto;
+    }
+    introduce(ctx);
+    Ok(Outcome::Done)
+}
+
+fn greeting(args: Args<'_>) -> Result<Greeting<'_>, CmdError> {
+    let mut greeting = Greeting { proto: None, auth: None, name: None };
+    if let Some(version) = args.get(1) {
+        greeting.proto = Some(match num::parse_i64(version) {
+            Some(2) => Protocol::Resp2,
+            Some(3) => Protocol::Resp3,
+            Some(_) => return Err(CmdError::text("NOPROTO unsupported protocol version")),
+            None => return Err(CmdError::text("ERR Protocol version is not an integer or out of range")),
+        });
+    }
+    let mut i = 2;
+    while let Some(option) = args.get(i) {
+        match (args.get(i + 1), args.get(i + 2)) {
+            (Some(user), Some(password)) if args.is(i, "AUTH") => {
+                greeting.auth = Some((user, password));
+                i += 3;
+            }
+            (Some(name), _) if args.is(i, "SETNAME") => {
+                check_label(name, b"Client names")?;
+                greeting.name = Some(name);
+                i += 2;
+            }
+            _ => {
+                let text = [b"ERR Syntax error in HELLO option '", until_zero(option), b"'"].concat();
+                return Err(CmdError::owned(text));
+            }
+        }
+    }
+    Ok(greeting)
+}
+
+/// What the server says about itself, in the protocol that was just chosen.
+fn introduce(ctx: &mut ServerCtx<'_>) {
+    let caller = &ctx.session.caller;
+    let config = &ctx.control.config;
+    let zone = config.bytes(param::AVAILABILITY_ZONE);
+    let (server, version) = if ctx.control.limits.redis_names {
+        ("redis", version::REDIS_COMPATIBLE)
+    } else {
+        ("valkey", version::COMPATIBLE)
+    };
+    let mut reply = Reply::new(ctx.reply.outbox(), caller.proto);
+    reply.map(7 + usize::from(!zone.is_empty()));
+    for (name, value) in [("server", server), ("version", version)] {
+        reply.bulk(name.as_bytes());
+        reply.bulk(value.as_bytes());
+    }
+    reply.bulk(b"proto");
+    reply.int(match caller.proto {
+        Protocol::Resp2 => 2,
+        Protocol::Resp3 => 3,
+    });
+    reply.bulk(b"id");
+    reply.int(caller.id.0 as i64);
+    for (name, value) in [("mode", "standalone"), ("role", "master")] {
+        reply.bulk(name.as_bytes());
+        reply.bulk(value.as_bytes());
+    }
+    reply.bulk(b"modules");
+    reply.array(0);
+    if !zone.is_empty() {
+        reply.bulk(b"availability_zone");
+        reply.bulk(zone);
+    }
+}
+
+fn reset(ctx: &mut ServerCtx<'_>, _: Args<'_>) -> Run {
+    let key = ctx.session.key;
+    let caller = &mut ctx.session.caller;
+    if caller.replica.is_some() {
+        return Err(CmdError::text("ERR can only reset normal client connections"));
+    }
+    if caller.flags.monitor {
+        ctx.control.monitors.retain(|monitor| *monitor != key);
+    }
+    // What the client said of itself as a program stays: its library, and what it is capable of.
+    caller.flags = ClientFlags::default();
+    caller.name = Box::default();
+    caller.db = 0;
+    caller.proto = Protocol::Resp2;
+    caller.authenticated = ctx.control.limits.password.is_empty();
+    caller.user = DEFAULT_USER.into();
+    caller.reply = ReplyMode::On;
+    ctx.reply.simple(b"RESET");
+    Ok(Outcome::Done)
+}
+
+/// Refuses a label of a client that would not fit a line of CLIENT LIST, where it is shown up to a zero byte. `what`
+/// begins the error's text.
+pub(crate) fn check_label(label: &[u8], what: &[u8]) -> Result<(), CmdError> {
+    if until_zero(label).iter().all(u8::is_ascii_graphic) {
+        return Ok(());
+    }
+    Err(CmdError::owned(
+        [b"ERR ", until_zero(what), b" cannot contain spaces, newlines or special characters."].concat(),
+    ))
 }

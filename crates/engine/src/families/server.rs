@@ -1,5 +1,141 @@
 //! Commands about the server.
 
-use crate::ctx::Route;
+mod command;
+mod config;
+mod debug;
+mod flush;
+mod latency;
+mod log;
+mod lolwut;
+mod memory;
+mod shutdown;
 
-pub(crate) const ROUTES: &[Route] = &[];
+use crate::args::Args;
+use crate::ctx::{Handler, Outcome, ReadCtx, Route, Run, ServerCtx, route};
+use crate::info::{self, View};
+use crate::process::Facts;
+use sluice_command::specs::server as specs;
+use sluice_command::{Spec, derive};
+use sluice_resp::Reply;
+
+pub(crate) const ROUTES: &[Route] = &[
+    route(&specs::COMMAND, Handler::Server(command::all)),
+    route(&specs::COMMAND_COUNT, Handler::Server(command::count)),
+    route(&specs::COMMAND_DOCS, Handler::Server(command::docs)),
+    route(&specs::COMMAND_GETKEYS, Handler::Server(command::getkeys)),
+    route(&specs::COMMAND_GETKEYSANDFLAGS, Handler::Server(command::getkeysandflags)),
+    route(&specs::COMMAND_HELP, Handler::Server(|ctx, _| help_of(ctx, &specs::COMMAND))),
+    route(&specs::COMMAND_INFO, Handler::Server(command::info)),
+    route(&specs::COMMAND_LIST, Handler::Server(command::list)),
+    route(&specs::COMMANDLOG_GET, Handler::Server(log::get)),
+    route(&specs::COMMANDLOG_HELP, Handler::Server(|ctx, _| help_of(ctx, &specs::COMMANDLOG))),
+    route(&specs::COMMANDLOG_LEN, Handler::Server(log::len)),
+    route(&specs::COMMANDLOG_RESET, Handler::Server(log::reset)),
+    route(&specs::CONFIG_GET, Handler::Server(config::get)),
+    route(&specs::CONFIG_HELP, Handler::Server(|ctx, _| help_of(ctx, &specs::CONFIG))),
+    route(&specs::CONFIG_RESETSTAT, Handler::Server(config::resetstat)),
+    route(&specs::CONFIG_REWRITE, Handler::Server(config::rewrite)),
+    route(&specs::CONFIG_SET, Handler::Server(config::set)),
+    route(&specs::DBSIZE, Handler::Read(dbsize)),
+    route(&specs::DEBUG, Handler::Debug(debug::debug)),
+    route(&specs::FLUSHALL, Handler::Dataset(flush::flushall)),
+    route(&specs::FLUSHDB, Handler::Dataset(flush::flushdb)),
+    route(&specs::INFO, Handler::Server(info)),
+    route(&specs::LASTSAVE, Handler::Server(lastsave)),
+    route(&specs::LATENCY_DOCTOR, Handler::Server(latency::doctor)),
+    route(&specs::LATENCY_GRAPH, Handler::Server(latency::graph)),
+    route(&specs::LATENCY_HELP, Handler::Server(|ctx, _| help_of(ctx, &specs::LATENCY))),
+    route(&specs::LATENCY_HISTOGRAM, Handler::Server(latency::histogram)),
+    route(&specs::LATENCY_HISTORY, Handler::Server(latency::history)),
+    route(&specs::LATENCY_LATEST, Handler::Server(latency::latest)),
+    route(&specs::LATENCY_RESET, Handler::Server(latency::reset)),
+    route(&specs::LOLWUT, Handler::Read(lolwut::lolwut)),
+    route(&specs::MEMORY_DOCTOR, Handler::Server(memory::doctor)),
+    route(&specs::MEMORY_HELP, Handler::Server(|ctx, _| help_of(ctx, &specs::MEMORY))),
+    route(&specs::MEMORY_MALLOC_STATS, Handler::Server(memory::malloc_stats)),
+    route(&specs::MEMORY_PURGE, Handler::Server(memory::purge)),
+    route(&specs::MEMORY_STATS, Handler::Server(memory::stats)),
+    route(&specs::MEMORY_USAGE, Handler::Read(memory::usage)),
+    route(&specs::ROLE, Handler::Server(role)),
+    route(&specs::SHUTDOWN, Handler::Server(shutdown::shutdown)),
+    route(&specs::SLOWLOG_GET, Handler::Server(log::slow_get)),
+    route(&specs::SLOWLOG_HELP, Handler::Server(|ctx, _| help_of(ctx, &specs::SLOWLOG))),
+    route(&specs::SLOWLOG_LEN, Handler::Server(log::slow_len)),
+    route(&specs::SLOWLOG_RESET, Handler::Server(log::slow_reset)),
+    route(&specs::SWAPDB, Handler::Dataset(flush::swapdb)),
+    route(&specs::TIME, Handler::Server(time)),
+];
+
+/// Writes lines as an array of simple strings, as every HELP does.
+pub(crate) fn reply_help(reply: &mut Reply<'_>, lines: &[String]) {
+    reply.array(lines.len());
+    for line in lines {
+        reply.simple(line.as_bytes());
+    }
+}
+
+fn help_of(ctx: &mut ServerCtx<'_>, container: &'static Spec) -> Run {
+    reply_help(&mut ctx.reply, &derive::help::lines(container));
+    Ok(Outcome::Done)
+}
+
+fn view<'a>(ctx: &'a ServerCtx<'_>, facts: &'a Facts) -> View<'a> {
+    View {
+        now: ctx.now,
+        asker: ctx.session,
+        sessions: ctx.sessions,
+        control: ctx.control,
+        stats: ctx.stats,
+        keyspace: ctx.keyspace,
+        facts,
+    }
+}
+
+fn info(ctx: &mut ServerCtx<'_>, args: Args<'_>) -> Run {
+    let facts = ctx.process.facts();
+    let text = info::text(&view(ctx, &facts), args.iter_from(1).map(crate::error::until_zero));
+    ctx.reply.verbatim(b"txt", &text);
+    Ok(Outcome::Done)
+}
+
+fn dbsize(ctx: &mut ReadCtx<'_>, _: Args<'_>) -> Run {
+    ctx.reply.int(ctx.db.len() as i64);
+    Ok(Outcome::Done)
+}
+
+fn time(ctx: &mut ServerCtx<'_>, _: Args<'_>) -> Run {
+    ctx.reply.array(2);
+    ctx.reply.bulk_int(ctx.now.unix_s());
+    ctx.reply.bulk_int(ctx.now.unix_us % 1_000_000);
+    Ok(Outcome::Done)
+}
+
+fn lastsave(ctx: &mut ServerCtx<'_>, _: Args<'_>) -> Run {
+    ctx.reply.int(ctx.control.last_save_s);
+    Ok(Outcome::Done)
+}
+
+fn role(ctx: &mut ServerCtx<'_>, _: Args<'_>) -> Run {
+    let facts = Facts::default();
+    let view = view(ctx, &facts);
+    let offset = view.control.stream.offset as i64;
+    let replicas: Vec<(String, String, String)> = view
+        .replicas()
+        .filter_map(|session| {
+            let replica = session.caller.replica.filter(|replica| replica.online)?;
+            let (ip, port) = session.caller.replica_address();
+            Some((ip.to_owned(), port.to_string(), replica.acked.to_string()))
+        })
+        .collect();
+    ctx.reply.array(3);
+    ctx.reply.bulk(b"master");
+    ctx.reply.int(offset);
+    ctx.reply.array(replicas.len());
+    for (ip, port, offset) in replicas {
+        ctx.reply.array(3);
+        for text in [ip, port, offset] {
+            ctx.reply.bulk(text.as_bytes());
+        }
+    }
+    Ok(Outcome::Done)
+}

@@ -1,14 +1,48 @@
 //! Strings.
 
+mod lcs;
+mod many;
+mod number;
+mod options;
+mod part;
+mod set;
+
 use crate::args::Args;
 use crate::ctx::{Handler, Outcome, ReadCtx, Route, Run, WriteCtx, route};
 use crate::error::CmdError;
+use options::{Accepted, Expiry, Options};
 use sluice_command::specs::string as specs;
-use sluice_keyspace::{Event, Payload, SetExpiry, Str};
+use sluice_keyspace::{Entry, Event, Str};
 use sluice_resp::Reply;
 
-pub(crate) const ROUTES: &[Route] =
-    &[route(&specs::GET, Handler::Read(get)), route(&specs::SET, Handler::Write(set))];
+pub(crate) use options::ExpiryUnit;
+
+pub(crate) const ROUTES: &[Route] = &[
+    route(&specs::APPEND, Handler::Write(part::append)),
+    route(&specs::DECR, Handler::Write(number::decr)),
+    route(&specs::DECRBY, Handler::Write(number::decrby)),
+    route(&specs::DELIFEQ, Handler::Write(delifeq)),
+    route(&specs::GET, Handler::Read(get)),
+    route(&specs::GETDEL, Handler::Write(getdel)),
+    route(&specs::GETEX, Handler::Write(getex)),
+    route(&specs::GETRANGE, Handler::Read(part::getrange)),
+    route(&specs::GETSET, Handler::Write(set::getset)),
+    route(&specs::INCR, Handler::Write(number::incr)),
+    route(&specs::INCRBY, Handler::Write(number::incrby)),
+    route(&specs::INCRBYFLOAT, Handler::Write(number::incrbyfloat)),
+    route(&specs::LCS, Handler::Read(lcs::lcs)),
+    route(&specs::MGET, Handler::Read(many::mget)),
+    route(&specs::MSET, Handler::Write(many::mset)),
+    route(&specs::MSETEX, Handler::Write(many::msetex)),
+    route(&specs::MSETNX, Handler::Write(many::msetnx)),
+    route(&specs::PSETEX, Handler::Write(set::psetex)),
+    route(&specs::SET, Handler::Write(set::set)),
+    route(&specs::SETEX, Handler::Write(set::setex)),
+    route(&specs::SETNX, Handler::Write(set::setnx)),
+    route(&specs::SETRANGE, Handler::Write(part::setrange)),
+    route(&specs::STRLEN, Handler::Read(part::strlen)),
+    route(&specs::SUBSTR, Handler::Read(part::getrange)),
+];
 
 /// Strings of at least so many bytes are sent from where they lie; below it, copying is cheaper.
 const SHARE_BYTES: usize = 16 * 1024;
@@ -24,174 +58,74 @@ pub(crate) fn reply_str(reply: &mut Reply<'_>, value: Str<'_>) {
     }
 }
 
+/// The string of an entry, or what a command answers to another type.
+#[inline]
+fn str_of(entry: Entry<'_>) -> Result<Str<'_>, CmdError> {
+    entry.str().ok_or(CmdError::WrongType)
+}
+
 fn get(ctx: &mut ReadCtx<'_>, args: Args<'_>) -> Run {
     match ctx.db.get(args.key(1)) {
-        Some(entry) => reply_str(&mut ctx.reply, entry.str().ok_or(CmdError::WrongType)?),
+        Some(entry) => reply_str(&mut ctx.reply, str_of(entry)?),
         None => ctx.reply.null(),
     }
     Ok(Outcome::Done)
 }
 
-/// When SET stores.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Condition<'a> {
-    Always,
-    Absent,
-    Present,
-    Equal(&'a [u8]),
-}
-
-/// SET's options.
-struct SetOptions<'a> {
-    condition: Condition<'a>,
-    get: bool,
-    expiry: SetExpiry,
-    /// The expiry came as anything but PXAT: replicas are told the time itself.
-    relative: bool,
-}
-
-fn set(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
+fn getdel(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
     let key = args.key(1);
-    if args.len() == 3 {
-        ctx.db.set(key, Payload::Str(args.at(2)), SetExpiry::Clear, Event::Set);
-        ctx.reply.ok();
+    let Some(entry) = ctx.db.get(key) else {
+        ctx.reply.null();
         return Ok(Outcome::Done);
-    }
-    let options = set_options(args, ctx.db.access.now.unix_ms())?;
-    set_with(ctx, args, options)
-}
-
-fn set_with(ctx: &mut WriteCtx<'_>, args: Args<'_>, options: SetOptions<'_>) -> Run {
-    let key = args.key(1);
-    let needs_value = options.get || matches!(options.condition, Condition::Equal(_));
-    let found = if needs_value { ctx.db.get(key) } else { ctx.db.look(key) };
-    if needs_value && found.is_some_and(|entry| entry.str().is_none()) {
-        return Err(CmdError::WrongType);
-    }
-    let allowed = match options.condition {
-        Condition::Always => true,
-        Condition::Absent => found.is_none(),
-        Condition::Present => found.is_some(),
-        Condition::Equal(wanted) => {
-            found.and_then(|entry| entry.str()).is_some_and(|value| value.with(|bytes| bytes == wanted))
-        }
     };
-    if options.get {
-        match found.and_then(|entry| entry.str()) {
-            Some(value) => reply_str(&mut ctx.reply, value),
-            None => ctx.reply.null(),
-        }
-    }
-    if !allowed {
-        if !options.get {
-            ctx.reply.null();
-        }
-        return Ok(Outcome::Done);
-    }
-    store(ctx, args, &options);
-    if !options.get {
-        ctx.reply.ok();
-    }
+    reply_str(&mut ctx.reply, str_of(entry)?);
+    remove(ctx, args);
     Ok(Outcome::Done)
 }
 
-fn store(ctx: &mut WriteCtx<'_>, args: Args<'_>, options: &SetOptions<'_>) {
+fn delifeq(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
+    let equal = match ctx.db.get_uncounted(args.key(1)) {
+        Some(entry) => str_of(entry)?.with(|bytes| bytes == args.at(2)),
+        None => false,
+    };
+    if equal {
+        remove(ctx, args);
+    }
+    ctx.reply.int(i64::from(equal));
+    Ok(Outcome::Done)
+}
+
+/// Removes the first key, which is there, and says so as DEL: that means the same to whoever has another value.
+fn remove(ctx: &mut WriteCtx<'_>, args: Args<'_>) {
     let key = args.key(1);
-    if let SetExpiry::At(at) = options.expiry
-        && at <= ctx.db.access.now.unix_ms()
-    {
-        // A time that has passed: the key is as good as deleted, and is.
-        ctx.db.remove(key, Event::Del);
-        ctx.db.effects.rewrite(|| vec![b"DEL".to_vec(), key.bytes.to_vec()]);
-        return;
-    }
-    ctx.db.set(key, Payload::Str(args.at(2)), options.expiry, Event::Set);
-    if let SetExpiry::At(at) = options.expiry
-        && options.relative
-    {
-        let value = args.at(2);
-        ctx.db.effects.rewrite(|| {
-            let at = at.to_string().into_bytes();
-            vec![b"SET".to_vec(), key.bytes.to_vec(), value.to_vec(), b"PXAT".to_vec(), at]
-        });
-    }
+    ctx.db.remove(key, Event::Del);
+    ctx.db.effects.rewrite(|| vec![b"DEL".to_vec(), key.bytes.to_vec()]);
 }
 
-fn set_options<'a>(args: Args<'a>, now_ms: i64) -> Result<SetOptions<'a>, CmdError> {
-    let mut options =
-        SetOptions { condition: Condition::Always, get: false, expiry: SetExpiry::Clear, relative: false };
-    let mut i = 3;
-    while i < args.len() {
-        let next = args.get(i + 1);
-        let free = options.expiry == SetExpiry::Clear;
-        if args.is(i, "NX") && matches!(options.condition, Condition::Always | Condition::Absent) {
-            options.condition = Condition::Absent;
-        } else if args.is(i, "XX") && matches!(options.condition, Condition::Always | Condition::Present) {
-            options.condition = Condition::Present;
-        } else if args.is(i, "IFEQ") && options.condition == Condition::Always && next.is_some() {
-            options.condition = Condition::Equal(next.unwrap_or_default());
-            i += 1;
-        } else if args.is(i, "GET") {
-            options.get = true;
-        } else if args.is(i, "KEEPTTL") && matches!(options.expiry, SetExpiry::Clear | SetExpiry::Keep) {
-            options.expiry = SetExpiry::Keep;
-        } else if let Some(unit) = ExpiryUnit::of(args.at(i))
-            && free
-            && next.is_some()
-        {
-            options.expiry = SetExpiry::At(expiry_at(args, i + 1, unit, now_ms, "set")?);
-            options.relative = unit != ExpiryUnit::AtMs;
-            i += 1;
-        } else {
-            return Err(CmdError::Syntax);
+fn getex(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
+    let options = Options::parse(args, 2, Accepted::Getex)?;
+    let at = options.expiry.at(args, ctx.db.access.now.unix_ms(), "getex")?;
+    let key = args.key(1);
+    let Some(entry) = ctx.db.get(key) else {
+        ctx.reply.null();
+        return Ok(Outcome::Done);
+    };
+    reply_str(&mut ctx.reply, str_of(entry)?);
+    let expires = entry.expiry().is_some();
+    match (options.expiry, at) {
+        (Expiry::Persist, _) if expires => {
+            ctx.db.set_expiry(key, None, Event::Persist);
+            ctx.db.effects.rewrite(|| vec![b"PERSIST".to_vec(), key.bytes.to_vec()]);
         }
-        i += 1;
+        (_, Some(at)) if options::has_passed(ctx, at) => {
+            ctx.db.expire_now(key);
+        }
+        (_, Some(at)) => {
+            ctx.db.set_expiry(key, Some(at), Event::Expire);
+            let at = || at.to_string().into_bytes();
+            ctx.db.effects.rewrite(|| vec![b"PEXPIREAT".to_vec(), key.bytes.to_vec(), at()]);
+        }
+        (_, None) => {}
     }
-    Ok(options)
-}
-
-/// How an expiry is given.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum ExpiryUnit {
-    Seconds,
-    Ms,
-    AtSeconds,
-    AtMs,
-}
-
-impl ExpiryUnit {
-    pub(crate) fn of(word: &[u8]) -> Option<ExpiryUnit> {
-        [
-            ("EX", ExpiryUnit::Seconds),
-            ("PX", ExpiryUnit::Ms),
-            ("EXAT", ExpiryUnit::AtSeconds),
-            ("PXAT", ExpiryUnit::AtMs),
-        ]
-        .into_iter()
-        .find(|(name, _)| word.eq_ignore_ascii_case(name.as_bytes()))
-        .map(|(_, unit)| unit)
-    }
-}
-
-/// The time, ms since the epoch, that the argument at `index` means; it must be positive and expressible.
-pub(crate) fn expiry_at(
-    args: Args<'_>,
-    index: usize,
-    unit: ExpiryUnit,
-    now_ms: i64,
-    command: &'static str,
-) -> Result<i64, CmdError> {
-    let amount = args.int(index)?;
-    if amount <= 0 {
-        return Err(CmdError::InvalidExpire(command));
-    }
-    let ms = match unit {
-        ExpiryUnit::Seconds | ExpiryUnit::AtSeconds => amount.checked_mul(1000),
-        ExpiryUnit::Ms | ExpiryUnit::AtMs => Some(amount),
-    };
-    let at = match unit {
-        ExpiryUnit::Seconds | ExpiryUnit::Ms => ms.and_then(|ms| ms.checked_add(now_ms)),
-        ExpiryUnit::AtSeconds | ExpiryUnit::AtMs => ms,
-    };
-    at.ok_or(CmdError::InvalidExpire(command))
+    Ok(Outcome::Done)
 }

@@ -166,6 +166,15 @@ fn a_request_keeps_its_raw_bytes() {
 }
 
 #[test]
+fn http_is_recognised_by_its_first_word() {
+    let stream = b"post / HTTP/1.0\r\nHost: x\r\n*1\r\n$4\r\nPOST\r\nhost x\r\nGET / HTTP/1.1\r\n";
+    let mut out = Requests::new();
+    Parser::new().parse(stream, &open(16), &mut out);
+    let found: Vec<bool> = out.iter(stream).map(|request| request.is_http()).collect();
+    assert_eq!(found, [true, true, true, false, false]);
+}
+
+#[test]
 fn what_is_missing_of_an_argument_is_known() {
     let mut parser = Parser::new();
     let mut out = Requests::new();
@@ -208,7 +217,7 @@ fn a_count_allocates_nothing() {
     let mut out = Requests::new();
     parser.parse(b"*2147483647\r\n$536870912\r\n", &open(16), &mut out);
     assert!(parser.capacity_bytes() < 4096);
-    assert!(out.args.capacity() < 4096);
+    assert!(out.capacity_bytes() < 4096);
 }
 
 #[test]

@@ -1,0 +1,288 @@
+//! The options by which CLIENT LIST and CLIENT KILL choose clients.
+//!
+//! Every option but MAXAGE, IDLE and SKIPME has a twin with `NOT-` before its name. A client is chosen when all that was
+//! asked of it is true and nothing of what was excluded. Ids given again add to those before; of other options given
+//! again the last one counts.
+
+use crate::args::Args;
+use crate::error::{CmdError, until_zero};
+use crate::families::connection::DEFAULT_USER;
+use crate::session::Session;
+use sluice_base::num;
+
+/// Which clients are chosen.
+#[derive(Debug)]
+pub(super) struct Filter<'a> {
+    is: Traits<'a>,
+    is_not: Traits<'a>,
+    /// Seconds since it connected, at least.
+    age_s_min: Option<i64>,
+    /// Seconds since it last sent something, at least.
+    idle_s_min: Option<i64>,
+    /// Whether the caller is left out; [`Filter::chooses`] does not ask.
+    pub(super) skip_me: SkipMe,
+}
+
+/// SKIPME.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum SkipMe {
+    /// The caller is left out.
+    Yes,
+    /// The caller is like any other.
+    No,
+}
+
+/// TYPE.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Type {
+    Normal,
+    Replica,
+    Primary,
+    Pubsub,
+}
+
+/// What a client may be asked to be.
+#[derive(Debug, Default)]
+struct Traits<'a> {
+    ids: Vec<i64>,
+    addr: Option<&'a [u8]>,
+    laddr: Option<&'a [u8]>,
+    ip: Option<&'a [u8]>,
+    kind: Option<Type>,
+    user: Option<&'a [u8]>,
+    flags: Option<&'a [u8]>,
+    name: Option<&'a [u8]>,
+    lib_name: Option<&'a [u8]>,
+    lib_ver: Option<&'a [u8]>,
+    db: Option<usize>,
+    capa: Option<&'a [u8]>,
+}
+
+/// Which of the two sets an option belongs to.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Sense {
+    Is,
+    IsNot,
+}
+
+impl<'a> Filter<'a> {
+    /// The client with this address, the caller included: the old form of CLIENT KILL.
+    pub(super) fn of_addr(addr: &'a [u8]) -> Filter<'a> {
+        Filter {
+            is: Traits { addr: Some(addr), ..Traits::default() },
+            is_not: Traits::default(),
+            age_s_min: None,
+            idle_s_min: None,
+            skip_me: SkipMe::No,
+        }
+    }
+
+    /// From the options that begin at argument `first`.
+    pub(super) fn parse(
+        args: Args<'a>,
+        first: usize,
+        skip_me: SkipMe,
+        databases: usize,
+    ) -> Result<Filter<'a>, CmdError> {
+        let mut filter = Filter {
+            is: Traits::default(),
+            is_not: Traits::default(),
+            age_s_min: None,
+            idle_s_min: None,
+            skip_me,
+        };
+        let mut i = first;
+        while let Some(option) = args.get(i) {
+            let value = args.get(i + 1).ok_or(CmdError::Syntax)?;
+            let (sense, name) = match option.split_at_checked(4) {
+                Some((prefix, rest)) if prefix.eq_ignore_ascii_case(b"NOT-") => (Sense::IsNot, rest),
+                _ => (Sense::Is, option),
+            };
+            let traits = if sense == Sense::Is { &mut filter.is } else { &mut filter.is_not };
+            if name.eq_ignore_ascii_case(b"ID") {
+                i += 1 + traits.read_ids(args, i + 1)?;
+                continue;
+            }
+            if !traits.read(name, value, sense, databases)? {
+                filter.read_own(option, value)?;
+            }
+            i += 2;
+        }
+        Ok(filter)
+    }
+
+    /// Reads an option that has no negative twin.
+    fn read_own(&mut self, option: &[u8], value: &[u8]) -> Result<(), CmdError> {
+        if option.eq_ignore_ascii_case(b"MAXAGE") {
+            self.age_s_min = Some(positive(value, "maxage")?);
+        } else if option.eq_ignore_ascii_case(b"IDLE") {
+            self.idle_s_min = Some(positive(value, "idle")?);
+        } else if option.eq_ignore_ascii_case(b"SKIPME") && value.eq_ignore_ascii_case(b"YES") {
+            self.skip_me = SkipMe::Yes;
+        } else if option.eq_ignore_ascii_case(b"SKIPME") && value.eq_ignore_ascii_case(b"NO") {
+            self.skip_me = SkipMe::No;
+        } else {
+            return Err(CmdError::Syntax);
+        }
+        Ok(())
+    }
+
+    /// Whether the client is chosen, SKIPME apart. O(ids).
+    pub(super) fn chooses(&self, session: &Session, now_s: i64) -> bool {
+        let caller = &session.caller;
+        self.age_s_min.is_none_or(|min| now_s - caller.created_s >= min)
+            && self.idle_s_min.is_none_or(|min| now_s - caller.last_s >= min)
+            && self.is.verdicts(session).into_iter().flatten().all(|met| met)
+            && !self.is_not.verdicts(session).into_iter().flatten().any(|met| met)
+    }
+}
+
+impl<'a> Traits<'a> {
+    /// Reads as many ids as there are from argument `first` on, at least one; returns how many.
+    fn read_ids(&mut self, args: Args<'a>, first: usize) -> Result<usize, CmdError> {
+        let mut count = 0;
+        while let Some(id) = args.get(first + count).and_then(num::parse_i64) {
+            if id < 1 {
+                return Err(CmdError::text("ERR client-id should be greater than 0"));
+            }
+            self.ids.push(id);
+            count += 1;
+        }
+        if count == 0 { Err(CmdError::Syntax) } else { Ok(count) }
+    }
+
+    /// Reads one option; `false` when there is none of this name.
+    fn read(
+        &mut self,
+        name: &[u8],
+        value: &'a [u8],
+        sense: Sense,
+        databases: usize,
+    ) -> Result<bool, CmdError> {
+        let texts: [(&[u8], &mut Option<&'a [u8]>); 6] = [
+            (b"ADDR", &mut self.addr),
+            (b"LADDR", &mut self.laddr),
+            (b"IP", &mut self.ip),
+            (b"NAME", &mut self.name),
+            (b"LIB-NAME", &mut self.lib_name),
+            (b"LIB-VER", &mut self.lib_ver),
+        ];
+        for (text, place) in texts {
+            if name.eq_ignore_ascii_case(text) {
+                *place = Some(value);
+                return Ok(true);
+            }
+        }
+        if name.eq_ignore_ascii_case(b"TYPE") {
+            self.kind = Some(Type::parse(value)?);
+        } else if name.eq_ignore_ascii_case(b"USER") {
+            if value != DEFAULT_USER.as_bytes() {
+                return Err(CmdError::owned([b"ERR No such user '", until_zero(value), b"'"].concat()));
+            }
+            self.user = Some(value);
+        } else if name.eq_ignore_ascii_case(b"FLAGS") {
+            let letters = until_zero(value);
+            only_letters(letters, FLAGS, "flags", sense)?;
+            self.flags = Some(letters);
+        } else if name.eq_ignore_ascii_case(b"CAPA") {
+            let letters = until_zero(value);
+            only_letters(letters, CAPAS, "capa", sense)?;
+            self.capa = Some(letters);
+        } else if name.eq_ignore_ascii_case(b"DB") {
+            self.db = Some(database(value, sense, databases)?);
+        } else {
+            return Ok(false);
+        }
+        Ok(true)
+    }
+
+    /// For each trait, whether the client has it; `None` for those that were not asked for.
+    fn verdicts(&self, session: &Session) -> [Option<bool>; 12] {
+        let caller = &session.caller;
+        // A label that was never set is not the same as an empty one.
+        let label = |wanted: Option<&[u8]>, label: &[u8]| wanted.map(|w| !label.is_empty() && w == label);
+        [
+            (!self.ids.is_empty()).then(|| self.ids.contains(&(caller.id.0 as i64))),
+            self.addr.map(|addr| addr == caller.addr.as_bytes()),
+            self.laddr.map(|laddr| laddr == caller.laddr.as_bytes()),
+            self.ip.map(|ip| until_zero(ip) == ip_of(&caller.addr).as_bytes()),
+            self.kind.map(|kind| kind == Type::of(session)),
+            self.user.map(|user| user == caller.user.as_bytes()),
+            self.flags.map(|flags| {
+                let letters = session.flag_letters();
+                flags.iter().all(|letter| letters.as_bytes().contains(letter))
+            }),
+            label(self.name, &caller.name),
+            label(self.lib_name, &caller.lib_name),
+            label(self.lib_ver, &caller.lib_ver),
+            self.db.map(|db| db == caller.db),
+            self.capa.map(|capa| capa.is_empty() || caller.capa_redirect),
+        ]
+    }
+}
+
+impl Type {
+    fn parse(word: &[u8]) -> Result<Type, CmdError> {
+        let word = until_zero(word);
+        [
+            ("normal", Type::Normal),
+            ("replica", Type::Replica),
+            ("slave", Type::Replica),
+            ("primary", Type::Primary),
+            ("master", Type::Primary),
+            ("pubsub", Type::Pubsub),
+        ]
+        .into_iter()
+        .find(|(name, _)| word.eq_ignore_ascii_case(name.as_bytes()))
+        .map(|(_, kind)| kind)
+        .ok_or_else(|| CmdError::owned([b"ERR Unknown client type '", word, b"'"].concat()))
+    }
+
+    fn of(session: &Session) -> Type {
+        // A MONITOR is a normal client whose replies never end.
+        if session.caller.replica.is_some() { Type::Replica } else { Type::Normal }
+    }
+}
+
+/// The host of `host:port`, an IPv6 address without its brackets.
+fn ip_of(addr: &str) -> &str {
+    let host = addr.rsplit_once(':').map_or(addr, |(host, _)| host);
+    host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host)
+}
+
+fn positive(value: &[u8], what: &str) -> Result<i64, CmdError> {
+    let number = num::parse_i64(value)
+        .ok_or_else(|| CmdError::owned(format!("ERR {what} is not an integer or out of range")))?;
+    if number < 1 {
+        return Err(CmdError::owned(format!("ERR {what} should be greater than 0")));
+    }
+    Ok(number)
+}
+
+fn database(value: &[u8], sense: Sense, databases: usize) -> Result<usize, CmdError> {
+    let what = if sense == Sense::Is { "DB" } else { "NOT-DB" };
+    let number = num::parse_i64(value)
+        .and_then(|number| i32::try_from(number).ok())
+        .ok_or_else(|| CmdError::owned(format!("ERR {what} is not an integer or out of range")))?;
+    usize::try_from(number).ok().filter(|db| *db < databases).ok_or_else(|| {
+        CmdError::owned(format!("ERR {what} number should be between 0 and {}", databases - 1))
+    })
+}
+
+fn only_letters(value: &[u8], known: &[u8], what: &str, sense: Sense) -> Result<(), CmdError> {
+    if value.iter().all(|letter| known.contains(letter)) {
+        return Ok(());
+    }
+    let which = match sense {
+        Sense::Is => "provided".to_owned(),
+        Sense::IsNot => format!("NOT-{}", what.to_ascii_uppercase()),
+    };
+    let mut text = format!("ERR Unknown {what} found in the {which} filter: ").into_bytes();
+    text.extend_from_slice(value);
+    Err(CmdError::owned(text))
+}
+
+/// Every letter that the flags of CLIENT LIST can have, those of later features included.
+const FLAGS: &[u8] = b"ABEIMNOPRSTUbcdeirtux";
+/// Letters of the capabilities.
+const CAPAS: &[u8] = b"r";

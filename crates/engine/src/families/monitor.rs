@@ -1,0 +1,18 @@
+//! MONITOR: the caller is shown every command from now on; `logging.rs` feeds it.
+
+use crate::args::Args;
+use crate::ctx::{Handler, Outcome, Route, Run, ServerCtx, route};
+use sluice_command::specs::server as specs;
+
+pub(crate) const ROUTES: &[Route] = &[route(&specs::MONITOR, Handler::Server(monitor))];
+
+fn monitor(ctx: &mut ServerCtx<'_>, _: Args<'_>) -> Run {
+    let flags = &mut ctx.session.caller.flags;
+    // Who receives a stream already gets no second one, and no reply that would stand in the middle of it.
+    if !flags.monitor && ctx.session.caller.replica.is_none() {
+        ctx.session.caller.flags.monitor = true;
+        ctx.control.monitors.push(ctx.session.key);
+        ctx.reply.ok();
+    }
+    Ok(Outcome::Done)
+}

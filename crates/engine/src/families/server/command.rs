@@ -1,0 +1,123 @@
+//! COMMAND: what the table says of itself.
+
+use crate::args::Args;
+use crate::ctx::{Outcome, Run, ServerCtx};
+use crate::error::CmdError;
+use sluice_command::derive::info::Filter;
+use sluice_command::derive::keys::{self, GetKeysError};
+use sluice_command::{Doc, KeyFlags, Named, Spec, derive, lookup_full, table};
+use sluice_resp::Reply;
+
+/// Writes a tree.
+fn reply_doc(reply: &mut Reply<'_>, doc: &Doc) {
+    match doc {
+        Doc::Map(parts) => {
+            reply.map(parts.len());
+            for (name, value) in parts {
+                reply.bulk(name.as_bytes());
+                reply_doc(reply, value);
+            }
+        }
+        Doc::Array(parts) => {
+            reply.array(parts.len());
+            parts.iter().for_each(|part| reply_doc(reply, part));
+        }
+        Doc::Set(parts) => {
+            reply.set(parts.len());
+            parts.iter().for_each(|part| reply_doc(reply, part));
+        }
+        Doc::Str(text) => reply.bulk(text.as_bytes()),
+        Doc::Status(text) => reply.simple(text.as_bytes()),
+        Doc::StatusText(text) => reply.simple(text.as_bytes()),
+        Doc::Int(number) => reply.int(*number),
+        Doc::Null => reply.null(),
+    }
+}
+
+fn reply_infos<'s>(reply: &mut Reply<'_>, specs: impl ExactSizeIterator<Item = Option<&'s Spec>>) {
+    reply.array(specs.len());
+    for spec in specs {
+        reply_doc(reply, &spec.map_or(Doc::Null, derive::info::info));
+    }
+}
+
+pub(super) fn all(ctx: &mut ServerCtx<'_>, _: Args<'_>) -> Run {
+    reply_infos(&mut ctx.reply, table::TOP.into_iter().map(Some));
+    Ok(Outcome::Done)
+}
+
+pub(super) fn info(ctx: &mut ServerCtx<'_>, args: Args<'_>) -> Run {
+    if args.len() == 2 {
+        return all(ctx, args);
+    }
+    reply_infos(&mut ctx.reply, args.iter_from(2).map(lookup_full));
+    Ok(Outcome::Done)
+}
+
+pub(super) fn docs(ctx: &mut ServerCtx<'_>, args: Args<'_>) -> Run {
+    let specs: Vec<&Spec> = match args.len() {
+        2 => table::TOP.to_vec(),
+        _ => args.iter_from(2).filter_map(lookup_full).collect(),
+    };
+    ctx.reply.map(specs.len());
+    for spec in specs {
+        ctx.reply.bulk(spec.full_name.as_bytes());
+        reply_doc(&mut ctx.reply, &derive::docs::docs(spec));
+    }
+    Ok(Outcome::Done)
+}
+
+pub(super) fn count(ctx: &mut ServerCtx<'_>, _: Args<'_>) -> Run {
+    ctx.reply.int(table::TOP.len() as i64);
+    Ok(Outcome::Done)
+}
+
+pub(super) fn list(ctx: &mut ServerCtx<'_>, args: Args<'_>) -> Run {
+    let filter = match (args.len(), args.get(4)) {
+        (2, _) => Filter::All,
+        (5, Some(value)) if args.is(2, "FILTERBY") => match args {
+            _ if args.is(3, "MODULE") => Filter::Module(value),
+            _ if args.is(3, "ACLCAT") => Filter::Category(value),
+            _ if args.is(3, "PATTERN") => Filter::Pattern(value),
+            _ => return Err(CmdError::Syntax),
+        },
+        _ => return Err(CmdError::Syntax),
+    };
+    let names = derive::info::list(filter, sluice_base::glob::matches_nocase);
+    ctx.reply.array(names.len());
+    for name in names {
+        ctx.reply.bulk(name.as_bytes());
+    }
+    Ok(Outcome::Done)
+}
+
+/// The keys of the call in the arguments from the third on.
+fn keys_of<'a>(args: Args<'a>) -> Result<Vec<(&'a [u8], KeyFlags)>, CmdError> {
+    let call: Vec<&[u8]> = args.iter_from(2).collect();
+    let found = match table::resolve(&call) {
+        Named::Command(spec) => keys::getkeys(spec, &call),
+        Named::Unknown | Named::UnknownSubcommand(_) => Err(GetKeysError::UnknownCommand),
+    };
+    let found = found.map_err(|error| CmdError::owned(format!("ERR {}", error.wire())))?;
+    Ok(found.into_iter().filter_map(|(at, flags)| Some((*call.get(at)?, flags))).collect())
+}
+
+pub(super) fn getkeys(ctx: &mut ServerCtx<'_>, args: Args<'_>) -> Run {
+    let found = keys_of(args)?;
+    ctx.reply.array(found.len());
+    for (key, _) in found {
+        ctx.reply.bulk(key);
+    }
+    Ok(Outcome::Done)
+}
+
+pub(super) fn getkeysandflags(ctx: &mut ServerCtx<'_>, args: Args<'_>) -> Run {
+    let found = keys_of(args)?;
+    ctx.reply.array(found.len());
+    for (key, flags) in found {
+        ctx.reply.array(2);
+        ctx.reply.bulk(key);
+        reply_doc(&mut ctx.reply, &derive::info::key_flags(flags));
+    }
+    Ok(Outcome::Done)
+}

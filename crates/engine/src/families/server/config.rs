@@ -1,0 +1,80 @@
+//! CONFIG.
+
+use crate::args::Args;
+use crate::ctx::{Outcome, Run, ServerCtx};
+use crate::error::CmdError;
+use crate::limits::Limits;
+use sluice_config::{Force, Origin, ParamId, Phase};
+use std::sync::Arc;
+
+pub(super) fn get(ctx: &mut ServerCtx<'_>, args: Args<'_>) -> Run {
+    let patterns: Vec<&[u8]> = args.iter_from(2).collect();
+    let found = ctx.control.config.get(&patterns);
+    ctx.reply.map(found.len());
+    for (name, value) in found {
+        ctx.reply.bulk(&name);
+        ctx.reply.bulk(&value);
+    }
+    Ok(Outcome::Done)
+}
+
+pub(super) fn set(ctx: &mut ServerCtx<'_>, args: Args<'_>) -> Run {
+    let words: Vec<&[u8]> = args.iter_from(2).collect();
+    let (pairs, odd) = words.as_chunks::<2>();
+    if !odd.is_empty() {
+        return Err(CmdError::Syntax);
+    }
+    let pairs: Vec<(&[u8], &[u8])> = pairs.iter().map(|[name, value]| (*name, *value)).collect();
+    let origin = if ctx.session.caller.is_local() { Origin::Local } else { Origin::Remote };
+    let change = ctx.control.config.prepare(&pairs, origin, Phase::Serving).map_err(wire)?;
+    let undo = ctx.control.config.apply(change);
+    let changed: Vec<ParamId> = undo.changed().collect();
+    // One by one, so that the error can name the parameter at fault.
+    for (done, id) in changed.iter().enumerate() {
+        let Err(reason) = ctx.process.apply_config(&ctx.control.config, &[id.param().name]) else { continue };
+        let error = undo.failed(*id, &reason);
+        ctx.control.config.rollback(undo);
+        for id in changed[..=done].iter().rev() {
+            // What was in force a moment ago can be again; if it cannot, the log says so.
+            let _ = ctx.process.apply_config(&ctx.control.config, &[id.param().name]);
+        }
+        return Err(wire(error));
+    }
+    for id in changed {
+        if let Some(value) = ctx.process.in_force(id.param().name) {
+            // It describes what has been applied, so it is in order.
+            let _ = ctx.control.config.assign(id, &[&value]);
+        }
+    }
+    ctx.control.limits = Arc::new(Limits::new(&ctx.control.config));
+    ctx.reply.ok();
+    Ok(Outcome::Done)
+}
+
+fn wire(error: sluice_config::SetError) -> CmdError {
+    CmdError::owned(error.to_string())
+}
+
+pub(super) fn resetstat(ctx: &mut ServerCtx<'_>, _: Args<'_>) -> Run {
+    let facts = ctx.process.facts();
+    ctx.stats.reset(&facts);
+    ctx.reply.ok();
+    Ok(Outcome::Done)
+}
+
+pub(super) fn rewrite(ctx: &mut ServerCtx<'_>, _: Args<'_>) -> Run {
+    rewrite_file(ctx.control, ctx.process, Force::Changed)?;
+    ctx.reply.ok();
+    Ok(Outcome::Done)
+}
+
+/// Writes the configuration back to its file.
+pub(super) fn rewrite_file(
+    control: &crate::control::Control,
+    process: &mut dyn crate::process::Process,
+    force: Force,
+) -> Result<(), CmdError> {
+    let config = &control.config;
+    let mut make = |old: Option<&[u8]>| sluice_config::rewrite(old, config, force);
+    process.rewrite_config(&mut make).map_err(|reason| CmdError::owned(format!("ERR {reason}")))
+}

@@ -1,0 +1,320 @@
+//! DEBUG: tools for those who work on the server, and for tests. What tests of other servers expect is here as far as it
+//! means something in this one.
+
+mod digest;
+mod protocol;
+
+use super::reply_help;
+use crate::action::{Action, Crash};
+use crate::args::Args;
+use crate::ctx::{DebugCtx, Outcome, Run};
+use crate::error::CmdError;
+use crate::process::LogLevel;
+use sluice_collections::index::Index;
+use sluice_command::derive;
+use sluice_config::Force;
+use sluice_keyspace::{Event, Payload, SetExpiry, Str};
+use std::fmt::Write;
+use std::ops::RangeInclusive;
+
+/// One subcommand.
+struct Sub {
+    name: &'static str,
+    /// Its arguments, as HELP shows them.
+    syntax: &'static str,
+    help: &'static str,
+    /// How many arguments it takes, `DEBUG` and its own name not counted.
+    args: RangeInclusive<usize>,
+    run: fn(&mut DebugCtx<'_>, Args<'_>) -> Run,
+}
+
+const ANY: usize = usize::MAX;
+
+/// Every subcommand, in the order of HELP.
+const SUBS: &[Sub] = &[
+    sub("ASSERT", "", "Ends the process by a failed assertion.", 0..=0, |ctx, _| crash(ctx, Crash::Assert)),
+    sub("CHANGE-REPL-ID", "", "Begins a new history of replication.", 0..=0, change_repl_id),
+    sub("CLIENT-ENFORCE-REPLY-LIST", "(0|1)", "Accepted; replies have one form here.", 1..=1, |ctx, args| {
+        ctx.control.enforce_reply_list = switch(args, 2);
+        ok(ctx)
+    }),
+    sub(
+        "CONFIG-REWRITE-FORCE-ALL",
+        "",
+        "CONFIG REWRITE with a line for every parameter.",
+        0..=0,
+        config_rewrite,
+    ),
+    sub("DICT-RESIZING", "(0|1)", "Whether the indexes of keys shrink by themselves.", 1..=1, |ctx, args| {
+        ctx.control.resizing = switch(args, 2);
+        ok(ctx)
+    }),
+    sub("DIGEST", "", "A fingerprint of all data.", 0..=0, digest::all),
+    sub("DIGEST-VALUE", "[<key> ...]", "A fingerprint of each key's value.", 0..=ANY, digest::values),
+    sub("ERROR", "<text>", "Replies with that error.", 1..=1, |ctx, args| {
+        // Not an error of this command: nothing counts it.
+        ctx.reply.error(args.at(2));
+        Ok(Outcome::Done)
+    }),
+    sub("HTSTATS", "<dbid> [full]", "Describes the indexes of a database.", 1..=2, htstats),
+    sub("HTSTATS-KEY", "<key> [full]", "The same for the index inside a value.", 1..=2, htstats_key),
+    sub("LOADAOF", "", "Loads the append-only file again.", 0..=0, needs_persistence),
+    sub("LOG", "<text>", "Writes a line to the log.", 1..=1, log),
+    sub("OBJECT", "<key> [fast]", "How a value is stored.", 1..=2, object),
+    sub("PANIC", "", "Ends the process by a panic.", 0..=0, |ctx, _| crash(ctx, Crash::Panic)),
+    sub("PAUSE-CRON", "(0|1)", "Stops the periodic work, or lets it go on.", 1..=1, |ctx, args| {
+        ctx.control.cron_paused = switch(args, 2);
+        ok(ctx)
+    }),
+    sub(
+        "POPULATE",
+        "<count> [<prefix>] [<size>]",
+        "Makes keys `prefix:N` with values of a size; existing keys stay.",
+        1..=3,
+        populate,
+    ),
+    sub("PROTOCOL", "<type>", "Replies with a value of a type of the protocol.", 1..=1, protocol::protocol),
+    sub("RELOAD", "[<option> ...]", "Saves the data and loads it again.", 0..=ANY, needs_persistence),
+    sub(
+        "REPLYBUFFER",
+        "(PEAK-RESET-TIME|RESIZING) <value>",
+        "Accepted; buffers go round here.",
+        2..=2,
+        reply_buffer,
+    ),
+    sub("SEGFAULT", "", "Ends the process by a fault.", 0..=0, |ctx, _| crash(ctx, Crash::Segfault)),
+    sub(
+        "SET-ACTIVE-EXPIRE",
+        "(0|1)",
+        "Whether expired keys go before somebody asks for them.",
+        1..=1,
+        |ctx, args| {
+            ctx.control.active_expire = switch(args, 2);
+            ok(ctx)
+        },
+    ),
+    sub("SLEEP", "<seconds>", "Stops the server for a time, fractions allowed.", 1..=1, sleep),
+    sub("HELP", "", "Prints this.", 0..=0, help),
+];
+
+const fn sub(
+    name: &'static str,
+    syntax: &'static str,
+    help: &'static str,
+    args: RangeInclusive<usize>,
+    run: fn(&mut DebugCtx<'_>, Args<'_>) -> Run,
+) -> Sub {
+    Sub { name, syntax, help, args, run }
+}
+
+pub(super) fn debug(ctx: &mut DebugCtx<'_>, args: Args<'_>) -> Run {
+    let found = SUBS.iter().find(|sub| args.is(1, sub.name) && sub.args.contains(&(args.len() - 2)));
+    match found {
+        Some(sub) => (sub.run)(ctx, args),
+        None => Err(unknown(args)),
+    }
+}
+
+fn unknown(args: Args<'_>) -> CmdError {
+    let mut text = b"ERR unknown subcommand or wrong number of arguments for '".to_vec();
+    text.extend_from_slice(crate::error::shown(args.at(1), 128));
+    text.extend_from_slice(b"'. Try DEBUG HELP.");
+    CmdError::owned(text)
+}
+
+fn ok(ctx: &mut DebugCtx<'_>) -> Run {
+    ctx.reply.ok();
+    Ok(Outcome::Done)
+}
+
+/// Anything but a number other than 0 is off, as in the reference.
+fn switch(args: Args<'_>, index: usize) -> bool {
+    args.int(index).is_ok_and(|n| n != 0)
+}
+
+fn help(ctx: &mut DebugCtx<'_>, _: Args<'_>) -> Run {
+    let syntaxes: Vec<String> =
+        SUBS.iter().map(|sub| format!("{} {}", sub.name, sub.syntax).trim_end().to_owned()).collect();
+    let entries: Vec<(&str, &str)> =
+        syntaxes.iter().zip(SUBS).map(|(syntax, sub)| (syntax.as_str(), sub.help)).collect();
+    reply_help(&mut ctx.reply, &derive::help::frame("debug", &entries));
+    Ok(Outcome::Done)
+}
+
+fn crash(ctx: &mut DebugCtx<'_>, how: Crash) -> Run {
+    ctx.actions.push(Action::Crash(how));
+    Ok(Outcome::Done)
+}
+
+fn needs_persistence(_: &mut DebugCtx<'_>, _: Args<'_>) -> Run {
+    Err(CmdError::text("ERR not possible: this version does not save or load data"))
+}
+
+fn change_repl_id(ctx: &mut DebugCtx<'_>, _: Args<'_>) -> Run {
+    ctx.control.stream.replid = crate::engine::hex(&ctx.process.entropy());
+    ctx.process.log(LogLevel::Notice, "Changing replication IDs after receiving change-repl-id");
+    ok(ctx)
+}
+
+fn config_rewrite(ctx: &mut DebugCtx<'_>, _: Args<'_>) -> Run {
+    super::config::rewrite_file(ctx.control, ctx.process, Force::All)?;
+    ok(ctx)
+}
+
+fn sleep(ctx: &mut DebugCtx<'_>, args: Args<'_>) -> Run {
+    let seconds = sluice_base::num::parse_f64(args.at(2)).unwrap_or(0.0);
+    // A cast of a negative number or of one too large saturates.
+    ctx.process.sleep((seconds * 1e6) as u64);
+    ok(ctx)
+}
+
+fn log(ctx: &mut DebugCtx<'_>, args: Args<'_>) -> Run {
+    let line = format!("DEBUG LOG: {}", String::from_utf8_lossy(args.at(2)));
+    ctx.process.log(LogLevel::Warning, &line);
+    ok(ctx)
+}
+
+fn reply_buffer(ctx: &mut DebugCtx<'_>, args: Args<'_>) -> Run {
+    if args.is(2, "PEAK-RESET-TIME") && !args.is(3, "NEVER") && !args.is(3, "RESET") {
+        args.int(3)?;
+    } else if !args.is(2, "PEAK-RESET-TIME") && !args.is(2, "RESIZING") {
+        return Err(unknown(args));
+    }
+    ok(ctx)
+}
+
+fn htstats_key(ctx: &mut DebugCtx<'_>, args: Args<'_>) -> Run {
+    let key = ctx.data.keyspace().key(args.at(2));
+    let found = ctx.data.keyspace().db(ctx.session.caller.db).find(key);
+    found.ok_or(CmdError::NoSuchKey)?;
+    Err(CmdError::text("ERR The value stored at the specified key is not represented using an hash table"))
+}
+
+fn htstats(ctx: &mut DebugCtx<'_>, args: Args<'_>) -> Run {
+    let number = args.int(2)?;
+    let number = usize::try_from(number).ok().filter(|n| *n < ctx.data.databases());
+    let number = number.ok_or(CmdError::text("ERR Out of range database"))?;
+    let detail = if args.is(3, "full") { Detail::Full } else { Detail::Short };
+    let db = ctx.data.keyspace().db(number);
+    let mut text = String::from("[Dictionary HT]\n");
+    describe(db.index(), detail, &mut text);
+    text.push_str("[Expires HT]\n");
+    describe(db.expires_index(), detail, &mut text);
+    ctx.reply.verbatim(b"txt", text.as_bytes());
+    Ok(Outcome::Done)
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Detail {
+    Short,
+    Full,
+}
+
+/// An index in the reference's words. Its one table grows bucket by bucket, so that it is never between two tables:
+/// the rehashing index is always -1.
+fn describe(index: &Index, detail: Detail, text: &mut String) {
+    if index.is_empty() {
+        return;
+    }
+    let stats = index.stats();
+    // Writing to a string cannot fail.
+    let _ = write!(
+        text,
+        "Hash table 0 stats (main hash table):\n table size: {}\n number of entries: {}\n rehashing index: -1\n",
+        stats.lanes, stats.used
+    );
+    if detail == Detail::Short {
+        return;
+    }
+    let longest = stats.chain_max.saturating_sub(1);
+    let mean = stats.overflow_buckets as f64 / stats.buckets.max(1) as f64;
+    let _ = write!(
+        text,
+        " top-level buckets: {}\n child buckets: {}\n max chain length: {longest}\n avg chain length: {mean:.6}\n \
+         chain length distribution:\n",
+        stats.buckets, stats.overflow_buckets
+    );
+    for (length, count) in stats.chains.iter().enumerate().filter(|(_, count)| **count > 0) {
+        let share = *count as f64 * 100.0 / stats.buckets.max(1) as f64;
+        let _ = writeln!(text, "   {length}: {count} ({share:.2}%)");
+    }
+}
+
+fn object(ctx: &mut DebugCtx<'_>, args: Args<'_>) -> Run {
+    let keyspace = ctx.data.keyspace();
+    let db = keyspace.db(ctx.session.caller.db);
+    let found = db.find(keyspace.key(args.at(2))).ok_or(CmdError::NoSuchKey)?;
+    let handle = found.handle;
+    let value = db.str(handle);
+    let at = match value {
+        Some(Str::Inline(bytes)) => bytes.as_ptr(),
+        Some(Str::Shared(bytes)) => bytes.as_ptr(),
+        Some(Str::Int(_)) | None => db.key(handle).as_ptr(),
+    };
+    let mut text = format!("Value at:{at:p} refcount:1 encoding:{}", db.encoding(handle).name());
+    if !args.is(3, "fast") {
+        let _ = write!(text, " serializedlength:{}", value.map_or(0, serialized_len));
+    }
+    let clock = db.clock(handle);
+    let now = ctx.now.unix_s() as u32 & sluice_keyspace::CLOCK_MASK;
+    let idle = now.wrapping_sub(clock) & sluice_keyspace::CLOCK_MASK;
+    let _ = write!(text, " lru:{clock} lru_seconds_idle:{idle}");
+    ctx.reply.simple(text.as_bytes());
+    Ok(Outcome::Done)
+}
+
+/// Bytes of a string in a snapshot, not compressed: an integer of up to 32 bits in its least width, or a length of 1,
+/// 2 or 5 bytes and the string.
+fn serialized_len(value: Str<'_>) -> usize {
+    let as_int = match value {
+        Str::Int(n) => Some(n),
+        Str::Inline(bytes) if bytes.len() <= 11 => sluice_base::num::parse_i64(bytes),
+        Str::Inline(_) | Str::Shared(_) => None,
+    };
+    match as_int {
+        Some(n) if i8::try_from(n).is_ok() => 2,
+        Some(n) if i16::try_from(n).is_ok() => 3,
+        Some(n) if i32::try_from(n).is_ok() => 5,
+        _ => match value.len() {
+            len @ 0..=63 => 1 + len,
+            len @ 64..=16_383 => 2 + len,
+            len => 5 + len,
+        },
+    }
+}
+
+fn populate(ctx: &mut DebugCtx<'_>, args: Args<'_>) -> Run {
+    let positive = |index| -> Result<usize, CmdError> {
+        let number = args.int(index).ok().and_then(|n| usize::try_from(n).ok());
+        number.ok_or(CmdError::text("ERR value is out of range, must be positive"))
+    };
+    let count = positive(2)?;
+    let prefix = args.get(3).unwrap_or(b"key");
+    let size = if args.len() == 5 { Some(positive(4)?) } else { None };
+    if size.is_some_and(|size| size > ctx.control.limits.proto_max_bulk_len) {
+        return Err(CmdError::StringTooLong);
+    }
+    let before = ctx.data.effects.dirty;
+    let mut db = ctx.data.db(ctx.session.caller.db);
+    let (mut name, mut value) = (Vec::new(), Vec::new());
+    for n in 0..count {
+        name.clear();
+        name.extend_from_slice(prefix);
+        name.push(b':');
+        sluice_base::num::push_u64(&mut name, n as u64);
+        let key = db.key(&name);
+        if db.look(key).is_some() {
+            continue;
+        }
+        value.clear();
+        value.extend_from_slice(b"value:");
+        sluice_base::num::push_u64(&mut value, n as u64);
+        if let Some(size) = size.filter(|size| *size > 0) {
+            value.resize(size, 0);
+        }
+        db.set(key, Payload::Str(&value), SetExpiry::Clear, Event::Set);
+    }
+    // Replicas are not told, and it counts as no change: the keys are for tests of this server alone.
+    ctx.data.effects.dirty = before;
+    ok(ctx)
+}

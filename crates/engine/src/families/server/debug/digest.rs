@@ -1,0 +1,75 @@
+//! Fingerprints of data: equal for equal data, whatever the order of keys and the encoding.
+//!
+//! A digest of 20 bytes is folded from pieces in two ways. *Xor*: the SHA-1 of the piece is xored onto it, so that order
+//! does not matter. *Mix*: the same, and then the digest is replaced by its own SHA-1, so that order matters.
+
+use crate::args::Args;
+use crate::ctx::{DebugCtx, Outcome, Run};
+use sha1::{Digest as _, Sha1};
+use sluice_collections::slab::Handle;
+use sluice_keyspace::Db;
+
+/// A fold of pieces.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+struct Fold([u8; 20]);
+
+impl Fold {
+    fn xor(&mut self, piece: &[u8]) {
+        let hash: [u8; 20] = Sha1::digest(piece).into();
+        self.0.iter_mut().zip(hash).for_each(|(byte, other)| *byte ^= other);
+    }
+
+    fn mix(&mut self, piece: &[u8]) {
+        self.xor(piece);
+        self.0 = Sha1::digest(self.0).into();
+    }
+
+    /// Folds a value and its expiry's existence in: type, contents, mark.
+    fn value(&mut self, db: &Db, handle: Handle) {
+        if let Some(text) = db.str(handle) {
+            self.mix(&STRING_TYPE.to_be_bytes());
+            text.with(|bytes| self.mix(bytes));
+        }
+        if db.expiry(handle).is_some() {
+            self.xor(b"!!expire!!");
+        }
+    }
+
+    fn hex(self) -> String {
+        crate::engine::hex(&self.0)
+    }
+}
+
+/// The number of strings among types.
+const STRING_TYPE: u32 = 0;
+
+/// Of all databases: each database's number is mixed in before its keys are xored.
+pub(super) fn all(ctx: &mut DebugCtx<'_>, _: Args<'_>) -> Run {
+    let mut total = Fold::default();
+    for (number, db) in ctx.data.keyspace().iter().filter(|(_, db)| !db.is_empty()) {
+        total.mix(&(number as u32).to_be_bytes());
+        for handle in db.iter() {
+            let mut key = Fold::default();
+            key.mix(db.key(handle));
+            key.value(db, handle);
+            total.xor(&key.0);
+        }
+    }
+    ctx.reply.simple(total.hex().as_bytes());
+    Ok(Outcome::Done)
+}
+
+/// Of the values of some keys; all zero for a key that is absent.
+pub(super) fn values(ctx: &mut DebugCtx<'_>, args: Args<'_>) -> Run {
+    ctx.reply.array(args.len() - 2);
+    let keyspace = ctx.data.keyspace();
+    let db = keyspace.db(ctx.session.caller.db);
+    for name in args.iter_from(2) {
+        let mut fold = Fold::default();
+        if let Some(found) = db.find(keyspace.key(name)) {
+            fold.value(db, found.handle);
+        }
+        ctx.reply.simple(fold.hex().as_bytes());
+    }
+    Ok(Outcome::Done)
+}

@@ -1,0 +1,58 @@
+//! FLUSHALL, FLUSHDB, SWAPDB.
+
+use crate::args::Args;
+use crate::ctx::{DatasetCtx, Outcome, Run};
+use crate::error::CmdError;
+
+/// Where what was removed is freed.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Free {
+    /// Before the reply.
+    Here,
+    /// On another thread.
+    Elsewhere,
+}
+
+fn mode(ctx: &DatasetCtx<'_>, args: Args<'_>) -> Result<Free, CmdError> {
+    match args.len() {
+        1 if ctx.limits.lazy_user_flush => Ok(Free::Elsewhere),
+        1 => Ok(Free::Here),
+        2 if args.is(1, "ASYNC") => Ok(Free::Elsewhere),
+        2 if args.is(1, "SYNC") => Ok(Free::Here),
+        _ => Err(CmdError::Syntax),
+    }
+}
+
+fn finish(ctx: &mut DatasetCtx<'_>, free: Free) -> Run {
+    if free == Free::Here {
+        ctx.data.effects.garbage_dbs.clear();
+    }
+    // Replicas are told even when nothing was removed: they may hold keys that have expired here.
+    ctx.data.effects.force();
+    ctx.reply.ok();
+    Ok(Outcome::Done)
+}
+
+pub(super) fn flushall(ctx: &mut DatasetCtx<'_>, args: Args<'_>) -> Run {
+    let free = mode(ctx, args)?;
+    for number in 0..ctx.data.databases() {
+        ctx.data.flush(number);
+    }
+    finish(ctx, free)
+}
+
+pub(super) fn flushdb(ctx: &mut DatasetCtx<'_>, args: Args<'_>) -> Run {
+    let free = mode(ctx, args)?;
+    ctx.data.flush(ctx.caller.db);
+    finish(ctx, free)
+}
+
+pub(super) fn swapdb(ctx: &mut DatasetCtx<'_>, args: Args<'_>) -> Run {
+    let first = args.int(1).map_err(|_| CmdError::text("ERR invalid first DB index"))?;
+    let second = args.int(2).map_err(|_| CmdError::text("ERR invalid second DB index"))?;
+    let number =
+        |n: i64| usize::try_from(n).ok().filter(|n| *n < ctx.limits.databases).ok_or(CmdError::DbIndex);
+    ctx.data.swap(number(first)?, number(second)?);
+    ctx.reply.ok();
+    Ok(Outcome::Done)
+}

@@ -1,0 +1,203 @@
+//! LCS: the longest common subsequence of two strings.
+//!
+//! ```text
+//!           m y n e w t e x t        length[i][j]: of the first i and j bytes
+//!        0 0 0 0 0 0 0 0 0 0         where bytes agree:  length[i-1][j-1] + 1
+//!     o  0 0 0 0 0 0 0 0 0 0         elsewhere: the larger of above and left;
+//!     h  0 0 0 0 0 0 0 0 0 0         one bit says whether above is larger
+//!     m  0 1 1 1 1 1 1 1 1 1
+//!    ...
+//! ```
+//!
+//! The way back from the last corner needs nothing but these bits: 1/32 of a table of lengths. The limit is still the
+//! table's, as clients know it.
+
+use crate::args::Args;
+use crate::ctx::{Outcome, ReadCtx, Run};
+use crate::error::CmdError;
+use sluice_keyspace::Str;
+use sluice_resp::Reply;
+use std::borrow::Cow;
+
+/// What is asked of the subsequence.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Asked {
+    Bytes,
+    Length,
+    Matches,
+}
+
+struct Options {
+    asked: Asked,
+    /// Shorter matches are left out; not positive: none is.
+    match_len_min: i64,
+    with_match_len: bool,
+}
+
+/// A run of equal bytes: where it begins in both strings, and its length.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Match {
+    a: usize,
+    b: usize,
+    len: usize,
+}
+
+pub(super) fn lcs(ctx: &mut ReadCtx<'_>, args: Args<'_>) -> Run {
+    let (a, b) = (string_at(ctx, args, 1), string_at(ctx, args, 2));
+    let (Some(a), Some(b)) = (a, b) else {
+        return Err(CmdError::text("ERR The specified keys must contain string values"));
+    };
+    let options = parse(args)?;
+    check_size(a.len(), b.len(), ctx.limits.proto_max_bulk_len)?;
+    let found = match options.asked {
+        Asked::Length => Found { len: fill(&a, &b, |_, _| {})?, matches: Vec::new() },
+        Asked::Bytes | Asked::Matches => find(&a, &b)?,
+    };
+    match options.asked {
+        Asked::Length => ctx.reply.int(found.len as i64),
+        Asked::Bytes => {
+            let mut bytes = Vec::with_capacity(found.len);
+            found.matches.iter().rev().for_each(|m| bytes.extend_from_slice(&a[m.a..m.a + m.len]));
+            ctx.reply.bulk(&bytes);
+        }
+        Asked::Matches => reply_matches(&mut ctx.reply, &found, &options),
+    }
+    Ok(Outcome::Done)
+}
+
+/// The string of the key at `index`, empty when the key is absent; `None` for another type.
+fn string_at<'a>(ctx: &mut ReadCtx<'a>, args: Args<'_>, index: usize) -> Option<Cow<'a, [u8]>> {
+    let Some(entry) = ctx.db.get(args.key(index)) else { return Some(Cow::Borrowed(b"")) };
+    Some(match entry.str()? {
+        value @ Str::Int(_) => Cow::Owned(value.to_vec()),
+        Str::Inline(bytes) => Cow::Borrowed(bytes),
+        Str::Shared(bytes) => Cow::Borrowed(&bytes[..]),
+    })
+}
+
+fn parse(args: Args<'_>) -> Result<Options, CmdError> {
+    let (mut len, mut idx) = (false, false);
+    let mut options = Options { asked: Asked::Bytes, match_len_min: 0, with_match_len: false };
+    let mut i = 3;
+    while i < args.len() {
+        if args.is(i, "LEN") {
+            len = true;
+        } else if args.is(i, "IDX") {
+            idx = true;
+        } else if args.is(i, "WITHMATCHLEN") {
+            options.with_match_len = true;
+        } else if args.is(i, "MINMATCHLEN") && i + 1 < args.len() {
+            options.match_len_min = args.int(i + 1)?;
+            i += 1;
+        } else {
+            return Err(CmdError::Syntax);
+        }
+        i += 1;
+    }
+    options.asked = match (len, idx) {
+        (false, false) => Asked::Bytes,
+        (true, false) => Asked::Length,
+        (false, true) => Asked::Matches,
+        (true, true) => {
+            let text = "ERR If you want both the length and indexes, please just use IDX.";
+            return Err(CmdError::text(text));
+        }
+    };
+    Ok(options)
+}
+
+/// Refuses strings whose table of four-byte lengths would be above the largest string: so much time, if not memory, it
+/// takes.
+fn check_size(a: usize, b: usize, bytes_max: usize) -> Result<(), CmdError> {
+    if a.max(b) >= u32::MAX as usize - 1 {
+        return Err(CmdError::text("ERR String too long for LCS"));
+    }
+    match (a + 1).checked_mul(b + 1).and_then(|cells| cells.checked_mul(4)) {
+        Some(bytes) if bytes <= bytes_max => Ok(()),
+        _ => Err(CmdError::text(
+            "ERR Insufficient memory, transient memory for LCS exceeds proto-max-bulk-len",
+        )),
+    }
+}
+
+struct Found {
+    /// Of the whole subsequence.
+    len: usize,
+    /// Its runs, last first.
+    matches: Vec<Match>,
+}
+
+const NO_MEMORY: CmdError =
+    CmdError::text("ERR Insufficient memory, failed allocating transient memory for LCS");
+
+/// Fills the table row by row and returns its last length. `word` gets the bits of each row, 64 at a time, with the
+/// number of the word in the whole table.
+fn fill(a: &[u8], b: &[u8], mut word: impl FnMut(usize, u64)) -> Result<usize, CmdError> {
+    if a.is_empty() || b.is_empty() {
+        return Ok(0);
+    }
+    let mut row: Vec<u32> = Vec::new();
+    row.try_reserve_exact(b.len()).map_err(|_| NO_MEMORY)?;
+    row.resize(b.len(), 0);
+    let words = b.len().div_ceil(64);
+    for (i, &x) in a.iter().enumerate() {
+        let (mut left, mut corner) = (0, 0);
+        for (n, (above, bytes)) in row.chunks_mut(64).zip(b.chunks(64)).enumerate() {
+            let mut bits = 0;
+            for (bit, (cell, &y)) in above.iter_mut().zip(bytes).enumerate() {
+                let up = *cell;
+                bits |= u64::from(up > left) << bit;
+                left = if x == y { corner + 1 } else { up.max(left) };
+                corner = up;
+                *cell = left;
+            }
+            word(i * words + n, bits);
+        }
+    }
+    Ok(row.last().map_or(0, |last| *last as usize))
+}
+
+fn find(a: &[u8], b: &[u8]) -> Result<Found, CmdError> {
+    let words = b.len().div_ceil(64);
+    let mut table: Vec<u64> = Vec::new();
+    table.try_reserve_exact(a.len() * words).map_err(|_| NO_MEMORY)?;
+    table.resize(a.len() * words, 0);
+    let len = fill(a, b, |at, bits| table[at] = bits)?;
+    let mut matches = Vec::new();
+    let (mut i, mut j) = (a.len(), b.len());
+    while i > 0 && j > 0 {
+        let run = a[..i].iter().rev().zip(b[..j].iter().rev()).take_while(|(x, y)| x == y).count();
+        if run > 0 {
+            (i, j) = (i - run, j - run);
+            matches.push(Match { a: i, b: j, len: run });
+        } else if table[(i - 1) * words + (j - 1) / 64] >> ((j - 1) % 64) & 1 == 1 {
+            i -= 1;
+        } else {
+            j -= 1;
+        }
+    }
+    Ok(Found { len, matches })
+}
+
+fn reply_matches(reply: &mut Reply<'_>, found: &Found, options: &Options) {
+    let shown = || found.matches.iter().filter(|m| m.len as i64 >= options.match_len_min);
+    reply.map(2);
+    reply.bulk(b"matches");
+    reply.array(shown().count());
+    for m in shown() {
+        reply.array(if options.with_match_len { 3 } else { 2 });
+        for start in [m.a, m.b] {
+            reply.array(2);
+            reply.int(start as i64);
+            reply.int((start + m.len - 1) as i64);
+        }
+        if options.with_match_len {
+            reply.int(m.len as i64);
+        }
+    }
+    reply.bulk(b"len");
+    reply.int(found.len as i64);
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,150 @@
+//! INFO: sections of `name:value` lines, in the order of [`SECTIONS`].
+//!
+//! Names and order are those of the reference, so that dashboards keep working. What belongs to a feature that does not
+//! exist here has the value that the reference shows while the feature is not used.
+
+mod lines;
+mod numbers;
+mod sections;
+
+pub(crate) use lines::{Lines, human};
+pub(crate) use numbers::{MemoryReport, difference, ratio};
+
+use crate::control::Control;
+use crate::process::Facts;
+use crate::session::{Session, Sessions};
+use crate::stats::Stats;
+use sluice_base::Now;
+use sluice_keyspace::Keyspace;
+
+/// What a section may look at.
+pub(crate) struct View<'a> {
+    /// The time.
+    pub now: Now,
+    /// Who asks; missing in `sessions` for the time being.
+    pub asker: &'a Session,
+    /// Everybody else.
+    pub sessions: &'a Sessions,
+    /// Configuration, logs, replicas.
+    pub control: &'a Control,
+    /// Counters.
+    pub stats: &'a Stats,
+    /// The data.
+    pub keyspace: &'a Keyspace,
+    /// What the process knows.
+    pub facts: &'a Facts,
+}
+
+impl<'a> View<'a> {
+    /// Sessions that are fed the stream, in order of arrival.
+    pub fn replicas(&self) -> impl Iterator<Item = &'a Session> {
+        let (asker, sessions) = (self.asker, self.sessions);
+        let keys = self.control.stream.replicas.iter();
+        keys.filter_map(move |key| if *key == asker.key { Some(asker) } else { sessions.get(*key) })
+    }
+}
+
+/// The address without its port, as `127.0.0.1:5000` or `[::1]:5000`.
+pub(crate) fn ip_of(addr: &str) -> &str {
+    let ip = addr.rsplit_once(':').map_or(addr, |(ip, _)| ip);
+    ip.strip_prefix('[').and_then(|ip| ip.strip_suffix(']')).unwrap_or(ip)
+}
+
+/// Which requests show a section.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Shown {
+    /// `default` and `all`, and its name.
+    ByDefault,
+    /// `all`, and its name.
+    InAll,
+    /// Its name alone.
+    ByName,
+}
+
+/// One section.
+struct Section {
+    /// What a client asks for, lower case.
+    name: &'static str,
+    /// Its heading.
+    title: &'static str,
+    shown: Shown,
+    write: fn(&View<'_>, &mut Lines),
+}
+
+const fn section(
+    name: &'static str,
+    title: &'static str,
+    shown: Shown,
+    write: fn(&View<'_>, &mut Lines),
+) -> Section {
+    Section { name, title, shown, write }
+}
+
+/// Every section, in the order of the reply.
+const SECTIONS: &[Section] = &[
+    section("server", "Server", Shown::ByDefault, sections::server),
+    section("tls", "TLS", Shown::InAll, sections::tls),
+    section("clients", "Clients", Shown::ByDefault, sections::clients),
+    section("memory", "Memory", Shown::ByDefault, sections::memory),
+    section("persistence", "Persistence", Shown::ByDefault, sections::persistence),
+    section("stats", "Stats", Shown::ByDefault, sections::stats),
+    section("replication", "Replication", Shown::ByDefault, sections::replication),
+    section("cpu", "CPU", Shown::ByDefault, sections::cpu),
+    section("modules", "Modules", Shown::ByDefault, sections::modules),
+    section("commandstats", "Commandstats", Shown::InAll, sections::commandstats),
+    section("errorstats", "Errorstats", Shown::ByDefault, sections::errorstats),
+    section("latencystats", "Latencystats", Shown::InAll, sections::latencystats),
+    section("cluster", "Cluster", Shown::ByDefault, sections::cluster),
+    section("cluster_info", "Cluster Info", Shown::InAll, sections::nothing),
+    section("scriptingengines", "Scripting Engines", Shown::InAll, sections::scripting_engines),
+    section("keyspace", "Keyspace", Shown::ByDefault, sections::keyspace),
+    section("debug", "Debug", Shown::ByName, sections::debug),
+];
+
+impl Section {
+    fn is_asked_for_by(&self, word: &[u8]) -> bool {
+        let is = |name: &str| word.eq_ignore_ascii_case(name.as_bytes());
+        match self.shown {
+            Shown::ByDefault if is("default") => true,
+            Shown::ByDefault | Shown::InAll if is("all") || is("everything") => true,
+            _ => is(self.name),
+        }
+    }
+}
+
+/// The text for the words a client gave; none at all means `default`. Unknown words show nothing.
+pub(crate) fn text<'w>(view: &View<'_>, words: impl ExactSizeIterator<Item = &'w [u8]> + Clone) -> Vec<u8> {
+    let bare = words.len() == 0;
+    let mut lines = Lines::default();
+    for section in SECTIONS {
+        let asked = words.clone().any(|word| section.is_asked_for_by(word));
+        if asked || bare && section.shown == Shown::ByDefault {
+            lines.heading(section.title);
+            (section.write)(view, &mut lines);
+        }
+    }
+    lines.into_bytes()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_sections_come_in_this_order() {
+        let names: Vec<&str> = SECTIONS.iter().map(|s| s.name).collect();
+        let wanted = "server tls clients memory persistence stats replication cpu modules commandstats errorstats \
+                      latencystats cluster cluster_info scriptingengines keyspace debug";
+        assert_eq!(names.join(" "), wanted);
+    }
+
+    #[test]
+    fn default_is_less_than_all_and_debug_wants_its_name() {
+        let count = |word: &[u8]| SECTIONS.iter().filter(|s| s.is_asked_for_by(word)).count();
+        assert_eq!(count(b"default"), 11);
+        assert_eq!(count(b"ALL"), 16);
+        assert_eq!(count(b"everything"), 16);
+        assert_eq!(count(b"Debug"), 1);
+        assert_eq!(count(b"nosuch"), 0);
+    }
+}

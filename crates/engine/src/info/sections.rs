@@ -1,0 +1,406 @@
+//! The sections' lines.
+
+use super::numbers::{difference, ratio};
+use super::{Lines, MemoryReport, View};
+use crate::version;
+use sluice_config::param;
+
+pub(super) fn server(view: &View<'_>, out: &mut Lines) {
+    let (facts, control) = (view.facts, view.control);
+    let uptime = view.now.mono_ns.saturating_sub(control.started.mono_ns) / 1_000_000_000;
+    let hz = control.config.int(param::HZ);
+    out.add("redis_version", version::REDIS_COMPATIBLE);
+    out.add("server_name", "valkey");
+    out.add("valkey_version", version::COMPATIBLE);
+    out.fixed(&[
+        ("valkey_release_stage", "ga"),
+        ("redis_git_sha1", "00000000"),
+        ("redis_git_dirty", "0"),
+        ("redis_build_id", "0"),
+    ]);
+    let mode = if control.limits.redis_names { "redis_mode" } else { "server_mode" };
+    out.add(mode, "standalone");
+    out.add("os", &facts.os);
+    out.add("arch_bits", facts.arch_bits);
+    out.add("monotonic_clock", &facts.monotonic_clock);
+    out.add("multiplexing_api", &facts.event_loop);
+    out.add("gcc_version", "0.0.0");
+    out.add("process_id", facts.pid);
+    out.add("process_supervised", "no");
+    out.add("run_id", &control.run_id);
+    out.add("tcp_port", control.config.int(param::PORT));
+    out.add("server_time_usec", view.now.unix_us);
+    out.add("uptime_in_seconds", uptime);
+    out.add("uptime_in_days", uptime / 86_400);
+    for name in ["hz", "configured_hz", "clients_hz"] {
+        out.add(name, hz);
+    }
+    out.add("lru_clock", view.now.unix_s() as u32 & sluice_keyspace::CLOCK_MASK);
+    out.add("executable", &facts.executable);
+    out.add("config_file", &facts.config_file);
+    out.add("io_threads_active", 0);
+    out.add("availability_zone", control.config.str(param::AVAILABILITY_ZONE));
+    for (i, listener) in facts.listeners.iter().enumerate() {
+        out.add(&format!("listener{i}"), listener);
+    }
+    out.add("event_loop", &facts.event_loop);
+    out.add("event_loop_reason", &facts.event_loop_reason);
+}
+
+pub(super) fn tls(_: &View<'_>, out: &mut Lines) {
+    out.fixed(&[
+        ("tls_server_cert_serial", "none"),
+        ("tls_server_cert_expires_in_seconds", "0"),
+        ("tls_client_cert_serial", "none"),
+        ("tls_client_cert_expires_in_seconds", "0"),
+        ("tls_ca_cert_serial", "none"),
+        ("tls_ca_cert_expires_in_seconds", "0"),
+    ]);
+}
+
+pub(super) fn clients(view: &View<'_>, out: &mut Lines) {
+    let control = view.control;
+    out.add("connected_clients", view.sessions.len().saturating_sub(control.stream.replicas.len()));
+    out.add("cluster_connections", 0);
+    out.add("maxclients", control.limits.maxclients);
+    out.add("client_recent_max_input_buffer", view.facts.recent_max_input);
+    out.add("client_recent_max_output_buffer", view.stats.recent_max_output);
+    // Who waits for the end of a pause is blocked, as nobody else is yet.
+    out.add("blocked_clients", control.postponed.len());
+    out.zeros(&[
+        "tracking_clients",
+        "pubsub_clients",
+        "watching_clients",
+        "clients_in_timeout_table",
+        "total_watched_keys",
+        "total_blocking_keys",
+        "total_blocking_keys_on_nokey",
+    ]);
+    let pause = control.pause;
+    let (reason, actions, left) = match (pause.active(view.now), pause.all) {
+        (false, _) => ("none", "none", 0),
+        (true, all) => {
+            ("client_pause", if all { "all" } else { "write" }, pause.until_ms - view.now.unix_ms())
+        }
+    };
+    out.add("paused_reason", reason);
+    out.add("paused_actions", actions);
+    out.add("paused_timeout_milliseconds", left);
+}
+
+pub(super) fn memory(view: &View<'_>, out: &mut Lines) {
+    let report = MemoryReport::new(view);
+    let facts = view.facts;
+    out.add_bytes("used_memory", report.used);
+    out.add_bytes("used_memory_rss", facts.resident as u64);
+    out.add_bytes("used_memory_peak", report.peak);
+    out.add("used_memory_peak_perc", format_args!("{:.2}%", report.peak_percent()));
+    out.add("used_memory_overhead", report.overhead);
+    out.add("used_memory_startup", report.startup);
+    out.add("used_memory_dataset", report.dataset);
+    out.add("used_memory_dataset_perc", format_args!("{:.2}%", report.dataset_percent()));
+    out.add("allocator_allocated", facts.allocator_allocated);
+    out.add("allocator_active", facts.allocator_active);
+    out.add("allocator_resident", facts.allocator_resident);
+    out.add("allocator_muzzy", facts.allocator_muzzy);
+    out.add_bytes("total_system_memory", facts.total_system_memory as u64);
+    out.fixed(&[
+        ("used_memory_lua", "0"),
+        ("used_memory_vm_eval", "0"),
+        ("used_memory_lua_human", "0B"),
+        ("used_memory_scripts_eval", "0"),
+        ("number_of_cached_scripts", "0"),
+        ("number_of_functions", "0"),
+        ("number_of_libraries", "0"),
+        ("used_memory_vm_functions", "0"),
+        ("used_memory_vm_total", "0"),
+        ("used_memory_vm_total_human", "0B"),
+        ("used_memory_functions", "0"),
+        ("used_memory_scripts", "0"),
+        ("used_memory_scripts_human", "0B"),
+    ]);
+    let config = &view.control.config;
+    out.add_bytes("maxmemory", view.control.limits.maxmemory as u64);
+    out.add("maxmemory_policy", String::from_utf8_lossy(&config.shown(param::MAXMEMORY_POLICY)));
+    memory_ratios(view, &report, out);
+    out.zeros(&[
+        "mem_not_counted_for_evict",
+        "mem_replication_backlog",
+        "mem_total_replication_buffers",
+        "mem_replicas_repl_buffer",
+    ]);
+    out.add("mem_clients_slaves", report.replicas);
+    out.add("mem_clients_normal", report.clients);
+    out.zeros(&["mem_cluster_links", "mem_cluster_slot_import", "mem_cluster_slot_export", "mem_aof_buffer"]);
+    out.add("mem_allocator", &facts.allocator);
+    out.zeros(&["mem_overhead_db_hashtable_rehashing", "active_defrag_running"]);
+    out.add("lazyfree_pending_objects", facts.lazyfree_pending);
+    out.add("lazyfreed_objects", facts.lazyfreed.saturating_sub(view.stats.base.lazyfreed));
+}
+
+fn memory_ratios(view: &View<'_>, report: &MemoryReport, out: &mut Lines) {
+    let facts = view.facts;
+    let allocated = facts.allocator_allocated as u64;
+    let active = facts.allocator_active as u64;
+    let resident = facts.allocator_resident as u64;
+    let rss = facts.resident as u64;
+    let mut pair = |name: &str, bytes: &str, a: u64, b: u64| {
+        out.add(name, format_args!("{:.2}", ratio(a, b)));
+        out.add(bytes, difference(a, b));
+    };
+    pair("allocator_frag_ratio", "allocator_frag_bytes", active, allocated);
+    pair("allocator_rss_ratio", "allocator_rss_bytes", resident, active);
+    pair("rss_overhead_ratio", "rss_overhead_bytes", rss, resident);
+    pair("mem_fragmentation_ratio", "mem_fragmentation_bytes", rss, report.used);
+}
+
+pub(super) fn persistence(view: &View<'_>, out: &mut Lines) {
+    out.fixed(&[
+        ("loading", "0"),
+        ("async_loading", "0"),
+        ("current_cow_peak", "0"),
+        ("current_cow_size", "0"),
+        ("current_cow_size_age", "0"),
+        ("current_fork_perc", "0.00"),
+        ("current_save_keys_processed", "0"),
+        ("current_save_keys_total", "0"),
+    ]);
+    out.add("rdb_changes_since_last_save", view.control.dirty);
+    out.add("rdb_bgsave_in_progress", 0);
+    out.add("rdb_last_save_time", view.control.last_save_s);
+    out.fixed(&[
+        ("rdb_last_bgsave_status", "ok"),
+        ("rdb_last_bgsave_time_sec", "-1"),
+        ("rdb_current_bgsave_time_sec", "-1"),
+        ("rdb_saves", "0"),
+        ("rdb_last_cow_size", "0"),
+        ("rdb_last_load_keys_expired", "0"),
+        ("rdb_last_load_keys_loaded", "0"),
+        ("aof_enabled", "0"),
+        ("aof_rewrite_in_progress", "0"),
+        ("aof_rewrite_scheduled", "0"),
+        ("aof_last_rewrite_time_sec", "-1"),
+        ("aof_current_rewrite_time_sec", "-1"),
+        ("aof_last_bgrewrite_status", "ok"),
+        ("aof_rewrites", "0"),
+        ("aof_rewrites_consecutive_failures", "0"),
+        ("aof_last_write_status", "ok"),
+        ("aof_last_cow_size", "0"),
+        ("module_fork_in_progress", "0"),
+        ("module_fork_last_cow_size", "0"),
+        ("slot_migration_fork_in_progress", "0"),
+    ]);
+}
+
+pub(super) fn stats(view: &View<'_>, out: &mut Lines) {
+    let stats = view.stats;
+    traffic(view, out);
+    out.add("rejected_connections", stats.rejected_connections);
+    out.add("sync_full", stats.sync_full);
+    out.zeros(&["sync_partial_ok", "sync_partial_err"]);
+    out.add("expired_keys", stats.expired_keys);
+    out.add("expired_fields", 0);
+    out.add("expired_stale_perc", format_args!("{:.2}", stats.expired_stale_percent));
+    out.add("expired_keys_with_volatile_items_stale_perc", "0.00");
+    out.add("expired_time_cap_reached_count", stats.expire_cycle_capped);
+    out.add("expire_cycle_cpu_milliseconds", stats.expire_cycle_us / 1000);
+    out.zeros(&[
+        "evicted_keys",
+        "evicted_clients",
+        "evicted_scripts",
+        "total_eviction_exceeded_time",
+        "current_eviction_exceeded_time",
+    ]);
+    out.add("keyspace_hits", stats.hits);
+    out.add("keyspace_misses", stats.misses);
+    out.zeros(&[
+        "pubsub_channels",
+        "pubsub_patterns",
+        "pubsubshard_channels",
+        "latest_fork_usec",
+        "total_forks",
+        "migrate_cached_sockets",
+        "slave_expires_tracked_keys",
+        "active_defrag_hits",
+        "active_defrag_misses",
+        "active_defrag_key_hits",
+        "active_defrag_key_misses",
+        "total_active_defrag_time",
+        "current_active_defrag_time",
+        "tracking_total_keys",
+        "tracking_total_items",
+        "tracking_total_prefixes",
+    ]);
+    out.add("unexpected_error_replies", stats.unexpected_errors);
+    out.add("total_error_replies", stats.total_errors);
+    out.add("dump_payload_sanitizations", 0);
+    events(view, out);
+    out.add("acl_access_denied_auth", stats.denied_auth);
+    out.zeros(&[
+        "acl_access_denied_cmd",
+        "acl_access_denied_key",
+        "acl_access_denied_channel",
+        "acl_access_denied_tls_cert",
+        "acl_access_denied_db",
+    ]);
+}
+
+fn traffic(view: &View<'_>, out: &mut Lines) {
+    let (stats, facts) = (view.stats, view.facts);
+    let kib = |rate: u64| format!("{:.2}", rate as f64 / 1024.0);
+    out.add("total_connections_received", stats.connections);
+    out.add("total_commands_processed", stats.total_commands);
+    out.add("instantaneous_ops_per_sec", stats.rates.ops.mean());
+    out.add("total_net_input_bytes", facts.net_input_bytes.saturating_sub(stats.base.net_input_bytes));
+    out.add("total_net_output_bytes", facts.net_output_bytes.saturating_sub(stats.base.net_output_bytes));
+    out.add("total_net_repl_input_bytes", 0);
+    out.add("total_net_repl_output_bytes", stats.repl_output_bytes);
+    out.zeros(&["total_net_cluster_slot_import_bytes", "total_net_cluster_slot_export_bytes"]);
+    out.add("instantaneous_input_kbps", kib(stats.rates.input.mean()));
+    out.add("instantaneous_output_kbps", kib(stats.rates.output.mean()));
+    out.fixed(&[("instantaneous_input_repl_kbps", "0.00"), ("instantaneous_output_repl_kbps", "0.00")]);
+}
+
+/// What the event loop did.
+fn events(view: &View<'_>, out: &mut Lines) {
+    let (stats, facts, base) = (view.stats, view.facts, &view.stats.base);
+    out.add("total_reads_processed", facts.reads_processed.saturating_sub(base.reads_processed));
+    out.add("total_writes_processed", facts.writes_processed.saturating_sub(base.writes_processed));
+    out.zeros(&[
+        "io_threaded_reads_processed",
+        "io_threaded_writes_processed",
+        "io_threaded_freed_objects",
+        "io_threaded_accept_processed",
+        "io_threaded_poll_processed",
+    ]);
+    out.add("io_threaded_total_prefetch_batches", stats.prefetch_batches);
+    out.add("io_threaded_total_prefetch_entries", stats.prefetch_entries);
+    out.add("client_query_buffer_limit_disconnections", stats.query_buffer_disconnections);
+    out.add("client_output_buffer_limit_disconnections", stats.output_buffer_disconnections);
+    out.zeros(&["reply_buffer_shrinks", "reply_buffer_expands"]);
+    out.add("eventloop_cycles", facts.eventloop_cycles.saturating_sub(base.eventloop_cycles));
+    out.add(
+        "eventloop_duration_sum",
+        facts.eventloop_duration_sum.saturating_sub(base.eventloop_duration_sum),
+    );
+    let commands = facts.eventloop_duration_cmd_sum.saturating_sub(base.eventloop_duration_cmd_sum);
+    out.add("eventloop_duration_cmd_sum", commands);
+    out.add("instantaneous_eventloop_cycles_per_sec", stats.rates.cycles.mean());
+    out.add("instantaneous_eventloop_duration_usec", stats.rates.cycle_us.mean());
+}
+
+pub(super) fn replication(view: &View<'_>, out: &mut Lines) {
+    let stream = &view.control.stream;
+    out.add("role", "master");
+    out.add("connected_slaves", stream.replicas.len());
+    out.add("replicas_waiting_psync", 0);
+    for (i, session) in view.replicas().enumerate() {
+        let Some(replica) = session.caller.replica else { continue };
+        let state = if replica.online { "online" } else { "wait_bgsave" };
+        let (ip, port) = session.caller.replica_address();
+        let lag = if replica.acked_s == 0 { -1 } else { view.now.unix_s() - replica.acked_s };
+        let offset = replica.acked;
+        out.add(
+            &format!("slave{i}"),
+            format_args!("ip={ip},port={port},state={state},offset={offset},lag={lag},type=replica"),
+        );
+    }
+    out.add("master_failover_state", "no-failover");
+    out.add("master_replid", &stream.replid);
+    out.add("master_replid2", "0000000000000000000000000000000000000000");
+    out.add("master_repl_offset", stream.offset);
+    out.add("second_repl_offset", -1);
+    out.add("repl_backlog_active", 0);
+    out.add("repl_backlog_size", view.control.config.int(param::REPL_BACKLOG_SIZE));
+    out.zeros(&["repl_backlog_first_byte_offset", "repl_backlog_histlen"]);
+}
+
+pub(super) fn cpu(view: &View<'_>, out: &mut Lines) {
+    let cpu = view.facts.cpu;
+    for (name, us) in [
+        ("used_cpu_sys", cpu.sys),
+        ("used_cpu_user", cpu.user),
+        ("used_cpu_sys_children", cpu.sys_children),
+        ("used_cpu_user_children", cpu.user_children),
+        ("used_cpu_sys_main_thread", cpu.sys_main),
+        ("used_cpu_user_main_thread", cpu.user_main),
+        ("used_active_time_main_thread", cpu.active_main),
+    ] {
+        out.add(name, format_args!("{}.{:06}", us / 1_000_000, us % 1_000_000));
+    }
+}
+
+pub(super) fn modules(_: &View<'_>, _: &mut Lines) {}
+
+pub(super) fn nothing(_: &View<'_>, _: &mut Lines) {}
+
+pub(super) fn commandstats(view: &View<'_>, out: &mut Lines) {
+    for (spec, stats) in sluice_command::table::ALL.iter().zip(&view.stats.commands) {
+        if stats.calls == 0 && stats.rejected == 0 && stats.failed == 0 {
+            continue;
+        }
+        let usec = stats.nanos / 1000;
+        let each = if stats.calls == 0 { 0.0 } else { stats.nanos as f64 / 1000.0 / stats.calls as f64 };
+        let (calls, rejected, failed) = (stats.calls, stats.rejected, stats.failed);
+        out.add(
+            &format!("cmdstat_{}", spec.full_name),
+            format_args!(
+                "calls={calls},usec={usec},usec_per_call={each:.2},rejected_calls={rejected},failed_calls={failed}"
+            ),
+        );
+    }
+}
+
+pub(super) fn errorstats(view: &View<'_>, out: &mut Lines) {
+    for (code, count) in &view.stats.errors {
+        out.add(&format!("errorstat_{code}"), format_args!("count={count}"));
+    }
+}
+
+pub(super) fn latencystats(view: &View<'_>, out: &mut Lines) {
+    if !view.control.limits.latency_tracking {
+        return;
+    }
+    let percentiles = view.control.config.latency_percentiles();
+    for (spec, stats) in sluice_command::table::ALL.iter().zip(&view.stats.commands) {
+        let Some(histogram) = &stats.latency else { continue };
+        let values: Vec<String> = percentiles
+            .iter()
+            .map(|percent| format!("p{percent}={:.3}", histogram.percentile(*percent) as f64 / 1000.0))
+            .collect();
+        out.add(&format!("latency_percentiles_usec_{}", spec.full_name), values.join(","));
+    }
+}
+
+pub(super) fn cluster(_: &View<'_>, out: &mut Lines) {
+    out.add("cluster_enabled", 0);
+}
+
+pub(super) fn scripting_engines(_: &View<'_>, out: &mut Lines) {
+    out.zeros(&["engines_count", "engines_total_used_memory", "engines_total_memory_overhead"]);
+}
+
+pub(super) fn keyspace(view: &View<'_>, out: &mut Lines) {
+    for (number, db) in view.keyspace.iter() {
+        if db.is_empty() && db.expires_len() == 0 {
+            continue;
+        }
+        let (keys, expires, ttl) = (db.len(), db.expires_len(), db.avg_ttl_ms);
+        out.add(
+            &format!("db{number}"),
+            format_args!("keys={keys},expires={expires},avg_ttl={ttl},keys_with_volatile_items=0"),
+        );
+    }
+}
+
+pub(super) fn debug(view: &View<'_>, out: &mut Lines) {
+    let facts = view.facts;
+    for (name, value) in &facts.debug {
+        out.add(name, value);
+    }
+    out.add("eventloop_duration_aof_sum", 0);
+    out.add("eventloop_duration_cron_sum", view.stats.cron_ns / 1000);
+    out.add("eventloop_duration_max", facts.longest_turn_us);
+    out.add("eventloop_cmd_per_cycle_max", view.stats.turn_commands_max);
+    out.zeros(&["io_threaded_reads_pending", "io_threaded_writes_pending"]);
+}

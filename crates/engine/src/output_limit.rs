@@ -1,0 +1,81 @@
+//! What a client may be owed: it that reads slower than it asks is closed before it costs the others their memory.
+//!
+//! A reply beyond the hard limit is not sent at all: the client is closed instead.
+
+use crate::engine::Engine;
+use crate::limits::Limits;
+use crate::process::{LogLevel, Process};
+use crate::session::{ClientKind, Closing, Session, SessionKey};
+use sluice_base::Now;
+
+impl Engine {
+    /// Marks a client whose output is beyond its limit to be closed.
+    pub fn check_output_limit(&mut self, key: SessionKey, process: &mut dyn Process) {
+        let Some(mut session) = self.sessions.take(key) else { return };
+        self.limit_output(&mut session, process);
+        self.sessions.put_back(session);
+    }
+
+    /// The same for a session that executes.
+    #[cold]
+    pub(crate) fn limit_output(&mut self, session: &mut Session, process: &mut dyn Process) {
+        let now = process.recent();
+        let stranger = !session.caller.ever_authenticated && !self.control.limits.password.is_empty();
+        // The reference gives strangers 1,024 bytes beyond their first buffer; without that buffer, nothing.
+        let allowed = if self.control.enforce_reply_list { 0 } else { STRANGER_OUTPUT_MAX };
+        let over =
+            is_over_limit(session, &self.control.limits, now) || stranger && session.output_bytes() > allowed;
+        if !over || session.caller.closing == Closing::Now {
+            return;
+        }
+        session.caller.closing = Closing::Now;
+        self.control.doomed.push(session.key);
+        self.stats.output_buffer_disconnections += 1;
+        let mut text = String::from("Client ");
+        session.push_line(now.unix_s(), None, &mut text);
+        text.push_str(" scheduled to be closed ASAP for overcoming of output buffer limits.");
+        process.log(LogLevel::Warning, &text);
+    }
+
+    /// Ends a session that spoke HTTP, and sends it nothing more: a web page was made to talk to this port, and its
+    /// headers must not be taken for commands. Said in the log once a minute at most.
+    #[cold]
+    pub(crate) fn end_http(&mut self, session: &mut Session, now_s: i64, process: &mut dyn Process) {
+        session.caller.closing = Closing::Now;
+        self.control.doomed.push(session.key);
+        if now_s - self.control.http_said_s < HTTP_SAID_EVERY_S {
+            return;
+        }
+        self.control.http_said_s = now_s;
+        let line = format!(
+            "Possible SECURITY ATTACK: a client sent POST or Host:, which are words of HTTP and no commands. Somebody \
+             may be using a web browser to reach this server. The connection from {} was closed.",
+            session.caller.addr
+        );
+        process.log(LogLevel::Warning, &line);
+    }
+}
+
+fn is_over_limit(session: &mut Session, limits: &Limits, now: Now) -> bool {
+    let snapshot_left = session.caller.replica.map_or(0, |replica| replica.snapshot_left);
+    let bytes = session.output_bytes().saturating_sub(snapshot_left);
+    let limit = match session.caller.kind {
+        ClientKind::Normal => limits.output[0],
+        ClientKind::Replica => limits.output[1],
+    };
+    let second = now.mono_ns / 1_000_000_000;
+    let above_soft = limit.soft > 0 && bytes >= limit.soft;
+    let since = &mut session.caller.soft_limit_since_s;
+    if !above_soft {
+        *since = 0;
+    } else if *since == 0 {
+        *since = second.max(1);
+    }
+    limit.hard > 0 && bytes >= limit.hard || above_soft && second.saturating_sub(*since) > limit.soft_seconds
+}
+
+/// Seconds between two lines about HTTP.
+const HTTP_SAID_EVERY_S: i64 = 60;
+
+/// Bytes of output that a client may be owed before its first AUTH.
+const STRANGER_OUTPUT_MAX: usize = 1024;

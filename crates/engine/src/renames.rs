@@ -1,0 +1,78 @@
+//! `rename-command`: which name means which command.
+
+use sluice_config::{Config, LoadError};
+use std::collections::HashMap;
+
+/// By a name in lower case: the name in the command table that it means now, or `None` where it means nothing any more.
+/// Names that are not here mean what the table says.
+pub type Renames = HashMap<Box<[u8]>, Option<Box<str>>>;
+
+/// What the configuration's `rename-command` lines make of the names, applied in their order.
+/// Errors: a line names no command, or its new name is taken.
+pub fn renames(config: &Config) -> Result<Renames, LoadError> {
+    let mut renames = Renames::new();
+    for rename in config.renames() {
+        let from = rename.from.to_ascii_lowercase().into_boxed_slice();
+        let to = rename.to.to_ascii_lowercase().into_boxed_slice();
+        let command = meaning(&renames, &from).ok_or_else(|| rename.unknown_command())?;
+        renames.insert(from, None);
+        if to.is_empty() {
+            continue;
+        }
+        if meaning(&renames, &to).is_some() {
+            return Err(rename.name_taken());
+        }
+        renames.insert(to, Some(command));
+    }
+    Ok(renames)
+}
+
+/// The command that a name means, by its name in the table.
+fn meaning(renames: &Renames, name: &[u8]) -> Option<Box<str>> {
+    match renames.get(name) {
+        Some(known) => known.clone(),
+        None => sluice_command::lookup(name).map(|spec| spec.name.into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(lines: &str) -> Result<Renames, LoadError> {
+        let config = sluice_config::parse_file(lines.as_bytes(), "test", b"", &mut |_| Ok(Vec::new()))
+            .expect("valid lines");
+        renames(&config)
+    }
+
+    #[test]
+    fn lines_apply_in_their_order() {
+        let renames =
+            of("rename-command Get fetch\nrename-command FETCH take\nrename-command set ''").expect("valid");
+        assert_eq!(meaning(&renames, b"take").as_deref(), Some("get"));
+        assert_eq!(meaning(&renames, b"get"), None);
+        assert_eq!(meaning(&renames, b"fetch"), None);
+        assert_eq!(meaning(&renames, b"set"), None);
+        assert_eq!(meaning(&renames, b"ping").as_deref(), Some("ping"));
+    }
+
+    #[test]
+    fn a_name_may_be_given_back_or_passed_on() {
+        let renames =
+            of("rename-command get x\nrename-command set get\nrename-command x set").expect("valid");
+        assert_eq!(meaning(&renames, b"get").as_deref(), Some("set"));
+        assert_eq!(meaning(&renames, b"set").as_deref(), Some("get"));
+        assert!(of("rename-command get GET").is_ok());
+    }
+
+    #[test]
+    fn a_line_that_names_nothing_or_takes_a_name_is_refused() {
+        let report = |lines| of(lines).expect_err("invalid").report("9");
+        assert!(
+            report("port 1\nrename-command nope x")
+                .contains("at line 2\n>>> 'rename-command nope x'\nNo such command in rename-command")
+        );
+        assert!(report("rename-command get set").ends_with("Target command name already exists\n"));
+        assert!(report("rename-command get ''\nrename-command get x").contains("No such command"));
+    }
+}

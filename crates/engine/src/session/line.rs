@@ -1,0 +1,131 @@
+//! A client as one line of text: CLIENT LIST, CLIENT INFO and the log.
+//!
+//! Fields of features that do not exist yet have the values of a client that does not use them. Sizes are what this
+//! server holds: `rbs` is the memory of the replies not yet handed to the socket and `rbp` the largest amount of them that
+//! was handed over at once lately; while the client lags behind, all that it is owed counts as `omem`.
+
+use super::{Caller, Closing, Session};
+use sluice_resp::Protocol;
+use std::fmt::Write;
+
+/// What a session cannot say of itself while it runs a command.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Running {
+    /// Bytes of the command's arguments.
+    pub argv_bytes: usize,
+    /// Bytes of replies.
+    pub outbox_bytes: usize,
+    /// Memory they are in.
+    pub outbox_capacity: usize,
+}
+
+impl Session {
+    /// Appends the line, without an end. `running` is for the session whose outbox is lent to a handler.
+    pub(crate) fn push_line(&self, now_s: i64, running: Option<Running>, out: &mut String) {
+        let caller = &self.caller;
+        let sizes = running.unwrap_or(Running {
+            argv_bytes: caller.argv_bytes,
+            outbox_bytes: self.outbox.len(),
+            outbox_capacity: self.outbox.capacity_bytes(),
+        });
+        self.push_identity(now_s, out);
+        self.push_sizes(sizes, out);
+        let command = caller.last_command.map_or("NULL", |spec| spec.full_name);
+        let resp = match caller.proto {
+            Protocol::Resp2 => 2,
+            Protocol::Resp3 => 3,
+        };
+        // Writing to a string cannot fail; neither here nor below.
+        let _ = write!(
+            out,
+            " events={} cmd={command} user={} redir=-1 resp={resp} lib-name={} lib-ver={} \
+             tot-net-in={} tot-net-out={} tot-cmds={}",
+            if self.in_flight > 0 { "rw" } else { "r" },
+            caller.user,
+            label(&caller.lib_name),
+            label(&caller.lib_ver),
+            caller.net_in,
+            caller.net_out,
+            caller.commands,
+        );
+    }
+
+    fn push_identity(&self, now_s: i64, out: &mut String) {
+        let caller = &self.caller;
+        let _ = write!(
+            out,
+            "id={} addr={} laddr={} fd={} name={} age={} idle={} flags={} capa={} db={}",
+            caller.id.0,
+            caller.addr,
+            caller.laddr,
+            caller.fd,
+            label(&caller.name),
+            (now_s - caller.created_s).max(0),
+            (now_s - caller.last_s).max(0),
+            self.flag_letters(),
+            if caller.capa_redirect { "r" } else { "" },
+            caller.db,
+        );
+    }
+
+    fn push_sizes(&self, sizes: Running, out: &mut String) {
+        let caller = &self.caller;
+        let owed = sizes.outbox_bytes + self.in_flight;
+        let (obl, oll, omem) = if self.in_flight == 0 { (owed, 0, 0) } else { (0, 1, owed) };
+        let total = size_of::<Session>()
+            + caller.texts_bytes()
+            + caller.input_bytes
+            + caller.input_free
+            + sizes.argv_bytes
+            + sizes.outbox_capacity.max(sizes.outbox_bytes)
+            + self.in_flight;
+        let _ = write!(
+            out,
+            " sub=0 psub=0 ssub=0 multi=-1 watch=0 qbuf={} qbuf-free={} argv-mem={} multi-mem=0 rbs={} rbp={} \
+             obl={obl} oll={oll} omem={omem} tot-mem={total}",
+            caller.input_bytes,
+            caller.input_free,
+            sizes.argv_bytes,
+            sizes.outbox_capacity,
+            self.output_peak.max(sizes.outbox_bytes),
+        );
+    }
+
+    /// The letters of its properties, `N` for none: what the FLAGS filter compares.
+    pub(crate) fn flag_letters(&self) -> String {
+        let caller = &self.caller;
+        let flags = &caller.flags;
+        let letters: String = [
+            ('S', caller.replica.is_some()),
+            ('O', flags.monitor),
+            ('b', flags.postponed),
+            ('c', caller.closing == Closing::AfterReply),
+            ('A', caller.closing == Closing::Now),
+            ('U', caller.unix),
+            ('e', flags.no_evict),
+            ('T', flags.no_touch),
+            ('I', flags.import_source),
+        ]
+        .into_iter()
+        .filter_map(|(letter, set)| set.then_some(letter))
+        .collect();
+        if letters.is_empty() { "N".to_owned() } else { letters }
+    }
+}
+
+impl Caller {
+    /// Bytes of the texts it is known by.
+    fn texts_bytes(&self) -> usize {
+        self.user.len()
+            + self.addr.len()
+            + self.laddr.len()
+            + self.name.len()
+            + self.lib_name.len()
+            + self.lib_ver.len()
+    }
+}
+
+/// A label as a line shows it: up to a zero byte, behind which it was not looked at.
+fn label(label: &[u8]) -> std::borrow::Cow<'_, str> {
+    String::from_utf8_lossy(crate::error::until_zero(label))
+}

@@ -1,0 +1,148 @@
+//! What the commonest commands allocate once they are warm: nothing.
+#![allow(missing_docs)]
+
+use sluice_engine::SessionKey;
+use sluice_resp::{Admission, Limits, Parser, Requests};
+use sluice_testkit::Rig;
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+
+struct Counting;
+
+thread_local! {
+    /// Allocations of this thread, so that tests may run side by side.
+    static COUNT: Cell<usize> = const { Cell::new(0) };
+}
+
+fn count_one() {
+    // A thread that ends has no counter any more, and nobody asks.
+    let _ = COUNT.try_with(|count| count.set(count.get() + 1));
+}
+
+// SAFETY: every method does what `System` does, with the same arguments; counting does not allocate, since the counter
+// is initialised by a constant and has nothing to drop.
+// JUSTIFICATION: allocations can be counted nowhere else.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        count_one();
+        // SAFETY: the caller's promise to us is `System`'s condition.
+        // JUSTIFICATION: forwarding.
+        unsafe { System.alloc(layout) }
+    }
+    unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
+        // SAFETY: `at` came from `System` with this layout.
+        // JUSTIFICATION: forwarding.
+        unsafe { System.dealloc(at, layout) }
+    }
+    unsafe fn realloc(&self, at: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        count_one();
+        // SAFETY: `at` came from `System` with this layout; the caller answers for `size`.
+        // JUSTIFICATION: forwarding.
+        unsafe { System.realloc(at, layout, size) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+/// A client whose buffers go round as the server's do.
+struct Warm {
+    rig: Rig,
+    client: SessionKey,
+    parser: Parser,
+    requests: Requests,
+    ready: Vec<SessionKey>,
+}
+
+impl Warm {
+    fn new() -> Warm {
+        let rig = Rig::new();
+        let client = rig.client;
+        let (parser, requests) = (Parser::new(), Requests::new());
+        Warm { rig, client, parser, requests, ready: Vec::new() }
+    }
+
+    fn send(&mut self, input: &[u8]) {
+        let limits = Limits::new(Admission::Authenticated, 512 << 20, 1024);
+        self.requests.clear();
+        let progress = self.parser.parse(input, &limits, &mut self.requests);
+        assert_eq!(progress.consumed, input.len());
+        let done = self.rig.engine.submit(self.client, input, &self.requests, &mut self.rig.process);
+        assert_eq!(done.executed, self.requests.len());
+        self.rig.engine.take_ready(&mut self.ready);
+        self.ready.clear();
+        let (outbox, _) = self.rig.engine.take_output(self.client).unwrap();
+        assert!(!outbox.is_empty());
+        self.rig.engine.sent(self.client, outbox.len());
+        self.rig.engine.recycle(outbox);
+    }
+
+    /// Allocations of so many more rounds, after some that may allocate.
+    fn allocations(&mut self, input: &[u8]) -> usize {
+        (0..50).for_each(|_| self.send(input));
+        let before = COUNT.get();
+        (0..200).for_each(|_| self.send(input));
+        COUNT.get() - before
+    }
+}
+
+fn batch(lines: &[&str]) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    for line in lines {
+        let words: Vec<&str> = line.split(' ').collect();
+        bytes.extend_from_slice(format!("*{}\r\n", words.len()).as_bytes());
+        words
+            .iter()
+            .for_each(|word| bytes.extend_from_slice(format!("${}\r\n{word}\r\n", word.len()).as_bytes()));
+    }
+    bytes
+}
+
+#[track_caller]
+fn check(setup: &str, lines: &[&str]) {
+    let mut warm = Warm::new();
+    warm.rig.run(setup);
+    assert_eq!(warm.allocations(&batch(lines)), 0, "allocations of {lines:?}");
+}
+
+#[test]
+fn counting_counts() {
+    let before = COUNT.get();
+    drop(std::hint::black_box(vec![1u8; 100]));
+    assert_eq!(COUNT.get() - before, 1);
+    let mut warm = Warm::new();
+    let large = "x".repeat(5000);
+    assert!(warm.allocations(&batch(&[&format!("SET key {large}")])) >= 200);
+}
+
+#[test]
+fn get_allocates_nothing() {
+    check("SET key value", &["GET key"]);
+    check("SET key 12345", &["GET key", "GET none", "GET key"]);
+    let large = "x".repeat(5000);
+    check(&format!("SET key {large}"), &["GET key"]);
+}
+
+#[test]
+fn set_of_an_existing_key_in_its_size_class_allocates_nothing() {
+    check("SET key value", &["SET key other"]);
+    check("SET key value", &["SET key 1234567", "SET key 1"]);
+    check(
+        "SET key value",
+        &["SET key value1 PX 100000", "SET key value2 KEEPTTL", "SET key value3 XX EX 100"],
+    );
+    // Between size classes entries move within the slab.
+    check("SET key value", &["SET key a-value-of-more-bytes-than-the-block-has", "SET key value"]);
+}
+
+#[test]
+fn incr_allocates_nothing() {
+    check("SET key 10", &["INCR key", "INCRBY key 100", "DECR key", "DECRBY key 99"]);
+    check("SET other 1", &["INCR key"]);
+}
+
+#[test]
+fn commands_on_many_keys_allocate_nothing() {
+    check("MSET a 1 b value c 3", &["MGET a b c none", "MSET a 2 b other c 4"]);
+    check("SET key 10", &["STRLEN key", "GETRANGE key 0 0", "SETNX key 1", "SETRANGE key 1 7"]);
+}

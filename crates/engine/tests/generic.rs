@@ -1,0 +1,294 @@
+//! Behaviour of the commands about keys of any type.
+#![allow(missing_docs)]
+
+use sluice_testkit::{Rig, check, render};
+
+#[test]
+fn del_and_unlink_count_what_was_there() {
+    check(&[
+        ("MSET a 1 b 2 c 3 d 4", "+OK"),
+        ("DEL a b a nokey", ":2"),
+        ("UNLINK c nokey", ":1"),
+        ("EXISTS a b c d", ":1"),
+        ("DEL", "-ERR wrong number of arguments for 'del' command"),
+        ("UNLINK", "-ERR wrong number of arguments for 'unlink' command"),
+    ]);
+}
+
+#[test]
+fn exists_and_touch_count_a_key_as_often_as_it_is_named() {
+    check(&[
+        ("MSET a 1 b 2", "+OK"),
+        ("EXISTS a a b c", ":3"),
+        ("TOUCH a b c a", ":3"),
+        ("EXISTS", "-ERR wrong number of arguments for 'exists' command"),
+        ("TOUCH", "-ERR wrong number of arguments for 'touch' command"),
+    ]);
+}
+
+#[test]
+fn type_names_the_type() {
+    check(&[
+        ("SET a 1", "+OK"),
+        ("TYPE a", "+string"),
+        ("TYPE nokey", "+none"),
+        ("TYPE", "-ERR wrong number of arguments for 'type' command"),
+    ]);
+}
+
+#[test]
+fn rename() {
+    check(&[
+        ("SET a 1", "+OK"),
+        ("RENAME a a", "+OK"),
+        ("RENAME nokey x", "-ERR no such key"),
+        ("RENAME nokey nokey", "-ERR no such key"),
+        ("SET b 2 EX 100", "+OK"),
+        ("RENAME a b", "+OK"),
+        ("GET b", "\"1\""),
+        ("TTL b", ":-1"),
+        ("EXISTS a", ":0"),
+        ("EXPIRE b 100", ":1"),
+        ("RENAME b c", "+OK"),
+        ("TTL c", ":100"),
+        ("RENAME a", "-ERR wrong number of arguments for 'rename' command"),
+    ]);
+}
+
+#[test]
+fn renamenx() {
+    check(&[
+        ("MSET a 1 b 2", "+OK"),
+        ("RENAMENX a a", ":0"),
+        ("RENAMENX a b", ":0"),
+        ("RENAMENX nokey b", "-ERR no such key"),
+        ("RENAMENX a c", ":1"),
+        ("MGET a b c", "[nil, \"2\", \"1\"]"),
+    ]);
+}
+
+#[test]
+fn copy() {
+    check(&[
+        ("SET d 1 EX 100", "+OK"),
+        ("COPY d d", "-ERR source and destination objects are the same"),
+        ("COPY d d DB 0", "-ERR source and destination objects are the same"),
+        ("COPY d d DB 1 DB 0", "-ERR source and destination objects are the same"),
+        ("COPY nokey nokey", "-ERR source and destination objects are the same"),
+        ("COPY d e", ":1"),
+        ("TTL e", ":100"),
+        ("COPY d e", ":0"),
+        ("SET d 2", "+OK"),
+        ("COPY d e REPLACE REPLACE", ":1"),
+        ("GET e", "\"2\""),
+        ("TTL e", ":-1"),
+        ("COPY d d db 1", ":1"),
+        ("COPY d e DB 99", "-ERR DB index is out of range"),
+        ("COPY d e DB -1", "-ERR DB index is out of range"),
+        ("COPY d e DB 99 foo", "-ERR DB index is out of range"),
+        ("COPY d e DB x", "-ERR value is not an integer or out of range"),
+        ("COPY d d DB x", "-ERR value is not an integer or out of range"),
+        (
+            "COPY d e DB 4294967296",
+            "-ERR value is out of range, value must between -2147483648 and 2147483647",
+        ),
+        ("COPY d e DB", "-ERR syntax error"),
+        ("COPY d e DB 0 DB", "-ERR syntax error"),
+        ("COPY d e FOO", "-ERR syntax error"),
+        ("COPY nokey e REPLACE", ":0"),
+        ("GET e", "\"2\""),
+        ("COPY d", "-ERR wrong number of arguments for 'copy' command"),
+    ]);
+}
+
+#[test]
+fn move_goes_to_another_database_and_back() {
+    check(&[
+        ("SET d 1 EX 100", "+OK"),
+        ("MOVE d 0", "-ERR source and destination objects are the same"),
+        ("MOVE nokey 0", "-ERR source and destination objects are the same"),
+        ("MOVE d x", "-ERR value is not an integer or out of range"),
+        ("MOVE d 99", "-ERR DB index is out of range"),
+        ("MOVE d -1", "-ERR DB index is out of range"),
+        ("MOVE d 2147483648", "-ERR value is out of range, value must between -2147483648 and 2147483647"),
+        ("MOVE nokey 1", ":0"),
+        ("MOVE d 1", ":1"),
+        ("EXISTS d", ":0"),
+        ("SET d 2", "+OK"),
+        ("MOVE d 1", ":0"),
+        ("SELECT 1", "+OK"),
+        ("GET d", "\"1\""),
+        ("TTL d", ":100"),
+        ("MOVE d", "-ERR wrong number of arguments for 'move' command"),
+    ]);
+}
+
+#[test]
+fn keys() {
+    check(&[
+        ("KEYS *", "[]"),
+        ("MSET one 1 two 2", "+OK"),
+        ("KEYS o*", "[\"one\"]"),
+        ("KEYS t[a-z]o", "[\"two\"]"),
+        ("KEYS nokey*", "[]"),
+        ("KEYS", "-ERR wrong number of arguments for 'keys' command"),
+    ]);
+}
+
+#[test]
+fn scan_options_and_their_errors() {
+    check(&[
+        ("SCAN 0", "[\"0\", []]"),
+        ("SET d 1", "+OK"),
+        ("SCAN 0", "[\"0\", [\"d\"]]"),
+        ("SCAN +0", "[\"0\", [\"d\"]]"),
+        ("SCAN 0 MATCH d TYPE string", "[\"0\", [\"d\"]]"),
+        ("SCAN 0 TYPE String", "[\"0\", [\"d\"]]"),
+        ("SCAN 0 TYPE list", "[\"0\", []]"),
+        ("SCAN 0 TYPE hash", "[\"0\", []]"),
+        ("SCAN 0 MATCH * MATCH zz", "[\"0\", []]"),
+        ("SCAN 0 TYPE nonsense", "-ERR unknown type name 'nonsense'"),
+        ("SCAN 0 TYPE foo COUNT 0", "-ERR unknown type name 'foo'"),
+        ("SCAN 0 TYPE none", "-ERR unknown type name 'none'"),
+        ("SCAN 0 COUNT 5 COUNT 7", "[\"0\", [\"d\"]]"),
+        ("SCAN 0 COUNT 9223372036854775807", "[\"0\", [\"d\"]]"),
+        ("SCAN 0 COUNT 0", "-ERR syntax error"),
+        ("SCAN 0 COUNT -1", "-ERR syntax error"),
+        ("SCAN 0 COUNT abc", "-ERR value is not an integer or out of range"),
+        ("SCAN 0 COUNT", "-ERR syntax error"),
+        ("SCAN 0 MATCH", "-ERR syntax error"),
+        ("SCAN 0 TYPE", "-ERR syntax error"),
+        ("SCAN 0 FOO", "-ERR syntax error"),
+        ("SCAN 0 FOO bar", "-ERR syntax error"),
+        ("SCAN 0 NOVALUES", "-ERR NOVALUES option can only be used in HSCAN"),
+        ("SCAN 0 NOSCORES", "-ERR NOSCORES option can only be used in ZSCAN"),
+        ("SCAN abc", "-ERR invalid cursor"),
+        ("SCAN abc COUNT 0", "-ERR invalid cursor"),
+        ("SCAN -1", "-ERR invalid cursor"),
+        ("SCAN 18446744073709551616", "-ERR invalid cursor"),
+    ]);
+}
+
+#[test]
+fn scan_from_any_cursor_answers() {
+    let mut rig = Rig::new();
+    rig.check("SET d 1", "+OK");
+    for cursor in [1u64, 12345, 1 << 40, u64::MAX] {
+        let reply = rig.run(&format!("SCAN {cursor}"));
+        assert!(reply.starts_with("[\""), "{cursor}: {reply}");
+    }
+}
+
+#[test]
+fn scan_visits_every_key_while_others_come_and_go() {
+    let mut rig = Rig::new();
+    for i in 0..500 {
+        rig.run(&format!("SET stay:{i} v"));
+    }
+    let mut seen = std::collections::BTreeSet::new();
+    let (mut cursor, mut round) = ("0".to_owned(), 0);
+    loop {
+        let reply = rig.run(&format!("SCAN {cursor} COUNT 7 MATCH stay:*"));
+        let mut words = reply.split('"').skip(1).step_by(2).map(str::to_owned);
+        cursor = words.next().unwrap();
+        seen.extend(words);
+        for i in 0..20 {
+            rig.run(&format!("SET come:{round}:{i} v"));
+            rig.run(&format!("DEL come:{}:{i}", (round + 180) / 2));
+        }
+        round += 1;
+        if cursor == "0" {
+            break;
+        }
+    }
+    assert_eq!(seen.len(), 500);
+}
+
+#[test]
+fn randomkey() {
+    let mut rig = Rig::new();
+    rig.check("RANDOMKEY", "nil");
+    rig.check("MSET a 1 b 2", "+OK");
+    let seen: std::collections::BTreeSet<String> = (0..100).map(|_| rig.run("RANDOMKEY")).collect();
+    assert_eq!(seen.into_iter().collect::<Vec<_>>(), ["\"a\"", "\"b\""]);
+    rig.check("RANDOMKEY x", "-ERR wrong number of arguments for 'randomkey' command");
+}
+
+#[test]
+fn randomkey_finds_the_one_live_key_among_expired_ones() {
+    let mut rig = Rig::new();
+    for i in 0..2000 {
+        rig.run(&format!("SET gone:{i} v PX 10"));
+    }
+    rig.check("SET live v", "+OK");
+    rig.pass_ms(20);
+    rig.check("RANDOMKEY", "\"live\"");
+    rig.check("DEL live", ":1");
+    rig.check("RANDOMKEY", "nil");
+}
+
+#[test]
+fn object() {
+    let mut rig = Rig::new();
+    rig.check("SET k v", "+OK");
+    rig.check("SET n 12", "+OK");
+    rig.check("OBJECT ENCODING k", "\"embstr\"");
+    rig.check("OBJECT ENCODING n", "\"int\"");
+    rig.check("OBJECT ENCODING nokey", "nil");
+    rig.check("OBJECT REFCOUNT k", ":1");
+    rig.check("OBJECT REFCOUNT nokey", "nil");
+    rig.check("OBJECT IDLETIME k", ":0");
+    rig.pass_ms(3000);
+    rig.check("OBJECT IDLETIME k", ":3");
+    rig.check("EXISTS k", ":1");
+    rig.check("OBJECT IDLETIME k", ":3");
+    rig.check("TOUCH k", ":1");
+    rig.check("OBJECT IDLETIME k", ":0");
+    rig.check("OBJECT IDLETIME nokey", "nil");
+    rig.check("OBJECT FREQ nokey", "nil");
+    rig.check(
+        "OBJECT FREQ k",
+        "-ERR An LFU maxmemory policy is not selected, access frequency not tracked. Please note that when switching \
+         between policies at runtime LRU and LFU data will take some time to adjust.",
+    );
+    rig.check("OBJECT", "-ERR wrong number of arguments for 'object' command");
+    rig.check("OBJECT foo", "-ERR unknown subcommand 'foo'. Try OBJECT HELP.");
+    rig.check("OBJECT ENCODING", "-ERR wrong number of arguments for 'object|encoding' command");
+    rig.check("OBJECT HELP x", "-ERR wrong number of arguments for 'object|help' command");
+    assert!(rig.run("OBJECT HELP").contains("IDLETIME <key>"));
+}
+
+#[test]
+fn object_freq_under_an_lfu_policy() {
+    let mut rig = Rig::with(&[("maxmemory-policy", "allkeys-lfu"), ("lfu-log-factor", "0")]);
+    rig.check("SET k v", "+OK");
+    rig.check("OBJECT FREQ k", ":5");
+    rig.check("GET k", "\"v\"");
+    rig.check("OBJECT FREQ k", ":6");
+    rig.check("TTL k", ":-1");
+    rig.check("EXISTS k", ":1");
+    rig.check("TYPE k", "+string");
+    rig.check("OBJECT FREQ k", ":6");
+    rig.check("EXPIRE k 1000", ":1");
+    rig.check("PERSIST k", ":1");
+    rig.check("OBJECT FREQ k", ":8");
+    rig.pass_ms(120_000);
+    rig.check("OBJECT FREQ k", ":6");
+    rig.check(
+        "OBJECT IDLETIME k",
+        "-ERR An LFU maxmemory policy is selected, idle time not tracked. Please note that when switching between \
+         policies at runtime LRU and LFU data will take some time to adjust.",
+    );
+}
+
+#[test]
+fn replies_are_the_same_in_both_protocols_where_there_is_no_null() {
+    let mut rig = Rig::new();
+    let client = rig.connect();
+    rig.run("SET k v EX 100");
+    for line in ["KEYS *", "SCAN 0", "TYPE k", "TTL k", "EXISTS k", "RANDOMKEY", "OBJECT ENCODING k"] {
+        let words: Vec<&[u8]> = line.split(' ').map(str::as_bytes).collect();
+        let two = rig.argv(client, &words);
+        assert_eq!(render(&two), rig.run(line));
+    }
+}

@@ -1,0 +1,72 @@
+//! Behaviour of MEMORY.
+#![allow(missing_docs)]
+
+use sluice_testkit::{Rig, check};
+
+#[test]
+fn usage_grows_with_the_value_and_is_null_for_what_is_absent() {
+    let mut rig = Rig::new();
+    rig.run("SET short v");
+    rig.run(&format!("SET long {}", "x".repeat(500)));
+    let size = |rig: &mut Rig, key: &str| {
+        rig.run(&format!("MEMORY USAGE {key}")).trim_start_matches(':').parse::<u64>().unwrap_or(0)
+    };
+    assert!((8..100).contains(&size(&mut rig, "short")));
+    assert!((500..700).contains(&size(&mut rig, "long")));
+    rig.check("MEMORY USAGE nosuch", "nil");
+}
+
+#[test]
+fn usage_takes_samples() {
+    check(&[
+        ("MEMORY USAGE a SAMPLES 0", "nil"),
+        ("MEMORY USAGE a SAMPLES 5 samples 6", "nil"),
+        ("MEMORY USAGE a SAMPLES", "-ERR syntax error"),
+        ("MEMORY USAGE a SAMPLES -1", "-ERR syntax error"),
+        ("MEMORY USAGE a SAMPLES x", "-ERR value is not an integer or out of range"),
+        ("MEMORY USAGE a SAMPELS 5", "-ERR syntax error"),
+        ("MEMORY USAGE a SAMPLES 5 6", "-ERR syntax error"),
+        ("MEMORY USAGE", "-ERR wrong number of arguments for 'memory|usage' command"),
+        ("MEMORY FOO", "-ERR unknown subcommand 'FOO'. Try MEMORY HELP."),
+    ]);
+}
+
+#[test]
+fn stats_has_as_many_pairs_as_it_says() {
+    let mut rig = Rig::new();
+    rig.run("SET a 1");
+    rig.run("HELLO 3");
+    let text = rig.run("MEMORY STATS");
+    assert!(text.starts_with("{\"peak.allocated\": :"), "{text}");
+    for name in
+        ["\"keys.count\": :1", "\"db.0\": {\"overhead.hashtable.main\": :", "\"fragmentation.bytes\": :"]
+    {
+        assert!(text.contains(name), "{name} in {text}");
+    }
+    // The map's length must cover exactly what follows, or another reply would be read from it.
+    assert_eq!(text.lines().count(), 1);
+    rig.check("ECHO x", "\"x\"");
+}
+
+#[test]
+fn purge_and_malloc_stats_ask_the_process() {
+    check(&[("MEMORY PURGE", "+OK"), ("MEMORY MALLOC-STATS", "\"fake\"")]);
+}
+
+#[test]
+fn doctor_says_something() {
+    let mut rig = Rig::new();
+    assert!(rig.run("MEMORY DOCTOR").contains("too little"));
+    rig.process.facts.used_memory = 100 << 20;
+    rig.process.facts.resident = 1000 << 20;
+    assert!(rig.run("MEMORY DOCTOR").contains("Fragmentation"));
+}
+
+#[test]
+fn help_lists_the_subcommands() {
+    let text = Rig::new().run("MEMORY HELP");
+    assert!(
+        text.starts_with("[+MEMORY <subcommand> [<arg> [value] [opt] ...]. Subcommands are:, "),
+        "{text}"
+    );
+}

@@ -1,0 +1,494 @@
+//! The keyspace against a map: random commands, the same answers, and the invariants of every database after each.
+#![allow(missing_docs, clippy::unwrap_used)]
+
+use sluice_base::{HashSeed, Now, Rng};
+use sluice_keyspace::{
+    Access, Effects, Entry, Event, ExpireCycle, ExpiryMode, Key, Keyspace, Payload, SetExpiry, Str, Touch,
+};
+use sluice_value::Encoding;
+use std::collections::{BTreeMap, BTreeSet};
+
+const SEED: HashSeed = HashSeed { k0: 11, k1: 12 };
+const DATABASES: usize = 2;
+
+/// A key of the oracle.
+#[derive(Clone, Debug, PartialEq)]
+struct Item {
+    value: Vec<u8>,
+    expiry: Option<i64>,
+    /// What OBJECT ENCODING may say: not decided for strings in one piece, which depend on sizes.
+    encoding: Option<Encoding>,
+}
+
+type Model = BTreeMap<Vec<u8>, Item>;
+
+struct Twin {
+    keyspace: Keyspace,
+    effects: Effects,
+    models: Vec<Model>,
+    now_ms: i64,
+    mode: ExpiryMode,
+    rng: Rng,
+    /// Operations by name: a test that never does one proves nothing about it.
+    done: BTreeMap<&'static str, usize>,
+}
+
+impl Twin {
+    fn new(seed: u64, mode: ExpiryMode) -> Twin {
+        Twin {
+            keyspace: Keyspace::new(DATABASES, SEED),
+            effects: Effects::default(),
+            models: vec![Model::new(); DATABASES],
+            now_ms: 1_700_000_000_000,
+            mode,
+            rng: Rng::new(seed),
+            done: BTreeMap::new(),
+        }
+    }
+
+    fn access(&self) -> Access {
+        let now = Now { mono_ns: 0, unix_us: self.now_ms * 1000 };
+        Access { now, touch: Touch::Lru(77), expiry: self.mode }
+    }
+
+    fn write<R>(&mut self, db: usize, run: impl FnOnce(&mut sluice_keyspace::DbMut<'_>) -> R) -> R {
+        let access = self.access();
+        run(&mut self.keyspace.write(db, access, &mut self.effects))
+    }
+
+    /// The oracle's key, unless its time has passed; then it is forgotten, but for hidden ones.
+    fn live(&mut self, db: usize, key: &[u8]) -> Option<&mut Item> {
+        let expired = self.models[db].get(key)?.expiry.is_some_and(|at| at < self.now_ms);
+        match (expired, self.mode) {
+            (true, ExpiryMode::Delete) => {
+                self.models[db].remove(key);
+                None
+            }
+            (true, ExpiryMode::Hide) => None,
+            (true, ExpiryMode::Ignore) | (false, _) => self.models[db].get_mut(key),
+        }
+    }
+
+    fn any_key(&mut self) -> Vec<u8> {
+        // Lengths around the longest key inside a block, and the smallest entries.
+        let len = [0, 1, 2, 3, 4, 12, 100, 254, 255, 256, 257, 700][self.rng.below(12) as usize];
+        let name = b'a' + self.rng.below(3) as u8;
+        vec![name; len]
+    }
+
+    fn any_value(&mut self) -> Vec<u8> {
+        match self.rng.below(8) {
+            0 => b"-9223372036854775808".to_vec(),
+            1 => self.rng.below(100_000).to_string().into_bytes(),
+            2 => vec![b'v'; self.rng.below(20) as usize],
+            3 => vec![b'w'; 980 + self.rng.below(60) as usize],
+            // Around what is left in the largest block beside a key of 255 bytes, with and without an expiry.
+            4 => vec![b'x'; 1024 - 5 - 255 - 12 + self.rng.below(20) as usize],
+            5 => vec![b'y'; (64 << 10) - 20 + self.rng.below(40) as usize],
+            6 => vec![b'0'; 1 + self.rng.below(3) as usize],
+            _ => vec![b'z'; self.rng.below(300) as usize],
+        }
+    }
+
+    fn any_expiry(&mut self) -> SetExpiry {
+        match self.rng.below(4) {
+            0 => SetExpiry::Keep,
+            1 => SetExpiry::At(self.now_ms + self.rng.below(40) as i64 - 5),
+            2 => SetExpiry::At(self.now_ms + 1_000_000),
+            _ => SetExpiry::Clear,
+        }
+    }
+
+    fn step(&mut self) {
+        let db = self.rng.below(DATABASES as u64) as usize;
+        let key = self.any_key();
+        let name = match self.rng.below(16) {
+            0..=3 => self.set(db, &key),
+            4 => self.append(db, &key),
+            5 => self.set_range(db, &key),
+            6 | 7 => self.expire(db, &key),
+            8 => self.rename(db, &key),
+            9 => self.copy(db, &key),
+            10 => self.move_key(db, &key),
+            11 => self.remove(db, &key),
+            12 => self.increment(db, &key),
+            13 => self.read(db, &key),
+            14 => self.expire_now(db, &key),
+            _ => {
+                self.now_ms += self.rng.below(20) as i64;
+                "pass"
+            }
+        };
+        *self.done.entry(name).or_default() += 1;
+    }
+
+    fn set(&mut self, db: usize, key: &[u8]) -> &'static str {
+        let (value, expiry) = (self.any_value(), self.any_expiry());
+        let form = self.rng.below(3);
+        let existed = self.write(db, |d| {
+            let payload = match form {
+                0 => Payload::Str(&value),
+                1 => Payload::Plain(&value),
+                _ => Payload::Raw(&value),
+            };
+            d.set(d.key(key), payload, expiry, Event::Set)
+        });
+        let old = self.live(db, key).cloned();
+        assert_eq!(existed, old.is_some());
+        let is_int = sluice_base::num::parse_i64(&value).is_some();
+        let encoding = match form {
+            0 if is_int => Some(Encoding::Int),
+            2 => Some(Encoding::Raw),
+            _ => None,
+        };
+        let expiry = match expiry {
+            SetExpiry::Keep => old.and_then(|item| item.expiry),
+            SetExpiry::At(at) => Some(at),
+            SetExpiry::Clear => None,
+        };
+        self.models[db].insert(key.to_vec(), Item { value, expiry, encoding });
+        "set"
+    }
+
+    fn append(&mut self, db: usize, key: &[u8]) -> &'static str {
+        let more = self.any_value();
+        let was_there = self.write(db, |d| d.look(d.key(key)).is_some());
+        assert_eq!(was_there, self.live(db, key).is_some());
+        let Some(item) = self.live(db, key) else { return "append to nothing" };
+        let offset = item.value.len();
+        if offset > 200_000 {
+            return "append to too much";
+        }
+        item.value.extend_from_slice(&more);
+        item.encoding = Some(Encoding::Raw);
+        let len = self.write(db, |d| d.write_at(d.key(key), offset, &more, Event::Append));
+        assert_eq!(len, offset + more.len());
+        "append"
+    }
+
+    fn set_range(&mut self, db: usize, key: &[u8]) -> &'static str {
+        let (bytes, offset) = (self.any_value(), self.rng.below(1100) as usize);
+        let len = self.write(db, |d| d.write_at(d.key(key), offset, &bytes, Event::SetRange));
+        let fresh = || Item { value: Vec::new(), expiry: None, encoding: None };
+        if self.live(db, key).is_none() {
+            self.models[db].insert(key.to_vec(), fresh());
+        }
+        let item = self.models[db].get_mut(key).unwrap();
+        item.value.resize(item.value.len().max(offset + bytes.len()), 0);
+        item.value[offset..offset + bytes.len()].copy_from_slice(&bytes);
+        item.encoding = Some(Encoding::Raw);
+        assert_eq!(len, item.value.len());
+        "setrange"
+    }
+
+    fn expire(&mut self, db: usize, key: &[u8]) -> &'static str {
+        let at = match self.any_expiry() {
+            SetExpiry::At(at) => Some(at),
+            SetExpiry::Clear | SetExpiry::Keep => None,
+        };
+        let was_there = self.write(db, |d| d.set_expiry(d.key(key), at, Event::Expire));
+        let item = self.live(db, key);
+        assert_eq!(was_there, item.is_some());
+        if let Some(item) = item {
+            item.expiry = at;
+        }
+        "expire"
+    }
+
+    fn rename(&mut self, db: usize, from: &[u8]) -> &'static str {
+        let to = self.any_key();
+        let was_there = self.write(db, |d| d.rename(d.key(from), d.key(&to)));
+        let item = self.live(db, from).cloned();
+        assert_eq!(was_there, item.is_some());
+        if let Some(item) = item {
+            self.models[db].remove(from);
+            self.models[db].insert(to, item);
+        }
+        "rename"
+    }
+
+    fn copy(&mut self, db: usize, from: &[u8]) -> &'static str {
+        let (to, to_db) = (self.any_key(), self.rng.below(DATABASES as u64) as usize);
+        if from == to && db == to_db {
+            return "copy to itself";
+        }
+        let was_there = self.write(db, |d| d.copy_to(d.key(from), to_db, d.key(&to)));
+        let item = self.live(db, from).cloned();
+        assert_eq!(was_there, item.is_some());
+        if let Some(item) = item {
+            self.models[to_db].insert(to, item);
+        }
+        "copy"
+    }
+
+    fn move_key(&mut self, db: usize, key: &[u8]) -> &'static str {
+        let to = 1 - db;
+        let taken = self.write(to, |d| d.look(d.key(key)).is_some());
+        assert_eq!(taken, self.live(to, key).is_some());
+        if taken {
+            return "move onto another";
+        }
+        let was_there = self.write(db, |d| d.move_to(d.key(key), to));
+        let item = self.live(db, key).cloned();
+        assert_eq!(was_there, item.is_some());
+        if let Some(item) = item {
+            self.models[db].remove(key);
+            self.models[to].insert(key.to_vec(), item);
+        }
+        "move"
+    }
+
+    fn remove(&mut self, db: usize, key: &[u8]) -> &'static str {
+        let was_there = self.write(db, |d| d.remove(d.key(key), Event::Del));
+        let live = self.live(db, key).is_some();
+        let stored = self.models[db].remove(key).is_some();
+        assert_eq!(was_there, if self.mode == ExpiryMode::Hide { stored } else { live });
+        "remove"
+    }
+
+    fn increment(&mut self, db: usize, key: &[u8]) -> &'static str {
+        let result = self.write(db, |d| {
+            d.update_int(d.key(key), Event::IncrBy, |entry| match entry.map(|e| e.str().unwrap()) {
+                None => Ok(7),
+                Some(value) => value.with(sluice_base::num::parse_i64).map(|n| n.wrapping_add(7)).ok_or(()),
+            })
+        });
+        match self.live(db, key) {
+            None => {
+                assert_eq!(result, Ok(7));
+                let item = Item { value: b"7".to_vec(), expiry: None, encoding: Some(Encoding::Int) };
+                self.models[db].insert(key.to_vec(), item);
+            }
+            Some(item) => match sluice_base::num::parse_i64(&item.value) {
+                None => assert_eq!(result, Err(())),
+                Some(n) => {
+                    let sum = n.wrapping_add(7);
+                    assert_eq!(result, Ok(sum));
+                    item.value = sum.to_string().into_bytes();
+                    item.encoding = Some(Encoding::Int);
+                }
+            },
+        }
+        "increment"
+    }
+
+    fn expire_now(&mut self, db: usize, key: &[u8]) -> &'static str {
+        if self.rng.below(4) > 0 {
+            return "rest";
+        }
+        let was_there = self.write(db, |d| d.expire_now(d.key(key)));
+        assert_eq!(was_there, self.live(db, key).is_some());
+        if was_there {
+            self.models[db].remove(key);
+        }
+        "expire now"
+    }
+
+    fn read(&mut self, db: usize, key: &[u8]) -> &'static str {
+        let access = self.access();
+        let mut effects = Effects::default();
+        let entry = self.keyspace.read(db, access, &mut effects).get(Key::hashed(key, SEED)).map(seen);
+        let item = self.models[db].get(key).cloned();
+        let expired = item.as_ref().and_then(|i| i.expiry).is_some_and(|at| at < self.now_ms);
+        let hidden = expired && self.mode != ExpiryMode::Ignore;
+        assert_eq!(entry.is_some(), item.is_some() && !hidden);
+        let noted = expired && self.mode == ExpiryMode::Delete;
+        assert_eq!(effects.expired_by_read.len(), usize::from(noted));
+        if let (Some(entry), Some(item)) = (entry, item) {
+            assert_same(&entry, key, &item);
+        }
+        "read"
+    }
+
+    /// Everything there is, by walking and by scanning.
+    fn compare(&mut self) {
+        for db in 0..DATABASES {
+            self.keyspace.db(db).check();
+            let access = Access { expiry: ExpiryMode::Ignore, ..self.access() };
+            let mut effects = Effects::default();
+            let mut view = self.keyspace.read(db, access, &mut effects);
+            assert!(view.len() <= self.models[db].len());
+            let mut scanned = BTreeSet::new();
+            let mut cursor = 0;
+            loop {
+                cursor = view.scan(
+                    cursor,
+                    |_| true,
+                    |entry| {
+                        scanned.insert(entry.key().to_vec());
+                    },
+                );
+                if cursor == 0 {
+                    break;
+                }
+            }
+            let mut walked = 0;
+            view.for_each(|entry| {
+                walked += 1;
+                assert!(scanned.contains(entry.key()));
+                let item = self.models[db].get(entry.key()).expect("a key that the oracle has");
+                assert_same(&seen(entry), entry.key(), item);
+            });
+            assert_eq!(walked, scanned.len());
+            // What the oracle has and the database has not was expired, and met.
+            for (key, item) in self.models[db].iter().filter(|(key, _)| !scanned.contains(*key)) {
+                assert!(item.expiry.is_some_and(|at| at < self.now_ms), "lost {key:?}");
+                assert_eq!(self.mode, ExpiryMode::Delete);
+            }
+        }
+    }
+}
+
+struct Seen {
+    key: Vec<u8>,
+    value: Vec<u8>,
+    len: usize,
+    expiry: Option<i64>,
+    encoding: Encoding,
+}
+
+fn seen(entry: Entry<'_>) -> Seen {
+    let value: Str<'_> = entry.str().unwrap();
+    assert!(entry.size_bytes() >= 16);
+    Seen {
+        key: entry.key().to_vec(),
+        value: value.to_vec(),
+        len: value.len(),
+        expiry: entry.expiry(),
+        encoding: entry.encoding(),
+    }
+}
+
+fn assert_same(entry: &Seen, key: &[u8], item: &Item) {
+    assert_eq!(entry.key, key);
+    assert!(entry.value == item.value, "value of a key of {} bytes", key.len());
+    assert_eq!(entry.len, item.value.len());
+    assert_eq!(entry.expiry, item.expiry);
+    match item.encoding {
+        Some(encoding) => {
+            assert_eq!(entry.encoding, encoding, "key {} value {}", key.len(), item.value.len())
+        }
+        None => assert_ne!(entry.encoding, Encoding::Int, "key {} value {}", key.len(), item.value.len()),
+    }
+}
+
+fn run(seed: u64, mode: ExpiryMode) {
+    let mut twin = Twin::new(seed, mode);
+    for round in 0..3000 {
+        twin.step();
+        if round % 8 == 0 {
+            twin.compare();
+        }
+    }
+    twin.compare();
+    for name in
+        ["set", "append", "setrange", "expire", "rename", "copy", "move", "remove", "increment", "read"]
+    {
+        assert!(twin.done.get(name).is_some_and(|count| *count > 10), "{name} was hardly done");
+    }
+    // Emptied key by key, nothing is left over.
+    for db in 0..DATABASES {
+        let keys: Vec<Vec<u8>> = twin.models[db].keys().cloned().collect();
+        for key in keys {
+            twin.remove(db, &key);
+        }
+        twin.keyspace.db(db).check();
+        assert_eq!(twin.keyspace.db(db).len(), 0);
+        assert_eq!(twin.keyspace.db(db).entry_bytes(), 0);
+        assert_eq!(twin.keyspace.db(db).expires_len(), 0);
+    }
+}
+
+#[test]
+fn commands_agree_with_a_map() {
+    (0..12).for_each(|seed| run(seed, ExpiryMode::Delete));
+}
+
+#[test]
+fn commands_agree_with_a_map_while_expired_keys_are_hidden() {
+    (100..106).for_each(|seed| run(seed, ExpiryMode::Hide));
+}
+
+#[test]
+fn commands_agree_with_a_map_while_expiry_is_ignored() {
+    (200..206).for_each(|seed| run(seed, ExpiryMode::Ignore));
+}
+
+#[test]
+fn cycles_delete_what_has_expired_and_nothing_else() {
+    let mut twin = Twin::new(9, ExpiryMode::Ignore);
+    for i in 0..5000u32 {
+        let key = [&i.to_le_bytes()[..], &vec![b'k'; i as usize % 300]].concat();
+        let expiry = if i % 3 == 0 { None } else { Some(twin.now_ms + i64::from(i % 100)) };
+        let set = expiry.map_or(SetExpiry::Clear, SetExpiry::At);
+        twin.write(0, |d| d.set(d.key(&key), Payload::Str(b"value"), set, Event::Set));
+        let value = b"value".to_vec();
+        twin.models[0].insert(key, Item { value, expiry, encoding: None });
+    }
+    let mut first_db = 0;
+    for _ in 0..120 {
+        twin.now_ms += 1;
+        let cycle = ExpireCycle { now_ms: twin.now_ms, keys_per_round: 20, tolerated_percent: 0 };
+        let Twin { keyspace, effects, .. } = &mut twin;
+        keyspace.expire_cycle(cycle, &mut first_db, effects, || false);
+        for (db, key) in std::mem::take(&mut twin.effects.expired_by_write) {
+            let item = twin.models[db].remove(&*key).expect("deleted once");
+            assert!(item.expiry.is_some_and(|at| at < twin.now_ms));
+        }
+    }
+    twin.compare();
+    assert_eq!(twin.keyspace.db(0).expires_len(), 0);
+    assert_eq!(twin.effects.dirty, 5000);
+    assert_eq!(twin.keyspace.db(0).len(), twin.models[0].len());
+}
+
+#[test]
+fn shrinking_keeps_every_key() {
+    let mut twin = Twin::new(10, ExpiryMode::Delete);
+    let key_of =
+        |i: u32| [&i.to_le_bytes()[..], &vec![b'k'; if i.is_multiple_of(7) { 300 } else { 5 }]].concat();
+    for i in 0..4000 {
+        let expiry = if i % 2 == 0 { Some(twin.now_ms + 1_000_000) } else { None };
+        let set = expiry.map_or(SetExpiry::Clear, SetExpiry::At);
+        twin.write(0, |d| d.set(d.key(&key_of(i)), Payload::Plain(b"v"), set, Event::Set));
+        twin.models[0].insert(key_of(i), Item { value: b"v".to_vec(), expiry, encoding: None });
+    }
+    let before = twin.keyspace.db(0).index_bytes();
+    for i in 100..4000 {
+        twin.remove(0, &key_of(i));
+    }
+    let mut steps = 0;
+    while twin.keyspace.shrink_step(4) {
+        steps += 1;
+        assert!(steps < 100_000);
+    }
+    twin.compare();
+    assert!(twin.keyspace.db(0).index_bytes() < before);
+}
+
+#[test]
+fn a_string_that_was_raw_once_stays_raw() {
+    let mut twin = Twin::new(11, ExpiryMode::Delete);
+    let encoding = |twin: &mut Twin, key: &[u8]| twin.write(0, |d| d.look(d.key(key)).unwrap().encoding());
+    let value = vec![b'v'; 107];
+    twin.write(0, |d| d.set(d.key(b"k"), Payload::Str(&value), SetExpiry::Clear, Event::Set));
+    assert_eq!(encoding(&mut twin, b"k"), Encoding::Embstr);
+    // Eight bytes more are too many for one piece.
+    let later = twin.now_ms + 1000;
+    twin.write(0, |d| d.set_expiry(d.key(b"k"), Some(later), Event::Expire));
+    assert_eq!(encoding(&mut twin, b"k"), Encoding::Raw);
+    twin.write(0, |d| d.set_expiry(d.key(b"k"), None, Event::Persist));
+    assert_eq!(encoding(&mut twin, b"k"), Encoding::Raw);
+    twin.write(0, |d| d.set(d.key(b"k"), Payload::Str(&value), SetExpiry::Clear, Event::Set));
+    assert_eq!(encoding(&mut twin, b"k"), Encoding::Embstr);
+    twin.write(0, |d| d.set(d.key(b"k"), Payload::Str(b"v"), SetExpiry::At(later), Event::Set));
+    twin.write(0, |d| d.set(d.key(b"k"), Payload::Str(&value), SetExpiry::Clear, Event::Set));
+    assert_eq!(encoding(&mut twin, b"k"), Encoding::Raw);
+    // So is a long key, which the next name does not have.
+    let long = [b'k'; 255];
+    twin.write(0, |d| d.set(d.key(&long), Payload::Str(b"v"), SetExpiry::Clear, Event::Set));
+    assert!(twin.write(0, |d| d.rename(d.key(&long), d.key(b"k"))));
+    assert_eq!(encoding(&mut twin, b"k"), Encoding::Raw);
+    twin.write(0, |d| d.set(d.key(b"k"), Payload::Str(b"v"), SetExpiry::Clear, Event::Set));
+    assert_eq!(encoding(&mut twin, b"k"), Encoding::Embstr);
+}

@@ -1,0 +1,169 @@
+//! Writes a file piece by piece: the caller takes the bytes when there are enough.
+
+use super::crc::Sum;
+use super::{Text, Usage, Version, form, op};
+use crate::lzf;
+use sluice_base::num::{IntBuffer, parse_i64};
+
+/// What a file is like.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Options {
+    /// Who shall read it.
+    pub version: Version,
+    /// Config `rdbcompression`: strings of more than 20 bytes are compressed where that helps.
+    pub compression: bool,
+    /// Config `rdbchecksum`; without, the checksum is zero.
+    pub checksum: bool,
+}
+
+/// A file being written.
+pub struct Writer {
+    out: Vec<u8>,
+    /// Bytes of `out` that the sum has seen.
+    summed: usize,
+    sum: Sum,
+    options: Options,
+}
+
+impl Writer {
+    /// Begins a file with its magic bytes.
+    pub fn new(options: Options) -> Writer {
+        let out = options.version.magic().to_vec();
+        Writer { out, summed: 0, sum: Sum::new(), options }
+    }
+
+    /// A field about the file. They come before the first database.
+    pub fn aux(&mut self, name: &str, value: Text<'_>) {
+        self.out.push(op::AUX);
+        self.text(Text::Bytes(name.as_bytes()));
+        self.text(value);
+    }
+
+    /// Begins a database of so many keys, so many of them with an expiry.
+    pub fn db(&mut self, number: usize, keys: usize, expires: usize) {
+        self.out.push(op::SELECT_DB);
+        self.len(number as u64);
+        self.out.push(op::RESIZE_DB);
+        self.len(keys as u64);
+        self.len(expires as u64);
+    }
+
+    /// A key with a string, and its expiry in ms since the epoch.
+    pub fn string(&mut self, key: &[u8], value: Text<'_>, expiry_ms: Option<i64>, usage: Usage) {
+        if let Some(at) = expiry_ms {
+            self.out.push(op::EXPIRY_MS);
+            self.out.extend_from_slice(&at.to_le_bytes());
+        }
+        match usage {
+            Usage::Unsaid => {}
+            Usage::Idle(seconds) => {
+                self.out.push(op::IDLE);
+                self.len(seconds);
+            }
+            Usage::Frequency(counter) => self.out.extend_from_slice(&[op::FREQUENCY, counter]),
+        }
+        self.out.push(op::TYPE_STRING);
+        self.text(Text::Bytes(key));
+        self.text(value);
+    }
+
+    /// Bytes that wait to be taken.
+    pub fn pending(&self) -> usize {
+        self.out.len()
+    }
+
+    /// Takes the bytes written since the last call.
+    pub fn take(&mut self) -> Vec<u8> {
+        self.add_up();
+        self.summed = 0;
+        std::mem::take(&mut self.out)
+    }
+
+    /// Ends the file; the bytes not taken yet.
+    pub fn finish(mut self) -> Vec<u8> {
+        self.out.push(op::EOF);
+        self.add_up();
+        let sum = if self.options.checksum { self.sum.value() } else { 0 };
+        self.out.extend_from_slice(&sum.to_le_bytes());
+        self.out
+    }
+
+    fn add_up(&mut self) {
+        if self.options.checksum {
+            self.sum.add(&self.out[self.summed..]);
+        }
+        self.summed = self.out.len();
+    }
+
+    fn len(&mut self, len: u64) {
+        match len {
+            0..64 => self.out.push(len as u8),
+            64..16384 => self.out.extend_from_slice(&(0x4000 | len as u16).to_be_bytes()),
+            16384..=0xffff_ffff => {
+                self.out.push(form::LEN_32);
+                self.out.extend_from_slice(&(len as u32).to_be_bytes());
+            }
+            _ => {
+                self.out.push(form::LEN_64);
+                self.out.extend_from_slice(&len.to_be_bytes());
+            }
+        }
+    }
+
+    fn text(&mut self, text: Text<'_>) {
+        match text {
+            Text::Int(number) if self.small_int(number) => {}
+            Text::Int(number) => self.bytes(IntBuffer::new().format(number)),
+            Text::Bytes(bytes) => {
+                let number = if bytes.len() <= INT_DIGITS_MAX { parse_i64(bytes) } else { None };
+                if number.is_some_and(|number| self.small_int(number)) {
+                    return;
+                }
+                if !self.compressed(bytes) {
+                    self.bytes(bytes);
+                }
+            }
+        }
+    }
+
+    /// Writes an integer of at most 32 bits.
+    fn small_int(&mut self, number: i64) -> bool {
+        if let Ok(small) = i8::try_from(number) {
+            self.out.push(form::INT_8);
+            self.out.extend_from_slice(&small.to_le_bytes());
+        } else if let Ok(small) = i16::try_from(number) {
+            self.out.push(form::INT_16);
+            self.out.extend_from_slice(&small.to_le_bytes());
+        } else if let Ok(small) = i32::try_from(number) {
+            self.out.push(form::INT_32);
+            self.out.extend_from_slice(&small.to_le_bytes());
+        } else {
+            return false;
+        }
+        true
+    }
+
+    fn compressed(&mut self, bytes: &[u8]) -> bool {
+        if !self.options.compression || bytes.len() <= COMPRESSED_OVER || bytes.len() > u32::MAX as usize {
+            return false;
+        }
+        let Some(small) = lzf::compress(bytes, bytes.len() - COMPRESSION_GAIN) else { return false };
+        self.out.push(form::LZF);
+        self.len(small.len() as u64);
+        self.len(bytes.len() as u64);
+        self.out.extend_from_slice(&small);
+        true
+    }
+
+    fn bytes(&mut self, bytes: &[u8]) {
+        self.len(bytes.len() as u64);
+        self.out.extend_from_slice(bytes);
+    }
+}
+
+/// Digits of the longest 32-bit integer, its sign included.
+const INT_DIGITS_MAX: usize = 11;
+/// Strings up to this size are not compressed.
+const COMPRESSED_OVER: usize = 20;
+/// Bytes that compression must save.
+const COMPRESSION_GAIN: usize = 4;

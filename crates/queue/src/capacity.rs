@@ -1,0 +1,56 @@
+//! How many values a ring holds: a power of two, checked once.
+
+/// A number of values: a power of two, at least 2, and so small that index distances keep their sign.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Capacity(usize);
+
+impl Capacity {
+    /// The smallest there is.
+    pub const MIN: Capacity = Capacity(2);
+
+    /// `count` itself, or `None` when it is not a power of two from 2 to 2^30.
+    pub const fn new(count: usize) -> Option<Capacity> {
+        if count.is_power_of_two() && count >= 2 && count <= 1 << 30 { Some(Capacity(count)) } else { None }
+    }
+
+    /// The smallest capacity that is not below `count`; 2^30 for anything above it.
+    pub const fn at_least(count: usize) -> Capacity {
+        if count <= 2 {
+            Capacity::MIN
+        } else if count >= 1 << 30 {
+            Capacity(1 << 30)
+        } else {
+            Capacity(count.next_power_of_two())
+        }
+    }
+
+    /// The number of values.
+    pub const fn count(self) -> usize {
+        self.0
+    }
+
+    /// Selects the place of an index: `count - 1`.
+    pub(crate) const fn mask(self) -> usize {
+        self.0 - 1
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Capacity;
+
+    #[test]
+    fn only_powers_of_two_pass() {
+        for (count, passes) in [(0, false), (1, false), (2, true), (3, false), (4096, true), (1 << 31, false)]
+        {
+            assert_eq!(Capacity::new(count).is_some(), passes, "{count}");
+        }
+    }
+
+    #[test]
+    fn a_wish_is_rounded_up() {
+        for (count, rounded) in [(0, 2), (2, 2), (3, 4), (4096, 4096), (4097, 8192), (usize::MAX, 1 << 30)] {
+            assert_eq!(Capacity::at_least(count).count(), rounded);
+        }
+    }
+}

@@ -1,0 +1,263 @@
+//! One producer, many consumers: the queue that a pool of workers shares.
+//!
+//! Vyukov's bounded queue ("Bounded MPMC queue", 1024cores.net) with a single producer, so that pushing needs no
+//! read-modify-write: each cell has a sequence number that says whose turn it is. For the cell of index `i`:
+//!
+//! | sequence | the cell | who may touch it |
+//! |---|---|---|
+//! | `i` | is free for index `i` | the producer |
+//! | `i + 1` | holds the value of index `i` | the consumer that moves `head` past `i` |
+//! | `i + capacity` | was emptied, free for the next lap | the producer |
+//!
+//! The producer never reads `head`: that the ring is full it learns from the cell. Consumers fight for `head` alone;
+//! with [`Consumer::pop_batch`] one win takes several values.
+//!
+//! Invariants: (1) a cell is touched only by whom its sequence names; (2) `head` moves past an index only by a
+//! consumer that saw the cell full, and never back; (3) `head <= tail`, counted in wrapping indexes.
+//!
+//! "Full" may be a false alarm: a consumer that was suspended between winning a cell and emptying it makes the producer
+//! stop there one lap later, with the rest of the ring empty. Nothing is lost; the caller does the work itself.
+//!
+//! Memory: `capacity * 16` bytes for values of a word, and 256. How cells lie is in [`cells`].
+
+#![allow(unsafe_code)]
+// JUSTIFICATION: without it a value needs a lock of its own; see `slot.rs`.
+
+mod cells;
+
+use crate::padded::Padded;
+use crate::primitive::{Arc, AtomicUsize, Ordering, edge};
+use crate::{Capacity, Full};
+use cells::{Cell, Cells, View};
+
+/// Makes a ring for `capacity` values. Allocates once; the last handle frees.
+pub fn channel<T: Send>(capacity: Capacity) -> (Producer<T>, Consumer<T>) {
+    starting_at(capacity, 0)
+}
+
+/// A ring whose first index is `start`: models and tests begin just before the wrap.
+#[cfg(any(test, loom))]
+pub fn channel_at<T: Send>(capacity: Capacity, start: usize) -> (Producer<T>, Consumer<T>) {
+    starting_at(capacity, start)
+}
+
+fn starting_at<T: Send>(capacity: Capacity, start: usize) -> (Producer<T>, Consumer<T>) {
+    let ring =
+        Arc::new(Ring { head: Padded(AtomicUsize::new(start)), cells: Padded(Cells::new(capacity, start)) });
+    (Producer { ring: Arc::clone(&ring), tail: start }, Consumer { ring })
+}
+
+/// What all handles share.
+#[derive(Debug)]
+struct Ring<T> {
+    /// The next index to take.
+    head: Padded<AtomicUsize>,
+    /// Written when it is made and never again: apart from `head`, so that reading it does not fetch that line.
+    cells: Padded<Cells<T>>,
+}
+
+impl<T> Drop for Ring<T> {
+    /// Drops what nobody took. All handles are gone, and the reference count ordered their last stores before this.
+    fn drop(&mut self) {
+        let cells = self.cells.view();
+        let mut head = self.head.load(Ordering::Relaxed);
+        while fullness(cells, head) == Fullness::Full {
+            // SAFETY: the cell is full and nobody else is left who could move head.
+            drop(unsafe { take(cells, head) });
+            head = head.wrapping_add(1);
+        }
+    }
+}
+
+/// The only producer.
+#[derive(Debug)]
+pub struct Producer<T> {
+    ring: Arc<Ring<T>>,
+    /// The next index to write.
+    tail: usize,
+}
+
+impl<T> Producer<T> {
+    /// Adds `value`; consumers may take it at once.
+    ///
+    /// # Errors
+    /// `Full` when the place of the oldest value is not free yet.
+    #[inline]
+    pub fn push(&mut self, value: T) -> Result<(), Full<T>> {
+        let Some(cell) = free(self.ring.cells.view(), self.tail) else { return Err(Full(value)) };
+        // SAFETY: `free` just said so of the cell at tail, and this is the producer.
+        unsafe { fill(cell, &mut self.tail, value) };
+        Ok(())
+    }
+
+    /// Adds from `values` until they end or the ring is full. Returns how many went in. Takes a value from the iterator
+    /// only when there is room for it.
+    pub fn push_batch(&mut self, values: &mut impl Iterator<Item = T>) -> usize {
+        let first = self.tail;
+        let cells = self.ring.cells.view();
+        while let Some(cell) = free(cells, self.tail) {
+            let Some(value) = values.next() else { break };
+            // SAFETY: `free` said so of the cell at tail, and this is the producer.
+            unsafe { fill(cell, &mut self.tail, value) };
+        }
+        self.tail.wrapping_sub(first)
+    }
+
+    /// Values that no consumer has claimed; never less than there are.
+    pub fn len(&self) -> usize {
+        // Relaxed: a number for decisions about load. Head is never beyond this producer's own tail, by (3).
+        self.tail.wrapping_sub(self.ring.head.load(Ordering::Relaxed))
+    }
+
+    /// Whether every value has been claimed (and perhaps not yet worked on).
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// How many values fit.
+    pub fn capacity(&self) -> usize {
+        self.ring.cells.capacity()
+    }
+}
+
+/// The cell of `tail`, if the producer may fill it.
+#[inline(always)]
+fn free<T>(cells: View<'_, T>, tail: usize) -> Option<&Cell<T>> {
+    let cell = cells.at(tail);
+    // Acquire: the consumer that emptied this cell did so before its release store (`take`).
+    (cell.sequence.load(edge("spmc_room", Ordering::Acquire)) == tail).then_some(cell)
+}
+
+/// Fills the cell of `tail` and moves on.
+///
+/// # Safety
+/// - The caller is the producer, and `free` gave it this cell for this `tail`.
+#[inline(always)]
+unsafe fn fill<T>(cell: &Cell<T>, tail: &mut usize, value: T) {
+    // SAFETY: its sequence is `tail`, so by (1) the cell is the producer's, and the take before happens before the
+    // acquire load in `free`.
+    unsafe { cell.slot.put(value) };
+    *tail = tail.wrapping_add(1);
+    // Release: the value is in before a consumer's acquire load (`fullness`) finds the cell full.
+    cell.sequence.store(*tail, edge("spmc_publish", Ordering::Release));
+}
+
+/// One of the consumers; clone it for each thread.
+#[derive(Debug)]
+pub struct Consumer<T> {
+    ring: Arc<Ring<T>>,
+}
+
+impl<T> Clone for Consumer<T> {
+    fn clone(&self) -> Self {
+        Consumer { ring: Arc::clone(&self.ring) }
+    }
+}
+
+impl<T> Consumer<T> {
+    /// Takes the oldest value, unless another consumer is quicker and nothing is left.
+    #[inline]
+    pub fn pop(&mut self) -> Option<T> {
+        let (index, _) = self.claim(1)?;
+        // SAFETY: `claim` gave this index to this thread.
+        Some(unsafe { take(self.ring.cells.view(), index) })
+    }
+
+    /// Claims up to `count_max` values at once and appends them to `values`, the oldest first. Returns how many. Room is
+    /// reserved before anything is claimed.
+    pub fn pop_batch(&mut self, values: &mut Vec<T>, count_max: usize) -> usize {
+        let count_max = count_max.min(self.capacity());
+        values.reserve(count_max);
+        let Some((first, count)) = self.claim(count_max) else { return 0 };
+        let cells = self.ring.cells.view();
+        // SAFETY: `claim` gave these indexes to this thread.
+        values.extend((0..count).map(|nth| unsafe { take(cells, first.wrapping_add(nth)) }));
+        count
+    }
+
+    /// Whether there is nothing to take at the moment.
+    pub fn is_empty(&self) -> bool {
+        let mut head = self.ring.head.load(Ordering::Relaxed);
+        loop {
+            match fullness(self.ring.cells.view(), head) {
+                Fullness::Empty => return true,
+                Fullness::Full => return false,
+                Fullness::Passed => head = self.ring.head.load(Ordering::Relaxed),
+            }
+        }
+    }
+
+    /// How many values fit.
+    pub fn capacity(&self) -> usize {
+        self.ring.cells.capacity()
+    }
+
+    /// Moves head past up to `count_max` full cells. Gives the first index and their count, at least 1: the caller owns
+    /// these cells and must take from each. None when the cell at head is not full.
+    #[inline(always)]
+    fn claim(&self, count_max: usize) -> Option<(usize, usize)> {
+        let cells = self.ring.cells.view();
+        let mut head = self.ring.head.load(Ordering::Relaxed);
+        loop {
+            let is_full = |nth: &usize| fullness(cells, head.wrapping_add(*nth)) == Fullness::Full;
+            let count = (0..count_max).take_while(is_full).count();
+            if count > 0 {
+                let next = head.wrapping_add(count);
+                // Relaxed: this decides who owns the cells, nothing else; their contents came with the acquire loads
+                // of their sequences, and go with release stores of them. Head never returns to a value, so if it is
+                // what it was, nobody has touched these cells since they were seen full.
+                let (won, lost) = (Ordering::Relaxed, Ordering::Relaxed);
+                match self.ring.head.compare_exchange_weak(head, next, won, lost) {
+                    Ok(_) => return Some((head, count)),
+                    Err(seen) => head = seen,
+                }
+            } else if count_max == 0 || fullness(cells, head) == Fullness::Empty {
+                return None;
+            } else {
+                // Passed, or full by now. What made the sequence go on happened after head did, and the acquire load
+                // saw it: this load cannot be as old as the last.
+                head = self.ring.head.load(Ordering::Relaxed);
+            }
+        }
+    }
+}
+
+/// How a cell stands to an index at which somebody wants to take.
+#[derive(Debug, PartialEq, Eq)]
+enum Fullness {
+    /// Its value is there.
+    Full,
+    /// The value is not there yet.
+    Empty,
+    /// It was taken by somebody else: the index is out of date.
+    Passed,
+}
+
+#[inline(always)]
+fn fullness<T>(cells: View<'_, T>, index: usize) -> Fullness {
+    // Acquire: the producer's value was in before its release store (`fill`).
+    let sequence = cells.at(index).sequence.load(edge("spmc_look", Ordering::Acquire));
+    match sequence.wrapping_sub(index.wrapping_add(1)).cast_signed() {
+        0 => Fullness::Full,
+        ..0 => Fullness::Empty,
+        1.. => Fullness::Passed,
+    }
+}
+
+/// Empties the cell of `index`.
+///
+/// # Safety
+/// - The caller saw the cell full (`fullness`) and then moved `head` past `index` itself, or is alone with the ring.
+#[inline(always)]
+unsafe fn take<T>(cells: View<'_, T>, index: usize) -> T {
+    let cell = cells.at(index);
+    // SAFETY: the producer's put happens before the acquire load that saw the sequence; by (1) and (2) nobody else
+    // touches the cell until the store below.
+    let value = unsafe { cell.slot.take() };
+    // Release: the value is out before the producer's acquire load (`free`) finds the cell empty.
+    cell.sequence.store(index.wrapping_add(cells.capacity()), edge("spmc_release", Ordering::Release));
+    value
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests;

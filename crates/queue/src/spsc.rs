@@ -1,0 +1,320 @@
+//! One producer, one consumer: a ring whose two sides meet only when one has run out.
+//!
+//! Lamport's ring ("Specifying concurrent program modules", 1983) with cached indexes (FastForward's and MCRingBuffer's
+//! observation, as in Rigtorp's SPSCQueue): each side keeps the other's index as it last saw it, and looks again only
+//! when the ring seems full or empty. Publication is deferred: [`Producer::stage`] writes a value, [`Producer::commit`]
+//! shows all staged ones with a single store; [`Consumer::drain`] gives the places back with a single store.
+//!
+//! ```text
+//!  lines of the consumer:  head            (written by it, read by the producer when the ring seems full)
+//!  lines of the producer:  tail, gone      (written by it, read by the consumer when the ring seems empty)
+//!  slots:   head ..< tail hold values that the consumer may take
+//!           tail ..< the producer's own tail hold staged values
+//! ```
+//!
+//! Invariants: (1) `head <= tail <= staged tail <= head + capacity`, counted in wrapping indexes; (2) only the consumer
+//! touches slots before `tail`, only the producer slots from `tail` on; (3) a dropped producer commits first.
+//! Memory: `capacity * size_of::<T>()` and 384 bytes.
+
+#![allow(unsafe_code)]
+// JUSTIFICATION: without it a value needs a lock of its own; see `slot.rs`.
+
+use crate::padded::Padded;
+use crate::primitive::{Arc, AtomicBool, AtomicUsize, Ordering, edge};
+use crate::slot::Slot;
+use crate::{Capacity, Full};
+
+/// Makes a ring for `capacity` values. Allocates once; the last handle frees.
+pub fn channel<T: Send>(capacity: Capacity) -> (Producer<T>, Consumer<T>) {
+    starting_at(capacity, 0)
+}
+
+/// A ring whose first index is `start`: models and tests begin just before the wrap.
+#[cfg(any(test, loom))]
+pub fn channel_at<T: Send>(capacity: Capacity, start: usize) -> (Producer<T>, Consumer<T>) {
+    starting_at(capacity, start)
+}
+
+fn starting_at<T: Send>(capacity: Capacity, start: usize) -> (Producer<T>, Consumer<T>) {
+    let ring = Arc::new(Ring {
+        head: Padded(AtomicUsize::new(start)),
+        publication: Padded(Publication { tail: AtomicUsize::new(start), gone: AtomicBool::new(false) }),
+        mask: capacity.mask(),
+        slots: (0..capacity.count()).map(|_| Slot::new()).collect(),
+    });
+    let producer = Producer { ring: Arc::clone(&ring), tail: start, committed: start, head_seen: start };
+    (producer, Consumer { ring, head: start, released: start, tail_seen: start })
+}
+
+/// What both sides share.
+#[derive(Debug)]
+struct Ring<T> {
+    /// The oldest index that may still be in use; slots before it belong to the producer again.
+    head: Padded<AtomicUsize>,
+    publication: Padded<Publication>,
+    mask: usize,
+    slots: Box<[Slot<T>]>,
+}
+
+/// What the producer tells.
+#[derive(Debug)]
+struct Publication {
+    /// The index behind the newest value that the consumer may take.
+    tail: AtomicUsize,
+    /// The producer was dropped: `tail` is final.
+    gone: AtomicBool,
+}
+
+impl<T> Ring<T> {
+    #[inline(always)]
+    fn slot(&self, index: usize) -> &Slot<T> {
+        &self.slots[index & self.mask]
+    }
+}
+
+impl<T> Drop for Ring<T> {
+    /// Drops what nobody took. Both handles are gone, and the reference count ordered their last stores before this.
+    fn drop(&mut self) {
+        let mut head = self.head.load(Ordering::Relaxed);
+        let tail = self.publication.tail.load(Ordering::Relaxed);
+        while head != tail {
+            // SAFETY: nobody else is left; slots from head to tail were put and not taken, by (1) and (2), since both
+            // handles publish their indexes when they are dropped.
+            drop(unsafe { self.slot(head).take() });
+            head = head.wrapping_add(1);
+        }
+    }
+}
+
+/// The only producer.
+#[derive(Debug)]
+pub struct Producer<T> {
+    ring: Arc<Ring<T>>,
+    /// The next index to write; everything from `committed` on is staged.
+    tail: usize,
+    /// What the shared tail says.
+    committed: usize,
+    /// The shared head as last seen: the true one is this or later.
+    head_seen: usize,
+}
+
+impl<T> Producer<T> {
+    /// Stages and commits `value`.
+    ///
+    /// # Errors
+    /// `Full` when the ring holds `capacity` values.
+    #[inline]
+    pub fn push(&mut self, value: T) -> Result<(), Full<T>> {
+        self.stage(value)?;
+        self.commit();
+        Ok(())
+    }
+
+    /// Writes `value` without showing it: [`commit`](Self::commit) does.
+    ///
+    /// # Errors
+    /// `Full` when the ring holds `capacity` values. Staged ones were committed then, so that the consumer can make
+    /// room.
+    #[inline]
+    pub fn stage(&mut self, value: T) -> Result<(), Full<T>> {
+        if !self.has_room() {
+            return Err(Full(value));
+        }
+        // SAFETY: there is room, so by (1) and (2) this slot is the producer's, and it was emptied: the consumer's
+        // take happens before its store of head, which `head_seen` was loaded from.
+        unsafe { self.ring.slot(self.tail).put(value) };
+        self.tail = self.tail.wrapping_add(1);
+        Ok(())
+    }
+
+    /// Stages from `values` until they end or the ring is full, and commits once. Returns how many went in. Takes a
+    /// value from the iterator only when there is room for it.
+    pub fn push_batch(&mut self, values: &mut impl Iterator<Item = T>) -> usize {
+        let first = self.tail;
+        while self.has_room() {
+            let Some(value) = values.next() else { break };
+            // SAFETY: as in `stage`.
+            unsafe { self.ring.slot(self.tail).put(value) };
+            self.tail = self.tail.wrapping_add(1);
+        }
+        self.commit();
+        self.tail.wrapping_sub(first)
+    }
+
+    /// Shows everything staged. One store, none when nothing is staged.
+    #[inline]
+    pub fn commit(&mut self) {
+        if self.has_staged() {
+            // Release: the values are written before the consumer's acquire load of tail (`look`) sees them counted.
+            self.ring.publication.tail.store(self.tail, edge("spsc_commit", Ordering::Release));
+            self.committed = self.tail;
+        }
+    }
+
+    /// Whether something was staged since the last commit.
+    #[inline]
+    pub fn has_staged(&self) -> bool {
+        self.committed != self.tail
+    }
+
+    /// Values in the ring, staged ones included; never less than there are.
+    pub fn len(&self) -> usize {
+        // Relaxed: a number for decisions about load; nothing is read on the strength of it.
+        self.tail.wrapping_sub(self.ring.head.load(Ordering::Relaxed))
+    }
+
+    /// Whether the consumer has taken everything, staged values included.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// How many values fit.
+    pub fn capacity(&self) -> usize {
+        self.ring.mask + 1
+    }
+
+    #[inline(always)]
+    fn has_room(&mut self) -> bool {
+        self.tail.wrapping_sub(self.head_seen) <= self.ring.mask || self.look()
+    }
+
+    /// Looks where the consumer really is. Commits first: what it does not see it cannot take away.
+    #[cold]
+    fn look(&mut self) -> bool {
+        self.commit();
+        // Acquire: what the consumer took was taken before its release store of head (`Consumer::release`).
+        self.head_seen = self.ring.head.load(edge("spsc_room", Ordering::Acquire));
+        self.tail.wrapping_sub(self.head_seen) <= self.ring.mask
+    }
+}
+
+impl<T> Drop for Producer<T> {
+    fn drop(&mut self) {
+        self.commit();
+        // Release: the last commit is before the consumer's acquire load in `is_finished`.
+        self.ring.publication.gone.store(true, edge("spsc_gone", Ordering::Release));
+    }
+}
+
+/// The only consumer.
+#[derive(Debug)]
+pub struct Consumer<T> {
+    ring: Arc<Ring<T>>,
+    /// The next index to take.
+    head: usize,
+    /// What the shared head says: places from here to `head` are taken, and not yet given back.
+    released: usize,
+    /// The shared tail as last seen: the true one is this or later.
+    tail_seen: usize,
+}
+
+impl<T> Consumer<T> {
+    /// Takes the oldest value and gives its place back at once.
+    #[inline]
+    pub fn pop(&mut self) -> Option<T> {
+        if self.tail_seen == self.head {
+            self.look();
+            if self.tail_seen == self.head {
+                return None;
+            }
+        }
+        let value = self.take();
+        self.release();
+        Some(value)
+    }
+
+    /// Takes up to `count_max` values that are visible now, the oldest first. Their places are given back together when
+    /// the iterator is dropped; what it did not yield stays.
+    #[inline]
+    pub fn drain(&mut self, count_max: usize) -> Drain<'_, T> {
+        if self.tail_seen.wrapping_sub(self.head) < count_max {
+            self.look();
+        }
+        let left = count_max.min(self.tail_seen.wrapping_sub(self.head));
+        Drain { consumer: self, left }
+    }
+
+    /// Whether there is nothing to take at the moment.
+    pub fn is_empty(&mut self) -> bool {
+        self.look();
+        self.tail_seen == self.head
+    }
+
+    /// Whether there is nothing to take and never will be: the producer is gone.
+    pub fn is_finished(&mut self) -> bool {
+        // Acquire: the producer's last commit is before its release store of `gone`, so the tail seen next is final.
+        self.ring.publication.gone.load(edge("spsc_finished", Ordering::Acquire)) && self.is_empty()
+    }
+
+    /// How many values fit.
+    pub fn capacity(&self) -> usize {
+        self.ring.mask + 1
+    }
+
+    #[inline(always)]
+    fn look(&mut self) {
+        // Acquire: the values before tail were written before the producer's release store (`Producer::commit`).
+        self.tail_seen = self.ring.publication.tail.load(edge("spsc_look", Ordering::Acquire));
+    }
+
+    /// Takes the value at head. Callers have seen that there is one.
+    #[inline(always)]
+    fn take(&mut self) -> T {
+        debug_assert!(self.head != self.tail_seen);
+        // SAFETY: head is before the tail that `look` acquired, so the slot was put, and by (2) is the consumer's alone;
+        // moving head past it makes sure that it is taken once.
+        let value = unsafe { self.ring.slot(self.head).take() };
+        self.head = self.head.wrapping_add(1);
+        value
+    }
+
+    #[inline(always)]
+    fn release(&mut self) {
+        if self.released != self.head {
+            // Release: the values were taken before the producer's acquire load of head (`Producer::look`) lets it
+            // write their places again.
+            self.ring.head.store(self.head, edge("spsc_release", Ordering::Release));
+            self.released = self.head;
+        }
+    }
+}
+
+impl<T> Drop for Consumer<T> {
+    fn drop(&mut self) {
+        // For `Ring::drop`, if a `Drain` was forgotten.
+        self.release();
+    }
+}
+
+/// Values on their way out of a [`Consumer`].
+#[derive(Debug)]
+pub struct Drain<'a, T> {
+    consumer: &'a mut Consumer<T>,
+    /// Values still to yield; all of them are visible.
+    left: usize,
+}
+
+impl<T> Iterator for Drain<'_, T> {
+    type Item = T;
+
+    #[inline]
+    fn next(&mut self) -> Option<T> {
+        self.left = self.left.checked_sub(1)?;
+        Some(self.consumer.take())
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        (self.left, Some(self.left))
+    }
+}
+
+impl<T> ExactSizeIterator for Drain<'_, T> {}
+
+impl<T> Drop for Drain<'_, T> {
+    fn drop(&mut self) {
+        self.consumer.release();
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests;

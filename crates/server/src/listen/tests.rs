@@ -1,0 +1,130 @@
+use super::*;
+
+fn config(lines: &str) -> Config {
+    sluice_config::parse_file(lines.as_bytes(), "test", b"", &mut |_| Ok(Vec::new())).expect("valid lines")
+}
+
+/// A port that nobody uses just now.
+fn free_port() -> u16 {
+    let probe = std::net::TcpListener::bind("127.0.0.1:0").expect("loopback");
+    probe.local_addr().expect("bound").port()
+}
+
+fn accepts(address: &str, port: u16) -> bool {
+    std::net::TcpStream::connect((address, port)).is_ok()
+}
+
+fn listen(listening: &mut Listening, lines: &str) -> Result<(), ListenError> {
+    listening.listen_tcp(&config(lines), &mut |_| {})
+}
+
+#[test]
+fn a_stranger_is_refused_while_there_is_no_password() {
+    let from = |local| Accepted { addr: String::new(), laddr: String::new(), local };
+    let strangers = |lines: &str| refusal(&from(false), 0, &config(lines)).map(|text| text[..7].to_vec());
+    assert_eq!(strangers(""), Some(b"-DENIED".to_vec()));
+    assert_eq!(strangers("requirepass x"), None);
+    assert_eq!(strangers("protected-mode no"), None);
+    assert_eq!(refusal(&from(true), 0, &config("")), None);
+}
+
+#[test]
+fn the_limit_of_clients_comes_before_everything_else() {
+    let from = Accepted { addr: String::new(), laddr: String::new(), local: false };
+    let limited = config("maxclients 2");
+    assert_eq!(refusal(&from, 2, &limited), Some(&b"-ERR max number of clients reached\r\n"[..]));
+    assert!(refusal(&from, 1, &limited).is_some_and(|text| text.starts_with(b"-DENIED")));
+}
+
+#[test]
+fn an_address_that_stays_keeps_its_socket() {
+    let port = free_port();
+    let mut listening = Listening::default();
+    listen(&mut listening, &format!("port {port}\nbind 127.0.0.1")).expect("first");
+    let before = listening.active()[0].clone();
+    listen(&mut listening, &format!("port {port}\nbind 127.0.0.2 127.0.0.1")).expect("second");
+    assert_eq!(listening.active().len(), 2);
+    assert!(listening.active()[1].same(&before));
+    assert!(accepts("127.0.0.1", port) && accepts("127.0.0.2", port));
+}
+
+#[test]
+fn a_wildcard_may_follow_an_address_and_the_other_way_round() {
+    let port = free_port();
+    let mut listening = Listening::default();
+    listen(&mut listening, &format!("port {port}\nbind 127.0.0.1")).expect("address");
+    listen(&mut listening, &format!("port {port}\nbind *")).expect("wildcard");
+    assert!(accepts("127.0.0.2", port));
+    listen(&mut listening, &format!("port {port}\nbind 127.0.0.1")).expect("address again");
+    assert!(accepts("127.0.0.1", port));
+    assert!(!accepts("127.0.0.2", port));
+}
+
+#[test]
+fn a_failure_leaves_everything_as_it_was() {
+    let port = free_port();
+    let mut listening = Listening::default();
+    listen(&mut listening, &format!("port {port}\nbind 127.0.0.1 127.0.0.2")).expect("first");
+    // The wildcard makes the old sockets let go of the port before the other address turns out to be nobody's.
+    let failed = listen(&mut listening, &format!("port {port}\nbind * 192.0.2.1"));
+    let text = format!(
+        "Could not create server TCP listening socket 192.0.2.1:{port}: bind: Cannot assign requested address"
+    );
+    assert_eq!(failed, Err(ListenError(text)));
+    assert_eq!(listening.active().len(), 2);
+    assert!(accepts("127.0.0.1", port) && accepts("127.0.0.2", port));
+    assert!(!accepts("127.0.0.3", port));
+}
+
+#[test]
+fn an_address_of_nobody_is_passed_over_when_it_is_optional() {
+    let port = free_port();
+    let mut listening = Listening::default();
+    let mut warnings = Vec::new();
+    let lines = config(&format!("port {port}\nbind -192.0.2.1 127.0.0.1"));
+    listening.listen_tcp(&lines, &mut |text| warnings.push(text)).expect("one is there");
+    assert_eq!(listening.active().len(), 1);
+    assert_eq!(warnings.len(), 1);
+    assert_eq!(listening.info_lines(), [format!("name=tcp,bind=127.0.0.1,port={port}")]);
+}
+
+#[test]
+fn a_port_in_use_is_an_error_and_port_zero_is_silence() {
+    let other = std::net::TcpListener::bind("127.0.0.1:0").expect("loopback");
+    let port = other.local_addr().expect("bound").port();
+    let mut listening = Listening::default();
+    assert!(listen(&mut listening, &format!("port {port}\nbind 127.0.0.1")).is_err());
+    assert!(listening.active().is_empty());
+    listen(&mut listening, "port 0").expect("none wanted");
+    assert!(listening.active().is_empty());
+}
+
+#[test]
+fn keepalive_is_set_as_the_configuration_says() {
+    let server = std::net::TcpListener::bind("127.0.0.1:0").expect("loopback");
+    let _client = std::net::TcpStream::connect(server.local_addr().expect("bound")).expect("connected");
+    let socket = OwnedFd::from(server.accept().expect("accepted").0);
+    let kind = Kind::Tcp { word: "127.0.0.1".into(), port: 1 };
+    let accepted = dress(&socket, &kind, 300);
+    assert!(accepted.local);
+    let options = SockRef::from(&socket);
+    assert!(options.keepalive().expect("readable") && options.tcp_nodelay().expect("readable"));
+    assert_eq!(options.tcp_keepalive_time().expect("readable"), Duration::from_secs(300));
+    assert_eq!(options.tcp_keepalive_interval().expect("readable"), Duration::from_secs(100));
+    assert_eq!(options.tcp_keepalive_retries().expect("readable"), 3);
+}
+
+#[test]
+fn a_unix_socket_has_the_permissions_that_were_asked_for() {
+    let dir = std::env::temp_dir().join(format!("sluice-listen-{}", std::process::id()));
+    std::fs::create_dir_all(&dir).expect("temporary directory");
+    let path = dir.join("socket");
+    std::fs::write(&path, "left by an earlier run").expect("writable");
+    let mut listening = Listening::default();
+    let lines = format!("unixsocket {}\nunixsocketperm 720\nport 0", path.display());
+    listening.listen_unix(&config(&lines)).expect("listening");
+    assert_eq!(std::fs::metadata(&path).expect("there").permissions().mode() & 0o777, 0o720);
+    assert!(std::os::unix::net::UnixStream::connect(&path).is_ok());
+    assert_eq!(listening.unix_file(), Some(&*path));
+    std::fs::remove_dir_all(&dir).expect("removable");
+}

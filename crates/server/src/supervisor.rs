@@ -1,0 +1,83 @@
+//! What stands above the process: a supervisor that wants to be told, and the kernel's choice of whom to kill.
+
+use crate::host::{Host, plain_error};
+use sluice_config::choice::{OomScoreAdj, Supervisor};
+use sluice_config::{Config, param};
+use sluice_engine::LogLevel;
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::net::{SocketAddr, UnixDatagram};
+
+/// Tells systemd about a state (lines of `NAME=value`), where `supervised` says so.
+pub fn tell(config: &Config, state: &str, host: &mut Host) {
+    let socket = std::env::var_os("NOTIFY_SOCKET");
+    let told = match (config.choice::<Supervisor>(param::SUPERVISED), socket) {
+        (Supervisor::Systemd | Supervisor::Auto, Some(path)) => notify(&path, state),
+        (Supervisor::Systemd, None) => Err(std::io::Error::other("NOTIFY_SOCKET not found!")),
+        (Supervisor::No | Supervisor::Auto | Supervisor::Upstart, _) => Ok(()),
+    };
+    if let Err(error) = told {
+        host.note(LogLevel::Warning, &format!("systemd supervision error: {}", plain_error(&error)));
+    }
+}
+
+/// Stops until upstart lets go on, where `supervised` says so; upstart takes the stop as "ready".
+pub fn stop_for_upstart(config: &Config, host: &mut Host) {
+    let wanted = match config.choice::<Supervisor>(param::SUPERVISED) {
+        Supervisor::Upstart => true,
+        Supervisor::Auto => std::env::var_os("UPSTART_JOB").is_some(),
+        Supervisor::No | Supervisor::Systemd => false,
+    };
+    if !wanted {
+        return;
+    }
+    if std::env::var_os("UPSTART_JOB").is_none() {
+        host.note(LogLevel::Warning, "upstart supervision requested, but UPSTART_JOB not found!");
+        return;
+    }
+    host.note(LogLevel::Notice, "supervised by upstart, will stop to signal readiness.");
+    let _ = nix::sys::signal::raise(nix::sys::signal::Signal::SIGSTOP);
+}
+
+fn notify(path: &OsString, state: &str) -> std::io::Result<()> {
+    use std::os::linux::net::SocketAddrExt;
+    let path = path.as_bytes();
+    let address = match path.split_first() {
+        Some((b'@', name)) => SocketAddr::from_abstract_name(name)?,
+        _ => SocketAddr::from_pathname(std::ffi::OsStr::from_bytes(path))?,
+    };
+    UnixDatagram::unbound()?.send_to_addr(state.as_bytes(), &address).map(drop)
+}
+
+/// The kernel's score of this process when it started, to which a relative adjustment is added.
+#[derive(Clone, Copy, Debug)]
+pub struct OomScore {
+    initial: i32,
+    adjusted: bool,
+}
+
+impl OomScore {
+    /// The score of now.
+    pub fn read() -> OomScore {
+        let text = std::fs::read_to_string(OOM_FILE).unwrap_or_default();
+        OomScore { initial: text.trim().parse().unwrap_or(0), adjusted: false }
+    }
+
+    /// Applies `oom-score-adj`. Without it the kernel's file is left alone, or set back if it was written before.
+    /// Errors: the system's.
+    pub fn apply(&mut self, config: &Config) -> std::io::Result<()> {
+        // The first of three: a primary's. There are no replicas and no children yet.
+        let [value, ..] = config.oom_score_adj_values();
+        let score = match config.choice::<OomScoreAdj>(param::OOM_SCORE_ADJ) {
+            OomScoreAdj::No if !self.adjusted => return Ok(()),
+            OomScoreAdj::No => self.initial,
+            OomScoreAdj::Relative => self.initial.saturating_add(value),
+            OomScoreAdj::Absolute => value,
+        };
+        std::fs::write(OOM_FILE, score.clamp(-1000, 1000).to_string())?;
+        self.adjusted = true;
+        Ok(())
+    }
+}
+
+const OOM_FILE: &str = "/proc/self/oom_score_adj";

@@ -1,0 +1,65 @@
+"""What a Python program does with a server: smoke.py MODULE PORT, where MODULE is redis or valkey."""
+import importlib
+import sys
+
+module = importlib.import_module(sys.argv[1])
+Client = getattr(module, "Redis", None) or module.Valkey
+
+
+def exercise(port, protocol):
+    client = Client(host="127.0.0.1", port=port, protocol=protocol)
+    assert client.ping() is True
+    client.flushall()
+
+    binary = bytes(range(256))
+    assert client.set(b"bin\x00key", binary) is True
+    assert client.get(b"bin\x00key") == binary
+    assert client.get("missing") is None
+    assert client.set("once", 1, nx=True) is True
+    assert client.set("once", 2, nx=True) is None
+    assert client.getset("once", "3") == b"1"
+    assert client.incrbyfloat("float", 0.5) == 0.5
+
+    client.set("mortal", "x", ex=1000)
+    assert 990 < client.ttl("mortal") <= 1000
+    assert client.expire("mortal", 2000, gt=True)
+    assert client.persist("mortal")
+    assert client.ttl("mortal") == -1 and client.ttl("missing") == -2
+    client.expireat("mortal", 1)
+    assert client.exists("mortal") == 0
+
+    pipe = client.pipeline(transaction=False)
+    for index in range(1000):
+        pipe.set(f"key:{index}", index)
+    for index in range(1000):
+        pipe.get(f"key:{index}")
+    replies = pipe.execute()
+    assert replies[:1000] == [True] * 1000
+    assert replies[1000:] == [str(index).encode() for index in range(1000)]
+    assert set(client.scan_iter(match="key:*", count=50)) == {f"key:{index}".encode() for index in range(1000)}
+    assert client.mget("key:1", "missing", "key:2") == [b"1", None, b"2"]
+
+    try:
+        client.incr("bin\x00key")
+        raise AssertionError("INCR of a text passed")
+    except module.ResponseError as error:
+        assert "not an integer" in str(error)
+
+    other = Client(host="127.0.0.1", port=port, db=1, protocol=protocol, decode_responses=True)
+    assert other.dbsize() == 0 and other.client_setname("smoke") and other.client_getname() == "smoke"
+    assert any(entry["name"] == "smoke" for entry in client.client_list())
+    victim = other.client_id()
+    assert client.client_kill_filter(_id=victim) == 1
+    assert other.ping() is True, "a killed connection is opened again"
+    assert other.client_id() != victim
+
+    assert client.info("server")["tcp_port"] == port
+    assert client.config_get("databases") == {"databases": "16"}
+    assert client.type("once") in (b"string", "string")
+    other.close()
+    client.close()
+
+
+for version in (2, 3):
+    exercise(int(sys.argv[2]), version)
+print(f"{sys.argv[1]} {module.__version__}: RESP2 and RESP3 work")

@@ -1,0 +1,68 @@
+//! What is fuzzed: one row per function, with inputs to begin from and words of its format.
+
+/// A function that takes any bytes and must neither panic nor hang.
+pub(crate) struct Target {
+    pub(crate) name: &'static str,
+    pub(crate) run: fn(&[u8]),
+    /// Inputs to begin from; more may lie in `fuzz/corpus/NAME/`.
+    pub(crate) seeds: &'static [&'static [u8]],
+    /// Texts that mean something in the format.
+    pub(crate) words: &'static [&'static [u8]],
+}
+
+/// Every target, in the order in which they run. `canary` and its like fail on purpose and are only run to see that the
+/// runner notices.
+pub(crate) const TARGETS: &[Target] = &[
+    Target {
+        name: "resp-requests",
+        run: sluice_resp::parse::fuzz_requests,
+        seeds: &[
+            b"\x00*1\r\n$4\r\nPING\r\n",
+            b"\xe0*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$5\r\nvalue\r\n*2\r\n$3\r\nGET\r\n$1\r\nk\r\n",
+            b"\x01PING\r\nSET \"a b\" 'c'\r\n\r\nGET \"\\x00\\n\"\r\n",
+            b"\x21*-1\r\n*0\r\n*1\r\n$0\r\n\r\n",
+        ],
+        words: &[b"*1\r\n", b"$1\r\n", b"\r\n", b"\n", b"\"", b"'", b"\\x0", b"*-1\r\n", b"$-1\r\n", b" "],
+    },
+    Target {
+        name: "resp-replies",
+        run: sluice_resp::decode::fuzz_reply,
+        seeds: &[
+            b"+OK\r\n",
+            b"*3\r\n:1\r\n$-1\r\n$1\r\na\r\n",
+            b"%1\r\n+a\r\n~2\r\n#t\r\n,1.5\r\n",
+            b"=7\r\ntxt:abc\r\n|1\r\n+k\r\n_\r\n(123\r\n",
+        ],
+        words: &[b"*2\r\n", b"%1\r\n", b"~1\r\n", b"_\r\n", b"#f\r\n", b",inf\r\n", b"(1\r\n", b">1\r\n", b"|1\r\n", b"$0\r\n\r\n"],
+    },
+    Target {
+        name: "config",
+        run: sluice_config::fuzz_parse,
+        seeds: &[
+            b"port 6379\nbind 127.0.0.1 -::1\nsave 900 1\nsave \"\"\nmaxmemory 100mb\n",
+            b"--port\n0\n--save\n\n--appendonly\nyes\n",
+            b"# comment\ninclude other.conf\nclient-output-buffer-limit normal 0 0 0\nrename-command GET \"\"\n",
+        ],
+        words: &[b"\"", b"'", b"\\x", b"\n", b" ", b"--", b"include ", b"yes", b"no", b"mb", b"%", b"save ", b"#"],
+    },
+    Target {
+        name: "glob",
+        run: sluice_base::glob::fuzz_glob,
+        seeds: &[b"\x05h?l*ohello", b"\x07[^a-c]*\\*x*", b"\x03*a*aaaaaaaaaa"],
+        words: &[b"*", b"?", b"[", b"]", b"[^", b"-", b"\\", b"[a-z]", b"**"],
+    },
+    Target { name: "canary", run: canary_panic, seeds: &[b"canar"], words: &[b"y!"] },
+    Target { name: "canary-abort", run: canary_abort, seeds: &[b"canar"], words: &[b"y!"] },
+];
+
+/// Fails on one text, which the runner must find.
+fn canary_panic(data: &[u8]) {
+    assert!(data != b"canary!", "the canary was found, as it should be");
+}
+
+/// Ends the process on one text, as a stack overflow or an exhausted memory does.
+fn canary_abort(data: &[u8]) {
+    if data == b"canary!" {
+        std::process::abort();
+    }
+}

@@ -1,0 +1,262 @@
+//! The collections of checks: `ci` before every change is taken, `test` for everybody, `deep` for the long runs.
+//!
+//! Invariants: (1) `ci` stays below thirty minutes on two processors, so each step prints its time; (2) what a step
+//! needs from outside and does not find, it says and skips; (3) a deep run is recorded with its commit when it passes.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::args::Arguments;
+use crate::shell::{self, Ran, Steps};
+use crate::{Result, clients, conformance, differential, fuzz, tidy};
+
+/// Names the reference server's binary.
+pub(crate) const PEER_VARIABLE: &str = "SLUICE_PEER_SERVER";
+
+/// Commands of the differential test in `ci`, and in `deep`.
+const DIFFERENTIAL_COMMANDS: [u64; 2] = [50_000, 1_000_000];
+
+/// Seconds of fuzzing in `ci`: per target, and together.
+const FUZZ_SECONDS_CI: [u64; 2] = [20, 180];
+
+/// The same in `deep`.
+const FUZZ_SECONDS_DEEP: [u64; 2] = [600, 7200];
+
+/// Where `deep` notes what passed when.
+const RECORD: &str = "docs/deep-runs.toml";
+
+/// Every check that a change must pass. `--no-test` leaves out what `test` runs, for callers that have just run it.
+pub(crate) fn ci(arguments: &[String]) -> Result<()> {
+    let mut arguments = Arguments::new(arguments);
+    let without_tests = arguments.flag("--no-test");
+    arguments.words()?;
+    let mut steps = Steps::new();
+    steps.step("format", || shell::pass(shell::cargo().args(["fmt", "--all", "--check"])));
+    steps.step("clippy", clippy);
+    steps.step("tidy", || tidy::tidy(&[]).map(|()| Ran::Passed));
+    if !without_tests {
+        steps.step("test", workspace_tests);
+    }
+    steps
+        .step("generated files", || crate::generate::generate(&["--check".to_owned()]).map(|()| Ran::Passed));
+    steps.step("doc", doc);
+    steps.step("loom", run_loom);
+    steps.step("fuzz", || fuzz::smoke(FUZZ_SECONDS_CI[0], FUZZ_SECONDS_CI[1]));
+    steps.step("differential", || differential_run(DIFFERENTIAL_COMMANDS[0]));
+    if !without_tests {
+        steps.step("clients", || clients::run(&[]));
+    }
+    steps.finish()
+}
+
+/// What the README's test command runs: the workspace's tests, then the client programs against the built server.
+pub(crate) fn test(arguments: &[String]) -> Result<()> {
+    Arguments::new(arguments).words()?;
+    let mut steps = Steps::new();
+    steps.step("test", workspace_tests);
+    steps.step("clients", || clients::run(&[]));
+    steps.finish()
+}
+
+/// A long run: its name and what it does.
+type LongRun = (&'static str, fn() -> Result<Ran>);
+
+/// The long runs. Words choose among them; without words all run.
+pub(crate) fn deep(arguments: &[String]) -> Result<()> {
+    let wanted = Arguments::new(arguments).words()?;
+    let runs: [LongRun; 6] = [
+        ("differential", || differential_run(DIFFERENTIAL_COMMANDS[1])),
+        ("differential-canary", differential_canary),
+        ("fuzz", || fuzz::smoke(FUZZ_SECONDS_DEEP[0], FUZZ_SECONDS_DEEP[1])),
+        ("valgrind", valgrind),
+        ("loom-mutants", loom_mutants),
+        ("conformance", || conformance::run(&[])),
+    ];
+    if let Some(unknown) = wanted.iter().find(|word| !runs.iter().any(|(name, _)| name == word)) {
+        return Err(format!("no deep run is called {unknown:?}").into());
+    }
+    let mut steps = Steps::new();
+    for (name, run) in
+        runs.into_iter().filter(|(name, _)| wanted.is_empty() || wanted.iter().any(|w| w == name))
+    {
+        if steps.step(name, run) == Some(Ran::Passed) {
+            record(name)?;
+        }
+    }
+    steps.finish()
+}
+
+/// Model checks: every crate that has `tests/loom_*.rs`.
+pub(crate) fn loom(arguments: &[String]) -> Result<()> {
+    Arguments::new(arguments).words()?;
+    run_loom().map(drop)
+}
+
+/// The lints, all targets, warnings refused.
+fn clippy() -> Result<Ran> {
+    let lint = ["clippy", "--workspace", "--all-targets", "--quiet", "--", "-D", "warnings"];
+    shell::pass(shell::cargo().args(lint))
+}
+
+/// All tests of the workspace.
+fn workspace_tests() -> Result<Ran> {
+    shell::pass(shell::cargo().args(["test", "--workspace", "--quiet"]))
+}
+
+/// The documentation builds without a broken link.
+fn doc() -> Result<Ran> {
+    let mut doc = shell::cargo();
+    doc.env("RUSTDOCFLAGS", "-D warnings");
+    shell::pass(doc.args(["doc", "--workspace", "--no-deps", "--document-private-items", "--quiet"]))
+}
+
+/// The built server in release form, or `None` while the workspace has no server.
+pub(crate) fn build_server() -> Result<Option<PathBuf>> {
+    if !shell::root().join("crates/server/Cargo.toml").exists() {
+        return Ok(None);
+    }
+    shell::run(shell::cargo().args(["build", "--release", "--quiet", "--package", "sluice-server"]))?;
+    Ok(Some(shell::target_dir().join("release/sluice-server")))
+}
+
+/// The reference server's binary, where the environment names one.
+pub(crate) fn peer_server() -> Option<PathBuf> {
+    std::env::var_os(PEER_VARIABLE).filter(|value| !value.is_empty()).map(PathBuf::from)
+}
+
+/// The differential test with defaults; skips without a reference or without our server.
+fn differential_run(commands: u64) -> Result<Ran> {
+    let Some(peer) = peer_server() else {
+        println!("differential: skipped: {PEER_VARIABLE} names no reference server");
+        return Ok(Ran::Skipped);
+    };
+    let Some(ours) = build_server()? else {
+        println!("differential: skipped: the workspace has no server yet");
+        return Ok(Ran::Skipped);
+    };
+    let words = [
+        "--ours",
+        &ours.to_string_lossy(),
+        "--peer",
+        &peer.to_string_lossy(),
+        "--commands",
+        &commands.to_string(),
+    ]
+    .map(str::to_string);
+    differential::differential(&words).map(|()| Ran::Passed)
+}
+
+/// The tester must notice a reference whose only fault is that it lacks one command.
+fn differential_canary() -> Result<Ran> {
+    let Some(peer) = peer_server() else {
+        println!("differential canary: skipped: {PEER_VARIABLE} names no reference server");
+        return Ok(Ran::Skipped);
+    };
+    let peer = peer.to_string_lossy();
+    let words =
+        ["--ours", &peer, "--peer", &peer, "--commands", "20000", "--failures", "1"].map(str::to_string);
+    let faulty = ["--ours-extra", "--rename-command GETRANGE STRRANGE"].map(str::to_string);
+    differential::differential(&words)
+        .map_err(|error| format!("the reference differs from itself: {error}"))?;
+    match differential::differential(&[words.as_slice(), &faulty].concat()) {
+        Err(_) => Ok(Ran::Passed),
+        Ok(()) => Err("a server without GETRANGE passed".into()),
+    }
+}
+
+/// Names to a crate's build, at compile time, the deliberate mistake that it makes: `crates/queue/src/primitive.rs`.
+const MUTANT_VARIABLE: &str = "SLUICE_MUTANT";
+
+/// Runs the loom tests of every crate that has them.
+fn run_loom() -> Result<Ran> {
+    let crates = crates_with(|folder| has_loom_tests(&folder.join("tests")))?;
+    if crates.is_empty() {
+        println!("loom: skipped: no crate has tests/loom_*.rs");
+        return Ok(Ran::Skipped);
+    }
+    for name in crates {
+        shell::run(&mut loom_test(&name))?;
+    }
+    Ok(Ran::Passed)
+}
+
+/// The command that runs the loom tests of a crate, without a mistake.
+fn loom_test(name: &str) -> Command {
+    let mut test = shell::cargo();
+    test.env("RUSTFLAGS", "--cfg loom").env_remove(MUTANT_VARIABLE);
+    // Thin LTO would link the checker anew into every test of every mutant: a minute each instead of seconds.
+    test.envs([("CARGO_PROFILE_RELEASE_LTO", "off"), ("CARGO_PROFILE_RELEASE_DEBUG", "none")]);
+    test.arg("test").arg("--target-dir").arg(shell::target_dir().join("loom"));
+    test.args(["--release", "--quiet", "--package", &format!("sluice-{name}"), "--test", "loom_*"]);
+    test
+}
+
+/// Whether a `tests/` folder holds model checks.
+fn has_loom_tests(folder: &Path) -> bool {
+    let files = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    files.into_iter().any(|file| file.file_name().to_string_lossy().starts_with("loom_"))
+}
+
+/// Names of the folders under `crates/` for which `test` holds, sorted.
+fn crates_with(test: impl Fn(&Path) -> bool) -> Result<Vec<String>> {
+    let mut names = Vec::new();
+    for entry in std::fs::read_dir(shell::root().join("crates"))? {
+        let path = entry?.path();
+        if test(&path) {
+            names.extend(path.file_name().map(|name| name.to_string_lossy().into_owned()));
+        }
+    }
+    names.sort();
+    Ok(names)
+}
+
+/// Each deliberate mistake that a crate's `loom-mutants` file names (one per line) must make a model check fail.
+fn loom_mutants() -> Result<Ran> {
+    let crates = crates_with(|folder| folder.join("loom-mutants").is_file())?;
+    if crates.is_empty() {
+        println!("loom mutants: skipped: no crate has a file loom-mutants");
+        return Ok(Ran::Skipped);
+    }
+    for name in crates {
+        shell::run(&mut loom_test(&name)).map_err(|error| format!("{name} without a mistake: {error}"))?;
+        let list = std::fs::read_to_string(shell::root().join("crates").join(&name).join("loom-mutants"))?;
+        for mutant in list.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#')) {
+            // A mutant that does not build would pass for one that was noticed.
+            shell::run(loom_test(&name).env(MUTANT_VARIABLE, mutant).arg("--no-run"))?;
+            if loom_test(&name).env(MUTANT_VARIABLE, mutant).output()?.status.success() {
+                return Err(format!("{name}: the model checks do not notice the mutant {mutant}").into());
+            }
+            println!("loom mutants: {name}: {mutant} was noticed");
+        }
+    }
+    Ok(Ran::Passed)
+}
+
+/// The collections' tests under valgrind: reads and writes outside what they own, and leaks.
+fn valgrind() -> Result<Ran> {
+    if !shell::on_path("valgrind") || !shell::root().join("crates/collections").exists() {
+        println!("valgrind: skipped: needs valgrind on the path and crates/collections");
+        return Ok(Ran::Skipped);
+    }
+    let mut test = shell::cargo();
+    let runner = "valgrind --quiet --error-exitcode=9 --leak-check=full --show-leak-kinds=definite --errors-for-leak-kinds=definite";
+    test.env("CARGO_TARGET_X86_64_UNKNOWN_LINUX_GNU_RUNNER", runner);
+    test.env("CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_RUNNER", runner);
+    shell::pass(test.args(["test", "--package", "sluice-collections", "--lib", "--", "--test-threads=1"]))
+}
+
+/// Notes that `name` passed on the commit that is checked out.
+fn record(name: &str) -> Result<()> {
+    let path = shell::root().join(RECORD);
+    let mut table = tidy::read_table(&path)?;
+    let mut git = Command::new("git");
+    git.current_dir(shell::root()).args(["log", "-1", "--format=%h %cs"]);
+    let commit = shell::output(&mut git)?;
+    let mut entry = toml::Table::new();
+    entry.insert("commit".into(), commit.trim().into());
+    entry.insert("unix_seconds".into(), i64::try_from(shell::unix_seconds())?.into());
+    table.insert(name.into(), entry.into());
+    let header = "# When each long run last passed, written by `cargo xtask deep`.\n\n";
+    std::fs::write(path, format!("{header}{}", toml::to_string(&table)?))?;
+    Ok(())
+}

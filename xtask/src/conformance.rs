@@ -1,0 +1,261 @@
+//! `cargo xtask conformance`: the upstream suite's units against our server, held against what is excluded.
+//!
+//! The runner is no part of the repository: `SLUICE_SUITE` names it. It is called as
+//! `RUNNER --server PATH --json FILE [--skipfile FILE] unit...` and writes, per unit, the names that passed and failed.
+//! A file `reference.json` beside it says which names the reference passes; without it, every failing name counts.
+//!
+//! Invariants: (1) a name that the reference passes passes here or is excluded with a reason; (2) an exclusion that
+//! nothing needs any more is a failure too, so the list only describes what stands.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde_json::Value;
+
+use crate::args::Arguments;
+use crate::shell::Ran;
+use crate::{Result, ci, glob, shell, tidy};
+
+/// Names the suite's runner.
+const SUITE_VARIABLE: &str = "SLUICE_SUITE";
+
+/// Which units are run, and which of their tests may fail.
+const TABLE: &str = "conformance/excluded.toml";
+
+/// One row of the table.
+struct Exclusion {
+    /// The unit, or a pattern of units.
+    unit: String,
+    /// The test's name, or a pattern.
+    test: String,
+    /// Whether it is not even run: it would hang, or end its unit.
+    skip: bool,
+    /// Whether some name that did not pass needed it.
+    needed: bool,
+}
+
+/// The table.
+struct Table {
+    units: Vec<String>,
+    exclusions: Vec<Exclusion>,
+}
+
+/// What one unit came to.
+struct Unit {
+    name: String,
+    passed: usize,
+    /// Names that count and did not pass; a name that stands for several tests may be there more than once.
+    missing: Vec<String>,
+    finished: bool,
+    seconds: f64,
+}
+
+/// The task: units by name, by default those of the table; `--server BIN`, `--jobs N`, `--suggest`.
+pub(crate) fn conformance(arguments: &[String]) -> Result<()> {
+    run(arguments).map(drop)
+}
+
+/// As [`conformance`]; tells a skip from a pass.
+pub(crate) fn run(arguments: &[String]) -> Result<Ran> {
+    let mut arguments = Arguments::new(arguments);
+    let server = arguments.option("--server")?.map(PathBuf::from);
+    let jobs = arguments.number("--jobs", 2)?;
+    let suggest = arguments.flag("--suggest");
+    let mut units = arguments.words()?;
+    let Some(suite) = std::env::var_os(SUITE_VARIABLE).map(PathBuf::from) else {
+        println!("conformance: skipped: {SUITE_VARIABLE} names no runner of the upstream suite");
+        return Ok(Ran::Skipped);
+    };
+    let server = if server.is_none() { ci::build_server()? } else { server };
+    let Some(server) = server else {
+        println!("conformance: skipped: the workspace has no server yet");
+        return Ok(Ran::Skipped);
+    };
+    let mut table = read(&shell::root().join(TABLE))?;
+    if units.is_empty() {
+        units.clone_from(&table.units);
+    }
+    let results = call_suite(&suite, &server, jobs, &table, &units)?;
+    let reference = read_reference(&suite)?;
+    let units: Vec<Unit> = results.iter().map(|result| judge(result, reference.as_ref())).collect();
+    let failures = report(&units, &mut table, suggest);
+    if failures > 0 {
+        println!("each unit's log: {}", shell::target_dir().join("conformance/logs").display());
+        return Err(format!("{failures} names need mending, or a reason in {TABLE}").into());
+    }
+    Ok(Ran::Passed)
+}
+
+/// Reads the table.
+fn read(path: &Path) -> Result<Table> {
+    let table = tidy::read_table(path)?;
+    let list = |name: &str| table.get(name).and_then(toml::Value::as_array).cloned().unwrap_or_default();
+    let mut exclusions = Vec::new();
+    for entry in list("excluded") {
+        let text = |name: &str| entry.get(name).and_then(toml::Value::as_str).filter(|text| !text.is_empty());
+        let needed = |name: &str| text(name).ok_or_else(|| format!("{TABLE}: {entry} has no {name}"));
+        needed("reason")?;
+        needed("feature")?;
+        let skip = entry.get("skip").and_then(toml::Value::as_bool).unwrap_or(false);
+        let (unit, test) = (needed("unit")?.to_string(), needed("test")?.to_string());
+        exclusions.push(Exclusion { unit, test, skip, needed: false });
+    }
+    let units = list("units").iter().filter_map(toml::Value::as_str).map(str::to_string).collect();
+    Ok(Table { units, exclusions })
+}
+
+/// Runs the units and returns the runner's report. The runner's exit status says only that some test failed.
+fn call_suite(suite: &Path, server: &Path, jobs: u64, table: &Table, units: &[String]) -> Result<Vec<Value>> {
+    let folder = shell::target_dir().join("conformance");
+    std::fs::create_dir_all(&folder)?;
+    let (json, skipfile) = (folder.join("report.json"), folder.join("skip"));
+    if json.exists() {
+        std::fs::remove_file(&json)?;
+    }
+    let skipped = table.exclusions.iter().filter(|entry| entry.skip).map(|entry| skip_line(&entry.test));
+    std::fs::write(&skipfile, skipped.map(|line| line + "\n").collect::<String>())?;
+    let mut command = Command::new(suite);
+    command.arg("--server").arg(server).arg("--json").arg(&json).arg("--skipfile").arg(&skipfile);
+    command.arg("--logs").arg(folder.join("logs")).args(["-j", &jobs.to_string()]).args(units);
+    let status = command.status().map_err(|error| format!("{}: {error}", suite.display()))?;
+    let text = std::fs::read_to_string(&json)
+        .map_err(|error| format!("the suite wrote no report ({status}): {}: {error}", json.display()))?;
+    Ok(serde_json::from_str(&text)?)
+}
+
+/// A line of the suite's skip file: a name, or a regular expression between slashes.
+fn skip_line(test: &str) -> String {
+    if !test.contains('*') {
+        return test.to_string();
+    }
+    let mut expression = String::new();
+    for letter in test.chars() {
+        match letter {
+            '*' => expression.push_str(".*"),
+            letter if letter.is_alphanumeric() || letter == ' ' => expression.push(letter),
+            letter => expression.extend(['\\', letter]),
+        }
+    }
+    format!("/^{expression}$/")
+}
+
+/// Names that the reference passes, by unit, where the runner's folder has them.
+fn read_reference(suite: &Path) -> Result<Option<Value>> {
+    match std::fs::read_to_string(suite.with_file_name("reference.json")) {
+        Ok(text) => Ok(Some(serde_json::from_str(&text)?)),
+        Err(_) => Ok(None),
+    }
+}
+
+/// Counts one unit's names against the reference's.
+fn judge(result: &Value, reference: Option<&Value>) -> Unit {
+    let name = result["unit"].as_str().unwrap_or_default().to_string();
+    let names = |value: &Value| -> Vec<String> {
+        value.as_array().into_iter().flatten().filter_map(Value::as_str).map(str::to_string).collect()
+    };
+    let passed = names(&result["names"]);
+    let mut left: BTreeMap<&str, usize> = BTreeMap::new();
+    for name in &passed {
+        *left.entry(name).or_default() += 1;
+    }
+    let wanted = match reference.map(|reference| &reference[&name]).filter(|list| list.is_array()) {
+        Some(list) => names(list),
+        None => [passed.clone(), names(&result["failed"]), names(&result["exceptions"])].concat(),
+    };
+    let mut missing = Vec::new();
+    for test in wanted {
+        match left.get_mut(test.as_str()).filter(|count| **count > 0) {
+            Some(count) => *count -= 1,
+            None => missing.push(test),
+        }
+    }
+    let finished = result["finished"].as_bool().unwrap_or(false);
+    Unit { name, passed: passed.len(), missing, finished, seconds: result["seconds"].as_f64().unwrap_or(0.0) }
+}
+
+/// Prints the table and everything that no exclusion explains; how many such things there are.
+fn report(units: &[Unit], table: &mut Table, suggest: bool) -> usize {
+    let mut unknown = Vec::new();
+    println!("\n{:32} {:>7} {:>9} {:>8} {:>9}", "unit", "passed", "excluded", "failed", "seconds");
+    for unit in units {
+        let (mut excluded, mut failed) = (0, 0);
+        for test in &unit.missing {
+            if exclude(&mut table.exclusions, &unit.name, test) {
+                excluded += 1;
+            } else {
+                failed += 1;
+                unknown.push((&unit.name, test));
+            }
+        }
+        let note = if unit.finished { "" } else { "  did not finish" };
+        println!("{:32} {:7} {excluded:9} {failed:8} {:9.1}{note}", unit.name, unit.passed, unit.seconds);
+    }
+    for (unit, test) in &unknown {
+        if suggest {
+            println!("\n[[excluded]]\nunit = {unit:?}\ntest = {test:?}\nreason = \"\"\nfeature = \"\"");
+        } else {
+            println!("failed: {unit}: {test}");
+        }
+    }
+    let stale: Vec<&Exclusion> =
+        table.exclusions.iter().filter(|entry| is_stale(entry, units, &table.units)).collect();
+    for entry in &stale {
+        println!("stale: {}: {}: it passes or is gone; remove its exclusion", entry.unit, entry.test);
+    }
+    unknown.len() + stale.len()
+}
+
+/// Whether an exclusion covers the name; notes that it was needed.
+fn exclude(exclusions: &mut [Exclusion], unit: &str, test: &str) -> bool {
+    let mut covered = false;
+    for entry in exclusions {
+        if glob::matches(&entry.unit, unit) && glob::matches(&entry.test, test) {
+            entry.needed = true;
+            covered = true;
+        }
+    }
+    covered
+}
+
+/// Whether the exclusion had its chance in this run and nothing needed it. A pattern of units had its chance when every
+/// unit of the table ran.
+fn is_stale(entry: &Exclusion, ran: &[Unit], all: &[String]) -> bool {
+    let named = ran.iter().any(|unit| unit.name == entry.unit);
+    let complete = all.iter().all(|unit| ran.iter().any(|ran| &ran.name == unit));
+    !entry.needed && (named || complete)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::{Exclusion, Table, judge, report, skip_line};
+
+    fn table(test: &str) -> Table {
+        let entry = Exclusion { unit: "unit/a".into(), test: test.into(), skip: false, needed: false };
+        Table { units: vec!["unit/a".into()], exclusions: vec![entry] }
+    }
+
+    #[test]
+    fn a_name_that_the_reference_passes_must_pass_or_be_excluded() {
+        let reference = json!({"unit/a": ["one", "two", "two", "three"]});
+        let result = json!({"unit": "unit/a", "names": ["one", "two", "extra"], "failed": ["three"], "finished": true});
+        let unit = judge(&result, Some(&reference));
+        assert_eq!(unit.missing, ["two", "three"]);
+        assert_eq!(report(&[judge(&result, Some(&reference))], &mut table("t*"), false), 0);
+        assert_eq!(report(&[unit], &mut table("three"), false), 1);
+    }
+
+    #[test]
+    fn an_exclusion_that_nothing_needs_is_stale() {
+        let result = json!({"unit": "unit/a", "names": ["one"], "failed": [], "finished": true});
+        assert_eq!(report(&[judge(&result, None)], &mut table("one"), false), 1);
+    }
+
+    #[test]
+    fn patterns_become_expressions_in_the_skip_file() {
+        assert_eq!(skip_line("a (b)"), "a (b)");
+        assert_eq!(skip_line("a (b) *"), "/^a \\(b\\) .*$/");
+    }
+}

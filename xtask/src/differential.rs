@@ -1,0 +1,320 @@
+//! `cargo xtask differential`: the same random commands to our server and to the reference; every reply compared byte
+//! by byte, and at the end of each stream the keys, types, expiries, encodings and values.
+//!
+//! Invariants: (1) stream `k` of seed `s` is always the same, so a failure is named by those two numbers; (2) a
+//! difference is printed with both replies and the smallest stream found that shows it, as lines for a command line
+//! client; (3) what may differ is data: `differential/rules.rs` and `conformance/differences.toml`, with reasons.
+
+mod allowed;
+mod compare;
+mod generate;
+mod grammar;
+mod hostile;
+mod player;
+mod rules;
+mod server;
+mod shrink;
+mod special;
+mod values;
+mod wire;
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+
+use sluice_base::Rng;
+
+use crate::args::Arguments;
+use crate::{Result, ci, shell};
+
+use allowed::Allowed;
+use generate::{Command, Generator};
+use grammar::Grammar;
+use player::{Failure, Player};
+use server::Server;
+use wire::Connection;
+
+/// Commands in one stream.
+const STREAM: u64 = 2000;
+
+/// Broken requests behind each stream.
+const BROKEN_REQUESTS: u64 = 3;
+
+/// Known differences.
+const DIFFERENCES: &str = "conformance/differences.toml";
+
+/// What the command line says.
+struct Options {
+    ours: PathBuf,
+    peer: PathBuf,
+    commands: u64,
+    seed: u64,
+    /// The only stream to play.
+    stream: Option<u64>,
+    /// The protocol version; both in turn when absent.
+    resp: Option<u8>,
+    /// Different failures after which the run ends.
+    failures_max: u64,
+    /// Further options of our server, for looking at the tester itself.
+    ours_extra: Vec<String>,
+    /// Whether only these commands are sent: patterns of full names, or `@group`.
+    only: Vec<String>,
+    /// Whether the state that streams leave is compared.
+    state: bool,
+    /// Whether each stream is printed before it is played.
+    print: bool,
+    /// Whether COMMAND INFO and COMMAND DOCS are compared; it takes RESP3.
+    metadata: bool,
+}
+
+/// The task.
+pub(crate) fn differential(arguments: &[String]) -> Result<()> {
+    let options = options(arguments)?;
+    let ours = Server::start(&options.ours, &options.ours_extra)?;
+    let peer = Server::start(&options.peer, &[])?;
+    let mut connections = (Connection::open(ours.port)?, Connection::open(peer.port)?);
+    let mut grammar = Grammar::load(&mut connections.0, &mut connections.1)?;
+    if !options.only.is_empty() {
+        grammar.commands.retain(|entry| options.only.iter().any(|pattern| entry.is_meant(pattern)));
+    }
+    if grammar.commands.is_empty() {
+        return Err("no command is left to send".into());
+    }
+    let differing = if options.metadata && options.resp != Some(2) { metadata(&mut connections)? } else { 0 };
+    let mut player = Player::new(ours, peer, &grammar)?;
+    player.looks_at_state = options.state;
+    let failures = run(&options, &grammar, player)?;
+    if failures + differing > 0 {
+        return Err(format!("{failures} different failures, {differing} differences in metadata").into());
+    }
+    Ok(())
+}
+
+/// Reads the command line.
+fn options(arguments: &[String]) -> Result<Options> {
+    let mut arguments = Arguments::new(arguments);
+    let peer = arguments.option("--peer")?.map(PathBuf::from).or_else(ci::peer_server);
+    let ours = arguments.option("--ours")?.map(PathBuf::from);
+    let ours = if ours.is_none() { ci::build_server()? } else { ours };
+    let number = |text: Option<String>| text.map(|text| text.parse::<u64>()).transpose();
+    let options = Options {
+        ours: ours.ok_or("--ours BIN names our server")?,
+        peer: peer.ok_or(format!("--peer BIN or {} names the reference server", ci::PEER_VARIABLE))?,
+        commands: arguments.number("--commands", 50_000)?,
+        seed: arguments.number("--seed", shell::unix_seconds())?,
+        stream: number(arguments.option("--stream")?)?,
+        resp: number(arguments.option("--resp")?)?.map(u8::try_from).transpose()?,
+        failures_max: arguments.number("--failures", 10)?,
+        ours_extra: words_of(arguments.option("--ours-extra")?),
+        only: words_of(arguments.option("--only")?),
+        state: !arguments.flag("--replies-only"),
+        print: arguments.flag("--print"),
+        metadata: !arguments.flag("--no-metadata"),
+    };
+    arguments.words()?;
+    Ok(options)
+}
+
+/// Words between blanks or commas.
+fn words_of(text: Option<String>) -> Vec<String> {
+    let text = text.unwrap_or_default();
+    text.split([' ', ',']).filter(|word| !word.is_empty()).map(str::to_string).collect()
+}
+
+/// Compares what the two say about the commands that ours has; how many things differ.
+fn metadata(connections: &mut (Connection, Connection)) -> Result<usize> {
+    connections.0.speak(3)?;
+    connections.1.speak(3)?;
+    let differences = grammar::metadata_differences(&mut connections.0, &mut connections.1)?;
+    for difference in differences.iter().take(40) {
+        println!("metadata: {difference}");
+    }
+    if differences.len() > 40 {
+        println!("metadata: and {} more", differences.len() - 40);
+    }
+    Ok(differences.len())
+}
+
+/// Plays streams until the commands are used up or enough failures were found; how many different ones there were.
+fn run(options: &Options, grammar: &Grammar, mut player: Player<'_>) -> Result<usize> {
+    let mut allowed = Allowed::load(&shell::root().join(DIFFERENCES))?;
+    let began = shell::now();
+    let streams = match options.stream {
+        Some(stream) => stream..stream + 1,
+        None => 0..options.commands.div_ceil(STREAM),
+    };
+    println!("differential: seed {}, {} commands of ours are sent", options.seed, grammar.commands.len());
+    let (mut seen, mut repeats) = (BTreeSet::new(), 0);
+    for stream in streams {
+        if seen.len() as u64 >= options.failures_max {
+            println!("\nenough: --failures {} was reached", options.failures_max);
+            break;
+        }
+        let commands = commands_of(options, grammar, stream);
+        if options.print {
+            commands.iter().for_each(|command| println!("{}", line(&command.words)));
+        }
+        player.speak(options.resp.unwrap_or(if stream % 2 == 0 { 2 } else { 3 }));
+        let Some(failure) = player.play(&commands, &mut allowed)? else {
+            compare_protocol(options.seed ^ stream, &player, &mut seen)?;
+            continue;
+        };
+        if !seen.insert(signature(grammar, &failure)) {
+            repeats += 1;
+            continue;
+        }
+        println!("\ndifference {}: --seed {} --stream {stream}", seen.len(), options.seed);
+        report(grammar, &mut player, &commands, &failure)?;
+    }
+    println!("\ndifferential: {}", shell::seconds(began.elapsed()));
+    summarise(grammar, &player);
+    if repeats > 0 {
+        println!("{repeats} further streams failed as one of the above did");
+    }
+    if seen.is_empty() {
+        allowed.report();
+    }
+    Ok(seen.len())
+}
+
+/// Sends a few broken requests and prints those to which the answers differ in a way that is not in `seen` yet.
+fn compare_protocol(seed: u64, player: &Player<'_>, seen: &mut BTreeSet<String>) -> Result<()> {
+    let mut rng = Rng::new(seed);
+    let ports = [player.ours.port, player.peer.port];
+    for round in 0..BROKEN_REQUESTS {
+        let long = round == 0 && rng.below(8) == 0;
+        let bytes = if long { hostile::long_bytes(&mut rng) } else { hostile::bytes(&mut rng) };
+        let Some(answers) = hostile::differ(ports, &bytes)? else { continue };
+        if seen.contains(&outline_of_answers(&answers)) {
+            continue;
+        }
+        let (small, answers) = hostile::smallest(ports, &bytes)?;
+        if !seen.insert(outline_of_answers(&answers)) {
+            continue;
+        }
+        println!("\ndifference {}: the answers to these bytes:\n  {}", seen.len(), shown(&small));
+        println!("  ours:  {}\n  peer:  {}", shown(&answers[0]), shown(&answers[1]));
+    }
+    Ok(())
+}
+
+/// What two answers to a broken request have of their own: from where they part, without digits.
+fn outline_of_answers(answers: &[Vec<u8>; 2]) -> String {
+    let common = answers[0].iter().zip(&answers[1]).take_while(|(a, b)| a == b).count();
+    let rest = |answer: &[u8]| {
+        let rest = &answer[common..answer.len().min(common + 40)];
+        rest.iter().filter(|byte| !byte.is_ascii_digit()).map(|byte| *byte as char).collect::<String>()
+    };
+    format!("{} / {}", rest(&answers[0]), rest(&answers[1]))
+}
+
+/// The commands of a stream.
+fn commands_of(options: &Options, grammar: &Grammar, stream: u64) -> Vec<Command> {
+    let seed = options.seed.wrapping_mul(0x9e37_79b9_7f4a_7c15).wrapping_add(stream);
+    let count = STREAM.min(options.commands.saturating_sub(stream.saturating_mul(STREAM)).max(1));
+    let count = if options.stream.is_some() { STREAM } else { count };
+    Generator::new(grammar, seed).stream(usize::try_from(count).unwrap_or(usize::MAX))
+}
+
+/// Prints what was compared, and what a reader should know about how well commands were drawn.
+fn summarise(grammar: &Grammar, player: &Player<'_>) {
+    let (total, errors) =
+        player.tally.values().fold((0, 0), |sum, (all, errors)| (sum.0 + all, sum.1 + errors));
+    println!("{total} replies compared, {errors} of them errors");
+    let names = || grammar.commands.iter().map(|entry| (entry.name.as_str(), player.tally.get(&entry.name)));
+    if total < 20_000 {
+        return;
+    }
+    let never: Vec<&str> = names().filter(|(_, tally)| tally.is_none()).map(|(name, _)| name).collect();
+    let errors_only = |tally: &(u64, u64)| tally.0 >= 200 && tally.0 == tally.1;
+    let only: Vec<&str> =
+        names().filter(|(_, tally)| tally.is_some_and(errors_only)).map(|(name, _)| name).collect();
+    for (names, what) in [(never, "never drawn"), (only, "never answered with anything but errors")] {
+        if !names.is_empty() {
+            println!("{what}: {}", names.join(" "));
+        }
+    }
+}
+
+/// What makes two failures the same for people: the command, the types of the replies, and the words of errors.
+fn signature(grammar: &Grammar, failure: &Failure) -> String {
+    let outline = |reply: &[u8]| -> String {
+        let length = if reply.starts_with(b"-") || reply.starts_with(b"(") { 40 } else { 1 };
+        let text = String::from_utf8_lossy(&reply[..reply.len().min(length)]).into_owned();
+        text.chars().filter(|letter| !letter.is_ascii_digit()).collect()
+    };
+    let name = grammar.full_name(&failure.command);
+    format!("{name} {} {}", outline(&failure.ours), outline(&failure.peer))
+}
+
+/// Prints a failure, shrinks its stream and prints what is left.
+fn report(grammar: &Grammar, player: &mut Player<'_>, commands: &[Command], failure: &Failure) -> Result<()> {
+    println!("command {} of the stream", failure.index);
+    print_replies(failure);
+    let name = grammar.full_name(&failure.command);
+    let mut quiet = Allowed::load(&shell::root().join(DIFFERENCES))?;
+    let head = &commands[..commands.len().min(failure.index + 1)];
+    let mut last = failure.clone();
+    let mut again = |part: &[Command]| -> Result<bool> {
+        let found = player.play(part, &mut quiet)?.filter(|found| grammar.full_name(&found.command) == name);
+        let fails = found.is_some();
+        last = found.unwrap_or_else(|| last.clone());
+        Ok(fails)
+    };
+    if !again(head)? {
+        println!("playing it again did not show it: a reply depends on time or on chance");
+        return Ok(());
+    }
+    let small = shrink::shrink(head, &mut again)?;
+    println!("{} commands are enough:", small.len());
+    for command in &small {
+        println!("  {}", line(&command.words));
+    }
+    print_replies(&last);
+    Ok(())
+}
+
+/// Prints the command and both replies.
+fn print_replies(failure: &Failure) {
+    println!("  to:    {}", line(&failure.command));
+    println!("  ours:  {}", shown(&failure.ours));
+    println!("  peer:  {}", shown(&failure.peer));
+}
+
+/// A raw reply on one line of bounded length.
+fn shown(raw: &[u8]) -> String {
+    let text = raw.escape_ascii().to_string();
+    match text.get(..600) {
+        Some(head) => format!("{head}... ({} bytes)", raw.len()),
+        None => text,
+    }
+}
+
+/// A command as a command line client takes it.
+fn line(words: &[Vec<u8>]) -> String {
+    let quoted = |word: &Vec<u8>| {
+        let plain = !word.is_empty() && word.iter().all(|b| b.is_ascii_graphic() && !b"\"'\\".contains(b));
+        if plain { String::from_utf8_lossy(word).into_owned() } else { format!("\"{}\"", escaped(word)) }
+    };
+    words.iter().map(quoted).collect::<Vec<_>>().join(" ")
+}
+
+/// The inside of a quoted word: everything that is not printable as `\xhh`.
+fn escaped(word: &[u8]) -> String {
+    let byte = |byte: &u8| match byte {
+        b'"' | b'\\' => format!("\\{}", *byte as char),
+        b' '..=b'~' => (*byte as char).to_string(),
+        _ => format!("\\x{byte:02x}"),
+    };
+    word.iter().map(byte).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::line;
+
+    #[test]
+    fn a_line_quotes_what_a_command_line_client_would_misread() {
+        let words = [b"SET".to_vec(), b"".to_vec(), b"a \"\\\n\xff".to_vec()];
+        assert_eq!(line(&words), r#"SET "" "a \"\\\x0a\xff""#);
+    }
+}

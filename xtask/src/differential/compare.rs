@@ -1,0 +1,134 @@
+//! Holding two raw replies against each other by a rule.
+
+use super::rules::Rule;
+use super::wire::{Reply, parse};
+
+/// Whether the rule takes the two for equal. Equal bytes always are; an error is only equal to the same error.
+pub(crate) fn equal(rule: Rule, ours: &[u8], peer: &[u8]) -> bool {
+    if ours == peer {
+        return true;
+    }
+    let (Some(ours), Some(peer)) = (parse(ours), parse(peer)) else { return false };
+    equal_parsed(rule, &ours, &peer)
+}
+
+/// As [`equal`], for replies that are parsed already, such as those inside the reply to EXEC.
+pub(crate) fn equal_parsed(rule: Rule, ours: &Reply, peer: &Reply) -> bool {
+    if ours == peer {
+        return true;
+    }
+    if ours.kind != peer.kind || ours.null != peer.null || ours.is_error() {
+        return false;
+    }
+    match rule {
+        Rule::Exact | Rule::Skip => false,
+        Rule::Shape => true,
+        Rule::Unordered => sorted(&ours.items, 1) == sorted(&peer.items, 1) && ours.text == peer.text,
+        Rule::Pairs => sorted(&ours.items, 2) == sorted(&peer.items, 2) && ours.text == peer.text,
+        Rule::PairsWithout(names) => sorted(&masked(ours, names), 2) == sorted(&masked(peer, names), 2),
+        Rule::Near(distance) => near(ours, peer, distance),
+        Rule::Scan => scan(ours, peer),
+        Rule::FieldNames => field_names(ours) == field_names(peer),
+        Rule::Sections => sections(ours) == sections(peer),
+    }
+}
+
+/// Groups of `size` elements in an order that does not depend on theirs; a rest that fills no group stays last.
+fn sorted(items: &[Reply], size: usize) -> Vec<&[Reply]> {
+    let mut groups: Vec<&[Reply]> = items.chunks(size).collect();
+    groups.sort();
+    groups
+}
+
+/// The elements with the values of `names` emptied; their types stay.
+fn masked(reply: &Reply, names: &[&str]) -> Vec<Reply> {
+    let mut items = reply.items.clone();
+    for pair in items.chunks_exact_mut(2) {
+        if names.iter().any(|name| pair[0].text == name.as_bytes()) {
+            pair[1].text.clear();
+            pair[1].items.clear();
+        }
+    }
+    items
+}
+
+/// Whether two integers, or arrays of them, are close; what is negative says something else than a time.
+fn near(ours: &Reply, peer: &Reply, distance: i64) -> bool {
+    if ours.kind == b'*' {
+        let pairs = ours.items.iter().zip(&peer.items);
+        return ours.items.len() == peer.items.len()
+            && pairs.into_iter().all(|(a, b)| a == b || near(a, b, distance));
+    }
+    let numbers = (ours.string().parse::<i64>(), peer.string().parse::<i64>());
+    let (Ok(a), Ok(b)) = numbers else { return false };
+    (a < 0) == (b < 0) && (a >= 0 || a == b) && a.abs_diff(b) <= distance.unsigned_abs()
+}
+
+/// Two pages of a scan.
+fn scan(ours: &Reply, peer: &Reply) -> bool {
+    let ([cursor_a, items_a], [cursor_b, items_b]) = (ours.items.as_slice(), peer.items.as_slice()) else {
+        return false;
+    };
+    let complete = cursor_a.text == b"0" && cursor_b.text == b"0";
+    let same = |size| sorted(&items_a.items, size) == sorted(&items_b.items, size);
+    !complete || same(1)
+}
+
+/// The names of `name=value` words.
+fn field_names(reply: &Reply) -> Vec<String> {
+    let text = reply.string();
+    let lines = text.lines().next().unwrap_or_default();
+    lines.split(' ').filter_map(|word| word.split_once('=')).map(|(name, _)| name.to_string()).collect()
+}
+
+/// The `# Section` lines.
+fn sections(reply: &Reply) -> Vec<String> {
+    reply.string().lines().filter(|line| line.starts_with('#')).map(str::to_string).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Rule, equal};
+
+    #[test]
+    fn an_error_is_only_equal_to_itself() {
+        for rule in [Rule::Shape, Rule::Unordered, Rule::Near(5), Rule::Scan] {
+            assert!(!equal(rule, b"-ERR a\r\n", b"-ERR b\r\n"), "{rule:?}");
+            assert!(!equal(rule, b"-ERR a\r\n", b":1\r\n"), "{rule:?}");
+        }
+    }
+
+    #[test]
+    fn order_is_free_only_where_the_rule_says_so() {
+        let (a, b) = (b"*2\r\n:1\r\n:2\r\n", b"*2\r\n:2\r\n:1\r\n");
+        assert!(equal(Rule::Unordered, a, b));
+        assert!(!equal(Rule::Exact, a, b));
+        assert!(!equal(Rule::Pairs, a, b));
+        assert!(!equal(Rule::Unordered, a, b"*2\r\n:1\r\n:1\r\n"));
+    }
+
+    #[test]
+    fn near_integers_are_near_and_signs_differ() {
+        assert!(equal(Rule::Near(2), b":100\r\n", b":98\r\n"));
+        assert!(!equal(Rule::Near(2), b":100\r\n", b":97\r\n"));
+        assert!(!equal(Rule::Near(2), b":-1\r\n", b":-2\r\n"));
+        assert!(!equal(Rule::Near(2), b":0\r\n", b":-1\r\n"));
+    }
+
+    #[test]
+    fn pages_are_compared_when_both_are_complete() {
+        let page = |cursor: &str, items: &str| {
+            format!("*2\r\n${}\r\n{cursor}\r\n{items}", cursor.len()).into_bytes()
+        };
+        assert!(equal(Rule::Scan, &page("0", "*2\r\n+a\r\n+b\r\n"), &page("0", "*2\r\n+b\r\n+a\r\n")));
+        assert!(!equal(Rule::Scan, &page("0", "*1\r\n+a\r\n"), &page("0", "*1\r\n+b\r\n")));
+        assert!(equal(Rule::Scan, &page("7", "*1\r\n+a\r\n"), &page("0", "*1\r\n+b\r\n")));
+    }
+
+    #[test]
+    fn a_type_is_part_of_the_shape() {
+        assert!(equal(Rule::Shape, b":1\r\n", b":2\r\n"));
+        assert!(!equal(Rule::Shape, b":1\r\n", b"+2\r\n"));
+        assert!(!equal(Rule::Shape, b"$-1\r\n", b"$1\r\na\r\n"));
+    }
+}

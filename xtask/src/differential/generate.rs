@@ -1,0 +1,218 @@
+//! Random commands: from argument trees, with hostile arguments, over few keys so that they meet.
+//!
+//! Invariant: a stream is a function of its seed and of the grammar alone.
+
+use sluice_base::Rng;
+
+use super::grammar::{Argument, CommandEntry, Grammar};
+use super::rules::Rule;
+use super::special;
+use super::values;
+
+/// A command to send.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Command {
+    /// Its words, the name first; never empty.
+    pub(crate) words: Vec<Vec<u8>>,
+    /// Whether it is sent as a line; its words then have neither blanks nor quotes nor control characters.
+    pub(crate) inline: bool,
+}
+
+/// Draws commands.
+pub(crate) struct Generator<'a> {
+    grammar: &'a Grammar,
+    total_weight: u64,
+    pub(super) rng: Rng,
+    /// How many repetitions the last `numkeys` announced.
+    announced: Option<usize>,
+}
+
+/// Chances out of a hundred.
+const OPTION_CHANCE: u64 = 30;
+const CONFLICT_CHANCE: u64 = 5;
+const HOSTILE_CHANCE: u64 = 14;
+const INLINE_CHANCE: u64 = 3;
+
+impl<'a> Generator<'a> {
+    /// A generator whose commands are a function of `seed`.
+    pub(crate) fn new(grammar: &'a Grammar, seed: u64) -> Generator<'a> {
+        let total_weight = grammar.commands.iter().map(|entry| u64::from(entry.weight)).sum();
+        Generator { grammar, total_weight, rng: Rng::new(seed), announced: None }
+    }
+
+    /// `count` commands.
+    pub(crate) fn stream(&mut self, count: usize) -> Vec<Command> {
+        let mut commands = Vec::with_capacity(count);
+        while commands.len() < count {
+            let command = self.command();
+            if self.grammar.rule(&command.words) != Rule::Skip {
+                commands.push(command);
+            }
+        }
+        commands
+    }
+
+    /// One command; a spoilt one may be a command that must not be sent.
+    fn command(&mut self) -> Command {
+        let grammar = self.grammar;
+        let entry = self.draw(&grammar.commands);
+        let mut words = self.call(entry);
+        if self.chance(HOSTILE_CHANCE) && !special::is_fixed(&entry.name) {
+            self.spoil(&mut words);
+        }
+        special::tame(&entry.name, &mut words);
+        let plain = |word: &Vec<u8>| !word.is_empty() && word.iter().all(|b| b.is_ascii_alphanumeric());
+        let inline = self.chance(INLINE_CHANCE) && words.iter().all(plain);
+        Command { words, inline }
+    }
+
+    /// A command drawn by weight.
+    fn draw(&mut self, entries: &'a [CommandEntry]) -> &'a CommandEntry {
+        let mut left = self.rng.below(self.total_weight);
+        for entry in entries {
+            if left < u64::from(entry.weight) {
+                return entry;
+            }
+            left -= u64::from(entry.weight);
+        }
+        &entries[0]
+    }
+
+    /// A well-formed call, its words in any case.
+    fn call(&mut self, entry: &CommandEntry) -> Vec<Vec<u8>> {
+        let mut words: Vec<Vec<u8>> = entry.words.iter().map(|word| self.token(word)).collect();
+        if let Some(arguments) = special::arguments(self, &entry.name) {
+            words.extend(arguments);
+            return words;
+        }
+        if entry.name.starts_with("command|getkeys") {
+            let grammar = self.grammar;
+            let inner = self.draw(&grammar.commands);
+            if !inner.name.starts_with("command|") {
+                words.extend(self.call(inner));
+            }
+            return words;
+        }
+        self.announced = None;
+        self.sequence(&entry.arguments, &mut words);
+        words
+    }
+
+    /// Arguments in order; runs of optional ones in any order.
+    fn sequence(&mut self, arguments: &[Argument], words: &mut Vec<Vec<u8>>) {
+        let mut rest = arguments;
+        while let Some(first) = rest.first() {
+            let run = rest.iter().take_while(|argument| argument.optional == first.optional).count();
+            let (now, later) = rest.split_at(run);
+            rest = later;
+            let mut order: Vec<&Argument> = now.iter().collect();
+            if first.optional && self.chance(50) {
+                self.shuffle(&mut order);
+            }
+            for argument in order {
+                if !argument.optional || self.chance(OPTION_CHANCE) {
+                    self.argument(argument, words);
+                }
+            }
+        }
+    }
+
+    /// One argument with its token and its repetitions.
+    fn argument(&mut self, argument: &Argument, words: &mut Vec<Vec<u8>>) {
+        let mut count = 1;
+        if argument.multiple {
+            count = self.announced.take().unwrap_or(1 + self.below(3));
+        }
+        for index in 0..count {
+            if let Some(token) = argument.token.as_ref().filter(|_| index == 0 || argument.multiple_token) {
+                words.push(self.token(token));
+            }
+            self.value(argument, words);
+        }
+    }
+
+    /// What stands behind the token.
+    fn value(&mut self, argument: &Argument, words: &mut Vec<Vec<u8>>) {
+        match argument.kind.as_str() {
+            "pure-token" => {}
+            "block" => self.sequence(&argument.items, words),
+            "oneof" if !argument.items.is_empty() => {
+                let times = if self.chance(CONFLICT_CHANCE) { 2 } else { 1 };
+                for _ in 0..times {
+                    let chosen = self.below(argument.items.len());
+                    self.argument(&argument.items[chosen], words);
+                }
+            }
+            "integer" if argument.name == "numkeys" => {
+                let count = 1 + self.below(3);
+                self.announced = Some(count);
+                words.push(count.to_string().into_bytes());
+            }
+            kind => {
+                let value = values::value(&mut self.rng, &argument.name, kind);
+                words.push(value);
+            }
+        }
+    }
+
+    /// Makes a call wrong, or at least strange.
+    fn spoil(&mut self, words: &mut Vec<Vec<u8>>) {
+        let at = if words.len() > 1 { 1 + self.below(words.len() - 1) } else { 0 };
+        match self.below(9) {
+            0 => words.truncate(words.len().max(2) - 1),
+            1 => {
+                let extra = values::hostile(&mut self.rng);
+                words.push(extra);
+            }
+            2 | 3 if at > 0 => words[at] = values::hostile(&mut self.rng),
+            4 if at > 0 => words.insert(at, words[at].clone()),
+            5 if at > 0 => {
+                let other = 1 + self.below(words.len() - 1);
+                words.swap(at, other);
+            }
+            6 => words.push(values::option(&mut self.rng)),
+            7 if at > 0 => words[at].clear(),
+            _ => {
+                let count = 1 + self.below(3);
+                words.extend((0..count).map(|_| values::hostile(&mut self.rng)));
+            }
+        }
+    }
+
+    /// A word of the grammar in upper, lower or mixed case.
+    pub(super) fn token(&mut self, word: &str) -> Vec<u8> {
+        let mut word = word.as_bytes().to_vec();
+        match self.below(4) {
+            0 => word.make_ascii_lowercase(),
+            1 => {
+                let at = self.below(word.len());
+                word[at] = word[at].to_ascii_lowercase();
+            }
+            _ => {}
+        }
+        word
+    }
+
+    /// Whether an event of `percent` happens.
+    pub(super) fn chance(&mut self, percent: u64) -> bool {
+        self.rng.below(100) < percent
+    }
+
+    /// An index below `bound`.
+    pub(super) fn below(&mut self, bound: usize) -> usize {
+        usize::try_from(self.rng.below(bound as u64)).unwrap_or(0)
+    }
+
+    /// One of several texts.
+    pub(super) fn pick(&mut self, texts: &[&str]) -> Vec<u8> {
+        texts[self.below(texts.len())].as_bytes().to_vec()
+    }
+
+    /// Any order.
+    fn shuffle<T>(&mut self, items: &mut [T]) {
+        for last in (1..items.len()).rev() {
+            let other = self.below(last + 1);
+            items.swap(last, other);
+        }
+    }
+}

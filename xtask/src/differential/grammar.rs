@@ -1,0 +1,252 @@
+//! What the servers say about their commands: names, arity, argument trees, and whether both say the same.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::rules::{ROWS, Rule, WEIGHT};
+use super::wire::{Connection, Reply};
+use crate::{Result, glob};
+
+/// A command that both servers have and that the table of rules lets through.
+pub(crate) struct CommandEntry {
+    /// The full name, `config|get`.
+    pub(crate) name: String,
+    /// The group, `string`.
+    group: String,
+    /// How it is typed: `CONFIG`, `GET`.
+    pub(crate) words: Vec<String>,
+    /// The argument tree behind the words.
+    pub(crate) arguments: Vec<Argument>,
+    /// How often it is drawn.
+    pub(crate) weight: u32,
+}
+
+impl CommandEntry {
+    /// Whether a pattern of full names, or `@group`, means this command.
+    pub(crate) fn is_meant(&self, pattern: &str) -> bool {
+        match pattern.strip_prefix('@') {
+            Some(group) => self.group == group,
+            None => glob::matches(pattern, &self.name),
+        }
+    }
+}
+
+/// A node of an argument tree.
+#[derive(Clone, Debug)]
+pub(crate) struct Argument {
+    pub(crate) name: String,
+    /// `string`, `integer`, `double`, `key`, `pattern`, `unix-time`, `pure-token`, `oneof` or `block`.
+    pub(crate) kind: String,
+    /// The word in front of it.
+    pub(crate) token: Option<String>,
+    pub(crate) optional: bool,
+    pub(crate) multiple: bool,
+    /// Whether each repetition has the token in front of it.
+    pub(crate) multiple_token: bool,
+    pub(crate) items: Vec<Argument>,
+}
+
+/// All commands by name, and the rule of each, sent or not.
+pub(crate) struct Grammar {
+    /// What can be drawn.
+    pub(crate) commands: Vec<CommandEntry>,
+    /// The names that our server has, containers and subcommands included.
+    pub(crate) names: BTreeSet<String>,
+    /// The rule of every name that the reference has.
+    rules: BTreeMap<String, Rule>,
+}
+
+impl Grammar {
+    /// Asks both servers. What can be drawn is what ours has; how it is called comes from the reference, so that an
+    /// option which ours does not even document is sent too.
+    pub(crate) fn load(ours: &mut Connection, peer: &mut Connection) -> Result<Grammar> {
+        let own = names_of(&ours.ask(&[b"COMMAND"])?);
+        let infos = peer.ask(&[b"COMMAND"])?;
+        let docs = peer.ask(&[b"COMMAND", b"DOCS"])?;
+        let mut grammar = Grammar { commands: Vec::new(), names: own, rules: BTreeMap::new() };
+        for info in &infos.items {
+            let name = info.items.first().map(Reply::string).unwrap_or_default();
+            let doc = docs.field(&name);
+            grammar.add(info, doc);
+            for sub in info.items.get(9).map(|subs| subs.items.as_slice()).unwrap_or_default() {
+                let full = sub.items.first().map(Reply::string).unwrap_or_default();
+                let sub_doc = doc.and_then(|doc| doc.field("subcommands")).and_then(|subs| subs.field(&full));
+                grammar.add(sub, sub_doc);
+            }
+        }
+        grammar.commands.sort_by(|a, b| a.name.cmp(&b.name));
+        Ok(grammar)
+    }
+
+    /// Takes a command in unless a rule keeps it out or ours does not have it.
+    fn add(&mut self, info: &Reply, doc: Option<&Reply>) {
+        let name = info.items.first().map(Reply::string).unwrap_or_default();
+        let has_subcommands = info.items.get(9).is_some_and(|subs| !subs.items.is_empty());
+        let list = |index: usize| -> Vec<String> {
+            info.items
+                .get(index)
+                .map(|list| list.items.iter().map(Reply::string).collect())
+                .unwrap_or_default()
+        };
+        let (rule, weight) = rule_for(&name, &list(2), &list(7));
+        self.rules.insert(name.clone(), rule);
+        if !self.names.contains(&name) || has_subcommands || rule == Rule::Skip {
+            return;
+        }
+        let arguments = doc.and_then(|doc| doc.field("arguments")).map(tree).unwrap_or_default();
+        let group = doc.and_then(|doc| doc.field("group")).map(Reply::string).unwrap_or_default();
+        let words = name.split('|').map(str::to_uppercase).collect();
+        self.commands.push(CommandEntry { name, group, words, arguments, weight });
+    }
+
+    /// The rule for a command as it was sent. A scan that starts in the middle of a table can only be compared by
+    /// shape: where its cursor points to is each server's own.
+    pub(crate) fn rule(&self, arguments: &[Vec<u8>]) -> Rule {
+        let name = self.full_name(arguments);
+        let cursor = arguments.get(if name == "scan" { 1 } else { 2 });
+        match self.rules.get(&name) {
+            Some(Rule::Scan) if cursor.is_some_and(|cursor| cursor != b"0") => Rule::Shape,
+            rule => rule.copied().unwrap_or(Rule::Exact),
+        }
+    }
+
+    /// The full name of a command as it was sent, whatever its case.
+    pub(crate) fn full_name(&self, arguments: &[Vec<u8>]) -> String {
+        let word =
+            |index: usize| arguments.get(index).map(|word| String::from_utf8_lossy(word).to_lowercase());
+        let name = word(0).unwrap_or_default();
+        let full = format!("{name}|{}", word(1).unwrap_or_default());
+        if self.names.contains(&full) { full } else { name }
+    }
+}
+
+/// The rule and weight of a command: the first row of the table, else what its flags and tips say.
+fn rule_for(name: &str, flags: &[String], tips: &[String]) -> (Rule, u32) {
+    if let Some(row) = ROWS.iter().find(|row| glob::matches(row.pattern, name)) {
+        return (row.rule, row.weight);
+    }
+    let tip = |wanted: &str| tips.iter().any(|tip| tip == wanted);
+    if flags.iter().any(|flag| flag == "blocking") {
+        return (Rule::Skip, 0);
+    }
+    if tip("nondeterministic_output") {
+        return (Rule::Shape, WEIGHT);
+    }
+    if tip("nondeterministic_output_order") { (Rule::Unordered, WEIGHT) } else { (Rule::Exact, WEIGHT) }
+}
+
+/// Every name in a reply to COMMAND, subcommands included.
+fn names_of(infos: &Reply) -> BTreeSet<String> {
+    let mut names = BTreeSet::new();
+    for info in &infos.items {
+        names.extend(info.items.first().map(Reply::string));
+        let subs = info.items.get(9).map(|subs| subs.items.as_slice()).unwrap_or_default();
+        names.extend(subs.iter().filter_map(|sub| sub.items.first().map(Reply::string)));
+    }
+    names
+}
+
+/// The argument tree in a reply to COMMAND DOCS.
+fn tree(arguments: &Reply) -> Vec<Argument> {
+    let text = |argument: &Reply, name: &str| argument.field(name).map(Reply::string);
+    let node = |argument: &Reply| {
+        let flags: Vec<String> = argument
+            .field("flags")
+            .map(|flags| flags.items.iter().map(Reply::string).collect())
+            .unwrap_or_default();
+        let flag = |wanted: &str| flags.iter().any(|flag| flag == wanted);
+        Argument {
+            name: text(argument, "name").unwrap_or_default(),
+            kind: text(argument, "type").unwrap_or_default(),
+            token: text(argument, "token"),
+            optional: flag("optional"),
+            multiple: flag("multiple"),
+            multiple_token: flag("multiple_token"),
+            items: argument.field("arguments").map(tree).unwrap_or_default(),
+        }
+    };
+    arguments.items.iter().map(node).collect()
+}
+
+/// Names of fields whose content is prose or history, which is ours to write.
+const PROSE: &[&str] = &["summary", "complexity", "history", "notes"];
+
+/// Where our COMMAND INFO and COMMAND DOCS differ from the reference's, for the commands that ours has. Both
+/// connections speak RESP3, so that sets and maps are told from arrays.
+pub(crate) fn metadata_differences(ours: &mut Connection, peer: &mut Connection) -> Result<Vec<String>> {
+    let mut differences = Vec::new();
+    let by_name = |reply: &Reply| -> BTreeMap<String, Reply> {
+        let named =
+            reply.items.iter().map(|info| (info.items.first().map(Reply::string).unwrap_or_default(), info));
+        named.map(|(name, info)| (name, info.clone())).collect()
+    };
+    let (own, reference) = (by_name(&ours.ask(&[b"COMMAND"])?), by_name(&peer.ask(&[b"COMMAND"])?));
+    for (name, info) in &own {
+        match reference.get(name) {
+            None => differences.push(format!("{name}: the reference has no such command")),
+            Some(expected) => differ(&format!("COMMAND INFO {name}"), info, expected, &mut differences),
+        }
+    }
+    let (own, reference) = (ours.ask(&[b"COMMAND", b"DOCS"])?, peer.ask(&[b"COMMAND", b"DOCS"])?);
+    for pair in own.items.chunks_exact(2) {
+        let name = pair[0].string();
+        if let Some(expected) = reference.field(&name) {
+            differ(&format!("COMMAND DOCS {name}"), &pair[1], expected, &mut differences);
+        }
+    }
+    Ok(differences)
+}
+
+/// Notes where two replies differ, as paths; maps and sets without order, prose left out.
+fn differ(path: &str, ours: &Reply, peer: &Reply, out: &mut Vec<String>) {
+    let subcommands = path.ends_with("[9]");
+    match (ours.kind, peer.kind) {
+        (b'%', b'%') => {
+            let keys = |reply: &Reply| -> BTreeSet<String> {
+                reply.items.chunks_exact(2).map(|pair| pair[0].string()).collect()
+            };
+            let prose = |key: &&String| !PROSE.contains(&key.as_str());
+            for key in keys(ours).union(&keys(peer)).filter(prose) {
+                let inner = format!("{path}.{key}");
+                match (ours.field(key), peer.field(key)) {
+                    (Some(a), Some(b)) => differ(&inner, a, b, out),
+                    (Some(_), None) => out.push(format!("{inner}: the reference has no such field")),
+                    (None, _) => out.push(format!("{inner}: missing")),
+                }
+            }
+        }
+        (b'~', b'~') if ours.items.iter().chain(&peer.items).all(|item| item.items.is_empty()) => {
+            let set = |reply: &Reply| reply.items.iter().map(Reply::string).collect::<BTreeSet<_>>();
+            if set(ours) != set(peer) {
+                out.push(format!("{path}: ours {:?}, theirs {:?}", set(ours), set(peer)));
+            }
+        }
+        (b'*', b'*') if subcommands => {
+            for sub in &ours.items {
+                let name = sub.items.first().map(Reply::string).unwrap_or_default();
+                let expected = peer
+                    .items
+                    .iter()
+                    .find(|peer| peer.items.first().map(Reply::string).as_ref() == Some(&name));
+                match expected {
+                    Some(expected) => differ(&format!("{path} {name}"), sub, expected, out),
+                    None => out.push(format!("{path} {name}: the reference has no such subcommand")),
+                }
+            }
+        }
+        (b'*', b'*') | (b'~', b'~') if ours.items.len() == peer.items.len() => {
+            for (index, (a, b)) in ours.items.iter().zip(&peer.items).enumerate() {
+                differ(&format!("{path}[{index}]"), a, b, out);
+            }
+        }
+        _ if ours == peer => {}
+        _ => out.push(format!("{path}: ours {}, theirs {}", brief(ours), brief(peer))),
+    }
+}
+
+/// A reply on one short line.
+fn brief(reply: &Reply) -> String {
+    match reply.items.len() {
+        0 => format!("{}{:?}", reply.kind as char, reply.string()),
+        count => format!("{}{count} elements", reply.kind as char),
+    }
+}

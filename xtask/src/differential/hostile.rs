@@ -1,0 +1,176 @@
+//! Bytes that are no commands, or barely: what both servers answer, and whether they close.
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::time::Duration;
+
+use sluice_base::Rng;
+
+use super::shrink::shrink;
+use crate::Result;
+
+/// How long a server may be quiet before its answer counts as complete; a difference is looked at again with more.
+const QUIET: [Duration; 2] = [Duration::from_millis(15), Duration::from_millis(250)];
+
+/// Pieces that a broken request is made of.
+const PIECES: &[&[u8]] = &[
+    b"*1\r\n$4\r\nPING\r\n",
+    b"*2\r\n$4\r\nECHO\r\n$1\r\nx\r\n",
+    b"*3\r\n$3\r\nSET\r\n$2\r\ns0\r\n$1\r\n1\r\n",
+    b"*2\r\n$3\r\nGET\r\n$2\r\ns0\r\n",
+    b"PING\r\n",
+    b"ECHO \"a\\x41\\n b\" \r\n",
+    b"ECHO 'a\\'b'\r\n",
+    b"ECHO \"unbalanced\r\n",
+    b"ECHO \"a\"b\r\n",
+    b"\r\n",
+    b"\n",
+    b"  \r\n",
+    b"PING\n",
+    b"*0\r\n",
+    b"*-1\r\n",
+    b"*-10\r\n",
+    b"*1048576\r\n",
+    b"*1048577\r\n",
+    b"*2147483648\r\n",
+    b"*9223372036854775808\r\n",
+    b"*+1\r\n",
+    b"*01\r\n",
+    b"* 1\r\n",
+    b"*1 \r\n",
+    b"*abc\r\n",
+    b"*\r\n",
+    b"*1\r\n$-1\r\n",
+    b"*1\r\n$0\r\n\r\n",
+    b"*1\r\n$1048577\r\n",
+    b"*1\r\n$536870913\r\n",
+    b"*1\r\n$9223372036854775808\r\n",
+    b"*1\r\n$x\r\n",
+    b"*1\r\n$+4\r\nPING\r\n",
+    b"*1\r\n$04\r\nPING\r\n",
+    b"*1\r\n:4\r\nPING\r\n",
+    b"*1\r\nPING\r\n",
+    b"*1\r\n$4\r\nPINGxx",
+    b"*1\r\n$4\nPING\r\n",
+    b"GET / HTTP/1.1\r\n",
+    b"post / HTTP/1.1\r\n",
+    b"Host: localhost\r\n",
+];
+
+/// Draws a request that is mostly broken.
+pub(crate) fn bytes(rng: &mut Rng) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    for _ in 0..=rng.below(4) {
+        bytes.extend_from_slice(PIECES[index(rng, PIECES.len())]);
+    }
+    for _ in 0..rng.below(3) {
+        let at = index(rng, bytes.len());
+        match rng.below(4) {
+            0 => bytes[at] = (rng.next_u64() & 255) as u8,
+            1 => drop(bytes.remove(at)),
+            2 => bytes.insert(at, b"0123456789-\r\n \"'\\"[index(rng, 17)]),
+            _ => bytes.truncate(at.max(1)),
+        }
+        if bytes.is_empty() {
+            bytes.push(b'\n');
+        }
+    }
+    bytes
+}
+
+/// A long line or a long header, for the limits on both.
+pub(crate) fn long_bytes(rng: &mut Rng) -> Vec<u8> {
+    let length = 65_530 + index(rng, 24);
+    let filler = [b'a', b' ', b'1', b'"'][index(rng, 4)];
+    let mut bytes = [b"".as_slice(), b"*", b"*1\r\n$"][index(rng, 3)].to_vec();
+    bytes.resize(bytes.len() + length, filler);
+    if rng.below(2) == 0 {
+        bytes.extend_from_slice(b"\r\n");
+    }
+    bytes
+}
+
+/// Both answers to `bytes` where they differ, even when the servers are given time.
+pub(crate) fn differ(ports: [u16; 2], bytes: &[u8]) -> Result<Option<[Vec<u8>; 2]>> {
+    let mut differing = None;
+    for quiet in QUIET {
+        let answers = [answer(ports[0], bytes, quiet)?, answer(ports[1], bytes, quiet)?];
+        if answers[0] == answers[1] {
+            return Ok(None);
+        }
+        differing = Some(answers);
+    }
+    Ok(differing)
+}
+
+/// The smallest part found of `bytes` to which the answers differ, with those answers; `bytes` must be one.
+pub(crate) fn smallest(ports: [u16; 2], bytes: &[u8]) -> Result<(Vec<u8>, [Vec<u8>; 2])> {
+    let mut answers = [Vec::new(), Vec::new()];
+    let small = shrink(bytes, |part| {
+        let found = differ(ports, part)?;
+        let differs = found.is_some();
+        answers = found.unwrap_or_else(|| std::mem::take(&mut answers));
+        Ok(differs)
+    })?;
+    Ok((small, answers))
+}
+
+/// Everything that a server sends back until it closes or is quiet, and a word on which of both.
+fn answer(port: u16, bytes: &[u8], quiet: Duration) -> Result<Vec<u8>> {
+    let mut stream = TcpStream::connect(("127.0.0.1", port))?;
+    stream.set_nodelay(true)?;
+    stream.set_read_timeout(Some(quiet))?;
+    let _closed = stream.write_all(bytes);
+    let mut received = Vec::new();
+    let mut chunk = [0; 4096];
+    loop {
+        match stream.read(&mut chunk) {
+            Ok(0) => received.extend_from_slice(b"(closed)"),
+            Ok(count) => {
+                received.extend_from_slice(&chunk[..count]);
+                continue;
+            }
+            Err(error) if error.kind() == std::io::ErrorKind::ConnectionReset => {
+                received.extend_from_slice(b"(closed)");
+            }
+            Err(_) => {}
+        }
+        return Ok(received);
+    }
+}
+
+/// The bytes in pieces of random lengths, so that a server sees requests in parts.
+pub(crate) fn pieces<'a>(rng: &mut Rng, mut bytes: &'a [u8]) -> Vec<&'a [u8]> {
+    let mut pieces = Vec::new();
+    while !bytes.is_empty() {
+        let length = (1 + index(rng, 200)).min(bytes.len());
+        let (piece, rest) = bytes.split_at(length);
+        pieces.push(piece);
+        bytes = rest;
+    }
+    pieces
+}
+
+/// An index below `bound`.
+fn index(rng: &mut Rng, bound: usize) -> usize {
+    usize::try_from(rng.below(bound as u64)).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::wire::encode;
+    use super::{Rng, bytes, pieces};
+
+    #[test]
+    fn pieces_are_the_whole() {
+        let mut whole = Vec::new();
+        encode(&["SET", "key", &"v".repeat(3000)], &mut whole);
+        assert_eq!(pieces(&mut Rng::new(1), &whole).concat(), whole);
+    }
+
+    #[test]
+    fn no_request_is_empty() {
+        let mut rng = Rng::new(1);
+        assert!((0..10_000).all(|_| !bytes(&mut rng).is_empty()));
+    }
+}

@@ -1,0 +1,168 @@
+//! Which commands the differential test sends, how often, and how their replies are compared: one table with reasons.
+//!
+//! Invariant: whatever a rule allows, an error is only ever equal to the same error, byte for byte.
+
+/// How two replies to one command are held against each other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Rule {
+    /// The same bytes.
+    Exact,
+    /// The same elements in any order.
+    Unordered,
+    /// The same names with the same values in any order, as a map or as a flat array.
+    Pairs,
+    /// As [`Rule::Pairs`], but values of these names are compared by type alone.
+    PairsWithout(&'static [&'static str]),
+    /// The same type, and null where the other is null.
+    Shape,
+    /// Integers at most so far apart, both negative or neither.
+    Near(i64),
+    /// A cursor and elements: where both cursors are 0, the same elements in any order; by shape otherwise.
+    Scan,
+    /// Text of `name=value` words: the same names in the same order.
+    FieldNames,
+    /// Text whose `# Section` lines are the same.
+    Sections,
+    /// Never sent.
+    Skip,
+}
+
+/// A row: commands by pattern (`*` stands for anything), the rule, how often they are drawn beside the usual 10, and why.
+pub(crate) struct Row {
+    pub(crate) pattern: &'static str,
+    pub(crate) rule: Rule,
+    pub(crate) weight: u32,
+    #[cfg_attr(not(test), expect(dead_code, reason = "for readers, and for the test below"))]
+    reason: &'static str,
+}
+
+/// A row that says all of it.
+const fn row(pattern: &'static str, rule: Rule, weight: u32, reason: &'static str) -> Row {
+    Row { pattern, rule, weight, reason }
+}
+
+/// How often a command is drawn that no row names.
+pub(crate) const WEIGHT: u32 = 10;
+
+/// The first row that matches a command's full name (`config|get`) counts. What no row names is compared by the
+/// reference's own tips: `nondeterministic_output_order` without order, `nondeterministic_output` by shape.
+pub(crate) const ROWS: &[Row] = &[
+    // Time passes between the two servers.
+    row("ttl", Rule::Near(2), 12, "seconds pass between the two servers' replies"),
+    row("pttl", Rule::Near(3000), 12, "milliseconds pass between the two servers' replies"),
+    row("expiretime", Rule::Near(2), 10, "a relative expiry is counted from the moment of execution"),
+    row("pexpiretime", Rule::Near(3000), 10, "a relative expiry is counted from the moment of execution"),
+    row("httl", Rule::Near(2), 10, "as TTL"),
+    row("hpttl", Rule::Near(3000), 10, "as PTTL"),
+    row("hexpiretime", Rule::Near(2), 10, "as EXPIRETIME"),
+    row("hpexpiretime", Rule::Near(3000), 10, "as PEXPIRETIME"),
+    row("object|idletime", Rule::Near(2), 5, "seconds pass between the two servers' replies"),
+    row("time", Rule::Shape, 2, "the clock"),
+    row("lastsave", Rule::Shape, 1, "the clock"),
+    // Draws and orders that belong to a table's layout.
+    row("randomkey", Rule::Shape, 3, "a draw"),
+    row("srandmember", Rule::Shape, 5, "a draw"),
+    row("hrandfield", Rule::Shape, 5, "a draw"),
+    row("zrandmember", Rule::Shape, 5, "a draw"),
+    row("spop", Rule::Skip, 0, "a draw that changes the key: the two would part"),
+    row("scan", Rule::Scan, 6, "cursors and order belong to the table's layout"),
+    row("hscan", Rule::Scan, 6, "cursors and order belong to the table's layout"),
+    row("sscan", Rule::Scan, 6, "cursors and order belong to the table's layout"),
+    row("zscan", Rule::Scan, 6, "cursors and order belong to the table's layout"),
+    row("clusterscan", Rule::Skip, 0, "needs a cluster"),
+    row("hgetall", Rule::Pairs, 10, "the order of fields belongs to the table's layout"),
+    row("keys", Rule::Unordered, 3, "the order of keys belongs to the table's layout"),
+    row("sort*", Rule::Unordered, 5, "equal weights keep the order of the table"),
+    row("dump", Rule::Shape, 2, "the compression of a payload is free"),
+    // What describes the process.
+    row("*|help", Rule::Shape, 1, "help is prose, in our own words"),
+    row("info", Rule::Sections, 1, "figures of the process"),
+    row(
+        "hello",
+        Rule::PairsWithout(&["id", "modules"]),
+        6,
+        "connections are numbered apart; modules are built in or not",
+    ),
+    row("client|id", Rule::Shape, 2, "numbers of connections differ"),
+    row("client|info", Rule::FieldNames, 2, "figures of the connection"),
+    row("client|list", Rule::FieldNames, 2, "figures of the connection"),
+    row("client|kill", Rule::Skip, 0, "a random filter may hit the connection itself"),
+    row("client|pause", Rule::Skip, 0, "stops the stream"),
+    row("client|reply", Rule::Skip, 0, "replies would no longer match commands one to one"),
+    row("client|tracking", Rule::Skip, 0, "invalidations come at moments that no order fixes"),
+    row("client|*", Rule::Exact, 3, ""),
+    row("config|get", Rule::Pairs, 4, "parameters are a set"),
+    row("config|set", Rule::Exact, 4, ""),
+    row("config|rewrite", Rule::Skip, 0, "writes a file"),
+    row("config|resetstat", Rule::Exact, 1, ""),
+    row("command", Rule::Skip, 0, "compared field by field before the streams"),
+    row("command|docs", Rule::Skip, 0, "compared field by field before the streams"),
+    row("command|list", Rule::Shape, 1, "ours may lack commands of later features"),
+    row("command|count", Rule::Shape, 1, "ours may lack commands of later features"),
+    row("command|info", Rule::Shape, 2, "notes are prose; compared field by field before the streams"),
+    row("command|getkeys*", Rule::Exact, 8, ""),
+    row("memory|usage", Rule::Shape, 3, "the layout of entries is free"),
+    row("memory|*", Rule::Shape, 1, "figures of the allocator"),
+    row("latency|*", Rule::Shape, 1, "measured times"),
+    row("slowlog|*", Rule::Shape, 1, "measured times"),
+    row("commandlog|*", Rule::Shape, 1, "measured times"),
+    row("lolwut", Rule::Shape, 1, "a drawing"),
+    row("role", Rule::Exact, 1, ""),
+    // What ends, blocks or leaves the process.
+    row("shutdown", Rule::Skip, 0, "ends the server"),
+    row("debug", Rule::Exact, 3, "only the subcommands that the generator names"),
+    row("save", Rule::Skip, 0, "writes a file"),
+    row("bgsave", Rule::Skip, 0, "writes a file"),
+    row("bgrewriteaof", Rule::Skip, 0, "writes a file"),
+    row("replicaof", Rule::Skip, 0, "leaves the machine"),
+    row("slaveof", Rule::Skip, 0, "leaves the machine"),
+    row("failover", Rule::Skip, 0, "leaves the machine"),
+    row("migrate", Rule::Skip, 0, "leaves the machine"),
+    row("module|*", Rule::Skip, 0, "loads foreign code"),
+    row("sync", Rule::Skip, 0, "turns the connection into a replica's"),
+    row("psync", Rule::Skip, 0, "turns the connection into a replica's"),
+    row("replconf", Rule::Skip, 0, "turns the connection into a replica's"),
+    row("monitor", Rule::Skip, 0, "turns the connection into a monitor's"),
+    row("*subscribe", Rule::Skip, 0, "replies do not match commands one to one"),
+    row("wait*", Rule::Skip, 0, "waits for replicas"),
+    row("acl|whoami", Rule::Exact, 2, ""),
+    row("acl|cat", Rule::Unordered, 2, "categories are a set"),
+    row("acl*", Rule::Skip, 0, "a random user locks the connection out"),
+    row("auth", Rule::Exact, 3, ""),
+    row("cluster*", Rule::Skip, 0, "needs a cluster"),
+    row("readonly", Rule::Exact, 1, ""),
+    row("readwrite", Rule::Exact, 1, ""),
+    row("asking", Rule::Exact, 1, ""),
+    row("eval*", Rule::Skip, 0, "needs a generator of scripts"),
+    row("fcall*", Rule::Skip, 0, "needs a generator of functions"),
+    row("function*", Rule::Skip, 0, "needs a generator of functions"),
+    row("script*", Rule::Skip, 0, "needs a generator of scripts"),
+    row("pfselftest", Rule::Skip, 0, "takes seconds"),
+    row("pfdebug", Rule::Skip, 0, "shows a layout"),
+    // Streams count time.
+    row("x*", Rule::Skip, 0, "entry ids are times unless given; needs a generator of ids"),
+    // Destructive ones are drawn less often, so that there is something to destroy.
+    row("flushall", Rule::Exact, 1, ""),
+    row("flushdb", Rule::Exact, 1, ""),
+    row("swapdb", Rule::Exact, 2, ""),
+    row("select", Rule::Exact, 3, ""),
+    row("quit", Rule::Exact, 1, ""),
+    row("reset", Rule::Exact, 1, ""),
+    row("multi", Rule::Exact, 8, ""),
+    row("exec", Rule::Exact, 12, ""),
+    row("discard", Rule::Exact, 3, ""),
+    row("set", Rule::Exact, 40, ""),
+    row("get", Rule::Exact, 20, ""),
+];
+
+#[cfg(test)]
+mod tests {
+    use super::{ROWS, Rule};
+
+    #[test]
+    fn whatever_is_not_compared_byte_by_byte_has_a_reason() {
+        for row in ROWS.iter().filter(|row| row.rule != Rule::Exact) {
+            assert!(!row.reason.is_empty(), "{}", row.pattern);
+        }
+    }
+}

@@ -1,0 +1,87 @@
+//! A server process of the differential test: started on a free port in a folder of its own, ended with its owner.
+
+use std::fs::File;
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use super::wire::Connection;
+use crate::{Result, shell};
+
+/// A running server.
+pub(crate) struct Server {
+    binary: PathBuf,
+    extra: Vec<String>,
+    folder: PathBuf,
+    child: Child,
+    /// Where it listens on this machine.
+    pub(crate) port: u16,
+}
+
+impl Server {
+    /// Starts `binary` with `extra` options and waits until it answers.
+    pub(crate) fn start(binary: &Path, extra: &[String]) -> Result<Server> {
+        let port = free_port()?;
+        let folder = std::env::temp_dir().join(format!("sluice-differential-{}-{port}", std::process::id()));
+        std::fs::create_dir_all(&folder)?;
+        let log = File::create(folder.join("log"))?;
+        let mut command = Command::new(binary);
+        command.args(["--port", &port.to_string(), "--bind", "127.0.0.1", "--save", ""]);
+        command.arg("--dir").arg(&folder);
+        // A bound on what a hostile offset can allocate, and the DEBUG subcommands that some generators use.
+        command.args(["--proto-max-bulk-len", "1mb", "--enable-debug-command", "local"]);
+        command.args(extra).stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);
+        let child = command.spawn().map_err(|error| format!("{}: {error}", binary.display()))?;
+        let mut server = Server { binary: binary.to_path_buf(), extra: extra.to_vec(), folder, child, port };
+        server.wait_until_ready()?;
+        Ok(server)
+    }
+
+    /// Waits for the first PONG; ten seconds at most.
+    fn wait_until_ready(&mut self) -> Result<()> {
+        let began = shell::now();
+        while began.elapsed() < Duration::from_secs(10) {
+            let answer = Connection::open(self.port).and_then(|mut connection| connection.ask(&[b"PING"]));
+            if answer.is_ok_and(|reply| reply.text == b"PONG") {
+                return Ok(());
+            }
+            if !self.is_alive() {
+                break;
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        Err(format!("{} did not start:\n{}", self.binary.display(), self.log_tail()).into())
+    }
+
+    /// Whether the process still runs.
+    pub(crate) fn is_alive(&mut self) -> bool {
+        matches!(self.child.try_wait(), Ok(None))
+    }
+
+    /// Ends the process and starts another like it.
+    pub(crate) fn restart(&mut self) -> Result<()> {
+        *self = Server::start(&self.binary.clone(), &self.extra.clone())?;
+        Ok(())
+    }
+
+    /// The last lines of what the server logged.
+    pub(crate) fn log_tail(&self) -> String {
+        let text = std::fs::read_to_string(self.folder.join("log")).unwrap_or_default();
+        let lines: Vec<&str> = text.lines().collect();
+        lines[lines.len().saturating_sub(25)..].join("\n")
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _gone = self.child.kill();
+        let _gone = self.child.wait();
+        let _left = std::fs::remove_dir_all(&self.folder);
+    }
+}
+
+/// A port that nobody listens on right now.
+fn free_port() -> Result<u16> {
+    Ok(TcpListener::bind(("127.0.0.1", 0))?.local_addr()?.port())
+}

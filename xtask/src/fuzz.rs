@@ -1,0 +1,128 @@
+//! `cargo xtask fuzz`: runs the targets of `fuzz/`, bounds their memory, and keeps what made one fail.
+//!
+//! Invariant: before any target counts, the runner has to find the planted faults: a panic, and a process that ends.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use crate::args::Arguments;
+use crate::shell::{self, Ran};
+use crate::{Error, Result};
+
+/// Memory that a target may map, in KiB: enough for the program itself, not for a length that was believed.
+const MEMORY_KIB_MAX: u64 = 1024 * 1024;
+
+/// Seconds within which a planted fault must be found; it is found in less than one.
+const CANARY_SECONDS: u64 = 10;
+
+/// The built fuzzer and where it leaves crashes.
+struct Fuzzer {
+    program: PathBuf,
+    crashes: PathBuf,
+}
+
+/// The task: `[--seconds N] [--seed S] [--replay FILE] [target...]`; all targets by default, ten seconds each.
+pub(crate) fn fuzz(arguments: &[String]) -> Result<()> {
+    let mut arguments = Arguments::new(arguments);
+    let seconds = arguments.number("--seconds", 10)?;
+    let seed = arguments.number("--seed", shell::unix_seconds())?;
+    let replay = arguments.option("--replay")?;
+    let names = arguments.words()?;
+    let fuzzer = Fuzzer::build()?;
+    if let Some(file) = replay {
+        let [target] = names.as_slice() else { return Err("--replay needs exactly one target".into()) };
+        return shell::run(Command::new(&fuzzer.program).args(["replay", target, &file]));
+    }
+    fuzzer.check_canaries()?;
+    let targets = if names.is_empty() { fuzzer.targets()? } else { names };
+    fuzzer.run_all(&targets, seed, seconds)
+}
+
+/// All targets for `seconds` each, with a seed of today, but no longer than `total_seconds` together.
+pub(crate) fn smoke(seconds: u64, total_seconds: u64) -> Result<Ran> {
+    let fuzzer = Fuzzer::build()?;
+    fuzzer.check_canaries()?;
+    let targets = fuzzer.targets()?;
+    let share = total_seconds / (targets.len() as u64).max(1);
+    fuzzer.run_all(&targets, shell::unix_seconds(), seconds.min(share).max(1))?;
+    Ok(Ran::Passed)
+}
+
+impl Fuzzer {
+    /// Builds the targets, optimised and with overflow checks and assertions.
+    fn build() -> Result<Fuzzer> {
+        let mut build = shell::cargo();
+        build.args(["build", "--quiet", "--profile", "fuzz", "--package", "sluice-fuzz"]);
+        shell::run(&mut build)?;
+        let crashes = shell::target_dir().join("crashes");
+        std::fs::create_dir_all(&crashes)?;
+        Ok(Fuzzer { program: shell::target_dir().join("fuzz/sluice-fuzz"), crashes })
+    }
+
+    /// The names of the targets that must not fail.
+    fn targets(&self) -> Result<Vec<String>> {
+        let list = shell::output(Command::new(&self.program).arg("list"))?;
+        Ok(list.lines().filter(|name| !name.starts_with("canary")).map(str::to_string).collect())
+    }
+
+    /// The planted faults must be found, with the input that shows them.
+    fn check_canaries(&self) -> Result<()> {
+        for name in ["canary", "canary-abort"] {
+            let input = self.run(name, 1, CANARY_SECONDS)?.map(std::fs::read).transpose()?;
+            if input.as_deref() != Some(b"canary!") {
+                return Err(format!("the fuzzer did not find the fault planted in {name}").into());
+            }
+        }
+        println!("fuzz: both planted faults were found");
+        Ok(())
+    }
+
+    /// Runs the targets in turn; an error names those that failed.
+    fn run_all(&self, targets: &[String], seed: u64, seconds: u64) -> Result<()> {
+        let mut failed = Vec::new();
+        for target in targets {
+            if let Some(file) = self.run(target, seed, seconds)? {
+                println!("{target}: `cargo xtask fuzz {target} --replay {}` shows it again", file.display());
+                failed.push(target.as_str());
+            }
+        }
+        if failed.is_empty() { Ok(()) } else { Err(format!("failing: {}", failed.join(", ")).into()) }
+    }
+
+    /// Runs one target; the file with the failing input when there is one. A run that died without leaving its input
+    /// is repeated with every input written down first.
+    fn run(&self, target: &str, seed: u64, seconds: u64) -> Result<Option<PathBuf>> {
+        let file = self.crashes.join(format!("{target}-{seed}"));
+        let _absent = std::fs::remove_file(&file);
+        let output = self.start(target, seed, seconds, &file, &[])?;
+        print(target, &output);
+        match output.status.code() {
+            Some(0) => return Ok(None),
+            Some(2) => return Err(format!("no target is called {target}").into()),
+            _ => {}
+        }
+        if !file.exists() {
+            println!("{target}: the process ended ({}); repeating it with care", output.status);
+            // Writing each input down is some twenty times slower.
+            self.start(target, seed, seconds.saturating_mul(40), &file, &["careful"])?;
+        }
+        Ok(Some(file))
+    }
+
+    /// Starts the fuzzer with its memory bounded, and waits for its end.
+    fn start(&self, target: &str, seed: u64, seconds: u64, file: &Path, more: &[&str]) -> Result<Output> {
+        let mut command = Command::new("sh");
+        command
+            .args(["-c", "ulimit -v \"$0\" && exec \"$@\"", &MEMORY_KIB_MAX.to_string()])
+            .arg(&self.program);
+        command.args([target, &seed.to_string(), &seconds.to_string()]).arg(file).args(more);
+        command.output().map_err(|error| -> Error { format!("{}: {error}", self.program.display()).into() })
+    }
+}
+
+/// Prints what a run said; the canaries' words would only alarm.
+fn print(target: &str, output: &Output) {
+    if !target.starts_with("canary") {
+        print!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    }
+}

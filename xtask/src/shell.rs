@@ -1,0 +1,134 @@
+//! Running other programs, timing steps, and finding things in the repository.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use crate::Result;
+
+/// The repository's root folder.
+pub(crate) fn root() -> PathBuf {
+    let manifest = Path::new(env!("CARGO_MANIFEST_DIR"));
+    manifest.parent().expect("xtask/ lies in the root").to_path_buf()
+}
+
+/// The folder of build outputs.
+pub(crate) fn target_dir() -> PathBuf {
+    std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from)
+}
+
+/// The cargo that started us, or the one on the path.
+pub(crate) fn cargo() -> Command {
+    let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    command.current_dir(root());
+    command
+}
+
+/// Runs `command` as a step of its own.
+pub(crate) fn pass(command: &mut Command) -> Result<Ran> {
+    run(command).map(|()| Ran::Passed)
+}
+
+/// Runs `command` with our own output; an error names the command and its exit status.
+pub(crate) fn run(command: &mut Command) -> Result<()> {
+    let status = command.status().map_err(|error| format!("{}: {error}", line(command)))?;
+    if status.success() { Ok(()) } else { Err(format!("{} ended with {status}", line(command)).into()) }
+}
+
+/// Runs `command` and returns what it wrote to standard output.
+pub(crate) fn output(command: &mut Command) -> Result<String> {
+    let output = command
+        .stderr(std::process::Stdio::inherit())
+        .output()
+        .map_err(|error| format!("{}: {error}", line(command)))?;
+    if !output.status.success() {
+        return Err(format!("{} ended with {}", line(command), output.status).into());
+    }
+    Ok(String::from_utf8(output.stdout)?)
+}
+
+/// The command as a person would type it.
+fn line(command: &Command) -> String {
+    let mut words = vec![command.get_program().to_string_lossy().into_owned()];
+    words.extend(command.get_args().map(|word| word.to_string_lossy().into_owned()));
+    words.join(" ")
+}
+
+/// Whether a program of this name is on the path.
+pub(crate) fn on_path(program: &str) -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path).any(|folder| folder.join(program).is_file())
+}
+
+/// Now, for measuring how long something took.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "automation measures itself; the product takes time as an argument"
+)]
+pub(crate) fn now() -> Instant {
+    Instant::now()
+}
+
+/// Seconds since 1970, for records and for seeds that nobody chose.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "automation dates its records; the product takes time as an argument"
+)]
+pub(crate) fn unix_seconds() -> u64 {
+    std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).map_or(0, |since| since.as_secs())
+}
+
+/// How a step ended that did not fail.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Ran {
+    /// It did what it is for.
+    Passed,
+    /// Something from outside was not there; it said what.
+    Skipped,
+}
+
+/// Named steps, each timed; a failing step does not stop the later ones.
+pub(crate) struct Steps {
+    began: Instant,
+    failed: Vec<&'static str>,
+}
+
+impl Steps {
+    /// Nothing done yet.
+    pub(crate) fn new() -> Steps {
+        Steps { began: now(), failed: Vec::new() }
+    }
+
+    /// Runs `step`, prints how long it took and what went wrong.
+    pub(crate) fn step(&mut self, name: &'static str, step: impl FnOnce() -> Result<Ran>) -> Option<Ran> {
+        println!("== {name}");
+        let began = now();
+        let result = step();
+        let seconds = seconds(began.elapsed());
+        match result {
+            Ok(Ran::Passed) => println!("== {name}: passed in {seconds}"),
+            Ok(Ran::Skipped) => println!("== {name}: skipped"),
+            Err(error) => {
+                println!("{error}\n== {name}: FAILED after {seconds}");
+                self.failed.push(name);
+                return None;
+            }
+        }
+        result.ok()
+    }
+
+    /// The sum of it: an error that lists the steps which failed.
+    pub(crate) fn finish(self) -> Result<()> {
+        let seconds = seconds(self.began.elapsed());
+        if self.failed.is_empty() {
+            println!("== all passed in {seconds}");
+            return Ok(());
+        }
+        Err(format!("failed after {seconds}: {}", self.failed.join(", ")).into())
+    }
+}
+
+/// A duration for people.
+pub(crate) fn seconds(duration: Duration) -> String {
+    format!("{:.1} s", duration.as_secs_f64())
+}

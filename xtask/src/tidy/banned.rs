@@ -1,0 +1,136 @@
+//! What product code may not reach for: clocks, hidden state, sockets and files below the top.
+
+use super::Finding;
+use super::source::{Source, words};
+
+/// One forbidden word, where it is allowed all the same, and what to do instead.
+struct Ban {
+    word: &'static str,
+    allowed: &'static [&'static str],
+    instead: &'static str,
+}
+
+/// Automation and test support: not part of the product.
+const DEVELOPMENT: &[&str] = &["xtask/", "fuzz/", "e2e/", "bench/", "crates/testkit/", "crates/sim/"];
+
+/// Crates that may touch sockets, files and threads; `docs/layers.toml` says what each is for.
+const IMPURE: &[&str] = &["crates/server/", "crates/evloop/", "crates/clock/", "crates/check/"];
+
+/// State that outlives its owner is allowed for the logger, the allocator's counters and the signal flags.
+const STATICS: &[&str] = &[
+    "crates/server/src/log",
+    "crates/server/src/alloc",
+    "crates/server/src/signals",
+    "crates/server/src/crash",
+];
+
+/// The table.
+const BANS: &[Ban] = &[
+    Ban { word: "Instant::now", allowed: &["crates/clock/"], instead: "take `Now` as an argument" },
+    Ban { word: "SystemTime::now", allowed: &["crates/clock/"], instead: "take `Now` as an argument" },
+    Ban { word: "thread_local!", allowed: &[], instead: "let an owner hold it" },
+    Ban { word: "OnceLock", allowed: STATICS, instead: "build it in main and pass it down" },
+    Ban { word: "LazyLock", allowed: STATICS, instead: "build it in main and pass it down" },
+    Ban { word: "OnceCell", allowed: STATICS, instead: "build it in main and pass it down" },
+    Ban { word: "static mut", allowed: &[], instead: "let an owner hold it" },
+    Ban {
+        word: "TcpStream",
+        allowed: IMPURE,
+        instead: "return bytes or an action; the server does the rest",
+    },
+    Ban {
+        word: "TcpListener",
+        allowed: IMPURE,
+        instead: "return bytes or an action; the server does the rest",
+    },
+    Ban {
+        word: "UdpSocket",
+        allowed: IMPURE,
+        instead: "return bytes or an action; the server does the rest",
+    },
+    Ban {
+        word: "UnixStream",
+        allowed: IMPURE,
+        instead: "return bytes or an action; the server does the rest",
+    },
+    Ban {
+        word: "UnixListener",
+        allowed: IMPURE,
+        instead: "return bytes or an action; the server does the rest",
+    },
+    Ban {
+        word: "ToSocketAddrs",
+        allowed: IMPURE,
+        instead: "return bytes or an action; the server does the rest",
+    },
+    Ban { word: "std::fs", allowed: IMPURE, instead: "return bytes or an action; the server does the rest" },
+    Ban { word: "std::thread", allowed: IMPURE, instead: "return an action; the server owns the threads" },
+    Ban { word: "std::env", allowed: IMPURE, instead: "take it as an argument" },
+    Ban { word: "rand::random", allowed: &[], instead: "take a seeded `Rng` as an argument" },
+];
+
+/// Types that make a static changeable.
+const INTERIOR: &[&str] = &["Atomic", "Mutex", "RwLock", "Cell<", "UnsafeCell"];
+
+/// Checks product code; tests may use threads and files, but hold no hidden state and read no clock in their crates.
+pub(super) fn check(sources: &[Source]) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for source in sources.iter().filter(|source| !starts(&source.path, DEVELOPMENT)) {
+        for (index, code) in source.code.iter().enumerate().filter(|(index, _)| !source.test[*index]) {
+            for ban in BANS.iter().filter(|ban| !starts(&source.path, ban.allowed)) {
+                if words(code, ban.word).next().is_some() {
+                    let what = format!("`{}` is not for this crate: {}", ban.word, ban.instead);
+                    findings.push(Finding::new(&source.path, index + 1, what));
+                }
+            }
+            if changeable_static(code) && !starts(&source.path, STATICS) {
+                let what = "a changeable static: let an owner hold it and pass it down";
+                findings.push(Finding::new(&source.path, index + 1, what));
+            }
+        }
+    }
+    findings
+}
+
+/// Whether `path` lies in one of `folders`.
+fn starts(path: &str, folders: &[&str]) -> bool {
+    folders.iter().any(|folder| path.starts_with(folder))
+}
+
+/// Whether the line declares a static with interior mutability.
+fn changeable_static(code: &str) -> bool {
+    let declares = words(code, "static").any(|at| !code[..at].ends_with('\'') && code[at..].contains(':'));
+    declares && INTERIOR.iter().any(|word| code.contains(word))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{changeable_static, check};
+    use crate::tidy::source::Source;
+
+    fn findings(path: &str, text: &str) -> usize {
+        check(&[Source::scan(path, text)]).len()
+    }
+
+    #[test]
+    fn a_clock_is_found_outside_its_crate_only() {
+        let text = "fn f() { let _ = std::time::Instant::now(); }\n";
+        assert_eq!(findings("crates/engine/src/a.rs", text), 1);
+        assert_eq!(findings("crates/clock/src/a.rs", text), 0);
+        assert_eq!(findings("xtask/src/a.rs", text), 0);
+    }
+
+    #[test]
+    fn tests_may_open_files() {
+        let text = "#[cfg(test)]\nmod tests {\n    use std::fs;\n}\n";
+        assert_eq!(findings("crates/engine/src/a.rs", text), 0);
+        assert_eq!(findings("crates/engine/src/a.rs", "use std::fs;\n"), 1);
+    }
+
+    #[test]
+    fn a_static_is_found_by_its_type() {
+        assert!(changeable_static("pub static A: AtomicU64 = AtomicU64::new(0);"));
+        assert!(!changeable_static("static TABLE: [u8; 2] = [0; 2];"));
+        assert!(!changeable_static("fn f(x: &'static Mutex<u8>) {"));
+    }
+}

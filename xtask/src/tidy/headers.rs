@@ -1,0 +1,53 @@
+//! Every source begins by saying what it is, and no file names the machine that it was written on.
+
+use std::path::Path;
+
+use super::Finding;
+use super::source::{Source, is_word};
+
+/// A file's first line is its `//!` header. A file `tests.rs` beside `foo.rs` says by its name what it is.
+pub(super) fn check_headers(sources: &[Source]) -> Vec<Finding> {
+    let what = "the first line must be `//!`: what this is and its invariants";
+    let headed = |source: &Source| source.comments.first().is_some_and(|comment| comment.starts_with("//!"));
+    let named = |source: &Source| source.path.ends_with("/tests.rs");
+    let headless = sources.iter().filter(|source| !headed(source) && !named(source));
+    headless.map(|source| Finding::new(&source.path, 1, what)).collect()
+}
+
+/// No tracked text names a folder of the machine it was written on.
+pub(super) fn check_paths(root: &Path, files: &[String]) -> Vec<Finding> {
+    let mut banned = vec![root.to_string_lossy().into_owned()];
+    banned.extend(["root", "work", "home", "Users"].map(|folder| format!("/{folder}/")));
+    banned.extend(std::env::var("HOME").ok().filter(|home| home.len() > 1));
+    let mut findings = Vec::new();
+    for name in files {
+        let Ok(text) = std::fs::read_to_string(root.join(name)) else { continue };
+        for (index, line) in text.lines().enumerate() {
+            if let Some(found) = banned.iter().find(|path| names(line, path)) {
+                let what = format!("names {found}: a path of one machine means nothing on another");
+                findings.push(Finding::new(name, index + 1, what));
+            }
+        }
+    }
+    findings
+}
+
+/// Whether `line` holds `path` as the beginning of an absolute path.
+fn names(line: &str, path: &str) -> bool {
+    let starts_path =
+        |before: char| is_word(before) || matches!(before, '.' | '/' | '-' | '*' | '}' | '~' | ':');
+    line.match_indices(path).any(|(at, _)| !line[..at].chars().next_back().is_some_and(starts_path))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::names;
+
+    #[test]
+    fn only_an_absolute_path_counts() {
+        let folder = format!("/{}/", "work");
+        assert!(names(&format!("see {folder}x"), &folder));
+        assert!(names(&format!("\"{folder}x\""), &folder));
+        assert!(!names(&format!("a{folder}x and https://host{folder}y"), &folder));
+    }
+}

@@ -1,0 +1,169 @@
+//! Layers: who may import whom, from `docs/layers.toml`, held against what `cargo metadata` reports.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use serde_json::Value;
+
+use super::{Finding, read_table};
+use crate::Result;
+use crate::shell;
+
+/// Where the table is.
+const TABLE: &str = "docs/layers.toml";
+
+/// One crate of the table.
+struct Layer {
+    /// Height; `None` for crates that only development uses.
+    stratum: Option<i64>,
+    /// Crates that the product code of this one may import, by folder name.
+    imports: Vec<String>,
+}
+
+/// Checks the table itself, then every dependency of every crate of the workspace.
+pub(super) fn check(root: &Path) -> Result<Vec<Finding>> {
+    let table = read_table(&root.join(TABLE))?;
+    let layers = parse(&table)?;
+    let mut findings = check_table(&layers);
+    let external = table.get("external").and_then(toml::Value::as_table).cloned().unwrap_or_default();
+    let mut metadata = shell::cargo();
+    metadata.args(["metadata", "--no-deps", "--format-version", "1", "--offline"]);
+    let metadata: Value = serde_json::from_str(&shell::output(&mut metadata)?)?;
+    for package in metadata["packages"].as_array().into_iter().flatten() {
+        let name = folder(package["name"].as_str().unwrap_or_default());
+        let Some(layer) = layers.get(name) else {
+            findings.push(Finding::new(
+                TABLE,
+                0,
+                format!("crate {name} is missing: give it a stratum and its imports"),
+            ));
+            continue;
+        };
+        let manifest = manifest_of(package, root);
+        for dependency in package["dependencies"].as_array().into_iter().flatten() {
+            let imported = dependency["name"].as_str().unwrap_or_default();
+            let what = if dependency["path"].is_null() {
+                check_external(&external, name, imported)
+            } else {
+                check_import(
+                    &layers,
+                    name,
+                    layer,
+                    folder(imported),
+                    dependency["kind"].as_str() == Some("dev"),
+                )
+            };
+            findings.extend(what.map(|what| Finding::new(&manifest, 0, what)));
+        }
+    }
+    Ok(findings)
+}
+
+/// The table's `[crate.NAME]` entries.
+fn parse(table: &toml::Table) -> Result<BTreeMap<String, Layer>> {
+    let crates = table
+        .get("crate")
+        .and_then(toml::Value::as_table)
+        .ok_or("docs/layers.toml has no [crate.*] tables")?;
+    let mut layers = BTreeMap::new();
+    for (name, entry) in crates {
+        let imports = entry.get("imports").and_then(toml::Value::as_array).into_iter().flatten();
+        let imports = imports.filter_map(toml::Value::as_str).map(str::to_string).collect();
+        let stratum = entry.get("stratum").and_then(toml::Value::as_integer);
+        layers.insert(name.clone(), Layer { stratum, imports });
+    }
+    Ok(layers)
+}
+
+/// The table may only allow imports that point down; within stratum 0, where Cargo refuses cycles, sideways too.
+fn check_table(layers: &BTreeMap<String, Layer>) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for (name, layer) in layers {
+        let Some(own) = layer.stratum else { continue };
+        for import in &layer.imports {
+            let other = layers.get(import).and_then(|layer| layer.stratum);
+            let down = other.is_some_and(|other| other < own || (other == 0 && own == 0));
+            if !down {
+                let what = format!("{name} may not import {import}: imports point to a lower stratum");
+                findings.push(Finding::new(TABLE, 0, what));
+            }
+        }
+    }
+    findings
+}
+
+/// What is wrong with `name` importing the workspace's crate `imported`, if anything.
+fn check_import(
+    layers: &BTreeMap<String, Layer>,
+    name: &str,
+    layer: &Layer,
+    imported: &str,
+    for_tests: bool,
+) -> Option<String> {
+    if layer.stratum.is_none() || layer.imports.iter().any(|import| import == imported) {
+        return None;
+    }
+    let target = layers.get(imported)?;
+    let tests_may = target.stratum.is_none() || target.stratum < layer.stratum;
+    if for_tests && tests_may {
+        return None;
+    }
+    Some(format!(
+        "{name} may not import {imported}: move the code down, or change docs/layers.toml and say why"
+    ))
+}
+
+/// What is wrong with a dependency from outside, if anything.
+fn check_external(external: &toml::Table, name: &str, imported: &str) -> Option<String> {
+    if external.contains_key(imported) {
+        return None;
+    }
+    Some(format!("{name} depends on {imported}: add it with its reason under [external] in docs/layers.toml"))
+}
+
+/// A package's name in the table: its folder's.
+fn folder(package: &str) -> &str {
+    package.strip_prefix("sluice-").unwrap_or(package)
+}
+
+/// A package's manifest, relative to the root.
+fn manifest_of(package: &Value, root: &Path) -> String {
+    let path = Path::new(package["manifest_path"].as_str().unwrap_or_default());
+    path.strip_prefix(root).unwrap_or(path).to_string_lossy().into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{check_import, check_table, parse};
+
+    const TABLE: &str = "
+        [crate.base]
+        stratum = 0
+        imports = []
+        [crate.value]
+        stratum = 1
+        imports = ['base']
+        [crate.command]
+        stratum = 1
+        imports = ['base']
+        [crate.testkit]
+    ";
+
+    #[test]
+    fn an_import_outside_the_list_is_found_and_tests_may_import_what_lies_below() {
+        let layers = parse(&TABLE.parse().expect("a table")).expect("layers");
+        let command = &layers["command"];
+        assert!(check_import(&layers, "command", command, "base", false).is_none());
+        assert!(check_import(&layers, "command", command, "value", false).is_some());
+        assert!(check_import(&layers, "command", command, "value", true).is_some());
+        assert!(check_import(&layers, "command", command, "testkit", true).is_none());
+        assert!(check_import(&layers, "command", command, "testkit", false).is_some());
+    }
+
+    #[test]
+    fn a_table_that_lets_siblings_import_each_other_is_refused() {
+        let table = TABLE.replacen("imports = ['base']", "imports = ['command']", 1);
+        assert_eq!(check_table(&parse(&table.parse().expect("a table")).expect("layers")).len(), 1);
+        assert!(check_table(&parse(&TABLE.parse().expect("a table")).expect("layers")).is_empty());
+    }
+}
