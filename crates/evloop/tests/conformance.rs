@@ -413,6 +413,27 @@ fn accepts_in_batches_of_the_budget_and_loses_none() {
     });
 }
 
+/// TCP's end of stream counts as a readable byte, which a ring reports as "more to come".
+#[test]
+fn the_end_of_a_tcp_stream_comes_once_and_leaves_the_loop_at_rest() {
+    on_each(|mut lp| {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("bind");
+        let peer = TcpStream::connect(listener.local_addr().expect("address")).expect("connect");
+        let (ours, _) = listener.accept().expect("accept");
+        ours.set_nonblocking(true).expect("nonblocking");
+        let source = lp.attach(OwnedFd::from(ours), Token(5));
+        lp.recv_start(source);
+        assert!(look(&mut lp).is_empty());
+        drop(peer);
+        let Event::Received { token: Token(5), received: Received::Eof } = next(&mut lp) else { panic!("end") };
+        assert_quiet(&mut lp);
+        let calls = lp.metrics().system_calls;
+        let _ = lp.wait(now_ns(), Deadline::at_ns(now_ns() + 3_000_000)).expect("wait");
+        assert!(lp.metrics().system_calls - calls <= 2, "it sleeps: {:?}", lp.metrics());
+        lp.close(source);
+    });
+}
+
 #[test]
 fn ev_t1_t2_timers_fire_once_in_order_and_never_early() {
     on_each(|mut lp| {

@@ -90,6 +90,8 @@ struct Slot {
     /// What the poll with the kernel asks for; empty if there is none.
     polled: Interest,
     in_flight: u8,
+    /// Receives in a row that told of an end which the kernel itself seemed to doubt.
+    empty_receives: u8,
     /// The turn in which it last delivered bytes.
     turn: u32,
     /// Index into `held`, or [`NONE`].
@@ -369,6 +371,7 @@ impl Slot {
             watch: Interest::NONE,
             polled: Interest::NONE,
             in_flight: 0,
+            empty_receives: 0,
             turn: 0,
             held: NONE,
             send: NONE,

@@ -124,6 +124,7 @@ impl<K: Kernel> Uring<K> {
             }
         };
         self.metrics.receives += 1;
+        slot.empty_receives = 0;
         let direct = slot.input == Input::Recv && slot.held == NONE && slot.turn != self.turn;
         let event = if direct {
             slot.turn = self.turn;
@@ -145,8 +146,11 @@ impl<K: Kernel> Uring<K> {
             return None;
         }
         let end = match cqe.result {
-            // Some kernels report 0 although bytes remain.
-            0 if cqe.more() || cqe.nonempty() => None,
+            // Some kernels report 0 although bytes remain. TCP counts its end among what remains, so ask once more.
+            0 if (cqe.more() || cqe.nonempty()) && slot.empty_receives < EMPTY_RECEIVES_MAX => {
+                slot.empty_receives += 1;
+                None
+            }
             0 => Some(Received::Eof),
             result if result == -libc::ENOBUFS => {
                 self.metrics.starvations += 1;
@@ -501,6 +505,8 @@ fn error_of(end: Received) -> io::Error {
     }
 }
 
+/// How often an end of the stream may be doubted.
+const EMPTY_RECEIVES_MAX: u8 = 1;
 /// Portions kept for one source before its receive is ended until they are delivered.
 const HELD_MAX: usize = 4;
 /// Connections kept beyond the budget before accepting pauses.
