@@ -273,9 +273,9 @@ params! {
             "Save when so many seconds have passed with so many changes: pairs of the two. An empty value turns it off.";
         STOP_WRITES_ON_BGSAVE_ERROR: Bool = boolean("stop-writes-on-bgsave-error", true).later(SNAPSHOTS),
             "Refuse writes after a snapshot has failed, until one succeeds.";
-        RDBCOMPRESSION: Bool = boolean("rdbcompression", true).later(SNAPSHOTS),
+        RDBCOMPRESSION: Bool = boolean("rdbcompression", true),
             "Compress strings in snapshots.";
-        RDBCHECKSUM: Bool = boolean("rdbchecksum", true).immutable().later(SNAPSHOTS),
+        RDBCHECKSUM: Bool = boolean("rdbchecksum", true).immutable(),
             "End a snapshot with a checksum, and test it when loading.";
         RDB_VERSION_CHECK: Choice<RdbVersionCheck> = one_of::<RdbVersionCheck>("rdb-version-check", RdbVersionCheck::Strict as u8).later(SNAPSHOTS),
             "Versions of snapshots that are loaded: those we know (strict), or newer ones too as long as they make sense (relaxed).";
@@ -345,7 +345,7 @@ params! {
             "Seconds without replicas after which that history is dropped; 0 is never.";
         REPL_TIMEOUT: Int = number("repl-timeout", 60, 1, INT).later(REPLICATION),
             "Seconds of silence after which a replication link counts as broken.";
-        REPL_PING_REPLICA_PERIOD: Int = number("repl-ping-replica-period", 10, 1, INT).alias("repl-ping-slave-period").later(REPLICATION),
+        REPL_PING_REPLICA_PERIOD: Int = number("repl-ping-replica-period", 10, 1, INT).alias("repl-ping-slave-period"),
             "Seconds between pings to replicas.";
         REPL_DISABLE_TCP_NODELAY: Bool = boolean("repl-disable-tcp-nodelay", false).later(REPLICATION),
             "Fill packets to replicas at the price of a delay.";
