@@ -17,8 +17,6 @@ mod signals;
 mod start;
 mod supervisor;
 mod syslog;
-#[allow(unsafe_code)]
-mod title;
 mod turn;
 mod wire;
 
