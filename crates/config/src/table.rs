@@ -39,7 +39,6 @@ const SETS: &str = "sets";
 const SNAPSHOTS: &str = "snapshots";
 const SORTED_SETS: &str = "sorted sets";
 const STREAMS: &str = "streams";
-const TITLE: &str = "the process's title";
 const TLS: &str = "TLS";
 const TRACKING: &str = "client-side caching";
 
@@ -187,9 +186,9 @@ params! {
             "Number of databases, the first of which is 0.";
         ALWAYS_SHOW_LOGO: Bool = boolean("always-show-logo", false).immutable(),
             "Print the banner at the start even when the log is not a terminal.";
-        SET_PROC_TITLE: Bool = boolean("set-proc-title", true).immutable().later(TITLE),
+        SET_PROC_TITLE: Bool = boolean("set-proc-title", true).immutable(),
             "Show address and role in the list of processes.";
-        PROC_TITLE_TEMPLATE: Text = text("proc-title-template", "{title} {listen-addr} {server-mode}").checked(check::proc_title).later(TITLE),
+        PROC_TITLE_TEMPLATE: Text = text("proc-title-template", "{title} {listen-addr} {server-mode}").checked(check::proc_title),
             "Text for the list of processes, with {title}, {listen-addr}, {server-mode}, {port}, {tls-port}, {unixsocket} and {config-file}.";
         LOCALE_COLLATE: Text = text("locale-collate", "").checked(check::locale).later("collation in SORT"),
             "Locale by which SORT ALPHA and Lua compare strings; empty takes the environment's.";

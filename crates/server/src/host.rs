@@ -5,6 +5,7 @@ use crate::bio::Bio;
 use crate::listen::{self, Listening};
 use crate::log::{Log, Style};
 use crate::supervisor::OomScore;
+use crate::title::Title;
 use nix::sys::resource::{Usage, UsageWho, getrusage};
 use sluice_base::Now;
 use sluice_clock::Clock;
@@ -49,6 +50,8 @@ pub struct Host {
     /// The pid file that was written, absolute.
     pid_file: Option<PathBuf>,
     oom_score: OomScore,
+    /// The process's title, where it is to be set.
+    pub title: Option<Title>,
     last_second: i64,
     /// Lines for INFO debug.
     pub debug: Vec<(String, String)>,
@@ -95,6 +98,7 @@ impl Host {
             configured: false,
             pid_file: None,
             oom_score: OomScore::read(),
+            title: None,
             last_second: 0,
             debug: Vec::new(),
             memory: Memory::default(),
@@ -230,6 +234,13 @@ impl Host {
         })
     }
 
+    /// Shows the title that the configuration asks for.
+    pub fn show_title(&mut self, config: &Config) {
+        if let Some(title) = &mut self.title {
+            title.show(config);
+        }
+    }
+
     fn listen_tcp(&mut self, config: &Config) -> Result<(), ()> {
         let mut warnings = Vec::new();
         let listened = self.listening.listen_tcp(config, &mut |text| warnings.push(text));
@@ -238,6 +249,7 @@ impl Host {
         }
         self.fixed.listeners = self.listening.info_lines();
         self.configured = true;
+        self.show_title(config);
         listened.map_err(drop)
     }
 
@@ -330,6 +342,7 @@ impl Process for Host {
                 }
                 "oom-score-adj" | "oom-score-adj-values" => self.apply_oom_score(config)?,
                 "loglevel" | "log-timestamp-format" | "log-format" => self.apply_log_config(config),
+                "proc-title-template" => self.show_title(config),
                 "crash-log-enabled" => crate::crash::report_faults(config.bool(param::CRASH_LOG_ENABLED)),
                 name => {
                     if let Some((_, feature)) =

@@ -17,6 +17,8 @@ mod signals;
 mod start;
 mod supervisor;
 mod syslog;
+#[allow(unsafe_code)]
+mod title;
 mod turn;
 mod wire;
 

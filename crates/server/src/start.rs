@@ -6,6 +6,7 @@ use crate::cli::{self, Task};
 use crate::host::Host;
 use crate::signals::Signals;
 use crate::syslog::Syslog;
+use crate::title::Title;
 use crate::turn::Server;
 use crate::{affinity, crash, daemon, listen, supervisor};
 use sluice_base::HashSeed;
@@ -182,8 +183,13 @@ fn enter_directory(config: &mut Config) -> Result<(), Failure> {
     config.assign(param::DIR, &[path.as_os_str().as_bytes()]).map_err(|reason| fail(&reason))
 }
 
-/// What the process is to the kernel. Nothing of it is worth not serving.
+/// What the process is to the kernel and to `ps`. Nothing of it is worth not serving.
 fn shape_process(host: &mut Host, config: &Config) {
+    if config.bool(param::SET_PROC_TITLE) {
+        let file = host.config_file.as_ref().map(|path| path.display().to_string()).unwrap_or_default();
+        host.title = Title::take(&file);
+        host.show_title(config);
+    }
     let huge_pages =
         std::fs::read_to_string("/sys/kernel/mm/transparent_hugepage/enabled").unwrap_or_default();
     if config.bool(param::DISABLE_THP) && huge_pages.contains("[always]") {

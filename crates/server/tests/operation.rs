@@ -257,3 +257,19 @@ fn the_kernel_is_told_whom_to_kill() {
     server.client().check("CONFIG SET oom-score-adj no", "+OK\r\n");
     assert_eq!(read(), own);
 }
+
+#[test]
+fn the_title_tells_what_the_process_is() {
+    let server = Server::start(&["--bind", "127.0.0.1"]);
+    let read = |server: &Server| {
+        let bytes = std::fs::read(format!("/proc/{}/cmdline", server.child.id())).unwrap();
+        String::from_utf8_lossy(&bytes).trim_end_matches('\0').to_owned()
+    };
+    assert_eq!(read(&server), format!("{BINARY} 127.0.0.1:{}", server.port));
+    // Longer than the arguments were: it goes on where the environment was.
+    let long = "x".repeat(300);
+    server.client().check(&format!("CONFIG SET proc-title-template \"{long} {{port}}\""), "+OK\r\n");
+    assert_eq!(read(&server), format!("{long} {}", server.port));
+    let server = Server::start(&["--set-proc-title", "no"]);
+    assert!(read(&server).contains("--set-proc-title\0no"));
+}
