@@ -482,7 +482,9 @@ fn one_source_gets_one_chunk_in_a_turn_however_much_it_sends() {
             let _ = lp.wait(now_ns(), soon()).expect("wait");
             let mut chunks = [0; 3];
             while let Some(event) = lp.next_event(now_ns()) {
-                let Event::Received { token, received: Received::Data(chunk) } = event else { panic!("{event:?}") };
+                let Event::Received { token, received: Received::Data(chunk) } = event else {
+                    panic!("{event:?}")
+                };
                 chunks[token.0 as usize] += 1;
                 *if token == Token(1) { &mut flooded } else { &mut polite } += chunk.len();
                 lp.give_back(chunk);
@@ -645,7 +647,9 @@ fn a_small_ring_with_few_buffers_loses_nothing() {
             peers.iter_mut().for_each(|peer| peer.write_all(&[round; 4]).expect("write"));
             let mut got = [0; 40];
             while got.iter().sum::<usize>() < 160 {
-                let Event::Received { token, received: Received::Data(chunk) } = next(&mut lp) else { panic!("bytes") };
+                let Event::Received { token, received: Received::Data(chunk) } = next(&mut lp) else {
+                    panic!("bytes")
+                };
                 assert!(chunk.iter().all(|byte| *byte == round));
                 got[token.0 as usize] += chunk.len();
                 lp.give_back(chunk);
@@ -682,7 +686,9 @@ fn a_kept_chunk_stays_as_it_was_and_may_travel() {
         let mut kept = Vec::new();
         for round in 0..20_u8 {
             peer.write_all(&[round]).expect("write");
-            let Event::Received { received: Received::Data(chunk), .. } = next(&mut lp) else { panic!("bytes") };
+            let Event::Received { received: Received::Data(chunk), .. } = next(&mut lp) else {
+                panic!("bytes")
+            };
             kept.push(chunk);
         }
         thread::spawn(move || {
@@ -736,7 +742,9 @@ fn the_end_of_a_tcp_stream_comes_once_and_leaves_the_loop_at_rest() {
         lp.recv_start(source);
         assert!(look(&mut lp).is_empty());
         drop(peer);
-        let Event::Received { token: Token(5), received: Received::Eof } = next(&mut lp) else { panic!("end") };
+        let Event::Received { token: Token(5), received: Received::Eof } = next(&mut lp) else {
+            panic!("end")
+        };
         assert_quiet(&mut lp);
         let calls = lp.metrics().system_calls;
         let _ = lp.wait(now_ns(), Deadline::at_ns(now_ns() + 3_000_000)).expect("wait");

@@ -714,7 +714,7 @@ const IGNORED: u64 = 0;
 const PORTION: usize = 20;
 const QUIESCE_TRIES: u32 = 100;
 /// Longest that the completion of a send waits for company.
-const GATHER_US: u32 = 50;
+const GATHER_US: u32 = 100;
 const POLLIN: u32 = 0x1;
 const POLLPRI: u32 = 0x2;
 const POLLOUT: u32 = 0x4;
