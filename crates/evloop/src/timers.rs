@@ -17,7 +17,7 @@ pub struct TimerId {
 struct Entry {
     at_ns: u64,
     /// Insertion number: equal times fire in the order they were set. It wraps, so that an entry is 16 bytes and four
-    /// siblings a cache line; two billion timers later the order of equals is open.
+    /// siblings a cache line; equals on both sides of the wrap may change places, once in four billion timers.
     order: u32,
     slot: u32,
 }
@@ -27,8 +27,9 @@ const _: () = assert!(size_of::<Entry>() == 16);
 impl Entry {
     #[inline]
     fn before(&self, other: &Entry) -> bool {
-        let earlier_set = self.order.wrapping_sub(other.order).cast_signed() < 0;
-        self.at_ns < other.at_ns || (self.at_ns == other.at_ns && earlier_set)
+        // As one number, so that it is compared without a branch to guess.
+        let key = |entry: &Entry| u128::from(entry.at_ns) << 32 | u128::from(entry.order);
+        key(self) < key(other)
     }
 }
 
@@ -139,15 +140,19 @@ impl Timers {
         let len = self.heap.len();
         loop {
             let first = ARITY * place + 1;
-            if first >= len {
-                return place;
-            }
-            let mut least = first;
-            for child in first + 1..len.min(first + ARITY) {
-                if self.heap[child].before(&self.heap[least]) {
-                    least = child;
+            let least = match self.heap.get(first..first + ARITY) {
+                Some([a, b, c, d]) => {
+                    // Two pairs and then the winners: the first two comparisons do not wait for each other.
+                    let left = usize::from(b.before(a));
+                    let right = 2 + usize::from(d.before(c));
+                    let (winner, other) = (self.heap[first + left], self.heap[first + right]);
+                    first + if other.before(&winner) { right } else { left }
                 }
-            }
+                _ if first >= len => return place,
+                _ => (first + 1..len).fold(first, |least, child| {
+                    if self.heap[child].before(&self.heap[least]) { child } else { least }
+                }),
+            };
             self.put(place, self.heap[least]);
             place = least;
         }

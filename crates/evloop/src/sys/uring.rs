@@ -200,7 +200,7 @@ impl<K: Kernel> Uring<K> {
     /// Takes up one completion. Most bring one event or none; the rare further ones go to `deferred`.
     #[inline]
     fn complete(&mut self, cqe: Cqe, now_ns: u64) -> Option<Event> {
-        let Some((kind, index)) = parse(cqe.user_data) else { return None };
+        let (kind, index) = parse(cqe.user_data)?;
         if kind == Kind::Wake {
             self.woken(cqe);
             return None;
