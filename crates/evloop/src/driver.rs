@@ -78,7 +78,7 @@ pub trait Driver: Sized {
     /// The turn's next event. May make the system call that brings it.
     fn next_event(&mut self, now_ns: u64) -> Option<Event>;
 
-    /// What was counted; the loop above adds its own part here.
+    /// What the driver counted; turns, events, timers and wakes are the loop's to count.
     fn metrics(&mut self) -> &mut Metrics;
 
     /// When the driver itself has something to do without a kernel event; 0 for at once.
