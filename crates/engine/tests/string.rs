@@ -880,3 +880,16 @@ fn a_hidden_key_is_replaced_and_not_doubled() {
     rig.check("INCR k", ":1");
     rig.check("DBSIZE", ":1");
 }
+
+#[test]
+fn options_end_at_a_zero_byte() {
+    check(&[
+        (r#"SET a 1 "EX\x00x" 100"#, "+OK"),
+        ("TTL a", ":100"),
+        (r#"GETEX a "PERSIST\x00""#, "\"1\""),
+        ("TTL a", ":-1"),
+        (r#"MSETEX 1 a 2 "EX\x00" 100"#, ":1"),
+        ("TTL a", ":100"),
+        (r#"SET a 1 "EX y" 100"#, "-ERR syntax error"),
+    ]);
+}
