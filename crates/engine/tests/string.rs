@@ -771,9 +771,10 @@ fn replies_in_resp3_have_its_null_and_maps() {
 fn info(rig: &mut Rig, field: &str) -> i64 {
     let client = rig.client;
     let text = rig.argv(client, &[b"INFO", b"everything"]);
-    let text = String::from_utf8(text).unwrap();
-    let line = text.lines().find_map(|line| line.strip_prefix(&format!("{field}:"))).unwrap();
-    line.parse().unwrap()
+    let text = String::from_utf8(text).expect("INFO is text");
+    let line =
+        text.lines().find_map(|line| line.strip_prefix(&format!("{field}:"))).expect("the field is there");
+    line.parse().expect("a number")
 }
 
 #[test]
