@@ -13,8 +13,11 @@ use crate::{Result, clients, conformance, differential, fuzz, tidy};
 /// Names the reference server's binary.
 pub(crate) const PEER_VARIABLE: &str = "SLUICE_PEER_SERVER";
 
-/// Commands of the differential test in `ci`, and in `deep`.
+/// Commands of the differential test in `ci`, and for each seed in `deep`.
 const DIFFERENTIAL_COMMANDS: [u64; 2] = [50_000, 1_000_000];
+
+/// Seeds of the differential test in `deep`.
+const DIFFERENTIAL_SEEDS: std::ops::RangeInclusive<u64> = 1..=6;
 
 /// Seconds of fuzzing in `ci`: per target, and together.
 const FUZZ_SECONDS_CI: [u64; 2] = [20, 180];
@@ -42,7 +45,7 @@ pub(crate) fn ci(arguments: &[String]) -> Result<()> {
     steps.step("doc", doc);
     steps.step("loom", run_loom);
     steps.step("fuzz", || fuzz::smoke(FUZZ_SECONDS_CI[0], FUZZ_SECONDS_CI[1]));
-    steps.step("differential", || differential_run(DIFFERENTIAL_COMMANDS[0]));
+    steps.step("differential", || differential_run(DIFFERENTIAL_COMMANDS[0], shell::unix_seconds()));
     if !without_tests {
         steps.step("clients", || clients::run(&[]));
     }
@@ -65,7 +68,7 @@ type LongRun = (&'static str, fn() -> Result<Ran>);
 pub(crate) fn deep(arguments: &[String]) -> Result<()> {
     let wanted = Arguments::new(arguments).words()?;
     let runs: [LongRun; 6] = [
-        ("differential", || differential_run(DIFFERENTIAL_COMMANDS[1])),
+        ("differential", || differential_deep()),
         ("differential-canary", differential_canary),
         ("fuzz", || fuzz::smoke(FUZZ_SECONDS_DEEP[0], FUZZ_SECONDS_DEEP[1])),
         ("valgrind", valgrind),
@@ -125,7 +128,7 @@ pub(crate) fn peer_server() -> Option<PathBuf> {
 }
 
 /// The differential test with defaults; skips without a reference or without our server.
-fn differential_run(commands: u64) -> Result<Ran> {
+fn differential_run(commands: u64, seed: u64) -> Result<Ran> {
     let Some(peer) = peer_server() else {
         println!("differential: skipped: {PEER_VARIABLE} names no reference server");
         return Ok(Ran::Skipped);
@@ -141,9 +144,21 @@ fn differential_run(commands: u64) -> Result<Ran> {
         &peer.to_string_lossy(),
         "--commands",
         &commands.to_string(),
+        "--seed",
+        &seed.to_string(),
     ]
     .map(str::to_string);
     differential::differential(&words).map(|()| Ran::Passed)
+}
+
+/// The differential test with every seed of [`DIFFERENTIAL_SEEDS`].
+fn differential_deep() -> Result<Ran> {
+    for seed in DIFFERENTIAL_SEEDS {
+        if differential_run(DIFFERENTIAL_COMMANDS[1], seed)? == Ran::Skipped {
+            return Ok(Ran::Skipped);
+        }
+    }
+    Ok(Ran::Passed)
 }
 
 /// The tester must notice a reference whose only fault is that it lacks one command.
@@ -255,6 +270,11 @@ fn record(name: &str) -> Result<()> {
     let mut entry = toml::Table::new();
     entry.insert("commit".into(), commit.trim().into());
     entry.insert("unix_seconds".into(), i64::try_from(shell::unix_seconds())?.into());
+    if name == "differential" {
+        let (first, last) = (DIFFERENTIAL_SEEDS.start(), DIFFERENTIAL_SEEDS.end());
+        let what = format!("seeds {first} to {last}, {} commands each", DIFFERENTIAL_COMMANDS[1]);
+        entry.insert("what".into(), what.into());
+    }
     table.insert(name.into(), entry.into());
     let header = "# When each long run last passed, written by `cargo xtask deep`.\n\n";
     std::fs::write(path, format!("{header}{}", toml::to_string(&table)?))?;

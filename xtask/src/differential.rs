@@ -155,7 +155,7 @@ fn run(options: &Options, grammar: &Grammar, mut player: Player<'_>) -> Result<u
         }
         player.speak(options.resp.unwrap_or(if stream % 2 == 0 { 2 } else { 3 }));
         let Some(failure) = player.play(&commands, &mut allowed)? else {
-            compare_protocol(options.seed ^ stream, &player, &mut seen)?;
+            compare_protocol(seed_of(options.seed, stream), &player, &mut seen)?;
             continue;
         };
         if !seen.insert(signature(grammar, &failure)) {
@@ -207,12 +207,18 @@ fn outline_of_answers(answers: &[Vec<u8>; 2]) -> String {
     format!("{} / {}", rest(&answers[0]), rest(&answers[1]))
 }
 
+/// The seed of a stream. Both numbers are mixed: the generator counts its state up by a fixed step, so that seeds which
+/// lie a step apart would give the same stream but for its first draw.
+fn seed_of(seed: u64, stream: u64) -> u64 {
+    Rng::new(Rng::new(seed).next_u64() ^ stream).next_u64()
+}
+
 /// The commands of a stream.
 fn commands_of(options: &Options, grammar: &Grammar, stream: u64) -> Vec<Command> {
-    let seed = options.seed.wrapping_mul(0x9e37_79b9_7f4a_7c15).wrapping_add(stream);
     let count = STREAM.min(options.commands.saturating_sub(stream.saturating_mul(STREAM)).max(1));
     let count = if options.stream.is_some() { STREAM } else { count };
-    Generator::new(grammar, seed).stream(usize::try_from(count).unwrap_or(usize::MAX))
+    Generator::new(grammar, seed_of(options.seed, stream))
+        .stream(usize::try_from(count).unwrap_or(usize::MAX))
 }
 
 /// Prints what was compared, and what a reader should know about how well commands were drawn.
@@ -310,7 +316,19 @@ fn escaped(word: &[u8]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::line;
+    use super::{Rng, line, seed_of};
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn no_stream_of_a_seed_is_a_part_of_another() {
+        let mut states = BTreeSet::new();
+        for seed in 0..64 {
+            for stream in 0..64 {
+                let mut rng = Rng::new(seed_of(seed, stream));
+                assert!((0..8).all(|_| states.insert(rng.next_u64())), "seed {seed}, stream {stream}");
+            }
+        }
+    }
 
     #[test]
     fn a_line_quotes_what_a_command_line_client_would_misread() {

@@ -15,4 +15,4 @@ pub use spec::{
     Access, Arg, ArgKind, Arity, Begin, Cat, Find, Flags, Group, KeyFlags, KeySpec, Keys, KeysFn, Spec,
     SpecId,
 };
-pub use table::{Named, lookup, lookup_full, lookup_sub, resolve};
+pub use table::{Named, is_word, lookup, lookup_full, lookup_sub, resolve};

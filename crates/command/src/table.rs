@@ -37,9 +37,17 @@ pub fn lookup(name: &[u8]) -> Option<&'static Spec> {
 /// The subcommand of this name, in any case, without its container's name. Costs a walk over the container's
 /// subcommands.
 pub fn lookup_sub(container: &Spec, name: &[u8]) -> Option<&'static Spec> {
-    // A subcommand's name ends at a zero byte in the reference; a command's does not.
-    let name = name.split(|byte| *byte == 0).next().unwrap_or_default();
-    container.subcommands.iter().copied().find(|sub| sub.name.as_bytes().eq_ignore_ascii_case(name))
+    // A command's name does not end at a zero byte, a subcommand's does.
+    container.subcommands.iter().copied().find(|sub| is_word(name, sub.name))
+}
+
+/// Whether an argument is this word, in any case. It ends at a zero byte, as in the reference.
+#[inline]
+pub fn is_word(arg: &[u8], word: &str) -> bool {
+    match arg.split_at_checked(word.len()) {
+        Some((head, tail)) => matches!(tail, [] | [0, ..]) && head.eq_ignore_ascii_case(word.as_bytes()),
+        None => false,
+    }
 }
 
 /// What the first words of a request name.

@@ -17,12 +17,13 @@ impl Config {
             }
         };
         for pattern in patterns {
-            if !pattern.iter().any(|byte| matches!(byte, b'[' | b'*' | b'?')) {
+            if !crate::number::until_zero(pattern).iter().any(|byte| matches!(byte, b'[' | b'*' | b'?')) {
                 if let Some(id) = ParamId::find(pattern) {
                     add(pattern, id, &mut found);
                 }
                 continue;
             }
+            let pattern = crate::number::until_zero(pattern);
             for id in ParamId::all().filter(|id| !id.param().traits.has(Traits::HIDDEN)) {
                 let names = [Some(id.param().name), id.param().alias];
                 for name in names.into_iter().flatten().map(str::as_bytes) {

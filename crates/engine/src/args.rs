@@ -1,6 +1,7 @@
 //! A command's arguments: ranges of the input buffer, never copies.
 
 use sluice_base::HashSeed;
+pub(crate) use sluice_command::is_word;
 use sluice_keyspace::Key;
 use sluice_resp::{Request, Span};
 
@@ -83,14 +84,5 @@ impl<'a> Args<'a> {
     /// Bytes of all arguments together.
     pub fn bytes(&self) -> usize {
         self.iter_from(0).map(<[u8]>::len).sum()
-    }
-}
-
-/// Whether an argument is this word, in any case. It ends at a zero byte, as in the reference.
-#[inline]
-pub(crate) fn is_word(arg: &[u8], word: &str) -> bool {
-    match arg.split_at_checked(word.len()) {
-        Some((head, tail)) => matches!(tail, [] | [0, ..]) && head.eq_ignore_ascii_case(word.as_bytes()),
-        None => false,
     }
 }

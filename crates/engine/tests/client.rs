@@ -551,3 +551,28 @@ fn a_client_above_the_soft_limit_has_its_seconds() {
     rig.cron();
     assert!(rig.is_closing(reader));
 }
+
+#[test]
+fn words_of_client_end_at_a_zero_byte() {
+    check(&[
+        (r#"CLIENT SETINFO "x\x00y" 1"#, "-ERR Unrecognized option 'x'"),
+        (
+            r#"CLIENT SETINFO "lib-Name\x00" "b c""#,
+            "-ERR lib-Name cannot contain spaces, newlines or special characters.",
+        ),
+        (r#"CLIENT LIST USER "x\x00y""#, "-ERR No such user 'x'"),
+        (r#"CLIENT LIST TYPE "x\x00y""#, "-ERR Unknown client type 'x'"),
+        (r#"CLIENT LIST FLAGS "q\x00q""#, "-ERR Unknown flags found in the provided filter: q"),
+        (r#"CLIENT LIST NOT-CAPA "q\x00q""#, "-ERR Unknown capa found in the NOT-CAPA filter: q"),
+        (r#"CLIENT LIST "IDLE\x00" 0"#, "-ERR idle should be greater than 0"),
+        (r#"CLIENT NO-EVICT "on\x00""#, "+OK"),
+    ]);
+}
+
+#[test]
+fn a_name_is_shown_up_to_a_zero_byte() {
+    let mut rig = Rig::new();
+    rig.check(r#"CLIENT SETNAME "a\x00b\n""#, "+OK");
+    rig.check("CLIENT GETNAME", r#""a\x00b\n""#);
+    assert!(rig.run("CLIENT INFO").contains(" name=a age="));
+}

@@ -130,3 +130,12 @@ fn help_lists_the_subcommands() {
         assert!(text.starts_with(&head), "{text}");
     }
 }
+
+#[test]
+fn get_reads_its_count_before_its_type() {
+    check(&[
+        ("COMMANDLOG GET slow 5", "-ERR count should be greater than or equal to -1"),
+        ("COMMANDLOG GET x y", "-ERR count should be greater than or equal to -1"),
+        ("COMMANDLOG GET 5 y", "-ERR type should be one of the following: slow, large-request, large-reply"),
+    ]);
+}

@@ -162,3 +162,27 @@ fn rename_command_is_checked_at_the_start() {
     assert_eq!(error("rename-command get a\nrename-command a get"), None);
     assert!(error("rename-command get a\nrename-command get b").is_some());
 }
+
+#[test]
+fn names_and_sizes_end_at_a_zero_byte() {
+    check(&[
+        (r#"CONFIG SET hash-max-listpack-value "10\x00xx""#, "+OK"),
+        ("CONFIG GET hash-max-listpack-value", "[\"hash-max-listpack-value\", \"10\"]"),
+        (r#"CONFIG SET maxmemory-policy "allkeys-lru\x00x""#, "+OK"),
+        (r#"CONFIG SET lazyfree-lazy-expire "no\x00""#, "+OK"),
+        (r#"CONFIG SET notify-keyspace-events "KEA\x00q""#, "+OK"),
+        (r#"CONFIG SET client-output-buffer-limit "normal 0 0 0\x00""#, "+OK"),
+        (r#"CONFIG "RESETSTAT\x00x""#, "+OK"),
+        (r#"CONFIG GET "lfu-d*\x00x""#, "[\"lfu-decay-time\", \"1\"]"),
+    ]);
+    let text = Rig::new().run(r#"CONFIG SET hash-max-listpack-entries "10\x00""#);
+    assert!(text.ends_with("argument couldn't be parsed into an integer"), "{text}");
+}
+
+#[test]
+fn percentiles_must_fit_a_double() {
+    for word in ["1e400", "-1e400", "1e-400"] {
+        let text = Rig::new().run(&format!("CONFIG SET latency-tracking-info-percentiles {word}"));
+        assert!(text.ends_with("Invalid latency-tracking-info-percentiles parameters"), "{text}");
+    }
+}

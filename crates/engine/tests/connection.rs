@@ -229,3 +229,34 @@ fn reset_ends_authentication_monitoring_and_silence() {
     rig.check("AUTH pw", "+OK");
     rig.check("GET k", "nil");
 }
+
+#[test]
+fn hello_shows_its_options_up_to_a_zero_byte() {
+    let mut rig = Rig::new();
+    rig.check(r#"HELLO 2 "x\x00y""#, "-ERR Syntax error in HELLO option 'x'");
+    assert!(rig.run(r#"HELLO 2 SETNAME "a\x00 b""#).starts_with('['));
+    rig.check("CLIENT GETNAME", r#""a\x00 b""#);
+}
+
+#[test]
+fn http_ends_the_connection_without_a_word() {
+    for line in ["POST / HTTP/1.1\r\n", "host: x\r\n", "*1\r\n$4\r\npost\r\n", "PING\r\nPost\r\nPING\r\n"] {
+        let mut rig = Rig::new();
+        assert_eq!(rig.bytes(rig.client, line.as_bytes()), b"", "{line:?}");
+        assert!(rig.is_closing(rig.client), "{line:?}");
+        let said = rig.process.log.iter().filter(|(_, line)| line.contains("SECURITY ATTACK")).count();
+        assert_eq!(said, 1, "{line:?}");
+    }
+    Rig::new().check("posts", "-ERR unknown command 'posts', with args beginning with: ");
+}
+
+#[test]
+fn http_is_said_in_the_log_once_a_minute() {
+    let mut rig = Rig::new();
+    for (pass_ms, said) in [(0, 1), (59_000, 1), (1_000, 2)] {
+        rig.pass_ms(pass_ms);
+        let client = rig.connect();
+        rig.bytes(client, b"POST\r\n");
+        assert_eq!(rig.process.log.iter().filter(|(_, line)| line.contains("ATTACK")).count(), said);
+    }
+}

@@ -298,3 +298,15 @@ fn replies_are_the_same_in_both_protocols_where_there_is_no_null() {
         assert_eq!(render(&two), rig.run(line));
     }
 }
+
+#[test]
+fn scan_reads_words_up_to_a_zero_byte() {
+    check(&[
+        (r#"SCAN "0\x00x""#, "[\"0\", []]"),
+        (r#"SCAN "\x00""#, "-ERR invalid cursor"),
+        (r#"SCAN 0 TYPE "string\x00x""#, "[\"0\", []]"),
+        (r#"SCAN 0 TYPE "x\x00y""#, "-ERR unknown type name 'x'"),
+        (r#"OBJECT "ENCODING\x00x" nosuch"#, "nil"),
+        (r#"COMMAND GETKEYS OBJECT "ENCODING\x00x" a"#, "[\"a\"]"),
+    ]);
+}

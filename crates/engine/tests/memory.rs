@@ -70,3 +70,15 @@ fn help_lists_the_subcommands() {
         "{text}"
     );
 }
+
+#[test]
+fn usage_counts_what_expired_and_is_still_there() {
+    let mut rig = Rig::new();
+    rig.run("DEBUG SET-ACTIVE-EXPIRE 0");
+    rig.run("SET a 1 PX 10");
+    rig.pass_ms(20);
+    assert!(rig.run("MEMORY USAGE a").starts_with(':'));
+    rig.check("DBSIZE", ":1");
+    rig.check("GET a", "nil");
+    rig.check("MEMORY USAGE a", "nil");
+}

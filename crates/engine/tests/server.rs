@@ -243,3 +243,27 @@ fn flushes_and_swaps_are_propagated_even_when_nothing_changed() {
     let fed = rig.fed(replica);
     assert!(fed.ends_with("flushall; set a b; flushall async; flushdb; flushdb sync; swapdb 0 0"), "{fed}");
 }
+
+#[test]
+fn lolwut_takes_what_the_picture_of_its_version_takes() {
+    let syntax = "-ERR Syntax error. Use: LOLWUT [columns rows] [real imaginary]";
+    check(&[
+        ("LOLWUT 1", syntax),
+        ("LOLWUT 1 2 3", syntax),
+        ("LOLWUT 1 2 x y", "-ERR value is not a valid float"),
+        ("LOLWUT 1 2 nan 1", "-ERR value is not a valid float"),
+        ("LOLWUT 1 x 1 1", "-ERR value is not an integer or out of range"),
+        ("LOLWUT VERSION", syntax),
+        ("LOLWUT VERSION x", "-ERR value is not an integer or out of range"),
+        ("LOLWUT VERSION 9 1", syntax),
+        ("LOLWUT VERSION 5 1 x", "-ERR value is not an integer or out of range"),
+        ("LOLWUT VERSION 7", "\"Valkey ver.9.1.2\\n\""),
+        ("LOLWUT VERSION -1 x", "\"Valkey ver.9.1.2\\n\""),
+    ]);
+    for line in
+        ["LOLWUT", "LOLWUT 3 3", "LOLWUT 3 3 1 inf", "LOLWUT VERSION 5 1 2 3 x", "LOLWUT VERSION 6 1 2 x"]
+    {
+        let text = Rig::new().run(line);
+        assert!(text.ends_with("Valkey ver. 9.1.2\\n\""), "{line}: {text}");
+    }
+}

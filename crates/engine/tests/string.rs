@@ -771,9 +771,10 @@ fn replies_in_resp3_have_its_null_and_maps() {
 fn info(rig: &mut Rig, field: &str) -> i64 {
     let client = rig.client;
     let text = rig.argv(client, &[b"INFO", b"everything"]);
-    let text = String::from_utf8(text).unwrap();
-    let line = text.lines().find_map(|line| line.strip_prefix(&format!("{field}:"))).unwrap();
-    line.parse().unwrap()
+    let text = String::from_utf8(text).expect("INFO is text");
+    let line =
+        text.lines().find_map(|line| line.strip_prefix(&format!("{field}:"))).expect("the field is there");
+    line.parse().expect("a number")
 }
 
 #[test]
@@ -879,4 +880,17 @@ fn a_hidden_key_is_replaced_and_not_doubled() {
     assert_eq!(rig.run_as(source, "GET k"), "\"v\"");
     rig.check("INCR k", ":1");
     rig.check("DBSIZE", ":1");
+}
+
+#[test]
+fn options_end_at_a_zero_byte() {
+    check(&[
+        (r#"SET a 1 "EX\x00x" 100"#, "+OK"),
+        ("TTL a", ":100"),
+        (r#"GETEX a "PERSIST\x00""#, "\"1\""),
+        ("TTL a", ":-1"),
+        (r#"MSETEX 1 a 2 "EX\x00" 100"#, ":1"),
+        ("TTL a", ":100"),
+        (r#"SET a 1 "EX y" 100"#, "-ERR syntax error"),
+    ]);
 }

@@ -199,7 +199,9 @@ impl<'a> Generator<'a> {
             6 => words.push(values::option(&mut self.rng)),
             7 if at > 0 => words[at].clear(),
             // Some words end here for the reference, some do not.
-            8 if at > 0 => words[at].extend_from_slice([b"\0".as_slice(), b"\0x "][self.below(2)]),
+            8 if at > 0 && !special::names_are_hashed(&words[0]) => {
+                words[at].extend_from_slice([b"\0".as_slice(), b"\0x "][self.below(2)])
+            }
             _ => {
                 let count = 1 + self.below(3);
                 words.extend((0..count).map(|_| values::hostile(&mut self.rng)));

@@ -86,7 +86,7 @@ pub(crate) const ROWS: &[Row] = &[
     ),
     row("client|id", Rule::Shape, 2, "numbers of connections differ"),
     row("client|info", Rule::FieldNames, 2, "figures of the connection"),
-    row("client|list", Rule::FieldNames, 2, "figures of the connection"),
+    row("client|list", Rule::Shape, 2, "connections are numbered apart, and an id may choose among them"),
     row("client|kill", Rule::Skip, 0, "a random filter may hit the connection itself"),
     row("client|pause", Rule::Skip, 0, "stops the stream"),
     row("client|reply", Rule::Skip, 0, "replies would no longer match commands one to one"),

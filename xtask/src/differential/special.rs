@@ -137,6 +137,12 @@ pub(super) fn is_fixed(name: &str) -> bool {
     matches!(name, "debug" | "config|set" | "command|info" | "client|unblock" | "flushall" | "swapdb")
 }
 
+/// Whether arguments of the command are looked up in a table of the reference's that hashes a name with its zero bytes
+/// and compares it without them: then a name with one is found or not by the chance of where it falls.
+pub(super) fn names_are_hashed(command: &[u8]) -> bool {
+    [b"config".as_slice(), b"command", b"latency"].iter().any(|name| command.eq_ignore_ascii_case(name))
+}
+
 /// Arguments for the commands whose tree says too little.
 pub(super) fn arguments(generator: &mut Generator<'_>, name: &str) -> Option<Vec<Vec<u8>>> {
     let words = match name {

@@ -162,7 +162,7 @@ fn keys_of_spec(spec: &KeySpec, args: &[&[u8]], found: &mut Vec<(usize, KeyFlags
 /// Position behind the first `word` met from argument `from` to the end, or backwards to the command's name when
 /// `from` is negative.
 fn keyword_end(args: &[&[u8]], word: &str, from: i8) -> Option<usize> {
-    let is_word = |at: &usize| args[*at].eq_ignore_ascii_case(word.as_bytes());
+    let is_word = |at: &usize| crate::is_word(args[*at], word);
     let after = |at: usize| at + 1;
     if from >= 0 {
         // The last argument cannot have a key behind it.

@@ -595,7 +595,7 @@ fn set_keys(args: &[&[u8]], found: &mut Vec<(usize, KeyFlags)>) -> Result<(), ()
     if args.len() < 3 {
         return Err(());
     }
-    let reads = args[3..].iter().any(|arg| arg.eq_ignore_ascii_case(b"get"));
+    let reads = args[3..].iter().any(|arg| crate::is_word(arg, "get"));
     found.push((1, if reads { RW_ACCESS_UPDATE } else { OW_UPDATE }));
     Ok(())
 }

@@ -64,6 +64,7 @@ fn set_reads_only_with_get() {
     check("set k v", "1:OW+update");
     check("set k v ifeq x", "1:OW+update");
     check("set k v ex 10 GET", "1:RW+access+update");
+    check("set k v get\0x", "1:RW+access+update");
 }
 
 #[test]
