@@ -81,7 +81,7 @@ impl Limits {
             let limit = config.buffer_limit(class);
             // A replica may be owed what the backlog may hold, however small its limit.
             let hard_min = match class {
-                ClientClass::Replica if limit.hard_bytes > 0 => config.int(param::REPL_BACKLOG_SIZE),
+                ClientClass::Replica if limit.hard_bytes > 0 => config.uint(param::REPL_BACKLOG_SIZE),
                 ClientClass::Normal | ClientClass::Replica | ClientClass::Pubsub => 0,
             };
             OutputLimit {
