@@ -225,6 +225,11 @@ fn an_idle_connection_holds_no_buffers() {
                 .expect("\r\n");
             clients.push(client);
         }
+        // The room for what came in pieces stays for two seconds, in case that more comes.
+        until("their room for input is given back", || {
+            let list = String::from_utf8(control.bulk("CLIENT LIST")).unwrap();
+            list.lines().all(|line| line.contains(" qbuf-free=0 ")).then_some(())
+        });
         control.info_number("used_memory")
     };
     let mut clients = Vec::new();
