@@ -13,7 +13,7 @@ use crate::session::{
     Sessions,
 };
 use crate::stats::Stats;
-use sluice_base::{HashSeed, Rng};
+use sluice_base::{HashSeed, Now, Rng};
 use sluice_config::Config;
 use sluice_keyspace::{Effects, Keyspace};
 use sluice_resp::{Outbox, Protocol};
@@ -180,6 +180,13 @@ impl Engine {
         if let Some(session) = self.sessions.get_mut(key) {
             session.caller.input_bytes = used;
             session.caller.input_free = free;
+        }
+    }
+
+    /// Notes that bytes came from a client, though no whole request yet: it is not idle.
+    pub fn heard(&mut self, key: SessionKey, now: Now) {
+        if let Some(session) = self.sessions.get_mut(key) {
+            session.caller.last_s = now.unix_s();
         }
     }
 

@@ -96,6 +96,7 @@ pub trait Driver: Sized {
     fn recv_start(&mut self, source: Source);
     fn recv_stop(&mut self, source: Source);
     fn recv_into(&mut self, source: Source, buf: Vec<u8>, wanted: usize);
+    fn recv_into_end(&mut self, source: Source);
     fn give_back(&mut self, chunk: Chunk);
     fn send(&mut self, source: Source, buf: SendBuf) -> Sending;
     fn watch(&mut self, source: Source, interest: Interest);

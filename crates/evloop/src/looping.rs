@@ -210,10 +210,16 @@ impl<D: Driver> Loop<D> {
 
     /// Receives straight into `buf`, behind what it holds, until at least `wanted` bytes have come: one
     /// [`Event::Filled`], and receiving is stopped then. Up to the capacity of `buf` may come, so reserve exactly what is
-    /// welcome. For large values: it saves the copy out of chunks. Replaces [`Loop::recv_start`] while it lasts; closing the
-    /// source is the only way to end it early.
+    /// welcome. For large values: it saves the copy out of chunks. Replaces [`Loop::recv_start`] while it lasts;
+    /// [`Loop::recv_into_end`] ends it early.
     pub fn recv_into(&mut self, source: Source, buf: Vec<u8>, wanted: usize) {
         self.driver.recv_into(source, buf, wanted);
+    }
+
+    /// Ends a [`Loop::recv_into`] before enough has come: its [`Event::Filled`] follows, without an error and with what
+    /// has come so far. Nothing happens when there is none, or when its event is on the way already.
+    pub fn recv_into_end(&mut self, source: Source) {
+        self.driver.recv_into_end(source);
     }
 
     /// Takes a chunk back for the next receive.

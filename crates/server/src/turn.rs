@@ -56,8 +56,12 @@ pub struct Server {
 const HELD_BYTES: usize = 64 * 1024;
 /// Buffers kept for connections whose next request is cut by the end of a receive.
 const SPARE_CARRIES: usize = 16;
-/// A spare buffer is not kept beyond this size.
-const SPARE_CARRY_BYTES: usize = 64 * 1024;
+/// Room for input that a connection is given first. It keeps the room until it is idle.
+const CARRY_BYTES: usize = 16 * 1024;
+/// Room beyond this is given back by a connection that has not used half of it lately.
+const CARRY_KEPT_BYTES: usize = 32 * 1024;
+/// Seconds without a byte after which a connection gives its room back.
+const CARRY_IDLE_S: i64 = 2;
 /// From this many missing bytes on, a large argument is received straight into its place.
 const FILL_BYTES: usize = 32 * 1024;
 
@@ -235,6 +239,9 @@ impl Server {
                 Input::Held => wire.carry.extend_from_slice(&chunk),
                 Input::Filling | Input::Shut => {}
             }
+            if !wire.carry.is_empty() {
+                self.engine.heard(key, self.host.recent());
+            }
             self.after_input(&mut wire);
             self.wires[key.slot as usize] = Some(wire);
         }
@@ -259,11 +266,27 @@ impl Server {
             self.lost(key, "Client closed connection");
         } else {
             wire.input = Input::Open;
-            self.execute_carry(&mut wire);
-            self.after_input(&mut wire);
+            let has_come = wire.carry.len() > wire.filled_from;
+            if has_come {
+                self.engine.heard(key, self.host.recent());
+            }
+            if !has_come && self.idle_s(key) > CARRY_IDLE_S {
+                // It was ended early. What still comes goes the usual way, and the next large step makes room again.
+                self.give_room_back(&mut wire);
+                self.publish_input(&mut wire);
+            } else {
+                self.execute_carry(&mut wire);
+                self.after_input(&mut wire);
+            }
             self.receive_again(&wire);
         }
         self.wires[key.slot as usize] = Some(wire);
+    }
+
+    /// Seconds since a client was last heard; 0 for one that is gone.
+    fn idle_s(&mut self, key: SessionKey) -> i64 {
+        let now_s = self.host.recent().unix_s();
+        self.engine.session(key).map_or(0, |session| now_s - session.caller.last_s)
     }
 
     /// Starts to receive on a connection that had stopped, if it is to.
@@ -275,33 +298,63 @@ impl Server {
         }
     }
 
-    /// Executes what `carry` holds and keeps the rest.
+    /// Executes what `carry` holds and keeps the rest. The room stays: more is likely to come in pieces.
     fn execute_carry(&mut self, wire: &mut Wire) {
         let mut carry = std::mem::take(&mut wire.carry);
+        wire.carry_peak = wire.carry_peak.max(carry.len());
         let used = self.execute(wire, &carry);
-        if used == carry.len() {
-            carry.clear();
-            if self.spare_carry.len() < SPARE_CARRIES && carry.capacity() <= SPARE_CARRY_BYTES {
-                self.spare_carry.push(carry);
-            }
-        } else if used > 0
-            && carry.capacity() > SPARE_CARRY_BYTES
-            && carry.len() - used < carry.capacity() / 4
-        {
-            // The room of a large argument does not stay with the few bytes behind it.
-            self.keep(wire, &carry[used..]);
-        } else {
-            carry.drain(..used);
-            wire.carry = carry;
-        }
+        carry.drain(..used);
+        wire.carry = carry;
     }
 
     /// Keeps the beginning of a request until the rest comes.
     fn keep(&mut self, wire: &mut Wire, rest: &[u8]) {
-        if !rest.is_empty() {
-            let mut carry = self.spare_carry.pop().unwrap_or_default();
-            carry.extend_from_slice(rest);
-            wire.carry = carry;
+        if rest.is_empty() {
+            return;
+        }
+        if wire.carry.capacity() == 0 {
+            wire.carry = self.spare_carry.pop().unwrap_or_else(|| Vec::with_capacity(CARRY_BYTES));
+        }
+        wire.carry.extend_from_slice(rest);
+    }
+
+    /// Gives back room for input that a connection does not need.
+    fn trim_input(&mut self, key: SessionKey, idle_s: i64) {
+        let Some(mut wire) = self.take_wire(key) else { return };
+        match wire.input {
+            // The loop has the buffer. It gives it back, and `filled` sees whether anything has come.
+            Input::Filling if idle_s > 0 => self.event_loop.recv_into_end(wire.source),
+            Input::Filling => {}
+            Input::Open | Input::Held | Input::Shut => {
+                let (peak, room) = (std::mem::take(&mut wire.carry_peak), wire.carry.capacity());
+                if idle_s > CARRY_IDLE_S {
+                    self.give_room_back(&mut wire);
+                } else if room > CARRY_KEPT_BYTES && peak < room / 2 {
+                    wire.carry.shrink_to(peak.max(CARRY_BYTES));
+                }
+                self.publish_input(&mut wire);
+            }
+        }
+        self.wires[key.slot as usize] = Some(wire);
+    }
+
+    /// Leaves a connection no more than the bytes that it has.
+    fn give_room_back(&mut self, wire: &mut Wire) {
+        let is_spare = wire.carry.is_empty() && wire.carry.capacity() == CARRY_BYTES;
+        if is_spare && self.spare_carry.len() < SPARE_CARRIES {
+            self.spare_carry.push(std::mem::take(&mut wire.carry));
+        } else {
+            wire.carry.shrink_to_fit();
+        }
+    }
+
+    /// Tells the engine what the connection holds, where that has changed.
+    fn publish_input(&mut self, wire: &mut Wire) {
+        let (used, room) = (wire.carry.len(), wire.carry.capacity());
+        if (used, room) != wire.published {
+            wire.published = (used, room);
+            self.host.note_input(room);
+            self.engine.publish_input(wire.key, used, room - used);
         }
     }
 
@@ -376,16 +429,11 @@ impl Server {
             }
             Input::Filling => {}
         }
-        let free = wire.carry.capacity() - used;
-        if used + free != wire.published {
-            wire.published = used + free;
-            self.host.note_input(used + free);
-            self.engine.publish_input(wire.key, used, free);
-        }
+        self.publish_input(wire);
         if wire.input == Input::Filling {
             wire.filled_from = used;
             let carry = std::mem::take(&mut wire.carry);
-            let step = wire.parser.wanted().min(free);
+            let step = wire.parser.wanted().min(carry.capacity() - used);
             self.event_loop.recv_into(wire.source, carry, step);
         }
     }
@@ -413,6 +461,7 @@ impl Server {
                 Action::FreeValue(value) => self.free(Garbage::Value(value)),
                 Action::FreeDb(db) => self.free(Garbage::Db(db)),
                 Action::Resume(keys) => keys.into_iter().for_each(|key| self.resume(key)),
+                Action::TrimInput { key, idle_s } => self.trim_input(key, idle_s),
                 Action::Shutdown { .. } => self.ending = Some(0),
                 Action::AbortShutdown => {}
                 Action::Crash(crash) => end_by(crash),

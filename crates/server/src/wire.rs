@@ -10,7 +10,8 @@ pub struct Wire {
     pub source: Source,
     /// The engine's name for its client.
     pub key: SessionKey,
-    /// Bytes of a request that has not come whole, or that waits. Empty for idle connections.
+    /// Bytes of a request that has not come whole, or that waits. Without room for connections whose requests come whole,
+    /// and for idle ones.
     pub carry: Vec<u8>,
     /// Where the parser stands in `carry`.
     pub parser: Parser,
@@ -22,8 +23,10 @@ pub struct Wire {
     pub close_when_sent: bool,
     /// Bytes that `carry` held when the receive into it began.
     pub filled_from: usize,
-    /// Bytes of input buffer last told to the engine.
-    pub published: usize,
+    /// The most bytes that were executed from `carry` since its room was last looked at.
+    pub carry_peak: usize,
+    /// Bytes in `carry` and its room, as last told to the engine.
+    pub published: (usize, usize),
 }
 
 /// How input is going.
@@ -52,7 +55,8 @@ impl Wire {
             sending: false,
             close_when_sent: false,
             filled_from: 0,
-            published: 0,
+            carry_peak: 0,
+            published: (0, 0),
         })
     }
 }

@@ -665,6 +665,15 @@ impl<P: Poller> Driver for Readiness<P> {
         self.raise(source);
     }
 
+    fn recv_into_end(&mut self, source: Source) {
+        let Some(slot) = self.slot(source) else { return };
+        let (token, Input::Fill(index)) = (slot.token, slot.input) else { return };
+        slot.input = Input::Idle;
+        if let Some(fill) = self.fills.remove(index) {
+            self.deferred.push_back((Some(source), Event::Filled { token, buf: fill.buf, error: None }));
+        }
+    }
+
     #[inline]
     fn give_back(&mut self, chunk: Chunk) {
         self.chunks.put(chunk.into_storage());

@@ -547,9 +547,13 @@ impl<K: Kernel> Driver for Uring<K> {
             self.deferred.push_back((Some(source), Event::Filled { token, buf, error }));
             return;
         }
-        let fill = self.fills.insert(Fill { buf, wanted });
+        let fill = self.fills.insert(Fill { buf, wanted, is_ending: false });
         self.slots[source.index as usize].input = Input::Fill(fill);
         self.settle(source.index);
+    }
+
+    fn recv_into_end(&mut self, source: Source) {
+        self.end_fill(source);
     }
 
     #[inline]
