@@ -54,7 +54,7 @@ impl Engine {
         let now = process.now();
         let control = Control::new(config, limits, now, hex(&process.entropy()), hex(&process.entropy()));
         let mut engine = Engine {
-            keyspace: Keyspace::new(limits.databases, seeds.hash),
+            keyspace: Keyspace::new(control.limits.databases, seeds.hash),
             sessions: Sessions::default(),
             preparer: Preparer::new(seeds.hash, &control.renames),
             control,
