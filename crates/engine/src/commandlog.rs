@@ -68,11 +68,6 @@ impl CommandLog {
         self.logs[kind as usize].entries.len()
     }
 
-    /// Whether a log has no entry.
-    pub fn is_empty(&self, kind: LogKind) -> bool {
-        self.len(kind) == 0
-    }
-
     /// Removes all entries.
     pub fn clear(&mut self, kind: LogKind) {
         self.logs[kind as usize].entries.clear();

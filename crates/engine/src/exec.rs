@@ -170,8 +170,7 @@ impl Engine {
         Submitted { executed: batch.executed, flow: batch.flow }
     }
 
-    /// Ends a stranger that is owed too much, a client whose output is beyond its hard limit, and a client that ends
-    /// without being owed anything.
+    /// Ends a stranger that is owed too much, and a client that ends without being owed anything.
     #[cold]
     fn after_batch(&mut self, session: &mut Session, process: &mut dyn Process) {
         if !session.caller.ever_authenticated {

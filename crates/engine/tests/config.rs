@@ -140,3 +140,25 @@ fn help_lists_the_subcommands() {
         "{text}"
     );
 }
+
+#[test]
+fn rename_command_gives_other_names_or_none() {
+    let mut rig = Rig::with(&[("rename-command", "flushdb wipe"), ("rename-command", "FLUSHALL \"\"")]);
+    rig.check("WIPE", "+OK");
+    rig.check("FLUSHDB", "-ERR unknown command 'FLUSHDB', with args beginning with: ");
+    rig.check("FLUSHALL", "-ERR unknown command 'FLUSHALL', with args beginning with: ");
+}
+
+#[test]
+fn rename_command_is_checked_at_the_start() {
+    let error = |line: &str| {
+        let mut none = |_: &[u8]| Err(String::new());
+        let config =
+            sluice_config::parse_file(line.as_bytes(), "test", b"", &mut none).map_err(|e| e.report("0"));
+        sluice_engine::check_renames(&config.unwrap_or_default()).err().map(|error| error.report("0"))
+    };
+    assert!(error("rename-command nosuch other").is_some_and(|text| text.contains("No such command")));
+    assert!(error("rename-command get set").is_some_and(|text| text.contains("already exists")));
+    assert_eq!(error("rename-command get a\nrename-command a get"), None);
+    assert!(error("rename-command get a\nrename-command get b").is_some());
+}

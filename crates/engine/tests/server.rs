@@ -228,3 +228,16 @@ fn lolwut_names_the_version() {
     rig.check("LOLWUT VERSION a", "-ERR value is not an integer or out of range");
     rig.check("LOLWUT VERSION", "-ERR Syntax error. Use: LOLWUT [columns rows] [real imaginary]");
 }
+
+#[test]
+fn flushes_and_swaps_are_propagated_even_when_nothing_changed() {
+    let mut rig = Rig::new();
+    let replica = rig.replica();
+    for line in
+        ["flushall", "set a b", "flushall async", "flushdb", "flushdb sync", "swapdb 0 0", "debug populate 2"]
+    {
+        rig.run(line);
+    }
+    let fed = rig.fed(replica);
+    assert!(fed.ends_with("flushall; set a b; flushall async; flushdb; flushdb sync; swapdb 0 0"), "{fed}");
+}

@@ -11,7 +11,7 @@ pub(super) fn protocol(ctx: &mut DebugCtx<'_>, args: Args<'_>) -> Run {
     match name.as_slice() {
         b"string" => reply.bulk(b"Hello World"),
         b"integer" => reply.int(12345),
-        b"double" => reply.double(3.141),
+        b"double" => reply.double(SOME_DOUBLE),
         b"bignum" => reply.big_number(b"1234567999999999999999999999999999999"),
         b"null" => reply.null(),
         b"array" => {
@@ -61,3 +61,7 @@ pub(super) fn protocol(ctx: &mut DebugCtx<'_>, args: Args<'_>) -> Run {
     }
     Ok(Outcome::Done)
 }
+
+/// What clients' tests expect, and no approximation of anything.
+#[allow(clippy::approx_constant)]
+const SOME_DOUBLE: f64 = 3.141;
