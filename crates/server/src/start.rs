@@ -83,7 +83,6 @@ fn load(words: &[Vec<u8>]) -> Result<Loaded, Failure> {
         (None, false) => "built-in defaults".to_owned(),
     };
     let config = sluice_config::parse_file(&text, &source, &line.options, &mut include)
-        .and_then(|config| sluice_engine::check_renames(&config).map(|()| config))
         .map_err(|error| Failure::new(error.report(cli::COMPATIBLE)))?;
     sluice_engine::renames(&config).map_err(|error| Failure::new(error.report(cli::COMPATIBLE)))?;
     let options = if line.options.is_empty() { "" } else { " and command-line options" };
