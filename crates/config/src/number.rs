@@ -1,5 +1,10 @@
 //! Numbers as config files write them: strict integers, memory sizes with suffixes, and C's lenient integers.
 
+/// What comes before the first zero byte: numbers and names end there in the reference, wherever they are C texts.
+pub(crate) fn until_zero(text: &[u8]) -> &[u8] {
+    text.split(|byte| *byte == 0).next().unwrap_or_default()
+}
+
 /// A decimal integer without sign `+`, leading zeros or blanks, within `i64`.
 pub(crate) fn strict_int(text: &[u8]) -> Option<i64> {
     let digits = text.strip_prefix(b"-").unwrap_or(text);
@@ -17,6 +22,7 @@ pub(crate) fn strict_int(text: &[u8]) -> Option<i64> {
 ///
 /// No digits at all are zero, as in the reference. What exceeds 64 bits is `None`; the reference lets the product wrap.
 pub(crate) fn memory(text: &[u8]) -> Option<u64> {
+    let text = until_zero(text);
     let end = text.iter().position(|byte| !byte.is_ascii_digit()).unwrap_or(text.len());
     let (digits, suffix) = text.split_at(end);
     let unit: u64 = match suffix.to_ascii_lowercase().as_slice() {
@@ -52,6 +58,7 @@ pub(crate) fn memory_text(bytes: u64) -> String {
 /// An integer as C's `strtoll` takes it: blanks and a sign before, nothing at all being zero, saturating; `None` when
 /// something is left over.
 pub(crate) fn lenient_int(text: &[u8], base: u8) -> Option<i64> {
+    let text = until_zero(text);
     let blanks = text.iter().position(|byte| !is_space(*byte)).unwrap_or(text.len());
     let (negative, digits) = match &text[blanks..] {
         [b'-', rest @ ..] => (true, rest),

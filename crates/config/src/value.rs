@@ -94,6 +94,7 @@ impl ClientClass {
     }
 
     fn named(word: &[u8]) -> Option<ClientClass> {
+        let word = number::until_zero(word);
         ClientClass::ALL.into_iter().find(|class| {
             word.eq_ignore_ascii_case(class.name_in_replies().as_bytes())
                 || word.eq_ignore_ascii_case(class.name_in_files().as_bytes())
@@ -208,7 +209,7 @@ impl Kind {
             Kind::Text { empty, storage, check, .. } => {
                 let mut text = one(words)?;
                 if *storage == Storage::UpToZero {
-                    text = text.split(|byte| *byte == 0).next().unwrap_or(text);
+                    text = number::until_zero(text);
                 }
                 if let Some(check) = check {
                     check(text)?;
@@ -293,7 +294,7 @@ fn joined(parts: impl Iterator<Item = String>) -> Vec<u8> {
 }
 
 fn parse_bool(word: &[u8]) -> Result<Value, Reason> {
-    match word.to_ascii_lowercase().as_slice() {
+    match number::until_zero(word).to_ascii_lowercase().as_slice() {
         b"yes" => Ok(Value::Bool(true)),
         b"no" => Ok(Value::Bool(false)),
         _ => Err("argument must be 'yes' or 'no'".into()),
@@ -336,6 +337,7 @@ fn within(value: i128, (min, max): (i128, i128), unit: Unit) -> Result<(), Reaso
 
 /// The value of the name that `word` is, in any case.
 fn named<T: Copy>(names: &[(&str, T)], word: &[u8]) -> Option<T> {
+    let word = number::until_zero(word);
     names.iter().find(|(name, _)| word.eq_ignore_ascii_case(name.as_bytes())).map(|(_, value)| *value)
 }
 
@@ -429,7 +431,7 @@ fn parse_list(words: &[&[u8]]) -> Result<Value, Reason> {
 
 fn parse_notify(word: &[u8]) -> Result<Value, Reason> {
     let mut bits = 0;
-    for letter in word {
+    for letter in number::until_zero(word) {
         bits |= match letter {
             b'A' => notify::ALL,
             other => notify::LETTERS

@@ -63,10 +63,13 @@ impl<'a> Args<'a> {
         self.ranges.get(index..).unwrap_or_default().iter().map(move |span| args.slice(span))
     }
 
-    /// Whether the argument at `index` is this word, in any case.
+    /// Whether the argument at `index` is this word, in any case. Words end at a zero byte, as in the reference.
     #[inline]
     pub fn is(&self, index: usize, word: &str) -> bool {
-        self.get(index).is_some_and(|a| a.eq_ignore_ascii_case(word.as_bytes()))
+        self.get(index).is_some_and(|arg| match arg.split_at_checked(word.len()) {
+            Some((head, tail)) => matches!(tail, [] | [0, ..]) && head.eq_ignore_ascii_case(word.as_bytes()),
+            None => false,
+        })
     }
 
     /// The argument at `index` as an integer.

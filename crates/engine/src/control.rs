@@ -51,8 +51,8 @@ pub struct Control {
     pub shutting_down: bool,
     /// Keys with an expiry walk on from this database.
     pub expire_db: usize,
-    /// Names of the config directives that were set but have no effect yet, for the log at start.
-    pub not_honoured: Vec<&'static str>,
+    /// When the log last spoke of a client that spoke HTTP, seconds since the epoch.
+    pub http_said_s: i64,
     /// Sessions with output that the server has not taken yet.
     pub ready: Vec<SessionKey>,
     /// Sessions that must end, marked while somebody else ran.

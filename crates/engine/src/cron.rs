@@ -121,7 +121,8 @@ impl Engine {
         let period = self.control.config.int(param::REPL_PING_REPLICA_PERIOD);
         if self.control.stream.is_fed() && now.unix_s() - self.cron.last_ping_s >= period {
             self.cron.last_ping_s = now.unix_s();
-            self.control.stream.raw([&b"PING"[..]].into_iter());
+            // In small letters, as the reference writes it.
+            self.control.stream.raw([&b"ping"[..]].into_iter());
             self.deliver_stream();
         }
     }

@@ -134,6 +134,7 @@ impl Engine {
                 capa_redirect: false,
                 closing: Closing::No,
                 replica: None,
+                announced: None,
                 soft_limit_since_s: 0,
             },
         })
@@ -149,9 +150,8 @@ impl Engine {
     pub fn feed(&mut self, key: SessionKey) {
         let Some(session) = self.sessions.get_mut(key) else { return };
         session.caller.kind = ClientKind::Replica;
-        session.caller.replica = Some(ReplicaState { listening_port: 0, acked: 0, acked_s: 0, online: true });
-        self.control.stream.replicas.push(key);
-        self.control.stream.reselect();
+        session.caller.replica = Some(ReplicaState { snapshot_left: 0, acked: 0, acked_s: 0, online: true });
+        self.control.stream.attach(key);
         self.refresh();
     }
 
@@ -245,6 +245,9 @@ impl Engine {
     pub fn sent(&mut self, key: SessionKey, bytes: usize) {
         if let Some(session) = self.sessions.get_mut(key) {
             session.in_flight = session.in_flight.saturating_sub(bytes);
+            if let Some(replica) = &mut session.caller.replica {
+                replica.snapshot_left = replica.snapshot_left.saturating_sub(bytes);
+            }
             session.caller.net_out += bytes as u64;
         }
     }
@@ -309,7 +312,7 @@ impl Control {
             enforce_reply_list: false,
             shutting_down: false,
             expire_db: 0,
-            not_honoured: Vec::new(),
+            http_said_s: 0,
             ready: Vec::new(),
             doomed: Vec::new(),
         }

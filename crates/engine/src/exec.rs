@@ -12,7 +12,7 @@ use crate::error::{CmdError, shown};
 use crate::gate::{Asked, Permit, Verdict};
 use crate::limits::Limits;
 use crate::prepare::{Prepared, Preparer};
-use crate::process::Process;
+use crate::process::{LogLevel, Process};
 use crate::session::{Closing, ReplyMode, Session, SessionKey};
 use sluice_base::Now;
 use sluice_command::{Flags, Named, Spec};
@@ -223,13 +223,16 @@ impl Engine {
         now: &mut Now,
         process: &mut dyn Process,
     ) -> bool {
-        if session.caller.reply == ReplyMode::SkipNext {
-            session.caller.reply = ReplyMode::Skipping;
+        if session.caller.reply != ReplyMode::On {
+            session.caller.reply = session.caller.reply.next();
         }
         let spec = match named {
             Named::Command(spec) if spec.arity.accepts(args.len()) => spec,
             _ => {
-                self.refuse_unknown(session, named, args, request);
+                match request.is_http() {
+                    true => self.end_http(session, now.unix_s(), process),
+                    false => self.refuse_unknown(session, named, args, request, process),
+                }
                 return true;
             }
         };
@@ -239,7 +242,7 @@ impl Engine {
                 Verdict::Run(permit) => permit,
                 Verdict::Reject(error) => {
                     self.stats.commands[spec.id.0 as usize].rejected += 1;
-                    self.refuse(session, &error, request);
+                    self.refuse(session, &error, request, process);
                     return true;
                 }
                 Verdict::Postpone => {
@@ -299,7 +302,7 @@ impl Engine {
             self.feed_monitors(session, spec, args, end);
         }
         if session.caller.reply != ReplyMode::On {
-            apply_reply_mode(session, mark);
+            self.apply_reply_mode(session, mark, process);
         }
         if session.output_bytes() >= self.control.limits.output_floor {
             self.limit_output(session, process);
@@ -445,7 +448,14 @@ impl Engine {
 
     /// Refuses what is no command. To strangers it is all the same: they learn nothing of what there is.
     #[cold]
-    fn refuse_unknown(&mut self, session: &mut Session, named: Named, args: Args<'_>, request: &Request<'_>) {
+    fn refuse_unknown(
+        &mut self,
+        session: &mut Session,
+        named: Named,
+        args: Args<'_>,
+        request: &Request<'_>,
+        process: &mut dyn Process,
+    ) {
         let stranger = !session.caller.authenticated && !self.control.limits.password.is_empty();
         let error = match named {
             Named::Command(spec) if stranger && !spec.flags.has(Flags::NO_AUTH) => CmdError::NoAuth,
@@ -457,16 +467,48 @@ impl Engine {
             Named::UnknownSubcommand(container) => unknown_subcommand(container, args),
             Named::Unknown => unknown_command(args),
         };
-        self.refuse(session, &error, request);
+        session.caller.last_command = match named {
+            Named::Command(spec) => Some(spec),
+            Named::UnknownSubcommand(_) | Named::Unknown => None,
+        };
+        self.refuse(session, &error, request, process);
     }
 
     /// Answers a request that does not run.
     #[cold]
-    fn refuse(&mut self, session: &mut Session, error: &CmdError, request: &Request<'_>) {
+    fn refuse(
+        &mut self,
+        session: &mut Session,
+        error: &CmdError,
+        request: &Request<'_>,
+        process: &mut dyn Process,
+    ) {
         session.caller.net_in += request.raw().len() as u64;
+        let mark = session.outbox.mark();
         self.reply_error(session, error);
-        if session.caller.reply == ReplyMode::Skipping {
-            session.caller.reply = ReplyMode::On;
+        self.apply_reply_mode(session, mark, process);
+    }
+
+    /// Does with the reply since `mark` what CLIENT REPLY, or being a replica, demands.
+    #[cold]
+    fn apply_reply_mode(&mut self, session: &mut Session, mark: Mark, process: &mut dyn Process) {
+        match session.caller.reply {
+            ReplyMode::On | ReplyMode::SkipNext | ReplyMode::Attaching => {}
+            ReplyMode::Off => session.outbox.rewind(mark),
+            ReplyMode::Skipping => {
+                session.outbox.rewind(mark);
+                session.caller.reply = ReplyMode::On;
+            }
+            ReplyMode::Forbidden if session.outbox.len_since(mark) == 0 => {}
+            ReplyMode::Forbidden => {
+                session.outbox.rewind(mark);
+                session.caller.closing = Closing::Now;
+                self.control.doomed.push(session.key);
+                let command = session.caller.last_command.map_or("<unknown>", |spec| spec.full_name);
+                let mut text = format!("Replica generated a reply to command '{command}', disconnecting it: ");
+                session.push_line(process.recent().unix_s(), None, &mut text);
+                process.log(LogLevel::Warning, &text);
+            }
         }
     }
 
@@ -475,7 +517,7 @@ impl Engine {
     pub(crate) fn reply_error(&mut self, session: &mut Session, error: &CmdError) {
         let text = error.wire();
         self.stats.count_error(&text);
-        if session.caller.reply == ReplyMode::On {
+        if matches!(session.caller.reply, ReplyMode::On | ReplyMode::Forbidden) {
             Reply::new(&mut session.outbox, session.caller.proto).error(&text);
         }
     }
@@ -483,18 +525,6 @@ impl Engine {
 
 fn flow_of(session: &Session) -> Flow {
     if session.caller.closing == Closing::No { Flow::Continue } else { Flow::Closing }
-}
-
-#[cold]
-fn apply_reply_mode(session: &mut Session, mark: Mark) {
-    match session.caller.reply {
-        ReplyMode::On | ReplyMode::SkipNext => {}
-        ReplyMode::Off => session.outbox.rewind(mark),
-        ReplyMode::Skipping => {
-            session.outbox.rewind(mark);
-            session.caller.reply = ReplyMode::On;
-        }
-    }
 }
 
 /// The error for a name that is no command: name and arguments are shown shortened, and end at a zero byte.

@@ -44,6 +44,7 @@ pub struct Asked<'a> {
 /// One check.
 pub struct Check {
     /// Its name, for the test that prints the order.
+    #[cfg_attr(not(test), expect(dead_code, reason = "for readers, and for the test below"))]
     pub name: &'static str,
     /// Whether it can concern this command.
     pub concerns: fn(&Spec) -> bool,

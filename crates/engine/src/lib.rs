@@ -29,6 +29,7 @@ mod renames;
 mod routes;
 mod session;
 mod settle;
+mod snapshot;
 mod stats;
 mod stream;
 mod version;

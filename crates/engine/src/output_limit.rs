@@ -36,10 +36,29 @@ impl Engine {
         text.push_str(" scheduled to be closed ASAP for overcoming of output buffer limits.");
         process.log(LogLevel::Warning, &text);
     }
+
+    /// Ends a session that spoke HTTP, and sends it nothing more: a web page was made to talk to this port, and its
+    /// headers must not be taken for commands. Said in the log once a minute at most.
+    #[cold]
+    pub(crate) fn end_http(&mut self, session: &mut Session, now_s: i64, process: &mut dyn Process) {
+        session.caller.closing = Closing::Now;
+        self.control.doomed.push(session.key);
+        if now_s - self.control.http_said_s < HTTP_SAID_EVERY_S {
+            return;
+        }
+        self.control.http_said_s = now_s;
+        let line = format!(
+            "Possible SECURITY ATTACK: a client sent POST or Host:, which are words of HTTP and no commands. Somebody \
+             may be using a web browser to reach this server. The connection from {} was closed.",
+            session.caller.addr
+        );
+        process.log(LogLevel::Warning, &line);
+    }
 }
 
 fn is_over_limit(session: &mut Session, limits: &Limits, now: Now) -> bool {
-    let bytes = session.output_bytes();
+    let snapshot_left = session.caller.replica.map_or(0, |replica| replica.snapshot_left);
+    let bytes = session.output_bytes().saturating_sub(snapshot_left);
     let limit = match session.caller.kind {
         ClientKind::Normal => limits.output[0],
         ClientKind::Replica => limits.output[1],
@@ -54,6 +73,9 @@ fn is_over_limit(session: &mut Session, limits: &Limits, now: Now) -> bool {
     }
     limit.hard > 0 && bytes >= limit.hard || above_soft && second.saturating_sub(*since) > limit.soft_seconds
 }
+
+/// Seconds between two lines about HTTP.
+const HTTP_SAID_EVERY_S: i64 = 60;
 
 /// Bytes of output that a client may be owed before its first AUTH.
 const STRANGER_OUTPUT_MAX: usize = 1024;

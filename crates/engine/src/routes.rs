@@ -11,6 +11,7 @@ pub(crate) fn all() -> impl Iterator<Item = Route> {
         families::connection::ROUTES,
         families::client::ROUTES,
         families::monitor::ROUTES,
+        families::replication::ROUTES,
         families::server::ROUTES,
     ]
     .into_iter()

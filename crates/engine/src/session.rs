@@ -78,6 +78,8 @@ pub struct Caller {
     pub closing: Closing,
     /// Replica state, when it is one.
     pub replica: Option<ReplicaState>,
+    /// What it said of itself by REPLCONF, if anything.
+    pub announced: Option<Box<Announced>>,
     /// When its output first exceeded the soft limit, seconds of the monotonic clock; 0 for not.
     pub soft_limit_since_s: u64,
 }
@@ -87,6 +89,17 @@ impl Caller {
     pub fn is_local(&self) -> bool {
         let ip = crate::info::ip_of(&self.addr);
         self.unix || ip.parse::<std::net::IpAddr>().is_ok_and(|ip| ip.is_loopback())
+    }
+
+    /// Where a replica can be reached, as INFO and ROLE show it: the address it announced or came from, and the port it
+    /// announced, or 0.
+    pub fn replica_address(&self) -> (&str, i32) {
+        let came_from = crate::info::ip_of(&self.addr);
+        match &self.announced {
+            Some(own) if !own.ip.is_empty() => (&own.ip, own.port),
+            Some(own) => (came_from, own.port),
+            None => (came_from, 0),
+        }
     }
 }
 
@@ -102,14 +115,31 @@ pub enum ClientKind {
 /// How far a replica's synchronisation is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReplicaState {
-    /// Port it announced.
-    pub listening_port: u16,
+    /// Bytes of its snapshot that it has not been sent yet: they do not count against its output limit.
+    pub snapshot_left: usize,
     /// Last offset it acknowledged.
     pub acked: i64,
     /// Time of that, seconds since the epoch.
     pub acked_s: i64,
     /// It receives the stream.
     pub online: bool,
+}
+
+/// What a client says of itself by REPLCONF before it asks for the data.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Announced {
+    /// Port on which it listens; not checked.
+    pub port: i32,
+    /// Address at which it can be reached; empty: the one it came from.
+    pub ip: Box<str>,
+    /// Its version, a byte for each of three numbers; 0: unknown.
+    pub version: u32,
+    /// It can read a snapshot that ends with a mark.
+    pub eof: bool,
+    /// It wants the snapshot and no stream.
+    pub rdb_only: bool,
+    /// It wants no keys in it.
+    pub without_keys: bool,
 }
 
 /// When a session ends.
@@ -134,6 +164,22 @@ pub enum ReplyMode {
     SkipNext,
     /// This command gets none.
     Skipping,
+    /// It becomes a replica: what this command replies is the last reply.
+    Attaching,
+    /// It is a replica: a reply in its stream would be read as a command, so whatever it gets a reply to ends it.
+    Forbidden,
+}
+
+impl ReplyMode {
+    /// The mode of the next command.
+    #[inline]
+    pub(crate) fn next(self) -> ReplyMode {
+        match self {
+            ReplyMode::SkipNext => ReplyMode::Skipping,
+            ReplyMode::Attaching => ReplyMode::Forbidden,
+            other => other,
+        }
+    }
 }
 
 /// Lasting properties of a client.
@@ -211,11 +257,6 @@ impl Sessions {
     /// Number of sessions, one that executes included.
     pub fn len(&self) -> usize {
         self.count
-    }
-
-    /// Whether there is none.
-    pub fn is_empty(&self) -> bool {
-        self.count == 0
     }
 
     /// Adds a session built by `make` for its key and id.

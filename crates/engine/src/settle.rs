@@ -11,9 +11,6 @@ use sluice_base::Now;
 use sluice_command::{Flags, Spec};
 use sluice_keyspace::{Access, Effects, Event, ExpiryMode, Keyspace, Propagation, Touch};
 
-/// The steps' names, in order; a test prints them.
-pub const STEPS: &[&str] = &["delete-expired", "count", "notify", "propagate", "free"];
-
 impl Engine {
     /// Drains the effects of the command that just ran in database `db`.
     #[inline]

@@ -120,6 +120,9 @@ impl Baseline {
 /// How many error codes are counted apart; a client could invent more by `DEBUG ERROR` and scripts.
 pub const ERROR_CODES_MAX: usize = 128;
 
+/// Under which name INFO shows the codes beyond them.
+const ERROR_CODES_OVERFLOW: &str = "ERRORSTATS_OVERFLOW";
+
 impl Stats {
     /// All zero, for `commands` commands.
     pub fn new(commands: usize) -> Stats {
@@ -163,6 +166,8 @@ impl Stats {
             *count += 1;
         } else if self.errors.len() < ERROR_CODES_MAX {
             self.errors.insert(code.into(), 1);
+        } else {
+            *self.errors.entry(ERROR_CODES_OVERFLOW.into()).or_default() += 1;
         }
     }
 
@@ -226,5 +231,22 @@ impl Rate {
     /// The mean of the samples.
     pub fn mean(&self) -> u64 {
         self.samples.iter().sum::<u64>() / self.samples.len() as u64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn error_codes_beyond_the_bound_are_counted_together() {
+        let mut stats = Stats::new(1);
+        for code in 0..200 {
+            stats.count_error(format!("{code} text").as_bytes());
+        }
+        stats.count_error(b"7 again");
+        assert_eq!(stats.errors.get("7"), Some(&2));
+        assert_eq!(stats.errors.get(ERROR_CODES_OVERFLOW), Some(&72));
+        assert_eq!(stats.total_errors, 201);
     }
 }

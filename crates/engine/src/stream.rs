@@ -15,6 +15,8 @@ pub struct Stream {
     pub offset: u64,
     /// Id of the history: 40 hexadecimal digits.
     pub replid: String,
+    /// Whether a replica has ever been attached: the history begins with the first.
+    begun: bool,
     /// Database selected in the stream.
     selected: Option<usize>,
     /// Bytes of the unit under way; delivered at its end.
@@ -33,8 +35,26 @@ impl Stream {
         !self.replicas.is_empty()
     }
 
-    /// The next command names its database again: at a new replica's first byte.
-    pub fn reselect(&mut self) {
+    /// Whether the history has begun.
+    pub fn has_begun(&self) -> bool {
+        self.begun
+    }
+
+    /// Begins the history under an id.
+    pub fn begin(&mut self, replid: String) {
+        self.replid = replid;
+        self.begun = true;
+    }
+
+    /// Database selected in the stream.
+    pub fn selected(&self) -> Option<usize> {
+        self.selected
+    }
+
+    /// Feeds a session from the next unit on, which names its database again. To be called between units.
+    pub fn attach(&mut self, key: SessionKey) {
+        debug_assert!(self.pending.is_empty());
+        self.replicas.push(key);
         self.selected = None;
     }
 

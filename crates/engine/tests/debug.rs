@@ -162,7 +162,8 @@ fn log_and_error_say_what_they_are_told() {
     rig.check("DEBUG LOG hello", "+OK");
     assert!(rig.process.log.iter().any(|(_, line)| line == "DEBUG LOG: hello"));
     rig.check("DEBUG ERROR \"BAD thing\"", "-BAD thing");
-    assert!(rig.run("INFO errorstats").contains("errorstat_BAD:count=1"));
+    assert!(!rig.run("INFO errorstats").contains("errorstat_BAD"));
+    assert!(rig.run("INFO commandstats").contains(",failed_calls=0"));
 }
 
 #[test]

@@ -28,7 +28,7 @@ mod cells;
 use crate::padded::Padded;
 use crate::primitive::{Arc, AtomicUsize, Ordering, edge};
 use crate::{Capacity, Full};
-use cells::Cells;
+use cells::{Cell, Cells, View};
 
 /// Makes a ring for `capacity` values. Allocates once; the last handle frees.
 pub fn channel<T: Send>(capacity: Capacity) -> (Producer<T>, Consumer<T>) {
@@ -56,31 +56,14 @@ struct Ring<T> {
     cells: Padded<Cells<T>>,
 }
 
-impl<T> Ring<T> {
-    /// Empties the cell of `index`.
-    ///
-    /// # Safety
-    /// - The caller saw the cell full (acquired `index + 1`) and then moved `head` past `index` itself.
-    #[inline(always)]
-    unsafe fn take(&self, index: usize) -> T {
-        let cell = self.cells.at(index);
-        // SAFETY: the producer's put happens before the acquire load that saw the sequence; by (1) and (2) nobody else
-        // touches the cell until the store below.
-        let value = unsafe { cell.slot.take() };
-        // Release: the value is out before the producer's acquire load (`Producer::push`) finds the cell free.
-        let next_lap = index.wrapping_add(self.cells.capacity());
-        cell.sequence.store(next_lap, edge("spmc_release", Ordering::Release));
-        value
-    }
-}
-
 impl<T> Drop for Ring<T> {
     /// Drops what nobody took. All handles are gone, and the reference count ordered their last stores before this.
     fn drop(&mut self) {
+        let cells = self.cells.view();
         let mut head = self.head.load(Ordering::Relaxed);
-        while self.cells.at(head).sequence.load(Ordering::Relaxed) == head.wrapping_add(1) {
+        while fullness(cells, head) == Fullness::Full {
             // SAFETY: the cell is full and nobody else is left who could move head.
-            drop(unsafe { self.take(head) });
+            drop(unsafe { take(cells, head) });
             head = head.wrapping_add(1);
         }
     }
@@ -101,10 +84,9 @@ impl<T> Producer<T> {
     /// `Full` when the place of the oldest value is not free yet.
     #[inline]
     pub fn push(&mut self, value: T) -> Result<(), Full<T>> {
-        if !self.has_room() {
-            return Err(Full(value));
-        }
-        self.put(value);
+        let Some(cell) = free(self.ring.cells.view(), self.tail) else { return Err(Full(value)) };
+        // SAFETY: `free` just said so of the cell at tail, and this is the producer.
+        unsafe { fill(cell, &mut self.tail, value) };
         Ok(())
     }
 
@@ -112,9 +94,11 @@ impl<T> Producer<T> {
     /// only when there is room for it.
     pub fn push_batch(&mut self, values: &mut impl Iterator<Item = T>) -> usize {
         let first = self.tail;
-        while self.has_room() {
+        let cells = self.ring.cells.view();
+        while let Some(cell) = free(cells, self.tail) {
             let Some(value) = values.next() else { break };
-            self.put(value);
+            // SAFETY: `free` said so of the cell at tail, and this is the producer.
+            unsafe { fill(cell, &mut self.tail, value) };
         }
         self.tail.wrapping_sub(first)
     }
@@ -134,24 +118,28 @@ impl<T> Producer<T> {
     pub fn capacity(&self) -> usize {
         self.ring.cells.capacity()
     }
+}
 
-    #[inline(always)]
-    fn has_room(&self) -> bool {
-        // Acquire: the consumer that emptied this cell did so before its release store (`Ring::take`).
-        self.ring.cells.at(self.tail).sequence.load(edge("spmc_room", Ordering::Acquire)) == self.tail
-    }
+/// The cell of `tail`, if the producer may fill it.
+#[inline(always)]
+fn free<T>(cells: View<'_, T>, tail: usize) -> Option<&Cell<T>> {
+    let cell = cells.at(tail);
+    // Acquire: the consumer that emptied this cell did so before its release store (`take`).
+    (cell.sequence.load(edge("spmc_room", Ordering::Acquire)) == tail).then_some(cell)
+}
 
-    /// Fills the cell at tail, of which `has_room` said that it is free.
-    #[inline(always)]
-    fn put(&mut self, value: T) {
-        let cell = self.ring.cells.at(self.tail);
-        // SAFETY: its sequence is `tail`, so by (1) the cell is the producer's, and the take before happens before the
-        // acquire load in `has_room`.
-        unsafe { cell.slot.put(value) };
-        self.tail = self.tail.wrapping_add(1);
-        // Release: the value is in before a consumer's acquire load (`Consumer::fullness`) finds the cell full.
-        cell.sequence.store(self.tail, edge("spmc_publish", Ordering::Release));
-    }
+/// Fills the cell of `tail` and moves on.
+///
+/// # Safety
+/// - The caller is the producer, and `free` gave it this cell for this `tail`.
+#[inline(always)]
+unsafe fn fill<T>(cell: &Cell<T>, tail: &mut usize, value: T) {
+    // SAFETY: its sequence is `tail`, so by (1) the cell is the producer's, and the take before happens before the
+    // acquire load in `free`.
+    unsafe { cell.slot.put(value) };
+    *tail = tail.wrapping_add(1);
+    // Release: the value is in before a consumer's acquire load (`fullness`) finds the cell full.
+    cell.sequence.store(*tail, edge("spmc_publish", Ordering::Release));
 }
 
 /// One of the consumers; clone it for each thread.
@@ -166,68 +154,32 @@ impl<T> Clone for Consumer<T> {
     }
 }
 
-/// How a cell stands to an index at which somebody wants to take.
-#[derive(Debug, PartialEq, Eq)]
-enum Fullness {
-    /// Its value is there.
-    Full,
-    /// The value is not there yet.
-    Empty,
-    /// It was taken by somebody else: the index is out of date.
-    Passed,
-}
-
 impl<T> Consumer<T> {
     /// Takes the oldest value, unless another consumer is quicker and nothing is left.
     #[inline]
     pub fn pop(&mut self) -> Option<T> {
-        let mut head = self.ring.head.load(Ordering::Relaxed);
-        loop {
-            head = match self.fullness(head) {
-                Fullness::Empty => return None,
-                // What made the sequence go on happened after head did, so this load cannot be as old as the last.
-                Fullness::Passed => self.ring.head.load(Ordering::Relaxed),
-                Fullness::Full => match self.claim(head, 1) {
-                    // SAFETY: the cell was seen full, and this thread moved head past it.
-                    Ok(()) => return Some(unsafe { self.ring.take(head) }),
-                    Err(seen) => seen,
-                },
-            };
-        }
+        let (index, _) = self.claim(1)?;
+        // SAFETY: `claim` gave this index to this thread.
+        Some(unsafe { take(self.ring.cells.view(), index) })
     }
 
     /// Claims up to `count_max` values at once and appends them to `values`, the oldest first. Returns how many. Room is
     /// reserved before anything is claimed.
     pub fn pop_batch(&mut self, values: &mut Vec<T>, count_max: usize) -> usize {
-        let count_max = count_max.min(self.ring.cells.capacity());
+        let count_max = count_max.min(self.capacity());
         values.reserve(count_max);
-        let mut head = self.ring.head.load(Ordering::Relaxed);
-        while count_max > 0 {
-            head = match self.fullness(head) {
-                Fullness::Empty => break,
-                Fullness::Passed => self.ring.head.load(Ordering::Relaxed),
-                Fullness::Full => {
-                    let count = 1 + self.count_full(head.wrapping_add(1), count_max - 1);
-                    match self.claim(head, count) {
-                        Ok(()) => {
-                            let indexes = (0..count).map(|nth| head.wrapping_add(nth));
-                            // SAFETY: these cells were seen full, and this thread moved head past all of them.
-                            values.extend(indexes.map(|index| unsafe { self.ring.take(index) }));
-                            return count;
-                        }
-                        Err(seen) => seen,
-                    }
-                }
-            };
-        }
-        0
+        let Some((first, count)) = self.claim(count_max) else { return 0 };
+        let cells = self.ring.cells.view();
+        // SAFETY: `claim` gave these indexes to this thread.
+        values.extend((0..count).map(|nth| unsafe { take(cells, first.wrapping_add(nth)) }));
+        count
     }
 
     /// Whether there is nothing to take at the moment.
     pub fn is_empty(&self) -> bool {
         let mut head = self.ring.head.load(Ordering::Relaxed);
         loop {
-            match self.fullness(head) {
+            match fullness(self.ring.cells.view(), head) {
                 Fullness::Empty => return true,
                 Fullness::Full => return false,
                 Fullness::Passed => head = self.ring.head.load(Ordering::Relaxed),
@@ -240,32 +192,71 @@ impl<T> Consumer<T> {
         self.ring.cells.capacity()
     }
 
-    /// How many cells are full from `head` on, at most `count_max`.
+    /// Moves head past up to `count_max` full cells. Gives the first index and their count, at least 1: the caller owns
+    /// these cells and must take from each. None when the cell at head is not full.
     #[inline(always)]
-    fn count_full(&self, head: usize, count_max: usize) -> usize {
-        (0..count_max).take_while(|&nth| self.fullness(head.wrapping_add(nth)) == Fullness::Full).count()
-    }
-
-    #[inline(always)]
-    fn fullness(&self, index: usize) -> Fullness {
-        // Acquire: the producer's value was in before its release store (`Producer::put`).
-        let sequence = self.ring.cells.at(index).sequence.load(edge("spmc_look", Ordering::Acquire));
-        match sequence.wrapping_sub(index.wrapping_add(1)).cast_signed() {
-            0 => Fullness::Full,
-            ..0 => Fullness::Empty,
-            1.. => Fullness::Passed,
+    fn claim(&self, count_max: usize) -> Option<(usize, usize)> {
+        let cells = self.ring.cells.view();
+        let mut head = self.ring.head.load(Ordering::Relaxed);
+        loop {
+            let is_full = |nth: &usize| fullness(cells, head.wrapping_add(*nth)) == Fullness::Full;
+            let count = (0..count_max).take_while(is_full).count();
+            if count > 0 {
+                let next = head.wrapping_add(count);
+                // Relaxed: this decides who owns the cells, nothing else; their contents came with the acquire loads
+                // of their sequences, and go with release stores of them. Head never returns to a value, so if it is
+                // what it was, nobody has touched these cells since they were seen full.
+                let (won, lost) = (Ordering::Relaxed, Ordering::Relaxed);
+                match self.ring.head.compare_exchange_weak(head, next, won, lost) {
+                    Ok(_) => return Some((head, count)),
+                    Err(seen) => head = seen,
+                }
+            } else if count_max == 0 || fullness(cells, head) == Fullness::Empty {
+                return None;
+            } else {
+                // Passed, or full by now. What made the sequence go on happened after head did, and the acquire load
+                // saw it: this load cannot be as old as the last.
+                head = self.ring.head.load(Ordering::Relaxed);
+            }
         }
     }
+}
 
-    /// Tries to move head from `head` past `count` indexes; says where it really was if it was elsewhere.
-    #[inline(always)]
-    fn claim(&self, head: usize, count: usize) -> Result<(), usize> {
-        let next = head.wrapping_add(count);
-        // Relaxed: this decides who owns the cells, nothing else; their contents came with the acquire loads of their
-        // sequences, and go with release stores of them. Head never returns to a value, so it cannot have moved.
-        let (won, lost) = (Ordering::Relaxed, Ordering::Relaxed);
-        self.ring.head.compare_exchange_weak(head, next, won, lost).map(drop)
+/// How a cell stands to an index at which somebody wants to take.
+#[derive(Debug, PartialEq, Eq)]
+enum Fullness {
+    /// Its value is there.
+    Full,
+    /// The value is not there yet.
+    Empty,
+    /// It was taken by somebody else: the index is out of date.
+    Passed,
+}
+
+#[inline(always)]
+fn fullness<T>(cells: View<'_, T>, index: usize) -> Fullness {
+    // Acquire: the producer's value was in before its release store (`fill`).
+    let sequence = cells.at(index).sequence.load(edge("spmc_look", Ordering::Acquire));
+    match sequence.wrapping_sub(index.wrapping_add(1)).cast_signed() {
+        0 => Fullness::Full,
+        ..0 => Fullness::Empty,
+        1.. => Fullness::Passed,
     }
+}
+
+/// Empties the cell of `index`.
+///
+/// # Safety
+/// - The caller saw the cell full (`fullness`) and then moved `head` past `index` itself, or is alone with the ring.
+#[inline(always)]
+unsafe fn take<T>(cells: View<'_, T>, index: usize) -> T {
+    let cell = cells.at(index);
+    // SAFETY: the producer's put happens before the acquire load that saw the sequence; by (1) and (2) nobody else
+    // touches the cell until the store below.
+    let value = unsafe { cell.slot.take() };
+    // Release: the value is out before the producer's acquire load (`free`) finds the cell empty.
+    cell.sequence.store(index.wrapping_add(cells.capacity()), edge("spmc_release", Ordering::Release));
+    value
 }
 
 #[cfg(all(test, not(loom)))]

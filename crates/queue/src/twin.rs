@@ -94,6 +94,8 @@ pub(crate) fn stamp(producer: usize, nth: usize) -> Box<(usize, usize)> {
 
 /// Asserts that what several consumers got, each in its own order, is every stamp exactly once, and that each consumer
 /// saw each producer's in order.
+// Boxes, so that what a value points to has to arrive as well.
+#[allow(clippy::vec_box)]
 pub(crate) fn check_stamps(got: &[Vec<Box<(usize, usize)>>], producers: usize, each: usize) {
     let mut seen = vec![false; producers * each];
     for values in got {

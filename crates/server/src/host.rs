@@ -164,11 +164,7 @@ impl Host {
     /// Keeps the peak of memory and the loop's counters up to date; called by the cron.
     pub fn sample(&mut self, metrics: &sluice_evloop::Metrics) {
         self.read_memory();
-        let second = self.recent.unix_s();
-        if second != self.last_second {
-            self.last_second = second;
-            self.input_peaks[second.rem_euclid(PEAK_SECONDS as i64) as usize] = 0;
-        }
+        self.enter_second(self.recent.unix_s());
         let rows = [
             ("eventloop_parks", metrics.parks),
             ("eventloop_system_calls", metrics.system_calls),
@@ -182,6 +178,14 @@ impl Host {
         ];
         self.debug.clear();
         self.debug.extend(rows.iter().map(|(name, value)| ((*name).to_owned(), value.to_string())));
+    }
+
+    /// Forgets the peak of the second whose place this one takes.
+    fn enter_second(&mut self, second: i64) {
+        if second != self.last_second {
+            self.last_second = second;
+            self.input_peaks[second.rem_euclid(PEAK_SECONDS as i64) as usize] = 0;
+        }
     }
 
     /// Remembers how large a client's input buffer was.
@@ -382,17 +386,22 @@ impl Process for Host {
     }
 }
 
-/// Replaces a file so that a crash leaves the old or the new contents: a temporary one beside it, synced, renamed.
+/// Replaces a file so that a crash leaves the old or the new contents: a temporary one beside it, synced, renamed. The new
+/// file has the old one's permissions from its birth on, since it may hold a password.
 fn replace_file(path: &std::path::Path, contents: &[u8]) -> std::io::Result<()> {
     use std::io::Write;
+    use std::os::unix::fs::OpenOptionsExt;
     let temporary = path.with_extension(format!("{}.tmp", std::process::id()));
-    let mut file = std::fs::File::create(&temporary)?;
-    let mode = std::fs::metadata(path).map(|m| m.permissions());
-    if let Ok(permissions) = mode {
-        file.set_permissions(permissions)?;
-    }
-    let written = file.write_all(contents).and_then(|()| file.sync_all());
-    if let Err(error) = written.and_then(|()| std::fs::rename(&temporary, path)) {
+    let old = std::fs::metadata(path).ok().map(|data| data.permissions());
+    let mode = if old.is_some() { 0o600 } else { 0o644 };
+    let mut file =
+        std::fs::OpenOptions::new().write(true).create(true).truncate(true).mode(mode).open(&temporary)?;
+    let written = old
+        .map_or(Ok(()), |permissions| file.set_permissions(permissions))
+        .and_then(|()| file.write_all(contents))
+        .and_then(|()| file.sync_all())
+        .and_then(|()| std::fs::rename(&temporary, path));
+    if let Err(error) = written {
         let _ = std::fs::remove_file(&temporary);
         return Err(error);
     }
@@ -442,4 +451,61 @@ fn total_memory() -> usize {
             line.split_whitespace().nth(1)?.parse::<usize>().ok()
         })
         .map_or(0, |kib| kib * 1024)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt;
+
+    fn directory(name: &str) -> PathBuf {
+        let path = std::env::temp_dir().join(format!("sluice-host-{name}-{}", std::process::id()));
+        std::fs::create_dir_all(&path).expect("temporary directory");
+        path
+    }
+
+    fn names(path: &std::path::Path) -> Vec<std::ffi::OsString> {
+        let entries = std::fs::read_dir(path).expect("readable");
+        entries.map(|entry| entry.expect("readable").file_name()).collect()
+    }
+
+    #[test]
+    fn a_replaced_file_keeps_its_permissions_and_readers_of_the_old_one_are_left_alone() {
+        use std::io::Read;
+        let dir = directory("replace");
+        let path = dir.join("a.conf");
+        std::fs::write(&path, "old").expect("writable");
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o640)).expect("ours");
+        let mut reader = std::fs::File::open(&path).expect("readable");
+        replace_file(&path, b"new").expect("replaced");
+        let mut seen = String::new();
+        reader.read_to_string(&mut seen).expect("readable");
+        assert_eq!(seen, "old", "the old contents were never changed in place");
+        assert_eq!(std::fs::read(&path).expect("readable"), b"new");
+        assert_eq!(std::fs::metadata(&path).expect("there").permissions().mode() & 0o777, 0o640);
+        assert_eq!(names(&dir), ["a.conf"]);
+        std::fs::remove_dir_all(&dir).expect("removable");
+    }
+
+    #[test]
+    fn a_replacement_that_fails_leaves_nothing_behind() {
+        let dir = directory("fails");
+        let path = dir.join("a.conf");
+        // A directory cannot be replaced by a file.
+        std::fs::create_dir(&path).expect("creatable");
+        assert!(replace_file(&path, b"new").is_err());
+        assert_eq!(names(&dir), ["a.conf"]);
+        std::fs::remove_dir_all(&dir).expect("removable");
+    }
+
+    #[test]
+    fn the_largest_input_is_forgotten_after_some_seconds() {
+        let mut host = Host::new();
+        host.note_input(1000);
+        assert_eq!(host.facts().recent_max_input, 1000);
+        for second in 1..=PEAK_SECONDS as i64 {
+            host.enter_second(host.last_second + 1);
+            assert_eq!(host.facts().recent_max_input, if second < PEAK_SECONDS as i64 { 1000 } else { 0 });
+        }
+    }
 }

@@ -87,18 +87,19 @@ impl Listening {
         };
         let mut next = Vec::new();
         for (word, kept) in words.iter().zip(&kept) {
-            let opened = match kept {
+            let open = || match kept {
                 Some(listener) => relisten(listener, backlog).map(|()| (*listener).clone()),
-                None => open_tcp(word, port, backlog).or_else(|error| {
-                    // Our own sockets may be in the way: `*` and an address exclude each other.
-                    let ours: Vec<_> = held.iter().filter(in_the_way).collect();
-                    if !is_in_use(&error) || ours.is_empty() {
-                        return Err(error);
-                    }
-                    ours.iter().for_each(|l| unlisten(l));
-                    open_tcp(word, port, backlog)
-                }),
+                None => open_tcp(word, port, backlog),
             };
+            let opened = open().or_else(|error| {
+                // Our own sockets may be in the way: `*` and an address exclude each other.
+                let ours: Vec<_> = held.iter().filter(in_the_way).collect();
+                if !is_in_use(&error) || ours.is_empty() {
+                    return Err(error);
+                }
+                ours.iter().for_each(|l| unlisten(l));
+                open()
+            });
             match opened {
                 Ok(listener) => next.push(listener),
                 Err(error) => {

@@ -163,10 +163,11 @@ fn serve(loaded: Loaded) -> Result<u8, Failure> {
     Ok(server.run() as u8)
 }
 
-/// Changes to `dir`, which from then on is shown as the kernel names it.
+/// Changes to `dir`, if one is configured; from then on it is shown as the kernel names it.
 fn enter_directory(config: &mut Config) -> Result<(), Failure> {
     let dir = std::ffi::OsStr::from_bytes(config.bytes(param::DIR)).to_owned();
-    let entered = std::env::set_current_dir(&dir).and_then(|()| std::env::current_dir());
+    let entered = if dir.is_empty() { Ok(()) } else { std::env::set_current_dir(&dir) };
+    let entered = entered.and_then(|()| std::env::current_dir());
     let fail = |reason: &str| {
         let dir = dir.to_string_lossy();
         let version = cli::COMPATIBLE;

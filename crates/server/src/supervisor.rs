@@ -3,7 +3,7 @@
 use crate::host::{Host, plain_error};
 use sluice_config::choice::{OomScoreAdj, Supervisor};
 use sluice_config::{Config, param};
-use sluice_engine::{LogLevel, Process};
+use sluice_engine::LogLevel;
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};

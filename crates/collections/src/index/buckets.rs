@@ -37,6 +37,10 @@ impl Buckets {
         let number = index >> SEGMENT_BITS;
         if number == self.segments.len() {
             let capacity = if number == 0 { 1 } else { SEGMENT };
+            if number == 0 {
+                // Room for four lists of buckets, as a vector would make, is more than most indexes ever hold.
+                self.segments.reserve_exact(1);
+            }
             self.segments.push(Vec::with_capacity(capacity));
         }
         let segment = &mut self.segments[number];

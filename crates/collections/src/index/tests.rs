@@ -234,6 +234,19 @@ fn shrinking_halves_with_hysteresis_and_two_merges_at_most() {
 }
 
 #[test]
+fn an_index_that_was_emptied_is_small_again() {
+    let mut model = Model::new(Hashes::Mixed);
+    for raw in 1..=128 {
+        model.insert(handle(raw));
+    }
+    for raw in 1..=128 {
+        model.remove(handle(raw));
+    }
+    // Two buckets each of the table and of the pool, and the lists that hold them.
+    assert!(model.index.bytes() <= 304, "{} bytes", model.index.bytes());
+}
+
+#[test]
 fn step_finishes_a_halving_in_bounded_slices() {
     let mut model = Model::new(Hashes::Mixed);
     for raw in 1..=20_000 {

@@ -26,7 +26,7 @@ pub fn info(spec: &Spec) -> Doc {
 /// Which commands COMMAND LIST names.
 #[derive(Clone, Copy, Debug)]
 pub enum Filter<'a> {
-    /// All commands, without subcommands.
+    /// All commands and their subcommands.
     All,
     /// The commands and subcommands of a module: none, since a module's are not in this table.
     Module(&'a [u8]),
@@ -44,7 +44,7 @@ pub fn list(filter: Filter<'_>, matches: impl Fn(&[u8], &[u8]) -> bool) -> Vec<&
         Filter::All | Filter::Module(_) | Filter::Pattern(_) => None,
     };
     let passes = |spec: &&&'static Spec| match filter {
-        Filter::All => spec.container().is_none(),
+        Filter::All => true,
         Filter::Module(_) => false,
         Filter::Category(_) => category.is_some_and(|cat| acl::categories(spec).has(cat)),
         Filter::Pattern(pattern) => matches(pattern, spec.full_name.as_bytes()),
@@ -154,8 +154,8 @@ mod tests {
     }
 
     #[test]
-    fn list_names_subcommands_only_with_a_filter() {
-        assert_eq!(list(Filter::All, prefix).len(), crate::table::TOP.len());
+    fn list_names_subcommands_too() {
+        assert_eq!(list(Filter::All, prefix).len(), crate::table::COUNT);
         assert_eq!(
             list(Filter::Pattern(b"CONFIG"), prefix),
             ["config", "config|get", "config|help", "config|resetstat", "config|rewrite", "config|set"]

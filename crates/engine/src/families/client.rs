@@ -5,7 +5,7 @@ mod tracking;
 
 use crate::args::Args;
 use crate::ctx::{Handler, Outcome, Route, Run, ServerCtx, SessionCtx, route};
-use crate::error::CmdError;
+use crate::error::{CmdError, until_zero};
 use crate::families::connection::check_label;
 use crate::session::line::Running;
 use crate::session::{Closing, ReplyMode, Session};
@@ -64,7 +64,7 @@ fn setinfo(ctx: &mut SessionCtx<'_>, args: Args<'_>) -> Run {
     } else if args.is(2, "LIB-VER") {
         &mut ctx.caller.lib_ver
     } else {
-        return Err(CmdError::owned([b"ERR Unrecognized option '", args.at(2), b"'"].concat()));
+        return Err(CmdError::owned([b"ERR Unrecognized option '", until_zero(args.at(2)), b"'"].concat()));
     };
     check_label(args.at(3), args.at(2))?;
     *label = args.at(3).into();
@@ -74,7 +74,7 @@ fn setinfo(ctx: &mut SessionCtx<'_>, args: Args<'_>) -> Run {
 
 fn capa(ctx: &mut SessionCtx<'_>, args: Args<'_>) -> Run {
     // Capabilities that this server does not know are of no use to it and no error.
-    if args.iter_from(2).any(|word| word.eq_ignore_ascii_case(b"redirect")) {
+    if args.iter_from(2).any(|word| until_zero(word).eq_ignore_ascii_case(b"redirect")) {
         ctx.caller.capa_redirect = true;
     }
     ctx.reply.ok();

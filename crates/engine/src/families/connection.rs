@@ -2,7 +2,7 @@
 
 use crate::args::Args;
 use crate::ctx::{Handler, Outcome, Route, Run, ServerCtx, SessionCtx, route};
-use crate::error::CmdError;
+use crate::error::{CmdError, until_zero};
 use crate::limits::Limits;
 use crate::session::{Caller, ClientFlags, Closing, ReplyMode};
 use crate::stats::Stats;
@@ -159,7 +159,7 @@ fn greeting(args: Args<'_>) -> Result<Greeting<'_>, CmdError> {
                 i += 2;
             }
             _ => {
-                let text = [b"ERR Syntax error in HELLO option '", option, b"'"].concat();
+                let text = [b"ERR Syntax error in HELLO option '", until_zero(option), b"'"].concat();
                 return Err(CmdError::owned(text));
             }
         }
@@ -172,7 +172,7 @@ fn introduce(ctx: &mut ServerCtx<'_>) {
     let caller = &ctx.session.caller;
     let config = &ctx.control.config;
     let zone = config.bytes(param::AVAILABILITY_ZONE);
-    let (server, version) = if config.bool(param::EXTENDED_REDIS_COMPATIBILITY) {
+    let (server, version) = if ctx.control.limits.redis_names {
         ("redis", version::REDIS_COMPATIBLE)
     } else {
         ("valkey", version::COMPATIBLE)
@@ -223,10 +223,13 @@ fn reset(ctx: &mut ServerCtx<'_>, _: Args<'_>) -> Run {
     Ok(Outcome::Done)
 }
 
-/// Refuses a label of a client that would not fit a line of CLIENT LIST. `what` begins the error's text.
+/// Refuses a label of a client that would not fit a line of CLIENT LIST, where it is shown up to a zero byte. `what`
+/// begins the error's text.
 pub(crate) fn check_label(label: &[u8], what: &[u8]) -> Result<(), CmdError> {
-    if label.iter().all(u8::is_ascii_graphic) {
+    if until_zero(label).iter().all(u8::is_ascii_graphic) {
         return Ok(());
     }
-    Err(CmdError::owned([b"ERR ", what, b" cannot contain spaces, newlines or special characters."].concat()))
+    Err(CmdError::owned(
+        [b"ERR ", until_zero(what), b" cannot contain spaces, newlines or special characters."].concat(),
+    ))
 }

@@ -12,7 +12,7 @@ mod shutdown;
 
 use crate::args::Args;
 use crate::ctx::{Handler, Outcome, ReadCtx, Route, Run, ServerCtx, route};
-use crate::info::{self, View, ip_of};
+use crate::info::{self, View};
 use crate::process::Facts;
 use sluice_command::specs::server as specs;
 use sluice_command::{Spec, derive};
@@ -93,7 +93,7 @@ fn view<'a>(ctx: &'a ServerCtx<'_>, facts: &'a Facts) -> View<'a> {
 
 fn info(ctx: &mut ServerCtx<'_>, args: Args<'_>) -> Run {
     let facts = ctx.process.facts();
-    let text = info::text(&view(ctx, &facts), args.iter_from(1));
+    let text = info::text(&view(ctx, &facts), args.iter_from(1).map(crate::error::until_zero));
     ctx.reply.verbatim(b"txt", &text);
     Ok(Outcome::Done)
 }
@@ -123,8 +123,8 @@ fn role(ctx: &mut ServerCtx<'_>, _: Args<'_>) -> Run {
         .replicas()
         .filter_map(|session| {
             let replica = session.caller.replica.filter(|replica| replica.online)?;
-            let ip = ip_of(&session.caller.addr).to_owned();
-            Some((ip, replica.listening_port.to_string(), replica.acked.to_string()))
+            let (ip, port) = session.caller.replica_address();
+            Some((ip.to_owned(), port.to_string(), replica.acked.to_string()))
         })
         .collect();
     ctx.reply.array(3);

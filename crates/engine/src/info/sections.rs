@@ -297,8 +297,7 @@ pub(super) fn replication(view: &View<'_>, out: &mut Lines) {
     for (i, session) in view.replicas().enumerate() {
         let Some(replica) = session.caller.replica else { continue };
         let state = if replica.online { "online" } else { "wait_bgsave" };
-        let ip = super::ip_of(&session.caller.addr);
-        let port = replica.listening_port;
+        let (ip, port) = session.caller.replica_address();
         let lag = if replica.acked_s == 0 { -1 } else { view.now.unix_s() - replica.acked_s };
         let offset = replica.acked;
         out.add(

@@ -42,8 +42,8 @@ impl Session {
              tot-net-in={} tot-net-out={} tot-cmds={}",
             if self.in_flight > 0 { "rw" } else { "r" },
             caller.user,
-            String::from_utf8_lossy(&caller.lib_name),
-            String::from_utf8_lossy(&caller.lib_ver),
+            label(&caller.lib_name),
+            label(&caller.lib_ver),
             caller.net_in,
             caller.net_out,
             caller.commands,
@@ -59,7 +59,7 @@ impl Session {
             caller.addr,
             caller.laddr,
             caller.fd,
-            String::from_utf8_lossy(&caller.name),
+            label(&caller.name),
             (now_s - caller.created_s).max(0),
             (now_s - caller.last_s).max(0),
             self.flag_letters(),
@@ -123,4 +123,9 @@ impl Caller {
             + self.lib_name.len()
             + self.lib_ver.len()
     }
+}
+
+/// A label as a line shows it: up to a zero byte, behind which it was not looked at.
+fn label(label: &[u8]) -> std::borrow::Cow<'_, str> {
+    String::from_utf8_lossy(crate::error::until_zero(label))
 }

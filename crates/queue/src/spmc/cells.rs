@@ -41,14 +41,44 @@ impl<T> Cells<T> {
         Cells { mask, cells: indexes.into_iter().map(cell).collect() }
     }
 
-    /// The cell of `index`.
+    /// Where the cells are, to be kept in registers: behind a shared pointer they would be loaded anew after each
+    /// acquire. A fifth of the time of a batch.
     #[inline(always)]
-    pub(super) fn at(&self, index: usize) -> &Cell<T> {
-        &self.cells[place(index, self.mask)]
+    pub(super) fn view(&self) -> View<'_, T> {
+        View { mask: self.mask, cells: &self.cells }
     }
 
     #[inline(always)]
     pub(super) fn capacity(&self) -> usize {
+        self.mask + 1
+    }
+}
+
+/// A copy of where the cells are.
+#[derive(Debug)]
+pub(super) struct View<'a, T> {
+    mask: usize,
+    cells: &'a [Cell<T>],
+}
+
+impl<T> Clone for View<'_, T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T> Copy for View<'_, T> {}
+
+impl<'a, T> View<'a, T> {
+    /// The cell of `index`.
+    #[inline(always)]
+    pub(super) fn at(self, index: usize) -> &'a Cell<T> {
+        &self.cells[place(index, self.mask)]
+    }
+
+    /// What its consumer adds to an index when it frees the cell.
+    #[inline(always)]
+    pub(super) fn capacity(self) -> usize {
         self.mask + 1
     }
 }

@@ -5,7 +5,7 @@
 //! again the last one counts.
 
 use crate::args::Args;
-use crate::error::CmdError;
+use crate::error::{CmdError, until_zero};
 use crate::families::connection::DEFAULT_USER;
 use crate::session::Session;
 use sluice_base::num;
@@ -177,15 +177,17 @@ impl<'a> Traits<'a> {
             self.kind = Some(Type::parse(value)?);
         } else if name.eq_ignore_ascii_case(b"USER") {
             if value != DEFAULT_USER.as_bytes() {
-                return Err(CmdError::owned([b"ERR No such user '", value, b"'"].concat()));
+                return Err(CmdError::owned([b"ERR No such user '", until_zero(value), b"'"].concat()));
             }
             self.user = Some(value);
         } else if name.eq_ignore_ascii_case(b"FLAGS") {
-            only_letters(value, FLAGS, "flags", sense)?;
-            self.flags = Some(value);
+            let letters = until_zero(value);
+            only_letters(letters, FLAGS, "flags", sense)?;
+            self.flags = Some(letters);
         } else if name.eq_ignore_ascii_case(b"CAPA") {
-            only_letters(value, CAPAS, "capa", sense)?;
-            self.capa = Some(value);
+            let letters = until_zero(value);
+            only_letters(letters, CAPAS, "capa", sense)?;
+            self.capa = Some(letters);
         } else if name.eq_ignore_ascii_case(b"DB") {
             self.db = Some(database(value, sense, databases)?);
         } else {
@@ -203,7 +205,7 @@ impl<'a> Traits<'a> {
             (!self.ids.is_empty()).then(|| self.ids.contains(&(caller.id.0 as i64))),
             self.addr.map(|addr| addr == caller.addr.as_bytes()),
             self.laddr.map(|laddr| laddr == caller.laddr.as_bytes()),
-            self.ip.map(|ip| ip == ip_of(&caller.addr).as_bytes()),
+            self.ip.map(|ip| until_zero(ip) == ip_of(&caller.addr).as_bytes()),
             self.kind.map(|kind| kind == Type::of(session)),
             self.user.map(|user| user == caller.user.as_bytes()),
             self.flags.map(|flags| {
@@ -221,6 +223,7 @@ impl<'a> Traits<'a> {
 
 impl Type {
     fn parse(word: &[u8]) -> Result<Type, CmdError> {
+        let word = until_zero(word);
         [
             ("normal", Type::Normal),
             ("replica", Type::Replica),

@@ -5,7 +5,7 @@
 
 use crate::args::Args;
 use crate::ctx::{Outcome, Run, ServerCtx, SessionCtx};
-use crate::error::CmdError;
+use crate::error::{CmdError, until_zero};
 
 /// CLIENT TRACKING's options.
 #[derive(Default)]
@@ -81,9 +81,9 @@ fn refuse_overlap(prefixes: &[&[u8]]) -> Result<(), CmdError> {
             if first.starts_with(second) || second.starts_with(first) {
                 let text = [
                     b"ERR Prefix '",
-                    *first,
+                    until_zero(first),
                     b"' overlaps with another provided prefix '",
-                    second,
+                    until_zero(second),
                     b"'. Prefixes for a single client must not overlap.",
                 ];
                 return Err(CmdError::owned(text.concat()));

@@ -2,7 +2,7 @@
 
 use crate::args::Args;
 use crate::ctx::{Outcome, ReadCtx, Run};
-use crate::error::CmdError;
+use crate::error::{CmdError, until_zero};
 use sluice_base::glob;
 use sluice_base::num::IntBuffer;
 use sluice_keyspace::Entry;
@@ -108,6 +108,7 @@ impl<'a> ScanOptions<'a> {
 }
 
 fn known_type(name: &[u8]) -> Result<&[u8], CmdError> {
+    let name = until_zero(name);
     if TYPES.iter().any(|known| name.eq_ignore_ascii_case(known.as_bytes())) {
         return Ok(name);
     }
@@ -115,8 +116,9 @@ fn known_type(name: &[u8]) -> Result<&[u8], CmdError> {
 }
 
 /// A cursor as C's `strtoull` reads it, which the reference uses: white space and a sign may come before it, and a
-/// negative one wraps unless it is a plain 64-bit integer.
+/// negative one wraps unless it is a plain 64-bit integer. It ends at a zero byte.
 pub(super) fn parse_cursor(text: &[u8]) -> Option<u64> {
+    let text = until_zero(text);
     if let Some(number) = sluice_base::num::parse_i64(text) {
         return u64::try_from(number).ok();
     }
@@ -158,6 +160,8 @@ mod tests {
             ("18446744073709551616", None),
             ("-1", None),
             ("0 ", None),
+            ("1\0x", Some(1)),
+            ("\0", None),
             ("+ 0", None),
             ("0x10", None),
             ("", None),

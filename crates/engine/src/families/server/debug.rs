@@ -51,7 +51,11 @@ const SUBS: &[Sub] = &[
     }),
     sub("DIGEST", "", "A fingerprint of all data.", 0..=0, digest::all),
     sub("DIGEST-VALUE", "[<key> ...]", "A fingerprint of each key's value.", 0..=ANY, digest::values),
-    sub("ERROR", "<text>", "Replies with that error.", 1..=1, |_, args| Err(CmdError::owned(args.at(2)))),
+    sub("ERROR", "<text>", "Replies with that error.", 1..=1, |ctx, args| {
+        // Not an error of this command: nothing counts it.
+        ctx.reply.error(args.at(2));
+        Ok(Outcome::Done)
+    }),
     sub("HTSTATS", "<dbid> [full]", "Describes the indexes of a database.", 1..=2, htstats),
     sub("HTSTATS-KEY", "<key> [full]", "The same for the index inside a value.", 1..=2, htstats_key),
     sub("LOADAOF", "", "Loads the append-only file again.", 0..=0, needs_persistence),
@@ -112,9 +116,8 @@ pub(super) fn debug(ctx: &mut DebugCtx<'_>, args: Args<'_>) -> Run {
 }
 
 fn unknown(args: Args<'_>) -> CmdError {
-    let name = args.at(1);
     let mut text = b"ERR unknown subcommand or wrong number of arguments for '".to_vec();
-    text.extend_from_slice(&name[..name.len().min(128)]);
+    text.extend_from_slice(crate::error::shown(args.at(1), 128));
     text.extend_from_slice(b"'. Try DEBUG HELP.");
     CmdError::owned(text)
 }

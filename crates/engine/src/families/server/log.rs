@@ -55,8 +55,8 @@ fn clear(ctx: &mut ServerCtx<'_>, kind: LogKind) -> Run {
 }
 
 pub(super) fn get(ctx: &mut ServerCtx<'_>, args: Args<'_>) -> Run {
-    let kind = kind(args, 3)?;
     let count = count(args, 2)?;
+    let kind = kind(args, 3)?;
     reply_entries(ctx, kind, count)
 }
 
@@ -74,7 +74,7 @@ pub(super) fn slow_get(ctx: &mut ServerCtx<'_>, args: Args<'_>) -> Run {
         3 => count(args, 2)?,
         _ => {
             let mut text = b"ERR unknown subcommand or wrong number of arguments for '".to_vec();
-            text.extend_from_slice(&args.at(1)[..args.at(1).len().min(128)]);
+            text.extend_from_slice(crate::error::shown(args.at(1), 128));
             text.extend_from_slice(b"'. Try SLOWLOG HELP.");
             return Err(CmdError::owned(text));
         }

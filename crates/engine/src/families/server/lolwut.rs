@@ -7,21 +7,77 @@ use crate::version;
 
 const COLUMNS_MAX: i64 = 1000;
 const ROWS_MAX: i64 = 500;
+const SYNTAX: CmdError = CmdError::text("ERR Syntax error. Use: LOLWUT [columns rows] [real imaginary]");
 
-/// Draws ripples on water: `LOLWUT [VERSION n] [columns] [rows]`. Every version has the same picture.
+/// Which numbers a picture takes; those of the reference's pictures, since clients may give them.
+enum Picture {
+    /// Any number of arguments, of which so many must be integers.
+    Loose(usize),
+    /// None, a size, or a size and two floats.
+    Strict,
+    /// The version alone.
+    None,
+}
+
+/// Draws ripples on water: `LOLWUT [VERSION n] [columns] [rows]`. Every version has the same picture, and takes the
+/// arguments that the reference's picture of that version takes.
 pub(super) fn lolwut(ctx: &mut ReadCtx<'_>, args: Args<'_>) -> Run {
-    let mut at = 1;
-    if args.is(1, "VERSION") {
-        if args.len() < 3 {
-            return Err(CmdError::text("ERR Syntax error. Use: LOLWUT [columns rows] [real imaginary]"));
+    let (picture, at) = picture(args)?;
+    match picture {
+        Picture::Loose(integers) => {
+            (at..args.len().min(at + integers)).try_for_each(|index| args.int(index).map(drop))?;
         }
-        args.int(2)?;
-        at = 3;
+        Picture::Strict => {
+            if !matches!(args.len() - at, 0 | 2 | 4) {
+                return Err(SYNTAX);
+            }
+            (at..args.len().min(at + 2)).try_for_each(|index| args.int(index).map(drop))?;
+            let float = |word| sluice_base::num::parse_f64(word).filter(|float| !float.is_nan());
+            if !args.iter_from(at + 2).all(|word| float(word).is_some()) {
+                return Err(CmdError::NotFloat);
+            }
+        }
+        Picture::None => {
+            let (name, version) = signature(ctx);
+            ctx.reply.verbatim(b"txt", format!("{name} ver.{version}\n").as_bytes());
+            return Ok(Outcome::Done);
+        }
     }
     let size = |index, default, max: i64| -> Result<i64, CmdError> {
         if args.len() > index { Ok(args.int(index)?.clamp(1, max)) } else { Ok(default) }
     };
     let (columns, rows) = (size(at, 66, COLUMNS_MAX)?, size(at + 1, 16, ROWS_MAX)?);
+    draw(ctx, columns, rows);
+    Ok(Outcome::Done)
+}
+
+/// The picture that is asked for, and where its arguments begin.
+fn picture(args: Args<'_>) -> Result<(Picture, usize), CmdError> {
+    if !args.is(1, "VERSION") {
+        return Ok((Picture::Strict, 1));
+    }
+    if args.len() < 3 {
+        return Err(SYNTAX);
+    }
+    // The reference keeps 32 bits of it.
+    let picture = match args.int(2)? as u32 {
+        5 => Picture::Loose(3),
+        6 => Picture::Loose(2),
+        9 => Picture::Strict,
+        _ => Picture::None,
+    };
+    Ok((picture, 3))
+}
+
+fn signature(ctx: &ReadCtx<'_>) -> (&'static str, &'static str) {
+    if ctx.limits.redis_names {
+        ("Redis", version::REDIS_COMPATIBLE)
+    } else {
+        ("Valkey", version::COMPATIBLE)
+    }
+}
+
+fn draw(ctx: &mut ReadCtx<'_>, columns: i64, rows: i64) {
     let mut text = String::with_capacity(((columns + 1) * rows + 64) as usize);
     let (x, y) = (ctx.rng.below(columns as u64) as i64, ctx.rng.below(rows as u64) as i64);
     for row in 0..rows {
@@ -30,13 +86,9 @@ pub(super) fn lolwut(ctx: &mut ReadCtx<'_>, args: Args<'_>) -> Run {
         }
         text.push('\n');
     }
-    let (name, version) = match ctx.limits.redis_names {
-        true => ("Redis", version::REDIS_COMPATIBLE),
-        false => ("Valkey", version::COMPATIBLE),
-    };
+    let (name, version) = signature(ctx);
     text.push_str(&format!("\nWater finds its way. {name} ver. {version}\n"));
     ctx.reply.verbatim(b"txt", text.as_bytes());
-    Ok(Outcome::Done)
 }
 
 /// The surface at a distance from where a drop fell; characters are twice as high as wide.

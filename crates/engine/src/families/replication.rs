@@ -1,0 +1,226 @@
+//! What a replica says to its primary: SYNC, PSYNC, REPLCONF.
+//!
+//! A replica is a client that asked for the data. It is sent a snapshot, then the stream; what it says after that gets no reply.
+//! Every synchronisation is a full one: there is no backlog yet.
+
+use crate::args::Args;
+use crate::ctx::{Handler, Outcome, Route, Run, ServerCtx, route};
+use crate::engine::hex;
+use crate::error::CmdError;
+use crate::process::LogLevel;
+use crate::session::{Announced, Caller, ClientKind, Closing, ReplicaState, ReplyMode};
+use crate::snapshot::{self, About, StreamPoint};
+use sluice_base::Bytes;
+use sluice_base::num::parse_i64;
+use sluice_base::quote::{Dialect, split_args};
+use sluice_command::specs::server as specs;
+use sluice_persist::rdb::Version;
+
+pub(crate) const ROUTES: &[Route] = &[
+    route(&specs::PSYNC, Handler::Server(psync)),
+    route(&specs::REPLCONF, Handler::Server(replconf)),
+    route(&specs::SYNC, Handler::Server(sync)),
+];
+
+fn sync(ctx: &mut ServerCtx<'_>, _: Args<'_>) -> Run {
+    synchronise(ctx, Greeting::None)
+}
+
+fn psync(ctx: &mut ServerCtx<'_>, args: Args<'_>) -> Run {
+    if ctx.session.caller.replica.is_none() {
+        // Where the replica is does not matter as long as there is no backlog.
+        args.int(2)?;
+    }
+    synchronise(ctx, Greeting::Full)
+}
+
+/// What comes before the snapshot.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Greeting {
+    /// Nothing: SYNC.
+    None,
+    /// The history's id and the snapshot's place in it: PSYNC.
+    Full,
+}
+
+fn synchronise(ctx: &mut ServerCtx<'_>, greeting: Greeting) -> Run {
+    if ctx.session.caller.replica.is_some() {
+        return Ok(Outcome::Done);
+    }
+    let announced = ctx.session.caller.announced.as_deref().cloned().unwrap_or_default();
+    if announced.without_keys && !announced.eof {
+        return Err(CmdError::text("ERR Filtered replica requires EOF capability"));
+    }
+    if ctx.reply.outbox().len() + ctx.session.in_flight > 0 {
+        return Err(CmdError::text("ERR SYNC and PSYNC are invalid with pending output"));
+    }
+    let name = replica_name(&ctx.session.caller);
+    ctx.process.log(LogLevel::Notice, &format!("Replica {name} asks for synchronization"));
+    if !ctx.control.stream.has_begun() {
+        let replid = hex(&ctx.process.entropy());
+        ctx.control.stream.begin(replid);
+    }
+    if greeting == Greeting::Full {
+        ctx.process.log(LogLevel::Notice, &format!("Full resync requested by replica {name}"));
+        let stream = &ctx.control.stream;
+        let text = format!("FULLRESYNC {} {}", stream.replid, stream.offset);
+        ctx.reply.simple(text.as_bytes());
+    }
+    ctx.stats.sync_full += 1;
+    let file = snapshot_for(ctx, &announced);
+    send_snapshot(ctx, &announced, file);
+    attach(ctx, &announced);
+    ctx.process.log(LogLevel::Notice, &format!("Synchronization with replica {name} succeeded"));
+    Ok(Outcome::Done)
+}
+
+fn snapshot_for(ctx: &mut ServerCtx<'_>, announced: &Announced) -> Vec<u8> {
+    // Who can read up to a mark is young, but only from 9 on does a replica know our version, and says its own.
+    let version =
+        if announced.eof && announced.version < VERSION_9 { Version::Common } else { Version::Valkey };
+    let used_memory = ctx.process.used_memory();
+    let stream = &ctx.control.stream;
+    let point =
+        StreamPoint { db: stream.selected().unwrap_or(0), replid: &stream.replid, offset: stream.offset };
+    let about = About { now: ctx.now, used_memory, stream: Some(point) };
+    let config = &ctx.control.config;
+    let keyspace = (!announced.without_keys).then_some(ctx.keyspace);
+    snapshot::file(keyspace, config, snapshot::options(config, version), &about)
+}
+
+/// A replica that filters must be told the end by a mark, as the reference does; all others are told the length, which lets the
+/// stream follow at once.
+fn send_snapshot(ctx: &mut ServerCtx<'_>, announced: &Announced, file: Vec<u8>) {
+    let mark = announced.without_keys.then(|| hex(&ctx.process.entropy()));
+    let outbox = ctx.reply.outbox();
+    match &mark {
+        Some(mark) => outbox.push(format!("$EOF:{mark}\r\n").as_bytes()),
+        None => outbox.push(format!("${}\r\n", file.len()).as_bytes()),
+    }
+    outbox.push_shared(Bytes::from_vec(file));
+    if let Some(mark) = mark {
+        outbox.push(mark.as_bytes());
+    }
+}
+
+fn attach(ctx: &mut ServerCtx<'_>, announced: &Announced) {
+    let snapshot_left = ctx.reply.outbox().len();
+    let key = ctx.session.key;
+    let caller = &mut ctx.session.caller;
+    caller.kind = ClientKind::Replica;
+    caller.reply = ReplyMode::Attaching;
+    caller.replica = Some(ReplicaState { snapshot_left, acked: 0, acked_s: ctx.now.unix_s(), online: true });
+    if announced.rdb_only {
+        caller.closing = Closing::AfterReply;
+    } else {
+        ctx.control.stream.attach(key);
+    }
+}
+
+/// A replica's name in the log.
+fn replica_name(caller: &Caller) -> String {
+    match caller.replica_address() {
+        (ip, 0) => format!("{ip}:<unknown-replica-port>"),
+        (ip, port) => format!("{ip}:{port}"),
+    }
+}
+
+fn replconf(ctx: &mut ServerCtx<'_>, args: Args<'_>) -> Run {
+    if args.len().is_multiple_of(2) {
+        return Err(CmdError::Syntax);
+    }
+    for i in (1..args.len()).step_by(2) {
+        if args.is(i, "ACK") {
+            acknowledge(ctx, args.at(i + 1));
+            return Ok(Outcome::Done);
+        }
+        // For a replica's own use: a primary that is asked by a client keeps silent.
+        if args.is(i, "GETACK") {
+            return Ok(Outcome::Done);
+        }
+        let announced = ctx.session.caller.announced.get_or_insert_default();
+        announce(announced, args, i)?;
+    }
+    ctx.reply.ok();
+    Ok(Outcome::Done)
+}
+
+fn acknowledge(ctx: &mut ServerCtx<'_>, offset: &[u8]) {
+    if let Some(replica) = &mut ctx.session.caller.replica
+        && let Some(offset) = parse_i64(offset)
+    {
+        replica.acked = replica.acked.max(offset);
+        replica.acked_s = ctx.now.unix_s();
+    }
+}
+
+/// Takes the option at `i`.
+fn announce(announced: &mut Announced, args: Args<'_>, i: usize) -> Result<(), CmdError> {
+    let value = args.at(i + 1);
+    if args.is(i, "LISTENING-PORT") {
+        announced.port = args.int(i + 1)? as i32;
+    } else if args.is(i, "IP-ADDRESS") {
+        if value.len() > ADDRESS_LEN_MAX {
+            let len = value.len();
+            let text =
+                format!("ERR REPLCONF ip-address provided by replica instance is too long: {len} bytes");
+            return Err(CmdError::owned(text));
+        }
+        announced.ip = String::from_utf8_lossy(value).into();
+    } else if args.is(i, "CAPA") {
+        // Capabilities that are not known here are those of replicas younger than this.
+        announced.eof |= args.is(i + 1, "EOF");
+    } else if args.is(i, "VERSION") {
+        let unknown = || CmdError::owned([b"ERR Unrecognized version format: ", value].concat());
+        announced.version = parse_version(value).ok_or_else(unknown)?;
+    } else if args.is(i, "RDB-ONLY") {
+        announced.rdb_only = switch(args, i + 1)?;
+    } else if args.is(i, "RDB-FILTER-ONLY") {
+        check_filter(value)?;
+        announced.without_keys = true;
+    } else if args.is(i, "RDB-CHANNEL") {
+        switch(args, i + 1)?;
+    } else if args.is(i, "SET-RDB-CLIENT-ID") {
+        let id = args.int(i + 1)?;
+        return Err(CmdError::owned(format!("ERR Unrecognized RDB client id {id}")));
+    } else if args.is(i, "SET-CLUSTER-NODE-ID") {
+        return Err(CmdError::text("ERR This instance has cluster support disabled"));
+    } else {
+        return Err(CmdError::owned([b"ERR Unrecognized REPLCONF option: ", args.at(i)].concat()));
+    }
+    Ok(())
+}
+
+fn switch(args: Args<'_>, index: usize) -> Result<bool, CmdError> {
+    match args.int(index)? {
+        0 => Ok(false),
+        1 => Ok(true),
+        _ => Err(CmdError::text("ERR value is out of range, value must between 0 and 1")),
+    }
+}
+
+/// What of a snapshot is wanted: functions, of which there are none yet, or nothing. Keys never are.
+fn check_filter(text: &[u8]) -> Result<(), CmdError> {
+    let words = split_args(text, Dialect::Config)
+        .map_err(|_| CmdError::text("ERR Missing rdb-filter-only values"))?;
+    match words.iter().find(|word| !word.eq_ignore_ascii_case(b"functions")) {
+        Some(word) => Err(CmdError::owned([b"ERR Unsupported rdb-filter-only option: ", &word[..]].concat())),
+        None => Ok(()),
+    }
+}
+
+/// Three numbers of a byte each, between dots.
+fn parse_version(text: &[u8]) -> Option<u32> {
+    let mut parts = text.split(|byte| *byte == b'.');
+    let mut version = 0;
+    for _ in 0..3 {
+        let part = parse_i64(parts.next()?)?;
+        version = version << 8 | u32::from(u8::try_from(part).ok()?);
+    }
+    parts.next().is_none().then_some(version)
+}
+
+/// Version 9.0.0.
+const VERSION_9: u32 = 9 << 16;
+/// Longest address a replica may announce.
+const ADDRESS_LEN_MAX: usize = 255;

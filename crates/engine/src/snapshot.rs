@@ -1,0 +1,99 @@
+//! Snapshots: the keyspace as an RDB file, in memory and in one piece. Slices and sinks come with persistence.
+
+use crate::version;
+use sluice_base::Now;
+use sluice_config::choice::EvictionPolicy;
+use sluice_config::{Config, param};
+use sluice_keyspace::{CLOCK_MASK, Db, Keyspace, Str};
+use sluice_persist::rdb::{Options, Text, Usage, Version, Writer};
+
+/// What a snapshot says about itself beside the data.
+pub(crate) struct About<'a> {
+    /// When it was made.
+    pub now: Now,
+    /// Bytes of memory in use then.
+    pub used_memory: usize,
+    /// The point of the stream it stands at, when it is for a replica.
+    pub stream: Option<StreamPoint<'a>>,
+}
+
+/// A point of the propagation stream.
+pub(crate) struct StreamPoint<'a> {
+    /// Database that the stream has selected.
+    pub db: usize,
+    /// Id of the history.
+    pub replid: &'a str,
+    /// Bytes of the history before it.
+    pub offset: u64,
+}
+
+/// The file's options as the configuration has them, for a reader of that version.
+pub(crate) fn options(config: &Config, version: Version) -> Options {
+    Options {
+        version,
+        compression: config.bool(param::RDBCOMPRESSION),
+        checksum: config.bool(param::RDBCHECKSUM),
+    }
+}
+
+/// A file of all databases, or of none. Cost: O(size of the data), in memory too.
+pub(crate) fn file(
+    keyspace: Option<&Keyspace>,
+    config: &Config,
+    options: Options,
+    about: &About<'_>,
+) -> Vec<u8> {
+    let mut writer = Writer::new(options);
+    writer.aux("valkey-ver", Text::Bytes(version::COMPATIBLE.as_bytes()));
+    writer.aux("redis-bits", Text::Int(i64::from(usize::BITS)));
+    writer.aux("ctime", Text::Int(about.now.unix_s()));
+    writer.aux("used-mem", Text::Int(about.used_memory as i64));
+    if let Some(point) = &about.stream {
+        writer.aux("repl-stream-db", Text::Int(point.db as i64));
+        writer.aux("repl-id", Text::Bytes(point.replid.as_bytes()));
+        writer.aux("repl-offset", Text::Int(point.offset as i64));
+    }
+    writer.aux("aof-base", Text::Int(0));
+    let told = Told::by(config);
+    for (number, db) in keyspace.into_iter().flat_map(Keyspace::iter).filter(|(_, db)| !db.is_empty()) {
+        writer.db(number, db.len(), db.expires_len());
+        write_keys(&mut writer, db, told, about.now);
+    }
+    writer.finish()
+}
+
+fn write_keys(writer: &mut Writer, db: &Db, told: Told, now: Now) {
+    for handle in db.iter() {
+        let Some(value) = db.str(handle) else { continue };
+        let value = match value {
+            Str::Int(number) => Text::Int(number),
+            Str::Inline(bytes) => Text::Bytes(bytes),
+            Str::Shared(bytes) => Text::Bytes(bytes),
+        };
+        let clock = db.clock(handle);
+        let usage = match told {
+            Told::Nothing => Usage::Unsaid,
+            Told::Idle => Usage::Idle(u64::from((now.unix_s() as u32).wrapping_sub(clock) & CLOCK_MASK)),
+            Told::Frequency => Usage::Frequency((clock & 255) as u8),
+        };
+        writer.string(db.key(handle), value, db.expiry(handle), usage);
+    }
+}
+
+/// What is said about the last use of keys: what the eviction policy would ask for.
+#[derive(Clone, Copy)]
+enum Told {
+    Nothing,
+    Idle,
+    Frequency,
+}
+
+impl Told {
+    fn by(config: &Config) -> Told {
+        match config.choice::<EvictionPolicy>(param::MAXMEMORY_POLICY) {
+            EvictionPolicy::AllkeysLru | EvictionPolicy::VolatileLru => Told::Idle,
+            EvictionPolicy::AllkeysLfu | EvictionPolicy::VolatileLfu => Told::Frequency,
+            _ => Told::Nothing,
+        }
+    }
+}

@@ -1,0 +1,609 @@
+//! What a replica is fed, for every write and option, and how it is attached.
+#![allow(missing_docs)]
+
+use sluice_persist::rdb::{Item, Reader};
+use sluice_testkit::{Rig, render};
+
+/// Commands, and what a replica is fed for the last of them by 9.1.2. `@n` stands for a time n ms from now; `!exp` lets
+/// keys with an expiry of a few ms expire, `!wait` lets the expiry cycle run; `!lazyuser`, `!lazyexp` and `!lazyserver` set
+/// one of the configs `lazyfree-lazy-user-del`, `-expire`, `-server-del`, which are on without them.
+#[rustfmt::skip]
+const ROWS: &[(&str, &str)] = &[
+    ("SET k v", "SET k v"),
+    ("SET k v NX", "SET k v NX"),
+    ("SET k v | SET k w NX", ""),
+    ("SET k w XX", ""),
+    ("SET k v | SET k w XX", "SET k w XX"),
+    ("SET k v | SET k w GET", "SET k w"),
+    ("SET k w GET", "SET k w"),
+    ("SET k v | SET k w IFEQ v", "SET k w IFEQ v"),
+    ("SET k v | SET k w IFEQ x", ""),
+    ("SET k v EX 100", "SET k v PXAT @100000"),
+    ("SET k v PX 100000", "SET k v PXAT @100000"),
+    ("SET k v EXAT 33177117420", "SET k v PXAT 33177117420000"),
+    ("SET k v PXAT 33177117420123", "SET k v PXAT 33177117420123"),
+    ("SET k v EX 100 | SET k w KEEPTTL", "SET k w KEEPTTL"),
+    ("SET k v NX EX 100", "SET k v PXAT @100000"),
+    ("SET k v EX 100 NX GET", "SET k v PXAT @100000"),
+    ("SET k v | SET k w XX GET PX 100000", "SET k w PXAT @100000"),
+    ("SET k v | SET k w XX GET PXAT 33177117420123", "SET k w XX GET PXAT 33177117420123"),
+    ("SET k v | SET k w pxat 33177117420123", "SET k w pxat 33177117420123"),
+    ("SET k v EXAT 1", ""),
+    ("SET k v | SET k v EXAT 1", "UNLINK k"),
+    ("SET k v | SET k v PXAT 1", "UNLINK k"),
+    ("SET k v | SET k v PXAT 1 GET", "UNLINK k"),
+    ("set k v", "set k v"),
+    ("SETNX k v", "SETNX k v"),
+    ("SET k v | SETNX k w", ""),
+    ("SETEX k 100 v", "SET k v PXAT @100000"),
+    ("PSETEX k 100000 v", "SET k v PXAT @100000"),
+    ("SET k v | GETSET k w", "SET k w"),
+    ("GETSET k w", "SET k w"),
+    ("SET k v | GETDEL k", "DEL k"),
+    ("GETDEL k", ""),
+    ("SET k v | GETEX k", ""),
+    ("SET k v | GETEX k EX 100", "PEXPIREAT k @100000"),
+    ("SET k v | GETEX k PX 100000", "PEXPIREAT k @100000"),
+    ("SET k v | GETEX k EXAT 33177117420", "PEXPIREAT k 33177117420000"),
+    ("SET k v | GETEX k PXAT 33177117420123", "PEXPIREAT k 33177117420123"),
+    ("SET k v | GETEX k PXAT 1", "UNLINK k"),
+    ("SET k v | GETEX k PERSIST", ""),
+    ("SET k v EX 100 | GETEX k PERSIST", "PERSIST k"),
+    ("SET k v EX 100 | GETEX k", ""),
+    ("GETEX k EX 100", ""),
+    ("SET k v | DELIFEQ k v", "DEL k"),
+    ("SET k v | DELIFEQ k w", ""),
+    ("MSET a 1 b 2", "MSET a 1 b 2"),
+    ("MSETNX a 1 b 2", "MSETNX a 1 b 2"),
+    ("SET a 1 | MSETNX a 1 b 2", ""),
+    ("MSETEX 2 a 1 b 2 EX 100", "MSETEX 2 a 1 b 2 PXAT @100000"),
+    ("MSETEX 2 a 1 b 2 PX 100000", "MSETEX 2 a 1 b 2 PXAT @100000"),
+    ("MSETEX 2 a 1 b 2 EXAT 33177117420", "MSETEX 2 a 1 b 2 PXAT 33177117420000"),
+    ("MSETEX 2 a 1 b 2 PXAT 33177117420123", "MSETEX 2 a 1 b 2 PXAT 33177117420123"),
+    ("MSETEX 2 a 1 b 2 PXAT 1", "MSETEX 2 a 1 b 2 PXAT 1"),
+    ("MSETEX 2 a 1 b 2 KEEPTTL", "MSETEX 2 a 1 b 2 KEEPTTL"),
+    ("MSETEX 2 a 1 b 2 NX", "MSETEX 2 a 1 b 2 NX"),
+    ("SET a 1 | MSETEX 2 a 1 b 2 NX EX 100", ""),
+    ("SET a 1 | MSETEX 1 a 1 XX EX 100", "MSETEX 1 a 1 XX PXAT @100000"),
+    ("MSETEX 2 a 1 b 2", "MSETEX 2 a 1 b 2"),
+    ("APPEND k v", "APPEND k v"),
+    ("APPEND k \"\"", "APPEND k \"\""),
+    ("SET k v | APPEND k w", "APPEND k w"),
+    ("SET k v | APPEND k \"\"", "APPEND k \"\""),
+    ("SET k 1 | INCR k", "INCR k"),
+    ("INCR k", "INCR k"),
+    ("INCRBY k 5", "INCRBY k 5"),
+    ("DECR k", "DECR k"),
+    ("DECRBY k 5", "DECRBY k 5"),
+    ("INCRBY k 0", "INCRBY k 0"),
+    ("INCRBYFLOAT k 1.5", "SET k 1.5 KEEPTTL"),
+    ("SET k 1 EX 100 | INCRBYFLOAT k 1.5", "SET k 2.5 KEEPTTL"),
+    ("SETRANGE k 3 abc", "SETRANGE k 3 abc"),
+    ("SETRANGE k 3 \"\"", ""),
+    ("SET k v | DEL k", "DEL k"),
+    ("SET k v | DEL k nokey", "DEL k nokey"),
+    ("DEL nokey", ""),
+    ("SET k v | UNLINK k nokey", "UNLINK k nokey"),
+    ("SET k v | TOUCH k", ""),
+    ("SET k v | RENAME k k2", "RENAME k k2"),
+    ("SET k v | RENAME k k", ""),
+    ("SET k v | RENAMENX k k2", "RENAMENX k k2"),
+    ("MSET k v k2 w | RENAMENX k k2", ""),
+    ("MSET k v k2 w | RENAME k k2", "RENAME k k2"),
+    ("SET k v | COPY k k2", "COPY k k2"),
+    ("SET k v | COPY k k2 DB 3", "COPY k k2 DB 3"),
+    ("MSET k v k2 w | COPY k k2", ""),
+    ("MSET k v k2 w | COPY k k2 REPLACE", "COPY k k2 REPLACE"),
+    ("SET k v | MOVE k 3", "MOVE k 3"),
+    ("SET k v | EXPIRE k 100", "PEXPIREAT k @100000"),
+    ("SET k v | EXPIRE k 100 NX", "PEXPIREAT k @100000 NX"),
+    ("SET k v | EXPIRE k 100 XX", ""),
+    ("SET k v EX 50 | EXPIRE k 100 XX GT", "PEXPIREAT k @100000 XX GT"),
+    ("SET k v | PEXPIRE k 100000", "PEXPIREAT k @100000"),
+    ("SET k v | EXPIREAT k 33177117420", "PEXPIREAT k 33177117420000"),
+    ("SET k v | PEXPIREAT k 33177117420123", "PEXPIREAT k 33177117420123"),
+    ("SET k v | PEXPIREAT k 33177117420123 NX", "PEXPIREAT k 33177117420123 NX"),
+    ("SET k v | pexpireat k 33177117420123", "pexpireat k 33177117420123"),
+    ("SET k v | EXPIRE k -1", "UNLINK k"),
+    ("SET k v | EXPIRE k 0", "UNLINK k"),
+    ("SET k v | PEXPIREAT k 1", "UNLINK k"),
+    ("SET k v | PERSIST k", ""),
+    ("SET k v EX 100 | PERSIST k", "PERSIST k"),
+    ("EXPIRE k 100", ""),
+    ("SET k v | FLUSHDB", "FLUSHDB"),
+    ("FLUSHDB", "FLUSHDB"),
+    ("SET k v | FLUSHALL", "FLUSHALL"),
+    ("FLUSHALL", "FLUSHALL"),
+    ("SET k v | FLUSHALL ASYNC", "FLUSHALL ASYNC"),
+    ("SWAPDB 0 1", "SWAPDB 0 1"),
+    ("SET k v | SWAPDB 0 1", "SWAPDB 0 1"),
+    ("SELECT 3", ""),
+    ("SET k v PX 1 | !exp | GET k", "UNLINK k"),
+    ("SET k v PX 1 | !exp | EXISTS k", "UNLINK k"),
+    ("SET k v PX 1 | !exp | TTL k", "UNLINK k"),
+    ("SET k v PX 1 | !exp | STRLEN k", "UNLINK k"),
+    ("MSET a 1 b 2 | PEXPIRE a 1 | PEXPIRE b 1 | !exp | MGET a b", "MULTI; UNLINK a; UNLINK b; EXEC"),
+    ("MSET a 1 b 2 | PEXPIRE a 1 | PEXPIRE b 1 | !exp | MGET a a", "UNLINK a"),
+    ("SET k v PX 1 | !exp | SET k w", "MULTI; UNLINK k; SET k w; EXEC"),
+    ("SET k v PX 1 | !exp | SET k w NX", "MULTI; UNLINK k; SET k w NX; EXEC"),
+    ("SET k v PX 1 | !exp | SET k w XX", "UNLINK k"),
+    ("SET k v PX 1 | !exp | SET k w EX 100", "MULTI; UNLINK k; SET k w PXAT @100000; EXEC"),
+    ("SET k v PX 1 | !exp | DEL k", "UNLINK k"),
+    ("MSET k v a 1 | PEXPIRE k 1 | !exp | DEL k a", "MULTI; UNLINK k; DEL k a; EXEC"),
+    ("SET k v PX 1 | !exp | UNLINK k", "UNLINK k"),
+    ("SET k v PX 1 | !exp | EXPIRE k 100", "UNLINK k"),
+    ("SET k v PX 1 | !exp | PERSIST k", "UNLINK k"),
+    ("SET k v PX 1 | !exp | RENAME k k2", "UNLINK k"),
+    ("MSET k v k2 w | PEXPIRE k2 1 | !exp | RENAME k k2", "MULTI; UNLINK k2; RENAME k k2; EXEC"),
+    ("MSET k v k2 w | PEXPIRE k2 1 | !exp | RENAMENX k k2", "MULTI; UNLINK k2; RENAMENX k k2; EXEC"),
+    ("MSET k v k2 w | PEXPIRE k2 1 | !exp | COPY k k2", "MULTI; UNLINK k2; COPY k k2; EXEC"),
+    ("SET k v PX 1 | !exp | COPY k k2", "UNLINK k"),
+    ("SET k v PX 1 | !exp | MOVE k 3", "UNLINK k"),
+    ("SET k v PX 1 | !exp | INCR k", "MULTI; UNLINK k; INCR k; EXEC"),
+    ("SET k v PX 1 | !exp | APPEND k x", "MULTI; UNLINK k; APPEND k x; EXEC"),
+    ("SET k v PX 1 | !exp | GETSET k x", "MULTI; UNLINK k; SET k x; EXEC"),
+    ("SET k v PX 1 | !exp | GETDEL k", "UNLINK k"),
+    ("SET k v PX 1 | !exp | GETEX k EX 100", "UNLINK k"),
+    ("SET k v PX 1 | !exp | SETNX k x", "MULTI; UNLINK k; SETNX k x; EXEC"),
+    ("SET k v PX 1 | !exp | SETRANGE k 1 x", "MULTI; UNLINK k; SETRANGE k 1 x; EXEC"),
+    ("SET k v PX 1 | !exp | INCRBYFLOAT k 1", "MULTI; UNLINK k; SET k 1 KEEPTTL; EXEC"),
+    ("MSET a 1 b 2 | PEXPIRE a 1 | PEXPIRE b 1 | !exp | MSET a 3 b 4", "MULTI; UNLINK a; UNLINK b; MSET a 3 b 4; EXEC"),
+    ("MSET a 1 b 2 | PEXPIRE a 1 | PEXPIRE b 1 | !exp | MSETNX a 3 b 4", "MULTI; UNLINK a; UNLINK b; MSETNX a 3 b 4; EXEC"),
+    ("MSET a 1 b 2 | PEXPIRE a 1 | PEXPIRE b 1 | !exp | DEL a b", "MULTI; UNLINK a; UNLINK b; EXEC"),
+    ("MSET a 1 b 2 | PEXPIRE a 1 | PEXPIRE b 1 | !exp | RENAME a b", "UNLINK a"),
+    ("MSET a 1 | PEXPIRE a 1 | !exp | KEYS *", ""),
+    ("MSET a 1 b 2 | PEXPIRE a 1 | PEXPIRE b 1 | !exp | SCAN 0", "UNLINK a; UNLINK b"),
+    ("MSET a 1 | PEXPIRE a 1 | !exp | SCAN 0 TYPE list", ""),
+    ("MSET a 1 | PEXPIRE a 1 | !exp | SCAN 0 MATCH zz", ""),
+    ("MSET a 1 | PEXPIRE a 1 | !exp | SCAN 0 MATCH zz TYPE list", ""),
+    ("MSET a 1 | PEXPIRE a 1 | !exp | RANDOMKEY", "UNLINK a"),
+    ("MSET a 1 | PEXPIRE a 1 | !exp | OBJECT ENCODING a", "UNLINK a"),
+    ("MSET a 1 | PEXPIRE a 1 | !exp | TYPE a", "UNLINK a"),
+    ("MSET a 1 | PEXPIRE a 1 | !exp | TOUCH a", "UNLINK a"),
+    ("MSET a 1 | PEXPIRE a 1 | !exp | DEBUG OBJECT a", ""),
+    ("MSET a 1 | PEXPIRE a 1 | !exp | DBSIZE", ""),
+    ("!lazyuser no | SET k v | DEL k", "DEL k"),
+    ("!lazyuser no | SET k v | UNLINK k", "UNLINK k"),
+    ("!lazyexp no | SET k v PX 1 | !exp | GET k", "DEL k"),
+    ("!lazyexp no | SET k v PX 1 | !exp | SET k w", "MULTI; DEL k; SET k w; EXEC"),
+    ("!lazyexp no | SET k v | GETEX k PXAT 1", "DEL k"),
+    ("!lazyexp no | SET k v | EXPIRE k -1", "DEL k"),
+    ("!lazyexp no | SET k v | SET k v PXAT 1", "DEL k"),
+    ("!lazyserver no | SET k v | EXPIRE k -1", "UNLINK k"),
+    ("!lazyserver no | SET k v | GETEX k PXAT 1", "UNLINK k"),
+    ("!lazyserver no | SET k v | SET k w PXAT 1", "UNLINK k"),
+    ("!lazyserver no | SET k v | GETDEL k", "DEL k"),
+    ("!lazyserver no | SET k v | DELIFEQ k v", "DEL k"),
+    ("!cycle | SET k v PX 1 | !wait", "UNLINK k"),
+    ("!cycle | !lazyexp no | SET k v PX 1 | !wait", "DEL k"),
+    ("SELECT 2 | SET k v | EXPIRE k 100", "PEXPIREAT k @100000"),
+    ("SET k v | SET k w NX GET", ""),
+    ("SET k w NX GET", "SET k w NX"),
+    ("SET k v | SET k w IFEQ v GET", "SET k w IFEQ v"),
+    ("SET GET v | SET GET GET IFEQ v GET", "SET GET GET IFEQ v"),
+    ("SET k v | SET k w IFEQ v EX 100", "SET k w PXAT @100000"),
+    ("SET k v | SET k w KEEPTTL GET", "SET k w KEEPTTL"),
+    ("SET k v EX 100 | SET k w XX KEEPTTL", "SET k w XX KEEPTTL"),
+    ("SET k v | SET k w get", "SET k w"),
+    ("SET k v | GETEX k pxat 33177117420123", "PEXPIREAT k 33177117420123"),
+    ("SET k v | EXPIRE k 100 GT", ""),
+    ("SET k v EX 50 | EXPIRE k 100 gt", "PEXPIREAT k @100000 gt"),
+    ("SET k v EX 50 | EXPIREAT k 33177117420 XX", "PEXPIREAT k 33177117420000 XX"),
+    ("SET k v EX 50 | PEXPIRE k 100000 GT XX", "PEXPIREAT k @100000 GT XX"),
+    ("SET k v EX 50 | EXPIRE k -1 LT", "UNLINK k"),
+    ("MSET a 1 b 2 | DEL a a b", "DEL a a b"),
+    ("SET a 1 | UNLINK a a", "UNLINK a a"),
+    ("SET k v EX 100 | RENAME k l", "RENAME k l"),
+    ("SET k v EX 100 | COPY k l", "COPY k l"),
+    ("SET k v EX 100 | MOVE k 3", "MOVE k 3"),
+    ("SELECT 3 | SET k v | SELECT 0 | SET k w | MOVE k 3", ""),
+    ("SELECT 3 | SET k v | FLUSHDB", "FLUSHDB"),
+    ("SELECT 3 | SWAPDB 0 3", "SELECT 3; SWAPDB 0 3"),
+    ("SET k v | FLUSHDB SYNC", "FLUSHDB SYNC"),
+    ("SET k v | FLUSHALL SYNC", "FLUSHALL SYNC"),
+    ("MSET a 1 b 2 c 3 | PEXPIRE a 1 | PEXPIRE c 1 | !exp | MGET a b c", "MULTI; UNLINK a; UNLINK c; EXEC"),
+    ("MSET a 1 b 2 c 3 | PEXPIRE a 1 | PEXPIRE c 1 | !exp | EXISTS a b c", "MULTI; UNLINK a; UNLINK c; EXEC"),
+    ("SET k v PX 1 | !exp | FLUSHDB", "FLUSHDB"),
+    ("SET k v PX 1 | !exp | SETEX k 100 w", "MULTI; UNLINK k; SET k w PXAT @100000; EXEC"),
+    ("SET k v PX 1 | !exp | MSETEX 1 k w EX 100", "MULTI; UNLINK k; MSETEX 1 k w PXAT @100000; EXEC"),
+    ("SET k v PX 1 | !exp | DELIFEQ k v", "UNLINK k"),
+    ("SET k v PX 1 | !exp | GETEX k", "UNLINK k"),
+    ("SET k v PX 1 | !exp | SET k w GET", "MULTI; UNLINK k; SET k w; EXEC"),
+    ("SET k v PX 1 | !exp | SET k w IFEQ v", "UNLINK k"),
+    ("SET k v PX 1 | !exp | LCS k k", "UNLINK k"),
+    ("SET k v PX 1 | !exp | GETRANGE k 0 1", "UNLINK k"),
+    ("SET k v PX 1 | !exp | INCRBY k 2", "MULTI; UNLINK k; INCRBY k 2; EXEC"),
+    ("SET k v PX 1 | !exp | EXPIRE k -1", "UNLINK k"),
+    ("SET k v PX 1 | !exp | SWAPDB 0 1", "SWAPDB 0 1"),
+    ("SET k v | MSETEX 1 k w PXAT 1", "MSETEX 1 k w PXAT 1"),
+    ("MSETEX 1 k w EXAT 1", "MSETEX 1 k w PXAT 1000"),
+];
+
+fn run_step(rig: &mut Rig, step: &str) {
+    match step {
+        "!exp" => rig.pass_ms(5),
+        "!cycle" => {}
+        "!wait" => {
+            for _ in 0..5 {
+                rig.pass_ms(100);
+                rig.cron();
+            }
+        }
+        step => match step.strip_prefix("!lazy").and_then(|words| words.split_once(' ')) {
+            Some((name, value)) => {
+                let name = match name {
+                    "user" => "user-del",
+                    "exp" => "expire",
+                    _ => "server-del",
+                };
+                rig.check(&format!("CONFIG SET lazyfree-lazy-{name} {value}"), "+OK");
+            }
+            None => {
+                rig.run(step);
+            }
+        },
+    }
+}
+
+/// Times near now as `@n`: they depend on when the test runs, by the clock of the test.
+fn relative(fed: &str, now_ms: i64) -> String {
+    let word = |word: &str| match word.parse::<i64>() {
+        Ok(time) if word.len() == 13 && (time - now_ms).abs() < 10_000_000 => {
+            format!("@{}", (time - now_ms + 500) / 1000 * 1000)
+        }
+        _ => word.to_owned(),
+    };
+    let command = |command: &str| command.split(' ').map(word).collect::<Vec<_>>().join(" ");
+    fed.split("; ").filter(|text| *text != "ping").map(command).collect::<Vec<_>>().join("; ")
+}
+
+#[test]
+fn every_write_is_fed_as_the_reference_feeds_it() {
+    let mut wrong = Vec::new();
+    for (script, wanted) in ROWS {
+        let mut rig = Rig::new();
+        let replica = rig.replica();
+        rig.run("SET warm up");
+        rig.run("FLUSHALL");
+        let (before, last) = script.rsplit_once(" | ").unwrap_or(("", script));
+        before.split(" | ").filter(|step| !step.is_empty()).for_each(|step| run_step(&mut rig, step));
+        rig.fed(replica);
+        let now_ms = rig.process.now.unix_ms();
+        run_step(&mut rig, last);
+        let fed = relative(&rig.fed(replica), now_ms);
+        if fed != *wanted {
+            wrong.push(format!("{script}\n    fed:    {fed}\n    wanted: {wanted}"));
+        }
+    }
+    assert!(wrong.is_empty(), "{} rows:\n{}", wrong.len(), wrong.join("\n"));
+}
+
+#[test]
+fn every_command_that_writes_has_a_row() {
+    let named: Vec<String> = ROWS
+        .iter()
+        .map(|(script, _)| script.rsplit(" | ").next().unwrap_or(script))
+        .map(|last| last.split(' ').next().unwrap_or_default().to_ascii_lowercase())
+        .collect();
+    for spec in &sluice_command::table::ALL {
+        if spec.flags.has(sluice_command::Flags::WRITE) {
+            assert!(named.iter().any(|name| name == spec.full_name), "a row for {}", spec.full_name);
+        }
+    }
+}
+
+#[test]
+fn the_cycle_names_each_database_before_its_deletions() {
+    let mut rig = Rig::new();
+    rig.run("SET k v PX 1");
+    rig.run("SELECT 3");
+    rig.run("SET k v PX 1");
+    rig.pass_ms(200);
+    let replica = rig.replica();
+    rig.cron();
+    let fed = relative(&rig.fed(replica), 0);
+    assert!(fed == "UNLINK k; SELECT 3; UNLINK k" || fed == "SELECT 3; UNLINK k; UNLINK k", "{fed}");
+}
+
+/// Attaches by `line`; the lines before the snapshot, and the snapshot.
+fn attach(rig: &mut Rig, client: sluice_engine::SessionKey, line: &str) -> (Vec<String>, Vec<u8>) {
+    let words: Vec<&[u8]> = line.split(' ').map(str::as_bytes).collect();
+    let sent = rig.argv(client, &words);
+    let mut rest = &sent[..];
+    let mut lines = Vec::new();
+    loop {
+        let end = rest.windows(2).position(|pair| pair == b"\r\n").expect("a line");
+        let line = String::from_utf8_lossy(&rest[..end]).into_owned();
+        rest = &rest[end + 2..];
+        let length = line.strip_prefix('$').map(str::to_owned);
+        lines.push(line);
+        if let Some(length) = length {
+            if let Some(mark) = length.strip_prefix("EOF:") {
+                let file = rest.strip_suffix(mark.as_bytes()).expect("the mark ends it");
+                return (lines, file.to_vec());
+            }
+            assert_eq!(length.parse(), Ok(rest.len()), "the length is the snapshot's");
+            return (lines, rest.to_vec());
+        }
+    }
+}
+
+fn items(file: &[u8]) -> Vec<String> {
+    let mut reader = Reader::new(file).expect("a file");
+    let mut items = Vec::new();
+    while let Some(item) = reader.next().expect("a good one") {
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        items.push(match item {
+            Item::Aux(name, value) => format!("{}={}", text(&name), text(&value)),
+            Item::Db(number) => format!("db {number}"),
+            Item::Sizes(keys, expires) => format!("sizes {keys} {expires}"),
+            Item::String { key, value, expiry_ms, usage } => {
+                format!("{} {} {expiry_ms:?} {usage:?}", text(&key), text(&value))
+            }
+        });
+    }
+    items
+}
+
+#[test]
+fn sync_sends_a_snapshot_and_then_the_stream() {
+    let mut rig = Rig::new();
+    rig.run("SET a 1");
+    rig.run("SELECT 2");
+    rig.run("SET b v PXAT 33177117420123");
+    let replica = rig.connect();
+    let (lines, file) = attach(&mut rig, replica, "SYNC");
+    assert_eq!(lines.len(), 1);
+    let items = items(&file);
+    let names: Vec<&str> = items.iter().map(|item| item.split('=').next().unwrap_or(item)).collect();
+    assert_eq!(
+        names[..8],
+        [
+            "valkey-ver",
+            "redis-bits",
+            "ctime",
+            "used-mem",
+            "repl-stream-db",
+            "repl-id",
+            "repl-offset",
+            "aof-base"
+        ]
+    );
+    assert_eq!(
+        names[8..],
+        ["db 0", "sizes 1 0", "a 1 None Unsaid", "db 2", "sizes 1 1", "b v Some(33177117420123) Unsaid"]
+    );
+    rig.run("SET c 3");
+    rig.run("SELECT 0");
+    rig.run("INCR a");
+    assert_eq!(rig.fed(replica), "SELECT 2; SET c 3; INCR a");
+    assert_eq!(rig.run("PING"), "+PONG");
+    assert_eq!(rig.fed(replica), "");
+}
+
+#[test]
+fn psync_names_the_history_and_the_place() {
+    let mut rig = Rig::new();
+    let first = rig.connect();
+    let (lines, _) = attach(&mut rig, first, "PSYNC ? -1");
+    let replid =
+        rig.run("INFO replication").split("master_replid:").nth(1).map(|rest| rest[..40].to_owned()).unwrap();
+    assert_eq!(lines[0], format!("+FULLRESYNC {replid} 0"));
+    rig.run("SET a 1");
+    let offset = rig.output(first).len();
+    let second = rig.connect();
+    let (lines, file) = attach(&mut rig, second, "PSYNC xxxx 12");
+    assert_eq!(lines[0], format!("+FULLRESYNC {replid} {offset}"));
+    assert!(items(&file).contains(&format!("repl-offset={offset}")));
+    let third = rig.connect();
+    assert_eq!(rig.run_as(third, "PSYNC ? x"), "-ERR value is not an integer or out of range");
+    assert_eq!(rig.run_as(third, "PSYNC a"), "-ERR wrong number of arguments for 'psync' command");
+    assert_eq!(rig.run_as(third, "SYNC x"), "-ERR wrong number of arguments for 'sync' command");
+}
+
+#[test]
+fn a_second_request_for_the_data_is_not_answered() {
+    let mut rig = Rig::new();
+    let replica = rig.connect();
+    attach(&mut rig, replica, "SYNC");
+    for line in ["SYNC", "PSYNC ? -1", "REPLCONF ACK 12", "REPLCONF GETACK *"] {
+        assert_eq!(rig.run_as(replica, line), "", "{line}");
+        assert!(!rig.is_closing(replica), "{line}");
+    }
+}
+
+#[test]
+fn a_replica_that_would_get_a_reply_is_sent_none_and_closed() {
+    for line in [
+        "PING",
+        "GET k",
+        "SET k v",
+        "REPLCONF listening-port 12",
+        "CLIENT ID",
+        "SELECT 1",
+        "NOSUCH",
+        "GET",
+        "RESET",
+    ] {
+        let mut rig = Rig::new();
+        let replica = rig.connect();
+        attach(&mut rig, replica, "SYNC");
+        assert_eq!(rig.run_as(replica, line), "", "{line}");
+        assert!(rig.is_closing(replica), "{line}");
+        assert!(
+            rig.process
+                .log
+                .iter()
+                .any(|(_, text)| text.starts_with("Replica generated a reply to command '"))
+        );
+    }
+}
+
+#[test]
+fn the_snapshot_follows_the_configuration() {
+    for (policy, usage) in [
+        ("allkeys-lru", "Idle(3)"),
+        ("volatile-lru", "Idle(3)"),
+        ("allkeys-lfu", "Frequency(5)"),
+        ("volatile-lfu", "Frequency(5)"),
+        ("volatile-ttl", "Unsaid"),
+        ("noeviction", "Unsaid"),
+    ] {
+        let mut rig =
+            Rig::with(&[("maxmemory-policy", policy), ("rdbcompression", "no"), ("rdbchecksum", "no")]);
+        rig.run("SET key aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa");
+        rig.pass_ms(3000);
+        let replica = rig.connect();
+        let (_, file) = attach(&mut rig, replica, "SYNC");
+        assert!(items(&file).last().unwrap().ends_with(usage), "{policy}");
+        assert!(file.ends_with(&[0; 8]), "no checksum");
+        assert!(file.windows(46).any(|window| window == [b'a'; 46]), "no compression");
+    }
+}
+
+#[test]
+fn replicas_of_old_get_an_old_file() {
+    for (said, magic) in [
+        ("", b"VALKEY080"),
+        ("capa eof capa psync2", b"REDIS0011"),
+        ("capa eof version 8.1.0", b"REDIS0011"),
+        ("capa eof version 9.1.2", b"VALKEY080"),
+    ] {
+        let mut rig = Rig::new();
+        let replica = rig.connect();
+        assert_eq!(rig.run_as(replica, &format!("REPLCONF {said}")), "+OK");
+        let (_, file) = attach(&mut rig, replica, "SYNC");
+        assert!(file.starts_with(magic), "{said}");
+    }
+}
+
+#[test]
+fn replconf_rdb_only_ends_after_the_snapshot() {
+    let mut rig = Rig::new();
+    let replica = rig.connect();
+    assert_eq!(rig.run_as(replica, "REPLCONF rdb-only 1"), "+OK");
+    let (_, file) = attach(&mut rig, replica, "SYNC");
+    assert!(file.starts_with(b"VALKEY080"));
+    assert!(rig.is_closing(replica));
+    rig.run("SET a 1");
+    assert_eq!(rig.output(replica), b"");
+}
+
+#[test]
+fn replconf_rdb_filter_only_leaves_the_keys_out() {
+    let mut rig = Rig::new();
+    rig.run("SET a 1");
+    let replica = rig.connect();
+    assert_eq!(rig.run_as(replica, "REPLCONF rdb-filter-only functions"), "+OK");
+    assert_eq!(rig.run_as(replica, "SYNC"), "-ERR Filtered replica requires EOF capability");
+    assert_eq!(rig.run_as(replica, "REPLCONF capa eof"), "+OK");
+    let (lines, file) = attach(&mut rig, replica, "SYNC");
+    assert!(lines[0].starts_with("$EOF:"));
+    assert!(!items(&file).iter().any(|item| item.starts_with("db ")));
+}
+
+#[test]
+fn replconf_options_and_errors() {
+    let long = "a".repeat(347);
+    let long_line = format!("REPLCONF ip-address {long}");
+    sluice_testkit::check(&[
+        ("REPLCONF", "+OK"),
+        ("REPLCONF a", "-ERR syntax error"),
+        ("REPLCONF foo bar", "-ERR Unrecognized REPLCONF option: foo"),
+        ("REPLCONF listening-port abc", "-ERR value is not an integer or out of range"),
+        ("REPLCONF LISTENING-PORT 99999999999", "+OK"),
+        ("REPLCONF listening-port 1 foo bar", "-ERR Unrecognized REPLCONF option: foo"),
+        ("REPLCONF capa foo capa eof", "+OK"),
+        ("REPLCONF ip-address 1.2.3.4", "+OK"),
+        (&long_line, "-ERR REPLCONF ip-address provided by replica instance is too long: 347 bytes"),
+        ("REPLCONF version 9.1.2", "+OK"),
+        ("REPLCONF version 255.255.255", "+OK"),
+        ("REPLCONF version 256.0.0", "-ERR Unrecognized version format: 256.0.0"),
+        ("REPLCONF version 9.1", "-ERR Unrecognized version format: 9.1"),
+        ("REPLCONF version 9.1.2.3", "-ERR Unrecognized version format: 9.1.2.3"),
+        ("REPLCONF version 9.-1.2", "-ERR Unrecognized version format: 9.-1.2"),
+        ("REPLCONF rdb-only x", "-ERR value is not an integer or out of range"),
+        ("REPLCONF rdb-only 2", "-ERR value is out of range, value must between 0 and 1"),
+        ("REPLCONF rdb-only 1 rdb-only 0", "+OK"),
+        ("REPLCONF rdb-filter-only \"functions functions\"", "+OK"),
+        ("REPLCONF rdb-filter-only \"functions foo\"", "-ERR Unsupported rdb-filter-only option: foo"),
+        ("REPLCONF rdb-filter-only 'a\"'", "-ERR Missing rdb-filter-only values"),
+        ("REPLCONF rdb-channel 0", "+OK"),
+        ("REPLCONF rdb-channel x", "-ERR value is not an integer or out of range"),
+        ("REPLCONF set-rdb-client-id 12", "-ERR Unrecognized RDB client id 12"),
+        ("REPLCONF set-rdb-client-id x", "-ERR value is not an integer or out of range"),
+        ("REPLCONF set-cluster-node-id x", "-ERR This instance has cluster support disabled"),
+        ("REPLCONF ack 12", ""),
+        ("REPLCONF ack abc", ""),
+        ("REPLCONF ack 1 fack 12", ""),
+        ("REPLCONF getack *", ""),
+        ("REPLCONF ack 1 foo", "-ERR syntax error"),
+    ]);
+}
+
+#[test]
+fn info_and_role_show_the_replica() {
+    let mut rig = Rig::new();
+    let replica = rig.connect();
+    assert_eq!(rig.run_as(replica, "REPLCONF listening-port 7777 ip-address 10.0.0.9"), "+OK");
+    assert_eq!(rig.run("ROLE"), "[\"master\", :0, []]");
+    attach(&mut rig, replica, "PSYNC ? -1");
+    rig.run("SET a 1");
+    let offset = rig.output(replica).len();
+    assert_eq!(rig.run("ROLE"), format!("[\"master\", :{offset}, [[\"10.0.0.9\", \"7777\", \"0\"]]]"));
+    rig.pass_ms(2000);
+    let info = rig.run("INFO replication");
+    assert!(info.contains("connected_slaves:1"));
+    assert!(info.contains("slave0:ip=10.0.0.9,port=7777,state=online,offset=0,lag=2,type=replica"), "{info}");
+    assert!(info.contains(&format!("master_repl_offset:{offset}")));
+    rig.run_as(replica, "REPLCONF ACK 20");
+    rig.run_as(replica, "REPLCONF ACK 10");
+    let info = rig.run("INFO replication");
+    assert!(info.contains("state=online,offset=20,lag=0,type=replica"), "{info}");
+    let list = rig.run("CLIENT LIST TYPE replica");
+    assert!(list.contains("flags=S") && list.contains("cmd=replconf"), "{list}");
+    rig.engine.disconnect(replica);
+    assert!(rig.run("INFO replication").contains("connected_slaves:0"));
+}
+
+#[test]
+fn replicas_are_pinged() {
+    let mut rig = Rig::with(&[("repl-ping-replica-period", "5")]);
+    rig.cron();
+    let replica = rig.connect();
+    attach(&mut rig, replica, "SYNC");
+    let mut pings = 0;
+    for _ in 0..20 {
+        rig.pass_ms(1000);
+        rig.cron();
+        let sent = rig.output(replica);
+        assert!(sent.is_empty() || sent == b"*1\r\n$4\r\nping\r\n");
+        pings += sent.len() / 14;
+    }
+    assert!((4..=5).contains(&pings), "{pings}");
+}
+
+#[test]
+fn a_snapshot_does_not_count_against_the_output_limit() {
+    let mut rig =
+        Rig::with(&[("client-output-buffer-limit", "\"replica 10000 0 0\""), ("rdbcompression", "no")]);
+    rig.run(&format!("SET big {}", "v".repeat(100_000)));
+    let replica = rig.connect();
+    let mut request = b"*1\r\n$4\r\nSYNC\r\n".to_vec();
+    rig.bytes(replica, &request);
+    assert!(!rig.is_closing(replica));
+    request.clear();
+    for _ in 0..30 {
+        rig.run(&format!("SET other {}", "v".repeat(1000)));
+    }
+    rig.engine.check_output_limit(replica, &mut rig.process);
+    assert!(rig.is_closing(replica), "the stream counts");
+}
+
+#[test]
+fn pending_output_forbids_a_synchronisation() {
+    let mut rig = Rig::new();
+    let client = rig.connect();
+    let replies = rig.bytes(client, b"*1\r\n$4\r\nPING\r\n*1\r\n$4\r\nSYNC\r\n");
+    assert_eq!(render(&replies), "+PONG\n-ERR SYNC and PSYNC are invalid with pending output");
+}

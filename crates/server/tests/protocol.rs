@@ -1,0 +1,236 @@
+//! The wire, end to end: bytes in any shape, replies in order, errors to the letter.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+mod common;
+
+use common::{Server, request, until};
+
+#[test]
+fn every_split_of_a_stream_gives_the_same_replies() {
+    let server = Server::start(&[]);
+    let mut stream = request(&[b"SET", b"key", b"a\r\nb\0c"]);
+    stream.extend_from_slice(b"PING\r\n\n\r\n");
+    stream.extend(request(&[b"GET", b"key"]));
+    stream.extend_from_slice(b"SET \"in line\" 'x y'\r\n");
+    stream.extend(request(&[b"GET", b"in line"]));
+    let replies = b"+OK\r\n+PONG\r\n$6\r\na\r\nb\0c\r\n+OK\r\n$3\r\nx y\r\n";
+    let mut bystander = server.client();
+    let mut client = server.client();
+    for cut in 1..stream.len() {
+        client.send(&stream[..cut]);
+        // The server takes connections in the order in which they became ready, so the first part has been read.
+        bystander.check("PING", "+PONG\r\n");
+        client.send(&stream[cut..]).expect(replies);
+    }
+    for byte in &stream {
+        client.send([*byte]);
+        bystander.check("PING", "+PONG\r\n");
+    }
+    client.expect(replies);
+}
+
+#[test]
+fn a_long_pipeline_is_answered_in_order() {
+    let server = Server::start(&[]);
+    let mut client = server.client();
+    let count = 20_000;
+    let mut out = client.stream.try_clone().unwrap();
+    let writer = std::thread::spawn(move || {
+        let stream: Vec<u8> = (0..count).flat_map(|_| request(&[b"INCR", b"n"])).collect();
+        std::io::Write::write_all(&mut out, &stream).unwrap();
+    });
+    let replies: String = (1..=count).map(|n| format!(":{n}\r\n")).collect();
+    client.expect(&replies);
+    writer.join().unwrap();
+}
+
+#[test]
+fn a_large_value_comes_and_goes_whole_and_is_counted_once() {
+    let server = Server::start(&[]);
+    let mut client = server.client();
+    let value: Vec<u8> = (0..16 << 20).map(|i: u32| (i.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
+    let before = client.info_number("total_net_input_bytes");
+    let set = request(&[b"SET", b"big", &value]);
+    client.send(&set).expect("+OK\r\n");
+    let after = client.info_number("total_net_input_bytes");
+    let asking = "INFO everything debug\r\n".len() as i64;
+    assert_eq!(after - before, set.len() as i64 + asking);
+    let mut reply = format!("${}\r\n", value.len()).into_bytes();
+    reply.extend_from_slice(&value);
+    reply.extend_from_slice(b"\r\n");
+    client.check("GET big", &reply);
+    // A request right behind it, in the same bytes, is no part of it.
+    let mut both = set.clone();
+    both.extend_from_slice(b"STRLEN big\r\nPI");
+    client.send(&both).expect("+OK\r\n:16777216\r\n");
+    let mut bystander = server.client();
+    let list = String::from_utf8(bystander.bulk("CLIENT LIST")).unwrap();
+    let kept = list
+        .lines()
+        .filter_map(|line| line.split(" qbuf-free=").nth(1)?.split(' ').next()?.parse::<usize>().ok());
+    assert!(kept.max().unwrap() < 1 << 20, "the room of a large value stays: {list}");
+    client.send("NG\r\n").expect("+PONG\r\n");
+}
+
+#[test]
+fn wrong_requests_are_answered_to_the_letter_and_end_the_connection() {
+    let server = Server::start(&[]);
+    let long = "x".repeat(64 * 1024 + 1);
+    let cases: &[(&str, &str)] = &[
+        ("*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$600000000\r\n", "invalid bulk length"),
+        ("*1\r\n$-1\r\n", "invalid bulk length"),
+        ("*1\r\n$x\r\n", "invalid bulk length"),
+        ("*x\r\n", "invalid multibulk length"),
+        ("*2147483648\r\n", "invalid multibulk length"),
+        ("*1\r\nfoo\r\n", "expected '$', got 'f'"),
+        ("SET \"x\r\n", "unbalanced quotes in request"),
+        (&long, "too big inline request"),
+        (&format!("*{long}"), "too big mbulk count string"),
+        (&format!("*1\r\n${long}"), "too big bulk count string"),
+    ];
+    for (sent, text) in cases {
+        let mut client = server.client();
+        // What came before the error is answered first.
+        client.send("PING\r\n").send(sent).expect(format!("+PONG\r\n-ERR Protocol error: {text}\r\n"));
+        client.expect_end();
+    }
+}
+
+#[test]
+fn nothing_behind_a_wrong_request_runs() {
+    let server = Server::start(&[]);
+    let mut client = server.client();
+    client.send("*1\r\n!\r\nSET after 1\r\n").expect("-ERR Protocol error: expected '$', got '!'\r\n");
+    client.expect_end();
+    server.client().check("EXISTS after", ":0\r\n");
+}
+
+#[test]
+fn an_argument_may_be_as_large_as_configured() {
+    let server = Server::start(&["--proto-max-bulk-len", "1mb"]);
+    let mut client = server.client();
+    let value = vec![b'x'; 1 << 20];
+    client.send(request(&[b"SET", b"k", &value])).expect("+OK\r\n");
+    client
+        .send("*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$1048577\r\n")
+        .expect("-ERR Protocol error: invalid bulk length\r\n");
+    client.expect_end();
+}
+
+#[test]
+fn quit_answers_and_ends_even_when_replies_are_off() {
+    let server = Server::start(&[]);
+    let mut client = server.client();
+    client.send("SET a 1\r\nQUIT\r\nSET a 2\r\n").expect("+OK\r\n+OK\r\n").expect_end();
+    let mut silent = server.client();
+    silent.send("CLIENT REPLY OFF\r\nSET b 1\r\nQUIT\r\n").expect_end();
+    server.client().check("MGET a b", "*2\r\n$1\r\n1\r\n$1\r\n1\r\n");
+}
+
+#[test]
+fn a_web_page_that_talks_to_the_port_is_cut_off() {
+    let server = Server::start(&[]);
+    let mut client = server.client();
+    client.send("POST / HTTP/1.1\r\nSET x 1\r\n").expect_end();
+    server.client().check("EXISTS x", ":0\r\n");
+}
+
+#[test]
+fn a_request_that_waits_keeps_its_place_and_its_end_is_noticed() {
+    let server = Server::start(&[]);
+    let mut control = server.client();
+    control.check("CLIENT PAUSE 100000000 WRITE", "+OK\r\n");
+    let mut waiting = server.client();
+    waiting.send("PING\r\nSET a 1\r\nGET a\r\nINCR a\r\n").expect("+PONG\r\n");
+    let mut leaving = server.client();
+    leaving.send("SET gone 1\r\n");
+    until("two waiting clients", || (control.info_number("blocked_clients") == 2).then_some(()));
+    drop(leaving);
+    until("the end of one", || (control.info_number("connected_clients") == 2).then_some(()));
+    // It may send ahead, in bounds.
+    waiting.send("PING\r\n".repeat(1000));
+    control.check("CLIENT UNPAUSE", "+OK\r\n");
+    waiting.expect("+OK\r\n$1\r\n1\r\n:2\r\n").expect("+PONG\r\n".repeat(1000));
+    control.check("EXISTS gone", ":0\r\n");
+}
+
+#[test]
+fn a_client_can_be_killed_while_it_does_not_read() {
+    let server = Server::start(&[]);
+    let mut control = server.client();
+    control.check("CONFIG SET client-output-buffer-limit \"normal 0 0 0\"", "+OK\r\n");
+    control.send(request(&[b"SET", b"big", &vec![b'x'; 8 << 20]])).expect("+OK\r\n");
+    let mut lazy = server.client();
+    lazy.check("CLIENT ID", ":2\r\n");
+    lazy.send("GET big\r\n".repeat(8));
+    until("a send in flight", || (control.info_number("eventloop_sends_blocked") > 0).then_some(()));
+    control.check("CLIENT KILL ID 2", ":1\r\n");
+    until("its end", || (control.info_number("connected_clients") == 1).then_some(()));
+    control.check("PING", "+PONG\r\n");
+}
+
+#[test]
+fn a_flood_does_not_keep_others_waiting() {
+    let server = Server::start(&[]);
+    let flood = server.client();
+    let mut out = flood.stream.try_clone().unwrap();
+    let total = 400_000;
+    let writer = std::thread::spawn(move || {
+        let chunk = "ECHO flood\r\n".repeat(1000);
+        for _ in 0..total / 1000 {
+            if std::io::Write::write_all(&mut out, chunk.as_bytes()).is_err() {
+                return;
+            }
+        }
+    });
+    let mut reader = flood.stream.try_clone().unwrap();
+    let done = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false));
+    let finished = done.clone();
+    let drain = std::thread::spawn(move || {
+        let mut buffer = vec![0; 1 << 20];
+        let mut left = total * "$5\r\nflood\r\n".len();
+        while left > 0 {
+            left -= std::io::Read::read(&mut reader, &mut buffer).unwrap();
+        }
+        finished.store(true, std::sync::atomic::Ordering::Relaxed);
+    });
+    let mut other = server.client();
+    let mut answered = 0;
+    while answered < 20 && !done.load(std::sync::atomic::Ordering::Relaxed) {
+        other.check("PING", "+PONG\r\n");
+        answered += 1;
+    }
+    assert!(answered >= 20, "{answered} answers while the flood of {total} lasted");
+    drain.join().unwrap();
+    writer.join().unwrap();
+}
+
+#[test]
+fn an_idle_connection_holds_no_buffers() {
+    let server = Server::start(&[]);
+    let mut control = server.client();
+    let request = request(&[b"SET", b"k", &[b'x'; 10_000]]);
+    let (first, second) = request.split_at(5000);
+    let round = |clients: &mut Vec<common::Client>, control: &mut common::Client| {
+        for _ in 0..200 {
+            let mut client = server.client();
+            client.send(first);
+            control.check("PING", "+PONG\r\n");
+            client
+                .send(second)
+                .expect("+OK\r\n")
+                .send("GET k\r\n")
+                .expect("$10000\r\n")
+                .expect([b'x'; 10_000])
+                .expect("\r\n");
+            clients.push(client);
+        }
+        control.info_number("used_memory")
+    };
+    let mut clients = Vec::new();
+    // The first ones warm up what is kept for all.
+    let before = round(&mut clients, &mut control);
+    let after = round(&mut clients, &mut control);
+    let each = (after - before) / 200;
+    assert!(each < 2048, "{each} bytes for each idle connection");
+}
