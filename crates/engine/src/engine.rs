@@ -4,9 +4,9 @@
 use crate::action::Action;
 use crate::control::{Control, Pause};
 use crate::ctx::Handler;
-use crate::prepare::{Prepared, Preparer};
 use crate::gate::Gate;
 use crate::limits::Limits;
+use crate::prepare::{Prepared, Preparer};
 use crate::process::Process;
 use crate::session::{
     Caller, ClientFlags, ClientKind, Closing, Connection, ReplicaState, ReplyMode, Session, SessionKey,
@@ -87,6 +87,11 @@ impl Engine {
     /// The configuration.
     pub fn config(&self) -> &Config {
         &self.control.config
+    }
+
+    /// Commands executed since the start, or the last CONFIG RESETSTAT.
+    pub fn commands_executed(&self) -> u64 {
+        self.stats.total_commands
     }
 
     /// Number of connections.

@@ -61,7 +61,8 @@ impl Engine {
         let Some(mut session) = self.begin(key, process) else {
             return Submitted { executed: 0, flow: Flow::Closing };
         };
-        let mut batch = Batch { input, requests, executed: 0, flow: flow_of(&session), now: process.recent() };
+        let mut batch =
+            Batch { input, requests, executed: 0, flow: flow_of(&session), now: process.recent() };
         let batch_max = self.control.limits.prefetch_batch;
         let mut prepared = std::mem::take(&mut self.prepared);
         while batch.flow == Flow::Continue && batch.executed < requests.len() {
@@ -86,7 +87,8 @@ impl Engine {
         let Some(mut session) = self.begin(key, process) else {
             return Submitted { executed: 0, flow: Flow::Closing };
         };
-        let mut batch = Batch { input, requests, executed: 0, flow: flow_of(&session), now: process.recent() };
+        let mut batch =
+            Batch { input, requests, executed: 0, flow: flow_of(&session), now: process.recent() };
         if batch.flow == Flow::Continue {
             self.execute(&mut session, &mut batch, prepared, process);
         }
@@ -158,7 +160,12 @@ impl Engine {
     }
 
     #[inline]
-    fn finish(&mut self, mut session: Box<Session>, batch: Batch<'_>, process: &mut dyn Process) -> Submitted {
+    fn finish(
+        &mut self,
+        mut session: Box<Session>,
+        batch: Batch<'_>,
+        process: &mut dyn Process,
+    ) -> Submitted {
         if !session.queued && !session.outbox.is_empty() {
             session.queued = true;
             self.control.ready.push(session.key);
@@ -505,7 +512,8 @@ impl Engine {
                 session.caller.closing = Closing::Now;
                 self.control.doomed.push(session.key);
                 let command = session.caller.last_command.map_or("<unknown>", |spec| spec.full_name);
-                let mut text = format!("Replica generated a reply to command '{command}', disconnecting it: ");
+                let mut text =
+                    format!("Replica generated a reply to command '{command}', disconnecting it: ");
                 session.push_line(process.recent().unix_s(), None, &mut text);
                 process.log(LogLevel::Warning, &text);
             }

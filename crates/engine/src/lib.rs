@@ -41,6 +41,6 @@ pub use error::CmdError;
 pub use exec::{Flow, Submitted};
 pub use limits::{Limits, OutputLimit};
 pub use prepare::{Prepared, Preparer};
-pub use process::{Counts, CpuTimes, Facts, LogLevel, Process};
+pub use process::{Counts, CpuTimes, Facts, IoThreads, LogLevel, Process};
 pub use renames::{Renames, renames};
 pub use session::{Caller, Closing, Connection, Session, SessionKey};

@@ -20,6 +20,6 @@ mod policy;
 mod pool;
 mod worker;
 
-pub use job::{Adopted, Batch, Ended, Settings, ToMain, ToWorker};
-pub use policy::{Policy, Signals as PolicySignals};
+pub use job::{Adopted, Batch, Ended, Push, Settings, ToMain, ToWorker};
+pub use policy::{Policy, Signals};
 pub use pool::Pool;

@@ -38,8 +38,8 @@ pub enum ToMain {
     Gone(SessionKey, Box<str>),
     /// A connection comes back.
     Released(Box<Adopted>),
-    /// The worker has ended: its last message.
-    Stopped,
+    /// This worker, counted from 0, has ended: its last message.
+    Stopped(usize),
 }
 
 /// A connection on its way.
@@ -73,6 +73,8 @@ pub struct Push {
 pub struct Batch {
     /// Whose.
     pub key: SessionKey,
+    /// The worker that sent it, counted from 0, and gets it back.
+    pub worker: usize,
     /// The bytes that the requests are ranges of.
     pub input: Vec<u8>,
     /// The requests.
@@ -115,6 +117,7 @@ impl Batch {
     pub fn new(key: SessionKey) -> Box<Batch> {
         Box::new(Batch {
             key,
+            worker: 0,
             input: Vec::new(),
             requests: Requests::new(),
             prepared: Vec::new(),

@@ -9,7 +9,9 @@ use super::job::{Adopted, Batch, Ended, Push, Settings, ToMain, ToWorker};
 use nix::sys::prctl;
 use sluice_clock::Clock;
 use sluice_engine::SessionKey;
-use sluice_evloop::{AnyLoop, Deadline, Event, Received, SendBuf, Sending, Sent, Shared, Source, Token, Waker};
+use sluice_evloop::{
+    AnyLoop, Deadline, Event, Received, SendBuf, Sending, Sent, Shared, Source, Token, Waker,
+};
 use sluice_queue::lanes::Lane;
 use sluice_queue::{Respond, spsc};
 use sluice_resp::{Admission, Limits, Outbox, Parser, State};
@@ -33,7 +35,7 @@ pub struct Published {
 
 /// What a worker starts with.
 pub struct Seat {
-    /// Its number, from 1.
+    /// Its number, from 0.
     pub number: usize,
     /// From the executing thread.
     pub inbox: spsc::Consumer<ToWorker>,
@@ -172,7 +174,7 @@ impl Worker {
                 self.empty_dozes = self.empty_dozes.saturating_add(1);
             }
             if self.stopping && self.count == 0 && self.overflow.is_empty() {
-                self.tell(ToMain::Stopped);
+                self.tell(ToMain::Stopped(self.seat.number));
                 self.show();
                 return;
             }
@@ -229,7 +231,10 @@ impl Worker {
                 self.put(connection);
             }
             Event::Detached { token, fd } => self.detached(key_of(token), fd),
-            Event::Accepted { .. } | Event::AcceptFailed { .. } | Event::Ready { .. } | Event::Timer { .. } => {}
+            Event::Accepted { .. }
+            | Event::AcceptFailed { .. }
+            | Event::Ready { .. }
+            | Event::Timer { .. } => {}
         }
     }
 
@@ -250,7 +255,9 @@ impl Worker {
                 self.put(connection);
             }
             Received::Eof => self.drop_connection(*connection, "Client closed connection"),
-            Received::Failed(error) => self.drop_connection(*connection, &format!("Reading from client: {error}")),
+            Received::Failed(error) => {
+                self.drop_connection(*connection, &format!("Reading from client: {error}"))
+            }
         }
     }
 
@@ -289,6 +296,7 @@ impl Worker {
             let item = settings.preparer.prepare(&batch.requests.at(index, &batch.input));
             batch.prepared.push(item);
         }
+        batch.worker = self.seat.number;
         batch.received = std::mem::take(&mut connection.received);
         batch.sent = std::mem::take(&mut connection.untold);
         batch.kept = connection.carry.capacity();
@@ -424,13 +432,19 @@ impl Worker {
     }
 
     fn keep_spare(&mut self, mut carry: Vec<u8>) {
-        if self.spare_carry.len() < SPARES_MAX && carry.capacity() <= SPARE_CARRY_BYTES && carry.capacity() > 0 {
+        if self.spare_carry.len() < SPARES_MAX
+            && carry.capacity() <= SPARE_CARRY_BYTES
+            && carry.capacity() > 0
+        {
             carry.clear();
             self.spare_carry.push(carry);
         }
     }
 
     fn adopt(&mut self, adopted: Adopted) {
+        if !self.stopping {
+            self.release = 0;
+        }
         let Adopted { key, socket, carry, admission, held } = adopted;
         let source = self.event_loop.attach(socket, token_of(key));
         let input = if held { Input::Held } else { Input::Open };
@@ -504,7 +518,7 @@ impl Worker {
                 self.drop_connection(*connection, "the worker's event loop failed");
             }
         }
-        self.tell(ToMain::Stopped);
+        self.tell(ToMain::Stopped(self.seat.number));
         self.show();
     }
 
