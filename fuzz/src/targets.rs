@@ -51,6 +51,16 @@ pub(crate) const TARGETS: &[Target] = &[
         seeds: &[b"\x05h?l*ohello", b"\x07[^a-c]*\\*x*", b"\x03*a*aaaaaaaaaa"],
         words: &[b"*", b"?", b"[", b"]", b"[^", b"-", b"\\", b"[a-z]", b"**"],
     },
+    Target {
+        name: "rdb",
+        run: sluice_persist::rdb::fuzz_rdb,
+        seeds: &[
+            b"VALKEY080\xfa\nvalkey-ver\x059.1.2\xfa\nredis-bits\xc0@\xfe\x00\xfb\x03\x02\xf8\x01\x00\x01k\x01v\xfcy*\xf0\xf7\xa1\x01\0\0\xf9\
+              \x06\x00\x01z\xc3\t\x1e\x01bb\xe0\x11\x00\x01bb\xff\0\0\0\0\0\0\0\0",
+            b"REDIS0011\xfe\x40\x01\xfd\0\0\0\0\x00\x80\0\0\0\x01k\xc1\x01\x02\xff\0\0\0\0\0\0\0\0",
+        ],
+        words: &[b"\xc3", b"\x81\xff\xff\xff\xff\xff\xff\xff\xff", b"\x80\xff\xff\xff\xff", b"\xfe\x00", b"\xff\0\0\0\0\0\0\0\0"],
+    },
     Target { name: "canary", run: canary_panic, seeds: &[b"canar"], words: &[b"y!"] },
     Target { name: "canary-abort", run: canary_abort, seeds: &[b"canar"], words: &[b"y!"] },
 ];

@@ -37,6 +37,8 @@ pub fn lookup(name: &[u8]) -> Option<&'static Spec> {
 /// The subcommand of this name, in any case, without its container's name. Costs a walk over the container's
 /// subcommands.
 pub fn lookup_sub(container: &Spec, name: &[u8]) -> Option<&'static Spec> {
+    // A subcommand's name ends at a zero byte in the reference; a command's does not.
+    let name = name.split(|byte| *byte == 0).next().unwrap_or_default();
     container.subcommands.iter().copied().find(|sub| sub.name.as_bytes().eq_ignore_ascii_case(name))
 }
 

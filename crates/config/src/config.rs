@@ -169,7 +169,9 @@ impl Config {
 
     /// Changed parameters that have no effect yet, with the feature that they wait for: worth a line in the log.
     pub fn unsupported(&self) -> impl Iterator<Item = (&'static str, &'static str)> + '_ {
-        self.changed().filter_map(|id| match id.param().honoured {
+        // No save points is what a server without snapshots does.
+        let unsaved = |id: &ParamId| *id == param::SAVE.any() && self.save_points().is_empty();
+        self.changed().filter(move |id| !unsaved(id)).filter_map(|id| match id.param().honoured {
             Honoured::NotYet(feature) => Some((id.param().name, feature)),
             Honoured::Yes | Honoured::Ignored(_) => None,
         })

@@ -81,10 +81,17 @@ pub(crate) fn lenient_int(text: &[u8], base: u8) -> Option<i64> {
     Some(signed.clamp(i128::from(i64::MIN), i128::from(i64::MAX)) as i64)
 }
 
-/// A finite or infinite number in decimal notation; never NaN.
+/// A finite or infinite number in decimal notation; never NaN, nor a number that a double cannot tell from infinity or
+/// zero.
 pub(crate) fn decimal(text: &[u8]) -> Option<f64> {
     let value: f64 = std::str::from_utf8(text).ok()?.parse().ok()?;
-    (!value.is_nan()).then_some(value)
+    let mut significand = text.iter().take_while(|byte| !matches!(byte, b'e' | b'E'));
+    let lost = if value.is_infinite() {
+        significand.any(u8::is_ascii_digit)
+    } else {
+        value == 0.0 && significand.any(|byte| matches!(byte, b'1'..=b'9'))
+    };
+    (!value.is_nan() && !lost).then_some(value)
 }
 
 /// Six decimals without trailing zeros.

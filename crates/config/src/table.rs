@@ -31,7 +31,6 @@ const HASHES: &str = "hashes";
 const HLL: &str = "HyperLogLog";
 const IO_THREADS: &str = "I/O threads";
 const LISTS: &str = "lists";
-const LOGGING: &str = "structured logging";
 const MODULES: &str = "modules";
 const NOTIFY: &str = "keyspace notifications";
 const REPLICATION: &str = "replication";
@@ -40,7 +39,6 @@ const SETS: &str = "sets";
 const SNAPSHOTS: &str = "snapshots";
 const SORTED_SETS: &str = "sorted sets";
 const STREAMS: &str = "streams";
-const SYSTEM: &str = "process integration";
 const TLS: &str = "TLS";
 const TRACKING: &str = "client-side caching";
 
@@ -96,7 +94,7 @@ params! {
             "Seconds of silence after which the kernel probes a connection; 0 turns probing off.";
         MPTCP: Bool = boolean("mptcp", false).immutable().later("multipath TCP"),
             "Listen with multipath TCP where the kernel has it.";
-        SOCKET_MARK_ID: Int = number("socket-mark-id", 0, 0, UINT).immutable().later(SYSTEM),
+        SOCKET_MARK_ID: Int = number("socket-mark-id", 0, 0, UINT).immutable(),
             "Mark for our sockets, for the firewall or router to recognise; 0 sets none.";
         MAX_NEW_CONNECTIONS_PER_CYCLE: Int = number("max-new-connections-per-cycle", 10, 1, 1000),
             "Connections accepted in one turn of the event loop.";
@@ -160,7 +158,7 @@ params! {
     General {
         DAEMONIZE: Bool = boolean("daemonize", false).immutable(),
             "Go into the background after the start.";
-        SUPERVISED: Choice<Supervisor> = one_of::<Supervisor>("supervised", Supervisor::No as u8).immutable().later(SYSTEM),
+        SUPERVISED: Choice<Supervisor> = one_of::<Supervisor>("supervised", Supervisor::No as u8).immutable(),
             "The supervisor that is told when the server is ready.";
         PIDFILE: Text = optional("pidfile").immutable(),
             "File that holds the process id while the server runs.";
@@ -168,19 +166,19 @@ params! {
             "The least important line that is logged: debug, verbose, notice, warning, nothing.";
         LOGFILE: Text = text("logfile", "").immutable(),
             "File that receives the log; empty is standard output.";
-        LOG_FORMAT: Choice<LogFormat> = one_of::<LogFormat>("log-format", LogFormat::Legacy as u8).later(LOGGING),
+        LOG_FORMAT: Choice<LogFormat> = one_of::<LogFormat>("log-format", LogFormat::Legacy as u8),
             "Shape of a log line: legacy, logfmt or json.";
-        LOG_TIMESTAMP_FORMAT: Choice<LogTimestampFormat> = one_of::<LogTimestampFormat>("log-timestamp-format", LogTimestampFormat::Legacy as u8).later(LOGGING),
+        LOG_TIMESTAMP_FORMAT: Choice<LogTimestampFormat> = one_of::<LogTimestampFormat>("log-timestamp-format", LogTimestampFormat::Legacy as u8),
             "How a log line writes the time: legacy, iso8601 or milliseconds.";
         HIDE_USER_DATA_FROM_LOG: Bool = boolean("hide-user-data-from-log", true).later(CORPSE),
             "Leave keys, values and arguments out of the log.";
-        SYSLOG_ENABLED: Bool = boolean("syslog-enabled", false).immutable().later(SYSTEM),
+        SYSLOG_ENABLED: Bool = boolean("syslog-enabled", false).immutable(),
             "Log to the system log as well.";
-        SYSLOG_IDENT: Text = text("syslog-ident", "valkey").immutable().later(SYSTEM),
+        SYSLOG_IDENT: Text = text("syslog-ident", "valkey").immutable(),
             "Name under which we appear in the system log.";
-        SYSLOG_FACILITY: Choice<SyslogFacility> = one_of::<SyslogFacility>("syslog-facility", SyslogFacility::Local0 as u8).immutable().later(SYSTEM),
+        SYSLOG_FACILITY: Choice<SyslogFacility> = one_of::<SyslogFacility>("syslog-facility", SyslogFacility::Local0 as u8).immutable(),
             "Stream of the system log that receives our lines.";
-        CRASH_LOG_ENABLED: Bool = boolean("crash-log-enabled", true).later(CORPSE),
+        CRASH_LOG_ENABLED: Bool = boolean("crash-log-enabled", true),
             "Write a report to the log when the server crashes.";
         CRASH_MEMCHECK_ENABLED: Bool = boolean("crash-memcheck-enabled", true).ignored("memory is not tested after a crash"),
             "Test the memory after a crash.";
@@ -188,9 +186,9 @@ params! {
             "Number of databases, the first of which is 0.";
         ALWAYS_SHOW_LOGO: Bool = boolean("always-show-logo", false).immutable(),
             "Print the banner at the start even when the log is not a terminal.";
-        SET_PROC_TITLE: Bool = boolean("set-proc-title", true).immutable().later(SYSTEM),
+        SET_PROC_TITLE: Bool = boolean("set-proc-title", true).immutable(),
             "Show address and role in the list of processes.";
-        PROC_TITLE_TEMPLATE: Text = text("proc-title-template", "{title} {listen-addr} {server-mode}").checked(check::proc_title).later(SYSTEM),
+        PROC_TITLE_TEMPLATE: Text = text("proc-title-template", "{title} {listen-addr} {server-mode}").checked(check::proc_title),
             "Text for the list of processes, with {title}, {listen-addr}, {server-mode}, {port}, {tls-port}, {unixsocket} and {config-file}.";
         LOCALE_COLLATE: Text = text("locale-collate", "").checked(check::locale).later("collation in SORT"),
             "Locale by which SORT ALPHA and Lua compare strings; empty takes the environment's.";
@@ -274,9 +272,9 @@ params! {
             "Save when so many seconds have passed with so many changes: pairs of the two. An empty value turns it off.";
         STOP_WRITES_ON_BGSAVE_ERROR: Bool = boolean("stop-writes-on-bgsave-error", true).later(SNAPSHOTS),
             "Refuse writes after a snapshot has failed, until one succeeds.";
-        RDBCOMPRESSION: Bool = boolean("rdbcompression", true).later(SNAPSHOTS),
+        RDBCOMPRESSION: Bool = boolean("rdbcompression", true),
             "Compress strings in snapshots.";
-        RDBCHECKSUM: Bool = boolean("rdbchecksum", true).immutable().later(SNAPSHOTS),
+        RDBCHECKSUM: Bool = boolean("rdbchecksum", true).immutable(),
             "End a snapshot with a checksum, and test it when loading.";
         RDB_VERSION_CHECK: Choice<RdbVersionCheck> = one_of::<RdbVersionCheck>("rdb-version-check", RdbVersionCheck::Strict as u8).later(SNAPSHOTS),
             "Versions of snapshots that are loaded: those we know (strict), or newer ones too as long as they make sense (relaxed).";
@@ -346,7 +344,7 @@ params! {
             "Seconds without replicas after which that history is dropped; 0 is never.";
         REPL_TIMEOUT: Int = number("repl-timeout", 60, 1, INT).later(REPLICATION),
             "Seconds of silence after which a replication link counts as broken.";
-        REPL_PING_REPLICA_PERIOD: Int = number("repl-ping-replica-period", 10, 1, INT).alias("repl-ping-slave-period").later(REPLICATION),
+        REPL_PING_REPLICA_PERIOD: Int = number("repl-ping-replica-period", 10, 1, INT).alias("repl-ping-slave-period"),
             "Seconds between pings to replicas.";
         REPL_DISABLE_TCP_NODELAY: Bool = boolean("repl-disable-tcp-nodelay", false).later(REPLICATION),
             "Fill packets to replicas at the price of a delay.";
@@ -530,15 +528,15 @@ params! {
             "How SIGTERM ends the server: default, or any of save, nosave, now, force, safe, failover.";
         SHUTDOWN_TIMEOUT: Int = number("shutdown-timeout", 10, 0, INT).later(REPLICATION),
             "Seconds that a shutdown waits for replicas that lag.";
-        OOM_SCORE_ADJ: Choice<OomScoreAdj> = one_of::<OomScoreAdj>("oom-score-adj", OomScoreAdj::No as u8).later(SYSTEM),
+        OOM_SCORE_ADJ: Choice<OomScoreAdj> = one_of::<OomScoreAdj>("oom-score-adj", OomScoreAdj::No as u8),
             "Tell the kernel which processes to end first when memory runs out: no, yes or relative, absolute.";
-        OOM_SCORE_ADJ_VALUES: Special = special("oom-score-adj-values", Kind::OomValues).multi_arg().later(SYSTEM),
+        OOM_SCORE_ADJ_VALUES: Special = special("oom-score-adj-values", Kind::OomValues).multi_arg(),
             "Scores for a primary, a replica and a background process, from -2000 to 2000.";
-        DISABLE_THP: Bool = boolean("disable-thp", true).immutable().later(SYSTEM),
+        DISABLE_THP: Bool = boolean("disable-thp", true).immutable(),
             "Do not let the kernel use huge pages for us.";
-        SERVER_CPULIST: Text = optional("server-cpulist").alias("server_cpulist").immutable().later(SYSTEM),
+        SERVER_CPULIST: Text = optional("server-cpulist").alias("server_cpulist").immutable(),
             "Processors for the executing and I/O threads.";
-        BIO_CPULIST: Text = optional("bio-cpulist").alias("bio_cpulist").immutable().later(SYSTEM),
+        BIO_CPULIST: Text = optional("bio-cpulist").alias("bio_cpulist").immutable(),
             "Processors for background threads.";
         AOF_REWRITE_CPULIST: Text = optional("aof-rewrite-cpulist").alias("aof_rewrite_cpulist").immutable().ignored(NO_FORK),
             "Processors for rewriting the append-only file.";
@@ -552,7 +550,7 @@ params! {
             "Exit instead of aborting after a panic.";
         DEBUG_CONTEXT: Text = text("debug-context", "").hidden().debug().later(CORPSE),
             "A word about what is being tested, for crash reports.";
-        WATCHDOG_PERIOD: Int = number("watchdog-period", 0, 0, INT).hidden().later(CORPSE),
+        WATCHDOG_PERIOD: Int = number("watchdog-period", 0, 0, INT).hidden().ignored("the event loop measures its own turns: INFO debug"),
             "Milliseconds of a stuck event loop after which its position is logged; 0 is never.";
         RDB_KEY_SAVE_DELAY: Int = number("rdb-key-save-delay", 0, -INT - 1, INT).hidden().later(SNAPSHOTS),
             "Microseconds to wait after each saved key; negative waits once per so many keys.";

@@ -63,13 +63,10 @@ impl<'a> Args<'a> {
         self.ranges.get(index..).unwrap_or_default().iter().map(move |span| args.slice(span))
     }
 
-    /// Whether the argument at `index` is this word, in any case. Words end at a zero byte, as in the reference.
+    /// Whether the argument at `index` is this word, in any case.
     #[inline]
     pub fn is(&self, index: usize, word: &str) -> bool {
-        self.get(index).is_some_and(|arg| match arg.split_at_checked(word.len()) {
-            Some((head, tail)) => matches!(tail, [] | [0, ..]) && head.eq_ignore_ascii_case(word.as_bytes()),
-            None => false,
-        })
+        self.get(index).is_some_and(|arg| is_word(arg, word))
     }
 
     /// The argument at `index` as an integer.
@@ -86,5 +83,14 @@ impl<'a> Args<'a> {
     /// Bytes of all arguments together.
     pub fn bytes(&self) -> usize {
         self.iter_from(0).map(<[u8]>::len).sum()
+    }
+}
+
+/// Whether an argument is this word, in any case. It ends at a zero byte, as in the reference.
+#[inline]
+pub(crate) fn is_word(arg: &[u8], word: &str) -> bool {
+    match arg.split_at_checked(word.len()) {
+        Some((head, tail)) => matches!(tail, [] | [0, ..]) && head.eq_ignore_ascii_case(word.as_bytes()),
+        None => false,
     }
 }

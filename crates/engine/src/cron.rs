@@ -28,6 +28,7 @@ impl Engine {
         }
         self.cron.next_ms = now.unix_ms() + period;
         self.end_pause(now);
+        self.release_held();
         if !self.control.cron_paused {
             self.expire(process, period);
             self.walk_clients(now, hz, process);
@@ -66,10 +67,9 @@ impl Engine {
         let spent_ns = process.now().mono_ns.saturating_sub(start.mono_ns);
         self.stats.expire_cycle_us += spent_ns / 1000;
         self.stats.expire_cycle_capped += u64::from(outcome.timed_out);
-        if outcome.sampled > 0 {
-            let percent = outcome.expired as f64 * 100.0 / outcome.sampled as f64;
-            self.stats.expired_stale_percent = self.stats.expired_stale_percent * 0.95 + percent * 0.05;
-        }
+        // A cycle that meets nothing lets the average fall.
+        let percent = outcome.expired as f64 * 100.0 / outcome.sampled.max(1) as f64;
+        self.stats.expired_stale_percent = self.stats.expired_stale_percent * 0.95 + percent * 0.05;
         self.note_latency("expire-cycle", start, spent_ns);
         if outcome.expired > 0 {
             self.settle_cycle();

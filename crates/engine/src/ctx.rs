@@ -36,28 +36,20 @@ pub type Run = Result<Outcome, CmdError>;
 pub struct ReadCtx<'a> {
     /// The caller's database.
     pub db: DbRef<'a>,
-    /// Who asks.
-    pub caller: &'a Caller,
     /// Numbers from the configuration.
     pub limits: &'a Limits,
     /// Randomness.
     pub rng: &'a mut Rng,
     /// Where the reply goes.
     pub reply: Reply<'a>,
-    /// The running command.
-    pub spec: &'static Spec,
 }
 
 /// For commands that change keys.
 pub struct WriteCtx<'a> {
     /// The caller's database.
     pub db: DbMut<'a>,
-    /// Who asks.
-    pub caller: &'a Caller,
     /// Numbers from the configuration.
     pub limits: &'a Limits,
-    /// Randomness.
-    pub rng: &'a mut Rng,
     /// Where the reply goes.
     pub reply: Reply<'a>,
     /// The running command.
@@ -78,8 +70,6 @@ pub struct DatasetCtx<'a> {
 
 /// For commands about the caller's own connection.
 pub struct SessionCtx<'a> {
-    /// The time.
-    pub now: Now,
     /// Who asks; to change.
     pub caller: &'a mut Caller,
     /// Numbers from the configuration, and the users' passwords.
@@ -108,12 +98,8 @@ pub struct ServerCtx<'a> {
     pub process: &'a mut dyn Process,
     /// Wishes to it.
     pub actions: &'a mut Vec<Action>,
-    /// Randomness.
-    pub rng: &'a mut Rng,
     /// Where the reply goes.
     pub reply: Reply<'a>,
-    /// The running command.
-    pub spec: &'static Spec,
 }
 
 /// For DEBUG: everything.
@@ -124,18 +110,12 @@ pub struct DebugCtx<'a> {
     pub data: Dataset<'a>,
     /// Who asks.
     pub session: &'a mut Session,
-    /// Everybody else.
-    pub sessions: &'a mut Sessions,
     /// Configuration, logs, replicas.
     pub control: &'a mut Control,
-    /// Counters.
-    pub stats: &'a mut Stats,
     /// The process around.
     pub process: &'a mut dyn Process,
     /// Wishes to it.
     pub actions: &'a mut Vec<Action>,
-    /// Randomness.
-    pub rng: &'a mut Rng,
     /// Where the reply goes.
     pub reply: Reply<'a>,
 }

@@ -108,6 +108,7 @@ impl Engine {
             key,
             outbox: Outbox::new(),
             queued: false,
+            held: Vec::new(),
             in_flight: 0,
             output_peak: 0,
             caller: Caller {
@@ -155,7 +156,8 @@ impl Engine {
     pub fn feed(&mut self, key: SessionKey) {
         let Some(session) = self.sessions.get_mut(key) else { return };
         session.caller.kind = ClientKind::Replica;
-        session.caller.replica = Some(ReplicaState { snapshot_left: 0, acked: 0, acked_s: 0, online: true });
+        session.caller.replica =
+            Some(ReplicaState { snapshot_left: 0, acked: 0, acked_s: 0, online: true, awaits_ack: false });
         self.control.stream.attach(key);
         self.refresh();
     }

@@ -15,6 +15,7 @@ use crate::prepare::{Prepared, Preparer};
 use crate::process::{LogLevel, Process};
 use crate::session::{Closing, ReplyMode, Session, SessionKey};
 use sluice_base::Now;
+use sluice_command::specs::generic;
 use sluice_command::{Flags, Named, Spec};
 use sluice_keyspace::{Access, ExpiryMode, Touch};
 use sluice_resp::{Mark, Outbox, Reply, Request, Requests};
@@ -244,8 +245,8 @@ impl Engine {
             }
         };
         let permit = match self.gate.pass(spec) {
-            Some(permit) => permit,
-            None => match self.ask_gate(session, spec, args, *now, process) {
+            Some(permit) if session.caller.reply != ReplyMode::Forbidden => permit,
+            _ => match self.ask_gate(session, spec, *now, process) {
                 Verdict::Run(permit) => permit,
                 Verdict::Reject(error) => {
                     self.stats.commands[spec.id.0 as usize].rejected += 1;
@@ -341,7 +342,7 @@ impl Engine {
         process: &mut dyn Process,
     ) -> crate::ctx::Run {
         let handler = self.handlers[spec.id.0 as usize];
-        let access = self.access(session, now);
+        let access = self.access(session, spec, now);
         let Engine { keyspace, effects, control, sessions, stats, actions, rng, .. } = self;
         let number = session.caller.db;
         let proto = session.caller.proto;
@@ -350,12 +351,12 @@ impl Engine {
             Handler::Read(run) => {
                 let db = keyspace.read(number, access, effects);
                 let reply = Reply::new(&mut session.outbox, proto);
-                run(&mut ReadCtx { db, caller: &session.caller, limits, rng, reply, spec }, args)
+                run(&mut ReadCtx { db, limits, rng, reply }, args)
             }
             Handler::Write(run) => {
                 let db = keyspace.write(number, access, effects);
                 let reply = Reply::new(&mut session.outbox, proto);
-                run(&mut WriteCtx { db, caller: &session.caller, limits, rng, reply, spec }, args)
+                run(&mut WriteCtx { db, limits, reply, spec }, args)
             }
             Handler::Dataset(run) => {
                 let data = keyspace.dataset(access, effects);
@@ -364,24 +365,13 @@ impl Engine {
             }
             Handler::Session(run) => {
                 let reply = Reply::new(&mut session.outbox, proto);
-                run(&mut SessionCtx { now, caller: &mut session.caller, limits, stats, reply }, args)
+                run(&mut SessionCtx { caller: &mut session.caller, limits, stats, reply }, args)
             }
             Handler::Server(run) => {
                 let mut outbox = std::mem::take(&mut session.outbox);
                 let reply = Reply::new(&mut outbox, proto);
-                let mut ctx = ServerCtx {
-                    now,
-                    session,
-                    sessions,
-                    control,
-                    stats,
-                    keyspace,
-                    process,
-                    actions,
-                    rng,
-                    reply,
-                    spec,
-                };
+                let mut ctx =
+                    ServerCtx { now, session, sessions, control, stats, keyspace, process, actions, reply };
                 let result = run(&mut ctx, args);
                 self.after_server(session, outbox);
                 result
@@ -390,8 +380,7 @@ impl Engine {
                 let mut outbox = std::mem::take(&mut session.outbox);
                 let reply = Reply::new(&mut outbox, proto);
                 let data = keyspace.dataset(access, effects);
-                let mut ctx =
-                    DebugCtx { now, data, session, sessions, control, stats, process, actions, rng, reply };
+                let mut ctx = DebugCtx { now, data, session, control, process, actions, reply };
                 let result = run(&mut ctx, args);
                 self.after_server(session, outbox);
                 result
@@ -409,11 +398,12 @@ impl Engine {
     }
 
     #[inline]
-    fn access(&self, session: &Session, now: Now) -> Access {
+    fn access(&self, session: &Session, spec: &Spec, now: Now) -> Access {
         let limits: &Limits = &self.control.limits;
         let clock = now.unix_s() as u32 & sluice_keyspace::CLOCK_MASK;
         let mut touch = if limits.lfu { self.lfu_touch(now) } else { Touch::Lru(clock) };
-        if session.caller.flags.no_touch {
+        // TOUCH is asked for by name, so it touches all the same.
+        if session.caller.flags.no_touch && spec.id != generic::TOUCH.id {
             touch = Touch::No { fresh: touch.fresh() };
         }
         let expiry = if limits.import_mode {
@@ -444,12 +434,11 @@ impl Engine {
         &mut self,
         session: &Session,
         spec: &'static Spec,
-        args: Args<'_>,
         now: Now,
         process: &mut dyn Process,
     ) -> Verdict {
         let used_memory = if self.control.limits.maxmemory > 0 { process.used_memory() } else { 0 };
-        let asked = Asked { spec, args, caller: &session.caller, control: &self.control, now, used_memory };
+        let asked = Asked { spec, caller: &session.caller, control: &self.control, now, used_memory };
         self.gate.ask(&asked)
     }
 

@@ -3,7 +3,6 @@
 //! Each check owns a bit. The engine keeps one word of the checks that can refuse anything at all just now
 //! ([`Gate::armed`]), and each spec has a word of those that concern it, so that a plain command costs one AND.
 
-use crate::args::Args;
 use crate::control::Control;
 use crate::error::CmdError;
 use crate::session::Caller;
@@ -29,8 +28,6 @@ pub enum Verdict {
 pub struct Asked<'a> {
     /// The command.
     pub spec: &'static Spec,
-    /// Its arguments.
-    pub args: Args<'a>,
     /// Who asks.
     pub caller: &'a Caller,
     /// The control plane.
@@ -51,7 +48,7 @@ pub struct Check {
     /// Whether it can refuse anything in this state of the server. Checks that depend on the caller are always armed
     /// unless no caller can be refused.
     pub armed: fn(&Control) -> bool,
-    /// Its answer; `None` lets the command pass.
+    /// Its answer; `None` lets the command pass. Must be `None` in a state in which the check is not armed.
     pub ask: fn(&Asked<'_>) -> Option<Verdict>,
 }
 
@@ -90,7 +87,8 @@ pub const CHECKS: &[Check] = &[
     Check {
         name: "stream",
         concerns: |spec| touches_keys(spec),
-        armed: |control| !control.monitors.is_empty() || control.stream.is_fed(),
+        // For replicas it needs no arming: all that one of them sends is asked.
+        armed: |control| !control.monitors.is_empty(),
         ask: |asked| {
             receives_stream(asked.caller)
                 .then_some(Verdict::Reject(CmdError::text("ERR Replica can't interact with the keyspace")))
@@ -160,10 +158,11 @@ impl Gate {
         (self.armed & concerns == 0).then_some(Permit(()))
     }
 
-    /// Asks the checks that are armed and concern the command, in order.
+    /// Asks the checks that are armed and concern the command, in order; of a replica, the others too.
     #[cold]
     pub fn ask(&self, asked: &Asked<'_>) -> Verdict {
-        let bits = self.armed & self.concerns.get(asked.spec.id.0 as usize).copied().unwrap_or(u32::MAX);
+        let armed = if asked.caller.replica.is_some() { u32::MAX } else { self.armed };
+        let bits = armed & self.concerns.get(asked.spec.id.0 as usize).copied().unwrap_or(u32::MAX);
         for (i, check) in CHECKS.iter().enumerate() {
             if bits & 1 << i != 0
                 && let Some(verdict) = (check.ask)(asked)

@@ -123,6 +123,8 @@ pub struct ReplicaState {
     pub acked_s: i64,
     /// It receives the stream.
     pub online: bool,
+    /// What comes after its snapshot is held until it says that it has that: it could not tell the end otherwise.
+    pub awaits_ack: bool,
 }
 
 /// What a client says of itself by REPLCONF before it asks for the data.
@@ -210,6 +212,8 @@ pub struct Session {
     pub outbox: Outbox,
     /// It is on the list of sessions with new output.
     pub queued: bool,
+    /// Bytes of the stream that wait for a replica's word.
+    pub held: Vec<u8>,
     /// Bytes the server has taken and not sent yet: counts against the output limits.
     pub in_flight: usize,
     /// Most bytes of output that were handed over at once since the cron last looked.
@@ -220,7 +224,7 @@ impl Session {
     /// Bytes of output that the client has not taken yet.
     #[inline]
     pub fn output_bytes(&self) -> usize {
-        self.outbox.len() + self.in_flight
+        self.outbox.len() + self.held.len() + self.in_flight
     }
 }
 

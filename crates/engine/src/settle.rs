@@ -93,6 +93,11 @@ impl Engine {
         let replicas = std::mem::take(&mut self.control.stream.replicas);
         for key in &replicas {
             if let Some(session) = self.sessions.get_mut(*key) {
+                if session.caller.replica.is_some_and(|replica| replica.awaits_ack) {
+                    session.held.extend_from_slice(&bytes);
+                    continue;
+                }
+                session.outbox.push(&std::mem::take(&mut session.held));
                 session.outbox.push(&bytes);
                 self.stats.repl_output_bytes += bytes.len() as u64;
                 if !session.queued {
@@ -102,6 +107,21 @@ impl Engine {
             }
         }
         self.control.stream.replicas = replicas;
+    }
+
+    /// Sends what was held for replicas that have spoken since.
+    pub(crate) fn release_held(&mut self) {
+        for key in &self.control.stream.replicas {
+            let Some(session) = self.sessions.get_mut(*key) else { continue };
+            let awaits_ack = session.caller.replica.is_some_and(|replica| replica.awaits_ack);
+            if !awaits_ack && !session.held.is_empty() {
+                session.outbox.push(&std::mem::take(&mut session.held));
+                if !session.queued {
+                    session.queued = true;
+                    self.control.ready.push(*key);
+                }
+            }
+        }
     }
 }
 

@@ -71,7 +71,7 @@ impl Warm {
         assert_eq!(done.executed, self.requests.len());
         self.rig.engine.take_ready(&mut self.ready);
         self.ready.clear();
-        let (outbox, _) = self.rig.engine.take_output(self.client).unwrap();
+        let (outbox, _) = self.rig.engine.take_output(self.client).expect("the session is there");
         assert!(!outbox.is_empty());
         self.rig.engine.sent(self.client, outbox.len());
         self.rig.engine.recycle(outbox);

@@ -106,7 +106,7 @@ fn arguments_are_checked() {
     check(&[
         ("COMMANDLOG GET 10", "-ERR wrong number of arguments for 'commandlog|get' command"),
         ("COMMANDLOG GET 10 foo", kind),
-        ("COMMANDLOG GET a foo", kind),
+        ("COMMANDLOG GET a foo", count),
         ("COMMANDLOG GET a slow", count),
         ("COMMANDLOG GET -2 slow", count),
         ("COMMANDLOG LEN foo", kind),

@@ -244,6 +244,12 @@ fn object() {
     rig.check("OBJECT IDLETIME k", ":3");
     rig.check("TOUCH k", ":1");
     rig.check("OBJECT IDLETIME k", ":0");
+    rig.check("CLIENT NO-TOUCH on", "+OK");
+    rig.pass_ms(3000);
+    rig.check("GET k", "\"v\"");
+    rig.check("OBJECT IDLETIME k", ":3");
+    rig.check("TOUCH k", ":1");
+    rig.check("OBJECT IDLETIME k", ":0");
     rig.check("OBJECT IDLETIME nokey", "nil");
     rig.check("OBJECT FREQ nokey", "nil");
     rig.check(

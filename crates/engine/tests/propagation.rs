@@ -500,6 +500,11 @@ fn replconf_rdb_filter_only_leaves_the_keys_out() {
     let (lines, file) = attach(&mut rig, replica, "SYNC");
     assert!(lines[0].starts_with("$EOF:"));
     assert!(!items(&file).iter().any(|item| item.starts_with("db ")));
+    rig.run("SET b 2");
+    assert_eq!(rig.fed(replica), "", "the stream waits for its word");
+    assert_eq!(rig.run_as(replica, "REPLCONF ACK 0"), "");
+    rig.run("SET c 3");
+    assert_eq!(rig.fed(replica), "SET b 2; SET c 3");
 }
 
 #[test]
@@ -585,19 +590,22 @@ fn replicas_are_pinged() {
 
 #[test]
 fn a_snapshot_does_not_count_against_the_output_limit() {
-    let mut rig =
-        Rig::with(&[("client-output-buffer-limit", "\"replica 10000 0 0\""), ("rdbcompression", "no")]);
+    let mut rig = Rig::with(&[
+        ("client-output-buffer-limit", "replica 10000 0 0"),
+        ("repl-backlog-size", "16384"),
+        ("rdbcompression", "no"),
+    ]);
     rig.run(&format!("SET big {}", "v".repeat(100_000)));
     let replica = rig.connect();
-    let mut request = b"*1\r\n$4\r\nSYNC\r\n".to_vec();
-    rig.bytes(replica, &request);
+    attach(&mut rig, replica, "SYNC");
     assert!(!rig.is_closing(replica));
-    request.clear();
-    for _ in 0..30 {
-        rig.run(&format!("SET other {}", "v".repeat(1000)));
+    for (sets, closes) in [(15, false), (5, true)] {
+        for _ in 0..sets {
+            rig.run(&format!("SET other {}", "v".repeat(1000)));
+        }
+        rig.engine.check_output_limit(replica, &mut rig.process);
+        assert_eq!(rig.is_closing(replica), closes, "the stream counts, from the size of the backlog on");
     }
-    rig.engine.check_output_limit(replica, &mut rig.process);
-    assert!(rig.is_closing(replica), "the stream counts");
 }
 
 #[test]

@@ -8,13 +8,22 @@ use std::ops::Deref;
 #[derive(Debug)]
 pub struct Chunk {
     storage: Box<[u8]>,
-    len: usize,
+    start: u32,
+    end: u32,
 }
 
 impl Chunk {
+    /// The first `len` bytes of `storage`.
+    #[inline]
     pub(crate) fn owned(storage: Box<[u8]>, len: usize) -> Chunk {
         assert!(len <= storage.len());
-        Chunk { storage, len }
+        Chunk { storage, start: 0, end: len as u32 }
+    }
+
+    /// Drops the first `bytes` bytes, at most all.
+    pub(crate) fn skip(&mut self, bytes: usize) {
+        assert!(bytes <= self.len());
+        self.start += bytes as u32;
     }
 
     pub(crate) fn into_storage(self) -> Box<[u8]> {
@@ -26,7 +35,7 @@ impl Deref for Chunk {
     type Target = [u8];
     #[inline]
     fn deref(&self) -> &[u8] {
-        &self.storage[..self.len]
+        &self.storage[self.start as usize..self.end as usize]
     }
 }
 
@@ -41,6 +50,12 @@ pub(crate) struct ChunkPool {
 impl ChunkPool {
     pub(crate) fn new(chunk_bytes: usize) -> ChunkPool {
         ChunkPool { free: Vec::with_capacity(FREE_MAX), chunk_bytes }
+    }
+
+    /// The size of each.
+    #[inline]
+    pub(crate) fn chunk_bytes(&self) -> usize {
+        self.chunk_bytes
     }
 
     #[inline]

@@ -52,6 +52,15 @@ pub enum Sleep {
     Forever,
 }
 
+/// A wait that gathers: up to `wait_us` microseconds for `completions` events; 0 for none.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Batch {
+    /// Microseconds to gather.
+    pub wait_us: u32,
+    /// Events after which there is no more to gather, where the driver can tell.
+    pub completions: u32,
+}
+
 /// One kernel interface. All operations are infallible towards the caller: what goes wrong comes back as an event.
 /// The contracts of the operations are those of the methods of the same name on [`Loop`](crate::Loop).
 #[allow(missing_docs, reason = "documented where callers meet them, on Loop")]
@@ -74,6 +83,9 @@ pub trait Driver: Sized {
 
     /// When the driver itself has something to do without a kernel event; 0 for at once.
     fn due_ns(&self) -> u64;
+
+    /// Makes the next wait, if it blocks, gather first.
+    fn batch(&mut self, batch: Batch);
 
     fn set_accepts_per_turn(&mut self, accepts: u32);
     fn attach(&mut self, fd: Fd, token: Token) -> Source;

@@ -9,13 +9,16 @@
 //! The loop knows nothing of the protocol or of clients: a source is a descriptor and the caller's [`Token`].
 
 #![deny(unsafe_code)]
+#![allow(unexpected_cfgs, reason = "models of the waker are built with --cfg loom")]
 
 mod any;
 mod chunk;
 mod config;
 mod driver;
 mod event;
+mod gather;
 mod looping;
+mod mailbox;
 mod metrics;
 mod send_buf;
 mod slab;
@@ -26,11 +29,15 @@ mod waker;
 pub use any::{AnyDriver, AnyLoop, Backend, Opened};
 pub use chunk::Chunk;
 pub use config::Config;
-pub use driver::{Driver, Fd, Sleep};
+pub use driver::{Batch, Driver, Fd, Sleep};
 pub use event::{Event, Interest, Received, Sending, Sent, Shutdown, Source, Token};
+pub use mailbox::{Mailbox, Sender};
 pub use looping::{Deadline, Loop, Turn};
 pub use metrics::Metrics;
 pub use send_buf::{SendBuf, Shared};
 pub use sys::epoll::Epoll;
-pub use timers::TimerId;
+pub use sys::poll::Poll;
+pub use sys::sim::Sim;
+pub use sys::uring::Uring;
+pub use timers::{TimerId, Timers};
 pub use waker::Waker;

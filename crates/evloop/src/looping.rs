@@ -1,7 +1,7 @@
 //! The loop: a driver, timers, the waker's other end, and the counters.
 
 use std::io;
-use std::os::fd::BorrowedFd;
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
 use rustix::event::{EventfdFlags, eventfd};
@@ -10,6 +10,7 @@ use crate::chunk::Chunk;
 use crate::config::Config;
 use crate::driver::{Driver, Fd, Sleep};
 use crate::event::{Event, Interest, Sending, Shutdown, Source, Token};
+use crate::gather::Gather;
 use crate::metrics::Metrics;
 use crate::send_buf::SendBuf;
 use crate::timers::{TimerId, Timers};
@@ -60,14 +61,27 @@ pub struct Loop<D: Driver> {
     timers_left: u32,
     /// Time of the last wait's return, as told by the first `next_event` after it; 0 if there was none.
     turn_began_ns: u64,
+    gather: Gather,
 }
 
 impl<D: Driver> Loop<D> {
     /// Opens a loop on this thread, which must be the one that uses it.
     pub fn open(config: &Config) -> io::Result<Loop<D>> {
+        Loop::with(config, D::open)
+    }
+
+    /// The same with the driver that `open` makes.
+    pub(crate) fn with(
+        config: &Config,
+        open: impl FnOnce(&Config, &Arc<OwnedFd>) -> io::Result<D>,
+    ) -> io::Result<Loop<D>> {
         let config = config.clamped();
         let event = Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
-        let driver = D::open(&config, &event)?;
+        let driver = open(&config, &event)?;
+        if config.batch_wait_us != 0 {
+            // The default slack of 50 us is more than the wait itself.
+            let _ = rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(1000));
+        }
         Ok(Loop {
             driver,
             timers: Timers::default(),
@@ -75,6 +89,7 @@ impl<D: Driver> Loop<D> {
             timers_per_turn: config.timers_per_turn,
             timers_left: 0,
             turn_began_ns: 0,
+            gather: Gather::new(config.batch_wait_us),
         })
     }
 
@@ -103,15 +118,20 @@ impl<D: Driver> Loop<D> {
         };
         if sleep == Sleep::No {
             let ready = self.driver.wait(now_ns, Sleep::No)?;
-            return Ok(self.turned(self.park.check(), ready));
+            return Ok(self.turned(self.park.word.check(), ready));
         }
-        if !self.park.try_park() {
+        if !self.park.word.try_park() {
             let ready = self.driver.wait(now_ns, Sleep::No)?;
-            return Ok(self.turned(self.park.resume(), ready));
+            return Ok(self.turned(self.park.word.resume(), ready));
         }
         self.driver.metrics().parks += 1;
+        if self.gather.is_on() {
+            let batch = self.gather.plan(now_ns);
+            self.driver.metrics().gathered += u64::from(batch.wait_us != 0);
+            self.driver.batch(batch);
+        }
         let ready = self.driver.wait(now_ns, sleep);
-        let woken = self.park.resume();
+        let woken = self.park.word.resume();
         Ok(self.turned(woken, ready?))
     }
 
@@ -125,6 +145,11 @@ impl<D: Driver> Loop<D> {
         }
         if let Some(event) = self.driver.next_event(now_ns) {
             self.driver.metrics().events += 1;
+            if self.gather.is_on()
+                && let Event::Received { token, .. } = &event
+            {
+                self.gather.note(*token);
+            }
             return Some(event);
         }
         if self.timers_left == 0 {
@@ -246,8 +271,8 @@ impl<D: Driver> Loop<D> {
 
     /// The counters so far.
     pub fn metrics(&mut self) -> Metrics {
-        let wakes_sent = self.park.sent();
-        Metrics { wakes_sent, ..*self.driver.metrics() }
+        let (wakes_sent, wakes_coalesced) = (self.park.sent(), self.park.coalesced());
+        Metrics { wakes_sent, wakes_coalesced, ..*self.driver.metrics() }
     }
 
     fn count_turn(&mut self, now_ns: u64) {

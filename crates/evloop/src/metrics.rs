@@ -17,8 +17,12 @@ pub struct Metrics {
     pub wakes_seen: u64,
     /// Kernel wake-ups by the waker that found nothing, because the loop was already awake when they landed.
     pub wakes_spurious: u64,
+    /// Receives that found no buffer in the group and had to be started again (io_uring).
+    pub starvations: u64,
     /// Eventfd writes of all wakers.
     pub wakes_sent: u64,
+    /// Wakes that found another one pending and so cost nothing; about, since producers do not count in step.
+    pub wakes_coalesced: u64,
     /// Connections accepted.
     pub accepts: u64,
     /// Accepts that failed for want of descriptors or memory.
@@ -29,6 +33,8 @@ pub struct Metrics {
     pub sends_blocked: u64,
     /// Timers fired.
     pub timers_fired: u64,
+    /// Waits that gathered ([`Config::batch_wait_us`](crate::Config::batch_wait_us)).
+    pub gathered: u64,
     /// The longest time between two waits, in nanoseconds of the caller's clock.
     pub turn_max_ns: u64,
 }

@@ -36,9 +36,9 @@ struct Slot {
     place: u32,
 }
 
-/// The timers of one loop.
+/// The timers of one loop; usable alone, with any unit of time.
 #[derive(Debug, Default)]
-pub(crate) struct Timers {
+pub struct Timers {
     heap: Vec<Entry>,
     slots: Vec<Slot>,
     free: Vec<u32>,
@@ -46,7 +46,8 @@ pub(crate) struct Timers {
 }
 
 impl Timers {
-    pub(crate) fn insert(&mut self, at_ns: u64, token: Token) -> TimerId {
+    /// Sets a timer.
+    pub fn insert(&mut self, at_ns: u64, token: Token) -> TimerId {
         let place = self.heap.len() as u32;
         let slot = match self.free.pop() {
             Some(slot) => slot,
@@ -65,8 +66,8 @@ impl Timers {
         id
     }
 
-    /// Whether the timer was there.
-    pub(crate) fn cancel(&mut self, id: TimerId) -> Option<Token> {
+    /// Takes a timer back; its token, if it was there.
+    pub fn cancel(&mut self, id: TimerId) -> Option<Token> {
         let slot = self.slots.get(id.slot as usize)?;
         if slot.generation != id.generation || slot.place == FREE {
             return None;
@@ -76,21 +77,27 @@ impl Timers {
 
     /// When the first timer is due.
     #[inline]
-    pub(crate) fn next_ns(&self) -> Option<u64> {
+    pub fn next_ns(&self) -> Option<u64> {
         self.heap.first().map(|entry| entry.at_ns)
     }
 
     /// Takes the first timer if it is due.
     #[inline]
-    pub(crate) fn pop_due(&mut self, now_ns: u64) -> Option<(TimerId, Token)> {
+    pub fn pop_due(&mut self, now_ns: u64) -> Option<(TimerId, Token)> {
         if self.next_ns()? > now_ns {
             return None;
         }
         Some(self.remove(0))
     }
 
-    pub(crate) fn len(&self) -> usize {
+    /// Timers that are set.
+    pub fn len(&self) -> usize {
         self.heap.len()
+    }
+
+    /// Whether none is set.
+    pub fn is_empty(&self) -> bool {
+        self.heap.is_empty()
     }
 
     fn remove(&mut self, place: usize) -> (TimerId, Token) {

@@ -6,9 +6,13 @@
 //! "parked" and writes to the eventfd. A cheaper look at the word before the swap ("already notified") would be wrong:
 //! a stale value could skip the wake after the loop has drained.
 
+mod word;
+
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use self::word::{Found, Word};
 
 /// Wakes one loop; cloned freely, used from any thread, valid after the loop is gone.
 #[derive(Clone, Debug)]
@@ -26,53 +30,45 @@ impl Waker {
     /// swap; a system call in the latter case.
     #[inline]
     pub fn wake(&self) -> bool {
-        // AcqRel: releases the caller's work to the loop's swap in `resume`; acquires nothing the caller needs, but
-        // keeps the order total with the loop's parking.
-        if self.park.state.swap(NOTIFIED, Ordering::AcqRel) != PARKED {
-            return false;
+        match self.park.word.notify() {
+            Found::Running => false,
+            Found::Notified => {
+                // Not one indivisible step: of two at the same time one may go uncounted, which a statistic bears and
+                // the price of a second locked instruction would not be.
+                let counter = &self.park.coalesced;
+                counter.store(counter.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
+                false
+            }
+            Found::Parked => {
+                self.park.kick();
+                true
+            }
         }
-        self.park.kick();
-        true
     }
 }
 
-/// The word that loop and wakers share, with the eventfd that the drivers wait on.
+/// What loop and wakers share: the word, and the eventfd that the drivers wait on.
 #[derive(Debug)]
 pub(crate) struct Park {
-    state: AtomicU32,
+    pub(crate) word: Word,
     sent: AtomicU64,
+    coalesced: AtomicU64,
     event: Arc<OwnedFd>,
 }
 
 impl Park {
     pub(crate) fn new(event: Arc<OwnedFd>) -> Park {
-        Park { state: AtomicU32::new(RUNNING), sent: AtomicU64::new(0), event }
-    }
-
-    /// Loop side: announces that it is about to sleep. False when it was notified and must not.
-    #[inline]
-    pub(crate) fn try_park(&self) -> bool {
-        // AcqRel on success orders the loop's last look at its mailboxes before a producer's swap that sees PARKED.
-        self.state.compare_exchange(RUNNING, PARKED, Ordering::AcqRel, Ordering::Acquire).is_ok()
-    }
-
-    /// Loop side: awake again, for whatever reason. Returns whether somebody woke it since the last call.
-    #[inline]
-    pub(crate) fn resume(&self) -> bool {
-        // Acquire: pairs with the release in `wake`, so that what was published before it is seen by the drain after.
-        self.state.swap(RUNNING, Ordering::AcqRel) == NOTIFIED
-    }
-
-    /// Loop side, when it did not park: the same without a write if nobody woke it.
-    #[inline]
-    pub(crate) fn check(&self) -> bool {
-        // A notification missed by this load is found by the next `check` or fails the next `try_park`.
-        self.state.load(Ordering::Acquire) == NOTIFIED && self.resume()
+        Park { word: Word::new(), sent: AtomicU64::new(0), coalesced: AtomicU64::new(0), event }
     }
 
     /// Eventfd writes so far.
     pub(crate) fn sent(&self) -> u64 {
         self.sent.load(Ordering::Relaxed)
+    }
+
+    /// Wake-ups that found another one pending, about.
+    pub(crate) fn coalesced(&self) -> u64 {
+        self.coalesced.load(Ordering::Relaxed)
     }
 
     #[cold]
@@ -82,7 +78,3 @@ impl Park {
         let _ = rustix::io::write(&*self.event, &1_u64.to_ne_bytes());
     }
 }
-
-const RUNNING: u32 = 0;
-const NOTIFIED: u32 = 1;
-const PARKED: u32 = 2;

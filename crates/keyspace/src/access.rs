@@ -146,6 +146,11 @@ impl<'a> DbRef<'a> {
         Some(entry)
     }
 
+    /// What is stored under `key`, expired or not, without any trace of the look-up.
+    pub fn stored(&self, key: Key<'_>) -> Option<Entry<'a>> {
+        Some(Entry::of(self.db, self.db.find(key)?.handle))
+    }
+
     /// A key by name, hashed here.
     pub fn key<'k>(&self, bytes: &'k [u8]) -> Key<'k> {
         Key::hashed(bytes, self.seed)

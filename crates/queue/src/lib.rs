@@ -24,11 +24,12 @@
 //!
 //! Unit tests beside each module run the queue against a naive twin, from indexes on both sides of the wrap, with
 //! capacities from 2. `cargo xtask loom` explores the interleavings of `tests/loom_*.rs`; `cargo xtask deep
-//! loom-mutants` weakens each ordering that [`primitive::edge`] names and wants a model to fail. The race checker:
+//! loom-mutants` weakens each ordering that `primitive::edge` names and wants a model to fail. The race checker:
 //!
 //! ```text
 //! RUSTC_BOOTSTRAP=1 RUSTFLAGS="-Zsanitizer=thread -Cunsafe-allow-abi-mismatch=sanitizer" \
-//!     cargo test -p sluice-queue --lib --target x86_64-unknown-linux-gnu --target-dir target/tsan
+//!     TSAN_OPTIONS="suppressions=tsan-suppressions" cargo test -p sluice-queue --lib \
+//!     --target x86_64-unknown-linux-gnu --target-dir target/tsan
 //! ```
 //!
 //! Speed is in `bench/record/`, by `cargo bench -p sluice-queue`.

@@ -18,7 +18,7 @@
 //! "Full" may be a false alarm: a consumer that was suspended between winning a cell and emptying it makes the producer
 //! stop there one lap later, with the rest of the ring empty. Nothing is lost; the caller does the work itself.
 //!
-//! Memory: `capacity * 16` bytes for values of a word, and 256. How cells lie is in [`cells`].
+//! Memory: `capacity * 16` bytes for values of a word, and 256. How cells lie is in `spmc/cells.rs`.
 
 #![allow(unsafe_code)]
 // JUSTIFICATION: without it a value needs a lock of its own; see `slot.rs`.

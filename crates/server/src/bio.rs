@@ -10,7 +10,7 @@ use std::thread::JoinHandle;
 /// Something to free.
 pub enum Garbage {
     /// A value.
-    Value(Value),
+    Value(#[expect(dead_code, reason = "only to be dropped")] Value),
     /// A database.
     Db(Box<Db>),
 }
@@ -32,12 +32,15 @@ struct Counts {
 }
 
 impl Bio {
-    /// Starts the thread.
-    pub fn start() -> std::io::Result<Bio> {
+    /// Starts the thread on these processors: a list as [`crate::affinity`] takes it.
+    pub fn start(processors: &str) -> std::io::Result<Bio> {
         let (sender, receiver) = channel::<Garbage>();
         let counts = Arc::new(Counts::default());
         let seen = counts.clone();
+        let processors = processors.to_owned();
         let thread = std::thread::Builder::new().name("bio_lazy_free".into()).spawn(move || {
+            // Where it runs is a wish: it works elsewhere too.
+            let _ = crate::affinity::bind_thread(&processors);
             for garbage in receiver {
                 let objects = objects_of(&garbage);
                 drop(garbage);

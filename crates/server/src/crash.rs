@@ -109,6 +109,9 @@ fn write_process(mut log: &File) -> std::io::Result<()> {
     let len = File::open("/proc/self/maps")?.read(&mut buffer)?;
     let first_line = buffer[..len].split_inclusive(|byte| *byte == b'\n').next().unwrap_or_default();
     log.write_all(first_line)?;
+    log.write_all(b"Crashed in the thread: ")?;
+    let len = File::open("/proc/thread-self/comm")?.read(&mut buffer)?;
+    log.write_all(&buffer[..len])?;
     let len = File::open("/proc/self/status")?.read(&mut buffer)?;
     log.write_all(&buffer[..len])
 }

@@ -5,6 +5,7 @@ use crate::bio::Bio;
 use crate::listen::{self, Listening};
 use crate::log::{Log, Style};
 use crate::supervisor::OomScore;
+use crate::title::Title;
 use nix::sys::resource::{Usage, UsageWho, getrusage};
 use sluice_base::Now;
 use sluice_clock::Clock;
@@ -51,6 +52,8 @@ pub struct Host {
     /// The pid file that was written, absolute.
     pid_file: Option<PathBuf>,
     oom_score: OomScore,
+    /// The process's title, where it is to be set.
+    pub title: Option<Title>,
     last_second: i64,
     /// Lines for INFO debug.
     pub debug: Vec<(String, String)>,
@@ -98,6 +101,7 @@ impl Host {
             configured: false,
             pid_file: None,
             oom_score: OomScore::read(),
+            title: None,
             last_second: 0,
             debug: Vec::new(),
             memory: Memory::default(),
@@ -233,6 +237,13 @@ impl Host {
         })
     }
 
+    /// Shows the title that the configuration asks for.
+    pub fn show_title(&mut self, config: &Config) {
+        if let Some(title) = &mut self.title {
+            title.show(config);
+        }
+    }
+
     fn listen_tcp(&mut self, config: &Config) -> Result<(), ()> {
         let mut warnings = Vec::new();
         let listened = self.listening.listen_tcp(config, &mut |text| warnings.push(text));
@@ -241,6 +252,7 @@ impl Host {
         }
         self.fixed.listeners = self.listening.info_lines();
         self.configured = true;
+        self.show_title(config);
         listened.map_err(drop)
     }
 
@@ -336,8 +348,18 @@ impl Process for Host {
                 }
                 "oom-score-adj" | "oom-score-adj-values" => self.apply_oom_score(config)?,
                 "loglevel" | "log-timestamp-format" | "log-format" => self.apply_log_config(config),
+                "proc-title-template" => self.show_title(config),
                 "crash-log-enabled" => crate::crash::report_faults(config.bool(param::CRASH_LOG_ENABLED)),
-                _ => {}
+                name => {
+                    if let Some((_, feature)) =
+                        config.unsupported().find(|(unsupported, _)| *unsupported == name)
+                    {
+                        self.note(
+                            LogLevel::Warning,
+                            &format!("'{name}' is set but has no effect yet: {feature}"),
+                        );
+                    }
+                }
             }
         }
         Ok(())

@@ -89,7 +89,7 @@ impl Listening {
         for (word, kept) in words.iter().zip(&kept) {
             let open = || match kept {
                 Some(listener) => relisten(listener, backlog).map(|()| (*listener).clone()),
-                None => open_tcp(word, port, backlog),
+                None => open_tcp(word, config),
             };
             let opened = open().or_else(|error| {
                 // Our own sockets may be in the way: `*` and an address exclude each other.
@@ -227,7 +227,8 @@ fn is_tolerable(error: &std::io::Error, word: &str) -> bool {
     errno.is_some_and(|n| unsupported.contains(&n) || n == Errno::EADDRNOTAVAIL && word.starts_with('-'))
 }
 
-fn open_tcp(word: &str, port: u16, backlog: i32) -> std::io::Result<Listener> {
+fn open_tcp(word: &str, config: &Config) -> std::io::Result<Listener> {
+    let port = config.int(param::PORT) as u16;
     let address = match word.trim_start_matches('-') {
         "*" => IpAddr::V4(Ipv4Addr::UNSPECIFIED),
         "::*" => IpAddr::V6(Ipv6Addr::UNSPECIFIED),
@@ -239,8 +240,11 @@ fn open_tcp(word: &str, port: u16, backlog: i32) -> std::io::Result<Listener> {
         socket.set_only_v6(true)?;
     }
     socket.set_reuse_address(true)?;
+    if let mark @ 1.. = config.int(param::SOCKET_MARK_ID) as u32 {
+        socket.set_mark(mark)?;
+    }
     socket.bind(&SocketAddr::new(address, port).into())?;
-    socket.listen(backlog)?;
+    socket.listen(config.int(param::TCP_BACKLOG) as i32)?;
     Ok(Listener { socket: Arc::new(socket.into()), kind: Kind::Tcp { word: word.to_owned(), port } })
 }
 

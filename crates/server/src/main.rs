@@ -1,6 +1,7 @@
 //! `sluice-server`: arguments, configuration, wiring; nothing else.
 #![deny(unsafe_code)]
 
+mod affinity;
 #[allow(unsafe_code)]
 mod alloc;
 mod bio;
@@ -17,6 +18,8 @@ mod signals;
 mod start;
 mod supervisor;
 mod syslog;
+#[allow(unsafe_code)]
+mod title;
 mod turn;
 mod wire;
 

@@ -6,8 +6,9 @@ use crate::cli::{self, Task};
 use crate::host::Host;
 use crate::signals::Signals;
 use crate::syslog::Syslog;
+use crate::title::Title;
 use crate::turn::Server;
-use crate::{crash, daemon, listen, supervisor};
+use crate::{affinity, crash, daemon, listen, supervisor};
 use sluice_base::HashSeed;
 use sluice_config::choice::{EventLoop, SyslogFacility};
 use sluice_config::{Config, param};
@@ -122,13 +123,13 @@ fn matching(pattern: &str) -> Vec<PathBuf> {
 fn serve(loaded: Loaded) -> Result<u8, Failure> {
     let Loaded { mut config, file, source } = loaded;
     enter_directory(&mut config)?;
-    if config.bool(param::DAEMONIZE) {
+    if config.bool(param::DAEMONIZE) && !supervisor::is_supervised(&config) {
         daemon::leave_terminal().map_err(|error| Failure::new(format!("becoming a daemon: {error}\n")))?;
     }
     let mut host = Host::new();
     host.config_file = file;
     open_log(&mut host, &config)?;
-    let mut fail = |host: &mut Host, text: String| {
+    let fail = |host: &mut Host, text: String| {
         host.note(LogLevel::Warning, &text);
         Failure::new(format!("{text}\n"))
     };
@@ -136,6 +137,7 @@ fn serve(loaded: Loaded) -> Result<u8, Failure> {
         .map_err(|error| fail(&mut host, format!("preparing crash reports: {error}")))?;
     crash::report_faults(config.bool(param::CRASH_LOG_ENABLED));
     supervisor::stop_for_upstart(&config, &mut host);
+    shape_process(&mut host, &config);
     say_hello(&mut host, &config, &source);
     limit_clients(&mut host, &mut config);
     say_mode(&mut host, &config);
@@ -147,14 +149,16 @@ fn serve(loaded: Loaded) -> Result<u8, Failure> {
         .map_err(|error| fail(&mut host, format!("opening the event loop: {error}")))?;
     host.note(LogLevel::Notice, &format!("event loop: {}", opened.reason));
     host.bio = Some(
-        Bio::start().map_err(|error| fail(&mut host, format!("starting the background thread: {error}")))?,
+        Bio::start(&config.str(param::BIO_CPULIST))
+            .map_err(|error| fail(&mut host, format!("starting the background thread: {error}")))?,
     );
     host.settle_facts(opened.event_loop.name(), &opened.reason);
     let _ = host.apply_oom_score(&config);
     let seeds = seeds().map_err(|error| fail(&mut host, error))?;
     let engine = Engine::new(config, seeds, &mut host);
     announce(&mut host, engine.config());
-    let server = Server::new(engine, host, opened.event_loop, signals);
+    // Never dropped: the kernel frees the data faster than we could, one value after the other.
+    let mut server = std::mem::ManuallyDrop::new(Server::new(engine, host, opened.event_loop, signals));
     Ok(server.run() as u8)
 }
 
@@ -172,6 +176,24 @@ fn enter_directory(config: &mut Config) -> Result<(), Failure> {
     };
     let path = entered.map_err(|error| fail(&crate::host::plain_error(&error)))?;
     config.assign(param::DIR, &[path.as_os_str().as_bytes()]).map_err(|reason| fail(&reason))
+}
+
+/// What the process is to the kernel and to `ps`. Nothing of it is worth not serving.
+fn shape_process(host: &mut Host, config: &Config) {
+    if config.bool(param::SET_PROC_TITLE) {
+        let file = host.config_file.as_ref().map(|path| path.display().to_string()).unwrap_or_default();
+        host.title = Title::take(&file);
+        host.show_title(config);
+    }
+    let huge_pages =
+        std::fs::read_to_string("/sys/kernel/mm/transparent_hugepage/enabled").unwrap_or_default();
+    if config.bool(param::DISABLE_THP) && huge_pages.contains("[always]") {
+        // Unasked for, they make a byte that is written cost two megabytes.
+        let _ = nix::sys::prctl::set_thp_disable(true);
+    }
+    if let Err(reason) = affinity::bind_thread(&config.str(param::SERVER_CPULIST)) {
+        host.note(LogLevel::Warning, &format!("server-cpulist has no effect: {reason}"));
+    }
 }
 
 fn open_log(host: &mut Host, config: &Config) -> Result<(), Failure> {
@@ -209,6 +231,17 @@ fn listen_everywhere(host: &mut Host, config: &Config) -> Result<(), String> {
     let unix = host.listening.listen_unix(config);
     let nowhere = host.listening.active().is_empty();
     for text in warnings {
+        host.note(LogLevel::Warning, &text);
+    }
+    let longest = std::fs::read_to_string("/proc/sys/net/core/somaxconn")
+        .ok()
+        .and_then(|text| text.trim().parse().ok());
+    let backlog = config.int(param::TCP_BACKLOG);
+    if let Some(longest) = longest.filter(|longest: &i64| *longest > 0 && *longest < backlog) {
+        let text = format!(
+            "The TCP backlog setting of {backlog} cannot be enforced because /proc/sys/net/core/somaxconn is set to the \
+             lower value of {longest}."
+        );
         host.note(LogLevel::Warning, &text);
     }
     tcp.map_err(|_| format!("Failed listening on port {} (tcp), aborting.", config.int(param::PORT)))?;

@@ -21,6 +21,17 @@ pub fn tell(config: &Config, state: &str, host: &mut Host) {
     }
 }
 
+/// Whether somebody looks after the process, so that it must stay where it was started.
+pub fn is_supervised(config: &Config) -> bool {
+    let set = |name| std::env::var_os(name).is_some();
+    match config.choice::<Supervisor>(param::SUPERVISED) {
+        Supervisor::No => false,
+        Supervisor::Systemd => set("NOTIFY_SOCKET"),
+        Supervisor::Upstart => set("UPSTART_JOB"),
+        Supervisor::Auto => set("NOTIFY_SOCKET") || set("UPSTART_JOB"),
+    }
+}
+
 /// Stops until upstart lets go on, where `supervised` says so; upstart takes the stop as "ready".
 pub fn stop_for_upstart(config: &Config, host: &mut Host) {
     let wanted = match config.choice::<Supervisor>(param::SUPERVISED) {

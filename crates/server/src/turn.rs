@@ -114,11 +114,15 @@ impl Server {
     }
 
     /// Runs until told to end; the process's exit status.
-    pub fn run(mut self) -> i32 {
+    pub fn run(&mut self) -> i32 {
         self.watch_signals();
         let mut now_ns = self.host.now().mono_ns;
         loop {
-            let until = self.rest(Deadline::at_ns(self.next_cron_ns));
+            // What was wished for after the phase of wishes does not wait for an event.
+            let until = match self.engine.has_actions() {
+                true => Deadline::PAST,
+                false => self.rest(Deadline::at_ns(self.next_cron_ns)),
+            };
             let wait = self.event_loop.wait(now_ns, until);
             let began = self.host.now();
             self.turn_began_ns = began.mono_ns;
@@ -127,7 +131,7 @@ impl Server {
                 return 1;
             }
             for (_, phase) in PHASES {
-                phase(&mut self);
+                phase(self);
             }
             now_ns = self.account_turn();
             if let Some(status) = self.ending {
@@ -385,26 +389,19 @@ impl Server {
 
     /// Decides how input goes on after a receive.
     fn after_input(&mut self, wire: &mut Wire) {
-        let (used, free) = (wire.carry.len(), wire.carry.capacity() - wire.carry.len());
-        if used + free != wire.published {
-            wire.published = used + free;
-            self.host.note_input(used + free);
-            self.engine.publish_input(wire.key, used, free);
-        }
+        let used = wire.carry.len();
         match wire.input {
+            Input::Open if used > self.engine.limits().client_query_buffer => {
+                self.engine.count_query_buffer_disconnection(wire.key, &mut self.host);
+                self.doomed.push(wire.key);
+            }
             Input::Open => {
                 let wanted = wire.parser.wanted();
-                if used > self.engine.limits().client_query_buffer {
-                    self.engine.count_query_buffer_disconnection(wire.key, &mut self.host);
-                    self.doomed.push(wire.key);
-                } else if wanted >= FILL_BYTES {
+                if wanted >= FILL_BYTES {
                     // An announced size is not believed: as much again as has come, so that growing stays linear.
                     let step = wanted.min(FILL_STEP_BYTES.max(used));
-                    let mut carry = std::mem::take(&mut wire.carry);
-                    carry.reserve_exact(step);
+                    wire.carry.reserve_exact(step);
                     wire.input = Input::Filling;
-                    wire.filled_from = used;
-                    self.event_loop.recv_into(wire.source, carry, step);
                 }
             }
             Input::Held if used < HELD_BYTES => {}
@@ -415,6 +412,18 @@ impl Server {
                 self.ready.push(wire.key);
             }
             Input::Filling => {}
+        }
+        let free = wire.carry.capacity() - used;
+        if used + free != wire.published {
+            wire.published = used + free;
+            self.host.note_input(used + free);
+            self.engine.publish_input(wire.key, used, free);
+        }
+        if wire.input == Input::Filling {
+            wire.filled_from = used;
+            let carry = std::mem::take(&mut wire.carry);
+            let step = wire.parser.wanted().min(free);
+            self.event_loop.recv_into(wire.source, carry, step);
         }
     }
 
@@ -533,10 +542,10 @@ impl Server {
     fn finish_send(&mut self, key: SessionKey, sent: Sent) {
         self.host.counts.net_output_bytes += sent.bytes as u64;
         self.engine.sent(key, sent.bytes);
-        let failed = sent.error.is_some();
         self.engine.recycle(from_send(sent.buf));
-        let close = self.wire(key).is_some_and(|wire| wire.close_when_sent);
-        if failed || close {
+        if let Some(error) = sent.error {
+            self.lost(key, &format!("Error writing to client: {}", crate::host::plain_error(&error)));
+        } else if self.wire(key).is_some_and(|wire| wire.close_when_sent) {
             self.doomed.push(key);
         }
     }
@@ -568,7 +577,7 @@ impl Server {
         self.ending = Some(0);
     }
 
-    fn end(mut self, status: i32) -> i32 {
+    fn end(&mut self, status: i32) -> i32 {
         self.host.note(LogLevel::Notice, "User requested shutdown...");
         supervisor::tell(self.engine.config(), "STOPPING=1\n", &mut self.host);
         // Replies of the last turn have been handed to the kernel already.

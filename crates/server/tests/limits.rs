@@ -1,5 +1,6 @@
 //! What clients may cost, end to end: before AUTH, in number, in silence, in bytes to and from them.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+#![allow(clippy::disallowed_methods, reason = "the server under test lives in real time")]
 
 mod common;
 
@@ -86,7 +87,9 @@ fn maxclients_follows_the_limit_of_descriptors() {
     );
     assert_eq!(client.config("maxclients"), "68");
     let mut others: Vec<Client> = (0..67).map(|_| server.client()).collect();
-    others.iter_mut().for_each(|client| drop(client.check("PING", "+PONG\r\n")));
+    for client in &mut others {
+        client.check("PING", "+PONG\r\n");
+    }
     server.client().expect("-ERR max number of clients reached\r\n").expect_end();
 }
 
@@ -147,4 +150,29 @@ fn a_request_beyond_the_query_buffer_limit_ends_the_connection() {
         (control.info_number("client_query_buffer_limit_disconnections") == 1).then_some(())
     });
     assert!(server.log.wait("Closing client that reached max query buffer length").is_some());
+}
+
+#[test]
+fn without_descriptors_new_clients_wait_and_old_ones_are_served() {
+    let server = Server::start(&[]);
+    let mut old = server.client();
+    old.check("PING", "+PONG\r\n");
+    let limit = |count: &str| {
+        let nofile = format!("--nofile={count}:");
+        let pid = server.child.id().to_string();
+        std::process::Command::new("prlimit")
+            .args(["--pid", &pid, &nofile])
+            .status()
+            .is_ok_and(|s| s.success())
+    };
+    if !limit("5") {
+        println!("skipped: this machine has no prlimit");
+        return;
+    }
+    let mut new = server.client();
+    new.send("PING\r\n");
+    assert!(server.log.wait("Accepting client connection: Too many open files").is_some());
+    old.check("PING", "+PONG\r\n");
+    assert!(limit("1000"));
+    new.expect("+PONG\r\n");
 }

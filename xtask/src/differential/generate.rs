@@ -25,6 +25,9 @@ pub(crate) struct Generator<'a> {
     pub(super) rng: Rng,
     /// How many repetitions the last `numkeys` announced.
     announced: Option<usize>,
+    /// Whether keys of this stream expire: then nothing may meet keys by chance, for whoever meets an expired one
+    /// deletes it.
+    mortal: bool,
 }
 
 /// Chances out of a hundred.
@@ -32,24 +35,47 @@ const OPTION_CHANCE: u64 = 30;
 const CONFLICT_CHANCE: u64 = 5;
 const HOSTILE_CHANCE: u64 = 14;
 const INLINE_CHANCE: u64 = 3;
+/// That a command is followed by a question about the key it names.
+const QUESTION_CHANCE: u64 = 8;
+/// That keys of a stream expire; and in such a stream, that one does next.
+const MORTAL_CHANCES: [u64; 2] = [25, 3];
 
 impl<'a> Generator<'a> {
     /// A generator whose commands are a function of `seed`.
     pub(crate) fn new(grammar: &'a Grammar, seed: u64) -> Generator<'a> {
         let total_weight = grammar.commands.iter().map(|entry| u64::from(entry.weight)).sum();
-        Generator { grammar, total_weight, rng: Rng::new(seed), announced: None }
+        let mut rng = Rng::new(seed);
+        let mortal = rng.below(100) < MORTAL_CHANCES[0];
+        Generator { grammar, total_weight, rng, announced: None, mortal }
     }
 
     /// `count` commands.
     pub(crate) fn stream(&mut self, count: usize) -> Vec<Command> {
         let mut commands = Vec::with_capacity(count);
         while commands.len() < count {
-            let command = self.command();
-            if self.grammar.rule(&command.words) != Rule::Skip {
-                commands.push(command);
+            let mut next = vec![self.command()];
+            if self.mortal && self.chance(MORTAL_CHANCES[1]) {
+                next = special::expiry(self);
+            } else if self.chance(QUESTION_CHANCE)
+                && let Some(key) = next[0].words.get(1).cloned()
+            {
+                next.push(special::question(self, key));
+            }
+            if next.iter().all(|command| self.may_be_sent(command)) {
+                commands.extend(next);
             }
         }
+        commands.truncate(count);
         commands
+    }
+
+    /// Whether the command is one that streams have.
+    fn may_be_sent(&self, command: &Command) -> bool {
+        let name = self.grammar.full_name(&command.words);
+        let by_chance = matches!(name.as_str(), "scan" | "randomkey");
+        self.grammar.has(&name)
+            && self.grammar.rule(&command.words) != Rule::Skip
+            && !(self.mortal && by_chance)
     }
 
     /// One command; a spoilt one may be a command that must not be sent.
@@ -60,7 +86,7 @@ impl<'a> Generator<'a> {
         if self.chance(HOSTILE_CHANCE) && !special::is_fixed(&entry.name) {
             self.spoil(&mut words);
         }
-        special::tame(&entry.name, &mut words);
+        special::tame(&entry.name, &mut words, self.mortal);
         let plain = |word: &Vec<u8>| !word.is_empty() && word.iter().all(|b| b.is_ascii_alphanumeric());
         let inline = self.chance(INLINE_CHANCE) && words.iter().all(plain);
         Command { words, inline }
@@ -158,7 +184,7 @@ impl<'a> Generator<'a> {
     /// Makes a call wrong, or at least strange.
     fn spoil(&mut self, words: &mut Vec<Vec<u8>>) {
         let at = if words.len() > 1 { 1 + self.below(words.len() - 1) } else { 0 };
-        match self.below(9) {
+        match self.below(10) {
             0 => words.truncate(words.len().max(2) - 1),
             1 => {
                 let extra = values::hostile(&mut self.rng);
@@ -172,6 +198,8 @@ impl<'a> Generator<'a> {
             }
             6 => words.push(values::option(&mut self.rng)),
             7 if at > 0 => words[at].clear(),
+            // Some words end here for the reference, some do not.
+            8 if at > 0 => words[at].extend_from_slice([b"\0".as_slice(), b"\0x "][self.below(2)]),
             _ => {
                 let count = 1 + self.below(3);
                 words.extend((0..count).map(|_| values::hostile(&mut self.rng)));

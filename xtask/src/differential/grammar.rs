@@ -109,12 +109,19 @@ impl Grammar {
         }
     }
 
+    /// Whether ours has a command of this full name, or nobody does and the answer will be an error.
+    pub(crate) fn has(&self, name: &str) -> bool {
+        self.names.contains(name) || !self.rules.contains_key(name)
+    }
+
     /// The full name of a command as it was sent, whatever its case.
     pub(crate) fn full_name(&self, arguments: &[Vec<u8>]) -> String {
         let word =
             |index: usize| arguments.get(index).map(|word| String::from_utf8_lossy(word).to_lowercase());
         let name = word(0).unwrap_or_default();
-        let full = format!("{name}|{}", word(1).unwrap_or_default());
+        // The name of a subcommand ends at a zero byte, that of a command does not.
+        let second = word(1).unwrap_or_default();
+        let full = format!("{name}|{}", second.split('\0').next().unwrap_or_default());
         if self.names.contains(&full) { full } else { name }
     }
 }

@@ -55,6 +55,15 @@ const PIECES: &[&[u8]] = &[
     b"GET / HTTP/1.1\r\n",
     b"post / HTTP/1.1\r\n",
     b"Host: localhost\r\n",
+    b"*2\r\n$4\r\nPOST\r\n$1\r\n/\r\n",
+    b"*2\r\n$5\r\nhost:\r\n$1\r\nx\r\n",
+    b"SET s0 \"\\xff\\x0\\q\\t\"\r\n",
+    b"'PING'\r\n",
+    b"PING 'a'b\r\n",
+    b"ECHO \"\\\r\n",
+    b"QUIT\r\n",
+    b"RESET\r\n",
+    b"*1\r\n$4\r\nPI\0G\r\n",
 ];
 
 /// Draws a request that is mostly broken.

@@ -1,33 +1,116 @@
 //! Commands whose argument trees say too little, or whose arguments could hurt the run.
 
-use super::generate::Generator;
+use super::generate::{Command, Generator};
 use super::values;
 
 /// Parameters that a stream may change; each stream begins with their defaults.
 pub(crate) const PARAMETERS: &[&str] = &[
+    "acllog-max-len",
     "active-expire-effort",
+    "aof-load-truncated",
+    "aof-rewrite-incremental-fsync",
+    "aof-timestamp-enabled",
+    "aof-use-rdb-preamble",
     "appendfsync",
+    "auto-aof-rewrite-min-size",
+    "auto-aof-rewrite-percentage",
+    "busy-reply-threshold",
+    "cluster-allow-reads-when-down",
+    "cluster-migration-barrier",
+    "cluster-node-timeout",
+    "cluster-replica-no-failover",
+    "cluster-require-full-coverage",
+    "commandlog-execution-slower-than",
+    "commandlog-large-reply-max-len",
+    "commandlog-large-request-max-len",
+    "crash-memcheck-enabled",
     "hash-max-listpack-entries",
     "hash-max-listpack-value",
+    "hash-max-ziplist-entries",
+    "hash-max-ziplist-value",
+    "hide-user-data-from-log",
+    "hll-sparse-max-bytes",
+    "hz",
     "latency-monitor-threshold",
+    "latency-tracking",
+    "latency-tracking-info-percentiles",
+    "lazyfree-lazy-eviction",
     "lazyfree-lazy-expire",
+    "lazyfree-lazy-server-del",
     "lazyfree-lazy-user-del",
     "lazyfree-lazy-user-flush",
-    "list-compress-depth",
-    "list-max-listpack-size",
-    "loglevel",
     "lfu-decay-time",
     "lfu-log-factor",
+    "list-compress-depth",
+    "list-max-listpack-size",
+    "list-max-ziplist-size",
+    "loglevel",
+    "lua-time-limit",
+    "maxmemory-eviction-tenacity",
+    "maxmemory-policy",
     "maxmemory-samples",
+    "min-replicas-max-lag",
+    "no-appendfsync-on-rewrite",
     "notify-keyspace-events",
+    "rdb-save-incremental-fsync",
+    "rdbcompression",
+    "repl-backlog-ttl",
+    "repl-disable-tcp-nodelay",
+    "repl-diskless-load",
+    "repl-diskless-sync-delay",
+    "replica-announced",
+    "replica-lazy-flush",
+    "replica-priority",
     "set-max-intset-entries",
     "set-max-listpack-entries",
+    "set-max-listpack-value",
+    "shutdown-on-sigint",
+    "shutdown-on-sigterm",
+    "shutdown-timeout",
+    "slave-lazy-flush",
     "slowlog-log-slower-than",
     "slowlog-max-len",
     "stop-writes-on-bgsave-error",
+    "stream-node-max-bytes",
+    "stream-node-max-entries",
     "tcp-keepalive",
     "timeout",
+    "tracking-table-max-keys",
     "zset-max-listpack-entries",
+    "zset-max-listpack-value",
+    "zset-max-ziplist-entries",
+    "zset-max-ziplist-value",
+];
+
+/// Values that fit some parameter or nearly do.
+const CONFIG_VALUES: &[&str] = &[
+    "everysec",
+    "always",
+    "notice",
+    "warning",
+    "KEA",
+    "",
+    "Kx",
+    "64mb",
+    "1k",
+    "1KB",
+    "-1",
+    "1t",
+    "100%",
+    "101%",
+    "allkeys-lfu",
+    "volatile-ttl",
+    "swapdb",
+    "on-empty-db",
+    "flush-before-load",
+    "clients",
+    "safe nosave",
+    "force now",
+    "50 99 99.9",
+    "50 101",
+    "18446744073709551615",
+    "18446744073709551616b",
+    "YES",
 ];
 
 /// Parameters that streams only ask for.
@@ -77,6 +160,11 @@ pub(super) fn arguments(generator: &mut Generator<'_>, name: &str) -> Option<Vec
             "client|id",
             "del",
         ])],
+        "commandlog|get" => {
+            let count = generator.pick(&["0", "10", "-1", "-2", "x", "5"]);
+            vec![count, generator.pick(&["slow", "LARGE-REQUEST", "large-reply", "none"])]
+        }
+        "lolwut" => lolwut(generator),
         "client|setname" => vec![generator.pick(&["a", "", "with space", "b-c", "\n", "nam\u{e9}"])],
         "client|setinfo" => vec![
             generator.pick(&["LIB-NAME", "lib-ver", "LIB-OTHER", ""]),
@@ -90,6 +178,50 @@ pub(super) fn arguments(generator: &mut Generator<'_>, name: &str) -> Option<Vec
         _ => return None,
     };
     Some(words)
+}
+
+/// A key that expires at once, and a sleep after which it has on both servers.
+pub(super) fn expiry(generator: &mut Generator<'_>) -> Vec<Command> {
+    let word = |text: &str| text.as_bytes().to_vec();
+    let key = values::key(&mut generator.rng);
+    let words = match generator.below(6) {
+        0 => vec![word("SET"), key, word("v"), word("PX"), word("1")],
+        1 => vec![word("PSETEX"), key, word("1"), word("v")],
+        2 => vec![word("GETEX"), key, word("PX"), word("1")],
+        3 => {
+            let other = values::key(&mut generator.rng);
+            vec![word("MSETEX"), word("2"), key, word("1"), other, word("2"), word("PX"), word("1")]
+        }
+        _ => vec![word("PEXPIRE"), key, word("1")],
+    };
+    let sleep = vec![word("DEBUG"), word("SLEEP"), word("0.002")];
+    [words, sleep].map(|words| Command { words, inline: false }).to_vec()
+}
+
+/// A question about a key that was just changed, perhaps.
+pub(super) fn question(generator: &mut Generator<'_>, key: Vec<u8>) -> Command {
+    let mut words = match generator.below(7) {
+        0..=2 => vec![b"OBJECT".to_vec(), b"ENCODING".to_vec()],
+        3 => vec![b"OBJECT".to_vec(), b"REFCOUNT".to_vec()],
+        4 => vec![b"STRLEN".to_vec()],
+        5 => vec![b"PTTL".to_vec()],
+        _ => vec![b"GET".to_vec()],
+    };
+    words.push(key);
+    Command { words, inline: false }
+}
+
+/// LOLWUT, perhaps of a version, with a size.
+fn lolwut(generator: &mut Generator<'_>) -> Vec<Vec<u8>> {
+    let mut words = Vec::new();
+    if generator.chance(60) {
+        let version = generator.pick(&["5", "5", "6", "7", "9", "9", "0", "-1", "x", "4294967301"]);
+        words.extend([generator.token("VERSION"), version]);
+    }
+    for _ in 0..generator.below(5) {
+        words.push(generator.pick(&["1", "5", "0", "-3", "12", "1.5", "x"]));
+    }
+    words
 }
 
 /// HELLO with a version, and sometimes more.
@@ -118,8 +250,7 @@ fn config_set(generator: &mut Generator<'_>) -> Vec<Vec<u8>> {
         });
         let value = match generator.below(3) {
             0 => generator.pick(&["yes", "no", "1", "8", "64", "128", "-2", "1000"]),
-            1 => generator
-                .pick(&["everysec", "always", "notice", "warning", "KEA", "", "Kx", "64mb", "1k", "100%"]),
+            1 => generator.pick(CONFIG_VALUES),
             _ => values::hostile(&mut generator.rng),
         };
         words.push(value);
@@ -129,7 +260,7 @@ fn config_set(generator: &mut Generator<'_>) -> Vec<Vec<u8>> {
 
 /// Takes the sting out of a call: no expiry so near that it could come between the two servers, no draw so large that
 /// it would fill the memory, no timeout that ends the connection.
-pub(super) fn tame(name: &str, words: &mut [Vec<u8>]) {
+pub(super) fn tame(name: &str, words: &mut [Vec<u8>], mortal: bool) {
     let expiring = ["expire", "pexpire", "setex", "psetex", "restore", "hexpire", "hpexpire"].contains(&name);
     for at in 1..words.len() {
         let before = words[at - 1].to_ascii_uppercase();
@@ -137,7 +268,7 @@ pub(super) fn tame(name: &str, words: &mut [Vec<u8>]) {
         if expiring || after_option {
             move_far(&mut words[at]);
         }
-        if name == "msetex" && [b"EXAT".as_slice(), b"PXAT"].contains(&before.as_slice()) {
+        if name == "msetex" && !mortal && [b"EXAT".as_slice(), b"PXAT"].contains(&before.as_slice()) {
             move_past_away(&mut words[at]);
         }
         if name == "config|set" && before == b"TIMEOUT" && number(&words[at]).is_some_and(|n| n > 0) {

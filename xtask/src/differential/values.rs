@@ -171,7 +171,7 @@ pub(super) fn key(rng: &mut Rng) -> Vec<u8> {
 
 /// A value of strings and elements: mostly short and numeric, sometimes at the edges of encodings, sometimes long.
 fn content(rng: &mut Rng) -> Vec<u8> {
-    match rng.below(16) {
+    match rng.below(18) {
         0..=4 => integer(rng),
         5 => float(rng),
         6 => pick(rng, EDGES),
@@ -181,6 +181,10 @@ fn content(rng: &mut Rng) -> Vec<u8> {
         10 => vec![b'z'; 1 + index(rng, 4096)],
         11 => (0..index(rng, 24)).map(|_| (rng.next_u64() & 255) as u8).collect(),
         12 => Vec::new(),
+        // Texts that have something in common, for LCS.
+        13 => (0..index(rng, 60)).map(|_| b"abc"[index(rng, 3)]).collect(),
+        // Where integers are shared, and where their digits no longer fit.
+        14 => pick(rng, &["9998", "9999", "10000", "-1", "1234567890123456789", "-1234567890123456789"]),
         _ => text_of("v", rng.below(6)),
     }
 }
@@ -212,7 +216,9 @@ fn position(rng: &mut Rng) -> Vec<u8> {
     match rng.below(10) {
         0 => integer(rng),
         1 => text(rng.below(2_000_000)),
-        2..=4 => format!("-{}", 1 + rng.below(12)).into_bytes(),
+        // Around the longest string that the servers are told to allow.
+        2 => text((1 << 20) - 4 + rng.below(8)),
+        3..=4 => format!("-{}", 1 + rng.below(12)).into_bytes(),
         _ => text(rng.below(60)),
     }
 }

@@ -16,6 +16,11 @@ struct Fake {
     frozen_at: Option<u64>,
     /// Time each reading takes.
     read_ps: u128,
+    /// What the counter's oscillator is ahead of the kernel's clock, which NTP slews.
+    ahead_ps: i128,
+    /// Descheduled for so long, after one reading in so many.
+    preempted: Option<(u128, u64)>,
+    rng: Rng,
 }
 
 impl Fake {
@@ -27,6 +32,9 @@ impl Fake {
             jump_ticks: 0,
             frozen_at: None,
             read_ps: 20_000,
+            ahead_ps: 0,
+            preempted: None,
+            rng: Rng::new(9),
         }
     }
 
@@ -35,23 +43,36 @@ impl Fake {
     }
 
     fn ticks(&self) -> u64 {
-        let ticks = (self.true_ps * u128::from(self.ticks_per_s) / 1_000_000_000_000) as u64;
+        let oscillated_ps = self.true_ps.saturating_add_signed(self.ahead_ps);
+        let ticks = (oscillated_ps * u128::from(self.ticks_per_s) / 1_000_000_000_000) as u64;
         self.frozen_at.unwrap_or(ticks.wrapping_add(self.jump_ticks))
+    }
+}
+
+impl Fake {
+    /// A reading takes its time, half of it before the instant that it tells and half after.
+    fn reading<T>(&mut self, tell: impl FnOnce(&Fake) -> T) -> T {
+        self.true_ps += self.read_ps / 2;
+        let told = tell(self);
+        self.true_ps += self.read_ps / 2;
+        if let Some((for_ps, one_in)) = self.preempted
+            && self.rng.below(one_in) == 0
+        {
+            self.true_ps += for_ps;
+        }
+        told
     }
 }
 
 impl Machine for Fake {
     fn counter(&mut self) -> Option<u64> {
-        self.true_ps += self.read_ps;
-        Some(self.ticks())
+        Some(self.reading(Fake::ticks))
     }
     fn monotonic_ns(&mut self) -> u64 {
-        self.true_ps += self.read_ps;
-        self.true_ns()
+        self.reading(Fake::true_ns)
     }
     fn real_ns(&mut self) -> i64 {
-        self.true_ps += self.read_ps;
-        self.true_ns() as i64 + self.unix_offset_ns
+        self.reading(|fake| fake.true_ns() as i64 + fake.unix_offset_ns)
     }
     fn counter_name(&self) -> &'static str {
         "fake"
@@ -134,6 +155,93 @@ fn a_real_step_of_the_wall_clock_is_followed_and_a_tiny_one_is_absorbed() {
         clock.machine.true_ps += 100_000_000;
         assert!(clock.now().unix_us >= before.unix_us);
     }
+}
+
+/// The reading lies between the true times before and after the call, give or take the bound.
+fn check_reading(clock: &mut Clock<Fake>) -> Now {
+    let before_ns = clock.machine.true_ns();
+    let now = clock.now();
+    let after_ns = clock.machine.true_ns();
+    assert!(now.mono_ns + 2_000 >= before_ns, "{before_ns} {now:?}");
+    assert!(now.mono_ns <= after_ns + 2_000, "{after_ns} {now:?}");
+    let unix_us = |ns: u64| (ns as i64 + clock.machine.unix_offset_ns).div_euclid(1000);
+    assert!(now.unix_us + 2 >= unix_us(before_ns), "{before_ns} {now:?}");
+    assert!(now.unix_us <= unix_us(after_ns) + 2, "{after_ns} {now:?}");
+    now
+}
+
+#[test]
+fn being_descheduled_between_readings_shifts_nothing() {
+    for ticks_per_s in [19_200_000, 1_000_000_000, 2_445_403_000] {
+        let mut clock = learned(ticks_per_s);
+        clock.machine.preempted = Some((400_000_000, 12));
+        let mut last = clock.now();
+        for step in 0..60_000_u128 {
+            clock.machine.true_ps += 1_000_000 * (step % 700);
+            let now = check_reading(&mut clock);
+            assert!(now.mono_ns >= last.mono_ns);
+            assert!(now.unix_us >= last.unix_us);
+            last = now;
+        }
+        assert!(matches!(clock.kind(), Kind::Counter { .. }), "preemption is no reason for doubt");
+    }
+}
+
+#[test]
+fn a_kernel_clock_that_is_slewed_is_followed_within_the_bound() {
+    for ppm in [-500_i128, 500] {
+        let mut clock = learned(2_000_000_000);
+        for _ in 0..60_000 {
+            let step_ps = 130_000_000;
+            clock.machine.true_ps += step_ps;
+            clock.machine.ahead_ps += step_ps as i128 * ppm / 1_000_000;
+            check_reading(&mut clock);
+        }
+        assert!(matches!(clock.kind(), Kind::Counter { .. }));
+    }
+}
+
+#[test]
+fn a_counter_that_wraps_around_goes_unnoticed() {
+    let mut clock = learned(5_000_000_000);
+    // So that it wraps within the next milliseconds.
+    let to_end = u64::MAX - clock.machine.ticks();
+    let mut fresh = Fake { jump_ticks: to_end - 20_000_000, ..clock.machine.clone() };
+    fresh.true_ps += 1;
+    clock = Clock::new(fresh);
+    let mut wrapped = false;
+    let mut last = clock.machine.ticks();
+    for _ in 0..60_000 {
+        clock.machine.true_ps += 3_000_000;
+        check_reading(&mut clock);
+        wrapped |= clock.machine.ticks() < last;
+        last = clock.machine.ticks();
+    }
+    assert!(wrapped);
+    assert!(matches!(clock.kind(), Kind::Counter { .. }));
+}
+
+#[test]
+fn clocks_of_many_threads_agree() {
+    // Each thread passes its reading on; the next one's may not be earlier by more than both errors.
+    let threads = 4;
+    let baton = std::sync::Arc::new(std::sync::Mutex::new(Clock::system().now()));
+    let runners: Vec<_> = (0..threads)
+        .map(|_| {
+            let baton = baton.clone();
+            std::thread::spawn(move || {
+                let mut clock = Clock::system();
+                for _ in 0..20_000 {
+                    let mut last = baton.lock().expect("lock");
+                    let now = clock.now();
+                    assert!(now.mono_ns + 50_000 >= last.mono_ns, "{last:?} {now:?}");
+                    assert!(now.unix_us + 50 >= last.unix_us, "{last:?} {now:?}");
+                    *last = now;
+                }
+            })
+        })
+        .collect();
+    runners.into_iter().for_each(|runner| runner.join().expect("no thread saw time run back"));
 }
 
 #[test]

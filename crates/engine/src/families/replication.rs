@@ -6,7 +6,7 @@
 use crate::args::Args;
 use crate::ctx::{Handler, Outcome, Route, Run, ServerCtx, route};
 use crate::engine::hex;
-use crate::error::CmdError;
+use crate::error::{CmdError, until_zero};
 use crate::process::LogLevel;
 use crate::session::{Announced, Caller, ClientKind, Closing, ReplicaState, ReplyMode};
 use crate::snapshot::{self, About, StreamPoint};
@@ -88,8 +88,8 @@ fn snapshot_for(ctx: &mut ServerCtx<'_>, announced: &Announced) -> Vec<u8> {
     snapshot::file(keyspace, config, snapshot::options(config, version), &about)
 }
 
-/// A replica that filters must be told the end by a mark, as the reference does; all others are told the length, which lets the
-/// stream follow at once.
+/// A replica that filters must be told the end by a mark, as the reference does, and finds it only when nothing follows; all
+/// others are told the length, and the stream follows at once.
 fn send_snapshot(ctx: &mut ServerCtx<'_>, announced: &Announced, file: Vec<u8>) {
     let mark = announced.without_keys.then(|| hex(&ctx.process.entropy()));
     let outbox = ctx.reply.outbox();
@@ -109,7 +109,13 @@ fn attach(ctx: &mut ServerCtx<'_>, announced: &Announced) {
     let caller = &mut ctx.session.caller;
     caller.kind = ClientKind::Replica;
     caller.reply = ReplyMode::Attaching;
-    caller.replica = Some(ReplicaState { snapshot_left, acked: 0, acked_s: ctx.now.unix_s(), online: true });
+    caller.replica = Some(ReplicaState {
+        snapshot_left,
+        acked: 0,
+        acked_s: ctx.now.unix_s(),
+        online: true,
+        awaits_ack: announced.without_keys,
+    });
     if announced.rdb_only {
         caller.closing = Closing::AfterReply;
     } else {
@@ -149,6 +155,7 @@ fn acknowledge(ctx: &mut ServerCtx<'_>, offset: &[u8]) {
     if let Some(replica) = &mut ctx.session.caller.replica
         && let Some(offset) = parse_i64(offset)
     {
+        replica.awaits_ack = false;
         replica.acked = replica.acked.max(offset);
         replica.acked_s = ctx.now.unix_s();
     }
@@ -157,6 +164,8 @@ fn acknowledge(ctx: &mut ServerCtx<'_>, offset: &[u8]) {
 /// Takes the option at `i`.
 fn announce(announced: &mut Announced, args: Args<'_>, i: usize) -> Result<(), CmdError> {
     let value = args.at(i + 1);
+    // Texts end at a zero byte in the reference's language.
+    let text = until_zero(value);
     if args.is(i, "LISTENING-PORT") {
         announced.port = args.int(i + 1)? as i32;
     } else if args.is(i, "IP-ADDRESS") {
@@ -166,13 +175,13 @@ fn announce(announced: &mut Announced, args: Args<'_>, i: usize) -> Result<(), C
                 format!("ERR REPLCONF ip-address provided by replica instance is too long: {len} bytes");
             return Err(CmdError::owned(text));
         }
-        announced.ip = String::from_utf8_lossy(value).into();
+        announced.ip = String::from_utf8_lossy(text).into();
     } else if args.is(i, "CAPA") {
         // Capabilities that are not known here are those of replicas younger than this.
         announced.eof |= args.is(i + 1, "EOF");
     } else if args.is(i, "VERSION") {
-        let unknown = || CmdError::owned([b"ERR Unrecognized version format: ", value].concat());
-        announced.version = parse_version(value).ok_or_else(unknown)?;
+        let unknown = || CmdError::owned([b"ERR Unrecognized version format: ", text].concat());
+        announced.version = parse_version(text).ok_or_else(unknown)?;
     } else if args.is(i, "RDB-ONLY") {
         announced.rdb_only = switch(args, i + 1)?;
     } else if args.is(i, "RDB-FILTER-ONLY") {
@@ -186,7 +195,9 @@ fn announce(announced: &mut Announced, args: Args<'_>, i: usize) -> Result<(), C
     } else if args.is(i, "SET-CLUSTER-NODE-ID") {
         return Err(CmdError::text("ERR This instance has cluster support disabled"));
     } else {
-        return Err(CmdError::owned([b"ERR Unrecognized REPLCONF option: ", args.at(i)].concat()));
+        return Err(CmdError::owned(
+            [b"ERR Unrecognized REPLCONF option: ", until_zero(args.at(i))].concat(),
+        ));
     }
     Ok(())
 }

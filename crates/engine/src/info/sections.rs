@@ -292,7 +292,6 @@ pub(super) fn replication(view: &View<'_>, out: &mut Lines) {
     let stream = &view.control.stream;
     out.add("role", "master");
     out.add("connected_slaves", stream.replicas.len());
-    out.add("replicas_waiting_psync", 0);
     for (i, session) in view.replicas().enumerate() {
         let Some(replica) = session.caller.replica else { continue };
         let state = if replica.online { "online" } else { "wait_bgsave" };
@@ -304,6 +303,7 @@ pub(super) fn replication(view: &View<'_>, out: &mut Lines) {
             format_args!("ip={ip},port={port},state={state},offset={offset},lag={lag},type=replica"),
         );
     }
+    out.add("replicas_waiting_psync", 0);
     out.add("master_failover_state", "no-failover");
     out.add("master_replid", &stream.replid);
     out.add("master_replid2", "0000000000000000000000000000000000000000");

@@ -1,807 +1,131 @@
-//! The epoll driver: readiness from the kernel, completions to the caller.
-//!
-//! Level-triggered. A source is registered when first something waits on it, and the registration is lowered only when
-//! an event comes that nobody waits for: stopping and starting again costs no system call. A send is tried at once, and
-//! writability is asked for only after the kernel refused.
-//!
-//! Invariants: (1) the kernel's key of a registration is index and generation of the slot, so an event of a closed
-//! source is recognised and counted as stale; (2) `slot.registered` is what the kernel was told last; (3) every wish of a
-//! slot is contained in `slot.registered`, or the slot's failure is on its way in `deferred`.
+//! epoll below the readiness driver.
+#![allow(unsafe_code)]
 
-use std::collections::VecDeque;
-use std::fmt;
-use std::io::{self, IoSlice};
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
-use rustix::buffer::spare_capacity;
-use rustix::event::Timespec;
 use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
 use rustix::io::Errno;
-use rustix::net::{RecvFlags, SendAncillaryBuffer, SendFlags, SocketFlags};
 
-use crate::chunk::{Chunk, ChunkPool};
-use crate::config::Config;
-use crate::driver::{Driver, Fd, Sleep};
-use crate::event::{Event, Interest, Received, Sending, Sent, Shutdown, Source, Token};
-use crate::metrics::Metrics;
-use crate::send_buf::{Cursor, Left, SendBuf};
-use crate::slab::Slab;
+use super::readiness::{Poller, Readiness, WAKE_KEY};
 
-/// See the module.
-pub struct Epoll {
+/// The epoll driver.
+pub type Epoll = Readiness<EpollSet>;
+
+/// An epoll instance and what it reported last.
+pub struct EpollSet {
     epoll: OwnedFd,
-    slots: Vec<Slot>,
-    free: Vec<u32>,
-    sends: Slab<Pending>,
-    fills: Slab<Fill>,
-    chunks: ChunkPool,
-    /// What the last wait brought, and how far it was handed out.
-    ready: Vec<epoll::Event>,
-    next: usize,
-    current: Current,
-    /// Completions that came about outside the kernel's events; the source, if it must still be open for them.
-    deferred: VecDeque<(Option<Source>, Event)>,
-    accepts_per_turn: u32,
-    accepts_left: u32,
-    accept_pause: AcceptPause,
-    metrics: Metrics,
+    events: Vec<epoll::Event>,
+    timeouts: Timeouts,
 }
 
-/// The kernel event being handed out.
-#[derive(Debug)]
-struct Current {
-    source: Source,
-    bits: EventFlags,
-    todo: u8,
-}
-
-/// One descriptor.
-#[derive(Debug)]
-struct Slot {
-    fd: Option<Fd>,
-    token: Token,
-    generation: u32,
-    registered: EventFlags,
-    input: Input,
-    watch: Interest,
-    /// Index of the send in flight, or [`NONE`].
-    send: u32,
-}
-
-/// What incoming events are for.
+/// How finely the kernel takes timeouts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Input {
-    Idle,
-    Accept,
-    /// Accepting, but out of descriptors; the slot is on the pause list.
-    AcceptPaused,
-    Recv,
-    /// Index into `fills`.
-    Fill(u32),
-    Ended,
+enum Timeouts {
+    /// `epoll_pwait2`, since Linux 5.11.
+    Nanoseconds,
+    /// `epoll_pwait`: rounded up, so that no deadline is missed early and none makes the loop spin.
+    Milliseconds,
 }
 
-/// A send that the kernel did not take whole.
-#[derive(Debug)]
-struct Pending {
-    buf: SendBuf,
-    cursor: Cursor,
-}
+impl EpollSet {
+    /// One wait; sub-millisecond timeouts take the newer call, all else the one that every kernel and filter knows.
+    fn wait_raw(&mut self, timeout_ns: Option<u64>) -> Result<usize, Errno> {
+        let whole = timeout_ns.is_none_or(|ns| ns % 1_000_000 == 0);
+        if self.timeouts == Timeouts::Nanoseconds && !whole {
+            let ns = timeout_ns.unwrap_or(0);
+            let time = KernelTimespec { sec: (ns / 1_000_000_000) as i64, nsec: (ns % 1_000_000_000) as i64 };
+            // SAFETY: room for as many events as are announced; the time lives during the call; no signal mask.
+            // JUSTIFICATION: the safe wrapper rounds to milliseconds or else requires Linux 5.11 at build time.
+            let done = unsafe {
+                libc::syscall(
+                    libc::SYS_epoll_pwait2,
+                    self.epoll.as_raw_fd(),
+                    self.events.as_mut_ptr(),
+                    self.events.capacity() as i32,
+                    &raw const time,
+                    std::ptr::null::<libc::sigset_t>(),
+                    0_usize,
+                )
+            };
+            return self.waited(done);
+        }
+        let ms = timeout_ns.map_or(-1, |ns| i32::try_from(ns.div_ceil(1_000_000)).unwrap_or(i32::MAX));
+        // SAFETY: as above.
+        // JUSTIFICATION: as above; going through the C library's wrapper would make it a cancellation point.
+        let done = unsafe {
+            libc::syscall(
+                libc::SYS_epoll_pwait,
+                self.epoll.as_raw_fd(),
+                self.events.as_mut_ptr(),
+                self.events.capacity() as i32,
+                ms,
+                std::ptr::null::<libc::sigset_t>(),
+                0_usize,
+            )
+        };
+        self.waited(done)
+    }
 
-/// A receive into the caller's own buffer.
-#[derive(Debug)]
-struct Fill {
-    buf: Vec<u8>,
-    /// Bytes still wanted.
-    wanted: usize,
-}
-
-/// Listeners that wait for descriptors to become free.
-#[derive(Debug)]
-struct AcceptPause {
-    listeners: Vec<Source>,
-    until_ns: u64,
-    next_ms: u64,
-}
-
-/// How far one attempt to send came.
-enum Progress {
-    Done,
-    Blocked,
-    Failed(Errno),
-}
-
-impl Epoll {
     #[inline]
-    fn slot(&mut self, source: Source) -> Option<&mut Slot> {
-        self.slots.get_mut(source.index as usize).filter(|slot| slot.is(source))
-    }
-
-    /// Makes the kernel's registration cover what the slot waits for; failures become events.
-    fn raise(&mut self, source: Source) {
-        let Some(slot) = self.slot(source) else { return };
-        let wanted = slot.wanted();
-        if slot.registered.contains(wanted) {
-            return;
-        }
-        let first = slot.registered.is_empty();
-        let flags = slot.registered | wanted;
-        let Some(fd) = &self.slots[source.index as usize].fd else { return };
-        let data = EventData::new_u64(source.key());
-        let done = match first {
-            true => epoll::add(&self.epoll, fd.as_fd(), data, flags),
-            false => epoll::modify(&self.epoll, fd.as_fd(), data, flags),
+    fn waited(&mut self, done: i64) -> Result<usize, Errno> {
+        let Ok(count) = usize::try_from(done) else {
+            let errno = io::Error::last_os_error().raw_os_error().unwrap_or(libc::EINVAL);
+            return Err(Errno::from_raw_os_error(errno));
         };
-        self.metrics.system_calls += 1;
-        match done {
-            Ok(()) => self.slots[source.index as usize].registered = flags,
-            Err(errno) => self.fail(source, errno),
-        }
-    }
-
-    /// Takes back what the kernel reports and nobody waits for.
-    #[cold]
-    fn lower(&mut self, source: Source) {
-        let Some(slot) = self.slot(source) else { return };
-        let wanted = slot.wanted();
-        slot.registered = wanted;
-        let Some(fd) = &self.slots[source.index as usize].fd else { return };
-        // Error and hang-up cannot be masked, so a source without any wish has to leave the set.
-        let _ = match wanted.is_empty() {
-            true => epoll::delete(&self.epoll, fd.as_fd()),
-            false => epoll::modify(&self.epoll, fd.as_fd(), EventData::new_u64(source.key()), wanted),
-        };
-        self.metrics.system_calls += 1;
-    }
-
-    /// The source cannot be polled: whatever waits on it learns so. A file that is always ready says `EPERM`.
-    #[cold]
-    fn fail(&mut self, source: Source, errno: Errno) {
-        let Some(slot) = self.slot(source) else { return };
-        let (token, watch, input, send) = (slot.token, slot.watch, slot.input, slot.send);
-        slot.watch = Interest::NONE;
-        slot.input = Input::Ended;
-        slot.send = NONE;
-        let mut defer = |event| self.deferred.push_back((Some(source), event));
-        if !watch.is_empty() {
-            let ready = if errno == Errno::PERM { watch } else { watch.or(Interest::ERROR) };
-            defer(Event::Ready { token, ready });
-        }
-        match input {
-            Input::Accept | Input::AcceptPaused => defer(Event::AcceptFailed { token, error: errno.into() }),
-            Input::Recv => defer(Event::Received { token, received: Received::Failed(errno.into()) }),
-            Input::Fill(index) => {
-                if let Some(fill) = self.fills.remove(index) {
-                    defer(Event::Filled { token, buf: fill.buf, error: Some(errno.into()) });
-                }
-            }
-            Input::Idle | Input::Ended => {}
-        }
-        if let Some(pending) = self.sends.remove(send) {
-            let bytes = pending.cursor.sent(&pending.buf);
-            let sent = Sent { buf: pending.buf, bytes, error: Some(errno.into()) };
-            self.deferred.push_back((Some(source), Event::Sent { token, sent }));
-        }
-    }
-
-    /// Takes up the next kernel event. False when there is none.
-    #[inline]
-    fn load_next(&mut self) -> bool {
-        let Some(event) = self.ready.get(self.next) else { return false };
-        self.next += 1;
-        let (key, bits) = (event.data.u64(), event.flags);
-        self.current.todo = 0;
-        if key == WAKE_KEY {
-            return true;
-        }
-        let source = Source::from_key(key);
-        let Some(slot) = self.slot(source) else {
-            self.metrics.stale += 1;
-            return true;
-        };
-        let todo = slot.todo(bits);
-        self.current = Current { source, bits, todo };
-        if todo == 0 {
-            self.lower(source);
-        }
-        true
-    }
-
-    /// Does one thing of the current event, whose source may have been closed since the last.
-    #[inline]
-    fn step(&mut self, now_ns: u64) -> Option<Event> {
-        let Current { source, todo, .. } = self.current;
-        let Some(slot) = self.slots.get(source.index as usize).filter(|slot| slot.is(source)) else {
-            self.current.todo = 0;
-            return None;
-        };
-        let input = slot.input;
-        if todo == TODO_INPUT && input == Input::Recv {
-            self.current.todo = 0;
-            return self.receive(source);
-        }
-        self.step_other(input, now_ns)
-    }
-
-    /// Everything but the plain receive.
-    fn step_other(&mut self, input: Input, now_ns: u64) -> Option<Event> {
-        let Current { source, bits, todo } = self.current;
-        if todo & TODO_SEND != 0 {
-            self.current.todo &= !TODO_SEND;
-            return self.send_on(source);
-        }
-        if todo & TODO_WATCH != 0 {
-            self.current.todo &= !TODO_WATCH;
-            let slot = &mut self.slots[source.index as usize];
-            let ready = slot.watch.and(readiness(bits));
-            if ready.is_empty() {
-                return None;
-            }
-            slot.watch = Interest::NONE;
-            return Some(Event::Ready { token: slot.token, ready: ready.or(trouble(bits)) });
-        }
-        if input == Input::Accept {
-            // Goes on with this event until the backlog or the budget is spent.
-            return self.accept(source, now_ns);
-        }
-        self.current.todo = 0;
-        match input {
-            Input::Recv => self.receive(source),
-            Input::Fill(index) => self.fill(source, index),
-            Input::Accept | Input::AcceptPaused | Input::Idle | Input::Ended => None,
-        }
-    }
-
-    /// One receive into a chunk.
-    #[inline]
-    fn receive(&mut self, source: Source) -> Option<Event> {
-        let slot = &mut self.slots[source.index as usize];
-        let token = slot.token;
-        let fd = slot.fd.as_ref()?;
-        let mut storage = self.chunks.take();
-        let received = loop {
-            self.metrics.system_calls += 1;
-            match rustix::net::recv(fd.as_fd(), &mut storage[..], RecvFlags::DONTWAIT) {
-                Err(Errno::INTR) => {}
-                other => break other,
-            }
-        };
-        let received = match received {
-            Ok((len, _)) if len > 0 => {
-                self.metrics.receives += 1;
-                return Some(Event::Received { token, received: Received::Data(Chunk::owned(storage, len)) });
-            }
-            Err(Errno::AGAIN) => None,
-            Ok(_) => Some(Received::Eof),
-            Err(errno) => Some(Received::Failed(errno.into())),
-        };
-        self.chunks.put(storage);
-        let received = received?;
-        slot.input = Input::Ended;
-        Some(Event::Received { token, received })
-    }
-
-    /// One receive into the caller's own buffer.
-    fn fill(&mut self, source: Source, index: u32) -> Option<Event> {
-        let slot = &mut self.slots[source.index as usize];
-        let token = slot.token;
-        let fd = slot.fd.as_ref()?;
-        let fill = self.fills.at_mut(index)?;
-        fill.buf.reserve(fill.wanted);
-        self.metrics.system_calls += 1;
-        let error = match rustix::net::recv(fd.as_fd(), spare_capacity(&mut fill.buf), RecvFlags::DONTWAIT) {
-            Ok((_, len)) if len > 0 => {
-                self.metrics.receives += 1;
-                fill.wanted = fill.wanted.saturating_sub(len);
-                if fill.wanted > 0 {
-                    return None;
-                }
-                None
-            }
-            Err(Errno::AGAIN | Errno::INTR) => return None,
-            Ok(_) => Some(io::ErrorKind::UnexpectedEof.into()),
-            Err(errno) => Some(errno.into()),
-        };
-        slot.input = if error.is_none() { Input::Idle } else { Input::Ended };
-        let fill = self.fills.remove(index)?;
-        Some(Event::Filled { token, buf: fill.buf, error })
-    }
-
-    /// One accept.
-    fn accept(&mut self, source: Source, now_ns: u64) -> Option<Event> {
-        if self.accepts_left == 0 {
-            self.current.todo = 0;
-            return None;
-        }
-        let slot = &mut self.slots[source.index as usize];
-        let token = slot.token;
-        let fd = slot.fd.as_ref()?;
-        self.metrics.system_calls += 1;
-        self.accepts_left -= 1;
-        let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
-        match rustix::net::accept_with(fd.as_fd(), flags) {
-            Ok(socket) => {
-                self.metrics.accepts += 1;
-                self.accept_pause.next_ms = ACCEPT_PAUSE_MIN_MS;
-                Some(Event::Accepted { token, socket })
-            }
-            Err(Errno::AGAIN) => {
-                self.current.todo = 0;
-                None
-            }
-            // The connection died in the backlog, or a pending network error was handed to us: the next may be sound.
-            Err(Errno::INTR | Errno::CONNABORTED | Errno::PROTO | Errno::NETDOWN | Errno::HOSTUNREACH) => {
-                None
-            }
-            Err(errno) => {
-                slot.input = Input::AcceptPaused;
-                self.current.todo = 0;
-                self.metrics.accept_failures += 1;
-                self.pause_accepting(source, now_ns);
-                Some(Event::AcceptFailed { token, error: errno.into() })
-            }
-        }
-    }
-
-    #[cold]
-    fn pause_accepting(&mut self, source: Source, now_ns: u64) {
-        let pause = &mut self.accept_pause;
-        if pause.listeners.is_empty() {
-            pause.until_ns = now_ns.saturating_add(pause.next_ms * 1_000_000);
-            pause.next_ms = (pause.next_ms * 2).min(ACCEPT_PAUSE_MAX_MS);
-        }
-        pause.listeners.push(source);
-        self.lower(source);
-    }
-
-    #[cold]
-    fn resume_accepting(&mut self) {
-        self.accept_pause.until_ns = u64::MAX;
-        while let Some(source) = self.accept_pause.listeners.pop() {
-            if let Some(slot) = self.slot(source)
-                && slot.input == Input::AcceptPaused
-            {
-                slot.input = Input::Accept;
-                self.raise(source);
-            }
-        }
-    }
-
-    /// Goes on with a send after the socket became writable.
-    #[cold]
-    fn send_on(&mut self, source: Source) -> Option<Event> {
-        let slot = &mut self.slots[source.index as usize];
-        let (token, index) = (slot.token, slot.send);
-        let fd = slot.fd.as_ref()?;
-        let pending = self.sends.at_mut(index)?;
-        let error = match push(fd.as_fd(), &pending.buf, &mut pending.cursor, &mut self.metrics) {
-            Progress::Blocked => return None,
-            Progress::Done => None,
-            Progress::Failed(errno) => Some(errno.into()),
-        };
-        slot.send = NONE;
-        let pending = self.sends.remove(index)?;
-        // Writability holds nearly always: left registered it would end the next wait for nothing.
-        self.lower(source);
-        let bytes = pending.cursor.sent(&pending.buf);
-        Some(Event::Sent { token, sent: Sent { buf: pending.buf, bytes, error } })
-    }
-
-    /// Forgets the slot and returns its descriptor.
-    fn release(&mut self, source: Source) -> Option<Fd> {
-        let slot = self.slot(source)?;
-        let fd = slot.fd.take();
-        let (input, send) = (slot.input, slot.send);
-        slot.generation = slot.generation.wrapping_add(1);
-        slot.input = Input::Idle;
-        slot.watch = Interest::NONE;
-        slot.send = NONE;
-        slot.registered = EventFlags::empty();
-        self.sends.remove(send);
-        if let Input::Fill(index) = input {
-            self.fills.remove(index);
-        }
-        self.free.push(source.index);
-        fd
+        // SAFETY: the kernel wrote that many events, which is at most the capacity.
+        // JUSTIFICATION: as above.
+        unsafe { self.events.set_len(count) };
+        Ok(count)
     }
 }
 
-impl Slot {
-    /// Whether it is still the descriptor that `source` names.
-    #[inline]
-    fn is(&self, source: Source) -> bool {
-        self.generation == source.generation && self.fd.is_some()
-    }
+impl Poller for EpollSet {
+    const NAME: &'static str = "epoll";
 
-    /// Kernel events that something here waits for.
-    #[inline]
-    fn wanted(&self) -> EventFlags {
-        let mut flags = match self.input {
-            Input::Accept | Input::Recv | Input::Fill(_) => EventFlags::IN,
-            Input::Idle | Input::AcceptPaused | Input::Ended => EventFlags::empty(),
-        };
-        if self.send != NONE {
-            flags |= EventFlags::OUT;
-        }
-        if !self.watch.is_empty() {
-            flags |= flags_of(self.watch);
-        }
-        flags
-    }
-
-    /// Which of its parties an event concerns. An error or a hang-up concerns all: their system calls find out more.
-    #[inline]
-    fn todo(&self, bits: EventFlags) -> u8 {
-        let trouble = EventFlags::ERR | EventFlags::HUP;
-        let mut todo = 0;
-        if self.send != NONE && bits.intersects(EventFlags::OUT | trouble) {
-            todo |= TODO_SEND;
-        }
-        if !self.watch.is_empty() && bits.intersects(flags_of(self.watch) | trouble) {
-            todo |= TODO_WATCH;
-        }
-        if matches!(self.input, Input::Accept | Input::Recv | Input::Fill(_))
-            && bits.intersects(EventFlags::IN | trouble)
-        {
-            todo |= TODO_INPUT;
-        }
-        todo
-    }
-}
-
-/// Hands as much to the kernel as it takes, up to [`PUSHES_MAX`] calls.
-#[inline]
-fn push(fd: BorrowedFd<'_>, buf: &SendBuf, cursor: &mut Cursor, metrics: &mut Metrics) -> Progress {
-    for _ in 0..PUSHES_MAX {
-        metrics.system_calls += 1;
-        let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
-        let (asked, result) = if buf.shared.is_empty() {
-            let rest = cursor.rest_of_head(buf);
-            (rest.len(), rustix::net::send(fd, rest, flags))
-        } else {
-            let mut slices = [IoSlice::new(&[]); SLICES_MAX];
-            let count = cursor.gather(buf, &mut slices);
-            let slices = &slices[..count];
-            let asked = slices.iter().map(|slice| slice.len()).sum();
-            (asked, rustix::net::sendmsg(fd, slices, &mut SendAncillaryBuffer::default(), flags))
-        };
-        match result {
-            Ok(sent) => {
-                if cursor.advance(buf, sent) == Left::Nothing {
-                    return Progress::Done;
-                }
-                if sent < asked {
-                    metrics.sends_blocked += 1;
-                    return Progress::Blocked;
-                }
-            }
-            Err(Errno::AGAIN) => {
-                metrics.sends_blocked += 1;
-                return Progress::Blocked;
-            }
-            Err(Errno::INTR) => {}
-            Err(errno) => return Progress::Failed(errno),
-        }
-    }
-    Progress::Blocked
-}
-
-impl Driver for Epoll {
-    fn name(&self) -> &'static str {
-        "epoll"
-    }
-
-    fn open(config: &Config, wake: &Arc<OwnedFd>) -> io::Result<Epoll> {
+    fn open(wake: &Arc<OwnedFd>, max: usize) -> io::Result<EpollSet> {
         let epoll = epoll::create(CreateFlags::CLOEXEC)?;
         // Edge-triggered and never read: each write is one event, and the counter cannot fill up in practice.
         epoll::add(&epoll, &**wake, EventData::new_u64(WAKE_KEY), EventFlags::IN | EventFlags::ET)?;
-        Ok(Epoll {
-            epoll,
-            slots: Vec::new(),
-            free: Vec::new(),
-            sends: Slab::new(),
-            fills: Slab::new(),
-            chunks: ChunkPool::new(config.chunk_bytes),
-            ready: Vec::with_capacity(config.events_per_turn),
-            next: 0,
-            current: Current { source: Source::from_key(WAKE_KEY), bits: EventFlags::empty(), todo: 0 },
-            deferred: VecDeque::new(),
-            accepts_per_turn: config.accepts_per_turn,
-            accepts_left: 0,
-            accept_pause: AcceptPause {
-                listeners: Vec::new(),
-                until_ns: u64::MAX,
-                next_ms: ACCEPT_PAUSE_MIN_MS,
-            },
-            metrics: Metrics::default(),
-        })
+        let mut set = EpollSet { epoll, events: Vec::with_capacity(max), timeouts: Timeouts::Nanoseconds };
+        // The shortest wait there is asks whether the kernel, and the filter above it, has the newer call.
+        if !matches!(set.wait_raw(Some(1)), Ok(_) | Err(Errno::INTR)) {
+            set.timeouts = Timeouts::Milliseconds;
+        }
+        Ok(set)
     }
 
-    fn wait(&mut self, now_ns: u64, sleep: Sleep) -> io::Result<usize> {
-        if now_ns >= self.accept_pause.until_ns {
-            self.resume_accepting();
-        }
-        self.accepts_left = self.accepts_per_turn;
-        self.current.todo = 0;
-        self.next = 0;
-        self.ready.clear();
-        let nanos = match sleep {
-            Sleep::No => Some(0),
-            Sleep::Until(at_ns) => Some(at_ns.saturating_sub(now_ns).min(SLEEP_MAX_NS)),
-            Sleep::Forever => None,
-        };
-        let timeout = nanos.map(|nanos| Timespec {
-            tv_sec: (nanos / 1_000_000_000).cast_signed(),
-            tv_nsec: (nanos % 1_000_000_000).cast_signed(),
-        });
-        self.metrics.system_calls += 1;
-        match epoll::wait(&self.epoll, spare_capacity(&mut self.ready), timeout.as_ref()) {
-            Ok(_) => Ok(self.ready.len()),
-            Err(Errno::INTR) => Ok(0),
-            Err(errno) => Err(errno.into()),
-        }
+    fn add(&mut self, fd: BorrowedFd<'_>, key: u64, flags: EventFlags) -> Result<(), Errno> {
+        epoll::add(&self.epoll, fd, EventData::new_u64(key), flags)
+    }
+
+    fn modify(&mut self, fd: BorrowedFd<'_>, key: u64, flags: EventFlags) -> Result<(), Errno> {
+        epoll::modify(&self.epoll, fd, EventData::new_u64(key), flags)
+    }
+
+    fn delete(&mut self, fd: BorrowedFd<'_>, _key: u64) -> Result<(), Errno> {
+        epoll::delete(&self.epoll, fd)
+    }
+
+    fn forget(&mut self, _key: u64) {}
+
+    #[inline]
+    fn wait(&mut self, timeout_ns: Option<u64>) -> Result<usize, Errno> {
+        self.events.clear();
+        self.wait_raw(timeout_ns)
     }
 
     #[inline]
-    fn next_event(&mut self, now_ns: u64) -> Option<Event> {
-        while let Some((source, event)) = self.deferred.pop_front() {
-            if source.is_none_or(|source| self.slot(source).is_some()) {
-                return Some(event);
-            }
-            self.metrics.stale += 1;
-        }
-        loop {
-            if self.current.todo == 0 && !self.load_next() {
-                return None;
-            }
-            if self.current.todo == 0 {
-                continue;
-            }
-            let event = self.step(now_ns);
-            if event.is_some() {
-                return event;
-            }
-        }
-    }
-
-    fn metrics(&mut self) -> &mut Metrics {
-        &mut self.metrics
-    }
-
-    #[inline]
-    fn due_ns(&self) -> u64 {
-        if self.deferred.is_empty() { self.accept_pause.until_ns } else { 0 }
-    }
-
-    fn set_accepts_per_turn(&mut self, accepts: u32) {
-        self.accepts_per_turn = accepts;
-    }
-
-    fn attach(&mut self, fd: Fd, token: Token) -> Source {
-        let index = self.free.pop().unwrap_or_else(|| {
-            self.slots.push(Slot::vacant());
-            u32::try_from(self.slots.len() - 1).expect("fewer sources than descriptors")
-        });
-        let slot = &mut self.slots[index as usize];
-        slot.fd = Some(fd);
-        slot.token = token;
-        Source { index, generation: slot.generation }
-    }
-
-    fn set_token(&mut self, source: Source, token: Token) {
-        if let Some(slot) = self.slot(source) {
-            slot.token = token;
-        }
-    }
-
-    fn fd(&self, source: Source) -> Option<BorrowedFd<'_>> {
-        let slot = self.slots.get(source.index as usize)?;
-        if slot.generation != source.generation {
-            return None;
-        }
-        slot.fd.as_ref().map(AsFd::as_fd)
-    }
-
-    fn accept_start(&mut self, source: Source) {
-        if let Some(slot) = self.slot(source)
-            && slot.input == Input::Idle
-        {
-            slot.input = Input::Accept;
-            self.raise(source);
-        }
-    }
-
-    fn accept_stop(&mut self, source: Source) {
-        if let Some(slot) = self.slot(source)
-            && matches!(slot.input, Input::Accept | Input::AcceptPaused)
-        {
-            slot.input = Input::Idle;
-        }
-    }
-
-    fn recv_start(&mut self, source: Source) {
-        if let Some(slot) = self.slot(source)
-            && slot.input == Input::Idle
-        {
-            slot.input = Input::Recv;
-            self.raise(source);
-        }
-    }
-
-    fn recv_stop(&mut self, source: Source) {
-        if let Some(slot) = self.slot(source)
-            && slot.input == Input::Recv
-        {
-            slot.input = Input::Idle;
-        }
-    }
-
-    fn recv_into(&mut self, source: Source, buf: Vec<u8>, wanted: usize) {
-        let Some(slot) = self.slot(source) else { return };
-        let token = slot.token;
-        if !matches!(slot.input, Input::Idle | Input::Recv) || wanted == 0 {
-            let error = (wanted != 0).then(|| Errno::ALREADY.into());
-            self.deferred.push_back((Some(source), Event::Filled { token, buf, error }));
-            return;
-        }
-        let index = self.fills.insert(Fill { buf, wanted });
-        self.slots[source.index as usize].input = Input::Fill(index);
-        self.raise(source);
-    }
-
-    #[inline]
-    fn give_back(&mut self, chunk: Chunk) {
-        self.chunks.put(chunk.into_storage());
-    }
-
-    #[inline]
-    fn send(&mut self, source: Source, buf: SendBuf) -> Sending {
-        let refused = |buf, errno: Errno| Sending::Done(Sent { buf, bytes: 0, error: Some(errno.into()) });
-        let Some(slot) = self.slots.get_mut(source.index as usize) else { return refused(buf, Errno::BADF) };
-        let Some(fd) = slot.fd.as_ref().filter(|_| slot.generation == source.generation) else {
-            return refused(buf, Errno::BADF);
-        };
-        if slot.send != NONE {
-            return refused(buf, Errno::ALREADY);
-        }
-        if buf.is_empty() {
-            return Sending::Done(Sent { buf, bytes: 0, error: None });
-        }
-        let mut cursor = Cursor::default();
-        let error = match push(fd.as_fd(), &buf, &mut cursor, &mut self.metrics) {
-            Progress::Done => None,
-            Progress::Failed(errno) => Some(errno.into()),
-            Progress::Blocked => {
-                slot.send = self.sends.insert(Pending { buf, cursor });
-                self.raise(source);
-                return Sending::InFlight;
-            }
-        };
-        let bytes = cursor.sent(&buf);
-        Sending::Done(Sent { buf, bytes, error })
-    }
-
-    fn watch(&mut self, source: Source, interest: Interest) {
-        if let Some(slot) = self.slot(source) {
-            slot.watch = interest.and(WATCHABLE);
-            self.raise(source);
-        }
-    }
-
-    fn shutdown(&mut self, source: Source, how: Shutdown) {
-        if let Some(fd) = self.fd(source) {
-            let how = match how {
-                Shutdown::Read => rustix::net::Shutdown::Read,
-                Shutdown::Write => rustix::net::Shutdown::Write,
-                Shutdown::Both => rustix::net::Shutdown::Both,
-            };
-            let _ = rustix::net::shutdown(fd, how);
-            self.metrics.system_calls += 1;
-        }
-    }
-
-    fn close(&mut self, source: Source) {
-        let Some(slot) = self.slot(source) else { return };
-        let registered = !slot.registered.is_empty();
-        match self.release(source) {
-            // Others hold the open file, so closing our reference would leave it registered.
-            Some(Fd::Shared(fd)) if registered => {
-                let _ = epoll::delete(&self.epoll, &*fd);
-                self.metrics.system_calls += 1;
-            }
-            Some(Fd::Owned(_)) => self.metrics.system_calls += 1,
-            Some(Fd::Shared(_)) | None => {}
-        }
-    }
-
-    fn detach(&mut self, source: Source) {
-        let Some(slot) = self.slot(source) else { return };
-        let (token, registered) = (slot.token, !slot.registered.is_empty());
-        let Some(fd) = self.release(source) else { return };
-        if registered {
-            let _ = epoll::delete(&self.epoll, fd.as_fd());
-            self.metrics.system_calls += 1;
-        }
-        self.deferred.push_back((None, Event::Detached { token, fd }));
+    fn ready(&self, index: usize) -> Option<(u64, EventFlags)> {
+        let event = self.events.get(index)?;
+        Some((event.data.u64(), event.flags))
     }
 }
 
-impl fmt::Debug for Epoll {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Epoll")
-            .field("epoll", &self.epoll)
-            .field("metrics", &self.metrics)
-            .finish_non_exhaustive()
-    }
+/// `struct __kernel_timespec`.
+#[repr(C)]
+struct KernelTimespec {
+    sec: i64,
+    nsec: i64,
 }
-
-impl Slot {
-    fn vacant() -> Slot {
-        Slot {
-            fd: None,
-            token: Token(0),
-            generation: 0,
-            registered: EventFlags::empty(),
-            input: Input::Idle,
-            watch: Interest::NONE,
-            send: NONE,
-        }
-    }
-}
-
-fn flags_of(interest: Interest) -> EventFlags {
-    let mut flags = EventFlags::empty();
-    if interest.intersects(Interest::READABLE) {
-        flags |= EventFlags::IN;
-    }
-    if interest.intersects(Interest::PRIORITY) {
-        flags |= EventFlags::PRI;
-    }
-    if interest.intersects(Interest::WRITABLE) {
-        flags |= EventFlags::OUT;
-    }
-    flags
-}
-
-/// What a watcher may do now; trouble makes both directions ready, since either will report it.
-fn readiness(bits: EventFlags) -> Interest {
-    let mut ready = Interest::NONE;
-    if bits.intersects(EventFlags::IN | EventFlags::ERR | EventFlags::HUP) {
-        ready = ready.or(Interest::READABLE);
-    }
-    if bits.intersects(EventFlags::PRI) {
-        ready = ready.or(Interest::PRIORITY);
-    }
-    if bits.intersects(EventFlags::OUT | EventFlags::ERR | EventFlags::HUP) {
-        ready = ready.or(Interest::WRITABLE);
-    }
-    ready
-}
-
-fn trouble(bits: EventFlags) -> Interest {
-    let mut trouble = Interest::NONE;
-    if bits.intersects(EventFlags::ERR) {
-        trouble = trouble.or(Interest::ERROR);
-    }
-    if bits.intersects(EventFlags::HUP) {
-        trouble = trouble.or(Interest::HANGUP);
-    }
-    trouble
-}
-
-const WATCHABLE: Interest = Interest::READABLE.or(Interest::WRITABLE).or(Interest::PRIORITY);
-const TODO_SEND: u8 = 1;
-const TODO_WATCH: u8 = 2;
-const TODO_INPUT: u8 = 4;
-const NONE: u32 = u32::MAX;
-/// No slot has this index.
-const WAKE_KEY: u64 = u64::MAX;
-/// Segments of one gathered send.
-const SLICES_MAX: usize = 64;
-/// System calls one send may make before others get their turn.
-const PUSHES_MAX: u32 = 16;
-/// A day: a longer wait returns early with nothing, which any wait may.
-const SLEEP_MAX_NS: u64 = 86_400 * 1_000_000_000;
-const ACCEPT_PAUSE_MIN_MS: u64 = 10;
-const ACCEPT_PAUSE_MAX_MS: u64 = 500;

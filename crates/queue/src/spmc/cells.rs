@@ -1,13 +1,13 @@
 //! How the cells of the shared queue lie in memory.
 //!
-//! Four layouts were measured; `--cfg sluice_cells="…"` builds another than the default, so that the numbers can be
-//! had again on other machines (`bench/record/queue-*.txt` has ours):
+//! Three layouts were measured; `--cfg sluice_cells="…"` builds another than the default, so that the numbers can be
+//! had again on other machines (`bench/record/queue-1.txt`; these are of two processors, two consumers, batches of 16):
 //!
-//! | name | cell | neighbours in time are | memory of 4096 words |
-//! |---|---|---|---|
-//! | packed | 16 bytes: sequence and value | neighbours in memory | 64 KiB |
-//! | permuted | 16 bytes | 128 bytes apart | 64 KiB |
-//! | padded | 128 bytes | 128 bytes apart | 512 KiB |
+//! | name | cell | neighbours in time are | memory of 4096 words | ns a job |
+//! |---|---|---|---|---|
+//! | packed, the default | 16 bytes: sequence and value | neighbours in memory | 64 KiB | 2.8 |
+//! | padded | 128 bytes | 128 bytes apart | 512 KiB | 2.9 |
+//! | permuted | 16 bytes | 128 bytes apart | 64 KiB | 5.1 |
 
 use crate::Capacity;
 use crate::primitive::AtomicUsize;

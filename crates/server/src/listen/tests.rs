@@ -126,5 +126,11 @@ fn a_unix_socket_has_the_permissions_that_were_asked_for() {
     assert_eq!(std::fs::metadata(&path).expect("there").permissions().mode() & 0o777, 0o720);
     assert!(std::os::unix::net::UnixStream::connect(&path).is_ok());
     assert_eq!(listening.unix_file(), Some(&*path));
+    // A change of the TCP side leaves it alone.
+    let port = free_port();
+    listen(&mut listening, &format!("port {port}\nbind 127.0.0.1")).expect("tcp too");
+    listen(&mut listening, "port 0").expect("no tcp any more");
+    assert!(std::os::unix::net::UnixStream::connect(&path).is_ok());
+    assert_eq!(listening.info_lines(), [format!("name=unix,bind={}", path.display())]);
     std::fs::remove_dir_all(&dir).expect("removable");
 }

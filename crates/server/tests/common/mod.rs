@@ -2,6 +2,7 @@
 //! deadline after which the test fails.
 #![allow(dead_code, reason = "each test file uses a part")]
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+#![allow(clippy::disallowed_methods, reason = "deadlines are in real time: so is the server under test")]
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -51,9 +52,16 @@ impl Drop for Dir {
     }
 }
 
-/// A port that nobody uses just now.
+/// A port that nobody uses just now, below those that the kernel gives to outgoing connections.
 pub fn free_port() -> u16 {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    loop {
+        let step = NEXT.fetch_add(1, Ordering::Relaxed);
+        let port = 12_000 + (std::process::id().wrapping_mul(131).wrapping_add(step) % 20_000) as u16;
+        if TcpListener::bind(("0.0.0.0", port)).is_ok() {
+            return port;
+        }
+    }
 }
 
 /// Lines of an output, as they come.

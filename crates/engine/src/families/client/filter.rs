@@ -4,7 +4,7 @@
 //! asked of it is true and nothing of what was excluded. Ids given again add to those before; of other options given
 //! again the last one counts.
 
-use crate::args::Args;
+use crate::args::{Args, is_word};
 use crate::error::{CmdError, until_zero};
 use crate::families::connection::DEFAULT_USER;
 use crate::session::Session;
@@ -93,6 +93,7 @@ impl<'a> Filter<'a> {
         };
         let mut i = first;
         while let Some(option) = args.get(i) {
+            let option = until_zero(option);
             let value = args.get(i + 1).ok_or(CmdError::Syntax)?;
             let (sense, name) = match option.split_at_checked(4) {
                 Some((prefix, rest)) if prefix.eq_ignore_ascii_case(b"NOT-") => (Sense::IsNot, rest),
@@ -117,9 +118,9 @@ impl<'a> Filter<'a> {
             self.age_s_min = Some(positive(value, "maxage")?);
         } else if option.eq_ignore_ascii_case(b"IDLE") {
             self.idle_s_min = Some(positive(value, "idle")?);
-        } else if option.eq_ignore_ascii_case(b"SKIPME") && value.eq_ignore_ascii_case(b"YES") {
+        } else if option.eq_ignore_ascii_case(b"SKIPME") && is_word(value, "YES") {
             self.skip_me = SkipMe::Yes;
-        } else if option.eq_ignore_ascii_case(b"SKIPME") && value.eq_ignore_ascii_case(b"NO") {
+        } else if option.eq_ignore_ascii_case(b"SKIPME") && is_word(value, "NO") {
             self.skip_me = SkipMe::No;
         } else {
             return Err(CmdError::Syntax);
@@ -203,8 +204,8 @@ impl<'a> Traits<'a> {
         let label = |wanted: Option<&[u8]>, label: &[u8]| wanted.map(|w| !label.is_empty() && w == label);
         [
             (!self.ids.is_empty()).then(|| self.ids.contains(&(caller.id.0 as i64))),
-            self.addr.map(|addr| addr == caller.addr.as_bytes()),
-            self.laddr.map(|laddr| laddr == caller.laddr.as_bytes()),
+            self.addr.map(|addr| until_zero(addr) == caller.addr.as_bytes()),
+            self.laddr.map(|laddr| until_zero(laddr) == caller.laddr.as_bytes()),
             self.ip.map(|ip| until_zero(ip) == ip_of(&caller.addr).as_bytes()),
             self.kind.map(|kind| kind == Type::of(session)),
             self.user.map(|user| user == caller.user.as_bytes()),

@@ -118,11 +118,11 @@ fn known_type(name: &[u8]) -> Result<&[u8], CmdError> {
 /// A cursor as C's `strtoull` reads it, which the reference uses: white space and a sign may come before it, and a
 /// negative one wraps unless it is a plain 64-bit integer. It ends at a zero byte.
 pub(super) fn parse_cursor(text: &[u8]) -> Option<u64> {
-    let text = until_zero(text);
     if let Some(number) = sluice_base::num::parse_i64(text) {
         return u64::try_from(number).ok();
     }
     let is_space = |byte: &u8| matches!(byte, b' ' | b'\t' | b'\n' | 0x0b | 0x0c | b'\r');
+    let text = until_zero(text);
     let start = text.iter().position(|byte| !is_space(byte))?;
     let (sign, digits) = match &text[start..] {
         [sign @ (b'+' | b'-'), digits @ ..] => (*sign, digits),
@@ -166,6 +166,9 @@ mod tests {
             ("0x10", None),
             ("", None),
             (" ", None),
+            ("1\0", Some(1)),
+            ("-1\0x", Some(u64::MAX)),
+            ("\0", None),
             ("-", None),
             ("abc", None),
         ];

@@ -19,7 +19,8 @@ pub(super) fn usage(ctx: &mut ReadCtx<'_>, args: Args<'_>) -> Run {
         }
         i += 2;
     }
-    match ctx.db.look(args.key(2)) {
+    // What expired takes memory until it is deleted, and to be asked for its size is no reason.
+    match ctx.db.stored(args.key(2)) {
         Some(entry) => ctx.reply.int(entry.size_bytes() as i64),
         None => ctx.reply.null(),
     }

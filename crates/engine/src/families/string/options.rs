@@ -1,6 +1,6 @@
 //! The options that SET, GETEX and MSETEX share: a condition, an expiry, GET.
 
-use crate::args::Args;
+use crate::args::{Args, is_word};
 use crate::ctx::WriteCtx;
 use crate::error::CmdError;
 use sluice_keyspace::{ExpiryMode, SetExpiry};
@@ -138,7 +138,7 @@ impl ExpiryUnit {
             ("PXAT", ExpiryUnit::AtMs),
         ]
         .into_iter()
-        .find(|(name, _)| word.eq_ignore_ascii_case(name.as_bytes()))
+        .find(|(name, _)| is_word(word, name))
         .map(|(_, unit)| unit)
     }
 }

@@ -2,7 +2,7 @@
 
 use super::options::{Accepted, Condition, Expiry, ExpiryUnit, Options, expiry_at, has_passed};
 use super::{reply_str, str_of};
-use crate::args::Args;
+use crate::args::{Args, is_word};
 use crate::ctx::{Outcome, Run, WriteCtx};
 use crate::error::CmdError;
 use sluice_keyspace::{Argv, Event, Key, Payload, SetExpiry};
@@ -78,11 +78,11 @@ fn without_get(args: Args<'_>) -> Argv {
     let mut argv: Argv = args.iter_from(0).take(3).map(<[u8]>::to_vec).collect();
     let mut rest = args.iter_from(3);
     while let Some(arg) = rest.next() {
-        if arg.eq_ignore_ascii_case(b"GET") {
+        if is_word(arg, "GET") {
             continue;
         }
         argv.push(arg.to_vec());
-        if arg.eq_ignore_ascii_case(b"IFEQ") {
+        if is_word(arg, "IFEQ") {
             argv.extend(rest.next().map(<[u8]>::to_vec));
         }
     }

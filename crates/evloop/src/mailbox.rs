@@ -1,0 +1,61 @@
+//! Values from other threads to the thread of a loop.
+//!
+//! A list under a lock, taken whole: the lock is held for one push or one swap, and the wake-up comes after it. Where a
+//! lock is too dear (a thread that exchanges millions of jobs) the `queue` crate has rings; this is for everything else.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use crate::waker::Waker;
+
+/// The receiving end, on the loop's thread: drain it when [`Turn::woken`](crate::Turn::woken) is set.
+#[derive(Debug)]
+pub struct Mailbox<T> {
+    shared: Arc<Mutex<Vec<T>>>,
+    drained: Vec<T>,
+}
+
+/// The sending end; cloned freely.
+#[derive(Debug)]
+pub struct Sender<T> {
+    shared: Arc<Mutex<Vec<T>>>,
+    waker: Waker,
+}
+
+impl<T> Mailbox<T> {
+    /// A mailbox of the loop that `waker` wakes.
+    pub fn new(waker: Waker) -> (Sender<T>, Mailbox<T>) {
+        let shared = Arc::new(Mutex::new(Vec::new()));
+        (Sender { shared: shared.clone(), waker }, Mailbox { shared, drained: Vec::new() })
+    }
+
+    /// All that was sent so far, in order per sender. Cost: one lock for all of it.
+    pub fn drain(&mut self) -> impl Iterator<Item = T> + '_ {
+        std::mem::swap(&mut *lock(&self.shared), &mut self.drained);
+        self.drained.drain(..)
+    }
+}
+
+impl<T> Sender<T> {
+    /// Sends one value and wakes the loop. Returns whether the kernel had to be asked.
+    pub fn send(&self, value: T) -> bool {
+        lock(&self.shared).push(value);
+        self.waker.wake()
+    }
+
+    /// Sends many and wakes once.
+    pub fn send_all(&self, values: impl IntoIterator<Item = T>) -> bool {
+        lock(&self.shared).extend(values);
+        self.waker.wake()
+    }
+}
+
+impl<T> Clone for Sender<T> {
+    fn clone(&self) -> Sender<T> {
+        Sender { shared: self.shared.clone(), waker: self.waker.clone() }
+    }
+}
+
+/// A thread that panicked while pushing left the list whole.
+fn lock<T>(shared: &Mutex<Vec<T>>) -> MutexGuard<'_, Vec<T>> {
+    shared.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,134 @@
+//! poll(2) below the readiness driver: for systems without anything better. Each wait costs the number of descriptors.
+#![allow(unsafe_code)]
+
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
+
+use rustix::event::epoll::EventFlags;
+use rustix::io::Errno;
+
+use super::readiness::{Poller, Readiness, WAKE_KEY};
+
+/// The poll driver.
+pub type Poll = Readiness<PollSet>;
+
+/// The descriptors and what was reported last. Entry 0 is the waker's.
+#[derive(Debug)]
+pub struct PollSet {
+    wake: Arc<OwnedFd>,
+    fds: Vec<libc::pollfd>,
+    keys: Vec<u64>,
+    /// Entry of each source by its index, or [`NOWHERE`].
+    places: Vec<u32>,
+    ready: Vec<(u64, EventFlags)>,
+    ready_max: usize,
+    /// Where the next scan begins, so that a turn's limit favours nobody.
+    start: usize,
+}
+
+impl PollSet {
+    fn place(&self, key: u64) -> Option<usize> {
+        let place = *self.places.get(key as u32 as usize)?;
+        (place != NOWHERE).then_some(place as usize)
+    }
+
+    fn collect(&mut self) {
+        let len = self.fds.len();
+        for step in 0..len {
+            let place = (self.start + step) % len;
+            let bits = self.fds[place].revents;
+            if bits == 0 {
+                continue;
+            }
+            if self.ready.len() == self.ready_max {
+                self.start = place;
+                return;
+            }
+            // A closed descriptor cannot be here; should one be, its next operation reports so.
+            let bits = if bits & libc::POLLNVAL != 0 { bits | libc::POLLERR } else { bits };
+            self.ready.push((self.keys[place], EventFlags::from_bits_truncate(u32::from(bits.cast_unsigned()))));
+        }
+        self.start = 0;
+    }
+}
+
+impl Poller for PollSet {
+    const NAME: &'static str = "poll";
+
+    fn open(wake: &Arc<OwnedFd>, max: usize) -> io::Result<PollSet> {
+        Ok(PollSet {
+            wake: wake.clone(),
+            fds: vec![libc::pollfd { fd: wake.as_raw_fd(), events: libc::POLLIN, revents: 0 }],
+            keys: vec![WAKE_KEY],
+            places: Vec::new(),
+            ready: Vec::with_capacity(max),
+            ready_max: max,
+            start: 0,
+        })
+    }
+
+    fn add(&mut self, fd: BorrowedFd<'_>, key: u64, flags: EventFlags) -> Result<(), Errno> {
+        let index = key as u32 as usize;
+        if self.places.len() <= index {
+            self.places.resize(index + 1, NOWHERE);
+        }
+        self.places[index] = self.fds.len() as u32;
+        self.fds.push(libc::pollfd { fd: fd.as_raw_fd(), events: flags.bits() as i16, revents: 0 });
+        self.keys.push(key);
+        Ok(())
+    }
+
+    fn modify(&mut self, _fd: BorrowedFd<'_>, key: u64, flags: EventFlags) -> Result<(), Errno> {
+        let place = self.place(key).ok_or(Errno::NOENT)?;
+        self.fds[place].events = flags.bits() as i16;
+        Ok(())
+    }
+
+    fn delete(&mut self, _fd: BorrowedFd<'_>, key: u64) -> Result<(), Errno> {
+        self.forget(key);
+        Ok(())
+    }
+
+    fn forget(&mut self, key: u64) {
+        let Some(place) = self.place(key) else { return };
+        self.places[key as u32 as usize] = NOWHERE;
+        self.fds.swap_remove(place);
+        self.keys.swap_remove(place);
+        if let Some(moved) = self.keys.get(place) {
+            self.places[*moved as u32 as usize] = place as u32;
+        }
+    }
+
+    fn wait(&mut self, timeout_ns: Option<u64>) -> Result<usize, Errno> {
+        self.ready.clear();
+        let time = timeout_ns.map(|ns| libc::timespec {
+            tv_sec: (ns / 1_000_000_000).cast_signed(),
+            tv_nsec: (ns % 1_000_000_000).cast_signed(),
+        });
+        let time = time.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
+        // SAFETY: the array is as long as announced; the time is null or lives during the call; no signal mask.
+        // JUSTIFICATION: the safe wrapper wants the descriptors borrowed for as long as the array lives.
+        let done =
+            unsafe { libc::ppoll(self.fds.as_mut_ptr(), self.fds.len() as libc::nfds_t, time, std::ptr::null()) };
+        if done < 0 {
+            let errno = io::Error::last_os_error().raw_os_error().unwrap_or(libc::EINVAL);
+            return Err(Errno::from_raw_os_error(errno));
+        }
+        if done > 0 {
+            self.collect();
+            if self.fds[0].revents != 0 {
+                // Level-triggered, so it has to be read.
+                let _ = rustix::io::read(&*self.wake, &mut [0; 8]);
+            }
+        }
+        Ok(self.ready.len())
+    }
+
+    #[inline]
+    fn ready(&self, index: usize) -> Option<(u64, EventFlags)> {
+        self.ready.get(index).copied()
+    }
+}
+
+const NOWHERE: u32 = u32::MAX;

@@ -1,0 +1,827 @@
+//! Drivers over readiness: the kernel says what would not block, and the driver does it.
+//!
+//! Level-triggered. A source is registered when first something waits on it, and the registration is lowered only when
+//! an event comes that nobody waits for: stopping and starting again costs no system call. A send is tried at once, and
+//! writability is asked for only after the kernel refused.
+//!
+//! Invariants: (1) the kernel's key of a registration is index and generation of the slot, so an event of a closed
+//! source is recognised and counted as stale; (2) `slot.registered` is what the kernel was told last; (3) every wish of a
+//! slot is contained in `slot.registered`, or the slot's failure is on its way in `deferred`.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::io::{self, IoSlice};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
+
+use rustix::buffer::spare_capacity;
+use rustix::event::epoll::EventFlags;
+use rustix::io::Errno;
+use rustix::net::{RecvFlags, SendAncillaryBuffer, SendFlags, SocketFlags};
+
+use super::pause::AcceptPause;
+use crate::chunk::{Chunk, ChunkPool};
+use crate::config::Config;
+use crate::driver::{Batch, Driver, Fd, Sleep};
+use crate::event::{Event, Interest, Received, Sending, Sent, Shutdown, Source, Token};
+use crate::metrics::Metrics;
+use crate::send_buf::{Cursor, Left, SendBuf};
+use crate::slab::Slab;
+
+/// The kernel interface below: a set of descriptors with a key and the conditions of interest each.
+pub trait Poller: Sized {
+    /// Its name in configuration and INFO.
+    const NAME: &'static str;
+
+    /// Opens it; `wake` is reported under [`WAKE_KEY`], once per burst of wake-ups. `max` events per wait are enough.
+    fn open(wake: &Arc<OwnedFd>, max: usize) -> io::Result<Self>;
+
+    /// Registers a descriptor; `EPERM` says that it is always ready.
+    fn add(&mut self, fd: BorrowedFd<'_>, key: u64, flags: EventFlags) -> Result<(), Errno>;
+
+    /// Changes the conditions of a registered one.
+    fn modify(&mut self, fd: BorrowedFd<'_>, key: u64, flags: EventFlags) -> Result<(), Errno>;
+
+    /// Takes one out.
+    fn delete(&mut self, fd: BorrowedFd<'_>, key: u64) -> Result<(), Errno>;
+
+    /// The same for one that is about to be closed, of which the kernel may learn by itself.
+    fn forget(&mut self, key: u64);
+
+    /// Waits up to so many nanoseconds, or for ever; the number of events, to be had from [`Poller::ready`]. After an
+    /// error there are none.
+    fn wait(&mut self, timeout_ns: Option<u64>) -> Result<usize, Errno>;
+
+    /// An event of the last wait.
+    fn ready(&self, index: usize) -> Option<(u64, EventFlags)>;
+}
+
+/// See the module.
+pub struct Readiness<P: Poller> {
+    poller: P,
+    slots: Vec<Slot>,
+    free: Vec<u32>,
+    sends: Slab<Pending>,
+    fills: Slab<Fill>,
+    chunks: ChunkPool,
+    /// How many of the poller's events were handed out.
+    next: usize,
+    current: Current,
+    /// Completions that came about outside the kernel's events; the source, if it must still be open for them.
+    deferred: VecDeque<(Option<Source>, Event)>,
+    accepts_per_turn: u32,
+    accepts_left: u32,
+    accept_pause: AcceptPause,
+    batch: Batch,
+    metrics: Metrics,
+}
+
+/// The kernel event being handed out.
+#[derive(Debug)]
+struct Current {
+    source: Source,
+    bits: EventFlags,
+    todo: u8,
+}
+
+/// One descriptor.
+#[derive(Debug)]
+struct Slot {
+    fd: Option<Fd>,
+    token: Token,
+    generation: u32,
+    registered: EventFlags,
+    input: Input,
+    watch: Interest,
+    /// Index of the send in flight, or [`NONE`].
+    send: u32,
+}
+
+/// What incoming events are for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Input {
+    Idle,
+    Accept,
+    /// Accepting, but out of descriptors; the slot is on the pause list.
+    AcceptPaused,
+    Recv,
+    /// Index into `fills`.
+    Fill(u32),
+    Ended,
+}
+
+/// A send that the kernel did not take whole.
+#[derive(Debug)]
+struct Pending {
+    buf: SendBuf,
+    cursor: Cursor,
+}
+
+/// A receive into the caller's own buffer.
+#[derive(Debug)]
+struct Fill {
+    buf: Vec<u8>,
+    /// Bytes still wanted.
+    wanted: usize,
+}
+
+/// How far one attempt to send came.
+enum Progress {
+    Done,
+    Blocked,
+    Failed(Errno),
+}
+
+impl<P: Poller> Readiness<P> {
+    #[inline]
+    fn slot(&mut self, source: Source) -> Option<&mut Slot> {
+        self.slots.get_mut(source.index as usize).filter(|slot| slot.is(source))
+    }
+
+    /// Makes the kernel's registration cover what the slot waits for; failures become events.
+    fn raise(&mut self, source: Source) {
+        let Some(slot) = self.slot(source) else { return };
+        let wanted = slot.wanted();
+        if slot.registered.contains(wanted) {
+            return;
+        }
+        let first = slot.registered.is_empty();
+        let flags = slot.registered | wanted;
+        let Some(fd) = &self.slots[source.index as usize].fd else { return };
+        let done = match first {
+            true => self.poller.add(fd.as_fd(), source.key(), flags),
+            false => self.poller.modify(fd.as_fd(), source.key(), flags),
+        };
+        self.metrics.system_calls += 1;
+        match done {
+            Ok(()) => self.slots[source.index as usize].registered = flags,
+            Err(errno) => self.fail(source, errno),
+        }
+    }
+
+    /// Takes back what the kernel reports and nobody waits for.
+    #[cold]
+    fn lower(&mut self, source: Source) {
+        let Some(slot) = self.slot(source) else { return };
+        let wanted = slot.wanted();
+        slot.registered = wanted;
+        let Some(fd) = &self.slots[source.index as usize].fd else { return };
+        // Error and hang-up cannot be masked, so a source without any wish has to leave the set.
+        let _ = match wanted.is_empty() {
+            true => self.poller.delete(fd.as_fd(), source.key()),
+            false => self.poller.modify(fd.as_fd(), source.key(), wanted),
+        };
+        self.metrics.system_calls += 1;
+    }
+
+    /// The source cannot be polled: whatever waits on it learns so. A file that is always ready says `EPERM`.
+    #[cold]
+    fn fail(&mut self, source: Source, errno: Errno) {
+        let Some(slot) = self.slot(source) else { return };
+        let (token, watch, input, send) = (slot.token, slot.watch, slot.input, slot.send);
+        slot.watch = Interest::NONE;
+        slot.input = Input::Ended;
+        slot.send = NONE;
+        let mut defer = |event| self.deferred.push_back((Some(source), event));
+        if !watch.is_empty() {
+            let ready = if errno == Errno::PERM { watch } else { watch.or(Interest::ERROR) };
+            defer(Event::Ready { token, ready });
+        }
+        match input {
+            Input::Accept | Input::AcceptPaused => defer(Event::AcceptFailed { token, error: errno.into() }),
+            Input::Recv => defer(Event::Received { token, received: Received::Failed(errno.into()) }),
+            Input::Fill(index) => {
+                if let Some(fill) = self.fills.remove(index) {
+                    defer(Event::Filled { token, buf: fill.buf, error: Some(errno.into()) });
+                }
+            }
+            Input::Idle | Input::Ended => {}
+        }
+        if let Some(pending) = self.sends.remove(send) {
+            let bytes = pending.cursor.sent(&pending.buf);
+            let sent = Sent { buf: pending.buf, bytes, error: Some(errno.into()) };
+            self.deferred.push_back((Some(source), Event::Sent { token, sent }));
+        }
+    }
+
+    /// Takes up the next kernel event. False when there is none.
+    #[inline]
+    fn load_next(&mut self) -> bool {
+        let Some((key, bits)) = self.poller.ready(self.next) else { return false };
+        self.next += 1;
+        self.current.todo = 0;
+        if key == WAKE_KEY {
+            return true;
+        }
+        let source = Source::from_key(key);
+        let Some(slot) = self.slot(source) else {
+            self.metrics.stale += 1;
+            return true;
+        };
+        let todo = slot.todo(bits);
+        self.current = Current { source, bits, todo };
+        if todo == 0 {
+            self.lower(source);
+        }
+        true
+    }
+
+    /// Does one thing of the current event, whose source may have been closed since the last.
+    #[inline]
+    fn step(&mut self, now_ns: u64) -> Option<Event> {
+        let Current { source, todo, .. } = self.current;
+        let Some(slot) = self.slots.get(source.index as usize).filter(|slot| slot.is(source)) else {
+            self.current.todo = 0;
+            return None;
+        };
+        let input = slot.input;
+        if todo == TODO_INPUT && input == Input::Recv {
+            self.current.todo = 0;
+            return self.receive(source);
+        }
+        self.step_other(input, now_ns)
+    }
+
+    /// Everything but the plain receive.
+    fn step_other(&mut self, input: Input, now_ns: u64) -> Option<Event> {
+        let Current { source, bits, todo } = self.current;
+        if todo & TODO_SEND != 0 {
+            self.current.todo &= !TODO_SEND;
+            return self.send_on(source);
+        }
+        if todo & TODO_WATCH != 0 {
+            self.current.todo &= !TODO_WATCH;
+            let slot = &mut self.slots[source.index as usize];
+            let ready = slot.watch.and(readiness(bits));
+            if ready.is_empty() {
+                return None;
+            }
+            slot.watch = Interest::NONE;
+            return Some(Event::Ready { token: slot.token, ready: ready.or(trouble(bits)) });
+        }
+        if input == Input::Accept {
+            // Goes on with this event until the backlog or the budget is spent.
+            return self.accept(source, now_ns);
+        }
+        self.current.todo = 0;
+        match input {
+            Input::Recv => self.receive(source),
+            Input::Fill(index) => self.fill(source, index),
+            Input::Accept | Input::AcceptPaused | Input::Idle | Input::Ended => None,
+        }
+    }
+
+    /// One receive into a chunk.
+    #[inline]
+    fn receive(&mut self, source: Source) -> Option<Event> {
+        let slot = &mut self.slots[source.index as usize];
+        let token = slot.token;
+        let fd = slot.fd.as_ref()?;
+        let mut storage = self.chunks.take();
+        let received = loop {
+            self.metrics.system_calls += 1;
+            match rustix::net::recv(fd.as_fd(), &mut storage[..], RecvFlags::DONTWAIT) {
+                Err(Errno::INTR) => {}
+                other => break other,
+            }
+        };
+        let received = match received {
+            Ok((len, _)) if len > 0 => {
+                self.metrics.receives += 1;
+                return Some(Event::Received { token, received: Received::Data(Chunk::owned(storage, len)) });
+            }
+            Err(Errno::AGAIN) => None,
+            Ok(_) => Some(Received::Eof),
+            Err(errno) => Some(Received::Failed(errno.into())),
+        };
+        self.chunks.put(storage);
+        let received = received?;
+        slot.input = Input::Ended;
+        Some(Event::Received { token, received })
+    }
+
+    /// One receive into the caller's own buffer.
+    fn fill(&mut self, source: Source, index: u32) -> Option<Event> {
+        let slot = &mut self.slots[source.index as usize];
+        let token = slot.token;
+        let fd = slot.fd.as_ref()?;
+        let fill = self.fills.at_mut(index)?;
+        fill.buf.reserve(fill.wanted);
+        self.metrics.system_calls += 1;
+        let error = match rustix::net::recv(fd.as_fd(), spare_capacity(&mut fill.buf), RecvFlags::DONTWAIT) {
+            Ok((_, len)) if len > 0 => {
+                self.metrics.receives += 1;
+                fill.wanted = fill.wanted.saturating_sub(len);
+                if fill.wanted > 0 {
+                    return None;
+                }
+                None
+            }
+            Err(Errno::AGAIN | Errno::INTR) => return None,
+            Ok(_) => Some(io::ErrorKind::UnexpectedEof.into()),
+            Err(errno) => Some(errno.into()),
+        };
+        slot.input = if error.is_none() { Input::Idle } else { Input::Ended };
+        let fill = self.fills.remove(index)?;
+        Some(Event::Filled { token, buf: fill.buf, error })
+    }
+
+    /// One accept.
+    fn accept(&mut self, source: Source, now_ns: u64) -> Option<Event> {
+        if self.accepts_left == 0 {
+            self.current.todo = 0;
+            return None;
+        }
+        let slot = &mut self.slots[source.index as usize];
+        let token = slot.token;
+        let fd = slot.fd.as_ref()?;
+        self.metrics.system_calls += 1;
+        self.accepts_left -= 1;
+        let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+        match rustix::net::accept_with(fd.as_fd(), flags) {
+            Ok(socket) => {
+                self.metrics.accepts += 1;
+                self.accept_pause.reset();
+                Some(Event::Accepted { token, socket })
+            }
+            Err(Errno::AGAIN) => {
+                self.current.todo = 0;
+                None
+            }
+            // The connection died in the backlog, or a pending network error was handed to us: the next may be sound.
+            Err(Errno::INTR | Errno::CONNABORTED | Errno::PROTO | Errno::NETDOWN | Errno::HOSTUNREACH) => {
+                None
+            }
+            Err(errno) => {
+                slot.input = Input::AcceptPaused;
+                self.current.todo = 0;
+                self.metrics.accept_failures += 1;
+                self.pause_accepting(source, now_ns);
+                Some(Event::AcceptFailed { token, error: errno.into() })
+            }
+        }
+    }
+
+    #[cold]
+    fn pause_accepting(&mut self, source: Source, now_ns: u64) {
+        self.accept_pause.add(source, now_ns);
+        self.lower(source);
+    }
+
+    #[cold]
+    fn resume_accepting(&mut self) {
+        for source in self.accept_pause.end() {
+            if let Some(slot) = self.slot(source)
+                && slot.input == Input::AcceptPaused
+            {
+                slot.input = Input::Accept;
+                self.raise(source);
+            }
+        }
+    }
+
+    /// Goes on with a send after the socket became writable.
+    #[cold]
+    fn send_on(&mut self, source: Source) -> Option<Event> {
+        let slot = &mut self.slots[source.index as usize];
+        let (token, index) = (slot.token, slot.send);
+        let fd = slot.fd.as_ref()?;
+        let pending = self.sends.at_mut(index)?;
+        let error = match push(fd.as_fd(), &pending.buf, &mut pending.cursor, &mut self.metrics) {
+            Progress::Blocked => return None,
+            Progress::Done => None,
+            Progress::Failed(errno) => Some(errno.into()),
+        };
+        slot.send = NONE;
+        let pending = self.sends.remove(index)?;
+        // Writability holds nearly always: left registered it would end the next wait for nothing.
+        self.lower(source);
+        let bytes = pending.cursor.sent(&pending.buf);
+        Some(Event::Sent { token, sent: Sent { buf: pending.buf, bytes, error } })
+    }
+
+    /// Forgets the slot and returns its descriptor.
+    fn release(&mut self, source: Source) -> Option<Fd> {
+        let slot = self.slot(source)?;
+        let fd = slot.fd.take();
+        let (input, send) = (slot.input, slot.send);
+        slot.generation = slot.generation.wrapping_add(1);
+        slot.input = Input::Idle;
+        slot.watch = Interest::NONE;
+        slot.send = NONE;
+        slot.registered = EventFlags::empty();
+        self.sends.remove(send);
+        if let Input::Fill(index) = input {
+            self.fills.remove(index);
+        }
+        self.free.push(source.index);
+        fd
+    }
+}
+
+impl Slot {
+    /// Whether it is still the descriptor that `source` names.
+    #[inline]
+    fn is(&self, source: Source) -> bool {
+        self.generation == source.generation && self.fd.is_some()
+    }
+
+    /// Kernel events that something here waits for.
+    #[inline]
+    fn wanted(&self) -> EventFlags {
+        let mut flags = match self.input {
+            Input::Accept | Input::Recv | Input::Fill(_) => EventFlags::IN,
+            Input::Idle | Input::AcceptPaused | Input::Ended => EventFlags::empty(),
+        };
+        if self.send != NONE {
+            flags |= EventFlags::OUT;
+        }
+        if !self.watch.is_empty() {
+            flags |= flags_of(self.watch);
+        }
+        flags
+    }
+
+    /// Which of its parties an event concerns. An error or a hang-up concerns all: their system calls find out more.
+    #[inline]
+    fn todo(&self, bits: EventFlags) -> u8 {
+        let trouble = EventFlags::ERR | EventFlags::HUP;
+        let mut todo = 0;
+        if self.send != NONE && bits.intersects(EventFlags::OUT | trouble) {
+            todo |= TODO_SEND;
+        }
+        if !self.watch.is_empty() && bits.intersects(flags_of(self.watch) | trouble) {
+            todo |= TODO_WATCH;
+        }
+        if matches!(self.input, Input::Accept | Input::Recv | Input::Fill(_))
+            && bits.intersects(EventFlags::IN | trouble)
+        {
+            todo |= TODO_INPUT;
+        }
+        todo
+    }
+}
+
+/// Hands as much to the kernel as it takes, up to [`PUSHES_MAX`] calls.
+#[inline]
+fn push(fd: BorrowedFd<'_>, buf: &SendBuf, cursor: &mut Cursor, metrics: &mut Metrics) -> Progress {
+    for _ in 0..PUSHES_MAX {
+        metrics.system_calls += 1;
+        let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
+        let (asked, result) = if buf.shared.is_empty() {
+            let rest = cursor.rest_of_head(buf);
+            (rest.len(), rustix::net::send(fd, rest, flags))
+        } else {
+            let mut slices = [IoSlice::new(&[]); SLICES_MAX];
+            let count = cursor.gather(buf, &mut slices);
+            let slices = &slices[..count];
+            let asked = slices.iter().map(|slice| slice.len()).sum();
+            (asked, rustix::net::sendmsg(fd, slices, &mut SendAncillaryBuffer::default(), flags))
+        };
+        match result {
+            Ok(sent) => {
+                if cursor.advance(buf, sent) == Left::Nothing {
+                    return Progress::Done;
+                }
+                if sent < asked {
+                    metrics.sends_blocked += 1;
+                    return Progress::Blocked;
+                }
+            }
+            Err(Errno::AGAIN) => {
+                metrics.sends_blocked += 1;
+                return Progress::Blocked;
+            }
+            Err(Errno::INTR) => {}
+            Err(errno) => return Progress::Failed(errno),
+        }
+    }
+    Progress::Blocked
+}
+
+impl<P: Poller> Driver for Readiness<P> {
+    fn name(&self) -> &'static str {
+        P::NAME
+    }
+
+    fn open(config: &Config, wake: &Arc<OwnedFd>) -> io::Result<Readiness<P>> {
+        Ok(Readiness {
+            poller: P::open(wake, config.events_per_turn)?,
+            slots: Vec::new(),
+            free: Vec::new(),
+            sends: Slab::new(),
+            fills: Slab::new(),
+            chunks: ChunkPool::new(config.chunk_bytes),
+            batch: Batch::default(),
+            next: 0,
+            current: Current { source: Source::from_key(WAKE_KEY), bits: EventFlags::empty(), todo: 0 },
+            deferred: VecDeque::new(),
+            accepts_per_turn: config.accepts_per_turn,
+            accepts_left: 0,
+            accept_pause: AcceptPause::new(),
+            metrics: Metrics::default(),
+        })
+    }
+
+    fn wait(&mut self, now_ns: u64, sleep: Sleep) -> io::Result<usize> {
+        if now_ns >= self.accept_pause.until_ns() {
+            self.resume_accepting();
+        }
+        self.accepts_left = self.accepts_per_turn;
+        self.current.todo = 0;
+        self.next = 0;
+        let timeout_ns = match sleep {
+            Sleep::No => Some(0),
+            Sleep::Until(at_ns) => Some(at_ns.saturating_sub(now_ns).min(SLEEP_MAX_NS)),
+            Sleep::Forever => None,
+        };
+        let batch = std::mem::take(&mut self.batch);
+        if batch.wait_us != 0 && sleep != Sleep::No {
+            self.metrics.system_calls += 1;
+            nap(batch.wait_us);
+        }
+        self.metrics.system_calls += 1;
+        match self.poller.wait(timeout_ns) {
+            Ok(ready) => Ok(ready),
+            Err(Errno::INTR) => Ok(0),
+            Err(errno) => Err(errno.into()),
+        }
+    }
+
+    #[inline]
+    fn next_event(&mut self, now_ns: u64) -> Option<Event> {
+        while let Some((source, event)) = self.deferred.pop_front() {
+            if source.is_none_or(|source| self.slot(source).is_some()) {
+                return Some(event);
+            }
+            self.metrics.stale += 1;
+        }
+        loop {
+            if self.current.todo == 0 && !self.load_next() {
+                return None;
+            }
+            if self.current.todo == 0 {
+                continue;
+            }
+            let event = self.step(now_ns);
+            if event.is_some() {
+                return event;
+            }
+        }
+    }
+
+    fn metrics(&mut self) -> &mut Metrics {
+        &mut self.metrics
+    }
+
+    #[inline]
+    fn due_ns(&self) -> u64 {
+        if self.deferred.is_empty() { self.accept_pause.until_ns() } else { 0 }
+    }
+
+    fn batch(&mut self, batch: Batch) {
+        self.batch = batch;
+    }
+
+    fn set_accepts_per_turn(&mut self, accepts: u32) {
+        self.accepts_per_turn = accepts;
+    }
+
+    fn attach(&mut self, fd: Fd, token: Token) -> Source {
+        let index = self.free.pop().unwrap_or_else(|| {
+            self.slots.push(Slot::vacant());
+            u32::try_from(self.slots.len() - 1).expect("fewer sources than descriptors")
+        });
+        let slot = &mut self.slots[index as usize];
+        slot.fd = Some(fd);
+        slot.token = token;
+        Source { index, generation: slot.generation }
+    }
+
+    fn set_token(&mut self, source: Source, token: Token) {
+        if let Some(slot) = self.slot(source) {
+            slot.token = token;
+        }
+    }
+
+    fn fd(&self, source: Source) -> Option<BorrowedFd<'_>> {
+        let slot = self.slots.get(source.index as usize)?;
+        if slot.generation != source.generation {
+            return None;
+        }
+        slot.fd.as_ref().map(AsFd::as_fd)
+    }
+
+    fn accept_start(&mut self, source: Source) {
+        if let Some(slot) = self.slot(source)
+            && slot.input == Input::Idle
+        {
+            slot.input = Input::Accept;
+            self.raise(source);
+        }
+    }
+
+    fn accept_stop(&mut self, source: Source) {
+        if let Some(slot) = self.slot(source)
+            && matches!(slot.input, Input::Accept | Input::AcceptPaused)
+        {
+            slot.input = Input::Idle;
+        }
+    }
+
+    fn recv_start(&mut self, source: Source) {
+        if let Some(slot) = self.slot(source)
+            && slot.input == Input::Idle
+        {
+            slot.input = Input::Recv;
+            self.raise(source);
+        }
+    }
+
+    fn recv_stop(&mut self, source: Source) {
+        if let Some(slot) = self.slot(source)
+            && slot.input == Input::Recv
+        {
+            slot.input = Input::Idle;
+        }
+    }
+
+    fn recv_into(&mut self, source: Source, buf: Vec<u8>, wanted: usize) {
+        let Some(slot) = self.slot(source) else { return };
+        let token = slot.token;
+        if !matches!(slot.input, Input::Idle | Input::Recv) || wanted == 0 {
+            let error = (wanted != 0).then(|| Errno::ALREADY.into());
+            self.deferred.push_back((Some(source), Event::Filled { token, buf, error }));
+            return;
+        }
+        let index = self.fills.insert(Fill { buf, wanted });
+        self.slots[source.index as usize].input = Input::Fill(index);
+        self.raise(source);
+    }
+
+    #[inline]
+    fn give_back(&mut self, chunk: Chunk) {
+        self.chunks.put(chunk.into_storage());
+    }
+
+    #[inline]
+    fn send(&mut self, source: Source, buf: SendBuf) -> Sending {
+        let refused = |buf, errno: Errno| Sending::Done(Sent { buf, bytes: 0, error: Some(errno.into()) });
+        let Some(slot) = self.slots.get_mut(source.index as usize) else { return refused(buf, Errno::BADF) };
+        let Some(fd) = slot.fd.as_ref().filter(|_| slot.generation == source.generation) else {
+            return refused(buf, Errno::BADF);
+        };
+        if slot.send != NONE {
+            return refused(buf, Errno::ALREADY);
+        }
+        if buf.is_empty() {
+            return Sending::Done(Sent { buf, bytes: 0, error: None });
+        }
+        let mut cursor = Cursor::default();
+        let error = match push(fd.as_fd(), &buf, &mut cursor, &mut self.metrics) {
+            Progress::Done => None,
+            Progress::Failed(errno) => Some(errno.into()),
+            Progress::Blocked => {
+                slot.send = self.sends.insert(Pending { buf, cursor });
+                self.raise(source);
+                return Sending::InFlight;
+            }
+        };
+        let bytes = cursor.sent(&buf);
+        Sending::Done(Sent { buf, bytes, error })
+    }
+
+    fn watch(&mut self, source: Source, interest: Interest) {
+        if let Some(slot) = self.slot(source) {
+            slot.watch = interest.and(WATCHABLE);
+            self.raise(source);
+        }
+    }
+
+    fn shutdown(&mut self, source: Source, how: Shutdown) {
+        if let Some(fd) = self.fd(source) {
+            let how = match how {
+                Shutdown::Read => rustix::net::Shutdown::Read,
+                Shutdown::Write => rustix::net::Shutdown::Write,
+                Shutdown::Both => rustix::net::Shutdown::Both,
+            };
+            let _ = rustix::net::shutdown(fd, how);
+            self.metrics.system_calls += 1;
+        }
+    }
+
+    fn close(&mut self, source: Source) {
+        let Some(slot) = self.slot(source) else { return };
+        let registered = !slot.registered.is_empty();
+        match self.release(source) {
+            // Others hold the open file, so closing our reference would leave it registered.
+            Some(Fd::Shared(fd)) if registered => {
+                let _ = self.poller.delete(fd.as_fd(), source.key());
+                self.metrics.system_calls += 1;
+            }
+            Some(Fd::Owned(fd)) => {
+                if registered {
+                    self.poller.forget(source.key());
+                }
+                drop(fd);
+                self.metrics.system_calls += 1;
+            }
+            Some(Fd::Shared(_)) | None => {}
+        }
+    }
+
+    fn detach(&mut self, source: Source) {
+        let Some(slot) = self.slot(source) else { return };
+        let (token, registered) = (slot.token, !slot.registered.is_empty());
+        let Some(fd) = self.release(source) else { return };
+        if registered {
+            let _ = self.poller.delete(fd.as_fd(), source.key());
+            self.metrics.system_calls += 1;
+        }
+        self.deferred.push_back((None, Event::Detached { token, fd }));
+    }
+}
+
+impl<P: Poller> fmt::Debug for Readiness<P> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Epoll")
+            .field("poller", &P::NAME)
+            .field("metrics", &self.metrics)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Slot {
+    fn vacant() -> Slot {
+        Slot {
+            fd: None,
+            token: Token(0),
+            generation: 0,
+            registered: EventFlags::empty(),
+            input: Input::Idle,
+            watch: Interest::NONE,
+            send: NONE,
+        }
+    }
+}
+
+/// Lets requests gather. A signal may end it early.
+#[cold]
+fn nap(wait_us: u32) {
+    let time = rustix::thread::Timespec { tv_sec: 0, tv_nsec: i64::from(wait_us.min(999_999)) * 1000 };
+    let _ = rustix::thread::nanosleep(&time);
+}
+
+fn flags_of(interest: Interest) -> EventFlags {
+    let mut flags = EventFlags::empty();
+    if interest.intersects(Interest::READABLE) {
+        flags |= EventFlags::IN;
+    }
+    if interest.intersects(Interest::PRIORITY) {
+        flags |= EventFlags::PRI;
+    }
+    if interest.intersects(Interest::WRITABLE) {
+        flags |= EventFlags::OUT;
+    }
+    flags
+}
+
+/// What a watcher may do now; trouble makes both directions ready, since either will report it.
+fn readiness(bits: EventFlags) -> Interest {
+    let mut ready = Interest::NONE;
+    if bits.intersects(EventFlags::IN | EventFlags::ERR | EventFlags::HUP) {
+        ready = ready.or(Interest::READABLE);
+    }
+    if bits.intersects(EventFlags::PRI) {
+        ready = ready.or(Interest::PRIORITY);
+    }
+    if bits.intersects(EventFlags::OUT | EventFlags::ERR | EventFlags::HUP) {
+        ready = ready.or(Interest::WRITABLE);
+    }
+    ready
+}
+
+fn trouble(bits: EventFlags) -> Interest {
+    let mut trouble = Interest::NONE;
+    if bits.intersects(EventFlags::ERR) {
+        trouble = trouble.or(Interest::ERROR);
+    }
+    if bits.intersects(EventFlags::HUP) {
+        trouble = trouble.or(Interest::HANGUP);
+    }
+    trouble
+}
+
+const WATCHABLE: Interest = Interest::READABLE.or(Interest::WRITABLE).or(Interest::PRIORITY);
+const TODO_SEND: u8 = 1;
+const TODO_WATCH: u8 = 2;
+const TODO_INPUT: u8 = 4;
+const NONE: u32 = u32::MAX;
+/// No slot has this index.
+pub(super) const WAKE_KEY: u64 = u64::MAX;
+/// Segments of one gathered send.
+const SLICES_MAX: usize = 64;
+/// System calls one send may make before others get their turn.
+const PUSHES_MAX: u32 = 16;
+/// A day: a longer wait returns early with nothing, which any wait may.
+const SLEEP_MAX_NS: u64 = 86_400 * 1_000_000_000;

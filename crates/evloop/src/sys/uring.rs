@@ -1,0 +1,720 @@
+//! The io_uring driver: operations stay with the kernel, one call per turn submits and collects.
+//!
+//! Receiving and accepting are multishot: armed once, they complete until they end. A send is tried by the kernel while
+//! it is submitted; only when it comes back short is the rest sent patiently. The turn's call gathers for
+//! a moment beyond the operations that complete while they are submitted, so sending costs no call of its own.
+//!
+//! Invariants: (1) memory that the kernel may touch belongs to the driver until the operation's last completion was
+//! reaped: cancelling and closing free nothing; (2) a slot is used again, and its descriptor closed, only when none of
+//! its operations is with the kernel (`slot.in_flight == 0`), so no completion can meet the wrong source; (3) at most
+//! one operation per direction of a slot: `slot.armed` for input, `slot.send` for output, `slot.polled` for the watch;
+//! (4) [`Uring::settle`] alone arms and cancels input, from the wish (`slot.input`) and the state (`slot.armed`); (5)
+//! bytes once received are kept in order in `slot.held` until they are delivered, and receiving pauses when they are
+//! many; (6) a starved source is on the starved list once, and is armed again when the group has buffers.
+
+mod input;
+pub(crate) mod kernel;
+mod output;
+mod preflight;
+pub(crate) mod ring;
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, IntoRawFd, OwnedFd, RawFd};
+use std::sync::Arc;
+
+use rustix::io::Errno;
+
+use self::input::{Armed, Fill, Held, Input};
+use self::kernel::{Cqe, Kernel, Op, Wait};
+use self::output::Pending;
+use super::pause::AcceptPause;
+use crate::chunk::{Chunk, ChunkPool};
+use crate::config::Config;
+use crate::driver::{Batch, Driver, Fd, Sleep};
+use crate::event::{Event, Interest, Sending, Shutdown, Source, Token};
+use crate::metrics::Metrics;
+use crate::send_buf::SendBuf;
+use crate::slab::Slab;
+
+/// See the module. `K` is the kernel's ring, or a scripted one in tests.
+pub struct Uring<K: Kernel = ring::Ring> {
+    kernel: K,
+    slots: Vec<Slot>,
+    free: Vec<u32>,
+    sends: Slab<Pending>,
+    fills: Slab<Fill>,
+    held: Slab<Held>,
+    chunks: ChunkPool,
+    /// What the last reaping brought, and how far it was handled.
+    ready: Vec<Cqe>,
+    next: usize,
+    completions_per_turn: usize,
+    deferred: VecDeque<(Option<Source>, Event)>,
+    /// Sources that wait for buffers, in the order in which they ran out.
+    starved: Vec<Source>,
+    /// Sources with bytes at hand; those beyond `runnable_left` wait for the next turn.
+    runnable: VecDeque<Source>,
+    runnable_left: usize,
+    /// Connections that came when the turn's budget was spent.
+    arrived: VecDeque<(Source, OwnedFd)>,
+    accepts_per_turn: u32,
+    accepts_left: u32,
+    accept_pause: AcceptPause,
+    wake: Arc<OwnedFd>,
+    /// Queued operations that complete while they are submitted.
+    inline: u32,
+    /// Operations with the kernel, the waker's included.
+    in_flight: usize,
+    turn: u32,
+    batch: Batch,
+    metrics: Metrics,
+}
+
+/// One descriptor.
+#[derive(Debug)]
+struct Slot {
+    fd: Option<Fd>,
+    token: Token,
+    generation: u32,
+    life: Life,
+    input: Input,
+    armed: Armed,
+    /// The armed operation was asked to end.
+    cancelling: bool,
+    starved: bool,
+    runnable: bool,
+    polled_cancelling: bool,
+    watch: Interest,
+    /// What the poll with the kernel asks for; empty if there is none.
+    polled: Interest,
+    in_flight: u8,
+    /// Receives in a row that told of an end which the kernel itself seemed to doubt.
+    empty_receives: u8,
+    /// The turn in which it last delivered bytes.
+    turn: u32,
+    /// Index into `held`, or [`NONE`].
+    held: u32,
+    /// Index of the send in flight, or [`NONE`].
+    send: u32,
+}
+
+/// Whether the slot is its user's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Life {
+    Open,
+    /// Closed, and kept until the kernel is through with it.
+    Closing,
+    /// The same, and then handed out.
+    Detaching,
+}
+
+impl<K: Kernel> Uring<K> {
+    #[inline]
+    fn slot(&mut self, source: Source) -> Option<&mut Slot> {
+        self.slots.get_mut(source.index as usize).filter(|slot| slot.is(source))
+    }
+
+    /// Pushes an operation of a slot that will complete under `kind`.
+    #[inline]
+    fn push_for(&mut self, index: u32, op: Op, kind: Kind) {
+        self.slots[index as usize].in_flight += 1;
+        self.in_flight += 1;
+        self.kernel.push(op, user_data(kind, index));
+    }
+
+    /// Asks an operation to end; its completion tells when it has.
+    fn cancel(&mut self, index: u32, kind: Kind) {
+        self.kernel.push(Op::Cancel { target: user_data(kind, index) }, IGNORED);
+        self.inline += 1;
+    }
+
+    fn arm_waker(&mut self) {
+        let fd = self.wake.as_raw_fd();
+        self.kernel.push(Op::PollMulti { fd, events: POLLIN }, user_data(Kind::Wake, 0));
+        self.in_flight += 1;
+    }
+
+    /// One call of the kernel that does not wait.
+    fn look(&mut self) -> io::Result<()> {
+        self.inline = 0;
+        self.metrics.system_calls += 1;
+        self.kernel.enter(Wait::No)
+    }
+
+    /// Refills the group, and lets those go on that waited for it.
+    fn refill(&mut self) {
+        for _ in 0..self.kernel.buffers_missing() {
+            let storage = self.chunks.take();
+            self.kernel.buffer_put(storage);
+        }
+        self.kernel.buffers_publish();
+        if !self.starved.is_empty() {
+            self.feed_starved();
+        }
+    }
+
+    /// Waits as told, after submitting what is queued, and reaps. Calls again while there is deferred work, which the
+    /// kernel does in portions of twenty.
+    fn collect(&mut self, now_ns: u64, sleep: Sleep) -> io::Result<()> {
+        if sleep == Sleep::No || self.kernel.pending() {
+            if self.kernel.unsubmitted() || self.kernel.has_deferred_work() {
+                self.look()?;
+            }
+        } else {
+            let (completions, min_wait_us) = self.expected();
+            let until_ns = match sleep {
+                Sleep::Until(at_ns) => Some(at_ns),
+                Sleep::No | Sleep::Forever => None,
+            };
+            self.metrics.system_calls += 1;
+            self.kernel.enter(Wait::For { completions, now_ns, until_ns, min_wait_us })?;
+        }
+        self.kernel.reap(&mut self.ready, self.completions_per_turn);
+        while self.ready.len() < self.completions_per_turn && self.kernel.has_deferred_work() {
+            let before = self.ready.len();
+            self.look()?;
+            self.kernel.reap(&mut self.ready, self.completions_per_turn);
+            if self.ready.len() == before {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// How many completions to wait for, and how long before fewer will do. What completes while it is submitted has
+    /// to be looked at soon (a short send must go on, a caller may wait for the end of one), but not before the next
+    /// request, if that is near: so the call gathers for a moment instead of returning at once.
+    fn expected(&mut self) -> (u32, u32) {
+        let inline = std::mem::take(&mut self.inline);
+        let batch = std::mem::take(&mut self.batch);
+        if !self.kernel.gathers() || (inline == 0 && batch.wait_us == 0) {
+            return (1, 0);
+        }
+        if batch.wait_us == 0 { (inline + 1, GATHER_US) } else { (inline + batch.completions, batch.wait_us) }
+    }
+
+    /// Takes up one completion. Most bring one event or none; the rare further ones go to `deferred`.
+    #[inline]
+    fn complete(&mut self, cqe: Cqe, now_ns: u64) -> Option<Event> {
+        let Some((kind, index)) = parse(cqe.user_data) else { return None };
+        if kind == Kind::Wake {
+            self.woken(cqe);
+            return None;
+        }
+        if !cqe.more() {
+            self.in_flight -= 1;
+            self.slots[index as usize].in_flight -= 1;
+        }
+        let open = self.slots[index as usize].life == Life::Open;
+        let event = match kind {
+            Kind::Recv => self.received(index, cqe),
+            Kind::Send => self.sent(index, cqe),
+            Kind::Accept => self.accepted(index, cqe, now_ns),
+            Kind::Fill => self.filled(index, cqe),
+            Kind::Poll => self.polled(index, cqe),
+            Kind::Wake => None,
+        };
+        if !open {
+            self.metrics.stale += 1;
+            self.finish(index);
+        }
+        event
+    }
+
+    fn woken(&mut self, cqe: Cqe) {
+        if !cqe.more() {
+            self.in_flight -= 1;
+            self.arm_waker();
+        }
+    }
+
+    /// The end of a poll: the event, or another poll if nothing of interest came.
+    fn polled(&mut self, index: u32, cqe: Cqe) -> Option<Event> {
+        let slot = &mut self.slots[index as usize];
+        slot.polled = Interest::NONE;
+        slot.polled_cancelling = false;
+        if slot.life != Life::Open || slot.watch.is_empty() {
+            return None;
+        }
+        let bits = match u32::try_from(cqe.result) {
+            Ok(bits) => bits,
+            Err(_) if cqe.result == -libc::ECANCELED => 0,
+            Err(_) => POLLERR,
+        };
+        let ready = slot.watch.and(readiness(bits));
+        if ready.is_empty() {
+            self.poll(index);
+            return None;
+        }
+        slot.watch = Interest::NONE;
+        Some(Event::Ready { token: slot.token, ready: ready.or(trouble(bits)) })
+    }
+
+    /// Makes the poll with the kernel ask for what is watched.
+    fn poll(&mut self, index: u32) {
+        let slot = &mut self.slots[index as usize];
+        if slot.polled == slot.watch || slot.polled_cancelling {
+            return;
+        }
+        if !slot.polled.is_empty() {
+            slot.polled_cancelling = true;
+            self.cancel(index, Kind::Poll);
+            return;
+        }
+        slot.polled = slot.watch;
+        let op = Op::Poll { fd: slot.raw_fd(), events: poll_bits(slot.watch) };
+        self.push_for(index, op, Kind::Poll);
+    }
+
+    /// Ends everything on a slot, whose user is gone from now on.
+    fn wind_up(&mut self, source: Source, life: Life) {
+        let index = source.index;
+        let slot = &mut self.slots[index as usize];
+        slot.life = life;
+        slot.generation = slot.generation.wrapping_add(1);
+        slot.watch = Interest::NONE;
+        let cancel_poll = !slot.polled.is_empty() && !slot.polled_cancelling;
+        let cancel_send = slot.send != NONE;
+        if cancel_poll {
+            slot.polled_cancelling = true;
+            self.cancel(index, Kind::Poll);
+        }
+        if cancel_send {
+            // Queued behind the send, so what the socket takes at once is sent.
+            self.cancel(index, Kind::Send);
+        }
+        self.wind_up_input(index);
+        self.finish(index);
+    }
+
+    /// Lets go of a slot that was wound up, when the kernel is through with it.
+    fn finish(&mut self, index: u32) {
+        let slot = &mut self.slots[index as usize];
+        if slot.in_flight != 0 || slot.life == Life::Open {
+            return;
+        }
+        let life = std::mem::replace(&mut slot.life, Life::Open);
+        let token = slot.token;
+        let fd = slot.fd.take();
+        let generation = slot.generation;
+        let held = slot.held;
+        *slot = Slot { generation, ..Slot::vacant() };
+        self.held.remove(held);
+        self.free.push(index);
+        match (life, fd) {
+            (Life::Detaching, Some(fd)) => self.deferred.push_back((None, Event::Detached { token, fd })),
+            (_, Some(Fd::Owned(fd))) => {
+                self.kernel.push(Op::Close { fd: fd.into_raw_fd() }, IGNORED);
+                self.inline += 1;
+            }
+            (_, Some(Fd::Shared(_)) | None) => {}
+        }
+    }
+
+    /// Cancels all and waits for the ends, so that no memory is with the kernel. False when it would take too long.
+    fn quiesce(&mut self) -> bool {
+        for index in 0..self.slots.len() as u32 {
+            let slot = &self.slots[index as usize];
+            let source = Source { index, generation: slot.generation };
+            if slot.fd.is_some() && slot.life == Life::Open {
+                self.wind_up(source, Life::Closing);
+            }
+        }
+        self.kernel.push(Op::Cancel { target: user_data(Kind::Wake, 0) }, IGNORED);
+        for _ in 0..QUIESCE_TRIES {
+            if self.look().is_err() {
+                return false;
+            }
+            self.ready.clear();
+            self.kernel.reap(&mut self.ready, usize::MAX);
+            for cqe in std::mem::take(&mut self.ready) {
+                match parse(cqe.user_data) {
+                    Some((Kind::Wake, _)) if !cqe.more() => self.in_flight -= 1,
+                    Some((Kind::Wake, _)) | None => {}
+                    Some(_) => drop(self.complete(cqe, 0)),
+                }
+            }
+            if self.in_flight == 0 && !self.kernel.unsubmitted() {
+                return true;
+            }
+        }
+        false
+    }
+}
+
+impl<K: Kernel> Drop for Uring<K> {
+    fn drop(&mut self) {
+        if !self.quiesce() {
+            // The kernel may still write: better lost than shared.
+            self.kernel.leak_buffers();
+            std::mem::forget(std::mem::replace(&mut self.sends, Slab::new()));
+            std::mem::forget(std::mem::replace(&mut self.fills, Slab::new()));
+        }
+    }
+}
+
+impl Slot {
+    fn vacant() -> Slot {
+        Slot {
+            fd: None,
+            token: Token(0),
+            generation: 0,
+            life: Life::Open,
+            input: Input::Idle,
+            armed: Armed::Nothing,
+            cancelling: false,
+            starved: false,
+            runnable: false,
+            polled_cancelling: false,
+            watch: Interest::NONE,
+            polled: Interest::NONE,
+            in_flight: 0,
+            empty_receives: 0,
+            turn: 0,
+            held: NONE,
+            send: NONE,
+        }
+    }
+
+    /// Whether it is still the descriptor that `source` names.
+    #[inline]
+    fn is(&self, source: Source) -> bool {
+        self.generation == source.generation && self.fd.is_some()
+    }
+
+    #[inline]
+    fn raw_fd(&self) -> RawFd {
+        self.fd.as_ref().map_or(-1, |fd| fd.as_fd().as_raw_fd())
+    }
+}
+
+impl<K: Kernel> Driver for Uring<K> {
+    fn name(&self) -> &'static str {
+        K::NAME
+    }
+
+    fn open(config: &Config, wake: &Arc<OwnedFd>) -> io::Result<Uring<K>> {
+        let mut driver = Uring {
+            kernel: K::open(config)?,
+            slots: Vec::new(),
+            free: Vec::new(),
+            sends: Slab::new(),
+            fills: Slab::new(),
+            held: Slab::new(),
+            chunks: ChunkPool::new(config.chunk_bytes),
+            ready: Vec::with_capacity(config.events_per_turn),
+            next: 0,
+            completions_per_turn: config.events_per_turn,
+            deferred: VecDeque::new(),
+            starved: Vec::new(),
+            runnable: VecDeque::new(),
+            runnable_left: 0,
+            arrived: VecDeque::new(),
+            accepts_per_turn: config.accepts_per_turn,
+            accepts_left: 0,
+            accept_pause: AcceptPause::new(),
+            wake: wake.clone(),
+            inline: 0,
+            in_flight: 0,
+            turn: 0,
+            batch: Batch::default(),
+            metrics: Metrics::default(),
+        };
+        driver.arm_waker();
+        Ok(driver)
+    }
+
+    fn wait(&mut self, now_ns: u64, sleep: Sleep) -> io::Result<usize> {
+        if now_ns >= self.accept_pause.until_ns() {
+            self.resume_accepting();
+        }
+        self.refill();
+        self.turn = self.turn.wrapping_add(1);
+        self.accepts_left = self.accepts_per_turn;
+        self.runnable_left = self.runnable.len();
+        // A caller that left events behind gets them now.
+        self.ready.drain(..self.next);
+        self.next = 0;
+        self.collect(now_ns, sleep)?;
+        Ok(self.ready.len())
+    }
+
+    #[inline]
+    fn next_event(&mut self, now_ns: u64) -> Option<Event> {
+        loop {
+            if !self.deferred.is_empty()
+                && let Some(event) = self.next_deferred()
+            {
+                return Some(event);
+            }
+            if self.runnable_left != 0
+                && let Some(event) = self.run_held()
+            {
+                return Some(event);
+            }
+            if !self.arrived.is_empty()
+                && let Some(event) = self.next_arrived()
+            {
+                return Some(event);
+            }
+            let cqe = *self.ready.get(self.next)?;
+            self.next += 1;
+            let event = self.complete(cqe, now_ns);
+            if event.is_some() {
+                return event;
+            }
+        }
+    }
+
+    #[inline]
+    fn metrics(&mut self) -> &mut Metrics {
+        &mut self.metrics
+    }
+
+    #[inline]
+    fn due_ns(&self) -> u64 {
+        let at_hand = !self.deferred.is_empty() || !self.runnable.is_empty() || self.next < self.ready.len();
+        if at_hand || self.arrived_deliverable() { 0 } else { self.accept_pause.until_ns() }
+    }
+
+    fn batch(&mut self, batch: Batch) {
+        self.batch = batch;
+    }
+
+    fn set_accepts_per_turn(&mut self, accepts: u32) {
+        self.accepts_per_turn = accepts;
+    }
+
+    fn attach(&mut self, fd: Fd, token: Token) -> Source {
+        let index = self.free.pop().unwrap_or_else(|| {
+            self.slots.push(Slot::vacant());
+            u32::try_from(self.slots.len() - 1).expect("fewer sources than descriptors")
+        });
+        let slot = &mut self.slots[index as usize];
+        slot.fd = Some(fd);
+        slot.token = token;
+        Source { index, generation: slot.generation }
+    }
+
+    fn set_token(&mut self, source: Source, token: Token) {
+        if let Some(slot) = self.slot(source) {
+            slot.token = token;
+        }
+    }
+
+    fn fd(&self, source: Source) -> Option<BorrowedFd<'_>> {
+        let slot = self.slots.get(source.index as usize)?;
+        if slot.generation != source.generation {
+            return None;
+        }
+        slot.fd.as_ref().map(AsFd::as_fd)
+    }
+
+    fn accept_start(&mut self, source: Source) {
+        self.start(source, Input::Accept);
+    }
+
+    fn accept_stop(&mut self, source: Source) {
+        if let Some(slot) = self.slot(source)
+            && matches!(slot.input, Input::Accept | Input::AcceptPaused)
+        {
+            slot.input = Input::Idle;
+            self.settle(source.index);
+        }
+    }
+
+    fn recv_start(&mut self, source: Source) {
+        self.start(source, Input::Recv);
+    }
+
+    fn recv_stop(&mut self, source: Source) {
+        if let Some(slot) = self.slot(source)
+            && slot.input == Input::Recv
+        {
+            slot.input = Input::Idle;
+        }
+    }
+
+    fn recv_into(&mut self, source: Source, buf: Vec<u8>, wanted: usize) {
+        let Some(slot) = self.slot(source) else { return };
+        let token = slot.token;
+        if !matches!(slot.input, Input::Idle | Input::Recv) || wanted == 0 {
+            let error = (wanted != 0).then(|| Errno::ALREADY.into());
+            self.deferred.push_back((Some(source), Event::Filled { token, buf, error }));
+            return;
+        }
+        let fill = self.fills.insert(Fill { buf, wanted });
+        self.slots[source.index as usize].input = Input::Fill(fill);
+        self.settle(source.index);
+    }
+
+    #[inline]
+    fn give_back(&mut self, chunk: Chunk) {
+        let storage = chunk.into_storage();
+        if self.kernel.buffers_missing() > 0 && storage.len() == self.chunks.chunk_bytes() {
+            self.kernel.buffer_put(storage);
+        } else {
+            self.chunks.put(storage);
+        }
+    }
+
+    #[inline]
+    fn send(&mut self, source: Source, buf: SendBuf) -> Sending {
+        self.start_send(source, buf)
+    }
+
+    fn watch(&mut self, source: Source, interest: Interest) {
+        if let Some(slot) = self.slot(source) {
+            slot.watch = interest.and(WATCHABLE);
+            self.poll(source.index);
+        }
+    }
+
+    fn shutdown(&mut self, source: Source, how: Shutdown) {
+        if self.slot(source).is_none() {
+            return;
+        }
+        // What was sent before goes out before: the kernel's own operation would run in a worker thread.
+        if self.kernel.unsubmitted() && self.look().is_err() {
+            return;
+        }
+        if let Some(fd) = self.fd(source) {
+            let how = match how {
+                Shutdown::Read => rustix::net::Shutdown::Read,
+                Shutdown::Write => rustix::net::Shutdown::Write,
+                Shutdown::Both => rustix::net::Shutdown::Both,
+            };
+            let _ = rustix::net::shutdown(fd, how);
+            self.metrics.system_calls += 1;
+        }
+    }
+
+    fn close(&mut self, source: Source) {
+        if self.slot(source).is_some() {
+            self.drop_held(source.index);
+            self.wind_up(source, Life::Closing);
+        }
+    }
+
+    fn detach(&mut self, source: Source) {
+        if self.slot(source).is_some() {
+            self.deliver_held(source.index);
+            self.wind_up(source, Life::Detaching);
+        }
+    }
+}
+
+impl<K: Kernel> Uring<K> {
+    fn next_deferred(&mut self) -> Option<Event> {
+        while let Some((source, event)) = self.deferred.pop_front() {
+            if source.is_none_or(|source| self.slot(source).is_some()) {
+                return Some(event);
+            }
+            self.metrics.stale += 1;
+        }
+        None
+    }
+
+    fn start(&mut self, source: Source, input: Input) {
+        if let Some(slot) = self.slot(source)
+            && slot.input == Input::Idle
+        {
+            slot.input = input;
+            self.settle(source.index);
+        }
+    }
+}
+
+impl<K: Kernel> fmt::Debug for Uring<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Uring").field("metrics", &self.metrics).finish_non_exhaustive()
+    }
+}
+
+/// What a completion is of; the top byte of the user data.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+enum Kind {
+    Recv = 1,
+    Send = 2,
+    Accept = 3,
+    Fill = 4,
+    Poll = 5,
+    Wake = 6,
+}
+
+#[inline]
+fn user_data(kind: Kind, index: u32) -> u64 {
+    (kind as u64) << 56 | u64::from(index)
+}
+
+#[inline]
+fn parse(user_data: u64) -> Option<(Kind, u32)> {
+    let kind = match user_data >> 56 {
+        1 => Kind::Recv,
+        2 => Kind::Send,
+        3 => Kind::Accept,
+        4 => Kind::Fill,
+        5 => Kind::Poll,
+        6 => Kind::Wake,
+        _ => return None,
+    };
+    Some((kind, user_data as u32))
+}
+
+fn poll_bits(interest: Interest) -> u32 {
+    let mut bits = 0;
+    if interest.intersects(Interest::READABLE) {
+        bits |= POLLIN;
+    }
+    if interest.intersects(Interest::PRIORITY) {
+        bits |= POLLPRI;
+    }
+    if interest.intersects(Interest::WRITABLE) {
+        bits |= POLLOUT;
+    }
+    bits
+}
+
+/// What a watcher may do now; trouble makes both directions ready, since either will report it.
+fn readiness(bits: u32) -> Interest {
+    let mut ready = Interest::NONE;
+    if bits & (POLLIN | POLLERR | POLLHUP | POLLNVAL | POLLRDHUP) != 0 {
+        ready = ready.or(Interest::READABLE);
+    }
+    if bits & POLLPRI != 0 {
+        ready = ready.or(Interest::PRIORITY);
+    }
+    if bits & (POLLOUT | POLLERR | POLLHUP | POLLNVAL) != 0 {
+        ready = ready.or(Interest::WRITABLE);
+    }
+    ready
+}
+
+fn trouble(bits: u32) -> Interest {
+    let mut trouble = Interest::NONE;
+    if bits & (POLLERR | POLLNVAL) != 0 {
+        trouble = trouble.or(Interest::ERROR);
+    }
+    if bits & POLLHUP != 0 {
+        trouble = trouble.or(Interest::HANGUP);
+    }
+    trouble
+}
+
+const WATCHABLE: Interest = Interest::READABLE.or(Interest::WRITABLE).or(Interest::PRIORITY);
+const NONE: u32 = u32::MAX;
+/// User data of what needs no attention.
+const IGNORED: u64 = 0;
+const QUIESCE_TRIES: u32 = 100;
+/// Longest that the completion of a send waits for company.
+const GATHER_US: u32 = 50;
+const POLLIN: u32 = 0x1;
+const POLLPRI: u32 = 0x2;
+const POLLOUT: u32 = 0x4;
+const POLLERR: u32 = 0x8;
+const POLLHUP: u32 = 0x10;
+const POLLNVAL: u32 = 0x20;
+const POLLRDHUP: u32 = 0x2000;

@@ -1,0 +1,513 @@
+//! Receiving and accepting on the ring: wishes, what is armed, and bytes that came when nobody wanted them yet.
+#![allow(unsafe_code)]
+
+use std::collections::VecDeque;
+use std::io;
+use std::os::fd::{FromRawFd, OwnedFd};
+
+use super::kernel::{Cqe, Kernel, Op};
+use super::{Kind, Life, NONE, Uring};
+use crate::chunk::Chunk;
+use crate::event::{Event, Received, Source};
+
+/// What incoming bytes or connections are for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Input {
+    Idle,
+    Accept,
+    /// Accepting, but out of descriptors; the slot is on the pause list.
+    AcceptPaused,
+    Recv,
+    /// Index into `fills`.
+    Fill(u32),
+    Ended,
+}
+
+/// The input operation that the kernel has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Armed {
+    Nothing,
+    Recv,
+    Accept,
+    Fill,
+}
+
+/// A receive into the caller's own buffer.
+#[derive(Debug)]
+pub(super) struct Fill {
+    pub buf: Vec<u8>,
+    /// Bytes still wanted.
+    pub wanted: usize,
+}
+
+/// Bytes that arrived before they were wanted, and what came after them.
+#[derive(Debug, Default)]
+pub(super) struct Held {
+    chunks: VecDeque<Chunk>,
+    end: Option<Received>,
+}
+
+impl<K: Kernel> Uring<K> {
+    /// Brings what is armed in line with what is wished. Everything that changes either calls it.
+    pub(super) fn settle(&mut self, index: u32) {
+        let slot = &mut self.slots[index as usize];
+        if slot.life != Life::Open {
+            return;
+        }
+        match (slot.input, slot.armed) {
+            (Input::Recv, Armed::Nothing | Armed::Recv) if slot.held != NONE => self.make_runnable(index),
+            (Input::Recv, Armed::Nothing) if !slot.starved => {
+                slot.armed = Armed::Recv;
+                let op = Op::RecvMulti { fd: slot.raw_fd() };
+                self.push_for(index, op, Kind::Recv);
+            }
+            (Input::Accept, Armed::Nothing) => {
+                slot.armed = Armed::Accept;
+                let op = Op::AcceptMulti { fd: slot.raw_fd() };
+                self.push_for(index, op, Kind::Accept);
+            }
+            (Input::Fill(fill), Armed::Nothing) => self.fill_on(index, fill),
+            (Input::Fill(_), Armed::Recv) | (Input::Idle | Input::AcceptPaused, Armed::Accept) => {
+                self.cancel_input(index);
+            }
+            // A stopped receive stays armed: most often nothing comes before it is started again.
+            (Input::Idle | Input::Recv | Input::AcceptPaused | Input::Accept, _) => {}
+            (Input::Fill(_) | Input::Ended, _) => {}
+        }
+    }
+
+    /// Asks the armed operation to end, once.
+    fn cancel_input(&mut self, index: u32) {
+        let slot = &mut self.slots[index as usize];
+        let kind = match slot.armed {
+            Armed::Nothing => return,
+            Armed::Recv => Kind::Recv,
+            Armed::Accept => Kind::Accept,
+            Armed::Fill => Kind::Fill,
+        };
+        if !slot.cancelling {
+            slot.cancelling = true;
+            self.cancel(index, kind);
+        }
+    }
+
+    /// Ends the input of a slot that is being wound up.
+    pub(super) fn wind_up_input(&mut self, index: u32) {
+        let slot = &mut self.slots[index as usize];
+        let input = std::mem::replace(&mut slot.input, Input::Ended);
+        if let Input::Fill(fill) = input {
+            match slot.armed {
+                // The kernel has the buffer: its completion frees it.
+                Armed::Fill => slot.input = input,
+                Armed::Nothing | Armed::Recv | Armed::Accept => drop(self.fills.remove(fill)),
+            }
+        }
+        self.cancel_input(index);
+    }
+
+    /// A completion of a multishot receive.
+    #[inline]
+    pub(super) fn received(&mut self, index: u32, cqe: Cqe) -> Option<Event> {
+        let storage = cqe.buffer().and_then(|id| self.kernel.buffer_take(id));
+        let slot = &mut self.slots[index as usize];
+        if !cqe.more() {
+            slot.armed = Armed::Nothing;
+            slot.cancelling = false;
+        }
+        let chunk = match storage {
+            Some(storage) if cqe.result > 0 => Chunk::owned(storage, cqe.result as usize),
+            storage => {
+                if let Some(storage) = storage {
+                    self.kernel.buffer_put(storage);
+                }
+                return self.receive_ended(index, cqe);
+            }
+        };
+        self.metrics.receives += 1;
+        slot.empty_receives = 0;
+        let direct = slot.input == Input::Recv && slot.held == NONE && slot.turn != self.turn;
+        let event = if direct {
+            slot.turn = self.turn;
+            Some(Event::Received { token: slot.token, received: Received::Data(chunk) })
+        } else {
+            self.take_in(index, chunk)
+        };
+        if !cqe.more() {
+            self.settle(index);
+        }
+        event
+    }
+
+    /// A completion without bytes.
+    #[cold]
+    fn receive_ended(&mut self, index: u32, cqe: Cqe) -> Option<Event> {
+        let slot = &mut self.slots[index as usize];
+        if slot.life != Life::Open {
+            return None;
+        }
+        let end = match cqe.result {
+            // Some kernels report 0 although bytes remain. TCP counts its end among what remains, so ask once more.
+            0 if (cqe.more() || cqe.nonempty()) && slot.empty_receives < EMPTY_RECEIVES_MAX => {
+                slot.empty_receives += 1;
+                None
+            }
+            0 => Some(Received::Eof),
+            result if result == -libc::ENOBUFS => {
+                self.metrics.starvations += 1;
+                if !slot.starved {
+                    slot.starved = true;
+                    let source = Source { index, generation: slot.generation };
+                    self.starved.push(source);
+                }
+                None
+            }
+            result if [libc::ECANCELED, libc::EAGAIN, libc::EINTR].contains(&-result) => None,
+            result => Some(Received::Failed(io::Error::from_raw_os_error(-result))),
+        };
+        let event = match end {
+            Some(end) => self.end_input(index, end),
+            None => None,
+        };
+        self.settle(index);
+        event
+    }
+
+    /// Bytes that cannot be handed out at once.
+    #[cold]
+    fn take_in(&mut self, index: u32, mut chunk: Chunk) -> Option<Event> {
+        let slot = &mut self.slots[index as usize];
+        match (slot.life, slot.input) {
+            (Life::Closing, _) => {
+                self.chunks.put(chunk.into_storage());
+                return None;
+            }
+            (Life::Detaching, _) => {
+                return Some(Event::Received { token: slot.token, received: Received::Data(chunk) });
+            }
+            (Life::Open, Input::Fill(fill)) if slot.held == NONE => {
+                let satisfied = self.append(fill, &mut chunk);
+                if chunk.is_empty() {
+                    self.chunks.put(chunk.into_storage());
+                } else {
+                    self.hold(index, chunk);
+                }
+                return if satisfied { self.finish_fill(index, fill, None) } else { None };
+            }
+            (Life::Open, _) => self.hold(index, chunk),
+        }
+        None
+    }
+
+    /// Keeps bytes for later.
+    fn hold(&mut self, index: u32, chunk: Chunk) {
+        let held = self.held_of(index);
+        held.chunks.push_back(chunk);
+        let many = held.chunks.len() >= HELD_MAX;
+        let wanted = self.slots[index as usize].input == Input::Recv;
+        if many || !wanted {
+            self.cancel_input(index);
+        }
+        if wanted {
+            self.make_runnable(index);
+        }
+    }
+
+    fn held_of(&mut self, index: u32) -> &mut Held {
+        let slot = &mut self.slots[index as usize];
+        if slot.held == NONE {
+            slot.held = self.held.insert(Held::default());
+        }
+        self.held.at_mut(slot.held).expect("the slot's own entry")
+    }
+
+    fn make_runnable(&mut self, index: u32) {
+        let slot = &mut self.slots[index as usize];
+        if !slot.runnable {
+            slot.runnable = true;
+            self.runnable.push_back(Source { index, generation: slot.generation });
+        }
+    }
+
+    /// The next bytes that were held, one portion per source and turn.
+    pub(super) fn run_held(&mut self) -> Option<Event> {
+        while self.runnable_left > 0 {
+            self.runnable_left -= 1;
+            let source = self.runnable.pop_front()?;
+            let turn = self.turn;
+            let Some(slot) = self.slot(source) else { continue };
+            slot.runnable = false;
+            if slot.input != Input::Recv || slot.held == NONE {
+                continue;
+            }
+            slot.turn = turn;
+            let (token, index) = (slot.token, slot.held);
+            let Some(held) = self.held.at_mut(index) else { continue };
+            let received = match held.chunks.pop_front() {
+                Some(chunk) => Some(Received::Data(chunk)),
+                None => held.end.take(),
+            };
+            if held.chunks.is_empty() && held.end.is_none() {
+                self.held.remove(index);
+                self.slots[source.index as usize].held = NONE;
+            }
+            if !matches!(received, Some(Received::Data(_)) | None) {
+                self.slots[source.index as usize].input = Input::Ended;
+            }
+            self.settle(source.index);
+            if let Some(received) = received {
+                return Some(Event::Received { token, received });
+            }
+        }
+        None
+    }
+
+    /// Forgets what was held.
+    pub(super) fn drop_held(&mut self, index: u32) {
+        let held = std::mem::replace(&mut self.slots[index as usize].held, NONE);
+        self.held.remove(held);
+    }
+
+    /// Hands out all that was held, before the descriptor goes elsewhere.
+    pub(super) fn deliver_held(&mut self, index: u32) {
+        let slot = &mut self.slots[index as usize];
+        let token = slot.token;
+        let held = std::mem::replace(&mut slot.held, NONE);
+        let Some(held) = self.held.remove(held) else { return };
+        for chunk in held.chunks {
+            self.deferred.push_back((None, Event::Received { token, received: Received::Data(chunk) }));
+        }
+    }
+
+    /// The stream is over: an event now, or behind what is held, or when somebody asks.
+    fn end_input(&mut self, index: u32, end: Received) -> Option<Event> {
+        let slot = &mut self.slots[index as usize];
+        match slot.input {
+            Input::Recv if slot.held == NONE => {
+                slot.input = Input::Ended;
+                Some(Event::Received { token: slot.token, received: end })
+            }
+            Input::Fill(fill) if slot.held == NONE => self.finish_fill(index, fill, Some(error_of(end))),
+            _ => {
+                self.held_of(index).end = Some(end);
+                None
+            }
+        }
+    }
+
+    /// Puts the sources that ran out of buffers back to work.
+    #[cold]
+    pub(super) fn feed_starved(&mut self) {
+        for source in std::mem::take(&mut self.starved) {
+            if let Some(slot) = self.slot(source) {
+                slot.starved = false;
+                self.settle(source.index);
+            }
+        }
+    }
+
+    /// Copies what `chunk` has and the fill has room for. Returns whether the fill is satisfied.
+    fn append(&mut self, fill: u32, chunk: &mut Chunk) -> bool {
+        let Some(fill) = self.fills.at_mut(fill) else { return false };
+        let room = (fill.buf.capacity() - fill.buf.len()).max(fill.wanted);
+        let taken = chunk.len().min(room);
+        fill.buf.extend_from_slice(&chunk[..taken]);
+        chunk.skip(taken);
+        fill.wanted = fill.wanted.saturating_sub(taken);
+        fill.wanted == 0
+    }
+
+    /// Goes on with a fill when nothing is armed: first what is held, then the kernel.
+    fn fill_on(&mut self, index: u32, fill: u32) {
+        let source = Source { index, generation: self.slots[index as usize].generation };
+        let held_index = self.slots[index as usize].held;
+        if let Some(mut held) = self.held.remove(held_index) {
+            self.slots[index as usize].held = NONE;
+            let mut satisfied = false;
+            while let (false, Some(mut chunk)) = (satisfied, held.chunks.pop_front()) {
+                satisfied = self.append(fill, &mut chunk);
+                if !chunk.is_empty() {
+                    held.chunks.push_front(chunk);
+                }
+            }
+            let error = if satisfied { None } else { held.end.take().map(error_of) };
+            let over = satisfied || error.is_some();
+            if !held.chunks.is_empty() || held.end.is_some() {
+                self.slots[index as usize].held = self.held.insert(held);
+            }
+            if over {
+                let event = self.finish_fill(index, fill, error);
+                self.deferred.extend(event.map(|event| (Some(source), event)));
+                return;
+            }
+        }
+        let slot = &mut self.slots[index as usize];
+        let Some(fill) = self.fills.at_mut(fill) else { return };
+        fill.buf.reserve(fill.wanted);
+        let to = fill.buf.spare_capacity_mut().as_mut_ptr().cast::<u8>();
+        slot.armed = Armed::Fill;
+        slot.in_flight += 1;
+        self.in_flight += 1;
+        // SAFETY: at least `wanted` bytes of spare capacity follow `to`; the vector stays in `fills`, and is neither
+        // touched nor dropped, until the completion was reaped.
+        // JUSTIFICATION: receiving a large value where it is to lie saves copying it.
+        unsafe { self.kernel.push_recv(slot.raw_fd(), to, fill.wanted, super::user_data(Kind::Fill, index)) };
+    }
+
+    /// A completion of a receive into the caller's buffer.
+    pub(super) fn filled(&mut self, index: u32, cqe: Cqe) -> Option<Event> {
+        let slot = &mut self.slots[index as usize];
+        slot.armed = Armed::Nothing;
+        slot.cancelling = false;
+        let Input::Fill(fill) = slot.input else { return None };
+        if slot.life != Life::Open {
+            slot.input = Input::Ended;
+            self.fills.remove(fill);
+            return None;
+        }
+        let entry = self.fills.at_mut(fill)?;
+        let error = match usize::try_from(cqe.result) {
+            Ok(0) => Some(io::ErrorKind::UnexpectedEof.into()),
+            Ok(bytes) => {
+                self.metrics.receives += 1;
+                let len = entry.buf.len() + bytes;
+                assert!(len <= entry.buf.capacity());
+                // SAFETY: the kernel wrote `bytes` bytes behind the old length, within the capacity.
+                // JUSTIFICATION: as in `fill_on`.
+                unsafe { entry.buf.set_len(len) };
+                entry.wanted = entry.wanted.saturating_sub(bytes);
+                if entry.wanted > 0 {
+                    self.settle(index);
+                    return None;
+                }
+                None
+            }
+            Err(_) if [libc::ECANCELED, libc::EAGAIN, libc::EINTR].contains(&-cqe.result) => {
+                self.settle(index);
+                return None;
+            }
+            Err(_) => Some(io::Error::from_raw_os_error(-cqe.result)),
+        };
+        self.finish_fill(index, fill, error)
+    }
+
+    fn finish_fill(&mut self, index: u32, fill: u32, error: Option<io::Error>) -> Option<Event> {
+        let slot = &mut self.slots[index as usize];
+        slot.input = if error.is_none() { Input::Idle } else { Input::Ended };
+        let fill = self.fills.remove(fill)?;
+        Some(Event::Filled { token: slot.token, buf: fill.buf, error })
+    }
+
+    /// A completion of a multishot accept.
+    pub(super) fn accepted(&mut self, index: u32, cqe: Cqe, now_ns: u64) -> Option<Event> {
+        let slot = &mut self.slots[index as usize];
+        if !cqe.more() {
+            slot.armed = Armed::Nothing;
+            slot.cancelling = false;
+        }
+        let source = Source { index, generation: slot.generation };
+        if cqe.result < 0 {
+            return self.accept_ended(source, -cqe.result, now_ns);
+        }
+        // SAFETY: a successful accept made this descriptor, and nobody else knows of it.
+        // JUSTIFICATION: the kernel hands descriptors over as numbers.
+        let socket = unsafe { OwnedFd::from_raw_fd(cqe.result) };
+        if slot.life != Life::Open {
+            return None;
+        }
+        self.accept_pause.reset();
+        self.metrics.accepts += 1;
+        let direct = slot.input == Input::Accept && self.accepts_left > 0 && self.arrived.is_empty();
+        let event = if direct {
+            self.accepts_left -= 1;
+            Some(Event::Accepted { token: slot.token, socket })
+        } else {
+            self.arrived.push_back((source, socket));
+            if self.arrived.len() >= ARRIVED_MAX && slot.input == Input::Accept {
+                slot.input = Input::AcceptPaused;
+                self.accept_pause.add(source, now_ns);
+            }
+            None
+        };
+        self.settle(index);
+        event
+    }
+
+    fn accept_ended(&mut self, source: Source, errno: i32, now_ns: u64) -> Option<Event> {
+        let slot = &mut self.slots[source.index as usize];
+        if slot.life != Life::Open {
+            return None;
+        }
+        let passing = [
+            libc::ECANCELED,
+            libc::EAGAIN,
+            libc::EINTR,
+            libc::ECONNABORTED,
+            libc::EPROTO,
+            libc::ENETDOWN,
+            libc::EHOSTUNREACH,
+        ];
+        if passing.contains(&errno) || slot.input != Input::Accept {
+            self.settle(source.index);
+            return None;
+        }
+        slot.input = Input::AcceptPaused;
+        let token = slot.token;
+        self.metrics.accept_failures += 1;
+        self.accept_pause.add(source, now_ns);
+        Some(Event::AcceptFailed { token, error: io::Error::from_raw_os_error(errno) })
+    }
+
+    #[cold]
+    pub(super) fn resume_accepting(&mut self) {
+        for source in self.accept_pause.end() {
+            if let Some(slot) = self.slot(source)
+                && slot.input == Input::AcceptPaused
+            {
+                slot.input = Input::Accept;
+                self.settle(source.index);
+            }
+        }
+    }
+
+    /// A connection that came in an earlier turn, within this turn's budget.
+    #[cold]
+    pub(super) fn next_arrived(&mut self) -> Option<Event> {
+        for _ in 0..self.arrived.len() {
+            if self.accepts_left == 0 {
+                return None;
+            }
+            let (source, socket) = self.arrived.pop_front()?;
+            // A listener that was closed takes its connections along.
+            let Some(slot) = self.slot(source) else { continue };
+            if matches!(slot.input, Input::Accept | Input::AcceptPaused) {
+                let token = slot.token;
+                self.accepts_left -= 1;
+                return Some(Event::Accepted { token, socket });
+            }
+            self.arrived.push_back((source, socket));
+        }
+        None
+    }
+
+    /// Whether another turn would hand out connections that came already.
+    pub(super) fn arrived_deliverable(&self) -> bool {
+        self.arrived.iter().any(|(source, _)| {
+            let slot = &self.slots[source.index as usize];
+            !slot.is(*source) || matches!(slot.input, Input::Accept | Input::AcceptPaused)
+        })
+    }
+}
+
+fn error_of(end: Received) -> io::Error {
+    match end {
+        Received::Failed(error) => error,
+        Received::Data(_) | Received::Eof => io::ErrorKind::UnexpectedEof.into(),
+    }
+}
+
+/// How often an end of the stream may be doubted.
+const EMPTY_RECEIVES_MAX: u8 = 1;
+/// Portions kept for one source before its receive is ended until they are delivered.
+const HELD_MAX: usize = 4;
+/// Connections kept beyond the budget before accepting pauses.
+const ARRIVED_MAX: usize = 64;

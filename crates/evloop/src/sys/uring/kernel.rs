@@ -1,0 +1,176 @@
+//! What the io_uring driver needs of the kernel, so that tests can put a scripted one in its place.
+
+#![allow(unsafe_code, reason = "declares the contract; no unsafe block is here")]
+
+use std::io;
+use std::os::fd::RawFd;
+
+use crate::config::Config;
+
+/// One completion queue entry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Cqe {
+    /// What was pushed with the operation.
+    pub user_data: u64,
+    /// Result, or a negated errno.
+    pub result: i32,
+    /// `IORING_CQE_F_…`.
+    pub flags: u32,
+}
+
+impl Cqe {
+    /// More completions of the same operation follow.
+    #[inline]
+    pub fn more(&self) -> bool {
+        self.flags & CQE_MORE != 0
+    }
+
+    /// The socket holds more bytes.
+    #[inline]
+    pub fn nonempty(&self) -> bool {
+        self.flags & CQE_SOCK_NONEMPTY != 0
+    }
+
+    /// The provided buffer that was used.
+    #[inline]
+    pub fn buffer(&self) -> Option<u16> {
+        (self.flags & CQE_BUFFER != 0).then_some((self.flags >> 16) as u16)
+    }
+}
+
+/// `IORING_CQE_F_BUFFER`.
+pub const CQE_BUFFER: u32 = 1;
+/// `IORING_CQE_F_MORE`.
+pub const CQE_MORE: u32 = 2;
+/// `IORING_CQE_F_SOCK_NONEMPTY`.
+pub const CQE_SOCK_NONEMPTY: u32 = 4;
+
+/// Operations that carry no pointer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Op {
+    /// Receives into provided buffers until it ends.
+    RecvMulti {
+        /// The socket.
+        fd: RawFd,
+    },
+    /// Accepts, nonblocking and close-on-exec, until it ends.
+    AcceptMulti {
+        /// The listener.
+        fd: RawFd,
+    },
+    /// Readiness, once.
+    Poll {
+        /// The descriptor.
+        fd: RawFd,
+        /// `POLLIN` and its like.
+        events: u32,
+    },
+    /// Readiness, edge-triggered, until it ends.
+    PollMulti {
+        /// The descriptor.
+        fd: RawFd,
+        /// `POLLIN` and its like.
+        events: u32,
+    },
+    /// Asks for the end of the operation pushed with `target`. Its own completion comes within `enter`.
+    Cancel {
+        /// User data of the operation.
+        target: u64,
+    },
+    /// Closes the descriptor. Completes within `enter`.
+    Close {
+        /// Owned by the operation.
+        fd: RawFd,
+    },
+}
+
+/// How a send deals with a full socket.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Patience {
+    /// Not at all: it completes within `enter`, short or with `EAGAIN`.
+    None,
+    /// Until everything is sent, as far as the kernel feels like.
+    All,
+}
+
+/// How long `enter` may block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wait {
+    /// Not at all; due work of the kernel is done.
+    No,
+    /// Until `completions` are there, or the absolute time has come if there is one. When `min_wait_us` is not 0,
+    /// fewer are enough after that time.
+    For {
+        /// At least 1.
+        completions: u32,
+        /// The caller's clock.
+        now_ns: u64,
+        /// Nanoseconds of `CLOCK_MONOTONIC`.
+        until_ns: Option<u64>,
+        /// Microseconds to gather completions for.
+        min_wait_us: u32,
+    },
+}
+
+/// Submission and completion queues with one group of provided buffers.
+pub trait Kernel: Sized {
+    /// Its name in configuration and INFO.
+    const NAME: &'static str;
+
+    /// Opens it on the thread that will use it.
+    fn open(config: &Config) -> io::Result<Self>;
+
+    /// Queues an operation. Never fails for want of room.
+    fn push(&mut self, op: Op, user_data: u64);
+
+    /// Queues a send of `len` bytes.
+    ///
+    /// # Safety
+    /// The bytes stay valid and unchanged until the operation's completion has been reaped.
+    unsafe fn push_send(&mut self, fd: RawFd, bytes: *const u8, len: usize, patience: Patience, user_data: u64);
+
+    /// Queues a gathered send.
+    ///
+    /// # Safety
+    /// The header and all it points to stay valid and unchanged until the operation's completion has been reaped.
+    unsafe fn push_sendmsg(&mut self, fd: RawFd, msg: *const libc::msghdr, patience: Patience, user_data: u64);
+
+    /// Queues a receive of exactly `len` bytes, unless the stream ends before.
+    ///
+    /// # Safety
+    /// The memory stays valid, and nobody else touches it, until the operation's completion has been reaped.
+    unsafe fn push_recv(&mut self, fd: RawFd, to: *mut u8, len: usize, user_data: u64);
+
+    /// Whether operations wait to be submitted.
+    fn unsubmitted(&self) -> bool;
+
+    /// Whether completions can be reaped, or could after an `enter` that does not wait.
+    fn pending(&self) -> bool;
+
+    /// Submits what was queued and waits. Interruptions and time-outs are no errors.
+    fn enter(&mut self, wait: Wait) -> io::Result<()>;
+
+    /// Moves completions out of the queue until `into` holds `max`.
+    fn reap(&mut self, into: &mut Vec<Cqe>, max: usize);
+
+    /// Whether `enter` has to run before more completions can be seen.
+    fn has_deferred_work(&self) -> bool;
+
+    /// Whether `enter` heeds `min_wait_us`.
+    fn gathers(&self) -> bool;
+
+    /// Buffers that the group could take.
+    fn buffers_missing(&self) -> usize;
+
+    /// Adds a buffer to the group; frees it when the group is full.
+    fn buffer_put(&mut self, storage: Box<[u8]>);
+
+    /// Takes out a buffer that a completion named.
+    fn buffer_take(&mut self, id: u16) -> Option<Box<[u8]>>;
+
+    /// Shows the kernel what was put since the last call.
+    fn buffers_publish(&mut self);
+
+    /// Bytes of memory the kernel may still touch are given up without being freed.
+    fn leak_buffers(&mut self);
+}

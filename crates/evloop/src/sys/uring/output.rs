@@ -1,0 +1,130 @@
+//! Sending on the ring: one gathered send per source.
+#![allow(unsafe_code)]
+
+use std::io::{self, IoSlice};
+
+use rustix::io::Errno;
+
+use super::kernel::{Cqe, Kernel, Patience};
+use super::{Kind, Life, NONE, Uring};
+use crate::event::{Event, Sending, Sent, Source};
+use crate::send_buf::{Cursor, Left, SendBuf};
+
+/// A send in flight. The kernel reads from the heap memory of `buf`, and from `message`, which do not move.
+#[derive(Debug)]
+pub(super) struct Pending {
+    buf: SendBuf,
+    cursor: Cursor,
+    message: Option<Box<Message>>,
+}
+
+/// A gathered send's header and its slices.
+struct Message {
+    header: libc::msghdr,
+    slices: [libc::iovec; SLICES_MAX],
+}
+
+impl std::fmt::Debug for Message {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Message").field("slices", &self.header.msg_iovlen).finish_non_exhaustive()
+    }
+}
+
+impl<K: Kernel> Uring<K> {
+    #[inline]
+    pub(super) fn start_send(&mut self, source: Source, buf: SendBuf) -> Sending {
+        let refused = |buf, errno: Errno| Sending::Done(Sent { buf, bytes: 0, error: Some(errno.into()) });
+        let Some(slot) = self.slots.get_mut(source.index as usize).filter(|slot| slot.is(source)) else {
+            return refused(buf, Errno::BADF);
+        };
+        if slot.send != NONE {
+            return refused(buf, Errno::ALREADY);
+        }
+        if buf.is_empty() {
+            return Sending::Done(Sent { buf, bytes: 0, error: None });
+        }
+        slot.send = self.sends.insert(Pending { buf, cursor: Cursor::default(), message: None });
+        self.inline += 1;
+        self.submit_send(source.index, Patience::None);
+        Sending::InFlight
+    }
+
+    #[inline]
+    fn submit_send(&mut self, index: u32, patience: Patience) {
+        let slot = &mut self.slots[index as usize];
+        let Some(pending) = self.sends.at_mut(slot.send) else { return };
+        slot.in_flight += 1;
+        self.in_flight += 1;
+        let fd = slot.raw_fd();
+        let user_data = super::user_data(Kind::Send, index);
+        if pending.buf.shared.is_empty() {
+            let rest = pending.cursor.rest_of_head(&pending.buf);
+            // SAFETY: the buffer stays in `sends`, and is neither changed nor dropped, until the completion was reaped.
+            // JUSTIFICATION: the kernel sends from where the reply lies.
+            unsafe { self.kernel.push_send(fd, rest.as_ptr(), rest.len(), patience, user_data) };
+            return;
+        }
+        let message = pending.message.get_or_insert_with(Message::boxed);
+        message.gather(&pending.buf, &pending.cursor);
+        // SAFETY: header and slices are boxed beside the buffer they point into, and stay like it.
+        // JUSTIFICATION: as above.
+        unsafe { self.kernel.push_sendmsg(fd, &raw const message.header, patience, user_data) };
+    }
+
+    /// A completion of a send.
+    #[inline]
+    pub(super) fn sent(&mut self, index: u32, cqe: Cqe) -> Option<Event> {
+        let slot = &mut self.slots[index as usize];
+        let send = slot.send;
+        if slot.life != Life::Open {
+            slot.send = NONE;
+            self.sends.remove(send);
+            return None;
+        }
+        let pending = self.sends.at_mut(send)?;
+        let error = match usize::try_from(cqe.result) {
+            Ok(bytes) => {
+                if pending.cursor.advance(&pending.buf, bytes) == Left::Some {
+                    return self.send_on(index);
+                }
+                None
+            }
+            Err(_) if [libc::EAGAIN, libc::EINTR].contains(&-cqe.result) => return self.send_on(index),
+            Err(_) => Some(io::Error::from_raw_os_error(-cqe.result)),
+        };
+        slot.send = NONE;
+        let token = slot.token;
+        let pending = self.sends.remove(send)?;
+        let bytes = pending.cursor.sent(&pending.buf);
+        Some(Event::Sent { token, sent: Sent { buf: pending.buf, bytes, error } })
+    }
+
+    /// The socket is full: the rest goes when it drains.
+    #[cold]
+    fn send_on(&mut self, index: u32) -> Option<Event> {
+        self.metrics.sends_blocked += 1;
+        self.submit_send(index, Patience::All);
+        None
+    }
+}
+
+impl Message {
+    fn boxed() -> Box<Message> {
+        // SAFETY: both are plain C structures for which all zeroes is a valid value.
+        // JUSTIFICATION: `msghdr` has private padding on some targets and cannot be written out.
+        Box::new(unsafe { std::mem::zeroed() })
+    }
+
+    fn gather(&mut self, buf: &SendBuf, cursor: &Cursor) {
+        let mut slices = [IoSlice::new(&[]); SLICES_MAX];
+        let count = cursor.gather(buf, &mut slices);
+        for (to, from) in self.slices.iter_mut().zip(&slices[..count]) {
+            *to = libc::iovec { iov_base: from.as_ptr().cast_mut().cast(), iov_len: from.len() };
+        }
+        self.header.msg_iov = self.slices.as_mut_ptr();
+        self.header.msg_iovlen = count as _;
+    }
+}
+
+/// Segments of one gathered send.
+const SLICES_MAX: usize = 64;

@@ -1,0 +1,133 @@
+//! Does this kernel do what the driver relies on? Multishot operations have no feature bits, versions lie (backports,
+//! custom kernels, emulations), and a filter may let the set-up through and stop the rest: so each is tried once, on a
+//! small ring of its own, in about a tenth of a millisecond.
+
+use std::io::{self, Write};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+
+use rustix::event::{EventfdFlags, eventfd};
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketType};
+
+use super::kernel::{CQE_MORE, Cqe, Kernel, Op, Wait};
+use super::ring::Ring;
+
+/// `Ok` when everything behaves; otherwise the first thing that does not, in one line.
+pub(super) fn check() -> io::Result<()> {
+    let mut probe = Probe { ring: Ring::with_sizes(8, 2)? };
+    probe.receives()?;
+    probe.accepts()?;
+    probe.wakes()
+}
+
+struct Probe {
+    ring: Ring,
+}
+
+impl Probe {
+    /// Multishot receive: goes on, ends with `ENOBUFS`, is cancelled by its user data.
+    fn receives(&mut self) -> io::Result<()> {
+        let (mut one, two) = UnixStream::pair()?;
+        for _ in 0..2 {
+            self.ring.buffer_put(vec![0; 4].into_boxed_slice());
+        }
+        self.ring.buffers_publish();
+        self.ring.push(Op::RecvMulti { fd: two.as_raw_fd() }, RECV);
+        one.write_all(b"abcd")?;
+        let first = self.await_of(RECV, "multishot receive")?;
+        expect(first.result == 4 && first.more(), "multishot receive ends after one completion")?;
+        let bytes = first.buffer().and_then(|id| self.ring.buffer_take(id));
+        expect(bytes.as_deref() == Some(b"abcd"), "provided buffers are mixed up")?;
+        one.write_all(b"efghi")?;
+        let second = self.await_of(RECV, "multishot receive")?;
+        expect(second.result == 4 && second.buffer().is_some(), "multishot receive loses bytes")?;
+        let third = if second.more() { self.await_of(RECV, "multishot receive")? } else { second };
+        expect(!third.more(), "multishot receive goes on without buffers")?;
+        second.buffer().and_then(|id| self.ring.buffer_take(id));
+        self.ring.buffer_put(vec![0; 4].into_boxed_slice());
+        self.ring.buffers_publish();
+        self.ring.push(Op::RecvMulti { fd: two.as_raw_fd() }, RECV);
+        let rest = self.await_of(RECV, "multishot receive")?;
+        expect(rest.result == 1, "multishot receive loses bytes")?;
+        rest.buffer().and_then(|id| self.ring.buffer_take(id));
+        if rest.more() {
+            self.ring.push(Op::Cancel { target: RECV }, CANCEL);
+            let end = self.await_of(RECV, "cancelling")?;
+            expect(!end.more(), "cancelling does not end a multishot receive")?;
+        }
+        Ok(())
+    }
+
+    /// Multishot accept: two connections, each a socket of its own.
+    fn accepts(&mut self) -> io::Result<()> {
+        let listener = rustix::net::socket(AddressFamily::UNIX, SocketType::STREAM, None)?;
+        // An address of the kernel's choosing, in no directory.
+        rustix::net::bind(&listener, &SocketAddrUnix::new_unnamed())?;
+        rustix::net::listen(&listener, 4)?;
+        let address = rustix::net::getsockname(&listener)?;
+        self.ring.push(Op::AcceptMulti { fd: listener.as_raw_fd() }, ACCEPT);
+        for _ in 0..2 {
+            let peer = rustix::net::socket(AddressFamily::UNIX, SocketType::STREAM, None)?;
+            rustix::net::connect(&peer, &address)?;
+            let accepted = self.await_of(ACCEPT, "multishot accept")?;
+            expect(accepted.result >= 0 && accepted.more(), "multishot accept ends after one completion")?;
+            let socket = adopt(accepted.result);
+            let domain = rustix::net::sockopt::socket_domain(&socket);
+            expect(domain == Ok(AddressFamily::UNIX), "multishot accept returns wrong descriptors")?;
+        }
+        self.ring.push(Op::Cancel { target: ACCEPT }, CANCEL);
+        let end = self.await_of(ACCEPT, "cancelling")?;
+        expect(!end.more(), "cancelling does not end a multishot accept")
+    }
+
+    /// The waker's way: an eventfd that is polled for ever and never read.
+    fn wakes(&mut self) -> io::Result<()> {
+        let event = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
+        self.ring.push(Op::PollMulti { fd: event.as_raw_fd(), events: 1 }, WAKE);
+        for _ in 0..2 {
+            rustix::io::write(&event, &1_u64.to_ne_bytes())?;
+            let woken = self.await_of(WAKE, "multishot poll")?;
+            expect(woken.result > 0 && woken.flags & CQE_MORE != 0, "multishot poll ends after one wake-up")?;
+        }
+        self.ring.push(Op::Cancel { target: WAKE }, CANCEL);
+        self.await_of(WAKE, "cancelling").map(drop)
+    }
+
+    /// The next completion of an operation; others are dropped.
+    fn await_of(&mut self, user_data: u64, what: &str) -> io::Result<Cqe> {
+        let mut cqes = Vec::with_capacity(1);
+        for _ in 0..TRIES {
+            cqes.clear();
+            self.ring.reap(&mut cqes, 1);
+            match cqes.first() {
+                Some(cqe) if cqe.user_data == user_data => return Ok(*cqe),
+                Some(_) => {}
+                None => {
+                    self.ring.enter(Wait::No).map_err(|error| super::ring::refused_by("io_uring_enter", &error))?;
+                }
+            }
+        }
+        Err(wrong(&format!("{what} does not complete")))
+    }
+}
+
+#[allow(unsafe_code)]
+fn adopt(fd: i32) -> OwnedFd {
+    // SAFETY: a successful accept made this descriptor, and nobody else knows of it.
+    // JUSTIFICATION: the kernel hands descriptors over as numbers.
+    unsafe { OwnedFd::from_raw_fd(fd) }
+}
+
+fn expect(holds: bool, otherwise: &str) -> io::Result<()> {
+    if holds { Ok(()) } else { Err(wrong(otherwise)) }
+}
+
+fn wrong(what: &str) -> io::Error {
+    io::Error::new(io::ErrorKind::Unsupported, format!("io_uring misbehaves on this kernel: {what}"))
+}
+
+const RECV: u64 = 1;
+const ACCEPT: u64 = 2;
+const WAKE: u64 = 3;
+const CANCEL: u64 = 4;
+const TRIES: u32 = 64;

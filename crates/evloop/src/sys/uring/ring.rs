@@ -1,0 +1,503 @@
+//! The real ring: set-up, submission, completion, and the group of provided buffers.
+//!
+//! Invariants: (1) the ring is used by the thread that opened it; (2) a buffer in the group belongs to the kernel until
+//! a completion names it; (3) an operation that found no room in the submission queue waits in `spill` and is
+//! submitted in order; (4) deferred work runs only inside `enter` with `GETEVENTS`, so every call passes it.
+#![allow(unsafe_code)]
+
+use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
+use std::collections::VecDeque;
+use std::fmt;
+use std::io;
+use std::os::fd::{AsRawFd, RawFd};
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU16, Ordering};
+
+use io_uring::squeue::Entry;
+use io_uring::types::{BufRingEntry, CancelBuilder, Fd};
+use io_uring::{IoUring, opcode};
+
+use super::kernel::{Cqe, Kernel, Op, Patience, Wait};
+use crate::config::Config;
+
+/// A ring of the kernel.
+pub struct Ring {
+    ring: IoUring,
+    /// What `enter` names the ring by: an index of registered descriptors, or the descriptor.
+    enter_fd: i32,
+    /// Flags of every `enter`.
+    enter_flags: u32,
+    abs_timer: bool,
+    min_wait: bool,
+    spill: VecDeque<Entry>,
+    group: Group,
+}
+
+impl Ring {
+    /// Opens a ring with `entries` submission entries, or with fewer where memory is limited, and a group of
+    /// `buffers` provided buffers, a power of two. Errors say in one line what the machine lacks.
+    pub(super) fn with_sizes(entries: u32, buffers: u16) -> io::Result<Ring> {
+        let ring = set_up(entries)?;
+        let params = ring.params();
+        if !params.is_feature_nodrop() || !params.is_feature_ext_arg() {
+            return Err(refused("the kernel's io_uring lacks NODROP or EXT_ARG", io::ErrorKind::Unsupported));
+        }
+        let mut enter_flags = GETEVENTS;
+        if params.is_feature_no_iowait() {
+            enter_flags |= NO_IOWAIT;
+        }
+        // One flag for both: they came with the same kernel, and the older one has a feature bit.
+        let recent = params.is_feature_min_timeout();
+        // A surprise that the kernel hands to workers must not start hundreds of them.
+        let _ = ring.submitter().register_iowq_max_workers(&mut [4, 2]);
+        let group = Group::new(buffers);
+        // SAFETY: the memory is page-aligned, holds `buffers` entries, and lives as long as the ring.
+        // JUSTIFICATION: buffers that the kernel picks are what makes multishot receiving possible.
+        let registered = unsafe {
+            ring.submitter().register_buf_ring_with_flags(
+                group.entries.as_ptr() as u64,
+                buffers,
+                GROUP_ID,
+                0,
+            )
+        };
+        registered.map_err(|error| refused_by("registering buffers", &error))?;
+        let mut ring = Ring {
+            enter_fd: ring.as_raw_fd(),
+            enter_flags,
+            abs_timer: recent,
+            min_wait: recent,
+            spill: VecDeque::new(),
+            group,
+            ring,
+        };
+        ring.register_itself();
+        Ok(ring)
+    }
+
+    /// Saves the kernel a look-up per call. Failing is harmless.
+    fn register_itself(&mut self) {
+        let mut update = RsrcUpdate { offset: u32::MAX, resv: 0, data: self.ring.as_raw_fd() as u64 };
+        // SAFETY: the argument is one valid update structure, which the call reads and writes.
+        // JUSTIFICATION: a look-up and a reference count of the descriptor less per `enter`.
+        let done = unsafe {
+            libc::syscall(
+                libc::SYS_io_uring_register,
+                self.ring.as_raw_fd(),
+                REGISTER_RING_FDS,
+                &raw mut update,
+                1_u32,
+            )
+        };
+        if done == 1 {
+            self.enter_fd = update.offset as i32;
+            self.enter_flags |= REGISTERED_RING;
+        }
+    }
+
+    fn push_entry(&mut self, entry: Entry) {
+        if !self.spill.is_empty() {
+            self.spill.push_back(entry);
+            return;
+        }
+        // SAFETY: the callers vouch for what the entry points to.
+        // JUSTIFICATION: the crate's only way to queue an operation.
+        let pushed = unsafe { self.ring.submission().push(&entry) };
+        if pushed.is_err() {
+            self.spill.push_back(entry);
+        }
+    }
+
+    /// Moves what found no room into the queue, as far as there is room now.
+    #[cold]
+    fn unspill(&mut self) {
+        let mut queue = self.ring.submission();
+        while let Some(entry) = self.spill.front() {
+            // SAFETY: as when it was pushed: what it points to lives until its completion.
+            // JUSTIFICATION: as above.
+            if unsafe { queue.push(entry) }.is_err() {
+                return;
+            }
+            self.spill.pop_front();
+        }
+    }
+
+    /// One system call. Returns the number of submitted entries, or the errno.
+    fn enter_raw(&self, to_submit: u32, completions: u32, flags: u32, arg: Option<&EnterArg>) -> Result<u32, i32> {
+        let (pointer, size) = match arg {
+            Some(arg) => (std::ptr::from_ref(arg).cast::<libc::c_void>(), size_of::<EnterArg>()),
+            None => (std::ptr::null(), 0),
+        };
+        // SAFETY: the argument is valid during the call, or null; queue entries are vouched for by who pushed them.
+        // JUSTIFICATION: the crate's `enter` can keep a registered descriptor only by borrowing the ring for ever.
+        let done = unsafe {
+            libc::syscall(
+                libc::SYS_io_uring_enter,
+                self.enter_fd,
+                to_submit,
+                completions,
+                self.enter_flags | flags,
+                pointer,
+                size,
+            )
+        };
+        if done >= 0 { Ok(done as u32) } else { Err(io::Error::last_os_error().raw_os_error().unwrap_or(0)) }
+    }
+
+    fn queued(&mut self) -> u32 {
+        self.ring.submission().len() as u32
+    }
+
+    /// Submits the spilled entries and everything before them, without waiting.
+    #[cold]
+    fn drain_spill(&mut self) -> io::Result<()> {
+        while !self.spill.is_empty() {
+            let queued = self.queued();
+            let submitted = self.enter_raw(queued, 0, 0, None);
+            self.unspill();
+            match submitted {
+                Ok(count) if count > 0 => {}
+                // Completions must be reaped first; the next turn goes on.
+                Ok(_) => break,
+                Err(errno) if harmless(errno) => break,
+                Err(errno) => return Err(io::Error::from_raw_os_error(errno)),
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Kernel for Ring {
+    const NAME: &'static str = "io_uring";
+
+    fn open(config: &Config) -> io::Result<Ring> {
+        super::preflight::check()?;
+        Ring::with_sizes(config.ring_entries, config.ring_buffers)
+    }
+
+    #[inline]
+    fn push(&mut self, op: Op, user_data: u64) {
+        let entry = match op {
+            Op::RecvMulti { fd } => opcode::RecvMulti::new(Fd(fd), GROUP_ID).build(),
+            Op::AcceptMulti { fd } => {
+                opcode::AcceptMulti::new(Fd(fd)).flags(libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC).build()
+            }
+            Op::Poll { fd, events } => opcode::PollAdd::new(Fd(fd), events).build(),
+            Op::PollMulti { fd, events } => opcode::PollAdd::new(Fd(fd), events).multi(true).build(),
+            Op::Cancel { target } => opcode::AsyncCancel2::new(CancelBuilder::user_data(target)).build(),
+            Op::Close { fd } => opcode::Close::new(Fd(fd)).build(),
+        };
+        self.push_entry(entry.user_data(user_data));
+    }
+
+    #[inline]
+    unsafe fn push_send(&mut self, fd: RawFd, bytes: *const u8, len: usize, patience: Patience, user_data: u64) {
+        let len = u32::try_from(len).unwrap_or(SEND_MAX).min(SEND_MAX);
+        let entry = opcode::Send::new(Fd(fd), bytes, len).flags(send_flags(patience)).build();
+        self.push_entry(entry.user_data(user_data));
+    }
+
+    unsafe fn push_sendmsg(&mut self, fd: RawFd, msg: *const libc::msghdr, patience: Patience, user_data: u64) {
+        let entry = opcode::SendMsg::new(Fd(fd), msg).flags(send_flags(patience) as u32).build();
+        self.push_entry(entry.user_data(user_data));
+    }
+
+    unsafe fn push_recv(&mut self, fd: RawFd, to: *mut u8, len: usize, user_data: u64) {
+        let len = u32::try_from(len).unwrap_or(SEND_MAX).min(SEND_MAX);
+        let entry = opcode::Recv::new(Fd(fd), to, len).flags(libc::MSG_WAITALL).build();
+        self.push_entry(entry.user_data(user_data));
+    }
+
+    #[inline]
+    fn unsubmitted(&self) -> bool {
+        // SAFETY: no other view of the queue exists, since each lives within one call of a method.
+        // JUSTIFICATION: a look at the length needs no exclusive borrow.
+        !self.spill.is_empty() || unsafe { !self.ring.submission_shared().is_empty() }
+    }
+
+    #[inline]
+    fn has_deferred_work(&self) -> bool {
+        // SAFETY: as above.
+        // JUSTIFICATION: as above.
+        let queue = unsafe { self.ring.submission_shared() };
+        queue.taskrun() || queue.cq_overflow()
+    }
+
+    #[inline]
+    fn pending(&self) -> bool {
+        // SAFETY: as above, for the completion queue.
+        // JUSTIFICATION: as above.
+        let empty = unsafe { self.ring.completion_shared().is_empty() };
+        !empty || self.has_deferred_work()
+    }
+
+    fn enter(&mut self, wait: Wait) -> io::Result<()> {
+        if !self.spill.is_empty() {
+            self.drain_spill()?;
+        }
+        let queued = self.queued();
+        let Wait::For { completions, now_ns, until_ns, min_wait_us } = wait else {
+            return self.enter_raw(queued, 0, 0, None).map(drop).or_else(harmless_or_error);
+        };
+        let mut flags = EXT_ARG;
+        let mut time = Timespec { sec: 0, nsec: 0 };
+        let mut arg = EnterArg { sigmask: 0, sigmask_len: 0, min_wait_us: 0, timespec: 0 };
+        if let Some(until_ns) = until_ns {
+            let ns = if self.abs_timer { until_ns } else { until_ns.saturating_sub(now_ns) };
+            flags |= if self.abs_timer { ABS_TIMER } else { 0 };
+            time = Timespec { sec: (ns / 1_000_000_000) as i64, nsec: (ns % 1_000_000_000) as i64 };
+            arg.timespec = (&raw const time) as u64;
+        }
+        if self.min_wait {
+            arg.min_wait_us = min_wait_us;
+        }
+        let entered = self.enter_raw(queued, completions, flags, Some(&arg));
+        // Keeps the time's storage alive beyond the call that reads it.
+        let _ = &time;
+        entered.map(drop).or_else(harmless_or_error)
+    }
+
+    #[inline]
+    fn reap(&mut self, into: &mut Vec<Cqe>, max: usize) {
+        let room = max.saturating_sub(into.len());
+        let queue = self.ring.completion();
+        into.extend(queue.take(room).map(|entry| Cqe {
+            user_data: entry.user_data(),
+            result: entry.result(),
+            flags: entry.flags(),
+        }));
+    }
+
+    #[inline]
+    fn gathers(&self) -> bool {
+        self.min_wait
+    }
+
+    #[inline]
+    fn buffers_missing(&self) -> usize {
+        self.group.vacant.len()
+    }
+
+    #[inline]
+    fn buffer_put(&mut self, storage: Box<[u8]>) {
+        self.group.put(storage);
+    }
+
+    #[inline]
+    fn buffer_take(&mut self, id: u16) -> Option<Box<[u8]>> {
+        self.group.take(id)
+    }
+
+    #[inline]
+    fn buffers_publish(&mut self) {
+        self.group.publish();
+    }
+
+    fn leak_buffers(&mut self) {
+        self.group.leaked = true;
+    }
+}
+
+impl fmt::Debug for Ring {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Ring").field("fd", &self.ring.as_raw_fd()).finish_non_exhaustive()
+    }
+}
+
+/// The provided buffers. Each is an allocation of its own, so that one can leave with its bytes and another take its
+/// place: nobody's keeping of a chunk can empty the group.
+struct Group {
+    entries: NonNull<BufRingEntry>,
+    mask: u16,
+    tail: u16,
+    published: u16,
+    /// The buffer behind each id, while it is with the kernel.
+    buffers: Vec<Option<NonNull<[u8]>>>,
+    vacant: Vec<u16>,
+    leaked: bool,
+}
+
+impl Group {
+    fn layout(count: u16) -> Layout {
+        let size = usize::from(count) * size_of::<BufRingEntry>();
+        Layout::from_size_align(size.next_multiple_of(PAGE), PAGE).expect("at most 2^15 entries of 16 bytes")
+    }
+
+    fn new(count: u16) -> Group {
+        assert!(count.is_power_of_two());
+        let layout = Group::layout(count);
+        // SAFETY: the layout is not of size zero.
+        // JUSTIFICATION: the kernel wants whole pages.
+        let memory = unsafe { alloc_zeroed(layout) };
+        let Some(entries) = NonNull::new(memory.cast::<BufRingEntry>()) else { handle_alloc_error(layout) };
+        Group {
+            entries,
+            mask: count - 1,
+            tail: 0,
+            published: 0,
+            buffers: vec![None; usize::from(count)],
+            vacant: (0..count).rev().collect(),
+            leaked: false,
+        }
+    }
+
+    #[inline]
+    fn put(&mut self, mut storage: Box<[u8]>) {
+        let Some(id) = self.vacant.pop() else { return };
+        let (address, len) = (storage.as_mut_ptr() as u64, storage.len() as u32);
+        self.buffers[usize::from(id)] = Some(NonNull::from(Box::leak(storage)));
+        let index = usize::from(self.tail & self.mask);
+        // SAFETY: the index is below the number of entries; the kernel reads entries only up to the published tail.
+        // The fields are set one by one since the last bytes of entry 0 are the tail that the kernel reads.
+        // JUSTIFICATION: the ring is memory shared with the kernel.
+        let entry = unsafe { &mut *self.entries.as_ptr().add(index) };
+        entry.set_addr(address);
+        entry.set_len(len);
+        entry.set_bid(id);
+        self.tail = self.tail.wrapping_add(1);
+    }
+
+    #[inline]
+    fn take(&mut self, id: u16) -> Option<Box<[u8]>> {
+        let buffer = self.buffers.get_mut(usize::from(id))?.take()?;
+        self.vacant.push(id);
+        // SAFETY: it came from a box in `put`, and was taken out of the table, so this is the only owner; the kernel is
+        // through with it, since a completion named it.
+        // JUSTIFICATION: the buffer leaves with its bytes instead of being copied.
+        Some(unsafe { Box::from_raw(buffer.as_ptr()) })
+    }
+
+    #[inline]
+    fn publish(&mut self) {
+        if self.published == self.tail {
+            return;
+        }
+        self.published = self.tail;
+        // SAFETY: the pointer is to the live first entry; the tail is aligned to two bytes within it, and all
+        // accesses to it are atomic.
+        // JUSTIFICATION: the kernel's side of the handshake is an acquiring load of it.
+        let tail = unsafe { AtomicU16::from_ptr(BufRingEntry::tail(self.entries.as_ptr()).cast_mut()) };
+        tail.store(self.tail, Ordering::Release);
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        if self.leaked {
+            return;
+        }
+        for buffer in self.buffers.iter_mut().filter_map(Option::take) {
+            // SAFETY: the ring is closed and no operation was in flight, else `leaked` were set; so these are the only
+            // owners.
+            // JUSTIFICATION: the counterpart of `put`.
+            drop(unsafe { Box::from_raw(buffer.as_ptr()) });
+        }
+        // SAFETY: allocated in `new` with the same layout.
+        // JUSTIFICATION: as above.
+        unsafe { dealloc(self.entries.as_ptr().cast(), Group::layout(self.mask + 1)) };
+    }
+}
+
+/// The ladder: everything wanted, then without what only saves memory, then with fewer entries. What is not on it
+/// means another driver.
+fn set_up(entries: u32) -> io::Result<IoUring> {
+    let mut entries = entries.max(1).next_power_of_two();
+    let mut array = Array::Without;
+    loop {
+        let mut builder = IoUring::builder();
+        builder
+            .setup_single_issuer()
+            .setup_defer_taskrun()
+            .setup_taskrun_flag()
+            .setup_submit_all()
+            .setup_clamp()
+            .setup_cqsize(entries * CQ_PER_SQ)
+            .dontfork();
+        if array == Array::Without {
+            builder.setup_no_sqarray();
+        }
+        let error = match builder.build(entries) {
+            Ok(ring) => return Ok(ring),
+            Err(error) => error,
+        };
+        match error.raw_os_error() {
+            Some(libc::EINVAL) if array == Array::Without => array = Array::With,
+            Some(libc::ENOMEM) if entries > ENTRIES_MIN => entries /= 2,
+            _ => return Err(refused_by("io_uring_setup", &error)),
+        }
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Array {
+    Without,
+    With,
+}
+
+/// One line on why a call failed, with the usual culprit.
+pub(super) fn refused_by(what: &str, error: &io::Error) -> io::Error {
+    let why = match error.raw_os_error() {
+        Some(libc::EPERM) | Some(libc::EACCES) => "denied by seccomp or by kernel.io_uring_disabled",
+        Some(libc::ENOSYS) => "not in this kernel, or denied by seccomp",
+        Some(libc::EINVAL) => "the kernel is older than 6.1",
+        Some(libc::ENOMEM) => "no memory: see RLIMIT_MEMLOCK",
+        _ => "failed",
+    };
+    refused(&format!("{what}: {why} ({error})"), error.kind())
+}
+
+fn refused(line: &str, kind: io::ErrorKind) -> io::Error {
+    io::Error::new(kind, line.to_owned())
+}
+
+fn send_flags(patience: Patience) -> i32 {
+    match patience {
+        Patience::None => libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT,
+        Patience::All => libc::MSG_NOSIGNAL | libc::MSG_WAITALL,
+    }
+}
+
+/// Interrupted, timed out, or told to reap first (a full completion queue, no memory for requests just now).
+fn harmless(errno: i32) -> bool {
+    matches!(errno, libc::EINTR | libc::ETIME | libc::EBUSY | libc::EAGAIN)
+}
+
+fn harmless_or_error(errno: i32) -> io::Result<()> {
+    if harmless(errno) { Ok(()) } else { Err(io::Error::from_raw_os_error(errno)) }
+}
+
+#[repr(C)]
+struct RsrcUpdate {
+    offset: u32,
+    resv: u32,
+    data: u64,
+}
+
+/// `struct io_uring_getevents_arg`.
+#[repr(C)]
+struct EnterArg {
+    sigmask: u64,
+    sigmask_len: u32,
+    min_wait_us: u32,
+    timespec: u64,
+}
+
+/// `struct __kernel_timespec`.
+#[repr(C)]
+struct Timespec {
+    sec: i64,
+    nsec: i64,
+}
+
+const GROUP_ID: u16 = 0;
+const PAGE: usize = 4096;
+const CQ_PER_SQ: u32 = 8;
+const ENTRIES_MIN: u32 = 64;
+/// More than one send or receive takes anyway.
+const SEND_MAX: u32 = 1 << 30;
+const REGISTER_RING_FDS: u32 = 20;
+const GETEVENTS: u32 = 1 << 0;
+const EXT_ARG: u32 = 1 << 3;
+const REGISTERED_RING: u32 = 1 << 4;
+const ABS_TIMER: u32 = 1 << 5;
+const NO_IOWAIT: u32 = 1 << 7;

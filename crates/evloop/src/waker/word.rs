@@ -1,0 +1,77 @@
+//! The word that decides whether a wake-up needs the kernel. A file of its own so that loom can model it.
+//!
+//! | step | loop | effect of a concurrent `wake` |
+//! |---|---|---|
+//! | turn without sleep | `check` | sets NOTIFIED; nobody asks the kernel |
+//! | before sleep | `try_park`: RUNNING to PARKED | it fails, no sleep |
+//! | asleep | – | one producer sees PARKED, and asks the kernel; the others see NOTIFIED |
+//! | awake, whatever the reason | `resume`: to RUNNING | a kick that lands later is one wake-up for nothing |
+
+#[cfg(loom)]
+use loom::sync::atomic::{AtomicU32, Ordering};
+#[cfg(not(loom))]
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// Running, notified or parked.
+#[derive(Debug)]
+pub(crate) struct Word(AtomicU32);
+
+/// What a producer found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Found {
+    /// Awake: it will look.
+    Running,
+    /// Woken already.
+    Notified,
+    /// Asleep: the producer must ask the kernel.
+    Parked,
+}
+
+impl Word {
+    pub(crate) fn new() -> Word {
+        Word(AtomicU32::new(RUNNING))
+    }
+
+    /// Producer's side, after its work was published.
+    #[inline]
+    pub(crate) fn notify(&self) -> Found {
+        // AcqRel: releases the caller's work to the loop's swap in `resume`; acquires nothing the caller needs, but
+        // keeps the order total with the loop's parking.
+        match self.0.swap(NOTIFIED, Ordering::AcqRel) {
+            PARKED => Found::Parked,
+            NOTIFIED => Found::Notified,
+            _ => Found::Running,
+        }
+    }
+
+    /// Loop's side: announces that it is about to sleep. False when it was notified and must not.
+    #[inline]
+    pub(crate) fn try_park(&self) -> bool {
+        // AcqRel on success orders the loop's last look at its mailboxes before a producer's swap that sees PARKED.
+        self.0.compare_exchange(RUNNING, PARKED, Ordering::AcqRel, Ordering::Acquire).is_ok()
+    }
+
+    /// Loop's side: awake again, for whatever reason. Returns whether somebody woke it since the last call.
+    #[inline]
+    pub(crate) fn resume(&self) -> bool {
+        // Acquire: pairs with the release in `notify`, so that what was published before it is seen by the drain after.
+        self.0.swap(RUNNING, Ordering::AcqRel) == NOTIFIED
+    }
+
+    /// Loop's side, when it did not park: the same without a write if nobody woke it.
+    #[inline]
+    pub(crate) fn check(&self) -> bool {
+        // A notification missed by this load is found by the next `check` or fails the next `try_park`.
+        self.0.load(Ordering::Acquire) == NOTIFIED && self.resume()
+    }
+
+    /// The mutant: saves the swap when the word seems to be notified already. A stale value loses a wake-up.
+    #[cfg(loom)]
+    pub(crate) fn notify_unless_seen(&self) -> Found {
+        if self.0.load(Ordering::Relaxed) == NOTIFIED { Found::Notified } else { self.notify() }
+    }
+}
+
+const RUNNING: u32 = 0;
+const NOTIFIED: u32 = 1;
+const PARKED: u32 = 2;

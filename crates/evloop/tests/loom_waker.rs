@@ -1,0 +1,127 @@
+//! Models of the waker's word and of a mailbox over it: every interleaving. Built with
+//! `RUSTFLAGS="--cfg loom" cargo test -p sluice-evloop --release --test loom_waker`; empty otherwise.
+#![allow(unexpected_cfgs, dead_code, missing_docs)]
+#![cfg(loom)]
+
+#[path = "../src/waker/word.rs"]
+mod word;
+
+use loom::sync::atomic::{AtomicUsize, Ordering};
+use loom::sync::{Arc, Condvar, Mutex};
+use loom::thread;
+
+use word::{Found, Word};
+
+/// The eventfd: a counter that a sleeper waits for.
+#[derive(Default)]
+struct Event {
+    written: Mutex<bool>,
+    wake: Condvar,
+}
+
+impl Event {
+    fn kick(&self) {
+        *self.written.lock().unwrap() = true;
+        self.wake.notify_one();
+    }
+
+    fn sleep(&self) {
+        let mut written = self.written.lock().unwrap();
+        while !*written {
+            written = self.wake.wait(written).unwrap();
+        }
+        *written = false;
+    }
+}
+
+struct Model {
+    word: Word,
+    event: Event,
+    mailbox: Mutex<Vec<usize>>,
+    kicks: AtomicUsize,
+}
+
+/// Producers that send one value each, and a loop that sleeps until it has them all. A lost wake-up is a deadlock,
+/// which loom reports.
+fn run(producers: usize, notify: fn(&Word) -> Found) {
+    let model = Arc::new(Model {
+        word: Word::new(),
+        event: Event { written: Mutex::new(false), wake: Condvar::new() },
+        mailbox: Mutex::new(Vec::new()),
+        kicks: AtomicUsize::new(0),
+    });
+    let threads: Vec<_> = (0..producers)
+        .map(|value| {
+            let model = model.clone();
+            thread::spawn(move || {
+                model.mailbox.lock().unwrap().push(value);
+                if notify(&model.word) == Found::Parked {
+                    model.kicks.fetch_add(1, Ordering::Relaxed);
+                    model.event.kick();
+                }
+            })
+        })
+        .collect();
+    let mut got = 0;
+    let mut parks = 0;
+    while got < producers {
+        if model.word.try_park() {
+            parks += 1;
+            model.event.sleep();
+        }
+        if model.word.resume() {
+            got += std::mem::take(&mut *model.mailbox.lock().unwrap()).len();
+        }
+    }
+    for thread in threads {
+        thread.join().unwrap();
+    }
+    assert_eq!(got, producers);
+    assert!(model.kicks.load(Ordering::Relaxed) <= parks, "one kick per sleep at most");
+}
+
+/// The mailbox without a lock around it: what the word itself must order.
+fn run_relaxed(notify: fn(&Word) -> Found) {
+    let word = Arc::new(Word::new());
+    let event = Arc::new(Event { written: Mutex::new(false), wake: Condvar::new() });
+    let sent = Arc::new(AtomicUsize::new(0));
+    let producer = {
+        let (word, event, sent) = (word.clone(), event.clone(), sent.clone());
+        thread::spawn(move || {
+            for value in 1..=2 {
+                sent.store(value, Ordering::Relaxed);
+                if notify(&word) == Found::Parked {
+                    event.kick();
+                }
+            }
+        })
+    };
+    let mut seen = 0;
+    while seen < 2 {
+        if word.try_park() {
+            event.sleep();
+        }
+        if word.resume() {
+            seen = seen.max(sent.load(Ordering::Relaxed));
+        }
+    }
+    producer.join().unwrap();
+}
+
+#[test]
+fn no_wake_is_lost_by_two_producers() {
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound = Some(3);
+    builder.check(|| run(2, Word::notify));
+}
+
+#[test]
+fn what_was_published_before_a_wake_is_seen_after_it() {
+    loom::model(|| run_relaxed(Word::notify));
+}
+
+#[test]
+#[should_panic]
+fn the_mutant_that_looks_before_it_swaps_loses_a_wake() {
+    loom::model(|| run_relaxed(Word::notify_unless_seen));
+}
