@@ -3,8 +3,8 @@
 //! `cargo bench -p sluice-evloop`, or with the name of one part.
 #![allow(missing_docs)]
 
-use std::collections::{BTreeMap, BinaryHeap, HashSet};
 use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap, HashSet};
 use std::hint::black_box;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -226,7 +226,10 @@ fn wake_running() {
     compare(
         "E2 wake of a loop that is not parked",
         vec![
-            ("ours", Box::new(move || per_op(COUNT, || (0..COUNT).for_each(|_| drop(black_box(waker.wake())))))),
+            (
+                "ours",
+                Box::new(move || per_op(COUNT, || (0..COUNT).for_each(|_| drop(black_box(waker.wake()))))),
+            ),
             (
                 "mio",
                 Box::new(move || {
@@ -253,7 +256,11 @@ fn empty_turn() {
         (0..3).for_each(|_| drop(lp.wait(1, Deadline::PAST)));
         let calls = lp.metrics().system_calls;
         (0..100).for_each(|_| drop(lp.wait(1, Deadline::PAST)));
-        println!("E3 system calls in 100 empty turns, {}: {}", backend.name(), lp.metrics().system_calls - calls);
+        println!(
+            "E3 system calls in 100 empty turns, {}: {}",
+            backend.name(),
+            lp.metrics().system_calls - calls
+        );
         arms.push((
             backend.name(),
             Box::new(move || {
@@ -284,7 +291,8 @@ fn timers(count: u64) {
         let mut rng = Rng::new(5);
         per_op(count, || {
             let mut timers = Timers::default();
-            let ids: Vec<_> = (0..count).map(|index| timers.insert(rng.below(1 << 40), Token(index))).collect();
+            let ids: Vec<_> =
+                (0..count).map(|index| timers.insert(rng.below(1 << 40), Token(index))).collect();
             ids.iter().step_by(2).for_each(|id| drop(timers.cancel(*id)));
             while black_box(timers.pop_due(u64::MAX)).is_some() {}
         })
@@ -338,7 +346,10 @@ fn clocks() {
     compare(
         "reading the clock",
         vec![
-            ("ours, both times", Box::new(move || per_op(COUNT, || (0..COUNT).for_each(|_| drop(black_box(clock.now())))))),
+            (
+                "ours, both times",
+                Box::new(move || per_op(COUNT, || (0..COUNT).for_each(|_| drop(black_box(clock.now()))))),
+            ),
             (
                 "clock_gettime(CLOCK_REALTIME)",
                 Box::new(|| {
@@ -348,11 +359,15 @@ fn clocks() {
             ),
             (
                 "std::time::SystemTime",
-                Box::new(|| per_op(COUNT, || (0..COUNT).for_each(|_| drop(black_box(std::time::SystemTime::now()))))),
+                Box::new(|| {
+                    per_op(COUNT, || (0..COUNT).for_each(|_| drop(black_box(std::time::SystemTime::now()))))
+                }),
             ),
             (
                 "std::time::Instant",
-                Box::new(|| per_op(COUNT, || (0..COUNT).for_each(|_| drop(black_box(std::time::Instant::now()))))),
+                Box::new(|| {
+                    per_op(COUNT, || (0..COUNT).for_each(|_| drop(black_box(std::time::Instant::now()))))
+                }),
             ),
         ],
     );

@@ -83,7 +83,8 @@ impl AnyLoop {
             // The ring was measured to be no cheaper on loopback, so it is there for who asks for it.
             Backend::Auto => AnyLoop::first_of(&[Backend::Epoll, Backend::Poll], config),
             Backend::IoUring | Backend::Epoll | Backend::Poll => {
-                let event_loop = Loop::with(config, |config, wake| AnyDriver::open_as(backend, config, wake))?;
+                let event_loop =
+                    Loop::with(config, |config, wake| AnyDriver::open_as(backend, config, wake))?;
                 let reason = format!("{}: configured", event_loop.name());
                 Ok(Opened { event_loop, reason })
             }

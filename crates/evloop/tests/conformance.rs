@@ -425,7 +425,9 @@ fn the_end_of_a_tcp_stream_comes_once_and_leaves_the_loop_at_rest() {
         lp.recv_start(source);
         assert!(look(&mut lp).is_empty());
         drop(peer);
-        let Event::Received { token: Token(5), received: Received::Eof } = next(&mut lp) else { panic!("end") };
+        let Event::Received { token: Token(5), received: Received::Eof } = next(&mut lp) else {
+            panic!("end")
+        };
         assert_quiet(&mut lp);
         let calls = lp.metrics().system_calls;
         let _ = lp.wait(now_ns(), Deadline::at_ns(now_ns() + 3_000_000)).expect("wait");

@@ -31,16 +31,25 @@ fn deny_io_uring() {
 fn without_io_uring_epoll_runs_and_says_why() {
     if std::env::var_os(CHILD).is_some() {
         deny_io_uring();
-        let opened = AnyLoop::first_of(&[Backend::IoUring, Backend::Epoll], &Config::default()).expect("epoll opens");
+        let opened =
+            AnyLoop::first_of(&[Backend::IoUring, Backend::Epoll], &Config::default()).expect("epoll opens");
         assert_eq!(opened.event_loop.name(), "epoll");
-        assert!(opened.reason.starts_with("epoll: no io_uring: io_uring_setup: denied by seccomp"), "{}", opened.reason);
+        assert!(
+            opened.reason.starts_with("epoll: no io_uring: io_uring_setup: denied by seccomp"),
+            "{}",
+            opened.reason
+        );
         assert!(!opened.reason.contains('\n'));
         let refused = AnyLoop::choose(Backend::IoUring, &Config::default()).expect_err("asked for by name");
         assert_eq!(refused.kind(), std::io::ErrorKind::PermissionDenied);
-        assert_eq!(AnyLoop::choose(Backend::Auto, &Config::default()).expect("epoll").event_loop.name(), "epoll");
+        assert_eq!(
+            AnyLoop::choose(Backend::Auto, &Config::default()).expect("epoll").event_loop.name(),
+            "epoll"
+        );
         return;
     }
-    let opened = AnyLoop::first_of(&[Backend::IoUring, Backend::Epoll], &Config::default()).expect("one opens");
+    let opened =
+        AnyLoop::first_of(&[Backend::IoUring, Backend::Epoll], &Config::default()).expect("one opens");
     assert_eq!(opened.reason, format!("{}: default", opened.event_loop.name()));
     let program = std::env::current_exe().expect("this program");
     let output = Command::new(program)

@@ -47,7 +47,8 @@ impl PollSet {
             }
             // A closed descriptor cannot be here; should one be, its next operation reports so.
             let bits = if bits & libc::POLLNVAL != 0 { bits | libc::POLLERR } else { bits };
-            self.ready.push((self.keys[place], EventFlags::from_bits_truncate(u32::from(bits.cast_unsigned()))));
+            self.ready
+                .push((self.keys[place], EventFlags::from_bits_truncate(u32::from(bits.cast_unsigned()))));
         }
         self.start = 0;
     }
@@ -109,8 +110,9 @@ impl Poller for PollSet {
         let time = time.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
         // SAFETY: the array is as long as announced; the time is null or lives during the call; no signal mask.
         // JUSTIFICATION: the safe wrapper wants the descriptors borrowed for as long as the array lives.
-        let done =
-            unsafe { libc::ppoll(self.fds.as_mut_ptr(), self.fds.len() as libc::nfds_t, time, std::ptr::null()) };
+        let done = unsafe {
+            libc::ppoll(self.fds.as_mut_ptr(), self.fds.len() as libc::nfds_t, time, std::ptr::null())
+        };
         if done < 0 {
             let errno = io::Error::last_os_error().raw_os_error().unwrap_or(libc::EINVAL);
             return Err(Errno::from_raw_os_error(errno));

@@ -84,7 +84,9 @@ impl SimRing {
                     let part = if self.chance(3) { rest.len().div_ceil(2) } else { rest.len() };
                     match rustix::net::send(borrow(fd), &rest[..part], send_flags()) {
                         Ok(count) => *sent += count,
-                        Err(Errno::AGAIN) if patience == Patience::All && *sent < all.len() => return Tried::Waits,
+                        Err(Errno::AGAIN) if patience == Patience::All && *sent < all.len() => {
+                            return Tried::Waits;
+                        }
                         Err(errno) if *sent == 0 => {
                             self.post(data, -errno.raw_os_error(), 0);
                             return Tried::Ended;
@@ -303,11 +305,24 @@ impl Kernel for SimRing {
         self.queued.push_back(Entry { what: What::Plain(op), user_data });
     }
 
-    unsafe fn push_send(&mut self, fd: RawFd, bytes: *const u8, len: usize, patience: Patience, user_data: u64) {
+    unsafe fn push_send(
+        &mut self,
+        fd: RawFd,
+        bytes: *const u8,
+        len: usize,
+        patience: Patience,
+        user_data: u64,
+    ) {
         self.queued.push_back(Entry { what: What::Send { fd, bytes, len, patience, sent: 0 }, user_data });
     }
 
-    unsafe fn push_sendmsg(&mut self, fd: RawFd, msg: *const libc::msghdr, patience: Patience, user_data: u64) {
+    unsafe fn push_sendmsg(
+        &mut self,
+        fd: RawFd,
+        msg: *const libc::msghdr,
+        patience: Patience,
+        user_data: u64,
+    ) {
         self.queued.push_back(Entry { what: What::SendMsg { fd, msg, patience }, user_data });
     }
 

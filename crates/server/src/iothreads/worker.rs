@@ -110,9 +110,9 @@ const FILL_BYTES: usize = 32 * 1024;
 /// Bytes of a large argument that are received at least in one step.
 const FILL_STEP_BYTES: usize = 1 << 20;
 /// How long a doze lasts.
-const DOZE: Duration = Duration::from_micros(20);
+const DOZE: Duration = Duration::from_micros(40);
 /// Dozes that find nothing before the worker sleeps until it is woken.
-const EMPTY_DOZES_MAX: u32 = 50;
+const EMPTY_DOZES_MAX: u32 = 16;
 /// Sent bytes are told with the next batch, or by themselves from this many on.
 const UNTOLD_BYTES_MAX: usize = 16 * 1024;
 const SPARES_MAX: usize = 64;

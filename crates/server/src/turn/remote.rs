@@ -21,6 +21,14 @@ pub(super) struct Load {
     idle_ticks: u64,
     /// Turns in a row that found nothing.
     empty_turns: u32,
+    /// Mean time between batches, nanoseconds.
+    gap_ns: u64,
+    /// When batches were last heard of.
+    heard_ns: u64,
+    /// When our own loop was last asked.
+    polled_ns: u64,
+    /// Some clients are in our own loop.
+    own_clients: bool,
     /// Workers that the configuration asks for.
     configured: usize,
     always: bool,
@@ -28,10 +36,26 @@ pub(super) struct Load {
 
 /// Batches whose keys are prefetched together: enough to hide the misses, few enough that the lines stay in the cache.
 const PREFETCH_BATCHES: usize = 32;
-/// How long the executing thread dozes while workers are busy: it gathers meanwhile, and nobody has to wake it.
-const DOZE: Duration = Duration::from_micros(20);
-/// Turns that find nothing before it sleeps until it is woken.
-const EMPTY_TURNS_MAX: u32 = 50;
+/// A doze lasts until about so many batches have come.
+const DOZE_BATCHES: u64 = 4;
+/// It is no shorter: a shorter one costs more than it gathers.
+const DOZE_NS_MIN: u64 = 10_000;
+/// And no longer: that much it may add to a reply.
+const DOZE_NS_MAX: u64 = 60_000;
+/// When batches come further apart, being woken for each is cheaper.
+const GAP_NS_MAX: u64 = 40_000;
+/// How often it looks at its own loop meanwhile: listeners and signals can wait that long.
+const POLL_EVERY_NS: u64 = 500_000;
+/// Dozes in a row that find nothing before it sleeps until it is woken.
+const EMPTY_TURNS_MAX: u32 = 8;
+
+/// How to spend the time until the next turn.
+pub(super) enum Rest {
+    /// In the event loop, until then.
+    Poll(Deadline),
+    /// It is spent; the loop need not be asked.
+    Skip,
+}
 
 /// What workers need to know of an engine's configuration.
 pub(super) fn settings_of(engine: &Engine) -> Arc<Settings> {
@@ -44,19 +68,42 @@ pub(super) fn settings_of(engine: &Engine) -> Arc<Settings> {
 }
 
 impl Server {
-    /// Until when the loop may sleep. While workers are busy the executing thread dozes a little and looks again.
-    pub(super) fn rest(&mut self, until: Deadline) -> Deadline {
-        if self.pool.active() == 0 {
-            return if self.pool.has_messages() || self.pool.is_behind() { Deadline::PAST } else { until };
+    /// How to spend the time until the next turn. While batches come faster than a sleep and a wake-up are worth, the
+    /// executing thread dozes until a few should have come, and looks at its own loop now and then; otherwise it sleeps
+    /// in the loop, and a worker wakes it (T-6).
+    pub(super) fn rest(&mut self, now_ns: u64, until: Deadline) -> Rest {
+        let pending = self.pool.has_messages() || self.pool.is_behind();
+        if self.pool.active() == 0 || self.load.own_clients {
+            return Rest::Poll(if pending { Deadline::PAST } else { until });
         }
-        if self.pool.has_messages() || self.pool.is_behind() {
-            return Deadline::PAST;
+        let gap = self.load.gap_ns;
+        let doze = self.load.empty_turns < EMPTY_TURNS_MAX && gap < GAP_NS_MAX;
+        if !pending && !doze {
+            self.load.polled_ns = now_ns;
+            return Rest::Poll(until);
         }
-        if self.load.empty_turns >= EMPTY_TURNS_MAX {
-            return until;
+        if !pending {
+            std::thread::sleep(Duration::from_nanos((gap * DOZE_BATCHES).clamp(DOZE_NS_MIN, DOZE_NS_MAX)));
         }
-        std::thread::sleep(DOZE);
-        Deadline::PAST
+        if now_ns.saturating_sub(self.load.polled_ns) < POLL_EVERY_NS {
+            return Rest::Skip;
+        }
+        self.load.polled_ns = now_ns;
+        Rest::Poll(Deadline::PAST)
+    }
+
+    /// Learns how fast batches come.
+    fn learn(&mut self, batches: usize) {
+        let now_ns = self.turn_began_ns;
+        if batches == 0 {
+            self.load.empty_turns = self.load.empty_turns.saturating_add(1);
+            return;
+        }
+        self.load.empty_turns = 0;
+        let gap = now_ns.saturating_sub(self.load.heard_ns) / batches as u64;
+        self.load.heard_ns = now_ns;
+        // A mean over the last eight turns or so.
+        self.load.gap_ns = (self.load.gap_ns * 7 + gap.min(10 * GAP_NS_MAX)) / 8;
     }
 
     /// Brings the threads in line with `io-threads`. Always succeeds, now or by and by (T-7).
@@ -127,6 +174,8 @@ impl Server {
         if now > 0 {
             self.move_out();
         }
+        self.load.own_clients =
+            self.wires.iter().flatten().any(|wire| matches!(wire.place, Place::Here | Place::Leaving));
         self.host.io_threads.active = now;
         self.host.io_threads.active_us = self.pool.active_ns().iter().map(|ns| ns / 1000).collect();
     }
@@ -236,10 +285,7 @@ impl Server {
     pub(super) fn collect_from_workers(&mut self) {
         let mut messages = std::mem::take(&mut self.messages);
         self.pool.collect(&mut messages);
-        self.load.empty_turns = match messages.is_empty() && !self.turn_busy {
-            true => self.load.empty_turns.saturating_add(1),
-            false => 0,
-        };
+        self.learn(messages.len());
         if !messages.is_empty() {
             self.turn_busy = true;
             self.host.io_threads.reads_pending = messages.len() as u64;

@@ -127,13 +127,26 @@ pub trait Kernel: Sized {
     ///
     /// # Safety
     /// The bytes stay valid and unchanged until the operation's completion has been reaped.
-    unsafe fn push_send(&mut self, fd: RawFd, bytes: *const u8, len: usize, patience: Patience, user_data: u64);
+    unsafe fn push_send(
+        &mut self,
+        fd: RawFd,
+        bytes: *const u8,
+        len: usize,
+        patience: Patience,
+        user_data: u64,
+    );
 
     /// Queues a gathered send.
     ///
     /// # Safety
     /// The header and all it points to stay valid and unchanged until the operation's completion has been reaped.
-    unsafe fn push_sendmsg(&mut self, fd: RawFd, msg: *const libc::msghdr, patience: Patience, user_data: u64);
+    unsafe fn push_sendmsg(
+        &mut self,
+        fd: RawFd,
+        msg: *const libc::msghdr,
+        patience: Patience,
+        user_data: u64,
+    );
 
     /// Queues a receive of exactly `len` bytes, unless the stream ends before.
     ///

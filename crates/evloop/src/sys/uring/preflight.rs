@@ -103,7 +103,9 @@ impl Probe {
                 Some(cqe) if cqe.user_data == user_data => return Ok(*cqe),
                 Some(_) => {}
                 None => {
-                    self.ring.enter(Wait::No).map_err(|error| super::ring::refused_by("io_uring_enter", &error))?;
+                    self.ring
+                        .enter(Wait::No)
+                        .map_err(|error| super::ring::refused_by("io_uring_enter", &error))?;
                 }
             }
         }

@@ -54,12 +54,7 @@ impl Ring {
         // SAFETY: the memory is page-aligned, holds `buffers` entries, and lives as long as the ring.
         // JUSTIFICATION: buffers that the kernel picks are what makes multishot receiving possible.
         let registered = unsafe {
-            ring.submitter().register_buf_ring_with_flags(
-                group.entries.as_ptr() as u64,
-                buffers,
-                GROUP_ID,
-                0,
-            )
+            ring.submitter().register_buf_ring_with_flags(group.entries.as_ptr() as u64, buffers, GROUP_ID, 0)
         };
         registered.map_err(|error| refused_by("registering buffers", &error))?;
         let mut ring = Ring {
@@ -123,7 +118,13 @@ impl Ring {
     }
 
     /// One system call. Returns the number of submitted entries, or the errno.
-    fn enter_raw(&self, to_submit: u32, completions: u32, flags: u32, arg: Option<&EnterArg>) -> Result<u32, i32> {
+    fn enter_raw(
+        &self,
+        to_submit: u32,
+        completions: u32,
+        flags: u32,
+        arg: Option<&EnterArg>,
+    ) -> Result<u32, i32> {
         let (pointer, size) = match arg {
             Some(arg) => (std::ptr::from_ref(arg).cast::<libc::c_void>(), size_of::<EnterArg>()),
             None => (std::ptr::null(), 0),
@@ -191,13 +192,26 @@ impl Kernel for Ring {
     }
 
     #[inline]
-    unsafe fn push_send(&mut self, fd: RawFd, bytes: *const u8, len: usize, patience: Patience, user_data: u64) {
+    unsafe fn push_send(
+        &mut self,
+        fd: RawFd,
+        bytes: *const u8,
+        len: usize,
+        patience: Patience,
+        user_data: u64,
+    ) {
         let len = u32::try_from(len).unwrap_or(SEND_MAX).min(SEND_MAX);
         let entry = opcode::Send::new(Fd(fd), bytes, len).flags(send_flags(patience)).build();
         self.push_entry(entry.user_data(user_data));
     }
 
-    unsafe fn push_sendmsg(&mut self, fd: RawFd, msg: *const libc::msghdr, patience: Patience, user_data: u64) {
+    unsafe fn push_sendmsg(
+        &mut self,
+        fd: RawFd,
+        msg: *const libc::msghdr,
+        patience: Patience,
+        user_data: u64,
+    ) {
         let entry = opcode::SendMsg::new(Fd(fd), msg).flags(send_flags(patience) as u32).build();
         self.push_entry(entry.user_data(user_data));
     }
