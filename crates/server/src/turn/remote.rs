@@ -304,7 +304,11 @@ impl Server {
         self.messages = messages;
     }
 
+    /// Prefetches the keys of a group of batches together (B-10).
     fn prefetch(&mut self, group: &[ToMain]) {
+        if self.engine.limits().prefetch_batch < 2 {
+            return;
+        }
         let mut keys = 0;
         for message in group {
             if let ToMain::Batch(batch) = message {
