@@ -50,8 +50,8 @@ const PRESSED: f64 = 0.85;
 const FREE_PROCESSOR: f64 = 0.6;
 /// Workers are too many when all of them together do less than this share of what one fewer could do.
 const SLACK: f64 = 0.5;
-/// Samples in a row before a worker is added.
-const PRESSED_SAMPLES: u32 = 3;
+/// Samples in a row before a worker is added: so many that those it will be compared with were taken under the same load.
+const PRESSED_SAMPLES: u32 = TRIAL_SAMPLES as u32 + 1;
 /// Samples in a row before one is taken away.
 const SLACK_SAMPLES: u32 = 10;
 /// Samples before and after an addition that are compared.
