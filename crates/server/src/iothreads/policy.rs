@@ -39,6 +39,9 @@ pub struct Policy {
 /// A worker on trial.
 #[derive(Clone, Copy, Debug)]
 struct Trial {
+    /// Workers before.
+    from: usize,
+    /// Commands in the samples before.
     before: u64,
     seen: u64,
     samples: u32,
@@ -110,13 +113,16 @@ impl Policy {
         self.pressed >= PRESSED_SAMPLES && self.active < self.cap && self.holdoff == 0
     }
 
-    /// Half as many again, so that a large machine is reached in a few steps.
+    /// Half as many again, so that a large machine is reached in a few steps; two to begin with, since one worker does
+    /// hardly more than the executing thread did alone.
     fn grow(&mut self) {
         let before = self.recent.iter().sum();
-        self.active = (self.active + (self.active / 2).max(1)).min(self.cap);
+        let from = self.active;
+        let more = if from == 0 { 2 } else { (from / 2).max(1) };
+        self.active = (from + more).min(self.cap);
         self.pressed = 0;
         self.slack = 0;
-        self.trial = Some(Trial { before, seen: 0, samples: 0 });
+        self.trial = Some(Trial { from, before, seen: 0, samples: 0 });
     }
 
     fn judge(&mut self) {
@@ -125,7 +131,7 @@ impl Policy {
             self.penalty = FIRST_PENALTY;
             return;
         }
-        self.active -= 1;
+        self.active = trial.from;
         self.holdoff = self.penalty;
         self.penalty = (self.penalty * 2).min(LAST_PENALTY);
     }
@@ -159,6 +165,8 @@ mod tests {
     /// Commands per sample that one thread alone executes, and that the executing thread does when workers read and write.
     const ALONE: u64 = 10_000;
     const WITH_WORKERS: u64 = 60_000;
+    /// And what a worker reads and writes: a little more than one thread alone, which executes as well.
+    const WORKER: u64 = 10_500;
 
     impl Machine {
         fn run(&self, policy: &mut Policy, samples: usize) {
@@ -167,12 +175,12 @@ mod tests {
                 let share = (self.processors / (1.0 + active as f64 + self.load)).min(1.0);
                 let capacity = match active {
                     0 => ALONE as f64,
-                    n => (n as f64 * ALONE as f64).min(WITH_WORKERS as f64),
+                    n => (n as f64 * WORKER as f64).min(WITH_WORKERS as f64),
                 } * share;
                 let done = capacity.min(self.asked as f64);
                 let (main_busy, workers_busy) = match active {
                     0 => (done / (ALONE as f64 * share), 0.0),
-                    n => (done / WITH_WORKERS as f64, done / (n as f64 * ALONE as f64 * share)),
+                    n => (done / WITH_WORKERS as f64, done / (n as f64 * WORKER as f64 * share)),
                 };
                 let used = main_busy + workers_busy * active as f64 + self.load;
                 policy.step(Signals {
