@@ -4,9 +4,9 @@
 use crate::action::Action;
 use crate::control::{Control, Pause};
 use crate::ctx::Handler;
-use crate::exec::Prepared;
 use crate::gate::Gate;
 use crate::limits::Limits;
+use crate::prepare::{Prepared, Preparer};
 use crate::process::Process;
 use crate::session::{
     Caller, ClientFlags, ClientKind, Closing, Connection, ReplicaState, ReplyMode, Session, SessionKey,
@@ -32,6 +32,7 @@ pub struct Engine {
     pub(crate) rng: Rng,
     pub(crate) seed: HashSeed,
     pub(crate) prepared: Vec<Prepared>,
+    pub(crate) preparer: Preparer,
     /// Empty outboxes with memory, the warmest last: idle sessions hold none.
     pub(crate) spare: Vec<Outbox>,
     pub(crate) cron: crate::cron::CronState,
@@ -51,10 +52,12 @@ impl Engine {
     pub fn new(config: Config, seeds: Seeds, process: &mut dyn Process) -> Engine {
         let limits = Arc::new(Limits::new(&config));
         let now = process.now();
+        let control = Control::new(config, limits, now, hex(&process.entropy()), hex(&process.entropy()));
         let mut engine = Engine {
-            keyspace: Keyspace::new(limits.databases, seeds.hash),
+            keyspace: Keyspace::new(control.limits.databases, seeds.hash),
             sessions: Sessions::default(),
-            control: Control::new(config, limits, now, hex(&process.entropy()), hex(&process.entropy())),
+            preparer: Preparer::new(seeds.hash, &control.renames),
+            control,
             effects: Effects::default(),
             stats: Stats::new(sluice_command::table::COUNT),
             gate: Gate::new(&sluice_command::table::ALL),
@@ -84,6 +87,11 @@ impl Engine {
     /// The configuration.
     pub fn config(&self) -> &Config {
         &self.control.config
+    }
+
+    /// Commands executed since the start, or the last CONFIG RESETSTAT.
+    pub fn commands_executed(&self) -> u64 {
+        self.stats.total_commands
     }
 
     /// Number of connections.
@@ -307,7 +315,7 @@ impl Control {
             stream: crate::stream::Stream::new(replid),
             pause: Pause::default(),
             postponed: Vec::new(),
-            renames,
+            renames: Arc::new(renames),
             started: now,
             run_id,
             dirty: 0,

@@ -6,10 +6,11 @@
 
 use crate::bio::Garbage;
 use crate::host::Host;
+use crate::iothreads::{Batch, Policy, Pool, Settings, ToMain};
 use crate::listen::{self, Kind, Listener};
 use crate::signals::Signals;
 use crate::supervisor;
-use crate::wire::{Input, Wire, key_of, token_of};
+use crate::wire::{Input, Place, Wire, key_of, token_of};
 use sluice_config::choice::shutdown;
 use sluice_config::param;
 use sluice_engine::{Action, Closing, Connection, Crash, Engine, Flow, LogLevel, Process, SessionKey};
@@ -17,6 +18,8 @@ use sluice_evloop::{AnyLoop, Deadline, Event, Received, SendBuf, Sending, Sent, 
 use sluice_resp::{Admission, Limits, Outbox, Requests, State};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
+
+mod remote;
 
 /// Tokens of what is no client: above every session's, whose generation begins at 1 and stays far below.
 const LISTENER_BASE: u64 = u64::MAX - 1024;
@@ -30,6 +33,7 @@ pub const PHASES: &[(&str, fn(&mut Server))] = &[
     ("act", Server::act),
     ("write", Server::write),
     ("reap", Server::reap),
+    ("show", Server::show),
 ];
 
 /// The server: the engine, the event loop, and the connections between them.
@@ -50,6 +54,15 @@ pub struct Server {
     turn_began_ns: u64,
     turn_busy: bool,
     ending: Option<i32>,
+    pool: Pool,
+    policy: Policy,
+    /// What the workers were told of the configuration, and the limits it was made from.
+    settings: Arc<Settings>,
+    told: Arc<sluice_engine::Limits>,
+    messages: Vec<ToMain>,
+    /// Batches of workers, executed in this turn.
+    executed: Vec<Box<Batch>>,
+    load: remote::Load,
 }
 
 /// What a connection may send ahead while its request waits.
@@ -71,6 +84,10 @@ impl Server {
         if let Some(fd) = signals.take_descriptor() {
             signals.source = Some(event_loop.attach(fd, SIGNAL_TOKEN));
         }
+        let backend = crate::start::backend_of(engine.config());
+        let pool = Pool::new(event_loop.waker(), backend, 0);
+        let told = engine.limits().clone();
+        let settings = remote::settings_of(&engine);
         let mut server = Server {
             engine,
             host,
@@ -87,7 +104,15 @@ impl Server {
             turn_began_ns: 0,
             turn_busy: false,
             ending: None,
+            pool,
+            policy: Policy::new(0),
+            settings,
+            told,
+            messages: Vec::new(),
+            executed: Vec::new(),
+            load: Default::default(),
         };
+        server.configure_workers();
         server.take_listeners();
         server
     }
@@ -98,9 +123,14 @@ impl Server {
         let mut now_ns = self.host.now().mono_ns;
         loop {
             // What was wished for after the phase of wishes does not wait for an event.
-            let until =
-                if self.engine.has_actions() { Deadline::PAST } else { Deadline::at_ns(self.next_cron_ns) };
-            let wait = self.event_loop.wait(now_ns, until);
+            let rest = match self.engine.has_actions() {
+                true => remote::Rest::Poll(Deadline::PAST),
+                false => self.rest(now_ns, Deadline::at_ns(self.next_cron_ns)),
+            };
+            let wait = match rest {
+                remote::Rest::Poll(until) => self.event_loop.wait(now_ns, until).map(|_| ()),
+                remote::Rest::Skip => Ok(()),
+            };
             let began = self.host.now();
             self.turn_began_ns = began.mono_ns;
             if let Err(error) = wait {
@@ -176,8 +206,12 @@ impl Server {
                     );
                 }
                 Event::Ready { .. } => self.signalled(),
-                Event::Timer { .. } | Event::Detached { .. } => {}
+                Event::Detached { token, fd } => self.left_the_loop(key_of(token), fd),
+                Event::Timer { .. } => {}
             }
+        }
+        if self.pool.is_running() {
+            self.collect_from_workers();
         }
     }
 
@@ -207,12 +241,18 @@ impl Server {
         let unix = matches!(listener.kind, Kind::Unix(_));
         let connection = Connection { addr: dressed.addr, laddr: dressed.laddr, fd, unix };
         let key = self.engine.connect(connection, &mut self.host);
-        let source = self.event_loop.attach(socket, token_of(key));
-        self.event_loop.recv_start(source);
         let slot = key.slot as usize;
         if self.wires.len() <= slot {
             self.wires.resize_with(slot + 1, || None);
         }
+        if self.pool.active() > 0 {
+            let mut wire = Wire::new(Source::NONE, key);
+            self.hand_over(&mut wire, socket.into());
+            self.wires[slot] = Some(wire);
+            return;
+        }
+        let source = self.event_loop.attach(socket, token_of(key));
+        self.event_loop.recv_start(source);
         self.wires[slot] = Some(Wire::new(source, key));
     }
 
@@ -445,11 +485,16 @@ impl Server {
         let wait_ms = self.engine.cron(&mut self.host);
         self.next_cron_ns = self.turn_began_ns + wait_ms.max(1) * 1_000_000;
         self.host.sample(&self.event_loop.metrics());
+        self.manage_workers();
     }
 
     fn act(&mut self) {
         if std::mem::take(&mut self.host.configured) {
             self.take_listeners();
+            self.configure_workers();
+        }
+        if self.pool.is_running() && !Arc::ptr_eq(&self.told, self.engine.limits()) {
+            self.tell_settings();
         }
         if !self.engine.has_actions() {
             return;
@@ -480,7 +525,9 @@ impl Server {
     /// Lets a request go on that the engine had kept waiting.
     fn resume(&mut self, key: SessionKey) {
         let Some(mut wire) = self.take_wire(key) else { return };
-        if wire.input == Input::Held {
+        if let Place::Worker(worker) = wire.place {
+            self.pool.tell(worker, crate::iothreads::ToWorker::Resume(key));
+        } else if wire.input == Input::Held && wire.place == Place::Here {
             wire.input = Input::Open;
             self.execute_carry(&mut wire);
             self.after_input(&mut wire);
@@ -491,11 +538,16 @@ impl Server {
 
     fn write(&mut self) {
         // Sending can end sessions but not give them output, so one round is enough.
+        if !self.executed.is_empty() {
+            self.reply_to_workers();
+        }
         let mut ready = std::mem::take(&mut self.ready);
         self.engine.take_ready(&mut ready);
         for key in ready.drain(..) {
             self.send_output(key);
         }
+        // What was put there meanwhile is for the next turn.
+        ready.append(&mut self.ready);
         self.ready = ready;
     }
 
@@ -505,6 +557,9 @@ impl Server {
         else {
             return;
         };
+        if wire.place != Place::Here {
+            return self.send_elsewhere(key);
+        }
         if wire.sending {
             // It stays in the outbox until the send in flight is over; a reader that lags is found out here.
             self.engine.check_output_limit(key, &mut self.host);
@@ -552,7 +607,10 @@ impl Server {
         self.engine.take_doomed(&mut doomed);
         for key in doomed.drain(..) {
             let Some(wire) = self.take_wire(key) else { continue };
-            self.event_loop.close(wire.source);
+            match wire.place {
+                Place::Here | Place::Leaving => self.event_loop.close(wire.source),
+                Place::Worker(worker) => self.close_elsewhere(worker, key),
+            }
             self.engine.disconnect(key);
         }
         self.doomed = doomed;

@@ -6,8 +6,10 @@ use sluice_resp::Parser;
 
 /// A connection.
 pub struct Wire {
-    /// The loop's name for its socket.
+    /// The loop's name for its socket, while it is here.
     pub source: Source,
+    /// Where its socket is.
+    pub place: Place,
     /// The engine's name for its client.
     pub key: SessionKey,
     /// Bytes of a request that has not come whole, or that waits. Without room for connections whose requests come whole,
@@ -29,6 +31,17 @@ pub struct Wire {
     pub published: (usize, usize),
 }
 
+/// Where a connection's socket is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// In the executing thread's loop.
+    Here,
+    /// On its way out of that loop.
+    Leaving,
+    /// With this worker, counted from 0. Input and output are its affair.
+    Worker(usize),
+}
+
 /// How input is going.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Input {
@@ -48,6 +61,7 @@ impl Wire {
     pub fn new(source: Source, key: SessionKey) -> Box<Wire> {
         Box::new(Wire {
             source,
+            place: Place::Here,
             key,
             carry: Vec::new(),
             parser: Parser::new(),
