@@ -362,6 +362,8 @@ impl Server {
     fn trim_input(&mut self, key: SessionKey, idle_s: i64) {
         let Some(mut wire) = self.take_wire(key) else { return };
         match wire.input {
+            // What it holds is with a worker.
+            _ if wire.place != Place::Here => {}
             // The loop has the buffer. It gives it back, and `filled` sees whether anything has come.
             Input::Filling if idle_s > 0 => self.event_loop.recv_into_end(wire.source),
             Input::Filling => {}
