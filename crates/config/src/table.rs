@@ -484,11 +484,11 @@ params! {
             "Entries in one node of a stream; 0 is no limit.";
     }
     Threads {
-        IO_THREADS_NUM: Int = number("io-threads", 1, 1, 256).debug().later(IO_THREADS),
+        IO_THREADS_NUM: Int = number("io-threads", 1, 1, 256).debug(),
             "Threads that read, parse and write, the executing one included.";
-        IO_THREADS_ALWAYS_ACTIVE: Bool = boolean("io-threads-always-active", false).hidden().later(IO_THREADS),
+        IO_THREADS_ALWAYS_ACTIVE: Bool = boolean("io-threads-always-active", false).hidden(),
             "Use the threads even when there is little to do.";
-        PREFETCH_BATCH_MAX_SIZE: Int = number("prefetch-batch-max-size", 16, 0, 128).later(IO_THREADS),
+        PREFETCH_BATCH_MAX_SIZE: Int = number("prefetch-batch-max-size", 16, 0, 128),
             "Commands whose keys are brought into the cache together; 0 and 1 bring none.";
         MIN_IO_THREADS_AVOID_COPY_REPLY: Int = number("min-io-threads-avoid-copy-reply", 7, 0, INT).hidden().later(IO_THREADS),
             "Threads from which large values are sent without a copy; 0 never sends so.";

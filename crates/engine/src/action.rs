@@ -13,6 +13,13 @@ pub enum Action {
     FreeDb(Box<Db>),
     /// Submit again what these sessions had sent: what postponed them is over.
     Resume(Vec<SessionKey>),
+    /// A client that has room for input was looked at: give back what it does not need.
+    TrimInput {
+        /// The client.
+        key: SessionKey,
+        /// Seconds since it was last heard.
+        idle_s: i64,
+    },
     /// End the process in good order.
     Shutdown {
         /// Save even without save points; `Some(false)` never saves.

@@ -30,7 +30,7 @@ pub struct Control {
     /// Sessions whose request waits for the end of a pause.
     pub postponed: Vec<SessionKey>,
     /// Commands renamed by the configuration: new name to old; an old name that maps to nothing is gone.
-    pub renames: crate::renames::Renames,
+    pub renames: Arc<crate::renames::Renames>,
     /// When the server started.
     pub started: Now,
     /// The run's id, 40 hexadecimal digits.

@@ -1,5 +1,6 @@
 //! What happens by the clock: expiry, output limits, idle clients, rates, the end of pauses.
 
+use crate::action::Action;
 use crate::engine::Engine;
 use crate::process::{LogLevel, Process};
 use crate::session::Closing;
@@ -92,7 +93,8 @@ impl Engine {
         }
     }
 
-    /// Looks at a share of the clients so that each is seen once a second: idle ones, and slow readers.
+    /// Looks at a share of the clients so that each is seen once a second: idle ones, slow readers, and those
+    /// with more room for input than they need.
     fn walk_clients(&mut self, now: sluice_base::Now, hz: i64, process: &mut dyn Process) {
         let slots = self.sessions.slots();
         let share = (slots / hz as usize).max(slots.min(5));
@@ -111,6 +113,9 @@ impl Engine {
                 self.control.doomed.push(key);
                 process.log(LogLevel::Verbose, "Closing idle client");
                 continue;
+            }
+            if session.caller.input_bytes + session.caller.input_free > 0 {
+                self.actions.push(Action::TrimInput { key, idle_s: idle });
             }
             self.check_output_limit(key, process);
         }

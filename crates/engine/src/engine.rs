@@ -4,16 +4,16 @@
 use crate::action::Action;
 use crate::control::{Control, Pause};
 use crate::ctx::Handler;
-use crate::exec::Prepared;
 use crate::gate::Gate;
 use crate::limits::Limits;
+use crate::prepare::{Prepared, Preparer};
 use crate::process::Process;
 use crate::session::{
     Caller, ClientFlags, ClientKind, Closing, Connection, ReplicaState, ReplyMode, Session, SessionKey,
     Sessions,
 };
 use crate::stats::Stats;
-use sluice_base::{HashSeed, Rng};
+use sluice_base::{HashSeed, Now, Rng};
 use sluice_config::Config;
 use sluice_keyspace::{Effects, Keyspace};
 use sluice_resp::{Outbox, Protocol};
@@ -32,6 +32,7 @@ pub struct Engine {
     pub(crate) rng: Rng,
     pub(crate) seed: HashSeed,
     pub(crate) prepared: Vec<Prepared>,
+    pub(crate) preparer: Preparer,
     /// Empty outboxes with memory, the warmest last: idle sessions hold none.
     pub(crate) spare: Vec<Outbox>,
     pub(crate) cron: crate::cron::CronState,
@@ -51,10 +52,12 @@ impl Engine {
     pub fn new(config: Config, seeds: Seeds, process: &mut dyn Process) -> Engine {
         let limits = Arc::new(Limits::new(&config));
         let now = process.now();
+        let control = Control::new(config, limits, now, hex(&process.entropy()), hex(&process.entropy()));
         let mut engine = Engine {
-            keyspace: Keyspace::new(limits.databases, seeds.hash),
+            keyspace: Keyspace::new(control.limits.databases, seeds.hash),
             sessions: Sessions::default(),
-            control: Control::new(config, limits, now, hex(&process.entropy()), hex(&process.entropy())),
+            preparer: Preparer::new(seeds.hash, &control.renames),
+            control,
             effects: Effects::default(),
             stats: Stats::new(sluice_command::table::COUNT),
             gate: Gate::new(&sluice_command::table::ALL),
@@ -84,6 +87,11 @@ impl Engine {
     /// The configuration.
     pub fn config(&self) -> &Config {
         &self.control.config
+    }
+
+    /// Commands executed since the start, or the last CONFIG RESETSTAT.
+    pub fn commands_executed(&self) -> u64 {
+        self.stats.total_commands
     }
 
     /// Number of connections.
@@ -180,6 +188,13 @@ impl Engine {
         if let Some(session) = self.sessions.get_mut(key) {
             session.caller.input_bytes = used;
             session.caller.input_free = free;
+        }
+    }
+
+    /// Notes that bytes came from a client, though no whole request yet: it is not idle.
+    pub fn heard(&mut self, key: SessionKey, now: Now) {
+        if let Some(session) = self.sessions.get_mut(key) {
+            session.caller.last_s = now.unix_s();
         }
     }
 
@@ -300,7 +315,7 @@ impl Control {
             stream: crate::stream::Stream::new(replid),
             pause: Pause::default(),
             postponed: Vec::new(),
-            renames,
+            renames: Arc::new(renames),
             started: now,
             run_id,
             dirty: 0,

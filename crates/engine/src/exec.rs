@@ -11,6 +11,7 @@ use crate::engine::Engine;
 use crate::error::{CmdError, shown};
 use crate::gate::{Asked, Permit, Verdict};
 use crate::limits::Limits;
+use crate::prepare::{Prepared, Preparer};
 use crate::process::{LogLevel, Process};
 use crate::session::{Closing, ReplyMode, Session, SessionKey};
 use sluice_base::Now;
@@ -39,12 +40,14 @@ pub enum Flow {
     Closing,
 }
 
-/// A request, looked up and hashed.
-#[derive(Clone, Copy)]
-pub struct Prepared {
-    named: Named,
-    hashed: usize,
-    hash: u64,
+/// A batch under way.
+struct Batch<'a> {
+    input: &'a [u8],
+    requests: &'a Requests,
+    executed: usize,
+    flow: Flow,
+    /// End of the last command, which is the start of the next.
+    now: Now,
 }
 
 impl Engine {
@@ -56,47 +59,123 @@ impl Engine {
         requests: &Requests,
         process: &mut dyn Process,
     ) -> Submitted {
-        let Some(mut session) = self.sessions.take(key) else {
+        let Some(mut session) = self.begin(key, process) else {
             return Submitted { executed: 0, flow: Flow::Closing };
         };
-        let mut now = process.recent();
-        session.caller.last_s = now.unix_s();
+        let mut batch =
+            Batch { input, requests, executed: 0, flow: flow_of(&session), now: process.recent() };
+        let batch_max = self.control.limits.prefetch_batch;
+        let mut prepared = std::mem::take(&mut self.prepared);
+        while batch.flow == Flow::Continue && batch.executed < requests.len() {
+            let end = (batch.executed + batch_max).min(requests.len());
+            self.prepare(session.caller.db, input, requests, batch.executed..end, &mut prepared);
+            self.execute(&mut session, &mut batch, &prepared, process);
+        }
+        self.prepared = prepared;
+        self.finish(session, batch, process)
+    }
+
+    /// The same for requests that a worker has prepared, all of them, and whose keys were prefetched
+    /// ([`Engine::prefetch_buckets`], [`Engine::prefetch_entries`]).
+    pub fn submit_prepared(
+        &mut self,
+        key: SessionKey,
+        input: &[u8],
+        requests: &Requests,
+        prepared: &[Prepared],
+        process: &mut dyn Process,
+    ) -> Submitted {
+        let Some(mut session) = self.begin(key, process) else {
+            return Submitted { executed: 0, flow: Flow::Closing };
+        };
+        let mut batch =
+            Batch { input, requests, executed: 0, flow: flow_of(&session), now: process.recent() };
+        if batch.flow == Flow::Continue {
+            self.execute(&mut session, &mut batch, prepared, process);
+        }
+        self.finish(session, batch, process)
+    }
+
+    /// What workers prepare requests with; to be renewed when [`Engine::limits`] gives another snapshot.
+    pub fn preparer(&self) -> Preparer {
+        self.preparer.clone()
+    }
+
+    /// Asks the processor for the buckets of prepared requests, ahead of [`Engine::prefetch_entries`].
+    pub fn prefetch_buckets(&self, key: SessionKey, prepared: &[Prepared]) {
+        let Some(session) = self.sessions.get(key) else { return };
+        let db = self.keyspace.db(session.caller.db);
+        prepared.iter().filter_map(Prepared::key_hash).for_each(|hash| db.prefetch_bucket(hash));
+    }
+
+    /// Asks the processor for the entries of prepared requests, ahead of [`Engine::submit_prepared`].
+    pub fn prefetch_entries(&mut self, key: SessionKey, prepared: &[Prepared]) {
+        let Some(session) = self.sessions.get(key) else { return };
+        let db = self.keyspace.db(session.caller.db);
+        let mut keys = 0;
+        for hash in prepared.iter().filter_map(Prepared::key_hash) {
+            db.prefetch_entry(hash);
+            keys += 1;
+        }
+        self.stats.prefetch_entries += keys;
+    }
+
+    /// Counts a group of requests whose keys were prefetched together.
+    pub fn count_prefetch_group(&mut self) {
+        self.stats.prefetch_batches += 1;
+    }
+
+    #[inline]
+    fn begin(&mut self, key: SessionKey, process: &mut dyn Process) -> Option<Box<Session>> {
+        let mut session = self.sessions.take(key)?;
+        session.caller.last_s = process.recent().unix_s();
         if session.outbox.capacity_bytes() == 0
             && let Some(spare) = self.spare.pop()
         {
             session.outbox = spare;
         }
-        let mut executed = 0;
-        let mut flow = flow_of(&session);
-        let batch_max = self.control.limits.prefetch_batch;
-        let mut prepared = std::mem::take(&mut self.prepared);
-        while flow == Flow::Continue && executed < requests.len() {
-            let end = (executed + batch_max).min(requests.len());
-            self.prepare(session.caller.db, input, requests, executed..end, &mut prepared);
-            for item in &prepared {
-                let request = requests.at(executed, input);
-                let args = Args::new(&request, item.hashed, item.hash, self.seed);
-                if !self.one(&mut session, item.named, args, &request, &mut now, process) {
-                    flow = Flow::Postponed;
-                    break;
-                }
-                executed += 1;
-                flow = flow_of(&session);
-                if flow != Flow::Continue {
-                    break;
-                }
+        Some(session)
+    }
+
+    #[inline]
+    fn execute(
+        &mut self,
+        session: &mut Session,
+        batch: &mut Batch<'_>,
+        prepared: &[Prepared],
+        process: &mut dyn Process,
+    ) {
+        for item in prepared {
+            let request = batch.requests.at(batch.executed, batch.input);
+            let args = Args::new(&request, item.hashed, item.hash, self.seed);
+            if !self.one(session, item.named, args, &request, &mut batch.now, process) {
+                batch.flow = Flow::Postponed;
+                return;
+            }
+            batch.executed += 1;
+            batch.flow = flow_of(session);
+            if batch.flow != Flow::Continue {
+                return;
             }
         }
-        self.prepared = prepared;
+    }
+
+    #[inline]
+    fn finish(
+        &mut self,
+        mut session: Box<Session>,
+        batch: Batch<'_>,
+        process: &mut dyn Process,
+    ) -> Submitted {
         if !session.queued && !session.outbox.is_empty() {
             session.queued = true;
-            self.control.ready.push(key);
+            self.control.ready.push(session.key);
         }
-        if !session.caller.ever_authenticated || flow == Flow::Closing {
+        if !session.caller.ever_authenticated || batch.flow == Flow::Closing {
             self.after_batch(&mut session, process);
         }
         self.sessions.put_back(session);
-        Submitted { executed, flow }
+        Submitted { executed: batch.executed, flow: batch.flow }
     }
 
     /// Ends a stranger that is owed too much, and a client that ends without being owed anything.
@@ -122,50 +201,22 @@ impl Engine {
         let many = batch.len() > 1;
         let db = self.keyspace.db(db);
         for i in batch {
-            let request = requests.at(i, input);
-            let args = Args::new(&request, Args::NOT_HASHED, 0, self.seed);
-            let named = self.resolve(args);
-            let (mut hashed, mut hash) = (Args::NOT_HASHED, 0);
-            if let Named::Command(spec) = named
-                && let Some(first) = sluice_command::derive::keys::first_key(spec, args.len())
-                && let Some(key) = args.get(first)
-            {
-                (hashed, hash) = (first, sluice_base::siphash13(self.seed, key));
-                if many {
-                    db.prefetch_bucket(hash);
-                }
+            let item = self.preparer.prepare(&requests.at(i, input));
+            if many && let Some(hash) = item.key_hash() {
+                db.prefetch_bucket(hash);
             }
-            out.push(Prepared { named, hashed, hash });
+            out.push(item);
         }
         if many {
             let mut keys = 0;
-            for item in out.iter().filter(|item| item.hashed != Args::NOT_HASHED) {
-                db.prefetch_entry(item.hash);
+            for hash in out.iter().filter_map(Prepared::key_hash) {
+                db.prefetch_entry(hash);
                 keys += 1;
             }
             if keys > 1 {
                 self.stats.prefetch_batches += 1;
                 self.stats.prefetch_entries += keys;
             }
-        }
-    }
-
-    #[inline]
-    fn resolve(&self, args: Args<'_>) -> Named {
-        let name = args.at(0);
-        if !self.control.renames.is_empty() {
-            return self.resolve_renamed(args);
-        }
-        sub_named(sluice_command::lookup(name), args)
-    }
-
-    #[cold]
-    fn resolve_renamed(&self, args: Args<'_>) -> Named {
-        let lower = args.at(0).to_ascii_lowercase();
-        match self.control.renames.get(lower.as_slice()) {
-            Some(Some(old)) => sub_named(sluice_command::lookup(old.as_bytes()), args),
-            Some(None) => Named::Unknown,
-            None => sub_named(sluice_command::lookup(&lower), args),
         }
     }
 
@@ -466,20 +517,6 @@ impl Engine {
         if matches!(session.caller.reply, ReplyMode::On | ReplyMode::Forbidden) {
             Reply::new(&mut session.outbox, session.caller.proto).error(&text);
         }
-    }
-}
-
-#[inline]
-fn sub_named(spec: Option<&'static Spec>, args: Args<'_>) -> Named {
-    match spec {
-        None => Named::Unknown,
-        Some(spec) if spec.subcommands.is_empty() => Named::Command(spec),
-        Some(spec) => match args.get(1) {
-            None => Named::Command(spec),
-            Some(name) => {
-                sluice_command::lookup_sub(spec, name).map_or(Named::UnknownSubcommand(spec), Named::Command)
-            }
-        },
     }
 }
 

@@ -135,6 +135,31 @@ pub struct Facts {
     pub debug: Vec<(String, String)>,
     /// Largest input buffer of a client recently, bytes.
     pub recent_max_input: usize,
+    /// What IO threads did.
+    pub io_threads: IoThreads,
+}
+
+/// What IO threads did.
+#[derive(Clone, Debug, Default)]
+pub struct IoThreads {
+    /// Workers that have connections.
+    pub active: usize,
+    /// Batches of requests that workers received, parsed and prepared.
+    pub reads: u64,
+    /// Batches of replies that workers sent.
+    pub writes: u64,
+    /// Connections that workers were given as they came.
+    pub accepts: u64,
+    /// Batches at the executing thread now.
+    pub reads_pending: u64,
+    /// Time in which each worker had work, microseconds.
+    pub active_us: Vec<u64>,
+    /// Times workers slept until woken.
+    pub parks: u64,
+    /// Changes of the number of active workers: up and down.
+    pub grown: u64,
+    /// The same, down.
+    pub shrunk: u64,
 }
 
 /// Processor time, microseconds.

@@ -3,7 +3,7 @@
 //! Written by the executing thread only, and kept off the cache lines of the command table.
 
 use crate::histogram::Histogram;
-use crate::process::Facts;
+use crate::process::{Facts, IoThreads};
 use std::collections::BTreeMap;
 
 /// Counters of one command.
@@ -81,8 +81,10 @@ pub struct Stats {
 }
 
 /// The process never sets its counts back: what CONFIG RESETSTAT found is subtracted when they are shown.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Baseline {
+    /// What IO threads did.
+    pub io_threads: IoThreads,
     /// Bytes received from clients.
     pub net_input_bytes: u64,
     /// Bytes sent to clients.
@@ -105,6 +107,7 @@ impl Baseline {
     /// Where the counts stand now.
     pub fn new(facts: &Facts) -> Baseline {
         Baseline {
+            io_threads: facts.io_threads.clone(),
             net_input_bytes: facts.net_input_bytes,
             net_output_bytes: facts.net_output_bytes,
             reads_processed: facts.reads_processed,

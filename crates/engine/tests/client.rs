@@ -423,6 +423,34 @@ fn client_pause_is_neither_shortened_nor_made_milder() {
 }
 
 #[test]
+fn clients_with_room_for_input_are_looked_at_by_the_cron() {
+    let mut rig = Rig::new();
+    let quiet = rig.connect();
+    rig.engine.publish_input(quiet, 3, 100);
+    rig.pass_ms(3000);
+    rig.cron();
+    let trims = |rig: &mut Rig| -> Vec<_> {
+        let trim = |action| match action {
+            Action::TrimInput { key, idle_s } => Some((key, idle_s)),
+            _ => None,
+        };
+        rig.engine.take_actions(&mut rig.actions);
+        rig.actions.drain(..).filter_map(trim).collect()
+    };
+    assert!(trims(&mut rig).contains(&(quiet, 3)));
+    // A part of a request is a sign of life.
+    let now = rig.process.now;
+    rig.engine.heard(quiet, now);
+    rig.pass_ms(1000);
+    rig.cron();
+    assert!(trims(&mut rig).contains(&(quiet, 1)));
+    rig.engine.publish_input(quiet, 0, 0);
+    rig.pass_ms(1000);
+    rig.cron();
+    assert_eq!(trims(&mut rig), []);
+}
+
+#[test]
 fn client_pause_keeps_expired_keys() {
     let mut rig = Rig::new();
     rig.check("SET k v PX 10", "+OK");

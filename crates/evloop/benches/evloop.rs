@@ -201,7 +201,9 @@ fn wake_busy() {
             let _ = lp.wait(now, Deadline::at_ns(now + 1_000_000)).expect("wait");
             while lp.next_event(now).is_some() {}
             // A turn's worth of work.
-            (0..2000).for_each(|step| drop(black_box(step)));
+            (0..2000).for_each(|step| {
+                black_box(step);
+            });
         }
         stop.store(true, Ordering::Relaxed);
         producer.join().expect("thread");
@@ -228,7 +230,13 @@ fn wake_running() {
         vec![
             (
                 "ours",
-                Box::new(move || per_op(COUNT, || (0..COUNT).for_each(|_| drop(black_box(waker.wake()))))),
+                Box::new(move || {
+                    per_op(COUNT, || {
+                        (0..COUNT).for_each(|_| {
+                            black_box(waker.wake());
+                        })
+                    })
+                }),
             ),
             (
                 "mio",
@@ -293,7 +301,9 @@ fn timers(count: u64) {
             let mut timers = Timers::default();
             let ids: Vec<_> =
                 (0..count).map(|index| timers.insert(rng.below(1 << 40), Token(index))).collect();
-            ids.iter().step_by(2).for_each(|id| drop(timers.cancel(*id)));
+            ids.iter().step_by(2).for_each(|id| {
+                black_box(timers.cancel(*id));
+            });
             while black_box(timers.pop_due(u64::MAX)).is_some() {}
         })
     };
@@ -303,7 +313,9 @@ fn timers(count: u64) {
             let mut heap = BinaryHeap::new();
             let mut dead = HashSet::new();
             (0..count).for_each(|index| heap.push(Reverse((rng.below(1 << 40), index))));
-            (0..count).step_by(2).for_each(|index| drop(dead.insert(index)));
+            (0..count).step_by(2).for_each(|index| {
+                black_box(dead.insert(index));
+            });
             while let Some(Reverse((at, index))) = heap.pop() {
                 if !dead.remove(&index) {
                     black_box((at, index));
@@ -316,8 +328,12 @@ fn timers(count: u64) {
         per_op(count, || {
             let mut map = BTreeMap::new();
             let keys: Vec<_> = (0..count).map(|index| (rng.below(1 << 40), index)).collect();
-            keys.iter().for_each(|key| drop(map.insert(*key, key.1)));
-            keys.iter().step_by(2).for_each(|key| drop(map.remove(key)));
+            keys.iter().for_each(|key| {
+                black_box(map.insert(*key, key.1));
+            });
+            keys.iter().step_by(2).for_each(|key| {
+                black_box(map.remove(key));
+            });
             while let Some(entry) = map.pop_first() {
                 black_box(entry);
             }
@@ -348,25 +364,43 @@ fn clocks() {
         vec![
             (
                 "ours, both times",
-                Box::new(move || per_op(COUNT, || (0..COUNT).for_each(|_| drop(black_box(clock.now()))))),
+                Box::new(move || {
+                    per_op(COUNT, || {
+                        (0..COUNT).for_each(|_| {
+                            black_box(clock.now());
+                        })
+                    })
+                }),
             ),
             (
                 "clock_gettime(CLOCK_REALTIME)",
                 Box::new(|| {
                     let mut machine = System::without_counter();
-                    per_op(COUNT, || (0..COUNT).for_each(|_| drop(black_box(machine.real_ns()))))
+                    per_op(COUNT, || {
+                        (0..COUNT).for_each(|_| {
+                            black_box(machine.real_ns());
+                        })
+                    })
                 }),
             ),
             (
                 "std::time::SystemTime",
                 Box::new(|| {
-                    per_op(COUNT, || (0..COUNT).for_each(|_| drop(black_box(std::time::SystemTime::now()))))
+                    per_op(COUNT, || {
+                        (0..COUNT).for_each(|_| {
+                            black_box(std::time::SystemTime::now());
+                        })
+                    })
                 }),
             ),
             (
                 "std::time::Instant",
                 Box::new(|| {
-                    per_op(COUNT, || (0..COUNT).for_each(|_| drop(black_box(std::time::Instant::now()))))
+                    per_op(COUNT, || {
+                        (0..COUNT).for_each(|_| {
+                            black_box(std::time::Instant::now());
+                        })
+                    })
                 }),
             ),
         ],

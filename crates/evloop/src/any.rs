@@ -225,6 +225,11 @@ impl Driver for AnyDriver {
     }
 
     #[inline]
+    fn recv_into_end(&mut self, source: Source) {
+        each!(self, driver => driver.recv_into_end(source));
+    }
+
+    #[inline]
     fn give_back(&mut self, chunk: Chunk) {
         each!(self, driver => driver.give_back(chunk));
     }

@@ -78,7 +78,7 @@ pub trait Driver: Sized {
     /// The turn's next event. May make the system call that brings it.
     fn next_event(&mut self, now_ns: u64) -> Option<Event>;
 
-    /// What was counted; the loop above adds its own part here.
+    /// What the driver counted; turns, events, timers and wakes are the loop's to count.
     fn metrics(&mut self) -> &mut Metrics;
 
     /// When the driver itself has something to do without a kernel event; 0 for at once.
@@ -96,6 +96,7 @@ pub trait Driver: Sized {
     fn recv_start(&mut self, source: Source);
     fn recv_stop(&mut self, source: Source);
     fn recv_into(&mut self, source: Source, buf: Vec<u8>, wanted: usize);
+    fn recv_into_end(&mut self, source: Source);
     fn give_back(&mut self, chunk: Chunk);
     fn send(&mut self, source: Source, buf: SendBuf) -> Sending;
     fn watch(&mut self, source: Source, interest: Interest);

@@ -22,6 +22,9 @@ pub struct Source {
 }
 
 impl Source {
+    /// Names nothing: what stands where there is no descriptor.
+    pub const NONE: Source = Source { index: u32::MAX, generation: 0 };
+
     #[inline]
     pub(crate) fn key(self) -> u64 {
         u64::from(self.generation) << 32 | u64::from(self.index)

@@ -62,6 +62,8 @@ pub struct Loop<D: Driver> {
     /// Time of the last wait's return, as told by the first `next_event` after it; 0 if there was none.
     turn_began_ns: u64,
     gather: Gather,
+    /// The loop's own part of the counters; the driver has the rest.
+    own: Metrics,
 }
 
 impl<D: Driver> Loop<D> {
@@ -90,6 +92,7 @@ impl<D: Driver> Loop<D> {
             timers_left: 0,
             turn_began_ns: 0,
             gather: Gather::new(config.batch_wait_us),
+            own: Metrics::default(),
         })
     }
 
@@ -124,10 +127,10 @@ impl<D: Driver> Loop<D> {
             let ready = self.driver.wait(now_ns, Sleep::No)?;
             return Ok(self.turned(self.park.word.resume(), ready));
         }
-        self.driver.metrics().parks += 1;
+        self.own.parks += 1;
         if self.gather.is_on() {
             let batch = self.gather.plan(now_ns);
-            self.driver.metrics().gathered += u64::from(batch.wait_us != 0);
+            self.own.gathered += u64::from(batch.wait_us != 0);
             self.driver.batch(batch);
         }
         let ready = self.driver.wait(now_ns, sleep);
@@ -144,7 +147,7 @@ impl<D: Driver> Loop<D> {
             self.turn_began_ns = now_ns;
         }
         if let Some(event) = self.driver.next_event(now_ns) {
-            self.driver.metrics().events += 1;
+            self.own.events += 1;
             if self.gather.is_on()
                 && let Event::Received { token, .. } = &event
             {
@@ -157,9 +160,8 @@ impl<D: Driver> Loop<D> {
         }
         let (id, token) = self.timers.pop_due(now_ns)?;
         self.timers_left -= 1;
-        let metrics = self.driver.metrics();
-        metrics.events += 1;
-        metrics.timers_fired += 1;
+        self.own.events += 1;
+        self.own.timers_fired += 1;
         Some(Event::Timer { token, id })
     }
 
@@ -208,10 +210,16 @@ impl<D: Driver> Loop<D> {
 
     /// Receives straight into `buf`, behind what it holds, until at least `wanted` bytes have come: one
     /// [`Event::Filled`], and receiving is stopped then. Up to the capacity of `buf` may come, so reserve exactly what is
-    /// welcome. For large values: it saves the copy out of chunks. Replaces [`Loop::recv_start`] while it lasts; closing the
-    /// source is the only way to end it early.
+    /// welcome. For large values: it saves the copy out of chunks. Replaces [`Loop::recv_start`] while it lasts;
+    /// [`Loop::recv_into_end`] ends it early.
     pub fn recv_into(&mut self, source: Source, buf: Vec<u8>, wanted: usize) {
         self.driver.recv_into(source, buf, wanted);
+    }
+
+    /// Ends a [`Loop::recv_into`] before enough has come: its [`Event::Filled`] follows, without an error and with what
+    /// has come so far. Nothing happens when there is none, or when its event is on the way already.
+    pub fn recv_into_end(&mut self, source: Source) {
+        self.driver.recv_into_end(source);
     }
 
     /// Takes a chunk back for the next receive.
@@ -272,12 +280,24 @@ impl<D: Driver> Loop<D> {
     /// The counters so far.
     pub fn metrics(&mut self) -> Metrics {
         let (wakes_sent, wakes_coalesced) = (self.park.sent(), self.park.coalesced());
-        Metrics { wakes_sent, wakes_coalesced, ..*self.driver.metrics() }
+        let Metrics { turns, parks, events, wakes_seen, timers_fired, gathered, turn_max_ns, .. } = self.own;
+        Metrics {
+            turns,
+            parks,
+            events,
+            wakes_seen,
+            wakes_sent,
+            wakes_coalesced,
+            timers_fired,
+            gathered,
+            turn_max_ns,
+            ..*self.driver.metrics()
+        }
     }
 
     fn count_turn(&mut self, now_ns: u64) {
         let began_ns = self.turn_began_ns;
-        let metrics = self.driver.metrics();
+        let metrics = &mut self.own;
         metrics.turns += 1;
         if began_ns != 0 {
             metrics.turn_max_ns = metrics.turn_max_ns.max(now_ns.saturating_sub(began_ns));
@@ -286,7 +306,7 @@ impl<D: Driver> Loop<D> {
     }
 
     fn turned(&mut self, woken: bool, ready: usize) -> Turn {
-        self.driver.metrics().wakes_seen += u64::from(woken);
+        self.own.wakes_seen += u64::from(woken);
         Turn { woken, ready }
     }
 }

@@ -11,7 +11,7 @@ use sluice_base::Now;
 use sluice_clock::Clock;
 use sluice_config::choice::{LogFormat, LogLevel as LevelChoice, LogTimestampFormat};
 use sluice_config::{Config, param};
-use sluice_engine::{Counts, CpuTimes, Facts, LogLevel, Process};
+use sluice_engine::{Counts, CpuTimes, Facts, IoThreads, LogLevel, Process};
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
@@ -27,6 +27,8 @@ pub struct Host {
     pub fixed: Facts,
     /// Path of the config file, absolute.
     pub config_file: Option<PathBuf>,
+    /// What IO threads did.
+    pub io_threads: IoThreads,
     /// Running counts.
     pub counts: Counts,
     /// Read and write events processed.
@@ -86,6 +88,7 @@ impl Host {
             bio: None,
             fixed: Facts::default(),
             config_file: None,
+            io_threads: IoThreads::default(),
             counts: Counts::default(),
             reads: 0,
             writes: 0,
@@ -309,6 +312,7 @@ impl Process for Host {
             debug: self.debug.clone(),
             recent_max_input: self.input_peaks.into_iter().max().unwrap_or(0),
             monotonic_clock: self.clock.describe(),
+            io_threads: self.io_threads.clone(),
             ..self.fixed.clone()
         }
     }
@@ -335,7 +339,9 @@ impl Process for Host {
                         .map_err(|()| "Failed to bind to specified addresses.".to_owned())?;
                 }
                 "maxclients" => self.allow_clients(config)?,
-                "max-new-connections-per-cycle" => self.configured = true,
+                "max-new-connections-per-cycle" | "io-threads" | "io-threads-always-active" => {
+                    self.configured = true;
+                }
                 "dir" => {
                     let path = std::ffi::OsStr::from_bytes(config.bytes(param::DIR));
                     std::env::set_current_dir(path).map_err(|error| plain_error(&error))?;

@@ -11,6 +11,7 @@ mod crash;
 #[allow(unsafe_code)]
 mod daemon;
 mod host;
+mod iothreads;
 mod listen;
 mod log;
 mod signals;

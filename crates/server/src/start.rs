@@ -144,12 +144,7 @@ fn serve(loaded: Loaded) -> Result<u8, Failure> {
     listen_everywhere(&mut host, &config).map_err(|text| fail(&mut host, text))?;
     let signals = Signals::install()
         .map_err(|error| fail(&mut host, format!("installing signal handlers: {error}")))?;
-    let backend = match config.choice::<EventLoop>(param::EVENT_LOOP) {
-        EventLoop::Auto => Backend::Auto,
-        EventLoop::IoUring => Backend::IoUring,
-        EventLoop::Epoll => Backend::Epoll,
-        EventLoop::Poll => Backend::Poll,
-    };
+    let backend = backend_of(&config);
     let opened = AnyLoop::choose(backend, &sluice_evloop::Config::default())
         .map_err(|error| fail(&mut host, format!("opening the event loop: {error}")))?;
     host.note(LogLevel::Notice, &format!("event loop: {}", opened.reason));
@@ -313,4 +308,14 @@ fn seeds() -> Result<Seeds, String> {
     getrandom::fill(&mut bytes).map_err(|error| format!("no randomness from the system: {error}"))?;
     let word = |i: usize| u64::from_le_bytes(std::array::from_fn(|j| bytes[i * 8 + j]));
     Ok(Seeds { hash: HashSeed { k0: word(0), k1: word(1) }, rng: word(2) })
+}
+
+/// The event loop that the configuration asks for.
+pub fn backend_of(config: &Config) -> Backend {
+    match config.choice::<EventLoop>(param::EVENT_LOOP) {
+        EventLoop::Auto => Backend::Auto,
+        EventLoop::IoUring => Backend::IoUring,
+        EventLoop::Epoll => Backend::Epoll,
+        EventLoop::Poll => Backend::Poll,
+    }
 }

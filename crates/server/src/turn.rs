@@ -6,10 +6,11 @@
 
 use crate::bio::Garbage;
 use crate::host::Host;
+use crate::iothreads::{Batch, Policy, Pool, Settings, ToMain};
 use crate::listen::{self, Kind, Listener};
 use crate::signals::Signals;
 use crate::supervisor;
-use crate::wire::{Input, Wire, key_of, token_of};
+use crate::wire::{Input, Place, Wire, key_of, token_of};
 use sluice_config::choice::shutdown;
 use sluice_config::param;
 use sluice_engine::{Action, Closing, Connection, Crash, Engine, Flow, LogLevel, Process, SessionKey};
@@ -17,6 +18,8 @@ use sluice_evloop::{AnyLoop, Deadline, Event, Received, SendBuf, Sending, Sent, 
 use sluice_resp::{Admission, Limits, Outbox, Requests, State};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
+
+mod remote;
 
 /// Tokens of what is no client: above every session's, whose generation begins at 1 and stays far below.
 const LISTENER_BASE: u64 = u64::MAX - 1024;
@@ -30,6 +33,7 @@ pub const PHASES: &[(&str, fn(&mut Server))] = &[
     ("act", Server::act),
     ("write", Server::write),
     ("reap", Server::reap),
+    ("show", Server::show),
 ];
 
 /// The server: the engine, the event loop, and the connections between them.
@@ -50,14 +54,27 @@ pub struct Server {
     turn_began_ns: u64,
     turn_busy: bool,
     ending: Option<i32>,
+    pool: Pool,
+    policy: Policy,
+    /// What the workers were told of the configuration, and the limits it was made from.
+    settings: Arc<Settings>,
+    told: Arc<sluice_engine::Limits>,
+    messages: Vec<ToMain>,
+    /// Batches of workers, executed in this turn.
+    executed: Vec<Box<Batch>>,
+    load: remote::Load,
 }
 
 /// What a connection may send ahead while its request waits.
 const HELD_BYTES: usize = 64 * 1024;
 /// Buffers kept for connections whose next request is cut by the end of a receive.
 const SPARE_CARRIES: usize = 16;
-/// A spare buffer is not kept beyond this size.
-const SPARE_CARRY_BYTES: usize = 64 * 1024;
+/// Room for input that a connection is given first. It keeps the room until it is idle.
+const CARRY_BYTES: usize = 16 * 1024;
+/// Room beyond this is given back by a connection that has not used half of it lately.
+const CARRY_KEPT_BYTES: usize = 32 * 1024;
+/// Seconds without a byte after which a connection gives its room back.
+const CARRY_IDLE_S: i64 = 2;
 /// From this many missing bytes on, a large argument is received straight into its place.
 const FILL_BYTES: usize = 32 * 1024;
 
@@ -67,6 +84,10 @@ impl Server {
         if let Some(fd) = signals.take_descriptor() {
             signals.source = Some(event_loop.attach(fd, SIGNAL_TOKEN));
         }
+        let backend = crate::start::backend_of(engine.config());
+        let pool = Pool::new(event_loop.waker(), backend, 0);
+        let told = engine.limits().clone();
+        let settings = remote::settings_of(&engine);
         let mut server = Server {
             engine,
             host,
@@ -83,7 +104,15 @@ impl Server {
             turn_began_ns: 0,
             turn_busy: false,
             ending: None,
+            pool,
+            policy: Policy::new(0),
+            settings,
+            told,
+            messages: Vec::new(),
+            executed: Vec::new(),
+            load: Default::default(),
         };
+        server.configure_workers();
         server.take_listeners();
         server
     }
@@ -94,9 +123,14 @@ impl Server {
         let mut now_ns = self.host.now().mono_ns;
         loop {
             // What was wished for after the phase of wishes does not wait for an event.
-            let until =
-                if self.engine.has_actions() { Deadline::PAST } else { Deadline::at_ns(self.next_cron_ns) };
-            let wait = self.event_loop.wait(now_ns, until);
+            let rest = match self.engine.has_actions() {
+                true => remote::Rest::Poll(Deadline::PAST),
+                false => self.rest(now_ns, Deadline::at_ns(self.next_cron_ns)),
+            };
+            let wait = match rest {
+                remote::Rest::Poll(until) => self.event_loop.wait(now_ns, until).map(|_| ()),
+                remote::Rest::Skip => Ok(()),
+            };
             let began = self.host.now();
             self.turn_began_ns = began.mono_ns;
             if let Err(error) = wait {
@@ -172,8 +206,12 @@ impl Server {
                     );
                 }
                 Event::Ready { .. } => self.signalled(),
-                Event::Timer { .. } | Event::Detached { .. } => {}
+                Event::Detached { token, fd } => self.left_the_loop(key_of(token), fd),
+                Event::Timer { .. } => {}
             }
+        }
+        if self.pool.is_running() {
+            self.collect_from_workers();
         }
     }
 
@@ -203,12 +241,18 @@ impl Server {
         let unix = matches!(listener.kind, Kind::Unix(_));
         let connection = Connection { addr: dressed.addr, laddr: dressed.laddr, fd, unix };
         let key = self.engine.connect(connection, &mut self.host);
-        let source = self.event_loop.attach(socket, token_of(key));
-        self.event_loop.recv_start(source);
         let slot = key.slot as usize;
         if self.wires.len() <= slot {
             self.wires.resize_with(slot + 1, || None);
         }
+        if self.pool.active() > 0 {
+            let mut wire = Wire::new(Source::NONE, key);
+            self.hand_over(&mut wire, socket.into());
+            self.wires[slot] = Some(wire);
+            return;
+        }
+        let source = self.event_loop.attach(socket, token_of(key));
+        self.event_loop.recv_start(source);
         self.wires[slot] = Some(Wire::new(source, key));
     }
 
@@ -235,6 +279,9 @@ impl Server {
                 Input::Held => wire.carry.extend_from_slice(&chunk),
                 Input::Filling | Input::Shut => {}
             }
+            if !wire.carry.is_empty() {
+                self.engine.heard(key, self.host.recent());
+            }
             self.after_input(&mut wire);
             self.wires[key.slot as usize] = Some(wire);
         }
@@ -259,11 +306,27 @@ impl Server {
             self.lost(key, "Client closed connection");
         } else {
             wire.input = Input::Open;
-            self.execute_carry(&mut wire);
-            self.after_input(&mut wire);
+            let has_come = wire.carry.len() > wire.filled_from;
+            if has_come {
+                self.engine.heard(key, self.host.recent());
+            }
+            if !has_come && self.idle_s(key) > CARRY_IDLE_S {
+                // It was ended early. What still comes goes the usual way, and the next large step makes room again.
+                self.give_room_back(&mut wire);
+                self.publish_input(&mut wire);
+            } else {
+                self.execute_carry(&mut wire);
+                self.after_input(&mut wire);
+            }
             self.receive_again(&wire);
         }
         self.wires[key.slot as usize] = Some(wire);
+    }
+
+    /// Seconds since a client was last heard; 0 for one that is gone.
+    fn idle_s(&mut self, key: SessionKey) -> i64 {
+        let now_s = self.host.recent().unix_s();
+        self.engine.session(key).map_or(0, |session| now_s - session.caller.last_s)
     }
 
     /// Starts to receive on a connection that had stopped, if it is to.
@@ -275,33 +338,63 @@ impl Server {
         }
     }
 
-    /// Executes what `carry` holds and keeps the rest.
+    /// Executes what `carry` holds and keeps the rest. The room stays: more is likely to come in pieces.
     fn execute_carry(&mut self, wire: &mut Wire) {
         let mut carry = std::mem::take(&mut wire.carry);
+        wire.carry_peak = wire.carry_peak.max(carry.len());
         let used = self.execute(wire, &carry);
-        if used == carry.len() {
-            carry.clear();
-            if self.spare_carry.len() < SPARE_CARRIES && carry.capacity() <= SPARE_CARRY_BYTES {
-                self.spare_carry.push(carry);
-            }
-        } else if used > 0
-            && carry.capacity() > SPARE_CARRY_BYTES
-            && carry.len() - used < carry.capacity() / 4
-        {
-            // The room of a large argument does not stay with the few bytes behind it.
-            self.keep(wire, &carry[used..]);
-        } else {
-            carry.drain(..used);
-            wire.carry = carry;
-        }
+        carry.drain(..used);
+        wire.carry = carry;
     }
 
     /// Keeps the beginning of a request until the rest comes.
     fn keep(&mut self, wire: &mut Wire, rest: &[u8]) {
-        if !rest.is_empty() {
-            let mut carry = self.spare_carry.pop().unwrap_or_default();
-            carry.extend_from_slice(rest);
-            wire.carry = carry;
+        if rest.is_empty() {
+            return;
+        }
+        if wire.carry.capacity() == 0 {
+            wire.carry = self.spare_carry.pop().unwrap_or_else(|| Vec::with_capacity(CARRY_BYTES));
+        }
+        wire.carry.extend_from_slice(rest);
+    }
+
+    /// Gives back room for input that a connection does not need.
+    fn trim_input(&mut self, key: SessionKey, idle_s: i64) {
+        let Some(mut wire) = self.take_wire(key) else { return };
+        match wire.input {
+            // The loop has the buffer. It gives it back, and `filled` sees whether anything has come.
+            Input::Filling if idle_s > 0 => self.event_loop.recv_into_end(wire.source),
+            Input::Filling => {}
+            Input::Open | Input::Held | Input::Shut => {
+                let (peak, room) = (std::mem::take(&mut wire.carry_peak), wire.carry.capacity());
+                if idle_s > CARRY_IDLE_S {
+                    self.give_room_back(&mut wire);
+                } else if room > CARRY_KEPT_BYTES && peak < room / 2 {
+                    wire.carry.shrink_to(peak.max(CARRY_BYTES));
+                }
+                self.publish_input(&mut wire);
+            }
+        }
+        self.wires[key.slot as usize] = Some(wire);
+    }
+
+    /// Leaves a connection no more than the bytes that it has.
+    fn give_room_back(&mut self, wire: &mut Wire) {
+        let is_spare = wire.carry.is_empty() && wire.carry.capacity() == CARRY_BYTES;
+        if is_spare && self.spare_carry.len() < SPARE_CARRIES {
+            self.spare_carry.push(std::mem::take(&mut wire.carry));
+        } else {
+            wire.carry.shrink_to_fit();
+        }
+    }
+
+    /// Tells the engine what the connection holds, where that has changed.
+    fn publish_input(&mut self, wire: &mut Wire) {
+        let (used, room) = (wire.carry.len(), wire.carry.capacity());
+        if (used, room) != wire.published {
+            wire.published = (used, room);
+            self.host.note_input(room);
+            self.engine.publish_input(wire.key, used, room - used);
         }
     }
 
@@ -376,16 +469,11 @@ impl Server {
             }
             Input::Filling => {}
         }
-        let free = wire.carry.capacity() - used;
-        if used + free != wire.published {
-            wire.published = used + free;
-            self.host.note_input(used + free);
-            self.engine.publish_input(wire.key, used, free);
-        }
+        self.publish_input(wire);
         if wire.input == Input::Filling {
             wire.filled_from = used;
             let carry = std::mem::take(&mut wire.carry);
-            let step = wire.parser.wanted().min(free);
+            let step = wire.parser.wanted().min(carry.capacity() - used);
             self.event_loop.recv_into(wire.source, carry, step);
         }
     }
@@ -397,11 +485,16 @@ impl Server {
         let wait_ms = self.engine.cron(&mut self.host);
         self.next_cron_ns = self.turn_began_ns + wait_ms.max(1) * 1_000_000;
         self.host.sample(&self.event_loop.metrics());
+        self.manage_workers();
     }
 
     fn act(&mut self) {
         if std::mem::take(&mut self.host.configured) {
             self.take_listeners();
+            self.configure_workers();
+        }
+        if self.pool.is_running() && !Arc::ptr_eq(&self.told, self.engine.limits()) {
+            self.tell_settings();
         }
         if !self.engine.has_actions() {
             return;
@@ -413,6 +506,7 @@ impl Server {
                 Action::FreeValue(value) => self.free(Garbage::Value(value)),
                 Action::FreeDb(db) => self.free(Garbage::Db(db)),
                 Action::Resume(keys) => keys.into_iter().for_each(|key| self.resume(key)),
+                Action::TrimInput { key, idle_s } => self.trim_input(key, idle_s),
                 Action::Shutdown { .. } => self.ending = Some(0),
                 Action::AbortShutdown => {}
                 Action::Crash(crash) => end_by(crash),
@@ -431,7 +525,9 @@ impl Server {
     /// Lets a request go on that the engine had kept waiting.
     fn resume(&mut self, key: SessionKey) {
         let Some(mut wire) = self.take_wire(key) else { return };
-        if wire.input == Input::Held {
+        if let Place::Worker(worker) = wire.place {
+            self.pool.tell(worker, crate::iothreads::ToWorker::Resume(key));
+        } else if wire.input == Input::Held && wire.place == Place::Here {
             wire.input = Input::Open;
             self.execute_carry(&mut wire);
             self.after_input(&mut wire);
@@ -442,11 +538,16 @@ impl Server {
 
     fn write(&mut self) {
         // Sending can end sessions but not give them output, so one round is enough.
+        if !self.executed.is_empty() {
+            self.reply_to_workers();
+        }
         let mut ready = std::mem::take(&mut self.ready);
         self.engine.take_ready(&mut ready);
         for key in ready.drain(..) {
             self.send_output(key);
         }
+        // What was put there meanwhile is for the next turn.
+        ready.append(&mut self.ready);
         self.ready = ready;
     }
 
@@ -456,6 +557,9 @@ impl Server {
         else {
             return;
         };
+        if wire.place != Place::Here {
+            return self.send_elsewhere(key);
+        }
         if wire.sending {
             // It stays in the outbox until the send in flight is over; a reader that lags is found out here.
             self.engine.check_output_limit(key, &mut self.host);
@@ -503,7 +607,10 @@ impl Server {
         self.engine.take_doomed(&mut doomed);
         for key in doomed.drain(..) {
             let Some(wire) = self.take_wire(key) else { continue };
-            self.event_loop.close(wire.source);
+            match wire.place {
+                Place::Here | Place::Leaving => self.event_loop.close(wire.source),
+                Place::Worker(worker) => self.close_elsewhere(worker, key),
+            }
             self.engine.disconnect(key);
         }
         self.doomed = doomed;

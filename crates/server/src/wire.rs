@@ -6,11 +6,14 @@ use sluice_resp::Parser;
 
 /// A connection.
 pub struct Wire {
-    /// The loop's name for its socket.
+    /// The loop's name for its socket, while it is here.
     pub source: Source,
+    /// Where its socket is.
+    pub place: Place,
     /// The engine's name for its client.
     pub key: SessionKey,
-    /// Bytes of a request that has not come whole, or that waits. Empty for idle connections.
+    /// Bytes of a request that has not come whole, or that waits. Without room for connections whose requests come whole,
+    /// and for idle ones.
     pub carry: Vec<u8>,
     /// Where the parser stands in `carry`.
     pub parser: Parser,
@@ -22,8 +25,21 @@ pub struct Wire {
     pub close_when_sent: bool,
     /// Bytes that `carry` held when the receive into it began.
     pub filled_from: usize,
-    /// Bytes of input buffer last told to the engine.
-    pub published: usize,
+    /// The most bytes that were executed from `carry` since its room was last looked at.
+    pub carry_peak: usize,
+    /// Bytes in `carry` and its room, as last told to the engine.
+    pub published: (usize, usize),
+}
+
+/// Where a connection's socket is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// In the executing thread's loop.
+    Here,
+    /// On its way out of that loop.
+    Leaving,
+    /// With this worker, counted from 0. Input and output are its affair.
+    Worker(usize),
 }
 
 /// How input is going.
@@ -45,6 +61,7 @@ impl Wire {
     pub fn new(source: Source, key: SessionKey) -> Box<Wire> {
         Box::new(Wire {
             source,
+            place: Place::Here,
             key,
             carry: Vec::new(),
             parser: Parser::new(),
@@ -52,7 +69,8 @@ impl Wire {
             sending: false,
             close_when_sent: false,
             filled_from: 0,
-            published: 0,
+            carry_peak: 0,
+            published: (0, 0),
         })
     }
 }

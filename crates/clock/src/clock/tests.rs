@@ -174,7 +174,7 @@ fn check_reading(clock: &mut Clock<Fake>) -> Now {
 fn being_descheduled_between_readings_shifts_nothing() {
     for ticks_per_s in [19_200_000, 1_000_000_000, 2_445_403_000] {
         let mut clock = learned(ticks_per_s);
-        clock.machine.preempted = Some((400_000_000, 12));
+        clock.machine.preempted = Some((400_000_000, 200));
         let mut last = clock.now();
         for step in 0..60_000_u128 {
             clock.machine.true_ps += 1_000_000 * (step % 700);

@@ -38,7 +38,7 @@ pub(super) fn server(view: &View<'_>, out: &mut Lines) {
     out.add("lru_clock", view.now.unix_s() as u32 & sluice_keyspace::CLOCK_MASK);
     out.add("executable", &facts.executable);
     out.add("config_file", &facts.config_file);
-    out.add("io_threads_active", 0);
+    out.add("io_threads_active", u8::from(facts.io_threads.active > 0));
     out.add("availability_zone", control.config.str(param::AVAILABILITY_ZONE));
     for (i, listener) in facts.listeners.iter().enumerate() {
         out.add(&format!("listener{i}"), listener);
@@ -266,13 +266,12 @@ fn events(view: &View<'_>, out: &mut Lines) {
     let (stats, facts, base) = (view.stats, view.facts, &view.stats.base);
     out.add("total_reads_processed", facts.reads_processed.saturating_sub(base.reads_processed));
     out.add("total_writes_processed", facts.writes_processed.saturating_sub(base.writes_processed));
-    out.zeros(&[
-        "io_threaded_reads_processed",
-        "io_threaded_writes_processed",
-        "io_threaded_freed_objects",
-        "io_threaded_accept_processed",
-        "io_threaded_poll_processed",
-    ]);
+    let (threads, before) = (&facts.io_threads, &base.io_threads);
+    out.add("io_threaded_reads_processed", threads.reads.saturating_sub(before.reads));
+    out.add("io_threaded_writes_processed", threads.writes.saturating_sub(before.writes));
+    out.add("io_threaded_freed_objects", 0);
+    out.add("io_threaded_accept_processed", threads.accepts.saturating_sub(before.accepts));
+    out.add("io_threaded_poll_processed", 0);
     out.add("io_threaded_total_prefetch_batches", stats.prefetch_batches);
     out.add("io_threaded_total_prefetch_entries", stats.prefetch_entries);
     out.add("client_query_buffer_limit_disconnections", stats.query_buffer_disconnections);
@@ -327,6 +326,10 @@ pub(super) fn cpu(view: &View<'_>, out: &mut Lines) {
         ("used_active_time_main_thread", cpu.active_main),
     ] {
         out.add(name, format_args!("{}.{:06}", us / 1_000_000, us % 1_000_000));
+    }
+    for (i, us) in view.facts.io_threads.active_us.iter().enumerate() {
+        let name = format!("used_active_time_io_thread_{}", i + 1);
+        out.add(&name, format_args!("{}.{:06}", us / 1_000_000, us % 1_000_000));
     }
 }
 
@@ -402,5 +405,9 @@ pub(super) fn debug(view: &View<'_>, out: &mut Lines) {
     out.add("eventloop_duration_cron_sum", view.stats.cron_ns / 1000);
     out.add("eventloop_duration_max", facts.longest_turn_us);
     out.add("eventloop_cmd_per_cycle_max", view.stats.turn_commands_max);
-    out.zeros(&["io_threaded_reads_pending", "io_threaded_writes_pending"]);
+    out.add("io_threaded_reads_pending", facts.io_threads.reads_pending);
+    out.zeros(&["io_threaded_writes_pending"]);
+    out.add("io_threads_parks", facts.io_threads.parks);
+    out.add("io_threads_grown", facts.io_threads.grown);
+    out.add("io_threads_shrunk", facts.io_threads.shrunk);
 }

@@ -25,7 +25,7 @@ pub struct EpollSet {
 enum Timeouts {
     /// `epoll_pwait2`, since Linux 5.11.
     Nanoseconds,
-    /// `epoll_pwait`: rounded up, so that no deadline is missed early and none makes the loop spin.
+    /// `epoll_wait`: rounded up, so that no deadline is missed early and none makes the loop spin.
     Milliseconds,
 }
 
@@ -52,20 +52,17 @@ impl EpollSet {
             return self.waited(done);
         }
         let ms = timeout_ns.map_or(-1, |ns| i32::try_from(ns.div_ceil(1_000_000)).unwrap_or(i32::MAX));
-        // SAFETY: as above.
-        // JUSTIFICATION: as above; going through the C library's wrapper would make it a cancellation point.
+        // SAFETY: as above; the safe crate's event has the layout of the C library's, since the kernel writes both.
+        // JUSTIFICATION: as above.
         let done = unsafe {
-            libc::syscall(
-                libc::SYS_epoll_pwait,
+            libc::epoll_wait(
                 self.epoll.as_raw_fd(),
-                self.events.as_mut_ptr(),
+                self.events.as_mut_ptr().cast::<libc::epoll_event>(),
                 self.events.capacity() as i32,
                 ms,
-                std::ptr::null::<libc::sigset_t>(),
-                0_usize,
             )
         };
-        self.waited(done)
+        self.waited(i64::from(done))
     }
 
     #[inline]

@@ -204,47 +204,31 @@ impl<P: Poller> Readiness<P> {
         }
     }
 
-    /// Takes up the next kernel event. False when there is none.
-    #[inline]
-    fn load_next(&mut self) -> bool {
-        let Some((key, bits)) = self.poller.ready(self.next) else { return false };
-        self.next += 1;
-        self.current.todo = 0;
+    /// Takes up a kernel event: what there is to do about it goes to `current`.
+    fn load(&mut self, key: u64, bits: EventFlags) {
         if key == WAKE_KEY {
-            return true;
+            return;
         }
         let source = Source::from_key(key);
         let Some(slot) = self.slot(source) else {
             self.metrics.stale += 1;
-            return true;
+            return;
         };
         let todo = slot.todo(bits);
         self.current = Current { source, bits, todo };
         if todo == 0 {
             self.lower(source);
         }
-        true
     }
 
     /// Does one thing of the current event, whose source may have been closed since the last.
-    #[inline]
     fn step(&mut self, now_ns: u64) -> Option<Event> {
-        let Current { source, todo, .. } = self.current;
+        let Current { source, bits, todo } = self.current;
         let Some(slot) = self.slots.get(source.index as usize).filter(|slot| slot.is(source)) else {
             self.current.todo = 0;
             return None;
         };
         let input = slot.input;
-        if todo == TODO_INPUT && input == Input::Recv {
-            self.current.todo = 0;
-            return self.receive(source);
-        }
-        self.step_other(input, now_ns)
-    }
-
-    /// Everything but the plain receive.
-    fn step_other(&mut self, input: Input, now_ns: u64) -> Option<Event> {
-        let Current { source, bits, todo } = self.current;
         if todo & TODO_SEND != 0 {
             self.current.todo &= !TODO_SEND;
             return self.send_on(source);
@@ -426,6 +410,16 @@ impl Slot {
         self.generation == source.generation && self.fd.is_some()
     }
 
+    /// Whether an event is for a plain receive and nothing else.
+    #[inline]
+    fn only_receives(&self, source: Source, bits: EventFlags) -> bool {
+        self.generation == source.generation
+            && self.input == Input::Recv
+            && self.send == NONE
+            && self.watch.is_empty()
+            && bits.intersects(EventFlags::IN | EventFlags::ERR | EventFlags::HUP)
+    }
+
     /// Kernel events that something here waits for.
     #[inline]
     fn wanted(&self) -> EventFlags {
@@ -557,10 +551,21 @@ impl<P: Poller> Driver for Readiness<P> {
             self.metrics.stale += 1;
         }
         loop {
-            if self.current.todo == 0 && !self.load_next() {
-                return None;
-            }
             if self.current.todo == 0 {
+                let (key, bits) = self.poller.ready(self.next)?;
+                self.next += 1;
+                // Nearly every event is this one.
+                let source = Source::from_key(key);
+                if let Some(slot) = self.slots.get(source.index as usize)
+                    && slot.only_receives(source, bits)
+                {
+                    let event = self.receive(source);
+                    if event.is_some() {
+                        return event;
+                    }
+                    continue;
+                }
+                self.load(key, bits);
                 continue;
             }
             let event = self.step(now_ns);
@@ -570,6 +575,7 @@ impl<P: Poller> Driver for Readiness<P> {
         }
     }
 
+    #[inline]
     fn metrics(&mut self) -> &mut Metrics {
         &mut self.metrics
     }
@@ -657,6 +663,15 @@ impl<P: Poller> Driver for Readiness<P> {
         let index = self.fills.insert(Fill { buf, wanted });
         self.slots[source.index as usize].input = Input::Fill(index);
         self.raise(source);
+    }
+
+    fn recv_into_end(&mut self, source: Source) {
+        let Some(slot) = self.slot(source) else { return };
+        let (token, Input::Fill(index)) = (slot.token, slot.input) else { return };
+        slot.input = Input::Idle;
+        if let Some(fill) = self.fills.remove(index) {
+            self.deferred.push_back((Some(source), Event::Filled { token, buf: fill.buf, error: None }));
+        }
     }
 
     #[inline]

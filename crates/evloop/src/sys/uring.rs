@@ -155,8 +155,8 @@ impl<K: Kernel> Uring<K> {
         }
     }
 
-    /// Waits as told, after submitting what is queued, and reaps. Calls again while there is deferred work, which the
-    /// kernel does in portions of twenty.
+    /// Waits as told, after submitting what is queued, and reaps. Calls again while there may be deferred work of
+    /// before, which the kernel does in portions.
     fn collect(&mut self, now_ns: u64, sleep: Sleep) -> io::Result<()> {
         if sleep == Sleep::No || self.kernel.pending() {
             if self.kernel.unsubmitted() || self.kernel.has_deferred_work() {
@@ -171,14 +171,16 @@ impl<K: Kernel> Uring<K> {
             self.metrics.system_calls += 1;
             self.kernel.enter(Wait::For { completions, now_ns, until_ns, min_wait_us })?;
         }
+        let mut before = self.ready.len();
         self.kernel.reap(&mut self.ready, self.completions_per_turn);
-        while self.ready.len() < self.completions_per_turn && self.kernel.has_deferred_work() {
-            let before = self.ready.len();
+        // A call that brought fewer than its portion has met all there was; what came since is for the next turn's.
+        while self.ready.len() < self.completions_per_turn
+            && self.ready.len() - before >= PORTION
+            && self.kernel.has_deferred_work()
+        {
+            before = self.ready.len();
             self.look()?;
             self.kernel.reap(&mut self.ready, self.completions_per_turn);
-            if self.ready.len() == before {
-                break;
-            }
         }
         Ok(())
     }
@@ -198,7 +200,7 @@ impl<K: Kernel> Uring<K> {
     /// Takes up one completion. Most bring one event or none; the rare further ones go to `deferred`.
     #[inline]
     fn complete(&mut self, cqe: Cqe, now_ns: u64) -> Option<Event> {
-        let Some((kind, index)) = parse(cqe.user_data) else { return None };
+        let (kind, index) = parse(cqe.user_data)?;
         if kind == Kind::Wake {
             self.woken(cqe);
             return None;
@@ -545,9 +547,13 @@ impl<K: Kernel> Driver for Uring<K> {
             self.deferred.push_back((Some(source), Event::Filled { token, buf, error }));
             return;
         }
-        let fill = self.fills.insert(Fill { buf, wanted });
+        let fill = self.fills.insert(Fill { buf, wanted, is_ending: false });
         self.slots[source.index as usize].input = Input::Fill(fill);
         self.settle(source.index);
+    }
+
+    fn recv_into_end(&mut self, source: Source) {
+        self.end_fill(source);
     }
 
     #[inline]
@@ -708,9 +714,11 @@ const WATCHABLE: Interest = Interest::READABLE.or(Interest::WRITABLE).or(Interes
 const NONE: u32 = u32::MAX;
 /// User data of what needs no attention.
 const IGNORED: u64 = 0;
+/// Deferred work that the kernel does in one call, since 6.13.
+const PORTION: usize = 20;
 const QUIESCE_TRIES: u32 = 100;
 /// Longest that the completion of a send waits for company.
-const GATHER_US: u32 = 50;
+const GATHER_US: u32 = 100;
 const POLLIN: u32 = 0x1;
 const POLLPRI: u32 = 0x2;
 const POLLOUT: u32 = 0x4;

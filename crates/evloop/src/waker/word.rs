@@ -67,6 +67,7 @@ impl Word {
 
     /// The mutant: saves the swap when the word seems to be notified already. A stale value loses a wake-up.
     #[cfg(loom)]
+    #[allow(dead_code, reason = "for the models")]
     pub(crate) fn notify_unless_seen(&self) -> Found {
         if self.0.load(Ordering::Relaxed) == NOTIFIED { Found::Notified } else { self.notify() }
     }

@@ -38,6 +38,8 @@ pub(super) struct Fill {
     pub buf: Vec<u8>,
     /// Bytes still wanted.
     pub wanted: usize,
+    /// Nobody waits for the rest: the next completion is its end.
+    pub is_ending: bool,
 }
 
 /// Bytes that arrived before they were wanted, and what came after them.
@@ -375,19 +377,37 @@ impl<K: Kernel> Uring<K> {
                 // JUSTIFICATION: as in `fill_on`.
                 unsafe { entry.buf.set_len(len) };
                 entry.wanted = entry.wanted.saturating_sub(bytes);
-                if entry.wanted > 0 {
+                if entry.wanted > 0 && !entry.is_ending {
                     self.settle(index);
                     return None;
                 }
                 None
             }
             Err(_) if [libc::ECANCELED, libc::EAGAIN, libc::EINTR].contains(&-cqe.result) => {
-                self.settle(index);
-                return None;
+                if !entry.is_ending {
+                    self.settle(index);
+                    return None;
+                }
+                None
             }
             Err(_) => Some(io::Error::from_raw_os_error(-cqe.result)),
         };
         self.finish_fill(index, fill, error)
+    }
+
+    /// Ends a fill with what has come; one that the kernel has the buffer of, once it is back.
+    pub(super) fn end_fill(&mut self, source: Source) {
+        let Some(slot) = self.slot(source) else { return };
+        let (armed, Input::Fill(fill)) = (slot.armed, slot.input) else { return };
+        if armed == Armed::Fill {
+            if let Some(fill) = self.fills.at_mut(fill) {
+                fill.is_ending = true;
+            }
+            self.cancel_input(source.index);
+        } else {
+            let event = self.finish_fill(source.index, fill, None);
+            self.deferred.extend(event.map(|event| (Some(source), event)));
+        }
     }
 
     fn finish_fill(&mut self, index: u32, fill: u32, error: Option<io::Error>) -> Option<Event> {

@@ -1,0 +1,166 @@
+//! What travels between the executing thread and the workers. Messages are at most two words; what is larger is boxed, and
+//! boxes go round.
+
+use sluice_engine::{Prepared, Preparer, SessionKey};
+use sluice_evloop::Fd;
+use sluice_resp::{Admission, Outbox, ParseError, Requests};
+use std::sync::Arc;
+
+/// To a worker.
+#[derive(Debug)]
+pub enum ToWorker {
+    /// A connection is its own from now on.
+    Adopt(Box<Adopted>),
+    /// A batch comes back executed, with its replies.
+    Reply(Box<Batch>),
+    /// Output that no batch asked for.
+    Push(Box<Push>),
+    /// What kept a connection's next request waiting is over.
+    Resume(SessionKey),
+    /// The connection ends at once.
+    Close(SessionKey),
+    /// Other limits are in force.
+    Settings(Arc<Settings>),
+    /// So many connections go back, those that are at rest; all of them, whenever they come to rest, with `usize::MAX`.
+    Release(usize),
+    /// Give everything back and end.
+    Stop,
+}
+
+/// To the executing thread.
+#[derive(Debug)]
+pub enum ToMain {
+    /// Requests, prepared.
+    Batch(Box<Batch>),
+    /// Bytes of a connection's output that the kernel has taken.
+    Sent(SessionKey, u32),
+    /// The connection has ended; why is for the log.
+    Gone(SessionKey, Box<str>),
+    /// A connection comes back.
+    Released(Box<Adopted>),
+    /// This worker, counted from 0, has ended: its last message.
+    Stopped(usize),
+}
+
+/// A connection on its way.
+#[derive(Debug)]
+pub struct Adopted {
+    /// Its session.
+    pub key: SessionKey,
+    /// Its socket.
+    pub socket: Fd,
+    /// Bytes received and not parsed.
+    pub carry: Vec<u8>,
+    /// What it may send.
+    pub admission: Admission,
+    /// Its next request waits.
+    pub held: bool,
+}
+
+/// Output that no batch asked for.
+#[derive(Debug)]
+pub struct Push {
+    /// Whose.
+    pub key: SessionKey,
+    /// What.
+    pub outbox: Outbox,
+    /// The connection ends once it is sent.
+    pub then_close: bool,
+}
+
+/// Requests of one connection, on their way to be executed and back.
+#[derive(Debug)]
+pub struct Batch {
+    /// Whose.
+    pub key: SessionKey,
+    /// The worker that sent it, counted from 0, and gets it back.
+    pub worker: usize,
+    /// The bytes that the requests are ranges of.
+    pub input: Vec<u8>,
+    /// The requests.
+    pub requests: Requests,
+    /// What is known of each.
+    pub prepared: Vec<Prepared>,
+    /// What follows the requests is none.
+    pub failed: Option<ParseError>,
+    /// Bytes received for this batch.
+    pub received: usize,
+    /// Bytes of output sent since the last batch.
+    pub sent: usize,
+    /// Bytes of the input buffer that the connection keeps, used and free together.
+    pub kept: usize,
+    /// The buffer with more than this limit allows is full: the connection ends.
+    pub too_much: bool,
+    /// The replies, on the way back; a spent buffer on the way there.
+    pub reply: Outbox,
+    /// On the way back: bytes of `input` that are done with.
+    pub done: usize,
+    /// On the way back: how the connection goes on.
+    pub ended: Ended,
+    /// On the way back: what the connection may send.
+    pub admission: Admission,
+}
+
+/// How a connection goes on after a batch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ended {
+    /// As before.
+    No,
+    /// The request at `done` waits.
+    Held,
+    /// It ends once the replies are sent.
+    AfterReply,
+}
+
+impl Batch {
+    /// An empty batch.
+    pub fn new(key: SessionKey) -> Box<Batch> {
+        Box::new(Batch {
+            key,
+            worker: 0,
+            input: Vec::new(),
+            requests: Requests::new(),
+            prepared: Vec::new(),
+            failed: None,
+            received: 0,
+            sent: 0,
+            kept: 0,
+            too_much: false,
+            reply: Outbox::new(),
+            done: 0,
+            ended: Ended::No,
+            admission: Admission::Unauthenticated,
+        })
+    }
+
+    /// Makes a spent batch one of `key`, keeping its buffers.
+    pub fn renew(&mut self, key: SessionKey) {
+        self.key = key;
+        self.input.clear();
+        if self.input.capacity() > SPARE_INPUT_BYTES {
+            self.input = Vec::new();
+        }
+        self.requests.clear();
+        self.prepared.clear();
+        self.failed = None;
+        (self.received, self.sent, self.kept, self.done) = (0, 0, 0, 0);
+        self.too_much = false;
+        self.ended = Ended::No;
+    }
+}
+
+/// What workers need to know of the configuration.
+#[derive(Debug)]
+pub struct Settings {
+    /// Looks commands up and hashes keys.
+    pub preparer: Preparer,
+    /// Largest argument, bytes.
+    pub proto_max_bulk_len: u64,
+    /// Largest input buffer, bytes.
+    pub query_buffer: usize,
+}
+
+/// A spent batch keeps an input buffer up to this size.
+const SPARE_INPUT_BYTES: usize = 64 * 1024;
+
+const _: () = assert!(size_of::<ToWorker>() <= 16);

@@ -1,0 +1,571 @@
+//! A worker: an event loop, the connections it owns, and the two rings to the executing thread.
+//!
+//! A turn: take what the executing thread sent; receive, parse and prepare; show what was gathered, all at once, and wake the
+//! executing thread if it sleeps. While batches are at the executing thread the worker dozes for some microseconds at a
+//! time instead of sleeping until it is woken: answers come soon, and a kick costs the executing thread more than all the
+//! rest of a request.
+
+use super::job::{Adopted, Batch, Ended, Push, Settings, ToMain, ToWorker};
+use nix::sys::prctl;
+use sluice_clock::Clock;
+use sluice_engine::SessionKey;
+use sluice_evloop::{
+    AnyLoop, Deadline, Event, Received, SendBuf, Sending, Sent, Shared, Source, Token, Waker,
+};
+use sluice_queue::lanes::Lane;
+use sluice_queue::{Respond, spsc};
+use sluice_resp::{Admission, Limits, Outbox, Parser, State};
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::time::Duration;
+
+/// What a worker publishes about itself: written by it alone, read by the executing thread for INFO and the policy.
+#[derive(Debug, Default)]
+pub struct Published {
+    /// Nanoseconds in turns that had work. Relaxed: it only informs.
+    pub active_ns: AtomicU64,
+    /// System calls of its event loop. Relaxed.
+    pub system_calls: AtomicU64,
+    /// Times it slept until woken. Relaxed.
+    pub parks: AtomicU64,
+    /// It took part in a turn since the flag was last cleared. Relaxed.
+    pub seen: AtomicBool,
+}
+
+/// What a worker starts with.
+pub struct Seat {
+    /// Its number, from 0.
+    pub number: usize,
+    /// From the executing thread.
+    pub inbox: spsc::Consumer<ToWorker>,
+    /// To the executing thread.
+    pub lane: Lane<ToMain>,
+    /// Wakes the executing thread.
+    pub main: Waker,
+    /// What it publishes.
+    pub published: Arc<Published>,
+    /// The limits in force.
+    pub settings: Arc<Settings>,
+}
+
+/// A worker.
+pub struct Worker {
+    seat: Seat,
+    event_loop: AnyLoop,
+    clock: Clock,
+    connections: Vec<Option<Box<Connection>>>,
+    count: usize,
+    /// Batches that are at the executing thread.
+    away: usize,
+    spare: Vec<Box<Batch>>,
+    spare_carry: Vec<Vec<u8>>,
+    /// Messages that the lane had no room for, oldest first.
+    overflow: VecDeque<ToMain>,
+    /// Connections still to be given back as they come to rest.
+    release: usize,
+    stopping: bool,
+    empty_dozes: u32,
+    busy: bool,
+}
+
+/// A connection that a worker owns.
+struct Connection {
+    source: Source,
+    key: SessionKey,
+    carry: Vec<u8>,
+    parser: Parser,
+    input: Input,
+    admission: Admission,
+    /// Bytes received since the last batch.
+    received: usize,
+    /// Output that waits for the send in flight.
+    waiting: VecDeque<Outbox>,
+    sending: bool,
+    close_when_sent: bool,
+    /// Bytes sent and not told yet.
+    untold: usize,
+    /// Bytes that `carry` held when the receive into it began.
+    filled_from: usize,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Input {
+    /// Bytes are received as they come.
+    Open,
+    /// A large argument is received straight into `carry`.
+    Filling,
+    /// A batch is at the executing thread.
+    Away,
+    /// The next request waits.
+    Held,
+    /// Nothing more is read.
+    Shut,
+}
+
+/// Requests in a batch at most: enough for the deepest usual pipeline, few enough that replies start soon.
+const BATCH_REQUESTS: usize = 128;
+/// From this many missing bytes on, a large argument is received straight into its place.
+const FILL_BYTES: usize = 32 * 1024;
+/// Bytes of a large argument that are received at least in one step.
+const FILL_STEP_BYTES: usize = 1 << 20;
+/// How long a doze lasts.
+const DOZE: Duration = Duration::from_micros(40);
+/// Dozes that find nothing before the worker sleeps until it is woken.
+const EMPTY_DOZES_MAX: u32 = 16;
+/// Sent bytes are told with the next batch, or by themselves from this many on.
+const UNTOLD_BYTES_MAX: usize = 16 * 1024;
+const SPARES_MAX: usize = 64;
+const SPARE_CARRY_BYTES: usize = 64 * 1024;
+
+impl Worker {
+    /// A worker on the thread that calls this.
+    pub fn new(seat: Seat, event_loop: AnyLoop) -> Worker {
+        // Dozes are shorter than the default slack of timers. Where it cannot be set, they are longer.
+        let _ = prctl::set_timerslack(1);
+        Worker {
+            seat,
+            event_loop,
+            clock: Clock::system(),
+            connections: Vec::new(),
+            count: 0,
+            away: 0,
+            spare: Vec::new(),
+            spare_carry: Vec::new(),
+            overflow: VecDeque::new(),
+            release: 0,
+            stopping: false,
+            empty_dozes: 0,
+            busy: false,
+        }
+    }
+
+    /// Works until told to stop.
+    pub fn run(mut self) {
+        let mut now_ns = self.clock.now().mono_ns;
+        loop {
+            let dozing = (self.away > 0 || !self.overflow.is_empty()) && self.empty_dozes < EMPTY_DOZES_MAX;
+            let until = if self.busy || dozing { Deadline::PAST } else { Deadline::NEVER };
+            if dozing && !self.busy {
+                std::thread::sleep(DOZE);
+            }
+            if self.event_loop.wait(now_ns, until).is_err() {
+                // A broken loop can serve nobody: every connection is given up.
+                self.give_up();
+                return;
+            }
+            let began = self.clock.now().mono_ns;
+            self.busy = false;
+            self.take_messages();
+            while let Some(event) = self.event_loop.next_event(began) {
+                self.busy = true;
+                self.handle(event);
+            }
+            if self.release > 0 {
+                self.give_back();
+            }
+            self.show();
+            now_ns = if self.busy { self.clock.now().mono_ns } else { began };
+            if self.busy {
+                self.empty_dozes = 0;
+                self.seat.published.active_ns.fetch_add(now_ns.saturating_sub(began), Relaxed);
+                self.seat.published.seen.store(true, Relaxed);
+            } else {
+                self.empty_dozes = self.empty_dozes.saturating_add(1);
+            }
+            if self.stopping && self.count == 0 && self.overflow.is_empty() {
+                self.tell(ToMain::Stopped(self.seat.number));
+                self.show();
+                return;
+            }
+        }
+    }
+
+    fn take_messages(&mut self) {
+        while let Some(message) = self.seat.inbox.pop() {
+            self.busy = true;
+            match message {
+                ToWorker::Adopt(adopted) => self.adopt(*adopted),
+                ToWorker::Reply(batch) => self.replied(batch),
+                ToWorker::Push(push) => self.push(*push),
+                ToWorker::Resume(key) => self.resume(key),
+                ToWorker::Close(key) => {
+                    if let Some(connection) = self.take(key) {
+                        self.event_loop.close(connection.source);
+                        self.forget(&connection);
+                    }
+                }
+                ToWorker::Settings(settings) => self.seat.settings = settings,
+                ToWorker::Release(count) => self.release = self.release.saturating_add(count),
+                ToWorker::Stop => {
+                    self.stopping = true;
+                    self.release = usize::MAX;
+                }
+            }
+        }
+    }
+
+    fn handle(&mut self, event: Event) {
+        match event {
+            Event::Received { token, received } => self.received(key_of(token), received),
+            Event::Sent { token, sent } => {
+                if let Some(mut connection) = self.take(key_of(token)) {
+                    connection.sending = false;
+                    if self.sent(&mut connection, sent) && self.send_waiting(&mut connection) {
+                        self.put(connection);
+                    } else {
+                        self.drop_connection(*connection, "Error writing to client");
+                    }
+                }
+            }
+            Event::Filled { token, buf, error } => {
+                let Some(mut connection) = self.take(key_of(token)) else { return };
+                connection.received += buf.len().saturating_sub(connection.filled_from);
+                connection.carry = buf;
+                connection.input = Input::Open;
+                if error.is_some() {
+                    return self.drop_connection(*connection, "Client closed connection");
+                }
+                self.parse(&mut connection);
+                self.receive_on(&mut connection);
+                self.put(connection);
+            }
+            Event::Detached { token, fd } => self.detached(key_of(token), fd),
+            Event::Accepted { .. }
+            | Event::AcceptFailed { .. }
+            | Event::Ready { .. }
+            | Event::Timer { .. } => {}
+        }
+    }
+
+    fn received(&mut self, key: SessionKey, received: Received) {
+        let Some(mut connection) = self.take(key) else { return };
+        match received {
+            Received::Data(chunk) => {
+                connection.received += chunk.len();
+                if connection.carry.capacity() == 0
+                    && let Some(spare) = self.spare_carry.pop()
+                {
+                    connection.carry = spare;
+                }
+                connection.carry.extend_from_slice(&chunk);
+                self.event_loop.give_back(chunk);
+                self.parse(&mut connection);
+                self.receive_on(&mut connection);
+                self.put(connection);
+            }
+            Received::Eof => self.drop_connection(*connection, "Client closed connection"),
+            Received::Failed(error) => {
+                self.drop_connection(*connection, &format!("Reading from client: {error}"))
+            }
+        }
+    }
+
+    /// Parses what has come, and hands it over when there is something to execute.
+    fn parse(&mut self, connection: &mut Connection) {
+        if connection.input != Input::Open || connection.carry.is_empty() {
+            return;
+        }
+        let settings = self.seat.settings.clone();
+        let limits = Limits::new(connection.admission, settings.proto_max_bulk_len, BATCH_REQUESTS);
+        let mut batch = match self.spare.pop() {
+            Some(mut spare) => {
+                spare.renew(connection.key);
+                spare
+            }
+            None => Batch::new(connection.key),
+        };
+        let progress = connection.parser.parse(&connection.carry, &limits, &mut batch.requests);
+        batch.failed = match progress.state {
+            State::Failed(error) => Some(error),
+            State::Full | State::Starved => None,
+        };
+        batch.too_much = connection.carry.len() - progress.consumed > settings.query_buffer;
+        if batch.requests.is_empty() && batch.failed.is_none() && !batch.too_much {
+            connection.carry.drain(..progress.consumed);
+            self.spare.push(batch);
+            return;
+        }
+        // The batch takes the buffer; what is behind its requests begins the next one.
+        let mut rest = self.spare_carry.pop().unwrap_or_default();
+        rest.extend_from_slice(&connection.carry[progress.consumed..]);
+        std::mem::swap(&mut batch.input, &mut connection.carry);
+        let spent = std::mem::replace(&mut connection.carry, rest);
+        self.keep_spare(spent);
+        for index in 0..batch.requests.len() {
+            let item = settings.preparer.prepare(&batch.requests.at(index, &batch.input));
+            batch.prepared.push(item);
+        }
+        batch.worker = self.seat.number;
+        batch.received = std::mem::take(&mut connection.received);
+        batch.sent = std::mem::take(&mut connection.untold);
+        batch.kept = connection.carry.capacity();
+        connection.input = Input::Away;
+        self.away += 1;
+        self.tell(ToMain::Batch(batch));
+    }
+
+    /// Lets the loop receive, or not, as the connection's state has it.
+    fn receive_on(&mut self, connection: &mut Connection) {
+        match connection.input {
+            Input::Open => {
+                let wanted = connection.parser.wanted();
+                if wanted >= FILL_BYTES {
+                    // An announced size is not believed: as much again as has come, so that growing stays linear.
+                    let step = wanted.min(FILL_STEP_BYTES.max(connection.carry.len()));
+                    let mut carry = std::mem::take(&mut connection.carry);
+                    carry.reserve_exact(step);
+                    connection.input = Input::Filling;
+                    connection.filled_from = carry.len();
+                    self.event_loop.recv_into(connection.source, carry, step);
+                } else {
+                    if connection.carry.is_empty() {
+                        let spent = std::mem::take(&mut connection.carry);
+                        self.keep_spare(spent);
+                    }
+                    self.event_loop.recv_start(connection.source);
+                }
+            }
+            Input::Away | Input::Held | Input::Shut => self.event_loop.recv_stop(connection.source),
+            Input::Filling => {}
+        }
+    }
+
+    fn replied(&mut self, mut batch: Box<Batch>) {
+        self.away -= 1;
+        let reply = std::mem::take(&mut batch.reply);
+        let Some(mut connection) = self.take(batch.key) else { return self.spend(batch) };
+        connection.admission = batch.admission;
+        connection.input = match batch.ended {
+            Ended::No => Input::Open,
+            Ended::Held => {
+                // The request that waits, and all behind it, is parsed again when its time comes.
+                let mut carry = batch.input.split_off(batch.done.min(batch.input.len()));
+                carry.append(&mut connection.carry);
+                connection.carry = carry;
+                connection.parser = Parser::new();
+                Input::Held
+            }
+            Ended::AfterReply => {
+                connection.close_when_sent = true;
+                Input::Shut
+            }
+        };
+        self.spend(batch);
+        connection.waiting.push_back(reply);
+        if !self.send_waiting(&mut connection) {
+            return self.drop_connection(*connection, "Error writing to client");
+        }
+        self.parse(&mut connection);
+        self.receive_on(&mut connection);
+        self.put(connection);
+    }
+
+    fn push(&mut self, push: Push) {
+        let Some(mut connection) = self.take(push.key) else { return };
+        connection.waiting.push_back(push.outbox);
+        connection.close_when_sent |= push.then_close;
+        if push.then_close {
+            connection.input = Input::Shut;
+            self.receive_on(&mut connection);
+        }
+        if self.send_waiting(&mut connection) {
+            self.put(connection);
+        } else {
+            self.drop_connection(*connection, "Error writing to client");
+        }
+    }
+
+    fn resume(&mut self, key: SessionKey) {
+        let Some(mut connection) = self.take(key) else { return };
+        if connection.input == Input::Held {
+            connection.input = Input::Open;
+            self.parse(&mut connection);
+            self.receive_on(&mut connection);
+        }
+        self.put(connection);
+    }
+
+    /// Sends what waits, one buffer after the other; `false` when the connection is over.
+    fn send_waiting(&mut self, connection: &mut Connection) -> bool {
+        while !connection.sending {
+            let Some(outbox) = connection.waiting.pop_front() else { return !connection.close_when_sent };
+            if outbox.is_empty() {
+                self.recycle(outbox);
+                continue;
+            }
+            match self.event_loop.send(connection.source, into_send(outbox)) {
+                Sending::InFlight => connection.sending = true,
+                Sending::Done(sent) => {
+                    if !self.sent(connection, sent) {
+                        return false;
+                    }
+                }
+            }
+        }
+        true
+    }
+
+    /// Counts a finished send; `false` when it failed.
+    fn sent(&mut self, connection: &mut Connection, sent: Sent) -> bool {
+        connection.untold += sent.bytes;
+        if connection.untold >= UNTOLD_BYTES_MAX && connection.input != Input::Away {
+            let bytes = u32::try_from(std::mem::take(&mut connection.untold)).unwrap_or(u32::MAX);
+            self.tell(ToMain::Sent(connection.key, bytes));
+        }
+        let failed = sent.error.is_some();
+        self.recycle(Outbox::from_buffer(sent.buf.head));
+        !failed
+    }
+
+    /// Keeps a spent reply buffer in a spent batch, which takes it back to the executing thread.
+    fn recycle(&mut self, outbox: Outbox) {
+        if let Some(batch) = self.spare.iter_mut().rev().find(|batch| batch.reply.capacity_bytes() == 0) {
+            batch.reply = outbox;
+        }
+    }
+
+    fn spend(&mut self, batch: Box<Batch>) {
+        if self.spare.len() < SPARES_MAX {
+            self.spare.push(batch);
+        }
+    }
+
+    fn keep_spare(&mut self, mut carry: Vec<u8>) {
+        if self.spare_carry.len() < SPARES_MAX
+            && carry.capacity() <= SPARE_CARRY_BYTES
+            && carry.capacity() > 0
+        {
+            carry.clear();
+            self.spare_carry.push(carry);
+        }
+    }
+
+    fn adopt(&mut self, adopted: Adopted) {
+        if !self.stopping {
+            self.release = 0;
+        }
+        let Adopted { key, socket, carry, admission, held } = adopted;
+        let source = self.event_loop.attach(socket, token_of(key));
+        let input = if held { Input::Held } else { Input::Open };
+        let mut connection = Box::new(Connection {
+            source,
+            key,
+            carry,
+            parser: Parser::new(),
+            input,
+            admission,
+            received: 0,
+            waiting: VecDeque::new(),
+            sending: false,
+            close_when_sent: false,
+            untold: 0,
+            filled_from: 0,
+        });
+        self.count += 1;
+        self.parse(&mut connection);
+        self.receive_on(&mut connection);
+        self.put(connection);
+    }
+
+    /// Gives connections at rest back, as many as were asked for.
+    fn give_back(&mut self) {
+        for slot in 0..self.connections.len() {
+            if self.release == 0 {
+                break;
+            }
+            let Some(connection) = self.connections[slot].as_ref() else { continue };
+            let at_rest = matches!(connection.input, Input::Open | Input::Held)
+                && !connection.sending
+                && connection.waiting.is_empty();
+            if at_rest {
+                if self.release != usize::MAX {
+                    self.release -= 1;
+                }
+                // The socket follows by `Event::Detached`.
+                self.event_loop.detach(connection.source);
+            }
+        }
+        if self.release != usize::MAX {
+            self.release = 0;
+        }
+    }
+
+    fn detached(&mut self, key: SessionKey, socket: sluice_evloop::Fd) {
+        let Some(connection) = self.take(key) else { return };
+        if connection.untold > 0 {
+            self.tell(ToMain::Sent(key, u32::try_from(connection.untold).unwrap_or(u32::MAX)));
+        }
+        let Connection { carry, admission, input, .. } = *connection;
+        self.count -= 1;
+        let held = input == Input::Held;
+        self.tell(ToMain::Released(Box::new(Adopted { key, socket, carry, admission, held })));
+    }
+
+    fn drop_connection(&mut self, connection: Connection, why: &str) {
+        self.event_loop.close(connection.source);
+        self.forget(&connection);
+        self.tell(ToMain::Gone(connection.key, why.into()));
+    }
+
+    fn forget(&mut self, _connection: &Connection) {
+        self.count -= 1;
+    }
+
+    fn give_up(&mut self) {
+        for slot in 0..self.connections.len() {
+            if let Some(connection) = self.connections[slot].take() {
+                self.drop_connection(*connection, "the worker's event loop failed");
+            }
+        }
+        self.tell(ToMain::Stopped(self.seat.number));
+        self.show();
+    }
+
+    fn take(&mut self, key: SessionKey) -> Option<Box<Connection>> {
+        let place = self.connections.get_mut(key.slot as usize)?;
+        if place.as_ref()?.key == key { place.take() } else { None }
+    }
+
+    fn put(&mut self, connection: Box<Connection>) {
+        let slot = connection.key.slot as usize;
+        if self.connections.len() <= slot {
+            self.connections.resize_with(slot + 1, || None);
+        }
+        self.connections[slot] = Some(connection);
+    }
+
+    fn tell(&mut self, message: ToMain) {
+        if !self.overflow.is_empty() {
+            self.overflow.push_back(message);
+        } else if let Err(full) = self.seat.lane.send(message) {
+            self.overflow.push_back(full.0);
+        }
+    }
+
+    /// Shows the executing thread what was gathered, and wakes it if it sleeps.
+    fn show(&mut self) {
+        while let Some(message) = self.overflow.pop_front() {
+            if let Err(full) = self.seat.lane.send(message) {
+                self.overflow.push_front(full.0);
+                break;
+            }
+        }
+        if self.seat.lane.publish() == sluice_queue::Rung::First {
+            self.seat.main.wake();
+        }
+    }
+}
+
+fn token_of(key: SessionKey) -> Token {
+    crate::wire::token_of(key)
+}
+
+fn key_of(token: Token) -> SessionKey {
+    crate::wire::key_of(token)
+}
+
+fn into_send(outbox: Outbox) -> SendBuf {
+    let (head, shared) = outbox.into_parts();
+    SendBuf { head, shared: shared.into_iter().map(|(at, bytes)| Shared { at, bytes }).collect() }
+}

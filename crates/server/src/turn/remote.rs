@@ -1,0 +1,468 @@
+//! The turn's part for connections that workers own.
+
+use super::Server;
+use crate::iothreads::{Adopted, Batch, Ended, Push, Settings, Signals, ToMain, ToWorker};
+use crate::wire::{Input, Place, Wire, token_of};
+use nix::sys::prctl;
+use sluice_config::param;
+use sluice_engine::{Closing, Engine, Flow, LogLevel, SessionKey};
+use sluice_evloop::{Deadline, Fd, Source};
+use sluice_resp::{Admission, Parser};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// What the policy's samples are made of.
+#[derive(Debug, Default)]
+pub(super) struct Load {
+    at_ns: u64,
+    main_ns: u64,
+    workers_ns: u64,
+    commands: u64,
+    idle_ticks: u64,
+    /// Turns in a row that found nothing.
+    empty_turns: u32,
+    /// Mean time between batches, nanoseconds.
+    gap_ns: u64,
+    /// When batches were last heard of.
+    heard_ns: u64,
+    /// When our own loop was last asked.
+    polled_ns: u64,
+    /// Some clients are in our own loop.
+    own_clients: bool,
+    /// Workers that the configuration asks for.
+    configured: usize,
+    always: bool,
+}
+
+/// Batches whose keys are prefetched together: enough to hide the misses, few enough that the lines stay in the cache.
+const PREFETCH_BATCHES: usize = 32;
+/// A doze lasts until about so many batches have come.
+const DOZE_BATCHES: u64 = 4;
+/// It is no shorter: a shorter one costs more than it gathers.
+const DOZE_NS_MIN: u64 = 10_000;
+/// And no longer: that much it may add to a reply.
+const DOZE_NS_MAX: u64 = 60_000;
+/// When batches come further apart, being woken for each is cheaper.
+const GAP_NS_MAX: u64 = 40_000;
+/// How often it looks at its own loop meanwhile: listeners and signals can wait that long.
+const POLL_EVERY_NS: u64 = 500_000;
+/// Dozes in a row that find nothing before it sleeps until it is woken.
+const EMPTY_TURNS_MAX: u32 = 8;
+
+/// How to spend the time until the next turn.
+pub(super) enum Rest {
+    /// In the event loop, until then.
+    Poll(Deadline),
+    /// It is spent; the loop need not be asked.
+    Skip,
+}
+
+/// What workers need to know of an engine's configuration.
+pub(super) fn settings_of(engine: &Engine) -> Arc<Settings> {
+    let limits = engine.limits();
+    Arc::new(Settings {
+        preparer: engine.preparer(),
+        proto_max_bulk_len: limits.proto_max_bulk_len as u64,
+        query_buffer: limits.client_query_buffer,
+    })
+}
+
+impl Server {
+    /// How to spend the time until the next turn. While batches come faster than a sleep and a wake-up are worth, the
+    /// executing thread dozes until a few should have come, and looks at its own loop now and then; otherwise it sleeps
+    /// in the loop, and a worker wakes it (T-6).
+    pub(super) fn rest(&mut self, now_ns: u64, until: Deadline) -> Rest {
+        let pending = self.pool.has_messages() || self.pool.is_behind();
+        if self.pool.active() == 0 || self.load.own_clients {
+            return Rest::Poll(if pending { Deadline::PAST } else { until });
+        }
+        let gap = self.load.gap_ns;
+        let doze = self.load.empty_turns < EMPTY_TURNS_MAX && gap < GAP_NS_MAX;
+        if !pending && !doze {
+            self.load.polled_ns = now_ns;
+            return Rest::Poll(until);
+        }
+        if !pending {
+            std::thread::sleep(Duration::from_nanos((gap * DOZE_BATCHES).clamp(DOZE_NS_MIN, DOZE_NS_MAX)));
+        }
+        if now_ns.saturating_sub(self.load.polled_ns) < POLL_EVERY_NS {
+            return Rest::Skip;
+        }
+        self.load.polled_ns = now_ns;
+        Rest::Poll(Deadline::PAST)
+    }
+
+    /// Learns how fast batches come.
+    fn learn(&mut self, batches: usize) {
+        let now_ns = self.turn_began_ns;
+        if batches == 0 {
+            self.load.empty_turns = self.load.empty_turns.saturating_add(1);
+            return;
+        }
+        self.load.empty_turns = 0;
+        let gap = now_ns.saturating_sub(self.load.heard_ns) / batches as u64;
+        self.load.heard_ns = now_ns;
+        // A mean over the last eight turns or so.
+        self.load.gap_ns = (self.load.gap_ns * 7 + gap.min(10 * GAP_NS_MAX)) / 8;
+    }
+
+    /// Brings the threads in line with `io-threads`. Always succeeds, now or by and by (T-7).
+    pub(super) fn configure_workers(&mut self) {
+        let config = self.engine.config();
+        let configured = config.int(param::IO_THREADS_NUM).max(1) as usize - 1;
+        self.load.always = config.bool(param::IO_THREADS_ALWAYS_ACTIVE);
+        if configured == self.load.configured {
+            return;
+        }
+        if configured > 0 && self.load.configured == 0 {
+            // Dozes are shorter than the default slack of timers.
+            let _ = prctl::set_timerslack(1);
+        }
+        self.load.configured = configured;
+        let cap = configured.min(processors().saturating_sub(1));
+        self.policy = crate::iothreads::Policy::new(cap);
+        self.pool.stop_above(configured);
+        if configured > 0 {
+            self.spawn_workers(configured);
+        }
+    }
+
+    fn spawn_workers(&mut self, count: usize) {
+        self.settings = settings_of(&self.engine);
+        self.told = self.engine.limits().clone();
+        let settings = self.settings.clone();
+        if let Err(error) = self.pool.spawn_up_to(count, &settings) {
+            let got = self.pool.threads();
+            let text = format!("Could not start all IO threads: {error}. {got} of {count} run.");
+            self.host.note(LogLevel::Warning, &text);
+        }
+    }
+
+    /// Tells the workers about other limits.
+    pub(super) fn tell_settings(&mut self) {
+        self.told = self.engine.limits().clone();
+        self.settings = settings_of(&self.engine);
+        let settings = self.settings.clone();
+        self.pool.publish(&settings);
+    }
+
+    /// Asks the policy how many workers shall be active, and moves connections accordingly. Ten times a second.
+    pub(super) fn manage_workers(&mut self) {
+        if !self.pool.is_running() && self.load.configured == 0 {
+            return;
+        }
+        let before = self.pool.active();
+        let wanted = if self.load.always {
+            self.load.configured
+        } else {
+            match self.sample() {
+                Some(signals) => self.policy.step(signals),
+                None => before,
+            }
+        };
+        if self.pool.threads() < wanted.max(self.load.configured) {
+            self.spawn_workers(self.load.configured);
+        }
+        self.pool.set_active(wanted);
+        let now = self.pool.active();
+        if now != before {
+            self.host.io_threads.grown += u64::from(now > before);
+            self.host.io_threads.shrunk += u64::from(now < before);
+            let word = if now > before { "increased" } else { "decreased" };
+            self.host.note(LogLevel::Debug, &format!("IO threads {word} from {} to {}", before + 1, now + 1));
+        }
+        if now > 0 {
+            self.move_out();
+        }
+        self.load.own_clients =
+            self.wires.iter().flatten().any(|wire| matches!(wire.place, Place::Here | Place::Leaving));
+        self.host.io_threads.active = now;
+        self.host.io_threads.active_us = self.pool.active_ns().iter().map(|ns| ns / 1000).collect();
+    }
+
+    /// What happened since the last sample; `None` where it was too short ago.
+    fn sample(&mut self) -> Option<Signals> {
+        let now_ns = self.turn_began_ns;
+        let wall = now_ns.saturating_sub(self.load.at_ns);
+        if wall < 50_000_000 {
+            return None;
+        }
+        let (main_ns, workers_ns) = (self.host.active_ns, self.pool.active_ns().iter().sum::<u64>());
+        let commands = self.engine.commands_executed();
+        let active = self.pool.active();
+        let main_busy = main_ns.saturating_sub(self.load.main_ns) as f64 / wall as f64;
+        let workers_busy = match active {
+            0 => 0.0,
+            n => workers_ns.saturating_sub(self.load.workers_ns) as f64 / wall as f64 / n as f64,
+        };
+        // Asking the kernel costs some ten microseconds: only when the answer can matter.
+        let idle_processors = if main_busy > 0.5 || active > 0 {
+            let ticks = idle_ticks();
+            let idle = ticks.saturating_sub(std::mem::replace(&mut self.load.idle_ticks, ticks));
+            // A tick is ten milliseconds.
+            idle as f64 * 1e7 / wall as f64
+        } else {
+            self.load.idle_ticks = 0;
+            0.0
+        };
+        let known = self.load.at_ns != 0 && self.load.idle_ticks != 0;
+        let signals = Signals {
+            main_busy,
+            workers_busy,
+            idle_processors: if known { idle_processors.min(processors() as f64) } else { 0.0 },
+            commands: commands.saturating_sub(self.load.commands),
+        };
+        self.load.at_ns = now_ns;
+        self.load.main_ns = main_ns;
+        self.load.workers_ns = workers_ns;
+        self.load.commands = commands;
+        Some(signals)
+    }
+
+    /// Starts to move connections that are at rest here to workers.
+    fn move_out(&mut self) {
+        for wire in self.wires.iter_mut().flatten() {
+            let at_rest = wire.place == Place::Here
+                && matches!(wire.input, Input::Open | Input::Held)
+                && !wire.sending
+                && !wire.close_when_sent;
+            if at_rest {
+                wire.place = Place::Leaving;
+                self.event_loop.detach(wire.source);
+            }
+        }
+    }
+
+    /// A connection's socket is out of our loop: it goes to a worker, or back in.
+    pub(super) fn left_the_loop(&mut self, key: SessionKey, socket: Fd) {
+        let Some(mut wire) = self.take_wire(key) else { return };
+        if self.pool.active() > 0 {
+            self.hand_over(&mut wire, socket);
+        } else {
+            self.take_in(&mut wire, socket);
+        }
+        self.wires[key.slot as usize] = Some(wire);
+        self.ready.push(key);
+    }
+
+    /// Gives a connection to the active worker with the fewest.
+    pub(super) fn hand_over(&mut self, wire: &mut Wire, socket: Fd) {
+        let Some(worker) = self.pool.least_loaded() else { return self.take_in(wire, socket) };
+        let adopted = Adopted {
+            key: wire.key,
+            socket,
+            carry: std::mem::take(&mut wire.carry),
+            admission: self.admission(wire.key),
+            held: wire.input == Input::Held,
+        };
+        wire.place = Place::Worker(worker);
+        wire.source = Source::NONE;
+        wire.parser = Parser::new();
+        self.host.io_threads.accepts += 1;
+        self.pool.tell(worker, ToWorker::Adopt(Box::new(adopted)));
+    }
+
+    /// Takes a connection into our own loop.
+    fn take_in(&mut self, wire: &mut Wire, socket: Fd) {
+        wire.source = self.event_loop.attach(socket, token_of(wire.key));
+        wire.place = Place::Here;
+        wire.parser = Parser::new();
+        if wire.input == Input::Open {
+            self.execute_carry(wire);
+            self.after_input(wire);
+        }
+        self.receive_again(wire);
+    }
+
+    pub(super) fn admission(&self, key: SessionKey) -> Admission {
+        match self.engine.session(key) {
+            Some(session) if session.caller.authenticated => Admission::Authenticated,
+            _ => Admission::Unauthenticated,
+        }
+    }
+
+    /// Executes what the workers have prepared.
+    pub(super) fn collect_from_workers(&mut self) {
+        let mut messages = std::mem::take(&mut self.messages);
+        self.pool.collect(&mut messages);
+        self.learn(messages.len());
+        if !messages.is_empty() {
+            self.turn_busy = true;
+            self.host.io_threads.reads_pending = messages.len() as u64;
+            let mut rest = messages.into_iter();
+            loop {
+                let group: Vec<ToMain> = rest.by_ref().take(PREFETCH_BATCHES).collect();
+                if group.is_empty() {
+                    break;
+                }
+                self.prefetch(&group);
+                group.into_iter().for_each(|message| self.heard(message));
+            }
+            self.host.io_threads.reads_pending = 0;
+            messages = Vec::new();
+        }
+        self.messages = messages;
+    }
+
+    /// Prefetches the keys of a group of batches together (B-10).
+    fn prefetch(&mut self, group: &[ToMain]) {
+        if self.engine.limits().prefetch_batch < 2 {
+            return;
+        }
+        let mut keys = 0;
+        for message in group {
+            if let ToMain::Batch(batch) = message {
+                self.engine.prefetch_buckets(batch.key, &batch.prepared);
+                keys += batch.prepared.len();
+            }
+        }
+        if keys < 2 {
+            return;
+        }
+        for message in group {
+            if let ToMain::Batch(batch) = message {
+                self.engine.prefetch_entries(batch.key, &batch.prepared);
+            }
+        }
+        self.engine.count_prefetch_group();
+    }
+
+    fn heard(&mut self, message: ToMain) {
+        match message {
+            ToMain::Batch(batch) => self.execute_batch(batch),
+            ToMain::Sent(key, bytes) => self.count_sent(key, bytes as usize),
+            ToMain::Gone(key, why) => self.lost(key, &why),
+            ToMain::Released(adopted) => self.released(*adopted),
+            ToMain::Stopped(worker) => self.pool.stopped(worker),
+        }
+    }
+
+    fn count_sent(&mut self, key: SessionKey, bytes: usize) {
+        self.host.counts.net_output_bytes += bytes as u64;
+        self.engine.sent(key, bytes);
+    }
+
+    fn execute_batch(&mut self, mut batch: Box<Batch>) {
+        let key = batch.key;
+        self.engine.recycle(std::mem::take(&mut batch.reply));
+        self.host.io_threads.reads += 1;
+        self.host.reads += 1;
+        self.host.counts.net_input_bytes += batch.received as u64;
+        if batch.sent > 0 {
+            self.count_sent(key, batch.sent);
+        }
+        let mut flow = Flow::Continue;
+        if !batch.requests.is_empty() {
+            let Batch { input, requests, prepared, .. } = &*batch;
+            let done = self.engine.submit_prepared(key, input, requests, prepared, &mut self.host);
+            flow = done.flow;
+            batch.done = super::offset_of(&batch.requests, done.executed, &batch.input);
+        }
+        match flow {
+            Flow::Continue => {
+                if let Some(error) = batch.failed {
+                    self.engine.protocol_error(key, &error.message(), &mut self.host);
+                    batch.ended = Ended::AfterReply;
+                } else if batch.too_much {
+                    self.engine.count_query_buffer_disconnection(key, &mut self.host);
+                    self.doomed.push(key);
+                }
+            }
+            Flow::Postponed => batch.ended = Ended::Held,
+            Flow::Closing => batch.ended = Ended::AfterReply,
+        }
+        self.note_kept(key, batch.kept);
+        self.executed.push(batch);
+    }
+
+    fn note_kept(&mut self, key: SessionKey, kept: usize) {
+        let Some(wire) = self.wire(key) else { return };
+        if wire.published != kept {
+            wire.published = kept;
+            self.host.note_input(kept);
+            self.engine.publish_input(key, 0, kept);
+        }
+    }
+
+    /// Sends the batches of this turn back with their replies.
+    pub(super) fn reply_to_workers(&mut self) {
+        let mut executed = std::mem::take(&mut self.executed);
+        for mut batch in executed.drain(..) {
+            if let Some((outbox, closing)) = self.engine.take_output(batch.key) {
+                batch.reply = outbox;
+                if closing == Closing::AfterReply {
+                    batch.ended = Ended::AfterReply;
+                }
+            }
+            batch.admission = self.admission(batch.key);
+            self.host.io_threads.writes += 1;
+            self.host.writes += 1;
+            self.pool.tell(batch.worker, ToWorker::Reply(batch));
+        }
+        self.executed = executed;
+    }
+
+    /// Sends output that no batch asked for.
+    pub(super) fn send_elsewhere(&mut self, key: SessionKey) {
+        let Some(wire) = self.wire(key) else { return };
+        let Place::Worker(worker) = wire.place else {
+            // Between two loops: it has a place by the next turn.
+            self.ready.push(key);
+            return;
+        };
+        let Some((outbox, closing)) = self.engine.take_output(key) else { return };
+        let then_close = closing != Closing::No;
+        if outbox.is_empty() && !then_close {
+            return self.engine.recycle(outbox);
+        }
+        self.host.writes += 1;
+        self.pool.tell(worker, ToWorker::Push(Box::new(Push { key, outbox, then_close })));
+        self.engine.check_output_limit(key, &mut self.host);
+    }
+
+    pub(super) fn close_elsewhere(&mut self, worker: usize, key: SessionKey) {
+        self.pool.tell(worker, ToWorker::Close(key));
+        self.pool.left(worker);
+    }
+
+    /// A worker gives a connection back.
+    fn released(&mut self, adopted: Adopted) {
+        let Adopted { key, socket, carry, held, .. } = adopted;
+        // One that has ended meanwhile is closed by dropping its socket.
+        let Some(mut wire) = self.take_wire(key) else { return };
+        if let Place::Worker(worker) = wire.place {
+            self.pool.left(worker);
+        }
+        wire.carry = carry;
+        wire.input = if held { Input::Held } else { Input::Open };
+        if self.pool.active() > 0 {
+            self.hand_over(&mut wire, socket);
+        } else {
+            self.take_in(&mut wire, socket);
+        }
+        self.wires[key.slot as usize] = Some(wire);
+        self.ready.push(key);
+    }
+
+    /// Shows the workers what this turn has for them.
+    pub(super) fn show(&mut self) {
+        if self.pool.is_running() {
+            self.pool.show();
+        }
+    }
+}
+
+/// Processors that this process may use: its affinity, and the quota of its control group, rounded up.
+fn processors() -> usize {
+    let allowed = std::thread::available_parallelism().map_or(1, usize::from);
+    allowed.max(1)
+}
+
+/// Idle time of all processors since the machine started, in ticks of ten milliseconds; 0 where it is not told.
+fn idle_ticks() -> u64 {
+    let Ok(text) = std::fs::read_to_string("/proc/stat") else { return 0 };
+    let Some(line) = text.lines().next() else { return 0 };
+    let field = |i: usize| line.split_whitespace().nth(i).and_then(|w| w.parse::<u64>().ok()).unwrap_or(0);
+    // The columns are user, nice, system, idle, iowait.
+    field(4) + field(5)
+}
