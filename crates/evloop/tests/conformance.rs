@@ -612,7 +612,7 @@ fn ev_tcp1_two_long_sends_against_slow_readers_arrive_whole() {
 #[test]
 fn ev_l1_eight_loops_live_side_by_side() {
     let mut loops = Vec::new();
-    on_each(|lp| drop(lp));
+    on_each(drop);
     for _ in 0..8 {
         loops.push(AnyLoop::choose(Backend::IoUring, &Config::default()).expect("opens").event_loop);
         loops.push(AnyLoop::choose(Backend::Epoll, &Config::default()).expect("opens").event_loop);

@@ -305,6 +305,8 @@ impl Kernel for SimRing {
         self.queued.push_back(Entry { what: What::Plain(op), user_data });
     }
 
+    /// # Safety
+    /// As the trait says.
     unsafe fn push_send(
         &mut self,
         fd: RawFd,
@@ -316,6 +318,8 @@ impl Kernel for SimRing {
         self.queued.push_back(Entry { what: What::Send { fd, bytes, len, patience, sent: 0 }, user_data });
     }
 
+    /// # Safety
+    /// As the trait says.
     unsafe fn push_sendmsg(
         &mut self,
         fd: RawFd,
@@ -326,6 +330,8 @@ impl Kernel for SimRing {
         self.queued.push_back(Entry { what: What::SendMsg { fd, msg, patience }, user_data });
     }
 
+    /// # Safety
+    /// As the trait says.
     unsafe fn push_recv(&mut self, fd: RawFd, to: *mut u8, len: usize, user_data: u64) {
         self.queued.push_back(Entry { what: What::Recv { fd, to, len, got: 0 }, user_data });
     }

@@ -377,8 +377,8 @@ impl Server {
 
     fn note_kept(&mut self, key: SessionKey, kept: usize) {
         let Some(wire) = self.wire(key) else { return };
-        if wire.published != kept {
-            wire.published = kept;
+        if wire.published != (0, kept) {
+            wire.published = (0, kept);
             self.host.note_input(kept);
             self.engine.publish_input(key, 0, kept);
         }

@@ -191,6 +191,8 @@ impl Kernel for Ring {
         self.push_entry(entry.user_data(user_data));
     }
 
+    /// # Safety
+    /// As the trait says.
     #[inline]
     unsafe fn push_send(
         &mut self,
@@ -205,6 +207,8 @@ impl Kernel for Ring {
         self.push_entry(entry.user_data(user_data));
     }
 
+    /// # Safety
+    /// As the trait says.
     unsafe fn push_sendmsg(
         &mut self,
         fd: RawFd,
@@ -216,6 +220,8 @@ impl Kernel for Ring {
         self.push_entry(entry.user_data(user_data));
     }
 
+    /// # Safety
+    /// As the trait says.
     unsafe fn push_recv(&mut self, fd: RawFd, to: *mut u8, len: usize, user_data: u64) {
         let len = u32::try_from(len).unwrap_or(SEND_MAX).min(SEND_MAX);
         let entry = opcode::Recv::new(Fd(fd), to, len).flags(libc::MSG_WAITALL).build();
