@@ -61,6 +61,7 @@ pub struct Server {
     told: Arc<sluice_engine::Limits>,
     messages: Vec<ToMain>,
     /// Batches of workers, executed in this turn.
+    #[allow(clippy::vec_box, reason = "they travel on as they came")]
     executed: Vec<Box<Batch>>,
     load: remote::Load,
 }
