@@ -113,6 +113,7 @@ impl Server {
             executed: Vec::new(),
             load: Default::default(),
         };
+        server.configure_loop();
         server.configure_workers();
         server.take_listeners();
         server
@@ -161,10 +162,17 @@ impl Server {
         end
     }
 
+    /// Sets the loop's numbers as the configuration has them.
+    fn configure_loop(&mut self) {
+        let config = self.engine.config();
+        let accepts = config.int(param::MAX_NEW_CONNECTIONS_PER_CYCLE) as u32;
+        let wait_us = config.int(param::EVENT_LOOP_BATCH_WAIT_US) as u32;
+        self.event_loop.set_accepts_per_turn(accepts);
+        self.event_loop.set_batch_wait(wait_us);
+    }
+
     /// Brings the loop's listeners in line with the process's; connections stay.
     fn take_listeners(&mut self) {
-        let accepts = self.engine.config().int(param::MAX_NEW_CONNECTIONS_PER_CYCLE) as u32;
-        self.event_loop.set_accepts_per_turn(accepts);
         let Some(wanted) = self.host.listening.take_change() else { return };
         let same = |a: &Listener, b: &Listener| Arc::ptr_eq(&a.socket, &b.socket);
         for place in &mut self.listeners {
@@ -491,6 +499,7 @@ impl Server {
 
     fn act(&mut self) {
         if std::mem::take(&mut self.host.configured) {
+            self.configure_loop();
             self.take_listeners();
             self.configure_workers();
         }
