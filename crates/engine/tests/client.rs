@@ -604,3 +604,17 @@ fn a_name_is_shown_up_to_a_zero_byte() {
     rig.check("CLIENT GETNAME", r#""a\x00b\n""#);
     assert!(rig.run("CLIENT INFO").contains(" name=a age="));
 }
+
+#[test]
+fn an_empty_list_of_ids_chooses_nobody() {
+    check(&[
+        ("CLIENT LIST ID", "-ERR syntax error"),
+        ("CLIENT LIST ID x", "-ERR syntax error"),
+        ("CLIENT LIST ID ID", "\"\""),
+        ("CLIENT LIST ID TYPE normal", "\"\""),
+        ("CLIENT LIST ID IDLE 0", "-ERR idle should be greater than 0"),
+        ("CLIENT KILL ID SKIPME yes", ":0"),
+        ("CLIENT KILL NOT-ID TYPE pubsub", ":0"),
+    ]);
+    assert!(Rig::new().run("CLIENT LIST NOT-ID TYPE normal").starts_with("\"id=1 "));
+}

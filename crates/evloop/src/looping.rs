@@ -80,20 +80,27 @@ impl<D: Driver> Loop<D> {
         let config = config.clamped();
         let event = Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
         let driver = open(&config, &event)?;
-        if config.batch_wait_us != 0 {
-            // The default slack of 50 us is more than the wait itself.
-            let _ = rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(1000));
-        }
-        Ok(Loop {
+        let mut this = Loop {
             driver,
             timers: Timers::default(),
             park: Arc::new(Park::new(event)),
             timers_per_turn: config.timers_per_turn,
             timers_left: 0,
             turn_began_ns: 0,
-            gather: Gather::new(config.batch_wait_us),
+            gather: Gather::new(0),
             own: Metrics::default(),
-        })
+        };
+        this.set_batch_wait(config.batch_wait_us);
+        Ok(this)
+    }
+
+    /// Changes [`Config::batch_wait_us`], 0..=1000; 0 turns gathering off.
+    pub fn set_batch_wait(&mut self, us: u32) {
+        if us != 0 {
+            // The default slack of 50 us is more than the wait itself.
+            let _ = rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(1000));
+        }
+        self.gather = Gather::new(us.min(1000));
     }
 
     /// The driver's name: `io_uring`, `epoll`, `poll`.

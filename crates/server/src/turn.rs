@@ -61,6 +61,7 @@ pub struct Server {
     told: Arc<sluice_engine::Limits>,
     messages: Vec<ToMain>,
     /// Batches of workers, executed in this turn.
+    #[allow(clippy::vec_box, reason = "they travel on as they came")]
     executed: Vec<Box<Batch>>,
     load: remote::Load,
 }
@@ -112,6 +113,7 @@ impl Server {
             executed: Vec::new(),
             load: Default::default(),
         };
+        server.configure_loop();
         server.configure_workers();
         server.take_listeners();
         server
@@ -160,10 +162,17 @@ impl Server {
         end
     }
 
+    /// Sets the loop's numbers as the configuration has them.
+    fn configure_loop(&mut self) {
+        let config = self.engine.config();
+        let accepts = config.int(param::MAX_NEW_CONNECTIONS_PER_CYCLE) as u32;
+        let wait_us = config.int(param::EVENT_LOOP_BATCH_WAIT_US) as u32;
+        self.event_loop.set_accepts_per_turn(accepts);
+        self.event_loop.set_batch_wait(wait_us);
+    }
+
     /// Brings the loop's listeners in line with the process's; connections stay.
     fn take_listeners(&mut self) {
-        let accepts = self.engine.config().int(param::MAX_NEW_CONNECTIONS_PER_CYCLE) as u32;
-        self.event_loop.set_accepts_per_turn(accepts);
         let Some(wanted) = self.host.listening.take_change() else { return };
         let same = |a: &Listener, b: &Listener| Arc::ptr_eq(&a.socket, &b.socket);
         for place in &mut self.listeners {
@@ -492,6 +501,7 @@ impl Server {
 
     fn act(&mut self) {
         if std::mem::take(&mut self.host.configured) {
+            self.configure_loop();
             self.take_listeners();
             self.configure_workers();
         }

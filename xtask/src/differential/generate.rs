@@ -87,6 +87,7 @@ impl<'a> Generator<'a> {
             self.spoil(&mut words);
         }
         special::tame(&entry.name, &mut words, self.mortal);
+        special::part_expiries(self, &entry.name, &mut words);
         let plain = |word: &Vec<u8>| !word.is_empty() && word.iter().all(|b| b.is_ascii_alphanumeric());
         let inline = self.chance(INLINE_CHANCE) && words.iter().all(plain);
         Command { words, inline }

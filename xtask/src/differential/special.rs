@@ -289,6 +289,21 @@ pub(super) fn tame(name: &str, words: &mut [Vec<u8>], mortal: bool) {
     }
 }
 
+/// Makes an expiry that is compared with another one unlike all others: of two equal relative ones the later is greater
+/// only if a millisecond has passed between them, which is chance.
+pub(super) fn part_expiries(generator: &mut Generator<'_>, name: &str, words: &mut [Vec<u8>]) {
+    let compares = |word: &Vec<u8>| {
+        word.get(..2).is_some_and(|head| head.eq_ignore_ascii_case(b"GT") || head.eq_ignore_ascii_case(b"LT"))
+    };
+    if !["expire", "pexpire"].contains(&name) || !words.iter().skip(3).any(compares) {
+        return;
+    }
+    if let Some(far) = number(&words[2]).filter(|far| (10_000_000..=1 << 62).contains(far)) {
+        let parts = usize::try_from(far / 4).unwrap_or(usize::MAX);
+        words[2] = (far - i128::try_from(generator.below(parts)).unwrap_or(0)).to_string().into_bytes();
+    }
+}
+
 /// A number that is a time between now and a few hours becomes one of months.
 fn move_far(word: &mut Vec<u8>) {
     if let Some(near) = number(word).filter(|n| (1..10_000_000).contains(n)) {

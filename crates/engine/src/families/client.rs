@@ -194,6 +194,9 @@ fn info(ctx: &mut ServerCtx<'_>, args: Args<'_>) -> Run {
 }
 
 fn list(ctx: &mut ServerCtx<'_>, args: Args<'_>) -> Run {
+    if args.len() == 3 {
+        return Err(CmdError::Syntax);
+    }
     let filter = Filter::parse(args, 2, SkipMe::No, ctx.control.limits.databases)?;
     let now_s = ctx.now.unix_s();
     let (own, running, others) = running(ctx, args);

@@ -44,7 +44,8 @@ enum Type {
 /// What a client may be asked to be.
 #[derive(Debug, Default)]
 struct Traits<'a> {
-    ids: Vec<i64>,
+    /// None at all is not the same as an empty list, which no client is in.
+    ids: Option<Vec<i64>>,
     addr: Option<&'a [u8]>,
     laddr: Option<&'a [u8]>,
     ip: Option<&'a [u8]>,
@@ -94,7 +95,6 @@ impl<'a> Filter<'a> {
         let mut i = first;
         while let Some(option) = args.get(i) {
             let option = until_zero(option);
-            let value = args.get(i + 1).ok_or(CmdError::Syntax)?;
             let (sense, name) = match option.split_at_checked(4) {
                 Some((prefix, rest)) if prefix.eq_ignore_ascii_case(b"NOT-") => (Sense::IsNot, rest),
                 _ => (Sense::Is, option),
@@ -104,6 +104,7 @@ impl<'a> Filter<'a> {
                 i += 1 + traits.read_ids(args, i + 1)?;
                 continue;
             }
+            let value = args.get(i + 1).ok_or(CmdError::Syntax)?;
             if !traits.read(name, value, sense, databases)? {
                 filter.read_own(option, value)?;
             }
@@ -139,17 +140,18 @@ impl<'a> Filter<'a> {
 }
 
 impl<'a> Traits<'a> {
-    /// Reads as many ids as there are from argument `first` on, at least one; returns how many.
+    /// Reads as many ids as there are from argument `first` on, perhaps none; returns how many.
     fn read_ids(&mut self, args: Args<'a>, first: usize) -> Result<usize, CmdError> {
+        let ids = self.ids.get_or_insert_default();
         let mut count = 0;
         while let Some(id) = args.get(first + count).and_then(num::parse_i64) {
             if id < 1 {
                 return Err(CmdError::text("ERR client-id should be greater than 0"));
             }
-            self.ids.push(id);
+            ids.push(id);
             count += 1;
         }
-        if count == 0 { Err(CmdError::Syntax) } else { Ok(count) }
+        Ok(count)
     }
 
     /// Reads one option; `false` when there is none of this name.
@@ -203,7 +205,7 @@ impl<'a> Traits<'a> {
         // A label that was never set is not the same as an empty one.
         let label = |wanted: Option<&[u8]>, label: &[u8]| wanted.map(|w| !label.is_empty() && w == label);
         [
-            (!self.ids.is_empty()).then(|| self.ids.contains(&(caller.id.0 as i64))),
+            self.ids.as_ref().map(|ids| ids.contains(&(caller.id.0 as i64))),
             self.addr.map(|addr| until_zero(addr) == caller.addr.as_bytes()),
             self.laddr.map(|laddr| until_zero(laddr) == caller.laddr.as_bytes()),
             self.ip.map(|ip| until_zero(ip) == ip_of(&caller.addr).as_bytes()),
