@@ -199,7 +199,9 @@ impl Server {
         let accepts = config.int(param::MAX_NEW_CONNECTIONS_PER_CYCLE) as u32;
         let wait_us = config.int(param::EVENT_LOOP_BATCH_WAIT_US) as u32;
         let depth = config.uint(param::EVENT_LOOP_BATCH_WAIT_DEPTH);
+        let keepalive_s = config.int(param::TCP_KEEPALIVE);
         self.event_loop.set_accepts_per_turn(accepts);
+        self.listeners.iter().flatten().for_each(|(_, listener)| listen::tune(listener, keepalive_s));
         self.event_loop.set_batch_wait(wait_us);
         self.event_loop.gather(false);
         self.depth.wanted = depth * DEPTH_UNIT;
@@ -223,6 +225,7 @@ impl Server {
                 self.listeners.len() - 1
             });
             let source = self.event_loop.attach(listener.socket.clone(), Token(LISTENER_BASE + index as u64));
+            listen::tune(&listener, self.engine.config().int(param::TCP_KEEPALIVE));
             self.event_loop.accept_start(source);
             self.listeners[index] = Some((source, listener));
         }
@@ -271,7 +274,7 @@ impl Server {
         let index = (token.0 - LISTENER_BASE) as usize;
         let Some((_, listener)) = self.listeners.get(index).and_then(Option::as_ref) else { return };
         let config = self.engine.config();
-        let dressed = listen::dress(&socket, &listener.kind, config.int(param::TCP_KEEPALIVE));
+        let dressed = listen::dress(&socket, &listener.kind);
         if self.host.log.wants(LogLevel::Verbose) {
             self.host.note(LogLevel::Verbose, &format!("Accepted {}", dressed.addr));
         }
