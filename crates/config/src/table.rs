@@ -498,8 +498,10 @@ params! {
             "The same while threads write.";
         EVENT_LOOP: Choice<EventLoop> = one_of::<EventLoop>("event-loop", EventLoop::Auto as u8).immutable().hidden(),
             "Interface of the kernel for sockets: io_uring, epoll, poll, or auto for the best that works.";
-        EVENT_LOOP_BATCH_WAIT_US: Int = number("event-loop-batch-wait-us", 0, 0, 1000),
-            "Microseconds that a turn of the event loop may wait for more requests to serve together.";
+        EVENT_LOOP_BATCH_WAIT_US: Int = number("event-loop-batch-wait-us", 30, 0, 1000),
+            "Microseconds that a turn of the event loop may wait for more requests to serve together, while at least 24 connections are active and requests come in pipelines; 0 never waits.";
+        EVENT_LOOP_BATCH_WAIT_DEPTH: Int = number("event-loop-batch-wait-depth", 4, 1, 1024),
+            "Requests per receive from which on turns may wait for more. 1 waits without pipelines too: less processor time per request, but later replies.";
     }
     Defragmentation {
         ACTIVEDEFRAG: Bool = boolean("activedefrag", false).debug().refused("Active defragmentation cannot be enabled: this version does not have it").later(DEFRAG),

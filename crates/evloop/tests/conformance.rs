@@ -545,6 +545,29 @@ fn what_came_before_a_fill_was_asked_for_is_at_its_beginning() {
     });
 }
 
+/// Bytes held in many chunks, of which a fill takes the first few: the rest must follow it.
+#[test]
+fn fills_and_receives_in_turn_lose_no_byte() {
+    on_each_with(&Config { chunk_bytes: 64, ring_buffers: 8, ..Config::default() }, |mut lp| {
+        let (source, mut peer) = pair(&mut lp, 1);
+        let sent: Vec<u8> = (0..6000_u32).map(|index| (index % 251) as u8).collect();
+        lp.recv_start(source);
+        assert!(look(&mut lp).is_empty());
+        peer.write_all(&sent).expect("write");
+        let mut got = data(&mut lp, 1);
+        for round in 1..12 {
+            lp.recv_into(source, Vec::with_capacity(round * 50), round * 50);
+            let Event::Filled { buf, error: None, .. } = next(&mut lp) else { panic!("filled") };
+            got.extend_from_slice(&buf);
+            lp.recv_start(source);
+            got.extend_from_slice(&data(&mut lp, 1));
+        }
+        let rest = sent.len() - got.len();
+        got.extend_from_slice(&data(&mut lp, rest));
+        assert!(got == sent);
+    });
+}
+
 #[test]
 fn ev_k1_a_source_closed_before_the_wait_is_silent() {
     on_each(|mut lp| {

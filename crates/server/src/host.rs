@@ -177,6 +177,9 @@ impl Host {
             ("eventloop_system_calls", metrics.system_calls),
             ("eventloop_events", metrics.events),
             ("eventloop_stale_events", metrics.stale),
+            ("eventloop_gathered", metrics.gathered),
+            ("eventloop_starvations", metrics.starvations),
+            ("eventloop_wakes_coalesced", metrics.wakes_coalesced),
             ("eventloop_wakes_sent", metrics.wakes_sent),
             ("eventloop_wakes_seen", metrics.wakes_seen),
             ("eventloop_accept_failures", metrics.accept_failures),
@@ -339,7 +342,7 @@ impl Process for Host {
                         .map_err(|()| "Failed to bind to specified addresses.".to_owned())?;
                 }
                 "maxclients" => self.allow_clients(config)?,
-                "max-new-connections-per-cycle" | "io-threads" | "io-threads-always-active" => {
+                "max-new-connections-per-cycle" | "event-loop-batch-wait-us" | "event-loop-batch-wait-depth" | "io-threads" | "io-threads-always-active" => {
                     self.configured = true;
                 }
                 "dir" => {

@@ -61,9 +61,25 @@ pub struct Server {
     told: Arc<sluice_engine::Limits>,
     messages: Vec<ToMain>,
     /// Batches of workers, executed in this turn.
+    #[allow(clippy::vec_box, reason = "they travel on as they came")]
     executed: Vec<Box<Batch>>,
     load: remote::Load,
+    depth: Depth,
 }
+
+/// How many requests a receive brings, in sixteenths.
+#[derive(Debug, Default)]
+struct Depth {
+    /// Mean over the last turns.
+    mean: u64,
+    /// From this mean on, waits gather.
+    wanted: u64,
+    /// Commands executed and receives made when it was last looked at.
+    commands: u64,
+    reads: u64,
+}
+
+const DEPTH_UNIT: u64 = 16;
 
 /// What a connection may send ahead while its request waits.
 const HELD_BYTES: usize = 64 * 1024;
@@ -111,7 +127,9 @@ impl Server {
             messages: Vec::new(),
             executed: Vec::new(),
             load: Default::default(),
+            depth: Depth::default(),
         };
+        server.configure_loop();
         server.configure_workers();
         server.take_listeners();
         server
@@ -156,14 +174,39 @@ impl Server {
         self.host.longest_turn_ns = self.host.longest_turn_ns.max(spent);
         if std::mem::take(&mut self.turn_busy) {
             self.host.active_ns += spent;
+            self.learn_depth();
         }
         end
     }
 
+    /// Learns how many requests a receive brings, and lets waits gather while that is enough: a wait that is spread
+    /// over a pipeline's replies costs them little, a single reply would feel it.
+    fn learn_depth(&mut self) {
+        let (commands, reads) = (self.engine.commands_executed(), self.host.reads);
+        let receives = reads.saturating_sub(self.depth.reads);
+        if receives > 0 {
+            let each = (commands.saturating_sub(self.depth.commands) * DEPTH_UNIT / receives).min(1 << 20);
+            self.depth.mean = (self.depth.mean * 7 + each) / 8;
+            self.event_loop.gather(self.depth.mean >= self.depth.wanted);
+        }
+        self.depth.commands = commands;
+        self.depth.reads = reads;
+    }
+
+    /// Sets the loop's numbers as the configuration has them.
+    fn configure_loop(&mut self) {
+        let config = self.engine.config();
+        let accepts = config.int(param::MAX_NEW_CONNECTIONS_PER_CYCLE) as u32;
+        let wait_us = config.int(param::EVENT_LOOP_BATCH_WAIT_US) as u32;
+        let depth = config.uint(param::EVENT_LOOP_BATCH_WAIT_DEPTH);
+        self.event_loop.set_accepts_per_turn(accepts);
+        self.event_loop.set_batch_wait(wait_us);
+        self.event_loop.gather(false);
+        self.depth.wanted = depth * DEPTH_UNIT;
+    }
+
     /// Brings the loop's listeners in line with the process's; connections stay.
     fn take_listeners(&mut self) {
-        let accepts = self.engine.config().int(param::MAX_NEW_CONNECTIONS_PER_CYCLE) as u32;
-        self.event_loop.set_accepts_per_turn(accepts);
         let Some(wanted) = self.host.listening.take_change() else { return };
         let same = |a: &Listener, b: &Listener| Arc::ptr_eq(&a.socket, &b.socket);
         for place in &mut self.listeners {
@@ -362,6 +405,8 @@ impl Server {
     fn trim_input(&mut self, key: SessionKey, idle_s: i64) {
         let Some(mut wire) = self.take_wire(key) else { return };
         match wire.input {
+            // What it holds is with a worker.
+            _ if wire.place != Place::Here => {}
             // The loop has the buffer. It gives it back, and `filled` sees whether anything has come.
             Input::Filling if idle_s > 0 => self.event_loop.recv_into_end(wire.source),
             Input::Filling => {}
@@ -490,6 +535,7 @@ impl Server {
 
     fn act(&mut self) {
         if std::mem::take(&mut self.host.configured) {
+            self.configure_loop();
             self.take_listeners();
             self.configure_workers();
         }

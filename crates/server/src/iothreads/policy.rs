@@ -82,7 +82,8 @@ impl Policy {
     }
 
     /// How many workers shall be active.
-    pub fn active(&self) -> usize {
+    #[cfg(test)]
+    fn active(&self) -> usize {
         self.active
     }
 

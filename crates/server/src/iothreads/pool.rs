@@ -79,11 +79,6 @@ impl Pool {
         !self.workers.is_empty()
     }
 
-    /// Connections that a worker has.
-    pub fn connections(&self, worker: usize) -> usize {
-        self.workers.get(worker).map_or(0, |member| member.connections)
-    }
-
     /// Makes `count` threads exist, sleeping until they are given connections.
     /// Errors: a thread or its event loop could not be made; those before it run.
     pub fn spawn_up_to(&mut self, count: usize, settings: &Arc<Settings>) -> std::io::Result<()> {
@@ -240,6 +235,11 @@ impl Pool {
         for worker in 0..self.workers.len() {
             self.tell(worker, ToWorker::Settings(settings.clone()));
         }
+    }
+
+    /// Times that workers slept until they were woken, since they started.
+    pub fn parks(&self) -> u64 {
+        self.workers.iter().map(|member| member.published.parks.load(Relaxed)).sum()
     }
 
     /// Active time of each worker that is configured or has ended, nanoseconds.

@@ -17,7 +17,7 @@ use sluice_queue::{Respond, spsc};
 use sluice_resp::{Admission, Limits, Outbox, Parser, State};
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
 /// What a worker publishes about itself: written by it alone, read by the executing thread for INFO and the policy.
@@ -25,12 +25,8 @@ use std::time::Duration;
 pub struct Published {
     /// Nanoseconds in turns that had work. Relaxed: it only informs.
     pub active_ns: AtomicU64,
-    /// System calls of its event loop. Relaxed.
-    pub system_calls: AtomicU64,
     /// Times it slept until woken. Relaxed.
     pub parks: AtomicU64,
-    /// It took part in a turn since the flag was last cleared. Relaxed.
-    pub seen: AtomicBool,
 }
 
 /// What a worker starts with.
@@ -58,6 +54,10 @@ pub struct Worker {
     count: usize,
     /// Batches that are at the executing thread.
     away: usize,
+    #[allow(
+        clippy::vec_box,
+        reason = "batches travel as boxes: unpacking one to keep it would copy it twice"
+    )]
     spare: Vec<Box<Batch>>,
     spare_carry: Vec<Vec<u8>>,
     /// Messages that the lane had no room for, oldest first.
@@ -148,6 +148,8 @@ impl Worker {
             let until = if self.busy || dozing { Deadline::PAST } else { Deadline::NEVER };
             if dozing && !self.busy {
                 std::thread::sleep(DOZE);
+            } else if !self.busy {
+                self.seat.published.parks.fetch_add(1, Relaxed);
             }
             if self.event_loop.wait(now_ns, until).is_err() {
                 // A broken loop can serve nobody: every connection is given up.
@@ -169,7 +171,6 @@ impl Worker {
             if self.busy {
                 self.empty_dozes = 0;
                 self.seat.published.active_ns.fetch_add(now_ns.saturating_sub(began), Relaxed);
-                self.seat.published.seen.store(true, Relaxed);
             } else {
                 self.empty_dozes = self.empty_dozes.saturating_add(1);
             }

@@ -177,6 +177,7 @@ impl Server {
         self.load.own_clients =
             self.wires.iter().flatten().any(|wire| matches!(wire.place, Place::Here | Place::Leaving));
         self.host.io_threads.active = now;
+        self.host.io_threads.parks = self.pool.parks();
         self.host.io_threads.active_us = self.pool.active_ns().iter().map(|ns| ns / 1000).collect();
     }
 

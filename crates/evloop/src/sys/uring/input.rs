@@ -325,7 +325,7 @@ impl<K: Kernel> Uring<K> {
         if let Some(mut held) = self.held.remove(held_index) {
             self.slots[index as usize].held = NONE;
             let mut satisfied = false;
-            while let (false, Some(mut chunk)) = (satisfied, held.chunks.pop_front()) {
+            while !satisfied && let Some(mut chunk) = held.chunks.pop_front() {
                 satisfied = self.append(fill, &mut chunk);
                 if !chunk.is_empty() {
                     held.chunks.push_front(chunk);
