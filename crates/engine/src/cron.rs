@@ -30,6 +30,7 @@ impl Engine {
         self.cron.next_ms = now.unix_ms() + period;
         self.end_pause(now);
         self.release_held();
+        self.watch_room(process);
         if !self.control.cron_paused {
             self.expire(process, period);
             self.walk_clients(now, hz, process);

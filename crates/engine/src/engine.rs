@@ -79,6 +79,28 @@ impl Engine {
         self.effects.propagating = self.control.stream.is_fed();
     }
 
+    /// Looks whether all databases have room, where one differs from what was known: the gate refuses what needs more.
+    #[cold]
+    pub(crate) fn watch_room(&mut self, process: &mut dyn Process) {
+        let nearly_full = (0..self.keyspace.databases()).any(|number| self.keyspace.is_nearly_full(number));
+        if nearly_full == self.control.nearly_full {
+            return;
+        }
+        self.control.nearly_full = nearly_full;
+        self.refresh();
+        let text = match nearly_full {
+            true => "The entries of a database take nearly 32 GiB: writes that may need more are refused from now on",
+            false => "There is room for entries again: writes are accepted",
+        };
+        process.log(crate::LogLevel::Warning, text);
+    }
+
+    /// Sets from how many bytes of entries on a database is nearly full: for tests.
+    #[doc(hidden)]
+    pub fn set_room(&mut self, bytes: usize) {
+        self.keyspace.set_room(bytes);
+    }
+
     /// The numbers in force.
     pub fn limits(&self) -> &Arc<Limits> {
         &self.control.limits
@@ -325,6 +347,7 @@ impl Control {
             resizing: true,
             enforce_reply_list: false,
             shutting_down: false,
+            nearly_full: false,
             expire_db: 0,
             http_said_s: 0,
             ready: Vec::new(),

@@ -145,6 +145,9 @@ impl Engine {
         prepared: &[Prepared],
         process: &mut dyn Process,
     ) {
+        if self.keyspace.is_nearly_full(session.caller.db) != self.control.nearly_full {
+            self.watch_room(process);
+        }
         for item in prepared {
             let request = batch.requests.at(batch.executed, batch.input);
             let args = Args::new(&request, item.hashed, item.hash, self.seed);
