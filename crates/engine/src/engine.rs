@@ -346,7 +346,6 @@ impl Control {
             cron_paused: false,
             resizing: true,
             enforce_reply_list: false,
-            shutting_down: false,
             nearly_full: false,
             expire_db: 0,
             http_said_s: 0,

@@ -517,8 +517,7 @@ impl Server {
                 Action::FreeDb(db) => self.free(Garbage::Db(db)),
                 Action::Resume(keys) => keys.into_iter().for_each(|key| self.resume(key)),
                 Action::TrimInput { key, idle_s } => self.trim_input(key, idle_s),
-                Action::Shutdown { .. } => self.ending = Some(0),
-                Action::AbortShutdown => {}
+                Action::Shutdown => self.ending = Some(0),
                 Action::Crash(crash) => end_by(crash),
             }
         }
