@@ -409,7 +409,9 @@ impl Process for Host {
     }
 
     fn purge_memory(&mut self) {
-        alloc::purge();
+        if let Err(error) = alloc::purge() {
+            self.note(LogLevel::Warning, &format!("MEMORY PURGE failed: {}", plain_error(&error)));
+        }
     }
 
     fn malloc_stats(&mut self) -> String {
