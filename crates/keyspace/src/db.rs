@@ -423,14 +423,6 @@ impl Db {
         self.release(found.handle)
     }
 
-    /// Removes an entry by its handle, for the expiry cycle.
-    pub fn remove_handle(&mut self, handle: Handle) -> Option<Value> {
-        let key: Box<[u8]> = self.key(handle).into();
-        let key = Key::hashed(&key, self.seed);
-        let found = self.find(key)?;
-        self.remove(found, key)
-    }
-
     /// Sets or clears the expiry of an entry.
     pub fn set_expiry(&mut self, found: Found, key: Key<'_>, expiry: Option<i64>) -> Found {
         let head = self.head(found.handle);
