@@ -36,6 +36,8 @@ pub struct Engine {
     /// Empty outboxes with memory, the warmest last: idle sessions hold none.
     pub(crate) spare: Vec<Outbox>,
     pub(crate) cron: crate::cron::CronState,
+    /// What [`Engine::record_events`] asked for: `db:event key`.
+    pub(crate) events: Vec<String>,
 }
 
 /// Where an engine's secrets and sequences start.
@@ -68,6 +70,7 @@ impl Engine {
             prepared: Vec::new(),
             spare: Vec::new(),
             cron: crate::cron::CronState::default(),
+            events: Vec::new(),
         };
         engine.refresh();
         engine
@@ -93,6 +96,18 @@ impl Engine {
             false => "There is room for entries again: writes are accepted",
         };
         process.log(crate::LogLevel::Warning, text);
+    }
+
+    /// Begins to record what happens to keys: for tests.
+    #[doc(hidden)]
+    pub fn record_events(&mut self) {
+        self.effects.listening = true;
+    }
+
+    /// What happened to keys since the last call, as `db:event key`, in order.
+    #[doc(hidden)]
+    pub fn take_events(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.events)
     }
 
     /// Sets from how many bytes of entries on a database is nearly full: for tests.

@@ -295,7 +295,7 @@ impl Engine {
                 true
             }
         };
-        self.settle(db, spec, args);
+        self.settle(db, spec, args, *now);
         let end = process.now();
         let nanos = end.mono_ns.saturating_sub(now.mono_ns);
         *now = end;
