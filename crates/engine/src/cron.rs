@@ -34,7 +34,7 @@ impl Engine {
         if !self.control.cron_paused {
             self.expire(process, period);
             self.walk_clients(now, hz, process);
-            if self.control.resizing {
+            if self.control.resizing && self.control.config.bool(param::ACTIVEREHASHING) {
                 self.keyspace.shrink_step(64);
             }
         }
@@ -123,7 +123,7 @@ impl Engine {
     }
 
     fn each_second(&mut self, now: sluice_base::Now) {
-        self.stats.recent_max_output = 0;
+        self.stats.output_peaks.enter_second(now.unix_s());
         let period = self.control.config.int(param::REPL_PING_REPLICA_PERIOD);
         if self.control.stream.is_fed() && now.unix_s() - self.cron.last_ping_s >= period {
             self.cron.last_ping_s = now.unix_s();

@@ -280,7 +280,7 @@ impl Engine {
         let outbox = std::mem::take(&mut session.outbox);
         session.in_flight += outbox.len();
         session.output_peak = session.output_peak.max(outbox.len());
-        self.stats.recent_max_output = self.stats.recent_max_output.max(session.in_flight);
+        self.stats.output_peaks.note(session.in_flight);
         Some((outbox, session.caller.closing))
     }
 

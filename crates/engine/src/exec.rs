@@ -517,6 +517,8 @@ impl Engine {
     pub(crate) fn reply_error(&mut self, session: &mut Session, error: &CmdError) {
         let text = error.wire();
         self.stats.count_error(&text);
+        // A replica that is sent an error is no good, or we are none.
+        self.stats.unexpected_errors += u64::from(session.caller.replica.is_some());
         if matches!(session.caller.reply, ReplyMode::On | ReplyMode::Forbidden) {
             Reply::new(&mut session.outbox, session.caller.proto).error(&text);
         }

@@ -370,6 +370,11 @@ impl Server {
     /// Gives back room for input that a connection does not need.
     fn trim_input(&mut self, key: SessionKey, idle_s: i64) {
         let Some(mut wire) = self.take_wire(key) else { return };
+        if wire.place != Place::Here {
+            // A worker has the input, and says what it holds.
+            self.wires[key.slot as usize] = Some(wire);
+            return;
+        }
         match wire.input {
             // The loop has the buffer. It gives it back, and `filled` sees whether anything has come.
             Input::Filling if idle_s > 0 => self.event_loop.recv_into_end(wire.source),
