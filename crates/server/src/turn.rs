@@ -376,6 +376,8 @@ impl Server {
             return;
         }
         match wire.input {
+            // What it holds is with a worker.
+            _ if wire.place != Place::Here => {}
             // The loop has the buffer. It gives it back, and `filled` sees whether anything has come.
             Input::Filling if idle_s > 0 => self.event_loop.recv_into_end(wire.source),
             Input::Filling => {}
