@@ -407,6 +407,11 @@ impl Server {
     /// Gives back room for input that a connection does not need.
     fn trim_input(&mut self, key: SessionKey, idle_s: i64) {
         let Some(mut wire) = self.take_wire(key) else { return };
+        if wire.place != Place::Here {
+            // A worker has the input, and says what it holds.
+            self.wires[key.slot as usize] = Some(wire);
+            return;
+        }
         match wire.input {
             // What it holds is with a worker.
             _ if wire.place != Place::Here => {}
@@ -556,8 +561,7 @@ impl Server {
                 Action::FreeDb(db) => self.free(Garbage::Db(db)),
                 Action::Resume(keys) => keys.into_iter().for_each(|key| self.resume(key)),
                 Action::TrimInput { key, idle_s } => self.trim_input(key, idle_s),
-                Action::Shutdown { .. } => self.ending = Some(0),
-                Action::AbortShutdown => {}
+                Action::Shutdown => self.ending = Some(0),
                 Action::Crash(crash) => end_by(crash),
             }
         }
