@@ -92,7 +92,9 @@ impl Engine {
         self.control.nearly_full = nearly_full;
         self.refresh();
         let text = match nearly_full {
-            true => "The entries of a database take nearly 32 GiB: writes that may need more are refused from now on",
+            true => {
+                "The entries of a database take nearly 32 GiB: writes that may need more are refused from now on"
+            }
             false => "There is room for entries again: writes are accepted",
         };
         process.log(crate::LogLevel::Warning, text);

@@ -247,7 +247,9 @@ fn clients_shows_the_largest_output_of_the_last_seconds() {
     rig.run("GET k");
     let mut peaks = Vec::new();
     for _ in 0..10 {
-        peaks.push(field(&mut rig, "clients", "client_recent_max_output_buffer").parse::<usize>().unwrap_or(0));
+        peaks.push(
+            field(&mut rig, "clients", "client_recent_max_output_buffer").parse::<usize>().unwrap_or(0),
+        );
         rig.pass_ms(1000);
         rig.cron();
     }

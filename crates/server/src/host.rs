@@ -329,7 +329,12 @@ impl Process for Host {
                         .map_err(|()| "Failed to bind to specified addresses.".to_owned())?;
                 }
                 "maxclients" => self.allow_clients(config)?,
-                "max-new-connections-per-cycle" | "tcp-keepalive" | "event-loop-batch-wait-us" | "event-loop-batch-wait-depth" | "io-threads" | "io-threads-always-active" => {
+                "max-new-connections-per-cycle"
+                | "tcp-keepalive"
+                | "event-loop-batch-wait-us"
+                | "event-loop-batch-wait-depth"
+                | "io-threads"
+                | "io-threads-always-active" => {
                     self.configured = true;
                 }
                 "dir" => {

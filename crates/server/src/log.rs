@@ -155,7 +155,11 @@ impl Style {
 
 /// The text without ends of lines: who could write one could invent the next line.
 fn one_line(text: &str) -> Cow<'_, str> {
-    if text.contains(['\n', '\r']) { Cow::Owned(text.replace(['\n', '\r'], " ")) } else { Cow::Borrowed(text) }
+    if text.contains(['\n', '\r']) {
+        Cow::Owned(text.replace(['\n', '\r'], " "))
+    } else {
+        Cow::Borrowed(text)
+    }
 }
 
 fn json_escaped(text: &str) -> String {

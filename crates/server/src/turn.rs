@@ -184,8 +184,9 @@ impl Server {
     fn learn_depth(&mut self) {
         let (commands, reads) = (self.engine.commands_executed(), self.host.reads);
         let receives = reads.saturating_sub(self.depth.reads);
-        if receives > 0 {
-            let each = (commands.saturating_sub(self.depth.commands) * DEPTH_UNIT / receives).min(1 << 20);
+        let new = commands.saturating_sub(self.depth.commands) * DEPTH_UNIT;
+        if let Some(each) = new.checked_div(receives) {
+            let each = each.min(1 << 20);
             self.depth.mean = (self.depth.mean * 7 + each) / 8;
             self.event_loop.gather(self.depth.mean >= self.depth.wanted);
         }

@@ -24,7 +24,8 @@ pub(super) fn check(sources: &[Source]) -> Vec<Finding> {
     let claims = PARAMS.iter().filter(|param| param.honoured == Honoured::Yes && param.refused.is_none());
     let names = claims.map(|param| param.name).filter(|name| !OWN.contains(name));
     let unread = names.filter(|name| !is_read(sources, &word_for(name)));
-    let what = |name| format!("`{name}` claims an effect, but nothing reads it: mark it `later` or `ignored`");
+    let what =
+        |name| format!("`{name}` claims an effect, but nothing reads it: mark it `later` or `ignored`");
     unread.map(|name| Finding::new(TABLE, 0, what(name))).collect()
 }
 

@@ -89,7 +89,8 @@ fn refuse_overlap(prefixes: &[&[u8]]) -> Result<(), CmdError> {
 
 /// The first prefix that holds a later one or is held by it, and the first such.
 fn first_overlap<'a>(prefixes: &[&'a [u8]]) -> Option<(&'a [u8], &'a [u8])> {
-    let mut sorted: Vec<(&[u8], usize)> = prefixes.iter().enumerate().map(|(i, prefix)| (*prefix, i)).collect();
+    let mut sorted: Vec<(&[u8], usize)> =
+        prefixes.iter().enumerate().map(|(i, prefix)| (*prefix, i)).collect();
     sorted.sort_unstable();
     // In this order all that a prefix holds follows it without a gap.
     let mut first: Option<usize> = None;
@@ -104,8 +105,10 @@ fn first_overlap<'a>(prefixes: &[&'a [u8]]) -> Option<(&'a [u8], &'a [u8])> {
     let first = first?;
     let one = prefixes[first];
     // Whatever overlaps with the first that overlaps with anything is behind it.
-    let other =
-        prefixes[first + 1..].iter().copied().find(|other| one.starts_with(other) || other.starts_with(one))?;
+    let other = prefixes[first + 1..]
+        .iter()
+        .copied()
+        .find(|other| one.starts_with(other) || other.starts_with(one))?;
     Some((one, other))
 }
 
