@@ -21,10 +21,12 @@ pub enum ToWorker {
     Close(SessionKey),
     /// Other limits are in force.
     Settings(Arc<Settings>),
-    /// So many connections go back, those that are at rest; all of them, whenever they come to rest, with `usize::MAX`.
-    Release(usize),
-    /// Give everything back and end.
+    /// The connection goes back as soon as it is at rest. No output follows: what comes up meanwhile waits for its return.
+    Release(SessionKey),
+    /// End when there is no connection left.
     Stop,
+    /// Send what waits, close everything, and end.
+    Finish,
 }
 
 /// To the executing thread.
@@ -38,7 +40,7 @@ pub enum ToMain {
     Gone(SessionKey, Box<str>),
     /// A connection comes back.
     Released(Box<Adopted>),
-    /// This worker, counted from 0, has ended: its last message.
+    /// The worker on this seat has ended: its last message.
     Stopped(usize),
 }
 
@@ -55,6 +57,8 @@ pub struct Adopted {
     pub admission: Admission,
     /// Its next request waits.
     pub held: bool,
+    /// Bytes received that no batch has told of.
+    pub received: usize,
 }
 
 /// Output that no batch asked for.
@@ -73,7 +77,7 @@ pub struct Push {
 pub struct Batch {
     /// Whose.
     pub key: SessionKey,
-    /// The worker that sent it, counted from 0, and gets it back.
+    /// The seat of the worker that sent it, and gets it back.
     pub worker: usize,
     /// The bytes that the requests are ranges of.
     pub input: Vec<u8>,
@@ -108,6 +112,8 @@ pub enum Ended {
     No,
     /// The request at `done` waits.
     Held,
+    /// It had to wait, and need no longer: it is parsed again.
+    Resumed,
     /// It ends once the replies are sent.
     AfterReply,
 }
