@@ -20,7 +20,7 @@ mod policy;
 mod pool;
 mod worker;
 
-pub use job::{Adopted, Batch, Ended, Push, Settings, ToMain, ToWorker};
+pub use job::{Adopted, Batch, Ended, Kept, Push, Settings, ToMain, ToWorker};
 pub use policy::{Policy, Signals};
 pub use pool::Pool;
 

@@ -476,20 +476,15 @@ fn bytes_are_counted_wherever_they_go() {
     let server = workers(&[]);
     let (mut control, mut client) = (server.client(), server.client());
     client.check("CLIENT ID", ":3\r\n");
-    let sent = 5 + client_bytes(&mut client);
-    until("the bytes of another connection", || {
-        let list = String::from_utf8(control.bulk("CLIENT LIST ID 3")).unwrap();
-        let field = list.split(" tot-net-out=").nth(1)?.split(' ').next()?.parse::<usize>().ok()?;
-        (field == sent + 0).then_some(())
-    });
-}
-
-/// Some replies; their bytes, with the one that the caller had.
-fn client_bytes(client: &mut Client) -> usize {
     for _ in 0..10 {
         client.check("PING", "+PONG\r\n");
     }
-    10 * "+PONG\r\n".len() - 1
+    let sent = ":3\r\n".len() + 10 * "+PONG\r\n".len();
+    until("the bytes of another connection", || {
+        let list = String::from_utf8(control.bulk("CLIENT LIST ID 3")).unwrap();
+        let field = list.split(" tot-net-out=").nth(1)?.split(' ').next()?.parse::<usize>().ok()?;
+        (field == sent && list.contains(" omem=0 ")).then_some(())
+    });
 }
 
 #[test]

@@ -34,6 +34,8 @@ pub enum ToWorker {
 pub enum ToMain {
     /// Requests, prepared.
     Batch(Box<Batch>),
+    /// Bytes of a request have come, and not all of it.
+    Partial(SessionKey, Kept),
     /// Bytes of a connection's output that the kernel has taken.
     Sent(SessionKey, u32),
     /// The connection has ended; why is for the log.
@@ -91,8 +93,8 @@ pub struct Batch {
     pub received: usize,
     /// Bytes of output sent since the last batch.
     pub sent: usize,
-    /// Bytes of the input buffer that the connection keeps, used and free together.
-    pub kept: usize,
+    /// What the connection keeps of its input.
+    pub kept: Kept,
     /// The buffer with more than this limit allows is full: the connection ends.
     pub too_much: bool,
     /// The replies, on the way back; a spent buffer on the way there.
@@ -103,6 +105,15 @@ pub struct Batch {
     pub ended: Ended,
     /// On the way back: what the connection may send.
     pub admission: Admission,
+}
+
+/// Input that is no whole request yet.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Kept {
+    /// Bytes.
+    pub used: usize,
+    /// Room for bytes, used and free together.
+    pub room: usize,
 }
 
 /// How a connection goes on after a batch.
@@ -130,7 +141,7 @@ impl Batch {
             failed: None,
             received: 0,
             sent: 0,
-            kept: 0,
+            kept: Kept::default(),
             too_much: false,
             reply: Outbox::new(),
             done: 0,
@@ -149,7 +160,8 @@ impl Batch {
         self.requests.clear();
         self.prepared.clear();
         self.failed = None;
-        (self.received, self.sent, self.kept, self.done) = (0, 0, 0, 0);
+        (self.received, self.sent, self.done) = (0, 0, 0);
+        self.kept = Kept::default();
         self.too_much = false;
         self.ended = Ended::No;
     }

@@ -90,7 +90,7 @@ impl Pool {
     /// Whether there is anybody to talk to, workers that are ending included.
     #[inline]
     pub fn is_running(&self) -> bool {
-        self.collector.is_some()
+        !self.members.is_empty()
     }
 
     /// Makes `count` threads exist, sleeping until they are given connections.

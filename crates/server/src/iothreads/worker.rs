@@ -5,7 +5,7 @@
 //! time instead of sleeping until it is woken: answers come soon, and a kick costs the executing thread more than all the
 //! rest of a request.
 
-use super::job::{Adopted, Batch, Ended, Push, Settings, ToMain, ToWorker};
+use super::job::{Adopted, Batch, Ended, Kept, Push, Settings, ToMain, ToWorker};
 use nix::sys::prctl;
 use sluice_clock::Clock;
 use sluice_engine::SessionKey;
@@ -96,8 +96,10 @@ struct Connection {
     leaving: bool,
     /// Its socket is on the way out of the loop.
     detached: bool,
-    /// Bytes that `carry` held when the receive into it began.
-    filled_from: usize,
+    /// What `carry` held when the receive into it began.
+    filling: Kept,
+    /// What the executing thread knows of `carry`.
+    shown: Kept,
 }
 
 impl Connection {
@@ -120,7 +122,7 @@ enum Input {
     Open,
     /// A large argument is received straight into `carry`.
     Filling,
-    /// A batch is at the executing thread.
+    /// A batch is at the executing thread; nothing is received meanwhile.
     Away,
     /// The next request waits.
     Held,
@@ -269,7 +271,7 @@ impl Worker {
             }
             Event::Filled { token, buf, error } => {
                 let Some(mut connection) = self.take(key_of(token)) else { return };
-                connection.received += buf.len().saturating_sub(connection.filled_from);
+                connection.received += buf.len().saturating_sub(connection.filling.used);
                 connection.carry = buf;
                 connection.input = Input::Open;
                 if error.is_some() {
@@ -310,6 +312,17 @@ impl Worker {
     fn go_on(&mut self, mut connection: Box<Connection>) {
         self.parse(&mut connection);
         self.receive_on(&mut connection);
+        let kept = match connection.input {
+            Input::Away => connection.shown,
+            Input::Filling => connection.filling,
+            Input::Open | Input::Held | Input::Shut => {
+                Kept { used: connection.carry.len(), room: connection.carry.capacity() }
+            }
+        };
+        if kept != connection.shown {
+            connection.shown = kept;
+            self.tell(ToMain::Partial(connection.key, kept));
+        }
         self.put(connection);
     }
 
@@ -355,7 +368,8 @@ impl Worker {
         batch.worker = self.seat.seat;
         batch.received = std::mem::take(&mut connection.received);
         batch.sent = std::mem::take(&mut connection.untold);
-        batch.kept = connection.carry.capacity();
+        batch.kept = Kept { used: connection.carry.len(), room: connection.carry.capacity() };
+        connection.shown = batch.kept;
         connection.input = Input::Away;
         self.away += 1;
         self.tell(ToMain::Batch(batch));
@@ -373,7 +387,7 @@ impl Worker {
                     let mut carry = std::mem::take(&mut connection.carry);
                     carry.reserve_exact(step);
                     connection.input = Input::Filling;
-                    connection.filled_from = carry.len();
+                    connection.filling = Kept { used: carry.len(), room: carry.capacity() };
                     self.event_loop.recv_into(connection.source, carry, step);
                 } else {
                     if connection.carry.is_empty() {
@@ -393,7 +407,8 @@ impl Worker {
     }
 
     fn replied(&mut self, mut batch: Box<Batch>) {
-        self.away -= 1;
+        // One from before this worker sat here would not have been counted.
+        self.away = self.away.saturating_sub(1);
         let ended = batch.ended;
         let reply = std::mem::take(&mut batch.reply);
         let Some(mut connection) = self.take(batch.key) else { return self.spend(batch) };
@@ -451,7 +466,10 @@ impl Worker {
     fn send_waiting(&mut self, connection: &mut Connection) -> Output {
         while !connection.sending {
             let Some(outbox) = connection.waiting.pop_front() else {
-                return if connection.close_when_sent { Output::Over("Closed after its last reply") } else { Output::Kept };
+                return match connection.close_when_sent {
+                    true => Output::Over("Closed after its last reply"),
+                    false => Output::Kept,
+                };
             };
             if outbox.is_empty() {
                 self.recycle(outbox);
@@ -548,7 +566,8 @@ impl Worker {
             listed: false,
             leaving: false,
             detached: false,
-            filled_from: 0,
+            filling: Kept::default(),
+            shown: Kept::default(),
         });
         self.count += 1;
         self.go_on(connection);

@@ -1,7 +1,7 @@
 //! The turn's part for connections that workers own.
 
 use super::Server;
-use crate::iothreads::{Adopted, Batch, Ended, Push, Settings, Signals, ToMain, ToWorker};
+use crate::iothreads::{Adopted, Batch, Ended, Kept, Push, Settings, Signals, ToMain, ToWorker};
 use crate::wire::{Input, Place, Wire, token_of};
 use nix::sys::prctl;
 use sluice_config::param;
@@ -136,6 +136,15 @@ impl Server {
         if configured > 0 {
             self.spawn_workers(configured);
         }
+        self.note_workers();
+    }
+
+    /// What INFO shows of the workers.
+    fn note_workers(&mut self) {
+        let shown = &mut self.host.io_threads;
+        shown.active = self.pool.active();
+        shown.parks = self.pool.parks();
+        shown.active_us = self.pool.active_ns().iter().map(|ns| ns / 1000).collect();
     }
 
     fn spawn_workers(&mut self, count: usize) {
@@ -209,9 +218,7 @@ impl Server {
         }
         self.load.own_clients =
             self.wires.iter().flatten().any(|wire| matches!(wire.place, Place::Here | Place::Leaving));
-        self.host.io_threads.active = now;
-        self.host.io_threads.parks = self.pool.parks();
-        self.host.io_threads.active_us = self.pool.active_ns().iter().map(|ns| ns / 1000).collect();
+        self.note_workers();
     }
 
     /// What happened since the last sample; `None` where it was too short ago.
@@ -378,6 +385,10 @@ impl Server {
     fn heard(&mut self, message: ToMain) {
         match message {
             ToMain::Batch(batch) => self.execute_batch(batch),
+            ToMain::Partial(key, kept) => {
+                self.engine.heard(key, self.host.recent());
+                self.note_kept(key, kept);
+            }
             ToMain::Sent(key, bytes) => self.count_sent(key, bytes as usize),
             ToMain::Gone(key, why) => self.lost(key, &why),
             ToMain::Released(adopted) => self.released(*adopted),
@@ -432,12 +443,12 @@ impl Server {
         self.executed.push(batch);
     }
 
-    fn note_kept(&mut self, key: SessionKey, kept: usize) {
+    fn note_kept(&mut self, key: SessionKey, kept: Kept) {
         let Some(wire) = self.wire(key) else { return };
-        if wire.published != (0, kept) {
-            wire.published = (0, kept);
-            self.host.note_input(kept);
-            self.engine.publish_input(key, 0, kept);
+        if wire.published != (kept.used, kept.room) {
+            wire.published = (kept.used, kept.room);
+            self.host.note_input(kept.room);
+            self.engine.publish_input(key, kept.used, kept.room - kept.used);
         }
     }
 
