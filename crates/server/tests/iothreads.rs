@@ -526,5 +526,10 @@ fn regress_4114_workers_without_work_sleep() {
 
 #[test]
 fn everything_holds_with_rings_of_two() {
-    common::rerun("everything_holds_with_rings_of_two", &[("SLUICE_TEST_RING", "2")]);
+    common::rerun("everything_holds", &[("SLUICE_TEST_RING", "2")]);
+}
+
+#[test]
+fn everything_holds_on_io_uring() {
+    common::rerun_with("everything_holds", "--event-loop io_uring");
 }

@@ -1,5 +1,5 @@
-//! What travels between the executing thread and the workers. Messages are at most two words; what is larger is boxed, and
-//! boxes go round.
+//! What travels between the executing thread and the workers. Messages are two to four words; what is larger is boxed,
+//! and boxes go round.
 
 use sluice_engine::{Prepared, Preparer, SessionKey};
 use sluice_evloop::Fd;

@@ -298,6 +298,8 @@ impl Server {
             received: 0,
         };
         wire.place = Place::Worker(worker);
+        wire.published = (0, 0);
+        self.engine.publish_input(wire.key, 0, 0);
         wire.source = Source::NONE;
         wire.parser = Parser::new();
         self.pool.tell(worker, ToWorker::Adopt(Box::new(adopted)));

@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 #![allow(clippy::disallowed_methods, reason = "deadlines are in real time: so is the server under test")]
 
+use sluice_evloop::{AnyLoop, Backend};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
@@ -22,28 +23,27 @@ pub const BINARY: &str = env!("CARGO_BIN_EXE_sluice-server");
 const ARM: &str = "SLUICE_TEST_ARGS";
 
 /// Ways to run the server that no client may notice.
-pub const ARMS: &[&str] = &[
+const ARMS: &[&str] = &[
     "--io-threads 4 --io-threads-always-active yes",
-    "--io-threads 4 --io-threads-always-active yes --event-loop epoll",
-    "--event-loop epoll",
+    "--io-threads 4 --io-threads-always-active yes --event-loop io_uring",
     "--event-loop poll",
     "--event-loop io_uring",
 ];
 
-/// Runs the tests of this file again in every one of [`ARMS`]; `except` is the test that calls this. An arm that this
-/// machine's kernel does not offer is not run: the server says so when it starts.
+/// Runs the tests of this file again in every one of [`ARMS`]; `except` is the test that calls this.
 pub fn rerun_in_arms(except: &str) {
-    for arm in ARMS {
-        if arm.contains("io_uring") && !offers_uring() {
-            println!("not run: {arm}");
-            continue;
-        }
-        rerun(except, &[(ARM, arm)]);
-    }
+    ARMS.iter().for_each(|arm| rerun_with(except, arm));
 }
 
-fn offers_uring() -> bool {
-    Server::start(&[]).client().info("event_loop") == "io_uring"
+/// Runs the tests of this file again with these arguments for every server. Not where they ask for an event loop that
+/// this machine does not have.
+pub fn rerun_with(except: &str, arguments: &str) {
+    let uring = || AnyLoop::choose(Backend::IoUring, &Default::default()).is_ok();
+    if arguments.contains("io_uring") && !uring() {
+        println!("skipped: this machine has no io_uring");
+        return;
+    }
+    rerun(except, &[(ARM, arguments)]);
 }
 
 /// Runs the tests of this file again with this environment, except one, which calls this.
