@@ -3,7 +3,7 @@
 //! replies.
 //!
 //! ```text
-//!            adopt, reply, push, close      (a private ring per worker: queue::spsc)
+//!            adopt, reply, push, release    (a private ring per worker: queue::spsc)
 //!   main  ------------------------------>  worker: its own event loop, its own connections
 //!         <------------------------------
 //!            batch, sent, gone, released    (a lane per worker and a doorbell: queue::lanes)
@@ -20,6 +20,12 @@ mod policy;
 mod pool;
 mod worker;
 
-pub use job::{Adopted, Batch, Ended, Push, Settings, ToMain, ToWorker};
+pub use job::{Adopted, Batch, Ended, Kept, Push, Settings, ToMain, ToWorker};
 pub use policy::{Policy, Signals};
 pub use pool::Pool;
+
+/// Messages that the rings to and from workers hold, for tests that must see full ones: from the environment; 0 where it
+/// says nothing.
+pub fn ring_for_tests() -> usize {
+    std::env::var("SLUICE_TEST_RING").ok().and_then(|text| text.parse().ok()).unwrap_or(0)
+}

@@ -60,6 +60,8 @@ pub struct Server {
     settings: Arc<Settings>,
     told: Arc<sluice_engine::Limits>,
     messages: Vec<ToMain>,
+    /// Those of them whose keys are prefetched together.
+    group: Vec<ToMain>,
     /// Batches of workers, executed in this turn.
     #[allow(clippy::vec_box, reason = "they travel on as they came")]
     executed: Vec<Box<Batch>>,
@@ -101,7 +103,7 @@ impl Server {
             signals.source = Some(event_loop.attach(fd, SIGNAL_TOKEN));
         }
         let backend = crate::start::backend_of(engine.config());
-        let pool = Pool::new(event_loop.waker(), backend, 0);
+        let pool = Pool::new(event_loop.waker(), backend, crate::iothreads::ring_for_tests());
         let told = engine.limits().clone();
         let settings = remote::settings_of(&engine);
         let mut server = Server {
@@ -125,6 +127,7 @@ impl Server {
             settings,
             told,
             messages: Vec::new(),
+            group: Vec::new(),
             executed: Vec::new(),
             load: Default::default(),
             depth: Depth::default(),
@@ -292,6 +295,7 @@ impl Server {
             self.wires.resize_with(slot + 1, || None);
         }
         if self.pool.active() > 0 {
+            self.host.io_threads.accepts += 1;
             let mut wire = Wire::new(Source::NONE, key);
             self.hand_over(&mut wire, socket.into());
             self.wires[slot] = Some(wire);
@@ -314,6 +318,8 @@ impl Server {
         self.host.reads += 1;
         if let Some(mut wire) = self.take_wire(key) {
             match wire.input {
+                // Whoever has it next executes it.
+                Input::Open if wire.place == Place::Leaving => wire.carry.extend_from_slice(&chunk),
                 Input::Open if wire.carry.is_empty() => {
                     let used = self.execute(&mut wire, &chunk);
                     self.keep(&mut wire, &chunk[used..]);
@@ -328,7 +334,9 @@ impl Server {
             if !wire.carry.is_empty() {
                 self.engine.heard(key, self.host.recent());
             }
-            self.after_input(&mut wire);
+            if wire.place == Place::Here {
+                self.after_input(&mut wire);
+            }
             self.wires[key.slot as usize] = Some(wire);
         }
         self.event_loop.give_back(chunk);
@@ -413,8 +421,6 @@ impl Server {
             return;
         }
         match wire.input {
-            // What it holds is with a worker.
-            _ if wire.place != Place::Here => {}
             // The loop has the buffer. It gives it back, and `filled` sees whether anything has come.
             Input::Filling if idle_s > 0 => self.event_loop.recv_into_end(wire.source),
             Input::Filling => {}
@@ -578,8 +584,8 @@ impl Server {
     /// Lets a request go on that the engine had kept waiting.
     fn resume(&mut self, key: SessionKey) {
         let Some(mut wire) = self.take_wire(key) else { return };
-        if let Place::Worker(worker) = wire.place {
-            self.pool.tell(worker, crate::iothreads::ToWorker::Resume(key));
+        if let Place::Worker(seat) | Place::Returning(seat) = wire.place {
+            self.pool.tell(seat, crate::iothreads::ToWorker::Resume(key));
         } else if wire.input == Input::Held && wire.place == Place::Here {
             wire.input = Input::Open;
             self.execute_carry(&mut wire);
@@ -662,7 +668,7 @@ impl Server {
             let Some(wire) = self.take_wire(key) else { continue };
             match wire.place {
                 Place::Here | Place::Leaving => self.event_loop.close(wire.source),
-                Place::Worker(worker) => self.close_elsewhere(worker, key),
+                Place::Worker(seat) | Place::Returning(seat) => self.close_elsewhere(seat, key),
             }
             self.engine.disconnect(key);
         }
@@ -685,7 +691,11 @@ impl Server {
     fn end(&mut self, status: i32) -> i32 {
         self.host.note(LogLevel::Notice, "User requested shutdown...");
         supervisor::tell(self.engine.config(), "STOPPING=1\n", &mut self.host);
-        // Replies of the last turn have been handed to the kernel already.
+        // Replies of the last turn have been handed to the event loop already, and now to the kernel.
+        let _ = self.event_loop.wait(self.turn_began_ns, Deadline::PAST);
+        if self.pool.is_running() {
+            self.finish_workers();
+        }
         for (source, _) in std::mem::take(&mut self.listeners).into_iter().flatten() {
             self.event_loop.close(source);
         }

@@ -38,8 +38,10 @@ pub enum Place {
     Here,
     /// On its way out of that loop.
     Leaving,
-    /// With this worker, counted from 0. Input and output are its affair.
+    /// With the worker on this seat. Input and output are its affair.
     Worker(usize),
+    /// On its way back from there: output waits until it is here.
+    Returning(usize),
 }
 
 /// How input is going.

@@ -176,3 +176,8 @@ fn without_descriptors_new_clients_wait_and_old_ones_are_served() {
     assert!(limit("1000"));
     new.expect("+PONG\r\n");
 }
+
+#[test]
+fn the_same_on_every_event_loop_and_with_workers() {
+    common::rerun_in_arms("the_same_on_every_event_loop_and_with_workers");
+}

@@ -1,5 +1,5 @@
-//! What travels between the executing thread and the workers. Messages are at most two words; what is larger is boxed, and
-//! boxes go round.
+//! What travels between the executing thread and the workers. Messages are two to four words; what is larger is boxed,
+//! and boxes go round.
 
 use sluice_engine::{Prepared, Preparer, SessionKey};
 use sluice_evloop::Fd;
@@ -21,10 +21,12 @@ pub enum ToWorker {
     Close(SessionKey),
     /// Other limits are in force.
     Settings(Arc<Settings>),
-    /// So many connections go back, those that are at rest; all of them, whenever they come to rest, with `usize::MAX`.
-    Release(usize),
-    /// Give everything back and end.
+    /// The connection goes back as soon as it is at rest. No output follows: what comes up meanwhile waits for its return.
+    Release(SessionKey),
+    /// End when there is no connection left.
     Stop,
+    /// Send what waits, close everything, and end.
+    Finish,
 }
 
 /// To the executing thread.
@@ -32,13 +34,15 @@ pub enum ToWorker {
 pub enum ToMain {
     /// Requests, prepared.
     Batch(Box<Batch>),
+    /// Bytes of a request have come, and not all of it.
+    Partial(SessionKey, Kept),
     /// Bytes of a connection's output that the kernel has taken.
     Sent(SessionKey, u32),
     /// The connection has ended; why is for the log.
     Gone(SessionKey, Box<str>),
     /// A connection comes back.
     Released(Box<Adopted>),
-    /// This worker, counted from 0, has ended: its last message.
+    /// The worker on this seat has ended: its last message.
     Stopped(usize),
 }
 
@@ -55,6 +59,8 @@ pub struct Adopted {
     pub admission: Admission,
     /// Its next request waits.
     pub held: bool,
+    /// Bytes received that no batch has told of.
+    pub received: usize,
 }
 
 /// Output that no batch asked for.
@@ -73,7 +79,7 @@ pub struct Push {
 pub struct Batch {
     /// Whose.
     pub key: SessionKey,
-    /// The worker that sent it, counted from 0, and gets it back.
+    /// The seat of the worker that sent it, and gets it back.
     pub worker: usize,
     /// The bytes that the requests are ranges of.
     pub input: Vec<u8>,
@@ -87,8 +93,8 @@ pub struct Batch {
     pub received: usize,
     /// Bytes of output sent since the last batch.
     pub sent: usize,
-    /// Bytes of the input buffer that the connection keeps, used and free together.
-    pub kept: usize,
+    /// What the connection keeps of its input.
+    pub kept: Kept,
     /// The buffer with more than this limit allows is full: the connection ends.
     pub too_much: bool,
     /// The replies, on the way back; a spent buffer on the way there.
@@ -101,6 +107,15 @@ pub struct Batch {
     pub admission: Admission,
 }
 
+/// Input that is no whole request yet.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Kept {
+    /// Bytes.
+    pub used: usize,
+    /// Room for bytes, used and free together.
+    pub room: usize,
+}
+
 /// How a connection goes on after a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ended {
@@ -108,6 +123,8 @@ pub enum Ended {
     No,
     /// The request at `done` waits.
     Held,
+    /// It had to wait, and need no longer: it is parsed again.
+    Resumed,
     /// It ends once the replies are sent.
     AfterReply,
 }
@@ -124,7 +141,7 @@ impl Batch {
             failed: None,
             received: 0,
             sent: 0,
-            kept: 0,
+            kept: Kept::default(),
             too_much: false,
             reply: Outbox::new(),
             done: 0,
@@ -143,7 +160,8 @@ impl Batch {
         self.requests.clear();
         self.prepared.clear();
         self.failed = None;
-        (self.received, self.sent, self.kept, self.done) = (0, 0, 0, 0);
+        (self.received, self.sent, self.done) = (0, 0, 0);
+        self.kept = Kept::default();
         self.too_much = false;
         self.ended = Ended::No;
     }

@@ -4,7 +4,8 @@
 //! bottleneck *and* there is a processor to run the worker on; otherwise two threads share one processor and pay the hand-over
 //! on top. So both are asked, and the answer is checked: a worker that was added and brought nothing is taken away again.
 //!
-//! Constants were chosen by the sweep in `docs/design/io-threads.md`.
+//! Constants come from the model in the tests below and from runs on two processors; `docs/design/io-threads.md` says what
+//! has not been measured.
 
 /// What the policy sees of the last tenth of a second.
 #[derive(Clone, Copy, Debug, Default)]

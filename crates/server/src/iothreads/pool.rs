@@ -8,33 +8,40 @@ use sluice_queue::{Capacity, Collect, spsc};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
-use std::thread::JoinHandle;
 
-/// The workers.
+/// The workers. A worker sits on a seat, which names it from its start to its last message; the roster says which seats
+/// are in use, in what order. A worker that was told to stop leaves the roster at once and its seat when it has ended, so
+/// it is never given a connection again, however long its last one keeps it.
 pub struct Pool {
-    workers: Vec<Member>,
+    /// By seat.
+    members: Vec<Option<Member>>,
+    /// Seats of the workers that are to stay.
+    roster: Vec<usize>,
+    /// How many of the roster take connections, from its beginning.
+    active: usize,
     collector: Option<Collector<ToMain>>,
     main: Waker,
     backend: Backend,
-    /// How many of the workers take new connections.
-    active: usize,
     ring: usize,
     settings: Option<Arc<Settings>>,
-    /// Active time of workers that have ended, by number from 1, nanoseconds: it survives them.
+    /// Active time of workers that have ended, by number, nanoseconds: it survives them.
     ended_active_ns: Vec<u64>,
+    /// Times that workers slept which have ended.
+    ended_parks: u64,
 }
 
 /// A worker as the executing thread knows it.
 struct Member {
+    /// Its number in names and in INFO, from 0: the lowest that was free.
+    number: usize,
     inbox: spsc::Producer<ToWorker>,
-    /// Messages that the ring had no room for, oldest first.
+    /// Messages that the ring had no room for, oldest first. Bounded by what there is to say: a reply for each connection,
+    /// and pushes, whose bytes count against the output limits.
     overflow: VecDeque<ToWorker>,
     waker: Waker,
     published: Arc<Published>,
-    thread: Option<JoinHandle<()>>,
     /// Connections it has, those on their way there included.
     connections: usize,
-    stopping: bool,
     touched: bool,
 }
 
@@ -51,20 +58,22 @@ impl Pool {
     /// the rings, for tests; 0 is the usual size.
     pub fn new(main: Waker, backend: Backend, ring: usize) -> Pool {
         Pool {
-            workers: Vec::new(),
+            members: Vec::new(),
+            roster: Vec::new(),
+            active: 0,
             collector: None,
             main,
             backend,
-            active: 0,
             ring: if ring == 0 { RING } else { ring },
             settings: None,
             ended_active_ns: Vec::new(),
+            ended_parks: 0,
         }
     }
 
-    /// Threads that exist, those that are ending included.
+    /// Workers that are to stay.
     pub fn threads(&self) -> usize {
-        self.workers.len()
+        self.roster.len()
     }
 
     /// Workers that take connections.
@@ -73,40 +82,47 @@ impl Pool {
         self.active
     }
 
-    /// Whether there is anybody to talk to.
+    /// Whether the worker on this seat takes connections.
+    pub fn is_active(&self, seat: usize) -> bool {
+        self.roster[..self.active].contains(&seat)
+    }
+
+    /// Whether there is anybody to talk to, workers that are ending included.
     #[inline]
     pub fn is_running(&self) -> bool {
-        !self.workers.is_empty()
+        !self.members.is_empty()
     }
 
     /// Makes `count` threads exist, sleeping until they are given connections.
     /// Errors: a thread or its event loop could not be made; those before it run.
     pub fn spawn_up_to(&mut self, count: usize, settings: &Arc<Settings>) -> std::io::Result<()> {
         self.settings = Some(settings.clone());
-        while self.workers.len() < count.min(WORKERS_MAX) {
-            let member = self.spawn(self.workers.len(), settings.clone())?;
-            self.workers.push(member);
+        while self.roster.len() < count.min(WORKERS_MAX) {
+            let seat = self.members.iter().position(Option::is_none).unwrap_or(self.members.len());
+            let member = self.spawn(seat, settings.clone())?;
+            if seat == self.members.len() {
+                self.members.push(None);
+            }
+            self.members[seat] = Some(member);
+            self.roster.push(seat);
         }
         Ok(())
     }
 
-    fn spawn(&mut self, number: usize, settings: Arc<Settings>) -> std::io::Result<Member> {
+    fn spawn(&mut self, seat: usize, settings: Arc<Settings>) -> std::io::Result<Member> {
+        let taken = |n: usize| self.roster.iter().any(|s| self.members[*s].as_ref().is_some_and(|m| m.number == n));
+        let number = (0..).find(|n| !taken(*n)).unwrap_or(0);
         let capacity = Capacity::at_least(self.ring);
         let (inbox, consumer) = spsc::channel(capacity);
         let lanes = self.collector.get_or_insert_with(|| collector(WORKERS_MAX + 1));
         let lane = lanes.open(capacity).ok_or(std::io::ErrorKind::OutOfMemory)?;
         let published = Arc::new(Published::default());
-        let seat = Seat {
-            number,
-            inbox: consumer,
-            lane,
-            main: self.main.clone(),
-            published: published.clone(),
-            settings,
-        };
+        let seat =
+            Seat { seat, inbox: consumer, lane, main: self.main.clone(), published: published.clone(), settings };
         let backend = self.backend;
         let (ready, opened) = std::sync::mpsc::channel();
-        let thread = std::thread::Builder::new().name(format!("io_thd_{}", number + 1)).spawn(move || {
+        // Nobody joins it: its last message says that it holds nothing any more.
+        std::thread::Builder::new().name(format!("io_thd_{}", number + 1)).spawn(move || {
             // The loop is opened by the thread that uses it: io_uring wants that.
             match AnyLoop::choose(backend, &sluice_evloop::Config::default()) {
                 Ok(opened) => {
@@ -117,65 +133,72 @@ impl Pool {
             }
         })?;
         let waker = opened.recv().map_err(|_| std::io::ErrorKind::BrokenPipe)??;
-        Ok(Member {
-            inbox,
-            overflow: VecDeque::new(),
-            waker,
-            published,
-            thread: Some(thread),
-            connections: 0,
-            stopping: false,
-            touched: false,
-        })
+        let overflow = VecDeque::new();
+        Ok(Member { number, inbox, overflow, waker, published, connections: 0, touched: false })
     }
 
-    /// Says how many workers take new connections from now on; those beyond give theirs back. One that has none more to give
-    /// goes on sleeping.
+    /// Says how many workers take connections from now on. Those of the others are for the caller to release.
     pub fn set_active(&mut self, active: usize) {
-        let active = active.min(self.workers.len());
-        for worker in active..self.active {
-            self.tell(worker, ToWorker::Release(usize::MAX));
-        }
-        self.active = active;
+        self.active = active.min(self.roster.len());
     }
 
-    /// Ends the threads from number `count` on: they give their connections back first, and say when they have.
-    pub fn stop_above(&mut self, count: usize) {
+    /// Lets the threads end that are beyond `count`, as soon as they have no connection. Returns whether there are any.
+    pub fn stop_above(&mut self, count: usize) -> bool {
         self.active = self.active.min(count);
-        for worker in count..self.workers.len() {
-            if !std::mem::replace(&mut self.workers[worker].stopping, true) {
-                self.tell(worker, ToWorker::Stop);
-            }
+        let leaving = self.roster.split_off(count.min(self.roster.len()));
+        for seat in &leaving {
+            self.tell(*seat, ToWorker::Stop);
+        }
+        !leaving.is_empty()
+    }
+
+    /// Lets all threads end: they send what waits and close their connections.
+    pub fn finish(&mut self) {
+        self.roster.clear();
+        self.active = 0;
+        for seat in 0..self.members.len() {
+            self.tell(seat, ToWorker::Finish);
         }
     }
 
-    /// A worker said that it has ended.
-    pub fn stopped(&mut self, worker: usize) {
-        let Some(member) = self.workers.get_mut(worker) else { return };
-        if self.ended_active_ns.len() <= worker {
-            self.ended_active_ns.resize(worker + 1, 0);
+    /// A worker said that it has ended. Returns whether it had not been told to.
+    pub fn stopped(&mut self, seat: usize) -> bool {
+        let Some(member) = self.members.get_mut(seat).and_then(Option::take) else { return false };
+        if self.ended_active_ns.len() <= member.number {
+            self.ended_active_ns.resize(member.number + 1, 0);
         }
-        self.ended_active_ns[worker] += member.published.active_ns.swap(0, Relaxed);
-        if let Some(thread) = member.thread.take() {
-            // Its last message was its last act.
-            let _ = thread.join();
+        self.ended_active_ns[member.number] += member.published.active_ns.load(Relaxed);
+        self.ended_parks += member.published.parks.load(Relaxed);
+        let place = self.roster.iter().position(|s| *s == seat);
+        if let Some(place) = place {
+            self.roster.remove(place);
+            self.active -= usize::from(place < self.active);
         }
-        while self.workers.last().is_some_and(|member| member.thread.is_none()) {
-            self.workers.pop();
-        }
-        if self.workers.is_empty() {
+        if self.members.iter().all(Option::is_none) {
+            self.members.clear();
             self.collector = None;
         }
+        place.is_some()
     }
 
     /// The active worker with the fewest connections.
     pub fn least_loaded(&self) -> Option<usize> {
-        (0..self.active).min_by_key(|worker| self.workers[*worker].connections)
+        self.roster[..self.active].iter().copied().min_by_key(|seat| self.connections(*seat))
+    }
+
+    /// Connections of the worker on this seat beyond its share, when the active ones shared them evenly.
+    pub fn surplus(&self, seat: usize) -> usize {
+        let all: usize = self.members.iter().flatten().map(|member| member.connections).sum();
+        self.connections(seat).saturating_sub(all.div_ceil(self.active.max(1)))
+    }
+
+    fn connections(&self, seat: usize) -> usize {
+        self.members.get(seat).and_then(Option::as_ref).map_or(0, |member| member.connections)
     }
 
     /// Sends a message, at the end of the turn at the latest. Messages to one worker stay in order.
-    pub fn tell(&mut self, worker: usize, message: ToWorker) {
-        let Some(member) = self.workers.get_mut(worker) else { return };
+    pub fn tell(&mut self, seat: usize, message: ToWorker) {
+        let Some(member) = self.members.get_mut(seat).and_then(Option::as_mut) else { return };
         if matches!(message, ToWorker::Adopt(_)) {
             member.connections += 1;
         }
@@ -188,8 +211,8 @@ impl Pool {
     }
 
     /// Counts a connection that a worker no longer has.
-    pub fn left(&mut self, worker: usize) {
-        if let Some(member) = self.workers.get_mut(worker) {
+    pub fn left(&mut self, seat: usize) {
+        if let Some(member) = self.members.get_mut(seat).and_then(Option::as_mut) {
             member.connections = member.connections.saturating_sub(1);
         }
     }
@@ -208,12 +231,12 @@ impl Pool {
 
     /// Whether a worker's ring was full: the executing thread must come back soon.
     pub fn is_behind(&self) -> bool {
-        self.workers.iter().any(|member| !member.overflow.is_empty())
+        self.members.iter().flatten().any(|member| !member.overflow.is_empty())
     }
 
     /// Shows every worker what was gathered for it in this turn, and wakes those that sleep.
     pub fn show(&mut self) {
-        for member in &mut self.workers {
+        for member in self.members.iter_mut().flatten() {
             if !member.touched && member.overflow.is_empty() {
                 continue;
             }
@@ -232,24 +255,26 @@ impl Pool {
     /// Tells everybody about other limits.
     pub fn publish(&mut self, settings: &Arc<Settings>) {
         self.settings = Some(settings.clone());
-        for worker in 0..self.workers.len() {
-            self.tell(worker, ToWorker::Settings(settings.clone()));
+        for seat in 0..self.members.len() {
+            self.tell(seat, ToWorker::Settings(settings.clone()));
         }
     }
 
-    /// Times that workers slept until they were woken, since they started.
+    /// Times that workers slept until they were woken.
     pub fn parks(&self) -> u64 {
-        self.workers.iter().map(|member| member.published.parks.load(Relaxed)).sum()
+        let live: u64 = self.members.iter().flatten().map(|member| member.published.parks.load(Relaxed)).sum();
+        live + self.ended_parks
     }
 
-    /// Active time of each worker that is configured or has ended, nanoseconds.
+    /// Active time by the workers' numbers, nanoseconds; workers that have ended included.
     pub fn active_ns(&self) -> Vec<u64> {
-        let count = self.workers.len().max(self.ended_active_ns.len());
-        (0..count)
-            .map(|i| {
-                let live = self.workers.get(i).map_or(0, |m| m.published.active_ns.load(Relaxed));
-                live + self.ended_active_ns.get(i).copied().unwrap_or(0)
-            })
-            .collect()
+        let mut all = self.ended_active_ns.clone();
+        for member in self.members.iter().flatten() {
+            if all.len() <= member.number {
+                all.resize(member.number + 1, 0);
+            }
+            all[member.number] += member.published.active_ns.load(Relaxed);
+        }
+        all
     }
 }

@@ -5,7 +5,7 @@
 //! time instead of sleeping until it is woken: answers come soon, and a kick costs the executing thread more than all the
 //! rest of a request.
 
-use super::job::{Adopted, Batch, Ended, Push, Settings, ToMain, ToWorker};
+use super::job::{Adopted, Batch, Ended, Kept, Push, Settings, ToMain, ToWorker};
 use nix::sys::prctl;
 use sluice_clock::Clock;
 use sluice_engine::SessionKey;
@@ -31,8 +31,8 @@ pub struct Published {
 
 /// What a worker starts with.
 pub struct Seat {
-    /// Its number, from 0.
-    pub number: usize,
+    /// What the executing thread calls it.
+    pub seat: usize,
     /// From the executing thread.
     pub inbox: spsc::Consumer<ToWorker>,
     /// To the executing thread.
@@ -62,9 +62,14 @@ pub struct Worker {
     spare_carry: Vec<Vec<u8>>,
     /// Messages that the lane had no room for, oldest first.
     overflow: VecDeque<ToMain>,
-    /// Connections still to be given back as they come to rest.
-    release: usize,
+    /// Connections with bytes that were sent and not told, each once.
+    untold: Vec<SessionKey>,
+    /// When they are told at the latest.
+    tell_at_ns: u64,
+    /// It ends when the last connection has gone.
     stopping: bool,
+    /// It has said that it ends.
+    said_so: bool,
     empty_dozes: u32,
     busy: bool,
 }
@@ -85,8 +90,30 @@ struct Connection {
     close_when_sent: bool,
     /// Bytes sent and not told yet.
     untold: usize,
-    /// Bytes that `carry` held when the receive into it began.
-    filled_from: usize,
+    /// It is among those of which that is to be told.
+    listed: bool,
+    /// It goes back to the executing thread as soon as it is at rest: nothing more is parsed.
+    leaving: bool,
+    /// Its socket is on the way out of the loop.
+    detached: bool,
+    /// What `carry` held when the receive into it began.
+    filling: Kept,
+    /// What the executing thread knows of `carry`.
+    shown: Kept,
+}
+
+impl Connection {
+    fn is_at_rest(&self) -> bool {
+        matches!(self.input, Input::Open | Input::Held) && !self.sending && self.waiting.is_empty()
+    }
+}
+
+/// What became of a connection's output.
+enum Output {
+    /// It was sent, or is being sent.
+    Kept,
+    /// The connection is over, and why.
+    Over(&'static str),
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -95,7 +122,7 @@ enum Input {
     Open,
     /// A large argument is received straight into `carry`.
     Filling,
-    /// A batch is at the executing thread.
+    /// A batch is at the executing thread; nothing is received meanwhile.
     Away,
     /// The next request waits.
     Held,
@@ -115,6 +142,13 @@ const DOZE: Duration = Duration::from_micros(40);
 const EMPTY_DOZES_MAX: u32 = 16;
 /// Sent bytes are told with the next batch, or by themselves from this many on.
 const UNTOLD_BYTES_MAX: usize = 16 * 1024;
+/// Or when so much time has passed.
+const TELL_EVERY_NS: u64 = 100_000_000;
+/// How long a doze lasts while the executing thread has not emptied a full lane for some time.
+const FULL_LANE_DOZE: Duration = Duration::from_millis(1);
+/// What a connection may send ahead while its request waits.
+const HELD_BYTES: usize = 64 * 1024;
+const WRITE_FAILED: &str = "Error writing to client";
 const SPARES_MAX: usize = 64;
 const SPARE_CARRY_BYTES: usize = 64 * 1024;
 
@@ -133,8 +167,10 @@ impl Worker {
             spare: Vec::new(),
             spare_carry: Vec::new(),
             overflow: VecDeque::new(),
-            release: 0,
+            untold: Vec::new(),
+            tell_at_ns: 0,
             stopping: false,
+            said_so: false,
             empty_dozes: 0,
             busy: false,
         }
@@ -144,17 +180,10 @@ impl Worker {
     pub fn run(mut self) {
         let mut now_ns = self.clock.now().mono_ns;
         loop {
-            let dozing = (self.away > 0 || !self.overflow.is_empty()) && self.empty_dozes < EMPTY_DOZES_MAX;
-            let until = if self.busy || dozing { Deadline::PAST } else { Deadline::NEVER };
-            if dozing && !self.busy {
-                std::thread::sleep(DOZE);
-            } else if !self.busy {
-                self.seat.published.parks.fetch_add(1, Relaxed);
-            }
+            let until = self.rest();
             if self.event_loop.wait(now_ns, until).is_err() {
                 // A broken loop can serve nobody: every connection is given up.
-                self.give_up();
-                return;
+                return self.give_up();
             }
             let began = self.clock.now().mono_ns;
             self.busy = false;
@@ -163,8 +192,8 @@ impl Worker {
                 self.busy = true;
                 self.handle(event);
             }
-            if self.release > 0 {
-                self.give_back();
+            if !self.untold.is_empty() {
+                self.tell_sent(began);
             }
             self.show();
             now_ns = if self.busy { self.clock.now().mono_ns } else { began };
@@ -174,12 +203,37 @@ impl Worker {
             } else {
                 self.empty_dozes = self.empty_dozes.saturating_add(1);
             }
-            if self.stopping && self.count == 0 && self.overflow.is_empty() {
-                self.tell(ToMain::Stopped(self.seat.number));
-                self.show();
+            if self.stopping && self.count == 0 && self.ended() {
                 return;
             }
         }
+    }
+
+    /// Dozes, or says how long the loop may sleep.
+    fn rest(&mut self) -> Deadline {
+        if self.busy {
+            return Deadline::PAST;
+        }
+        if (self.away > 0 || !self.overflow.is_empty()) && self.empty_dozes < EMPTY_DOZES_MAX {
+            std::thread::sleep(DOZE);
+            return Deadline::PAST;
+        }
+        if !self.overflow.is_empty() {
+            // Nobody says when the lane has room again.
+            std::thread::sleep(FULL_LANE_DOZE);
+            return Deadline::PAST;
+        }
+        self.seat.published.parks.fetch_add(1, Relaxed);
+        if self.untold.is_empty() { Deadline::NEVER } else { Deadline::at_ns(self.tell_at_ns) }
+    }
+
+    /// Says that this worker ends; whether that has gone out.
+    fn ended(&mut self) -> bool {
+        if !std::mem::replace(&mut self.said_so, true) {
+            self.tell(ToMain::Stopped(self.seat.seat));
+            self.show();
+        }
+        self.overflow.is_empty()
     }
 
     fn take_messages(&mut self) {
@@ -192,16 +246,13 @@ impl Worker {
                 ToWorker::Resume(key) => self.resume(key),
                 ToWorker::Close(key) => {
                     if let Some(connection) = self.take(key) {
-                        self.event_loop.close(connection.source);
-                        self.count -= 1;
+                        self.close(&connection);
                     }
                 }
                 ToWorker::Settings(settings) => self.seat.settings = settings,
-                ToWorker::Release(count) => self.release = self.release.saturating_add(count),
-                ToWorker::Stop => {
-                    self.stopping = true;
-                    self.release = usize::MAX;
-                }
+                ToWorker::Release(key) => self.release(key),
+                ToWorker::Stop => self.stopping = true,
+                ToWorker::Finish => self.finish(),
             }
         }
     }
@@ -212,24 +263,21 @@ impl Worker {
             Event::Sent { token, sent } => {
                 if let Some(mut connection) = self.take(key_of(token)) {
                     connection.sending = false;
-                    if self.sent(&mut connection, sent) && self.send_waiting(&mut connection) {
-                        self.put(connection);
-                    } else {
-                        self.drop_connection(*connection, "Error writing to client");
+                    match self.sent(&mut connection, sent) {
+                        true => self.send_and_keep(connection),
+                        false => self.drop_connection(*connection, WRITE_FAILED),
                     }
                 }
             }
             Event::Filled { token, buf, error } => {
                 let Some(mut connection) = self.take(key_of(token)) else { return };
-                connection.received += buf.len().saturating_sub(connection.filled_from);
+                connection.received += buf.len().saturating_sub(connection.filling.used);
                 connection.carry = buf;
                 connection.input = Input::Open;
                 if error.is_some() {
                     return self.drop_connection(*connection, "Client closed connection");
                 }
-                self.parse(&mut connection);
-                self.receive_on(&mut connection);
-                self.put(connection);
+                self.go_on(connection);
             }
             Event::Detached { token, fd } => self.detached(key_of(token), fd),
             Event::Accepted { .. }
@@ -251,9 +299,7 @@ impl Worker {
                 }
                 connection.carry.extend_from_slice(&chunk);
                 self.event_loop.give_back(chunk);
-                self.parse(&mut connection);
-                self.receive_on(&mut connection);
-                self.put(connection);
+                self.go_on(connection);
             }
             Received::Eof => self.drop_connection(*connection, "Client closed connection"),
             Received::Failed(error) => {
@@ -262,9 +308,27 @@ impl Worker {
         }
     }
 
+    /// Parses what has come, receives on or not, and keeps the connection.
+    fn go_on(&mut self, mut connection: Box<Connection>) {
+        self.parse(&mut connection);
+        self.receive_on(&mut connection);
+        let kept = match connection.input {
+            Input::Away => connection.shown,
+            Input::Filling => connection.filling,
+            Input::Open | Input::Held | Input::Shut => {
+                Kept { used: connection.carry.len(), room: connection.carry.capacity() }
+            }
+        };
+        if kept != connection.shown {
+            connection.shown = kept;
+            self.tell(ToMain::Partial(connection.key, kept));
+        }
+        self.put(connection);
+    }
+
     /// Parses what has come, and hands it over when there is something to execute.
     fn parse(&mut self, connection: &mut Connection) {
-        if connection.input != Input::Open || connection.carry.is_empty() {
+        if connection.input != Input::Open || connection.leaving || connection.carry.is_empty() {
             return;
         }
         let settings = self.seat.settings.clone();
@@ -288,8 +352,12 @@ impl Worker {
             return;
         }
         // The batch takes the buffer; what is behind its requests begins the next one.
-        let mut rest = self.spare_carry.pop().unwrap_or_default();
-        rest.extend_from_slice(&connection.carry[progress.consumed..]);
+        let behind = &connection.carry[progress.consumed..];
+        let mut rest = Vec::new();
+        if !behind.is_empty() {
+            rest = self.spare_carry.pop().unwrap_or_default();
+            rest.extend_from_slice(behind);
+        }
         std::mem::swap(&mut batch.input, &mut connection.carry);
         let spent = std::mem::replace(&mut connection.carry, rest);
         self.keep_spare(spent);
@@ -297,10 +365,11 @@ impl Worker {
             let item = settings.preparer.prepare(&batch.requests.at(index, &batch.input));
             batch.prepared.push(item);
         }
-        batch.worker = self.seat.number;
+        batch.worker = self.seat.seat;
         batch.received = std::mem::take(&mut connection.received);
         batch.sent = std::mem::take(&mut connection.untold);
-        batch.kept = connection.carry.capacity();
+        batch.kept = Kept { used: connection.carry.len(), room: connection.carry.capacity() };
+        connection.shown = batch.kept;
         connection.input = Input::Away;
         self.away += 1;
         self.tell(ToMain::Batch(batch));
@@ -309,6 +378,7 @@ impl Worker {
     /// Lets the loop receive, or not, as the connection's state has it.
     fn receive_on(&mut self, connection: &mut Connection) {
         match connection.input {
+            Input::Open if connection.leaving => self.event_loop.recv_stop(connection.source),
             Input::Open => {
                 let wanted = connection.parser.wanted();
                 if wanted >= FILL_BYTES {
@@ -317,7 +387,7 @@ impl Worker {
                     let mut carry = std::mem::take(&mut connection.carry);
                     carry.reserve_exact(step);
                     connection.input = Input::Filling;
-                    connection.filled_from = carry.len();
+                    connection.filling = Kept { used: carry.len(), room: carry.capacity() };
                     self.event_loop.recv_into(connection.source, carry, step);
                 } else {
                     if connection.carry.is_empty() {
@@ -327,25 +397,31 @@ impl Worker {
                     self.event_loop.recv_start(connection.source);
                 }
             }
+            // What it sends ahead is taken up to a bound: that is how one learns that the client has gone.
+            Input::Held if connection.carry.len() < HELD_BYTES && !connection.leaving => {
+                self.event_loop.recv_start(connection.source);
+            }
             Input::Away | Input::Held | Input::Shut => self.event_loop.recv_stop(connection.source),
             Input::Filling => {}
         }
     }
 
     fn replied(&mut self, mut batch: Box<Batch>) {
-        self.away -= 1;
+        // One from before this worker sat here would not have been counted.
+        self.away = self.away.saturating_sub(1);
+        let ended = batch.ended;
         let reply = std::mem::take(&mut batch.reply);
         let Some(mut connection) = self.take(batch.key) else { return self.spend(batch) };
         connection.admission = batch.admission;
-        connection.input = match batch.ended {
+        connection.input = match ended {
             Ended::No => Input::Open,
-            Ended::Held => {
+            Ended::Held | Ended::Resumed => {
                 // The request that waits, and all behind it, is parsed again when its time comes.
                 let mut carry = batch.input.split_off(batch.done.min(batch.input.len()));
                 carry.append(&mut connection.carry);
                 connection.carry = carry;
                 connection.parser = Parser::new();
-                Input::Held
+                if ended == Ended::Held { Input::Held } else { Input::Open }
             }
             Ended::AfterReply => {
                 connection.close_when_sent = true;
@@ -354,12 +430,10 @@ impl Worker {
         };
         self.spend(batch);
         connection.waiting.push_back(reply);
-        if !self.send_waiting(&mut connection) {
-            return self.drop_connection(*connection, "Error writing to client");
+        match self.send_waiting(&mut connection) {
+            Output::Kept => self.go_on(connection),
+            Output::Over(why) => self.drop_connection(*connection, why),
         }
-        self.parse(&mut connection);
-        self.receive_on(&mut connection);
-        self.put(connection);
     }
 
     fn push(&mut self, push: Push) {
@@ -370,10 +444,13 @@ impl Worker {
             connection.input = Input::Shut;
             self.receive_on(&mut connection);
         }
-        if self.send_waiting(&mut connection) {
-            self.put(connection);
-        } else {
-            self.drop_connection(*connection, "Error writing to client");
+        self.send_and_keep(connection);
+    }
+
+    fn send_and_keep(&mut self, mut connection: Box<Connection>) {
+        match self.send_waiting(&mut connection) {
+            Output::Kept => self.put(connection),
+            Output::Over(why) => self.drop_connection(*connection, why),
         }
     }
 
@@ -381,16 +458,19 @@ impl Worker {
         let Some(mut connection) = self.take(key) else { return };
         if connection.input == Input::Held {
             connection.input = Input::Open;
-            self.parse(&mut connection);
-            self.receive_on(&mut connection);
         }
-        self.put(connection);
+        self.go_on(connection);
     }
 
-    /// Sends what waits, one buffer after the other; `false` when the connection is over.
-    fn send_waiting(&mut self, connection: &mut Connection) -> bool {
+    /// Sends what waits, one buffer after the other.
+    fn send_waiting(&mut self, connection: &mut Connection) -> Output {
         while !connection.sending {
-            let Some(outbox) = connection.waiting.pop_front() else { return !connection.close_when_sent };
+            let Some(outbox) = connection.waiting.pop_front() else {
+                return match connection.close_when_sent {
+                    true => Output::Over("Closed after its last reply"),
+                    false => Output::Kept,
+                };
+            };
             if outbox.is_empty() {
                 self.recycle(outbox);
                 continue;
@@ -399,28 +479,53 @@ impl Worker {
                 Sending::InFlight => connection.sending = true,
                 Sending::Done(sent) => {
                     if !self.sent(connection, sent) {
-                        return false;
+                        return Output::Over(WRITE_FAILED);
                     }
                 }
             }
         }
-        true
+        Output::Kept
     }
 
     /// Counts a finished send; `false` when it failed.
     fn sent(&mut self, connection: &mut Connection, sent: Sent) -> bool {
         connection.untold += sent.bytes;
-        if connection.untold >= UNTOLD_BYTES_MAX && connection.input != Input::Away {
-            let bytes = u32::try_from(std::mem::take(&mut connection.untold)).unwrap_or(u32::MAX);
+        if connection.untold >= UNTOLD_BYTES_MAX {
+            let bytes = u32::try_from(connection.untold).unwrap_or(u32::MAX);
+            connection.untold -= bytes as usize;
             self.tell(ToMain::Sent(connection.key, bytes));
+        } else if connection.untold > 0 && !connection.listed {
+            connection.listed = true;
+            if self.untold.is_empty() {
+                self.tell_at_ns = self.clock.now().mono_ns + TELL_EVERY_NS;
+            }
+            self.untold.push(connection.key);
         }
         let failed = sent.error.is_some();
         self.recycle(Outbox::from_buffer(sent.buf.head));
         !failed
     }
 
+    /// Tells what was sent on connections that have had no batch since, now and then.
+    fn tell_sent(&mut self, now_ns: u64) {
+        if now_ns < self.tell_at_ns {
+            return;
+        }
+        for key in std::mem::take(&mut self.untold) {
+            let Some(mut connection) = self.take(key) else { continue };
+            connection.listed = false;
+            if let Ok(bytes @ 1..) = u32::try_from(std::mem::take(&mut connection.untold)) {
+                self.tell(ToMain::Sent(key, bytes));
+            }
+            self.put(connection);
+        }
+    }
+
     /// Keeps a spent reply buffer in a spent batch, which takes it back to the executing thread.
     fn recycle(&mut self, outbox: Outbox) {
+        if outbox.capacity_bytes() > SPARE_CARRY_BYTES {
+            return;
+        }
         if let Some(batch) = self.spare.iter_mut().rev().find(|batch| batch.reply.capacity_bytes() == 0) {
             batch.reply = outbox;
         }
@@ -443,80 +548,92 @@ impl Worker {
     }
 
     fn adopt(&mut self, adopted: Adopted) {
-        if !self.stopping {
-            self.release = 0;
-        }
-        let Adopted { key, socket, carry, admission, held } = adopted;
+        let Adopted { key, socket, carry, admission, held, received } = adopted;
         let source = self.event_loop.attach(socket, token_of(key));
         let input = if held { Input::Held } else { Input::Open };
-        let mut connection = Box::new(Connection {
+        let connection = Box::new(Connection {
             source,
             key,
             carry,
             parser: Parser::new(),
             input,
             admission,
-            received: 0,
+            received,
             waiting: VecDeque::new(),
             sending: false,
             close_when_sent: false,
             untold: 0,
-            filled_from: 0,
+            listed: false,
+            leaving: false,
+            detached: false,
+            filling: Kept::default(),
+            shown: Kept::default(),
         });
         self.count += 1;
-        self.parse(&mut connection);
+        self.go_on(connection);
+    }
+
+    /// The executing thread wants a connection back.
+    fn release(&mut self, key: SessionKey) {
+        let Some(mut connection) = self.take(key) else { return };
+        connection.leaving = true;
+        if connection.input == Input::Filling {
+            // `Filled` follows, with what has come.
+            self.event_loop.recv_into_end(connection.source);
+        }
         self.receive_on(&mut connection);
         self.put(connection);
     }
 
-    /// Gives connections at rest back, as many as were asked for.
-    fn give_back(&mut self) {
-        for slot in 0..self.connections.len() {
-            if self.release == 0 {
-                break;
-            }
-            let Some(connection) = self.connections[slot].as_ref() else { continue };
-            let at_rest = matches!(connection.input, Input::Open | Input::Held)
-                && !connection.sending
-                && connection.waiting.is_empty();
-            if at_rest {
-                if self.release != usize::MAX {
-                    self.release -= 1;
-                }
-                // The socket follows by `Event::Detached`.
-                self.event_loop.detach(connection.source);
-            }
-        }
-        if self.release != usize::MAX {
-            self.release = 0;
-        }
-    }
-
     fn detached(&mut self, key: SessionKey, socket: sluice_evloop::Fd) {
         let Some(connection) = self.take(key) else { return };
+        self.count -= 1;
         if connection.untold > 0 {
             self.tell(ToMain::Sent(key, u32::try_from(connection.untold).unwrap_or(u32::MAX)));
         }
-        let Connection { carry, admission, input, .. } = *connection;
-        self.count -= 1;
+        let Connection { carry, admission, input, received, .. } = *connection;
         let held = input == Input::Held;
-        self.tell(ToMain::Released(Box::new(Adopted { key, socket, carry, admission, held })));
+        self.tell(ToMain::Released(Box::new(Adopted { key, socket, carry, admission, held, received })));
+    }
+
+    /// Closes what has nothing to send; the rest follows when it has sent it.
+    fn finish(&mut self) {
+        self.stopping = true;
+        for slot in 0..self.connections.len() {
+            let Some(mut connection) = self.connections[slot].take() else { continue };
+            if connection.sending || !connection.waiting.is_empty() {
+                connection.close_when_sent = true;
+                connection.leaving = false;
+                connection.input = Input::Shut;
+                self.receive_on(&mut connection);
+                self.put(connection);
+            } else {
+                self.close(&connection);
+            }
+        }
     }
 
     fn drop_connection(&mut self, connection: Connection, why: &str) {
-        self.event_loop.close(connection.source);
-        self.count -= 1;
+        self.close(&connection);
         self.tell(ToMain::Gone(connection.key, why.into()));
     }
 
-    fn give_up(&mut self) {
+    fn close(&mut self, connection: &Connection) {
+        self.event_loop.close(connection.source);
+        self.count -= 1;
+    }
+
+    /// The event loop is broken. The executing thread ends what this worker has not heard of yet.
+    fn give_up(mut self) {
         for slot in 0..self.connections.len() {
             if let Some(connection) = self.connections[slot].take() {
                 self.drop_connection(*connection, "the worker's event loop failed");
             }
         }
-        self.tell(ToMain::Stopped(self.seat.number));
-        self.show();
+        while !self.ended() {
+            std::thread::sleep(FULL_LANE_DOZE);
+            self.show();
+        }
     }
 
     fn take(&mut self, key: SessionKey) -> Option<Box<Connection>> {
@@ -524,7 +641,13 @@ impl Worker {
         if place.as_ref()?.key == key { place.take() } else { None }
     }
 
-    fn put(&mut self, connection: Box<Connection>) {
+    /// Keeps a connection; one that leaves goes, if it is at rest.
+    fn put(&mut self, mut connection: Box<Connection>) {
+        if connection.leaving && !connection.detached && connection.is_at_rest() {
+            connection.detached = true;
+            // The socket follows by `Event::Detached`.
+            self.event_loop.detach(connection.source);
+        }
         let slot = connection.key.slot as usize;
         if self.connections.len() <= slot {
             self.connections.resize_with(slot + 1, || None);

@@ -1,11 +1,11 @@
 //! The turn's part for connections that workers own.
 
 use super::Server;
-use crate::iothreads::{Adopted, Batch, Ended, Push, Settings, Signals, ToMain, ToWorker};
+use crate::iothreads::{Adopted, Batch, Ended, Kept, Push, Settings, Signals, ToMain, ToWorker};
 use crate::wire::{Input, Place, Wire, token_of};
 use nix::sys::prctl;
 use sluice_config::param;
-use sluice_engine::{Closing, Engine, Flow, LogLevel, SessionKey};
+use sluice_engine::{Closing, Engine, Flow, LogLevel, Process, SessionKey};
 use sluice_evloop::{Deadline, Fd, Source};
 use sluice_resp::{Admission, Parser};
 use std::sync::Arc;
@@ -31,6 +31,8 @@ pub(super) struct Load {
     own_clients: bool,
     /// Workers that the configuration asks for.
     configured: usize,
+    /// When threads that could not be started are tried again.
+    spawn_again_ns: u64,
     always: bool,
 }
 
@@ -48,6 +50,13 @@ const GAP_NS_MAX: u64 = 40_000;
 const POLL_EVERY_NS: u64 = 500_000;
 /// Dozes in a row that find nothing before it sleeps until it is woken.
 const EMPTY_TURNS_MAX: u32 = 8;
+
+/// When threads could not be started, they are tried again after so long.
+const SPAWN_AGAIN_NS: u64 = 10_000_000_000;
+/// How long the end of the server waits for clients to take their last replies.
+const FINISH_NS_MAX: u64 = 500_000_000;
+/// How often it looks meanwhile.
+const FINISH_DOZE: Duration = Duration::from_micros(100);
 
 /// How to spend the time until the next turn.
 pub(super) enum Rest {
@@ -121,10 +130,21 @@ impl Server {
         self.load.configured = configured;
         let cap = configured.min(processors().saturating_sub(1));
         self.policy = crate::iothreads::Policy::new(cap);
-        self.pool.stop_above(configured);
+        if self.pool.stop_above(configured) {
+            self.recall();
+        }
         if configured > 0 {
             self.spawn_workers(configured);
         }
+        self.note_workers();
+    }
+
+    /// What INFO shows of the workers.
+    fn note_workers(&mut self) {
+        let shown = &mut self.host.io_threads;
+        shown.active = self.pool.active();
+        shown.parks = self.pool.parks();
+        shown.active_us = self.pool.active_ns().iter().map(|ns| ns / 1000).collect();
     }
 
     fn spawn_workers(&mut self, count: usize) {
@@ -135,6 +155,27 @@ impl Server {
             let got = self.pool.threads();
             let text = format!("Could not start all IO threads: {error}. {got} of {count} run.");
             self.host.note(LogLevel::Warning, &text);
+            self.load.spawn_again_ns = self.turn_began_ns + SPAWN_AGAIN_NS;
+        }
+    }
+
+    /// Has connections come back from workers that take none any more, and what others have beyond their share.
+    fn recall(&mut self) {
+        let mut surplus: Vec<(usize, usize)> = Vec::new();
+        for wire in self.wires.iter_mut().flatten() {
+            let Place::Worker(seat) = wire.place else { continue };
+            if self.pool.is_active(seat) {
+                let known = surplus.iter().position(|(s, _)| *s == seat).unwrap_or_else(|| {
+                    surplus.push((seat, self.pool.surplus(seat)));
+                    surplus.len() - 1
+                });
+                if surplus[known].1 == 0 {
+                    continue;
+                }
+                surplus[known].1 -= 1;
+            }
+            wire.place = Place::Returning(seat);
+            self.pool.tell(seat, ToWorker::Release(wire.key));
         }
     }
 
@@ -160,7 +201,7 @@ impl Server {
                 None => before,
             }
         };
-        if self.pool.threads() < wanted.max(self.load.configured) {
+        if self.pool.threads() < self.load.configured && self.turn_began_ns >= self.load.spawn_again_ns {
             self.spawn_workers(self.load.configured);
         }
         self.pool.set_active(wanted);
@@ -170,15 +211,14 @@ impl Server {
             self.host.io_threads.shrunk += u64::from(now < before);
             let word = if now > before { "increased" } else { "decreased" };
             self.host.note(LogLevel::Debug, &format!("IO threads {word} from {} to {}", before + 1, now + 1));
+            self.recall();
         }
         if now > 0 {
             self.move_out();
         }
         self.load.own_clients =
             self.wires.iter().flatten().any(|wire| matches!(wire.place, Place::Here | Place::Leaving));
-        self.host.io_threads.active = now;
-        self.host.io_threads.parks = self.pool.parks();
-        self.host.io_threads.active_us = self.pool.active_ns().iter().map(|ns| ns / 1000).collect();
+        self.note_workers();
     }
 
     /// What happened since the last sample; `None` where it was too short ago.
@@ -254,12 +294,14 @@ impl Server {
             socket,
             carry: std::mem::take(&mut wire.carry),
             admission: self.admission(wire.key),
-            held: wire.input == Input::Held,
+            held: self.waits(wire),
+            received: 0,
         };
         wire.place = Place::Worker(worker);
+        wire.published = (0, 0);
+        self.engine.publish_input(wire.key, 0, 0);
         wire.source = Source::NONE;
         wire.parser = Parser::new();
-        self.host.io_threads.accepts += 1;
         self.pool.tell(worker, ToWorker::Adopt(Box::new(adopted)));
     }
 
@@ -268,11 +310,23 @@ impl Server {
         wire.source = self.event_loop.attach(socket, token_of(wire.key));
         wire.place = Place::Here;
         wire.parser = Parser::new();
+        if wire.input == Input::Held && !self.waits(wire) {
+            wire.input = Input::Open;
+        }
         if wire.input == Input::Open {
             self.execute_carry(wire);
             self.after_input(wire);
         }
         self.receive_again(wire);
+    }
+
+    /// Whether a connection's request still waits: what kept it may have ended while it was between two threads.
+    fn waits(&self, wire: &Wire) -> bool {
+        wire.input == Input::Held && self.is_postponed(wire.key)
+    }
+
+    fn is_postponed(&self, key: SessionKey) -> bool {
+        self.engine.session(key).is_some_and(|session| session.caller.flags.postponed)
     }
 
     pub(super) fn admission(&self, key: SessionKey) -> Admission {
@@ -290,17 +344,19 @@ impl Server {
         if !messages.is_empty() {
             self.turn_busy = true;
             self.host.io_threads.reads_pending = messages.len() as u64;
-            let mut rest = messages.into_iter();
+            let mut group = std::mem::take(&mut self.group);
+            let mut rest = messages.drain(..);
             loop {
-                let group: Vec<ToMain> = rest.by_ref().take(PREFETCH_BATCHES).collect();
+                group.extend(rest.by_ref().take(PREFETCH_BATCHES));
                 if group.is_empty() {
                     break;
                 }
                 self.prefetch(&group);
-                group.into_iter().for_each(|message| self.heard(message));
+                group.drain(..).for_each(|message| self.heard(message));
             }
+            drop(rest);
+            self.group = group;
             self.host.io_threads.reads_pending = 0;
-            messages = Vec::new();
         }
         self.messages = messages;
     }
@@ -331,11 +387,24 @@ impl Server {
     fn heard(&mut self, message: ToMain) {
         match message {
             ToMain::Batch(batch) => self.execute_batch(batch),
+            ToMain::Partial(key, kept) => {
+                self.engine.heard(key, self.host.recent());
+                self.note_kept(key, kept);
+            }
             ToMain::Sent(key, bytes) => self.count_sent(key, bytes as usize),
             ToMain::Gone(key, why) => self.lost(key, &why),
             ToMain::Released(adopted) => self.released(*adopted),
-            ToMain::Stopped(worker) => self.pool.stopped(worker),
+            ToMain::Stopped(seat) => self.stopped(seat),
         }
+    }
+
+    /// A worker has ended. Connections that it had then are lost: that happens only when its event loop failed.
+    fn stopped(&mut self, seat: usize) {
+        if self.pool.stopped(seat) {
+            self.host.note(LogLevel::Warning, "An IO thread ended: its event loop failed.");
+        }
+        let had = |wire: &&Box<Wire>| matches!(wire.place, Place::Worker(s) | Place::Returning(s) if s == seat);
+        self.doomed.extend(self.wires.iter().flatten().filter(had).map(|wire| wire.key));
     }
 
     fn count_sent(&mut self, key: SessionKey, bytes: usize) {
@@ -376,12 +445,12 @@ impl Server {
         self.executed.push(batch);
     }
 
-    fn note_kept(&mut self, key: SessionKey, kept: usize) {
+    fn note_kept(&mut self, key: SessionKey, kept: Kept) {
         let Some(wire) = self.wire(key) else { return };
-        if wire.published != (0, kept) {
-            wire.published = (0, kept);
-            self.host.note_input(kept);
-            self.engine.publish_input(key, 0, kept);
+        if wire.published != (kept.used, kept.room) {
+            wire.published = (kept.used, kept.room);
+            self.host.note_input(kept.room);
+            self.engine.publish_input(key, kept.used, kept.room - kept.used);
         }
     }
 
@@ -395,6 +464,10 @@ impl Server {
                     batch.ended = Ended::AfterReply;
                 }
             }
+            if batch.ended == Ended::Held && !self.is_postponed(batch.key) {
+                // What it waited for ended in this very turn.
+                batch.ended = Ended::Resumed;
+            }
             batch.admission = self.admission(batch.key);
             self.host.io_threads.writes += 1;
             self.host.writes += 1;
@@ -407,9 +480,9 @@ impl Server {
     pub(super) fn send_elsewhere(&mut self, key: SessionKey) {
         let Some(wire) = self.wire(key) else { return };
         let Place::Worker(worker) = wire.place else {
-            // Between two loops: it has a place by the next turn.
+            // Between two loops: its output waits until it has a place.
             self.ready.push(key);
-            return;
+            return self.engine.check_output_limit(key, &mut self.host);
         };
         let Some((outbox, closing)) = self.engine.take_output(key) else { return };
         let then_close = closing != Closing::No;
@@ -417,6 +490,7 @@ impl Server {
             return self.engine.recycle(outbox);
         }
         self.host.writes += 1;
+        self.host.io_threads.writes += 1;
         self.pool.tell(worker, ToWorker::Push(Box::new(Push { key, outbox, then_close })));
         self.engine.check_output_limit(key, &mut self.host);
     }
@@ -428,11 +502,12 @@ impl Server {
 
     /// A worker gives a connection back.
     fn released(&mut self, adopted: Adopted) {
-        let Adopted { key, socket, carry, held, .. } = adopted;
+        let Adopted { key, socket, carry, held, received, .. } = adopted;
+        self.host.counts.net_input_bytes += received as u64;
         // One that has ended meanwhile is closed by dropping its socket.
         let Some(mut wire) = self.take_wire(key) else { return };
-        if let Place::Worker(worker) = wire.place {
-            self.pool.left(worker);
+        if let Place::Worker(seat) | Place::Returning(seat) = wire.place {
+            self.pool.left(seat);
         }
         wire.carry = carry;
         wire.input = if held { Input::Held } else { Input::Open };
@@ -443,6 +518,23 @@ impl Server {
         }
         self.wires[key.slot as usize] = Some(wire);
         self.ready.push(key);
+    }
+
+    /// Ends the workers, after they have sent what waits; for so long at most.
+    pub(super) fn finish_workers(&mut self) {
+        self.pool.finish();
+        let deadline_ns = self.host.now().mono_ns + FINISH_NS_MAX;
+        let mut messages = Vec::new();
+        while self.pool.is_running() && self.host.now().mono_ns < deadline_ns {
+            self.pool.show();
+            self.pool.collect(&mut messages);
+            for message in messages.drain(..) {
+                if let ToMain::Stopped(seat) = message {
+                    self.pool.stopped(seat);
+                }
+            }
+            std::thread::sleep(FINISH_DOZE);
+        }
     }
 
     /// Shows the workers what this turn has for them.

@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 #![allow(clippy::disallowed_methods, reason = "deadlines are in real time: so is the server under test")]
 
+use sluice_evloop::{AnyLoop, Backend};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
@@ -17,6 +18,52 @@ pub const DEADLINE: Duration = Duration::from_secs(60);
 
 /// The binary under test.
 pub const BINARY: &str = env!("CARGO_BIN_EXE_sluice-server");
+
+/// Environment: arguments that every server of this run is given, before those of its test.
+const ARM: &str = "SLUICE_TEST_ARGS";
+
+/// Ways to run the server that no client may notice.
+const ARMS: &[&str] = &[
+    "--io-threads 4 --io-threads-always-active yes",
+    "--io-threads 4 --io-threads-always-active yes --event-loop io_uring",
+    "--event-loop poll",
+    "--event-loop io_uring",
+];
+
+/// Runs the tests of this file again in every one of [`ARMS`]; `except` is the test that calls this.
+pub fn rerun_in_arms(except: &str) {
+    ARMS.iter().for_each(|arm| rerun_with(except, arm));
+}
+
+/// Runs the tests of this file again with these arguments for every server. Not where they ask for an event loop that
+/// this machine does not have.
+pub fn rerun_with(except: &str, arguments: &str) {
+    let uring = || AnyLoop::choose(Backend::IoUring, &Default::default()).is_ok();
+    if arguments.contains("io_uring") && !uring() {
+        println!("skipped: this machine has no io_uring");
+        return;
+    }
+    rerun(except, &[(ARM, arguments)]);
+}
+
+/// Runs the tests of this file again with this environment, except one, which calls this.
+pub fn rerun(except: &str, environment: &[(&str, &str)]) {
+    if std::env::var(AGAIN).is_ok() {
+        return;
+    }
+    let output = Command::new(std::env::current_exe().unwrap())
+        .args(["--skip", except, "--test-threads", "4"])
+        .envs(environment.iter().copied())
+        .env(AGAIN, "1")
+        .output()
+        .unwrap();
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{environment:?}\n{text}");
+    assert!(!text.contains("running 0 tests"));
+}
+
+/// Environment: this run is one of [`rerun`]'s.
+const AGAIN: &str = "SLUICE_TEST_AGAIN";
 
 /// A temporary directory, removed at the end.
 pub struct Dir(PathBuf);
@@ -140,6 +187,9 @@ impl Server {
             let here = dir.take().unwrap();
             command.args(["--port", &port.to_string(), "--dir", &here.join(""), "--save", ""]);
             command.args(["--enable-debug-command", "yes", "--enable-protected-configs", "yes"]);
+            if let Ok(arm) = std::env::var(ARM) {
+                command.args(arm.split(' '));
+            }
             prepare(&mut command);
             let server = Server::spawn(command, port, here);
             if server.log.wait("Ready to accept").is_some() {

@@ -1,0 +1,535 @@
+//! IO threads, end to end: what a client may rely on whatever threads come and go beneath it. Everything runs again with
+//! rings that hold two messages, so that every overflow is met.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+#![allow(clippy::disallowed_methods, reason = "the server under test lives in real time")]
+
+mod common;
+
+use common::{Client, Server, request, until};
+use sluice_base::Rng;
+use std::io::{Read, Write};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
+const WORKERS: &[&str] = &["--io-threads", "4", "--io-threads-always-active", "yes"];
+
+fn workers(more: &[&str]) -> Server {
+    let server = Server::start(&[WORKERS, more].concat());
+    server.log.wait("Ready to accept").unwrap();
+    let mut client = server.client();
+    until("workers", || (client.info("io_threads_active") == "1").then_some(()));
+    server
+}
+
+/// Entries of a folder of this process under `/proc`: its descriptors or its threads.
+fn count_of(server: &Server, what: &str) -> usize {
+    std::fs::read_dir(format!("/proc/{}/{what}", server.child.id())).unwrap().count()
+}
+
+/// A client that numbers what it asks, and checks that every answer comes once and in order.
+struct Counting {
+    client: Client,
+    sent: u64,
+    got: u64,
+    rng: Rng,
+}
+
+impl Counting {
+    fn new(server: &Server, seed: u64) -> Counting {
+        Counting { client: server.client(), sent: 0, got: 0, rng: Rng::new(seed) }
+    }
+
+    /// A pipeline of random depth, sent in random pieces, and its answers. `false` when the connection ended.
+    fn round(&mut self) -> bool {
+        let depth = [1, 1, 2, 16, 200][self.rng.below(5) as usize];
+        let mut bytes = Vec::new();
+        for _ in 0..depth {
+            let text = format!("{:08}{}", self.sent, "x".repeat(self.rng.below(64) as usize));
+            bytes.extend_from_slice(&request(&[b"ECHO", text.as_bytes()]));
+            self.sent += 1;
+        }
+        let cut = self.rng.below(bytes.len() as u64) as usize;
+        let stream = &mut self.client.stream;
+        if stream.write_all(&bytes[..cut]).is_err() || stream.write_all(&bytes[cut..]).is_err() {
+            return false;
+        }
+        while self.got < self.sent {
+            let Some(text) = self.answer() else { return false };
+            assert_eq!(text[..8], *format!("{:08}", self.got).as_bytes(), "answers in order");
+            self.got += 1;
+        }
+        true
+    }
+
+    /// A bulk string; `None` at the end of the connection, which may cut one.
+    fn answer(&mut self) -> Option<Vec<u8>> {
+        let mut header = Vec::new();
+        while !header.ends_with(b"\r\n") {
+            let mut byte = [0];
+            match self.client.stream.read(&mut byte) {
+                Ok(1) => header.push(byte[0]),
+                Ok(_) => return None,
+                Err(error) if error.kind() == std::io::ErrorKind::ConnectionReset => return None,
+                Err(error) => panic!("{error} after {} of {}", self.got, self.sent),
+            }
+        }
+        let len: usize = std::str::from_utf8(&header[1..header.len() - 2]).unwrap().parse().unwrap();
+        let mut body = vec![0; len + 2];
+        self.client.stream.read_exact(&mut body).ok()?;
+        Some(body)
+    }
+}
+
+/// Clients that ask until told to stop; more than one on each thread.
+struct Load {
+    stop: Arc<AtomicBool>,
+    threads: Vec<std::thread::JoinHandle<u64>>,
+}
+
+impl Load {
+    fn start(server: &Server, threads: u64, clients: u64) -> Load {
+        let stop = Arc::new(AtomicBool::new(false));
+        let threads = (0..threads)
+            .map(|thread| {
+                let mut clients: Vec<Counting> =
+                    (0..clients).map(|client| Counting::new(server, thread * 1000 + client + 1)).collect();
+                let stop = stop.clone();
+                std::thread::spawn(move || {
+                    while !stop.load(Relaxed) {
+                        clients.iter_mut().for_each(|client| assert!(client.round(), "a connection was lost"));
+                    }
+                    clients.iter().map(|client| client.got).sum()
+                })
+            })
+            .collect();
+        Load { stop, threads }
+    }
+
+    fn stop(self) -> u64 {
+        self.stop.store(true, Relaxed);
+        self.threads.into_iter().map(|thread| thread.join().unwrap()).sum()
+    }
+}
+
+#[test]
+fn answers_come_in_order_on_every_connection() {
+    let server = workers(&[]);
+    let mut control = server.client();
+    let load = Load::start(&server, 3, 12);
+    until("many commands", || (control.info_number("total_commands_processed") > 100_000).then_some(()));
+    assert!(load.stop() > 90_000);
+}
+
+#[test]
+fn io_t7_threads_come_and_go_under_load_and_nothing_is_lost() {
+    let server = workers(&[]);
+    let mut control = server.client();
+    let descriptors = |server: &Server| count_of(server, "fd");
+    let load = Load::start(&server, 2, 8);
+    let mut rng = Rng::new(7);
+    for _ in 0..60 {
+        let always = if rng.below(4) == 0 { "no" } else { "yes" };
+        let threads = 1 + rng.below(5);
+        control.check(&format!("CONFIG SET io-threads {threads} io-threads-always-active {always}"), "+OK\r\n");
+        let before = control.info_number("total_commands_processed");
+        until("some commands", || {
+            (control.info_number("total_commands_processed") > before + 500).then_some(())
+        });
+    }
+    assert!(load.stop() > 0);
+    until("the clients' end", || (control.info_number("connected_clients") == 1).then_some(()));
+    control.check("CONFIG SET io-threads 1", "+OK\r\n");
+    let threads = |server: &Server| count_of(server, "task");
+    let alone = Server::start(&[]);
+    alone.client().check("PING", "+PONG\r\n");
+    let wanted = threads(&alone);
+    until("the threads' end", || (threads(&server) <= wanted).then_some(()));
+    until("their descriptors' end", || (descriptors(&server) <= descriptors(&alone) + 1).then_some(()));
+    // What stays is what was kept for reuse.
+    let used = control.info_number("used_memory") - alone.client().info_number("used_memory");
+    assert!(used < 4 << 20, "{used} bytes more than a fresh server");
+}
+
+#[test]
+fn a_slow_reader_does_not_keep_threads_from_changing() {
+    let server = workers(&[]);
+    let mut control = server.client();
+    control.send(request(&[b"SET", b"big", &vec![b'x'; 16 << 20]])).expect("+OK\r\n");
+    let mut lazy = server.client();
+    lazy.check("CLIENT ID", format!(":{}\r\n", 3)).send("GET big\r\nECHO after\r\n");
+    let slow = |control: &mut Client| {
+        let list = String::from_utf8(control.bulk("CLIENT LIST ID 3")).unwrap();
+        (!list.contains(" omem=0 ")).then_some(())
+    };
+    until("a send in flight", || slow(&mut control));
+    control.check("CONFIG SET io-threads 1", "+OK\r\n").check("CONFIG SET io-threads 3", "+OK\r\n");
+    let mut other = server.client();
+    other.check("PING", "+PONG\r\n");
+    until("new workers", || (control.info("io_threads_active") == "1").then_some(()));
+    other.check("PING", "+PONG\r\n");
+    lazy.expect("$16777216\r\n").expect(vec![b'x'; 16 << 20]).expect("\r\n$5\r\nafter\r\n");
+}
+
+#[test]
+fn a_stalled_upload_does_not_keep_a_thread() {
+    let server = workers(&[]);
+    let mut control = server.client();
+    let mut stalled = server.client();
+    let set = request(&[b"SET", b"big", &vec![b'y'; 4 << 20]]);
+    stalled.send(&set[..1 << 20]);
+    control.check("CONFIG SET io-threads 1", "+OK\r\n");
+    until("no worker's thread", || {
+        let tasks = std::fs::read_dir(format!("/proc/{}/task", server.child.id())).unwrap();
+        let names = tasks.flatten().filter_map(|task| std::fs::read_to_string(task.path().join("comm")).ok());
+        (!names.into_iter().any(|name| name.starts_with("io_thd_"))).then_some(())
+    });
+    stalled.send(&set[1 << 20..]).expect("+OK\r\n");
+    control.check("STRLEN big", format!(":{}\r\n", 4 << 20));
+}
+
+#[test]
+fn regress_3458_a_client_killed_while_it_sends_leaves_nothing() {
+    let server = workers(&[]);
+    let mut control = server.client();
+    let load = Load::start(&server, 1, 4);
+    for round in 0..60 {
+        let mut victim = Counting::new(&server, round);
+        let id = {
+            victim.client.send("CLIENT ID\r\n");
+            victim.client.line()[1..].to_owned()
+        };
+        let thread = std::thread::spawn(move || while victim.round() {});
+        control.check(&format!("CLIENT KILL ID {id}"), ":1\r\n");
+        thread.join().unwrap();
+    }
+    load.stop();
+    until("the clients' end", || (control.info_number("connected_clients") == 1).then_some(()));
+}
+
+#[test]
+fn regress_4534_a_batch_may_kill_those_whose_batches_wait_behind_it() {
+    let server = workers(&[]);
+    for _ in 0..50 {
+        let mut all: Vec<Client> = (0..8).map(|_| server.client()).collect();
+        for client in &mut all {
+            client.check("PING", "+PONG\r\n");
+        }
+        for client in &mut all {
+            client.send("ECHO a\r\nCLIENT KILL TYPE normal SKIPME yes\r\nECHO b\r\n");
+        }
+        // One of them at least gets through; whoever was killed has a prefix of its answers.
+        let mut whole = 0;
+        for client in &mut all {
+            let mut got = Vec::new();
+            let _ = client.stream.shutdown(std::net::Shutdown::Write);
+            let _ = client.stream.read_to_end(&mut got);
+            let text = String::from_utf8(got).unwrap();
+            let killed = text.split("\r\n").nth(2).unwrap_or("").to_owned();
+            let full = format!("$1\r\na\r\n{killed}\r\n$1\r\nb\r\n");
+            assert!(full.starts_with(&text), "{text:?}");
+            whole += usize::from(text == full);
+        }
+        assert!(whole >= 1);
+    }
+}
+
+#[test]
+fn regress_4376_a_request_that_waits_runs_once_wherever_its_connection_goes() {
+    let server = workers(&[]);
+    let mut control = server.client();
+    let mut clients: Vec<Client> = (0..6).map(|_| server.client()).collect();
+    for round in 1..=20 {
+        control.check("CLIENT PAUSE 100000000 WRITE", "+OK\r\n");
+        for client in &mut clients {
+            client.send("ECHO first\r\nINCR n\r\nECHO last\r\n").expect("$5\r\nfirst\r\n");
+        }
+        until("all wait", || (control.info_number("blocked_clients") == 6).then_some(()));
+        // They move while they wait, and the end of the pause meets them on their way.
+        let threads = 1 + round % 4;
+        control
+            .send(format!("CONFIG SET io-threads {threads}\r\nCLIENT UNPAUSE\r\n"))
+            .expect("+OK\r\n+OK\r\n");
+        for client in &mut clients {
+            assert!(client.line().starts_with(':'));
+            client.expect("$4\r\nlast\r\n");
+        }
+        control.check("GET n", format!("${}\r\n{}\r\n", (6 * round).to_string().len(), 6 * round));
+    }
+}
+
+#[test]
+fn a_pause_may_end_in_the_turn_in_which_it_is_met() {
+    let server = workers(&[]);
+    let (mut control, mut writer) = (server.client(), server.client());
+    for round in 1..=500 {
+        control.check("CLIENT PAUSE 100000000 WRITE", "+OK\r\n");
+        writer.send("INCR n\r\n");
+        control.check("CLIENT UNPAUSE", "+OK\r\n");
+        writer.expect(format!(":{round}\r\n"));
+    }
+}
+
+#[test]
+fn regress_4531_a_waiting_request_may_be_followed_by_a_part() {
+    let server = workers(&[]);
+    let (mut control, mut waiting) = (server.client(), server.client());
+    let tail = request(&[b"ECHO", b"tail"]);
+    for cut in 0..=tail.len() {
+        control.check("CLIENT PAUSE 100000000 WRITE", "+OK\r\n");
+        waiting.send([request(&[b"SET", b"k", b"v"]), tail[..cut].to_vec()].concat());
+        until("it waits", || (control.info_number("blocked_clients") == 1).then_some(()));
+        control.check("CLIENT UNPAUSE", "+OK\r\n");
+        waiting.expect("+OK\r\n").send(&tail[cut..]).expect("$4\r\ntail\r\n");
+    }
+}
+
+#[test]
+fn regress_4302_a_wrong_number_of_arguments_in_a_pipeline_is_answered_in_its_place() {
+    let server = workers(&[]);
+    let mut client = server.client();
+    let wrong = |name: &str| format!("-ERR wrong number of arguments for '{name}' command\r\n");
+    for _ in 0..50 {
+        client
+            .send("SET a 1\r\nGET\r\nGET a\r\nMSET x\r\nCONFIG\r\nDEL\r\nEVALL\r\nGET a\r\n")
+            .expect("+OK\r\n")
+            .expect(wrong("get"))
+            .expect("$1\r\n1\r\n")
+            .expect(wrong("mset"))
+            .expect(wrong("config"))
+            .expect(wrong("del"))
+            .expect("-ERR unknown command 'EVALL', with args beginning with: \r\n$1\r\n1\r\n");
+    }
+}
+
+#[test]
+fn a_protocol_error_is_told_after_the_answers_before_it() {
+    let server = workers(&[]);
+    for depth in [1, 16, 127, 128, 129, 300] {
+        let mut client = server.client();
+        let valid = "PING\r\n".repeat(depth);
+        client.send(format!("{valid}*1\r\n:4\r\nPING\r\nSET never 1\r\n"));
+        client.expect("+PONG\r\n".repeat(depth));
+        client.expect("-ERR Protocol error: expected '$', got ':'\r\n").expect_end();
+    }
+    server.client().check("EXISTS never", ":0\r\n");
+}
+
+#[test]
+fn large_arguments_come_whole_while_others_are_served() {
+    let server = workers(&[]);
+    let load = Load::start(&server, 1, 4);
+    let threads: Vec<_> = (0..4_u8)
+        .map(|n| {
+            let mut client = server.client();
+            std::thread::spawn(move || {
+                let value = vec![b'a' + n; 16 << 20];
+                let key = [b'k', n];
+                for _ in 0..3 {
+                    client.send(request(&[b"SET", &key, &value])).expect("+OK\r\n");
+                    client.send(request(&[b"GET", &key])).expect("$16777216\r\n").expect(&value).expect("\r\n");
+                }
+            })
+        })
+        .collect();
+    threads.into_iter().for_each(|thread| thread.join().unwrap());
+    load.stop();
+}
+
+#[test]
+fn regress_4060_a_slow_reader_gets_every_byte_once() {
+    let server = workers(&[]);
+    let mut client = server.client();
+    let value: Vec<u8> = (0..300_000_u32).map(|i| (i.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
+    client.send(request(&[b"SET", b"k", &value])).expect("+OK\r\n");
+    let mut out = client.stream.try_clone().unwrap();
+    let writer = std::thread::spawn(move || {
+        for i in 0..200 {
+            out.write_all(format!("GET k\r\nECHO {i}\r\nPING\r\n").as_bytes()).unwrap();
+        }
+    });
+    for i in 0..200_usize {
+        client.expect("$300000\r\n").expect(&value).expect("\r\n");
+        client.expect(format!("${}\r\n{i}\r\n+PONG\r\n", i.to_string().len()));
+    }
+    writer.join().unwrap();
+}
+
+#[test]
+fn a_reader_behind_its_limit_is_closed_and_its_memory_comes_back() {
+    let server = workers(&["--client-output-buffer-limit", "normal 2mb 0 0"]);
+    let mut control = server.client();
+    control.send(request(&[b"SET", b"k", &[b'x'; 100_000]])).expect("+OK\r\n");
+    let before = control.info_number("used_memory");
+    for round in 1..=5 {
+        let mut lazy = server.client();
+        lazy.check("PING", "+PONG\r\n");
+        until("its end", || {
+            let _ = lazy.stream.write_all("GET k\r\n".repeat(10).as_bytes());
+            (control.info_number("client_output_buffer_limit_disconnections") == round).then_some(())
+        });
+    }
+    until("its memory", || (control.info_number("used_memory") < before + (1 << 20)).then_some(()));
+}
+
+#[test]
+fn a_monitor_sees_every_command_in_order_while_threads_change() {
+    let server = workers(&[]);
+    let (mut control, mut monitor, mut asker) = (server.client(), server.client(), server.client());
+    monitor.check("MONITOR", "+OK\r\n");
+    let reader = std::thread::spawn(move || {
+        let mut next = 0;
+        while next < 3000 {
+            let line = monitor.line();
+            if line.contains("\"ECHO\"") {
+                assert!(line.ends_with(&format!("\"{next}\"")), "{line} instead of {next}");
+                next += 1;
+            }
+        }
+    });
+    let mut rng = Rng::new(3);
+    for i in 0..3000 {
+        asker.send(format!("ECHO {i}\r\n")).expect(format!("${}\r\n{i}\r\n", i.to_string().len()));
+        if i % 50 == 0 {
+            control.check(&format!("CONFIG SET io-threads {}", 1 + rng.below(5)), "+OK\r\n");
+        }
+    }
+    reader.join().unwrap();
+}
+
+/// Asks for the data as an old replica does, and skips them; the stream follows.
+fn replica(server: &Server) -> Client {
+    let mut replica = server.client();
+    replica.send("SYNC\r\n");
+    let header = loop {
+        let line = replica.line();
+        if !line.is_empty() {
+            break line;
+        }
+    };
+    let len: usize = header.strip_prefix('$').unwrap().parse().unwrap();
+    let mut snapshot = vec![0; len];
+    replica.stream.read_exact(&mut snapshot).unwrap();
+    replica
+}
+
+/// The next command of a stream.
+fn next_command(replica: &mut Client) -> Vec<String> {
+    let count: usize = replica.line().strip_prefix('*').unwrap().parse().unwrap();
+    let word = |replica: &mut Client| {
+        replica.line();
+        replica.line()
+    };
+    (0..count).map(|_| word(replica)).collect()
+}
+
+#[test]
+fn a_replica_gets_every_write_in_order_while_threads_change() {
+    let server = workers(&[]);
+    let (mut control, mut writer) = (server.client(), server.client());
+    let mut replica = replica(&server);
+    let reader = std::thread::spawn(move || {
+        let mut next = 0;
+        while next < 3000 {
+            let words = next_command(&mut replica);
+            if words[0] == "SET" {
+                assert_eq!(words[2], next.to_string());
+                next += 1;
+            }
+        }
+    });
+    let mut rng = Rng::new(5);
+    for i in 0..3000 {
+        writer.send(format!("SET k {i}\r\n")).expect("+OK\r\n");
+        if i % 50 == 0 {
+            control.check(&format!("CONFIG SET io-threads {}", 1 + rng.below(5)), "+OK\r\n");
+        }
+    }
+    reader.join().unwrap();
+    assert!(control.info_number("io_threaded_writes_processed") > 3000);
+}
+
+#[test]
+fn the_counters_tell_what_workers_did_and_survive_them() {
+    let server = workers(&[]);
+    let mut client = server.client();
+    for _ in 0..100 {
+        client.check("PING", "+PONG\r\n");
+    }
+    assert!(client.info_number("io_threaded_reads_processed") >= 100);
+    assert!(client.info_number("io_threaded_writes_processed") >= 100);
+    let active = |client: &mut Client, n: u32| -> f64 {
+        client.info(&format!("used_active_time_io_thread_{n}")).parse().unwrap()
+    };
+    until("active time", || {
+        client.check("PING", "+PONG\r\n");
+        (active(&mut client, 1) + active(&mut client, 2) + active(&mut client, 3) > 0.0).then_some(())
+    });
+    client.check("CONFIG SET io-threads 1", "+OK\r\n");
+    until("no workers", || (client.info("io_threads_active") == "0").then_some(()));
+    assert!(active(&mut client, 1) + active(&mut client, 2) + active(&mut client, 3) > 0.0);
+    client.check("CONFIG RESETSTAT", "+OK\r\n");
+    assert!(client.info_number("io_threaded_reads_processed") < 100);
+}
+
+#[test]
+fn bytes_are_counted_wherever_they_go() {
+    let server = workers(&[]);
+    let (mut control, mut client) = (server.client(), server.client());
+    client.check("CLIENT ID", ":3\r\n");
+    for _ in 0..10 {
+        client.check("PING", "+PONG\r\n");
+    }
+    let sent = ":3\r\n".len() + 10 * "+PONG\r\n".len();
+    until("the bytes of another connection", || {
+        let list = String::from_utf8(control.bulk("CLIENT LIST ID 3")).unwrap();
+        let field = list.split(" tot-net-out=").nth(1)?.split(' ').next()?.parse::<usize>().ok()?;
+        (field == sent && list.contains(" omem=0 ")).then_some(())
+    });
+}
+
+#[test]
+fn io_t9_replies_reach_their_clients_before_the_end() {
+    for _ in 0..20 {
+        let mut server = workers(&[]);
+        let mut other = server.client();
+        other.check("PING", "+PONG\r\n");
+        let mut last = server.client();
+        last.send(format!("{}SHUTDOWN NOSAVE\r\n", "ECHO x\r\n".repeat(100)));
+        last.expect("$1\r\nx\r\n".repeat(100)).expect_end();
+        other.expect_end();
+        assert!(server.wait().success());
+    }
+}
+
+#[test]
+fn regress_4114_workers_without_work_sleep() {
+    let server = workers(&["--repl-ping-replica-period", "1"]);
+    let mut control = server.client();
+    let load = Load::start(&server, 1, 4);
+    until("some commands", || (control.info_number("total_commands_processed") > 5000).then_some(()));
+    load.stop();
+    let ticks = |server: &Server| -> u64 {
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", server.child.id())).unwrap();
+        let fields: Vec<&str> = stat.rsplit(") ").next().unwrap().split(' ').collect();
+        fields[11].parse::<u64>().unwrap() + fields[12].parse::<u64>().unwrap()
+    };
+    // A replica is sent a PING each second: a clock that needs no asking.
+    let mut replica = replica(&server);
+    let ping = |replica: &mut Client| while next_command(replica)[0] != "ping" {};
+    ping(&mut replica);
+    let before = ticks(&server);
+    ping(&mut replica);
+    ping(&mut replica);
+    let used = ticks(&server) - before;
+    assert!(used <= 10, "{used} hundredths of a second in two seconds of idling");
+}
+
+#[test]
+fn everything_holds_with_rings_of_two() {
+    common::rerun("everything_holds", &[("SLUICE_TEST_RING", "2")]);
+}
+
+#[test]
+fn everything_holds_on_io_uring() {
+    common::rerun_with("everything_holds", "--event-loop io_uring");
+}
