@@ -45,6 +45,9 @@ fn prose(param: &Param) -> String {
     }
     match param.honoured {
         Honoured::Yes => {}
+        Honoured::NotYet(feature) if param.refused.is_some() => {
+            text += &format!(" (Any other value is refused until there is {feature}.)");
+        }
         Honoured::NotYet(feature) => text += &format!(" (Without effect until there is {feature}.)"),
         Honoured::Ignored(why) => text += &format!(" (Without effect: {why}.)"),
     }

@@ -24,7 +24,12 @@ impl Config {
                 continue;
             }
             let pattern = crate::number::until_zero(pattern);
-            for id in ParamId::all().filter(|id| !id.param().traits.has(Traits::HIDDEN)) {
+            let everything = pattern == b"*";
+            let listed = |id: &ParamId| {
+                let traits = id.param().traits;
+                !traits.has(Traits::HIDDEN) && !(everything && traits.has(Traits::NOT_IN_STAR))
+            };
+            for id in ParamId::all().filter(listed) {
                 let names = [Some(id.param().name), id.param().alias];
                 for name in names.into_iter().flatten().map(str::as_bytes) {
                     if glob::matches(pattern, name) {

@@ -125,6 +125,7 @@ impl Server {
         if configured > 0 {
             self.spawn_workers(configured);
         }
+        self.host.io_threads.reason = self.workers_reason();
     }
 
     fn spawn_workers(&mut self, count: usize) {
@@ -177,8 +178,18 @@ impl Server {
         self.load.own_clients =
             self.wires.iter().flatten().any(|wire| matches!(wire.place, Place::Here | Place::Leaving));
         self.host.io_threads.active = now;
+        self.host.io_threads.reason = self.workers_reason();
         self.host.io_threads.parks = self.pool.parks();
         self.host.io_threads.active_us = self.pool.active_ns().iter().map(|ns| ns / 1000).collect();
+    }
+
+    /// For INFO: why so many workers are active.
+    fn workers_reason(&self) -> &'static str {
+        match (self.load.configured, self.load.always) {
+            (0, _) => crate::host::NO_WORKERS,
+            (_, true) => "io-threads-always-active is set",
+            (_, false) => self.policy.reason(),
+        }
     }
 
     /// What happened since the last sample; `None` where it was too short ago.
