@@ -45,7 +45,8 @@ const TRACKING: &str = "client-side caching";
 // Refused rather than ignored, where serving without it would be dangerous: who asks for encryption must not get plain
 // text, who asks for users must not get an open server, who asks for a replica must not get an empty primary.
 const NO_TLS: &str = "TLS is not supported by this version: connections would be plain text";
-const NO_ACL_FILE: &str = "ACL files are not supported by this version: there are no users yet, only requirepass";
+const NO_ACL_FILE: &str =
+    "ACL files are not supported by this version: there are no users yet, only requirepass";
 const NO_REPLICA: &str = "being a replica is not supported by this version";
 const NO_CLUSTER: &str = "cluster mode is not supported by this version";
 const NO_DEFRAG: &str = "active defragmentation is not supported by this version";

@@ -356,7 +356,10 @@ impl Process for Host {
                         .map_err(|()| "Failed to bind to specified addresses.".to_owned())?;
                 }
                 "maxclients" => self.allow_clients(config)?,
-                "max-new-connections-per-cycle" | "event-loop-batch-wait-us" | "io-threads" | "io-threads-always-active" => {
+                "max-new-connections-per-cycle"
+                | "event-loop-batch-wait-us"
+                | "io-threads"
+                | "io-threads-always-active" => {
                     self.configured = true;
                 }
                 "dir" => {

@@ -192,7 +192,10 @@ fn an_error_in_an_included_file_names_that_file() {
     let LoadError::Line(bad) = error else { panic!("the line is at fault") };
     assert_eq!((bad.place.source.as_str(), bad.place.line), ("inner", 2));
     let report = LoadError::Line(bad).report("1");
-    assert!(report.contains("Reading the included file 'inner', at line 2\n>>> 'foo 1'\nBad directive"), "{report}");
+    assert!(
+        report.contains("Reading the included file 'inner', at line 2\n>>> 'foo 1'\nBad directive"),
+        "{report}"
+    );
 }
 
 #[test]
