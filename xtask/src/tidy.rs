@@ -9,6 +9,7 @@ mod fence;
 mod headers;
 mod layers;
 mod lengths;
+mod params;
 mod source;
 
 use std::path::Path;
@@ -53,6 +54,7 @@ pub(crate) fn tidy(arguments: &[String]) -> Result<()> {
     findings.extend(fence::check(&root, &sources)?);
     findings.extend(banned::check(&sources));
     findings.extend(lengths::check(&root, &sources)?);
+    findings.extend(params::check(&sources));
     findings.extend(headers::check_headers(&sources));
     findings.extend(headers::check_paths(&root, &files));
     if findings.is_empty() {

@@ -146,6 +146,8 @@ struct Book {
 impl Slab {
     /// Bytes of the largest block, head word included.
     pub const MAX_BLOCK: usize = 1024;
+    /// Bytes that handles can name, 32 GiB: where [`Slab::alloc`] is [`Full`].
+    pub const MAX_BYTES: usize = CHUNKS_MAX * GRANULES as usize * GRANULE;
 
     /// An empty slab; it takes about two KiB for its lists at the first block.
     pub fn new() -> Slab {
@@ -305,6 +307,13 @@ impl Slab {
             + self.books.capacity() * size_of::<Book>()
             + self.rooms.capacity() * size_of::<[u32; QUARTERS]>()
             + (self.spares.capacity() + self.vacant.capacity()) * size_of::<u32>()
+    }
+
+    /// Bytes of the chunks that have a class: how much of [`Slab::MAX_BYTES`] is taken, free blocks in them included. O(1).
+    #[inline]
+    pub fn bytes_taken(&self) -> usize {
+        let chunks = self.chunks.len() - self.vacant.len() - self.spares.len();
+        chunks * GRANULES as usize * GRANULE
     }
 
     /// Bytes of chunks that were handed out at least once: about what is resident.

@@ -24,12 +24,11 @@ impl Config {
                 continue;
             }
             let pattern = crate::number::until_zero(pattern);
-            let everything = pattern == b"*";
-            let listed = |id: &ParamId| {
-                let traits = id.param().traits;
-                !traits.has(Traits::HIDDEN) && !(everything && traits.has(Traits::NOT_IN_STAR))
+            let left_out = |traits: Traits| match pattern {
+                b"*" => traits.has(Traits::HIDDEN) || traits.has(Traits::NOT_IN_STAR),
+                _ => traits.has(Traits::HIDDEN),
             };
-            for id in ParamId::all().filter(listed) {
+            for id in ParamId::all().filter(|id| !left_out(id.param().traits)) {
                 let names = [Some(id.param().name), id.param().alias];
                 for name in names.into_iter().flatten().map(str::as_bytes) {
                     if glob::matches(pattern, name) {

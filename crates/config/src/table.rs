@@ -27,9 +27,9 @@ const CLUSTER: &str = "cluster mode";
 const CORPSE: &str = "crash reports";
 const DEFRAG: &str = "active defragmentation";
 const EVICTION: &str = "eviction";
+const EVICTION_BUT_CLOCKS: &str = "eviction; which clock OBJECT FREQ and IDLETIME show follows it already";
 const HASHES: &str = "hashes";
 const HLL: &str = "HyperLogLog";
-const IO_THREADS: &str = "I/O threads";
 const LISTS: &str = "lists";
 const MODULES: &str = "modules";
 const NOTIFY: &str = "keyspace notifications";
@@ -50,6 +50,8 @@ const NO_ACL_FILE: &str =
 const NO_REPLICA: &str = "being a replica is not supported by this version";
 const NO_CLUSTER: &str = "cluster mode is not supported by this version";
 const NO_DEFRAG: &str = "active defragmentation is not supported by this version";
+const ALWAYS_LAZY: &str = "large values are always freed in the background";
+const FIXED_COPY: &str = "values from 16 KiB on are sent without a copy, with threads or without";
 const NO_FORK: &str = "there is no child process: snapshots are taken by threads";
 const NO_JEMALLOC: &str = "the allocator's background thread is not ours to steer";
 const NO_RDMA: &str = "RDMA is not built in";
@@ -206,7 +208,7 @@ params! {
             "Zone in which this server runs; shown to clients.";
         EXTENDED_REDIS_COMPATIBILITY: Bool = boolean("extended-redis-compatibility", false),
             "Call ourselves Redis in a few replies, for clients that look.";
-        IGNORE_WARNINGS: Text = text("ignore-warnings", ""),
+        IGNORE_WARNINGS: Text = text("ignore-warnings", "").ignored("it names a warning about forking, and nothing here forks"),
             "Warnings of the start that are not to be logged, separated by spaces.";
         HASH_SEED: Text = optional_binary("hash-seed").immutable().checked(check::hash_seed),
             "Seed of the hash functions, to make runs alike; random when not set.";
@@ -246,29 +248,29 @@ params! {
     Memory {
         MAXMEMORY: Int = bytes("maxmemory", 0, 0, ULONG),
             "Memory for data, above which keys are evicted or writes refused; 0 is no limit.";
-        MAXMEMORY_POLICY: Choice<EvictionPolicy> = one_of::<EvictionPolicy>("maxmemory-policy", EvictionPolicy::NoEviction as u8).later(EVICTION),
+        MAXMEMORY_POLICY: Choice<EvictionPolicy> = one_of::<EvictionPolicy>("maxmemory-policy", EvictionPolicy::NoEviction as u8).later(EVICTION_BUT_CLOCKS),
             "Which keys make room: volatile-* takes keys with an expiry, allkeys-* takes any, noeviction refuses writes.";
         MAXMEMORY_SAMPLES: Int = number("maxmemory-samples", 5, 1, 64).later(EVICTION),
             "Keys that are compared to find one to evict.";
         MAXMEMORY_EVICTION_TENACITY: Int = number("maxmemory-eviction-tenacity", 10, 0, 100).later(EVICTION),
             "How long one command may evict: 0 is shortest, 100 without regard to delay.";
-        LFU_LOG_FACTOR: Int = number("lfu-log-factor", 10, 0, INT).later(EVICTION),
-            "How slowly the counter of uses grows; higher tells apart more frequent keys.";
-        LFU_DECAY_TIME: Int = number("lfu-decay-time", 1, 0, INT).later(EVICTION),
+        LFU_LOG_FACTOR: Int = number("lfu-log-factor", 10, 0, INT),
+            "How slowly the counter of uses, which OBJECT FREQ shows under an LFU policy, grows; higher tells apart more frequent keys.";
+        LFU_DECAY_TIME: Int = number("lfu-decay-time", 1, 0, INT),
             "Minutes after which the counter of uses falls by one; 0 is never.";
     }
     Freeing {
         ACTIVE_EXPIRE_EFFORT: Int = number("active-expire-effort", 1, 1, 10),
             "Work spent on finding expired keys, from 1 to 10.";
         ACTIVEREHASHING: Bool = boolean("activerehashing", true),
-            "Spend idle time on moving keys of a growing table.";
+            "Shrink, a step at a time, tables of keys that have become too large.";
         LAZYFREE_LAZY_EVICTION: Bool = boolean("lazyfree-lazy-eviction", true).debug().later(EVICTION),
             "Free evicted values in the background.";
         LAZYFREE_LAZY_EXPIRE: Bool = boolean("lazyfree-lazy-expire", true).debug(),
-            "Free expired values in the background.";
-        LAZYFREE_LAZY_SERVER_DEL: Bool = boolean("lazyfree-lazy-server-del", true).debug(),
+            "Tell replicas of expired keys by UNLINK, not DEL. Here, large values are always freed in the background.";
+        LAZYFREE_LAZY_SERVER_DEL: Bool = boolean("lazyfree-lazy-server-del", true).debug().ignored(ALWAYS_LAZY),
             "Free values that a command replaces in the background.";
-        LAZYFREE_LAZY_USER_DEL: Bool = boolean("lazyfree-lazy-user-del", true).debug(),
+        LAZYFREE_LAZY_USER_DEL: Bool = boolean("lazyfree-lazy-user-del", true).debug().ignored(ALWAYS_LAZY),
             "Let DEL free in the background, as UNLINK does.";
         LAZYFREE_LAZY_USER_FLUSH: Bool = boolean("lazyfree-lazy-user-flush", true).debug(),
             "Let FLUSHDB, FLUSHALL, SCRIPT FLUSH and FUNCTION FLUSH free in the background unless told otherwise.";
@@ -496,16 +498,18 @@ params! {
             "Use the threads even when there is little to do.";
         PREFETCH_BATCH_MAX_SIZE: Int = number("prefetch-batch-max-size", 16, 0, 128),
             "Commands whose keys are brought into the cache together; 0 and 1 bring none.";
-        MIN_IO_THREADS_AVOID_COPY_REPLY: Int = number("min-io-threads-avoid-copy-reply", 7, 0, INT).hidden().later(IO_THREADS),
+        MIN_IO_THREADS_AVOID_COPY_REPLY: Int = number("min-io-threads-avoid-copy-reply", 7, 0, INT).hidden().ignored(FIXED_COPY),
             "Threads from which large values are sent without a copy; 0 never sends so.";
-        MIN_STRING_SIZE_AVOID_COPY_REPLY: Int = number("min-string-size-avoid-copy-reply", 16384, 0, INT).hidden(),
+        MIN_STRING_SIZE_AVOID_COPY_REPLY: Int = number("min-string-size-avoid-copy-reply", 16384, 0, INT).hidden().ignored(FIXED_COPY),
             "Bytes from which a value is sent without a copy.";
-        MIN_STRING_SIZE_AVOID_COPY_REPLY_THREADED: Int = number("min-string-size-avoid-copy-reply-threaded", 65536, 0, INT).hidden().later(IO_THREADS),
+        MIN_STRING_SIZE_AVOID_COPY_REPLY_THREADED: Int = number("min-string-size-avoid-copy-reply-threaded", 65536, 0, INT).hidden().ignored(FIXED_COPY),
             "The same while threads write.";
         EVENT_LOOP: Choice<EventLoop> = one_of::<EventLoop>("event-loop", EventLoop::Auto as u8).immutable().not_in_star(),
             "Interface of the kernel for sockets: io_uring, epoll, poll, or auto for the best that works.";
-        EVENT_LOOP_BATCH_WAIT_US: Int = number("event-loop-batch-wait-us", 0, 0, 1000),
-            "Microseconds that a turn of the event loop may wait for more requests to serve together.";
+        EVENT_LOOP_BATCH_WAIT_US: Int = number("event-loop-batch-wait-us", 30, 0, 1000),
+            "Microseconds that a turn of the event loop may wait for more requests to serve together, while at least 24 connections are active and requests come in pipelines; 0 never waits.";
+        EVENT_LOOP_BATCH_WAIT_DEPTH: Int = number("event-loop-batch-wait-depth", 4, 1, 1024),
+            "Requests per receive from which on turns may wait for more. 1 waits without pipelines too: less processor time per request, but later replies.";
     }
     Defragmentation {
         ACTIVEDEFRAG: Bool = boolean("activedefrag", false).debug().refused(NO_DEFRAG).later(DEFRAG),

@@ -21,16 +21,7 @@ pub enum Action {
         idle_s: i64,
     },
     /// End the process in good order.
-    Shutdown {
-        /// Save even without save points; `Some(false)` never saves.
-        save: Option<bool>,
-        /// Do not wait for replicas.
-        now: bool,
-        /// Ignore errors.
-        force: bool,
-    },
-    /// End a planned shutdown.
-    AbortShutdown,
+    Shutdown,
     /// End the process at once, for DEBUG: by a fault or plainly.
     Crash(Crash),
 }

@@ -47,8 +47,8 @@ pub struct Control {
     pub resizing: bool,
     /// DEBUG CLIENT-ENFORCE-REPLY-LIST and REPLYBUFFER settings that have no counterpart here are accepted.
     pub enforce_reply_list: bool,
-    /// A SHUTDOWN waits.
-    pub shutting_down: bool,
+    /// A database has no room for many more entries: what could add some is refused.
+    pub nearly_full: bool,
     /// Keys with an expiry walk on from this database.
     pub expire_db: usize,
     /// When the log last spoke of a client that spoke HTTP, seconds since the epoch.

@@ -30,10 +30,11 @@ impl Engine {
         self.cron.next_ms = now.unix_ms() + period;
         self.end_pause(now);
         self.release_held();
+        self.watch_room(process);
         if !self.control.cron_paused {
             self.expire(process, period);
             self.walk_clients(now, hz, process);
-            if self.control.resizing {
+            if self.control.resizing && self.control.config.bool(param::ACTIVEREHASHING) {
                 self.keyspace.shrink_step(64);
             }
         }
@@ -122,7 +123,7 @@ impl Engine {
     }
 
     fn each_second(&mut self, now: sluice_base::Now) {
-        self.stats.recent_max_output = 0;
+        self.stats.output_peaks.enter_second(now.unix_s());
         let period = self.control.config.int(param::REPL_PING_REPLICA_PERIOD);
         if self.control.stream.is_fed() && now.unix_s() - self.cron.last_ping_s >= period {
             self.cron.last_ping_s = now.unix_s();

@@ -36,6 +36,8 @@ pub struct Engine {
     /// Empty outboxes with memory, the warmest last: idle sessions hold none.
     pub(crate) spare: Vec<Outbox>,
     pub(crate) cron: crate::cron::CronState,
+    /// What [`Engine::record_events`] asked for: `db:event key`.
+    pub(crate) events: Vec<String>,
 }
 
 /// Where an engine's secrets and sequences start.
@@ -68,6 +70,7 @@ impl Engine {
             prepared: Vec::new(),
             spare: Vec::new(),
             cron: crate::cron::CronState::default(),
+            events: Vec::new(),
         };
         engine.refresh();
         engine
@@ -77,6 +80,42 @@ impl Engine {
     pub(crate) fn refresh(&mut self) {
         self.gate.rearm(&self.control);
         self.effects.propagating = self.control.stream.is_fed();
+    }
+
+    /// Looks whether all databases have room, where one differs from what was known: the gate refuses what needs more.
+    #[cold]
+    pub(crate) fn watch_room(&mut self, process: &mut dyn Process) {
+        let nearly_full = (0..self.keyspace.databases()).any(|number| self.keyspace.is_nearly_full(number));
+        if nearly_full == self.control.nearly_full {
+            return;
+        }
+        self.control.nearly_full = nearly_full;
+        self.refresh();
+        let text = match nearly_full {
+            true => {
+                "The entries of a database take nearly 32 GiB: writes that may need more are refused from now on"
+            }
+            false => "There is room for entries again: writes are accepted",
+        };
+        process.log(crate::LogLevel::Warning, text);
+    }
+
+    /// Begins to record what happens to keys: for tests.
+    #[doc(hidden)]
+    pub fn record_events(&mut self) {
+        self.effects.listening = true;
+    }
+
+    /// What happened to keys since the last call, as `db:event key`, in order.
+    #[doc(hidden)]
+    pub fn take_events(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.events)
+    }
+
+    /// Sets from how many bytes of entries on a database is nearly full: for tests.
+    #[doc(hidden)]
+    pub fn set_room(&mut self, bytes: usize) {
+        self.keyspace.set_room(bytes);
     }
 
     /// The numbers in force.
@@ -243,7 +282,7 @@ impl Engine {
         let outbox = std::mem::take(&mut session.outbox);
         session.in_flight += outbox.len();
         session.output_peak = session.output_peak.max(outbox.len());
-        self.stats.recent_max_output = self.stats.recent_max_output.max(session.in_flight);
+        self.stats.output_peaks.note(session.in_flight);
         Some((outbox, session.caller.closing))
     }
 
@@ -324,7 +363,7 @@ impl Control {
             cron_paused: false,
             resizing: true,
             enforce_reply_list: false,
-            shutting_down: false,
+            nearly_full: false,
             expire_db: 0,
             http_said_s: 0,
             ready: Vec::new(),

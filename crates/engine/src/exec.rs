@@ -145,6 +145,9 @@ impl Engine {
         prepared: &[Prepared],
         process: &mut dyn Process,
     ) {
+        if self.keyspace.is_nearly_full(session.caller.db) != self.control.nearly_full {
+            self.watch_room(process);
+        }
         for item in prepared {
             let request = batch.requests.at(batch.executed, batch.input);
             let args = Args::new(&request, item.hashed, item.hash, self.seed);
@@ -292,7 +295,7 @@ impl Engine {
                 true
             }
         };
-        self.settle(db, spec, args);
+        self.settle(db, spec, args, *now);
         let end = process.now();
         let nanos = end.mono_ns.saturating_sub(now.mono_ns);
         *now = end;
@@ -514,6 +517,8 @@ impl Engine {
     pub(crate) fn reply_error(&mut self, session: &mut Session, error: &CmdError) {
         let text = error.wire();
         self.stats.count_error(&text);
+        // A replica that is sent an error is no good, or we are none.
+        self.stats.unexpected_errors += u64::from(session.caller.replica.is_some());
         if matches!(session.caller.reply, ReplyMode::On | ReplyMode::Forbidden) {
             Reply::new(&mut session.outbox, session.caller.proto).error(&text);
         }

@@ -7,6 +7,7 @@ use crate::control::Control;
 use crate::error::CmdError;
 use crate::session::Caller;
 use sluice_base::Now;
+use sluice_command::specs::{generic, server, string};
 use sluice_command::{Flags, Spec};
 use sluice_config::choice::Guard;
 use sluice_config::param;
@@ -85,6 +86,13 @@ pub const CHECKS: &[Check] = &[
         },
     },
     Check {
+        name: "room",
+        // Even a new expiry moves an entry to another block.
+        concerns: |spec| spec.flags.has(Flags::WRITE) && !ONLY_FREE.iter().any(|free| free.id == spec.id),
+        armed: |control| control.nearly_full,
+        ask: |asked| asked.control.nearly_full.then_some(Verdict::Reject(CmdError::NO_ROOM)),
+    },
+    Check {
         name: "stream",
         concerns: |spec| touches_keys(spec),
         // For replicas it needs no arming: all that one of them sends is asked.
@@ -106,6 +114,17 @@ pub const CHECKS: &[Check] = &[
                 .then_some(Verdict::Postpone)
         },
     },
+];
+
+/// Writes that store nothing new.
+const ONLY_FREE: [&Spec; 7] = [
+    &generic::DEL,
+    &generic::UNLINK,
+    &string::DELIFEQ,
+    &string::GETDEL,
+    &server::FLUSHALL,
+    &server::FLUSHDB,
+    &server::SWAPDB,
 ];
 
 fn touches_keys(spec: &Spec) -> bool {
@@ -181,7 +200,7 @@ mod tests {
     #[test]
     fn the_order_of_the_checks_is_this() {
         let names: Vec<&str> = CHECKS.iter().map(|c| c.name).collect();
-        assert_eq!(names, ["auth", "protected", "maxmemory", "stream", "pause"]);
+        assert_eq!(names, ["auth", "protected", "maxmemory", "room", "stream", "pause"]);
         assert!(CHECKS.len() <= 32);
     }
 }

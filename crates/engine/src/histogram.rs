@@ -7,7 +7,8 @@
 /// A histogram of durations in nanoseconds; longer than one second counts as one second.
 #[derive(Clone, Debug)]
 pub struct Histogram {
-    counts: Box<[u32; BUCKETS]>,
+    /// Wide enough never to be full: one that stopped would leave `total` ahead of the sum.
+    counts: Box<[u64; BUCKETS]>,
     total: u64,
 }
 
@@ -30,7 +31,7 @@ impl Histogram {
     pub fn record(&mut self, nanos: u64) {
         let bucket = bucket_of(nanos.min(MAX_NANOS));
         if let Some(count) = self.counts.get_mut(bucket) {
-            *count = count.saturating_add(1);
+            *count += 1;
             self.total += 1;
         }
     }
@@ -45,7 +46,7 @@ impl Histogram {
         let wanted = ((percent / 100.0 * self.total as f64).ceil() as u64).max(1);
         let mut seen = 0;
         for (bucket, count) in self.counts.iter().enumerate() {
-            seen += u64::from(*count);
+            seen += count;
             if seen >= wanted {
                 return highest_of(bucket);
             }
@@ -63,7 +64,7 @@ impl Histogram {
             let bound = 1u64 << power;
             let before = seen;
             let end = bucket_of(bound).min(BUCKETS - 1);
-            seen += self.counts[next..=end].iter().map(|count| u64::from(*count)).sum::<u64>();
+            seen += self.counts[next..=end].iter().sum::<u64>();
             next = end + 1;
             if seen > before {
                 out.push(((bound + (bound >> 7) - 1) / 1000, seen));
@@ -109,6 +110,18 @@ mod tests {
             assert!(low <= nanos && nanos <= high, "{nanos} in {low}..={high}");
             assert!(high - low <= nanos / 64 + 1);
         }
+    }
+
+    #[test]
+    fn percentiles_hold_beyond_four_billion_of_one_duration() {
+        let mut h = Histogram::default();
+        h.record(1000);
+        let bucket = bucket_of(1000);
+        h.counts[bucket] = u64::from(u32::MAX);
+        h.total = u64::from(u32::MAX);
+        h.record(1000);
+        assert_eq!(h.percentile(100.0), highest_of(bucket));
+        assert_eq!(h.cumulative_by_power_of_two(), [(1, 1 << 32)]);
     }
 
     #[test]

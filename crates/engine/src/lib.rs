@@ -44,3 +44,4 @@ pub use prepare::{Prepared, Preparer};
 pub use process::{Counts, CpuTimes, Facts, IoThreads, LogLevel, Process};
 pub use renames::{Renames, renames};
 pub use session::{Caller, Closing, Connection, Session, SessionKey};
+pub use stats::Peaks;

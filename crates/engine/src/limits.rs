@@ -35,12 +35,8 @@ pub struct Limits {
     pub lfu_factor: u32,
     /// Expired keys propagate as UNLINK.
     pub lazy_expire: bool,
-    /// DEL behaves as UNLINK.
-    pub lazy_user_del: bool,
     /// FLUSHALL and FLUSHDB without an argument free elsewhere.
     pub lazy_user_flush: bool,
-    /// A write that replaces or renames frees elsewhere.
-    pub lazy_server_del: bool,
     /// Output limits: hard, soft, soft seconds; of normal clients, replicas and pubsub.
     pub output: [OutputLimit; 3],
     /// The least of them, bytes: below it no client needs a look. `usize::MAX` where there is none.
@@ -106,9 +102,7 @@ impl Limits {
             lfu_decay: config.int(param::LFU_DECAY_TIME) as u32,
             lfu_factor: config.int(param::LFU_LOG_FACTOR) as u32,
             lazy_expire: config.bool(param::LAZYFREE_LAZY_EXPIRE),
-            lazy_user_del: config.bool(param::LAZYFREE_LAZY_USER_DEL),
             lazy_user_flush: config.bool(param::LAZYFREE_LAZY_USER_FLUSH),
-            lazy_server_del: config.bool(param::LAZYFREE_LAZY_SERVER_DEL),
             output,
             output_floor,
             redis_names: config.bool(param::EXTENDED_REDIS_COMPATIBILITY),

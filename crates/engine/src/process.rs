@@ -71,6 +71,8 @@ pub enum LogLevel {
 pub struct Facts {
     /// Process id.
     pub pid: u32,
+    /// The supervisor that started the process, if one did and was asked for: `systemd` or `upstart`.
+    pub supervised: Option<&'static str>,
     /// Name and version of the operating system.
     pub os: String,
     /// Path of the executable.

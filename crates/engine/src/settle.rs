@@ -1,7 +1,8 @@
 //! Settle: effects become consequences, in this order.
 //!
-//! After each command: expired keys that a read met are deleted; look-ups and expiries are counted; what happened to keys is
-//! told to those who listen; the unit is propagated; what is to be freed elsewhere is handed over.
+//! After each command: look-ups are counted; expired keys that a read met are deleted; expiries and changes are counted; what
+//! happened to keys is told to those who listen; the unit is propagated; what is to be freed elsewhere is handed over. The
+//! order is that of the statements of `settle_changes`: an array of steps would cost every write an indirect call per step.
 
 use crate::action::Action;
 use crate::args::Args;
@@ -9,12 +10,12 @@ use crate::engine::Engine;
 use crate::stream::Stream;
 use sluice_base::Now;
 use sluice_command::{Flags, Spec};
-use sluice_keyspace::{Access, Effects, Event, ExpiryMode, Keyspace, Propagation, Touch};
+use sluice_keyspace::{Access, Effects, ExpiryMode, KeyRef, Keyspace, Propagation, Touch, Touched};
 
 impl Engine {
     /// Drains the effects of the command that just ran in database `db`.
     #[inline]
-    pub(crate) fn settle(&mut self, db: usize, spec: &'static Spec, args: Args<'_>) {
+    pub(crate) fn settle(&mut self, db: usize, spec: &'static Spec, args: Args<'_>, now: Now) {
         let effects = &mut self.effects;
         self.stats.hits += std::mem::take(&mut effects.hits);
         self.stats.misses += std::mem::take(&mut effects.misses);
@@ -30,19 +31,19 @@ impl Engine {
                 Propagation::Forced => {}
             }
         }
-        self.settle_changes(db, spec, args);
+        self.settle_changes(db, spec, args, now);
     }
 
-    fn settle_changes(&mut self, db: usize, spec: &'static Spec, args: Args<'_>) {
-        let Engine { keyspace, effects, control, stats, actions, .. } = self;
+    fn settle_changes(&mut self, db: usize, spec: &'static Spec, args: Args<'_>, now: Now) {
+        let Engine { keyspace, effects, control, stats, actions, events, .. } = self;
         if !effects.expired_by_read.is_empty() {
-            delete_expired(keyspace, effects);
+            delete_expired(keyspace, effects, now);
         }
         stats.expired_keys += effects.expired_by_write.len() as u64;
         let dirty = std::mem::take(&mut effects.dirty);
         control.dirty += dirty;
         if !effects.touched.is_empty() {
-            effects.touched.clear();
+            tell(events, &mut effects.touched, Some(args));
         }
         if effects.propagating {
             let forced = effects.propagation == Propagation::Forced;
@@ -69,10 +70,10 @@ impl Engine {
 
     /// Settles what the expiry cycle deleted: each key by itself, in no transaction.
     pub(crate) fn settle_cycle(&mut self) {
-        let Engine { effects, control, stats, actions, .. } = self;
+        let Engine { effects, control, stats, actions, events, .. } = self;
         stats.expired_keys += effects.expired_by_write.len() as u64;
         control.dirty += std::mem::take(&mut effects.dirty);
-        effects.touched.clear();
+        tell(events, &mut effects.touched, None);
         if effects.propagating {
             let lazy = control.limits.lazy_expire;
             for (db, key) in effects.expired_by_write.drain(..) {
@@ -125,14 +126,25 @@ impl Engine {
     }
 }
 
-fn delete_expired(keyspace: &mut Keyspace, effects: &mut Effects) {
-    let access = Access { now: Now::default(), touch: Touch::No { fresh: 0 }, expiry: ExpiryMode::Ignore };
+/// Tells those who listen what happened to which keys, in order. So far these are tests alone ([`Engine::record_events`]).
+#[cold]
+fn tell(events: &mut Vec<String>, touched: &mut Vec<Touched>, args: Option<Args<'_>>) {
+    for Touched { db, key, event } in touched.drain(..) {
+        let key = match &key {
+            KeyRef::Arg(index) => args.map_or(&b""[..], |args| args.at(usize::from(*index))),
+            KeyRef::Owned(key) => &key[..],
+        };
+        events.push(format!("{db}:{} {}", event.name(), key.escape_ascii()));
+    }
+}
+
+/// Deletes the keys that a read met. One met twice by a command is deleted once, and one that has another value or life by
+/// now stays.
+fn delete_expired(keyspace: &mut Keyspace, effects: &mut Effects, now: Now) {
+    let access = Access { now, touch: Touch::No { fresh: 0 }, expiry: ExpiryMode::Delete };
     for (db, name) in std::mem::take(&mut effects.expired_by_read) {
         let key = keyspace.key(&name);
-        // A key met twice by one command is deleted once.
-        if keyspace.write(db, access, effects).remove(key, Event::Expired) {
-            effects.expired_by_write.push((db, name));
-        }
+        keyspace.write(db, access, effects).delete_if_expired(key);
     }
 }
 

@@ -74,8 +74,8 @@ pub struct Stats {
     pub cron_ns: u64,
     /// Operations per second and their like.
     pub rates: Rates,
-    /// Largest output buffer of a client recently, bytes.
-    pub recent_max_output: usize,
+    /// Largest output buffers of clients.
+    pub output_peaks: Peaks,
     /// Where the process's own counts stood when the statistics began.
     pub base: Baseline,
 }
@@ -155,7 +155,7 @@ impl Stats {
             turn_commands_max: 0,
             cron_ns: 0,
             rates: Rates::default(),
-            recent_max_output: 0,
+            output_peaks: Peaks::default(),
             base: Baseline::default(),
         }
     }
@@ -180,7 +180,46 @@ impl Stats {
         rates.reset();
         let turn_command_nanos = self.turn_command_nanos;
         let base = Baseline::new(facts);
-        *self = Stats { rates, turn_command_nanos, base, ..Stats::new(self.commands.len()) };
+        let output_peaks = std::mem::take(&mut self.output_peaks);
+        *self = Stats { rates, turn_command_nanos, base, output_peaks, ..Stats::new(self.commands.len()) };
+    }
+}
+
+/// The largest of some sizes, forgotten after eight seconds.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Peaks {
+    /// By second modulo their number.
+    by_second: [usize; Peaks::SECONDS],
+    second: i64,
+}
+
+impl Peaks {
+    /// How many seconds a size is remembered, the one in which it was noted included.
+    pub const SECONDS: usize = 8;
+
+    /// Forgets what is too old when it is this second; to be called at least once a second.
+    pub fn enter_second(&mut self, second: i64) {
+        if second != self.second {
+            self.second = second;
+            *self.place() = 0;
+        }
+    }
+
+    /// Remembers a size.
+    #[inline]
+    pub fn note(&mut self, size: usize) {
+        let place = self.place();
+        *place = size.max(*place);
+    }
+
+    /// The largest that is remembered.
+    pub fn max(&self) -> usize {
+        self.by_second.into_iter().max().unwrap_or(0)
+    }
+
+    #[inline]
+    fn place(&mut self) -> &mut usize {
+        &mut self.by_second[self.second.rem_euclid(Peaks::SECONDS as i64) as usize]
     }
 }
 
@@ -240,6 +279,19 @@ impl Rate {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_largest_size_is_forgotten_after_some_seconds() {
+        let mut peaks = Peaks::default();
+        peaks.note(1000);
+        peaks.note(10);
+        for second in 1..=Peaks::SECONDS as i64 {
+            assert_eq!(peaks.max(), 1000, "{second}");
+            peaks.enter_second(second);
+            peaks.enter_second(second);
+        }
+        assert_eq!(peaks.max(), 0);
+    }
 
     #[test]
     fn error_codes_beyond_the_bound_are_counted_together() {

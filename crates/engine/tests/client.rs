@@ -618,3 +618,17 @@ fn an_empty_list_of_ids_chooses_nobody() {
     ]);
     assert!(Rig::new().run("CLIENT LIST NOT-ID TYPE normal").starts_with("\"id=1 "));
 }
+
+#[test]
+fn client_list_takes_ids_in_any_order_and_twice() {
+    let mut rig = Rig::new();
+    for _ in 0..4 {
+        rig.connect();
+    }
+    let text = rig.run("CLIENT LIST ID 5 2 5 ID 3 2 99");
+    let shown = (1..=5).filter(|id| text.contains(&format!("id={id} addr"))).collect::<Vec<_>>();
+    assert_eq!(shown, [2, 3, 5], "{text}");
+    let text = rig.run("CLIENT LIST NOT-ID 5 2 5");
+    let shown = (1..=5).filter(|id| text.contains(&format!("id={id} addr"))).collect::<Vec<_>>();
+    assert_eq!(shown, [1, 3, 4], "{text}");
+}

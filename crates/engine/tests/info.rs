@@ -219,3 +219,40 @@ fn replication_knows_who_is_fed() {
     assert_eq!(field(&mut rig, "replication", "connected_slaves"), "0");
     assert_eq!(field(&mut rig, "replication", "master_replid").len(), 40);
 }
+
+#[test]
+fn server_names_its_own_version_and_its_supervisor() {
+    let mut rig = Rig::new();
+    assert_eq!(field(&mut rig, "server", "sluice_version"), env!("CARGO_PKG_VERSION"));
+    assert_eq!(field(&mut rig, "server", "process_supervised"), "no");
+    rig.process.facts.supervised = Some("systemd");
+    assert_eq!(field(&mut rig, "server", "process_supervised"), "systemd");
+}
+
+#[test]
+fn stats_count_errors_that_replicas_are_sent() {
+    let mut rig = Rig::new();
+    rig.run("nosuch");
+    assert_eq!(field(&mut rig, "stats", "unexpected_error_replies"), "0");
+    let replica = rig.replica();
+    rig.run_as(replica, "nosuch");
+    assert_eq!(field(&mut rig, "stats", "unexpected_error_replies"), "1");
+    assert_eq!(field(&mut rig, "stats", "total_error_replies"), "2");
+}
+
+#[test]
+fn clients_shows_the_largest_output_of_the_last_seconds() {
+    let mut rig = Rig::new();
+    rig.run(&format!("SET k {}", "x".repeat(5000)));
+    rig.run("GET k");
+    let mut peaks = Vec::new();
+    for _ in 0..10 {
+        peaks.push(
+            field(&mut rig, "clients", "client_recent_max_output_buffer").parse::<usize>().unwrap_or(0),
+        );
+        rig.pass_ms(1000);
+        rig.cron();
+    }
+    assert!(peaks[..8].iter().all(|peak| *peak >= 5000), "{peaks:?}");
+    assert!(peaks[9] < 5000, "{peaks:?}");
+}

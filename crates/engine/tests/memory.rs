@@ -82,3 +82,46 @@ fn usage_counts_what_expired_and_is_still_there() {
     rig.check("GET a", "nil");
     rig.check("MEMORY USAGE a", "nil");
 }
+
+#[test]
+fn a_database_without_room_refuses_what_could_need_some_and_nothing_else() {
+    let mut rig = Rig::new();
+    rig.run("MSET a 1 b 2");
+    rig.engine.set_room(0);
+    let refused = "-OOM command not allowed when the entries of a database take nearly 32 GiB, the most that one can hold";
+    for line in [
+        "SET c 3",
+        "EXPIRE a 100",
+        "COPY a c DB 1",
+        "RENAME a c",
+        "MOVE a 1",
+        "GETEX a EX 5",
+        "DEBUG POPULATE 5",
+    ] {
+        rig.check(line, refused);
+    }
+    rig.check("GET a", "\"1\"");
+    rig.check("DBSIZE", ":2");
+    rig.check("SELECT 1", "+OK");
+    rig.check("SET c 3", refused);
+    rig.check("SELECT 0", "+OK");
+    rig.check("GETDEL a", "\"1\"");
+    rig.check("DEL b", ":1");
+    rig.check("SET c 3", "+OK");
+    rig.check("SET d 4", refused);
+    rig.check("FLUSHALL", "+OK");
+    rig.check("SET d 4", "+OK");
+}
+
+#[test]
+fn a_database_that_another_one_fills_is_noticed_by_the_cron() {
+    let mut rig = Rig::new();
+    rig.run("SET a 1");
+    rig.check("MOVE a 1", ":1");
+    rig.engine.set_room(0);
+    rig.check("SET b 1", "+OK");
+    rig.run("DEL b");
+    rig.pass_ms(1000);
+    rig.cron();
+    assert!(rig.run("SET b 1").starts_with("-OOM "));
+}

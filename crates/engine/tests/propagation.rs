@@ -520,6 +520,16 @@ fn replconf_options_and_errors() {
         ("REPLCONF listening-port 1 foo bar", "-ERR Unrecognized REPLCONF option: foo"),
         ("REPLCONF capa foo capa eof", "+OK"),
         ("REPLCONF ip-address 1.2.3.4", "+OK"),
+        ("REPLCONF ip-address ::1%eth0", "+OK"),
+        ("REPLCONF ip-address \"\"", "+OK"),
+        (
+            "REPLCONF ip-address a,port=1",
+            "-ERR REPLCONF ip-address provided by replica instance is no address",
+        ),
+        (
+            "REPLCONF ip-address \"a\\r\\nrole:x\"",
+            "-ERR REPLCONF ip-address provided by replica instance is no address",
+        ),
         (&long_line, "-ERR REPLCONF ip-address provided by replica instance is too long: 347 bytes"),
         ("REPLCONF version 9.1.2", "+OK"),
         ("REPLCONF version 255.255.255", "+OK"),

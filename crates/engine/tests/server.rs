@@ -186,19 +186,35 @@ fn command_help_lists_the_subcommands() {
 
 #[test]
 fn shutdown_is_a_wish_without_a_reply() {
-    for (line, save, now, force) in [
-        ("SHUTDOWN", None, false, false),
-        ("SHUTDOWN NOSAVE", Some(false), false, false),
-        ("SHUTDOWN save NOW FORCE", Some(true), true, true),
-        ("SHUTDOWN SAFE FAILOVER", None, false, false),
-    ] {
+    for line in ["SHUTDOWN", "SHUTDOWN NOSAVE", "SHUTDOWN save NOW FORCE", "SHUTDOWN SAFE FAILOVER"] {
         let mut rig = Rig::new();
         rig.check(line, "");
-        let [Action::Shutdown { save: s, now: n, force: f }] = rig.actions.as_slice() else {
-            panic!("{line}: {:?}", rig.actions)
-        };
-        assert_eq!((*s, *n, *f), (save, now, force), "{line}");
+        assert!(matches!(rig.actions.as_slice(), [Action::Shutdown]), "{line}: {:?}", rig.actions);
+        assert!(rig.process.log.is_empty(), "there is nothing to lose");
     }
+}
+
+#[test]
+fn shutdown_never_loses_data_in_silence() {
+    let ends_with = |directives: &[(&str, &str)], line: &str| {
+        let mut rig = Rig::with(directives);
+        rig.run("SET k v");
+        let reply = rig.run(line);
+        let log = rig.process.log.into_iter().map(|(_, text)| text).collect::<Vec<_>>().join("; ");
+        (reply, log, rig.actions.len())
+    };
+    let warning = "Nothing is saved: this version keeps its data in memory only.";
+    for line in ["SHUTDOWN", "SHUTDOWN NOW", "SHUTDOWN SAVE FORCE"] {
+        assert_eq!(ends_with(&[], line), (String::new(), warning.to_owned(), 1), "{line}");
+    }
+    for line in ["SHUTDOWN NOSAVE", "SHUTDOWN NOSAVE FORCE"] {
+        assert_eq!(ends_with(&[], line), (String::new(), String::new(), 1), "{line}");
+    }
+    assert_eq!(ends_with(&[("save", "\"\"")], "SHUTDOWN"), (String::new(), String::new(), 1));
+    let (reply, log, actions) = ends_with(&[], "SHUTDOWN SAVE");
+    assert_eq!(reply, "-ERR Errors trying to SHUTDOWN. Check logs.");
+    assert!(log.starts_with("SHUTDOWN SAVE is refused"), "{log}");
+    assert_eq!(actions, 0);
 }
 
 #[test]
@@ -212,11 +228,9 @@ fn shutdown_refuses() {
 }
 
 #[test]
-fn shutdown_can_be_aborted() {
+fn shutdown_cannot_be_aborted_as_it_waits_for_nobody() {
     let mut rig = Rig::new();
     rig.run("SHUTDOWN");
-    rig.check("SHUTDOWN ABORT", "+OK");
-    assert!(matches!(rig.actions.as_slice(), [Action::Shutdown { .. }, Action::AbortShutdown]));
     rig.check("SHUTDOWN ABORT", "-ERR No shutdown in progress.");
 }
 

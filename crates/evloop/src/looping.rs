@@ -62,6 +62,8 @@ pub struct Loop<D: Driver> {
     /// Time of the last wait's return, as told by the first `next_event` after it; 0 if there was none.
     turn_began_ns: u64,
     gather: Gather,
+    /// The caller wants waits to gather.
+    gathering: bool,
     /// The loop's own part of the counters; the driver has the rest.
     own: Metrics,
 }
@@ -88,10 +90,18 @@ impl<D: Driver> Loop<D> {
             timers_left: 0,
             turn_began_ns: 0,
             gather: Gather::new(0),
+            gathering: true,
             own: Metrics::default(),
         };
         this.set_batch_wait(config.batch_wait_us);
         Ok(this)
+    }
+
+    /// Whether waits gather at all just now, where [`Config::batch_wait_us`] allows it: the caller knows what a receive
+    /// brings, the loop does not. Starts as `true`. Costs a store.
+    #[inline]
+    pub fn gather(&mut self, wanted: bool) {
+        self.gathering = wanted;
     }
 
     /// Changes [`Config::batch_wait_us`], 0..=1000; 0 turns gathering off.
@@ -135,7 +145,7 @@ impl<D: Driver> Loop<D> {
             return Ok(self.turned(self.park.word.resume(), ready));
         }
         self.own.parks += 1;
-        if self.gather.is_on() {
+        if self.gathering && self.gather.is_on() {
             let batch = self.gather.plan(now_ns);
             self.own.gathered += u64::from(batch.wait_us != 0);
             self.driver.batch(batch);
@@ -155,7 +165,8 @@ impl<D: Driver> Loop<D> {
         }
         if let Some(event) = self.driver.next_event(now_ns) {
             self.own.events += 1;
-            if self.gather.is_on()
+            if self.gathering
+                && self.gather.is_on()
                 && let Event::Received { token, .. } = &event
             {
                 self.gather.note(*token);

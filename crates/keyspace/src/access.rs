@@ -198,16 +198,19 @@ impl<'a> DbRef<'a> {
         })
     }
 
-    /// A random live key. Expired ones met on the way are noted for deletion. Where they stay and every key has an
+    /// A random live key. Some of the expired ones met on the way are noted for deletion. Where they stay and every key has an
     /// expiry, an expired one may be the answer. O(1) unless nearly all keys are expired, then O(n).
     pub fn random(&mut self, rng: &mut sluice_base::Rng) -> Option<Entry<'a>> {
         let db: &'a Db = self.db;
-        for _ in 0..RANDOM_TRIES {
+        for n in 0..RANDOM_TRIES {
             let handle = db.sample(rng)?;
             if !self.is_hidden(handle) {
                 return Some(Entry::of(db, handle));
             }
-            self.note_expired(handle);
+            // The others are the expiry cycle's: a look-up is not to become long.
+            if n < RANDOM_NOTES {
+                self.note_expired(handle);
+            }
         }
         if self.access.expiry != ExpiryMode::Delete && db.len() == db.expires_len() {
             return db.sample(rng).map(|handle| Entry::of(db, handle));
@@ -232,18 +235,6 @@ fn is_expired(at_ms: i64, access: &Access) -> bool {
 }
 
 impl DbMut<'_> {
-    /// The same database, to read.
-    #[inline]
-    pub fn as_ref(&mut self) -> DbRef<'_> {
-        DbRef {
-            db: &self.dbs[self.number],
-            number: self.number,
-            access: self.access,
-            effects: self.effects,
-            seed: self.seed,
-        }
-    }
-
     /// Another database of the same keyspace.
     pub fn other(&mut self, number: usize) -> Option<DbMut<'_>> {
         if number >= self.dbs.len() {
@@ -285,18 +276,9 @@ impl DbMut<'_> {
     #[cold]
     fn delete_expired(&mut self, found: Found, key: Key<'_>) {
         let value = self.db().remove(found, key);
-        self.discard(value);
+        self.effects.discard(value);
         self.effects.expired_by_write.push((self.number, key.bytes.into()));
         self.effects.touch(self.number, key, Event::Expired);
-    }
-
-    fn discard(&mut self, value: Option<Value>) {
-        // What is small is freed here: handing it over costs more.
-        if let Some(value) = value
-            && value.heap_bytes() > LAZY_FREE_BYTES
-        {
-            self.effects.garbage.push(value);
-        }
     }
 
     /// The key's entry, to look at before changing it. Counts a hit or a miss and touches it, as a read does.
@@ -370,7 +352,7 @@ impl DbMut<'_> {
             touch => touch.after(old),
         };
         let (_, value) = self.db().overwrite(found, key, payload, at, clock);
-        self.discard(value);
+        self.effects.discard(value);
     }
 
     /// Replaces a value by the integer that `change` makes of it, or of nothing; keeps the expiry. From one integer to
@@ -449,7 +431,7 @@ impl DbMut<'_> {
     pub fn remove(&mut self, key: Key<'_>, event: Event) -> bool {
         let Some(found) = self.find(key).or_else(|| self.find_hidden(key)) else { return false };
         let value = self.db().remove(found, key);
-        self.discard(value);
+        self.effects.discard(value);
         self.effects.touch(self.number, key, event);
         true
     }
@@ -462,6 +444,12 @@ impl DbMut<'_> {
         self.effects.dirty += 1;
         self.effects.do_not_propagate();
         true
+    }
+
+    /// Deletes a key if it is there and has expired, as every write does that meets one; `access.expiry` must be
+    /// [`ExpiryMode::Delete`].
+    pub fn delete_if_expired(&mut self, key: Key<'_>) {
+        self.find(key);
     }
 
     /// Sets or clears the expiry of a key; whether the key was there.
@@ -492,11 +480,11 @@ impl DbMut<'_> {
         let Some(mut target) = self.other(to) else { return false };
         target.clear_hidden(key);
         target.store(key, stored);
-        target.effects.touch(to, key, Event::MoveTo);
         if let Some(found) = self.find(key) {
             self.db().remove(found, key);
         }
         self.effects.touch(self.number, key, Event::MoveFrom);
+        self.effects.touch(to, key, Event::MoveTo);
         self.effects.dirty -= 1;
         true
     }
@@ -526,7 +514,7 @@ impl DbMut<'_> {
     fn clear_hidden(&mut self, key: Key<'_>) {
         if let Some(found) = self.find_hidden(key) {
             let value = self.db().remove(found, key);
-            self.discard(value);
+            self.effects.discard(value);
         }
     }
 
@@ -534,7 +522,7 @@ impl DbMut<'_> {
     fn make_room(&mut self, key: Key<'_>) {
         if let Some(found) = self.find(key) {
             let value = self.db().remove(found, key);
-            self.discard(value);
+            self.effects.discard(value);
         }
         self.clear_hidden(key);
     }
@@ -631,5 +619,5 @@ impl Str<'_> {
 
 /// Random keys tried before all are looked at.
 const RANDOM_TRIES: usize = 100;
-/// Values above this many bytes are freed by another thread.
-const LAZY_FREE_BYTES: usize = 64 * 1024;
+/// How many of them are noted for deletion at most, where they are expired.
+const RANDOM_NOTES: usize = 16;

@@ -5,18 +5,26 @@ use crate::db::Db;
 use crate::effects::Effects;
 use crate::{Access, Key};
 use sluice_base::HashSeed;
+use sluice_collections::slab::Slab;
 
 /// Every database of a shard.
 #[derive(Debug)]
 pub struct Keyspace {
     dbs: Vec<Db>,
     seed: HashSeed,
+    /// Bytes of a database's entries from which on it is nearly full.
+    room: usize,
 }
+
+/// Bytes of entries from which on a database takes no more: 32 GiB less what one batch of commands (a request of the most
+/// that `client-query-buffer-limit` lets in, 1 GiB unless it was raised), or the time to the next look at all databases,
+/// can add.
+const ROOM: usize = Slab::MAX_BYTES - (2 << 30);
 
 impl Keyspace {
     /// `count` empty databases that hash under `seed`.
     pub fn new(count: usize, seed: HashSeed) -> Keyspace {
-        Keyspace { dbs: (0..count).map(|_| Db::new(seed)).collect(), seed }
+        Keyspace { dbs: (0..count).map(|_| Db::new(seed)).collect(), seed, room: ROOM }
     }
 
     /// Number of databases.
@@ -43,6 +51,19 @@ impl Keyspace {
     /// Every database with its number.
     pub fn iter(&self) -> impl Iterator<Item = (usize, &Db)> {
         self.dbs.iter().enumerate()
+    }
+
+    /// Whether a database has so many entries that writes must be refused, lest its handles run out: 30 of 32 GiB, counted
+    /// in whole chunks. `number` must be below [`Keyspace::databases`]. O(1).
+    #[inline]
+    pub fn is_nearly_full(&self, number: usize) -> bool {
+        self.dbs[number].entry_bytes_taken() > self.room
+    }
+
+    /// Sets from how many bytes on a database is nearly full: for tests, which have no 30 GiB.
+    #[doc(hidden)]
+    pub fn set_room(&mut self, bytes: usize) {
+        self.room = bytes;
     }
 
     /// Opens a database to read. `number` must be below [`Keyspace::databases`].

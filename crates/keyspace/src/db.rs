@@ -8,7 +8,7 @@ use crate::entry::{self, Head, Kind, Large};
 use crate::{Key, reference_string_encoding};
 use sluice_base::{Bytes, HashSeed, Rng, siphash13};
 use sluice_collections::index::{Index, Slot};
-use sluice_collections::slab::{Handle, Slab, TypedSlab};
+use sluice_collections::slab::{Full, Handle, Slab, TypedSlab};
 use sluice_value::{Encoding, Type, Value};
 use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::Relaxed;
@@ -117,6 +117,12 @@ impl Db {
     /// Bytes of the index over keys that expire.
     pub fn expires_bytes(&self) -> usize {
         self.expires.bytes()
+    }
+
+    /// Bytes that entries can no longer use otherwise: whole chunks of the slab, 32 GiB at most. O(1).
+    #[inline]
+    pub(crate) fn entry_bytes_taken(&self) -> usize {
+        self.slab.bytes_taken()
     }
 
     /// Bytes of entries and of large values.
@@ -371,7 +377,7 @@ impl Db {
             Form::Inline(bytes, raw) => (Kind::Inline, *raw, bytes),
         };
         let size = entry::block_len(inside.len(), expiry.is_some(), bytes.len());
-        let handle = self.slab.alloc(size).expect("the server refuses writes long before 32 GiB of entries");
+        let handle = self.alloc(size);
         let head =
             Head::new(clock, kind).with_raw(raw).with_expiry(expiry.is_some()).with_key_outside(outside);
         let body = self.slab.body_mut(handle);
@@ -379,6 +385,16 @@ impl Db {
         body[1..1 + inside.len()].copy_from_slice(inside);
         self.write_payload(handle, head, bytes, expiry);
         handle
+    }
+
+    /// A block for an entry. That handles run out is for whoever lets writes pass to prevent
+    /// ([`crate::Keyspace::is_nearly_full`]); that the system has no memory ends the process, as at any allocation.
+    #[inline]
+    fn alloc(&mut self, size: usize) -> Handle {
+        match self.slab.alloc(size) {
+            Ok(handle) => handle,
+            Err(Full) => out_of_memory(),
+        }
     }
 
     /// Frees an entry's block; the value that lived outside is given back.
@@ -405,14 +421,6 @@ impl Db {
         let rehash = |h| siphash13(*seed, key_in(slab, large, h));
         index.remove(found.slot, rehash);
         self.release(found.handle)
-    }
-
-    /// Removes an entry by its handle, for the expiry cycle.
-    pub fn remove_handle(&mut self, handle: Handle) -> Option<Value> {
-        let key: Box<[u8]> = self.key(handle).into();
-        let key = Key::hashed(&key, self.seed);
-        let found = self.find(key)?;
-        self.remove(found, key)
     }
 
     /// Sets or clears the expiry of an entry.
@@ -464,7 +472,7 @@ impl Db {
             let form = Form::Large(Value::Str(Bytes::from_vec(payload)), raw);
             return self.build(key.bytes, form, expiry, head.clock());
         }
-        let handle = self.slab.alloc(size).expect("the server refuses writes long before 32 GiB of entries");
+        let handle = self.alloc(size);
         let new = Head::new(head.clock(), head.kind())
             .with_raw(raw)
             .with_expiry(expiry.is_some())
@@ -658,6 +666,11 @@ fn key_in<'a>(slab: &'a Slab, large: &'a TypedSlab<Large>, handle: Handle) -> &'
         return entry::key_of(body);
     }
     large.get(entry::index_of(entry::payload(head, body))).and_then(|l| l.key.as_deref()).unwrap_or_default()
+}
+
+#[cold]
+fn out_of_memory() -> ! {
+    std::alloc::handle_alloc_error(std::alloc::Layout::new::<[u8; Slab::MAX_BLOCK]>())
 }
 
 fn head_key_len(body: &[u8]) -> usize {

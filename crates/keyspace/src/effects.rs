@@ -98,6 +98,9 @@ pub struct Effects {
     pub garbage_dbs: Vec<crate::Db>,
 }
 
+/// Values above this many bytes are freed by another thread.
+const LAZY_FREE_BYTES: usize = 64 * 1024;
+
 /// How a command that changed something appears in the propagation stream.
 #[derive(Default, Debug, PartialEq, Eq)]
 pub enum Propagation {
@@ -127,6 +130,17 @@ impl Effects {
     /// Keeps the command out of the propagation stream.
     pub fn do_not_propagate(&mut self) {
         self.propagation = Propagation::Rewritten(Vec::new());
+    }
+
+    /// Takes a value that lost its key: what is large is left to be freed on another thread, what is small is freed here,
+    /// as handing it over costs more. The one place that decides.
+    #[inline]
+    pub(crate) fn discard(&mut self, value: Option<Value>) {
+        if let Some(value) = value
+            && value.heap_bytes() > LAZY_FREE_BYTES
+        {
+            self.garbage.push(value);
+        }
     }
 
     /// Records a change. That a key expired is no change of its own: it counts elsewhere.

@@ -106,14 +106,12 @@ impl Keyspace {
         }
         let expired = due.len() as u64;
         for handle in due.drain(..) {
-            let key: Box<[u8]> = db.key(handle).into();
-            if let Some(value) = db.remove_handle(handle)
-                && value.free_effort() > 1
-            {
-                effects.garbage.push(value);
-            }
-            effects.touch(number, Key::hashed(&key, seed), Event::Expired);
-            effects.expired_by_write.push((number, key));
+            let name: Box<[u8]> = db.key(handle).into();
+            let key = Key::hashed(&name, seed);
+            let Some(found) = db.find(key) else { continue };
+            effects.discard(db.remove(found, key));
+            effects.touch(number, key, Event::Expired);
+            effects.expired_by_write.push((number, name));
         }
         ExpireOutcome { expired, sampled: sampled as u64, timed_out: false }
     }

@@ -64,7 +64,7 @@ line at the end of that file. A lone '-' reads further lines from standard input
   --help           print this
 
 Examples:
-  sluice-server                                   serve on 127.0.0.1 and ::1, port 6379
+  sluice-server                                   serve on port 6379 of every address
   sluice-server /etc/sluice.conf --loglevel verbose
   sluice-server --port 7777 --save '' --requirepass secret
 ";

@@ -11,7 +11,7 @@ use sluice_base::Now;
 use sluice_clock::Clock;
 use sluice_config::choice::{LogFormat, LogLevel as LevelChoice, LogTimestampFormat};
 use sluice_config::{Config, param};
-use sluice_engine::{Counts, CpuTimes, Facts, IoThreads, LogLevel, Process};
+use sluice_engine::{Counts, CpuTimes, Facts, IoThreads, LogLevel, Peaks, Process};
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
@@ -46,8 +46,8 @@ pub struct Host {
     pub cycle_ns: u64,
     /// Longest turn, nanoseconds.
     pub longest_turn_ns: u64,
-    /// Largest input buffers of clients in the last seconds, by second modulo the number of places.
-    pub input_peaks: [usize; PEAK_SECONDS],
+    /// Largest input buffers of clients.
+    pub input_peaks: Peaks,
     /// The listening sockets.
     pub listening: Listening,
     /// A CONFIG SET changed something that the server's loop must take up.
@@ -57,7 +57,6 @@ pub struct Host {
     oom_score: OomScore,
     /// The process's title, where it is to be set.
     pub title: Option<Title>,
-    last_second: i64,
     /// Lines for INFO debug.
     pub debug: Vec<(String, String)>,
     memory: Memory,
@@ -75,9 +74,6 @@ struct Memory {
 
 /// Why no worker runs where none is configured.
 pub const NO_WORKERS: &str = "io-threads is 1: the executing thread does everything";
-
-/// How many seconds the largest input buffer is remembered.
-const PEAK_SECONDS: usize = 8;
 
 /// How long a reading of the allocator's numbers serves for `maxmemory`.
 const MEMORY_FRESH_NS: u64 = 1_000_000;
@@ -104,26 +100,26 @@ impl Host {
             command_ns: 0,
             cycle_ns: 0,
             longest_turn_ns: 0,
-            input_peaks: [0; PEAK_SECONDS],
+            input_peaks: Peaks::default(),
             listening: Listening::default(),
             configured: false,
             pid_file: None,
             oom_score: OomScore::read(),
             title: None,
-            last_second: 0,
             debug: Vec::new(),
             memory: Memory::default(),
         }
     }
 
     /// Fills in the facts that stay.
-    pub fn settle_facts(&mut self, event_loop: &str, reason: &str) {
+    pub fn settle_facts(&mut self, event_loop: &str, reason: &str, supervised: Option<&'static str>) {
         let uname = nix::sys::utsname::uname().ok();
         let os = uname.map_or_else(String::new, |u| {
             [u.sysname(), u.release(), u.machine()].map(|s| s.to_string_lossy().into_owned()).join(" ")
         });
         self.fixed = Facts {
             pid: std::process::id(),
+            supervised,
             os,
             executable: std::env::current_exe().map(|p| p.display().to_string()).unwrap_or_default(),
             config_file: self.config_file.as_ref().map(|p| p.display().to_string()).unwrap_or_default(),
@@ -185,7 +181,7 @@ impl Host {
     pub fn sample(&mut self, metrics: &sluice_evloop::Metrics) {
         self.read_memory();
         self.tell_clock();
-        self.enter_second(self.recent.unix_s());
+        self.input_peaks.enter_second(self.recent.unix_s());
         let rows = [
             ("eventloop_parks", metrics.parks),
             ("eventloop_system_calls", metrics.system_calls),
@@ -204,18 +200,9 @@ impl Host {
         self.debug.extend(rows.iter().map(|(name, value)| ((*name).to_owned(), value.to_string())));
     }
 
-    /// Forgets the peak of the second whose place this one takes.
-    fn enter_second(&mut self, second: i64) {
-        if second != self.last_second {
-            self.last_second = second;
-            self.input_peaks[second.rem_euclid(PEAK_SECONDS as i64) as usize] = 0;
-        }
-    }
-
     /// Remembers how large a client's input buffer was.
     pub fn note_input(&mut self, bytes: usize) {
-        let peak = &mut self.input_peaks[self.last_second.rem_euclid(PEAK_SECONDS as i64) as usize];
-        *peak = bytes.max(*peak);
+        self.input_peaks.note(bytes);
     }
 
     /// Writes the pid file, when one is wanted: by name, or as a daemon. That it cannot be written ends nothing.
@@ -327,7 +314,7 @@ impl Process for Host {
             lazyfree_pending: bio.map_or(0, Bio::pending),
             lazyfreed: bio.map_or(0, Bio::freed),
             debug: self.debug.clone(),
-            recent_max_input: self.input_peaks.into_iter().max().unwrap_or(0),
+            recent_max_input: self.input_peaks.max(),
             monotonic_clock: self.clock.describe(),
             io_threads: self.io_threads.clone(),
             ..self.fixed.clone()
@@ -357,7 +344,9 @@ impl Process for Host {
                 }
                 "maxclients" => self.allow_clients(config)?,
                 "max-new-connections-per-cycle"
+                | "tcp-keepalive"
                 | "event-loop-batch-wait-us"
+                | "event-loop-batch-wait-depth"
                 | "io-threads"
                 | "io-threads-always-active" => {
                     self.configured = true;
@@ -417,7 +406,9 @@ impl Process for Host {
     }
 
     fn purge_memory(&mut self) {
-        alloc::purge();
+        if let Err(error) = alloc::purge() {
+            self.note(LogLevel::Warning, &format!("MEMORY PURGE failed: {}", plain_error(&error)));
+        }
     }
 
     fn malloc_stats(&mut self) -> String {
@@ -425,16 +416,16 @@ impl Process for Host {
     }
 }
 
-/// Replaces a file so that a crash leaves the old or the new contents: a temporary one beside it, synced, renamed. The new
-/// file has the old one's permissions from its birth on, since it may hold a password.
+/// Replaces a file so that a crash leaves the old or the new contents: a temporary one beside it, synced, renamed. It may hold
+/// a password: nobody else may read it before it has the old one's permissions, and where there was none, nor after. What
+/// has the temporary one's name already, left by a process of this number or put there, is not written through.
 fn replace_file(path: &std::path::Path, contents: &[u8]) -> std::io::Result<()> {
     use std::io::Write;
     use std::os::unix::fs::OpenOptionsExt;
     let temporary = path.with_extension(format!("{}.tmp", std::process::id()));
     let old = std::fs::metadata(path).ok().map(|data| data.permissions());
-    let mode = if old.is_some() { 0o600 } else { 0o644 };
-    let mut file =
-        std::fs::OpenOptions::new().write(true).create(true).truncate(true).mode(mode).open(&temporary)?;
+    let _ = std::fs::remove_file(&temporary);
+    let mut file = std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&temporary)?;
     let written = old
         .map_or(Ok(()), |permissions| file.set_permissions(permissions))
         .and_then(|()| file.write_all(contents))
@@ -538,13 +529,16 @@ mod tests {
     }
 
     #[test]
-    fn the_largest_input_is_forgotten_after_some_seconds() {
-        let mut host = Host::new();
-        host.note_input(1000);
-        assert_eq!(host.facts().recent_max_input, 1000);
-        for second in 1..=PEAK_SECONDS as i64 {
-            host.enter_second(host.last_second + 1);
-            assert_eq!(host.facts().recent_max_input, if second < PEAK_SECONDS as i64 { 1000 } else { 0 });
-        }
+    fn a_file_of_the_temporary_ones_name_is_not_written_through() {
+        let dir = directory("link");
+        let (path, victim) = (dir.join("a.conf"), dir.join("victim"));
+        std::fs::write(&victim, "safe").expect("writable");
+        let temporary = path.with_extension(format!("{}.tmp", std::process::id()));
+        std::os::unix::fs::symlink(&victim, &temporary).expect("linkable");
+        replace_file(&path, b"secret").expect("replaced");
+        assert_eq!(std::fs::read(&victim).expect("readable"), b"safe");
+        assert_eq!(std::fs::read(&path).expect("readable"), b"secret");
+        assert_eq!(std::fs::symlink_metadata(&path).expect("there").permissions().mode() & 0o777, 0o600);
+        std::fs::remove_dir_all(&dir).expect("removable");
     }
 }

@@ -1,12 +1,13 @@
 //! The log: the reference's line formats, to standard output or a file, and to the system's log where asked.
 //!
 //! `legacy`: `pid:role day month year hour:minute:second.ms level text`, role `M` for a primary. `logfmt` and `json`: the
-//! same five facts with names, one line each whatever the text holds.
+//! same five facts with names. One line each whatever the text holds.
 
 use crate::syslog::Syslog;
 use sluice_base::Now;
 use sluice_config::choice::{LogFormat, LogTimestampFormat};
 use sluice_engine::LogLevel;
+use std::borrow::Cow;
 use std::fs::{File, OpenOptions};
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -97,7 +98,7 @@ impl Log {
         let line = self.style.line(self.pid, &stamp(self.style.time, now), level, text);
         self.raw(line.as_bytes());
         if let Some(syslog) = &mut self.syslog {
-            syslog.send(level, text);
+            syslog.send(level, &one_line(text));
         }
     }
 
@@ -136,17 +137,10 @@ impl Style {
                     LogLevel::Notice => '*',
                     LogLevel::Warning => '#',
                 };
-                format!("{pid}:M {stamp} {mark} {text}\n")
+                format!("{pid}:M {stamp} {mark} {}\n", one_line(text))
             }
             LogFormat::Logfmt => {
-                let text: String = text
-                    .chars()
-                    .map(|c| match c {
-                        '"' => '\'',
-                        '\n' | '\r' => ' ',
-                        c => c,
-                    })
-                    .collect();
+                let text = one_line(text).replace('"', "'");
                 format!("pid={pid} role=primary timestamp=\"{stamp}\" level={name} message=\"{text}\"\n")
             }
             LogFormat::Json => {
@@ -156,6 +150,15 @@ impl Style {
                 )
             }
         }
+    }
+}
+
+/// The text without ends of lines: who could write one could invent the next line.
+fn one_line(text: &str) -> Cow<'_, str> {
+    if text.contains(['\n', '\r']) {
+        Cow::Owned(text.replace(['\n', '\r'], " "))
+    } else {
+        Cow::Borrowed(text)
     }
 }
 
@@ -220,8 +223,9 @@ mod tests {
     }
 
     #[test]
-    fn text_cannot_break_out_of_a_structured_line() {
+    fn text_cannot_break_out_of_a_line() {
         let hostile = "a\"b\\ c\n\u{1} ä / \t\r'x'";
+        assert_eq!(line(LogFormat::Legacy, hostile), "7:M 5 - a\"b\\ c \u{1} ä / \t 'x'\n");
         assert!(line(LogFormat::Logfmt, hostile).ends_with("message=\"a'b\\ c \u{1} ä / \t 'x'\"\n"));
         let json = line(LogFormat::Json, hostile);
         assert!(json.ends_with("\"message\":\"a\\\"b\\\\ c\\n\\u0001 ä / \\t\\r'x'\"}\n"), "{json}");

@@ -9,7 +9,7 @@ use crate::syslog::Syslog;
 use crate::title::Title;
 use crate::turn::Server;
 use crate::{affinity, crash, daemon, listen, supervisor};
-use sluice_base::HashSeed;
+use sluice_base::{HashSeed, siphash13};
 use sluice_config::choice::{EventLoop, SyslogFacility};
 use sluice_config::{Config, param};
 use sluice_engine::{Engine, LogLevel, Seeds};
@@ -123,7 +123,7 @@ fn matching(pattern: &str) -> Vec<PathBuf> {
 fn serve(loaded: Loaded) -> Result<u8, Failure> {
     let Loaded { mut config, file, source } = loaded;
     enter_directory(&mut config)?;
-    if config.bool(param::DAEMONIZE) && !supervisor::is_supervised(&config) {
+    if config.bool(param::DAEMONIZE) && supervisor::of(&config).is_none() {
         daemon::leave_terminal().map_err(|error| Failure::new(format!("becoming a daemon: {error}\n")))?;
     }
     let mut host = Host::new();
@@ -152,9 +152,9 @@ fn serve(loaded: Loaded) -> Result<u8, Failure> {
         Bio::start(&config.str(param::BIO_CPULIST))
             .map_err(|error| fail(&mut host, format!("starting the background thread: {error}")))?,
     );
-    host.settle_facts(opened.event_loop.name(), &opened.reason);
+    host.settle_facts(opened.event_loop.name(), &opened.reason, supervisor::of(&config));
     let _ = host.apply_oom_score(&config);
-    let seeds = seeds().map_err(|error| fail(&mut host, error))?;
+    let seeds = seeds(&config).map_err(|error| fail(&mut host, error))?;
     let engine = Engine::new(config, seeds, &mut host);
     announce(&mut host, engine.config());
     // Never dropped: the kernel frees the data faster than we could, one value after the other.
@@ -327,11 +327,19 @@ fn announce(host: &mut Host, config: &Config) {
     supervisor::tell(config, "STATUS=Ready to accept connections\nREADY=1\n", host);
 }
 
-fn seeds() -> Result<Seeds, String> {
+/// Random seeds; but who sets `hash-seed` gets the same order of keys from every run and server.
+fn seeds(config: &Config) -> Result<Seeds, String> {
     let mut bytes = [0u8; 24];
     getrandom::fill(&mut bytes).map_err(|error| format!("no randomness from the system: {error}"))?;
     let word = |i: usize| u64::from_le_bytes(std::array::from_fn(|j| bytes[i * 8 + j]));
-    Ok(Seeds { hash: HashSeed { k0: word(0), k1: word(1) }, rng: word(2) })
+    let hash = match config.text(param::HASH_SEED) {
+        Some(text) => {
+            let half = |k0| siphash13(HashSeed { k0, k1: 0 }, text);
+            HashSeed { k0: half(0), k1: half(1) }
+        }
+        None => HashSeed { k0: word(0), k1: word(1) },
+    };
+    Ok(Seeds { hash, rng: word(2) })
 }
 
 /// The event loop that the configuration asks for.
@@ -341,5 +349,22 @@ pub fn backend_of(config: &Config) -> Backend {
         EventLoop::IoUring => Backend::IoUring,
         EventLoop::Epoll => Backend::Epoll,
         EventLoop::Poll => Backend::Poll,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn seeds_are_random_unless_one_is_given() {
+        let seed_of = |text: &str| {
+            let parsed = sluice_config::parse_file(text.as_bytes(), "test", b"", &mut |_| Ok(Vec::new()));
+            seeds(&parsed.expect("a configuration")).expect("randomness").hash
+        };
+        assert_eq!(seed_of("hash-seed a"), seed_of("hash-seed a"));
+        assert_ne!(seed_of("hash-seed a"), seed_of("hash-seed b"));
+        assert_ne!(seed_of(""), seed_of(""));
+        assert_ne!(seed_of("hash-seed a").k0, seed_of("hash-seed a").k1);
     }
 }

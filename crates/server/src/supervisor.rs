@@ -26,14 +26,19 @@ pub fn tell(config: &Config, state: &str, host: &mut Host) {
     }
 }
 
-/// Whether somebody looks after the process, so that it must stay where it was started.
-pub fn is_supervised(config: &Config) -> bool {
+/// Who looks after the process, so that it must stay where it was started; `None` for nobody, or nobody asked for.
+pub fn of(config: &Config) -> Option<&'static str> {
     let set = |name| std::env::var_os(name).is_some();
-    match config.choice::<Supervisor>(param::SUPERVISED) {
-        Supervisor::No => false,
-        Supervisor::Systemd => set("NOTIFY_SOCKET"),
-        Supervisor::Upstart => set("UPSTART_JOB"),
-        Supervisor::Auto => set("NOTIFY_SOCKET") || set("UPSTART_JOB"),
+    let (upstart, systemd) = match config.choice::<Supervisor>(param::SUPERVISED) {
+        Supervisor::No => (false, false),
+        Supervisor::Systemd => (false, true),
+        Supervisor::Upstart => (true, false),
+        Supervisor::Auto => (true, true),
+    };
+    match () {
+        () if upstart && set("UPSTART_JOB") => Some("upstart"),
+        () if systemd && set("NOTIFY_SOCKET") => Some("systemd"),
+        () => None,
     }
 }
 

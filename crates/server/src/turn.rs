@@ -64,7 +64,22 @@ pub struct Server {
     #[allow(clippy::vec_box, reason = "they travel on as they came")]
     executed: Vec<Box<Batch>>,
     load: remote::Load,
+    depth: Depth,
 }
+
+/// How many requests a receive brings, in sixteenths.
+#[derive(Debug, Default)]
+struct Depth {
+    /// Mean over the last turns.
+    mean: u64,
+    /// From this mean on, waits gather.
+    wanted: u64,
+    /// Commands executed and receives made when it was last looked at.
+    commands: u64,
+    reads: u64,
+}
+
+const DEPTH_UNIT: u64 = 16;
 
 /// What a connection may send ahead while its request waits.
 const HELD_BYTES: usize = 64 * 1024;
@@ -112,6 +127,7 @@ impl Server {
             messages: Vec::new(),
             executed: Vec::new(),
             load: Default::default(),
+            depth: Depth::default(),
         };
         server.configure_loop();
         server.configure_workers();
@@ -158,8 +174,24 @@ impl Server {
         self.host.longest_turn_ns = self.host.longest_turn_ns.max(spent);
         if std::mem::take(&mut self.turn_busy) {
             self.host.active_ns += spent;
+            self.learn_depth();
         }
         end
+    }
+
+    /// Learns how many requests a receive brings, and lets waits gather while that is enough: a wait that is spread
+    /// over a pipeline's replies costs them little, a single reply would feel it.
+    fn learn_depth(&mut self) {
+        let (commands, reads) = (self.engine.commands_executed(), self.host.reads);
+        let receives = reads.saturating_sub(self.depth.reads);
+        let new = commands.saturating_sub(self.depth.commands) * DEPTH_UNIT;
+        if let Some(each) = new.checked_div(receives) {
+            let each = each.min(1 << 20);
+            self.depth.mean = (self.depth.mean * 7 + each) / 8;
+            self.event_loop.gather(self.depth.mean >= self.depth.wanted);
+        }
+        self.depth.commands = commands;
+        self.depth.reads = reads;
     }
 
     /// Sets the loop's numbers as the configuration has them.
@@ -167,8 +199,13 @@ impl Server {
         let config = self.engine.config();
         let accepts = config.int(param::MAX_NEW_CONNECTIONS_PER_CYCLE) as u32;
         let wait_us = config.int(param::EVENT_LOOP_BATCH_WAIT_US) as u32;
+        let depth = config.uint(param::EVENT_LOOP_BATCH_WAIT_DEPTH);
+        let keepalive_s = config.int(param::TCP_KEEPALIVE);
         self.event_loop.set_accepts_per_turn(accepts);
+        self.listeners.iter().flatten().for_each(|(_, listener)| listen::tune(listener, keepalive_s));
         self.event_loop.set_batch_wait(wait_us);
+        self.event_loop.gather(false);
+        self.depth.wanted = depth * DEPTH_UNIT;
     }
 
     /// Brings the loop's listeners in line with the process's; connections stay.
@@ -189,6 +226,7 @@ impl Server {
                 self.listeners.len() - 1
             });
             let source = self.event_loop.attach(listener.socket.clone(), Token(LISTENER_BASE + index as u64));
+            listen::tune(&listener, self.engine.config().int(param::TCP_KEEPALIVE));
             self.event_loop.accept_start(source);
             self.listeners[index] = Some((source, listener));
         }
@@ -237,7 +275,7 @@ impl Server {
         let index = (token.0 - LISTENER_BASE) as usize;
         let Some((_, listener)) = self.listeners.get(index).and_then(Option::as_ref) else { return };
         let config = self.engine.config();
-        let dressed = listen::dress(&socket, &listener.kind, config.int(param::TCP_KEEPALIVE));
+        let dressed = listen::dress(&socket, &listener.kind);
         if self.host.log.wants(LogLevel::Verbose) {
             self.host.note(LogLevel::Verbose, &format!("Accepted {}", dressed.addr));
         }
@@ -370,6 +408,11 @@ impl Server {
     /// Gives back room for input that a connection does not need.
     fn trim_input(&mut self, key: SessionKey, idle_s: i64) {
         let Some(mut wire) = self.take_wire(key) else { return };
+        if wire.place != Place::Here {
+            // A worker has the input, and says what it holds.
+            self.wires[key.slot as usize] = Some(wire);
+            return;
+        }
         match wire.input {
             // What it holds is with a worker.
             _ if wire.place != Place::Here => {}
@@ -519,8 +562,7 @@ impl Server {
                 Action::FreeDb(db) => self.free(Garbage::Db(db)),
                 Action::Resume(keys) => keys.into_iter().for_each(|key| self.resume(key)),
                 Action::TrimInput { key, idle_s } => self.trim_input(key, idle_s),
-                Action::Shutdown { .. } => self.ending = Some(0),
-                Action::AbortShutdown => {}
+                Action::Shutdown => self.ending = Some(0),
                 Action::Crash(crash) => end_by(crash),
             }
         }

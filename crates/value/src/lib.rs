@@ -59,13 +59,6 @@ impl Value {
         }
     }
 
-    /// How many pieces freeing this value must visit: what `lazyfree` decisions weigh. O(1).
-    pub fn free_effort(&self) -> usize {
-        match self {
-            Value::Str(_) => 1,
-        }
-    }
-
     /// Bytes allocated beyond the enum itself. O(1).
     pub fn heap_bytes(&self) -> usize {
         match self {

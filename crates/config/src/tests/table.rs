@@ -17,7 +17,7 @@ const NOT_DEFAULTS: [(&str, &str); 3] = [
 ];
 
 /// Parameters that only this server has.
-const OURS: [&str; 1] = ["event-loop-batch-wait-us"];
+const OURS: [&str; 2] = ["event-loop-batch-wait-depth", "event-loop-batch-wait-us"];
 
 fn reference() -> BTreeMap<&'static str, &'static str> {
     let lines: Vec<&str> = REFERENCE.lines().collect();

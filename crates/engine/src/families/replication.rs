@@ -175,6 +175,10 @@ fn announce(announced: &mut Announced, args: Args<'_>, i: usize) -> Result<(), C
                 format!("ERR REPLCONF ip-address provided by replica instance is too long: {len} bytes");
             return Err(CmdError::owned(text));
         }
+        // It is shown in INFO, between commas, and in the log.
+        if !text.iter().all(|byte| byte.is_ascii_graphic() && *byte != b',') {
+            return Err(CmdError::text("ERR REPLCONF ip-address provided by replica instance is no address"));
+        }
         announced.ip = String::from_utf8_lossy(text).into();
     } else if args.is(i, "CAPA") {
         // Capabilities that are not known here are those of replicas younger than this.

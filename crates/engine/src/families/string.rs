@@ -44,17 +44,13 @@ pub(crate) const ROUTES: &[Route] = &[
     route(&specs::SUBSTR, Handler::Read(part::getrange)),
 ];
 
-/// Strings of at least so many bytes are sent from where they lie; below it, copying is cheaper.
-const SHARE_BYTES: usize = 16 * 1024;
-
 /// Writes a string as a bulk reply.
 #[inline]
 pub(crate) fn reply_str(reply: &mut Reply<'_>, value: Str<'_>) {
     match value {
         Str::Inline(bytes) => reply.bulk(bytes),
         Str::Int(n) => reply.bulk_int(n),
-        Str::Shared(bytes) if bytes.len() >= SHARE_BYTES => reply.bulk_shared(bytes),
-        Str::Shared(bytes) => reply.bulk(bytes),
+        Str::Shared(bytes) => reply.bulk_shared(bytes),
     }
 }
 

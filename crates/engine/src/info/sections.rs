@@ -26,7 +26,7 @@ pub(super) fn server(view: &View<'_>, out: &mut Lines) {
     out.add("multiplexing_api", &facts.event_loop);
     out.add("gcc_version", "0.0.0");
     out.add("process_id", facts.pid);
-    out.add("process_supervised", "no");
+    out.add("process_supervised", facts.supervised.unwrap_or("no"));
     out.add("run_id", &control.run_id);
     out.add("tcp_port", control.config.int(param::PORT));
     out.add("server_time_usec", view.now.unix_us);
@@ -43,6 +43,7 @@ pub(super) fn server(view: &View<'_>, out: &mut Lines) {
     for (i, listener) in facts.listeners.iter().enumerate() {
         out.add(&format!("listener{i}"), listener);
     }
+    out.add("sluice_version", version::OWN);
     out.add("event_loop", &facts.event_loop);
     out.add("event_loop_reason", &facts.event_loop_reason);
     out.add("io_threads_reason", facts.io_threads.reason);
@@ -65,7 +66,7 @@ pub(super) fn clients(view: &View<'_>, out: &mut Lines) {
     out.add("cluster_connections", 0);
     out.add("maxclients", control.limits.maxclients);
     out.add("client_recent_max_input_buffer", view.facts.recent_max_input);
-    out.add("client_recent_max_output_buffer", view.stats.recent_max_output);
+    out.add("client_recent_max_output_buffer", view.stats.output_peaks.max());
     // Who waits for the end of a pause is blocked, as nobody else is yet.
     out.add("blocked_clients", control.postponed.len());
     out.zeros(&[

@@ -193,7 +193,7 @@ impl Worker {
                 ToWorker::Close(key) => {
                     if let Some(connection) = self.take(key) {
                         self.event_loop.close(connection.source);
-                        self.forget(&connection);
+                        self.count -= 1;
                     }
                 }
                 ToWorker::Settings(settings) => self.seat.settings = settings,
@@ -505,12 +505,8 @@ impl Worker {
 
     fn drop_connection(&mut self, connection: Connection, why: &str) {
         self.event_loop.close(connection.source);
-        self.forget(&connection);
-        self.tell(ToMain::Gone(connection.key, why.into()));
-    }
-
-    fn forget(&mut self, _connection: &Connection) {
         self.count -= 1;
+        self.tell(ToMain::Gone(connection.key, why.into()));
     }
 
     fn give_up(&mut self) {

@@ -105,7 +105,7 @@ fn keepalive_is_set_as_the_configuration_says() {
     let _client = std::net::TcpStream::connect(server.local_addr().expect("bound")).expect("connected");
     let socket = OwnedFd::from(server.accept().expect("accepted").0);
     let kind = Kind::Tcp { word: "127.0.0.1".into(), port: 1 };
-    let accepted = dress(&socket, &kind, 300);
+    let accepted = dress(&socket, &kind);
     assert!(accepted.local);
     let options = SockRef::from(&socket);
     assert!(options.keepalive().expect("readable") && options.tcp_nodelay().expect("readable"));

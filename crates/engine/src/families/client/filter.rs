@@ -7,6 +7,7 @@
 use crate::args::{Args, is_word};
 use crate::error::{CmdError, until_zero};
 use crate::families::connection::DEFAULT_USER;
+use crate::info::ip_of;
 use crate::session::Session;
 use sluice_base::num;
 
@@ -45,6 +46,7 @@ enum Type {
 #[derive(Debug, Default)]
 struct Traits<'a> {
     /// None at all is not the same as an empty list, which no client is in.
+    /// Sorted once all are read.
     ids: Option<Vec<i64>>,
     addr: Option<&'a [u8]>,
     laddr: Option<&'a [u8]>,
@@ -110,6 +112,10 @@ impl<'a> Filter<'a> {
             }
             i += 2;
         }
+        for ids in [&mut filter.is.ids, &mut filter.is_not.ids].into_iter().flatten() {
+            ids.sort_unstable();
+            ids.dedup();
+        }
         Ok(filter)
     }
 
@@ -129,7 +135,7 @@ impl<'a> Filter<'a> {
         Ok(())
     }
 
-    /// Whether the client is chosen, SKIPME apart. O(ids).
+    /// Whether the client is chosen, SKIPME apart. O(log ids).
     pub(super) fn chooses(&self, session: &Session, now_s: i64) -> bool {
         let caller = &session.caller;
         self.age_s_min.is_none_or(|min| now_s - caller.created_s >= min)
@@ -205,7 +211,7 @@ impl<'a> Traits<'a> {
         // A label that was never set is not the same as an empty one.
         let label = |wanted: Option<&[u8]>, label: &[u8]| wanted.map(|w| !label.is_empty() && w == label);
         [
-            self.ids.as_ref().map(|ids| ids.contains(&(caller.id.0 as i64))),
+            self.ids.as_ref().map(|ids| ids.binary_search(&(caller.id.0 as i64)).is_ok()),
             self.addr.map(|addr| until_zero(addr) == caller.addr.as_bytes()),
             self.laddr.map(|laddr| until_zero(laddr) == caller.laddr.as_bytes()),
             self.ip.map(|ip| until_zero(ip) == ip_of(&caller.addr).as_bytes()),
@@ -245,12 +251,6 @@ impl Type {
         // A MONITOR is a normal client whose replies never end.
         if session.caller.replica.is_some() { Type::Replica } else { Type::Normal }
     }
-}
-
-/// The host of `host:port`, an IPv6 address without its brackets.
-fn ip_of(addr: &str) -> &str {
-    let host = addr.rsplit_once(':').map_or(addr, |(host, _)| host);
-    host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host)
 }
 
 fn positive(value: &[u8], what: &str) -> Result<i64, CmdError> {

@@ -74,23 +74,42 @@ fn refuse_absent(ctx: &ServerCtx<'_>, id: i64) -> Result<(), CmdError> {
     Err(CmdError::text("ERR The client ID you want redirect to does not exist"))
 }
 
-/// Prefixes of one client must not hold each other: a key would be announced twice. O(prefixes²), and they are short.
+/// Prefixes of one client must not hold each other: a key would be announced twice. O(n log n).
 fn refuse_overlap(prefixes: &[&[u8]]) -> Result<(), CmdError> {
-    for (i, first) in prefixes.iter().enumerate() {
-        for second in &prefixes[i + 1..] {
-            if first.starts_with(second) || second.starts_with(first) {
-                let text = [
-                    b"ERR Prefix '",
-                    until_zero(first),
-                    b"' overlaps with another provided prefix '",
-                    until_zero(second),
-                    b"'. Prefixes for a single client must not overlap.",
-                ];
-                return Err(CmdError::owned(text.concat()));
-            }
+    let Some((first, second)) = first_overlap(prefixes) else { return Ok(()) };
+    let text = [
+        b"ERR Prefix '",
+        until_zero(first),
+        b"' overlaps with another provided prefix '",
+        until_zero(second),
+        b"'. Prefixes for a single client must not overlap.",
+    ];
+    Err(CmdError::owned(text.concat()))
+}
+
+/// The first prefix that holds a later one or is held by it, and the first such.
+fn first_overlap<'a>(prefixes: &[&'a [u8]]) -> Option<(&'a [u8], &'a [u8])> {
+    let mut sorted: Vec<(&[u8], usize)> =
+        prefixes.iter().enumerate().map(|(i, prefix)| (*prefix, i)).collect();
+    sorted.sort_unstable();
+    // In this order all that a prefix holds follows it without a gap.
+    let mut first: Option<usize> = None;
+    let mut root = *sorted.first()?;
+    for &(prefix, i) in &sorted[1..] {
+        if prefix.starts_with(root.0) {
+            first = Some(first.map_or(i, |first| first.min(i)).min(root.1));
+        } else {
+            root = (prefix, i);
         }
     }
-    Ok(())
+    let first = first?;
+    let one = prefixes[first];
+    // Whatever overlaps with the first that overlaps with anything is behind it.
+    let other = prefixes[first + 1..]
+        .iter()
+        .copied()
+        .find(|other| one.starts_with(other) || other.starts_with(one))?;
+    Some((one, other))
 }
 
 pub(super) fn caching(_: &mut SessionCtx<'_>, _: Args<'_>) -> Run {
@@ -115,4 +134,29 @@ pub(super) fn trackinginfo(ctx: &mut SessionCtx<'_>, _: Args<'_>) -> Run {
     reply.bulk(b"prefixes");
     reply.array(0);
     Ok(Outcome::Done)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use sluice_base::Rng;
+
+    #[test]
+    fn the_first_overlap_is_what_comparing_every_pair_finds() {
+        let mut rng = Rng::new(5);
+        let mut found = 0;
+        for _ in 0..20_000 {
+            let words: Vec<Vec<u8>> = (0..rng.below(7))
+                .map(|_| (0..1 + rng.below(4)).map(|_| b'a' + rng.below(3) as u8).collect())
+                .collect();
+            let words: Vec<&[u8]> = words.iter().map(Vec::as_slice).collect();
+            let pairs = (0..words.len()).flat_map(|i| (i + 1..words.len()).map(move |j| (i, j)));
+            let naive = pairs
+                .map(|(i, j)| (words[i], words[j]))
+                .find(|(one, other)| one.starts_with(other) || other.starts_with(one));
+            assert_eq!(first_overlap(&words), naive, "{words:?}");
+            found += usize::from(naive.is_some());
+        }
+        assert!((1000..19_000).contains(&found));
+    }
 }

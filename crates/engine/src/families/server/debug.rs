@@ -295,13 +295,18 @@ fn populate(ctx: &mut DebugCtx<'_>, args: Args<'_>) -> Run {
         return Err(CmdError::StringTooLong);
     }
     let before = ctx.data.effects.dirty;
-    let mut db = ctx.data.db(ctx.session.caller.db);
+    let number = ctx.session.caller.db;
     let (mut name, mut value) = (Vec::new(), Vec::new());
     for n in 0..count {
         name.clear();
         name.extend_from_slice(prefix);
         name.push(b':');
         sluice_base::num::push_u64(&mut name, n as u64);
+        if ctx.data.keyspace().is_nearly_full(number) {
+            ctx.data.effects.dirty = before;
+            return Err(CmdError::NO_ROOM);
+        }
+        let mut db = ctx.data.db(number);
         let key = db.key(&name);
         if db.look(key).is_some() {
             continue;
