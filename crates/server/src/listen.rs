@@ -243,6 +243,8 @@ fn open_tcp(word: &str, config: &Config) -> std::io::Result<Listener> {
     if let mark @ 1.. = config.int(param::SOCKET_MARK_ID) as u32 {
         socket.set_mark(mark)?;
     }
+    // Before it listens: the first connection may come at once.
+    tune_socket(&socket, config.int(param::TCP_KEEPALIVE));
     socket.bind(&SocketAddr::new(address, port).into())?;
     socket.listen(config.int(param::TCP_BACKLOG) as i32)?;
     Ok(Listener { socket: Arc::new(socket.into()), kind: Kind::Tcp { word: word.to_owned(), port } })
@@ -317,7 +319,10 @@ pub fn tune(listener: &Listener, keepalive_s: i64) {
     if matches!(listener.kind, Kind::Unix(_)) {
         return;
     }
-    let socket = SockRef::from(&*listener.socket);
+    tune_socket(&SockRef::from(&*listener.socket), keepalive_s);
+}
+
+fn tune_socket(socket: &Socket, keepalive_s: i64) {
     let _ = socket.set_tcp_nodelay(true);
     let _ = socket.set_keepalive(keepalive_s > 0);
     if keepalive_s > 0 {

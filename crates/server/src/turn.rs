@@ -226,7 +226,6 @@ impl Server {
                 self.listeners.len() - 1
             });
             let source = self.event_loop.attach(listener.socket.clone(), Token(LISTENER_BASE + index as u64));
-            listen::tune(&listener, self.engine.config().int(param::TCP_KEEPALIVE));
             self.event_loop.accept_start(source);
             self.listeners[index] = Some((source, listener));
         }

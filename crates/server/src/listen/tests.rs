@@ -102,9 +102,11 @@ fn a_port_in_use_is_an_error_and_port_zero_is_silence() {
 #[test]
 fn keepalive_is_set_as_the_configuration_says() {
     let server = std::net::TcpListener::bind("127.0.0.1:0").expect("loopback");
+    let kind = Kind::Tcp { word: "127.0.0.1".into(), port: 1 };
+    let own = OwnedFd::from(server.try_clone().expect("cloned"));
+    tune(&Listener { socket: Arc::new(own), kind: kind.clone() }, 300);
     let _client = std::net::TcpStream::connect(server.local_addr().expect("bound")).expect("connected");
     let socket = OwnedFd::from(server.accept().expect("accepted").0);
-    let kind = Kind::Tcp { word: "127.0.0.1".into(), port: 1 };
     let accepted = dress(&socket, &kind);
     assert!(accepted.local);
     let options = SockRef::from(&socket);
