@@ -32,13 +32,49 @@ pub(crate) fn generate(arguments: &[String]) -> Result<()> {
 fn with_directives(page: &str) -> Result<String> {
     let begin = page.find(BEGIN).ok_or("docs/compat.md lost its marker of directives")? + BEGIN.len();
     let end = page.find(END).ok_or("docs/compat.md lost its end marker of directives")?;
-    let mut table = String::from("| directive | waits for |\n|---|---|\n");
-    for param in &PARAMS {
-        match param.honoured {
-            Honoured::Yes => {}
-            Honoured::NotYet(feature) => table.push_str(&format!("| `{}` | {feature} |\n", param.name)),
-            Honoured::Ignored(reason) => table.push_str(&format!("| `{}` | never: {reason} |\n", param.name)),
+    let tables = [refused(), waiting(), never()].concat();
+    Ok(format!("{}{tables}{}", &page[..begin], &page[end..]))
+}
+
+/// A chapter: its heading, and a table of directives with a remark on each.
+fn chapter(heading: &str, columns: &str, rows: &[(&str, &str)]) -> String {
+    let rows: String = rows.iter().map(|(name, remark)| format!("| `{name}` | {remark} |\n")).collect();
+    format!("\n### {heading}\n\n| directive | {columns} |\n|---|---|\n{rows}")
+}
+
+/// What ends the start, and CONFIG SET, with an error.
+fn refused() -> String {
+    let rows: Vec<_> = PARAMS.iter().filter_map(|param| Some((param.name, param.refused?))).collect();
+    chapter("Refused: any value but the default ends the start", "the error", &rows)
+}
+
+/// What takes effect with a later feature, a chapter for each; refused ones are not repeated.
+fn waiting() -> String {
+    let mut features: Vec<(&str, Vec<(&str, &str)>)> = Vec::new();
+    for param in PARAMS.iter().filter(|param| param.refused.is_none()) {
+        let Honoured::NotYet(feature) = param.honoured else { continue };
+        // What follows a semicolon is a remark.
+        let feature = feature.split(';').next().unwrap_or(feature);
+        let row = (param.name, param.doc);
+        match features.iter_mut().find(|(known, _)| *known == feature) {
+            Some((_, rows)) => rows.push(row),
+            None => features.push((feature, vec![row])),
         }
     }
-    Ok(format!("{}{table}{}", &page[..begin], &page[end..]))
+    let chapters = features
+        .iter()
+        .map(|(feature, rows)| chapter(&format!("Waiting for {feature}"), "what it will do", rows));
+    chapters.collect()
+}
+
+/// What never takes effect.
+fn never() -> String {
+    let rows: Vec<_> = PARAMS
+        .iter()
+        .filter_map(|param| match param.honoured {
+            Honoured::Ignored(why) => Some((param.name, why)),
+            Honoured::Yes | Honoured::NotYet(_) => None,
+        })
+        .collect();
+    chapter("Never with an effect", "why", &rows)
 }

@@ -116,6 +116,11 @@ impl<M: Machine> Clock<M> {
         }
     }
 
+    /// Whether the kernel's clocks are used only until the counter's rate is known.
+    pub fn is_learning(&self) -> bool {
+        self.window_ticks == 0 && self.base.is_some() && self.doubts < DOUBTS_MAX
+    }
+
     /// The line of INFO: `X86 TSC @ 2445 ticks/us`, `ARM CNTVCT @ 1000 ticks/us` or `POSIX clock_gettime`.
     pub fn describe(&self) -> String {
         match self.kind() {

@@ -2,6 +2,7 @@
 
 mod shorthand;
 
+pub mod cluster;
 pub mod connection;
 pub mod generic;
 pub mod server;

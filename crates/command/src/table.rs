@@ -5,7 +5,7 @@
 //! answer wrongly. Renames are no business of this table.
 
 use crate::spec::Spec;
-use crate::specs::{connection, generic, server, string};
+use crate::specs::{cluster, connection, generic, server, string};
 
 /// How many specs there are, subcommands included.
 pub const COUNT: usize = server::END as usize;
@@ -170,7 +170,8 @@ static NAMES: [NameKey; TOP_COUNT] = names();
 static SLOTS: [u16; SLOT_COUNT] = slots();
 
 const fn all() -> [&'static Spec; COUNT] {
-    let groups: [&[&'static Spec]; 4] = [&string::SPECS, &generic::SPECS, &connection::SPECS, &server::SPECS];
+    let groups: [&[&'static Spec]; 5] =
+        [&string::SPECS, &generic::SPECS, &connection::SPECS, &cluster::SPECS, &server::SPECS];
     let mut all = [string::SPECS[0]; COUNT];
     let mut group = 0;
     let mut next = 0;

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use crate::choice;
-use crate::load::Rename;
+use crate::load::{BadLine, LoadError, Place, Rename};
 use crate::row::kind::{Bool, Choice, Flags, Int, List, Text};
 use crate::row::{Honoured, Id, ParamId};
 use crate::table::{PARAMS, param};
@@ -16,12 +16,27 @@ pub struct Config {
     pub(crate) values: Box<[Value]>,
     /// `rename-command` directives, in the order given.
     pub(crate) renames: Vec<Rename>,
+    pub(crate) places: Places,
 }
+
+/// Where the parameters stand that only the process can judge, in the order read.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Places(pub(crate) Vec<(ParamId, Place)>);
+
+/// Always equal: where a value came from does not make it another.
+impl PartialEq for Places {
+    fn eq(&self, _: &Places) -> bool {
+        true
+    }
+}
+
+/// Parameters whose values the process tries while it starts.
+pub(crate) const TRIED_AT_START: [ParamId; 2] = [param::DIR.any(), param::LOGFILE.any()];
 
 impl Default for Config {
     fn default() -> Config {
         let values = PARAMS.iter().map(|param| param.kind.default_value()).collect();
-        Config { values, renames: Vec::new() }
+        Config { values, renames: Vec::new(), places: Places::default() }
     }
 }
 
@@ -167,13 +182,32 @@ impl Config {
         *self.value(id) != id.param().kind.default_value()
     }
 
-    /// Changed parameters that have no effect yet, with the feature that they wait for: worth a line in the log.
-    pub fn unsupported(&self) -> impl Iterator<Item = (&'static str, &'static str)> + '_ {
-        // No save points is what a server without snapshots does.
-        let unsaved = |id: &ParamId| *id == param::SAVE.any() && self.save_points().is_empty();
-        self.changed().filter(move |id| !unsaved(id)).filter_map(|id| match id.param().honoured {
-            Honoured::NotYet(feature) => Some((id.param().name, feature)),
-            Honoured::Yes | Honoured::Ignored(_) => None,
-        })
+    /// For each changed parameter that does nothing, a sentence that says so: worth a line in the log.
+    pub fn without_effect(&self) -> impl Iterator<Item = String> + '_ {
+        self.changed().filter_map(|id| self.no_effect_of(id))
+    }
+
+    /// The sentence that this parameter's value has no effect; `None` where it has, or where it asks for nothing that is
+    /// missing: the default, and no save points at all.
+    pub fn no_effect_of(&self, id: ParamId) -> Option<String> {
+        let asks = match id == param::SAVE.any() {
+            true => !self.save_points().is_empty(),
+            false => self.is_changed(id),
+        };
+        let name = id.param().name;
+        match id.param().honoured {
+            Honoured::NotYet(feature) if asks => {
+                Some(format!("'{name}' is set but has no effect yet: it waits for {feature}"))
+            }
+            Honoured::Ignored(why) if asks => Some(format!("'{name}' is set but has no effect: {why}")),
+            Honoured::Yes | Honoured::NotYet(_) | Honoured::Ignored(_) => None,
+        }
+    }
+
+    /// The error that a parameter of the file could not be applied, with the line that set it: as a wrong line's.
+    pub fn cannot_apply(&self, id: impl Into<ParamId>, reason: &str) -> LoadError {
+        let id = id.into();
+        let place = self.places.0.iter().rfind(|(of, _)| *of == id).map(|(_, place)| place.clone());
+        LoadError::Line(BadLine { place: place.unwrap_or_default(), reason: reason.to_owned() })
     }
 }

@@ -24,7 +24,11 @@ impl Config {
                 continue;
             }
             let pattern = crate::number::until_zero(pattern);
-            for id in ParamId::all().filter(|id| !id.param().traits.has(Traits::HIDDEN)) {
+            let left_out = |traits: Traits| match pattern {
+                b"*" => traits.has(Traits::HIDDEN) || traits.has(Traits::NOT_IN_STAR),
+                _ => traits.has(Traits::HIDDEN),
+            };
+            for id in ParamId::all().filter(|id| !left_out(id.param().traits)) {
                 let names = [Some(id.param().name), id.param().alias];
                 for name in names.into_iter().flatten().map(str::as_bytes) {
                     if glob::matches(pattern, name) {

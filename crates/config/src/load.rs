@@ -1,6 +1,6 @@
 //! The config file: lines of words, included files, and the error that ends the start.
 
-use crate::config::Config;
+use crate::config::{Config, TRIED_AT_START};
 use crate::row::{ParamId, Traits};
 use crate::split::split_args;
 use crate::table::{RETIRED, param};
@@ -43,6 +43,8 @@ pub struct Place {
     pub line: usize,
     /// The line without blanks at its ends.
     pub text: String,
+    /// How many `include`s lead to it.
+    pub depth: usize,
 }
 
 impl LoadError {
@@ -50,11 +52,15 @@ impl LoadError {
     pub fn report(&self, version: &str) -> String {
         match self {
             LoadError::Line(bad) => {
-                let Place { line, text, .. } = &bad.place;
+                let Place { source, line, text, depth } = &bad.place;
                 let reason = &bad.reason;
+                let file = match depth {
+                    0 => "the configuration file".to_owned(),
+                    _ => format!("the included file '{source}'"),
+                };
                 format!(
                     "\n*** FATAL CONFIG FILE ERROR (Version {version}) ***\n\
-                     Reading the configuration file, at line {line}\n>>> '{text}'\n{reason}\n"
+                     Reading {file}, at line {line}\n>>> '{text}'\n{reason}\n"
                 )
             }
             LoadError::Include { path, reason } => {
@@ -145,6 +151,7 @@ impl Load<'_, '_> {
                 source: source.into(),
                 line: index + 1,
                 text: String::from_utf8_lossy(line).into_owned(),
+                depth,
             };
             self.line(line, depth, &place).map_err(|failed| match failed {
                 Failed::Here(reason) => LoadError::Line(BadLine { place: place(), reason: reason.into() }),
@@ -159,7 +166,13 @@ impl Load<'_, '_> {
         let words: Vec<&[u8]> = words.iter().map(Vec::as_slice).collect();
         let Some((name, arguments)) = words.split_first() else { return Ok(()) };
         match ParamId::find(name) {
-            Some(id) => Ok(self.set(id, arguments)?),
+            Some(id) => {
+                self.set(id, arguments)?;
+                if TRIED_AT_START.contains(&id) {
+                    self.config.places.0.push((id, place()));
+                }
+                Ok(())
+            }
             None => self.directive(name, arguments, depth, place),
         }
     }

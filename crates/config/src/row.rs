@@ -135,7 +135,7 @@ pub enum Storage {
 
 /// Properties of a parameter that its type does not say; a set.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Traits(u8);
+pub struct Traits(u16);
 
 impl Traits {
     /// Only the file and the command line may set it.
@@ -154,6 +154,9 @@ impl Traits {
     pub const VOLATILE: Traits = Traits(64);
     /// Belongs into a crash report.
     pub const DEBUG: Traits = Traits(128);
+    /// `CONFIG GET *` does not list it; every other pattern and its name do. For ours, which tools that read all of the
+    /// reference's would stumble over.
+    pub const NOT_IN_STAR: Traits = Traits(256);
 
     /// Whether all of `other` are in this set.
     pub const fn has(self, other: Traits) -> bool {
@@ -364,6 +367,10 @@ impl Param {
 
     pub(crate) const fn hidden(self) -> Param {
         self.with(Traits::HIDDEN)
+    }
+
+    pub(crate) const fn not_in_star(self) -> Param {
+        self.with(Traits::NOT_IN_STAR)
     }
 
     pub(crate) const fn protected(self) -> Param {

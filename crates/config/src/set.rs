@@ -100,6 +100,11 @@ impl Undo {
         acting(&self.items)
     }
 
+    /// The parameters that were named, changed or not, in the order given.
+    pub fn named(&self) -> impl Iterator<Item = ParamId> + '_ {
+        self.items.iter().map(|item| item.id)
+    }
+
     /// The error that the server could not apply `id`, under the name by which the client called it.
     pub fn failed(&self, id: impl Into<ParamId>, reason: &str) -> SetError {
         let id = id.into();

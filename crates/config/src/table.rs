@@ -42,8 +42,14 @@ const STREAMS: &str = "streams";
 const TLS: &str = "TLS";
 const TRACKING: &str = "client-side caching";
 
-/// Refused rather than ignored: who asks for encryption must not get plain text.
-const NO_TLS: &str = "Unable to update TLS configuration. Check server logs.";
+// Refused rather than ignored, where serving without it would be dangerous: who asks for encryption must not get plain
+// text, who asks for users must not get an open server, who asks for a replica must not get an empty primary.
+const NO_TLS: &str = "TLS is not supported by this version: connections would be plain text";
+const NO_ACL_FILE: &str =
+    "ACL files are not supported by this version: there are no users yet, only requirepass";
+const NO_REPLICA: &str = "being a replica is not supported by this version";
+const NO_CLUSTER: &str = "cluster mode is not supported by this version";
+const NO_DEFRAG: &str = "active defragmentation is not supported by this version";
 const ALWAYS_LAZY: &str = "large values are always freed in the background";
 const FIXED_COPY: &str = "values from 16 KiB on are sent without a copy, with threads or without";
 const NO_FORK: &str = "there is no child process: snapshots are taken by threads";
@@ -212,7 +218,7 @@ params! {
     Security {
         REQUIREPASS: Text = optional_binary("requirepass").sensitive(),
             "Password of the default user; not set means none.";
-        ACLFILE: Text = text("aclfile", "").immutable().later(ACL),
+        ACLFILE: Text = text("aclfile", "").immutable().refused(NO_ACL_FILE).later(ACL),
             "File with the users, instead of lines in this one.";
         ACLLOG_MAX_LEN: Int = number("acllog-max-len", 128, 0, LONG).later(ACL),
             "Denied attempts that ACL LOG remembers.";
@@ -312,7 +318,7 @@ params! {
             "Force a rewritten file to disk piece by piece while it is written.";
     }
     Replication {
-        REPLICAOF: Special = special("replicaof", Kind::ReplicaOf).alias("slaveof").immutable().multi_arg().later(REPLICATION),
+        REPLICAOF: Special = special("replicaof", Kind::ReplicaOf).alias("slaveof").immutable().multi_arg().refused(NO_REPLICA).later(REPLICATION),
             "Host and port of the primary whose copy this server is; 'no one' is none.";
         PRIMARYAUTH: Text = optional_binary("primaryauth").alias("masterauth").sensitive().later(REPLICATION),
             "Password for the primary.";
@@ -366,7 +372,7 @@ params! {
             "What to do when a command from the primary or the append-only file fails: ignore, panic, panic-on-replicas.";
     }
     Cluster {
-        CLUSTER_ENABLED: Bool = boolean("cluster-enabled", false).immutable().refused("cluster mode is not supported by this version").later(CLUSTER),
+        CLUSTER_ENABLED: Bool = boolean("cluster-enabled", false).immutable().refused(NO_CLUSTER).later(CLUSTER),
             "Be a node of a cluster.";
         CLUSTER_CONFIG_FILE: Text = text("cluster-config-file", "nodes.conf").immutable().checked(check::cluster_config_file).later(CLUSTER),
             "File in which the node keeps what it knows of the cluster; not for editing.";
@@ -498,7 +504,7 @@ params! {
             "Bytes from which a value is sent without a copy.";
         MIN_STRING_SIZE_AVOID_COPY_REPLY_THREADED: Int = number("min-string-size-avoid-copy-reply-threaded", 65536, 0, INT).hidden().ignored(FIXED_COPY),
             "The same while threads write.";
-        EVENT_LOOP: Choice<EventLoop> = one_of::<EventLoop>("event-loop", EventLoop::Auto as u8).immutable().hidden(),
+        EVENT_LOOP: Choice<EventLoop> = one_of::<EventLoop>("event-loop", EventLoop::Auto as u8).immutable().not_in_star(),
             "Interface of the kernel for sockets: io_uring, epoll, poll, or auto for the best that works.";
         EVENT_LOOP_BATCH_WAIT_US: Int = number("event-loop-batch-wait-us", 30, 0, 1000),
             "Microseconds that a turn of the event loop may wait for more requests to serve together, while at least 24 connections are active and requests come in pipelines; 0 never waits.";
@@ -506,7 +512,7 @@ params! {
             "Requests per receive from which on turns may wait for more. 1 waits without pipelines too: less processor time per request, but later replies.";
     }
     Defragmentation {
-        ACTIVEDEFRAG: Bool = boolean("activedefrag", false).debug().refused("Active defragmentation cannot be enabled: this version does not have it").later(DEFRAG),
+        ACTIVEDEFRAG: Bool = boolean("activedefrag", false).debug().refused(NO_DEFRAG).later(DEFRAG),
             "Move values together while the server runs, to give memory back.";
         ACTIVE_DEFRAG_IGNORE_BYTES: Int = bytes("active-defrag-ignore-bytes", 100 * MIB, 1, LONG).later(DEFRAG),
             "Wasted bytes below which nothing is moved.";

@@ -2,6 +2,7 @@
 //! the data.
 
 pub(crate) mod client;
+pub(crate) mod cluster;
 pub(crate) mod connection;
 pub(crate) mod generic;
 pub(crate) mod monitor;

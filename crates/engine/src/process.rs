@@ -146,6 +146,8 @@ pub struct Facts {
 pub struct IoThreads {
     /// Workers that have connections.
     pub active: usize,
+    /// Why so many.
+    pub reason: &'static str,
     /// Batches of requests that workers received, parsed and prepared.
     pub reads: u64,
     /// Batches of replies that workers sent.

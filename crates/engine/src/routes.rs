@@ -10,6 +10,7 @@ pub(crate) fn all() -> impl Iterator<Item = Route> {
         families::generic::ROUTES,
         families::connection::ROUTES,
         families::client::ROUTES,
+        families::cluster::ROUTES,
         families::monitor::ROUTES,
         families::replication::ROUTES,
         families::server::ROUTES,

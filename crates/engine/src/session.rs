@@ -191,6 +191,8 @@ pub struct ClientFlags {
     pub no_evict: bool,
     /// CLIENT NO-TOUCH.
     pub no_touch: bool,
+    /// READONLY.
+    pub read_only: bool,
     /// MONITOR.
     pub monitor: bool,
     /// CLIENT IMPORT-SOURCE.

@@ -53,6 +53,52 @@ fn set_refuses() {
 }
 
 #[test]
+fn setting_what_has_no_effect_is_logged_each_time() {
+    let mut rig = Rig::new();
+    let text = "'appendonly' is set but has no effect yet: it waits for the append-only file";
+    for times in 1..=3 {
+        rig.check("CONFIG SET appendonly yes maxmemory 1mb", "+OK");
+        assert_eq!(rig.process.log.iter().filter(|(_, line)| line == text).count(), times);
+    }
+    rig.check("CONFIG SET appendonly no", "+OK");
+    rig.check("CONFIG SET save \"\"", "+OK");
+    assert_eq!(rig.process.log.len(), 3, "nothing is asked for: {:?}", rig.process.log);
+    rig.check("CONFIG SET save \"3600 1 300 100 60 10000\" rdma-port 7", "+OK");
+    let said: Vec<&str> = rig.process.log[3..].iter().map(|(_, line)| line.as_str()).collect();
+    assert_eq!(
+        said,
+        [
+            "'save' is set but has no effect yet: it waits for snapshots",
+            "'rdma-port' is set but has no effect: RDMA is not built in"
+        ]
+    );
+}
+
+#[test]
+fn what_the_start_refuses_config_set_refuses() {
+    check(&[
+        (
+            "CONFIG SET tls-port 7000",
+            "-ERR CONFIG SET failed (possibly related to argument 'tls-port') - TLS is not supported by this version: \
+             connections would be plain text",
+        ),
+        (
+            "CONFIG SET activedefrag yes",
+            "-ERR CONFIG SET failed (possibly related to argument 'activedefrag') - active defragmentation is not \
+             supported by this version",
+        ),
+        (
+            "CONFIG SET aclfile users.acl",
+            "-ERR CONFIG SET failed (possibly related to argument 'aclfile') - can't set immutable config",
+        ),
+        (
+            "CONFIG SET replicaof \"localhost 6379\"",
+            "-ERR CONFIG SET failed (possibly related to argument 'replicaof') - can't set immutable config",
+        ),
+    ]);
+}
+
+#[test]
 fn set_is_rolled_back_when_the_process_cannot() {
     let mut rig = Rig::new();
     rig.process.refuse = Some("Unable to listen on this port.".into());

@@ -18,6 +18,7 @@ use std::path::PathBuf;
 /// The process around the engine.
 pub struct Host {
     clock: Clock,
+    clock_told: bool,
     recent: Now,
     /// The log.
     pub log: Log,
@@ -29,6 +30,8 @@ pub struct Host {
     pub config_file: Option<PathBuf>,
     /// What IO threads did.
     pub io_threads: IoThreads,
+    /// The last state that the supervisor could not be told of was said to be so, with this reason.
+    pub supervisor_deaf: Option<String>,
     /// Running counts.
     pub counts: Counts,
     /// Read and write events processed.
@@ -69,6 +72,9 @@ struct Memory {
     startup: usize,
 }
 
+/// Why no worker runs where none is configured.
+pub const NO_WORKERS: &str = "io-threads is 1: the executing thread does everything";
+
 /// How long a reading of the allocator's numbers serves for `maxmemory`.
 const MEMORY_FRESH_NS: u64 = 1_000_000;
 
@@ -79,12 +85,14 @@ impl Host {
         let recent = clock.now();
         Host {
             clock,
+            clock_told: false,
             recent,
             log: Log::stdout(),
             bio: None,
             fixed: Facts::default(),
             config_file: None,
-            io_threads: IoThreads::default(),
+            io_threads: IoThreads { reason: NO_WORKERS, ..IoThreads::default() },
+            supervisor_deaf: None,
             counts: Counts::default(),
             reads: 0,
             writes: 0,
@@ -127,9 +135,14 @@ impl Host {
         self.memory.startup = alloc::allocated().allocated;
     }
 
-    /// How the clock is read, for the log at start.
-    pub fn clock_description(&self) -> String {
-        self.clock.describe()
+    /// Says once how the clock is read, as soon as that is known: a counter's rate takes some milliseconds to learn.
+    pub fn tell_clock(&mut self) {
+        if self.clock_told || self.clock.is_learning() {
+            return;
+        }
+        self.clock_told = true;
+        let text = format!("monotonic clock: {}", self.clock.describe());
+        self.note(LogLevel::Notice, &text);
     }
 
     /// Writes a log line.
@@ -167,6 +180,7 @@ impl Host {
     /// Keeps the peak of memory and the loop's counters up to date; called by the cron.
     pub fn sample(&mut self, metrics: &sluice_evloop::Metrics) {
         self.read_memory();
+        self.tell_clock();
         self.input_peaks.enter_second(self.recent.unix_s());
         let rows = [
             ("eventloop_parks", metrics.parks),
@@ -345,16 +359,7 @@ impl Process for Host {
                 "loglevel" | "log-timestamp-format" | "log-format" => self.apply_log_config(config),
                 "proc-title-template" => self.show_title(config),
                 "crash-log-enabled" => crate::crash::report_faults(config.bool(param::CRASH_LOG_ENABLED)),
-                name => {
-                    if let Some((_, feature)) =
-                        config.unsupported().find(|(unsupported, _)| *unsupported == name)
-                    {
-                        self.note(
-                            LogLevel::Warning,
-                            &format!("'{name}' is set but has no effect yet: {feature}"),
-                        );
-                    }
-                }
+                _ => {}
             }
         }
         Ok(())

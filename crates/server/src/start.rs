@@ -39,8 +39,8 @@ pub fn run(arguments: Vec<OsString>) -> Result<u8, Failure> {
         Task::ExampleConf => print!("{}", sluice_config::example_conf()),
         Task::Check(words) => {
             let loaded = load(&words)?;
-            for (name, reason) in loaded.config.unsupported() {
-                println!("warning: '{name}' is set but has no effect yet: {reason}");
+            for text in loaded.config.without_effect() {
+                println!("warning: {text}");
             }
             println!("configuration is valid: {}", loaded.source);
         }
@@ -167,15 +167,11 @@ fn enter_directory(config: &mut Config) -> Result<(), Failure> {
     let dir = std::ffi::OsStr::from_bytes(config.bytes(param::DIR)).to_owned();
     let entered = if dir.is_empty() { Ok(()) } else { std::env::set_current_dir(&dir) };
     let entered = entered.and_then(|()| std::env::current_dir());
-    let fail = |reason: &str| {
-        let dir = dir.to_string_lossy();
-        let version = cli::COMPATIBLE;
-        Failure::new(format!(
-            "\n*** FATAL CONFIG FILE ERROR (Version {version}) ***\nCan't chdir to '{dir}': {reason}\n"
-        ))
+    let fail = |config: &Config, reason: &str| {
+        Failure::new(config.cannot_apply(param::DIR, reason).report(cli::COMPATIBLE))
     };
-    let path = entered.map_err(|error| fail(&crate::host::plain_error(&error)))?;
-    config.assign(param::DIR, &[path.as_os_str().as_bytes()]).map_err(|reason| fail(&reason))
+    let path = entered.map_err(|error| fail(config, &crate::host::plain_error(&error)))?;
+    config.assign(param::DIR, &[path.as_os_str().as_bytes()]).map_err(|reason| fail(config, &reason))
 }
 
 /// What the process is to the kernel and to `ps`. Nothing of it is worth not serving.
@@ -198,10 +194,8 @@ fn shape_process(host: &mut Host, config: &Config) {
 
 fn open_log(host: &mut Host, config: &Config) -> Result<(), Failure> {
     host.log.set_file(&config.str(param::LOGFILE)).map_err(|error| {
-        let (version, reason) = (cli::COMPATIBLE, crate::host::plain_error(&error));
-        Failure::new(format!(
-            "\n*** FATAL CONFIG FILE ERROR (Version {version}) ***\nCan't open the log file: {reason}\n"
-        ))
+        let reason = format!("Can't open the log file: {}", crate::host::plain_error(&error));
+        Failure::new(config.cannot_apply(param::LOGFILE, &reason).report(cli::COMPATIBLE))
     })?;
     host.apply_log_config(config);
     if config.bool(param::SYSLOG_ENABLED) {
@@ -262,12 +256,42 @@ fn say_hello(host: &mut Host, config: &Config, source: &str) {
         ),
     );
     host.note(LogLevel::Notice, &format!("Configuration loaded from {source}"));
-    for (name, reason) in config.unsupported() {
-        host.note(LogLevel::Warning, &format!("'{name}' is set but has no effect yet: {reason}"));
+    for text in config.without_effect() {
+        host.note(LogLevel::Warning, &text);
     }
-    let clock = host.clock_description();
-    host.note(LogLevel::Notice, &format!("monotonic clock: {clock}"));
+    say_what_is_kept(host, config);
+    host.tell_clock();
+    let workers = config.int(param::IO_THREADS_NUM) - 1;
+    if workers > 0 {
+        let text = format!(
+            "io-threads {}: up to {workers} workers; they start to take connections by themselves when the executing thread \
+             is the bottleneck and a processor is free. INFO server says why none is active: io_threads_reason",
+            workers + 1
+        );
+        host.note(LogLevel::Notice, &text);
+    }
     host.write_pid_file(config);
+}
+
+/// Nobody shall learn from a restart that nothing was kept, nor that files of an earlier server were not read.
+fn say_what_is_kept(host: &mut Host, config: &Config) {
+    host.note(
+        LogLevel::Warning,
+        "The data lives in memory only: this version neither reads nor writes RDB or AOF files. It is gone when the \
+         server ends.",
+    );
+    let dir = config.str(param::DIR);
+    let names = [param::DBFILENAME, param::APPENDDIRNAME, param::APPENDFILENAME];
+    let mut found: Vec<String> = names.map(|name| config.str(name).into_owned()).to_vec();
+    found.retain(|name| Path::new(&*dir).join(name).exists());
+    if !found.is_empty() {
+        let text = format!(
+            "ATTENTION: the directory {dir} holds {} from an earlier server. Nothing of it is read: this server starts \
+             EMPTY, and leaves the files as they are.",
+            found.join(", ")
+        );
+        host.note(LogLevel::Warning, &text);
+    }
 }
 
 fn say_mode(host: &mut Host, config: &Config) {

@@ -17,7 +17,12 @@ pub fn tell(config: &Config, state: &str, host: &mut Host) {
         (Supervisor::No | Supervisor::Auto | Supervisor::Upstart, _) => Ok(()),
     };
     if let Err(error) = told {
-        host.note(LogLevel::Warning, &format!("systemd supervision error: {}", plain_error(&error)));
+        let reason = plain_error(&error);
+        // The same reason at the end of the process is nothing new.
+        if host.supervisor_deaf.as_ref() != Some(&reason) {
+            host.note(LogLevel::Warning, &format!("systemd supervision error: {reason}"));
+            host.supervisor_deaf = Some(reason);
+        }
     }
 }
 

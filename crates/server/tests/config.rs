@@ -52,11 +52,82 @@ fn a_wrong_line_stops_the_start_and_is_named() {
         failure(&[&missing], ""),
         format!("Fatal error, can't open config file '{missing}': No such file or directory\n")
     );
-    assert!(failure(&["--dir", &dir.join("missing")], "").contains("FATAL CONFIG FILE ERROR"));
+    let nowhere = dir.join("missing");
+    let file = dir.file("dir.conf", &format!("port 7000\ndir {nowhere}\nhz 10\n"));
+    assert_eq!(
+        failure(&[&file], ""),
+        format!(
+            "\n*** FATAL CONFIG FILE ERROR (Version 9.1.2) ***\nReading the configuration file, at line 2\n\
+             >>> 'dir {nowhere}'\nNo such file or directory\n"
+        )
+    );
+    let outer = dir.file("outer.conf", &format!("include {file}\n"));
+    assert!(
+        failure(&[&outer], "").contains(&format!("Reading the included file '{file}', at line 2\n>>> 'dir "))
+    );
     assert!(
         failure(&["--logfile", &dir.join("missing/log")], "")
             .ends_with("Can't open the log file: No such file or directory\n")
     );
+}
+
+#[test]
+fn what_would_be_dangerous_to_ignore_stops_the_start_and_says_what_is_missing() {
+    for (arguments, reason) in [
+        (&["--aclfile", "users.acl"][..], "ACL files are not supported by this version"),
+        (&["--replicaof", "127.0.0.1", "6379"], "being a replica is not supported by this version"),
+        (&["--slaveof", "127.0.0.1", "6379"], "being a replica is not supported by this version"),
+        (&["--tls-port", "6380"], "TLS is not supported by this version"),
+        (&["--cluster-enabled", "yes"], "cluster mode is not supported by this version"),
+    ] {
+        let err = failure(arguments, "");
+        assert!(err.contains("FATAL CONFIG FILE ERROR") && err.contains(reason), "{arguments:?}: {err}");
+    }
+}
+
+#[test]
+fn every_start_says_that_nothing_is_kept_and_names_files_that_are_not_read() {
+    let server = Server::start(&[]);
+    assert!(server.log.wait("The data lives in memory only").is_some_and(|line| line.contains(" # ")));
+    server.log.wait("Ready to accept").unwrap();
+    server.signal("TERM");
+    assert!(!server.log.all().contains("ATTENTION"));
+    let dir = Dir::new();
+    dir.file("old.rdb", "");
+    std::fs::create_dir(dir.path().join("appendonlydir")).unwrap();
+    let server = Server::start_in(dir, |command| {
+        command.args(["--dbfilename", "old.rdb"]);
+    });
+    let line = server.log.wait("ATTENTION").unwrap();
+    let home = server.dir.path().display();
+    assert!(line.contains(&format!("the directory {home} holds old.rdb, appendonlydir ")), "{line}");
+}
+
+#[test]
+fn the_clock_that_is_logged_is_the_one_that_info_shows() {
+    let server = Server::start(&[]);
+    let line = server.log.wait("monotonic clock: ").unwrap();
+    let name = line.split("monotonic clock: ").nth(1).unwrap().split(" @").next().unwrap().to_owned();
+    assert!(server.client().info("monotonic_clock").starts_with(&name));
+}
+
+#[test]
+fn idle_workers_are_explained() {
+    let server = Server::start(&["--io-threads", "3"]);
+    assert!(server.log.wait("io-threads 3: up to 2 workers").is_some());
+    let mut client = server.client();
+    assert!(client.info("io_threads_reason").starts_with("no worker "));
+    client.check("CONFIG SET io-threads 1", "+OK\r\n");
+    assert_eq!(client.info("io_threads_reason"), "io-threads is 1: the executing thread does everything");
+}
+
+#[test]
+fn a_supervisor_that_is_not_there_is_missed_once() {
+    let server = Server::start_in(Dir::new(), |command| {
+        command.args(["--supervised", "systemd"]).env_remove("NOTIFY_SOCKET");
+    });
+    server.signal("TERM");
+    assert_eq!(server.log.all().matches("NOTIFY_SOCKET not found!").count(), 1);
 }
 
 #[test]

@@ -109,6 +109,14 @@ fn both_times_stay_within_two_microseconds_of_the_truth_at_every_rate() {
 }
 
 #[test]
+fn a_clock_says_that_it_is_learning_until_it_knows_the_rate() {
+    let clock = Clock::new(Fake::new(2_000_000_000));
+    assert!(clock.is_learning());
+    let clock = learned(2_000_000_000);
+    assert!(!clock.is_learning() && clock.kind() != Kind::Posix);
+}
+
+#[test]
 fn a_counter_that_stops_is_found_out_and_time_goes_on() {
     let mut clock = learned(2_000_000_000);
     clock.machine.frozen_at = Some(clock.machine.ticks());
@@ -118,6 +126,7 @@ fn a_counter_that_stops_is_found_out_and_time_goes_on() {
         clock.now();
     }
     assert_eq!(clock.kind(), Kind::Posix);
+    assert!(!clock.is_learning(), "it has given the counter up");
     let now = clock.now();
     assert!(now.mono_ns.abs_diff(clock.machine.true_ns()) <= 2_000);
     assert!(now.mono_ns - start.mono_ns >= 9_000_000_000);

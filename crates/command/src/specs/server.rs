@@ -4,7 +4,7 @@ use super::shorthand::*;
 use crate::spec::{Arity, Cat, Flags, Group, Keys, Spec, SpecId};
 
 /// Id of the first spec of this file.
-const BASE: u16 = super::connection::END;
+const BASE: u16 = super::cluster::END;
 /// One past the id of the last.
 pub(crate) const END: u16 = BASE + SPECS.len() as u16;
 

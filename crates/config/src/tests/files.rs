@@ -152,10 +152,13 @@ fn what_is_missing_here_is_refused_by_name() {
         ("activedefrag yes", "defragmentation"),
         ("tls-port 7000", "TLS"),
         ("tls-replication yes", "TLS"),
+        ("aclfile /etc/users.acl", "ACL files"),
+        ("replicaof localhost 6379", "replica"),
+        ("slaveof localhost 6379", "replica"),
     ] {
         assert!(refusal(text).contains(word), "{text:?}: {}", refusal(text));
     }
-    loaded("cluster-enabled no\nactivedefrag no\ntls-port 0");
+    loaded("cluster-enabled no\nactivedefrag no\ntls-port 0\naclfile ''\nreplicaof no one\nappendonly yes");
 }
 
 #[test]
@@ -188,6 +191,33 @@ fn an_error_in_an_included_file_names_that_file() {
     let error = parse_file(b"include x", "outer", b"", &mut loader).expect_err("foo is no directive");
     let LoadError::Line(bad) = error else { panic!("the line is at fault") };
     assert_eq!((bad.place.source.as_str(), bad.place.line), ("inner", 2));
+    let report = LoadError::Line(bad).report("1");
+    assert!(
+        report.contains("Reading the included file 'inner', at line 2\n>>> 'foo 1'\nBad directive"),
+        "{report}"
+    );
+}
+
+#[test]
+fn a_directory_that_cannot_be_entered_is_reported_with_its_line() {
+    let config = loaded("dir /one\nport 1\ndir /two\n");
+    assert_eq!(
+        config.cannot_apply(crate::param::DIR, "No such file or directory").report("9.1.2"),
+        "\n*** FATAL CONFIG FILE ERROR (Version 9.1.2) ***\nReading the configuration file, at line 3\n\
+         >>> 'dir /two'\nNo such file or directory\n"
+    );
+}
+
+#[test]
+fn what_asks_for_something_missing_is_said_in_a_sentence() {
+    let said = |text: &str| loaded(text).without_effect().collect::<Vec<_>>().join("; ");
+    assert_eq!(said("port 1\nsave ''\nappendonly no"), "");
+    assert_eq!(
+        said("appendonly yes"),
+        "'appendonly' is set but has no effect yet: it waits for the append-only file"
+    );
+    assert_eq!(said("save 1 1"), "'save' is set but has no effect yet: it waits for snapshots");
+    assert_eq!(said("rdma-port 7"), "'rdma-port' is set but has no effect: RDMA is not built in");
 }
 
 #[test]

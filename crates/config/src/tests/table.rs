@@ -50,6 +50,18 @@ fn get_star_lists_the_names_of_the_reference_and_ours() {
     assert_eq!(listed, expected);
 }
 
+/// Upstream's tests set every name of `CONFIG GET *` and know which ones are immutable.
+#[test]
+fn the_event_loop_is_found_by_name_and_pattern_but_not_by_the_star_alone() {
+    let finds =
+        |pattern: &[u8]| Config::default().get(&[pattern]).iter().any(|(name, _)| name == b"event-loop");
+    for pattern in [&b"event-loop"[..], b"event-*", b"*loop", b"e*"] {
+        assert!(finds(pattern), "{pattern:?}");
+    }
+    assert!(!finds(b"*"));
+    assert!(example_conf().contains("\nevent-loop auto\n"));
+}
+
 #[test]
 fn names_are_unique_and_lower_case() {
     let mut seen = Vec::new();

@@ -102,6 +102,7 @@ impl Session {
             ('c', caller.closing == Closing::AfterReply),
             ('A', caller.closing == Closing::Now),
             ('U', caller.unix),
+            ('r', flags.read_only),
             ('e', flags.no_evict),
             ('T', flags.no_touch),
             ('I', flags.import_source),

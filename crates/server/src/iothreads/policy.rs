@@ -88,6 +88,23 @@ impl Policy {
         self.active
     }
 
+    /// Why so many are active: for an operator who expected more.
+    pub fn reason(&self) -> &'static str {
+        if self.cap == 0 {
+            "no worker can run: the machine has no second processor for this process"
+        } else if self.trial.is_some() {
+            "workers are on trial"
+        } else if self.active > 0 {
+            "workers are active: they bring more than they cost"
+        } else if self.holdoff > 0 {
+            "no worker is active: a trial brought nothing; it will be tried again"
+        } else if self.pressed > 0 {
+            "no worker is active yet: the executing thread has just become the bottleneck"
+        } else {
+            "no worker is active: the executing thread is not the bottleneck, or no processor is free"
+        }
+    }
+
     /// Takes a sample; returns how many workers shall be active from now on.
     pub fn step(&mut self, signals: Signals) -> usize {
         self.holdoff = self.holdoff.saturating_sub(1);

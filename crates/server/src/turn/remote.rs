@@ -141,7 +141,9 @@ impl Server {
 
     /// What INFO shows of the workers.
     fn note_workers(&mut self) {
+        let reason = self.workers_reason();
         let shown = &mut self.host.io_threads;
+        shown.reason = reason;
         shown.active = self.pool.active();
         shown.parks = self.pool.parks();
         shown.active_us = self.pool.active_ns().iter().map(|ns| ns / 1000).collect();
@@ -219,6 +221,15 @@ impl Server {
         self.load.own_clients =
             self.wires.iter().flatten().any(|wire| matches!(wire.place, Place::Here | Place::Leaving));
         self.note_workers();
+    }
+
+    /// For INFO: why so many workers are active.
+    fn workers_reason(&self) -> &'static str {
+        match (self.load.configured, self.load.always) {
+            (0, _) => crate::host::NO_WORKERS,
+            (_, true) => "io-threads-always-active is set",
+            (_, false) => self.policy.reason(),
+        }
     }
 
     /// What happened since the last sample; `None` where it was too short ago.

@@ -4,6 +4,7 @@ use crate::args::Args;
 use crate::ctx::{Outcome, Run, ServerCtx};
 use crate::error::CmdError;
 use crate::limits::Limits;
+use crate::process::LogLevel;
 use sluice_config::{Force, Origin, ParamId, Phase};
 use std::sync::Arc;
 
@@ -39,6 +40,11 @@ pub(super) fn set(ctx: &mut ServerCtx<'_>, args: Args<'_>) -> Run {
             let _ = ctx.process.apply_config(&ctx.control.config, &[id.param().name]);
         }
         return Err(wire(error));
+    }
+    for id in undo.named() {
+        if let Some(text) = ctx.control.config.no_effect_of(id) {
+            ctx.process.log(LogLevel::Warning, &text);
+        }
     }
     for id in changed {
         if let Some(value) = ctx.process.in_force(id.param().name) {
