@@ -96,7 +96,9 @@ impl Load {
                 let stop = stop.clone();
                 std::thread::spawn(move || {
                     while !stop.load(Relaxed) {
-                        clients.iter_mut().for_each(|client| assert!(client.round(), "a connection was lost"));
+                        clients
+                            .iter_mut()
+                            .for_each(|client| assert!(client.round(), "a connection was lost"));
                     }
                     clients.iter().map(|client| client.got).sum()
                 })
@@ -130,7 +132,8 @@ fn io_t7_threads_come_and_go_under_load_and_nothing_is_lost() {
     for _ in 0..60 {
         let always = if rng.below(4) == 0 { "no" } else { "yes" };
         let threads = 1 + rng.below(5);
-        control.check(&format!("CONFIG SET io-threads {threads} io-threads-always-active {always}"), "+OK\r\n");
+        control
+            .check(&format!("CONFIG SET io-threads {threads} io-threads-always-active {always}"), "+OK\r\n");
         let before = control.info_number("total_commands_processed");
         until("some commands", || {
             (control.info_number("total_commands_processed") > before + 500).then_some(())
@@ -326,7 +329,11 @@ fn large_arguments_come_whole_while_others_are_served() {
                 let key = [b'k', n];
                 for _ in 0..3 {
                     client.send(request(&[b"SET", &key, &value])).expect("+OK\r\n");
-                    client.send(request(&[b"GET", &key])).expect("$16777216\r\n").expect(&value).expect("\r\n");
+                    client
+                        .send(request(&[b"GET", &key]))
+                        .expect("$16777216\r\n")
+                        .expect(&value)
+                        .expect("\r\n");
                 }
             })
         })

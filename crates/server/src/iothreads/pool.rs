@@ -110,15 +110,22 @@ impl Pool {
     }
 
     fn spawn(&mut self, seat: usize, settings: Arc<Settings>) -> std::io::Result<Member> {
-        let taken = |n: usize| self.roster.iter().any(|s| self.members[*s].as_ref().is_some_and(|m| m.number == n));
+        let taken =
+            |n: usize| self.roster.iter().any(|s| self.members[*s].as_ref().is_some_and(|m| m.number == n));
         let number = (0..).find(|n| !taken(*n)).unwrap_or(0);
         let capacity = Capacity::at_least(self.ring);
         let (inbox, consumer) = spsc::channel(capacity);
         let lanes = self.collector.get_or_insert_with(|| collector(WORKERS_MAX + 1));
         let lane = lanes.open(capacity).ok_or(std::io::ErrorKind::OutOfMemory)?;
         let published = Arc::new(Published::default());
-        let seat =
-            Seat { seat, inbox: consumer, lane, main: self.main.clone(), published: published.clone(), settings };
+        let seat = Seat {
+            seat,
+            inbox: consumer,
+            lane,
+            main: self.main.clone(),
+            published: published.clone(),
+            settings,
+        };
         let backend = self.backend;
         let (ready, opened) = std::sync::mpsc::channel();
         // Nobody joins it: its last message says that it holds nothing any more.
@@ -262,7 +269,8 @@ impl Pool {
 
     /// Times that workers slept until they were woken.
     pub fn parks(&self) -> u64 {
-        let live: u64 = self.members.iter().flatten().map(|member| member.published.parks.load(Relaxed)).sum();
+        let live: u64 =
+            self.members.iter().flatten().map(|member| member.published.parks.load(Relaxed)).sum();
         live + self.ended_parks
     }
 

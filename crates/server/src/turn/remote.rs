@@ -414,7 +414,8 @@ impl Server {
         if self.pool.stopped(seat) {
             self.host.note(LogLevel::Warning, "An IO thread ended: its event loop failed.");
         }
-        let had = |wire: &&Box<Wire>| matches!(wire.place, Place::Worker(s) | Place::Returning(s) if s == seat);
+        let had =
+            |wire: &&Box<Wire>| matches!(wire.place, Place::Worker(s) | Place::Returning(s) if s == seat);
         self.doomed.extend(self.wires.iter().flatten().filter(had).map(|wire| wire.key));
     }
 
