@@ -446,6 +446,8 @@ impl Server {
                     self.engine.protocol_error(key, &error.message(), &mut self.host);
                     batch.ended = Ended::AfterReply;
                 } else if batch.too_much {
+                    // Not to be parsed again while the news of its end is on the way.
+                    batch.ended = Ended::AfterReply;
                     self.engine.count_query_buffer_disconnection(key, &mut self.host);
                     self.doomed.push(key);
                 }
