@@ -359,6 +359,8 @@ impl Worker {
             rest.extend_from_slice(behind);
         }
         std::mem::swap(&mut batch.input, &mut connection.carry);
+        // What went into `rest` must not be here too: a batch that has to wait is put before it again.
+        batch.input.truncate(progress.consumed);
         let spent = std::mem::replace(&mut connection.carry, rest);
         self.keep_spare(spent);
         for index in 0..batch.requests.len() {
