@@ -4,7 +4,7 @@
 //! bottleneck *and* there is a processor to run the worker on; otherwise two threads share one processor and pay the hand-over
 //! on top. So both are asked, and the answer is checked: a worker that was added and brought nothing is taken away again.
 //!
-//! Constants were chosen by the sweep in `docs/design/io-threads.md`.
+//! Constants were chosen by a sweep over loads and numbers of processors.
 
 /// What the policy sees of the last tenth of a second.
 #[derive(Clone, Copy, Debug, Default)]
