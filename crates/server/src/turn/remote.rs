@@ -124,8 +124,22 @@ impl Server {
         self.pool.stop_above(configured);
         if configured > 0 {
             self.spawn_workers(configured);
+            self.tell_workers(configured, cap);
         }
         self.host.io_threads.reason = self.workers_reason();
+    }
+
+    /// Says what to expect of the workers: nothing to see of them is ordinary.
+    fn tell_workers(&mut self, configured: usize, cap: usize) {
+        let when = match self.load.always {
+            true => "all take connections at once".to_owned(),
+            false => format!(
+                "up to {cap} take connections, by themselves, when the executing thread is the bottleneck and a processor is \
+                 free: io_threads_reason of INFO server"
+            ),
+        };
+        let text = format!("io-threads {}: workers ready: {}; {when}", configured + 1, self.pool.threads());
+        self.host.note(LogLevel::Notice, &text);
     }
 
     fn spawn_workers(&mut self, count: usize) {
