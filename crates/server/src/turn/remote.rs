@@ -135,6 +135,7 @@ impl Server {
         }
         if configured > 0 {
             self.spawn_workers(configured);
+            self.tell_workers(configured, cap);
         }
         self.note_workers();
     }
@@ -147,6 +148,19 @@ impl Server {
         shown.active = self.pool.active();
         shown.parks = self.pool.parks();
         shown.active_us = self.pool.active_ns().iter().map(|ns| ns / 1000).collect();
+    }
+
+    /// Says what to expect of the workers: nothing to see of them is ordinary.
+    fn tell_workers(&mut self, configured: usize, cap: usize) {
+        let when = match self.load.always {
+            true => "all take connections at once".to_owned(),
+            false => format!(
+                "up to {cap} take connections, by themselves, when the executing thread is the bottleneck and a processor is \
+                 free: io_threads_reason of INFO server"
+            ),
+        };
+        let text = format!("io-threads {}: workers ready: {}; {when}", configured + 1, self.pool.threads());
+        self.host.note(LogLevel::Notice, &text);
     }
 
     fn spawn_workers(&mut self, count: usize) {
