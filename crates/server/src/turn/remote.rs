@@ -428,9 +428,10 @@ impl Server {
         if self.pool.stopped(seat) {
             self.host.note(LogLevel::Warning, "An IO thread ended: its event loop failed.");
         }
-        let had =
-            |wire: &&Box<Wire>| matches!(wire.place, Place::Worker(s) | Place::Returning(s) if s == seat);
-        self.doomed.extend(self.wires.iter().flatten().filter(had).map(|wire| wire.key));
+        let place_is_lost =
+            |place: &Place| matches!(place, Place::Worker(s) | Place::Returning(s) if *s == seat);
+        let lost = self.wires.iter().flatten().filter(|wire| place_is_lost(&wire.place));
+        self.doomed.extend(lost.map(|wire| wire.key));
     }
 
     fn count_sent(&mut self, key: SessionKey, bytes: usize) {
