@@ -101,9 +101,9 @@ fn clippy() -> Result<Ran> {
     shell::pass(shell::cargo().args(lint))
 }
 
-/// All tests of the workspace.
+/// All tests of the workspace. Cargo says what it builds and runs; the tests themselves are a dot each.
 fn workspace_tests() -> Result<Ran> {
-    shell::pass(shell::cargo().args(["test", "--workspace", "--quiet"]))
+    shell::pass(shell::cargo().args(["test", "--workspace", "--", "--quiet"]))
 }
 
 /// The documentation builds without a broken link.
@@ -118,7 +118,7 @@ pub(crate) fn build_server() -> Result<Option<PathBuf>> {
     if !shell::root().join("crates/server/Cargo.toml").exists() {
         return Ok(None);
     }
-    shell::run(shell::cargo().args(["build", "--release", "--quiet", "--package", "sluice-server"]))?;
+    shell::run(shell::cargo().args(["build", "--release", "--package", "sluice-server"]))?;
     Ok(Some(shell::target_dir().join("release/sluice-server")))
 }
 

@@ -1,6 +1,6 @@
 //! Numbers and globs against a running reference server, byte for byte.
 //!
-//! Runs when `SLUICE_PEER_SERVER` is `host:port` of a server whose databases 9 to 11 may be emptied; says so otherwise.
+//! Runs when `SLUICE_PEER_ADDRESS` is `host:port` of a server whose databases 9 to 11 may be emptied; says so otherwise.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
@@ -177,8 +177,8 @@ struct Peer {
 
 impl Peer {
     fn connect(database: &str) -> Option<Peer> {
-        let Ok(address) = std::env::var("SLUICE_PEER_SERVER") else {
-            eprintln!("skipped: SLUICE_PEER_SERVER is not set");
+        let Ok(address) = std::env::var("SLUICE_PEER_ADDRESS") else {
+            eprintln!("skipped: SLUICE_PEER_ADDRESS is not set");
             return None;
         };
         let stream = TcpStream::connect(&address).expect("the reference server answers");

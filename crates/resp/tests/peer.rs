@@ -1,6 +1,6 @@
 //! The request parser against a running reference server: the same streams, the same replies.
 //!
-//! Runs when `SLUICE_PEER_SERVER` is `host:port` of a server; says so otherwise. Only PING, ECHO and what is no command
+//! Runs when `SLUICE_PEER_ADDRESS` is `host:port` of a server; says so otherwise. Only PING, ECHO and what is no command
 //! are sent.
 
 use std::io::{Read, Write};
@@ -11,8 +11,8 @@ use sluice_resp::{Admission, Limits, Outbox, Parser, Protocol, Reply, Requests, 
 
 #[test]
 fn streams_are_understood_as_the_reference_understands_them() {
-    let Ok(address) = std::env::var("SLUICE_PEER_SERVER") else {
-        eprintln!("skipped: SLUICE_PEER_SERVER is not set");
+    let Ok(address) = std::env::var("SLUICE_PEER_ADDRESS") else {
+        eprintln!("skipped: SLUICE_PEER_ADDRESS is not set");
         return;
     };
     let mut rng = Rng::new(71);

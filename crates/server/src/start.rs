@@ -261,15 +261,6 @@ fn say_hello(host: &mut Host, config: &Config, source: &str) {
     }
     say_what_is_kept(host, config);
     host.tell_clock();
-    let workers = config.int(param::IO_THREADS_NUM) - 1;
-    if workers > 0 {
-        let text = format!(
-            "io-threads {}: up to {workers} workers; they start to take connections by themselves when the executing thread \
-             is the bottleneck and a processor is free. INFO server says why none is active: io_threads_reason",
-            workers + 1
-        );
-        host.note(LogLevel::Notice, &text);
-    }
     host.write_pid_file(config);
 }
 

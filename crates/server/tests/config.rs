@@ -114,7 +114,7 @@ fn the_clock_that_is_logged_is_the_one_that_info_shows() {
 #[test]
 fn idle_workers_are_explained() {
     let server = Server::start(&["--io-threads", "3"]);
-    assert!(server.log.wait("io-threads 3: up to 2 workers").is_some());
+    assert!(server.log.wait("io-threads 3: workers ready: 2; up to ").is_some());
     let mut client = server.client();
     assert!(client.info("io_threads_reason").starts_with("no worker "));
     client.check("CONFIG SET io-threads 1", "+OK\r\n");

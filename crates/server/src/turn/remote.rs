@@ -135,6 +135,7 @@ impl Server {
         }
         if configured > 0 {
             self.spawn_workers(configured);
+            self.tell_workers(configured, cap);
         }
         self.note_workers();
     }
@@ -147,6 +148,19 @@ impl Server {
         shown.active = self.pool.active();
         shown.parks = self.pool.parks();
         shown.active_us = self.pool.active_ns().iter().map(|ns| ns / 1000).collect();
+    }
+
+    /// Says what to expect of the workers: nothing to see of them is ordinary.
+    fn tell_workers(&mut self, configured: usize, cap: usize) {
+        let when = match self.load.always {
+            true => "all take connections at once".to_owned(),
+            false => format!(
+                "up to {cap} take connections, by themselves, when the executing thread is the bottleneck and a processor is \
+                 free: io_threads_reason of INFO server"
+            ),
+        };
+        let text = format!("io-threads {}: workers ready: {}; {when}", configured + 1, self.pool.threads());
+        self.host.note(LogLevel::Notice, &text);
     }
 
     fn spawn_workers(&mut self, count: usize) {
@@ -414,9 +428,10 @@ impl Server {
         if self.pool.stopped(seat) {
             self.host.note(LogLevel::Warning, "An IO thread ended: its event loop failed.");
         }
-        let had =
-            |wire: &&Box<Wire>| matches!(wire.place, Place::Worker(s) | Place::Returning(s) if s == seat);
-        self.doomed.extend(self.wires.iter().flatten().filter(had).map(|wire| wire.key));
+        let place_is_lost =
+            |place: &Place| matches!(place, Place::Worker(s) | Place::Returning(s) if *s == seat);
+        let lost = self.wires.iter().flatten().filter(|wire| place_is_lost(&wire.place));
+        self.doomed.extend(lost.map(|wire| wire.key));
     }
 
     fn count_sent(&mut self, key: SessionKey, bytes: usize) {
