@@ -171,7 +171,10 @@ fn without_descriptors_new_clients_wait_and_old_ones_are_served() {
     }
     let mut new = server.client();
     new.send("PING\r\n");
-    assert!(server.log.wait("Accepting client connection: Too many open files").is_some());
+    // io_uring goes by the limit that held when the accept was armed: then the new one is served at once.
+    if !common::is_on_io_uring() {
+        assert!(server.log.wait("Accepting client connection: Too many open files").is_some());
+    }
     old.check("PING", "+PONG\r\n");
     assert!(limit("1000"));
     new.expect("+PONG\r\n");

@@ -22,6 +22,11 @@ pub const BINARY: &str = env!("CARGO_BIN_EXE_sluice-server");
 /// Environment: arguments that every server of this run is given, before those of its test.
 const ARM: &str = "SLUICE_TEST_ARGS";
 
+/// Whether the servers of this run are told to use io_uring.
+pub fn is_on_io_uring() -> bool {
+    std::env::var(ARM).is_ok_and(|arguments| arguments.contains("io_uring"))
+}
+
 /// Ways to run the server that no client may notice.
 const ARMS: &[&str] = &[
     "--io-threads 4 --io-threads-always-active yes",
