@@ -44,7 +44,7 @@ pub struct Turn {
 
 /// One thread's event loop. A turn is one [`Loop::wait`], then [`Loop::next_event`] until it returns `None`:
 ///
-/// ```ignore
+/// ```text
 /// loop {
 ///     let turn = lp.wait(now.mono_ns, until)?;
 ///     now = clock.now();
