@@ -315,6 +315,12 @@ impl Engine {
         into.append(&mut self.actions);
     }
 
+    /// Values that lose their key and are larger than this many bytes become [`Action::FreeValue`], the others are freed at
+    /// once; at first [`sluice_keyspace::LAZY_FREE_BYTES`].
+    pub fn free_elsewhere_above(&mut self, bytes: usize) {
+        self.effects.garbage_from = sluice_keyspace::GarbageFrom(bytes);
+    }
+
     /// Whether there are wishes.
     #[inline]
     pub fn has_actions(&self) -> bool {

@@ -160,10 +160,22 @@ pub struct IoThreads {
     pub active_us: Vec<u64>,
     /// Times workers slept until woken.
     pub parks: u64,
-    /// Changes of the number of active workers: up and down.
+    /// Changes of the number of active workers: up.
     pub grown: u64,
     /// The same, down.
     pub shrunk: u64,
+    /// Values that workers freed.
+    pub freed: u64,
+    /// Waits of workers' loops that found something.
+    pub polls: u64,
+    /// Time that batches waited to be executed, nanoseconds, together: from the turn in which a worker received them.
+    pub wait_ns: u64,
+    /// Time in turns that executed batches, nanoseconds, together.
+    pub service_ns: u64,
+    /// Messages that found a ring full and waited at their sender: to workers, and from them.
+    pub full: [u64; 2],
+    /// Connections that moved because their worker was busier than others.
+    pub balanced: u64,
 }
 
 /// Processor time, microseconds.

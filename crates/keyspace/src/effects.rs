@@ -94,12 +94,24 @@ pub struct Effects {
     pub misses: u64,
     /// Values too large to be freed here and now; the server frees them on another thread.
     pub garbage: Vec<Value>,
+    /// Values above this many bytes are such; [`LAZY_FREE_BYTES`] at first.
+    pub garbage_from: GarbageFrom,
     /// Whole databases to be freed elsewhere.
     pub garbage_dbs: Vec<crate::Db>,
 }
 
-/// Values above this many bytes are freed by another thread.
-const LAZY_FREE_BYTES: usize = 64 * 1024;
+/// Values above this many bytes are freed by another thread, where handing one over costs a message.
+pub const LAZY_FREE_BYTES: usize = 64 * 1024;
+
+/// A size in bytes, [`LAZY_FREE_BYTES`] by default.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct GarbageFrom(pub usize);
+
+impl Default for GarbageFrom {
+    fn default() -> GarbageFrom {
+        GarbageFrom(LAZY_FREE_BYTES)
+    }
+}
 
 /// How a command that changed something appears in the propagation stream.
 #[derive(Default, Debug, PartialEq, Eq)]
@@ -137,7 +149,7 @@ impl Effects {
     #[inline]
     pub(crate) fn discard(&mut self, value: Option<Value>) {
         if let Some(value) = value
-            && value.heap_bytes() > LAZY_FREE_BYTES
+            && value.heap_bytes() > self.garbage_from.0
         {
             self.garbage.push(value);
         }

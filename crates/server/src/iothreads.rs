@@ -15,12 +15,14 @@
 //! ever waits for the other: a full ring makes the sender keep its messages in order on its own side; (5) progress is
 //! counted in bytes (C-2), and a stale key finds nothing (C-3).
 
+mod balance;
 mod job;
 mod policy;
 mod pool;
 mod worker;
 
 pub use job::{Adopted, Batch, Ended, Kept, Push, Settings, ToMain, ToWorker};
+pub use balance::Balance;
 pub use policy::{Policy, Signals};
 pub use pool::Pool;
 

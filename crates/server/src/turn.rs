@@ -177,6 +177,7 @@ impl Server {
         self.host.longest_turn_ns = self.host.longest_turn_ns.max(spent);
         if std::mem::take(&mut self.turn_busy) {
             self.host.active_ns += spent;
+            self.account_batches(spent);
             self.learn_depth();
         }
         end
@@ -563,7 +564,7 @@ impl Server {
         self.engine.take_actions(&mut actions);
         for action in actions.drain(..) {
             match action {
-                Action::FreeValue(value) => self.free(Garbage::Value(value)),
+                Action::FreeValue(value) => self.free_value(value),
                 Action::FreeDb(db) => self.free(Garbage::Db(db)),
                 Action::Resume(keys) => keys.into_iter().for_each(|key| self.resume(key)),
                 Action::TrimInput { key, idle_s } => self.trim_input(key, idle_s),

@@ -271,9 +271,9 @@ fn events(view: &View<'_>, out: &mut Lines) {
     let (threads, before) = (&facts.io_threads, &base.io_threads);
     out.add("io_threaded_reads_processed", threads.reads.saturating_sub(before.reads));
     out.add("io_threaded_writes_processed", threads.writes.saturating_sub(before.writes));
-    out.add("io_threaded_freed_objects", 0);
+    out.add("io_threaded_freed_objects", threads.freed.saturating_sub(before.freed));
     out.add("io_threaded_accept_processed", threads.accepts.saturating_sub(before.accepts));
-    out.add("io_threaded_poll_processed", 0);
+    out.add("io_threaded_poll_processed", threads.polls.saturating_sub(before.polls));
     out.add("io_threaded_total_prefetch_batches", stats.prefetch_batches);
     out.add("io_threaded_total_prefetch_entries", stats.prefetch_entries);
     out.add("client_query_buffer_limit_disconnections", stats.query_buffer_disconnections);
@@ -409,7 +409,13 @@ pub(super) fn debug(view: &View<'_>, out: &mut Lines) {
     out.add("eventloop_cmd_per_cycle_max", view.stats.turn_commands_max);
     out.add("io_threaded_reads_pending", facts.io_threads.reads_pending);
     out.zeros(&["io_threaded_writes_pending"]);
-    out.add("io_threads_parks", facts.io_threads.parks);
-    out.add("io_threads_grown", facts.io_threads.grown);
-    out.add("io_threads_shrunk", facts.io_threads.shrunk);
+    let threads = &facts.io_threads;
+    out.add("io_threads_parks", threads.parks);
+    out.add("io_threads_grown", threads.grown);
+    out.add("io_threads_shrunk", threads.shrunk);
+    out.add("io_threads_queue_wait_usec", threads.wait_ns / 1000);
+    out.add("io_threads_service_usec", threads.service_ns / 1000);
+    out.add("io_threads_inbox_full", threads.full[0]);
+    out.add("io_threads_outbox_full", threads.full[1]);
+    out.add("io_threads_balanced", threads.balanced);
 }

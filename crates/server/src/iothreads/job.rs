@@ -4,6 +4,7 @@
 use sluice_engine::{Prepared, Preparer, SessionKey};
 use sluice_evloop::Fd;
 use sluice_resp::{Admission, Outbox, ParseError, Requests};
+use sluice_value::Value;
 use std::sync::Arc;
 
 /// To a worker.
@@ -89,6 +90,8 @@ pub struct Batch {
     pub prepared: Vec<Prepared>,
     /// What follows the requests is none.
     pub failed: Option<ParseError>,
+    /// When the turn began in which it was received, monotonic nanoseconds.
+    pub at_ns: u64,
     /// Bytes received for this batch.
     pub received: usize,
     /// Bytes of output sent since the last batch.
@@ -99,6 +102,8 @@ pub struct Batch {
     pub too_much: bool,
     /// The replies, on the way back; a spent buffer on the way there.
     pub reply: Outbox,
+    /// On the way back: values that lost their keys, for the worker to free. Whose batch it is does not matter.
+    pub garbage: Vec<Value>,
     /// On the way back: bytes of `input` that are done with.
     pub done: usize,
     /// On the way back: how the connection goes on.
@@ -139,11 +144,13 @@ impl Batch {
             requests: Requests::new(),
             prepared: Vec::new(),
             failed: None,
+            at_ns: 0,
             received: 0,
             sent: 0,
             kept: Kept::default(),
             too_much: false,
             reply: Outbox::new(),
+            garbage: Vec::new(),
             done: 0,
             ended: Ended::No,
             admission: Admission::Unauthenticated,

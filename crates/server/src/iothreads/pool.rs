@@ -1,5 +1,6 @@
 //! The executing thread's end of the workers: their threads, the rings, and who has which connection.
 
+use super::balance::Share;
 use super::job::{Settings, ToMain, ToWorker};
 use super::worker::{Published, Seat, Worker};
 use sluice_evloop::{AnyLoop, Backend, Waker};
@@ -26,8 +27,29 @@ pub struct Pool {
     settings: Option<Arc<Settings>>,
     /// Active time of workers that have ended, by number, nanoseconds: it survives them.
     ended_active_ns: Vec<u64>,
-    /// Times that workers slept which have ended.
-    ended_parks: u64,
+    /// What workers that have ended had published.
+    ended: Counts,
+    /// Messages to workers that found a full ring.
+    full: u64,
+}
+
+/// What all workers did together.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Counts {
+    /// Times they slept until they were woken.
+    pub parks: u64,
+    /// Waits of their loops that found something.
+    pub polls: u64,
+    /// Messages of theirs that found a full ring.
+    pub full: u64,
+}
+
+impl Counts {
+    fn add(&mut self, published: &Published) {
+        self.parks += published.parks.load(Relaxed);
+        self.polls += published.polls.load(Relaxed);
+        self.full += published.full.load(Relaxed);
+    }
 }
 
 /// A worker as the executing thread knows it.
@@ -42,6 +64,10 @@ struct Member {
     published: Arc<Published>,
     /// Connections it has, those on their way there included.
     connections: usize,
+    /// Its active time at the last sample, nanoseconds.
+    sampled_ns: u64,
+    /// Share of the time between the last two samples in which it had work.
+    busy: f64,
     touched: bool,
 }
 
@@ -67,7 +93,8 @@ impl Pool {
             ring: if ring == 0 { RING } else { ring },
             settings: None,
             ended_active_ns: Vec::new(),
-            ended_parks: 0,
+            ended: Counts::default(),
+            full: 0,
         }
     }
 
@@ -141,7 +168,7 @@ impl Pool {
         })?;
         let waker = opened.recv().map_err(|_| std::io::ErrorKind::BrokenPipe)??;
         let overflow = VecDeque::new();
-        Ok(Member { number, inbox, overflow, waker, published, connections: 0, touched: false })
+        Ok(Member { number, inbox, overflow, waker, published, connections: 0, sampled_ns: 0, busy: 0.0, touched: false })
     }
 
     /// Says how many workers take connections from now on. Those of the others are for the caller to release.
@@ -175,7 +202,7 @@ impl Pool {
             self.ended_active_ns.resize(member.number + 1, 0);
         }
         self.ended_active_ns[member.number] += member.published.active_ns.load(Relaxed);
-        self.ended_parks += member.published.parks.load(Relaxed);
+        self.ended.add(&member.published);
         let place = self.roster.iter().position(|s| *s == seat);
         if let Some(place) = place {
             self.roster.remove(place);
@@ -188,9 +215,26 @@ impl Pool {
         place.is_some()
     }
 
-    /// The active worker with the fewest connections.
+    /// The active worker with the least to do, by eighths of its time; among equals, the one with the fewest connections.
     pub fn least_loaded(&self) -> Option<usize> {
-        self.roster[..self.active].iter().copied().min_by_key(|seat| self.connections(*seat))
+        let load = |seat: &usize| match self.members.get(*seat).and_then(Option::as_ref) {
+            Some(member) => ((member.busy * 8.0) as u32, member.connections),
+            None => (u32::MAX, usize::MAX),
+        };
+        self.roster[..self.active].iter().copied().min_by_key(load)
+    }
+
+    /// Learns how busy each active worker was in the last `wall_ns` nanoseconds.
+    pub fn sample(&mut self, wall_ns: u64) -> Vec<Share> {
+        let mut shares = Vec::with_capacity(self.active);
+        for seat in &self.roster[..self.active] {
+            let Some(member) = self.members[*seat].as_mut() else { continue };
+            let active_ns = member.published.active_ns.load(Relaxed);
+            let worked = active_ns.saturating_sub(std::mem::replace(&mut member.sampled_ns, active_ns));
+            member.busy = (worked as f64 / wall_ns.max(1) as f64).min(1.0);
+            shares.push(Share { seat: *seat, busy: member.busy, connections: member.connections });
+        }
+        shares
     }
 
     /// Connections of the worker on this seat beyond its share, when the active ones shared them evenly.
@@ -208,11 +252,14 @@ impl Pool {
         let Some(member) = self.members.get_mut(seat).and_then(Option::as_mut) else { return };
         if matches!(message, ToWorker::Adopt(_)) {
             member.connections += 1;
+            // On the guess that it is like the others there: many that come together are spread.
+            member.busy += member.busy / member.connections as f64;
         }
         member.touched = true;
         if !member.overflow.is_empty() {
             member.overflow.push_back(message);
         } else if let Err(full) = member.inbox.stage(message) {
+            self.full += 1;
             member.overflow.push_back(full.0);
         }
     }
@@ -267,11 +314,16 @@ impl Pool {
         }
     }
 
-    /// Times that workers slept until they were woken.
-    pub fn parks(&self) -> u64 {
-        let live: u64 =
-            self.members.iter().flatten().map(|member| member.published.parks.load(Relaxed)).sum();
-        live + self.ended_parks
+    /// What workers did so far, those that have ended included.
+    pub fn counts(&self) -> Counts {
+        let mut all = self.ended;
+        self.members.iter().flatten().for_each(|member| all.add(&member.published));
+        all
+    }
+
+    /// Messages to workers that found a full ring.
+    pub fn full(&self) -> u64 {
+        self.full
     }
 
     /// Active time by the workers' numbers, nanoseconds; workers that have ended included.

@@ -15,18 +15,29 @@ use sluice_evloop::{
 use sluice_queue::lanes::Lane;
 use sluice_queue::{Respond, spsc};
 use sluice_resp::{Admission, Limits, Outbox, Parser, State};
+use sluice_value::Value;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
-/// What a worker publishes about itself: written by it alone, read by the executing thread for INFO and the policy.
+/// What a worker publishes about itself: written by it alone, read by the executing thread for INFO and the policy. All
+/// relaxed: it only informs.
 #[derive(Debug, Default)]
 pub struct Published {
-    /// Nanoseconds in turns that had work. Relaxed: it only informs.
+    /// Nanoseconds in turns that had work.
     pub active_ns: AtomicU64,
-    /// Times it slept until woken. Relaxed.
+    /// Times it slept until woken.
     pub parks: AtomicU64,
+    /// Waits of its loop that found something.
+    pub polls: AtomicU64,
+    /// Messages that found the lane full.
+    pub full: AtomicU64,
+}
+
+/// Adds to a counter that this thread alone writes: no read-modify-write is needed.
+fn add(counter: &AtomicU64, by: u64) {
+    counter.store(counter.load(Relaxed).wrapping_add(by), Relaxed);
 }
 
 /// What a worker starts with.
@@ -72,6 +83,10 @@ pub struct Worker {
     said_so: bool,
     empty_dozes: u32,
     busy: bool,
+    /// When this turn began, monotonic nanoseconds.
+    began_ns: u64,
+    /// Values to be freed when the turn's work is done.
+    garbage: Vec<Value>,
 }
 
 /// A connection that a worker owns.
@@ -173,6 +188,8 @@ impl Worker {
             said_so: false,
             empty_dozes: 0,
             busy: false,
+            began_ns: 0,
+            garbage: Vec::new(),
         }
     }
 
@@ -181,11 +198,14 @@ impl Worker {
         let mut now_ns = self.clock.now().mono_ns;
         loop {
             let until = self.rest();
-            if self.event_loop.wait(now_ns, until).is_err() {
+            match self.event_loop.wait(now_ns, until) {
+                Ok(turn) if turn.ready > 0 => add(&self.seat.published.polls, 1),
+                Ok(_) => {}
                 // A broken loop can serve nobody: every connection is given up.
-                return self.give_up();
+                Err(_) => return self.give_up(),
             }
             let began = self.clock.now().mono_ns;
+            self.began_ns = began;
             self.busy = false;
             self.take_messages();
             while let Some(event) = self.event_loop.next_event(began) {
@@ -196,10 +216,12 @@ impl Worker {
                 self.tell_sent(began);
             }
             self.show();
+            // Replies went out and the executing thread has its batches: now nobody waits for this.
+            self.garbage.clear();
             now_ns = if self.busy { self.clock.now().mono_ns } else { began };
             if self.busy {
                 self.empty_dozes = 0;
-                self.seat.published.active_ns.fetch_add(now_ns.saturating_sub(began), Relaxed);
+                add(&self.seat.published.active_ns, now_ns.saturating_sub(began));
             } else {
                 self.empty_dozes = self.empty_dozes.saturating_add(1);
             }
@@ -223,7 +245,7 @@ impl Worker {
             std::thread::sleep(FULL_LANE_DOZE);
             return Deadline::PAST;
         }
-        self.seat.published.parks.fetch_add(1, Relaxed);
+        add(&self.seat.published.parks, 1);
         if self.untold.is_empty() { Deadline::NEVER } else { Deadline::at_ns(self.tell_at_ns) }
     }
 
@@ -368,6 +390,7 @@ impl Worker {
             batch.prepared.push(item);
         }
         batch.worker = self.seat.seat;
+        batch.at_ns = self.began_ns;
         batch.received = std::mem::take(&mut connection.received);
         batch.sent = std::mem::take(&mut connection.untold);
         batch.kept = Kept { used: connection.carry.len(), room: connection.carry.capacity() };
@@ -413,6 +436,7 @@ impl Worker {
         self.away = self.away.saturating_sub(1);
         let ended = batch.ended;
         let reply = std::mem::take(&mut batch.reply);
+        self.garbage.append(&mut batch.garbage);
         let Some(mut connection) = self.take(batch.key) else { return self.spend(batch) };
         connection.admission = batch.admission;
         connection.input = match ended {
@@ -661,6 +685,7 @@ impl Worker {
         if !self.overflow.is_empty() {
             self.overflow.push_back(message);
         } else if let Err(full) = self.seat.lane.send(message) {
+            add(&self.seat.published.full, 1);
             self.overflow.push_back(full.0);
         }
     }

@@ -1,13 +1,15 @@
 //! The turn's part for connections that workers own.
 
 use super::Server;
-use crate::iothreads::{Adopted, Batch, Ended, Kept, Push, Settings, Signals, ToMain, ToWorker};
+use crate::bio::Garbage;
+use crate::iothreads::{Adopted, Balance, Batch, Ended, Kept, Push, Settings, Signals, ToMain, ToWorker};
 use crate::wire::{Input, Place, Wire, token_of};
 use nix::sys::prctl;
 use sluice_config::param;
 use sluice_engine::{Closing, Engine, Flow, LogLevel, Process, SessionKey};
 use sluice_evloop::{Deadline, Fd, Source};
 use sluice_resp::{Admission, Parser};
+use sluice_value::Value;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -29,6 +31,11 @@ pub(super) struct Load {
     polled_ns: u64,
     /// Some clients are in our own loop.
     own_clients: bool,
+    /// When the workers' load was looked at.
+    sampled_ns: u64,
+    balance: Balance,
+    /// Batches were executed in this turn.
+    served: bool,
     /// Workers that the configuration asks for.
     configured: usize,
     /// When threads that could not be started are tried again.
@@ -57,6 +64,11 @@ const SPAWN_AGAIN_NS: u64 = 10_000_000_000;
 const FINISH_NS_MAX: u64 = 500_000_000;
 /// How often it looks meanwhile.
 const FINISH_DOZE: Duration = Duration::from_micros(100);
+
+/// Samples that are closer together tell too little.
+const SAMPLE_NS_MIN: u64 = 50_000_000;
+/// Values above this many bytes travel to a worker with a batch that goes there, and are freed by it.
+const FREED_BY_WORKERS_BYTES: usize = 1024;
 
 /// How to spend the time until the next turn.
 pub(super) enum Rest {
@@ -140,13 +152,21 @@ impl Server {
         self.note_workers();
     }
 
-    /// What INFO shows of the workers.
+    /// What INFO shows of the workers, and what follows from how many there are.
     fn note_workers(&mut self) {
+        // A small value is not worth a message that takes it away; with a batch it travels for nothing.
+        let above = match self.pool.active() {
+            0 => sluice_keyspace::LAZY_FREE_BYTES,
+            _ => FREED_BY_WORKERS_BYTES,
+        };
+        self.engine.free_elsewhere_above(above);
         let reason = self.workers_reason();
         let shown = &mut self.host.io_threads;
         shown.reason = reason;
         shown.active = self.pool.active();
-        shown.parks = self.pool.parks();
+        let counts = self.pool.counts();
+        (shown.parks, shown.polls) = (counts.parks, counts.polls);
+        shown.full = [self.pool.full(), counts.full];
         shown.active_us = self.pool.active_ns().iter().map(|ns| ns / 1000).collect();
     }
 
@@ -172,6 +192,23 @@ impl Server {
             let text = format!("Could not start all IO threads: {error}. {got} of {count} run.");
             self.host.note(LogLevel::Warning, &text);
             self.load.spawn_again_ns = self.turn_began_ns + SPAWN_AGAIN_NS;
+        }
+    }
+
+    /// Has connections of a worker go elsewhere that is busier than the others.
+    fn even_out(&mut self) {
+        let wall_ns = self.turn_began_ns.saturating_sub(self.load.sampled_ns);
+        if wall_ns < SAMPLE_NS_MIN {
+            return;
+        }
+        self.load.sampled_ns = self.turn_began_ns;
+        let shares = self.pool.sample(wall_ns);
+        let Some((seat, count)) = self.load.balance.step(&shares) else { return };
+        let theirs = self.wires.iter_mut().flatten().filter(|wire| wire.place == Place::Worker(seat));
+        for wire in theirs.take(count) {
+            wire.place = Place::Returning(seat);
+            self.pool.tell(seat, ToWorker::Release(wire.key));
+            self.host.io_threads.balanced += 1;
         }
     }
 
@@ -230,6 +267,7 @@ impl Server {
             self.recall();
         }
         if now > 0 {
+            self.even_out();
             self.move_out();
         }
         self.load.own_clients =
@@ -250,7 +288,7 @@ impl Server {
     fn sample(&mut self) -> Option<Signals> {
         let now_ns = self.turn_began_ns;
         let wall = now_ns.saturating_sub(self.load.at_ns);
-        if wall < 50_000_000 {
+        if wall < SAMPLE_NS_MIN {
             return None;
         }
         let (main_ns, workers_ns) = (self.host.active_ns, self.pool.active_ns().iter().sum::<u64>());
@@ -445,6 +483,7 @@ impl Server {
         self.host.io_threads.reads += 1;
         self.host.reads += 1;
         self.host.counts.net_input_bytes += batch.received as u64;
+        self.host.io_threads.wait_ns += self.turn_began_ns.saturating_sub(batch.at_ns);
         if batch.sent > 0 {
             self.count_sent(key, batch.sent);
         }
@@ -483,9 +522,30 @@ impl Server {
         }
     }
 
+    /// Counts a turn's time for the batches it executed.
+    pub(super) fn account_batches(&mut self, spent_ns: u64) {
+        if std::mem::take(&mut self.load.served) {
+            self.host.io_threads.service_ns += spent_ns;
+        }
+    }
+
+    /// Has a value freed elsewhere: by a worker that gets a batch anyway, or by the background thread.
+    pub(super) fn free_value(&mut self, value: Value) {
+        // In turn, so that no worker gets all.
+        let turn = self.host.io_threads.freed as usize;
+        match self.executed.len() {
+            0 => self.free(Garbage::Value(value)),
+            n => {
+                self.host.io_threads.freed += 1;
+                self.executed[turn % n].garbage.push(value);
+            }
+        }
+    }
+
     /// Sends the batches of this turn back with their replies.
     pub(super) fn reply_to_workers(&mut self) {
         let mut executed = std::mem::take(&mut self.executed);
+        self.load.served = true;
         for mut batch in executed.drain(..) {
             if let Some((outbox, closing)) = self.engine.take_output(batch.key) {
                 batch.reply = outbox;

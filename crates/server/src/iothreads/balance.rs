@@ -1,0 +1,119 @@
+//! Which worker gives connections away: a pure state machine, fed ten times a second.
+//!
+//! New connections go where the load is least, but a connection may become busy later. What no count of connections tells,
+//! the workers' busy time does.
+
+/// A worker, as [`Balance`] sees it.
+#[derive(Clone, Copy, Debug)]
+pub struct Share {
+    /// Its name for the caller.
+    pub seat: usize,
+    /// Share of the last sample's time in which it had work, 0 to 1.
+    pub busy: f64,
+    /// Connections it has.
+    pub connections: usize,
+}
+
+/// Decides when connections move from a busy worker to others: counts of connections do not tell which of them are busy.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Balance {
+    /// Samples in a row in which the load was uneven.
+    uneven: u32,
+    /// Samples until it is looked at again: what moved must be seen to work first.
+    holdoff: u32,
+}
+
+/// A worker gives connections away from this busy share on.
+const HOT: f64 = 0.5;
+/// And when it is busier than the least busy one by this much.
+const UNEVEN: f64 = 0.3;
+/// Samples in a row for which that must hold.
+const UNEVEN_SAMPLES: u32 = 3;
+/// Samples of rest after a move.
+const BALANCE_REST: u32 = 5;
+
+impl Balance {
+    /// Takes a sample of the active workers; returns a seat and how many of its connections are to go elsewhere.
+    pub fn step(&mut self, workers: &[Share]) -> Option<(usize, usize)> {
+        self.holdoff = self.holdoff.saturating_sub(1);
+        let by_load = |a: &&Share, b: &&Share| a.busy.total_cmp(&b.busy);
+        let (hot, cold) = (workers.iter().max_by(by_load)?, workers.iter().min_by(by_load)?);
+        let uneven = hot.busy >= HOT && hot.busy - cold.busy >= UNEVEN && hot.connections > 1;
+        self.uneven = if uneven { self.uneven + 1 } else { 0 };
+        if self.uneven < UNEVEN_SAMPLES || self.holdoff > 0 {
+            return None;
+        }
+        *self = Balance { uneven: 0, holdoff: BALANCE_REST };
+        // Half the difference, on the guess that its connections are alike; never all of them.
+        let share = (hot.busy - cold.busy) / (2.0 * hot.busy);
+        let count = (hot.connections as f64 * share) as usize;
+        Some((hot.seat, count.clamp(1, hot.connections - 1)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Two workers with connections of these loads; runs until nothing moves for ten seconds, and returns the loads.
+    fn run(mut hot: Vec<f64>, mut cold: Vec<f64>) -> (f64, f64, usize) {
+        let mut balance = Balance::default();
+        let (mut quiet, mut moves) = (0, 0);
+        let busy = |all: &[f64]| all.iter().sum::<f64>().min(1.0);
+        while quiet < 100 && moves < 1000 {
+            let shares = [
+                Share { seat: 0, busy: busy(&hot), connections: hot.len() },
+                Share { seat: 1, busy: busy(&cold), connections: cold.len() },
+            ];
+            quiet += 1;
+            if let Some((seat, count)) = balance.step(&shares) {
+                (quiet, moves) = (0, moves + 1);
+                let (from, to) = if seat == 0 { (&mut hot, &mut cold) } else { (&mut cold, &mut hot) };
+                to.extend(from.drain(..count));
+            }
+        }
+        (busy(&hot), busy(&cold), moves)
+    }
+
+    #[test]
+    fn even_connections_on_one_worker_are_shared_at_once() {
+        let (hot, cold, moves) = run(vec![0.09; 10], Vec::new());
+        assert!((hot - cold).abs() < UNEVEN, "{hot} {cold}");
+        assert_eq!(moves, 1);
+    }
+
+    #[test]
+    fn busy_connections_among_idle_ones_are_parted() {
+        let mut mixed = vec![0.001; 50];
+        mixed.splice(20..24, [0.2; 4]);
+        let (hot, cold, moves) = run(mixed, vec![0.001; 50]);
+        assert!((hot - cold).abs() < UNEVEN, "{hot} {cold}");
+        assert!(moves < 20, "{moves}");
+    }
+
+    #[test]
+    fn an_even_load_moves_nothing() {
+        assert_eq!(run(vec![0.1; 8], vec![0.09; 8]).2, 0);
+    }
+
+    #[test]
+    fn the_last_connection_stays() {
+        let mut balance = Balance::default();
+        let shares = [
+            Share { seat: 3, busy: 1.0, connections: 1 },
+            Share { seat: 4, busy: 0.0, connections: 9 },
+        ];
+        assert!((0..100).all(|_| balance.step(&shares).is_none()));
+    }
+
+    #[test]
+    fn a_moment_of_unevenness_moves_nothing() {
+        let mut balance = Balance::default();
+        let even = [0.6, 0.5].map(|busy| Share { seat: 0, busy, connections: 5 });
+        let uneven = [0.9, 0.1].map(|busy| Share { seat: 0, busy, connections: 5 });
+        for _ in 0..50 {
+            assert!(balance.step(&uneven).is_none() && balance.step(&uneven).is_none());
+            assert!(balance.step(&even).is_none());
+        }
+    }
+}
