@@ -21,8 +21,8 @@ mod policy;
 mod pool;
 mod worker;
 
-pub use job::{Adopted, Batch, Ended, Kept, Push, Settings, ToMain, ToWorker};
 pub use balance::Balance;
+pub use job::{Adopted, Batch, Ended, Kept, Push, Settings, ToMain, ToWorker};
 pub use policy::{Policy, Signals};
 pub use pool::Pool;
 

@@ -479,6 +479,135 @@ fn the_counters_tell_what_workers_did_and_survive_them() {
 }
 
 #[test]
+fn replaced_values_are_freed_by_workers_and_their_memory_comes_back() {
+    let server = workers(&[]);
+    let mut client = server.client();
+    let value = vec![b'x'; 20_000];
+    client.send(request(&[b"SET", b"k", &value])).expect("+OK\r\n");
+    let before = client.info_number("used_memory");
+    for _ in 0..500 {
+        client.send(request(&[b"SET", b"k", &value])).expect("+OK\r\n");
+    }
+    assert!(client.info_number("io_threaded_freed_objects") >= 500);
+    until("their memory", || (client.info_number("used_memory") < before + (1 << 20)).then_some(()));
+}
+
+#[test]
+fn m3_waiting_and_polling_are_counted() {
+    let server = workers(&[]);
+    let mut client = server.client();
+    let load = Load::start(&server, 2, 4);
+    until("counts", || {
+        let info = String::from_utf8(client.bulk("INFO everything debug")).unwrap();
+        let number = |name: &str| -> u64 {
+            let field = info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
+            field.unwrap().trim().parse().unwrap()
+        };
+        let all = ["io_threaded_poll_processed", "io_threads_queue_wait_usec", "io_threads_service_usec"];
+        all.iter().all(|name| number(name) > 0).then_some(())
+    });
+    load.stop();
+}
+
+#[test]
+fn busy_connections_are_shared_out_again() {
+    let server = workers(&[]);
+    let mut control = server.client();
+    // Idle connections are spread evenly, in turn: of three workers, one has all that are busy from now on.
+    let mut clients: Vec<Client> = (0..12).map(|_| server.client()).collect();
+    clients.iter_mut().for_each(|client| drop(client.check("PING", "+PONG\r\n")));
+    // Long to parse and nothing to execute: the worker is what is busy, on whatever machine.
+    let request = request(&[&b"ECHO"[..]; 2000]);
+    let error = "-ERR wrong number of arguments for 'echo' command\r\n";
+    let stop = Arc::new(AtomicBool::new(false));
+    let threads: Vec<_> = (0..clients.len())
+        .rev()
+        .step_by(3)
+        .map(|i| clients.swap_remove(i))
+        .map(|mut client| {
+            let (stop, work) = (stop.clone(), request.repeat(10));
+            std::thread::spawn(move || {
+                while !stop.load(Relaxed) {
+                    client.send(&work).expect(error.repeat(10));
+                }
+            })
+        })
+        .collect();
+    until("a move", || {
+        let info = String::from_utf8(control.bulk("INFO debug")).unwrap();
+        let field = info.lines().find_map(|line| line.strip_prefix("io_threads_balanced:"));
+        (field.unwrap().trim() != "0").then_some(())
+    });
+    stop.store(true, Relaxed);
+    threads.into_iter().for_each(|thread| thread.join().unwrap());
+}
+
+/// Everything at once, for some seeds: threads that come and go, clients that are killed and paused, readers that do not
+/// read, limits. Answers stay in order on every connection that lives, and afterwards nothing is left (section 12, 3).
+#[test]
+fn chaos_leaves_order_and_nothing_else() {
+    let server = workers(&["--client-output-buffer-limit", "normal 4mb 0 0"]);
+    let mut control = server.client();
+    control.send(request(&[b"SET", b"big", &vec![b'x'; 200_000]])).expect("+OK\r\n");
+    let (memory, descriptors) = (control.info_number("used_memory"), count_of(&server, "fd"));
+    for seed in 1..=3 {
+        chaos(&server, &mut control, seed);
+    }
+    control.check("CONFIG SET io-threads 4 io-threads-always-active yes", "+OK\r\n");
+    until("all clients' end", || (control.info_number("connected_clients") == 1).then_some(()));
+    until("their descriptors' end", || (count_of(&server, "fd") <= descriptors + 3).then_some(()));
+    until("their memory", || (control.info_number("used_memory") < memory + (4 << 20)).then_some(()));
+}
+
+fn chaos(server: &Server, control: &mut Client, seed: u64) {
+    let mut rng = Rng::new(seed);
+    let load = Load::start(server, 2, 4);
+    // These may be killed. Until then their answers are in order, too.
+    let victims: Vec<_> = (0..8)
+        .map(|n| {
+            let mut victim = Counting::new(server, seed * 100 + n);
+            victim.client.check(&format!("CLIENT SETNAME victim{n}"), "+OK\r\n");
+            std::thread::spawn(move || while victim.round() {})
+        })
+        .collect();
+    let mut lazy: Vec<Client> = Vec::new();
+    for _ in 0..40 {
+        match rng.below(6) {
+            0 => drop(control.check("CLIENT PAUSE 20 WRITE", "+OK\r\n")),
+            1 => drop(control.check("CLIENT PAUSE 5 ALL", "+OK\r\n")),
+            2 => {
+                let mut reader = server.client();
+                // It asks for more than its limit allows, and reads none of it.
+                let _ = reader.stream.write_all("GET big\r\n".repeat(60).as_bytes());
+                lazy.push(reader);
+            }
+            3 => lazy.truncate(lazy.len() / 2),
+            _ => {
+                let threads = 1 + rng.below(5);
+                let always = if rng.below(3) == 0 { "no" } else { "yes" };
+                control.check(
+                    &format!("CONFIG SET io-threads {threads} io-threads-always-active {always}"),
+                    "+OK\r\n",
+                );
+            }
+        }
+        let before = control.info_number("total_commands_processed");
+        until("some commands", || {
+            (control.info_number("total_commands_processed") > before + 200).then_some(())
+        });
+    }
+    drop(lazy);
+    for n in 0..victims.len() {
+        let list = String::from_utf8(control.bulk("CLIENT LIST")).unwrap();
+        let line = list.lines().find(|line| line.contains(&format!(" name=victim{n} "))).unwrap();
+        let id = line.strip_prefix("id=").and_then(|rest| rest.split(' ').next()).unwrap();
+        control.check(&format!("CLIENT KILL ID {id}"), ":1\r\n");
+    }
+    victims.into_iter().for_each(|victim| victim.join().unwrap());
+    load.stop();
+}
+
+#[test]
 fn bytes_are_counted_wherever_they_go() {
     let server = workers(&[]);
     let (mut control, mut client) = (server.client(), server.client());

@@ -99,10 +99,8 @@ mod tests {
     #[test]
     fn the_last_connection_stays() {
         let mut balance = Balance::default();
-        let shares = [
-            Share { seat: 3, busy: 1.0, connections: 1 },
-            Share { seat: 4, busy: 0.0, connections: 9 },
-        ];
+        let shares =
+            [Share { seat: 3, busy: 1.0, connections: 1 }, Share { seat: 4, busy: 0.0, connections: 9 }];
         assert!((0..100).all(|_| balance.step(&shares).is_none()));
     }
 

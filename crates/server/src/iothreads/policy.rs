@@ -35,6 +35,7 @@ pub struct Policy {
     penalty: u32,
     /// Recent commands per sample, newest last.
     recent: [u64; TRIAL_SAMPLES],
+    thresholds: Thresholds,
 }
 
 /// A worker on trial.
@@ -48,10 +49,17 @@ struct Trial {
     samples: u32,
 }
 
-/// The executing thread is pressed from this share on.
-const PRESSED: f64 = 0.85;
-/// A processor is free for another worker from this much idle time on.
-const FREE_PROCESSOR: f64 = 0.6;
+/// From where on a worker is tried.
+#[derive(Clone, Copy, Debug)]
+struct Thresholds {
+    /// The executing thread, or the workers, are the bottleneck from this busy share on.
+    pressed: f64,
+    /// A processor is free for another worker from this much idle time on.
+    free_processor: f64,
+}
+
+/// Chosen by the sweep in the tests below, whose table is in `docs/design/io-threads.md`.
+const THRESHOLDS: Thresholds = Thresholds { pressed: 0.85, free_processor: 0.6 };
 /// Workers are too many when all of them together do less than this share of what one fewer could do.
 const SLACK: f64 = 0.5;
 /// Samples in a row before a worker is added: so many that those it will be compared with were taken under the same load.
@@ -79,6 +87,7 @@ impl Policy {
             holdoff: 0,
             penalty: FIRST_PENALTY,
             recent: [0; TRIAL_SAMPLES],
+            thresholds: THRESHOLDS,
         }
     }
 
@@ -115,7 +124,7 @@ impl Policy {
                 self.judge();
             }
         } else if self.is_pressed(signals) {
-            self.grow();
+            self.grow(signals.idle_processors);
         } else if self.is_slack(signals) {
             self.active -= 1;
             self.slack = 0;
@@ -127,17 +136,21 @@ impl Policy {
 
     fn is_pressed(&mut self, signals: Signals) -> bool {
         let bottleneck = if self.active == 0 { signals.main_busy } else { signals.workers_busy };
-        let pressed = bottleneck >= PRESSED && signals.idle_processors >= FREE_PROCESSOR;
+        let pressed = bottleneck >= self.thresholds.pressed
+            && signals.idle_processors >= self.thresholds.free_processor;
         self.pressed = if pressed { self.pressed + 1 } else { 0 };
         self.pressed >= PRESSED_SAMPLES && self.active < self.cap && self.holdoff == 0
     }
 
-    /// Half as many again, so that a large machine is reached in a few steps; two to begin with, since one worker does
-    /// hardly more than the executing thread did alone.
-    fn grow(&mut self) {
+    /// Twice as many, where so many processors are idle, so that a large machine is reached in a few steps (T-4); two to
+    /// begin with, since one worker does hardly more than the executing thread did alone.
+    fn grow(&mut self, idle_processors: f64) {
         let before = self.recent.iter().sum();
         let from = self.active;
-        let more = if from == 0 { 2 } else { (from / 2).max(1) };
+        let more = match from {
+            0 => 2,
+            _ => from.min(idle_processors as usize).max(1),
+        };
         self.active = (from + more).min(self.cap);
         self.pressed = 0;
         self.slack = 0;
@@ -175,7 +188,7 @@ mod tests {
     /// A machine with a load: how much it executes with so many workers.
     struct Machine {
         processors: f64,
-        /// Processor time that the load generator takes on this machine.
+        /// Processor time that the load generator takes for a command, as a multiple of what one thread alone takes.
         load: f64,
         /// Commands per sample that are asked for.
         asked: u64,
@@ -190,32 +203,102 @@ mod tests {
     impl Machine {
         fn run(&self, policy: &mut Policy, samples: usize) {
             for _ in 0..samples {
-                let active = policy.active();
-                let share = (self.processors / (1.0 + active as f64 + self.load)).min(1.0);
-                let capacity = match active {
-                    0 => ALONE as f64,
-                    n => (n as f64 * WORKER as f64).min(WITH_WORKERS as f64),
-                } * share;
-                let done = capacity.min(self.asked as f64);
-                let (main_busy, workers_busy) = match active {
-                    0 => (done / (ALONE as f64 * share), 0.0),
-                    n => (done / WITH_WORKERS as f64, done / (n as f64 * WORKER as f64 * share)),
-                };
-                let used = main_busy + workers_busy * active as f64 + self.load;
-                policy.step(Signals {
-                    main_busy: main_busy.min(1.0),
-                    workers_busy: workers_busy.min(1.0),
-                    idle_processors: (self.processors - used).max(0.0),
-                    commands: done as u64,
-                });
+                policy.step(self.signals(policy.active()));
             }
         }
+
+        /// What is seen with so many workers.
+        fn signals(&self, active: usize) -> Signals {
+            let (alone, with_workers, worker) = (ALONE as f64, WITH_WORKERS as f64, WORKER as f64);
+            let n = active as f64;
+            // By threads: as much as the slower side does, if every thread has a processor.
+            let by_threads = if active == 0 { alone } else { with_workers.min(n * worker) };
+            let wanted = by_threads.min(self.asked as f64);
+            // By processors: what they can do together; more threads than processors cost switches.
+            let ours = if active == 0 { 1.0 / alone } else { 1.0 / with_workers + 1.0 / worker };
+            let each = ours + self.load / alone;
+            let switches = if 1.0 + n + self.load > self.processors { 1.15 } else { 1.0 };
+            let done = wanted.min(self.processors / (each * switches));
+            // A thread that waits for a processor is in its turn, and so counts as busy.
+            let (main_busy, workers_busy) = match active {
+                0 => (wanted / alone, 0.0),
+                _ => (wanted / with_workers, wanted / (n * worker)),
+            };
+            let used = done * each;
+            Signals {
+                main_busy: main_busy.min(1.0),
+                workers_busy: workers_busy.min(1.0),
+                idle_processors: (self.processors - used).max(0.0),
+                commands: done as u64,
+            }
+        }
+    }
+
+    /// Ten minutes of a machine whose readings scatter by a tenth: the throughput as a share of what would be possible, and
+    /// how often the number of workers changed.
+    fn play(thresholds: Thresholds, machine: &Machine) -> (f64, usize) {
+        let mut policy = Policy { thresholds, ..Policy::new(7) };
+        let mut rng = sluice_base::Rng::new(1);
+        let (mut done, mut changes) = (0.0, 0);
+        for _ in 0..6000 {
+            let active = policy.active();
+            let signals = machine.signals(active);
+            done += signals.commands as f64;
+            let scatter = |rng: &mut sluice_base::Rng| 0.95 + rng.below(100) as f64 / 1000.0;
+            policy.step(Signals {
+                main_busy: (signals.main_busy * scatter(&mut rng)).min(1.0),
+                workers_busy: (signals.workers_busy * scatter(&mut rng)).min(1.0),
+                idle_processors: signals.idle_processors * scatter(&mut rng),
+                commands: (signals.commands as f64 * scatter(&mut rng)) as u64,
+            });
+            changes += usize::from(policy.active() != active);
+        }
+        let best = (0..=7).map(|n| machine.signals(n).commands).max().unwrap_or(0);
+        (done / (best as f64 * 6000.0), changes)
+    }
+
+    /// What the thresholds are judged by: machines, and what a good policy does on each.
+    fn worlds() -> [(&'static str, Machine); 4] {
+        [
+            ("16 processors, saturated", Machine { processors: 16.0, load: 0.5, asked: 1_000_000 }),
+            ("4 processors, saturated", Machine { processors: 4.0, load: 0.5, asked: 1_000_000 }),
+            ("2 processors, shared with the load", Machine { processors: 2.0, load: 1.0, asked: 1_000_000 }),
+            ("16 processors, half loaded", Machine { processors: 16.0, load: 1.0, asked: ALONE / 2 }),
+        ]
+    }
+
+    /// `cargo test -p sluice-server io_r13 -- --nocapture` prints the table.
+    #[test]
+    fn io_r13_the_thresholds_lie_where_the_sweep_is_flat() {
+        let mut changes_of_low = 0;
+        for (name, machine) in worlds() {
+            println!("{name}: share of the possible throughput (changes of the number of workers)");
+            for pressed in [0.10, 0.30, 0.50, 0.70, 0.85, 0.95] {
+                let cell = |free_processor| {
+                    let (share, changes) = play(Thresholds { pressed, free_processor }, &machine);
+                    format!("{share:.3} ({changes})")
+                };
+                println!("  pressed {pressed:.2}, free .3 .6 .9:  {}", [0.3, 0.6, 0.9].map(cell).join("  "));
+            }
+            let (share, changes) = play(THRESHOLDS, &machine);
+            assert!(share > 0.97 && changes < 10, "{name}: {share} {changes}");
+            let low = Thresholds { pressed: 0.3, free_processor: 0.3 };
+            changes_of_low += play(low, &machine).1;
+        }
+        // A sweep in which no threshold is worse would show nothing.
+        assert!(changes_of_low > 40, "{changes_of_low}");
+    }
+
+    #[test]
+    fn an_executing_thread_that_is_half_busy_gets_no_worker() {
+        let (_, half_loaded) = &worlds()[3];
+        assert_eq!(play(THRESHOLDS, half_loaded).1, 0);
     }
 
     #[test]
     fn workers_are_added_while_they_bring_something() {
         let mut policy = Policy::new(7);
-        Machine { processors: 16.0, load: 4.0, asked: 1_000_000 }.run(&mut policy, 200);
+        Machine { processors: 16.0, load: 0.5, asked: 1_000_000 }.run(&mut policy, 200);
         assert!(policy.active() >= 5, "{} workers", policy.active());
     }
 
@@ -229,7 +312,7 @@ mod tests {
     #[test]
     fn io_t3_workers_go_when_the_load_ends_and_do_not_come_back() {
         let mut policy = Policy::new(7);
-        Machine { processors: 16.0, load: 4.0, asked: 1_000_000 }.run(&mut policy, 200);
+        Machine { processors: 16.0, load: 0.5, asked: 1_000_000 }.run(&mut policy, 200);
         assert!(policy.active() > 0);
         let idle = Machine { processors: 16.0, load: 0.0, asked: 10 };
         idle.run(&mut policy, 100);

@@ -168,7 +168,17 @@ impl Pool {
         })?;
         let waker = opened.recv().map_err(|_| std::io::ErrorKind::BrokenPipe)??;
         let overflow = VecDeque::new();
-        Ok(Member { number, inbox, overflow, waker, published, connections: 0, sampled_ns: 0, busy: 0.0, touched: false })
+        Ok(Member {
+            number,
+            inbox,
+            overflow,
+            waker,
+            published,
+            connections: 0,
+            sampled_ns: 0,
+            busy: 0.0,
+            touched: false,
+        })
     }
 
     /// Says how many workers take connections from now on. Those of the others are for the caller to release.
