@@ -144,14 +144,11 @@ impl Server {
         let mut now_ns = self.host.now().mono_ns;
         loop {
             // What was wished for after the phase of wishes does not wait for an event.
-            let rest = match self.engine.has_actions() {
-                true => remote::Rest::Poll(Deadline::PAST),
-                false => self.rest(now_ns, Deadline::at_ns(self.next_cron_ns)),
+            let until = match self.engine.has_actions() {
+                true => Deadline::PAST,
+                false => self.rest(Deadline::at_ns(self.next_cron_ns)),
             };
-            let wait = match rest {
-                remote::Rest::Poll(until) => self.event_loop.wait(now_ns, until).map(|_| ()),
-                remote::Rest::Skip => Ok(()),
-            };
+            let wait = self.event_loop.wait(now_ns, until);
             let began = self.host.now();
             self.turn_began_ns = began.mono_ns;
             if let Err(error) = wait {

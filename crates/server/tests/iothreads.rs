@@ -515,7 +515,9 @@ fn busy_connections_are_shared_out_again() {
     let mut control = server.client();
     // Idle connections are spread evenly, in turn: of three workers, one has all that are busy from now on.
     let mut clients: Vec<Client> = (0..12).map(|_| server.client()).collect();
-    clients.iter_mut().for_each(|client| drop(client.check("PING", "+PONG\r\n")));
+    for client in &mut clients {
+        client.check("PING", "+PONG\r\n");
+    }
     // Long to parse and nothing to execute: the worker is what is busy, on whatever machine.
     let request = request(&[&b"ECHO"[..]; 2000]);
     let error = "-ERR wrong number of arguments for 'echo' command\r\n";
@@ -573,8 +575,12 @@ fn chaos(server: &Server, control: &mut Client, seed: u64) {
     let mut lazy: Vec<Client> = Vec::new();
     for _ in 0..40 {
         match rng.below(6) {
-            0 => drop(control.check("CLIENT PAUSE 20 WRITE", "+OK\r\n")),
-            1 => drop(control.check("CLIENT PAUSE 5 ALL", "+OK\r\n")),
+            0 => {
+                control.check("CLIENT PAUSE 20 WRITE", "+OK\r\n");
+            }
+            1 => {
+                control.check("CLIENT PAUSE 5 ALL", "+OK\r\n");
+            }
             2 => {
                 let mut reader = server.client();
                 // It asks for more than its limit allows, and reads none of it.

@@ -4,7 +4,6 @@ use super::Server;
 use crate::bio::Garbage;
 use crate::iothreads::{Adopted, Balance, Batch, Ended, Kept, Push, Settings, Signals, ToMain, ToWorker};
 use crate::wire::{Input, Place, Wire, token_of};
-use nix::sys::prctl;
 use sluice_config::param;
 use sluice_engine::{Closing, Engine, Flow, LogLevel, Process, SessionKey};
 use sluice_evloop::{Deadline, Fd, Source};
@@ -21,16 +20,6 @@ pub(super) struct Load {
     workers_ns: u64,
     commands: u64,
     idle_ticks: u64,
-    /// Turns in a row that found nothing.
-    empty_turns: u32,
-    /// Mean time between batches, nanoseconds.
-    gap_ns: u64,
-    /// When batches were last heard of.
-    heard_ns: u64,
-    /// When our own loop was last asked.
-    polled_ns: u64,
-    /// Some clients are in our own loop.
-    own_clients: bool,
     /// When the workers' load was looked at.
     sampled_ns: u64,
     balance: Balance,
@@ -45,19 +34,6 @@ pub(super) struct Load {
 
 /// Batches whose keys are prefetched together: enough to hide the misses, few enough that the lines stay in the cache.
 const PREFETCH_BATCHES: usize = 32;
-/// A doze lasts until about so many batches have come.
-const DOZE_BATCHES: u64 = 4;
-/// It is no shorter: a shorter one costs more than it gathers.
-const DOZE_NS_MIN: u64 = 10_000;
-/// And no longer: that much it may add to a reply.
-const DOZE_NS_MAX: u64 = 60_000;
-/// When batches come further apart, being woken for each is cheaper.
-const GAP_NS_MAX: u64 = 40_000;
-/// How often it looks at its own loop meanwhile: listeners and signals can wait that long.
-const POLL_EVERY_NS: u64 = 500_000;
-/// Dozes in a row that find nothing before it sleeps until it is woken.
-const EMPTY_TURNS_MAX: u32 = 8;
-
 /// When threads could not be started, they are tried again after so long.
 const SPAWN_AGAIN_NS: u64 = 10_000_000_000;
 /// How long the end of the server waits for clients to take their last replies.
@@ -70,14 +46,6 @@ const SAMPLE_NS_MIN: u64 = 50_000_000;
 /// Values above this many bytes travel to a worker with a batch that goes there, and are freed by it.
 const FREED_BY_WORKERS_BYTES: usize = 1024;
 
-/// How to spend the time until the next turn.
-pub(super) enum Rest {
-    /// In the event loop, until then.
-    Poll(Deadline),
-    /// It is spent; the loop need not be asked.
-    Skip,
-}
-
 /// What workers need to know of an engine's configuration.
 pub(super) fn settings_of(engine: &Engine) -> Arc<Settings> {
     let limits = engine.limits();
@@ -89,42 +57,13 @@ pub(super) fn settings_of(engine: &Engine) -> Arc<Settings> {
 }
 
 impl Server {
-    /// How to spend the time until the next turn. While batches come faster than a sleep and a wake-up are worth, the
-    /// executing thread dozes until a few should have come, and looks at its own loop now and then; otherwise it sleeps
-    /// in the loop, and a worker wakes it (T-6).
-    pub(super) fn rest(&mut self, now_ns: u64, until: Deadline) -> Rest {
-        let pending = self.pool.has_messages() || self.pool.is_behind();
-        if self.pool.active() == 0 || self.load.own_clients {
-            return Rest::Poll(if pending { Deadline::PAST } else { until });
+    /// Until when the turn may wait in the event loop; a worker that has something wakes it (T-6). It does not doze to let
+    /// batches gather, as workers do: that was measured, and cost the executing thread a quarter more for each request.
+    pub(super) fn rest(&self, until: Deadline) -> Deadline {
+        match self.pool.has_messages() || self.pool.is_behind() {
+            true => Deadline::PAST,
+            false => until,
         }
-        let gap = self.load.gap_ns;
-        let doze = self.load.empty_turns < EMPTY_TURNS_MAX && gap < GAP_NS_MAX;
-        if !pending && !doze {
-            self.load.polled_ns = now_ns;
-            return Rest::Poll(until);
-        }
-        if !pending {
-            std::thread::sleep(Duration::from_nanos((gap * DOZE_BATCHES).clamp(DOZE_NS_MIN, DOZE_NS_MAX)));
-        }
-        if now_ns.saturating_sub(self.load.polled_ns) < POLL_EVERY_NS {
-            return Rest::Skip;
-        }
-        self.load.polled_ns = now_ns;
-        Rest::Poll(Deadline::PAST)
-    }
-
-    /// Learns how fast batches come.
-    fn learn(&mut self, batches: usize) {
-        let now_ns = self.turn_began_ns;
-        if batches == 0 {
-            self.load.empty_turns = self.load.empty_turns.saturating_add(1);
-            return;
-        }
-        self.load.empty_turns = 0;
-        let gap = now_ns.saturating_sub(self.load.heard_ns) / batches as u64;
-        self.load.heard_ns = now_ns;
-        // A mean over the last eight turns or so.
-        self.load.gap_ns = (self.load.gap_ns * 7 + gap.min(10 * GAP_NS_MAX)) / 8;
     }
 
     /// Brings the threads in line with `io-threads`. Always succeeds, now or by and by (T-7).
@@ -134,10 +73,6 @@ impl Server {
         self.load.always = config.bool(param::IO_THREADS_ALWAYS_ACTIVE);
         if configured == self.load.configured {
             return;
-        }
-        if configured > 0 && self.load.configured == 0 {
-            // Dozes are shorter than the default slack of timers.
-            let _ = prctl::set_timerslack(1);
         }
         self.load.configured = configured;
         let cap = configured.min(processors().saturating_sub(1));
@@ -270,8 +205,6 @@ impl Server {
             self.even_out();
             self.move_out();
         }
-        self.load.own_clients =
-            self.wires.iter().flatten().any(|wire| matches!(wire.place, Place::Here | Place::Leaving));
         self.note_workers();
     }
 
@@ -403,7 +336,6 @@ impl Server {
     pub(super) fn collect_from_workers(&mut self) {
         let mut messages = std::mem::take(&mut self.messages);
         self.pool.collect(&mut messages);
-        self.learn(messages.len());
         if !messages.is_empty() {
             self.turn_busy = true;
             self.host.io_threads.reads_pending = messages.len() as u64;
