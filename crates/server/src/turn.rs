@@ -546,12 +546,13 @@ impl Server {
     }
 
     fn act(&mut self) {
-        if std::mem::take(&mut self.host.configured) {
+        let configured = std::mem::take(&mut self.host.configured);
+        if configured {
             self.configure_loop();
             self.take_listeners();
             self.configure_workers();
         }
-        if self.pool.is_running() && !Arc::ptr_eq(&self.told, self.engine.limits()) {
+        if self.pool.is_running() && (configured || !Arc::ptr_eq(&self.told, self.engine.limits())) {
             self.tell_settings();
         }
         if !self.engine.has_actions() {

@@ -183,6 +183,8 @@ pub struct Settings {
     pub proto_max_bulk_len: u64,
     /// Largest input buffer, bytes.
     pub query_buffer: usize,
+    /// From so many requests in a batch on, input may gather; a number never reached where it must not.
+    pub gather_depth: u64,
 }
 
 /// A spent batch keeps an input buffer up to this size.

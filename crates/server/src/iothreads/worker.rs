@@ -85,6 +85,8 @@ pub struct Worker {
     busy: bool,
     /// When this turn began, monotonic nanoseconds.
     began_ns: u64,
+    /// Mean number of requests in a batch lately, in sixteenths.
+    depth: u64,
     /// Values to be freed when the turn's work is done.
     garbage: Vec<Value>,
 }
@@ -153,6 +155,11 @@ const FILL_BYTES: usize = 32 * 1024;
 const FILL_STEP_BYTES: usize = 1 << 20;
 /// How long a doze lasts.
 const DOZE: Duration = Duration::from_micros(40);
+/// How long it lets input gather between two turns that had work, under pipelines: then the executing thread is woken for
+/// more batches at a time, which costs it a fifth less for each (measured: 15, 30 and 60 us alike, so the shortest).
+const GATHER: Duration = Duration::from_micros(15);
+/// What `depth` is counted in.
+const DEPTH_UNIT: u64 = 16;
 /// Dozes that find nothing before the worker sleeps until it is woken.
 const EMPTY_DOZES_MAX: u32 = 16;
 /// Sent bytes are told with the next batch, or by themselves from this many on.
@@ -189,6 +196,7 @@ impl Worker {
             empty_dozes: 0,
             busy: false,
             began_ns: 0,
+            depth: 0,
             garbage: Vec::new(),
         }
     }
@@ -234,6 +242,9 @@ impl Worker {
     /// Dozes, or says how long the loop may sleep.
     fn rest(&mut self) -> Deadline {
         if self.busy {
+            if self.depth >= self.seat.settings.gather_depth * DEPTH_UNIT {
+                std::thread::sleep(GATHER);
+            }
             return Deadline::PAST;
         }
         if (self.away > 0 || !self.overflow.is_empty()) && self.empty_dozes < EMPTY_DOZES_MAX {
@@ -389,6 +400,7 @@ impl Worker {
             let item = settings.preparer.prepare(&batch.requests.at(index, &batch.input));
             batch.prepared.push(item);
         }
+        self.depth = (self.depth * 31 + batch.requests.len() as u64 * DEPTH_UNIT) / 32;
         batch.worker = self.seat.seat;
         batch.at_ns = self.began_ns;
         batch.received = std::mem::take(&mut connection.received);

@@ -53,6 +53,10 @@ pub(super) fn settings_of(engine: &Engine) -> Arc<Settings> {
         preparer: engine.preparer(),
         proto_max_bulk_len: limits.proto_max_bulk_len as u64,
         query_buffer: limits.client_query_buffer,
+        gather_depth: match engine.config().int(param::EVENT_LOOP_BATCH_WAIT_US) {
+            0 => u64::from(u32::MAX),
+            _ => engine.config().uint(param::EVENT_LOOP_BATCH_WAIT_DEPTH),
+        },
     })
 }
 
