@@ -67,13 +67,15 @@ type LongRun = (&'static str, fn() -> Result<Ran>);
 /// The long runs. Words choose among them; without words all run.
 pub(crate) fn deep(arguments: &[String]) -> Result<()> {
     let wanted = Arguments::new(arguments).words()?;
-    let runs: [LongRun; 6] = [
+    let runs: [LongRun; 8] = [
         ("differential", || differential_deep()),
         ("differential-canary", differential_canary),
         ("fuzz", || fuzz::smoke(FUZZ_SECONDS_DEEP[0], FUZZ_SECONDS_DEEP[1])),
         ("valgrind", valgrind),
         ("loom-mutants", loom_mutants),
+        ("races", races),
         ("conformance", || conformance::run(&[])),
+        ("conformance-io-threads", || conformance::run(&["--io-threads".into()])),
     ];
     if let Some(unknown) = wanted.iter().find(|word| !runs.iter().any(|(name, _)| name == word)) {
         return Err(format!("no deep run is called {unknown:?}").into());
@@ -258,6 +260,34 @@ fn valgrind() -> Result<Ran> {
     test.env("CARGO_TARGET_X86_64_UNKNOWN_LINUX_GNU_RUNNER", runner);
     test.env("CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_RUNNER", runner);
     shell::pass(test.args(["test", "--package", "sluice-collections", "--lib", "--", "--test-threads=1"]))
+}
+
+/// The race checker over the whole server, while the tests of IO threads run against it. The standard library is built
+/// with it, or its locks would be taken for none; and memory comes from the system, whose reuse the checker follows.
+fn races() -> Result<Ran> {
+    let mut sysroot = Command::new("rustc");
+    let sysroot = shell::output(sysroot.args(["--print", "sysroot"]))?;
+    if !Path::new(sysroot.trim()).join("lib/rustlib/src/rust/library").is_dir() {
+        println!("races: skipped: needs the standard library's source (rustup component add rust-src)");
+        return Ok(Ran::Skipped);
+    }
+    let reports = shell::target_dir().join("races");
+    if reports.exists() {
+        std::fs::remove_dir_all(&reports)?;
+    }
+    std::fs::create_dir_all(&reports)?;
+    let flags = "-Zsanitizer=thread -Cunsafe-allow-abi-mismatch=sanitizer --cfg sluice_system_allocator";
+    let mut test = shell::cargo();
+    test.envs([("RUSTC_BOOTSTRAP", "1"), ("RUSTFLAGS", flags)]);
+    // Servers are ended by signals and their exit is not looked at: what counts are the files.
+    test.env("TSAN_OPTIONS", format!("exitcode=0 log_path={}/report", reports.display()));
+    test.args(["test", "-Zbuild-std", "--target", "x86_64-unknown-linux-gnu", "--target-dir"]);
+    test.arg(shell::target_dir().join("tsan"));
+    shell::run(test.args(["--package", "sluice-server", "--test", "iothreads"]))?;
+    match std::fs::read_dir(&reports)?.count() {
+        0 => Ok(Ran::Passed),
+        count => Err(format!("{count} processes had races: {}", reports.display()).into()),
+    }
 }
 
 /// Notes that `name` passed on the commit that is checked out.

@@ -31,6 +31,8 @@ struct Exclusion {
     test: String,
     /// Whether it is not even run: it would hang, or end its unit.
     skip: bool,
+    /// Whether it fails only where IO threads are forced.
+    threads_only: bool,
     /// Whether some name that did not pass needed it.
     needed: bool,
 }
@@ -51,7 +53,8 @@ struct Unit {
     seconds: f64,
 }
 
-/// The task: units by name, by default those of the table; `--server BIN`, `--jobs N`, `--suggest`.
+/// The task: units by name, by default those of the table; `--server BIN`, `--jobs N`, `--suggest`,
+/// `--io-threads`: the units as they are with IO threads forced.
 pub(crate) fn conformance(arguments: &[String]) -> Result<()> {
     run(arguments).map(drop)
 }
@@ -62,6 +65,8 @@ pub(crate) fn run(arguments: &[String]) -> Result<Ran> {
     let server = arguments.option("--server")?.map(PathBuf::from);
     let jobs = arguments.number("--jobs", 2)?;
     let suggest = arguments.flag("--suggest");
+    let threads = arguments.flag("--io-threads");
+    let more = if threads { &["--io-threads"][..] } else { &[] };
     let mut units = arguments.words()?;
     let Some(suite) = std::env::var_os(SUITE_VARIABLE).map(PathBuf::from) else {
         println!("conformance: skipped: {SUITE_VARIABLE} names no runner of the upstream suite");
@@ -73,10 +78,11 @@ pub(crate) fn run(arguments: &[String]) -> Result<Ran> {
         return Ok(Ran::Skipped);
     };
     let mut table = read(&shell::root().join(TABLE))?;
+    table.exclusions.retain(|entry| threads || !entry.threads_only);
     if units.is_empty() {
         units.clone_from(&table.units);
     }
-    let results = call_suite(&suite, &server, jobs, &table, &units)?;
+    let results = call_suite(&suite, &server, jobs, &table, &units, more)?;
     let reference = read_reference(&suite)?;
     let units: Vec<Unit> = results.iter().map(|result| judge(result, reference.as_ref())).collect();
     let failures = report(&units, &mut table, suggest);
@@ -97,16 +103,24 @@ fn read(path: &Path) -> Result<Table> {
         let needed = |name: &str| text(name).ok_or_else(|| format!("{TABLE}: {entry} has no {name}"));
         needed("reason")?;
         needed("feature")?;
-        let skip = entry.get("skip").and_then(toml::Value::as_bool).unwrap_or(false);
+        let flag = |name: &str| entry.get(name).and_then(toml::Value::as_bool).unwrap_or(false);
+        let (skip, threads_only) = (flag("skip"), flag("io-threads"));
         let (unit, test) = (needed("unit")?.to_string(), needed("test")?.to_string());
-        exclusions.push(Exclusion { unit, test, skip, needed: false });
+        exclusions.push(Exclusion { unit, test, skip, threads_only, needed: false });
     }
     let units = list("units").iter().filter_map(toml::Value::as_str).map(str::to_string).collect();
     Ok(Table { units, exclusions })
 }
 
 /// Runs the units and returns the runner's report. The runner's exit status says only that some test failed.
-fn call_suite(suite: &Path, server: &Path, jobs: u64, table: &Table, units: &[String]) -> Result<Vec<Value>> {
+fn call_suite(
+    suite: &Path,
+    server: &Path,
+    jobs: u64,
+    table: &Table,
+    units: &[String],
+    more: &[&str],
+) -> Result<Vec<Value>> {
     let folder = shell::target_dir().join("conformance");
     std::fs::create_dir_all(&folder)?;
     let (json, skipfile) = (folder.join("report.json"), folder.join("skip"));
@@ -117,7 +131,7 @@ fn call_suite(suite: &Path, server: &Path, jobs: u64, table: &Table, units: &[St
     std::fs::write(&skipfile, skipped.map(|line| line + "\n").collect::<String>())?;
     let mut command = Command::new(suite);
     command.arg("--server").arg(server).arg("--json").arg(&json).arg("--skipfile").arg(&skipfile);
-    command.arg("--logs").arg(folder.join("logs")).args(["-j", &jobs.to_string()]).args(units);
+    command.arg("--logs").arg(folder.join("logs")).args(["-j", &jobs.to_string()]).args(more).args(units);
     let status = command.status().map_err(|error| format!("{}: {error}", suite.display()))?;
     let text = std::fs::read_to_string(&json)
         .map_err(|error| format!("the suite wrote no report ({status}): {}: {error}", json.display()))?;
@@ -233,7 +247,13 @@ mod tests {
     use super::{Exclusion, Table, judge, report, skip_line};
 
     fn table(test: &str) -> Table {
-        let entry = Exclusion { unit: "unit/a".into(), test: test.into(), skip: false, needed: false };
+        let entry = Exclusion {
+            unit: "unit/a".into(),
+            test: test.into(),
+            skip: false,
+            threads_only: false,
+            needed: false,
+        };
         Table { units: vec!["unit/a".into()], exclusions: vec![entry] }
     }
 

@@ -6,7 +6,8 @@
 use std::ptr::null_mut;
 use tikv_jemalloc_ctl::{epoch, stats};
 
-#[global_allocator]
+// The race checker follows the system's allocator, and would see races in the reuse of memory behind any other.
+#[cfg_attr(not(sluice_system_allocator), global_allocator)]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
 /// What jemalloc reports, bytes.

@@ -473,7 +473,10 @@ fn the_counters_tell_what_workers_did_and_survive_them() {
     });
     client.check("CONFIG SET io-threads 1", "+OK\r\n");
     until("no workers", || (client.info("io_threads_active") == "0").then_some(()));
+    assert!(!String::from_utf8(client.bulk("INFO cpu")).unwrap().contains("io_thread_"));
+    client.check("CONFIG SET io-threads 4", "+OK\r\n");
     assert!(active(&mut client, 1) + active(&mut client, 2) + active(&mut client, 3) > 0.0);
+    client.check("CONFIG SET io-threads 1", "+OK\r\n");
     client.check("CONFIG RESETSTAT", "+OK\r\n");
     assert!(client.info_number("io_threaded_reads_processed") < 100);
 }

@@ -106,7 +106,9 @@ impl Server {
         let counts = self.pool.counts();
         (shown.parks, shown.polls) = (counts.parks, counts.polls);
         shown.full = [self.pool.full(), counts.full];
+        // One line for each worker there may be. What others had is kept for when they come back.
         shown.active_us = self.pool.active_ns().iter().map(|ns| ns / 1000).collect();
+        shown.active_us.resize(self.load.configured, 0);
     }
 
     /// Says what to expect of the workers: nothing to see of them is ordinary.
