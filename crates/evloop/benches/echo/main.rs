@@ -1,7 +1,8 @@
 //! The loop under load: echo, idle connections, churn, large values, fan-out and overload, with epoll, io_uring and
 //! poll of ours beside mio and polling. The same application in every arm.
 //!
-//! `cargo bench -p sluice-evloop --bench echo -- [--only e4,e10] [--rounds N] [--quick] [--json FILE]`
+//! `cargo bench -p sluice-evloop --bench echo -- [--only e4,e10] [--rounds N] [--quick] [--json FILE]`, and for E4
+//! `[--arms epoll,io_uring,io_uring/32] [--bytes 16384]`.
 //!
 //! A server is a process with one thread on the first processor, the load generator a thread on the second. Rounds
 //! are interleaved (A B C … A B C …) over servers that live through all of a case; printed are medians and the
@@ -19,11 +20,16 @@ mod scenarios;
 use report::Report;
 
 /// What the command line asks for.
+#[derive(Default)]
 pub struct Args {
     only: Vec<String>,
     pub rounds: usize,
     pub quick: bool,
     json: Option<String>,
+    /// Arms of E4 instead of the usual ones; `epoll` and `io_uring` among them.
+    pub arms: Vec<String>,
+    /// Bytes of the messages of E4, instead of all sizes.
+    pub bytes: Option<usize>,
     /// Descriptors that a process may have.
     pub descriptors: u64,
 }
@@ -37,7 +43,7 @@ impl Args {
 
 fn main() {
     let descriptors = machine::raise_descriptors();
-    let mut args = Args { only: Vec::new(), rounds: 0, quick: false, json: None, descriptors };
+    let mut args = Args { descriptors, ..Args::default() };
     let mut words = std::env::args().skip(1);
     while let Some(word) = words.next() {
         let mut value = || words.next().unwrap_or_else(|| panic!("{word} needs a value"));
@@ -47,6 +53,8 @@ fn main() {
             "--only" => args.only = value().split(',').map(str::to_lowercase).collect(),
             "--rounds" => args.rounds = value().parse().expect("--rounds needs a number"),
             "--quick" => args.quick = true,
+            "--arms" => args.arms = value().split(',').map(str::to_string).collect(),
+            "--bytes" => args.bytes = Some(value().parse().expect("--bytes needs a number")),
             "--json" => args.json = Some(value()),
             "--bench" => {}
             other => panic!("unknown argument {other}"),

@@ -29,7 +29,8 @@ const EVENTS_PER_TURN: usize = 256;
 const CHUNK_BYTES: usize = 16 * 1024;
 
 /// Serves as `setup` says until the process is ended: `epoll`, `io_uring`, `poll`, `mio` or `polling`, and after slashes
-/// `small` (eight ring buffers), `direct` (large values are received where they are to lie) or `drain`.
+/// a number of ring buffers, `small` (eight of them), `direct` (large values are received where they are to lie) or
+/// `drain`.
 pub fn serve(setup: &str) {
     let mut words = setup.split('/');
     let driver = words.next().unwrap_or_default();
@@ -41,7 +42,7 @@ pub fn serve(setup: &str) {
             "small" => config.ring_buffers = 8,
             "direct" => taking = Taking::Direct,
             "drain" => reading = Reading::Drain,
-            other => panic!("no such arm: {other}"),
+            other => config.ring_buffers = other.parse().expect("a word that an arm's name has"),
         }
     }
     let listener = TcpListener::bind("0.0.0.0:0").expect("a port is free");

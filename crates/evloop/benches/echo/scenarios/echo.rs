@@ -27,8 +27,8 @@ fn cases(args: &Args) -> Vec<Case> {
         for connections in CONNECTIONS {
             let fits = bytes * depth * connections <= UNDER_WAY_MAX;
             let room = (connections as u64 + 100) * ARMS.len() as u64 <= args.descriptors;
-            let wanted = !args.quick || (bytes == 64 && [1, 64].contains(&connections));
-            if fits && room && wanted {
+            let quick = !args.quick || (bytes == 64 && [1, 64].contains(&connections));
+            if fits && room && quick && args.bytes.is_none_or(|wanted| wanted == bytes) {
                 cases.push(Case { bytes, connections, depth });
             }
         }
@@ -44,9 +44,11 @@ pub fn run(args: &Args, report: &mut Report) {
 
 fn run_case(args: &Args, report: &mut Report, case: Case) {
     let Case { bytes, connections, depth } = case;
-    let mut arms = ARMS.to_vec();
-    if connections <= POLL_MAX {
-        arms.push("poll");
+    let mut arms: Vec<&str> = args.arms.iter().map(String::as_str).collect();
+    let usual = arms.is_empty();
+    if usual {
+        arms.extend(ARMS);
+        arms.extend((connections <= POLL_MAX).then_some("poll"));
     }
     let message = message(Kind::Echo, bytes);
     let mut running: Vec<(Server, Load)> = Vec::new();
@@ -81,10 +83,25 @@ fn run_case(args: &Args, report: &mut Report, case: Case) {
             report.gate(Some(uring.mid >= 0.97), &format!("{figure}; never below 0.97"));
         }
     }
+    if !usual {
+        return more(report, &table, &arms);
+    }
     let (mio, polling) = (ratio("epoll", "mio"), ratio("epoll", "polling"));
     let text = format!(
         "epoll over mio: {:.3} ({:.3} .. {:.3}), over polling: {:.3} ({:.3} .. {:.3})",
         mio.mid, mio.low, mio.high, polling.mid, polling.low, polling.high
     );
     report.gate(None, &text);
+}
+
+/// The arms that were asked for beside epoll.
+fn more(report: &mut Report, table: &Table, arms: &[&str]) {
+    for arm in arms {
+        let ratio = table.ratio(arm, "epoll", "ops/cpu s");
+        let text = format!(
+            "{arm} over epoll, ops per processor second: {:.3} ({:.3} .. {:.3})",
+            ratio.mid, ratio.low, ratio.high
+        );
+        report.gate(None, &text);
+    }
 }
