@@ -150,7 +150,9 @@ impl Sockets {
     }
 
     pub fn close(&mut self, id: u32) {
-        self.peers[id as usize].fd = None;
+        if self.peers[id as usize].fd.take().is_some() {
+            self.counters.system_calls += 1;
+        }
         self.app.closed(id);
     }
 

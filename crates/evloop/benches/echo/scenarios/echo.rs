@@ -96,7 +96,7 @@ fn run_case(args: &Args, report: &mut Report, case: Case) {
 
 /// The arms that were asked for beside epoll.
 fn more(report: &mut Report, table: &Table, arms: &[&str]) {
-    for arm in arms {
+    for arm in arms.iter().filter(|arm| !["epoll", "io_uring"].contains(arm)) {
         let ratio = table.ratio(arm, "epoll", "ops/cpu s");
         let text = format!(
             "{arm} over epoll, ops per processor second: {:.3} ({:.3} .. {:.3})",

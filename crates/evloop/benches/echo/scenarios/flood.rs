@@ -17,8 +17,9 @@ const PERIOD_NS: u64 = 10_000_000;
 /// The flooder's messages, sent so many bytes at once.
 const FLOOD_BYTES: usize = 16 * 1024;
 
-const COLUMNS: [Column; 6] = [
+const COLUMNS: [Column; 7] = [
     Column::Mid("p50 us"),
+    Column::Wide("p90 us"),
     Column::Wide("p99 us"),
     Column::Mid("p999 us"),
     Column::Mid("max us"),
@@ -54,6 +55,7 @@ pub fn run(args: &Args, report: &mut Report) {
                 let wall = seen.wall_ns as f64;
                 let figures = [
                     seen.latency.us(0.5),
+                    seen.latency.us(0.9),
                     seen.latency.us(0.99),
                     seen.latency.us(0.999),
                     seen.latency.us(1.0),
