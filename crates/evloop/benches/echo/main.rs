@@ -1,8 +1,8 @@
 //! The loop under load: echo, idle connections, churn, large values, fan-out and overload, with epoll, io_uring and
 //! poll of ours beside mio and polling. The same application in every arm.
 //!
-//! `cargo bench -p sluice-evloop --bench echo -- [--only e4,e10] [--rounds N] [--quick] [--json FILE]`, and for E4
-//! `[--arms epoll,io_uring,io_uring/32] [--bytes 16384]`.
+//! `cargo bench -p sluice-evloop --bench echo -- [--only e4,e10] [--rounds N] [--quick] [--json FILE]`, for E4
+//! and E10 `[--arms epoll,io_uring,io_uring/32]`, and for E4 `[--bytes 16384]`.
 //!
 //! A server is a process with one thread on the first processor, the load generator a thread on the second. Rounds
 //! are interleaved (A B C … A B C …) over servers that live through all of a case; printed are medians and the
@@ -26,7 +26,7 @@ pub struct Args {
     pub rounds: usize,
     pub quick: bool,
     json: Option<String>,
-    /// Arms of E4 instead of the usual ones; `epoll` and `io_uring` among them.
+    /// Arms of E4 and E10 instead of the usual ones; in E4 `epoll` and `io_uring` among them.
     pub arms: Vec<String>,
     /// Bytes of the messages of E4, instead of all sizes.
     pub bytes: Option<usize>,

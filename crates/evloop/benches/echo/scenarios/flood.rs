@@ -35,8 +35,10 @@ enum Flooder {
 }
 
 pub fn run(args: &Args, report: &mut Report) {
+    let arms =
+        if args.arms.is_empty() { ARMS.to_vec() } else { args.arms.iter().map(String::as_str).collect() };
     let mut running: Vec<(Server, Pings)> = Vec::new();
-    for arm in ARMS {
+    for arm in &arms {
         let server = Server::start(arm);
         let pings = Pings::open(server.port);
         running.push((server, pings));
@@ -45,7 +47,7 @@ pub fn run(args: &Args, report: &mut Report) {
     let title =
         |state| format!("E10 {PINGERS} pingers, one ping of {BYTES} B each in 10 ms, flooder {state}");
     let mut tables =
-        [Table::new(title("absent"), &COLUMNS, &ARMS), Table::new(title("present"), &COLUMNS, &ARMS)];
+        [Table::new(title("absent"), &COLUMNS, &arms), Table::new(title("present"), &COLUMNS, &arms)];
     for _ in 0..args.rounds {
         for (arm, (server, pings)) in running.iter_mut().enumerate() {
             for (table, flooder) in tables.iter_mut().zip([Flooder::Absent, Flooder::Present]) {
@@ -69,7 +71,7 @@ pub fn run(args: &Args, report: &mut Report) {
     let [absent, present] = &tables;
     report.table(absent);
     report.table(present);
-    for arm in ARMS {
+    for arm in arms {
         gate(report, arm, absent, present);
     }
 }
