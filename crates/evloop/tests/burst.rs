@@ -65,8 +65,8 @@ fn a_flooded_source_takes_few_ring_buffers_in_a_turn_and_loses_nothing() {
     assert_eq!(got, sent);
     assert!(most > 0);
     if ends_receives() {
-        // Four, and one more since the last may begin before the limit.
-        assert!(most <= 6, "{most} buffers in one turn");
+        // Sixteen chunks of bytes; a few receives may be short of a chunk.
+        assert!(most <= 32, "{most} buffers in one turn");
         assert_eq!(lp.metrics().starvations, 0);
     }
 }
