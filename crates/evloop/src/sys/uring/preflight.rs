@@ -12,12 +12,20 @@ use rustix::net::{AddressFamily, SocketAddrUnix, SocketType};
 use super::kernel::{CQE_MORE, Cqe, Kernel, Op, Wait};
 use super::ring::Ring;
 
-/// `Ok` when everything behaves; otherwise the first thing that does not, in one line.
-pub(super) fn check() -> io::Result<()> {
+/// What this kernel does beyond what is needed.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Caps {
+    /// A multishot receive can be told to end after a number of bytes.
+    pub ends_receives: bool,
+}
+
+/// `Ok` when everything that is needed behaves; otherwise the first thing that does not, in one line.
+pub(super) fn check() -> io::Result<Caps> {
     let mut probe = Probe { ring: Ring::with_sizes(8, 2)? };
     probe.receives()?;
     probe.accepts()?;
-    probe.wakes()
+    probe.wakes()?;
+    Ok(Caps { ends_receives: probe.ends_receives()? })
 }
 
 struct Probe {
@@ -56,6 +64,26 @@ impl Probe {
             expect(!end.more(), "cancelling does not end a multishot receive")?;
         }
         Ok(())
+    }
+
+    /// Whether a multishot receive ends after the bytes it was told. The group has two buffers of four bytes.
+    fn ends_receives(&mut self) -> io::Result<bool> {
+        let (mut one, two) = UnixStream::pair()?;
+        while self.ring.buffers_missing() > 0 {
+            self.ring.buffer_put(vec![0; 4].into_boxed_slice());
+        }
+        self.ring.buffers_publish();
+        self.ring.cap_receives(4);
+        self.ring.push(Op::RecvMulti { fd: two.as_raw_fd() }, CAPPED);
+        self.ring.cap_receives(0);
+        one.write_all(b"abcd")?;
+        let first = self.await_of(CAPPED, "multishot receive")?;
+        first.buffer().and_then(|id| self.ring.buffer_take(id));
+        if first.more() {
+            self.ring.push(Op::Cancel { target: CAPPED }, CANCEL);
+            self.await_of(CAPPED, "cancelling")?;
+        }
+        Ok(first.result == 4 && !first.more())
     }
 
     /// Multishot accept: two connections, each a socket of its own.
@@ -132,4 +160,5 @@ const RECV: u64 = 1;
 const ACCEPT: u64 = 2;
 const WAKE: u64 = 3;
 const CANCEL: u64 = 4;
+const CAPPED: u64 = 5;
 const TRIES: u32 = 64;

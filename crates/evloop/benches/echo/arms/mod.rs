@@ -1,0 +1,61 @@
+//! The server arms. Each is the same application on another event loop.
+
+mod mio_loop;
+mod ours;
+mod polling_loop;
+mod sockets;
+
+use std::net::TcpListener;
+
+use sluice_evloop::{Backend, Config};
+
+use super::app::{App, Taking};
+use super::machine::pin;
+
+/// How much of a connection is read in one turn, where the arm's code decides.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Reading {
+    /// One chunk.
+    Budget,
+    /// All there is, as examples of edge-triggered loops have it.
+    Drain,
+}
+
+/// Connections accepted in a turn, as our loops have it.
+const ACCEPTS_PER_TURN: usize = 10;
+/// Events of a turn, likewise.
+const EVENTS_PER_TURN: usize = 256;
+/// Longest receive, likewise.
+const CHUNK_BYTES: usize = 16 * 1024;
+
+/// Serves as `setup` says until the process is ended: `epoll`, `io_uring`, `poll`, `mio` or `polling`, and after slashes
+/// a number of ring buffers, `small` (eight of them), `direct` (large values are received where they are to lie) or
+/// `drain`.
+pub fn serve(setup: &str) {
+    let mut words = setup.split('/');
+    let driver = words.next().unwrap_or_default();
+    let mut config = Config::default();
+    let mut taking = Taking::Chunks;
+    let mut reading = Reading::Budget;
+    for word in words {
+        match word {
+            "small" => config.ring_buffers = 8,
+            "direct" => taking = Taking::Direct,
+            "drain" => reading = Reading::Drain,
+            other => config.ring_buffers = other.parse().expect("a word that an arm's name has"),
+        }
+    }
+    let listener = TcpListener::bind("0.0.0.0:0").expect("a port is free");
+    rustix::net::listen(&listener, 4096).expect("a longer backlog");
+    // Connections inherit it.
+    rustix::net::sockopt::set_tcp_nodelay(&listener, true).expect("a socket option");
+    listener.set_nonblocking(true).expect("a socket option");
+    println!("{}", listener.local_addr().expect("a bound socket has an address").port());
+    pin(0);
+    let app = App::new(taking);
+    match driver {
+        "mio" => mio_loop::serve(listener, app, reading),
+        "polling" => polling_loop::serve(listener, app),
+        name => ours::serve(name.parse::<Backend>().expect("an arm's name"), &config, listener, app),
+    }
+}

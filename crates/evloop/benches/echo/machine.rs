@@ -1,0 +1,193 @@
+//! Processors, clocks, memory and descriptors of the machine; server processes and their counters.
+
+use std::fs;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::process::{Child, Command, Stdio};
+
+use rustix::thread::{CpuSet, sched_setaffinity};
+use rustix::time::{ClockId, clock_gettime};
+use sluice_clock::{Machine, System};
+
+use super::app::{HEADER, Kind, message};
+
+/// What a server says about itself; all but the last two count from its start.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Counters {
+    pub cpu_ns: u64,
+    pub system_calls: u64,
+    pub turns: u64,
+    /// Sends that the application asked for.
+    pub sends: u64,
+    /// Receives that found no buffer in the group.
+    pub starvations: u64,
+    /// Receives straight into a value.
+    pub fills: u64,
+    pub rss_bytes: u64,
+    pub descriptors: u64,
+}
+
+const FIELDS: usize = 8;
+
+impl Counters {
+    /// The same with the processor time of this thread.
+    pub fn with_cpu(mut self) -> Counters {
+        let time = clock_gettime(ClockId::ThreadCPUTime);
+        self.cpu_ns = time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64;
+        self
+    }
+
+    pub fn take_census(&mut self) {
+        let pages = fs::read_to_string("/proc/self/statm").ok();
+        let pages = pages.and_then(|text| text.split(' ').nth(1)?.parse::<u64>().ok());
+        self.rss_bytes = pages.unwrap_or(0) * rustix::param::page_size() as u64;
+        self.descriptors = fs::read_dir("/proc/self/fd").map_or(0, |entries| entries.count() as u64);
+    }
+
+    pub fn to_bytes(self) -> [u8; FIELDS * 8] {
+        let fields = [
+            self.cpu_ns,
+            self.system_calls,
+            self.turns,
+            self.sends,
+            self.starvations,
+            self.fills,
+            self.rss_bytes,
+            self.descriptors,
+        ];
+        let mut bytes = [0; FIELDS * 8];
+        for (to, field) in bytes.chunks_exact_mut(8).zip(fields) {
+            to.copy_from_slice(&field.to_le_bytes());
+        }
+        bytes
+    }
+
+    fn from_bytes(bytes: &[u8; FIELDS * 8]) -> Counters {
+        let mut fields = [0; FIELDS];
+        for (field, from) in fields.iter_mut().zip(bytes.chunks_exact(8)) {
+            *field = from.iter().rev().fold(0, |value, byte| value << 8 | u64::from(*byte));
+        }
+        let [cpu_ns, system_calls, turns, sends, starvations, fills, rss_bytes, descriptors] = fields;
+        Counters { cpu_ns, system_calls, turns, sends, starvations, fills, rss_bytes, descriptors }
+    }
+
+    /// What was counted since `earlier`.
+    pub fn since(&self, earlier: &Counters) -> Counters {
+        Counters {
+            cpu_ns: self.cpu_ns - earlier.cpu_ns,
+            system_calls: self.system_calls - earlier.system_calls,
+            turns: self.turns - earlier.turns,
+            sends: self.sends - earlier.sends,
+            starvations: self.starvations - earlier.starvations,
+            fills: self.fills - earlier.fills,
+            ..*self
+        }
+    }
+}
+
+/// A server process with one thread, on the first processor. It ends with this value.
+pub struct Server {
+    child: Child,
+    control: TcpStream,
+    pub port: u16,
+    pub name: String,
+}
+
+impl Server {
+    /// Starts the arm that `setup` names.
+    pub fn start(setup: &str) -> Server {
+        let (child, line) = respawn(&["--serve", setup]);
+        let port = line.trim().parse().expect("the server tells its port");
+        let control = TcpStream::connect(("127.0.0.1", port)).expect("the server accepts");
+        control.set_nodelay(true).expect("a socket option");
+        Server { child, control, port, name: setup.to_string() }
+    }
+
+    /// The counters now.
+    pub fn mark(&mut self) -> Counters {
+        self.ask(Kind::Mark)
+    }
+
+    /// The counters with memory and descriptors.
+    pub fn census(&mut self) -> Counters {
+        // A ring closes descriptors in the turn after: the first question lets it.
+        self.ask(Kind::Mark);
+        self.ask(Kind::Mark);
+        self.ask(Kind::Census)
+    }
+
+    fn ask(&mut self, kind: Kind) -> Counters {
+        self.control.write_all(&message(kind, HEADER)).expect("the server lives");
+        let mut bytes = [0; FIELDS * 8];
+        self.control.read_exact(&mut bytes).expect("the server answers");
+        Counters::from_bytes(&bytes)
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        end(&mut self.child);
+    }
+}
+
+/// A process that holds idle connections to a server. It ends with this value.
+pub struct Holder(Child);
+
+impl Holder {
+    /// Opens `count` connections, each of which was used once.
+    pub fn start(port: u16, count: usize) -> Holder {
+        let (child, line) = respawn(&["--hold", &format!("{port}:{count}")]);
+        assert_eq!(line.trim(), "held", "the holder has its connections");
+        Holder(child)
+    }
+}
+
+impl Drop for Holder {
+    fn drop(&mut self) {
+        end(&mut self.0);
+    }
+}
+
+/// Runs this program again; its first line.
+fn respawn(args: &[&str]) -> (Child, String) {
+    let program = std::env::current_exe().expect("a program has a path");
+    let mut child =
+        Command::new(program).args(args).stdout(Stdio::piped()).spawn().expect("the program runs");
+    let mut line = String::new();
+    let stdout = child.stdout.as_mut().expect("it is piped");
+    BufReader::new(stdout).read_line(&mut line).expect("the child says a line");
+    (child, line)
+}
+
+fn end(child: &mut Child) {
+    let _ = child.kill();
+    let _ = child.wait();
+}
+
+/// Keeps this thread on one processor, where there are two.
+pub fn pin(processor: usize) {
+    let mut set = CpuSet::new();
+    set.set(processor);
+    if let Err(error) = sched_setaffinity(None, &set) {
+        eprintln!("not pinned to processor {processor}: {error}");
+    }
+}
+
+/// As many descriptors as this process may have; the limit after that.
+pub fn raise_descriptors() -> u64 {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    let limit = getrlimit(Resource::Nofile);
+    let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum });
+    getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX)
+}
+
+/// Kernel memory in slabs, of the whole machine, in bytes.
+pub fn slab_bytes() -> u64 {
+    let text = fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    let line = text.lines().find_map(|line| line.strip_prefix("Slab:"));
+    line.and_then(|rest| rest.trim().trim_end_matches(" kB").parse::<u64>().ok()).unwrap_or(0) * 1024
+}
+
+pub fn now_ns() -> u64 {
+    System::without_counter().monotonic_ns()
+}
