@@ -551,6 +551,8 @@ impl Server {
             self.configure_loop();
             self.take_listeners();
             self.configure_workers();
+            // Workers that are to be active always are so at once.
+            self.manage_workers();
         }
         if self.pool.is_running() && (configured || !Arc::ptr_eq(&self.told, self.engine.limits())) {
             self.tell_settings();

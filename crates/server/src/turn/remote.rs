@@ -146,7 +146,9 @@ impl Server {
         let shares = self.pool.sample(wall_ns);
         let Some((seat, count)) = self.load.balance.step(&shares) else { return };
         let theirs = self.wires.iter_mut().flatten().filter(|wire| wire.place == Place::Worker(seat));
-        for wire in theirs.take(count) {
+        // Not the same ones each time: if what moved was the load itself, it would go to and fro.
+        let first = self.host.io_threads.balanced as usize % 7;
+        for wire in theirs.skip(first).take(count) {
             wire.place = Place::Returning(seat);
             self.pool.tell(seat, ToWorker::Release(wire.key));
             self.host.io_threads.balanced += 1;
