@@ -11,6 +11,7 @@ mod crash;
 #[allow(unsafe_code)]
 mod daemon;
 mod host;
+mod inbound;
 mod iothreads;
 mod listen;
 mod log;

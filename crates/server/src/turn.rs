@@ -6,15 +6,16 @@
 
 use crate::bio::Garbage;
 use crate::host::Host;
-use crate::iothreads::{Batch, Policy, Pool, Settings, ToMain};
+use crate::inbound::Input;
+use crate::iothreads::{Batch, Kept, Policy, Pool, Settings, ToMain};
 use crate::listen::{self, Kind, Listener};
 use crate::signals::Signals;
 use crate::supervisor;
-use crate::wire::{Input, Place, Wire, key_of, token_of};
+use crate::wire::{Place, Wire, into_send, key_of, token_of};
 use sluice_config::choice::shutdown;
 use sluice_config::param;
 use sluice_engine::{Action, Closing, Connection, Crash, Engine, Flow, LogLevel, Process, SessionKey};
-use sluice_evloop::{AnyLoop, Deadline, Event, Received, SendBuf, Sending, Sent, Shared, Source, Token};
+use sluice_evloop::{AnyLoop, Deadline, Event, Received, SendBuf, Sending, Sent, Source, Token};
 use sluice_resp::{Admission, Limits, Outbox, Requests, State};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -83,8 +84,6 @@ struct Depth {
 
 const DEPTH_UNIT: u64 = 16;
 
-/// What a connection may send ahead while its request waits.
-const HELD_BYTES: usize = 64 * 1024;
 /// Buffers kept for connections whose next request is cut by the end of a receive.
 const SPARE_CARRIES: usize = 16;
 /// Room for input that a connection is given first. It keeps the room until it is idle.
@@ -93,8 +92,6 @@ const CARRY_BYTES: usize = 16 * 1024;
 const CARRY_KEPT_BYTES: usize = 32 * 1024;
 /// Seconds without a byte after which a connection gives its room back.
 const CARRY_IDLE_S: i64 = 2;
-/// From this many missing bytes on, a large argument is received straight into its place.
-const FILL_BYTES: usize = 32 * 1024;
 
 impl Server {
     /// Puts the parts together; listeners begin to accept.
@@ -315,21 +312,21 @@ impl Server {
         self.host.counts.net_input_bytes += chunk.len() as u64;
         self.host.reads += 1;
         if let Some(mut wire) = self.take_wire(key) {
-            match wire.input {
+            match wire.inbound.input {
                 // Whoever has it next executes it.
-                Input::Open if wire.place == Place::Leaving => wire.carry.extend_from_slice(&chunk),
-                Input::Open if wire.carry.is_empty() => {
+                Input::Open if wire.place == Place::Leaving => wire.inbound.carry.extend_from_slice(&chunk),
+                Input::Open if wire.inbound.carry.is_empty() => {
                     let used = self.execute(&mut wire, &chunk);
                     self.keep(&mut wire, &chunk[used..]);
                 }
                 Input::Open => {
-                    wire.carry.extend_from_slice(&chunk);
+                    wire.inbound.carry.extend_from_slice(&chunk);
                     self.execute_carry(&mut wire);
                 }
-                Input::Held => wire.carry.extend_from_slice(&chunk),
-                Input::Filling | Input::Shut => {}
+                Input::Held => wire.inbound.carry.extend_from_slice(&chunk),
+                Input::Filling | Input::Away | Input::Shut => {}
             }
-            if !wire.carry.is_empty() {
+            if !wire.inbound.carry.is_empty() {
                 self.engine.heard(key, self.host.recent());
             }
             if wire.place == Place::Here {
@@ -352,25 +349,24 @@ impl Server {
     fn filled(&mut self, key: SessionKey, buf: Vec<u8>, failed: bool) {
         let Some(mut wire) = self.take_wire(key) else { return };
         self.host.reads += 1;
-        self.host.counts.net_input_bytes += buf.len().saturating_sub(wire.filled_from) as u64;
-        wire.carry = buf;
+        let come = wire.inbound.filled(buf);
+        self.host.counts.net_input_bytes += come as u64;
         if failed {
             self.lost(key, "Client closed connection");
         } else {
-            wire.input = Input::Open;
-            let has_come = wire.carry.len() > wire.filled_from;
-            if has_come {
+            if come > 0 {
                 self.engine.heard(key, self.host.recent());
             }
-            if !has_come && self.idle_s(key) > CARRY_IDLE_S {
+            if come == 0 && self.idle_s(key) > CARRY_IDLE_S {
                 // It was ended early. What still comes goes the usual way, and the next large step makes room again.
                 self.give_room_back(&mut wire);
                 self.publish_input(&mut wire);
+                self.event_loop.recv_start(wire.source);
             } else {
                 self.execute_carry(&mut wire);
                 self.after_input(&mut wire);
+                wire.inbound.receive(&mut self.event_loop, wire.source);
             }
-            self.receive_again(&wire);
         }
         self.wires[key.slot as usize] = Some(wire);
     }
@@ -381,22 +377,13 @@ impl Server {
         self.engine.session(key).map_or(0, |session| now_s - session.caller.last_s)
     }
 
-    /// Starts to receive on a connection that had stopped, if it is to.
-    fn receive_again(&mut self, wire: &Wire) {
-        match wire.input {
-            Input::Open => self.event_loop.recv_start(wire.source),
-            Input::Held if wire.carry.len() < HELD_BYTES => self.event_loop.recv_start(wire.source),
-            Input::Held | Input::Filling | Input::Shut => {}
-        }
-    }
-
     /// Executes what `carry` holds and keeps the rest. The room stays: more is likely to come in pieces.
     fn execute_carry(&mut self, wire: &mut Wire) {
-        let mut carry = std::mem::take(&mut wire.carry);
+        let mut carry = std::mem::take(&mut wire.inbound.carry);
         wire.carry_peak = wire.carry_peak.max(carry.len());
         let used = self.execute(wire, &carry);
         carry.drain(..used);
-        wire.carry = carry;
+        wire.inbound.carry = carry;
     }
 
     /// Keeps the beginning of a request until the rest comes.
@@ -404,10 +391,10 @@ impl Server {
         if rest.is_empty() {
             return;
         }
-        if wire.carry.capacity() == 0 {
-            wire.carry = self.spare_carry.pop().unwrap_or_else(|| Vec::with_capacity(CARRY_BYTES));
+        if wire.inbound.carry.capacity() == 0 {
+            wire.inbound.carry = self.spare_carry.pop().unwrap_or_else(|| Vec::with_capacity(CARRY_BYTES));
         }
-        wire.carry.extend_from_slice(rest);
+        wire.inbound.carry.extend_from_slice(rest);
     }
 
     /// Gives back room for input that a connection does not need.
@@ -418,16 +405,16 @@ impl Server {
             self.wires[key.slot as usize] = Some(wire);
             return;
         }
-        match wire.input {
+        match wire.inbound.input {
             // The loop has the buffer. It gives it back, and `filled` sees whether anything has come.
             Input::Filling if idle_s > 0 => self.event_loop.recv_into_end(wire.source),
             Input::Filling => {}
-            Input::Open | Input::Held | Input::Shut => {
-                let (peak, room) = (std::mem::take(&mut wire.carry_peak), wire.carry.capacity());
+            Input::Open | Input::Away | Input::Held | Input::Shut => {
+                let (peak, room) = (std::mem::take(&mut wire.carry_peak), wire.inbound.carry.capacity());
                 if idle_s > CARRY_IDLE_S {
                     self.give_room_back(&mut wire);
                 } else if room > CARRY_KEPT_BYTES && peak < room / 2 {
-                    wire.carry.shrink_to(peak.max(CARRY_BYTES));
+                    wire.inbound.carry.shrink_to(peak.max(CARRY_BYTES));
                 }
                 self.publish_input(&mut wire);
             }
@@ -437,41 +424,37 @@ impl Server {
 
     /// Leaves a connection no more than the bytes that it has.
     fn give_room_back(&mut self, wire: &mut Wire) {
-        let is_spare = wire.carry.is_empty() && wire.carry.capacity() == CARRY_BYTES;
+        let is_spare = wire.inbound.carry.is_empty() && wire.inbound.carry.capacity() == CARRY_BYTES;
         if is_spare && self.spare_carry.len() < SPARE_CARRIES {
-            self.spare_carry.push(std::mem::take(&mut wire.carry));
+            self.spare_carry.push(std::mem::take(&mut wire.inbound.carry));
         } else {
-            wire.carry.shrink_to_fit();
+            wire.inbound.carry.shrink_to_fit();
         }
     }
 
     /// Tells the engine what the connection holds, where that has changed.
     fn publish_input(&mut self, wire: &mut Wire) {
-        let (used, room) = (wire.carry.len(), wire.carry.capacity());
-        if (used, room) != wire.published {
-            wire.published = (used, room);
-            self.host.note_input(room);
-            self.engine.publish_input(wire.key, used, room - used);
-        }
+        let kept = wire.inbound.kept();
+        publish_kept(&mut self.engine, &mut self.host, wire, kept);
     }
 
     /// Parses and executes `input`; returns the bytes that are done with.
     fn execute(&mut self, wire: &mut Wire, input: &[u8]) -> usize {
         let mut used = 0;
-        while wire.input == Input::Open {
+        while wire.inbound.input == Input::Open {
             let rest = &input[used..];
             let limits = self.parse_limits(wire.key);
             self.requests.clear();
-            let progress = wire.parser.parse(rest, &limits, &mut self.requests);
+            let progress = wire.inbound.parser.parse(rest, &limits, &mut self.requests);
             if !self.requests.is_empty() {
                 let done = self.engine.submit(wire.key, rest, &self.requests, &mut self.host);
                 match done.flow {
                     Flow::Continue => {}
-                    Flow::Closing => wire.input = Input::Shut,
+                    Flow::Closing => wire.inbound.input = Input::Shut,
                     Flow::Postponed => {
                         // What was parsed but not executed is parsed again when its time comes.
-                        wire.input = Input::Held;
-                        wire.parser = Default::default();
+                        wire.inbound.input = Input::Held;
+                        wire.inbound.parser = Default::default();
                         return used + offset_of(&self.requests, done.executed, rest);
                     }
                 }
@@ -481,14 +464,14 @@ impl Server {
                 State::Full => {}
                 State::Starved => break,
                 State::Failed(error) => {
-                    if wire.input == Input::Open {
+                    if wire.inbound.input == Input::Open {
                         self.engine.protocol_error(wire.key, &error.message(), &mut self.host);
                     }
-                    wire.input = Input::Shut;
+                    wire.inbound.input = Input::Shut;
                 }
             }
         }
-        if wire.input == Input::Shut { input.len() } else { used }
+        if wire.inbound.input == Input::Shut { input.len() } else { used }
     }
 
     fn parse_limits(&self, key: SessionKey) -> Limits {
@@ -502,37 +485,18 @@ impl Server {
 
     /// Decides how input goes on after a receive.
     fn after_input(&mut self, wire: &mut Wire) {
-        let used = wire.carry.len();
-        match wire.input {
-            Input::Open if used > self.engine.limits().client_query_buffer => {
-                self.engine.count_query_buffer_disconnection(wire.key, &mut self.host);
-                self.doomed.push(wire.key);
-            }
-            Input::Open => {
-                let wanted = wire.parser.wanted();
-                if wanted >= FILL_BYTES {
-                    // An announced size is not believed: as much again as has come, so that growing stays linear.
-                    let step = wanted.min(FILL_STEP_BYTES.max(used));
-                    wire.carry.reserve_exact(step);
-                    wire.input = Input::Filling;
-                }
-            }
-            Input::Held if used < HELD_BYTES => {}
-            Input::Held => self.event_loop.recv_stop(wire.source),
-            Input::Shut => {
-                self.event_loop.recv_stop(wire.source);
+        let (input, used) = (wire.inbound.input, wire.inbound.carry.len());
+        if input == Input::Open && used > self.engine.limits().client_query_buffer {
+            self.engine.count_query_buffer_disconnection(wire.key, &mut self.host);
+            self.doomed.push(wire.key);
+        } else if wire.inbound.is_unusual() {
+            wire.inbound.receive(&mut self.event_loop, wire.source);
+            if input == Input::Shut {
                 // It may have no reply to wait for: then `write` ends it.
                 self.ready.push(wire.key);
             }
-            Input::Filling => {}
         }
         self.publish_input(wire);
-        if wire.input == Input::Filling {
-            wire.filled_from = used;
-            let carry = std::mem::take(&mut wire.carry);
-            let step = wire.parser.wanted().min(carry.capacity() - used);
-            self.event_loop.recv_into(wire.source, carry, step);
-        }
     }
 
     fn cron(&mut self) {
@@ -587,11 +551,11 @@ impl Server {
         let Some(mut wire) = self.take_wire(key) else { return };
         if let Place::Worker(seat) | Place::Returning(seat) = wire.place {
             self.pool.tell(seat, crate::iothreads::ToWorker::Resume(key));
-        } else if wire.input == Input::Held && wire.place == Place::Here {
-            wire.input = Input::Open;
+        } else if wire.inbound.input == Input::Held && wire.place == Place::Here {
+            wire.inbound.input = Input::Open;
             self.execute_carry(&mut wire);
             self.after_input(&mut wire);
-            self.receive_again(&wire);
+            wire.inbound.receive(&mut self.event_loop, wire.source);
         }
         self.wires[key.slot as usize] = Some(wire);
     }
@@ -706,16 +670,16 @@ impl Server {
     }
 }
 
-/// Bytes of a large argument that are received at least in one step.
-const FILL_STEP_BYTES: usize = 1 << 20;
-
 fn offset_of(requests: &Requests, executed: usize, input: &[u8]) -> usize {
     executed.checked_sub(1).map_or(0, |last| requests.end_of(last).min(input.len()))
 }
 
-fn into_send(outbox: Outbox) -> SendBuf {
-    let (head, shared) = outbox.into_parts();
-    SendBuf { head, shared: shared.into_iter().map(|(at, bytes)| Shared { at, bytes }).collect() }
+/// Tells the engine what a connection holds of its input, if that is news.
+fn publish_kept(engine: &mut Engine, host: &mut Host, wire: &mut Wire, kept: Kept) {
+    if wire.inbound.tell(kept) {
+        host.note_input(kept.room);
+        engine.publish_input(wire.key, kept.used, kept.room - kept.used);
+    }
 }
 
 fn from_send(buf: SendBuf) -> Outbox {

@@ -1,8 +1,9 @@
 //! A connection as the server holds it: its source in the event loop, and input that is no whole request yet.
 
+use crate::inbound::{Inbound, Input};
 use sluice_engine::SessionKey;
-use sluice_evloop::Source;
-use sluice_resp::Parser;
+use sluice_evloop::{SendBuf, Shared, Source};
+use sluice_resp::Outbox;
 
 /// A connection.
 pub struct Wire {
@@ -12,23 +13,14 @@ pub struct Wire {
     pub place: Place,
     /// The engine's name for its client.
     pub key: SessionKey,
-    /// Bytes of a request that has not come whole, or that waits. Without room for connections whose requests come whole,
-    /// and for idle ones.
-    pub carry: Vec<u8>,
-    /// Where the parser stands in `carry`.
-    pub parser: Parser,
-    /// How input is going.
-    pub input: Input,
+    /// Its input; while a worker has it, only what that told of it.
+    pub inbound: Inbound,
     /// A send is in flight.
     pub sending: bool,
     /// To be closed when nothing is in flight any more.
     pub close_when_sent: bool,
-    /// Bytes that `carry` held when the receive into it began.
-    pub filled_from: usize,
     /// The most bytes that were executed from `carry` since its room was last looked at.
     pub carry_peak: usize,
-    /// Bytes in `carry` and its room, as last told to the engine.
-    pub published: (usize, usize),
 }
 
 /// Where a connection's socket is.
@@ -44,20 +36,6 @@ pub enum Place {
     Returning(usize),
 }
 
-/// How input is going.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Input {
-    /// Bytes are received as they come.
-    Open,
-    /// A large argument is received straight into `carry`.
-    Filling,
-    /// The engine keeps a request waiting. Bytes are still received, up to a bound, since that is how one learns that the
-    /// client has gone.
-    Held,
-    /// Nothing more is read: the connection ends.
-    Shut,
-}
-
 impl Wire {
     /// A new connection.
     pub fn new(source: Source, key: SessionKey) -> Box<Wire> {
@@ -65,14 +43,10 @@ impl Wire {
             source,
             place: Place::Here,
             key,
-            carry: Vec::new(),
-            parser: Parser::new(),
-            input: Input::Open,
+            inbound: Inbound::new(Vec::new(), Input::Open),
             sending: false,
             close_when_sent: false,
-            filled_from: 0,
             carry_peak: 0,
-            published: (0, 0),
         })
     }
 }
@@ -85,4 +59,10 @@ pub fn token_of(key: SessionKey) -> sluice_evloop::Token {
 /// The session that a token names.
 pub fn key_of(token: sluice_evloop::Token) -> SessionKey {
     SessionKey { slot: token.0 as u32, generation: (token.0 >> 32) as u32 }
+}
+
+/// Replies as the loop sends them.
+pub fn into_send(outbox: Outbox) -> SendBuf {
+    let (head, shared) = outbox.into_parts();
+    SendBuf { head, shared: shared.into_iter().map(|(at, bytes)| Shared { at, bytes }).collect() }
 }

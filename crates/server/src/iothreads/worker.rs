@@ -6,12 +6,12 @@
 //! rest of a request.
 
 use super::job::{Adopted, Batch, Ended, Kept, Push, Settings, ToMain, ToWorker};
+use crate::inbound::{Inbound, Input};
+use crate::wire::{into_send, key_of, token_of};
 use nix::sys::prctl;
 use sluice_clock::Clock;
 use sluice_engine::SessionKey;
-use sluice_evloop::{
-    AnyLoop, Deadline, Event, Received, SendBuf, Sending, Sent, Shared, Source, Token, Waker,
-};
+use sluice_evloop::{AnyLoop, Deadline, Event, Received, Sending, Sent, Source, Waker};
 use sluice_queue::lanes::Lane;
 use sluice_queue::{Respond, spsc};
 use sluice_resp::{Admission, Limits, Outbox, Parser, State};
@@ -95,9 +95,7 @@ pub struct Worker {
 struct Connection {
     source: Source,
     key: SessionKey,
-    carry: Vec<u8>,
-    parser: Parser,
-    input: Input,
+    inbound: Inbound,
     admission: Admission,
     /// Bytes received since the last batch.
     received: usize,
@@ -113,15 +111,11 @@ struct Connection {
     leaving: bool,
     /// Its socket is on the way out of the loop.
     detached: bool,
-    /// What `carry` held when the receive into it began.
-    filling: Kept,
-    /// What the executing thread knows of `carry`.
-    shown: Kept,
 }
 
 impl Connection {
     fn is_at_rest(&self) -> bool {
-        matches!(self.input, Input::Open | Input::Held) && !self.sending && self.waiting.is_empty()
+        matches!(self.inbound.input, Input::Open | Input::Held) && !self.sending && self.waiting.is_empty()
     }
 }
 
@@ -133,26 +127,8 @@ enum Output {
     Over(&'static str),
 }
 
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Input {
-    /// Bytes are received as they come.
-    Open,
-    /// A large argument is received straight into `carry`.
-    Filling,
-    /// A batch is at the executing thread; nothing is received meanwhile.
-    Away,
-    /// The next request waits.
-    Held,
-    /// Nothing more is read.
-    Shut,
-}
-
 /// Requests in a batch at most: enough for the deepest usual pipeline, few enough that replies start soon.
 const BATCH_REQUESTS: usize = 128;
-/// From this many missing bytes on, a large argument is received straight into its place.
-const FILL_BYTES: usize = 32 * 1024;
-/// Bytes of a large argument that are received at least in one step.
-const FILL_STEP_BYTES: usize = 1 << 20;
 /// How long a doze lasts.
 const DOZE: Duration = Duration::from_micros(40);
 /// How long it lets input gather between two turns that had work, under pipelines: then the executing thread is woken for
@@ -168,8 +144,6 @@ const UNTOLD_BYTES_MAX: usize = 16 * 1024;
 const TELL_EVERY_NS: u64 = 100_000_000;
 /// How long a doze lasts while the executing thread has not emptied a full lane for some time.
 const FULL_LANE_DOZE: Duration = Duration::from_millis(1);
-/// What a connection may send ahead while its request waits.
-const HELD_BYTES: usize = 64 * 1024;
 const WRITE_FAILED: &str = "Error writing to client";
 const SPARES_MAX: usize = 64;
 const SPARE_CARRY_BYTES: usize = 64 * 1024;
@@ -304,9 +278,7 @@ impl Worker {
             }
             Event::Filled { token, buf, error } => {
                 let Some(mut connection) = self.take(key_of(token)) else { return };
-                connection.received += buf.len().saturating_sub(connection.filling.used);
-                connection.carry = buf;
-                connection.input = Input::Open;
+                connection.received += connection.inbound.filled(buf);
                 if error.is_some() {
                     return self.drop_connection(*connection, "Client closed connection");
                 }
@@ -325,12 +297,12 @@ impl Worker {
         match received {
             Received::Data(chunk) => {
                 connection.received += chunk.len();
-                if connection.carry.capacity() == 0
+                if connection.inbound.carry.capacity() == 0
                     && let Some(spare) = self.spare_carry.pop()
                 {
-                    connection.carry = spare;
+                    connection.inbound.carry = spare;
                 }
-                connection.carry.extend_from_slice(&chunk);
+                connection.inbound.carry.extend_from_slice(&chunk);
                 self.event_loop.give_back(chunk);
                 self.go_on(connection);
             }
@@ -345,23 +317,20 @@ impl Worker {
     fn go_on(&mut self, mut connection: Box<Connection>) {
         self.parse(&mut connection);
         self.receive_on(&mut connection);
-        let kept = match connection.input {
-            Input::Away => connection.shown,
-            Input::Filling => connection.filling,
-            Input::Open | Input::Held | Input::Shut => {
-                Kept { used: connection.carry.len(), room: connection.carry.capacity() }
-            }
-        };
-        if kept != connection.shown {
-            connection.shown = kept;
-            self.tell(ToMain::Partial(connection.key, kept));
+        let inbound = &mut connection.inbound;
+        // A batch that is away told it already.
+        if inbound.input != Input::Away && inbound.tell(inbound.kept()) {
+            self.tell(ToMain::Partial(connection.key, inbound.told()));
         }
         self.put(connection);
     }
 
     /// Parses what has come, and hands it over when there is something to execute.
     fn parse(&mut self, connection: &mut Connection) {
-        if connection.input != Input::Open || connection.leaving || connection.carry.is_empty() {
+        if connection.inbound.input != Input::Open
+            || connection.leaving
+            || connection.inbound.carry.is_empty()
+        {
             return;
         }
         let settings = self.seat.settings.clone();
@@ -373,28 +342,29 @@ impl Worker {
             }
             None => Batch::new(connection.key),
         };
-        let progress = connection.parser.parse(&connection.carry, &limits, &mut batch.requests);
+        let progress =
+            connection.inbound.parser.parse(&connection.inbound.carry, &limits, &mut batch.requests);
         batch.failed = match progress.state {
             State::Failed(error) => Some(error),
             State::Full | State::Starved => None,
         };
-        batch.too_much = connection.carry.len() - progress.consumed > settings.query_buffer;
+        batch.too_much = connection.inbound.carry.len() - progress.consumed > settings.query_buffer;
         if batch.requests.is_empty() && batch.failed.is_none() && !batch.too_much {
-            connection.carry.drain(..progress.consumed);
+            connection.inbound.carry.drain(..progress.consumed);
             self.spare.push(batch);
             return;
         }
         // The batch takes the buffer; what is behind its requests begins the next one.
-        let behind = &connection.carry[progress.consumed..];
+        let behind = &connection.inbound.carry[progress.consumed..];
         let mut rest = Vec::new();
         if !behind.is_empty() {
             rest = self.spare_carry.pop().unwrap_or_default();
             rest.extend_from_slice(behind);
         }
-        std::mem::swap(&mut batch.input, &mut connection.carry);
+        std::mem::swap(&mut batch.input, &mut connection.inbound.carry);
         // What went into `rest` must not be here too: a batch that has to wait is put before it again.
         batch.input.truncate(progress.consumed);
-        let spent = std::mem::replace(&mut connection.carry, rest);
+        let spent = std::mem::replace(&mut connection.inbound.carry, rest);
         self.keep_spare(spent);
         for index in 0..batch.requests.len() {
             let item = settings.preparer.prepare(&batch.requests.at(index, &batch.input));
@@ -405,42 +375,25 @@ impl Worker {
         batch.at_ns = self.began_ns;
         batch.received = std::mem::take(&mut connection.received);
         batch.sent = std::mem::take(&mut connection.untold);
-        batch.kept = Kept { used: connection.carry.len(), room: connection.carry.capacity() };
-        connection.shown = batch.kept;
-        connection.input = Input::Away;
+        batch.kept = Kept { used: connection.inbound.carry.len(), room: connection.inbound.carry.capacity() };
+        connection.inbound.tell(batch.kept);
+        connection.inbound.input = Input::Away;
         self.away += 1;
         self.tell(ToMain::Batch(batch));
     }
 
     /// Lets the loop receive, or not, as the connection's state has it.
     fn receive_on(&mut self, connection: &mut Connection) {
-        match connection.input {
-            Input::Open if connection.leaving => self.event_loop.recv_stop(connection.source),
-            Input::Open => {
-                let wanted = connection.parser.wanted();
-                if wanted >= FILL_BYTES {
-                    // An announced size is not believed: as much again as has come, so that growing stays linear.
-                    let step = wanted.min(FILL_STEP_BYTES.max(connection.carry.len()));
-                    let mut carry = std::mem::take(&mut connection.carry);
-                    carry.reserve_exact(step);
-                    connection.input = Input::Filling;
-                    connection.filling = Kept { used: carry.len(), room: carry.capacity() };
-                    self.event_loop.recv_into(connection.source, carry, step);
-                } else {
-                    if connection.carry.is_empty() {
-                        let spent = std::mem::take(&mut connection.carry);
-                        self.keep_spare(spent);
-                    }
-                    self.event_loop.recv_start(connection.source);
-                }
-            }
-            // What it sends ahead is taken up to a bound: that is how one learns that the client has gone.
-            Input::Held if connection.carry.len() < HELD_BYTES && !connection.leaving => {
-                self.event_loop.recv_start(connection.source);
-            }
-            Input::Away | Input::Held | Input::Shut => self.event_loop.recv_stop(connection.source),
-            Input::Filling => {}
+        let inbound = &mut connection.inbound;
+        if connection.leaving && matches!(inbound.input, Input::Open | Input::Held) {
+            return self.event_loop.recv_stop(connection.source);
         }
+        if inbound.input == Input::Open && inbound.carry.is_empty() {
+            let spent = std::mem::take(&mut inbound.carry);
+            inbound.receive(&mut self.event_loop, connection.source);
+            return self.keep_spare(spent);
+        }
+        inbound.receive(&mut self.event_loop, connection.source);
     }
 
     fn replied(&mut self, mut batch: Box<Batch>) {
@@ -451,14 +404,14 @@ impl Worker {
         self.garbage.append(&mut batch.garbage);
         let Some(mut connection) = self.take(batch.key) else { return self.spend(batch) };
         connection.admission = batch.admission;
-        connection.input = match ended {
+        connection.inbound.input = match ended {
             Ended::No => Input::Open,
             Ended::Held | Ended::Resumed => {
                 // The request that waits, and all behind it, is parsed again when its time comes.
                 let mut carry = batch.input.split_off(batch.done.min(batch.input.len()));
-                carry.append(&mut connection.carry);
-                connection.carry = carry;
-                connection.parser = Parser::new();
+                carry.append(&mut connection.inbound.carry);
+                connection.inbound.carry = carry;
+                connection.inbound.parser = Parser::new();
                 if ended == Ended::Held { Input::Held } else { Input::Open }
             }
             Ended::AfterReply => {
@@ -479,7 +432,7 @@ impl Worker {
         connection.waiting.push_back(push.outbox);
         connection.close_when_sent |= push.then_close;
         if push.then_close {
-            connection.input = Input::Shut;
+            connection.inbound.input = Input::Shut;
             self.receive_on(&mut connection);
         }
         self.send_and_keep(connection);
@@ -494,8 +447,8 @@ impl Worker {
 
     fn resume(&mut self, key: SessionKey) {
         let Some(mut connection) = self.take(key) else { return };
-        if connection.input == Input::Held {
-            connection.input = Input::Open;
+        if connection.inbound.input == Input::Held {
+            connection.inbound.input = Input::Open;
         }
         self.go_on(connection);
     }
@@ -592,9 +545,7 @@ impl Worker {
         let connection = Box::new(Connection {
             source,
             key,
-            carry,
-            parser: Parser::new(),
-            input,
+            inbound: Inbound::new(carry, input),
             admission,
             received,
             waiting: VecDeque::new(),
@@ -604,8 +555,6 @@ impl Worker {
             listed: false,
             leaving: false,
             detached: false,
-            filling: Kept::default(),
-            shown: Kept::default(),
         });
         self.count += 1;
         self.go_on(connection);
@@ -615,7 +564,7 @@ impl Worker {
     fn release(&mut self, key: SessionKey) {
         let Some(mut connection) = self.take(key) else { return };
         connection.leaving = true;
-        if connection.input == Input::Filling {
+        if connection.inbound.input == Input::Filling {
             // `Filled` follows, with what has come.
             self.event_loop.recv_into_end(connection.source);
         }
@@ -629,8 +578,8 @@ impl Worker {
         if connection.untold > 0 {
             self.tell(ToMain::Sent(key, u32::try_from(connection.untold).unwrap_or(u32::MAX)));
         }
-        let Connection { carry, admission, input, received, .. } = *connection;
-        let held = input == Input::Held;
+        let Connection { inbound, admission, received, .. } = *connection;
+        let (carry, held) = (inbound.carry, inbound.input == Input::Held);
         self.tell(ToMain::Released(Box::new(Adopted { key, socket, carry, admission, held, received })));
     }
 
@@ -642,7 +591,7 @@ impl Worker {
             if connection.sending || !connection.waiting.is_empty() {
                 connection.close_when_sent = true;
                 connection.leaving = false;
-                connection.input = Input::Shut;
+                connection.inbound.input = Input::Shut;
                 self.receive_on(&mut connection);
                 self.put(connection);
             } else {
@@ -714,17 +663,4 @@ impl Worker {
             self.seat.main.wake();
         }
     }
-}
-
-fn token_of(key: SessionKey) -> Token {
-    crate::wire::token_of(key)
-}
-
-fn key_of(token: Token) -> SessionKey {
-    crate::wire::key_of(token)
-}
-
-fn into_send(outbox: Outbox) -> SendBuf {
-    let (head, shared) = outbox.into_parts();
-    SendBuf { head, shared: shared.into_iter().map(|(at, bytes)| Shared { at, bytes }).collect() }
 }

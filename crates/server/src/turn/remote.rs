@@ -2,8 +2,9 @@
 
 use super::Server;
 use crate::bio::Garbage;
+use crate::inbound::Input;
 use crate::iothreads::{Adopted, Balance, Batch, Ended, Kept, Push, Settings, Signals, ToMain, ToWorker};
-use crate::wire::{Input, Place, Wire, token_of};
+use crate::wire::{Place, Wire, token_of};
 use sluice_config::param;
 use sluice_engine::{Closing, Engine, Flow, LogLevel, Process, SessionKey};
 use sluice_evloop::{Deadline, Fd, Source};
@@ -268,7 +269,7 @@ impl Server {
     fn move_out(&mut self) {
         for wire in self.wires.iter_mut().flatten() {
             let at_rest = wire.place == Place::Here
-                && matches!(wire.input, Input::Open | Input::Held)
+                && matches!(wire.inbound.input, Input::Open | Input::Held)
                 && !wire.sending
                 && !wire.close_when_sent;
             if at_rest {
@@ -296,16 +297,15 @@ impl Server {
         let adopted = Adopted {
             key: wire.key,
             socket,
-            carry: std::mem::take(&mut wire.carry),
+            carry: std::mem::take(&mut wire.inbound.carry),
             admission: self.admission(wire.key),
             held: self.waits(wire),
             received: 0,
         };
         wire.place = Place::Worker(worker);
-        wire.published = (0, 0);
-        self.engine.publish_input(wire.key, 0, 0);
+        super::publish_kept(&mut self.engine, &mut self.host, wire, Kept::default());
         wire.source = Source::NONE;
-        wire.parser = Parser::new();
+        wire.inbound.parser = Parser::new();
         self.pool.tell(worker, ToWorker::Adopt(Box::new(adopted)));
     }
 
@@ -313,20 +313,20 @@ impl Server {
     fn take_in(&mut self, wire: &mut Wire, socket: Fd) {
         wire.source = self.event_loop.attach(socket, token_of(wire.key));
         wire.place = Place::Here;
-        wire.parser = Parser::new();
-        if wire.input == Input::Held && !self.waits(wire) {
-            wire.input = Input::Open;
+        wire.inbound.parser = Parser::new();
+        if wire.inbound.input == Input::Held && !self.waits(wire) {
+            wire.inbound.input = Input::Open;
         }
-        if wire.input == Input::Open {
+        if wire.inbound.input == Input::Open {
             self.execute_carry(wire);
             self.after_input(wire);
         }
-        self.receive_again(wire);
+        wire.inbound.receive(&mut self.event_loop, wire.source);
     }
 
     /// Whether a connection's request still waits: what kept it may have ended while it was between two threads.
     fn waits(&self, wire: &Wire) -> bool {
-        wire.input == Input::Held && self.is_postponed(wire.key)
+        wire.inbound.input == Input::Held && self.is_postponed(wire.key)
     }
 
     fn is_postponed(&self, key: SessionKey) -> bool {
@@ -454,11 +454,9 @@ impl Server {
     }
 
     fn note_kept(&mut self, key: SessionKey, kept: Kept) {
-        let Some(wire) = self.wire(key) else { return };
-        if wire.published != (kept.used, kept.room) {
-            wire.published = (kept.used, kept.room);
-            self.host.note_input(kept.room);
-            self.engine.publish_input(key, kept.used, kept.room - kept.used);
+        let wire = self.wires.get_mut(key.slot as usize).and_then(Option::as_mut);
+        if let Some(wire) = wire.filter(|wire| wire.key == key) {
+            super::publish_kept(&mut self.engine, &mut self.host, wire, kept);
         }
     }
 
@@ -538,8 +536,8 @@ impl Server {
         if let Place::Worker(seat) | Place::Returning(seat) = wire.place {
             self.pool.left(seat);
         }
-        wire.carry = carry;
-        wire.input = if held { Input::Held } else { Input::Open };
+        wire.inbound.carry = carry;
+        wire.inbound.input = if held { Input::Held } else { Input::Open };
         if self.pool.active() > 0 {
             self.hand_over(&mut wire, socket);
         } else {
