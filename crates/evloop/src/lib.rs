@@ -20,6 +20,7 @@ mod gather;
 mod looping;
 mod mailbox;
 mod metrics;
+mod pool;
 mod send_buf;
 mod slab;
 mod sys;
@@ -34,6 +35,9 @@ pub use event::{Event, Interest, Received, Sending, Sent, Shutdown, Source, Toke
 pub use looping::{Deadline, Loop, Turn};
 pub use mailbox::{Mailbox, Sender};
 pub use metrics::Metrics;
+pub use pool::{
+    Cancel, Finished, JobHandle, JobState, Outcome, PoolStatistics, Refusal, Refused, WorkerPool,
+};
 pub use send_buf::{SendBuf, Shared};
 pub use sys::epoll::Epoll;
 pub use sys::poll::Poll;
