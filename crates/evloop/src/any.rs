@@ -9,13 +9,16 @@ use crate::chunk::Chunk;
 use crate::config::Config;
 use crate::driver::{Batch, Driver, Fd, Sleep};
 use crate::event::{Event, Interest, Sending, Shutdown, Source, Token};
+use crate::file::{FileId, FileOp, FileOpId};
 use crate::looping::Loop;
 use crate::metrics::Metrics;
+use crate::process::ProcessId;
 use crate::send_buf::SendBuf;
 use crate::sys::epoll::Epoll;
 use crate::sys::poll::Poll;
 use crate::sys::sim::Sim;
 use crate::sys::uring::Uring;
+use crate::waker::Waker;
 
 /// Which driver to use, as the configuration names it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -253,5 +256,37 @@ impl Driver for AnyDriver {
 
     fn detach(&mut self, source: Source) {
         each!(self, driver => driver.detach(source));
+    }
+
+    fn file_open(&mut self, fd: Arc<OwnedFd>) -> FileId {
+        each!(self, driver => driver.file_open(fd))
+    }
+
+    fn file_start(&mut self, file: FileId, op: FileOp, token: Token) -> FileOpId {
+        each!(self, driver => driver.file_start(file, op, token))
+    }
+
+    fn file_cancel(&mut self, id: FileOpId) {
+        each!(self, driver => driver.file_cancel(id));
+    }
+
+    fn file_close(&mut self, file: FileId) {
+        each!(self, driver => driver.file_close(file));
+    }
+
+    fn process_wait(&mut self, pid: i32, token: Token) -> ProcessId {
+        each!(self, driver => driver.process_wait(pid, token))
+    }
+
+    fn process_cancel(&mut self, id: ProcessId) {
+        each!(self, driver => driver.process_cancel(id));
+    }
+
+    fn use_waker(&mut self, waker: Waker) {
+        each!(self, driver => driver.use_waker(waker));
+    }
+
+    fn woken(&mut self) {
+        each!(self, driver => driver.woken());
     }
 }

@@ -7,8 +7,11 @@ use std::sync::Arc;
 use crate::chunk::Chunk;
 use crate::config::Config;
 use crate::event::{Event, Interest, Sending, Shutdown, Source, Token};
+use crate::file::{FileId, FileOp, FileOpId};
 use crate::metrics::Metrics;
+use crate::process::ProcessId;
 use crate::send_buf::SendBuf;
+use crate::waker::Waker;
 
 /// A descriptor under the loop's care: its own, or shared with somebody who reads or writes by himself.
 #[derive(Debug)]
@@ -103,4 +106,16 @@ pub trait Driver: Sized {
     fn shutdown(&mut self, source: Source, how: Shutdown);
     fn close(&mut self, source: Source);
     fn detach(&mut self, source: Source);
+    fn file_open(&mut self, fd: Arc<OwnedFd>) -> FileId;
+    fn file_start(&mut self, file: FileId, op: FileOp, token: Token) -> FileOpId;
+    fn file_cancel(&mut self, id: FileOpId);
+    fn file_close(&mut self, file: FileId);
+    fn process_wait(&mut self, pid: i32, token: Token) -> ProcessId;
+    fn process_cancel(&mut self, id: ProcessId);
+
+    /// How threads that help wake the loop; told once, right after the opening.
+    fn use_waker(&mut self, waker: Waker);
+
+    /// The waker was used: threads that help may have something.
+    fn woken(&mut self);
 }

@@ -16,28 +16,33 @@ mod chunk;
 mod config;
 mod driver;
 mod event;
+mod file;
 mod gather;
 mod looping;
 mod mailbox;
 mod metrics;
 mod pool;
+mod process;
 mod send_buf;
 mod slab;
 mod sys;
 mod timers;
 mod waker;
+mod work;
 
 pub use any::{AnyDriver, AnyLoop, Backend, Opened};
 pub use chunk::Chunk;
 pub use config::Config;
 pub use driver::{Batch, Driver, Fd, Sleep};
 pub use event::{Event, Interest, Received, Sending, Sent, Shutdown, Source, Token};
+pub use file::{FileDone, FileId, FileOp, FileOpId, FileWork};
 pub use looping::{Deadline, Loop, Turn};
 pub use mailbox::{Mailbox, Sender};
 pub use metrics::Metrics;
 pub use pool::{
     Cancel, Finished, JobHandle, JobState, Outcome, PoolStatistics, Refusal, Refused, WorkerPool,
 };
+pub use process::{Exit, ProcessId};
 pub use send_buf::{SendBuf, Shared};
 pub use sys::epoll::Epoll;
 pub use sys::poll::Poll;

@@ -10,8 +10,10 @@ use crate::chunk::Chunk;
 use crate::config::Config;
 use crate::driver::{Driver, Fd, Sleep};
 use crate::event::{Event, Interest, Sending, Shutdown, Source, Token};
+use crate::file::{FileId, FileOp, FileOpId};
 use crate::gather::Gather;
 use crate::metrics::Metrics;
+use crate::process::ProcessId;
 use crate::send_buf::SendBuf;
 use crate::timers::{TimerId, Timers};
 use crate::waker::{Park, Waker};
@@ -81,11 +83,13 @@ impl<D: Driver> Loop<D> {
     ) -> io::Result<Loop<D>> {
         let config = config.clamped();
         let event = Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
-        let driver = open(&config, &event)?;
+        let mut driver = open(&config, &event)?;
+        let park = Arc::new(Park::new(event));
+        driver.use_waker(Waker::new(park.clone()));
         let mut this = Loop {
             driver,
             timers: Timers::default(),
-            park: Arc::new(Park::new(event)),
+            park,
             timers_per_turn: config.timers_per_turn,
             timers_left: 0,
             turn_began_ns: 0,
@@ -279,6 +283,46 @@ impl<D: Driver> Loop<D> {
         self.driver.detach(source);
     }
 
+    /// Takes a file or a FIFO into care. A FIFO, like any descriptor that can be waited for, must be nonblocking. The
+    /// descriptor is closed when [`Loop::file_close`] was called, nothing runs on it any more, and no other holder is
+    /// left. Cost: a system call or none.
+    pub fn file_open(&mut self, fd: impl Into<Arc<OwnedFd>>) -> FileId {
+        self.driver.file_open(fd.into())
+    }
+
+    /// Begins an operation, behind those of the same file that were begun before: one [`Event::FileDone`], which brings
+    /// the buffer home. To read and write a FIFO at the same time, open it here twice. On io_uring the kernel does it; on
+    /// the other drivers a thread does it if the file is a regular one or a disk, and else the loop, when it is ready.
+    pub fn file_start(&mut self, file: FileId, op: FileOp, token: Token) -> FileOpId {
+        self.driver.file_start(file, op, token)
+    }
+
+    /// Asks for the end of an operation. Its event comes as always: with `ECANCELED`, or with what it did, since it may
+    /// be too late. Nothing happens when its event is on the way already.
+    pub fn file_cancel(&mut self, id: FileOpId) {
+        self.driver.file_cancel(id);
+    }
+
+    /// Gives up all operations of the file, begun or not: no event of theirs follows, and their buffers are freed when
+    /// nobody uses them any more. So to have everything written, close after the last [`Event::FileDone`].
+    pub fn file_close(&mut self, file: FileId) {
+        self.driver.file_close(file);
+    }
+
+    /// Waits for the end of a child process and reaps it: one [`Event::ProcessEnded`]. `pid` is as `waitpid` has it: a
+    /// child, -1 for any, 0 for any of the own process group, below -1 for any of that group. That there is no such child
+    /// is a result. Cost: two or three system calls; a child of its own costs a descriptor meanwhile, the others a thread
+    /// that looks every 1 to 16 ms.
+    pub fn process_wait(&mut self, pid: i32, token: Token) -> ProcessId {
+        self.driver.process_wait(pid, token)
+    }
+
+    /// Ends a wait, and reaps nobody from now on: its event says [`Exit::Cancelled`](crate::Exit::Cancelled), unless the
+    /// end of a process is on the way already.
+    pub fn process_cancel(&mut self, id: ProcessId) {
+        self.driver.process_cancel(id);
+    }
+
     /// Sets a timer: one [`Event::Timer`] in the first turn whose time is at or after `at`. Timers of equal times fire in
     /// the order they were set. Cost: O(log n).
     pub fn timer_at(&mut self, at: Deadline, token: Token) -> TimerId {
@@ -324,7 +368,10 @@ impl<D: Driver> Loop<D> {
     }
 
     fn turned(&mut self, woken: bool, ready: usize) -> Turn {
-        self.own.wakes_seen += u64::from(woken);
+        if woken {
+            self.own.wakes_seen += 1;
+            self.driver.woken();
+        }
         Turn { woken, ready }
     }
 }

@@ -8,6 +8,8 @@
 //! source is recognised and counted as stale; (2) `slot.registered` is what the kernel was told last; (3) every wish of a
 //! slot is contained in `slot.registered`, or the slot's failure is on its way in `deferred`.
 
+mod slow;
+
 use std::collections::VecDeque;
 use std::fmt;
 use std::io::{self, IoSlice};
@@ -24,9 +26,13 @@ use crate::chunk::{Chunk, ChunkPool};
 use crate::config::Config;
 use crate::driver::{Batch, Driver, Fd, Sleep};
 use crate::event::{Event, Interest, Received, Sending, Sent, Shutdown, Source, Token};
+use crate::file::{FileId, FileOp, FileOpId};
 use crate::metrics::Metrics;
+use crate::process::ProcessId;
 use crate::send_buf::{Cursor, Left, SendBuf};
 use crate::slab::Slab;
+use crate::waker::Waker;
+use crate::work::Work;
 
 /// The kernel interface below: a set of descriptors with a key and the conditions of interest each.
 pub trait Poller: Sized {
@@ -73,6 +79,8 @@ pub struct Readiness<P: Poller> {
     accepts_left: u32,
     accept_pause: AcceptPause,
     batch: Batch,
+    /// Boxed: seldom used, and so not between what is.
+    work: Box<Work>,
     metrics: Metrics,
 }
 
@@ -107,6 +115,12 @@ enum Input {
     Recv,
     /// Index into `fills`.
     Fill(u32),
+    /// A file's read, by its index in the table of files.
+    FileRead(u32),
+    /// A file's write, which is the one that waits for room.
+    FileWrite(u32),
+    /// A descriptor of a process, by the index of the wait.
+    Process(u32),
     Ended,
 }
 
@@ -179,6 +193,10 @@ impl<P: Poller> Readiness<P> {
     fn fail(&mut self, source: Source, errno: Errno) {
         let Some(slot) = self.slot(source) else { return };
         let (token, watch, input, send) = (slot.token, slot.watch, slot.input, slot.send);
+        if input.is_slow() {
+            slot.input = Input::Ended;
+            return self.fail_slow(input, errno);
+        }
         slot.watch = Interest::NONE;
         slot.input = Input::Ended;
         slot.send = NONE;
@@ -195,6 +213,7 @@ impl<P: Poller> Readiness<P> {
                     defer(Event::Filled { token, buf: fill.buf, error: Some(errno.into()) });
                 }
             }
+            Input::FileRead(_) | Input::FileWrite(_) | Input::Process(_) => {}
             Input::Idle | Input::Ended => {}
         }
         if let Some(pending) = self.sends.remove(send) {
@@ -251,6 +270,7 @@ impl<P: Poller> Readiness<P> {
         match input {
             Input::Recv => self.receive(source),
             Input::Fill(index) => self.fill(source, index),
+            Input::FileRead(_) | Input::FileWrite(_) | Input::Process(_) => self.slow_ready(source, input),
             Input::Accept | Input::AcceptPaused | Input::Idle | Input::Ended => None,
         }
     }
@@ -423,10 +443,7 @@ impl Slot {
     /// Kernel events that something here waits for.
     #[inline]
     fn wanted(&self) -> EventFlags {
-        let mut flags = match self.input {
-            Input::Accept | Input::Recv | Input::Fill(_) => EventFlags::IN,
-            Input::Idle | Input::AcceptPaused | Input::Ended => EventFlags::empty(),
-        };
+        let mut flags = self.input.flags();
         if self.send != NONE {
             flags |= EventFlags::OUT;
         }
@@ -447,12 +464,30 @@ impl Slot {
         if !self.watch.is_empty() && bits.intersects(flags_of(self.watch) | trouble) {
             todo |= TODO_WATCH;
         }
-        if matches!(self.input, Input::Accept | Input::Recv | Input::Fill(_))
-            && bits.intersects(EventFlags::IN | trouble)
-        {
+        let input = self.input.flags();
+        if !input.is_empty() && bits.intersects(input | trouble) {
             todo |= TODO_INPUT;
         }
         todo
+    }
+}
+
+impl Input {
+    /// Kernel events that it waits for.
+    #[inline]
+    fn flags(self) -> EventFlags {
+        match self {
+            Input::Accept | Input::Recv | Input::Fill(_) | Input::FileRead(_) | Input::Process(_) => {
+                EventFlags::IN
+            }
+            Input::FileWrite(_) => EventFlags::OUT,
+            Input::Idle | Input::AcceptPaused | Input::Ended => EventFlags::empty(),
+        }
+    }
+
+    /// Whether it is of a file or a process.
+    fn is_slow(self) -> bool {
+        matches!(self, Input::FileRead(_) | Input::FileWrite(_) | Input::Process(_))
     }
 }
 
@@ -513,6 +548,7 @@ impl<P: Poller> Driver for Readiness<P> {
             accepts_per_turn: config.accepts_per_turn,
             accepts_left: 0,
             accept_pause: AcceptPause::new(),
+            work: Box::new(Work::new((config.file_workers, config.file_queue))),
             metrics: Metrics::default(),
         })
     }
@@ -754,6 +790,38 @@ impl<P: Poller> Driver for Readiness<P> {
             self.metrics.system_calls += 1;
         }
         self.deferred.push_back((None, Event::Detached { token, fd }));
+    }
+
+    fn file_open(&mut self, fd: Arc<OwnedFd>) -> FileId {
+        self.open_file(fd)
+    }
+
+    fn file_start(&mut self, file: FileId, op: FileOp, token: Token) -> FileOpId {
+        self.start_file(file, op, token)
+    }
+
+    fn file_cancel(&mut self, id: FileOpId) {
+        self.cancel_file(id);
+    }
+
+    fn file_close(&mut self, file: FileId) {
+        self.close_file(file);
+    }
+
+    fn process_wait(&mut self, pid: i32, token: Token) -> ProcessId {
+        self.wait_process(pid, token)
+    }
+
+    fn process_cancel(&mut self, id: ProcessId) {
+        self.cancel_process(id);
+    }
+
+    fn use_waker(&mut self, waker: Waker) {
+        self.work.use_waker(waker);
+    }
+
+    fn woken(&mut self) {
+        self.helped();
     }
 }
 

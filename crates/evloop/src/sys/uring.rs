@@ -17,6 +17,7 @@ pub(crate) mod kernel;
 mod output;
 mod preflight;
 pub(crate) mod ring;
+mod slow;
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -34,9 +35,13 @@ use crate::chunk::{Chunk, ChunkPool};
 use crate::config::Config;
 use crate::driver::{Batch, Driver, Fd, Sleep};
 use crate::event::{Event, Interest, Sending, Shutdown, Source, Token};
+use crate::file::{FileId, FileOp, FileOpId};
 use crate::metrics::Metrics;
+use crate::process::ProcessId;
 use crate::send_buf::SendBuf;
 use crate::slab::Slab;
+use crate::waker::Waker;
+use crate::work::Work;
 
 /// See the module. `K` is the kernel's ring, or a scripted one in tests.
 pub struct Uring<K: Kernel = ring::Ring> {
@@ -69,6 +74,8 @@ pub struct Uring<K: Kernel = ring::Ring> {
     in_flight: usize,
     turn: u32,
     batch: Batch,
+    /// Boxed: seldom used, and so not between what is.
+    work: Box<Work>,
     metrics: Metrics,
 }
 
@@ -201,9 +208,8 @@ impl<K: Kernel> Uring<K> {
     #[inline]
     fn complete(&mut self, cqe: Cqe, now_ns: u64) -> Option<Event> {
         let (kind, index) = parse(cqe.user_data)?;
-        if kind == Kind::Wake {
-            self.woken(cqe);
-            return None;
+        if kind as u8 >= Kind::Wake as u8 {
+            return self.complete_slow(kind, index, cqe);
         }
         if !cqe.more() {
             self.in_flight -= 1;
@@ -216,7 +222,7 @@ impl<K: Kernel> Uring<K> {
             Kind::Accept => self.accepted(index, cqe, now_ns),
             Kind::Fill => self.filled(index, cqe),
             Kind::Poll => self.polled(index, cqe),
-            Kind::Wake => None,
+            Kind::Wake | Kind::File | Kind::Process => None,
         };
         if !open {
             self.metrics.stale += 1;
@@ -225,7 +231,7 @@ impl<K: Kernel> Uring<K> {
         event
     }
 
-    fn woken(&mut self, cqe: Cqe) {
+    fn woken_by(&mut self, cqe: Cqe) {
         if !cqe.more() {
             self.in_flight -= 1;
             self.arm_waker();
@@ -324,6 +330,7 @@ impl<K: Kernel> Uring<K> {
                 self.wind_up(source, Life::Closing);
             }
         }
+        self.wind_up_slow();
         self.kernel.push(Op::Cancel { target: user_data(Kind::Wake, 0) }, IGNORED);
         for _ in 0..QUIESCE_TRIES {
             if self.look().is_err() {
@@ -353,6 +360,7 @@ impl<K: Kernel> Drop for Uring<K> {
             self.kernel.leak_buffers();
             std::mem::forget(std::mem::replace(&mut self.sends, Slab::new()));
             std::mem::forget(std::mem::replace(&mut self.fills, Slab::new()));
+            std::mem::forget(std::mem::take(&mut self.work.files));
         }
     }
 }
@@ -422,6 +430,7 @@ impl<K: Kernel> Driver for Uring<K> {
             in_flight: 0,
             turn: 0,
             batch: Batch::default(),
+            work: Box::new(Work::new((config.file_workers, config.file_queue))),
             metrics: Metrics::default(),
         };
         driver.arm_waker();
@@ -610,6 +619,38 @@ impl<K: Kernel> Driver for Uring<K> {
             self.wind_up(source, Life::Detaching);
         }
     }
+
+    fn file_open(&mut self, fd: Arc<OwnedFd>) -> FileId {
+        self.open_file(fd)
+    }
+
+    fn file_start(&mut self, file: FileId, op: FileOp, token: Token) -> FileOpId {
+        self.start_file(file, op, token)
+    }
+
+    fn file_cancel(&mut self, id: FileOpId) {
+        self.cancel_file(id);
+    }
+
+    fn file_close(&mut self, file: FileId) {
+        self.close_file(file);
+    }
+
+    fn process_wait(&mut self, pid: i32, token: Token) -> ProcessId {
+        self.wait_process(pid, token)
+    }
+
+    fn process_cancel(&mut self, id: ProcessId) {
+        self.cancel_process(id);
+    }
+
+    fn use_waker(&mut self, waker: Waker) {
+        self.work.use_waker(waker);
+    }
+
+    fn woken(&mut self) {
+        self.helped();
+    }
 }
 
 impl<K: Kernel> Uring<K> {
@@ -648,7 +689,10 @@ enum Kind {
     Accept = 3,
     Fill = 4,
     Poll = 5,
+    /// From here on it is no source's.
     Wake = 6,
+    File = 7,
+    Process = 8,
 }
 
 #[inline]
@@ -665,6 +709,8 @@ fn parse(user_data: u64) -> Option<(Kind, u32)> {
         4 => Kind::Fill,
         5 => Kind::Poll,
         6 => Kind::Wake,
+        7 => Kind::File,
+        8 => Kind::Process,
         _ => return None,
     };
     Some((kind, user_data as u32))

@@ -283,6 +283,8 @@ impl Worker {
             Event::Accepted { .. }
             | Event::AcceptFailed { .. }
             | Event::Ready { .. }
+            | Event::FileDone { .. }
+            | Event::ProcessEnded { .. }
             | Event::Timer { .. } => {}
         }
     }
