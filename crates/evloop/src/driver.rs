@@ -11,6 +11,7 @@ use crate::file::{FileId, FileOp, FileOpId};
 use crate::metrics::Metrics;
 use crate::process::ProcessId;
 use crate::send_buf::SendBuf;
+use crate::sys::wake::WakeFd;
 use crate::waker::Waker;
 
 /// A descriptor under the loop's care: its own, or shared with somebody who reads or writes by himself.
@@ -72,7 +73,7 @@ pub trait Driver: Sized {
     fn name(&self) -> &'static str;
 
     /// Opens it on the thread that will use it; `wake` becomes readable when the loop must wake up.
-    fn open(config: &Config, wake: &Arc<OwnedFd>) -> io::Result<Self>;
+    fn open(config: &Config, wake: &Arc<WakeFd>) -> io::Result<Self>;
 
     /// Waits for kernel events and starts the turn's budgets anew. Returns how many came, the waker's included;
     /// an interrupted wait is one that brought none.
@@ -115,6 +116,10 @@ pub trait Driver: Sized {
 
     /// How threads that help wake the loop; told once, right after the opening.
     fn use_waker(&mut self, waker: Waker);
+
+    /// This process is a forked child: from now on nothing is done to what the parent shares, and dropping the driver
+    /// closes the child's descriptors and nothing else.
+    fn disown(&mut self);
 
     /// The waker was used: threads that help may have something.
     fn woken(&mut self);

@@ -9,6 +9,7 @@
 //! The loop knows nothing of the protocol or of clients: a source is a descriptor and the caller's [`Token`].
 
 #![deny(unsafe_code)]
+#![cfg_attr(not(target_os = "linux"), allow(dead_code, reason = "what only the ring uses"))]
 #![allow(unexpected_cfgs, reason = "models of the waker are built with --cfg loom")]
 
 mod any;
@@ -44,9 +45,14 @@ pub use pool::{
 };
 pub use process::{Exit, ProcessId};
 pub use send_buf::{SendBuf, Shared};
+#[cfg(target_os = "linux")]
 pub use sys::epoll::Epoll;
+#[cfg(any(target_vendor = "apple", target_os = "freebsd", target_os = "dragonfly"))]
+pub use sys::kqueue::Kqueue;
 pub use sys::poll::Poll;
+#[cfg(target_os = "linux")]
 pub use sys::sim::Sim;
+#[cfg(target_os = "linux")]
 pub use sys::uring::Uring;
 pub use timers::{TimerId, Timers};
 pub use waker::Waker;

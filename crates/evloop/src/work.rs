@@ -58,6 +58,15 @@ impl Work {
         self.waker = Some(waker);
     }
 
+    /// This is a forked child, which has the memory of the threads and not the threads: nobody can be joined, and a lock
+    /// may be held for ever.
+    pub(crate) fn disown(&mut self) {
+        std::mem::forget(self.pool.take());
+        std::mem::forget(self.reaper.take());
+        // They may hold handles of jobs, and so locks of the pool's, but a drop takes none.
+        self.waker = None;
+    }
+
     /// Hands a file's operation to a thread.
     pub(crate) fn submit(
         &mut self,

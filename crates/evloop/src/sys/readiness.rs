@@ -17,11 +17,13 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
 use rustix::buffer::spare_capacity;
-use rustix::event::epoll::EventFlags;
+use rustix::event::PollFlags;
 use rustix::io::Errno;
-use rustix::net::{RecvFlags, SendAncillaryBuffer, SendFlags, SocketFlags};
+use rustix::net::{RecvFlags, SendAncillaryBuffer};
 
 use super::pause::AcceptPause;
+use super::portable;
+use super::wake::WakeFd;
 use crate::chunk::{Chunk, ChunkPool};
 use crate::config::Config;
 use crate::driver::{Batch, Driver, Fd, Sleep};
@@ -40,13 +42,13 @@ pub trait Poller: Sized {
     const NAME: &'static str;
 
     /// Opens it; `wake` is reported under [`WAKE_KEY`], once per burst of wake-ups. `max` events per wait are enough.
-    fn open(wake: &Arc<OwnedFd>, max: usize) -> io::Result<Self>;
+    fn open(wake: &Arc<WakeFd>, max: usize) -> io::Result<Self>;
 
     /// Registers a descriptor; `EPERM` says that it is always ready.
-    fn add(&mut self, fd: BorrowedFd<'_>, key: u64, flags: EventFlags) -> Result<(), Errno>;
+    fn add(&mut self, fd: BorrowedFd<'_>, key: u64, flags: PollFlags) -> Result<(), Errno>;
 
     /// Changes the conditions of a registered one.
-    fn modify(&mut self, fd: BorrowedFd<'_>, key: u64, flags: EventFlags) -> Result<(), Errno>;
+    fn modify(&mut self, fd: BorrowedFd<'_>, key: u64, flags: PollFlags) -> Result<(), Errno>;
 
     /// Takes one out.
     fn delete(&mut self, fd: BorrowedFd<'_>, key: u64) -> Result<(), Errno>;
@@ -59,7 +61,7 @@ pub trait Poller: Sized {
     fn wait(&mut self, timeout_ns: Option<u64>) -> Result<usize, Errno>;
 
     /// An event of the last wait.
-    fn ready(&self, index: usize) -> Option<(u64, EventFlags)>;
+    fn ready(&self, index: usize) -> Option<(u64, PollFlags)>;
 }
 
 /// See the module.
@@ -88,7 +90,7 @@ pub struct Readiness<P: Poller> {
 #[derive(Debug)]
 struct Current {
     source: Source,
-    bits: EventFlags,
+    bits: PollFlags,
     todo: u8,
 }
 
@@ -98,7 +100,7 @@ struct Slot {
     fd: Option<Fd>,
     token: Token,
     generation: u32,
-    registered: EventFlags,
+    registered: PollFlags,
     input: Input,
     watch: Interest,
     /// Index of the send in flight, or [`NONE`].
@@ -224,7 +226,7 @@ impl<P: Poller> Readiness<P> {
     }
 
     /// Takes up a kernel event: what there is to do about it goes to `current`.
-    fn load(&mut self, key: u64, bits: EventFlags) {
+    fn load(&mut self, key: u64, bits: PollFlags) {
         if key == WAKE_KEY {
             return;
         }
@@ -341,8 +343,7 @@ impl<P: Poller> Readiness<P> {
         let fd = slot.fd.as_ref()?;
         self.metrics.system_calls += 1;
         self.accepts_left -= 1;
-        let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
-        match rustix::net::accept_with(fd.as_fd(), flags) {
+        match portable::accept(fd.as_fd()) {
             Ok(socket) => {
                 self.metrics.accepts += 1;
                 self.accept_pause.reset();
@@ -413,7 +414,7 @@ impl<P: Poller> Readiness<P> {
         slot.input = Input::Idle;
         slot.watch = Interest::NONE;
         slot.send = NONE;
-        slot.registered = EventFlags::empty();
+        slot.registered = PollFlags::empty();
         self.sends.remove(send);
         if let Input::Fill(index) = input {
             self.fills.remove(index);
@@ -432,20 +433,20 @@ impl Slot {
 
     /// Whether an event is for a plain receive and nothing else.
     #[inline]
-    fn only_receives(&self, source: Source, bits: EventFlags) -> bool {
+    fn only_receives(&self, source: Source, bits: PollFlags) -> bool {
         self.generation == source.generation
             && self.input == Input::Recv
             && self.send == NONE
             && self.watch.is_empty()
-            && bits.intersects(EventFlags::IN | EventFlags::ERR | EventFlags::HUP)
+            && bits.intersects(PollFlags::IN | PollFlags::ERR | PollFlags::HUP)
     }
 
     /// Kernel events that something here waits for.
     #[inline]
-    fn wanted(&self) -> EventFlags {
+    fn wanted(&self) -> PollFlags {
         let mut flags = self.input.flags();
         if self.send != NONE {
-            flags |= EventFlags::OUT;
+            flags |= PollFlags::OUT;
         }
         if !self.watch.is_empty() {
             flags |= flags_of(self.watch);
@@ -455,10 +456,10 @@ impl Slot {
 
     /// Which of its parties an event concerns. An error or a hang-up concerns all: their system calls find out more.
     #[inline]
-    fn todo(&self, bits: EventFlags) -> u8 {
-        let trouble = EventFlags::ERR | EventFlags::HUP;
+    fn todo(&self, bits: PollFlags) -> u8 {
+        let trouble = PollFlags::ERR | PollFlags::HUP;
         let mut todo = 0;
-        if self.send != NONE && bits.intersects(EventFlags::OUT | trouble) {
+        if self.send != NONE && bits.intersects(PollFlags::OUT | trouble) {
             todo |= TODO_SEND;
         }
         if !self.watch.is_empty() && bits.intersects(flags_of(self.watch) | trouble) {
@@ -475,13 +476,13 @@ impl Slot {
 impl Input {
     /// Kernel events that it waits for.
     #[inline]
-    fn flags(self) -> EventFlags {
+    fn flags(self) -> PollFlags {
         match self {
             Input::Accept | Input::Recv | Input::Fill(_) | Input::FileRead(_) | Input::Process(_) => {
-                EventFlags::IN
+                PollFlags::IN
             }
-            Input::FileWrite(_) => EventFlags::OUT,
-            Input::Idle | Input::AcceptPaused | Input::Ended => EventFlags::empty(),
+            Input::FileWrite(_) => PollFlags::OUT,
+            Input::Idle | Input::AcceptPaused | Input::Ended => PollFlags::empty(),
         }
     }
 
@@ -496,7 +497,7 @@ impl Input {
 fn push(fd: BorrowedFd<'_>, buf: &SendBuf, cursor: &mut Cursor, metrics: &mut Metrics) -> Progress {
     for _ in 0..PUSHES_MAX {
         metrics.system_calls += 1;
-        let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
+        let flags = portable::SEND;
         let (asked, result) = if buf.shared.is_empty() {
             let rest = cursor.rest_of_head(buf);
             (rest.len(), rustix::net::send(fd, rest, flags))
@@ -533,7 +534,7 @@ impl<P: Poller> Driver for Readiness<P> {
         P::NAME
     }
 
-    fn open(config: &Config, wake: &Arc<OwnedFd>) -> io::Result<Readiness<P>> {
+    fn open(config: &Config, wake: &Arc<WakeFd>) -> io::Result<Readiness<P>> {
         Ok(Readiness {
             poller: P::open(wake, config.events_per_turn)?,
             slots: Vec::new(),
@@ -543,7 +544,7 @@ impl<P: Poller> Driver for Readiness<P> {
             chunks: ChunkPool::new(config.chunk_bytes),
             batch: Batch::default(),
             next: 0,
-            current: Current { source: Source::from_key(WAKE_KEY), bits: EventFlags::empty(), todo: 0 },
+            current: Current { source: Source::from_key(WAKE_KEY), bits: PollFlags::empty(), todo: 0 },
             deferred: VecDeque::new(),
             accepts_per_turn: config.accepts_per_turn,
             accepts_left: 0,
@@ -630,6 +631,7 @@ impl<P: Poller> Driver for Readiness<P> {
     }
 
     fn attach(&mut self, fd: Fd, token: Token) -> Source {
+        portable::attached(fd.as_fd());
         let index = self.free.pop().unwrap_or_else(|| {
             self.slots.push(Slot::vacant());
             u32::try_from(self.slots.len() - 1).expect("fewer sources than descriptors")
@@ -820,6 +822,10 @@ impl<P: Poller> Driver for Readiness<P> {
         self.work.use_waker(waker);
     }
 
+    fn disown(&mut self) {
+        self.work.disown();
+    }
+
     fn woken(&mut self) {
         self.helped();
     }
@@ -840,7 +846,7 @@ impl Slot {
             fd: None,
             token: Token(0),
             generation: 0,
-            registered: EventFlags::empty(),
+            registered: PollFlags::empty(),
             input: Input::Idle,
             watch: Interest::NONE,
             send: NONE,
@@ -855,41 +861,41 @@ fn nap(wait_us: u32) {
     let _ = rustix::thread::nanosleep(&time);
 }
 
-fn flags_of(interest: Interest) -> EventFlags {
-    let mut flags = EventFlags::empty();
+fn flags_of(interest: Interest) -> PollFlags {
+    let mut flags = PollFlags::empty();
     if interest.intersects(Interest::READABLE) {
-        flags |= EventFlags::IN;
+        flags |= PollFlags::IN;
     }
     if interest.intersects(Interest::PRIORITY) {
-        flags |= EventFlags::PRI;
+        flags |= PollFlags::PRI;
     }
     if interest.intersects(Interest::WRITABLE) {
-        flags |= EventFlags::OUT;
+        flags |= PollFlags::OUT;
     }
     flags
 }
 
 /// What a watcher may do now; trouble makes both directions ready, since either will report it.
-fn readiness(bits: EventFlags) -> Interest {
+fn readiness(bits: PollFlags) -> Interest {
     let mut ready = Interest::NONE;
-    if bits.intersects(EventFlags::IN | EventFlags::ERR | EventFlags::HUP) {
+    if bits.intersects(PollFlags::IN | PollFlags::ERR | PollFlags::HUP) {
         ready = ready.or(Interest::READABLE);
     }
-    if bits.intersects(EventFlags::PRI) {
+    if bits.intersects(PollFlags::PRI) {
         ready = ready.or(Interest::PRIORITY);
     }
-    if bits.intersects(EventFlags::OUT | EventFlags::ERR | EventFlags::HUP) {
+    if bits.intersects(PollFlags::OUT | PollFlags::ERR | PollFlags::HUP) {
         ready = ready.or(Interest::WRITABLE);
     }
     ready
 }
 
-fn trouble(bits: EventFlags) -> Interest {
+fn trouble(bits: PollFlags) -> Interest {
     let mut trouble = Interest::NONE;
-    if bits.intersects(EventFlags::ERR) {
+    if bits.intersects(PollFlags::ERR) {
         trouble = trouble.or(Interest::ERROR);
     }
-    if bits.intersects(EventFlags::HUP) {
+    if bits.intersects(PollFlags::HUP) {
         trouble = trouble.or(Interest::HANGUP);
     }
     trouble

@@ -31,6 +31,7 @@ use self::input::{Armed, Fill, Held, Input};
 use self::kernel::{Cqe, Kernel, Op, Wait};
 use self::output::Pending;
 use super::pause::AcceptPause;
+use super::wake::WakeFd;
 use crate::chunk::{Chunk, ChunkPool};
 use crate::config::Config;
 use crate::driver::{Batch, Driver, Fd, Sleep};
@@ -67,12 +68,14 @@ pub struct Uring<K: Kernel = ring::Ring> {
     accepts_per_turn: u32,
     accepts_left: u32,
     accept_pause: AcceptPause,
-    wake: Arc<OwnedFd>,
+    wake: Arc<WakeFd>,
     /// Queued operations that complete while they are submitted.
     inline: u32,
     /// Operations with the kernel, the waker's included.
     in_flight: usize,
     turn: u32,
+    /// A forked child's copy.
+    disowned: bool,
     batch: Batch,
     /// Boxed: seldom used, and so not between what is.
     work: Box<Work>,
@@ -355,6 +358,10 @@ impl<K: Kernel> Uring<K> {
 
 impl<K: Kernel> Drop for Uring<K> {
     fn drop(&mut self) {
+        if self.disowned {
+            // The kernel writes to the parent's memory, so the child's copy of the buffers may go.
+            return;
+        }
         if !self.quiesce() {
             // The kernel may still write: better lost than shared.
             self.kernel.leak_buffers();
@@ -405,7 +412,7 @@ impl<K: Kernel> Driver for Uring<K> {
         K::NAME
     }
 
-    fn open(config: &Config, wake: &Arc<OwnedFd>) -> io::Result<Uring<K>> {
+    fn open(config: &Config, wake: &Arc<WakeFd>) -> io::Result<Uring<K>> {
         let mut driver = Uring {
             kernel: K::open(config)?,
             slots: Vec::new(),
@@ -429,6 +436,7 @@ impl<K: Kernel> Driver for Uring<K> {
             inline: 0,
             in_flight: 0,
             turn: 0,
+            disowned: false,
             batch: Batch::default(),
             work: Box::new(Work::new((config.file_workers, config.file_queue))),
             metrics: Metrics::default(),
@@ -646,6 +654,12 @@ impl<K: Kernel> Driver for Uring<K> {
 
     fn use_waker(&mut self, waker: Waker) {
         self.work.use_waker(waker);
+    }
+
+    fn disown(&mut self) {
+        self.disowned = true;
+        self.kernel.disown();
+        self.work.disown();
     }
 
     fn woken(&mut self) {
