@@ -8,6 +8,7 @@
 //! source is recognised and counted as stale; (2) `slot.registered` is what the kernel was told last; (3) every wish of a
 //! slot is contained in `slot.registered`, or the slot's failure is on its way in `deferred`.
 
+mod slot;
 mod slow;
 
 use std::collections::VecDeque;
@@ -21,6 +22,7 @@ use rustix::event::PollFlags;
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendAncillaryBuffer};
 
+use self::slot::{Input, Slot, TODO_SEND, TODO_WATCH, readiness, trouble};
 use super::pause::AcceptPause;
 use super::portable;
 use super::wake::WakeFd;
@@ -92,38 +94,6 @@ struct Current {
     source: Source,
     bits: PollFlags,
     todo: u8,
-}
-
-/// One descriptor.
-#[derive(Debug)]
-struct Slot {
-    fd: Option<Fd>,
-    token: Token,
-    generation: u32,
-    registered: PollFlags,
-    input: Input,
-    watch: Interest,
-    /// Index of the send in flight, or [`NONE`].
-    send: u32,
-}
-
-/// What incoming events are for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Input {
-    Idle,
-    Accept,
-    /// Accepting, but out of descriptors; the slot is on the pause list.
-    AcceptPaused,
-    Recv,
-    /// Index into `fills`.
-    Fill(u32),
-    /// A file's read, by its index in the table of files.
-    FileRead(u32),
-    /// A file's write, which is the one that waits for room.
-    FileWrite(u32),
-    /// A descriptor of a process, by the index of the wait.
-    Process(u32),
-    Ended,
 }
 
 /// A send that the kernel did not take whole.
@@ -421,74 +391,6 @@ impl<P: Poller> Readiness<P> {
         }
         self.free.push(source.index);
         fd
-    }
-}
-
-impl Slot {
-    /// Whether it is still the descriptor that `source` names.
-    #[inline]
-    fn is(&self, source: Source) -> bool {
-        self.generation == source.generation && self.fd.is_some()
-    }
-
-    /// Whether an event is for a plain receive and nothing else.
-    #[inline]
-    fn only_receives(&self, source: Source, bits: PollFlags) -> bool {
-        self.generation == source.generation
-            && self.input == Input::Recv
-            && self.send == NONE
-            && self.watch.is_empty()
-            && bits.intersects(PollFlags::IN | PollFlags::ERR | PollFlags::HUP)
-    }
-
-    /// Kernel events that something here waits for.
-    #[inline]
-    fn wanted(&self) -> PollFlags {
-        let mut flags = self.input.flags();
-        if self.send != NONE {
-            flags |= PollFlags::OUT;
-        }
-        if !self.watch.is_empty() {
-            flags |= flags_of(self.watch);
-        }
-        flags
-    }
-
-    /// Which of its parties an event concerns. An error or a hang-up concerns all: their system calls find out more.
-    #[inline]
-    fn todo(&self, bits: PollFlags) -> u8 {
-        let trouble = PollFlags::ERR | PollFlags::HUP;
-        let mut todo = 0;
-        if self.send != NONE && bits.intersects(PollFlags::OUT | trouble) {
-            todo |= TODO_SEND;
-        }
-        if !self.watch.is_empty() && bits.intersects(flags_of(self.watch) | trouble) {
-            todo |= TODO_WATCH;
-        }
-        let input = self.input.flags();
-        if !input.is_empty() && bits.intersects(input | trouble) {
-            todo |= TODO_INPUT;
-        }
-        todo
-    }
-}
-
-impl Input {
-    /// Kernel events that it waits for.
-    #[inline]
-    fn flags(self) -> PollFlags {
-        match self {
-            Input::Accept | Input::Recv | Input::Fill(_) | Input::FileRead(_) | Input::Process(_) => {
-                PollFlags::IN
-            }
-            Input::FileWrite(_) => PollFlags::OUT,
-            Input::Idle | Input::AcceptPaused | Input::Ended => PollFlags::empty(),
-        }
-    }
-
-    /// Whether it is of a file or a process.
-    fn is_slow(self) -> bool {
-        matches!(self, Input::FileRead(_) | Input::FileWrite(_) | Input::Process(_))
     }
 }
 
@@ -840,20 +742,6 @@ impl<P: Poller> fmt::Debug for Readiness<P> {
     }
 }
 
-impl Slot {
-    fn vacant() -> Slot {
-        Slot {
-            fd: None,
-            token: Token(0),
-            generation: 0,
-            registered: PollFlags::empty(),
-            input: Input::Idle,
-            watch: Interest::NONE,
-            send: NONE,
-        }
-    }
-}
-
 /// Lets requests gather. A signal may end it early.
 #[cold]
 fn nap(wait_us: u32) {
@@ -861,50 +749,7 @@ fn nap(wait_us: u32) {
     let _ = rustix::thread::nanosleep(&time);
 }
 
-fn flags_of(interest: Interest) -> PollFlags {
-    let mut flags = PollFlags::empty();
-    if interest.intersects(Interest::READABLE) {
-        flags |= PollFlags::IN;
-    }
-    if interest.intersects(Interest::PRIORITY) {
-        flags |= PollFlags::PRI;
-    }
-    if interest.intersects(Interest::WRITABLE) {
-        flags |= PollFlags::OUT;
-    }
-    flags
-}
-
-/// What a watcher may do now; trouble makes both directions ready, since either will report it.
-fn readiness(bits: PollFlags) -> Interest {
-    let mut ready = Interest::NONE;
-    if bits.intersects(PollFlags::IN | PollFlags::ERR | PollFlags::HUP) {
-        ready = ready.or(Interest::READABLE);
-    }
-    if bits.intersects(PollFlags::PRI) {
-        ready = ready.or(Interest::PRIORITY);
-    }
-    if bits.intersects(PollFlags::OUT | PollFlags::ERR | PollFlags::HUP) {
-        ready = ready.or(Interest::WRITABLE);
-    }
-    ready
-}
-
-fn trouble(bits: PollFlags) -> Interest {
-    let mut trouble = Interest::NONE;
-    if bits.intersects(PollFlags::ERR) {
-        trouble = trouble.or(Interest::ERROR);
-    }
-    if bits.intersects(PollFlags::HUP) {
-        trouble = trouble.or(Interest::HANGUP);
-    }
-    trouble
-}
-
 const WATCHABLE: Interest = Interest::READABLE.or(Interest::WRITABLE).or(Interest::PRIORITY);
-const TODO_SEND: u8 = 1;
-const TODO_WATCH: u8 = 2;
-const TODO_INPUT: u8 = 4;
 const NONE: u32 = u32::MAX;
 /// No slot has this index.
 pub(super) const WAKE_KEY: u64 = u64::MAX;
