@@ -142,7 +142,7 @@ impl<K: Kernel> Uring<K> {
 
     fn arm_waker(&mut self) {
         let fd = self.wake.as_raw_fd();
-        self.kernel.push(Op::PollMulti { fd, events: POLLIN }, user_data(Kind::Wake, 0));
+        self.kernel.push(Op::PollMulti { fd, events: POLLIN }, Other::Wake.user_data(0));
         self.in_flight += 1;
     }
 
@@ -210,10 +210,7 @@ impl<K: Kernel> Uring<K> {
     /// Takes up one completion. Most bring one event or none; the rare further ones go to `deferred`.
     #[inline]
     fn complete(&mut self, cqe: Cqe, now_ns: u64) -> Option<Event> {
-        let (kind, index) = parse(cqe.user_data)?;
-        if kind as u8 >= Kind::Wake as u8 {
-            return self.complete_slow(kind, index, cqe);
-        }
+        let Some((kind, index)) = parse(cqe.user_data) else { return self.complete_other(cqe) };
         if !cqe.more() {
             self.in_flight -= 1;
             self.slots[index as usize].in_flight -= 1;
@@ -225,7 +222,6 @@ impl<K: Kernel> Uring<K> {
             Kind::Accept => self.accepted(index, cqe, now_ns),
             Kind::Fill => self.filled(index, cqe),
             Kind::Poll => self.polled(index, cqe),
-            Kind::Wake | Kind::File | Kind::Process => None,
         };
         if !open {
             self.metrics.stale += 1;
@@ -334,7 +330,7 @@ impl<K: Kernel> Uring<K> {
             }
         }
         self.wind_up_slow();
-        self.kernel.push(Op::Cancel { target: user_data(Kind::Wake, 0) }, IGNORED);
+        self.kernel.push(Op::Cancel { target: Other::Wake.user_data(0) }, IGNORED);
         for _ in 0..QUIESCE_TRIES {
             if self.look().is_err() {
                 return false;
@@ -342,10 +338,10 @@ impl<K: Kernel> Uring<K> {
             self.ready.clear();
             self.kernel.reap(&mut self.ready, usize::MAX);
             for cqe in std::mem::take(&mut self.ready) {
-                match parse(cqe.user_data) {
-                    Some((Kind::Wake, _)) if !cqe.more() => self.in_flight -= 1,
-                    Some((Kind::Wake, _)) | None => {}
-                    Some(_) => drop(self.complete(cqe, 0)),
+                if Other::parse(cqe.user_data) == Some((Other::Wake, 0)) {
+                    self.in_flight -= usize::from(!cqe.more());
+                } else {
+                    drop(self.complete(cqe, 0));
                 }
             }
             if self.in_flight == 0 && !self.kernel.unsubmitted() {
@@ -703,10 +699,31 @@ enum Kind {
     Accept = 3,
     Fill = 4,
     Poll = 5,
-    /// From here on it is no source's.
+}
+
+/// The same for what is of no source; apart, so that looking for it costs sources nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+enum Other {
     Wake = 6,
     File = 7,
     Process = 8,
+}
+
+impl Other {
+    fn user_data(self, index: u32) -> u64 {
+        (self as u64) << 56 | u64::from(index)
+    }
+
+    fn parse(user_data: u64) -> Option<(Other, u32)> {
+        let other = match user_data >> 56 {
+            6 => Other::Wake,
+            7 => Other::File,
+            8 => Other::Process,
+            _ => return None,
+        };
+        Some((other, user_data as u32))
+    }
 }
 
 #[inline]
@@ -722,9 +739,6 @@ fn parse(user_data: u64) -> Option<(Kind, u32)> {
         3 => Kind::Accept,
         4 => Kind::Fill,
         5 => Kind::Poll,
-        6 => Kind::Wake,
-        7 => Kind::File,
-        8 => Kind::Process,
         _ => return None,
     };
     Some((kind, user_data as u32))

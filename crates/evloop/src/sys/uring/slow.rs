@@ -7,7 +7,7 @@ use std::sync::Arc;
 use rustix::io::Errno;
 
 use super::kernel::{Cqe, Kernel, Op};
-use super::{Kind, POLLIN, POLLOUT, Uring};
+use super::{IGNORED, Other, POLLIN, POLLOUT, Uring};
 use crate::event::{Event, Token};
 use crate::file::{self, Cancelling, FileId, FileOp, FileOpId, Part, Step, Way};
 use crate::process::{Beginning, Exit, Means, ProcessId, begin, reap};
@@ -39,7 +39,7 @@ impl<K: Kernel> Uring<K> {
     /// Gives the kernel what is left of the running operation.
     fn submit_file(&mut self, index: u32) {
         let Some(fd) = self.work.files.fd(index).map(|fd| fd.as_raw_fd()) else { return };
-        let user_data = super::user_data(Kind::File, index);
+        let user_data = Other::File.user_data(index);
         let Some(part) = self.work.files.part(index) else { return };
         self.in_flight += 1;
         if let Part::Sync { data_only } = part {
@@ -66,7 +66,7 @@ impl<K: Kernel> Uring<K> {
             let fd = files.fd(index)?.as_raw_fd();
             files.set_polling(index, true);
             self.in_flight += 1;
-            self.kernel.push(Op::Poll { fd, events }, super::user_data(Kind::File, index));
+            self.kernel.push(Op::Poll { fd, events }, Other::File.user_data(index));
             return None;
         }
         match files.progressed(index, result) {
@@ -85,14 +85,14 @@ impl<K: Kernel> Uring<K> {
         match self.work.files.cancel(id) {
             Cancelling::Late => {}
             Cancelling::Ended(event) => self.tell(Some(event)),
-            Cancelling::Ask(index) => self.cancel(index, Kind::File),
+            Cancelling::Ask(index) => self.cancel_other(Other::File, index),
         }
     }
 
     pub(super) fn close_file(&mut self, file: FileId) {
         forget_events(&mut self.deferred, file);
         if let Some(index) = self.work.files.close(file) {
-            self.cancel(index, Kind::File);
+            self.cancel_other(Other::File, index);
         }
     }
 
@@ -109,7 +109,7 @@ impl<K: Kernel> Uring<K> {
                 let raw = fd.as_raw_fd();
                 let id = processes.insert(token, pid, Means::Polled(fd));
                 self.in_flight += 1;
-                let user_data = super::user_data(Kind::Process, id.index());
+                let user_data = Other::Process.user_data(id.index());
                 self.kernel.push(Op::Poll { fd: raw, events: POLLIN }, user_data);
                 id
             }
@@ -130,7 +130,7 @@ impl<K: Kernel> Uring<K> {
             Means::Polled(_) => {
                 // The descriptor stays open until the kernel is through with it.
                 if !std::mem::replace(&mut waiting.cancelled, true) {
-                    self.cancel(index, Kind::Process);
+                    self.cancel_other(Other::Process, index);
                 }
             }
             Means::Helper | Means::Source(_) => {
@@ -154,7 +154,7 @@ impl<K: Kernel> Uring<K> {
         let Means::Polled(fd) = &waiting.means else { return None };
         let op = Op::Poll { fd: fd.as_raw_fd(), events: POLLIN };
         self.in_flight += 1;
-        self.kernel.push(op, super::user_data(Kind::Process, index));
+        self.kernel.push(op, Other::Process.user_data(index));
         None
     }
 
@@ -164,13 +164,22 @@ impl<K: Kernel> Uring<K> {
     }
 
     /// A completion of something that is no source's.
-    pub(super) fn complete_slow(&mut self, kind: Kind, index: u32, cqe: Cqe) -> Option<Event> {
-        if kind == Kind::Wake {
+    #[cold]
+    #[inline(never)]
+    pub(super) fn complete_other(&mut self, cqe: Cqe) -> Option<Event> {
+        let (other, index) = Other::parse(cqe.user_data)?;
+        if other == Other::Wake {
             self.woken_by(cqe);
             return None;
         }
         self.in_flight -= 1;
-        if kind == Kind::File { self.file_done(index, cqe) } else { self.process_done(index) }
+        if other == Other::File { self.file_done(index, cqe) } else { self.process_done(index) }
+    }
+
+    /// Asks an operation to end; its completion tells when it has.
+    fn cancel_other(&mut self, other: Other, index: u32) {
+        self.kernel.push(Op::Cancel { target: other.user_data(index) }, IGNORED);
+        self.inline += 1;
     }
 
     /// Ends all of it, for the end of the loop.
