@@ -127,7 +127,7 @@ impl<D: Driver> Loop<D> {
     /// nothing any more. A wait fails, what begins or ends an operation does nothing, as on a closed source, and what is
     /// dropped or [released](Loop::after_fork_child) closes the child's descriptors and nothing else.
     /// [`Loop::send`], [`Loop::next_event`] and [`Loop::give_back`], which every request passes, look only in debug
-    /// builds: a child must not call them. Cost: a load.
+    /// builds: a child must not call them. A [`Waker`] in the child wakes the parent's loop for nothing. Cost: a load.
     #[inline]
     pub fn closed(&self) -> bool {
         self.stamp.is_childs()
@@ -372,7 +372,8 @@ impl<D: Driver> Loop<D> {
     }
 
     /// Begins an operation, behind those of the same file that were begun before: one [`Event::FileDone`], which brings
-    /// the buffer home. To read and write a FIFO at the same time, open it here twice. On io_uring the kernel does it; on
+    /// the buffer home. To read and write a FIFO at the same time, open it here twice. Dropping the loop gives up what has
+    /// not begun and waits for what the disk is at. On io_uring the kernel does it; on
     /// the other drivers a thread does it if the file is a regular one or a disk, and else the loop, when it is ready.
     pub fn file_start(&mut self, file: FileId, op: FileOp, token: Token) -> FileOpId {
         if self.closed() {

@@ -12,6 +12,7 @@
 
 mod state;
 
+use std::any::Any;
 use std::collections::VecDeque;
 use std::fmt;
 use std::io;
@@ -300,7 +301,7 @@ impl<T: Send, J: FnOnce(&Cancel) -> T + Send> Task for Job<T, J> {
         // Nothing of the pool's is torn by it, and what the job shares with others is the caller's to judge.
         let outcome = match catch_unwind(AssertUnwindSafe(|| job(&cancel))) {
             Ok(value) => Outcome::Done(value),
-            Err(payload) => Outcome::Panicked(message_of(payload.as_ref())),
+            Err(payload) => Outcome::Panicked(message_of(payload)),
         };
         cancel.progress.finish();
         home.send(Finished { token, outcome });
@@ -312,17 +313,21 @@ impl<T: Send, J: FnOnce(&Cancel) -> T + Send> Task for Job<T, J> {
         // What the job owns may panic when dropped, as it may when run.
         let outcome = match catch_unwind(AssertUnwindSafe(|| drop(job))) {
             Ok(()) => Outcome::Cancelled,
-            Err(payload) => Outcome::Panicked(message_of(payload.as_ref())),
+            Err(payload) => Outcome::Panicked(message_of(payload)),
         };
         home.send(Finished { token, outcome });
     }
 }
 
-fn message_of(payload: &(dyn std::any::Any + Send)) -> String {
-    match (payload.downcast_ref::<&str>(), payload.downcast_ref::<String>()) {
-        (Some(text), _) => (*text).to_owned(),
-        (None, Some(text)) => text.clone(),
-        (None, None) => "a job panicked".to_owned(),
+fn message_of(payload: Box<dyn Any + Send>) -> String {
+    match payload.downcast::<String>().map_err(|payload| payload.downcast::<&str>()) {
+        Ok(text) => *text,
+        Err(Ok(text)) => (*text).to_owned(),
+        Err(Err(other)) => {
+            // Its drop may panic too, and that would take the worker along.
+            std::mem::forget(other);
+            "a job panicked".to_owned()
+        }
     }
 }
 

@@ -142,6 +142,16 @@ impl Work {
     }
 }
 
+impl Drop for Work {
+    fn drop(&mut self) {
+        // What waits is given up; what a thread has begun is waited for, when the pool joins it. A forked child's copy
+        // has no pool any more, and asks nobody.
+        if self.pool.is_some() {
+            self.files.ask_all();
+        }
+    }
+}
+
 /// Takes back the events of a file that is being closed.
 pub(crate) fn forget_events(deferred: &mut VecDeque<(Option<Source>, Event)>, file: FileId) {
     deferred.retain(|(_, event)| !matches!(event, Event::FileDone { done, .. } if done.id.file() == file));

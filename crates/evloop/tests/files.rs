@@ -304,6 +304,34 @@ fn a_cancelled_operation_ends_once_and_its_buffer_comes_home() {
     });
 }
 
+/// The byte is read, or it is still there: never lost, never told without having been read.
+#[test]
+fn a_cancellation_that_meets_the_byte_loses_none() {
+    on_each(|mut lp| {
+        let path = Path::new();
+        let fifo = path.fifo();
+        let mut peer = OpenOptions::new().write(true).open(&path.0).expect("opens");
+        let reader = open(&mut lp, fifo);
+        for round in 1..40 {
+            let id = lp.file_start(reader, FileOp::read_some(vec![0; 8]), Token(1));
+            (0..round % 3).for_each(|_| assert!(look(&mut lp).is_empty()));
+            peer.write_all(&[round]).expect("writes");
+            lp.file_cancel(id);
+            let (_, first) = done(&mut lp);
+            let read = match outcome(&first) {
+                Ok(1) => first,
+                Err(libc::ECANCELED) => {
+                    assert_eq!(first.bytes, 0);
+                    run(&mut lp, reader, FileOp::read_some(vec![0; 8]))
+                }
+                other => panic!("{other:?}"),
+            };
+            assert_eq!((read.bytes, read.buf[0]), (1, round));
+        }
+        assert_quiet(&mut lp);
+    });
+}
+
 #[test]
 fn cancelling_and_working_race_and_each_operation_ends_once() {
     on_each(|mut lp| {

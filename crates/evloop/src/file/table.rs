@@ -368,6 +368,18 @@ impl FileTable {
         self.entries[index as usize].running.as_ref().is_some_and(|running| running.cancelled)
     }
 
+    /// Asks all threads.
+    pub(crate) fn ask_all(&self) {
+        for index in 0..self.entries.len() as u32 {
+            self.ask_thread(index);
+        }
+    }
+
+    /// Whether something runs that neither waits for anybody nor can be stopped.
+    pub(crate) fn is_disk_busy(&self) -> bool {
+        self.entries.iter().any(|entry| entry.kind == Kind::Disk && entry.running.is_some())
+    }
+
     /// Asks the thread that has the running operation; false when none has.
     pub(crate) fn ask_thread(&self, index: u32) -> bool {
         match self.entries[index as usize].running.as_ref().map(|running| &running.holder) {

@@ -332,7 +332,15 @@ impl<K: Kernel> Uring<K> {
         self.wind_up_slow();
         self.kernel.push(Op::Cancel { target: Other::Wake.user_data(0) }, IGNORED);
         for _ in 0..QUIESCE_TRIES {
-            if self.look().is_err() {
+            // What the disk is at takes as long as it takes, and ends for certain.
+            let looked = match self.work.files.is_disk_busy() {
+                true => {
+                    let one = Wait::For { completions: 1, now_ns: 0, until_ns: None, min_wait_us: 0 };
+                    self.kernel.enter(one)
+                }
+                false => self.look(),
+            };
+            if looked.is_err() {
                 return false;
             }
             self.ready.clear();

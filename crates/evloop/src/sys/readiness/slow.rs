@@ -208,6 +208,9 @@ impl<P: Poller> Readiness<P> {
         match input {
             // Ready at all times, so it is for the pool from now on.
             Input::FileRead(index) | Input::FileWrite(index) if errno == Errno::PERM => {
+                if let Way::Ready(source) = self.work.files.way(index) {
+                    self.close(source);
+                }
                 self.work.files.set_way(index, Way::Pool);
                 self.lend_file(index);
             }

@@ -55,11 +55,15 @@ impl<K: Kernel> Uring<K> {
     /// A completion of a file's operation.
     fn file_done(&mut self, index: u32, cqe: Cqe) -> Option<Event> {
         let files = &mut self.work.files;
-        if files.set_polling(index, false) && !files.is_cancelled(index) {
-            self.submit_file(index);
-            return None;
+        let mut result = usize::try_from(cqe.result).map_err(|_| Errno::from_raw_os_error(-cqe.result));
+        if files.set_polling(index, false) {
+            if !files.is_cancelled(index) {
+                self.submit_file(index);
+                return None;
+            }
+            // Whatever the poll says, no byte was moved.
+            result = Err(Errno::CANCELED);
         }
-        let result = usize::try_from(cqe.result).map_err(|_| Errno::from_raw_os_error(-cqe.result));
         // Kernels differ in whether a nonblocking FIFO is waited for.
         if result == Err(Errno::AGAIN) && !files.is_cancelled(index) {
             let events = if files.writes(index) { POLLOUT } else { POLLIN };
