@@ -12,6 +12,7 @@ use std::sync::{Mutex, PoisonError};
 
 use rustix::io::Errno;
 
+#[cfg(target_os = "linux")]
 pub use self::table::Part;
 pub(crate) use self::table::{Cancelling, FileTable, Kind, Lent, Step, Way};
 use crate::event::{Event, Token};
