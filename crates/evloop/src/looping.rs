@@ -126,6 +126,8 @@ impl<D: Driver> Loop<D> {
     /// Whether this is a forked child's copy of the loop. Descriptors, ring and threads are the parent's: the copy does
     /// nothing any more. A wait fails, what begins or ends an operation does nothing, as on a closed source, and what is
     /// dropped or [released](Loop::after_fork_child) closes the child's descriptors and nothing else.
+    /// Until then it holds copies of the parent's descriptors, and epoll goes on to report, as stale, what the parent
+    /// closes meanwhile: so part soon, or exec.
     /// [`Loop::send`], [`Loop::next_event`] and [`Loop::give_back`], which every request passes, look only in debug
     /// builds: a child must not call them. A [`Waker`] in the child wakes the parent's loop for nothing. Cost: a load.
     #[inline]

@@ -137,7 +137,9 @@ impl<P: Poller> Readiness<P> {
                 id
             }
             Beginning::Descriptor(fd) => {
-                let source = self.attach(Fd::Owned(fd), Token::default());
+                // Shared, so that it is taken out of the set by name: a child of somebody's between fork and exec has a
+                // copy, and closing ours would leave it in the set, readable for good.
+                let source = self.attach(Fd::Shared(Arc::new(fd)), Token::default());
                 let id = self.work.processes.insert(token, pid, Means::Source(source));
                 if let Some(slot) = self.slot(source) {
                     slot.input = Input::Process(id.index());
