@@ -105,19 +105,24 @@ fn ev_p5_a_signal_is_told() {
 #[test]
 fn ev_p6_the_core_dump_flag_is_the_systems() {
     on_each(|mut lp| {
-        let script = "cd /nonexistent 2>/dev/null; ulimit -c unlimited 2>/dev/null; kill -ABRT $$";
-        let twin = sh(script);
+        // The dump, if there is one, is written where the child stands.
+        let folder = std::env::temp_dir().join(format!("evloop-core-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).expect("a folder");
+        let script = "ulimit -c unlimited 2>/dev/null; kill -ABRT $$";
+        let abort = || Command::new("sh").args(["-c", script]).current_dir(&folder).spawn().expect("a child");
+        let twin = abort();
         until_ended(&twin);
         let status = rustix::process::waitid(
             rustix::process::WaitId::Pid(rustix::process::Pid::from_raw(pid(&twin)).expect("a pid")),
             rustix::process::WaitIdOptions::EXITED,
         );
         let dumped = status.expect("our child").expect("it ended").dumped();
-        let child = sh(script);
+        let child = abort();
         lp.process_wait(pid(&child), Token(1));
         let (_, _, exit) = ended(&mut lp);
         let Exit::Killed { signal: libc::SIGABRT, core_dumped, .. } = exit else { panic!("{exit:?}") };
         assert_eq!(core_dumped, dumped);
+        std::fs::remove_dir_all(&folder).expect("ours");
     });
 }
 
