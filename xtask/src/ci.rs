@@ -25,6 +25,9 @@ const FUZZ_SECONDS_CI: [u64; 2] = [20, 180];
 /// The same in `deep`.
 const FUZZ_SECONDS_DEEP: [u64; 2] = [600, 7200];
 
+/// Systems whose drivers of the event loop are compiled and never run.
+const OTHER_SYSTEMS: [&str; 2] = ["x86_64-unknown-freebsd", "x86_64-apple-darwin"];
+
 /// Where `deep` notes what passed when.
 const RECORD: &str = "docs/deep-runs.toml";
 
@@ -43,6 +46,7 @@ pub(crate) fn ci(arguments: &[String]) -> Result<()> {
     steps
         .step("generated files", || crate::generate::generate(&["--check".to_owned()]).map(|()| Ran::Passed));
     steps.step("doc", doc);
+    steps.step("other systems", other_systems);
     steps.step("loom", run_loom);
     steps.step("fuzz", || fuzz::smoke(FUZZ_SECONDS_CI[0], FUZZ_SECONDS_CI[1]));
     steps.step("differential", || differential_run(DIFFERENTIAL_COMMANDS[0], shell::unix_seconds()));
@@ -113,6 +117,22 @@ fn doc() -> Result<Ran> {
     let mut doc = shell::cargo();
     doc.env("RUSTDOCFLAGS", "-D warnings");
     shell::pass(doc.args(["doc", "--workspace", "--no-deps", "--document-private-items", "--quiet"]))
+}
+
+/// What is written for other systems compiles there; nobody here can run it.
+fn other_systems() -> Result<Ran> {
+    let mut ran = Ran::Skipped;
+    for system in OTHER_SYSTEMS {
+        let folder = Command::new("rustc").args(["--print", "target-libdir", "--target", system]).output()?;
+        if !Path::new(String::from_utf8_lossy(&folder.stdout).trim()).is_dir() {
+            println!("other systems: skipped: {system} is not installed (rustup target add {system})");
+            continue;
+        }
+        let lint = ["clippy", "--quiet", "--package", "sluice-evloop", "--target", system];
+        shell::run(shell::cargo().args(lint).args(["--", "-D", "warnings"]))?;
+        ran = Ran::Passed;
+    }
+    Ok(ran)
 }
 
 /// The built server in release form, or `None` while the workspace has no server.

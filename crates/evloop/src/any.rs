@@ -9,13 +9,22 @@ use crate::chunk::Chunk;
 use crate::config::Config;
 use crate::driver::{Batch, Driver, Fd, Sleep};
 use crate::event::{Event, Interest, Sending, Shutdown, Source, Token};
+use crate::file::{FileId, FileOp, FileOpId};
 use crate::looping::Loop;
 use crate::metrics::Metrics;
+use crate::process::ProcessId;
 use crate::send_buf::SendBuf;
+#[cfg(target_os = "linux")]
 use crate::sys::epoll::Epoll;
+#[cfg(any(target_vendor = "apple", target_os = "freebsd", target_os = "dragonfly"))]
+use crate::sys::kqueue::Kqueue;
 use crate::sys::poll::Poll;
+#[cfg(target_os = "linux")]
 use crate::sys::sim::Sim;
+#[cfg(target_os = "linux")]
 use crate::sys::uring::Uring;
+use crate::sys::wake::WakeFd;
+use crate::waker::Waker;
 
 /// Which driver to use, as the configuration names it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -24,24 +33,37 @@ pub enum Backend {
     #[default]
     Auto,
     /// io_uring or nothing.
+    #[cfg(target_os = "linux")]
     IoUring,
     /// epoll or nothing.
+    #[cfg(target_os = "linux")]
     Epoll,
     /// poll(2) or nothing.
     Poll,
+    /// kqueue or nothing.
+    #[cfg(not(target_os = "linux"))]
+    Kqueue,
 }
 
 impl Backend {
     /// The names that [`Backend::from_str`] takes.
+    #[cfg(target_os = "linux")]
     pub const NAMES: [&str; 4] = ["auto", "io_uring", "epoll", "poll"];
+    /// The names that [`Backend::from_str`] takes.
+    #[cfg(not(target_os = "linux"))]
+    pub const NAMES: [&str; 3] = ["auto", "kqueue", "poll"];
 
     /// The name of this one.
     pub const fn name(self) -> &'static str {
         match self {
             Backend::Auto => "auto",
+            #[cfg(target_os = "linux")]
             Backend::IoUring => "io_uring",
+            #[cfg(target_os = "linux")]
             Backend::Epoll => "epoll",
             Backend::Poll => "poll",
+            #[cfg(not(target_os = "linux"))]
+            Backend::Kqueue => "kqueue",
         }
     }
 }
@@ -50,15 +72,20 @@ impl FromStr for Backend {
     type Err = io::Error;
 
     fn from_str(name: &str) -> io::Result<Backend> {
-        match name {
-            "auto" => Ok(Backend::Auto),
-            "io_uring" => Ok(Backend::IoUring),
-            "epoll" => Ok(Backend::Epoll),
-            "poll" => Ok(Backend::Poll),
-            _ => {
-                Err(io::Error::new(io::ErrorKind::InvalidInput, "must be one of auto, io_uring, epoll, poll"))
-            }
-        }
+        let all = [
+            Backend::Auto,
+            #[cfg(target_os = "linux")]
+            Backend::IoUring,
+            #[cfg(target_os = "linux")]
+            Backend::Epoll,
+            #[cfg(not(target_os = "linux"))]
+            Backend::Kqueue,
+            Backend::Poll,
+        ];
+        all.into_iter().find(|backend| backend.name() == name).ok_or_else(|| {
+            let line = format!("must be one of {}", Backend::NAMES.join(", "));
+            io::Error::new(io::ErrorKind::InvalidInput, line)
+        })
     }
 }
 
@@ -80,9 +107,9 @@ impl AnyLoop {
     /// named one does not work here.
     pub fn choose(backend: Backend, config: &Config) -> io::Result<Opened> {
         match backend {
-            // The ring was measured to be no cheaper on loopback, so it is there for who asks for it.
-            Backend::Auto => AnyLoop::first_of(&[Backend::Epoll, Backend::Poll], config),
-            Backend::IoUring | Backend::Epoll | Backend::Poll => {
+            // Where there is a ring it was measured to be no cheaper on loopback, and is for who asks for it.
+            Backend::Auto => AnyLoop::first_of(AnyLoop::AUTO, config),
+            _ => {
                 let event_loop =
                     Loop::with(config, |config, wake| AnyDriver::open_as(backend, config, wake))?;
                 let reason = format!("{}: configured", event_loop.name());
@@ -91,7 +118,15 @@ impl AnyLoop {
         }
     }
 
+    /// Best first.
+    #[cfg(target_os = "linux")]
+    const AUTO: &[Backend] = &[Backend::Epoll, Backend::Poll];
+    /// Best first.
+    #[cfg(not(target_os = "linux"))]
+    const AUTO: &[Backend] = &[Backend::Kqueue, Backend::Poll];
+
     /// The io_uring driver over a scripted ring that misbehaves within its rights; for tests.
+    #[cfg(target_os = "linux")]
     pub fn simulated(config: &Config) -> io::Result<AnyLoop> {
         Loop::with(config, |config, wake| Sim::open(config, wake).map(AnyDriver::Sim))
     }
@@ -125,20 +160,30 @@ impl AnyLoop {
 #[derive(Debug)]
 pub enum AnyDriver {
     /// epoll.
+    #[cfg(target_os = "linux")]
     Epoll(Epoll),
     /// io_uring.
+    #[cfg(target_os = "linux")]
     IoUring(Uring),
     /// poll(2).
     Poll(Poll),
     /// A scripted ring.
+    #[cfg(target_os = "linux")]
     Sim(Sim),
+    /// kqueue.
+    #[cfg(not(target_os = "linux"))]
+    Kqueue(Kqueue),
 }
 
 impl AnyDriver {
-    fn open_as(backend: Backend, config: &Config, wake: &Arc<OwnedFd>) -> io::Result<AnyDriver> {
+    fn open_as(backend: Backend, config: &Config, wake: &Arc<WakeFd>) -> io::Result<AnyDriver> {
         match backend {
+            #[cfg(target_os = "linux")]
             Backend::Auto | Backend::Epoll => Epoll::open(config, wake).map(AnyDriver::Epoll),
+            #[cfg(target_os = "linux")]
             Backend::IoUring => Uring::open(config, wake).map(AnyDriver::IoUring),
+            #[cfg(not(target_os = "linux"))]
+            Backend::Auto | Backend::Kqueue => Kqueue::open(config, wake).map(AnyDriver::Kqueue),
             Backend::Poll => Poll::open(config, wake).map(AnyDriver::Poll),
         }
     }
@@ -147,10 +192,15 @@ impl AnyDriver {
 macro_rules! each {
     ($self:expr, $driver:ident => $call:expr) => {
         match $self {
+            #[cfg(target_os = "linux")]
             AnyDriver::Epoll($driver) => $call,
+            #[cfg(target_os = "linux")]
             AnyDriver::IoUring($driver) => $call,
             AnyDriver::Poll($driver) => $call,
+            #[cfg(target_os = "linux")]
             AnyDriver::Sim($driver) => $call,
+            #[cfg(not(target_os = "linux"))]
+            AnyDriver::Kqueue($driver) => $call,
         }
     };
 }
@@ -160,7 +210,7 @@ impl Driver for AnyDriver {
         each!(self, driver => driver.name())
     }
 
-    fn open(config: &Config, wake: &Arc<OwnedFd>) -> io::Result<AnyDriver> {
+    fn open(config: &Config, wake: &Arc<WakeFd>) -> io::Result<AnyDriver> {
         AnyDriver::open_as(Backend::Auto, config, wake)
     }
 
@@ -253,5 +303,41 @@ impl Driver for AnyDriver {
 
     fn detach(&mut self, source: Source) {
         each!(self, driver => driver.detach(source));
+    }
+
+    fn file_open(&mut self, fd: Arc<OwnedFd>) -> FileId {
+        each!(self, driver => driver.file_open(fd))
+    }
+
+    fn file_start(&mut self, file: FileId, op: FileOp, token: Token) -> FileOpId {
+        each!(self, driver => driver.file_start(file, op, token))
+    }
+
+    fn file_cancel(&mut self, id: FileOpId) {
+        each!(self, driver => driver.file_cancel(id));
+    }
+
+    fn file_close(&mut self, file: FileId) {
+        each!(self, driver => driver.file_close(file));
+    }
+
+    fn process_wait(&mut self, pid: i32, token: Token) -> ProcessId {
+        each!(self, driver => driver.process_wait(pid, token))
+    }
+
+    fn process_cancel(&mut self, id: ProcessId) {
+        each!(self, driver => driver.process_cancel(id));
+    }
+
+    fn use_waker(&mut self, waker: Waker) {
+        each!(self, driver => driver.use_waker(waker));
+    }
+
+    fn disown(&mut self) {
+        each!(self, driver => driver.disown());
+    }
+
+    fn woken(&mut self) {
+        each!(self, driver => driver.woken());
     }
 }

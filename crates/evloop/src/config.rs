@@ -1,5 +1,7 @@
 //! What a loop is opened with; every limit of a turn is here.
 
+use crate::pool::WorkerPool;
+
 /// Limits and sizes of one loop. [`Config::default`] is what the server uses.
 #[derive(Clone, Debug)]
 pub struct Config {
@@ -20,6 +22,11 @@ pub struct Config {
     /// active in the last 8 ms and at least 3 receives are expected meanwhile, so few clients do not feel it. Fewer
     /// wake-ups for a later reply. Default 0.
     pub batch_wait_us: u32,
+    /// Threads for operations on regular files, where the driver has no other way (all but io_uring), 1..=256; started
+    /// with the first such operation. Default 2.
+    pub file_workers: usize,
+    /// Operations that may wait for these threads before others wait outside, at least 1. Default 1024.
+    pub file_queue: usize,
     /// Seed of the simulated driver's script.
     pub sim_seed: u64,
 }
@@ -34,6 +41,8 @@ impl Default for Config {
             ring_entries: 512,
             ring_buffers: 256,
             batch_wait_us: 0,
+            file_workers: WorkerPool::DEFAULT.0,
+            file_queue: WorkerPool::DEFAULT.1,
             sim_seed: 0,
         }
     }
@@ -50,6 +59,8 @@ impl Config {
             ring_entries: self.ring_entries.clamp(1, 4096).next_power_of_two(),
             ring_buffers: self.ring_buffers.clamp(2, 4096).next_power_of_two(),
             batch_wait_us: self.batch_wait_us.min(1000),
+            file_workers: self.file_workers.clamp(1, 256),
+            file_queue: self.file_queue.max(1),
             sim_seed: self.sim_seed,
         }
     }

@@ -7,8 +7,12 @@ use std::sync::Arc;
 use crate::chunk::Chunk;
 use crate::config::Config;
 use crate::event::{Event, Interest, Sending, Shutdown, Source, Token};
+use crate::file::{FileId, FileOp, FileOpId};
 use crate::metrics::Metrics;
+use crate::process::ProcessId;
 use crate::send_buf::SendBuf;
+use crate::sys::wake::WakeFd;
+use crate::waker::Waker;
 
 /// A descriptor under the loop's care: its own, or shared with somebody who reads or writes by himself.
 #[derive(Debug)]
@@ -69,7 +73,7 @@ pub trait Driver: Sized {
     fn name(&self) -> &'static str;
 
     /// Opens it on the thread that will use it; `wake` becomes readable when the loop must wake up.
-    fn open(config: &Config, wake: &Arc<OwnedFd>) -> io::Result<Self>;
+    fn open(config: &Config, wake: &Arc<WakeFd>) -> io::Result<Self>;
 
     /// Waits for kernel events and starts the turn's budgets anew. Returns how many came, the waker's included;
     /// an interrupted wait is one that brought none.
@@ -103,4 +107,20 @@ pub trait Driver: Sized {
     fn shutdown(&mut self, source: Source, how: Shutdown);
     fn close(&mut self, source: Source);
     fn detach(&mut self, source: Source);
+    fn file_open(&mut self, fd: Arc<OwnedFd>) -> FileId;
+    fn file_start(&mut self, file: FileId, op: FileOp, token: Token) -> FileOpId;
+    fn file_cancel(&mut self, id: FileOpId);
+    fn file_close(&mut self, file: FileId);
+    fn process_wait(&mut self, pid: i32, token: Token) -> ProcessId;
+    fn process_cancel(&mut self, id: ProcessId);
+
+    /// How threads that help wake the loop; told once, right after the opening.
+    fn use_waker(&mut self, waker: Waker);
+
+    /// This process is a forked child: from now on nothing is done to what the parent shares, and dropping the driver
+    /// closes the child's descriptors and nothing else.
+    fn disown(&mut self);
+
+    /// The waker was used: threads that help may have something.
+    fn woken(&mut self);
 }

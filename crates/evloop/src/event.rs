@@ -5,6 +5,8 @@ use std::os::fd::OwnedFd;
 
 use crate::chunk::Chunk;
 use crate::driver::Fd;
+use crate::file::FileDone;
+use crate::process::{Exit, ProcessId};
 use crate::send_buf::SendBuf;
 use crate::timers::TimerId;
 
@@ -174,6 +176,22 @@ pub enum Event {
         token: Token,
         /// The descriptor, open.
         fd: Fd,
+    },
+    /// An operation of [`Loop::file_start`](crate::Loop::file_start) is over.
+    FileDone {
+        /// The operation's token.
+        token: Token,
+        /// Buffer and outcome.
+        done: FileDone,
+    },
+    /// A [`Loop::process_wait`](crate::Loop::process_wait) is over.
+    ProcessEnded {
+        /// The wait's token.
+        token: Token,
+        /// Which one.
+        id: ProcessId,
+        /// What became of the process, or of the wait.
+        exit: Exit,
     },
     /// A timer is due.
     Timer {

@@ -9,6 +9,7 @@
 //! The loop knows nothing of the protocol or of clients: a source is a descriptor and the caller's [`Token`].
 
 #![deny(unsafe_code)]
+#![cfg_attr(not(target_os = "linux"), allow(dead_code, reason = "what only the ring uses"))]
 #![allow(unexpected_cfgs, reason = "models of the waker are built with --cfg loom")]
 
 mod any;
@@ -16,28 +17,42 @@ mod chunk;
 mod config;
 mod driver;
 mod event;
+mod file;
 mod gather;
 mod looping;
 mod mailbox;
 mod metrics;
+mod pool;
+mod process;
 mod send_buf;
 mod slab;
 mod sys;
 mod timers;
 mod waker;
+mod work;
 
 pub use any::{AnyDriver, AnyLoop, Backend, Opened};
 pub use chunk::Chunk;
 pub use config::Config;
 pub use driver::{Batch, Driver, Fd, Sleep};
 pub use event::{Event, Interest, Received, Sending, Sent, Shutdown, Source, Token};
+pub use file::{FileDone, FileId, FileOp, FileOpId, FileWork};
 pub use looping::{Deadline, Loop, Turn};
 pub use mailbox::{Mailbox, Sender};
 pub use metrics::Metrics;
+pub use pool::{
+    Cancel, Finished, JobHandle, JobState, Outcome, PoolStatistics, Refusal, Refused, WorkerPool,
+};
+pub use process::{Exit, ProcessId};
 pub use send_buf::{SendBuf, Shared};
+#[cfg(target_os = "linux")]
 pub use sys::epoll::Epoll;
+#[cfg(any(target_vendor = "apple", target_os = "freebsd", target_os = "dragonfly"))]
+pub use sys::kqueue::Kqueue;
 pub use sys::poll::Poll;
+#[cfg(target_os = "linux")]
 pub use sys::sim::Sim;
+#[cfg(target_os = "linux")]
 pub use sys::uring::Uring;
 pub use timers::{TimerId, Timers};
 pub use waker::Waker;

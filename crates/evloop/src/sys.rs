@@ -1,8 +1,16 @@
 //! The drivers. Whatever touches the kernel without a safe wrapper is here.
 
+#[cfg(target_os = "linux")]
 pub(crate) mod epoll;
+#[cfg(any(target_vendor = "apple", target_os = "freebsd", target_os = "dragonfly"))]
+pub(crate) mod kqueue;
 mod pause;
 pub(crate) mod poll;
+mod portable;
 mod readiness;
+#[cfg(target_os = "linux")]
 pub(crate) mod sim;
+pub(crate) mod stamp;
+#[cfg(target_os = "linux")]
 pub(crate) mod uring;
+pub(crate) mod wake;

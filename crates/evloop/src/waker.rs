@@ -8,11 +8,11 @@
 
 mod word;
 
-use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use self::word::{Found, Word};
+use crate::sys::wake::WakeFd;
 
 /// Wakes one loop; cloned freely, used from any thread, valid after the loop is gone.
 #[derive(Clone, Debug)]
@@ -47,21 +47,21 @@ impl Waker {
     }
 }
 
-/// What loop and wakers share: the word, and the eventfd that the drivers wait on.
+/// What loop and wakers share: the word, and the descriptor that the drivers wait on.
 #[derive(Debug)]
 pub(crate) struct Park {
     pub(crate) word: Word,
     sent: AtomicU64,
     coalesced: AtomicU64,
-    event: Arc<OwnedFd>,
+    event: Arc<WakeFd>,
 }
 
 impl Park {
-    pub(crate) fn new(event: Arc<OwnedFd>) -> Park {
+    pub(crate) fn new(event: Arc<WakeFd>) -> Park {
         Park { word: Word::new(), sent: AtomicU64::new(0), coalesced: AtomicU64::new(0), event }
     }
 
-    /// Eventfd writes so far.
+    /// Kicks so far.
     pub(crate) fn sent(&self) -> u64 {
         self.sent.load(Ordering::Relaxed)
     }
@@ -71,10 +71,14 @@ impl Park {
         self.coalesced.load(Ordering::Relaxed)
     }
 
+    /// The descriptor.
+    pub(crate) fn event(&self) -> &Arc<WakeFd> {
+        &self.event
+    }
+
     #[cold]
     fn kick(&self) {
         self.sent.fetch_add(1, Ordering::Relaxed);
-        // Fails only with EAGAIN when the counter is full, and then the descriptor is readable anyway.
-        let _ = rustix::io::write(&*self.event, &1_u64.to_ne_bytes());
+        self.event.kick();
     }
 }

@@ -251,7 +251,7 @@ impl Server {
                 }
                 Event::Ready { .. } => self.signalled(),
                 Event::Detached { token, fd } => self.left_the_loop(key_of(token), fd),
-                Event::Timer { .. } => {}
+                Event::Timer { .. } | Event::FileDone { .. } | Event::ProcessEnded { .. } => {}
             }
         }
         if self.pool.is_running() {

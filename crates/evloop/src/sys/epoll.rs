@@ -5,10 +5,12 @@ use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
+use rustix::event::PollFlags;
 use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
 use rustix::io::Errno;
 
 use super::readiness::{Poller, Readiness, WAKE_KEY};
+use super::wake::WakeFd;
 
 /// The epoll driver.
 pub type Epoll = Readiness<EpollSet>;
@@ -81,7 +83,7 @@ impl EpollSet {
 impl Poller for EpollSet {
     const NAME: &'static str = "epoll";
 
-    fn open(wake: &Arc<OwnedFd>, max: usize) -> io::Result<EpollSet> {
+    fn open(wake: &Arc<WakeFd>, max: usize) -> io::Result<EpollSet> {
         let epoll = epoll::create(CreateFlags::CLOEXEC)?;
         // Edge-triggered and never read: each write is one event, and the counter cannot fill up in practice.
         epoll::add(&epoll, &**wake, EventData::new_u64(WAKE_KEY), EventFlags::IN | EventFlags::ET)?;
@@ -93,12 +95,12 @@ impl Poller for EpollSet {
         Ok(set)
     }
 
-    fn add(&mut self, fd: BorrowedFd<'_>, key: u64, flags: EventFlags) -> Result<(), Errno> {
-        epoll::add(&self.epoll, fd, EventData::new_u64(key), flags)
+    fn add(&mut self, fd: BorrowedFd<'_>, key: u64, flags: PollFlags) -> Result<(), Errno> {
+        epoll::add(&self.epoll, fd, EventData::new_u64(key), flags_of(flags))
     }
 
-    fn modify(&mut self, fd: BorrowedFd<'_>, key: u64, flags: EventFlags) -> Result<(), Errno> {
-        epoll::modify(&self.epoll, fd, EventData::new_u64(key), flags)
+    fn modify(&mut self, fd: BorrowedFd<'_>, key: u64, flags: PollFlags) -> Result<(), Errno> {
+        epoll::modify(&self.epoll, fd, EventData::new_u64(key), flags_of(flags))
     }
 
     fn delete(&mut self, fd: BorrowedFd<'_>, _key: u64) -> Result<(), Errno> {
@@ -114,10 +116,16 @@ impl Poller for EpollSet {
     }
 
     #[inline]
-    fn ready(&self, index: usize) -> Option<(u64, EventFlags)> {
+    fn ready(&self, index: usize) -> Option<(u64, PollFlags)> {
         let event = self.events.get(index)?;
-        Some((event.data.u64(), event.flags))
+        let flags = event.flags;
+        Some((event.data.u64(), PollFlags::from_bits_retain(flags.bits() as u16)))
     }
+}
+
+/// Those of poll have the same values, as far as they go.
+fn flags_of(flags: PollFlags) -> EventFlags {
+    EventFlags::from_bits_retain(u32::from(flags.bits()))
 }
 
 /// `struct __kernel_timespec`.

@@ -2,13 +2,14 @@
 #![allow(unsafe_code)]
 
 use std::io;
-use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsRawFd, BorrowedFd};
 use std::sync::Arc;
 
-use rustix::event::epoll::EventFlags;
+use rustix::event::PollFlags;
 use rustix::io::Errno;
 
 use super::readiness::{Poller, Readiness, WAKE_KEY};
+use super::wake::WakeFd;
 
 /// The poll driver.
 pub type Poll = Readiness<PollSet>;
@@ -16,12 +17,12 @@ pub type Poll = Readiness<PollSet>;
 /// The descriptors and what was reported last. Entry 0 is the waker's.
 #[derive(Debug)]
 pub struct PollSet {
-    wake: Arc<OwnedFd>,
+    wake: Arc<WakeFd>,
     fds: Vec<libc::pollfd>,
     keys: Vec<u64>,
     /// Entry of each source by its index, or [`NOWHERE`].
     places: Vec<u32>,
-    ready: Vec<(u64, EventFlags)>,
+    ready: Vec<(u64, PollFlags)>,
     ready_max: usize,
     /// Where the next scan begins, so that a turn's limit favours nobody.
     start: usize,
@@ -47,8 +48,7 @@ impl PollSet {
             }
             // A closed descriptor cannot be here; should one be, its next operation reports so.
             let bits = if bits & libc::POLLNVAL != 0 { bits | libc::POLLERR } else { bits };
-            self.ready
-                .push((self.keys[place], EventFlags::from_bits_truncate(u32::from(bits.cast_unsigned()))));
+            self.ready.push((self.keys[place], PollFlags::from_bits_truncate(bits as _)));
         }
         self.start = 0;
     }
@@ -57,7 +57,7 @@ impl PollSet {
 impl Poller for PollSet {
     const NAME: &'static str = "poll";
 
-    fn open(wake: &Arc<OwnedFd>, max: usize) -> io::Result<PollSet> {
+    fn open(wake: &Arc<WakeFd>, max: usize) -> io::Result<PollSet> {
         Ok(PollSet {
             wake: wake.clone(),
             fds: vec![libc::pollfd { fd: wake.as_raw_fd(), events: libc::POLLIN, revents: 0 }],
@@ -69,20 +69,20 @@ impl Poller for PollSet {
         })
     }
 
-    fn add(&mut self, fd: BorrowedFd<'_>, key: u64, flags: EventFlags) -> Result<(), Errno> {
+    fn add(&mut self, fd: BorrowedFd<'_>, key: u64, flags: PollFlags) -> Result<(), Errno> {
         let index = key as u32 as usize;
         if self.places.len() <= index {
             self.places.resize(index + 1, NOWHERE);
         }
         self.places[index] = self.fds.len() as u32;
-        self.fds.push(libc::pollfd { fd: fd.as_raw_fd(), events: flags.bits() as i16, revents: 0 });
+        self.fds.push(libc::pollfd { fd: fd.as_raw_fd(), events: flags.bits() as _, revents: 0 });
         self.keys.push(key);
         Ok(())
     }
 
-    fn modify(&mut self, _fd: BorrowedFd<'_>, key: u64, flags: EventFlags) -> Result<(), Errno> {
+    fn modify(&mut self, _fd: BorrowedFd<'_>, key: u64, flags: PollFlags) -> Result<(), Errno> {
         let place = self.place(key).ok_or(Errno::NOENT)?;
-        self.fds[place].events = flags.bits() as i16;
+        self.fds[place].events = flags.bits() as _;
         Ok(())
     }
 
@@ -103,16 +103,7 @@ impl Poller for PollSet {
 
     fn wait(&mut self, timeout_ns: Option<u64>) -> Result<usize, Errno> {
         self.ready.clear();
-        let time = timeout_ns.map(|ns| libc::timespec {
-            tv_sec: (ns / 1_000_000_000).cast_signed(),
-            tv_nsec: (ns % 1_000_000_000).cast_signed(),
-        });
-        let time = time.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
-        // SAFETY: the array is as long as announced; the time is null or lives during the call; no signal mask.
-        // JUSTIFICATION: the safe wrapper wants the descriptors borrowed for as long as the array lives.
-        let done = unsafe {
-            libc::ppoll(self.fds.as_mut_ptr(), self.fds.len() as libc::nfds_t, time, std::ptr::null())
-        };
+        let done = wait_raw(&mut self.fds, timeout_ns);
         if done < 0 {
             let errno = io::Error::last_os_error().raw_os_error().unwrap_or(libc::EINVAL);
             return Err(Errno::from_raw_os_error(errno));
@@ -121,16 +112,38 @@ impl Poller for PollSet {
             self.collect();
             if self.fds[0].revents != 0 {
                 // Level-triggered, so it has to be read.
-                let _ = rustix::io::read(&*self.wake, &mut [0; 8]);
+                self.wake.drain();
             }
         }
         Ok(self.ready.len())
     }
 
     #[inline]
-    fn ready(&self, index: usize) -> Option<(u64, EventFlags)> {
+    fn ready(&self, index: usize) -> Option<(u64, PollFlags)> {
         self.ready.get(index).copied()
     }
+}
+
+/// One wait.
+#[cfg(not(target_vendor = "apple"))]
+fn wait_raw(fds: &mut [libc::pollfd], timeout_ns: Option<u64>) -> i32 {
+    let time = timeout_ns.map(|ns| libc::timespec {
+        tv_sec: (ns / 1_000_000_000).cast_signed(),
+        tv_nsec: (ns % 1_000_000_000).cast_signed(),
+    });
+    let time = time.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
+    // SAFETY: the array is as long as announced; the time is null or lives during the call; no signal mask.
+    // JUSTIFICATION: the safe wrapper wants the descriptors borrowed for as long as the array lives.
+    unsafe { libc::ppoll(fds.as_mut_ptr(), fds.len() as libc::nfds_t, time, std::ptr::null()) }
+}
+
+/// Rounded up to milliseconds, since there is nothing finer.
+#[cfg(target_vendor = "apple")]
+fn wait_raw(fds: &mut [libc::pollfd], timeout_ns: Option<u64>) -> i32 {
+    let ms = timeout_ns.map_or(-1, |ns| i32::try_from(ns.div_ceil(1_000_000)).unwrap_or(i32::MAX));
+    // SAFETY: the array is as long as announced.
+    // JUSTIFICATION: as above.
+    unsafe { libc::poll(fds.as_mut_ptr(), fds.len() as libc::nfds_t, ms) }
 }
 
 const NOWHERE: u32 = u32::MAX;

@@ -8,6 +8,9 @@
 //! source is recognised and counted as stale; (2) `slot.registered` is what the kernel was told last; (3) every wish of a
 //! slot is contained in `slot.registered`, or the slot's failure is on its way in `deferred`.
 
+mod slot;
+mod slow;
+
 use std::collections::VecDeque;
 use std::fmt;
 use std::io::{self, IoSlice};
@@ -15,18 +18,25 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
 use rustix::buffer::spare_capacity;
-use rustix::event::epoll::EventFlags;
+use rustix::event::PollFlags;
 use rustix::io::Errno;
-use rustix::net::{RecvFlags, SendAncillaryBuffer, SendFlags, SocketFlags};
+use rustix::net::{RecvFlags, SendAncillaryBuffer};
 
+use self::slot::{Input, Slot, TODO_SEND, TODO_WATCH, readiness, trouble};
 use super::pause::AcceptPause;
+use super::portable;
+use super::wake::WakeFd;
 use crate::chunk::{Chunk, ChunkPool};
 use crate::config::Config;
 use crate::driver::{Batch, Driver, Fd, Sleep};
 use crate::event::{Event, Interest, Received, Sending, Sent, Shutdown, Source, Token};
+use crate::file::{FileId, FileOp, FileOpId};
 use crate::metrics::Metrics;
+use crate::process::ProcessId;
 use crate::send_buf::{Cursor, Left, SendBuf};
 use crate::slab::Slab;
+use crate::waker::Waker;
+use crate::work::Work;
 
 /// The kernel interface below: a set of descriptors with a key and the conditions of interest each.
 pub trait Poller: Sized {
@@ -34,13 +44,13 @@ pub trait Poller: Sized {
     const NAME: &'static str;
 
     /// Opens it; `wake` is reported under [`WAKE_KEY`], once per burst of wake-ups. `max` events per wait are enough.
-    fn open(wake: &Arc<OwnedFd>, max: usize) -> io::Result<Self>;
+    fn open(wake: &Arc<WakeFd>, max: usize) -> io::Result<Self>;
 
     /// Registers a descriptor; `EPERM` says that it is always ready.
-    fn add(&mut self, fd: BorrowedFd<'_>, key: u64, flags: EventFlags) -> Result<(), Errno>;
+    fn add(&mut self, fd: BorrowedFd<'_>, key: u64, flags: PollFlags) -> Result<(), Errno>;
 
     /// Changes the conditions of a registered one.
-    fn modify(&mut self, fd: BorrowedFd<'_>, key: u64, flags: EventFlags) -> Result<(), Errno>;
+    fn modify(&mut self, fd: BorrowedFd<'_>, key: u64, flags: PollFlags) -> Result<(), Errno>;
 
     /// Takes one out.
     fn delete(&mut self, fd: BorrowedFd<'_>, key: u64) -> Result<(), Errno>;
@@ -53,7 +63,7 @@ pub trait Poller: Sized {
     fn wait(&mut self, timeout_ns: Option<u64>) -> Result<usize, Errno>;
 
     /// An event of the last wait.
-    fn ready(&self, index: usize) -> Option<(u64, EventFlags)>;
+    fn ready(&self, index: usize) -> Option<(u64, PollFlags)>;
 }
 
 /// See the module.
@@ -73,6 +83,8 @@ pub struct Readiness<P: Poller> {
     accepts_left: u32,
     accept_pause: AcceptPause,
     batch: Batch,
+    /// Boxed: seldom used, and so not between what is.
+    work: Box<Work>,
     metrics: Metrics,
 }
 
@@ -80,34 +92,8 @@ pub struct Readiness<P: Poller> {
 #[derive(Debug)]
 struct Current {
     source: Source,
-    bits: EventFlags,
+    bits: PollFlags,
     todo: u8,
-}
-
-/// One descriptor.
-#[derive(Debug)]
-struct Slot {
-    fd: Option<Fd>,
-    token: Token,
-    generation: u32,
-    registered: EventFlags,
-    input: Input,
-    watch: Interest,
-    /// Index of the send in flight, or [`NONE`].
-    send: u32,
-}
-
-/// What incoming events are for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Input {
-    Idle,
-    Accept,
-    /// Accepting, but out of descriptors; the slot is on the pause list.
-    AcceptPaused,
-    Recv,
-    /// Index into `fills`.
-    Fill(u32),
-    Ended,
 }
 
 /// A send that the kernel did not take whole.
@@ -179,6 +165,10 @@ impl<P: Poller> Readiness<P> {
     fn fail(&mut self, source: Source, errno: Errno) {
         let Some(slot) = self.slot(source) else { return };
         let (token, watch, input, send) = (slot.token, slot.watch, slot.input, slot.send);
+        if input.is_slow() {
+            slot.input = Input::Ended;
+            return self.fail_slow(input, errno);
+        }
         slot.watch = Interest::NONE;
         slot.input = Input::Ended;
         slot.send = NONE;
@@ -195,6 +185,7 @@ impl<P: Poller> Readiness<P> {
                     defer(Event::Filled { token, buf: fill.buf, error: Some(errno.into()) });
                 }
             }
+            Input::FileRead(_) | Input::FileWrite(_) | Input::Process(_) => {}
             Input::Idle | Input::Ended => {}
         }
         if let Some(pending) = self.sends.remove(send) {
@@ -205,7 +196,7 @@ impl<P: Poller> Readiness<P> {
     }
 
     /// Takes up a kernel event: what there is to do about it goes to `current`.
-    fn load(&mut self, key: u64, bits: EventFlags) {
+    fn load(&mut self, key: u64, bits: PollFlags) {
         if key == WAKE_KEY {
             return;
         }
@@ -251,6 +242,7 @@ impl<P: Poller> Readiness<P> {
         match input {
             Input::Recv => self.receive(source),
             Input::Fill(index) => self.fill(source, index),
+            Input::FileRead(_) | Input::FileWrite(_) | Input::Process(_) => self.slow_ready(source, input),
             Input::Accept | Input::AcceptPaused | Input::Idle | Input::Ended => None,
         }
     }
@@ -321,8 +313,7 @@ impl<P: Poller> Readiness<P> {
         let fd = slot.fd.as_ref()?;
         self.metrics.system_calls += 1;
         self.accepts_left -= 1;
-        let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
-        match rustix::net::accept_with(fd.as_fd(), flags) {
+        match portable::accept(fd.as_fd()) {
             Ok(socket) => {
                 self.metrics.accepts += 1;
                 self.accept_pause.reset();
@@ -393,7 +384,7 @@ impl<P: Poller> Readiness<P> {
         slot.input = Input::Idle;
         slot.watch = Interest::NONE;
         slot.send = NONE;
-        slot.registered = EventFlags::empty();
+        slot.registered = PollFlags::empty();
         self.sends.remove(send);
         if let Input::Fill(index) = input {
             self.fills.remove(index);
@@ -403,65 +394,12 @@ impl<P: Poller> Readiness<P> {
     }
 }
 
-impl Slot {
-    /// Whether it is still the descriptor that `source` names.
-    #[inline]
-    fn is(&self, source: Source) -> bool {
-        self.generation == source.generation && self.fd.is_some()
-    }
-
-    /// Whether an event is for a plain receive and nothing else.
-    #[inline]
-    fn only_receives(&self, source: Source, bits: EventFlags) -> bool {
-        self.generation == source.generation
-            && self.input == Input::Recv
-            && self.send == NONE
-            && self.watch.is_empty()
-            && bits.intersects(EventFlags::IN | EventFlags::ERR | EventFlags::HUP)
-    }
-
-    /// Kernel events that something here waits for.
-    #[inline]
-    fn wanted(&self) -> EventFlags {
-        let mut flags = match self.input {
-            Input::Accept | Input::Recv | Input::Fill(_) => EventFlags::IN,
-            Input::Idle | Input::AcceptPaused | Input::Ended => EventFlags::empty(),
-        };
-        if self.send != NONE {
-            flags |= EventFlags::OUT;
-        }
-        if !self.watch.is_empty() {
-            flags |= flags_of(self.watch);
-        }
-        flags
-    }
-
-    /// Which of its parties an event concerns. An error or a hang-up concerns all: their system calls find out more.
-    #[inline]
-    fn todo(&self, bits: EventFlags) -> u8 {
-        let trouble = EventFlags::ERR | EventFlags::HUP;
-        let mut todo = 0;
-        if self.send != NONE && bits.intersects(EventFlags::OUT | trouble) {
-            todo |= TODO_SEND;
-        }
-        if !self.watch.is_empty() && bits.intersects(flags_of(self.watch) | trouble) {
-            todo |= TODO_WATCH;
-        }
-        if matches!(self.input, Input::Accept | Input::Recv | Input::Fill(_))
-            && bits.intersects(EventFlags::IN | trouble)
-        {
-            todo |= TODO_INPUT;
-        }
-        todo
-    }
-}
-
 /// Hands as much to the kernel as it takes, up to [`PUSHES_MAX`] calls.
 #[inline]
 fn push(fd: BorrowedFd<'_>, buf: &SendBuf, cursor: &mut Cursor, metrics: &mut Metrics) -> Progress {
     for _ in 0..PUSHES_MAX {
         metrics.system_calls += 1;
-        let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
+        let flags = portable::SEND;
         let (asked, result) = if buf.shared.is_empty() {
             let rest = cursor.rest_of_head(buf);
             (rest.len(), rustix::net::send(fd, rest, flags))
@@ -498,7 +436,7 @@ impl<P: Poller> Driver for Readiness<P> {
         P::NAME
     }
 
-    fn open(config: &Config, wake: &Arc<OwnedFd>) -> io::Result<Readiness<P>> {
+    fn open(config: &Config, wake: &Arc<WakeFd>) -> io::Result<Readiness<P>> {
         Ok(Readiness {
             poller: P::open(wake, config.events_per_turn)?,
             slots: Vec::new(),
@@ -508,11 +446,12 @@ impl<P: Poller> Driver for Readiness<P> {
             chunks: ChunkPool::new(config.chunk_bytes),
             batch: Batch::default(),
             next: 0,
-            current: Current { source: Source::from_key(WAKE_KEY), bits: EventFlags::empty(), todo: 0 },
+            current: Current { source: Source::from_key(WAKE_KEY), bits: PollFlags::empty(), todo: 0 },
             deferred: VecDeque::new(),
             accepts_per_turn: config.accepts_per_turn,
             accepts_left: 0,
             accept_pause: AcceptPause::new(),
+            work: Box::new(Work::new((config.file_workers, config.file_queue))),
             metrics: Metrics::default(),
         })
     }
@@ -594,6 +533,7 @@ impl<P: Poller> Driver for Readiness<P> {
     }
 
     fn attach(&mut self, fd: Fd, token: Token) -> Source {
+        portable::attached(fd.as_fd());
         let index = self.free.pop().unwrap_or_else(|| {
             self.slots.push(Slot::vacant());
             u32::try_from(self.slots.len() - 1).expect("fewer sources than descriptors")
@@ -755,6 +695,42 @@ impl<P: Poller> Driver for Readiness<P> {
         }
         self.deferred.push_back((None, Event::Detached { token, fd }));
     }
+
+    fn file_open(&mut self, fd: Arc<OwnedFd>) -> FileId {
+        self.open_file(fd)
+    }
+
+    fn file_start(&mut self, file: FileId, op: FileOp, token: Token) -> FileOpId {
+        self.start_file(file, op, token)
+    }
+
+    fn file_cancel(&mut self, id: FileOpId) {
+        self.cancel_file(id);
+    }
+
+    fn file_close(&mut self, file: FileId) {
+        self.close_file(file);
+    }
+
+    fn process_wait(&mut self, pid: i32, token: Token) -> ProcessId {
+        self.wait_process(pid, token)
+    }
+
+    fn process_cancel(&mut self, id: ProcessId) {
+        self.cancel_process(id);
+    }
+
+    fn use_waker(&mut self, waker: Waker) {
+        self.work.use_waker(waker);
+    }
+
+    fn disown(&mut self) {
+        self.work.disown();
+    }
+
+    fn woken(&mut self) {
+        self.helped();
+    }
 }
 
 impl<P: Poller> fmt::Debug for Readiness<P> {
@@ -766,20 +742,6 @@ impl<P: Poller> fmt::Debug for Readiness<P> {
     }
 }
 
-impl Slot {
-    fn vacant() -> Slot {
-        Slot {
-            fd: None,
-            token: Token(0),
-            generation: 0,
-            registered: EventFlags::empty(),
-            input: Input::Idle,
-            watch: Interest::NONE,
-            send: NONE,
-        }
-    }
-}
-
 /// Lets requests gather. A signal may end it early.
 #[cold]
 fn nap(wait_us: u32) {
@@ -787,50 +749,7 @@ fn nap(wait_us: u32) {
     let _ = rustix::thread::nanosleep(&time);
 }
 
-fn flags_of(interest: Interest) -> EventFlags {
-    let mut flags = EventFlags::empty();
-    if interest.intersects(Interest::READABLE) {
-        flags |= EventFlags::IN;
-    }
-    if interest.intersects(Interest::PRIORITY) {
-        flags |= EventFlags::PRI;
-    }
-    if interest.intersects(Interest::WRITABLE) {
-        flags |= EventFlags::OUT;
-    }
-    flags
-}
-
-/// What a watcher may do now; trouble makes both directions ready, since either will report it.
-fn readiness(bits: EventFlags) -> Interest {
-    let mut ready = Interest::NONE;
-    if bits.intersects(EventFlags::IN | EventFlags::ERR | EventFlags::HUP) {
-        ready = ready.or(Interest::READABLE);
-    }
-    if bits.intersects(EventFlags::PRI) {
-        ready = ready.or(Interest::PRIORITY);
-    }
-    if bits.intersects(EventFlags::OUT | EventFlags::ERR | EventFlags::HUP) {
-        ready = ready.or(Interest::WRITABLE);
-    }
-    ready
-}
-
-fn trouble(bits: EventFlags) -> Interest {
-    let mut trouble = Interest::NONE;
-    if bits.intersects(EventFlags::ERR) {
-        trouble = trouble.or(Interest::ERROR);
-    }
-    if bits.intersects(EventFlags::HUP) {
-        trouble = trouble.or(Interest::HANGUP);
-    }
-    trouble
-}
-
 const WATCHABLE: Interest = Interest::READABLE.or(Interest::WRITABLE).or(Interest::PRIORITY);
-const TODO_SEND: u8 = 1;
-const TODO_WATCH: u8 = 2;
-const TODO_INPUT: u8 = 4;
 const NONE: u32 = u32::MAX;
 /// No slot has this index.
 pub(super) const WAKE_KEY: u64 = u64::MAX;

@@ -17,6 +17,7 @@ use sluice_base::Rng;
 use super::uring::Uring;
 use super::uring::kernel::{CQE_BUFFER, CQE_MORE, CQE_SOCK_NONEMPTY, Cqe, Kernel, Op, Patience, Wait};
 use crate::config::Config;
+use crate::file::Part;
 
 /// The io_uring driver over the scripted ring, for tests; the seed is `Config::sim_seed`.
 pub type Sim = Uring<SimRing>;
@@ -49,6 +50,7 @@ enum What {
     Send { fd: RawFd, bytes: *const u8, len: usize, patience: Patience, sent: usize },
     SendMsg { fd: RawFd, msg: *const libc::msghdr, patience: Patience },
     Recv { fd: RawFd, to: *mut u8, len: usize, got: usize },
+    Part { fd: RawFd, part: Part },
 }
 
 /// What became of trying an operation.
@@ -74,6 +76,7 @@ impl SimRing {
         let data = entry.user_data;
         match &mut entry.what {
             What::Plain(op) => self.attempt_plain(*op, data),
+            What::Part { fd, part } => self.attempt_part(*fd, *part, data),
             What::Send { fd, bytes, len, patience, sent } => {
                 // SAFETY: whoever pushed it vouches for the bytes until the completion is reaped.
                 // JUSTIFICATION: a ring gets its operations as addresses.
@@ -135,6 +138,38 @@ impl SimRing {
         }
     }
 
+    /// A read or a write of a file, nonblocking if it can be waited for: at times short, at times with `EAGAIN`.
+    fn attempt_part(&mut self, fd: RawFd, part: Part, data: u64) -> Tried {
+        let shorter = self.chance(3);
+        let len = |len: usize| if shorter { len.div_ceil(2) } else { len };
+        let place = |at: Option<u64>| at.map(u64::cast_signed);
+        let done = match part {
+            Part::Read { to, len: all, at } => match place(at) {
+                // SAFETY: whoever pushed it vouches for the memory until the completion is reaped.
+                // JUSTIFICATION: as above.
+                Some(at) => unsafe { libc::pread(fd, to.cast(), len(all), at) },
+                // SAFETY: as above.
+                // JUSTIFICATION: as above.
+                None => unsafe { libc::read(fd, to.cast(), len(all)) },
+            },
+            Part::Write { bytes, len: all, at } => match place(at) {
+                // SAFETY: as above.
+                // JUSTIFICATION: as above.
+                Some(at) => unsafe { libc::pwrite(fd, bytes.cast(), len(all), at) },
+                // SAFETY: as above.
+                // JUSTIFICATION: as above.
+                None => unsafe { libc::write(fd, bytes.cast(), len(all)) },
+            },
+            Part::Sync { data_only } => return self.attempt_plain(Op::Sync { fd, data_only }, data),
+        };
+        let result = if done < 0 { -errno() } else { done as i32 };
+        if result == -libc::EAGAIN && !self.chance(3) {
+            return Tried::Waits;
+        }
+        self.post(data, result, 0);
+        Tried::Ended
+    }
+
     fn attempt_plain(&mut self, op: Op, data: u64) -> Tried {
         match op {
             Op::RecvMulti { fd } => self.receive(fd, data),
@@ -171,6 +206,14 @@ impl SimRing {
                     }
                     None => self.post(data, -libc::ENOENT, 0),
                 }
+                Tried::Ended
+            }
+            Op::Sync { fd, data_only } => {
+                let done = match data_only {
+                    true => rustix::fs::fdatasync(borrow(fd)),
+                    false => rustix::fs::fsync(borrow(fd)),
+                };
+                self.post(data, done.map_or_else(|errno| -errno.raw_os_error(), |()| 0), 0);
                 Tried::Ended
             }
             Op::Close { fd } => {
@@ -336,6 +379,12 @@ impl Kernel for SimRing {
         self.queued.push_back(Entry { what: What::Recv { fd, to, len, got: 0 }, user_data });
     }
 
+    /// # Safety
+    /// As the trait says.
+    unsafe fn push_part(&mut self, fd: RawFd, part: Part, user_data: u64) {
+        self.queued.push_back(Entry { what: What::Part { fd, part }, user_data });
+    }
+
     fn unsubmitted(&self) -> bool {
         !self.queued.is_empty()
     }
@@ -406,6 +455,8 @@ impl Kernel for SimRing {
     }
 
     fn buffers_publish(&mut self) {}
+
+    fn disown(&mut self) {}
 
     fn leak_buffers(&mut self) {
         std::mem::forget(std::mem::take(&mut self.free));

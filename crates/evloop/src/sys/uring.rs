@@ -17,6 +17,7 @@ pub(crate) mod kernel;
 mod output;
 mod preflight;
 pub(crate) mod ring;
+mod slow;
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -30,13 +31,18 @@ use self::input::{Armed, Fill, Held, Input};
 use self::kernel::{Cqe, Kernel, Op, Wait};
 use self::output::Pending;
 use super::pause::AcceptPause;
+use super::wake::WakeFd;
 use crate::chunk::{Chunk, ChunkPool};
 use crate::config::Config;
 use crate::driver::{Batch, Driver, Fd, Sleep};
 use crate::event::{Event, Interest, Sending, Shutdown, Source, Token};
+use crate::file::{FileId, FileOp, FileOpId};
 use crate::metrics::Metrics;
+use crate::process::ProcessId;
 use crate::send_buf::SendBuf;
 use crate::slab::Slab;
+use crate::waker::Waker;
+use crate::work::Work;
 
 /// See the module. `K` is the kernel's ring, or a scripted one in tests.
 pub struct Uring<K: Kernel = ring::Ring> {
@@ -62,13 +68,17 @@ pub struct Uring<K: Kernel = ring::Ring> {
     accepts_per_turn: u32,
     accepts_left: u32,
     accept_pause: AcceptPause,
-    wake: Arc<OwnedFd>,
+    wake: Arc<WakeFd>,
     /// Queued operations that complete while they are submitted.
     inline: u32,
     /// Operations with the kernel, the waker's included.
     in_flight: usize,
     turn: u32,
+    /// A forked child's copy.
+    disowned: bool,
     batch: Batch,
+    /// Boxed: seldom used, and so not between what is.
+    work: Box<Work>,
     metrics: Metrics,
 }
 
@@ -132,7 +142,7 @@ impl<K: Kernel> Uring<K> {
 
     fn arm_waker(&mut self) {
         let fd = self.wake.as_raw_fd();
-        self.kernel.push(Op::PollMulti { fd, events: POLLIN }, user_data(Kind::Wake, 0));
+        self.kernel.push(Op::PollMulti { fd, events: POLLIN }, Other::Wake.user_data(0));
         self.in_flight += 1;
     }
 
@@ -200,11 +210,7 @@ impl<K: Kernel> Uring<K> {
     /// Takes up one completion. Most bring one event or none; the rare further ones go to `deferred`.
     #[inline]
     fn complete(&mut self, cqe: Cqe, now_ns: u64) -> Option<Event> {
-        let (kind, index) = parse(cqe.user_data)?;
-        if kind == Kind::Wake {
-            self.woken(cqe);
-            return None;
-        }
+        let Some((kind, index)) = parse(cqe.user_data) else { return self.complete_other(cqe) };
         if !cqe.more() {
             self.in_flight -= 1;
             self.slots[index as usize].in_flight -= 1;
@@ -216,7 +222,6 @@ impl<K: Kernel> Uring<K> {
             Kind::Accept => self.accepted(index, cqe, now_ns),
             Kind::Fill => self.filled(index, cqe),
             Kind::Poll => self.polled(index, cqe),
-            Kind::Wake => None,
         };
         if !open {
             self.metrics.stale += 1;
@@ -225,7 +230,7 @@ impl<K: Kernel> Uring<K> {
         event
     }
 
-    fn woken(&mut self, cqe: Cqe) {
+    fn woken_by(&mut self, cqe: Cqe) {
         if !cqe.more() {
             self.in_flight -= 1;
             self.arm_waker();
@@ -324,18 +329,27 @@ impl<K: Kernel> Uring<K> {
                 self.wind_up(source, Life::Closing);
             }
         }
-        self.kernel.push(Op::Cancel { target: user_data(Kind::Wake, 0) }, IGNORED);
+        self.wind_up_slow();
+        self.kernel.push(Op::Cancel { target: Other::Wake.user_data(0) }, IGNORED);
         for _ in 0..QUIESCE_TRIES {
-            if self.look().is_err() {
+            // What the disk is at takes as long as it takes, and ends for certain.
+            let looked = match self.work.files.is_disk_busy() {
+                true => {
+                    let one = Wait::For { completions: 1, now_ns: 0, until_ns: None, min_wait_us: 0 };
+                    self.kernel.enter(one)
+                }
+                false => self.look(),
+            };
+            if looked.is_err() {
                 return false;
             }
             self.ready.clear();
             self.kernel.reap(&mut self.ready, usize::MAX);
             for cqe in std::mem::take(&mut self.ready) {
-                match parse(cqe.user_data) {
-                    Some((Kind::Wake, _)) if !cqe.more() => self.in_flight -= 1,
-                    Some((Kind::Wake, _)) | None => {}
-                    Some(_) => drop(self.complete(cqe, 0)),
+                if Other::parse(cqe.user_data) == Some((Other::Wake, 0)) {
+                    self.in_flight -= usize::from(!cqe.more());
+                } else {
+                    drop(self.complete(cqe, 0));
                 }
             }
             if self.in_flight == 0 && !self.kernel.unsubmitted() {
@@ -348,11 +362,16 @@ impl<K: Kernel> Uring<K> {
 
 impl<K: Kernel> Drop for Uring<K> {
     fn drop(&mut self) {
+        if self.disowned {
+            // The kernel writes to the parent's memory, so the child's copy of the buffers may go.
+            return;
+        }
         if !self.quiesce() {
             // The kernel may still write: better lost than shared.
             self.kernel.leak_buffers();
             std::mem::forget(std::mem::replace(&mut self.sends, Slab::new()));
             std::mem::forget(std::mem::replace(&mut self.fills, Slab::new()));
+            std::mem::forget(std::mem::take(&mut self.work.files));
         }
     }
 }
@@ -397,7 +416,7 @@ impl<K: Kernel> Driver for Uring<K> {
         K::NAME
     }
 
-    fn open(config: &Config, wake: &Arc<OwnedFd>) -> io::Result<Uring<K>> {
+    fn open(config: &Config, wake: &Arc<WakeFd>) -> io::Result<Uring<K>> {
         let mut driver = Uring {
             kernel: K::open(config)?,
             slots: Vec::new(),
@@ -421,7 +440,9 @@ impl<K: Kernel> Driver for Uring<K> {
             inline: 0,
             in_flight: 0,
             turn: 0,
+            disowned: false,
             batch: Batch::default(),
+            work: Box::new(Work::new((config.file_workers, config.file_queue))),
             metrics: Metrics::default(),
         };
         driver.arm_waker();
@@ -610,6 +631,44 @@ impl<K: Kernel> Driver for Uring<K> {
             self.wind_up(source, Life::Detaching);
         }
     }
+
+    fn file_open(&mut self, fd: Arc<OwnedFd>) -> FileId {
+        self.open_file(fd)
+    }
+
+    fn file_start(&mut self, file: FileId, op: FileOp, token: Token) -> FileOpId {
+        self.start_file(file, op, token)
+    }
+
+    fn file_cancel(&mut self, id: FileOpId) {
+        self.cancel_file(id);
+    }
+
+    fn file_close(&mut self, file: FileId) {
+        self.close_file(file);
+    }
+
+    fn process_wait(&mut self, pid: i32, token: Token) -> ProcessId {
+        self.wait_process(pid, token)
+    }
+
+    fn process_cancel(&mut self, id: ProcessId) {
+        self.cancel_process(id);
+    }
+
+    fn use_waker(&mut self, waker: Waker) {
+        self.work.use_waker(waker);
+    }
+
+    fn disown(&mut self) {
+        self.disowned = true;
+        self.kernel.disown();
+        self.work.disown();
+    }
+
+    fn woken(&mut self) {
+        self.helped();
+    }
 }
 
 impl<K: Kernel> Uring<K> {
@@ -648,7 +707,31 @@ enum Kind {
     Accept = 3,
     Fill = 4,
     Poll = 5,
+}
+
+/// The same for what is of no source; apart, so that looking for it costs sources nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+enum Other {
     Wake = 6,
+    File = 7,
+    Process = 8,
+}
+
+impl Other {
+    fn user_data(self, index: u32) -> u64 {
+        (self as u64) << 56 | u64::from(index)
+    }
+
+    fn parse(user_data: u64) -> Option<(Other, u32)> {
+        let other = match user_data >> 56 {
+            6 => Other::Wake,
+            7 => Other::File,
+            8 => Other::Process,
+            _ => return None,
+        };
+        Some((other, user_data as u32))
+    }
 }
 
 #[inline]
@@ -664,7 +747,6 @@ fn parse(user_data: u64) -> Option<(Kind, u32)> {
         3 => Kind::Accept,
         4 => Kind::Fill,
         5 => Kind::Poll,
-        6 => Kind::Wake,
         _ => return None,
     };
     Some((kind, user_data as u32))

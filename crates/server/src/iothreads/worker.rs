@@ -288,6 +288,8 @@ impl Worker {
             Event::Accepted { .. }
             | Event::AcceptFailed { .. }
             | Event::Ready { .. }
+            | Event::FileDone { .. }
+            | Event::ProcessEnded { .. }
             | Event::Timer { .. } => {}
         }
     }

@@ -7,6 +7,7 @@ use std::io;
 use std::os::fd::RawFd;
 
 use crate::config::Config;
+use crate::file::Part;
 
 /// One completion queue entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -77,6 +78,13 @@ pub enum Op {
     Cancel {
         /// User data of the operation.
         target: u64,
+    },
+    /// Waits until what was written is on the medium.
+    Sync {
+        /// The file.
+        fd: RawFd,
+        /// Without what only describes the file.
+        data_only: bool,
     },
     /// Closes the descriptor. Completes within `enter`.
     Close {
@@ -155,6 +163,13 @@ pub trait Kernel: Sized {
     /// The memory stays valid, and nobody else touches it, until the operation's completion has been reaped.
     unsafe fn push_recv(&mut self, fd: RawFd, to: *mut u8, len: usize, user_data: u64);
 
+    /// Queues a read or a write of a file; a sync is an [`Op`].
+    ///
+    /// # Safety
+    /// The memory stays valid until the operation's completion has been reaped, and meanwhile nobody else touches it in
+    /// a read, or changes it in a write.
+    unsafe fn push_part(&mut self, fd: RawFd, part: Part, user_data: u64);
+
     /// Whether operations wait to be submitted.
     fn unsubmitted(&self) -> bool;
 
@@ -184,6 +199,9 @@ pub trait Kernel: Sized {
 
     /// Shows the kernel what was put since the last call.
     fn buffers_publish(&mut self);
+
+    /// This process is a forked child: the ring is not touched any more, and dropping it closes its descriptor alone.
+    fn disown(&mut self);
 
     /// Bytes of memory the kernel may still touch are given up without being freed.
     fn leak_buffers(&mut self);

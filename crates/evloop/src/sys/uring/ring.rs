@@ -9,20 +9,24 @@ use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 use std::collections::VecDeque;
 use std::fmt;
 use std::io;
+use std::mem::ManuallyDrop;
 use std::os::fd::{AsRawFd, RawFd};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU16, Ordering};
 
 use io_uring::squeue::Entry;
-use io_uring::types::{BufRingEntry, CancelBuilder, Fd};
+use io_uring::types::{BufRingEntry, CancelBuilder, Fd, FsyncFlags};
 use io_uring::{IoUring, opcode};
 
 use super::kernel::{Cqe, Kernel, Op, Patience, Wait};
 use crate::config::Config;
+use crate::file::Part;
 
 /// A ring of the kernel.
 pub struct Ring {
-    ring: IoUring,
+    /// Dropped by [`Ring`]'s drop.
+    ring: ManuallyDrop<IoUring>,
+    disowned: bool,
     /// What `enter` names the ring by: an index of registered descriptors, or the descriptor.
     enter_fd: i32,
     /// Flags of every `enter`.
@@ -67,7 +71,8 @@ impl Ring {
             recv_cap: 0,
             spill: VecDeque::new(),
             group,
-            ring,
+            ring: ManuallyDrop::new(ring),
+            disowned: false,
         };
         ring.register_itself();
         Ok(ring)
@@ -200,6 +205,10 @@ impl Kernel for Ring {
             Op::Poll { fd, events } => opcode::PollAdd::new(Fd(fd), events).build(),
             Op::PollMulti { fd, events } => opcode::PollAdd::new(Fd(fd), events).multi(true).build(),
             Op::Cancel { target } => opcode::AsyncCancel2::new(CancelBuilder::user_data(target)).build(),
+            Op::Sync { fd, data_only } => {
+                let flags = if data_only { FsyncFlags::DATASYNC } else { FsyncFlags::empty() };
+                opcode::Fsync::new(Fd(fd)).flags(flags).build()
+            }
             Op::Close { fd } => opcode::Close::new(Fd(fd)).build(),
         };
         self.push_entry(entry.user_data(user_data));
@@ -239,6 +248,22 @@ impl Kernel for Ring {
     unsafe fn push_recv(&mut self, fd: RawFd, to: *mut u8, len: usize, user_data: u64) {
         let len = u32::try_from(len).unwrap_or(SEND_MAX).min(SEND_MAX);
         let entry = opcode::Recv::new(Fd(fd), to, len).flags(libc::MSG_WAITALL).build();
+        self.push_entry(entry.user_data(user_data));
+    }
+
+    /// # Safety
+    /// As the trait says.
+    unsafe fn push_part(&mut self, fd: RawFd, part: Part, user_data: u64) {
+        let cap = |len: usize| u32::try_from(len).unwrap_or(SEND_MAX).min(SEND_MAX);
+        let entry = match part {
+            Part::Read { to, len, at } => {
+                opcode::Read::new(Fd(fd), to, cap(len)).offset(at.unwrap_or(CURRENT)).build()
+            }
+            Part::Write { bytes, len, at } => {
+                opcode::Write::new(Fd(fd), bytes, cap(len)).offset(at.unwrap_or(CURRENT)).build()
+            }
+            Part::Sync { data_only } => return self.push(Op::Sync { fd, data_only }, user_data),
+        };
         self.push_entry(entry.user_data(user_data));
     }
 
@@ -327,8 +352,27 @@ impl Kernel for Ring {
         self.group.publish();
     }
 
+    fn disown(&mut self) {
+        self.disowned = true;
+    }
+
     fn leak_buffers(&mut self) {
         self.group.leaked = true;
+    }
+}
+
+impl Drop for Ring {
+    fn drop(&mut self) {
+        if self.disowned {
+            // The rings were never mapped in the child, and something else may lie there: so nothing is unmapped.
+            // SAFETY: the descriptor is the ring's own, which is forgotten and so does not close it again.
+            // JUSTIFICATION: the crate has no way to close the descriptor alone.
+            unsafe { libc::close(self.ring.as_raw_fd()) };
+        } else {
+            // SAFETY: it is not used after this, the drop.
+            // JUSTIFICATION: as above.
+            unsafe { ManuallyDrop::drop(&mut self.ring) };
+        }
     }
 }
 
@@ -543,6 +587,8 @@ const ENTRIES_MIN: u32 = 64;
 const CHUNKS_PER_RECEIVE: usize = 16;
 /// More than one send or receive takes anyway.
 const SEND_MAX: u32 = 1 << 30;
+/// In place of an offset: the descriptor's own position.
+const CURRENT: u64 = u64::MAX;
 const REGISTER_RING_FDS: u32 = 20;
 const GETEVENTS: u32 = 1 << 0;
 const EXT_ARG: u32 = 1 << 3;

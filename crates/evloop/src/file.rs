@@ -1,0 +1,194 @@
+//! Operations on files and FIFOs: what is asked for, and what comes of it.
+//!
+//! Invariants: (1) a file's operations run one after the other, in the order in which they were handed in, so a write is
+//! behind the writes before it and a sync covers them; (2) each ends exactly once, as one event, and its buffer comes
+//! home with it; (3) an entry of the table is used again only when nothing of it runs any more.
+
+mod table;
+
+use std::io;
+use std::os::fd::BorrowedFd;
+use std::sync::{Mutex, PoisonError};
+
+use rustix::io::Errno;
+
+#[cfg(target_os = "linux")]
+pub use self::table::Part;
+pub(crate) use self::table::{Cancelling, FileTable, Kind, Lent, Step, Way};
+use crate::event::{Event, Token};
+use crate::pool::Cancel;
+
+/// What an operation does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FileWork {
+    /// Reads into the buffer.
+    Read,
+    /// Writes the buffer.
+    Write,
+    /// Waits until data and metadata are on the medium (`fsync`).
+    Sync,
+    /// The same for data alone (`fdatasync`).
+    SyncData,
+}
+
+/// One operation on a file, with the buffer that it owns until its end.
+///
+/// It moves bytes between the file and `buf[from..]`, until that is full, `least` bytes were moved, or the file ends.
+/// `from` beyond the buffer, or a `least` that does not fit, is `EINVAL`; `from` at its end is done with 0 bytes, and
+/// the file is not asked.
+#[derive(Debug)]
+pub struct FileOp {
+    /// Read, write or sync.
+    pub work: FileWork,
+    /// The bytes; its length says how many there are, its spare capacity is not used.
+    pub buf: Vec<u8>,
+    /// Where in the buffer to begin.
+    pub from: usize,
+    /// Bytes to move at least; 0 for what the first attempt moves.
+    pub least: usize,
+    /// Where in the file, in bytes; `None` for the position of the descriptor, which then advances.
+    pub at: Option<u64>,
+}
+
+impl FileOp {
+    /// Reads until `buf` is full or the file ends, from the descriptor's position.
+    pub fn read(buf: Vec<u8>) -> FileOp {
+        let least = buf.len();
+        FileOp { work: FileWork::Read, buf, from: 0, least, at: None }
+    }
+
+    /// Reads what there is, at least one byte unless the file ends, at most `buf`.
+    pub fn read_some(buf: Vec<u8>) -> FileOp {
+        FileOp { work: FileWork::Read, buf, from: 0, least: 0, at: None }
+    }
+
+    /// Writes all of `buf` at the descriptor's position.
+    pub fn write(buf: Vec<u8>) -> FileOp {
+        let least = buf.len();
+        FileOp { work: FileWork::Write, buf, from: 0, least, at: None }
+    }
+
+    /// `fsync`.
+    pub fn sync() -> FileOp {
+        FileOp { work: FileWork::Sync, buf: Vec::new(), from: 0, least: 0, at: None }
+    }
+
+    /// `fdatasync`.
+    pub fn sync_data() -> FileOp {
+        FileOp { work: FileWork::SyncData, ..FileOp::sync() }
+    }
+
+    /// The same at a place in the file, in bytes; the descriptor's position stays as it is.
+    #[must_use]
+    pub fn at(mut self, position: u64) -> FileOp {
+        self.at = Some(position);
+        self
+    }
+
+    /// How it ends without asking the file, if it does.
+    fn outcome_at_once(&self) -> Option<Result<(), Errno>> {
+        if matches!(self.work, FileWork::Sync | FileWork::SyncData) {
+            return None;
+        }
+        let room = match self.buf.len().checked_sub(self.from) {
+            None => return Some(Err(Errno::INVAL)),
+            Some(0) => return Some(Ok(())),
+            Some(room) => room,
+        };
+        let fits = self.least <= room && self.at.is_none_or(|at| i64::try_from(at).is_ok());
+        if fits { None } else { Some(Err(Errno::INVAL)) }
+    }
+
+    /// One system call that goes on where `bytes` bytes were moved already.
+    fn attempt(&mut self, fd: BorrowedFd<'_>, bytes: usize) -> Result<usize, Errno> {
+        let at = self.at.map(|at| at.saturating_add(bytes as u64));
+        let begin = self.from + bytes;
+        match (self.work, at) {
+            (FileWork::Read, None) => rustix::io::read(fd, &mut self.buf[begin..]),
+            (FileWork::Read, Some(at)) => rustix::io::pread(fd, &mut self.buf[begin..], at),
+            (FileWork::Write, None) => rustix::io::write(fd, &self.buf[begin..]),
+            (FileWork::Write, Some(at)) => rustix::io::pwrite(fd, &self.buf[begin..], at),
+            (FileWork::Sync, _) => rustix::fs::fsync(fd).map(|()| 0),
+            (FileWork::SyncData, _) => sync_data(fd).map(|()| 0),
+        }
+    }
+}
+
+/// The loop's name for a file. It is never reused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct FileId {
+    index: u32,
+    generation: u32,
+}
+
+/// Names one operation, to cancel it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct FileOpId {
+    file: FileId,
+    sequence: u64,
+}
+
+impl FileId {
+    /// Names nothing.
+    pub(crate) const NONE: FileId = FileId { index: u32::MAX, generation: 0 };
+}
+
+impl FileOpId {
+    /// Names nothing.
+    pub(crate) const NONE: FileOpId = FileOpId { file: FileId::NONE, sequence: 0 };
+
+    /// The file that it is of.
+    pub fn file(self) -> FileId {
+        self.file
+    }
+}
+
+/// A finished operation; the buffer comes home.
+#[derive(Debug)]
+pub struct FileDone {
+    /// Which one.
+    pub id: FileOpId,
+    /// The buffer that was handed in; of a read, `buf[from..from + bytes]` is new.
+    pub buf: Vec<u8>,
+    /// Bytes that were moved. Fewer than asked for, without an error, means that the file ended.
+    pub bytes: usize,
+    /// Why no more were moved; `ECANCELED` when it was cancelled, `EBADF` when the file was closed before.
+    pub error: Option<io::Error>,
+}
+
+/// Does a whole operation; what a thread of the pool does.
+pub(crate) fn perform(fd: BorrowedFd<'_>, lent: &Mutex<Lent>, cancel: &Cancel) -> Option<Errno> {
+    // Nobody else locks it before the job's end.
+    let mut lent = lent.lock().unwrap_or_else(PoisonError::into_inner);
+    let Lent { op, bytes } = &mut *lent;
+    loop {
+        if cancel.is_requested() {
+            return Some(Errno::CANCELED);
+        }
+        match op.attempt(fd, *bytes) {
+            Ok(0) if op.work == FileWork::Write => return Some(Errno::NOSPC),
+            Ok(0) => return None,
+            Ok(moved) => *bytes += moved,
+            Err(Errno::INTR) => continue,
+            Err(errno) => return Some(errno),
+        }
+        if *bytes >= op.least || op.from + *bytes >= op.buf.len() {
+            return None;
+        }
+    }
+}
+
+fn ended(id: FileOpId, token: Token, op: FileOp, bytes: usize, error: Option<io::Error>) -> Event {
+    Event::FileDone { token, done: FileDone { id, buf: op.buf, bytes, error } }
+}
+
+#[cfg(not(any(target_vendor = "apple", target_os = "dragonfly")))]
+fn sync_data(fd: BorrowedFd<'_>) -> Result<(), Errno> {
+    rustix::fs::fdatasync(fd)
+}
+
+/// These have no cheaper one.
+#[cfg(any(target_vendor = "apple", target_os = "dragonfly"))]
+fn sync_data(fd: BorrowedFd<'_>) -> Result<(), Errno> {
+    rustix::fs::fsync(fd)
+}

@@ -1,0 +1,408 @@
+//! The files of a loop: the queue that each has, and the operation that is being done. The drivers do it; here is what
+//! they have in common. The numbers of invariants are those of `file.rs`.
+
+use std::collections::VecDeque;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use rustix::fs::FileType;
+use rustix::io::Errno;
+
+use super::{FileId, FileOp, FileOpId, FileWork, ended};
+use crate::event::{Event, Source, Token};
+use crate::pool::JobHandle;
+
+/// The files of a loop.
+#[derive(Debug, Default)]
+pub(crate) struct FileTable {
+    entries: Vec<Entry>,
+    free: Vec<u32>,
+}
+
+#[derive(Debug)]
+struct Entry {
+    generation: u32,
+    fd: Option<Arc<OwnedFd>>,
+    kind: Kind,
+    way: Way,
+    running: Option<Running>,
+    queue: VecDeque<(FileOpId, Token, FileOp)>,
+    /// Operations handed in so far.
+    sequence: u64,
+    /// Nobody is told any more; the entry is kept for what runs.
+    closing: bool,
+}
+
+/// What a descriptor is of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// Always ready, at any place, and slow all the same.
+    Disk,
+    /// Bytes that come and go; there are no places in it.
+    Stream,
+    /// A device, or something that only the attempt can tell.
+    Other,
+}
+
+impl Kind {
+    /// Asks the system.
+    pub(crate) fn of(fd: &OwnedFd) -> Kind {
+        match rustix::fs::fstat(fd).map(|stat| FileType::from_raw_mode(stat.st_mode)) {
+            Ok(FileType::RegularFile | FileType::BlockDevice | FileType::Directory) => Kind::Disk,
+            Ok(FileType::Fifo | FileType::Socket) => Kind::Stream,
+            Ok(FileType::CharacterDevice | FileType::Symlink | FileType::Unknown) | Err(_) => Kind::Other,
+        }
+    }
+}
+
+/// How a driver gets at the file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Way {
+    /// The kernel does it and tells when.
+    Native,
+    /// It is never ready or not ready, it just takes its time: a thread of the pool.
+    Pool,
+    /// When this source is ready.
+    Ready(Source),
+}
+
+/// The operation that is being done.
+#[derive(Debug)]
+struct Running {
+    id: FileOpId,
+    token: Token,
+    holder: Holder,
+    bytes: usize,
+    cancelled: bool,
+    /// The kernel was asked to tell when the file is ready, not to do the operation.
+    polling: bool,
+}
+
+/// Who has the operation.
+#[derive(Debug)]
+enum Holder {
+    /// The table: the driver, or the kernel by its pointers.
+    Here(FileOp),
+    /// A thread of the pool, until the job's end came; then nobody else looks at it.
+    Lent(Arc<Mutex<Lent>>, JobHandle),
+}
+
+/// What a thread of the pool works on.
+#[derive(Debug)]
+pub(crate) struct Lent {
+    pub(super) op: FileOp,
+    pub(super) bytes: usize,
+}
+
+/// A step that the kernel is to take; the pointers are into the operation's buffer, which stays where it is until
+/// [`FileTable::progressed`].
+#[derive(Clone, Copy, Debug)]
+pub enum Part {
+    /// Reads up to `len` bytes.
+    Read {
+        /// Where to.
+        to: *mut u8,
+        /// Room.
+        len: usize,
+        /// Place in the file, if not the descriptor's own.
+        at: Option<u64>,
+    },
+    /// Writes up to `len` bytes.
+    Write {
+        /// Where from.
+        bytes: *const u8,
+        /// How many.
+        len: usize,
+        /// Place in the file, if not the descriptor's own.
+        at: Option<u64>,
+    },
+    /// Waits for the medium.
+    Sync {
+        /// Without what only describes the file.
+        data_only: bool,
+    },
+}
+
+/// Whether an operation goes on.
+pub(crate) enum Step {
+    Again,
+    /// It is over; the event, unless nobody is told any more.
+    Ended(Option<Event>),
+}
+
+/// What a cancellation has to do.
+pub(crate) enum Cancelling {
+    /// Nothing: it is over, or its end is on the way.
+    Late,
+    /// Its end, since it had not begun.
+    Ended(Event),
+    /// To ask whoever does it.
+    Ask(u32),
+}
+
+impl FileTable {
+    pub(crate) fn open(&mut self, fd: Arc<OwnedFd>, kind: Kind, way: Way) -> FileId {
+        let index = self.free.pop().unwrap_or_else(|| {
+            self.entries.push(Entry::vacant());
+            u32::try_from(self.entries.len() - 1).expect("fewer files than descriptors")
+        });
+        let entry = &mut self.entries[index as usize];
+        entry.fd = Some(fd);
+        entry.kind = kind;
+        entry.way = way;
+        FileId { index, generation: entry.generation }
+    }
+
+    fn entry(&mut self, file: FileId) -> Option<&mut Entry> {
+        let entry = self.entries.get_mut(file.index as usize)?;
+        (entry.generation == file.generation && entry.fd.is_some() && !entry.closing).then_some(entry)
+    }
+
+    /// Takes an operation in. The event is its end, when it needs nobody.
+    pub(crate) fn submit(&mut self, file: FileId, op: FileOp, token: Token) -> (FileOpId, Option<Event>) {
+        let Some(entry) = self.entry(file) else {
+            let id = FileOpId { file, sequence: 0 };
+            return (id, Some(ended(id, token, op, 0, Some(Errno::BADF.into()))));
+        };
+        entry.sequence += 1;
+        let id = FileOpId { file, sequence: entry.sequence };
+        // Kernels differ in whether a ring is told so.
+        let nowhere = entry.kind == Kind::Stream && op.at.is_some();
+        match op.outcome_at_once().or(nowhere.then_some(Err(Errno::SPIPE))) {
+            Some(outcome) => (id, Some(ended(id, token, op, 0, outcome.err().map(io::Error::from)))),
+            None => {
+                entry.queue.push_back((id, token, op));
+                (id, None)
+            }
+        }
+    }
+
+    /// Makes the next operation the running one. False when one runs already or none waits.
+    pub(crate) fn begin(&mut self, index: u32) -> bool {
+        let entry = &mut self.entries[index as usize];
+        if entry.running.is_some() {
+            return false;
+        }
+        let Some((id, token, op)) = entry.queue.pop_front() else { return false };
+        entry.running =
+            Some(Running { id, token, holder: Holder::Here(op), bytes: 0, cancelled: false, polling: false });
+        true
+    }
+
+    pub(crate) fn way(&self, index: u32) -> Way {
+        self.entries[index as usize].way
+    }
+
+    pub(crate) fn set_way(&mut self, index: u32, way: Way) {
+        self.entries[index as usize].way = way;
+    }
+
+    pub(crate) fn fd(&self, index: u32) -> Option<&Arc<OwnedFd>> {
+        self.entries[index as usize].fd.as_ref()
+    }
+
+    /// Whether the running operation waits for room rather than for bytes.
+    pub(crate) fn writes(&self, index: u32) -> bool {
+        match self.entries[index as usize].running.as_ref().map(|running| &running.holder) {
+            Some(Holder::Here(op)) => op.work == FileWork::Write,
+            Some(Holder::Lent(..)) | None => false,
+        }
+    }
+
+    /// One system call of the running operation, by the caller.
+    pub(crate) fn attempt(&mut self, index: u32) -> Result<usize, Errno> {
+        let entry = &mut self.entries[index as usize];
+        match (&entry.fd, &mut entry.running) {
+            (Some(fd), Some(Running { holder: Holder::Here(op), bytes, .. })) => {
+                op.attempt(fd.as_fd(), *bytes)
+            }
+            _ => Err(Errno::BADF),
+        }
+    }
+
+    /// The next step of the running operation, for the kernel to take.
+    pub(crate) fn part(&mut self, index: u32) -> Option<Part> {
+        let running = self.entries[index as usize].running.as_mut()?;
+        let Holder::Here(op) = &mut running.holder else { return None };
+        let at = op.at.map(|at| at.saturating_add(running.bytes as u64));
+        let rest = &mut op.buf[op.from + running.bytes..];
+        Some(match op.work {
+            FileWork::Read => Part::Read { to: rest.as_mut_ptr(), len: rest.len(), at },
+            FileWork::Write => Part::Write { bytes: rest.as_ptr(), len: rest.len(), at },
+            FileWork::Sync => Part::Sync { data_only: false },
+            FileWork::SyncData => Part::Sync { data_only: true },
+        })
+    }
+
+    /// Notes that the kernel is asked for readiness, and tells the conditions; or that it answered.
+    pub(crate) fn set_polling(&mut self, index: u32, polling: bool) -> bool {
+        match &mut self.entries[index as usize].running {
+            Some(running) => std::mem::replace(&mut running.polling, polling),
+            None => false,
+        }
+    }
+
+    /// A step of the running operation is over.
+    pub(crate) fn progressed(&mut self, index: u32, result: Result<usize, Errno>) -> Step {
+        let Some(running) = &mut self.entries[index as usize].running else { return Step::Ended(None) };
+        let Holder::Here(op) = &running.holder else { return Step::Ended(None) };
+        let moves = matches!(op.work, FileWork::Read | FileWork::Write);
+        let error = match result {
+            Ok(0) if op.work == FileWork::Write => Some(io::ErrorKind::WriteZero.into()),
+            Ok(bytes) => {
+                running.bytes += bytes;
+                let full = op.from + running.bytes >= op.buf.len();
+                let goes_on = moves && bytes > 0 && running.bytes < op.least && !full;
+                match (goes_on, running.cancelled) {
+                    (false, _) => None,
+                    (true, true) => Some(Errno::CANCELED.into()),
+                    (true, false) => return Step::Again,
+                }
+            }
+            Err(Errno::INTR | Errno::AGAIN) if running.cancelled => Some(Errno::CANCELED.into()),
+            Err(Errno::INTR | Errno::AGAIN) => return Step::Again,
+            Err(errno) => Some(errno.into()),
+        };
+        self.end(index, error)
+    }
+
+    /// Ends the running operation.
+    pub(crate) fn end(&mut self, index: u32, error: Option<io::Error>) -> Step {
+        let entry = &mut self.entries[index as usize];
+        let Some(running) = entry.running.take() else { return Step::Ended(None) };
+        let (op, bytes) = match running.holder {
+            Holder::Here(op) => (op, running.bytes),
+            Holder::Lent(lent, _) => {
+                let mut lent = lent.lock().unwrap_or_else(PoisonError::into_inner);
+                (std::mem::replace(&mut lent.op, FileOp::sync()), lent.bytes)
+            }
+        };
+        if entry.closing {
+            self.vacate(index);
+            return Step::Ended(None);
+        }
+        Step::Ended(Some(ended(running.id, running.token, op, bytes, error)))
+    }
+
+    /// Takes an operation back, if that is still possible.
+    pub(crate) fn cancel(&mut self, id: FileOpId) -> Cancelling {
+        let Some(entry) = self.entry(id.file) else { return Cancelling::Late };
+        if let Some(running) = &mut entry.running
+            && running.id == id
+        {
+            let first = !std::mem::replace(&mut running.cancelled, true);
+            return if first { Cancelling::Ask(id.file.index) } else { Cancelling::Late };
+        }
+        let Some(place) = entry.queue.iter().position(|(other, ..)| *other == id) else {
+            return Cancelling::Late;
+        };
+        match entry.queue.remove(place) {
+            Some((id, token, op)) => Cancelling::Ended(ended(id, token, op, 0, Some(Errno::CANCELED.into()))),
+            None => Cancelling::Late,
+        }
+    }
+
+    /// Tells nobody any more. `Some` when an operation runs, which must be asked to end.
+    pub(crate) fn close(&mut self, file: FileId) -> Option<u32> {
+        let entry = self.entry(file)?;
+        entry.queue.clear();
+        entry.closing = true;
+        match &mut entry.running {
+            Some(running) => {
+                running.cancelled = true;
+                Some(file.index)
+            }
+            None => {
+                self.vacate(file.index);
+                None
+            }
+        }
+    }
+
+    /// Every file that is open, for the end of the loop.
+    pub(crate) fn all(&self) -> Vec<FileId> {
+        let open = |(index, entry): (usize, &Entry)| {
+            let id = FileId { index: index as u32, generation: entry.generation };
+            (entry.fd.is_some() && !entry.closing).then_some(id)
+        };
+        self.entries.iter().enumerate().filter_map(open).collect()
+    }
+
+    /// The index of a file that is open.
+    pub(crate) fn index(&mut self, file: FileId) -> Option<u32> {
+        self.entry(file).map(|_| file.index)
+    }
+
+    fn vacate(&mut self, index: u32) {
+        let entry = &mut self.entries[index as usize];
+        *entry = Entry { generation: entry.generation.wrapping_add(1), ..Entry::vacant() };
+        self.free.push(index);
+    }
+
+    /// Hands the running operation to a thread: what the job is to do, and where to put the job's name once it has one.
+    pub(crate) fn lend(&mut self, index: u32) -> Option<(Arc<OwnedFd>, Arc<Mutex<Lent>>)> {
+        let entry = &mut self.entries[index as usize];
+        let Running { holder: Holder::Here(op), bytes, .. } = entry.running.as_mut()? else { return None };
+        let op = std::mem::replace(op, FileOp::sync());
+        Some((entry.fd.clone()?, Arc::new(Mutex::new(Lent { op, bytes: *bytes }))))
+    }
+
+    /// The pool took the job.
+    pub(crate) fn lent(&mut self, index: u32, lent: Arc<Mutex<Lent>>, job: JobHandle) {
+        if let Some(running) = &mut self.entries[index as usize].running {
+            running.holder = Holder::Lent(lent, job);
+        }
+    }
+
+    /// The pool did not take it.
+    pub(crate) fn unlend(&mut self, index: u32, lent: &Mutex<Lent>) {
+        if let Some(Running { holder: Holder::Here(op), .. }) = &mut self.entries[index as usize].running {
+            let mut lent = lent.lock().unwrap_or_else(PoisonError::into_inner);
+            std::mem::swap(op, &mut lent.op);
+        }
+    }
+
+    /// Whether the running operation was cancelled while no thread had it.
+    pub(crate) fn is_cancelled(&self, index: u32) -> bool {
+        self.entries[index as usize].running.as_ref().is_some_and(|running| running.cancelled)
+    }
+
+    /// Asks all threads.
+    pub(crate) fn ask_all(&self) {
+        for index in 0..self.entries.len() as u32 {
+            self.ask_thread(index);
+        }
+    }
+
+    /// Whether something runs that neither waits for anybody nor can be stopped.
+    pub(crate) fn is_disk_busy(&self) -> bool {
+        self.entries.iter().any(|entry| entry.kind == Kind::Disk && entry.running.is_some())
+    }
+
+    /// Asks the thread that has the running operation; false when none has.
+    pub(crate) fn ask_thread(&self, index: u32) -> bool {
+        match self.entries[index as usize].running.as_ref().map(|running| &running.holder) {
+            Some(Holder::Lent(_, job)) => {
+                job.cancel();
+                true
+            }
+            Some(Holder::Here(_)) | None => false,
+        }
+    }
+}
+
+impl Entry {
+    fn vacant() -> Entry {
+        Entry {
+            generation: 0,
+            fd: None,
+            kind: Kind::Other,
+            way: Way::Native,
+            running: None,
+            queue: VecDeque::new(),
+            sequence: 0,
+            closing: false,
+        }
+    }
+}

@@ -1,0 +1,98 @@
+//! The word that decides who ends a job. A file of its own so that loom can model it.
+//!
+//! | from | by | to | who tells the end |
+//! |---|---|---|---|
+//! | QUEUED | the worker's `start` | RUNNING | – |
+//! | QUEUED | `cancel` | DONE | whoever holds the job: the canceller that took it out of the queue, or the worker that did |
+//! | RUNNING | `cancel` | CANCEL_REQUESTED | – |
+//! | RUNNING, CANCEL_REQUESTED | the worker's `finish` | DONE | the worker |
+
+#[cfg(loom)]
+use loom::sync::atomic::{AtomicU32, Ordering};
+#[cfg(not(loom))]
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// Where a job stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum JobState {
+    /// It waits for a worker.
+    Queued,
+    /// A worker is at it.
+    Running,
+    /// A worker is at it and was asked to stop.
+    CancelRequested,
+    /// It is over: finished, or cancelled before its start.
+    Done,
+}
+
+/// The state of one job, changed by its worker and by whoever cancels it.
+#[derive(Debug)]
+pub(crate) struct Progress(AtomicU32);
+
+/// What a cancellation met.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Met {
+    /// Nobody had begun: the job will not run, and the caller of `cancel` takes it out of the queue.
+    Waiting,
+    /// A worker is at it and was asked to stop.
+    Running,
+    /// It was asked before, or is over.
+    Late,
+}
+
+impl Progress {
+    pub(crate) fn new() -> Progress {
+        Progress(AtomicU32::new(QUEUED))
+    }
+
+    /// Worker's side: false when the job was cancelled before and must not run.
+    pub(crate) fn start(&self) -> bool {
+        // AcqRel: one order with `cancel`, so that exactly one of the two succeeds. The job itself came through the
+        // queue's lock.
+        self.0.compare_exchange(QUEUED, RUNNING, Ordering::AcqRel, Ordering::Acquire).is_ok()
+    }
+
+    /// Worker's side, after the job returned. Returns whether somebody had asked it to stop.
+    pub(crate) fn finish(&self) -> bool {
+        // AcqRel: whoever sees DONE sees what the job did; and the request is seen if it came first.
+        self.0.swap(DONE, Ordering::AcqRel) == CANCEL_REQUESTED
+    }
+
+    /// The other side, at any time and any number of times.
+    pub(crate) fn cancel(&self) -> Met {
+        // AcqRel on both: see `start` and `finish`, which are the other sides.
+        if self.0.compare_exchange(QUEUED, DONE, Ordering::AcqRel, Ordering::Acquire).is_ok() {
+            return Met::Waiting;
+        }
+        match self.0.compare_exchange(RUNNING, CANCEL_REQUESTED, Ordering::AcqRel, Ordering::Acquire) {
+            Ok(_) => Met::Running,
+            Err(_) => Met::Late,
+        }
+    }
+
+    /// The mutant: looks and then stores. A job that starts in between runs although its end was told already.
+    #[cfg(loom)]
+    #[allow(dead_code, reason = "for the models")]
+    pub(crate) fn cancel_in_two_steps(&self) -> Met {
+        if self.0.load(Ordering::Acquire) == QUEUED {
+            self.0.store(DONE, Ordering::Release);
+            return Met::Waiting;
+        }
+        self.cancel()
+    }
+
+    pub(crate) fn state(&self) -> JobState {
+        // Acquire: pairs with `finish`.
+        match self.0.load(Ordering::Acquire) {
+            QUEUED => JobState::Queued,
+            RUNNING => JobState::Running,
+            CANCEL_REQUESTED => JobState::CancelRequested,
+            _ => JobState::Done,
+        }
+    }
+}
+
+const QUEUED: u32 = 0;
+const RUNNING: u32 = 1;
+const CANCEL_REQUESTED: u32 = 2;
+const DONE: u32 = 3;

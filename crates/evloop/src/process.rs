@@ -1,0 +1,320 @@
+//! Waiting for child processes.
+//!
+//! One child is waited for by a descriptor of the process where the system has that (Linux 5.3), which becomes readable
+//! when it ends. Groups of children have no descriptor: a thread of its own looks for them, every 1 to 16 ms. So has a
+//! single child where descriptors of processes are missing or denied.
+//!
+//! Invariants: (1) each wait ends exactly once, as one event; (2) a wait that was cancelled reaps nobody from then on;
+//! (3) what a wait reaps it tells: a child is looked for only after its descriptor was opened, and told of at once if
+//! it had ended by then; (4) a wait never blocks the loop's thread.
+
+use std::io;
+use std::os::fd::OwnedFd;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use rustix::io::Errno;
+use rustix::process::{Pid, WaitOptions, WaitStatus};
+
+use crate::event::{Event, Source, Token};
+use crate::mailbox::{Mailbox, Sender};
+use crate::pool::{Finished, WorkerPool};
+use crate::waker::Waker;
+
+/// How a wait for a process ended.
+#[derive(Debug)]
+pub enum Exit {
+    /// The process ended by itself.
+    Exited {
+        /// Its id, which is free for another process now.
+        pid: i32,
+        /// What it returned, 0..=255.
+        code: i32,
+    },
+    /// A signal ended the process.
+    Killed {
+        /// Its id, which is free for another process now.
+        pid: i32,
+        /// The signal's number.
+        signal: i32,
+        /// It left a core dump.
+        core_dumped: bool,
+    },
+    /// There is no such child, or none any more (`ECHILD`).
+    NoChild,
+    /// The wait was cancelled.
+    Cancelled,
+    /// It could not be waited.
+    Failed(io::Error),
+}
+
+/// Names a wait, to cancel it. It is never reused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct ProcessId {
+    index: u32,
+    generation: u32,
+}
+
+/// The waits of a loop.
+#[derive(Debug, Default)]
+pub(crate) struct ProcessTable {
+    entries: Vec<Entry>,
+    free: Vec<u32>,
+}
+
+#[derive(Debug)]
+struct Entry {
+    generation: u32,
+    waiting: Option<Waiting>,
+}
+
+/// A wait that goes on.
+#[derive(Debug)]
+pub(crate) struct Waiting {
+    pub(crate) token: Token,
+    pub(crate) pid: i32,
+    pub(crate) means: Means,
+    pub(crate) cancelled: bool,
+}
+
+/// What tells the end of a process.
+#[derive(Debug)]
+pub(crate) enum Means {
+    /// The driver asked the kernel about this descriptor.
+    Polled(OwnedFd),
+    /// A source of the driver's, which owns the descriptor.
+    Source(Source),
+    /// The thread that looks.
+    Helper,
+}
+
+/// How a wait begins.
+pub(crate) enum Beginning {
+    /// It is over already.
+    Over(Exit),
+    /// This descriptor becomes readable.
+    Descriptor(OwnedFd),
+    /// Somebody has to look from time to time.
+    Look,
+}
+
+impl ProcessTable {
+    pub(crate) fn insert(&mut self, token: Token, pid: i32, means: Means) -> ProcessId {
+        let index = self.free.pop().unwrap_or_else(|| {
+            self.entries.push(Entry { generation: 0, waiting: None });
+            u32::try_from(self.entries.len() - 1).expect("fewer waits than processes")
+        });
+        let entry = &mut self.entries[index as usize];
+        entry.waiting = Some(Waiting { token, pid, means, cancelled: false });
+        ProcessId { index, generation: entry.generation }
+    }
+
+    pub(crate) fn at(&mut self, index: u32) -> Option<&mut Waiting> {
+        self.entries.get_mut(index as usize)?.waiting.as_mut()
+    }
+
+    /// The index of a wait that goes on.
+    pub(crate) fn index(&self, id: ProcessId) -> Option<u32> {
+        let entry = self.entries.get(id.index as usize)?;
+        (entry.generation == id.generation && entry.waiting.is_some()).then_some(id.index)
+    }
+
+    pub(crate) fn all(&self) -> Vec<ProcessId> {
+        let open = |(index, entry): (usize, &Entry)| {
+            let id = ProcessId { index: index as u32, generation: entry.generation };
+            entry.waiting.as_ref().map(|_| id)
+        };
+        self.entries.iter().enumerate().filter_map(open).collect()
+    }
+
+    /// Ends a wait; what it waited by, and its event.
+    pub(crate) fn end(&mut self, index: u32, exit: Exit) -> Option<(Means, Event)> {
+        let entry = self.entries.get_mut(index as usize)?;
+        let id = ProcessId { index, generation: entry.generation };
+        let waiting = entry.waiting.take()?;
+        entry.generation = entry.generation.wrapping_add(1);
+        self.free.push(index);
+        Some((waiting.means, Event::ProcessEnded { token: waiting.token, id, exit }))
+    }
+}
+
+impl ProcessId {
+    /// Names nothing.
+    pub(crate) const NONE: ProcessId = ProcessId { index: u32::MAX, generation: 0 };
+
+    pub(crate) fn index(self) -> u32 {
+        self.index
+    }
+}
+
+/// Begins a wait for `pid`, as `waitpid` has it: one child, or -1 for any, 0 for any of the own process group, below
+/// -1 for any of that group.
+pub(crate) fn begin(pid: i32) -> Beginning {
+    let Some(child) = (pid > 0).then(|| Pid::from_raw(pid)).flatten() else {
+        return match reap(pid) {
+            Some(exit) => Beginning::Over(exit),
+            None => Beginning::Look,
+        };
+    };
+    // Opened first: an end between the look and the opening would be missed by whoever looks first.
+    let opened = open(child);
+    match (reap(pid), opened) {
+        (Some(exit), _) => Beginning::Over(exit),
+        (None, Ok(fd)) => Beginning::Descriptor(fd),
+        (None, Err(_)) => Beginning::Look,
+    }
+}
+
+#[cfg(target_os = "linux")]
+fn open(child: Pid) -> Result<OwnedFd, Errno> {
+    rustix::process::pidfd_open(child, rustix::process::PidfdFlags::empty())
+}
+
+#[cfg(not(target_os = "linux"))]
+fn open(_: Pid) -> Result<OwnedFd, Errno> {
+    Err(Errno::NOSYS)
+}
+
+/// Looks once; `None` while nobody has ended.
+pub(crate) fn reap(pid: i32) -> Option<Exit> {
+    let result = match pid {
+        ..-1 => pid
+            .checked_neg()
+            .and_then(Pid::from_raw)
+            .map_or(Err(Errno::SRCH), |group| rustix::process::waitpgid(group, WaitOptions::NOHANG)),
+        -1 => rustix::process::wait(WaitOptions::NOHANG),
+        0 => rustix::process::waitpgid(rustix::process::getpgrp(), WaitOptions::NOHANG),
+        1.. => rustix::process::waitpid(Pid::from_raw(pid), WaitOptions::NOHANG),
+    };
+    match result {
+        Ok(None) | Err(Errno::INTR) => None,
+        Ok(Some((pid, status))) => Some(exit_of(pid.as_raw_nonzero().get(), status)),
+        Err(Errno::CHILD) => Some(Exit::NoChild),
+        Err(errno) => Some(Exit::Failed(errno.into())),
+    }
+}
+
+fn exit_of(pid: i32, status: WaitStatus) -> Exit {
+    match (status.exit_status(), status.terminating_signal()) {
+        (Some(code), _) => Exit::Exited { pid, code },
+        (None, Some(signal)) => {
+            Exit::Killed { pid, signal, core_dumped: status.as_raw() as u32 & CORE_DUMPED != 0 }
+        }
+        // Stops and continuations were not asked for.
+        (None, None) => Exit::Failed(Errno::INVAL.into()),
+    }
+}
+
+/// The thread that looks for what has no descriptor.
+#[derive(Debug)]
+pub(crate) struct Reaper {
+    list: Arc<List>,
+    found: Mailbox<(u32, Exit)>,
+    home: Sender<(u32, Exit)>,
+    /// Where the thread's own end is told, which nobody waits for.
+    over: (Sender<Finished<()>>, Mailbox<Finished<()>>),
+    /// Last: its drop joins the thread, which [`Reaper::drop`] has told to end.
+    pool: WorkerPool,
+}
+
+#[derive(Debug, Default)]
+struct List {
+    waits: Mutex<Waits>,
+    changed: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct Waits {
+    /// Index and what to wait for.
+    waits: Vec<(u32, i32)>,
+    /// A thread is at it.
+    running: bool,
+    stopping: bool,
+    /// New ones came: look soon.
+    fresh: bool,
+}
+
+impl Reaper {
+    pub(crate) fn open(waker: Waker) -> io::Result<Reaper> {
+        let (home, found) = Mailbox::new(waker.clone());
+        let over = Mailbox::new(waker);
+        Ok(Reaper { list: Arc::default(), found, home, over, pool: WorkerPool::open(1, 4)? })
+    }
+
+    /// Looks for `pid` from now on.
+    pub(crate) fn add(&mut self, index: u32, pid: i32) {
+        self.over.1.drain().for_each(drop);
+        let mut waits = self.list.lock();
+        waits.waits.push((index, pid));
+        waits.fresh = true;
+        if std::mem::replace(&mut waits.running, true) {
+            self.list.changed.notify_one();
+            return;
+        }
+        drop(waits);
+        let (list, home) = (self.list.clone(), self.home.clone());
+        // The queue holds one job at most, since `running` was false.
+        let _ = self.pool.submit(&self.over.0, Token::default(), move |_| list.look(&home));
+    }
+
+    /// Looks for it no more; false when it was found already, and its end is on the way.
+    pub(crate) fn remove(&mut self, index: u32) -> bool {
+        let mut waits = self.list.lock();
+        let before = waits.waits.len();
+        waits.waits.retain(|(other, _)| *other != index);
+        waits.waits.len() != before
+    }
+
+    /// What was found.
+    pub(crate) fn found(&mut self) -> Vec<(u32, Exit)> {
+        self.found.drain().collect()
+    }
+}
+
+impl Drop for Reaper {
+    fn drop(&mut self) {
+        self.list.lock().stopping = true;
+        self.list.changed.notify_one();
+    }
+}
+
+impl List {
+    fn lock(&self) -> MutexGuard<'_, Waits> {
+        self.waits.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The thread's job: until nobody waits.
+    fn look(&self, home: &Sender<(u32, Exit)>) {
+        let mut waits = self.lock();
+        let mut pause = PAUSE_MIN;
+        loop {
+            let mut found = Vec::new();
+            // Under the lock, so that a wait is either taken back or has found somebody, never both.
+            waits.waits.retain(|&(index, pid)| match reap(pid) {
+                Some(exit) => {
+                    found.push((index, exit));
+                    false
+                }
+                None => true,
+            });
+            if !found.is_empty() {
+                home.send_all(found);
+                pause = PAUSE_MIN;
+            }
+            if waits.waits.is_empty() || waits.stopping {
+                waits.running = false;
+                return;
+            }
+            if std::mem::take(&mut waits.fresh) {
+                pause = PAUSE_MIN;
+            }
+            waits = self.changed.wait_timeout(waits, pause).unwrap_or_else(PoisonError::into_inner).0;
+            pause = (pause * 2).min(PAUSE_MAX);
+        }
+    }
+}
+
+const PAUSE_MIN: Duration = Duration::from_millis(1);
+const PAUSE_MAX: Duration = Duration::from_millis(16);
+/// In a wait status.
+const CORE_DUMPED: u32 = 0x80;

@@ -1,0 +1,163 @@
+//! What the readiness driver knows of one descriptor, and which kernel events concern it.
+
+use rustix::event::PollFlags;
+
+use super::NONE;
+use crate::driver::Fd;
+use crate::event::{Interest, Source, Token};
+
+/// One descriptor.
+#[derive(Debug)]
+pub(super) struct Slot {
+    pub(super) fd: Option<Fd>,
+    pub(super) token: Token,
+    pub(super) generation: u32,
+    pub(super) registered: PollFlags,
+    pub(super) input: Input,
+    pub(super) watch: Interest,
+    /// Index of the send in flight, or [`NONE`].
+    pub(super) send: u32,
+}
+
+/// What incoming events are for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Input {
+    Idle,
+    Accept,
+    /// Accepting, but out of descriptors; the slot is on the pause list.
+    AcceptPaused,
+    Recv,
+    /// Index into `fills`.
+    Fill(u32),
+    /// A file's read, by its index in the table of files.
+    FileRead(u32),
+    /// A file's write, which is the one that waits for room.
+    FileWrite(u32),
+    /// A descriptor of a process, by the index of the wait.
+    Process(u32),
+    Ended,
+}
+
+impl Slot {
+    pub(super) fn vacant() -> Slot {
+        Slot {
+            fd: None,
+            token: Token(0),
+            generation: 0,
+            registered: PollFlags::empty(),
+            input: Input::Idle,
+            watch: Interest::NONE,
+            send: NONE,
+        }
+    }
+
+    /// Whether it is still the descriptor that `source` names.
+    #[inline]
+    pub(super) fn is(&self, source: Source) -> bool {
+        self.generation == source.generation && self.fd.is_some()
+    }
+
+    /// Whether an event is for a plain receive and nothing else.
+    #[inline]
+    pub(super) fn only_receives(&self, source: Source, bits: PollFlags) -> bool {
+        self.generation == source.generation
+            && self.input == Input::Recv
+            && self.send == NONE
+            && self.watch.is_empty()
+            && bits.intersects(PollFlags::IN | PollFlags::ERR | PollFlags::HUP)
+    }
+
+    /// Kernel events that something here waits for.
+    #[inline]
+    pub(super) fn wanted(&self) -> PollFlags {
+        let mut flags = self.input.flags();
+        if self.send != NONE {
+            flags |= PollFlags::OUT;
+        }
+        if !self.watch.is_empty() {
+            flags |= flags_of(self.watch);
+        }
+        flags
+    }
+
+    /// Which of its parties an event concerns. An error or a hang-up concerns all: their system calls find out more.
+    #[inline]
+    pub(super) fn todo(&self, bits: PollFlags) -> u8 {
+        let trouble = PollFlags::ERR | PollFlags::HUP;
+        let mut todo = 0;
+        if self.send != NONE && bits.intersects(PollFlags::OUT | trouble) {
+            todo |= TODO_SEND;
+        }
+        if !self.watch.is_empty() && bits.intersects(flags_of(self.watch) | trouble) {
+            todo |= TODO_WATCH;
+        }
+        let input = self.input.flags();
+        if !input.is_empty() && bits.intersects(input | trouble) {
+            todo |= TODO_INPUT;
+        }
+        todo
+    }
+}
+
+impl Input {
+    /// Kernel events that it waits for.
+    #[inline]
+    pub(super) fn flags(self) -> PollFlags {
+        match self {
+            Input::Accept | Input::Recv | Input::Fill(_) | Input::FileRead(_) | Input::Process(_) => {
+                PollFlags::IN
+            }
+            Input::FileWrite(_) => PollFlags::OUT,
+            Input::Idle | Input::AcceptPaused | Input::Ended => PollFlags::empty(),
+        }
+    }
+
+    /// Whether it is of a file or a process.
+    pub(super) fn is_slow(self) -> bool {
+        matches!(self, Input::FileRead(_) | Input::FileWrite(_) | Input::Process(_))
+    }
+}
+
+pub(super) fn flags_of(interest: Interest) -> PollFlags {
+    let mut flags = PollFlags::empty();
+    if interest.intersects(Interest::READABLE) {
+        flags |= PollFlags::IN;
+    }
+    if interest.intersects(Interest::PRIORITY) {
+        flags |= PollFlags::PRI;
+    }
+    if interest.intersects(Interest::WRITABLE) {
+        flags |= PollFlags::OUT;
+    }
+    flags
+}
+
+/// What a watcher may do now; trouble makes both directions ready, since either will report it.
+pub(super) fn readiness(bits: PollFlags) -> Interest {
+    let mut ready = Interest::NONE;
+    if bits.intersects(PollFlags::IN | PollFlags::ERR | PollFlags::HUP) {
+        ready = ready.or(Interest::READABLE);
+    }
+    if bits.intersects(PollFlags::PRI) {
+        ready = ready.or(Interest::PRIORITY);
+    }
+    if bits.intersects(PollFlags::OUT | PollFlags::ERR | PollFlags::HUP) {
+        ready = ready.or(Interest::WRITABLE);
+    }
+    ready
+}
+
+pub(super) fn trouble(bits: PollFlags) -> Interest {
+    let mut trouble = Interest::NONE;
+    if bits.intersects(PollFlags::ERR) {
+        trouble = trouble.or(Interest::ERROR);
+    }
+    if bits.intersects(PollFlags::HUP) {
+        trouble = trouble.or(Interest::HANGUP);
+    }
+    trouble
+}
+
+pub(super) const TODO_SEND: u8 = 1;
+pub(super) const TODO_WATCH: u8 = 2;
+pub(super) const TODO_INPUT: u8 = 4;

@@ -1,0 +1,210 @@
+//! Files and processes on the ring: the kernel reads, writes and syncs by itself, and polls the descriptor of a process.
+#![allow(unsafe_code)]
+
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::sync::Arc;
+
+use rustix::io::Errno;
+
+use super::kernel::{Cqe, Kernel, Op};
+use super::{IGNORED, Other, POLLIN, POLLOUT, Uring};
+use crate::event::{Event, Token};
+use crate::file::{self, Cancelling, FileId, FileOp, FileOpId, Part, Step, Way};
+use crate::process::{Beginning, Exit, Means, ProcessId, begin, reap};
+use crate::work::forget_events;
+
+impl<K: Kernel> Uring<K> {
+    pub(super) fn open_file(&mut self, fd: Arc<OwnedFd>) -> FileId {
+        self.metrics.system_calls += 1;
+        let kind = file::Kind::of(&fd);
+        self.work.files.open(fd, kind, Way::Native)
+    }
+
+    pub(super) fn start_file(&mut self, file: FileId, op: FileOp, token: Token) -> FileOpId {
+        let (id, event) = self.work.files.submit(file, op, token);
+        self.tell(event);
+        if let Some(index) = self.work.files.index(file) {
+            self.run_file(index);
+        }
+        id
+    }
+
+    /// Gives the kernel the file's next operation, if it has none.
+    fn run_file(&mut self, index: u32) {
+        if self.work.files.begin(index) {
+            self.submit_file(index);
+        }
+    }
+
+    /// Gives the kernel what is left of the running operation.
+    fn submit_file(&mut self, index: u32) {
+        let Some(fd) = self.work.files.fd(index).map(|fd| fd.as_raw_fd()) else { return };
+        let user_data = Other::File.user_data(index);
+        let Some(part) = self.work.files.part(index) else { return };
+        self.in_flight += 1;
+        if let Part::Sync { data_only } = part {
+            self.kernel.push(Op::Sync { fd, data_only }, user_data);
+            return;
+        }
+        // SAFETY: the bytes are the operation's buffer, which the table of files holds, and neither touches nor frees,
+        // until the operation's completion was reaped.
+        // JUSTIFICATION: the kernel moves the bytes by itself.
+        unsafe { self.kernel.push_part(fd, part, user_data) };
+    }
+
+    /// A completion of a file's operation.
+    fn file_done(&mut self, index: u32, cqe: Cqe) -> Option<Event> {
+        let files = &mut self.work.files;
+        let mut result = usize::try_from(cqe.result).map_err(|_| Errno::from_raw_os_error(-cqe.result));
+        if files.set_polling(index, false) {
+            if !files.is_cancelled(index) {
+                self.submit_file(index);
+                return None;
+            }
+            // Whatever the poll says, no byte was moved.
+            result = Err(Errno::CANCELED);
+        }
+        // Kernels differ in whether a nonblocking FIFO is waited for.
+        if result == Err(Errno::AGAIN) && !files.is_cancelled(index) {
+            let events = if files.writes(index) { POLLOUT } else { POLLIN };
+            let fd = files.fd(index)?.as_raw_fd();
+            files.set_polling(index, true);
+            self.in_flight += 1;
+            self.kernel.push(Op::Poll { fd, events }, Other::File.user_data(index));
+            return None;
+        }
+        match files.progressed(index, result) {
+            Step::Again => {
+                self.submit_file(index);
+                None
+            }
+            Step::Ended(event) => {
+                self.run_file(index);
+                event
+            }
+        }
+    }
+
+    pub(super) fn cancel_file(&mut self, id: FileOpId) {
+        match self.work.files.cancel(id) {
+            Cancelling::Late => {}
+            Cancelling::Ended(event) => self.tell(Some(event)),
+            Cancelling::Ask(index) => self.cancel_other(Other::File, index),
+        }
+    }
+
+    pub(super) fn close_file(&mut self, file: FileId) {
+        forget_events(&mut self.deferred, file);
+        if let Some(index) = self.work.files.close(file) {
+            self.cancel_other(Other::File, index);
+        }
+    }
+
+    pub(super) fn wait_process(&mut self, pid: i32, token: Token) -> ProcessId {
+        self.metrics.system_calls += 2;
+        let processes = &mut self.work.processes;
+        match begin(pid) {
+            Beginning::Over(exit) => {
+                let id = processes.insert(token, pid, Means::Helper);
+                self.end_process(id.index(), exit);
+                id
+            }
+            Beginning::Descriptor(fd) => {
+                let raw = fd.as_raw_fd();
+                let id = processes.insert(token, pid, Means::Polled(fd));
+                self.in_flight += 1;
+                let user_data = Other::Process.user_data(id.index());
+                self.kernel.push(Op::Poll { fd: raw, events: POLLIN }, user_data);
+                id
+            }
+            Beginning::Look => {
+                let id = processes.insert(token, pid, Means::Helper);
+                if let Err(error) = self.work.look_for(id.index(), pid) {
+                    self.end_process(id.index(), Exit::Failed(error));
+                }
+                id
+            }
+        }
+    }
+
+    pub(super) fn cancel_process(&mut self, id: ProcessId) {
+        let Some(index) = self.work.processes.index(id) else { return };
+        let Some(waiting) = self.work.processes.at(index) else { return };
+        match waiting.means {
+            Means::Polled(_) => {
+                // The descriptor stays open until the kernel is through with it.
+                if !std::mem::replace(&mut waiting.cancelled, true) {
+                    self.cancel_other(Other::Process, index);
+                }
+            }
+            Means::Helper | Means::Source(_) => {
+                if self.work.look_no_more(index) {
+                    self.end_process(index, Exit::Cancelled);
+                }
+            }
+        }
+    }
+
+    /// The poll of a process's descriptor is over.
+    fn process_done(&mut self, index: u32) -> Option<Event> {
+        let waiting = self.work.processes.at(index)?;
+        if waiting.cancelled {
+            return self.work.processes.end(index, Exit::Cancelled).map(|(_, event)| event);
+        }
+        self.metrics.system_calls += 1;
+        if let Some(exit) = reap(waiting.pid) {
+            return self.work.processes.end(index, exit).map(|(_, event)| event);
+        }
+        let Means::Polled(fd) = &waiting.means else { return None };
+        let op = Op::Poll { fd: fd.as_raw_fd(), events: POLLIN };
+        self.in_flight += 1;
+        self.kernel.push(op, Other::Process.user_data(index));
+        None
+    }
+
+    fn end_process(&mut self, index: u32, exit: Exit) {
+        let ended = self.work.processes.end(index, exit);
+        self.tell(ended.map(|(_, event)| event));
+    }
+
+    /// A completion of something that is no source's.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn complete_other(&mut self, cqe: Cqe) -> Option<Event> {
+        let (other, index) = Other::parse(cqe.user_data)?;
+        if other == Other::Wake {
+            self.woken_by(cqe);
+            return None;
+        }
+        self.in_flight -= 1;
+        if other == Other::File { self.file_done(index, cqe) } else { self.process_done(index) }
+    }
+
+    /// Asks an operation to end; its completion tells when it has.
+    fn cancel_other(&mut self, other: Other, index: u32) {
+        self.kernel.push(Op::Cancel { target: other.user_data(index) }, IGNORED);
+        self.inline += 1;
+    }
+
+    /// Ends all of it, for the end of the loop.
+    pub(super) fn wind_up_slow(&mut self) {
+        for file in self.work.files.all() {
+            self.close_file(file);
+        }
+        for id in self.work.processes.all() {
+            self.cancel_process(id);
+        }
+    }
+
+    /// What the thread that looks for processes has found.
+    #[cold]
+    pub(super) fn helped(&mut self) {
+        for (index, exit) in self.work.process_ends() {
+            self.end_process(index, exit);
+        }
+    }
+
+    fn tell(&mut self, event: Option<Event>) {
+        self.deferred.extend(event.map(|event| (None, event)));
+    }
+}

@@ -1,0 +1,117 @@
+//! The descriptor that ends a loop's wait from outside: an eventfd, or a kqueue with an event of the user's.
+//!
+//! Once it was kicked it is readable. The drivers that look at edges never read it; the others drain it.
+#![allow(unsafe_code)]
+
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
+use std::sync::Arc;
+
+use rustix::io::Errno;
+
+/// See the module. It lives as long as the last waker, so a kick never meets somebody else's descriptor.
+#[derive(Debug)]
+pub struct WakeFd(OwnedFd);
+
+#[cfg(target_os = "linux")]
+impl WakeFd {
+    pub(crate) fn open() -> Result<WakeFd, Errno> {
+        use rustix::event::{EventfdFlags, eventfd};
+        eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).map(WakeFd)
+    }
+
+    /// Makes it readable. From any thread.
+    #[inline]
+    pub(crate) fn kick(&self) {
+        // Fails only with EAGAIN when the counter is full, and then the descriptor is readable anyway.
+        let _ = rustix::io::write(&self.0, &1_u64.to_ne_bytes());
+    }
+
+    /// Makes it unreadable, for drivers that look at levels.
+    pub(crate) fn drain(&self) {
+        let _ = rustix::io::read(&self.0, &mut [0; 8]);
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+impl WakeFd {
+    pub(crate) fn open() -> Result<WakeFd, Errno> {
+        use rustix::event::kqueue::{EventFlags, UserFlags, kqueue};
+        let this = WakeFd(kqueue()?);
+        rustix::io::fcntl_setfd(&this.0, rustix::io::FdFlags::CLOEXEC)?;
+        // Two calls, adding and triggering: FreeBSD does not take them as one.
+        this.change(EventFlags::ADD | EventFlags::CLEAR, UserFlags::empty())?;
+        Ok(this)
+    }
+
+    /// Makes it readable. From any thread.
+    pub(crate) fn kick(&self) {
+        use rustix::event::kqueue::{EventFlags, UserFlags};
+        let _ = self.change(EventFlags::empty(), UserFlags::TRIGGER);
+    }
+
+    /// Makes it unreadable, for drivers that look at levels.
+    pub(crate) fn drain(&self) {
+        let mut events = Vec::with_capacity(1);
+        let now = rustix::event::Timespec { tv_sec: 0, tv_nsec: 0 };
+        // SAFETY: no descriptor is named by the changes, since there are none.
+        // JUSTIFICATION: the wrapper asks for it, since changes may name descriptors that somebody closes.
+        let _ = unsafe {
+            let into = rustix::buffer::spare_capacity(&mut events);
+            rustix::event::kqueue::kevent_timespec(&self.0, &[], into, Some(&now))
+        };
+    }
+
+    fn change(
+        &self,
+        flags: rustix::event::kqueue::EventFlags,
+        user: rustix::event::kqueue::UserFlags,
+    ) -> Result<(), Errno> {
+        use rustix::event::kqueue::{Event, EventFilter, UserDefinedFlags, kevent_timespec};
+        let filter = EventFilter::User { ident: 0, flags: user, user_flags: UserDefinedFlags::new(0) };
+        let key = super::readiness::WAKE_KEY as usize as *mut std::ffi::c_void;
+        let change = Event::new(filter, flags, key);
+        let mut none: [Event; 0] = [];
+        // SAFETY: the change names no descriptor.
+        // JUSTIFICATION: as above.
+        unsafe { kevent_timespec(&self.0, &[change], &mut none[..], None) }.map(drop)
+    }
+}
+
+/// Closes a forked child's copy, although others in this process may hold references.
+///
+/// # Safety
+/// Nobody in this process uses the descriptor again.
+pub(crate) unsafe fn close_in_child(wake: &Arc<WakeFd>) {
+    forget_in_child(wake);
+    // A kqueue is not inherited, so there is none to close.
+    #[cfg(target_os = "linux")]
+    {
+        forget(wake);
+        // SAFETY: the reference that was forgotten keeps the descriptor from being closed again.
+        // JUSTIFICATION: references of threads that the child does not have cannot be dropped.
+        unsafe { libc::close(wake.as_raw_fd()) };
+    }
+}
+
+/// Keeps a forked child's copy from being closed, where the child has no such descriptor.
+pub(crate) fn forget_in_child(wake: &Arc<WakeFd>) {
+    if cfg!(not(target_os = "linux")) {
+        forget(wake);
+    }
+}
+
+fn forget(wake: &Arc<WakeFd>) {
+    std::mem::forget(wake.clone());
+}
+
+impl AsFd for WakeFd {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
+impl AsRawFd for WakeFd {
+    fn as_raw_fd(&self) -> RawFd {
+        self.0.as_raw_fd()
+    }
+}

@@ -1,0 +1,158 @@
+//! What is slow, for both kinds of driver: files, processes, and the threads that help.
+
+use std::collections::VecDeque;
+use std::io;
+
+use rustix::io::Errno;
+
+use crate::event::{Event, Source, Token};
+use crate::file::{FileId, FileTable};
+use crate::mailbox::{Mailbox, Sender};
+use crate::pool::{Cancel, Finished, JobHandle, Outcome, WorkerPool};
+use crate::process::{Exit, ProcessTable, Reaper};
+use crate::waker::Waker;
+
+/// A driver's files and processes; empty, and without a thread, until they are used.
+#[derive(Debug)]
+pub(crate) struct Work {
+    pub(crate) files: FileTable,
+    pub(crate) processes: ProcessTable,
+    waker: Option<Waker>,
+    workers: (usize, usize),
+    pool: Option<FilePool>,
+    reaper: Option<Reaper>,
+}
+
+/// The threads for files that are never unready.
+#[derive(Debug)]
+struct FilePool {
+    pool: WorkerPool,
+    home: Sender<Finished<Option<Errno>>>,
+    ends: Mailbox<Finished<Option<Errno>>>,
+    /// Files whose operation found the queue full; they go on when a job ends.
+    stalled: VecDeque<u32>,
+}
+
+/// Whether the pool took a job.
+pub(crate) enum Taken {
+    Yes(JobHandle),
+    /// It waits for room.
+    Later,
+    Never(io::Error),
+}
+
+impl Work {
+    /// With as many threads, and jobs that may wait for them, once they are needed.
+    pub(crate) fn new(workers: (usize, usize)) -> Work {
+        Work {
+            files: FileTable::default(),
+            processes: ProcessTable::default(),
+            waker: None,
+            workers,
+            pool: None,
+            reaper: None,
+        }
+    }
+
+    pub(crate) fn use_waker(&mut self, waker: Waker) {
+        self.waker = Some(waker);
+    }
+
+    /// This is a forked child, which has the memory of the threads and not the threads: nobody can be joined, and a lock
+    /// may be held for ever.
+    pub(crate) fn disown(&mut self) {
+        std::mem::forget(self.pool.take());
+        std::mem::forget(self.reaper.take());
+        // They may hold handles of jobs, and so locks of the pool's, but a drop takes none.
+        self.waker = None;
+    }
+
+    /// Hands a file's operation to a thread.
+    pub(crate) fn submit(
+        &mut self,
+        index: u32,
+        job: impl FnOnce(&Cancel) -> Option<Errno> + Send + 'static,
+    ) -> Taken {
+        let pool = match self.pool() {
+            Ok(pool) => pool,
+            Err(error) => return Taken::Never(error),
+        };
+        match pool.pool.submit(&pool.home, Token(u64::from(index)), job) {
+            Ok(handle) => Taken::Yes(handle),
+            Err(_) => {
+                pool.stalled.push_back(index);
+                Taken::Later
+            }
+        }
+    }
+
+    fn pool(&mut self) -> io::Result<&mut FilePool> {
+        if self.pool.is_none() {
+            let waker = self.waker.clone().ok_or(Errno::BADF)?;
+            let (home, ends) = Mailbox::new(waker);
+            let (workers, queue) = self.workers;
+            let pool = WorkerPool::open(workers, queue)?;
+            self.pool = Some(FilePool { pool, home, ends, stalled: VecDeque::new() });
+        }
+        self.pool.as_mut().ok_or_else(|| Errno::BADF.into())
+    }
+
+    /// Files whose jobs ended, with the error if there was one.
+    pub(crate) fn file_ends(&mut self) -> Vec<(u32, Option<io::Error>)> {
+        let Some(pool) = &mut self.pool else { return Vec::new() };
+        let error_of = |outcome: Outcome<Option<Errno>>| match outcome {
+            Outcome::Done(errno) => errno.map(io::Error::from),
+            Outcome::Cancelled => Some(Errno::CANCELED.into()),
+            Outcome::Panicked(text) => Some(io::Error::other(text)),
+        };
+        pool.ends.drain().map(|end| (end.token.0 as u32, error_of(end.outcome))).collect()
+    }
+
+    /// Files that waited for room in the queue.
+    pub(crate) fn stalled(&mut self) -> VecDeque<u32> {
+        self.pool.as_mut().map(|pool| std::mem::take(&mut pool.stalled)).unwrap_or_default()
+    }
+
+    /// Takes one of these back.
+    pub(crate) fn unstall(&mut self, index: u32) {
+        if let Some(pool) = &mut self.pool {
+            pool.stalled.retain(|other| *other != index);
+        }
+    }
+
+    /// Has a thread look for the children of wait `index`.
+    pub(crate) fn look_for(&mut self, index: u32, pid: i32) -> io::Result<()> {
+        if self.reaper.is_none() {
+            self.reaper = Some(Reaper::open(self.waker.clone().ok_or(Errno::BADF)?)?);
+        }
+        if let Some(reaper) = &mut self.reaper {
+            reaper.add(index, pid);
+        }
+        Ok(())
+    }
+
+    /// Stops that; false when its end is on the way.
+    pub(crate) fn look_no_more(&mut self, index: u32) -> bool {
+        self.reaper.as_mut().is_some_and(|reaper| reaper.remove(index))
+    }
+
+    /// Waits that the looking thread ended.
+    pub(crate) fn process_ends(&mut self) -> Vec<(u32, Exit)> {
+        self.reaper.as_mut().map(Reaper::found).unwrap_or_default()
+    }
+}
+
+impl Drop for Work {
+    fn drop(&mut self) {
+        // What waits is given up; what a thread has begun is waited for, when the pool joins it. A forked child's copy
+        // has no pool any more, and asks nobody.
+        if self.pool.is_some() {
+            self.files.ask_all();
+        }
+    }
+}
+
+/// Takes back the events of a file that is being closed.
+pub(crate) fn forget_events(deferred: &mut VecDeque<(Option<Source>, Event)>, file: FileId) {
+    deferred.retain(|(_, event)| !matches!(event, Event::FileDone { done, .. } if done.id.file() == file));
+}

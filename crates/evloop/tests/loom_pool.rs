@@ -1,0 +1,95 @@
+//! Models of a job's end: a worker that starts and finishes against whoever cancels, every interleaving. Built with
+//! `RUSTFLAGS="--cfg loom" cargo test -p sluice-evloop --release --test loom_pool`; empty otherwise.
+#![allow(unexpected_cfgs, dead_code, missing_docs)]
+#![cfg(loom)]
+
+#[path = "../src/pool/state.rs"]
+mod state;
+
+use loom::sync::atomic::{AtomicUsize, Ordering};
+use loom::sync::{Arc, Mutex};
+use loom::thread;
+
+use state::{JobState, Met, Progress};
+
+/// A pool with one job, as the crate has it: who takes the job out of the queue owns it.
+struct Model {
+    progress: Progress,
+    queue: Mutex<Option<()>>,
+    runs: AtomicUsize,
+    ends: AtomicUsize,
+}
+
+impl Model {
+    fn new() -> Arc<Model> {
+        Arc::new(Model {
+            progress: Progress::new(),
+            queue: Mutex::new(Some(())),
+            runs: AtomicUsize::new(0),
+            ends: AtomicUsize::new(0),
+        })
+    }
+
+    fn end(&self) {
+        self.ends.fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn worker(&self) {
+        if self.queue.lock().unwrap().take().is_none() {
+            return;
+        }
+        if self.progress.start() {
+            self.runs.fetch_add(1, Ordering::Relaxed);
+            self.progress.finish();
+        }
+        self.end();
+    }
+
+    fn canceller(&self, cancel: fn(&Progress) -> Met) -> Met {
+        let met = cancel(&self.progress);
+        if met == Met::Waiting && self.queue.lock().unwrap().take().is_some() {
+            self.end();
+        }
+        met
+    }
+}
+
+/// One worker, and as many cancellers as told.
+fn run(cancellers: usize, cancel: fn(&Progress) -> Met) {
+    let model = Model::new();
+    let worker = {
+        let model = model.clone();
+        thread::spawn(move || model.worker())
+    };
+    let threads: Vec<_> = (1..cancellers)
+        .map(|_| {
+            let model = model.clone();
+            thread::spawn(move || model.canceller(cancel))
+        })
+        .collect();
+    let mut met = vec![model.canceller(cancel)];
+    met.extend(threads.into_iter().map(|thread| thread.join().unwrap()));
+    worker.join().unwrap();
+    let runs = model.runs.load(Ordering::Relaxed);
+    assert_eq!(model.ends.load(Ordering::Relaxed), 1, "one end");
+    assert_eq!(model.progress.state(), JobState::Done);
+    let waiting = met.iter().filter(|met| **met == Met::Waiting).count();
+    assert_eq!(waiting + runs, 1, "it runs, or one cancellation came before");
+    assert!(met.iter().filter(|met| **met != Met::Late).count() <= 1, "one request counts");
+}
+
+#[test]
+fn a_job_ends_once_whoever_comes_first() {
+    loom::model(|| run(1, Progress::cancel));
+}
+
+#[test]
+fn two_cancellations_and_a_worker_agree() {
+    loom::model(|| run(2, Progress::cancel));
+}
+
+#[test]
+#[should_panic(expected = "it runs, or one cancellation came before")]
+fn the_mutant_that_cancels_in_two_steps_runs_a_cancelled_job() {
+    loom::model(|| run(1, Progress::cancel_in_two_steps));
+}
