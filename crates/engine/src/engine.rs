@@ -305,6 +305,11 @@ impl Engine {
         }
     }
 
+    /// Changes so far: an offset into the history of the data, which a log on disk follows. Only grows.
+    pub fn written(&self) -> u64 {
+        self.control.dirty
+    }
+
     /// Sessions that were marked to end since the last call; the server closes them.
     pub fn take_doomed(&mut self, into: &mut Vec<SessionKey>) {
         into.append(&mut self.control.doomed);

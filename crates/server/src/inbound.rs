@@ -4,9 +4,17 @@
 //! (2) an announced size is not believed: as much room again as has come is made at a step, so growing stays linear; (3)
 //! what a connection may send ahead while its request waits is bounded.
 
-use crate::iothreads::Kept;
 use sluice_evloop::{AnyLoop, Source};
 use sluice_resp::Parser;
+
+/// Input that is no whole request yet.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Kept {
+    /// Bytes.
+    pub used: usize,
+    /// Room for bytes, used and free together.
+    pub room: usize,
+}
 
 /// See the module.
 pub struct Inbound {
@@ -104,7 +112,10 @@ impl Inbound {
     pub fn filled(&mut self, carry: Vec<u8>) -> usize {
         let come = carry.len().saturating_sub(self.filling.used);
         self.carry = carry;
-        self.input = Input::Open;
+        // It may have been shut meanwhile.
+        if self.input == Input::Filling {
+            self.input = Input::Open;
+        }
         come
     }
 }

@@ -22,7 +22,7 @@ mod pool;
 mod worker;
 
 pub use balance::Balance;
-pub use job::{Adopted, Batch, Ended, Kept, Push, Settings, ToMain, ToWorker};
+pub use job::{Adopted, Batch, Ended, Push, Settings, ToMain, ToWorker, Traffic};
 pub use policy::{Policy, Signals};
 pub use pool::Pool;
 

@@ -6,8 +6,8 @@
 
 use crate::bio::Garbage;
 use crate::host::Host;
-use crate::inbound::Input;
-use crate::iothreads::{Batch, Kept, Policy, Pool, Settings, ToMain};
+use crate::inbound::{Input, Kept};
+use crate::iothreads::{Batch, Policy, Pool, Settings, ToMain, ToWorker};
 use crate::listen::{self, Kind, Listener};
 use crate::signals::Signals;
 use crate::supervisor;
@@ -20,6 +20,7 @@ use sluice_resp::{Admission, Limits, Outbox, Requests, State};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
+mod durable;
 mod remote;
 
 /// Tokens of what is no client: above every session's, whose generation begins at 1 and stays far below.
@@ -68,6 +69,8 @@ pub struct Server {
     executed: Vec<Box<Batch>>,
     load: remote::Load,
     depth: Depth,
+    /// Holds replies until they are durable; none without a log.
+    gate: Option<Box<durable::Gate>>,
 }
 
 /// How many requests a receive brings, in sixteenths.
@@ -91,7 +94,7 @@ const CARRY_BYTES: usize = 16 * 1024;
 /// Room beyond this is given back by a connection that has not used half of it lately.
 const CARRY_KEPT_BYTES: usize = 32 * 1024;
 /// Seconds without a byte after which a connection gives its room back.
-const CARRY_IDLE_S: i64 = 2;
+pub const CARRY_IDLE_S: i64 = 2;
 
 impl Server {
     /// Puts the parts together; listeners begin to accept.
@@ -128,6 +131,7 @@ impl Server {
             executed: Vec::new(),
             load: Default::default(),
             depth: Depth::default(),
+            gate: durable::Gate::for_tests(),
         };
         server.configure_loop();
         server.configure_workers();
@@ -242,7 +246,7 @@ impl Server {
                 Event::Received { token, received } => self.received(key_of(token), received),
                 Event::Sent { token, sent } => self.sent(key_of(token), sent),
                 Event::Accepted { token, socket } => self.accepted(token, socket),
-                Event::Filled { token, buf, error } => self.filled(key_of(token), buf, error.is_some()),
+                Event::Filled { token, buf, error } => self.filled(key_of(token), buf, error),
                 Event::AcceptFailed { error, .. } => {
                     self.host.note(
                         LogLevel::Warning,
@@ -346,12 +350,12 @@ impl Server {
         self.doomed.push(key);
     }
 
-    fn filled(&mut self, key: SessionKey, buf: Vec<u8>, failed: bool) {
+    fn filled(&mut self, key: SessionKey, buf: Vec<u8>, error: Option<std::io::Error>) {
         let Some(mut wire) = self.take_wire(key) else { return };
         self.host.reads += 1;
         let come = wire.inbound.filled(buf);
         self.host.counts.net_input_bytes += come as u64;
-        if failed {
+        if error.is_some() {
             self.lost(key, "Client closed connection");
         } else {
             if come > 0 {
@@ -400,8 +404,11 @@ impl Server {
     /// Gives back room for input that a connection does not need.
     fn trim_input(&mut self, key: SessionKey, idle_s: i64) {
         let Some(mut wire) = self.take_wire(key) else { return };
+        if let Place::Worker(seat) = wire.place {
+            // It has the input, and says what it holds afterwards.
+            self.pool.tell(seat, ToWorker::Trim(key, u32::try_from(idle_s).unwrap_or(0)));
+        }
         if wire.place != Place::Here {
-            // A worker has the input, and says what it holds.
             self.wires[key.slot as usize] = Some(wire);
             return;
         }
@@ -515,8 +522,7 @@ impl Server {
             self.configure_loop();
             self.take_listeners();
             self.configure_workers();
-            // Workers that are to be active always are so at once.
-            self.manage_workers();
+            self.arrange_always();
         }
         if self.pool.is_running() && (configured || !Arc::ptr_eq(&self.told, self.engine.limits())) {
             self.tell_settings();
@@ -550,7 +556,7 @@ impl Server {
     fn resume(&mut self, key: SessionKey) {
         let Some(mut wire) = self.take_wire(key) else { return };
         if let Place::Worker(seat) | Place::Returning(seat) = wire.place {
-            self.pool.tell(seat, crate::iothreads::ToWorker::Resume(key));
+            self.pool.tell(seat, ToWorker::Resume(key));
         } else if wire.inbound.input == Input::Held && wire.place == Place::Here {
             wire.inbound.input = Input::Open;
             self.execute_carry(&mut wire);
@@ -561,6 +567,9 @@ impl Server {
     }
 
     fn write(&mut self) {
+        if self.gate.is_some() {
+            return self.write_durably();
+        }
         // Sending can end sessions but not give them output, so one round is enough.
         if !self.executed.is_empty() {
             self.reply_to_workers();
@@ -590,6 +599,11 @@ impl Server {
             return;
         }
         let Some((outbox, closing)) = self.engine.take_output(key) else { return };
+        self.send_outbox(key, outbox, closing);
+    }
+
+    /// Sends a client of ours what it is told; no send is in flight.
+    fn send_outbox(&mut self, key: SessionKey, outbox: Outbox, closing: Closing) {
         if outbox.is_empty() {
             self.engine.recycle(outbox);
             if closing != Closing::No {
@@ -597,6 +611,7 @@ impl Server {
             }
             return;
         }
+        let Some(wire) = self.wires.get_mut(key.slot as usize).and_then(Option::as_mut) else { return };
         wire.close_when_sent = closing == Closing::AfterReply;
         self.host.writes += 1;
         match self.event_loop.send(wire.source, into_send(outbox)) {
@@ -612,7 +627,10 @@ impl Server {
         let Some(wire) = self.wire(key) else { return };
         wire.sending = false;
         self.finish_send(key, sent);
-        self.send_output(key);
+        match self.gate.is_some() {
+            true => self.hand_over_sealed(key),
+            false => self.send_output(key),
+        }
     }
 
     fn finish_send(&mut self, key: SessionKey, sent: Sent) {
@@ -636,6 +654,7 @@ impl Server {
                 Place::Worker(seat) | Place::Returning(seat) => self.close_elsewhere(seat, key),
             }
             self.engine.disconnect(key);
+            self.forget_sealed(key);
         }
         self.doomed = doomed;
     }
@@ -656,6 +675,7 @@ impl Server {
     fn end(&mut self, status: i32) -> i32 {
         self.host.note(LogLevel::Notice, "User requested shutdown...");
         supervisor::tell(self.engine.config(), "STOPPING=1\n", &mut self.host);
+        self.release_all();
         // Replies of the last turn have been handed to the event loop already, and now to the kernel.
         let _ = self.event_loop.wait(self.turn_began_ns, Deadline::PAST);
         if self.pool.is_running() {

@@ -152,20 +152,43 @@ fn a_request_beyond_the_query_buffer_limit_ends_the_connection() {
     assert!(server.log.wait("Closing client that reached max query buffer length").is_some());
 }
 
+/// Lets the server have so many descriptors from now on; whether that could be done.
+fn limit_descriptors(server: &Server, count: u32) -> bool {
+    let (nofile, pid) = (format!("--nofile={count}:"), server.child.id().to_string());
+    let status = std::process::Command::new("prlimit").args(["--pid", &pid, &nofile]).status();
+    status.is_ok_and(|status| status.success())
+}
+
+#[test]
+fn threads_that_cannot_start_leave_the_server_as_it_was() {
+    let server = Server::start(&["--io-threads", "1", "--io-threads-always-active", "no"]);
+    let mut client = server.client();
+    client.check("PING", "+PONG\r\n");
+    if !limit_descriptors(&server, 5) {
+        println!("skipped: this machine has no prlimit");
+        return;
+    }
+    client.check("CONFIG SET io-threads 4", "+OK\r\n");
+    assert!(server.log.wait("Could not start all IO threads").is_some());
+    // It sleeps between requests: a loop that spins makes many turns for each.
+    let before = client.info_number("eventloop_cycles");
+    let asked = 50;
+    for _ in 0..asked {
+        client.check("PING", "+PONG\r\n");
+    }
+    let turns = client.info_number("eventloop_cycles") - before;
+    assert!(turns < 4 * asked, "{turns} turns for {asked} requests");
+    assert!(limit_descriptors(&server, 1000));
+    client.check("CONFIG SET io-threads 1", "+OK\r\n").check("CONFIG SET io-threads 3", "+OK\r\n");
+    assert!(server.log.wait("io-threads 3: workers ready: 2").is_some());
+}
+
 #[test]
 fn without_descriptors_new_clients_wait_and_old_ones_are_served() {
     let server = Server::start(&[]);
     let mut old = server.client();
     old.check("PING", "+PONG\r\n");
-    let limit = |count: &str| {
-        let nofile = format!("--nofile={count}:");
-        let pid = server.child.id().to_string();
-        std::process::Command::new("prlimit")
-            .args(["--pid", &pid, &nofile])
-            .status()
-            .is_ok_and(|s| s.success())
-    };
-    if !limit("5") {
+    if !limit_descriptors(&server, 5) {
         println!("skipped: this machine has no prlimit");
         return;
     }
@@ -176,7 +199,7 @@ fn without_descriptors_new_clients_wait_and_old_ones_are_served() {
         assert!(server.log.wait("Accepting client connection: Too many open files").is_some());
     }
     old.check("PING", "+PONG\r\n");
-    assert!(limit("1000"));
+    assert!(limit_descriptors(&server, 1000));
     new.expect("+PONG\r\n");
 }
 

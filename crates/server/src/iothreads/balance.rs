@@ -21,6 +21,27 @@ pub struct Balance {
     uneven: u32,
     /// Samples until it is looked at again: what moved must be seen to work first.
     holdoff: u32,
+    /// Moves so far.
+    moves: usize,
+}
+
+/// Connections of one worker that are to go elsewhere.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Move {
+    /// The worker.
+    pub seat: usize,
+    /// How many go.
+    pub count: usize,
+    /// Which: this one of its `of`, and those that follow, around the end.
+    first: usize,
+    of: usize,
+}
+
+impl Move {
+    /// Whether its connection of this number, counted from 0 in any order that stays, goes.
+    pub fn takes(&self, number: usize) -> bool {
+        (number + self.of - self.first) % self.of < self.count
+    }
 }
 
 /// A worker gives connections away from this busy share on.
@@ -33,8 +54,8 @@ const UNEVEN_SAMPLES: u32 = 3;
 const BALANCE_REST: u32 = 5;
 
 impl Balance {
-    /// Takes a sample of the active workers; returns a seat and how many of its connections are to go elsewhere.
-    pub fn step(&mut self, workers: &[Share]) -> Option<(usize, usize)> {
+    /// Takes a sample of the active workers; returns what is to move.
+    pub fn step(&mut self, workers: &[Share]) -> Option<Move> {
         self.holdoff = self.holdoff.saturating_sub(1);
         let by_load = |a: &&Share, b: &&Share| a.busy.total_cmp(&b.busy);
         let (hot, cold) = (workers.iter().max_by(by_load)?, workers.iter().min_by(by_load)?);
@@ -43,11 +64,13 @@ impl Balance {
         if self.uneven < UNEVEN_SAMPLES || self.holdoff > 0 {
             return None;
         }
-        *self = Balance { uneven: 0, holdoff: BALANCE_REST };
+        *self = Balance { uneven: 0, holdoff: BALANCE_REST, moves: self.moves + 1 };
         // Half the difference, on the guess that its connections are alike; never all of them.
         let share = (hot.busy - cold.busy) / (2.0 * hot.busy);
         let count = (hot.connections as f64 * share) as usize;
-        Some((hot.seat, count.clamp(1, hot.connections - 1)))
+        let of = hot.connections;
+        // Not the same ones each time: if what moved was the load itself, it would go to and fro.
+        Some(Move { seat: hot.seat, count: count.clamp(1, of - 1), first: self.moves % of, of })
     }
 }
 
@@ -66,10 +89,19 @@ mod tests {
                 Share { seat: 1, busy: busy(&cold), connections: cold.len() },
             ];
             quiet += 1;
-            if let Some((seat, count)) = balance.step(&shares) {
+            if let Some(wanted) = balance.step(&shares) {
                 (quiet, moves) = (0, moves + 1);
-                let (from, to) = if seat == 0 { (&mut hot, &mut cold) } else { (&mut cold, &mut hot) };
-                to.extend(from.drain(..count));
+                let (from, to) = if wanted.seat == 0 { (&mut hot, &mut cold) } else { (&mut cold, &mut hot) };
+                let (mut number, before) = (0, from.len());
+                from.retain(|load| {
+                    let goes = wanted.takes(number);
+                    number += 1;
+                    if goes {
+                        to.push(*load);
+                    }
+                    !goes
+                });
+                assert_eq!(from.len(), before - wanted.count);
             }
         }
         (busy(&hot), busy(&cold), moves)
@@ -89,6 +121,17 @@ mod tests {
         let (hot, cold, moves) = run(mixed, vec![0.001; 50]);
         assert!((hot - cold).abs() < UNEVEN, "{hot} {cold}");
         assert!(moves < 20, "{moves}");
+    }
+
+    #[test]
+    fn however_many_moves_came_before_two_busy_connections_are_parted() {
+        for moves in 0..20 {
+            let mut balance = Balance { moves, ..Balance::default() };
+            let shares =
+                [Share { seat: 0, busy: 1.0, connections: 2 }, Share { seat: 1, busy: 0.0, connections: 0 }];
+            let wanted = (0..10).find_map(|_| balance.step(&shares)).unwrap();
+            assert_eq!((0..2).filter(|number| wanted.takes(*number)).count(), 1);
+        }
     }
 
     #[test]

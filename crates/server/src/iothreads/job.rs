@@ -1,6 +1,7 @@
-//! What travels between the executing thread and the workers. Messages are two to four words; what is larger is boxed,
-//! and boxes go round.
+//! What travels between the executing thread and the workers. A message is two words to a worker, and at most four from
+//! it; what is larger is boxed, and boxes go round.
 
+use crate::inbound::Kept;
 use sluice_engine::{Prepared, Preparer, SessionKey};
 use sluice_evloop::Fd;
 use sluice_resp::{Admission, Outbox, ParseError, Requests};
@@ -20,6 +21,8 @@ pub enum ToWorker {
     Resume(SessionKey),
     /// The connection ends at once.
     Close(SessionKey),
+    /// A client that has room for input was last heard so many seconds ago: give back what it does not need.
+    Trim(SessionKey, u32),
     /// Other limits are in force.
     Settings(Arc<Settings>),
     /// The connection goes back as soon as it is at rest. No output follows: what comes up meanwhile waits for its return.
@@ -37,14 +40,23 @@ pub enum ToMain {
     Batch(Box<Batch>),
     /// Bytes of a request have come, and not all of it.
     Partial(SessionKey, Kept),
-    /// Bytes of a connection's output that the kernel has taken.
-    Sent(SessionKey, u32),
+    /// Bytes of a connection that no batch told of.
+    Traffic(SessionKey, Traffic),
     /// The connection has ended; why is for the log.
     Gone(SessionKey, Box<str>),
     /// A connection comes back.
     Released(Box<Adopted>),
     /// The worker on this seat has ended: its last message.
     Stopped(usize),
+}
+
+/// Bytes that went over a connection.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Traffic {
+    /// That the kernel took.
+    pub sent: u32,
+    /// That came.
+    pub received: u32,
 }
 
 /// A connection on its way.
@@ -110,15 +122,6 @@ pub struct Batch {
     pub ended: Ended,
     /// On the way back: what the connection may send.
     pub admission: Admission,
-}
-
-/// Input that is no whole request yet.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Kept {
-    /// Bytes.
-    pub used: usize,
-    /// Room for bytes, used and free together.
-    pub room: usize,
 }
 
 /// How a connection goes on after a batch.
@@ -190,4 +193,4 @@ pub struct Settings {
 /// A spent batch keeps an input buffer up to this size.
 const SPARE_INPUT_BYTES: usize = 64 * 1024;
 
-const _: () = assert!(size_of::<ToWorker>() <= 16);
+const _: () = assert!(size_of::<ToWorker>() <= 16 && size_of::<ToMain>() <= 32);

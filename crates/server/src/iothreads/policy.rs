@@ -16,7 +16,7 @@ pub struct Signals {
     pub workers_busy: f64,
     /// Processors that were idle, as a number of processors.
     pub idle_processors: f64,
-    /// Commands executed.
+    /// Commands executed in a tenth of a second.
     pub commands: u64,
 }
 
@@ -88,6 +88,20 @@ impl Policy {
             penalty: FIRST_PENALTY,
             recent: [0; TRIAL_SAMPLES],
             thresholds: THRESHOLDS,
+        }
+    }
+
+    /// Up to `cap` workers may be used from now on. Those that are active stay, as far as that goes.
+    pub fn set_cap(&mut self, cap: usize) {
+        self.cap = cap;
+        self.assume(self.active);
+    }
+
+    /// So many workers are active, by somebody else's decision.
+    pub fn assume(&mut self, active: usize) {
+        if active.min(self.cap) != self.active {
+            self.active = active.min(self.cap);
+            (self.trial, self.pressed, self.slack) = (None, 0, 0);
         }
     }
 
@@ -332,6 +346,20 @@ mod tests {
             active_samples += policy.step(signals);
         }
         assert!(active_samples < 100, "{active_samples}");
+    }
+
+    #[test]
+    fn another_cap_keeps_the_workers_that_are_active() {
+        let mut policy = Policy::new(4);
+        let machine = Machine { processors: 16.0, load: 0.5, asked: 1_000_000 };
+        machine.run(&mut policy, 200);
+        assert_eq!(policy.active(), 4);
+        policy.set_cap(7);
+        assert_eq!(policy.active(), 4);
+        policy.set_cap(2);
+        assert_eq!(policy.active(), 2);
+        policy.assume(7);
+        assert_eq!(policy.active(), 2, "no more than the cap");
     }
 
     #[test]

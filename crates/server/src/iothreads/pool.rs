@@ -31,6 +31,8 @@ pub struct Pool {
     ended: Counts,
     /// Messages to workers that found a full ring.
     full: u64,
+    /// Mean busy share for each connection of active workers at the last sample.
+    mean_busy: f64,
 }
 
 /// What all workers did together.
@@ -72,7 +74,7 @@ struct Member {
 }
 
 /// Messages a ring holds: a batch from every connection of a large server, once around. What does not fit waits at its
-/// sender, so the size bounds memory of the ring only: 64 KiB a worker and direction.
+/// sender, so the size bounds memory of the rings only: 64 KiB to a worker and 128 KiB from it.
 const RING: usize = 4096;
 /// Workers there can be: `io-threads` counts the executing thread.
 const WORKERS_MAX: usize = 255;
@@ -95,6 +97,7 @@ impl Pool {
             ended_active_ns: Vec::new(),
             ended: Counts::default(),
             full: 0,
+            mean_busy: 0.0,
         }
     }
 
@@ -126,7 +129,16 @@ impl Pool {
         self.settings = Some(settings.clone());
         while self.roster.len() < count.min(WORKERS_MAX) {
             let seat = self.members.iter().position(Option::is_none).unwrap_or(self.members.len());
-            let member = self.spawn(seat, settings.clone())?;
+            let member = match self.spawn(seat, settings.clone()) {
+                Ok(member) => member,
+                Err(error) => {
+                    if self.members.is_empty() {
+                        // The lane that was opened for it rang when it was dropped, and nobody listens.
+                        self.collector = None;
+                    }
+                    return Err(error);
+                }
+            };
             if seat == self.members.len() {
                 self.members.push(None);
             }
@@ -244,13 +256,20 @@ impl Pool {
             member.busy = (worked as f64 / wall_ns.max(1) as f64).min(1.0);
             shares.push(Share { seat: *seat, busy: member.busy, connections: member.connections });
         }
+        let connections = shares.iter().map(|share| share.connections).sum::<usize>().max(1);
+        self.mean_busy = shares.iter().map(|share| share.busy).sum::<f64>() / connections as f64;
         shares
     }
 
     /// Connections of the worker on this seat beyond its share, when the active ones shared them evenly.
     pub fn surplus(&self, seat: usize) -> usize {
-        let all: usize = self.members.iter().flatten().map(|member| member.connections).sum();
+        let all = self.all_connections();
         self.connections(seat).saturating_sub(all.div_ceil(self.active.max(1)))
+    }
+
+    /// Connections of all workers, those on their way there included.
+    pub fn all_connections(&self) -> usize {
+        self.members.iter().flatten().map(|member| member.connections).sum()
     }
 
     fn connections(&self, seat: usize) -> usize {
@@ -259,11 +278,12 @@ impl Pool {
 
     /// Sends a message, at the end of the turn at the latest. Messages to one worker stay in order.
     pub fn tell(&mut self, seat: usize, message: ToWorker) {
+        let mean = self.mean_busy;
         let Some(member) = self.members.get_mut(seat).and_then(Option::as_mut) else { return };
         if matches!(message, ToWorker::Adopt(_)) {
             member.connections += 1;
-            // On the guess that it is like the others there: many that come together are spread.
-            member.busy += member.busy / member.connections as f64;
+            // On the guess that it is like the others, there or anywhere: many that come together are spread.
+            member.busy += (member.busy / member.connections as f64).max(mean);
         }
         member.touched = true;
         if !member.overflow.is_empty() {

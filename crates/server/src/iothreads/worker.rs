@@ -5,8 +5,9 @@
 //! time instead of sleeping until it is woken: answers come soon, and a kick costs the executing thread more than all the
 //! rest of a request.
 
-use super::job::{Adopted, Batch, Ended, Kept, Push, Settings, ToMain, ToWorker};
-use crate::inbound::{Inbound, Input};
+use super::job::{Adopted, Batch, Ended, Push, Settings, ToMain, ToWorker, Traffic};
+use crate::inbound::{Inbound, Input, Kept};
+use crate::turn::CARRY_IDLE_S;
 use crate::wire::{into_send, key_of, token_of};
 use nix::sys::prctl;
 use sluice_clock::Clock;
@@ -252,10 +253,11 @@ impl Worker {
                 ToWorker::Push(push) => self.push(*push),
                 ToWorker::Resume(key) => self.resume(key),
                 ToWorker::Close(key) => {
-                    if let Some(connection) = self.take(key) {
-                        self.close(&connection);
+                    if let Some(mut connection) = self.take(key) {
+                        self.close(&mut connection);
                     }
                 }
+                ToWorker::Trim(key, idle_s) => self.trim(key, i64::from(idle_s)),
                 ToWorker::Settings(settings) => self.seat.settings = settings,
                 ToWorker::Release(key) => self.release(key),
                 ToWorker::Stop => self.stopping = true,
@@ -278,9 +280,16 @@ impl Worker {
             }
             Event::Filled { token, buf, error } => {
                 let Some(mut connection) = self.take(key_of(token)) else { return };
-                connection.received += connection.inbound.filled(buf);
+                let come = connection.inbound.filled(buf);
+                connection.received += come;
                 if error.is_some() {
                     return self.drop_connection(*connection, "Client closed connection");
+                }
+                if come == 0 && !connection.leaving && connection.inbound.input == Input::Open {
+                    // It was ended early, by `trim`. What still comes goes the usual way.
+                    connection.inbound.carry.shrink_to_fit();
+                    self.event_loop.recv_start(connection.source);
+                    return self.keep_and_tell(connection);
                 }
                 self.go_on(connection);
             }
@@ -319,12 +328,31 @@ impl Worker {
     fn go_on(&mut self, mut connection: Box<Connection>) {
         self.parse(&mut connection);
         self.receive_on(&mut connection);
+        self.keep_and_tell(connection);
+    }
+
+    /// Keeps a connection, and tells what it holds if that is news.
+    fn keep_and_tell(&mut self, mut connection: Box<Connection>) {
         let inbound = &mut connection.inbound;
         // A batch that is away told it already.
         if inbound.input != Input::Away && inbound.tell(inbound.kept()) {
             self.tell(ToMain::Partial(connection.key, inbound.told()));
         }
         self.put(connection);
+    }
+
+    /// Gives back room for input that a client does not need; in the executing thread's loop `trim_input` does it.
+    fn trim(&mut self, key: SessionKey, idle_s: i64) {
+        let Some(mut connection) = self.take(key) else { return };
+        match connection.inbound.input {
+            // The loop has the buffer. It gives it back, and `Filled` sees whether anything has come.
+            Input::Filling if idle_s > 0 => self.event_loop.recv_into_end(connection.source),
+            Input::Open | Input::Held if idle_s > CARRY_IDLE_S => {
+                connection.inbound.carry.shrink_to_fit();
+            }
+            _ => {}
+        }
+        self.keep_and_tell(connection);
     }
 
     /// Parses what has come, and hands it over when there is something to execute.
@@ -407,6 +435,8 @@ impl Worker {
         let Some(mut connection) = self.take(batch.key) else { return self.spend(batch) };
         connection.admission = batch.admission;
         connection.inbound.input = match ended {
+            // It was ended while the batch was away.
+            _ if connection.inbound.input == Input::Shut => Input::Shut,
             Ended::No => Input::Open,
             Ended::Held | Ended::Resumed => {
                 // The request that waits, and all behind it, is parsed again when its time comes.
@@ -484,9 +514,7 @@ impl Worker {
     fn sent(&mut self, connection: &mut Connection, sent: Sent) -> bool {
         connection.untold += sent.bytes;
         if connection.untold >= UNTOLD_BYTES_MAX {
-            let bytes = u32::try_from(connection.untold).unwrap_or(u32::MAX);
-            connection.untold -= bytes as usize;
-            self.tell(ToMain::Sent(connection.key, bytes));
+            self.tell_traffic(connection);
         } else if connection.untold > 0 && !connection.listed {
             connection.listed = true;
             if self.untold.is_empty() {
@@ -507,10 +535,22 @@ impl Worker {
         for key in std::mem::take(&mut self.untold) {
             let Some(mut connection) = self.take(key) else { continue };
             connection.listed = false;
-            if let Ok(bytes @ 1..) = u32::try_from(std::mem::take(&mut connection.untold)) {
-                self.tell(ToMain::Sent(key, bytes));
-            }
+            self.tell_traffic(&mut connection);
             self.put(connection);
+        }
+    }
+
+    /// Tells what went over a connection since it was last told.
+    fn tell_traffic(&mut self, connection: &mut Connection) {
+        let part = |bytes: &mut usize| {
+            let told = u32::try_from(*bytes).unwrap_or(u32::MAX);
+            *bytes -= told as usize;
+            told
+        };
+        let traffic =
+            Traffic { sent: part(&mut connection.untold), received: part(&mut connection.received) };
+        if traffic != Traffic::default() {
+            self.tell(ToMain::Traffic(connection.key, traffic));
         }
     }
 
@@ -575,11 +615,9 @@ impl Worker {
     }
 
     fn detached(&mut self, key: SessionKey, socket: sluice_evloop::Fd) {
-        let Some(connection) = self.take(key) else { return };
+        let Some(mut connection) = self.take(key) else { return };
         self.count -= 1;
-        if connection.untold > 0 {
-            self.tell(ToMain::Sent(key, u32::try_from(connection.untold).unwrap_or(u32::MAX)));
-        }
+        self.tell_traffic(&mut connection);
         let Connection { inbound, admission, received, .. } = *connection;
         let (carry, held) = (inbound.carry, inbound.input == Input::Held);
         self.tell(ToMain::Released(Box::new(Adopted { key, socket, carry, admission, held, received })));
@@ -597,17 +635,18 @@ impl Worker {
                 self.receive_on(&mut connection);
                 self.put(connection);
             } else {
-                self.close(&connection);
+                self.close(&mut connection);
             }
         }
     }
 
-    fn drop_connection(&mut self, connection: Connection, why: &str) {
-        self.close(&connection);
+    fn drop_connection(&mut self, mut connection: Connection, why: &str) {
+        self.close(&mut connection);
         self.tell(ToMain::Gone(connection.key, why.into()));
     }
 
-    fn close(&mut self, connection: &Connection) {
+    fn close(&mut self, connection: &mut Connection) {
+        self.tell_traffic(connection);
         self.event_loop.close(connection.source);
         self.count -= 1;
     }

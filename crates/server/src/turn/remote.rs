@@ -2,8 +2,8 @@
 
 use super::Server;
 use crate::bio::Garbage;
-use crate::inbound::Input;
-use crate::iothreads::{Adopted, Balance, Batch, Ended, Kept, Push, Settings, Signals, ToMain, ToWorker};
+use crate::inbound::{Input, Kept};
+use crate::iothreads::{Adopted, Balance, Batch, Ended, Push, Settings, Signals, ToMain, ToWorker, Traffic};
 use crate::wire::{Place, Wire, token_of};
 use sluice_config::param;
 use sluice_engine::{Closing, Engine, Flow, LogLevel, Process, SessionKey};
@@ -33,8 +33,10 @@ pub(super) struct Load {
     always: bool,
 }
 
-/// Batches whose keys are prefetched together: enough to hide the misses, few enough that the lines stay in the cache.
+/// Batches whose keys are prefetched together, at most: enough to hide the misses.
 const PREFETCH_BATCHES: usize = 32;
+/// No batch is added to so many keys: few enough that their lines stay in the cache.
+const PREFETCH_KEYS: usize = 128;
 /// When threads could not be started, they are tried again after so long.
 const SPAWN_AGAIN_NS: u64 = 10_000_000_000;
 /// How long the end of the server waits for clients to take their last replies.
@@ -42,6 +44,8 @@ const FINISH_NS_MAX: u64 = 500_000_000;
 /// How often it looks meanwhile.
 const FINISH_DOZE: Duration = Duration::from_micros(100);
 
+/// How long a sample usually is: the cron's period.
+const SAMPLE_NS: u64 = 100_000_000;
 /// Samples that are closer together tell too little.
 const SAMPLE_NS_MIN: u64 = 50_000_000;
 /// Values above this many bytes travel to a worker with a batch that goes there, and are freed by it.
@@ -67,7 +71,10 @@ impl Server {
     pub(super) fn rest(&self, until: Deadline) -> Deadline {
         match self.pool.has_messages() || self.pool.is_behind() {
             true => Deadline::PAST,
-            false => until,
+            false => match &self.gate {
+                Some(gate) => until.min(Deadline::at_ns(gate.due_ns())),
+                None => until,
+            },
         }
     }
 
@@ -81,7 +88,7 @@ impl Server {
         }
         self.load.configured = configured;
         let cap = configured.min(processors().saturating_sub(1));
-        self.policy = crate::iothreads::Policy::new(cap);
+        self.policy.set_cap(cap);
         if self.pool.stop_above(configured) {
             self.recall();
         }
@@ -145,13 +152,12 @@ impl Server {
         }
         self.load.sampled_ns = self.turn_began_ns;
         let shares = self.pool.sample(wall_ns);
-        let Some((seat, count)) = self.load.balance.step(&shares) else { return };
-        let theirs = self.wires.iter_mut().flatten().filter(|wire| wire.place == Place::Worker(seat));
-        // Not the same ones each time: if what moved was the load itself, it would go to and fro.
-        let first = self.host.io_threads.balanced as usize % 7;
-        for wire in theirs.skip(first).take(count) {
-            wire.place = Place::Returning(seat);
-            self.pool.tell(seat, ToWorker::Release(wire.key));
+        let Some(wanted) = self.load.balance.step(&shares) else { return };
+        let place = Place::Worker(wanted.seat);
+        let theirs = self.wires.iter_mut().flatten().filter(|wire| wire.place == place);
+        for (_, wire) in theirs.enumerate().filter(|(number, _)| wanted.takes(*number)) {
+            wire.place = Place::Returning(wanted.seat);
+            self.pool.tell(wanted.seat, ToWorker::Release(wire.key));
             self.host.io_threads.balanced += 1;
         }
     }
@@ -189,18 +195,32 @@ impl Server {
         if !self.pool.is_running() && self.load.configured == 0 {
             return;
         }
-        let before = self.pool.active();
         let wanted = if self.load.always {
+            self.policy.assume(self.load.configured);
             self.load.configured
         } else {
             match self.sample() {
                 Some(signals) => self.policy.step(signals),
-                None => before,
+                None => self.pool.active(),
             }
         };
         if self.pool.threads() < self.load.configured && self.turn_began_ns >= self.load.spawn_again_ns {
             self.spawn_workers(self.load.configured);
         }
+        self.arrange(wanted);
+    }
+
+    /// Workers that are to be active always are so as soon as it is said.
+    pub(super) fn arrange_always(&mut self) {
+        if self.load.always && self.load.configured > 0 {
+            self.policy.assume(self.load.configured);
+            self.arrange(self.load.configured);
+        }
+    }
+
+    /// Lets so many workers take connections, and moves these accordingly.
+    fn arrange(&mut self, wanted: usize) {
+        let before = self.pool.active();
         self.pool.set_active(wanted);
         let now = self.pool.active();
         if now != before {
@@ -242,21 +262,25 @@ impl Server {
             n => workers_ns.saturating_sub(self.load.workers_ns) as f64 / wall as f64 / n as f64,
         };
         // Asking the kernel costs some ten microseconds: only when the answer can matter.
-        let idle_processors = if main_busy > 0.5 || active > 0 {
+        let mut idle_processors = 0.0;
+        if main_busy > 0.5 || active > 0 {
             let ticks = idle_ticks();
-            let idle = ticks.saturating_sub(std::mem::replace(&mut self.load.idle_ticks, ticks));
-            // A tick is ten milliseconds.
-            idle as f64 * 1e7 / wall as f64
+            let known = std::mem::replace(&mut self.load.idle_ticks, ticks);
+            if known != 0 {
+                let idle_ns = ticks.saturating_sub(known) as f64 * tick_ns();
+                // Under a quota a processor may be idle and still not ours.
+                let ours = processors() as f64 - main_busy - workers_busy * active as f64;
+                idle_processors = (idle_ns / wall as f64).min(ours).max(0.0);
+            }
         } else {
             self.load.idle_ticks = 0;
-            0.0
-        };
-        let known = self.load.at_ns != 0 && self.load.idle_ticks != 0;
+        }
+        let commands_seen = commands.saturating_sub(self.load.commands);
         let signals = Signals {
             main_busy,
             workers_busy,
-            idle_processors: if known { idle_processors.min(processors() as f64) } else { 0.0 },
-            commands: commands.saturating_sub(self.load.commands),
+            idle_processors,
+            commands: (commands_seen as f64 * SAMPLE_NS as f64 / wall as f64) as u64,
         };
         self.load.at_ns = now_ns;
         self.load.main_ns = main_ns;
@@ -267,6 +291,10 @@ impl Server {
 
     /// Starts to move connections that are at rest here to workers.
     fn move_out(&mut self) {
+        if self.engine.connections() <= self.pool.all_connections() {
+            // All are there, or on their way.
+            return;
+        }
         for wire in self.wires.iter_mut().flatten() {
             let at_rest = wire.place == Place::Here
                 && matches!(wire.inbound.input, Input::Open | Input::Held)
@@ -350,7 +378,14 @@ impl Server {
             let mut group = std::mem::take(&mut self.group);
             let mut rest = messages.drain(..);
             loop {
-                group.extend(rest.by_ref().take(PREFETCH_BATCHES));
+                let mut keys = 0;
+                while keys < PREFETCH_KEYS && group.len() < PREFETCH_BATCHES {
+                    let Some(message) = rest.next() else { break };
+                    if let ToMain::Batch(batch) = &message {
+                        keys += batch.prepared.len();
+                    }
+                    group.push(message);
+                }
                 if group.is_empty() {
                     break;
                 }
@@ -394,7 +429,7 @@ impl Server {
                 self.engine.heard(key, self.host.recent());
                 self.note_kept(key, kept);
             }
-            ToMain::Sent(key, bytes) => self.count_sent(key, bytes as usize),
+            ToMain::Traffic(key, traffic) => self.count_traffic(key, traffic),
             ToMain::Gone(key, why) => self.lost(key, &why),
             ToMain::Released(adopted) => self.released(*adopted),
             ToMain::Stopped(seat) => self.stopped(seat),
@@ -410,6 +445,11 @@ impl Server {
             |place: &Place| matches!(place, Place::Worker(s) | Place::Returning(s) if *s == seat);
         let lost = self.wires.iter().flatten().filter(|wire| place_is_lost(&wire.place));
         self.doomed.extend(lost.map(|wire| wire.key));
+    }
+
+    fn count_traffic(&mut self, key: SessionKey, traffic: Traffic) {
+        self.host.counts.net_input_bytes += u64::from(traffic.received);
+        self.count_sent(key, traffic.sent as usize);
     }
 
     fn count_sent(&mut self, key: SessionKey, bytes: usize) {
@@ -472,6 +512,8 @@ impl Server {
         // In turn, so that no worker gets all.
         let turn = self.host.io_threads.freed as usize;
         match self.executed.len() {
+            // Nothing goes there: what is small is freed here, as it costs less than a message.
+            0 if value.heap_bytes() <= sluice_keyspace::LAZY_FREE_BYTES => drop(value),
             0 => self.free(Garbage::Value(value)),
             n => {
                 self.host.io_threads.freed += 1;
@@ -483,24 +525,34 @@ impl Server {
     /// Sends the batches of this turn back with their replies.
     pub(super) fn reply_to_workers(&mut self) {
         let mut executed = std::mem::take(&mut self.executed);
-        self.load.served = true;
         for mut batch in executed.drain(..) {
-            if let Some((outbox, closing)) = self.engine.take_output(batch.key) {
-                batch.reply = outbox;
-                if closing == Closing::AfterReply {
-                    batch.ended = Ended::AfterReply;
-                }
-            }
-            if batch.ended == Ended::Held && !self.is_postponed(batch.key) {
-                // What it waited for ended in this very turn.
-                batch.ended = Ended::Resumed;
-            }
-            batch.admission = self.admission(batch.key);
-            self.host.io_threads.writes += 1;
-            self.host.writes += 1;
-            self.pool.tell(batch.worker, ToWorker::Reply(batch));
+            self.finish_batch(&mut batch);
+            self.return_batch(batch);
         }
         self.executed = executed;
+    }
+
+    /// Puts a batch's replies into it, and how its connection goes on.
+    pub(super) fn finish_batch(&mut self, batch: &mut Batch) {
+        self.load.served = true;
+        if let Some((outbox, closing)) = self.engine.take_output(batch.key) {
+            batch.reply = outbox;
+            if closing == Closing::AfterReply {
+                batch.ended = Ended::AfterReply;
+            }
+        }
+        batch.admission = self.admission(batch.key);
+        self.host.io_threads.writes += 1;
+        self.host.writes += 1;
+    }
+
+    /// Sends a finished batch back to its worker.
+    pub(super) fn return_batch(&mut self, mut batch: Box<Batch>) {
+        if batch.ended == Ended::Held && !self.is_postponed(batch.key) {
+            // What it waited for has ended meanwhile.
+            batch.ended = Ended::Resumed;
+        }
+        self.pool.tell(batch.worker, ToWorker::Reply(batch));
     }
 
     /// Sends output that no batch asked for.
@@ -578,11 +630,25 @@ fn processors() -> usize {
     allowed.max(1)
 }
 
-/// Idle time of all processors since the machine started, in ticks of ten milliseconds; 0 where it is not told.
+/// Idle time of the processors that this process may use since the machine started, in ticks; 0 where it is not told.
 fn idle_ticks() -> u64 {
     let Ok(text) = std::fs::read_to_string("/proc/stat") else { return 0 };
-    let Some(line) = text.lines().next() else { return 0 };
-    let field = |i: usize| line.split_whitespace().nth(i).and_then(|w| w.parse::<u64>().ok()).unwrap_or(0);
-    // The columns are user, nice, system, idle, iowait.
-    field(4) + field(5)
+    let allowed = nix::sched::sched_getaffinity(nix::unistd::Pid::from_raw(0)).ok();
+    let ours = |number: usize| allowed.is_none_or(|set| set.is_set(number).unwrap_or(false));
+    let mut ticks = 0;
+    for line in text.lines() {
+        let mut words = line.split_whitespace();
+        let number = words.next().and_then(|name| name.strip_prefix("cpu")?.parse::<usize>().ok());
+        if number.is_some_and(ours) {
+            // The columns are user, nice, system, idle, iowait.
+            ticks += words.skip(3).take(2).filter_map(|word| word.parse::<u64>().ok()).sum::<u64>();
+        }
+    }
+    ticks
+}
+
+/// Nanoseconds of a tick, usually ten million.
+fn tick_ns() -> f64 {
+    let hz = nix::unistd::sysconf(nix::unistd::SysconfVar::CLK_TCK).ok().flatten();
+    1e9 / hz.filter(|hz| *hz > 0).unwrap_or(100) as f64
 }
