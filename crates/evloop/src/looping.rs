@@ -375,7 +375,8 @@ impl<D: Driver> Loop<D> {
 
     /// Begins an operation, behind those of the same file that were begun before: one [`Event::FileDone`], which brings
     /// the buffer home. To read and write a FIFO at the same time, open it here twice. Dropping the loop gives up what has
-    /// not begun and waits for what the disk is at. On io_uring the kernel does it; on
+    /// not begun and waits for what the disk is at; on io_uring for ten seconds at most, after which the kernel goes on
+    /// with it alone. On io_uring the kernel does it; on
     /// the other drivers a thread does it if the file is a regular one or a disk, and else the loop, when it is ready.
     pub fn file_start(&mut self, file: FileId, op: FileOp, token: Token) -> FileOpId {
         if self.closed() {
