@@ -56,7 +56,7 @@ impl<K: Kernel> Uring<K> {
     fn file_done(&mut self, index: u32, cqe: Cqe) -> Option<Event> {
         let files = &mut self.work.files;
         let mut result = usize::try_from(cqe.result).map_err(|_| Errno::from_raw_os_error(-cqe.result));
-        if files.set_polling(index, false) {
+        if files.end_polling(index) {
             if !files.is_cancelled(index) {
                 self.submit_file(index);
                 return None;
@@ -68,7 +68,7 @@ impl<K: Kernel> Uring<K> {
         if result == Err(Errno::AGAIN) && !files.is_cancelled(index) {
             let events = if files.writes(index) { POLLOUT } else { POLLIN };
             let fd = files.fd(index)?.as_raw_fd();
-            files.set_polling(index, true);
+            files.begin_polling(index);
             self.in_flight += 1;
             self.kernel.push(Op::Poll { fd, events }, Other::File.user_data(index));
             return None;
