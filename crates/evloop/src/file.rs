@@ -7,6 +7,7 @@
 mod table;
 
 use std::io;
+use std::ops::ControlFlow;
 use std::os::fd::BorrowedFd;
 use std::sync::{Mutex, PoisonError};
 
@@ -114,6 +115,26 @@ impl FileOp {
     }
 }
 
+impl FileOp {
+    /// Takes a system call's result into account, `bytes` being what was moved so far: whether another call follows, or
+    /// with which error, if any, it is over. The same for every way in which operations are done.
+    fn account(&self, bytes: &mut usize, result: Result<usize, Errno>) -> ControlFlow<Option<Errno>> {
+        match result {
+            // There was something to write, so the next attempt would do no better.
+            Ok(0) if self.work == FileWork::Write => ControlFlow::Break(Some(Errno::NOSPC)),
+            // The file has ended, or was synchronised.
+            Ok(0) => ControlFlow::Break(None),
+            Ok(moved) => {
+                *bytes += moved;
+                let enough = *bytes >= self.least || self.from + *bytes >= self.buf.len();
+                if enough { ControlFlow::Break(None) } else { ControlFlow::Continue(()) }
+            }
+            Err(Errno::INTR | Errno::AGAIN) => ControlFlow::Continue(()),
+            Err(errno) => ControlFlow::Break(Some(errno)),
+        }
+    }
+}
+
 /// The loop's name for a file. It is never reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct FileId {
@@ -152,7 +173,8 @@ pub struct FileDone {
     pub buf: Vec<u8>,
     /// Bytes that were moved. Fewer than asked for, without an error, means that the file ended.
     pub bytes: usize,
-    /// Why no more were moved; `ECANCELED` when it was cancelled, `EBADF` when the file was closed before.
+    /// Why no more were moved; `ECANCELED` when it was cancelled, `EBADF` when the file was closed before, `ENOSPC` also
+    /// when a write moved nothing and the system said nothing. Always with an errno, unless a thread of the pool panicked.
     pub error: Option<io::Error>,
 }
 
@@ -165,15 +187,13 @@ pub(crate) fn perform(fd: BorrowedFd<'_>, lent: &Mutex<Lent>, cancel: &Cancel) -
         if cancel.is_requested() {
             return Some(Errno::CANCELED);
         }
-        match op.attempt(fd, *bytes) {
-            Ok(0) if op.work == FileWork::Write => return Some(Errno::NOSPC),
-            Ok(0) => return None,
-            Ok(moved) => *bytes += moved,
-            Err(Errno::INTR) => continue,
-            Err(errno) => return Some(errno),
+        let result = op.attempt(fd, *bytes);
+        // What cannot be waited for is not asked again and again.
+        if result == Err(Errno::AGAIN) {
+            return Some(Errno::AGAIN);
         }
-        if *bytes >= op.least || op.from + *bytes >= op.buf.len() {
-            return None;
+        if let ControlFlow::Break(error) = op.account(bytes, result) {
+            return error;
         }
     }
 }
@@ -192,3 +212,6 @@ fn sync_data(fd: BorrowedFd<'_>) -> Result<(), Errno> {
 fn sync_data(fd: BorrowedFd<'_>) -> Result<(), Errno> {
     rustix::fs::fsync(fd)
 }
+
+#[cfg(test)]
+mod tests;

@@ -37,7 +37,7 @@ pub use config::Config;
 pub use driver::{Batch, Driver, Fd, Sleep};
 pub use event::{Event, Interest, Received, Sending, Sent, Shutdown, Source, Token};
 pub use file::{FileDone, FileId, FileOp, FileOpId, FileWork};
-pub use looping::{Deadline, Loop, Turn};
+pub use looping::{Deadline, Gathering, Loop, Turn};
 pub use mailbox::{Mailbox, Sender};
 pub use metrics::Metrics;
 pub use pool::{

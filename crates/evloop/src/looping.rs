@@ -47,6 +47,15 @@ pub struct Turn {
     pub ready: usize,
 }
 
+/// Whether waits gather, where they may.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Gathering {
+    /// Where many connections speak.
+    Wanted,
+    /// Not at all.
+    Unwanted,
+}
+
 /// One thread's event loop. A turn is one [`Loop::wait`], then [`Loop::next_event`] until it returns `None`:
 ///
 /// ```text
@@ -67,8 +76,7 @@ pub struct Loop<D: Driver> {
     /// Time of the last wait's return, as told by the first `next_event` after it; 0 if there was none.
     turn_began_ns: u64,
     gather: Gather,
-    /// The caller wants waits to gather.
-    gathering: bool,
+    gathering: Gathering,
     /// The loop's own part of the counters; the driver has the rest.
     own: Metrics,
     stamp: Stamp,
@@ -98,7 +106,7 @@ impl<D: Driver> Loop<D> {
             timers_left: 0,
             turn_began_ns: 0,
             gather: Gather::new(0),
-            gathering: true,
+            gathering: Gathering::Wanted,
             own: Metrics::default(),
             stamp: Stamp::new(),
         };
@@ -107,10 +115,10 @@ impl<D: Driver> Loop<D> {
     }
 
     /// Whether waits gather at all just now, where [`Config::batch_wait_us`] allows it: the caller knows what a receive
-    /// brings, the loop does not. Starts as `true`. Costs a store.
+    /// brings, the loop does not. Starts as wanted. Costs a store.
     #[inline]
-    pub fn gather(&mut self, wanted: bool) {
-        self.gathering = wanted;
+    pub fn gather(&mut self, gathering: Gathering) {
+        self.gathering = gathering;
     }
 
     /// Changes [`Config::batch_wait_us`], 0..=1000; 0 turns gathering off.
@@ -187,7 +195,7 @@ impl<D: Driver> Loop<D> {
             return Ok(self.turned(self.park.word.resume(), ready));
         }
         self.own.parks += 1;
-        if self.gathering && self.gather.is_on() {
+        if self.gathering == Gathering::Wanted && self.gather.is_on() {
             let batch = self.gather.plan(now_ns);
             self.own.gathered += u64::from(batch.wait_us != 0);
             self.driver.batch(batch);
@@ -208,7 +216,7 @@ impl<D: Driver> Loop<D> {
         }
         if let Some(event) = self.driver.next_event(now_ns) {
             self.own.events += 1;
-            if self.gathering
+            if self.gathering == Gathering::Wanted
                 && self.gather.is_on()
                 && let Event::Received { token, .. } = &event
             {
@@ -375,7 +383,8 @@ impl<D: Driver> Loop<D> {
 
     /// Begins an operation, behind those of the same file that were begun before: one [`Event::FileDone`], which brings
     /// the buffer home. To read and write a FIFO at the same time, open it here twice. Dropping the loop gives up what has
-    /// not begun and waits for what the disk is at. On io_uring the kernel does it; on
+    /// not begun and waits for what the disk is at; on io_uring for ten seconds at most, after which the kernel goes on
+    /// with it alone. On io_uring the kernel does it; on
     /// the other drivers a thread does it if the file is a regular one or a disk, and else the loop, when it is ready.
     pub fn file_start(&mut self, file: FileId, op: FileOp, token: Token) -> FileOpId {
         if self.closed() {

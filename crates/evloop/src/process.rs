@@ -2,14 +2,16 @@
 //!
 //! One child is waited for by a descriptor of the process where the system has that (Linux 5.3), which becomes readable
 //! when it ends. Groups of children have no descriptor: a thread of its own looks for them, every 1 to 16 ms. So has a
-//! single child where descriptors of processes are missing or denied.
+//! single child where descriptors of processes are missing or denied, and one that has ended and cannot be reaped yet,
+//! since somebody traces it: its descriptor is readable for as long as that lasts, and waiting for it would not wait.
 //!
 //! Invariants: (1) each wait ends exactly once, as one event; (2) a wait that was cancelled reaps nobody from then on;
 //! (3) what a wait reaps it tells: a child is looked for only after its descriptor was opened, and told of at once if
-//! it had ended by then; (4) a wait never blocks the loop's thread.
+//! it had ended by then; (4) a wait never blocks the loop's thread; (5) a child that has a descriptor is reaped by it:
+//! when somebody else was faster its number may be another child's; (6) a descriptor is waited for once.
 
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -81,7 +83,7 @@ pub(crate) struct Waiting {
 #[derive(Debug)]
 pub(crate) enum Means {
     /// The driver asked the kernel about this descriptor.
-    Polled(OwnedFd),
+    Polled(Arc<OwnedFd>),
     /// A source of the driver's, which owns the descriptor.
     Source(Source),
     /// The thread that looks.
@@ -93,7 +95,7 @@ pub(crate) enum Beginning {
     /// It is over already.
     Over(Exit),
     /// This descriptor becomes readable.
-    Descriptor(OwnedFd),
+    Descriptor(Arc<OwnedFd>),
     /// Somebody has to look from time to time.
     Look,
 }
@@ -150,18 +152,20 @@ impl ProcessId {
 /// Begins a wait for `pid`, as `waitpid` has it: one child, or -1 for any, 0 for any of the own process group, below
 /// -1 for any of that group.
 pub(crate) fn begin(pid: i32) -> Beginning {
-    let Some(child) = (pid > 0).then(|| Pid::from_raw(pid)).flatten() else {
-        return match reap(pid) {
-            Some(exit) => Beginning::Over(exit),
-            None => Beginning::Look,
-        };
-    };
-    // Opened first: an end between the look and the opening would be missed by whoever looks first.
-    let opened = open(child);
-    match (reap(pid), opened) {
-        (Some(exit), _) => Beginning::Over(exit),
-        (None, Ok(fd)) => Beginning::Descriptor(fd),
-        (None, Err(_)) => Beginning::Look,
+    if let Some(child) = (pid > 0).then(|| Pid::from_raw(pid)).flatten()
+        && let Ok(fd) = open(child)
+    {
+        // Opened first: an end between the look and the opening would be missed by whoever looks first.
+        match reap_child(fd.as_fd(), pid) {
+            // Descriptors are older than reaping by them (Linux 5.4), or that is denied.
+            Some(Exit::Failed(_)) => {}
+            Some(exit) => return Beginning::Over(exit),
+            None => return Beginning::Descriptor(Arc::new(fd)),
+        }
+    }
+    match reap_number(pid) {
+        Some(exit) => Beginning::Over(exit),
+        None => Beginning::Look,
     }
 }
 
@@ -175,8 +179,51 @@ fn open(_: Pid) -> Result<OwnedFd, Errno> {
     Err(Errno::NOSYS)
 }
 
-/// Looks once; `None` while nobody has ended.
-pub(crate) fn reap(pid: i32) -> Option<Exit> {
+/// Whom to look for.
+#[derive(Clone, Debug)]
+pub(crate) enum Whom {
+    /// As `waitpid` has it.
+    Number(i32),
+    /// The child with this descriptor, which had this number.
+    Child(Arc<OwnedFd>, i32),
+}
+
+impl Whom {
+    fn reap(&self) -> Option<Exit> {
+        match self {
+            Whom::Number(pid) => reap_number(*pid),
+            Whom::Child(fd, pid) => reap_child(fd.as_fd(), *pid),
+        }
+    }
+}
+
+/// Looks once for the child with this descriptor and number; `None` while it has not ended, or cannot be reaped yet.
+#[cfg(target_os = "linux")]
+pub(crate) fn reap_child(fd: BorrowedFd<'_>, pid: i32) -> Option<Exit> {
+    use rustix::process::{WaitId, WaitIdOptions, waitid};
+
+    let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG;
+    match waitid(WaitId::PidFd(fd), options) {
+        Ok(None) | Err(Errno::INTR) => None,
+        Ok(Some(status)) => Some(match (status.exit_status(), status.terminating_signal()) {
+            (Some(code), _) => Exit::Exited { pid, code },
+            (None, Some(signal)) => Exit::Killed { pid, signal, core_dumped: status.dumped() },
+            // Stops and continuations were not asked for.
+            (None, None) => Exit::Failed(Errno::INVAL.into()),
+        }),
+        Err(Errno::CHILD) => Some(Exit::NoChild),
+        Err(errno) => Some(Exit::Failed(errno.into())),
+    }
+}
+
+/// There is no such descriptor.
+#[cfg(not(target_os = "linux"))]
+pub(crate) fn reap_child(_: BorrowedFd<'_>, pid: i32) -> Option<Exit> {
+    reap_number(pid)
+}
+
+/// Looks once for who is named by a number; `None` while nobody has ended.
+fn reap_number(pid: i32) -> Option<Exit> {
     let result = match pid {
         ..-1 => pid
             .checked_neg()
@@ -225,8 +272,8 @@ struct List {
 
 #[derive(Debug, Default)]
 struct Waits {
-    /// Index and what to wait for.
-    waits: Vec<(u32, i32)>,
+    /// Index and whom to wait for.
+    waits: Vec<(u32, Whom)>,
     /// A thread is at it.
     running: bool,
     stopping: bool,
@@ -241,11 +288,11 @@ impl Reaper {
         Ok(Reaper { list: Arc::default(), found, home, over, pool: WorkerPool::open(1, 4)? })
     }
 
-    /// Looks for `pid` from now on.
-    pub(crate) fn add(&mut self, index: u32, pid: i32) {
+    /// Looks for somebody from now on.
+    pub(crate) fn add(&mut self, index: u32, whom: Whom) {
         self.over.1.drain().for_each(drop);
         let mut waits = self.list.lock();
-        waits.waits.push((index, pid));
+        waits.waits.push((index, whom));
         waits.fresh = true;
         if std::mem::replace(&mut waits.running, true) {
             self.list.changed.notify_one();
@@ -290,9 +337,9 @@ impl List {
         loop {
             let mut found = Vec::new();
             // Under the lock, so that a wait is either taken back or has found somebody, never both.
-            waits.waits.retain(|&(index, pid)| match reap(pid) {
+            waits.waits.retain(|(index, whom)| match whom.reap() {
                 Some(exit) => {
-                    found.push((index, exit));
+                    found.push((*index, exit));
                     false
                 }
                 None => true,
@@ -318,3 +365,6 @@ const PAUSE_MIN: Duration = Duration::from_millis(1);
 const PAUSE_MAX: Duration = Duration::from_millis(16);
 /// In a wait status.
 const CORE_DUMPED: u32 = 0x80;
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests;

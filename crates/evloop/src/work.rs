@@ -9,7 +9,7 @@ use crate::event::{Event, Source, Token};
 use crate::file::{FileId, FileTable};
 use crate::mailbox::{Mailbox, Sender};
 use crate::pool::{Cancel, Finished, JobHandle, Outcome, WorkerPool};
-use crate::process::{Exit, ProcessTable, Reaper};
+use crate::process::{Exit, ProcessTable, Reaper, Whom};
 use crate::waker::Waker;
 
 /// A driver's files and processes; empty, and without a thread, until they are used.
@@ -108,9 +108,12 @@ impl Work {
         pool.ends.drain().map(|end| (end.token.0 as u32, error_of(end.outcome))).collect()
     }
 
-    /// Files that waited for room in the queue.
-    pub(crate) fn stalled(&mut self) -> VecDeque<u32> {
-        self.pool.as_mut().map(|pool| std::mem::take(&mut pool.stalled)).unwrap_or_default()
+    /// The file that has waited longest for room in the queue, if there is room.
+    pub(crate) fn next_stalled(&mut self) -> Option<u32> {
+        let pool = self.pool.as_mut()?;
+        // The threads only make room, so what is seen holds until the next job is handed in.
+        let room = !pool.stalled.is_empty() && pool.pool.statistics().queued < self.workers.1;
+        if room { pool.stalled.pop_front() } else { None }
     }
 
     /// Takes one of these back.
@@ -120,13 +123,13 @@ impl Work {
         }
     }
 
-    /// Has a thread look for the children of wait `index`.
-    pub(crate) fn look_for(&mut self, index: u32, pid: i32) -> io::Result<()> {
+    /// Has a thread look for whom wait `index` is for.
+    pub(crate) fn look_for(&mut self, index: u32, whom: Whom) -> io::Result<()> {
         if self.reaper.is_none() {
             self.reaper = Some(Reaper::open(self.waker.clone().ok_or(Errno::BADF)?)?);
         }
         if let Some(reaper) = &mut self.reaper {
-            reaper.add(index, pid);
+            reaper.add(index, whom);
         }
         Ok(())
     }

@@ -40,7 +40,10 @@ fn ev_s5_s6_a_wake_from_another_thread_ends_each_wait() {
         for _ in 0..30 {
             let waker = lp.waker();
             let thread = thread::spawn(move || waker.wake());
-            while !lp.wait(now_ns(), soon()).expect("wait").woken {}
+            let until = soon();
+            while !lp.wait(now_ns(), until).expect("wait").woken {
+                assert!(now_ns() < u64::from(until), "the wake-up comes");
+            }
             thread.join().expect("thread");
         }
         assert_eq!(lp.metrics().wakes_seen, 30);
@@ -303,8 +306,10 @@ fn accepts_in_batches_of_the_budget_and_loses_none() {
         lp.accept_start(source);
         let peers: Vec<_> = (0..8).map(|_| TcpStream::connect(address).expect("connect")).collect();
         let mut sockets = Vec::new();
+        let until = soon();
         while sockets.len() < peers.len() {
-            let _ = lp.wait(now_ns(), soon()).expect("wait");
+            assert!(now_ns() < u64::from(until), "all are accepted");
+            let _ = lp.wait(now_ns(), until).expect("wait");
             let events: Vec<_> = std::iter::from_fn(|| lp.next_event(now_ns())).collect();
             assert!(events.len() <= 3);
             for event in events {
@@ -393,8 +398,10 @@ fn one_source_gets_one_chunk_in_a_turn_however_much_it_sends() {
         flood.write_all(&[1; 64 * 50]).expect("write");
         peer.write_all(b"me too").expect("write");
         let (mut flooded, mut polite) = (0, 0);
+        let until = soon();
         while flooded < 64 * 50 || polite < 6 {
-            let _ = lp.wait(now_ns(), soon()).expect("wait");
+            assert!(now_ns() < u64::from(until), "all is received");
+            let _ = lp.wait(now_ns(), until).expect("wait");
             let mut chunks = [0; 3];
             while let Some(event) = lp.next_event(now_ns()) {
                 let Event::Received { token, received: Received::Data(chunk) } = event else {

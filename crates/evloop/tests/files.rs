@@ -4,6 +4,7 @@ use std::fs::{File, OpenOptions};
 use std::io::{Read, Write};
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -11,7 +12,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use sluice_evloop::{AnyLoop, Config, Event, FileDone, FileId, FileOp, FileOpId, Token};
 
 mod common;
-use common::{assert_quiet, look, next, on_each, on_each_with};
+use common::{assert_quiet, in_time, look, next, now_ns, on_each, on_each_with, soon};
 
 /// A name in the directory for temporary files, removed at the end.
 struct Path(PathBuf);
@@ -223,6 +224,41 @@ fn ev_fifo1_a_fifo_is_read_when_something_comes() {
     });
 }
 
+/// To read and write at the same time, each direction has an order of its own.
+#[test]
+fn one_descriptor_that_is_open_twice_is_read_and_written_at_once() {
+    on_each(|mut lp| {
+        let (ours, mut theirs) = UnixStream::pair().expect("pair");
+        ours.set_nonblocking(true).expect("nonblocking");
+        let ours = Arc::new(OwnedFd::from(ours));
+        let (reader, writer) = (lp.file_open(ours.clone()), lp.file_open(ours.clone()));
+        lp.file_start(reader, FileOp::read(vec![0; 4]), Token(1));
+        let bytes = pattern(4 << 20);
+        lp.file_start(writer, FileOp::write(bytes.clone()), Token(2));
+        (0..3).for_each(|_| assert!(look(&mut lp).is_empty(), "both wait"));
+        theirs.write_all(b"ping").expect("writes");
+        assert_eq!(done(&mut lp).1.buf, b"ping");
+        let peer = std::thread::spawn(move || {
+            let mut got = vec![0; 4 << 20];
+            theirs.read_exact(&mut got).expect("reads");
+            (got, theirs)
+        });
+        let (token, written) = done(&mut lp);
+        assert_eq!((token, outcome(&written)), (2, Ok(4 << 20)));
+        let (got, mut theirs) = peer.join().expect("thread");
+        assert!(got == bytes);
+        // What is closed leaves no trace in the kernel's set, although the descriptor is open still.
+        lp.file_start(reader, FileOp::read(vec![0; 4]), Token(3));
+        assert!(look(&mut lp).is_empty());
+        lp.file_close(reader);
+        lp.file_close(writer);
+        assert_quiet(&mut lp);
+        theirs.write_all(b"pong").expect("writes");
+        assert_quiet(&mut lp);
+        drop(ours);
+    });
+}
+
 #[test]
 fn a_write_that_fills_a_fifo_goes_on_when_it_drains() {
     on_each(|mut lp| {
@@ -366,7 +402,9 @@ fn a_closed_file_says_nothing_more_and_its_descriptor_goes() {
         lp.file_close(reader);
         lp.file_cancel(waiting);
         assert_quiet(&mut lp);
+        let until = soon();
         while Arc::strong_count(&fifo) > 1 {
+            assert!(now_ns() < u64::from(until), "the descriptor goes");
             let _ = look(&mut lp);
         }
         assert_eq!(outcome(&run(&mut lp, reader, FileOp::read(vec![5; 8]))), Err(libc::EBADF), "stale");
@@ -387,5 +425,26 @@ fn a_loop_may_go_with_operations_in_flight() {
         lp.file_start(file, FileOp::sync(), Token(2));
         assert!(look(&mut lp).iter().all(|event| matches!(event, Event::FileDone { .. })));
         drop(lp);
+    });
+}
+
+#[test]
+fn a_loop_may_go_with_ends_at_hand_that_nobody_took() {
+    in_time(|| {
+        on_each(|mut lp| {
+            let path = Path::new();
+            let file = open(&mut lp, path.file());
+            lp.file_start(file, FileOp::write(vec![0; 1000]), Token(1));
+            lp.file_start(file, FileOp::sync(), Token(2));
+            let until = soon();
+            loop {
+                let turn = lp.wait(now_ns(), until).expect("wait");
+                if turn.ready > 0 || turn.woken {
+                    break;
+                }
+                assert!(now_ns() < u64::from(until), "it ends");
+            }
+            drop(lp);
+        });
     });
 }

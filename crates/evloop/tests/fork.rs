@@ -1,5 +1,5 @@
 //! Forking with operations in flight, by the ids of the conformance list: the child has a closed loop and harms nobody,
-//! the parent goes on as if nothing had happened. A program without the test harness, whose threads a fork would lose.
+//! the parent goes on as if nothing had happened. And a process that another process traces. A program without the test harness, whose threads a fork would lose.
 #![allow(unsafe_code, reason = "fork")]
 #![allow(clippy::zombie_processes, reason = "the loop waits for them")]
 
@@ -12,16 +12,19 @@ use std::process::{Command, Stdio};
 
 use sluice_evloop::{
     AnyLoop, Deadline, Event, Exit, FileId, FileOp, Interest, Received, SendBuf, Sending, Source, Token,
+    WorkerPool,
 };
 
 mod common;
-use common::{data, look, next, now_ns, on_each, pair, soon};
+use common::{assert_quiet, data, look, next, now_ns, on_each, pair, soon};
 
 fn main() {
     on_each(ev_l2_i5_a_fork_in_a_turn_closes_the_childs_loop_and_leaves_the_parents_alone);
     on_each(ev_i5_ten_forks_between_wakes_of_another_thread);
     on_each(a_child_may_let_go_although_the_threads_that_helped_are_not_there);
-    println!("fork: 3 claims hold on each driver");
+    on_each(a_traced_child_that_ended_neither_keeps_the_loop_busy_nor_is_lost);
+    a_child_may_drop_a_pool_of_its_parents();
+    println!("fork: 5 claims hold, 4 of them on each driver");
 }
 
 /// How the child parts from its copy.
@@ -162,7 +165,10 @@ fn ev_i5_ten_forks_between_wakes_of_another_thread(mut lp: AnyLoop) {
             assert!(copy.wait(now_ns(), soon()).is_err());
         });
         lp = held.take().expect("the parent's");
-        while !lp.wait(now_ns(), soon()).expect("wait").woken {}
+        let until = soon();
+        while !lp.wait(now_ns(), until).expect("wait").woken {
+            assert!(now_ns() < u64::from(until), "the wake-up comes");
+        }
         thread.join().expect("thread");
         assert_eq!(lp.metrics().wakes_seen, round + 1);
     }
@@ -197,6 +203,82 @@ fn a_child_may_let_go_although_the_threads_that_helped_are_not_there(mut lp: Any
     drop(child.stdin.take());
     assert!(matches!(next(&mut lp), Event::ProcessEnded { token: Token(2), .. }));
     let _ = std::fs::remove_file(&path);
+}
+
+/// The threads that would be joined are the parent's.
+fn a_child_may_drop_a_pool_of_its_parents() {
+    let mut held = Some(WorkerPool::open(2, 8).expect("threads"));
+    in_a_child(|| {
+        // SAFETY: the child's own alarm, which ends it should it hang.
+        // JUSTIFICATION: its parent waits for it.
+        unsafe { libc::alarm(5) };
+        drop(held.take());
+    });
+    held.take().expect("the parent's").close();
+}
+
+/// While it is traced it is a zombie whose parent cannot reap it, and whose descriptor is readable.
+fn a_traced_child_that_ended_neither_keeps_the_loop_busy_nor_is_lost(mut lp: AnyLoop) {
+    let mut child = Command::new("cat").stdin(Stdio::piped()).spawn().expect("a child");
+    let pid = rustix::process::Pid::from_raw(child.id() as i32).expect("a pid");
+    let Some(tracer) = Tracer::of(pid.as_raw_nonzero().get()) else {
+        println!("skipped: no process may trace another here");
+        child.kill().and_then(|()| child.wait()).expect("ours");
+        return;
+    };
+    lp.process_wait(pid.as_raw_nonzero().get(), Token(1));
+    assert!(look(&mut lp).is_empty());
+    // The tracer has a copy of its input's other end, so that does not end.
+    child.kill().expect("ours");
+    let fd = rustix::process::pidfd_open(pid, rustix::process::PidfdFlags::empty()).expect("a descriptor");
+    let mut ended = [rustix::event::PollFd::new(&fd, rustix::event::PollFlags::IN)];
+    let limit = rustix::event::Timespec { tv_sec: 5, tv_nsec: 0 };
+    assert_eq!(rustix::event::poll(&mut ended, Some(&limit)), Ok(1), "it ends");
+    assert_quiet(&mut lp);
+    drop(tracer);
+    let Event::ProcessEnded { token: Token(1), exit, .. } = next(&mut lp) else { panic!("its end") };
+    assert!(matches!(exit, Exit::Killed { signal: libc::SIGKILL, .. }), "{exit:?}");
+    assert_quiet(&mut lp);
+}
+
+/// A process that traces another, until it is dropped.
+struct Tracer(i32);
+
+impl Tracer {
+    fn of(pid: i32) -> Option<Tracer> {
+        let (reader, writer) = rustix::pipe::pipe().expect("pipe");
+        // SAFETY: this thread is the only one that matters to the child, which makes system calls and nothing else.
+        // JUSTIFICATION: a tracer must be a process of its own, since all threads of the parent's reap.
+        let tracer = unsafe { libc::fork() };
+        assert!(tracer >= 0, "fork");
+        if tracer == 0 {
+            // SAFETY: plain system calls; the process ends when it is killed.
+            // JUSTIFICATION: as above.
+            unsafe {
+                let done = libc::ptrace(libc::PTRACE_SEIZE, pid, 0, 0) == 0;
+                let _ = rustix::io::write(&writer, &[u8::from(done)]);
+                loop {
+                    libc::pause();
+                }
+            }
+        }
+        let mut answer = [0];
+        rustix::io::read(&reader, &mut answer).expect("an answer");
+        let tracer = Tracer(tracer);
+        (answer == [1]).then_some(tracer)
+    }
+}
+
+impl Drop for Tracer {
+    fn drop(&mut self) {
+        let mut status = 0;
+        // SAFETY: a child of ours, and a status to be written.
+        // JUSTIFICATION: as above.
+        unsafe {
+            libc::kill(self.0, libc::SIGKILL);
+            libc::waitpid(self.0, &raw mut status, 0);
+        }
+    }
 }
 
 /// The same as [`in_a_child`] without waiting.

@@ -5,10 +5,10 @@
 use std::os::fd::OwnedFd;
 use std::process::{Child, Command, Stdio};
 
-use sluice_evloop::{AnyLoop, Deadline, Event, Exit, Interest, ProcessId, Token};
+use sluice_evloop::{AnyLoop, Event, Exit, Interest, ProcessId, Token};
 
 mod common;
-use common::{assert_quiet, look, next, now_ns, on_each};
+use common::{assert_quiet, look, next, on_each};
 
 /// The next wait that ended.
 fn ended(lp: &mut AnyLoop) -> (u64, ProcessId, Exit) {
@@ -161,6 +161,19 @@ fn ev_p13_a_pid_that_is_no_child_of_ours_is_a_result() {
 }
 
 #[test]
+fn a_child_that_somebody_else_reaps_is_gone() {
+    on_each(|mut lp| {
+        let mut child = sh("read line; exit 7");
+        lp.process_wait(pid(&child), Token(1));
+        assert!(look(&mut lp).is_empty());
+        drop(child.stdin.take());
+        assert_eq!(child.wait().expect("ours").code(), Some(7));
+        assert!(matches!(ended(&mut lp), (1, _, Exit::NoChild)));
+        assert_quiet(&mut lp);
+    });
+}
+
+#[test]
 fn ev_p14_a_cancelled_wait_ends_once_and_reaps_nobody() {
     on_each(|mut lp| {
         let mut child = sh("read line; exit 7");
@@ -186,18 +199,18 @@ fn ev_p14_a_cancelled_wait_ends_once_and_reaps_nobody() {
 fn ev_p9_a_group_is_waited_for_by_its_number() {
     use std::os::unix::process::CommandExt;
     on_each(|mut lp| {
-        let mut child = Command::new("sh")
-            .args(["-c", "read line; exit 5"])
-            .stdin(Stdio::piped())
-            .process_group(0)
-            .spawn()
-            .expect("a child");
+        let group = || {
+            let mut command = Command::new("sh");
+            command.args(["-c", "read line; exit 5"]).stdin(Stdio::piped()).process_group(0);
+            command.spawn().expect("a child")
+        };
+        let (mut child, mut other) = (group(), group());
         lp.process_wait(-pid(&child), Token(1));
-        let until = now_ns() + 5_000_000;
-        while now_ns() < until {
-            let _ = lp.wait(now_ns(), Deadline::at_ns(until)).expect("wait");
-            assert!(lp.next_event(now_ns()).is_none());
-        }
+        lp.process_wait(-pid(&other), Token(2));
+        // Who looks for the second has looked for the first.
+        drop(other.stdin.take());
+        assert_eq!(ended(&mut lp).0, 2);
+        assert_quiet(&mut lp);
         drop(child.stdin.take());
         let (_, _, exit) = ended(&mut lp);
         assert!(matches!(exit, Exit::Exited { pid: p, code: 5 } if p == pid(&child)), "{exit:?}");

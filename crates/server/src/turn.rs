@@ -15,7 +15,7 @@ use crate::wire::{Place, Wire, into_send, key_of, token_of};
 use sluice_config::choice::shutdown;
 use sluice_config::param;
 use sluice_engine::{Action, Closing, Connection, Crash, Engine, Flow, LogLevel, Process, SessionKey};
-use sluice_evloop::{AnyLoop, Deadline, Event, Received, SendBuf, Sending, Sent, Source, Token};
+use sluice_evloop::{AnyLoop, Deadline, Event, Gathering, Received, SendBuf, Sending, Sent, Source, Token};
 use sluice_resp::{Admission, Limits, Outbox, Requests, State};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -190,7 +190,10 @@ impl Server {
         if let Some(each) = new.checked_div(receives) {
             let each = each.min(1 << 20);
             self.depth.mean = (self.depth.mean * 7 + each) / 8;
-            self.event_loop.gather(self.depth.mean >= self.depth.wanted);
+            self.event_loop.gather(match self.depth.mean >= self.depth.wanted {
+                true => Gathering::Wanted,
+                false => Gathering::Unwanted,
+            });
         }
         self.depth.commands = commands;
         self.depth.reads = reads;
@@ -206,7 +209,7 @@ impl Server {
         self.event_loop.set_accepts_per_turn(accepts);
         self.listeners.iter().flatten().for_each(|(_, listener)| listen::tune(listener, keepalive_s));
         self.event_loop.set_batch_wait(wait_us);
-        self.event_loop.gather(false);
+        self.event_loop.gather(Gathering::Unwanted);
         self.depth.wanted = depth * DEPTH_UNIT;
     }
 

@@ -3,6 +3,7 @@
 
 use std::collections::VecDeque;
 use std::io;
+use std::ops::ControlFlow;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -235,10 +236,17 @@ impl FileTable {
         })
     }
 
-    /// Notes that the kernel is asked for readiness, and tells the conditions; or that it answered.
-    pub(crate) fn set_polling(&mut self, index: u32, polling: bool) -> bool {
+    /// Notes that the kernel is asked for readiness, not for the running operation.
+    pub(crate) fn begin_polling(&mut self, index: u32) {
+        if let Some(running) = &mut self.entries[index as usize].running {
+            running.polling = true;
+        }
+    }
+
+    /// The kernel answered; whether it was about readiness.
+    pub(crate) fn end_polling(&mut self, index: u32) -> bool {
         match &mut self.entries[index as usize].running {
-            Some(running) => std::mem::replace(&mut running.polling, polling),
+            Some(running) => std::mem::take(&mut running.polling),
             None => false,
         }
     }
@@ -247,24 +255,12 @@ impl FileTable {
     pub(crate) fn progressed(&mut self, index: u32, result: Result<usize, Errno>) -> Step {
         let Some(running) = &mut self.entries[index as usize].running else { return Step::Ended(None) };
         let Holder::Here(op) = &running.holder else { return Step::Ended(None) };
-        let moves = matches!(op.work, FileWork::Read | FileWork::Write);
-        let error = match result {
-            Ok(0) if op.work == FileWork::Write => Some(io::ErrorKind::WriteZero.into()),
-            Ok(bytes) => {
-                running.bytes += bytes;
-                let full = op.from + running.bytes >= op.buf.len();
-                let goes_on = moves && bytes > 0 && running.bytes < op.least && !full;
-                match (goes_on, running.cancelled) {
-                    (false, _) => None,
-                    (true, true) => Some(Errno::CANCELED.into()),
-                    (true, false) => return Step::Again,
-                }
-            }
-            Err(Errno::INTR | Errno::AGAIN) if running.cancelled => Some(Errno::CANCELED.into()),
-            Err(Errno::INTR | Errno::AGAIN) => return Step::Again,
-            Err(errno) => Some(errno.into()),
+        let error = match (op.account(&mut running.bytes, result), running.cancelled) {
+            (ControlFlow::Break(error), _) => error,
+            (ControlFlow::Continue(()), true) => Some(Errno::CANCELED),
+            (ControlFlow::Continue(()), false) => return Step::Again,
         };
-        self.end(index, error)
+        self.end(index, error.map(io::Error::from))
     }
 
     /// Ends the running operation.

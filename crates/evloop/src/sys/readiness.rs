@@ -126,23 +126,28 @@ impl<P: Poller> Readiness<P> {
 
     /// Makes the kernel's registration cover what the slot waits for; failures become events.
     fn raise(&mut self, source: Source) {
-        let Some(slot) = self.slot(source) else { return };
+        if let Err(errno) = self.register(source) {
+            self.fail(source, errno);
+        }
+    }
+
+    /// The same, and the failure is the caller's to tell.
+    fn register(&mut self, source: Source) -> Result<(), Errno> {
+        let slot = self.slot(source).ok_or(Errno::BADF)?;
         let wanted = slot.wanted();
         if slot.registered.contains(wanted) {
-            return;
+            return Ok(());
         }
         let first = slot.registered.is_empty();
         let flags = slot.registered | wanted;
-        let Some(fd) = &self.slots[source.index as usize].fd else { return };
-        let done = match first {
-            true => self.poller.add(fd.as_fd(), source.key(), flags),
-            false => self.poller.modify(fd.as_fd(), source.key(), flags),
-        };
+        let fd = self.slots[source.index as usize].fd.as_ref().ok_or(Errno::BADF)?;
         self.metrics.system_calls += 1;
-        match done {
-            Ok(()) => self.slots[source.index as usize].registered = flags,
-            Err(errno) => self.fail(source, errno),
+        match first {
+            true => self.poller.add(fd.as_fd(), source.key(), flags)?,
+            false => self.poller.modify(fd.as_fd(), source.key(), flags)?,
         }
+        self.slots[source.index as usize].registered = flags;
+        Ok(())
     }
 
     /// Takes back what the kernel reports and nobody waits for.
@@ -160,15 +165,11 @@ impl<P: Poller> Readiness<P> {
         self.metrics.system_calls += 1;
     }
 
-    /// The source cannot be polled: whatever waits on it learns so. A file that is always ready says `EPERM`.
+    /// The source cannot be polled: whatever waits on it learns so. What is always ready says `EPERM`.
     #[cold]
     fn fail(&mut self, source: Source, errno: Errno) {
         let Some(slot) = self.slot(source) else { return };
         let (token, watch, input, send) = (slot.token, slot.watch, slot.input, slot.send);
-        if input.is_slow() {
-            slot.input = Input::Ended;
-            return self.fail_slow(input, errno);
-        }
         slot.watch = Interest::NONE;
         slot.input = Input::Ended;
         slot.send = NONE;
@@ -185,6 +186,7 @@ impl<P: Poller> Readiness<P> {
                     defer(Event::Filled { token, buf: fill.buf, error: Some(errno.into()) });
                 }
             }
+            // These learn it from `register`.
             Input::FileRead(_) | Input::FileWrite(_) | Input::Process(_) => {}
             Input::Idle | Input::Ended => {}
         }
@@ -735,7 +737,7 @@ impl<P: Poller> Driver for Readiness<P> {
 
 impl<P: Poller> fmt::Debug for Readiness<P> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Epoll")
+        f.debug_struct("Readiness")
             .field("poller", &P::NAME)
             .field("metrics", &self.metrics)
             .finish_non_exhaustive()
@@ -759,3 +761,6 @@ const SLICES_MAX: usize = 64;
 const PUSHES_MAX: u32 = 16;
 /// A day: a longer wait returns early with nothing, which any wait may.
 const SLEEP_MAX_NS: u64 = 86_400 * 1_000_000_000;
+
+#[cfg(test)]
+mod tests;

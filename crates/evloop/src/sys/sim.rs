@@ -409,12 +409,16 @@ impl Kernel for SimRing {
         self.run_armed();
         self.show(Showing::Some);
         // A part that was submitted, or none of it, is no reason to sleep.
-        let Wait::For { now_ns, until_ns, .. } = wait else { return Ok(()) };
+        let most_ns = match wait {
+            Wait::No => return Ok(()),
+            Wait::Within { ns } => Some(ns),
+            Wait::For { now_ns, until_ns, .. } => until_ns.map(|until_ns| until_ns.saturating_sub(now_ns)),
+        };
         if !self.queued.is_empty() {
             return Ok(());
         }
         let mut slept_ns = 0;
-        while self.shown.is_empty() && until_ns.is_none_or(|until| now_ns + slept_ns < until) {
+        while self.shown.is_empty() && most_ns.is_none_or(|most_ns| slept_ns < most_ns) {
             self.run_armed();
             self.show(Showing::All);
             if self.shown.is_empty() {

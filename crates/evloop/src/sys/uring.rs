@@ -16,6 +16,7 @@ mod input;
 pub(crate) mod kernel;
 mod output;
 mod preflight;
+mod quiesce;
 pub(crate) mod ring;
 mod slow;
 
@@ -317,61 +318,6 @@ impl<K: Kernel> Uring<K> {
                 self.inline += 1;
             }
             (_, Some(Fd::Shared(_)) | None) => {}
-        }
-    }
-
-    /// Cancels all and waits for the ends, so that no memory is with the kernel. False when it would take too long.
-    fn quiesce(&mut self) -> bool {
-        for index in 0..self.slots.len() as u32 {
-            let slot = &self.slots[index as usize];
-            let source = Source { index, generation: slot.generation };
-            if slot.fd.is_some() && slot.life == Life::Open {
-                self.wind_up(source, Life::Closing);
-            }
-        }
-        self.wind_up_slow();
-        self.kernel.push(Op::Cancel { target: Other::Wake.user_data(0) }, IGNORED);
-        for _ in 0..QUIESCE_TRIES {
-            // What the disk is at takes as long as it takes, and ends for certain.
-            let looked = match self.work.files.is_disk_busy() {
-                true => {
-                    let one = Wait::For { completions: 1, now_ns: 0, until_ns: None, min_wait_us: 0 };
-                    self.kernel.enter(one)
-                }
-                false => self.look(),
-            };
-            if looked.is_err() {
-                return false;
-            }
-            self.ready.clear();
-            self.kernel.reap(&mut self.ready, usize::MAX);
-            for cqe in std::mem::take(&mut self.ready) {
-                if Other::parse(cqe.user_data) == Some((Other::Wake, 0)) {
-                    self.in_flight -= usize::from(!cqe.more());
-                } else {
-                    drop(self.complete(cqe, 0));
-                }
-            }
-            if self.in_flight == 0 && !self.kernel.unsubmitted() {
-                return true;
-            }
-        }
-        false
-    }
-}
-
-impl<K: Kernel> Drop for Uring<K> {
-    fn drop(&mut self) {
-        if self.disowned {
-            // The kernel writes to the parent's memory, so the child's copy of the buffers may go.
-            return;
-        }
-        if !self.quiesce() {
-            // The kernel may still write: better lost than shared.
-            self.kernel.leak_buffers();
-            std::mem::forget(std::mem::replace(&mut self.sends, Slab::new()));
-            std::mem::forget(std::mem::replace(&mut self.fills, Slab::new()));
-            std::mem::forget(std::mem::take(&mut self.work.files));
         }
     }
 }
@@ -798,7 +744,6 @@ const NONE: u32 = u32::MAX;
 const IGNORED: u64 = 0;
 /// Deferred work that the kernel does in one call, since 6.13.
 const PORTION: usize = 20;
-const QUIESCE_TRIES: u32 = 100;
 /// Longest that the completion of a send waits for company.
 const GATHER_US: u32 = 100;
 const POLLIN: u32 = 0x1;

@@ -40,6 +40,19 @@ pub fn soon() -> Deadline {
     Deadline::at_ns(now_ns() + 5_000_000_000)
 }
 
+/// Runs `check` on a thread of its own, and fails if it hangs.
+pub fn in_time(check: impl FnOnce() + Send + 'static) {
+    let (tell, told) = std::sync::mpsc::channel();
+    let thread = std::thread::spawn(move || {
+        check();
+        let _ = tell.send(());
+    });
+    match told.recv_timeout(std::time::Duration::from_secs(60)) {
+        Err(std::sync::mpsc::RecvTimeoutError::Timeout) => panic!("it hangs"),
+        Ok(()) | Err(std::sync::mpsc::RecvTimeoutError::Disconnected) => thread.join().expect("the check"),
+    }
+}
+
 /// The next event, over as many turns as it takes; fails the test when none comes.
 pub fn next(lp: &mut AnyLoop) -> Event {
     let until = soon();

@@ -73,7 +73,11 @@ impl Ours {
             Event::Filled { token, buf, error } => self.filled(token.0 as u32, buf, error),
             Event::Sent { token, sent } => self.sent(token.0 as u32, sent),
             Event::AcceptFailed { error, .. } => eprintln!("accept: {error}"),
-            Event::Ready { .. } | Event::Detached { .. } | Event::Timer { .. } => {}
+            Event::Ready { .. }
+            | Event::Detached { .. }
+            | Event::Timer { .. }
+            | Event::FileDone { .. }
+            | Event::ProcessEnded { .. } => {}
         }
     }
 

@@ -111,11 +111,6 @@ impl Input {
             Input::Idle | Input::AcceptPaused | Input::Ended => PollFlags::empty(),
         }
     }
-
-    /// Whether it is of a file or a process.
-    pub(super) fn is_slow(self) -> bool {
-        matches!(self, Input::FileRead(_) | Input::FileWrite(_) | Input::Process(_))
-    }
 }
 
 pub(super) fn flags_of(interest: Interest) -> PollFlags {

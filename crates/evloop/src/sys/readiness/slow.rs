@@ -13,7 +13,7 @@ use super::{Input, Poller, Readiness};
 use crate::driver::{Driver, Fd};
 use crate::event::{Event, Source, Token};
 use crate::file::{Cancelling, FileId, FileOp, FileOpId, Kind, Step, Way, perform};
-use crate::process::{Beginning, Exit, Means, ProcessId, begin, reap};
+use crate::process::{Beginning, Exit, Means, ProcessId, Whom, begin, reap_child};
 use crate::work::{Taken, forget_events};
 
 impl<P: Poller> Readiness<P> {
@@ -36,44 +36,91 @@ impl<P: Poller> Readiness<P> {
         id
     }
 
-    /// Does the file's operations until one has to wait.
+    /// Begins the file's next operation, if none runs.
     fn run_file(&mut self, index: u32) {
-        while self.work.files.begin(index) {
-            match self.work.files.way(index) {
-                Way::Ready(source) => {
-                    if !self.try_file(index, source) {
-                        return;
-                    }
-                }
-                Way::Pool | Way::Native => return self.lend_file(index),
+        if self.work.files.begin(index) {
+            self.drive_file(index);
+        }
+    }
+
+    /// Goes on with the running operation, and with those behind it, until one has to wait.
+    fn drive_file(&mut self, index: u32) {
+        let mut calls = CALLS_MAX;
+        loop {
+            let doing = match self.work.files.way(index) {
+                Way::Ready(source) => self.try_file(index, source, &mut calls),
+                Way::Pool | Way::Native => self.lend_file(index),
+            };
+            if doing == Doing::Waits || !self.work.files.begin(index) {
+                return;
             }
         }
     }
 
-    /// Goes on with the running operation; true when it is over.
-    fn try_file(&mut self, index: u32, source: Source) -> bool {
-        for _ in 0..ATTEMPTS_MAX {
-            self.metrics.system_calls += 1;
-            let result = self.work.files.attempt(index);
-            if result == Err(Errno::AGAIN) {
-                break;
+    /// Goes on with the running operation, with so many system calls.
+    fn try_file(&mut self, index: u32, source: Source, calls: &mut u32) -> Doing {
+        loop {
+            let mut blocked = false;
+            while *calls > 0 && !blocked {
+                *calls -= 1;
+                self.metrics.system_calls += 1;
+                let result = self.work.files.attempt(index);
+                blocked = result == Err(Errno::AGAIN);
+                if !blocked && let Step::Ended(event) = self.work.files.progressed(index, result) {
+                    self.tell(event);
+                    return Doing::Over;
+                }
             }
-            if let Step::Ended(event) = self.work.files.progressed(index, result) {
-                self.tell(event);
-                return true;
+            match self.await_file(index, source) {
+                Ok(()) => return Doing::Waits,
+                // Ready at all times, so it is for the pool from now on.
+                Err(Errno::PERM) => {
+                    self.close(source);
+                    self.work.files.set_way(index, Way::Pool);
+                    return self.lend_file(index);
+                }
+                Err(errno) if blocked => {
+                    self.end_running(index, Some(errno.into()));
+                    return Doing::Over;
+                }
+                // It need not wait, and cannot be called again: then it goes on now.
+                Err(_) => *calls = CALLS_MAX,
             }
         }
+    }
+
+    /// Asks to be told when the running operation can go on.
+    fn await_file(&mut self, index: u32, source: Source) -> Result<(), Errno> {
         let writes = self.work.files.writes(index);
-        if let Some(slot) = self.slot(source) {
-            slot.input = if writes { Input::FileWrite(index) } else { Input::FileRead(index) };
-            self.raise(source);
+        let slot = self.slot(source).ok_or(Errno::BADF)?;
+        slot.input = if writes { Input::FileWrite(index) } else { Input::FileRead(index) };
+        let mut registered = self.register(source);
+        if registered == Err(Errno::EXIST) {
+            // The same descriptor is open as another file, too, and a set has each number once.
+            registered = self.renumber(source).and_then(|()| self.register(source));
         }
-        false
+        if registered.is_err()
+            && let Some(slot) = self.slot(source)
+        {
+            slot.input = Input::Idle;
+        }
+        registered
+    }
+
+    /// Gives a source that is not registered a descriptor of its own for what it is open on.
+    fn renumber(&mut self, source: Source) -> Result<(), Errno> {
+        self.metrics.system_calls += 1;
+        let slot = self.slot(source).ok_or(Errno::BADF)?;
+        let fd = slot.fd.as_ref().ok_or(Errno::BADF)?;
+        let twin = rustix::io::fcntl_dupfd_cloexec(fd, 0)?;
+        // Shared, so that it leaves the set by name: others have it open.
+        slot.fd = Some(Fd::Shared(Arc::new(twin)));
+        Ok(())
     }
 
     /// Has a thread do the running operation.
-    fn lend_file(&mut self, index: u32) {
-        let Some((fd, lent)) = self.work.files.lend(index) else { return };
+    fn lend_file(&mut self, index: u32) -> Doing {
+        let Some((fd, lent)) = self.work.files.lend(index) else { return Doing::Waits };
         let theirs = lent.clone();
         let taken = self.work.submit(index, move |cancel| perform(fd.as_fd(), &theirs, cancel));
         match taken {
@@ -81,16 +128,18 @@ impl<P: Poller> Readiness<P> {
             Taken::Later => self.work.files.unlend(index, &lent),
             Taken::Never(error) => {
                 self.work.files.unlend(index, &lent);
-                self.end_file(index, Some(error));
+                self.end_running(index, Some(error));
+                return Doing::Over;
             }
         }
+        Doing::Waits
     }
 
-    fn end_file(&mut self, index: u32, error: Option<std::io::Error>) {
+    /// Ends the running operation, and only that.
+    fn end_running(&mut self, index: u32, error: Option<std::io::Error>) {
         if let Step::Ended(event) = self.work.files.end(index, error) {
             self.tell(event);
         }
-        self.run_file(index);
     }
 
     pub(super) fn cancel_file(&mut self, id: FileOpId) {
@@ -112,7 +161,8 @@ impl<P: Poller> Readiness<P> {
         {
             slot.input = Input::Idle;
         }
-        self.end_file(index, Some(Errno::CANCELED.into()));
+        self.end_running(index, Some(Errno::CANCELED.into()));
+        self.run_file(index);
     }
 
     pub(super) fn close_file(&mut self, file: FileId) {
@@ -139,17 +189,19 @@ impl<P: Poller> Readiness<P> {
             Beginning::Descriptor(fd) => {
                 // Shared, so that it is taken out of the set by name: a child of somebody's between fork and exec has a
                 // copy, and closing ours would leave it in the set, readable for good.
-                let source = self.attach(Fd::Shared(Arc::new(fd)), Token::default());
+                let source = self.attach(Fd::Shared(fd), Token::default());
                 let id = self.work.processes.insert(token, pid, Means::Source(source));
                 if let Some(slot) = self.slot(source) {
                     slot.input = Input::Process(id.index());
-                    self.raise(source);
+                }
+                if self.register(source).is_err() {
+                    self.hand_over(id.index(), source);
                 }
                 id
             }
             Beginning::Look => {
                 let id = processes.insert(token, pid, Means::Helper);
-                if let Err(error) = self.work.look_for(id.index(), pid) {
+                if let Err(error) = self.work.look_for(id.index(), Whom::Number(pid)) {
                     self.end_process(id.index(), Exit::Failed(error));
                 }
                 id
@@ -163,6 +215,19 @@ impl<P: Poller> Readiness<P> {
             matches!(self.work.processes.at(index), Some(wait) if matches!(wait.means, Means::Helper));
         if !by_helper || self.work.look_no_more(index) {
             self.end_process(index, Exit::Cancelled);
+        }
+    }
+
+    /// Has the thread look for a process whose descriptor is of no use to the poller.
+    fn hand_over(&mut self, index: u32, source: Source) {
+        let Some(Fd::Shared(fd)) = self.slot(source).and_then(|slot| slot.fd.as_ref()) else { return };
+        let fd = fd.clone();
+        self.close(source);
+        let Some(waiting) = self.work.processes.at(index) else { return };
+        waiting.means = Means::Helper;
+        let whom = Whom::Child(fd, waiting.pid);
+        if let Err(error) = self.work.look_for(index, whom) {
+            self.end_process(index, Exit::Failed(error));
         }
     }
 
@@ -182,15 +247,15 @@ impl<P: Poller> Readiness<P> {
                 if let Some(slot) = self.slot(source) {
                     slot.input = Input::Idle;
                 }
-                if self.try_file(index, source) {
-                    self.run_file(index);
-                }
+                self.drive_file(index);
             }
             Input::Process(index) => {
                 let pid = self.work.processes.at(index)?.pid;
                 self.metrics.system_calls += 1;
-                if let Some(exit) = reap(pid) {
-                    self.end_process(index, exit);
+                match reap_child(self.slot(source)?.fd.as_ref()?.as_fd(), pid) {
+                    Some(exit) => self.end_process(index, exit),
+                    // It has ended, and somebody traces it: it stays ready, and there is nothing to do.
+                    None => self.hand_over(index, source),
                 }
             }
             Input::Accept
@@ -204,38 +269,17 @@ impl<P: Poller> Readiness<P> {
         self.deferred.pop_front().map(|(_, event)| event)
     }
 
-    /// A file or a process cannot be polled.
-    #[cold]
-    pub(super) fn fail_slow(&mut self, input: Input, errno: Errno) {
-        match input {
-            // Ready at all times, so it is for the pool from now on.
-            Input::FileRead(index) | Input::FileWrite(index) if errno == Errno::PERM => {
-                if let Way::Ready(source) = self.work.files.way(index) {
-                    self.close(source);
-                }
-                self.work.files.set_way(index, Way::Pool);
-                self.lend_file(index);
-            }
-            Input::FileRead(index) | Input::FileWrite(index) => self.end_file(index, Some(errno.into())),
-            Input::Process(index) => self.end_process(index, Exit::Failed(errno.into())),
-            Input::Accept
-            | Input::AcceptPaused
-            | Input::Recv
-            | Input::Fill(_)
-            | Input::Idle
-            | Input::Ended => {}
-        }
-    }
-
     /// What the threads that help have done.
     #[cold]
     pub(super) fn helped(&mut self) {
         let ends = self.work.file_ends();
         for (index, error) in ends {
-            self.end_file(index, error);
-            for stalled in self.work.stalled() {
-                self.lend_file(stalled);
+            self.end_running(index, error);
+            // Before the file's next operation: one file must not keep the others out.
+            while let Some(stalled) = self.work.next_stalled() {
+                self.drive_file(stalled);
             }
+            self.run_file(index);
         }
         for (index, exit) in self.work.process_ends() {
             self.end_process(index, exit);
@@ -247,5 +291,14 @@ impl<P: Poller> Readiness<P> {
     }
 }
 
-/// System calls that one operation may make before others get their turn.
-const ATTEMPTS_MAX: u32 = 16;
+/// How far a running operation came.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Doing {
+    /// Somebody will tell when it goes on.
+    Waits,
+    /// It is over, and was told.
+    Over,
+}
+
+/// System calls that one file may make before others get their turn.
+const CALLS_MAX: u32 = 16;

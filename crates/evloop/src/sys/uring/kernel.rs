@@ -119,6 +119,11 @@ pub enum Wait {
         /// Microseconds to gather completions for.
         min_wait_us: u32,
     },
+    /// Until a completion is there, at most so many nanoseconds from now on, whatever the clock says.
+    Within {
+        /// Nanoseconds.
+        ns: u64,
+    },
 }
 
 /// Submission and completion queues with one group of provided buffers.

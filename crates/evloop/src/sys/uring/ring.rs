@@ -295,15 +295,22 @@ impl Kernel for Ring {
             self.drain_spill()?;
         }
         let queued = self.queued();
-        let Wait::For { completions, now_ns, until_ns, min_wait_us } = wait else {
-            return self.enter_raw(queued, 0, 0, None).map(drop).or_else(harmless_or_error);
+        let (completions, min_wait_us, timeout) = match wait {
+            Wait::No => return self.enter_raw(queued, 0, 0, None).map(drop).or_else(harmless_or_error),
+            Wait::Within { ns } => (1, 0, Some((ns, 0))),
+            Wait::For { completions, now_ns, until_ns, min_wait_us } => {
+                let timeout = until_ns.map(|until_ns| match self.abs_timer {
+                    true => (until_ns, ABS_TIMER),
+                    false => (until_ns.saturating_sub(now_ns), 0),
+                });
+                (completions, min_wait_us, timeout)
+            }
         };
         let mut flags = EXT_ARG;
         let mut time = Timespec { sec: 0, nsec: 0 };
         let mut arg = EnterArg { sigmask: 0, sigmask_len: 0, min_wait_us: 0, timespec: 0 };
-        if let Some(until_ns) = until_ns {
-            let ns = if self.abs_timer { until_ns } else { until_ns.saturating_sub(now_ns) };
-            flags |= if self.abs_timer { ABS_TIMER } else { 0 };
+        if let Some((ns, flag)) = timeout {
+            flags |= flag;
             time = Timespec { sec: (ns / 1_000_000_000) as i64, nsec: (ns % 1_000_000_000) as i64 };
             arg.timespec = (&raw const time) as u64;
         }

@@ -1,7 +1,7 @@
 //! Files and processes on the ring: the kernel reads, writes and syncs by itself, and polls the descriptor of a process.
 #![allow(unsafe_code)]
 
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::sync::Arc;
 
 use rustix::io::Errno;
@@ -10,7 +10,7 @@ use super::kernel::{Cqe, Kernel, Op};
 use super::{IGNORED, Other, POLLIN, POLLOUT, Uring};
 use crate::event::{Event, Token};
 use crate::file::{self, Cancelling, FileId, FileOp, FileOpId, Part, Step, Way};
-use crate::process::{Beginning, Exit, Means, ProcessId, begin, reap};
+use crate::process::{Beginning, Exit, Means, ProcessId, Whom, begin, reap_child};
 use crate::work::forget_events;
 
 impl<K: Kernel> Uring<K> {
@@ -56,19 +56,23 @@ impl<K: Kernel> Uring<K> {
     fn file_done(&mut self, index: u32, cqe: Cqe) -> Option<Event> {
         let files = &mut self.work.files;
         let mut result = usize::try_from(cqe.result).map_err(|_| Errno::from_raw_os_error(-cqe.result));
-        if files.set_polling(index, false) {
-            if !files.is_cancelled(index) {
-                self.submit_file(index);
-                return None;
-            }
+        if files.end_polling(index) {
             // Whatever the poll says, no byte was moved.
-            result = Err(Errno::CANCELED);
+            match (files.is_cancelled(index), result) {
+                (true, _) => result = Err(Errno::CANCELED),
+                (false, Ok(_)) => {
+                    self.submit_file(index);
+                    return None;
+                }
+                // Another attempt would lead here again.
+                (false, Err(errno)) => return self.end_file(index, errno),
+            }
         }
         // Kernels differ in whether a nonblocking FIFO is waited for.
         if result == Err(Errno::AGAIN) && !files.is_cancelled(index) {
             let events = if files.writes(index) { POLLOUT } else { POLLIN };
             let fd = files.fd(index)?.as_raw_fd();
-            files.set_polling(index, true);
+            files.begin_polling(index);
             self.in_flight += 1;
             self.kernel.push(Op::Poll { fd, events }, Other::File.user_data(index));
             return None;
@@ -83,6 +87,12 @@ impl<K: Kernel> Uring<K> {
                 event
             }
         }
+    }
+
+    fn end_file(&mut self, index: u32, errno: Errno) -> Option<Event> {
+        let Step::Ended(event) = self.work.files.end(index, Some(errno.into())) else { return None };
+        self.run_file(index);
+        event
     }
 
     pub(super) fn cancel_file(&mut self, id: FileOpId) {
@@ -110,16 +120,15 @@ impl<K: Kernel> Uring<K> {
                 id
             }
             Beginning::Descriptor(fd) => {
-                let raw = fd.as_raw_fd();
+                let op = Op::Poll { fd: fd.as_raw_fd(), events: POLLIN };
                 let id = processes.insert(token, pid, Means::Polled(fd));
                 self.in_flight += 1;
-                let user_data = Other::Process.user_data(id.index());
-                self.kernel.push(Op::Poll { fd: raw, events: POLLIN }, user_data);
+                self.kernel.push(op, Other::Process.user_data(id.index()));
                 id
             }
             Beginning::Look => {
                 let id = processes.insert(token, pid, Means::Helper);
-                if let Err(error) = self.work.look_for(id.index(), pid) {
+                if let Err(error) = self.work.look_for(id.index(), Whom::Number(pid)) {
                     self.end_process(id.index(), Exit::Failed(error));
                 }
                 id
@@ -146,20 +155,29 @@ impl<K: Kernel> Uring<K> {
     }
 
     /// The poll of a process's descriptor is over.
-    fn process_done(&mut self, index: u32) -> Option<Event> {
+    fn process_done(&mut self, index: u32, cqe: Cqe) -> Option<Event> {
         let waiting = self.work.processes.at(index)?;
-        if waiting.cancelled {
-            return self.work.processes.end(index, Exit::Cancelled).map(|(_, event)| event);
-        }
-        self.metrics.system_calls += 1;
-        if let Some(exit) = reap(waiting.pid) {
-            return self.work.processes.end(index, exit).map(|(_, event)| event);
-        }
+        let pid = waiting.pid;
         let Means::Polled(fd) = &waiting.means else { return None };
-        let op = Op::Poll { fd: fd.as_raw_fd(), events: POLLIN };
-        self.in_flight += 1;
-        self.kernel.push(op, Other::Process.user_data(index));
-        None
+        let exit = if waiting.cancelled {
+            Exit::Cancelled
+        } else {
+            self.metrics.system_calls += 1;
+            match (reap_child(fd.as_fd(), pid), cqe.result) {
+                (Some(exit), _) => exit,
+                (None, ..0) => Exit::Failed(Errno::from_raw_os_error(-cqe.result).into()),
+                (None, _) => {
+                    // It has ended, and somebody traces it. Another poll would be over at once.
+                    let whom = Whom::Child(fd.clone(), pid);
+                    waiting.means = Means::Helper;
+                    match self.work.look_for(index, whom) {
+                        Ok(()) => return None,
+                        Err(error) => Exit::Failed(error),
+                    }
+                }
+            }
+        };
+        self.work.processes.end(index, exit).map(|(_, event)| event)
     }
 
     fn end_process(&mut self, index: u32, exit: Exit) {
@@ -177,7 +195,7 @@ impl<K: Kernel> Uring<K> {
             return None;
         }
         self.in_flight -= 1;
-        if other == Other::File { self.file_done(index, cqe) } else { self.process_done(index) }
+        if other == Other::File { self.file_done(index, cqe) } else { self.process_done(index, cqe) }
     }
 
     /// Asks an operation to end; its completion tells when it has.

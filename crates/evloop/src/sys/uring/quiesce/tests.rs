@@ -1,0 +1,82 @@
+//! Drivers that are given up with completions at hand.
+
+use std::fs::File;
+use std::io::Write;
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+
+use rustix::fs::{MemfdFlags, memfd_create};
+use rustix::pipe::{PipeFlags, pipe_with};
+
+use crate::config::Config;
+use crate::driver::{Driver, Fd, Sleep};
+use crate::event::{Interest, Sending, Token};
+use crate::file::FileOp;
+use crate::send_buf::SendBuf;
+use crate::sys::sim::SimRing;
+use crate::sys::uring::kernel::Kernel;
+use crate::sys::uring::{Uring, ring};
+use crate::sys::wake::WakeFd;
+
+/// A driver with a bit of everything, some of it done and not taken; and the peers that are left.
+fn busy<K: Kernel>(config: &Config, turns: usize) -> Option<(Uring<K>, Vec<UnixStream>)> {
+    let wake = Arc::new(WakeFd::open().expect("a descriptor"));
+    let mut driver = Uring::<K>::open(&config.clamped(), &wake).ok()?;
+    let mut peers = Vec::new();
+    for token in 0..8 {
+        let (ours, mut theirs) = UnixStream::pair().expect("pair");
+        ours.set_nonblocking(true).expect("nonblocking");
+        let source = driver.attach(Fd::from(OwnedFd::from(ours)), Token(token));
+        match token {
+            0..4 => driver.recv_start(source),
+            4 => driver.watch(source, Interest::READABLE),
+            _ => driver.recv_into(source, Vec::new(), 100),
+        }
+        theirs.write_all(&[1; 60]).expect("writes");
+        // More than fits, and what fits.
+        let len = if token % 2 == 0 { 4 << 20 } else { 10 };
+        let sending = driver.send(source, SendBuf { head: vec![7; len], shared: Vec::new() });
+        assert!(matches!(sending, Sending::InFlight));
+        // The others are gone meanwhile, so that some sends and receives fail.
+        if token >= 3 {
+            peers.push(theirs);
+        }
+    }
+    let (reader, writer) = pipe_with(PipeFlags::NONBLOCK).expect("pipe");
+    let reader = driver.file_open(Arc::new(reader));
+    driver.file_start(reader, FileOp::read(vec![0; 8]), Token(9));
+    File::from(writer).write_all(b"1234").expect("writes");
+    let disk = memfd_create("disk", MemfdFlags::CLOEXEC).expect("a file");
+    let disk = driver.file_open(Arc::new(disk));
+    driver.file_start(disk, FileOp::write(vec![1; 100_000]), Token(9));
+    driver.file_start(disk, FileOp::sync(), Token(9));
+    wake.kick();
+    for _ in 0..turns {
+        driver.wait(0, Sleep::No).expect("wait");
+    }
+    Some((driver, peers))
+}
+
+/// Every operation ends, and so no memory is left behind, whatever was reaped and not taken.
+fn comes_to_rest<K: Kernel>(config: &Config) {
+    for turns in 0..6 {
+        let Some((mut driver, _peers)) = busy::<K>(config, turns) else {
+            println!("skipped: no io_uring here");
+            return;
+        };
+        assert!(turns < 3 || !driver.ready.is_empty(), "something is at hand");
+        assert!(driver.quiesce(), "{} after {turns} turns, {} in flight", K::NAME, driver.in_flight);
+        assert_eq!(driver.in_flight, 0);
+    }
+}
+
+#[test]
+fn a_driver_comes_to_rest_with_completions_that_nobody_took() {
+    comes_to_rest::<ring::Ring>(&Config::default());
+    // Less room than completions.
+    comes_to_rest::<ring::Ring>(&Config { ring_entries: 2, ring_buffers: 2, ..Config::default() });
+    for sim_seed in 1..=12 {
+        comes_to_rest::<SimRing>(&Config { sim_seed, ..Config::default() });
+    }
+}
