@@ -109,7 +109,7 @@ fn clippy() -> Result<Ran> {
 
 /// All tests of the workspace. Cargo says what it builds and runs; the tests themselves are a dot each.
 fn workspace_tests() -> Result<Ran> {
-    shell::pass(shell::cargo().args(["test", "--workspace", "--", "--quiet"]))
+    shell::pass(shell::cargo().args(["test", "--workspace", "--no-fail-fast", "--", "--quiet"]))
 }
 
 /// The documentation builds without a broken link.

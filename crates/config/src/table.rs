@@ -493,11 +493,11 @@ params! {
     }
     Threads {
         IO_THREADS_NUM: Int = number("io-threads", 1, 1, 256).debug(),
-            "Threads that read, parse and write, the executing one included.";
+            "Threads that read, parse and write, the executing one included. The others work only while that pays: INFO server, io_threads_reason.";
         IO_THREADS_ALWAYS_ACTIVE: Bool = boolean("io-threads-always-active", false).hidden(),
             "Use the threads even when there is little to do.";
         PREFETCH_BATCH_MAX_SIZE: Int = number("prefetch-batch-max-size", 16, 0, 128),
-            "Commands whose keys are brought into the cache together; 0 and 1 bring none.";
+            "Commands whose keys are brought into the cache together; 0 and 1 bring none. Of several clients of IO threads, up to 128.";
         MIN_IO_THREADS_AVOID_COPY_REPLY: Int = number("min-io-threads-avoid-copy-reply", 7, 0, INT).hidden().ignored(FIXED_COPY),
             "Threads from which large values are sent without a copy; 0 never sends so.";
         MIN_STRING_SIZE_AVOID_COPY_REPLY: Int = number("min-string-size-avoid-copy-reply", 16384, 0, INT).hidden().ignored(FIXED_COPY),
@@ -506,9 +506,9 @@ params! {
             "The same while threads write.";
         EVENT_LOOP: Choice<EventLoop> = one_of::<EventLoop>("event-loop", EventLoop::Auto as u8).immutable().not_in_star(),
             "Interface of the kernel for sockets: io_uring, epoll, poll, or auto for the best that works.";
-        EVENT_LOOP_BATCH_WAIT_US: Int = number("event-loop-batch-wait-us", 30, 0, 1000),
+        EVENT_LOOP_BATCH_WAIT_US: Int = number("event-loop-batch-wait-us", 30, 0, 1000).not_in_star(),
             "Microseconds that a turn of the event loop may wait for more requests to serve together, while at least 24 connections are active and requests come in pipelines; 0 never waits.";
-        EVENT_LOOP_BATCH_WAIT_DEPTH: Int = number("event-loop-batch-wait-depth", 4, 1, 1024),
+        EVENT_LOOP_BATCH_WAIT_DEPTH: Int = number("event-loop-batch-wait-depth", 4, 1, 1024).not_in_star(),
             "Requests per receive from which on turns may wait for more. 1 waits without pipelines too: less processor time per request, but later replies.";
     }
     Defragmentation {

@@ -305,6 +305,11 @@ impl Engine {
         }
     }
 
+    /// Whether there is any key.
+    pub fn has_data(&self) -> bool {
+        self.keyspace.iter().any(|(_, db)| !db.is_empty())
+    }
+
     /// Changes so far: an offset into the history of the data, which a log on disk follows. Only grows.
     pub fn written(&self) -> u64 {
         self.control.dirty

@@ -34,7 +34,7 @@ mod stats;
 mod stream;
 mod version;
 
-pub use action::{Action, Crash};
+pub use action::{Action, Crash, NOTHING_SAVED};
 pub use args::Args;
 pub use engine::{Engine, Seeds};
 pub use error::CmdError;

@@ -41,7 +41,8 @@ pub fn install(log_file: Option<&Path>) -> std::io::Result<()> {
         report_faults(false);
         std::process::abort();
     }));
-    use_large_signal_stack();
+    // For as long as the process lives.
+    std::mem::forget(SignalStack::install());
     Ok(())
 }
 
@@ -60,13 +61,43 @@ pub fn report_faults(wanted: bool) {
     }
 }
 
-/// Gives the main thread's handlers room to name the functions on the stack: the library's own signal stack is too small.
-fn use_large_signal_stack() {
-    let stack = Box::leak(vec![0_u8; SIGNAL_STACK_BYTES].into_boxed_slice());
-    let description = libc::stack_t { ss_sp: stack.as_mut_ptr().cast(), ss_flags: 0, ss_size: stack.len() };
-    // SAFETY: the memory is leaked, so it stays valid and belongs to the signal stack alone.
-    // JUSTIFICATION: after a stack overflow there is no other stack to report it on.
-    let _ = unsafe { libc::sigaltstack(&description, std::ptr::null_mut()) };
+/// Room for this thread's handlers to name the functions on the stack, until it is dropped: the library's own signal
+/// stack is too small. Every thread that runs our code has one, since a fault strikes, and the kernel hands signals, anywhere.
+/// Its pages are touched by a report alone.
+#[derive(Debug)]
+pub struct SignalStack {
+    memory: *mut libc::c_void,
+}
+
+impl SignalStack {
+    /// For the thread that calls this. Where memory is refused, the library's stack stays.
+    pub fn install() -> Option<SignalStack> {
+        let (access, kind) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
+        // SAFETY: a new mapping wherever the kernel likes touches no memory of ours.
+        // JUSTIFICATION: not from the allocator, which would count it as used.
+        let memory = unsafe { libc::mmap(std::ptr::null_mut(), SIGNAL_STACK_BYTES, access, kind, -1, 0) };
+        if memory == libc::MAP_FAILED {
+            return None;
+        }
+        let stack = SignalStack { memory };
+        let description = libc::stack_t { ss_sp: memory, ss_flags: 0, ss_size: SIGNAL_STACK_BYTES };
+        // SAFETY: the mapping belongs to this signal stack alone, and is undone only after the stack was given up.
+        // JUSTIFICATION: after a stack overflow there is no other stack to report it on.
+        let done = unsafe { libc::sigaltstack(&description, std::ptr::null_mut()) };
+        (done == 0).then_some(stack)
+    }
+}
+
+impl Drop for SignalStack {
+    fn drop(&mut self) {
+        let none = libc::stack_t { ss_sp: std::ptr::null_mut(), ss_flags: libc::SS_DISABLE, ss_size: 0 };
+        // SAFETY: the value is not `Send`, so this is the thread whose stack it is, and it is no handler that runs on it.
+        // JUSTIFICATION: the counterpart of `install`.
+        unsafe {
+            libc::sigaltstack(&none, std::ptr::null_mut());
+            libc::munmap(self.memory, SIGNAL_STACK_BYTES);
+        }
+    }
 }
 
 /// Reports the fault, then lets it end the process as it would have without a report.

@@ -43,6 +43,7 @@ pub fn run(arguments: Vec<OsString>) -> Result<u8, Failure> {
                 println!("warning: {text}");
             }
             println!("configuration is valid: {}", loaded.source);
+            println!("Folders, addresses and ports were not tried.");
         }
         Task::Serve(words) => return serve(load(&words)?),
     }

@@ -668,9 +668,10 @@ impl Server {
         let Some(signal) = kind else { return };
         self.host.note(LogLevel::Warning, &format!("Received {} scheduling shutdown...", signal.name()));
         let wishes = self.engine.config().flags(signal.wishes());
-        if wishes & shutdown::SAVE != 0 {
-            self.host
-                .note(LogLevel::Warning, "Nothing is saved: this version keeps its data in memory only.");
+        let wanted = wishes & shutdown::SAVE != 0
+            || wishes & shutdown::NOSAVE == 0 && !self.engine.config().save_points().is_empty();
+        if wanted && self.engine.has_data() {
+            self.host.note(LogLevel::Warning, sluice_engine::NOTHING_SAVED);
         }
         self.ending = Some(0);
     }

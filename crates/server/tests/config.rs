@@ -113,7 +113,7 @@ fn the_clock_that_is_logged_is_the_one_that_info_shows() {
 
 #[test]
 fn idle_workers_are_explained() {
-    let server = Server::start(&["--io-threads", "3"]);
+    let server = Server::start(&["--io-threads", "3", "--io-threads-always-active", "no"]);
     assert!(server.log.wait("io-threads 3: workers ready: 2; up to ").is_some());
     let mut client = server.client();
     assert!(client.info("io_threads_reason").starts_with("no worker "));
@@ -400,4 +400,9 @@ fn keepalive_reaches_the_socket() {
     });
     let fields: Vec<&str> = line.unwrap().split_whitespace().collect();
     assert!(fields[5].starts_with("02:"), "{fields:?}");
+}
+
+#[test]
+fn the_same_on_every_event_loop_and_with_workers() {
+    common::rerun_in_arms("the_same_on_every_event_loop_and_with_workers");
 }

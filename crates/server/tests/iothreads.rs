@@ -71,6 +71,7 @@ impl Counting {
                 Ok(1) => header.push(byte[0]),
                 Ok(_) => return None,
                 Err(error) if error.kind() == std::io::ErrorKind::ConnectionReset => return None,
+                Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
                 Err(error) => panic!("{error} after {} of {}", self.got, self.sent),
             }
         }

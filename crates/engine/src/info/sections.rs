@@ -46,6 +46,7 @@ pub(super) fn server(view: &View<'_>, out: &mut Lines) {
     out.add("sluice_version", version::OWN);
     out.add("event_loop", &facts.event_loop);
     out.add("event_loop_reason", &facts.event_loop_reason);
+    out.add("io_threads_workers", facts.io_threads.active);
     out.add("io_threads_reason", facts.io_threads.reason);
 }
 

@@ -36,6 +36,8 @@ pub struct Policy {
     /// Recent commands per sample, newest last.
     recent: [u64; TRIAL_SAMPLES],
     thresholds: Thresholds,
+    /// The executing thread, or the workers, were busy enough in the last sample.
+    bottleneck: bool,
 }
 
 /// A worker on trial.
@@ -88,6 +90,7 @@ impl Policy {
             penalty: FIRST_PENALTY,
             recent: [0; TRIAL_SAMPLES],
             thresholds: THRESHOLDS,
+            bottleneck: false,
         }
     }
 
@@ -123,8 +126,10 @@ impl Policy {
             "no worker is active: a trial brought nothing; it will be tried again"
         } else if self.pressed > 0 {
             "no worker is active yet: the executing thread has just become the bottleneck"
+        } else if self.bottleneck {
+            "no worker is active: the executing thread is the bottleneck, but no processor is free"
         } else {
-            "no worker is active: the executing thread is not the bottleneck, or no processor is free"
+            "no worker is active: the executing thread is not the bottleneck"
         }
     }
 
@@ -150,8 +155,8 @@ impl Policy {
 
     fn is_pressed(&mut self, signals: Signals) -> bool {
         let bottleneck = if self.active == 0 { signals.main_busy } else { signals.workers_busy };
-        let pressed = bottleneck >= self.thresholds.pressed
-            && signals.idle_processors >= self.thresholds.free_processor;
+        self.bottleneck = bottleneck >= self.thresholds.pressed;
+        let pressed = self.bottleneck && signals.idle_processors >= self.thresholds.free_processor;
         self.pressed = if pressed { self.pressed + 1 } else { 0 };
         self.pressed >= PRESSED_SAMPLES && self.active < self.cap && self.holdoff == 0
     }

@@ -169,6 +169,7 @@ impl Pool {
         let (ready, opened) = std::sync::mpsc::channel();
         // Nobody joins it: its last message says that it holds nothing any more.
         std::thread::Builder::new().name(format!("io_thd_{}", number + 1)).spawn(move || {
+            let _stack = crate::crash::SignalStack::install();
             // The loop is opened by the thread that uses it: io_uring wants that.
             match AnyLoop::choose(backend, &sluice_evloop::Config::default()) {
                 Ok(opened) => {

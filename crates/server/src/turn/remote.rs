@@ -89,8 +89,14 @@ impl Server {
         self.load.configured = configured;
         let cap = configured.min(processors().saturating_sub(1));
         self.policy.set_cap(cap);
+        let before = self.pool.active();
         if self.pool.stop_above(configured) {
             self.recall();
+        }
+        self.host.io_threads.shrunk += u64::from(self.pool.active() < before);
+        if configured == 0 {
+            let text = "io-threads 1: the executing thread does everything; the workers end";
+            self.host.note(LogLevel::Notice, text);
         }
         if configured > 0 {
             self.spawn_workers(configured);
@@ -124,8 +130,9 @@ impl Server {
         let when = match self.load.always {
             true => "all take connections at once".to_owned(),
             false => format!(
-                "up to {cap} take connections, by themselves, when the executing thread is the bottleneck and a processor is \
-                 free: io_threads_reason of INFO server"
+                "up to {cap} of them will be used (this process has {} processors), by themselves, when the executing thread is \
+                 the bottleneck and a processor is free; io_threads_reason of INFO server says why or why not",
+                processors()
             ),
         };
         let text = format!("io-threads {}: workers ready: {}; {when}", configured + 1, self.pool.threads());

@@ -48,7 +48,7 @@ pub(super) fn shutdown(ctx: &mut ServerCtx<'_>, args: Args<'_>) -> Run {
         return Err(CmdError::text("ERR Errors trying to SHUTDOWN. Check logs."));
     }
     if wanted && ctx.keyspace.iter().any(|(_, db)| !db.is_empty()) {
-        ctx.process.log(LogLevel::Warning, LOST);
+        ctx.process.log(LogLevel::Warning, crate::action::NOTHING_SAVED);
     }
     ctx.actions.push(Action::Shutdown);
     Ok(Outcome::Done)
@@ -56,4 +56,3 @@ pub(super) fn shutdown(ctx: &mut ServerCtx<'_>, args: Args<'_>) -> Run {
 
 const REFUSED: &str = "SHUTDOWN SAVE is refused: this version keeps its data in memory only, and ending would lose it. \
                        SHUTDOWN NOSAVE ends all the same, and so does FORCE.";
-const LOST: &str = "Nothing is saved: this version keeps its data in memory only.";
