@@ -16,8 +16,6 @@ const NOT_DEFAULTS: [(&str, &str); 3] = [
     ("save", "it was started without save points"),
 ];
 
-/// Parameters that only this server has.
-
 fn reference() -> BTreeMap<&'static str, &'static str> {
     let lines: Vec<&str> = REFERENCE.lines().collect();
     lines.as_chunks::<2>().0.iter().map(|[name, value]| (*name, *value)).collect()
