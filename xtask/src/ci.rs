@@ -16,6 +16,8 @@ pub(crate) const PEER_VARIABLE: &str = "SLUICE_PEER_SERVER";
 /// Commands of the differential test in `ci`, and for each seed in `deep`.
 const DIFFERENTIAL_COMMANDS: [u64; 2] = [50_000, 1_000_000];
 
+/// Commands in each way of [`ARMS`].
+const DIFFERENTIAL_COMMANDS_ARM: u64 = 200_000;
 /// Seeds of the differential test in `deep`.
 const DIFFERENTIAL_SEEDS: std::ops::RangeInclusive<u64> = 1..=6;
 
@@ -49,7 +51,7 @@ pub(crate) fn ci(arguments: &[String]) -> Result<()> {
     steps.step("other systems", other_systems);
     steps.step("loom", run_loom);
     steps.step("fuzz", || fuzz::smoke(FUZZ_SECONDS_CI[0], FUZZ_SECONDS_CI[1]));
-    steps.step("differential", || differential_run(DIFFERENTIAL_COMMANDS[0], shell::unix_seconds()));
+    steps.step("differential", || differential_run(DIFFERENTIAL_COMMANDS[0], shell::unix_seconds(), &[]));
     if !without_tests {
         steps.step("clients", || clients::run(&[]));
     }
@@ -71,8 +73,9 @@ type LongRun = (&'static str, fn() -> Result<Ran>);
 /// The long runs. Words choose among them; without words all run.
 pub(crate) fn deep(arguments: &[String]) -> Result<()> {
     let wanted = Arguments::new(arguments).words()?;
-    let runs: [LongRun; 8] = [
+    let runs: [LongRun; 9] = [
         ("differential", || differential_deep()),
+        ("differential-arms", differential_arms),
         ("differential-canary", differential_canary),
         ("fuzz", || fuzz::smoke(FUZZ_SECONDS_DEEP[0], FUZZ_SECONDS_DEEP[1])),
         ("valgrind", valgrind),
@@ -150,7 +153,7 @@ pub(crate) fn peer_server() -> Option<PathBuf> {
 }
 
 /// The differential test with defaults; skips without a reference or without our server.
-fn differential_run(commands: u64, seed: u64) -> Result<Ran> {
+fn differential_run(commands: u64, seed: u64, more: &[&str]) -> Result<Ran> {
     let Some(peer) = peer_server() else {
         println!("differential: skipped: {PEER_VARIABLE} names no reference server");
         return Ok(Ran::Skipped);
@@ -170,13 +173,33 @@ fn differential_run(commands: u64, seed: u64) -> Result<Ran> {
         &seed.to_string(),
     ]
     .map(str::to_string);
-    differential::differential(&words).map(|()| Ran::Passed)
+    let more: Vec<String> = more.iter().map(|word| (*word).to_string()).collect();
+    differential::differential(&[&words[..], &more].concat()).map(|()| Ran::Passed)
 }
 
 /// The differential test with every seed of [`DIFFERENTIAL_SEEDS`].
 fn differential_deep() -> Result<Ran> {
     for seed in DIFFERENTIAL_SEEDS {
-        if differential_run(DIFFERENTIAL_COMMANDS[1], seed)? == Ran::Skipped {
+        if differential_run(DIFFERENTIAL_COMMANDS[1], seed, &[])? == Ran::Skipped {
+            return Ok(Ran::Skipped);
+        }
+    }
+    Ok(Ran::Passed)
+}
+
+/// Other ways to run our server, of which no client may notice anything.
+const ARMS: [&str; 4] = [
+    "--event-loop io_uring",
+    "--event-loop poll",
+    "--io-threads 4 --io-threads-always-active yes",
+    "--io-threads 4 --io-threads-always-active yes --event-loop io_uring",
+];
+
+/// The differential test with our server run in each way of [`ARMS`].
+fn differential_arms() -> Result<Ran> {
+    for arm in ARMS {
+        println!("differential: {arm}");
+        if differential_run(DIFFERENTIAL_COMMANDS_ARM, 1, &["--ours-extra", arm])? == Ran::Skipped {
             return Ok(Ran::Skipped);
         }
     }
