@@ -137,8 +137,31 @@ impl<K: Kernel> Uring<K> {
 
     /// Asks an operation to end; its completion tells when it has.
     fn cancel(&mut self, index: u32, kind: Kind) {
-        self.kernel.push(Op::Cancel { target: user_data(kind, index) }, IGNORED);
+        let own = CANCEL << 56 | (kind as u64) << 32 | u64::from(index);
+        self.kernel.push(Op::Cancel { target: user_data(kind, index) }, own);
         self.inline += 1;
+    }
+
+    /// A completion of a cancellation. It may have missed an operation that was being tried just then, and that goes on
+    /// to wait: then it is asked again. One that has ended meanwhile has told so, or does in a moment, and is not.
+    #[cold]
+    fn cancelled(&mut self, cqe: Cqe) {
+        if ![libc::ENOENT, libc::EALREADY].contains(&-cqe.result) {
+            return;
+        }
+        let index = cqe.user_data as u32;
+        let Some((kind, _)) = parse((cqe.user_data >> 32) << 56) else { return };
+        let Some(slot) = self.slots.get(index as usize) else { return };
+        let is_asked = match kind {
+            Kind::Recv => slot.cancelling && slot.armed == Armed::Recv,
+            Kind::Accept => slot.cancelling && slot.armed == Armed::Accept,
+            Kind::Fill => slot.cancelling && slot.armed == Armed::Fill,
+            Kind::Poll => slot.polled_cancelling && !slot.polled.is_empty(),
+            Kind::Send => slot.life != Life::Open && slot.send != NONE,
+        };
+        if is_asked {
+            self.cancel(index, kind);
+        }
     }
 
     fn arm_waker(&mut self) {
@@ -742,6 +765,8 @@ const WATCHABLE: Interest = Interest::READABLE.or(Interest::WRITABLE).or(Interes
 const NONE: u32 = u32::MAX;
 /// User data of what needs no attention.
 const IGNORED: u64 = 0;
+/// Top byte of the user data of a cancellation; what it is to end, and of which slot, stands below.
+const CANCEL: u64 = 9;
 /// Deferred work that the kernel does in one call, since 6.13.
 const PORTION: usize = 20;
 /// Longest that the completion of a send waits for company.

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use rustix::io::Errno;
 
 use super::kernel::{Cqe, Kernel, Op};
-use super::{IGNORED, Other, POLLIN, POLLOUT, Uring};
+use super::{CANCEL, IGNORED, Other, POLLIN, POLLOUT, Uring};
 use crate::event::{Event, Token};
 use crate::file::{self, Cancelling, FileId, FileOp, FileOpId, Part, Step, Way};
 use crate::process::{Beginning, Exit, Means, ProcessId, Whom, begin, reap_child};
@@ -189,6 +189,10 @@ impl<K: Kernel> Uring<K> {
     #[cold]
     #[inline(never)]
     pub(super) fn complete_other(&mut self, cqe: Cqe) -> Option<Event> {
+        if cqe.user_data >> 56 == CANCEL {
+            self.cancelled(cqe);
+            return None;
+        }
         let (other, index) = Other::parse(cqe.user_data)?;
         if other == Other::Wake {
             self.woken_by(cqe);
