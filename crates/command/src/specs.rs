@@ -8,6 +8,7 @@ pub mod connection;
 pub mod generic;
 pub mod server;
 pub mod string;
+pub mod transactions;
 
 use crate::spec::Spec;
 
@@ -30,7 +31,7 @@ macro_rules! groups {
     };
 }
 
-groups! { string, generic, connection, cluster, server }
+groups! { string, generic, connection, cluster, server, transactions }
 
 /// How many specs there are, subcommands included.
 pub(crate) const COUNT: usize = count_before(COUNTS.len()) as usize;
