@@ -12,7 +12,7 @@ use crate::session::Session;
 use crate::watch::Change;
 use sluice_base::Now;
 use sluice_command::Spec;
-use sluice_keyspace::{Access, Event, ExpiryMode, KeyRef, Propagation, Touch, Touched};
+use sluice_keyspace::{Access, DbChange, Event, ExpiryMode, KeyRef, ModifiedKey, Propagation, Touch};
 
 /// The command whose effects are committed.
 #[derive(Clone, Copy)]
@@ -68,22 +68,12 @@ impl Engine {
     /// Commits the command that just ran.
     #[inline]
     pub(crate) fn commit_command(&mut self, db: usize, _: &'static Spec, args: Args<'_>, now: Now) {
-        let effects = &mut self.effects;
-        self.stats.hits += std::mem::take(&mut effects.hits);
-        self.stats.misses += std::mem::take(&mut effects.misses);
-        // A read that met nothing expired has left nothing else.
-        let expired = !effects.expired_by_read.is_empty() || !effects.expired_by_write.is_empty();
-        if effects.dirty == 0 && !expired && effects.garbage_dbs.is_empty() {
-            match effects.propagation {
-                Propagation::Verbatim => return,
-                Propagation::Rewritten(_) => {
-                    effects.propagation = Propagation::Verbatim;
-                    return;
-                }
-                Propagation::Forced => {}
-            }
+        let (hits, misses) = self.effects.take_lookups();
+        self.stats.hits += hits;
+        self.stats.misses += misses;
+        if self.effects.take_recorded() {
+            self.commit_changes(CommitCommand { db, args: Some(args), now });
         }
-        self.commit_changes(CommitCommand { db, args: Some(args), now });
     }
 
     /// Deletes the keys that a read met. One met twice by a command is deleted once, and one that has another value or life
@@ -91,27 +81,28 @@ impl Engine {
     #[inline]
     fn delete_expired_keys(&mut self, command: CommitCommand<'_>) {
         let Engine { keyspace, effects, .. } = self;
-        if effects.expired_by_read.is_empty() {
+        if !effects.has_expired_by_read() {
             return;
         }
         let access = Access { now: command.now, touch: Touch::No { fresh: 0 }, expiry: ExpiryMode::Delete };
-        for (db, name) in std::mem::take(&mut effects.expired_by_read) {
+        for (db, name) in effects.take_expired_by_read() {
             let key = keyspace.key(&name);
             keyspace.write(db, access, effects).delete_if_expired(key);
         }
+        effects.take_recorded();
     }
 
     #[inline]
     fn count_changes(&mut self, _: CommitCommand<'_>) {
-        self.stats.expired_keys += self.effects.expired_by_write.len() as u64;
-        self.unit_dirty = std::mem::take(&mut self.effects.dirty);
-        self.control.dirty += self.unit_dirty;
+        self.stats.expired_keys += self.effects.expired_by_write().len() as u64;
+        self.changes = self.effects.take_changes();
+        self.control.count_changes(self.changes);
     }
 
     /// Tells those who listen which keys were modified: transactions that watch them, clients that wait for them.
     #[inline]
     fn announce_modified_keys(&mut self, command: CommitCommand<'_>) {
-        if !self.effects.touched.is_empty() {
+        if self.effects.listening || self.effects.blocked_listening {
             self.announce(command);
         }
     }
@@ -119,32 +110,71 @@ impl Engine {
     #[cold]
     fn announce(&mut self, command: CommitCommand<'_>) {
         let Engine { effects, control, events, .. } = self;
-        for Touched { db, key, event } in effects.touched.drain(..) {
-            let key = match &key {
-                KeyRef::Arg(index) => command.args.map_or(&b""[..], |args| args.at(usize::from(*index))),
-                KeyRef::Owned(key) => &key[..],
-            };
+        for ModifiedKey { db, key, event } in effects.drain_modified() {
+            let key = bytes_of(&key, command);
             let change = if event == Event::Expired { Change::Expired } else { Change::Modified };
             control.watching.changed(db, key, change);
-            control.blocking.key_changed(db, key);
             if let Some(events) = events {
                 events.push(format!("{db}:{} {}", event.name(), key.escape_ascii()));
             }
+        }
+        for (db, key) in effects.drain_ready() {
+            control.blocking.key_changed(db, bytes_of(&key, command));
+        }
+        let databases: Vec<DbChange> = effects.drain_databases().collect();
+        databases.into_iter().for_each(|change| self.announce_database(change));
+    }
+
+    /// A database was emptied, or exchanged for another: transactions that watch one of its keys fail where there was, or
+    /// is, such a key.
+    fn announce_database(&mut self, change: DbChange) {
+        match change {
+            DbChange::Flushed(db) => {
+                let gone = self.watched_before.iter().filter(|(of, _)| *of == db);
+                // A key that had expired when it was watched was not there to be deleted.
+                gone.for_each(|(_, key)| self.control.watching.changed(db, key, Change::Expired));
+            }
+            DbChange::Swapped(a, b) => {
+                for db in [a, b] {
+                    let before = self.watched_before.iter().filter(|(of, _)| *of == db).map(|(_, key)| key);
+                    let now = self.existing_watched_keys(db);
+                    let changed: Vec<Box<[u8]>> = before.cloned().chain(now).collect();
+                    changed.iter().for_each(|key| self.control.watching.changed(db, key, Change::Modified));
+                    self.control.blocking.database_changed(db);
+                }
+            }
+        }
+    }
+
+    /// The watched keys of a database that are there.
+    fn existing_watched_keys(&self, db: usize) -> Vec<Box<[u8]>> {
+        let keys = self.control.watching.keys_of(db);
+        keys.filter(|key| self.keyspace.db(db).find(self.keyspace.key(key)).is_some())
+            .map(Box::from)
+            .collect()
+    }
+
+    /// Remembers which watched keys there are, ahead of a command that may empty or exchange databases.
+    pub(crate) fn note_watched_keys(&mut self) {
+        if !self.control.watching.is_empty() {
+            let keys = (0..self.keyspace.databases())
+                .flat_map(|db| self.existing_watched_keys(db).into_iter().map(move |key| (db, key)));
+            self.watched_before = keys.collect();
         }
     }
 
     /// Adds to the stream's unit: keys that had expired first, then the command.
     #[inline]
     fn propagate(&mut self, command: CommitCommand<'_>) {
-        let Engine { effects, control, unit_dirty, .. } = self;
+        let Engine { effects, control, changes, .. } = self;
         if effects.propagating {
             let stream = &mut control.stream;
-            for (db, key) in &effects.expired_by_write {
+            for (db, key) in effects.expired_by_write() {
                 propagate_deletion(stream, *db, key, control.limits.lazy_expire);
             }
-            let wanted = *unit_dirty > 0 || effects.propagation == Propagation::Forced;
+            let wanted = *changes > 0 || *effects.propagation() == Propagation::Forced;
             if let Some(args) = command.args.filter(|_| wanted) {
-                match &effects.propagation {
+                match effects.propagation() {
                     Propagation::Verbatim | Propagation::Forced => {
                         stream.command(command.db, args.iter_from(0));
                     }
@@ -154,21 +184,17 @@ impl Engine {
                 }
             }
         }
-        effects.expired_by_write.clear();
-        if effects.propagation != Propagation::Verbatim {
-            effects.propagation = Propagation::Verbatim;
-        }
+        effects.clear_expired_by_write();
+        effects.reset_propagation();
     }
 
     /// Has what is large freed on other threads.
     #[inline]
     fn hand_over_garbage(&mut self, _: CommitCommand<'_>) {
         let Engine { effects, actions, .. } = self;
-        if !effects.garbage.is_empty() {
-            actions.extend(effects.garbage.drain(..).map(Action::FreeValue));
-        }
-        if !effects.garbage_dbs.is_empty() {
-            actions.extend(effects.garbage_dbs.drain(..).map(|db| Action::FreeDb(Box::new(db))));
+        if effects.has_garbage() {
+            actions.extend(effects.drain_garbage().map(Action::FreeValue));
+            actions.extend(effects.drain_garbage_dbs().map(|db| Action::FreeDb(Box::new(db))));
         }
     }
 
@@ -179,6 +205,7 @@ impl Engine {
     /// Commits what the expiry cycle deleted: each key by itself, in no transaction.
     pub(crate) fn commit_expiry_cycle(&mut self, now: Now) {
         let unit = self.open_unit(now);
+        self.effects.take_recorded();
         self.commit_changes(CommitCommand { db: 0, args: None, now });
         self.close_own_unit(unit);
     }
@@ -201,6 +228,14 @@ impl Engine {
                 session.note_output(&mut control.ready);
             }
         }
+    }
+}
+
+/// A key that a command has modified: one of its arguments, or a copy.
+fn bytes_of<'a>(key: &'a KeyRef, command: CommitCommand<'a>) -> &'a [u8] {
+    match key {
+        KeyRef::Arg(index) => command.args.map_or(&b""[..], |args| args.at(usize::from(*index))),
+        KeyRef::Owned(key) => key,
     }
 }
 

@@ -39,7 +39,9 @@ pub struct Engine {
     /// What [`Engine::record_events`] asked for: `db:event key`.
     pub(crate) events: Option<Vec<String>>,
     /// Changes of the command that is being committed.
-    pub(crate) unit_dirty: u64,
+    pub(crate) changes: u64,
+    /// Watched keys that were there before the command on whole databases that is being committed.
+    pub(crate) watched_before: Vec<(usize, Box<[u8]>)>,
 }
 
 /// Where an engine's secrets and sequences start.
@@ -73,7 +75,8 @@ impl Engine {
             spare: Vec::new(),
             cron: crate::cron::CronState::default(),
             events: None,
-            unit_dirty: 0,
+            changes: 0,
+            watched_before: Vec::new(),
         };
         engine.refresh();
         engine
@@ -90,8 +93,8 @@ impl Engine {
     #[inline]
     pub(crate) fn refresh_listening(&mut self) {
         let control = &self.control;
-        self.effects.listening =
-            control.blocking.wants_keys() || !control.watching.is_empty() || self.events.is_some();
+        self.effects.listening = !control.watching.is_empty() || self.events.is_some();
+        self.effects.blocked_listening = control.blocking.wants_keys();
     }
 
     /// Looks whether all databases have room, where one differs from what was known: the gate refuses what needs more.
@@ -333,9 +336,9 @@ impl Engine {
         self.keyspace.iter().any(|(_, db)| !db.is_empty())
     }
 
-    /// Changes so far: an offset into the history of the data, which a log on disk follows. Only grows.
+    /// Changes so far: a position in the history of the data, which a log on disk follows. Only grows.
     pub fn written(&self) -> u64 {
-        self.control.dirty
+        self.control.written
     }
 
     /// Sessions that were marked to end since the last call; the server closes them.
@@ -399,6 +402,7 @@ impl Control {
             started: now,
             run_id,
             dirty: 0,
+            written: 0,
             last_save_s: now.unix_s(),
             active_expire: true,
             cron_paused: false,

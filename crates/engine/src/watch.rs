@@ -125,12 +125,9 @@ impl Watching {
         }
     }
 
-    /// A database was emptied or exchanged: every watched key of it is asked about. `differs` says whether the key is
-    /// another one now.
-    pub fn database_changed(&mut self, db: usize, mut differs: impl FnMut(&[u8]) -> bool) {
-        let keys = self.keys.of_db(db).filter(|(key, _)| differs(key));
-        let clients: Vec<SessionKey> = keys.flat_map(|(_, watchers)| watchers.iter().copied()).collect();
-        clients.into_iter().for_each(|client| self.mark(client));
+    /// The keys of a database that somebody watches.
+    pub fn keys_of(&self, db: usize) -> impl Iterator<Item = &[u8]> {
+        self.keys.of_db(db).map(|(key, _)| key)
     }
 
     fn mark(&mut self, client: SessionKey) {
@@ -178,14 +175,5 @@ mod tests {
         assert!(!watching.has_changed(client(1)));
         watching.changed(0, b"a", Change::Expired);
         assert!(watching.has_changed(client(1)), "a life that began after WATCH");
-    }
-
-    #[test]
-    fn an_emptied_database_marks_who_watched_what_was_there() {
-        let mut watching = Watching::default();
-        watching.watch(client(1), watched(b"there", false));
-        watching.watch(client(2), watched(b"not", false));
-        watching.database_changed(0, |key| key == b"there");
-        assert!(watching.has_changed(client(1)) && !watching.has_changed(client(2)));
     }
 }

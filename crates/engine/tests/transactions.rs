@@ -33,7 +33,8 @@ fn an_error_while_running_stops_nothing() {
 
 #[test]
 fn an_error_while_queueing_aborts() {
-    for bad in ["NOSUCH", "GET", "MULTI", "WATCH k", "SYNC", "SHUTDOWN", "CLIENT REPLY OFF", "CLIENT NOSUCH"] {
+    for bad in ["NOSUCH", "GET", "MULTI", "WATCH k", "SYNC", "SHUTDOWN", "CLIENT REPLY OFF", "CLIENT NOSUCH"]
+    {
         let mut rig = Rig::new();
         rig.check("MULTI", "+OK");
         rig.check("SET k v", "+QUEUED");
