@@ -5,7 +5,7 @@
 //! seeded hash of the key. This file is mechanism: it knows no clock and leaves no effects.
 
 use crate::entry::{self, Head, Kind, Large};
-use crate::{Key, reference_string_encoding};
+use crate::{ChunkMemory, Key, reference_string_encoding};
 use sluice_base::{Bytes, HashSeed, Rng, siphash13};
 use sluice_collections::index::{Index, Slot};
 use sluice_collections::slab::{Full, Handle, Slab, TypedSlab};
@@ -123,6 +123,15 @@ impl Db {
     #[inline]
     pub(crate) fn entry_bytes_taken(&self) -> usize {
         self.slab.bytes_taken()
+    }
+
+    /// What the slab of entries holds of the allocator's memory. O(1).
+    pub(crate) fn chunk_memory(&self) -> ChunkMemory {
+        ChunkMemory {
+            chunks: self.slab.chunks(),
+            used_bytes: self.slab.bytes_used(),
+            touched_bytes: self.slab.bytes_touched(),
+        }
     }
 
     /// Bytes of entries and of large values.

@@ -3,6 +3,7 @@
 //! jemalloc, because entries come and go in sizes that change over months: its size classes and its decay keep resident
 //! memory near what is used, and it reports both.
 
+use sluice_keyspace::ChunkMemory;
 use std::ptr::null_mut;
 use tikv_jemalloc_ctl::{epoch, stats};
 
@@ -21,6 +22,31 @@ pub struct Allocated {
     pub resident: usize,
 }
 
+impl Allocated {
+    /// The numbers without what is reserved for entries and not in use. Of a chunk, `allocated` keeps the entries; the pages
+    /// that were touched stay active and resident, so that free blocks between entries show as fragmentation.
+    ///
+    /// A database that was given to another thread to be freed has left the keyspace: its chunks count whole until then.
+    pub fn less_unused(self, memory: ChunkMemory) -> Allocated {
+        let reserved = memory.chunks * counted(ChunkMemory::CHUNK_BYTES);
+        let unused = reserved.saturating_sub(memory.used_bytes);
+        let untouched = reserved.saturating_sub(memory.touched_bytes);
+        Allocated {
+            allocated: self.allocated.saturating_sub(unused),
+            active: self.active.saturating_sub(untouched),
+            resident: self.resident.saturating_sub(untouched),
+        }
+    }
+}
+
+/// Bytes that the allocator counts when it is asked for so many, which must not be 0.
+fn counted(bytes: usize) -> usize {
+    // SAFETY: the function looks the size up in a table, and is defined for every size but 0.
+    // JUSTIFICATION: it has no safe wrapper, and a chunk of a megabyte is rounded by three kilobytes: for a hundred chunks,
+    // that is more than a small data set.
+    unsafe { tikv_jemalloc_sys::nallocx(bytes, 0) }
+}
+
 /// The present numbers. Cost: some microseconds.
 pub fn allocated() -> Allocated {
     let _ = epoch::advance();
@@ -29,6 +55,27 @@ pub fn allocated() -> Allocated {
         active: stats::active::read().unwrap_or(0),
         resident: stats::resident::read().unwrap_or(0),
     }
+}
+
+/// Starts the allocator's own thread, which gives unused pages back to the system while nobody allocates. To be called after
+/// the last fork: a child has no thread but the one that forked.
+///
+/// # Errors
+/// The allocator's text.
+pub fn start_background_thread() -> Result<(), String> {
+    set_background_thread(cfg!(not(sluice_system_allocator)))
+}
+
+/// Ends that thread; pages are then given back by threads that allocate.
+///
+/// # Errors
+/// The allocator's text.
+pub fn end_background_thread() -> Result<(), String> {
+    set_background_thread(false)
+}
+
+fn set_background_thread(runs: bool) -> Result<(), String> {
+    tikv_jemalloc_ctl::background_thread::write(runs).map_err(|error| error.to_string())
 }
 
 /// Name and version, as INFO shows it.

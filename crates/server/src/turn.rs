@@ -515,7 +515,7 @@ impl Server {
         }
         let wait_ms = self.engine.cron(&mut self.host);
         self.next_cron_ns = self.turn_began_ns + wait_ms.max(1) * 1_000_000;
-        self.host.sample(&self.event_loop.metrics());
+        self.host.sample(&self.event_loop.metrics(), self.engine.keyspace());
         self.manage_workers();
     }
 
