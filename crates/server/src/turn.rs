@@ -16,7 +16,7 @@ use sluice_config::choice::shutdown;
 use sluice_config::param;
 use sluice_engine::{Action, Closing, Connection, Crash, Engine, Flow, LogLevel, Process, SessionKey};
 use sluice_evloop::{AnyLoop, Deadline, Event, Gathering, Received, SendBuf, Sending, Sent, Source, Token};
-use sluice_resp::{Admission, Limits, Outbox, Requests, State};
+use sluice_resp::{Limits, Outbox, Requests, State};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
@@ -486,10 +486,7 @@ impl Server {
 
     fn parse_limits(&self, key: SessionKey) -> Limits {
         let numbers = self.engine.limits();
-        let admission = match self.engine.session(key) {
-            Some(session) if session.caller.authenticated => Admission::Authenticated,
-            _ => Admission::Unauthenticated,
-        };
+        let admission = numbers.admission(self.engine.authentication(key));
         Limits::new(admission, numbers.proto_max_bulk_len as u64, numbers.prefetch_batch)
     }
 

@@ -37,6 +37,23 @@ fn a_stranger_may_send_ten_arguments_of_sixteen_kilobytes() {
 }
 
 #[test]
+fn limits_of_strangers_end_with_the_password() {
+    let server = Server::start(&["--requirepass", "secret"]);
+    let (mut early, mut control) = (server.client(), server.client());
+    early.check("PING", NOAUTH);
+    control.check("AUTH secret", "+OK\r\n").check("CONFIG SET requirepass \"\"", "+OK\r\n");
+    let many = [&[b"MSET".as_slice()], [b"k".as_slice(); 12].as_slice()].concat();
+    let large: [&[u8]; 3] = [b"SET", b"k", &[b'x'; 20_000]];
+    early.send(request(&many)).expect("+OK\r\n").send(request(&large)).expect("+OK\r\n");
+    // It never authenticated itself, so they hold again with the next password.
+    control.check("CONFIG SET requirepass other", "+OK\r\n");
+    early
+        .send(request(&many))
+        .expect("-ERR Protocol error: unauthenticated multibulk length\r\n")
+        .expect_end();
+}
+
+#[test]
 fn a_stranger_that_does_not_read_is_cut_off() {
     let server = Server::start(&["--requirepass", "secret"]);
     let mut stranger = server.client();

@@ -97,7 +97,8 @@ struct Connection {
     source: Source,
     key: SessionKey,
     inbound: Inbound,
-    admission: Admission,
+    /// Whether it has authenticated itself, as far as is known here: AUTH is known when its batch comes back.
+    authentication: Admission,
     /// Bytes received since the last batch.
     received: usize,
     /// Output that waits for the send in flight.
@@ -364,7 +365,9 @@ impl Worker {
             return;
         }
         let settings = self.seat.settings.clone();
-        let limits = Limits::new(connection.admission, settings.proto_max_bulk_len, BATCH_REQUESTS);
+        let numbers = &settings.limits;
+        let admission = numbers.admission(connection.authentication);
+        let limits = Limits::new(admission, numbers.proto_max_bulk_len as u64, BATCH_REQUESTS);
         let mut batch = match self.spare.pop() {
             Some(mut spare) => {
                 spare.renew(connection.key);
@@ -378,7 +381,7 @@ impl Worker {
             State::Failed(error) => Some(error),
             State::Full | State::Starved => None,
         };
-        batch.too_much = connection.inbound.carry.len() - progress.consumed > settings.query_buffer;
+        batch.too_much = connection.inbound.carry.len() - progress.consumed > numbers.client_query_buffer;
         if batch.requests.is_empty() && batch.failed.is_none() && !batch.too_much {
             connection.inbound.carry.drain(..progress.consumed);
             self.spare.push(batch);
@@ -433,7 +436,7 @@ impl Worker {
         let reply = std::mem::take(&mut batch.reply);
         self.garbage.append(&mut batch.garbage);
         let Some(mut connection) = self.take(batch.key) else { return self.spend(batch) };
-        connection.admission = batch.admission;
+        connection.authentication = batch.authentication;
         connection.inbound.input = match ended {
             // It was ended while the batch was away.
             _ if connection.inbound.input == Input::Shut => Input::Shut,
@@ -581,14 +584,14 @@ impl Worker {
     }
 
     fn adopt(&mut self, adopted: Adopted) {
-        let Adopted { key, socket, carry, admission, held, received } = adopted;
+        let Adopted { key, socket, carry, authentication, held, received } = adopted;
         let source = self.event_loop.attach(socket, token_of(key));
         let input = if held { Input::Held } else { Input::Open };
         let connection = Box::new(Connection {
             source,
             key,
             inbound: Inbound::new(carry, input),
-            admission,
+            authentication,
             received,
             waiting: VecDeque::new(),
             sending: false,
@@ -618,9 +621,9 @@ impl Worker {
         let Some(mut connection) = self.take(key) else { return };
         self.count -= 1;
         self.tell_traffic(&mut connection);
-        let Connection { inbound, admission, received, .. } = *connection;
+        let Connection { inbound, authentication, received, .. } = *connection;
         let (carry, held) = (inbound.carry, inbound.input == Input::Held);
-        self.tell(ToMain::Released(Box::new(Adopted { key, socket, carry, admission, held, received })));
+        self.tell(ToMain::Released(Box::new(Adopted { key, socket, carry, authentication, held, received })));
     }
 
     /// Closes what has nothing to send; the rest follows when it has sent it.
