@@ -274,14 +274,22 @@ impl Host {
         listened.map_err(drop)
     }
 
-    fn allow_clients(&mut self, config: &Config) -> Result<(), String> {
-        let wanted = config.int(param::MAXCLIENTS) as u64;
-        let mut warnings = Vec::new();
-        let allowed = listen::adjust_descriptor_limit(wanted, &mut |text| warnings.push(text));
-        for text in warnings {
+    /// Makes room for the descriptors of another number of threads. Threads go before clients.
+    fn allow_threads(&mut self, config: &Config) {
+        let allowed = listen::adjust_descriptor_limit(config, &mut drop);
+        if allowed < config.uint(param::MAXCLIENTS) {
+            let text = format!(
+                "With io-threads {} there are descriptors for {allowed} clients, fewer than maxclients allows: raise 'ulimit -n'.",
+                config.uint(param::IO_THREADS_NUM)
+            );
             self.note(LogLevel::Warning, &text);
         }
-        if allowed >= wanted {
+    }
+
+    fn allow_clients(&mut self, config: &Config) -> Result<(), String> {
+        let allowed =
+            listen::adjust_descriptor_limit(config, &mut |text| self.note(LogLevel::Warning, &text));
+        if allowed >= config.uint(param::MAXCLIENTS) {
             return Ok(());
         }
         Err(format!(
@@ -309,7 +317,6 @@ const CONFIG_EFFECTS: &[(&[ParamId], ConfigEffect)] = &[
             param::TCP_KEEPALIVE.any(),
             param::EVENT_LOOP_BATCH_WAIT_US.any(),
             param::EVENT_LOOP_BATCH_WAIT_DEPTH.any(),
-            param::IO_THREADS_NUM.any(),
             param::IO_THREADS_ALWAYS_ACTIVE.any(),
         ],
         |host, _| {
@@ -317,6 +324,11 @@ const CONFIG_EFFECTS: &[(&[ParamId], ConfigEffect)] = &[
             Ok(())
         },
     ),
+    (&[param::IO_THREADS_NUM.any()], |host, config| {
+        host.configured = true;
+        host.allow_threads(config);
+        Ok(())
+    }),
     (&[param::DIR.any()], |_, config| {
         let path = std::ffi::OsStr::from_bytes(config.bytes(param::DIR));
         std::env::set_current_dir(path).map_err(|error| plain_error(&error))

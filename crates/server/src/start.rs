@@ -215,9 +215,8 @@ fn open_log(host: &mut Host, config: &Config) -> Result<(), Failure> {
 
 /// Lowers `maxclients` to what the system allows.
 fn limit_clients(host: &mut Host, config: &mut Config) {
-    let wanted = config.int(param::MAXCLIENTS) as u64;
-    let allowed = listen::adjust_descriptor_limit(wanted, &mut |text| host.note(LogLevel::Warning, &text));
-    if allowed < wanted {
+    let allowed = listen::adjust_descriptor_limit(config, &mut |text| host.note(LogLevel::Warning, &text));
+    if allowed < config.uint(param::MAXCLIENTS) {
         let _ = config.assign(param::MAXCLIENTS, &[allowed.to_string().as_bytes()]);
     }
 }

@@ -111,6 +111,29 @@ fn maxclients_follows_the_limit_of_descriptors() {
 }
 
 #[test]
+fn descriptors_of_io_threads_are_not_promised_to_clients() {
+    let shell = format!("ulimit -n 200 && exec {} \"$@\"", common::BINARY);
+    let server = Server::start_in(Dir::new(), |command| {
+        let arguments: Vec<_> = command.get_args().map(std::ffi::OsStr::to_owned).collect();
+        *command = std::process::Command::new("sh");
+        command.args(["-c", &shell, "sh"]).args(arguments);
+        command.args(["--io-threads", "17", "--io-threads-always-active", "yes", "--maxclients", "160"]);
+    });
+    assert!(server.log.wait("You requested maxclients of 160 requiring at least 240 max file").is_some());
+    assert!(server.log.wait("maxclients has been reduced to 120").is_some());
+    let mut clients: Vec<Client> = (0..120).map(|_| server.client()).collect();
+    for client in &mut clients {
+        client.check("PING", "+PONG\r\n");
+    }
+    server.client().expect("-ERR max number of clients reached\r\n").expect_end();
+    // Fewer threads leave more for clients.
+    clients[0].check("CONFIG SET io-threads 2 maxclients 165", "+OK\r\n");
+    assert_eq!(clients[0].config("maxclients"), "165");
+    clients[0].check("CONFIG SET io-threads 3", "+OK\r\n");
+    assert!(server.log.wait("With io-threads 3 there are descriptors for 162 clients").is_some());
+}
+
+#[test]
 fn who_is_silent_for_too_long_is_closed() {
     let server = Server::start(&["--timeout", "1"]);
     let mut silent = server.client();
