@@ -4,12 +4,75 @@
 //! memory near what is used, and it reports both.
 
 use sluice_keyspace::ChunkMemory;
+use std::alloc::{GlobalAlloc, Layout};
 use std::ptr::null_mut;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use tikv_jemalloc_ctl::{epoch, stats};
 
 // The race checker follows the system's allocator, and would see races in the reuse of memory behind any other.
 #[cfg_attr(not(sluice_system_allocator), global_allocator)]
-static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
+static ALLOCATOR: Noting = Noting(tikv_jemallocator::Jemalloc);
+
+/// The allocator, which notes how much it refused last.
+struct Noting(tikv_jemallocator::Jemalloc);
+
+/// Bytes that were refused last, to whichever thread; 0 where none were. Relaxed: the thread that was refused is the one that
+/// reports it.
+static REFUSED: AtomicUsize = AtomicUsize::new(0);
+
+/// Bytes that the allocator refused last; 0 where it never did. Allocates nothing.
+pub fn refused() -> usize {
+    REFUSED.load(Relaxed)
+}
+
+impl Noting {
+    #[inline]
+    fn noted(memory: *mut u8, bytes: usize) -> *mut u8 {
+        if memory.is_null() {
+            note_refused(bytes);
+        }
+        memory
+    }
+}
+
+#[cold]
+fn note_refused(bytes: usize) {
+    REFUSED.store(bytes, Relaxed);
+}
+
+// SAFETY: every call goes to jemalloc's implementation as it came, and its answer is returned; noting allocates nothing and
+// does not unwind.
+// JUSTIFICATION: when memory has run out the process ends by SIGABRT, and this is the only place that knows how much was
+// asked for. The price is a test for null behind each allocation.
+unsafe impl GlobalAlloc for Noting {
+    #[inline]
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        // SAFETY: the caller keeps the contract of this very function.
+        // JUSTIFICATION: as above, for all four.
+        Noting::noted(unsafe { self.0.alloc(layout) }, layout.size())
+    }
+
+    #[inline]
+    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        // SAFETY: as for `alloc`.
+        // JUSTIFICATION: as above.
+        Noting::noted(unsafe { self.0.alloc_zeroed(layout) }, layout.size())
+    }
+
+    #[inline]
+    unsafe fn realloc(&self, memory: *mut u8, layout: Layout, bytes: usize) -> *mut u8 {
+        // SAFETY: as for `alloc`.
+        // JUSTIFICATION: as above.
+        Noting::noted(unsafe { self.0.realloc(memory, layout, bytes) }, bytes)
+    }
+
+    #[inline]
+    unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
+        // SAFETY: as for `alloc`.
+        // JUSTIFICATION: as above.
+        unsafe { self.0.dealloc(memory, layout) }
+    }
+}
 
 /// What jemalloc reports, bytes.
 #[derive(Clone, Copy, Debug, Default)]

@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::{Client, Server, until};
+use common::{Client, Dir, Server, until};
 
 /// A key and a value of each size class of entries: 16 to 1,024 bytes, 8 apart.
 fn one_key_of_each_size(client: &mut Client) {
@@ -48,6 +48,28 @@ fn reserved_memory_does_not_count_against_maxmemory() {
     let mut client = server.client();
     one_key_of_each_size(&mut client);
     client.check("SET another v", "+OK\r\n");
+}
+
+#[test]
+fn the_log_says_how_much_memory_was_refused() {
+    for crash_log in ["yes", "no"] {
+        let shell = format!("ulimit -c 0 && ulimit -v 3000000 && exec {} \"$@\"", common::BINARY);
+        let mut server = Server::start_in(Dir::new(), |command| {
+            let arguments: Vec<_> = command.get_args().map(std::ffi::OsStr::to_owned).collect();
+            *command = std::process::Command::new("sh");
+            command.args(["-c", &shell, "sh"]).args(arguments);
+            command.args(["--crash-log-enabled", crash_log, "--proto-max-bulk-len", "4gb"]);
+        });
+        let mut client = server.client();
+        client.send("SETRANGE k 3500000000 x\r\n");
+        let status = server.wait();
+        assert_eq!(std::os::unix::process::ExitStatusExt::signal(&status), Some(6));
+        let said = server.log.all();
+        let line = said.lines().find_map(|line| line.strip_prefix("Out Of Memory allocating "));
+        let bytes = line.and_then(|line| line.strip_suffix(" bytes!")?.parse::<u64>().ok());
+        assert!(bytes.is_some_and(|bytes| bytes >= 3_500_000_000), "{said}");
+        assert_eq!(said.contains("crashed by signal: 6"), crash_log == "yes", "{said}");
+    }
 }
 
 /// The allocator's threads of its own, by the names that it gives them.
