@@ -72,7 +72,8 @@ pub struct Worker {
     )]
     spare: Vec<Box<Batch>>,
     spare_carry: Vec<Vec<u8>>,
-    /// Messages that the lane had no room for, oldest first.
+    /// Messages that the lane had no room for, oldest first. Bounded by what there is to say: for each connection a batch, a
+    /// `Partial`, and its end; a `Traffic` for each 16 KiB of output that it has, and ten a second.
     overflow: VecDeque<ToMain>,
     /// Connections with bytes that were sent and not told, each once.
     untold: Vec<SessionKey>,
@@ -109,6 +110,8 @@ struct Connection {
     untold: usize,
     /// It is among those of which that is to be told.
     listed: bool,
+    /// A `Partial` of it is in the overflow: it will tell what is kept then.
+    partial_waits: bool,
     /// It goes back to the executing thread as soon as it is at rest: nothing more is parsed.
     leaving: bool,
     /// Its socket is on the way out of the loop.
@@ -336,8 +339,8 @@ impl Worker {
     fn keep_and_tell(&mut self, mut connection: Box<Connection>) {
         let inbound = &mut connection.inbound;
         // A batch that is away told it already.
-        if inbound.input != Input::Away && inbound.tell(inbound.kept()) {
-            self.tell(ToMain::Partial(connection.key, inbound.told()));
+        if inbound.input != Input::Away && !connection.partial_waits && inbound.tell(inbound.kept()) {
+            connection.partial_waits = self.tell(ToMain::Partial(connection.key, inbound.told()));
         }
         self.put(connection);
     }
@@ -598,6 +601,7 @@ impl Worker {
             close_when_sent: false,
             untold: 0,
             listed: false,
+            partial_waits: false,
             leaving: false,
             detached: false,
         });
@@ -686,25 +690,57 @@ impl Worker {
         self.connections[slot] = Some(connection);
     }
 
-    fn tell(&mut self, message: ToMain) {
-        if !self.overflow.is_empty() {
-            self.overflow.push_back(message);
-        } else if let Err(full) = self.seat.lane.send(message) {
+    /// Sends a message, at the end of the turn at the latest; whether it has to wait for room in the lane.
+    fn tell(&mut self, message: ToMain) -> bool {
+        if self.overflow.is_empty() {
+            let Err(full) = self.seat.lane.send(message) else { return false };
             add(&self.seat.published.full, 1);
             self.overflow.push_back(full.0);
+        } else {
+            self.overflow.push_back(message);
         }
+        true
+    }
+
+    /// Brings a message that has waited up to date: what has come since told nothing, because this stands for it.
+    fn freshen(&mut self, message: ToMain) -> ToMain {
+        let ToMain::Partial(key, _) = message else { return message };
+        let Some(connection) = self.connection(key) else { return message };
+        let kept = connection.inbound.kept();
+        connection.inbound.tell(kept);
+        ToMain::Partial(key, kept)
+    }
+
+    /// Notes that a message has left the overflow.
+    fn left_overflow(&mut self, partial: Option<SessionKey>) {
+        if let Some(connection) = partial.and_then(|key| self.connection(key)) {
+            connection.partial_waits = false;
+        }
+    }
+
+    fn connection(&mut self, key: SessionKey) -> Option<&mut Connection> {
+        self.connections.get_mut(key.slot as usize)?.as_deref_mut().filter(|connection| connection.key == key)
     }
 
     /// Shows the executing thread what was gathered, and wakes it if it sleeps.
     fn show(&mut self) {
         while let Some(message) = self.overflow.pop_front() {
+            let message = self.freshen(message);
+            let partial = match &message {
+                ToMain::Partial(key, _) => Some(*key),
+                _ => None,
+            };
             if let Err(full) = self.seat.lane.send(message) {
                 self.overflow.push_front(full.0);
                 break;
             }
+            self.left_overflow(partial);
         }
         if self.seat.lane.publish() == sluice_queue::Rung::First {
             self.seat.main.wake();
         }
     }
 }
+
+#[cfg(test)]
+mod tests;
