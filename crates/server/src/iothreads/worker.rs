@@ -14,7 +14,7 @@ use sluice_clock::Clock;
 use sluice_engine::SessionKey;
 use sluice_evloop::{AnyLoop, Deadline, Event, Received, Sending, Sent, Source, Waker};
 use sluice_queue::lanes::Lane;
-use sluice_queue::{Respond, spsc};
+use sluice_queue::{Respond, Rung, spsc};
 use sluice_resp::{Admission, Limits, Outbox, Parser, State};
 use sluice_value::Value;
 use std::collections::VecDeque;
@@ -85,6 +85,8 @@ pub struct Worker {
     said_so: bool,
     empty_dozes: u32,
     busy: bool,
+    /// Something was told since the executing thread was shown what there is.
+    told: bool,
     /// When this turn began, monotonic nanoseconds.
     began_ns: u64,
     /// Mean number of requests in a batch lately, in sixteenths.
@@ -174,6 +176,7 @@ impl Worker {
             said_so: false,
             empty_dozes: 0,
             busy: false,
+            told: false,
             began_ns: 0,
             depth: 0,
             garbage: Vec::new(),
@@ -692,6 +695,7 @@ impl Worker {
 
     /// Sends a message, at the end of the turn at the latest; whether it has to wait for room in the lane.
     fn tell(&mut self, message: ToMain) -> bool {
+        self.told = true;
         if self.overflow.is_empty() {
             let Err(full) = self.seat.lane.send(message) else { return false };
             add(&self.seat.published.full, 1);
@@ -735,9 +739,15 @@ impl Worker {
                 break;
             }
             self.left_overflow(partial);
+            self.told = true;
         }
-        if self.seat.lane.publish() == sluice_queue::Rung::First {
-            self.seat.main.wake();
+        let told = std::mem::take(&mut self.told);
+        match self.seat.lane.publish() {
+            Rung::First => drop(self.seat.main.wake()),
+            // Another worker found the doorbell silent and wakes. It may have been descheduled before it could: on few
+            // processors for a slice of the scheduler.
+            Rung::Already if told => drop(self.seat.main.wake_if_parked()),
+            Rung::Already => {}
         }
     }
 }
