@@ -18,6 +18,7 @@ mod log;
 mod signals;
 mod start;
 mod supervisor;
+mod switches;
 mod syslog;
 #[allow(unsafe_code)]
 mod title;

@@ -11,7 +11,8 @@ use crate::iothreads::{Batch, Policy, Pool, Settings, ToMain, ToWorker};
 use crate::listen::{self, Kind, Listener};
 use crate::signals::Signals;
 use crate::supervisor;
-use crate::wire::{Place, Wire, into_send, key_of, token_of};
+use crate::switches;
+use crate::wire::{CLIENT_CLOSED, Place, Wire, into_send, key_of, read_failed, token_of, write_failed};
 use sluice_config::choice::shutdown;
 use sluice_config::param;
 use sluice_engine::{Action, Closing, Connection, Crash, Engine, Flow, LogLevel, Process, SessionKey};
@@ -103,7 +104,8 @@ impl Server {
             signals.source = Some(event_loop.attach(fd, SIGNAL_TOKEN));
         }
         let backend = crate::start::backend_of(engine.config());
-        let pool = Pool::new(event_loop.waker(), backend, crate::iothreads::ring_for_tests());
+        let ring = switches::number(switches::RING).unwrap_or(0) as usize;
+        let pool = Pool::new(event_loop.waker(), backend, ring);
         let told = engine.limits().clone();
         let settings = remote::settings_of(&engine);
         let mut server = Server {
@@ -311,10 +313,8 @@ impl Server {
     fn received(&mut self, key: SessionKey, received: Received) {
         let chunk = match received {
             Received::Data(chunk) => chunk,
-            Received::Eof => return self.lost(key, "Client closed connection"),
-            Received::Failed(error) => {
-                return self.lost(key, &format!("Reading from client: {}", crate::host::plain_error(&error)));
-            }
+            Received::Eof => return self.lost(key, CLIENT_CLOSED),
+            Received::Failed(error) => return self.lost(key, &read_failed(&error)),
         };
         self.host.counts.net_input_bytes += chunk.len() as u64;
         self.host.reads += 1;
@@ -359,7 +359,7 @@ impl Server {
         let come = wire.inbound.filled(buf);
         self.host.counts.net_input_bytes += come as u64;
         if error.is_some() {
-            self.lost(key, "Client closed connection");
+            self.lost(key, CLIENT_CLOSED);
         } else {
             if come > 0 {
                 self.engine.heard(key, self.host.recent());
@@ -638,7 +638,7 @@ impl Server {
         self.engine.sent(key, sent.bytes);
         self.engine.recycle(from_send(sent.buf));
         if let Some(error) = sent.error {
-            self.lost(key, &format!("Error writing to client: {}", crate::host::plain_error(&error)));
+            self.lost(key, &write_failed(&error));
         } else if self.wire(key).is_some_and(|wire| wire.close_when_sent) {
             self.doomed.push(key);
         }

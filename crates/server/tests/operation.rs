@@ -279,6 +279,31 @@ fn the_title_tells_what_the_process_is() {
 }
 
 #[test]
+fn the_log_says_in_the_same_words_why_a_connection_ended() {
+    let server = Server::start(&["--loglevel", "verbose"]);
+    let mut client = server.client();
+    client.check("PING", "+PONG\r\n");
+    let address = client.stream.local_addr().unwrap().to_string();
+    // What was not read makes the kernel reset the connection.
+    socket2::SockRef::from(&client.stream).set_linger(Some(std::time::Duration::ZERO)).unwrap();
+    drop(client);
+    let line = server.log.wait("Reading from client").unwrap();
+    assert!(line.ends_with(&format!("Reading from client: Connection reset by peer {address}")), "{line}");
+    let client = server.client();
+    let address = client.stream.local_addr().unwrap().to_string();
+    drop(client);
+    let line = server.log.wait("Client closed connection").unwrap();
+    assert!(line.ends_with(&format!("Client closed connection {address}")), "{line}");
+}
+
+#[test]
+fn only_a_build_for_tests_has_their_switches() {
+    let binary = std::fs::read(BINARY).unwrap();
+    let found = binary.windows(12).any(|bytes| bytes == b"SLUICE_TEST_");
+    assert_eq!(found, cfg!(debug_assertions));
+}
+
+#[test]
 fn the_same_on_every_event_loop_and_with_workers() {
     common::rerun_in_arms("the_same_on_every_event_loop_and_with_workers");
 }

@@ -8,7 +8,7 @@
 use super::job::{Adopted, Batch, Ended, Push, Settings, ToMain, ToWorker, Traffic};
 use crate::inbound::{Inbound, Input, Kept};
 use crate::turn::CARRY_IDLE_S;
-use crate::wire::{into_send, key_of, token_of};
+use crate::wire::{CLIENT_CLOSED, into_send, key_of, read_failed, token_of, write_failed};
 use nix::sys::prctl;
 use sluice_clock::Clock;
 use sluice_engine::SessionKey;
@@ -131,7 +131,7 @@ enum Output {
     /// It was sent, or is being sent.
     Kept,
     /// The connection is over, and why.
-    Over(&'static str),
+    Over(String),
 }
 
 /// Requests in a batch at most: enough for the deepest usual pipeline, few enough that replies start soon.
@@ -151,7 +151,6 @@ const UNTOLD_BYTES_MAX: usize = 16 * 1024;
 const TELL_EVERY_NS: u64 = 100_000_000;
 /// How long a doze lasts while the executing thread has not emptied a full lane for some time.
 const FULL_LANE_DOZE: Duration = Duration::from_millis(1);
-const WRITE_FAILED: &str = "Error writing to client";
 const SPARES_MAX: usize = 64;
 const SPARE_CARRY_BYTES: usize = 64 * 1024;
 
@@ -280,8 +279,8 @@ impl Worker {
                 if let Some(mut connection) = self.take(key_of(token)) {
                     connection.sending = false;
                     match self.sent(&mut connection, sent) {
-                        true => self.send_and_keep(connection),
-                        false => self.drop_connection(*connection, WRITE_FAILED),
+                        None => self.send_and_keep(connection),
+                        Some(why) => self.drop_connection(*connection, &why),
                     }
                 }
             }
@@ -290,7 +289,7 @@ impl Worker {
                 let come = connection.inbound.filled(buf);
                 connection.received += come;
                 if error.is_some() {
-                    return self.drop_connection(*connection, "Client closed connection");
+                    return self.drop_connection(*connection, CLIENT_CLOSED);
                 }
                 if come == 0 && !connection.leaving && connection.inbound.input == Input::Open {
                     // It was ended early, by `trim`. What still comes goes the usual way.
@@ -324,10 +323,8 @@ impl Worker {
                 self.event_loop.give_back(chunk);
                 self.go_on(connection);
             }
-            Received::Eof => self.drop_connection(*connection, "Client closed connection"),
-            Received::Failed(error) => {
-                self.drop_connection(*connection, &format!("Reading from client: {error}"))
-            }
+            Received::Eof => self.drop_connection(*connection, CLIENT_CLOSED),
+            Received::Failed(error) => self.drop_connection(*connection, &read_failed(&error)),
         }
     }
 
@@ -464,7 +461,7 @@ impl Worker {
         connection.waiting.push_back(reply);
         match self.send_waiting(&mut connection) {
             Output::Kept => self.go_on(connection),
-            Output::Over(why) => self.drop_connection(*connection, why),
+            Output::Over(why) => self.drop_connection(*connection, &why),
         }
     }
 
@@ -482,7 +479,7 @@ impl Worker {
     fn send_and_keep(&mut self, mut connection: Box<Connection>) {
         match self.send_waiting(&mut connection) {
             Output::Kept => self.put(connection),
-            Output::Over(why) => self.drop_connection(*connection, why),
+            Output::Over(why) => self.drop_connection(*connection, &why),
         }
     }
 
@@ -499,7 +496,7 @@ impl Worker {
         while !connection.sending {
             let Some(outbox) = connection.waiting.pop_front() else {
                 return match connection.close_when_sent {
-                    true => Output::Over("Closed after its last reply"),
+                    true => Output::Over("Closed after its last reply".to_owned()),
                     false => Output::Kept,
                 };
             };
@@ -510,8 +507,8 @@ impl Worker {
             match self.event_loop.send(connection.source, into_send(outbox)) {
                 Sending::InFlight => connection.sending = true,
                 Sending::Done(sent) => {
-                    if !self.sent(connection, sent) {
-                        return Output::Over(WRITE_FAILED);
+                    if let Some(why) = self.sent(connection, sent) {
+                        return Output::Over(why);
                     }
                 }
             }
@@ -519,8 +516,8 @@ impl Worker {
         Output::Kept
     }
 
-    /// Counts a finished send; `false` when it failed.
-    fn sent(&mut self, connection: &mut Connection, sent: Sent) -> bool {
+    /// Counts a finished send; why it failed, if it did.
+    fn sent(&mut self, connection: &mut Connection, sent: Sent) -> Option<String> {
         connection.untold += sent.bytes;
         if connection.untold >= UNTOLD_BYTES_MAX {
             self.tell_traffic(connection);
@@ -531,9 +528,8 @@ impl Worker {
             }
             self.untold.push(connection.key);
         }
-        let failed = sent.error.is_some();
         self.recycle(Outbox::from_buffer(sent.buf.head));
-        !failed
+        sent.error.as_ref().map(write_failed)
     }
 
     /// Tells what was sent on connections that have had no batch since, now and then.
