@@ -4,6 +4,7 @@ use crate::alloc;
 use crate::bio::Bio;
 use crate::listen::{self, Listening};
 use crate::log::{Log, Style};
+use crate::longest::LongestTurn;
 use crate::supervisor::OomScore;
 use crate::title::Title;
 use nix::sys::resource::{Usage, UsageWho, getrusage};
@@ -45,8 +46,8 @@ pub struct Host {
     pub command_ns: u64,
     /// Time in turns, nanoseconds.
     pub cycle_ns: u64,
-    /// Longest turn, nanoseconds.
-    pub longest_turn_ns: u64,
+    /// The longest turn.
+    pub longest_turn: LongestTurn,
     /// Largest input buffers of clients.
     pub input_peaks: Peaks,
     /// The listening sockets.
@@ -100,7 +101,7 @@ impl Host {
             active_ns: 0,
             command_ns: 0,
             cycle_ns: 0,
-            longest_turn_ns: 0,
+            longest_turn: LongestTurn::default(),
             input_peaks: Peaks::default(),
             listening: Listening::default(),
             configured: false,
@@ -195,7 +196,8 @@ impl Host {
             ("eventloop_wakes_seen", metrics.wakes_seen),
             ("eventloop_accept_failures", metrics.accept_failures),
             ("eventloop_sends_blocked", metrics.sends_blocked),
-            ("eventloop_turn_max_usec", self.longest_turn_ns / 1000),
+            ("eventloop_turn_max_usec", self.longest_turn.wall_us()),
+            ("eventloop_turn_max_cpu_usec", self.longest_turn.cpu_us()),
         ];
         self.debug.clear();
         self.debug.extend(rows.iter().map(|(name, value)| ((*name).to_owned(), value.to_string())));
@@ -383,7 +385,7 @@ impl Process for Host {
             eventloop_cycles: self.counts.cycles,
             eventloop_duration_sum: self.cycle_ns / 1000,
             eventloop_duration_cmd_sum: self.command_ns / 1000,
-            longest_turn_us: self.longest_turn_ns / 1000,
+            longest_turn_us: self.longest_turn.wall_us(),
             lazyfree_pending: bio.map_or(0, Bio::pending),
             lazyfreed: bio.map_or(0, Bio::freed),
             debug: self.debug.clone(),

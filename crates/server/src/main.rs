@@ -15,6 +15,7 @@ mod inbound;
 mod iothreads;
 mod listen;
 mod log;
+mod longest;
 mod signals;
 mod start;
 mod supervisor;

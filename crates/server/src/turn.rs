@@ -9,6 +9,7 @@ use crate::host::Host;
 use crate::inbound::{Input, Kept};
 use crate::iothreads::{Batch, Policy, Pool, Settings, ToMain, ToWorker};
 use crate::listen::{self, Kind, Listener};
+use crate::longest::thread_ns;
 use crate::signals::Signals;
 use crate::supervisor;
 use crate::switches;
@@ -174,7 +175,7 @@ impl Server {
         self.host.counts.cycles += 1;
         self.host.cycle_ns += spent;
         self.host.command_ns += self.engine.take_command_nanos();
-        self.host.longest_turn_ns = self.host.longest_turn_ns.max(spent);
+        self.host.longest_turn.note(spent, thread_ns);
         if std::mem::take(&mut self.turn_busy) {
             self.host.active_ns += spent;
             self.account_batches(spent);

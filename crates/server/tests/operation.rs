@@ -297,6 +297,22 @@ fn the_log_says_in_the_same_words_why_a_connection_ended() {
 }
 
 #[test]
+fn a_turn_that_only_waited_is_told_from_one_that_worked() {
+    let server = Server::start(&["--io-threads", "1"]);
+    let mut client = server.client();
+    // The numbers are gathered ten times a second.
+    let mut longest_above = |command: &str, above_us: i64| {
+        client.check(command, "+OK\r\n");
+        until("the figures", || (client.info_number("eventloop_turn_max_usec") > above_us).then_some(()));
+        (client.info_number("eventloop_turn_max_usec"), client.info_number("eventloop_turn_max_cpu_usec"))
+    };
+    let (slept, worked) = longest_above("DEBUG SLEEP 0.1", 100_000);
+    assert!((0..50_000).contains(&worked), "{worked} of {slept}");
+    let (wall, worked) = longest_above("DEBUG POPULATE 1000000", slept);
+    assert!((50_000..=wall).contains(&worked), "{worked} of {wall}");
+}
+
+#[test]
 fn only_a_build_for_tests_has_their_switches() {
     let binary = std::fs::read(BINARY).unwrap();
     let found = binary.windows(12).any(|bytes| bytes == b"SLUICE_TEST_");
