@@ -146,6 +146,8 @@ struct Book {
 impl Slab {
     /// Bytes of the largest block, head word included.
     pub const MAX_BLOCK: usize = 1024;
+    /// Bytes that the allocator is asked for with each chunk.
+    pub const CHUNK_BYTES: usize = LAYOUT.size();
     /// Bytes that handles can name, 32 GiB: where [`Slab::alloc`] is [`Full`].
     pub const MAX_BYTES: usize = CHUNKS_MAX * GRANULES as usize * GRANULE;
 
@@ -299,10 +301,14 @@ impl Slab {
         self.bytes_used
     }
 
+    /// Chunks that have memory, spares included. O(1).
+    pub fn chunks(&self) -> usize {
+        self.chunks.len() - self.vacant.len()
+    }
+
     /// Bytes taken from the allocator: whole chunks, mapped or not, and the lists.
     pub fn bytes_allocated(&self) -> usize {
-        let chunks = self.chunks.len() - self.vacant.len();
-        chunks * LAYOUT.size()
+        self.chunks() * Slab::CHUNK_BYTES
             + self.chunks.capacity() * size_of::<Chunk>()
             + self.books.capacity() * size_of::<Book>()
             + self.rooms.capacity() * size_of::<[u32; QUARTERS]>()
@@ -312,7 +318,7 @@ impl Slab {
     /// Bytes of the chunks that have a class: how much of [`Slab::MAX_BYTES`] is taken, free blocks in them included. O(1).
     #[inline]
     pub fn bytes_taken(&self) -> usize {
-        let chunks = self.chunks.len() - self.vacant.len() - self.spares.len();
+        let chunks = self.chunks() - self.spares.len();
         chunks * GRANULES as usize * GRANULE
     }
 

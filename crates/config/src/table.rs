@@ -53,7 +53,6 @@ const NO_DEFRAG: &str = "active defragmentation is not supported by this version
 const ALWAYS_LAZY: &str = "large values are always freed in the background";
 const FIXED_COPY: &str = "values from 16 KiB on are sent without a copy, with threads or without";
 const NO_FORK: &str = "there is no child process: snapshots are taken by threads";
-const NO_JEMALLOC: &str = "the allocator's background thread is not ours to steer";
 const NO_RDMA: &str = "RDMA is not built in";
 
 macro_rules! params {
@@ -528,7 +527,7 @@ params! {
             "Microseconds of one step of moving.";
         ACTIVE_DEFRAG_MAX_SCAN_FIELDS: Int = number("active-defrag-max-scan-fields", 1000, 1, LONG).later(DEFRAG),
             "Elements above which a value is moved in several steps.";
-        JEMALLOC_BG_THREAD: Bool = boolean("jemalloc-bg-thread", true).ignored(NO_JEMALLOC),
+        JEMALLOC_BG_THREAD: Bool = boolean("jemalloc-bg-thread", true),
             "Let the allocator give memory back from a thread of its own.";
     }
     System {

@@ -16,7 +16,7 @@ use crate::stats::Stats;
 use sluice_base::{HashSeed, Now, Rng};
 use sluice_config::Config;
 use sluice_keyspace::{Effects, Keyspace};
-use sluice_resp::{Outbox, Protocol};
+use sluice_resp::{Admission, Outbox, Protocol};
 use std::sync::Arc;
 
 /// A server without a process.
@@ -248,6 +248,15 @@ impl Engine {
     /// A session, to look at; `None` when it ended.
     pub fn session(&self, key: SessionKey) -> Option<&Session> {
         self.sessions.get(key)
+    }
+
+    /// Whether a client has authenticated itself: what it may send for itself, which [`Limits::admission`] decides with the
+    /// password. A client that is gone has not.
+    pub fn authentication(&self, key: SessionKey) -> Admission {
+        match self.session(key) {
+            Some(session) if session.caller.authenticated => Admission::Authenticated,
+            Some(_) | None => Admission::Unauthenticated,
+        }
     }
 
     /// Publishes what the server knows of a client's unparsed input, bytes used and unused.

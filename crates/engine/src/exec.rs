@@ -526,7 +526,8 @@ impl Engine {
         now: Now,
         process: &mut dyn Process,
     ) -> Verdict {
-        let used_memory = if self.control.limits.maxmemory > 0 { process.used_memory() } else { 0 };
+        let used_memory =
+            if self.control.limits.maxmemory > 0 { process.used_memory(&self.keyspace) } else { 0 };
         let asked = Asked::new(spec, args, session, &self.control, now, used_memory);
         self.gate.ask(&asked)
     }

@@ -5,6 +5,7 @@
 
 use sluice_config::choice::EvictionPolicy;
 use sluice_config::{ClientClass, Config, param};
+use sluice_resp::Admission;
 
 /// Numbers from the configuration.
 #[derive(Clone, Debug)]
@@ -112,5 +113,11 @@ impl Limits {
             databases: config.int(param::DATABASES) as usize,
             maxclients: config.int(param::MAXCLIENTS) as usize,
         }
+    }
+
+    /// What a connection may send before it is looked at, when this is what it may send for itself: one that has not
+    /// authenticated itself may send everything while no password is asked for.
+    pub fn admission(&self, own: Admission) -> Admission {
+        if self.password.is_empty() { Admission::Authenticated } else { own }
     }
 }

@@ -47,6 +47,16 @@ impl Waker {
     }
 }
 
+impl Waker {
+    /// [`Waker::wake`], but only if the loop seems to sleep: for one who knows that somebody else has woken it or is about
+    /// to, and does not want to wait for that one if it is held up. Alone it does not suffice: a loop that is just going to
+    /// sleep may not be woken. Returns whether the kernel had to be asked. Cost: one load while the loop is awake.
+    #[inline]
+    pub fn wake_if_parked(&self) -> bool {
+        self.park.word.seems_parked() && self.wake()
+    }
+}
+
 /// What loop and wakers share: the word, and the descriptor that the drivers wait on.
 #[derive(Debug)]
 pub(crate) struct Park {

@@ -64,6 +64,24 @@ fn ev_s7_a_wake_of_a_loop_that_is_awake_asks_no_kernel_and_is_not_lost() {
 }
 
 #[test]
+fn a_wake_if_parked_ends_a_wait_and_leaves_nothing_to_a_loop_that_is_awake() {
+    on_each(|mut lp| {
+        let waker = lp.waker();
+        assert!(!waker.wake_if_parked());
+        assert!(!lp.wait(now_ns(), Deadline::PAST).expect("wait").woken);
+        let thread = thread::spawn(move || {
+            let until = u64::from(soon());
+            while !waker.wake_if_parked() {
+                assert!(now_ns() < until, "the loop goes to sleep");
+                thread::yield_now();
+            }
+        });
+        assert!(lp.wait(now_ns(), soon()).expect("wait").woken);
+        thread.join().expect("thread");
+    });
+}
+
+#[test]
 fn ev_s8_no_wake_is_lost_while_the_loop_goes_to_sleep() {
     on_each(|mut lp| {
         let count = Arc::new(std::sync::atomic::AtomicU64::new(0));

@@ -16,6 +16,23 @@ pub struct Keyspace {
     room: usize,
 }
 
+/// Entries live in chunks, each one allocation of [`ChunkMemory::CHUNK_BYTES`]; part of a chunk may never have been an entry, and
+/// part may have been one once.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ChunkMemory {
+    /// Chunks.
+    pub chunks: usize,
+    /// Bytes of the entries in them.
+    pub used_bytes: usize,
+    /// Bytes that are or were entries: about what is resident of the chunks.
+    pub touched_bytes: usize,
+}
+
+impl ChunkMemory {
+    /// Bytes that the allocator is asked for with each chunk.
+    pub const CHUNK_BYTES: usize = Slab::CHUNK_BYTES;
+}
+
 /// Bytes of entries from which on a database takes no more: 32 GiB less what one batch of commands (a request of the most
 /// that `client-query-buffer-limit` lets in, 1 GiB unless it was raised), or the time to the next look at all databases,
 /// can add.
@@ -51,6 +68,15 @@ impl Keyspace {
     /// Every database with its number.
     pub fn iter(&self) -> impl Iterator<Item = (usize, &Db)> {
         self.dbs.iter().enumerate()
+    }
+
+    /// What the entries' chunks hold of the allocator's memory, all databases together. Cost: one step for each database.
+    pub fn chunk_memory(&self) -> ChunkMemory {
+        self.dbs.iter().map(Db::chunk_memory).fold(ChunkMemory::default(), |sum, db| ChunkMemory {
+            chunks: sum.chunks + db.chunks,
+            used_bytes: sum.used_bytes + db.used_bytes,
+            touched_bytes: sum.touched_bytes + db.touched_bytes,
+        })
     }
 
     /// Whether a database has so many entries that writes must be refused, lest its handles run out: 30 of 32 GiB, counted

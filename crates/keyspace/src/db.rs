@@ -16,7 +16,7 @@ pub(crate) use change::Meta;
 
 use crate::entry::{self, Form, Head, Name};
 use crate::view::{Entry, Str, ValueRef};
-use crate::{Key, reference_string_encoding};
+use crate::{ChunkMemory, Key, reference_string_encoding};
 use sluice_base::{HashSeed, Rng, siphash13};
 use sluice_collections::index::{Index, Slot};
 use sluice_collections::slab::{Handle, Slab, TypedSlab};
@@ -115,6 +115,15 @@ impl Db {
     #[inline]
     pub(crate) fn entry_bytes_taken(&self) -> usize {
         self.slab.bytes_taken()
+    }
+
+    /// What the slab of entries holds of the allocator's memory. O(1).
+    pub(crate) fn chunk_memory(&self) -> ChunkMemory {
+        ChunkMemory {
+            chunks: self.slab.chunks(),
+            used_bytes: self.slab.bytes_used(),
+            touched_bytes: self.slab.bytes_touched(),
+        }
     }
 
     /// Bytes of entries, and of the values and keys outside.

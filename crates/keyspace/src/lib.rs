@@ -17,7 +17,7 @@ mod new_value;
 mod view;
 
 pub use access::{DbMut, DbRef, SetExpiry};
-pub use dataset::{Dataset, Keyspace};
+pub use dataset::{ChunkMemory, Dataset, Keyspace};
 pub use db::{BeforeImage, Db, Found};
 pub use effects::{
     Argv, Class, DbChange, Effects, Event, GarbageFrom, KeyRef, LAZY_FREE_BYTES, ModifiedKey, Propagation,

@@ -3,12 +3,76 @@
 //! jemalloc, because entries come and go in sizes that change over months: its size classes and its decay keep resident
 //! memory near what is used, and it reports both.
 
+use sluice_keyspace::ChunkMemory;
+use std::alloc::{GlobalAlloc, Layout};
 use std::ptr::null_mut;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use tikv_jemalloc_ctl::{epoch, stats};
 
 // The race checker follows the system's allocator, and would see races in the reuse of memory behind any other.
 #[cfg_attr(not(sluice_system_allocator), global_allocator)]
-static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
+static ALLOCATOR: Noting = Noting(tikv_jemallocator::Jemalloc);
+
+/// The allocator, which notes how much it refused last.
+struct Noting(tikv_jemallocator::Jemalloc);
+
+/// Bytes that were refused last, to whichever thread; 0 where none were. Relaxed: the thread that was refused is the one that
+/// reports it.
+static REFUSED: AtomicUsize = AtomicUsize::new(0);
+
+/// Bytes that the allocator refused last; 0 where it never did. Allocates nothing.
+pub fn refused() -> usize {
+    REFUSED.load(Relaxed)
+}
+
+impl Noting {
+    #[inline]
+    fn noted(memory: *mut u8, bytes: usize) -> *mut u8 {
+        if memory.is_null() {
+            note_refused(bytes);
+        }
+        memory
+    }
+}
+
+#[cold]
+fn note_refused(bytes: usize) {
+    REFUSED.store(bytes, Relaxed);
+}
+
+// SAFETY: every call goes to jemalloc's implementation as it came, and its answer is returned; noting allocates nothing and
+// does not unwind.
+// JUSTIFICATION: when memory has run out the process ends by SIGABRT, and this is the only place that knows how much was
+// asked for. The price is a test for null behind each allocation.
+unsafe impl GlobalAlloc for Noting {
+    #[inline]
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        // SAFETY: the caller keeps the contract of this very function.
+        // JUSTIFICATION: as above, for all four.
+        Noting::noted(unsafe { self.0.alloc(layout) }, layout.size())
+    }
+
+    #[inline]
+    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        // SAFETY: as for `alloc`.
+        // JUSTIFICATION: as above.
+        Noting::noted(unsafe { self.0.alloc_zeroed(layout) }, layout.size())
+    }
+
+    #[inline]
+    unsafe fn realloc(&self, memory: *mut u8, layout: Layout, bytes: usize) -> *mut u8 {
+        // SAFETY: as for `alloc`.
+        // JUSTIFICATION: as above.
+        Noting::noted(unsafe { self.0.realloc(memory, layout, bytes) }, bytes)
+    }
+
+    #[inline]
+    unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
+        // SAFETY: as for `alloc`.
+        // JUSTIFICATION: as above.
+        unsafe { self.0.dealloc(memory, layout) }
+    }
+}
 
 /// What jemalloc reports, bytes.
 #[derive(Clone, Copy, Debug, Default)]
@@ -21,6 +85,31 @@ pub struct Allocated {
     pub resident: usize,
 }
 
+impl Allocated {
+    /// The numbers without what is reserved for entries and not in use. Of a chunk, `allocated` keeps the entries; the pages
+    /// that were touched stay active and resident, so that free blocks between entries show as fragmentation.
+    ///
+    /// A database that was given to another thread to be freed has left the keyspace: its chunks count whole until then.
+    pub fn less_unused(self, memory: ChunkMemory) -> Allocated {
+        let reserved = memory.chunks * counted(ChunkMemory::CHUNK_BYTES);
+        let unused = reserved.saturating_sub(memory.used_bytes);
+        let untouched = reserved.saturating_sub(memory.touched_bytes);
+        Allocated {
+            allocated: self.allocated.saturating_sub(unused),
+            active: self.active.saturating_sub(untouched),
+            resident: self.resident.saturating_sub(untouched),
+        }
+    }
+}
+
+/// Bytes that the allocator counts when it is asked for so many, which must not be 0.
+fn counted(bytes: usize) -> usize {
+    // SAFETY: the function looks the size up in a table, and is defined for every size but 0.
+    // JUSTIFICATION: it has no safe wrapper, and a chunk of a megabyte is rounded by three kilobytes: for a hundred chunks,
+    // that is more than a small data set.
+    unsafe { tikv_jemalloc_sys::nallocx(bytes, 0) }
+}
+
 /// The present numbers. Cost: some microseconds.
 pub fn allocated() -> Allocated {
     let _ = epoch::advance();
@@ -29,6 +118,27 @@ pub fn allocated() -> Allocated {
         active: stats::active::read().unwrap_or(0),
         resident: stats::resident::read().unwrap_or(0),
     }
+}
+
+/// Starts the allocator's own thread, which gives unused pages back to the system while nobody allocates. To be called after
+/// the last fork: a child has no thread but the one that forked.
+///
+/// # Errors
+/// The allocator's text.
+pub fn start_background_thread() -> Result<(), String> {
+    set_background_thread(cfg!(not(sluice_system_allocator)))
+}
+
+/// Ends that thread; pages are then given back by threads that allocate.
+///
+/// # Errors
+/// The allocator's text.
+pub fn end_background_thread() -> Result<(), String> {
+    set_background_thread(false)
+}
+
+fn set_background_thread(runs: bool) -> Result<(), String> {
+    tikv_jemalloc_ctl::background_thread::write(runs).map_err(|error| error.to_string())
 }
 
 /// Name and version, as INFO shows it.

@@ -38,7 +38,7 @@ pub fn install(log_file: Option<&Path>) -> std::io::Result<()> {
             let _ = log.write_all(text.as_bytes());
         });
         // The abort below is no further crash.
-        report_faults(false);
+        forget_faults();
         std::process::abort();
     }));
     // For as long as the process lives.
@@ -46,16 +46,26 @@ pub fn install(log_file: Option<&Path>) -> std::io::Result<()> {
     Ok(())
 }
 
-/// Whether faults are reported before they end the process; they do end it in either case.
+/// Whether faults are reported before they end the process; they do end it in either case. That memory has run out is said
+/// even so.
 pub fn report_faults(wanted: bool) {
-    let handler = if wanted { SigHandler::SigAction(on_fault) } else { SigHandler::SigDfl };
-    let action = SigAction::new(
-        handler,
-        SaFlags::SA_ONSTACK | SaFlags::SA_RESETHAND | SaFlags::SA_SIGINFO,
-        SigSet::empty(),
-    );
+    let fault = if wanted { SigHandler::SigAction(on_fault) } else { SigHandler::SigDfl };
+    let abort = SigHandler::SigAction(if wanted { on_fault } else { on_abort });
+    handle(fault, abort);
+}
+
+/// Lets faults end the process without a word.
+fn forget_faults() {
+    handle(SigHandler::SigDfl, SigHandler::SigDfl);
+}
+
+fn handle(fault: SigHandler, abort: SigHandler) {
     for signal in FAULTS {
-        // SAFETY: `on_fault` touches nothing but `TARGET`, which is set before and never freed, and the process ends with it.
+        let handler = if signal == Signal::SIGABRT { abort } else { fault };
+        let flags = SaFlags::SA_ONSTACK | SaFlags::SA_RESETHAND | SaFlags::SA_SIGINFO;
+        let action = SigAction::new(handler, flags, SigSet::empty());
+        // SAFETY: the handlers touch nothing but `TARGET`, which is set before and never freed, and a counter of the
+        // allocator's; the process ends with them.
         // JUSTIFICATION: there is no safe way to hear of a fault.
         let _ = unsafe { sigaction(signal, &action) };
     }
@@ -102,12 +112,13 @@ impl Drop for SignalStack {
 
 /// Reports the fault, then lets it end the process as it would have without a report.
 extern "C" fn on_fault(signal: i32, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
-    report_faults(false);
+    forget_faults();
     nix::unistd::alarm::set(REPORT_SECONDS_MAX);
     // SAFETY: the kernel passes valid pointers to a handler that was installed with SA_SIGINFO; a fault has an address.
     // JUSTIFICATION: the address is the first thing one looks for in a report.
     let (code, address) = unsafe { ((*info).si_code, (*info).si_addr() as usize) };
     with_log(|log| {
+        let _ = write_out_of_memory(log, signal, code);
         let _ = write_facts(log, signal, code, address, instruction(context));
         let _ =
             write!(&*log, "\n------ STACK TRACE ------\n{:#}", std::backtrace::Backtrace::force_capture());
@@ -115,6 +126,27 @@ extern "C" fn on_fault(signal: i32, info: *mut libc::siginfo_t, context: *mut li
     });
     if let Ok(signal) = Signal::try_from(signal) {
         let _ = raise(signal);
+    }
+}
+
+/// Says that memory has run out, where that was it, and lets the process end.
+extern "C" fn on_abort(signal: i32, info: *mut libc::siginfo_t, _: *mut libc::c_void) {
+    forget_faults();
+    // SAFETY: the kernel passes a valid pointer to a handler that was installed with SA_SIGINFO.
+    // JUSTIFICATION: the code tells our own abort from a signal that somebody sent.
+    let code = unsafe { (*info).si_code };
+    with_log(|log| {
+        let _ = write_out_of_memory(log, signal, code);
+    });
+    let _ = raise(Signal::SIGABRT);
+}
+
+/// The library aborts when memory that cannot be done without is refused, and does not say to the log how much it was.
+fn write_out_of_memory(mut log: &File, signal: i32, code: i32) -> std::io::Result<()> {
+    let ours = signal == Signal::SIGABRT as i32 && code == libc::SI_TKILL;
+    match crate::alloc::refused() {
+        bytes if ours && bytes > 0 => writeln!(log, "Out Of Memory allocating {bytes} bytes!"),
+        _ => Ok(()),
     }
 }
 

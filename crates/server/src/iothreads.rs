@@ -25,9 +25,3 @@ pub use balance::Balance;
 pub use job::{Adopted, Batch, Ended, Push, Settings, ToMain, ToWorker, Traffic};
 pub use policy::{Policy, Signals};
 pub use pool::Pool;
-
-/// Messages that the rings to and from workers hold, for tests that must see full ones: from the environment; 0 where it
-/// says nothing.
-pub fn ring_for_tests() -> usize {
-    std::env::var("SLUICE_TEST_RING").ok().and_then(|text| text.parse().ok()).unwrap_or(0)
-}

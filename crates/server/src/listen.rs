@@ -346,9 +346,13 @@ pub fn refusal(accepted: &Accepted, connections: usize, config: &Config) -> Opti
     (!open).then_some(PROTECTED_TEXT)
 }
 
-/// Raises the limit of descriptors to serve `clients`; returns how many clients it allows. `warn` is told when these are fewer.
-pub fn adjust_descriptor_limit(clients: u64, warn: &mut dyn FnMut(String)) -> u64 {
-    let wanted = clients + RESERVED_DESCRIPTORS;
+/// Raises the limit of descriptors to serve as many clients as `maxclients` says beside as many threads as `io-threads` says;
+/// returns how many clients it allows. `warn` is told when these are fewer.
+pub fn adjust_descriptor_limit(config: &Config, warn: &mut dyn FnMut(String)) -> u64 {
+    let clients = config.uint(param::MAXCLIENTS);
+    let workers = config.uint(param::IO_THREADS_NUM).saturating_sub(1);
+    let reserved = RESERVED_DESCRIPTORS + workers * WORKER_DESCRIPTORS;
+    let wanted = clients + reserved;
     let (soft, hard) = match getrlimit(Resource::RLIMIT_NOFILE) {
         Ok((soft, _)) if soft >= wanted => return clients,
         Ok(limits) => limits,
@@ -359,7 +363,7 @@ pub fn adjust_descriptor_limit(clients: u64, warn: &mut dyn FnMut(String)) -> u6
         Ok(()) => hard,
         Err(_) => soft,
     };
-    let allowed = limit.saturating_sub(RESERVED_DESCRIPTORS).max(1);
+    let allowed = limit.saturating_sub(reserved).max(1);
     if allowed >= clients {
         return clients;
     }
@@ -374,6 +378,8 @@ pub fn adjust_descriptor_limit(clients: u64, warn: &mut dyn FnMut(String)) -> u6
 
 /// Descriptors kept for listeners, files and links.
 const RESERVED_DESCRIPTORS: u64 = 32;
+/// Descriptors of a worker: what its event loop waits on and what wakes it, and one more while io_uring is tried.
+const WORKER_DESCRIPTORS: u64 = 3;
 
 /// What a stranger is told while protected mode is on.
 const PROTECTED_TEXT: &[u8] = b"-DENIED Running in protected mode because protected mode is enabled and no password is set for the default user. In this mode connections are only accepted from the loopback interface. If you want to connect from external computers, you may adopt one of the following solutions: 1) Disable protected mode by sending the command 'CONFIG SET protected-mode no' from the loopback interface by connecting from the same host the server is running, however MAKE SURE it's not publicly accessible from the internet if you do so. Use CONFIG REWRITE to make this change permanent. 2) Alternatively you can just disable the protected mode by editing the configuration file, and setting the protected mode option to 'no', and then restarting the server. 3) If you started the server manually just for testing, restart it with the '--protected-mode no' option. 4) Set up an authentication password for the default user. NOTE: You only need to do one of the above things in order for the server to start accepting connections from the outside.\r\n";

@@ -15,9 +15,11 @@ mod inbound;
 mod iothreads;
 mod listen;
 mod log;
+mod longest;
 mod signals;
 mod start;
 mod supervisor;
+mod switches;
 mod syslog;
 #[allow(unsafe_code)]
 mod title;

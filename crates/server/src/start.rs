@@ -154,7 +154,9 @@ fn serve(loaded: Loaded) -> Result<u8, Failure> {
             .map_err(|error| fail(&mut host, format!("starting the background thread: {error}")))?,
     );
     host.settle_facts(opened.event_loop.name(), &opened.reason, supervisor::of(&config));
+    // What cannot be had of these is in the log, and no reason not to serve.
     let _ = host.apply_oom_score(&config);
+    let _ = host.apply_allocator_thread(&config);
     let seeds = seeds(&config).map_err(|error| fail(&mut host, error))?;
     let engine = Engine::new(config, seeds, &mut host);
     announce(&mut host, engine.config());
@@ -213,9 +215,8 @@ fn open_log(host: &mut Host, config: &Config) -> Result<(), Failure> {
 
 /// Lowers `maxclients` to what the system allows.
 fn limit_clients(host: &mut Host, config: &mut Config) {
-    let wanted = config.int(param::MAXCLIENTS) as u64;
-    let allowed = listen::adjust_descriptor_limit(wanted, &mut |text| host.note(LogLevel::Warning, &text));
-    if allowed < wanted {
+    let allowed = listen::adjust_descriptor_limit(config, &mut |text| host.note(LogLevel::Warning, &text));
+    if allowed < config.uint(param::MAXCLIENTS) {
         let _ = config.assign(param::MAXCLIENTS, &[allowed.to_string().as_bytes()]);
     }
 }

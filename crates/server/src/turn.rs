@@ -9,14 +9,16 @@ use crate::host::Host;
 use crate::inbound::{Input, Kept};
 use crate::iothreads::{Batch, Policy, Pool, Settings, ToMain, ToWorker};
 use crate::listen::{self, Kind, Listener};
+use crate::longest::thread_ns;
 use crate::signals::Signals;
 use crate::supervisor;
-use crate::wire::{Place, Wire, into_send, key_of, token_of};
+use crate::switches;
+use crate::wire::{CLIENT_CLOSED, Place, Wire, into_send, key_of, read_failed, token_of, write_failed};
 use sluice_config::choice::shutdown;
 use sluice_config::param;
 use sluice_engine::{Action, Closing, Connection, Crash, Engine, Flow, LogLevel, Process, SessionKey};
 use sluice_evloop::{AnyLoop, Deadline, Event, Gathering, Received, SendBuf, Sending, Sent, Source, Token};
-use sluice_resp::{Admission, Limits, Outbox, Requests, State};
+use sluice_resp::{Limits, Outbox, Requests, State};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
@@ -103,7 +105,8 @@ impl Server {
             signals.source = Some(event_loop.attach(fd, SIGNAL_TOKEN));
         }
         let backend = crate::start::backend_of(engine.config());
-        let pool = Pool::new(event_loop.waker(), backend, crate::iothreads::ring_for_tests());
+        let ring = switches::number(switches::RING).unwrap_or(0) as usize;
+        let pool = Pool::new(event_loop.waker(), backend, ring);
         let told = engine.limits().clone();
         let settings = remote::settings_of(&engine);
         let mut server = Server {
@@ -172,7 +175,7 @@ impl Server {
         self.host.counts.cycles += 1;
         self.host.cycle_ns += spent;
         self.host.command_ns += self.engine.take_command_nanos();
-        self.host.longest_turn_ns = self.host.longest_turn_ns.max(spent);
+        self.host.longest_turn.note(spent, thread_ns);
         if std::mem::take(&mut self.turn_busy) {
             self.host.active_ns += spent;
             self.account_batches(spent);
@@ -311,10 +314,8 @@ impl Server {
     fn received(&mut self, key: SessionKey, received: Received) {
         let chunk = match received {
             Received::Data(chunk) => chunk,
-            Received::Eof => return self.lost(key, "Client closed connection"),
-            Received::Failed(error) => {
-                return self.lost(key, &format!("Reading from client: {}", crate::host::plain_error(&error)));
-            }
+            Received::Eof => return self.lost(key, CLIENT_CLOSED),
+            Received::Failed(error) => return self.lost(key, &read_failed(&error)),
         };
         self.host.counts.net_input_bytes += chunk.len() as u64;
         self.host.reads += 1;
@@ -359,7 +360,7 @@ impl Server {
         let come = wire.inbound.filled(buf);
         self.host.counts.net_input_bytes += come as u64;
         if error.is_some() {
-            self.lost(key, "Client closed connection");
+            self.lost(key, CLIENT_CLOSED);
         } else {
             if come > 0 {
                 self.engine.heard(key, self.host.recent());
@@ -486,10 +487,7 @@ impl Server {
 
     fn parse_limits(&self, key: SessionKey) -> Limits {
         let numbers = self.engine.limits();
-        let admission = match self.engine.session(key) {
-            Some(session) if session.caller.authenticated => Admission::Authenticated,
-            _ => Admission::Unauthenticated,
-        };
+        let admission = numbers.admission(self.engine.authentication(key));
         Limits::new(admission, numbers.proto_max_bulk_len as u64, numbers.prefetch_batch)
     }
 
@@ -515,7 +513,7 @@ impl Server {
         }
         let wait_ms = self.engine.cron(&mut self.host);
         self.next_cron_ns = self.turn_began_ns + wait_ms.max(1) * 1_000_000;
-        self.host.sample(&self.event_loop.metrics());
+        self.host.sample(&self.event_loop.metrics(), self.engine.keyspace());
         self.manage_workers();
     }
 
@@ -641,7 +639,7 @@ impl Server {
         self.engine.sent(key, sent.bytes);
         self.engine.recycle(from_send(sent.buf));
         if let Some(error) = sent.error {
-            self.lost(key, &format!("Error writing to client: {}", crate::host::plain_error(&error)));
+            self.lost(key, &write_failed(&error));
         } else if self.wire(key).is_some_and(|wire| wire.close_when_sent) {
             self.doomed.push(key);
         }

@@ -1,5 +1,6 @@
 //! A connection as the server holds it: its source in the event loop, and input that is no whole request yet.
 
+use crate::host::plain_error;
 use crate::inbound::{Inbound, Input};
 use sluice_engine::SessionKey;
 use sluice_evloop::{SendBuf, Shared, Source};
@@ -59,6 +60,19 @@ pub fn token_of(key: SessionKey) -> sluice_evloop::Token {
 /// The session that a token names.
 pub fn key_of(token: sluice_evloop::Token) -> SessionKey {
     SessionKey { slot: token.0 as u32, generation: (token.0 >> 32) as u32 }
+}
+
+/// Why a connection ends whose client closed it: for the log.
+pub const CLIENT_CLOSED: &str = "Client closed connection";
+
+/// Why a connection ends that could not be read from: for the log.
+pub fn read_failed(error: &std::io::Error) -> String {
+    format!("Reading from client: {}", plain_error(error))
+}
+
+/// Why a connection ends that could not be written to: for the log.
+pub fn write_failed(error: &std::io::Error) -> String {
+    format!("Error writing to client: {}", plain_error(error))
 }
 
 /// Replies as the loop sends them.

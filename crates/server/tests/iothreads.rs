@@ -738,6 +738,9 @@ fn with_slow_log(arguments: &[&str], delay_us: u64) -> Server {
 
 #[test]
 fn io_c5_nothing_is_told_before_it_is_durable() {
+    if !common::has_switches() {
+        return;
+    }
     let delay = Duration::from_millis(40);
     for arguments in [WORKERS, &[]] {
         let server = with_slow_log(arguments, delay.as_micros() as u64);

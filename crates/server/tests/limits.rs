@@ -37,6 +37,23 @@ fn a_stranger_may_send_ten_arguments_of_sixteen_kilobytes() {
 }
 
 #[test]
+fn limits_of_strangers_end_with_the_password() {
+    let server = Server::start(&["--requirepass", "secret"]);
+    let (mut early, mut control) = (server.client(), server.client());
+    early.check("PING", NOAUTH);
+    control.check("AUTH secret", "+OK\r\n").check("CONFIG SET requirepass \"\"", "+OK\r\n");
+    let many = [&[b"MSET".as_slice()], [b"k".as_slice(); 12].as_slice()].concat();
+    let large: [&[u8]; 3] = [b"SET", b"k", &[b'x'; 20_000]];
+    early.send(request(&many)).expect("+OK\r\n").send(request(&large)).expect("+OK\r\n");
+    // It never authenticated itself, so they hold again with the next password.
+    control.check("CONFIG SET requirepass other", "+OK\r\n");
+    early
+        .send(request(&many))
+        .expect("-ERR Protocol error: unauthenticated multibulk length\r\n")
+        .expect_end();
+}
+
+#[test]
 fn a_stranger_that_does_not_read_is_cut_off() {
     let server = Server::start(&["--requirepass", "secret"]);
     let mut stranger = server.client();
@@ -91,6 +108,29 @@ fn maxclients_follows_the_limit_of_descriptors() {
         client.check("PING", "+PONG\r\n");
     }
     server.client().expect("-ERR max number of clients reached\r\n").expect_end();
+}
+
+#[test]
+fn descriptors_of_io_threads_are_not_promised_to_clients() {
+    let shell = format!("ulimit -n 200 && exec {} \"$@\"", common::BINARY);
+    let server = Server::start_in(Dir::new(), |command| {
+        let arguments: Vec<_> = command.get_args().map(std::ffi::OsStr::to_owned).collect();
+        *command = std::process::Command::new("sh");
+        command.args(["-c", &shell, "sh"]).args(arguments);
+        command.args(["--io-threads", "17", "--io-threads-always-active", "yes", "--maxclients", "160"]);
+    });
+    assert!(server.log.wait("You requested maxclients of 160 requiring at least 240 max file").is_some());
+    assert!(server.log.wait("maxclients has been reduced to 120").is_some());
+    let mut clients: Vec<Client> = (0..120).map(|_| server.client()).collect();
+    for client in &mut clients {
+        client.check("PING", "+PONG\r\n");
+    }
+    server.client().expect("-ERR max number of clients reached\r\n").expect_end();
+    // Fewer threads leave more for clients.
+    clients[0].check("CONFIG SET io-threads 2 maxclients 165", "+OK\r\n");
+    assert_eq!(clients[0].config("maxclients"), "165");
+    clients[0].check("CONFIG SET io-threads 3", "+OK\r\n");
+    assert!(server.log.wait("With io-threads 3 there are descriptors for 162 clients").is_some());
 }
 
 #[test]

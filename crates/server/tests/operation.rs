@@ -279,6 +279,47 @@ fn the_title_tells_what_the_process_is() {
 }
 
 #[test]
+fn the_log_says_in_the_same_words_why_a_connection_ended() {
+    let server = Server::start(&["--loglevel", "verbose"]);
+    let mut client = server.client();
+    client.check("PING", "+PONG\r\n");
+    let address = client.stream.local_addr().unwrap().to_string();
+    // What was not read makes the kernel reset the connection.
+    socket2::SockRef::from(&client.stream).set_linger(Some(std::time::Duration::ZERO)).unwrap();
+    drop(client);
+    let line = server.log.wait("Reading from client").unwrap();
+    assert!(line.ends_with(&format!("Reading from client: Connection reset by peer {address}")), "{line}");
+    let client = server.client();
+    let address = client.stream.local_addr().unwrap().to_string();
+    drop(client);
+    let line = server.log.wait("Client closed connection").unwrap();
+    assert!(line.ends_with(&format!("Client closed connection {address}")), "{line}");
+}
+
+#[test]
+fn a_turn_that_only_waited_is_told_from_one_that_worked() {
+    let server = Server::start(&["--io-threads", "1"]);
+    let mut client = server.client();
+    // The numbers are gathered ten times a second.
+    let mut longest_above = |command: &str, above_us: i64| {
+        client.check(command, "+OK\r\n");
+        until("the figures", || (client.info_number("eventloop_turn_max_usec") > above_us).then_some(()));
+        (client.info_number("eventloop_turn_max_usec"), client.info_number("eventloop_turn_max_cpu_usec"))
+    };
+    let (slept, worked) = longest_above("DEBUG SLEEP 0.1", 100_000);
+    assert!((0..50_000).contains(&worked), "{worked} of {slept}");
+    let (wall, worked) = longest_above("DEBUG POPULATE 1000000", slept);
+    assert!((50_000..=wall).contains(&worked), "{worked} of {wall}");
+}
+
+#[test]
+fn only_a_build_for_tests_has_their_switches() {
+    let binary = std::fs::read(BINARY).unwrap();
+    let found = binary.windows(12).any(|bytes| bytes == b"SLUICE_TEST_");
+    assert_eq!(found, cfg!(debug_assertions));
+}
+
+#[test]
 fn the_same_on_every_event_loop_and_with_workers() {
     common::rerun_in_arms("the_same_on_every_event_loop_and_with_workers");
 }

@@ -44,6 +44,12 @@ impl Word {
         }
     }
 
+    /// Whether the loop sleeps, as far as is seen from here: it orders nothing, and may be old news.
+    #[inline]
+    pub(crate) fn seems_parked(&self) -> bool {
+        self.0.load(Ordering::Relaxed) == PARKED
+    }
+
     /// Loop's side: announces that it is about to sleep. False when it was notified and must not.
     #[inline]
     pub(crate) fn try_park(&self) -> bool {

@@ -2,7 +2,7 @@
 //! it; what is larger is boxed, and boxes go round.
 
 use crate::inbound::Kept;
-use sluice_engine::{Prepared, Preparer, SessionKey};
+use sluice_engine::{Limits, Prepared, Preparer, SessionKey};
 use sluice_evloop::Fd;
 use sluice_resp::{Admission, Outbox, ParseError, Requests};
 use sluice_value::Value;
@@ -68,8 +68,8 @@ pub struct Adopted {
     pub socket: Fd,
     /// Bytes received and not parsed.
     pub carry: Vec<u8>,
-    /// What it may send.
-    pub admission: Admission,
+    /// Whether it has authenticated itself.
+    pub authentication: Admission,
     /// Its next request waits.
     pub held: bool,
     /// Bytes received that no batch has told of.
@@ -120,8 +120,8 @@ pub struct Batch {
     pub done: usize,
     /// On the way back: how the connection goes on.
     pub ended: Ended,
-    /// On the way back: what the connection may send.
-    pub admission: Admission,
+    /// On the way back: whether the connection has authenticated itself.
+    pub authentication: Admission,
 }
 
 /// How a connection goes on after a batch.
@@ -156,7 +156,7 @@ impl Batch {
             garbage: Vec::new(),
             done: 0,
             ended: Ended::No,
-            admission: Admission::Unauthenticated,
+            authentication: Admission::Unauthenticated,
         })
     }
 
@@ -182,10 +182,9 @@ impl Batch {
 pub struct Settings {
     /// Looks commands up and hashes keys.
     pub preparer: Preparer,
-    /// Largest argument, bytes.
-    pub proto_max_bulk_len: u64,
-    /// Largest input buffer, bytes.
-    pub query_buffer: usize,
+    /// The numbers in force. Whether a password is asked for is among them, so a change of that is known to a worker before
+    /// the next batch of any of its connections comes back.
+    pub limits: Arc<Limits>,
     /// From so many requests in a batch on, input may gather; a number never reached where it must not.
     pub gather_depth: u64,
 }

@@ -8,13 +8,13 @@
 use super::job::{Adopted, Batch, Ended, Push, Settings, ToMain, ToWorker, Traffic};
 use crate::inbound::{Inbound, Input, Kept};
 use crate::turn::CARRY_IDLE_S;
-use crate::wire::{into_send, key_of, token_of};
+use crate::wire::{CLIENT_CLOSED, into_send, key_of, read_failed, token_of, write_failed};
 use nix::sys::prctl;
 use sluice_clock::Clock;
 use sluice_engine::SessionKey;
 use sluice_evloop::{AnyLoop, Deadline, Event, Received, Sending, Sent, Source, Waker};
 use sluice_queue::lanes::Lane;
-use sluice_queue::{Respond, spsc};
+use sluice_queue::{Respond, Rung, spsc};
 use sluice_resp::{Admission, Limits, Outbox, Parser, State};
 use sluice_value::Value;
 use std::collections::VecDeque;
@@ -72,7 +72,8 @@ pub struct Worker {
     )]
     spare: Vec<Box<Batch>>,
     spare_carry: Vec<Vec<u8>>,
-    /// Messages that the lane had no room for, oldest first.
+    /// Messages that the lane had no room for, oldest first. Bounded by what there is to say: for each connection a batch, a
+    /// `Partial`, and its end; a `Traffic` for each 16 KiB of output that it has, and ten a second.
     overflow: VecDeque<ToMain>,
     /// Connections with bytes that were sent and not told, each once.
     untold: Vec<SessionKey>,
@@ -84,6 +85,8 @@ pub struct Worker {
     said_so: bool,
     empty_dozes: u32,
     busy: bool,
+    /// Something was told since the executing thread was shown what there is.
+    told: bool,
     /// When this turn began, monotonic nanoseconds.
     began_ns: u64,
     /// Mean number of requests in a batch lately, in sixteenths.
@@ -97,7 +100,8 @@ struct Connection {
     source: Source,
     key: SessionKey,
     inbound: Inbound,
-    admission: Admission,
+    /// Whether it has authenticated itself, as far as is known here: AUTH is known when its batch comes back.
+    authentication: Admission,
     /// Bytes received since the last batch.
     received: usize,
     /// Output that waits for the send in flight.
@@ -108,6 +112,8 @@ struct Connection {
     untold: usize,
     /// It is among those of which that is to be told.
     listed: bool,
+    /// A `Partial` of it is in the overflow: it will tell what is kept then.
+    partial_waits: bool,
     /// It goes back to the executing thread as soon as it is at rest: nothing more is parsed.
     leaving: bool,
     /// Its socket is on the way out of the loop.
@@ -125,7 +131,7 @@ enum Output {
     /// It was sent, or is being sent.
     Kept,
     /// The connection is over, and why.
-    Over(&'static str),
+    Over(String),
 }
 
 /// Requests in a batch at most: enough for the deepest usual pipeline, few enough that replies start soon.
@@ -145,7 +151,6 @@ const UNTOLD_BYTES_MAX: usize = 16 * 1024;
 const TELL_EVERY_NS: u64 = 100_000_000;
 /// How long a doze lasts while the executing thread has not emptied a full lane for some time.
 const FULL_LANE_DOZE: Duration = Duration::from_millis(1);
-const WRITE_FAILED: &str = "Error writing to client";
 const SPARES_MAX: usize = 64;
 const SPARE_CARRY_BYTES: usize = 64 * 1024;
 
@@ -170,6 +175,7 @@ impl Worker {
             said_so: false,
             empty_dozes: 0,
             busy: false,
+            told: false,
             began_ns: 0,
             depth: 0,
             garbage: Vec::new(),
@@ -273,8 +279,8 @@ impl Worker {
                 if let Some(mut connection) = self.take(key_of(token)) {
                     connection.sending = false;
                     match self.sent(&mut connection, sent) {
-                        true => self.send_and_keep(connection),
-                        false => self.drop_connection(*connection, WRITE_FAILED),
+                        None => self.send_and_keep(connection),
+                        Some(why) => self.drop_connection(*connection, &why),
                     }
                 }
             }
@@ -283,7 +289,7 @@ impl Worker {
                 let come = connection.inbound.filled(buf);
                 connection.received += come;
                 if error.is_some() {
-                    return self.drop_connection(*connection, "Client closed connection");
+                    return self.drop_connection(*connection, CLIENT_CLOSED);
                 }
                 if come == 0 && !connection.leaving && connection.inbound.input == Input::Open {
                     // It was ended early, by `trim`. What still comes goes the usual way.
@@ -317,10 +323,8 @@ impl Worker {
                 self.event_loop.give_back(chunk);
                 self.go_on(connection);
             }
-            Received::Eof => self.drop_connection(*connection, "Client closed connection"),
-            Received::Failed(error) => {
-                self.drop_connection(*connection, &format!("Reading from client: {error}"))
-            }
+            Received::Eof => self.drop_connection(*connection, CLIENT_CLOSED),
+            Received::Failed(error) => self.drop_connection(*connection, &read_failed(&error)),
         }
     }
 
@@ -335,8 +339,8 @@ impl Worker {
     fn keep_and_tell(&mut self, mut connection: Box<Connection>) {
         let inbound = &mut connection.inbound;
         // A batch that is away told it already.
-        if inbound.input != Input::Away && inbound.tell(inbound.kept()) {
-            self.tell(ToMain::Partial(connection.key, inbound.told()));
+        if inbound.input != Input::Away && !connection.partial_waits && inbound.tell(inbound.kept()) {
+            connection.partial_waits = self.tell(ToMain::Partial(connection.key, inbound.told()));
         }
         self.put(connection);
     }
@@ -364,7 +368,9 @@ impl Worker {
             return;
         }
         let settings = self.seat.settings.clone();
-        let limits = Limits::new(connection.admission, settings.proto_max_bulk_len, BATCH_REQUESTS);
+        let numbers = &settings.limits;
+        let admission = numbers.admission(connection.authentication);
+        let limits = Limits::new(admission, numbers.proto_max_bulk_len as u64, BATCH_REQUESTS);
         let mut batch = match self.spare.pop() {
             Some(mut spare) => {
                 spare.renew(connection.key);
@@ -378,7 +384,7 @@ impl Worker {
             State::Failed(error) => Some(error),
             State::Full | State::Starved => None,
         };
-        batch.too_much = connection.inbound.carry.len() - progress.consumed > settings.query_buffer;
+        batch.too_much = connection.inbound.carry.len() - progress.consumed > numbers.client_query_buffer;
         if batch.requests.is_empty() && batch.failed.is_none() && !batch.too_much {
             connection.inbound.carry.drain(..progress.consumed);
             self.spare.push(batch);
@@ -433,7 +439,7 @@ impl Worker {
         let reply = std::mem::take(&mut batch.reply);
         self.garbage.append(&mut batch.garbage);
         let Some(mut connection) = self.take(batch.key) else { return self.spend(batch) };
-        connection.admission = batch.admission;
+        connection.authentication = batch.authentication;
         connection.inbound.input = match ended {
             // It was ended while the batch was away.
             _ if connection.inbound.input == Input::Shut => Input::Shut,
@@ -455,7 +461,7 @@ impl Worker {
         connection.waiting.push_back(reply);
         match self.send_waiting(&mut connection) {
             Output::Kept => self.go_on(connection),
-            Output::Over(why) => self.drop_connection(*connection, why),
+            Output::Over(why) => self.drop_connection(*connection, &why),
         }
     }
 
@@ -473,7 +479,7 @@ impl Worker {
     fn send_and_keep(&mut self, mut connection: Box<Connection>) {
         match self.send_waiting(&mut connection) {
             Output::Kept => self.put(connection),
-            Output::Over(why) => self.drop_connection(*connection, why),
+            Output::Over(why) => self.drop_connection(*connection, &why),
         }
     }
 
@@ -490,7 +496,7 @@ impl Worker {
         while !connection.sending {
             let Some(outbox) = connection.waiting.pop_front() else {
                 return match connection.close_when_sent {
-                    true => Output::Over("Closed after its last reply"),
+                    true => Output::Over("Closed after its last reply".to_owned()),
                     false => Output::Kept,
                 };
             };
@@ -501,8 +507,8 @@ impl Worker {
             match self.event_loop.send(connection.source, into_send(outbox)) {
                 Sending::InFlight => connection.sending = true,
                 Sending::Done(sent) => {
-                    if !self.sent(connection, sent) {
-                        return Output::Over(WRITE_FAILED);
+                    if let Some(why) = self.sent(connection, sent) {
+                        return Output::Over(why);
                     }
                 }
             }
@@ -510,8 +516,8 @@ impl Worker {
         Output::Kept
     }
 
-    /// Counts a finished send; `false` when it failed.
-    fn sent(&mut self, connection: &mut Connection, sent: Sent) -> bool {
+    /// Counts a finished send; why it failed, if it did.
+    fn sent(&mut self, connection: &mut Connection, sent: Sent) -> Option<String> {
         connection.untold += sent.bytes;
         if connection.untold >= UNTOLD_BYTES_MAX {
             self.tell_traffic(connection);
@@ -522,9 +528,8 @@ impl Worker {
             }
             self.untold.push(connection.key);
         }
-        let failed = sent.error.is_some();
         self.recycle(Outbox::from_buffer(sent.buf.head));
-        !failed
+        sent.error.as_ref().map(write_failed)
     }
 
     /// Tells what was sent on connections that have had no batch since, now and then.
@@ -581,20 +586,21 @@ impl Worker {
     }
 
     fn adopt(&mut self, adopted: Adopted) {
-        let Adopted { key, socket, carry, admission, held, received } = adopted;
+        let Adopted { key, socket, carry, authentication, held, received } = adopted;
         let source = self.event_loop.attach(socket, token_of(key));
         let input = if held { Input::Held } else { Input::Open };
         let connection = Box::new(Connection {
             source,
             key,
             inbound: Inbound::new(carry, input),
-            admission,
+            authentication,
             received,
             waiting: VecDeque::new(),
             sending: false,
             close_when_sent: false,
             untold: 0,
             listed: false,
+            partial_waits: false,
             leaving: false,
             detached: false,
         });
@@ -618,9 +624,9 @@ impl Worker {
         let Some(mut connection) = self.take(key) else { return };
         self.count -= 1;
         self.tell_traffic(&mut connection);
-        let Connection { inbound, admission, received, .. } = *connection;
+        let Connection { inbound, authentication, received, .. } = *connection;
         let (carry, held) = (inbound.carry, inbound.input == Input::Held);
-        self.tell(ToMain::Released(Box::new(Adopted { key, socket, carry, admission, held, received })));
+        self.tell(ToMain::Released(Box::new(Adopted { key, socket, carry, authentication, held, received })));
     }
 
     /// Closes what has nothing to send; the rest follows when it has sent it.
@@ -683,25 +689,64 @@ impl Worker {
         self.connections[slot] = Some(connection);
     }
 
-    fn tell(&mut self, message: ToMain) {
-        if !self.overflow.is_empty() {
-            self.overflow.push_back(message);
-        } else if let Err(full) = self.seat.lane.send(message) {
+    /// Sends a message, at the end of the turn at the latest; whether it has to wait for room in the lane.
+    fn tell(&mut self, message: ToMain) -> bool {
+        self.told = true;
+        if self.overflow.is_empty() {
+            let Err(full) = self.seat.lane.send(message) else { return false };
             add(&self.seat.published.full, 1);
             self.overflow.push_back(full.0);
+        } else {
+            self.overflow.push_back(message);
         }
+        true
+    }
+
+    /// Brings a message that has waited up to date: what has come since told nothing, because this stands for it.
+    fn freshen(&mut self, message: ToMain) -> ToMain {
+        let ToMain::Partial(key, _) = message else { return message };
+        let Some(connection) = self.connection(key) else { return message };
+        let kept = connection.inbound.kept();
+        connection.inbound.tell(kept);
+        ToMain::Partial(key, kept)
+    }
+
+    /// Notes that a message has left the overflow.
+    fn left_overflow(&mut self, partial: Option<SessionKey>) {
+        if let Some(connection) = partial.and_then(|key| self.connection(key)) {
+            connection.partial_waits = false;
+        }
+    }
+
+    fn connection(&mut self, key: SessionKey) -> Option<&mut Connection> {
+        self.connections.get_mut(key.slot as usize)?.as_deref_mut().filter(|connection| connection.key == key)
     }
 
     /// Shows the executing thread what was gathered, and wakes it if it sleeps.
     fn show(&mut self) {
         while let Some(message) = self.overflow.pop_front() {
+            let message = self.freshen(message);
+            let partial = match &message {
+                ToMain::Partial(key, _) => Some(*key),
+                _ => None,
+            };
             if let Err(full) = self.seat.lane.send(message) {
                 self.overflow.push_front(full.0);
                 break;
             }
+            self.left_overflow(partial);
+            self.told = true;
         }
-        if self.seat.lane.publish() == sluice_queue::Rung::First {
-            self.seat.main.wake();
+        let told = std::mem::take(&mut self.told);
+        match self.seat.lane.publish() {
+            Rung::First => drop(self.seat.main.wake()),
+            // Another worker found the doorbell silent and wakes. It may have been descheduled before it could: on few
+            // processors for a slice of the scheduler.
+            Rung::Already if told => drop(self.seat.main.wake_if_parked()),
+            Rung::Already => {}
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -13,6 +13,7 @@
 
 use super::{Closing, Outbox, Server, SessionKey};
 use crate::iothreads::{Batch, Push, ToWorker};
+use crate::switches;
 use crate::wire::Place;
 use std::collections::VecDeque;
 
@@ -57,9 +58,9 @@ impl SlowLog {
 }
 
 impl Gate {
-    /// The gate that a test asks for: microseconds until a write is durable, from the environment.
+    /// The gate that a test asks for; none in a release build.
     pub(super) fn for_tests() -> Option<Box<Gate>> {
-        let delay_us: u64 = std::env::var("SLUICE_TEST_FSYNC_US").ok()?.parse().ok()?;
+        let delay_us = switches::number(switches::FSYNC_US)?;
         let log = SlowLog { delay_ns: delay_us * 1000, pending: VecDeque::new(), written: 0, durable: 0 };
         Some(Box::new(Gate { log, held: VecDeque::new(), sealed: VecDeque::new() }))
     }

@@ -8,7 +8,7 @@ use crate::wire::{Place, Wire, token_of};
 use sluice_config::param;
 use sluice_engine::{Closing, Engine, Flow, LogLevel, Process, SessionKey};
 use sluice_evloop::{Deadline, Fd, Source};
-use sluice_resp::{Admission, Parser};
+use sluice_resp::Parser;
 use sluice_value::Value;
 use std::sync::Arc;
 use std::time::Duration;
@@ -56,8 +56,7 @@ pub(super) fn settings_of(engine: &Engine) -> Arc<Settings> {
     let limits = engine.limits();
     Arc::new(Settings {
         preparer: engine.preparer(),
-        proto_max_bulk_len: limits.proto_max_bulk_len as u64,
-        query_buffer: limits.client_query_buffer,
+        limits: limits.clone(),
         gather_depth: match engine.config().int(param::EVENT_LOOP_BATCH_WAIT_US) {
             0 => u64::from(u32::MAX),
             _ => engine.config().uint(param::EVENT_LOOP_BATCH_WAIT_DEPTH),
@@ -333,7 +332,7 @@ impl Server {
             key: wire.key,
             socket,
             carry: std::mem::take(&mut wire.inbound.carry),
-            admission: self.admission(wire.key),
+            authentication: self.engine.authentication(wire.key),
             held: self.waits(wire),
             received: 0,
         };
@@ -366,13 +365,6 @@ impl Server {
 
     fn is_waiting(&self, key: SessionKey) -> bool {
         self.engine.session(key).is_some_and(|session| session.waiting.is_some())
-    }
-
-    pub(super) fn admission(&self, key: SessionKey) -> Admission {
-        match self.engine.session(key) {
-            Some(session) if session.caller.authenticated => Admission::Authenticated,
-            _ => Admission::Unauthenticated,
-        }
     }
 
     /// Executes what the workers have prepared.
@@ -548,7 +540,7 @@ impl Server {
                 batch.ended = Ended::AfterReply;
             }
         }
-        batch.admission = self.admission(batch.key);
+        batch.authentication = self.engine.authentication(batch.key);
         self.host.io_threads.writes += 1;
         self.host.writes += 1;
     }

@@ -53,9 +53,19 @@ pub fn rerun_with(except: &str, arguments: &str) {
     rerun(except, &[(ARM, arguments)]);
 }
 
+/// Whether the binary under test has the switches of `switches.rs`: one that was built for release has none.
+pub fn has_switches() -> bool {
+    let has = cfg!(debug_assertions);
+    if !has {
+        println!("skipped: a release build does not read the tests' switches");
+    }
+    has
+}
+
 /// Runs the tests of this file again with this environment, except one, which calls this.
 pub fn rerun(except: &str, environment: &[(&str, &str)]) {
-    if std::env::var(AGAIN).is_ok() {
+    let needs_switches = environment.iter().any(|(name, _)| *name != ARM);
+    if std::env::var(AGAIN).is_ok() || needs_switches && !has_switches() {
         return;
     }
     let output = Command::new(std::env::current_exe().unwrap())

@@ -1,0 +1,136 @@
+use super::*;
+use crate::host::Host;
+use sluice_base::HashSeed;
+use sluice_config::Config;
+use sluice_engine::{Engine, Seeds};
+use sluice_evloop::Backend;
+use sluice_queue::lanes::{Collector, collector};
+use sluice_queue::{Capacity, Collect};
+use std::os::unix::net::UnixStream;
+
+/// Messages that the lane holds.
+const LANE: usize = 2;
+
+/// A worker on this thread, with what the executing thread would hold of it.
+struct Rig {
+    worker: Worker,
+    collector: Collector<ToMain>,
+    _inbox: spsc::Producer<ToWorker>,
+    clients: Vec<UnixStream>,
+}
+
+impl Rig {
+    fn new() -> Rig {
+        let seeds = Seeds { hash: HashSeed { k0: 1, k1: 2 }, rng: 3 };
+        let engine = Engine::new(Config::default(), seeds, &mut Host::new());
+        let open = || {
+            let opened = AnyLoop::choose(Backend::Poll, &sluice_evloop::Config::default());
+            opened.expect("poll is everywhere").event_loop
+        };
+        let (inbox, consumer) = spsc::channel(Capacity::at_least(LANE));
+        let mut collector = collector(1);
+        let seat = Seat {
+            seat: 0,
+            inbox: consumer,
+            lane: collector.open(Capacity::at_least(LANE)).expect("the first"),
+            main: open().waker(),
+            published: Arc::new(Published::default()),
+            settings: Arc::new(Settings {
+                preparer: engine.preparer(),
+                limits: engine.limits().clone(),
+                gather_depth: u64::MAX,
+            }),
+        };
+        Rig { worker: Worker::new(seat, open()), collector, _inbox: inbox, clients: Vec::new() }
+    }
+
+    /// Gives the worker a connection.
+    fn connect(&mut self) -> SessionKey {
+        let (client, server) = UnixStream::pair().expect("a pair of sockets");
+        let key = SessionKey { slot: self.clients.len() as u32, generation: 1 };
+        self.worker.adopt(Adopted {
+            key,
+            socket: std::os::fd::OwnedFd::from(server).into(),
+            carry: Vec::new(),
+            authentication: Admission::Authenticated,
+            held: false,
+            received: 0,
+        });
+        self.clients.push(client);
+        key
+    }
+
+    /// Lets bytes have come on a connection.
+    fn receive(&mut self, key: SessionKey, bytes: &[u8]) {
+        let mut connection = self.worker.take(key).expect("it is open");
+        connection.inbound.carry.extend_from_slice(bytes);
+        self.worker.go_on(connection);
+    }
+
+    /// What the executing thread takes in a turn.
+    fn collect(&mut self) -> Vec<ToMain> {
+        let mut messages = Vec::new();
+        self.worker.show();
+        self.collector.collect(LANE, &mut |message| messages.push(message));
+        messages
+    }
+}
+
+#[test]
+fn what_waits_for_the_executing_thread_does_not_grow_with_every_byte() {
+    let mut rig = Rig::new();
+    let keys: Vec<SessionKey> = (0..10).map(|_| rig.connect()).collect();
+    for key in &keys {
+        rig.receive(*key, b"*2\r\n$4\r\nECHO\r\n$20000\r\n");
+    }
+    for _ in 0..1000 {
+        keys.iter().for_each(|key| rig.receive(*key, b"x"));
+        rig.worker.show();
+    }
+    assert!(rig.worker.overflow.len() <= keys.len(), "{} messages", rig.worker.overflow.len());
+    // What is told in the end is what is there in the end, of every connection.
+    let mut told = vec![Kept::default(); keys.len()];
+    let mut tell = |message: &ToMain| match message {
+        ToMain::Partial(key, kept) => told[key.slot as usize] = *kept,
+        other => panic!("{other:?}"),
+    };
+    loop {
+        let messages = rig.collect();
+        messages.iter().for_each(&mut tell);
+        if messages.is_empty() {
+            break;
+        }
+    }
+    for key in &keys {
+        let kept = rig.worker.connection(*key).expect("it is open").inbound.kept();
+        assert_eq!(told[key.slot as usize], kept);
+    }
+    // And the next byte is news again.
+    rig.receive(keys[3], b"x");
+    let last = rig.collect();
+    assert!(matches!(last[..], [ToMain::Partial(key, _)] if key == keys[3]), "{last:?}");
+}
+
+#[test]
+fn a_batch_behind_a_message_that_waits_is_told_after_it() {
+    let mut rig = Rig::new();
+    let (first, second) = (rig.connect(), rig.connect());
+    rig.receive(first, b"PING\r\n");
+    rig.receive(first, b"");
+    rig.receive(second, b"PI");
+    // The lane is full: this one waits, is made to stand for what follows, and is not overtaken.
+    let third = rig.connect();
+    rig.receive(third, b"PI");
+    rig.receive(third, b"NG\r\nPI");
+    let mut kinds = Vec::new();
+    for _ in 0..4 {
+        for message in rig.collect() {
+            kinds.push(match message {
+                ToMain::Partial(key, kept) => (key.slot, "partial", kept.used),
+                ToMain::Batch(batch) => (batch.key.slot, "batch", batch.kept.used),
+                other => panic!("{other:?}"),
+            });
+        }
+    }
+    assert_eq!(kinds, [(0, "batch", 0), (1, "partial", 2), (2, "partial", 2), (2, "batch", 2)]);
+}

@@ -1,0 +1,124 @@
+//! The longest turn, by the wall clock, and how much of it the executing thread was really at work.
+//!
+//! A turn may be long because it did much, or because the thread was not let run: the processor was another's, a page was
+//! fetched, a command slept. The thread's own clock tells these apart, but reading it is a system call, which an ordinary
+//! turn must not cost. So it is read when a turn is the longest so far, and else once in [`MARK_NS`] of turns. What earlier
+//! turns took since the last reading is subtracted by the wall clock. So the figure is exact to [`MARK_NS`]: too low by what
+//! those earlier turns waited, too high by what the waits between them cost.
+
+/// Time in turns after which the thread's clock is read again: a reading of some 200 ns in a millisecond of work.
+const MARK_NS: u64 = 1_000_000;
+
+/// See the module. Times are nanoseconds.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct LongestTurn {
+    wall_ns: u64,
+    cpu_ns: u64,
+    /// The thread's clock when it was last read.
+    mark_ns: u64,
+    /// Wall time in turns since then.
+    since_mark_ns: u64,
+}
+
+impl LongestTurn {
+    /// Notes a turn of so much wall time. `thread_ns` reads the thread's clock.
+    #[inline]
+    pub fn note(&mut self, wall_ns: u64, thread_ns: impl FnOnce() -> u64) {
+        if wall_ns <= self.wall_ns && self.since_mark_ns + wall_ns < MARK_NS {
+            self.since_mark_ns += wall_ns;
+            return;
+        }
+        self.read(wall_ns, thread_ns());
+    }
+
+    #[cold]
+    fn read(&mut self, wall_ns: u64, thread_ns: u64) {
+        if wall_ns > self.wall_ns {
+            let used_ns = thread_ns.saturating_sub(self.mark_ns).saturating_sub(self.since_mark_ns);
+            (self.wall_ns, self.cpu_ns) = (wall_ns, used_ns.min(wall_ns));
+        }
+        (self.mark_ns, self.since_mark_ns) = (thread_ns, 0);
+    }
+
+    /// Microseconds by the wall clock.
+    pub fn wall_us(&self) -> u64 {
+        self.wall_ns / 1000
+    }
+
+    /// Microseconds of the executing thread's own time in that turn.
+    pub fn cpu_us(&self) -> u64 {
+        self.cpu_ns / 1000
+    }
+}
+
+/// The processor time that the thread which calls this has used so far, nanoseconds. Cost: a system call.
+pub fn thread_ns() -> u64 {
+    let time = nix::time::clock_gettime(nix::time::ClockId::CLOCK_THREAD_CPUTIME_ID);
+    time.map_or(0, |time| time.tv_sec() as u64 * 1_000_000_000 + time.tv_nsec() as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A thread's clock that counts how often it was read.
+    #[derive(Default)]
+    struct Thread {
+        ns: u64,
+        reads: u64,
+    }
+
+    /// Notes a turn of `wall_us`, of which the thread worked `cpu_us`.
+    fn turn(longest: &mut LongestTurn, thread: &mut Thread, wall_us: u64, cpu_us: u64) {
+        thread.ns += cpu_us * 1000;
+        longest.note(wall_us * 1000, || {
+            thread.reads += 1;
+            thread.ns
+        });
+    }
+
+    #[test]
+    fn the_longest_turn_has_its_own_processor_time_beside_it() {
+        let (mut longest, mut thread) = (LongestTurn::default(), Thread::default());
+        longest.note(0, || 0);
+        turn(&mut longest, &mut thread, 200, 200);
+        assert_eq!((longest.wall_us(), longest.cpu_us()), (200, 200));
+        // It was not let run for most of this one.
+        turn(&mut longest, &mut thread, 20_000, 300);
+        assert_eq!((longest.wall_us(), longest.cpu_us()), (20_000, 300));
+        // Short ones before a long one are not counted to it.
+        for _ in 0..15 {
+            turn(&mut longest, &mut thread, 50, 50);
+        }
+        turn(&mut longest, &mut thread, 30_000, 29_000);
+        assert_eq!((longest.wall_us(), longest.cpu_us()), (30_000, 29_000));
+        // Nor is what they waited, beyond a millisecond.
+        for _ in 0..10_000 {
+            turn(&mut longest, &mut thread, 90, 10);
+        }
+        turn(&mut longest, &mut thread, 40_000, 35_000);
+        assert_eq!(longest.wall_us(), 40_000);
+        assert!((34_000..=35_000).contains(&longest.cpu_us()), "{}", longest.cpu_us());
+    }
+
+    #[test]
+    fn ordinary_turns_read_the_threads_clock_once_in_a_millisecond_of_work() {
+        let (mut longest, mut thread) = (LongestTurn::default(), Thread::default());
+        turn(&mut longest, &mut thread, 1000, 1000);
+        let before = thread.reads;
+        for _ in 0..100_000 {
+            turn(&mut longest, &mut thread, 10, 10);
+        }
+        assert!((900..=1000).contains(&(thread.reads - before)), "{}", thread.reads - before);
+    }
+
+    #[test]
+    fn the_threads_clock_goes_on_while_it_works() {
+        let before = thread_ns();
+        let mut sum = 0u64;
+        while thread_ns() < before + 1_000_000 {
+            sum = std::hint::black_box(sum.wrapping_add(1));
+        }
+        assert!(sum > 0);
+    }
+}
