@@ -192,9 +192,8 @@ impl SimRing {
                 Tried::Ended
             }
             Op::Cancel { target } => {
-                // Now and then it misses, as the kernel's does that of an operation which is being tried. Those of which
-                // nobody looks at the outcome do not.
-                let misses = data != 0 && self.chance(3);
+                // Now and then it misses, as the kernel's does that of an operation which is being tried.
+                let misses = self.chance(3);
                 let found = self.armed.iter().position(|entry| entry.user_data == target && !misses);
                 match found {
                     Some(index) => {
