@@ -333,10 +333,6 @@ impl Driver for AnyDriver {
         each!(self, driver => driver.use_waker(waker));
     }
 
-    fn disown(&mut self) {
-        each!(self, driver => driver.disown());
-    }
-
     fn woken(&mut self) {
         each!(self, driver => driver.woken());
     }

@@ -10,7 +10,6 @@ mod portable;
 mod readiness;
 #[cfg(target_os = "linux")]
 pub(crate) mod sim;
-pub(crate) mod stamp;
 #[cfg(target_os = "linux")]
 pub(crate) mod uring;
 pub(crate) mod wake;

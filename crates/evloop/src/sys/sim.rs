@@ -462,8 +462,6 @@ impl Kernel for SimRing {
 
     fn buffers_publish(&mut self) {}
 
-    fn disown(&mut self) {}
-
     fn leak_buffers(&mut self) {
         std::mem::forget(std::mem::take(&mut self.free));
     }

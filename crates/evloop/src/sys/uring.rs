@@ -77,8 +77,6 @@ pub struct Uring<K: Kernel = ring::Ring> {
     /// The waker's poll is with the kernel. Only the end of the driver cancels that poll.
     waker_armed: bool,
     turn: u32,
-    /// A forked child's copy.
-    disowned: bool,
     batch: Batch,
     /// Boxed: seldom used, and so not between what is.
     work: Box<Work>,
@@ -430,7 +428,6 @@ impl<K: Kernel> Driver for Uring<K> {
             in_flight: 0,
             waker_armed: false,
             turn: 0,
-            disowned: false,
             batch: Batch::default(),
             work: Box::new(Work::new((config.file_workers, config.file_queue))),
             metrics: Metrics::default(),
@@ -648,12 +645,6 @@ impl<K: Kernel> Driver for Uring<K> {
 
     fn use_waker(&mut self, waker: Waker) {
         self.work.use_waker(waker);
-    }
-
-    fn disown(&mut self) {
-        self.disowned = true;
-        self.kernel.disown();
-        self.work.disown();
     }
 
     fn woken(&mut self) {

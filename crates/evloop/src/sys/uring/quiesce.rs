@@ -64,10 +64,6 @@ impl<K: Kernel> Uring<K> {
 
 impl<K: Kernel> Drop for Uring<K> {
     fn drop(&mut self) {
-        if self.disowned {
-            // The kernel writes to the parent's memory, so the child's copy of the buffers may go.
-            return;
-        }
         if !self.quiesce() {
             // The kernel may still write: better lost than shared.
             self.kernel.leak_buffers();
