@@ -8,7 +8,7 @@ mod pause;
 pub(crate) mod poll;
 mod portable;
 mod readiness;
-#[cfg(target_os = "linux")]
+#[cfg(all(target_os = "linux", any(test, feature = "sim")))]
 pub(crate) mod sim;
 #[cfg(target_os = "linux")]
 pub(crate) mod uring;

@@ -3,7 +3,7 @@
 //! It works on real descriptors, whose state in a single-threaded test is deterministic, and is adverse in what a real
 //! ring may do but seldom does: short sends, no buffers, ends of multishot operations without cause, completions late
 //! and in another order, submission of only a part, cancellations that come too late. Never what a ring must not do:
-//! order within one operation is kept, and every operation ends exactly once.
+//! order within one operation is kept, and every operation ends exactly once. Only tests have it: the feature `sim`.
 #![allow(unsafe_code)]
 
 use std::collections::VecDeque;
