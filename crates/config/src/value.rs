@@ -2,6 +2,8 @@
 
 use std::borrow::Cow;
 
+use sluice_base::num::{parse_f64, parse_i64};
+
 use crate::choice::shutdown;
 use crate::number;
 use crate::row::{Empty, Kind, Param, Storage, Unit};
@@ -303,10 +305,10 @@ fn parse_bool(word: &[u8]) -> Result<Value, Reason> {
 
 fn parse_number(word: &[u8], unit: Unit) -> Result<i128, Reason> {
     let memory = || number::memory(word).map(i128::from);
-    let strict = || number::strict_int(word).map(i128::from);
+    let strict = || parse_i64(word).map(i128::from);
     let percent = || {
         let digits = word.strip_suffix(b"%")?;
-        number::strict_int(digits).filter(|percent| *percent >= 0).map(|percent| -i128::from(percent))
+        parse_i64(digits).filter(|percent| *percent >= 0).map(|percent| -i128::from(percent))
     };
     match unit {
         Unit::Plain => strict().ok_or("argument couldn't be parsed into an integer"),
@@ -469,7 +471,7 @@ fn parse_percentiles(words: &[&[u8]]) -> Result<Value, Reason> {
     }
     let mut values = Vec::with_capacity(words.len());
     for word in words {
-        let value = number::decimal(word).ok_or("Invalid latency-tracking-info-percentiles parameters")?;
+        let value = parse_f64(word).ok_or("Invalid latency-tracking-info-percentiles parameters")?;
         if !(0.0..=100.0).contains(&value) {
             return Err("latency-tracking-info-percentiles parameters should sit between [0.0,100.0]".into());
         }
