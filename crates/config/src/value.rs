@@ -109,7 +109,7 @@ pub mod notify {
     /// `K`: publish on the key's channel.
     pub const KEYSPACE: u32 = 1;
     /// `E`: publish on the event's channel.
-    pub const KEYEVENT: u32 = 1 << 1;
+    pub(crate) const KEYEVENT: u32 = 1 << 1;
     /// `g`: commands of no type, such as DEL.
     pub const GENERIC: u32 = 1 << 2;
     /// `$`: strings.
@@ -129,11 +129,11 @@ pub mod notify {
     /// `t`: streams.
     pub const STREAM: u32 = 1 << 10;
     /// `m`: reads that found no key; not part of `A`.
-    pub const KEY_MISS: u32 = 1 << 11;
+    pub(crate) const KEY_MISS: u32 = 1 << 11;
     /// `d`: types of modules.
     pub const MODULE: u32 = 1 << 13;
     /// `n`: new keys; not part of `A`.
-    pub const NEW: u32 = 1 << 14;
+    pub(crate) const NEW: u32 = 1 << 14;
     /// `A`: all classes that are part of it.
     pub const ALL: u32 = GENERIC | STRING | LIST | SET | HASH | ZSET | EXPIRED | EVICTED | STREAM | MODULE;
 
