@@ -52,6 +52,18 @@ pub(crate) const TARGETS: &[Target] = &[
         words: &[b"*", b"?", b"[", b"]", b"[^", b"-", b"\\", b"[a-z]", b"**"],
     },
     Target {
+        name: "quote",
+        run: sluice_base::quote::fuzz_quote,
+        seeds: &[b"set k \"a b\\x41\\n\" 'it\\'s'", b"a\"b\"'c' \x0b \t\r\n"],
+        words: &[b"\"", b"'", b"\\", b"\\x", b" ", b"\0", b"\\\""],
+    },
+    Target {
+        name: "long-double",
+        run: sluice_base::longdouble::fuzz_long_double,
+        seeds: &[b"3.14159", b"-1e4932", b"0x1.8p3", b"inf"],
+        words: &[b"e", b"E-", b".", b"inf", b"0x", b"p", b"-", b"9999999999999999999"],
+    },
+    Target {
         name: "rdb",
         run: sluice_persist::rdb::fuzz_rdb,
         seeds: &[

@@ -10,6 +10,7 @@ mod headers;
 mod layers;
 mod lengths;
 mod params;
+mod public;
 mod source;
 
 use std::path::Path;
@@ -55,6 +56,7 @@ pub(crate) fn tidy(arguments: &[String]) -> Result<()> {
     findings.extend(banned::check(&sources));
     findings.extend(lengths::check(&root, &sources)?);
     findings.extend(params::check(&sources));
+    findings.extend(public::check(&read_table(&root.join("docs/layers.toml"))?, &sources));
     findings.extend(headers::check_headers(&sources));
     findings.extend(headers::check_paths(&root, &files));
     if findings.is_empty() {

@@ -48,7 +48,7 @@ pub fn parse_u64(text: &[u8]) -> Option<u64> {
 
 /// Appends the decimal form of `value`: 1 to 20 bytes.
 #[inline]
-pub fn push_i64(out: &mut Vec<u8>, value: i64) {
+pub(crate) fn push_i64(out: &mut Vec<u8>, value: i64) {
     out.extend_from_slice(itoa::Buffer::new().format(value).as_bytes());
 }
 
@@ -145,7 +145,7 @@ pub fn push_f64(out: &mut Vec<u8>, value: f64) {
 
 /// The integer that `value` is, when it is one within ±2^62: those print in full, larger ones in shortest digits.
 #[inline]
-pub fn as_whole(value: f64) -> Option<i64> {
+pub(crate) fn as_whole(value: f64) -> Option<i64> {
     const BOUND: f64 = (1u64 << 62) as f64;
     if !(-BOUND..=BOUND).contains(&value) {
         return None;

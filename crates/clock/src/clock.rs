@@ -20,6 +20,40 @@ pub enum Kind {
     },
 }
 
+/// Notices where a clock takes its time from, so that a log can say so: once when that is known, and once more when the
+/// counter was given up while the process ran.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct SourceWatch {
+    /// What was said last; `None` for nothing yet.
+    said: Option<News>,
+}
+
+/// What there is to say of a clock's source.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum News {
+    /// The counter is used.
+    Counter,
+    /// The kernel's clocks are used, from the start.
+    NoCounter,
+    /// The counter was used and contradicted the kernel's clocks, which are used from now on.
+    CounterGivenUp,
+}
+
+impl SourceWatch {
+    /// What is new since the last call; `None` for nothing, and while the clock learns its rate.
+    pub fn look<M: Machine>(&mut self, clock: &Clock<M>) -> Option<News> {
+        if clock.is_learning() {
+            return None;
+        }
+        let news = match (clock.kind(), self.said) {
+            (Kind::Counter { .. }, _) => News::Counter,
+            (Kind::Posix, Some(News::Counter | News::CounterGivenUp)) => News::CounterGivenUp,
+            (Kind::Posix, None | Some(News::NoCounter)) => News::NoCounter,
+        };
+        (self.said.replace(news) != Some(news)).then_some(news)
+    }
+}
+
 /// One thread's clock. Make one per thread, or clone it.
 #[derive(Clone, Debug)]
 pub struct Clock<M: Machine = System> {
@@ -36,7 +70,8 @@ pub struct Clock<M: Machine = System> {
     last_ticks: u64,
     /// Readings in a row that found the counter standing still.
     still: u32,
-    /// Anchors in a row that contradicted the counter.
+    /// Contradictions of the counter since it last agreed with the kernel's clock for [`BASE_MAX_NS`];
+    /// [`DOUBTS_MAX`] of them are final.
     doubts: u32,
 }
 
@@ -118,7 +153,12 @@ impl<M: Machine> Clock<M> {
 
     /// Whether the kernel's clocks are used only until the counter's rate is known.
     pub fn is_learning(&self) -> bool {
-        self.window_ticks == 0 && self.base.is_some() && self.doubts < DOUBTS_MAX
+        self.window_ticks == 0 && self.base.is_some() && !self.has_given_up()
+    }
+
+    /// Whether the counter was contradicted so often that it is not used again.
+    fn has_given_up(&self) -> bool {
+        self.doubts >= DOUBTS_MAX
     }
 
     /// The line of INFO: `X86 TSC @ 2445 ticks/us`, `ARM CNTVCT @ 1000 ticks/us` or `POSIX clock_gettime`.
@@ -141,6 +181,9 @@ impl<M: Machine> Clock<M> {
     /// The slow path: no anchor yet, an old one, or a counter that behaves oddly.
     #[cold]
     fn renew(&mut self, ticks: u64) -> Now {
+        if self.has_given_up() {
+            return self.posix();
+        }
         let standing = ticks == self.last_ticks;
         self.still = if standing { self.still.saturating_add(1) } else { 0 };
         self.last_ticks = ticks;
@@ -198,7 +241,7 @@ impl<M: Machine> Clock<M> {
         }
         let span_ns = fresh.mono_ns.saturating_sub(base.mono_ns);
         let span_ticks = fresh.ticks.wrapping_sub(base.ticks);
-        if span_ns < LEARN_NS || self.doubts >= DOUBTS_MAX {
+        if span_ns < LEARN_NS {
             return;
         }
         let factor = rounded_factor(span_ns, span_ticks);
@@ -211,6 +254,9 @@ impl<M: Machine> Clock<M> {
         self.factor = factor;
         self.window_ticks = ((u128::from(WINDOW_NS) << 32) / u128::from(factor)) as u64;
         if span_ns > BASE_MAX_NS {
+            // A doubt replaces the base, so the counter agreed all the time since. What was doubted before that was
+            // a pause or a migration of the machine, of which there may be any number.
+            self.doubts = 0;
             self.base = Some(*fresh);
         }
     }
@@ -247,7 +293,7 @@ const ANCHOR_TRIES: u32 = 4;
 const STEP_US: i64 = 1_000;
 /// Equal readings in a row after which the counter may have stopped.
 const STILL_MAX: u32 = 64;
-/// Contradictions after which the counter is given up.
+/// Contradictions, without [`BASE_MAX_NS`] of agreement between them, after which the counter is given up.
 const DOUBTS_MAX: u32 = 8;
 /// Disagreement of an anchor that says nothing.
 const SLACK_NS: u64 = 5_000;

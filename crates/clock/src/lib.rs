@@ -33,5 +33,5 @@
 mod clock;
 mod machine;
 
-pub use clock::{Clock, Kind};
+pub use clock::{Clock, Kind, News, SourceWatch};
 pub use machine::{Machine, System};

@@ -16,33 +16,50 @@ pub trait Machine {
 /// This machine.
 #[derive(Clone, Copy, Debug)]
 pub struct System {
-    trusted: bool,
+    source: Source,
+}
+
+/// What the time of a thread is read from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Source {
+    /// The processor's counter between anchors, and the kernel's clocks through the C library for anchors.
+    Counter,
+    /// The kernel's clocks through the C library.
+    Library,
+    /// The kernel's clocks by system call: reading the counter is forbidden, and the vDSO reads it too.
+    SystemCall,
 }
 
 impl System {
-    /// Looks once whether the counter can be trusted.
+    /// Looks once whether the counter can be trusted, and whether the calling thread may read it. Threads that the
+    /// calling thread starts later may do what the calling thread may.
     pub fn probe() -> System {
-        System { trusted: trusted() }
+        let source = match counter_permission() {
+            Permission::Forbidden => Source::SystemCall,
+            Permission::Allowed if trusted() => Source::Counter,
+            Permission::Allowed => Source::Library,
+        };
+        System { source }
     }
 
     /// This machine without its counter.
     pub const fn without_counter() -> System {
-        System { trusted: false }
+        System { source: Source::Library }
     }
 }
 
 impl Machine for System {
     #[inline]
     fn counter(&mut self) -> Option<u64> {
-        self.trusted.then(read)
+        (self.source == Source::Counter).then(read)
     }
 
     fn monotonic_ns(&mut self) -> u64 {
-        kernel_ns(libc::CLOCK_MONOTONIC).cast_unsigned()
+        kernel_ns(self.source, libc::CLOCK_MONOTONIC).cast_unsigned()
     }
 
     fn real_ns(&mut self) -> i64 {
-        kernel_ns(libc::CLOCK_REALTIME)
+        kernel_ns(self.source, libc::CLOCK_REALTIME)
     }
 
     fn counter_name(&self) -> &'static str {
@@ -50,14 +67,63 @@ impl Machine for System {
     }
 }
 
-/// One of the kernel's clocks, through the C library: it finds the vDSO where there is one, and works under valgrind.
-fn kernel_ns(id: libc::clockid_t) -> i64 {
+/// One of the kernel's clocks. The C library finds the vDSO where there is one, and works under valgrind.
+fn kernel_ns(source: Source, id: libc::clockid_t) -> i64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: `time` is a valid timespec to write to, for the duration of the call.
-    // JUSTIFICATION: the safe wrappers either hide the value (std) or crash under valgrind (rustix 1.1).
-    let failed = unsafe { libc::clock_gettime(id, &raw mut time) };
+    let failed = match source {
+        // SAFETY: `time` is a valid timespec to write to, for the duration of the call.
+        // JUSTIFICATION: the safe wrappers either hide the value (std) or crash under valgrind (rustix 1.1).
+        Source::Counter | Source::Library => unsafe { libc::clock_gettime(id, &raw mut time) },
+        Source::SystemCall => system_call(id, &mut time),
+    };
     assert!(failed == 0, "both clocks exist on every system this is built for");
     time.tv_sec.saturating_mul(1_000_000_000).saturating_add(time.tv_nsec)
+}
+
+/// `clock_gettime` past the vDSO.
+#[cfg(target_os = "linux")]
+fn system_call(id: libc::clockid_t, time: &mut libc::timespec) -> libc::c_int {
+    // SAFETY: `time` is a valid timespec to write to, for the duration of the call; 64-bit kernels know no other form.
+    // JUSTIFICATION: no safe wrapper avoids the vDSO.
+    let failed = unsafe { libc::syscall(libc::SYS_clock_gettime, id, &raw mut *time) };
+    libc::c_int::from(failed != 0)
+}
+
+/// Only Linux can forbid the counter.
+#[cfg(not(target_os = "linux"))]
+fn system_call(id: libc::clockid_t, time: &mut libc::timespec) -> libc::c_int {
+    // SAFETY: `time` is a valid timespec to write to, for the duration of the call.
+    // JUSTIFICATION: as in `kernel_ns`.
+    unsafe { libc::clock_gettime(id, &raw mut *time) }
+}
+
+/// Whether the calling thread may read the counter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Permission {
+    Allowed,
+    /// Reading the counter raises SIGSEGV.
+    Forbidden,
+}
+
+/// Asks the kernel: `prctl(PR_SET_TSC)` may have been called by whoever started the process.
+#[cfg(target_os = "linux")]
+fn counter_permission() -> Permission {
+    let mut mode: libc::c_int = 0;
+    // SAFETY: `mode` is a valid int to write to, for the duration of the call.
+    // JUSTIFICATION: there is no safe wrapper of this option.
+    let failed = unsafe { libc::prctl(libc::PR_GET_TSC, &raw mut mode) } != 0;
+    // A kernel that does not know the option cannot forbid the counter; any other error leaves that open.
+    let unknown = failed && std::io::Error::last_os_error().raw_os_error() == Some(libc::EINVAL);
+    if unknown || (!failed && mode == libc::PR_TSC_ENABLE) {
+        Permission::Allowed
+    } else {
+        Permission::Forbidden
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+fn counter_permission() -> Permission {
+    Permission::Allowed
 }
 
 #[cfg(target_arch = "x86_64")]
@@ -67,13 +133,28 @@ const NAME: &str = "ARM CNTVCT";
 #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
 const NAME: &str = "none";
 
-/// The counter must tick at one rate (`constant_tsc`) and in every sleep state (`nonstop_tsc`).
+/// Whether the processor's description and the kernel's choice of clock let the counter be trusted.
 #[cfg(target_arch = "x86_64")]
 fn trusted() -> bool {
-    let Ok(info) = std::fs::read_to_string("/proc/cpuinfo") else { return false };
-    let Some(flags) = info.lines().find(|line| line.starts_with("flags")) else { return false };
+    let read = |path| std::fs::read_to_string(path).unwrap_or_default();
+    is_steady(&read("/proc/cpuinfo"))
+        && is_synchronised(&read("/sys/devices/system/clocksource/clocksource0/current_clocksource"))
+}
+
+/// The counter must tick at one rate (`constant_tsc`) and in every sleep state (`nonstop_tsc`).
+#[cfg(target_arch = "x86_64")]
+fn is_steady(cpuinfo: &str) -> bool {
+    let Some(flags) = cpuinfo.lines().find(|line| line.starts_with("flags")) else { return false };
     let has = |flag| flags.split_ascii_whitespace().any(|word| word == flag);
     has("constant_tsc") && has("nonstop_tsc")
+}
+
+/// The counters of all processors must be in step, which the flags do not say. The kernel watches that for `tsc`, and
+/// Hyper-V promises it for its page, which has one offset for all processors. `kvm-clock` and `xen` have one for each,
+/// and the kernel chooses them only over a counter that it does not trust.
+#[cfg(target_arch = "x86_64")]
+fn is_synchronised(clocksource: &str) -> bool {
+    matches!(clocksource.trim_end(), "tsc" | "hyperv_clocksource_tsc_page")
 }
 
 /// The architecture's generic timer has one rate and never stops.
@@ -111,3 +192,6 @@ fn read() -> u64 {
 fn read() -> u64 {
     0
 }
+
+#[cfg(test)]
+mod tests;

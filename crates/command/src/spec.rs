@@ -79,7 +79,7 @@ macro_rules! bit_set {
             $($(#[$item_doc])* pub const $item: $name = $name(1 << $bit);)*
             /// Every member with its text on the wire, in the order in which it is listed there; an empty text for
             /// those that never are.
-            pub const NAMED: &'static [($name, &'static str)] = &[$(($name::$item, $text)),*];
+            pub(crate) const NAMED: &'static [($name, &'static str)] = &[$(($name::$item, $text)),*];
             /// The union.
             pub const fn or(self, other: $name) -> $name {
                 $name(self.0 | other.0)

@@ -1,6 +1,6 @@
 //! The command line: a config file's path, and options that become lines after that file's.
 
-use crate::split::{quote, split_args};
+use sluice_base::quote::{Dialect, push_quoted, split_args};
 
 /// What the arguments of the process say about its configuration.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -37,7 +37,7 @@ pub fn command_line(arguments: &[&[u8]]) -> CommandLine {
                 needs_word = begin_line(&mut result.options, name, next);
             }
             _ => {
-                quote(argument, &mut result.options);
+                push_quoted(&mut result.options, argument);
                 result.options.push(b' ');
                 needs_word = false;
             }
@@ -54,7 +54,7 @@ fn begin_line(options: &mut Vec<u8>, name: &[u8], next: Option<&[u8]>) -> bool {
     options.extend(name);
     options.push(b' ');
     // The option may bring its words along: `--port 6380` as one argument.
-    let alone = split_args(name).is_some_and(|words| words.len() == 1);
+    let alone = split_args(name, Dialect::Config).is_ok_and(|words| words.len() == 1);
     if !alone {
         return false;
     }

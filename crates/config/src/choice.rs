@@ -82,13 +82,13 @@ pub mod shutdown {
     /// Do not save.
     pub const NOSAVE: u32 = 2;
     /// Do not wait for lagging replicas.
-    pub const NOW: u32 = 4;
+    pub(crate) const NOW: u32 = 4;
     /// Go on although something failed.
-    pub const FORCE: u32 = 8;
+    pub(crate) const FORCE: u32 = 8;
     /// Refuse where a shutdown could lose slots.
-    pub const SAFE: u32 = 16;
+    pub(crate) const SAFE: u32 = 16;
     /// Hand over to a replica first.
-    pub const FAILOVER: u32 = 32;
+    pub(crate) const FAILOVER: u32 = 32;
 
     pub(crate) const NAMES: &[(&str, u32)] = &[
         ("default", 0),

@@ -1,7 +1,8 @@
 //! CONFIG GET: the parameters that names and patterns find, in the order of their names.
 
+use sluice_base::glob;
+
 use crate::config::Config;
-use crate::glob;
 use crate::row::{ParamId, Traits};
 
 impl Config {
@@ -31,7 +32,7 @@ impl Config {
             for id in ParamId::all().filter(|id| !left_out(id.param().traits)) {
                 let names = [Some(id.param().name), id.param().alias];
                 for name in names.into_iter().flatten().map(str::as_bytes) {
-                    if glob::matches(pattern, name) {
+                    if glob::matches_nocase(pattern, name) {
                         add(name, id, &mut found);
                     }
                 }

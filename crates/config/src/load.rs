@@ -1,8 +1,9 @@
 //! The config file: lines of words, included files, and the error that ends the start.
 
+use sluice_base::quote::{Dialect, Unbalanced, split_args};
+
 use crate::config::{Config, TRIED_AT_START};
 use crate::row::{ParamId, Traits};
-use crate::split::split_args;
 use crate::table::{RETIRED, param};
 use crate::value::{Onto, Reason};
 
@@ -162,7 +163,8 @@ impl Load<'_, '_> {
     }
 
     fn line(&mut self, line: &[u8], depth: usize, place: &dyn Fn() -> Place) -> Result<(), Failed> {
-        let words = split_args(line).ok_or("Unbalanced quotes in configuration line")?;
+        let words = split_args(line, Dialect::Config)
+            .map_err(|Unbalanced| "Unbalanced quotes in configuration line")?;
         let words: Vec<&[u8]> = words.iter().map(Vec::as_slice).collect();
         let Some((name, arguments)) = words.split_first() else { return Ok(()) };
         match ParamId::find(name) {
@@ -184,7 +186,9 @@ impl Load<'_, '_> {
         }
         // A single word of several may itself be quoted as a whole: `--bind "a b"`. One that does not split is none.
         let inner = match arguments {
-            [only] if multi && !only.is_empty() => Some(split_args(only).unwrap_or_default()),
+            [only] if multi && !only.is_empty() => {
+                Some(split_args(only, Dialect::Config).unwrap_or_default())
+            }
             _ => None,
         };
         let words: Vec<&[u8]> = match &inner {

@@ -1,21 +1,8 @@
-//! Numbers as config files write them: strict integers, memory sizes with suffixes, and C's lenient integers.
+//! Numbers of config files, beyond those of `sluice_base::num`: memory sizes with suffixes, and C's lenient integers.
 
 /// What comes before the first zero byte: numbers and names end there in the reference, wherever they are C texts.
 pub(crate) fn until_zero(text: &[u8]) -> &[u8] {
     text.split(|byte| *byte == 0).next().unwrap_or_default()
-}
-
-/// A decimal integer without sign `+`, leading zeros or blanks, within `i64`.
-pub(crate) fn strict_int(text: &[u8]) -> Option<i64> {
-    let digits = text.strip_prefix(b"-").unwrap_or(text);
-    let negative = digits.len() < text.len();
-    match digits {
-        [] => None,
-        [b'0'] if negative => None,
-        [b'0', _, ..] => None,
-        _ if !digits.iter().all(u8::is_ascii_digit) => None,
-        _ => std::str::from_utf8(text).ok()?.parse().ok(),
-    }
 }
 
 /// A number of bytes: digits, then nothing or `b`, `k`, `kb`, `m`, `mb`, `g`, `gb` in any case.
@@ -81,19 +68,6 @@ pub(crate) fn lenient_int(text: &[u8], base: u8) -> Option<i64> {
     Some(signed.clamp(i128::from(i64::MIN), i128::from(i64::MAX)) as i64)
 }
 
-/// A finite or infinite number in decimal notation; never NaN, nor a number that a double cannot tell from infinity or
-/// zero.
-pub(crate) fn decimal(text: &[u8]) -> Option<f64> {
-    let value: f64 = std::str::from_utf8(text).ok()?.parse().ok()?;
-    let mut significand = text.iter().take_while(|byte| !matches!(byte, b'e' | b'E'));
-    let lost = if value.is_infinite() {
-        significand.any(u8::is_ascii_digit)
-    } else {
-        value == 0.0 && significand.any(|byte| matches!(byte, b'1'..=b'9'))
-    };
-    (!value.is_nan() && !lost).then_some(value)
-}
-
 /// Six decimals without trailing zeros.
 pub(crate) fn decimal_text(value: f64) -> String {
     let text = format!("{value:.6}");
@@ -101,6 +75,6 @@ pub(crate) fn decimal_text(value: f64) -> String {
 }
 
 /// C's `isspace` in the C locale.
-pub(crate) fn is_space(byte: u8) -> bool {
+fn is_space(byte: u8) -> bool {
     matches!(byte, b' ' | b'\t'..=b'\r')
 }

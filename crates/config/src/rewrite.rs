@@ -7,11 +7,12 @@
 //! The result loads to the same [`Config`], and rewriting it again changes nothing; except that with `include`, `save`
 //! lines of included files add to those that were written here.
 
+use sluice_base::quote::{Dialect, push_quoted, split_args};
+
 use crate::config::Config;
 use crate::load::trimmed;
 use crate::number;
 use crate::row::{Kind, ParamId, Unit};
-use crate::split::{quote, split_args};
 use crate::table::param;
 use crate::value::{ClientClass, DEFAULT_LIMITS, Value};
 
@@ -112,7 +113,7 @@ fn meaning(line: &[u8]) -> Meaning {
     if matches!(line, [] | [b'#', ..]) {
         return Meaning::Kept;
     }
-    let words = split_args(line).unwrap_or_default();
+    let words = split_args(line, Dialect::Config).unwrap_or_default();
     let Some(name) = words.first() else { return Meaning::Strange };
     let is_directive = DIRECTIVES.iter().any(|known| name.eq_ignore_ascii_case(known.as_bytes()));
     match ParamId::find(name) {
@@ -182,7 +183,7 @@ fn written(kind: &Kind, value: &Value) -> Vec<u8> {
 
 fn quoted(bytes: &[u8]) -> Vec<u8> {
     let mut text = Vec::with_capacity(bytes.len() + 2);
-    quote(bytes, &mut text);
+    push_quoted(&mut text, bytes);
     text
 }
 

@@ -139,7 +139,7 @@ pub struct Traits(u16);
 
 impl Traits {
     /// Only the file and the command line may set it.
-    pub const IMMUTABLE: Traits = Traits(1);
+    pub(crate) const IMMUTABLE: Traits = Traits(1);
     /// Patterns of CONFIG GET do not find it; its exact name does.
     pub const HIDDEN: Traits = Traits(2);
     /// CONFIG SET needs `enable-protected-configs`.
@@ -147,16 +147,16 @@ impl Traits {
     /// The value must not reach logs, MONITOR or the commandlog.
     pub const SENSITIVE: Traits = Traits(8);
     /// CONFIG SET is refused while a dataset is loading.
-    pub const DENY_LOADING: Traits = Traits(16);
+    pub(crate) const DENY_LOADING: Traits = Traits(16);
     /// The value is several words.
-    pub const MULTI_ARG: Traits = Traits(32);
+    pub(crate) const MULTI_ARG: Traits = Traits(32);
     /// Setting it to the value that it has is still a change (a certificate file whose content is new).
-    pub const VOLATILE: Traits = Traits(64);
+    pub(crate) const VOLATILE: Traits = Traits(64);
     /// Belongs into a crash report.
     pub const DEBUG: Traits = Traits(128);
     /// `CONFIG GET *` does not list it; every other pattern and its name do. For ours, which tools that read all of the
     /// reference's would stumble over.
-    pub const NOT_IN_STAR: Traits = Traits(256);
+    pub(crate) const NOT_IN_STAR: Traits = Traits(256);
 
     /// Whether all of `other` are in this set.
     pub const fn has(self, other: Traits) -> bool {

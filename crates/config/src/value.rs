@@ -2,6 +2,8 @@
 
 use std::borrow::Cow;
 
+use sluice_base::num::{parse_f64, parse_i64};
+
 use crate::choice::shutdown;
 use crate::number;
 use crate::row::{Empty, Kind, Param, Storage, Unit};
@@ -107,7 +109,7 @@ pub mod notify {
     /// `K`: publish on the key's channel.
     pub const KEYSPACE: u32 = 1;
     /// `E`: publish on the event's channel.
-    pub const KEYEVENT: u32 = 1 << 1;
+    pub(crate) const KEYEVENT: u32 = 1 << 1;
     /// `g`: commands of no type, such as DEL.
     pub const GENERIC: u32 = 1 << 2;
     /// `$`: strings.
@@ -127,11 +129,11 @@ pub mod notify {
     /// `t`: streams.
     pub const STREAM: u32 = 1 << 10;
     /// `m`: reads that found no key; not part of `A`.
-    pub const KEY_MISS: u32 = 1 << 11;
+    pub(crate) const KEY_MISS: u32 = 1 << 11;
     /// `d`: types of modules.
     pub const MODULE: u32 = 1 << 13;
     /// `n`: new keys; not part of `A`.
-    pub const NEW: u32 = 1 << 14;
+    pub(crate) const NEW: u32 = 1 << 14;
     /// `A`: all classes that are part of it.
     pub const ALL: u32 = GENERIC | STRING | LIST | SET | HASH | ZSET | EXPIRED | EVICTED | STREAM | MODULE;
 
@@ -303,10 +305,10 @@ fn parse_bool(word: &[u8]) -> Result<Value, Reason> {
 
 fn parse_number(word: &[u8], unit: Unit) -> Result<i128, Reason> {
     let memory = || number::memory(word).map(i128::from);
-    let strict = || number::strict_int(word).map(i128::from);
+    let strict = || parse_i64(word).map(i128::from);
     let percent = || {
         let digits = word.strip_suffix(b"%")?;
-        number::strict_int(digits).filter(|percent| *percent >= 0).map(|percent| -i128::from(percent))
+        parse_i64(digits).filter(|percent| *percent >= 0).map(|percent| -i128::from(percent))
     };
     match unit {
         Unit::Plain => strict().ok_or("argument couldn't be parsed into an integer"),
@@ -469,7 +471,7 @@ fn parse_percentiles(words: &[&[u8]]) -> Result<Value, Reason> {
     }
     let mut values = Vec::with_capacity(words.len());
     for word in words {
-        let value = number::decimal(word).ok_or("Invalid latency-tracking-info-percentiles parameters")?;
+        let value = parse_f64(word).ok_or("Invalid latency-tracking-info-percentiles parameters")?;
         if !(0.0..=100.0).contains(&value) {
             return Err("latency-tracking-info-percentiles parameters should sit between [0.0,100.0]".into());
         }

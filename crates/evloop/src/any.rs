@@ -19,7 +19,7 @@ use crate::sys::epoll::Epoll;
 #[cfg(any(target_vendor = "apple", target_os = "freebsd", target_os = "dragonfly"))]
 use crate::sys::kqueue::Kqueue;
 use crate::sys::poll::Poll;
-#[cfg(target_os = "linux")]
+#[cfg(all(target_os = "linux", any(test, feature = "sim")))]
 use crate::sys::sim::Sim;
 #[cfg(target_os = "linux")]
 use crate::sys::uring::Uring;
@@ -126,7 +126,7 @@ impl AnyLoop {
     const AUTO: &[Backend] = &[Backend::Kqueue, Backend::Poll];
 
     /// The io_uring driver over a scripted ring that misbehaves within its rights; for tests.
-    #[cfg(target_os = "linux")]
+    #[cfg(all(target_os = "linux", any(test, feature = "sim")))]
     pub fn simulated(config: &Config) -> io::Result<AnyLoop> {
         Loop::with(config, |config, wake| Sim::open(config, wake).map(AnyDriver::Sim))
     }
@@ -168,7 +168,7 @@ pub enum AnyDriver {
     /// poll(2).
     Poll(Poll),
     /// A scripted ring.
-    #[cfg(target_os = "linux")]
+    #[cfg(all(target_os = "linux", any(test, feature = "sim")))]
     Sim(Sim),
     /// kqueue.
     #[cfg(not(target_os = "linux"))]
@@ -197,7 +197,7 @@ macro_rules! each {
             #[cfg(target_os = "linux")]
             AnyDriver::IoUring($driver) => $call,
             AnyDriver::Poll($driver) => $call,
-            #[cfg(target_os = "linux")]
+            #[cfg(all(target_os = "linux", any(test, feature = "sim")))]
             AnyDriver::Sim($driver) => $call,
             #[cfg(not(target_os = "linux"))]
             AnyDriver::Kqueue($driver) => $call,
@@ -331,10 +331,6 @@ impl Driver for AnyDriver {
 
     fn use_waker(&mut self, waker: Waker) {
         each!(self, driver => driver.use_waker(waker));
-    }
-
-    fn disown(&mut self) {
-        each!(self, driver => driver.disown());
     }
 
     fn woken(&mut self) {

@@ -28,6 +28,7 @@ pub struct Config {
     /// Operations that may wait for these threads before others wait outside, at least 1. Default 1024.
     pub file_queue: usize,
     /// Seed of the simulated driver's script.
+    #[cfg(any(test, feature = "sim"))]
     pub sim_seed: u64,
 }
 
@@ -43,6 +44,7 @@ impl Default for Config {
             batch_wait_us: 0,
             file_workers: WorkerPool::DEFAULT.0,
             file_queue: WorkerPool::DEFAULT.1,
+            #[cfg(any(test, feature = "sim"))]
             sim_seed: 0,
         }
     }
@@ -61,6 +63,7 @@ impl Config {
             batch_wait_us: self.batch_wait_us.min(1000),
             file_workers: self.file_workers.clamp(1, 256),
             file_queue: self.file_queue.max(1),
+            #[cfg(any(test, feature = "sim"))]
             sim_seed: self.sim_seed,
         }
     }

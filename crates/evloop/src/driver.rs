@@ -117,10 +117,6 @@ pub trait Driver: Sized {
     /// How threads that help wake the loop; told once, right after the opening.
     fn use_waker(&mut self, waker: Waker);
 
-    /// This process is a forked child: from now on nothing is done to what the parent shares, and dropping the driver
-    /// closes the child's descriptors and nothing else.
-    fn disown(&mut self);
-
     /// The waker was used: threads that help may have something.
     fn woken(&mut self);
 }

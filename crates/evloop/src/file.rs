@@ -149,15 +149,7 @@ pub struct FileOpId {
     sequence: u64,
 }
 
-impl FileId {
-    /// Names nothing.
-    pub(crate) const NONE: FileId = FileId { index: u32::MAX, generation: 0 };
-}
-
 impl FileOpId {
-    /// Names nothing.
-    pub(crate) const NONE: FileOpId = FileOpId { file: FileId::NONE, sequence: 0 };
-
     /// The file that it is of.
     pub fn file(self) -> FileId {
         self.file

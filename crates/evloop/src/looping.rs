@@ -1,11 +1,8 @@
 //! The loop: a driver, timers, the waker's other end, and the counters.
-#![allow(unsafe_code)]
 
 use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::Arc;
-
-use rustix::io::Errno;
 
 use crate::chunk::Chunk;
 use crate::config::Config;
@@ -16,8 +13,7 @@ use crate::gather::Gather;
 use crate::metrics::Metrics;
 use crate::process::ProcessId;
 use crate::send_buf::SendBuf;
-use crate::sys::stamp::Stamp;
-use crate::sys::wake::{self, WakeFd};
+use crate::sys::wake::WakeFd;
 use crate::timers::{TimerId, Timers};
 use crate::waker::{Park, Waker};
 
@@ -79,7 +75,6 @@ pub struct Loop<D: Driver> {
     gathering: Gathering,
     /// The loop's own part of the counters; the driver has the rest.
     own: Metrics,
-    stamp: Stamp,
 }
 
 impl<D: Driver> Loop<D> {
@@ -108,7 +103,6 @@ impl<D: Driver> Loop<D> {
             gather: Gather::new(0),
             gathering: Gathering::Wanted,
             own: Metrics::default(),
-            stamp: Stamp::new(),
         };
         this.set_batch_wait(config.batch_wait_us);
         Ok(this)
@@ -131,35 +125,6 @@ impl<D: Driver> Loop<D> {
         self.gather = Gather::new(us.min(1000));
     }
 
-    /// Whether this is a forked child's copy of the loop. Descriptors, ring and threads are the parent's: the copy does
-    /// nothing any more. A wait fails, what begins or ends an operation does nothing, as on a closed source, and what is
-    /// dropped or [released](Loop::after_fork_child) closes the child's descriptors and nothing else.
-    /// Until then it holds copies of the parent's descriptors, and epoll goes on to report, as stale, what the parent
-    /// closes meanwhile: so part soon, or exec.
-    /// [`Loop::send`], [`Loop::next_event`] and [`Loop::give_back`], which every request passes, look only in debug
-    /// builds: a child must not call them. A [`Waker`] in the child wakes the parent's loop for nothing. Cost: a load.
-    #[inline]
-    pub fn closed(&self) -> bool {
-        self.stamp.is_childs()
-    }
-
-    /// Lets go of a forked child's copy: closes the descriptors of the driver and of the waker in this process, and of
-    /// the sources that the loop owns. Nothing is unmapped, cancelled, or told to the kernel about the parent's. Memory
-    /// that threads shared is lost. Without this call the drop does the same, except that the waker's descriptor stays
-    /// open while a copy of a [`Waker`] or of a helping thread has it.
-    ///
-    /// # Safety
-    /// - this process is a child, made by fork after the loop was opened;
-    /// - no [`Waker`] of this loop, nor what holds one (a [`Sender`](crate::Sender)), is used in this process again: its
-    ///   descriptor's number may belong to somebody else then.
-    pub unsafe fn after_fork_child(mut self) {
-        assert!(self.closed(), "a forked child's copy");
-        self.driver.disown();
-        // SAFETY: the caller vouches for it; the loop's own references are dropped right after.
-        // JUSTIFICATION: references of threads that the child does not have cannot be dropped.
-        unsafe { wake::close_in_child(self.park.event()) };
-    }
-
     /// The driver's name: `io_uring`, `epoll`, `poll`.
     pub fn name(&self) -> &'static str {
         self.driver.name()
@@ -175,9 +140,6 @@ impl<D: Driver> Loop<D> {
     /// an old one makes the wait longer by its age. Returns early, with nothing, when a signal interrupts it. Errors
     /// mean that the driver is broken.
     pub fn wait(&mut self, now_ns: u64, until: Deadline) -> io::Result<Turn> {
-        if self.closed() {
-            return Err(Errno::BADF.into());
-        }
         self.timers_left = self.timers_per_turn;
         let due_ns = self.timers.next_ns().unwrap_or(u64::MAX).min(until.0).min(self.driver.due_ns());
         self.count_turn(now_ns);
@@ -210,7 +172,6 @@ impl<D: Driver> Loop<D> {
     /// for, so bytes arrive in the same warm buffer when each chunk is given back before the next call.
     #[inline]
     pub fn next_event(&mut self, now_ns: u64) -> Option<Event> {
-        debug_assert!(!self.closed(), "not in a forked child");
         if self.turn_began_ns == 0 {
             self.turn_began_ns = now_ns;
         }
@@ -237,17 +198,11 @@ impl<D: Driver> Loop<D> {
     /// Takes a descriptor into care: nonblocking, of any kind that can be polled. Nothing happens on it until an
     /// operation is started. Cost: no system call.
     pub fn attach(&mut self, fd: impl Into<Fd>, token: Token) -> Source {
-        if self.closed() {
-            return Source::NONE;
-        }
         self.driver.attach(fd.into(), token)
     }
 
     /// Changes the token that the source's events carry from now on.
     pub fn set_token(&mut self, source: Source, token: Token) {
-        if self.closed() {
-            return;
-        }
         self.driver.set_token(source, token);
     }
 
@@ -258,43 +213,28 @@ impl<D: Driver> Loop<D> {
 
     /// Accepts connections on a listener until stopped: [`Event::Accepted`], within the turn's budget.
     pub fn accept_start(&mut self, source: Source) {
-        if self.closed() {
-            return;
-        }
         self.driver.accept_start(source);
     }
 
     /// Accepts no more; connections wait in the listener's backlog.
     pub fn accept_stop(&mut self, source: Source) {
-        if self.closed() {
-            return;
-        }
         self.driver.accept_stop(source);
     }
 
     /// Accepts at most this many connections in one turn from now on, 1..=1000.
     pub fn set_accepts_per_turn(&mut self, accepts: u32) {
-        if self.closed() {
-            return;
-        }
         self.driver.set_accepts_per_turn(accepts.clamp(1, 1000));
     }
 
     /// Receives from a stream socket until stopped or ended: [`Event::Received`], at most one chunk in a turn. A source
     /// that receives already, or has ended, is left alone. A source that waits holds no buffer.
     pub fn recv_start(&mut self, source: Source) {
-        if self.closed() {
-            return;
-        }
         self.driver.recv_start(source);
     }
 
     /// Delivers no more, from this call on, until [`Loop::recv_start`]; no byte is lost, and the end of the stream is not
     /// reported meanwhile either. Cheap: on readiness drivers the kernel is told only if something arrives.
     pub fn recv_stop(&mut self, source: Source) {
-        if self.closed() {
-            return;
-        }
         self.driver.recv_stop(source);
     }
 
@@ -303,25 +243,18 @@ impl<D: Driver> Loop<D> {
     /// welcome. For large values: it saves the copy out of chunks. Replaces [`Loop::recv_start`] while it lasts;
     /// [`Loop::recv_into_end`] ends it early.
     pub fn recv_into(&mut self, source: Source, buf: Vec<u8>, wanted: usize) {
-        if self.closed() {
-            return;
-        }
         self.driver.recv_into(source, buf, wanted);
     }
 
     /// Ends a [`Loop::recv_into`] before enough has come: its [`Event::Filled`] follows, without an error and with what
     /// has come so far. Nothing happens when there is none, or when its event is on the way already.
     pub fn recv_into_end(&mut self, source: Source) {
-        if self.closed() {
-            return;
-        }
         self.driver.recv_into_end(source);
     }
 
     /// Takes a chunk back for the next receive.
     #[inline]
     pub fn give_back(&mut self, chunk: Chunk) {
-        debug_assert!(!self.closed(), "not in a forked child");
         self.driver.give_back(chunk);
     }
 
@@ -329,7 +262,6 @@ impl<D: Driver> Loop<D> {
     /// another one is done at once with error `EALREADY` and sends nothing; on a closed source the error is `EBADF`.
     #[inline]
     pub fn send(&mut self, source: Source, buf: SendBuf) -> Sending {
-        debug_assert!(!self.closed(), "not in a forked child");
         self.driver.send(source, buf)
     }
 
@@ -337,17 +269,11 @@ impl<D: Driver> Loop<D> {
     /// the interest; [`Interest::NONE`] ends it. For descriptors that somebody else reads or writes; may be combined with
     /// the other operations. Renewing the same watch in each turn costs no system call on epoll.
     pub fn watch(&mut self, source: Source, interest: Interest) {
-        if self.closed() {
-            return;
-        }
         self.driver.watch(source, interest);
     }
 
     /// Shuts directions of a connected socket. Errors are ignored: the peer may be gone already.
     pub fn shutdown(&mut self, source: Source, how: Shutdown) {
-        if self.closed() {
-            return;
-        }
         self.driver.shutdown(source, how);
     }
 
@@ -355,9 +281,6 @@ impl<D: Driver> Loop<D> {
     /// freed. From this call on no event carries its token, and the token and the caller's state may go at once; the
     /// descriptor's number is reused only when the kernel is through with it.
     pub fn close(&mut self, source: Source) {
-        if self.closed() {
-            return;
-        }
         self.driver.close(source);
     }
 
@@ -365,9 +288,6 @@ impl<D: Driver> Loop<D> {
     /// fill in flight is given up, and what it had done so far is not told, so detach between them. Nothing happens on a
     /// source that was closed.
     pub fn detach(&mut self, source: Source) {
-        if self.closed() {
-            return;
-        }
         self.driver.detach(source);
     }
 
@@ -375,9 +295,6 @@ impl<D: Driver> Loop<D> {
     /// descriptor is closed when [`Loop::file_close`] was called, nothing runs on it any more, and no other holder is
     /// left. Cost: a system call or none.
     pub fn file_open(&mut self, fd: impl Into<Arc<OwnedFd>>) -> FileId {
-        if self.closed() {
-            return FileId::NONE;
-        }
         self.driver.file_open(fd.into())
     }
 
@@ -387,27 +304,18 @@ impl<D: Driver> Loop<D> {
     /// with it alone. On io_uring the kernel does it; on
     /// the other drivers a thread does it if the file is a regular one or a disk, and else the loop, when it is ready.
     pub fn file_start(&mut self, file: FileId, op: FileOp, token: Token) -> FileOpId {
-        if self.closed() {
-            return FileOpId::NONE;
-        }
         self.driver.file_start(file, op, token)
     }
 
     /// Asks for the end of an operation. Its event comes as always: with `ECANCELED`, or with what it did, since it may
     /// be too late. Nothing happens when its event is on the way already.
     pub fn file_cancel(&mut self, id: FileOpId) {
-        if self.closed() {
-            return;
-        }
         self.driver.file_cancel(id);
     }
 
     /// Gives up all operations of the file, begun or not: no event of theirs follows, and their buffers are freed when
     /// nobody uses them any more. So to have everything written, close after the last [`Event::FileDone`].
     pub fn file_close(&mut self, file: FileId) {
-        if self.closed() {
-            return;
-        }
         self.driver.file_close(file);
     }
 
@@ -416,18 +324,12 @@ impl<D: Driver> Loop<D> {
     /// is a result. Cost: two or three system calls; a child of its own costs a descriptor meanwhile, the others a thread
     /// that looks every 1 to 16 ms.
     pub fn process_wait(&mut self, pid: i32, token: Token) -> ProcessId {
-        if self.closed() {
-            return ProcessId::NONE;
-        }
         self.driver.process_wait(pid, token)
     }
 
     /// Ends a wait, and reaps nobody from now on: its event says [`Exit::Cancelled`](crate::Exit::Cancelled), unless the
     /// end of a process is on the way already.
     pub fn process_cancel(&mut self, id: ProcessId) {
-        if self.closed() {
-            return;
-        }
         self.driver.process_cancel(id);
     }
 
@@ -481,15 +383,6 @@ impl<D: Driver> Loop<D> {
             self.driver.woken();
         }
         Turn { woken, ready }
-    }
-}
-
-impl<D: Driver> Drop for Loop<D> {
-    fn drop(&mut self) {
-        if self.closed() {
-            self.driver.disown();
-            wake::forget_in_child(self.park.event());
-        }
     }
 }
 

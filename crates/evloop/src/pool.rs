@@ -22,20 +22,16 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{Builder, JoinHandle};
 
 use rustix::io::Errno;
-use rustix::process::{Pid, getpid};
 
 pub use self::state::JobState;
 use self::state::{Met, Progress};
 use crate::event::Token;
 use crate::mailbox::Sender;
 
-/// A fixed number of threads that take jobs in the order in which they came. It may serve several loops. A forked child's
-/// copy has no threads: the child may drop it, and nothing else.
+/// A fixed number of threads that take jobs in the order in which they came. It may serve several loops.
 pub struct WorkerPool {
     shared: Arc<Shared>,
     threads: Mutex<Vec<JoinHandle<()>>>,
-    /// The process that has the threads.
-    pid: Pid,
 }
 
 /// How a job ended; to be had from the mailbox whose sender came with it.
@@ -132,7 +128,7 @@ impl WorkerPool {
             cancelled: AtomicU64::new(0),
         });
         let threads = Mutex::new(Vec::with_capacity(workers));
-        let pool = WorkerPool { shared, threads, pid: getpid() };
+        let pool = WorkerPool { shared, threads };
         for number in 0..workers {
             let shared = pool.shared.clone();
             // On failure the pool's drop joins those before.
@@ -202,12 +198,6 @@ impl WorkerPool {
 
 impl Drop for WorkerPool {
     fn drop(&mut self) {
-        if getpid() != self.pid {
-            // A forked child's copy. The threads are the parent's, so nobody would ever be joined.
-            let threads = self.threads.get_mut().unwrap_or_else(PoisonError::into_inner);
-            std::mem::forget(std::mem::take(threads));
-            return;
-        }
         self.close();
     }
 }

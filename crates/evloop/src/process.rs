@@ -141,9 +141,6 @@ impl ProcessTable {
 }
 
 impl ProcessId {
-    /// Names nothing.
-    pub(crate) const NONE: ProcessId = ProcessId { index: u32::MAX, generation: 0 };
-
     pub(crate) fn index(self) -> u32 {
         self.index
     }

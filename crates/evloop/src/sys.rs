@@ -8,9 +8,8 @@ mod pause;
 pub(crate) mod poll;
 mod portable;
 mod readiness;
-#[cfg(target_os = "linux")]
+#[cfg(all(target_os = "linux", any(test, feature = "sim")))]
 pub(crate) mod sim;
-pub(crate) mod stamp;
 #[cfg(target_os = "linux")]
 pub(crate) mod uring;
 pub(crate) mod wake;

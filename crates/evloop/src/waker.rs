@@ -81,11 +81,6 @@ impl Park {
         self.coalesced.load(Ordering::Relaxed)
     }
 
-    /// The descriptor.
-    pub(crate) fn event(&self) -> &Arc<WakeFd> {
-        &self.event
-    }
-
     #[cold]
     fn kick(&self) {
         self.sent.fetch_add(1, Ordering::Relaxed);

@@ -58,15 +58,6 @@ impl Work {
         self.waker = Some(waker);
     }
 
-    /// This is a forked child, which has the memory of the threads and not the threads: nobody can be joined, and a lock
-    /// may be held for ever.
-    pub(crate) fn disown(&mut self) {
-        std::mem::forget(self.pool.take());
-        std::mem::forget(self.reaper.take());
-        // They may hold handles of jobs, and so locks of the pool's, but a drop takes none.
-        self.waker = None;
-    }
-
     /// Hands a file's operation to a thread.
     pub(crate) fn submit(
         &mut self,
@@ -147,8 +138,7 @@ impl Work {
 
 impl Drop for Work {
     fn drop(&mut self) {
-        // What waits is given up; what a thread has begun is waited for, when the pool joins it. A forked child's copy
-        // has no pool any more, and asks nobody.
+        // What waits is given up; what a thread has begun is waited for, when the pool joins it.
         if self.pool.is_some() {
             self.files.ask_all();
         }

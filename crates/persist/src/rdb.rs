@@ -52,23 +52,23 @@ pub enum Usage {
 
 /// Opcodes, and the types of values, which share a byte.
 mod op {
-    pub const IDLE: u8 = 0xf8;
-    pub const FREQUENCY: u8 = 0xf9;
-    pub const AUX: u8 = 0xfa;
-    pub const RESIZE_DB: u8 = 0xfb;
-    pub const EXPIRY_MS: u8 = 0xfc;
-    pub const EXPIRY_S: u8 = 0xfd;
-    pub const SELECT_DB: u8 = 0xfe;
+    pub(crate) const IDLE: u8 = 0xf8;
+    pub(crate) const FREQUENCY: u8 = 0xf9;
+    pub(crate) const AUX: u8 = 0xfa;
+    pub(crate) const RESIZE_DB: u8 = 0xfb;
+    pub(crate) const EXPIRY_MS: u8 = 0xfc;
+    pub(crate) const EXPIRY_S: u8 = 0xfd;
+    pub(crate) const SELECT_DB: u8 = 0xfe;
     pub const EOF: u8 = 0xff;
-    pub const TYPE_STRING: u8 = 0;
+    pub(crate) const TYPE_STRING: u8 = 0;
 }
 
 /// First bytes of lengths, and of strings that are no plain bytes.
 mod form {
-    pub const LEN_32: u8 = 0x80;
-    pub const LEN_64: u8 = 0x81;
-    pub const INT_8: u8 = 0xc0;
-    pub const INT_16: u8 = 0xc1;
-    pub const INT_32: u8 = 0xc2;
-    pub const LZF: u8 = 0xc3;
+    pub(crate) const LEN_32: u8 = 0x80;
+    pub(crate) const LEN_64: u8 = 0x81;
+    pub(crate) const INT_8: u8 = 0xc0;
+    pub(crate) const INT_16: u8 = 0xc1;
+    pub(crate) const INT_32: u8 = 0xc2;
+    pub(crate) const LZF: u8 = 0xc3;
 }

@@ -18,7 +18,7 @@ use std::thread;
 use std::time::Instant;
 
 use crossbeam_queue::ArrayQueue;
-use sluice_queue::{Capacity, Collect, Full, Respond, lanes, spmc, spsc, ticket};
+use sluice_queue::{Capacity, lanes, spmc, spsc};
 
 /// As the server's queues are.
 const CAPACITY: usize = 4096;
@@ -102,7 +102,6 @@ fn contenders(role: &str) -> &'static [Contender] {
         ],
         _ => &[
             Contender { name: "lanes", round: |load| run(load, ours_lanes(load)) },
-            Contender { name: "ticket", round: |load| run(load, ours_ticket(load)) },
             Contender { name: "ArrayQueue", round: array_round },
             Contender { name: "Mutex<VecDeque>", round: mutex_round },
             Contender { name: "Mutex<VecDeque> batch", round: mutex_batch_round },
@@ -256,18 +255,6 @@ fn ours_lanes(load: &Load) -> Sides<'static> {
     let producers = (0..load.producers).map(step).collect();
     let pop = move |count| collector.collect(count, &mut |job| _ = black_box(job));
     (producers, vec![Box::new(pop)])
-}
-
-fn ours_ticket(load: &Load) -> Sides<'static> {
-    let (producer, mut consumer) = ticket::channel::<usize>(capacity());
-    let step = |_| {
-        let mut producer = producer.clone();
-        let push =
-            move |count| (0..count).take_while(|&job| !matches!(producer.push(job), Err(Full(_)))).count();
-        Box::new(push) as Step<'_>
-    };
-    let pop = move |count| consumer.collect(count, &mut |job| _ = black_box(job));
-    ((0..load.producers).map(step).collect(), vec![Box::new(pop)])
 }
 
 fn array_round(load: &Load) -> f64 {

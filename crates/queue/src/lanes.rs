@@ -15,7 +15,6 @@
 
 use crate::padded::Padded;
 use crate::primitive::{Arc, AtomicU64, Ordering, edge};
-use crate::response::{Collect, Respond, Rung};
 use crate::{Capacity, Full, spsc};
 
 /// Makes a collector without lanes, for at most `lanes_max` at a time.
@@ -82,10 +81,13 @@ impl<T> Lane<T> {
     }
 }
 
-impl<T> Respond<T> for Lane<T> {
+impl<T> Lane<T> {
     /// Stages; nothing shared is written, unless the ring is full: then everything staged is shown and the bell rung.
+    ///
+    /// # Errors
+    /// `Full` with the value while the collector is behind.
     #[inline]
-    fn send(&mut self, value: T) -> Result<(), Full<T>> {
+    pub fn send(&mut self, value: T) -> Result<(), Full<T>> {
         let refused = self.producer.stage(value);
         if refused.is_err() {
             self.rang_first |= self.bell.ring() == Rung::First;
@@ -93,9 +95,9 @@ impl<T> Respond<T> for Lane<T> {
         refused
     }
 
-    /// Commits and rings; neither when nothing is new.
+    /// Commits and rings; neither when nothing is new. Call it once after each batch, and before waiting for anything.
     #[inline]
-    fn publish(&mut self) -> Rung {
+    pub fn publish(&mut self) -> Rung {
         let mut first = std::mem::take(&mut self.rang_first);
         if self.producer.has_staged() {
             self.producer.commit();
@@ -103,6 +105,16 @@ impl<T> Respond<T> for Lane<T> {
         }
         if first { Rung::First } else { Rung::Already }
     }
+}
+
+/// Whether the collector may still be unaware of something that was published.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[must_use = "a collector that sleeps has to be woken on the first ring"]
+pub enum Rung {
+    /// Nothing to announce, or the bell rang before and the collector has not looked since: it will look anyway.
+    Already,
+    /// The first ring since the collector looked: if it sleeps, it has to be woken.
+    First,
 }
 
 /// The end that gathers from all lanes.
@@ -119,7 +131,7 @@ pub struct Collector<T> {
 
 impl<T: Send> Collector<T> {
     /// Opens a lane for `capacity` values, or none when `lanes_max` are open. Its owner publishes before dropping it. The
-    /// first [`collect`](Collect::collect) that finds a dropped lane empty frees its ring and its number. Allocates.
+    /// first [`collect`](Collector::collect) that finds a dropped lane empty frees its ring and its number. Allocates.
     pub fn open(&mut self, capacity: Capacity) -> Option<Lane<T>> {
         let lane = self.lanes.iter().position(Option::is_none)?;
         let (producer, consumer) = spsc::channel(capacity);
@@ -174,9 +186,10 @@ impl<T> Collector<T> {
     }
 }
 
-impl<T> Collect<T> for Collector<T> {
-    /// If `each` panics, the lane's remaining values stay for the next call.
-    fn collect(&mut self, count_max: usize, each: &mut impl FnMut(T)) -> usize {
+impl<T> Collector<T> {
+    /// Gives up to `count_max` values of each lane that has any to `each`; returns how many. If `each` panics, the
+    /// lane's remaining values stay for the next call.
+    pub fn collect(&mut self, count_max: usize, each: &mut impl FnMut(T)) -> usize {
         self.listen();
         self.first = self.first.wrapping_add(1);
         let (words, turn) = (self.heard.len(), self.first % 64);

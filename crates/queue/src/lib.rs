@@ -5,7 +5,6 @@
 //! | [`spsc`] | one → one | a thread's private inbox | no read-modify-write, no foreign line |
 //! | [`spmc`] | one → many | the queue that a pool of workers shares | push: none; pop: one compare-and-swap for a batch |
 //! | [`lanes`] | many → one | responses: a ring for each worker and a doorbell | one read-modify-write for each *batch* |
-//! | [`ticket`] | many → one | the same as one ring, kept to compare with | one fetch-and-add |
 //!
 //! Invariants of all of them:
 //! (1) nothing waits: an operation finishes in a bounded number of its own steps, or (`spmc` only) loses a race that
@@ -39,7 +38,6 @@
 mod capacity;
 mod padded;
 mod primitive;
-mod response;
 mod slot;
 #[cfg(all(test, not(loom)))]
 mod twin;
@@ -47,11 +45,10 @@ mod twin;
 pub mod lanes;
 pub mod spmc;
 pub mod spsc;
-pub mod ticket;
 
 pub use capacity::Capacity;
+pub use lanes::Rung;
 pub use padded::Padded;
-pub use response::{Collect, Respond, Rung};
 
 /// The queue had no room: the value comes back untouched.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

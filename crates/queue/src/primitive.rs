@@ -5,12 +5,12 @@ pub(crate) use std::sync::atomic::Ordering;
 #[cfg(loom)]
 pub(crate) use loom::{
     cell::UnsafeCell,
+    sync::Arc,
     sync::atomic::{AtomicBool, AtomicU64, AtomicUsize},
-    sync::{Arc, Mutex},
 };
 #[cfg(not(loom))]
 pub(crate) use std::sync::{
-    Arc, Mutex,
+    Arc,
     atomic::{AtomicBool, AtomicU64, AtomicUsize},
 };
 

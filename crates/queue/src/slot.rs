@@ -4,7 +4,7 @@
 
 #![allow(unsafe_code)]
 // JUSTIFICATION: `Mutex<Option<T>>` in each place is the safe form: two locks a job, when already one lock for the whole
-// queue costs 25 ns a job beside 1.5 (spsc), 5.6 (spmc) and 5.8 (ticket) job by job, and 1.1 to 1.9 times ours in
+// queue costs 25 ns a job beside 1.5 (spsc) and 5.6 (spmc) job by job, and 1.1 to 1.9 times ours in
 // batches of 16 (`bench/record/queue-1.txt`).
 
 use std::mem::MaybeUninit;

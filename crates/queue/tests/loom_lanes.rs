@@ -4,7 +4,7 @@
 use loom::sync::Arc;
 use loom::sync::atomic::{AtomicBool, Ordering, fence};
 use loom::thread;
-use sluice_queue::{Capacity, Collect, Respond, Rung, lanes};
+use sluice_queue::{Capacity, Rung, lanes};
 
 /// Explores all interleavings with at most three forced switches.
 fn model(check: impl Fn() + Sync + Send + 'static) {

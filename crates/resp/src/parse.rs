@@ -207,11 +207,6 @@ impl Parser {
         self.place.at
     }
 
-    /// Arguments of the unfinished request that are complete, and how many it has in all, when that is known.
-    pub fn unfinished(&self) -> Option<(usize, usize)> {
-        (self.place.left > 0).then(|| (self.args.len(), self.args.len() + self.place.left))
-    }
-
     /// Bytes allocated for the unfinished request's arguments.
     pub fn capacity_bytes(&self) -> usize {
         self.args.capacity() * size_of::<Span>()

@@ -44,7 +44,6 @@ pub struct Request<'a> {
     bytes: &'a [u8],
     spans: &'a [Span],
     raw: &'a [u8],
-    form: Form,
 }
 
 impl Requests {
@@ -94,7 +93,6 @@ impl Requests {
             },
             spans: &self.args[entry.first..entry.first + entry.argc],
             raw: &input[entry.raw.start..entry.raw.start + entry.raw.len],
-            form: entry.form,
         }
     }
 
@@ -189,12 +187,6 @@ impl<'a> Request<'a> {
     pub fn is_http(&self) -> bool {
         let name = self.arg(0);
         name.eq_ignore_ascii_case(b"post") || name.eq_ignore_ascii_case(b"host:")
-    }
-
-    /// Whether it came as a line of words.
-    #[inline]
-    pub fn is_inline(&self) -> bool {
-        self.form == Form::Inline
     }
 }
 

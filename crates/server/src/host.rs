@@ -9,7 +9,7 @@ use crate::supervisor::OomScore;
 use crate::title::Title;
 use nix::sys::resource::{Usage, UsageWho, getrusage};
 use sluice_base::Now;
-use sluice_clock::Clock;
+use sluice_clock::{Clock, News, SourceWatch};
 use sluice_config::choice::{LogFormat, LogLevel as LevelChoice, LogTimestampFormat};
 use sluice_config::{Config, ParamId, param};
 use sluice_engine::{Counts, CpuTimes, Facts, IoThreads, LogLevel, Peaks, Process};
@@ -20,7 +20,7 @@ use std::path::PathBuf;
 /// The process around the engine.
 pub struct Host {
     clock: Clock,
-    clock_told: bool,
+    clock_watch: SourceWatch,
     recent: Now,
     /// The log.
     pub log: Log,
@@ -87,7 +87,7 @@ impl Host {
         let recent = clock.now();
         Host {
             clock,
-            clock_told: false,
+            clock_watch: SourceWatch::default(),
             recent,
             log: Log::stdout(),
             bio: None,
@@ -137,14 +137,18 @@ impl Host {
         self.memory.startup = alloc::allocated().allocated;
     }
 
-    /// Says once how the clock is read, as soon as that is known: a counter's rate takes some milliseconds to learn.
+    /// Logs how the clock is read, as soon as that is known (a counter's rate takes some milliseconds to learn), and
+    /// once more when the counter was given up.
     pub fn tell_clock(&mut self) {
-        if self.clock_told || self.clock.is_learning() {
-            return;
-        }
-        self.clock_told = true;
-        let text = format!("monotonic clock: {}", self.clock.describe());
-        self.note(LogLevel::Notice, &text);
+        let (level, remark) = match self.clock_watch.look(&self.clock) {
+            Some(News::Counter | News::NoCounter) => (LogLevel::Notice, ""),
+            Some(News::CounterGivenUp) => {
+                (LogLevel::Warning, ", because the processor's counter contradicted it repeatedly")
+            }
+            None => return,
+        };
+        let text = format!("monotonic clock: {}{remark}", self.clock.describe());
+        self.note(level, &text);
     }
 
     /// Writes a log line.

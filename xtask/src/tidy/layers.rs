@@ -12,6 +12,9 @@ use crate::shell;
 /// Where the table is.
 const TABLE: &str = "docs/layers.toml";
 
+/// Features that hold devices for tests: no build of a product may have them.
+const TEST_FEATURES: &[&str] = &["sim"];
+
 /// One crate of the table.
 struct Layer {
     /// Height; `None` for crates that only development uses.
@@ -42,6 +45,7 @@ pub(super) fn check(root: &Path) -> Result<Vec<Finding>> {
         let manifest = manifest_of(package, root);
         for dependency in package["dependencies"].as_array().into_iter().flatten() {
             let imported = dependency["name"].as_str().unwrap_or_default();
+            findings.extend(check_features(dependency).map(|what| Finding::new(&manifest, 0, what)));
             let what = if dependency["path"].is_null() {
                 check_external(&external, name, imported)
             } else {
@@ -100,6 +104,10 @@ fn check_import(
     imported: &str,
     for_tests: bool,
 ) -> Option<String> {
+    // A crate's own tests may want it with a feature that no product enables.
+    if for_tests && imported == name {
+        return None;
+    }
     if layer.stratum.is_none() || layer.imports.iter().any(|import| import == imported) {
         return None;
     }
@@ -111,6 +119,18 @@ fn check_import(
     Some(format!(
         "{name} may not import {imported}: move the code down, or change docs/layers.toml and say why"
     ))
+}
+
+/// What is wrong with the features that a dependency enables, if anything.
+fn check_features(dependency: &Value) -> Option<String> {
+    let wanted = dependency["features"].as_array()?;
+    let feature = wanted.iter().filter_map(Value::as_str).find(|feature| TEST_FEATURES.contains(feature))?;
+    let name = dependency["name"].as_str().unwrap_or_default();
+    (dependency["kind"].as_str() != Some("dev")).then(|| {
+        format!(
+            "{name} with the feature {feature}, which is for tests: only [dev-dependencies] may enable it"
+        )
+    })
 }
 
 /// What is wrong with a dependency from outside, if anything.
@@ -134,7 +154,7 @@ fn manifest_of(package: &Value, root: &Path) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{check_import, check_table, parse};
+    use super::{check_features, check_import, check_table, parse};
 
     const TABLE: &str = "
         [crate.base]
@@ -158,6 +178,22 @@ mod tests {
         assert!(check_import(&layers, "command", command, "value", true).is_some());
         assert!(check_import(&layers, "command", command, "testkit", true).is_none());
         assert!(check_import(&layers, "command", command, "testkit", false).is_some());
+    }
+
+    #[test]
+    fn a_crate_may_import_itself_for_its_tests_alone() {
+        let layers = parse(&TABLE.parse().expect("a table")).expect("layers");
+        assert!(check_import(&layers, "command", &layers["command"], "command", true).is_none());
+        assert!(check_import(&layers, "command", &layers["command"], "command", false).is_some());
+    }
+
+    #[test]
+    fn a_feature_for_tests_is_enabled_by_tests_alone() {
+        let wants = |kind: Option<&str>, feature: &str| {
+            check_features(&serde_json::json!({"name": "x", "kind": kind, "features": [feature]})).is_some()
+        };
+        assert!(wants(None, "sim") && wants(Some("build"), "sim"));
+        assert!(!wants(Some("dev"), "sim") && !wants(None, "std"));
     }
 
     #[test]

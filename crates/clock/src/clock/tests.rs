@@ -132,6 +132,58 @@ fn a_counter_that_stops_is_found_out_and_time_goes_on() {
     assert!(now.mono_ns - start.mono_ns >= 9_000_000_000);
 }
 
+/// Moves the counter, and lets it agree for a time.
+fn doubt(clock: &mut Clock<Fake>, agreement_ms: u64) {
+    clock.machine.jump_ticks = clock.machine.jump_ticks.wrapping_add(1 << 40);
+    for _ in 0..agreement_ms {
+        clock.machine.true_ps += 1_000_000_000;
+        clock.now();
+    }
+}
+
+#[test]
+fn doubts_are_forgotten_after_a_time_of_agreement() {
+    let mut clock = learned(2_000_000_000);
+    for _ in 0..10 {
+        doubt(&mut clock, 4000);
+    }
+    assert!(matches!(clock.kind(), Kind::Counter { .. }));
+}
+
+#[test]
+fn doubts_without_agreement_between_them_end_the_use_of_the_counter() {
+    let mut clock = learned(2_000_000_000);
+    for _ in 0..DOUBTS_MAX {
+        assert!(matches!(clock.kind(), Kind::Counter { .. }));
+        doubt(&mut clock, 500);
+    }
+    assert_eq!(clock.kind(), Kind::Posix);
+    doubt(&mut clock, 100_000);
+    assert_eq!(clock.kind(), Kind::Posix, "that is final");
+    assert!(clock.now().mono_ns.abs_diff(clock.machine.true_ns()) <= 2_000);
+}
+
+#[test]
+fn the_source_of_the_time_is_said_once_and_its_loss_once() {
+    let mut watch = SourceWatch::default();
+    let mut clock = Clock::new(Fake::new(2_000_000_000));
+    assert_eq!(watch.look(&clock), None, "it still learns");
+    clock = learned(2_000_000_000);
+    assert_eq!(watch.look(&clock), Some(News::Counter));
+    doubt(&mut clock, 2);
+    assert!(clock.is_learning());
+    assert_eq!(watch.look(&clock), None, "one doubt is no loss");
+    doubt(&mut clock, 500);
+    assert_eq!(watch.look(&clock), None, "it is used again");
+    for _ in 0..DOUBTS_MAX {
+        doubt(&mut clock, 500);
+    }
+    assert_eq!(watch.look(&clock), Some(News::CounterGivenUp));
+    assert_eq!(watch.look(&clock), None);
+    let mut watch = SourceWatch::default();
+    assert_eq!(watch.look(&Clock::new(System::without_counter())), Some(News::NoCounter));
+}
+
 #[test]
 fn a_counter_that_jumps_either_way_never_takes_time_along() {
     for jump in [1_u64 << 40, 0_u64.wrapping_sub(1 << 40), 0_u64.wrapping_sub(1000)] {

@@ -8,11 +8,6 @@ pub fn accepts(spec: &Spec, count: usize) -> bool {
     spec.arity.accepts(count)
 }
 
-/// The text of the error for a call that does not fit, without the `ERR` in front.
-pub fn error_text(spec: &Spec) -> String {
-    format!("wrong number of arguments for '{}' command", spec.full_name)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -26,6 +21,5 @@ mod tests {
     #[test]
     fn arity_of_a_subcommand_counts_its_container() {
         assert_eq!([2, 3, 300].map(|count| accepts(&CONFIG_GET, count)), [false, true, true]);
-        assert_eq!(error_text(&CONFIG_GET), "wrong number of arguments for 'config|get' command");
     }
 }

@@ -41,7 +41,7 @@ pub fn first_key(spec: &Spec, arg_count: usize) -> Option<usize> {
 }
 
 /// Whether calls of the command can have keys at all.
-pub fn has_keys(spec: &Spec) -> bool {
+pub(crate) fn has_keys(spec: &Spec) -> bool {
     match spec.keys {
         Keys::Specs(specs) => specs.iter().any(|one| !one.flags.has(KeyFlags::NOT_KEY)),
         Keys::Fn(..) => true,
@@ -119,8 +119,9 @@ pub fn legacy_range(spec: &Spec) -> LegacyRange {
     hull.unwrap_or_default()
 }
 
-/// Whether the legacy range misses keys of the command, which COMMAND INFO says with the flag `movablekeys`.
-pub fn movable(spec: &Spec) -> bool {
+/// Whether the legacy range misses keys of the command: what the flag `movablekeys` has to say.
+#[cfg(test)]
+fn movable(spec: &Spec) -> bool {
     spec.keys.specs().iter().any(|one| fixed_range(one).is_none() || one.flags.has(KeyFlags::INCOMPLETE))
 }
 

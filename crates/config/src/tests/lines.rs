@@ -1,46 +1,9 @@
-//! Words, numbers and patterns.
+//! Numbers and patterns.
 
-use sluice_base::Rng;
+use sluice_base::num::parse_i64;
 
-use crate::number::{decimal_text, lenient_int, memory, memory_text, strict_int};
-use crate::{glob, quote, split_args};
-
-#[test]
-fn words_follow_the_quoting_rules() {
-    let cases: [(&str, Option<&[&[u8]]>); 14] = [
-        ("", Some(&[])),
-        ("  \t ", Some(&[])),
-        ("a b\tc", Some(&[b"a", b"b", b"c"])),
-        (r#"a "b c" d"#, Some(&[b"a", b"b c", b"d"])),
-        (r#""\n\r\t\b\a\x41\"\\\q""#, Some(&[b"\n\r\t\x08\x07A\"\\q"])),
-        (r#""\xZZ""#, Some(&[b"xZZ"])),
-        (r#"'a\'b\n'"#, Some(&[b"a'b\\n"])),
-        (r#"'a "b" c'"#, Some(&[b"a \"b\" c"])),
-        (r#"a"b c"d"#, Some(&[b"ab cd"])),
-        (r#""" ''"#, Some(&[b"", b""])),
-        ("\"open", None),
-        ("'open", None),
-        ("\"open\\\"", None),
-        ("a\0b", Some(&[b"a"])),
-    ];
-    for (line, expected) in cases {
-        let words = split_args(line.as_bytes());
-        let words: Option<Vec<&[u8]>> = words.as_ref().map(|words| words.iter().map(Vec::as_slice).collect());
-        assert_eq!(words.as_deref(), expected, "{line:?}");
-    }
-}
-
-#[test]
-fn any_bytes_survive_quoting() {
-    let mut rng = Rng::new(1);
-    for _ in 0..2000 {
-        let word: Vec<u8> = (0..rng.below(20)).map(|_| rng.next_u64() as u8).collect();
-        let mut line = b"name ".to_vec();
-        quote(&word, &mut line);
-        assert!(line.iter().all(|byte| (b' '..=b'~').contains(byte)), "quoted text is printable");
-        assert_eq!(split_args(&line), Some(vec![b"name".to_vec(), word]));
-    }
-}
+use crate::Config;
+use crate::number::{decimal_text, lenient_int, memory, memory_text};
 
 #[test]
 fn memory_sizes_have_units() {
@@ -103,7 +66,7 @@ fn integers_are_strict_or_lenient() {
         ("-9223372036854775808", Some(i64::MIN), Some(i64::MIN)),
         ("-99999999999999999999999", None, Some(i64::MIN)),
     ] {
-        assert_eq!(strict_int(text.as_bytes()), strict, "{text:?}");
+        assert_eq!(parse_i64(text.as_bytes()), strict, "{text:?}");
         assert_eq!(lenient_int(text.as_bytes(), 10), lenient, "{text:?}");
     }
     assert_eq!(lenient_int(b"777", 8), Some(0o777));
@@ -118,32 +81,23 @@ fn decimals_lose_their_zeros() {
 }
 
 #[test]
-fn patterns_match_as_globs() {
-    for (pattern, text, expected) in [
-        ("*", "", true),
-        ("*max*", "maxmemory", true),
-        ("MAX*", "maxmemory", true),
-        ("m?x", "max", true),
-        ("m?x", "mx", false),
-        ("[a-c]x", "bx", true),
-        ("[c-a]x", "bx", true),
-        ("[^a-c]x", "bx", false),
-        ("[^a-c]x", "dx", true),
-        ("[a\\]]x", "]x", true),
-        ("[ab", "a", true),
-        ("\\*", "*", true),
-        ("\\*", "x", false),
-        ("a*b*c", "axxbyyc", true),
-        ("a*b*c", "axxbyy", false),
-        ("a***", "a", true),
-        ("", "a", false),
+fn patterns_of_config_get_ignore_case_as_the_reference_does() {
+    let config = Config::default();
+    for (pattern, names) in [
+        ("POR[T]", &["port"][..]),
+        ("[O-P]ort", &["port"]),
+        // The ends change places before their case is dropped, so this range is `p` to `o`, which is empty.
+        ("[o-P]ort", &[]),
+        ("\\Por[t]", &["port"]),
+        ("[\\p]ort", &["port"]),
+        ("[\\P]ort", &[]),
+        ("por[^T]", &[]),
+        ("por[t", &["port"]),
+        ("port[]", &[]),
     ] {
-        assert_eq!(glob::matches(pattern.as_bytes(), text.as_bytes()), expected, "{pattern} {text}");
+        let found = config.get(&[pattern.as_bytes()]);
+        let found: Vec<&str> =
+            found.iter().map(|(name, _)| std::str::from_utf8(name).expect("text")).collect();
+        assert_eq!(found, names, "{pattern}");
     }
-}
-
-#[test]
-fn patterns_with_many_stars_end() {
-    let pattern = "a*".repeat(200) + "b";
-    assert!(!glob::matches(pattern.as_bytes(), "a".repeat(2000).as_bytes()));
 }

@@ -364,6 +364,12 @@ impl FileTable {
         self.entries[index as usize].running.as_ref().is_some_and(|running| running.cancelled)
     }
 
+    /// Whether the running operation was cancelled and may wait for ever. An operation on a disk ends by itself; asking
+    /// it again and again while the kernel cannot find it would keep the loop busy meanwhile.
+    pub(crate) fn is_cancelled_waiting(&self, index: u32) -> bool {
+        self.entries[index as usize].kind != Kind::Disk && self.is_cancelled(index)
+    }
+
     /// Asks all threads.
     pub(crate) fn ask_all(&self) {
         for index in 0..self.entries.len() as u32 {

@@ -726,10 +726,6 @@ impl<P: Poller> Driver for Readiness<P> {
         self.work.use_waker(waker);
     }
 
-    fn disown(&mut self) {
-        self.work.disown();
-    }
-
     fn woken(&mut self) {
         self.helped();
     }

@@ -74,9 +74,9 @@ pub struct Uring<K: Kernel = ring::Ring> {
     inline: u32,
     /// Operations with the kernel, the waker's included.
     in_flight: usize,
+    /// The waker's poll is with the kernel. Only the end of the driver cancels that poll.
+    waker_armed: bool,
     turn: u32,
-    /// A forked child's copy.
-    disowned: bool,
     batch: Batch,
     /// Boxed: seldom used, and so not between what is.
     work: Box<Work>,
@@ -137,8 +137,13 @@ impl<K: Kernel> Uring<K> {
 
     /// Asks an operation to end; its completion tells when it has.
     fn cancel(&mut self, index: u32, kind: Kind) {
-        let own = CANCEL << 56 | (kind as u64) << 32 | u64::from(index);
-        self.kernel.push(Op::Cancel { target: user_data(kind, index) }, own);
+        self.cancel_target(user_data(kind, index));
+    }
+
+    /// Asks the operation with this user data to end. The cancellation's own user data names it again.
+    fn cancel_target(&mut self, target: u64) {
+        let own = CANCEL << 56 | target >> 56 << 32 | u64::from(target as u32);
+        self.kernel.push(Op::Cancel { target }, own);
         self.inline += 1;
     }
 
@@ -146,21 +151,33 @@ impl<K: Kernel> Uring<K> {
     /// to wait: then it is asked again. One that has ended meanwhile has told so, or does in a moment, and is not.
     #[cold]
     fn cancelled(&mut self, cqe: Cqe) {
-        if ![libc::ENOENT, libc::EALREADY].contains(&-cqe.result) {
+        let error = -cqe.result;
+        if ![libc::ENOENT, libc::EALREADY].contains(&error) {
             return;
         }
         let index = cqe.user_data as u32;
-        let Some((kind, _)) = parse((cqe.user_data >> 32) << 56) else { return };
-        let Some(slot) = self.slots.get(index as usize) else { return };
-        let is_asked = match kind {
+        let target = (cqe.user_data >> 32) << 56 | u64::from(index);
+        let is_asked = match (parse(target), Other::parse(target)) {
+            (Some((kind, _)), _) => self.is_asked(index, kind),
+            // A thread of the kernel does it, and was told.
+            (None, Some((Other::File, _))) if error == libc::EALREADY => false,
+            (None, Some((other, _))) => self.is_other_asked(index, other),
+            (None, None) => false,
+        };
+        if is_asked {
+            self.cancel_target(target);
+        }
+    }
+
+    /// Whether a source's operation was asked to end, and has not told its end.
+    fn is_asked(&self, index: u32, kind: Kind) -> bool {
+        let Some(slot) = self.slots.get(index as usize) else { return false };
+        match kind {
             Kind::Recv => slot.cancelling && slot.armed == Armed::Recv,
             Kind::Accept => slot.cancelling && slot.armed == Armed::Accept,
             Kind::Fill => slot.cancelling && slot.armed == Armed::Fill,
             Kind::Poll => slot.polled_cancelling && !slot.polled.is_empty(),
             Kind::Send => slot.life != Life::Open && slot.send != NONE,
-        };
-        if is_asked {
-            self.cancel(index, kind);
         }
     }
 
@@ -168,6 +185,7 @@ impl<K: Kernel> Uring<K> {
         let fd = self.wake.as_raw_fd();
         self.kernel.push(Op::PollMulti { fd, events: POLLIN }, Other::Wake.user_data(0));
         self.in_flight += 1;
+        self.waker_armed = true;
     }
 
     /// One call of the kernel that does not wait.
@@ -408,8 +426,8 @@ impl<K: Kernel> Driver for Uring<K> {
             wake: wake.clone(),
             inline: 0,
             in_flight: 0,
+            waker_armed: false,
             turn: 0,
-            disowned: false,
             batch: Batch::default(),
             work: Box::new(Work::new((config.file_workers, config.file_queue))),
             metrics: Metrics::default(),
@@ -627,12 +645,6 @@ impl<K: Kernel> Driver for Uring<K> {
 
     fn use_waker(&mut self, waker: Waker) {
         self.work.use_waker(waker);
-    }
-
-    fn disown(&mut self) {
-        self.disowned = true;
-        self.kernel.disown();
-        self.work.disown();
     }
 
     fn woken(&mut self) {

@@ -4,7 +4,6 @@
 #![allow(unsafe_code)]
 
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
-use std::sync::Arc;
 
 use rustix::io::Errno;
 
@@ -75,33 +74,6 @@ impl WakeFd {
         // JUSTIFICATION: as above.
         unsafe { kevent_timespec(&self.0, &[change], &mut none[..], None) }.map(drop)
     }
-}
-
-/// Closes a forked child's copy, although others in this process may hold references.
-///
-/// # Safety
-/// Nobody in this process uses the descriptor again.
-pub(crate) unsafe fn close_in_child(wake: &Arc<WakeFd>) {
-    forget_in_child(wake);
-    // A kqueue is not inherited, so there is none to close.
-    #[cfg(target_os = "linux")]
-    {
-        forget(wake);
-        // SAFETY: the reference that was forgotten keeps the descriptor from being closed again.
-        // JUSTIFICATION: references of threads that the child does not have cannot be dropped.
-        unsafe { libc::close(wake.as_raw_fd()) };
-    }
-}
-
-/// Keeps a forked child's copy from being closed, where the child has no such descriptor.
-pub(crate) fn forget_in_child(wake: &Arc<WakeFd>) {
-    if cfg!(not(target_os = "linux")) {
-        forget(wake);
-    }
-}
-
-fn forget(wake: &Arc<WakeFd>) {
-    std::mem::forget(wake.clone());
 }
 
 impl AsFd for WakeFd {

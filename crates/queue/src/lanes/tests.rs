@@ -3,9 +3,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
-use super::{Lane, collector};
+use super::{Lane, Rung, collector};
+use crate::Full;
 use crate::twin::{Counted, Numbers, Twin, capacity, check_stamps, stamp};
-use crate::{Collect, Full, Respond, Rung};
 
 #[test]
 fn random_operations_agree_with_twins() {

@@ -5,7 +5,7 @@ use super::job::{Settings, ToMain, ToWorker};
 use super::worker::{Published, Seat, Worker};
 use sluice_evloop::{AnyLoop, Backend, Waker};
 use sluice_queue::lanes::{Collector, collector};
-use sluice_queue::{Capacity, Collect, spsc};
+use sluice_queue::{Capacity, spsc};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;

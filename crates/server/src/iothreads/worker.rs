@@ -14,7 +14,7 @@ use sluice_clock::Clock;
 use sluice_engine::SessionKey;
 use sluice_evloop::{AnyLoop, Deadline, Event, Received, Sending, Sent, Source, Waker};
 use sluice_queue::lanes::Lane;
-use sluice_queue::{Respond, Rung, spsc};
+use sluice_queue::{Rung, spsc};
 use sluice_resp::{Admission, Limits, Outbox, Parser, State};
 use sluice_value::Value;
 use std::collections::VecDeque;

@@ -205,9 +205,6 @@ pub trait Kernel: Sized {
     /// Shows the kernel what was put since the last call.
     fn buffers_publish(&mut self);
 
-    /// This process is a forked child: the ring is not touched any more, and dropping it closes its descriptor alone.
-    fn disown(&mut self);
-
     /// Bytes of memory the kernel may still touch are given up without being freed.
     fn leak_buffers(&mut self);
 }

@@ -2,8 +2,8 @@
 //!
 //! Bounded: what does not end in time keeps its memory for good, which is safe, and the drop returns.
 
-use super::kernel::{Cqe, Kernel, Op, Wait};
-use super::{IGNORED, Life, Other, Uring};
+use super::kernel::{Cqe, Kernel, Wait};
+use super::{Life, Other, Uring};
 use crate::event::Source;
 use crate::slab::Slab;
 
@@ -18,7 +18,7 @@ impl<K: Kernel> Uring<K> {
             }
         }
         self.wind_up_slow();
-        self.kernel.push(Op::Cancel { target: Other::Wake.user_data(0) }, IGNORED);
+        self.cancel_target(Other::Wake.user_data(0));
         // What was reaped and not taken by the caller is the end of operations, too. After the winding up, so that none
         // of them begins another.
         let mut ready = std::mem::take(&mut self.ready);
@@ -54,6 +54,7 @@ impl<K: Kernel> Uring<K> {
             if Other::parse(cqe.user_data) == Some((Other::Wake, 0)) {
                 // Not as in a turn, where it would be armed again.
                 self.in_flight -= usize::from(!cqe.more());
+                self.waker_armed = cqe.more();
             } else {
                 drop(self.complete(cqe, 0));
             }
@@ -63,10 +64,6 @@ impl<K: Kernel> Uring<K> {
 
 impl<K: Kernel> Drop for Uring<K> {
     fn drop(&mut self) {
-        if self.disowned {
-            // The kernel writes to the parent's memory, so the child's copy of the buffers may go.
-            return;
-        }
         if !self.quiesce() {
             // The kernel may still write: better lost than shared.
             self.kernel.leak_buffers();

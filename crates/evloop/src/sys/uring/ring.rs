@@ -9,7 +9,6 @@ use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 use std::collections::VecDeque;
 use std::fmt;
 use std::io;
-use std::mem::ManuallyDrop;
 use std::os::fd::{AsRawFd, RawFd};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU16, Ordering};
@@ -24,9 +23,8 @@ use crate::file::Part;
 
 /// A ring of the kernel.
 pub struct Ring {
-    /// Dropped by [`Ring`]'s drop.
-    ring: ManuallyDrop<IoUring>,
-    disowned: bool,
+    /// The first field, so the ring is closed before `group` gives back what is registered with the ring.
+    ring: IoUring,
     /// What `enter` names the ring by: an index of registered descriptors, or the descriptor.
     enter_fd: i32,
     /// Flags of every `enter`.
@@ -71,8 +69,7 @@ impl Ring {
             recv_cap: 0,
             spill: VecDeque::new(),
             group,
-            ring: ManuallyDrop::new(ring),
-            disowned: false,
+            ring,
         };
         ring.register_itself();
         Ok(ring)
@@ -359,27 +356,8 @@ impl Kernel for Ring {
         self.group.publish();
     }
 
-    fn disown(&mut self) {
-        self.disowned = true;
-    }
-
     fn leak_buffers(&mut self) {
         self.group.leaked = true;
-    }
-}
-
-impl Drop for Ring {
-    fn drop(&mut self) {
-        if self.disowned {
-            // The rings were never mapped in the child, and something else may lie there: so nothing is unmapped.
-            // SAFETY: the descriptor is the ring's own, which is forgotten and so does not close it again.
-            // JUSTIFICATION: the crate has no way to close the descriptor alone.
-            unsafe { libc::close(self.ring.as_raw_fd()) };
-        } else {
-            // SAFETY: it is not used after this, the drop.
-            // JUSTIFICATION: as above.
-            unsafe { ManuallyDrop::drop(&mut self.ring) };
-        }
     }
 }
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use rustix::io::Errno;
 
 use super::kernel::{Cqe, Kernel, Op};
-use super::{CANCEL, IGNORED, Other, POLLIN, POLLOUT, Uring};
+use super::{CANCEL, Other, POLLIN, POLLOUT, Uring};
 use crate::event::{Event, Token};
 use crate::file::{self, Cancelling, FileId, FileOp, FileOpId, Part, Step, Way};
 use crate::process::{Beginning, Exit, Means, ProcessId, Whom, begin, reap_child};
@@ -204,8 +204,19 @@ impl<K: Kernel> Uring<K> {
 
     /// Asks an operation to end; its completion tells when it has.
     fn cancel_other(&mut self, other: Other, index: u32) {
-        self.kernel.push(Op::Cancel { target: other.user_data(index) }, IGNORED);
-        self.inline += 1;
+        self.cancel_target(other.user_data(index));
+    }
+
+    /// Whether an operation of no source was asked to end, and has not told its end.
+    pub(super) fn is_other_asked(&mut self, index: u32, other: Other) -> bool {
+        match other {
+            Other::Wake => self.waker_armed,
+            Other::File => self.work.files.is_cancelled_waiting(index),
+            Other::Process => self.work.processes.at(index).is_some_and(|waiting| match waiting.means {
+                Means::Polled(_) => waiting.cancelled,
+                Means::Helper | Means::Source(_) => false,
+            }),
+        }
     }
 
     /// Ends all of it, for the end of the loop.

@@ -15,8 +15,8 @@ use crate::event::{Interest, Sending, Token};
 use crate::file::FileOp;
 use crate::send_buf::SendBuf;
 use crate::sys::sim::SimRing;
-use crate::sys::uring::kernel::Kernel;
-use crate::sys::uring::{Uring, ring};
+use crate::sys::uring::kernel::{Cqe, Kernel};
+use crate::sys::uring::{CANCEL, Other, Uring, ring};
 use crate::sys::wake::WakeFd;
 
 /// A driver with a bit of everything, some of it done and not taken; and the peers that are left.
@@ -79,4 +79,26 @@ fn a_driver_comes_to_rest_with_completions_that_nobody_took() {
     for sim_seed in 1..=12 {
         comes_to_rest::<SimRing>(&Config { sim_seed, ..Config::default() });
     }
+}
+
+/// What an operation on a file leaves to be asked again when its cancellation misses with this error.
+fn asks_again(fd: OwnedFd, error: i32) -> bool {
+    let wake = Arc::new(WakeFd::open().expect("a descriptor"));
+    let mut driver = Uring::<SimRing>::open(&Config::default().clamped(), &wake).expect("it needs nothing");
+    let file = driver.file_open(Arc::new(fd));
+    let id = driver.file_start(file, FileOp::read(vec![0; 8]), Token(1));
+    driver.file_cancel(id);
+    let before = driver.inline;
+    let target = Other::File.user_data(0);
+    driver.cancelled(Cqe { user_data: CANCEL << 56 | target >> 56 << 32, result: -error, flags: 0 });
+    driver.inline != before
+}
+
+#[test]
+fn a_cancellation_that_misses_is_asked_again_of_what_may_wait_for_ever() {
+    let pipe = || pipe_with(PipeFlags::NONBLOCK).expect("pipe").0;
+    let disk = || memfd_create("disk", MemfdFlags::CLOEXEC).expect("a file");
+    assert!(asks_again(pipe(), libc::ENOENT));
+    assert!(!asks_again(pipe(), libc::EALREADY), "a thread of the kernel was told");
+    assert!(!asks_again(disk(), libc::ENOENT), "a disk's operation ends by itself");
 }
