@@ -16,10 +16,10 @@ pub struct Keyspace {
     room: usize,
 }
 
-/// Bytes of entries from which on a database takes no more: 32 GiB less what one batch of commands (a request of the most
-/// that `client-query-buffer-limit` lets in, 1 GiB unless it was raised), or the time to the next look at all databases,
-/// can add.
-const ROOM: usize = Slab::MAX_BYTES - (2 << 30);
+/// Where a database takes no more entries: at all chunk numbers less those that one batch of commands (a request of the most
+/// that `client-query-buffer-limit` lets in, 1 GiB unless it was raised), or the time to the next look at all databases, can
+/// take, were all of it in the smallest blocks. In bytes, each chunk counted as the longest.
+const ROOM: usize = (Slab::CHUNKS_MAX - (2 << 30) / Slab::CHUNK_BYTES_MIN) * Slab::CHUNK_BYTES;
 
 impl Keyspace {
     /// `count` empty databases that hash under `seed`.
@@ -53,14 +53,14 @@ impl Keyspace {
         self.dbs.iter().enumerate()
     }
 
-    /// Whether a database has so many entries that writes must be refused, lest its handles run out: 30 of 32 GiB, counted
-    /// in whole chunks. `number` must be below [`Keyspace::databases`]. O(1).
+    /// Whether a database has so many entries that writes must be refused, lest its handles run out: 2^32 of up to 256 bytes,
+    /// or 1 TiB of larger ones, less 3 %. `number` must be below [`Keyspace::databases`]. O(1).
     #[inline]
     pub fn is_nearly_full(&self, number: usize) -> bool {
         self.dbs[number].entry_bytes_taken() > self.room
     }
 
-    /// Sets from how many bytes on a database is nearly full: for tests, which have no 30 GiB.
+    /// Sets from how many bytes on a database is nearly full, each chunk counted as 1 MiB: for tests, which have no 1 TiB.
     #[doc(hidden)]
     pub fn set_room(&mut self, bytes: usize) {
         self.room = bytes;
