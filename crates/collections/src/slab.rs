@@ -30,7 +30,7 @@
 //! Chunks with room are listed per class and quarter of occupancy; a block comes from the fullest, so that the emptier
 //! ones may run empty. [`Slab::next_move`] empties sparse chunks. A chunk that ran empty keeps its number and its address
 //! space for a class whose chunks have the same length. The last few keep their pages, and the older ones give them back.
-//! So the address space is at most the sum, over the 31 lengths, of what all chunks of a length once took together.
+//! So the address space is at most the sum, over the 16 lengths, of what all chunks of a length once took together.
 
 mod compaction;
 mod memory;
@@ -740,8 +740,8 @@ const MIN_BLOCK: usize = 16;
 const LINE: usize = 64;
 /// Classes by bytes of a block in eighths; those below `MIN_BLOCK` are not used.
 const CLASSES: usize = Slab::MAX_BLOCK / 8 + 1;
-/// What pieces of memory are multiples of: 4,096 blocks of 8 bytes.
-const UNIT: usize = 32 << 10;
+/// What pieces of memory are multiples of: 4,096 blocks of 16 bytes, and the longest page of any system.
+const UNIT: usize = 64 << 10;
 const UNITS_MAX: usize = units_of(Slab::CHUNK_BYTES);
 const QUARTERS: usize = 4;
 const UNLISTED: u8 = u8::MAX;

@@ -39,9 +39,8 @@ impl Regions {
         Regions { mapped: Vec::new(), next: null_mut(), left: 0, reserved: 0 }
     }
 
-    /// `bytes` bytes of zeros, aligned to a page. `None` when the system refuses more address space.
+    /// `bytes` bytes of zeros, aligned to a page if every piece is a multiple of a page. `None` when the system refuses more address space.
     pub(super) fn carve(&mut self, bytes: usize) -> Option<NonNull<u8>> {
-        let bytes = bytes.next_multiple_of(rustix::param::page_size());
         if self.left < bytes {
             let size = self.reserved.clamp(REGION_MIN, REGION_MAX).max(bytes);
             let start = reserve(size)?;

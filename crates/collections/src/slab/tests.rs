@@ -163,9 +163,9 @@ fn a_slab_of_few_chunks_runs_full_and_recovers() {
 
 #[test]
 fn chunk_numbers_go_from_one_length_to_another() {
-    // Chunks of 64 blocks of 16 bytes take one unit, of 64 of 1,024 two.
-    let mut slab = SlabOf::<3, 6>::new();
-    let fill = |slab: &mut SlabOf<3, 6>, size| {
+    // Chunks of 128 blocks of 16 bytes take one unit, of 128 of 1,024 bytes two.
+    let mut slab = SlabOf::<3, 7>::new();
+    let fill = |slab: &mut SlabOf<3, 7>, size| {
         let handles: Vec<Handle> = std::iter::from_fn(|| slab.alloc(size).ok()).collect();
         for (i, &handle) in handles.iter().enumerate() {
             slab.body_mut(handle).fill(i as u8);
@@ -173,8 +173,8 @@ fn chunk_numbers_go_from_one_length_to_another() {
         for (i, &handle) in handles.iter().enumerate() {
             assert!(slab.body(handle).iter().all(|&byte| byte == i as u8), "block {i}");
         }
-        assert_eq!(handles.len(), 8 * 64 - 1);
-        assert_eq!(slab.chunks_taken(), SlabOf::<3, 6>::CHUNKS_MAX);
+        assert_eq!(handles.len(), 8 * 128 - 1);
+        assert_eq!(slab.chunks_taken(), SlabOf::<3, 7>::CHUNKS_MAX);
         handles.iter().for_each(|&handle| slab.free(handle));
         assert_eq!((slab.bytes_used(), slab.chunks_taken()), (0, 0));
     };
