@@ -72,7 +72,7 @@ impl Store {
 
     #[inline]
     fn alloc(&mut self, number: usize) -> Handle {
-        let handle = self.slab.alloc(BLOCK).expect("32 GiB are enough");
+        let handle = self.slab.alloc(BLOCK).expect("there is room");
         self.slab.body_mut(handle)[..16].copy_from_slice(&key(number));
         handle
     }

@@ -2,7 +2,8 @@
 //! rows of elements.
 //!
 //! Invariants: (1) nothing here knows that a server, a key or a client exists; (2) no operation's pause grows with the
-//! size of the structure, except where its documentation says so; (3) `unsafe` lives in `slab.rs` and `arch.rs` alone.
+//! size of the structure, except where its documentation says so; (3) `unsafe` lives in `slab.rs`,
+//! `slab/memory.rs` and `arch.rs` alone.
 
 #![deny(unsafe_code)]
 

@@ -1,42 +1,50 @@
 //! Blocks of bytes in size classes eight bytes apart, named by 32-bit handles.
 //!
 //! ```text
-//!  handle   31            17 16                0          chunk (1 MiB, one class)
-//!          ┌────────────────┬───────────────────┐        ┌───────┬───────┬───────┬──────┐
-//!          │ chunk number   │ granule (8 bytes) │ ──────►│ block │ block │ block │ ...  │
-//!          └────────────────┴───────────────────┘        └───────┴───────┴───────┴──────┘
-//!                                                          │
-//!  block    offset 0, 4 bytes: head word (atomic)          ▼
-//!           offset 4, the rest: body; of a free block the first four bytes are the next free granule
+//!  handle   31          12 11          0          chunk (4,096 blocks of one class, or 1 MiB worth where that is less)
+//!          ┌──────────────┬─────────────┐        ┌───────┬───────┬───────┬──────┐
+//!          │ chunk number │ block       │ ──────►│ block │ block │ block │ ...  │
+//!          └──────────────┴─────────────┘        └───────┴───────┴───────┴──────┘
+//!                                                  │
+//!  block    offset 0, 4 bytes: head word (atomic)  ▼
+//!           offset 4, the rest: body; of a free block the first four bytes are the number of the next free block
 //! ```
 //!
 //! Invariants:
-//! 1. A live chunk has one class, fixed until it dies; its blocks begin at the multiples of the class's size. Changing
-//!    that needs `&mut Slab`.
-//! 2. Every byte of a chunk is initialised: it comes zeroed from the allocator (which maps it lazily, so that pages
-//!    never handed out cost nothing) and is only ever overwritten.
-//! 3. A handle is looked up only if its chunk is live and its granule is a multiple of the class's size; one
-//!    multiplication decides both (`Chunk::magic`). The last block may begin inside the chunk and end in the padding
-//!    behind it.
-//! 4. Heads and bodies never overlap, by (1) and (3), *whatever handle is given*. So a shared `Slab` may hand out
-//!    `&AtomicU32` for heads and `&[u8]` for bodies to any thread at once, and `&mut [u8]` needs `&mut Slab`.
-//! 5. What a free block contains is not trusted: a link is used only after the checks of (3). A caller that writes
-//!    through a stale handle, or frees twice, can mix up its own blocks, never the memory of anybody else.
+//! 1. A chunk in use has one class, fixed until the chunk runs empty; block `b` begins at `b` times the class's size.
+//!    Changing the class needs `&mut Slab`.
+//! 2. Every byte of a chunk is initialised: a chunk lies in a piece of a reserved region, which reads as zeros before it is
+//!    touched and is only ever overwritten or given back (`memory.rs`, invariants 1 and 2). No code here writes the zeros.
+//! 3. A handle is looked up only if its chunk number is below the number of chunks and its block number below the `count`
+//!    of the chunk; a chunk without a class has the count 0. `count * size` never exceeds the piece of the chunk.
+//! 4. Heads and bodies never overlap, by (1) and (3), *whatever handle is given*: two handles name either the same block or
+//!    disjoint ranges. So a shared `Slab` may hand out `&AtomicU32` for heads and `&[u8]` for bodies to any thread at once,
+//!    and `&mut [u8]` needs `&mut Slab`.
+//! 5. The contents of a free block are not trusted: a link is used only after the check of (3), against the chunk's bump
+//!    too. A caller that writes through a stale handle, or frees twice, can mix up its own blocks, never the memory of
+//!    anybody else.
 //!
-//! A handle that names no block (its chunk is gone, or it was never one) has an empty body, size 0, and a head word that
-//! all such handles share. A stale handle whose place is in use again names the new block.
+//! A handle that names no block (its chunk has no class, or was never there) has an empty body, size 0, and a head word that
+//! all such handles share. A stale handle whose block is in use again names the new block.
 //!
 //! Chunks with room are listed per class and quarter of occupancy; a block comes from the fullest, so that the emptier
-//! ones may run empty and be given back. A few empty chunks are kept for any class to use.
+//! ones may run empty. [`Slab::next_move`] empties sparse chunks. A chunk that ran empty keeps its number and its address
+//! space for a class whose chunks have the same length. The last few keep their pages, and the older ones give them back.
+//! So the address space is at most the sum, over the 16 lengths, of what all chunks of a length once took together.
 
+mod compaction;
+mod memory;
 mod typed;
+pub use compaction::Move;
 pub use typed::TypedSlab;
 
-use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::num::NonZeroU32;
+use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use crate::arch;
+use compaction::Evacuation;
+use memory::{Regions, Row};
 
 /// The name of a block: never zero, so that `Option<Handle>` is four bytes too.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -57,7 +65,7 @@ impl Handle {
     }
 }
 
-/// The slab cannot hold another block: 32 GiB are reached, the allocator refuses, or the size is above
+/// The slab cannot hold another block: every chunk number is in use, the system refuses address space, or the size is above
 /// [`Slab::MAX_BLOCK`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Full;
@@ -83,87 +91,125 @@ pub struct ClassStats {
     pub blocks_touched: usize,
 }
 
-/// Blocks of 16 to 1,024 bytes; see the module's notes.
-pub struct Slab {
+/// Blocks of 16 to 1,024 bytes; see the module's notes. 2^32 of up to 256 bytes, or 1 TiB of larger ones.
+pub type Slab = SlabOf<20, 12>;
+
+/// A slab whose handles have so many bits of chunk number and of block number, 32 at most together. Anything but [`Slab`]
+/// is for tests, which reach the last handle this way.
+pub struct SlabOf<const CHUNK_BITS: u32, const BLOCK_BITS: u32> {
     /// What a lookup needs, by chunk number.
-    chunks: Vec<Chunk>,
-    /// What allocating and freeing need, by chunk number.
-    books: Vec<Book>,
-    /// First chunk with room, by class and quarter of occupancy; `NONE` when there is none.
-    rooms: Vec<[u32; QUARTERS]>,
-    /// Empty chunks that keep their memory.
-    spares: Vec<u32>,
-    /// Chunk numbers without memory.
-    vacant: Vec<u32>,
-    blocks_used: usize,
-    bytes_used: usize,
-    granules_touched: usize,
+    chunks: Row<Chunk>,
+    /// What allocating and freeing need; none before the first block, so that an empty slab is 40 bytes.
+    books: Option<Box<Books>>,
     /// The head word of handles that name no block.
     nowhere: AtomicU32,
 }
 
-/// The half of a chunk's description that every lookup reads.
+/// The part of a chunk's description that every lookup reads.
 #[derive(Clone, Copy)]
 struct Chunk {
-    /// Start of granule 0, aligned to a cache line; null when the chunk has no memory.
-    base: *mut u8,
-    /// `ceil(2^32 / granules of a block)`: `granule * magic` wraps to less than `magic` exactly for multiples of the
-    /// block, for granules below 2^17 and blocks of at most 2^7. Zero in a dead chunk, where nothing is less.
-    magic: u32,
+    /// Start of block 0, aligned to a page.
+    base: NonNull<u8>,
     /// Bytes of a block.
     size: u32,
+    /// Blocks; 0 in a chunk without a class.
+    count: u32,
 }
 
-// SAFETY: the pointer is owned by the slab that holds the chunk; nobody else has it (invariant 4 covers sharing).
+// SAFETY: the piece of memory is owned by the slab that holds the chunk (invariant 4 covers sharing).
 // JUSTIFICATION: the keyspace moves between threads, and readers share it.
 unsafe impl Send for Chunk {}
 // SAFETY: a shared chunk gives out shared bodies and atomic heads only (invariant 4).
 // JUSTIFICATION: as above.
 unsafe impl Sync for Chunk {}
 
-/// The other half: granules are counted from the start of the chunk.
+/// The other part.
 #[derive(Clone, Copy)]
 struct Book {
-    /// Granules of a block; 0 in a dead chunk.
-    step: u32,
     /// Blocks handed out.
     used: u32,
-    /// Where the next block never handed out begins; `GRANULES` or above when there is none.
+    /// The first block never handed out; `count` when there is none.
     bump: u32,
-    /// Highest `bump` since the chunk has its memory.
-    touched: u32,
     /// First free block, `NONE` when there is none. Always a block of this chunk below `bump`.
     free: u32,
-    /// Neighbours in the list of `rooms` that this chunk is on.
+    /// Neighbours in the list of rooms that this chunk is on; `next` alone in a list of vacant chunks.
     prev: u32,
     next: u32,
-    /// Which quarter's list that is; `UNLISTED` when on none.
+    /// `ceil(4 * 2^16 / count)`: turns `used` into quarters by one multiplication.
+    scale: u32,
+    /// Bytes from the start that were handed out since the chunk's pages were given back: what may be resident.
+    touched: u32,
+    /// Which quarter's list that is; `UNLISTED` when on none, `EVACUATING` while compaction empties the chunk.
     quarter: u8,
-    /// Bytes from the start of the allocation to granule 0.
-    pad: u8,
+    /// Bytes of a block, in eighths; 0 in a chunk without a class.
+    class: u8,
+    /// Bytes of the chunk's piece, in [`UNIT`]s.
+    units: u8,
+    /// Compaction met a block that its owner does not know: the chunk is left alone until it runs empty.
+    is_pinned: bool,
 }
 
-impl Slab {
+/// One size class.
+#[derive(Clone, Copy)]
+struct Class {
+    /// First chunk with room, by quarter of occupancy; `NONE` when there is none.
+    rooms: [u32; QUARTERS],
+    chunks: u32,
+    /// Blocks of all chunks of the class, handed out or not.
+    blocks: usize,
+    /// Blocks handed out.
+    used: usize,
+}
+
+/// Everything but the lookups' part.
+struct Books {
+    /// By chunk number.
+    rows: Row<Book>,
+    /// By bytes of a block, in eighths.
+    classes: [Class; CLASSES],
+    /// First chunk without a class, by units of its piece.
+    vacant: [u32; UNITS_MAX + 1],
+    /// Pieces whose chunk number went to a chunk of another length, by units. Empty until all numbers have been used.
+    orphans: Vec<Vec<Piece>>,
+    regions: Regions,
+    /// Vacant chunks that keep their pages, oldest first.
+    warm: Vec<u32>,
+    warm_bytes: usize,
+    bytes_used: usize,
+    bytes_touched: usize,
+    /// Chunks that have a class.
+    chunks_taken: usize,
+    evacuation: Option<Box<Evacuation>>,
+    /// The class at which the search for a sparse chunk goes on.
+    search_at: usize,
+}
+
+/// Memory for a chunk.
+#[derive(Clone, Copy)]
+struct Piece(NonNull<u8>);
+
+// SAFETY: as for `Chunk`.
+// JUSTIFICATION: as for `Chunk`.
+unsafe impl Send for Piece {}
+// SAFETY: as for `Chunk`.
+// JUSTIFICATION: as for `Chunk`.
+unsafe impl Sync for Piece {}
+
+impl<const CHUNK_BITS: u32, const BLOCK_BITS: u32> SlabOf<CHUNK_BITS, BLOCK_BITS> {
     /// Bytes of the largest block, head word included.
     pub const MAX_BLOCK: usize = 1024;
-    /// Bytes that the allocator is asked for with each chunk.
-    pub const CHUNK_BYTES: usize = LAYOUT.size();
-    /// Bytes that handles can name, 32 GiB: where [`Slab::alloc`] is [`Full`].
-    pub const MAX_BYTES: usize = CHUNKS_MAX * GRANULES as usize * GRANULE;
+    /// Chunks that handles can name: where [`Slab::alloc`] is [`Full`].
+    pub const CHUNKS_MAX: usize = 1 << CHUNK_BITS;
+    /// Bytes of the longest chunk.
+    pub const CHUNK_BYTES: usize = 1 << 20;
+    /// Bytes of the shortest chunk, one of the smallest class.
+    pub const CHUNK_BYTES_MIN: usize = MIN_BLOCK << BLOCK_BITS;
+    const BLOCKS: usize = 1 << BLOCK_BITS;
 
-    /// An empty slab; it takes about two KiB for its lists at the first block.
-    pub fn new() -> Slab {
-        Slab {
-            chunks: Vec::new(),
-            books: Vec::new(),
-            rooms: Vec::new(),
-            spares: Vec::new(),
-            vacant: Vec::new(),
-            blocks_used: 0,
-            bytes_used: 0,
-            granules_touched: 0,
-            nowhere: AtomicU32::new(0),
-        }
+    /// An empty slab; it allocates nothing. The first block allocates about eight KiB for directories.
+    pub const fn new() -> Self {
+        const { assert!(CHUNK_BITS + BLOCK_BITS <= 32 && BLOCK_BITS >= 2 && BLOCK_BITS <= 12) };
+        SlabOf { chunks: Row::new(), books: None, nowhere: AtomicU32::new(0) }
     }
 
     /// The size of the block that `alloc(size)` gives: the next multiple of 8, at least 16.
@@ -174,22 +220,21 @@ impl Slab {
     }
 
     /// Takes a block of at least `size` bytes, head word included. Its head is zero; its body holds whatever it held.
-    /// Constant time; a new chunk (one allocation of 1 MiB) when no chunk of the class has room.
+    /// Constant time; a new chunk when no chunk of the class has room, which costs a system call once in 1 to 64 MiB.
     ///
     /// # Errors
     /// [`Full`]; nothing has changed then.
     #[inline]
     pub fn alloc(&mut self, size: usize) -> Result<Handle, Full> {
-        if size > Slab::MAX_BLOCK {
+        if size > Self::MAX_BLOCK {
             return Err(Full);
         }
-        let step = (Slab::rounded(size) / GRANULE) as u32;
-        let chunk = match self.fullest_with_room(step) {
-            Some(chunk) => chunk,
-            None => self.open(step)?,
+        let class = Self::rounded(size) / 8;
+        let number = match self.books.as_deref().and_then(|books| books.fullest_with_room(class)) {
+            Some(number) => number,
+            None => self.open(class)?,
         };
-        let granule = self.take(chunk);
-        let handle = Handle::from_raw(chunk << GRANULE_BITS | granule).ok_or(Full)?;
+        let handle = self.take(number).ok_or(Full)?;
         self.head(handle).store(0, Ordering::Relaxed);
         Ok(handle)
     }
@@ -198,24 +243,26 @@ impl Slab {
     /// twice hands the block out twice later.
     #[inline]
     pub fn free(&mut self, handle: Handle) {
-        let (chunk, granule) = (handle.raw() >> GRANULE_BITS, handle.raw() & GRANULE_MASK);
+        let (number, block) = Self::split(handle);
         let Some(size) = self.locate(handle).map(|block| block.size) else { return };
-        let book = &mut self.books[chunk as usize];
-        if granule >= book.bump || book.used == 0 {
+        let Some(books) = self.books.as_deref_mut() else { return };
+        let book = &mut books.rows.as_mut_slice()[number as usize];
+        if block >= book.bump || book.used == 0 {
             return;
         }
-        let link = std::mem::replace(&mut book.free, granule);
+        let link = std::mem::replace(&mut book.free, block);
         book.used -= 1;
-        let empty = book.used == 0;
-        self.blocks_used = self.blocks_used.saturating_sub(1);
-        self.bytes_used = self.bytes_used.saturating_sub(size);
+        let is_empty = book.used == 0;
+        let class = &mut books.classes[book.class as usize];
+        class.used = class.used.saturating_sub(1);
+        books.bytes_used = books.bytes_used.saturating_sub(size);
         if let Some(first) = self.body_mut(handle).first_chunk_mut::<4>() {
             *first = link.to_le_bytes();
         }
-        if empty {
-            self.retire(chunk);
+        if is_empty {
+            self.retire(number);
         } else {
-            self.list_again(chunk);
+            self.list_again(number, block);
         }
     }
 
@@ -224,7 +271,7 @@ impl Slab {
     pub fn head(&self, handle: Handle) -> &AtomicU32 {
         match self.locate(handle) {
             // SAFETY: `locate` gives the start of a block of a live chunk: valid for as long as `self` is borrowed,
-            // aligned to 8, initialised (2); no reference to plain bytes ever covers it (4).
+            // aligned to 8 (a page and multiples of 8), initialised (2); no reference to plain bytes ever covers it (4).
             // JUSTIFICATION: the first touch of every entry; indexing a vector of words per chunk costs two more
             // dependent loads.
             Some(block) => unsafe { AtomicU32::from_ptr(block.at.cast()) },
@@ -236,7 +283,7 @@ impl Slab {
     #[inline(always)]
     pub fn body(&self, handle: Handle) -> &[u8] {
         match self.locate(handle) {
-            // SAFETY: the `size` bytes from `at` lie in the chunk or its padding (3), are initialised (2), and change
+            // SAFETY: the `size` bytes from `at` lie in the chunk's piece (3), are initialised (2), and change
             // only through `&mut self`, since heads are left out (4).
             // JUSTIFICATION: every read of a key or value.
             Some(block) => unsafe {
@@ -291,268 +338,381 @@ impl Slab {
         }
     }
 
-    /// Blocks handed out and not freed.
+    /// Blocks handed out and not freed. Cost: one step for each size class.
     pub fn blocks_used(&self) -> usize {
-        self.blocks_used
+        self.books.as_deref().map_or(0, |books| books.classes.iter().map(|class| class.used).sum())
     }
 
-    /// Bytes of the blocks handed out and not freed.
-    pub fn bytes_used(&self) -> usize {
-        self.bytes_used
-    }
-
-    /// Chunks that have memory, spares included. O(1).
-    pub fn chunks(&self) -> usize {
-        self.chunks.len() - self.vacant.len()
-    }
-
-    /// Bytes taken from the allocator: whole chunks, mapped or not, and the lists.
-    pub fn bytes_allocated(&self) -> usize {
-        self.chunks() * Slab::CHUNK_BYTES
-            + self.chunks.capacity() * size_of::<Chunk>()
-            + self.books.capacity() * size_of::<Book>()
-            + self.rooms.capacity() * size_of::<[u32; QUARTERS]>()
-            + (self.spares.capacity() + self.vacant.capacity()) * size_of::<u32>()
-    }
-
-    /// Bytes of the chunks that have a class: how much of [`Slab::MAX_BYTES`] is taken, free blocks in them included. O(1).
+    /// Bytes of the blocks handed out and not freed: what an owner adds to the allocator's figure, which knows nothing of
+    /// regions, to tell how much memory is in use. Freeing a block lowers it at once. O(1).
     #[inline]
-    pub fn bytes_taken(&self) -> usize {
-        let chunks = self.chunks() - self.spares.len();
-        chunks * GRANULES as usize * GRANULE
+    pub fn bytes_used(&self) -> usize {
+        self.books.as_deref().map_or(0, |books| books.bytes_used)
     }
 
-    /// Bytes of chunks that were handed out at least once: about what is resident.
+    /// Bytes of chunks that were handed out at least once and whose pages were not given back since: about what is resident,
+    /// pages rounded down. O(1).
     pub fn bytes_touched(&self) -> usize {
-        self.granules_touched * GRANULE
+        self.books.as_deref().map_or(0, |books| books.bytes_touched)
+    }
+
+    /// Bytes that are resident for nobody: free blocks below the highest one handed out, and empty chunks that keep their
+    /// pages. An owner adds it to the allocator's fragmentation. O(1).
+    pub fn bytes_free(&self) -> usize {
+        self.bytes_touched().saturating_sub(self.bytes_used())
+    }
+
+    /// Bytes of address space reserved for chunks, resident or not. O(1).
+    pub fn bytes_reserved(&self) -> usize {
+        self.books.as_deref().map_or(0, |books| books.regions.reserved())
+    }
+
+    /// Bytes of directories and lists. Those of a small slab come from the allocator, so that its figure has them already.
+    /// O(1), but for a slab that has used every chunk number.
+    pub fn bytes_directories(&self) -> usize {
+        let Some(books) = self.books.as_deref() else { return 0 };
+        let orphans: usize = books.orphans.iter().map(|list| list.capacity() * size_of::<Piece>()).sum();
+        let evacuation = if books.evacuation.is_some() { size_of::<Evacuation>() } else { 0 };
+        size_of::<Books>()
+            + self.chunks.bytes()
+            + books.rows.bytes()
+            + books.regions.list_bytes()
+            + orphans
+            + evacuation
+    }
+
+    /// Chunks that have a class: how much of [`Slab::CHUNKS_MAX`] is taken. O(1).
+    #[inline]
+    pub fn chunks_taken(&self) -> usize {
+        self.books.as_deref().map_or(0, |books| books.chunks_taken)
     }
 
     /// The classes that have a chunk, smallest first. Cost: one step for each chunk.
     pub fn stats(&self) -> Vec<ClassStats> {
-        let mut classes = [ClassStats::default(); Slab::MAX_BLOCK / GRANULE + 1];
-        for (number, book) in self.books.iter().enumerate().filter(|(_, book)| book.step != 0) {
-            let class = &mut classes[book.step as usize];
-            class.block_size = book.step as usize * GRANULE;
+        let Some(books) = self.books.as_deref() else { return Vec::new() };
+        let mut classes = [ClassStats::default(); CLASSES];
+        for (number, book) in books.rows.as_slice().iter().enumerate().filter(|(_, book)| book.class != 0) {
+            let class = &mut classes[book.class as usize];
+            class.block_size = book.class as usize * 8;
             class.chunks += 1;
             class.blocks_used += book.used as usize;
-            // Chunk 0 has no block at its start.
-            class.blocks_touched += (book.bump / book.step) as usize - usize::from(number == 0);
+            // Handle 0 does not exist.
+            class.blocks_touched += book.bump as usize - usize::from(number == 0);
         }
         classes.into_iter().filter(|class| class.chunks != 0).collect()
     }
 
-    /// Frees everything, spares included. Every handle names no block then, until its number is handed out again. Cost:
-    /// one deallocation for each chunk; to do it elsewhere, move the slab to another thread and drop it there.
+    /// Frees everything. Every handle names no block then, until its number is handed out again. Cost: the system takes
+    /// every page back; to do it elsewhere, move the slab to another thread and drop it there.
     pub fn clear(&mut self) {
-        *self = Slab::new();
+        *self = Self::new();
+    }
+
+    /// Chunk number and block number of a handle.
+    #[inline(always)]
+    const fn split(handle: Handle) -> (u32, u32) {
+        (handle.0.get() >> BLOCK_BITS, handle.0.get() & (Self::BLOCKS as u32 - 1))
+    }
+
+    /// The handle of a block; none for block 0 of chunk 0.
+    #[inline(always)]
+    fn join(number: u32, block: u32) -> Option<Handle> {
+        Handle::from_raw(number << BLOCK_BITS | block)
     }
 
     /// The block that `handle` names, by invariant (3).
     #[inline(always)]
     fn locate(&self, handle: Handle) -> Option<Block> {
-        let chunk = self.chunks.get((handle.raw() >> GRANULE_BITS) as usize)?;
-        let granule = handle.raw() & GRANULE_MASK;
-        if !chunk.has_block_at(granule) {
+        let (number, block) = Self::split(handle);
+        let chunk = self.chunks.as_slice().get(number as usize)?;
+        if block >= chunk.count {
             return None;
         }
-        let at = chunk.base.wrapping_add(granule as usize * GRANULE);
-        Some(Block { at, size: chunk.size as usize })
+        let size = chunk.size as usize;
+        Some(Block { at: chunk.base.as_ptr().wrapping_add(block as usize * size), size })
     }
 
+    /// Takes a block from a chunk that has room; none if it has none after all.
     #[inline]
-    fn fullest_with_room(&self, step: u32) -> Option<u32> {
-        let rooms = self.rooms.get(step as usize)?;
-        rooms.iter().copied().find(|&chunk| chunk != NONE)
-    }
-
-    /// Takes a block from a chunk that has room.
-    #[inline]
-    fn take(&mut self, chunk: u32) -> u32 {
-        let book = &self.books[chunk as usize];
-        let granule = if book.free != NONE { book.free } else { book.bump };
-        let next = if book.free != NONE { self.link_of(chunk, granule) } else { NONE };
-        let book = &mut self.books[chunk as usize];
-        if granule == book.bump {
-            book.bump += book.step;
-            let grown = book.bump.saturating_sub(book.touched);
+    fn take(&mut self, number: u32) -> Option<Handle> {
+        let count = self.chunks.as_slice()[number as usize].count;
+        let books = self.books.as_deref()?;
+        let book = books.rows.as_slice()[number as usize];
+        let (block, next) = match book.free {
+            NONE if book.bump >= count => return None,
+            NONE => (book.bump, NONE),
+            free => (free, self.link_of(number, free, book.bump)),
+        };
+        let books = self.books.as_deref_mut()?;
+        let book = &mut books.rows.as_mut_slice()[number as usize];
+        let size = u32::from(book.class) * 8;
+        if block == book.bump {
+            book.bump += 1;
+            let grown = (book.bump * size).saturating_sub(book.touched);
             book.touched += grown;
-            self.granules_touched += grown as usize;
+            books.bytes_touched += grown as usize;
         }
         book.free = next;
         book.used = book.used.saturating_add(1);
-        self.blocks_used += 1;
-        self.bytes_used += book.step as usize * GRANULE;
-        self.list_again(chunk);
-        granule
+        books.classes[book.class as usize].used += 1;
+        books.bytes_used += size as usize;
+        self.list_again(number, NONE);
+        Self::join(number, block)
     }
 
-    /// The free block after the one at `granule`, or `NONE` when the link is not a block of the chunk (invariant 5).
+    /// The free block after `block`, or `NONE` when the link is not a block below `bump` (invariant 5).
     #[inline]
-    fn link_of(&self, chunk: u32, granule: u32) -> u32 {
-        let Some(handle) = Handle::from_raw(chunk << GRANULE_BITS | granule) else { return NONE };
+    fn link_of(&self, number: u32, block: u32, bump: u32) -> u32 {
+        let Some(handle) = Self::join(number, block) else { return NONE };
         let Some(link) = self.body(handle).first_chunk::<4>() else { return NONE };
         let link = u32::from_le_bytes(*link);
-        let is_block = link < self.books[chunk as usize].bump
-            && link < GRANULES
-            && (chunk | link) != 0
-            && self.chunks[chunk as usize].has_block_at(link);
-        if is_block { link } else { NONE }
+        if link < bump && (number | link) != 0 { link } else { NONE }
     }
 
-    /// Puts the chunk on the list of its quarter, or on none if it is full.
+    /// Puts the chunk on the list of its quarter, or on none if it is full. `freed` is the block that was freed just now.
     #[inline]
-    fn list_again(&mut self, chunk: u32) {
-        let book = &self.books[chunk as usize];
-        let has_room = book.free != NONE || book.bump < GRANULES;
-        let quarter = if has_room { quarter_of(book.used.saturating_mul(book.step)) } else { UNLISTED };
-        if quarter != book.quarter {
-            self.unlist(chunk);
-            self.list(chunk, quarter);
+    fn list_again(&mut self, number: u32, freed: u32) {
+        let count = self.chunks.as_slice()[number as usize].count;
+        let Some(books) = self.books.as_deref_mut() else { return };
+        let book = &books.rows.as_slice()[number as usize];
+        let has_room = book.free != NONE || book.bump < count;
+        let quarter = if has_room { quarter_of(book.used, book.scale) } else { UNLISTED };
+        if quarter == book.quarter {
+            return;
+        }
+        if book.quarter == EVACUATING {
+            return books.note_freed(freed);
+        }
+        books.unlist(number);
+        books.list(number, quarter);
+    }
+
+    /// An empty chunk for blocks of `class` eighths, listed.
+    #[cold]
+    #[inline(never)]
+    fn open(&mut self, class: usize) -> Result<u32, Full> {
+        let count = Self::BLOCKS.min(Self::CHUNK_BYTES / (class * 8));
+        let books = self.books.get_or_insert_with(Books::new);
+        let units = units_of(count * class * 8);
+        let number = match books.vacant[units] {
+            NONE => self.map(units)?,
+            number => number,
+        };
+        let Some(books) = self.books.as_deref_mut() else { return Err(Full) };
+        books.occupy(number);
+        let chunk = &mut self.chunks.as_mut_slice()[number as usize];
+        (chunk.size, chunk.count) = (class as u32 * 8, count as u32);
+        let book = &mut books.rows.as_mut_slice()[number as usize];
+        // Handle 0 does not exist.
+        let first = u32::from(number == 0);
+        *book = Book {
+            bump: first,
+            scale: (4u32 << SCALE_BITS).div_ceil(count as u32),
+            class: class as u8,
+            touched: book.touched,
+            units: book.units,
+            ..Book::VACANT
+        };
+        books.classes[class].chunks += 1;
+        books.classes[class].blocks += count - first as usize;
+        books.chunks_taken += 1;
+        books.list(number, QUARTERS as u8 - 1);
+        Ok(number)
+    }
+
+    /// Makes a vacant chunk with a piece of `units`, the first of its list: under a new number, or under that of a vacant
+    /// chunk of another length once every number is in use.
+    fn map(&mut self, units: usize) -> Result<u32, Full> {
+        let Some(books) = self.books.as_deref_mut() else { return Err(Full) };
+        let number = books.rows.as_slice().len();
+        if number == Self::CHUNKS_MAX {
+            return self.map_again(units);
+        }
+        let base = books.piece(units).ok_or(Full)?;
+        let chunk = Chunk { base, size: 0, count: 0 };
+        // A record may be there already, if there was no room for its book at the last attempt.
+        match self.chunks.as_mut_slice().get_mut(number) {
+            Some(record) => *record = chunk,
+            None => self.chunks.push(chunk, Self::CHUNKS_MAX).ok_or(Full)?,
+        }
+        let book = Book { units: units as u8, next: books.vacant[units], ..Book::VACANT };
+        books.rows.push(book, Self::CHUNKS_MAX).ok_or(Full)?;
+        books.vacant[units] = number as u32;
+        Ok(number as u32)
+    }
+
+    /// The part of `map` where no number is left: a vacant chunk of another length gets another piece.
+    #[cold]
+    fn map_again(&mut self, units: usize) -> Result<u32, Full> {
+        let Some(books) = self.books.as_deref_mut() else { return Err(Full) };
+        let other = (1..=UNITS_MAX).find(|&other| books.vacant[other] != NONE).ok_or(Full)?;
+        let base = books.piece(units).ok_or(Full)?;
+        let number = books.vacant[other];
+        books.occupy(number);
+        self.cool(number);
+        let record = &mut self.chunks.as_mut_slice()[number as usize];
+        let old = std::mem::replace(record, Chunk { base, size: 0, count: 0 });
+        let Some(books) = self.books.as_deref_mut() else { return Err(Full) };
+        books.orphan(other, Piece(old.base));
+        books.rows.as_mut_slice()[number as usize] =
+            Book { units: units as u8, next: books.vacant[units], ..Book::VACANT };
+        books.vacant[units] = number;
+        Ok(number)
+    }
+
+    /// Takes the class of an empty chunk away. Its pages stay for a while, or go back.
+    #[cold]
+    #[inline(never)]
+    fn retire(&mut self, number: u32) {
+        let chunk = &mut self.chunks.as_mut_slice()[number as usize];
+        let count = std::mem::take(&mut chunk.count) as usize;
+        chunk.size = 0;
+        let Some(books) = self.books.as_deref_mut() else { return };
+        books.unlist(number);
+        if books.evacuation.as_ref().is_some_and(|evacuation| evacuation.is_of(number)) {
+            books.evacuation = None;
+        }
+        let book = &mut books.rows.as_mut_slice()[number as usize];
+        let class = &mut books.classes[book.class as usize];
+        class.chunks -= 1;
+        class.blocks -= count - usize::from(number == 0);
+        books.chunks_taken -= 1;
+        (book.class, book.quarter, book.is_pinned) = (0, UNLISTED, false);
+        book.next = std::mem::replace(&mut books.vacant[book.units as usize], number);
+        books.warm_bytes += book.touched as usize;
+        books.warm.push(number);
+        // The newest always stays: a class at the edge of a chunk must not ask the system for every block.
+        while let Some(oldest) = self.books.as_deref_mut().and_then(Books::surplus) {
+            self.cool(oldest);
         }
     }
 
-    fn list(&mut self, chunk: u32, quarter: u8) {
-        let book = &mut self.books[chunk as usize];
+    /// Gives the pages of a chunk without a class back to the system.
+    fn cool(&mut self, number: u32) {
+        let Some(books) = self.books.as_deref_mut() else { return };
+        let base = self.chunks.as_slice()[number as usize].base;
+        let touched = std::mem::take(&mut books.rows.as_mut_slice()[number as usize].touched) as usize;
+        books.bytes_touched -= touched;
+        if touched > 0 {
+            // SAFETY: `base` is the start of a piece that `regions` carved, at least `touched` bytes long, since no block
+            // of the chunk ended behind its piece (3). `&mut self` says that no reference into it exists.
+            // JUSTIFICATION: the only way to give pages back; see `memory.rs`.
+            unsafe { books.regions.give_back(base, touched) };
+        }
+    }
+}
+
+impl<const CHUNK_BITS: u32, const BLOCK_BITS: u32> Default for SlabOf<CHUNK_BITS, BLOCK_BITS> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Books {
+    fn new() -> Box<Books> {
+        let class = Class { rooms: [NONE; QUARTERS], chunks: 0, blocks: 0, used: 0 };
+        Box::new(Books {
+            rows: Row::new(),
+            classes: [class; CLASSES],
+            vacant: [NONE; UNITS_MAX + 1],
+            orphans: Vec::new(),
+            regions: Regions::new(),
+            warm: Vec::new(),
+            warm_bytes: 0,
+            bytes_used: 0,
+            bytes_touched: 0,
+            chunks_taken: 0,
+            evacuation: None,
+            search_at: 0,
+        })
+    }
+
+    #[inline]
+    fn fullest_with_room(&self, class: usize) -> Option<u32> {
+        self.classes[class].rooms.iter().copied().find(|&number| number != NONE)
+    }
+
+    fn list(&mut self, number: u32, quarter: u8) {
+        let rows = self.rows.as_mut_slice();
+        let book = &mut rows[number as usize];
         book.quarter = quarter;
         if quarter == UNLISTED {
             return;
         }
-        let first = &mut self.rooms[book.step as usize][quarter as usize];
-        let next = std::mem::replace(first, chunk);
+        let first = &mut self.classes[book.class as usize].rooms[quarter as usize];
+        let next = std::mem::replace(first, number);
         (book.prev, book.next) = (NONE, next);
         if next != NONE {
-            self.books[next as usize].prev = chunk;
+            rows[next as usize].prev = number;
         }
     }
 
-    fn unlist(&mut self, chunk: u32) {
-        let Book { step, prev, next, quarter, .. } = self.books[chunk as usize];
-        if quarter == UNLISTED {
+    fn unlist(&mut self, number: u32) {
+        let rows = self.rows.as_mut_slice();
+        let Book { class, prev, next, quarter, .. } = rows[number as usize];
+        rows[number as usize].quarter = UNLISTED;
+        if quarter as usize >= QUARTERS {
             return;
         }
         match prev {
-            NONE => self.rooms[step as usize][quarter as usize] = next,
-            prev => self.books[prev as usize].next = next,
+            NONE => self.classes[class as usize].rooms[quarter as usize] = next,
+            prev => rows[prev as usize].next = next,
         }
         if next != NONE {
-            self.books[next as usize].prev = prev;
-        }
-        self.books[chunk as usize].quarter = UNLISTED;
-    }
-
-    /// An empty chunk for blocks of `step` granules, listed.
-    #[cold]
-    #[inline(never)]
-    fn open(&mut self, step: u32) -> Result<u32, Full> {
-        if self.rooms.is_empty() {
-            self.rooms = vec![[NONE; QUARTERS]; Slab::MAX_BLOCK / GRANULE + 1];
-        }
-        let chunk = match self.spares.pop() {
-            Some(chunk) => chunk,
-            None => self.map()?,
-        };
-        let record = &mut self.chunks[chunk as usize];
-        record.magic = magic_of(step);
-        record.size = step * GRANULE as u32;
-        let book = &mut self.books[chunk as usize];
-        (book.step, book.used, book.free) = (step, 0, NONE);
-        // Handle 0 does not exist.
-        book.bump = if chunk == 0 { step } else { 0 };
-        self.list(chunk, (QUARTERS - 1) as u8);
-        Ok(chunk)
-    }
-
-    /// Memory for one more chunk, dead as yet.
-    fn map(&mut self) -> Result<u32, Full> {
-        let chunk = match self.vacant.last() {
-            Some(&chunk) => chunk,
-            None if self.chunks.len() < CHUNKS_MAX => self.chunks.len() as u32,
-            None => return Err(Full),
-        };
-        // SAFETY: the layout's size is not zero.
-        // JUSTIFICATION: only the allocator's zeroed pages are both initialised and untouched; the alignment is kept at
-        // what it gives anyway, since for more it would write the zeros itself.
-        let start = unsafe { alloc_zeroed(LAYOUT) };
-        if start.is_null() {
-            return Err(Full);
-        }
-        let pad = start.addr().wrapping_neg() % LINE;
-        let record = Chunk { base: start.wrapping_add(pad), magic: 0, size: 0 };
-        let book = Book { pad: pad as u8, ..Book::DEAD };
-        if self.vacant.pop().is_some() {
-            self.chunks[chunk as usize] = record;
-            self.books[chunk as usize] = book;
-        } else {
-            self.chunks.push(record);
-            self.books.push(book);
-        }
-        Ok(chunk)
-    }
-
-    /// Ends the life of an empty chunk: it becomes a spare, or its memory goes back.
-    #[cold]
-    #[inline(never)]
-    fn retire(&mut self, chunk: u32) {
-        self.unlist(chunk);
-        let record = &mut self.chunks[chunk as usize];
-        (record.magic, record.size) = (0, 0);
-        let book = &mut self.books[chunk as usize];
-        book.step = 0;
-        if self.spares.len() < SPARES_MAX {
-            self.spares.push(chunk);
-        } else {
-            self.granules_touched -= book.touched as usize;
-            self.unmap(chunk);
-            self.vacant.push(chunk);
+            rows[next as usize].prev = prev;
         }
     }
 
-    fn unmap(&mut self, chunk: u32) {
-        let record = &mut self.chunks[chunk as usize];
-        let base = std::mem::replace(&mut record.base, std::ptr::null_mut());
-        (record.magic, record.size) = (0, 0);
-        if !base.is_null() {
-            let start = base.wrapping_sub(self.books[chunk as usize].pad as usize);
-            // SAFETY: `start` is what `alloc_zeroed(LAYOUT)` returned in `map`, and it is given back once, as the base
-            // is null from here on; `&mut self` says that no reference into it is left.
-            // JUSTIFICATION: the other half of `map`.
-            unsafe { dealloc(start, LAYOUT) }
+    /// Takes the first chunk of a list of vacant ones off it.
+    fn occupy(&mut self, number: u32) {
+        let book = self.rows.as_slice()[number as usize];
+        debug_assert_eq!(self.vacant[book.units as usize], number);
+        self.vacant[book.units as usize] = book.next;
+        if let Some(at) = self.warm.iter().position(|&warm| warm == number) {
+            self.warm.remove(at);
+            self.warm_bytes -= book.touched as usize;
         }
     }
-}
 
-impl Default for Slab {
-    fn default() -> Slab {
-        Slab::new()
-    }
-}
-
-impl Drop for Slab {
-    fn drop(&mut self) {
-        for chunk in 0..self.chunks.len() as u32 {
-            self.unmap(chunk);
+    /// The vacant chunk that has kept its pages for longest, if it must give them back now.
+    fn surplus(&mut self) -> Option<u32> {
+        let is_surplus = self.warm.len() > WARM_CHUNKS || self.warm.len() > 1 && self.warm_bytes > WARM_BYTES;
+        if !is_surplus {
+            return None;
         }
+        let oldest = self.warm.remove(0);
+        self.warm_bytes -= self.rows.as_slice()[oldest as usize].touched as usize;
+        Some(oldest)
     }
-}
 
-impl Chunk {
-    #[inline(always)]
-    fn has_block_at(&self, granule: u32) -> bool {
-        granule.wrapping_mul(self.magic) < self.magic
+    /// Memory for a chunk.
+    fn piece(&mut self, units: usize) -> Option<NonNull<u8>> {
+        let orphan = self.orphans.get_mut(units).and_then(Vec::pop);
+        orphan.map(|piece| piece.0).or_else(|| self.regions.carve(units * UNIT))
+    }
+
+    /// Keeps a piece that has no chunk number any more.
+    fn orphan(&mut self, units: usize, piece: Piece) {
+        if self.orphans.is_empty() {
+            self.orphans = vec![Vec::new(); UNITS_MAX + 1];
+        }
+        self.orphans[units].push(piece);
     }
 }
 
 impl Book {
-    const DEAD: Book = Book {
-        step: 0,
+    const VACANT: Book = Book {
         used: 0,
         bump: 0,
-        touched: 0,
         free: NONE,
         prev: NONE,
         next: NONE,
+        scale: 0,
+        touched: 0,
         quarter: UNLISTED,
-        pad: 0,
+        class: 0,
+        units: 0,
+        is_pinned: false,
     };
 }
 
@@ -563,41 +723,39 @@ struct Block {
     size: usize,
 }
 
-/// `Chunk::magic` for blocks of `step` granules.
-fn magic_of(step: u32) -> u32 {
-    u32::MAX / step + 1
-}
-
 /// Which list: 0 for the fullest quarter, so that the search for a block looks there first.
 #[inline(always)]
-fn quarter_of(granules_used: u32) -> u8 {
-    let quarter = (granules_used >> (GRANULE_BITS - 2)).min(QUARTERS as u32 - 1);
+fn quarter_of(used: u32, scale: u32) -> u8 {
+    let quarter = (used.wrapping_mul(scale) >> SCALE_BITS).min(QUARTERS as u32 - 1);
     (QUARTERS as u32 - 1 - quarter) as u8
 }
 
-/// Bytes that a handle counts in.
-const GRANULE: usize = 8;
-const GRANULE_BITS: u32 = 17;
-const GRANULES: u32 = 1 << GRANULE_BITS;
-const GRANULE_MASK: u32 = GRANULES - 1;
-const CHUNKS_MAX: usize = 1 << (32 - GRANULE_BITS);
+/// Units of a piece for a chunk of so many bytes.
+const fn units_of(bytes: usize) -> usize {
+    bytes.div_ceil(UNIT)
+}
+
 const HEAD: usize = size_of::<AtomicU32>();
 const MIN_BLOCK: usize = 16;
 const LINE: usize = 64;
+/// Classes by bytes of a block in eighths; those below `MIN_BLOCK` are not used.
+const CLASSES: usize = Slab::MAX_BLOCK / 8 + 1;
+/// What pieces of memory are multiples of: 4,096 blocks of 16 bytes, and the longest page of any system.
+const UNIT: usize = 64 << 10;
+const UNITS_MAX: usize = units_of(Slab::CHUNK_BYTES);
 const QUARTERS: usize = 4;
 const UNLISTED: u8 = u8::MAX;
+const EVACUATING: u8 = u8::MAX - 1;
 const NONE: u32 = u32::MAX;
-/// Empty chunks kept: enough that a few classes on the edge of a chunk do not go to the allocator for every block.
-const SPARES_MAX: usize = 4;
-/// A chunk, room for its last block to end in, and room to align granule 0 to a cache line.
-const LAYOUT: Layout = match Layout::from_size_align(GRANULES as usize * GRANULE + Slab::MAX_BLOCK + LINE, 16)
-{
-    Ok(layout) => layout,
-    Err(_) => panic!("the size of a chunk is a constant"),
-};
+/// Of `Book::scale`. `used * scale` stays below 2^19: `used` is at most `count`.
+const SCALE_BITS: u32 = 16;
+/// Empty chunks that keep their pages, and their bytes at most, but for the newest: enough that a few classes on the edge
+/// of a chunk do not ask the system for every block.
+const WARM_CHUNKS: usize = 8;
+const WARM_BYTES: usize = 2 << 20;
 
 const _: () = assert!(size_of::<Chunk>() == 16 || size_of::<usize>() != 8);
-const _: () = assert!(LAYOUT.size() <= (1 << 20) + 4096);
+const _: () = assert!(size_of::<Slab>() <= 40);
 
 #[cfg(test)]
 mod tests;

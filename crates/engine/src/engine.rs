@@ -108,7 +108,7 @@ impl Engine {
         self.refresh();
         let text = match nearly_full {
             true => {
-                "The entries of a database take nearly 32 GiB: writes that may need more are refused from now on"
+                "A database has nearly as many entries as one can hold: writes that may need more are refused from now on"
             }
             false => "There is room for entries again: writes are accepted",
         };

@@ -42,9 +42,8 @@ impl From<WrongType> for CmdError {
 
 impl CmdError {
     /// A database has no room for more entries.
-    pub const NO_ROOM: CmdError = CmdError::text(
-        "OOM command not allowed when the entries of a database take nearly 32 GiB, the most that one can hold",
-    );
+    pub const NO_ROOM: CmdError =
+        CmdError::text("OOM command not allowed when a database has nearly as many entries as one can hold");
 
     /// An error from a fixed text that begins with its code, as in `ERR no such thing`.
     pub const fn text(text: &'static str) -> CmdError {

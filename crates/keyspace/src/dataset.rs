@@ -16,27 +16,19 @@ pub struct Keyspace {
     room: usize,
 }
 
-/// Entries live in chunks, each one allocation of [`ChunkMemory::CHUNK_BYTES`]; part of a chunk may never have been an entry, and
-/// part may have been one once.
+/// Memory of the entries' chunks, which lie in regions that the allocator does not know.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ChunkMemory {
-    /// Chunks.
-    pub chunks: usize,
     /// Bytes of the entries in them.
     pub used_bytes: usize,
     /// Bytes that are or were entries: about what is resident of the chunks.
     pub touched_bytes: usize,
 }
 
-impl ChunkMemory {
-    /// Bytes that the allocator is asked for with each chunk.
-    pub const CHUNK_BYTES: usize = Slab::CHUNK_BYTES;
-}
-
-/// Bytes of entries from which on a database takes no more: 32 GiB less what one batch of commands (a request of the most
-/// that `client-query-buffer-limit` lets in, 1 GiB unless it was raised), or the time to the next look at all databases,
-/// can add.
-const ROOM: usize = Slab::MAX_BYTES - (2 << 30);
+/// Where a database takes no more entries: at all chunk numbers less those that one batch of commands (a request of the most
+/// that `client-query-buffer-limit` lets in, 1 GiB unless it was raised), or the time to the next look at all databases, can
+/// take, were all of it in the smallest blocks. In bytes, each chunk counted as the longest.
+const ROOM: usize = (Slab::CHUNKS_MAX - (2 << 30) / Slab::CHUNK_BYTES_MIN) * Slab::CHUNK_BYTES;
 
 impl Keyspace {
     /// `count` empty databases that hash under `seed`.
@@ -70,23 +62,22 @@ impl Keyspace {
         self.dbs.iter().enumerate()
     }
 
-    /// What the entries' chunks hold of the allocator's memory, all databases together. Cost: one step for each database.
+    /// Memory of the entries' chunks, all databases together. Cost: one step for each database.
     pub fn chunk_memory(&self) -> ChunkMemory {
         self.dbs.iter().map(Db::chunk_memory).fold(ChunkMemory::default(), |sum, db| ChunkMemory {
-            chunks: sum.chunks + db.chunks,
             used_bytes: sum.used_bytes + db.used_bytes,
             touched_bytes: sum.touched_bytes + db.touched_bytes,
         })
     }
 
-    /// Whether a database has so many entries that writes must be refused, lest its handles run out: 30 of 32 GiB, counted
-    /// in whole chunks. `number` must be below [`Keyspace::databases`]. O(1).
+    /// Whether a database has so many entries that writes must be refused, lest its handles run out: 2^32 of up to 256 bytes,
+    /// or 1 TiB of larger ones, less 3 %. `number` must be below [`Keyspace::databases`]. O(1).
     #[inline]
     pub fn is_nearly_full(&self, number: usize) -> bool {
         self.dbs[number].entry_bytes_taken() > self.room
     }
 
-    /// Sets from how many bytes on a database is nearly full: for tests, which have no 30 GiB.
+    /// Sets from how many bytes on a database is nearly full, each chunk counted as 1 MiB: for tests, which have no 1 TiB.
     #[doc(hidden)]
     pub fn set_room(&mut self, bytes: usize) {
         self.room = bytes;

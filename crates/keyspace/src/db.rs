@@ -111,16 +111,26 @@ impl Db {
         self.expires.bytes()
     }
 
-    /// Bytes that entries can no longer use otherwise: whole chunks of the slab, 32 GiB at most. O(1).
+    /// How much of what handles can name is taken, as if every chunk of the slab were of the longest: 1 TiB at most. O(1).
     #[inline]
     pub(crate) fn entry_bytes_taken(&self) -> usize {
-        self.slab.bytes_taken()
+        self.slab.chunks_taken() * Slab::CHUNK_BYTES
+    }
+
+    /// Bytes of the blocks in use: what the allocator's figure lacks, since chunks are mapped beside it. O(1).
+    #[inline]
+    pub fn block_bytes(&self) -> usize {
+        self.slab.bytes_used()
+    }
+
+    /// Bytes of blocks that are resident and free. O(1).
+    pub fn free_block_bytes(&self) -> usize {
+        self.slab.bytes_free()
     }
 
     /// What the slab of entries holds of the allocator's memory. O(1).
     pub(crate) fn chunk_memory(&self) -> ChunkMemory {
         ChunkMemory {
-            chunks: self.slab.chunks(),
             used_bytes: self.slab.bytes_used(),
             touched_bytes: self.slab.bytes_touched(),
         }

@@ -86,28 +86,18 @@ pub struct Allocated {
 }
 
 impl Allocated {
-    /// The numbers without what is reserved for entries and not in use. Of a chunk, `allocated` keeps the entries; the pages
-    /// that were touched stay active and resident, so that free blocks between entries show as fragmentation.
+    /// The numbers with the chunks of the entries, which lie in regions of their own that the allocator does not know: the
+    /// entries are given out, and the pages that were touched are active and resident, so that free blocks between entries
+    /// show as fragmentation.
     ///
-    /// A database that was given to another thread to be freed has left the keyspace: its chunks count whole until then.
-    pub fn less_unused(self, memory: ChunkMemory) -> Allocated {
-        let reserved = memory.chunks * counted(ChunkMemory::CHUNK_BYTES);
-        let unused = reserved.saturating_sub(memory.used_bytes);
-        let untouched = reserved.saturating_sub(memory.touched_bytes);
+    /// A database that was given to another thread to be freed has left the keyspace: its entries no longer count.
+    pub fn with_entries(self, memory: ChunkMemory) -> Allocated {
         Allocated {
-            allocated: self.allocated.saturating_sub(unused),
-            active: self.active.saturating_sub(untouched),
-            resident: self.resident.saturating_sub(untouched),
+            allocated: self.allocated + memory.used_bytes,
+            active: self.active + memory.touched_bytes,
+            resident: self.resident + memory.touched_bytes,
         }
     }
-}
-
-/// Bytes that the allocator counts when it is asked for so many, which must not be 0.
-fn counted(bytes: usize) -> usize {
-    // SAFETY: the function looks the size up in a table, and is defined for every size but 0.
-    // JUSTIFICATION: it has no safe wrapper, and a chunk of a megabyte is rounded by three kilobytes: for a hundred chunks,
-    // that is more than a small data set.
-    unsafe { tikv_jemalloc_sys::nallocx(bytes, 0) }
 }
 
 /// The present numbers. Cost: some microseconds.

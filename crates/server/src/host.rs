@@ -173,7 +173,7 @@ impl Host {
     }
 
     fn read_memory(&mut self, keyspace: &Keyspace) -> alloc::Allocated {
-        let numbers = alloc::allocated().less_unused(keyspace.chunk_memory());
+        let numbers = alloc::allocated().with_entries(keyspace.chunk_memory());
         self.memory.allocated = numbers.allocated;
         self.memory.read_at_ns = self.recent.mono_ns;
         if numbers.allocated > self.memory.peak {

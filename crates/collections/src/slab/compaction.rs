@@ -1,0 +1,253 @@
+//! Compaction: emptying sparse chunks into the fullest of their class, a block at a time.
+//!
+//! The slab copies a block and says from where to where; its owner re-points what names the block, and says that it is done
+//! ([`SlabOf::finish_move`]). Between two calls the slab is as usable as ever.
+//!
+//! Invariants:
+//! 1. A chunk is chosen only if it is less than three quarters full and its blocks fit elsewhere: into the free blocks of the
+//!    class's other chunks, so that a whole chunk is won; or, if it is alone with less than a quarter of what it touched in
+//!    use, into a fresh chunk, so that at least `WASTE_MIN` bytes are won.
+//! 2. A chunk under evacuation is on no list, so that no new block comes from it, until the evacuation ends: by its
+//!    last block being freed, by the other chunks having no room any more, or by a block that nobody knows.
+//! 3. First the chunk's free list is walked, which marks the free blocks; blocks freed meanwhile are marked as they are
+//!    freed. Then the blocks that are not marked are moved in order. Both go on where the last call stopped.
+#![forbid(unsafe_code)]
+
+use std::sync::atomic::Ordering;
+
+use super::{Book, Books, CLASSES, EVACUATING, Full, HEAD, Handle, NONE, QUARTERS, Slab, SlabOf};
+
+/// A block that was copied, head and body, and waits for its owner to re-point what names it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use = "the block is held twice until the move is finished or cancelled"]
+pub struct Move {
+    /// Where the block still is.
+    pub from: Handle,
+    /// Where its copy is.
+    pub to: Handle,
+}
+
+/// The chunk being emptied.
+pub(super) struct Evacuation {
+    number: u32,
+    class: usize,
+    /// The next free block to mark; `NONE` when all are.
+    mark: u32,
+    /// Links that may be followed still: a list that a caller scribbled over may be a circle.
+    marks_left: u32,
+    /// The next block to look at.
+    cursor: u32,
+    /// A fresh chunk may be opened for the blocks.
+    may_open: bool,
+    /// One bit for each block: it is free.
+    free: [u64; WORDS],
+}
+
+impl Evacuation {
+    pub(super) fn is_of(&self, number: u32) -> bool {
+        self.number == number
+    }
+
+    fn set_free(&mut self, block: u32) {
+        self.free[block as usize / 64] |= 1 << (block % 64);
+    }
+
+    /// The first block at or behind `cursor` that is not free.
+    fn next_used(&self) -> u32 {
+        let (word, bit) = (self.cursor as usize / 64, self.cursor % 64);
+        match self.free.get(word).map(|free| !free & (!0 << bit)) {
+            Some(0) => (word as u32 + 1) * 64,
+            Some(used) => word as u32 * 64 + used.trailing_zeros(),
+            None => self.cursor,
+        }
+    }
+}
+
+impl<const CHUNK_BITS: u32, const BLOCK_BITS: u32> SlabOf<CHUNK_BITS, BLOCK_BITS> {
+    /// Goes on with compaction until a block was copied, nothing is left to do, or `budget` steps were made; `budget` is
+    /// what is left of it then. A step looks at one block or searches for a chunk, in constant time. Every move must be
+    /// finished or cancelled before the next call.
+    pub fn next_move(&mut self, budget: &mut usize) -> Option<Move> {
+        while *budget > 0 {
+            *budget -= 1;
+            let books = self.books.as_deref_mut()?;
+            let Some(evacuation) = books.evacuation.as_deref_mut() else {
+                if books.begin(Self::BLOCKS) {
+                    continue;
+                }
+                return None;
+            };
+            let number = evacuation.number;
+            if evacuation.mark != NONE && evacuation.marks_left > 0 {
+                let block = evacuation.mark;
+                evacuation.set_free(block);
+                evacuation.marks_left -= 1;
+                let bump = books.rows.as_slice()[number as usize].bump;
+                let next = self.link_of(number, block, bump);
+                if let Some(evacuation) = self.evacuation() {
+                    evacuation.mark = next;
+                }
+                continue;
+            }
+            evacuation.cursor = evacuation.next_used();
+            let (block, word) = (evacuation.cursor, evacuation.cursor / 64);
+            if block >= books.rows.as_slice()[number as usize].bump {
+                // Empty chunks end their evacuation themselves: this one has blocks that it lost count of.
+                books.end_evacuation(true);
+            } else if evacuation.free[word as usize] & (1 << (block % 64)) == 0 {
+                evacuation.cursor += 1;
+                return match self.copy_out(number, block) {
+                    Ok(copied) => Some(copied),
+                    Err(Full) => {
+                        self.books.as_deref_mut()?.end_evacuation(false);
+                        continue;
+                    }
+                };
+            }
+        }
+        None
+    }
+
+    /// Frees the old block, once nothing names it any more.
+    pub fn finish_move(&mut self, done: Move) {
+        self.free(done.from);
+    }
+
+    /// Takes a move back: the copy is freed, the old block stays, and its chunk is left alone until it runs empty.
+    pub fn cancel_move(&mut self, failed: Move) {
+        self.free(failed.to);
+        if let Some(books) = self.books.as_deref_mut() {
+            books.end_evacuation(true);
+        }
+    }
+
+    /// Whether a chunk is being emptied.
+    pub fn is_compacting(&self) -> bool {
+        self.books.as_deref().is_some_and(|books| books.evacuation.is_some())
+    }
+
+    fn evacuation(&mut self) -> Option<&mut Evacuation> {
+        self.books.as_deref_mut()?.evacuation.as_deref_mut()
+    }
+
+    fn copy_out(&mut self, number: u32, block: u32) -> Result<Move, Full> {
+        let from = Self::join(number, block).ok_or(Full)?;
+        let (class, may_open) = self.evacuation().map(|e| (e.class, e.may_open)).ok_or(Full)?;
+        let room = self.books.as_deref().and_then(|books| books.fullest_with_room(class));
+        let target = match room {
+            Some(target) => target,
+            None if may_open => self.open_cold(class)?,
+            None => return Err(Full),
+        };
+        let to = self.take(target).ok_or(Full)?;
+        let mut copy = [0; Slab::MAX_BLOCK - HEAD];
+        let (head, body) = self.block(from);
+        let head = head.load(Ordering::Relaxed);
+        let len = body.len();
+        copy[..len].copy_from_slice(body);
+        self.body_mut(to).copy_from_slice(&copy[..len]);
+        self.head(to).store(head, Ordering::Relaxed);
+        Ok(Move { from, to })
+    }
+
+    /// A chunk whose pages are not resident, so that moving blocks there wins what they do not fill.
+    fn open_cold(&mut self, class: usize) -> Result<u32, Full> {
+        let vacant = self.books.as_deref().and_then(|books| {
+            let units = super::units_of(per_chunk(Self::BLOCKS, class) * class * 8);
+            Some(books.vacant[units]).filter(|&number| number != NONE)
+        });
+        if let Some(number) = vacant {
+            if let Some(books) = self.books.as_deref_mut() {
+                books.forget_warm(number);
+            }
+            self.cool(number);
+        }
+        self.open(class)
+    }
+}
+
+impl Books {
+    /// Begins to empty a chunk for which that pays, if there is one. `blocks_max` is the most that a chunk has.
+    fn begin(&mut self, blocks_max: usize) -> bool {
+        for i in 0..CLASSES {
+            let class = (self.search_at + i) % CLASSES;
+            if let Some((number, may_open)) = self.sparse(class, per_chunk(blocks_max, class)) {
+                self.search_at = class;
+                self.unlist(number);
+                let book = &mut self.rows.as_mut_slice()[number as usize];
+                book.quarter = EVACUATING;
+                let Book { free, bump, .. } = *book;
+                let cursor = u32::from(number == 0);
+                self.evacuation = Some(Box::new(Evacuation {
+                    number,
+                    class,
+                    mark: free,
+                    marks_left: bump,
+                    cursor,
+                    may_open,
+                    free: [0; WORDS],
+                }));
+                return true;
+            }
+        }
+        false
+    }
+
+    /// A chunk of the class that invariant (1) allows to be emptied, and whether a fresh chunk may be opened for that.
+    fn sparse(&self, class: usize, per_chunk: usize) -> Option<(u32, bool)> {
+        let this = &self.classes[class];
+        let first = *this.rooms[1..].iter().rev().find(|&&number| number != NONE)?;
+        let rows = self.rows.as_slice();
+        // Where all are as sparse, the first is the one that blocks come from: what was moved there must not move again.
+        let number = match rows[first as usize].next {
+            NONE => first,
+            second => second,
+        };
+        let book = &rows[number as usize];
+        if book.is_pinned {
+            return None;
+        }
+        if this.chunks > 1 && this.blocks - this.used >= per_chunk {
+            return Some((number, false));
+        }
+        let used = book.used as usize * class * 8;
+        let wasted = (book.touched as usize).saturating_sub(used);
+        (wasted >= WASTE_MIN && used * QUARTERS < book.touched as usize).then_some((number, true))
+    }
+
+    /// Puts the chunk under evacuation back on its list; `pinned`: not to be chosen again before it runs empty.
+    fn end_evacuation(&mut self, pinned: bool) {
+        let Some(evacuation) = self.evacuation.take() else { return };
+        let number = evacuation.number;
+        let book = &mut self.rows.as_mut_slice()[number as usize];
+        book.is_pinned = pinned;
+        let quarter = super::quarter_of(book.used, book.scale);
+        self.list(number, quarter);
+    }
+
+    /// Marks a block that was freed in the chunk under evacuation; `NONE` is no block.
+    #[cold]
+    pub(super) fn note_freed(&mut self, block: u32) {
+        if block != NONE
+            && let Some(evacuation) = self.evacuation.as_deref_mut()
+        {
+            evacuation.set_free(block);
+        }
+    }
+
+    fn forget_warm(&mut self, number: u32) {
+        if let Some(at) = self.warm.iter().position(|&warm| warm == number) {
+            self.warm.remove(at);
+            self.warm_bytes -= self.rows.as_slice()[number as usize].touched as usize;
+        }
+    }
+}
+
+/// Blocks of a chunk of the class.
+fn per_chunk(blocks_max: usize, class: usize) -> usize {
+    blocks_max.min(Slab::CHUNK_BYTES / (class * 8).max(1))
+}
+
+const WORDS: usize = 4096 / 64;
+/// Bytes that a move into a fresh chunk must win.
+const WASTE_MIN: usize = 256 << 10;
