@@ -83,6 +83,18 @@ impl Keyspace {
         Dataset { keyspace: self, access, effects }
     }
 
+    /// Lets every change in a database leave the entry as it was before; for tests of the hook.
+    #[doc(hidden)]
+    pub fn keep_before_images(&mut self, number: usize) {
+        self.dbs[number].keep_before_images();
+    }
+
+    /// What changes have left since; nothing is kept from now on.
+    #[doc(hidden)]
+    pub fn take_before_images(&mut self, number: usize) -> Vec<crate::BeforeImage> {
+        self.dbs[number].take_before_images()
+    }
+
     pub(crate) fn dbs_mut(&mut self) -> &mut [Db] {
         &mut self.dbs
     }

@@ -2,11 +2,12 @@
 #![allow(missing_docs, clippy::unwrap_used)]
 
 use sluice_base::{HashSeed, Now, Rng};
+use sluice_collections::slab::Handle;
 use sluice_keyspace::{
-    Access, Effects, Entry, Event, ExpireCycle, ExpiryMode, Key, Keyspace, NewValue, SetExpiry, Touch,
-    ValueRef,
+    Access, BeforeImage, CLOCK_MASK, Effects, Entry, Event, ExpireCycle, ExpiryMode, Key, Keyspace, NewValue,
+    SetExpiry, Touch, ValueRef,
 };
-use sluice_value::Encoding;
+use sluice_value::{Encoding, Value};
 use std::collections::{BTreeMap, BTreeSet};
 
 const SEED: HashSeed = HashSeed { k0: 11, k1: 12 };
@@ -100,7 +101,7 @@ impl Twin {
         }
     }
 
-    fn step(&mut self) {
+    fn step(&mut self) -> &'static str {
         let db = self.rng.below(DATABASES as u64) as usize;
         let key = self.any_key();
         let name = match self.rng.below(16) {
@@ -121,6 +122,7 @@ impl Twin {
             }
         };
         *self.done.entry(name).or_default() += 1;
+        name
     }
 
     fn set(&mut self, db: usize, key: &[u8]) -> &'static str {
@@ -337,6 +339,75 @@ impl Twin {
                 assert_eq!(self.mode, ExpiryMode::Delete);
             }
         }
+    }
+}
+
+/// An entry to the byte, its access clock aside.
+#[derive(Debug, PartialEq)]
+struct Bytewise {
+    head: u32,
+    body: Vec<u8>,
+    key: Option<Vec<u8>>,
+    value: Option<Vec<u8>>,
+}
+
+fn bytewise(image: BeforeImage) -> Bytewise {
+    let value = image.value.map(|value| match value {
+        Value::Str(bytes) => bytes.to_vec(),
+    });
+    let head = image.head & !CLOCK_MASK;
+    Bytewise { head, body: image.body.into_vec(), key: image.key.map(|key| key.into_vec()), value }
+}
+
+fn all_entries(keyspace: &Keyspace, db: usize) -> BTreeMap<Handle, Bytewise> {
+    let db = keyspace.db(db);
+    db.iter().map(|handle| (handle, bytewise(db.image(handle)))).collect()
+}
+
+/// Entries that changed or went without their image before, and how many did at all.
+fn unseen(
+    before: BTreeMap<Handle, Bytewise>,
+    now: &BTreeMap<Handle, Bytewise>,
+    images: Vec<BeforeImage>,
+) -> usize {
+    let mut first: BTreeMap<Handle, Bytewise> = BTreeMap::new();
+    for image in images {
+        first.entry(image.handle).or_insert_with(|| bytewise(image));
+    }
+    let changed: Vec<_> = before.into_iter().filter(|(handle, old)| now.get(handle) != Some(old)).collect();
+    for (handle, old) in &changed {
+        assert_eq!(first.get(handle), Some(old), "an entry changed before its image was taken");
+    }
+    changed.len()
+}
+
+#[test]
+fn every_change_is_announced_before_it_happens() {
+    let mut changes: BTreeMap<&'static str, usize> = BTreeMap::new();
+    for (seed, mode) in [
+        (300, ExpiryMode::Delete),
+        (301, ExpiryMode::Hide),
+        (302, ExpiryMode::Ignore),
+        (303, ExpiryMode::Delete),
+    ] {
+        let mut twin = Twin::new(seed, mode);
+        for _ in 0..1500 {
+            let before: Vec<_> = (0..DATABASES).map(|db| all_entries(&twin.keyspace, db)).collect();
+            (0..DATABASES).for_each(|db| twin.keyspace.keep_before_images(db));
+            let name = twin.step();
+            for (db, before) in before.into_iter().enumerate() {
+                let images = twin.keyspace.take_before_images(db);
+                let now = all_entries(&twin.keyspace, db);
+                *changes.entry(name).or_default() += unseen(before, &now, images);
+            }
+        }
+    }
+    // A kind of change that never happened proves nothing.
+    for name in ["set", "append", "setrange", "expire", "rename", "copy", "move", "remove", "increment"] {
+        assert!(
+            changes.get(name).is_some_and(|count| *count > 10),
+            "{name} changed hardly anything: {changes:?}"
+        );
     }
 }
 

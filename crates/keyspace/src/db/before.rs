@@ -56,14 +56,12 @@ impl Db {
 
     /// From now on every change leaves the entry as it was before, again at each change; until
     /// [`Db::take_before_images`].
-    #[doc(hidden)]
-    pub fn keep_before_images(&mut self) {
+    pub(crate) fn keep_before_images(&mut self) {
         self.before = Some(Vec::new());
     }
 
     /// What changes have left since [`Db::keep_before_images`], in order; nothing is kept from now on.
-    #[doc(hidden)]
-    pub fn take_before_images(&mut self) -> Vec<BeforeImage> {
+    pub(crate) fn take_before_images(&mut self) -> Vec<BeforeImage> {
         self.before.take().unwrap_or_default()
     }
 }
