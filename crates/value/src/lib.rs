@@ -4,7 +4,11 @@
 //! appear here: the keyspace keeps them inside the key's entry.
 #![forbid(unsafe_code)]
 
+pub mod list;
+
 use sluice_base::Bytes;
+
+pub use list::{List, ListContext, ListEncoding, ListItem, ListIter, ListLimits, ListRef};
 
 /// A value that lives beside its entry: a large string, or (later) a collection.
 #[derive(Clone, Debug)]
