@@ -6,6 +6,7 @@ mod shorthand;
 pub mod cluster;
 pub mod connection;
 pub mod generic;
+pub mod list;
 pub mod server;
 pub mod string;
 
@@ -30,7 +31,7 @@ macro_rules! groups {
     };
 }
 
-groups! { string, generic, connection, cluster, server }
+groups! { string, list, generic, connection, cluster, server }
 
 /// How many specs there are, subcommands included.
 pub(crate) const COUNT: usize = count_before(COUNTS.len()) as usize;

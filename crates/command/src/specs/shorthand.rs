@@ -35,6 +35,7 @@ pub(super) const OW_INSERT: KeyFlags = KeyFlags::OW.or(KeyFlags::INSERT);
 pub(super) const OW_UPDATE: KeyFlags = KeyFlags::OW.or(KeyFlags::UPDATE);
 pub(super) const RM_DELETE: KeyFlags = KeyFlags::RM.or(KeyFlags::DELETE);
 pub(super) const RO_ACCESS: KeyFlags = KeyFlags::RO.or(KeyFlags::ACCESS);
+pub(super) const RW_DELETE: KeyFlags = KeyFlags::RW.or(KeyFlags::DELETE);
 pub(super) const RW_INSERT: KeyFlags = KeyFlags::RW.or(KeyFlags::INSERT);
 pub(super) const RW_UPDATE: KeyFlags = KeyFlags::RW.or(KeyFlags::UPDATE);
 pub(super) const RW_ACCESS_DELETE: KeyFlags = KeyFlags::RW.or(KeyFlags::ACCESS).or(KeyFlags::DELETE);
