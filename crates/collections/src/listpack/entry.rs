@@ -70,17 +70,12 @@ fn body_len(element: Element<'_>) -> usize {
 fn back_len(body: usize) -> usize {
     match body {
         0..=127 => 1,
-        128..BACK_2_END => 2,
-        BACK_2_END..BACK_3_END => 3,
-        BACK_3_END..BACK_4_END => 4,
+        0x80..=0x3fff => 2,
+        0x4000..=0x1f_ffff => 3,
+        0x20_0000..=0xfff_ffff => 4,
         _ => 5,
     }
 }
-
-/// The reference takes a byte more from these lengths on, one before it would have to.
-const BACK_2_END: usize = (1 << 14) - 1;
-const BACK_3_END: usize = (1 << 21) - 1;
-const BACK_4_END: usize = (1 << 28) - 1;
 
 /// Writes an element's entry to the front of `out`, which has room for it; how many bytes.
 #[inline]

@@ -74,6 +74,54 @@ fn a_listpack_is_a_vector_of_strings() {
     }
 }
 
+/// What 9.1.2 dumps for these elements.
+#[test]
+fn the_reference_s_bytes() {
+    let mut listpack = new();
+    let long = [b'x'; 64];
+    let values: [&[u8]; 20] = [
+        b"a",
+        b"1",
+        b"127",
+        b"128",
+        b"-1",
+        b"4095",
+        b"-4096",
+        b"4096",
+        b"-3000",
+        b"32768",
+        b"70000",
+        b"8388608",
+        b"-2147483648",
+        b"2147483648",
+        &long,
+        b"hello",
+        b"12345678901",
+        b"-9223372036854775808",
+        b"01",
+        b"",
+    ];
+    for value in values {
+        assert!(push_back(&mut listpack, value));
+    }
+    let wanted = b"\xa5\x00\x00\x00\x14\x00\x81a\x02\x01\x01\x7f\x01\xc0\x80\x02\xdf\xff\x02\xcf\xff\x02\xd0\x00\x02\xf1\x00\x10\x03\
+        \xd4H\x02\xf2\x00\x80\x00\x04\xf2p\x11\x01\x04\xf3\x00\x00\x80\x00\x05\xf3\x00\x00\x00\x80\x05\xf4\x00\x00\x00\x80\x00\x00\x00\
+        \x00\t\xe0@xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxB\x85hello\x06\xf45\x1c\xdc\xdf\x02\x00\x00\x00\
+        \t\xf4\x00\x00\x00\x00\x00\x00\x00\x80\t\x8201\x03\x80\x01\xff";
+    assert_eq!(listpack.escape_ascii().to_string(), wanted.escape_ascii().to_string());
+}
+
+/// As 9.1.2 writes strings of 16,378 and 16,379 bytes.
+#[test]
+fn the_length_at_the_end_takes_a_byte_more_from_the_reference_s_edge_on() {
+    for (len, end) in [(16_378, &b"x\x7f\xff"[..]), (16_379, b"x\x01\x80\x80")] {
+        let bytes = vec![b'x'; len];
+        let mut row = vec![0; entry::len(Element::Bytes(&bytes))];
+        entry::write(&mut row, Element::Bytes(&bytes));
+        assert!(row.ends_with(end), "{len}");
+    }
+}
+
 #[test]
 fn canonical_integers_are_integers_and_nothing_else_is() {
     for (text, number) in
