@@ -61,6 +61,16 @@ pub(crate) const TARGETS: &[Target] = &[
         ],
         words: &[b"\xc3", b"\x81\xff\xff\xff\xff\xff\xff\xff\xff", b"\x80\xff\xff\xff\xff", b"\xfe\x00", b"\xff\0\0\0\0\0\0\0\0"],
     },
+    Target {
+        name: "listpack",
+        run: sluice_collections::listpack::fuzz_listpack,
+        seeds: &[
+            b"\x07\0\0\0\0\0\xff",
+            b"\x1a\0\0\0\x05\0\x83one\x04\x02\x01\xd4\x48\x02\xf1\x48\xf4\x03\xf2\x70\x11\x01\x04\xff",
+            b"\x0e\0\0\0\x01\0\xf0\x01\0\0\0a\x06\xff",
+        ],
+        words: &[b"\xf0\xff\xff\xff\xff", b"\xef\xff", b"\xf4", b"\xff", b"\x81", b"\xff\xff"],
+    },
     Target { name: "canary", run: canary_panic, seeds: &[b"canar"], words: &[b"y!"] },
     Target { name: "canary-abort", run: canary_abort, seeds: &[b"canar"], words: &[b"y!"] },
 ];

@@ -1,4 +1,4 @@
-//! What every other crate may use: time as a value, ids, shared bytes, number formats, glob, hashes, seeded randomness.
+//! What every other crate may use: time as a value, ids, shared bytes, number formats, LZF, glob, hashes, seeded randomness.
 //!
 //! Invariants: (1) nothing here reads a clock, draws entropy, or does input or output; (2) nothing here knows that a
 //! server exists.
@@ -12,6 +12,7 @@ mod grisu;
 pub mod hash;
 pub mod id;
 pub mod longdouble;
+pub mod lzf;
 pub mod now;
 pub mod num;
 pub mod quote;

@@ -3,9 +3,8 @@
 /// One command or subcommand. Every field must be written out: a new one is a compile error in each declaration.
 #[derive(Debug)]
 pub struct Spec {
-    /// Lower-case name; of a subcommand, without its container (`get` of `config|get`).
-    pub name: &'static str,
-    /// The full name as COMMAND INFO, `cmdstat_` and ACL rules write it: `config|get`.
+    /// The full name in lower case, as COMMAND INFO, `cmdstat_` and ACL rules write it: `get`, `config|get`.
+    /// [`Spec::name`] and [`Spec::container`] are its parts.
     pub full_name: &'static str,
     /// Subcommands; empty when this is no container.
     pub subcommands: &'static [&'static Spec],
@@ -33,7 +32,7 @@ pub struct Spec {
     pub complexity: &'static str,
     /// Deprecated since which version and replaced by what; `None` when current.
     pub deprecated: Option<(&'static str, &'static str)>,
-    /// Position in `table::ALL` (containers and subcommands alike): the index of its counters.
+    /// Position in `table::ALL` (containers and subcommands alike): the index of its counters. `specs!` computes it.
     pub id: SpecId,
 }
 
@@ -300,9 +299,34 @@ impl Group {
 }
 
 impl Spec {
+    /// Lower-case name; of a subcommand, without its container: `get` of `config|get`. Costs a walk over the
+    /// container's name.
+    pub const fn name(&self) -> &'static str {
+        match self.bar() {
+            Some(bar) => self.full_name.split_at(bar + 1).1,
+            None => self.full_name,
+        }
+    }
+
     /// Name of the container in front of a subcommand's; `None` for a top-level command.
-    pub fn container(&self) -> Option<&'static str> {
-        self.full_name.split_once('|').map(|(container, _)| container)
+    pub const fn container(&self) -> Option<&'static str> {
+        match self.bar() {
+            Some(bar) => Some(self.full_name.split_at(bar).0),
+            None => None,
+        }
+    }
+
+    /// Where the container's name ends; `None` for a top-level command.
+    const fn bar(&self) -> Option<usize> {
+        let name = self.full_name.as_bytes();
+        let mut at = 0;
+        while at < name.len() {
+            if name[at] == b'|' {
+                return Some(at);
+            }
+            at += 1;
+        }
+        None
     }
 }
 

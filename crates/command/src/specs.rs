@@ -1,9 +1,53 @@
-//! The declarations, a file for each group. The order of the files and of the specs in them is that of the ids.
+//! The declarations, a file for each group. [`groups`] numbers the files and `specs!` the specs of one file, so that
+//! the compiler computes every id: the order of the files and of the names in them is that of the ids.
 
 mod shorthand;
 
 pub mod cluster;
 pub mod connection;
 pub mod generic;
+pub mod list;
 pub mod server;
 pub mod string;
+
+use crate::spec::Spec;
+
+/// Lists the files in the order of the ids: computes the first id of each file, the number of specs, and the table of
+/// tables.
+macro_rules! groups {
+    ($($file:ident),+ $(,)?) => {
+        /// The files by name; a member's number is its place in the list.
+        #[allow(non_camel_case_types, reason = "the members are the names of the files")]
+        #[derive(Clone, Copy)]
+        pub(crate) enum File {
+            $($file),+
+        }
+
+        /// The specs of every file in the order of the ids.
+        pub(crate) const TABLES: &[&[&Spec]] = &[$(&$file::SPECS),+];
+
+        /// How many specs each file has.
+        const COUNTS: &[u16] = &[$($file::COUNT),+];
+    };
+}
+
+groups! { string, list, generic, connection, cluster, server }
+
+/// How many specs there are, subcommands included.
+pub(crate) const COUNT: usize = count_before(COUNTS.len()) as usize;
+
+/// The id of a file's first spec.
+pub(crate) const fn first_id(file: File) -> u16 {
+    count_before(file as usize)
+}
+
+/// How many specs the first `files` files have.
+const fn count_before(files: usize) -> u16 {
+    let mut count = 0;
+    let mut at = 0;
+    while at < files {
+        count += COUNTS[at];
+        at += 1;
+    }
+    count
+}

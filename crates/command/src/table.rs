@@ -5,10 +5,10 @@
 //! answer wrongly. Renames are no business of this table.
 
 use crate::spec::Spec;
-use crate::specs::{cluster, connection, generic, server, string};
+use crate::specs::{self, TABLES};
 
 /// How many specs there are, subcommands included.
-pub const COUNT: usize = server::END as usize;
+pub const COUNT: usize = specs::COUNT;
 
 /// Every spec, containers and subcommands alike; the position is the id.
 pub static ALL: [&Spec; COUNT] = all();
@@ -38,7 +38,8 @@ pub fn lookup(name: &[u8]) -> Option<&'static Spec> {
 /// subcommands.
 pub fn lookup_sub(container: &Spec, name: &[u8]) -> Option<&'static Spec> {
     // A command's name does not end at a zero byte, a subcommand's does.
-    container.subcommands.iter().copied().find(|sub| is_word(name, sub.name))
+    let bar = container.full_name.len();
+    container.subcommands.iter().copied().find(|sub| is_word(name, &sub.full_name[bar + 1..]))
 }
 
 /// Whether an argument is this word, in any case. It ends at a zero byte, as in the reference.
@@ -170,15 +171,13 @@ static NAMES: [NameKey; TOP_COUNT] = names();
 static SLOTS: [u16; SLOT_COUNT] = slots();
 
 const fn all() -> [&'static Spec; COUNT] {
-    let groups: [&[&'static Spec]; 5] =
-        [&string::SPECS, &generic::SPECS, &connection::SPECS, &cluster::SPECS, &server::SPECS];
-    let mut all = [string::SPECS[0]; COUNT];
+    let mut all = [TABLES[0][0]; COUNT];
     let mut group = 0;
     let mut next = 0;
-    while group < groups.len() {
+    while group < TABLES.len() {
         let mut at = 0;
-        while at < groups[group].len() {
-            all[next] = groups[group][at];
+        while at < TABLES[group].len() {
+            all[next] = TABLES[group][at];
             assert!(all[next].id.0 as usize == next, "the id of a spec is its position");
             next += 1;
             at += 1;
@@ -189,7 +188,7 @@ const fn all() -> [&'static Spec; COUNT] {
 }
 
 const fn is_top(spec: &Spec) -> bool {
-    spec.name.len() == spec.full_name.len()
+    spec.container().is_none()
 }
 
 const fn top_count() -> usize {
@@ -223,7 +222,7 @@ const fn names() -> [NameKey; TOP_COUNT] {
     let mut names = [NameKey { head: 0, middle: 0, tail: 0, len: 0 }; TOP_COUNT];
     let mut at = 0;
     while at < TOP_COUNT {
-        names[at] = NameKey::of(top[at].name.as_bytes()).expect("names are not empty and not too long");
+        names[at] = NameKey::of(top[at].full_name.as_bytes()).expect("names are not empty and not too long");
         at += 1;
     }
     names

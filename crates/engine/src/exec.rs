@@ -551,7 +551,7 @@ fn unknown_command(args: Args<'_>) -> CmdError {
 fn unknown_subcommand(container: &Spec, args: Args<'_>) -> CmdError {
     let mut text = b"ERR unknown subcommand '".to_vec();
     text.extend_from_slice(shown(args.at(1), SHOWN_BYTES));
-    text.extend_from_slice(format!("'. Try {} HELP.", container.name.to_ascii_uppercase()).as_bytes());
+    text.extend_from_slice(format!("'. Try {} HELP.", container.name().to_ascii_uppercase()).as_bytes());
     CmdError::owned(text)
 }
 

@@ -31,7 +31,7 @@ pub fn renames(config: &Config) -> Result<Renames, LoadError> {
 fn meaning(renames: &Renames, name: &[u8]) -> Option<Box<str>> {
     match renames.get(name) {
         Some(known) => known.clone(),
-        None => sluice_command::lookup(name).map(|spec| spec.name.into()),
+        None => sluice_command::lookup(name).map(|spec| spec.name().into()),
     }
 }
 

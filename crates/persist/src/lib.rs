@@ -4,5 +4,4 @@
 //! allows (264 times at most, what the compression can yield); (2) what a writer writes its reader reads back.
 #![forbid(unsafe_code)]
 
-pub mod lzf;
 pub mod rdb;

@@ -9,10 +9,10 @@ pub fn lines(container: &Spec) -> Vec<String> {
         entries.push(("(no subcommand)".to_owned(), container.summary));
     }
     let (help, others): (Vec<&Spec>, Vec<&Spec>) =
-        container.subcommands.iter().partition(|sub| sub.name == "help");
+        container.subcommands.iter().partition(|sub| sub.name() == "help");
     entries.extend(others.into_iter().chain(help).map(|sub| (syntax(sub), sub.summary)));
     let entries: Vec<(&str, &str)> = entries.iter().map(|(syntax, text)| (syntax.as_str(), *text)).collect();
-    frame(container.name, &entries)
+    frame(container.name(), &entries)
 }
 
 /// Lines of a HELP with the given entries of syntax and explanation, for commands whose subcommands are not declared
@@ -29,7 +29,7 @@ pub fn frame(name: &str, entries: &[(&str, &str)]) -> Vec<String> {
 
 /// The syntax of a command, without the name of its container: `GET <parameter> [<parameter> ...]`.
 pub fn syntax(spec: &Spec) -> String {
-    let mut text = spec.name.to_ascii_uppercase();
+    let mut text = spec.name().to_ascii_uppercase();
     for arg in spec.args {
         text.push(' ');
         text.push_str(&argument(arg));
@@ -116,7 +116,7 @@ mod tests {
         for container in crate::table::TOP.into_iter().filter(|spec| !spec.subcommands.is_empty()) {
             let lines = lines(container);
             for sub in container.subcommands {
-                let name = sub.name.to_ascii_uppercase();
+                let name = sub.name().to_ascii_uppercase();
                 let starts = |line: &&String| **line == name || line.starts_with(&format!("{name} "));
                 assert_eq!(lines.iter().filter(starts).count(), 1, "{}", sub.full_name);
             }

@@ -1,18 +1,16 @@
 //! Commands of the cluster that a connection may send to any server.
 
-use crate::spec::{Arity, Cat, Flags, Group, Keys, Spec, SpecId};
+use super::shorthand::specs;
+use crate::spec::{Arity, Cat, Flags, Group, Keys, Spec};
 
-/// Id of the first spec of this file.
-const BASE: u16 = super::connection::END;
-/// One past the id of the last.
-pub(crate) const END: u16 = BASE + SPECS.len() as u16;
-
-/// Every spec of this file in the order of the ids.
-pub(crate) static SPECS: [&Spec; 2] = [&READONLY, &READWRITE];
+specs! {
+    cluster:
+    READONLY,
+    READWRITE,
+}
 
 /// `READONLY`
 pub static READONLY: Spec = Spec {
-    name: "readonly",
     full_name: "readonly",
     subcommands: &[],
     group: Group::Cluster,
@@ -27,12 +25,11 @@ pub static READONLY: Spec = Spec {
     summary: "Lets the connection read from a replica of a cluster.",
     complexity: "O(1)",
     deprecated: None,
-    id: SpecId(BASE),
+    id: id::READONLY,
 };
 
 /// `READWRITE`
 pub static READWRITE: Spec = Spec {
-    name: "readwrite",
     full_name: "readwrite",
     subcommands: &[],
     group: Group::Cluster,
@@ -47,5 +44,5 @@ pub static READWRITE: Spec = Spec {
     summary: "Takes READONLY back.",
     complexity: "O(1)",
     deprecated: None,
-    id: SpecId(BASE + 1),
+    id: id::READWRITE,
 };

@@ -1,48 +1,42 @@
 //! Commands on the connection.
 
 use super::shorthand::*;
-use crate::spec::{Arity, Cat, Flags, Group, Keys, Spec, SpecId};
+use crate::spec::{Arity, Cat, Flags, Group, Keys, Spec};
 
-/// Id of the first spec of this file.
-const BASE: u16 = super::generic::END;
-/// One past the id of the last.
-pub(crate) const END: u16 = BASE + SPECS.len() as u16;
-
-/// Every spec of this file in the order of the ids.
-pub(crate) static SPECS: [&Spec; 28] = [
-    &AUTH,
-    &CLIENT,
-    &CLIENT_CACHING,
-    &CLIENT_CAPA,
-    &CLIENT_GETNAME,
-    &CLIENT_GETREDIR,
-    &CLIENT_HELP,
-    &CLIENT_ID,
-    &CLIENT_IMPORT_SOURCE,
-    &CLIENT_INFO,
-    &CLIENT_KILL,
-    &CLIENT_LIST,
-    &CLIENT_NO_EVICT,
-    &CLIENT_NO_TOUCH,
-    &CLIENT_PAUSE,
-    &CLIENT_REPLY,
-    &CLIENT_SETINFO,
-    &CLIENT_SETNAME,
-    &CLIENT_TRACKING,
-    &CLIENT_TRACKINGINFO,
-    &CLIENT_UNBLOCK,
-    &CLIENT_UNPAUSE,
-    &ECHO,
-    &HELLO,
-    &PING,
-    &QUIT,
-    &RESET,
-    &SELECT,
-];
+specs! {
+    connection:
+    AUTH,
+    CLIENT,
+    CLIENT_CACHING,
+    CLIENT_CAPA,
+    CLIENT_GETNAME,
+    CLIENT_GETREDIR,
+    CLIENT_HELP,
+    CLIENT_ID,
+    CLIENT_IMPORT_SOURCE,
+    CLIENT_INFO,
+    CLIENT_KILL,
+    CLIENT_LIST,
+    CLIENT_NO_EVICT,
+    CLIENT_NO_TOUCH,
+    CLIENT_PAUSE,
+    CLIENT_REPLY,
+    CLIENT_SETINFO,
+    CLIENT_SETNAME,
+    CLIENT_TRACKING,
+    CLIENT_TRACKINGINFO,
+    CLIENT_UNBLOCK,
+    CLIENT_UNPAUSE,
+    ECHO,
+    HELLO,
+    PING,
+    QUIT,
+    RESET,
+    SELECT,
+}
 
 /// `AUTH`
 pub static AUTH: Spec = Spec {
-    name: "auth",
     full_name: "auth",
     subcommands: &[],
     group: Group::Connection,
@@ -62,12 +56,11 @@ pub static AUTH: Spec = Spec {
     summary: "Proves who the client is.",
     complexity: "O(N), N being the number of passwords of the user",
     deprecated: None,
-    id: SpecId(BASE),
+    id: id::AUTH,
 };
 
 /// `CLIENT`
 pub static CLIENT: Spec = Spec {
-    name: "client",
     full_name: "client",
     subcommands: &[
         &CLIENT_CACHING,
@@ -103,12 +96,11 @@ pub static CLIENT: Spec = Spec {
     summary: "Looks at connections and steers them.",
     complexity: "As the subcommand",
     deprecated: None,
-    id: SpecId(BASE + 1),
+    id: id::CLIENT,
 };
 
 /// `CLIENT CACHING`
 pub static CLIENT_CACHING: Spec = Spec {
-    name: "caching",
     full_name: "client|caching",
     subcommands: &[],
     group: Group::Connection,
@@ -123,12 +115,11 @@ pub static CLIENT_CACHING: Spec = Spec {
     summary: "Says whether keys of the next command are tracked, in the opt-in and opt-out modes.",
     complexity: "O(1)",
     deprecated: None,
-    id: SpecId(BASE + 2),
+    id: id::CLIENT_CACHING,
 };
 
 /// `CLIENT CAPA`
 pub static CLIENT_CAPA: Spec = Spec {
-    name: "capa",
     full_name: "client|capa",
     subcommands: &[],
     group: Group::Connection,
@@ -143,12 +134,11 @@ pub static CLIENT_CAPA: Spec = Spec {
     summary: "Tells the server what the client is able to handle.",
     complexity: "O(1)",
     deprecated: None,
-    id: SpecId(BASE + 3),
+    id: id::CLIENT_CAPA,
 };
 
 /// `CLIENT GETNAME`
 pub static CLIENT_GETNAME: Spec = Spec {
-    name: "getname",
     full_name: "client|getname",
     subcommands: &[],
     group: Group::Connection,
@@ -163,12 +153,11 @@ pub static CLIENT_GETNAME: Spec = Spec {
     summary: "Reads the name of the connection.",
     complexity: "O(1)",
     deprecated: None,
-    id: SpecId(BASE + 4),
+    id: id::CLIENT_GETNAME,
 };
 
 /// `CLIENT GETREDIR`
 pub static CLIENT_GETREDIR: Spec = Spec {
-    name: "getredir",
     full_name: "client|getredir",
     subcommands: &[],
     group: Group::Connection,
@@ -183,12 +172,11 @@ pub static CLIENT_GETREDIR: Spec = Spec {
     summary: "Names the client that receives the invalidations of this one.",
     complexity: "O(1)",
     deprecated: None,
-    id: SpecId(BASE + 5),
+    id: id::CLIENT_GETREDIR,
 };
 
 /// `CLIENT HELP`
 pub static CLIENT_HELP: Spec = Spec {
-    name: "help",
     full_name: "client|help",
     subcommands: &[],
     group: Group::Connection,
@@ -203,12 +191,11 @@ pub static CLIENT_HELP: Spec = Spec {
     summary: "Explains the subcommands.",
     complexity: "O(1)",
     deprecated: None,
-    id: SpecId(BASE + 6),
+    id: id::CLIENT_HELP,
 };
 
 /// `CLIENT ID`
 pub static CLIENT_ID: Spec = Spec {
-    name: "id",
     full_name: "client|id",
     subcommands: &[],
     group: Group::Connection,
@@ -223,12 +210,11 @@ pub static CLIENT_ID: Spec = Spec {
     summary: "Reads the id of the connection.",
     complexity: "O(1)",
     deprecated: None,
-    id: SpecId(BASE + 7),
+    id: id::CLIENT_ID,
 };
 
 /// `CLIENT IMPORT-SOURCE`
 pub static CLIENT_IMPORT_SOURCE: Spec = Spec {
-    name: "import-source",
     full_name: "client|import-source",
     subcommands: &[],
     group: Group::Connection,
@@ -243,12 +229,11 @@ pub static CLIENT_IMPORT_SOURCE: Spec = Spec {
     summary: "Marks the connection as one that brings data into a server in import mode.",
     complexity: "O(1)",
     deprecated: None,
-    id: SpecId(BASE + 8),
+    id: id::CLIENT_IMPORT_SOURCE,
 };
 
 /// `CLIENT INFO`
 pub static CLIENT_INFO: Spec = Spec {
-    name: "info",
     full_name: "client|info",
     subcommands: &[],
     group: Group::Connection,
@@ -263,12 +248,11 @@ pub static CLIENT_INFO: Spec = Spec {
     summary: "Describes the connection itself.",
     complexity: "O(1)",
     deprecated: None,
-    id: SpecId(BASE + 9),
+    id: id::CLIENT_INFO,
 };
 
 /// `CLIENT KILL`
 pub static CLIENT_KILL: Spec = Spec {
-    name: "kill",
     full_name: "client|kill",
     subcommands: &[],
     group: Group::Connection,
@@ -360,12 +344,11 @@ pub static CLIENT_KILL: Spec = Spec {
     summary: "Closes the connections that match.",
     complexity: "O(N), N being the number of connections",
     deprecated: None,
-    id: SpecId(BASE + 10),
+    id: id::CLIENT_KILL,
 };
 
 /// `CLIENT LIST`
 pub static CLIENT_LIST: Spec = Spec {
-    name: "list",
     full_name: "client|list",
     subcommands: &[],
     group: Group::Connection,
@@ -443,12 +426,11 @@ pub static CLIENT_LIST: Spec = Spec {
     summary: "Describes all connections, or those that match.",
     complexity: "O(N), N being the number of connections",
     deprecated: None,
-    id: SpecId(BASE + 11),
+    id: id::CLIENT_LIST,
 };
 
 /// `CLIENT NO-EVICT`
 pub static CLIENT_NO_EVICT: Spec = Spec {
-    name: "no-evict",
     full_name: "client|no-evict",
     subcommands: &[],
     group: Group::Connection,
@@ -463,12 +445,11 @@ pub static CLIENT_NO_EVICT: Spec = Spec {
     summary: "Spares the connection when memory of clients is reclaimed.",
     complexity: "O(1)",
     deprecated: None,
-    id: SpecId(BASE + 12),
+    id: id::CLIENT_NO_EVICT,
 };
 
 /// `CLIENT NO-TOUCH`
 pub static CLIENT_NO_TOUCH: Spec = Spec {
-    name: "no-touch",
     full_name: "client|no-touch",
     subcommands: &[],
     group: Group::Connection,
@@ -483,12 +464,11 @@ pub static CLIENT_NO_TOUCH: Spec = Spec {
     summary: "Lets commands of the connection leave LRU and LFU data alone.",
     complexity: "O(1)",
     deprecated: None,
-    id: SpecId(BASE + 13),
+    id: id::CLIENT_NO_TOUCH,
 };
 
 /// `CLIENT PAUSE`
 pub static CLIENT_PAUSE: Spec = Spec {
-    name: "pause",
     full_name: "client|pause",
     subcommands: &[],
     group: Group::Connection,
@@ -506,12 +486,11 @@ pub static CLIENT_PAUSE: Spec = Spec {
     summary: "Holds back commands of all clients for a while.",
     complexity: "O(1)",
     deprecated: None,
-    id: SpecId(BASE + 14),
+    id: id::CLIENT_PAUSE,
 };
 
 /// `CLIENT REPLY`
 pub static CLIENT_REPLY: Spec = Spec {
-    name: "reply",
     full_name: "client|reply",
     subcommands: &[],
     group: Group::Connection,
@@ -526,12 +505,11 @@ pub static CLIENT_REPLY: Spec = Spec {
     summary: "Switches replies on or off, or skips the next one.",
     complexity: "O(1)",
     deprecated: None,
-    id: SpecId(BASE + 15),
+    id: id::CLIENT_REPLY,
 };
 
 /// `CLIENT SETINFO`
 pub static CLIENT_SETINFO: Spec = Spec {
-    name: "setinfo",
     full_name: "client|setinfo",
     subcommands: &[],
     group: Group::Connection,
@@ -546,12 +524,11 @@ pub static CLIENT_SETINFO: Spec = Spec {
     summary: "Records facts about the client, such as its library.",
     complexity: "O(1)",
     deprecated: None,
-    id: SpecId(BASE + 16),
+    id: id::CLIENT_SETINFO,
 };
 
 /// `CLIENT SETNAME`
 pub static CLIENT_SETNAME: Spec = Spec {
-    name: "setname",
     full_name: "client|setname",
     subcommands: &[],
     group: Group::Connection,
@@ -566,12 +543,11 @@ pub static CLIENT_SETNAME: Spec = Spec {
     summary: "Names the connection.",
     complexity: "O(1)",
     deprecated: None,
-    id: SpecId(BASE + 17),
+    id: id::CLIENT_SETNAME,
 };
 
 /// `CLIENT TRACKING`
 pub static CLIENT_TRACKING: Spec = Spec {
-    name: "tracking",
     full_name: "client|tracking",
     subcommands: &[],
     group: Group::Connection,
@@ -594,12 +570,11 @@ pub static CLIENT_TRACKING: Spec = Spec {
     summary: "Switches on or off that the server tells which cached keys became invalid.",
     complexity: "O(1); some options cost more",
     deprecated: None,
-    id: SpecId(BASE + 18),
+    id: id::CLIENT_TRACKING,
 };
 
 /// `CLIENT TRACKINGINFO`
 pub static CLIENT_TRACKINGINFO: Spec = Spec {
-    name: "trackinginfo",
     full_name: "client|trackinginfo",
     subcommands: &[],
     group: Group::Connection,
@@ -614,12 +589,11 @@ pub static CLIENT_TRACKINGINFO: Spec = Spec {
     summary: "Describes how keys of the connection are tracked.",
     complexity: "O(1)",
     deprecated: None,
-    id: SpecId(BASE + 19),
+    id: id::CLIENT_TRACKINGINFO,
 };
 
 /// `CLIENT UNBLOCK`
 pub static CLIENT_UNBLOCK: Spec = Spec {
-    name: "unblock",
     full_name: "client|unblock",
     subcommands: &[],
     group: Group::Connection,
@@ -637,12 +611,11 @@ pub static CLIENT_UNBLOCK: Spec = Spec {
     summary: "Wakes a client from a command in which it is blocked.",
     complexity: "O(log N), N being the number of connections",
     deprecated: None,
-    id: SpecId(BASE + 20),
+    id: id::CLIENT_UNBLOCK,
 };
 
 /// `CLIENT UNPAUSE`
 pub static CLIENT_UNPAUSE: Spec = Spec {
-    name: "unpause",
     full_name: "client|unpause",
     subcommands: &[],
     group: Group::Connection,
@@ -657,12 +630,11 @@ pub static CLIENT_UNPAUSE: Spec = Spec {
     summary: "Lets paused clients go on.",
     complexity: "O(N), N being the number of paused clients",
     deprecated: None,
-    id: SpecId(BASE + 21),
+    id: id::CLIENT_UNPAUSE,
 };
 
 /// `ECHO`
 pub static ECHO: Spec = Spec {
-    name: "echo",
     full_name: "echo",
     subcommands: &[],
     group: Group::Connection,
@@ -677,12 +649,11 @@ pub static ECHO: Spec = Spec {
     summary: "Answers with what it was given.",
     complexity: "O(1)",
     deprecated: None,
-    id: SpecId(BASE + 22),
+    id: id::ECHO,
 };
 
 /// `HELLO`
 pub static HELLO: Spec = Spec {
-    name: "hello",
     full_name: "hello",
     subcommands: &[],
     group: Group::Connection,
@@ -713,12 +684,11 @@ pub static HELLO: Spec = Spec {
     summary: "Opens the conversation: protocol version, user and client name.",
     complexity: "O(1)",
     deprecated: None,
-    id: SpecId(BASE + 23),
+    id: id::HELLO,
 };
 
 /// `PING`
 pub static PING: Spec = Spec {
-    name: "ping",
     full_name: "ping",
     subcommands: &[],
     group: Group::Connection,
@@ -733,12 +703,11 @@ pub static PING: Spec = Spec {
     summary: "Answers PONG or what it was given.",
     complexity: "O(1)",
     deprecated: None,
-    id: SpecId(BASE + 24),
+    id: id::PING,
 };
 
 /// `QUIT`
 pub static QUIT: Spec = Spec {
-    name: "quit",
     full_name: "quit",
     subcommands: &[],
     group: Group::Connection,
@@ -758,12 +727,11 @@ pub static QUIT: Spec = Spec {
     summary: "Ends the connection after the reply.",
     complexity: "O(1)",
     deprecated: None,
-    id: SpecId(BASE + 25),
+    id: id::QUIT,
 };
 
 /// `RESET`
 pub static RESET: Spec = Spec {
-    name: "reset",
     full_name: "reset",
     subcommands: &[],
     group: Group::Connection,
@@ -783,12 +751,11 @@ pub static RESET: Spec = Spec {
     summary: "Puts the connection back into the state it was opened in.",
     complexity: "O(1)",
     deprecated: None,
-    id: SpecId(BASE + 26),
+    id: id::RESET,
 };
 
 /// `SELECT`
 pub static SELECT: Spec = Spec {
-    name: "select",
     full_name: "select",
     subcommands: &[],
     group: Group::Connection,
@@ -803,5 +770,5 @@ pub static SELECT: Spec = Spec {
     summary: "Chooses the database of the connection.",
     complexity: "O(1)",
     deprecated: None,
-    id: SpecId(BASE + 27),
+    id: id::SELECT,
 };

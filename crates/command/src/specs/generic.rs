@@ -1,47 +1,41 @@
 //! Commands on keys of any type.
 
 use super::shorthand::*;
-use crate::spec::{Arity, Cat, Flags, Group, Keys, Spec, SpecId};
+use crate::spec::{Arity, Cat, Flags, Group, Keys, Spec};
 
-/// Id of the first spec of this file.
-const BASE: u16 = super::string::END;
-/// One past the id of the last.
-pub(crate) const END: u16 = BASE + SPECS.len() as u16;
-
-/// Every spec of this file in the order of the ids.
-pub(crate) static SPECS: [&Spec; 27] = [
-    &COPY,
-    &DEL,
-    &EXISTS,
-    &EXPIRE,
-    &EXPIREAT,
-    &EXPIRETIME,
-    &KEYS,
-    &MOVE,
-    &OBJECT,
-    &OBJECT_ENCODING,
-    &OBJECT_FREQ,
-    &OBJECT_HELP,
-    &OBJECT_IDLETIME,
-    &OBJECT_REFCOUNT,
-    &PERSIST,
-    &PEXPIRE,
-    &PEXPIREAT,
-    &PEXPIRETIME,
-    &PTTL,
-    &RANDOMKEY,
-    &RENAME,
-    &RENAMENX,
-    &SCAN,
-    &TOUCH,
-    &TTL,
-    &TYPE,
-    &UNLINK,
-];
+specs! {
+    generic:
+    COPY,
+    DEL,
+    EXISTS,
+    EXPIRE,
+    EXPIREAT,
+    EXPIRETIME,
+    KEYS,
+    MOVE,
+    OBJECT,
+    OBJECT_ENCODING,
+    OBJECT_FREQ,
+    OBJECT_HELP,
+    OBJECT_IDLETIME,
+    OBJECT_REFCOUNT,
+    PERSIST,
+    PEXPIRE,
+    PEXPIREAT,
+    PEXPIRETIME,
+    PTTL,
+    RANDOMKEY,
+    RENAME,
+    RENAMENX,
+    SCAN,
+    TOUCH,
+    TTL,
+    TYPE,
+    UNLINK,
+}
 
 /// `COPY`
 pub static COPY: Spec = Spec {
-    name: "copy",
     full_name: "copy",
     subcommands: &[],
     group: Group::Generic,
@@ -61,12 +55,11 @@ pub static COPY: Spec = Spec {
     summary: "Duplicates a value under another key.",
     complexity: "O(N), N being the number of elements of a collection; O(1) for strings",
     deprecated: None,
-    id: SpecId(BASE),
+    id: id::COPY,
 };
 
 /// `DEL`
 pub static DEL: Spec = Spec {
-    name: "del",
     full_name: "del",
     subcommands: &[],
     group: Group::Generic,
@@ -81,12 +74,11 @@ pub static DEL: Spec = Spec {
     summary: "Removes keys.",
     complexity: "O(N), N being the number of keys, plus the number of elements in each collection removed",
     deprecated: None,
-    id: SpecId(BASE + 1),
+    id: id::DEL,
 };
 
 /// `EXISTS`
 pub static EXISTS: Spec = Spec {
-    name: "exists",
     full_name: "exists",
     subcommands: &[],
     group: Group::Generic,
@@ -101,12 +93,11 @@ pub static EXISTS: Spec = Spec {
     summary: "Counts how many of the given keys are there.",
     complexity: "O(N), N being the number of keys",
     deprecated: None,
-    id: SpecId(BASE + 2),
+    id: id::EXISTS,
 };
 
 /// `EXPIRE`
 pub static EXPIRE: Spec = Spec {
-    name: "expire",
     full_name: "expire",
     subcommands: &[],
     group: Group::Generic,
@@ -127,12 +118,11 @@ pub static EXPIRE: Spec = Spec {
     summary: "Lets a key expire after so many seconds.",
     complexity: "O(1)",
     deprecated: None,
-    id: SpecId(BASE + 3),
+    id: id::EXPIRE,
 };
 
 /// `EXPIREAT`
 pub static EXPIREAT: Spec = Spec {
-    name: "expireat",
     full_name: "expireat",
     subcommands: &[],
     group: Group::Generic,
@@ -153,12 +143,11 @@ pub static EXPIREAT: Spec = Spec {
     summary: "Lets a key expire at a Unix time in seconds.",
     complexity: "O(1)",
     deprecated: None,
-    id: SpecId(BASE + 4),
+    id: id::EXPIREAT,
 };
 
 /// `EXPIRETIME`
 pub static EXPIRETIME: Spec = Spec {
-    name: "expiretime",
     full_name: "expiretime",
     subcommands: &[],
     group: Group::Generic,
@@ -173,12 +162,11 @@ pub static EXPIRETIME: Spec = Spec {
     summary: "Says at which Unix time, in seconds, a key expires.",
     complexity: "O(1)",
     deprecated: None,
-    id: SpecId(BASE + 5),
+    id: id::EXPIRETIME,
 };
 
 /// `KEYS`
 pub static KEYS: Spec = Spec {
-    name: "keys",
     full_name: "keys",
     subcommands: &[],
     group: Group::Generic,
@@ -193,12 +181,11 @@ pub static KEYS: Spec = Spec {
     summary: "Lists the keys whose names match a pattern.",
     complexity: "O(N), N being the number of keys in the database",
     deprecated: None,
-    id: SpecId(BASE + 6),
+    id: id::KEYS,
 };
 
 /// `MOVE`
 pub static MOVE: Spec = Spec {
-    name: "move",
     full_name: "move",
     subcommands: &[],
     group: Group::Generic,
@@ -213,12 +200,11 @@ pub static MOVE: Spec = Spec {
     summary: "Takes a key to another database.",
     complexity: "O(1)",
     deprecated: None,
-    id: SpecId(BASE + 7),
+    id: id::MOVE,
 };
 
 /// `OBJECT`
 pub static OBJECT: Spec = Spec {
-    name: "object",
     full_name: "object",
     subcommands: &[&OBJECT_ENCODING, &OBJECT_FREQ, &OBJECT_HELP, &OBJECT_IDLETIME, &OBJECT_REFCOUNT],
     group: Group::Generic,
@@ -233,12 +219,11 @@ pub static OBJECT: Spec = Spec {
     summary: "Looks at how values are kept.",
     complexity: "As the subcommand",
     deprecated: None,
-    id: SpecId(BASE + 8),
+    id: id::OBJECT,
 };
 
 /// `OBJECT ENCODING`
 pub static OBJECT_ENCODING: Spec = Spec {
-    name: "encoding",
     full_name: "object|encoding",
     subcommands: &[],
     group: Group::Generic,
@@ -253,12 +238,11 @@ pub static OBJECT_ENCODING: Spec = Spec {
     summary: "Names the representation of a value in memory.",
     complexity: "O(1)",
     deprecated: None,
-    id: SpecId(BASE + 9),
+    id: id::OBJECT_ENCODING,
 };
 
 /// `OBJECT FREQ`
 pub static OBJECT_FREQ: Spec = Spec {
-    name: "freq",
     full_name: "object|freq",
     subcommands: &[],
     group: Group::Generic,
@@ -273,12 +257,11 @@ pub static OBJECT_FREQ: Spec = Spec {
     summary: "Reads the logarithmic counter of uses that LFU eviction keeps.",
     complexity: "O(1)",
     deprecated: None,
-    id: SpecId(BASE + 10),
+    id: id::OBJECT_FREQ,
 };
 
 /// `OBJECT HELP`
 pub static OBJECT_HELP: Spec = Spec {
-    name: "help",
     full_name: "object|help",
     subcommands: &[],
     group: Group::Generic,
@@ -293,12 +276,11 @@ pub static OBJECT_HELP: Spec = Spec {
     summary: "Explains the subcommands.",
     complexity: "O(1)",
     deprecated: None,
-    id: SpecId(BASE + 11),
+    id: id::OBJECT_HELP,
 };
 
 /// `OBJECT IDLETIME`
 pub static OBJECT_IDLETIME: Spec = Spec {
-    name: "idletime",
     full_name: "object|idletime",
     subcommands: &[],
     group: Group::Generic,
@@ -313,12 +295,11 @@ pub static OBJECT_IDLETIME: Spec = Spec {
     summary: "Says how many seconds ago a value was last used.",
     complexity: "O(1)",
     deprecated: None,
-    id: SpecId(BASE + 12),
+    id: id::OBJECT_IDLETIME,
 };
 
 /// `OBJECT REFCOUNT`
 pub static OBJECT_REFCOUNT: Spec = Spec {
-    name: "refcount",
     full_name: "object|refcount",
     subcommands: &[],
     group: Group::Generic,
@@ -333,12 +314,11 @@ pub static OBJECT_REFCOUNT: Spec = Spec {
     summary: "Counts the references to a value.",
     complexity: "O(1)",
     deprecated: None,
-    id: SpecId(BASE + 13),
+    id: id::OBJECT_REFCOUNT,
 };
 
 /// `PERSIST`
 pub static PERSIST: Spec = Spec {
-    name: "persist",
     full_name: "persist",
     subcommands: &[],
     group: Group::Generic,
@@ -353,12 +333,11 @@ pub static PERSIST: Spec = Spec {
     summary: "Takes the time to live off a key.",
     complexity: "O(1)",
     deprecated: None,
-    id: SpecId(BASE + 14),
+    id: id::PERSIST,
 };
 
 /// `PEXPIRE`
 pub static PEXPIRE: Spec = Spec {
-    name: "pexpire",
     full_name: "pexpire",
     subcommands: &[],
     group: Group::Generic,
@@ -379,12 +358,11 @@ pub static PEXPIRE: Spec = Spec {
     summary: "Lets a key expire after so many milliseconds.",
     complexity: "O(1)",
     deprecated: None,
-    id: SpecId(BASE + 15),
+    id: id::PEXPIRE,
 };
 
 /// `PEXPIREAT`
 pub static PEXPIREAT: Spec = Spec {
-    name: "pexpireat",
     full_name: "pexpireat",
     subcommands: &[],
     group: Group::Generic,
@@ -405,12 +383,11 @@ pub static PEXPIREAT: Spec = Spec {
     summary: "Lets a key expire at a Unix time in milliseconds.",
     complexity: "O(1)",
     deprecated: None,
-    id: SpecId(BASE + 16),
+    id: id::PEXPIREAT,
 };
 
 /// `PEXPIRETIME`
 pub static PEXPIRETIME: Spec = Spec {
-    name: "pexpiretime",
     full_name: "pexpiretime",
     subcommands: &[],
     group: Group::Generic,
@@ -425,12 +402,11 @@ pub static PEXPIRETIME: Spec = Spec {
     summary: "Says at which Unix time, in milliseconds, a key expires.",
     complexity: "O(1)",
     deprecated: None,
-    id: SpecId(BASE + 17),
+    id: id::PEXPIRETIME,
 };
 
 /// `PTTL`
 pub static PTTL: Spec = Spec {
-    name: "pttl",
     full_name: "pttl",
     subcommands: &[],
     group: Group::Generic,
@@ -445,12 +421,11 @@ pub static PTTL: Spec = Spec {
     summary: "Says how many milliseconds a key has left.",
     complexity: "O(1)",
     deprecated: None,
-    id: SpecId(BASE + 18),
+    id: id::PTTL,
 };
 
 /// `RANDOMKEY`
 pub static RANDOMKEY: Spec = Spec {
-    name: "randomkey",
     full_name: "randomkey",
     subcommands: &[],
     group: Group::Generic,
@@ -465,12 +440,11 @@ pub static RANDOMKEY: Spec = Spec {
     summary: "Picks a key at random.",
     complexity: "O(1)",
     deprecated: None,
-    id: SpecId(BASE + 19),
+    id: id::RANDOMKEY,
 };
 
 /// `RENAME`
 pub static RENAME: Spec = Spec {
-    name: "rename",
     full_name: "rename",
     subcommands: &[],
     group: Group::Generic,
@@ -485,12 +459,11 @@ pub static RENAME: Spec = Spec {
     summary: "Gives a key another name, replacing what was there.",
     complexity: "O(1)",
     deprecated: None,
-    id: SpecId(BASE + 20),
+    id: id::RENAME,
 };
 
 /// `RENAMENX`
 pub static RENAMENX: Spec = Spec {
-    name: "renamenx",
     full_name: "renamenx",
     subcommands: &[],
     group: Group::Generic,
@@ -505,12 +478,11 @@ pub static RENAMENX: Spec = Spec {
     summary: "Gives a key another name if that name is free.",
     complexity: "O(1)",
     deprecated: None,
-    id: SpecId(BASE + 21),
+    id: id::RENAMENX,
 };
 
 /// `SCAN`
 pub static SCAN: Spec = Spec {
-    name: "scan",
     full_name: "scan",
     subcommands: &[],
     group: Group::Generic,
@@ -530,12 +502,11 @@ pub static SCAN: Spec = Spec {
     summary: "Walks over the keys of the database in small steps.",
     complexity: "O(1) for a step, O(N) for the whole walk, N being the number of keys",
     deprecated: None,
-    id: SpecId(BASE + 22),
+    id: id::SCAN,
 };
 
 /// `TOUCH`
 pub static TOUCH: Spec = Spec {
-    name: "touch",
     full_name: "touch",
     subcommands: &[],
     group: Group::Generic,
@@ -550,12 +521,11 @@ pub static TOUCH: Spec = Spec {
     summary: "Marks keys as just used and counts those that are there.",
     complexity: "O(N), N being the number of keys",
     deprecated: None,
-    id: SpecId(BASE + 23),
+    id: id::TOUCH,
 };
 
 /// `TTL`
 pub static TTL: Spec = Spec {
-    name: "ttl",
     full_name: "ttl",
     subcommands: &[],
     group: Group::Generic,
@@ -570,12 +540,11 @@ pub static TTL: Spec = Spec {
     summary: "Says how many seconds a key has left.",
     complexity: "O(1)",
     deprecated: None,
-    id: SpecId(BASE + 24),
+    id: id::TTL,
 };
 
 /// `TYPE`
 pub static TYPE: Spec = Spec {
-    name: "type",
     full_name: "type",
     subcommands: &[],
     group: Group::Generic,
@@ -590,12 +559,11 @@ pub static TYPE: Spec = Spec {
     summary: "Names the type of a key's value.",
     complexity: "O(1)",
     deprecated: None,
-    id: SpecId(BASE + 25),
+    id: id::TYPE,
 };
 
 /// `UNLINK`
 pub static UNLINK: Spec = Spec {
-    name: "unlink",
     full_name: "unlink",
     subcommands: &[],
     group: Group::Generic,
@@ -610,5 +578,5 @@ pub static UNLINK: Spec = Spec {
     summary: "Removes keys and frees large values in the background.",
     complexity: "O(1) for each key; freeing a value is O(M) elsewhere, M being its number of allocations",
     deprecated: None,
-    id: SpecId(BASE + 26),
+    id: id::UNLINK,
 };

@@ -1,74 +1,68 @@
 //! Commands on the server, and those that carry the replication stream.
 
 use super::shorthand::*;
-use crate::spec::{Arity, Cat, Flags, Group, Keys, Spec, SpecId};
+use crate::spec::{Arity, Cat, Flags, Group, Keys, Spec};
 
-/// Id of the first spec of this file.
-const BASE: u16 = super::cluster::END;
-/// One past the id of the last.
-pub(crate) const END: u16 = BASE + SPECS.len() as u16;
-
-/// Every spec of this file in the order of the ids.
-pub(crate) static SPECS: [&Spec; 54] = [
-    &COMMAND,
-    &COMMAND_COUNT,
-    &COMMAND_DOCS,
-    &COMMAND_GETKEYS,
-    &COMMAND_GETKEYSANDFLAGS,
-    &COMMAND_HELP,
-    &COMMAND_INFO,
-    &COMMAND_LIST,
-    &COMMANDLOG,
-    &COMMANDLOG_GET,
-    &COMMANDLOG_HELP,
-    &COMMANDLOG_LEN,
-    &COMMANDLOG_RESET,
-    &CONFIG,
-    &CONFIG_GET,
-    &CONFIG_HELP,
-    &CONFIG_RESETSTAT,
-    &CONFIG_REWRITE,
-    &CONFIG_SET,
-    &DBSIZE,
-    &DEBUG,
-    &FLUSHALL,
-    &FLUSHDB,
-    &INFO,
-    &LASTSAVE,
-    &LATENCY,
-    &LATENCY_DOCTOR,
-    &LATENCY_GRAPH,
-    &LATENCY_HELP,
-    &LATENCY_HISTOGRAM,
-    &LATENCY_HISTORY,
-    &LATENCY_LATEST,
-    &LATENCY_RESET,
-    &LOLWUT,
-    &MEMORY,
-    &MEMORY_DOCTOR,
-    &MEMORY_HELP,
-    &MEMORY_MALLOC_STATS,
-    &MEMORY_PURGE,
-    &MEMORY_STATS,
-    &MEMORY_USAGE,
-    &MONITOR,
-    &PSYNC,
-    &REPLCONF,
-    &ROLE,
-    &SHUTDOWN,
-    &SLOWLOG,
-    &SLOWLOG_GET,
-    &SLOWLOG_HELP,
-    &SLOWLOG_LEN,
-    &SLOWLOG_RESET,
-    &SWAPDB,
-    &SYNC,
-    &TIME,
-];
+specs! {
+    server:
+    COMMAND,
+    COMMAND_COUNT,
+    COMMAND_DOCS,
+    COMMAND_GETKEYS,
+    COMMAND_GETKEYSANDFLAGS,
+    COMMAND_HELP,
+    COMMAND_INFO,
+    COMMAND_LIST,
+    COMMANDLOG,
+    COMMANDLOG_GET,
+    COMMANDLOG_HELP,
+    COMMANDLOG_LEN,
+    COMMANDLOG_RESET,
+    CONFIG,
+    CONFIG_GET,
+    CONFIG_HELP,
+    CONFIG_RESETSTAT,
+    CONFIG_REWRITE,
+    CONFIG_SET,
+    DBSIZE,
+    DEBUG,
+    FLUSHALL,
+    FLUSHDB,
+    INFO,
+    LASTSAVE,
+    LATENCY,
+    LATENCY_DOCTOR,
+    LATENCY_GRAPH,
+    LATENCY_HELP,
+    LATENCY_HISTOGRAM,
+    LATENCY_HISTORY,
+    LATENCY_LATEST,
+    LATENCY_RESET,
+    LOLWUT,
+    MEMORY,
+    MEMORY_DOCTOR,
+    MEMORY_HELP,
+    MEMORY_MALLOC_STATS,
+    MEMORY_PURGE,
+    MEMORY_STATS,
+    MEMORY_USAGE,
+    MONITOR,
+    PSYNC,
+    REPLCONF,
+    ROLE,
+    SHUTDOWN,
+    SLOWLOG,
+    SLOWLOG_GET,
+    SLOWLOG_HELP,
+    SLOWLOG_LEN,
+    SLOWLOG_RESET,
+    SWAPDB,
+    SYNC,
+    TIME,
+}
 
 /// `COMMAND`
 pub static COMMAND: Spec = Spec {
-    name: "command",
     full_name: "command",
     subcommands: &[
         &COMMAND_COUNT,
@@ -91,12 +85,11 @@ pub static COMMAND: Spec = Spec {
     summary: "Describes every command.",
     complexity: "O(N), N being the number of commands",
     deprecated: None,
-    id: SpecId(BASE),
+    id: id::COMMAND,
 };
 
 /// `COMMAND COUNT`
 pub static COMMAND_COUNT: Spec = Spec {
-    name: "count",
     full_name: "command|count",
     subcommands: &[],
     group: Group::Server,
@@ -111,12 +104,11 @@ pub static COMMAND_COUNT: Spec = Spec {
     summary: "Counts the commands.",
     complexity: "O(1)",
     deprecated: None,
-    id: SpecId(BASE + 1),
+    id: id::COMMAND_COUNT,
 };
 
 /// `COMMAND DOCS`
 pub static COMMAND_DOCS: Spec = Spec {
-    name: "docs",
     full_name: "command|docs",
     subcommands: &[],
     group: Group::Server,
@@ -131,12 +123,11 @@ pub static COMMAND_DOCS: Spec = Spec {
     summary: "Shows the documentation of commands.",
     complexity: "O(N), N being the number of commands asked for",
     deprecated: None,
-    id: SpecId(BASE + 2),
+    id: id::COMMAND_DOCS,
 };
 
 /// `COMMAND GETKEYS`
 pub static COMMAND_GETKEYS: Spec = Spec {
-    name: "getkeys",
     full_name: "command|getkeys",
     subcommands: &[],
     group: Group::Server,
@@ -151,12 +142,11 @@ pub static COMMAND_GETKEYS: Spec = Spec {
     summary: "Finds the keys in a full command line.",
     complexity: "O(N), N being the number of arguments",
     deprecated: None,
-    id: SpecId(BASE + 3),
+    id: id::COMMAND_GETKEYS,
 };
 
 /// `COMMAND GETKEYSANDFLAGS`
 pub static COMMAND_GETKEYSANDFLAGS: Spec = Spec {
-    name: "getkeysandflags",
     full_name: "command|getkeysandflags",
     subcommands: &[],
     group: Group::Server,
@@ -171,12 +161,11 @@ pub static COMMAND_GETKEYSANDFLAGS: Spec = Spec {
     summary: "Finds the keys in a full command line and says how each is used.",
     complexity: "O(N), N being the number of arguments",
     deprecated: None,
-    id: SpecId(BASE + 4),
+    id: id::COMMAND_GETKEYSANDFLAGS,
 };
 
 /// `COMMAND HELP`
 pub static COMMAND_HELP: Spec = Spec {
-    name: "help",
     full_name: "command|help",
     subcommands: &[],
     group: Group::Server,
@@ -191,12 +180,11 @@ pub static COMMAND_HELP: Spec = Spec {
     summary: "Explains the subcommands.",
     complexity: "O(1)",
     deprecated: None,
-    id: SpecId(BASE + 5),
+    id: id::COMMAND_HELP,
 };
 
 /// `COMMAND INFO`
 pub static COMMAND_INFO: Spec = Spec {
-    name: "info",
     full_name: "command|info",
     subcommands: &[],
     group: Group::Server,
@@ -211,12 +199,11 @@ pub static COMMAND_INFO: Spec = Spec {
     summary: "Describes the named commands, or all.",
     complexity: "O(N), N being the number of commands asked for",
     deprecated: None,
-    id: SpecId(BASE + 6),
+    id: id::COMMAND_INFO,
 };
 
 /// `COMMAND LIST`
 pub static COMMAND_LIST: Spec = Spec {
-    name: "list",
     full_name: "command|list",
     subcommands: &[],
     group: Group::Server,
@@ -240,12 +227,11 @@ pub static COMMAND_LIST: Spec = Spec {
     summary: "Lists the names of commands.",
     complexity: "O(N), N being the number of commands",
     deprecated: None,
-    id: SpecId(BASE + 7),
+    id: id::COMMAND_LIST,
 };
 
 /// `COMMANDLOG`
 pub static COMMANDLOG: Spec = Spec {
-    name: "commandlog",
     full_name: "commandlog",
     subcommands: &[&COMMANDLOG_GET, &COMMANDLOG_HELP, &COMMANDLOG_LEN, &COMMANDLOG_RESET],
     group: Group::Server,
@@ -260,12 +246,11 @@ pub static COMMANDLOG: Spec = Spec {
     summary: "Looks at commands that were slow or large.",
     complexity: "As the subcommand",
     deprecated: None,
-    id: SpecId(BASE + 8),
+    id: id::COMMANDLOG,
 };
 
 /// `COMMANDLOG GET`
 pub static COMMANDLOG_GET: Spec = Spec {
-    name: "get",
     full_name: "commandlog|get",
     subcommands: &[],
     group: Group::Server,
@@ -290,12 +275,11 @@ pub static COMMANDLOG_GET: Spec = Spec {
     summary: "Shows the newest entries of one of the logs.",
     complexity: "O(N), N being the number of entries shown",
     deprecated: None,
-    id: SpecId(BASE + 9),
+    id: id::COMMANDLOG_GET,
 };
 
 /// `COMMANDLOG HELP`
 pub static COMMANDLOG_HELP: Spec = Spec {
-    name: "help",
     full_name: "commandlog|help",
     subcommands: &[],
     group: Group::Server,
@@ -310,12 +294,11 @@ pub static COMMANDLOG_HELP: Spec = Spec {
     summary: "Explains the subcommands.",
     complexity: "O(1)",
     deprecated: None,
-    id: SpecId(BASE + 10),
+    id: id::COMMANDLOG_HELP,
 };
 
 /// `COMMANDLOG LEN`
 pub static COMMANDLOG_LEN: Spec = Spec {
-    name: "len",
     full_name: "commandlog|len",
     subcommands: &[],
     group: Group::Server,
@@ -337,12 +320,11 @@ pub static COMMANDLOG_LEN: Spec = Spec {
     summary: "Counts the entries of one of the logs.",
     complexity: "O(1)",
     deprecated: None,
-    id: SpecId(BASE + 11),
+    id: id::COMMANDLOG_LEN,
 };
 
 /// `COMMANDLOG RESET`
 pub static COMMANDLOG_RESET: Spec = Spec {
-    name: "reset",
     full_name: "commandlog|reset",
     subcommands: &[],
     group: Group::Server,
@@ -364,12 +346,11 @@ pub static COMMANDLOG_RESET: Spec = Spec {
     summary: "Empties one of the logs.",
     complexity: "O(N), N being the number of entries",
     deprecated: None,
-    id: SpecId(BASE + 12),
+    id: id::COMMANDLOG_RESET,
 };
 
 /// `CONFIG`
 pub static CONFIG: Spec = Spec {
-    name: "config",
     full_name: "config",
     subcommands: &[&CONFIG_GET, &CONFIG_HELP, &CONFIG_RESETSTAT, &CONFIG_REWRITE, &CONFIG_SET],
     group: Group::Server,
@@ -384,12 +365,11 @@ pub static CONFIG: Spec = Spec {
     summary: "Reads and changes the configuration.",
     complexity: "As the subcommand",
     deprecated: None,
-    id: SpecId(BASE + 13),
+    id: id::CONFIG,
 };
 
 /// `CONFIG GET`
 pub static CONFIG_GET: Spec = Spec {
-    name: "get",
     full_name: "config|get",
     subcommands: &[],
     group: Group::Server,
@@ -404,12 +384,11 @@ pub static CONFIG_GET: Spec = Spec {
     summary: "Reads the parameters that match.",
     complexity: "O(N), N being the number of parameters",
     deprecated: None,
-    id: SpecId(BASE + 14),
+    id: id::CONFIG_GET,
 };
 
 /// `CONFIG HELP`
 pub static CONFIG_HELP: Spec = Spec {
-    name: "help",
     full_name: "config|help",
     subcommands: &[],
     group: Group::Server,
@@ -424,12 +403,11 @@ pub static CONFIG_HELP: Spec = Spec {
     summary: "Explains the subcommands.",
     complexity: "O(1)",
     deprecated: None,
-    id: SpecId(BASE + 15),
+    id: id::CONFIG_HELP,
 };
 
 /// `CONFIG RESETSTAT`
 pub static CONFIG_RESETSTAT: Spec = Spec {
-    name: "resetstat",
     full_name: "config|resetstat",
     subcommands: &[],
     group: Group::Server,
@@ -444,12 +422,11 @@ pub static CONFIG_RESETSTAT: Spec = Spec {
     summary: "Starts the statistics again from zero.",
     complexity: "O(1)",
     deprecated: None,
-    id: SpecId(BASE + 16),
+    id: id::CONFIG_RESETSTAT,
 };
 
 /// `CONFIG REWRITE`
 pub static CONFIG_REWRITE: Spec = Spec {
-    name: "rewrite",
     full_name: "config|rewrite",
     subcommands: &[],
     group: Group::Server,
@@ -464,12 +441,11 @@ pub static CONFIG_REWRITE: Spec = Spec {
     summary: "Writes the present configuration back to its file.",
     complexity: "O(1)",
     deprecated: None,
-    id: SpecId(BASE + 17),
+    id: id::CONFIG_REWRITE,
 };
 
 /// `CONFIG SET`
 pub static CONFIG_SET: Spec = Spec {
-    name: "set",
     full_name: "config|set",
     subcommands: &[],
     group: Group::Server,
@@ -484,12 +460,11 @@ pub static CONFIG_SET: Spec = Spec {
     summary: "Changes parameters while the server runs.",
     complexity: "O(N), N being the number of parameters",
     deprecated: None,
-    id: SpecId(BASE + 18),
+    id: id::CONFIG_SET,
 };
 
 /// `DBSIZE`
 pub static DBSIZE: Spec = Spec {
-    name: "dbsize",
     full_name: "dbsize",
     subcommands: &[],
     group: Group::Server,
@@ -504,12 +479,11 @@ pub static DBSIZE: Spec = Spec {
     summary: "Counts the keys of the database.",
     complexity: "O(1)",
     deprecated: None,
-    id: SpecId(BASE + 19),
+    id: id::DBSIZE,
 };
 
 /// `DEBUG`
 pub static DEBUG: Spec = Spec {
-    name: "debug",
     full_name: "debug",
     subcommands: &[],
     group: Group::Server,
@@ -529,12 +503,11 @@ pub static DEBUG: Spec = Spec {
     summary: "Tools for those who work on the server.",
     complexity: "As the subcommand",
     deprecated: None,
-    id: SpecId(BASE + 20),
+    id: id::DEBUG,
 };
 
 /// `FLUSHALL`
 pub static FLUSHALL: Spec = Spec {
-    name: "flushall",
     full_name: "flushall",
     subcommands: &[],
     group: Group::Server,
@@ -553,12 +526,11 @@ pub static FLUSHALL: Spec = Spec {
     summary: "Removes every key of every database.",
     complexity: "O(N), N being the number of keys in all databases",
     deprecated: None,
-    id: SpecId(BASE + 21),
+    id: id::FLUSHALL,
 };
 
 /// `FLUSHDB`
 pub static FLUSHDB: Spec = Spec {
-    name: "flushdb",
     full_name: "flushdb",
     subcommands: &[],
     group: Group::Server,
@@ -577,12 +549,11 @@ pub static FLUSHDB: Spec = Spec {
     summary: "Removes every key of the database.",
     complexity: "O(N), N being the number of keys in the database",
     deprecated: None,
-    id: SpecId(BASE + 22),
+    id: id::FLUSHDB,
 };
 
 /// `INFO`
 pub static INFO: Spec = Spec {
-    name: "info",
     full_name: "info",
     subcommands: &[],
     group: Group::Server,
@@ -597,12 +568,11 @@ pub static INFO: Spec = Spec {
     summary: "Reports the state and the statistics of the server.",
     complexity: "O(1)",
     deprecated: None,
-    id: SpecId(BASE + 23),
+    id: id::INFO,
 };
 
 /// `LASTSAVE`
 pub static LASTSAVE: Spec = Spec {
-    name: "lastsave",
     full_name: "lastsave",
     subcommands: &[],
     group: Group::Server,
@@ -617,12 +587,11 @@ pub static LASTSAVE: Spec = Spec {
     summary: "Says when, as a Unix time, the data set was last saved.",
     complexity: "O(1)",
     deprecated: None,
-    id: SpecId(BASE + 24),
+    id: id::LASTSAVE,
 };
 
 /// `LATENCY`
 pub static LATENCY: Spec = Spec {
-    name: "latency",
     full_name: "latency",
     subcommands: &[
         &LATENCY_DOCTOR,
@@ -645,12 +614,11 @@ pub static LATENCY: Spec = Spec {
     summary: "Looks at where time was lost.",
     complexity: "As the subcommand",
     deprecated: None,
-    id: SpecId(BASE + 25),
+    id: id::LATENCY,
 };
 
 /// `LATENCY DOCTOR`
 pub static LATENCY_DOCTOR: Spec = Spec {
-    name: "doctor",
     full_name: "latency|doctor",
     subcommands: &[],
     group: Group::Server,
@@ -665,12 +633,11 @@ pub static LATENCY_DOCTOR: Spec = Spec {
     summary: "Judges the recorded latencies in plain words.",
     complexity: "O(1)",
     deprecated: None,
-    id: SpecId(BASE + 26),
+    id: id::LATENCY_DOCTOR,
 };
 
 /// `LATENCY GRAPH`
 pub static LATENCY_GRAPH: Spec = Spec {
-    name: "graph",
     full_name: "latency|graph",
     subcommands: &[],
     group: Group::Server,
@@ -685,12 +652,11 @@ pub static LATENCY_GRAPH: Spec = Spec {
     summary: "Draws the latencies of an event.",
     complexity: "O(1)",
     deprecated: None,
-    id: SpecId(BASE + 27),
+    id: id::LATENCY_GRAPH,
 };
 
 /// `LATENCY HELP`
 pub static LATENCY_HELP: Spec = Spec {
-    name: "help",
     full_name: "latency|help",
     subcommands: &[],
     group: Group::Server,
@@ -705,12 +671,11 @@ pub static LATENCY_HELP: Spec = Spec {
     summary: "Explains the subcommands.",
     complexity: "O(1)",
     deprecated: None,
-    id: SpecId(BASE + 28),
+    id: id::LATENCY_HELP,
 };
 
 /// `LATENCY HISTOGRAM`
 pub static LATENCY_HISTOGRAM: Spec = Spec {
-    name: "histogram",
     full_name: "latency|histogram",
     subcommands: &[],
     group: Group::Server,
@@ -725,12 +690,11 @@ pub static LATENCY_HISTOGRAM: Spec = Spec {
     summary: "Shows how long commands took, as cumulative counts.",
     complexity: "O(N), N being the number of commands shown",
     deprecated: None,
-    id: SpecId(BASE + 29),
+    id: id::LATENCY_HISTOGRAM,
 };
 
 /// `LATENCY HISTORY`
 pub static LATENCY_HISTORY: Spec = Spec {
-    name: "history",
     full_name: "latency|history",
     subcommands: &[],
     group: Group::Server,
@@ -745,12 +709,11 @@ pub static LATENCY_HISTORY: Spec = Spec {
     summary: "Lists the samples of an event: when and how long.",
     complexity: "O(1)",
     deprecated: None,
-    id: SpecId(BASE + 30),
+    id: id::LATENCY_HISTORY,
 };
 
 /// `LATENCY LATEST`
 pub static LATENCY_LATEST: Spec = Spec {
-    name: "latest",
     full_name: "latency|latest",
     subcommands: &[],
     group: Group::Server,
@@ -765,12 +728,11 @@ pub static LATENCY_LATEST: Spec = Spec {
     summary: "Lists the newest sample of each event.",
     complexity: "O(1)",
     deprecated: None,
-    id: SpecId(BASE + 31),
+    id: id::LATENCY_LATEST,
 };
 
 /// `LATENCY RESET`
 pub static LATENCY_RESET: Spec = Spec {
-    name: "reset",
     full_name: "latency|reset",
     subcommands: &[],
     group: Group::Server,
@@ -785,12 +747,11 @@ pub static LATENCY_RESET: Spec = Spec {
     summary: "Forgets the samples of some events, or of all.",
     complexity: "O(1)",
     deprecated: None,
-    id: SpecId(BASE + 32),
+    id: id::LATENCY_RESET,
 };
 
 /// `LOLWUT`
 pub static LOLWUT: Spec = Spec {
-    name: "lolwut",
     full_name: "lolwut",
     subcommands: &[],
     group: Group::Server,
@@ -805,12 +766,11 @@ pub static LOLWUT: Spec = Spec {
     summary: "Draws a picture and names the version.",
     complexity: "",
     deprecated: None,
-    id: SpecId(BASE + 33),
+    id: id::LOLWUT,
 };
 
 /// `MEMORY`
 pub static MEMORY: Spec = Spec {
-    name: "memory",
     full_name: "memory",
     subcommands: &[
         &MEMORY_DOCTOR,
@@ -832,12 +792,11 @@ pub static MEMORY: Spec = Spec {
     summary: "Looks at the memory in use.",
     complexity: "As the subcommand",
     deprecated: None,
-    id: SpecId(BASE + 34),
+    id: id::MEMORY,
 };
 
 /// `MEMORY DOCTOR`
 pub static MEMORY_DOCTOR: Spec = Spec {
-    name: "doctor",
     full_name: "memory|doctor",
     subcommands: &[],
     group: Group::Server,
@@ -852,12 +811,11 @@ pub static MEMORY_DOCTOR: Spec = Spec {
     summary: "Judges the use of memory in plain words.",
     complexity: "O(1)",
     deprecated: None,
-    id: SpecId(BASE + 35),
+    id: id::MEMORY_DOCTOR,
 };
 
 /// `MEMORY HELP`
 pub static MEMORY_HELP: Spec = Spec {
-    name: "help",
     full_name: "memory|help",
     subcommands: &[],
     group: Group::Server,
@@ -872,12 +830,11 @@ pub static MEMORY_HELP: Spec = Spec {
     summary: "Explains the subcommands.",
     complexity: "O(1)",
     deprecated: None,
-    id: SpecId(BASE + 36),
+    id: id::MEMORY_HELP,
 };
 
 /// `MEMORY MALLOC-STATS`
 pub static MEMORY_MALLOC_STATS: Spec = Spec {
-    name: "malloc-stats",
     full_name: "memory|malloc-stats",
     subcommands: &[],
     group: Group::Server,
@@ -892,12 +849,11 @@ pub static MEMORY_MALLOC_STATS: Spec = Spec {
     summary: "Shows the statistics of the allocator.",
     complexity: "Grows with the memory allocated; may be slow",
     deprecated: None,
-    id: SpecId(BASE + 37),
+    id: id::MEMORY_MALLOC_STATS,
 };
 
 /// `MEMORY PURGE`
 pub static MEMORY_PURGE: Spec = Spec {
-    name: "purge",
     full_name: "memory|purge",
     subcommands: &[],
     group: Group::Server,
@@ -912,12 +868,11 @@ pub static MEMORY_PURGE: Spec = Spec {
     summary: "Asks the allocator to give memory back.",
     complexity: "Grows with the memory allocated; may be slow",
     deprecated: None,
-    id: SpecId(BASE + 38),
+    id: id::MEMORY_PURGE,
 };
 
 /// `MEMORY STATS`
 pub static MEMORY_STATS: Spec = Spec {
-    name: "stats",
     full_name: "memory|stats",
     subcommands: &[],
     group: Group::Server,
@@ -932,12 +887,11 @@ pub static MEMORY_STATS: Spec = Spec {
     summary: "Breaks the memory in use down.",
     complexity: "O(1)",
     deprecated: None,
-    id: SpecId(BASE + 39),
+    id: id::MEMORY_STATS,
 };
 
 /// `MEMORY USAGE`
 pub static MEMORY_USAGE: Spec = Spec {
-    name: "usage",
     full_name: "memory|usage",
     subcommands: &[],
     group: Group::Server,
@@ -952,12 +906,11 @@ pub static MEMORY_USAGE: Spec = Spec {
     summary: "Estimates the memory of a key and its value.",
     complexity: "O(N), N being the number of elements sampled",
     deprecated: None,
-    id: SpecId(BASE + 40),
+    id: id::MEMORY_USAGE,
 };
 
 /// `MONITOR`
 pub static MONITOR: Spec = Spec {
-    name: "monitor",
     full_name: "monitor",
     subcommands: &[],
     group: Group::Server,
@@ -972,12 +925,11 @@ pub static MONITOR: Spec = Spec {
     summary: "Streams every command that the server runs.",
     complexity: "",
     deprecated: None,
-    id: SpecId(BASE + 41),
+    id: id::MONITOR,
 };
 
 /// `PSYNC`
 pub static PSYNC: Spec = Spec {
-    name: "psync",
     full_name: "psync",
     subcommands: &[],
     group: Group::Server,
@@ -992,12 +944,11 @@ pub static PSYNC: Spec = Spec {
     summary: "Starts or resumes the replication stream; sent by replicas.",
     complexity: "",
     deprecated: None,
-    id: SpecId(BASE + 42),
+    id: id::PSYNC,
 };
 
 /// `REPLCONF`
 pub static REPLCONF: Spec = Spec {
-    name: "replconf",
     full_name: "replconf",
     subcommands: &[],
     group: Group::Server,
@@ -1017,12 +968,11 @@ pub static REPLCONF: Spec = Spec {
     summary: "Settles the terms of replication; sent between servers.",
     complexity: "O(1)",
     deprecated: None,
-    id: SpecId(BASE + 43),
+    id: id::REPLCONF,
 };
 
 /// `ROLE`
 pub static ROLE: Spec = Spec {
-    name: "role",
     full_name: "role",
     subcommands: &[],
     group: Group::Server,
@@ -1037,12 +987,11 @@ pub static ROLE: Spec = Spec {
     summary: "Tells the part this server plays in replication.",
     complexity: "O(1)",
     deprecated: None,
-    id: SpecId(BASE + 44),
+    id: id::ROLE,
 };
 
 /// `SHUTDOWN`
 pub static SHUTDOWN: Spec = Spec {
-    name: "shutdown",
     full_name: "shutdown",
     subcommands: &[],
     group: Group::Server,
@@ -1081,12 +1030,11 @@ pub static SHUTDOWN: Spec = Spec {
     summary: "Saves the data set where configured and stops the server.",
     complexity: "O(N) with a save, N being the number of keys in all databases; otherwise O(1)",
     deprecated: None,
-    id: SpecId(BASE + 45),
+    id: id::SHUTDOWN,
 };
 
 /// `SLOWLOG`
 pub static SLOWLOG: Spec = Spec {
-    name: "slowlog",
     full_name: "slowlog",
     subcommands: &[&SLOWLOG_GET, &SLOWLOG_HELP, &SLOWLOG_LEN, &SLOWLOG_RESET],
     group: Group::Server,
@@ -1101,12 +1049,11 @@ pub static SLOWLOG: Spec = Spec {
     summary: "Looks at commands that were slow.",
     complexity: "As the subcommand",
     deprecated: None,
-    id: SpecId(BASE + 46),
+    id: id::SLOWLOG,
 };
 
 /// `SLOWLOG GET`
 pub static SLOWLOG_GET: Spec = Spec {
-    name: "get",
     full_name: "slowlog|get",
     subcommands: &[],
     group: Group::Server,
@@ -1121,12 +1068,11 @@ pub static SLOWLOG_GET: Spec = Spec {
     summary: "Shows the newest entries of the log.",
     complexity: "O(N), N being the number of entries shown",
     deprecated: None,
-    id: SpecId(BASE + 47),
+    id: id::SLOWLOG_GET,
 };
 
 /// `SLOWLOG HELP`
 pub static SLOWLOG_HELP: Spec = Spec {
-    name: "help",
     full_name: "slowlog|help",
     subcommands: &[],
     group: Group::Server,
@@ -1141,12 +1087,11 @@ pub static SLOWLOG_HELP: Spec = Spec {
     summary: "Explains the subcommands.",
     complexity: "O(1)",
     deprecated: None,
-    id: SpecId(BASE + 48),
+    id: id::SLOWLOG_HELP,
 };
 
 /// `SLOWLOG LEN`
 pub static SLOWLOG_LEN: Spec = Spec {
-    name: "len",
     full_name: "slowlog|len",
     subcommands: &[],
     group: Group::Server,
@@ -1161,12 +1106,11 @@ pub static SLOWLOG_LEN: Spec = Spec {
     summary: "Counts the entries of the log.",
     complexity: "O(1)",
     deprecated: None,
-    id: SpecId(BASE + 49),
+    id: id::SLOWLOG_LEN,
 };
 
 /// `SLOWLOG RESET`
 pub static SLOWLOG_RESET: Spec = Spec {
-    name: "reset",
     full_name: "slowlog|reset",
     subcommands: &[],
     group: Group::Server,
@@ -1181,12 +1125,11 @@ pub static SLOWLOG_RESET: Spec = Spec {
     summary: "Empties the log.",
     complexity: "O(N), N being the number of entries",
     deprecated: None,
-    id: SpecId(BASE + 50),
+    id: id::SLOWLOG_RESET,
 };
 
 /// `SWAPDB`
 pub static SWAPDB: Spec = Spec {
-    name: "swapdb",
     full_name: "swapdb",
     subcommands: &[],
     group: Group::Server,
@@ -1201,12 +1144,11 @@ pub static SWAPDB: Spec = Spec {
     summary: "Exchanges the contents of two databases.",
     complexity: "O(N), N being the number of clients that watch or wait for keys of the two",
     deprecated: None,
-    id: SpecId(BASE + 51),
+    id: id::SWAPDB,
 };
 
 /// `SYNC`
 pub static SYNC: Spec = Spec {
-    name: "sync",
     full_name: "sync",
     subcommands: &[],
     group: Group::Server,
@@ -1221,12 +1163,11 @@ pub static SYNC: Spec = Spec {
     summary: "Starts the replication stream with a full copy; sent by old replicas.",
     complexity: "",
     deprecated: None,
-    id: SpecId(BASE + 52),
+    id: id::SYNC,
 };
 
 /// `TIME`
 pub static TIME: Spec = Spec {
-    name: "time",
     full_name: "time",
     subcommands: &[],
     group: Group::Server,
@@ -1241,5 +1182,5 @@ pub static TIME: Spec = Spec {
     summary: "Reads the clock of the server.",
     complexity: "O(1)",
     deprecated: None,
-    id: SpecId(BASE + 53),
+    id: id::TIME,
 };

@@ -1,12 +1,41 @@
-//! Short forms for what declarations repeat: key specs and documented arguments.
+//! Short forms for what declarations repeat: the numbering of a file's specs, key specs and documented arguments.
 
 use crate::spec::{Arg, ArgKind, Begin, Find, KeyFlags, KeySpec};
+
+/// Lists the specs of a file, containers before their subcommands: `SPECS` is the list, `id::NAME` the id of the spec
+/// `NAME`. An id is the position in the list behind the files that come before, so inserting a name moves the ids
+/// behind it without a change of any declaration.
+macro_rules! specs {
+    ($file:ident : $($name:ident),+ $(,)?) => {
+        /// The specs of this file by name; a member's number is its place in the list.
+        #[allow(non_camel_case_types, clippy::upper_case_acronyms, reason = "the members are the names of the specs")]
+        enum Place {
+            $($name),+
+        }
+
+        /// The ids of this file's specs.
+        mod id {
+            use crate::spec::SpecId;
+            use crate::specs::{File, first_id};
+
+            $(pub(super) const $name: SpecId = SpecId(first_id(File::$file) + super::Place::$name as u16);)+
+        }
+
+        /// How many specs this file has.
+        pub(crate) const COUNT: u16 = [$(Place::$name),+].len() as u16;
+
+        /// Every spec of this file in the order of the ids.
+        pub(crate) static SPECS: [&Spec; COUNT as usize] = [$(&$name),+];
+    };
+}
+pub(super) use specs;
 
 pub(super) const RO: KeyFlags = KeyFlags::RO;
 pub(super) const OW_INSERT: KeyFlags = KeyFlags::OW.or(KeyFlags::INSERT);
 pub(super) const OW_UPDATE: KeyFlags = KeyFlags::OW.or(KeyFlags::UPDATE);
 pub(super) const RM_DELETE: KeyFlags = KeyFlags::RM.or(KeyFlags::DELETE);
 pub(super) const RO_ACCESS: KeyFlags = KeyFlags::RO.or(KeyFlags::ACCESS);
+pub(super) const RW_DELETE: KeyFlags = KeyFlags::RW.or(KeyFlags::DELETE);
 pub(super) const RW_INSERT: KeyFlags = KeyFlags::RW.or(KeyFlags::INSERT);
 pub(super) const RW_UPDATE: KeyFlags = KeyFlags::RW.or(KeyFlags::UPDATE);
 pub(super) const RW_ACCESS_DELETE: KeyFlags = KeyFlags::RW.or(KeyFlags::ACCESS).or(KeyFlags::DELETE);

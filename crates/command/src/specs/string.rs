@@ -1,44 +1,38 @@
 //! String commands.
 
 use super::shorthand::*;
-use crate::spec::{Arity, Cat, Flags, Group, KeyFlags, Keys, Spec, SpecId};
+use crate::spec::{Arity, Cat, Flags, Group, KeyFlags, Keys, Spec};
 
-/// Id of the first spec of this file.
-const BASE: u16 = 0;
-/// One past the id of the last.
-pub(crate) const END: u16 = BASE + SPECS.len() as u16;
-
-/// Every spec of this file in the order of the ids.
-pub(crate) static SPECS: [&Spec; 24] = [
-    &APPEND,
-    &DECR,
-    &DECRBY,
-    &DELIFEQ,
-    &GET,
-    &GETDEL,
-    &GETEX,
-    &GETRANGE,
-    &GETSET,
-    &INCR,
-    &INCRBY,
-    &INCRBYFLOAT,
-    &LCS,
-    &MGET,
-    &MSET,
-    &MSETEX,
-    &MSETNX,
-    &PSETEX,
-    &SET,
-    &SETEX,
-    &SETNX,
-    &SETRANGE,
-    &STRLEN,
-    &SUBSTR,
-];
+specs! {
+    string:
+    APPEND,
+    DECR,
+    DECRBY,
+    DELIFEQ,
+    GET,
+    GETDEL,
+    GETEX,
+    GETRANGE,
+    GETSET,
+    INCR,
+    INCRBY,
+    INCRBYFLOAT,
+    LCS,
+    MGET,
+    MSET,
+    MSETEX,
+    MSETNX,
+    PSETEX,
+    SET,
+    SETEX,
+    SETNX,
+    SETRANGE,
+    STRLEN,
+    SUBSTR,
+}
 
 /// `APPEND`
 pub static APPEND: Spec = Spec {
-    name: "append",
     full_name: "append",
     subcommands: &[],
     group: Group::String,
@@ -53,12 +47,11 @@ pub static APPEND: Spec = Spec {
     summary: "Adds bytes to the end of a string, starting from an empty one where the key is missing.",
     complexity: "Amortised O(1) for short suffixes: room is kept for the next one; otherwise O(M), M being the length of the suffix",
     deprecated: None,
-    id: SpecId(BASE),
+    id: id::APPEND,
 };
 
 /// `DECR`
 pub static DECR: Spec = Spec {
-    name: "decr",
     full_name: "decr",
     subcommands: &[],
     group: Group::String,
@@ -73,12 +66,11 @@ pub static DECR: Spec = Spec {
     summary: "Takes one off an integer; a missing key counts as 0.",
     complexity: "O(1)",
     deprecated: None,
-    id: SpecId(BASE + 1),
+    id: id::DECR,
 };
 
 /// `DECRBY`
 pub static DECRBY: Spec = Spec {
-    name: "decrby",
     full_name: "decrby",
     subcommands: &[],
     group: Group::String,
@@ -93,12 +85,11 @@ pub static DECRBY: Spec = Spec {
     summary: "Takes an amount off an integer; a missing key counts as 0.",
     complexity: "O(1)",
     deprecated: None,
-    id: SpecId(BASE + 2),
+    id: id::DECRBY,
 };
 
 /// `DELIFEQ`
 pub static DELIFEQ: Spec = Spec {
-    name: "delifeq",
     full_name: "delifeq",
     subcommands: &[],
     group: Group::String,
@@ -113,12 +104,11 @@ pub static DELIFEQ: Spec = Spec {
     summary: "Removes a key if its string is exactly the one given.",
     complexity: "O(1)",
     deprecated: None,
-    id: SpecId(BASE + 3),
+    id: id::DELIFEQ,
 };
 
 /// `GET`
 pub static GET: Spec = Spec {
-    name: "get",
     full_name: "get",
     subcommands: &[],
     group: Group::String,
@@ -133,12 +123,11 @@ pub static GET: Spec = Spec {
     summary: "Reads a string.",
     complexity: "O(1)",
     deprecated: None,
-    id: SpecId(BASE + 4),
+    id: id::GET,
 };
 
 /// `GETDEL`
 pub static GETDEL: Spec = Spec {
-    name: "getdel",
     full_name: "getdel",
     subcommands: &[],
     group: Group::String,
@@ -153,12 +142,11 @@ pub static GETDEL: Spec = Spec {
     summary: "Reads a string and removes its key.",
     complexity: "O(1)",
     deprecated: None,
-    id: SpecId(BASE + 5),
+    id: id::GETDEL,
 };
 
 /// `GETEX`
 pub static GETEX: Spec = Spec {
-    name: "getex",
     full_name: "getex",
     subcommands: &[],
     group: Group::String,
@@ -188,12 +176,11 @@ pub static GETEX: Spec = Spec {
     summary: "Reads a string and changes or clears its time to live.",
     complexity: "O(1)",
     deprecated: None,
-    id: SpecId(BASE + 6),
+    id: id::GETEX,
 };
 
 /// `GETRANGE`
 pub static GETRANGE: Spec = Spec {
-    name: "getrange",
     full_name: "getrange",
     subcommands: &[],
     group: Group::String,
@@ -208,12 +195,11 @@ pub static GETRANGE: Spec = Spec {
     summary: "Reads the bytes of a string between two offsets, both included.",
     complexity: "O(N), N being the number of bytes read; short reads are as good as O(1)",
     deprecated: None,
-    id: SpecId(BASE + 7),
+    id: id::GETRANGE,
 };
 
 /// `GETSET`
 pub static GETSET: Spec = Spec {
-    name: "getset",
     full_name: "getset",
     subcommands: &[],
     group: Group::String,
@@ -228,12 +214,11 @@ pub static GETSET: Spec = Spec {
     summary: "Replaces a string and answers with the one before.",
     complexity: "O(1)",
     deprecated: None,
-    id: SpecId(BASE + 8),
+    id: id::GETSET,
 };
 
 /// `INCR`
 pub static INCR: Spec = Spec {
-    name: "incr",
     full_name: "incr",
     subcommands: &[],
     group: Group::String,
@@ -248,12 +233,11 @@ pub static INCR: Spec = Spec {
     summary: "Adds one to an integer; a missing key counts as 0.",
     complexity: "O(1)",
     deprecated: None,
-    id: SpecId(BASE + 9),
+    id: id::INCR,
 };
 
 /// `INCRBY`
 pub static INCRBY: Spec = Spec {
-    name: "incrby",
     full_name: "incrby",
     subcommands: &[],
     group: Group::String,
@@ -268,12 +252,11 @@ pub static INCRBY: Spec = Spec {
     summary: "Adds an amount to an integer; a missing key counts as 0.",
     complexity: "O(1)",
     deprecated: None,
-    id: SpecId(BASE + 10),
+    id: id::INCRBY,
 };
 
 /// `INCRBYFLOAT`
 pub static INCRBYFLOAT: Spec = Spec {
-    name: "incrbyfloat",
     full_name: "incrbyfloat",
     subcommands: &[],
     group: Group::String,
@@ -288,12 +271,11 @@ pub static INCRBYFLOAT: Spec = Spec {
     summary: "Adds an amount to a floating point number; a missing key counts as 0.",
     complexity: "O(1)",
     deprecated: None,
-    id: SpecId(BASE + 11),
+    id: id::INCRBYFLOAT,
 };
 
 /// `LCS`
 pub static LCS: Spec = Spec {
-    name: "lcs",
     full_name: "lcs",
     subcommands: &[],
     group: Group::String,
@@ -315,12 +297,11 @@ pub static LCS: Spec = Spec {
     summary: "Compares two strings by their longest common subsequence.",
     complexity: "O(N*M), N and M being the lengths of the two strings",
     deprecated: None,
-    id: SpecId(BASE + 12),
+    id: id::LCS,
 };
 
 /// `MGET`
 pub static MGET: Spec = Spec {
-    name: "mget",
     full_name: "mget",
     subcommands: &[],
     group: Group::String,
@@ -335,12 +316,11 @@ pub static MGET: Spec = Spec {
     summary: "Reads several strings at one moment.",
     complexity: "O(N), N being the number of keys",
     deprecated: None,
-    id: SpecId(BASE + 13),
+    id: id::MGET,
 };
 
 /// `MSET`
 pub static MSET: Spec = Spec {
-    name: "mset",
     full_name: "mset",
     subcommands: &[],
     group: Group::String,
@@ -355,12 +335,11 @@ pub static MSET: Spec = Spec {
     summary: "Writes several strings at one moment.",
     complexity: "O(N), N being the number of keys",
     deprecated: None,
-    id: SpecId(BASE + 14),
+    id: id::MSET,
 };
 
 /// `MSETEX`
 pub static MSETEX: Spec = Spec {
-    name: "msetex",
     full_name: "msetex",
     subcommands: &[],
     group: Group::String,
@@ -390,12 +369,11 @@ pub static MSETEX: Spec = Spec {
     summary: "Writes several strings at one moment, on conditions and with a time to live where asked.",
     complexity: "O(N), N being the number of keys",
     deprecated: None,
-    id: SpecId(BASE + 15),
+    id: id::MSETEX,
 };
 
 /// `MSETNX`
 pub static MSETNX: Spec = Spec {
-    name: "msetnx",
     full_name: "msetnx",
     subcommands: &[],
     group: Group::String,
@@ -410,12 +388,11 @@ pub static MSETNX: Spec = Spec {
     summary: "Writes several strings at one moment, provided that none of the keys is there.",
     complexity: "O(N), N being the number of keys",
     deprecated: None,
-    id: SpecId(BASE + 16),
+    id: id::MSETNX,
 };
 
 /// `PSETEX`
 pub static PSETEX: Spec = Spec {
-    name: "psetex",
     full_name: "psetex",
     subcommands: &[],
     group: Group::String,
@@ -430,12 +407,11 @@ pub static PSETEX: Spec = Spec {
     summary: "Writes a string that expires after so many milliseconds.",
     complexity: "O(1)",
     deprecated: None,
-    id: SpecId(BASE + 17),
+    id: id::PSETEX,
 };
 
 /// `SET`
 pub static SET: Spec = Spec {
-    name: "set",
     full_name: "set",
     subcommands: &[],
     group: Group::String,
@@ -486,12 +462,11 @@ pub static SET: Spec = Spec {
     summary: "Writes a string, whatever the key held before.",
     complexity: "O(1)",
     deprecated: None,
-    id: SpecId(BASE + 18),
+    id: id::SET,
 };
 
 /// `SETEX`
 pub static SETEX: Spec = Spec {
-    name: "setex",
     full_name: "setex",
     subcommands: &[],
     group: Group::String,
@@ -506,12 +481,11 @@ pub static SETEX: Spec = Spec {
     summary: "Writes a string that expires after so many seconds.",
     complexity: "O(1)",
     deprecated: None,
-    id: SpecId(BASE + 19),
+    id: id::SETEX,
 };
 
 /// `SETNX`
 pub static SETNX: Spec = Spec {
-    name: "setnx",
     full_name: "setnx",
     subcommands: &[],
     group: Group::String,
@@ -526,12 +500,11 @@ pub static SETNX: Spec = Spec {
     summary: "Writes a string if the key is missing.",
     complexity: "O(1)",
     deprecated: None,
-    id: SpecId(BASE + 20),
+    id: id::SETNX,
 };
 
 /// `SETRANGE`
 pub static SETRANGE: Spec = Spec {
-    name: "setrange",
     full_name: "setrange",
     subcommands: &[],
     group: Group::String,
@@ -546,12 +519,11 @@ pub static SETRANGE: Spec = Spec {
     summary: "Writes bytes over part of a string from an offset on, growing it with zero bytes as needed.",
     complexity: "O(M), M being the number of bytes written, plus the zero bytes of a gap",
     deprecated: None,
-    id: SpecId(BASE + 21),
+    id: id::SETRANGE,
 };
 
 /// `STRLEN`
 pub static STRLEN: Spec = Spec {
-    name: "strlen",
     full_name: "strlen",
     subcommands: &[],
     group: Group::String,
@@ -566,12 +538,11 @@ pub static STRLEN: Spec = Spec {
     summary: "Counts the bytes of a string.",
     complexity: "O(1)",
     deprecated: None,
-    id: SpecId(BASE + 22),
+    id: id::STRLEN,
 };
 
 /// `SUBSTR`
 pub static SUBSTR: Spec = Spec {
-    name: "substr",
     full_name: "substr",
     subcommands: &[],
     group: Group::String,
@@ -586,7 +557,7 @@ pub static SUBSTR: Spec = Spec {
     summary: "Reads the bytes of a string between two offsets; the old name of GETRANGE.",
     complexity: "O(N), N being the number of bytes read",
     deprecated: None,
-    id: SpecId(BASE + 23),
+    id: id::SUBSTR,
 };
 
 /// SET reads the old value with `GET`, and only then. The word is looked for from the third argument on wherever it

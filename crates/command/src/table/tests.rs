@@ -3,27 +3,27 @@ use super::*;
 #[test]
 fn every_name_is_found_in_any_case() {
     for &spec in &TOP {
-        assert!(std::ptr::eq(lookup(spec.name.as_bytes()).expect("declared"), spec));
-        assert!(std::ptr::eq(lookup(spec.name.to_uppercase().as_bytes()).expect("declared"), spec));
+        assert!(std::ptr::eq(lookup(spec.name().as_bytes()).expect("declared"), spec));
+        assert!(std::ptr::eq(lookup(spec.name().to_uppercase().as_bytes()).expect("declared"), spec));
     }
 }
 
 #[test]
 fn near_misses_are_not_found() {
     for &spec in &TOP {
-        let name = spec.name.as_bytes();
+        let name = spec.name().as_bytes();
         for at in 0..name.len() {
             for flip in 1..=255u8 {
                 let mut near = name.to_vec();
                 near[at] ^= flip;
-                let known = TOP.iter().any(|spec| spec.name.as_bytes().eq_ignore_ascii_case(&near));
+                let known = TOP.iter().any(|spec| spec.name().as_bytes().eq_ignore_ascii_case(&near));
                 assert_eq!(lookup(&near).is_some(), known, "{near:?}");
             }
         }
         for near in [&name[1..], &name[..name.len() - 1], &[name, b"\0"].concat(), &[b"\0", name].concat()] {
             assert_eq!(
                 lookup(near).is_some(),
-                TOP.iter().any(|spec| spec.name.as_bytes() == near),
+                TOP.iter().any(|spec| spec.name().as_bytes() == near),
                 "{near:?}"
             );
         }
@@ -63,14 +63,14 @@ fn words_are_lowered_byte_by_byte() {
 #[test]
 fn names_are_sorted_within_a_container() {
     for spec in ALL {
-        assert!(spec.subcommands.iter().is_sorted_by(|a, b| a.name < b.name), "{}", spec.name);
+        assert!(spec.subcommands.iter().is_sorted_by(|a, b| a.name() < b.name()), "{}", spec.name());
     }
 }
 
 #[test]
 fn names_are_sorted_within_a_group() {
     for pair in TOP.windows(2) {
-        assert!(pair[0].group != pair[1].group || pair[0].name < pair[1].name, "{}", pair[1].name);
+        assert!(pair[0].group != pair[1].group || pair[0].name() < pair[1].name(), "{}", pair[1].name());
     }
 }
 
@@ -79,8 +79,8 @@ fn subcommands_are_named_after_their_container_and_follow_it() {
     let mut subcommands = 0;
     for container in ALL {
         for sub in container.subcommands {
-            assert_eq!(sub.full_name, format!("{}|{}", container.name, sub.name));
-            assert_eq!(sub.container(), Some(container.name));
+            assert_eq!(sub.full_name, format!("{}|{}", container.name(), sub.name()));
+            assert_eq!(sub.container(), Some(container.name()));
             assert!(sub.id.0 > container.id.0);
             assert!(std::ptr::eq(
                 lookup_full(sub.full_name.to_uppercase().as_bytes()).expect("declared"),
@@ -103,7 +103,7 @@ fn unknown_subcommands_are_not_found() {
 fn a_request_names_a_command_or_a_subcommand() {
     let name = |words: &[&[u8]]| match resolve(words) {
         Named::Command(spec) => spec.full_name.to_owned(),
-        Named::UnknownSubcommand(container) => format!("{} ?", container.name),
+        Named::UnknownSubcommand(container) => format!("{} ?", container.name()),
         Named::Unknown => "?".to_owned(),
     };
     assert_eq!(name(&[b"Get", b"config"]), "get");

@@ -2,7 +2,7 @@
 
 use super::crc::Sum;
 use super::{Usage, Version, form, op};
-use crate::lzf;
+use sluice_base::lzf;
 use std::borrow::Cow;
 
 /// Why a file was refused, and where.

@@ -2,7 +2,7 @@
 
 use super::crc::Sum;
 use super::{Text, Usage, Version, form, op};
-use crate::lzf;
+use sluice_base::lzf;
 use sluice_base::num::{IntBuffer, parse_i64};
 
 /// What a file is like.

@@ -122,7 +122,6 @@ fn the_movablekeys_flag_says_what_the_key_specs_do() {
 /// A made-up command, for what no command of the table uses yet.
 fn with_keys(specs: &'static [KeySpec]) -> Spec {
     Spec {
-        name: "x",
         full_name: "x",
         subcommands: &[],
         group: Group::Generic,

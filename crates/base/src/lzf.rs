@@ -1,4 +1,4 @@
-//! LZF, the compression of strings in RDB files.
+//! LZF, the compression of strings in RDB files and of the inner nodes of lists.
 //!
 //! A compressed string is a row of pieces:
 //!
@@ -66,11 +66,20 @@ fn push_match(out: &mut Vec<u8>, len: usize, back: usize) {
 
 /// Decompresses `input` to exactly `len` bytes; `None` when it is no such thing.
 pub fn decompress(input: &[u8], len: usize) -> Option<Vec<u8>> {
+    let mut out = Vec::new();
+    decompress_into(input, len, &mut out)?;
+    Some(out)
+}
+
+/// Decompresses `input` to exactly `len` bytes, which take the place of what is in `out`; `None` when it is no such
+/// thing, with some bytes in `out`.
+pub fn decompress_into(input: &[u8], len: usize, out: &mut Vec<u8>) -> Option<()> {
+    out.clear();
     // No piece yields more than this from its bytes, so a false length cannot make us allocate.
     if len > input.len().saturating_mul(MATCH_MAX) {
         return None;
     }
-    let mut out = Vec::with_capacity(len);
+    out.reserve(len);
     let mut rest = input;
     while let Some((first, after)) = rest.split_first() {
         rest = after;
@@ -100,7 +109,7 @@ pub fn decompress(input: &[u8], len: usize) -> Option<Vec<u8>> {
             return None;
         }
     }
-    (out.len() == len).then_some(out)
+    (out.len() == len).then_some(())
 }
 
 /// Places remembered at most, as a power of two.
@@ -112,7 +121,7 @@ const MATCH_MAX: usize = 264;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use sluice_base::Rng;
+    use crate::Rng;
 
     fn random_text(rng: &mut Rng) -> Vec<u8> {
         let letters = 1 + rng.below(30);
