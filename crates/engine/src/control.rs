@@ -35,8 +35,10 @@ pub struct Control {
     pub started: Now,
     /// The run's id, 40 hexadecimal digits.
     pub run_id: String,
-    /// Changes since the last save.
+    /// Changes since the last save; a save may set it back to 0.
     pub dirty: u64,
+    /// Changes since the start: only grows.
+    pub written: u64,
     /// Time of the last save, seconds since the epoch.
     pub last_save_s: i64,
     /// DEBUG SET-ACTIVE-EXPIRE.
@@ -69,6 +71,13 @@ pub struct Pause {
 }
 
 impl Control {
+    /// Counts changes of the data.
+    #[inline]
+    pub(crate) fn count_changes(&mut self, changes: u64) {
+        self.dirty += changes;
+        self.written += changes;
+    }
+
     /// Ends a pause and lets the requests go on that it has kept.
     pub fn end_pause(&mut self, sessions: &mut Sessions, actions: &mut Vec<Action>) {
         self.pause = Pause::default();

@@ -310,9 +310,9 @@ impl Engine {
         self.keyspace.iter().any(|(_, db)| !db.is_empty())
     }
 
-    /// Changes so far: an offset into the history of the data, which a log on disk follows. Only grows.
+    /// Changes so far: a position in the history of the data, which a log on disk follows. Only grows.
     pub fn written(&self) -> u64 {
-        self.control.dirty
+        self.control.written
     }
 
     /// Sessions that were marked to end since the last call; the server closes them.
@@ -374,6 +374,7 @@ impl Control {
             started: now,
             run_id,
             dirty: 0,
+            written: 0,
             last_save_s: now.unix_s(),
             active_expire: true,
             cron_paused: false,

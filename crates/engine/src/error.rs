@@ -1,5 +1,6 @@
 //! Errors whose fault is the client's. [`CmdError::wire`] is the one place where their texts live.
 
+use sluice_keyspace::WrongType;
 use std::borrow::Cow;
 
 /// Why a command was refused.
@@ -31,6 +32,12 @@ pub enum CmdError {
     NoAuth,
     /// Any other, with the error code that begins it.
     Text(Cow<'static, [u8]>),
+}
+
+impl From<WrongType> for CmdError {
+    fn from(_: WrongType) -> CmdError {
+        CmdError::WrongType
+    }
 }
 
 impl CmdError {

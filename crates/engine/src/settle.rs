@@ -10,44 +10,36 @@ use crate::engine::Engine;
 use crate::stream::Stream;
 use sluice_base::Now;
 use sluice_command::{Flags, Spec};
-use sluice_keyspace::{Access, Effects, ExpiryMode, KeyRef, Keyspace, Propagation, Touch, Touched};
+use sluice_keyspace::{Access, Effects, ExpiryMode, KeyRef, Keyspace, ModifiedKey, Propagation, Touch};
 
 impl Engine {
     /// Drains the effects of the command that just ran in database `db`.
     #[inline]
     pub(crate) fn settle(&mut self, db: usize, spec: &'static Spec, args: Args<'_>, now: Now) {
         let effects = &mut self.effects;
-        self.stats.hits += std::mem::take(&mut effects.hits);
-        self.stats.misses += std::mem::take(&mut effects.misses);
-        // A read that met nothing expired has left nothing else.
-        let expired = !effects.expired_by_read.is_empty() || !effects.expired_by_write.is_empty();
-        if effects.dirty == 0 && !expired && effects.garbage_dbs.is_empty() {
-            match effects.propagation {
-                Propagation::Verbatim => return,
-                Propagation::Rewritten(_) => {
-                    effects.propagation = Propagation::Verbatim;
-                    return;
-                }
-                Propagation::Forced => {}
-            }
+        let (hits, misses) = effects.take_lookups();
+        self.stats.hits += hits;
+        self.stats.misses += misses;
+        if effects.take_recorded() {
+            self.settle_changes(db, spec, args, now);
         }
-        self.settle_changes(db, spec, args, now);
     }
 
     fn settle_changes(&mut self, db: usize, spec: &'static Spec, args: Args<'_>, now: Now) {
         let Engine { keyspace, effects, control, stats, actions, events, .. } = self;
-        if !effects.expired_by_read.is_empty() {
+        if effects.has_expired_by_read() {
             delete_expired(keyspace, effects, now);
+            effects.take_recorded();
         }
-        stats.expired_keys += effects.expired_by_write.len() as u64;
-        let dirty = std::mem::take(&mut effects.dirty);
-        control.dirty += dirty;
-        if !effects.touched.is_empty() {
-            tell(events, &mut effects.touched, Some(args));
+        stats.expired_keys += effects.expired_by_write().len() as u64;
+        let changes = effects.take_changes();
+        control.count_changes(changes);
+        if effects.has_modified() {
+            tell(events, effects, Some(args));
         }
         if effects.propagating {
-            let forced = effects.propagation == Propagation::Forced;
-            let own = if dirty > 0 || forced { Some((db, args)) } else { None };
+            let forced = *effects.propagation() == Propagation::Forced;
+            let own = if changes > 0 || forced { Some((db, args)) } else { None };
             let grouping = if spec.flags.has(Flags::TOUCHES_ARBITRARY_KEYS) {
                 Grouping::Loose
             } else {
@@ -55,15 +47,11 @@ impl Engine {
             };
             propagate(&mut control.stream, effects, control.limits.lazy_expire, grouping, own);
         }
-        effects.expired_by_write.clear();
-        if effects.propagation != Propagation::Verbatim {
-            effects.propagation = Propagation::Verbatim;
-        }
-        if !effects.garbage.is_empty() {
-            actions.extend(effects.garbage.drain(..).map(Action::FreeValue));
-        }
-        if !effects.garbage_dbs.is_empty() {
-            actions.extend(effects.garbage_dbs.drain(..).map(|db| Action::FreeDb(Box::new(db))));
+        effects.clear_expired_by_write();
+        effects.reset_propagation();
+        if effects.has_garbage() {
+            actions.extend(effects.drain_garbage().map(Action::FreeValue));
+            actions.extend(effects.drain_garbage_dbs().map(|db| Action::FreeDb(Box::new(db))));
         }
         self.deliver_stream();
     }
@@ -71,17 +59,18 @@ impl Engine {
     /// Settles what the expiry cycle deleted: each key by itself, in no transaction.
     pub(crate) fn settle_cycle(&mut self) {
         let Engine { effects, control, stats, actions, events, .. } = self;
-        stats.expired_keys += effects.expired_by_write.len() as u64;
-        control.dirty += std::mem::take(&mut effects.dirty);
-        tell(events, &mut effects.touched, None);
+        effects.take_recorded();
+        stats.expired_keys += effects.expired_by_write().len() as u64;
+        control.count_changes(effects.take_changes());
+        tell(events, effects, None);
         if effects.propagating {
             let lazy = control.limits.lazy_expire;
-            for (db, key) in effects.expired_by_write.drain(..) {
-                propagate_deletion(&mut control.stream, db, &key, lazy);
+            for (db, key) in effects.expired_by_write() {
+                propagate_deletion(&mut control.stream, *db, key, lazy);
             }
         }
-        effects.expired_by_write.clear();
-        actions.extend(effects.garbage.drain(..).map(Action::FreeValue));
+        effects.clear_expired_by_write();
+        actions.extend(effects.drain_garbage().map(Action::FreeValue));
         self.deliver_stream();
     }
 
@@ -128,21 +117,24 @@ impl Engine {
 
 /// Tells those who listen what happened to which keys, in order. So far these are tests alone ([`Engine::record_events`]).
 #[cold]
-fn tell(events: &mut Vec<String>, touched: &mut Vec<Touched>, args: Option<Args<'_>>) {
-    for Touched { db, key, event } in touched.drain(..) {
+fn tell(events: &mut Vec<String>, effects: &mut Effects, args: Option<Args<'_>>) {
+    for ModifiedKey { db, key, event } in effects.drain_modified() {
         let key = match &key {
             KeyRef::Arg(index) => args.map_or(&b""[..], |args| args.at(usize::from(*index))),
             KeyRef::Owned(key) => &key[..],
         };
         events.push(format!("{db}:{} {}", event.name(), key.escape_ascii()));
     }
+    // Nobody waits for these yet.
+    effects.drain_ready();
+    effects.drain_databases();
 }
 
 /// Deletes the keys that a read met. One met twice by a command is deleted once, and one that has another value or life by
 /// now stays.
 fn delete_expired(keyspace: &mut Keyspace, effects: &mut Effects, now: Now) {
     let access = Access { now, touch: Touch::No { fresh: 0 }, expiry: ExpiryMode::Delete };
-    for (db, name) in std::mem::take(&mut effects.expired_by_read) {
+    for (db, name) in effects.take_expired_by_read() {
         let key = keyspace.key(&name);
         keyspace.write(db, access, effects).delete_if_expired(key);
     }
@@ -165,20 +157,20 @@ fn propagate(
     grouping: Grouping,
     own: Option<(usize, Args<'_>)>,
 ) {
-    let rewritten = match &effects.propagation {
+    let rewritten = match effects.propagation() {
         Propagation::Verbatim | Propagation::Forced => 1,
         Propagation::Rewritten(commands) => commands.len(),
     };
-    let count = effects.expired_by_write.len() + if own.is_some() { rewritten } else { 0 };
+    let count = effects.expired_by_write().len() + if own.is_some() { rewritten } else { 0 };
     let wrap = count > 1 && grouping == Grouping::Transaction;
     if wrap {
         stream.multi();
     }
-    for (db, key) in &effects.expired_by_write {
+    for (db, key) in effects.expired_by_write() {
         propagate_deletion(stream, *db, key, lazy_expire);
     }
     if let Some((db, args)) = own {
-        match &effects.propagation {
+        match effects.propagation() {
             Propagation::Verbatim | Propagation::Forced => stream.command(db, args.iter_from(0)),
             Propagation::Rewritten(commands) => commands.iter().for_each(|argv| stream.argv(db, argv)),
         }

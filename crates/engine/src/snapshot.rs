@@ -4,7 +4,7 @@ use crate::version;
 use sluice_base::Now;
 use sluice_config::choice::EvictionPolicy;
 use sluice_config::{Config, param};
-use sluice_keyspace::{CLOCK_MASK, Db, Keyspace, Str};
+use sluice_keyspace::{CLOCK_MASK, Db, Keyspace, Str, ValueRef};
 use sluice_persist::rdb::{Options, Text, Usage, Version, Writer};
 
 /// What a snapshot says about itself beside the data.
@@ -64,19 +64,23 @@ pub(crate) fn file(
 
 fn write_keys(writer: &mut Writer, db: &Db, told: Told, now: Now) {
     for handle in db.iter() {
-        let Some(value) = db.str(handle) else { continue };
-        let value = match value {
-            Str::Int(number) => Text::Int(number),
-            Str::Inline(bytes) => Text::Bytes(bytes),
-            Str::Shared(bytes) => Text::Bytes(bytes),
-        };
-        let clock = db.clock(handle);
+        let entry = db.entry(handle);
+        let clock = entry.clock();
         let usage = match told {
             Told::Nothing => Usage::Unsaid,
             Told::Idle => Usage::Idle(u64::from((now.unix_s() as u32).wrapping_sub(clock) & CLOCK_MASK)),
             Told::Frequency => Usage::Frequency((clock & 255) as u8),
         };
-        writer.string(db.key(handle), value, db.expiry(handle), usage);
+        match entry.value() {
+            ValueRef::Str(text) => {
+                let text = match text {
+                    Str::Int(number) => Text::Int(number),
+                    Str::Inline(bytes) => Text::Bytes(bytes),
+                    Str::Shared(bytes) => Text::Bytes(bytes),
+                };
+                writer.string(entry.key(), text, entry.expiry(), usage);
+            }
+        }
     }
 }
 

@@ -12,11 +12,14 @@ struct Counting;
 thread_local! {
     /// Allocations of this thread, so that tests may run side by side.
     static COUNT: Cell<usize> = const { Cell::new(0) };
+    /// Their bytes.
+    static BYTES: Cell<usize> = const { Cell::new(0) };
 }
 
-fn count_one() {
+fn count_one(bytes: usize) {
     // A thread that ends has no counter any more, and nobody asks.
     let _ = COUNT.try_with(|count| count.set(count.get() + 1));
+    let _ = BYTES.try_with(|count| count.set(count.get() + bytes));
 }
 
 // SAFETY: every method does what `System` does, with the same arguments; counting does not allocate, since the counter
@@ -24,7 +27,7 @@ fn count_one() {
 // JUSTIFICATION: allocations can be counted nowhere else.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        count_one();
+        count_one(layout.size());
         // SAFETY: the caller's promise to us is `System`'s condition.
         // JUSTIFICATION: forwarding.
         unsafe { System.alloc(layout) }
@@ -35,7 +38,7 @@ unsafe impl GlobalAlloc for Counting {
         unsafe { System.dealloc(at, layout) }
     }
     unsafe fn realloc(&self, at: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        count_one();
+        count_one(size);
         // SAFETY: `at` came from `System` with this layout; the caller answers for `size`.
         // JUSTIFICATION: forwarding.
         unsafe { System.realloc(at, layout, size) }
@@ -145,4 +148,18 @@ fn incr_allocates_nothing() {
 fn commands_on_many_keys_allocate_nothing() {
     check("MSET a 1 b value c 3", &["MGET a b c none", "MSET a 2 b other c 4"]);
     check("SET key 10", &["STRLEN key", "GETRANGE key 0 0", "SETNX key 1", "SETRANGE key 1 7"]);
+}
+
+#[test]
+fn setrange_makes_a_large_string_once() {
+    for setup in ["PING", "SET key short", "SET key 12345"] {
+        let mut warm = Warm::new();
+        warm.rig.run(setup);
+        let input = batch(&["SETRANGE key 4194304 end"]);
+        let before = BYTES.get();
+        warm.send(&input);
+        let bytes = BYTES.get() - before;
+        assert!(bytes < (4 << 20) + (64 << 10), "after {setup}: {bytes} bytes allocated");
+        assert_eq!(warm.rig.run("STRLEN key"), ":4194307");
+    }
 }

@@ -1,14 +1,12 @@
 //! The doors a command gets: [`DbRef`] to read, [`DbMut`] to change.
 
-use crate::db::{Db, Found, Payload, Str};
+use crate::db::{Db, Found, Meta};
 use crate::effects::{Effects, Event};
-use crate::entry::{self, Head};
-use crate::{Access, ExpiryMode, Key, Touch};
-use sluice_base::{Bytes, HashSeed};
-use sluice_collections::slab::{Handle, Slab};
-use sluice_value::{Encoding, Type, Value};
-use std::sync::atomic::AtomicU32;
-use std::sync::atomic::Ordering::Relaxed;
+use crate::new_value::NewValue;
+use crate::view::{Entry, Str, ValueRef, WrongType};
+use crate::{Access, ExpiryMode, Key};
+use sluice_base::HashSeed;
+use sluice_collections::slab::Handle;
 
 /// A database to read from.
 pub struct DbRef<'a> {
@@ -43,69 +41,6 @@ pub enum SetExpiry {
     At(i64),
 }
 
-/// A key that is there, to look at.
-#[derive(Clone, Copy)]
-pub struct Entry<'a> {
-    db: &'a Db,
-    handle: Handle,
-    word: &'a AtomicU32,
-    body: &'a [u8],
-}
-
-impl<'a> Entry<'a> {
-    #[inline]
-    fn of(db: &'a Db, handle: Handle) -> Entry<'a> {
-        let (word, body) = db.block(handle);
-        Entry { db, handle, word, body }
-    }
-
-    #[inline]
-    fn head(self) -> Head {
-        Head(self.word.load(Relaxed))
-    }
-
-    /// Stores the access clock that a look-up leaves; a plain store, so that a shared database can record it too.
-    #[inline]
-    fn touch(self, touch: Touch) {
-        let head = self.head();
-        let clock = touch.after(head.clock());
-        // Writing only when it changes keeps the line clean for keys read twice in one clock tick.
-        if head.clock() != clock {
-            self.word.store(head.with_clock(clock).0, Relaxed);
-        }
-    }
-
-    /// The string; `None` for a value of another type.
-    #[inline]
-    pub fn str(self) -> Option<Str<'a>> {
-        self.db.str_in(self.head(), self.body)
-    }
-    /// The key itself.
-    pub fn key(self) -> &'a [u8] {
-        self.db.key(self.handle)
-    }
-    /// Type of the value.
-    pub fn type_of(self) -> Type {
-        self.db.type_of(self.handle)
-    }
-    /// How it is stored.
-    pub fn encoding(self) -> Encoding {
-        self.db.encoding(self.handle)
-    }
-    /// Expiry, ms since the epoch.
-    pub fn expiry(self) -> Option<i64> {
-        entry::expiry(self.head(), self.body)
-    }
-    /// The access clock: LRU seconds or LFU bits, by policy.
-    pub fn clock(self) -> u32 {
-        self.head().clock()
-    }
-    /// Bytes it takes, its share of the indexes included.
-    pub fn size_bytes(self) -> usize {
-        self.db.entry_size(self.handle)
-    }
-}
-
 impl<'a> DbRef<'a> {
     /// The key's entry; a logically expired key is absent, and noted for deletion. Counts a hit or a miss.
     #[inline]
@@ -113,10 +48,10 @@ impl<'a> DbRef<'a> {
         let entry = self.look(key);
         match entry {
             Some(entry) => {
-                self.effects.hits += 1;
+                self.effects.hit();
                 entry.touch(self.access.touch);
             }
-            None => self.effects.misses += 1,
+            None => self.effects.miss(),
         }
         entry
     }
@@ -126,8 +61,8 @@ impl<'a> DbRef<'a> {
     pub fn peek(&mut self, key: Key<'_>) -> Option<Entry<'a>> {
         let entry = self.look(key);
         match entry {
-            Some(_) => self.effects.hits += 1,
-            None => self.effects.misses += 1,
+            Some(_) => self.effects.hit(),
+            None => self.effects.miss(),
         }
         entry
     }
@@ -220,7 +155,7 @@ impl<'a> DbRef<'a> {
 
     fn note_expired(&mut self, handle: Handle) {
         if self.access.expiry == ExpiryMode::Delete {
-            self.effects.expired_by_read.push((self.number, self.db.key(handle).into()));
+            self.effects.expired_by_reading(self.number, self.db.key(handle));
         }
     }
 
@@ -277,8 +212,7 @@ impl DbMut<'_> {
     fn delete_expired(&mut self, found: Found, key: Key<'_>) {
         let value = self.db().remove(found, key);
         self.effects.discard(value);
-        self.effects.expired_by_write.push((self.number, key.bytes.into()));
-        self.effects.touch(self.number, key, Event::Expired);
+        self.effects.expired(self.number, key);
     }
 
     /// The key's entry, to look at before changing it. Counts a hit or a miss and touches it, as a read does.
@@ -286,14 +220,14 @@ impl DbMut<'_> {
     pub fn get(&mut self, key: Key<'_>) -> Option<Entry<'_>> {
         match self.find(key) {
             Some(found) => {
-                self.effects.hits += 1;
+                self.effects.hit();
                 let db = &self.dbs[self.number];
                 let entry = Entry::of(db, found.handle);
                 entry.touch(self.access.touch);
                 Some(entry)
             }
             None => {
-                self.effects.misses += 1;
+                self.effects.miss();
                 None
             }
         }
@@ -316,42 +250,50 @@ impl DbMut<'_> {
 
     /// Stores a value under a key, whatever was there; returns whether the key existed.
     #[inline]
-    pub fn set(&mut self, key: Key<'_>, payload: Payload<'_>, expiry: SetExpiry, event: Event) -> bool {
+    pub fn set(&mut self, key: Key<'_>, value: NewValue<'_>, expiry: SetExpiry, event: Event) -> bool {
         let found = self.find(key);
         let existed = found.is_some();
         match found {
-            Some(found) => self.overwrite(found, key, payload, expiry),
-            None => {
-                self.clear_hidden(key);
-                let clock = self.access.touch.fresh();
-                let at = match expiry {
-                    SetExpiry::At(at) => Some(at),
-                    SetExpiry::Clear | SetExpiry::Keep => None,
-                };
-                self.db().insert(key, payload, at, clock);
-            }
+            Some(found) => self.overwrite(found, key, value, expiry),
+            None => self.insert(key, value, expiry),
         }
-        self.effects.touch(self.number, key, event);
-        if matches!(expiry, SetExpiry::At(_)) && self.effects.listening {
-            self.effects.touch(self.number, key, Event::Expire);
-            self.effects.dirty -= 1;
+        self.effects.key_modified(self.number, key, event, 1);
+        if matches!(expiry, SetExpiry::At(_)) {
+            self.effects.key_modified(self.number, key, Event::Expire, 0);
         }
         existed
     }
 
+    /// Stores a value under a key that is absent, which counts as no change and is not propagated: for DEBUG POPULATE.
+    /// Whether the key was absent.
+    pub fn populate(&mut self, key: Key<'_>, value: NewValue<'_>) -> bool {
+        let absent = self.find(key).is_none();
+        if absent {
+            self.insert(key, value, SetExpiry::Clear);
+            self.effects.key_modified(self.number, key, Event::Set, 0);
+        }
+        absent
+    }
+
+    fn insert(&mut self, key: Key<'_>, value: NewValue<'_>, expiry: SetExpiry) {
+        self.clear_hidden(key);
+        let clock = self.access.touch.fresh();
+        let expiry = match expiry {
+            SetExpiry::At(at) => Some(at),
+            SetExpiry::Clear | SetExpiry::Keep => None,
+        };
+        self.db().insert(key, value, Meta { expiry, clock });
+    }
+
     #[inline]
-    fn overwrite(&mut self, found: Found, key: Key<'_>, payload: Payload<'_>, expiry: SetExpiry) {
-        let at = match expiry {
+    fn overwrite(&mut self, found: Found, key: Key<'_>, value: NewValue<'_>, expiry: SetExpiry) {
+        let expiry = match expiry {
             SetExpiry::At(at) => Some(at),
             SetExpiry::Clear => None,
             SetExpiry::Keep => self.dbs[self.number].expiry(found.handle),
         };
-        let old = self.dbs[self.number].clock(found.handle);
-        let clock = match self.access.touch {
-            crate::Touch::No { .. } => old,
-            touch => touch.after(old),
-        };
-        let (_, value) = self.db().overwrite(found, key, payload, at, clock);
+        let clock = self.access.touch.after(self.dbs[self.number].clock(found.handle));
+        let value = self.db().overwrite(found, key, value, Meta { expiry, clock });
         self.effects.discard(value);
     }
 
@@ -366,7 +308,7 @@ impl DbMut<'_> {
     ) -> Result<i64, E> {
         let Some(found) = self.find(key) else {
             let value = change(None)?;
-            self.set(key, Payload::Int(value), SetExpiry::Clear, event);
+            self.set(key, NewValue::Int(value), SetExpiry::Clear, event);
             return Ok(value);
         };
         let db = &mut self.dbs[self.number];
@@ -374,30 +316,47 @@ impl DbMut<'_> {
         if db.write_int(found.handle, value) {
             db.set_clock(found.handle, self.access.touch.after(db.clock(found.handle)));
         } else {
-            self.overwrite(found, key, Payload::Int(value), SetExpiry::Keep);
+            self.overwrite(found, key, NewValue::Int(value), SetExpiry::Keep);
         }
-        self.effects.touch(self.number, key, event);
+        self.effects.key_modified(self.number, key, event, 1);
         Ok(value)
     }
 
-    /// Writes `bytes` at `offset` of a string that exists, growing it with zero bytes as needed; its new length.
-    /// The caller has checked the type and the size limit. Large strings change in place.
-    pub fn write_at(&mut self, key: Key<'_>, offset: usize, bytes: &[u8], event: Event) -> usize {
+    /// Writes `bytes` at `offset` of a string, growing it with zero bytes as needed; its new length. A key that is absent
+    /// is an empty string. The caller has checked the size limit. Large strings change in place.
+    ///
+    /// # Errors
+    /// The key holds another type: nothing has changed.
+    pub fn write_at(
+        &mut self,
+        key: Key<'_>,
+        offset: usize,
+        bytes: &[u8],
+        event: Event,
+    ) -> Result<usize, WrongType> {
+        let end = offset + bytes.len();
         let Some(found) = self.find(key) else {
-            let mut value = vec![0; offset];
-            value.extend_from_slice(bytes);
-            let len = value.len();
-            self.set(key, Payload::Raw(&value), SetExpiry::Keep, event);
-            return len;
+            // Zeroed memory comes from the system as it is: what lies before `offset` costs nothing until it is read.
+            let mut value = vec![0; end];
+            value[offset..].copy_from_slice(bytes);
+            self.set(key, NewValue::RawOwned(value), SetExpiry::Keep, event);
+            return Ok(end);
         };
-        let len = self.write_found(found, key, offset, bytes);
-        self.effects.touch(self.number, key, event);
-        len
+        let len = match self.dbs[self.number].entry(found.handle).value() {
+            ValueRef::Str(Str::Shared(_)) => self.write_outside(found, offset, bytes),
+            ValueRef::Str(text @ (Str::Int(_) | Str::Inline(_))) => {
+                let len = text.len().max(end);
+                self.write_inside(found, key, offset, bytes);
+                len
+            }
+        };
+        self.effects.key_modified(self.number, key, event, 1);
+        Ok(len)
     }
 
-    fn write_found(&mut self, found: Found, key: Key<'_>, offset: usize, bytes: &[u8]) -> usize {
+    fn write_outside(&mut self, found: Found, offset: usize, bytes: &[u8]) -> usize {
         let end = offset + bytes.len();
-        let in_large = self.db().edit_large(found.handle, |large| {
+        let len = self.db().edit_string_outside(found.handle, |large| {
             let vec = large.make_mut();
             if end > vec.len() {
                 // Doubling up to a megabyte, then a megabyte more each time: appends stay amortised.
@@ -410,20 +369,22 @@ impl DbMut<'_> {
             vec[offset..end].copy_from_slice(bytes);
             vec.len()
         });
-        if let Some(len) = in_large {
-            return len;
-        }
-        if let Some(inline) = self.db().inline_mut(found.handle, end) {
+        len.expect("the string was seen outside its block")
+    }
+
+    fn write_inside(&mut self, found: Found, key: Key<'_>, offset: usize, bytes: &[u8]) {
+        let end = offset + bytes.len();
+        let db = &mut self.dbs[self.number];
+        if let Some(inline) = db.inline_mut(found.handle, end) {
             inline[offset..end].copy_from_slice(bytes);
-            return inline.len();
+            return;
         }
-        let mut value = self.dbs[self.number].str(found.handle).map(|s| s.to_vec()).unwrap_or_default();
-        if end > value.len() {
-            value.resize(end, 0);
-        }
+        let mut value = match db.entry(found.handle).value() {
+            ValueRef::Str(text) => text.to_vec_for(end),
+        };
+        value.resize(value.len().max(end), 0);
         value[offset..end].copy_from_slice(bytes);
-        self.overwrite(found, key, Payload::Raw(&value), SetExpiry::Keep);
-        value.len()
+        self.overwrite(found, key, NewValue::RawOwned(value), SetExpiry::Keep);
     }
 
     /// Removes a key; whether it was there. A hidden one counts as there.
@@ -432,16 +393,16 @@ impl DbMut<'_> {
         let Some(found) = self.find(key).or_else(|| self.find_hidden(key)) else { return false };
         let value = self.db().remove(found, key);
         self.effects.discard(value);
-        self.effects.touch(self.number, key, event);
+        self.effects.key_modified(self.number, key, event, 1);
         true
     }
 
-    /// Deletes a key whose new expiry has passed already, as if it had expired just now: it counts as expired, and the
-    /// deletion propagates in place of the command. Whether it was there.
+    /// Deletes a key whose new expiry has passed already, as if it had expired just now: it counts as expired and as a
+    /// change, and the deletion propagates in place of the command. Whether it was there.
     pub fn expire_now(&mut self, key: Key<'_>) -> bool {
         let Some(found) = self.find(key) else { return false };
         self.delete_expired(found, key);
-        self.effects.dirty += 1;
+        self.effects.count_change();
         self.effects.do_not_propagate();
         true
     }
@@ -456,47 +417,48 @@ impl DbMut<'_> {
     pub fn set_expiry(&mut self, key: Key<'_>, expiry: Option<i64>, event: Event) -> bool {
         let Some(found) = self.find(key) else { return false };
         self.db().set_expiry(found, key, expiry);
-        self.effects.touch(self.number, key, event);
+        self.effects.key_modified(self.number, key, event, 1);
         true
     }
 
-    /// Gives the value of `from`, with its expiry, the name `to`; what was there is gone. Whether `from` was there.
+    /// Gives the value of `from`, with its expiry, the name `to`; what was there is gone. Whether `from` was there. A value
+    /// outside its entry moves as it is: O(1).
     pub fn rename(&mut self, from: Key<'_>, to: Key<'_>) -> bool {
-        let Some(stored) = self.stored(from) else { return false };
+        let Some(found) = self.find(from) else { return false };
+        // Taken first: the two names may be one.
+        let taken = self.db().take(found, from);
         self.make_room(to);
-        if let Some(found) = self.find(from) {
-            self.db().remove(found, from);
-        }
-        self.store(to, stored);
-        self.effects.touch(self.number, from, Event::RenameFrom);
-        self.effects.touch(self.number, to, Event::RenameTo);
-        self.effects.dirty -= 1;
+        self.db().put(to, taken);
+        self.effects.key_modified(self.number, from, Event::RenameFrom, 0);
+        self.effects.key_modified(self.number, to, Event::RenameTo, 1);
         true
     }
 
-    /// Moves a key to database `to`, where it must be absent; whether it was there.
+    /// Moves a key to database `to`, where it must be absent; whether it was there. O(1), as [`DbMut::rename`].
     pub fn move_to(&mut self, key: Key<'_>, to: usize) -> bool {
-        let Some(stored) = self.stored(key) else { return false };
-        let Some(mut target) = self.other(to) else { return false };
-        target.clear_hidden(key);
-        target.store(key, stored);
-        if let Some(found) = self.find(key) {
-            self.db().remove(found, key);
+        if to >= self.dbs.len() {
+            return false;
         }
-        self.effects.touch(self.number, key, Event::MoveFrom);
-        self.effects.touch(to, key, Event::MoveTo);
-        self.effects.dirty -= 1;
+        let Some(found) = self.find(key) else { return false };
+        let taken = self.db().take(found, key);
+        if let Some(mut target) = self.other(to) {
+            target.clear_hidden(key);
+            target.db().put(key, taken);
+        }
+        self.effects.key_modified(self.number, key, Event::MoveFrom, 0);
+        self.effects.key_modified(to, key, Event::MoveTo, 1);
         true
     }
 
     /// Copies the value of `from`, with its expiry, to `to` of database `number`, replacing what is there; whether
-    /// `from` was there. Large strings are shared until one of them changes.
+    /// `from` was there. A value outside its entry is shared until one of the two changes: O(1).
     pub fn copy_to(&mut self, from: Key<'_>, number: usize, to: Key<'_>) -> bool {
-        let Some(stored) = self.stored(from) else { return false };
+        let Some(found) = self.find(from) else { return false };
+        let copy = self.db().copy_of(found.handle);
         let Some(mut target) = self.other(number) else { return false };
         target.make_room(to);
-        target.store(to, stored);
-        target.effects.touch(number, to, Event::CopyTo);
+        target.db().put(to, copy);
+        target.effects.key_modified(number, to, Event::CopyTo, 1);
         true
     }
 
@@ -525,95 +487,6 @@ impl DbMut<'_> {
             self.effects.discard(value);
         }
         self.clear_hidden(key);
-    }
-
-    fn stored(&mut self, key: Key<'_>) -> Option<Stored> {
-        let found = self.find(key)?;
-        let db = &self.dbs[self.number];
-        let raw = db.encoding(found.handle) == Encoding::Raw;
-        let value = match db.str(found.handle)? {
-            Str::Int(n) => StoredValue::Int(n),
-            // Once raw, beside a long key for one, a string stays so.
-            Str::Inline(bytes) if raw => StoredValue::Raw(bytes.to_vec()),
-            Str::Inline(bytes) => StoredValue::Plain(bytes.to_vec()),
-            // Beside a long key even a short string is large; beside the next key it need not be.
-            Str::Shared(bytes) if bytes.len() <= Slab::MAX_BLOCK && raw => StoredValue::Raw(bytes.to_vec()),
-            Str::Shared(bytes) if bytes.len() <= Slab::MAX_BLOCK => StoredValue::Str(bytes.to_vec()),
-            Str::Shared(bytes) => StoredValue::Large(Value::Str(bytes.clone())),
-        };
-        Some(Stored { value, expiry: db.expiry(found.handle), clock: db.clock(found.handle) })
-    }
-
-    fn store(&mut self, key: Key<'_>, stored: Stored) {
-        let payload = match &stored.value {
-            StoredValue::Int(n) => Payload::Int(*n),
-            StoredValue::Raw(bytes) => Payload::Raw(bytes),
-            StoredValue::Str(bytes) => Payload::Str(bytes),
-            StoredValue::Plain(bytes) => Payload::Plain(bytes),
-            StoredValue::Large(value) => Payload::Large(value.clone()),
-        };
-        self.db().insert(key, payload, stored.expiry, stored.clock);
-    }
-}
-
-/// An entry taken out of its table, on the way to another key or database.
-struct Stored {
-    value: StoredValue,
-    expiry: Option<i64>,
-    clock: u32,
-}
-
-enum StoredValue {
-    Int(i64),
-    Str(Vec<u8>),
-    Plain(Vec<u8>),
-    Raw(Vec<u8>),
-    Large(Value),
-}
-
-impl Str<'_> {
-    /// The string's bytes, copied.
-    pub fn to_vec(self) -> Vec<u8> {
-        match self {
-            Str::Int(n) => n.to_string().into_bytes(),
-            Str::Inline(bytes) => bytes.to_vec(),
-            Str::Shared(bytes) => bytes.to_vec(),
-        }
-    }
-
-    /// Length in bytes.
-    pub fn len(self) -> usize {
-        match self {
-            Str::Int(n) => sluice_base::num::digits_i64(n),
-            Str::Inline(bytes) => bytes.len(),
-            Str::Shared(bytes) => bytes.len(),
-        }
-    }
-
-    /// Whether the string is empty.
-    pub fn is_empty(self) -> bool {
-        self.len() == 0
-    }
-
-    /// Calls `f` with the bytes, without allocating.
-    #[inline]
-    pub fn with<R>(self, f: impl FnOnce(&[u8]) -> R) -> R {
-        match self {
-            Str::Int(n) => {
-                let mut buffer = sluice_base::num::IntBuffer::new();
-                f(buffer.format(n))
-            }
-            Str::Inline(bytes) => f(bytes),
-            Str::Shared(bytes) => f(bytes),
-        }
-    }
-
-    /// The shared bytes, when they are kept that way.
-    pub fn shared(self) -> Option<Bytes> {
-        match self {
-            Str::Shared(bytes) => Some(bytes.clone()),
-            Str::Int(_) | Str::Inline(_) => None,
-        }
     }
 }
 

@@ -2,7 +2,7 @@
 
 use crate::access::{DbMut, DbRef};
 use crate::db::Db;
-use crate::effects::Effects;
+use crate::effects::{DbChange, Effects};
 use crate::{Access, Key};
 use sluice_base::HashSeed;
 use sluice_collections::slab::Slab;
@@ -83,6 +83,18 @@ impl Keyspace {
         Dataset { keyspace: self, access, effects }
     }
 
+    /// Lets every change in a database leave the entry as it was before; for tests of the hook.
+    #[doc(hidden)]
+    pub fn keep_before_images(&mut self, number: usize) {
+        self.dbs[number].keep_before_images();
+    }
+
+    /// What changes have left since; nothing is kept from now on.
+    #[doc(hidden)]
+    pub fn take_before_images(&mut self, number: usize) -> Vec<crate::BeforeImage> {
+        self.dbs[number].take_before_images()
+    }
+
     pub(crate) fn dbs_mut(&mut self) -> &mut [Db] {
         &mut self.dbs
     }
@@ -126,22 +138,20 @@ impl Dataset<'_> {
         self.keyspace.write(number, self.access, self.effects)
     }
 
-    /// Empties one database; the old one goes to `effects.garbage_dbs`, to be freed now or elsewhere by the caller.
+    /// Empties one database; what is left of it goes to the effects, to be freed now or elsewhere by the caller.
     /// Returns the number of keys removed. O(1).
     pub fn flush(&mut self, number: usize) -> usize {
         let seed = self.keyspace.seed;
         let old = std::mem::replace(&mut self.keyspace.dbs[number], Db::new(seed));
         let removed = old.len();
-        self.effects.dirty += removed as u64;
-        if removed > 0 {
-            self.effects.garbage_dbs.push(old);
-        }
+        let garbage = (removed > 0).then_some(old);
+        self.effects.database_changed(DbChange::Flushed(number), removed as u64, garbage);
         removed
     }
 
     /// Exchanges two databases. Both numbers must be below [`Dataset::databases`]. O(1).
     pub fn swap(&mut self, a: usize, b: usize) {
         self.keyspace.dbs.swap(a, b);
-        self.effects.dirty += 1;
+        self.effects.database_changed(DbChange::Swapped(a, b), 1, None);
     }
 }

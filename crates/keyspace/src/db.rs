@@ -1,14 +1,25 @@
 //! One database: entries in a slab, an index over all of them, an index over those that expire.
 //!
 //! Invariants: (1) every live block of `slab` is an entry, is in `index` once, and is in `expires` exactly when its
-//! head has an expiry; (2) every live element of `large` belongs to exactly one entry; (3) both indexes use the same
-//! seeded hash of the key. This file is mechanism: it knows no clock and leaves no effects.
+//! head has an expiry; (2) every value of `values` and every key of `keys` belongs to exactly one entry; (3) both indexes
+//! use the same seeded hash of the key; (4) before a block is changed or freed, or a value or key outside that it names,
+//! [`Db::before_change`] is told its handle. The access clock alone is no change. This module is mechanism: it knows no
+//! clock and leaves no effects.
 
-use crate::entry::{self, Head, Kind, Large};
+mod before;
+mod change;
+mod in_place;
+mod take;
+
+pub use before::BeforeImage;
+pub(crate) use change::Meta;
+
+use crate::entry::{self, Form, Head, Name};
+use crate::view::{Entry, Str, ValueRef};
 use crate::{Key, reference_string_encoding};
-use sluice_base::{Bytes, HashSeed, Rng, siphash13};
+use sluice_base::{HashSeed, Rng, siphash13};
 use sluice_collections::index::{Index, Slot};
-use sluice_collections::slab::{Full, Handle, Slab, TypedSlab};
+use sluice_collections::slab::{Handle, Slab, TypedSlab};
 use sluice_value::{Encoding, Type, Value};
 use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::Relaxed;
@@ -16,7 +27,8 @@ use std::sync::atomic::Ordering::Relaxed;
 /// A database.
 pub struct Db {
     slab: Slab,
-    large: TypedSlab<Large>,
+    values: TypedSlab<Value>,
+    keys: TypedSlab<Box<[u8]>>,
     index: Index,
     expires: Index,
     seed: HashSeed,
@@ -24,7 +36,10 @@ pub struct Db {
     pub(crate) expire_cursor: u64,
     /// Running average of the remaining life of keys with an expiry, ms; 0 when unknown. For INFO.
     pub avg_ttl_ms: i64,
-    large_bytes: usize,
+    /// Bytes of `values` and `keys`.
+    outside_bytes: usize,
+    /// Entries as they were before changes; only while somebody wants them.
+    before: Option<Vec<BeforeImage>>,
 }
 
 impl std::fmt::Debug for Db {
@@ -36,37 +51,12 @@ impl std::fmt::Debug for Db {
     }
 }
 
-/// What to store.
-#[derive(Clone, Debug)]
-pub enum Payload<'a> {
-    /// A string in its canonical encoding: an integer where the bytes are one.
-    Str(&'a [u8]),
-    /// An integer.
-    Int(i64),
-    /// A string kept as bytes even where they are a number's: what INCRBYFLOAT makes.
-    Plain(&'a [u8]),
-    /// The same, marked `raw`: what APPEND and SETRANGE make.
-    Raw(&'a [u8]),
-    /// A value with bytes of its own.
-    Large(Value),
-}
-
-/// A string value, as it is stored.
+/// An entry's position: valid until the next change of the database.
 #[derive(Clone, Copy, Debug)]
-pub enum Str<'a> {
-    /// An integer: its decimal form is the string.
-    Int(i64),
-    /// Bytes in the entry.
-    Inline(&'a [u8]),
-    /// Bytes that can be shared.
-    Shared(&'a Bytes),
-}
-
-/// A place in the payload once parsed: what fits inside a block.
-enum Form<'a> {
-    Int([u8; 8]),
-    Inline(&'a [u8], bool),
-    Large(Value, bool),
+pub struct Found {
+    slot: Slot,
+    /// The entry.
+    pub handle: Handle,
 }
 
 impl Db {
@@ -74,13 +64,15 @@ impl Db {
     pub fn new(seed: HashSeed) -> Db {
         Db {
             slab: Slab::new(),
-            large: TypedSlab::new(),
+            values: TypedSlab::new(),
+            keys: TypedSlab::new(),
             index: Index::new(),
             expires: Index::new(),
             seed,
             expire_cursor: 0,
             avg_ttl_ms: 0,
-            large_bytes: 0,
+            outside_bytes: 0,
+            before: None,
         }
     }
 
@@ -125,9 +117,9 @@ impl Db {
         self.slab.bytes_taken()
     }
 
-    /// Bytes of entries and of large values.
+    /// Bytes of entries, and of the values and keys outside.
     pub fn entry_bytes(&self) -> usize {
-        self.slab.bytes_used() + self.large_bytes
+        self.slab.bytes_used() + self.outside_bytes
     }
 
     /// The entry of `key`, expired or not.
@@ -142,10 +134,7 @@ impl Db {
         if key.len() > entry::KEY_INSIDE_MAX {
             return self.key(handle) == key;
         }
-        let body = self.slab.body(handle);
-        body.first() == Some(&(key.len() as u8))
-            && body.get(1..1 + key.len()) == Some(key)
-            && !(key.is_empty() && self.head(handle).key_outside())
+        entry::is_key(self.slab.body(handle), key)
     }
 
     #[inline]
@@ -166,18 +155,11 @@ impl Db {
     /// The key of an entry.
     #[inline]
     pub fn key(&self, handle: Handle) -> &[u8] {
-        if self.head(handle).key_outside() {
-            return self.large_of(handle).and_then(|l| l.key.as_deref()).unwrap_or_default();
-        }
-        entry::key_of(self.slab.body(handle))
+        key_in(&self.slab, &self.keys, handle)
     }
 
     fn hash_of(&self, handle: Handle) -> u64 {
         siphash13(self.seed, self.key(handle))
-    }
-
-    fn large_of(&self, handle: Handle) -> Option<&Large> {
-        self.large.get(entry::index_of(entry::payload(self.head(handle), self.slab.body(handle))))
     }
 
     /// The expiry of an entry, ms since the epoch.
@@ -190,32 +172,29 @@ impl Db {
         entry::expiry(head, self.slab.body(handle))
     }
 
-    /// The type of an entry's value.
-    pub fn type_of(&self, handle: Handle) -> Type {
-        match self.head(handle).kind() {
-            Kind::Inline | Kind::Int => Type::String,
-            Kind::Large => self.large_of(handle).map_or(Type::String, |l| l.value.type_of()),
-        }
+    /// An entry, to look at.
+    #[inline]
+    pub fn entry(&self, handle: Handle) -> Entry<'_> {
+        Entry::of(self, handle)
     }
 
-    /// The string of an entry; `None` when its value is of another type.
+    /// The value of an entry that was looked at already.
     #[inline]
-    pub fn str(&self, handle: Handle) -> Option<Str<'_>> {
-        let (head, body) = self.slab.block(handle);
-        self.str_in(Head(head.load(Relaxed)), body)
-    }
-
-    /// The string of an entry that was looked at already.
-    #[inline]
-    pub(crate) fn str_in<'a>(&'a self, head: Head, body: &'a [u8]) -> Option<Str<'a>> {
+    pub(crate) fn value_in<'a>(&'a self, head: Head, body: &'a [u8]) -> ValueRef<'a> {
         let payload = entry::payload(head, body);
-        match head.kind() {
-            Kind::Inline => Some(Str::Inline(payload)),
-            Kind::Int => Some(Str::Int(entry::int_of(payload))),
-            Kind::Large => match &self.large.get(entry::index_of(payload))?.value {
-                Value::Str(bytes) => Some(Str::Shared(bytes)),
+        match head.form() {
+            Form::StrInline | Form::StrInlineRaw => ValueRef::Str(Str::Inline(payload)),
+            Form::StrInt => ValueRef::Str(Str::Int(entry::int_of(payload))),
+            Form::StrOutside => match self.value_at(payload) {
+                Value::Str(bytes) => ValueRef::Str(Str::Shared(bytes)),
             },
         }
+    }
+
+    /// The value outside that a payload names.
+    #[inline]
+    fn value_at(&self, payload: &[u8]) -> &Value {
+        self.values.get(entry::index_of(payload)).expect("a value that an entry names is there (2)")
     }
 
     /// Head word and body of an entry.
@@ -224,45 +203,40 @@ impl Db {
         self.slab.block(handle)
     }
 
+    /// The type of an entry's value.
+    pub(crate) fn type_of(&self, handle: Handle) -> Type {
+        match self.head(handle).form() {
+            Form::StrInt | Form::StrInline | Form::StrInlineRaw | Form::StrOutside => Type::String,
+        }
+    }
+
     /// How the value is stored, in the reference's terms.
-    pub fn encoding(&self, handle: Handle) -> Encoding {
+    pub(crate) fn encoding(&self, handle: Handle) -> Encoding {
         let head = self.head(handle);
-        match head.kind() {
-            Kind::Int => Encoding::Int,
-            Kind::Inline if head.is_raw() => Encoding::Raw,
-            Kind::Inline => {
+        match head.form() {
+            Form::StrInt => Encoding::Int,
+            Form::StrInlineRaw | Form::StrOutside => Encoding::Raw,
+            Form::StrInline => {
                 let value = entry::payload(head, self.slab.body(handle)).len();
                 reference_string_encoding(self.key(handle).len(), head.has_expiry(), value)
             }
-            Kind::Large if head.key_outside() && !head.is_raw() => self.encoding_outside(handle),
-            Kind::Large => Encoding::Raw,
         }
     }
 
-    /// With a key outside, an integer is kept as its digits.
-    #[cold]
-    fn encoding_outside(&self, handle: Handle) -> Encoding {
-        let is_int = |bytes: &[u8]| sluice_base::num::parse_i64(bytes).is_some();
-        match self.large_of(handle).map(|large| &large.value) {
-            Some(Value::Str(bytes)) if is_int(bytes) => Encoding::Int,
-            Some(Value::Str(_)) | None => Encoding::Raw,
-        }
-    }
-
-    /// Bytes an entry takes: its block, its share of the index and its large value.
-    pub fn entry_size(&self, handle: Handle) -> usize {
-        let large = self
-            .large_of_kind(handle)
-            .map_or(0, |l| l.value.heap_bytes() + l.key.as_ref().map_or(0, |k| k.len()) + size_of::<Large>());
-        let expiry = if self.head(handle).has_expiry() { 8 } else { 0 };
-        self.slab.block_size(handle) + large + 8 + expiry
-    }
-
-    fn large_of_kind(&self, handle: Handle) -> Option<&Large> {
-        match self.head(handle).kind() {
-            Kind::Large => self.large_of(handle),
-            Kind::Inline | Kind::Int => None,
-        }
+    /// Bytes an entry takes: its block, its share of the index, and what it has outside.
+    pub(crate) fn entry_size(&self, handle: Handle) -> usize {
+        let (head, body) = (self.head(handle), self.slab.body(handle));
+        let value = if head.form().is_outside() {
+            self.value_at(entry::payload(head, body)).heap_bytes() + size_of::<Value>()
+        } else {
+            0
+        };
+        let key = match entry::name_of(body) {
+            Name::Inside(_) => 0,
+            Name::Outside(_) => self.key(handle).len() + size_of::<Box<[u8]>>(),
+        };
+        let expiry = if head.has_expiry() { 8 } else { 0 };
+        self.slab.block_size(handle) + value + key + 8 + expiry
     }
 
     /// The access clock of an entry.
@@ -280,260 +254,6 @@ impl Db {
     #[inline]
     pub fn prefetch_entry(&self, hash: u64) {
         self.index.prefetch_candidates(hash, |h| self.slab.prefetch(h));
-    }
-
-    /// Inserts a key that is absent.
-    pub fn insert(&mut self, key: Key<'_>, payload: Payload<'_>, expiry: Option<i64>, clock: u32) -> Handle {
-        let form = Form::of(key.bytes.len(), expiry.is_some(), payload);
-        let handle = self.build(key.bytes, form, expiry, clock);
-        let Db { slab, large, index, seed, .. } = self;
-        let rehash = |h| siphash13(*seed, key_in(slab, large, h));
-        index.insert(key.hash, handle, rehash, |h| slab.prefetch(h));
-        if expiry.is_some() {
-            self.expires_insert(key.hash, handle);
-        }
-        handle
-    }
-
-    /// Replaces the value, and the expiry, of the entry at `found`; gives back what lived outside the block.
-    /// Overwrites in place when the block's size class stays.
-    #[inline]
-    pub fn overwrite(
-        &mut self,
-        found: Found,
-        key: Key<'_>,
-        payload: Payload<'_>,
-        expiry: Option<i64>,
-        clock: u32,
-    ) -> (Found, Option<Value>) {
-        let form = Form::of(key.bytes.len(), expiry.is_some(), payload);
-        let head = self.head(found.handle);
-        let in_place =
-            head.kind() != Kind::Large && head.has_expiry() == expiry.is_some() && !head.key_outside();
-        if in_place && let Some((kind, raw, bytes)) = form.inside() {
-            let len = entry::block_len(key.bytes.len(), expiry.is_some(), bytes.len());
-            if Slab::rounded(len) == self.slab.block_size(found.handle) {
-                let head = head.with_kind(kind).with_raw(raw).with_clock(clock);
-                self.write_payload(found.handle, head, bytes, expiry);
-                return (found, None);
-            }
-        }
-        self.rebuild(found, key, form, expiry, clock)
-    }
-
-    #[inline]
-    fn write_payload(&mut self, handle: Handle, head: Head, bytes: &[u8], expiry: Option<i64>) {
-        let body = self.slab.body_mut(handle);
-        if let Some(at) = expiry {
-            entry::write_expiry(head, body, at);
-        }
-        let start = entry::payload_at(head, body);
-        let slack = body.len() - start - bytes.len();
-        body[start..start + bytes.len()].copy_from_slice(bytes);
-        self.slab.head(handle).store(head.with_slack(slack).0, Relaxed);
-    }
-
-    fn rebuild(
-        &mut self,
-        found: Found,
-        key: Key<'_>,
-        form: Form<'_>,
-        expiry: Option<i64>,
-        clock: u32,
-    ) -> (Found, Option<Value>) {
-        let had_expiry = self.head(found.handle).has_expiry();
-        let form = match form {
-            // The reference loses the expiry after it has placed the string.
-            Form::Inline(bytes, false) if had_expiry => Form::Inline(
-                bytes,
-                reference_string_encoding(key.bytes.len(), true, bytes.len()) == Encoding::Raw,
-            ),
-            form => form,
-        };
-        let handle = self.build(key.bytes, form, expiry, clock);
-        self.index.replace(found.slot, handle);
-        match (had_expiry, expiry.is_some()) {
-            (true, true) => self.expires_replace(key.hash, found.handle, handle),
-            (true, false) => self.expires_remove(key.hash, found.handle),
-            (false, true) => self.expires_insert(key.hash, handle),
-            (false, false) => {}
-        }
-        let value = self.release(found.handle);
-        (Found { slot: found.slot, handle }, value)
-    }
-
-    fn build(&mut self, key: &[u8], form: Form<'_>, expiry: Option<i64>, clock: u32) -> Handle {
-        let outside = key.len() > entry::KEY_INSIDE_MAX;
-        let inside: &[u8] = if outside { &[] } else { key };
-        let index;
-        let (kind, raw, bytes): (Kind, bool, &[u8]) = match &form {
-            Form::Large(value, raw) => {
-                let large = Large { key: outside.then(|| key.into()), value: value.clone() };
-                self.large_bytes += large.value.heap_bytes() + key.len();
-                index = self.large.insert(large).to_le_bytes();
-                (Kind::Large, *raw, &index)
-            }
-            Form::Int(bytes) => (Kind::Int, false, bytes),
-            Form::Inline(bytes, raw) => (Kind::Inline, *raw, bytes),
-        };
-        let size = entry::block_len(inside.len(), expiry.is_some(), bytes.len());
-        let handle = self.alloc(size);
-        let head =
-            Head::new(clock, kind).with_raw(raw).with_expiry(expiry.is_some()).with_key_outside(outside);
-        let body = self.slab.body_mut(handle);
-        body[0] = inside.len() as u8;
-        body[1..1 + inside.len()].copy_from_slice(inside);
-        self.write_payload(handle, head, bytes, expiry);
-        handle
-    }
-
-    /// A block for an entry. That handles run out is for whoever lets writes pass to prevent
-    /// ([`crate::Keyspace::is_nearly_full`]); that the system has no memory ends the process, as at any allocation.
-    #[inline]
-    fn alloc(&mut self, size: usize) -> Handle {
-        match self.slab.alloc(size) {
-            Ok(handle) => handle,
-            Err(Full) => out_of_memory(),
-        }
-    }
-
-    /// Frees an entry's block; the value that lived outside is given back.
-    fn release(&mut self, handle: Handle) -> Option<Value> {
-        let head = self.head(handle);
-        let large = match head.kind() {
-            Kind::Large => self.large.remove(entry::index_of(entry::payload(head, self.slab.body(handle)))),
-            Kind::Inline | Kind::Int => None,
-        };
-        if let Some(large) = &large {
-            let key = large.key.as_ref().map_or(head_key_len(self.slab.body(handle)), |k| k.len());
-            self.large_bytes = self.large_bytes.saturating_sub(large.value.heap_bytes() + key);
-        }
-        self.slab.free(handle);
-        large.map(|l| l.value)
-    }
-
-    /// Removes the entry at `found`; what lived outside its block is given back, to be freed where it hurts least.
-    pub fn remove(&mut self, found: Found, key: Key<'_>) -> Option<Value> {
-        if self.head(found.handle).has_expiry() {
-            self.expires_remove(key.hash, found.handle);
-        }
-        let Db { slab, large, index, seed, .. } = self;
-        let rehash = |h| siphash13(*seed, key_in(slab, large, h));
-        index.remove(found.slot, rehash);
-        self.release(found.handle)
-    }
-
-    /// Sets or clears the expiry of an entry.
-    pub fn set_expiry(&mut self, found: Found, key: Key<'_>, expiry: Option<i64>) -> Found {
-        let head = self.head(found.handle);
-        match (head.has_expiry(), expiry) {
-            (true, Some(at)) => {
-                entry::write_expiry(head, self.slab.body_mut(found.handle), at);
-                found
-            }
-            (false, None) => found,
-            _ => {
-                let form = self.form_of(found.handle);
-                let key_outside = head.key_outside().then(|| key.bytes.into());
-                let raw = form.0;
-                let handle = self.move_entry(found.handle, key, form.1, raw, expiry, key_outside);
-                self.index.replace(found.slot, handle);
-                match expiry {
-                    Some(_) => self.expires_insert(key.hash, handle),
-                    None => self.expires_remove(key.hash, found.handle),
-                }
-                self.slab.free(found.handle);
-                Found { slot: found.slot, handle }
-            }
-        }
-    }
-
-    /// Whether the entry stays `raw`, and its payload. A string too large with an expiry stays raw without.
-    fn form_of(&self, handle: Handle) -> (bool, Vec<u8>) {
-        let head = self.head(handle);
-        let raw = head.is_raw() || head.kind() == Kind::Inline && self.encoding(handle) == Encoding::Raw;
-        (raw, entry::payload(head, self.slab.body(handle)).to_vec())
-    }
-
-    /// Copies an entry's payload, whatever its kind, to a block with another expiry; the old block is not freed.
-    fn move_entry(
-        &mut self,
-        old: Handle,
-        key: Key<'_>,
-        payload: Vec<u8>,
-        raw: bool,
-        expiry: Option<i64>,
-        key_outside: Option<Box<[u8]>>,
-    ) -> Handle {
-        let head = self.head(old);
-        let inside: &[u8] = if key_outside.is_some() { &[] } else { key.bytes };
-        let size = entry::block_len(inside.len(), expiry.is_some(), payload.len());
-        if size > Slab::MAX_BLOCK {
-            let form = Form::Large(Value::Str(Bytes::from_vec(payload)), raw);
-            return self.build(key.bytes, form, expiry, head.clock());
-        }
-        let handle = self.alloc(size);
-        let new = Head::new(head.clock(), head.kind())
-            .with_raw(raw)
-            .with_expiry(expiry.is_some())
-            .with_key_outside(key_outside.is_some());
-        let body = self.slab.body_mut(handle);
-        body[0] = inside.len() as u8;
-        body[1..1 + inside.len()].copy_from_slice(inside);
-        self.write_payload(handle, new, &payload, expiry);
-        handle
-    }
-
-    /// Gives the large string at `handle` to be changed in place; `None` when the entry is of another kind.
-    /// The closure returns its result; the accounting of bytes follows. The string becomes `raw`.
-    pub fn edit_large<R>(&mut self, handle: Handle, edit: impl FnOnce(&mut Bytes) -> R) -> Option<R> {
-        let head = self.head(handle);
-        if head.kind() != Kind::Large {
-            return None;
-        }
-        self.slab.head(handle).store(head.with_raw(true).0, Relaxed);
-        let index = entry::index_of(entry::payload(head, self.slab.body(handle)));
-        let large = self.large.get_mut(index)?;
-        let before = large.value.heap_bytes();
-        let result = match &mut large.value {
-            Value::Str(bytes) => edit(bytes),
-        };
-        self.large_bytes = self.large_bytes + large.value.heap_bytes() - before;
-        Some(result)
-    }
-
-    /// Changes the integer of an `Int` entry in place; `false` when the entry is of another kind.
-    #[inline]
-    pub fn write_int(&mut self, handle: Handle, value: i64) -> bool {
-        let head = self.head(handle);
-        if head.kind() != Kind::Int {
-            return false;
-        }
-        let body = self.slab.body_mut(handle);
-        let at = entry::payload_at(head, body);
-        match body.get_mut(at..at + 8) {
-            Some(bytes) => {
-                bytes.copy_from_slice(&value.to_le_bytes());
-                true
-            }
-            None => false,
-        }
-    }
-
-    /// Gives the bytes of an inline string to be changed in place, grown with zeros to `len_min` bytes; it becomes `raw`.
-    /// `None`, and no change, when the entry is of another kind or its block has no room.
-    pub fn inline_mut(&mut self, handle: Handle, len_min: usize) -> Option<&mut [u8]> {
-        let head = self.head(handle);
-        if head.kind() != Kind::Inline {
-            return None;
-        }
-        let body = self.slab.body_mut(handle);
-        let (start, end) = (entry::payload_at(head, body), body.len() - head.slack());
-        let new_end = end.max(start + len_min);
-        let slack = body.len().checked_sub(new_end)?;
-        body[end..new_end].fill(0);
-        self.slab.head(handle).store(head.with_raw(true).with_slack(slack).0, Relaxed);
-        self.slab.body_mut(handle).get_mut(start..new_end)
     }
 
     /// Visits entries from `cursor` on; 0 starts and ends. Elements present all the while are visited at least once.
@@ -563,116 +283,49 @@ impl Db {
 
     /// Shrinks indexes that have become too large, at most `budget` bucket steps; whether more is to do.
     pub fn shrink_step(&mut self, budget: usize) -> bool {
-        let Db { slab, large, index, expires, seed, .. } = self;
-        let rehash = |h| siphash13(*seed, key_in(slab, large, h));
+        let Db { slab, keys, index, expires, seed, .. } = self;
+        let rehash = |h| siphash13(*seed, key_in(slab, keys, h));
         let a = index.step(budget, rehash, |h| slab.prefetch(h));
         let b = expires.step(budget, rehash, |h| slab.prefetch(h));
         a || b
     }
 
-    fn expires_insert(&mut self, hash: u64, handle: Handle) {
-        let Db { slab, large, expires, seed, .. } = self;
-        let rehash = |h| siphash13(*seed, key_in(slab, large, h));
-        expires.insert(hash, handle, rehash, |h| slab.prefetch(h));
-    }
-
-    fn expires_remove(&mut self, hash: u64, handle: Handle) {
-        let Db { slab, large, expires, seed, .. } = self;
-        if let Some(slot) = expires.find(hash, |h| h == handle) {
-            let rehash = |h| siphash13(*seed, key_in(slab, large, h));
-            expires.remove(slot, rehash);
-        }
-    }
-
-    fn expires_replace(&mut self, hash: u64, old: Handle, new: Handle) {
-        if let Some(slot) = self.expires.find(hash, |h| h == old) {
-            self.expires.replace(slot, new);
-        }
-    }
-
     /// Checks invariants (1) and (2); for tests. O(n).
     #[doc(hidden)]
     pub fn check(&self) {
-        let mut with_expiry = 0;
-        let mut large = 0;
-        let mut count = 0;
+        let (mut count, mut with_expiry, mut values, mut keys) = (0, 0, 0, 0);
         for handle in self.iter() {
             count += 1;
             let hash = self.hash_of(handle);
             assert!(self.index.find(hash, |h| h == handle).is_some());
-            let head = self.head(handle);
+            let (head, body) = (self.head(handle), self.slab.body(handle));
             if head.has_expiry() {
                 with_expiry += 1;
                 assert!(self.expires.find(hash, |h| h == handle).is_some());
             }
-            if head.kind() == Kind::Large {
-                large += 1;
-                assert!(self.large_of(handle).is_some());
+            if head.form().is_outside() {
+                values += 1;
+                self.value_at(entry::payload(head, body));
+            }
+            match entry::name_of(body) {
+                Name::Inside(_) => {}
+                Name::Outside(index) => {
+                    keys += 1;
+                    assert!(self.keys.get(index).is_some_and(|key| key.len() > entry::KEY_INSIDE_MAX));
+                }
             }
         }
         assert_eq!(count, self.index.len());
         assert_eq!(with_expiry, self.expires.len());
-        assert_eq!(large, self.large.len());
-    }
-}
-
-/// An entry's position: valid until the next change of the database.
-#[derive(Clone, Copy, Debug)]
-pub struct Found {
-    slot: Slot,
-    /// The entry.
-    pub handle: Handle,
-}
-
-impl<'a> Form<'a> {
-    #[inline]
-    fn of(key_len: usize, has_expiry: bool, payload: Payload<'a>) -> Form<'a> {
-        let inside = |bytes: &'a [u8], raw| {
-            if entry::fits_inline(key_len, has_expiry, bytes.len()) {
-                Form::Inline(bytes, raw)
-            } else {
-                Form::Large(Value::Str(Bytes::copy_from(bytes)), raw)
-            }
-        };
-        match payload {
-            Payload::Str(bytes) => match sluice_base::num::parse_i64(bytes) {
-                Some(n) if key_len <= entry::KEY_INSIDE_MAX => Form::Int(n.to_le_bytes()),
-                _ => inside(bytes, false),
-            },
-            Payload::Int(n) if key_len <= entry::KEY_INSIDE_MAX => Form::Int(n.to_le_bytes()),
-            Payload::Int(n) => Form::Large(Value::Str(Bytes::from_vec(n.to_string().into_bytes())), false),
-            // Beside a key that is outside, only the mark tells these digits from an integer's.
-            Payload::Plain(bytes) => inside(bytes, key_len > entry::KEY_INSIDE_MAX),
-            Payload::Raw(bytes) => inside(bytes, true),
-            Payload::Large(value) => Form::Large(value, false),
-        }
-    }
-
-    #[inline]
-    fn inside(&self) -> Option<(Kind, bool, &[u8])> {
-        match self {
-            Form::Int(bytes) => Some((Kind::Int, false, bytes)),
-            Form::Inline(bytes, raw) => Some((Kind::Inline, *raw, bytes)),
-            Form::Large(..) => None,
-        }
+        assert_eq!(values, self.values.len());
+        assert_eq!(keys, self.keys.len());
     }
 }
 
 #[inline]
-fn key_in<'a>(slab: &'a Slab, large: &'a TypedSlab<Large>, handle: Handle) -> &'a [u8] {
-    let head = Head(slab.head(handle).load(Relaxed));
-    let body = slab.body(handle);
-    if !head.key_outside() {
-        return entry::key_of(body);
+fn key_in<'a>(slab: &'a Slab, keys: &'a TypedSlab<Box<[u8]>>, handle: Handle) -> &'a [u8] {
+    match entry::name_of(slab.body(handle)) {
+        Name::Inside(key) => key,
+        Name::Outside(index) => keys.get(index).expect("a key that an entry names is there (2)"),
     }
-    large.get(entry::index_of(entry::payload(head, body))).and_then(|l| l.key.as_deref()).unwrap_or_default()
-}
-
-#[cold]
-fn out_of_memory() -> ! {
-    std::alloc::handle_alloc_error(std::alloc::Layout::new::<[u8; Slab::MAX_BLOCK]>())
-}
-
-fn head_key_len(body: &[u8]) -> usize {
-    entry::key_of(body).len()
 }

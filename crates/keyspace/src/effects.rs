@@ -1,56 +1,20 @@
 //! What writes leave behind: the facts that settle turns into consequences.
 //!
-//! Invariants: (1) every change of the keyspace goes through [`crate::DbMut`] or [`crate::Dataset`] and leaves at
-//! least `dirty`, or the name of an expired key, here; (2) nothing here acts: settle drains it between commands; (3) with no listener and no
-//! propagation target a write allocates nothing here.
+//! Invariants: (1) every change of the keyspace goes through [`crate::DbMut`] or [`crate::Dataset`] and leaves its key here,
+//! with the number of its changes; (2) nothing here acts: settle drains it between commands; (3) with no listener and no
+//! propagation target a write allocates nothing here; (4) `recorded` is set by everything that settle has to look at,
+//! look-ups alone excepted.
 
+mod event;
+
+pub use event::{Class, Event};
+
+use crate::{Db, Key};
 use sluice_value::Value;
 
-/// What happened to a key, as keyspace notifications name it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[allow(missing_docs)]
-pub enum Event {
-    Set,
-    Append,
-    SetRange,
-    IncrBy,
-    IncrByFloat,
-    Del,
-    Expire,
-    Persist,
-    Expired,
-    RenameFrom,
-    RenameTo,
-    MoveFrom,
-    MoveTo,
-    CopyTo,
-}
-
-impl Event {
-    /// The event's name in a notification.
-    pub fn name(self) -> &'static str {
-        match self {
-            Event::Set => "set",
-            Event::Append => "append",
-            Event::SetRange => "setrange",
-            Event::IncrBy => "incrby",
-            Event::IncrByFloat => "incrbyfloat",
-            Event::Del => "del",
-            Event::Expire => "expire",
-            Event::Persist => "persist",
-            Event::Expired => "expired",
-            Event::RenameFrom => "rename_from",
-            Event::RenameTo => "rename_to",
-            Event::MoveFrom => "move_from",
-            Event::MoveTo => "move_to",
-            Event::CopyTo => "copy_to",
-        }
-    }
-}
-
-/// A key that changed.
+/// A modified key.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Touched {
+pub struct ModifiedKey {
     /// Database.
     pub db: usize,
     /// Key.
@@ -68,36 +32,50 @@ pub enum KeyRef {
     Owned(Box<[u8]>),
 }
 
+impl KeyRef {
+    fn of(key: Key<'_>) -> KeyRef {
+        match key.arg {
+            Key::NO_ARG => KeyRef::Owned(key.bytes.into()),
+            arg => KeyRef::Arg(arg),
+        }
+    }
+}
+
+/// What happened to a database as a whole: its keys leave no [`ModifiedKey`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DbChange {
+    /// It was emptied, though it may have been empty before.
+    Flushed(usize),
+    /// These two changed places.
+    Swapped(usize, usize),
+}
+
 /// A command to propagate: its arguments.
 pub type Argv = Vec<Vec<u8>>;
 
 /// What one execution unit did. Reused from unit to unit.
 #[derive(Default, Debug)]
 pub struct Effects {
-    /// Changes since the last drain: what INFO `rdb_changes_since_last_save` counts, and what makes a command propagate.
-    pub dirty: u64,
-    /// Someone wants `touched`: notifications, WATCH, tracking, blocked clients.
+    /// Someone wants modified keys and changes of databases: notifications, WATCH, tracking.
     pub listening: bool,
+    /// Someone waits for a key to hold something: blocked clients.
+    pub blocked_listening: bool,
     /// Someone wants the propagation stream: replicas or the AOF.
     pub propagating: bool,
-    /// Keys that changed, in order; only while `listening`.
-    pub touched: Vec<Touched>,
-    /// Keys a read found expired: `(db, key)`; settle deletes them.
-    pub expired_by_read: Vec<(usize, Box<[u8]>)>,
-    /// Keys a write found expired and has deleted: `(db, key)`; settle propagates them before the command.
-    pub expired_by_write: Vec<(usize, Box<[u8]>)>,
-    /// How the command propagates when it changed something.
-    pub propagation: Propagation,
-    /// Look-ups that found a key.
-    pub hits: u64,
-    /// Look-ups that found none.
-    pub misses: u64,
-    /// Values too large to be freed here and now; the server frees them on another thread.
-    pub garbage: Vec<Value>,
-    /// Values above this many bytes are such; [`LAZY_FREE_BYTES`] at first.
+    /// Values above this many bytes are left as garbage; [`LAZY_FREE_BYTES`] at first.
     pub garbage_from: GarbageFrom,
-    /// Whole databases to be freed elsewhere.
-    pub garbage_dbs: Vec<crate::Db>,
+    recorded: bool,
+    changes: u64,
+    modified: Vec<ModifiedKey>,
+    ready: Vec<(usize, KeyRef)>,
+    databases: Vec<DbChange>,
+    expired_by_read: Vec<(usize, Box<[u8]>)>,
+    expired_by_write: Vec<(usize, Box<[u8]>)>,
+    propagation: Propagation,
+    hits: u64,
+    misses: u64,
+    garbage: Vec<Value>,
+    garbage_dbs: Vec<Db>,
 }
 
 /// Values above this many bytes are freed by another thread, where handing one over costs a message.
@@ -125,23 +103,149 @@ pub enum Propagation {
     Rewritten(Vec<Argv>),
 }
 
+/// What handlers say about the propagation of their command.
 impl Effects {
     /// Replaces the command in the propagation stream; the closure runs only when somebody will read it.
     #[inline]
     pub fn rewrite(&mut self, argv: impl FnOnce() -> Argv) {
         if self.propagating {
+            self.recorded = true;
             self.propagation = Propagation::Rewritten(vec![argv()]);
         }
     }
 
     /// Propagates the command even when it changed nothing.
     pub fn force(&mut self) {
+        self.recorded = true;
         self.propagation = Propagation::Forced;
     }
 
     /// Keeps the command out of the propagation stream.
     pub fn do_not_propagate(&mut self) {
+        self.recorded = true;
         self.propagation = Propagation::Rewritten(Vec::new());
+    }
+
+    /// Frees what whole databases left, here and now. O(keys).
+    pub fn free_databases(&mut self) {
+        self.garbage_dbs.clear();
+    }
+}
+
+/// What settle drains.
+impl Effects {
+    /// Whether anything happened but look-ups since the last call.
+    #[inline]
+    pub fn take_recorded(&mut self) -> bool {
+        std::mem::take(&mut self.recorded)
+    }
+
+    /// Look-ups that found a key, and those that found none, since the last call.
+    #[inline]
+    pub fn take_lookups(&mut self) -> (u64, u64) {
+        (std::mem::take(&mut self.hits), std::mem::take(&mut self.misses))
+    }
+
+    /// Changes since the last call: what INFO `rdb_changes_since_last_save` counts, and what makes a command propagate.
+    #[inline]
+    pub fn take_changes(&mut self) -> u64 {
+        std::mem::take(&mut self.changes)
+    }
+
+    /// Changes since they were last taken.
+    #[inline]
+    pub fn changes(&self) -> u64 {
+        self.changes
+    }
+
+    /// Whether a key was modified while somebody was listening.
+    #[inline]
+    pub fn has_modified(&self) -> bool {
+        !self.modified.is_empty()
+    }
+
+    /// Keys that were modified, in order; recorded only while `listening`.
+    pub fn drain_modified(&mut self) -> std::vec::Drain<'_, ModifiedKey> {
+        self.modified.drain(..)
+    }
+
+    /// Keys that came to hold a value that clients can wait for, or more of it: database and key; recorded only while
+    /// `blocked_listening`.
+    pub fn drain_ready(&mut self) -> std::vec::Drain<'_, (usize, KeyRef)> {
+        self.ready.drain(..)
+    }
+
+    /// What happened to whole databases, in order; recorded while `listening` or `blocked_listening`.
+    pub fn drain_databases(&mut self) -> std::vec::Drain<'_, DbChange> {
+        self.databases.drain(..)
+    }
+
+    /// Keys that reads found expired, with their databases: they are to be deleted.
+    pub fn take_expired_by_read(&mut self) -> Vec<(usize, Box<[u8]>)> {
+        std::mem::take(&mut self.expired_by_read)
+    }
+
+    /// Whether reads found expired keys.
+    #[inline]
+    pub fn has_expired_by_read(&self) -> bool {
+        !self.expired_by_read.is_empty()
+    }
+
+    /// Keys that writes found expired and have deleted, with their databases: they propagate before the command.
+    #[inline]
+    pub fn expired_by_write(&self) -> &[(usize, Box<[u8]>)] {
+        &self.expired_by_write
+    }
+
+    /// Forgets them.
+    #[inline]
+    pub fn clear_expired_by_write(&mut self) {
+        self.expired_by_write.clear();
+    }
+
+    /// How the command propagates when it changed something.
+    #[inline]
+    pub fn propagation(&self) -> &Propagation {
+        &self.propagation
+    }
+
+    /// Lets the next command propagate as it was sent.
+    #[inline]
+    pub fn reset_propagation(&mut self) {
+        if self.propagation != Propagation::Verbatim {
+            self.propagation = Propagation::Verbatim;
+        }
+    }
+
+    /// Whether there is something to be freed elsewhere.
+    #[inline]
+    pub fn has_garbage(&self) -> bool {
+        !self.garbage.is_empty() || !self.garbage_dbs.is_empty()
+    }
+
+    /// Values too large to be freed on the main thread.
+    pub fn drain_garbage(&mut self) -> std::vec::Drain<'_, Value> {
+        self.garbage.drain(..)
+    }
+
+    /// Whole databases to be freed elsewhere.
+    pub fn drain_garbage_dbs(&mut self) -> std::vec::Drain<'_, Db> {
+        self.garbage_dbs.drain(..)
+    }
+}
+
+/// What the keyspace records.
+impl Effects {
+    /// A look-up that found a key.
+    #[inline]
+    pub(crate) fn hit(&mut self) {
+        self.hits += 1;
+    }
+
+    /// A look-up that found none.
+    #[inline]
+    pub(crate) fn miss(&mut self) {
+        self.misses += 1;
     }
 
     /// Takes a value that lost its key: what is large is left to be freed on another thread, what is small is freed here,
@@ -151,25 +255,52 @@ impl Effects {
         if let Some(value) = value
             && value.heap_bytes() > self.garbage_from.0
         {
+            self.recorded = true;
             self.garbage.push(value);
         }
     }
 
-    /// Records a change. That a key expired is no change of its own: it counts elsewhere.
+    /// A modified key, and how many changes that was: 0 for one that expired, which counts elsewhere.
     #[inline]
-    pub(crate) fn touch(&mut self, db: usize, key: crate::Key<'_>, event: Event) {
-        self.dirty += u64::from(event != Event::Expired);
+    pub(crate) fn key_modified(&mut self, db: usize, key: Key<'_>, event: Event, changes: u64) {
+        self.recorded = true;
+        self.changes += changes;
         if self.listening {
-            self.note(db, key, event);
+            self.note_modified(db, key, event);
         }
     }
 
+    /// One more change of a key that is recorded already.
+    pub(crate) fn count_change(&mut self) {
+        self.changes += 1;
+    }
+
     #[cold]
-    fn note(&mut self, db: usize, key: crate::Key<'_>, event: Event) {
-        let key = match key.arg {
-            crate::Key::NO_ARG => KeyRef::Owned(key.bytes.into()),
-            arg => KeyRef::Arg(arg),
-        };
-        self.touched.push(Touched { db, key, event });
+    fn note_modified(&mut self, db: usize, key: Key<'_>, event: Event) {
+        self.modified.push(ModifiedKey { db, key: KeyRef::of(key), event });
+    }
+
+    /// A read found a key expired.
+    #[cold]
+    pub(crate) fn expired_by_reading(&mut self, db: usize, key: &[u8]) {
+        self.recorded = true;
+        self.expired_by_read.push((db, key.into()));
+    }
+
+    /// A key was deleted because it had expired.
+    #[cold]
+    pub(crate) fn expired(&mut self, db: usize, key: Key<'_>) {
+        self.expired_by_write.push((db, key.bytes.into()));
+        self.key_modified(db, key, Event::Expired, 0);
+    }
+
+    /// A change of a whole database, of so many keys, and what is left of it.
+    pub(crate) fn database_changed(&mut self, change: DbChange, changes: u64, garbage: Option<Db>) {
+        self.recorded = true;
+        self.changes += changes;
+        if self.listening || self.blocked_listening {
+            self.databases.push(change);
+        }
+        self.garbage_dbs.extend(garbage);
     }
 }

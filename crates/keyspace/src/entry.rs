@@ -2,108 +2,103 @@
 //!
 //! | offset | size | meaning |
 //! |---|---|---|
-//! | 0 | 4 | head word: bits 0–23 access clock, 24–26 slack, 27–28 kind, 29 has expiry, 30 key outside, 31 raw |
-//! | 4 | 1 | key length (0 when the key is outside) |
-//! | 5 | k | key |
+//! | 0 | 4 | head word: bits 0–23 LRU/LFU clock, 24–28 form, 29 has expiry, 30 has slack, 31 free |
+//! | 4 | 1 | key length; 255 for a key outside the block |
+//! | 5 | k | the key, or the u32 index of a key outside |
 //! | 5+k | 8 | expiry, ms since the epoch, little endian; only with bit 29 |
-//! | … | n | payload: bytes of the string, an i64, or the u32 index of a [`Large`] |
+//! | … | n | payload: what the form says |
+//! | … | s | slack: unused bytes, with bit 30; the last of them holds their number, 1 to 255 |
 //!
-//! Invariants: (1) `slack` is the number of unused bytes at the end, so the payload's length needs no field: below 8, but
-//! up to 11 in the smallest block, where kind 3 stands for `Inline` with 8 to be added; (2) a key longer than 255 bytes, and only such a key, is outside, in the entry's [`Large`]; (3) the payload
-//! of kind `Int` is canonical: parsing the decimal form gives it back.
+//! Invariants: (1) the payload ends where the slack begins, so its length needs no field; (2) a key longer than 254 bytes,
+//! and only such a key, is outside; (3) the payload of [`Form::StrInt`] is canonical: parsing the decimal form gives the
+//! number back; (4) the form alone says what the payload is: bytes of the value, or the u32 index of a value outside.
 
 use sluice_collections::slab::Slab;
-use sluice_value::Value;
-
-/// What an entry keeps outside its block.
-#[derive(Debug)]
-pub struct Large {
-    /// The key, when it is longer than 255 bytes.
-    pub key: Option<Box<[u8]>>,
-    /// The value.
-    pub value: Value,
-}
 
 /// The head word, decoded on the fly.
 #[derive(Clone, Copy)]
 pub struct Head(pub u32);
 
-/// Kind of payload.
+/// Type, encoding and place of a value: one number of five bits. The numbers that are missing belong to types to come.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Kind {
-    /// The string's bytes.
-    Inline,
-    /// A little-endian i64.
-    Int,
-    /// A little-endian u32: index of a [`Large`].
-    Large,
+#[repr(u8)]
+pub enum Form {
+    /// A string that is an integer: a little-endian i64.
+    StrInt = 0,
+    /// A string's bytes.
+    StrInline = 1,
+    /// The same, and OBJECT ENCODING says `raw` whatever the length: the string was built by pieces.
+    StrInlineRaw = 2,
+    /// A string outside the block.
+    StrOutside = 3,
+}
+
+impl Form {
+    /// The form of a head word. A number that no form has means that memory is corrupt: a panic.
+    #[inline]
+    fn of(word: u32) -> Form {
+        match word >> FORM_SHIFT & 31 {
+            0 => Form::StrInt,
+            1 => Form::StrInline,
+            2 => Form::StrInlineRaw,
+            3 => Form::StrOutside,
+            number => unknown(number),
+        }
+    }
+
+    /// Whether the payload names a value outside the block.
+    #[inline]
+    pub fn is_outside(self) -> bool {
+        match self {
+            Form::StrInt | Form::StrInline | Form::StrInlineRaw => false,
+            Form::StrOutside => true,
+        }
+    }
 }
 
 /// Bits of the access clock (LRU or LFU).
 pub const CLOCK_MASK: u32 = (1 << 24) - 1;
-const SLACK_SHIFT: u32 = 24;
-const KIND_SHIFT: u32 = 27;
-/// Kind bits of an inline string with a slack of 8 or more: a key of at most two bytes with a value as short.
-const ROOMY: u32 = 3;
+const FORM_SHIFT: u32 = 24;
 const HAS_EXPIRY: u32 = 1 << 29;
-const KEY_OUTSIDE: u32 = 1 << 30;
-const RAW: u32 = 1 << 31;
+const HAS_SLACK: u32 = 1 << 30;
 /// Longest key kept in the block.
-pub const KEY_INSIDE_MAX: usize = 255;
+pub const KEY_INSIDE_MAX: usize = 254;
+/// The key's length byte of a key outside.
+const KEY_OUTSIDE: u8 = 255;
 /// Bytes before the key: the head word and the key's length.
 const BEFORE_KEY: usize = 5;
+/// Most bytes of slack that a block can say.
+pub const SLACK_MAX: usize = 255;
 
 impl Head {
     /// A head word for an entry of this shape; slack is set when the payload is written.
-    pub fn new(clock: u32, kind: Kind) -> Head {
-        Head(clock & CLOCK_MASK).with_kind(kind)
+    #[inline]
+    pub fn new(clock: u32, form: Form) -> Head {
+        Head(clock & CLOCK_MASK | (form as u32) << FORM_SHIFT)
     }
     #[inline]
-    pub fn slack(self) -> usize {
-        let more = if self.0 >> KIND_SHIFT & 3 == ROOMY { 8 } else { 0 };
-        (self.0 >> SLACK_SHIFT & 7) as usize + more
-    }
-    /// Sets the slack; 8 and above for kind `Inline` only, whose other blocks are never that empty.
-    #[inline]
-    pub fn with_slack(self, slack: usize) -> Head {
-        debug_assert!(slack < 8 || slack < 16 && self.kind() == Kind::Inline);
-        let cleared = self.with_kind(self.kind()).0 & !(7 << SLACK_SHIFT);
-        let roomy = if slack < 8 { 0 } else { ROOMY << KIND_SHIFT };
-        Head(cleared | roomy | (slack as u32 & 7) << SLACK_SHIFT)
+    pub fn form(self) -> Form {
+        Form::of(self.0)
     }
     #[inline]
-    pub fn kind(self) -> Kind {
-        match self.0 >> KIND_SHIFT & 3 {
-            0 | ROOMY => Kind::Inline,
-            1 => Kind::Int,
-            _ => Kind::Large,
-        }
-    }
-    #[inline]
-    pub fn with_kind(self, kind: Kind) -> Head {
-        Head(self.0 & !(3 << KIND_SHIFT) | (kind as u32) << KIND_SHIFT)
+    pub fn with_form(self, form: Form) -> Head {
+        Head(self.0 & !(31 << FORM_SHIFT) | (form as u32) << FORM_SHIFT)
     }
     #[inline]
     pub fn has_expiry(self) -> bool {
         self.0 & HAS_EXPIRY != 0
     }
+    #[inline]
     pub fn with_expiry(self, on: bool) -> Head {
         Head(if on { self.0 | HAS_EXPIRY } else { self.0 & !HAS_EXPIRY })
     }
     #[inline]
-    pub fn key_outside(self) -> bool {
-        self.0 & KEY_OUTSIDE != 0
-    }
-    pub fn with_key_outside(self, on: bool) -> Head {
-        Head(if on { self.0 | KEY_OUTSIDE } else { self.0 & !KEY_OUTSIDE })
-    }
-    /// The string was built by pieces: OBJECT ENCODING says `raw` whatever its length.
-    pub fn is_raw(self) -> bool {
-        self.0 & RAW != 0
+    fn has_slack(self) -> bool {
+        self.0 & HAS_SLACK != 0
     }
     #[inline]
-    pub fn with_raw(self, on: bool) -> Head {
-        Head(if on { self.0 | RAW } else { self.0 & !RAW })
+    fn with_slack_mark(self, on: bool) -> Head {
+        Head(if on { self.0 | HAS_SLACK } else { self.0 & !HAS_SLACK })
     }
     #[inline]
     pub fn clock(self) -> u32 {
@@ -115,38 +110,114 @@ impl Head {
     }
 }
 
-/// Bytes of a block with a key of `key_len` inside, maybe an expiry, and `payload` bytes.
-#[inline]
-pub fn block_len(key_inside: usize, has_expiry: bool, payload: usize) -> usize {
-    BEFORE_KEY + key_inside + if has_expiry { 8 } else { 0 } + payload
+/// Where a key stands: what a block holds of it.
+#[derive(Clone, Copy)]
+pub enum Name<'a> {
+    /// The key itself, of at most [`KEY_INSIDE_MAX`] bytes.
+    Inside(&'a [u8]),
+    /// The index of a key outside.
+    Outside(u32),
 }
 
-/// Whether an entry with that key and payload fits a slab block.
-#[inline]
-pub fn fits_inline(key_len: usize, has_expiry: bool, payload: usize) -> bool {
-    key_len <= KEY_INSIDE_MAX
-        && payload <= Slab::MAX_BLOCK
-        && block_len(key_len, has_expiry, payload) <= Slab::MAX_BLOCK
+impl Name<'_> {
+    /// Bytes that it takes in the block, the length byte not counted.
+    #[inline]
+    pub fn len(self) -> usize {
+        match self {
+            Name::Inside(key) => key.len(),
+            Name::Outside(_) => 4,
+        }
+    }
+
+    /// Writes it to the beginning of `body`.
+    #[inline]
+    pub fn write(self, body: &mut [u8]) {
+        match self {
+            Name::Inside(key) => {
+                debug_assert!(key.len() <= KEY_INSIDE_MAX);
+                body[0] = key.len() as u8;
+                body[1..1 + key.len()].copy_from_slice(key);
+            }
+            Name::Outside(index) => {
+                body[0] = KEY_OUTSIDE;
+                body[1..5].copy_from_slice(&index.to_le_bytes());
+            }
+        }
+    }
 }
 
-/// The key inside `body` (the block without its head word).
+/// Bytes that a key of this length takes in its block, the length byte not counted.
 #[inline]
-pub fn key_of(body: &[u8]) -> &[u8] {
-    let len = body[0] as usize;
-    &body[1..1 + len]
+pub fn name_len(key_len: usize) -> usize {
+    if key_len > KEY_INSIDE_MAX { 4 } else { key_len }
+}
+
+/// Bytes of a block with a name of `name` bytes, maybe an expiry, and `payload` bytes.
+#[inline]
+pub fn block_len(name: usize, has_expiry: bool, payload: usize) -> usize {
+    BEFORE_KEY + name + if has_expiry { 8 } else { 0 } + payload
+}
+
+/// Whether an entry with a key of that length and that payload fits a slab block.
+#[inline]
+pub fn fits_inside(key_len: usize, has_expiry: bool, payload: usize) -> bool {
+    payload <= Slab::MAX_BLOCK && block_len(name_len(key_len), has_expiry, payload) <= Slab::MAX_BLOCK
+}
+
+/// What `body` (the block without its head word) holds of the key.
+#[inline]
+pub fn name_of(body: &[u8]) -> Name<'_> {
+    let len = body[0];
+    if len == KEY_OUTSIDE {
+        return Name::Outside(index_of(&body[1..]));
+    }
+    Name::Inside(&body[1..1 + usize::from(len)])
+}
+
+/// Whether the block names this key; false for a key outside and for one that has to be.
+#[inline]
+pub fn is_key(body: &[u8], key: &[u8]) -> bool {
+    debug_assert!(key.len() <= KEY_INSIDE_MAX);
+    body.first() == Some(&(key.len() as u8)) && body.get(1..1 + key.len()) == Some(key)
+}
+
+/// Where the name ends.
+#[inline]
+fn name_end(body: &[u8]) -> usize {
+    let len = body[0];
+    if len == KEY_OUTSIDE { 5 } else { 1 + usize::from(len) }
 }
 
 /// Where the payload of `body` begins.
 #[inline]
 pub fn payload_at(head: Head, body: &[u8]) -> usize {
-    1 + body[0] as usize + if head.has_expiry() { 8 } else { 0 }
+    name_end(body) + if head.has_expiry() { 8 } else { 0 }
+}
+
+/// Unused bytes at the end of `body`.
+#[inline]
+pub fn slack(head: Head, body: &[u8]) -> usize {
+    if head.has_slack() { body.last().map_or(0, |slack| usize::from(*slack)) } else { 0 }
 }
 
 /// The payload's bytes.
 #[inline]
 pub fn payload(head: Head, body: &[u8]) -> &[u8] {
-    let end = body.len() - head.slack();
+    let end = body.len() - slack(head, body);
     &body[payload_at(head, body)..end]
+}
+
+/// Writes how many bytes behind `end` are unused; the head word that says so.
+#[inline]
+pub fn with_end(head: Head, body: &mut [u8], end: usize) -> Head {
+    let slack = body.len() - end;
+    debug_assert!(slack <= SLACK_MAX);
+    if slack > 0
+        && let Some(last) = body.last_mut()
+    {
+        *last = slack as u8;
+    }
+    head.with_slack_mark(slack > 0)
 }
 
 /// The expiry in ms since the epoch, if the entry has one.
@@ -155,25 +226,34 @@ pub fn expiry(head: Head, body: &[u8]) -> Option<i64> {
     if !head.has_expiry() {
         return None;
     }
-    let at = 1 + body[0] as usize;
+    let at = name_end(body);
     body.get(at..at + 8)?.try_into().ok().map(i64::from_le_bytes)
 }
 
 /// Overwrites the expiry of an entry that has one.
+#[inline]
 pub fn write_expiry(head: Head, body: &mut [u8], at_ms: i64) {
     debug_assert!(head.has_expiry());
-    let at = 1 + body[0] as usize;
+    let at = name_end(body);
     body[at..at + 8].copy_from_slice(&at_ms.to_le_bytes());
 }
 
-/// The integer of an `Int` payload.
+/// The integer of a [`Form::StrInt`] payload.
 #[inline]
 pub fn int_of(payload: &[u8]) -> i64 {
     payload.first_chunk::<8>().map_or(0, |b| i64::from_le_bytes(*b))
 }
 
-/// The index of a `Large` payload.
+/// The index that names a key or a value outside.
 #[inline]
 pub fn index_of(payload: &[u8]) -> u32 {
     payload.first_chunk::<4>().map_or(u32::MAX, |b| u32::from_le_bytes(*b))
 }
+
+#[cold]
+fn unknown(number: u32) -> ! {
+    panic!("an entry of form {number}, which does not exist: memory is corrupt")
+}
+
+#[cfg(test)]
+mod tests;

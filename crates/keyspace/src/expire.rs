@@ -7,7 +7,7 @@
 
 use crate::Key;
 use crate::dataset::Keyspace;
-use crate::effects::{Effects, Event};
+use crate::effects::Effects;
 use sluice_collections::slab::Handle;
 
 /// How a cycle runs.
@@ -110,8 +110,7 @@ impl Keyspace {
             let key = Key::hashed(&name, seed);
             let Some(found) = db.find(key) else { continue };
             effects.discard(db.remove(found, key));
-            effects.touch(number, key, Event::Expired);
-            effects.expired_by_write.push((number, name));
+            effects.expired(number, key);
         }
         ExpireOutcome { expired, sampled: sampled as u64, timed_out: false }
     }

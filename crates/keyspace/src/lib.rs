@@ -13,13 +13,19 @@ mod db;
 mod effects;
 mod entry;
 mod expire;
+mod new_value;
+mod view;
 
-pub use access::{DbMut, DbRef, Entry, SetExpiry};
+pub use access::{DbMut, DbRef, SetExpiry};
 pub use dataset::{Dataset, Keyspace};
-pub use db::{Db, Found, Payload, Str};
-pub use effects::{Argv, Effects, Event, GarbageFrom, KeyRef, LAZY_FREE_BYTES, Propagation, Touched};
+pub use db::{BeforeImage, Db, Found};
+pub use effects::{
+    Argv, Class, DbChange, Effects, Event, GarbageFrom, KeyRef, LAZY_FREE_BYTES, ModifiedKey, Propagation,
+};
 pub use entry::CLOCK_MASK;
 pub use expire::{ExpireCycle, ExpireOutcome};
+pub use new_value::NewValue;
+pub use view::{Entry, Str, ValueRef, WrongType};
 
 use sluice_base::{HashSeed, Now, siphash13};
 use sluice_value::Encoding;

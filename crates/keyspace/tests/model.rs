@@ -2,10 +2,12 @@
 #![allow(missing_docs, clippy::unwrap_used)]
 
 use sluice_base::{HashSeed, Now, Rng};
+use sluice_collections::slab::Handle;
 use sluice_keyspace::{
-    Access, Effects, Entry, Event, ExpireCycle, ExpiryMode, Key, Keyspace, Payload, SetExpiry, Str, Touch,
+    Access, BeforeImage, CLOCK_MASK, Effects, Entry, Event, ExpireCycle, ExpiryMode, Key, Keyspace, NewValue,
+    SetExpiry, Touch, ValueRef,
 };
-use sluice_value::Encoding;
+use sluice_value::{Encoding, Value};
 use std::collections::{BTreeMap, BTreeSet};
 
 const SEED: HashSeed = HashSeed { k0: 11, k1: 12 };
@@ -71,7 +73,7 @@ impl Twin {
 
     fn any_key(&mut self) -> Vec<u8> {
         // Lengths around the longest key inside a block, and the smallest entries.
-        let len = [0, 1, 2, 3, 4, 12, 100, 254, 255, 256, 257, 700][self.rng.below(12) as usize];
+        let len = [0, 1, 2, 3, 4, 12, 100, 253, 254, 255, 256, 700][self.rng.below(12) as usize];
         let name = b'a' + self.rng.below(3) as u8;
         vec![name; len]
     }
@@ -82,8 +84,8 @@ impl Twin {
             1 => self.rng.below(100_000).to_string().into_bytes(),
             2 => vec![b'v'; self.rng.below(20) as usize],
             3 => vec![b'w'; 980 + self.rng.below(60) as usize],
-            // Around what is left in the largest block beside a key of 255 bytes, with and without an expiry.
-            4 => vec![b'x'; 1024 - 5 - 255 - 12 + self.rng.below(20) as usize],
+            // Around what is left in the largest block beside a key of 254 bytes, with and without an expiry.
+            4 => vec![b'x'; 1024 - 5 - 254 - 12 + self.rng.below(20) as usize],
             5 => vec![b'y'; (64 << 10) - 20 + self.rng.below(40) as usize],
             6 => vec![b'0'; 1 + self.rng.below(3) as usize],
             _ => vec![b'z'; self.rng.below(300) as usize],
@@ -99,7 +101,7 @@ impl Twin {
         }
     }
 
-    fn step(&mut self) {
+    fn step(&mut self) -> &'static str {
         let db = self.rng.below(DATABASES as u64) as usize;
         let key = self.any_key();
         let name = match self.rng.below(16) {
@@ -120,6 +122,7 @@ impl Twin {
             }
         };
         *self.done.entry(name).or_default() += 1;
+        name
     }
 
     fn set(&mut self, db: usize, key: &[u8]) -> &'static str {
@@ -127,9 +130,9 @@ impl Twin {
         let form = self.rng.below(3);
         let existed = self.write(db, |d| {
             let payload = match form {
-                0 => Payload::Str(&value),
-                1 => Payload::Plain(&value),
-                _ => Payload::Raw(&value),
+                0 => NewValue::Str(&value),
+                1 => NewValue::Plain(&value),
+                _ => NewValue::Raw(&value),
             };
             d.set(d.key(key), payload, expiry, Event::Set)
         });
@@ -161,14 +164,14 @@ impl Twin {
         }
         item.value.extend_from_slice(&more);
         item.encoding = Some(Encoding::Raw);
-        let len = self.write(db, |d| d.write_at(d.key(key), offset, &more, Event::Append));
+        let len = self.write(db, |d| d.write_at(d.key(key), offset, &more, Event::Append).unwrap());
         assert_eq!(len, offset + more.len());
         "append"
     }
 
     fn set_range(&mut self, db: usize, key: &[u8]) -> &'static str {
         let (bytes, offset) = (self.any_value(), self.rng.below(1100) as usize);
-        let len = self.write(db, |d| d.write_at(d.key(key), offset, &bytes, Event::SetRange));
+        let len = self.write(db, |d| d.write_at(d.key(key), offset, &bytes, Event::SetRange).unwrap());
         let fresh = || Item { value: Vec::new(), expiry: None, encoding: None };
         if self.live(db, key).is_none() {
             self.models[db].insert(key.to_vec(), fresh());
@@ -248,7 +251,7 @@ impl Twin {
 
     fn increment(&mut self, db: usize, key: &[u8]) -> &'static str {
         let result = self.write(db, |d| {
-            d.update_int(d.key(key), Event::IncrBy, |entry| match entry.map(|e| e.str().unwrap()) {
+            d.update_int(d.key(key), Event::IncrBy, |entry| match entry.map(|e| e.as_str().unwrap()) {
                 None => Ok(7),
                 Some(value) => value.with(sluice_base::num::parse_i64).map(|n| n.wrapping_add(7)).ok_or(()),
             })
@@ -293,7 +296,7 @@ impl Twin {
         let hidden = expired && self.mode != ExpiryMode::Ignore;
         assert_eq!(entry.is_some(), item.is_some() && !hidden);
         let noted = expired && self.mode == ExpiryMode::Delete;
-        assert_eq!(effects.expired_by_read.len(), usize::from(noted));
+        assert_eq!(effects.take_expired_by_read().len(), usize::from(noted));
         if let (Some(entry), Some(item)) = (entry, item) {
             assert_same(&entry, key, &item);
         }
@@ -339,6 +342,75 @@ impl Twin {
     }
 }
 
+/// An entry to the byte, its access clock aside.
+#[derive(Debug, PartialEq)]
+struct Bytewise {
+    head: u32,
+    body: Vec<u8>,
+    key: Option<Vec<u8>>,
+    value: Option<Vec<u8>>,
+}
+
+fn bytewise(image: BeforeImage) -> Bytewise {
+    let value = image.value.map(|value| match value {
+        Value::Str(bytes) => bytes.to_vec(),
+    });
+    let head = image.head & !CLOCK_MASK;
+    Bytewise { head, body: image.body.into_vec(), key: image.key.map(|key| key.into_vec()), value }
+}
+
+fn all_entries(keyspace: &Keyspace, db: usize) -> BTreeMap<Handle, Bytewise> {
+    let db = keyspace.db(db);
+    db.iter().map(|handle| (handle, bytewise(db.image(handle)))).collect()
+}
+
+/// Entries that changed or went without their image before, and how many did at all.
+fn unseen(
+    before: BTreeMap<Handle, Bytewise>,
+    now: &BTreeMap<Handle, Bytewise>,
+    images: Vec<BeforeImage>,
+) -> usize {
+    let mut first: BTreeMap<Handle, Bytewise> = BTreeMap::new();
+    for image in images {
+        first.entry(image.handle).or_insert_with(|| bytewise(image));
+    }
+    let changed: Vec<_> = before.into_iter().filter(|(handle, old)| now.get(handle) != Some(old)).collect();
+    for (handle, old) in &changed {
+        assert_eq!(first.get(handle), Some(old), "an entry changed before its image was taken");
+    }
+    changed.len()
+}
+
+#[test]
+fn every_change_is_announced_before_it_happens() {
+    let mut changes: BTreeMap<&'static str, usize> = BTreeMap::new();
+    for (seed, mode) in [
+        (300, ExpiryMode::Delete),
+        (301, ExpiryMode::Hide),
+        (302, ExpiryMode::Ignore),
+        (303, ExpiryMode::Delete),
+    ] {
+        let mut twin = Twin::new(seed, mode);
+        for _ in 0..1500 {
+            let before: Vec<_> = (0..DATABASES).map(|db| all_entries(&twin.keyspace, db)).collect();
+            (0..DATABASES).for_each(|db| twin.keyspace.keep_before_images(db));
+            let name = twin.step();
+            for (db, before) in before.into_iter().enumerate() {
+                let images = twin.keyspace.take_before_images(db);
+                let now = all_entries(&twin.keyspace, db);
+                *changes.entry(name).or_default() += unseen(before, &now, images);
+            }
+        }
+    }
+    // A kind of change that never happened proves nothing.
+    for name in ["set", "append", "setrange", "expire", "rename", "copy", "move", "remove", "increment"] {
+        assert!(
+            changes.get(name).is_some_and(|count| *count > 10),
+            "{name} changed hardly anything: {changes:?}"
+        );
+    }
+}
+
 struct Seen {
     key: Vec<u8>,
     value: Vec<u8>,
@@ -348,7 +420,7 @@ struct Seen {
 }
 
 fn seen(entry: Entry<'_>) -> Seen {
-    let value: Str<'_> = entry.str().unwrap();
+    let ValueRef::Str(value) = entry.value();
     assert!(entry.size_bytes() >= 16);
     Seen {
         key: entry.key().to_vec(),
@@ -421,7 +493,7 @@ fn cycles_delete_what_has_expired_and_nothing_else() {
         let key = [&i.to_le_bytes()[..], &vec![b'k'; i as usize % 300]].concat();
         let expiry = if i % 3 == 0 { None } else { Some(twin.now_ms + i64::from(i % 100)) };
         let set = expiry.map_or(SetExpiry::Clear, SetExpiry::At);
-        twin.write(0, |d| d.set(d.key(&key), Payload::Str(b"value"), set, Event::Set));
+        twin.write(0, |d| d.set(d.key(&key), NewValue::Str(b"value"), set, Event::Set));
         let value = b"value".to_vec();
         twin.models[0].insert(key, Item { value, expiry, encoding: None });
     }
@@ -431,14 +503,15 @@ fn cycles_delete_what_has_expired_and_nothing_else() {
         let cycle = ExpireCycle { now_ms: twin.now_ms, keys_per_round: 20, tolerated_percent: 0 };
         let Twin { keyspace, effects, .. } = &mut twin;
         keyspace.expire_cycle(cycle, &mut first_db, effects, || false);
-        for (db, key) in std::mem::take(&mut twin.effects.expired_by_write) {
-            let item = twin.models[db].remove(&*key).expect("deleted once");
+        for (db, key) in twin.effects.expired_by_write() {
+            let item = twin.models[*db].remove(&**key).expect("deleted once");
             assert!(item.expiry.is_some_and(|at| at < twin.now_ms));
         }
+        twin.effects.clear_expired_by_write();
     }
     twin.compare();
     assert_eq!(twin.keyspace.db(0).expires_len(), 0);
-    assert_eq!(twin.effects.dirty, 5000);
+    assert_eq!(twin.effects.take_changes(), 5000);
     assert_eq!(twin.keyspace.db(0).len(), twin.models[0].len());
 }
 
@@ -450,7 +523,7 @@ fn shrinking_keeps_every_key() {
     for i in 0..4000 {
         let expiry = if i % 2 == 0 { Some(twin.now_ms + 1_000_000) } else { None };
         let set = expiry.map_or(SetExpiry::Clear, SetExpiry::At);
-        twin.write(0, |d| d.set(d.key(&key_of(i)), Payload::Plain(b"v"), set, Event::Set));
+        twin.write(0, |d| d.set(d.key(&key_of(i)), NewValue::Plain(b"v"), set, Event::Set));
         twin.models[0].insert(key_of(i), Item { value: b"v".to_vec(), expiry, encoding: None });
     }
     let before = twin.keyspace.db(0).index_bytes();
@@ -471,7 +544,7 @@ fn a_string_that_was_raw_once_stays_raw() {
     let mut twin = Twin::new(11, ExpiryMode::Delete);
     let encoding = |twin: &mut Twin, key: &[u8]| twin.write(0, |d| d.look(d.key(key)).unwrap().encoding());
     let value = vec![b'v'; 107];
-    twin.write(0, |d| d.set(d.key(b"k"), Payload::Str(&value), SetExpiry::Clear, Event::Set));
+    twin.write(0, |d| d.set(d.key(b"k"), NewValue::Str(&value), SetExpiry::Clear, Event::Set));
     assert_eq!(encoding(&mut twin, b"k"), Encoding::Embstr);
     // Eight bytes more are too many for one piece.
     let later = twin.now_ms + 1000;
@@ -479,16 +552,16 @@ fn a_string_that_was_raw_once_stays_raw() {
     assert_eq!(encoding(&mut twin, b"k"), Encoding::Raw);
     twin.write(0, |d| d.set_expiry(d.key(b"k"), None, Event::Persist));
     assert_eq!(encoding(&mut twin, b"k"), Encoding::Raw);
-    twin.write(0, |d| d.set(d.key(b"k"), Payload::Str(&value), SetExpiry::Clear, Event::Set));
+    twin.write(0, |d| d.set(d.key(b"k"), NewValue::Str(&value), SetExpiry::Clear, Event::Set));
     assert_eq!(encoding(&mut twin, b"k"), Encoding::Embstr);
-    twin.write(0, |d| d.set(d.key(b"k"), Payload::Str(b"v"), SetExpiry::At(later), Event::Set));
-    twin.write(0, |d| d.set(d.key(b"k"), Payload::Str(&value), SetExpiry::Clear, Event::Set));
+    twin.write(0, |d| d.set(d.key(b"k"), NewValue::Str(b"v"), SetExpiry::At(later), Event::Set));
+    twin.write(0, |d| d.set(d.key(b"k"), NewValue::Str(&value), SetExpiry::Clear, Event::Set));
     assert_eq!(encoding(&mut twin, b"k"), Encoding::Raw);
     // So is a long key, which the next name does not have.
     let long = [b'k'; 255];
-    twin.write(0, |d| d.set(d.key(&long), Payload::Str(b"v"), SetExpiry::Clear, Event::Set));
+    twin.write(0, |d| d.set(d.key(&long), NewValue::Str(b"v"), SetExpiry::Clear, Event::Set));
     assert!(twin.write(0, |d| d.rename(d.key(&long), d.key(b"k"))));
     assert_eq!(encoding(&mut twin, b"k"), Encoding::Raw);
-    twin.write(0, |d| d.set(d.key(b"k"), Payload::Str(b"v"), SetExpiry::Clear, Event::Set));
+    twin.write(0, |d| d.set(d.key(b"k"), NewValue::Str(b"v"), SetExpiry::Clear, Event::Set));
     assert_eq!(encoding(&mut twin, b"k"), Encoding::Embstr);
 }

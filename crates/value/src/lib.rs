@@ -1,7 +1,11 @@
 //! Values: each type of the data model with its encodings, and what they cost.
 //!
-//! Strings are the first; a type joins as a variant of [`Value`] with its module. Small strings and integers do not
-//! appear here: the keyspace keeps them inside the key's entry.
+//! A type joins as a variant of [`Value`] with its module. Small strings, integers and small collections do not appear
+//! here: the keyspace keeps them inside the key's entry.
+//!
+//! A value moves. [`Value::share`] alone makes a second owner, in O(1). Code that reads values names every variant, so that a
+//! new one is a compile error wherever values are read, copied, saved, digested, measured or freed; `cargo xtask probe`
+//! proves it by adding one.
 #![forbid(unsafe_code)]
 
 pub mod list;
@@ -10,11 +14,17 @@ use sluice_base::Bytes;
 
 pub use list::{List, ListContext, ListEncoding, ListItem, ListIter, ListLimits, ListRef};
 
-/// A value that lives beside its entry: a large string, or (later) a collection.
-#[derive(Clone, Debug)]
+/// A value that lives beside its entry: a large string or a collection. It has no `Clone`: see [`Value::share`].
+#[derive(Debug)]
+#[cfg_attr(sluice_probe = "value", non_exhaustive)]
 pub enum Value {
     /// A string too large for its entry.
     Str(Bytes),
+    /// A list.
+    List(List),
+    /// Nothing: the variant that `cargo xtask probe` adds.
+    #[cfg(sluice_probe = "variant")]
+    Probe,
 }
 
 /// The type of a value, as TYPE answers.
@@ -22,6 +32,8 @@ pub enum Value {
 pub enum Type {
     /// A string.
     String,
+    /// A list.
+    List,
 }
 
 impl Type {
@@ -29,6 +41,7 @@ impl Type {
     pub fn name(self) -> &'static str {
         match self {
             Type::String => "string",
+            Type::List => "list",
         }
     }
 }
@@ -42,6 +55,10 @@ pub enum Encoding {
     Embstr,
     /// Bytes of their own.
     Raw,
+    /// A collection small enough for one listpack.
+    Listpack,
+    /// A list of listpacks.
+    Quicklist,
 }
 
 impl Encoding {
@@ -51,23 +68,48 @@ impl Encoding {
             Encoding::Int => "int",
             Encoding::Embstr => "embstr",
             Encoding::Raw => "raw",
+            Encoding::Listpack => "listpack",
+            Encoding::Quicklist => "quicklist",
+        }
+    }
+}
+
+impl From<ListEncoding> for Encoding {
+    fn from(encoding: ListEncoding) -> Encoding {
+        match encoding {
+            ListEncoding::Listpack => Encoding::Listpack,
+            ListEncoding::Quicklist => Encoding::Quicklist,
         }
     }
 }
 
 impl Value {
-    /// The value's type.
-    pub fn type_of(&self) -> Type {
-        match self {
-            Value::Str(_) => Type::String,
-        }
-    }
-
     /// Bytes allocated beyond the enum itself. O(1).
     pub fn heap_bytes(&self) -> usize {
         match self {
             // The reference count and the vector's header, then the contents.
             Value::Str(bytes) => 40 + bytes.capacity(),
+            Value::List(list) => list.heap_bytes(),
+        }
+    }
+
+    /// A second owner of the same contents. A writer copies what it changes while there are two. O(1).
+    pub fn share(&self) -> Value {
+        match self {
+            Value::Str(bytes) => Value::Str(bytes.clone()),
+            Value::List(list) => Value::List(list.share()),
+        }
+    }
+
+    /// Whether freeing the value is work for another thread, where one of more than `bytes_max` bytes is. A collection of
+    /// many pieces always is: the main thread drops no tree, shared or not.
+    pub fn is_freed_elsewhere(&self, bytes_max: usize) -> bool {
+        match self {
+            Value::Str(_) => self.heap_bytes() > bytes_max,
+            Value::List(list) => list.heap_bytes() > bytes_max.min(PACKED_BYTES_MAX),
         }
     }
 }
+
+/// A collection that takes no more bytes than this is in one piece.
+const PACKED_BYTES_MAX: usize = 8 << 10;

@@ -57,7 +57,7 @@ pub(crate) fn reply_str(reply: &mut Reply<'_>, value: Str<'_>) {
 /// The string of an entry, or what a command answers to another type.
 #[inline]
 fn str_of(entry: Entry<'_>) -> Result<Str<'_>, CmdError> {
-    entry.str().ok_or(CmdError::WrongType)
+    Ok(entry.as_str()?)
 }
 
 fn get(ctx: &mut ReadCtx<'_>, args: Args<'_>) -> Run {

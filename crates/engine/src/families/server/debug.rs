@@ -13,7 +13,7 @@ use crate::process::LogLevel;
 use sluice_collections::index::Index;
 use sluice_command::derive;
 use sluice_config::Force;
-use sluice_keyspace::{Event, Payload, SetExpiry, Str};
+use sluice_keyspace::{NewValue, Str, ValueRef};
 use std::fmt::Write;
 use std::ops::RangeInclusive;
 
@@ -244,18 +244,20 @@ fn object(ctx: &mut DebugCtx<'_>, args: Args<'_>) -> Run {
     let keyspace = ctx.data.keyspace();
     let db = keyspace.db(ctx.session.caller.db);
     let found = db.find(keyspace.key(args.at(2))).ok_or(CmdError::NoSuchKey)?;
-    let handle = found.handle;
-    let value = db.str(handle);
-    let at = match value {
-        Some(Str::Inline(bytes)) => bytes.as_ptr(),
-        Some(Str::Shared(bytes)) => bytes.as_ptr(),
-        Some(Str::Int(_)) | None => db.key(handle).as_ptr(),
+    let entry = db.entry(found.handle);
+    let at = match entry.value() {
+        ValueRef::Str(Str::Inline(bytes)) => bytes.as_ptr(),
+        ValueRef::Str(Str::Shared(bytes)) => bytes.as_ptr(),
+        ValueRef::Str(Str::Int(_)) => entry.key().as_ptr(),
     };
-    let mut text = format!("Value at:{at:p} refcount:1 encoding:{}", db.encoding(handle).name());
+    let mut text = format!("Value at:{at:p} refcount:1 encoding:{}", entry.encoding().name());
     if !args.is(3, "fast") {
-        let _ = write!(text, " serializedlength:{}", value.map_or(0, serialized_len));
+        let len = match entry.value() {
+            ValueRef::Str(text) => serialized_len(text),
+        };
+        let _ = write!(text, " serializedlength:{len}");
     }
-    let clock = db.clock(handle);
+    let clock = entry.clock();
     let now = ctx.now.unix_s() as u32 & sluice_keyspace::CLOCK_MASK;
     let idle = now.wrapping_sub(clock) & sluice_keyspace::CLOCK_MASK;
     let _ = write!(text, " lru:{clock} lru_seconds_idle:{idle}");
@@ -294,7 +296,6 @@ fn populate(ctx: &mut DebugCtx<'_>, args: Args<'_>) -> Run {
     if size.is_some_and(|size| size > ctx.control.limits.proto_max_bulk_len) {
         return Err(CmdError::StringTooLong);
     }
-    let before = ctx.data.effects.dirty;
     let number = ctx.session.caller.db;
     let (mut name, mut value) = (Vec::new(), Vec::new());
     for n in 0..count {
@@ -303,23 +304,18 @@ fn populate(ctx: &mut DebugCtx<'_>, args: Args<'_>) -> Run {
         name.push(b':');
         sluice_base::num::push_u64(&mut name, n as u64);
         if ctx.data.keyspace().is_nearly_full(number) {
-            ctx.data.effects.dirty = before;
             return Err(CmdError::NO_ROOM);
         }
         let mut db = ctx.data.db(number);
         let key = db.key(&name);
-        if db.look(key).is_some() {
-            continue;
-        }
         value.clear();
         value.extend_from_slice(b"value:");
         sluice_base::num::push_u64(&mut value, n as u64);
         if let Some(size) = size.filter(|size| *size > 0) {
             value.resize(size, 0);
         }
-        db.set(key, Payload::Str(&value), SetExpiry::Clear, Event::Set);
+        // Replicas are not told, and it counts as no change: the keys are for tests of this server alone.
+        db.populate(key, NewValue::Str(&value));
     }
-    // Replicas are not told, and it counts as no change: the keys are for tests of this server alone.
-    ctx.data.effects.dirty = before;
     ok(ctx)
 }

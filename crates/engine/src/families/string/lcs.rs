@@ -15,7 +15,7 @@
 use crate::args::Args;
 use crate::ctx::{Outcome, ReadCtx, Run};
 use crate::error::CmdError;
-use sluice_keyspace::Str;
+use sluice_keyspace::{Str, WrongType};
 use sluice_resp::Reply;
 use std::borrow::Cow;
 
@@ -44,7 +44,7 @@ struct Match {
 
 pub(super) fn lcs(ctx: &mut ReadCtx<'_>, args: Args<'_>) -> Run {
     let (a, b) = (string_at(ctx, args, 1), string_at(ctx, args, 2));
-    let (Some(a), Some(b)) = (a, b) else {
+    let (Ok(a), Ok(b)) = (a, b) else {
         return Err(CmdError::text("ERR The specified keys must contain string values"));
     };
     let options = parse(args)?;
@@ -65,10 +65,10 @@ pub(super) fn lcs(ctx: &mut ReadCtx<'_>, args: Args<'_>) -> Run {
     Ok(Outcome::Done)
 }
 
-/// The string of the key at `index`, empty when the key is absent; `None` for another type.
-fn string_at<'a>(ctx: &mut ReadCtx<'a>, args: Args<'_>, index: usize) -> Option<Cow<'a, [u8]>> {
-    let Some(entry) = ctx.db.get(args.key(index)) else { return Some(Cow::Borrowed(b"")) };
-    Some(match entry.str()? {
+/// The string of the key at `index`, empty when the key is absent.
+fn string_at<'a>(ctx: &mut ReadCtx<'a>, args: Args<'_>, index: usize) -> Result<Cow<'a, [u8]>, WrongType> {
+    let Some(entry) = ctx.db.get(args.key(index)) else { return Ok(Cow::Borrowed(b"")) };
+    Ok(match entry.as_str()? {
         value @ Str::Int(_) => Cow::Owned(value.to_vec()),
         Str::Inline(bytes) => Cow::Borrowed(bytes),
         Str::Shared(bytes) => Cow::Borrowed(&bytes[..]),

@@ -5,15 +5,15 @@ use super::reply_str;
 use crate::args::Args;
 use crate::ctx::{Outcome, ReadCtx, Run, WriteCtx};
 use crate::error::CmdError;
-use sluice_keyspace::{Argv, Event, Payload, SetExpiry};
+use sluice_keyspace::{Argv, Entry, Event, NewValue, SetExpiry, WrongType};
 use std::ops::Range;
 
 pub(super) fn mget(ctx: &mut ReadCtx<'_>, args: Args<'_>) -> Run {
     ctx.reply.array(args.len() - 1);
     for i in 1..args.len() {
-        match ctx.db.get(args.key(i)).and_then(|entry| entry.str()) {
-            Some(value) => reply_str(&mut ctx.reply, value),
-            None => ctx.reply.null(),
+        match ctx.db.get(args.key(i)).map(Entry::as_str) {
+            Some(Ok(value)) => reply_str(&mut ctx.reply, value),
+            Some(Err(WrongType)) | None => ctx.reply.null(),
         }
     }
     Ok(Outcome::Done)
@@ -78,7 +78,7 @@ fn allowed(ctx: &mut WriteCtx<'_>, args: Args<'_>, pairs: Range<usize>, conditio
 
 fn store(ctx: &mut WriteCtx<'_>, args: Args<'_>, pairs: Range<usize>, expiry: SetExpiry) {
     for i in pairs.step_by(2) {
-        ctx.db.set(args.key(i), Payload::Str(args.at(i + 1)), expiry, Event::Set);
+        ctx.db.set(args.key(i), NewValue::Str(args.at(i + 1)), expiry, Event::Set);
     }
 }
 

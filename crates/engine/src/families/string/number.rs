@@ -6,7 +6,7 @@ use crate::ctx::{Outcome, Run, WriteCtx};
 use crate::error::CmdError;
 use sluice_base::longdouble::LongDouble;
 use sluice_base::num::parse_i64;
-use sluice_keyspace::{Event, Payload, SetExpiry, Str};
+use sluice_keyspace::{Event, NewValue, SetExpiry, Str};
 
 const OVERFLOW: CmdError = CmdError::text("ERR increment or decrement would overflow");
 
@@ -58,7 +58,7 @@ pub(super) fn incrbyfloat(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
     }
     let mut text = Vec::with_capacity(32);
     sum.push(&mut text);
-    ctx.db.set(key, Payload::Plain(&text), SetExpiry::Keep, Event::IncrByFloat);
+    ctx.db.set(key, NewValue::Plain(&text), SetExpiry::Keep, Event::IncrByFloat);
     ctx.reply.bulk(&text);
     // The sum instead of the amount: other machines and versions may round elsewhere.
     ctx.db.effects.rewrite(|| vec![b"SET".to_vec(), key.bytes.to_vec(), text, b"KEEPTTL".to_vec()]);

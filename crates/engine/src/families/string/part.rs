@@ -4,7 +4,7 @@ use super::{reply_str, str_of};
 use crate::args::Args;
 use crate::ctx::{Outcome, ReadCtx, Run, WriteCtx};
 use crate::error::CmdError;
-use sluice_keyspace::{Event, Payload, SetExpiry};
+use sluice_keyspace::{Event, NewValue, SetExpiry};
 
 pub(super) fn strlen(ctx: &mut ReadCtx<'_>, args: Args<'_>) -> Run {
     let len = match ctx.db.get(args.key(1)) {
@@ -19,13 +19,13 @@ pub(super) fn append(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
     let (key, more) = (args.key(1), args.at(2));
     let len = match ctx.db.get_uncounted(key) {
         None => {
-            ctx.db.set(key, Payload::Str(more), SetExpiry::Clear, Event::Append);
+            ctx.db.set(key, NewValue::Str(more), SetExpiry::Clear, Event::Append);
             more.len()
         }
         Some(entry) => {
             let len = str_of(entry)?.len();
             check_size(ctx, len, more)?;
-            ctx.db.write_at(key, len, more, Event::Append)
+            ctx.db.write_at(key, len, more, Event::Append)?
         }
     };
     ctx.reply.int(len as i64);
@@ -43,7 +43,7 @@ pub(super) fn setrange(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
         len
     } else {
         check_size(ctx, offset, value)?;
-        ctx.db.write_at(key, offset, value, Event::SetRange)
+        ctx.db.write_at(key, offset, value, Event::SetRange)?
     };
     ctx.reply.int(len as i64);
     Ok(Outcome::Done)

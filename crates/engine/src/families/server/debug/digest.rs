@@ -6,8 +6,7 @@
 use crate::args::Args;
 use crate::ctx::{DebugCtx, Outcome, Run};
 use sha1::{Digest as _, Sha1};
-use sluice_collections::slab::Handle;
-use sluice_keyspace::Db;
+use sluice_keyspace::{Entry, ValueRef};
 
 /// A fold of pieces.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
@@ -25,12 +24,14 @@ impl Fold {
     }
 
     /// Folds a value and its expiry's existence in: type, contents, mark.
-    fn value(&mut self, db: &Db, handle: Handle) {
-        if let Some(text) = db.str(handle) {
-            self.mix(&STRING_TYPE.to_be_bytes());
-            text.with(|bytes| self.mix(bytes));
+    fn value(&mut self, entry: Entry<'_>) {
+        match entry.value() {
+            ValueRef::Str(text) => {
+                self.mix(&STRING_TYPE.to_be_bytes());
+                text.with(|bytes| self.mix(bytes));
+            }
         }
-        if db.expiry(handle).is_some() {
+        if entry.expiry().is_some() {
             self.xor(b"!!expire!!");
         }
     }
@@ -51,7 +52,7 @@ pub(super) fn all(ctx: &mut DebugCtx<'_>, _: Args<'_>) -> Run {
         for handle in db.iter() {
             let mut key = Fold::default();
             key.mix(db.key(handle));
-            key.value(db, handle);
+            key.value(db.entry(handle));
             total.xor(&key.0);
         }
     }
@@ -67,7 +68,7 @@ pub(super) fn values(ctx: &mut DebugCtx<'_>, args: Args<'_>) -> Run {
     for name in args.iter_from(2) {
         let mut fold = Fold::default();
         if let Some(found) = db.find(keyspace.key(name)) {
-            fold.value(db, found.handle);
+            fold.value(db.entry(found.handle));
         }
         ctx.reply.simple(fold.hex().as_bytes());
     }

@@ -1,0 +1,251 @@
+//! Changes of a database that may give an entry another block: insert, overwrite, remove, expiry.
+
+use super::{Db, Found, key_in};
+use crate::entry::{self, Form, Head, Name};
+use crate::new_value::{NewValue, Payload};
+use crate::{Key, reference_string_encoding};
+use sluice_base::siphash13;
+use sluice_collections::slab::{Full, Handle, Slab};
+use sluice_value::{Encoding, Value};
+use std::sync::atomic::Ordering::Relaxed;
+
+/// What an entry keeps beside its value.
+#[derive(Clone, Copy)]
+pub(crate) struct Meta {
+    /// ms since the epoch.
+    pub expiry: Option<i64>,
+    /// Access clock.
+    pub clock: u32,
+}
+
+impl Db {
+    /// Inserts a key that is absent.
+    #[inline]
+    pub(crate) fn insert(&mut self, key: Key<'_>, value: NewValue<'_>, meta: Meta) -> Handle {
+        let payload = Payload::of(key.bytes.len(), meta.expiry.is_some(), value);
+        self.insert_payload(key, payload, meta)
+    }
+
+    pub(super) fn insert_payload(&mut self, key: Key<'_>, payload: Payload<'_>, meta: Meta) -> Handle {
+        let name = self.store_name(key.bytes);
+        let handle = self.build(name, payload, meta);
+        let Db { slab, keys, index, seed, .. } = self;
+        let rehash = |h| siphash13(*seed, key_in(slab, keys, h));
+        index.insert(key.hash, handle, rehash, |h| slab.prefetch(h));
+        if meta.expiry.is_some() {
+            self.expires_insert(key.hash, handle);
+        }
+        handle
+    }
+
+    /// Replaces the value, and the expiry, of the entry at `found`; gives back what lived outside the block.
+    /// Overwrites in place when the block's size class stays.
+    #[inline]
+    pub(crate) fn overwrite(
+        &mut self,
+        found: Found,
+        key: Key<'_>,
+        value: NewValue<'_>,
+        meta: Meta,
+    ) -> Option<Value> {
+        let payload = Payload::of(key.bytes.len(), meta.expiry.is_some(), value);
+        let head = self.head(found.handle);
+        let in_place = !head.form().is_outside() && head.has_expiry() == meta.expiry.is_some();
+        if in_place && let Some((form, bytes)) = payload.inside() {
+            let name = entry::name_len(key.bytes.len());
+            let len = entry::block_len(name, meta.expiry.is_some(), bytes.len());
+            if Slab::rounded(len) == self.slab.block_size(found.handle) {
+                self.before_change(found.handle);
+                self.write_payload(
+                    found.handle,
+                    head.with_form(form).with_clock(meta.clock),
+                    bytes,
+                    meta.expiry,
+                );
+                return None;
+            }
+        }
+        self.rebuild(found, key, payload, meta)
+    }
+
+    #[inline]
+    fn write_payload(&mut self, handle: Handle, head: Head, bytes: &[u8], expiry: Option<i64>) {
+        let body = self.slab.body_mut(handle);
+        if let Some(at) = expiry {
+            entry::write_expiry(head, body, at);
+        }
+        let start = entry::payload_at(head, body);
+        let end = start + bytes.len();
+        body[start..end].copy_from_slice(bytes);
+        let head = entry::with_end(head, body, end);
+        self.slab.head(handle).store(head.0, Relaxed);
+    }
+
+    fn rebuild(&mut self, found: Found, key: Key<'_>, payload: Payload<'_>, meta: Meta) -> Option<Value> {
+        self.before_change(found.handle);
+        let had_expiry = self.head(found.handle).has_expiry();
+        let payload = match payload.inside() {
+            // The reference loses the expiry after it has placed the string.
+            Some((Form::StrInline, bytes))
+                if had_expiry
+                    && reference_string_encoding(key.bytes.len(), true, bytes.len()) == Encoding::Raw =>
+            {
+                payload.with_form(Form::StrInlineRaw)
+            }
+            Some(_) | None => payload,
+        };
+        let handle = self.build(self.name_again(found.handle, key), payload, meta);
+        let value = self.take_value(found.handle);
+        self.replace_block(found, key, handle);
+        value
+    }
+
+    /// Lets the indexes name the block `new` instead of the entry's old one, which is freed. What the entry has outside
+    /// belongs to the new block from now on. The caller has passed the hook.
+    fn replace_block(&mut self, found: Found, key: Key<'_>, new: Handle) {
+        self.index.replace(found.slot, new);
+        match (self.head(found.handle).has_expiry(), self.head(new).has_expiry()) {
+            (true, true) => self.expires_replace(key.hash, found.handle, new),
+            (true, false) => self.expires_remove(key.hash, found.handle),
+            (false, true) => self.expires_insert(key.hash, new),
+            (false, false) => {}
+        }
+        self.slab.free(found.handle);
+    }
+
+    /// What a new block holds of an entry's key.
+    fn name_again<'k>(&self, old: Handle, key: Key<'k>) -> Name<'k> {
+        match entry::name_of(self.slab.body(old)) {
+            Name::Inside(_) => Name::Inside(key.bytes),
+            Name::Outside(index) => Name::Outside(index),
+        }
+    }
+
+    /// What the block of a new entry holds of its key.
+    #[inline]
+    fn store_name<'k>(&mut self, key: &'k [u8]) -> Name<'k> {
+        if key.len() <= entry::KEY_INSIDE_MAX {
+            return Name::Inside(key);
+        }
+        self.outside_bytes += key.len();
+        Name::Outside(self.keys.insert(key.into()))
+    }
+
+    fn build(&mut self, name: Name<'_>, payload: Payload<'_>, meta: Meta) -> Handle {
+        match payload {
+            Payload::Int(bytes) => self.build_block(name, Form::StrInt, &bytes, meta),
+            Payload::Borrowed(form, bytes) => self.build_block(name, form, bytes, meta),
+            Payload::Owned(form, bytes) => self.build_block(name, form, &bytes, meta),
+            Payload::Outside(form, value) => {
+                self.outside_bytes += value.heap_bytes();
+                let index = self.values.insert(value).to_le_bytes();
+                self.build_block(name, form, &index, meta)
+            }
+        }
+    }
+
+    #[inline]
+    fn build_block(&mut self, name: Name<'_>, form: Form, payload: &[u8], meta: Meta) -> Handle {
+        let size = entry::block_len(name.len(), meta.expiry.is_some(), payload.len());
+        let handle = self.alloc(size);
+        let head = Head::new(meta.clock, form).with_expiry(meta.expiry.is_some());
+        name.write(self.slab.body_mut(handle));
+        self.write_payload(handle, head, payload, meta.expiry);
+        handle
+    }
+
+    /// A block for an entry. That handles run out is for whoever lets writes pass to prevent
+    /// ([`crate::Keyspace::is_nearly_full`]); that the system has no memory ends the process, as at any allocation.
+    #[inline]
+    fn alloc(&mut self, size: usize) -> Handle {
+        match self.slab.alloc(size) {
+            Ok(handle) => handle,
+            Err(Full) => out_of_memory(),
+        }
+    }
+
+    /// Takes the value outside of an entry away, which has to get another one or to go next. The caller has passed the
+    /// hook.
+    fn take_value(&mut self, handle: Handle) -> Option<Value> {
+        let head = self.head(handle);
+        if !head.form().is_outside() {
+            return None;
+        }
+        let value = self.values.remove(entry::index_of(entry::payload(head, self.slab.body(handle))));
+        let bytes = value.as_ref().map_or(0, Value::heap_bytes);
+        self.outside_bytes = self.outside_bytes.saturating_sub(bytes);
+        value
+    }
+
+    /// Removes the entry at `found`; what lived outside its block is given back, to be freed where it hurts least.
+    pub(crate) fn remove(&mut self, found: Found, key: Key<'_>) -> Option<Value> {
+        self.before_change(found.handle);
+        if self.head(found.handle).has_expiry() {
+            self.expires_remove(key.hash, found.handle);
+        }
+        let Db { slab, keys, index, seed, .. } = self;
+        let rehash = |h| siphash13(*seed, key_in(slab, keys, h));
+        index.remove(found.slot, rehash);
+        let value = self.take_value(found.handle);
+        if let Name::Outside(index) = entry::name_of(self.slab.body(found.handle)) {
+            let bytes = self.keys.remove(index).map_or(0, |key| key.len());
+            self.outside_bytes = self.outside_bytes.saturating_sub(bytes);
+        }
+        self.slab.free(found.handle);
+        value
+    }
+
+    /// Sets or clears the expiry of an entry.
+    pub(crate) fn set_expiry(&mut self, found: Found, key: Key<'_>, expiry: Option<i64>) {
+        let head = self.head(found.handle);
+        match (head.has_expiry(), expiry) {
+            (true, Some(at)) => {
+                self.before_change(found.handle);
+                entry::write_expiry(head, self.slab.body_mut(found.handle), at);
+            }
+            (false, None) => {}
+            (true, None) | (false, Some(_)) => {
+                self.before_change(found.handle);
+                let bytes = entry::payload(head, self.slab.body(found.handle)).to_vec();
+                let form = self.lasting_form(found.handle);
+                let payload = Payload::moved(key.bytes.len(), expiry.is_some(), form, bytes);
+                let meta = Meta { expiry, clock: head.clock() };
+                let handle = self.build(self.name_again(found.handle, key), payload, meta);
+                self.replace_block(found, key, handle);
+            }
+        }
+    }
+
+    /// The form of an entry beside another key or expiry: a string that is `raw` as it stands stays so.
+    pub(super) fn lasting_form(&self, handle: Handle) -> Form {
+        match self.head(handle).form() {
+            Form::StrInline if self.encoding(handle) == Encoding::Raw => Form::StrInlineRaw,
+            form => form,
+        }
+    }
+
+    fn expires_insert(&mut self, hash: u64, handle: Handle) {
+        let Db { slab, keys, expires, seed, .. } = self;
+        let rehash = |h| siphash13(*seed, key_in(slab, keys, h));
+        expires.insert(hash, handle, rehash, |h| slab.prefetch(h));
+    }
+
+    fn expires_remove(&mut self, hash: u64, handle: Handle) {
+        let Db { slab, keys, expires, seed, .. } = self;
+        if let Some(slot) = expires.find(hash, |h| h == handle) {
+            let rehash = |h| siphash13(*seed, key_in(slab, keys, h));
+            expires.remove(slot, rehash);
+        }
+    }
+
+    fn expires_replace(&mut self, hash: u64, old: Handle, new: Handle) {
+        if let Some(slot) = self.expires.find(hash, |h| h == old) {
+            self.expires.replace(slot, new);
+        }
+    }
+}
+
+#[cold]
+fn out_of_memory() -> ! {
+    std::alloc::handle_alloc_error(std::alloc::Layout::new::<[u8; Slab::MAX_BLOCK]>())
+}

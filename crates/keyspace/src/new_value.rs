@@ -1,0 +1,93 @@
+//! Values on their way into an entry.
+
+use crate::entry::{self, Form};
+use sluice_base::Bytes;
+use sluice_value::Value;
+
+/// What to store.
+#[derive(Debug)]
+pub enum NewValue<'a> {
+    /// A string in its canonical encoding: an integer where the bytes are one.
+    Str(&'a [u8]),
+    /// An integer.
+    Int(i64),
+    /// A string kept as bytes even where they are a number's: what INCRBYFLOAT makes.
+    Plain(&'a [u8]),
+    /// The same, marked `raw`: what APPEND and SETRANGE make.
+    Raw(&'a [u8]),
+    /// The same with bytes of its own, which become the value without a copy where they are too many for the entry.
+    RawOwned(Vec<u8>),
+}
+
+/// A value with its place decided: what the block holds, or a value that goes outside.
+pub(crate) enum Payload<'a> {
+    /// The payload of [`Form::StrInt`]; made here, since an integer comes without bytes.
+    Int([u8; 8]),
+    /// The payload of a form.
+    Borrowed(Form, &'a [u8]),
+    /// The same.
+    Owned(Form, Vec<u8>),
+    /// A value whose index becomes the payload of a form.
+    Outside(Form, Value),
+}
+
+impl<'a> Payload<'a> {
+    /// Decides about the place of `value` beside a key of that length.
+    #[inline]
+    pub fn of(key_len: usize, has_expiry: bool, value: NewValue<'a>) -> Payload<'a> {
+        let placed = |form, bytes: &'a [u8]| {
+            if entry::fits_inside(key_len, has_expiry, bytes.len()) {
+                Payload::Borrowed(form, bytes)
+            } else {
+                Payload::string_outside(Bytes::copy_from(bytes))
+            }
+        };
+        match value {
+            NewValue::Str(bytes) => match sluice_base::num::parse_i64(bytes) {
+                Some(n) => Payload::Int(n.to_le_bytes()),
+                None => placed(Form::StrInline, bytes),
+            },
+            NewValue::Int(n) => Payload::Int(n.to_le_bytes()),
+            NewValue::Plain(bytes) => placed(Form::StrInline, bytes),
+            NewValue::Raw(bytes) => placed(Form::StrInlineRaw, bytes),
+            NewValue::RawOwned(bytes) => Payload::moved(key_len, has_expiry, Form::StrInlineRaw, bytes),
+        }
+    }
+
+    /// The payload of an entry that moves to another block; a string that does not fit the new one goes outside.
+    pub fn moved(key_len: usize, has_expiry: bool, form: Form, bytes: Vec<u8>) -> Payload<'a> {
+        if entry::fits_inside(key_len, has_expiry, bytes.len()) {
+            return Payload::Owned(form, bytes);
+        }
+        match form {
+            Form::StrInline | Form::StrInlineRaw => Payload::string_outside(Bytes::from_vec(bytes)),
+            // Eight bytes and four fit beside every name.
+            Form::StrInt | Form::StrOutside => Payload::Owned(form, bytes),
+        }
+    }
+
+    fn string_outside(bytes: Bytes) -> Payload<'a> {
+        Payload::Outside(Form::StrOutside, Value::Str(bytes))
+    }
+
+    /// The form and bytes of a payload that needs nothing outside.
+    #[inline]
+    pub fn inside(&self) -> Option<(Form, &[u8])> {
+        match self {
+            Payload::Int(bytes) => Some((Form::StrInt, bytes)),
+            Payload::Borrowed(form, bytes) => Some((*form, bytes)),
+            Payload::Owned(form, bytes) => Some((*form, bytes)),
+            Payload::Outside(..) => None,
+        }
+    }
+
+    /// The same payload in the form `form`, which must keep its value in the same place.
+    pub fn with_form(self, form: Form) -> Payload<'a> {
+        match self {
+            Payload::Int(_) => self,
+            Payload::Borrowed(_, bytes) => Payload::Borrowed(form, bytes),
+            Payload::Owned(_, bytes) => Payload::Owned(form, bytes),
+            Payload::Outside(_, value) => Payload::Outside(form, value),
+        }
+    }
+}
