@@ -9,7 +9,7 @@
 //! | `111ooooo` | `llllllll`, `oooooooo` | l + 9 bytes again, from o + 1 back |
 
 /// Compresses `input`, of less than 4 GiB, to at most `len_max` bytes; `None` when it does not get that small.
-pub(crate) fn compress(input: &[u8], len_max: usize) -> Option<Vec<u8>> {
+pub fn compress(input: &[u8], len_max: usize) -> Option<Vec<u8>> {
     let mut out = Vec::with_capacity(len_max);
     // Short strings are many: their tables are small.
     let bits = (usize::BITS - input.len().leading_zeros()).clamp(6, HASH_BITS_MAX);

@@ -4,7 +4,7 @@
 //! is three allocations. A request keeps its bytes as they came ([`Request::raw`]), which a replica's offset counts; an
 //! inline request keeps its words, which may be unescaped, behind its line.
 
-use crate::requests::{Form, Request, Span};
+use crate::requests::{Request, Span};
 
 /// Requests copied out of their input, in order.
 #[derive(Clone, Debug, Default)]
@@ -19,7 +19,6 @@ struct Entry {
     first: usize,
     argc: usize,
     raw: Span,
-    form: Form,
 }
 
 impl OwnedRequests {
@@ -57,8 +56,7 @@ impl OwnedRequests {
                 self.spans.push(Span { start: raw.start + raw.len - (end - span.start), len: span.len });
             }
         }
-        let form = if request.is_inline() { Form::Inline } else { Form::Multibulk };
-        self.list.push(Entry { first, argc: request.argc(), raw, form });
+        self.list.push(Entry { first, argc: request.argc(), raw });
     }
 
     /// How many requests there are.
@@ -78,7 +76,6 @@ impl OwnedRequests {
             &self.bytes,
             &self.spans[entry.first..entry.first + entry.argc],
             &self.bytes[entry.raw.start..entry.raw.start + entry.raw.len],
-            entry.form,
         )
     }
 

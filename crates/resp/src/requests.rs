@@ -140,8 +140,13 @@ impl Requests {
 
 impl<'a> Request<'a> {
     /// A request of these ranges of `bytes`.
-    pub(crate) fn new(bytes: &'a [u8], spans: &'a [Span], raw: &'a [u8], form: Form) -> Request<'a> {
-        Request { bytes, spans, raw, form }
+    pub(crate) fn new(bytes: &'a [u8], spans: &'a [Span], raw: &'a [u8]) -> Request<'a> {
+        Request { bytes, spans, raw }
+    }
+
+    /// Whether it came as a line of words, which are no ranges of its bytes.
+    pub(crate) fn is_inline(&self) -> bool {
+        self.raw.first() != Some(&b'*')
     }
 
     /// Number of arguments with the command's name: 1 or more.
