@@ -222,7 +222,7 @@ impl Engine {
         for key in &control.stream.replicas {
             let Some(session) = sessions.get_mut(*key) else { continue };
             let awaits_ack = session.caller.replica.is_some_and(|replica| replica.awaits_ack);
-            if !awaits_ack && !session.held.is_empty() {
+            if !awaits_ack && session.feed.is_none() && !session.held.is_empty() {
                 let Session { outbox, held, .. } = session;
                 outbox.append(held);
                 session.note_output(&mut control.ready);

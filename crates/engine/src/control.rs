@@ -2,6 +2,7 @@
 
 use crate::blocking::Blocking;
 use crate::commandlog::CommandLog;
+use crate::full_sync::FullSyncs;
 use crate::latency::LatencyMonitor;
 use crate::limits::Limits;
 use crate::repl_stream::ReplicationStream;
@@ -26,6 +27,8 @@ pub struct Control {
     pub monitors: Vec<SessionKey>,
     /// What replicas are sent.
     pub stream: ReplicationStream,
+    /// Replicas that ask for the data.
+    pub full_syncs: FullSyncs,
     /// CLIENT PAUSE.
     pub pause: Pause,
     /// Clients that wait.

@@ -15,8 +15,8 @@ pub struct CronState {
     next_client_slot: usize,
     last_second: i64,
     rate_at_us: u64,
-    /// When the last replica ping went out, seconds.
-    last_ping_s: i64,
+    /// When the last replica ping went out, ns of the monotonic clock: the wall clock may be set back.
+    last_ping_ns: u64,
 }
 
 impl Engine {
@@ -43,7 +43,7 @@ impl Engine {
         }
         if now.unix_s() != self.cron.last_second {
             self.cron.last_second = now.unix_s();
-            self.each_second(now);
+            self.each_second(now, process);
         }
         self.sample_rates(now, process);
         self.stats.cron_ns += process.now().mono_ns.saturating_sub(now.mono_ns);
@@ -127,11 +127,13 @@ impl Engine {
         }
     }
 
-    fn each_second(&mut self, now: sluice_base::Now) {
+    fn each_second(&mut self, now: sluice_base::Now, process: &mut dyn Process) {
+        self.watch_full_syncs(now, process);
         self.stats.output_peaks.enter_second(now.unix_s());
-        let period = self.control.config.int(param::REPL_PING_REPLICA_PERIOD);
-        if self.control.stream.is_fed() && now.unix_s() - self.cron.last_ping_s >= period {
-            self.cron.last_ping_s = now.unix_s();
+        let period_s = self.control.config.int(param::REPL_PING_REPLICA_PERIOD);
+        let period_ns = u64::try_from(period_s).unwrap_or(0).saturating_mul(1_000_000_000);
+        if self.control.stream.is_fed() && now.mono_ns.saturating_sub(self.cron.last_ping_ns) >= period_ns {
+            self.cron.last_ping_ns = now.mono_ns;
             // In small letters, as the reference writes it.
             self.control.stream.raw([&b"ping"[..]].into_iter());
             self.control.stream.close_unit(Grouping::Loose);

@@ -10,7 +10,7 @@ use crate::prepare::{Prepared, Preparer};
 use crate::process::Process;
 use crate::session::{
     Caller, ClientFlags, ClientKind, Closing, Connection, ReplicaState, ReplyMode, Session, SessionKey,
-    Sessions,
+    Sessions, SyncStage,
 };
 use crate::stats::Stats;
 use sluice_base::{HashSeed, Now, Rng};
@@ -168,6 +168,7 @@ impl Engine {
                 held: Outbox::new(),
                 mask: 0,
                 transaction: None,
+                feed: None,
                 waiting: None,
                 is_rerun: false,
                 in_flight: 0,
@@ -221,8 +222,14 @@ impl Engine {
     pub fn feed(&mut self, key: SessionKey) {
         let Some(session) = self.sessions.get_mut(key) else { return };
         session.caller.kind = ClientKind::Replica;
-        session.caller.replica =
-            Some(ReplicaState { snapshot_left: 0, acked: 0, acked_s: 0, online: true, awaits_ack: false });
+        session.caller.replica = Some(ReplicaState {
+            snapshot_queued: 0,
+            acked: 0,
+            acked_s: 0,
+            stage: SyncStage::Online,
+            awaits_ack: false,
+            sends_acks: false,
+        });
         session.mask = self.gate.session_mask(session);
         self.deliver_stream();
         self.control.stream.attach(key);
@@ -298,11 +305,16 @@ impl Engine {
         process.log(crate::LogLevel::Warning, &text);
     }
 
-    /// Sessions with output since the last call, each once. Before that, replicas are given what the units since the last
-    /// call have added to the replication stream: to be called once an iteration of the event loop.
-    pub fn take_ready(&mut self, into: &mut Vec<SessionKey>) {
+    /// Does what is done once an iteration of the event loop, behind its commands: replicas get the snapshot that they ask
+    /// for, and what the units have added to the replication stream.
+    pub fn end_iteration(&mut self, process: &mut dyn Process) {
+        self.serve_full_syncs(process);
         self.ask_replicas();
         self.deliver_stream();
+    }
+
+    /// Sessions with output since the last call, each once.
+    pub fn take_ready(&mut self, into: &mut Vec<SessionKey>) {
         into.append(&mut self.control.ready);
     }
 
@@ -330,11 +342,12 @@ impl Engine {
     }
 
     /// The server has sent so many bytes of a session's output.
-    pub fn sent(&mut self, key: SessionKey, bytes: usize) {
+    pub fn sent(&mut self, key: SessionKey, bytes: usize, now: Now) {
         if let Some(session) = self.sessions.get_mut(key) {
             session.in_flight = session.in_flight.saturating_sub(bytes);
-            if let Some(replica) = &mut session.caller.replica {
-                replica.snapshot_left = replica.snapshot_left.saturating_sub(bytes);
+            if session.caller.replica.is_some() {
+                session.note_sent(bytes, now);
+                session.note_output(&mut self.control.ready);
             }
             session.caller.net_out += bytes as u64;
         }
@@ -405,6 +418,7 @@ impl Control {
             stream: crate::repl_stream::ReplicationStream::new(replid),
             pause: Pause::default(),
             blocking: Default::default(),
+            full_syncs: Default::default(),
             watching: Default::default(),
             ask_replicas: false,
             renames: Arc::new(renames),

@@ -17,6 +17,7 @@ mod engine;
 mod error;
 mod exec;
 mod families;
+mod full_sync;
 mod gate;
 mod histogram;
 mod info;

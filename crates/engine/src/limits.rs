@@ -77,13 +77,13 @@ impl Limits {
         let output = [ClientClass::Normal, ClientClass::Replica, ClientClass::Pubsub].map(|class| {
             let limit = config.buffer_limit(class);
             // A replica may be owed what the backlog may hold, however small its limit.
-            let hard_min = match class {
-                ClientClass::Replica if limit.hard_bytes > 0 => config.uint(param::REPL_BACKLOG_SIZE),
-                ClientClass::Normal | ClientClass::Replica | ClientClass::Pubsub => 0,
+            let min = match class {
+                ClientClass::Replica => config.uint(param::REPL_BACKLOG_SIZE),
+                ClientClass::Normal | ClientClass::Pubsub => 0,
             };
             OutputLimit {
-                hard: limit.hard_bytes.max(hard_min) as usize,
-                soft: limit.soft_bytes as usize,
+                hard: if limit.hard_bytes > 0 { limit.hard_bytes.max(min) as usize } else { 0 },
+                soft: if limit.soft_bytes > 0 { limit.soft_bytes.max(min) as usize } else { 0 },
                 soft_seconds: limit.soft_seconds as u64,
             }
         });

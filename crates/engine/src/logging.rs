@@ -103,7 +103,9 @@ impl Engine {
 fn monitor_line(session: &Session, spec: &'static Spec, args: Args<'_>, now: Now) -> Vec<u8> {
     let caller = &session.caller;
     let mut line = Vec::with_capacity(64 + args.bytes());
-    let (kind, place) = if caller.unix { ("unix:", &caller.laddr) } else { ("", &caller.addr) };
+    // The path alone: what is behind it in `laddr` stands for a port.
+    let path = caller.laddr.rsplit_once(':').map_or(&*caller.laddr, |(path, _)| path);
+    let (kind, place) = if caller.unix { ("unix:", path) } else { ("", &*caller.addr) };
     let head = format!("{}.{:06} [{} {kind}{place}]", now.unix_s(), now.unix_us % 1_000_000, caller.db);
     line.extend_from_slice(head.as_bytes());
     for arg in redact::shown(spec, args) {

@@ -21,8 +21,8 @@ impl Engine {
     pub(crate) fn limit_output(&mut self, session: &mut Session, process: &mut dyn Process) {
         let now = process.recent();
         let stranger = !session.caller.ever_authenticated && !self.control.limits.password.is_empty();
-        // The reference gives strangers 1,024 bytes beyond their first buffer; without that buffer, nothing.
-        let allowed = if self.control.enforce_reply_list { 0 } else { STRANGER_OUTPUT_MAX };
+        // The reference counts only what does not fit a client's first buffer, which DEBUG can take away.
+        let allowed = if self.control.enforce_reply_list { 0 } else { UNAUTHENTICATED_OUTPUT_MAX };
         let over =
             is_over_limit(session, &self.control.limits, now) || stranger && session.output_bytes() > allowed;
         if !over || session.caller.closing == Closing::Now {
@@ -57,8 +57,8 @@ impl Engine {
 }
 
 fn is_over_limit(session: &mut Session, limits: &Limits, now: Now) -> bool {
-    let snapshot_left = session.caller.replica.map_or(0, |replica| replica.snapshot_left);
-    let bytes = session.output_bytes().saturating_sub(snapshot_left);
+    let snapshot = session.caller.replica.map_or(0, |replica| replica.snapshot_queued);
+    let bytes = session.output_bytes().saturating_sub(snapshot);
     let limit = match session.caller.kind {
         ClientKind::Normal => limits.output[0],
         ClientKind::Replica => limits.output[1],
@@ -77,5 +77,6 @@ fn is_over_limit(session: &mut Session, limits: &Limits, now: Now) -> bool {
 /// Seconds between two lines about HTTP.
 const HTTP_SAID_EVERY_S: i64 = 60;
 
-/// Bytes of output that a client may be owed before its first AUTH.
-const STRANGER_OUTPUT_MAX: usize = 1024;
+/// Bytes of replies that may wait for a client that has never authenticated: as the reference, whose first buffer holds 16 KiB,
+/// with 1,024 bytes behind that.
+const UNAUTHENTICATED_OUTPUT_MAX: usize = 16 * 1024 + 1024;

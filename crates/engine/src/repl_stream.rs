@@ -158,7 +158,7 @@ impl ReplicationStream {
         let mut queued = 0;
         for key in &self.replicas {
             let Some(session) = sessions.get_mut(*key) else { continue };
-            if session.caller.replica.is_some_and(|replica| replica.awaits_ack) {
+            if session.feed.is_some() || session.caller.replica.is_some_and(|replica| replica.awaits_ack) {
                 session.held.push_shared(block.clone());
                 continue;
             }

@@ -7,6 +7,7 @@
 pub(crate) mod line;
 
 use crate::blocking::Waiting;
+use crate::full_sync::Feed;
 use crate::transaction::Transaction;
 use sluice_base::ClientId;
 use sluice_command::Spec;
@@ -105,6 +106,14 @@ impl Caller {
         self.unix || ip.parse::<std::net::IpAddr>().is_ok_and(|ip| ip.is_loopback())
     }
 
+    /// A replica's name in the log.
+    pub(crate) fn replica_name(&self) -> String {
+        match self.replica_address() {
+            (ip, 0) => format!("{ip}:<unknown-replica-port>"),
+            (ip, port) => format!("{ip}:{port}"),
+        }
+    }
+
     /// Where a replica can be reached, as INFO and ROLE show it: the address it announced or came from, and the port it
     /// announced, or 0.
     pub fn replica_address(&self) -> (&str, i32) {
@@ -129,16 +138,29 @@ pub enum ClientKind {
 /// How far a replica's synchronisation is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReplicaState {
-    /// Bytes of its snapshot that it has not been sent yet: they do not count against its output limit.
-    pub snapshot_left: usize,
+    /// Bytes of its snapshot that are queued and not sent yet: they do not count against its output limit.
+    pub snapshot_queued: usize,
     /// Last offset it acknowledged.
     pub acked: i64,
     /// Time of that, seconds since the epoch.
     pub acked_s: i64,
-    /// It receives the stream.
-    pub online: bool,
+    /// How far it is.
+    pub stage: SyncStage,
     /// What comes after its snapshot is held until it says that it has that: it could not tell the end otherwise.
     pub awaits_ack: bool,
+    /// It tells how far it is (it came by PSYNC): one that is silent for `repl-timeout` is closed.
+    pub sends_acks: bool,
+}
+
+/// The stages of a full synchronisation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SyncStage {
+    /// It waits for a snapshot.
+    Wanted,
+    /// It is sent one.
+    Sending,
+    /// It receives the stream.
+    Online,
 }
 
 /// What a client says of itself by REPLCONF before it asks for the data.
@@ -234,6 +256,8 @@ pub struct Session {
     pub mask: u32,
     /// What MULTI has queued, between MULTI and EXEC.
     pub transaction: Option<Box<Transaction>>,
+    /// What is left of the snapshot that it is sent.
+    pub feed: Option<Box<Feed>>,
     /// The command that it waits with, if it waits.
     pub waiting: Option<Box<Waiting>>,
     /// Its waiting command is run again: MONITOR and its counts know it already.

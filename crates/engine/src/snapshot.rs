@@ -1,12 +1,12 @@
 //! Snapshots: the keyspace as an RDB file, in memory and in one piece. Slices and sinks come with persistence.
 
 use crate::version;
-use sluice_base::Now;
+use sluice_base::{Bytes, Now};
 use sluice_config::choice::EvictionPolicy;
 use sluice_config::{Config, param};
 use sluice_keyspace::{CLOCK_MASK, Db, Keyspace, Str, ValueRef};
-use sluice_value::ListItem;
 use sluice_persist::rdb::{Options, Text, Usage, Version, Writer};
+use sluice_value::ListItem;
 
 /// What a snapshot says about itself beside the data.
 pub(crate) struct About<'a> {
@@ -37,13 +37,14 @@ pub(crate) fn options(config: &Config, version: Version) -> Options {
     }
 }
 
-/// A file of all databases, or of none. Cost: O(size of the data), in memory too.
-pub(crate) fn file(
+/// A file of all databases, or of none, in pieces of about [`PIECE_BYTES`]. Cost: O(size of the data), in memory too.
+pub(crate) fn pieces(
     keyspace: Option<&Keyspace>,
     config: &Config,
     options: Options,
     about: &About<'_>,
-) -> Vec<u8> {
+) -> Vec<Bytes> {
+    let mut pieces = Vec::new();
     let mut writer = Writer::new(options);
     writer.aux("valkey-ver", Text::Bytes(version::COMPATIBLE.as_bytes()));
     writer.aux("redis-bits", Text::Int(i64::from(usize::BITS)));
@@ -58,13 +59,20 @@ pub(crate) fn file(
     let told = Told::by(config);
     for (number, db) in keyspace.into_iter().flat_map(Keyspace::iter).filter(|(_, db)| !db.is_empty()) {
         writer.db(number, db.len(), db.expires_len());
-        write_keys(&mut writer, db, told, about.now);
+        write_keys(&mut writer, db, told, about.now, &mut pieces);
     }
-    writer.finish()
+    pieces.push(Bytes::from_vec(writer.finish()));
+    pieces
 }
 
-fn write_keys(writer: &mut Writer, db: &Db, told: Told, now: Now) {
+/// Bytes of a piece of a file, but for one value that is longer.
+const PIECE_BYTES: usize = 256 * 1024;
+
+fn write_keys(writer: &mut Writer, db: &Db, told: Told, now: Now, pieces: &mut Vec<Bytes>) {
     for handle in db.iter() {
+        if writer.pending() >= PIECE_BYTES {
+            pieces.push(Bytes::from_vec(writer.take()));
+        }
         let entry = db.entry(handle);
         let clock = entry.clock();
         let usage = match told {

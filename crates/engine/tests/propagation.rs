@@ -625,3 +625,135 @@ fn pending_output_forbids_a_synchronisation() {
     let replies = rig.bytes(client, b"*1\r\n$4\r\nPING\r\n*1\r\n$4\r\nSYNC\r\n");
     assert_eq!(render(&replies), "+PONG\n-ERR SYNC and PSYNC are invalid with pending output");
 }
+
+#[test]
+fn a_wall_clock_that_was_set_back_does_not_keep_pings_from_replicas() {
+    let mut rig = Rig::with(&[("repl-ping-replica-period", "5")]);
+    rig.cron();
+    let replica = rig.connect();
+    attach(&mut rig, replica, "SYNC");
+    for _ in 0..10 {
+        rig.pass_ms(1000);
+        rig.cron();
+    }
+    rig.output(replica);
+    rig.process.now.unix_us -= 3_600_000_000;
+    let mut sent = 0;
+    for _ in 0..20 {
+        rig.pass_ms(1000);
+        rig.cron();
+        sent += rig.output(replica).len();
+    }
+    assert!(sent > 0);
+}
+
+#[test]
+fn the_soft_output_limit_of_a_replica_is_raised_to_the_backlog_too() {
+    let limits = [("client-output-buffer-limit", "replica 0 10000 1"), ("repl-backlog-size", "1mb")];
+    let mut rig = Rig::with(&limits);
+    let replica = rig.connect();
+    attach(&mut rig, replica, "SYNC");
+    for _ in 0..15 {
+        rig.run(&format!("SET other {}", "v".repeat(1000)));
+    }
+    for _ in 0..2 {
+        rig.pass_ms(3000);
+        rig.engine.check_output_limit(replica, &mut rig.process);
+    }
+    assert!(!rig.is_closing(replica));
+}
+
+/// A server with a snapshot of some megabytes, which no replica takes in one piece.
+fn rig_with_data() -> Rig {
+    let mut rig = Rig::with(&[("rdbcompression", "no"), ("repl-timeout", "10")]);
+    assert_eq!(rig.run("DEBUG POPULATE 8000 key 2000"), "+OK");
+    rig
+}
+
+/// What the server holds for a client: queued and not sent.
+fn owed(rig: &Rig, client: sluice_engine::SessionKey) -> usize {
+    rig.engine.session(client).map_or(0, sluice_engine::Session::output_bytes)
+}
+
+#[test]
+fn replicas_that_ask_together_share_a_snapshot_and_later_ones_wait() {
+    let mut rig = rig_with_data();
+    let (a, b, c) = (rig.connect(), rig.connect(), rig.connect());
+    for replica in [a, b] {
+        rig.argv_unread(replica, &[b"SYNC"]);
+    }
+    rig.end_iteration();
+    rig.argv_unread(c, &[b"SYNC"]);
+    rig.end_iteration();
+    // Pieces are queued some megabytes ahead, the same bytes for both.
+    for replica in [a, b] {
+        assert!((1 << 20..6 << 20).contains(&owed(&rig, replica)), "{}", owed(&rig, replica));
+    }
+    assert_eq!(owed(&rig, c), 0, "one snapshot at a time");
+    assert!(rig.run("INFO stats").contains("sync_full:2\\r\\n"));
+    rig.run("SET late 1");
+    let read = |rig: &mut Rig, replica| {
+        let mut bytes = Vec::new();
+        loop {
+            let piece = rig.output(replica);
+            if piece.is_empty() {
+                return bytes;
+            }
+            bytes.extend_from_slice(&piece);
+        }
+    };
+    let (first, second) = (read(&mut rig, a), read(&mut rig, b));
+    assert!(first.len() > 15 << 20 && first == second);
+    assert!(first.ends_with(b"SET\r\n$4\r\nlate\r\n$1\r\n1\r\n"), "the stream follows the snapshot");
+    let third = read(&mut rig, c);
+    assert!(third.len() > 15 << 20 && third.windows(4).any(|four| four == b"late"));
+}
+
+#[test]
+fn a_replica_that_takes_nothing_of_its_snapshot_is_closed_after_repl_timeout() {
+    let mut rig = rig_with_data();
+    let (idle, slow, waiting) = (rig.connect(), rig.connect(), rig.connect());
+    for replica in [idle, slow] {
+        rig.argv_unread(replica, &[b"SYNC"]);
+    }
+    rig.end_iteration();
+    rig.argv_unread(waiting, &[b"SYNC"]);
+    for _ in 0..12 {
+        rig.pass_ms(1000);
+        rig.cron();
+        rig.output(slow);
+        assert!(!rig.is_closing(waiting));
+    }
+    assert!(rig.is_closing(idle));
+    assert!(!rig.is_closing(slow));
+    assert!(
+        rig.process
+            .log
+            .iter()
+            .any(|(_, line)| line.starts_with("Disconnecting timedout replica (full sync)"))
+    );
+    rig.engine.disconnect(idle);
+    let newlines = rig.output(waiting);
+    assert!(newlines.starts_with(b"\n\n\n"), "it is told that it is not forgotten");
+    while !rig.output(slow).is_empty() {}
+    rig.end_iteration();
+    assert!(owed(&rig, waiting) > 1 << 20);
+}
+
+#[test]
+fn a_replica_that_stops_acknowledging_is_closed_after_repl_timeout() {
+    let mut rig = Rig::with(&[("repl-timeout", "10")]);
+    let (by_psync, by_sync) = (rig.connect(), rig.connect());
+    attach(&mut rig, by_psync, "PSYNC ? -1");
+    attach(&mut rig, by_sync, "SYNC");
+    for second in 0..25 {
+        rig.pass_ms(1000);
+        rig.cron();
+        if second < 8 {
+            rig.run_as(by_psync, "REPLCONF ACK 0");
+        }
+        assert_eq!(rig.is_closing(by_psync), second >= 18, "{second}");
+        rig.output(by_sync);
+    }
+    assert!(!rig.is_closing(by_sync), "one that never acknowledges is not expected to");
+}

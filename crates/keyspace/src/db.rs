@@ -136,10 +136,7 @@ impl Db {
 
     /// What the slab of entries holds of the allocator's memory. O(1).
     pub(crate) fn chunk_memory(&self) -> ChunkMemory {
-        ChunkMemory {
-            used_bytes: self.slab.bytes_used(),
-            touched_bytes: self.slab.bytes_touched(),
-        }
+        ChunkMemory { used_bytes: self.slab.bytes_used(), touched_bytes: self.slab.bytes_touched() }
     }
 
     /// Bytes of entries, and of the values and keys outside.

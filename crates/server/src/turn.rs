@@ -568,6 +568,7 @@ impl Server {
     }
 
     fn write(&mut self) {
+        self.engine.end_iteration(&mut self.host);
         if self.gate.is_some() {
             return self.write_durably();
         }
@@ -636,7 +637,7 @@ impl Server {
 
     fn finish_send(&mut self, key: SessionKey, sent: Sent) {
         self.host.counts.net_output_bytes += sent.bytes as u64;
-        self.engine.sent(key, sent.bytes);
+        self.engine.sent(key, sent.bytes, self.host.recent());
         self.engine.recycle(from_send(sent.buf));
         if let Some(error) = sent.error {
             self.lost(key, &write_failed(&error));

@@ -17,7 +17,7 @@ pub use render::render;
 
 use sluice_base::HashSeed;
 use sluice_config::Config;
-use sluice_engine::{Action, Closing, Connection, Engine, Seeds, SessionKey};
+use sluice_engine::{Action, Closing, Connection, Engine, Process, Seeds, SessionKey};
 use sluice_resp::{Admission, Limits, Parser, Requests, State, Value, decode};
 
 /// An engine and its fake process, with one client connected.
@@ -99,8 +99,30 @@ impl Rig {
         self.bytes(client, &request)
     }
 
+    /// Runs a command given as arguments, and leaves what the client is sent where it is.
+    pub fn argv_unread(&mut self, client: SessionKey, argv: &[&[u8]]) {
+        let mut request = format!("*{}\r\n", argv.len()).into_bytes();
+        for arg in argv {
+            request.extend_from_slice(format!("${}\r\n", arg.len()).as_bytes());
+            request.extend_from_slice(arg);
+            request.extend_from_slice(b"\r\n");
+        }
+        self.submit(client, &request);
+    }
+
+    /// Ends an iteration of the event loop: replicas are given what they have coming.
+    pub fn end_iteration(&mut self) {
+        self.engine.end_iteration(&mut self.process);
+        self.collect();
+    }
+
     /// Sends complete requests as bytes; what the client is sent back.
     pub fn bytes(&mut self, client: SessionKey, input: &[u8]) -> Vec<u8> {
+        self.submit(client, input);
+        self.output(client)
+    }
+
+    fn submit(&mut self, client: SessionKey, input: &[u8]) {
         let (mut parser, mut requests) = (Parser::new(), Requests::new());
         let limits = Limits::new(Admission::Authenticated, 512 << 20, 1024);
         let mut rest = input;
@@ -116,15 +138,14 @@ impl Rig {
             rest = &rest[progress.consumed..];
         }
         self.collect();
-        self.output(client)
     }
 
     /// What a client was sent since the last call.
     pub fn output(&mut self, client: SessionKey) -> Vec<u8> {
-        // The end of an iteration of the event loop.
+        self.engine.end_iteration(&mut self.process);
         self.engine.take_ready(&mut Vec::new());
         let Some((outbox, _)) = self.engine.take_output(client) else { return Vec::new() };
-        self.engine.sent(client, outbox.len());
+        self.engine.sent(client, outbox.len(), self.process.now());
         let bytes = outbox.flatten();
         self.engine.recycle(outbox);
         bytes

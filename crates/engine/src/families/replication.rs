@@ -9,14 +9,13 @@ use crate::control::Control;
 use crate::ctx::{Handler, Outcome, Route, Run, ServerCtx, route};
 use crate::engine::hex;
 use crate::error::{CmdError, until_zero};
+use crate::full_sync::Greeting;
 use crate::process::LogLevel;
-use crate::session::{Announced, Caller, ClientKind, Closing, ReplicaState, ReplyMode, Sessions};
-use crate::snapshot::{self, About, StreamPoint};
+use crate::session::{Announced, ClientKind, ReplicaState, ReplyMode, Sessions, SyncStage};
+use sluice_base::Now;
 use sluice_base::num::parse_i64;
 use sluice_base::quote::{Dialect, split_args};
-use sluice_base::{Bytes, Now};
 use sluice_command::specs::{generic, server as specs};
-use sluice_persist::rdb::Version;
 
 pub(crate) const ROUTES: &[Route] = &[
     route(&specs::PSYNC, Handler::Server(psync)),
@@ -37,15 +36,6 @@ fn psync(ctx: &mut ServerCtx<'_>, args: Args<'_>) -> Run {
     synchronise(ctx, Greeting::Full)
 }
 
-/// What comes before the snapshot.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Greeting {
-    /// Nothing: SYNC.
-    None,
-    /// The history's id and the snapshot's place in it: PSYNC.
-    Full,
-}
-
 fn synchronise(ctx: &mut ServerCtx<'_>, greeting: Greeting) -> Run {
     if ctx.session.caller.replica.is_some() {
         return Ok(Outcome::Done);
@@ -57,7 +47,7 @@ fn synchronise(ctx: &mut ServerCtx<'_>, greeting: Greeting) -> Run {
     if ctx.reply.outbox().len() + ctx.session.in_flight > 0 {
         return Err(CmdError::text("ERR SYNC and PSYNC are invalid with pending output"));
     }
-    let name = replica_name(&ctx.session.caller);
+    let name = ctx.session.caller.replica_name();
     ctx.process.log(LogLevel::Notice, &format!("Replica {name} asks for synchronization"));
     if !ctx.control.stream.has_begun() {
         let replid = hex(&ctx.process.entropy());
@@ -65,75 +55,20 @@ fn synchronise(ctx: &mut ServerCtx<'_>, greeting: Greeting) -> Run {
     }
     if greeting == Greeting::Full {
         ctx.process.log(LogLevel::Notice, &format!("Full resync requested by replica {name}"));
-        let stream = &ctx.control.stream;
-        let text = format!("FULLRESYNC {} {}", stream.replid, stream.offset);
-        ctx.reply.simple(text.as_bytes());
     }
-    ctx.stats.sync_full += 1;
-    // What other replicas have coming is in the snapshot already.
-    ctx.stats.repl_output_bytes += ctx.control.stream.deliver(ctx.sessions, &mut ctx.control.ready);
-    let file = snapshot_for(ctx, &announced);
-    send_snapshot(ctx, &announced, file);
-    attach(ctx, &announced);
-    ctx.process.log(LogLevel::Notice, &format!("Synchronization with replica {name} succeeded"));
-    Ok(Outcome::Done)
-}
-
-fn snapshot_for(ctx: &mut ServerCtx<'_>, announced: &Announced) -> Vec<u8> {
-    // Who can read up to a mark is young, but only from 9 on does a replica know our version, and says its own.
-    let version =
-        if announced.eof && announced.version < VERSION_9 { Version::Common } else { Version::Valkey };
-    let used_memory = ctx.process.used_memory(ctx.keyspace);
-    let stream = &ctx.control.stream;
-    let point =
-        StreamPoint { db: stream.selected().unwrap_or(0), replid: &stream.replid, offset: stream.offset };
-    let about = About { now: ctx.now, used_memory, stream: Some(point) };
-    let config = &ctx.control.config;
-    let keyspace = (!announced.without_keys).then_some(ctx.keyspace);
-    snapshot::file(keyspace, config, snapshot::options(config, version), &about)
-}
-
-/// A replica that filters must be told the end by a mark, as the reference does, and finds it only when nothing follows; all
-/// others are told the length, and the stream follows at once.
-fn send_snapshot(ctx: &mut ServerCtx<'_>, announced: &Announced, file: Vec<u8>) {
-    let mark = announced.without_keys.then(|| hex(&ctx.process.entropy()));
-    let outbox = ctx.reply.outbox();
-    match &mark {
-        Some(mark) => outbox.push(format!("$EOF:{mark}\r\n").as_bytes()),
-        None => outbox.push(format!("${}\r\n", file.len()).as_bytes()),
-    }
-    outbox.push_shared(Bytes::from_vec(file));
-    if let Some(mark) = mark {
-        outbox.push(mark.as_bytes());
-    }
-}
-
-fn attach(ctx: &mut ServerCtx<'_>, announced: &Announced) {
-    let snapshot_left = ctx.reply.outbox().len();
-    let key = ctx.session.key;
     let caller = &mut ctx.session.caller;
     caller.kind = ClientKind::Replica;
     caller.reply = ReplyMode::Attaching;
     caller.replica = Some(ReplicaState {
-        snapshot_left,
+        snapshot_queued: 0,
         acked: 0,
         acked_s: ctx.now.unix_s(),
-        online: true,
+        stage: SyncStage::Wanted,
         awaits_ack: announced.without_keys,
+        sends_acks: greeting == Greeting::Full,
     });
-    if announced.rdb_only {
-        caller.closing = Closing::AfterReply;
-    } else {
-        ctx.control.stream.attach(key);
-    }
-}
-
-/// A replica's name in the log.
-fn replica_name(caller: &Caller) -> String {
-    match caller.replica_address() {
-        (ip, 0) => format!("{ip}:<unknown-replica-port>"),
-        (ip, port) => format!("{ip}:{port}"),
-    }
+    ctx.control.full_syncs.want(ctx.session.key, greeting);
+    Ok(Outcome::Done)
 }
 
 fn replconf(ctx: &mut ServerCtx<'_>, args: Args<'_>) -> Run {
@@ -267,7 +202,5 @@ fn parse_version(text: &[u8]) -> Option<u32> {
     parts.next().is_none().then_some(version)
 }
 
-/// Version 9.0.0.
-const VERSION_9: u32 = 9 << 16;
 /// Longest address a replica may announce.
 const ADDRESS_LEN_MAX: usize = 255;

@@ -14,6 +14,7 @@ use crate::args::Args;
 use crate::ctx::{Handler, Outcome, ReadCtx, Route, Run, ServerCtx, route};
 use crate::info::{self, View};
 use crate::process::Facts;
+use crate::session::SyncStage;
 use sluice_command::specs::server as specs;
 use sluice_command::{Spec, derive};
 use sluice_resp::Reply;
@@ -122,7 +123,7 @@ fn role(ctx: &mut ServerCtx<'_>, _: Args<'_>) -> Run {
     let replicas: Vec<(String, String, String)> = view
         .replicas()
         .filter_map(|session| {
-            let replica = session.caller.replica.filter(|replica| replica.online)?;
+            let replica = session.caller.replica.filter(|replica| replica.stage == SyncStage::Online)?;
             let (ip, port) = session.caller.replica_address();
             Some((ip.to_owned(), port.to_string(), replica.acked.to_string()))
         })

@@ -2,6 +2,7 @@
 
 use super::numbers::{difference, ratio};
 use super::{Lines, MemoryReport, View};
+use crate::session::SyncStage;
 use crate::version;
 use sluice_config::param;
 
@@ -293,7 +294,11 @@ pub(super) fn replication(view: &View<'_>, out: &mut Lines) {
     out.add("connected_slaves", stream.replicas.len());
     for (i, session) in view.replicas().enumerate() {
         let Some(replica) = session.caller.replica else { continue };
-        let state = if replica.online { "online" } else { "wait_bgsave" };
+        let state = match replica.stage {
+            SyncStage::Wanted => "wait_bgsave",
+            SyncStage::Sending => "send_bulk",
+            SyncStage::Online => "online",
+        };
         let (ip, port) = session.caller.replica_address();
         let lag = if replica.acked_s == 0 { -1 } else { view.now.unix_s() - replica.acked_s };
         let offset = replica.acked;

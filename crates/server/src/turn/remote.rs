@@ -453,7 +453,7 @@ impl Server {
 
     fn count_sent(&mut self, key: SessionKey, bytes: usize) {
         self.host.counts.net_output_bytes += bytes as u64;
-        self.engine.sent(key, bytes);
+        self.engine.sent(key, bytes, self.host.recent());
     }
 
     fn execute_batch(&mut self, mut batch: Box<Batch>) {
