@@ -5,6 +5,7 @@ use sluice_base::Now;
 use sluice_config::choice::EvictionPolicy;
 use sluice_config::{Config, param};
 use sluice_keyspace::{CLOCK_MASK, Db, Keyspace, Str, ValueRef};
+use sluice_value::ListItem;
 use sluice_persist::rdb::{Options, Text, Usage, Version, Writer};
 
 /// What a snapshot says about itself beside the data.
@@ -79,6 +80,17 @@ fn write_keys(writer: &mut Writer, db: &Db, told: Told, now: Now) {
                     Str::Shared(bytes) => Text::Bytes(bytes),
                 };
                 writer.string(entry.key(), text, entry.expiry(), usage);
+            }
+            ValueRef::List(list) => {
+                writer.list(entry.key(), list.len(), entry.expiry(), usage);
+                let mut elements = list.iter(0..list.len());
+                while let Some(element) = elements.next() {
+                    writer.element(match element {
+                        ListItem::Int(number) => Text::Int(number),
+                        ListItem::Bytes(bytes) => Text::Bytes(bytes),
+                        ListItem::Shared(bytes) => Text::Bytes(bytes),
+                    });
+                }
             }
         }
     }

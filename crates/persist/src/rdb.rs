@@ -61,6 +61,7 @@ mod op {
     pub const SELECT_DB: u8 = 0xfe;
     pub const EOF: u8 = 0xff;
     pub const TYPE_STRING: u8 = 0;
+    pub const TYPE_LIST: u8 = 1;
 }
 
 /// First bytes of lengths, and of strings that are no plain bytes.

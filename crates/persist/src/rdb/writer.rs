@@ -50,6 +50,22 @@ impl Writer {
 
     /// A key with a string, and its expiry in ms since the epoch.
     pub fn string(&mut self, key: &[u8], value: Text<'_>, expiry_ms: Option<i64>, usage: Usage) {
+        self.key(op::TYPE_STRING, key, expiry_ms, usage);
+        self.text(value);
+    }
+
+    /// A key with a list of so many elements, each of which has to follow by [`Writer::element`].
+    pub fn list(&mut self, key: &[u8], len: usize, expiry_ms: Option<i64>, usage: Usage) {
+        self.key(op::TYPE_LIST, key, expiry_ms, usage);
+        self.len(len as u64);
+    }
+
+    /// The next element of a list.
+    pub fn element(&mut self, value: Text<'_>) {
+        self.text(value);
+    }
+
+    fn key(&mut self, kind: u8, key: &[u8], expiry_ms: Option<i64>, usage: Usage) {
         if let Some(at) = expiry_ms {
             self.out.push(op::EXPIRY_MS);
             self.out.extend_from_slice(&at.to_le_bytes());
@@ -62,9 +78,8 @@ impl Writer {
             }
             Usage::Frequency(counter) => self.out.extend_from_slice(&[op::FREQUENCY, counter]),
         }
-        self.out.push(op::TYPE_STRING);
+        self.out.push(kind);
         self.text(Text::Bytes(key));
-        self.text(value);
     }
 
     /// Bytes that wait to be taken.
