@@ -7,51 +7,27 @@
 //! reports as its encoding follows the reference's thresholds and sticks as there: it does not follow the form; (3)
 //! whatever is removed that may be large goes to [`ListContext::garbage`]: changing a list frees none of it.
 
-use std::collections::VecDeque;
+mod chunk;
+mod iter;
+mod leaf;
+mod limits;
+mod tree;
+
 use std::ops::Range;
-use std::sync::Arc;
 
 use sluice_base::Bytes;
-use sluice_base::num::{IntBuffer, parse_i64};
+use sluice_base::num::IntBuffer;
+use sluice_collections::listpack::{self, Element, entry};
+
+use chunk::{Chunk, End};
+pub use iter::ListIter;
+use leaf::{Leaf, Sums};
+pub use limits::{ListEncoding, ListLimits};
+use tree::Tree;
 
 /// A list that lives outside its entry. One word wide.
 #[derive(Debug, Default)]
-pub struct List(Arc<Root>);
-
-/// What OBJECT ENCODING answers for a list.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum ListEncoding {
-    /// Small enough for one listpack.
-    #[default]
-    Listpack,
-    /// A list of listpacks.
-    Quicklist,
-}
-
-impl ListEncoding {
-    /// The name on the wire.
-    pub fn name(self) -> &'static str {
-        match self {
-            ListEncoding::Listpack => "listpack",
-            ListEncoding::Quicklist => "quicklist",
-        }
-    }
-}
-
-/// What the configuration says about lists.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ListLimits {
-    /// `list-max-listpack-size`: -1 to -5 for 4, 8, 16, 32 and 64 KiB, positive for a number of elements.
-    pub max_listpack_size: i32,
-    /// `list-compress-depth`: how many nodes at either end are not compressed; 0 compresses none.
-    pub compress_depth: u32,
-}
-
-impl Default for ListLimits {
-    fn default() -> ListLimits {
-        ListLimits { max_listpack_size: -2, compress_depth: 0 }
-    }
-}
+pub struct List(Box<Root>);
 
 /// What changing a list needs and yields.
 #[derive(Debug, Default)]
@@ -102,7 +78,7 @@ impl<'a> ListRef<'a> {
     /// How many elements. O(1).
     pub fn len(self) -> usize {
         match self {
-            ListRef::Inline { bytes, .. } => inline_len(bytes),
+            ListRef::Inline { bytes, .. } => inline_parts(bytes).0,
             ListRef::Value(list) => list.len(),
         }
     }
@@ -122,62 +98,18 @@ impl<'a> ListRef<'a> {
 
     /// The elements with these indexes, in order. `range` is cut to the list. Cost: O(log n) to begin.
     pub fn iter(self, range: Range<usize>) -> ListIter<'a> {
-        ListIter::new(self, range, Direction::Forward)
+        ListIter::new(self, range, End::Front)
     }
 
     /// The elements with these indexes, the last first.
     pub fn iter_rev(self, range: Range<usize>) -> ListIter<'a> {
-        ListIter::new(self, range, Direction::Backward)
+        ListIter::new(self, range, End::Back)
     }
 
     /// Hands the element at `index` to `read`; `None` where there is no such element. Cost: O(log n).
     pub fn get<R>(self, index: usize, read: impl FnOnce(ListItem<'_>) -> R) -> Option<R> {
         let end = index.checked_add(1)?;
         self.iter(index..end).next().map(read)
-    }
-}
-
-/// The elements of a range, one after the other. An element is valid until the next is asked for.
-#[derive(Debug)]
-pub struct ListIter<'a> {
-    elements: Elements<'a>,
-    range: Range<usize>,
-    direction: Direction,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Direction {
-    Forward,
-    Backward,
-}
-
-#[derive(Debug)]
-enum Elements<'a> {
-    Inline(Vec<Element>),
-    Value(&'a VecDeque<Element>),
-}
-
-impl<'a> ListIter<'a> {
-    fn new(list: ListRef<'a>, range: Range<usize>, direction: Direction) -> ListIter<'a> {
-        let end = range.end.min(list.len());
-        let elements = match list {
-            ListRef::Inline { bytes, .. } => Elements::Inline(read_inline(bytes)),
-            ListRef::Value(list) => Elements::Value(&list.0.elements),
-        };
-        ListIter { elements, range: range.start.min(end)..end, direction }
-    }
-
-    /// The next element in the iterator's direction.
-    #[allow(clippy::should_implement_trait)]
-    pub fn next(&mut self) -> Option<ListItem<'_>> {
-        let index = match self.direction {
-            Direction::Forward => self.range.next()?,
-            Direction::Backward => self.range.next_back()?,
-        };
-        match &self.elements {
-            Elements::Inline(elements) => elements.get(index).map(Element::item),
-            Elements::Value(elements) => elements.get(index).map(Element::item),
-        }
     }
 }
 
@@ -195,31 +127,59 @@ impl List {
     }
 
     /// Replaces the list by the one that [`List::write_inline`] wrote, keeping its memory where it can. For a list
-    /// that is no value of a key, and shared with nobody.
+    /// that is no value of a key: what it held is dropped.
     pub fn load_inline(&mut self, bytes: &[u8], encoding: ListEncoding) {
-        self.0 = Arc::new(Root { elements: read_inline(bytes).into(), encoding });
+        let root = &mut *self.0;
+        let (count, row) = inline_parts(bytes);
+        root.encoding = encoding;
+        root.middle = Tree::default();
+        root.back = None;
+        if let Some(Leaf::Chunk(chunk)) = &mut root.front
+            && chunk.load(row, count, 0)
+        {
+            return;
+        }
+        let mut chunk = Chunk::empty(row.len().max(INLINE_LEN_MAX));
+        chunk.load(row, count, 0);
+        root.front = Some(Leaf::Chunk(chunk));
     }
 
     /// How many bytes [`List::write_inline`] writes; `None` for a list too large for the block of an entry. O(1).
     pub fn inline_len(&self) -> Option<usize> {
-        let len = 2 + self.0.elements.iter().map(|element| 2 + element.bytes().len()).sum::<usize>();
+        let bytes = match (&self.0.front, &self.0.back) {
+            (None, _) => 0,
+            (Some(Leaf::Chunk(chunk)), None) => chunk.listpack_bytes(),
+            (Some(_), _) => return None,
+        };
+        let len = INLINE_HEADER_LEN + bytes;
         (len <= INLINE_LEN_MAX).then_some(len)
     }
 
     /// Writes the list in the form for the block of an entry. `out` is as long as [`List::inline_len`] says.
     pub fn write_inline(&self, out: &mut [u8]) {
-        let mut bytes = (self.len() as u16).to_le_bytes().to_vec();
-        for element in &self.0.elements {
-            bytes.extend_from_slice(&(element.bytes().len() as u16).to_le_bytes());
-            bytes.extend_from_slice(&element.bytes());
+        let (header, mut rest) = out.split_at_mut(INLINE_HEADER_LEN);
+        header.copy_from_slice(&(self.len() as u16).to_le_bytes());
+        let Some(Leaf::Chunk(chunk)) = &self.0.front else { return };
+        if chunk.uniform() == 0 {
+            rest.copy_from_slice(chunk.row());
+            return;
         }
-        out.copy_from_slice(&bytes);
+        for element in chunk.elements() {
+            let written = entry::write(rest, element);
+            rest = &mut rest[written..];
+        }
     }
 
     /// The same list a second time. O(1).
     #[must_use]
     pub fn share(&self) -> List {
-        List(Arc::clone(&self.0))
+        let root = &*self.0;
+        List(Box::new(Root {
+            front: root.front.clone(),
+            middle: root.middle.clone(),
+            back: root.back.clone(),
+            encoding: root.encoding,
+        }))
     }
 
     /// The list to read from.
@@ -228,8 +188,9 @@ impl List {
     }
 
     /// How many elements. O(1).
+    #[inline]
     pub fn len(&self) -> usize {
-        self.0.elements.len()
+        self.0.end_count(End::Front) + self.0.middle.sums().count + self.0.end_count(End::Back)
     }
 
     /// Whether there is no element.
@@ -242,43 +203,48 @@ impl List {
         self.0.encoding
     }
 
-    /// Bytes allocated for the list. O(1).
+    /// Bytes allocated for the list, also where others share them. O(1).
     pub fn heap_bytes(&self) -> usize {
-        64 + self.0.elements.capacity() * size_of::<Element>()
+        size_of::<Root>() + self.0.sums().heap
     }
 
     /// To be called before elements are added, with how many and how many bytes they have together: a listpack that
     /// would get too large is a quicklist from now on, whether they are added or not.
     pub fn convert_before_adding(&mut self, count: usize, bytes: usize, limits: ListLimits) {
-        if self.listpack_bytes() + bytes > 8192
-            || limits.max_listpack_size > 0 && self.len() + count > limits.max_listpack_size as usize
-        {
-            self.root().encoding = ListEncoding::Quicklist;
+        let size = listpack::EMPTY_LEN + self.0.sums().listpack + bytes;
+        if self.0.encoding == ListEncoding::Listpack && limits.exceeded_by(size, self.len() + count) {
+            self.0.encoding = ListEncoding::Quicklist;
         }
     }
 
-    /// To be called when a command has removed or replaced elements: a quicklist that is small enough is a listpack again.
+    /// To be called when a command has removed or replaced elements: a quicklist of one node that is at most half as
+    /// large as a node may be is a listpack again.
     pub fn convert_after_removing(&mut self, limits: ListLimits) {
-        if self.listpack_bytes() <= 4096
-            && (limits.max_listpack_size < 0 || self.len() <= limits.max_listpack_size as usize / 2)
-        {
-            self.root().encoding = ListEncoding::Listpack;
+        if self.0.encoding == ListEncoding::Quicklist && self.0.is_one_node(limits) {
+            let size = listpack::EMPTY_LEN + self.0.sums().listpack;
+            if limits.allows_half(size, self.len()) {
+                self.0.encoding = ListEncoding::Listpack;
+            }
         }
     }
 
-    /// To be called when a list has been loaded: both conversions, with the whole limit.
-    pub fn convert_after_loading(&mut self, limits: ListLimits) {
-        self.convert_before_adding(0, 0, limits);
+    /// To be called when a list has been loaded from `nodes` parts: the encoding that its size asks for.
+    pub fn convert_after_loading(&mut self, nodes: usize, limits: ListLimits) {
+        let size = listpack::EMPTY_LEN + self.0.sums().listpack;
+        let small = nodes <= 1 && !limits.exceeded_by(size, self.len());
+        self.0.encoding = if small { ListEncoding::Listpack } else { ListEncoding::Quicklist };
     }
 
     /// Adds an element at the front.
-    pub fn push_front(&mut self, value: &[u8], _context: &mut ListContext) {
-        self.root().elements.push_front(Element::new(value));
+    #[inline]
+    pub fn push_front(&mut self, value: &[u8], context: &mut ListContext) {
+        self.0.push(End::Front, value, context);
     }
 
     /// Adds an element at the back.
-    pub fn push_back(&mut self, value: &[u8], _context: &mut ListContext) {
-        self.root().elements.push_back(Element::new(value));
+    #[inline]
+    pub fn push_back(&mut self, value: &[u8], context: &mut ListContext) {
+        self.0.push(End::Back, value, context);
     }
 
     /// Removes the first element after `read` has seen it.
@@ -288,7 +254,7 @@ impl List {
         read: impl FnOnce(ListItem<'_>) -> R,
     ) -> Option<R> {
         let seen = self.view().get(0, read)?;
-        self.remove_front(1, context);
+        self.0.remove(End::Front, 1, context);
         Some(seen)
     }
 
@@ -298,21 +264,19 @@ impl List {
         context: &mut ListContext,
         read: impl FnOnce(ListItem<'_>) -> R,
     ) -> Option<R> {
-        let seen = self.view().get(self.len().checked_sub(1)?, read)?;
-        self.remove_back(1, context);
+        let seen = self.view().iter_rev(0..usize::MAX).next().map(read)?;
+        self.0.remove(End::Back, 1, context);
         Some(seen)
     }
 
     /// Removes the first `count` elements, or all. Cost: O(log n).
-    pub fn remove_front(&mut self, count: usize, _context: &mut ListContext) {
-        let count = count.min(self.len());
-        self.root().elements.drain(..count);
+    pub fn remove_front(&mut self, count: usize, context: &mut ListContext) {
+        self.0.remove(End::Front, count, context);
     }
 
     /// Removes the last `count` elements, or all. Cost: O(log n).
-    pub fn remove_back(&mut self, count: usize, _context: &mut ListContext) {
-        let left = self.len().saturating_sub(count);
-        self.root().elements.truncate(left);
+    pub fn remove_back(&mut self, count: usize, context: &mut ListContext) {
+        self.0.remove(End::Back, count, context);
     }
 
     /// Keeps the elements with these indexes. Cost: O(log n).
@@ -323,94 +287,293 @@ impl List {
     }
 
     /// Adds an element that gets this index, at most the length. Cost: O(log n).
-    pub fn insert(&mut self, index: usize, value: &[u8], _context: &mut ListContext) {
-        let index = index.min(self.len());
-        self.root().elements.insert(index, Element::new(value));
+    pub fn insert(&mut self, index: usize, value: &[u8], context: &mut ListContext) {
+        if index == 0 {
+            self.push_front(value, context);
+        } else if index >= self.len() {
+            self.push_back(value, context);
+        } else {
+            self.0.edit(index, context, &mut |leaf, at, context| leaf.insert(at, value, context));
+        }
     }
 
     /// Replaces an element; `false` where there is none. Cost: O(log n).
-    pub fn set(&mut self, index: usize, value: &[u8], _context: &mut ListContext) -> bool {
-        let found = self.root().elements.get_mut(index);
-        found.map(|element| *element = Element::new(value)).is_some()
+    pub fn set(&mut self, index: usize, value: &[u8], context: &mut ListContext) -> bool {
+        let found = index < self.len();
+        if found {
+            self.0.edit(index, context, &mut |leaf, at, context| leaf.set(at, value, context));
+        }
+        found
     }
 
     /// Removes elements equal to `value`: the first `count`, the last `-count`, or all for 0. How many there were.
-    pub fn remove_equal(&mut self, count: i64, value: &[u8], _context: &mut ListContext) -> usize {
-        let before = self.len();
-        let mut left = if count == 0 { u64::MAX } else { count.unsigned_abs() };
-        let wanted = Element::new(value);
-        let mut keep = |element: &Element| {
-            let equal = left > 0 && element == &wanted;
-            left -= u64::from(equal);
-            !equal
+    /// Cost: O(n).
+    pub fn remove_equal(&mut self, count: i64, value: &[u8], context: &mut ListContext) -> usize {
+        let mut left = match usize::try_from(count.unsigned_abs()) {
+            Ok(1..) if count != 0 => count.unsigned_abs() as usize,
+            _ => usize::MAX,
         };
-        let elements = &mut self.root().elements;
-        if count < 0 {
-            let kept: Vec<Element> =
-                std::mem::take(elements).into_iter().rev().filter(|element| keep(element)).collect();
-            elements.extend(kept.into_iter().rev());
-        } else {
-            elements.retain(keep);
+        let from = if count < 0 { End::Back } else { End::Front };
+        let wanted = Element::of(value);
+        let (mut removed, mut rest) = (0, 0..self.len());
+        while left > 0 {
+            let mut iter = match from {
+                End::Front => self.view().iter(rest.clone()),
+                End::Back => self.view().iter_rev(rest.clone()),
+            };
+            let Some(found) = iter.find_equal(value) else { break };
+            let (mut leaf_start, mut gone, mut kept) = (0, 0, 0);
+            self.0.edit(found, context, &mut |leaf, at, context| {
+                leaf_start = found - at;
+                gone = leaf.remove_equal(wanted, left, from, context);
+                kept = leaf.count();
+                Vec::new()
+            });
+            removed += gone;
+            left -= gone;
+            rest = match from {
+                End::Front => leaf_start + kept..rest.end - gone,
+                End::Back => rest.start..leaf_start,
+            };
         }
-        before - self.len()
-    }
-
-    fn root(&mut self) -> &mut Root {
-        Arc::make_mut(&mut self.0)
-    }
-
-    /// The size that the elements would have in one listpack.
-    fn listpack_bytes(&self) -> usize {
-        7 + self.0.elements.iter().map(|element| 2 + element.bytes().len()).sum::<usize>()
+        removed
     }
 }
 
-#[derive(Clone, Debug, Default)]
+/// A list: its first and its last leaf, and the tree of those between.
+///
+/// An empty list has no leaf, or an empty chunk in front. A list with a single leaf has it in front. The leaves at the
+/// ends are never compressed.
+#[derive(Debug, Default)]
 struct Root {
-    elements: VecDeque<Element>,
+    front: Option<Leaf>,
+    middle: Tree,
+    back: Option<Leaf>,
     encoding: ListEncoding,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq)]
-enum Element {
-    Int(i64),
-    Bytes(Bytes),
-}
-
-impl Element {
-    fn new(value: &[u8]) -> Element {
-        parse_i64(value).map_or_else(|| Element::Bytes(Bytes::copy_from(value)), Element::Int)
+impl Root {
+    fn sums(&self) -> Sums {
+        let of = |leaf: &Option<Leaf>| leaf.as_ref().map_or(Sums::default(), Leaf::sums);
+        of(&self.front).plus(self.middle.sums()).plus(of(&self.back))
     }
 
-    fn item(&self) -> ListItem<'_> {
-        match self {
-            Element::Int(number) => ListItem::Int(*number),
-            Element::Bytes(bytes) => ListItem::Bytes(bytes),
+    #[inline]
+    fn end_count(&self, end: End) -> usize {
+        let leaf = if end == End::Front { &self.front } else { &self.back };
+        leaf.as_ref().map_or(0, Leaf::count)
+    }
+
+    fn len(&self) -> usize {
+        self.end_count(End::Front) + self.middle.sums().count + self.end_count(End::Back)
+    }
+
+    /// The leaf at an end: with a single leaf, that one.
+    #[inline]
+    fn nearest(&mut self, end: End) -> Option<&mut Leaf> {
+        match end {
+            End::Back if self.back.is_some() => self.back.as_mut(),
+            End::Back | End::Front => self.front.as_mut(),
         }
     }
 
-    fn bytes(&self) -> Vec<u8> {
-        self.item().bytes(&mut IntBuffer::new()).to_vec()
+    /// Whether the reference has all elements in one node. Its nodes may be larger than our leaves.
+    fn is_one_node(&self, limits: ListLimits) -> bool {
+        let one_leaf = self.back.is_none() && !matches!(self.front, Some(Leaf::Large(_)));
+        one_leaf || limits.node_bytes() > chunk::CHUNK_BYTES && !matches!(self.front, Some(Leaf::Large(_)))
     }
-}
 
-fn inline_len(bytes: &[u8]) -> usize {
-    bytes.first_chunk().map_or(0, |len| usize::from(u16::from_le_bytes(*len)))
-}
+    fn find(&self, index: usize) -> Option<(&Leaf, usize)> {
+        let front = self.end_count(End::Front);
+        if index < front {
+            return self.front.as_ref().map(|leaf| (leaf, index));
+        }
+        let behind = index - front;
+        let middle = self.middle.sums().count;
+        if behind < middle {
+            return self.middle.find(behind);
+        }
+        let at = behind - middle;
+        self.back.as_ref().filter(|leaf| at < leaf.count()).map(|leaf| (leaf, at))
+    }
 
-fn read_inline(bytes: &[u8]) -> Vec<Element> {
-    let mut rest = bytes.get(2..).unwrap_or_default();
-    let mut elements = Vec::new();
-    while let Some((len, after)) = rest.split_first_chunk() {
-        let Some((value, after)) = after.split_at_checked(usize::from(u16::from_le_bytes(*len))) else {
-            break;
+    #[inline]
+    fn push(&mut self, end: End, value: &[u8], context: &mut ListContext) {
+        let room = context.limits.room();
+        if value.len() <= chunk::ELEMENT_MAX
+            && let Some(Leaf::Chunk(chunk)) = self.nearest(end)
+            && chunk.push(end, Element::of(value), room, &mut |chunk| context.discard(Leaf::Chunk(chunk)))
+        {
+            return;
+        }
+        // A list that has more than a chunk will fill the next one; one limited by a count may never.
+        let bytes = if self.end_count(End::Front) == 0 || room.count != usize::MAX { 0 } else { room.bytes };
+        self.push_leaf(end, Leaf::of(value, end, bytes), context);
+    }
+
+    fn push_leaf(&mut self, end: End, leaf: Leaf, context: &mut ListContext) {
+        if self.end_count(End::Front) == 0 {
+            let empty = self.front.replace(leaf);
+            empty.into_iter().for_each(|leaf| context.discard(leaf));
+            return;
+        }
+        match end {
+            End::Front => {
+                let Some(mut old) = self.front.replace(leaf) else { return };
+                old.fit(context);
+                match self.back {
+                    None => self.back = Some(old),
+                    Some(_) => self.push_inner(End::Front, old, context),
+                }
+            }
+            End::Back => {
+                let Some(mut old) = self.back.replace(leaf) else { return };
+                old.fit(context);
+                self.push_inner(End::Back, old, context);
+            }
+        }
+    }
+
+    /// Gives the tree a leaf, and compresses the one that is now far enough from that end.
+    fn push_inner(&mut self, end: End, leaf: Leaf, context: &mut ListContext) {
+        self.middle.push(end, leaf, context);
+        let Some(skip) = (context.limits.compress_depth as usize).checked_sub(1) else { return };
+        let Some((index, false)) = self.middle.leaf_from(end, skip) else { return };
+        // The other end has as many that are left alone.
+        let other = if end == End::Front { End::Back } else { End::Front };
+        let far_enough = match skip.checked_sub(1).map(|skip| self.middle.leaf_from(other, skip)) {
+            None => true,
+            Some(None) => false,
+            Some(Some((last, _))) => {
+                if end == End::Back {
+                    index > last
+                } else {
+                    index < last
+                }
+            }
         };
-        elements.push(Element::new(value));
-        rest = after;
+        if far_enough {
+            self.middle.update(index, context, &mut |leaf, _, context| {
+                leaf.compress(context);
+                Vec::new()
+            });
+        }
     }
-    elements
+
+    /// Removes so many elements at an end, or all.
+    fn remove(&mut self, end: End, count: usize, context: &mut ListContext) {
+        if count == 0 {
+            return;
+        }
+        if count >= self.len() {
+            return self.clear(context);
+        }
+        let Some(leaf) = self.nearest(end) else { return };
+        if count < leaf.count() {
+            leaf.remove(end, count, context);
+        } else {
+            let beyond = count - leaf.count();
+            let left = self.middle.cut(end, beyond, context);
+            self.refill(end, context);
+            if left > 0
+                && let Some(leaf) = self.nearest(end)
+            {
+                leaf.remove(end, left, context);
+            }
+        }
+        self.join_ends(context);
+    }
+
+    fn clear(&mut self, context: &mut ListContext) {
+        if self.back.is_none()
+            && let Some(Leaf::Chunk(chunk)) = &mut self.front
+        {
+            return chunk.clear(&mut |chunk| context.discard(Leaf::Chunk(chunk)));
+        }
+        let empty = Root { encoding: self.encoding, ..Root::default() };
+        context.garbage.push(List(Box::new(std::mem::replace(self, empty))));
+    }
+
+    /// Puts the next leaf in the place of the one at an end. There is a next leaf.
+    fn refill(&mut self, end: End, context: &mut ListContext) {
+        let mut next = self.middle.pop(end, context);
+        if let Some(leaf) = &mut next {
+            leaf.decompress(context);
+        }
+        let old = match end {
+            End::Front => {
+                let next = next.or_else(|| self.back.take());
+                std::mem::replace(&mut self.front, next)
+            }
+            End::Back => std::mem::replace(&mut self.back, next),
+        };
+        old.into_iter().for_each(|leaf| context.discard(leaf));
+    }
+
+    /// Makes one leaf of two that are sparse.
+    fn join_ends(&mut self, context: &mut ListContext) {
+        if self.middle.sums().count == 0
+            && let (Some(front), Some(back)) = (&mut self.front, &self.back)
+            && front.join(back, context)
+        {
+            self.back.take().into_iter().for_each(|leaf| context.discard(leaf));
+        }
+    }
+
+    /// Lets `edit` change the leaf of the element at `index`, which there is.
+    fn edit(&mut self, index: usize, context: &mut ListContext, edit: tree::Edit<'_>) {
+        let front_count = self.end_count(End::Front);
+        let middle_count = self.middle.sums().count;
+        if index < front_count {
+            let Some(front) = &mut self.front else { return };
+            let mut after = edit(front, index, context);
+            if self.back.is_none() {
+                self.back = after.pop();
+            }
+            after.into_iter().rev().for_each(|leaf| self.push_inner(End::Front, leaf, context));
+        } else if index < front_count + middle_count {
+            self.middle.update(index - front_count, context, edit);
+        } else {
+            let Some(mut back) = self.back.take() else { return };
+            let after = edit(&mut back, index - front_count - middle_count, context);
+            for next in after {
+                self.push_inner(End::Back, std::mem::replace(&mut back, next), context);
+            }
+            self.back = Some(back);
+        }
+        if self.end_count(End::Front) == 0 && self.len() > 0 {
+            self.refill(End::Front, context);
+        }
+        if self.back.is_some() && self.end_count(End::Back) == 0 {
+            self.refill(End::Back, context);
+        }
+        self.join_ends(context);
+    }
 }
 
+impl ListContext {
+    /// Keeps a leaf to be dropped elsewhere.
+    fn discard(&mut self, leaf: Leaf) {
+        self.discard_node(tree::Node::Leaf(leaf));
+    }
+
+    /// Keeps a part of a tree to be dropped elsewhere.
+    fn discard_node(&mut self, node: tree::Node) {
+        let root = Root { middle: Tree::of(node), ..Root::default() };
+        self.garbage.push(List(Box::new(root)));
+    }
+}
+
+/// Count and row of an inline list.
+fn inline_parts(bytes: &[u8]) -> (usize, &[u8]) {
+    match bytes.split_first_chunk() {
+        Some((count, row)) => (usize::from(u16::from_le_bytes(*count)), row),
+        None => (0, &[]),
+    }
+}
+
+/// Bytes in front of the entries of an inline list: their number.
+const INLINE_HEADER_LEN: usize = 2;
 /// Bytes of the largest list in the block of an entry.
 const INLINE_LEN_MAX: usize = 900;
 

@@ -46,6 +46,12 @@ pub fn len(element: Element<'_>) -> usize {
     head + back_len(head)
 }
 
+/// Bytes of the entry of a string that is no integer and has so many bytes.
+pub fn string_len(bytes: usize) -> usize {
+    let body = string_body_len(bytes);
+    body + back_len(body)
+}
+
 /// Bytes without the length at the end.
 fn body_len(element: Element<'_>) -> usize {
     match element {
@@ -57,11 +63,15 @@ fn body_len(element: Element<'_>) -> usize {
             -0x8000_0000..=0x7fff_ffff => 5,
             _ => 9,
         },
-        Element::Bytes(bytes) => match bytes.len() {
-            len @ 0..64 => 1 + len,
-            len @ 64..4096 => 2 + len,
-            len => 5 + len,
-        },
+        Element::Bytes(bytes) => string_body_len(bytes.len()),
+    }
+}
+
+fn string_body_len(bytes: usize) -> usize {
+    match bytes {
+        0..64 => 1 + bytes,
+        64..4096 => 2 + bytes,
+        _ => 5 + bytes,
     }
 }
 

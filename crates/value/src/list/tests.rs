@@ -5,7 +5,8 @@ use std::collections::VecDeque;
 use sluice_base::Rng;
 use sluice_base::num::IntBuffer;
 
-use super::{List, ListContext, ListRef};
+use super::chunk::FREED;
+use super::{List, ListContext, ListEncoding, ListLimits, ListRef};
 
 type Model = VecDeque<Vec<u8>>;
 
@@ -110,12 +111,24 @@ fn check(list: ListRef<'_>, model: &Model) {
     assert!(*model == read_backwards(list));
 }
 
+fn context(max_listpack_size: i32, compress_depth: u32) -> ListContext {
+    ListContext { limits: ListLimits { max_listpack_size, compress_depth }, garbage: Vec::new() }
+}
+
 #[test]
 fn a_list_is_a_deque_and_shares_keep_what_they_had() {
-    for seed in 0..60 {
+    let mut deepest = 0;
+    for seed in 0..96 {
         let mut rng = Rng::new(seed);
         let style = seed % 4;
-        let (mut list, mut model, mut context) = (List::new(), Model::new(), ListContext::default());
+        // Few elements in a chunk make a tree of many.
+        let mut context = context([-2, 1, 3, -1][(seed / 4 % 4) as usize], (seed / 16 % 3) as u32);
+        let (mut list, mut model) = (List::new(), Model::new());
+        for _ in 0..rng.below(2) * rng.below(3000) {
+            let value = element(&mut rng, style);
+            list.push_back(&value, &mut context);
+            model.push_back(value);
+        }
         let mut shares: Vec<(List, Model)> = Vec::new();
         for round in 0..1500 {
             if rng.below(30) == 0 {
@@ -124,7 +137,12 @@ fn a_list_is_a_deque_and_shares_keep_what_they_had() {
             if shares.len() > 8 {
                 drop(shares.swap_remove(rng.below(8) as usize));
             }
+            if rng.below(50) == 0 {
+                context.garbage.clear();
+            }
             step(&mut rng, style, &mut list, &mut model, &mut context);
+            deepest = deepest.max(list.0.middle.check());
+            assert_eq!(list.len(), model.len());
             if round % 50 == 0 {
                 check(list.view(), &model);
                 let at = rng.below(model.len() as u64 + 1) as usize;
@@ -135,6 +153,172 @@ fn a_list_is_a_deque_and_shares_keep_what_they_had() {
         check(list.view(), &model);
         shares.iter().for_each(|(list, model)| check(list.view(), model));
     }
+    assert!(deepest >= 4, "{deepest}");
+}
+
+/// The elements of a chunk have one length in style 0, and there are many chunks.
+#[test]
+fn ranges_begin_and_end_anywhere() {
+    let mut rng = Rng::new(8);
+    for style in 0..4 {
+        let (mut list, mut model, mut context) = (List::new(), Model::new(), context(-2, style as u32 % 2));
+        for _ in 0..5000 {
+            let value = element(&mut rng, style);
+            list.push_front(&value, &mut context);
+            model.push_front(value);
+        }
+        for _ in 0..200 {
+            let from = rng.below(5200) as usize;
+            let to = from + rng.below(600) as usize;
+            let wanted: Vec<_> = model.iter().take(to).skip(from).cloned().collect();
+            let (mut ahead, mut back) = (list.view().iter(from..to), list.view().iter_rev(from..to));
+            for value in &wanted {
+                assert_eq!(
+                    ahead.next().map(|item| item.bytes(&mut IntBuffer::new()).to_vec()).as_ref(),
+                    Some(value)
+                );
+            }
+            for value in wanted.iter().rev() {
+                assert_eq!(
+                    back.next().map(|item| item.bytes(&mut IntBuffer::new()).to_vec()).as_ref(),
+                    Some(value)
+                );
+            }
+            assert!(ahead.next().is_none() && back.next().is_none());
+        }
+        let wanted = model[2500].clone();
+        let indexes: Vec<usize> = (0..5000).filter(|&at| model[at] == wanted).collect();
+        let mut found = Vec::new();
+        let mut iter = list.view().iter(0..5000);
+        while let Some(index) = iter.find_equal(&wanted) {
+            found.push(index);
+        }
+        assert_eq!(found, indexes);
+        let mut iter = list.view().iter_rev(0..5000);
+        for index in indexes.iter().rev() {
+            assert_eq!(iter.find_equal(&wanted), Some(*index));
+        }
+    }
+}
+
+/// Roots are held elsewhere while the list is changed, and dropped there, as the garbage is: before, between and after.
+#[test]
+fn the_thread_that_changes_a_list_frees_no_chunk() {
+    for order in 0..3 {
+        let (sender, receiver) = std::sync::mpsc::channel::<List>();
+        let freeing = std::thread::spawn(move || {
+            let mut held = Vec::new();
+            for list in receiver {
+                match order {
+                    0 => drop(list),
+                    1 => held.push(list),
+                    _ => {
+                        held.push(list);
+                        if held.len() > 5 {
+                            held.remove(2);
+                        }
+                    }
+                }
+            }
+            drop(held);
+            FREED.get()
+        });
+        let mut rng = Rng::new(order);
+        let (mut list, mut model, mut context) = (List::new(), Model::new(), context(3, 0));
+        let before = FREED.get();
+        for round in 0..4000 {
+            step(&mut rng, 1, &mut list, &mut model, &mut context);
+            if rng.below(20) == 0 {
+                sender.send(list.share()).expect("the thread runs");
+            }
+            context.garbage.drain(..).for_each(|part| sender.send(part).expect("the thread runs"));
+            if round == 3000 {
+                list.trim(1..1, &mut context);
+                model.clear();
+            }
+        }
+        check(list.view(), &model);
+        sender.send(list).expect("the thread runs");
+        assert_eq!(FREED.get(), before);
+        drop(sender);
+        assert!(freeing.join().expect("the thread ends") > 500);
+    }
+}
+
+#[test]
+fn trimming_a_million_touches_a_path() {
+    let (mut list, mut context) = (List::new(), context(-2, 0));
+    for number in 0..1_000_000 {
+        list.push_back(format!("element:{number:08}").as_bytes(), &mut context);
+    }
+    // What grew is counted as garbage once.
+    context.garbage.clear();
+    let share = list.share();
+    list.trim(499_990..500_010, &mut context);
+    assert!(context.garbage.len() < 200, "{}", context.garbage.len());
+    assert_eq!(list.len(), 20);
+    assert_eq!(share.len(), 1_000_000);
+    assert_eq!(read(list.view())[10], b"element:00500000");
+    assert!(list.inline_len().is_some());
+}
+
+/// The reference needs a listpack entry of 18 bytes for each, and 40 bytes and more for each node of 8 KiB.
+#[test]
+fn elements_of_one_length_take_little_more_than_their_bytes() {
+    let (mut list, mut context) = (List::new(), context(-2, 0));
+    for number in 0..2_200_000 {
+        list.push_front(format!("element:{number:08}").as_bytes(), &mut context);
+    }
+    let per_element = list.heap_bytes() as f64 / 2_200_000.0;
+    assert!((16.0..16.3).contains(&per_element), "{per_element}");
+}
+
+#[test]
+fn inner_chunks_are_compressed_and_the_ends_are_not() {
+    let bytes = |depth| {
+        let (mut list, mut context) = (List::new(), context(-2, depth));
+        for number in 0..50_000 {
+            list.push_back(format!("element:{number:08}").as_bytes(), &mut context);
+        }
+        let middle = list.len() / 2;
+        list.set(middle, b"another", &mut context);
+        list.view().get(middle, |item| assert_eq!(item.bytes(&mut IntBuffer::new()), b"another"));
+        list.heap_bytes()
+    };
+    let (none, one, three) = (bytes(0), bytes(1), bytes(3));
+    assert!(one < none / 2, "{one} of {none}");
+    assert!(one + 3 * 4096 < three && three < one + 5 * 8192, "{one} {three}");
+}
+
+#[test]
+fn encodings_follow_thresholds_and_stick() {
+    use ListEncoding::{Listpack, Quicklist};
+    let (mut list, mut context) = (List::new(), context(3, 0));
+    let limits = context.limits;
+    list.convert_before_adding(3, 3, limits);
+    (0..3).for_each(|_| list.push_back(b"1", &mut context));
+    assert_eq!(list.encoding(), Listpack);
+    list.convert_before_adding(1, 1, limits);
+    assert_eq!(list.encoding(), Quicklist);
+    list.convert_after_removing(limits);
+    list.remove_front(1, &mut context);
+    list.convert_after_removing(limits);
+    assert_eq!((list.len(), list.encoding()), (2, Quicklist));
+    list.remove_front(1, &mut context);
+    list.convert_after_removing(limits);
+    assert_eq!(list.encoding(), Listpack);
+
+    let four = ListLimits { max_listpack_size: -1, compress_depth: 0 };
+    let fitting = 4096 - 7 - 2;
+    list.convert_before_adding(1, fitting, four);
+    assert_eq!(list.encoding(), Listpack);
+    list.convert_before_adding(1, fitting + 1, four);
+    assert_eq!(list.encoding(), Quicklist);
+    let counted = ListLimits { max_listpack_size: 1000, compress_depth: 0 };
+    list.convert_after_removing(counted);
+    assert_eq!(list.encoding(), Listpack);
+    list.convert_before_adding(1, 8192 - 7 - 2 + 1, counted);
+    assert_eq!(list.encoding(), Quicklist);
 }
 
 #[test]

@@ -1,0 +1,488 @@
+//! A chunk: some hundred elements in one allocation, which may be shared.
+//!
+//! The elements lie in one piece anywhere in the chunk's bytes, so that both ends have room to grow. They are a row of
+//! listpack entries; or, as long as all are strings of one length and no integers, just their bytes, the length being
+//! kept once.
+//!
+//! Invariants: (1) `start <= end <= capacity`; (2) a uniform chunk holds `count * uniform` bytes, any other a whole row
+//! of `count` entries; (3) a chunk that somebody else holds too is never written: the copy takes its place, and the
+//! caller is given the chunk.
+
+use std::mem::replace;
+use std::ops::Range;
+
+use sluice_collections::listpack::{Element, entry};
+use triomphe::{Arc, HeaderSlice};
+
+/// Bytes of the largest chunk, as the allocator counts them.
+pub(super) const CHUNK_BYTES: usize = 8192;
+/// Bytes of a chunk that hold no elements: the reference count and the header.
+pub(super) const OVERHEAD: usize = 8 + size_of::<Header>();
+/// Bytes for elements in the largest chunk.
+pub(super) const CAPACITY_MAX: usize = CHUNK_BYTES - OVERHEAD;
+/// Longer strings are leaves of their own: two of them would not fit into a chunk.
+pub(super) const ELEMENT_MAX: usize = 4000;
+
+const _: () =
+    assert!(OVERHEAD == 16 && 2 * (ELEMENT_MAX + 5) < CAPACITY_MAX && CAPACITY_MAX <= u16::MAX as usize);
+
+/// An end of a chunk, or of a list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum End {
+    Front,
+    Back,
+}
+
+/// How large a chunk may get.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Room {
+    /// Bytes for elements.
+    pub(super) bytes: usize,
+    /// Elements.
+    pub(super) count: usize,
+}
+
+/// Elements in one allocation.
+#[derive(Clone, Debug)]
+pub(super) struct Chunk(Arc<HeaderSlice<Header, [u8]>>);
+
+#[derive(Debug)]
+struct Header {
+    span: Span,
+    _witness: Witness,
+}
+
+/// Where the elements are, and what.
+#[derive(Clone, Copy, Debug, Default)]
+struct Span {
+    start: u16,
+    end: u16,
+    count: u16,
+    /// The length of every element; 0 for a row of entries.
+    uniform: u16,
+}
+
+/// Tells tests which thread freed a chunk.
+#[derive(Debug)]
+struct Witness;
+
+#[cfg(test)]
+thread_local! {
+    /// Chunks freed by this thread.
+    pub(super) static FREED: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
+}
+
+#[cfg(test)]
+impl Drop for Witness {
+    fn drop(&mut self) {
+        FREED.set(FREED.get() + 1);
+    }
+}
+
+static ZEROS: [u8; CAPACITY_MAX] = [0; CAPACITY_MAX];
+
+impl Chunk {
+    /// A chunk without elements, of the allocator's class for so many bytes of elements.
+    pub(super) fn empty(bytes: usize) -> Chunk {
+        Chunk::with_span(bytes, Span::default())
+    }
+
+    fn with_span(bytes: usize, span: Span) -> Chunk {
+        let capacity = class(bytes.min(CAPACITY_MAX) + OVERHEAD) - OVERHEAD;
+        let header = Header { span, _witness: Witness };
+        Chunk(Arc::from_header_and_slice(header, &ZEROS[..capacity.min(CAPACITY_MAX)]))
+    }
+
+    /// A chunk of exactly these elements, which are known to fit.
+    pub(super) fn of(elements: &[Element<'_>]) -> Chunk {
+        let uniform = match elements.first() {
+            Some(&first) if elements.iter().all(|&element| uniform_len(element) == uniform_len(first)) => {
+                uniform_len(first)
+            }
+            _ => 0,
+        };
+        let bytes = elements.iter().map(|&element| size(element, uniform)).sum();
+        let end = bytes as u16;
+        let mut chunk = Chunk::with_span(
+            bytes,
+            Span { start: 0, end, count: elements.len() as u16, uniform: uniform as u16 },
+        );
+        if let Some(inner) = Arc::get_mut(&mut chunk.0) {
+            let mut rest = &mut inner.slice[..bytes];
+            for &element in elements {
+                let written = write(rest, element, uniform);
+                rest = &mut rest[written..];
+            }
+        }
+        chunk
+    }
+
+    /// A chunk of a row of so many entries, or of so many uniform elements, with room at both ends.
+    pub(super) fn of_row(row: &[u8], count: usize, uniform: usize) -> Chunk {
+        let mut chunk = Chunk::empty(row.len());
+        chunk.load(row, count, uniform);
+        chunk
+    }
+
+    /// Replaces the contents by a row that fits; `false`, and nothing done, when the chunk is shared or too small.
+    pub(super) fn load(&mut self, row: &[u8], count: usize, uniform: usize) -> bool {
+        let capacity = self.capacity();
+        let Some(inner) = Arc::get_mut(&mut self.0) else { return false };
+        if row.len() > capacity || count > usize::from(u16::MAX) {
+            return false;
+        }
+        let start = (capacity - row.len()) / 2;
+        let end = start + row.len();
+        inner.slice[start..end].copy_from_slice(row);
+        inner.header.span =
+            Span { start: start as u16, end: end as u16, count: count as u16, uniform: uniform as u16 };
+        true
+    }
+
+    fn span(&self) -> Span {
+        self.0.header.span
+    }
+
+    /// How many elements.
+    #[inline]
+    pub(super) fn count(&self) -> usize {
+        usize::from(self.span().count)
+    }
+
+    /// The length of every element; 0 when the chunk is a row of entries.
+    #[inline]
+    pub(super) fn uniform(&self) -> usize {
+        usize::from(self.span().uniform)
+    }
+
+    /// The bytes of the elements: a row of entries, or uniform elements.
+    #[inline]
+    pub(super) fn row(&self) -> &[u8] {
+        let span = self.span();
+        &self.0.slice[usize::from(span.start)..usize::from(span.end)]
+    }
+
+    /// Bytes for elements.
+    pub(super) fn capacity(&self) -> usize {
+        self.0.slice.len()
+    }
+
+    /// The bytes that the elements take in a listpack. O(1).
+    pub(super) fn listpack_bytes(&self) -> usize {
+        row_listpack_bytes(self.row().len(), self.count(), self.uniform())
+    }
+
+    /// The elements in order.
+    pub(super) fn elements(&self) -> RowIter<'_> {
+        RowIter::new(self.row(), self.uniform())
+    }
+
+    /// Makes sure that nobody else holds the chunk; the shared one goes to `garbage`.
+    fn unshare(&mut self, garbage: &mut impl FnMut(Chunk)) -> &mut HeaderSlice<Header, [u8]> {
+        if !self.0.is_unique() {
+            let header = Header { span: self.span(), _witness: Witness };
+            let copy = Chunk(Arc::from_header_and_slice(header, &self.0.slice));
+            garbage(replace(self, copy));
+        }
+        Arc::get_mut(&mut self.0).expect("nobody else holds a chunk that was made or found unique here")
+    }
+
+    /// Removes every element.
+    pub(super) fn clear(&mut self, garbage: &mut impl FnMut(Chunk)) {
+        match Arc::get_mut(&mut self.0) {
+            Some(inner) => inner.header.span = Span::default(),
+            None => garbage(replace(self, Chunk::empty(0))),
+        }
+    }
+
+    /// Adds an element at an end; `false` when there is no room.
+    #[inline]
+    pub(super) fn push(
+        &mut self,
+        end: End,
+        element: Element<'_>,
+        room: Room,
+        garbage: &mut impl FnMut(Chunk),
+    ) -> bool {
+        let span = self.span();
+        if usize::from(span.count) >= room.count {
+            return false;
+        }
+        if span.count == 0 {
+            let at = if end == End::Front { self.capacity() as u16 } else { 0 };
+            let uniform = uniform_len(element) as u16;
+            self.unshare(garbage).header.span = Span { start: at, end: at, count: 0, uniform };
+        } else if span.uniform != 0 && uniform_len(element) != usize::from(span.uniform) {
+            let more = entry::len(element);
+            if self.listpack_bytes() + more > room.bytes {
+                return false;
+            }
+            self.become_entries(end, more, garbage);
+        }
+        let need = size(element, self.uniform());
+        if !self.make_room(end, need, room.bytes, garbage) {
+            return false;
+        }
+        let uniform = self.uniform();
+        let inner = self.unshare(garbage);
+        let span = &mut inner.header.span;
+        let at = match end {
+            End::Front => {
+                span.start -= need as u16;
+                span.start
+            }
+            End::Back => {
+                span.end += need as u16;
+                span.end - need as u16
+            }
+        };
+        span.count += 1;
+        write(&mut inner.slice[usize::from(at)..usize::from(at) + need], element, uniform);
+        true
+    }
+
+    /// Makes a uniform chunk a row of entries with `more` bytes of room.
+    fn become_entries(&mut self, end: End, more: usize, garbage: &mut impl FnMut(Chunk)) {
+        let bytes = self.listpack_bytes();
+        let mut other = Chunk::empty((bytes + more).max(self.capacity()));
+        let capacity = other.capacity();
+        let start = if end == End::Front { capacity - bytes } else { 0 };
+        let span =
+            Span { start: start as u16, end: (start + bytes) as u16, count: self.span().count, uniform: 0 };
+        let inner = other.unshare(garbage);
+        inner.header.span = span;
+        let mut rest = &mut inner.slice[start..start + bytes];
+        for element in self.elements() {
+            let written = write(rest, element, 0);
+            rest = &mut rest[written..];
+        }
+        garbage(replace(self, other));
+    }
+
+    /// Makes room for `need` bytes at an end; `false` when there is none within `limit`.
+    #[inline]
+    fn make_room(&mut self, end: End, need: usize, limit: usize, garbage: &mut impl FnMut(Chunk)) -> bool {
+        let span = self.span();
+        let there = match end {
+            End::Front => usize::from(span.start),
+            End::Back => self.capacity() - usize::from(span.end),
+        };
+        there >= need || self.make_room_slowly(end, need, limit, garbage)
+    }
+
+    #[cold]
+    fn make_room_slowly(
+        &mut self,
+        end: End,
+        need: usize,
+        limit: usize,
+        garbage: &mut impl FnMut(Chunk),
+    ) -> bool {
+        let (capacity, used) = (self.capacity(), self.row().len());
+        let limit = limit.min(CAPACITY_MAX);
+        if used + need > limit {
+            return false;
+        }
+        let span = self.span();
+        let free = capacity - used;
+        if free >= need.max(capacity / 8) {
+            // The other end has room. Half of it stays there, so that pushes at both ends in turn move little.
+            let spare = (free - need) / 2;
+            let start = if end == End::Front { need + spare } else { spare };
+            let inner = self.unshare(garbage);
+            inner.slice.copy_within(usize::from(span.start)..usize::from(span.end), start);
+            inner.header.span = Span { start: start as u16, end: (start + used) as u16, ..span };
+            return true;
+        }
+        if capacity >= limit {
+            return false;
+        }
+        let wanted = used + need;
+        let wanted = if wanted < 512 { wanted * 3 / 2 } else { wanted * 9 / 8 };
+        let wanted = wanted.min(limit).max(used + need);
+        let mut other = Chunk::empty(wanted);
+        let start = if end == End::Front { other.capacity() - used } else { 0 };
+        let inner = other.unshare(garbage);
+        inner.slice[start..start + used].copy_from_slice(self.row());
+        inner.header.span = Span { start: start as u16, end: (start + used) as u16, ..span };
+        garbage(replace(self, other));
+        true
+    }
+
+    /// Removes so many elements from an end, fewer than there are or all.
+    #[inline]
+    pub(super) fn remove(&mut self, end: End, count: usize, garbage: &mut impl FnMut(Chunk)) {
+        let total = self.count();
+        if count >= total {
+            return self.clear(garbage);
+        }
+        let index = if end == End::Front { count } else { total - count };
+        let at = self.offset(index) as u16;
+        let span = &mut self.unshare(garbage).header.span;
+        match end {
+            End::Front => span.start += at,
+            End::Back => span.end = span.start + at,
+        }
+        span.count -= count as u16;
+    }
+
+    /// Where in the row the element at `index` begins; the end of the row for the count.
+    fn offset(&self, index: usize) -> usize {
+        row_offset(self.row(), self.count(), self.uniform(), index)
+    }
+
+    /// Replaces the elements `at` by at most one other in place; `false`, and nothing done, when that cannot be.
+    pub(super) fn splice(
+        &mut self,
+        at: Range<usize>,
+        element: Option<Element<'_>>,
+        room: Room,
+        garbage: &mut impl FnMut(Chunk),
+    ) -> bool {
+        let uniform = self.uniform();
+        if element.is_some_and(|element| uniform != 0 && uniform_len(element) != uniform) {
+            return false;
+        }
+        let (removed, added) = (at.len(), usize::from(element.is_some()));
+        if self.count() - removed + added > room.count.max(self.count()) {
+            return false;
+        }
+        let (from, to) = (self.offset(at.start), self.offset(at.end));
+        let need = element.map_or(0, |element| size(element, uniform));
+        if need > to - from && !self.make_room(End::Back, need - (to - from), room.bytes, garbage) {
+            return false;
+        }
+        let inner = self.unshare(garbage);
+        let span = &mut inner.header.span;
+        let start = usize::from(span.start);
+        let end = usize::from(span.end);
+        inner.slice.copy_within(start + to..end, start + from + need);
+        span.end = (end - (to - from) + need) as u16;
+        span.count = (usize::from(span.count) - removed + added) as u16;
+        if let Some(element) = element {
+            write(&mut inner.slice[start + from..start + from + need], element, uniform);
+        }
+        true
+    }
+
+    /// A copy in the allocator's class for what is in it, when that saves an eighth.
+    pub(super) fn fitted(&self) -> Option<Chunk> {
+        let wanted = class(self.row().len() + OVERHEAD);
+        let has = self.capacity() + OVERHEAD;
+        (wanted < has && has - wanted >= has / 8)
+            .then(|| Chunk::of_row(self.row(), self.count(), self.uniform()))
+    }
+}
+
+/// The allocator's class for so many bytes: four classes from one power of two to the next.
+pub(super) fn class(bytes: usize) -> usize {
+    let bytes = bytes.max(64);
+    let step = (1 << (bytes - 1).ilog2()) / 4;
+    bytes.next_multiple_of(step)
+}
+
+/// Bytes that a row takes in a listpack.
+pub(super) fn row_listpack_bytes(row_len: usize, count: usize, uniform: usize) -> usize {
+    // A string of that length without its bytes.
+    if uniform == 0 { row_len } else { count * entry::string_len(uniform) }
+}
+
+/// The length by which an element may stand in a uniform chunk; 0 for none.
+#[inline]
+fn uniform_len(element: Element<'_>) -> usize {
+    match element {
+        Element::Int(_) => 0,
+        Element::Bytes(bytes) => bytes.len(),
+    }
+}
+
+/// Bytes of an element in a chunk.
+#[inline]
+fn size(element: Element<'_>, uniform: usize) -> usize {
+    if uniform == 0 { entry::len(element) } else { uniform }
+}
+
+#[inline]
+fn write(out: &mut [u8], element: Element<'_>, uniform: usize) -> usize {
+    match element {
+        Element::Bytes(bytes) if uniform != 0 => {
+            out[..bytes.len()].copy_from_slice(bytes);
+            bytes.len()
+        }
+        Element::Bytes(_) | Element::Int(_) => entry::write(out, element),
+    }
+}
+
+/// Where in a row the element at `index` begins; the end of the row for `count`.
+pub(super) fn row_offset(row: &[u8], count: usize, uniform: usize, index: usize) -> usize {
+    if index >= count {
+        row.len()
+    } else if uniform != 0 {
+        (index * uniform).min(row.len())
+    } else {
+        entry::seek(row, count, index).unwrap_or(row.len())
+    }
+}
+
+/// The elements of a row, from both ends.
+#[derive(Clone, Debug)]
+pub(super) enum RowIter<'a> {
+    Entries(entry::Iter<'a>),
+    Uniform(std::slice::ChunksExact<'a, u8>),
+}
+
+impl<'a> RowIter<'a> {
+    #[inline]
+    pub(super) fn new(row: &'a [u8], uniform: usize) -> RowIter<'a> {
+        match uniform {
+            0 => RowIter::Entries(entry::Iter::new(row)),
+            len => RowIter::Uniform(row.chunks_exact(len)),
+        }
+    }
+
+    /// Bytes not read yet.
+    pub(super) fn rest_len(&self) -> usize {
+        match self {
+            RowIter::Entries(entries) => entries.rest().len(),
+            // A row is made of whole elements.
+            RowIter::Uniform(chunks) => chunks.len() * chunks.clone().next().map_or(0, <[u8]>::len),
+        }
+    }
+}
+
+impl<'a> Iterator for RowIter<'a> {
+    type Item = Element<'a>;
+
+    #[inline]
+    fn next(&mut self) -> Option<Element<'a>> {
+        match self {
+            RowIter::Entries(entries) => entries.next(),
+            RowIter::Uniform(chunks) => chunks.next().map(Element::Bytes),
+        }
+    }
+}
+
+impl DoubleEndedIterator for RowIter<'_> {
+    #[inline]
+    fn next_back(&mut self) -> Option<Self::Item> {
+        match self {
+            RowIter::Entries(entries) => entries.next_back(),
+            RowIter::Uniform(chunks) => chunks.next_back().map(Element::Bytes),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn classes_are_the_allocator_s() {
+        let classes =
+            [64, 80, 96, 112, 128, 160, 192, 224, 256, 320, 1024, 1280, 4096, 5120, 6144, 7168, 8192];
+        for class_bytes in classes {
+            assert_eq!(class(class_bytes), class_bytes);
+            assert!(class(class_bytes - 1) <= class_bytes && class(class_bytes + 1) > class_bytes);
+        }
+    }
+}

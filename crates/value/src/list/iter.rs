@@ -1,0 +1,168 @@
+//! Reading the elements of a range.
+
+use std::ops::Range;
+
+use sluice_base::Bytes;
+use sluice_collections::listpack::Element;
+
+use super::chunk::{End, RowIter, row_offset};
+use super::leaf::Leaf;
+use super::{ListItem, ListRef, Root, inline_parts};
+
+/// The elements of a range, one after the other. An element is valid until the next is asked for.
+#[derive(Debug)]
+pub struct ListIter<'a> {
+    /// `None` of an inline list.
+    root: Option<&'a Root>,
+    /// Indexes not read yet.
+    range: Range<usize>,
+    /// Where it begins.
+    from: End,
+    place: Place<'a>,
+    /// The row of a compressed leaf.
+    scratch: Vec<u8>,
+}
+
+/// What is left of a leaf.
+#[derive(Debug)]
+enum Place<'a> {
+    /// The next leaf has to be found.
+    Nowhere,
+    Row(RowIter<'a>),
+    Large(&'a Bytes),
+    /// These bytes of the scratch, with the length of uniform elements.
+    Scratch(Range<usize>, usize),
+}
+
+impl<'a> ListIter<'a> {
+    pub(super) fn new(list: ListRef<'a>, range: Range<usize>, from: End) -> ListIter<'a> {
+        let len = list.len();
+        let end = range.end.min(len);
+        let range = range.start.min(end)..end;
+        let mut this = ListIter { root: None, range, from, place: Place::Nowhere, scratch: Vec::new() };
+        match list {
+            ListRef::Value(list) => this.root = Some(&list.0),
+            ListRef::Inline { bytes, .. } => {
+                let row = inline_parts(bytes).1;
+                let left = part(row, len, 0, this.index(), from);
+                this.place = Place::Row(RowIter::new(&row[left], 0));
+            }
+        }
+        this
+    }
+
+    /// Index of the next element.
+    fn index(&self) -> usize {
+        if self.from == End::Front { self.range.start } else { self.range.end.saturating_sub(1) }
+    }
+
+    /// The next element in the iterator's direction.
+    #[allow(clippy::should_implement_trait)]
+    #[inline]
+    pub fn next(&mut self) -> Option<ListItem<'_>> {
+        if self.range.is_empty() {
+            return None;
+        }
+        if let Place::Row(row) = &mut self.place {
+            let element = if self.from == End::Front { row.next() } else { row.next_back() };
+            if let Some(element) = element {
+                match self.from {
+                    End::Front => self.range.start += 1,
+                    End::Back => self.range.end -= 1,
+                }
+                return Some(item(element));
+            }
+        }
+        self.next_slowly()
+    }
+
+    /// The next element that is not in the row at hand.
+    fn next_slowly(&mut self) -> Option<ListItem<'_>> {
+        let at_end = match &self.place {
+            Place::Nowhere | Place::Row(_) => true,
+            Place::Large(_) => false,
+            Place::Scratch(left, _) => left.is_empty(),
+        };
+        if at_end {
+            self.enter()?;
+        }
+        let from = self.from;
+        match from {
+            End::Front => self.range.start += 1,
+            End::Back => self.range.end -= 1,
+        }
+        match &mut self.place {
+            Place::Nowhere => None,
+            Place::Row(row) => (if from == End::Front { row.next() } else { row.next_back() }).map(item),
+            Place::Large(bytes) => {
+                let bytes = *bytes;
+                self.place = Place::Nowhere;
+                Some(ListItem::Shared(bytes))
+            }
+            Place::Scratch(left, uniform) => {
+                let mut row = RowIter::new(&self.scratch[left.clone()], *uniform);
+                let element = if from == End::Front { row.next() } else { row.next_back() }?;
+                let rest = row.rest_len();
+                *left = if from == End::Front {
+                    left.end - rest..left.end
+                } else {
+                    left.start..left.start + rest
+                };
+                Some(item(element))
+            }
+        }
+    }
+
+    /// Finds the leaf of the next element.
+    fn enter(&mut self) -> Option<()> {
+        let index = self.index();
+        let (leaf, at) = self.root?.find(index)?;
+        self.place = match leaf {
+            Leaf::Chunk(chunk) => {
+                let left = part(chunk.row(), chunk.count(), chunk.uniform(), at, self.from);
+                Place::Row(RowIter::new(&chunk.row()[left], chunk.uniform()))
+            }
+            Leaf::Large(bytes) => Place::Large(bytes),
+            Leaf::Compressed(small) => {
+                small.read_into(&mut self.scratch);
+                let left = part(&self.scratch, small.count(), small.uniform(), at, self.from);
+                Place::Scratch(left, small.uniform())
+            }
+        };
+        Some(())
+    }
+
+    /// Passes elements until one equals `value`, which is passed too; its index.
+    pub fn find_equal(&mut self, value: &[u8]) -> Option<usize> {
+        let wanted = Element::of(value);
+        loop {
+            let index = self.index();
+            let equal = match (self.next()?, wanted) {
+                (ListItem::Int(number), Element::Int(wanted)) => number == wanted,
+                (ListItem::Bytes(bytes), Element::Bytes(wanted)) => bytes == wanted,
+                (ListItem::Shared(bytes), Element::Bytes(wanted)) => **bytes == *wanted,
+                (ListItem::Int(_), Element::Bytes(_)) => false,
+                (ListItem::Bytes(_) | ListItem::Shared(_), Element::Int(_)) => false,
+            };
+            if equal {
+                return Some(index);
+            }
+        }
+    }
+}
+
+#[inline]
+fn item(element: Element<'_>) -> ListItem<'_> {
+    match element {
+        Element::Int(number) => ListItem::Int(number),
+        Element::Bytes(bytes) => ListItem::Bytes(bytes),
+    }
+}
+
+/// The part of a row from the element at `index` on, or up to and with that.
+fn part(row: &[u8], count: usize, uniform: usize, index: usize, from: End) -> Range<usize> {
+    match from {
+        End::Front => row_offset(row, count, uniform, index)..row.len(),
+        End::Back => 0..row_offset(row, count, uniform, index + 1),
+    }
+}
