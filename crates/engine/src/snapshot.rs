@@ -5,6 +5,7 @@ use sluice_base::{Bytes, Now};
 use sluice_config::choice::EvictionPolicy;
 use sluice_config::{Config, param};
 use sluice_keyspace::{CLOCK_MASK, Db, Keyspace, Str, ValueRef};
+use sluice_value::ListItem;
 use sluice_persist::rdb::{Options, Text, Usage, Version, Writer};
 use sluice_value::ListItem;
 
