@@ -1,9 +1,12 @@
 //! Writes a file piece by piece: the caller takes the bytes when there are enough.
 
 use super::crc::Sum;
+use super::list::{self, Cut, CutNode};
 use super::{Text, Usage, Version, form, op};
 use sluice_base::lzf;
 use sluice_base::num::{IntBuffer, parse_i64};
+use sluice_collections::listpack;
+use sluice_value::ListRef;
 
 /// What a file is like.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,6 +53,46 @@ impl Writer {
 
     /// A key with a string, and its expiry in ms since the epoch.
     pub fn string(&mut self, key: &[u8], value: Text<'_>, expiry_ms: Option<i64>, usage: Usage) {
+        self.attributes(expiry_ms, usage);
+        self.out.push(op::TYPE_STRING);
+        self.text(Text::Bytes(key));
+        self.text(value);
+    }
+
+    /// A key with a list. `max_listpack_size` is the setting `list-max-listpack-size`: the list is written in nodes of that
+    /// size.
+    pub fn list(
+        &mut self,
+        key: &[u8],
+        list: ListRef<'_>,
+        max_listpack_size: i32,
+        expiry_ms: Option<i64>,
+        usage: Usage,
+    ) {
+        self.attributes(expiry_ms, usage);
+        self.out.push(op::TYPE_LIST_QUICKLIST_2);
+        self.text(Text::Bytes(key));
+        let cut = Cut::new(list, max_listpack_size);
+        // Their number comes first. Cutting twice is cheaper than keeping what may be gigabytes.
+        let mut nodes = 0;
+        cut.nodes(list, &mut |_| nodes += 1);
+        self.len(nodes);
+        let mut packed = Vec::new();
+        cut.nodes(list, &mut |node| match node {
+            CutNode::Plain(bytes) => {
+                self.len(list::PLAIN);
+                self.text(Text::Bytes(bytes));
+            }
+            CutNode::Packed(row, count) => {
+                self.len(list::PACKED);
+                listpack::of_row(row, count, &mut packed);
+                self.text(Text::Bytes(&packed));
+            }
+        });
+    }
+
+    /// What stands in front of a key.
+    fn attributes(&mut self, expiry_ms: Option<i64>, usage: Usage) {
         if let Some(at) = expiry_ms {
             self.out.push(op::EXPIRY_MS);
             self.out.extend_from_slice(&at.to_le_bytes());
@@ -62,9 +105,6 @@ impl Writer {
             }
             Usage::Frequency(counter) => self.out.extend_from_slice(&[op::FREQUENCY, counter]),
         }
-        self.out.push(op::TYPE_STRING);
-        self.text(Text::Bytes(key));
-        self.text(value);
     }
 
     /// Bytes that wait to be taken.
