@@ -1,12 +1,14 @@
 //! The doors a command gets: [`DbRef`] to read, [`DbMut`] to change.
 
 use crate::db::{Db, Found, Meta};
+use crate::edit::ListEdit;
 use crate::effects::{Effects, Event};
 use crate::new_value::NewValue;
 use crate::view::{Entry, Str, ValueRef, WrongType};
 use crate::{Access, ExpiryMode, Key};
 use sluice_base::HashSeed;
 use sluice_collections::slab::Handle;
+use sluice_value::{ListLimits, Type};
 
 /// A database to read from.
 pub struct DbRef<'a> {
@@ -346,9 +348,12 @@ impl DbMut<'_> {
             ValueRef::Str(Str::Shared(_)) => self.write_outside(found, offset, bytes),
             ValueRef::Str(text @ (Str::Int(_) | Str::Inline(_))) => {
                 let len = text.len().max(end);
-                self.write_inside(found, key, offset, bytes);
+                if !self.write_inside(found, offset, bytes) {
+                    self.write_anew(found, key, offset, bytes);
+                }
                 len
             }
+            ValueRef::List(_) => return Err(WrongType),
         };
         self.effects.key_modified(self.number, key, event, 1);
         Ok(len)
@@ -372,19 +377,68 @@ impl DbMut<'_> {
         len.expect("the string was seen outside its block")
     }
 
-    fn write_inside(&mut self, found: Found, key: Key<'_>, offset: usize, bytes: &[u8]) {
+    fn write_inside(&mut self, found: Found, offset: usize, bytes: &[u8]) -> bool {
         let end = offset + bytes.len();
-        let db = &mut self.dbs[self.number];
-        if let Some(inline) = db.inline_mut(found.handle, end) {
-            inline[offset..end].copy_from_slice(bytes);
-            return;
-        }
-        let mut value = match db.entry(found.handle).value() {
+        let Some(inline) = self.db().inline_mut(found.handle, end) else { return false };
+        inline[offset..end].copy_from_slice(bytes);
+        true
+    }
+
+    fn write_anew(&mut self, found: Found, key: Key<'_>, offset: usize, bytes: &[u8]) {
+        let end = offset + bytes.len();
+        let mut value = match self.dbs[self.number].entry(found.handle).value() {
             ValueRef::Str(text) => text.to_vec_for(end),
+            ValueRef::List(_) => Vec::new(),
         };
         value.resize(value.len().max(end), 0);
         value[offset..end].copy_from_slice(bytes);
         self.overwrite(found, key, NewValue::RawOwned(value), SetExpiry::Keep);
+    }
+
+    /// Begins to change the list of a key; `None` when the key is absent.
+    ///
+    /// # Errors
+    /// The key holds another type.
+    pub fn edit_list<'e>(
+        &'e mut self,
+        key: Key<'e>,
+        limits: ListLimits,
+    ) -> Result<Option<ListEdit<'e>>, WrongType> {
+        let Some(found) = self.find(key) else { return Ok(None) };
+        let db = &mut self.dbs[self.number];
+        let clock = self.access.touch.after(db.clock(found.handle));
+        let expiry = db.expiry(found.handle);
+        let open = db.open_list(found).ok_or(WrongType)?;
+        db.set_clock(found.handle, clock);
+        let meta = Meta { expiry, clock };
+        Ok(Some(ListEdit::new(db, self.effects, (self.number, key), (meta, limits), open)))
+    }
+
+    /// The same; a key that is absent is an empty list, which comes into being when it has elements at the end of the edit.
+    ///
+    /// # Errors
+    /// The key holds another type.
+    pub fn edit_or_create_list<'e>(
+        &'e mut self,
+        key: Key<'e>,
+        limits: ListLimits,
+    ) -> Result<ListEdit<'e>, WrongType> {
+        let found = self.find(key);
+        if found.is_none() {
+            self.clear_hidden(key);
+        }
+        let db = &mut self.dbs[self.number];
+        let (open, meta) = match found {
+            Some(found) => {
+                let clock = self.access.touch.after(db.clock(found.handle));
+                let meta = Meta { expiry: db.expiry(found.handle), clock };
+                let open = db.open_list(found).ok_or(WrongType)?;
+                db.set_clock(found.handle, clock);
+                (open, meta)
+            }
+            None => (db.open_new_list(), Meta { expiry: None, clock: self.access.touch.fresh() }),
+        };
+        Ok(ListEdit::new(db, self.effects, (self.number, key), (meta, limits), open))
     }
 
     /// Removes a key; whether it was there. A hidden one counts as there.
@@ -428,7 +482,8 @@ impl DbMut<'_> {
         // Taken first: the two names may be one.
         let taken = self.db().take(found, from);
         self.make_room(to);
-        self.db().put(to, taken);
+        let handle = self.db().put(to, taken);
+        self.note_ready(self.number, to, handle);
         self.effects.key_modified(self.number, from, Event::RenameFrom, 0);
         self.effects.key_modified(self.number, to, Event::RenameTo, 1);
         true
@@ -443,7 +498,8 @@ impl DbMut<'_> {
         let taken = self.db().take(found, key);
         if let Some(mut target) = self.other(to) {
             target.clear_hidden(key);
-            target.db().put(key, taken);
+            let handle = target.db().put(key, taken);
+            target.note_ready(to, key, handle);
         }
         self.effects.key_modified(self.number, key, Event::MoveFrom, 0);
         self.effects.key_modified(to, key, Event::MoveTo, 1);
@@ -457,9 +513,18 @@ impl DbMut<'_> {
         let copy = self.db().copy_of(found.handle);
         let Some(mut target) = self.other(number) else { return false };
         target.make_room(to);
-        target.db().put(to, copy);
+        let handle = target.db().put(to, copy);
+        target.note_ready(number, to, handle);
         target.effects.key_modified(number, to, Event::CopyTo, 1);
         true
+    }
+
+    /// Says so when a key came to hold a value that clients can wait for.
+    fn note_ready(&mut self, number: usize, key: Key<'_>, handle: Handle) {
+        match self.dbs[number].type_of(handle) {
+            Type::List => self.effects.key_ready(number, key),
+            Type::String => {}
+        }
     }
 
     /// Where a key is that has expired but stays: its name is still taken in the table.

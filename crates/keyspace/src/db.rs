@@ -9,10 +9,12 @@
 mod before;
 mod change;
 mod in_place;
+mod list;
 mod take;
 
 pub use before::BeforeImage;
 pub(crate) use change::Meta;
+pub(crate) use list::OpenList;
 
 use crate::entry::{self, Form, Head, Name};
 use crate::view::{Entry, Str, ValueRef};
@@ -20,7 +22,7 @@ use crate::{Key, reference_string_encoding};
 use sluice_base::{HashSeed, Rng, siphash13};
 use sluice_collections::index::{Index, Slot};
 use sluice_collections::slab::{Handle, Slab, TypedSlab};
-use sluice_value::{Encoding, Type, Value};
+use sluice_value::{Encoding, List, ListEncoding, ListRef, Type, Value};
 use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -38,6 +40,9 @@ pub struct Db {
     pub avg_ttl_ms: i64,
     /// Bytes of `values` and `keys`.
     outside_bytes: usize,
+    /// A list without elements whose memory is used again: where an inline list stands while it is changed, and what
+    /// stands for a list that is.
+    scratch: Option<List>,
     /// Entries as they were before changes; only while somebody wants them.
     before: Option<Vec<BeforeImage>>,
 }
@@ -72,6 +77,7 @@ impl Db {
             expire_cursor: 0,
             avg_ttl_ms: 0,
             outside_bytes: 0,
+            scratch: None,
             before: None,
         }
     }
@@ -187,6 +193,17 @@ impl Db {
             Form::StrInt => ValueRef::Str(Str::Int(entry::int_of(payload))),
             Form::StrOutside => match self.value_at(payload) {
                 Value::Str(bytes) => ValueRef::Str(Str::Shared(bytes)),
+                Value::List(_) => mixed_up(),
+            },
+            Form::ListInlineListpack => {
+                ValueRef::List(ListRef::Inline { bytes: payload, encoding: ListEncoding::Listpack })
+            }
+            Form::ListInlineQuicklist => {
+                ValueRef::List(ListRef::Inline { bytes: payload, encoding: ListEncoding::Quicklist })
+            }
+            Form::ListOutside => match self.value_at(payload) {
+                Value::List(list) => ValueRef::List(list.view()),
+                Value::Str(_) => mixed_up(),
             },
         }
     }
@@ -207,6 +224,7 @@ impl Db {
     pub(crate) fn type_of(&self, handle: Handle) -> Type {
         match self.head(handle).form() {
             Form::StrInt | Form::StrInline | Form::StrInlineRaw | Form::StrOutside => Type::String,
+            Form::ListInlineListpack | Form::ListInlineQuicklist | Form::ListOutside => Type::List,
         }
     }
 
@@ -220,6 +238,12 @@ impl Db {
                 let value = entry::payload(head, self.slab.body(handle)).len();
                 reference_string_encoding(self.key(handle).len(), head.has_expiry(), value)
             }
+            Form::ListInlineListpack => Encoding::Listpack,
+            Form::ListInlineQuicklist => Encoding::Quicklist,
+            Form::ListOutside => match self.value_at(entry::payload(head, self.slab.body(handle))) {
+                Value::List(list) => list.encoding().into(),
+                Value::Str(_) => mixed_up(),
+            },
         }
     }
 
@@ -320,6 +344,12 @@ impl Db {
         assert_eq!(values, self.values.len());
         assert_eq!(keys, self.keys.len());
     }
+}
+
+/// The form names a value of another type than is there.
+#[cold]
+fn mixed_up() -> ! {
+    panic!("an entry's form and its value are of two types: memory is corrupt")
 }
 
 #[inline]

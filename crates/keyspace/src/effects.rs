@@ -253,11 +253,17 @@ impl Effects {
     #[inline]
     pub(crate) fn discard(&mut self, value: Option<Value>) {
         if let Some(value) = value
-            && value.heap_bytes() > self.garbage_from.0
+            && value.is_freed_elsewhere(self.garbage_from.0)
         {
             self.recorded = true;
             self.garbage.push(value);
         }
+    }
+
+    /// Takes a part that a collection gave away: always to be freed elsewhere.
+    pub(crate) fn discard_part(&mut self, part: Value) {
+        self.recorded = true;
+        self.garbage.push(part);
     }
 
     /// A modified key, and how many changes that was: 0 for one that expired, which counts elsewhere.
@@ -267,6 +273,15 @@ impl Effects {
         self.changes += changes;
         if self.listening {
             self.note_modified(db, key, event);
+        }
+    }
+
+    /// A key came to hold a value that clients can wait for, or more of it.
+    #[inline]
+    pub(crate) fn key_ready(&mut self, db: usize, key: Key<'_>) {
+        if self.blocked_listening {
+            self.recorded = true;
+            self.ready.push((db, KeyRef::of(key)));
         }
     }
 

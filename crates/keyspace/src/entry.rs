@@ -14,6 +14,7 @@
 //! number back; (4) the form alone says what the payload is: bytes of the value, or the u32 index of a value outside.
 
 use sluice_collections::slab::Slab;
+use sluice_value::ListEncoding;
 
 /// The head word, decoded on the fly.
 #[derive(Clone, Copy)]
@@ -31,9 +32,24 @@ pub enum Form {
     StrInlineRaw = 2,
     /// A string outside the block.
     StrOutside = 3,
+    /// A list's bytes, as [`sluice_value::List::write_inline`] writes them, to be reported as a listpack.
+    ListInlineListpack = 7,
+    /// The same, to be reported as a quicklist.
+    ListInlineQuicklist = 8,
+    /// A list outside the block, which knows its encoding.
+    ListOutside = 9,
 }
 
 impl Form {
+    /// The form of a list inside its block.
+    #[inline]
+    pub fn list_inline(encoding: ListEncoding) -> Form {
+        match encoding {
+            ListEncoding::Listpack => Form::ListInlineListpack,
+            ListEncoding::Quicklist => Form::ListInlineQuicklist,
+        }
+    }
+
     /// The form of a head word. A number that no form has means that memory is corrupt: a panic.
     #[inline]
     fn of(word: u32) -> Form {
@@ -42,6 +58,9 @@ impl Form {
             1 => Form::StrInline,
             2 => Form::StrInlineRaw,
             3 => Form::StrOutside,
+            7 => Form::ListInlineListpack,
+            8 => Form::ListInlineQuicklist,
+            9 => Form::ListOutside,
             number => unknown(number),
         }
     }
@@ -51,7 +70,8 @@ impl Form {
     pub fn is_outside(self) -> bool {
         match self {
             Form::StrInt | Form::StrInline | Form::StrInlineRaw => false,
-            Form::StrOutside => true,
+            Form::ListInlineListpack | Form::ListInlineQuicklist => false,
+            Form::StrOutside | Form::ListOutside => true,
         }
     }
 }

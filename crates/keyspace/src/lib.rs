@@ -10,6 +10,7 @@
 mod access;
 mod dataset;
 mod db;
+mod edit;
 mod effects;
 mod entry;
 mod expire;
@@ -19,6 +20,7 @@ mod view;
 pub use access::{DbMut, DbRef, SetExpiry};
 pub use dataset::{Dataset, Keyspace};
 pub use db::{BeforeImage, Db, Found};
+pub use edit::ListEdit;
 pub use effects::{
     Argv, Class, DbChange, Effects, Event, GarbageFrom, KeyRef, LAZY_FREE_BYTES, ModifiedKey, Propagation,
 };

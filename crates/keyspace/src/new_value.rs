@@ -2,7 +2,7 @@
 
 use crate::entry::{self, Form};
 use sluice_base::Bytes;
-use sluice_value::Value;
+use sluice_value::{List, ListEncoding, Value};
 
 /// What to store.
 #[derive(Debug)]
@@ -17,6 +17,8 @@ pub enum NewValue<'a> {
     Raw(&'a [u8]),
     /// The same with bytes of its own, which become the value without a copy where they are too many for the entry.
     RawOwned(Vec<u8>),
+    /// A list, which must not be empty.
+    List(List),
 }
 
 /// A value with its place decided: what the block holds, or a value that goes outside.
@@ -50,20 +52,38 @@ impl<'a> Payload<'a> {
             NewValue::Int(n) => Payload::Int(n.to_le_bytes()),
             NewValue::Plain(bytes) => placed(Form::StrInline, bytes),
             NewValue::Raw(bytes) => placed(Form::StrInlineRaw, bytes),
+            NewValue::List(list) => Payload::list(key_len, has_expiry, list),
             NewValue::RawOwned(bytes) => Payload::moved(key_len, has_expiry, Form::StrInlineRaw, bytes),
         }
     }
 
-    /// The payload of an entry that moves to another block; a string that does not fit the new one goes outside.
+    /// The payload of an entry that moves to another block; a value that does not fit the new one goes outside.
     pub fn moved(key_len: usize, has_expiry: bool, form: Form, bytes: Vec<u8>) -> Payload<'a> {
         if entry::fits_inside(key_len, has_expiry, bytes.len()) {
             return Payload::Owned(form, bytes);
         }
         match form {
             Form::StrInline | Form::StrInlineRaw => Payload::string_outside(Bytes::from_vec(bytes)),
+            Form::ListInlineListpack => Payload::list_outside(&bytes, ListEncoding::Listpack),
+            Form::ListInlineQuicklist => Payload::list_outside(&bytes, ListEncoding::Quicklist),
             // Eight bytes and four fit beside every name.
-            Form::StrInt | Form::StrOutside => Payload::Owned(form, bytes),
+            Form::StrInt | Form::StrOutside | Form::ListOutside => Payload::Owned(form, bytes),
         }
+    }
+
+    fn list(key_len: usize, has_expiry: bool, list: List) -> Payload<'a> {
+        match list.inline_len() {
+            Some(len) if entry::fits_inside(key_len, has_expiry, len) => {
+                let mut bytes = vec![0; len];
+                list.write_inline(&mut bytes);
+                Payload::Owned(Form::list_inline(list.encoding()), bytes)
+            }
+            Some(_) | None => Payload::Outside(Form::ListOutside, Value::List(list)),
+        }
+    }
+
+    fn list_outside(bytes: &[u8], encoding: ListEncoding) -> Payload<'a> {
+        Payload::Outside(Form::ListOutside, Value::List(List::from_inline(bytes, encoding)))
     }
 
     fn string_outside(bytes: Bytes) -> Payload<'a> {

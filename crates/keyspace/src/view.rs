@@ -5,7 +5,7 @@ use crate::db::Db;
 use crate::entry::{self, Head};
 use sluice_base::Bytes;
 use sluice_collections::slab::Handle;
-use sluice_value::{Encoding, Type};
+use sluice_value::{Encoding, ListRef, Type};
 use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -15,6 +15,8 @@ use std::sync::atomic::Ordering::Relaxed;
 pub enum ValueRef<'a> {
     /// A string.
     Str(Str<'a>),
+    /// A list.
+    List(ListRef<'a>),
 }
 
 /// A string value, as it is stored.
@@ -74,6 +76,15 @@ impl<'a> Entry<'a> {
     pub fn as_str(self) -> Result<Str<'a>, WrongType> {
         match self.value() {
             ValueRef::Str(text) => Ok(text),
+            ValueRef::List(_) => Err(WrongType),
+        }
+    }
+    /// The list, for commands that work on lists alone.
+    #[inline]
+    pub fn as_list(self) -> Result<ListRef<'a>, WrongType> {
+        match self.value() {
+            ValueRef::List(list) => Ok(list),
+            ValueRef::Str(_) => Err(WrongType),
         }
     }
     /// The key itself.

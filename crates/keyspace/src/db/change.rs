@@ -29,13 +29,18 @@ impl Db {
     pub(super) fn insert_payload(&mut self, key: Key<'_>, payload: Payload<'_>, meta: Meta) -> Handle {
         let name = self.store_name(key.bytes);
         let handle = self.build(name, payload, meta);
+        self.enter(key, handle, meta);
+        handle
+    }
+
+    /// Names a new entry in the indexes.
+    pub(super) fn enter(&mut self, key: Key<'_>, handle: Handle, meta: Meta) {
         let Db { slab, keys, index, seed, .. } = self;
         let rehash = |h| siphash13(*seed, key_in(slab, keys, h));
         index.insert(key.hash, handle, rehash, |h| slab.prefetch(h));
         if meta.expiry.is_some() {
             self.expires_insert(key.hash, handle);
         }
-        handle
     }
 
     /// Replaces the value, and the expiry, of the entry at `found`; gives back what lived outside the block.
@@ -102,7 +107,7 @@ impl Db {
 
     /// Lets the indexes name the block `new` instead of the entry's old one, which is freed. What the entry has outside
     /// belongs to the new block from now on. The caller has passed the hook.
-    fn replace_block(&mut self, found: Found, key: Key<'_>, new: Handle) {
+    pub(super) fn replace_block(&mut self, found: Found, key: Key<'_>, new: Handle) {
         self.index.replace(found.slot, new);
         match (self.head(found.handle).has_expiry(), self.head(new).has_expiry()) {
             (true, true) => self.expires_replace(key.hash, found.handle, new),
@@ -114,7 +119,7 @@ impl Db {
     }
 
     /// What a new block holds of an entry's key.
-    fn name_again<'k>(&self, old: Handle, key: Key<'k>) -> Name<'k> {
+    pub(super) fn name_again<'k>(&self, old: Handle, key: Key<'k>) -> Name<'k> {
         match entry::name_of(self.slab.body(old)) {
             Name::Inside(_) => Name::Inside(key.bytes),
             Name::Outside(index) => Name::Outside(index),
@@ -123,7 +128,7 @@ impl Db {
 
     /// What the block of a new entry holds of its key.
     #[inline]
-    fn store_name<'k>(&mut self, key: &'k [u8]) -> Name<'k> {
+    pub(super) fn store_name<'k>(&mut self, key: &'k [u8]) -> Name<'k> {
         if key.len() <= entry::KEY_INSIDE_MAX {
             return Name::Inside(key);
         }
@@ -131,7 +136,7 @@ impl Db {
         Name::Outside(self.keys.insert(key.into()))
     }
 
-    fn build(&mut self, name: Name<'_>, payload: Payload<'_>, meta: Meta) -> Handle {
+    pub(super) fn build(&mut self, name: Name<'_>, payload: Payload<'_>, meta: Meta) -> Handle {
         match payload {
             Payload::Int(bytes) => self.build_block(name, Form::StrInt, &bytes, meta),
             Payload::Borrowed(form, bytes) => self.build_block(name, form, bytes, meta),
@@ -157,7 +162,7 @@ impl Db {
     /// A block for an entry. That handles run out is for whoever lets writes pass to prevent
     /// ([`crate::Keyspace::is_nearly_full`]); that the system has no memory ends the process, as at any allocation.
     #[inline]
-    fn alloc(&mut self, size: usize) -> Handle {
+    pub(super) fn alloc(&mut self, size: usize) -> Handle {
         match self.slab.alloc(size) {
             Ok(handle) => handle,
             Err(Full) => out_of_memory(),

@@ -19,6 +19,7 @@ impl Db {
         match head.form() {
             Form::StrOutside => {}
             Form::StrInt | Form::StrInline | Form::StrInlineRaw => return None,
+            Form::ListInlineListpack | Form::ListInlineQuicklist | Form::ListOutside => return None,
         }
         self.before_change(handle);
         let index = entry::index_of(entry::payload(head, self.slab.body(handle)));
@@ -26,6 +27,7 @@ impl Db {
         let before = value.heap_bytes();
         let result = match value {
             Value::Str(bytes) => edit(bytes),
+            Value::List(_) => super::mixed_up(),
         };
         self.outside_bytes = self.outside_bytes + value.heap_bytes() - before;
         Some(result)
@@ -57,6 +59,7 @@ impl Db {
         match head.form() {
             Form::StrInline | Form::StrInlineRaw => {}
             Form::StrInt | Form::StrOutside => return None,
+            Form::ListInlineListpack | Form::ListInlineQuicklist | Form::ListOutside => return None,
         }
         let body = self.slab.body(handle);
         let (start, end) = (entry::payload_at(head, body), body.len() - entry::slack(head, body));

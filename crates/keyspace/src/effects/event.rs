@@ -9,6 +9,14 @@ pub enum Event {
     SetRange,
     IncrBy,
     IncrByFloat,
+    LPush,
+    RPush,
+    LPop,
+    RPop,
+    LInsert,
+    LSet,
+    LRem,
+    LTrim,
     Del,
     Expire,
     Persist,
@@ -78,6 +86,14 @@ impl Event {
             Event::SetRange => "setrange",
             Event::IncrBy => "incrby",
             Event::IncrByFloat => "incrbyfloat",
+            Event::LPush => "lpush",
+            Event::RPush => "rpush",
+            Event::LPop => "lpop",
+            Event::RPop => "rpop",
+            Event::LInsert => "linsert",
+            Event::LSet => "lset",
+            Event::LRem => "lrem",
+            Event::LTrim => "ltrim",
             Event::Del => "del",
             Event::Expire => "expire",
             Event::Persist => "persist",
@@ -96,6 +112,14 @@ impl Event {
             Event::Set | Event::Append | Event::SetRange | Event::IncrBy | Event::IncrByFloat => {
                 Class::String
             }
+            Event::LPush
+            | Event::RPush
+            | Event::LPop
+            | Event::RPop
+            | Event::LInsert
+            | Event::LSet
+            | Event::LRem
+            | Event::LTrim => Class::List,
             Event::Del
             | Event::Expire
             | Event::Persist

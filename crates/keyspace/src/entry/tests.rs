@@ -3,12 +3,20 @@
 use super::*;
 use sluice_base::Rng;
 
-const FORMS: [Form; 4] = [Form::StrInt, Form::StrInline, Form::StrInlineRaw, Form::StrOutside];
+const FORMS: [(u32, Form); 7] = [
+    (0, Form::StrInt),
+    (1, Form::StrInline),
+    (2, Form::StrInlineRaw),
+    (3, Form::StrOutside),
+    (7, Form::ListInlineListpack),
+    (8, Form::ListInlineQuicklist),
+    (9, Form::ListOutside),
+];
 
 #[test]
 fn every_form_has_its_number() {
-    for (number, form) in FORMS.into_iter().enumerate() {
-        assert_eq!(form as usize, number);
+    for (number, form) in FORMS {
+        assert_eq!(form as u32, number);
         assert_eq!(Head::new(u32::MAX, form).form(), form);
         let head = Head::new(77, Form::StrInt).with_expiry(true).with_form(form);
         assert_eq!((head.form(), head.clock(), head.has_expiry()), (form, 77, true));
@@ -29,7 +37,7 @@ fn what_is_written_is_read_back() {
         let name =
             if rng.below(4) == 0 { Name::Outside(rng.below(1 << 32) as u32) } else { Name::Inside(&key) };
         let expiry = (rng.below(2) == 0).then(|| rng.below(1 << 62) as i64);
-        let form = FORMS[rng.below(4) as usize];
+        let (_, form) = FORMS[rng.below(7) as usize];
         let len = rng.below((Slab::MAX_BLOCK - block_len(name.len(), true, 0)) as u64 + 1) as usize;
         let payload_bytes: Vec<u8> = (0..len).map(|_| rng.below(256) as u8).collect();
         let used = block_len(name.len(), expiry.is_some(), len);

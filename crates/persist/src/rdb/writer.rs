@@ -53,9 +53,7 @@ impl Writer {
 
     /// A key with a string, and its expiry in ms since the epoch.
     pub fn string(&mut self, key: &[u8], value: Text<'_>, expiry_ms: Option<i64>, usage: Usage) {
-        self.attributes(expiry_ms, usage);
-        self.out.push(op::TYPE_STRING);
-        self.text(Text::Bytes(key));
+        self.key(op::TYPE_STRING, key, expiry_ms, usage);
         self.text(value);
     }
 
@@ -69,9 +67,7 @@ impl Writer {
         expiry_ms: Option<i64>,
         usage: Usage,
     ) {
-        self.attributes(expiry_ms, usage);
-        self.out.push(op::TYPE_LIST_QUICKLIST_2);
-        self.text(Text::Bytes(key));
+        self.key(op::TYPE_LIST_QUICKLIST_2, key, expiry_ms, usage);
         let cut = Cut::new(list, max_listpack_size);
         // Their number comes first. Cutting twice is cheaper than keeping what may be gigabytes.
         let mut nodes = 0;
@@ -91,8 +87,8 @@ impl Writer {
         });
     }
 
-    /// What stands in front of a key.
-    fn attributes(&mut self, expiry_ms: Option<i64>, usage: Usage) {
+    /// What stands in front of a value of the type `kind`.
+    fn key(&mut self, kind: u8, key: &[u8], expiry_ms: Option<i64>, usage: Usage) {
         if let Some(at) = expiry_ms {
             self.out.push(op::EXPIRY_MS);
             self.out.extend_from_slice(&at.to_le_bytes());
@@ -105,6 +101,8 @@ impl Writer {
             }
             Usage::Frequency(counter) => self.out.extend_from_slice(&[op::FREQUENCY, counter]),
         }
+        self.out.push(kind);
+        self.text(Text::Bytes(key));
     }
 
     /// Bytes that wait to be taken.

@@ -14,6 +14,7 @@ use sluice_collections::index::Index;
 use sluice_command::derive;
 use sluice_config::Force;
 use sluice_keyspace::{NewValue, Str, ValueRef};
+use sluice_value::{ListItem, ListRef};
 use std::fmt::Write;
 use std::ops::RangeInclusive;
 
@@ -249,11 +250,14 @@ fn object(ctx: &mut DebugCtx<'_>, args: Args<'_>) -> Run {
         ValueRef::Str(Str::Inline(bytes)) => bytes.as_ptr(),
         ValueRef::Str(Str::Shared(bytes)) => bytes.as_ptr(),
         ValueRef::Str(Str::Int(_)) => entry.key().as_ptr(),
+        ValueRef::List(ListRef::Inline { bytes, .. }) => bytes.as_ptr(),
+        ValueRef::List(ListRef::Value(list)) => std::ptr::from_ref(list).cast(),
     };
     let mut text = format!("Value at:{at:p} refcount:1 encoding:{}", entry.encoding().name());
     if !args.is(3, "fast") {
         let len = match entry.value() {
             ValueRef::Str(text) => serialized_len(text),
+            ValueRef::List(list) => list_serialized_len(list),
         };
         let _ = write!(text, " serializedlength:{len}");
     }
@@ -277,11 +281,29 @@ fn serialized_len(value: Str<'_>) -> usize {
         Some(n) if i8::try_from(n).is_ok() => 2,
         Some(n) if i16::try_from(n).is_ok() => 3,
         Some(n) if i32::try_from(n).is_ok() => 5,
-        _ => match value.len() {
-            len @ 0..=63 => 1 + len,
-            len @ 64..=16_383 => 2 + len,
-            len => 5 + len,
-        },
+        _ => len_of_len(value.len()) + value.len(),
+    }
+}
+
+/// Bytes of a list in a snapshot, not compressed: its length and its elements.
+fn list_serialized_len(list: ListRef<'_>) -> usize {
+    let mut total = len_of_len(list.len());
+    let mut elements = list.iter(0..list.len());
+    while let Some(element) = elements.next() {
+        total += match element {
+            ListItem::Int(number) => serialized_len(Str::Int(number)),
+            ListItem::Bytes(bytes) => serialized_len(Str::Inline(bytes)),
+            ListItem::Shared(bytes) => serialized_len(Str::Shared(bytes)),
+        };
+    }
+    total
+}
+
+fn len_of_len(len: usize) -> usize {
+    match len {
+        0..=63 => 1,
+        64..=16_383 => 2,
+        _ => 5,
     }
 }
 

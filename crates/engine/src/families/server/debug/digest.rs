@@ -6,6 +6,7 @@
 use crate::args::Args;
 use crate::ctx::{DebugCtx, Outcome, Run};
 use sha1::{Digest as _, Sha1};
+use sluice_base::num::IntBuffer;
 use sluice_keyspace::{Entry, ValueRef};
 
 /// A fold of pieces.
@@ -30,6 +31,14 @@ impl Fold {
                 self.mix(&STRING_TYPE.to_be_bytes());
                 text.with(|bytes| self.mix(bytes));
             }
+            ValueRef::List(list) => {
+                self.mix(&LIST_TYPE.to_be_bytes());
+                let mut buffer = IntBuffer::new();
+                let mut elements = list.iter(0..list.len());
+                while let Some(element) = elements.next() {
+                    self.mix(element.bytes(&mut buffer));
+                }
+            }
         }
         if entry.expiry().is_some() {
             self.xor(b"!!expire!!");
@@ -43,6 +52,8 @@ impl Fold {
 
 /// The number of strings among types.
 const STRING_TYPE: u32 = 0;
+/// The number of lists.
+const LIST_TYPE: u32 = 1;
 
 /// Of all databases: each database's number is mixed in before its keys are xored.
 pub(super) fn all(ctx: &mut DebugCtx<'_>, _: Args<'_>) -> Run {

@@ -1,0 +1,86 @@
+//! Edits: the way to a mutable collection.
+//!
+//! An edit begins with the check of the type, before anything changes, and ends by [`ListEdit::done`] or
+//! [`ListEdit::unchanged`]. One that is dropped otherwise is a mistake of ours: debug builds panic, release builds record
+//! the key as modified, since it may be. A collection without elements takes its key with it.
+
+use crate::Key;
+use crate::db::{Db, Meta, OpenList};
+use crate::effects::{Effects, Event};
+use sluice_value::{List, ListContext, ListLimits, Value};
+
+/// A list that is being changed.
+pub struct ListEdit<'a> {
+    db: &'a mut Db,
+    effects: &'a mut Effects,
+    number: usize,
+    key: Key<'a>,
+    meta: Meta,
+    len_before: usize,
+    context: ListContext,
+    /// `None` once it is back in its entry.
+    open: Option<OpenList>,
+}
+
+impl<'a> ListEdit<'a> {
+    pub(crate) fn new(
+        db: &'a mut Db,
+        effects: &'a mut Effects,
+        (number, key): (usize, Key<'a>),
+        (meta, limits): (Meta, ListLimits),
+        open: OpenList,
+    ) -> ListEdit<'a> {
+        let len_before = open.list.len();
+        let context = ListContext { limits, ..ListContext::default() };
+        ListEdit { db, effects, number, key, meta, len_before, context, open: Some(open) }
+    }
+
+    /// The list, and what changing it needs.
+    #[inline]
+    pub fn parts(&mut self) -> (&mut List, &mut ListContext) {
+        let open = self.open.as_mut().expect("it is there until the edit ends");
+        (&mut open.list, &mut self.context)
+    }
+
+    /// The list, to look at.
+    #[inline]
+    pub fn list(&self) -> &List {
+        &self.open.as_ref().expect("it is there until the edit ends").list
+    }
+
+    /// Ends the edit: `event` happened to the key, which counts as so many changes.
+    pub fn done(mut self, event: Event, changes: u64) {
+        self.close(event, changes);
+    }
+
+    /// Ends an edit that changed nothing.
+    pub fn unchanged(mut self) {
+        if let Some(open) = self.open.take() {
+            debug_assert_eq!(open.list.len(), self.len_before);
+            self.db.close_unchanged(open);
+        }
+    }
+
+    fn close(&mut self, event: Event, changes: u64) {
+        let Some(open) = self.open.take() else { return };
+        let len = open.list.len();
+        let value = self.db.close_list(self.key, open, self.meta);
+        self.effects.discard(value);
+        self.context.garbage.drain(..).for_each(|part| self.effects.discard_part(Value::List(part)));
+        self.effects.key_modified(self.number, self.key, event, changes);
+        if len == 0 {
+            self.effects.key_modified(self.number, self.key, Event::Del, 0);
+        } else if len > self.len_before {
+            self.effects.key_ready(self.number, self.key);
+        }
+    }
+}
+
+impl Drop for ListEdit<'_> {
+    fn drop(&mut self) {
+        if self.open.is_some() {
+            self.close(Event::LSet, 1);
+            debug_assert!(std::thread::panicking(), "an edit was dropped without a word about what it did");
+        }
+    }
+}
