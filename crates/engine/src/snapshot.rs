@@ -5,7 +5,6 @@ use sluice_base::{Bytes, Now};
 use sluice_config::choice::EvictionPolicy;
 use sluice_config::{Config, param};
 use sluice_keyspace::{CLOCK_MASK, Db, Keyspace, Str, ValueRef};
-use sluice_value::ListItem;
 use sluice_persist::rdb::{Options, Text, Usage, Version, Writer};
 use sluice_value::ListItem;
 
@@ -57,10 +56,14 @@ pub(crate) fn pieces(
         writer.aux("repl-offset", Text::Int(point.offset as i64));
     }
     writer.aux("aof-base", Text::Int(0));
-    let told = Told::by(config);
+    let saving = Saving {
+        told: Told::by(config),
+        now: about.now,
+        max_listpack_size: config.int(param::LIST_MAX_LISTPACK_SIZE) as i32,
+    };
     for (number, db) in keyspace.into_iter().flat_map(Keyspace::iter).filter(|(_, db)| !db.is_empty()) {
         writer.db(number, db.len(), db.expires_len());
-        write_keys(&mut writer, db, told, about.now, &mut pieces);
+        write_keys(&mut writer, db, saving, &mut pieces);
     }
     pieces.push(Bytes::from_vec(writer.finish()));
     pieces
@@ -69,16 +72,25 @@ pub(crate) fn pieces(
 /// Bytes of a piece of a file, but for one value that is longer.
 const PIECE_BYTES: usize = 256 * 1024;
 
-fn write_keys(writer: &mut Writer, db: &Db, told: Told, now: Now, pieces: &mut Vec<Bytes>) {
+/// What writing keys needs to know.
+#[derive(Clone, Copy)]
+struct Saving {
+    told: Told,
+    now: Now,
+    /// Setting `list-max-listpack-size`.
+    max_listpack_size: i32,
+}
+
+fn write_keys(writer: &mut Writer, db: &Db, saving: Saving, pieces: &mut Vec<Bytes>) {
     for handle in db.iter() {
         if writer.pending() >= PIECE_BYTES {
             pieces.push(Bytes::from_vec(writer.take()));
         }
         let entry = db.entry(handle);
         let clock = entry.clock();
-        let usage = match told {
+        let usage = match saving.told {
             Told::Nothing => Usage::Unsaid,
-            Told::Idle => Usage::Idle(u64::from((now.unix_s() as u32).wrapping_sub(clock) & CLOCK_MASK)),
+            Told::Idle => Usage::Idle(u64::from((saving.now.unix_s() as u32).wrapping_sub(clock) & CLOCK_MASK)),
             Told::Frequency => Usage::Frequency((clock & 255) as u8),
         };
         match entry.value() {
@@ -91,15 +103,7 @@ fn write_keys(writer: &mut Writer, db: &Db, told: Told, now: Now, pieces: &mut V
                 writer.string(entry.key(), text, entry.expiry(), usage);
             }
             ValueRef::List(list) => {
-                writer.list(entry.key(), list.len(), entry.expiry(), usage);
-                let mut elements = list.iter(0..list.len());
-                while let Some(element) = elements.next() {
-                    writer.element(match element {
-                        ListItem::Int(number) => Text::Int(number),
-                        ListItem::Bytes(bytes) => Text::Bytes(bytes),
-                        ListItem::Shared(bytes) => Text::Bytes(bytes),
-                    });
-                }
+                writer.list(entry.key(), list, saving.max_listpack_size, entry.expiry(), usage);
             }
         }
     }
