@@ -398,7 +398,7 @@ impl Server {
         self.messages = messages;
     }
 
-    /// Prefetches the keys of a group of batches together (B-10).
+    /// Prefetches the keys of a group of batches together.
     fn prefetch(&mut self, group: &[ToMain]) {
         if self.engine.limits().prefetch_batch < 2 {
             return;
