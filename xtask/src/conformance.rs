@@ -5,7 +5,8 @@
 //! A file `reference.json` beside it says which names the reference passes; without it, every failing name counts.
 //!
 //! Invariants: (1) a name that the reference passes passes here or is excluded with a reason; (2) an exclusion that
-//! nothing needs any more is a failure too, so the list only describes what stands.
+//! nothing needs any more is a failure too, so the list only describes what stands; (3) a unit that did not come to its
+//! end, or is not in the report, is a failure, since nobody knows what its tests would have said.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -33,8 +34,10 @@ struct Exclusion {
     skip: bool,
     /// Whether it fails only where IO threads are forced.
     threads_only: bool,
-    /// Whether some name that did not pass needed it.
-    needed: bool,
+    /// How many failing tests of a unit it covers at most; `None` for any number. For names that stand for several tests.
+    count: Option<usize>,
+    /// How many names that did not pass needed it.
+    used: usize,
 }
 
 /// The table.
@@ -82,10 +85,11 @@ pub(crate) fn run(arguments: &[String]) -> Result<Ran> {
     if units.is_empty() {
         units.clone_from(&table.units);
     }
-    let results = call_suite(&suite, &server, jobs, &table, &units, more)?;
+    let wanted = units;
+    let results = call_suite(&suite, &server, jobs, &table, &wanted, more)?;
     let reference = read_reference(&suite)?;
     let units: Vec<Unit> = results.iter().map(|result| judge(result, reference.as_ref())).collect();
-    let failures = report(&units, &mut table, suggest);
+    let failures = report(&units, &mut table, suggest) + report_absent(&wanted, &units);
     if failures > 0 {
         println!("each unit's log: {}", shell::target_dir().join("conformance/logs").display());
         return Err(format!("{failures} names need mending, or a reason in {TABLE}").into());
@@ -106,7 +110,12 @@ fn read(path: &Path) -> Result<Table> {
         let flag = |name: &str| entry.get(name).and_then(toml::Value::as_bool).unwrap_or(false);
         let (skip, threads_only) = (flag("skip"), flag("io-threads"));
         let (unit, test) = (needed("unit")?.to_string(), needed("test")?.to_string());
-        exclusions.push(Exclusion { unit, test, skip, threads_only, needed: false });
+        let count = entry.get("count").and_then(toml::Value::as_integer);
+        let count = count.map(usize::try_from).transpose()?;
+        if count == Some(0) || (count.is_some() && (skip || test.contains('*') || unit.contains('*'))) {
+            return Err(format!("{TABLE}: {entry}: a count is of one name that is run, and not 0").into());
+        }
+        exclusions.push(Exclusion { unit, test, skip, threads_only, count, used: 0 });
     }
     let units = list("units").iter().filter_map(toml::Value::as_str).map(str::to_string).collect();
     Ok(Table { units, exclusions })
@@ -191,6 +200,7 @@ fn judge(result: &Value, reference: Option<&Value>) -> Unit {
 /// Prints the table and everything that no exclusion explains; how many such things there are.
 fn report(units: &[Unit], table: &mut Table, suggest: bool) -> usize {
     let mut unknown = Vec::new();
+    let unfinished = units.iter().filter(|unit| !unit.finished).count();
     println!("\n{:32} {:>7} {:>9} {:>8} {:>9}", "unit", "passed", "excluded", "failed", "seconds");
     for unit in units {
         let (mut excluded, mut failed) = (0, 0);
@@ -217,34 +227,44 @@ fn report(units: &[Unit], table: &mut Table, suggest: bool) -> usize {
     for entry in &stale {
         println!("stale: {}: {}: it passes or is gone; remove its exclusion", entry.unit, entry.test);
     }
-    unknown.len() + stale.len()
+    for unit in units.iter().filter(|unit| !unit.finished) {
+        println!("failed: {}: it did not come to its end", unit.name);
+    }
+    unknown.len() + stale.len() + unfinished
+}
+
+/// Prints which units were asked for and are not in the runner's report; how many.
+fn report_absent(wanted: &[String], units: &[Unit]) -> usize {
+    let absent = wanted.iter().filter(|name| !units.iter().any(|unit| &unit.name == *name));
+    absent.map(|name| println!("failed: {name}: the runner's report does not have it")).count()
 }
 
 /// Whether an exclusion covers the name; notes that it was needed.
 fn exclude(exclusions: &mut [Exclusion], unit: &str, test: &str) -> bool {
     let mut covered = false;
     for entry in exclusions {
-        if glob::matches(&entry.unit, unit) && glob::matches(&entry.test, test) {
-            entry.needed = true;
+        let is_meant = glob::matches(&entry.unit, unit) && glob::matches(&entry.test, test);
+        if is_meant && entry.count.is_none_or(|count| entry.used < count) {
+            entry.used += 1;
             covered = true;
         }
     }
     covered
 }
 
-/// Whether the exclusion had its chance in this run and nothing needed it. A pattern of units had its chance when every
+/// Whether the exclusion had its chance in this run and nothing needed it, or less than it counts. A pattern of units had its chance when every
 /// unit of the table ran.
 fn is_stale(entry: &Exclusion, ran: &[Unit], all: &[String]) -> bool {
     let named = ran.iter().any(|unit| unit.name == entry.unit);
     let complete = all.iter().all(|unit| ran.iter().any(|ran| &ran.name == unit));
-    !entry.needed && (named || complete)
+    entry.used < entry.count.unwrap_or(1) && (named || complete)
 }
 
 #[cfg(test)]
 mod tests {
     use serde_json::json;
 
-    use super::{Exclusion, Table, judge, report, skip_line};
+    use super::{Exclusion, Table, judge, report, report_absent, skip_line};
 
     fn table(test: &str) -> Table {
         let entry = Exclusion {
@@ -252,7 +272,8 @@ mod tests {
             test: test.into(),
             skip: false,
             threads_only: false,
-            needed: false,
+            count: None,
+            used: 0,
         };
         Table { units: vec!["unit/a".into()], exclusions: vec![entry] }
     }
@@ -271,6 +292,28 @@ mod tests {
     fn an_exclusion_that_nothing_needs_is_stale() {
         let result = json!({"unit": "unit/a", "names": ["one"], "failed": [], "finished": true});
         assert_eq!(report(&[judge(&result, None)], &mut table("one"), false), 1);
+    }
+
+    #[test]
+    fn a_unit_that_did_not_finish_or_was_not_reported_fails() {
+        let result = json!({"unit": "unit/a", "names": ["one"], "failed": ["two"], "finished": false});
+        assert_eq!(report(&[judge(&result, None)], &mut table("two"), false), 1);
+        let units = [judge(&result, None)];
+        assert_eq!(report_absent(&["unit/a".to_owned(), "unit/b".to_owned()], &units), 1);
+    }
+
+    #[test]
+    fn an_exclusion_with_a_count_covers_that_many_of_its_name() {
+        let reference = json!({"unit/a": ["one", "two", "two"]});
+        let failures = |passed: &[&str]| {
+            let result = json!({"unit": "unit/a", "names": passed, "finished": true});
+            let mut table = table("two");
+            table.exclusions[0].count = Some(1);
+            report(&[judge(&result, Some(&reference))], &mut table, false)
+        };
+        assert_eq!(failures(&["one", "two"]), 0);
+        assert_eq!(failures(&["one"]), 1, "the other test of that name failed as well");
+        assert_eq!(failures(&["one", "two", "two"]), 1, "it is stale");
     }
 
     #[test]
