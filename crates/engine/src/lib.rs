@@ -12,7 +12,6 @@ mod commandlog;
 mod commit;
 mod control;
 mod cron;
-mod ctx;
 mod engine;
 mod error;
 mod exec;
@@ -40,6 +39,8 @@ mod unit;
 mod version;
 mod waiting;
 mod watch;
+
+use exec::ctx;
 
 pub use action::{Action, Crash, NOTHING_SAVED};
 pub use args::Args;

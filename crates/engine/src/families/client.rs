@@ -5,7 +5,7 @@ mod tracking;
 
 use crate::args::Args;
 use crate::blocking::{Unblock, WaitFor};
-use crate::ctx::{Handler, Outcome, Route, Run, ServerCtx, SessionCtx, route};
+use crate::ctx::{Handler, Outcome, ReportCtx, Route, Run, ServerCtx, SessionCtx, route};
 use crate::error::{CmdError, until_zero};
 use crate::families::connection::check_label;
 use crate::session::line::Running;
@@ -24,9 +24,9 @@ pub(crate) const ROUTES: &[Route] = &[
     route(&specs::CLIENT_HELP, Handler::Session(client_help)),
     route(&specs::CLIENT_ID, Handler::Session(id)),
     route(&specs::CLIENT_IMPORT_SOURCE, Handler::Session(import_source)),
-    route(&specs::CLIENT_INFO, Handler::Server(info)),
+    route(&specs::CLIENT_INFO, Handler::Report(info)),
     route(&specs::CLIENT_KILL, Handler::Server(kill)),
-    route(&specs::CLIENT_LIST, Handler::Server(list)),
+    route(&specs::CLIENT_LIST, Handler::Report(list)),
     route(&specs::CLIENT_NO_EVICT, Handler::Session(no_evict)),
     route(&specs::CLIENT_NO_TOUCH, Handler::Session(no_touch)),
     route(&specs::CLIENT_PAUSE, Handler::Server(pause)),
@@ -190,7 +190,7 @@ fn unpause(ctx: &mut ServerCtx<'_>, _: Args<'_>) -> Run {
 
 /// What `line` must be told of the session that runs this command.
 fn running<'a>(
-    ctx: &'a mut ServerCtx<'_>,
+    ctx: &'a mut ReportCtx<'_>,
     args: Args<'_>,
 ) -> (&'a Session, Running, &'a Sessions, &'a Watching) {
     let outbox = ctx.reply.outbox();
@@ -202,7 +202,7 @@ fn running<'a>(
     (ctx.session, running, ctx.sessions, &ctx.control.watching)
 }
 
-fn info(ctx: &mut ServerCtx<'_>, args: Args<'_>) -> Run {
+fn info(ctx: &mut ReportCtx<'_>, args: Args<'_>) -> Run {
     let now_s = ctx.now.unix_s();
     let mut text = String::with_capacity(LINE_BYTES);
     let (own, running, _, watching) = running(ctx, args);
@@ -212,7 +212,7 @@ fn info(ctx: &mut ServerCtx<'_>, args: Args<'_>) -> Run {
     Ok(Outcome::Done)
 }
 
-fn list(ctx: &mut ServerCtx<'_>, args: Args<'_>) -> Run {
+fn list(ctx: &mut ReportCtx<'_>, args: Args<'_>) -> Run {
     if args.len() == 3 {
         return Err(CmdError::Syntax);
     }

@@ -11,7 +11,7 @@ mod memory;
 mod shutdown;
 
 use crate::args::Args;
-use crate::ctx::{Handler, Outcome, ReadCtx, Route, Run, ServerCtx, route};
+use crate::ctx::{Handler, Outcome, ReadCtx, ReportCtx, Route, Run, StaticCtx, route};
 use crate::info::{self, View};
 use crate::process::Facts;
 use crate::session::SyncStage;
@@ -20,20 +20,20 @@ use sluice_command::{Spec, derive};
 use sluice_resp::Reply;
 
 pub(crate) const ROUTES: &[Route] = &[
-    route(&specs::COMMAND, Handler::Server(command::all)),
-    route(&specs::COMMAND_COUNT, Handler::Server(command::count)),
-    route(&specs::COMMAND_DOCS, Handler::Server(command::docs)),
-    route(&specs::COMMAND_GETKEYS, Handler::Server(command::getkeys)),
-    route(&specs::COMMAND_GETKEYSANDFLAGS, Handler::Server(command::getkeysandflags)),
-    route(&specs::COMMAND_HELP, Handler::Server(|ctx, _| help_of(ctx, &specs::COMMAND))),
-    route(&specs::COMMAND_INFO, Handler::Server(command::info)),
-    route(&specs::COMMAND_LIST, Handler::Server(command::list)),
-    route(&specs::COMMANDLOG_GET, Handler::Server(log::get)),
-    route(&specs::COMMANDLOG_HELP, Handler::Server(|ctx, _| help_of(ctx, &specs::COMMANDLOG))),
-    route(&specs::COMMANDLOG_LEN, Handler::Server(log::len)),
-    route(&specs::COMMANDLOG_RESET, Handler::Server(log::reset)),
-    route(&specs::CONFIG_GET, Handler::Server(config::get)),
-    route(&specs::CONFIG_HELP, Handler::Server(|ctx, _| help_of(ctx, &specs::CONFIG))),
+    route(&specs::COMMAND, Handler::Static(command::all)),
+    route(&specs::COMMAND_COUNT, Handler::Static(command::count)),
+    route(&specs::COMMAND_DOCS, Handler::Static(command::docs)),
+    route(&specs::COMMAND_GETKEYS, Handler::Static(command::getkeys)),
+    route(&specs::COMMAND_GETKEYSANDFLAGS, Handler::Static(command::getkeysandflags)),
+    route(&specs::COMMAND_HELP, Handler::Static(|ctx, _| help_of(ctx, &specs::COMMAND))),
+    route(&specs::COMMAND_INFO, Handler::Static(command::info)),
+    route(&specs::COMMAND_LIST, Handler::Static(command::list)),
+    route(&specs::COMMANDLOG_GET, Handler::Report(log::get)),
+    route(&specs::COMMANDLOG_HELP, Handler::Static(|ctx, _| help_of(ctx, &specs::COMMANDLOG))),
+    route(&specs::COMMANDLOG_LEN, Handler::Report(log::len)),
+    route(&specs::COMMANDLOG_RESET, Handler::Log(log::reset)),
+    route(&specs::CONFIG_GET, Handler::Report(config::get)),
+    route(&specs::CONFIG_HELP, Handler::Static(|ctx, _| help_of(ctx, &specs::CONFIG))),
     route(&specs::CONFIG_RESETSTAT, Handler::Server(config::resetstat)),
     route(&specs::CONFIG_REWRITE, Handler::Server(config::rewrite)),
     route(&specs::CONFIG_SET, Handler::Server(config::set)),
@@ -41,30 +41,30 @@ pub(crate) const ROUTES: &[Route] = &[
     route(&specs::DEBUG, Handler::Debug(debug::debug)),
     route(&specs::FLUSHALL, Handler::Dataset(flush::flushall)),
     route(&specs::FLUSHDB, Handler::Dataset(flush::flushdb)),
-    route(&specs::INFO, Handler::Server(info)),
-    route(&specs::LASTSAVE, Handler::Server(lastsave)),
-    route(&specs::LATENCY_DOCTOR, Handler::Server(latency::doctor)),
-    route(&specs::LATENCY_GRAPH, Handler::Server(latency::graph)),
-    route(&specs::LATENCY_HELP, Handler::Server(|ctx, _| help_of(ctx, &specs::LATENCY))),
-    route(&specs::LATENCY_HISTOGRAM, Handler::Server(latency::histogram)),
-    route(&specs::LATENCY_HISTORY, Handler::Server(latency::history)),
-    route(&specs::LATENCY_LATEST, Handler::Server(latency::latest)),
-    route(&specs::LATENCY_RESET, Handler::Server(latency::reset)),
+    route(&specs::INFO, Handler::Report(info)),
+    route(&specs::LASTSAVE, Handler::Report(lastsave)),
+    route(&specs::LATENCY_DOCTOR, Handler::Report(latency::doctor)),
+    route(&specs::LATENCY_GRAPH, Handler::Report(latency::graph)),
+    route(&specs::LATENCY_HELP, Handler::Static(|ctx, _| help_of(ctx, &specs::LATENCY))),
+    route(&specs::LATENCY_HISTOGRAM, Handler::Report(latency::histogram)),
+    route(&specs::LATENCY_HISTORY, Handler::Report(latency::history)),
+    route(&specs::LATENCY_LATEST, Handler::Report(latency::latest)),
+    route(&specs::LATENCY_RESET, Handler::Log(latency::reset)),
     route(&specs::LOLWUT, Handler::Read(lolwut::lolwut)),
-    route(&specs::MEMORY_DOCTOR, Handler::Server(memory::doctor)),
-    route(&specs::MEMORY_HELP, Handler::Server(|ctx, _| help_of(ctx, &specs::MEMORY))),
-    route(&specs::MEMORY_MALLOC_STATS, Handler::Server(memory::malloc_stats)),
+    route(&specs::MEMORY_DOCTOR, Handler::Report(memory::doctor)),
+    route(&specs::MEMORY_HELP, Handler::Static(|ctx, _| help_of(ctx, &specs::MEMORY))),
+    route(&specs::MEMORY_MALLOC_STATS, Handler::Report(memory::malloc_stats)),
     route(&specs::MEMORY_PURGE, Handler::Server(memory::purge)),
-    route(&specs::MEMORY_STATS, Handler::Server(memory::stats)),
+    route(&specs::MEMORY_STATS, Handler::Report(memory::stats)),
     route(&specs::MEMORY_USAGE, Handler::Read(memory::usage)),
-    route(&specs::ROLE, Handler::Server(role)),
+    route(&specs::ROLE, Handler::Report(role)),
     route(&specs::SHUTDOWN, Handler::Server(shutdown::shutdown)),
-    route(&specs::SLOWLOG_GET, Handler::Server(log::slow_get)),
-    route(&specs::SLOWLOG_HELP, Handler::Server(|ctx, _| help_of(ctx, &specs::SLOWLOG))),
-    route(&specs::SLOWLOG_LEN, Handler::Server(log::slow_len)),
-    route(&specs::SLOWLOG_RESET, Handler::Server(log::slow_reset)),
+    route(&specs::SLOWLOG_GET, Handler::Report(log::slow_get)),
+    route(&specs::SLOWLOG_HELP, Handler::Static(|ctx, _| help_of(ctx, &specs::SLOWLOG))),
+    route(&specs::SLOWLOG_LEN, Handler::Report(log::slow_len)),
+    route(&specs::SLOWLOG_RESET, Handler::Log(log::slow_reset)),
     route(&specs::SWAPDB, Handler::Dataset(flush::swapdb)),
-    route(&specs::TIME, Handler::Server(time)),
+    route(&specs::TIME, Handler::Static(time)),
 ];
 
 /// Writes lines as an array of simple strings, as every HELP does.
@@ -75,12 +75,12 @@ pub(crate) fn reply_help(reply: &mut Reply<'_>, lines: &[String]) {
     }
 }
 
-fn help_of(ctx: &mut ServerCtx<'_>, container: &'static Spec) -> Run {
+fn help_of(ctx: &mut StaticCtx<'_>, container: &'static Spec) -> Run {
     reply_help(&mut ctx.reply, &derive::help::lines(container));
     Ok(Outcome::Done)
 }
 
-fn view<'a>(ctx: &'a ServerCtx<'_>, facts: &'a Facts) -> View<'a> {
+fn view<'a>(ctx: &'a ReportCtx<'_>, facts: &'a Facts) -> View<'a> {
     View {
         now: ctx.now,
         asker: ctx.session,
@@ -92,7 +92,7 @@ fn view<'a>(ctx: &'a ServerCtx<'_>, facts: &'a Facts) -> View<'a> {
     }
 }
 
-fn info(ctx: &mut ServerCtx<'_>, args: Args<'_>) -> Run {
+fn info(ctx: &mut ReportCtx<'_>, args: Args<'_>) -> Run {
     let facts = ctx.process.facts(ctx.keyspace);
     let text = info::text(&view(ctx, &facts), args.iter_from(1).map(crate::error::until_zero));
     ctx.reply.verbatim(b"txt", &text);
@@ -104,19 +104,19 @@ fn dbsize(ctx: &mut ReadCtx<'_>, _: Args<'_>) -> Run {
     Ok(Outcome::Done)
 }
 
-fn time(ctx: &mut ServerCtx<'_>, _: Args<'_>) -> Run {
+fn time(ctx: &mut StaticCtx<'_>, _: Args<'_>) -> Run {
     ctx.reply.array(2);
     ctx.reply.bulk_int(ctx.now.unix_s());
     ctx.reply.bulk_int(ctx.now.unix_us % 1_000_000);
     Ok(Outcome::Done)
 }
 
-fn lastsave(ctx: &mut ServerCtx<'_>, _: Args<'_>) -> Run {
+fn lastsave(ctx: &mut ReportCtx<'_>, _: Args<'_>) -> Run {
     ctx.reply.int(ctx.control.last_save_s);
     Ok(Outcome::Done)
 }
 
-fn role(ctx: &mut ServerCtx<'_>, _: Args<'_>) -> Run {
+fn role(ctx: &mut ReportCtx<'_>, _: Args<'_>) -> Run {
     let facts = Facts::default();
     let view = view(ctx, &facts);
     let offset = view.control.stream.offset as i64;

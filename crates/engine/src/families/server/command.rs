@@ -1,7 +1,7 @@
 //! COMMAND: what the table says of itself.
 
 use crate::args::Args;
-use crate::ctx::{Outcome, Run, ServerCtx};
+use crate::ctx::{Outcome, Run, StaticCtx};
 use crate::error::CmdError;
 use sluice_command::derive::info::Filter;
 use sluice_command::derive::keys::{self, GetKeysError};
@@ -41,12 +41,12 @@ fn reply_infos<'s>(reply: &mut Reply<'_>, specs: impl ExactSizeIterator<Item = O
     }
 }
 
-pub(super) fn all(ctx: &mut ServerCtx<'_>, _: Args<'_>) -> Run {
+pub(super) fn all(ctx: &mut StaticCtx<'_>, _: Args<'_>) -> Run {
     reply_infos(&mut ctx.reply, table::TOP.into_iter().map(Some));
     Ok(Outcome::Done)
 }
 
-pub(super) fn info(ctx: &mut ServerCtx<'_>, args: Args<'_>) -> Run {
+pub(super) fn info(ctx: &mut StaticCtx<'_>, args: Args<'_>) -> Run {
     if args.len() == 2 {
         return all(ctx, args);
     }
@@ -54,7 +54,7 @@ pub(super) fn info(ctx: &mut ServerCtx<'_>, args: Args<'_>) -> Run {
     Ok(Outcome::Done)
 }
 
-pub(super) fn docs(ctx: &mut ServerCtx<'_>, args: Args<'_>) -> Run {
+pub(super) fn docs(ctx: &mut StaticCtx<'_>, args: Args<'_>) -> Run {
     let specs: Vec<&Spec> = match args.len() {
         2 => table::TOP.to_vec(),
         _ => args.iter_from(2).filter_map(lookup_full).collect(),
@@ -67,12 +67,12 @@ pub(super) fn docs(ctx: &mut ServerCtx<'_>, args: Args<'_>) -> Run {
     Ok(Outcome::Done)
 }
 
-pub(super) fn count(ctx: &mut ServerCtx<'_>, _: Args<'_>) -> Run {
+pub(super) fn count(ctx: &mut StaticCtx<'_>, _: Args<'_>) -> Run {
     ctx.reply.int(table::TOP.len() as i64);
     Ok(Outcome::Done)
 }
 
-pub(super) fn list(ctx: &mut ServerCtx<'_>, args: Args<'_>) -> Run {
+pub(super) fn list(ctx: &mut StaticCtx<'_>, args: Args<'_>) -> Run {
     let filter = match (args.len(), args.get(4)) {
         (2, _) => Filter::All,
         (5, Some(value)) if args.is(2, "FILTERBY") => match args {
@@ -102,7 +102,7 @@ fn keys_of<'a>(args: Args<'a>) -> Result<Vec<(&'a [u8], KeyFlags)>, CmdError> {
     Ok(found.into_iter().filter_map(|(at, flags)| Some((*call.get(at)?, flags))).collect())
 }
 
-pub(super) fn getkeys(ctx: &mut ServerCtx<'_>, args: Args<'_>) -> Run {
+pub(super) fn getkeys(ctx: &mut StaticCtx<'_>, args: Args<'_>) -> Run {
     let found = keys_of(args)?;
     ctx.reply.array(found.len());
     for (key, _) in found {
@@ -111,7 +111,7 @@ pub(super) fn getkeys(ctx: &mut ServerCtx<'_>, args: Args<'_>) -> Run {
     Ok(Outcome::Done)
 }
 
-pub(super) fn getkeysandflags(ctx: &mut ServerCtx<'_>, args: Args<'_>) -> Run {
+pub(super) fn getkeysandflags(ctx: &mut StaticCtx<'_>, args: Args<'_>) -> Run {
     let found = keys_of(args)?;
     ctx.reply.array(found.len());
     for (key, flags) in found {

@@ -1,14 +1,14 @@
 //! CONFIG.
 
 use crate::args::Args;
-use crate::ctx::{Outcome, Run, ServerCtx};
+use crate::ctx::{Outcome, ReportCtx, Run, ServerCtx};
 use crate::error::CmdError;
 use crate::limits::Limits;
 use crate::process::LogLevel;
 use sluice_config::{Force, Origin, ParamId, Phase};
 use std::sync::Arc;
 
-pub(super) fn get(ctx: &mut ServerCtx<'_>, args: Args<'_>) -> Run {
+pub(super) fn get(ctx: &mut ReportCtx<'_>, args: Args<'_>) -> Run {
     let patterns: Vec<&[u8]> = args.iter_from(2).collect();
     let found = ctx.control.config.get(&patterns);
     ctx.reply.map(found.len());

@@ -4,12 +4,12 @@ mod doctor;
 mod graph;
 
 use crate::args::Args;
-use crate::ctx::{Outcome, Run, ServerCtx};
+use crate::ctx::{LogCtx, Outcome, ReportCtx, Run};
 use crate::error::CmdError;
 use crate::histogram::Histogram;
 use sluice_command::{Spec, lookup_full, table};
 
-pub(super) fn latest(ctx: &mut ServerCtx<'_>, _: Args<'_>) -> Run {
+pub(super) fn latest(ctx: &mut ReportCtx<'_>, _: Args<'_>) -> Run {
     let events = ctx.control.latency.iter();
     ctx.reply.array(events.len());
     for (name, series) in events {
@@ -23,7 +23,7 @@ pub(super) fn latest(ctx: &mut ServerCtx<'_>, _: Args<'_>) -> Run {
     Ok(Outcome::Done)
 }
 
-pub(super) fn history(ctx: &mut ServerCtx<'_>, args: Args<'_>) -> Run {
+pub(super) fn history(ctx: &mut ReportCtx<'_>, args: Args<'_>) -> Run {
     let Some(series) = ctx.control.latency.get(args.at(2)) else {
         ctx.reply.array(0);
         return Ok(Outcome::Done);
@@ -37,7 +37,7 @@ pub(super) fn history(ctx: &mut ServerCtx<'_>, args: Args<'_>) -> Run {
     Ok(Outcome::Done)
 }
 
-pub(super) fn graph(ctx: &mut ServerCtx<'_>, args: Args<'_>) -> Run {
+pub(super) fn graph(ctx: &mut ReportCtx<'_>, args: Args<'_>) -> Run {
     let Some(series) = ctx.control.latency.get(args.at(2)) else {
         return Err(CmdError::owned(
             [&b"ERR No samples available for event '"[..], crate::error::shown(args.at(2), usize::MAX), b"'"]
@@ -50,21 +50,20 @@ pub(super) fn graph(ctx: &mut ServerCtx<'_>, args: Args<'_>) -> Run {
     Ok(Outcome::Done)
 }
 
-pub(super) fn doctor(ctx: &mut ServerCtx<'_>, _: Args<'_>) -> Run {
+pub(super) fn doctor(ctx: &mut ReportCtx<'_>, _: Args<'_>) -> Run {
     let text = doctor::report(ctx.control);
     ctx.reply.verbatim(b"txt", text.as_bytes());
     Ok(Outcome::Done)
 }
 
-pub(super) fn reset(ctx: &mut ServerCtx<'_>, args: Args<'_>) -> Run {
+pub(super) fn reset(ctx: &mut LogCtx<'_>, args: Args<'_>) -> Run {
     let all = args.len() == 2;
-    let reset =
-        ctx.control.latency.reset(|name| all || args.iter_from(2).any(|event| event == name.as_bytes()));
+    let reset = ctx.latency.reset(|name| all || args.iter_from(2).any(|event| event == name.as_bytes()));
     ctx.reply.int(reset as i64);
     Ok(Outcome::Done)
 }
 
-pub(super) fn histogram(ctx: &mut ServerCtx<'_>, args: Args<'_>) -> Run {
+pub(super) fn histogram(ctx: &mut ReportCtx<'_>, args: Args<'_>) -> Run {
     let mut wanted: Vec<&'static Spec> = Vec::new();
     let mut add = |spec: &'static Spec| {
         if !wanted.iter().any(|known| known.id == spec.id) {

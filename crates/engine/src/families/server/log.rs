@@ -2,7 +2,7 @@
 
 use crate::args::Args;
 use crate::commandlog::LogKind;
-use crate::ctx::{Outcome, Run, ServerCtx};
+use crate::ctx::{LogCtx, Outcome, ReportCtx, Run};
 use crate::error::CmdError;
 
 /// Entries shown when SLOWLOG GET names no number.
@@ -25,7 +25,7 @@ fn count(args: Args<'_>, index: usize) -> Result<usize, CmdError> {
     }
 }
 
-fn reply_entries(ctx: &mut ServerCtx<'_>, kind: LogKind, count: usize) -> Run {
+fn reply_entries(ctx: &mut ReportCtx<'_>, kind: LogKind, count: usize) -> Run {
     let entries = ctx.control.commandlog.newest(kind, count);
     ctx.reply.array(entries.len());
     for entry in entries {
@@ -43,32 +43,32 @@ fn reply_entries(ctx: &mut ServerCtx<'_>, kind: LogKind, count: usize) -> Run {
     Ok(Outcome::Done)
 }
 
-fn reply_len(ctx: &mut ServerCtx<'_>, kind: LogKind) -> Run {
+fn reply_len(ctx: &mut ReportCtx<'_>, kind: LogKind) -> Run {
     ctx.reply.int(ctx.control.commandlog.len(kind) as i64);
     Ok(Outcome::Done)
 }
 
-fn clear(ctx: &mut ServerCtx<'_>, kind: LogKind) -> Run {
-    ctx.control.commandlog.clear(kind);
+fn clear(ctx: &mut LogCtx<'_>, kind: LogKind) -> Run {
+    ctx.commandlog.clear(kind);
     ctx.reply.ok();
     Ok(Outcome::Done)
 }
 
-pub(super) fn get(ctx: &mut ServerCtx<'_>, args: Args<'_>) -> Run {
+pub(super) fn get(ctx: &mut ReportCtx<'_>, args: Args<'_>) -> Run {
     let count = count(args, 2)?;
     let kind = kind(args, 3)?;
     reply_entries(ctx, kind, count)
 }
 
-pub(super) fn len(ctx: &mut ServerCtx<'_>, args: Args<'_>) -> Run {
+pub(super) fn len(ctx: &mut ReportCtx<'_>, args: Args<'_>) -> Run {
     reply_len(ctx, kind(args, 2)?)
 }
 
-pub(super) fn reset(ctx: &mut ServerCtx<'_>, args: Args<'_>) -> Run {
+pub(super) fn reset(ctx: &mut LogCtx<'_>, args: Args<'_>) -> Run {
     clear(ctx, kind(args, 2)?)
 }
 
-pub(super) fn slow_get(ctx: &mut ServerCtx<'_>, args: Args<'_>) -> Run {
+pub(super) fn slow_get(ctx: &mut ReportCtx<'_>, args: Args<'_>) -> Run {
     let count = match args.len() {
         2 => SHOWN_BY_DEFAULT,
         3 => count(args, 2)?,
@@ -82,10 +82,10 @@ pub(super) fn slow_get(ctx: &mut ServerCtx<'_>, args: Args<'_>) -> Run {
     reply_entries(ctx, LogKind::Slow, count)
 }
 
-pub(super) fn slow_len(ctx: &mut ServerCtx<'_>, _: Args<'_>) -> Run {
+pub(super) fn slow_len(ctx: &mut ReportCtx<'_>, _: Args<'_>) -> Run {
     reply_len(ctx, LogKind::Slow)
 }
 
-pub(super) fn slow_reset(ctx: &mut ServerCtx<'_>, _: Args<'_>) -> Run {
+pub(super) fn slow_reset(ctx: &mut LogCtx<'_>, _: Args<'_>) -> Run {
     clear(ctx, LogKind::Slow)
 }

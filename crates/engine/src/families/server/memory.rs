@@ -1,7 +1,7 @@
 //! MEMORY.
 
 use crate::args::Args;
-use crate::ctx::{Outcome, ReadCtx, Run, ServerCtx};
+use crate::ctx::{Outcome, ReadCtx, ReportCtx, Run, ServerCtx};
 use crate::error::CmdError;
 use crate::info::{MemoryReport, difference, human, ratio};
 use crate::process::Facts;
@@ -33,13 +33,13 @@ pub(super) fn purge(ctx: &mut ServerCtx<'_>, _: Args<'_>) -> Run {
     Ok(Outcome::Done)
 }
 
-pub(super) fn malloc_stats(ctx: &mut ServerCtx<'_>, _: Args<'_>) -> Run {
+pub(super) fn malloc_stats(ctx: &mut ReportCtx<'_>, _: Args<'_>) -> Run {
     let text = ctx.process.malloc_stats();
     ctx.reply.verbatim(b"txt", text.as_bytes());
     Ok(Outcome::Done)
 }
 
-pub(super) fn stats(ctx: &mut ServerCtx<'_>, _: Args<'_>) -> Run {
+pub(super) fn stats(ctx: &mut ReportCtx<'_>, _: Args<'_>) -> Run {
     let facts = ctx.process.facts(ctx.keyspace);
     let report = MemoryReport::new(&super::view(ctx, &facts));
     let own = ctx.session.caller.db;
@@ -134,7 +134,7 @@ fn rest(out: &mut Pairs<'_, '_>, report: &MemoryReport, facts: &Facts, tables: i
 /// Below so many bytes ratios say nothing.
 const SMALL_BYTES: u64 = 5 << 20;
 
-pub(super) fn doctor(ctx: &mut ServerCtx<'_>, _: Args<'_>) -> Run {
+pub(super) fn doctor(ctx: &mut ReportCtx<'_>, _: Args<'_>) -> Run {
     let facts = ctx.process.facts(ctx.keyspace);
     let report = MemoryReport::new(&super::view(ctx, &facts));
     ctx.reply.verbatim(b"txt", diagnosis(&report, &facts).as_bytes());

@@ -1,0 +1,236 @@
+//! Batches: parsed requests of one session, prepared together and executed in order.
+//!
+//! Times: the clock is read when the batch begins and after each command; a command starts when its predecessor ended.
+
+use super::Next;
+use crate::args::Args;
+use crate::engine::Engine;
+use crate::prepare::{Prepared, Preparer};
+use crate::process::Process;
+use crate::session::{Closing, Session, SessionKey};
+use sluice_base::Now;
+use sluice_resp::{OwnedRequests, Requests};
+
+/// What became of a batch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Submitted {
+    /// Requests executed (or refused); the input up to the end of the last one is used up.
+    pub executed: usize,
+    /// What follows.
+    pub flow: Flow,
+}
+
+/// Whether a session goes on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Flow {
+    /// It does.
+    Continue,
+    /// Its last request waits, kept in the session: the engine will ask for [`crate::Action::Resume`].
+    Waiting,
+    /// It ends: read nothing more.
+    Closing,
+}
+
+/// A batch under way.
+struct Batch<'a> {
+    input: &'a [u8],
+    requests: &'a Requests,
+    executed: usize,
+    flow: Flow,
+    /// End of the last command, which is the start of the next.
+    now: Now,
+}
+
+impl Engine {
+    /// Executes requests of a session in order, as far as it goes. `requests` are ranges of `input`.
+    pub fn submit(
+        &mut self,
+        key: SessionKey,
+        input: &[u8],
+        requests: &Requests,
+        process: &mut dyn Process,
+    ) -> Submitted {
+        let Some(mut session) = self.begin(key, process) else {
+            return Submitted { executed: 0, flow: Flow::Closing };
+        };
+        let mut batch =
+            Batch { input, requests, executed: 0, flow: flow_of(&session), now: process.recent() };
+        let batch_max = self.control.limits.prefetch_batch;
+        let mut prepared = std::mem::take(&mut self.prepared);
+        while batch.flow == Flow::Continue && batch.executed < requests.len() {
+            let end = (batch.executed + batch_max).min(requests.len());
+            self.prepare(session.caller.db, input, requests, batch.executed..end, &mut prepared);
+            session = self.execute(session, &mut batch, &prepared, process);
+        }
+        self.prepared = prepared;
+        self.finish(session, batch, process)
+    }
+
+    /// The same for requests that a worker has prepared, all of them, and whose keys were prefetched
+    /// ([`Engine::prefetch_buckets`], [`Engine::prefetch_entries`]).
+    pub fn submit_prepared(
+        &mut self,
+        key: SessionKey,
+        input: &[u8],
+        requests: &Requests,
+        prepared: &[Prepared],
+        process: &mut dyn Process,
+    ) -> Submitted {
+        let Some(mut session) = self.begin(key, process) else {
+            return Submitted { executed: 0, flow: Flow::Closing };
+        };
+        let mut batch =
+            Batch { input, requests, executed: 0, flow: flow_of(&session), now: process.recent() };
+        if batch.flow == Flow::Continue {
+            session = self.execute(session, &mut batch, prepared, process);
+        }
+        self.finish(session, batch, process)
+    }
+
+    /// What workers prepare requests with; to be renewed when [`Engine::limits`] gives another snapshot.
+    pub fn preparer(&self) -> Preparer {
+        self.preparer.clone()
+    }
+
+    /// Asks the processor for the buckets of prepared requests, ahead of [`Engine::prefetch_entries`].
+    pub fn prefetch_buckets(&self, key: SessionKey, prepared: &[Prepared]) {
+        let Some(session) = self.sessions.get(key) else { return };
+        let db = self.keyspace.db(session.caller.db);
+        prepared.iter().filter_map(Prepared::key_hash).for_each(|hash| db.prefetch_bucket(hash));
+    }
+
+    /// Asks the processor for the entries of prepared requests, ahead of [`Engine::submit_prepared`].
+    pub fn prefetch_entries(&mut self, key: SessionKey, prepared: &[Prepared]) {
+        let Some(session) = self.sessions.get(key) else { return };
+        let db = self.keyspace.db(session.caller.db);
+        let mut keys = 0;
+        for hash in prepared.iter().filter_map(Prepared::key_hash) {
+            db.prefetch_entry(hash);
+            keys += 1;
+        }
+        self.stats.prefetch_entries += keys;
+    }
+
+    /// Counts a group of requests whose keys were prefetched together.
+    pub fn count_prefetch_group(&mut self) {
+        self.stats.prefetch_batches += 1;
+    }
+
+    #[inline]
+    fn begin(&mut self, key: SessionKey, process: &mut dyn Process) -> Option<Box<Session>> {
+        let mut session = self.sessions.take(key)?;
+        session.caller.last_s = process.recent().unix_s();
+        if session.outbox.capacity_bytes() == 0
+            && let Some(spare) = self.spare.pop()
+        {
+            session.outbox = spare;
+        }
+        Some(session)
+    }
+
+    /// Executes prepared requests as far as it goes; gives the session back.
+    #[inline]
+    fn execute(
+        &mut self,
+        mut session: Box<Session>,
+        batch: &mut Batch<'_>,
+        prepared: &[Prepared],
+        process: &mut dyn Process,
+    ) -> Box<Session> {
+        if self.keyspace.is_nearly_full(session.caller.db) != self.control.nearly_full {
+            self.watch_room(process);
+        }
+        for item in prepared {
+            let request = batch.requests.at(batch.executed, batch.input);
+            let args = Args::new(&request, item.hashed, item.hash, self.seed);
+            let next = self.process_request(&mut session, item, args, &request, &mut batch.now, process);
+            batch.executed += 1;
+            if let Next::Wait(on) = next {
+                self.park(&mut session, OwnedRequests::of(&request), *item, on);
+            }
+            if self.control.blocking.is_due() {
+                session = self.serve_between(session, process);
+            }
+            batch.flow = flow_of(&session);
+            if batch.flow != Flow::Continue {
+                break;
+            }
+        }
+        session
+    }
+
+    /// Serves those who wait, between two requests of a session. The session takes its place in the table meanwhile, so
+    /// that what others do reaches it.
+    #[cold]
+    fn serve_between(&mut self, session: Box<Session>, process: &mut dyn Process) -> Box<Session> {
+        let key = session.key;
+        self.sessions.put_back(session);
+        self.serve_waiting(process);
+        self.sessions.take(key).expect("only the server ends sessions, between batches")
+    }
+
+    #[inline]
+    fn finish(
+        &mut self,
+        mut session: Box<Session>,
+        batch: Batch<'_>,
+        process: &mut dyn Process,
+    ) -> Submitted {
+        session.note_output(&mut self.control.ready);
+        if !session.caller.ever_authenticated || batch.flow == Flow::Closing {
+            self.after_batch(&mut session, process);
+        }
+        self.sessions.put_back(session);
+        Submitted { executed: batch.executed, flow: batch.flow }
+    }
+
+    /// Ends a stranger that is owed too much, and a client that ends without being owed anything.
+    #[cold]
+    pub(crate) fn after_batch(&mut self, session: &mut Session, process: &mut dyn Process) {
+        if !session.caller.ever_authenticated {
+            self.limit_output(session, process);
+        }
+        if session.caller.closing == Closing::AfterReply && session.output_bytes() == 0 {
+            self.control.doomed.push(session.key);
+        }
+    }
+
+    fn prepare(
+        &mut self,
+        db: usize,
+        input: &[u8],
+        requests: &Requests,
+        batch: std::ops::Range<usize>,
+        out: &mut Vec<Prepared>,
+    ) {
+        out.clear();
+        let many = batch.len() > 1;
+        let db = self.keyspace.db(db);
+        for i in batch {
+            let item = self.preparer.prepare(&requests.at(i, input));
+            if many && let Some(hash) = item.key_hash() {
+                db.prefetch_bucket(hash);
+            }
+            out.push(item);
+        }
+        if many {
+            let mut keys = 0;
+            for hash in out.iter().filter_map(Prepared::key_hash) {
+                db.prefetch_entry(hash);
+                keys += 1;
+            }
+            if keys > 1 {
+                self.stats.prefetch_batches += 1;
+                self.stats.prefetch_entries += keys;
+            }
+        }
+    }
+}
+
+fn flow_of(session: &Session) -> Flow {
+    match session.caller.closing {
+        Closing::No if session.waiting.is_some() => Flow::Waiting,
+        Closing::No => Flow::Continue,
+        Closing::AfterReply | Closing::Now => Flow::Closing,
+    }
+}
