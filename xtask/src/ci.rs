@@ -307,7 +307,8 @@ fn valgrind() -> Result<Ran> {
     test.env("CARGO_TARGET_X86_64_UNKNOWN_LINUX_GNU_RUNNER", runner);
     test.env("CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_RUNNER", runner);
     test.args(["test", "--lib"]).args(VALGRIND_CRATES.iter().flat_map(|name| ["--package", name]));
-    shell::pass(test.args(["--", "--test-threads=1"]))
+    // valgrind knows no descriptors of processes.
+    shell::pass(test.args(["--", "--test-threads=1", "--skip", "process::tests"]))
 }
 
 /// The race checker over the whole server, while the tests of IO threads run against it. The standard library is built

@@ -176,22 +176,49 @@ fn run(options: &Options, grammar: &Grammar, mut player: Player<'_>) -> Result<u
     Ok(seen.len())
 }
 
-/// Sends a few broken requests and prints those to which the answers differ in a way that is not in `seen` yet.
+/// Sends a few broken requests, and a few of unauthenticated clients, and prints those to which the answers differ in a
+/// way that is not in `seen` yet.
 fn compare_protocol(seed: u64, player: &Player<'_>, seen: &mut BTreeSet<String>) -> Result<()> {
     let mut rng = Rng::new(seed);
     let ports = [player.ours.port, player.peer.port];
     for round in 0..BROKEN_REQUESTS {
         let long = round == 0 && rng.below(8) == 0;
         let bytes = if long { hostile::long_bytes(&mut rng) } else { hostile::bytes(&mut rng) };
-        let Some(answers) = hostile::differ(ports, &bytes)? else { continue };
-        if seen.contains(&outline_of_answers(&answers)) {
-            continue;
-        }
-        let (small, answers) = hostile::smallest(ports, &bytes)?;
-        if !seen.insert(outline_of_answers(&answers)) {
-            continue;
-        }
-        println!("\ndifference {}: the answers to these bytes:\n  {}", seen.len(), shown(&small));
+        compare_answers(ports, &bytes, "", seen)?;
+    }
+    // The connections that set the password have it taken away again, whatever happens between.
+    let mut owners = [Connection::open(ports[0])?, Connection::open(ports[1])?];
+    for owner in &mut owners {
+        set_password(owner, hostile::PASSWORD)?;
+        owner.ask(&[b"AUTH", hostile::PASSWORD])?;
+    }
+    let compared = (0..BROKEN_REQUESTS).try_for_each(|_| {
+        compare_answers(
+            ports,
+            &hostile::bytes_before_auth(&mut rng),
+            " of a client that has to authenticate",
+            seen,
+        )
+    });
+    owners.iter_mut().try_for_each(|owner| set_password(owner, b""))?;
+    compared
+}
+
+/// Sets the password that new connections have to give; none when it is empty.
+fn set_password(owner: &mut Connection, password: &[u8]) -> Result<()> {
+    let reply = owner.ask(&[b"CONFIG", b"SET", b"requirepass", password])?;
+    if reply.is_error() { Err(format!("no password can be set: {}", reply.string()).into()) } else { Ok(()) }
+}
+
+/// Sends the bytes to both servers; prints them if the answers differ in a way that is not in `seen` yet.
+fn compare_answers(ports: [u16; 2], bytes: &[u8], whose: &str, seen: &mut BTreeSet<String>) -> Result<()> {
+    let Some(answers) = hostile::differ(ports, bytes)? else { return Ok(()) };
+    if seen.contains(&outline_of_answers(&answers)) {
+        return Ok(());
+    }
+    let (small, answers) = hostile::smallest(ports, bytes)?;
+    if seen.insert(outline_of_answers(&answers)) {
+        println!("\ndifference {}: the answers to these bytes{whose}:\n  {}", seen.len(), shown(&small));
         println!("  ours:  {}\n  peer:  {}", shown(&answers[0]), shown(&answers[1]));
     }
     Ok(())

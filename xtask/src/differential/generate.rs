@@ -37,6 +37,8 @@ const HOSTILE_CHANCE: u64 = 14;
 const INLINE_CHANCE: u64 = 3;
 /// That a command is followed by a question about the key it names.
 const QUESTION_CHANCE: u64 = 8;
+/// That a command is an expiry at a named moment, followed by the question for it.
+const MOMENT_CHANCE: u64 = 2;
 /// That keys of a stream expire; and in such a stream, that one does next.
 const MORTAL_CHANCES: [u64; 2] = [25, 3];
 
@@ -56,6 +58,8 @@ impl<'a> Generator<'a> {
             let mut next = vec![self.command()];
             if self.mortal && self.chance(MORTAL_CHANCES[1]) {
                 next = special::expiry(self);
+            } else if self.chance(MOMENT_CHANCE) {
+                next = special::moment(self);
             } else if self.chance(QUESTION_CHANCE)
                 && let Some(key) = next[0].words.get(1).cloned()
             {
@@ -72,7 +76,8 @@ impl<'a> Generator<'a> {
     /// Whether the command is one that streams have.
     fn may_be_sent(&self, command: &Command) -> bool {
         let name = self.grammar.full_name(&command.words);
-        let by_chance = matches!(name.as_str(), "scan" | "randomkey");
+        // A pause keeps keys from expiring.
+        let by_chance = matches!(name.as_str(), "scan" | "randomkey" | "client|pause");
         self.grammar.has(&name)
             && self.grammar.rule(&command.words) != Rule::Skip
             && !(self.mortal && by_chance)

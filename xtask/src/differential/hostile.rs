@@ -64,7 +64,56 @@ const PIECES: &[&[u8]] = &[
     b"QUIT\r\n",
     b"RESET\r\n",
     b"*1\r\n$4\r\nPI\0G\r\n",
+    b"CLIENT REPLY OFF\r\n",
+    b"CLIENT REPLY SKIP\r\n",
+    b"CLIENT REPLY ON\r\n",
+    b"*3\r\n$6\r\nCLIENT\r\n$5\r\nREPLY\r\n$4\r\nSKIP\r\n",
 ];
+
+/// The password of the servers while requests of unauthenticated clients are compared.
+pub(crate) const PASSWORD: &[u8] = b"pass";
+
+/// Pieces of what a client sends that is not authenticated, or becomes so.
+const PIECES_BEFORE_AUTH: &[&[u8]] = &[
+    b"PING\r\n",
+    b"*1\r\n$4\r\nPING\r\n",
+    b"*2\r\n$3\r\nGET\r\n$2\r\ns0\r\n",
+    b"*3\r\n$3\r\nSET\r\n$2\r\ns0\r\n$1\r\n1\r\n",
+    b"NO-SUCH-COMMAND\r\n",
+    b"GET\r\n",
+    b"AUTH\r\n",
+    b"AUTH pass\r\n",
+    b"AUTH wrong\r\n",
+    b"AUTH default pass\r\n",
+    b"AUTH nobody pass\r\n",
+    b"AUTH default pass more\r\n",
+    b"*2\r\n$4\r\nauth\r\n$4\r\npass\r\n",
+    b"HELLO 3 AUTH default wrong\r\n",
+    b"HELLO 4\r\n",
+    b"HELLO 2\r\n",
+    b"RESET\r\n",
+    b"QUIT\r\n",
+    b"CLIENT REPLY ON\r\n",
+    b"MULTI\r\n",
+    b"EXEC\r\n",
+    // Limits of the unauthenticated: ten arguments, 16 KiB of one.
+    b"*10\r\n",
+    b"*11\r\n",
+    b"*2\r\n$16384\r\n",
+    b"*2\r\n$16385\r\n",
+];
+
+/// Draws requests of a client that begins unauthenticated.
+pub(crate) fn bytes_before_auth(rng: &mut Rng) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    for _ in 0..=rng.below(5) {
+        let piece = PIECES_BEFORE_AUTH[index(rng, PIECES_BEFORE_AUTH.len())];
+        // Some ask often: replies to the unauthenticated are bounded.
+        let times = if rng.below(8) == 0 { 40 } else { 1 };
+        (0..times).for_each(|_| bytes.extend_from_slice(piece));
+    }
+    bytes
+}
 
 /// Draws a request that is mostly broken.
 pub(crate) fn bytes(rng: &mut Rng) -> Vec<u8> {
@@ -169,7 +218,7 @@ fn index(rng: &mut Rng, bound: usize) -> usize {
 #[cfg(test)]
 mod tests {
     use super::super::wire::encode;
-    use super::{Rng, bytes, pieces};
+    use super::{Rng, bytes, bytes_before_auth, pieces};
 
     #[test]
     fn pieces_are_the_whole() {
@@ -181,6 +230,6 @@ mod tests {
     #[test]
     fn no_request_is_empty() {
         let mut rng = Rng::new(1);
-        assert!((0..10_000).all(|_| !bytes(&mut rng).is_empty()));
+        assert!((0..10_000).all(|_| !bytes(&mut rng).is_empty() && !bytes_before_auth(&mut rng).is_empty()));
     }
 }

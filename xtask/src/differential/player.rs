@@ -14,7 +14,7 @@ use super::grammar::Grammar;
 use super::hostile;
 use super::rules::Rule;
 use super::server::Server;
-use super::special::PARAMETERS;
+use super::special::{self, PARAMETERS};
 use super::wire::{Answers, Connection, End, encode, parse};
 use crate::Result;
 
@@ -168,8 +168,13 @@ impl<'a> Player<'a> {
                 (a, b) => return failure(outcome(a, ours.end), outcome(b, peer.end)),
             };
             let name = self.grammar.full_name(command);
+            let before = slot.checked_sub(1).map(|before| [&ours.replies[before][..], &peer.replies[before]]);
+            let is_named = before.is_some_and(|replies| {
+                special::names_the_moment(&commands[index - 1].words, replies, command)
+            });
             let same = match (&name[..], queued.as_ref()) {
                 ("exec", Some(queue)) => self.equal_exec(commands, queue, a, b, allowed),
+                _ if is_named => a == b,
                 _ => {
                     a == b || equal(self.grammar.rule(command), a, b) || allowed.permits(&name, command, a, b)
                 }

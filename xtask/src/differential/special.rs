@@ -134,7 +134,18 @@ const PROTOCOL: &[&str] = &[
 /// Whether the call is made of fixed texts that must not be spoilt: a spoilt one could end or hang the server,
 /// or ask for something that is compared elsewhere.
 pub(super) fn is_fixed(name: &str) -> bool {
-    matches!(name, "debug" | "config|set" | "command|info" | "client|unblock" | "flushall" | "swapdb")
+    matches!(
+        name,
+        "debug"
+            | "config|set"
+            | "command|info"
+            | "client|unblock"
+            | "client|kill"
+            | "client|pause"
+            | "client|reply"
+            | "flushall"
+            | "swapdb"
+    )
 }
 
 /// Whether arguments of the command are looked up in a table of the reference's that hashes a name with its zero bytes
@@ -177,6 +188,15 @@ pub(super) fn arguments(generator: &mut Generator<'_>, name: &str) -> Option<Vec
             generator.pick(&["a", "1.2", "with space", "", "\n"]),
         ],
         "client|unblock" => vec![generator.pick(&["999999", "0", "-1", "x", "9223372036854775808"])],
+        "client|kill" => client_kill(generator),
+        "client|pause" => {
+            let mut words = vec![generator.pick(&["0", "0", "1", "-1", "x", "9223372036854775808"])];
+            if generator.chance(50) {
+                words.push(generator.pick(&["WRITE", "write", "ALL", "none"]));
+            }
+            words
+        }
+        "client|reply" => vec![generator.pick(&["ON", "on", "maybe", ""])],
         "auth" => {
             let user = generator.pick(&["default", "nobody"]);
             if generator.chance(50) { vec![user, b"pass".to_vec()] } else { vec![b"pass".to_vec()] }
@@ -202,6 +222,79 @@ pub(super) fn expiry(generator: &mut Generator<'_>) -> Vec<Command> {
     };
     let sleep = vec![word("DEBUG"), word("SLEEP"), word("0.002")];
     [words, sleep].map(|words| Command { words, inline: false }).to_vec()
+}
+
+/// Filters of CLIENT KILL that meet nobody, or are wrong: the old form with an address, and the new one.
+fn client_kill(generator: &mut Generator<'_>) -> Vec<Vec<u8>> {
+    if generator.chance(20) {
+        return vec![generator.pick(&["192.0.2.1:1", "nowhere", ""])];
+    }
+    let filters: [[&str; 2]; 12] = [
+        ["ID", "9223372036854775807"],
+        ["ID", "0"],
+        ["ID", "-1"],
+        ["ID", "x"],
+        ["ADDR", "192.0.2.1:1"],
+        ["LADDR", "192.0.2.1:1"],
+        ["USER", "nobody"],
+        ["TYPE", "pubsub"],
+        ["TYPE", "replica"],
+        ["TYPE", "nothing"],
+        ["MAXAGE", "1000000"],
+        ["NO-FILTER", "x"],
+    ];
+    let mut words = Vec::new();
+    for _ in 0..1 + generator.below(2) {
+        let [name, value] = filters[generator.below(filters.len())];
+        words.extend([generator.token(name), value.as_bytes().to_vec()]);
+    }
+    if generator.chance(40) {
+        words.extend([generator.token("SKIPME"), generator.pick(&["yes", "no", "x"])]);
+    }
+    words
+}
+
+/// A key that expires at a named moment, and a question about that moment: both servers must name the same one.
+pub(super) fn moment(generator: &mut Generator<'_>) -> Vec<Command> {
+    let word = |text: &str| text.as_bytes().to_vec();
+    let key = values::key(&mut generator.rng);
+    let ms = 9_000_000_000_000 + i64::try_from(generator.below(1_000_000)).unwrap_or(0);
+    // Where a half is rounded to is of interest, so some moments lie at one.
+    let ms = if generator.chance(20) { ms / 1000 * 1000 + 500 } else { ms };
+    let (seconds, millis) = ((ms / 1000).to_string().into_bytes(), ms.to_string().into_bytes());
+    let set = match generator.below(6) {
+        0 => vec![word("EXPIREAT"), key.clone(), seconds],
+        1 => vec![word("PEXPIREAT"), key.clone(), millis],
+        2 => vec![word("SET"), key.clone(), word("v"), word("EXAT"), seconds],
+        3 => vec![word("SET"), key.clone(), word("v"), word("PXAT"), millis],
+        4 => vec![word("GETEX"), key.clone(), word("EXAT"), seconds],
+        _ => vec![word("GETEX"), key.clone(), word("PXAT"), millis],
+    };
+    let ask = vec![generator.pick(&["EXPIRETIME", "PEXPIRETIME"]), key];
+    [set, ask].map(|words| Command { words, inline: false }).to_vec()
+}
+
+/// Whether the first call, with these replies of both servers, gave the key of the second call the expiry that its words
+/// name, and the second asks for that expiry. Then the answers may not differ at all.
+pub(super) fn names_the_moment(set: &[Vec<u8>], replies: [&[u8]; 2], ask: &[Vec<u8>]) -> bool {
+    let is = |word: Option<&Vec<u8>>, text: &str| {
+        word.is_some_and(|word| word.eq_ignore_ascii_case(text.as_bytes()))
+    };
+    let any = |words: &[Vec<u8>], texts: [&str; 2]| {
+        words.iter().any(|word| texts.iter().any(|text| word.eq_ignore_ascii_case(text.as_bytes())))
+    };
+    let asks = ask.len() == 2 && any(&ask[..1], ["EXPIRETIME", "PEXPIRETIME"]) && ask.get(1) == set.get(1);
+    let set_for_sure = if set.len() >= 3 && any(&set[..1], ["EXPIREAT", "PEXPIREAT"]) {
+        replies.iter().all(|reply| reply.starts_with(b":1\r"))
+    } else if set.len() >= 5 && is(set.first(), "SET") && any(&set[3..], ["EXAT", "PXAT"]) {
+        replies.iter().all(|reply| reply.starts_with(b"+OK"))
+    } else if set.len() == 4 && is(set.first(), "GETEX") && any(&set[2..3], ["EXAT", "PXAT"]) {
+        // A value: neither null, nor an error, nor QUEUED.
+        replies.iter().all(|reply| reply.starts_with(b"$") && !reply.starts_with(b"$-"))
+    } else {
+        false
+    };
+    asks && set_for_sure
 }
 
 /// A question about a key that was just changed, perhaps.
@@ -322,4 +415,34 @@ fn move_past_away(word: &mut Vec<u8>) {
 /// The word as an integer.
 fn number(word: &[u8]) -> Option<i128> {
     std::str::from_utf8(word).ok()?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::names_the_moment;
+
+    fn names(set: &str, reply: &str, ask: &str) -> bool {
+        let words = |line: &str| line.split(' ').map(|word| word.as_bytes().to_vec()).collect::<Vec<_>>();
+        names_the_moment(&words(set), [reply.as_bytes(); 2], &words(ask))
+    }
+
+    #[test]
+    fn a_moment_that_was_set_is_compared_exactly() {
+        assert!(names("EXPIREAT k 9000000000", ":1\r\n", "expiretime k"));
+        assert!(names("PEXPIREAT k 9000000000000 NX", ":1\r\n", "PEXPIRETIME k"));
+        assert!(names("SET k v PXAT 9000000000000", "+OK\r\n", "EXPIRETIME k"));
+        assert!(names("getex k exat 9000000000", "$1\r\nv\r\n", "EXPIRETIME k"));
+    }
+
+    #[test]
+    fn a_moment_that_may_be_another_is_not() {
+        assert!(!names("EXPIREAT k 9000000000", ":0\r\n", "EXPIRETIME k"), "nothing was set");
+        assert!(!names("EXPIREAT k 9000000000", ":1\r\n", "EXPIRETIME other"));
+        assert!(!names("EXPIREAT k 9000000000", "+QUEUED\r\n", "EXPIRETIME k"));
+        assert!(!names("EXPIRE k 9000000000", ":1\r\n", "EXPIRETIME k"), "counted from now");
+        assert!(!names("SET k EXAT EX 9000000000", "+OK\r\n", "EXPIRETIME k"), "EXAT is the value");
+        assert!(!names("SET k v GET EXAT 9000000000", "$1\r\nv\r\n", "EXPIRETIME k"), "NX may have refused");
+        assert!(!names("GETEX k EXAT 9000000000", "$-1\r\n", "EXPIRETIME k"));
+        assert!(!names("EXPIREAT k 9000000000", ":1\r\n", "TTL k"), "what is left depends on now");
+    }
 }
