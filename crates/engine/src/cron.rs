@@ -24,8 +24,10 @@ impl Engine {
         let now = process.now();
         let hz = self.control.config.int(param::HZ).clamp(1, 500);
         let period = 1000 / hz;
-        if now.unix_ms() < self.cron.next_ms && self.cron.next_ms - now.unix_ms() <= period {
-            return (self.cron.next_ms - now.unix_ms()) as u64;
+        let is_early = now.unix_ms() < self.cron.next_ms && self.cron.next_ms - now.unix_ms() <= period;
+        let compaction_ms = self.compact(!is_early, process);
+        if is_early {
+            return compaction_ms.min((self.cron.next_ms - now.unix_ms()) as u64);
         }
         self.cron.next_ms = now.unix_ms() + period;
         self.end_pause(now);
@@ -44,7 +46,7 @@ impl Engine {
         }
         self.sample_rates(now, process);
         self.stats.cron_ns += process.now().mono_ns.saturating_sub(now.mono_ns);
-        period as u64
+        compaction_ms.min(period as u64)
     }
 
     fn expire(&mut self, process: &mut dyn Process, period_ms: i64) {

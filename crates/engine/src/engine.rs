@@ -36,6 +36,8 @@ pub struct Engine {
     /// Empty outboxes with memory, the warmest last: idle sessions hold none.
     pub(crate) spare: Vec<Outbox>,
     pub(crate) cron: crate::cron::CronState,
+    /// Where compaction stands.
+    pub(crate) compaction: crate::compaction::CompactionState,
     /// What [`Engine::record_events`] asked for: `db:event key`.
     pub(crate) events: Vec<String>,
 }
@@ -70,6 +72,7 @@ impl Engine {
             prepared: Vec::new(),
             spare: Vec::new(),
             cron: crate::cron::CronState::default(),
+            compaction: crate::compaction::CompactionState::default(),
             events: Vec::new(),
         };
         engine.refresh();

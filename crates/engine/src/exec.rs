@@ -440,7 +440,8 @@ impl Engine {
         now: Now,
         process: &mut dyn Process,
     ) -> Verdict {
-        let used_memory = if self.control.limits.maxmemory > 0 { process.used_memory() } else { 0 };
+        let used_memory =
+            if self.control.limits.maxmemory > 0 { process.used_memory(&self.keyspace) } else { 0 };
         let asked = Asked { spec, caller: &session.caller, control: &self.control, now, used_memory };
         self.gate.ask(&asked)
     }

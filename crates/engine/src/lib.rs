@@ -8,6 +8,7 @@
 mod action;
 mod args;
 mod commandlog;
+mod compaction;
 mod control;
 mod cron;
 mod ctx;

@@ -2,7 +2,8 @@
 //! [`crate::Action`]s.
 
 use sluice_base::Now;
-use sluice_config::Config;
+use sluice_config::{Config, ParamId};
+use sluice_keyspace::Keyspace;
 
 /// The process around an engine. `server` implements it; tests use a fake.
 pub trait Process {
@@ -12,24 +13,25 @@ pub trait Process {
     /// The last reading, for what may be as old as the previous command. Free.
     fn recent(&mut self) -> Now;
 
-    /// Facts for INFO, MEMORY and their like. Cost: some system calls.
-    fn facts(&mut self) -> Facts;
+    /// Facts for INFO, MEMORY and their like. Of the memory, `keyspace` knows what the allocator does not: how much of the
+    /// entries' chunks is in use. Cost: some system calls.
+    fn facts(&mut self, keyspace: &Keyspace) -> Facts;
 
     /// Running counts for the rates in INFO. Cheap.
     fn counts(&mut self) -> Counts;
 
-    /// Bytes allocated now, as `maxmemory` counts them. Cheap.
-    fn used_memory(&mut self) -> usize;
+    /// Bytes in use now, as `maxmemory` counts them; `keyspace` as in [`Process::facts`]. Cheap.
+    fn used_memory(&mut self, keyspace: &Keyspace) -> usize;
 
     /// Applies what a CONFIG SET changed outside the engine (listeners, log, limits of descriptors). `Err` says why not: the
-    /// engine then rolls the change back and calls this again for what was applied already. The engine names one
-    /// parameter per call, so that its error can name the one at fault; `config` holds all the new values from the
-    /// first call on.
-    fn apply_config(&mut self, config: &Config, changed: &[&'static str]) -> Result<(), String>;
+    /// engine then rolls the change back and calls this again for what was applied already. There is one
+    /// call for each parameter, so that the engine's error can name the one at fault; `config` holds all the new values
+    /// from the first call on.
+    fn apply_config(&mut self, config: &Config, changed: ParamId) -> Result<(), String>;
 
     /// The value in force of a parameter that was just applied, where it is not the text that was given: the working
     /// directory has an absolute name. `None` for all others.
-    fn in_force(&mut self, _name: &'static str) -> Option<Vec<u8>> {
+    fn in_force(&mut self, _changed: ParamId) -> Option<Vec<u8>> {
         None
     }
 
@@ -91,7 +93,7 @@ pub struct Facts {
     pub arch_bits: u32,
     /// Name of the allocator.
     pub allocator: String,
-    /// Bytes the allocator has given out.
+    /// Bytes in use: what the allocator has given out, and of the entries' chunks the entries only.
     pub used_memory: usize,
     /// Most bytes so far.
     pub used_memory_peak: usize,
@@ -101,9 +103,9 @@ pub struct Facts {
     pub used_memory_startup: usize,
     /// Resident bytes.
     pub resident: usize,
-    /// The allocator's own counts: allocated, active, resident, muzzy.
+    /// Bytes allocated: the same as `used_memory`.
     pub allocator_allocated: usize,
-    /// Bytes in active pages.
+    /// Bytes in active pages, less what was never touched of the entries' chunks; so for resident pages.
     pub allocator_active: usize,
     /// Bytes in resident pages.
     pub allocator_resident: usize,

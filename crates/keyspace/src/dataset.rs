@@ -16,6 +16,15 @@ pub struct Keyspace {
     room: usize,
 }
 
+/// What the entries' chunks take. The system maps them; the allocator's figures know nothing of them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ChunkMemory {
+    /// Bytes of the entries.
+    pub used_bytes: usize,
+    /// Bytes that are entries, or were since their pages were last given back: about what is resident.
+    pub touched_bytes: usize,
+}
+
 /// Where a database takes no more entries: at all chunk numbers less those that one batch of commands (a request of the most
 /// that `client-query-buffer-limit` lets in, 1 GiB unless it was raised), or the time to the next look at all databases, can
 /// take, were all of it in the smallest blocks. In bytes, each chunk counted as the longest.
@@ -51,6 +60,14 @@ impl Keyspace {
     /// Every database with its number.
     pub fn iter(&self) -> impl Iterator<Item = (usize, &Db)> {
         self.dbs.iter().enumerate()
+    }
+
+    /// What the entries' chunks take, all databases together. Cost: one step for each database.
+    pub fn chunk_memory(&self) -> ChunkMemory {
+        self.dbs.iter().map(Db::chunk_memory).fold(ChunkMemory::default(), |sum, db| ChunkMemory {
+            used_bytes: sum.used_bytes + db.used_bytes,
+            touched_bytes: sum.touched_bytes + db.touched_bytes,
+        })
     }
 
     /// Whether a database has so many entries that writes must be refused, lest its handles run out: 2^32 of up to 256 bytes,

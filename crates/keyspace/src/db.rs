@@ -4,8 +4,12 @@
 //! head has an expiry; (2) every live element of `large` belongs to exactly one entry; (3) both indexes use the same
 //! seeded hash of the key. This file is mechanism: it knows no clock and leaves no effects.
 
+mod compact;
+
+pub use compact::Compacted;
+
 use crate::entry::{self, Head, Kind, Large};
-use crate::{Key, reference_string_encoding};
+use crate::{ChunkMemory, Key, reference_string_encoding};
 use sluice_base::{Bytes, HashSeed, Rng, siphash13};
 use sluice_collections::index::{Index, Slot};
 use sluice_collections::slab::{Full, Handle, Slab, TypedSlab};
@@ -125,15 +129,9 @@ impl Db {
         self.slab.chunks_taken() * Slab::CHUNK_BYTES
     }
 
-    /// Bytes of the blocks in use: what the allocator's figure lacks, since chunks are mapped beside it. O(1).
-    #[inline]
-    pub fn block_bytes(&self) -> usize {
-        self.slab.bytes_used()
-    }
-
-    /// Bytes of blocks that are resident and free. O(1).
-    pub fn free_block_bytes(&self) -> usize {
-        self.slab.bytes_free()
+    /// What the slab of entries takes. O(1).
+    pub(crate) fn chunk_memory(&self) -> ChunkMemory {
+        ChunkMemory { used_bytes: self.slab.bytes_used(), touched_bytes: self.slab.bytes_touched() }
     }
 
     /// Bytes of entries and of large values.

@@ -15,8 +15,8 @@ mod entry;
 mod expire;
 
 pub use access::{DbMut, DbRef, Entry, SetExpiry};
-pub use dataset::{Dataset, Keyspace};
-pub use db::{Db, Found, Payload, Str};
+pub use dataset::{ChunkMemory, Dataset, Keyspace};
+pub use db::{Compacted, Db, Found, Payload, Str};
 pub use effects::{Argv, Effects, Event, GarbageFrom, KeyRef, LAZY_FREE_BYTES, Propagation, Touched};
 pub use entry::CLOCK_MASK;
 pub use expire::{ExpireCycle, ExpireOutcome};

@@ -3,6 +3,7 @@
 //! jemalloc, because entries come and go in sizes that change over months: its size classes and its decay keep resident
 //! memory near what is used, and it reports both.
 
+use sluice_keyspace::ChunkMemory;
 use std::ptr::null_mut;
 use tikv_jemalloc_ctl::{epoch, stats};
 
@@ -21,6 +22,20 @@ pub struct Allocated {
     pub resident: usize,
 }
 
+impl Allocated {
+    /// The numbers with the entries, whose chunks the allocator does not know. `allocated` grows by the entries; the pages
+    /// that were touched are active and resident, so that free blocks between entries show as fragmentation.
+    ///
+    /// A database that was given to another thread to be freed has left the keyspace: its chunks count no more.
+    pub fn with_entries(self, memory: ChunkMemory) -> Allocated {
+        Allocated {
+            allocated: self.allocated + memory.used_bytes,
+            active: self.active + memory.touched_bytes,
+            resident: self.resident + memory.touched_bytes,
+        }
+    }
+}
+
 /// The present numbers. Cost: some microseconds.
 pub fn allocated() -> Allocated {
     let _ = epoch::advance();
@@ -29,6 +44,27 @@ pub fn allocated() -> Allocated {
         active: stats::active::read().unwrap_or(0),
         resident: stats::resident::read().unwrap_or(0),
     }
+}
+
+/// Starts the allocator's own thread, which gives unused pages back to the system while nobody allocates. To be called after
+/// the last fork: a child has no thread but the one that forked.
+///
+/// # Errors
+/// The allocator's text.
+pub fn start_background_thread() -> Result<(), String> {
+    set_background_thread(cfg!(not(sluice_system_allocator)))
+}
+
+/// Ends that thread; pages are then given back by threads that allocate.
+///
+/// # Errors
+/// The allocator's text.
+pub fn end_background_thread() -> Result<(), String> {
+    set_background_thread(false)
+}
+
+fn set_background_thread(runs: bool) -> Result<(), String> {
+    tikv_jemalloc_ctl::background_thread::write(runs).map_err(|error| error.to_string())
 }
 
 /// Name and version, as INFO shows it.

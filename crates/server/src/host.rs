@@ -10,8 +10,9 @@ use nix::sys::resource::{Usage, UsageWho, getrusage};
 use sluice_base::Now;
 use sluice_clock::Clock;
 use sluice_config::choice::{LogFormat, LogLevel as LevelChoice, LogTimestampFormat};
-use sluice_config::{Config, param};
+use sluice_config::{Config, ParamId, param};
 use sluice_engine::{Counts, CpuTimes, Facts, IoThreads, LogLevel, Peaks, Process};
+use sluice_keyspace::Keyspace;
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
@@ -166,8 +167,8 @@ impl Host {
         });
     }
 
-    fn read_memory(&mut self) -> alloc::Allocated {
-        let numbers = alloc::allocated();
+    fn read_memory(&mut self, keyspace: &Keyspace) -> alloc::Allocated {
+        let numbers = alloc::allocated().with_entries(keyspace.chunk_memory());
         self.memory.allocated = numbers.allocated;
         self.memory.read_at_ns = self.recent.mono_ns;
         if numbers.allocated > self.memory.peak {
@@ -178,8 +179,8 @@ impl Host {
     }
 
     /// Keeps the peak of memory and the loop's counters up to date; called by the cron.
-    pub fn sample(&mut self, metrics: &sluice_evloop::Metrics) {
-        self.read_memory();
+    pub fn sample(&mut self, metrics: &sluice_evloop::Metrics, keyspace: &Keyspace) {
+        self.read_memory(keyspace);
         self.tell_clock();
         self.input_peaks.enter_second(self.recent.unix_s());
         let rows = [
@@ -241,6 +242,19 @@ impl Host {
         })
     }
 
+    /// Lets the allocator have a thread of its own or not, as `jemalloc-bg-thread` says. Errors: text for the client.
+    pub fn apply_allocator_thread(&mut self, config: &Config) -> Result<(), String> {
+        let (done, verb) = match config.bool(param::JEMALLOC_BG_THREAD) {
+            true => (alloc::start_background_thread(), "start"),
+            false => (alloc::end_background_thread(), "end"),
+        };
+        done.map_err(|reason| {
+            let text = format!("Could not {verb} the allocator's background thread: {reason}");
+            self.note(LogLevel::Warning, &text);
+            text
+        })
+    }
+
     /// Shows the title that the configuration asks for.
     pub fn show_title(&mut self, config: &Config) {
         if let Some(title) = &mut self.title {
@@ -276,6 +290,53 @@ impl Host {
     }
 }
 
+/// What the process does when a CONFIG SET changed one of these directives; it reads all others when it needs them, and so
+/// does the engine. Errors: text for the client.
+type ConfigEffect = fn(&mut Host, &Config) -> Result<(), String>;
+
+const CONFIG_EFFECTS: &[(&[ParamId], ConfigEffect)] = &[
+    (&[param::PORT.any()], |host, config| {
+        let refused = "Unable to listen on this port. Check server logs.";
+        host.listen_tcp(config).map_err(|()| refused.to_owned())
+    }),
+    (&[param::BIND.any()], |host, config| {
+        host.listen_tcp(config).map_err(|()| "Failed to bind to specified addresses.".to_owned())
+    }),
+    (&[param::MAXCLIENTS.any()], |host, config| host.allow_clients(config)),
+    (
+        &[
+            param::MAX_NEW_CONNECTIONS_PER_CYCLE.any(),
+            param::TCP_KEEPALIVE.any(),
+            param::EVENT_LOOP_BATCH_WAIT_US.any(),
+            param::EVENT_LOOP_BATCH_WAIT_DEPTH.any(),
+            param::IO_THREADS_NUM.any(),
+            param::IO_THREADS_ALWAYS_ACTIVE.any(),
+        ],
+        |host, _| {
+            host.configured = true;
+            Ok(())
+        },
+    ),
+    (&[param::DIR.any()], |_, config| {
+        let path = std::ffi::OsStr::from_bytes(config.bytes(param::DIR));
+        std::env::set_current_dir(path).map_err(|error| plain_error(&error))
+    }),
+    (&[param::OOM_SCORE_ADJ.any(), param::OOM_SCORE_ADJ_VALUES.any()], Host::apply_oom_score),
+    (&[param::LOGLEVEL.any(), param::LOG_TIMESTAMP_FORMAT.any(), param::LOG_FORMAT.any()], |host, config| {
+        host.apply_log_config(config);
+        Ok(())
+    }),
+    (&[param::PROC_TITLE_TEMPLATE.any()], |host, config| {
+        host.show_title(config);
+        Ok(())
+    }),
+    (&[param::CRASH_LOG_ENABLED.any()], |_, config| {
+        crate::crash::report_faults(config.bool(param::CRASH_LOG_ENABLED));
+        Ok(())
+    }),
+    (&[param::JEMALLOC_BG_THREAD.any()], Host::apply_allocator_thread),
+];
+
 impl Process for Host {
     #[inline]
     fn now(&mut self) -> Now {
@@ -288,8 +349,8 @@ impl Process for Host {
         self.recent
     }
 
-    fn facts(&mut self) -> Facts {
-        let numbers = self.read_memory();
+    fn facts(&mut self, keyspace: &Keyspace) -> Facts {
+        let numbers = self.read_memory(keyspace);
         let resident = resident_bytes();
         let bio = self.bio.as_ref();
         Facts {
@@ -325,51 +386,23 @@ impl Process for Host {
         Counts { cycle_us: self.cycle_ns / 1000, ..self.counts }
     }
 
-    fn used_memory(&mut self) -> usize {
+    fn used_memory(&mut self, keyspace: &Keyspace) -> usize {
         if self.recent.mono_ns.saturating_sub(self.memory.read_at_ns) > MEMORY_FRESH_NS {
-            self.read_memory();
+            self.read_memory(keyspace);
         }
         self.memory.allocated
     }
 
-    fn apply_config(&mut self, config: &Config, changed: &[&'static str]) -> Result<(), String> {
-        for name in changed {
-            match *name {
-                "port" => self
-                    .listen_tcp(config)
-                    .map_err(|()| "Unable to listen on this port. Check server logs.".to_owned())?,
-                "bind" => {
-                    self.listen_tcp(config)
-                        .map_err(|()| "Failed to bind to specified addresses.".to_owned())?;
-                }
-                "maxclients" => self.allow_clients(config)?,
-                "max-new-connections-per-cycle"
-                | "tcp-keepalive"
-                | "event-loop-batch-wait-us"
-                | "event-loop-batch-wait-depth"
-                | "io-threads"
-                | "io-threads-always-active" => {
-                    self.configured = true;
-                }
-                "dir" => {
-                    let path = std::ffi::OsStr::from_bytes(config.bytes(param::DIR));
-                    std::env::set_current_dir(path).map_err(|error| plain_error(&error))?;
-                }
-                "oom-score-adj" | "oom-score-adj-values" => self.apply_oom_score(config)?,
-                "loglevel" | "log-timestamp-format" | "log-format" => self.apply_log_config(config),
-                "proc-title-template" => self.show_title(config),
-                "crash-log-enabled" => crate::crash::report_faults(config.bool(param::CRASH_LOG_ENABLED)),
-                _ => {}
-            }
-        }
-        Ok(())
+    fn apply_config(&mut self, config: &Config, changed: ParamId) -> Result<(), String> {
+        let row = CONFIG_EFFECTS.iter().find(|(rows, _)| rows.contains(&changed));
+        row.map_or(Ok(()), |(_, apply)| apply(self, config))
     }
 
-    fn in_force(&mut self, name: &'static str) -> Option<Vec<u8>> {
-        match name {
-            "dir" => std::env::current_dir().ok().map(|path| path.as_os_str().as_bytes().to_vec()),
-            _ => None,
+    fn in_force(&mut self, changed: ParamId) -> Option<Vec<u8>> {
+        if changed != param::DIR.any() {
+            return None;
         }
+        std::env::current_dir().ok().map(|path| path.as_os_str().as_bytes().to_vec())
     }
 
     fn rewrite_config(&mut self, make: &mut dyn FnMut(Option<&[u8]>) -> Vec<u8>) -> Result<(), String> {

@@ -154,7 +154,9 @@ fn serve(loaded: Loaded) -> Result<u8, Failure> {
             .map_err(|error| fail(&mut host, format!("starting the background thread: {error}")))?,
     );
     host.settle_facts(opened.event_loop.name(), &opened.reason, supervisor::of(&config));
+    // What cannot be had of these is in the log, and no reason not to serve.
     let _ = host.apply_oom_score(&config);
+    let _ = host.apply_allocator_thread(&config);
     let seeds = seeds(&config).map_err(|error| fail(&mut host, error))?;
     let engine = Engine::new(config, seeds, &mut host);
     announce(&mut host, engine.config());

@@ -1,8 +1,9 @@
 //! A process that does nothing but remember.
 
 use sluice_base::Now;
-use sluice_config::Config;
+use sluice_config::{Config, ParamId};
 use sluice_engine::{Counts, Facts, LogLevel, Process};
+use sluice_keyspace::Keyspace;
 
 /// A process whose clock moves when told, plus one microsecond per reading.
 #[derive(Debug)]
@@ -50,20 +51,20 @@ impl Process for FakeProcess {
     fn recent(&mut self) -> Now {
         self.now
     }
-    fn facts(&mut self) -> Facts {
+    fn facts(&mut self, _: &Keyspace) -> Facts {
         self.facts.clone()
     }
     fn counts(&mut self) -> Counts {
         Counts::default()
     }
-    fn used_memory(&mut self) -> usize {
+    fn used_memory(&mut self, _: &Keyspace) -> usize {
         self.facts.used_memory
     }
-    fn apply_config(&mut self, _: &Config, changed: &[&'static str]) -> Result<(), String> {
+    fn apply_config(&mut self, _: &Config, changed: ParamId) -> Result<(), String> {
         if let Some(text) = &self.refuse {
             return Err(text.clone());
         }
-        self.applied.extend_from_slice(changed);
+        self.applied.push(changed.param().name);
         Ok(())
     }
     fn rewrite_config(&mut self, make: &mut dyn FnMut(Option<&[u8]>) -> Vec<u8>) -> Result<(), String> {

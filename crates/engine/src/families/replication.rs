@@ -78,7 +78,7 @@ fn snapshot_for(ctx: &mut ServerCtx<'_>, announced: &Announced) -> Vec<u8> {
     // Who can read up to a mark is young, but only from 9 on does a replica know our version, and says its own.
     let version =
         if announced.eof && announced.version < VERSION_9 { Version::Common } else { Version::Valkey };
-    let used_memory = ctx.process.used_memory();
+    let used_memory = ctx.process.used_memory(ctx.keyspace);
     let stream = &ctx.control.stream;
     let point =
         StreamPoint { db: stream.selected().unwrap_or(0), replid: &stream.replid, offset: stream.offset };

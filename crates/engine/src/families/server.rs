@@ -92,7 +92,7 @@ fn view<'a>(ctx: &'a ServerCtx<'_>, facts: &'a Facts) -> View<'a> {
 }
 
 fn info(ctx: &mut ServerCtx<'_>, args: Args<'_>) -> Run {
-    let facts = ctx.process.facts();
+    let facts = ctx.process.facts(ctx.keyspace);
     let text = info::text(&view(ctx, &facts), args.iter_from(1).map(crate::error::until_zero));
     ctx.reply.verbatim(b"txt", &text);
     Ok(Outcome::Done)

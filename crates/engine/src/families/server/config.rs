@@ -32,12 +32,12 @@ pub(super) fn set(ctx: &mut ServerCtx<'_>, args: Args<'_>) -> Run {
     let changed: Vec<ParamId> = undo.changed().collect();
     // One by one, so that the error can name the parameter at fault.
     for (done, id) in changed.iter().enumerate() {
-        let Err(reason) = ctx.process.apply_config(&ctx.control.config, &[id.param().name]) else { continue };
+        let Err(reason) = ctx.process.apply_config(&ctx.control.config, *id) else { continue };
         let error = undo.failed(*id, &reason);
         ctx.control.config.rollback(undo);
         for id in changed[..=done].iter().rev() {
             // What was in force a moment ago can be again; if it cannot, the log says so.
-            let _ = ctx.process.apply_config(&ctx.control.config, &[id.param().name]);
+            let _ = ctx.process.apply_config(&ctx.control.config, *id);
         }
         return Err(wire(error));
     }
@@ -47,7 +47,7 @@ pub(super) fn set(ctx: &mut ServerCtx<'_>, args: Args<'_>) -> Run {
         }
     }
     for id in changed {
-        if let Some(value) = ctx.process.in_force(id.param().name) {
+        if let Some(value) = ctx.process.in_force(id) {
             // It describes what has been applied, so it is in order.
             let _ = ctx.control.config.assign(id, &[&value]);
         }
@@ -62,7 +62,7 @@ fn wire(error: sluice_config::SetError) -> CmdError {
 }
 
 pub(super) fn resetstat(ctx: &mut ServerCtx<'_>, _: Args<'_>) -> Run {
-    let facts = ctx.process.facts();
+    let facts = ctx.process.facts(ctx.keyspace);
     ctx.stats.reset(&facts);
     ctx.reply.ok();
     Ok(Outcome::Done)

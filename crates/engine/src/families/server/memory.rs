@@ -40,7 +40,7 @@ pub(super) fn malloc_stats(ctx: &mut ServerCtx<'_>, _: Args<'_>) -> Run {
 }
 
 pub(super) fn stats(ctx: &mut ServerCtx<'_>, _: Args<'_>) -> Run {
-    let facts = ctx.process.facts();
+    let facts = ctx.process.facts(ctx.keyspace);
     let report = MemoryReport::new(&super::view(ctx, &facts));
     let own = ctx.session.caller.db;
     let used: Vec<(usize, i64, i64)> = ctx
@@ -135,7 +135,7 @@ fn rest(out: &mut Pairs<'_, '_>, report: &MemoryReport, facts: &Facts, tables: i
 const SMALL_BYTES: u64 = 5 << 20;
 
 pub(super) fn doctor(ctx: &mut ServerCtx<'_>, _: Args<'_>) -> Run {
-    let facts = ctx.process.facts();
+    let facts = ctx.process.facts(ctx.keyspace);
     let report = MemoryReport::new(&super::view(ctx, &facts));
     ctx.reply.verbatim(b"txt", diagnosis(&report, &facts).as_bytes());
     Ok(Outcome::Done)

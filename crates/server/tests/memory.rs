@@ -1,0 +1,78 @@
+//! What INFO says of memory, and what is done to give it back, end to end.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+mod common;
+
+use common::{Client, Server, until};
+
+/// A key and a value of each size class of entries: 16 to 1,024 bytes, 8 apart.
+fn one_key_of_each_size(client: &mut Client) {
+    for size in 0..125 {
+        client.check(&format!("SET key:{size:03} {}", "v".repeat(3 + size * 8)), "+OK\r\n");
+    }
+}
+
+#[test]
+fn memory_that_no_entry_uses_is_fragmentation_and_not_used() {
+    let server = Server::start(&[]);
+    let mut client = server.client();
+    client.check("SET key:000 v", "+OK\r\n");
+    let before = client.info_number("used_memory");
+    one_key_of_each_size(&mut client);
+    let added = client.info_number("used_memory") - before;
+    // The entries alone take some 62 KiB; buffers come and go beside them.
+    assert!((48 << 10..=256 << 10).contains(&added), "{added} bytes more");
+    // More than 100 MiB of chunks are reserved now; nobody has touched most of it, so that is not fragmentation either.
+    let fragmented = client.info_number("allocator_frag_bytes");
+    assert!((0..8 << 20).contains(&fragmented), "{fragmented} bytes");
+    // Memory that was in use once is.
+    for key in 0..20_000 {
+        client.send(format!("SET many:{key:05} {}\r\n", "v".repeat(500)));
+        client.expect("+OK\r\n");
+    }
+    let full = client.info_number("used_memory");
+    for key in 1..20_000 {
+        if key % 8 != 0 {
+            client.check(&format!("DEL many:{key:05}"), ":1\r\n");
+        }
+    }
+    let freed = full - client.info_number("used_memory");
+    assert!((8 << 20..11 << 20).contains(&freed), "{freed} bytes less");
+    let fragmented = client.info_number("allocator_frag_bytes");
+    assert!(fragmented > 7 << 20, "{fragmented} bytes");
+}
+
+#[test]
+fn reserved_memory_does_not_count_against_maxmemory() {
+    let server = Server::start(&["--maxmemory", "32mb"]);
+    let mut client = server.client();
+    one_key_of_each_size(&mut client);
+    client.check("SET another v", "+OK\r\n");
+}
+
+/// The allocator's threads of its own, by the names that it gives them.
+fn allocator_threads(server: &Server) -> usize {
+    let tasks = std::fs::read_dir(format!("/proc/{}/task", server.child.id())).unwrap();
+    tasks
+        .flatten()
+        .filter(|task| {
+            let name = std::fs::read_to_string(task.path().join("comm")).unwrap_or_default();
+            name.starts_with("jemalloc")
+        })
+        .count()
+}
+
+#[test]
+fn the_allocators_background_thread_runs_when_it_is_wanted() {
+    let server = Server::start(&[]);
+    let mut client = server.client();
+    assert_eq!(client.config("jemalloc-bg-thread"), "yes");
+    until("the thread", || (allocator_threads(&server) > 0).then_some(()));
+    client.check("CONFIG SET jemalloc-bg-thread no", "+OK\r\n");
+    until("the thread's end", || (allocator_threads(&server) == 0).then_some(()));
+    client.check("CONFIG SET jemalloc-bg-thread yes", "+OK\r\n");
+    until("the thread again", || (allocator_threads(&server) > 0).then_some(()));
+    let without = Server::start(&["--jemalloc-bg-thread", "no"]);
+    without.client().check("PING", "+PONG\r\n");
+    assert_eq!(allocator_threads(&without), 0);
+}
