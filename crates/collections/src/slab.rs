@@ -569,9 +569,7 @@ impl<const CHUNK_BITS: u32, const BLOCK_BITS: u32> SlabOf<CHUNK_BITS, BLOCK_BITS
         chunk.size = 0;
         let Some(books) = self.books.as_deref_mut() else { return };
         books.unlist(number);
-        if books.evacuation.as_ref().is_some_and(|evacuation| evacuation.is_of(number)) {
-            books.evacuation = None;
-        }
+        let is_evacuated = books.evacuation.as_ref().is_some_and(|evacuation| evacuation.is_of(number));
         let book = &mut books.rows.as_mut_slice()[number as usize];
         let class = &mut books.classes[book.class as usize];
         class.chunks -= 1;
@@ -579,6 +577,11 @@ impl<const CHUNK_BITS: u32, const BLOCK_BITS: u32> SlabOf<CHUNK_BITS, BLOCK_BITS
         books.chunks_taken -= 1;
         (book.class, book.quarter, book.is_pinned) = (0, UNLISTED, false);
         book.next = std::mem::replace(&mut books.vacant[book.units as usize], number);
+        if is_evacuated {
+            // It was emptied to win its pages.
+            books.evacuation = None;
+            return self.cool(number);
+        }
         books.warm_bytes += book.touched as usize;
         books.warm.push(number);
         // The newest always stays: a class at the edge of a chunk must not ask the system for every block.

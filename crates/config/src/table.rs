@@ -25,7 +25,6 @@ const ACL: &str = "access control lists";
 const AOF: &str = "the append-only file";
 const CLUSTER: &str = "cluster mode";
 const CORPSE: &str = "crash reports";
-const DEFRAG: &str = "active defragmentation";
 const EVICTION: &str = "eviction";
 const EVICTION_BUT_CLOCKS: &str = "eviction; which clock OBJECT FREQ and IDLETIME show follows it already";
 const HASHES: &str = "hashes";
@@ -49,7 +48,7 @@ const NO_ACL_FILE: &str =
     "ACL files are not supported by this version: there are no users yet, only requirepass";
 const NO_REPLICA: &str = "being a replica is not supported by this version";
 const NO_CLUSTER: &str = "cluster mode is not supported by this version";
-const NO_DEFRAG: &str = "active defragmentation is not supported by this version";
+const NO_SCAN_FIELDS: &str = "entries are moved one by one, and large values are not moved";
 const ALWAYS_LAZY: &str = "large values are always freed in the background";
 const FIXED_COPY: &str = "values from 16 KiB on are sent without a copy, with threads or without";
 const NO_FORK: &str = "there is no child process: snapshots are taken by threads";
@@ -511,21 +510,21 @@ params! {
             "Requests per receive from which on turns may wait for more. 1 waits without pipelines too: less processor time per request, but later replies.";
     }
     Defragmentation {
-        ACTIVEDEFRAG: Bool = boolean("activedefrag", false).debug().refused(NO_DEFRAG).later(DEFRAG),
-            "Move values together while the server runs, to give memory back.";
-        ACTIVE_DEFRAG_IGNORE_BYTES: Int = bytes("active-defrag-ignore-bytes", 100 * MIB, 1, LONG).later(DEFRAG),
+        ACTIVEDEFRAG: Bool = boolean("activedefrag", false).debug(),
+            "Spend more time on moving entries together, to give memory back; a little is spent always.";
+        ACTIVE_DEFRAG_IGNORE_BYTES: Int = bytes("active-defrag-ignore-bytes", 100 * MIB, 1, LONG),
             "Wasted bytes below which nothing is moved.";
-        ACTIVE_DEFRAG_THRESHOLD_LOWER: Int = number("active-defrag-threshold-lower", 10, 0, 1000).later(DEFRAG),
+        ACTIVE_DEFRAG_THRESHOLD_LOWER: Int = number("active-defrag-threshold-lower", 10, 0, 1000),
             "Percent of waste at which moving begins.";
-        ACTIVE_DEFRAG_THRESHOLD_UPPER: Int = number("active-defrag-threshold-upper", 100, 0, 1000).later(DEFRAG),
+        ACTIVE_DEFRAG_THRESHOLD_UPPER: Int = number("active-defrag-threshold-upper", 100, 0, 1000),
             "Percent of waste at which moving gets its greatest share of time.";
-        ACTIVE_DEFRAG_CYCLE_MIN: Int = number("active-defrag-cycle-min", 1, 1, 99).later(DEFRAG),
+        ACTIVE_DEFRAG_CYCLE_MIN: Int = number("active-defrag-cycle-min", 1, 1, 99),
             "Percent of processor time for moving at the lower threshold.";
-        ACTIVE_DEFRAG_CYCLE_MAX: Int = number("active-defrag-cycle-max", 25, 1, 99).later(DEFRAG),
+        ACTIVE_DEFRAG_CYCLE_MAX: Int = number("active-defrag-cycle-max", 25, 1, 99),
             "Percent of processor time for moving at the upper threshold.";
-        ACTIVE_DEFRAG_CYCLE_US: Int = number("active-defrag-cycle-us", 500, 0, 100_000).later(DEFRAG),
+        ACTIVE_DEFRAG_CYCLE_US: Int = number("active-defrag-cycle-us", 500, 0, 100_000),
             "Microseconds of one step of moving.";
-        ACTIVE_DEFRAG_MAX_SCAN_FIELDS: Int = number("active-defrag-max-scan-fields", 1000, 1, LONG).later(DEFRAG),
+        ACTIVE_DEFRAG_MAX_SCAN_FIELDS: Int = number("active-defrag-max-scan-fields", 1000, 1, LONG).ignored(NO_SCAN_FIELDS),
             "Elements above which a value is moved in several steps.";
         JEMALLOC_BG_THREAD: Bool = boolean("jemalloc-bg-thread", true),
             "Let the allocator give memory back from a thread of its own.";

@@ -25,10 +25,12 @@ impl Engine {
         let now = process.now();
         let hz = self.control.config.int(param::HZ).clamp(1, 500);
         let period = 1000 / hz;
-        let next_deadline_ms = self.expire_waits(now, process);
-        if now.unix_ms() < self.cron.next_ms && self.cron.next_ms - now.unix_ms() <= period {
+        let next_deadline_ms = self.expire_waits(now, process).unwrap_or(u64::MAX);
+        let is_early = now.unix_ms() < self.cron.next_ms && self.cron.next_ms - now.unix_ms() <= period;
+        let compaction_ms = self.compact(!is_early, process);
+        if is_early {
             let left_ms = (self.cron.next_ms - now.unix_ms()) as u64;
-            return next_deadline_ms.map_or(left_ms, |deadline_ms| left_ms.min(deadline_ms));
+            return left_ms.min(next_deadline_ms).min(compaction_ms);
         }
         self.cron.next_ms = now.unix_ms() + period;
         self.end_pause(now, process);
@@ -47,7 +49,7 @@ impl Engine {
         }
         self.sample_rates(now, process);
         self.stats.cron_ns += process.now().mono_ns.saturating_sub(now.mono_ns);
-        next_deadline_ms.map_or(period as u64, |deadline_ms| deadline_ms.min(period as u64))
+        compaction_ms.min(next_deadline_ms).min(period as u64)
     }
 
     fn expire(&mut self, process: &mut dyn Process, period_ms: i64) {

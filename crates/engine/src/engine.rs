@@ -36,6 +36,8 @@ pub struct Engine {
     /// Empty outboxes with memory, the warmest last: idle sessions hold none.
     pub(crate) spare: Vec<Outbox>,
     pub(crate) cron: crate::cron::CronState,
+    /// Where compaction stands.
+    pub(crate) compaction: crate::compaction::CompactionState,
     /// What [`Engine::record_events`] asked for: `db:event key`.
     pub(crate) events: Option<Vec<String>>,
     /// Changes of the command that is being committed.
@@ -77,6 +79,7 @@ impl Engine {
             events: None,
             changes: 0,
             watched_before: Vec::new(),
+            compaction: crate::compaction::CompactionState::default(),
         };
         engine.refresh();
         engine

@@ -10,6 +10,7 @@ mod args;
 mod blocking;
 mod commandlog;
 mod commit;
+mod compaction;
 mod control;
 mod cron;
 mod engine;

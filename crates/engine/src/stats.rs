@@ -70,6 +70,8 @@ pub struct Stats {
     pub turn_began_at: u64,
     /// Most commands within a turn.
     pub turn_commands_max: u64,
+    /// Compaction of entries.
+    pub compaction: crate::compaction::CompactionStats,
     /// Time in the cron, nanoseconds.
     pub cron_ns: u64,
     /// Operations per second and their like.
@@ -153,6 +155,7 @@ impl Stats {
             turn_command_nanos: 0,
             turn_began_at: 0,
             turn_commands_max: 0,
+            compaction: crate::compaction::CompactionStats::default(),
             cron_ns: 0,
             rates: Rates::default(),
             output_peaks: Peaks::default(),

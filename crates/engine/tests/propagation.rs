@@ -340,6 +340,9 @@ fn items(file: &[u8]) -> Vec<String> {
             Item::String { key, value, expiry_ms, usage } => {
                 format!("{} {} {expiry_ms:?} {usage:?}", text(&key), text(&value))
             }
+            Item::List { key, nodes, expiry_ms, usage } => {
+                format!("{} list of {} nodes {expiry_ms:?} {usage:?}", text(&key), nodes.len())
+            }
         });
     }
     items

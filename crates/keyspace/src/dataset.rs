@@ -16,12 +16,12 @@ pub struct Keyspace {
     room: usize,
 }
 
-/// Memory of the entries' chunks, which lie in regions that the allocator does not know.
+/// What the entries' chunks take. The system maps them; the allocator's figures know nothing of them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ChunkMemory {
-    /// Bytes of the entries in them.
+    /// Bytes of the entries.
     pub used_bytes: usize,
-    /// Bytes that are or were entries: about what is resident of the chunks.
+    /// Bytes that are entries, or were since their pages were last given back: about what is resident.
     pub touched_bytes: usize,
 }
 
@@ -62,7 +62,7 @@ impl Keyspace {
         self.dbs.iter().enumerate()
     }
 
-    /// Memory of the entries' chunks, all databases together. Cost: one step for each database.
+    /// What the entries' chunks take, all databases together. Cost: one step for each database.
     pub fn chunk_memory(&self) -> ChunkMemory {
         self.dbs.iter().map(Db::chunk_memory).fold(ChunkMemory::default(), |sum, db| ChunkMemory {
             used_bytes: sum.used_bytes + db.used_bytes,

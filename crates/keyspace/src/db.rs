@@ -8,12 +8,14 @@
 
 mod before;
 mod change;
+mod compact;
 mod in_place;
 mod list;
 mod take;
 
 pub use before::BeforeImage;
 pub(crate) use change::Meta;
+pub use compact::Compacted;
 pub(crate) use list::OpenList;
 
 use crate::entry::{self, Form, Head, Name};
@@ -123,18 +125,7 @@ impl Db {
         self.slab.chunks_taken() * Slab::CHUNK_BYTES
     }
 
-    /// Bytes of the blocks in use: what the allocator's figure lacks, since chunks are mapped beside it. O(1).
-    #[inline]
-    pub fn block_bytes(&self) -> usize {
-        self.slab.bytes_used()
-    }
-
-    /// Bytes of blocks that are resident and free. O(1).
-    pub fn free_block_bytes(&self) -> usize {
-        self.slab.bytes_free()
-    }
-
-    /// What the slab of entries holds of the allocator's memory. O(1).
+    /// What the slab of entries takes. O(1).
     pub(crate) fn chunk_memory(&self) -> ChunkMemory {
         ChunkMemory { used_bytes: self.slab.bytes_used(), touched_bytes: self.slab.bytes_touched() }
     }

@@ -19,7 +19,7 @@ mod view;
 
 pub use access::{DbMut, DbRef, SetExpiry};
 pub use dataset::{ChunkMemory, Dataset, Keyspace};
-pub use db::{BeforeImage, Db, Found};
+pub use db::{BeforeImage, Compacted, Db, Found};
 pub use edit::ListEdit;
 pub use effects::{
     Argv, Class, DbChange, Effects, Event, GarbageFrom, KeyRef, LAZY_FREE_BYTES, ModifiedKey, Propagation,

@@ -55,6 +55,7 @@ pub struct Server {
     actions: Vec<Action>,
     spare_carry: Vec<Vec<u8>>,
     next_cron_ns: u64,
+    next_sample_ns: u64,
     turn_began_ns: u64,
     turn_busy: bool,
     ending: Option<i32>,
@@ -95,6 +96,8 @@ const SPARE_CARRIES: usize = 16;
 const CARRY_BYTES: usize = 16 * 1024;
 /// Room beyond this is given back by a connection that has not used half of it lately.
 const CARRY_KEPT_BYTES: usize = 32 * 1024;
+/// Time between two looks at the numbers of the process.
+const SAMPLE_NS: u64 = 10_000_000;
 /// Seconds without a byte after which a connection gives its room back.
 pub const CARRY_IDLE_S: i64 = 2;
 
@@ -122,6 +125,7 @@ impl Server {
             actions: Vec::new(),
             spare_carry: Vec::new(),
             next_cron_ns: 0,
+            next_sample_ns: 0,
             turn_began_ns: 0,
             turn_busy: false,
             ending: None,
@@ -513,7 +517,12 @@ impl Server {
         }
         let wait_ms = self.engine.cron(&mut self.host);
         self.next_cron_ns = self.turn_began_ns + wait_ms.max(1) * 1_000_000;
-        self.host.sample(&self.event_loop.metrics(), self.engine.keyspace());
+        // The engine's cron comes more often while entries are moved together; reading the allocator's numbers costs as much
+        // as a hundred commands.
+        if self.turn_began_ns >= self.next_sample_ns {
+            self.next_sample_ns = self.turn_began_ns + SAMPLE_NS;
+            self.host.sample(&self.event_loop.metrics(), self.engine.keyspace());
+        }
         self.manage_workers();
     }
 

@@ -23,7 +23,7 @@ const NOT_ASKED: [(&str, &str); 13] = [
     ("oom-score-adj", "the reference writes to /proc"),
     ("oom-score-adj-values", "the reference writes to /proc"),
     ("watchdog-period", "the reference raises small values to two turns of its timer"),
-    ("activedefrag", "we refuse it for a while"),
+    ("activedefrag", "the reference accepts it only with its own allocator"),
     ("maxmemory-clients", "small values end the test's own connection"),
     ("client-output-buffer-limit", "small values end the test's own connection"),
 ];

@@ -149,7 +149,6 @@ fn what_is_missing_here_is_refused_by_name() {
         ("loadmodule x.so", "Modules"),
         ("module.param 1", "Modules"),
         ("sentinel", "Sentinel"),
-        ("activedefrag yes", "defragmentation"),
         ("tls-port 7000", "TLS"),
         ("tls-replication yes", "TLS"),
         ("aclfile /etc/users.acl", "ACL files"),
@@ -158,7 +157,7 @@ fn what_is_missing_here_is_refused_by_name() {
     ] {
         assert!(refusal(text).contains(word), "{text:?}: {}", refusal(text));
     }
-    loaded("cluster-enabled no\nactivedefrag no\ntls-port 0\naclfile ''\nreplicaof no one\nappendonly yes");
+    loaded("cluster-enabled no\nactivedefrag yes\ntls-port 0\naclfile ''\nreplicaof no one\nappendonly yes");
 }
 
 #[test]

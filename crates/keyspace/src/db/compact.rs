@@ -1,0 +1,57 @@
+//! Compaction of a database: the slab moves entries out of sparse chunks, and the indexes follow.
+//!
+//! A move changes no entry, only its handle: it must not run while somebody else keeps handles between units.
+
+use super::Db;
+use crate::dataset::Keyspace;
+use sluice_collections::slab::Move;
+
+/// What compaction did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Compacted {
+    /// Entries moved.
+    pub moved: u64,
+    /// Moves taken back, because no index knew the block. Always 0, but for a defect.
+    pub abandoned: u64,
+    /// The budget was spent: there may be more to do.
+    pub has_more: bool,
+}
+
+impl Db {
+    /// Moves entries out of sparse chunks, with at most `budget` steps: a step is a block looked at or an entry moved, each in
+    /// constant time.
+    pub fn compact_step(&mut self, budget: usize) -> Compacted {
+        let mut done = Compacted::default();
+        let mut left = budget;
+        while let Some(step) = self.slab.next_move(&mut left) {
+            if self.follow(step) {
+                self.slab.finish_move(step);
+                done.moved += 1;
+            } else {
+                debug_assert!(false, "every block of a database is an entry");
+                self.slab.cancel_move(step);
+                done.abandoned += 1;
+            }
+        }
+        done.has_more = left == 0;
+        done
+    }
+
+    /// Points the indexes to the copy of an entry; `false`, and no change, when they do not know it.
+    fn follow(&mut self, step: Move) -> bool {
+        let hash = self.hash_of(step.to);
+        let Some(slot) = self.index.find(hash, |handle| handle == step.from) else { return false };
+        self.index.replace(slot, step.to);
+        if let Some(slot) = self.expires.find(hash, |handle| handle == step.from) {
+            self.expires.replace(slot, step.to);
+        }
+        true
+    }
+}
+
+impl Keyspace {
+    /// [`Db::compact_step`] of one database, whose number must be below [`Keyspace::databases`].
+    pub fn compact_step(&mut self, number: usize, budget: usize) -> Compacted {
+        self.dbs_mut()[number].compact_step(budget)
+    }
+}
