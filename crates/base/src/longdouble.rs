@@ -48,7 +48,7 @@ impl LongDouble {
     }
 
     /// Taken as seconds: the milliseconds, rounded up. `None` when they do not fit in 63 bits, or for NaN.
-    pub(crate) fn ceil_millis(self) -> Option<i64> {
+    pub fn ceil_millis(self) -> Option<i64> {
         let thousand = X87DoubleExtended::from_u128(1000).value;
         let millis = self.0.mul_r(thousand, Round::NearestTiesToEven).value;
         if !millis.is_finite() {

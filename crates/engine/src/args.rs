@@ -10,20 +10,37 @@ use sluice_resp::{Request, Span};
 pub struct Args<'a> {
     input: &'a [u8],
     ranges: &'a [Span],
-    /// Hash of the argument at `hashed`, computed ahead for the prefetch.
-    hash: u64,
-    hashed: usize,
+    /// What was hashed ahead for the prefetch.
+    ahead: HashedAhead<'a>,
     seed: HashSeed,
 }
 
-impl<'a> Args<'a> {
-    /// No argument has been hashed ahead.
-    pub const NOT_HASHED: usize = usize::MAX;
+/// Keys whose hashes were computed ahead: one, and some of those that stand in a row with it.
+#[derive(Clone, Copy)]
+pub struct HashedAhead<'a> {
+    /// Position of the first, or [`HashedAhead::NONE`].
+    pub first: usize,
+    /// Hash of the first.
+    pub hash: u64,
+    /// Hashes of those behind it.
+    pub more: &'a [u64],
+    /// One argument stands between two keys.
+    pub are_pairs: bool,
+}
 
-    /// The arguments of `request`; the one at `hashed` has this hash under `seed`.
+impl HashedAhead<'_> {
+    /// `first` where no argument has been hashed.
+    pub const NOWHERE: usize = usize::MAX;
+    /// No argument has been hashed.
+    pub const NONE: HashedAhead<'static> =
+        HashedAhead { first: HashedAhead::NOWHERE, hash: 0, more: &[], are_pairs: false };
+}
+
+impl<'a> Args<'a> {
+    /// The arguments of `request`, of which some were hashed ahead under `seed`.
     #[inline]
-    pub fn new(request: &Request<'a>, hashed: usize, hash: u64, seed: HashSeed) -> Args<'a> {
-        Args { input: request.bytes(), ranges: request.spans(), hash, hashed, seed }
+    pub fn new(request: &Request<'a>, ahead: HashedAhead<'a>, seed: HashSeed) -> Args<'a> {
+        Args { input: request.bytes(), ranges: request.spans(), ahead, seed }
     }
 
     #[inline]
@@ -54,8 +71,26 @@ impl<'a> Args<'a> {
     #[inline]
     pub fn key(&self, index: usize) -> Key<'a> {
         let bytes = self.at(index);
-        let hash = if index == self.hashed { self.hash } else { sluice_base::siphash13(self.seed, bytes) };
+        let hash = if index == self.ahead.first { self.ahead.hash } else { self.other_hash(index, bytes) };
         Key { bytes, hash, arg: index.min(usize::from(Key::NO_ARG)) as u16 }
+    }
+
+    /// The hash of an argument that is not the first key.
+    fn other_hash(&self, index: usize, bytes: &[u8]) -> u64 {
+        let distance = index.wrapping_sub(self.ahead.first);
+        let ordinal = distance >> u32::from(self.ahead.are_pairs);
+        let exact = ordinal << u32::from(self.ahead.are_pairs) == distance;
+        match self.ahead.more.get(ordinal.wrapping_sub(1)) {
+            Some(hash) if exact => *hash,
+            _ => sluice_base::siphash13(self.seed, bytes),
+        }
+    }
+
+    /// The keys at every `step`-th position of `range`, in windows of [`KEYS_AHEAD`]: each window's entries are prefetched
+    /// together by `prefetch` before they are visited with their positions. What was prefetched with the batch is not
+    /// prefetched again.
+    pub fn key_windows(&self, range: std::ops::Range<usize>, step: usize) -> KeyWindows<'a> {
+        KeyWindows { args: *self, at: range.start, end: range.end.min(self.len()), step }
     }
 
     /// From `index` on.
@@ -84,5 +119,51 @@ impl<'a> Args<'a> {
     /// Bytes of all arguments together.
     pub fn bytes(&self) -> usize {
         self.iter_from(0).map(<[u8]>::len).sum()
+    }
+}
+
+/// Keys of a command, some at a time.
+pub struct KeyWindows<'a> {
+    args: Args<'a>,
+    at: usize,
+    end: usize,
+    step: usize,
+}
+
+/// Keys that are hashed and prefetched together: as many look-ups as a processor keeps under way.
+pub const KEYS_AHEAD: usize = 16;
+
+/// Some keys with their positions.
+pub struct KeyWindow<'a> {
+    keys: [(usize, Key<'a>); KEYS_AHEAD],
+    len: usize,
+}
+
+impl<'a> KeyWindows<'a> {
+    /// The next keys, at least one; `prefetch` gets the hashes of those that were not prefetched with the batch.
+    pub fn next(&mut self, prefetch: impl FnOnce(&[(usize, Key<'a>)])) -> Option<KeyWindow<'a>> {
+        if self.at >= self.end {
+            return None;
+        }
+        let none = (0, Key { bytes: &[], hash: 0, arg: Key::NO_ARG });
+        let mut window = KeyWindow { keys: [none; KEYS_AHEAD], len: 0 };
+        while self.at < self.end && window.len < KEYS_AHEAD {
+            window.keys[window.len] = (self.at, self.args.key(self.at));
+            window.len += 1;
+            self.at += self.step;
+        }
+        let known = self.args.ahead.more.len() + 1;
+        let is_first = window.keys[0].0 == self.args.ahead.first;
+        if !(is_first && known >= window.len) && window.len > 1 {
+            prefetch(window.keys());
+        }
+        Some(window)
+    }
+}
+
+impl<'a> KeyWindow<'a> {
+    /// The keys with their positions, in order.
+    pub fn keys(&self) -> &[(usize, Key<'a>)] {
+        &self.keys[..self.len]
     }
 }

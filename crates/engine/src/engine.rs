@@ -6,7 +6,7 @@ use crate::control::{Control, Pause};
 use crate::ctx::Handler;
 use crate::gate::Gate;
 use crate::limits::Limits;
-use crate::prepare::{Prepared, Preparer};
+use crate::prepare::{PreparedBatch, Preparer};
 use crate::process::Process;
 use crate::session::{
     Caller, ClientFlags, ClientKind, Closing, Connection, ReplicaState, ReplyMode, Session, SessionKey,
@@ -31,7 +31,7 @@ pub struct Engine {
     pub(crate) actions: Vec<Action>,
     pub(crate) rng: Rng,
     pub(crate) seed: HashSeed,
-    pub(crate) prepared: Vec<Prepared>,
+    pub(crate) prepared: PreparedBatch,
     pub(crate) preparer: Preparer,
     /// Empty outboxes with memory, the warmest last: idle sessions hold none.
     pub(crate) spare: Vec<Outbox>,
@@ -73,7 +73,7 @@ impl Engine {
             actions: Vec::new(),
             rng: Rng::new(seeds.rng),
             seed: seeds.hash,
-            prepared: Vec::new(),
+            prepared: PreparedBatch::new(),
             spare: Vec::new(),
             cron: crate::cron::CronState::default(),
             events: None,

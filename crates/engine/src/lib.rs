@@ -49,7 +49,7 @@ pub use engine::{Engine, Seeds};
 pub use error::CmdError;
 pub use exec::{Flow, Submitted};
 pub use limits::{Limits, OutputLimit};
-pub use prepare::{Prepared, Preparer};
+pub use prepare::{PreparedBatch, Preparer};
 pub use process::{Counts, CpuTimes, Facts, IoThreads, LogLevel, Process};
 pub use renames::{Renames, renames};
 pub use session::{Caller, Closing, Connection, Session, SessionKey};

@@ -134,7 +134,7 @@ impl Engine {
         for (i, prepared) in transaction.prepared.iter().enumerate() {
             let request = transaction.requests.at(i);
             let Named::Command(spec) = prepared.named else { continue };
-            let args = Args::new(&request, prepared.hashed, prepared.hash, self.seed);
+            let args = Args::new(&request, prepared.first_ahead(), self.seed);
             let permit = self.gate.of_queued();
             self.run_command(unit, permit, session, spec, args, &request, now, process);
         }

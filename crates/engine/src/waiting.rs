@@ -103,7 +103,7 @@ impl Engine {
         let mut now = process.recent();
         let again = {
             let request = request.at(0);
-            let args = Args::new(&request, prepared.hashed, prepared.hash, self.seed);
+            let args = Args::new(&request, prepared.first_ahead(), self.seed);
             session.is_rerun = matches!(on, WaitFor::Keys(_));
             let next = self.process_request(&mut session, &prepared, args, &request, &mut now, process);
             session.is_rerun = false;

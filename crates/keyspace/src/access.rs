@@ -44,6 +44,12 @@ pub enum SetExpiry {
 }
 
 impl<'a> DbRef<'a> {
+    /// Asks the processor for the entries of keys that are looked up soon: first for their buckets, then for what the
+    /// buckets name.
+    pub fn prefetch(&self, hashes: impl Iterator<Item = u64> + Clone) {
+        prefetch(self.db, hashes);
+    }
+
     /// The key's entry; a logically expired key is absent, and noted for deletion. Counts a hit or a miss.
     #[inline]
     pub fn get(&mut self, key: Key<'_>) -> Option<Entry<'a>> {
@@ -171,7 +177,18 @@ fn is_expired(at_ms: i64, access: &Access) -> bool {
     access.expiry != ExpiryMode::Ignore && access.now.unix_ms() > at_ms
 }
 
+/// See [`DbRef::prefetch`].
+fn prefetch(db: &Db, hashes: impl Iterator<Item = u64> + Clone) {
+    hashes.clone().for_each(|hash| db.prefetch_bucket(hash));
+    hashes.for_each(|hash| db.prefetch_entry(hash));
+}
+
 impl DbMut<'_> {
+    /// As [`DbRef::prefetch`].
+    pub fn prefetch(&self, hashes: impl Iterator<Item = u64> + Clone) {
+        prefetch(&self.dbs[self.number], hashes);
+    }
+
     /// Another database of the same keyspace.
     pub fn other(&mut self, number: usize) -> Option<DbMut<'_>> {
         if number >= self.dbs.len() {

@@ -40,6 +40,27 @@ pub fn first_key(spec: &Spec, arg_count: usize) -> Option<usize> {
     }
 }
 
+/// Keys behind the first one that stand in a row with it, for the hot path: their number, and whether one argument stands
+/// between two of them. None where only [`keys`] can tell.
+#[inline]
+pub fn keys_in_a_row(spec: &Spec, arg_count: usize) -> (usize, bool) {
+    let Some(KeySpec {
+        begin: Begin::Index(at), find: Find::Range { last, step: step @ (1 | 2), .. }, ..
+    }) = spec.keys.specs().first()
+    else {
+        return (0, false);
+    };
+    if *last == 0 {
+        return (0, false);
+    }
+    let (first, step) = (*at as usize, *step as usize);
+    let end = match usize::try_from(*last) {
+        Ok(last) => first + last + 1,
+        Err(_) => (arg_count + 1).saturating_sub(usize::from(last.unsigned_abs())),
+    };
+    (end.min(arg_count).saturating_sub(first + 1) / step, step == 2)
+}
+
 /// Whether calls of the command can have keys at all.
 pub(crate) fn has_keys(spec: &Spec) -> bool {
     match spec.keys {

@@ -5,7 +5,7 @@
 use super::Next;
 use crate::args::Args;
 use crate::engine::Engine;
-use crate::prepare::{Prepared, Preparer};
+use crate::prepare::{PreparedBatch, Preparer};
 use crate::process::Process;
 use crate::session::{Closing, Session, SessionKey};
 use sluice_base::Now;
@@ -73,7 +73,7 @@ impl Engine {
         key: SessionKey,
         input: &[u8],
         requests: &Requests,
-        prepared: &[Prepared],
+        prepared: &PreparedBatch,
         process: &mut dyn Process,
     ) -> Submitted {
         let Some(mut session) = self.begin(key, process) else {
@@ -93,18 +93,18 @@ impl Engine {
     }
 
     /// Asks the processor for the buckets of prepared requests, ahead of [`Engine::prefetch_entries`].
-    pub fn prefetch_buckets(&self, key: SessionKey, prepared: &[Prepared]) {
+    pub fn prefetch_buckets(&self, key: SessionKey, prepared: &PreparedBatch) {
         let Some(session) = self.sessions.get(key) else { return };
         let db = self.keyspace.db(session.caller.db);
-        prepared.iter().filter_map(Prepared::key_hash).for_each(|hash| db.prefetch_bucket(hash));
+        prepared.hashes().for_each(|hash| db.prefetch_bucket(hash));
     }
 
     /// Asks the processor for the entries of prepared requests, ahead of [`Engine::submit_prepared`].
-    pub fn prefetch_entries(&mut self, key: SessionKey, prepared: &[Prepared]) {
+    pub fn prefetch_entries(&mut self, key: SessionKey, prepared: &PreparedBatch) {
         let Some(session) = self.sessions.get(key) else { return };
         let db = self.keyspace.db(session.caller.db);
         let mut keys = 0;
-        for hash in prepared.iter().filter_map(Prepared::key_hash) {
+        for hash in prepared.hashes() {
             db.prefetch_entry(hash);
             keys += 1;
         }
@@ -134,15 +134,15 @@ impl Engine {
         &mut self,
         mut session: Box<Session>,
         batch: &mut Batch<'_>,
-        prepared: &[Prepared],
+        prepared: &PreparedBatch,
         process: &mut dyn Process,
     ) -> Box<Session> {
         if self.keyspace.is_nearly_full(session.caller.db) != self.control.nearly_full {
             self.watch_room(process);
         }
-        for item in prepared {
+        for item in prepared.items() {
             let request = batch.requests.at(batch.executed, batch.input);
-            let args = Args::new(&request, item.hashed, item.hash, self.seed);
+            let args = Args::new(&request, prepared.ahead(item), self.seed);
             let next = self.process_request(&mut session, item, args, &request, &mut batch.now, process);
             batch.executed += 1;
             if let Next::Wait(on) = next {
@@ -201,21 +201,17 @@ impl Engine {
         input: &[u8],
         requests: &Requests,
         batch: std::ops::Range<usize>,
-        out: &mut Vec<Prepared>,
+        out: &mut PreparedBatch,
     ) {
         out.clear();
-        let many = batch.len() > 1;
-        let db = self.keyspace.db(db);
         for i in batch {
-            let item = self.preparer.prepare(&requests.at(i, input));
-            if many && let Some(hash) = item.key_hash() {
-                db.prefetch_bucket(hash);
-            }
-            out.push(item);
+            self.preparer.prepare(&requests.at(i, input), out);
         }
-        if many {
+        if out.keys() > 1 {
+            let db = self.keyspace.db(db);
+            out.hashes().for_each(|hash| db.prefetch_bucket(hash));
             let mut keys = 0;
-            for hash in out.iter().filter_map(Prepared::key_hash) {
+            for hash in out.hashes() {
                 db.prefetch_entry(hash);
                 keys += 1;
             }

@@ -42,8 +42,11 @@ pub(crate) const ROUTES: &[Route] = &[
 /// DEL and UNLINK: what is large is freed by another thread either way.
 fn del(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
     let mut removed = 0;
-    for i in 1..args.len() {
-        removed += i64::from(ctx.db.remove(args.key(i), Event::Del));
+    let mut windows = args.key_windows(1..args.len(), 1);
+    while let Some(window) = windows.next(|keys| ctx.db.prefetch(keys.iter().map(|(_, key)| key.hash))) {
+        for (_, key) in window.keys() {
+            removed += i64::from(ctx.db.remove(*key, Event::Del));
+        }
     }
     ctx.reply.int(removed);
     Ok(Outcome::Done)
@@ -51,8 +54,9 @@ fn del(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
 
 fn exists(ctx: &mut ReadCtx<'_>, args: Args<'_>) -> Run {
     let mut found = 0;
-    for i in 1..args.len() {
-        found += i64::from(ctx.db.peek(args.key(i)).is_some());
+    let mut windows = args.key_windows(1..args.len(), 1);
+    while let Some(window) = windows.next(|keys| ctx.db.prefetch(keys.iter().map(|(_, key)| key.hash))) {
+        found += window.keys().iter().filter(|(_, key)| ctx.db.peek(*key).is_some()).count() as i64;
     }
     ctx.reply.int(found);
     Ok(Outcome::Done)
@@ -60,8 +64,9 @@ fn exists(ctx: &mut ReadCtx<'_>, args: Args<'_>) -> Run {
 
 fn touch(ctx: &mut ReadCtx<'_>, args: Args<'_>) -> Run {
     let mut found = 0;
-    for i in 1..args.len() {
-        found += i64::from(ctx.db.get(args.key(i)).is_some());
+    let mut windows = args.key_windows(1..args.len(), 1);
+    while let Some(window) = windows.next(|keys| ctx.db.prefetch(keys.iter().map(|(_, key)| key.hash))) {
+        found += window.keys().iter().filter(|(_, key)| ctx.db.get(*key).is_some()).count() as i64;
     }
     ctx.reply.int(found);
     Ok(Outcome::Done)

@@ -2,7 +2,7 @@
 //! it; what is larger is boxed, and boxes go round.
 
 use crate::inbound::Kept;
-use sluice_engine::{Limits, Prepared, Preparer, SessionKey};
+use sluice_engine::{Limits, PreparedBatch, Preparer, SessionKey};
 use sluice_evloop::Fd;
 use sluice_resp::{Admission, Outbox, ParseError, Requests};
 use sluice_value::Value;
@@ -99,7 +99,7 @@ pub struct Batch {
     /// The requests.
     pub requests: Requests,
     /// What is known of each.
-    pub prepared: Vec<Prepared>,
+    pub prepared: PreparedBatch,
     /// What follows the requests is none.
     pub failed: Option<ParseError>,
     /// When the turn began in which it was received, monotonic nanoseconds.
@@ -145,7 +145,7 @@ impl Batch {
             worker: 0,
             input: Vec::new(),
             requests: Requests::new(),
-            prepared: Vec::new(),
+            prepared: PreparedBatch::new(),
             failed: None,
             at_ns: 0,
             received: 0,

@@ -403,8 +403,8 @@ impl Worker {
         let spent = std::mem::replace(&mut connection.inbound.carry, rest);
         self.keep_spare(spent);
         for index in 0..batch.requests.len() {
-            let item = settings.preparer.prepare(&batch.requests.at(index, &batch.input));
-            batch.prepared.push(item);
+            let Batch { requests, input, prepared, .. } = &mut *batch;
+            settings.preparer.prepare(&requests.at(index, input), prepared);
         }
         self.depth = (self.depth * 31 + batch.requests.len() as u64 * DEPTH_UNIT) / 32;
         batch.worker = self.seat.seat;

@@ -381,7 +381,7 @@ impl Server {
                 while keys < PREFETCH_KEYS && group.len() < PREFETCH_BATCHES {
                     let Some(message) = rest.next() else { break };
                     if let ToMain::Batch(batch) = &message {
-                        keys += batch.prepared.len();
+                        keys += batch.prepared.keys();
                     }
                     group.push(message);
                 }
@@ -407,7 +407,7 @@ impl Server {
         for message in group {
             if let ToMain::Batch(batch) = message {
                 self.engine.prefetch_buckets(batch.key, &batch.prepared);
-                keys += batch.prepared.len();
+                keys += batch.prepared.keys();
             }
         }
         if keys < 2 {

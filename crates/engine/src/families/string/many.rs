@@ -10,10 +10,13 @@ use std::ops::Range;
 
 pub(super) fn mget(ctx: &mut ReadCtx<'_>, args: Args<'_>) -> Run {
     ctx.reply.array(args.len() - 1);
-    for i in 1..args.len() {
-        match ctx.db.get(args.key(i)).map(Entry::as_str) {
-            Some(Ok(value)) => reply_str(&mut ctx.reply, value),
-            Some(Err(WrongType)) | None => ctx.reply.null(),
+    let mut windows = args.key_windows(1..args.len(), 1);
+    while let Some(window) = windows.next(|keys| ctx.db.prefetch(keys.iter().map(|(_, key)| key.hash))) {
+        for (_, key) in window.keys() {
+            match ctx.db.get(*key).map(Entry::as_str) {
+                Some(Ok(value)) => reply_str(&mut ctx.reply, value),
+                Some(Err(WrongType)) | None => ctx.reply.null(),
+            }
         }
     }
     Ok(Outcome::Done)
@@ -77,8 +80,11 @@ fn allowed(ctx: &mut WriteCtx<'_>, args: Args<'_>, pairs: Range<usize>, conditio
 }
 
 fn store(ctx: &mut WriteCtx<'_>, args: Args<'_>, pairs: Range<usize>, expiry: SetExpiry) {
-    for i in pairs.step_by(2) {
-        ctx.db.set(args.key(i), NewValue::Str(args.at(i + 1)), expiry, Event::Set);
+    let mut windows = args.key_windows(pairs, 2);
+    while let Some(window) = windows.next(|keys| ctx.db.prefetch(keys.iter().map(|(_, key)| key.hash))) {
+        for (i, key) in window.keys() {
+            ctx.db.set(*key, NewValue::Str(args.at(i + 1)), expiry, Event::Set);
+        }
     }
 }
 

@@ -4,8 +4,8 @@ use sluice_base::HashSeed;
 use sluice_config::Config;
 use sluice_engine::{Engine, Seeds};
 use sluice_evloop::Backend;
+use sluice_queue::Capacity;
 use sluice_queue::lanes::{Collector, collector};
-use sluice_queue::{Capacity, Collect};
 use std::os::unix::net::UnixStream;
 
 /// Messages that the lane holds.
