@@ -178,7 +178,7 @@ impl Index {
     /// At most two buckets are split, with `prefetch` called for their entries first.
     ///
     /// # Panics
-    /// At 2^31 entries, more than a slab has blocks for.
+    /// At 2^31 overflow buckets, which take more entries than a slab has blocks for: all of a chain but one are full.
     #[inline]
     pub fn insert(
         &mut self,
@@ -423,7 +423,7 @@ impl Index {
             *spare = self.pool.at(fresh as usize).link();
             fresh
         } else {
-            assert!(self.len < LEN_MAX, "an index has fewer than 2^31 entries");
+            assert!(self.pool.len() < OVERFLOW_MAX, "a link has 31 bits");
             if self.pool.len() == 0 {
                 self.pool.push(Bucket::EMPTY);
             }
@@ -660,7 +660,8 @@ const SPLITS_MAX: usize = 2;
 const MERGES_MAX: usize = 2;
 /// Random places looked at before a sample is searched for.
 const SAMPLE_TRIES: usize = 64;
-const LEN_MAX: usize = 1 << 31;
+/// Overflow buckets that a link can name.
+const OVERFLOW_MAX: usize = 1 << 31;
 
 #[cfg(test)]
 mod tests;
