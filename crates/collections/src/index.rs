@@ -30,6 +30,9 @@
 
 mod bucket;
 mod buckets;
+mod lazy;
+
+pub use lazy::Index;
 
 use sluice_base::Rng;
 
@@ -79,8 +82,8 @@ pub struct Stats {
     pub is_shrinking: bool,
 }
 
-/// The index; see the module's notes.
-pub struct Index {
+/// The index, once it has had an entry; see the module's notes.
+struct Linear {
     table: Buckets,
     mask: usize,
     /// Buckets of this level already split; the next one to split.
@@ -92,12 +95,12 @@ pub struct Index {
     pool: Buckets,
 }
 
-impl Index {
-    /// An empty index: one bucket.
-    pub fn new() -> Index {
+impl Linear {
+    /// Without entries: one bucket.
+    fn new() -> Linear {
         let mut table = Buckets::new();
         table.push(Bucket::EMPTY);
-        Index {
+        Linear {
             table,
             mask: 0,
             split: 0,
@@ -110,31 +113,25 @@ impl Index {
 
     /// Entries held.
     #[inline]
-    pub fn len(&self) -> usize {
+    fn len(&self) -> usize {
         self.len
-    }
-
-    /// Whether there are no entries.
-    #[inline]
-    pub fn is_empty(&self) -> bool {
-        self.len == 0
     }
 
     /// Buckets of the table, overflow not counted.
     #[inline]
-    pub fn buckets(&self) -> usize {
+    fn buckets(&self) -> usize {
         self.table.len()
     }
 
     /// Bytes allocated.
-    pub fn bytes(&self) -> usize {
+    fn bytes(&self) -> usize {
         self.table.bytes() + self.pool.bytes()
     }
 
     /// The entry with this hash for which `eq` says so. `eq` sees every entry of the bucket that has the same tag: one
     /// in about 255 of the others.
     #[inline]
-    pub fn find(&self, hash: u64, mut eq: impl FnMut(Handle) -> bool) -> Option<Slot> {
+    fn find(&self, hash: u64, mut eq: impl FnMut(Handle) -> bool) -> Option<Slot> {
         let tag = tag_of(hash);
         let home = self.home(hash);
         let mut bucket = self.table.at(home);
@@ -155,18 +152,18 @@ impl Index {
         }
     }
 
-    /// The handle that is at `slot` now, after a [`Index::replace`] too.
+    /// The handle that is at `slot` now, after a [`Linear::replace`] too.
     ///
     /// # Panics
     /// When the index has changed since the slot was given, at the latest when its bucket is gone.
     #[inline]
-    pub fn handle(&self, slot: Slot) -> Handle {
+    fn handle(&self, slot: Slot) -> Handle {
         self.bucket(slot).handle(slot.lane).expect("a slot is used before the next change")
     }
 
     /// Puts another handle at `slot`, of an entry with the same hash, and returns the old one.
     #[inline]
-    pub fn replace(&mut self, slot: Slot, handle: Handle) -> Handle {
+    fn replace(&mut self, slot: Slot, handle: Handle) -> Handle {
         let old = self.handle(slot);
         self.bucket_mut(slot).replace(slot.lane, handle);
         old
@@ -176,9 +173,9 @@ impl Index {
     /// At most two buckets are split, with `prefetch` called for their entries first.
     ///
     /// # Panics
-    /// At 2^31 entries, more than a slab has blocks for.
+    /// At 2^31 overflow buckets, which take more entries than a slab has blocks for: all of a chain but one are full.
     #[inline]
-    pub fn insert(
+    fn insert(
         &mut self,
         hash: u64,
         handle: Handle,
@@ -197,9 +194,9 @@ impl Index {
     /// `rehash` is asked for the hash of one of its entries).
     ///
     /// # Panics
-    /// As [`Index::handle`].
+    /// As [`Linear::handle`].
     #[inline]
-    pub fn remove(&mut self, slot: Slot, rehash: impl Fn(Handle) -> u64) -> Handle {
+    fn remove(&mut self, slot: Slot, rehash: impl Fn(Handle) -> u64) -> Handle {
         let handle = self.handle(slot);
         self.bucket_mut(slot).clear(slot.lane);
         self.len -= 1;
@@ -213,7 +210,7 @@ impl Index {
     }
 
     /// Carries on with a doubling or halving that is due, by at most `budget` buckets. Returns whether more is due.
-    pub fn step(&mut self, budget: usize, rehash: impl Fn(Handle) -> u64, prefetch: impl Fn(Handle)) -> bool {
+    fn step(&mut self, budget: usize, rehash: impl Fn(Handle) -> u64, prefetch: impl Fn(Handle)) -> bool {
         let mut left = budget;
         while left > 0 && self.len >= self.grow_at {
             self.split_next(&rehash, &prefetch);
@@ -226,7 +223,7 @@ impl Index {
     /// Visits the entries of one bucket and returns the cursor to go on with; begin with 0, and 0 means the end. An
     /// element that is present from the first call to the last is visited at least once, whatever happens in between;
     /// some may be visited twice (5). Any cursor is allowed.
-    pub fn scan(&self, cursor: u64, mut visit: impl FnMut(Handle)) -> u64 {
+    fn scan(&self, cursor: u64, mut visit: impl FnMut(Handle)) -> u64 {
         let home = self.home(cursor);
         self.chain(home).flat_map(Bucket::handles).for_each(&mut visit);
         let is_split = (home & self.mask) < self.split;
@@ -237,7 +234,7 @@ impl Index {
 
     /// A random entry, all of them alike; none when there are none. Tries random places: at most three on average in an
     /// index that is not about to shrink.
-    pub fn sample(&self, rng: &mut Rng) -> Option<Handle> {
+    fn sample(&self, rng: &mut Rng) -> Option<Handle> {
         if self.len == 0 {
             return None;
         }
@@ -254,9 +251,9 @@ impl Index {
     }
 
     /// Visits up to `count` different entries: those that follow a random place in memory. Returns how many; fewer than
-    /// asked for only if the index is smaller or very sparse. Much cheaper than as many [`Index::sample`]s, and good
+    /// asked for only if the index is smaller or very sparse. Much cheaper than as many [`Linear::sample`]s, and good
     /// enough where neighbours in the order of hashes are as random as any.
-    pub fn sample_many(&self, rng: &mut Rng, count: usize, mut visit: impl FnMut(Handle)) -> usize {
+    fn sample_many(&self, rng: &mut Rng, count: usize, mut visit: impl FnMut(Handle)) -> usize {
         let places = self.places();
         let start = rng.below((places * LANES) as u64) as usize;
         let (start, lane) = (start / LANES, start % LANES);
@@ -273,16 +270,16 @@ impl Index {
         entries.take(count).inspect(|&handle| visit(handle)).count()
     }
 
-    /// Asks for the cache line that [`Index::find`] will look at first.
+    /// Asks for the cache line that [`Linear::find`] will look at first.
     #[inline]
-    pub fn prefetch_bucket(&self, hash: u64) {
+    fn prefetch_bucket(&self, hash: u64) {
         self.table.at(self.home(hash)).prefetch();
     }
 
-    /// Calls `candidate` for the entry that [`Index::find`] will compare first, so that the caller can prefetch it; if
+    /// Calls `candidate` for the entry that [`Linear::find`] will compare first, so that the caller can prefetch it; if
     /// the bucket itself has none, asks for the next bucket of the chain.
     #[inline]
-    pub fn prefetch_candidates(&self, hash: u64, mut candidate: impl FnMut(Handle)) {
+    fn prefetch_candidates(&self, hash: u64, mut candidate: impl FnMut(Handle)) {
         let bucket = self.table.at(self.home(hash));
         if let Some(handle) = bucket.matching(tag_of(hash)).first().and_then(|lane| bucket.handle(lane)) {
             candidate(handle);
@@ -292,14 +289,14 @@ impl Index {
     }
 
     /// All entries, in the order of memory.
-    pub fn iter(&self) -> impl Iterator<Item = Handle> + '_ {
+    fn iter(&self) -> impl Iterator<Item = Handle> + '_ {
         self.table.iter().chain(self.pool.iter()).flat_map(Bucket::handles)
     }
 
     /// Empties at most `budget` buckets, visiting what was in them, and gives their memory back. Returns whether the
     /// index is empty now. It may be used in between, but keeps some memory until it has been emptied, and inserts work
     /// against it: they let the table grow again.
-    pub fn clear_step(&mut self, budget: usize, mut visit: impl FnMut(Handle)) -> bool {
+    fn clear_step(&mut self, budget: usize, mut visit: impl FnMut(Handle)) -> bool {
         self.is_shrinking = false;
         for _ in 0..budget {
             if self.len == 0 && self.table.len() == 1 {
@@ -331,7 +328,7 @@ impl Index {
     }
 
     /// Counts; cost: one step for each bucket.
-    pub fn stats(&self) -> Stats {
+    fn stats(&self) -> Stats {
         let mut stats = Stats { used: self.len, buckets: self.table.len(), ..Stats::default() };
         for home in 0..self.table.len() {
             let (mut buckets, mut entries) = (0, 0);
@@ -421,7 +418,7 @@ impl Index {
             *spare = self.pool.at(fresh as usize).link();
             fresh
         } else {
-            assert!(self.len < LEN_MAX, "an index has fewer than 2^31 entries");
+            assert!(self.pool.len() < OVERFLOW_MAX, "a link has 31 bits");
             if self.pool.len() == 0 {
                 self.pool.push(Bucket::EMPTY);
             }
@@ -634,12 +631,6 @@ impl Index {
     }
 }
 
-impl Default for Index {
-    fn default() -> Index {
-        Index::new()
-    }
-}
-
 /// The byte of a hash that a bucket keeps: the highest, since the lowest bits choose the bucket; never 0.
 #[inline(always)]
 fn tag_of(hash: u64) -> u8 {
@@ -658,7 +649,8 @@ const SPLITS_MAX: usize = 2;
 const MERGES_MAX: usize = 2;
 /// Random places looked at before a sample is searched for.
 const SAMPLE_TRIES: usize = 64;
-const LEN_MAX: usize = 1 << 31;
+/// Overflow buckets that a link can name.
+const OVERFLOW_MAX: usize = 1 << 31;
 
 #[cfg(test)]
 mod tests;

@@ -2,6 +2,7 @@
 #![allow(missing_docs)]
 
 use sluice_testkit::Rig;
+use std::collections::BTreeMap;
 
 fn number(rig: &mut Rig, section: &str, name: &str) -> u64 {
     let text = rig.run(&format!("INFO {section}"));
@@ -89,4 +90,48 @@ fn without_activedefrag_it_is_compacted_too() {
     assert_eq!(number(&mut rig, "memory", "active_defrag_running"), 0);
     assert!(number(&mut rig, "stats", "active_defrag_hits") > 1000);
     assert!(rig.engine.keyspace().chunk_memory().touched_bytes < before);
+}
+
+#[test]
+fn random_traffic_loses_nothing_while_entries_move() {
+    let mut rig = Rig::with(&SHORT_STEPS);
+    let mut rng = sluice_base::Rng::new(21);
+    let mut oracle: BTreeMap<String, (String, bool)> = BTreeMap::new();
+    for round in 0..120_000u64 {
+        let number = rng.below(24_000);
+        // Keys inside and outside of blocks; values inside, outside and integers.
+        let key = match number % 50 {
+            0 => format!("{number}{}", "k".repeat(300)),
+            _ => format!("key:{number}"),
+        };
+        let grows = (round / 30_000) % 2 == 0;
+        if rng.below(10) < if grows { 9 } else { 2 } {
+            let value = match number % 40 {
+                1 => number.to_string(),
+                2 => "l".repeat(2_000),
+                _ => "v".repeat(64),
+            };
+            let expires = rng.below(3) == 0;
+            let expiry = if expires { " EX 100000" } else { "" };
+            rig.check(&format!("SET {key} {value}{expiry}"), "+OK");
+            oracle.insert(key, (value, expires));
+        } else {
+            let gone = u8::from(oracle.remove(&key).is_some());
+            rig.check(&format!("DEL {key}"), &format!(":{gone}"));
+        }
+        if round % 10 == 0 {
+            rig.pass_ms(1);
+            rig.cron();
+        }
+    }
+    assert!(number(&mut rig, "stats", "active_defrag_hits") > 1_000);
+    assert_eq!(number(&mut rig, "stats", "active_defrag_misses"), 0);
+    rig.check("DBSIZE", &format!(":{}", oracle.len()));
+    let expiring = oracle.values().filter(|(_, expires)| *expires).count();
+    assert_eq!(rig.engine.keyspace().db(0).expires_len(), expiring);
+    rig.engine.keyspace().db(0).check();
+    for (key, (value, expires)) in &oracle {
+        rig.check(&format!("GET {key}"), &format!("\"{value}\""));
+        assert_eq!(rig.run(&format!("TTL {key}")) != ":-1", *expires);
+    }
 }

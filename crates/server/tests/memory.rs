@@ -14,7 +14,7 @@ fn one_key_of_each_size(client: &mut Client) {
 
 #[test]
 fn memory_that_no_entry_uses_is_fragmentation_and_not_used() {
-    let server = Server::start(&[]);
+    let server = Server::start(&["--enable-debug-command", "yes"]);
     let mut client = server.client();
     client.check("SET key:000 v", "+OK\r\n");
     let before = client.info_number("used_memory");
@@ -30,6 +30,7 @@ fn memory_that_no_entry_uses_is_fragmentation_and_not_used() {
         client.send(format!("SET many:{key:05} {}\r\n", "v".repeat(500)));
         client.expect("+OK\r\n");
     }
+    client.check("DEBUG PAUSE-CRON 1", "+OK\r\n");
     let full = client.info_number("used_memory");
     for key in 1..20_000 {
         if key % 8 != 0 {
@@ -40,6 +41,10 @@ fn memory_that_no_entry_uses_is_fragmentation_and_not_used() {
     assert!((8 << 20..11 << 20).contains(&freed), "{freed} bytes less");
     let fragmented = client.info_number("allocator_frag_bytes");
     assert!(fragmented > 7 << 20, "{fragmented} bytes");
+    // Until the entries were moved together.
+    client.check("DEBUG PAUSE-CRON 0", "+OK\r\n");
+    until("compaction", || (client.info_number("allocator_frag_bytes") < 3 << 20).then_some(()));
+    assert!(client.info_number("active_defrag_hits") > 1000);
 }
 
 #[test]

@@ -37,7 +37,7 @@ fn handle(raw: u32) -> Handle {
 
 /// The index beside a set of its handles; an entry's hash is a function of its handle.
 struct Model {
-    index: Index,
+    index: Linear,
     oracle: HashSet<Handle>,
     hashes: Hashes,
     /// Entries may be rehashed only while they exist.
@@ -46,7 +46,7 @@ struct Model {
 
 impl Model {
     fn new(hashes: Hashes) -> Model {
-        Model { index: Index::new(), oracle: HashSet::new(), hashes, alive: RefCell::new(HashSet::new()) }
+        Model { index: Linear::new(), oracle: HashSet::new(), hashes, alive: RefCell::new(HashSet::new()) }
     }
 
     fn insert(&mut self, handle: Handle) {
@@ -93,7 +93,7 @@ impl Model {
 }
 
 /// Invariants (1) to (3).
-fn check_invariants(index: &Index, rehash: impl Fn(Handle) -> u64) {
+fn check_invariants(index: &Linear, rehash: impl Fn(Handle) -> u64) {
     assert!((index.mask + 1).is_power_of_two());
     assert!(index.split <= index.mask);
     assert_eq!(index.table.len(), index.mask + 1 + index.split);
@@ -394,8 +394,8 @@ fn sample_many_gives_different_entries_and_reaches_all() {
     let mut all = 0;
     assert_eq!(model.index.sample_many(&mut rng, usize::MAX, |_| all += 1), 1_300);
     assert_eq!(all, 1_300);
-    assert_eq!(Index::new().sample_many(&mut rng, 5, |_| ()), 0);
-    assert_eq!(Index::new().sample(&mut rng), None);
+    assert_eq!(Linear::new().sample_many(&mut rng, 5, |_| ()), 0);
+    assert_eq!(Linear::new().sample(&mut rng), None);
 }
 
 #[test]
@@ -426,7 +426,7 @@ fn clear_step_visits_everything_once_in_bounded_slices_and_the_index_stays_usabl
         }
     }
     model.check();
-    assert!(model.index.is_empty());
+    assert_eq!(model.index.len(), 0);
     assert!(model.index.bytes() < 1024);
     (1..=1_000).for_each(|raw| model.insert(handle(raw)));
     model.check();
@@ -478,12 +478,12 @@ fn stats_add_up() {
 #[test]
 fn an_index_may_move_to_another_thread() {
     fn is_send<T: Send + Sync>(_: &T) {}
-    is_send(&Index::new());
+    is_send(&Linear::new());
 }
 
 #[test]
 fn no_insert_and_no_removal_works_on_more_than_a_few_buckets() {
-    let mut index = Index::new();
+    let mut index = Linear::new();
     let calls = std::cell::Cell::new(0);
     let rehash = |handle| {
         calls.set(calls.get() + 1);
@@ -504,4 +504,22 @@ fn no_insert_and_no_removal_works_on_more_than_a_few_buckets() {
         most = most.max(calls.get());
     }
     assert_eq!(most, 1, "hashes for one removal: only to move an overflow bucket");
+}
+
+#[test]
+fn an_index_that_holds_nothing_is_eight_bytes() {
+    let mut rng = Rng::new(1);
+    let mut index = Index::new();
+    assert_eq!((size_of_val(&index), index.bytes(), index.buckets(), index.len()), (8, 0, 0, 0));
+    assert_eq!((index.find(7, |_| true), index.scan(7, |_| ()), index.iter().count()), (None, 0, 0));
+    assert_eq!((index.sample(&mut rng), index.sample_many(&mut rng, 5, |_| ())), (None, 0));
+    assert!(!index.step(10, |_| 0, |_| ()));
+    assert!(index.clear_step(10, |_| ()));
+    index.insert(7, handle(3), |_| 7, |_| ());
+    let slot = index.find(7, |_| true).unwrap();
+    assert_eq!((index.handle(slot), index.bytes() > 0), (handle(3), true));
+    assert_eq!(index.replace(slot, handle(4)), handle(3));
+    assert_eq!(index.remove(slot, |_| 7), handle(4));
+    assert!(index.clear_step(10, |_| ()));
+    assert_eq!(index.bytes(), 0);
 }

@@ -1,0 +1,162 @@
+//! The index as others see it: eight bytes as long as it never held anything.
+//!
+//! Invariant: `linear` is there from the first insert on, until the index was emptied by [`Index::clear_step`].
+
+use sluice_base::Rng;
+
+use super::{Linear, Slot, Stats};
+use crate::slab::Handle;
+
+/// The index; see the module's notes.
+#[derive(Default)]
+pub struct Index {
+    linear: Option<Box<Linear>>,
+}
+
+impl Index {
+    /// An empty index; it allocates nothing.
+    pub const fn new() -> Index {
+        Index { linear: None }
+    }
+
+    /// Entries held.
+    #[inline]
+    pub fn len(&self) -> usize {
+        self.linear.as_ref().map_or(0, |linear| linear.len())
+    }
+
+    /// Whether there are no entries.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Buckets of the table, overflow not counted.
+    #[inline]
+    pub fn buckets(&self) -> usize {
+        self.linear.as_ref().map_or(0, |linear| linear.buckets())
+    }
+
+    /// Bytes allocated.
+    pub fn bytes(&self) -> usize {
+        self.linear.as_ref().map_or(0, |linear| size_of::<Linear>() + linear.bytes())
+    }
+
+    /// The entry with this hash for which `eq` says so. `eq` sees every entry of the bucket that has the same tag: one
+    /// in about 255 of the others.
+    #[inline]
+    pub fn find(&self, hash: u64, eq: impl FnMut(Handle) -> bool) -> Option<Slot> {
+        self.linear.as_deref()?.find(hash, eq)
+    }
+
+    /// The handle that is at `slot` now, after a [`Index::replace`] too.
+    ///
+    /// # Panics
+    /// When the index has changed since the slot was given, at the latest when its bucket is gone.
+    #[inline]
+    pub fn handle(&self, slot: Slot) -> Handle {
+        self.linear.as_deref().expect(STALE).handle(slot)
+    }
+
+    /// Puts another handle at `slot`, of an entry with the same hash, and returns the old one.
+    #[inline]
+    pub fn replace(&mut self, slot: Slot, handle: Handle) -> Handle {
+        self.linear.as_deref_mut().expect(STALE).replace(slot, handle)
+    }
+
+    /// Adds an entry that is not there yet. The entry must be readable already: `rehash` may be asked for its hash.
+    /// At most two buckets are split, with `prefetch` called for their entries first.
+    ///
+    /// # Panics
+    /// At 2^31 overflow buckets, which take more entries than a slab has blocks for: all of a chain but one are full.
+    #[inline]
+    pub fn insert(
+        &mut self,
+        hash: u64,
+        handle: Handle,
+        rehash: impl Fn(Handle) -> u64,
+        prefetch: impl Fn(Handle),
+    ) {
+        self.linear.get_or_insert_with(begin).insert(hash, handle, rehash, prefetch);
+    }
+
+    /// Takes the entry at `slot` out. At most two buckets are merged, and at most one overflow bucket moves (for which
+    /// `rehash` is asked for the hash of one of its entries).
+    ///
+    /// # Panics
+    /// As [`Index::handle`].
+    #[inline]
+    pub fn remove(&mut self, slot: Slot, rehash: impl Fn(Handle) -> u64) -> Handle {
+        self.linear.as_deref_mut().expect(STALE).remove(slot, rehash)
+    }
+
+    /// Carries on with a doubling or halving that is due, by at most `budget` buckets. Returns whether more is due.
+    pub fn step(&mut self, budget: usize, rehash: impl Fn(Handle) -> u64, prefetch: impl Fn(Handle)) -> bool {
+        self.linear.as_deref_mut().is_some_and(|linear| linear.step(budget, rehash, prefetch))
+    }
+
+    /// Visits the entries of one bucket and returns the cursor to go on with; begin with 0, and 0 means the end. An
+    /// element that is present from the first call to the last is visited at least once, whatever happens in between;
+    /// some may be visited twice (5). Any cursor is allowed.
+    pub fn scan(&self, cursor: u64, visit: impl FnMut(Handle)) -> u64 {
+        self.linear.as_deref().map_or(0, |linear| linear.scan(cursor, visit))
+    }
+
+    /// A random entry, all of them alike; none when there are none. Tries random places: at most three on average in an
+    /// index that is not about to shrink.
+    pub fn sample(&self, rng: &mut Rng) -> Option<Handle> {
+        self.linear.as_deref()?.sample(rng)
+    }
+
+    /// Visits up to `count` different entries: those that follow a random place in memory. Returns how many; fewer than
+    /// asked for only if the index is smaller or very sparse. Much cheaper than as many [`Index::sample`]s, and good
+    /// enough where neighbours in the order of hashes are as random as any.
+    pub fn sample_many(&self, rng: &mut Rng, count: usize, visit: impl FnMut(Handle)) -> usize {
+        self.linear.as_deref().map_or(0, |linear| linear.sample_many(rng, count, visit))
+    }
+
+    /// Asks for the cache line that [`Index::find`] will look at first.
+    #[inline]
+    pub fn prefetch_bucket(&self, hash: u64) {
+        if let Some(linear) = self.linear.as_deref() {
+            linear.prefetch_bucket(hash);
+        }
+    }
+
+    /// Calls `candidate` for the entry that [`Index::find`] will compare first, so that the caller can prefetch it; if
+    /// the bucket itself has none, asks for the next bucket of the chain.
+    #[inline]
+    pub fn prefetch_candidates(&self, hash: u64, candidate: impl FnMut(Handle)) {
+        if let Some(linear) = self.linear.as_deref() {
+            linear.prefetch_candidates(hash, candidate);
+        }
+    }
+
+    /// All entries, in the order of memory.
+    pub fn iter(&self) -> impl Iterator<Item = Handle> + '_ {
+        self.linear.iter().flat_map(|linear| linear.iter())
+    }
+
+    /// Empties at most `budget` buckets, visiting what was in them, and gives their memory back. Returns whether the
+    /// index is empty now. It may be used in between, but keeps some memory until it has been emptied, and inserts work
+    /// against it: they let the table grow again.
+    pub fn clear_step(&mut self, budget: usize, visit: impl FnMut(Handle)) -> bool {
+        let is_clear = self.linear.as_deref_mut().is_none_or(|linear| linear.clear_step(budget, visit));
+        if is_clear {
+            self.linear = None;
+        }
+        is_clear
+    }
+
+    /// Counts; cost: one step for each bucket.
+    pub fn stats(&self) -> Stats {
+        self.linear.as_deref().map(Linear::stats).unwrap_or_default()
+    }
+}
+
+#[cold]
+fn begin() -> Box<Linear> {
+    Box::new(Linear::new())
+}
+
+const STALE: &str = "a slot is used before the next change";
