@@ -81,7 +81,9 @@ fn write_keys(writer: &mut Writer, db: &Db, saving: Saving) {
         let clock = entry.clock();
         let usage = match saving.told {
             Told::Nothing => Usage::Unsaid,
-            Told::Idle => Usage::Idle(u64::from((saving.now.unix_s() as u32).wrapping_sub(clock) & CLOCK_MASK)),
+            Told::Idle => {
+                Usage::Idle(u64::from((saving.now.unix_s() as u32).wrapping_sub(clock) & CLOCK_MASK))
+            }
             Told::Frequency => Usage::Frequency((clock & 255) as u8),
         };
         match entry.value() {
