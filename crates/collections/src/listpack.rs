@@ -34,6 +34,16 @@ pub fn new() -> Vec<u8> {
     listpack
 }
 
+/// The listpack of a row of `count` entries, in place of what is in `out`.
+pub fn of_row(row: &[u8], count: usize, out: &mut Vec<u8>) {
+    out.clear();
+    out.reserve(EMPTY_LEN + row.len());
+    out.resize(HEADER_LEN, 0);
+    out.extend_from_slice(row);
+    out.push(END);
+    set_header(out, count);
+}
+
 /// Whether the bytes are a listpack: sizes, count, encodings and both lengths of every entry. Cost: O(n).
 pub fn is_valid(listpack: &[u8]) -> bool {
     let Some((header, rest)) = listpack.split_first_chunk::<HEADER_LEN>() else { return false };

@@ -5,6 +5,7 @@
 
 use sluice_config::choice::EvictionPolicy;
 use sluice_config::{ClientClass, Config, param};
+use sluice_value::ListLimits;
 
 /// Numbers from the configuration.
 #[derive(Clone, Debug)]
@@ -49,6 +50,8 @@ pub struct Limits {
     pub maxmemory: usize,
     /// The default user's password; empty: none is needed.
     pub password: Box<[u8]>,
+    /// Thresholds of lists.
+    pub list: ListLimits,
     /// How many databases.
     pub databases: usize,
     /// How many connections.

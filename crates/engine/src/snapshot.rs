@@ -55,21 +55,34 @@ pub(crate) fn file(
         writer.aux("repl-offset", Text::Int(point.offset as i64));
     }
     writer.aux("aof-base", Text::Int(0));
-    let told = Told::by(config);
+    let saving = Saving {
+        told: Told::by(config),
+        now: about.now,
+        max_listpack_size: config.int(param::LIST_MAX_LISTPACK_SIZE) as i32,
+    };
     for (number, db) in keyspace.into_iter().flat_map(Keyspace::iter).filter(|(_, db)| !db.is_empty()) {
         writer.db(number, db.len(), db.expires_len());
-        write_keys(&mut writer, db, told, about.now);
+        write_keys(&mut writer, db, saving);
     }
     writer.finish()
 }
 
-fn write_keys(writer: &mut Writer, db: &Db, told: Told, now: Now) {
+/// What writing keys needs to know.
+#[derive(Clone, Copy)]
+struct Saving {
+    told: Told,
+    now: Now,
+    /// Setting `list-max-listpack-size`.
+    max_listpack_size: i32,
+}
+
+fn write_keys(writer: &mut Writer, db: &Db, saving: Saving) {
     for handle in db.iter() {
         let entry = db.entry(handle);
         let clock = entry.clock();
-        let usage = match told {
+        let usage = match saving.told {
             Told::Nothing => Usage::Unsaid,
-            Told::Idle => Usage::Idle(u64::from((now.unix_s() as u32).wrapping_sub(clock) & CLOCK_MASK)),
+            Told::Idle => Usage::Idle(u64::from((saving.now.unix_s() as u32).wrapping_sub(clock) & CLOCK_MASK)),
             Told::Frequency => Usage::Frequency((clock & 255) as u8),
         };
         match entry.value() {
@@ -82,15 +95,7 @@ fn write_keys(writer: &mut Writer, db: &Db, told: Told, now: Now) {
                 writer.string(entry.key(), text, entry.expiry(), usage);
             }
             ValueRef::List(list) => {
-                writer.list(entry.key(), list.len(), entry.expiry(), usage);
-                let mut elements = list.iter(0..list.len());
-                while let Some(element) = elements.next() {
-                    writer.element(match element {
-                        ListItem::Int(number) => Text::Int(number),
-                        ListItem::Bytes(bytes) => Text::Bytes(bytes),
-                        ListItem::Shared(bytes) => Text::Bytes(bytes),
-                    });
-                }
+                writer.list(entry.key(), list, saving.max_listpack_size, entry.expiry(), usage);
             }
         }
     }

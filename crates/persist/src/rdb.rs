@@ -1,12 +1,15 @@
 //! RDB, the snapshot format: a header, fields about the file, databases of keys, a checksum.
 //!
-//! `docs/formats/rdb.md` describes the bytes. Strings are the only type so far; a file with another is refused by
-//! name.
+//! `docs/formats/rdb.md` describes the bytes. Strings and lists are the types so far; a file with another is
+//! refused by name.
 
 mod crc;
+mod list;
 mod reader;
 mod writer;
+mod ziplist;
 
+pub use list::ListNode;
 pub use reader::{Item, LoadError, Problem, Reader, fuzz_rdb};
 pub use writer::{Options, Writer};
 
@@ -62,6 +65,9 @@ mod op {
     pub const EOF: u8 = 0xff;
     pub const TYPE_STRING: u8 = 0;
     pub const TYPE_LIST: u8 = 1;
+    pub const TYPE_LIST_ZIPLIST: u8 = 10;
+    pub const TYPE_LIST_QUICKLIST: u8 = 14;
+    pub const TYPE_LIST_QUICKLIST_2: u8 = 18;
 }
 
 /// First bytes of lengths, and of strings that are no plain bytes.

@@ -2,7 +2,9 @@
 #![allow(missing_docs)]
 
 use sluice_base::Rng;
-use sluice_persist::rdb::{Item, Options, Problem, Reader, Text, Usage, Version, Writer, fuzz_rdb};
+use sluice_base::num::IntBuffer;
+use sluice_persist::rdb::{Item, ListNode, Options, Problem, Reader, Text, Usage, Version, Writer, fuzz_rdb};
+use sluice_value::{List, ListContext, ListEncoding, ListLimits, ListRef};
 
 const OPTIONS: Options = Options { version: Version::Valkey, compression: true, checksum: true };
 
@@ -80,6 +82,133 @@ fn an_integer_and_its_digits_make_the_same_file() {
     }
 }
 
+fn elements(list: ListRef<'_>) -> Vec<Vec<u8>> {
+    let mut iter = list.iter(0..usize::MAX);
+    let mut all = Vec::new();
+    while let Some(item) = iter.next() {
+        all.push(item.bytes(&mut IntBuffer::new()).to_vec());
+    }
+    all
+}
+
+/// The lists of a file with their keys.
+fn lists(file: &[u8], context: &mut ListContext) -> Vec<(Vec<u8>, Vec<Vec<u8>>, ListEncoding)> {
+    let mut reader = Reader::new(file).expect("the header is known");
+    let mut all = Vec::new();
+    while let Some(item) = reader.next().expect("the file is whole") {
+        if let Item::List { key, nodes, .. } = item {
+            let list = ListNode::list(&nodes, context);
+            all.push((key.into_owned(), elements(list.view()), list.encoding()));
+        }
+    }
+    all
+}
+
+fn list_of(values: &[Vec<u8>], context: &mut ListContext) -> List {
+    let mut list = List::new();
+    for value in values {
+        list.convert_before_adding(1, value.len(), context.limits);
+        list.push_back(value, context);
+    }
+    list
+}
+
+#[test]
+fn lists_are_read_back_with_their_encoding() {
+    let mut rng = Rng::new(14);
+    for seed in 0..30 {
+        let max_listpack_size = [-2, -1, 1, 3, -5][seed % 5];
+        let compress_depth = (seed % 2) as u32;
+        let mut context =
+            ListContext { limits: ListLimits { max_listpack_size, compress_depth }, garbage: Vec::new() };
+        let mut values = Vec::new();
+        for _ in 0..1 + rng.below(400) {
+            let mut value = random_row(&mut rng).1;
+            value.truncate(if rng.below(40) == 0 { 70_000 } else { 60 });
+            values.push(value);
+        }
+        let list = list_of(&values, &mut context);
+        let mut writer = Writer::new(OPTIONS);
+        writer.list(b"key", list.view(), max_listpack_size, Some(5), Usage::Idle(3));
+        writer.string(b"s", Text::Bytes(b"after"), None, Usage::Unsaid);
+        let file = writer.finish();
+        assert_eq!(rows(&file).len(), 1);
+        let read = lists(&file, &mut context);
+        assert_eq!((read[0].0.as_slice(), read[0].2), (&b"key"[..], list.encoding()));
+        assert!(read[0].1 == values);
+    }
+}
+
+/// What 9.1.2 dumps: a listpack; two nodes; a node of one long element.
+#[test]
+fn lists_have_the_reference_s_bytes() {
+    let bytes = |values: &[&[u8]], max_listpack_size: i32| {
+        let limits = ListLimits { max_listpack_size, compress_depth: 0 };
+        let mut context = ListContext { limits, garbage: Vec::new() };
+        let values: Vec<Vec<u8>> = values.iter().map(|value| value.to_vec()).collect();
+        let list = list_of(&values, &mut context);
+        let mut writer = Writer::new(Options { compression: false, checksum: false, ..OPTIONS });
+        writer.list(b"k", list.view(), max_listpack_size, None, Usage::Unsaid);
+        let file = writer.finish();
+        file[9..file.len() - 9].to_vec()
+    };
+    let long = [b'w'; 8200];
+    let wanted =
+        [&b"\x12\x01k\x02\x01\x60\x08"[..], &long, b"\x02\x0a\x0a\0\0\0\x01\0\x81b\x02\xff"].concat();
+    assert!(bytes(&[&long, b"b"], -2) == wanted);
+    let wanted = b"\x12\x01k\x02\x02\r\r\x00\x00\x00\x02\x00\x81a\x02\x81b\x02\xff\x02\x0c\x0c\x00\x00\x00\x02\x00\x81c\x02\x07\x01\xff";
+    assert_eq!(
+        bytes(&[b"a", b"b", b"c", b"7"], 2).escape_ascii().to_string(),
+        wanted.escape_ascii().to_string()
+    );
+    let wanted = b"\x12\x01k\x01\x02\x0c\x0c\x00\x00\x00\x02\x00\x81a\x02\x07\x01\xff";
+    assert_eq!(bytes(&[b"a", b"7"], 2).escape_ascii().to_string(), wanted.escape_ascii().to_string());
+    let many: Vec<String> = (0..1000).map(|number| format!("element:{number:08}")).collect();
+    let many: Vec<&[u8]> = many.iter().map(String::as_bytes).collect();
+    let written = bytes(&many, -2);
+    assert_eq!(written.len(), 18_042 - 10 + 2);
+    assert!(written.starts_with(b"\x12\x01k\x03\x02\x5f\xf3\xf3\x1f\x00\x00\xc6\x01\x90element:"));
+}
+
+/// Types that 9.1.2 reads and writes no more.
+#[test]
+fn old_lists_are_read() {
+    let mut context = ListContext::default();
+    let ziplist = b"\x12\0\0\0\x0e\0\0\0\x02\0\x00\x02ab\x04\xfe\x07\xff";
+    let file = [
+        b"REDIS0009\x01\x01a\x03\x01x\xc0\x05\x01z",
+        &b"\x0a\x01b\x12"[..],
+        ziplist,
+        b"\x0e\x01c\x02\x12",
+        ziplist,
+        b"\x12",
+        ziplist,
+        b"\xff\0\0\0\0\0\0\0\0",
+    ];
+    let texts = |values: &[&str]| values.iter().map(|value| value.as_bytes().to_vec()).collect::<Vec<_>>();
+    let wanted = [
+        (b"a".to_vec(), texts(&["x", "5", "z"]), ListEncoding::Listpack),
+        (b"b".to_vec(), texts(&["ab", "7"]), ListEncoding::Listpack),
+        (b"c".to_vec(), texts(&["ab", "7", "ab", "7"]), ListEncoding::Quicklist),
+    ];
+    assert_eq!(lists(&file.concat(), &mut context), wanted);
+}
+
+#[test]
+fn lists_that_cannot_be_are_refused() {
+    let problem = |body: &[u8]| {
+        let file = [b"VALKEY080", body].concat();
+        Reader::new(&file).expect("the header is known").next().map(|_| ()).expect_err("it is broken")
+    };
+    let listpack = b"\x0c\x0c\x00\x00\x00\x02\x00\x81a\x02\x07\x01\xff";
+    assert_eq!(problem(&[b"\x12\x01k\x01\x03", &listpack[..]].concat()).problem, Problem::List);
+    let mut bad = *listpack;
+    bad[5] = 3;
+    assert_eq!(problem(&[b"\x12\x01k\x01\x02", &bad[..]].concat()).problem, Problem::List);
+    assert_eq!(problem(b"\x0a\x01k\x0b\x0b\0\0\0\x0a\0\0\0\x01\0\xff").problem, Problem::List);
+    assert_eq!(problem(b"\x01\x01k\x81\xff\xff\xff\xff\xff\xff\xff\xff\x01x").problem, Problem::CutOff);
+}
+
 /// The bytes of 9.1.2 for the same data and settings.
 #[test]
 fn the_reference_s_bytes() {
@@ -135,7 +264,7 @@ fn mistakes_are_named_with_their_place() {
     assert_eq!(problem(b"VALKEY080"), (9, Problem::CutOff));
     assert_eq!(problem(b"VALKEY080\xff1234567"), (10, Problem::CutOff));
     assert_eq!(problem(b"VALKEY080\xff12345678"), (10, Problem::Checksum));
-    assert_eq!(problem(b"VALKEY080\x01"), (9, Problem::Unknown(1)));
+    assert_eq!(problem(b"VALKEY080\x02"), (9, Problem::Unknown(2)));
     assert_eq!(problem(b"VALKEY080\xfe\xc0"), (10, Problem::Length));
     assert_eq!(problem(b"VALKEY080\x00\x81\xff\xff\xff\xff\xff\xff\xff\xff"), (19, Problem::CutOff));
     assert_eq!(

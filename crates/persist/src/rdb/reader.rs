@@ -1,6 +1,7 @@
 //! Reads a file that is in memory, item by item.
 
 use super::crc::Sum;
+use super::list::{self, ListNode};
 use super::{Usage, Version, form, op};
 use sluice_base::lzf;
 use std::borrow::Cow;
@@ -27,6 +28,8 @@ pub enum Problem {
     Length,
     /// A compressed string that cannot be.
     Compression,
+    /// A list that cannot be.
+    List,
     /// Another checksum than the contents have.
     Checksum,
 }
@@ -46,6 +49,17 @@ pub enum Item<'a> {
         key: Cow<'a, [u8]>,
         /// The string; an integer as its digits.
         value: Cow<'a, [u8]>,
+        /// Its expiry, ms since the epoch.
+        expiry_ms: Option<i64>,
+        /// Its last use.
+        usage: Usage,
+    },
+    /// A key with a list.
+    List {
+        /// The key.
+        key: Cow<'a, [u8]>,
+        /// The parts that it was written in. Without any element it is no list: the key is to be passed over.
+        nodes: Vec<ListNode<'a>>,
         /// Its expiry, ms since the epoch.
         expiry_ms: Option<i64>,
         /// Its last use.
@@ -107,6 +121,13 @@ impl<'a> Reader<'a> {
                     let (key, value) = (self.text()?, self.text()?);
                     return Ok(Some(Item::String { key, value, expiry_ms, usage }));
                 }
+                form @ (op::TYPE_LIST
+                | op::TYPE_LIST_ZIPLIST
+                | op::TYPE_LIST_QUICKLIST
+                | op::TYPE_LIST_QUICKLIST_2) => {
+                    let (key, nodes) = (self.text()?, self.list(form)?);
+                    return Ok(Some(Item::List { key, nodes, expiry_ms, usage }));
+                }
                 op::AUX => return Ok(Some(Item::Aux(self.text()?, self.text()?))),
                 op::SELECT_DB => return Ok(Some(Item::Db(self.len()?))),
                 op::RESIZE_DB => return Ok(Some(Item::Sizes(self.len()?, self.len()?))),
@@ -114,6 +135,33 @@ impl<'a> Reader<'a> {
                 other => return Err(LoadError { offset, problem: Problem::Unknown(other) }),
             }
         }
+    }
+
+    /// The parts of a list of this type.
+    fn list(&mut self, form: u8) -> Result<Vec<ListNode<'a>>, LoadError> {
+        if form == op::TYPE_LIST_ZIPLIST {
+            return Ok(vec![self.list_node(form)?]);
+        }
+        // A number that cannot be asks for no memory: the nodes come one by one.
+        let mut left = self.len()?;
+        let mut nodes = Vec::new();
+        while left > 0 {
+            nodes.push(self.list_node(form)?);
+            left -= 1;
+        }
+        Ok(nodes)
+    }
+
+    fn list_node(&mut self, form: u8) -> Result<ListNode<'a>, LoadError> {
+        let offset = self.at;
+        let container = if form == op::TYPE_LIST_QUICKLIST_2 { self.len()? } else { list::PACKED };
+        let node = match (form, container) {
+            (op::TYPE_LIST, _) | (_, list::PLAIN) => Some(ListNode::Plain(self.text()?)),
+            (op::TYPE_LIST_QUICKLIST_2, list::PACKED) => ListNode::of_listpack(self.text()?),
+            (_, list::PACKED) => ListNode::of_ziplist(&self.text()?),
+            _ => None,
+        };
+        node.ok_or(LoadError { offset, problem: Problem::List })
     }
 
     fn end(&mut self) -> Result<(), LoadError> {
@@ -190,5 +238,12 @@ impl<'a> Reader<'a> {
 /// Reads any bytes as a file, to the end or the first mistake. For fuzzing.
 pub fn fuzz_rdb(data: &[u8]) {
     let Ok(mut reader) = Reader::new(data) else { return };
-    while let Ok(Some(_)) = reader.next() {}
+    while let Ok(Some(item)) = reader.next() {
+        if let Item::List { nodes, .. } = item {
+            let mut context = sluice_value::ListContext::default();
+            let list = ListNode::list(&nodes, &mut context);
+            let elements: usize = nodes.iter().map(|node| node.len()).sum();
+            assert_eq!(list.len(), elements);
+        }
+    }
 }

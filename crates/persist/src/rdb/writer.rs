@@ -1,9 +1,12 @@
 //! Writes a file piece by piece: the caller takes the bytes when there are enough.
 
 use super::crc::Sum;
+use super::list::{self, Cut, CutNode};
 use super::{Text, Usage, Version, form, op};
 use sluice_base::lzf;
 use sluice_base::num::{IntBuffer, parse_i64};
+use sluice_collections::listpack;
+use sluice_value::ListRef;
 
 /// What a file is like.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,17 +57,37 @@ impl Writer {
         self.text(value);
     }
 
-    /// A key with a list of so many elements, each of which has to follow by [`Writer::element`].
-    pub fn list(&mut self, key: &[u8], len: usize, expiry_ms: Option<i64>, usage: Usage) {
-        self.key(op::TYPE_LIST, key, expiry_ms, usage);
-        self.len(len as u64);
+    /// A key with a list. `max_listpack_size` is the setting `list-max-listpack-size`: the list is written in nodes of that
+    /// size.
+    pub fn list(
+        &mut self,
+        key: &[u8],
+        list: ListRef<'_>,
+        max_listpack_size: i32,
+        expiry_ms: Option<i64>,
+        usage: Usage,
+    ) {
+        self.key(op::TYPE_LIST_QUICKLIST_2, key, expiry_ms, usage);
+        let cut = Cut::new(list, max_listpack_size);
+        // Their number comes first. Cutting twice is cheaper than keeping what may be gigabytes.
+        let mut nodes = 0;
+        cut.nodes(list, &mut |_| nodes += 1);
+        self.len(nodes);
+        let mut packed = Vec::new();
+        cut.nodes(list, &mut |node| match node {
+            CutNode::Plain(bytes) => {
+                self.len(list::PLAIN);
+                self.text(Text::Bytes(bytes));
+            }
+            CutNode::Packed(row, count) => {
+                self.len(list::PACKED);
+                listpack::of_row(row, count, &mut packed);
+                self.text(Text::Bytes(&packed));
+            }
+        });
     }
 
-    /// The next element of a list.
-    pub fn element(&mut self, value: Text<'_>) {
-        self.text(value);
-    }
-
+    /// What stands in front of a value of the type `kind`.
     fn key(&mut self, kind: u8, key: &[u8], expiry_ms: Option<i64>, usage: Usage) {
         if let Some(at) = expiry_ms {
             self.out.push(op::EXPIRY_MS);
