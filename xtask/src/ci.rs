@@ -49,6 +49,7 @@ pub(crate) fn ci(arguments: &[String]) -> Result<()> {
         .step("generated files", || crate::generate::generate(&["--check".to_owned()]).map(|()| Ran::Passed));
     steps.step("doc", doc);
     steps.step("other systems", other_systems);
+    steps.step("probe", crate::probe::run);
     steps.step("loom", run_loom);
     steps.step("fuzz", || fuzz::smoke(FUZZ_SECONDS_CI[0], FUZZ_SECONDS_CI[1]));
     steps.step("differential", || differential_run(DIFFERENTIAL_COMMANDS[0], shell::unix_seconds(), &[]));

@@ -12,6 +12,7 @@ mod differential;
 mod fuzz;
 mod generate;
 mod glob;
+mod probe;
 mod shell;
 mod tidy;
 
@@ -43,6 +44,11 @@ const TASKS: &[Task] = &[
         name: "tidy",
         about: "layers, unsafe fence, clocks, lengths, headers (--tighten)",
         run: tidy::tidy,
+    },
+    Task {
+        name: "probe",
+        about: "a new kind of value is a compile error wherever values are read",
+        run: probe::probe,
     },
     Task { name: "loom", about: "model checks of the crates that have them", run: ci::loom },
     Task {

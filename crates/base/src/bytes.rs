@@ -23,6 +23,14 @@ impl Bytes {
         Arc::make_mut(&mut self.0)
     }
 
+    /// The vector, when nobody else holds these bytes.
+    ///
+    /// # Errors
+    /// The bytes themselves, when somebody does.
+    pub fn into_vec(self) -> Result<Vec<u8>, Bytes> {
+        Arc::try_unwrap(self.0).map_err(Bytes)
+    }
+
     /// Whether somebody else holds these bytes too.
     pub fn is_shared(&self) -> bool {
         Arc::strong_count(&self.0) > 1

@@ -25,8 +25,6 @@
 //!    interval around it and returns its end. Whatever was split or merged between two calls, what one call leaves
 //!    unvisited lies at or behind its answer, and intervals only change at their ends: an element that is present all
 //!    the time is visited by the call whose interval contains it. A merge may show some twice; nothing is left out.
-//! 6. The parity bit of a bucket is kept by every operation; a split gives the old one's to both, a merge keeps that of the
-//!    bucket that stays.
 //!
 //! Equal hashes are correct and cost time linear in their number for each lookup; keyed hashing is the caller's duty.
 
@@ -311,7 +309,7 @@ impl Index {
             let home = *self.table.at(last);
             let first = home.link();
             let gone = if first == 0 {
-                std::mem::replace(self.table.at_mut(last), home.emptied())
+                std::mem::replace(self.table.at_mut(last), Bucket::EMPTY)
             } else {
                 let gone = std::mem::replace(self.pool.at_mut(first as usize), Bucket::EMPTY);
                 self.table.at_mut(last).set_link(gone.link());
@@ -514,7 +512,7 @@ impl Index {
         self.chain(low).flat_map(Bucket::handles).for_each(prefetch);
         let bit = (self.mask + 1) as u64;
         let old = *self.table.at(low);
-        let high = self.table.push(old.emptied());
+        let high = self.table.push(Bucket::EMPTY);
         debug_assert_eq!(high, low + self.mask + 1);
         self.split += 1;
         if self.split > self.mask {
@@ -532,7 +530,7 @@ impl Index {
                 }
             }
         } else {
-            *self.table.at_mut(low) = old.emptied();
+            *self.table.at_mut(low) = Bucket::EMPTY;
             let free = self.deal(old, rehash);
             if free != 0 {
                 self.release(free, rehash);

@@ -9,6 +9,7 @@ pub mod generic;
 pub mod list;
 pub mod server;
 pub mod string;
+pub mod transactions;
 
 use crate::spec::Spec;
 
@@ -31,7 +32,7 @@ macro_rules! groups {
     };
 }
 
-groups! { string, list, generic, connection, cluster, server }
+groups! { string, list, generic, connection, cluster, server, transactions }
 
 /// How many specs there are, subcommands included.
 pub(crate) const COUNT: usize = count_before(COUNTS.len()) as usize;

@@ -1,11 +1,12 @@
 //! The control plane: configuration, logs of commands and latencies, monitors, replicas, pauses.
 
-use crate::action::Action;
+use crate::blocking::Blocking;
 use crate::commandlog::CommandLog;
 use crate::latency::LatencyMonitor;
 use crate::limits::Limits;
-use crate::session::{SessionKey, Sessions};
-use crate::stream::Stream;
+use crate::repl_stream::ReplicationStream;
+use crate::session::SessionKey;
+use crate::watch::Watching;
 use sluice_base::Now;
 use sluice_config::Config;
 use std::sync::Arc;
@@ -23,12 +24,16 @@ pub struct Control {
     pub latency: LatencyMonitor,
     /// Sessions that asked for MONITOR; stale ones are dropped when fed.
     pub monitors: Vec<SessionKey>,
-    /// What replicas are fed.
-    pub stream: Stream,
+    /// What replicas are sent.
+    pub stream: ReplicationStream,
     /// CLIENT PAUSE.
     pub pause: Pause,
-    /// Sessions whose request waits for the end of a pause.
-    pub postponed: Vec<SessionKey>,
+    /// Clients that wait.
+    pub blocking: Blocking,
+    /// Keys that clients watch.
+    pub watching: Watching,
+    /// A client waits for replicas: they are asked how far they are.
+    pub ask_replicas: bool,
     /// Commands renamed by the configuration: new name to old; an old name that maps to nothing is gone.
     pub renames: Arc<crate::renames::Renames>,
     /// When the server started.
@@ -79,18 +84,9 @@ impl Control {
     }
 
     /// Ends a pause and lets the requests go on that it has kept.
-    pub fn end_pause(&mut self, sessions: &mut Sessions, actions: &mut Vec<Action>) {
+    pub fn end_pause(&mut self) {
         self.pause = Pause::default();
-        let waiting = std::mem::take(&mut self.postponed);
-        for key in &waiting {
-            if let Some(session) = sessions.get_mut(*key) {
-                session.caller.flags.postponed = false;
-                session.caller.argv_bytes = 0;
-            }
-        }
-        if !waiting.is_empty() {
-            actions.push(Action::Resume(waiting));
-        }
+        self.blocking.end_pause();
     }
 }
 

@@ -3,6 +3,7 @@
 use crate::action::Action;
 use crate::engine::Engine;
 use crate::process::{LogLevel, Process};
+use crate::repl_stream::Grouping;
 use crate::session::Closing;
 use sluice_config::param;
 use sluice_keyspace::ExpireCycle;
@@ -24,11 +25,13 @@ impl Engine {
         let now = process.now();
         let hz = self.control.config.int(param::HZ).clamp(1, 500);
         let period = 1000 / hz;
+        let next_deadline_ms = self.expire_waits(now, process);
         if now.unix_ms() < self.cron.next_ms && self.cron.next_ms - now.unix_ms() <= period {
-            return (self.cron.next_ms - now.unix_ms()) as u64;
+            let left_ms = (self.cron.next_ms - now.unix_ms()) as u64;
+            return next_deadline_ms.map_or(left_ms, |deadline_ms| left_ms.min(deadline_ms));
         }
         self.cron.next_ms = now.unix_ms() + period;
-        self.end_pause(now);
+        self.end_pause(now, process);
         self.release_held();
         self.watch_room(process);
         if !self.control.cron_paused {
@@ -44,7 +47,7 @@ impl Engine {
         }
         self.sample_rates(now, process);
         self.stats.cron_ns += process.now().mono_ns.saturating_sub(now.mono_ns);
-        period as u64
+        next_deadline_ms.map_or(period as u64, |deadline_ms| deadline_ms.min(period as u64))
     }
 
     fn expire(&mut self, process: &mut dyn Process, period_ms: i64) {
@@ -74,7 +77,8 @@ impl Engine {
         self.stats.expired_stale_percent = self.stats.expired_stale_percent * 0.95 + percent * 0.05;
         self.note_latency("expire-cycle", start, spent_ns);
         if outcome.expired > 0 {
-            self.settle_cycle();
+            self.commit_expiry_cycle(start);
+            self.serve_waiting(process);
         }
     }
 
@@ -87,10 +91,11 @@ impl Engine {
         }
     }
 
-    fn end_pause(&mut self, now: sluice_base::Now) {
+    fn end_pause(&mut self, now: sluice_base::Now, process: &mut dyn Process) {
         if self.control.pause.until_ms != 0 && !self.control.pause.active(now) {
-            self.control.end_pause(&mut self.sessions, &mut self.actions);
+            self.control.end_pause();
             self.refresh();
+            self.serve_waiting(process);
         }
     }
 
@@ -108,7 +113,7 @@ impl Engine {
             let idle = now.unix_s() - session.caller.last_s;
             session.output_peak = session.output_bytes();
             let flags = session.caller.flags;
-            let exempt = session.caller.replica.is_some() || flags.monitor || flags.postponed;
+            let exempt = session.caller.replica.is_some() || flags.monitor || session.waiting.is_some();
             if timeout > 0 && idle > timeout && !exempt {
                 session.caller.closing = Closing::Now;
                 self.control.doomed.push(key);
@@ -129,7 +134,15 @@ impl Engine {
             self.cron.last_ping_s = now.unix_s();
             // In small letters, as the reference writes it.
             self.control.stream.raw([&b"ping"[..]].into_iter());
-            self.deliver_stream();
+            self.control.stream.close_unit(Grouping::Loose);
+        }
+    }
+
+    /// Asks the replicas how far they are, for the clients of WAIT; once an iteration however many there are.
+    pub(crate) fn ask_replicas(&mut self) {
+        if std::mem::take(&mut self.control.ask_replicas) && self.control.stream.is_fed() {
+            self.control.stream.raw([&b"REPLCONF"[..], b"GETACK", b"*"].into_iter());
+            self.control.stream.close_unit(Grouping::Loose);
         }
     }
 

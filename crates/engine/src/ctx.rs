@@ -6,17 +6,22 @@
 //! | `Write` | one database (others of the keyspace by number) | read | – |
 //! | `Dataset` | all databases | read | – |
 //! | `Session` | – | changes it | users, read |
+//! | `Transaction` | one database, read | its transaction and watched keys | – |
+//! | `Exec` | what the queued commands may | the same | the same |
 //! | `Server` | statistics only | changes it | all |
 //! | `Debug` | all databases | changes it | all |
 
 use crate::action::Action;
 use crate::args::Args;
+use crate::blocking::WaitFor;
 use crate::control::Control;
 use crate::error::CmdError;
 use crate::limits::Limits;
 use crate::process::Process;
-use crate::session::{Caller, Session, Sessions};
+use crate::session::{Caller, Session, SessionKey, Sessions};
 use crate::stats::Stats;
+use crate::transaction::Transaction;
+use crate::watch::Watching;
 use sluice_base::{Now, Rng};
 use sluice_command::{Access, Flags, Keys, Spec};
 use sluice_keyspace::{Dataset, DbMut, DbRef, Keyspace};
@@ -27,6 +32,8 @@ use sluice_resp::Reply;
 pub enum Outcome {
     /// Its reply is written.
     Done,
+    /// It must wait, and is run again when what it waits for may be there.
+    Wait(WaitFor),
 }
 
 /// What a handler returns.
@@ -54,6 +61,24 @@ pub struct WriteCtx<'a> {
     pub reply: Reply<'a>,
     /// The running command.
     pub spec: &'static Spec,
+    /// Whether it may wait: not inside a transaction.
+    pub may_wait: bool,
+}
+
+/// For MULTI, DISCARD, WATCH and UNWATCH.
+pub struct TransactionCtx<'a> {
+    /// The caller's database, to see which keys have expired.
+    pub db: DbRef<'a>,
+    /// The caller's name in the table of sessions.
+    pub key: SessionKey,
+    /// Who asks; to change.
+    pub caller: &'a mut Caller,
+    /// What the caller has queued.
+    pub transaction: &'a mut Option<Box<Transaction>>,
+    /// Who watches what.
+    pub watching: &'a mut Watching,
+    /// Where the reply goes.
+    pub reply: Reply<'a>,
 }
 
 /// For commands on all databases at once.
@@ -100,6 +125,8 @@ pub struct ServerCtx<'a> {
     pub actions: &'a mut Vec<Action>,
     /// Where the reply goes.
     pub reply: Reply<'a>,
+    /// Whether it may wait: not inside a transaction.
+    pub may_wait: bool,
 }
 
 /// For DEBUG: everything.
@@ -128,6 +155,8 @@ pub enum Handler {
     Write(fn(&mut WriteCtx<'_>, Args<'_>) -> Run),
     Dataset(fn(&mut DatasetCtx<'_>, Args<'_>) -> Run),
     Session(fn(&mut SessionCtx<'_>, Args<'_>) -> Run),
+    Transaction(fn(&mut TransactionCtx<'_>, Args<'_>) -> Run),
+    Exec,
     Server(fn(&mut ServerCtx<'_>, Args<'_>) -> Run),
     Debug(fn(&mut DebugCtx<'_>, Args<'_>) -> Run),
 }
@@ -149,7 +178,11 @@ pub const fn route(spec: &'static Spec, handler: Handler) -> Route {
         Handler::Write(_) | Handler::Dataset(_) => {
             assert!(writes, "a Write or Dataset handler needs a command declared WRITE");
         }
-        Handler::Read(_) | Handler::Session(_) | Handler::Server(_) => {
+        Handler::Read(_)
+        | Handler::Session(_)
+        | Handler::Server(_)
+        | Handler::Transaction(_)
+        | Handler::Exec => {
             assert!(!writes, "only Write and Dataset handlers may write");
         }
         Handler::Debug(_) => {}
@@ -160,13 +193,13 @@ pub const fn route(spec: &'static Spec, handler: Handler) -> Route {
     let mut i = 0;
     while i < specs.len() {
         match handler {
-            Handler::Read(_) => {
+            Handler::Read(_) | Handler::Transaction(_) => {
                 assert!(
                     matches!(specs[i].access(), Access::Read),
                     "a Read handler cannot have a written key"
                 );
             }
-            Handler::Session(_) | Handler::Server(_) | Handler::Dataset(_) => {
+            Handler::Session(_) | Handler::Server(_) | Handler::Dataset(_) | Handler::Exec => {
                 panic!("keys need a Read or Write handler");
             }
             Handler::Write(_) | Handler::Debug(_) => {}

@@ -37,7 +37,9 @@ pub struct Engine {
     pub(crate) spare: Vec<Outbox>,
     pub(crate) cron: crate::cron::CronState,
     /// What [`Engine::record_events`] asked for: `db:event key`.
-    pub(crate) events: Vec<String>,
+    pub(crate) events: Option<Vec<String>>,
+    /// Changes of the command that is being committed.
+    pub(crate) unit_dirty: u64,
 }
 
 /// Where an engine's secrets and sequences start.
@@ -70,7 +72,8 @@ impl Engine {
             prepared: Vec::new(),
             spare: Vec::new(),
             cron: crate::cron::CronState::default(),
-            events: Vec::new(),
+            events: None,
+            unit_dirty: 0,
         };
         engine.refresh();
         engine
@@ -80,6 +83,15 @@ impl Engine {
     pub(crate) fn refresh(&mut self) {
         self.gate.rearm(&self.control);
         self.effects.propagating = self.control.stream.is_fed();
+    }
+
+    /// Has keys that are modified recorded while somebody wants to know them: to be called when clients begin or end to
+    /// watch or to wait.
+    #[inline]
+    pub(crate) fn refresh_listening(&mut self) {
+        let control = &self.control;
+        self.effects.listening =
+            control.blocking.wants_keys() || !control.watching.is_empty() || self.events.is_some();
     }
 
     /// Looks whether all databases have room, where one differs from what was known: the gate refuses what needs more.
@@ -103,13 +115,14 @@ impl Engine {
     /// Begins to record what happens to keys: for tests.
     #[doc(hidden)]
     pub fn record_events(&mut self) {
-        self.effects.listening = true;
+        self.events = Some(Vec::new());
+        self.refresh_listening();
     }
 
     /// What happened to keys since the last call, as `db:event key`, in order.
     #[doc(hidden)]
     pub fn take_events(&mut self) -> Vec<String> {
-        std::mem::take(&mut self.events)
+        self.events.as_mut().map(std::mem::take).unwrap_or_default()
     }
 
     /// Sets from how many bytes of entries on a database is nearly full: for tests.
@@ -143,45 +156,55 @@ impl Engine {
         let now_s = process.now().unix_s();
         self.stats.connections += 1;
         let authenticated = self.control.limits.password.is_empty();
-        self.sessions.add(|key, id| Session {
-            key,
-            outbox: Outbox::new(),
-            queued: false,
-            held: Vec::new(),
-            in_flight: 0,
-            output_peak: 0,
-            caller: Caller {
-                id,
-                db: 0,
-                proto: Protocol::Resp2,
-                authenticated,
-                ever_authenticated: authenticated,
-                user: "default".into(),
-                name: Box::default(),
-                lib_name: Box::default(),
-                lib_ver: Box::default(),
-                addr: connection.addr.into(),
-                laddr: connection.laddr.into(),
-                fd: connection.fd,
-                flags: ClientFlags::default(),
-                reply: ReplyMode::On,
-                created_s: now_s,
-                last_s: now_s,
-                last_command: None,
-                net_in: 0,
-                net_out: 0,
-                commands: 0,
-                input_bytes: 0,
-                input_free: 0,
-                argv_bytes: 0,
-                kind: ClientKind::Normal,
-                unix: connection.unix,
-                capa_redirect: false,
-                closing: Closing::No,
-                replica: None,
-                announced: None,
-                soft_limit_since_s: 0,
-            },
+        let gate = &self.gate;
+        self.sessions.add(|key, id| {
+            gate.masked(Session {
+                key,
+                outbox: Outbox::new(),
+                queued: false,
+                held: Outbox::new(),
+                mask: 0,
+                transaction: None,
+                waiting: None,
+                is_rerun: false,
+                in_flight: 0,
+                output_peak: 0,
+                caller: Caller {
+                    id,
+                    db: 0,
+                    proto: Protocol::Resp2,
+                    authenticated,
+                    ever_authenticated: authenticated,
+                    user: "default".into(),
+                    name: Box::default(),
+                    lib_name: Box::default(),
+                    lib_ver: Box::default(),
+                    addr: connection.addr.into(),
+                    laddr: connection.laddr.into(),
+                    fd: connection.fd,
+                    flags: ClientFlags::default(),
+                    reply: ReplyMode::On,
+                    created_s: now_s,
+                    last_s: now_s,
+                    last_command: None,
+                    net_in: 0,
+                    net_out: 0,
+                    commands: 0,
+                    input_bytes: 0,
+                    input_free: 0,
+                    argv_bytes: 0,
+                    kind: ClientKind::Normal,
+                    unix: connection.unix,
+                    capa_redirect: false,
+                    closing: Closing::No,
+                    replica: None,
+                    announced: None,
+                    soft_limit_since_s: 0,
+                    multi: -1,
+                    multi_mem: 0,
+                    write_offset: 0,
+                },
+            })
         })
     }
 
@@ -197,13 +220,18 @@ impl Engine {
         session.caller.kind = ClientKind::Replica;
         session.caller.replica =
             Some(ReplicaState { snapshot_left: 0, acked: 0, acked_s: 0, online: true, awaits_ack: false });
+        session.mask = self.gate.session_mask(session);
+        self.deliver_stream();
         self.control.stream.attach(key);
         self.refresh();
     }
 
     /// Forgets a client whose socket is closed.
     pub fn disconnect(&mut self, key: SessionKey) {
-        let Some(session) = self.sessions.remove(key) else { return };
+        let Some(mut session) = self.sessions.remove(key) else { return };
+        if session.waiting.is_some() || self.control.watching.concerns(key) {
+            self.forget_waits(&mut session);
+        }
         if session.caller.replica.is_some() {
             self.control.stream.replicas.retain(|k| *k != key);
             self.refresh();
@@ -211,9 +239,6 @@ impl Engine {
         if session.caller.flags.monitor {
             self.control.monitors.retain(|k| *k != key);
             self.refresh();
-        }
-        if session.caller.flags.postponed {
-            self.control.postponed.retain(|k| *k != key);
         }
     }
 
@@ -245,29 +270,27 @@ impl Engine {
         session.caller.flags.protocol_error = true;
         session.caller.closing = Closing::AfterReply;
         self.reply_error(&mut session, &crate::CmdError::owned(message));
-        self.queue_output(&mut session);
+        session.note_output(&mut self.control.ready);
         self.sessions.put_back(session);
     }
 
     /// Counts a client that is closed because its unfinished request is too large.
     pub fn count_query_buffer_disconnection(&mut self, key: SessionKey, process: &mut dyn Process) {
+        let addr = self.sessions.get(key).map(|session| session.caller.addr.clone()).unwrap_or_default();
+        self.note_query_buffer_disconnection(&addr, process);
+    }
+
+    pub(crate) fn note_query_buffer_disconnection(&mut self, addr: &str, process: &mut dyn Process) {
         self.stats.query_buffer_disconnections += 1;
-        if let Some(session) = self.sessions.get(key) {
-            let text =
-                format!("Closing client that reached max query buffer length: {}", session.caller.addr);
-            process.log(crate::LogLevel::Warning, &text);
-        }
+        let text = format!("Closing client that reached max query buffer length: {addr}");
+        process.log(crate::LogLevel::Warning, &text);
     }
 
-    pub(crate) fn queue_output(&mut self, session: &mut Session) {
-        if !session.queued && !session.outbox.is_empty() {
-            session.queued = true;
-            self.control.ready.push(session.key);
-        }
-    }
-
-    /// Sessions with output since the last call, each once.
+    /// Sessions with output since the last call, each once. Before that, replicas are given what the units since the last
+    /// call have added to the replication stream: to be called once an iteration of the event loop.
     pub fn take_ready(&mut self, into: &mut Vec<SessionKey>) {
+        self.ask_replicas();
+        self.deliver_stream();
         into.append(&mut self.control.ready);
     }
 
@@ -367,9 +390,11 @@ impl Control {
             commandlog: Default::default(),
             latency: Default::default(),
             monitors: Vec::new(),
-            stream: crate::stream::Stream::new(replid),
+            stream: crate::repl_stream::ReplicationStream::new(replid),
             pause: Pause::default(),
-            postponed: Vec::new(),
+            blocking: Default::default(),
+            watching: Default::default(),
+            ask_replicas: false,
             renames: Arc::new(renames),
             started: now,
             run_id,

@@ -1,12 +1,16 @@
 //! Execution: from a batch of parsed requests to replies.
 //!
 //! 1. `prepare`: every request's command and the hash of its first key; buckets and entries are prefetched.
-//! 2. For each request in order: existence and arity, gate, context, handler, settle.
+//! 2. For each request in order: existence and arity, gate, unit, context, handler, commit; then those are served who
+//!    wait for what the unit has brought.
 //!
 //! Times: the clock is read when the batch begins and after each command; a command starts when its predecessor ended.
 
 use crate::args::Args;
-use crate::ctx::{DatasetCtx, DebugCtx, Handler, ReadCtx, ServerCtx, SessionCtx, WriteCtx};
+use crate::blocking::WaitFor;
+use crate::ctx::{
+    DatasetCtx, DebugCtx, Handler, Outcome, ReadCtx, ServerCtx, SessionCtx, TransactionCtx, WriteCtx,
+};
 use crate::engine::Engine;
 use crate::error::{CmdError, shown};
 use crate::gate::{Asked, Permit, Verdict};
@@ -14,11 +18,12 @@ use crate::limits::Limits;
 use crate::prepare::{Prepared, Preparer};
 use crate::process::{LogLevel, Process};
 use crate::session::{Closing, ReplyMode, Session, SessionKey};
+use crate::unit::Unit;
 use sluice_base::Now;
-use sluice_command::specs::generic;
+use sluice_command::specs::{generic, transactions};
 use sluice_command::{Flags, Named, Spec};
 use sluice_keyspace::{Access, ExpiryMode, Touch};
-use sluice_resp::{Mark, Outbox, Reply, Request, Requests};
+use sluice_resp::{Mark, Outbox, OwnedRequests, Reply, Request, Requests};
 
 /// What became of a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,10 +39,19 @@ pub struct Submitted {
 pub enum Flow {
     /// It does.
     Continue,
-    /// Its next request waits: the engine will wish [`crate::Action::Resume`].
-    Postponed,
+    /// Its last request waits, kept in the session: the engine will ask for [`crate::Action::Resume`].
+    Waiting,
     /// It ends: read nothing more.
     Closing,
+}
+
+/// What became of a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Next {
+    /// It was executed, queued or refused.
+    Done,
+    /// It must wait.
+    Wait(WaitFor),
 }
 
 /// A batch under way.
@@ -69,7 +83,7 @@ impl Engine {
         while batch.flow == Flow::Continue && batch.executed < requests.len() {
             let end = (batch.executed + batch_max).min(requests.len());
             self.prepare(session.caller.db, input, requests, batch.executed..end, &mut prepared);
-            self.execute(&mut session, &mut batch, &prepared, process);
+            session = self.execute(session, &mut batch, &prepared, process);
         }
         self.prepared = prepared;
         self.finish(session, batch, process)
@@ -91,7 +105,7 @@ impl Engine {
         let mut batch =
             Batch { input, requests, executed: 0, flow: flow_of(&session), now: process.recent() };
         if batch.flow == Flow::Continue {
-            self.execute(&mut session, &mut batch, prepared, process);
+            session = self.execute(session, &mut batch, prepared, process);
         }
         self.finish(session, batch, process)
     }
@@ -137,30 +151,45 @@ impl Engine {
         Some(session)
     }
 
+    /// Executes prepared requests as far as it goes; gives the session back.
     #[inline]
     fn execute(
         &mut self,
-        session: &mut Session,
+        mut session: Box<Session>,
         batch: &mut Batch<'_>,
         prepared: &[Prepared],
         process: &mut dyn Process,
-    ) {
+    ) -> Box<Session> {
         if self.keyspace.is_nearly_full(session.caller.db) != self.control.nearly_full {
             self.watch_room(process);
         }
         for item in prepared {
             let request = batch.requests.at(batch.executed, batch.input);
             let args = Args::new(&request, item.hashed, item.hash, self.seed);
-            if !self.one(session, item.named, args, &request, &mut batch.now, process) {
-                batch.flow = Flow::Postponed;
-                return;
-            }
+            let next = self.process_request(&mut session, item, args, &request, &mut batch.now, process);
             batch.executed += 1;
-            batch.flow = flow_of(session);
+            if let Next::Wait(on) = next {
+                self.park(&mut session, OwnedRequests::of(&request), *item, on);
+            }
+            if self.control.blocking.is_due() {
+                session = self.serve_between(session, process);
+            }
+            batch.flow = flow_of(&session);
             if batch.flow != Flow::Continue {
-                return;
+                break;
             }
         }
+        session
+    }
+
+    /// Serves those who wait, between two requests of a session. The session takes its place in the table meanwhile, so
+    /// that what others do reaches it.
+    #[cold]
+    fn serve_between(&mut self, session: Box<Session>, process: &mut dyn Process) -> Box<Session> {
+        let key = session.key;
+        self.sessions.put_back(session);
+        self.serve_waiting(process);
+        self.sessions.take(key).expect("only the server ends sessions, between batches")
     }
 
     #[inline]
@@ -170,10 +199,7 @@ impl Engine {
         batch: Batch<'_>,
         process: &mut dyn Process,
     ) -> Submitted {
-        if !session.queued && !session.outbox.is_empty() {
-            session.queued = true;
-            self.control.ready.push(session.key);
-        }
+        session.note_output(&mut self.control.ready);
         if !session.caller.ever_authenticated || batch.flow == Flow::Closing {
             self.after_batch(&mut session, process);
         }
@@ -183,7 +209,7 @@ impl Engine {
 
     /// Ends a stranger that is owed too much, and a client that ends without being owed anything.
     #[cold]
-    fn after_batch(&mut self, session: &mut Session, process: &mut dyn Process) {
+    pub(crate) fn after_batch(&mut self, session: &mut Session, process: &mut dyn Process) {
         if !session.caller.ever_authenticated {
             self.limit_output(session, process);
         }
@@ -223,56 +249,60 @@ impl Engine {
         }
     }
 
-    /// Runs one request; `false` when it must wait.
+    /// Runs one request, unless it must wait.
     #[inline]
-    fn one(
+    pub(crate) fn process_request(
         &mut self,
         session: &mut Session,
-        named: Named,
+        item: &Prepared,
         args: Args<'_>,
         request: &Request<'_>,
         now: &mut Now,
         process: &mut dyn Process,
-    ) -> bool {
+    ) -> Next {
         if session.caller.reply != ReplyMode::On {
             session.caller.reply = session.caller.reply.next();
         }
-        let spec = match named {
+        let spec = match item.named {
             Named::Command(spec) if spec.arity.accepts(args.len()) => spec,
             _ => {
                 match request.is_http() {
                     true => self.end_http(session, now.unix_s(), process),
-                    false => self.refuse_unknown(session, named, args, request, process),
+                    false => self.refuse_unknown(session, item.named, args, request, process),
                 }
-                return true;
+                return Next::Done;
             }
         };
-        let permit = match self.gate.pass(spec) {
-            Some(permit) if session.caller.reply != ReplyMode::Forbidden => permit,
-            _ => match self.ask_gate(session, spec, *now, process) {
+        let permit = match self.gate.pass(spec, session.mask) {
+            Some(permit) => permit,
+            None => match self.ask_gate(session, spec, args, *now, process) {
                 Verdict::Run(permit) => permit,
                 Verdict::Reject(error) => {
-                    self.stats.commands[spec.id.0 as usize].rejected += 1;
-                    self.refuse(session, &error, request, process);
-                    return true;
+                    self.reject(session, spec, &error, request, process);
+                    return Next::Done;
+                }
+                Verdict::Queue => {
+                    self.queue_command(session, spec, *item, request, process);
+                    return Next::Done;
                 }
                 Verdict::Postpone => {
-                    session.caller.flags.postponed = true;
                     session.caller.last_command = Some(spec);
-                    session.caller.argv_bytes = args.bytes();
-                    self.control.postponed.push(session.key);
-                    return false;
+                    return Next::Wait(WaitFor::Pause);
                 }
             },
         };
-        self.run(permit, session, spec, args, request, now, process);
-        true
+        let mut unit = self.open_unit(*now);
+        let next = self.run_command(&mut unit, permit, session, spec, args, request, now, process);
+        self.close_unit(unit, session, spec);
+        next
     }
 
-    /// Executes a command that may run, and settles it.
+    /// Executes a command that may run, as part of a unit, and commits it.
     #[allow(clippy::too_many_arguments)]
-    fn run(
+    #[inline]
+    pub(crate) fn run_command(
         &mut self,
+        unit: &mut Unit,
         permit: Permit,
         session: &mut Session,
         spec: &'static Spec,
@@ -280,22 +310,28 @@ impl Engine {
         request: &Request<'_>,
         now: &mut Now,
         process: &mut dyn Process,
-    ) {
+    ) -> Next {
         let Permit { .. } = permit;
-        session.caller.last_command = Some(spec);
-        session.caller.net_in += request.raw().len() as u64;
+        if !unit.is_nested() {
+            session.caller.last_command = Some(spec);
+            session.caller.net_in += if session.is_rerun { 0 } else { request.raw().len() as u64 };
+        }
         let mark = session.outbox.mark();
         let db = session.caller.db;
-        let result = self.dispatch(session, spec, args, *now, process);
+        let result = self.dispatch(unit, session, spec, args, now, process);
         let failed = match result {
-            Ok(_) => false,
+            Ok(Outcome::Done) => false,
+            Ok(Outcome::Wait(on)) => {
+                self.commit_command(db, spec, args, unit.now);
+                return self.begin_wait(session, spec, args, on, process);
+            }
             Err(error) => {
                 session.outbox.rewind(mark);
                 self.reply_error(session, &error);
                 true
             }
         };
-        self.settle(db, spec, args, *now);
+        self.commit_command(db, spec, args, unit.now);
         let end = process.now();
         let nanos = end.mono_ns.saturating_sub(now.mono_ns);
         *now = end;
@@ -309,19 +345,36 @@ impl Engine {
         if loggable {
             self.log_command(session, spec, args, nanos, request_bytes, reply_bytes, end);
         }
-        if !self.control.monitors.is_empty() {
+        if !self.control.monitors.is_empty() && !session.is_rerun {
             self.feed_monitors(session, spec, args, end);
         }
-        if session.caller.reply != ReplyMode::On {
+        if session.caller.reply != ReplyMode::On && !unit.is_nested() {
             self.apply_reply_mode(session, mark, process);
         }
         if session.output_bytes() >= self.control.limits.output_floor {
             self.limit_output(session, process);
         }
+        Next::Done
+    }
+
+    /// A command has found that it must wait. MONITOR shows it now, and not when it is served.
+    #[cold]
+    fn begin_wait(
+        &mut self,
+        session: &mut Session,
+        spec: &'static Spec,
+        args: Args<'_>,
+        on: WaitFor,
+        process: &mut dyn Process,
+    ) -> Next {
+        if !self.control.monitors.is_empty() && !session.is_rerun {
+            self.feed_monitors(session, spec, args, process.recent());
+        }
+        Next::Wait(on)
     }
 
     #[inline]
-    fn account(&mut self, session: &mut Session, spec: &Spec, nanos: u64, failed: bool) {
+    pub(crate) fn account(&mut self, session: &mut Session, spec: &Spec, nanos: u64, failed: bool) {
         session.caller.commands += 1;
         let latency_tracking = self.control.limits.latency_tracking;
         self.stats.total_commands += 1;
@@ -338,15 +391,17 @@ impl Engine {
     #[inline]
     fn dispatch(
         &mut self,
+        unit: &mut Unit,
         session: &mut Session,
         spec: &'static Spec,
         args: Args<'_>,
-        now: Now,
+        clock: &mut Now,
         process: &mut dyn Process,
     ) -> crate::ctx::Run {
         let handler = self.handlers[spec.id.0 as usize];
+        let now = unit.now;
         let access = self.access(session, spec, now);
-        let Engine { keyspace, effects, control, sessions, stats, actions, rng, .. } = self;
+        let Engine { keyspace, effects, control, sessions, stats, actions, rng, gate, .. } = self;
         let number = session.caller.db;
         let proto = session.caller.proto;
         let limits: &Limits = &control.limits;
@@ -359,7 +414,8 @@ impl Engine {
             Handler::Write(run) => {
                 let db = keyspace.write(number, access, effects);
                 let reply = Reply::new(&mut session.outbox, proto);
-                run(&mut WriteCtx { db, limits, reply, spec }, args)
+                let may_wait = !unit.is_nested();
+                run(&mut WriteCtx { db, limits, reply, spec, may_wait }, args)
             }
             Handler::Dataset(run) => {
                 let data = keyspace.dataset(access, effects);
@@ -368,13 +424,38 @@ impl Engine {
             }
             Handler::Session(run) => {
                 let reply = Reply::new(&mut session.outbox, proto);
-                run(&mut SessionCtx { caller: &mut session.caller, limits, stats, reply }, args)
+                let result = run(&mut SessionCtx { caller: &mut session.caller, limits, stats, reply }, args);
+                session.mask = gate.session_mask(session);
+                result
             }
+            Handler::Transaction(run) => {
+                let db = keyspace.read(number, access, effects);
+                let reply = Reply::new(&mut session.outbox, proto);
+                let Session { key, caller, transaction, .. } = session;
+                let watching = &mut control.watching;
+                let result =
+                    run(&mut TransactionCtx { db, key: *key, caller, transaction, watching, reply }, args);
+                session.mask = gate.session_mask(session);
+                self.refresh_listening();
+                result
+            }
+            Handler::Exec => self.run_transaction(unit, session, clock, process),
             Handler::Server(run) => {
                 let mut outbox = std::mem::take(&mut session.outbox);
                 let reply = Reply::new(&mut outbox, proto);
-                let mut ctx =
-                    ServerCtx { now, session, sessions, control, stats, keyspace, process, actions, reply };
+                let may_wait = !unit.is_nested();
+                let mut ctx = ServerCtx {
+                    now,
+                    session,
+                    sessions,
+                    control,
+                    stats,
+                    keyspace,
+                    process,
+                    actions,
+                    reply,
+                    may_wait,
+                };
                 let result = run(&mut ctx, args);
                 self.after_server(session, outbox);
                 result
@@ -397,6 +478,7 @@ impl Engine {
         // What others pushed to this session meanwhile comes after its reply.
         outbox.append(&mut session.outbox);
         session.outbox = outbox;
+        session.mask = self.gate.session_mask(session);
         self.refresh();
     }
 
@@ -437,11 +519,12 @@ impl Engine {
         &mut self,
         session: &Session,
         spec: &'static Spec,
+        args: Args<'_>,
         now: Now,
         process: &mut dyn Process,
     ) -> Verdict {
         let used_memory = if self.control.limits.maxmemory > 0 { process.used_memory() } else { 0 };
-        let asked = Asked { spec, caller: &session.caller, control: &self.control, now, used_memory };
+        let asked = Asked::new(spec, args, session, &self.control, now, used_memory);
         self.gate.ask(&asked)
     }
 
@@ -473,6 +556,24 @@ impl Engine {
         self.refuse(session, &error, request, process);
     }
 
+    /// Refuses a command that the gate has stopped.
+    #[cold]
+    fn reject(
+        &mut self,
+        session: &mut Session,
+        spec: &'static Spec,
+        error: &CmdError,
+        request: &Request<'_>,
+        process: &mut dyn Process,
+    ) {
+        self.stats.commands[spec.id.0 as usize].rejected += 1;
+        if spec.id == transactions::EXEC.id && session.transaction.is_some() {
+            let error = self.refuse_exec(session, error);
+            return self.refuse(session, &error, request, process);
+        }
+        self.refuse(session, error, request, process);
+    }
+
     /// Answers a request that does not run.
     #[cold]
     fn refuse(
@@ -483,6 +584,9 @@ impl Engine {
         process: &mut dyn Process,
     ) {
         session.caller.net_in += request.raw().len() as u64;
+        if let Some(transaction) = &mut session.transaction {
+            transaction.abort();
+        }
         let mark = session.outbox.mark();
         self.reply_error(session, error);
         self.apply_reply_mode(session, mark, process);
@@ -490,7 +594,7 @@ impl Engine {
 
     /// Does with the reply since `mark` what CLIENT REPLY, or being a replica, demands.
     #[cold]
-    fn apply_reply_mode(&mut self, session: &mut Session, mark: Mark, process: &mut dyn Process) {
+    pub(crate) fn apply_reply_mode(&mut self, session: &mut Session, mark: Mark, process: &mut dyn Process) {
         match session.caller.reply {
             ReplyMode::On | ReplyMode::SkipNext | ReplyMode::Attaching => {}
             ReplyMode::Off => session.outbox.rewind(mark),
@@ -506,7 +610,7 @@ impl Engine {
                 let command = session.caller.last_command.map_or("<unknown>", |spec| spec.full_name);
                 let mut text =
                     format!("Replica generated a reply to command '{command}', disconnecting it: ");
-                session.push_line(process.recent().unix_s(), None, &mut text);
+                session.push_line(process.recent().unix_s(), &self.control.watching, None, &mut text);
                 process.log(LogLevel::Warning, &text);
             }
         }
@@ -526,7 +630,11 @@ impl Engine {
 }
 
 fn flow_of(session: &Session) -> Flow {
-    if session.caller.closing == Closing::No { Flow::Continue } else { Flow::Closing }
+    match session.caller.closing {
+        Closing::No if session.waiting.is_some() => Flow::Waiting,
+        Closing::No => Flow::Continue,
+        Closing::AfterReply | Closing::Now => Flow::Closing,
+    }
 }
 
 /// The error for a name that is no command: name and arguments are shown shortened, and end at a zero byte.

@@ -10,6 +10,7 @@ pub(crate) mod monitor;
 pub(crate) mod replication;
 pub(crate) mod server;
 pub(crate) mod string;
+pub(crate) mod transactions;
 
 use crate::args::Args;
 use crate::ctx::{Run, ServerCtx};

@@ -3,11 +3,12 @@
 //! Each check owns a bit. The engine keeps one word of the checks that can refuse anything at all just now
 //! ([`Gate::armed`]), and each spec has a word of those that concern it, so that a plain command costs one AND.
 
+use crate::args::Args;
 use crate::control::Control;
 use crate::error::CmdError;
-use crate::session::Caller;
+use crate::session::{Caller, Session};
 use sluice_base::Now;
-use sluice_command::specs::{generic, server, string};
+use sluice_command::specs::{connection, generic, server, string, transactions};
 use sluice_command::{Flags, Spec};
 use sluice_config::choice::Guard;
 use sluice_config::param;
@@ -21,6 +22,8 @@ pub enum Verdict {
     Run(Permit),
     /// Refuse it.
     Reject(CmdError),
+    /// Keep it for EXEC.
+    Queue,
     /// Keep the request; its time will come.
     Postpone,
 }
@@ -29,6 +32,13 @@ pub enum Verdict {
 pub struct Asked<'a> {
     /// The command.
     pub spec: &'static Spec,
+    /// Its arguments.
+    #[expect(dead_code, reason = "ACL rules and slots ask for them")]
+    pub args: Args<'a>,
+    /// Its flags; for EXEC, those of all commands queued as well.
+    pub flags: Flags,
+    /// The session that asks.
+    pub session: &'a Session,
     /// Who asks.
     pub caller: &'a Caller,
     /// The control plane.
@@ -39,6 +49,24 @@ pub struct Asked<'a> {
     pub used_memory: usize,
 }
 
+impl<'a> Asked<'a> {
+    /// A session's command at a moment.
+    pub fn new(
+        spec: &'static Spec,
+        args: Args<'a>,
+        session: &'a Session,
+        control: &'a Control,
+        now: Now,
+        used_memory: usize,
+    ) -> Asked<'a> {
+        let flags = match &session.transaction {
+            Some(transaction) if is_exec(spec) => spec.flags.or(transaction.flags()),
+            _ => spec.flags,
+        };
+        Asked { spec, args, flags, session, caller: &session.caller, control, now, used_memory }
+    }
+}
+
 /// One check.
 pub struct Check {
     /// Its name, for the test that prints the order.
@@ -46,9 +74,11 @@ pub struct Check {
     pub name: &'static str,
     /// Whether it can concern this command.
     pub concerns: fn(&Spec) -> bool,
-    /// Whether it can refuse anything in this state of the server. Checks that depend on the caller are always armed
-    /// unless no caller can be refused.
+    /// Whether it can refuse anybody anything in this state of the server.
     pub armed: fn(&Control) -> bool,
+    /// Whether it can refuse this session anything, whatever the state of the server: so that a session with
+    /// restrictions slows no other.
+    pub armed_for: fn(&Session) -> bool,
     /// Its answer; `None` lets the command pass. Must be `None` in a state in which the check is not armed.
     pub ask: fn(&Asked<'_>) -> Option<Verdict>,
 }
@@ -59,13 +89,19 @@ pub const CHECKS: &[Check] = &[
     Check {
         name: "auth",
         concerns: |spec| !spec.flags.has(Flags::NO_AUTH),
-        armed: |control| !control.limits.password.is_empty(),
-        ask: |asked| (!asked.caller.authenticated).then_some(Verdict::Reject(CmdError::NoAuth)),
+        armed: |_| false,
+        armed_for: |session| !session.caller.authenticated,
+        ask: |asked| {
+            // Without a password the default user is everybody, whenever the connection came.
+            (!asked.caller.authenticated && !asked.control.limits.password.is_empty())
+                .then_some(Verdict::Reject(CmdError::NoAuth))
+        },
     },
     Check {
         name: "protected",
         concerns: |spec| spec.flags.has(Flags::PROTECTED),
         armed: |control| control.config.choice::<Guard>(param::ENABLE_DEBUG_COMMAND) != Guard::Yes,
+        armed_for: |_| false,
         ask: |asked| {
             let open = match asked.control.config.choice::<Guard>(param::ENABLE_DEBUG_COMMAND) {
                 Guard::Yes => true,
@@ -76,11 +112,27 @@ pub const CHECKS: &[Check] = &[
         },
     },
     Check {
-        name: "maxmemory",
-        concerns: |spec| spec.flags.has(Flags::DENYOOM),
-        armed: |control| control.limits.maxmemory > 0,
+        name: "no-multi",
+        concerns: |spec| spec.flags.has(Flags::NO_MULTI),
+        armed: |_| false,
+        armed_for: |session| session.transaction.is_some(),
         ask: |asked| {
-            (asked.used_memory > asked.control.limits.maxmemory).then_some(Verdict::Reject(CmdError::text(
+            asked.session.transaction.as_ref().map(|_| {
+                let name = asked.spec.full_name;
+                Verdict::Reject(CmdError::owned(format!(
+                    "ERR Command '{name}' not allowed inside a transaction"
+                )))
+            })
+        },
+    },
+    Check {
+        name: "maxmemory",
+        concerns: |spec| spec.flags.has(Flags::DENYOOM) || is_exec(spec),
+        armed: |control| control.limits.maxmemory > 0,
+        armed_for: |_| false,
+        ask: |asked| {
+            let over = asked.used_memory > asked.control.limits.maxmemory;
+            (over && asked.flags.has(Flags::DENYOOM)).then_some(Verdict::Reject(CmdError::text(
                 "OOM command not allowed when used memory > 'maxmemory'.",
             )))
         },
@@ -88,15 +140,21 @@ pub const CHECKS: &[Check] = &[
     Check {
         name: "room",
         // Even a new expiry moves an entry to another block.
-        concerns: |spec| spec.flags.has(Flags::WRITE) && !ONLY_FREE.iter().any(|free| free.id == spec.id),
+        concerns: |spec| {
+            spec.flags.has(Flags::WRITE) && !ONLY_FREE.iter().any(|free| free.id == spec.id) || is_exec(spec)
+        },
         armed: |control| control.nearly_full,
-        ask: |asked| asked.control.nearly_full.then_some(Verdict::Reject(CmdError::NO_ROOM)),
+        armed_for: |_| false,
+        ask: |asked| {
+            (asked.control.nearly_full && asked.flags.has(Flags::WRITE))
+                .then_some(Verdict::Reject(CmdError::NO_ROOM))
+        },
     },
     Check {
-        name: "stream",
-        concerns: |spec| touches_keys(spec),
-        // For replicas it needs no arming: all that one of them sends is asked.
-        armed: |control| !control.monitors.is_empty(),
+        name: "replica",
+        concerns: |spec| touches_keys(spec.flags),
+        armed: |_| false,
+        armed_for: |session| receives_stream(&session.caller),
         ask: |asked| {
             receives_stream(asked.caller)
                 .then_some(Verdict::Reject(CmdError::text("ERR Replica can't interact with the keyspace")))
@@ -106,15 +164,37 @@ pub const CHECKS: &[Check] = &[
         name: "pause",
         concerns: |_| true,
         armed: |control| control.pause.until_ms > 0,
+        armed_for: |_| false,
         ask: |asked| {
             let pause = asked.control.pause;
-            let writes = asked.spec.flags.has_any(Flags::WRITE.or(Flags::MAY_REPLICATE));
+            let writes = asked.flags.has_any(Flags::WRITE.or(Flags::MAY_REPLICATE));
             // Who receives a stream must go on: a pause often waits for just that.
             (pause.active(asked.now) && (pause.all || writes) && !receives_stream(asked.caller))
                 .then_some(Verdict::Postpone)
         },
     },
+    Check {
+        name: "queue",
+        concerns: |spec| !NEVER_QUEUED.iter().any(|never| never.id == spec.id),
+        armed: |_| false,
+        armed_for: |session| session.transaction.is_some(),
+        ask: |asked| asked.session.transaction.as_ref().map(|_| Verdict::Queue),
+    },
 ];
+
+/// What takes effect at once inside MULTI.
+const NEVER_QUEUED: [&Spec; 6] = [
+    &transactions::EXEC,
+    &transactions::DISCARD,
+    &transactions::MULTI,
+    &transactions::WATCH,
+    &connection::QUIT,
+    &connection::RESET,
+];
+
+fn is_exec(spec: &Spec) -> bool {
+    spec.id == transactions::EXEC.id
+}
 
 /// Writes that store nothing new.
 const ONLY_FREE: [&Spec; 7] = [
@@ -127,8 +207,8 @@ const ONLY_FREE: [&Spec; 7] = [
     &server::SWAPDB,
 ];
 
-fn touches_keys(spec: &Spec) -> bool {
-    spec.flags.has_any(Flags::READONLY.or(Flags::WRITE).or(Flags::MAY_REPLICATE))
+fn touches_keys(flags: Flags) -> bool {
+    flags.has_any(Flags::READONLY.or(Flags::WRITE).or(Flags::MAY_REPLICATE))
 }
 
 fn receives_stream(caller: &Caller) -> bool {
@@ -170,18 +250,38 @@ impl Gate {
             .fold(0, |bits, (i, _)| bits | 1 << i);
     }
 
-    /// Whether a check needs to be asked; if not, the permit.
-    #[inline]
-    pub fn pass(&self, spec: &Spec) -> Option<Permit> {
-        let concerns = self.concerns.get(spec.id.0 as usize).copied().unwrap_or(u32::MAX);
-        (self.armed & concerns == 0).then_some(Permit(()))
+    /// Bits of the checks that can refuse this session something: to be asked for again when the session has changed.
+    pub fn session_mask(&self, session: &Session) -> u32 {
+        CHECKS
+            .iter()
+            .enumerate()
+            .filter(|(_, c)| (c.armed_for)(session))
+            .fold(0, |bits, (i, _)| bits | 1 << i)
     }
 
-    /// Asks the checks that are armed and concern the command, in order; of a replica, the others too.
+    /// A new session with its mask.
+    pub fn masked(&self, mut session: Session) -> Session {
+        session.mask = self.session_mask(&session);
+        session
+    }
+
+    /// Whether a check needs to be asked; if not, the permit. `mask` is the session's ([`Gate::session_mask`]).
+    #[inline]
+    pub fn pass(&self, spec: &Spec, mask: u32) -> Option<Permit> {
+        let concerns = self.concerns.get(spec.id.0 as usize).copied().unwrap_or(u32::MAX);
+        ((self.armed | mask) & concerns == 0).then_some(Permit(()))
+    }
+
+    /// The permit of a command that the gate let into a transaction, and EXEC after it.
+    pub fn of_queued(&self) -> Permit {
+        Permit(())
+    }
+
+    /// Asks the checks that are armed and concern the command, in order.
     #[cold]
     pub fn ask(&self, asked: &Asked<'_>) -> Verdict {
-        let armed = if asked.caller.replica.is_some() { u32::MAX } else { self.armed };
-        let bits = armed & self.concerns.get(asked.spec.id.0 as usize).copied().unwrap_or(u32::MAX);
+        let bits = (self.armed | asked.session.mask)
+            & self.concerns.get(asked.spec.id.0 as usize).copied().unwrap_or(u32::MAX);
         for (i, check) in CHECKS.iter().enumerate() {
             if bits & 1 << i != 0
                 && let Some(verdict) = (check.ask)(asked)
@@ -200,7 +300,10 @@ mod tests {
     #[test]
     fn the_order_of_the_checks_is_this() {
         let names: Vec<&str> = CHECKS.iter().map(|c| c.name).collect();
-        assert_eq!(names, ["auth", "protected", "maxmemory", "room", "stream", "pause"]);
+        assert_eq!(
+            names,
+            ["auth", "protected", "no-multi", "maxmemory", "room", "replica", "pause", "queue"]
+        );
         assert!(CHECKS.len() <= 32);
     }
 }

@@ -7,7 +7,9 @@
 
 mod action;
 mod args;
+mod blocking;
 mod commandlog;
+mod commit;
 mod control;
 mod cron;
 mod ctx;
@@ -18,6 +20,7 @@ mod families;
 mod gate;
 mod histogram;
 mod info;
+mod key_map;
 mod latency;
 mod limits;
 mod logging;
@@ -26,13 +29,16 @@ mod prepare;
 mod process;
 mod redact;
 mod renames;
+mod repl_stream;
 mod routes;
 mod session;
-mod settle;
 mod snapshot;
 mod stats;
-mod stream;
+mod transaction;
+mod unit;
 mod version;
+mod waiting;
+mod watch;
 
 pub use action::{Action, Crash, NOTHING_SAVED};
 pub use args::Args;

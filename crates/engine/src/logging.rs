@@ -94,10 +94,7 @@ impl Engine {
                 continue;
             }
             Reply::new(&mut target.outbox, target.caller.proto).simple(&line);
-            if !target.queued {
-                target.queued = true;
-                self.control.ready.push(*key);
-            }
+            target.note_output(&mut self.control.ready);
         }
         self.control.monitors = monitors;
     }

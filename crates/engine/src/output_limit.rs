@@ -32,7 +32,7 @@ impl Engine {
         self.control.doomed.push(session.key);
         self.stats.output_buffer_disconnections += 1;
         let mut text = String::from("Client ");
-        session.push_line(now.unix_s(), None, &mut text);
+        session.push_line(now.unix_s(), &self.control.watching, None, &mut text);
         text.push_str(" scheduled to be closed ASAP for overcoming of output buffer limits.");
         process.log(LogLevel::Warning, &text);
     }

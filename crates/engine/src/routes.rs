@@ -15,6 +15,7 @@ pub(crate) fn all() -> impl Iterator<Item = Route> {
         families::monitor::ROUTES,
         families::replication::ROUTES,
         families::server::ROUTES,
+        families::transactions::ROUTES,
     ]
     .into_iter()
     .flatten()

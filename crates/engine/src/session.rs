@@ -6,12 +6,14 @@
 
 pub(crate) mod line;
 
+use crate::blocking::Waiting;
+use crate::transaction::Transaction;
 use sluice_base::ClientId;
 use sluice_command::Spec;
 use sluice_resp::{Outbox, Protocol};
 
 /// Names a session; stale keys find nothing.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SessionKey {
     /// Slot in the table: small, reused.
     pub slot: u32,
@@ -82,9 +84,21 @@ pub struct Caller {
     pub announced: Option<Box<Announced>>,
     /// When its output first exceeded the soft limit, seconds of the monotonic clock; 0 for not.
     pub soft_limit_since_s: u64,
+    /// Commands queued since MULTI; 0 outside of a transaction, -1 for a client that never began one.
+    pub multi: i64,
+    /// Bytes of the transaction that EXEC runs.
+    pub multi_mem: usize,
+    /// Offset of the replication stream behind its last command: what WAIT waits for.
+    pub write_offset: u64,
 }
 
 impl Caller {
+    /// Its transaction is over.
+    pub(crate) fn leave_multi(&mut self) {
+        self.multi = self.multi.min(0);
+        self.multi_mem = 0;
+    }
+
     /// Whether the client is on this machine: a Unix socket, or the loopback address.
     pub fn is_local(&self) -> bool {
         let ip = crate::info::ip_of(&self.addr);
@@ -199,8 +213,8 @@ pub struct ClientFlags {
     pub import_source: bool,
     /// Its input was no valid request: shown in the log.
     pub protocol_error: bool,
-    /// Has a request waiting for the end of a CLIENT PAUSE.
-    pub postponed: bool,
+    /// Runs EXEC.
+    pub in_exec: bool,
 }
 
 /// A client.
@@ -214,8 +228,16 @@ pub struct Session {
     pub outbox: Outbox,
     /// It is on the list of sessions with new output.
     pub queued: bool,
-    /// Bytes of the stream that wait for a replica's word.
-    pub held: Vec<u8>,
+    /// Part of the stream that waits until the replica acknowledges its snapshot.
+    pub held: Outbox,
+    /// Bits of the gate's checks that can refuse this session something ([`crate::gate::Gate::session_mask`]).
+    pub mask: u32,
+    /// What MULTI has queued, between MULTI and EXEC.
+    pub transaction: Option<Box<Transaction>>,
+    /// The command that it waits with, if it waits.
+    pub waiting: Option<Box<Waiting>>,
+    /// Its waiting command is run again: MONITOR and its counts know it already.
+    pub is_rerun: bool,
     /// Bytes the server has taken and not sent yet: counts against the output limits.
     pub in_flight: usize,
     /// Most bytes of output that were handed over at once since the cron last looked.
@@ -227,6 +249,25 @@ impl Session {
     #[inline]
     pub fn output_bytes(&self) -> usize {
         self.outbox.len() + self.held.len() + self.in_flight
+    }
+
+    /// Lists a session that has output, once.
+    #[inline]
+    pub fn note_output(&mut self, ready: &mut Vec<SessionKey>) {
+        if !self.queued && !self.outbox.is_empty() {
+            self.queued = true;
+            ready.push(self.key);
+        }
+    }
+
+    /// Bytes of the transaction that it queues or runs.
+    pub fn multi_mem(&self) -> usize {
+        self.transaction.as_ref().map_or(self.caller.multi_mem, |transaction| transaction.heap_bytes())
+    }
+
+    /// Bytes of the requests that it has deferred: what it waits with, and its transaction.
+    pub fn deferred_bytes(&self) -> usize {
+        self.multi_mem() + self.waiting.as_ref().map_or(0, |waiting| waiting.heap_bytes())
     }
 }
 

@@ -40,8 +40,8 @@ pub struct Db {
     pub avg_ttl_ms: i64,
     /// Bytes of `values` and `keys`.
     outside_bytes: usize,
-    /// A list without elements whose memory is used again: where an inline list stands while it is changed, and what
-    /// stands for a list that is.
+    /// A list of no key whose memory is used again: where an inline list is while it is changed, and what stands for a
+    /// list outside meanwhile. Its elements mean nothing.
     scratch: Option<List>,
     /// Entries as they were before changes; only while somebody wants them.
     before: Option<Vec<BeforeImage>>,

@@ -38,6 +38,9 @@ pub enum Form {
     ListInlineQuicklist = 8,
     /// A list outside the block, which knows its encoding.
     ListOutside = 9,
+    /// Nothing: the form that `cargo xtask probe` adds.
+    #[cfg(sluice_probe = "form")]
+    Probe = 31,
 }
 
 impl Form {

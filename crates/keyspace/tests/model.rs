@@ -1,14 +1,15 @@
 //! The keyspace against a map: random commands, the same answers, and the invariants of every database after each.
 #![allow(missing_docs, clippy::unwrap_used)]
 
+use sluice_base::num::IntBuffer;
 use sluice_base::{HashSeed, Now, Rng};
 use sluice_collections::slab::Handle;
 use sluice_keyspace::{
-    Access, BeforeImage, CLOCK_MASK, Effects, Entry, Event, ExpireCycle, ExpiryMode, Key, Keyspace, NewValue,
-    SetExpiry, Touch, ValueRef,
+    Access, BeforeImage, CLOCK_MASK, Effects, Entry, Event, ExpireCycle, ExpiryMode, Key, KeyRef, Keyspace,
+    ListEdit, NewValue, SetExpiry, Touch, ValueRef, WrongType,
 };
-use sluice_value::{Encoding, Value};
-use std::collections::{BTreeMap, BTreeSet};
+use sluice_value::{Encoding, ListLimits, ListRef, Type, Value};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 const SEED: HashSeed = HashSeed { k0: 11, k1: 12 };
 const DATABASES: usize = 2;
@@ -17,6 +18,8 @@ const DATABASES: usize = 2;
 #[derive(Clone, Debug, PartialEq)]
 struct Item {
     value: Vec<u8>,
+    /// The elements of a list, which has no `value`.
+    list: Option<VecDeque<Vec<u8>>>,
     expiry: Option<i64>,
     /// What OBJECT ENCODING may say: not decided for strings in one piece, which depend on sizes.
     encoding: Option<Encoding>,
@@ -37,9 +40,12 @@ struct Twin {
 
 impl Twin {
     fn new(seed: u64, mode: ExpiryMode) -> Twin {
+        let mut effects = Effects::default();
+        effects.listening = true;
+        effects.blocked_listening = true;
         Twin {
             keyspace: Keyspace::new(DATABASES, SEED),
-            effects: Effects::default(),
+            effects,
             models: vec![Model::new(); DATABASES],
             now_ms: 1_700_000_000_000,
             mode,
@@ -104,7 +110,7 @@ impl Twin {
     fn step(&mut self) -> &'static str {
         let db = self.rng.below(DATABASES as u64) as usize;
         let key = self.any_key();
-        let name = match self.rng.below(16) {
+        let name = match self.rng.below(26) {
             0..=3 => self.set(db, &key),
             4 => self.append(db, &key),
             5 => self.set_range(db, &key),
@@ -116,6 +122,7 @@ impl Twin {
             12 => self.increment(db, &key),
             13 => self.read(db, &key),
             14 => self.expire_now(db, &key),
+            15..=24 => self.change_list(db, &key),
             _ => {
                 self.now_ms += self.rng.below(20) as i64;
                 "pass"
@@ -149,7 +156,7 @@ impl Twin {
             SetExpiry::At(at) => Some(at),
             SetExpiry::Clear => None,
         };
-        self.models[db].insert(key.to_vec(), Item { value, expiry, encoding });
+        self.models[db].insert(key.to_vec(), Item { value, list: None, expiry, encoding });
         "set"
     }
 
@@ -162,6 +169,11 @@ impl Twin {
         if offset > 200_000 {
             return "append to too much";
         }
+        if item.list.is_some() {
+            let result = self.write(db, |d| d.write_at(d.key(key), offset, &more, Event::Append));
+            assert_eq!(result, Err(WrongType));
+            return "append to a list";
+        }
         item.value.extend_from_slice(&more);
         item.encoding = Some(Encoding::Raw);
         let len = self.write(db, |d| d.write_at(d.key(key), offset, &more, Event::Append).unwrap());
@@ -171,8 +183,13 @@ impl Twin {
 
     fn set_range(&mut self, db: usize, key: &[u8]) -> &'static str {
         let (bytes, offset) = (self.any_value(), self.rng.below(1100) as usize);
+        if self.live(db, key).is_some_and(|item| item.list.is_some()) {
+            let result = self.write(db, |d| d.write_at(d.key(key), offset, &bytes, Event::SetRange));
+            assert_eq!(result, Err(WrongType));
+            return "setrange of a list";
+        }
         let len = self.write(db, |d| d.write_at(d.key(key), offset, &bytes, Event::SetRange).unwrap());
-        let fresh = || Item { value: Vec::new(), expiry: None, encoding: None };
+        let fresh = || Item { value: Vec::new(), list: None, expiry: None, encoding: None };
         if self.live(db, key).is_none() {
             self.models[db].insert(key.to_vec(), fresh());
         }
@@ -251,15 +268,19 @@ impl Twin {
 
     fn increment(&mut self, db: usize, key: &[u8]) -> &'static str {
         let result = self.write(db, |d| {
-            d.update_int(d.key(key), Event::IncrBy, |entry| match entry.map(|e| e.as_str().unwrap()) {
+            d.update_int(d.key(key), Event::IncrBy, |entry| match entry.map(|e| e.as_str()) {
                 None => Ok(7),
-                Some(value) => value.with(sluice_base::num::parse_i64).map(|n| n.wrapping_add(7)).ok_or(()),
+                Some(Err(WrongType)) => Err(()),
+                Some(Ok(value)) => {
+                    value.with(sluice_base::num::parse_i64).map(|n| n.wrapping_add(7)).ok_or(())
+                }
             })
         });
         match self.live(db, key) {
             None => {
                 assert_eq!(result, Ok(7));
-                let item = Item { value: b"7".to_vec(), expiry: None, encoding: Some(Encoding::Int) };
+                let item =
+                    Item { value: b"7".to_vec(), list: None, expiry: None, encoding: Some(Encoding::Int) };
                 self.models[db].insert(key.to_vec(), item);
             }
             Some(item) => match sluice_base::num::parse_i64(&item.value) {
@@ -273,6 +294,85 @@ impl Twin {
             },
         }
         "increment"
+    }
+
+    /// Some pushes, pops and trims of a list in one edit.
+    fn change_list(&mut self, db: usize, key: &[u8]) -> &'static str {
+        let limits = ListLimits::default();
+        let old = self.live(db, key).cloned();
+        if old.as_ref().is_some_and(|item| item.list.is_none()) {
+            let results = self.write(db, |d| {
+                [d.edit_list(d.key(key), limits).err(), d.edit_or_create_list(d.key(key), limits).err()]
+            });
+            assert_eq!(results, [Some(WrongType); 2]);
+            return "list edit of a string";
+        }
+        let only_there = self.rng.below(3) == 0;
+        if only_there && old.is_none() {
+            assert!(self.write(db, |d| d.edit_list(d.key(key), limits).unwrap().is_none()));
+            return "list edit of nothing";
+        }
+        let mut elements = old.as_ref().and_then(|item| item.list.clone()).unwrap_or_default();
+        let mut rng = Rng::new(self.rng.below(1 << 40));
+        let count = 1 + rng.below(4);
+        let unchanged = old.is_some() && rng.below(4) == 0;
+        let len_before = elements.len();
+        self.effects.drain_ready();
+        self.effects.drain_modified();
+        let encoding = self.write(db, |d| {
+            let mut edit = if only_there {
+                d.edit_list(d.key(key), limits).unwrap().unwrap()
+            } else {
+                d.edit_or_create_list(d.key(key), limits).unwrap()
+            };
+            if unchanged {
+                edit.unchanged();
+                return None;
+            }
+            (0..count).for_each(|_| change_both(&mut edit, &mut elements, &mut rng));
+            if elements.is_empty() {
+                elements.push_back(b"one".to_vec());
+                let (list, context) = edit.parts();
+                list.push_back(b"one", context);
+            }
+            if rng.below(5) == 0 {
+                elements.clear();
+                let (list, context) = edit.parts();
+                list.remove_back(usize::MAX, context);
+            }
+            let encoding = edit.list().encoding();
+            edit.done(Event::LPush, count);
+            Some(encoding.into())
+        });
+        if unchanged {
+            return "list edit without a change";
+        }
+        self.list_effects(db, key, count, (len_before, elements.len()));
+        if elements.is_empty() {
+            self.models[db].remove(key);
+            return "list emptied";
+        }
+        let expiry = old.and_then(|item| item.expiry);
+        let item = Item { value: Vec::new(), list: Some(elements), expiry, encoding };
+        self.models[db].insert(key.to_vec(), item);
+        "list edit"
+    }
+
+    /// What an edit leaves: its event and its changes, `del` behind it, and the mark for those who wait.
+    fn list_effects(&mut self, db: usize, key: &[u8], count: u64, (before, after): (usize, usize)) {
+        let modified: Vec<_> = self.effects.drain_modified().map(|m| (m.db, m.key, m.event)).collect();
+        let own = |event| (db, KeyRef::Owned(key.into()), event);
+        let mut expected = vec![own(Event::LPush)];
+        expected.extend((after == 0).then(|| own(Event::Del)));
+        assert!(modified.ends_with(&expected), "{modified:?}");
+        let ready: Vec<_> = self.effects.drain_ready().collect();
+        assert_eq!(
+            ready.ends_with(&[(db, KeyRef::Owned(key.into()))]),
+            after > before,
+            "{before} to {after}"
+        );
+        assert!(self.effects.take_changes() >= count);
+        self.effects.drain_garbage();
     }
 
     fn expire_now(&mut self, db: usize, key: &[u8]) -> &'static str {
@@ -354,6 +454,7 @@ struct Bytewise {
 fn bytewise(image: BeforeImage) -> Bytewise {
     let value = image.value.map(|value| match value {
         Value::Str(bytes) => bytes.to_vec(),
+        Value::List(list) => elements_of(list.view()).into_iter().flatten().collect(),
     });
     let head = image.head & !CLOCK_MASK;
     Bytewise { head, body: image.body.into_vec(), key: image.key.map(|key| key.into_vec()), value }
@@ -403,7 +504,19 @@ fn every_change_is_announced_before_it_happens() {
         }
     }
     // A kind of change that never happened proves nothing.
-    for name in ["set", "append", "setrange", "expire", "rename", "copy", "move", "remove", "increment"] {
+    for name in [
+        "set",
+        "append",
+        "setrange",
+        "expire",
+        "rename",
+        "copy",
+        "move",
+        "remove",
+        "increment",
+        "list edit",
+        "list emptied",
+    ] {
         assert!(
             changes.get(name).is_some_and(|count| *count > 10),
             "{name} changed hardly anything: {changes:?}"
@@ -411,30 +524,83 @@ fn every_change_is_announced_before_it_happens() {
     }
 }
 
+/// One change of a list and of its twin.
+fn change_both(edit: &mut ListEdit<'_>, elements: &mut VecDeque<Vec<u8>>, rng: &mut Rng) {
+    let (list, context) = edit.parts();
+    let len = match rng.below(12) {
+        0 => 9000,
+        1 | 2 => 700,
+        3..=5 => 100,
+        _ => 8,
+    };
+    let value = if rng.below(3) == 0 { rng.below(9999).to_string().into_bytes() } else { vec![b'e'; len] };
+    match rng.below(8) {
+        0..=2 => {
+            list.push_front(&value, context);
+            elements.push_front(value);
+        }
+        3..=4 => {
+            list.push_back(&value, context);
+            elements.push_back(value);
+        }
+        5 => {
+            list.remove_front(1, context);
+            elements.pop_front();
+        }
+        6 => {
+            list.remove_back(2, context);
+            elements.truncate(elements.len().saturating_sub(2));
+        }
+        _ => {
+            let end = elements.len().min(5);
+            let keep = end.min(rng.below(3) as usize)..end;
+            list.trim(keep.clone(), context);
+            elements.truncate(keep.end);
+            elements.drain(..keep.start);
+        }
+    }
+    if elements.len() > 40 {
+        list.trim(0..3, context);
+        elements.truncate(3);
+    }
+    let limits = context.limits;
+    list.convert_after_removing(limits);
+}
+
+fn elements_of(list: ListRef<'_>) -> VecDeque<Vec<u8>> {
+    let mut all = VecDeque::new();
+    let mut buffer = IntBuffer::new();
+    let mut elements = list.iter(0..list.len());
+    while let Some(element) = elements.next() {
+        all.push_back(element.bytes(&mut buffer).to_vec());
+    }
+    all
+}
+
 struct Seen {
     key: Vec<u8>,
     value: Vec<u8>,
+    list: Option<VecDeque<Vec<u8>>>,
     len: usize,
     expiry: Option<i64>,
     encoding: Encoding,
 }
 
 fn seen(entry: Entry<'_>) -> Seen {
-    let ValueRef::Str(value) = entry.value();
+    let (value, list, len) = match entry.value() {
+        ValueRef::Str(text) => (text.to_vec(), None, text.len()),
+        ValueRef::List(list) => (Vec::new(), Some(elements_of(list)), 0),
+    };
+    assert_eq!(entry.type_of(), if list.is_some() { Type::List } else { Type::String });
     assert!(entry.size_bytes() >= 16);
-    Seen {
-        key: entry.key().to_vec(),
-        value: value.to_vec(),
-        len: value.len(),
-        expiry: entry.expiry(),
-        encoding: entry.encoding(),
-    }
+    Seen { key: entry.key().to_vec(), value, list, len, expiry: entry.expiry(), encoding: entry.encoding() }
 }
 
 fn assert_same(entry: &Seen, key: &[u8], item: &Item) {
     assert_eq!(entry.key, key);
     assert!(entry.value == item.value, "value of a key of {} bytes", key.len());
     assert_eq!(entry.len, item.value.len());
+    assert!(entry.list == item.list, "list of a key of {} bytes", key.len());
     assert_eq!(entry.expiry, item.expiry);
     match item.encoding {
         Some(encoding) => {
@@ -453,9 +619,22 @@ fn run(seed: u64, mode: ExpiryMode) {
         }
     }
     twin.compare();
-    for name in
-        ["set", "append", "setrange", "expire", "rename", "copy", "move", "remove", "increment", "read"]
-    {
+    for name in [
+        "set",
+        "append",
+        "setrange",
+        "expire",
+        "rename",
+        "copy",
+        "move",
+        "remove",
+        "increment",
+        "read",
+        "list edit",
+        "list emptied",
+        "list edit of a string",
+        "list edit without a change",
+    ] {
         assert!(twin.done.get(name).is_some_and(|count| *count > 10), "{name} was hardly done");
     }
     // Emptied key by key, nothing is left over.
@@ -495,7 +674,7 @@ fn cycles_delete_what_has_expired_and_nothing_else() {
         let set = expiry.map_or(SetExpiry::Clear, SetExpiry::At);
         twin.write(0, |d| d.set(d.key(&key), NewValue::Str(b"value"), set, Event::Set));
         let value = b"value".to_vec();
-        twin.models[0].insert(key, Item { value, expiry, encoding: None });
+        twin.models[0].insert(key, Item { value, list: None, expiry, encoding: None });
     }
     let mut first_db = 0;
     for _ in 0..120 {
@@ -524,7 +703,7 @@ fn shrinking_keeps_every_key() {
         let expiry = if i % 2 == 0 { Some(twin.now_ms + 1_000_000) } else { None };
         let set = expiry.map_or(SetExpiry::Clear, SetExpiry::At);
         twin.write(0, |d| d.set(d.key(&key_of(i)), NewValue::Plain(b"v"), set, Event::Set));
-        twin.models[0].insert(key_of(i), Item { value: b"v".to_vec(), expiry, encoding: None });
+        twin.models[0].insert(key_of(i), Item { value: b"v".to_vec(), list: None, expiry, encoding: None });
     }
     let before = twin.keyspace.db(0).index_bytes();
     for i in 100..4000 {

@@ -8,12 +8,14 @@
 
 pub mod decode;
 pub mod outbox;
+pub mod owned;
 pub mod parse;
 pub mod requests;
 pub mod write;
 
 pub use decode::{DecodeError, Value, decode};
 pub use outbox::{Mark, Outbox};
+pub use owned::OwnedRequests;
 pub use parse::{Admission, Limits, ParseError, Parser, Progress, State};
 pub use requests::{Request, Requests, Span};
 pub use write::{Protocol, Reply};

@@ -141,6 +141,11 @@ impl Requests {
 }
 
 impl<'a> Request<'a> {
+    /// A request of these ranges of `bytes`.
+    pub(crate) fn new(bytes: &'a [u8], spans: &'a [Span], raw: &'a [u8], form: Form) -> Request<'a> {
+        Request { bytes, spans, raw, form }
+    }
+
     /// Number of arguments with the command's name: 1 or more.
     #[inline]
     pub fn argc(&self) -> usize {

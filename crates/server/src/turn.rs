@@ -461,8 +461,8 @@ impl Server {
                 match done.flow {
                     Flow::Continue => {}
                     Flow::Closing => wire.inbound.input = Input::Shut,
-                    Flow::Postponed => {
-                        // What was parsed but not executed is parsed again when its time comes.
+                    Flow::Waiting => {
+                        // The engine has the request that waits. What stands behind it is parsed again when its time comes.
                         wire.inbound.input = Input::Held;
                         wire.inbound.parser = Default::default();
                         return used + offset_of(&self.requests, done.executed, rest);

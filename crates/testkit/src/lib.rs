@@ -121,6 +121,8 @@ impl Rig {
 
     /// What a client was sent since the last call.
     pub fn output(&mut self, client: SessionKey) -> Vec<u8> {
+        // The end of an iteration of the event loop.
+        self.engine.take_ready(&mut Vec::new());
         let Some((outbox, _)) = self.engine.take_output(client) else { return Vec::new() };
         self.engine.sent(client, outbox.len());
         let bytes = outbox.flatten();

@@ -3,7 +3,7 @@
 //! ```text
 //!  offset  size  meaning
 //!  0       12    tags, one byte for each lane; 0 = the lane is empty (its handle word is then meaningless)
-//!  12      4     bits 0..31: number of the next bucket of the chain in the overflow pool, 0 = none; bit 31: parity
+//!  12      4     number of the next bucket of the chain in the overflow pool, 0 = none
 //!  16      48    handles, 32 bits for each lane
 //! ```
 //! It is sixteen words rather than a struct of arrays, so that a masked lane needs no bounds check.
@@ -78,21 +78,13 @@ impl Bucket {
     /// The chain's next bucket in the overflow pool; 0 when there is none.
     #[inline(always)]
     pub(super) fn link(&self) -> u32 {
-        self.words[LINK] & !PARITY
+        self.words[LINK]
     }
 
-    /// Changes the next bucket and keeps the parity.
+    /// Changes the next bucket.
     #[inline(always)]
     pub(super) fn set_link(&mut self, link: u32) {
-        self.words[LINK] = self.words[LINK] & PARITY | link & !PARITY;
-    }
-
-    /// An empty bucket without a chain, of the same parity.
-    #[inline(always)]
-    pub(super) fn emptied(&self) -> Bucket {
-        let mut bucket = Bucket::EMPTY;
-        bucket.words[LINK] = self.words[LINK] & PARITY;
-        bucket
+        self.words[LINK] = link;
     }
 
     /// The handles in it, lane by lane.
@@ -142,7 +134,6 @@ impl Iterator for Lanes {
 }
 
 const LINK: usize = 3;
-const PARITY: u32 = 1 << 31;
 
 #[inline(always)]
 fn handle_word(lane: u32) -> usize {

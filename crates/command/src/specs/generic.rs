@@ -32,6 +32,7 @@ specs! {
     TTL,
     TYPE,
     UNLINK,
+    WAIT,
 }
 
 /// `COPY`
@@ -579,4 +580,23 @@ pub static UNLINK: Spec = Spec {
     complexity: "O(1) for each key; freeing a value is O(M) elsewhere, M being its number of allocations",
     deprecated: None,
     id: id::UNLINK,
+};
+
+/// `WAIT`
+pub static WAIT: Spec = Spec {
+    full_name: "wait",
+    subcommands: &[],
+    group: Group::Generic,
+    since: "3.0.0",
+    arity: Arity::Exactly(3),
+    flags: Flags::BLOCKING,
+    acl: Cat::CONNECTION.or(Cat::BLOCKING),
+    keys: Keys::Specs(&[]),
+    args: &[integer("numreplicas"), integer("timeout")],
+    tips: &["request_policy:all_shards", "response_policy:agg_min"],
+    history: &[],
+    summary: "Waits until so many replicas have acknowledged what the client has written, or the time is over.",
+    complexity: "O(N), N being the number of replicas",
+    deprecated: None,
+    id: id::WAIT,
 };

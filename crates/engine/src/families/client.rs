@@ -4,11 +4,13 @@ mod filter;
 mod tracking;
 
 use crate::args::Args;
+use crate::blocking::{Unblock, WaitFor};
 use crate::ctx::{Handler, Outcome, Route, Run, ServerCtx, SessionCtx, route};
 use crate::error::{CmdError, until_zero};
 use crate::families::connection::check_label;
 use crate::session::line::Running;
-use crate::session::{Closing, ReplyMode, Session};
+use crate::session::{Closing, ReplyMode, Session, Sessions};
+use crate::watch::Watching;
 use filter::{Filter, SkipMe};
 use sluice_base::num;
 use sluice_command::derive::help;
@@ -33,7 +35,7 @@ pub(crate) const ROUTES: &[Route] = &[
     route(&specs::CLIENT_SETNAME, Handler::Session(setname)),
     route(&specs::CLIENT_TRACKING, Handler::Server(tracking::tracking)),
     route(&specs::CLIENT_TRACKINGINFO, Handler::Session(tracking::trackinginfo)),
-    route(&specs::CLIENT_UNBLOCK, Handler::Session(unblock)),
+    route(&specs::CLIENT_UNBLOCK, Handler::Server(unblock)),
     route(&specs::CLIENT_UNPAUSE, Handler::Server(unpause)),
 ];
 
@@ -134,13 +136,30 @@ fn client_help(ctx: &mut SessionCtx<'_>, _: Args<'_>) -> Run {
     Ok(Outcome::Done)
 }
 
-fn unblock(ctx: &mut SessionCtx<'_>, args: Args<'_>) -> Run {
-    if args.len() == 4 && !args.is(3, "TIMEOUT") && !args.is(3, "ERROR") {
-        return Err(CmdError::text("ERR CLIENT UNBLOCK reason should be TIMEOUT or ERROR"));
+fn unblock(ctx: &mut ServerCtx<'_>, args: Args<'_>) -> Run {
+    let how = match args.len() {
+        4 if args.is(3, "ERROR") => Unblock::Error,
+        4 if !args.is(3, "TIMEOUT") => {
+            return Err(CmdError::text("ERR CLIENT UNBLOCK reason should be TIMEOUT or ERROR"));
+        }
+        _ => Unblock::Timeout,
+    };
+    let id = args.int(2)?;
+    let mut others = ctx.sessions.iter_mut();
+    let named = others.find(|other| i64::try_from(other.caller.id.0) == Ok(id));
+    let key = named.and_then(|other| {
+        let waiting = other.waiting.as_mut()?;
+        // What a pause keeps back is not blocked, and one request to end a wait is enough.
+        let can_end = waiting.on != WaitFor::Pause && waiting.unblock.is_none();
+        can_end.then(|| {
+            waiting.unblock = Some(how);
+            other.key
+        })
+    });
+    if let Some(key) = key {
+        ctx.control.blocking.unblock(key);
     }
-    args.int(2)?;
-    // No command of this server blocks, and who waits for the end of a pause cannot be unblocked.
-    ctx.reply.int(0);
+    ctx.reply.int(i64::from(key.is_some()));
     Ok(Outcome::Done)
 }
 
@@ -164,7 +183,7 @@ fn pause(ctx: &mut ServerCtx<'_>, args: Args<'_>) -> Run {
 }
 
 fn unpause(ctx: &mut ServerCtx<'_>, _: Args<'_>) -> Run {
-    ctx.control.end_pause(ctx.sessions, ctx.actions);
+    ctx.control.end_pause();
     ctx.reply.ok();
     Ok(Outcome::Done)
 }
@@ -173,21 +192,21 @@ fn unpause(ctx: &mut ServerCtx<'_>, _: Args<'_>) -> Run {
 fn running<'a>(
     ctx: &'a mut ServerCtx<'_>,
     args: Args<'_>,
-) -> (&'a Session, Running, &'a crate::session::Sessions) {
+) -> (&'a Session, Running, &'a Sessions, &'a Watching) {
     let outbox = ctx.reply.outbox();
     let running = Running {
         argv_bytes: args.bytes(),
         outbox_bytes: outbox.len(),
         outbox_capacity: outbox.capacity_bytes(),
     };
-    (ctx.session, running, ctx.sessions)
+    (ctx.session, running, ctx.sessions, &ctx.control.watching)
 }
 
 fn info(ctx: &mut ServerCtx<'_>, args: Args<'_>) -> Run {
     let now_s = ctx.now.unix_s();
     let mut text = String::with_capacity(LINE_BYTES);
-    let (own, running, _) = running(ctx, args);
-    own.push_line(now_s, Some(running), &mut text);
+    let (own, running, _, watching) = running(ctx, args);
+    own.push_line(now_s, watching, Some(running), &mut text);
     text.push('\n');
     ctx.reply.verbatim(b"txt", text.as_bytes());
     Ok(Outcome::Done)
@@ -199,13 +218,13 @@ fn list(ctx: &mut ServerCtx<'_>, args: Args<'_>) -> Run {
     }
     let filter = Filter::parse(args, 2, SkipMe::No, ctx.control.limits.databases)?;
     let now_s = ctx.now.unix_s();
-    let (own, running, others) = running(ctx, args);
+    let (own, running, others, watching) = running(ctx, args);
     let mut chosen: Vec<&Session> = others
         .iter()
         .filter(|other| other.caller.closing != Closing::Now)
-        .filter(|other| filter.chooses(other, now_s))
+        .filter(|other| filter.chooses(other, now_s, watching))
         .collect();
-    if filter.skip_me == SkipMe::No && filter.chooses(own, now_s) {
+    if filter.skip_me == SkipMe::No && filter.chooses(own, now_s, watching) {
         chosen.push(own);
     }
     // Slots are reused: only the ids know who came first.
@@ -213,7 +232,7 @@ fn list(ctx: &mut ServerCtx<'_>, args: Args<'_>) -> Run {
     let mut text = String::with_capacity(LINE_BYTES * chosen.len());
     for session in chosen {
         let running = (session.key == own.key).then_some(running);
-        session.push_line(now_s, running, &mut text);
+        session.push_line(now_s, watching, running, &mut text);
         text.push('\n');
     }
     ctx.reply.verbatim(b"txt", text.as_bytes());
@@ -240,13 +259,13 @@ fn kill_chosen(ctx: &mut ServerCtx<'_>, filter: &Filter<'_>) -> i64 {
     let now_s = ctx.now.unix_s();
     let mut killed = 0;
     for other in ctx.sessions.iter_mut() {
-        if other.caller.closing != Closing::Now && filter.chooses(other, now_s) {
+        if other.caller.closing != Closing::Now && filter.chooses(other, now_s, &ctx.control.watching) {
             other.caller.closing = Closing::Now;
             ctx.control.doomed.push(other.key);
             killed += 1;
         }
     }
-    if filter.skip_me == SkipMe::No && filter.chooses(ctx.session, now_s) {
+    if filter.skip_me == SkipMe::No && filter.chooses(ctx.session, now_s, &ctx.control.watching) {
         ctx.session.caller.closing = Closing::AfterReply;
         killed += 1;
     }

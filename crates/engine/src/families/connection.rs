@@ -208,6 +208,9 @@ fn reset(ctx: &mut ServerCtx<'_>, _: Args<'_>) -> Run {
     if caller.replica.is_some() {
         return Err(CmdError::text("ERR can only reset normal client connections"));
     }
+    ctx.session.transaction = None;
+    ctx.control.watching.forget(key);
+    caller.leave_multi();
     if caller.flags.monitor {
         ctx.control.monitors.retain(|monitor| *monitor != key);
     }

@@ -2,11 +2,15 @@
 
 use crate::args::Args;
 use crate::ctx::{Handler, Outcome, Route, Run, ServerCtx, route};
+use crate::error::CmdError;
 use sluice_command::specs::server as specs;
 
 pub(crate) const ROUTES: &[Route] = &[route(&specs::MONITOR, Handler::Server(monitor))];
 
 fn monitor(ctx: &mut ServerCtx<'_>, _: Args<'_>) -> Run {
+    if !ctx.may_wait {
+        return Err(CmdError::text("ERR MONITOR isn't allowed for DENY BLOCKING client"));
+    }
     let flags = &mut ctx.session.caller.flags;
     // Who receives a stream already gets no second one, and no reply that would stand in the middle of it.
     if !flags.monitor && ctx.session.caller.replica.is_none() {

@@ -4,22 +4,25 @@
 //! Every synchronisation is a full one: there is no backlog yet.
 
 use crate::args::Args;
+use crate::blocking::WaitFor;
+use crate::control::Control;
 use crate::ctx::{Handler, Outcome, Route, Run, ServerCtx, route};
 use crate::engine::hex;
 use crate::error::{CmdError, until_zero};
 use crate::process::LogLevel;
-use crate::session::{Announced, Caller, ClientKind, Closing, ReplicaState, ReplyMode};
+use crate::session::{Announced, Caller, ClientKind, Closing, ReplicaState, ReplyMode, Sessions};
 use crate::snapshot::{self, About, StreamPoint};
-use sluice_base::Bytes;
 use sluice_base::num::parse_i64;
 use sluice_base::quote::{Dialect, split_args};
-use sluice_command::specs::server as specs;
+use sluice_base::{Bytes, Now};
+use sluice_command::specs::{generic, server as specs};
 use sluice_persist::rdb::Version;
 
 pub(crate) const ROUTES: &[Route] = &[
     route(&specs::PSYNC, Handler::Server(psync)),
     route(&specs::REPLCONF, Handler::Server(replconf)),
     route(&specs::SYNC, Handler::Server(sync)),
+    route(&generic::WAIT, Handler::Server(wait)),
 ];
 
 fn sync(ctx: &mut ServerCtx<'_>, _: Args<'_>) -> Run {
@@ -67,6 +70,8 @@ fn synchronise(ctx: &mut ServerCtx<'_>, greeting: Greeting) -> Run {
         ctx.reply.simple(text.as_bytes());
     }
     ctx.stats.sync_full += 1;
+    // What other replicas have coming is in the snapshot already.
+    ctx.stats.repl_output_bytes += ctx.control.stream.deliver(ctx.sessions, &mut ctx.control.ready);
     let file = snapshot_for(ctx, &announced);
     send_snapshot(ctx, &announced, file);
     attach(ctx, &announced);
@@ -151,6 +156,32 @@ fn replconf(ctx: &mut ServerCtx<'_>, args: Args<'_>) -> Run {
     Ok(Outcome::Done)
 }
 
+/// How many replicas have acknowledged an offset of the replication stream.
+pub(crate) fn replicas_at(control: &Control, sessions: &Sessions, offset: u64) -> i64 {
+    let replicas = control.stream.replicas.iter().filter_map(|key| sessions.get(*key)?.caller.replica);
+    replicas.filter(|replica| u64::try_from(replica.acked).is_ok_and(|acked| acked >= offset)).count() as i64
+}
+
+fn wait(ctx: &mut ServerCtx<'_>, args: Args<'_>) -> Run {
+    let count = args.int(1)?;
+    let deadline_ms = timeout_ms(args.at(2), ctx.now)?;
+    let offset = ctx.session.caller.write_offset;
+    let acknowledged = replicas_at(ctx.control, ctx.sessions, offset);
+    if acknowledged >= count || !ctx.may_wait {
+        ctx.reply.int(acknowledged);
+        return Ok(Outcome::Done);
+    }
+    Ok(Outcome::Wait(WaitFor::Replicas { count, offset, deadline_ms }))
+}
+
+/// A timeout in milliseconds as the moment at which it is over, ms of the monotonic clock; 0: never.
+fn timeout_ms(text: &[u8], now: Now) -> Result<u64, CmdError> {
+    let timeout =
+        parse_i64(text).ok_or(const { CmdError::text("ERR timeout is not an integer or out of range") })?;
+    let timeout = u64::try_from(timeout).map_err(|_| CmdError::text("ERR timeout is negative"))?;
+    Ok(if timeout == 0 { 0 } else { (now.mono_ns / 1_000_000).saturating_add(timeout) })
+}
+
 fn acknowledge(ctx: &mut ServerCtx<'_>, offset: &[u8]) {
     if let Some(replica) = &mut ctx.session.caller.replica
         && let Some(offset) = parse_i64(offset)
@@ -158,6 +189,7 @@ fn acknowledge(ctx: &mut ServerCtx<'_>, offset: &[u8]) {
         replica.awaits_ack = false;
         replica.acked = replica.acked.max(offset);
         replica.acked_s = ctx.now.unix_s();
+        ctx.control.blocking.replica_acknowledged();
     }
 }
 

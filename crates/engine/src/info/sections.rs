@@ -68,17 +68,13 @@ pub(super) fn clients(view: &View<'_>, out: &mut Lines) {
     out.add("maxclients", control.limits.maxclients);
     out.add("client_recent_max_input_buffer", view.facts.recent_max_input);
     out.add("client_recent_max_output_buffer", view.stats.output_peaks.max());
-    // Who waits for the end of a pause is blocked, as nobody else is yet.
-    out.add("blocked_clients", control.postponed.len());
-    out.zeros(&[
-        "tracking_clients",
-        "pubsub_clients",
-        "watching_clients",
-        "clients_in_timeout_table",
-        "total_watched_keys",
-        "total_blocking_keys",
-        "total_blocking_keys_on_nokey",
-    ]);
+    out.add("blocked_clients", control.blocking.count());
+    out.zeros(&["tracking_clients", "pubsub_clients"]);
+    out.add("watching_clients", control.watching.clients());
+    out.add("clients_in_timeout_table", control.blocking.with_deadline());
+    out.add("total_watched_keys", control.watching.keys());
+    out.add("total_blocking_keys", control.blocking.keys());
+    out.zeros(&["total_blocking_keys_on_nokey"]);
     let pause = control.pause;
     let (reason, actions, left) = match (pause.active(view.now), pause.all) {
         (false, _) => ("none", "none", 0),

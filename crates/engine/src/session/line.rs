@@ -5,6 +5,7 @@
 //! was handed over at once lately; while the client lags behind, all that it is owed counts as `omem`.
 
 use super::{Caller, Closing, Session};
+use crate::watch::Watching;
 use sluice_resp::Protocol;
 use std::fmt::Write;
 
@@ -21,15 +22,21 @@ pub(crate) struct Running {
 
 impl Session {
     /// Appends the line, without an end. `running` is for the session whose outbox is lent to a handler.
-    pub(crate) fn push_line(&self, now_s: i64, running: Option<Running>, out: &mut String) {
+    pub(crate) fn push_line(
+        &self,
+        now_s: i64,
+        watching: &Watching,
+        running: Option<Running>,
+        out: &mut String,
+    ) {
         let caller = &self.caller;
         let sizes = running.unwrap_or(Running {
             argv_bytes: caller.argv_bytes,
             outbox_bytes: self.outbox.len(),
             outbox_capacity: self.outbox.capacity_bytes(),
         });
-        self.push_identity(now_s, out);
-        self.push_sizes(sizes, out);
+        self.push_identity(now_s, watching, out);
+        self.push_sizes(sizes, watching, out);
         let command = caller.last_command.map_or("NULL", |spec| spec.full_name);
         let resp = match caller.proto {
             Protocol::Resp2 => 2,
@@ -50,7 +57,7 @@ impl Session {
         );
     }
 
-    fn push_identity(&self, now_s: i64, out: &mut String) {
+    fn push_identity(&self, now_s: i64, watching: &Watching, out: &mut String) {
         let caller = &self.caller;
         let _ = write!(
             out,
@@ -62,14 +69,15 @@ impl Session {
             label(&caller.name),
             (now_s - caller.created_s).max(0),
             (now_s - caller.last_s).max(0),
-            self.flag_letters(),
+            self.flag_letters(watching),
             if caller.capa_redirect { "r" } else { "" },
             caller.db,
         );
     }
 
-    fn push_sizes(&self, sizes: Running, out: &mut String) {
+    fn push_sizes(&self, sizes: Running, watching: &Watching, out: &mut String) {
         let caller = &self.caller;
+        let watched = watching.count(self.key);
         let owed = sizes.outbox_bytes + self.in_flight;
         let (obl, oll, omem) = if self.in_flight == 0 { (owed, 0, 0) } else { (0, 1, owed) };
         let total = size_of::<Session>()
@@ -77,28 +85,37 @@ impl Session {
             + caller.input_bytes
             + caller.input_free
             + sizes.argv_bytes
+            + self.deferred_bytes()
+            + watching.heap_bytes(self.key)
             + sizes.outbox_capacity.max(sizes.outbox_bytes)
             + self.in_flight;
         let _ = write!(
             out,
-            " sub=0 psub=0 ssub=0 multi=-1 watch=0 qbuf={} qbuf-free={} argv-mem={} multi-mem=0 rbs={} rbp={} \
+            " sub=0 psub=0 ssub=0 multi={} watch={watched} qbuf={} qbuf-free={} argv-mem={} multi-mem={} rbs={} rbp={} \
              obl={obl} oll={oll} omem={omem} tot-mem={total}",
+            caller.multi,
             caller.input_bytes,
             caller.input_free,
             sizes.argv_bytes,
+            self.multi_mem(),
             sizes.outbox_capacity,
             self.output_peak.max(sizes.outbox_bytes),
         );
     }
 
     /// The letters of its properties, `N` for none: what the FLAGS filter compares.
-    pub(crate) fn flag_letters(&self) -> String {
+    pub(crate) fn flag_letters(&self, watching: &Watching) -> String {
         let caller = &self.caller;
         let flags = &caller.flags;
         let letters: String = [
             ('S', caller.replica.is_some()),
             ('O', flags.monitor),
-            ('b', flags.postponed),
+            ('x', self.transaction.is_some() || flags.in_exec),
+            ('b', self.waiting.is_some()),
+            (
+                'd',
+                watching.has_changed(self.key) || self.transaction.as_ref().is_some_and(|t| t.is_aborted()),
+            ),
             ('c', caller.closing == Closing::AfterReply),
             ('A', caller.closing == Closing::Now),
             ('U', caller.unix),

@@ -21,15 +21,14 @@ enum Home {
     Absent,
     /// The entry's block, whose bytes are still there.
     Inside(Found),
-    /// The place of this number among the values, where an empty list stands now; its bytes were so many.
+    /// The place of this number among the values, where a stand-in is now; its bytes were so many.
     Outside { found: Found, index: u32, heap_bytes: usize },
 }
 
 impl Db {
     /// An empty list for a key that is absent.
     pub(crate) fn open_new_list(&mut self) -> OpenList {
-        let list = self.scratch.take().unwrap_or_default();
-        OpenList { list, home: Home::Absent }
+        OpenList { list: List::new(), home: Home::Absent }
     }
 
     /// Takes the list of an entry out; `None` for another type. [`Db::close_list`] has to follow.

@@ -361,11 +361,11 @@ impl Server {
 
     /// Whether a connection's request still waits: what kept it may have ended while it was between two threads.
     fn waits(&self, wire: &Wire) -> bool {
-        wire.inbound.input == Input::Held && self.is_postponed(wire.key)
+        wire.inbound.input == Input::Held && self.is_waiting(wire.key)
     }
 
-    fn is_postponed(&self, key: SessionKey) -> bool {
-        self.engine.session(key).is_some_and(|session| session.caller.flags.postponed)
+    fn is_waiting(&self, key: SessionKey) -> bool {
+        self.engine.session(key).is_some_and(|session| session.waiting.is_some())
     }
 
     pub(super) fn admission(&self, key: SessionKey) -> Admission {
@@ -493,7 +493,7 @@ impl Server {
                     self.doomed.push(key);
                 }
             }
-            Flow::Postponed => batch.ended = Ended::Held,
+            Flow::Waiting => batch.ended = Ended::Held,
             Flow::Closing => batch.ended = Ended::AfterReply,
         }
         self.note_kept(key, batch.kept);
@@ -555,7 +555,7 @@ impl Server {
 
     /// Sends a finished batch back to its worker.
     pub(super) fn return_batch(&mut self, mut batch: Box<Batch>) {
-        if batch.ended == Ended::Held && !self.is_postponed(batch.key) {
+        if batch.ended == Ended::Held && !self.is_waiting(batch.key) {
             // What it waited for has ended meanwhile.
             batch.ended = Ended::Resumed;
         }

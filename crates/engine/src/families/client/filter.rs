@@ -9,6 +9,7 @@ use crate::error::{CmdError, until_zero};
 use crate::families::connection::DEFAULT_USER;
 use crate::info::ip_of;
 use crate::session::Session;
+use crate::watch::Watching;
 use sluice_base::num;
 
 /// Which clients are chosen.
@@ -136,12 +137,12 @@ impl<'a> Filter<'a> {
     }
 
     /// Whether the client is chosen, SKIPME apart. O(log ids).
-    pub(super) fn chooses(&self, session: &Session, now_s: i64) -> bool {
+    pub(super) fn chooses(&self, session: &Session, now_s: i64, watching: &Watching) -> bool {
         let caller = &session.caller;
         self.age_s_min.is_none_or(|min| now_s - caller.created_s >= min)
             && self.idle_s_min.is_none_or(|min| now_s - caller.last_s >= min)
-            && self.is.verdicts(session).into_iter().flatten().all(|met| met)
-            && !self.is_not.verdicts(session).into_iter().flatten().any(|met| met)
+            && self.is.verdicts(session, watching).into_iter().flatten().all(|met| met)
+            && !self.is_not.verdicts(session, watching).into_iter().flatten().any(|met| met)
     }
 }
 
@@ -206,7 +207,7 @@ impl<'a> Traits<'a> {
     }
 
     /// For each trait, whether the client has it; `None` for those that were not asked for.
-    fn verdicts(&self, session: &Session) -> [Option<bool>; 12] {
+    fn verdicts(&self, session: &Session, watching: &Watching) -> [Option<bool>; 12] {
         let caller = &session.caller;
         // A label that was never set is not the same as an empty one.
         let label = |wanted: Option<&[u8]>, label: &[u8]| wanted.map(|w| !label.is_empty() && w == label);
@@ -218,7 +219,7 @@ impl<'a> Traits<'a> {
             self.kind.map(|kind| kind == Type::of(session)),
             self.user.map(|user| user == caller.user.as_bytes()),
             self.flags.map(|flags| {
-                let letters = session.flag_letters();
+                let letters = session.flag_letters(watching);
                 flags.iter().all(|letter| letters.as_bytes().contains(letter))
             }),
             label(self.name, &caller.name),

@@ -1,0 +1,310 @@
+//! Clients that wait: for keys (BLPOP and its kin), for replicas (WAIT), for the end of a pause.
+//!
+//! ```text
+//!  running ──Wait──► park ──► waiting ──key ready, replica's word, end of the pause──► run again ──► resumed
+//!                                 └────deadline, CLIENT UNBLOCK──► reply ──────────────────────────► resumed
+//! ```
+//!
+//! Invariants: (1) a session's `waiting` says what it waits for, and the lists here name the session exactly then; (2)
+//! clients of one key are served in the order in which they began to wait; (3) a client is served between units, before
+//! the next command of anybody, by running its own command again.
+
+use crate::key_map::KeyMap;
+use crate::prepare::Prepared;
+use crate::session::SessionKey;
+use sluice_resp::OwnedRequests;
+use sluice_value::Type;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+/// A command that waits, with its request.
+#[derive(Debug)]
+pub struct Waiting {
+    /// The request: one.
+    pub(crate) request: OwnedRequests,
+    pub(crate) prepared: Prepared,
+    /// What it waits for.
+    pub(crate) on: WaitFor,
+    /// Its place among those who wait.
+    pub(crate) order: u64,
+    /// CLIENT UNBLOCK was asked for it.
+    pub(crate) unblock: Option<Unblock>,
+}
+
+/// What a client waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WaitFor {
+    /// The end of a CLIENT PAUSE.
+    Pause,
+    /// A value of a type under one of its keys.
+    Keys(BlockOn),
+    /// Acknowledgements of replicas.
+    Replicas {
+        /// How many.
+        count: i64,
+        /// Of what offset.
+        offset: u64,
+        /// Milliseconds of the monotonic clock at which it gives up; 0: never.
+        deadline_ms: u64,
+    },
+}
+
+/// The keys that a command waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BlockOn {
+    /// Its database.
+    pub db: usize,
+    /// Position of the first key among the arguments.
+    pub first: usize,
+    /// Number of keys, which stand one behind the other.
+    pub count: usize,
+    /// Type of value that ends the wait.
+    pub wanted: Type,
+    /// Milliseconds of the monotonic clock at which it gives up; 0: never.
+    pub deadline_ms: u64,
+}
+
+/// How CLIENT UNBLOCK ends a wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unblock {
+    /// As if its time were over.
+    Timeout,
+    /// By an error.
+    Error,
+}
+
+impl WaitFor {
+    /// When the wait ends by itself; 0: never.
+    pub fn deadline_ms(&self) -> u64 {
+        match self {
+            WaitFor::Pause => 0,
+            WaitFor::Keys(BlockOn { deadline_ms, .. }) | WaitFor::Replicas { deadline_ms, .. } => {
+                *deadline_ms
+            }
+        }
+    }
+}
+
+/// Everybody who waits.
+#[derive(Debug, Default)]
+pub struct Blocking {
+    keys: KeyMap<Waiters>,
+    deadlines: BTreeSet<(u64, SessionKey)>,
+    /// Clients of WAIT in the order of their coming.
+    replicas: BTreeMap<u64, SessionKey>,
+    /// Clients that a pause keeps back, in the order of their coming.
+    paused: BTreeMap<u64, SessionKey>,
+    /// Keys that may have what somebody waits for.
+    ready: VecDeque<(usize, Box<[u8]>)>,
+    /// Clients of [`Blocking::paused`] whose pause is over.
+    resumed: BTreeMap<u64, SessionKey>,
+    /// Clients that CLIENT UNBLOCK named.
+    unblocked: VecDeque<SessionKey>,
+    /// A replica has acknowledged something since WAIT's clients were looked at.
+    acknowledged: bool,
+    /// One of the four above has something.
+    due: bool,
+    next_order: u64,
+    count: usize,
+}
+
+/// Who waits for one key.
+#[derive(Debug, Default)]
+struct Waiters {
+    /// In the order of their coming.
+    clients: BTreeMap<u64, SessionKey>,
+    /// The key is on the list of ready ones.
+    is_ready: bool,
+}
+
+/// What is to be done for those who wait.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Due {
+    /// Serve the clients of a key.
+    Key(usize, Box<[u8]>),
+    /// Run what a pause has kept back.
+    Resumed(SessionKey),
+    /// End a wait.
+    Unblocked(SessionKey),
+    /// Look at the clients of WAIT.
+    Acknowledged,
+}
+
+impl Blocking {
+    /// Clients that wait.
+    pub fn count(&self) -> usize {
+        self.count
+    }
+
+    /// Clients that wait for a time at most.
+    pub fn with_deadline(&self) -> usize {
+        self.deadlines.len()
+    }
+
+    /// Keys that clients wait for.
+    pub fn keys(&self) -> usize {
+        self.keys.len()
+    }
+
+    /// Whether anybody waits for a key: then every change must be looked at.
+    #[inline]
+    pub fn wants_keys(&self) -> bool {
+        !self.keys.is_empty()
+    }
+
+    /// A place behind all who wait.
+    pub(crate) fn next_order(&mut self) -> u64 {
+        self.next_order += 1;
+        self.next_order
+    }
+
+    /// Lists a client that begins to wait.
+    pub(crate) fn add(&mut self, client: SessionKey, waiting: &Waiting) {
+        self.count += 1;
+        match waiting.on {
+            WaitFor::Pause => drop(self.paused.insert(waiting.order, client)),
+            WaitFor::Replicas { .. } => drop(self.replicas.insert(waiting.order, client)),
+            WaitFor::Keys(on) => {
+                for key in waiting.keys(on) {
+                    self.keys.entry(on.db, key).clients.insert(waiting.order, client);
+                }
+            }
+        }
+        if waiting.on.deadline_ms() > 0 {
+            self.deadlines.insert((waiting.on.deadline_ms(), client));
+        }
+    }
+
+    /// Takes a client off the lists. Cost: O(log n) for each key.
+    pub(crate) fn remove(&mut self, client: SessionKey, waiting: &Waiting) {
+        self.count -= 1;
+        match waiting.on {
+            WaitFor::Pause => {
+                self.paused.remove(&waiting.order);
+                self.resumed.remove(&waiting.order);
+            }
+            WaitFor::Replicas { .. } => drop(self.replicas.remove(&waiting.order)),
+            WaitFor::Keys(on) => {
+                for key in waiting.keys(on) {
+                    let Some(waiters) = self.keys.get_mut(on.db, key) else { continue };
+                    waiters.clients.remove(&waiting.order);
+                    if waiters.clients.is_empty() {
+                        self.keys.remove(on.db, key);
+                    }
+                }
+            }
+        }
+        self.deadlines.remove(&(waiting.on.deadline_ms(), client));
+    }
+
+    /// A key has changed: whoever waits for it is served at the end of the unit.
+    pub(crate) fn key_changed(&mut self, db: usize, key: &[u8]) {
+        if let Some(waiters) = self.keys.get_mut(db, key)
+            && !std::mem::replace(&mut waiters.is_ready, true)
+        {
+            self.ready.push_back((db, key.into()));
+            self.due = true;
+        }
+    }
+
+    /// A database was exchanged: every key of it that somebody waits for may be there now.
+    pub(crate) fn database_changed(&mut self, db: usize) {
+        let keys: Vec<Box<[u8]>> = self.keys.of_db(db).map(|(key, _)| key.into()).collect();
+        keys.iter().for_each(|key| self.key_changed(db, key));
+    }
+
+    /// A replica has acknowledged more.
+    pub(crate) fn replica_acknowledged(&mut self) {
+        self.acknowledged = !self.replicas.is_empty();
+        self.due |= self.acknowledged;
+    }
+
+    /// The clients of WAIT.
+    pub(crate) fn waiting_for_replicas(&self) -> Vec<SessionKey> {
+        self.replicas.values().copied().collect()
+    }
+
+    /// The pause is over: what it kept back goes on.
+    pub(crate) fn end_pause(&mut self) {
+        self.resumed.append(&mut self.paused);
+        self.due |= !self.resumed.is_empty();
+    }
+
+    /// CLIENT UNBLOCK named a client.
+    pub(crate) fn unblock(&mut self, client: SessionKey) {
+        self.unblocked.push_back(client);
+        self.due = true;
+    }
+
+    /// Whether [`Blocking::next_due`] has something.
+    #[inline]
+    pub(crate) fn is_due(&self) -> bool {
+        self.due
+    }
+
+    /// What is to be done next.
+    pub(crate) fn next_due(&mut self) -> Option<Due> {
+        if let Some((db, key)) = self.ready.pop_front() {
+            if let Some(waiters) = self.keys.get_mut(db, &key) {
+                waiters.is_ready = false;
+            }
+            return Some(Due::Key(db, key));
+        }
+        if let Some(client) = self.unblocked.pop_front() {
+            return Some(Due::Unblocked(client));
+        }
+        if std::mem::take(&mut self.acknowledged) {
+            return Some(Due::Acknowledged);
+        }
+        if let Some((_, client)) = self.resumed.pop_first() {
+            return Some(Due::Resumed(client));
+        }
+        self.due = false;
+        None
+    }
+
+    /// The first client of a key that came behind `after`, and not behind `last`.
+    pub(crate) fn next_waiter(
+        &self,
+        db: usize,
+        key: &[u8],
+        after: u64,
+        last: u64,
+    ) -> Option<(u64, SessionKey)> {
+        let waiters = self.keys.get(db, key)?;
+        let range = (std::ops::Bound::Excluded(after), std::ops::Bound::Included(last));
+        waiters.clients.range(range).next().map(|(order, client)| (*order, *client))
+    }
+
+    /// Who came last.
+    pub(crate) fn last_order(&self) -> u64 {
+        self.next_order
+    }
+
+    /// A client whose deadline is over.
+    pub(crate) fn next_expired(&self, now_ms: u64) -> Option<SessionKey> {
+        self.deadlines.first().filter(|(at, _)| *at <= now_ms).map(|(_, client)| *client)
+    }
+
+    /// The next deadline, ms of the monotonic clock.
+    pub(crate) fn next_deadline_ms(&self) -> Option<u64> {
+        self.deadlines.first().map(|(at, _)| *at)
+    }
+}
+
+impl Waiting {
+    /// The keys that it waits for.
+    fn keys(&self, on: BlockOn) -> impl Iterator<Item = &[u8]> {
+        let request = self.request.at(0);
+        (on.first..on.first + on.count).map(move |index| request.arg(index))
+    }
+
+    /// Bytes of the request's arguments.
+    pub(crate) fn args_bytes(&self) -> usize {
+        self.request.args_bytes()
+    }
+
+    /// Bytes allocated.
+    pub(crate) fn heap_bytes(&self) -> usize {
+        size_of::<Waiting>() + self.request.heap_bytes()
+    }
+}

@@ -1,0 +1,244 @@
+//! Commit: what commands have done takes effect.
+//!
+//! At two levels, each in a fixed order that a test prints: [`COMMAND_STEPS`] after each command, so that the next command
+//! of the same unit sees the consequences; [`UNIT_STEPS`] after the unit, when everybody else may see them.
+//! A macro makes the list of names and the calls out of the same words, so the order is data and costs no indirect call.
+
+use crate::action::Action;
+use crate::args::Args;
+use crate::control::Control;
+use crate::engine::Engine;
+use crate::repl_stream::{Grouping, ReplicationStream};
+use crate::session::Session;
+use crate::watch::Change;
+use sluice_base::Now;
+use sluice_command::Spec;
+use sluice_keyspace::{
+    Access, Db, DbChange, Effects, Event, ExpiryMode, KeyRef, Keyspace, ModifiedKey, Propagation, Touch,
+};
+
+/// The command whose effects are committed.
+#[derive(Clone, Copy)]
+pub(crate) struct CommitCommand<'a> {
+    /// Database in which it ran.
+    pub db: usize,
+    /// Its arguments; none for what the cron does.
+    pub args: Option<Args<'a>>,
+    /// The unit's time.
+    pub now: Now,
+}
+
+/// The unit whose commands are committed.
+#[derive(Clone, Copy)]
+pub(crate) struct CommitUnit {
+    /// How its commands stand in the stream.
+    pub grouping: Grouping,
+}
+
+/// Makes a list of step names and a function that takes the steps in that order.
+macro_rules! steps {
+    ($(#[$doc:meta])* $list:ident, $run:ident($of:ident: $kind:ty): $($step:ident),+ $(,)?) => {
+        $(#[$doc])*
+        #[cfg_attr(not(test), expect(dead_code, reason = "for readers, and for the test below"))]
+        pub(crate) const $list: &[&str] = &[$(stringify!($step)),+];
+
+        impl Engine {
+            pub(crate) fn $run(&mut self, $of: $kind) {
+                $(self.$step($of);)+
+            }
+        }
+    };
+}
+
+steps! {
+    /// The steps after each command that has left effects.
+    COMMAND_STEPS, commit_changes(command: CommitCommand<'_>):
+    delete_expired_keys,
+    count_changes,
+    announce_modified_keys,
+    propagate,
+    hand_over_garbage,
+}
+
+steps! {
+    /// The steps after each unit that has commands for the replication stream. Clients that wait are served behind
+    /// these, each in a unit of its own ([`Engine::serve_waiting`]).
+    UNIT_STEPS, commit_unit(unit: CommitUnit):
+    close_stream_unit,
+}
+
+impl Engine {
+    /// Commits the command that just ran.
+    #[inline]
+    pub(crate) fn commit_command(&mut self, db: usize, _: &'static Spec, args: Args<'_>, now: Now) {
+        let effects = &mut self.effects;
+        let (hits, misses) = effects.take_lookups();
+        self.stats.hits += hits;
+        self.stats.misses += misses;
+        if effects.take_recorded() {
+            self.commit_changes(CommitCommand { db, args: Some(args), now });
+        }
+    }
+
+    /// Deletes the keys that a read met. One met twice by a command is deleted once, and one that has another value or life
+    /// by now stays.
+    #[inline]
+    fn delete_expired_keys(&mut self, command: CommitCommand<'_>) {
+        let Engine { keyspace, effects, .. } = self;
+        if !effects.has_expired_by_read() {
+            return;
+        }
+        let access = Access { now: command.now, touch: Touch::No { fresh: 0 }, expiry: ExpiryMode::Delete };
+        for (db, name) in effects.take_expired_by_read() {
+            let key = keyspace.key(&name);
+            keyspace.write(db, access, effects).delete_if_expired(key);
+        }
+        // The steps that follow see to these.
+        effects.take_recorded();
+    }
+
+    #[inline]
+    fn count_changes(&mut self, _: CommitCommand<'_>) {
+        self.stats.expired_keys += self.effects.expired_by_write().len() as u64;
+        self.unit_dirty = self.effects.take_changes();
+        self.control.count_changes(self.unit_dirty);
+    }
+
+    /// Tells those who listen which keys were modified: transactions that watch them, clients that wait for them.
+    #[inline]
+    fn announce_modified_keys(&mut self, command: CommitCommand<'_>) {
+        if self.effects.has_modified() {
+            self.announce(command);
+        }
+    }
+
+    #[cold]
+    fn announce(&mut self, command: CommitCommand<'_>) {
+        let Engine { keyspace, effects, control, events, .. } = self;
+        for change in effects.take_databases() {
+            announce_database(keyspace, effects, control, change);
+        }
+        for ModifiedKey { db, key, event } in effects.drain_modified() {
+            let key = match &key {
+                KeyRef::Arg(index) => command.args.map_or(&b""[..], |args| args.at(usize::from(*index))),
+                KeyRef::Owned(key) => &key[..],
+            };
+            let change = if event == Event::Expired { Change::Expired } else { Change::Modified };
+            control.watching.changed(db, key, change);
+            control.blocking.key_changed(db, key);
+            if let Some(events) = events {
+                events.push(format!("{db}:{} {}", event.name(), key.escape_ascii()));
+            }
+        }
+    }
+
+    /// Adds to the stream's unit: keys that had expired first, then the command.
+    #[inline]
+    fn propagate(&mut self, command: CommitCommand<'_>) {
+        let Engine { effects, control, unit_dirty, .. } = self;
+        if effects.propagating {
+            let stream = &mut control.stream;
+            for (db, key) in effects.expired_by_write() {
+                propagate_deletion(stream, *db, key, control.limits.lazy_expire);
+            }
+            let wanted = *unit_dirty > 0 || *effects.propagation() == Propagation::Forced;
+            if let Some(args) = command.args.filter(|_| wanted) {
+                match effects.propagation() {
+                    Propagation::Verbatim | Propagation::Forced => {
+                        stream.command(command.db, args.iter_from(0));
+                    }
+                    Propagation::Rewritten(commands) => {
+                        commands.iter().for_each(|argv| stream.argv(command.db, argv));
+                    }
+                }
+            }
+        }
+        effects.clear_expired_by_write();
+        effects.reset_propagation();
+    }
+
+    /// Has what is large freed on other threads.
+    #[inline]
+    fn hand_over_garbage(&mut self, _: CommitCommand<'_>) {
+        let Engine { effects, actions, .. } = self;
+        if effects.has_garbage() {
+            actions.extend(effects.drain_garbage().map(Action::FreeValue));
+            actions.extend(effects.drain_garbage_dbs().map(|db| Action::FreeDb(Box::new(db))));
+        }
+    }
+
+    fn close_stream_unit(&mut self, unit: CommitUnit) {
+        self.control.stream.close_unit(unit.grouping);
+    }
+
+    /// Commits what the expiry cycle deleted: each key by itself, in no transaction.
+    pub(crate) fn commit_expiry_cycle(&mut self, now: Now) {
+        let unit = self.open_unit(now);
+        self.commit_changes(CommitCommand { db: 0, args: None, now });
+        self.close_own_unit(unit);
+    }
+
+    /// Hands the closed units to the replicas: once an iteration of the event loop.
+    pub(crate) fn deliver_stream(&mut self) {
+        let Engine { control, sessions, stats, .. } = self;
+        stats.repl_output_bytes += control.stream.deliver(sessions, &mut control.ready);
+    }
+
+    /// Sends what was kept for replicas that have acknowledged their snapshot since.
+    pub(crate) fn release_held(&mut self) {
+        let Engine { control, sessions, .. } = self;
+        for key in &control.stream.replicas {
+            let Some(session) = sessions.get_mut(*key) else { continue };
+            let awaits_ack = session.caller.replica.is_some_and(|replica| replica.awaits_ack);
+            if !awaits_ack && !session.held.is_empty() {
+                let Session { outbox, held, .. } = session;
+                outbox.append(held);
+                session.note_output(&mut control.ready);
+            }
+        }
+    }
+}
+
+/// Tells those who watch keys of a database that was emptied or exchanged, and those who wait for one.
+fn announce_database(keyspace: &Keyspace, effects: &Effects, control: &mut Control, change: DbChange) {
+    let holds = |db: &Db, key: &[u8]| db.find(keyspace.key(key)).is_some();
+    match change {
+        DbChange::Flushed(number) => {
+            if let Some(removed) = effects.removed_from(number) {
+                control.watching.database_changed(number, |key| holds(removed, key));
+            }
+        }
+        DbChange::Swapped(a, b) => {
+            for number in [a, b] {
+                let differs = |key: &[u8]| holds(keyspace.db(a), key) || holds(keyspace.db(b), key);
+                control.watching.database_changed(number, differs);
+                control.blocking.database_changed(number);
+            }
+        }
+    }
+}
+
+fn propagate_deletion(stream: &mut ReplicationStream, db: usize, key: &[u8], lazy: bool) {
+    let name: &[u8] = if lazy { b"UNLINK" } else { b"DEL" };
+    stream.command(db, [name, key].into_iter());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_order_of_the_steps_is_this() {
+        assert_eq!(
+            COMMAND_STEPS,
+            [
+                "delete_expired_keys",
+                "count_changes",
+                "announce_modified_keys",
+                "propagate",
+                "hand_over_garbage"
+            ]
+        );
+        assert_eq!(UNIT_STEPS, ["close_stream_unit"]);
+    }
+}

@@ -1,0 +1,74 @@
+//! The execution unit: what happens at one moment for everybody else. A command, an EXEC, the service of a client that
+//! waited, a deletion by the cron.
+//!
+//! [`Engine::open_unit`] and [`Engine::close_unit`] are the only way to run handlers: [`Engine::run_command`] wants a
+//! [`Unit`], which only this file makes. Consequences come at two levels, in `commit.rs`: after each command, and after
+//! the unit.
+
+use crate::commit::CommitUnit;
+use crate::engine::Engine;
+use crate::repl_stream::Grouping;
+use crate::session::Session;
+use sluice_base::Now;
+use sluice_command::{Flags, Spec};
+
+/// An execution unit under way.
+#[derive(Debug)]
+#[must_use = "a unit that is not closed leaves its effects to the next one"]
+pub(crate) struct Unit {
+    /// The time at which the unit happens: keys expire by it.
+    pub now: Now,
+    /// Commands run inside EXEC: they must not wait.
+    nested: bool,
+}
+
+impl Unit {
+    /// Whether its commands run inside another one.
+    #[inline]
+    pub fn is_nested(&self) -> bool {
+        self.nested
+    }
+
+    /// Commands from here on run inside another one.
+    pub fn nest(&mut self) {
+        assert!(!self.nested, "EXEC cannot be queued");
+        self.nested = true;
+    }
+
+    /// The outer command goes on.
+    pub fn unnest(&mut self) {
+        assert!(self.nested);
+        self.nested = false;
+    }
+}
+
+impl Engine {
+    /// Opens a unit that happens at `now`.
+    #[inline]
+    pub(crate) fn open_unit(&mut self, now: Now) -> Unit {
+        debug_assert!(!self.control.stream.has_unit(), "one unit at a time");
+        Unit { now, nested: false }
+    }
+
+    /// Closes the unit of a command that a session asked for.
+    #[inline]
+    pub(crate) fn close_unit(&mut self, unit: Unit, session: &mut Session, spec: &'static Spec) {
+        let Unit { .. } = unit;
+        if self.control.stream.has_unit() {
+            let grouping = match spec.flags.has(Flags::TOUCHES_ARBITRARY_KEYS) {
+                true => Grouping::Loose,
+                false => Grouping::Transaction,
+            };
+            self.commit_unit(CommitUnit { grouping });
+        }
+        session.caller.write_offset = self.control.stream.offset;
+    }
+
+    /// Closes a unit that nobody asked for.
+    pub(crate) fn close_own_unit(&mut self, unit: Unit) {
+        let Unit { .. } = unit;
+        if self.control.stream.has_unit() {
+            self.commit_unit(CommitUnit { grouping: Grouping::Loose });
+        }
+    }
+}

@@ -1,0 +1,212 @@
+//! Parking, serving and ending the clients that wait; the lists are in `blocking.rs`.
+
+use crate::action::Action;
+use crate::args::Args;
+use crate::blocking::{BlockOn, Due, Unblock, WaitFor, Waiting};
+use crate::engine::Engine;
+use crate::error::CmdError;
+use crate::exec::Next;
+use crate::prepare::Prepared;
+use crate::process::Process;
+use crate::session::{Session, SessionKey};
+use sluice_base::Now;
+use sluice_command::Named;
+use sluice_keyspace::Key;
+use sluice_resp::{OwnedRequests, Reply};
+
+impl Engine {
+    /// Keeps a request that must wait, in the session.
+    #[cold]
+    pub(crate) fn park(
+        &mut self,
+        session: &mut Session,
+        request: OwnedRequests,
+        prepared: Prepared,
+        on: WaitFor,
+    ) {
+        let order = self.control.blocking.next_order();
+        let waiting = Box::new(Waiting { request, prepared, on, order, unblock: None });
+        self.control.blocking.add(session.key, &waiting);
+        session.caller.argv_bytes = waiting.args_bytes();
+        session.waiting = Some(waiting);
+        if matches!(on, WaitFor::Replicas { .. }) {
+            self.control.ask_replicas = true;
+        }
+        self.refresh_listening();
+    }
+
+    /// Takes a session's request back.
+    fn unpark(&mut self, session: &mut Session) -> Option<Box<Waiting>> {
+        let waiting = session.waiting.take()?;
+        self.control.blocking.remove(session.key, &waiting);
+        session.caller.argv_bytes = 0;
+        self.refresh_listening();
+        Some(waiting)
+    }
+
+    /// Serves those for whom something has come: keys first, in the order in which they became ready. To be called
+    /// between units.
+    #[inline]
+    pub(crate) fn serve_waiting(&mut self, process: &mut dyn Process) {
+        if self.control.blocking.is_due() {
+            self.serve_due(process);
+        }
+    }
+
+    #[cold]
+    fn serve_due(&mut self, process: &mut dyn Process) {
+        while let Some(due) = self.control.blocking.next_due() {
+            match due {
+                Due::Key(db, key) => self.serve_key(db, &key, process),
+                Due::Resumed(client) => self.run_waiting(client, process),
+                Due::Unblocked(client) => self.end_by_request(client, process),
+                Due::Acknowledged => self.serve_acknowledged(process),
+            }
+        }
+    }
+
+    /// Serves the clients that wait for a key, in the order of their coming, as long as the key has what they want. Those
+    /// that begin to wait meanwhile are left to the next time.
+    fn serve_key(&mut self, db: usize, name: &[u8], process: &mut dyn Process) {
+        let last = self.control.blocking.last_order();
+        let mut after = 0;
+        while let Some((order, client)) = self.control.blocking.next_waiter(db, name, after, last) {
+            after = order;
+            let key = self.keyspace.key(name);
+            let now = process.recent();
+            let Some(session) = self.sessions.get(client) else { continue };
+            let Some(Waiting { on: WaitFor::Keys(BlockOn { wanted, .. }), .. }) = session.waiting.as_deref()
+            else {
+                continue;
+            };
+            match self.live_type(db, key, now) {
+                None => return,
+                Some(found) if found == *wanted => self.run_waiting(client, process),
+                Some(_) => {}
+            }
+        }
+    }
+
+    /// The type of the value under a key, none when there is no key or it has expired. Leaves no trace.
+    fn live_type(&self, db: usize, key: Key<'_>, now: Now) -> Option<sluice_value::Type> {
+        let db = self.keyspace.db(db);
+        let found = db.find(key)?;
+        let expired = db.expiry(found.handle).is_some_and(|at_ms| now.unix_ms() > at_ms);
+        (!expired).then(|| db.entry(found.handle).type_of())
+    }
+
+    /// Runs a waiting client's command again.
+    fn run_waiting(&mut self, client: SessionKey, process: &mut dyn Process) {
+        let Some(mut session) = self.sessions.take(client) else { return };
+        let Some(waiting) = self.unpark(&mut session) else { return self.sessions.put_back(session) };
+        let Waiting { request, prepared, on, .. } = *waiting;
+        let mut now = process.recent();
+        let again = {
+            let request = request.at(0);
+            let args = Args::new(&request, prepared.hashed, prepared.hash, self.seed);
+            session.is_rerun = matches!(on, WaitFor::Keys(_));
+            let next = self.process_request(&mut session, &prepared, args, &request, &mut now, process);
+            session.is_rerun = false;
+            next
+        };
+        match (again, on) {
+            (Next::Done, _) => self.resume(&mut session, process),
+            // The time that it may wait began when it came.
+            (Next::Wait(WaitFor::Keys(again)), WaitFor::Keys(first)) => {
+                let on = WaitFor::Keys(BlockOn { deadline_ms: first.deadline_ms, ..again });
+                self.park(&mut session, request, prepared, on);
+            }
+            (Next::Wait(on), _) => self.park(&mut session, request, prepared, on),
+        }
+        self.sessions.put_back(session);
+    }
+
+    /// Lets a client's next requests go on.
+    fn resume(&mut self, session: &mut Session, process: &mut dyn Process) {
+        session.note_output(&mut self.control.ready);
+        self.after_batch(session, process);
+        self.actions.push(Action::Resume(vec![session.key]));
+    }
+
+    /// Answers the clients of WAIT whose replicas have acknowledged enough.
+    fn serve_acknowledged(&mut self, process: &mut dyn Process) {
+        for client in self.control.blocking.waiting_for_replicas() {
+            let Some(session) = self.sessions.get(client) else { continue };
+            if let Some(WaitFor::Replicas { count, offset, .. }) = session.waiting.as_ref().map(|w| w.on) {
+                let acknowledged = self.replicas_at(offset);
+                if acknowledged >= count {
+                    self.end_wait(client, process, |reply| reply.int(acknowledged));
+                }
+            }
+        }
+    }
+
+    /// How many replicas have acknowledged an offset.
+    pub(crate) fn replicas_at(&self, offset: u64) -> i64 {
+        crate::families::replication::replicas_at(&self.control, &self.sessions, offset)
+    }
+
+    /// Ends the waits whose time is over; returns the milliseconds until the next one.
+    pub(crate) fn expire_waits(&mut self, now: Now, process: &mut dyn Process) -> Option<u64> {
+        let now_ms = now.mono_ns / 1_000_000;
+        while let Some(client) = self.control.blocking.next_expired(now_ms) {
+            self.end_as_timeout(client, process);
+        }
+        Some(self.control.blocking.next_deadline_ms()?.saturating_sub(now_ms))
+    }
+
+    fn end_as_timeout(&mut self, client: SessionKey, process: &mut dyn Process) {
+        let on = self.sessions.get(client).and_then(|session| Some(session.waiting.as_ref()?.on));
+        match on {
+            Some(WaitFor::Replicas { offset, .. }) => {
+                let acknowledged = self.replicas_at(offset);
+                self.end_wait(client, process, |reply| reply.int(acknowledged));
+            }
+            Some(WaitFor::Keys(_)) => self.end_wait(client, process, |reply| reply.null_array()),
+            // A pause ends by itself.
+            Some(WaitFor::Pause) | None => {}
+        }
+    }
+
+    /// CLIENT UNBLOCK.
+    fn end_by_request(&mut self, client: SessionKey, process: &mut dyn Process) {
+        let waiting = self.sessions.get(client).and_then(|session| session.waiting.as_ref());
+        match waiting.and_then(|waiting| waiting.unblock) {
+            Some(Unblock::Timeout) => self.end_as_timeout(client, process),
+            Some(Unblock::Error) => {
+                let error = CmdError::text("UNBLOCKED client unblocked via CLIENT UNBLOCK");
+                self.stats.count_error(&error.wire());
+                self.end_wait(client, process, |reply| reply.error(&error.wire()));
+            }
+            // It was served, or is gone.
+            None => {}
+        }
+    }
+
+    /// Answers a client that waits in place of its command.
+    fn end_wait(
+        &mut self,
+        client: SessionKey,
+        process: &mut dyn Process,
+        answer: impl FnOnce(&mut Reply<'_>),
+    ) {
+        let Some(mut session) = self.sessions.take(client) else { return };
+        if let Some(waiting) = self.unpark(&mut session) {
+            if let Named::Command(spec) = waiting.prepared.named {
+                self.account(&mut session, spec, 0, false);
+            }
+            let mark = session.outbox.mark();
+            answer(&mut Reply::new(&mut session.outbox, session.caller.proto));
+            self.apply_reply_mode(&mut session, mark, process);
+            self.resume(&mut session, process);
+        }
+        self.sessions.put_back(session);
+    }
+
+    /// Forgets what a session waits for and watches: it ends.
+    pub(crate) fn forget_waits(&mut self, session: &mut Session) {
+        self.unpark(session);
+        self.control.watching.forget(session.key);
+        self.refresh_listening();
+    }
+}

@@ -1,0 +1,191 @@
+//! WATCH: which keys clients watch, and whose transaction fails because one of them changed.
+//!
+//! Invariants: (1) a client is listed under a key exactly when the key is in the client's own list; (2) a client that is
+//! marked watches nothing: one change is enough, so later ones need not find it; (3) a key that had expired when it was
+//! watched counts as absent: its deletion changes nothing.
+
+use crate::key_map::KeyMap;
+use crate::session::SessionKey;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Watched keys and their clients.
+#[derive(Debug, Default)]
+pub struct Watching {
+    keys: KeyMap<Vec<SessionKey>>,
+    clients: BTreeMap<SessionKey, Vec<WatchedKey>>,
+    /// Clients whose watched keys have changed.
+    changed: BTreeSet<SessionKey>,
+}
+
+/// A key that a client watches.
+#[derive(Clone, Debug)]
+pub struct WatchedKey {
+    /// Database.
+    pub db: usize,
+    /// Key.
+    pub key: Box<[u8]>,
+    /// It had expired already.
+    pub expired: bool,
+}
+
+/// A change that watchers may have to learn of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// The key was modified or created.
+    Modified,
+    /// The key was deleted because it had expired.
+    Expired,
+}
+
+impl Watching {
+    /// Whether a key is watched by anybody.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.keys.is_empty()
+    }
+
+    /// Number of keys that are watched.
+    pub fn keys(&self) -> usize {
+        self.keys.len()
+    }
+
+    /// Number of clients that watch keys.
+    pub fn clients(&self) -> usize {
+        self.clients.len()
+    }
+
+    /// Number of keys that a client watches.
+    pub fn count(&self, client: SessionKey) -> usize {
+        self.clients.get(&client).map_or(0, Vec::len)
+    }
+
+    /// Bytes that a client's watched keys take.
+    pub fn heap_bytes(&self, client: SessionKey) -> usize {
+        let keys = self.clients.get(&client).into_iter().flatten();
+        // Each key is kept here and in the map.
+        keys.map(|watched| 2 * watched.key.len() + size_of::<WatchedKey>() + size_of::<SessionKey>()).sum()
+    }
+
+    /// Whether a client watches keys, or watched keys that have changed.
+    pub fn concerns(&self, client: SessionKey) -> bool {
+        self.clients.contains_key(&client) || self.changed.contains(&client)
+    }
+
+    /// Whether a key that a client watched has changed.
+    pub fn has_changed(&self, client: SessionKey) -> bool {
+        self.changed.contains(&client)
+    }
+
+    /// The keys that a client watches.
+    pub fn of(&self, client: SessionKey) -> &[WatchedKey] {
+        self.clients.get(&client).map_or(&[], Vec::as_slice)
+    }
+
+    /// Watches a key for a client; nothing is done where the client watches the key already, or has been marked.
+    pub fn watch(&mut self, client: SessionKey, watched: WatchedKey) {
+        if self.changed.contains(&client) {
+            return;
+        }
+        let watchers = self.keys.entry(watched.db, &watched.key);
+        if !watchers.contains(&client) {
+            watchers.push(client);
+            self.clients.entry(client).or_default().push(watched);
+        }
+    }
+
+    /// Forgets what a client watches, and that something has changed. Cost: O(keys of the client).
+    pub fn forget(&mut self, client: SessionKey) {
+        self.changed.remove(&client);
+        self.unlist(client);
+    }
+
+    fn unlist(&mut self, client: SessionKey) {
+        for watched in self.clients.remove(&client).unwrap_or_default() {
+            let Some(watchers) = self.keys.get_mut(watched.db, &watched.key) else { continue };
+            watchers.retain(|other| *other != client);
+            if watchers.is_empty() {
+                self.keys.remove(watched.db, &watched.key);
+            }
+        }
+    }
+
+    /// A key has changed: its watchers are marked.
+    pub fn changed(&mut self, db: usize, key: &[u8], change: Change) {
+        let Some(watchers) = self.keys.get(db, key) else { return };
+        for client in watchers.clone() {
+            let own = self.clients.get_mut(&client).into_iter().flatten();
+            let Some(watched) = own.into_iter().find(|watched| watched.db == db && *watched.key == *key)
+            else {
+                continue;
+            };
+            if change == Change::Expired && std::mem::take(&mut watched.expired) {
+                continue;
+            }
+            self.mark(client);
+        }
+    }
+
+    /// A database was emptied or exchanged: every watched key of it is asked about. `differs` says whether the key is
+    /// another one now.
+    pub fn database_changed(&mut self, db: usize, mut differs: impl FnMut(&[u8]) -> bool) {
+        let keys = self.keys.of_db(db).filter(|(key, _)| differs(key));
+        let clients: Vec<SessionKey> = keys.flat_map(|(_, watchers)| watchers.iter().copied()).collect();
+        clients.into_iter().for_each(|client| self.mark(client));
+    }
+
+    fn mark(&mut self, client: SessionKey) {
+        self.unlist(client);
+        self.changed.insert(client);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn client(slot: u32) -> SessionKey {
+        SessionKey { slot, generation: 0 }
+    }
+
+    fn watched(key: &[u8], expired: bool) -> WatchedKey {
+        WatchedKey { db: 0, key: key.into(), expired }
+    }
+
+    #[test]
+    fn a_change_marks_every_watcher_once_and_unlists_it() {
+        let mut watching = Watching::default();
+        watching.watch(client(1), watched(b"a", false));
+        watching.watch(client(1), watched(b"a", false));
+        watching.watch(client(1), watched(b"b", false));
+        watching.watch(client(2), watched(b"a", false));
+        assert_eq!((watching.keys(), watching.clients(), watching.count(client(1))), (2, 2, 2));
+        watching.changed(1, b"a", Change::Modified);
+        assert!(!watching.has_changed(client(1)), "another database");
+        watching.changed(0, b"a", Change::Modified);
+        assert!(watching.has_changed(client(1)) && watching.has_changed(client(2)));
+        assert!(watching.is_empty());
+        watching.watch(client(1), watched(b"c", false));
+        assert!(watching.is_empty(), "its transaction fails anyway");
+        watching.forget(client(1));
+        assert!(!watching.has_changed(client(1)));
+    }
+
+    #[test]
+    fn deleting_what_had_expired_before_is_no_change() {
+        let mut watching = Watching::default();
+        watching.watch(client(1), watched(b"a", true));
+        watching.changed(0, b"a", Change::Expired);
+        assert!(!watching.has_changed(client(1)));
+        watching.changed(0, b"a", Change::Expired);
+        assert!(watching.has_changed(client(1)), "a life that began after WATCH");
+    }
+
+    #[test]
+    fn an_emptied_database_marks_who_watched_what_was_there() {
+        let mut watching = Watching::default();
+        watching.watch(client(1), watched(b"there", false));
+        watching.watch(client(2), watched(b"not", false));
+        watching.database_changed(0, |key| key == b"there");
+        assert!(watching.has_changed(client(1)) && !watching.has_changed(client(2)));
+    }
+}

@@ -1,0 +1,142 @@
+//! Requests that outlive the buffer that they were parsed from: queued by MULTI, blocked, or postponed by CLIENT PAUSE.
+//!
+//! All requests of an [`OwnedRequests`] share one buffer and one list of ranges, so that a queue of a thousand commands
+//! is three allocations. A request keeps its bytes as they came ([`Request::raw`]), which a replica's offset counts; an
+//! inline request keeps its words, which may be unescaped, behind its line.
+
+use crate::requests::{Form, Request, Span};
+
+/// Requests copied out of their input, in order.
+#[derive(Clone, Debug, Default)]
+pub struct OwnedRequests {
+    bytes: Vec<u8>,
+    spans: Vec<Span>,
+    list: Vec<Entry>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Entry {
+    first: usize,
+    argc: usize,
+    raw: Span,
+    form: Form,
+}
+
+impl OwnedRequests {
+    /// No request; nothing is allocated.
+    pub fn new() -> OwnedRequests {
+        OwnedRequests::default()
+    }
+
+    /// One request.
+    pub fn of(request: &Request<'_>) -> OwnedRequests {
+        let mut owned = OwnedRequests {
+            bytes: Vec::with_capacity(request.raw().len()),
+            spans: Vec::with_capacity(request.argc()),
+            list: Vec::with_capacity(1),
+        };
+        owned.push(request);
+        owned
+    }
+
+    /// Appends a copy of a request. Cost: O(bytes of the request).
+    pub fn push(&mut self, request: &Request<'_>) {
+        let raw = Span { start: self.bytes.len(), len: request.raw().len() };
+        let first = self.spans.len();
+        self.bytes.extend_from_slice(request.raw());
+        if request.is_inline() {
+            for word in request.args() {
+                self.spans.push(Span { start: self.bytes.len(), len: word.len() });
+                self.bytes.extend_from_slice(word);
+            }
+        } else {
+            // An argument lies in the request's own bytes, as far from their end as in the input: behind the last
+            // argument stands a line end.
+            let end = request.spans().last().map_or(0, |span| span.start + span.len + LINE_END);
+            for span in request.spans() {
+                self.spans.push(Span { start: raw.start + raw.len - (end - span.start), len: span.len });
+            }
+        }
+        let form = if request.is_inline() { Form::Inline } else { Form::Multibulk };
+        self.list.push(Entry { first, argc: request.argc(), raw, form });
+    }
+
+    /// How many requests there are.
+    pub fn len(&self) -> usize {
+        self.list.len()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.list.is_empty()
+    }
+
+    /// The request number `index`. Panics when there is no such request.
+    pub fn at(&self, index: usize) -> Request<'_> {
+        let entry = &self.list[index];
+        Request::new(
+            &self.bytes,
+            &self.spans[entry.first..entry.first + entry.argc],
+            &self.bytes[entry.raw.start..entry.raw.start + entry.raw.len],
+            entry.form,
+        )
+    }
+
+    /// Bytes of all arguments.
+    pub fn args_bytes(&self) -> usize {
+        self.spans.iter().map(|span| span.len).sum()
+    }
+
+    /// Bytes of the requests as they came, and of the words of inline ones.
+    pub fn bytes(&self) -> usize {
+        self.bytes.len()
+    }
+
+    /// Bytes allocated.
+    pub fn heap_bytes(&self) -> usize {
+        self.bytes.capacity()
+            + self.spans.capacity() * size_of::<Span>()
+            + self.list.capacity() * size_of::<Entry>()
+    }
+}
+
+/// Bytes of the line end behind an argument.
+const LINE_END: usize = 2;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Admission, Limits, Parser, Requests};
+
+    fn parsed(input: &[u8]) -> Requests {
+        let mut requests = Requests::new();
+        Parser::new().parse(input, &Limits::new(Admission::Authenticated, 1 << 20, 16), &mut requests);
+        requests
+    }
+
+    #[test]
+    fn a_copy_reads_as_the_request_did() {
+        let input =
+            b"*2\r\n$3\r\nGET\r\n$1\r\nk\r\nSET  k \"a b\"\r\n*3\r\n$3\r\nSET\r\n$0\r\n\r\n$2\r\n\r\n\r\n";
+        let requests = parsed(input);
+        assert_eq!(requests.len(), 3);
+        let mut owned = OwnedRequests::new();
+        requests.iter(input).for_each(|request| owned.push(&request));
+        for (i, request) in requests.iter(input).enumerate() {
+            let copy = owned.at(i);
+            assert_eq!(copy.raw(), request.raw());
+            assert_eq!(copy.is_inline(), request.is_inline());
+            assert_eq!(copy.args().collect::<Vec<_>>(), request.args().collect::<Vec<_>>());
+        }
+        assert_eq!(owned.args_bytes(), 4 + 7 + 5);
+        assert!(owned.heap_bytes() >= input.len());
+    }
+
+    #[test]
+    fn one_request_takes_one_buffer() {
+        let input = b"*1\r\n$4\r\nPING\r\n";
+        let owned = OwnedRequests::of(&parsed(input).at(0, input));
+        assert_eq!(owned.len(), 1);
+        assert_eq!(owned.at(0).arg(0), b"PING");
+    }
+}
