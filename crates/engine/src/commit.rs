@@ -6,13 +6,16 @@
 
 use crate::action::Action;
 use crate::args::Args;
+use crate::control::Control;
 use crate::engine::Engine;
 use crate::repl_stream::{Grouping, ReplicationStream};
 use crate::session::Session;
 use crate::watch::Change;
 use sluice_base::Now;
 use sluice_command::Spec;
-use sluice_keyspace::{Access, DbChange, Event, ExpiryMode, KeyRef, ModifiedKey, Propagation, Touch};
+use sluice_keyspace::{
+    Access, Db, DbChange, Effects, Event, ExpiryMode, KeyRef, Keyspace, ModifiedKey, Propagation, Touch,
+};
 
 /// The command whose effects are committed.
 #[derive(Clone, Copy)]
@@ -89,6 +92,7 @@ impl Engine {
             let key = keyspace.key(&name);
             keyspace.write(db, access, effects).delete_if_expired(key);
         }
+        // The steps that follow see to these.
         effects.take_recorded();
     }
 
@@ -109,7 +113,10 @@ impl Engine {
 
     #[cold]
     fn announce(&mut self, command: CommitCommand<'_>) {
-        let Engine { effects, control, events, .. } = self;
+        let Engine { keyspace, effects, control, events, .. } = self;
+        for change in effects.take_databases() {
+            announce_database(keyspace, effects, control, change);
+        }
         for ModifiedKey { db, key, event } in effects.drain_modified() {
             let key = bytes_of(&key, command);
             let change = if event == Event::Expired { Change::Expired } else { Change::Modified };
@@ -120,46 +127,6 @@ impl Engine {
         }
         for (db, key) in effects.drain_ready() {
             control.blocking.key_changed(db, bytes_of(&key, command));
-        }
-        let databases: Vec<DbChange> = effects.drain_databases().collect();
-        databases.into_iter().for_each(|change| self.announce_database(change));
-    }
-
-    /// A database was emptied, or exchanged for another: transactions that watch one of its keys fail where there was, or
-    /// is, such a key.
-    fn announce_database(&mut self, change: DbChange) {
-        match change {
-            DbChange::Flushed(db) => {
-                let gone = self.watched_before.iter().filter(|(of, _)| *of == db);
-                // A key that had expired when it was watched was not there to be deleted.
-                gone.for_each(|(_, key)| self.control.watching.changed(db, key, Change::Expired));
-            }
-            DbChange::Swapped(a, b) => {
-                for db in [a, b] {
-                    let before = self.watched_before.iter().filter(|(of, _)| *of == db).map(|(_, key)| key);
-                    let now = self.existing_watched_keys(db);
-                    let changed: Vec<Box<[u8]>> = before.cloned().chain(now).collect();
-                    changed.iter().for_each(|key| self.control.watching.changed(db, key, Change::Modified));
-                    self.control.blocking.database_changed(db);
-                }
-            }
-        }
-    }
-
-    /// The watched keys of a database that are there.
-    fn existing_watched_keys(&self, db: usize) -> Vec<Box<[u8]>> {
-        let keys = self.control.watching.keys_of(db);
-        keys.filter(|key| self.keyspace.db(db).find(self.keyspace.key(key)).is_some())
-            .map(Box::from)
-            .collect()
-    }
-
-    /// Remembers which watched keys there are, ahead of a command that may empty or exchange databases.
-    pub(crate) fn note_watched_keys(&mut self) {
-        if !self.control.watching.is_empty() {
-            let keys = (0..self.keyspace.databases())
-                .flat_map(|db| self.existing_watched_keys(db).into_iter().map(move |key| (db, key)));
-            self.watched_before = keys.collect();
         }
     }
 
@@ -236,6 +203,26 @@ fn bytes_of<'a>(key: &'a KeyRef, command: CommitCommand<'a>) -> &'a [u8] {
     match key {
         KeyRef::Arg(index) => command.args.map_or(&b""[..], |args| args.at(usize::from(*index))),
         KeyRef::Owned(key) => key,
+    }
+}
+
+/// Tells those who watch keys of a database that was emptied or exchanged, and those who wait for one.
+fn announce_database(keyspace: &Keyspace, effects: &Effects, control: &mut Control, change: DbChange) {
+    let holds = |db: &Db, key: &[u8]| db.find(keyspace.key(key)).is_some();
+    match change {
+        DbChange::Flushed(number) => {
+            if let Some(removed) = effects.removed_from(number) {
+                // A key that had expired when it was watched was not there to be deleted.
+                control.watching.database_changed(number, Change::Expired, |key| holds(removed, key));
+            }
+        }
+        DbChange::Swapped(a, b) => {
+            for number in [a, b] {
+                let differs = |key: &[u8]| holds(keyspace.db(a), key) || holds(keyspace.db(b), key);
+                control.watching.database_changed(number, Change::Modified, differs);
+                control.blocking.database_changed(number);
+            }
+        }
     }
 }
 

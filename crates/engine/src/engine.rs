@@ -42,8 +42,6 @@ pub struct Engine {
     pub(crate) events: Option<Vec<String>>,
     /// Changes of the command that is being committed.
     pub(crate) changes: u64,
-    /// Watched keys that were there before the command on whole databases that is being committed.
-    pub(crate) watched_before: Vec<(usize, Box<[u8]>)>,
 }
 
 /// Where an engine's secrets and sequences start.
@@ -78,7 +76,6 @@ impl Engine {
             cron: crate::cron::CronState::default(),
             events: None,
             changes: 0,
-            watched_before: Vec::new(),
             compaction: crate::compaction::CompactionState::default(),
         };
         engine.refresh();

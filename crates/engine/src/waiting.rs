@@ -92,7 +92,7 @@ impl Engine {
         let db = self.keyspace.db(db);
         let found = db.find(key)?;
         let expired = db.expiry(found.handle).is_some_and(|at_ms| now.unix_ms() > at_ms);
-        (!expired).then(|| db.type_of(found.handle))
+        (!expired).then(|| db.entry(found.handle).type_of())
     }
 
     /// Runs a waiting client's command again.

@@ -125,9 +125,11 @@ impl Watching {
         }
     }
 
-    /// The keys of a database that somebody watches.
-    pub fn keys_of(&self, db: usize) -> impl Iterator<Item = &[u8]> {
-        self.keys.of_db(db).map(|(key, _)| key)
+    /// A database was emptied or exchanged: the watchers of every key of which `differs` says so are marked.
+    pub fn database_changed(&mut self, db: usize, change: Change, mut differs: impl FnMut(&[u8]) -> bool) {
+        let keys: Vec<Box<[u8]>> =
+            self.keys.of_db(db).filter(|(key, _)| differs(key)).map(|(key, _)| key.into()).collect();
+        keys.iter().for_each(|key| self.changed(db, key, change));
     }
 
     fn mark(&mut self, client: SessionKey) {

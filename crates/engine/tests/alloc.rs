@@ -152,7 +152,7 @@ fn commands_on_many_keys_allocate_nothing() {
 
 #[test]
 fn setrange_makes_a_large_string_once() {
-    for setup in ["PING", "SET key short", "SET key 12345"] {
+    for setup in ["SET o 1", "SET key short", "SET key 12345"] {
         let mut warm = Warm::new();
         warm.rig.run(setup);
         let input = batch(&["SETRANGE key 4194304 end"]);

@@ -161,7 +161,7 @@ impl Dataset<'_> {
         let seed = self.keyspace.seed;
         let old = std::mem::replace(&mut self.keyspace.dbs[number], Db::new(seed));
         let removed = old.len();
-        let garbage = (removed > 0).then_some(old);
+        let garbage = (removed > 0).then_some((number, old));
         self.effects.database_changed(DbChange::Flushed(number), removed as u64, garbage);
         removed
     }

@@ -75,7 +75,9 @@ pub struct Effects {
     hits: u64,
     misses: u64,
     garbage: Vec<Value>,
-    garbage_dbs: Vec<Db>,
+    /// What was in databases that were emptied, with their numbers.
+    garbage_dbs: Vec<(usize, Db)>,
+    free_here: bool,
 }
 
 /// Values above this many bytes are freed by another thread, where handing one over costs a message.
@@ -126,9 +128,9 @@ impl Effects {
         self.propagation = Propagation::Rewritten(Vec::new());
     }
 
-    /// Frees what whole databases left, here and now. O(keys).
-    pub fn free_databases(&mut self) {
-        self.garbage_dbs.clear();
+    /// Has what is left of emptied databases freed before the command ends, instead of elsewhere. O(keys).
+    pub fn free_databases_here(&mut self) {
+        self.free_here = true;
     }
 }
 
@@ -158,10 +160,10 @@ impl Effects {
         self.changes
     }
 
-    /// Whether a key was modified while somebody was listening.
+    /// Whether a key, or a database as a whole, was modified while somebody was listening.
     #[inline]
     pub fn has_modified(&self) -> bool {
-        !self.modified.is_empty()
+        !self.modified.is_empty() || !self.databases.is_empty()
     }
 
     /// Keys that were modified, in order; recorded only while `listening`.
@@ -176,8 +178,8 @@ impl Effects {
     }
 
     /// What happened to whole databases, in order; recorded while `listening` or `blocked_listening`.
-    pub fn drain_databases(&mut self) -> std::vec::Drain<'_, DbChange> {
-        self.databases.drain(..)
+    pub fn take_databases(&mut self) -> Vec<DbChange> {
+        std::mem::take(&mut self.databases)
     }
 
     /// Keys that reads found expired, with their databases: they are to be deleted.
@@ -228,9 +230,17 @@ impl Effects {
         self.garbage.drain(..)
     }
 
-    /// Whole databases to be freed elsewhere.
-    pub fn drain_garbage_dbs(&mut self) -> std::vec::Drain<'_, Db> {
-        self.garbage_dbs.drain(..)
+    /// Whole databases to be freed elsewhere. Those to be freed here are freed by this call.
+    pub fn drain_garbage_dbs(&mut self) -> impl Iterator<Item = Db> {
+        if std::mem::take(&mut self.free_here) {
+            self.garbage_dbs.clear();
+        }
+        self.garbage_dbs.drain(..).map(|(_, db)| db)
+    }
+
+    /// What a database held before it was emptied, until garbage is drained.
+    pub fn removed_from(&self, number: usize) -> Option<&Db> {
+        self.garbage_dbs.iter().find(|(of, _)| *of == number).map(|(_, db)| db)
     }
 }
 
@@ -310,7 +320,7 @@ impl Effects {
     }
 
     /// A change of a whole database, of so many keys, and what is left of it.
-    pub(crate) fn database_changed(&mut self, change: DbChange, changes: u64, garbage: Option<Db>) {
+    pub(crate) fn database_changed(&mut self, change: DbChange, changes: u64, garbage: Option<(usize, Db)>) {
         self.recorded = true;
         self.changes += changes;
         if self.listening || self.blocked_listening {

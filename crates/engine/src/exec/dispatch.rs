@@ -31,9 +31,6 @@ impl Engine {
         let handler = self.handlers[spec.id.0 as usize];
         let now = unit.now;
         let access = self.access(session, spec, now);
-        if matches!(handler, Handler::Dataset(_) | Handler::Debug(_)) {
-            self.note_watched_keys();
-        }
         let Engine { keyspace, effects, control, sessions, stats, actions, rng, gate, .. } = self;
         let number = session.caller.db;
         let proto = session.caller.proto;

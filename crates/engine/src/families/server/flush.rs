@@ -25,7 +25,7 @@ fn mode(ctx: &DatasetCtx<'_>, args: Args<'_>) -> Result<Free, CmdError> {
 
 fn finish(ctx: &mut DatasetCtx<'_>, free: Free) -> Run {
     if free == Free::Here {
-        ctx.data.effects.free_databases();
+        ctx.data.effects.free_databases_here();
     }
     // Replicas are told even when nothing was removed: they may hold keys that have expired here.
     ctx.data.effects.force();
