@@ -112,6 +112,10 @@ impl Limits {
             import_mode: config.bool(param::IMPORT_MODE),
             maxmemory: config.int(param::MAXMEMORY) as usize,
             password: config.bytes(param::REQUIREPASS).into(),
+            list: ListLimits {
+                max_listpack_size: config.int(param::LIST_MAX_LISTPACK_SIZE) as i32,
+                compress_depth: config.int(param::LIST_COMPRESS_DEPTH) as u32,
+            },
             databases: config.int(param::DATABASES) as usize,
             maxclients: config.int(param::MAXCLIENTS) as usize,
         }

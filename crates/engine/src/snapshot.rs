@@ -6,7 +6,6 @@ use sluice_config::choice::EvictionPolicy;
 use sluice_config::{Config, param};
 use sluice_keyspace::{CLOCK_MASK, Db, Keyspace, Str, ValueRef};
 use sluice_persist::rdb::{Options, Text, Usage, Version, Writer};
-use sluice_value::ListItem;
 
 /// What a snapshot says about itself beside the data.
 pub(crate) struct About<'a> {
@@ -82,7 +81,9 @@ fn write_keys(writer: &mut Writer, db: &Db, saving: Saving) {
         let clock = entry.clock();
         let usage = match saving.told {
             Told::Nothing => Usage::Unsaid,
-            Told::Idle => Usage::Idle(u64::from((saving.now.unix_s() as u32).wrapping_sub(clock) & CLOCK_MASK)),
+            Told::Idle => {
+                Usage::Idle(u64::from((saving.now.unix_s() as u32).wrapping_sub(clock) & CLOCK_MASK))
+            }
             Told::Frequency => Usage::Frequency((clock & 255) as u8),
         };
         match entry.value() {
