@@ -12,9 +12,10 @@ use crate::error::CmdError;
 use crate::process::LogLevel;
 use sluice_collections::index::Index;
 use sluice_command::derive;
-use sluice_config::Force;
+use sluice_config::{Force, param};
 use sluice_keyspace::{NewValue, Str, ValueRef};
-use sluice_value::{ListItem, ListRef};
+use sluice_persist::rdb::{Options, Usage, Version, Writer};
+use sluice_value::ListRef;
 use std::fmt::Write;
 use std::ops::RangeInclusive;
 
@@ -257,7 +258,10 @@ fn object(ctx: &mut DebugCtx<'_>, args: Args<'_>) -> Run {
     if !args.is(3, "fast") {
         let len = match entry.value() {
             ValueRef::Str(text) => serialized_len(text),
-            ValueRef::List(list) => list_serialized_len(list),
+            ValueRef::List(list) => {
+                let size = ctx.control.config.int(param::LIST_MAX_LISTPACK_SIZE) as i32;
+                list_serialized_len(list, size)
+            }
         };
         let _ = write!(text, " serializedlength:{len}");
     }
@@ -285,18 +289,13 @@ fn serialized_len(value: Str<'_>) -> usize {
     }
 }
 
-/// Bytes of a list in a snapshot, not compressed: its length and its elements.
-fn list_serialized_len(list: ListRef<'_>) -> usize {
-    let mut total = len_of_len(list.len());
-    let mut elements = list.iter(0..list.len());
-    while let Some(element) = elements.next() {
-        total += match element {
-            ListItem::Int(number) => serialized_len(Str::Int(number)),
-            ListItem::Bytes(bytes) => serialized_len(Str::Inline(bytes)),
-            ListItem::Shared(bytes) => serialized_len(Str::Shared(bytes)),
-        };
-    }
-    total
+/// Bytes of a list in a snapshot, not compressed.
+fn list_serialized_len(list: ListRef<'_>, max_listpack_size: i32) -> usize {
+    let mut writer = Writer::new(Options { version: Version::Valkey, compression: false, checksum: false });
+    let before = writer.pending();
+    writer.list(b"", list, max_listpack_size, None, Usage::Unsaid);
+    // Without the type and the empty key, a byte each.
+    writer.pending() - before - 2
 }
 
 fn len_of_len(len: usize) -> usize {
