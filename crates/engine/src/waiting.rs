@@ -8,7 +8,7 @@ use crate::error::CmdError;
 use crate::exec::Next;
 use crate::prepare::Prepared;
 use crate::process::Process;
-use crate::session::{Session, SessionKey};
+use crate::session::{Closing, Session, SessionKey};
 use sluice_base::Now;
 use sluice_command::Named;
 use sluice_keyspace::Key;
@@ -75,6 +75,10 @@ impl Engine {
             let key = self.keyspace.key(name);
             let now = process.recent();
             let Some(session) = self.sessions.get(client) else { continue };
+            // What a client that is being closed took would be lost.
+            if session.caller.closing != Closing::No {
+                continue;
+            }
             let Some(Waiting { on: WaitFor::Keys(BlockOn { wanted, .. }), .. }) = session.waiting.as_deref()
             else {
                 continue;

@@ -3,6 +3,7 @@
 //! Each file has the handlers, which read arguments and write replies, and `op_` functions, which change the data: those are
 //! what a command that waited runs when its turn comes.
 
+mod blocking;
 mod ends;
 mod find;
 mod moving;
@@ -19,6 +20,11 @@ use sluice_value::{ListItem, ListRef};
 use std::ops::Range;
 
 pub(crate) const ROUTES: &[Route] = &[
+    route(&specs::BLMOVE, Handler::Write(blocking::blmove)),
+    route(&specs::BLMPOP, Handler::Write(blocking::blmpop)),
+    route(&specs::BLPOP, Handler::Write(blocking::blpop)),
+    route(&specs::BRPOP, Handler::Write(blocking::brpop)),
+    route(&specs::BRPOPLPUSH, Handler::Write(blocking::brpoplpush)),
     route(&specs::LINDEX, Handler::Read(lindex)),
     route(&specs::LINSERT, Handler::Write(part::linsert)),
     route(&specs::LLEN, Handler::Read(llen)),
