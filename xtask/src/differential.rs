@@ -185,6 +185,12 @@ fn compare_protocol(seed: u64, player: &Player<'_>, seen: &mut BTreeSet<String>)
         let long = round == 0 && rng.below(8) == 0;
         let bytes = if long { hostile::long_bytes(&mut rng) } else { hostile::bytes(&mut rng) };
         compare_answers(ports, &bytes, "", seen)?;
+        compare_answers(
+            ports,
+            &hostile::bytes_of_replies(&mut rng),
+            " with replies turned off and on",
+            seen,
+        )?;
     }
     // The connections that set the password have it taken away again, whatever happens between.
     let mut owners = [Connection::open(ports[0])?, Connection::open(ports[1])?];

@@ -64,11 +64,33 @@ const PIECES: &[&[u8]] = &[
     b"QUIT\r\n",
     b"RESET\r\n",
     b"*1\r\n$4\r\nPI\0G\r\n",
+];
+
+/// Pieces of what a client sends that wants some replies only. All of them are whole: the reference does not close a
+/// connection that may not be told of its error.
+const PIECES_OF_REPLIES: &[&[u8]] = &[
     b"CLIENT REPLY OFF\r\n",
     b"CLIENT REPLY SKIP\r\n",
     b"CLIENT REPLY ON\r\n",
-    b"*3\r\n$6\r\nCLIENT\r\n$5\r\nREPLY\r\n$4\r\nSKIP\r\n",
+    b"*3\r\n$6\r\nCLIENT\r\n$5\r\nREPLY\r\n$4\r\nskip\r\n",
+    b"CLIENT REPLY maybe\r\n",
+    b"PING\r\n",
+    b"ECHO a\r\n",
+    b"SET s0 1\r\n",
+    b"GET s0\r\n",
+    b"NO-SUCH-COMMAND\r\n",
+    b"GET\r\n",
+    b"RESET\r\n",
 ];
+
+/// Draws requests of a client that turns its replies off and on.
+pub(crate) fn bytes_of_replies(rng: &mut Rng) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    for _ in 0..2 + rng.below(8) {
+        bytes.extend_from_slice(PIECES_OF_REPLIES[index(rng, PIECES_OF_REPLIES.len())]);
+    }
+    bytes
+}
 
 /// The password of the servers while requests of unauthenticated clients are compared.
 pub(crate) const PASSWORD: &[u8] = b"pass";
@@ -89,13 +111,10 @@ const PIECES_BEFORE_AUTH: &[&[u8]] = &[
     b"AUTH default pass more\r\n",
     b"*2\r\n$4\r\nauth\r\n$4\r\npass\r\n",
     b"HELLO 3 AUTH default wrong\r\n",
-    b"HELLO 4\r\n",
-    b"HELLO 2\r\n",
     b"RESET\r\n",
     b"QUIT\r\n",
     b"CLIENT REPLY ON\r\n",
     b"MULTI\r\n",
-    b"EXEC\r\n",
     // Limits of the unauthenticated: ten arguments, 16 KiB of one.
     b"*10\r\n",
     b"*11\r\n",
