@@ -30,7 +30,6 @@ const EVICTION: &str = "eviction";
 const EVICTION_BUT_CLOCKS: &str = "eviction; which clock OBJECT FREQ and IDLETIME show follows it already";
 const HASHES: &str = "hashes";
 const HLL: &str = "HyperLogLog";
-const LISTS: &str = "lists";
 const MODULES: &str = "modules";
 const NOTIFY: &str = "keyspace notifications";
 const REPLICATION: &str = "replication";
@@ -470,9 +469,9 @@ params! {
             "Fields up to which a hash is kept compact.";
         HASH_MAX_LISTPACK_VALUE: Int = bytes("hash-max-listpack-value", 64, 0, LONG).alias("hash-max-ziplist-value").later(HASHES),
             "Bytes of its longest field or value up to which a hash is kept compact.";
-        LIST_MAX_LISTPACK_SIZE: Int = number("list-max-listpack-size", -2, -INT - 1, INT).alias("list-max-ziplist-size").later(LISTS),
+        LIST_MAX_LISTPACK_SIZE: Int = number("list-max-listpack-size", -2, -INT - 1, INT).alias("list-max-ziplist-size"),
             "Elements in one node of a list; -1 to -5 are 4, 8, 16, 32 and 64 KiB instead.";
-        LIST_COMPRESS_DEPTH: Int = number("list-compress-depth", 0, 0, INT).debug().later(LISTS),
+        LIST_COMPRESS_DEPTH: Int = number("list-compress-depth", 0, 0, INT).debug(),
             "Nodes at each end of a list that stay uncompressed; 0 compresses none.";
         SET_MAX_INTSET_ENTRIES: Int = number("set-max-intset-entries", 512, 0, LONG).later(SETS),
             "Members up to which a set of numbers is kept compact.";

@@ -7,6 +7,7 @@ use crate::families;
 pub(crate) fn all() -> impl Iterator<Item = Route> {
     [
         families::string::ROUTES,
+        families::list::ROUTES,
         families::generic::ROUTES,
         families::connection::ROUTES,
         families::client::ROUTES,

@@ -1,7 +1,7 @@
 //! What a replica is fed, for every write and option, and how it is attached.
 #![allow(missing_docs)]
 
-use sluice_persist::rdb::{Item, Reader};
+use sluice_persist::rdb::{Item, ListNode, Reader};
 use sluice_testkit::{Rig, render};
 
 /// Commands, and what a replica is fed for the last of them by 9.1.2. `@n` stands for a time n ms from now; `!exp` lets
@@ -217,6 +217,42 @@ const ROWS: &[(&str, &str)] = &[
     ("SET k v PX 1 | !exp | SWAPDB 0 1", "SWAPDB 0 1"),
     ("SET k v | MSETEX 1 k w PXAT 1", "MSETEX 1 k w PXAT 1"),
     ("MSETEX 1 k w EXAT 1", "MSETEX 1 k w PXAT 1000"),
+    ("RPUSH k a b", "RPUSH k a b"),
+    ("LPUSH k a", "LPUSH k a"),
+    ("LPUSHX k a", ""),
+    ("RPUSHX k a", ""),
+    ("RPUSH k a | LPUSHX k b", "LPUSHX k b"),
+    ("RPUSH k a | RPUSHX k b c", "RPUSHX k b c"),
+    ("RPUSH k a | LINSERT k BEFORE a b", "LINSERT k BEFORE a b"),
+    ("RPUSH k a | LINSERT k BEFORE x b", ""),
+    ("LINSERT k BEFORE x b", ""),
+    ("RPUSH k a | LSET k 0 b", "LSET k 0 b"),
+    ("RPUSH k a | LSET k 3 b", ""),
+    ("RPUSH k a b | LREM k 0 a", "LREM k 0 a"),
+    ("RPUSH k a b | LREM k 0 x", ""),
+    ("RPUSH k a b c | LTRIM k 1 1", "LTRIM k 1 1"),
+    ("RPUSH k a b c | LTRIM k 0 -1", ""),
+    ("LTRIM k 0 1", ""),
+    ("RPUSH k a b | LTRIM k 5 6", "LTRIM k 5 6"),
+    ("RPUSH k a b | LPOP k", "LPOP k"),
+    ("RPUSH k a b | RPOP k", "RPOP k"),
+    ("RPUSH k a b c | LPOP k 2", "LPOP k 2"),
+    ("RPUSH k a b c | RPOP k 9", "RPOP k 9"),
+    ("RPUSH k a | LPOP k 0", ""),
+    ("LPOP k", ""),
+    ("RPOP k 2", ""),
+    ("RPUSH k a b c | LMPOP 2 none k LEFT COUNT 2", "LPOP k 2"),
+    ("RPUSH k a b c | LMPOP 1 k RIGHT", "RPOP k 1"),
+    ("RPUSH k a b c | LMPOP 1 k RIGHT COUNT 10", "RPOP k 3"),
+    ("LMPOP 1 k RIGHT", ""),
+    ("RPUSH k a b | LMOVE k l LEFT RIGHT", "LMOVE k l LEFT RIGHT"),
+    ("RPUSH k a b | lmove k k left right", "lmove k k left right"),
+    ("LMOVE k l LEFT RIGHT", ""),
+    ("RPUSH k a b | RPOPLPUSH k l", "RPOPLPUSH k l"),
+    ("RPUSH k a | RPOPLPUSH k k", "RPOPLPUSH k k"),
+    ("RPOPLPUSH k l", ""),
+    ("RPUSH k a | COPY k l", "COPY k l"),
+    ("RPUSH k a | RENAME k l", "RENAME k l"),
 ];
 
 fn run_step(rig: &mut Rig, step: &str) {
@@ -340,9 +376,23 @@ fn items(file: &[u8]) -> Vec<String> {
             Item::String { key, value, expiry_ms, usage } => {
                 format!("{} {} {expiry_ms:?} {usage:?}", text(&key), text(&value))
             }
+            Item::List { key, nodes, expiry_ms, usage } => {
+                format!("{} {nodes:?} {expiry_ms:?} {usage:?}", text(&key))
+            }
         });
     }
     items
+}
+
+#[test]
+fn a_snapshot_has_lists() {
+    let mut rig = Rig::new();
+    rig.run("RPUSH k a 7");
+    rig.run("PEXPIREAT k 33177117420123");
+    let replica = rig.connect();
+    let (_, file) = attach(&mut rig, replica, "SYNC");
+    let listpack = ListNode::Packed(b"\x0c\0\0\0\x02\0\x81a\x02\x07\x01\xff".into());
+    assert_eq!(items(&file).pop(), Some(format!("k {:?} Some(33177117420123) Unsaid", [listpack])));
 }
 
 #[test]

@@ -7,7 +7,7 @@
 use crate::Key;
 use crate::db::{Db, Meta, OpenList};
 use crate::effects::{Effects, Event};
-use sluice_value::{List, ListContext, ListLimits, Value};
+use sluice_value::{List, ListContext, ListEncoding, ListLimits, Value};
 
 /// A list that is being changed.
 pub struct ListEdit<'a> {
@@ -17,6 +17,7 @@ pub struct ListEdit<'a> {
     key: Key<'a>,
     meta: Meta,
     len_before: usize,
+    encoding_before: ListEncoding,
     context: ListContext,
     /// `None` once it is back in its entry.
     open: Option<OpenList>,
@@ -31,8 +32,9 @@ impl<'a> ListEdit<'a> {
         open: OpenList,
     ) -> ListEdit<'a> {
         let len_before = open.list.len();
+        let encoding_before = open.list.encoding();
         let context = ListContext { limits, ..ListContext::default() };
-        ListEdit { db, effects, number, key, meta, len_before, context, open: Some(open) }
+        ListEdit { db, effects, number, key, meta, len_before, encoding_before, context, open: Some(open) }
     }
 
     /// The list, and what changing it needs.
@@ -53,11 +55,21 @@ impl<'a> ListEdit<'a> {
         self.close(event, changes);
     }
 
-    /// Ends an edit that changed nothing.
+    /// Something else that happened to the key, before what the edit ends with. It counts as no change of its own.
+    pub fn also(&mut self, event: Event) {
+        self.effects.key_modified(self.number, self.key, event, 0);
+    }
+
+    /// Ends an edit that changed nothing, unless it be the encoding.
     pub fn unchanged(mut self) {
         if let Some(open) = self.open.take() {
             debug_assert_eq!(open.list.len(), self.len_before);
-            self.db.close_unchanged(open);
+            if open.list.encoding() == self.encoding_before {
+                self.db.close_unchanged(open);
+            } else {
+                let value = self.db.close_list(self.key, open, self.meta);
+                self.effects.discard(value);
+            }
         }
     }
 
