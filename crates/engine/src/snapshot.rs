@@ -6,7 +6,6 @@ use sluice_config::choice::EvictionPolicy;
 use sluice_config::{Config, param};
 use sluice_keyspace::{CLOCK_MASK, Db, Keyspace, Str, ValueRef};
 use sluice_persist::rdb::{Options, Text, Usage, Version, Writer};
-use sluice_value::ListItem;
 
 /// What a snapshot says about itself beside the data.
 pub(crate) struct About<'a> {
