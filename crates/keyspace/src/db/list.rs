@@ -28,7 +28,9 @@ enum Home {
 impl Db {
     /// An empty list for a key that is absent.
     pub(crate) fn open_new_list(&mut self) -> OpenList {
-        OpenList { list: List::new(), home: Home::Absent }
+        let mut list = self.scratch.take().unwrap_or_default();
+        list.load_inline(&[], sluice_value::ListEncoding::Listpack);
+        OpenList { list, home: Home::Absent }
     }
 
     /// Takes the list of an entry out; `None` for another type. [`Db::close_list`] has to follow.
