@@ -231,7 +231,7 @@ impl Engine {
         process: &mut dyn Process,
     ) {
         self.stats.commands[spec.id.0 as usize].rejected += 1;
-        if spec.id == transactions::EXEC.id && session.transaction.is_some() {
+        if spec.id == transactions::EXEC.id {
             let error = self.refuse_exec(session, error);
             return self.refuse(session, &error, request, process);
         }

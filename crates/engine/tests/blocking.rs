@@ -43,7 +43,13 @@ fn timeouts_are_judged_as_the_reference_judges_them() {
 
 #[test]
 fn a_wait_ends_with_nil_when_its_time_is_over() {
-    for line in ["BLPOP a b 0.1", "BRPOP a 0.1", "BLMPOP 0.1 1 a LEFT", "BLMOVE a b LEFT LEFT 0.1", "BRPOPLPUSH a b 0.1"] {
+    for line in [
+        "BLPOP a b 0.1",
+        "BRPOP a 0.1",
+        "BLMPOP 0.1 1 a LEFT",
+        "BLMOVE a b LEFT LEFT 0.1",
+        "BRPOPLPUSH a b 0.1",
+    ] {
         let mut rig = Rig::new();
         let b = rig.connect();
         assert_eq!(rig.run_as(b, line), "", "{line}");
@@ -292,7 +298,10 @@ fn a_waiting_client_shows_what_it_waits_with() {
     let b = rig.connect();
     rig.run_as(b, "BLPOP some keys 0");
     let line = rig.run("CLIENT LIST ID 2");
-    assert!(line.contains(" flags=b ") && line.contains(" cmd=blpop ") && line.contains(" argv-mem=14 "), "{line}");
+    assert!(
+        line.contains(" flags=b ") && line.contains(" cmd=blpop ") && line.contains(" argv-mem=14 "),
+        "{line}"
+    );
     rig.run("RPUSH keys v");
     let line = rig.run("CLIENT LIST ID 2");
     assert!(line.contains(" flags=N ") && line.contains(" argv-mem=0 "), "{line}");

@@ -372,6 +372,13 @@ fn resumed(rig: &mut Rig) -> Vec<SessionKey> {
 }
 
 #[test]
+fn a_reply_that_is_to_be_skipped_is_skipped_even_of_reset() {
+    let mut rig = Rig::new();
+    assert_eq!(rig.bytes(rig.client, b"CLIENT REPLY SKIP\r\nRESET\r\nPING\r\n"), b"+PONG\r\n");
+    assert_eq!(rig.bytes(rig.client, b"CLIENT REPLY OFF\r\nPING\r\nRESET\r\n"), b"+RESET\r\n");
+}
+
+#[test]
 fn client_pause_write_keeps_writes_back_only() {
     let mut rig = Rig::new();
     let b = rig.connect();

@@ -100,6 +100,13 @@ fn maxmemory_is_asked_when_queueing_and_at_exec() {
 }
 
 #[test]
+fn exec_before_auth_is_refused_as_a_transaction() {
+    let mut rig = Rig::with(&[("requirepass", "pw")]);
+    rig.check("MULTI", "-NOAUTH Authentication required.");
+    rig.check("EXEC", "-EXECABORT Transaction discarded because of: NOAUTH Authentication required.");
+}
+
+#[test]
 fn a_transaction_with_a_write_waits_for_the_end_of_a_pause() {
     let mut rig = Rig::new();
     let (b, c) = (rig.connect(), rig.connect());

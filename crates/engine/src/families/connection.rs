@@ -221,7 +221,10 @@ fn reset(ctx: &mut ServerCtx<'_>, _: Args<'_>) -> Run {
     caller.proto = Protocol::Resp2;
     caller.authenticated = ctx.control.limits.password.is_empty();
     caller.user = DEFAULT_USER.into();
-    caller.reply = ReplyMode::On;
+    // CLIENT REPLY SKIP is for this very reply.
+    if caller.reply != ReplyMode::Skipping {
+        caller.reply = ReplyMode::On;
+    }
     ctx.reply.simple(b"RESET");
     Ok(Outcome::Done)
 }

@@ -106,8 +106,8 @@ fn wait(ctx: &mut WriteCtx<'_>, keys: Range<usize>, deadline_ms: u64) -> Run {
 /// A timeout in seconds, maybe with a fraction, as the moment at which it is over, ms of the monotonic clock; 0: never. A
 /// fraction of a millisecond counts as a whole one.
 fn deadline_ms(ctx: &WriteCtx<'_>, text: &[u8]) -> Result<u64, CmdError> {
-    let seconds =
-        LongDouble::parse(text).ok_or(const { CmdError::text("ERR timeout is not a float or out of range") })?;
+    let seconds = LongDouble::parse(text)
+        .ok_or(const { CmdError::text("ERR timeout is not a float or out of range") })?;
     let is_negative = text.starts_with(b"-");
     let now = ctx.db.access.now;
     match seconds.ceil_millis() {
