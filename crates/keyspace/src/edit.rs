@@ -92,7 +92,8 @@ impl Drop for ListEdit<'_> {
     fn drop(&mut self) {
         if self.open.is_some() {
             self.close(Event::LSet, 1);
-            debug_assert!(std::thread::panicking(), "an edit was dropped without a word about what it did");
+            // Where a test fails for another reason, that reason is what it should show.
+            debug_assert!(std::thread::panicking(), "an edit was dropped without saying what it did");
         }
     }
 }

@@ -151,7 +151,7 @@ impl<'a> Request<'a> {
 
     /// Number of arguments with the command's name: 1 or more.
     #[inline]
-    pub fn argc(&self) -> usize {
+    pub(crate) fn argc(&self) -> usize {
         self.spans.len()
     }
 

@@ -64,7 +64,22 @@ const BANS: &[Ban] = &[
         instead: "return bytes or an action; the server does the rest",
     },
     Ban { word: "std::fs", allowed: IMPURE, instead: "return bytes or an action; the server does the rest" },
-    Ban { word: "std::thread", allowed: IMPURE, instead: "return an action; the server owns the threads" },
+    // Whether this thread is unwinding is no thread.
+    Ban {
+        word: "std::thread::spawn",
+        allowed: IMPURE,
+        instead: "return an action; the server owns the threads",
+    },
+    Ban {
+        word: "std::thread::sleep",
+        allowed: IMPURE,
+        instead: "return an action; the server owns the threads",
+    },
+    Ban {
+        word: "use std::thread",
+        allowed: IMPURE,
+        instead: "return an action; the server owns the threads",
+    },
     Ban { word: "std::env", allowed: IMPURE, instead: "take it as an argument" },
     Ban { word: "rand::random", allowed: &[], instead: "take a seeded `Rng` as an argument" },
 ];

@@ -18,6 +18,7 @@ use sluice_keyspace::{Access, ExpiryMode, Touch};
 use sluice_resp::{Outbox, Reply};
 
 impl Engine {
+    /// Runs a command in the context of its handler's kind.
     #[inline]
     pub(super) fn dispatch(
         &mut self,
@@ -29,11 +30,9 @@ impl Engine {
         process: &mut dyn Process,
     ) -> Run {
         let handler = self.handlers[spec.id.0 as usize];
-        let now = unit.now;
-        let access = self.access(session, spec, now);
-        let Engine { keyspace, effects, control, sessions, stats, actions, rng, gate, .. } = self;
-        let number = session.caller.db;
-        let proto = session.caller.proto;
+        let access = self.access(session, spec, unit.now);
+        let Engine { keyspace, effects, control, rng, .. } = self;
+        let (number, proto) = (session.caller.db, session.caller.proto);
         let limits: &Limits = &control.limits;
         match handler {
             Handler::Read(run) => {
@@ -52,97 +51,122 @@ impl Engine {
                 let reply = Reply::new(&mut session.outbox, proto);
                 run(&mut DatasetCtx { data, caller: &session.caller, limits, reply, _seal: Seal(()) }, args)
             }
-            Handler::Session(run) => {
-                let reply = Reply::new(&mut session.outbox, proto);
-                let result = run(
-                    &mut SessionCtx { caller: &mut session.caller, limits, stats, reply, _seal: Seal(()) },
-                    args,
-                );
-                session.mask = gate.session_mask(session);
-                result
-            }
-            Handler::Transaction(run) => {
-                let db = keyspace.read(number, access, effects);
-                let reply = Reply::new(&mut session.outbox, proto);
-                let Session { key, caller, transaction, .. } = session;
-                let watching = &mut control.watching;
-                let result = run(
-                    &mut TransactionCtx {
-                        db,
-                        key: *key,
-                        caller,
-                        transaction,
-                        watching,
-                        reply,
-                        _seal: Seal(()),
-                    },
-                    args,
-                );
-                session.mask = gate.session_mask(session);
-                self.refresh_listening();
-                result
-            }
-            Handler::Exec => self.run_transaction(unit, session, clock, process),
             Handler::Static(run) => {
                 let reply = Reply::new(&mut session.outbox, proto);
-                run(&mut StaticCtx { now, reply, _seal: Seal(()) }, args)
+                run(&mut StaticCtx { now: unit.now, reply, _seal: Seal(()) }, args)
             }
+            Handler::Session(run) => self.for_session(run, session, args),
+            Handler::Transaction(run) => self.for_transaction(run, session, access, args),
+            Handler::Exec => self.run_transaction(unit, session, clock, process),
+            Handler::Report(run) => self.for_report(run, unit, session, args, process),
             Handler::Log(run) => {
                 let reply = Reply::new(&mut session.outbox, proto);
                 let Control { commandlog, latency, .. } = control;
                 run(&mut LogCtx { commandlog, latency, reply, _seal: Seal(()) }, args)
             }
-            Handler::Report(run) => {
-                let mut outbox = std::mem::take(&mut session.outbox);
-                let reply = Reply::new(&mut outbox, proto);
-                let process = Observed(process);
-                let mut ctx = ReportCtx {
-                    now,
-                    session,
-                    sessions,
-                    control,
-                    stats,
-                    keyspace,
-                    process,
-                    reply,
-                    _seal: Seal(()),
-                };
-                let result = run(&mut ctx, args);
-                session.outbox = outbox;
-                result
-            }
-            Handler::Server(run) => {
-                let mut outbox = std::mem::take(&mut session.outbox);
-                let reply = Reply::new(&mut outbox, proto);
-                let may_wait = !unit.is_nested();
-                let mut ctx = ServerCtx {
-                    now,
-                    session,
-                    sessions,
-                    control,
-                    stats,
-                    keyspace,
-                    process,
-                    actions,
-                    reply,
-                    may_wait,
-                    _seal: Seal(()),
-                };
-                let result = run(&mut ctx, args);
-                self.after_server(session, outbox);
-                result
-            }
-            Handler::Debug(run) => {
-                let mut outbox = std::mem::take(&mut session.outbox);
-                let reply = Reply::new(&mut outbox, proto);
-                let data = keyspace.dataset(access, effects);
-                let mut ctx =
-                    DebugCtx { now, data, session, control, process, actions, reply, _seal: Seal(()) };
-                let result = run(&mut ctx, args);
-                self.after_server(session, outbox);
-                result
-            }
+            Handler::Server(run) => self.for_server(run, unit, session, args, process),
+            Handler::Debug(run) => self.for_debug(run, access, session, args, process),
         }
+    }
+
+    fn for_session(
+        &mut self,
+        run: fn(&mut SessionCtx<'_>, Args<'_>) -> Run,
+        session: &mut Session,
+        args: Args<'_>,
+    ) -> Run {
+        let Engine { control, stats, gate, .. } = self;
+        let reply = Reply::new(&mut session.outbox, session.caller.proto);
+        let (caller, limits) = (&mut session.caller, &control.limits);
+        let result = run(&mut SessionCtx { caller, limits, stats, reply, _seal: Seal(()) }, args);
+        session.mask = gate.session_mask(session);
+        result
+    }
+
+    fn for_transaction(
+        &mut self,
+        run: fn(&mut TransactionCtx<'_>, Args<'_>) -> Run,
+        session: &mut Session,
+        access: Access,
+        args: Args<'_>,
+    ) -> Run {
+        let Engine { keyspace, effects, control, gate, .. } = self;
+        let db = keyspace.read(session.caller.db, access, effects);
+        let Session { key, caller, transaction, outbox, .. } = session;
+        let reply = Reply::new(outbox, caller.proto);
+        let (key, watching) = (*key, &mut control.watching);
+        let mut ctx = TransactionCtx { db, key, caller, transaction, watching, reply, _seal: Seal(()) };
+        let result = run(&mut ctx, args);
+        session.mask = gate.session_mask(session);
+        self.refresh_listening();
+        result
+    }
+
+    fn for_report(
+        &mut self,
+        run: fn(&mut ReportCtx<'_>, Args<'_>) -> Run,
+        unit: &Unit,
+        session: &mut Session,
+        args: Args<'_>,
+        process: &mut dyn Process,
+    ) -> Run {
+        let Engine { keyspace, control, sessions, stats, .. } = self;
+        let mut outbox = std::mem::take(&mut session.outbox);
+        let reply = Reply::new(&mut outbox, session.caller.proto);
+        let (now, process) = (unit.now, Observed(process));
+        let mut ctx =
+            ReportCtx { now, session, sessions, control, stats, keyspace, process, reply, _seal: Seal(()) };
+        let result = run(&mut ctx, args);
+        session.outbox = outbox;
+        result
+    }
+
+    fn for_server(
+        &mut self,
+        run: fn(&mut ServerCtx<'_>, Args<'_>) -> Run,
+        unit: &Unit,
+        session: &mut Session,
+        args: Args<'_>,
+        process: &mut dyn Process,
+    ) -> Run {
+        let Engine { keyspace, control, sessions, stats, actions, .. } = self;
+        let mut outbox = std::mem::take(&mut session.outbox);
+        let reply = Reply::new(&mut outbox, session.caller.proto);
+        let mut ctx = ServerCtx {
+            now: unit.now,
+            session,
+            sessions,
+            control,
+            stats,
+            keyspace,
+            process,
+            actions,
+            reply,
+            may_wait: !unit.is_nested(),
+            _seal: Seal(()),
+        };
+        let result = run(&mut ctx, args);
+        self.after_server(session, outbox);
+        result
+    }
+
+    fn for_debug(
+        &mut self,
+        run: fn(&mut DebugCtx<'_>, Args<'_>) -> Run,
+        access: Access,
+        session: &mut Session,
+        args: Args<'_>,
+        process: &mut dyn Process,
+    ) -> Run {
+        let Engine { keyspace, effects, control, actions, .. } = self;
+        let mut outbox = std::mem::take(&mut session.outbox);
+        let reply = Reply::new(&mut outbox, session.caller.proto);
+        let data = keyspace.dataset(access, effects);
+        let now = access.now;
+        let mut ctx = DebugCtx { now, data, session, control, process, actions, reply, _seal: Seal(()) };
+        let result = run(&mut ctx, args);
+        self.after_server(session, outbox);
+        result
     }
 
     /// A server command may have changed anything: the gate, what is listened to, and its own output.
