@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 fn number(rig: &mut Rig, section: &str, name: &str) -> u64 {
     let text = rig.run(&format!("INFO {section}"));
     let found = text.split("\\r\\n").find_map(|line| line.strip_prefix(&format!("{name}:")));
-    found.unwrap_or_else(|| panic!("no {name}")).parse().unwrap()
+    found.unwrap_or_else(|| panic!("no {name}")).parse().expect("a number")
 }
 
 const SHORT_STEPS: [(&str, &str); 4] = [
