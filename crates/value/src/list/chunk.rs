@@ -219,9 +219,13 @@ impl Chunk {
             }
             self.become_entries(end, more, garbage);
         }
-        let need = size(element, self.uniform());
-        if !self.make_room(end, need, room.bytes, garbage) {
-            return false;
+        let mut need = size(element, self.uniform());
+        if self.room_at(end) < need {
+            self.become_uniform(end, element, garbage);
+            need = size(element, self.uniform());
+            if !self.make_room(end, need, room.bytes, garbage) {
+                return false;
+            }
         }
         let uniform = self.uniform();
         let inner = self.unshare(garbage);
@@ -259,15 +263,45 @@ impl Chunk {
         garbage(replace(self, other));
     }
 
+    /// Makes a row of entries a uniform chunk with room for another element, where all have the length of that one.
+    #[cold]
+    fn become_uniform(&mut self, end: End, element: Element<'_>, garbage: &mut impl FnMut(Chunk)) {
+        let uniform = uniform_len(element);
+        if uniform == 0 || self.uniform() != 0 || !self.elements().all(|one| uniform_len(one) == uniform) {
+            return;
+        }
+        let bytes = self.count() * uniform;
+        let mut other = Chunk::empty(bytes + uniform);
+        let start = if end == End::Front { other.capacity() - bytes } else { 0 };
+        let span = Span {
+            start: start as u16,
+            end: (start + bytes) as u16,
+            count: self.span().count,
+            uniform: uniform as u16,
+        };
+        let inner = other.unshare(garbage);
+        inner.header.span = span;
+        let mut rest = &mut inner.slice[start..start + bytes];
+        for element in self.elements() {
+            let written = write(rest, element, uniform);
+            rest = &mut rest[written..];
+        }
+        garbage(replace(self, other));
+    }
+
+    /// Bytes free at an end.
+    #[inline]
+    fn room_at(&self, end: End) -> usize {
+        match end {
+            End::Front => usize::from(self.span().start),
+            End::Back => self.capacity() - usize::from(self.span().end),
+        }
+    }
+
     /// Makes room for `need` bytes at an end; `false` when there is none within `limit`.
     #[inline]
     fn make_room(&mut self, end: End, need: usize, limit: usize, garbage: &mut impl FnMut(Chunk)) -> bool {
-        let span = self.span();
-        let there = match end {
-            End::Front => usize::from(span.start),
-            End::Back => self.capacity() - usize::from(span.end),
-        };
-        there >= need || self.make_room_slowly(end, need, limit, garbage)
+        self.room_at(end) >= need || self.make_room_slowly(end, need, limit, garbage)
     }
 
     #[cold]
@@ -297,9 +331,9 @@ impl Chunk {
         if capacity >= limit {
             return false;
         }
+        // The next class of the allocator is a quarter larger, or less: memory for growth costs no more.
         let wanted = used + need;
-        let wanted = if wanted < 512 { wanted * 3 / 2 } else { wanted * 9 / 8 };
-        let wanted = wanted.min(limit).max(used + need);
+        let wanted = if wanted < 512 { (wanted * 3 / 2).min(limit.max(wanted)) } else { wanted };
         let mut other = Chunk::empty(wanted);
         let start = if end == End::Front { other.capacity() - used } else { 0 };
         let inner = other.unshare(garbage);

@@ -6,7 +6,7 @@ use sluice_base::Rng;
 use sluice_base::num::IntBuffer;
 
 use super::chunk::FREED;
-use super::{List, ListContext, ListEncoding, ListLimits, ListRef};
+use super::{List, ListContext, ListEncoding, ListItem, ListLimits, ListRef};
 
 type Model = VecDeque<Vec<u8>>;
 
@@ -271,6 +271,27 @@ fn elements_of_one_length_take_little_more_than_their_bytes() {
     }
     let per_element = list.heap_bytes() as f64 / 2_200_000.0;
     assert!((16.0..16.3).contains(&per_element), "{per_element}");
+}
+
+/// A list that outgrows its entry is a row of entries at first.
+#[test]
+fn a_list_that_grew_out_of_its_entry_keeps_one_length_once() {
+    let mut context = context(-2, 0);
+    let mut list = List::new();
+    let values: Vec<Vec<u8>> = (0..100).map(|number| format!("element:{number:08}").into_bytes()).collect();
+    for value in &values {
+        if let Some(len) = list.inline_len() {
+            let mut bytes = vec![0; len];
+            list.write_inline(&mut bytes);
+            list = List::from_inline(&bytes, list.encoding());
+        }
+        list.push_back(value, &mut context);
+    }
+    assert_eq!(read(list.view()), values);
+    assert!(list.heap_bytes() < 1792 + 128, "{}", list.heap_bytes());
+    list.push_back(b"1", &mut context);
+    assert_eq!(list.view().get(100, |item| matches!(item, ListItem::Int(1))), Some(true));
+    assert_eq!(list.view().get(99, |item| matches!(item, ListItem::Bytes(b"element:00000099"))), Some(true));
 }
 
 #[test]
