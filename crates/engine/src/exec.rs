@@ -29,18 +29,50 @@ use sluice_command::{Flags, Named, Spec};
 use sluice_resp::{Mark, Reply, Request};
 
 /// What became of a request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Next {
     /// It was executed, queued or refused.
     Done,
     /// It must wait.
-    Wait(WaitFor),
+    Wait(Box<WaitFor>),
 }
 
 impl Engine {
-    /// Runs one request, unless it must wait.
-    #[inline]
-    pub(crate) fn process_request(
+    /// Runs one request of a client that waited, again.
+    #[cold]
+    pub(crate) fn process_again(
+        &mut self,
+        session: &mut Session,
+        item: &Prepared,
+        args: Args<'_>,
+        request: &Request<'_>,
+        now: &mut Now,
+        process: &mut dyn Process,
+    ) -> Next {
+        self.process_request(session, item, args, request, now, process)
+    }
+
+    /// Runs one command of a transaction.
+    #[cold]
+    #[allow(clippy::too_many_arguments)]
+    pub(crate) fn run_queued(
+        &mut self,
+        unit: &mut Unit,
+        session: &mut Session,
+        spec: &'static Spec,
+        args: Args<'_>,
+        request: &Request<'_>,
+        now: &mut Now,
+        process: &mut dyn Process,
+    ) -> Next {
+        let permit = self.gate.of_queued();
+        self.run_command(unit, permit, session, spec, args, request, now, process)
+    }
+
+    /// Runs one request, unless it must wait. Into the loop over a batch with it: a call for each request costs 80
+    /// instructions.
+    #[inline(always)]
+    fn process_request(
         &mut self,
         session: &mut Session,
         item: &Prepared,
@@ -76,7 +108,7 @@ impl Engine {
                 }
                 Verdict::Postpone => {
                     session.caller.last_command = Some(spec);
-                    return Next::Wait(WaitFor::Pause);
+                    return Next::Wait(Box::new(WaitFor::Pause));
                 }
             },
         };
@@ -88,8 +120,8 @@ impl Engine {
 
     /// Executes a command that may run, as part of a unit, and commits it.
     #[allow(clippy::too_many_arguments)]
-    #[inline]
-    pub(crate) fn run_command(
+    #[inline(always)]
+    fn run_command(
         &mut self,
         unit: &mut Unit,
         permit: Permit,
@@ -153,7 +185,7 @@ impl Engine {
         session: &mut Session,
         spec: &'static Spec,
         args: Args<'_>,
-        on: WaitFor,
+        on: Box<WaitFor>,
         process: &mut dyn Process,
     ) -> Next {
         if !self.control.monitors.is_empty() && !session.is_rerun {
@@ -162,7 +194,7 @@ impl Engine {
         Next::Wait(on)
     }
 
-    #[inline]
+    #[inline(always)]
     pub(crate) fn account(&mut self, session: &mut Session, spec: &Spec, nanos: u64, failed: bool) {
         session.caller.commands += 1;
         let latency_tracking = self.control.limits.latency_tracking;

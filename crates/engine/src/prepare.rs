@@ -85,12 +85,20 @@ impl PreparedBatch {
         HashedAhead { first: item.first, hash: item.hash, more, are_pairs: item.are_pairs }
     }
 
-    /// The hashes of all keys that were hashed, the first of each request first.
+    /// Calls `visit` with the hashes of all keys that were hashed, the first of each request first; how many these are.
     #[inline]
-    pub(crate) fn hashes(&self) -> impl Iterator<Item = u64> + '_ {
-        let firsts =
-            self.items.iter().filter(|item| item.first != HashedAhead::NOWHERE).map(|item| item.hash);
-        firsts.chain(self.hashes.iter().copied())
+    pub(crate) fn for_each_hash(&self, mut visit: impl FnMut(u64)) -> u64 {
+        let mut count = 0;
+        for item in &self.items {
+            if item.first != HashedAhead::NOWHERE {
+                visit(item.hash);
+                count += 1;
+            }
+        }
+        for hash in &self.hashes {
+            visit(*hash);
+        }
+        count + self.hashes.len() as u64
     }
 }
 

@@ -135,8 +135,7 @@ impl Engine {
             let request = transaction.requests.at(i);
             let Named::Command(spec) = prepared.named else { continue };
             let args = Args::new(&request, prepared.first_ahead(), self.seed);
-            let permit = self.gate.of_queued();
-            self.run_command(unit, permit, session, spec, args, &request, now, process);
+            self.run_queued(unit, session, spec, args, &request, now, process);
         }
         unit.unnest();
         session.caller.flags.in_exec = false;

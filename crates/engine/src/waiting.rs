@@ -109,18 +109,22 @@ impl Engine {
             let request = request.at(0);
             let args = Args::new(&request, prepared.first_ahead(), self.seed);
             session.is_rerun = matches!(on, WaitFor::Keys(_));
-            let next = self.process_request(&mut session, &prepared, args, &request, &mut now, process);
+            let next = self.process_again(&mut session, &prepared, args, &request, &mut now, process);
             session.is_rerun = false;
             next
         };
-        match (again, on) {
-            (Next::Done, _) => self.resume(&mut session, process),
-            // The time that it may wait began when it came.
-            (Next::Wait(WaitFor::Keys(again)), WaitFor::Keys(first)) => {
-                let on = WaitFor::Keys(BlockOn { deadline_ms: first.deadline_ms, ..again });
+        match again {
+            Next::Done => self.resume(&mut session, process),
+            Next::Wait(again) => {
+                let on = match (*again, on) {
+                    // The time that it may wait began when it came.
+                    (WaitFor::Keys(again), WaitFor::Keys(first)) => {
+                        WaitFor::Keys(BlockOn { deadline_ms: first.deadline_ms, ..again })
+                    }
+                    (again, _) => again,
+                };
                 self.park(&mut session, request, prepared, on);
             }
-            (Next::Wait(on), _) => self.park(&mut session, request, prepared, on),
         }
         self.sessions.put_back(session);
     }

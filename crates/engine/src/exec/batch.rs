@@ -96,18 +96,14 @@ impl Engine {
     pub fn prefetch_buckets(&self, key: SessionKey, prepared: &PreparedBatch) {
         let Some(session) = self.sessions.get(key) else { return };
         let db = self.keyspace.db(session.caller.db);
-        prepared.hashes().for_each(|hash| db.prefetch_bucket(hash));
+        prepared.for_each_hash(|hash| db.prefetch_bucket(hash));
     }
 
     /// Asks the processor for the entries of prepared requests, ahead of [`Engine::submit_prepared`].
     pub fn prefetch_entries(&mut self, key: SessionKey, prepared: &PreparedBatch) {
         let Some(session) = self.sessions.get(key) else { return };
         let db = self.keyspace.db(session.caller.db);
-        let mut keys = 0;
-        for hash in prepared.hashes() {
-            db.prefetch_entry(hash);
-            keys += 1;
-        }
+        let keys = prepared.for_each_hash(|hash| db.prefetch_entry(hash));
         self.stats.prefetch_entries += keys;
     }
 
@@ -146,7 +142,7 @@ impl Engine {
             let next = self.process_request(&mut session, item, args, &request, &mut batch.now, process);
             batch.executed += 1;
             if let Next::Wait(on) = next {
-                self.park(&mut session, OwnedRequests::of(&request), *item, on);
+                self.park(&mut session, OwnedRequests::of(&request), *item, *on);
             }
             if self.control.blocking.is_due() {
                 session = self.serve_between(session, process);
@@ -209,12 +205,8 @@ impl Engine {
         }
         if out.keys() > 1 {
             let db = self.keyspace.db(db);
-            out.hashes().for_each(|hash| db.prefetch_bucket(hash));
-            let mut keys = 0;
-            for hash in out.hashes() {
-                db.prefetch_entry(hash);
-                keys += 1;
-            }
+            out.for_each_hash(|hash| db.prefetch_bucket(hash));
+            let keys = out.for_each_hash(|hash| db.prefetch_entry(hash));
             if keys > 1 {
                 self.stats.prefetch_batches += 1;
                 self.stats.prefetch_entries += keys;

@@ -27,7 +27,7 @@ pub enum Outcome {
     /// Its reply is written.
     Done,
     /// It must wait, and is run again when what it waits for may be there.
-    Wait(WaitFor),
+    Wait(Box<WaitFor>),
 }
 
 /// What a handler returns.

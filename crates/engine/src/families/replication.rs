@@ -106,7 +106,7 @@ fn wait(ctx: &mut ServerCtx<'_>, args: Args<'_>) -> Run {
         ctx.reply.int(acknowledged);
         return Ok(Outcome::Done);
     }
-    Ok(Outcome::Wait(WaitFor::Replicas { count, offset, deadline_ms }))
+    Ok(Outcome::Wait(Box::new(WaitFor::Replicas { count, offset, deadline_ms })))
 }
 
 /// A timeout in milliseconds as the moment at which it is over, ms of the monotonic clock; 0: never.

@@ -94,13 +94,13 @@ fn wait(ctx: &mut WriteCtx<'_>, keys: Range<usize>, deadline_ms: u64) -> Run {
         ctx.reply.null_array();
         return Ok(Outcome::Done);
     }
-    Ok(Outcome::Wait(WaitFor::Keys(BlockOn {
+    Ok(Outcome::Wait(Box::new(WaitFor::Keys(BlockOn {
         db: ctx.db.number(),
         first: keys.start,
         count: keys.len(),
         wanted: Type::List,
         deadline_ms,
-    })))
+    }))))
 }
 
 /// A timeout in seconds, maybe with a fraction, as the moment at which it is over, ms of the monotonic clock; 0: never. A
