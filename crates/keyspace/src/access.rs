@@ -332,9 +332,7 @@ impl DbMut<'_> {
         };
         let db = &mut self.dbs[self.number];
         let value = change(Some(Entry::of(db, found.handle)))?;
-        if db.write_int(found.handle, value) {
-            db.set_clock(found.handle, self.access.touch.after(db.clock(found.handle)));
-        } else {
+        if !db.write_int(found.handle, value, |clock| self.access.touch.after(clock)) {
             self.overwrite(found, key, NewValue::Int(value), SetExpiry::Keep);
         }
         self.effects.key_modified(self.number, key, event, 1);

@@ -744,3 +744,16 @@ fn a_string_that_was_raw_once_stays_raw() {
     twin.write(0, |d| d.set(d.key(b"k"), NewValue::Str(b"v"), SetExpiry::Clear, Event::Set));
     assert_eq!(encoding(&mut twin, b"k"), Encoding::Embstr);
 }
+
+#[test]
+#[cfg_attr(debug_assertions, should_panic(expected = "without a word about what it did"))]
+fn an_edit_that_is_dropped_is_recorded_and_refused_in_debug_builds() {
+    let mut twin = Twin::new(12, ExpiryMode::Delete);
+    twin.write(0, |d| {
+        let mut edit = d.edit_or_create_list(d.key(b"k"), ListLimits::default()).unwrap();
+        let (list, context) = edit.parts();
+        list.push_back(b"v", context);
+    });
+    assert_eq!(twin.effects.take_changes(), 1);
+    assert!(twin.write(0, |d| d.look(d.key(b"k")).is_some()));
+}

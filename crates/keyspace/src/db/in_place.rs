@@ -33,9 +33,10 @@ impl Db {
         Some(result)
     }
 
-    /// Changes the integer of an entry in place; `false` when the entry holds none.
+    /// Changes the integer of an entry in place, and its clock to what `clock` makes of the old one; `false`, and no change,
+    /// when the entry holds none.
     #[inline]
-    pub(crate) fn write_int(&mut self, handle: Handle, value: i64) -> bool {
+    pub(crate) fn write_int(&mut self, handle: Handle, value: i64, clock: impl FnOnce(u32) -> u32) -> bool {
         let head = self.head(handle);
         if head.form() != Form::StrInt {
             return false;
@@ -43,13 +44,15 @@ impl Db {
         self.before_change(handle);
         let body = self.slab.body_mut(handle);
         let at = entry::payload_at(head, body);
-        match body.get_mut(at..at + 8) {
-            Some(bytes) => {
-                bytes.copy_from_slice(&value.to_le_bytes());
-                true
-            }
-            None => false,
+        if let Some(bytes) = body.get_mut(at..at + 8) {
+            bytes.copy_from_slice(&value.to_le_bytes());
         }
+        // Writing only when it changes: mostly the clock has not moved.
+        let clock = clock(head.clock());
+        if clock != head.clock() {
+            self.slab.head(handle).store(head.with_clock(clock).0, Relaxed);
+        }
+        true
     }
 
     /// Gives the bytes of an inline string to be changed in place, grown with zeros to `len_min` bytes; it becomes `raw`.
