@@ -4,7 +4,7 @@
 //! three finalisation rounds. The oracle in the tests is the standard library's hasher, which is the same function.
 
 /// The 128-bit key of the hash, drawn once at start by the server.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct HashSeed {
     /// First half of the key.
     pub k0: u64,

@@ -1,5 +1,6 @@
 //! A command's arguments: ranges of the input buffer, never copies.
 
+use crate::prepare::Prepared;
 use sluice_base::HashSeed;
 pub(crate) use sluice_command::is_word;
 use sluice_keyspace::Key;
@@ -10,37 +11,24 @@ use sluice_resp::{Request, Span};
 pub struct Args<'a> {
     input: &'a [u8],
     ranges: &'a [Span],
-    /// What was hashed ahead for the prefetch.
-    ahead: HashedAhead<'a>,
-    seed: HashSeed,
+    /// The request's first key, hashed ahead for the prefetch.
+    prepared: &'a Prepared,
+    hashing: &'a Hashing,
 }
 
-/// Keys whose hashes were computed ahead: one, and some of those that stand in a row with it.
-#[derive(Clone, Copy)]
-pub struct HashedAhead<'a> {
-    /// Position of the first, or [`HashedAhead::NONE`].
-    pub first: usize,
-    /// Hash of the first.
-    pub hash: u64,
-    /// Hashes of those behind it.
-    pub more: &'a [u64],
-    /// One argument stands between two keys.
-    pub are_pairs: bool,
-}
-
-impl HashedAhead<'_> {
-    /// `first` where no argument has been hashed.
-    pub const NOWHERE: usize = usize::MAX;
-    /// No argument has been hashed.
-    pub const NONE: HashedAhead<'static> =
-        HashedAhead { first: HashedAhead::NOWHERE, hash: 0, more: &[], are_pairs: false };
+/// What the hashes of keys need, and some that were computed ahead.
+#[derive(Clone, Debug, Default)]
+pub struct Hashing {
+    pub(crate) seed: HashSeed,
+    /// Hashes of keys of a batch that are not the first of their request.
+    pub(crate) hashes: Vec<u64>,
 }
 
 impl<'a> Args<'a> {
-    /// The arguments of `request`, of which some were hashed ahead under `seed`.
+    /// The arguments of `request`, of which some were hashed ahead.
     #[inline]
-    pub fn new(request: &Request<'a>, ahead: HashedAhead<'a>, seed: HashSeed) -> Args<'a> {
-        Args { input: request.bytes(), ranges: request.spans(), ahead, seed }
+    pub fn new(request: &Request<'a>, prepared: &'a Prepared, hashing: &'a Hashing) -> Args<'a> {
+        Args { input: request.bytes(), ranges: request.spans(), prepared, hashing }
     }
 
     #[inline]
@@ -71,18 +59,19 @@ impl<'a> Args<'a> {
     #[inline]
     pub fn key(&self, index: usize) -> Key<'a> {
         let bytes = self.at(index);
-        let hash = if index == self.ahead.first { self.ahead.hash } else { self.other_hash(index, bytes) };
+        let first = self.prepared.first;
+        let hash = if index == first { self.prepared.hash } else { self.other_hash(index, bytes) };
         Key { bytes, hash, arg: index.min(usize::from(Key::NO_ARG)) as u16 }
     }
 
     /// The hash of an argument that is not the first key.
     fn other_hash(&self, index: usize, bytes: &[u8]) -> u64 {
-        let distance = index.wrapping_sub(self.ahead.first);
-        let ordinal = distance >> u32::from(self.ahead.are_pairs);
-        let exact = ordinal << u32::from(self.ahead.are_pairs) == distance;
-        match self.ahead.more.get(ordinal.wrapping_sub(1)) {
-            Some(hash) if exact => *hash,
-            _ => sluice_base::siphash13(self.seed, bytes),
+        let pairs = u32::from(self.prepared.are_pairs);
+        let distance = index.wrapping_sub(self.prepared.first);
+        let ordinal = distance >> pairs;
+        match self.prepared.more(self.hashing).get(ordinal.wrapping_sub(1)) {
+            Some(hash) if ordinal << pairs == distance => *hash,
+            _ => sluice_base::siphash13(self.hashing.seed, bytes),
         }
     }
 
@@ -152,8 +141,8 @@ impl<'a> KeyWindows<'a> {
             window.len += 1;
             self.at += self.step;
         }
-        let known = self.args.ahead.more.len() + 1;
-        let is_first = window.keys[0].0 == self.args.ahead.first;
+        let known = self.args.prepared.more(self.args.hashing).len() + 1;
+        let is_first = window.keys[0].0 == self.args.prepared.first;
         if !(is_first && known >= window.len) && window.len > 1 {
             prefetch(window.keys());
         }

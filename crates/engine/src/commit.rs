@@ -12,7 +12,6 @@ use crate::repl_stream::{Grouping, ReplicationStream};
 use crate::session::Session;
 use crate::watch::Change;
 use sluice_base::Now;
-use sluice_command::Spec;
 use sluice_keyspace::{
     Access, Db, DbChange, Effects, Event, ExpiryMode, KeyRef, Keyspace, ModifiedKey, Propagation, Touch,
 };
@@ -23,7 +22,7 @@ pub(crate) struct CommitCommand<'a> {
     /// Database in which it ran.
     pub db: usize,
     /// Its arguments; none for what the cron does.
-    pub args: Option<Args<'a>>,
+    pub args: Option<&'a Args<'a>>,
     /// The unit's time.
     pub now: Now,
 }
@@ -70,7 +69,7 @@ steps! {
 impl Engine {
     /// Commits the command that just ran.
     #[inline]
-    pub(crate) fn commit_command(&mut self, db: usize, _: &'static Spec, args: Args<'_>, now: Now) {
+    pub(crate) fn commit_command(&mut self, db: usize, args: &Args<'_>, now: Now) {
         let (hits, misses) = self.effects.take_lookups();
         self.stats.hits += hits;
         self.stats.misses += misses;

@@ -71,7 +71,7 @@ impl Engine {
             actions: Vec::new(),
             rng: Rng::new(seeds.rng),
             seed: seeds.hash,
-            prepared: PreparedBatch::new(),
+            prepared: PreparedBatch::default(),
             spare: Vec::new(),
             cron: crate::cron::CronState::default(),
             events: None,

@@ -143,7 +143,7 @@ impl Engine {
         let failed = match result {
             Ok(Outcome::Done) => false,
             Ok(Outcome::Wait(on)) => {
-                self.commit_command(db, spec, args, unit.now);
+                self.commit_command(db, &args, unit.now);
                 return self.begin_wait(session, spec, args, on, process);
             }
             Err(error) => {
@@ -152,7 +152,7 @@ impl Engine {
                 true
             }
         };
-        self.commit_command(db, spec, args, unit.now);
+        self.commit_command(db, &args, unit.now);
         let end = process.now();
         let nanos = end.mono_ns.saturating_sub(now.mono_ns);
         *now = end;

@@ -3,9 +3,10 @@
 //! Pure functions of the command table, the renames and the hash seed, so that a worker can compute them beside the executing
 //! thread. A [`Preparer`] is an immutable snapshot; the engine gives out another when its configuration changed.
 
-use crate::args::{Args, HashedAhead, KEYS_AHEAD};
+use crate::args::{Hashing, KEYS_AHEAD};
 use crate::renames::Renames;
 use sluice_base::HashSeed;
+use sluice_command::derive::keys::key_row;
 use sluice_command::{Named, Spec};
 use sluice_resp::Request;
 use std::sync::Arc;
@@ -14,23 +15,34 @@ use std::sync::Arc;
 #[derive(Clone, Copy, Debug)]
 pub struct Prepared {
     pub(crate) named: Named,
-    /// Position of the first key, or [`HashedAhead::NOWHERE`].
-    first: usize,
+    /// Position of the first key, or [`Prepared::NOWHERE`].
+    pub(crate) first: usize,
     /// Hash of the first key.
-    hash: u64,
+    pub(crate) hash: u64,
     /// Where the hashes of the keys behind it begin among those of the batch.
     more_at: u32,
     /// How many these are.
     more: u16,
     /// One argument stands between two keys.
-    are_pairs: bool,
+    pub(crate) are_pairs: bool,
 }
 
 impl Prepared {
-    /// What was hashed, for a request on its own: its first key.
+    /// `first` where no argument has been hashed.
+    const NOWHERE: usize = usize::MAX;
+
+    /// Hashes of the keys behind the first.
     #[inline]
-    pub(crate) fn first_ahead(&self) -> HashedAhead<'static> {
-        HashedAhead { first: self.first, hash: self.hash, more: &[], are_pairs: false }
+    pub(crate) fn more(self, hashing: &Hashing) -> &[u64] {
+        match self.more {
+            0 => &[],
+            more => &hashing.hashes[self.more_at as usize..][..usize::from(more)],
+        }
+    }
+
+    /// The request on its own, outside of its batch: of its keys, the hash of the first is known.
+    pub(crate) fn alone(self) -> Prepared {
+        Prepared { more: 0, ..self }
     }
 }
 
@@ -38,20 +50,14 @@ impl Prepared {
 #[derive(Debug, Default)]
 pub struct PreparedBatch {
     items: Vec<Prepared>,
-    /// Hashes of keys that are not the first of their request.
-    hashes: Vec<u64>,
+    pub(crate) hashing: Hashing,
 }
 
 impl PreparedBatch {
-    /// No request.
-    pub const fn new() -> PreparedBatch {
-        PreparedBatch { items: Vec::new(), hashes: Vec::new() }
-    }
-
     /// Forgets the requests and keeps the memory.
     pub fn clear(&mut self) {
         self.items.clear();
-        self.hashes.clear();
+        self.hashing.hashes.clear();
     }
 
     /// How many requests there are.
@@ -66,7 +72,7 @@ impl PreparedBatch {
 
     /// Keys hashed, about: each request has one, and those that have more are counted in full.
     pub fn keys(&self) -> usize {
-        self.items.len() + self.hashes.len()
+        self.items.len() + self.hashing.hashes.len()
     }
 
     /// The requests in order.
@@ -75,30 +81,20 @@ impl PreparedBatch {
         &self.items
     }
 
-    /// What was hashed of a request of this batch.
-    #[inline]
-    pub(crate) fn ahead(&self, item: &Prepared) -> HashedAhead<'_> {
-        let more = match item.more {
-            0 => &[],
-            more => &self.hashes[item.more_at as usize..][..usize::from(more)],
-        };
-        HashedAhead { first: item.first, hash: item.hash, more, are_pairs: item.are_pairs }
-    }
-
     /// Calls `visit` with the hashes of all keys that were hashed, the first of each request first; how many these are.
     #[inline]
     pub(crate) fn for_each_hash(&self, mut visit: impl FnMut(u64)) -> u64 {
         let mut count = 0;
         for item in &self.items {
-            if item.first != HashedAhead::NOWHERE {
+            if item.first != Prepared::NOWHERE {
                 visit(item.hash);
                 count += 1;
             }
         }
-        for hash in &self.hashes {
+        for hash in &self.hashing.hashes {
             visit(*hash);
         }
-        count + self.hashes.len() as u64
+        count + self.hashing.hashes.len() as u64
     }
 }
 
@@ -118,51 +114,62 @@ impl Preparer {
     /// a call with the wrong number of arguments never reaches key extraction, which needs its place only.
     #[inline]
     pub fn prepare(&self, request: &Request<'_>, batch: &mut PreparedBatch) {
-        let args = Args::new(request, HashedAhead::NONE, self.seed);
         let named = match &self.renames {
-            None => sub_named(sluice_command::lookup(args.at(0)), args),
-            Some(renames) => renamed(renames, args),
+            None => sub_named(sluice_command::lookup(request.arg(0)), request),
+            Some(renames) => renamed(renames, request),
         };
         let mut item =
-            Prepared { named, first: HashedAhead::NOWHERE, hash: 0, more_at: 0, more: 0, are_pairs: false };
-        if let Named::Command(spec) = named
-            && let Some(first) = sluice_command::derive::keys::first_key(spec, args.len())
-            && let Some(key) = args.get(first)
-        {
-            (item.first, item.hash) = (first, sluice_base::siphash13(self.seed, key));
-            let (more, are_pairs) = sluice_command::derive::keys::keys_in_a_row(spec, args.len());
-            if more > 0 {
-                (item.more_at, item.are_pairs) = (batch.hashes.len() as u32, are_pairs);
-                let step = 1 + usize::from(are_pairs);
-                let keys = args.iter_from(first + step).step_by(step).take(more.min(KEYS_AHEAD - 1));
-                batch.hashes.extend(keys.map(|key| sluice_base::siphash13(self.seed, key)));
-                item.more = (batch.hashes.len() - item.more_at as usize) as u16;
+            Prepared { named, first: Prepared::NOWHERE, hash: 0, more_at: 0, more: 0, are_pairs: false };
+        if let Named::Command(spec) = named {
+            let (row, count) = (key_row(spec), request.spans().len());
+            if let Some(first) = row.first(count) {
+                (item.first, item.hash) = (first, sluice_base::siphash13(self.seed, request.arg(first)));
+                let more = row.behind_first(count);
+                if more > 0 {
+                    self.hash_more(request, &mut item, more, row.are_pairs(), &mut batch.hashing);
+                }
             }
         }
+        batch.hashing.seed = self.seed;
         batch.items.push(item);
+    }
+
+    fn hash_more(
+        &self,
+        request: &Request<'_>,
+        item: &mut Prepared,
+        more: usize,
+        are_pairs: bool,
+        hashing: &mut Hashing,
+    ) {
+        let (at, step) = (hashing.hashes.len(), 1 + usize::from(are_pairs));
+        let places = (1..=more.min(KEYS_AHEAD - 1)).map(|ordinal| item.first + ordinal * step);
+        hashing.hashes.extend(places.map(|place| sluice_base::siphash13(self.seed, request.arg(place))));
+        item.more_at = at as u32;
+        item.more = (hashing.hashes.len() - at) as u16;
+        item.are_pairs = are_pairs;
     }
 }
 
 #[cold]
-fn renamed(renames: &Renames, args: Args<'_>) -> Named {
-    let lower = args.at(0).to_ascii_lowercase();
+fn renamed(renames: &Renames, request: &Request<'_>) -> Named {
+    let lower = request.arg(0).to_ascii_lowercase();
     match renames.get(lower.as_slice()) {
-        Some(Some(old)) => sub_named(sluice_command::lookup(old.as_bytes()), args),
+        Some(Some(old)) => sub_named(sluice_command::lookup(old.as_bytes()), request),
         Some(None) => Named::Unknown,
-        None => sub_named(sluice_command::lookup(&lower), args),
+        None => sub_named(sluice_command::lookup(&lower), request),
     }
 }
 
 #[inline]
-fn sub_named(spec: Option<&'static Spec>, args: Args<'_>) -> Named {
+fn sub_named(spec: Option<&'static Spec>, request: &Request<'_>) -> Named {
     match spec {
         None => Named::Unknown,
         Some(spec) if spec.subcommands.is_empty() => Named::Command(spec),
-        Some(spec) => match args.get(1) {
+        Some(spec) => match request.spans().get(1) {
             None => Named::Command(spec),
-            Some(name) => {
-                sluice_command::lookup_sub(spec, name).map_or(Named::UnknownSubcommand(spec), Named::Command)
-            }
+            Some(_) => sluice_command::lookup_sub(spec, request.arg(1))
+                .map_or(Named::UnknownSubcommand(spec), Named::Command),
         },
     }
 }

@@ -4,7 +4,7 @@
 //! A command was admitted when it was queued. What depends on the state of the server at EXEC (memory, a pause) is asked
 //! for EXEC itself, with the flags of everything queued.
 
-use crate::args::Args;
+use crate::args::{Args, Hashing};
 use crate::ctx::{Outcome, Run};
 use crate::engine::Engine;
 use crate::error::CmdError;
@@ -68,7 +68,7 @@ impl Transaction {
         }
         self.flags = self.flags.or(spec.flags);
         self.requests.push(request);
-        self.prepared.push(prepared);
+        self.prepared.push(prepared.alone());
     }
 }
 
@@ -131,10 +131,11 @@ impl Engine {
         session.caller.multi_mem = transaction.heap_bytes();
         Reply::new(&mut session.outbox, session.caller.proto).array(transaction.len());
         unit.nest();
+        let hashing = Hashing { seed: self.seed, hashes: Vec::new() };
         for (i, prepared) in transaction.prepared.iter().enumerate() {
             let request = transaction.requests.at(i);
             let Named::Command(spec) = prepared.named else { continue };
-            let args = Args::new(&request, prepared.first_ahead(), self.seed);
+            let args = Args::new(&request, prepared, &hashing);
             self.run_queued(unit, session, spec, args, &request, now, process);
         }
         unit.unnest();

@@ -1,7 +1,7 @@
 //! Parking, serving and ending the clients that wait; the lists are in `blocking.rs`.
 
 use crate::action::Action;
-use crate::args::Args;
+use crate::args::{Args, Hashing};
 use crate::blocking::{BlockOn, Due, Unblock, WaitFor, Waiting};
 use crate::engine::Engine;
 use crate::error::CmdError;
@@ -25,7 +25,7 @@ impl Engine {
         on: WaitFor,
     ) {
         let order = self.control.blocking.next_order();
-        let waiting = Box::new(Waiting { request, prepared, on, order, unblock: None });
+        let waiting = Box::new(Waiting { request, prepared: prepared.alone(), on, order, unblock: None });
         self.control.blocking.add(session.key, &waiting);
         session.caller.argv_bytes = waiting.args_bytes();
         session.waiting = Some(waiting);
@@ -107,7 +107,8 @@ impl Engine {
         let mut now = process.recent();
         let again = {
             let request = request.at(0);
-            let args = Args::new(&request, prepared.first_ahead(), self.seed);
+            let hashing = Hashing { seed: self.seed, hashes: Vec::new() };
+            let args = Args::new(&request, &prepared, &hashing);
             session.is_rerun = matches!(on, WaitFor::Keys(_));
             let next = self.process_again(&mut session, &prepared, args, &request, &mut now, process);
             session.is_rerun = false;

@@ -4,6 +4,7 @@
 //! list; (3) names that only look like keys (channels of sharded publish/subscribe) are no keys.
 
 use crate::spec::{Begin, Find, KeyFlags, KeySpec, Keys, Spec};
+use crate::table;
 
 /// The arguments are no valid call, so that its keys are unknown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,39 +27,80 @@ pub fn keys(spec: &Spec, args: &[&[u8]], found: &mut Vec<(usize, KeyFlags)>) -> 
     result
 }
 
-/// Position of the first key, where the number of arguments is enough to tell; for the hot path, in which most
-/// commands have it at a fixed place. `None` when there is no key, or when only [`keys`] can tell.
-#[inline]
-pub fn first_key(spec: &Spec, arg_count: usize) -> Option<usize> {
-    match spec.keys.specs().first()? {
-        KeySpec { begin: Begin::Index(at), find: Find::Range { .. }, flags, .. }
-            if (*at as usize) < arg_count && !flags.has(KeyFlags::NOT_KEY) =>
-        {
-            Some(*at as usize)
+/// Where those keys of a command stand that the number of arguments is enough to find: for the hot path, in which most
+/// commands have them in a row at a fixed place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct KeyRow {
+    /// Position of the first; 0 for none.
+    first: u8,
+    /// The last, relative to the first; negative: from the end.
+    last: i8,
+    /// Distance of two keys, 1 or 2.
+    step: u8,
+}
+
+impl KeyRow {
+    const NONE: KeyRow = KeyRow { first: 0, last: 0, step: 1 };
+
+    /// The row of a command: its first key spec, where that is a range.
+    pub(crate) const fn of(spec: &Spec) -> KeyRow {
+        let specs = match spec.keys {
+            Keys::Specs(specs) | Keys::Fn(specs, _) => specs,
+        };
+        if specs.is_empty() || specs[0].flags.has(KeyFlags::NOT_KEY) {
+            return KeyRow::NONE;
         }
-        _ => None,
+        match (specs[0].begin, specs[0].find) {
+            (Begin::Index(first), Find::Range { last, step: step @ (1 | 2), .. }) => {
+                KeyRow { first, last, step }
+            }
+            // Only the first is known: a row of one.
+            (Begin::Index(first), Find::Range { .. }) => KeyRow { first, last: 0, step: 1 },
+            _ => KeyRow::NONE,
+        }
+    }
+
+    /// Position of the first key in a call of so many arguments. `None` when there is no key, or when only [`keys`] can
+    /// tell.
+    #[inline]
+    pub fn first(self, arg_count: usize) -> Option<usize> {
+        let first = usize::from(self.first);
+        (first != 0 && first < arg_count).then_some(first)
+    }
+
+    /// How many keys stand in the row behind the first.
+    #[inline]
+    pub fn behind_first(self, arg_count: usize) -> usize {
+        if self.last == 0 {
+            return 0;
+        }
+        let (first, last) = (usize::from(self.first), usize::from(self.last.unsigned_abs()));
+        let end = if self.last > 0 { first + last + 1 } else { (arg_count + 1).saturating_sub(last) };
+        end.min(arg_count).saturating_sub(first + 1) / usize::from(self.step)
+    }
+
+    /// Whether one argument stands between two keys.
+    #[inline]
+    pub fn are_pairs(self) -> bool {
+        self.step == 2
     }
 }
 
-/// Keys behind the first one that stand in a row with it, for the hot path: their number, and whether one argument stands
-/// between two of them. None where only [`keys`] can tell.
-#[inline]
-pub fn keys_in_a_row(spec: &Spec, arg_count: usize) -> (usize, bool) {
-    let Some(KeySpec {
-        begin: Begin::Index(at), find: Find::Range { last, step: step @ (1 | 2), .. }, ..
-    }) = spec.keys.specs().first()
-    else {
-        return (0, false);
-    };
-    if *last == 0 {
-        return (0, false);
+/// The rows of all commands, by `Spec::id`.
+static ROWS: [KeyRow; table::COUNT] = {
+    let mut rows = [KeyRow::NONE; table::COUNT];
+    let mut id = 0;
+    while id < table::COUNT {
+        rows[id] = KeyRow::of(table::ALL[id]);
+        id += 1;
     }
-    let (first, step) = (*at as usize, *step as usize);
-    let end = match usize::try_from(*last) {
-        Ok(last) => first + last + 1,
-        Err(_) => (arg_count + 1).saturating_sub(usize::from(last.unsigned_abs())),
-    };
-    (end.min(arg_count).saturating_sub(first + 1) / step, step == 2)
+    rows
+};
+
+/// The row of a command's keys. O(1).
+#[inline]
+pub fn key_row(spec: &Spec) -> KeyRow {
+    ROWS.get(usize::from(spec.id.0)).copied().unwrap_or(KeyRow::NONE)
 }
 
 /// Whether calls of the command can have keys at all.

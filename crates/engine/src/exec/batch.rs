@@ -138,7 +138,7 @@ impl Engine {
         }
         for item in prepared.items() {
             let request = batch.requests.at(batch.executed, batch.input);
-            let args = Args::new(&request, prepared.ahead(item), self.seed);
+            let args = Args::new(&request, item, &prepared.hashing);
             let next = self.process_request(&mut session, item, args, &request, &mut batch.now, process);
             batch.executed += 1;
             if let Next::Wait(on) = next {

@@ -19,7 +19,7 @@ use sluice_resp::{Outbox, Reply};
 
 impl Engine {
     /// Runs a command in the context of its handler's kind.
-    #[inline]
+    #[inline(always)]
     pub(super) fn dispatch(
         &mut self,
         unit: &mut Unit,

@@ -145,7 +145,7 @@ impl Batch {
             worker: 0,
             input: Vec::new(),
             requests: Requests::new(),
-            prepared: PreparedBatch::new(),
+            prepared: PreparedBatch::default(),
             failed: None,
             at_ns: 0,
             received: 0,

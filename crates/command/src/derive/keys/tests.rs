@@ -91,25 +91,36 @@ fn an_invalid_call_adds_nothing() {
 }
 
 #[test]
-fn first_key_agrees_with_all_keys() {
+fn rows_agree_with_all_keys() {
     for spec in crate::table::ALL {
         for count in 0..8 {
             let args = vec![&b"2"[..]; count];
             let mut found = Vec::new();
             if spec.arity.accepts(count) && keys(spec, &args, &mut found).is_ok() {
                 let first = found.first().map(|key| key.0);
-                let fast = first_key(spec, count);
+                let row = key_row(spec);
+                let fast = row.first(count);
                 assert!(fast == first || fast.is_none() && movable(spec), "{} {count}", spec.full_name);
+                if let Some(first) = fast {
+                    let step = if row.are_pairs() { 2 } else { 1 };
+                    let places = (0..=row.behind_first(count)).map(|n| first + n * step);
+                    assert!(places.eq(found.iter().take(row.behind_first(count) + 1).map(|key| key.0)));
+                }
             }
         }
     }
 }
 
 #[test]
-fn first_key_is_within_the_arguments() {
-    assert_eq!([1, 2, 3].map(|count| first_key(&generic::DEL, count)), [None, Some(1), Some(1)]);
-    assert_eq!([2, 3].map(|count| first_key(&server::MEMORY_USAGE, count)), [None, Some(2)]);
-    assert_eq!(first_key(&connection::PING, 2), None);
+fn rows_are_within_the_arguments() {
+    let del = key_row(&generic::DEL);
+    assert_eq!([1, 2, 3].map(|count| del.first(count)), [None, Some(1), Some(1)]);
+    assert_eq!([2, 3, 5].map(|count| del.behind_first(count)), [0, 1, 3]);
+    let mset = key_row(&string::MSET);
+    assert_eq!([3, 4, 5].map(|count| mset.behind_first(count)), [0, 1, 1]);
+    assert!(mset.are_pairs() && !del.are_pairs());
+    assert_eq!([2, 3].map(|count| key_row(&server::MEMORY_USAGE).first(count)), [None, Some(2)]);
+    assert_eq!(key_row(&connection::PING).first(2), None);
 }
 
 #[test]
@@ -182,7 +193,7 @@ fn names_that_are_no_keys_are_left_out() {
         notes: "",
     }];
     assert_eq!(positions(&CHANNEL, "spublish c m"), Some(vec![]));
-    assert_eq!(first_key(&with_keys(&CHANNEL), 3), None);
+    assert_eq!(KeyRow::of(&with_keys(&CHANNEL)).first(3), None);
     assert!(!has_keys(&with_keys(&CHANNEL)));
 }
 
