@@ -66,7 +66,7 @@ pub struct Control {
     /// Sessions with output that the server has not taken yet.
     pub ready: Vec<SessionKey>,
     /// Sessions that must end, marked while somebody else ran.
-    pub doomed: Vec<SessionKey>,
+    pub to_close: Vec<SessionKey>,
 }
 
 /// CLIENT PAUSE.

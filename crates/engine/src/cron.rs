@@ -35,7 +35,7 @@ impl Engine {
         self.cron.next_ms = now.unix_ms() + period;
         self.end_pause(now, process);
         self.release_held();
-        self.watch_room(process);
+        self.check_entry_space(process);
         if !self.control.cron_paused {
             self.expire(process, period);
             self.walk_clients(now, hz, process);
@@ -118,7 +118,7 @@ impl Engine {
             let exempt = session.caller.replica.is_some() || flags.monitor || session.waiting.is_some();
             if timeout > 0 && idle > timeout && !exempt {
                 session.caller.closing = Closing::Now;
-                self.control.doomed.push(key);
+                self.control.to_close.push(key);
                 process.log(LogLevel::Verbose, "Closing idle client");
                 continue;
             }

@@ -99,7 +99,7 @@ impl Engine {
 
     /// Looks whether all databases have room, where one differs from what was known: the gate refuses what needs more.
     #[cold]
-    pub(crate) fn watch_room(&mut self, process: &mut dyn Process) {
+    pub(crate) fn check_entry_space(&mut self, process: &mut dyn Process) {
         let nearly_full = (0..self.keyspace.databases()).any(|number| self.keyspace.is_nearly_full(number));
         if nearly_full == self.control.nearly_full {
             return;
@@ -130,8 +130,8 @@ impl Engine {
 
     /// Sets from how many bytes of entries on a database is nearly full: for tests.
     #[doc(hidden)]
-    pub fn set_room(&mut self, bytes: usize) {
-        self.keyspace.set_room(bytes);
+    pub fn set_entry_space_max(&mut self, bytes: usize) {
+        self.keyspace.set_entry_space_max(bytes);
     }
 
     /// The numbers in force.
@@ -275,7 +275,7 @@ impl Engine {
     }
 
     /// Notes that bytes came from a client, though no whole request yet: it is not idle.
-    pub fn heard(&mut self, key: SessionKey, now: Now) {
+    pub fn touch_last_interaction(&mut self, key: SessionKey, now: Now) {
         if let Some(session) = self.sessions.get_mut(key) {
             session.caller.last_s = now.unix_s();
         }
@@ -364,8 +364,8 @@ impl Engine {
     }
 
     /// Sessions that were marked to end since the last call; the server closes them.
-    pub fn take_doomed(&mut self, into: &mut Vec<SessionKey>) {
-        into.append(&mut self.control.doomed);
+    pub fn take_to_close(&mut self, into: &mut Vec<SessionKey>) {
+        into.append(&mut self.control.to_close);
     }
 
     /// Wishes to the process since the last call.
@@ -375,8 +375,8 @@ impl Engine {
 
     /// Values that lose their key and are larger than this many bytes become [`Action::FreeValue`], the others are freed at
     /// once; at first [`sluice_keyspace::LAZY_FREE_BYTES`].
-    pub fn free_elsewhere_above(&mut self, bytes: usize) {
-        self.effects.garbage_from = sluice_keyspace::GarbageFrom(bytes);
+    pub fn set_lazyfree_threshold(&mut self, bytes: usize) {
+        self.effects.lazyfree_threshold = sluice_keyspace::LazyFreeThreshold(bytes);
     }
 
     /// Whether there are wishes.
@@ -435,7 +435,7 @@ impl Control {
             expire_db: 0,
             http_said_s: 0,
             ready: Vec::new(),
-            doomed: Vec::new(),
+            to_close: Vec::new(),
         }
     }
 }

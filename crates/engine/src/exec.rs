@@ -224,7 +224,8 @@ impl Engine {
         self.gate.ask(&asked)
     }
 
-    /// Refuses what is no command. To strangers it is all the same: they learn nothing of what there is.
+    /// Refuses a request that names no command, or has a wrong number of arguments. Unauthenticated clients get the same
+    /// answer for all of these, so they do not learn which commands exist.
     #[cold]
     fn refuse_unknown(
         &mut self,
@@ -234,10 +235,10 @@ impl Engine {
         request: &Request<'_>,
         process: &mut dyn Process,
     ) {
-        let stranger = !session.caller.authenticated && !self.control.limits.password.is_empty();
+        let unauthenticated = !session.caller.authenticated && !self.control.limits.password.is_empty();
         let error = match named {
-            Named::Command(spec) if stranger && !spec.flags.has(Flags::NO_AUTH) => CmdError::NoAuth,
-            Named::UnknownSubcommand(_) | Named::Unknown if stranger => CmdError::NoAuth,
+            Named::Command(spec) if unauthenticated && !spec.flags.has(Flags::NO_AUTH) => CmdError::NoAuth,
+            Named::UnknownSubcommand(_) | Named::Unknown if unauthenticated => CmdError::NoAuth,
             Named::Command(spec) => {
                 self.stats.commands[spec.id.0 as usize].rejected += 1;
                 CmdError::Arity(spec.full_name)
@@ -302,7 +303,7 @@ impl Engine {
             ReplyMode::Forbidden => {
                 session.outbox.rewind(mark);
                 session.caller.closing = Closing::Now;
-                self.control.doomed.push(session.key);
+                self.control.to_close.push(session.key);
                 let command = session.caller.last_command.map_or("<unknown>", |spec| spec.full_name);
                 let mut text =
                     format!("Replica generated a reply to command '{command}', disconnecting it: ");

@@ -16,7 +16,7 @@
 use crate::engine::{Engine, hex};
 use crate::process::{LogLevel, Process};
 use crate::session::{Announced, Closing, Session, SessionKey, Sessions, SyncStage};
-use crate::snapshot::{self, About, StreamPoint};
+use crate::snapshot::{self, RdbAux, StreamPoint};
 use sluice_base::{Bytes, Now};
 use sluice_config::param;
 use sluice_persist::rdb::Version;
@@ -170,7 +170,7 @@ impl Engine {
         let stream = &self.control.stream;
         let point =
             StreamPoint { db: stream.selected().unwrap_or(0), replid: &stream.replid, offset: stream.offset };
-        let about = About { now: process.recent(), used_memory, stream: Some(point) };
+        let about = RdbAux { now: process.recent(), used_memory, stream: Some(point) };
         let config = &self.control.config;
         let keyspace = (!variety.without_keys).then_some(&self.keyspace);
         snapshot::pieces(keyspace, config, snapshot::options(config, variety.version), &about).into()
@@ -238,7 +238,7 @@ impl Engine {
                 continue;
             }
             session.caller.closing = Closing::Now;
-            control.doomed.push(*client);
+            control.to_close.push(*client);
             let name = session.caller.replica_name();
             process.log(LogLevel::Warning, &format!("Disconnecting timedout replica (full sync): {name}"));
         }
@@ -253,7 +253,7 @@ impl Engine {
                 continue;
             }
             session.caller.closing = Closing::Now;
-            control.doomed.push(*client);
+            control.to_close.push(*client);
             let name = session.caller.replica_name();
             let text = format!("Disconnecting timedout replica (streaming sync): {name}");
             process.log(LogLevel::Warning, &text);

@@ -1,4 +1,5 @@
-//! The gate: every reason for which a command may not run now. Order is an array; only the gate makes a [`Permit`].
+//! The gate: admission checks, every reason for which a command may not run now. Their order is an array, and only the gate
+//! makes a [`Permit`].
 //!
 //! Each check owns a bit. The engine keeps one word of the checks that can refuse anything at all just now
 //! ([`Gate::armed`]), and each spec has a word of those that concern it, so that a plain command costs one AND.
@@ -84,7 +85,7 @@ pub struct Check {
 }
 
 /// The checks in the order in which the reference asks them. Existence and arity come before all of these: they need no
-/// state, and a worker can settle them; only that a stranger is told NOAUTH instead is the executor's.
+/// state, so an I/O thread can check them; only the main thread knows whether NOAUTH is the answer instead.
 pub const CHECKS: &[Check] = &[
     Check {
         name: "auth",
@@ -138,7 +139,7 @@ pub const CHECKS: &[Check] = &[
         },
     },
     Check {
-        name: "room",
+        name: "entry-space",
         // Even a new expiry moves an entry to another block.
         concerns: |spec| {
             spec.flags.has(Flags::WRITE) && !ONLY_FREE.iter().any(|free| free.id == spec.id) || is_exec(spec)
@@ -147,7 +148,7 @@ pub const CHECKS: &[Check] = &[
         armed_for: |_| false,
         ask: |asked| {
             (asked.control.nearly_full && asked.flags.has(Flags::WRITE))
-                .then_some(Verdict::Reject(CmdError::NO_ROOM))
+                .then_some(Verdict::Reject(CmdError::NO_ENTRY_SPACE))
         },
     },
     Check {
@@ -302,7 +303,7 @@ mod tests {
         let names: Vec<&str> = CHECKS.iter().map(|c| c.name).collect();
         assert_eq!(
             names,
-            ["auth", "protected", "no-multi", "maxmemory", "room", "replica", "pause", "queue"]
+            ["auth", "protected", "no-multi", "maxmemory", "entry-space", "replica", "pause", "queue"]
         );
         assert!(CHECKS.len() <= 32);
     }

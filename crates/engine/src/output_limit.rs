@@ -1,4 +1,4 @@
-//! What a client may be owed: it that reads slower than it asks is closed before it costs the others their memory.
+//! Output limits: a client that reads more slowly than it requests is closed before its output exhausts the memory.
 //!
 //! A reply beyond the hard limit is not sent at all: the client is closed instead.
 
@@ -20,16 +20,16 @@ impl Engine {
     #[cold]
     pub(crate) fn limit_output(&mut self, session: &mut Session, process: &mut dyn Process) {
         let now = process.recent();
-        let stranger = !session.caller.ever_authenticated && !self.control.limits.password.is_empty();
+        let unauthenticated = !session.caller.ever_authenticated && !self.control.limits.password.is_empty();
         // The reference counts only what does not fit a client's first buffer, which DEBUG can take away.
         let allowed = if self.control.enforce_reply_list { 0 } else { UNAUTHENTICATED_OUTPUT_MAX };
-        let over =
-            is_over_limit(session, &self.control.limits, now) || stranger && session.output_bytes() > allowed;
+        let over = is_over_limit(session, &self.control.limits, now)
+            || unauthenticated && session.output_bytes() > allowed;
         if !over || session.caller.closing == Closing::Now {
             return;
         }
         session.caller.closing = Closing::Now;
-        self.control.doomed.push(session.key);
+        self.control.to_close.push(session.key);
         self.stats.output_buffer_disconnections += 1;
         let mut text = String::from("Client ");
         session.push_line(now.unix_s(), &self.control.watching, None, &mut text);
@@ -42,7 +42,7 @@ impl Engine {
     #[cold]
     pub(crate) fn end_http(&mut self, session: &mut Session, now_s: i64, process: &mut dyn Process) {
         session.caller.closing = Closing::Now;
-        self.control.doomed.push(session.key);
+        self.control.to_close.push(session.key);
         if now_s - self.control.http_said_s < HTTP_SAID_EVERY_S {
             return;
         }

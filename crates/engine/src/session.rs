@@ -1,4 +1,4 @@
-//! A client as the engine knows it: who it is and what it is owed. No socket is here.
+//! A client as the engine knows it: its identity, its output, its deferred commands. No socket is here.
 //!
 //! Invariants: (1) a [`SessionKey`] names a session by slot and generation, so a stale one finds nothing; (2) while a
 //! session executes it is taken out of the table, and commands reach it as `ctx.session`, the others as
@@ -31,9 +31,9 @@ pub struct Caller {
     pub db: usize,
     /// Protocol of replies.
     pub proto: Protocol,
-    /// May run commands.
+    /// Has authenticated, or did not need to.
     pub authenticated: bool,
-    /// Was so at least once: it is owed more output than a stranger.
+    /// Has been authenticated at least once: such a client may have more unread output.
     pub ever_authenticated: bool,
     /// Name of its user.
     pub user: Box<str>,
@@ -244,9 +244,9 @@ pub struct ClientFlags {
 pub struct Session {
     /// Its name in the table.
     pub key: SessionKey,
-    /// Who it is.
+    /// Its identity and state, as handlers see it.
     pub caller: Caller,
-    /// What it is owed.
+    /// Replies that the server has not taken yet.
     pub outbox: Outbox,
     /// It is on the list of sessions with new output.
     pub queued: bool,
@@ -269,7 +269,7 @@ pub struct Session {
 }
 
 impl Session {
-    /// Bytes of output that the client has not taken yet.
+    /// Bytes of output that the client has not received yet.
     #[inline]
     pub fn output_bytes(&self) -> usize {
         self.outbox.len() + self.held.len() + self.in_flight

@@ -8,7 +8,7 @@ use sluice_keyspace::{CLOCK_MASK, Db, Keyspace, Str, ValueRef};
 use sluice_persist::rdb::{Options, Text, Usage, Version, Writer};
 
 /// What a snapshot says about itself beside the data.
-pub(crate) struct About<'a> {
+pub(crate) struct RdbAux<'a> {
     /// When it was made.
     pub now: Now,
     /// Bytes of memory in use then.
@@ -41,7 +41,7 @@ pub(crate) fn pieces(
     keyspace: Option<&Keyspace>,
     config: &Config,
     options: Options,
-    about: &About<'_>,
+    about: &RdbAux<'_>,
 ) -> Vec<Bytes> {
     let mut pieces = Vec::new();
     let mut writer = Writer::new(options);
@@ -56,7 +56,7 @@ pub(crate) fn pieces(
     }
     writer.aux("aof-base", Text::Int(0));
     let saving = Saving {
-        told: Told::by(config),
+        usage: UsageField::by(config),
         now: about.now,
         max_listpack_size: config.int(param::LIST_MAX_LISTPACK_SIZE) as i32,
     };
@@ -74,7 +74,7 @@ const PIECE_BYTES: usize = 256 * 1024;
 /// What writing keys needs to know.
 #[derive(Clone, Copy)]
 struct Saving {
-    told: Told,
+    usage: UsageField,
     now: Now,
     /// Setting `list-max-listpack-size`.
     max_listpack_size: i32,
@@ -87,12 +87,12 @@ fn write_keys(writer: &mut Writer, db: &Db, saving: Saving, pieces: &mut Vec<Byt
         }
         let entry = db.entry(handle);
         let clock = entry.clock();
-        let usage = match saving.told {
-            Told::Nothing => Usage::Unsaid,
-            Told::Idle => {
+        let usage = match saving.usage {
+            UsageField::None => Usage::Unsaid,
+            UsageField::Idle => {
                 Usage::Idle(u64::from((saving.now.unix_s() as u32).wrapping_sub(clock) & CLOCK_MASK))
             }
-            Told::Frequency => Usage::Frequency((clock & 255) as u8),
+            UsageField::Freq => Usage::Frequency((clock & 255) as u8),
         };
         match entry.value() {
             ValueRef::Str(text) => {
@@ -110,20 +110,23 @@ fn write_keys(writer: &mut Writer, db: &Db, saving: Saving, pieces: &mut Vec<Byt
     }
 }
 
-/// What is said about the last use of keys: what the eviction policy would ask for.
+/// Which field about the last use of a key a snapshot has: the one that the eviction policy asks for.
 #[derive(Clone, Copy)]
-enum Told {
-    Nothing,
+enum UsageField {
+    None,
     Idle,
-    Frequency,
+    Freq,
 }
 
-impl Told {
-    fn by(config: &Config) -> Told {
+impl UsageField {
+    fn by(config: &Config) -> UsageField {
         match config.choice::<EvictionPolicy>(param::MAXMEMORY_POLICY) {
-            EvictionPolicy::AllkeysLru | EvictionPolicy::VolatileLru => Told::Idle,
-            EvictionPolicy::AllkeysLfu | EvictionPolicy::VolatileLfu => Told::Frequency,
-            _ => Told::Nothing,
+            EvictionPolicy::AllkeysLru | EvictionPolicy::VolatileLru => UsageField::Idle,
+            EvictionPolicy::AllkeysLfu | EvictionPolicy::VolatileLfu => UsageField::Freq,
+            EvictionPolicy::NoEviction
+            | EvictionPolicy::AllkeysRandom
+            | EvictionPolicy::VolatileRandom
+            | EvictionPolicy::VolatileTtl => UsageField::None,
         }
     }
 }

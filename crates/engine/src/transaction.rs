@@ -101,7 +101,7 @@ impl Engine {
     #[cold]
     fn end_overlong(&mut self, session: &mut Session, process: &mut dyn Process) {
         session.caller.closing = Closing::Now;
-        self.control.doomed.push(session.key);
+        self.control.to_close.push(session.key);
         self.note_query_buffer_disconnection(&session.caller.addr, process);
     }
 

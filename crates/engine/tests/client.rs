@@ -464,7 +464,7 @@ fn clients_with_room_for_input_are_looked_at_by_the_cron() {
     assert!(trims(&mut rig).contains(&(quiet, 3)));
     // A part of a request is a sign of life.
     let now = rig.process.now;
-    rig.engine.heard(quiet, now);
+    rig.engine.touch_last_interaction(quiet, now);
     rig.pass_ms(1000);
     rig.cron();
     assert!(trims(&mut rig).contains(&(quiet, 1)));

@@ -87,7 +87,7 @@ fn usage_counts_what_expired_and_is_still_there() {
 fn a_database_without_room_refuses_what_could_need_some_and_nothing_else() {
     let mut rig = Rig::new();
     rig.run("MSET a 1 b 2");
-    rig.engine.set_room(0);
+    rig.engine.set_entry_space_max(0);
     let refused = "-OOM command not allowed when a database has nearly as many entries as one can hold";
     for line in [
         "SET c 3",
@@ -118,7 +118,7 @@ fn a_database_that_another_one_fills_is_noticed_by_the_cron() {
     let mut rig = Rig::new();
     rig.run("SET a 1");
     rig.check("MOVE a 1", ":1");
-    rig.engine.set_room(0);
+    rig.engine.set_entry_space_max(0);
     rig.check("SET b 1", "+OK");
     rig.run("DEL b");
     rig.pass_ms(1000);

@@ -79,7 +79,7 @@ impl Keyspace {
 
     /// Sets from how many bytes on a database is nearly full, each chunk counted as 1 MiB: for tests, which have no 1 TiB.
     #[doc(hidden)]
-    pub fn set_room(&mut self, bytes: usize) {
+    pub fn set_entry_space_max(&mut self, bytes: usize) {
         self.room = bytes;
     }
 

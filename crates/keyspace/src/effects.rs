@@ -63,7 +63,7 @@ pub struct Effects {
     /// Someone wants the propagation stream: replicas or the AOF.
     pub propagating: bool,
     /// Values above this many bytes are left as garbage; [`LAZY_FREE_BYTES`] at first.
-    pub garbage_from: GarbageFrom,
+    pub lazyfree_threshold: LazyFreeThreshold,
     recorded: bool,
     changes: u64,
     modified: Vec<ModifiedKey>,
@@ -85,11 +85,11 @@ pub const LAZY_FREE_BYTES: usize = 64 * 1024;
 
 /// A size in bytes, [`LAZY_FREE_BYTES`] by default.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct GarbageFrom(pub usize);
+pub struct LazyFreeThreshold(pub usize);
 
-impl Default for GarbageFrom {
-    fn default() -> GarbageFrom {
-        GarbageFrom(LAZY_FREE_BYTES)
+impl Default for LazyFreeThreshold {
+    fn default() -> LazyFreeThreshold {
+        LazyFreeThreshold(LAZY_FREE_BYTES)
     }
 }
 
@@ -263,7 +263,7 @@ impl Effects {
     #[inline]
     pub(crate) fn discard(&mut self, value: Option<Value>) {
         if let Some(value) = value
-            && value.is_freed_elsewhere(self.garbage_from.0)
+            && value.is_freed_elsewhere(self.lazyfree_threshold.0)
         {
             self.recorded = true;
             self.garbage.push(value);

@@ -51,7 +51,7 @@ pub struct Server {
     listeners: Vec<Option<(Source, Listener)>>,
     requests: Requests,
     ready: Vec<SessionKey>,
-    doomed: Vec<SessionKey>,
+    to_close: Vec<SessionKey>,
     actions: Vec<Action>,
     spare_carry: Vec<Vec<u8>>,
     next_cron_ns: u64,
@@ -121,7 +121,7 @@ impl Server {
             listeners: Vec::new(),
             requests: Requests::new(),
             ready: Vec::new(),
-            doomed: Vec::new(),
+            to_close: Vec::new(),
             actions: Vec::new(),
             spare_carry: Vec::new(),
             next_cron_ns: 0,
@@ -339,7 +339,7 @@ impl Server {
                 Input::Filling | Input::Away | Input::Shut => {}
             }
             if !wire.inbound.carry.is_empty() {
-                self.engine.heard(key, self.host.recent());
+                self.engine.touch_last_interaction(key, self.host.recent());
             }
             if wire.place == Place::Here {
                 self.after_input(&mut wire);
@@ -355,7 +355,7 @@ impl Server {
         {
             self.host.note(LogLevel::Verbose, &format!("{why} {}", session.caller.addr));
         }
-        self.doomed.push(key);
+        self.to_close.push(key);
     }
 
     fn filled(&mut self, key: SessionKey, buf: Vec<u8>, error: Option<std::io::Error>) {
@@ -367,7 +367,7 @@ impl Server {
             self.lost(key, CLIENT_CLOSED);
         } else {
             if come > 0 {
-                self.engine.heard(key, self.host.recent());
+                self.engine.touch_last_interaction(key, self.host.recent());
             }
             if come == 0 && self.idle_s(key) > CARRY_IDLE_S {
                 // It was ended early. What still comes goes the usual way, and the next large step makes room again.
@@ -500,7 +500,7 @@ impl Server {
         let (input, used) = (wire.inbound.input, wire.inbound.carry.len());
         if input == Input::Open && used > self.engine.limits().client_query_buffer {
             self.engine.count_query_buffer_disconnection(wire.key, &mut self.host);
-            self.doomed.push(wire.key);
+            self.to_close.push(wire.key);
         } else if wire.inbound.is_unusual() {
             wire.inbound.receive(&mut self.event_loop, wire.source);
             if input == Input::Shut {
@@ -618,7 +618,7 @@ impl Server {
         if outbox.is_empty() {
             self.engine.recycle(outbox);
             if closing != Closing::No {
-                self.doomed.push(key);
+                self.to_close.push(key);
             }
             return;
         }
@@ -651,14 +651,14 @@ impl Server {
         if let Some(error) = sent.error {
             self.lost(key, &write_failed(&error));
         } else if self.wire(key).is_some_and(|wire| wire.close_when_sent) {
-            self.doomed.push(key);
+            self.to_close.push(key);
         }
     }
 
     fn reap(&mut self) {
-        let mut doomed = std::mem::take(&mut self.doomed);
-        self.engine.take_doomed(&mut doomed);
-        for key in doomed.drain(..) {
+        let mut to_close = std::mem::take(&mut self.to_close);
+        self.engine.take_to_close(&mut to_close);
+        for key in to_close.drain(..) {
             let Some(wire) = self.take_wire(key) else { continue };
             match wire.place {
                 Place::Here | Place::Leaving => self.event_loop.close(wire.source),
@@ -667,7 +667,7 @@ impl Server {
             self.engine.disconnect(key);
             self.forget_sealed(key);
         }
-        self.doomed = doomed;
+        self.to_close = to_close;
     }
 
     fn signalled(&mut self) {

@@ -144,7 +144,9 @@ impl Rig {
     /// Checks the invariants of every database that is small enough to be looked at after each request.
     fn check_databases(&self) {
         let databases = self.engine.keyspace().iter().map(|(_, db)| db);
-        databases.filter(|db| (1..=CHECKED_KEYS_MAX).contains(&db.len())).for_each(sluice_keyspace::Db::check);
+        databases
+            .filter(|db| (1..=CHECKED_KEYS_MAX).contains(&db.len()))
+            .for_each(sluice_keyspace::Db::check);
     }
 
     /// What a client was sent since the last call.

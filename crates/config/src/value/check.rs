@@ -4,7 +4,7 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 
 type Check = Result<(), &'static str>;
 
-fn unless(bad: bool, reason: &'static str) -> Check {
+fn reject_if(bad: bool, reason: &'static str) -> Check {
     if bad { Err(reason) } else { Ok(()) }
 }
 
@@ -13,38 +13,38 @@ fn is_path(text: &[u8]) -> bool {
 }
 
 pub(crate) fn dir(text: &[u8]) -> Check {
-    unless(text.is_empty(), "dir can't be empty")
+    reject_if(text.is_empty(), "dir can't be empty")
 }
 
 pub(crate) fn dbfilename(text: &[u8]) -> Check {
-    unless(text.is_empty(), "dbfilename can't be empty")?;
-    unless(is_path(text), "dbfilename can't be a path, just a filename")
+    reject_if(text.is_empty(), "dbfilename can't be empty")?;
+    reject_if(is_path(text), "dbfilename can't be a path, just a filename")
 }
 
 pub(crate) fn appendfilename(text: &[u8]) -> Check {
-    unless(text.is_empty(), "appendfilename can't be empty")?;
-    unless(is_path(text), "appendfilename can't be a path, just a filename")
+    reject_if(text.is_empty(), "appendfilename can't be empty")?;
+    reject_if(is_path(text), "appendfilename can't be a path, just a filename")
 }
 
 pub(crate) fn appenddirname(text: &[u8]) -> Check {
-    unless(text.is_empty(), "appenddirname can't be empty")?;
-    unless(is_path(text), "appenddirname can't be a path, just a dirname")
+    reject_if(text.is_empty(), "appenddirname can't be empty")?;
+    reject_if(is_path(text), "appenddirname can't be a path, just a dirname")
 }
 
 pub(crate) fn cluster_config_file(text: &[u8]) -> Check {
-    unless(text.is_empty(), "cluster-config-file can't be empty")
+    reject_if(text.is_empty(), "cluster-config-file can't be empty")
 }
 
 pub(crate) fn hash_seed(text: &[u8]) -> Check {
-    unless(text.len() > 256, "hash-seed must be less than or equal to 256 characters")
+    reject_if(text.len() > 256, "hash-seed must be less than or equal to 256 characters")
 }
 
 pub(crate) fn ipv4(text: &[u8]) -> Check {
-    unless(!text.is_empty() && parsed::<Ipv4Addr>(text).is_none(), "Invalid IPv4 address")
+    reject_if(!text.is_empty() && parsed::<Ipv4Addr>(text).is_none(), "Invalid IPv4 address")
 }
 
 pub(crate) fn ipv6(text: &[u8]) -> Check {
-    unless(!text.is_empty() && parsed::<Ipv6Addr>(text).is_none(), "Invalid IPv6 address")
+    reject_if(!text.is_empty() && parsed::<Ipv6Addr>(text).is_none(), "Invalid IPv6 address")
 }
 
 fn parsed<T: std::str::FromStr>(text: &[u8]) -> Option<T> {
@@ -53,12 +53,12 @@ fn parsed<T: std::str::FromStr>(text: &[u8]) -> Option<T> {
 
 /// An address that goes into the cluster's file: short, and without that file's separators.
 pub(crate) fn announced_ip(text: &[u8]) -> Check {
-    unless(text.len() >= 46, "cluster-announce-ip is too long")?;
-    unless(!fits_node_file(text), "cluster-announce-ip contains invalid character")
+    reject_if(text.len() >= 46, "cluster-announce-ip is too long")?;
+    reject_if(!fits_node_file(text), "cluster-announce-ip contains invalid character")
 }
 
 pub(crate) fn nodename(text: &[u8]) -> Check {
-    unless(!fits_node_file(text), "Announced human node name contained invalid character")
+    reject_if(!fits_node_file(text), "Announced human node name contained invalid character")
 }
 
 fn fits_node_file(text: &[u8]) -> bool {
@@ -66,21 +66,24 @@ fn fits_node_file(text: &[u8]) -> bool {
 }
 
 pub(crate) fn hostname(text: &[u8]) -> Check {
-    unless(text.len() >= 256, "Hostnames must be less than 256 characters")?;
+    reject_if(text.len() >= 256, "Hostnames must be less than 256 characters")?;
     let allowed = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.');
-    unless(!text.iter().all(allowed), "Hostnames may only contain alphanumeric characters, hyphens or dots")
+    reject_if(
+        !text.iter().all(allowed),
+        "Hostnames may only contain alphanumeric characters, hyphens or dots",
+    )
 }
 
 /// Names of the locales in which order is that of bytes; we have no others.
 pub(crate) fn locale(text: &[u8]) -> Check {
     const KNOWN: [&[u8]; 5] = [b"", b"C", b"POSIX", b"C.UTF-8", b"C.utf8"];
-    unless(!KNOWN.contains(&text), "Invalid locale name")
+    reject_if(!KNOWN.contains(&text), "Invalid locale name")
 }
 
 /// A template with closed, known variables that expands to more than blanks.
 pub(crate) fn proc_title(text: &[u8]) -> Check {
     let shown = shows_something(text);
-    unless(shown != Some(true), "template format is invalid or contains unknown variables")
+    reject_if(shown != Some(true), "template format is invalid or contains unknown variables")
 }
 
 /// Whether anything but blanks remains after expansion; `None` for a template that is not well formed.

@@ -134,7 +134,7 @@ impl Engine {
         process: &mut dyn Process,
     ) -> Box<Session> {
         if self.keyspace.is_nearly_full(session.caller.db) != self.control.nearly_full {
-            self.watch_room(process);
+            self.check_entry_space(process);
         }
         for item in prepared.items() {
             let request = batch.requests.at(batch.executed, batch.input);
@@ -180,14 +180,14 @@ impl Engine {
         Submitted { executed: batch.executed, flow: batch.flow }
     }
 
-    /// Ends a stranger that is owed too much, and a client that ends without being owed anything.
+    /// Closes an unauthenticated client with too much unread output, and a client that ends without unread output.
     #[cold]
     pub(crate) fn after_batch(&mut self, session: &mut Session, process: &mut dyn Process) {
         if !session.caller.ever_authenticated {
             self.limit_output(session, process);
         }
         if session.caller.closing == Closing::AfterReply && session.output_bytes() == 0 {
-            self.control.doomed.push(session.key);
+            self.control.to_close.push(session.key);
         }
     }
 

@@ -261,7 +261,7 @@ fn kill_chosen(ctx: &mut ServerCtx<'_>, filter: &Filter<'_>) -> i64 {
     for other in ctx.sessions.iter_mut() {
         if other.caller.closing != Closing::Now && filter.chooses(other, now_s, &ctx.control.watching) {
             other.caller.closing = Closing::Now;
-            ctx.control.doomed.push(other.key);
+            ctx.control.to_close.push(other.key);
             killed += 1;
         }
     }

@@ -111,7 +111,7 @@ impl Server {
             0 => sluice_keyspace::LAZY_FREE_BYTES,
             _ => FREED_BY_WORKERS_BYTES,
         };
-        self.engine.free_elsewhere_above(above);
+        self.engine.set_lazyfree_threshold(above);
         let reason = self.workers_reason();
         let shown = &mut self.host.io_threads;
         shown.reason = reason;
@@ -389,7 +389,7 @@ impl Server {
                     break;
                 }
                 self.prefetch(&group);
-                group.drain(..).for_each(|message| self.heard(message));
+                group.drain(..).for_each(|message| self.handle_worker_message(message));
             }
             drop(rest);
             self.group = group;
@@ -421,11 +421,11 @@ impl Server {
         self.engine.count_prefetch_group();
     }
 
-    fn heard(&mut self, message: ToMain) {
+    fn handle_worker_message(&mut self, message: ToMain) {
         match message {
             ToMain::Batch(batch) => self.execute_batch(batch),
             ToMain::Partial(key, kept) => {
-                self.engine.heard(key, self.host.recent());
+                self.engine.touch_last_interaction(key, self.host.recent());
                 self.note_kept(key, kept);
             }
             ToMain::Traffic(key, traffic) => self.count_traffic(key, traffic),
@@ -443,7 +443,7 @@ impl Server {
         let place_is_lost =
             |place: &Place| matches!(place, Place::Worker(s) | Place::Returning(s) if *s == seat);
         let lost = self.wires.iter().flatten().filter(|wire| place_is_lost(&wire.place));
-        self.doomed.extend(lost.map(|wire| wire.key));
+        self.to_close.extend(lost.map(|wire| wire.key));
     }
 
     fn count_traffic(&mut self, key: SessionKey, traffic: Traffic) {
@@ -482,7 +482,7 @@ impl Server {
                     // Not to be parsed again while the news of its end is on the way.
                     batch.ended = Ended::AfterReply;
                     self.engine.count_query_buffer_disconnection(key, &mut self.host);
-                    self.doomed.push(key);
+                    self.to_close.push(key);
                 }
             }
             Flow::Waiting => batch.ended = Ended::Held,

@@ -124,24 +124,24 @@ pub(super) fn persist(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
 }
 
 pub(super) fn ttl(ctx: &mut ReadCtx<'_>, args: Args<'_>) -> Run {
-    tell(ctx, args, |at, now_ms| rounded_seconds(at.saturating_sub(now_ms).max(0)))
+    reply_expiry(ctx, args, |at, now_ms| rounded_seconds(at.saturating_sub(now_ms).max(0)))
 }
 
 pub(super) fn pttl(ctx: &mut ReadCtx<'_>, args: Args<'_>) -> Run {
-    tell(ctx, args, |at, now_ms| at.saturating_sub(now_ms).max(0))
+    reply_expiry(ctx, args, |at, now_ms| at.saturating_sub(now_ms).max(0))
 }
 
 pub(super) fn expiretime(ctx: &mut ReadCtx<'_>, args: Args<'_>) -> Run {
-    tell(ctx, args, |at, _| rounded_seconds(at))
+    reply_expiry(ctx, args, |at, _| rounded_seconds(at))
 }
 
 pub(super) fn pexpiretime(ctx: &mut ReadCtx<'_>, args: Args<'_>) -> Run {
-    tell(ctx, args, |at, _| at)
+    reply_expiry(ctx, args, |at, _| at)
 }
 
 /// Replies what `of` makes of the key's expiry and the time: -1 without an expiry, -2 without a key.
 #[inline]
-fn tell(ctx: &mut ReadCtx<'_>, args: Args<'_>, of: impl FnOnce(i64, i64) -> i64) -> Run {
+fn reply_expiry(ctx: &mut ReadCtx<'_>, args: Args<'_>, of: impl FnOnce(i64, i64) -> i64) -> Run {
     let now_ms = ctx.db.access.now.unix_ms();
     let number = match ctx.db.peek(args.key(1)).map(|entry| entry.expiry()) {
         None => -2,

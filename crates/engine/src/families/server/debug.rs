@@ -325,7 +325,7 @@ fn populate(ctx: &mut DebugCtx<'_>, args: Args<'_>) -> Run {
         name.push(b':');
         sluice_base::num::push_u64(&mut name, n as u64);
         if ctx.data.keyspace().is_nearly_full(number) {
-            return Err(CmdError::NO_ROOM);
+            return Err(CmdError::NO_ENTRY_SPACE);
         }
         let mut db = ctx.data.db(number);
         let key = db.key(&name);
