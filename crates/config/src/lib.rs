@@ -40,6 +40,7 @@ pub use config::Config;
 pub use example::example_conf;
 pub use fuzz::fuzz_parse;
 pub use load::{BadLine, LoadError, Loader, Place, Rename, parse_file};
+pub use number::memory;
 pub use rewrite::{Force, rewrite};
 pub use row::{Empty, Honoured, Id, Kind, Param, ParamId, Section, Storage, Traits, Unit};
 pub use set::{Change, Origin, Phase, SetError, Undo};

@@ -8,7 +8,7 @@ pub(crate) fn until_zero(text: &[u8]) -> &[u8] {
 /// A number of bytes: digits, then nothing or `b`, `k`, `kb`, `m`, `mb`, `g`, `gb` in any case.
 ///
 /// No digits at all are zero, as in the reference. What exceeds 64 bits is `None`; the reference lets the product wrap.
-pub(crate) fn memory(text: &[u8]) -> Option<u64> {
+pub fn memory(text: &[u8]) -> Option<u64> {
     let text = until_zero(text);
     let end = text.iter().position(|byte| !byte.is_ascii_digit()).unwrap_or(text.len());
     let (digits, suffix) = text.split_at(end);

@@ -10,7 +10,7 @@ use crate::control::Control;
 use crate::engine::Engine;
 use crate::repl_stream::{Grouping, ReplicationStream};
 use crate::session::Session;
-use crate::watch::Change;
+use crate::watch::{Change, Found};
 use sluice_base::Now;
 use sluice_keyspace::{
     Access, Db, DbChange, Effects, Event, ExpiryMode, KeyRef, Keyspace, ModifiedKey, Propagation, Touch,
@@ -119,7 +119,7 @@ impl Engine {
     fn announce(&mut self, command: CommitCommand<'_>) {
         let Engine { keyspace, effects, control, events, .. } = self;
         for change in effects.take_databases() {
-            announce_database(keyspace, effects, control, change);
+            announce_database(keyspace, effects, control, change, command.now);
         }
         for ModifiedKey { db, key, event } in effects.drain_modified() {
             let key = bytes_of(&key, command);
@@ -211,22 +211,39 @@ fn bytes_of<'a>(key: &'a KeyRef, command: CommitCommand<'a>) -> &'a [u8] {
 }
 
 /// Tells those who watch keys of a database that was emptied or exchanged, and those who wait for one.
-fn announce_database(keyspace: &Keyspace, effects: &Effects, control: &mut Control, change: DbChange) {
+fn announce_database(
+    keyspace: &Keyspace,
+    effects: &Effects,
+    control: &mut Control,
+    change: DbChange,
+    now: Now,
+) {
     let holds = |db: &Db, key: &[u8]| db.find(keyspace.key(key)).is_some();
     match change {
         DbChange::Flushed(number) => {
             if let Some(removed) = effects.removed_from(number) {
-                // A key that had expired when it was watched was not there to be deleted.
-                control.watching.database_changed(number, Change::Expired, |key| holds(removed, key));
+                control.watching.database_emptied(number, |key| holds(removed, key));
             }
         }
         DbChange::Swapped(a, b) => {
-            for number in [a, b] {
-                let differs = |key: &[u8]| holds(keyspace.db(a), key) || holds(keyspace.db(b), key);
-                control.watching.database_changed(number, Change::Modified, differs);
+            for (number, other) in [(a, b), (b, a)] {
+                // What the one held is in the other now.
+                control.watching.database_exchanged(number, |key| {
+                    (holds(keyspace.db(other), key), found(keyspace, number, key, now))
+                });
                 control.blocking.database_changed(number);
             }
         }
+    }
+}
+
+/// What a database has under a key.
+fn found(keyspace: &Keyspace, db: usize, key: &[u8], now: Now) -> Found {
+    let db = keyspace.db(db);
+    match db.find(keyspace.key(key)) {
+        None => Found::Absent,
+        Some(entry) if db.expiry(entry.handle).is_some_and(|at_ms| now.unix_ms() > at_ms) => Found::Expired,
+        Some(_) => Found::Live,
     }
 }
 

@@ -55,6 +55,8 @@ pub struct Control {
     pub cron_paused: bool,
     /// DEBUG DICT-RESIZING.
     pub resizing: bool,
+    /// DEBUG QUICKLIST-PACKED-THRESHOLD, bytes; 0: the default.
+    pub packed_threshold: usize,
     /// DEBUG CLIENT-ENFORCE-REPLY-LIST and REPLYBUFFER settings that have no counterpart here are accepted.
     pub enforce_reply_list: bool,
     /// A database has no room for many more entries: what could add some is refused.
@@ -79,6 +81,13 @@ pub struct Pause {
 }
 
 impl Control {
+    /// Has the configuration's numbers take effect.
+    pub(crate) fn apply_limits(&mut self) {
+        let mut limits = Limits::new(&self.config);
+        limits.list.packed_threshold = self.packed_threshold;
+        self.limits = Arc::new(limits);
+    }
+
     /// Counts changes of the data.
     #[inline]
     pub(crate) fn count_changes(&mut self, changes: u64) {

@@ -430,6 +430,7 @@ impl Control {
             active_expire: true,
             cron_paused: false,
             resizing: true,
+            packed_threshold: 0,
             enforce_reply_list: false,
             nearly_full: false,
             expire_db: 0,

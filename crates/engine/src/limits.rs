@@ -116,6 +116,7 @@ impl Limits {
             list: ListLimits {
                 max_listpack_size: config.int(param::LIST_MAX_LISTPACK_SIZE) as i32,
                 compress_depth: config.int(param::LIST_COMPRESS_DEPTH) as u32,
+                packed_threshold: 0,
             },
             databases: config.int(param::DATABASES) as usize,
             maxclients: config.int(param::MAXCLIENTS) as usize,

@@ -180,11 +180,18 @@ impl Engine {
     /// CLIENT UNBLOCK.
     fn end_by_request(&mut self, client: SessionKey, process: &mut dyn Process) {
         let waiting = self.sessions.get(client).and_then(|session| session.waiting.as_ref());
+        let spec = waiting.and_then(|waiting| match waiting.prepared.named {
+            Named::Command(spec) => Some(spec),
+            _ => None,
+        });
         match waiting.and_then(|waiting| waiting.unblock) {
             Some(Unblock::Timeout) => self.end_as_timeout(client, process),
             Some(Unblock::Error) => {
                 let error = CmdError::text("UNBLOCKED client unblocked via CLIENT UNBLOCK");
                 self.stats.count_error(&error.wire());
+                if let Some(spec) = spec {
+                    self.stats.commands[spec.id.0 as usize].rejected += 1;
+                }
                 self.end_wait(client, process, |reply| reply.error(&error.wire()));
             }
             // It was served, or is gone.

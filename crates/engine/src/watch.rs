@@ -37,6 +37,17 @@ pub enum Change {
     Expired,
 }
 
+/// What a database has under a key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Found {
+    /// Nothing.
+    Absent,
+    /// A value that has expired and was not deleted yet.
+    Expired,
+    /// A value.
+    Live,
+}
+
 impl Watching {
     /// Whether a key is watched by anybody.
     #[inline]
@@ -113,11 +124,7 @@ impl Watching {
     pub fn changed(&mut self, db: usize, key: &[u8], change: Change) {
         let Some(watchers) = self.keys.get(db, key) else { return };
         for client in watchers.clone() {
-            let own = self.clients.get_mut(&client).into_iter().flatten();
-            let Some(watched) = own.into_iter().find(|watched| watched.db == db && *watched.key == *key)
-            else {
-                continue;
-            };
+            let Some(watched) = self.watched(client, db, key) else { continue };
             if change == Change::Expired && std::mem::take(&mut watched.expired) {
                 continue;
             }
@@ -125,11 +132,43 @@ impl Watching {
         }
     }
 
-    /// A database was emptied or exchanged: the watchers of every key of which `differs` says so are marked.
-    pub fn database_changed(&mut self, db: usize, change: Change, mut differs: impl FnMut(&[u8]) -> bool) {
+    /// A database was emptied: the watchers of the keys that it held are marked. A key that had expired when it was
+    /// watched was not there to be deleted.
+    pub fn database_emptied(&mut self, db: usize, mut held: impl FnMut(&[u8]) -> bool) {
         let keys: Vec<Box<[u8]>> =
-            self.keys.of_db(db).filter(|(key, _)| differs(key)).map(|(key, _)| key.into()).collect();
-        keys.iter().for_each(|key| self.changed(db, key, change));
+            self.keys.of_db(db).filter(|(key, _)| held(key)).map(|(key, _)| key.into()).collect();
+        keys.iter().for_each(|key| self.changed(db, key, Change::Expired));
+    }
+
+    /// A database was exchanged: `look` says of a key whether the old one held it, and what the new one has. A key that
+    /// has expired is as good as none, before and after.
+    pub fn database_exchanged(&mut self, db: usize, mut look: impl FnMut(&[u8]) -> (bool, Found)) {
+        let keys: Vec<(Box<[u8]>, bool, Found)> = self
+            .keys
+            .of_db(db)
+            .filter_map(|(key, _)| {
+                let (held, found) = look(key);
+                (held || found != Found::Absent).then(|| (key.into(), held, found))
+            })
+            .collect();
+        for (key, held, found) in keys {
+            let Some(watchers) = self.keys.get(db, &key) else { continue };
+            for client in watchers.clone() {
+                let Some(watched) = self.watched(client, db, &key) else { continue };
+                match found {
+                    Found::Absent if watched.expired => watched.expired = false,
+                    Found::Expired if watched.expired => {}
+                    Found::Expired if !held => watched.expired = true,
+                    Found::Absent | Found::Expired | Found::Live => self.mark(client),
+                }
+            }
+        }
+    }
+
+    /// What a client watches under a key.
+    fn watched(&mut self, client: SessionKey, db: usize, key: &[u8]) -> Option<&mut WatchedKey> {
+        let own = self.clients.get_mut(&client)?;
+        own.iter_mut().find(|watched| watched.db == db && *watched.key == *key)
     }
 
     fn mark(&mut self, client: SessionKey) {
@@ -177,5 +216,28 @@ mod tests {
         assert!(!watching.has_changed(client(1)));
         watching.changed(0, b"a", Change::Expired);
         assert!(watching.has_changed(client(1)), "a life that began after WATCH");
+    }
+
+    #[test]
+    fn an_exchange_marks_whoever_watches_a_key_that_is_not_as_good_as_the_same() {
+        use Found::{Absent, Expired, Live};
+        let cases = [
+            // Expired when it was watched; held by the old database; found in the new; marks.
+            (true, true, Absent, false),
+            (true, true, Expired, false),
+            (true, true, Live, true),
+            (false, false, Absent, false),
+            (false, false, Expired, false),
+            (false, false, Live, true),
+            (false, true, Absent, true),
+            (false, true, Expired, true),
+            (false, true, Live, true),
+        ];
+        for (expired, held, found, marks) in cases {
+            let mut watching = Watching::default();
+            watching.watch(client(1), watched(b"a", expired));
+            watching.database_exchanged(0, |_| (held, found));
+            assert_eq!(watching.has_changed(client(1)), marks, "{expired} {held} {found:?}");
+        }
     }
 }

@@ -241,6 +241,9 @@ fn client_unblock_and_kill_end_a_wait() {
     rig.run_as(b, "BLPOP l 0");
     rig.check("CLIENT UNBLOCK 2 ERROR", ":1");
     assert_eq!(got(&mut rig, b), "-UNBLOCKED client unblocked via CLIENT UNBLOCK");
+    let stats = rig.run("INFO commandstats");
+    let line = stats.split("cmdstat_blpop:").nth(1).unwrap();
+    assert!(line.starts_with("calls=2,") && line.contains(",rejected_calls=1,failed_calls=0"), "{line}");
     rig.run_as(b, "BLPOP l 0");
     rig.run_as(c, "BLPOP l 0");
     rig.check("CLIENT KILL ID 2", ":1");

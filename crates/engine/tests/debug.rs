@@ -133,6 +133,25 @@ fn switches_are_taken_and_anything_else_is_off() {
 }
 
 #[test]
+fn the_packed_threshold_outlives_changes_of_the_configuration() {
+    const BAD: &str = "-ERR argument must be a memory value bigger than 1 and smaller than 4gb";
+    let mut rig = Rig::new();
+    for (bytes, reply) in
+        [("0", "+OK"), ("3gb", "+OK"), ("4293918721", BAD), ("-1", BAD), ("x", BAD), ("10b", "+OK")]
+    {
+        rig.check(&format!("DEBUG QUICKLIST-PACKED-THRESHOLD {bytes}"), reply);
+    }
+    rig.check("CONFIG SET list-max-listpack-size 3", "+OK");
+    rig.check("RPUSH l a b c d", ":4");
+    rig.check("LSET l -1 dddddddddd", "+OK");
+    rig.check("LTRIM l -1 -1", "+OK");
+    rig.check("OBJECT ENCODING l", "\"quicklist\"");
+    rig.check("LSET l 0 ddddddddd", "+OK");
+    rig.check("OBJECT ENCODING l", "\"listpack\"");
+    rig.check("LRANGE l 0 -1", "[\"ddddddddd\"]");
+}
+
+#[test]
 fn active_expire_can_be_turned_off() {
     let mut rig = Rig::new();
     rig.run("SET k v PX 10");

@@ -196,6 +196,24 @@ fn a_key_that_had_expired_when_it_was_watched_was_absent() {
 }
 
 #[test]
+fn an_exchange_of_databases_changes_no_key_that_has_expired_before_and_after() {
+    for (here, there) in
+        [("SET k v PX 1", "PING"), ("PING", "SET k v PX 1"), ("SET k v PX 1", "SET k w PX 1")]
+    {
+        let mut rig = Rig::new();
+        rig.run("DEBUG SET-ACTIVE-EXPIRE 0");
+        for line in ["SELECT 1", there, "SELECT 0", here] {
+            assert!(!rig.run(line).starts_with('-'), "{line}");
+        }
+        rig.pass_ms(10);
+        rig.check("WATCH k", "+OK");
+        rig.check("SWAPDB 0 1", "+OK");
+        rig.check("MULTI", "+OK");
+        rig.check("EXEC", "[]");
+    }
+}
+
+#[test]
 fn unwatch_discard_and_the_end_of_a_client_forget() {
     let mut rig = Rig::new();
     let other = rig.connect();

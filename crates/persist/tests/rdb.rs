@@ -119,8 +119,10 @@ fn lists_are_read_back_with_their_encoding() {
     for seed in 0..30 {
         let max_listpack_size = [-2, -1, 1, 3, -5][seed % 5];
         let compress_depth = (seed % 2) as u32;
-        let mut context =
-            ListContext { limits: ListLimits { max_listpack_size, compress_depth }, garbage: Vec::new() };
+        let mut context = ListContext {
+            limits: ListLimits { max_listpack_size, compress_depth, packed_threshold: 0 },
+            garbage: Vec::new(),
+        };
         let mut values = Vec::new();
         for _ in 0..1 + rng.below(400) {
             let mut value = random_row(&mut rng).1;
@@ -143,7 +145,7 @@ fn lists_are_read_back_with_their_encoding() {
 #[test]
 fn lists_have_the_reference_s_bytes() {
     let bytes = |values: &[&[u8]], max_listpack_size: i32| {
-        let limits = ListLimits { max_listpack_size, compress_depth: 0 };
+        let limits = ListLimits { max_listpack_size, compress_depth: 0, packed_threshold: 0 };
         let mut context = ListContext { limits, garbage: Vec::new() };
         let values: Vec<Vec<u8>> = values.iter().map(|value| value.to_vec()).collect();
         let list = list_of(&values, &mut context);

@@ -293,7 +293,8 @@ impl List {
         } else if index >= self.len() {
             self.push_back(value, context);
         } else {
-            self.0.edit(index, context, &mut |leaf, at, context| leaf.insert(at, value, context));
+            let max = context.limits.element_max(self.0.encoding);
+            self.0.edit(index, context, &mut |leaf, at, context| leaf.splice(at..at, value, max, context));
         }
     }
 
@@ -301,7 +302,9 @@ impl List {
     pub fn set(&mut self, index: usize, value: &[u8], context: &mut ListContext) -> bool {
         let found = index < self.len();
         if found {
-            self.0.edit(index, context, &mut |leaf, at, context| leaf.set(at, value, context));
+            let max = context.limits.element_max(self.0.encoding);
+            self.0
+                .edit(index, context, &mut |leaf, at, context| leaf.splice(at..at + 1, value, max, context));
         }
         found
     }
@@ -379,8 +382,8 @@ impl Root {
 
     /// Whether the reference has all elements in one node. Its nodes may be larger than our leaves.
     fn is_one_node(&self, limits: ListLimits) -> bool {
-        let one_leaf = self.back.is_none() && !matches!(self.front, Some(Leaf::Large(_)));
-        one_leaf || limits.node_bytes() > chunk::CHUNK_BYTES && !matches!(self.front, Some(Leaf::Large(_)))
+        let is_plain = matches!(&self.front, Some(Leaf::Large(long)) if limits.is_plain(long.len()));
+        !is_plain && (self.back.is_none() || limits.node_bytes() > chunk::CHUNK_BYTES)
     }
 
     fn find(&self, index: usize) -> Option<(&Leaf, usize)> {
@@ -400,7 +403,8 @@ impl Root {
     #[inline]
     fn push(&mut self, end: End, value: &[u8], context: &mut ListContext) {
         let room = context.limits.room();
-        if value.len() <= chunk::ELEMENT_MAX
+        let element_max = context.limits.element_max(self.encoding);
+        if value.len() <= element_max
             && let Some(Leaf::Chunk(chunk)) = self.nearest(end)
             && chunk.push(end, Element::of(value), room, &mut |chunk| context.discard(Leaf::Chunk(chunk)))
         {
@@ -408,7 +412,7 @@ impl Root {
         }
         // A list that has more than a chunk will fill the next one; one limited by a count may never.
         let bytes = if self.end_count(End::Front) == 0 || room.count != usize::MAX { 0 } else { room.bytes };
-        self.push_leaf(end, Leaf::of(value, end, bytes), context);
+        self.push_leaf(end, Leaf::of(value, element_max, end, bytes), context);
     }
 
     fn push_leaf(&mut self, end: End, leaf: Leaf, context: &mut ListContext) {

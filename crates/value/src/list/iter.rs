@@ -140,9 +140,9 @@ impl<'a> ListIter<'a> {
             let equal = match (self.next()?, wanted) {
                 (ListItem::Int(number), Element::Int(wanted)) => number == wanted,
                 (ListItem::Bytes(bytes), Element::Bytes(wanted)) => bytes == wanted,
-                (ListItem::Shared(bytes), Element::Bytes(wanted)) => **bytes == *wanted,
+                (ListItem::Shared(bytes), _) => **bytes == *value,
                 (ListItem::Int(_), Element::Bytes(_)) => false,
-                (ListItem::Bytes(_) | ListItem::Shared(_), Element::Int(_)) => false,
+                (ListItem::Bytes(_), Element::Int(_)) => false,
             };
             if equal {
                 return Some(index);

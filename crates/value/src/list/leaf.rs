@@ -7,7 +7,7 @@ use sluice_collections::listpack::{Element, entry};
 use triomphe::{Arc, HeaderSlice};
 
 use super::ListContext;
-use super::chunk::{CAPACITY_MAX, Chunk, ELEMENT_MAX, End, OVERHEAD, Room, row_listpack_bytes};
+use super::chunk::{CAPACITY_MAX, Chunk, End, OVERHEAD, Room, row_listpack_bytes};
 use super::tree::Node;
 
 /// Elements of a list in one allocation.
@@ -93,9 +93,10 @@ impl Sums {
 }
 
 impl Leaf {
-    /// A leaf of one element. `room` is for a chunk that will grow at an end.
-    pub(super) fn of(value: &[u8], end: End, room: usize) -> Leaf {
-        if value.len() > ELEMENT_MAX {
+    /// A leaf of one element, a chunk if the element has `element_max` bytes at most. `room` is for a chunk that will grow
+    /// at an end.
+    pub(super) fn of(value: &[u8], element_max: usize, end: End, room: usize) -> Leaf {
+        if value.len() > element_max {
             return Leaf::Large(Bytes::copy_from(value));
         }
         let element = Element::of(value);
@@ -178,26 +179,19 @@ impl Leaf {
         }
     }
 
-    /// Adds an element in front of that at `index`; the leaves that follow this one now.
-    pub(super) fn insert(&mut self, index: usize, value: &[u8], context: &mut ListContext) -> Vec<Leaf> {
-        self.splice(index..index, Some(value), context)
-    }
-
-    /// Replaces the element at `index`; the leaves that follow this one now.
-    pub(super) fn set(&mut self, index: usize, value: &[u8], context: &mut ListContext) -> Vec<Leaf> {
-        self.splice(index..index + 1, Some(value), context)
-    }
-
-    fn splice(
+    /// Puts an element, which goes into a chunk if it has `element_max` bytes at most, in the place of those with these
+    /// indexes: of one, or of none. The leaves that follow this one now.
+    pub(super) fn splice(
         &mut self,
         at: std::ops::Range<usize>,
-        value: Option<&[u8]>,
+        value: &[u8],
+        element_max: usize,
         context: &mut ListContext,
     ) -> Vec<Leaf> {
         self.decompress(context);
         let room = context.limits.room();
-        let element = value.filter(|value| value.len() <= ELEMENT_MAX).map(Element::of);
-        if let (Leaf::Chunk(chunk), true) = (&mut *self, element.is_some() || value.is_none())
+        let element = (value.len() <= element_max).then(|| Element::of(value));
+        if let (Leaf::Chunk(chunk), true) = (&mut *self, element.is_some())
             && chunk.splice(at.clone(), element, room, &mut |chunk| context.discard(Leaf::Chunk(chunk)))
         {
             return Vec::new();
@@ -206,20 +200,17 @@ impl Leaf {
         match self {
             Leaf::Chunk(chunk) => {
                 let mut elements: Vec<Element<'_>> = chunk.elements().collect();
-                match (element, value) {
-                    (None, Some(long)) => {
-                        build(&elements[..at.start], room, &mut leaves);
-                        leaves.push(Leaf::Large(Bytes::copy_from(long)));
-                        build(&elements[at.end..], room, &mut leaves);
-                    }
-                    (element, _) => {
-                        elements.splice(at, element);
-                        build(&elements, room, &mut leaves);
-                    }
+                if element.is_some() {
+                    elements.splice(at, element);
+                    build(&elements, room, &mut leaves);
+                } else {
+                    build(&elements[..at.start], room, &mut leaves);
+                    leaves.push(Leaf::Large(Bytes::copy_from(value)));
+                    build(&elements[at.end..], room, &mut leaves);
                 }
             }
             Leaf::Large(long) => {
-                leaves.extend(value.map(|value| Leaf::of(value, End::Back, 0)));
+                leaves.push(Leaf::of(value, element_max, End::Back, 0));
                 if at.is_empty() {
                     leaves.push(Leaf::Large(long.clone()));
                 }
@@ -246,7 +237,7 @@ impl Leaf {
             Leaf::Compressed(small) => without(&small.chunk(), wanted, count, from),
             Leaf::Chunk(chunk) => without(chunk, wanted, count, from),
             Leaf::Large(long) => {
-                let equal = count > 0 && Element::Bytes(long) == wanted;
+                let equal = count > 0 && Element::of(long) == wanted;
                 (Chunk::empty(0), usize::from(equal))
             }
         };

@@ -1,6 +1,6 @@
 //! The thresholds of lists, and the encoding that is reported.
 
-use super::chunk::{CAPACITY_MAX, CHUNK_BYTES, OVERHEAD, Room};
+use super::chunk::{CAPACITY_MAX, CHUNK_BYTES, ELEMENT_MAX, OVERHEAD, Room};
 
 /// What OBJECT ENCODING answers for a list.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -29,11 +29,14 @@ pub struct ListLimits {
     pub max_listpack_size: i32,
     /// `list-compress-depth`: how many nodes at either end are not compressed; 0 compresses none.
     pub compress_depth: u32,
+    /// DEBUG QUICKLIST-PACKED-THRESHOLD: bytes from which on an element of a quicklist has a node of its own; 0: an
+    /// element that is larger than a node has one.
+    pub packed_threshold: usize,
 }
 
 impl Default for ListLimits {
     fn default() -> ListLimits {
-        ListLimits { max_listpack_size: -2, compress_depth: 0 }
+        ListLimits { max_listpack_size: -2, compress_depth: 0, packed_threshold: 0 }
     }
 }
 
@@ -60,6 +63,26 @@ impl ListLimits {
         match self.max_listpack_size {
             0.. => bytes > COUNTED_BYTES_MAX || count > self.node_count(),
             _ => bytes > self.node_bytes(),
+        }
+    }
+
+    /// Whether the reference keeps an element of so many bytes in a node of its own, which is no listpack.
+    pub(super) fn is_plain(self, len: usize) -> bool {
+        match (self.packed_threshold, self.max_listpack_size) {
+            (0, 0..) => len > COUNTED_BYTES_MAX,
+            (0, _) => len > self.node_bytes(),
+            (threshold, _) => len >= threshold,
+        }
+    }
+
+    /// Bytes of the largest element that goes into a chunk.
+    #[inline]
+    pub(super) fn element_max(self, encoding: ListEncoding) -> usize {
+        match encoding {
+            ListEncoding::Quicklist if self.packed_threshold > 0 => {
+                ELEMENT_MAX.min(self.packed_threshold - 1)
+            }
+            ListEncoding::Quicklist | ListEncoding::Listpack => ELEMENT_MAX,
         }
     }
 

@@ -112,7 +112,10 @@ fn check(list: ListRef<'_>, model: &Model) {
 }
 
 fn context(max_listpack_size: i32, compress_depth: u32) -> ListContext {
-    ListContext { limits: ListLimits { max_listpack_size, compress_depth }, garbage: Vec::new() }
+    ListContext {
+        limits: ListLimits { max_listpack_size, compress_depth, packed_threshold: 0 },
+        garbage: Vec::new(),
+    }
 }
 
 #[test]
@@ -124,6 +127,9 @@ fn a_list_is_a_deque_and_shares_keep_what_they_had() {
         // Few elements in a chunk make a tree of many.
         let mut context = context([-2, 1, 3, -1][(seed / 4 % 4) as usize], (seed / 16 % 3) as u32);
         let (mut list, mut model) = (List::new(), Model::new());
+        if seed % 5 == 0 {
+            list.0.encoding = ListEncoding::Quicklist;
+        }
         for _ in 0..rng.below(2) * rng.below(3000) {
             let value = element(&mut rng, style);
             list.push_back(&value, &mut context);
@@ -139,6 +145,9 @@ fn a_list_is_a_deque_and_shares_keep_what_they_had() {
             }
             if rng.below(50) == 0 {
                 context.garbage.clear();
+            }
+            if rng.below(100) == 0 {
+                context.limits.packed_threshold = [0, 1, 20, 300, 100_000][rng.below(5) as usize];
             }
             step(&mut rng, style, &mut list, &mut model, &mut context);
             deepest = deepest.max(list.0.middle.check());
@@ -329,17 +338,55 @@ fn encodings_follow_thresholds_and_stick() {
     list.convert_after_removing(limits);
     assert_eq!(list.encoding(), Listpack);
 
-    let four = ListLimits { max_listpack_size: -1, compress_depth: 0 };
+    let four = ListLimits { max_listpack_size: -1, compress_depth: 0, packed_threshold: 0 };
     let fitting = 4096 - 7 - 2;
     list.convert_before_adding(1, fitting, four);
     assert_eq!(list.encoding(), Listpack);
     list.convert_before_adding(1, fitting + 1, four);
     assert_eq!(list.encoding(), Quicklist);
-    let counted = ListLimits { max_listpack_size: 1000, compress_depth: 0 };
+    let counted = ListLimits { max_listpack_size: 1000, compress_depth: 0, packed_threshold: 0 };
     list.convert_after_removing(counted);
     assert_eq!(list.encoding(), Listpack);
     list.convert_before_adding(1, 8192 - 7 - 2 + 1, counted);
     assert_eq!(list.encoding(), Quicklist);
+}
+
+#[test]
+fn an_element_from_the_threshold_on_has_a_leaf_of_its_own() {
+    let mut context = ListContext::default();
+    context.limits.packed_threshold = 10;
+    let mut list = List::new();
+    let leaves = |list: &List| list.0.sums().heap - list.0.middle.sums().heap;
+    list.push_back(&[b'x'; 10], &mut context);
+    list.push_back(b"a", &mut context);
+    assert!(list.inline_len().is_some(), "a listpack has one leaf");
+    list.0.encoding = ListEncoding::Quicklist;
+    list.set(1, &[b'y'; 9], &mut context);
+    assert!(list.inline_len().is_some(), "9 bytes are below the threshold");
+    let before = leaves(&list);
+    list.set(1, &[b'y'; 10], &mut context);
+    assert!(list.inline_len().is_none() && leaves(&list) > before);
+    list.push_front(&[b'z'; 10], &mut context);
+    list.insert(1, b"b", &mut context);
+    assert_eq!(read(list.view()), [&[b'z'; 10][..], b"b", &[b'x'; 10], &[b'y'; 10]]);
+    // A node that is no listpack stays a quicklist, a listpack of the same element does not.
+    list.remove_front(3, &mut context);
+    list.convert_after_removing(context.limits);
+    assert_eq!(list.encoding(), ListEncoding::Quicklist);
+    context.limits.packed_threshold = 11;
+    list.convert_after_removing(context.limits);
+    assert_eq!(list.encoding(), ListEncoding::Listpack);
+}
+
+#[test]
+fn an_element_larger_than_our_chunk_and_smaller_than_the_references_node_is_packed() {
+    let wide = ListLimits { max_listpack_size: -3, ..ListLimits::default() };
+    let mut context = ListContext { limits: wide, garbage: Vec::new() };
+    let mut list = List::new();
+    list.0.encoding = ListEncoding::Quicklist;
+    list.push_back(&[b'x'; 8000], &mut context);
+    list.convert_after_removing(wide);
+    assert_eq!(list.encoding(), ListEncoding::Listpack);
 }
 
 #[test]

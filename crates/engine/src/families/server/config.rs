@@ -3,10 +3,8 @@
 use crate::args::Args;
 use crate::ctx::{Outcome, ReportCtx, Run, ServerCtx};
 use crate::error::CmdError;
-use crate::limits::Limits;
 use crate::process::LogLevel;
 use sluice_config::{Force, Origin, ParamId, Phase};
-use std::sync::Arc;
 
 pub(super) fn get(ctx: &mut ReportCtx<'_>, args: Args<'_>) -> Run {
     let patterns: Vec<&[u8]> = args.iter_from(2).collect();
@@ -52,7 +50,7 @@ pub(super) fn set(ctx: &mut ServerCtx<'_>, args: Args<'_>) -> Run {
             let _ = ctx.control.config.assign(id, &[&value]);
         }
     }
-    ctx.control.limits = Arc::new(Limits::new(&ctx.control.config));
+    ctx.control.apply_limits();
     ctx.reply.ok();
     Ok(Outcome::Done)
 }

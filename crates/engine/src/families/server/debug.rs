@@ -76,6 +76,13 @@ const SUBS: &[Sub] = &[
         populate,
     ),
     sub("PROTOCOL", "<type>", "Replies with a value of a type of the protocol.", 1..=1, protocol::protocol),
+    sub(
+        "QUICKLIST-PACKED-THRESHOLD",
+        "<size>",
+        "From how many bytes on an element of a quicklist has a node of its own; 0 is the default.",
+        1..=1,
+        packed_threshold,
+    ),
     sub("RELOAD", "[<option> ...]", "Saves the data and loads it again.", 0..=ANY, needs_persistence),
     sub(
         "REPLYBUFFER",
@@ -175,6 +182,18 @@ fn log(ctx: &mut DebugCtx<'_>, args: Args<'_>) -> Run {
     ctx.process.log(LogLevel::Warning, &line);
     ok(ctx)
 }
+
+fn packed_threshold(ctx: &mut DebugCtx<'_>, args: Args<'_>) -> Run {
+    let bytes = sluice_config::memory(args.at(2)).and_then(|bytes| usize::try_from(bytes).ok());
+    let bytes = bytes.filter(|bytes| *bytes <= PACKED_THRESHOLD_MAX);
+    ctx.control.packed_threshold = bytes
+        .ok_or(CmdError::text("ERR argument must be a memory value bigger than 1 and smaller than 4gb"))?;
+    ctx.control.apply_limits();
+    ok(ctx)
+}
+
+/// Bytes of the largest threshold that is taken: 4 GiB less 1 MiB.
+const PACKED_THRESHOLD_MAX: usize = (1 << 32) - (1 << 20);
 
 fn reply_buffer(ctx: &mut DebugCtx<'_>, args: Args<'_>) -> Run {
     if args.is(2, "PEAK-RESET-TIME") && !args.is(3, "NEVER") && !args.is(3, "RESET") {
