@@ -133,9 +133,7 @@ fn a_write_to_a_shared_string_copies_its_page_alone() {
     let mut pages = Pages::copy_from(&vec![7; 100 * PAGE_BYTES]);
     let twin = pages.share();
     pages.write_at(42 * PAGE_BYTES + 5, b"x");
-    for (index, (mine, theirs)) in
-        pages.pieces(0..pages.len()).zip(twin.pieces(0..twin.len())).enumerate()
-    {
+    for (index, (mine, theirs)) in pages.pieces(0..pages.len()).zip(twin.pieces(0..twin.len())).enumerate() {
         let same = mine.bytes().as_ptr() == theirs.bytes().as_ptr();
         assert_eq!(same, index != 42, "page {index}");
     }
