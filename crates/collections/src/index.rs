@@ -278,7 +278,7 @@ impl Linear {
 
     /// Calls `candidate` for the entry that [`Linear::find`] will compare first, so that the caller can prefetch it; if
     /// the bucket itself has none, asks for the next bucket of the chain.
-    #[inline]
+    #[inline(always)]
     fn prefetch_candidates(&self, hash: u64, mut candidate: impl FnMut(Handle)) {
         let bucket = self.table.at(self.home(hash));
         if let Some(handle) = bucket.matching(tag_of(hash)).first().and_then(|lane| bucket.handle(lane)) {

@@ -347,8 +347,8 @@ params! {
             "History kept for replicas that come back after a short absence.";
         REPL_BACKLOG_TTL: Int = number("repl-backlog-ttl", 3600, 0, LONG).later(REPLICATION),
             "Seconds without replicas after which that history is dropped; 0 is never.";
-        REPL_TIMEOUT: Int = number("repl-timeout", 60, 1, INT).later(REPLICATION),
-            "Seconds of silence after which a replication link counts as broken.";
+        REPL_TIMEOUT: Int = number("repl-timeout", 60, 1, INT),
+            "Seconds of silence after which a replica counts as gone and is closed.";
         REPL_PING_REPLICA_PERIOD: Int = number("repl-ping-replica-period", 10, 1, INT).alias("repl-ping-slave-period"),
             "Seconds between pings to replicas.";
         REPL_DISABLE_TCP_NODELAY: Bool = boolean("repl-disable-tcp-nodelay", false).later(REPLICATION),

@@ -4,6 +4,7 @@ use crate::db::{Db, Found, Meta};
 use crate::edit::ListEdit;
 use crate::effects::{Effects, Event};
 use crate::new_value::NewValue;
+use crate::new_value::Payload;
 use crate::view::{Entry, Str, ValueRef, WrongType};
 use crate::{Access, ExpiryMode, Key};
 use sluice_base::HashSeed;
@@ -311,8 +312,18 @@ impl DbMut<'_> {
             SetExpiry::Clear => None,
             SetExpiry::Keep => self.dbs[self.number].expiry(found.handle),
         };
+        let payload = Payload::of(key.bytes.len(), expiry.is_some(), value);
+        if let Some(inside) = payload.inside()
+            && self.dbs[self.number].overwrite_inside(found, key, inside, expiry, self.access.touch)
+        {
+            return;
+        }
+        self.overwrite_elsewhere(found, key, payload, expiry);
+    }
+
+    fn overwrite_elsewhere(&mut self, found: Found, key: Key<'_>, payload: Payload<'_>, expiry: Option<i64>) {
         let clock = self.access.touch.after(self.dbs[self.number].clock(found.handle));
-        let value = self.db().overwrite(found, key, value, Meta { expiry, clock });
+        let value = self.db().overwrite(found, key, payload, Meta { expiry, clock });
         self.effects.discard(value);
     }
 

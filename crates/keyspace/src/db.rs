@@ -351,6 +351,9 @@ impl Db {
         assert_eq!(with_expiry, self.expires.len());
         assert_eq!(values, self.values.len());
         assert_eq!(keys, self.keys.len());
+        let values: usize = self.values.iter().map(|(_, value)| value.heap_bytes()).sum();
+        let keys: usize = self.keys.iter().map(|(_, key)| key.len()).sum();
+        assert_eq!(values + keys, self.outside_bytes, "the parts of memory add up");
     }
 }
 

@@ -136,7 +136,7 @@ impl Effects {
 
 /// What settle drains.
 impl Effects {
-    /// Whether anything happened but look-ups since the last call.
+    /// Whether anything happened since the last call but look-ups, and changes that nobody but their count is told of.
     #[inline]
     pub fn take_recorded(&mut self) -> bool {
         std::mem::take(&mut self.recorded)
@@ -279,7 +279,6 @@ impl Effects {
     /// A modified key, and how many changes that was: 0 for one that expired, which counts elsewhere.
     #[inline]
     pub(crate) fn key_modified(&mut self, db: usize, key: Key<'_>, event: Event, changes: u64) {
-        self.recorded = true;
         self.changes += changes;
         if self.listening {
             self.note_modified(db, key, event);
@@ -302,6 +301,7 @@ impl Effects {
 
     #[cold]
     fn note_modified(&mut self, db: usize, key: Key<'_>, event: Event) {
+        self.recorded = true;
         self.modified.push(ModifiedKey { db, key: KeyRef::of(key), event });
     }
 
@@ -315,6 +315,7 @@ impl Effects {
     /// A key was deleted because it had expired.
     #[cold]
     pub(crate) fn expired(&mut self, db: usize, key: Key<'_>) {
+        self.recorded = true;
         self.expired_by_write.push((db, key.bytes.into()));
         self.key_modified(db, key, Event::Expired, 0);
     }

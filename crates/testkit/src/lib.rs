@@ -138,6 +138,13 @@ impl Rig {
             rest = &rest[progress.consumed..];
         }
         self.collect();
+        self.check_databases();
+    }
+
+    /// Checks the invariants of every database that is small enough to be looked at after each request.
+    fn check_databases(&self) {
+        let databases = self.engine.keyspace().iter().map(|(_, db)| db);
+        databases.filter(|db| (1..=CHECKED_KEYS_MAX).contains(&db.len())).for_each(sluice_keyspace::Db::check);
     }
 
     /// What a client was sent since the last call.
@@ -212,3 +219,6 @@ fn connection(n: u16) -> Connection {
         unix: false,
     }
 }
+
+/// Databases with more keys are not checked after each request.
+const CHECKED_KEYS_MAX: usize = 64;

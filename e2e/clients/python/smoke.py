@@ -1,6 +1,7 @@
 """What a Python program does with a server: smoke.py MODULE PORT, where MODULE is redis or valkey."""
 import importlib
 import sys
+import threading
 
 module = importlib.import_module(sys.argv[1])
 Client = getattr(module, "Redis", None) or module.Valkey
@@ -38,6 +39,36 @@ def exercise(port, protocol):
     assert replies[1000:] == [str(index).encode() for index in range(1000)]
     assert set(client.scan_iter(match="key:*", count=50)) == {f"key:{index}".encode() for index in range(1000)}
     assert client.mget("key:1", "missing", "key:2") == [b"1", None, b"2"]
+
+    with client.pipeline() as transaction:
+        transaction.watch("watched")
+        transaction.multi()
+        transaction.set("watched", 1)
+        transaction.incr("watched")
+        assert transaction.execute() == [True, 2]
+        transaction.watch("watched")
+        client.set("watched", 3)
+        transaction.multi()
+        transaction.set("watched", 4)
+        try:
+            transaction.execute()
+            raise AssertionError("EXEC passed although a watched key had changed")
+        except module.WatchError:
+            assert client.get("watched") == b"3"
+
+    assert client.rpush("list", "a", "b", 3) == 3
+    assert client.lrange("list", 0, -1) == [b"a", b"b", b"3"]
+    assert client.blpop(["none", "list"], timeout=1) == ((b"list", b"a") if protocol == 2 else [b"list", b"a"])
+    assert client.lmove("list", "other", "LEFT", "RIGHT") == b"b" and client.lpos("other", "b") == 0
+    assert client.blpop(["none"], timeout=0.05) is None
+    waiting = threading.Thread(target=lambda: results.append(Client(host="127.0.0.1", port=port).brpop("late", timeout=20)))
+    results = []
+    waiting.start()
+    while client.info("clients")["blocked_clients"] == 0:
+        pass
+    client.lpush("late", "value")
+    waiting.join()
+    assert list(results[0]) == [b"late", b"value"]
 
     try:
         client.incr("bin\x00key")

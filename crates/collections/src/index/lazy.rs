@@ -125,7 +125,7 @@ impl Index {
 
     /// Calls `candidate` for the entry that [`Index::find`] will compare first, so that the caller can prefetch it; if
     /// the bucket itself has none, asks for the next bucket of the chain.
-    #[inline]
+    #[inline(always)]
     pub fn prefetch_candidates(&self, hash: u64, candidate: impl FnMut(Handle)) {
         if let Some(linear) = self.linear.as_deref() {
             linear.prefetch_candidates(hash, candidate);

@@ -22,6 +22,12 @@ pub struct BeforeImage {
 }
 
 impl Db {
+    /// Whether somebody must see entries before they change.
+    #[inline]
+    pub(super) fn is_observed(&self) -> bool {
+        self.before.is_some()
+    }
+
     /// The one hook that every change or release of a block passes, with the value and the key outside that it names, before
     /// it happens: expiry, form and slack are changes, the access clock is none. One predicted branch where nobody wants
     /// before-images.

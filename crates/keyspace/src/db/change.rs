@@ -3,7 +3,7 @@
 use super::{Db, Found, key_in};
 use crate::entry::{self, Form, Head, Name};
 use crate::new_value::{NewValue, Payload};
-use crate::{Key, reference_string_encoding};
+use crate::{Key, Touch, reference_string_encoding};
 use sluice_base::siphash13;
 use sluice_collections::slab::{Full, Handle, Slab};
 use sluice_value::{Encoding, Value};
@@ -43,17 +43,43 @@ impl Db {
         }
     }
 
+    /// Overwrites an entry in place with a value that lies inside the block, where the block's size class and the presence of
+    /// an expiry stay; whether it did. Looks the block up once.
+    #[inline]
+    pub(crate) fn overwrite_inside(
+        &mut self,
+        found: Found,
+        key: Key<'_>,
+        (form, bytes): (Form, &[u8]),
+        expiry: Option<i64>,
+        touch: Touch,
+    ) -> bool {
+        // Whoever must see the entry before it changes is told on the other way.
+        if self.is_observed() {
+            return false;
+        }
+        let (word, body) = self.slab.block_mut(found.handle);
+        let head = Head(word.load(Relaxed));
+        let len = entry::block_len(entry::name_len(key.bytes.len()), expiry.is_some(), bytes.len());
+        let stays = !head.form().is_outside()
+            && head.has_expiry() == expiry.is_some()
+            && Slab::rounded(len) == body.len() + Slab::HEAD;
+        if stays {
+            let head = head.with_form(form).with_clock(touch.after(head.clock()));
+            word.store(write_inside(head, body, bytes, expiry).0, Relaxed);
+        }
+        stays
+    }
+
     /// Replaces the value, and the expiry, of the entry at `found`; gives back what lived outside the block.
     /// Overwrites in place when the block's size class stays.
-    #[inline]
     pub(crate) fn overwrite(
         &mut self,
         found: Found,
         key: Key<'_>,
-        value: NewValue<'_>,
+        payload: Payload<'_>,
         meta: Meta,
     ) -> Option<Value> {
-        let payload = Payload::of(key.bytes.len(), meta.expiry.is_some(), value);
         let head = self.head(found.handle);
         let in_place = !head.form().is_outside() && head.has_expiry() == meta.expiry.is_some();
         if in_place && let Some((form, bytes)) = payload.inside() {
@@ -61,12 +87,8 @@ impl Db {
             let len = entry::block_len(name, meta.expiry.is_some(), bytes.len());
             if Slab::rounded(len) == self.slab.block_size(found.handle) {
                 self.before_change(found.handle);
-                self.write_payload(
-                    found.handle,
-                    head.with_form(form).with_clock(meta.clock),
-                    bytes,
-                    meta.expiry,
-                );
+                let head = head.with_form(form).with_clock(meta.clock);
+                self.write_payload(found.handle, head, bytes, meta.expiry);
                 return None;
             }
         }
@@ -75,15 +97,8 @@ impl Db {
 
     #[inline]
     fn write_payload(&mut self, handle: Handle, head: Head, bytes: &[u8], expiry: Option<i64>) {
-        let body = self.slab.body_mut(handle);
-        if let Some(at) = expiry {
-            entry::write_expiry(head, body, at);
-        }
-        let start = entry::payload_at(head, body);
-        let end = start + bytes.len();
-        body[start..end].copy_from_slice(bytes);
-        let head = entry::with_end(head, body, end);
-        self.slab.head(handle).store(head.0, Relaxed);
+        let (word, body) = self.slab.block_mut(handle);
+        word.store(write_inside(head, body, bytes, expiry).0, Relaxed);
     }
 
     fn rebuild(&mut self, found: Found, key: Key<'_>, payload: Payload<'_>, meta: Meta) -> Option<Value> {
@@ -253,4 +268,16 @@ impl Db {
 #[cold]
 fn out_of_memory() -> ! {
     std::alloc::handle_alloc_error(std::alloc::Layout::new::<[u8; Slab::MAX_BLOCK]>())
+}
+
+/// Writes expiry and payload of a block; the head word with its slack.
+#[inline]
+fn write_inside(head: Head, body: &mut [u8], bytes: &[u8], expiry: Option<i64>) -> Head {
+    if let Some(at) = expiry {
+        entry::write_expiry(head, body, at);
+    }
+    let start = entry::payload_at(head, body);
+    let end = start + bytes.len();
+    body[start..end].copy_from_slice(bytes);
+    entry::with_end(head, body, end)
 }
