@@ -100,6 +100,11 @@ fn write_keys(writer: &mut Writer, db: &Db, saving: Saving, pieces: &mut Vec<Byt
                     Str::Int(number) => Text::Int(number),
                     Str::Inline(bytes) => Text::Bytes(bytes),
                     Str::Shared(bytes) => Text::Bytes(bytes),
+                    Str::Pages(long) => {
+                        let mut give = |piece| pieces.push(Bytes::from_vec(piece));
+                        writer.pages(entry.key(), long, entry.expiry(), usage, &mut give);
+                        continue;
+                    }
                 };
                 writer.string(entry.key(), text, entry.expiry(), usage);
             }

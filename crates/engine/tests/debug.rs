@@ -18,6 +18,21 @@ fn digest_value_is_the_references() {
     ]);
 }
 
+/// The digest of a string is that of its bytes: another key with the same, written in one piece, has the same.
+#[test]
+fn digest_value_does_not_see_how_a_large_string_is_kept() {
+    let mut rig = Rig::new();
+    let text = "digest".repeat(40_000);
+    rig.run(&format!("SET whole {text}"));
+    rig.run(&format!("SETRANGE pages 100000 {}", &text[100_000..]));
+    rig.run(&format!("SETRANGE pages 0 {}", &text[..100_000]));
+    let digest = |rig: &mut Rig, key: &str| rig.run(&format!("DEBUG DIGEST-VALUE {key}"));
+    assert_eq!(digest(&mut rig, "pages"), digest(&mut rig, "whole"));
+    assert!(rig.run("DEBUG OBJECT pages").contains(" encoding:raw serializedlength:240005 "));
+    rig.run("APPEND pages x");
+    assert_ne!(digest(&mut rig, "pages"), digest(&mut rig, "whole"));
+}
+
 #[test]
 fn digest_is_the_references() {
     check(&[

@@ -274,6 +274,112 @@ fn setrange_writes_over() {
     ]);
 }
 
+/// A large string is kept in pieces. What clients see of it is what they see of any string.
+#[test]
+fn a_large_string_is_like_any_other() {
+    const LEN: usize = 300_000;
+    let text: String = (0..LEN).map(|i| char::from(b'a' + (i / 7 % 26) as u8)).collect();
+    // Written whole, written far behind the end of nothing, of an integer and of a short string, and grown.
+    for setup in [
+        &[format!("SET k {text}"), "SETRANGE k 0 a".to_owned()][..],
+        &[format!("SETRANGE k 0 {text}")],
+        &[
+            "SET k 7".to_owned(),
+            format!("SETRANGE k {} {}", LEN - 1, &text[LEN - 1..]),
+            format!("SETRANGE k 0 {text}"),
+        ],
+        &[
+            "SET k short".to_owned(),
+            format!("SETRANGE k 200000 {}", &text[200_000..]),
+            format!("SETRANGE k 0 {}", &text[..200_000]),
+        ],
+        &[
+            "SET k a".to_owned(),
+            format!("APPEND k {}", &text[1..70_000]),
+            format!("APPEND k {}", &text[70_000..]),
+        ],
+    ] {
+        let mut rig = Rig::new();
+        setup.iter().for_each(|command| drop(rig.run(command)));
+        let quoted = |text: &str| format!("\"{text}\"");
+        for (command, wanted) in [
+            ("GET k".to_owned(), quoted(&text)),
+            ("STRLEN k".to_owned(), format!(":{LEN}")),
+            ("OBJECT ENCODING k".to_owned(), quoted("raw")),
+            ("GETRANGE k 65530 65540".to_owned(), quoted(&text[65_530..=65_540])),
+            ("GETRANGE k 100 -100".to_owned(), quoted(&text[100..=LEN - 100])),
+            ("GETRANGE k 0 65535".to_owned(), quoted(&text[..65_536])),
+            ("GETRANGE k -1 -1".to_owned(), quoted(&text[LEN - 1..])),
+            ("SUBSTR k 0 -1".to_owned(), quoted(&text)),
+            ("MGET k none".to_owned(), format!("[{}, nil]", quoted(&text))),
+            ("INCR k".to_owned(), "-ERR value is not an integer or out of range".to_owned()),
+            ("INCRBYFLOAT k 1".to_owned(), "-ERR value is not a valid float".to_owned()),
+            (
+                "LCS k k".to_owned(),
+                "-ERR Insufficient memory, transient memory for LCS exceeds proto-max-bulk-len".to_owned(),
+            ),
+            ("LCS k s LEN".to_owned(), ":3".to_owned()),
+            ("SET k other IFEQ wrong".to_owned(), "nil".to_owned()),
+            (format!("DELIFEQ k {}", &text[1..]), ":0".to_owned()),
+            ("COPY k twin".to_owned(), ":1".to_owned()),
+            ("SETRANGE twin 70000 xyz".to_owned(), format!(":{LEN}")),
+            (
+                "GETRANGE twin 69999 70003".to_owned(),
+                quoted(&format!("{}xyz{}", &text[69_999..70_000], &text[70_003..=70_003])),
+            ),
+            ("RENAME k r".to_owned(), "+OK".to_owned()),
+            ("MOVE r 1".to_owned(), ":1".to_owned()),
+            ("SELECT 1".to_owned(), "+OK".to_owned()),
+            ("PEXPIRE r 100000".to_owned(), ":1".to_owned()),
+            ("GETEX r PERSIST".to_owned(), quoted(&text)),
+            ("GETSET r 1".to_owned(), quoted(&text)),
+            ("APPEND r 2".to_owned(), ":2".to_owned()),
+            (format!("APPEND r {}", &text[2..]), format!(":{LEN}")),
+            (format!("SET r 5 IFEQ 12{}", &text[2..]), "+OK".to_owned()),
+            (format!("SETRANGE r 0 {text}"), format!(":{LEN}")),
+            ("GETDEL r".to_owned(), quoted(&text)),
+            (format!("SETRANGE r 0 {text}"), format!(":{LEN}")),
+            (format!("DELIFEQ r {text}"), ":1".to_owned()),
+            ("EXISTS r".to_owned(), ":0".to_owned()),
+        ] {
+            if command == "LCS k s LEN" {
+                rig.run("SET s abc");
+            }
+            let short = |text: &str| text.chars().take(60).collect::<String>();
+            let reply = rig.run(&command);
+            assert!(reply == wanted, "{}: {} and not {}", short(&command), short(&reply), short(&wanted));
+        }
+    }
+}
+
+#[test]
+fn zeros_between_the_end_and_a_write_are_read() {
+    let mut rig = Rig::new();
+    assert_eq!(rig.run("SETRANGE k 1000000 x"), ":1000001");
+    let bytes: usize = rig.run("MEMORY USAGE k")[1..].parse().unwrap();
+    assert!(bytes < 100_000, "{bytes}");
+    assert_eq!(rig.run("GETRANGE k 999998 -1"), r#""\x00\x00x""#);
+    let wanted = format!("\"{}x\"", "\\x00".repeat(1_000_000));
+    assert!(rig.run("GET k") == wanted);
+    assert!(rig.run("APPEND k yz") == ":1000003");
+    assert_eq!(rig.run("GETRANGE k -4 -1"), r#""\x00xyz""#);
+}
+
+#[test]
+fn a_reply_keeps_the_string_as_it_was() {
+    let text = "a".repeat(200_000);
+    let mut rig = Rig::new();
+    rig.run(&format!("SETRANGE k 0 {text}"));
+    let client = rig.connect();
+    for command in [&[&b"GET"[..], b"k"][..], &[b"SETRANGE", b"k", b"70000", b"b"], &[b"APPEND", b"k", b"c"]]
+    {
+        rig.argv_unread(client, command);
+    }
+    let reply = rig.output(client);
+    assert!(reply == format!("$200000\r\n{text}\r\n:200000\r\n:200001\r\n").as_bytes());
+    assert_eq!(rig.run("GETRANGE k 70000 70000"), "\"b\"");
+}
+
 #[test]
 fn getrange_cuts() {
     check(&[

@@ -364,14 +364,11 @@ impl DbMut<'_> {
     ) -> Result<usize, WrongType> {
         let end = offset + bytes.len();
         let Some(found) = self.find(key) else {
-            // Zeroed memory comes from the system as it is: what lies before `offset` costs nothing until it is read.
-            let mut value = vec![0; end];
-            value[offset..].copy_from_slice(bytes);
-            self.set(key, NewValue::RawOwned(value), SetExpiry::Keep, event);
+            self.set(key, NewValue::written(Str::Inline(b""), offset, bytes), SetExpiry::Keep, event);
             return Ok(end);
         };
         let len = match self.dbs[self.number].entry(found.handle).value() {
-            ValueRef::Str(Str::Shared(_)) => self.write_outside(found, offset, bytes),
+            ValueRef::Str(Str::Shared(_) | Str::Pages(_)) => self.write_outside(found, offset, bytes),
             ValueRef::Str(text @ (Str::Int(_) | Str::Inline(_))) => {
                 let len = text.len().max(end);
                 if !self.write_inside(found, offset, bytes) {
@@ -386,21 +383,10 @@ impl DbMut<'_> {
     }
 
     fn write_outside(&mut self, found: Found, offset: usize, bytes: &[u8]) -> usize {
-        let end = offset + bytes.len();
-        let len = self.db().edit_string_outside(found.handle, |large| {
-            let vec = large.make_mut();
-            if end > vec.len() {
-                // Doubling up to a megabyte, then a megabyte more each time: appends stay amortised.
-                if end > vec.capacity() {
-                    let spare = vec.len().min(1 << 20);
-                    vec.reserve_exact(end - vec.len() + spare);
-                }
-                vec.resize(end, 0);
-            }
-            vec[offset..end].copy_from_slice(bytes);
-            vec.len()
-        });
-        len.expect("the string was seen outside its block")
+        let written = self.db().write_outside(found.handle, offset, bytes);
+        let written = written.expect("the string was seen outside its block");
+        self.effects.discard(written.garbage);
+        written.len
     }
 
     fn write_inside(&mut self, found: Found, offset: usize, bytes: &[u8]) -> bool {
@@ -411,14 +397,11 @@ impl DbMut<'_> {
     }
 
     fn write_anew(&mut self, found: Found, key: Key<'_>, offset: usize, bytes: &[u8]) {
-        let end = offset + bytes.len();
-        let mut value = match self.dbs[self.number].entry(found.handle).value() {
-            ValueRef::Str(text) => text.to_vec_for(end),
-            ValueRef::List(_) => Vec::new(),
+        let value = match self.dbs[self.number].entry(found.handle).value() {
+            ValueRef::Str(text) => NewValue::written(text, offset, bytes),
+            ValueRef::List(_) => return,
         };
-        value.resize(value.len().max(end), 0);
-        value[offset..end].copy_from_slice(bytes);
-        self.overwrite(found, key, NewValue::RawOwned(value), SetExpiry::Keep);
+        self.overwrite(found, key, value, SetExpiry::Keep);
     }
 
     /// Begins to change the list of a key; `None` when the key is absent.

@@ -200,6 +200,7 @@ impl Db {
             Form::StrInt => ValueRef::Str(Str::Int(entry::int_of(payload))),
             Form::StrOutside => match self.value_at(payload) {
                 Value::Str(bytes) => ValueRef::Str(Str::Shared(bytes)),
+                Value::Pages(pages) => ValueRef::Str(Str::Pages(pages)),
                 Value::List(_) => mixed_up(),
             },
             Form::ListInlineListpack => {
@@ -210,7 +211,7 @@ impl Db {
             }
             Form::ListOutside => match self.value_at(payload) {
                 Value::List(list) => ValueRef::List(list.view()),
-                Value::Str(_) => mixed_up(),
+                Value::Str(_) | Value::Pages(_) => mixed_up(),
             },
         }
     }
@@ -249,7 +250,7 @@ impl Db {
             Form::ListInlineQuicklist => Encoding::Quicklist,
             Form::ListOutside => match self.value_at(entry::payload(head, self.slab.body(handle))) {
                 Value::List(list) => list.encoding().into(),
-                Value::Str(_) => mixed_up(),
+                Value::Str(_) | Value::Pages(_) => mixed_up(),
             },
         }
     }

@@ -30,7 +30,7 @@ pub enum Form {
     StrInline = 1,
     /// The same, and OBJECT ENCODING says `raw` whatever the length: the string was built by pieces.
     StrInlineRaw = 2,
-    /// A string outside the block.
+    /// A string outside the block, in one piece or in pages: the value knows.
     StrOutside = 3,
     /// A list's bytes, as [`sluice_value::List::write_inline`] writes them, to be reported as a listpack.
     ListInlineListpack = 7,

@@ -1,8 +1,9 @@
 //! Values on their way into an entry.
 
+use crate::Str;
 use crate::entry::{self, Form};
 use sluice_base::Bytes;
-use sluice_value::{List, ListEncoding, Value};
+use sluice_value::{List, ListEncoding, PAGE_BYTES, Pages, Value};
 
 /// What to store.
 #[derive(Debug)]
@@ -17,9 +18,31 @@ pub enum NewValue<'a> {
     Raw(&'a [u8]),
     /// The same with bytes of its own, which become the value without a copy where they are too many for the entry.
     RawOwned(Vec<u8>),
+    /// A string in pages, of more bytes than one page has.
+    Pages(Pages),
     /// A list, which must not be empty.
     List(List),
 }
+
+impl NewValue<'_> {
+    /// The string `text` with `bytes` written at `offset`, behind zeros where it ended before.
+    pub(crate) fn written(text: Str<'_>, offset: usize, bytes: &[u8]) -> NewValue<'static> {
+        let end = text.len().max(offset + bytes.len());
+        if end > PAGE_BYTES {
+            let mut pages = Pages::new();
+            text.for_each_slice(|slice| pages.append(slice));
+            pages.write_at(offset, bytes);
+            return NewValue::Pages(pages);
+        }
+        let mut value = text.to_vec_for(end);
+        value.resize(end, 0);
+        value[offset..offset + bytes.len()].copy_from_slice(bytes);
+        NewValue::RawOwned(value)
+    }
+}
+
+/// A string of more bytes than this is kept in pages, even if it is written whole.
+const WHOLE_BYTES_MAX: usize = 1 << 20;
 
 /// A value with its place decided: what the block holds, or a value that goes outside.
 pub(crate) enum Payload<'a> {
@@ -41,7 +64,7 @@ impl<'a> Payload<'a> {
             if entry::fits_inside(key_len, has_expiry, bytes.len()) {
                 Payload::Borrowed(form, bytes)
             } else {
-                Payload::string_outside(Bytes::copy_from(bytes))
+                Payload::large_string(bytes)
             }
         };
         match value {
@@ -52,6 +75,7 @@ impl<'a> Payload<'a> {
             NewValue::Int(n) => Payload::Int(n.to_le_bytes()),
             NewValue::Plain(bytes) => placed(Form::StrInline, bytes),
             NewValue::Raw(bytes) => placed(Form::StrInlineRaw, bytes),
+            NewValue::Pages(pages) => Payload::Outside(Form::StrOutside, Value::Pages(pages)),
             NewValue::List(list) => Payload::list(key_len, has_expiry, list),
             NewValue::RawOwned(bytes) => Payload::moved(key_len, has_expiry, Form::StrInlineRaw, bytes),
         }
@@ -84,6 +108,15 @@ impl<'a> Payload<'a> {
 
     fn list_outside(bytes: &[u8], encoding: ListEncoding) -> Payload<'a> {
         Payload::Outside(Form::ListOutside, Value::List(List::from_inline(bytes, encoding)))
+    }
+
+    /// A string that was written whole.
+    #[cold]
+    fn large_string(bytes: &[u8]) -> Payload<'a> {
+        if bytes.len() > WHOLE_BYTES_MAX {
+            return Payload::Outside(Form::StrOutside, Value::Pages(Pages::copy_from(bytes)));
+        }
+        Payload::string_outside(Bytes::copy_from(bytes))
     }
 
     fn string_outside(bytes: Bytes) -> Payload<'a> {

@@ -5,7 +5,7 @@ use crate::db::Db;
 use crate::entry::{self, Head};
 use sluice_base::Bytes;
 use sluice_collections::slab::Handle;
-use sluice_value::{Encoding, ListRef, Type};
+use sluice_value::{Encoding, ListRef, Pages, Type};
 use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -28,6 +28,8 @@ pub enum Str<'a> {
     Inline(&'a [u8]),
     /// Bytes that can be shared.
     Shared(&'a Bytes),
+    /// Pages that can be shared: more bytes than [`sluice_value::PAGE_BYTES`].
+    Pages(&'a Pages),
 }
 
 /// The key holds a value of another type than the command works on.
@@ -120,13 +122,14 @@ impl Str<'_> {
             Str::Int(n) => n.to_string().into_bytes(),
             Str::Inline(bytes) => bytes.to_vec(),
             Str::Shared(bytes) => bytes.to_vec(),
+            Str::Pages(pages) => pages.to_vec(),
         }
     }
 
     /// The same in a vector with room for `capacity` bytes.
     pub(crate) fn to_vec_for(self, capacity: usize) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(capacity.max(self.len()));
-        self.with(|text| bytes.extend_from_slice(text));
+        self.for_each_slice(|slice| bytes.extend_from_slice(slice));
         bytes
     }
 
@@ -136,6 +139,7 @@ impl Str<'_> {
             Str::Int(n) => sluice_base::num::digits_i64(n),
             Str::Inline(bytes) => bytes.len(),
             Str::Shared(bytes) => bytes.len(),
+            Str::Pages(pages) => pages.len(),
         }
     }
 
@@ -144,24 +148,37 @@ impl Str<'_> {
         self.len() == 0
     }
 
-    /// Calls `f` with the bytes, without allocating.
+    /// Calls `f` with the bytes of a string in one piece, without allocating; `None` for one in pages.
     #[inline]
-    pub fn with<R>(self, f: impl FnOnce(&[u8]) -> R) -> R {
+    pub fn in_one_piece<R>(self, f: impl FnOnce(&[u8]) -> R) -> Option<R> {
         match self {
             Str::Int(n) => {
                 let mut buffer = sluice_base::num::IntBuffer::new();
-                f(buffer.format(n))
+                Some(f(buffer.format(n)))
             }
-            Str::Inline(bytes) => f(bytes),
-            Str::Shared(bytes) => f(bytes),
+            Str::Inline(bytes) => Some(f(bytes)),
+            Str::Shared(bytes) => Some(f(bytes)),
+            Str::Pages(_) => None,
         }
     }
 
-    /// The shared bytes, when they are kept that way.
-    pub fn shared(self) -> Option<Bytes> {
+    /// Calls `f` with the bytes, slice by slice, without allocating.
+    pub fn for_each_slice(self, mut f: impl FnMut(&[u8])) {
         match self {
-            Str::Shared(bytes) => Some(bytes.clone()),
-            Str::Int(_) | Str::Inline(_) => None,
+            Str::Pages(pages) => pages.slices(0..pages.len()).for_each(f),
+            Str::Int(_) | Str::Inline(_) | Str::Shared(_) => {
+                self.in_one_piece(&mut f);
+            }
+        }
+    }
+
+    /// Whether these are the bytes.
+    pub fn is(self, bytes: &[u8]) -> bool {
+        match self {
+            Str::Pages(pages) => pages.is(bytes),
+            Str::Int(_) | Str::Inline(_) | Str::Shared(_) => {
+                self.in_one_piece(|text| text == bytes).unwrap_or(false)
+            }
         }
     }
 }

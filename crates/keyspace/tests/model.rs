@@ -182,7 +182,12 @@ impl Twin {
     }
 
     fn set_range(&mut self, db: usize, key: &[u8]) -> &'static str {
-        let (bytes, offset) = (self.any_value(), self.rng.below(1100) as usize);
+        let bytes = self.any_value();
+        // One in eight among the pages of a large string.
+        let offset = match self.rng.below(1250) as usize {
+            near @ ..1100 => near,
+            far => (far - 1100) * 1000,
+        };
         if self.live(db, key).is_some_and(|item| item.list.is_some()) {
             let result = self.write(db, |d| d.write_at(d.key(key), offset, &bytes, Event::SetRange));
             assert_eq!(result, Err(WrongType));
@@ -271,9 +276,11 @@ impl Twin {
             d.update_int(d.key(key), Event::IncrBy, |entry| match entry.map(|e| e.as_str()) {
                 None => Ok(7),
                 Some(Err(WrongType)) => Err(()),
-                Some(Ok(value)) => {
-                    value.with(sluice_base::num::parse_i64).map(|n| n.wrapping_add(7)).ok_or(())
-                }
+                Some(Ok(value)) => value
+                    .in_one_piece(sluice_base::num::parse_i64)
+                    .flatten()
+                    .map(|n| n.wrapping_add(7))
+                    .ok_or(()),
             })
         });
         match self.live(db, key) {
@@ -454,6 +461,7 @@ struct Bytewise {
 fn bytewise(image: BeforeImage) -> Bytewise {
     let value = image.value.map(|value| match value {
         Value::Str(bytes) => bytes.to_vec(),
+        Value::Pages(pages) => pages.to_vec(),
         Value::List(list) => elements_of(list.view()).into_iter().flatten().collect(),
     });
     let head = image.head & !CLOCK_MASK;

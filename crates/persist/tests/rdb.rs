@@ -4,7 +4,7 @@
 use sluice_base::Rng;
 use sluice_base::num::IntBuffer;
 use sluice_persist::rdb::{Item, ListNode, Options, Problem, Reader, Text, Usage, Version, Writer, fuzz_rdb};
-use sluice_value::{List, ListContext, ListEncoding, ListLimits, ListRef};
+use sluice_value::{List, ListContext, ListEncoding, ListLimits, ListRef, PAGE_BYTES, Pages};
 
 const OPTIONS: Options = Options { version: Version::Valkey, compression: true, checksum: true };
 
@@ -64,6 +64,36 @@ fn what_is_written_is_read_back() {
             let wanted: Vec<Row> = (0..100).map(|_| random_row(&mut rng)).collect();
             let file = write(&wanted, Options { compression, checksum, ..OPTIONS });
             assert_eq!(rows(&file), wanted);
+        }
+    }
+}
+
+#[test]
+fn a_string_in_pages_is_read_back_whether_it_gets_smaller_or_not() {
+    let mut rng = Rng::new(12);
+    let random: Vec<u8> = (0..5 * PAGE_BYTES + 77).map(|_| rng.next_u64() as u8).collect();
+    let mut sparse = Pages::copy_from(b"begin");
+    sparse.write_at(40 * PAGE_BYTES + 1, b"end");
+    let mut half = Pages::copy_from(&random[..3 * PAGE_BYTES]);
+    half.write_at(6 * PAGE_BYTES, &random[..100]);
+    // What each takes at most where strings are compressed.
+    let strings = [(Pages::copy_from(&random), random.len()), (sparse, 60_000), (half, 4 * PAGE_BYTES)];
+    for compression in [true, false] {
+        for (pages, compressed_max) in &strings {
+            let mut writer = Writer::new(Options { compression, ..OPTIONS });
+            let mut file = Vec::new();
+            let mut longest = 0;
+            writer.db(0, 1, 1);
+            writer.pages(b"k", pages, Some(77), Usage::Idle(3), &mut |piece: Vec<u8>| {
+                longest = longest.max(piece.len());
+                file.extend(piece);
+            });
+            longest = longest.max(writer.pending());
+            file.extend(writer.finish());
+            assert_eq!(rows(&file), [(b"k".to_vec(), pages.to_vec(), Some(77), Usage::Idle(3))]);
+            let len_max = if compression { *compressed_max } else { pages.len() };
+            assert!(file.len() <= len_max + 60, "{} of {len_max}", file.len());
+            assert!(longest <= (256 << 10) + PAGE_BYTES + 60, "{longest}");
         }
     }
 }

@@ -100,9 +100,22 @@ impl<'a> Reply<'a> {
         if value.len() < SHARED_BYTES_MIN {
             return self.bulk(value);
         }
-        self.length(b'$', value.len());
-        self.outbox.push_shared(value.clone());
+        self.bulk_header(value.len());
+        self.part_shared(value);
         self.raw(b"\r\n");
+    }
+
+    /// The header of a bulk string of `len` bytes. The caller owes these, in any parts, and a line end.
+    pub fn bulk_header(&mut self, len: usize) {
+        self.length(b'$', len);
+    }
+
+    /// A part of a reply, shared when that is cheaper than a copy.
+    pub fn part_shared(&mut self, part: &Bytes) {
+        if part.len() < SHARED_BYTES_MIN {
+            return self.raw(part);
+        }
+        self.outbox.push_shared(part.clone());
     }
 
     /// A bulk string of the decimal form of `value`.

@@ -9,17 +9,21 @@
 #![forbid(unsafe_code)]
 
 pub mod list;
+mod pages;
 
 use sluice_base::Bytes;
 
 pub use list::{List, ListContext, ListEncoding, ListItem, ListIter, ListLimits, ListRef};
+pub use pages::{PAGE_BYTES, Pages, Piece, zeros};
 
 /// A value that lives beside its entry: a large string or a collection. It has no `Clone`: see [`Value::share`].
 #[derive(Debug)]
 #[cfg_attr(sluice_probe = "value", non_exhaustive)]
 pub enum Value {
-    /// A string too large for its entry.
+    /// A string too large for its entry, in one piece.
     Str(Bytes),
+    /// A string too large to be copied at once.
+    Pages(Pages),
     /// A list.
     List(List),
     /// Nothing: the variant that `cargo xtask probe` adds.
@@ -89,6 +93,7 @@ impl Value {
         match self {
             // The reference count and the vector's header, then the contents.
             Value::Str(bytes) => 40 + bytes.capacity(),
+            Value::Pages(pages) => pages.heap_bytes(),
             Value::List(list) => list.heap_bytes(),
         }
     }
@@ -97,15 +102,17 @@ impl Value {
     pub fn share(&self) -> Value {
         match self {
             Value::Str(bytes) => Value::Str(bytes.clone()),
+            Value::Pages(pages) => Value::Pages(pages.share()),
             Value::List(list) => Value::List(list.share()),
         }
     }
 
     /// Whether freeing the value is work for another thread, where one of more than `bytes_max` bytes is. A collection of
-    /// many pieces always is: the main thread drops no tree, shared or not.
+    /// many pieces always is, and a string in pages: the main thread drops no tree, shared or not.
     pub fn is_freed_elsewhere(&self, bytes_max: usize) -> bool {
         match self {
             Value::Str(_) => self.heap_bytes() > bytes_max,
+            Value::Pages(_) => true,
             Value::List(list) => list.heap_bytes() > bytes_max.min(PACKED_BYTES_MAX),
         }
     }

@@ -14,6 +14,8 @@ use options::{Accepted, Expiry, Options};
 use sluice_command::specs::string as specs;
 use sluice_keyspace::{Entry, Event, Str};
 use sluice_resp::Reply;
+use sluice_value::{PAGE_BYTES, Pages, Piece};
+use std::ops::Range;
 
 pub(crate) use options::ExpiryUnit;
 
@@ -51,7 +53,24 @@ pub(crate) fn reply_str(reply: &mut Reply<'_>, value: Str<'_>) {
         Str::Inline(bytes) => reply.bulk(bytes),
         Str::Int(n) => reply.bulk_int(n),
         Str::Shared(bytes) => reply.bulk_shared(bytes),
+        Str::Pages(pages) => reply_pages(reply, pages, 0..pages.len()),
     }
+}
+
+/// Writes a part of a string in pages as a bulk reply, which shares the pages that are in it whole. `range` lies in the
+/// string.
+#[cold]
+fn reply_pages(reply: &mut Reply<'_>, pages: &Pages, range: Range<usize>) {
+    reply.bulk_header(range.len());
+    for piece in pages.pieces(range) {
+        match piece {
+            Piece::Page(page) => reply.part_shared(page),
+            Piece::Part(part) => reply.raw(part),
+            Piece::Zeros(PAGE_BYTES) => reply.part_shared(sluice_value::zeros()),
+            Piece::Zeros(_) => reply.raw(piece.bytes()),
+        }
+    }
+    reply.raw(b"\r\n");
 }
 
 /// The string of an entry, or what a command answers to another type.
@@ -81,7 +100,7 @@ fn getdel(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
 
 fn delifeq(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
     let equal = match ctx.db.get_uncounted(args.key(1)) {
-        Some(entry) => str_of(entry)?.with(|bytes| bytes == args.at(2)),
+        Some(entry) => str_of(entry)?.is(args.at(2)),
         None => false,
     };
     if equal {

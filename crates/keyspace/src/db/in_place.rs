@@ -2,19 +2,22 @@
 
 use super::Db;
 use crate::entry::{self, Form};
-use sluice_base::Bytes;
 use sluice_collections::slab::Handle;
-use sluice_value::Value;
+use sluice_value::{PAGE_BYTES, Pages, Value};
 use std::sync::atomic::Ordering::Relaxed;
 
+/// What a write into a string outside came to.
+pub(crate) struct Written {
+    /// Length of the string.
+    pub len: usize,
+    /// The string as it was, when another took its place: to be freed where it hurts least.
+    pub garbage: Option<Value>,
+}
+
 impl Db {
-    /// Gives the string outside at `handle` to be changed in place; `None` when the entry has none.
-    /// The closure returns its result; the accounting of bytes follows.
-    pub(crate) fn edit_string_outside<R>(
-        &mut self,
-        handle: Handle,
-        edit: impl FnOnce(&mut Bytes) -> R,
-    ) -> Option<R> {
+    /// Writes into the string outside at `handle`, which grows with zeros as needed; its new length. `None`, and no change,
+    /// when the entry has no such string.
+    pub(crate) fn write_outside(&mut self, handle: Handle, offset: usize, bytes: &[u8]) -> Option<Written> {
         let head = self.head(handle);
         match head.form() {
             Form::StrOutside => {}
@@ -25,12 +28,9 @@ impl Db {
         let index = entry::index_of(entry::payload(head, self.slab.body(handle)));
         let value = self.values.get_mut(index)?;
         let before = value.heap_bytes();
-        let result = match value {
-            Value::Str(bytes) => edit(bytes),
-            Value::List(_) => super::mixed_up(),
-        };
+        let written = write_large(value, offset, bytes);
         self.outside_bytes = self.outside_bytes + value.heap_bytes() - before;
-        Some(result)
+        Some(written)
     }
 
     /// Changes the integer of an entry in place, and its clock to what `clock` makes of the old one; `false`, and no change,
@@ -76,5 +76,36 @@ impl Db {
         let head = entry::with_end(head.with_form(Form::StrInlineRaw), body, new_end);
         self.slab.head(handle).store(head.0, Relaxed);
         self.slab.body_mut(handle).get_mut(start..new_end)
+    }
+}
+
+/// Writes into a large string. One in one piece goes into pages as soon as it has more bytes than a page: that is a copy of
+/// at most the bytes that a string has that was written whole, once.
+fn write_large(value: &mut Value, offset: usize, bytes: &[u8]) -> Written {
+    let end = offset + bytes.len();
+    match value {
+        Value::Str(large) if large.len().max(end) <= PAGE_BYTES => {
+            let vec = large.make_mut();
+            if end > vec.len() {
+                // Doubling: appends stay amortised.
+                if end > vec.capacity() {
+                    vec.reserve_exact(end);
+                }
+                vec.resize(end, 0);
+            }
+            vec[offset..end].copy_from_slice(bytes);
+            Written { len: vec.len(), garbage: None }
+        }
+        Value::Str(large) => {
+            let mut pages = Pages::copy_from(large);
+            pages.write_at(offset, bytes);
+            let len = pages.len();
+            Written { len, garbage: Some(std::mem::replace(value, Value::Pages(pages))) }
+        }
+        Value::Pages(pages) => {
+            pages.write_at(offset, bytes);
+            Written { len: pages.len(), garbage: None }
+        }
+        Value::List(_) => super::mixed_up(),
     }
 }

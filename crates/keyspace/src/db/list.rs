@@ -54,7 +54,7 @@ impl Db {
         let index = entry::index_of(entry::payload(head, self.slab.body(found.handle)));
         match self.values.get_mut(index) {
             Some(Value::List(value)) => std::mem::swap(value, &mut list),
-            Some(Value::Str(_)) | None => mixed_up(),
+            Some(Value::Str(_) | Value::Pages(_)) | None => mixed_up(),
         }
         let heap_bytes = list.heap_bytes();
         OpenList { list, home: Home::Outside { found, index, heap_bytes } }
@@ -182,7 +182,7 @@ impl Db {
     fn put_back(&mut self, index: u32, mut list: List) {
         match self.values.get_mut(index) {
             Some(Value::List(stand_in)) => std::mem::swap(stand_in, &mut list),
-            Some(Value::Str(_)) | None => mixed_up(),
+            Some(Value::Str(_) | Value::Pages(_)) | None => mixed_up(),
         }
         self.recycle(list);
     }
@@ -190,7 +190,7 @@ impl Db {
     fn recycle_value(&mut self, value: Option<Value>) {
         match value {
             Some(Value::List(list)) => self.recycle(list),
-            Some(Value::Str(_)) | None => mixed_up(),
+            Some(Value::Str(_) | Value::Pages(_)) | None => mixed_up(),
         }
     }
 

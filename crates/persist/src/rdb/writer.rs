@@ -6,7 +6,7 @@ use super::{Text, Usage, Version, form, op};
 use sluice_base::lzf;
 use sluice_base::num::{IntBuffer, parse_i64};
 use sluice_collections::listpack;
-use sluice_value::ListRef;
+use sluice_value::{ListRef, Pages};
 
 /// What a file is like.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,6 +55,64 @@ impl Writer {
     pub fn string(&mut self, key: &[u8], value: Text<'_>, expiry_ms: Option<i64>, usage: Usage) {
         self.key(op::TYPE_STRING, key, expiry_ms, usage);
         self.text(value);
+    }
+
+    /// A key with a string in pages. The bytes go to `give` piece by piece; what is left over waits to be taken.
+    ///
+    /// Pages are compressed one by one: compressed strings in a row are one compressed string. Its length stands before it,
+    /// so they are kept until the last one is done; where they don't get smaller, the bytes are written as they are.
+    pub fn pages(
+        &mut self,
+        key: &[u8],
+        pages: &Pages,
+        expiry_ms: Option<i64>,
+        usage: Usage,
+        give: &mut impl FnMut(Vec<u8>),
+    ) {
+        self.key(op::TYPE_STRING, key, expiry_ms, usage);
+        let slices = || pages.slices(0..pages.len());
+        match self.compressed_slices(pages.len(), slices()) {
+            Some(small) => {
+                self.out.push(form::LZF);
+                self.len(small.iter().map(|slice| slice.len() as u64).sum());
+                self.len(pages.len() as u64);
+                self.give_slices(small.iter().map(Vec::as_slice), give);
+            }
+            None => {
+                self.len(pages.len() as u64);
+                self.give_slices(slices(), give);
+            }
+        }
+    }
+
+    fn give_slices<'a>(&mut self, slices: impl Iterator<Item = &'a [u8]>, give: &mut impl FnMut(Vec<u8>)) {
+        for slice in slices {
+            self.out.extend_from_slice(slice);
+            if self.pending() >= GIVEN_FROM {
+                give(self.take());
+            }
+        }
+    }
+
+    /// The slices of a string, each compressed; `None` when that doesn't help. A slice that is no smaller then takes a byte
+    /// more for each 32.
+    fn compressed_slices<'a>(
+        &self,
+        len: usize,
+        slices: impl Iterator<Item = &'a [u8]>,
+    ) -> Option<Vec<Vec<u8>>> {
+        if !self.options.compression || len > u32::MAX as usize {
+            return None;
+        }
+        let mut left = len.saturating_sub(COMPRESSION_GAIN);
+        let mut all = Vec::new();
+        for slice in slices {
+            let mut small = lzf::compress(slice, left.min(slice.len() + slice.len().div_ceil(32)))?;
+            small.shrink_to_fit();
+            left -= small.len();
+            all.push(small);
+        }
+        Some(all)
     }
 
     /// A key with a list. `max_listpack_size` is the setting `list-max-listpack-size`: the list is written in nodes of that
@@ -199,6 +257,8 @@ impl Writer {
     }
 }
 
+/// A string in pages is given away in pieces of so many bytes, or a page more.
+const GIVEN_FROM: usize = 256 << 10;
 /// Digits of the longest 32-bit integer, its sign included.
 const INT_DIGITS_MAX: usize = 11;
 /// Strings up to this size are not compressed.

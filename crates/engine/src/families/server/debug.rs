@@ -269,6 +269,7 @@ fn object(ctx: &mut DebugCtx<'_>, args: Args<'_>) -> Run {
     let at = match entry.value() {
         ValueRef::Str(Str::Inline(bytes)) => bytes.as_ptr(),
         ValueRef::Str(Str::Shared(bytes)) => bytes.as_ptr(),
+        ValueRef::Str(Str::Pages(pages)) => std::ptr::from_ref(pages).cast(),
         ValueRef::Str(Str::Int(_)) => entry.key().as_ptr(),
         ValueRef::List(ListRef::Inline { bytes, .. }) => bytes.as_ptr(),
         ValueRef::List(ListRef::Value(list)) => std::ptr::from_ref(list).cast(),
@@ -298,7 +299,7 @@ fn serialized_len(value: Str<'_>) -> usize {
     let as_int = match value {
         Str::Int(n) => Some(n),
         Str::Inline(bytes) if bytes.len() <= 11 => sluice_base::num::parse_i64(bytes),
-        Str::Inline(_) | Str::Shared(_) => None,
+        Str::Inline(_) | Str::Shared(_) | Str::Pages(_) => None,
     };
     match as_int {
         Some(n) if i8::try_from(n).is_ok() => 2,

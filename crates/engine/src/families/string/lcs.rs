@@ -15,7 +15,7 @@
 use crate::args::Args;
 use crate::ctx::{Outcome, ReadCtx, Run};
 use crate::error::CmdError;
-use sluice_keyspace::{Str, WrongType};
+use sluice_keyspace::{Entry, Str, WrongType};
 use sluice_resp::Reply;
 use std::borrow::Cow;
 
@@ -49,6 +49,7 @@ pub(super) fn lcs(ctx: &mut ReadCtx<'_>, args: Args<'_>) -> Run {
     };
     let options = parse(args)?;
     check_size(a.len(), b.len(), ctx.limits.proto_max_bulk_len)?;
+    let (a, b) = (in_one_piece(a), in_one_piece(b));
     let found = match options.asked {
         Asked::Length => Found { len: fill(&a, &b, |_, _| {})?, matches: Vec::new() },
         Asked::Bytes | Asked::Matches => find(&a, &b)?,
@@ -66,13 +67,17 @@ pub(super) fn lcs(ctx: &mut ReadCtx<'_>, args: Args<'_>) -> Run {
 }
 
 /// The string of the key at `index`, empty when the key is absent.
-fn string_at<'a>(ctx: &mut ReadCtx<'a>, args: Args<'_>, index: usize) -> Result<Cow<'a, [u8]>, WrongType> {
-    let Some(entry) = ctx.db.get(args.key(index)) else { return Ok(Cow::Borrowed(b"")) };
-    Ok(match entry.as_str()? {
-        value @ Str::Int(_) => Cow::Owned(value.to_vec()),
+fn string_at<'a>(ctx: &mut ReadCtx<'a>, args: Args<'_>, index: usize) -> Result<Str<'a>, WrongType> {
+    ctx.db.get(args.key(index)).map_or(Ok(Str::Inline(b"")), Entry::as_str)
+}
+
+/// The bytes of a string. One in pages is copied: what [`check_size`] lets pass is far less than the table.
+fn in_one_piece(value: Str<'_>) -> Cow<'_, [u8]> {
+    match value {
+        Str::Int(_) | Str::Pages(_) => Cow::Owned(value.to_vec()),
         Str::Inline(bytes) => Cow::Borrowed(bytes),
         Str::Shared(bytes) => Cow::Borrowed(&bytes[..]),
-    })
+    }
 }
 
 fn parse(args: Args<'_>) -> Result<Options, CmdError> {

@@ -34,7 +34,7 @@ fn add(ctx: &mut WriteCtx<'_>, args: Args<'_>, amount: i64) -> Run {
             None => 0,
             Some(entry) => match str_of(entry)? {
                 Str::Int(n) => n,
-                text => text.with(parse_i64).ok_or(CmdError::NotInteger)?,
+                text => text.in_one_piece(parse_i64).flatten().ok_or(CmdError::NotInteger)?,
             },
         };
         old.checked_add(amount).ok_or(OVERFLOW)
@@ -46,7 +46,7 @@ fn add(ctx: &mut WriteCtx<'_>, args: Args<'_>, amount: i64) -> Run {
 pub(super) fn incrbyfloat(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
     let key = args.key(1);
     let old = match ctx.db.get_uncounted(key) {
-        Some(entry) => str_of(entry)?.with(LongDouble::parse),
+        Some(entry) => str_of(entry)?.in_one_piece(LongDouble::parse).flatten(),
         None => LongDouble::parse(b"0"),
     };
     let (Some(old), Some(amount)) = (old, LongDouble::parse(args.at(2))) else {

@@ -1,10 +1,12 @@
 //! Parts of strings, and their length.
 
-use super::{reply_str, str_of};
+use super::{reply_pages, reply_str, str_of};
 use crate::args::Args;
 use crate::ctx::{Outcome, ReadCtx, Run, WriteCtx};
 use crate::error::CmdError;
-use sluice_keyspace::{Event, NewValue, SetExpiry};
+use sluice_keyspace::{Event, NewValue, SetExpiry, Str};
+use sluice_resp::Reply;
+use std::ops::Range;
 
 pub(super) fn strlen(ctx: &mut ReadCtx<'_>, args: Args<'_>) -> Run {
     let len = match ctx.db.get(args.key(1)) {
@@ -68,14 +70,23 @@ pub(super) fn getrange(ctx: &mut ReadCtx<'_>, args: Args<'_>) -> Run {
     if range.len() == value.len() {
         reply_str(&mut ctx.reply, value);
     } else {
-        value.with(|bytes| ctx.reply.bulk(&bytes[range]));
+        reply_part(&mut ctx.reply, value, range);
     }
     Ok(Outcome::Done)
 }
 
+fn reply_part(reply: &mut Reply<'_>, value: Str<'_>, range: Range<usize>) {
+    match value {
+        Str::Pages(pages) => reply_pages(reply, pages, range),
+        Str::Int(_) | Str::Inline(_) | Str::Shared(_) => {
+            value.in_one_piece(|bytes| reply.bulk(&bytes[range]));
+        }
+    }
+}
+
 /// The bytes from `start` to `end`, both included, of `len`; negative offsets count from the end, and what lies outside is
 /// cut off. Two negative offsets in the wrong order select nothing even where both would be cut to the first byte.
-fn byte_range(start: i64, end: i64, len: usize) -> std::ops::Range<usize> {
+fn byte_range(start: i64, end: i64, len: usize) -> Range<usize> {
     if len == 0 || start < 0 && end < 0 && start > end {
         return 0..0;
     }

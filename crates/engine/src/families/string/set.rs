@@ -44,7 +44,7 @@ fn look_before(ctx: &mut WriteCtx<'_>, args: Args<'_>, options: Options<'_>) -> 
         (Condition::Always, _) => true,
         (Condition::Absent, found) => found.is_none(),
         (Condition::Present, found) => found.is_some(),
-        (Condition::Equal(wanted), Some(entry)) => str_of(entry)?.with(|bytes| bytes == wanted),
+        (Condition::Equal(wanted), Some(entry)) => str_of(entry)?.is(wanted),
         (Condition::Equal(_), None) => false,
     })
 }

@@ -15,12 +15,19 @@ struct Fold([u8; 20]);
 
 impl Fold {
     fn xor(&mut self, piece: &[u8]) {
-        let hash: [u8; 20] = Sha1::digest(piece).into();
+        self.xor_hash(Sha1::digest(piece).into());
+    }
+
+    fn xor_hash(&mut self, hash: [u8; 20]) {
         self.0.iter_mut().zip(hash).for_each(|(byte, other)| *byte ^= other);
     }
 
     fn mix(&mut self, piece: &[u8]) {
-        self.xor(piece);
+        self.mix_hash(Sha1::digest(piece).into());
+    }
+
+    fn mix_hash(&mut self, hash: [u8; 20]) {
+        self.xor_hash(hash);
         self.0 = Sha1::digest(self.0).into();
     }
 
@@ -29,7 +36,9 @@ impl Fold {
         match entry.value() {
             ValueRef::Str(text) => {
                 self.mix(&STRING_TYPE.to_be_bytes());
-                text.with(|bytes| self.mix(bytes));
+                let mut hash = Sha1::new();
+                text.for_each_slice(|slice| hash.update(slice));
+                self.mix_hash(hash.finalize().into());
             }
             ValueRef::List(list) => {
                 self.mix(&LIST_TYPE.to_be_bytes());

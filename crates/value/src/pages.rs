@@ -1,0 +1,304 @@
+//! A large string: a tree of pages, which two owners can share and change apart.
+//!
+//! ```text
+//!   top ── inner ── inner ─┬─ page, 64 KiB
+//!                          ├─ none: 64 KiB of zeros
+//!                          └─ page, 100 bytes: these, then zeros
+//! ```
+//!
+//! Page n has the bytes from n * [`PAGE_BYTES`] on; its number says the way to it.
+//!
+//! Invariants: (1) what a page does not hold, up to its end and the string's, is zeros; so is a page, or a whole branch,
+//! that is not there; (2) no page holds bytes behind the end of the string; (3) [`Pages::share`] costs O(1), and neither
+//! string sees what is changed in the other; (4) a write copies at most the inner nodes on its way and the pages it
+//! touches, and only those that somebody else holds; (5) a string never becomes shorter.
+
+use std::iter::successors;
+use std::ops::Range;
+use std::sync::LazyLock;
+
+use sluice_base::Bytes;
+use triomphe::Arc;
+
+/// Bytes of a page: what a write copies when somebody else holds the page. Exactly a class of the allocator.
+pub const PAGE_BYTES: usize = 64 << 10;
+
+/// A string in pages. One word wide.
+#[derive(Debug, Default)]
+pub struct Pages(Box<Root>);
+
+/// A stretch of a string as it is stored.
+#[derive(Clone, Copy, Debug)]
+pub enum Piece<'a> {
+    /// All that a page holds: it can be shared.
+    Page(&'a Bytes),
+    /// A part of what a page holds.
+    Part(&'a [u8]),
+    /// So many zeros, at most a page of them.
+    Zeros(usize),
+}
+
+#[derive(Clone, Debug, Default)]
+struct Root {
+    top: Option<Node>,
+    /// Inner nodes between here and a page.
+    height: u32,
+    len: usize,
+    /// Bytes allocated below.
+    heap_bytes: usize,
+}
+
+#[derive(Clone, Debug)]
+enum Node {
+    Page(Bytes),
+    Inner(Arc<Inner>),
+}
+
+/// A node that nobody has written below is `None`.
+#[derive(Clone, Debug, Default)]
+struct Inner {
+    children: [Option<Node>; FANOUT],
+}
+
+/// Children of an inner node: three levels reach 2 GiB. A write after a share copies so many for each level.
+const FANOUT: usize = 1 << FANOUT_BITS;
+const FANOUT_BITS: u32 = 5;
+/// What an inner node takes: its count of owners and its children.
+const INNER_BYTES: usize = size_of::<usize>() + size_of::<Inner>();
+/// What a page takes: counts of owners, the vector's header, the bytes.
+const PAGE_HEAP_BYTES: usize = 40 + PAGE_BYTES;
+
+/// The page that stands for every one that is not there.
+static ZEROS: LazyLock<Bytes> = LazyLock::new(|| Bytes::from_vec(vec![0; PAGE_BYTES]));
+
+/// A page of zeros, to be shared.
+pub fn zeros() -> &'static Bytes {
+    &ZEROS
+}
+
+impl Pages {
+    /// An empty string.
+    pub fn new() -> Pages {
+        Pages::default()
+    }
+
+    /// The string `bytes`. Pages of zeros take no memory. Cost: a copy.
+    pub fn copy_from(bytes: &[u8]) -> Pages {
+        let mut pages = Pages::new();
+        pages.0.grow(bytes.len());
+        for (index, page) in bytes.chunks(PAGE_BYTES).enumerate() {
+            if page.iter().any(|byte| *byte != 0) {
+                pages.0.write_page(index, 0, page);
+            }
+        }
+        pages
+    }
+
+    /// Length in bytes.
+    pub fn len(&self) -> usize {
+        self.0.len
+    }
+
+    /// Whether it has no byte.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Bytes allocated. What is shared counts for each owner. O(1).
+    pub fn heap_bytes(&self) -> usize {
+        size_of::<Root>() + self.0.heap_bytes
+    }
+
+    /// A second owner of the same bytes. O(1).
+    pub fn share(&self) -> Pages {
+        Pages(self.0.clone())
+    }
+
+    /// Writes `bytes` at `offset`, behind zeros where the string ended before. Cost: O(bytes), and for each page of a write
+    /// the copy of a page that is shared; what lies between the old end and `offset` costs nothing.
+    pub fn write_at(&mut self, offset: usize, mut bytes: &[u8]) {
+        self.0.grow(offset + bytes.len());
+        let mut at = offset;
+        while !bytes.is_empty() {
+            let inside = at % PAGE_BYTES;
+            let (now, later) = bytes.split_at(bytes.len().min(PAGE_BYTES - inside));
+            self.0.write_page(at / PAGE_BYTES, inside, now);
+            at += now.len();
+            bytes = later;
+        }
+    }
+
+    /// Writes `bytes` at the end.
+    pub fn append(&mut self, bytes: &[u8]) {
+        self.write_at(self.len(), bytes);
+    }
+
+    /// The bytes of `range`, which is cut to the string, in pieces.
+    pub fn pieces(&self, range: Range<usize>) -> impl Iterator<Item = Piece<'_>> {
+        let end = range.end.min(self.len());
+        let first = self.0.piece(range.start, end);
+        successors(first, move |(_, at)| self.0.piece(*at, end)).map(|(piece, _)| piece)
+    }
+
+    /// The same as slices.
+    pub fn slices(&self, range: Range<usize>) -> impl Iterator<Item = &[u8]> {
+        self.pieces(range).map(Piece::bytes)
+    }
+
+    /// The bytes copied into one vector.
+    pub fn to_vec(&self) -> Vec<u8> {
+        let mut all = Vec::with_capacity(self.len());
+        self.slices(0..self.len()).for_each(|slice| all.extend_from_slice(slice));
+        all
+    }
+
+    /// Whether these are the bytes. Stops at the first difference.
+    pub fn is(&self, bytes: &[u8]) -> bool {
+        let mut rest = bytes;
+        self.len() == bytes.len()
+            && self.slices(0..self.len()).all(|slice| {
+                let (here, later) = rest.split_at(slice.len());
+                rest = later;
+                here == slice
+            })
+    }
+}
+
+impl<'a> Piece<'a> {
+    /// The bytes.
+    pub fn bytes(self) -> &'a [u8] {
+        match self {
+            Piece::Page(page) => page,
+            Piece::Part(part) => part,
+            Piece::Zeros(len) => &zeros()[..len],
+        }
+    }
+}
+
+impl Root {
+    /// Makes the string at least `len` bytes long, with zeros. Cost: O(height).
+    fn grow(&mut self, len: usize) {
+        self.len = self.len.max(len);
+        while self.len.div_ceil(PAGE_BYTES) > 1 << (FANOUT_BITS * self.height) {
+            if let Some(top) = self.top.take() {
+                let mut inner = Inner::default();
+                inner.children[0] = Some(top);
+                self.heap_bytes += INNER_BYTES;
+                self.top = Some(Node::Inner(Arc::new(inner)));
+            }
+            self.height += 1;
+        }
+    }
+
+    /// Writes into one page; the string is long enough already.
+    fn write_page(&mut self, index: usize, inside: usize, bytes: &[u8]) {
+        let page = self.page_mut(index);
+        let end = inside + bytes.len();
+        if page.len() <= inside {
+            page.resize(inside, 0);
+            page.extend_from_slice(bytes);
+        } else {
+            page.resize(page.len().max(end), 0);
+            page[inside..end].copy_from_slice(bytes);
+        }
+        debug_assert!(page.capacity() == PAGE_BYTES);
+    }
+
+    /// A page to write to, which is made when it is not there and copied when somebody else holds it.
+    fn page_mut(&mut self, index: usize) -> &mut Vec<u8> {
+        let mut node = &mut self.top;
+        for level in (0..self.height).rev() {
+            let inner = node.get_or_insert_with(|| {
+                self.heap_bytes += INNER_BYTES;
+                Node::Inner(Arc::new(Inner::default()))
+            });
+            // Dropping the node that was copied frees nothing below: the copy holds all of it.
+            node = &mut Arc::make_mut(inner.inner_mut()).children[child(index, level)];
+        }
+        let page = node.get_or_insert_with(|| {
+            self.heap_bytes += PAGE_HEAP_BYTES;
+            Node::Page(Bytes::from_vec(Vec::with_capacity(PAGE_BYTES)))
+        });
+        let page = page.page_mut();
+        if page.is_shared() {
+            // With room for a whole page, which a plain copy would not have.
+            let mut copy = Vec::with_capacity(PAGE_BYTES);
+            copy.extend_from_slice(page);
+            *page = Bytes::from_vec(copy);
+        }
+        page.make_mut()
+    }
+
+    fn page(&self, index: usize) -> Option<&Bytes> {
+        let mut node = self.top.as_ref()?;
+        for level in (0..self.height).rev() {
+            node = node.inner().children[child(index, level)].as_ref()?;
+        }
+        Some(node.page())
+    }
+
+    /// The longest piece from `at` on that ends before `end`, and where it ends.
+    fn piece(&self, at: usize, end: usize) -> Option<(Piece<'_>, usize)> {
+        if at >= end {
+            return None;
+        }
+        let (index, inside) = (at / PAGE_BYTES, at % PAGE_BYTES);
+        let stop = PAGE_BYTES.min(inside + (end - at));
+        let page = self.page(index).filter(|page| page.len() > inside);
+        let piece = match page {
+            Some(page) if inside == 0 && page.len() <= stop => Piece::Page(page),
+            Some(page) => Piece::Part(&page[inside..stop.min(page.len())]),
+            None => Piece::Zeros(stop - inside),
+        };
+        let len = match piece {
+            Piece::Page(page) => page.len(),
+            Piece::Part(part) => part.len(),
+            Piece::Zeros(len) => len,
+        };
+        Some((piece, at + len))
+    }
+}
+
+impl Node {
+    fn inner(&self) -> &Inner {
+        match self {
+            Node::Inner(inner) => inner,
+            Node::Page(_) => mixed_up(),
+        }
+    }
+
+    fn inner_mut(&mut self) -> &mut Arc<Inner> {
+        match self {
+            Node::Inner(inner) => inner,
+            Node::Page(_) => mixed_up(),
+        }
+    }
+
+    fn page(&self) -> &Bytes {
+        match self {
+            Node::Page(page) => page,
+            Node::Inner(_) => mixed_up(),
+        }
+    }
+
+    fn page_mut(&mut self) -> &mut Bytes {
+        match self {
+            Node::Page(page) => page,
+            Node::Inner(_) => mixed_up(),
+        }
+    }
+}
+
+/// Which child of an inner node leads to a page. Level 0 is the one above the pages.
+fn child(index: usize, level: u32) -> usize {
+    index >> (FANOUT_BITS * level) & (FANOUT - 1)
+}
+
+/// A page stands where the height says that an inner node does, or the other way round.
+#[cold]
+fn mixed_up() -> ! {
+    panic!("the tree of a string is not as high as it says")
+}
+
+#[cfg(test)]
+mod tests;
