@@ -1,6 +1,6 @@
 //! Wishes to the process that need no answer.
 
-use crate::session::SessionKey;
+use crate::session_key::SessionKey;
 use sluice_keyspace::Db;
 use sluice_value::Value;
 

@@ -11,7 +11,7 @@
 
 use crate::key_map::KeyMap;
 use crate::prepare::Prepared;
-use crate::session::SessionKey;
+use crate::session_key::SessionKey;
 use sluice_resp::OwnedRequests;
 use sluice_value::Type;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};

@@ -9,39 +9,6 @@ use crate::engine::Engine;
 use crate::process::Process;
 use sluice_config::{Config, param};
 
-/// Where compaction stands between calls.
-#[derive(Debug, Default)]
-pub(crate) struct CompactionState {
-    /// Monotonic time of the next step, ns.
-    next_ns: u64,
-    /// The database whose turn it is.
-    db: usize,
-    /// Databases in a row that had nothing to do.
-    idle: usize,
-}
-
-/// What INFO shows of compaction. CONFIG RESETSTAT begins it anew.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct CompactionStats {
-    /// Entries moved.
-    pub moved: u64,
-    /// Moves taken back.
-    pub abandoned: u64,
-    /// Percent of the time that it may take at present; 0 while there is nothing to do.
-    pub running_percent: u64,
-    /// Milliseconds for which there was something to do, but for the current stretch.
-    pub total_ms: u64,
-    /// When the current stretch began, ms since the epoch; 0 when there is none.
-    pub since_ms: i64,
-}
-
-impl CompactionStats {
-    /// Milliseconds of the current stretch.
-    pub fn current_ms(&self, now_ms: i64) -> u64 {
-        if self.since_ms == 0 { 0 } else { (now_ms - self.since_ms).max(0) as u64 }
-    }
-}
-
 impl Engine {
     /// Makes a step if one is due; returns the milliseconds until the next. Where there was nothing to do, `looks_again` says
     /// whether to look again.

@@ -6,7 +6,7 @@ use crate::full_sync::FullSyncs;
 use crate::latency::LatencyMonitor;
 use crate::limits::Limits;
 use crate::repl_stream::ReplicationStream;
-use crate::session::SessionKey;
+use crate::session_key::SessionKey;
 use crate::watch::Watching;
 use sluice_base::Now;
 use sluice_config::Config;

@@ -8,17 +8,6 @@ use crate::session::Closing;
 use sluice_config::param;
 use sluice_keyspace::ExpireCycle;
 
-/// Where the cron stands between calls.
-#[derive(Debug, Default)]
-pub struct CronState {
-    next_ms: i64,
-    next_client_slot: usize,
-    last_second: i64,
-    rate_at_us: u64,
-    /// When the last replica ping went out, ns of the monotonic clock: the wall clock may be set back.
-    last_ping_ns: u64,
-}
-
 impl Engine {
     /// Does what is due; returns the milliseconds until it wants to be called again.
     pub fn cron(&mut self, process: &mut dyn Process) -> u64 {

@@ -9,9 +9,10 @@ use crate::limits::Limits;
 use crate::prepare::{PreparedBatch, Preparer};
 use crate::process::Process;
 use crate::session::{
-    Caller, ClientFlags, ClientKind, Closing, Connection, ReplicaState, ReplyMode, Session, SessionKey,
-    Sessions, SyncStage,
+    Caller, ClientFlags, ClientKind, Closing, Connection, ReplicaState, ReplyMode, Session, Sessions,
+    SyncStage,
 };
+use crate::session_key::SessionKey;
 use crate::stats::Stats;
 use sluice_base::{HashSeed, Now, Rng};
 use sluice_config::Config;
@@ -35,13 +36,35 @@ pub struct Engine {
     pub(crate) preparer: Preparer,
     /// Empty outboxes with memory, the warmest last: idle sessions hold none.
     pub(crate) spare: Vec<Outbox>,
-    pub(crate) cron: crate::cron::CronState,
+    pub(crate) cron: CronState,
     /// Where compaction stands.
-    pub(crate) compaction: crate::compaction::CompactionState,
+    pub(crate) compaction: CompactionState,
     /// What [`Engine::record_events`] asked for: `db:event key`.
     pub(crate) events: Option<Vec<String>>,
     /// Changes of the command that is being committed.
     pub(crate) changes: u64,
+}
+
+/// Where the cron stands between calls.
+#[derive(Debug, Default)]
+pub struct CronState {
+    pub(crate) next_ms: i64,
+    pub(crate) next_client_slot: usize,
+    pub(crate) last_second: i64,
+    pub(crate) rate_at_us: u64,
+    /// When the last replica ping went out, ns of the monotonic clock: the wall clock may be set back.
+    pub(crate) last_ping_ns: u64,
+}
+
+/// Where compaction stands between calls.
+#[derive(Debug, Default)]
+pub(crate) struct CompactionState {
+    /// Monotonic time of the next step, ns.
+    pub(crate) next_ns: u64,
+    /// The database whose turn it is.
+    pub(crate) db: usize,
+    /// Databases in a row that had nothing to do.
+    pub(crate) idle: usize,
 }
 
 /// Where an engine's secrets and sequences start.
@@ -73,10 +96,10 @@ impl Engine {
             seed: seeds.hash,
             prepared: PreparedBatch::default(),
             spare: Vec::new(),
-            cron: crate::cron::CronState::default(),
+            cron: CronState::default(),
             events: None,
             changes: 0,
-            compaction: crate::compaction::CompactionState::default(),
+            compaction: CompactionState::default(),
         };
         engine.refresh();
         engine

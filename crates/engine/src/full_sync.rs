@@ -15,7 +15,8 @@
 
 use crate::engine::{Engine, hex};
 use crate::process::{LogLevel, Process};
-use crate::session::{Announced, Closing, Session, SessionKey, Sessions, SyncStage};
+use crate::session::{Announced, Closing, Session, Sessions, SyncStage};
+use crate::session_key::SessionKey;
 use crate::snapshot::{self, RdbAux, StreamPoint};
 use sluice_base::{Bytes, Now};
 use sluice_config::param;

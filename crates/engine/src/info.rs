@@ -44,12 +44,6 @@ impl<'a> View<'a> {
     }
 }
 
-/// The address without its port, as `127.0.0.1:5000` or `[::1]:5000`.
-pub(crate) fn ip_of(addr: &str) -> &str {
-    let ip = addr.rsplit_once(':').map_or(addr, |(ip, _)| ip);
-    ip.strip_prefix('[').and_then(|ip| ip.strip_suffix(']')).unwrap_or(ip)
-}
-
 /// Which requests show a section.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Shown {

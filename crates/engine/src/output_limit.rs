@@ -5,7 +5,8 @@
 use crate::engine::Engine;
 use crate::limits::Limits;
 use crate::process::{LogLevel, Process};
-use crate::session::{ClientKind, Closing, Session, SessionKey};
+use crate::session::{ClientKind, Closing, Session};
+use crate::session_key::SessionKey;
 use sluice_base::Now;
 
 impl Engine {

@@ -9,7 +9,8 @@
 //! is written once: every replica sends the same shared block; (5) `offset` counts the bytes of `pending` too: it moves
 //! when a unit closes, not when its bytes are delivered.
 
-use crate::session::{SessionKey, Sessions};
+use crate::session::Sessions;
+use crate::session_key::SessionKey;
 use sluice_base::Bytes;
 use sluice_keyspace::Argv;
 use std::collections::VecDeque;

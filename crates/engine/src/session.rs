@@ -8,19 +8,11 @@ pub(crate) mod line;
 
 use crate::blocking::Waiting;
 use crate::full_sync::Feed;
+use crate::session_key::SessionKey;
 use crate::transaction::Transaction;
 use sluice_base::ClientId;
 use sluice_command::Spec;
 use sluice_resp::{Outbox, Protocol};
-
-/// Names a session; stale keys find nothing.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct SessionKey {
-    /// Slot in the table: small, reused.
-    pub slot: u32,
-    /// Generation of the slot.
-    pub generation: u32,
-}
 
 /// Who runs a command: all that handlers may see of a client.
 #[derive(Debug)]
@@ -102,7 +94,7 @@ impl Caller {
 
     /// Whether the client is on this machine: a Unix socket, or the loopback address.
     pub fn is_local(&self) -> bool {
-        let ip = crate::info::ip_of(&self.addr);
+        let ip = ip_of(&self.addr);
         self.unix || ip.parse::<std::net::IpAddr>().is_ok_and(|ip| ip.is_loopback())
     }
 
@@ -117,7 +109,7 @@ impl Caller {
     /// Where a replica can be reached, as INFO and ROLE show it: the address it announced or came from, and the port it
     /// announced, or 0.
     pub fn replica_address(&self) -> (&str, i32) {
-        let came_from = crate::info::ip_of(&self.addr);
+        let came_from = ip_of(&self.addr);
         match &self.announced {
             Some(own) if !own.ip.is_empty() => (&own.ip, own.port),
             Some(own) => (came_from, own.port),
@@ -407,4 +399,10 @@ impl Sessions {
     pub fn in_slot(&mut self, slot: usize) -> Option<&mut Session> {
         self.slots.get_mut(slot)?.session.as_deref_mut()
     }
+}
+
+/// The address without its port, as `127.0.0.1:5000` or `[::1]:5000`.
+pub(crate) fn ip_of(addr: &str) -> &str {
+    let ip = addr.rsplit_once(':').map_or(addr, |(ip, _)| ip);
+    ip.strip_prefix('[').and_then(|ip| ip.strip_suffix(']')).unwrap_or(ip)
 }

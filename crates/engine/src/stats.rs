@@ -71,7 +71,7 @@ pub struct Stats {
     /// Most commands within a turn.
     pub turn_commands_max: u64,
     /// Compaction of entries.
-    pub compaction: crate::compaction::CompactionStats,
+    pub compaction: CompactionStats,
     /// Time in the cron, nanoseconds.
     pub cron_ns: u64,
     /// Operations per second and their like.
@@ -155,7 +155,7 @@ impl Stats {
             turn_command_nanos: 0,
             turn_began_at: 0,
             turn_commands_max: 0,
-            compaction: crate::compaction::CompactionStats::default(),
+            compaction: CompactionStats::default(),
             cron_ns: 0,
             rates: Rates::default(),
             output_peaks: Peaks::default(),
@@ -306,5 +306,27 @@ mod tests {
         assert_eq!(stats.errors.get("7"), Some(&2));
         assert_eq!(stats.errors.get(ERROR_CODES_OVERFLOW), Some(&72));
         assert_eq!(stats.total_errors, 201);
+    }
+}
+
+/// What INFO shows of compaction. CONFIG RESETSTAT begins it anew.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct CompactionStats {
+    /// Entries moved.
+    pub moved: u64,
+    /// Moves taken back.
+    pub abandoned: u64,
+    /// Percent of the time that it may take at present; 0 while there is nothing to do.
+    pub running_percent: u64,
+    /// Milliseconds for which there was something to do, but for the current stretch.
+    pub total_ms: u64,
+    /// When the current stretch began, ms since the epoch; 0 when there is none.
+    pub since_ms: i64,
+}
+
+impl CompactionStats {
+    /// Milliseconds of the current stretch.
+    pub fn current_ms(&self, now_ms: i64) -> u64 {
+        if self.since_ms == 0 { 0 } else { (now_ms - self.since_ms).max(0) as u64 }
     }
 }

@@ -5,7 +5,7 @@
 //! watched counts as absent: its deletion changes nothing.
 
 use crate::key_map::KeyMap;
-use crate::session::SessionKey;
+use crate::session_key::SessionKey;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Watched keys and their clients.

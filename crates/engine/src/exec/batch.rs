@@ -7,7 +7,8 @@ use crate::args::Args;
 use crate::engine::Engine;
 use crate::prepare::{PreparedBatch, Preparer};
 use crate::process::Process;
-use crate::session::{Closing, Session, SessionKey};
+use crate::session::{Closing, Session};
+use crate::session_key::SessionKey;
 use sluice_base::Now;
 use sluice_resp::{OwnedRequests, Requests};
 

@@ -7,8 +7,8 @@
 use crate::args::{Args, is_word};
 use crate::error::{CmdError, until_zero};
 use crate::families::connection::DEFAULT_USER;
-use crate::info::ip_of;
 use crate::session::Session;
+use crate::session::ip_of;
 use crate::watch::Watching;
 use sluice_base::num;
 
