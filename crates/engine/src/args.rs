@@ -1,7 +1,6 @@
 //! A command's arguments: ranges of the input buffer, never copies.
 
-use crate::prepare::Prepared;
-use sluice_base::HashSeed;
+use crate::prepare::{Hashing, KEYS_AHEAD, Prepared};
 pub(crate) use sluice_command::is_word;
 use sluice_keyspace::Key;
 use sluice_resp::{Request, Span};
@@ -14,14 +13,6 @@ pub struct Args<'a> {
     /// The request's first key, hashed ahead for the prefetch.
     prepared: &'a Prepared,
     hashing: &'a Hashing,
-}
-
-/// What the hashes of keys need, and some that were computed ahead.
-#[derive(Clone, Debug, Default)]
-pub struct Hashing {
-    pub(crate) seed: HashSeed,
-    /// Hashes of keys of a batch that are not the first of their request.
-    pub(crate) hashes: Vec<u64>,
 }
 
 impl<'a> Args<'a> {
@@ -118,9 +109,6 @@ pub struct KeyWindows<'a> {
     end: usize,
     step: usize,
 }
-
-/// Keys that are hashed and prefetched together: as many look-ups as a processor keeps under way.
-pub const KEYS_AHEAD: usize = 16;
 
 /// Some keys with their positions.
 pub struct KeyWindow<'a> {

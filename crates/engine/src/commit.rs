@@ -181,10 +181,29 @@ impl Engine {
         self.close_own_unit(unit);
     }
 
-    /// Hands the closed units to the replicas: once an iteration of the event loop.
+    /// Hands the closed units to the replicas, all of them the same block: once an iteration of the event loop.
     pub(crate) fn deliver_stream(&mut self) {
         let Engine { control, sessions, stats, .. } = self;
-        stats.repl_output_bytes += control.stream.deliver(sessions, &mut control.ready);
+        if !control.stream.has_pending() {
+            return;
+        }
+        let block = control.stream.take();
+        for key in &control.stream.replicas {
+            let Some(session) = sessions.get_mut(*key) else { continue };
+            let awaits_ack = session.caller.replica.is_some_and(|replica| replica.awaits_ack);
+            if session.feed.is_some() || awaits_ack {
+                session.held.push_shared(block.clone());
+                continue;
+            }
+            session.outbox.append(&mut session.held);
+            // A short block is copied: a range of its own in the send costs more.
+            match block.len() <= COPIED_BYTES_MAX {
+                true => session.outbox.push(&block),
+                false => session.outbox.push_shared(block.clone()),
+            }
+            stats.repl_output_bytes += block.len() as u64;
+            session.note_output(&mut control.ready);
+        }
     }
 
     /// Sends what was kept for replicas that have acknowledged their snapshot since.
@@ -251,6 +270,9 @@ fn propagate_deletion(stream: &mut ReplicationStream, db: usize, key: &[u8], laz
     let name: &[u8] = if lazy { b"UNLINK" } else { b"DEL" };
     stream.command(db, [name, key].into_iter());
 }
+
+/// Blocks of the stream up to this size are copied into a replica's output.
+const COPIED_BYTES_MAX: usize = 512;
 
 #[cfg(test)]
 mod tests {

@@ -2,11 +2,11 @@
 
 use crate::blocking::Blocking;
 use crate::commandlog::CommandLog;
-use crate::full_sync::FullSyncs;
 use crate::latency::LatencyMonitor;
 use crate::limits::Limits;
 use crate::repl_stream::ReplicationStream;
 use crate::session_key::SessionKey;
+use crate::sync_state::FullSyncs;
 use crate::watch::Watching;
 use sluice_base::Now;
 use sluice_config::Config;

@@ -9,6 +9,7 @@
 mod batch;
 pub mod ctx;
 mod dispatch;
+mod transaction;
 
 pub use batch::{Flow, Submitted};
 
@@ -55,7 +56,7 @@ impl Engine {
     /// Runs one command of a transaction.
     #[cold]
     #[allow(clippy::too_many_arguments)]
-    pub(crate) fn run_queued(
+    fn run_queued(
         &mut self,
         unit: &mut Unit,
         session: &mut Session,

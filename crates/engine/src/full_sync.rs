@@ -15,52 +15,13 @@
 
 use crate::engine::{Engine, hex};
 use crate::process::{LogLevel, Process};
-use crate::session::{Announced, Closing, Session, Sessions, SyncStage};
+use crate::session::{Announced, Closing, Session, SyncStage};
 use crate::session_key::SessionKey;
 use crate::snapshot::{self, RdbAux, StreamPoint};
-use sluice_base::{Bytes, Now};
+use crate::sync_state::{Feed, Greeting, Snapshot, Wanted};
+use sluice_base::Now;
 use sluice_config::param;
 use sluice_persist::rdb::Version;
-use std::sync::Arc;
-
-/// Replicas that ask for the data.
-#[derive(Debug, Default)]
-pub struct FullSyncs {
-    /// Those that wait for a snapshot, in order of arrival.
-    wanted: Vec<Wanted>,
-    /// Those that may still read one.
-    readers: Vec<SessionKey>,
-}
-
-/// A replica that waits for a snapshot.
-#[derive(Debug)]
-struct Wanted {
-    client: SessionKey,
-    greeting: Greeting,
-}
-
-/// What comes before the snapshot.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Greeting {
-    /// Nothing: SYNC.
-    None,
-    /// The history's id and the snapshot's place in it: PSYNC.
-    Full,
-}
-
-/// A snapshot in pieces that all its readers share.
-type Snapshot = Arc<[Bytes]>;
-
-/// What a replica has not been queued yet of its snapshot.
-#[derive(Debug)]
-pub struct Feed {
-    pieces: Snapshot,
-    next: usize,
-    /// Bytes behind the last piece: the mark of a snapshot whose length was not announced.
-    trailer: Option<String>,
-    /// When the replica took something last, ns of the monotonic clock.
-    progress_ns: u64,
-}
 
 /// The kinds of snapshot that replicas may need.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -76,24 +37,6 @@ impl Variety {
         let is_older = announced.eof && announced.version < VERSION_9;
         let version = if is_older { Version::Common } else { Version::Valkey };
         Variety { version, without_keys: announced.without_keys }
-    }
-}
-
-impl FullSyncs {
-    /// A replica asks for the data.
-    pub(crate) fn want(&mut self, client: SessionKey, greeting: Greeting) {
-        self.wanted.push(Wanted { client, greeting });
-    }
-
-    /// Replicas that wait for a snapshot.
-    pub(crate) fn waiting(&self) -> impl Iterator<Item = SessionKey> {
-        self.wanted.iter().map(|wanted| wanted.client)
-    }
-
-    /// Whether a snapshot that was made is still read by a replica.
-    fn is_unread(&mut self, sessions: &Sessions) -> bool {
-        self.readers.retain(|key| sessions.get(*key).is_some_and(|session| session.reads_snapshot()));
-        !self.readers.is_empty()
     }
 }
 
@@ -145,7 +88,12 @@ impl Engine {
     /// Makes a snapshot for the replicas that have asked for one, unless another one is unread. Cost: O(data).
     pub(crate) fn serve_full_syncs(&mut self, process: &mut dyn Process) {
         let syncs = &mut self.control.full_syncs;
-        if syncs.wanted.is_empty() || syncs.is_unread(&self.sessions) {
+        if syncs.wanted.is_empty() {
+            return;
+        }
+        let sessions = &self.sessions;
+        syncs.readers.retain(|key| sessions.get(*key).is_some_and(Session::reads_snapshot));
+        if !syncs.readers.is_empty() {
             return;
         }
         let wanted = std::mem::take(&mut syncs.wanted);

@@ -36,6 +36,7 @@ mod session;
 mod session_key;
 mod snapshot;
 mod stats;
+mod sync_state;
 mod transaction;
 mod unit;
 mod version;

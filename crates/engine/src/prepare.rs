@@ -3,7 +3,6 @@
 //! Pure functions of the command table, the renames and the hash seed, so that a worker can compute them beside the executing
 //! thread. A [`Preparer`] is an immutable snapshot; the engine gives out another when its configuration changed.
 
-use crate::args::{Hashing, KEYS_AHEAD};
 use crate::renames::Renames;
 use sluice_base::HashSeed;
 use sluice_command::derive::keys::key_row;
@@ -45,6 +44,17 @@ impl Prepared {
         Prepared { more: 0, ..self }
     }
 }
+
+/// What the hashes of keys need, and some that were computed ahead.
+#[derive(Clone, Debug, Default)]
+pub struct Hashing {
+    pub(crate) seed: HashSeed,
+    /// Hashes of keys of a batch that are not the first of their request.
+    pub(crate) hashes: Vec<u64>,
+}
+
+/// Keys that are hashed and prefetched together: as many look-ups as a processor keeps under way.
+pub const KEYS_AHEAD: usize = 16;
 
 /// Requests of a batch, prepared.
 #[derive(Debug, Default)]

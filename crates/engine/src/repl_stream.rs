@@ -9,7 +9,6 @@
 //! is written once: every replica sends the same shared block; (5) `offset` counts the bytes of `pending` too: it moves
 //! when a unit closes, not when its bytes are delivered.
 
-use crate::session::Sessions;
 use crate::session_key::SessionKey;
 use sluice_base::Bytes;
 use sluice_keyspace::Argv;
@@ -148,32 +147,6 @@ impl ReplicationStream {
         }
         block
     }
-
-    /// Gives the pending bytes to every replica; returns how many bytes were queued in all. `ready` learns which sessions
-    /// have output.
-    pub fn deliver(&mut self, sessions: &mut Sessions, ready: &mut Vec<SessionKey>) -> u64 {
-        if !self.has_pending() {
-            return 0;
-        }
-        let block = self.take();
-        let mut queued = 0;
-        for key in &self.replicas {
-            let Some(session) = sessions.get_mut(*key) else { continue };
-            if session.feed.is_some() || session.caller.replica.is_some_and(|replica| replica.awaits_ack) {
-                session.held.push_shared(block.clone());
-                continue;
-            }
-            session.outbox.append(&mut session.held);
-            // A short block is copied: a range of its own in the send costs more.
-            match block.len() <= COPIED_BYTES_MAX {
-                true => session.outbox.push(&block),
-                false => session.outbox.push_shared(block.clone()),
-            }
-            queued += block.len() as u64;
-            session.note_output(ready);
-        }
-        queued
-    }
 }
 
 /// Writes a command as a RESP array of bulk strings.
@@ -194,8 +167,6 @@ pub fn push_command<'a>(out: &mut Vec<u8>, argv: impl ExactSizeIterator<Item = &
 const BLOCKS_KEPT: usize = 2;
 /// A buffer is not kept beyond this size.
 const BUFFER_KEPT_BYTES: usize = 1 << 20;
-/// Blocks up to this size are copied into a replica's output.
-const COPIED_BYTES_MAX: usize = 512;
 
 #[cfg(test)]
 mod tests {

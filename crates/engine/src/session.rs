@@ -7,8 +7,8 @@
 pub(crate) mod line;
 
 use crate::blocking::Waiting;
-use crate::full_sync::Feed;
 use crate::session_key::SessionKey;
+use crate::sync_state::Feed;
 use crate::transaction::Transaction;
 use sluice_base::ClientId;
 use sluice_command::Spec;

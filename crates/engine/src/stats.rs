@@ -279,6 +279,28 @@ impl Rate {
     }
 }
 
+/// What INFO shows of compaction. CONFIG RESETSTAT begins it anew.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct CompactionStats {
+    /// Entries moved.
+    pub moved: u64,
+    /// Moves taken back.
+    pub abandoned: u64,
+    /// Percent of the time that it may take at present; 0 while there is nothing to do.
+    pub running_percent: u64,
+    /// Milliseconds for which there was something to do, but for the current stretch.
+    pub total_ms: u64,
+    /// When the current stretch began, ms since the epoch; 0 when there is none.
+    pub since_ms: i64,
+}
+
+impl CompactionStats {
+    /// Milliseconds of the current stretch.
+    pub fn current_ms(&self, now_ms: i64) -> u64 {
+        if self.since_ms == 0 { 0 } else { (now_ms - self.since_ms).max(0) as u64 }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -306,27 +328,5 @@ mod tests {
         assert_eq!(stats.errors.get("7"), Some(&2));
         assert_eq!(stats.errors.get(ERROR_CODES_OVERFLOW), Some(&72));
         assert_eq!(stats.total_errors, 201);
-    }
-}
-
-/// What INFO shows of compaction. CONFIG RESETSTAT begins it anew.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct CompactionStats {
-    /// Entries moved.
-    pub moved: u64,
-    /// Moves taken back.
-    pub abandoned: u64,
-    /// Percent of the time that it may take at present; 0 while there is nothing to do.
-    pub running_percent: u64,
-    /// Milliseconds for which there was something to do, but for the current stretch.
-    pub total_ms: u64,
-    /// When the current stretch began, ms since the epoch; 0 when there is none.
-    pub since_ms: i64,
-}
-
-impl CompactionStats {
-    /// Milliseconds of the current stretch.
-    pub fn current_ms(&self, now_ms: i64) -> u64 {
-        if self.since_ms == 0 { 0 } else { (now_ms - self.since_ms).max(0) as u64 }
     }
 }

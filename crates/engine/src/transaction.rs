@@ -1,30 +1,18 @@
-//! Transactions: what MULTI has queued, and EXEC, which runs it as one execution unit.
-//!
-//! EXEC is no handler: the queued commands may be of any kind, so they run with the whole engine, each in its own context.
-//! A command was admitted when it was queued. What depends on the state of the server at EXEC (memory, a pause) is asked
-//! for EXEC itself, with the flags of everything queued.
+//! What MULTI has queued; `exec/transaction.rs` runs it.
 
-use crate::args::{Args, Hashing};
-use crate::ctx::{Outcome, Run};
-use crate::engine::Engine;
-use crate::error::CmdError;
 use crate::prepare::Prepared;
-use crate::process::Process;
-use crate::session::{Closing, Session};
-use crate::unit::Unit;
-use sluice_base::Now;
-use sluice_command::{Flags, Named, Spec};
-use sluice_resp::{OwnedRequests, Reply, Request};
+use sluice_command::{Flags, Spec};
+use sluice_resp::{OwnedRequests, Request};
 
 /// A transaction that is being queued.
 #[derive(Debug, Default)]
 pub struct Transaction {
-    requests: OwnedRequests,
-    prepared: Vec<Prepared>,
+    pub(crate) requests: OwnedRequests,
+    pub(crate) prepared: Vec<Prepared>,
     /// The flags of all commands queued.
     flags: Flags,
     /// A command was refused: EXEC will not run the others.
-    aborted: bool,
+    pub(crate) aborted: bool,
 }
 
 impl Transaction {
@@ -61,7 +49,7 @@ impl Transaction {
     }
 
     /// Queues a command.
-    fn push(&mut self, spec: &'static Spec, prepared: Prepared, request: &Request<'_>) {
+    pub(crate) fn push(&mut self, spec: &'static Spec, prepared: Prepared, request: &Request<'_>) {
         // One that was refused fails the transaction: nothing of it is worth keeping.
         if self.aborted {
             return;
@@ -69,105 +57,5 @@ impl Transaction {
         self.flags = self.flags.or(spec.flags);
         self.requests.push(request);
         self.prepared.push(prepared.alone());
-    }
-}
-
-impl Engine {
-    /// Queues a command of a client in MULTI.
-    #[cold]
-    pub(crate) fn queue_command(
-        &mut self,
-        session: &mut Session,
-        spec: &'static Spec,
-        prepared: Prepared,
-        request: &Request<'_>,
-        process: &mut dyn Process,
-    ) {
-        let Some(transaction) = &mut session.transaction else { return };
-        session.caller.net_in += request.raw().len() as u64;
-        session.caller.last_command = Some(spec);
-        transaction.push(spec, prepared, request);
-        let queued = transaction.requests.bytes();
-        session.caller.multi = transaction.len() as i64;
-        if queued + session.caller.input_bytes > self.control.limits.client_query_buffer {
-            return self.end_overlong(session, process);
-        }
-        let mark = session.outbox.mark();
-        Reply::new(&mut session.outbox, session.caller.proto).simple(b"QUEUED");
-        self.apply_reply_mode(session, mark, process);
-    }
-
-    /// Ends a client whose queue is larger than `client-query-buffer-limit`, as one with so large a request.
-    #[cold]
-    fn end_overlong(&mut self, session: &mut Session, process: &mut dyn Process) {
-        session.caller.closing = Closing::Now;
-        self.control.to_close.push(session.key);
-        self.note_query_buffer_disconnection(&session.caller.addr, process);
-    }
-
-    /// EXEC: runs what is queued, as commands of `unit`.
-    pub(crate) fn run_transaction(
-        &mut self,
-        unit: &mut Unit,
-        session: &mut Session,
-        now: &mut Now,
-        process: &mut dyn Process,
-    ) -> Run {
-        let Some(transaction) = session.transaction.take() else {
-            return Err(CmdError::text("ERR EXEC without MULTI"));
-        };
-        let unchanged = !self.watched_keys_changed(session, unit.now);
-        self.control.watching.forget(session.key);
-        if transaction.aborted {
-            self.end_transaction(session);
-            return Err(CmdError::text("EXECABORT Transaction discarded because of previous errors."));
-        }
-        if !unchanged {
-            self.end_transaction(session);
-            Reply::new(&mut session.outbox, session.caller.proto).null_array();
-            return Ok(Outcome::Done);
-        }
-        session.caller.flags.in_exec = true;
-        session.caller.multi_mem = transaction.heap_bytes();
-        Reply::new(&mut session.outbox, session.caller.proto).array(transaction.len());
-        unit.nest();
-        let hashing = Hashing { seed: self.seed, hashes: Vec::new() };
-        for (i, prepared) in transaction.prepared.iter().enumerate() {
-            let request = transaction.requests.at(i);
-            let Named::Command(spec) = prepared.named else { continue };
-            let args = Args::new(&request, prepared, &hashing);
-            self.run_queued(unit, session, spec, args, &request, now, process);
-        }
-        unit.unnest();
-        session.caller.flags.in_exec = false;
-        self.end_transaction(session);
-        Ok(Outcome::Done)
-    }
-
-    /// Whether a key that the client watches was changed, or has expired since.
-    fn watched_keys_changed(&self, session: &Session, now: Now) -> bool {
-        let watching = &self.control.watching;
-        watching.has_changed(session.key)
-            || watching.of(session.key).iter().filter(|watched| !watched.expired).any(|watched| {
-                let db = self.keyspace.db(watched.db);
-                let found = db.find(self.keyspace.key(&watched.key));
-                found.and_then(|found| db.expiry(found.handle)).is_some_and(|at_ms| now.unix_ms() > at_ms)
-            })
-    }
-
-    /// Leaves MULTI. The caller forgets what is watched.
-    pub(crate) fn end_transaction(&mut self, session: &mut Session) {
-        session.transaction = None;
-        session.caller.leave_multi();
-        session.mask = self.gate.session_mask(session);
-        self.refresh_listening();
-    }
-
-    /// EXEC itself was refused: the transaction is over.
-    #[cold]
-    pub(crate) fn refuse_exec(&mut self, session: &mut Session, error: &CmdError) -> CmdError {
-        self.control.watching.forget(session.key);
-        self.end_transaction(session);
-        CmdError::owned([b"EXECABORT Transaction discarded because of: ", &error.wire()[..]].concat())
     }
 }

@@ -1,11 +1,12 @@
 //! Parking, serving and ending the clients that wait; the lists are in `blocking.rs`.
 
 use crate::action::Action;
-use crate::args::{Args, Hashing};
+use crate::args::Args;
 use crate::blocking::{BlockOn, Due, Unblock, WaitFor, Waiting};
 use crate::engine::Engine;
 use crate::error::CmdError;
 use crate::exec::Next;
+use crate::prepare::Hashing;
 use crate::prepare::Prepared;
 use crate::process::Process;
 use crate::session::{Closing, Session};

@@ -1,4 +1,4 @@
-//! MULTI, DISCARD, WATCH, UNWATCH. EXEC is in `transaction.rs`.
+//! MULTI, DISCARD, WATCH, UNWATCH. EXEC is in `exec/transaction.rs`.
 
 use crate::args::Args;
 use crate::ctx::{Handler, Outcome, Route, Run, TransactionCtx, route};
