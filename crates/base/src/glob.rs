@@ -59,6 +59,16 @@ fn run<F: Fold>(pattern: &[u8], text: &[u8]) -> bool {
         }
         let Some((star, from)) = &mut retry else { return false };
         *from += 1;
+        // Where the star's next element is a plain byte, the places without that byte are passed over.
+        if let Some(&byte) = pattern.get(*star)
+            && F::EXACT
+            && !matches!(byte, b'?' | b'[' | b'\\')
+        {
+            match text[*from..].iter().position(|&other| other == byte) {
+                Some(distance) => *from += distance,
+                None => return false,
+            }
+        }
         p = *star;
         t = *from;
     }
@@ -107,11 +117,14 @@ fn class<F: Fold>(pattern: &[u8], mut p: usize, byte: u8) -> (bool, usize) {
 
 /// How two bytes are brought together before they are compared.
 trait Fold {
+    /// Every byte equals itself alone.
+    const EXACT: bool;
     fn fold(byte: u8) -> u8;
 }
 
 struct Exact;
 impl Fold for Exact {
+    const EXACT: bool = true;
     #[inline]
     fn fold(byte: u8) -> u8 {
         byte
@@ -120,6 +133,7 @@ impl Fold for Exact {
 
 struct NoCase;
 impl Fold for NoCase {
+    const EXACT: bool = false;
     #[inline]
     fn fold(byte: u8) -> u8 {
         byte.to_ascii_lowercase()

@@ -115,12 +115,21 @@ impl<'a> DbRef<'a> {
         self.db.is_empty()
     }
 
-    /// Every live key, in no order. O(n).
+    /// Every live key, in no order. O(n). The entries lie anywhere in memory: each is asked for some entries ahead of its
+    /// visit.
     pub fn for_each(&self, mut visit: impl FnMut(Entry<'a>)) {
         let db: &'a Db = self.db;
+        let mut ahead = db.iter();
+        for handle in ahead.by_ref().take(VISITED_AHEAD) {
+            db.prefetch(handle);
+        }
         for handle in db.iter() {
-            if !self.is_hidden(handle) {
-                visit(Entry::of(db, handle));
+            if let Some(next) = ahead.next() {
+                db.prefetch(next);
+            }
+            let entry = Entry::of(db, handle);
+            if !entry.expiry().is_some_and(|at| is_expired(at, &self.access)) {
+                visit(entry);
             }
         }
     }
@@ -564,6 +573,8 @@ impl DbMut<'_> {
     }
 }
 
+/// Entries of a walk over all keys that are on their way from memory.
+const VISITED_AHEAD: usize = 32;
 /// Random keys tried before all are looked at.
 const RANDOM_TRIES: usize = 100;
 /// How many of them are noted for deletion at most, where they are expired.

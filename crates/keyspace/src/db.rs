@@ -282,6 +282,12 @@ impl Db {
         self.index.prefetch_bucket(hash);
     }
 
+    /// Asks the processor for an entry.
+    #[inline]
+    pub(crate) fn prefetch(&self, handle: Handle) {
+        self.slab.prefetch(handle);
+    }
+
     /// Asks the processor for the entry that a hash probably has.
     #[inline]
     pub fn prefetch_entry(&self, hash: u64) {
