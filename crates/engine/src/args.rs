@@ -1,8 +1,9 @@
-//! A command's arguments: ranges of the input buffer, never copies.
+//! A command's arguments: ranges of the input buffer, or large ones that came apart; never copies.
 
 use sluice_base::HashSeed;
 pub(crate) use sluice_command::is_word;
-use sluice_keyspace::Key;
+use sluice_keyspace::{Key, NewValue};
+use sluice_resp::apart::{Apart, named};
 use sluice_resp::{Request, Span};
 
 /// The arguments of one request, its name first.
@@ -10,6 +11,8 @@ use sluice_resp::{Request, Span};
 pub struct Args<'a> {
     input: &'a [u8],
     ranges: &'a [Span],
+    /// Arguments that are no ranges of `input`.
+    apart: &'a Apart,
     /// What was hashed ahead for the prefetch.
     ahead: HashedAhead<'a>,
     seed: HashSeed,
@@ -40,12 +43,12 @@ impl<'a> Args<'a> {
     /// The arguments of `request`, of which some were hashed ahead under `seed`.
     #[inline]
     pub fn new(request: &Request<'a>, ahead: HashedAhead<'a>, seed: HashSeed) -> Args<'a> {
-        Args { input: request.bytes(), ranges: request.spans(), ahead, seed }
+        Args { input: request.bytes(), ranges: request.spans(), apart: request.apart(), ahead, seed }
     }
 
     #[inline]
     fn slice(&self, span: &Span) -> &'a [u8] {
-        &self.input[span.start..span.start + span.len]
+        named(*span, self.input, self.apart)
     }
 
     /// How many, the name included. Never 0.
@@ -59,6 +62,16 @@ impl<'a> Args<'a> {
     #[inline]
     pub fn at(&self, index: usize) -> &'a [u8] {
         self.slice(&self.ranges[index])
+    }
+
+    /// The argument at `index` as a string to be stored, which a large one becomes without a copy if it came apart.
+    #[inline]
+    pub fn string(&self, index: usize) -> NewValue<'a> {
+        let span = self.ranges[index];
+        match self.input.get(span.start..span.start.wrapping_add(span.len)) {
+            Some(bytes) => NewValue::Str(bytes),
+            None => NewValue::StrShared(self.apart.get(span)),
+        }
     }
 
     /// The argument at `index`, if there is one.
