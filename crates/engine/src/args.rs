@@ -1,8 +1,9 @@
-//! A command's arguments: ranges of the input buffer, never copies.
+//! A command's arguments: ranges of the input buffer, or large ones that came apart; never copies.
 
 use crate::prepare::{Hashing, KEYS_AHEAD, Prepared};
 pub(crate) use sluice_command::is_word;
-use sluice_keyspace::Key;
+use sluice_keyspace::{Key, NewValue};
+use sluice_resp::apart::{Apart, named};
 use sluice_resp::{Request, Span};
 
 /// The arguments of one request, its name first.
@@ -10,6 +11,8 @@ use sluice_resp::{Request, Span};
 pub struct Args<'a> {
     input: &'a [u8],
     ranges: &'a [Span],
+    /// Arguments that are no ranges of `input`.
+    apart: &'a Apart,
     /// The request's first key, hashed ahead for the prefetch.
     prepared: &'a Prepared,
     hashing: &'a Hashing,
@@ -19,12 +22,12 @@ impl<'a> Args<'a> {
     /// The arguments of `request`, of which some were hashed ahead.
     #[inline]
     pub fn new(request: &Request<'a>, prepared: &'a Prepared, hashing: &'a Hashing) -> Args<'a> {
-        Args { input: request.bytes(), ranges: request.spans(), prepared, hashing }
+        Args { input: request.bytes(), ranges: request.spans(), apart: request.apart(), prepared, hashing }
     }
 
     #[inline]
     fn slice(&self, span: &Span) -> &'a [u8] {
-        &self.input[span.start..span.start + span.len]
+        named(*span, self.input, self.apart)
     }
 
     /// How many, the name included. Never 0.
@@ -38,6 +41,16 @@ impl<'a> Args<'a> {
     #[inline]
     pub fn at(&self, index: usize) -> &'a [u8] {
         self.slice(&self.ranges[index])
+    }
+
+    /// The argument at `index` as a string to be stored, which a large one becomes without a copy if it came apart.
+    #[inline]
+    pub fn string(&self, index: usize) -> NewValue<'a> {
+        let span = self.ranges[index];
+        match self.input.get(span.start..span.start.wrapping_add(span.len)) {
+            Some(bytes) => NewValue::Str(bytes),
+            None => NewValue::StrShared(self.apart.get(span)),
+        }
     }
 
     /// The argument at `index`, if there is one.

@@ -136,7 +136,7 @@ impl Engine {
         let Permit { .. } = permit;
         if !unit.is_nested() {
             session.caller.last_command = Some(spec);
-            session.caller.net_in += if session.is_rerun { 0 } else { request.raw().len() as u64 };
+            session.caller.net_in += if session.is_rerun { 0 } else { request.wire_len() as u64 };
         }
         let mark = session.outbox.mark();
         let db = session.caller.db;
@@ -159,7 +159,7 @@ impl Engine {
         *now = end;
         self.account(session, spec, nanos, failed);
         let limits: &Limits = &self.control.limits;
-        let request_bytes = request.raw().len();
+        let request_bytes = request.wire_len();
         let reply_bytes = session.outbox.len_since(mark);
         let loggable = nanos as i64 >= limits.note_nanos
             || request_bytes as i64 >= limits.large_request && limits.large_request >= 0
@@ -281,7 +281,7 @@ impl Engine {
         request: &Request<'_>,
         process: &mut dyn Process,
     ) {
-        session.caller.net_in += request.raw().len() as u64;
+        session.caller.net_in += request.wire_len() as u64;
         if let Some(transaction) = &mut session.transaction {
             transaction.abort();
         }

@@ -10,6 +10,9 @@ use sluice_value::{List, ListEncoding, PAGE_BYTES, Pages, Value};
 pub enum NewValue<'a> {
     /// A string in its canonical encoding: an integer where the bytes are one.
     Str(&'a [u8]),
+    /// The same, of bytes that others may hold too: they become the value without a copy where they are too many for the
+    /// entry.
+    StrShared(&'a Bytes),
     /// An integer.
     Int(i64),
     /// A string kept as bytes even where they are a number's: what INCRBYFLOAT makes.
@@ -71,6 +74,13 @@ impl<'a> Payload<'a> {
             NewValue::Str(bytes) => match sluice_base::num::parse_i64(bytes) {
                 Some(n) => Payload::Int(n.to_le_bytes()),
                 None => placed(Form::StrInline, bytes),
+            },
+            NewValue::StrShared(bytes) => match sluice_base::num::parse_i64(bytes) {
+                Some(n) => Payload::Int(n.to_le_bytes()),
+                None if entry::fits_inside(key_len, has_expiry, bytes.len()) => {
+                    Payload::Borrowed(Form::StrInline, bytes)
+                }
+                None => Payload::string_outside(bytes.clone()),
             },
             NewValue::Int(n) => Payload::Int(n.to_le_bytes()),
             NewValue::Plain(bytes) => placed(Form::StrInline, bytes),

@@ -2,7 +2,7 @@
 #![allow(missing_docs, clippy::unwrap_used)]
 
 use sluice_base::num::IntBuffer;
-use sluice_base::{HashSeed, Now, Rng};
+use sluice_base::{Bytes, HashSeed, Now, Rng};
 use sluice_collections::slab::Handle;
 use sluice_keyspace::{
     Access, BeforeImage, CLOCK_MASK, Effects, Entry, Event, ExpireCycle, ExpiryMode, Key, KeyRef, Keyspace,
@@ -134,11 +134,13 @@ impl Twin {
 
     fn set(&mut self, db: usize, key: &[u8]) -> &'static str {
         let (value, expiry) = (self.any_value(), self.any_expiry());
-        let form = self.rng.below(3);
+        let form = self.rng.below(4);
+        let shared = Bytes::copy_from(&value);
         let existed = self.write(db, |d| {
             let payload = match form {
                 0 => NewValue::Str(&value),
                 1 => NewValue::Plain(&value),
+                3 => NewValue::StrShared(&shared),
                 _ => NewValue::Raw(&value),
             };
             d.set(d.key(key), payload, expiry, Event::Set)
@@ -147,7 +149,7 @@ impl Twin {
         assert_eq!(existed, old.is_some());
         let is_int = sluice_base::num::parse_i64(&value).is_some();
         let encoding = match form {
-            0 if is_int => Some(Encoding::Int),
+            0 | 3 if is_int => Some(Encoding::Int),
             2 => Some(Encoding::Raw),
             _ => None,
         };

@@ -1,11 +1,13 @@
 //! RESP2 and RESP3: requests out of bytes, replies into bytes.
 //!
 //! Invariants: (1) no socket, clock or command is known here: limits and the protocol version are arguments; (2) a
-//! request is ranges of the bytes it came in, nothing is copied but the words of inline requests; (3) no byte is
+//! request is ranges of the bytes it came in, and large arguments that came apart; nothing is copied but the words of
+//! inline requests; (3) no byte is
 //! examined twice because a request arrived in pieces.
 
 #![forbid(unsafe_code)]
 
+pub mod apart;
 pub mod decode;
 pub mod outbox;
 pub mod owned;
@@ -13,6 +15,7 @@ pub mod parse;
 pub mod requests;
 pub mod write;
 
+pub use apart::Apart;
 pub use decode::{DecodeError, Value, decode};
 pub use outbox::{Mark, Outbox};
 pub use owned::OwnedRequests;

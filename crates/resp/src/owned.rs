@@ -1,8 +1,8 @@
 //! Requests that outlive the buffer that they were parsed from: queued by MULTI, blocked, or postponed by CLIENT PAUSE.
 //!
 //! All requests of an [`OwnedRequests`] share one buffer and one list of ranges, so that a queue of a thousand commands
-//! is three allocations. A request keeps its bytes as they came ([`Request::raw`]), which a replica's offset counts; an
-//! inline request keeps its words, which may be unescaped, behind its line.
+//! is three allocations. A request keeps its bytes as they came, which a replica's offset counts, with the arguments that
+//! lay apart in their places; an inline request keeps its words, which may be unescaped, behind its line.
 
 use crate::requests::{Request, Span};
 
@@ -30,7 +30,7 @@ impl OwnedRequests {
     /// One request.
     pub fn of(request: &Request<'_>) -> OwnedRequests {
         let mut owned = OwnedRequests {
-            bytes: Vec::with_capacity(request.raw().len()),
+            bytes: Vec::with_capacity(request.wire_len()),
             spans: Vec::with_capacity(request.argc()),
             list: Vec::with_capacity(1),
         };
@@ -40,10 +40,16 @@ impl OwnedRequests {
 
     /// Appends a copy of a request. Cost: O(bytes of the request).
     pub fn push(&mut self, request: &Request<'_>) {
-        let raw = Span { start: self.bytes.len(), len: request.raw().len() };
+        let raw = Span { start: self.bytes.len(), len: request.wire_len() };
         let first = self.spans.len();
-        self.bytes.extend_from_slice(request.raw());
-        if request.is_inline() {
+        request.apart().join(request.raw(), &mut self.bytes);
+        if !request.apart().is_empty() {
+            // Such a request begins where its input does, so that its spans are relative to it.
+            for span in request.spans() {
+                let Span { start, len } = request.apart().joined(*span);
+                self.spans.push(Span { start: raw.start + start, len });
+            }
+        } else if request.is_inline() {
             for word in request.args() {
                 self.spans.push(Span { start: self.bytes.len(), len: word.len() });
                 self.bytes.extend_from_slice(word);

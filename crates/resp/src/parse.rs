@@ -14,8 +14,10 @@
 use std::ops::ControlFlow;
 
 use memchr::{memchr, memchr2};
+use sluice_base::Bytes;
 use sluice_base::quote::{self, Dialect};
 
+use crate::apart::Apart;
 use crate::requests::{Form, Requests, Span};
 
 /// Whether the client has shown who it is.
@@ -122,7 +124,7 @@ pub enum State {
     Failed(ParseError),
 }
 
-/// Where a connection's unfinished request stands. 64 bytes and, for a request under way, its arguments so far.
+/// Where a connection's unfinished request stands. 72 bytes and, for a request under way, its arguments so far.
 #[derive(Debug)]
 pub struct Parser {
     place: Place,
@@ -130,6 +132,8 @@ pub struct Parser {
     wanted: usize,
     /// Arguments of the unfinished request so far, relative to the beginning of the request.
     args: Vec<Span>,
+    /// Those of them that are not in the input. The list stays for the next request that has such.
+    apart: Option<Box<Apart>>,
 }
 
 /// A position in a request.
@@ -141,7 +145,8 @@ struct Place {
     scanned: usize,
     /// Arguments still to come; 0 before the count was read.
     left: usize,
-    /// Length of the argument at `at`, or [`NO_BULK`] before its header was read.
+    /// Length of the argument at `at`, or [`NO_BULK`] before its header was read, or [`APART`] when only its line
+    /// end is in the input.
     bulk: usize,
 }
 
@@ -160,7 +165,7 @@ impl Default for Parser {
 impl Parser {
     /// A parser at the beginning of a stream; nothing is allocated.
     pub fn new() -> Parser {
-        Parser { place: Place::START, wanted: 0, args: Vec::new() }
+        Parser { place: Place::START, wanted: 0, args: Vec::new(), apart: None }
     }
 
     /// Parses as many complete requests of `input` as there are, up to the batch of `limits`, into `out`, which is
@@ -201,6 +206,46 @@ impl Parser {
         self.wanted
     }
 
+    /// Length of the argument under way, of which the input has only the beginning, from [`Parser::at`] on.
+    #[inline]
+    pub fn begun(&self) -> Option<usize> {
+        if self.place.bulk < APART { Some(self.place.bulk) } else { None }
+    }
+
+    /// Takes the argument under way ([`Parser::begun`]), whole, out of memory of its own. From now on the input has no byte
+    /// of it: what is behind it stands at [`Parser::at`].
+    pub fn supply(&mut self, bytes: Bytes) {
+        debug_assert_eq!(self.begun(), Some(bytes.len()));
+        let span = self.apart.get_or_insert_default().push(self.place.at, bytes);
+        self.args.push(span);
+        self.place.bulk = APART;
+        self.wanted = LINE_END;
+    }
+
+    /// The arguments of the unfinished request that were supplied.
+    #[inline]
+    pub fn apart(&self) -> &Apart {
+        self.apart.as_deref().unwrap_or(Apart::NONE)
+    }
+
+    /// How many bytes of the unfinished request an input of `len` bytes lacks, where that is known: in its last argument.
+    pub fn missing(&self, len: usize) -> Option<usize> {
+        if self.place.left != 1 || self.place.bulk == NO_BULK {
+            return None;
+        }
+        (self.place.at + LINE_END).checked_add(self.place.in_input())?.checked_sub(len)
+    }
+
+    /// Gives the unfinished request up, which begins `input`, and puts the arguments that were supplied back into it.
+    pub fn give_up(&mut self, input: &mut Vec<u8>) {
+        let parser = std::mem::take(self);
+        if let Some(apart) = parser.apart {
+            let mut whole = Vec::with_capacity(input.len() + apart.bytes());
+            apart.join(input, &mut whole);
+            *input = whole;
+        }
+    }
+
     /// Offset from the beginning of the unfinished request of the next byte to parse; 0 between requests.
     #[inline]
     pub fn at(&self) -> usize {
@@ -209,7 +254,7 @@ impl Parser {
 
     /// Bytes allocated for the unfinished request's arguments.
     pub fn capacity_bytes(&self) -> usize {
-        self.args.capacity() * size_of::<Span>()
+        self.args.capacity() * size_of::<Span>() + self.apart().heap_bytes()
     }
 
     /// A request that begins at `at` with a star, from where it was left: unusual, unfinished or wrong. Its spans are
@@ -238,9 +283,17 @@ impl Parser {
         }
         let raw = Span { start: at, len: self.place.at };
         for (slot, span) in out.room(self.args.len()).iter_mut().zip(&self.args) {
-            *slot = Span { start: at + span.start, len: span.len };
+            // A request with arguments apart is the unfinished one, which begins the input: its spans are in place.
+            *slot = Span { start: at.saturating_add(span.start), len: span.len };
         }
-        out.conclude(self.args.len(), raw, Form::Multibulk);
+        let form = match &mut self.apart {
+            Some(apart) if !apart.is_empty() => {
+                out.take_apart(apart);
+                Form::Parted
+            }
+            Some(_) | None => Form::Multibulk,
+        };
+        out.conclude(self.args.len(), raw, form);
         self.args.clear();
         if self.args.capacity() > ARGS_KEPT {
             self.args = Vec::new();
@@ -264,7 +317,8 @@ impl Parser {
             self.wanted = 0;
         } else {
             self.place.scanned = 0;
-            self.wanted = (self.place.at + 2).saturating_add(self.place.bulk).saturating_sub(seen);
+            self.wanted =
+                (self.place.at + LINE_END).saturating_add(self.place.in_input()).saturating_sub(seen);
         }
         ControlFlow::Break(Progress { consumed: start, state })
     }
@@ -305,6 +359,11 @@ impl Parser {
 
 impl Place {
     const START: Place = Place { at: 0, scanned: 0, left: 0, bulk: NO_BULK };
+
+    /// How many bytes of the argument at `at` are, or will be, in the input.
+    fn in_input(&self) -> usize {
+        if self.bulk == APART { 0 } else { self.bulk }
+    }
 }
 
 /// Puts the words of `line` after the last request of `out`; how many there are.
@@ -330,13 +389,16 @@ fn arguments(input: &[u8], place: &mut Place, limits: &Limits, args: &mut Vec<Sp
             (place.bulk, place.at) = length_header(input, place.at, from, limits)?;
         }
         let tail = &input[place.at..];
+        let len = place.in_input();
         // Lengths are below 2^63, so that two more do not overflow.
-        let Some(ended) = tail.get(..place.bulk + 2) else { return Err(Stop::Starved) };
-        if ended[place.bulk..] != *b"\r\n" {
+        let Some(ended) = tail.get(..len + LINE_END) else { return Err(Stop::Starved) };
+        if ended[len..] != *b"\r\n" {
             return Err(Stop::Failed(ParseError::InvalidCrlf));
         }
-        args.push(Span { start: place.at, len: place.bulk });
-        place.at += place.bulk + 2;
+        if place.bulk != APART {
+            args.push(Span { start: place.at, len });
+        }
+        place.at += len + LINE_END;
         place.bulk = NO_BULK;
         place.left -= 1;
     }
@@ -479,7 +541,7 @@ fn replay(
         let input = &stream[start..end];
         let progress = parser.parse(input, limits, &mut out);
         seen.extend(out.iter(input).map(|request| request.args().map(<[u8]>::to_vec).collect::<Vec<_>>()));
-        let raw: usize = out.iter(input).map(|request| request.raw().len()).sum();
+        let raw: usize = out.iter(input).map(|request| request.wire_len()).sum();
         assert!(raw <= progress.consumed);
         start += progress.consumed;
         match progress.state {
@@ -492,6 +554,9 @@ fn replay(
 }
 
 const NO_BULK: usize = usize::MAX;
+const APART: usize = usize::MAX - 1;
+/// Bytes of the line end behind an argument.
+const LINE_END: usize = 2;
 const STAR_HEADER: [u8; 4] = *b"*0\r\n";
 const DOLLAR_HEADER: [u8; 4] = *b"$0\r\n";
 /// More arguments than these get room only as they come.

@@ -1,6 +1,9 @@
 //! What the parser hands over: a reused arena of requests and their arguments.
 
-/// A run of bytes: of the parsed input, or of the arena's own text for inline requests.
+use crate::apart::{Apart, named};
+
+/// A run of bytes: of the parsed input, of the arena's own text for inline requests, or, where it begins beyond every
+/// input, an argument [apart](Apart).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Span {
     /// Offset of the first byte.
@@ -21,6 +24,8 @@ pub struct Requests {
     list: Vec<Entry>,
     /// Words of inline requests, which may be unescaped and so are not ranges of the input.
     pub(crate) words: Vec<u8>,
+    /// Arguments of the request of [`Form::Parted`], of which there is one at most: the first, as the others came whole.
+    apart: Apart,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -36,6 +41,8 @@ struct Entry {
 pub(crate) enum Form {
     Multibulk,
     Inline,
+    /// The first, with arguments apart. It begins where the input does.
+    Parted,
 }
 
 /// One request: at least one argument, the name of the command first.
@@ -44,6 +51,7 @@ pub struct Request<'a> {
     bytes: &'a [u8],
     spans: &'a [Span],
     raw: &'a [u8],
+    apart: &'a Apart,
 }
 
 impl Requests {
@@ -70,7 +78,7 @@ impl Requests {
         self.list.clear();
         self.used = 0;
         self.words.clear();
-        if self.args.len() > ARGS_KEPT || self.words.capacity() > WORDS_KEPT {
+        if self.args.len() > ARGS_KEPT || self.words.capacity() > WORDS_KEPT || !self.apart.is_empty() {
             self.shrink();
         }
     }
@@ -80,19 +88,23 @@ impl Requests {
         self.args.truncate(ARGS_KEPT);
         self.args.shrink_to_fit();
         self.words.shrink_to(WORDS_KEPT);
+        self.apart.clear();
     }
 
     /// The request number `index`; `input` is what was parsed. Panics when there is no such request.
     #[inline]
     pub fn at<'a>(&'a self, index: usize, input: &'a [u8]) -> Request<'a> {
         let entry = &self.list[index];
+        let (bytes, apart) = match entry.form {
+            Form::Multibulk => (input, Apart::NONE),
+            Form::Inline => (&*self.words, Apart::NONE),
+            Form::Parted => (input, &self.apart),
+        };
         Request {
-            bytes: match entry.form {
-                Form::Multibulk => input,
-                Form::Inline => &self.words,
-            },
+            bytes,
             spans: &self.args[entry.first..entry.first + entry.argc],
             raw: &input[entry.raw.start..entry.raw.start + entry.raw.len],
+            apart,
         }
     }
 
@@ -107,11 +119,17 @@ impl Requests {
         (0..self.len()).map(move |index| self.at(index, input))
     }
 
+    /// Takes over the arguments apart of the first request; leaves the room for a list.
+    pub(crate) fn take_apart(&mut self, apart: &mut Apart) {
+        std::mem::swap(&mut self.apart, apart);
+    }
+
     /// Bytes allocated.
     pub fn capacity_bytes(&self) -> usize {
         self.args.capacity() * size_of::<Span>()
             + self.list.capacity() * size_of::<Entry>()
             + self.words.capacity()
+            + self.apart.heap_bytes()
     }
 
     /// Where the next request's arguments go: `count` places. What they hold is of no meaning.
@@ -141,7 +159,7 @@ impl Requests {
 impl<'a> Request<'a> {
     /// A request of these ranges of `bytes`.
     pub(crate) fn new(bytes: &'a [u8], spans: &'a [Span], raw: &'a [u8]) -> Request<'a> {
-        Request { bytes, spans, raw }
+        Request { bytes, spans, raw, apart: Apart::NONE }
     }
 
     /// Whether it came as a line of words, which are no ranges of its bytes.
@@ -158,15 +176,14 @@ impl<'a> Request<'a> {
     /// The argument number `index`; 0 is the command's name. Panics when there is no such argument.
     #[inline]
     pub fn arg(&self, index: usize) -> &'a [u8] {
-        let span = self.spans[index];
-        &self.bytes[span.start..span.start + span.len]
+        named(self.spans[index], self.bytes, self.apart)
     }
 
     /// The arguments in order.
     #[inline]
     pub fn args(&self) -> impl ExactSizeIterator<Item = &'a [u8]> + use<'a> {
-        let bytes = self.bytes;
-        self.spans.iter().map(move |span| &bytes[span.start..span.start + span.len])
+        let (bytes, apart) = (self.bytes, self.apart);
+        self.spans.iter().map(move |span| named(*span, bytes, apart))
     }
 
     /// The arguments as ranges of [`Request::bytes`], for holders that keep no iterator.
@@ -175,16 +192,28 @@ impl<'a> Request<'a> {
         self.spans
     }
 
+    /// The arguments that are no ranges of [`Request::bytes`].
+    #[inline]
+    pub fn apart(&self) -> &'a Apart {
+        self.apart
+    }
+
     /// What the spans are relative to.
     #[inline]
     pub fn bytes(&self) -> &'a [u8] {
         self.bytes
     }
 
-    /// The bytes of the whole request as they came, with its line ends: what a replica's offset counts.
+    /// The bytes of the request as they came, with its line ends, but for the arguments apart.
     #[inline]
-    pub fn raw(&self) -> &'a [u8] {
+    pub(crate) fn raw(&self) -> &'a [u8] {
         self.raw
+    }
+
+    /// How many bytes the whole request came in: what a replica's offset counts.
+    #[inline]
+    pub fn wire_len(&self) -> usize {
+        self.raw.len() + self.apart.bytes()
     }
 
     /// Whether this is the first line or a header of HTTP: a web page that was made to talk to this port. The connection

@@ -1,7 +1,7 @@
 //! The server's turn: wait, execute what came, do what is due, send, reap.
 //!
 //! Invariants: (1) input is executed as it is received, in the loop's buffer; what is left of a request is copied once, into
-//! the connection's `carry`; (2) replies leave in `write`, after everything of the turn was executed; (3) sockets are
+//! the connection's `carry`, or, of a large argument, into what will be its value; (2) replies leave in `write`, after everything of the turn was executed; (3) sockets are
 //! closed in `reap` and nowhere else.
 
 use crate::bio::Garbage;
@@ -331,10 +331,7 @@ impl Server {
                     let used = self.execute(&mut wire, &chunk);
                     self.keep(&mut wire, &chunk[used..]);
                 }
-                Input::Open => {
-                    wire.inbound.carry.extend_from_slice(&chunk);
-                    self.execute_carry(&mut wire);
-                }
+                Input::Open | Input::Large => self.go_on(&mut wire, &chunk),
                 Input::Held => wire.inbound.carry.extend_from_slice(&chunk),
                 Input::Filling | Input::Away | Input::Shut => {}
             }
@@ -371,7 +368,7 @@ impl Server {
             }
             if come == 0 && self.idle_s(key) > CARRY_IDLE_S {
                 // It was ended early. What still comes goes the usual way, and the next large step makes room again.
-                self.give_room_back(&mut wire);
+                wire.inbound.shrink();
                 self.publish_input(&mut wire);
                 self.event_loop.recv_start(wire.source);
             } else {
@@ -389,13 +386,35 @@ impl Server {
         self.engine.session(key).map_or(0, |session| now_s - session.caller.last_s)
     }
 
+    /// Goes on with a request whose beginning is kept, and then with what is behind it.
+    fn go_on(&mut self, wire: &mut Wire, mut bytes: &[u8]) {
+        while !bytes.is_empty() {
+            match wire.inbound.input {
+                Input::Open if wire.inbound.carry.is_empty() => {
+                    let used = self.execute(wire, bytes);
+                    return self.keep(wire, &bytes[used..]);
+                }
+                Input::Open | Input::Large => {
+                    bytes = wire.inbound.complete(bytes);
+                    self.execute_carry(wire);
+                }
+                Input::Held => return wire.inbound.carry.extend_from_slice(bytes),
+                Input::Filling | Input::Away | Input::Shut => return,
+            }
+        }
+    }
+
     /// Executes what `carry` holds and keeps the rest. The room stays: more is likely to come in pieces.
     fn execute_carry(&mut self, wire: &mut Wire) {
+        if !wire.inbound.is_ready() {
+            return;
+        }
         let mut carry = std::mem::take(&mut wire.inbound.carry);
         wire.carry_peak = wire.carry_peak.max(carry.len());
         let used = self.execute(wire, &carry);
         carry.drain(..used);
         wire.inbound.carry = carry;
+        wire.inbound.part_carry();
     }
 
     /// Keeps the beginning of a request until the rest comes.
@@ -406,7 +425,7 @@ impl Server {
         if wire.inbound.carry.capacity() == 0 {
             wire.inbound.carry = self.spare_carry.pop().unwrap_or_else(|| Vec::with_capacity(CARRY_BYTES));
         }
-        wire.inbound.carry.extend_from_slice(rest);
+        wire.inbound.keep_rest(rest);
     }
 
     /// Gives back room for input that a connection does not need.
@@ -424,6 +443,11 @@ impl Server {
             // The loop has the buffer. It gives it back, and `filled` sees whether anything has come.
             Input::Filling if idle_s > 0 => self.event_loop.recv_into_end(wire.source),
             Input::Filling => {}
+            Input::Large if idle_s > CARRY_IDLE_S => {
+                wire.inbound.shrink();
+                self.publish_input(&mut wire);
+            }
+            Input::Large => {}
             Input::Open | Input::Away | Input::Held | Input::Shut => {
                 let (peak, room) = (std::mem::take(&mut wire.carry_peak), wire.inbound.carry.capacity());
                 if idle_s > CARRY_IDLE_S {
@@ -459,7 +483,6 @@ impl Server {
         while wire.inbound.input == Input::Open {
             let rest = &input[used..];
             let limits = self.parse_limits(wire.key);
-            self.requests.clear();
             let progress = wire.inbound.parser.parse(rest, &limits, &mut self.requests);
             if !self.requests.is_empty() {
                 let done = self.engine.submit(wire.key, rest, &self.requests, &mut self.host);
@@ -497,8 +520,8 @@ impl Server {
 
     /// Decides how input goes on after a receive.
     fn after_input(&mut self, wire: &mut Wire) {
-        let (input, used) = (wire.inbound.input, wire.inbound.carry.len());
-        if input == Input::Open && used > self.engine.limits().client_query_buffer {
+        let (input, used) = (wire.inbound.input, wire.inbound.kept().used);
+        if matches!(input, Input::Open | Input::Large) && used > self.engine.limits().client_query_buffer {
             self.engine.count_query_buffer_disconnection(wire.key, &mut self.host);
             self.to_close.push(wire.key);
         } else if wire.inbound.is_unusual() {

@@ -73,6 +73,41 @@ fn a_large_value_comes_and_goes_whole_and_is_counted_once() {
 }
 
 #[test]
+fn large_values_in_pieces_and_pipelines_are_stored_to_the_byte() {
+    let server = Server::start(&[]);
+    let mut client = server.client();
+    let value = |len: usize| (0..len).map(|at| (at * 31 / 7 + len) as u8).collect::<Vec<u8>>();
+    let lengths = [4095, 4096, 16_384, 20_000, 40_000, 150_000];
+    let (mut stream, mut replies) = (Vec::new(), Vec::new());
+    for len in lengths {
+        let (one, two) = (value(len), value(len + 1));
+        stream.extend(request(&[b"SET", b"one", &one]));
+        stream.extend(request(&[b"MSET", b"one", &one, b"two", &two]));
+        stream.extend(request(&[b"APPEND", b"two", b"x"]));
+        stream.extend_from_slice(b"MULTI\r\n");
+        stream.extend(request(&[b"SETEX", b"three", b"100", &two]));
+        stream.extend_from_slice(b"EXEC\r\nMGET one two three\r\n");
+        replies.extend_from_slice(b"+OK\r\n+OK\r\n");
+        replies.extend(format!(":{}\r\n+OK\r\n+QUEUED\r\n*1\r\n+OK\r\n", len + 2).bytes());
+        let read = request(&[&one, &[&two[..], b"x"].concat(), &two]);
+        replies.extend(read);
+    }
+    for piece in [stream.len(), 16_384, 5_000, 33_333] {
+        let (sent, mut out) = (stream.clone(), client.stream.try_clone().unwrap());
+        let mut pace = server.client();
+        let writer = std::thread::spawn(move || {
+            for part in sent.chunks(piece) {
+                std::io::Write::write_all(&mut out, part).unwrap();
+                // What was sent before has been received by now.
+                pace.check("PING", "+PONG\r\n");
+            }
+        });
+        client.expect(&replies);
+        writer.join().unwrap();
+    }
+}
+
+#[test]
 fn wrong_requests_are_answered_to_the_letter_and_end_the_connection() {
     let server = Server::start(&[]);
     let long = "x".repeat(64 * 1024 + 1);

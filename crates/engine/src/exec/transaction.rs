@@ -29,7 +29,7 @@ impl Engine {
         process: &mut dyn Process,
     ) {
         let Some(transaction) = &mut session.transaction else { return };
-        session.caller.net_in += request.raw().len() as u64;
+        session.caller.net_in += request.wire_len() as u64;
         session.caller.last_command = Some(spec);
         transaction.push(spec, prepared, request);
         let queued = transaction.requests.bytes();

@@ -103,6 +103,10 @@ impl Db {
 
     fn rebuild(&mut self, found: Found, key: Key<'_>, payload: Payload<'_>, meta: Meta) -> Option<Value> {
         self.before_change(found.handle);
+        let payload = match self.replace_outside(found.handle, payload, meta) {
+            Ok(old) => return Some(old),
+            Err(payload) => payload,
+        };
         let had_expiry = self.head(found.handle).has_expiry();
         let payload = match payload.inside() {
             // The reference loses the expiry after it has placed the string.
@@ -118,6 +122,33 @@ impl Db {
         let value = self.take_value(found.handle);
         self.replace_block(found, key, handle);
         value
+    }
+
+    /// Puts a string outside into the place of another; gives that one back, or the payload where the entry needs another
+    /// block. The caller has passed the hook.
+    fn replace_outside<'a>(
+        &mut self,
+        handle: Handle,
+        payload: Payload<'a>,
+        meta: Meta,
+    ) -> Result<Value, Payload<'a>> {
+        let head = self.head(handle);
+        let fits = head.form() == Form::StrOutside && head.has_expiry() == meta.expiry.is_some();
+        let new = match payload {
+            Payload::Outside(Form::StrOutside, new) if fits => new,
+            other => return Err(other),
+        };
+        let body = self.slab.body_mut(handle);
+        if let Some(at) = meta.expiry {
+            entry::write_expiry(head, body, at);
+        }
+        let index = entry::index_of(entry::payload(head, body));
+        let Some(place) = self.values.get_mut(index) else { super::mixed_up() };
+        let added = new.heap_bytes();
+        let old = std::mem::replace(place, new);
+        self.outside_bytes = (self.outside_bytes + added).saturating_sub(old.heap_bytes());
+        self.slab.head(handle).store(head.with_clock(meta.clock).0, Relaxed);
+        Ok(old)
     }
 
     /// Lets the indexes name the block `new` instead of the entry's old one, which is freed. What the entry has outside

@@ -1,4 +1,5 @@
 use super::*;
+use crate::OwnedRequests;
 use sluice_base::Rng;
 
 fn open(batch_max: usize) -> Limits {
@@ -277,6 +278,96 @@ fn valid_streams_give_what_was_put_in_them() {
     }
 }
 
+/// The same as `replay`, where every argument that is cut comes apart; what is unfinished is given up in the end.
+fn replay_apart(
+    stream: &[u8],
+    limits: &Limits,
+    piece: &mut dyn FnMut(usize) -> usize,
+) -> (Vec<Vec<Vec<u8>>>, Result<usize, ParseError>) {
+    let (mut parser, mut out) = (Parser::new(), Requests::new());
+    let (mut seen, mut input, mut rest) = (Vec::new(), Vec::new(), stream);
+    loop {
+        let progress = parser.parse(&input, limits, &mut out);
+        for request in out.iter(&input) {
+            let args: Vec<Vec<u8>> = request.args().map(<[u8]>::to_vec).collect();
+            let copy = OwnedRequests::of(&request);
+            assert_eq!(copy.at(0).args().collect::<Vec<_>>(), args);
+            assert_eq!(copy.at(0).wire_len(), request.wire_len());
+            seen.push(args);
+        }
+        input.drain(..progress.consumed);
+        match progress.state {
+            State::Failed(error) => return (seen, Err(error)),
+            State::Full => continue,
+            State::Starved => {}
+        }
+        if let Some(len) = parser.begun() {
+            let mut apart = input.split_off(parser.at());
+            let come = rest.len().min(len.saturating_sub(apart.len()));
+            apart.extend_from_slice(&rest[..come]);
+            rest = &rest[come..];
+            let behind = apart.split_off(len.min(apart.len()));
+            if apart.len() < len {
+                parser.give_up(&mut input);
+                return (seen, Ok(input.len() + apart.len()));
+            }
+            parser.supply(Bytes::from_vec(apart));
+            assert!(parser.apart().bytes() >= len);
+            let missing = parser.missing(input.len() + behind.len());
+            assert!(missing.is_none_or(|missing| missing <= 2));
+            input.extend(behind);
+        }
+        if rest.is_empty() {
+            parser.give_up(&mut input);
+            return (seen, Ok(input.len()));
+        }
+        let (come, later) = rest.split_at(piece(rest.len()));
+        input.extend_from_slice(come);
+        rest = later;
+    }
+}
+
+#[test]
+fn arguments_that_come_apart_read_as_those_of_the_input() {
+    let mut rng = Rng::new(24);
+    let mut apart = 0;
+    for round in 0..3000 {
+        let stream = random_stream(&mut rng);
+        let limits = open(1 + rng.below(20) as usize);
+        let whole = replay(&stream, &limits, &mut |rest| rest);
+        apart += whole.0.len();
+        assert_eq!(whole, replay_apart(&stream, &limits, &mut |_| 1), "{round}: {}", stream.escape_ascii());
+        for _ in 0..5 {
+            let step = 1 + rng.below(40);
+            let pieces = replay_apart(&stream, &limits, &mut |rest| (1 + rng.below(step) as usize).min(rest));
+            assert_eq!(whole, pieces, "{round}: {}", stream.escape_ascii());
+        }
+    }
+    assert!(apart > 1000);
+}
+
+#[test]
+fn what_is_missing_is_known_in_the_last_argument() {
+    let (mut parser, mut out) = (Parser::new(), Requests::new());
+    for (input, missing) in [
+        (&b"*2\r\n$3\r\nGE"[..], None),
+        (b"*2\r\n$3\r\nGET\r\n$4", None),
+        (b"*2\r\n$3\r\nGET\r\n$4\r\n", Some(6)),
+        (b"*2\r\n$3\r\nGET\r\n$4\r\nkeys\r", Some(1)),
+    ] {
+        assert_eq!(parser.parse(input, &open(1), &mut out).state, State::Starved);
+        assert_eq!(parser.missing(input.len()), missing, "{}", input.escape_ascii());
+    }
+    let mut input = b"*2\r\n$3\r\nGET\r\n$4\r\n".to_vec();
+    let mut parser = Parser::new();
+    parser.parse(&input, &open(1), &mut out);
+    parser.supply(Bytes::from_vec(b"keys".to_vec()));
+    assert_eq!((parser.begun(), parser.wanted(), parser.missing(input.len())), (None, 2, Some(2)));
+    parser.give_up(&mut input);
+    assert_eq!(input, b"*2\r\n$3\r\nGET\r\n$4\r\nkeys");
+    assert_eq!((parser.at(), parser.wanted()), (0, 0));
+}
+
 fn random_bytes(rng: &mut Rng, len_max: u64) -> Vec<u8> {
     let len = if rng.below(3) == 0 { rng.below(len_max) } else { rng.below(5) };
     (0..len).map(|_| rng.next_u64() as u8).collect()
@@ -326,5 +417,5 @@ fn any_bytes_may_be_fuzzed() {
 
 #[test]
 fn a_parser_is_small() {
-    assert_eq!(size_of::<Parser>(), 64);
+    assert_eq!(size_of::<Parser>(), 72);
 }

@@ -291,9 +291,9 @@ impl Worker {
                 if error.is_some() {
                     return self.drop_connection(*connection, CLIENT_CLOSED);
                 }
-                if come == 0 && !connection.leaving && connection.inbound.input == Input::Open {
+                if come == 0 && !connection.leaving && connection.inbound.input == Input::Large {
                     // It was ended early, by `trim`. What still comes goes the usual way.
-                    connection.inbound.carry.shrink_to_fit();
+                    connection.inbound.shrink();
                     self.event_loop.recv_start(connection.source);
                     return self.keep_and_tell(connection);
                 }
@@ -319,7 +319,7 @@ impl Worker {
                 {
                     connection.inbound.carry = spare;
                 }
-                connection.inbound.carry.extend_from_slice(&chunk);
+                connection.inbound.keep(&chunk);
                 self.event_loop.give_back(chunk);
                 self.go_on(connection);
             }
@@ -351,9 +351,7 @@ impl Worker {
         match connection.inbound.input {
             // The loop has the buffer. It gives it back, and `Filled` sees whether anything has come.
             Input::Filling if idle_s > 0 => self.event_loop.recv_into_end(connection.source),
-            Input::Open | Input::Held if idle_s > CARRY_IDLE_S => {
-                connection.inbound.carry.shrink_to_fit();
-            }
+            Input::Open | Input::Large | Input::Held if idle_s > CARRY_IDLE_S => connection.inbound.shrink(),
             _ => {}
         }
         self.keep_and_tell(connection);
@@ -361,7 +359,11 @@ impl Worker {
 
     /// Parses what has come, and hands it over when there is something to execute.
     fn parse(&mut self, connection: &mut Connection) {
-        if connection.inbound.input != Input::Open
+        if connection.leaving && connection.inbound.input == Input::Large {
+            connection.inbound.join();
+        }
+        if !connection.inbound.is_ready()
+            || connection.inbound.input != Input::Open
             || connection.leaving
             || connection.inbound.carry.is_empty()
         {
@@ -384,9 +386,12 @@ impl Worker {
             State::Failed(error) => Some(error),
             State::Full | State::Starved => None,
         };
-        batch.too_much = connection.inbound.carry.len() - progress.consumed > numbers.client_query_buffer;
+        let supplied = connection.inbound.parser.apart().bytes();
+        let unfinished = connection.inbound.carry.len() - progress.consumed + supplied;
+        batch.too_much = unfinished > numbers.client_query_buffer;
         if batch.requests.is_empty() && batch.failed.is_none() && !batch.too_much {
             connection.inbound.carry.drain(..progress.consumed);
+            connection.inbound.part_carry();
             self.spare.push(batch);
             return;
         }

@@ -5,7 +5,7 @@ use super::reply_str;
 use crate::args::Args;
 use crate::ctx::{Outcome, ReadCtx, Run, WriteCtx};
 use crate::error::CmdError;
-use sluice_keyspace::{Argv, Entry, Event, NewValue, SetExpiry, WrongType};
+use sluice_keyspace::{Argv, Entry, Event, SetExpiry, WrongType};
 use std::ops::Range;
 
 pub(super) fn mget(ctx: &mut ReadCtx<'_>, args: Args<'_>) -> Run {
@@ -83,7 +83,7 @@ fn store(ctx: &mut WriteCtx<'_>, args: Args<'_>, pairs: Range<usize>, expiry: Se
     let mut windows = args.key_windows(pairs, 2);
     while let Some(window) = windows.next(|keys| ctx.db.prefetch(keys.iter().map(|(_, key)| key.hash))) {
         for (i, key) in window.keys() {
-            ctx.db.set(*key, NewValue::Str(args.at(i + 1)), expiry, Event::Set);
+            ctx.db.set(*key, args.string(i + 1), expiry, Event::Set);
         }
     }
 }

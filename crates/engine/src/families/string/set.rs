@@ -5,11 +5,11 @@ use super::{reply_str, str_of};
 use crate::args::{Args, is_word};
 use crate::ctx::{Outcome, Run, WriteCtx};
 use crate::error::CmdError;
-use sluice_keyspace::{Argv, Event, Key, NewValue, SetExpiry};
+use sluice_keyspace::{Argv, Event, Key, SetExpiry};
 
 pub(super) fn set(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
     if args.len() == 3 {
-        ctx.db.set(args.key(1), NewValue::Str(args.at(2)), SetExpiry::Clear, Event::Set);
+        ctx.db.set(args.key(1), args.string(2), SetExpiry::Clear, Event::Set);
         ctx.reply.ok();
         return Ok(Outcome::Done);
     }
@@ -57,7 +57,7 @@ fn store(ctx: &mut WriteCtx<'_>, args: Args<'_>, options: Options<'_>, at: Optio
         ctx.db.expire_now(key);
         return;
     }
-    ctx.db.set(key, NewValue::Str(args.at(2)), options.expiry.to_set(at), Event::Set);
+    ctx.db.set(key, args.string(2), options.expiry.to_set(at), Event::Set);
     match (options.expiry, at) {
         // The client's own words say the time already.
         (Expiry::Given(ExpiryUnit::AtMs, _), _) => {}
@@ -93,7 +93,7 @@ pub(super) fn setnx(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
     let key = args.key(1);
     let absent = ctx.db.look(key).is_none();
     if absent {
-        ctx.db.set(key, NewValue::Str(args.at(2)), SetExpiry::Clear, Event::Set);
+        ctx.db.set(key, args.string(2), SetExpiry::Clear, Event::Set);
     }
     ctx.reply.int(i64::from(absent));
     Ok(Outcome::Done)
@@ -110,7 +110,7 @@ pub(super) fn psetex(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
 fn set_for(ctx: &mut WriteCtx<'_>, args: Args<'_>, unit: ExpiryUnit) -> Run {
     let at = expiry_at(args, 2, unit, ctx.db.access.now.unix_ms(), ctx.spec.full_name)?;
     let (key, value) = (args.key(1), args.at(3));
-    ctx.db.set(key, NewValue::Str(value), SetExpiry::At(at), Event::Set);
+    ctx.db.set(key, args.string(3), SetExpiry::At(at), Event::Set);
     ctx.db.effects.rewrite(|| set_pxat(b"SET", key, value, at));
     ctx.reply.ok();
     Ok(Outcome::Done)
@@ -122,7 +122,7 @@ pub(super) fn getset(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
         Some(entry) => reply_str(&mut ctx.reply, str_of(entry)?),
         None => ctx.reply.null(),
     }
-    ctx.db.set(key, NewValue::Str(value), SetExpiry::Clear, Event::Set);
+    ctx.db.set(key, args.string(2), SetExpiry::Clear, Event::Set);
     ctx.db.effects.rewrite(|| vec![b"SET".to_vec(), key.bytes.to_vec(), value.to_vec()]);
     Ok(Outcome::Done)
 }

@@ -63,7 +63,7 @@ impl Rig {
     /// Lets bytes have come on a connection.
     fn receive(&mut self, key: SessionKey, bytes: &[u8]) {
         let mut connection = self.worker.take(key).expect("it is open");
-        connection.inbound.carry.extend_from_slice(bytes);
+        connection.inbound.keep(bytes);
         self.worker.go_on(connection);
     }
 

@@ -1,0 +1,153 @@
+use super::*;
+use sluice_base::Rng;
+use sluice_resp::{Admission, Limits, Requests};
+
+/// A connection's input and what was parsed of it, as the turn does it.
+struct Rig {
+    inbound: Inbound,
+    requests: Requests,
+    /// Arguments of the requests that have come whole.
+    seen: Vec<Vec<Vec<u8>>>,
+    /// How many arguments came apart.
+    apart: usize,
+}
+
+impl Rig {
+    fn new() -> Rig {
+        let inbound = Inbound::new(Vec::new(), Input::Open);
+        Rig { inbound, requests: Requests::new(), seen: Vec::new(), apart: 0 }
+    }
+
+    fn parse(&mut self, input: &[u8]) -> usize {
+        let limits = Limits::new(Admission::Authenticated, 1 << 30, 1024);
+        let progress = self.inbound.parser.parse(input, &limits, &mut self.requests);
+        for request in self.requests.iter(input) {
+            self.seen.push(request.args().map(<[u8]>::to_vec).collect());
+            self.apart += usize::from(request.apart().bytes() > 0);
+            assert_eq!(request.apart().bytes(), request.apart().heap_bytes(), "a value has no spare room");
+        }
+        progress.consumed
+    }
+
+    fn parse_carry(&mut self) {
+        if self.inbound.is_ready() {
+            let mut carry = std::mem::take(&mut self.inbound.carry);
+            let used = self.parse(&carry);
+            carry.drain(..used);
+            self.inbound.carry = carry;
+            self.inbound.part_carry();
+        }
+    }
+
+    /// As the executing thread receives.
+    fn receive(&mut self, mut bytes: &[u8]) {
+        while !bytes.is_empty() {
+            if self.inbound.input == Input::Open && self.inbound.carry.is_empty() {
+                let used = self.parse(bytes);
+                return self.inbound.keep_rest(&bytes[used..]);
+            }
+            let before = bytes.len();
+            bytes = self.inbound.complete(bytes);
+            assert!(bytes.len() < before, "each round keeps something");
+            self.parse_carry();
+        }
+    }
+
+    /// As a worker receives.
+    fn receive_all(&mut self, bytes: &[u8]) {
+        self.inbound.keep(bytes);
+        self.parse_carry();
+    }
+}
+
+fn request(words: &[Vec<u8>]) -> Vec<u8> {
+    let mut out = format!("*{}\r\n", words.len()).into_bytes();
+    for word in words {
+        out.extend_from_slice(format!("${}\r\n", word.len()).as_bytes());
+        out.extend_from_slice(word);
+        out.extend_from_slice(b"\r\n");
+    }
+    out
+}
+
+/// Requests, many with arguments around the lengths that matter.
+fn any_requests(rng: &mut Rng) -> Vec<Vec<Vec<u8>>> {
+    let lengths = [0, 3, 60, LARGE_BYTES - 1, LARGE_BYTES, LARGE_BYTES + 1, 16_384, 50_000];
+    let count = 1 + rng.below(6);
+    let word = |rng: &mut Rng| {
+        let len = lengths[rng.below(lengths.len() as u64) as usize];
+        let first = rng.next_u64() as usize;
+        (0..len).map(|at| (first + at * 31 / 7) as u8).collect()
+    };
+    (0..count).map(|_| (0..1 + rng.below(4)).map(|_| word(rng)).collect()).collect()
+}
+
+#[test]
+fn requests_are_the_same_in_any_pieces() {
+    let mut rng = Rng::new(31);
+    let mut apart = 0;
+    for round in 0..120 {
+        let wanted = any_requests(&mut rng);
+        let stream: Vec<u8> = wanted.iter().flat_map(|words| request(words)).collect();
+        let mut rig = Rig::new();
+        let (mut rest, longest) = (&stream[..], [7, 3000, 16_384, 100_000][round % 4]);
+        while !rest.is_empty() {
+            let (come, later) = rest.split_at(rest.len().min(1 + rng.below(longest) as usize));
+            match round % 3 {
+                0 => rig.receive_all(come),
+                _ => rig.receive(come),
+            }
+            // To another thread, now and then.
+            if round % 5 == 0 && rng.below(4) == 0 {
+                rig.inbound.join();
+                let carry = std::mem::take(&mut rig.inbound.carry);
+                rig.inbound = Inbound::new(carry, Input::Open);
+                rig.parse_carry();
+            }
+            let come = stream.len() - later.len();
+            let parsed: usize = rig.seen.iter().map(|words| request(words).len()).sum();
+            assert_eq!(rig.inbound.kept().used, come - parsed, "every byte that is no whole request is told");
+            rest = later;
+        }
+        assert_eq!(rig.seen.len(), wanted.len());
+        assert!(rig.seen == wanted, "round {round}");
+        assert_eq!(rig.inbound.kept().used, 0);
+        apart += rig.apart;
+    }
+    assert!(apart > 50, "{apart}");
+}
+
+#[test]
+fn an_announced_size_is_not_believed() {
+    let mut rig = Rig::new();
+    rig.receive(b"*2\r\n$4\r\nECHO\r\n$1000000000\r\n");
+    assert_eq!(rig.inbound.input, Input::Large);
+    assert_eq!(rig.inbound.kept().room, rig.inbound.carry.capacity(), "nothing has come");
+    let mut come = 0;
+    while come < 8 << 20 {
+        rig.receive(&[b'x'; 16_384]);
+        come += 16_384;
+        let kept = rig.inbound.kept();
+        assert!(kept.room <= 2 * kept.used + FILL_STEP_BYTES, "{kept:?}");
+    }
+    rig.inbound.shrink();
+    assert!(rig.inbound.kept().room < come + 1024);
+    rig.receive(b"x");
+    assert_eq!(rig.inbound.kept().used, 27 + come + 1);
+}
+
+#[test]
+fn bytes_behind_a_large_argument_are_not_kept() {
+    let set = |value: &[u8]| request(&[b"SET".to_vec(), b"key".to_vec(), value.to_vec()]);
+    let mut rig = Rig::new();
+    let first = set(&[b'x'; 16_384]);
+    let (beginning, end) = first.split_at(10_000);
+    rig.receive(beginning);
+    rig.receive(&[end, &set(b"small").repeat(100)].concat());
+    assert_eq!(rig.seen.len(), 101);
+    let kept = rig.inbound.kept();
+    assert!(
+        kept.used == 0 && kept.room < 256,
+        "{kept:?}: what is behind it was parsed where it was received"
+    );
+}
