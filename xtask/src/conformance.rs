@@ -1,7 +1,8 @@
 //! `cargo xtask conformance`: the upstream suite's units against our server, held against what is excluded.
 //!
 //! The runner is no part of the repository: `SLUICE_SUITE` names it. It is called as
-//! `RUNNER --server PATH --json FILE [--skipfile FILE] unit...` and writes, per unit, the names that passed and failed.
+//! `RUNNER --server PATH --json FILE [--skipfile FILE] [--extra WORDS] unit...` and writes, per unit, the names that
+//! passed and failed.
 //! A file `reference.json` beside it says which names the reference passes; without it, every failing name counts.
 //!
 //! Invariants: (1) a name that the reference passes passes here or is excluded with a reason; (2) an exclusion that
@@ -43,6 +44,8 @@ struct Exclusion {
 /// The table.
 struct Table {
     units: Vec<String>,
+    /// Units that are run with tests of some tags left out, and those tags as the suite's `--tags` takes them.
+    tags: BTreeMap<String, String>,
     exclusions: Vec<Exclusion>,
 }
 
@@ -118,11 +121,36 @@ fn read(path: &Path) -> Result<Table> {
         exclusions.push(Exclusion { unit, test, skip, threads_only, count, used: 0 });
     }
     let units = list("units").iter().filter_map(toml::Value::as_str).map(str::to_string).collect();
-    Ok(Table { units, exclusions })
+    let tags = table.get("tags").and_then(toml::Value::as_table).into_iter().flatten();
+    let tags = tags.filter_map(|(unit, tags)| Some((unit.clone(), tags.as_str()?.to_string()))).collect();
+    Ok(Table { units, tags, exclusions })
 }
 
-/// Runs the units and returns the runner's report. The runner's exit status says only that some test failed.
+/// Runs the units and returns the runner's report. Units that leave out tags have calls of their own.
 fn call_suite(
+    suite: &Path,
+    server: &Path,
+    jobs: u64,
+    table: &Table,
+    units: &[String],
+    more: &[&str],
+) -> Result<Vec<Value>> {
+    let (tagged, plain): (Vec<String>, Vec<String>) =
+        units.iter().cloned().partition(|unit| table.tags.contains_key(unit));
+    let mut results = Vec::new();
+    if !plain.is_empty() {
+        results = call_runner(suite, server, jobs, table, &plain, more)?;
+    }
+    for unit in tagged {
+        let tags = format!("--extra=--tags {}", table.tags[&unit]);
+        let more = [more, &[tags.as_str()]].concat();
+        results.extend(call_runner(suite, server, 1, table, &[unit], &more)?);
+    }
+    Ok(results)
+}
+
+/// Runs units and returns the runner's report. The runner's exit status says only that some test failed.
+fn call_runner(
     suite: &Path,
     server: &Path,
     jobs: u64,
@@ -264,6 +292,8 @@ fn is_stale(entry: &Exclusion, ran: &[Unit], all: &[String]) -> bool {
 mod tests {
     use serde_json::json;
 
+    use std::collections::BTreeMap;
+
     use super::{Exclusion, Table, judge, report, report_absent, skip_line};
 
     fn table(test: &str) -> Table {
@@ -275,7 +305,7 @@ mod tests {
             count: None,
             used: 0,
         };
-        Table { units: vec!["unit/a".into()], exclusions: vec![entry] }
+        Table { units: vec!["unit/a".into()], tags: BTreeMap::new(), exclusions: vec![entry] }
     }
 
     #[test]

@@ -151,7 +151,7 @@ fn run(options: &Options, grammar: &Grammar, mut player: Player<'_>) -> Result<u
         }
         let commands = commands_of(options, grammar, stream);
         if options.print {
-            commands.iter().for_each(|command| println!("{}", line(&command.words)));
+            commands.iter().for_each(|command| println!("{}", line_of(command)));
         }
         player.speak(options.resp.unwrap_or(if stream % 2 == 0 { 2 } else { 3 }));
         let Some(failure) = player.play(&commands, &mut allowed)? else {
@@ -258,7 +258,7 @@ fn commands_of(options: &Options, grammar: &Grammar, stream: u64) -> Vec<Command
 fn summarise(grammar: &Grammar, player: &Player<'_>) {
     let (total, errors) =
         player.tally.values().fold((0, 0), |sum, (all, errors)| (sum.0 + all, sum.1 + errors));
-    println!("{total} replies compared, {errors} of them errors");
+    println!("{total} replies compared, {errors} of them errors; a client waited {} times", player.waits);
     let names = || grammar.commands.iter().map(|entry| (entry.name.as_str(), player.tally.get(&entry.name)));
     if total < 20_000 {
         return;
@@ -306,7 +306,7 @@ fn report(grammar: &Grammar, player: &mut Player<'_>, commands: &[Command], fail
     let small = shrink::shrink(head, &mut again)?;
     println!("{} commands are enough:", small.len());
     for command in &small {
-        println!("  {}", line(&command.words));
+        println!("  {}", line_of(command));
     }
     print_replies(&last);
     Ok(())
@@ -325,6 +325,14 @@ fn shown(raw: &[u8]) -> String {
     match text.get(..600) {
         Some(head) => format!("{head}... ({} bytes)", raw.len()),
         None => text,
+    }
+}
+
+/// A command as a command line client takes it; in front of it, whose it is unless the first client's.
+fn line_of(command: &Command) -> String {
+    match command.client {
+        0 => line(&command.words),
+        client => format!("client {client}: {}", line(&command.words)),
     }
 }
 

@@ -16,7 +16,21 @@ pub(crate) struct Command {
     pub(crate) words: Vec<Vec<u8>>,
     /// Whether it is sent as a line; its words then have neither blanks nor quotes nor control characters.
     pub(crate) inline: bool,
+    /// Which of the stream's clients sends it.
+    pub(crate) client: usize,
 }
+
+impl Command {
+    /// A command of the first client.
+    pub(crate) fn of(words: Vec<Vec<u8>>) -> Command {
+        Command { words, inline: false, client: 0 }
+    }
+}
+
+/// Clients of a stream: two that send anything, and one that waits for keys.
+pub(crate) const CLIENTS: usize = 3;
+/// The client that waits.
+pub(crate) const WAITER: usize = 2;
 
 /// Draws commands.
 pub(crate) struct Generator<'a> {
@@ -28,6 +42,10 @@ pub(crate) struct Generator<'a> {
     /// Whether keys of this stream expire: then nothing may meet keys by chance, for whoever meets an expired one
     /// deletes it.
     mortal: bool,
+    /// Whether the stream has commands of more than one client.
+    social: bool,
+    /// Whether the command being drawn is of lists: then its keys mostly are.
+    of_lists: bool,
 }
 
 /// Chances out of a hundred.
@@ -39,6 +57,17 @@ const INLINE_CHANCE: u64 = 3;
 const QUESTION_CHANCE: u64 = 8;
 /// That a command is an expiry at a named moment, followed by the question for it.
 const MOMENT_CHANCE: u64 = 2;
+/// That a command is a transaction.
+const TRANSACTION_CHANCE: u64 = 2;
+/// That a command pushes many elements.
+const MANY_CHANCE: u64 = 1;
+/// In a stream of several clients: that the next command is another client's, that it is the waiting client's.
+const SWITCH_CHANCE: u64 = 15;
+const WAIT_CHANCE: u64 = 4;
+/// That a stream whose keys do not expire has several clients.
+const SOCIAL_CHANCE: u64 = 50;
+/// That a key of a list command is one that mostly holds a list.
+const LIST_KEY_CHANCE: u64 = 75;
 /// That keys of a stream expire; and in such a stream, that one does next.
 const MORTAL_CHANCES: [u64; 2] = [25, 3];
 
@@ -48,15 +77,28 @@ impl<'a> Generator<'a> {
         let total_weight = grammar.commands.iter().map(|entry| u64::from(entry.weight)).sum();
         let mut rng = Rng::new(seed);
         let mortal = rng.below(100) < MORTAL_CHANCES[0];
-        Generator { grammar, total_weight, rng, announced: None, mortal }
+        let social = !mortal && rng.below(100) < SOCIAL_CHANCE;
+        Generator { grammar, total_weight, rng, announced: None, mortal, social, of_lists: false }
     }
 
     /// `count` commands.
     pub(crate) fn stream(&mut self, count: usize) -> Vec<Command> {
         let mut commands = Vec::with_capacity(count);
+        let mut client = 0;
         while commands.len() < count {
             let mut next = vec![self.command()];
-            if self.mortal && self.chance(MORTAL_CHANCES[1]) {
+            if self.social && self.chance(SWITCH_CHANCE) {
+                client = 1 - client;
+            }
+            if self.social && self.chance(WAIT_CHANCE) && self.grammar.has_own("blpop") {
+                commands.push(special::wait(self));
+                continue;
+            }
+            if self.chance(MANY_CHANCE) {
+                next = vec![special::many(self)];
+            } else if self.chance(TRANSACTION_CHANCE) {
+                next = self.transaction();
+            } else if self.mortal && self.chance(MORTAL_CHANCES[1]) {
                 next = special::expiry(self);
             } else if self.chance(MOMENT_CHANCE) {
                 next = special::moment(self);
@@ -66,6 +108,8 @@ impl<'a> Generator<'a> {
                 next.push(special::question(self, key));
             }
             if next.iter().all(|command| self.may_be_sent(command)) {
+                // Inside a transaction the other one sends what is its own.
+                next.iter_mut().for_each(|command| command.client ^= client);
                 commands.extend(next);
             }
         }
@@ -78,9 +122,36 @@ impl<'a> Generator<'a> {
         let name = self.grammar.full_name(&command.words);
         // A pause keeps keys from expiring.
         let by_chance = matches!(name.as_str(), "scan" | "randomkey" | "client|pause");
+        // A pause makes every client one that waits.
+        let pauses = self.social && name == "client|pause";
         self.grammar.has(&name)
+            && !pauses
             && self.grammar.rule(&command.words) != Rule::Skip
             && !(self.mortal && by_chance)
+    }
+
+    /// WATCH perhaps, MULTI, commands, and EXEC or DISCARD; among them, perhaps, commands of the other client.
+    fn transaction(&mut self) -> Vec<Command> {
+        let word = |text: &str| vec![text.as_bytes().to_vec()];
+        let mut all = Vec::new();
+        if self.chance(60) {
+            let keys = (0..1 + self.below(3)).map(|_| values::key(&mut self.rng));
+            all.push(Command::of([word("WATCH"), keys.collect()].concat()));
+        }
+        all.push(Command::of(word("MULTI")));
+        for _ in 0..self.below(7) {
+            let command = self.command();
+            all.push(command);
+        }
+        all.push(Command::of(word(if self.chance(85) { "EXEC" } else { "DISCARD" })));
+        if self.social {
+            for _ in 0..self.below(3) {
+                let at = self.below(all.len());
+                let command = self.command();
+                all.insert(at, Command { client: 1, ..command });
+            }
+        }
+        all
     }
 
     /// One command; a spoilt one may be a command that must not be sent.
@@ -95,7 +166,7 @@ impl<'a> Generator<'a> {
         special::part_expiries(self, &entry.name, &mut words);
         let plain = |word: &Vec<u8>| !word.is_empty() && word.iter().all(|b| b.is_ascii_alphanumeric());
         let inline = self.chance(INLINE_CHANCE) && words.iter().all(plain);
-        Command { words, inline }
+        Command { words, inline, client: 0 }
     }
 
     /// A command drawn by weight.
@@ -126,6 +197,7 @@ impl<'a> Generator<'a> {
             return words;
         }
         self.announced = None;
+        self.of_lists = entry.is_meant("@list");
         self.sequence(&entry.arguments, &mut words);
         words
     }
@@ -179,6 +251,14 @@ impl<'a> Generator<'a> {
                 let count = 1 + self.below(3);
                 self.announced = Some(count);
                 words.push(count.to_string().into_bytes());
+            }
+            "key" if self.of_lists && self.chance(LIST_KEY_CHANCE) => {
+                let key = values::list_key(&mut self.rng);
+                words.push(key);
+            }
+            "integer" if self.of_lists => {
+                let place = values::place(&mut self.rng);
+                words.push(place);
             }
             kind => {
                 let value = values::value(&mut self.rng, &argument.name, kind);

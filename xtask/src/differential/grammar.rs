@@ -109,6 +109,11 @@ impl Grammar {
         }
     }
 
+    /// Whether both servers have a command of this full name.
+    pub(crate) fn has_own(&self, name: &str) -> bool {
+        self.names.contains(name) && self.rules.contains_key(name)
+    }
+
     /// Whether ours has a command of this full name, or nobody does and the answer will be an error.
     pub(crate) fn has(&self, name: &str) -> bool {
         self.names.contains(name) || !self.rules.contains_key(name)

@@ -115,6 +115,10 @@ const PIECES_BEFORE_AUTH: &[&[u8]] = &[
     b"QUIT\r\n",
     b"CLIENT REPLY ON\r\n",
     b"MULTI\r\n",
+    b"EXEC\r\n",
+    b"DISCARD\r\n",
+    b"WATCH s0\r\n",
+    b"BLPOP l0 0\r\n",
     // Limits of the unauthenticated: ten arguments, 16 KiB of one.
     b"*10\r\n",
     b"*11\r\n",

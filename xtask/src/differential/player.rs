@@ -4,22 +4,32 @@
 //! the same replies, whatever was played before.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use sluice_base::Rng;
 
 use super::allowed::Allowed;
 use super::compare::{equal, equal_parsed};
-use super::generate::Command;
+use super::generate::{CLIENTS, Command, WAITER};
 use super::grammar::Grammar;
 use super::hostile;
 use super::rules::Rule;
 use super::server::Server;
 use super::special::{self, PARAMETERS};
 use super::wire::{Answers, Connection, End, encode, parse};
-use crate::Result;
+use crate::{Result, shell};
 
 /// Commands sent at once.
 const BATCH: usize = 48;
+
+/// Commands sent at once while a client waits: what it is sent is looked at behind them.
+const BATCH_OF_OTHERS: usize = 4;
+
+/// How long a reply to a waiting client is looked for before the server is asked whether the client still waits.
+const MOMENT: Duration = Duration::from_millis(1);
+
+/// How long a client may be neither waiting nor answered.
+const WAIT_MAX: Duration = Duration::from_secs(10);
 
 /// Databases whose contents are compared at the end.
 const DATABASES: usize = 16;
@@ -49,19 +59,46 @@ pub(crate) struct Player<'a> {
     pub(crate) looks_at_state: bool,
     /// By full name: how many replies were compared, and how many of them were errors.
     pub(crate) tally: BTreeMap<String, (u64, u64)>,
+    /// How often the waiting client began to wait.
+    pub(crate) waits: u64,
+    /// The waiting client of the last stream, by each server's number: it is gone before the next one begins.
+    old_waiter: Option<[Vec<u8>; 2]>,
 }
 
-/// Both connections of one stream.
+/// A client's connections to both.
 struct Pair {
     ours: Connection,
     peer: Connection,
+}
+
+/// The clients of one stream.
+struct Stage {
+    clients: Vec<Pair>,
+    /// Asks how the others are.
+    control: Pair,
+    /// The commands since MULTI, of each client.
+    queued: Vec<Option<Vec<usize>>>,
+    /// The waiting client's numbers.
+    waiter: [Vec<u8>; 2],
+    /// What it waits with.
+    waits_with: Option<Vec<Vec<u8>>>,
 }
 
 impl<'a> Player<'a> {
     /// Takes the servers, which are fresh.
     pub(crate) fn new(ours: Server, peer: Server, grammar: &'a Grammar) -> Result<Player<'a>> {
         let defaults = [defaults(ours.port)?, defaults(peer.port)?];
-        Ok(Player { ours, peer, grammar, defaults, resp: 2, looks_at_state: true, tally: BTreeMap::new() })
+        Ok(Player {
+            ours,
+            peer,
+            grammar,
+            defaults,
+            resp: 2,
+            looks_at_state: true,
+            tally: BTreeMap::new(),
+            waits: 0,
+            old_waiter: None,
+        })
     }
 
     /// The protocol version that streams begin with.
@@ -91,35 +128,107 @@ impl<'a> Player<'a> {
 
     /// Plays the commands and then asks for the state.
     fn play_once(&mut self, commands: &[Command], allowed: &mut Allowed) -> Result<Option<Failure>> {
-        let mut pair = self.begin()?;
-        let mut queued: Option<Vec<usize>> = None;
+        let mut stage = self.begin()?;
         let mut at = 0;
         while at < commands.len() {
-            let end = self.batch_end(commands, at);
-            let (ours, peer) = exchange(&mut pair, &commands[at..end]);
-            let failure = self.compare(commands, at..end, &ours, &peer, &mut queued, allowed);
+            let client = commands[at].client;
+            if client == WAITER {
+                let failure = self.play_waiter(&mut stage, &commands[at], at)?;
+                if failure.is_some() {
+                    return Ok(failure);
+                }
+                at += 1;
+                continue;
+            }
+            let end = self.batch_end(commands, at, stage.waits_with.is_some());
+            let (ours, peer) = exchange(&mut stage.clients[client], &commands[at..end], &stage.waiter);
+            let queued = &mut stage.queued[client];
+            let failure = self.compare(commands, at..end, &ours, &peer, queued, allowed);
             if failure.is_some() {
                 return Ok(failure);
             }
             if ours.end.is_some() {
-                pair = self.connect()?;
-                queued = None;
+                stage.clients[client] = self.connect()?;
+                stage.queued[client] = None;
+            }
+            let failure = self.look_at_waiter(&mut stage, end - 1)?;
+            if failure.is_some() {
+                return Ok(failure);
             }
             at = end;
         }
         if self.looks_at_state { self.compare_state(commands.len(), allowed) } else { Ok(None) }
     }
 
-    /// Where the batch that starts at `at` ends: full, or behind a command that may close the connection.
-    fn batch_end(&self, commands: &[Command], at: usize) -> usize {
+    /// Where the batch that starts at `at` ends: full, or in front of another client's command, or behind a command that
+    /// may close the connection.
+    fn batch_end(&self, commands: &[Command], at: usize, somebody_waits: bool) -> usize {
         let closes = |command: &Command| self.grammar.full_name(&command.words) == "quit";
-        let batch = &commands[at..(at + BATCH).min(commands.len())];
+        let longest = if somebody_waits { BATCH_OF_OTHERS } else { BATCH };
+        let batch = &commands[at..(at + longest).min(commands.len())];
+        let others = batch.iter().position(|command| command.client != commands[at].client);
+        let batch = &batch[..others.unwrap_or(batch.len())];
         at + batch.iter().position(closes).map_or(batch.len(), |index| index + 1)
     }
 
+    /// Sends a command of the waiting client: what it waits with before ends first. Its reply, or that it waits, must be
+    /// the same.
+    fn play_waiter(&mut self, stage: &mut Stage, command: &Command, index: usize) -> Result<Option<Failure>> {
+        if stage.waits_with.is_some() {
+            let how: &[u8] = if index.is_multiple_of(2) { b"ERROR" } else { b"TIMEOUT" };
+            let words = [b"CLIENT".as_slice(), b"UNBLOCK", special::WAITER_ID, how].map(<[u8]>::to_vec);
+            let unblock = Command::of(words.to_vec());
+            let (ours, peer) = exchange(&mut stage.control, std::slice::from_ref(&unblock), &stage.waiter);
+            let ends = [ours, peer].map(|answers| outcome(answers.replies.first(), answers.end));
+            if ends[0] != ends[1] {
+                let [ours, peer] = ends;
+                return Ok(Some(Failure { index, command: unblock.words, ours, peer }));
+            }
+            let failure = self.look_at_waiter(stage, index)?;
+            if failure.is_some() || stage.waits_with.is_some() {
+                return Ok(failure);
+            }
+        }
+        let mut bytes = Vec::new();
+        encode(&command.words, &mut bytes);
+        stage.clients[WAITER].ours.send(&bytes);
+        stage.clients[WAITER].peer.send(&bytes);
+        stage.waits_with = Some(command.words.clone());
+        let failure = self.look_at_waiter(stage, index)?;
+        self.waits += u64::from(stage.waits_with.is_some());
+        Ok(failure)
+    }
+
+    /// Compares what the waiting client was sent since the last look, if it waited.
+    fn look_at_waiter(&mut self, stage: &mut Stage, index: usize) -> Result<Option<Failure>> {
+        let Some(words) = &stage.waits_with else { return Ok(None) };
+        let Stage { clients, control, waiter, .. } = stage;
+        let Pair { ours, peer } = &mut clients[WAITER];
+        let sent = [
+            sent_to_waiter(ours, &mut control.ours, &waiter[0], words)?,
+            sent_to_waiter(peer, &mut control.peer, &waiter[1], words)?,
+        ];
+        if sent == [None, None] {
+            return Ok(None);
+        }
+        let words = stage.waits_with.take().unwrap_or_default();
+        let [ours, peer] = sent.map(|reply| reply.unwrap_or_else(|| b"(it waits)".to_vec()));
+        if ours != peer {
+            return Ok(Some(Failure { index, command: words, ours, peer }));
+        }
+        let tally = self.tally.entry(self.grammar.full_name(&words)).or_default();
+        *tally = (tally.0 + 1, tally.1 + u64::from(ours.starts_with(b"-")));
+        Ok(None)
+    }
+
     /// Connects anew, empties both servers and sets the defaults.
-    fn begin(&mut self) -> Result<Pair> {
+    fn begin(&mut self) -> Result<Stage> {
         let mut pair = self.connect()?;
+        // A client that still waits would be served by this stream.
+        if let Some([ours, peer]) = self.old_waiter.take() {
+            pair.ours.ask(&[b"CLIENT", b"KILL", b"ID", &ours])?;
+            pair.peer.ask(&[b"CLIENT", b"KILL", b"ID", &peer])?;
+        }
         for (connection, defaults) in [&mut pair.ours, &mut pair.peer].into_iter().zip(&self.defaults) {
             connection.ask(&[b"FLUSHALL"])?;
             // What expired stays until a command meets it, so that DBSIZE does not depend on when a cycle ran.
@@ -133,7 +242,14 @@ impl<'a> Player<'a> {
                 }
             }
         }
-        Ok(pair)
+        let mut clients = Vec::new();
+        for _ in 0..CLIENTS {
+            clients.push(self.connect()?);
+        }
+        let id = |connection: &mut Connection| connection.ask(&[b"CLIENT", b"ID"]).map(|reply| reply.text);
+        let waiter = [id(&mut clients[WAITER].ours)?, id(&mut clients[WAITER].peer)?];
+        self.old_waiter = Some(waiter.clone());
+        Ok(Stage { clients, control: pair, queued: vec![None; CLIENTS], waiter, waits_with: None })
     }
 
     /// Two connections that speak the stream's protocol version.
@@ -256,9 +372,8 @@ impl<'a> Player<'a> {
         questions: &[Vec<Vec<u8>>],
         allowed: &mut Allowed,
     ) -> (Option<Failure>, Option<Answers>) {
-        let commands: Vec<Command> =
-            questions.iter().map(|words| Command { words: words.clone(), inline: false }).collect();
-        let (ours, peer) = exchange(pair, &commands);
+        let commands: Vec<Command> = questions.iter().map(|words| Command::of(words.clone())).collect();
+        let (ours, peer) = exchange(pair, &commands, &[Vec::new(), Vec::new()]);
         let failure = self.compare(&commands, 0..commands.len(), &ours, &peer, &mut None, allowed);
         (failure.map(|failure| Failure { index, ..failure }), Some(ours))
     }
@@ -294,27 +409,61 @@ fn values_of(keys: &[Vec<u8>], answers: &Answers) -> Vec<Vec<Vec<u8>>> {
     keys.iter().zip(answers.replies.chunks_exact(3)).map(read).collect()
 }
 
-/// Sends a batch to both and reads both.
-fn exchange(pair: &mut Pair, commands: &[Command]) -> (Answers, Answers) {
-    let mut bytes = Vec::new();
-    for command in commands {
-        if command.inline {
-            bytes.extend_from_slice(&command.words.join(&b' '));
-            bytes.extend_from_slice(b"\r\n");
-        } else {
-            encode(&command.words, &mut bytes);
+/// What a server has sent to the client that waits with these words; `None` while it waits on. To be called when the
+/// server has answered everybody else.
+fn sent_to_waiter(
+    waiter: &mut Connection,
+    control: &mut Connection,
+    id: &[u8],
+    words: &[Vec<u8>],
+) -> Result<Option<Vec<u8>>> {
+    let ends_by_itself = special::waits_for_nobody(words);
+    let began = shell::now();
+    while began.elapsed() < WAIT_MAX {
+        // Unless it waits, its command has not arrived, or its reply is on the way.
+        if !ends_by_itself && is_waiting(control, id)? {
+            return Ok(None);
+        }
+        if let Some(reply) = waiter.next_within(MOMENT)? {
+            return Ok(Some(reply));
         }
     }
+    Ok(Some(outcome(None, Some(End::Silent))))
+}
+
+/// Whether CLIENT LIST shows a client as one that waits.
+fn is_waiting(control: &mut Connection, id: &[u8]) -> Result<bool> {
+    let list = control.ask(&[b"CLIENT", b"LIST", b"ID", id])?.string();
+    let flags = list.split(' ').find_map(|word| word.strip_prefix("flags="));
+    Ok(flags.is_some_and(|flags| flags.contains('b')))
+}
+
+/// Sends a batch to both and reads both. `waiter` has the numbers that stand for [`special::WAITER_ID`].
+fn exchange(pair: &mut Pair, commands: &[Command], waiter: &[Vec<u8>; 2]) -> (Answers, Answers) {
+    let encoded = |id: &[u8]| {
+        let mut bytes = Vec::new();
+        for Command { words, inline, .. } in commands {
+            let word = |word: &Vec<u8>| if word == special::WAITER_ID { id.to_vec() } else { word.clone() };
+            let words: Vec<Vec<u8>> = words.iter().map(word).collect();
+            if *inline {
+                bytes.extend_from_slice(&words.join(&b' '));
+                bytes.extend_from_slice(b"\r\n");
+            } else {
+                encode(&words, &mut bytes);
+            }
+        }
+        bytes
+    };
+    let (bytes, to_peer) = (encoded(&waiter[0]), encoded(&waiter[1]));
     // Every seventh length or so goes out in pieces: a function of the batch, so that a replay does the same.
     let mut rng = Rng::new(bytes.len() as u64);
     if rng.below(7) == 0 {
-        for piece in hostile::pieces(&mut rng, &bytes) {
-            pair.ours.send(piece);
-            pair.peer.send(piece);
-        }
+        let mut same = rng.clone();
+        hostile::pieces(&mut rng, &bytes).into_iter().for_each(|piece| pair.ours.send(piece));
+        hostile::pieces(&mut same, &to_peer).into_iter().for_each(|piece| pair.peer.send(piece));
     } else {
         pair.ours.send(&bytes);
-        pair.peer.send(&bytes);
+        pair.peer.send(&to_peer);
     }
     (pair.ours.receive(commands.len()), pair.peer.receive(commands.len()))
 }

@@ -1,6 +1,6 @@
 //! Commands whose argument trees say too little, or whose arguments could hurt the run.
 
-use super::generate::{Command, Generator};
+use super::generate::{Command, Generator, WAITER};
 use super::values;
 
 /// Parameters that a stream may change; each stream begins with their defaults.
@@ -143,6 +143,12 @@ pub(super) fn is_fixed(name: &str) -> bool {
             | "client|kill"
             | "client|pause"
             | "client|reply"
+            | "wait"
+            | "blpop"
+            | "brpop"
+            | "blmove"
+            | "brpoplpush"
+            | "blmpop"
             | "flushall"
             | "swapdb"
     )
@@ -187,7 +193,16 @@ pub(super) fn arguments(generator: &mut Generator<'_>, name: &str) -> Option<Vec
             generator.pick(&["LIB-NAME", "lib-ver", "LIB-OTHER", ""]),
             generator.pick(&["a", "1.2", "with space", "", "\n"]),
         ],
-        "client|unblock" => vec![generator.pick(&["999999", "0", "-1", "x", "9223372036854775808"])],
+        "client|unblock" => client_unblock(generator),
+        // Nobody but the waiting client waits for long: the reply comes a moment later, and is null.
+        "blpop" | "brpop" | "blmove" | "brpoplpush" | "blmpop" => {
+            let timeout =
+                generator.pick(&["0.001", "0.001", "0.002", "-1", "x", "nan", "1e300", "", "0x.1p-9"]);
+            waiting_arguments(generator, name, values::list_key, &timeout)
+        }
+        "wait" => {
+            vec![generator.pick(&["0", "0", "1", "-1", "x"]), generator.pick(&["1", "1", "2", "-1", "x"])]
+        }
         "client|kill" => client_kill(generator),
         "client|pause" => {
             let mut words = vec![generator.pick(&["0", "0", "1", "-1", "x", "9223372036854775808"])];
@@ -206,6 +221,85 @@ pub(super) fn arguments(generator: &mut Generator<'_>, name: &str) -> Option<Vec
     Some(words)
 }
 
+/// The waiting client's id, which each server numbers by itself.
+pub(super) const WAITER_ID: &[u8] = b"<waiter>";
+
+/// A key that no other command names: whoever waits for it waits until the time is over.
+const NOBODYS_KEY: &[u8] = b"nobody's";
+
+/// CLIENT UNBLOCK of the waiting client, or of nobody.
+fn client_unblock(generator: &mut Generator<'_>) -> Vec<Vec<u8>> {
+    let mut words = vec![if generator.chance(75) {
+        WAITER_ID.to_vec()
+    } else {
+        generator.pick(&["999999", "0", "-1", "x", "9223372036854775808"])
+    }];
+    if generator.chance(70) {
+        words.push(generator.pick(&["TIMEOUT", "error", "ERROR", "none"]));
+    }
+    words
+}
+
+/// A command of the client that waits: for ever, or for a moment where nobody can serve it.
+pub(super) fn wait(generator: &mut Generator<'_>) -> Command {
+    let name = ["blpop", "brpop", "blmove", "brpoplpush", "blmpop"][generator.below(5)];
+    let arguments = if generator.chance(15) {
+        let timeout = generator.pick(&["0.001", "0.01", "0.0001"]);
+        waiting_arguments(generator, name, |_| NOBODYS_KEY.to_vec(), &timeout)
+    } else {
+        let timeout = generator.pick(&["0", "0", "0", "0.0", "-1", "inf"]);
+        waiting_arguments(generator, name, values::list_key, &timeout)
+    };
+    let words = [vec![generator.token(&name.to_uppercase())], arguments].concat();
+    Command { words, inline: false, client: WAITER }
+}
+
+/// Whether the waiting client's command ends by itself.
+pub(super) fn waits_for_nobody(words: &[Vec<u8>]) -> bool {
+    words.iter().any(|word| word == NOBODYS_KEY)
+}
+
+/// What stands behind the name of a blocking command.
+fn waiting_arguments(
+    generator: &mut Generator<'_>,
+    name: &str,
+    key: fn(&mut sluice_base::Rng) -> Vec<u8>,
+    timeout: &[u8],
+) -> Vec<Vec<u8>> {
+    let ends = ["LEFT", "right", "LEFT", "RIGHT", "up"];
+    let target = values::list_key(&mut generator.rng);
+    let one = key(&mut generator.rng);
+    match name {
+        "blmove" => vec![one, target, generator.pick(&ends), generator.pick(&ends), timeout.to_vec()],
+        "brpoplpush" => vec![one, target, timeout.to_vec()],
+        _ => {
+            let mut keys = vec![one];
+            keys.extend((0..generator.below(3)).map(|_| key(&mut generator.rng)));
+            if name == "blmpop" {
+                let count = match generator.below(12) {
+                    0 => generator.pick(&["0", "x", "-1"]),
+                    _ => keys.len().to_string().into_bytes(),
+                };
+                let mut words = [vec![timeout.to_vec(), count], keys, vec![generator.pick(&ends)]].concat();
+                if generator.chance(40) {
+                    words.extend([generator.token("COUNT"), generator.pick(&["1", "2", "10", "0", "x"])]);
+                }
+                return words;
+            }
+            keys.push(timeout.to_vec());
+            keys
+        }
+    }
+}
+
+/// A push of so many elements that a list has several nodes.
+pub(super) fn many(generator: &mut Generator<'_>) -> Command {
+    let mut words = vec![generator.pick(&["RPUSH", "LPUSH", "rpushx"]), values::list_key(&mut generator.rng)];
+    let count = 1 + generator.below(150);
+    words.extend((0..count).map(|_| values::content(&mut generator.rng)));
+    Command::of(words)
+}
+
 /// A key that expires at once, and a sleep after which it has on both servers.
 pub(super) fn expiry(generator: &mut Generator<'_>) -> Vec<Command> {
     let word = |text: &str| text.as_bytes().to_vec();
@@ -221,7 +315,7 @@ pub(super) fn expiry(generator: &mut Generator<'_>) -> Vec<Command> {
         _ => vec![word("PEXPIRE"), key, word("1")],
     };
     let sleep = vec![word("DEBUG"), word("SLEEP"), word("0.002")];
-    [words, sleep].map(|words| Command { words, inline: false }).to_vec()
+    [words, sleep].map(Command::of).to_vec()
 }
 
 /// Filters of CLIENT KILL that meet nobody, or are wrong: the old form with an address, and the new one.
@@ -271,7 +365,7 @@ pub(super) fn moment(generator: &mut Generator<'_>) -> Vec<Command> {
         _ => vec![word("GETEX"), key.clone(), word("PXAT"), millis],
     };
     let ask = vec![generator.pick(&["EXPIRETIME", "PEXPIRETIME"]), key];
-    [set, ask].map(|words| Command { words, inline: false }).to_vec()
+    [set, ask].map(Command::of).to_vec()
 }
 
 /// Whether the first call, with these replies of both servers, gave the key of the second call the expiry that its words
@@ -307,7 +401,7 @@ pub(super) fn question(generator: &mut Generator<'_>, key: Vec<u8>) -> Command {
         _ => vec![b"GET".to_vec()],
     };
     words.push(key);
-    Command { words, inline: false }
+    Command::of(words)
 }
 
 /// LOLWUT, perhaps of a version, with a size.

@@ -18,6 +18,7 @@ const KEYS: &[&[u8]] = &[
     b"long",
     b"l0",
     b"l1",
+    b"l2",
     b"h0",
     b"h1",
     b"z0",
@@ -169,8 +170,23 @@ pub(super) fn key(rng: &mut Rng) -> Vec<u8> {
     KEYS[index(rng, KEYS.len())].to_vec()
 }
 
+/// A key that mostly holds a list.
+pub(super) fn list_key(rng: &mut Rng) -> Vec<u8> {
+    text_of("l", rng.below(3))
+}
+
+/// An index or a count of a list, from either end.
+pub(super) fn place(rng: &mut Rng) -> Vec<u8> {
+    match rng.below(12) {
+        0 => integer(rng),
+        1 => text(rng.below(300)),
+        2..=4 => format!("-{}", 1 + rng.below(12)).into_bytes(),
+        _ => text(rng.below(12)),
+    }
+}
+
 /// A value of strings and elements: mostly short and numeric, sometimes at the edges of encodings, sometimes long.
-fn content(rng: &mut Rng) -> Vec<u8> {
+pub(super) fn content(rng: &mut Rng) -> Vec<u8> {
     match rng.below(18) {
         0..=4 => integer(rng),
         5 => float(rng),

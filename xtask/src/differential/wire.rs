@@ -65,6 +65,17 @@ impl Connection {
         let _closed = self.stream.write_all(bytes);
     }
 
+    /// The next reply, if it comes within `patience`.
+    pub(crate) fn next_within(&mut self, patience: Duration) -> Result<Option<Vec<u8>>> {
+        self.stream.set_read_timeout(Some(patience))?;
+        let answers = self.receive(1);
+        self.stream.set_read_timeout(Some(PATIENCE))?;
+        match answers.end {
+            None | Some(End::Silent) => Ok(answers.replies.into_iter().next()),
+            Some(end) => Err(format!("a waiting client: {end:?}").into()),
+        }
+    }
+
     /// Reads `count` replies.
     pub(crate) fn receive(&mut self, count: usize) -> Answers {
         let mut answers = Answers::default();

@@ -61,10 +61,12 @@ impl Buckets {
         if self.segments.len() > 1 && self.len + SEGMENT / 2 <= (self.segments.len() - 1) * SEGMENT {
             self.segments.pop();
         }
-        if let [first] = self.segments.as_mut_slice()
-            && 4 * self.len <= first.capacity()
-        {
-            first.shrink_to(first.capacity() / 2);
+        if let [first] = self.segments.as_mut_slice() {
+            // The smallest ones keep no reserve: an index without entries is as small as it began.
+            let reserve = if first.capacity() <= 2 { 2 } else { 4 };
+            if reserve * self.len <= first.capacity() {
+                first.shrink_to(first.capacity() / 2);
+            }
         }
         bucket
     }
