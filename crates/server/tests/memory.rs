@@ -64,9 +64,10 @@ fn the_log_says_how_much_memory_was_refused() {
             *command = std::process::Command::new("sh");
             command.args(["-c", &shell, "sh"]).args(arguments);
             command.args(["--crash-log-enabled", crash_log, "--proto-max-bulk-len", "4gb"]);
+            command.args(["--enable-debug-command", "yes"]);
         });
         let mut client = server.client();
-        client.send("SETRANGE k 3500000000 x\r\n");
+        client.send("DEBUG POPULATE 1 k 3500000000\r\n");
         let status = server.wait();
         assert_eq!(std::os::unix::process::ExitStatusExt::signal(&status), Some(6));
         let said = server.log.all();
