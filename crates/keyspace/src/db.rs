@@ -19,12 +19,11 @@ pub use compact::Compacted;
 pub(crate) use list::OpenList;
 
 use crate::entry::{self, Form, Head, Name};
-use crate::view::{Entry, Str, ValueRef};
 use crate::{ChunkMemory, Key, reference_string_encoding};
 use sluice_base::{HashSeed, Rng, siphash13};
 use sluice_collections::index::{Index, Slot};
 use sluice_collections::slab::{Handle, Slab, TypedSlab};
-use sluice_value::{Encoding, List, ListEncoding, ListRef, Type, Value};
+use sluice_value::{Encoding, List, Type, Value};
 use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -185,40 +184,9 @@ impl Db {
         entry::expiry(head, self.slab.body(handle))
     }
 
-    /// An entry, to look at.
-    #[inline]
-    pub fn entry(&self, handle: Handle) -> Entry<'_> {
-        Entry::of(self, handle)
-    }
-
-    /// The value of an entry that was looked at already.
-    #[inline]
-    pub(crate) fn value_in<'a>(&'a self, head: Head, body: &'a [u8]) -> ValueRef<'a> {
-        let payload = entry::payload(head, body);
-        match head.form() {
-            Form::StrInline | Form::StrInlineRaw => ValueRef::Str(Str::Inline(payload)),
-            Form::StrInt => ValueRef::Str(Str::Int(entry::int_of(payload))),
-            Form::StrOutside => match self.value_at(payload) {
-                Value::Str(bytes) => ValueRef::Str(Str::Shared(bytes)),
-                Value::Pages(pages) => ValueRef::Str(Str::Pages(pages)),
-                Value::List(_) => mixed_up(),
-            },
-            Form::ListInlineListpack => {
-                ValueRef::List(ListRef::Inline { bytes: payload, encoding: ListEncoding::Listpack })
-            }
-            Form::ListInlineQuicklist => {
-                ValueRef::List(ListRef::Inline { bytes: payload, encoding: ListEncoding::Quicklist })
-            }
-            Form::ListOutside => match self.value_at(payload) {
-                Value::List(list) => ValueRef::List(list.view()),
-                Value::Str(_) | Value::Pages(_) => mixed_up(),
-            },
-        }
-    }
-
     /// The value outside that a payload names.
     #[inline]
-    fn value_at(&self, payload: &[u8]) -> &Value {
+    pub(crate) fn value_at(&self, payload: &[u8]) -> &Value {
         self.values.get(entry::index_of(payload)).expect("a value that an entry names is there (2)")
     }
 
@@ -365,7 +333,7 @@ impl Db {
 
 /// The form names a value of another type than is there.
 #[cold]
-fn mixed_up() -> ! {
+pub(crate) fn mixed_up() -> ! {
     panic!("an entry's form and its value are of two types: memory is corrupt")
 }
 

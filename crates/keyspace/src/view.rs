@@ -1,11 +1,11 @@
 //! Values as readers see them.
 
 use crate::Touch;
-use crate::db::Db;
-use crate::entry::{self, Head};
+use crate::db::{Db, mixed_up};
+use crate::entry::{self, Form, Head};
 use sluice_base::Bytes;
 use sluice_collections::slab::Handle;
-use sluice_value::{Encoding, ListRef, Pages, Type};
+use sluice_value::{Encoding, ListEncoding, ListRef, Pages, Type, Value};
 use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -179,6 +179,39 @@ impl Str<'_> {
             Str::Int(_) | Str::Inline(_) | Str::Shared(_) => {
                 self.in_one_piece(|text| text == bytes).unwrap_or(false)
             }
+        }
+    }
+}
+
+impl Db {
+    /// An entry, to look at.
+    #[inline]
+    pub fn entry(&self, handle: Handle) -> Entry<'_> {
+        Entry::of(self, handle)
+    }
+
+    /// The value of an entry that was looked at already.
+    #[inline]
+    pub(crate) fn value_in<'a>(&'a self, head: Head, body: &'a [u8]) -> ValueRef<'a> {
+        let payload = entry::payload(head, body);
+        match head.form() {
+            Form::StrInline | Form::StrInlineRaw => ValueRef::Str(Str::Inline(payload)),
+            Form::StrInt => ValueRef::Str(Str::Int(entry::int_of(payload))),
+            Form::StrOutside => match self.value_at(payload) {
+                Value::Str(bytes) => ValueRef::Str(Str::Shared(bytes)),
+                Value::Pages(pages) => ValueRef::Str(Str::Pages(pages)),
+                Value::List(_) => mixed_up(),
+            },
+            Form::ListInlineListpack => {
+                ValueRef::List(ListRef::Inline { bytes: payload, encoding: ListEncoding::Listpack })
+            }
+            Form::ListInlineQuicklist => {
+                ValueRef::List(ListRef::Inline { bytes: payload, encoding: ListEncoding::Quicklist })
+            }
+            Form::ListOutside => match self.value_at(payload) {
+                Value::List(list) => ValueRef::List(list.view()),
+                Value::Str(_) | Value::Pages(_) => mixed_up(),
+            },
         }
     }
 }
