@@ -121,10 +121,12 @@ impl Engine {
         for change in effects.take_databases() {
             announce_database(keyspace, effects, control, change, command.now);
         }
-        for ModifiedKey { db, key, event } in effects.drain_modified() {
+        for ModifiedKey { db, key, event, is_change } in effects.drain_modified() {
             let key = bytes_of(&key, command);
             let change = if event == Event::Expired { Change::Expired } else { Change::Modified };
-            control.watching.changed(db, key, change);
+            if is_change {
+                control.watching.changed(db, key, change);
+            }
             if let Some(events) = events {
                 events.push(format!("{db}:{} {}", event.name(), key.escape_ascii()));
             }
@@ -244,6 +246,7 @@ fn announce_database(
                 control.watching.database_emptied(number, |key| holds(removed, key));
             }
         }
+        DbChange::Swapped(a, b) if a == b => {}
         DbChange::Swapped(a, b) => {
             for (number, other) in [(a, b), (b, a)] {
                 // What the one held is in the other now.

@@ -251,6 +251,10 @@ impl Engine {
             Named::Command(spec) => Some(spec),
             Named::UnknownSubcommand(_) | Named::Unknown => None,
         };
+        let error = match named {
+            Named::Command(spec) if spec.id == transactions::EXEC.id => self.refuse_exec(session, &error),
+            Named::Command(_) | Named::UnknownSubcommand(_) | Named::Unknown => error,
+        };
         self.refuse(session, &error, request, process);
     }
 

@@ -184,7 +184,7 @@ impl Engine {
         let waiting = self.sessions.get(client).and_then(|session| session.waiting.as_ref());
         let spec = waiting.and_then(|waiting| match waiting.prepared.named {
             Named::Command(spec) => Some(spec),
-            _ => None,
+            Named::UnknownSubcommand(_) | Named::Unknown => None,
         });
         match waiting.and_then(|waiting| waiting.unblock) {
             Some(Unblock::Timeout) => self.end_as_timeout(client, process),

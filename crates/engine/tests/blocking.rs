@@ -35,7 +35,10 @@ fn timeouts_are_judged_as_the_reference_judges_them() {
         ("BLPOP l inf", "-ERR timeout is out of range"),
         ("BLPOP l 9223372036854775.807", "-ERR timeout is out of range"),
         ("BLMOVE a b UP LEFT x", "-ERR syntax error"),
-        ("BLMPOP x 0 l LEFT", "-ERR timeout is not a float or out of range"),
+        ("BLMPOP x 1 l LEFT", "-ERR timeout is not a float or out of range"),
+        ("BLMPOP x 0 l LEFT", "-ERR numkeys should be greater than 0"),
+        ("BLMPOP -1 1 l UP", "-ERR syntax error"),
+        ("BLMPOP 1e300 1 l LEFT COUNT 0", "-ERR count should be greater than 0"),
         ("BLMPOP 1 0 l LEFT", "-ERR numkeys should be greater than 0"),
         ("BLMPOP 1 1 l UP", "-ERR syntax error"),
     ]);

@@ -100,6 +100,19 @@ fn maxmemory_is_asked_when_queueing_and_at_exec() {
 }
 
 #[test]
+fn exec_with_arguments_ends_the_transaction() {
+    check(&[
+        ("MULTI", "+OK"),
+        (
+            "EXEC x",
+            "-EXECABORT Transaction discarded because of: wrong number of arguments for 'exec' command",
+        ),
+        ("PING", "+PONG"),
+        ("EXEC", "-ERR EXEC without MULTI"),
+    ]);
+}
+
+#[test]
 fn exec_before_auth_is_refused_as_a_transaction() {
     let mut rig = Rig::with(&[("requirepass", "pw")]);
     rig.check("MULTI", "-NOAUTH Authentication required.");
@@ -169,6 +182,8 @@ fn what_is_no_change_of_a_watched_key_lets_exec_run() {
         ("SET other v", "FLUSHALL"),
         ("PING", "SWAPDB 0 1"),
         ("SET k v", "SWAPDB 1 2"),
+        ("SET k v", "SWAPDB 0 0"),
+        ("RPUSH k a b", "LTRIM k -6 -1"),
         ("SELECT 2", "FLUSHDB"),
     ];
     for (before, line) in unchanged {
@@ -360,6 +375,7 @@ fn wait_gives_up_when_its_time_is_over() {
     rig.cron();
     assert_eq!(rig.output(b), b":0\r\n");
     assert!(rig.run("INFO clients").contains("clients_in_timeout_table:0\\r\\n"));
+    assert!(rig.run("ROLE").contains(":1"), "the question to nobody counts a byte");
 }
 
 #[test]

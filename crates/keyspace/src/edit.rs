@@ -60,6 +60,13 @@ impl<'a> ListEdit<'a> {
         self.effects.key_modified(self.number, self.key, event, 0);
     }
 
+    /// Ends an edit that changed nothing, though `event` is told: nobody who watches the key minds.
+    pub fn told(self, event: Event) {
+        let (number, key) = (self.number, self.key);
+        self.effects.key_told(number, key, event);
+        self.unchanged();
+    }
+
     /// Ends an edit that changed nothing, unless it be the encoding.
     pub fn unchanged(mut self) {
         if let Some(open) = self.open.take() {

@@ -21,6 +21,8 @@ pub struct ModifiedKey {
     pub key: KeyRef,
     /// What happened.
     pub event: Event,
+    /// Whether that changed the key. A few events are told though nothing did.
+    pub is_change: bool,
 }
 
 /// A key of the running command, or a copy of one that its arguments do not hold.
@@ -281,7 +283,15 @@ impl Effects {
     pub(crate) fn key_modified(&mut self, db: usize, key: Key<'_>, event: Event, changes: u64) {
         self.changes += changes;
         if self.listening {
-            self.note_modified(db, key, event);
+            self.note_modified(db, key, event, true);
+        }
+    }
+
+    /// An event of a key that changed nothing.
+    #[cold]
+    pub(crate) fn key_told(&mut self, db: usize, key: Key<'_>, event: Event) {
+        if self.listening {
+            self.note_modified(db, key, event, false);
         }
     }
 
@@ -300,9 +310,9 @@ impl Effects {
     }
 
     #[cold]
-    fn note_modified(&mut self, db: usize, key: Key<'_>, event: Event) {
+    fn note_modified(&mut self, db: usize, key: Key<'_>, event: Event, is_change: bool) {
         self.recorded = true;
-        self.modified.push(ModifiedKey { db, key: KeyRef::of(key), event });
+        self.modified.push(ModifiedKey { db, key: KeyRef::of(key), event, is_change });
     }
 
     /// A read found a key expired.

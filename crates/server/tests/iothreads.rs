@@ -266,6 +266,57 @@ fn regress_4376_a_request_that_waits_runs_once_wherever_its_connection_goes() {
 }
 
 #[test]
+fn a_waiting_client_is_served_in_its_turn_by_whatever_thread() {
+    let server = workers(&[]);
+    let (mut control, mut pusher) = (server.client(), server.client());
+    let mut waiters: Vec<Client> = (0..6).map(|_| server.client()).collect();
+    for round in 1..=20 {
+        for (n, waiter) in waiters.iter_mut().enumerate() {
+            waiter.send("BLPOP other l 0\r\nECHO behind\r\n");
+            let waiting = n as i64 + 1;
+            until("it waits", || (control.info_number("blocked_clients") == waiting).then_some(()));
+        }
+        // They move while they wait; one is served before the move ends, the others behind it.
+        let threads = 1 + round % 4;
+        pusher.send("RPUSH l 0\r\n");
+        control.check(&format!("CONFIG SET io-threads {threads}"), "+OK\r\n");
+        pusher.expect(":1\r\n");
+        pusher.check("RPUSH l 1 2", ":2\r\n");
+        pusher.send("MULTI\r\nRPUSH l 3 4 5 6\r\nRPOP l\r\nEXEC\r\n");
+        pusher.expect("+OK\r\n+QUEUED\r\n+QUEUED\r\n*2\r\n:4\r\n$1\r\n6\r\n");
+        for (n, waiter) in waiters.iter_mut().enumerate() {
+            waiter.expect(format!("*2\r\n$1\r\nl\r\n$1\r\n{n}\r\n$6\r\nbehind\r\n"));
+        }
+        control.check("EXISTS l", ":0\r\n");
+    }
+}
+
+#[test]
+fn a_waiting_client_that_is_killed_takes_nothing() {
+    let server = workers(&[]);
+    let mut control = server.client();
+    for round in 1..=60 {
+        let (mut killed, mut next, mut pusher) = (server.client(), server.client(), server.client());
+        killed.send("CLIENT ID\r\n");
+        let id = killed.line()[1..].to_owned();
+        killed.send("BLPOP l 0\r\n");
+        until("it waits", || (control.info_number("blocked_clients") == 1).then_some(()));
+        next.send("BLPOP l 0\r\n");
+        until("the other waits", || (control.info_number("blocked_clients") == 2).then_some(()));
+        if round % 2 == 0 {
+            control.check(&format!("CLIENT KILL ID {id}"), ":1\r\n");
+        } else {
+            drop(killed);
+            until("its end", || (control.info_number("blocked_clients") == 1).then_some(()));
+        }
+        pusher.check("RPUSH l v", ":1\r\n");
+        next.expect("*2\r\n$1\r\nl\r\n$1\r\nv\r\n");
+        control.check("EXISTS l", ":0\r\n");
+    }
+    until("the clients' end", || (control.info_number("connected_clients") == 1).then_some(()));
+}
+
+#[test]
 fn a_pause_may_end_in_the_turn_in_which_it_is_met() {
     let server = workers(&[]);
     let (mut control, mut writer) = (server.client(), server.client());
@@ -627,9 +678,89 @@ fn chaos_leaves_order_and_nothing_else() {
     until("their memory", || (control.info_number("used_memory") < memory + (4 << 20)).then_some(()));
 }
 
+/// Clients that move numbers from one list to another, waiting for each; one that adds them; and one that counts two keys
+/// up in transactions.
+struct Movers {
+    stop: Arc<AtomicBool>,
+    movers: Vec<std::thread::JoinHandle<()>>,
+    pusher: std::thread::JoinHandle<u64>,
+    counter: std::thread::JoinHandle<()>,
+}
+
+impl Movers {
+    fn start(server: &Server) -> Movers {
+        let stop = Arc::new(AtomicBool::new(false));
+        let (mut client, stopped) = (server.client(), stop.clone());
+        let pusher = std::thread::spawn(move || {
+            let mut pushed = 0;
+            while !stopped.load(Relaxed) {
+                client.send(format!("RPUSH from {pushed} {}\r\n", pushed + 1));
+                assert!(client.line().starts_with(':'));
+                pushed += 2;
+            }
+            pushed
+        });
+        let (mut client, stopped) = (server.client(), stop.clone());
+        let counter = std::thread::spawn(move || {
+            while !stopped.load(Relaxed) {
+                client.send("WATCH watched\r\nMULTI\r\nINCR one\r\nINCR two\r\nEXEC\r\n");
+                client.expect("+OK\r\n+OK\r\n+QUEUED\r\n+QUEUED\r\n*2\r\n");
+                assert_eq!(client.line(), client.line(), "a transaction is a whole");
+            }
+        });
+        let movers = (0..3).map(|_| Movers::mover(server)).collect();
+        Movers { stop, movers, pusher, counter }
+    }
+
+    /// A client that moves until it is killed.
+    fn mover(server: &Server) -> std::thread::JoinHandle<()> {
+        let mut mover = Counting::new(server, 0);
+        mover.client.check("CLIENT SETNAME mover", "+OK\r\n");
+        std::thread::spawn(move || {
+            while mover.client.stream.write_all(b"BLMOVE from to LEFT RIGHT 0\r\n").is_ok() {
+                if mover.answer().is_none() {
+                    return;
+                }
+            }
+        })
+    }
+
+    /// Kills the movers, and as many others begin as are wanted.
+    fn replace(&mut self, server: &Server, control: &mut Client, wanted: usize) {
+        let list = String::from_utf8(control.bulk("CLIENT LIST")).unwrap();
+        for line in list.lines().filter(|line| line.contains(" name=mover ")) {
+            let id = line.strip_prefix("id=").and_then(|rest| rest.split(' ').next()).unwrap();
+            control.check(&format!("CLIENT KILL ID {id}"), ":1\r\n");
+        }
+        self.movers.drain(..).for_each(|mover| mover.join().unwrap());
+        self.movers.extend((0..wanted).map(|_| Movers::mover(server)));
+    }
+
+    /// Ends them all: every number is in one of the lists, once.
+    fn stop(mut self, server: &Server, control: &mut Client) {
+        self.stop.store(true, Relaxed);
+        self.replace(server, control, 0);
+        self.counter.join().unwrap();
+        let pushed = self.pusher.join().unwrap();
+        let mut found = Vec::new();
+        for list in ["from", "to"] {
+            control.send(format!("LRANGE {list} 0 -1\r\n"));
+            let count: usize = control.line()[1..].parse().unwrap();
+            for _ in 0..count {
+                control.line();
+                found.push(control.line().parse::<u64>().unwrap());
+            }
+        }
+        found.sort_unstable();
+        assert!(found.iter().copied().eq(0..pushed), "{} of {pushed}", found.len());
+        control.send("DEL from to one two\r\n").line();
+    }
+}
+
 fn chaos(server: &Server, control: &mut Client, seed: u64) {
     let mut rng = Rng::new(seed);
     let load = Load::start(server, 2, 4);
+    let mut movers = Movers::start(server);
     // These may be killed. Until then their answers are in order, too.
     let victims: Vec<_> = (0..8)
         .map(|n| {
@@ -640,7 +771,8 @@ fn chaos(server: &Server, control: &mut Client, seed: u64) {
         .collect();
     let mut lazy: Vec<Client> = Vec::new();
     for _ in 0..40 {
-        match rng.below(6) {
+        match rng.below(7) {
+            6 => movers.replace(server, control, 3),
             0 => {
                 control.check("CLIENT PAUSE 20 WRITE", "+OK\r\n");
             }
@@ -676,6 +808,7 @@ fn chaos(server: &Server, control: &mut Client, seed: u64) {
         control.check(&format!("CLIENT KILL ID {id}"), ":1\r\n");
     }
     victims.into_iter().for_each(|victim| victim.join().unwrap());
+    movers.stop(server, control);
     load.stop();
 }
 

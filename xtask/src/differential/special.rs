@@ -461,6 +461,10 @@ pub(super) fn tame(name: &str, words: &mut [Vec<u8>], mortal: bool) {
         if expiring || after_option {
             move_far(&mut words[at]);
         }
+        // The reference cuts an index into a listpack to 32 bits, here alone.
+        if name == "lset" && at == 2 && number(&words[at]).is_some_and(|n| n.abs() > i128::from(i32::MAX)) {
+            words[at] = b"1000000".to_vec();
+        }
         if name == "msetex" && !mortal && [b"EXAT".as_slice(), b"PXAT"].contains(&before.as_slice()) {
             move_past_away(&mut words[at]);
         }

@@ -113,6 +113,10 @@ impl Engine {
     pub(crate) fn refuse_exec(&mut self, session: &mut Session, error: &CmdError) -> CmdError {
         self.control.watching.forget(session.key);
         self.end_transaction(session);
-        CmdError::owned([b"EXECABORT Transaction discarded because of: ", &error.wire()[..]].concat())
+        let wire = error.wire();
+        // The reference tells a wrong number of arguments without its code, and any other error with it.
+        let told = if matches!(error, CmdError::Arity(_)) { wire.strip_prefix(b"ERR ") } else { None };
+        let told = told.unwrap_or(&wire);
+        CmdError::owned([b"EXECABORT Transaction discarded because of: ", told].concat())
     }
 }

@@ -180,7 +180,10 @@ fn int_with_magnitude(args: Args<'_>, index: usize) -> Result<i64, CmdError> {
 fn done_removing(mut edit: ListEdit<'_>, event: Event, removed: usize) {
     let (list, context) = edit.parts();
     list.convert_after_removing(context.limits);
-    edit.done(event, removed as u64);
+    match removed {
+        0 => edit.told(event),
+        removed => edit.done(event, removed as u64),
+    }
 }
 
 /// How a list is about to grow: see [`sluice_value::List::convert_before_adding`].

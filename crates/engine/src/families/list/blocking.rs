@@ -40,8 +40,8 @@ fn pop_first(ctx: &mut WriteCtx<'_>, args: Args<'_>, side: Side) -> Run {
 }
 
 pub(super) fn blmpop(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
-    let deadline_ms = deadline_ms(ctx, args.at(1))?;
     let call = Many::parse(args, 2)?;
+    let deadline_ms = deadline_ms(ctx, args.at(1))?;
     for index in call.keys.clone() {
         if call.pop(ctx, args.key(index))? {
             return Ok(Outcome::Done);
