@@ -1,6 +1,7 @@
 //! A command's arguments: ranges of the input buffer, or large ones that came apart; never copies.
 
 use crate::prepare::{Hashing, KEYS_AHEAD, Prepared};
+use sluice_base::Bytes;
 pub(crate) use sluice_command::is_word;
 use sluice_keyspace::{Key, NewValue};
 use sluice_resp::apart::{Apart, named};
@@ -46,11 +47,17 @@ impl<'a> Args<'a> {
     /// The argument at `index` as a string to be stored, which a large one becomes without a copy if it came apart.
     #[inline]
     pub fn string(&self, index: usize) -> NewValue<'a> {
-        let span = self.ranges[index];
-        match self.input.get(span.start..span.start.wrapping_add(span.len)) {
-            Some(bytes) => NewValue::Str(bytes),
-            None => NewValue::StrShared(self.apart.get(span)),
+        match self.shared(index) {
+            None => NewValue::Str(self.at(index)),
+            Some(bytes) => NewValue::StrShared(bytes),
         }
+    }
+
+    /// The large argument at `index`, if it came apart.
+    #[inline]
+    pub fn shared(&self, index: usize) -> Option<&'a Bytes> {
+        let span = self.ranges[index];
+        if span.start <= self.input.len() { None } else { Some(self.apart.get(span)) }
     }
 
     /// The argument at `index`, if there is one.

@@ -42,11 +42,11 @@ impl OwnedRequests {
     pub fn push(&mut self, request: &Request<'_>) {
         let raw = Span { start: self.bytes.len(), len: request.wire_len() };
         let first = self.spans.len();
-        request.apart().join(request.raw(), &mut self.bytes);
-        if !request.apart().is_empty() {
+        request.own_apart().join(request.raw(), &mut self.bytes);
+        if !request.own_apart().is_empty() {
             // Such a request begins where its input does, so that its spans are relative to it.
             for span in request.spans() {
-                let Span { start, len } = request.apart().joined(*span);
+                let Span { start, len } = request.own_apart().joined(*span);
                 self.spans.push(Span { start: raw.start + start, len });
             }
         } else if request.is_inline() {
@@ -78,11 +78,7 @@ impl OwnedRequests {
     /// The request number `index`. Panics when there is no such request.
     pub fn at(&self, index: usize) -> Request<'_> {
         let entry = &self.list[index];
-        Request::new(
-            &self.bytes,
-            &self.spans[entry.first..entry.first + entry.argc],
-            &self.bytes[entry.raw.start..entry.raw.start + entry.raw.len],
-        )
+        Request::new(&self.bytes, &self.spans[entry.first..entry.first + entry.argc], entry.raw)
     }
 
     /// Bytes of all arguments.

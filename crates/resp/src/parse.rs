@@ -281,26 +281,26 @@ impl Parser {
         if let Err(stop) = arguments(request, &mut self.place, limits, &mut self.args) {
             return self.stop(stop, at, input.len());
         }
-        let raw = Span { start: at, len: self.place.at };
+        let mut raw = Span { start: at, len: self.place.at };
+        let next = at + raw.len;
         for (slot, span) in out.room(self.args.len()).iter_mut().zip(&self.args) {
             // A request with arguments apart is the unfinished one, which begins the input: its spans are in place.
             *slot = Span { start: at.saturating_add(span.start), len: span.len };
         }
-        let form = match &mut self.apart {
-            Some(apart) if !apart.is_empty() => {
-                out.take_apart(apart);
-                Form::Parted
-            }
-            Some(_) | None => Form::Multibulk,
-        };
-        out.conclude(self.args.len(), raw, form);
+        if let Some(apart) = &mut self.apart
+            && !apart.is_empty()
+        {
+            raw.len += apart.bytes();
+            out.take_apart(apart);
+        }
+        out.conclude(self.args.len(), raw, Form::Multibulk);
         self.args.clear();
         if self.args.capacity() > ARGS_KEPT {
             self.args = Vec::new();
         }
         self.place = Place::START;
         self.wanted = 0;
-        ControlFlow::Continue(at + raw.len)
+        ControlFlow::Continue(next)
     }
 
     /// Notes how far was looked and how much is missing, for a stop within the request that began at `start`.

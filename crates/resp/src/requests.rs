@@ -24,7 +24,7 @@ pub struct Requests {
     list: Vec<Entry>,
     /// Words of inline requests, which may be unescaped and so are not ranges of the input.
     pub(crate) words: Vec<u8>,
-    /// Arguments of the request of [`Form::Parted`], of which there is one at most: the first, as the others came whole.
+    /// Arguments apart, of the first request: the others came whole. It begins where the input does.
     apart: Apart,
 }
 
@@ -33,6 +33,7 @@ struct Entry {
     /// Index of the first argument.
     first: usize,
     argc: usize,
+    /// Where it begins, and how many bytes of the input it is.
     raw: Span,
     form: Form,
 }
@@ -41,8 +42,6 @@ struct Entry {
 pub(crate) enum Form {
     Multibulk,
     Inline,
-    /// The first, with arguments apart. It begins where the input does.
-    Parted,
 }
 
 /// One request: at least one argument, the name of the command first.
@@ -50,7 +49,13 @@ pub(crate) enum Form {
 pub struct Request<'a> {
     bytes: &'a [u8],
     spans: &'a [Span],
-    raw: &'a [u8],
+    /// What `start` counts from.
+    input: &'a [u8],
+    /// Where the request begins.
+    start: usize,
+    /// Bytes that it came in.
+    wire_len: usize,
+    /// Arguments of the first request of its arena, which nobody but that has spans of.
     apart: &'a Apart,
 }
 
@@ -95,23 +100,24 @@ impl Requests {
     #[inline]
     pub fn at<'a>(&'a self, index: usize, input: &'a [u8]) -> Request<'a> {
         let entry = &self.list[index];
-        let (bytes, apart) = match entry.form {
-            Form::Multibulk => (input, Apart::NONE),
-            Form::Inline => (&*self.words, Apart::NONE),
-            Form::Parted => (input, &self.apart),
-        };
         Request {
-            bytes,
+            bytes: match entry.form {
+                Form::Multibulk => input,
+                Form::Inline => &self.words,
+            },
             spans: &self.args[entry.first..entry.first + entry.argc],
-            raw: &input[entry.raw.start..entry.raw.start + entry.raw.len],
-            apart,
+            input,
+            start: entry.raw.start,
+            wire_len: entry.raw.len,
+            apart: &self.apart,
         }
     }
 
     /// Offset behind the request number `index`. Panics when there is no such request.
     pub fn end_of(&self, index: usize) -> usize {
+        // All bytes apart are of the first request.
         let raw = self.list[index].raw;
-        raw.start + raw.len
+        if raw.start == 0 { raw.len - self.apart.bytes() } else { raw.start + raw.len }
     }
 
     /// The requests in order; `input` is what was parsed.
@@ -158,13 +164,13 @@ impl Requests {
 
 impl<'a> Request<'a> {
     /// A request of these ranges of `bytes`.
-    pub(crate) fn new(bytes: &'a [u8], spans: &'a [Span], raw: &'a [u8]) -> Request<'a> {
-        Request { bytes, spans, raw, apart: Apart::NONE }
+    pub(crate) fn new(bytes: &'a [u8], spans: &'a [Span], raw: Span) -> Request<'a> {
+        Request { bytes, spans, input: bytes, start: raw.start, wire_len: raw.len, apart: Apart::NONE }
     }
 
     /// Whether it came as a line of words, which are no ranges of its bytes.
     pub(crate) fn is_inline(&self) -> bool {
-        self.raw.first() != Some(&b'*')
+        self.input.get(self.start) != Some(&b'*')
     }
 
     /// Number of arguments with the command's name: 1 or more.
@@ -192,7 +198,7 @@ impl<'a> Request<'a> {
         self.spans
     }
 
-    /// The arguments that are no ranges of [`Request::bytes`].
+    /// Where the arguments are that are no ranges of [`Request::bytes`], if there are any.
     #[inline]
     pub fn apart(&self) -> &'a Apart {
         self.apart
@@ -207,13 +213,19 @@ impl<'a> Request<'a> {
     /// The bytes of the request as they came, with its line ends, but for the arguments apart.
     #[inline]
     pub(crate) fn raw(&self) -> &'a [u8] {
-        self.raw
+        let own = self.own_apart().bytes();
+        &self.input[self.start..self.start + self.wire_len - own]
+    }
+
+    /// The arguments of this request that are no ranges of [`Request::bytes`].
+    pub(crate) fn own_apart(&self) -> &'a Apart {
+        if self.start == 0 { self.apart } else { Apart::NONE }
     }
 
     /// How many bytes the whole request came in: what a replica's offset counts.
     #[inline]
     pub fn wire_len(&self) -> usize {
-        self.raw.len() + self.apart.bytes()
+        self.wire_len
     }
 
     /// Whether this is the first line or a header of HTTP: a web page that was made to talk to this port. The connection

@@ -23,7 +23,7 @@ impl Rig {
         let progress = self.inbound.parser.parse(input, &limits, &mut self.requests);
         for request in self.requests.iter(input) {
             self.seen.push(request.args().map(<[u8]>::to_vec).collect());
-            self.apart += usize::from(request.apart().bytes() > 0);
+            self.apart += request.apart().bytes() / LARGE_BYTES;
             assert_eq!(request.apart().bytes(), request.apart().heap_bytes(), "a value has no spare room");
         }
         progress.consumed

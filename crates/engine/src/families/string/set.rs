@@ -5,11 +5,15 @@ use super::{reply_str, str_of};
 use crate::args::{Args, is_word};
 use crate::ctx::{Outcome, Run, WriteCtx};
 use crate::error::CmdError;
-use sluice_keyspace::{Argv, Event, Key, SetExpiry};
+use sluice_base::Bytes;
+use sluice_keyspace::{Argv, Event, Key, NewValue, SetExpiry};
 
 pub(super) fn set(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
     if args.len() == 3 {
-        ctx.db.set(args.key(1), args.string(2), SetExpiry::Clear, Event::Set);
+        match args.shared(2) {
+            None => ctx.db.set(args.key(1), NewValue::Str(args.at(2)), SetExpiry::Clear, Event::Set),
+            Some(bytes) => set_shared(ctx, args.key(1), bytes),
+        };
         ctx.reply.ok();
         return Ok(Outcome::Done);
     }
@@ -25,6 +29,13 @@ pub(super) fn set(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
         (false, false) => ctx.reply.null(),
     }
     Ok(Outcome::Done)
+}
+
+/// SET of a large value, apart from that of a small one, which is the usual.
+#[cold]
+#[inline(never)]
+fn set_shared(ctx: &mut WriteCtx<'_>, key: Key<'_>, value: &Bytes) -> bool {
+    ctx.db.set(key, NewValue::StrShared(value), SetExpiry::Clear, Event::Set)
 }
 
 /// Whether the condition holds. Replies what is there when that was asked.
