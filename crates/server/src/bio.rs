@@ -1,5 +1,6 @@
 //! The background thread: frees what is too large to be freed between two commands.
 
+use sluice_evloop::Shared;
 use sluice_keyspace::Db;
 use sluice_value::Value;
 use std::sync::Arc;
@@ -13,6 +14,8 @@ pub enum Garbage {
     Value(#[expect(dead_code, reason = "only to be dropped")] Value),
     /// A database.
     Db(Box<Db>),
+    /// What a reply shared with the keyspace.
+    Reply(#[expect(dead_code, reason = "only to be dropped")] Vec<Shared>),
 }
 
 /// The thread and the way to it.
@@ -84,5 +87,7 @@ fn objects_of(garbage: &Garbage) -> u64 {
     match garbage {
         Garbage::Value(_) => 1,
         Garbage::Db(db) => db.len() as u64,
+        // Only what keys held is counted.
+        Garbage::Reply(_) => 0,
     }
 }

@@ -96,6 +96,8 @@ const SPARE_CARRIES: usize = 16;
 const CARRY_BYTES: usize = 16 * 1024;
 /// Room beyond this is given back by a connection that has not used half of it lately.
 const CARRY_KEPT_BYTES: usize = 32 * 1024;
+/// A reply that shares so many values, a mebibyte of pages, lets go of them on another thread.
+const SHARED_FREED_ELSEWHERE: usize = 16;
 /// Time between two looks at the numbers of the process.
 const SAMPLE_NS: u64 = 10_000_000;
 /// Seconds without a byte after which a connection gives its room back.
@@ -585,6 +587,15 @@ impl Server {
         }
     }
 
+    /// The outbox whose bytes were sent. A reply may be the last owner of a large string's pages: many of them are let go
+    /// elsewhere.
+    fn from_send(&mut self, buf: SendBuf) -> Outbox {
+        if buf.shared.len() >= SHARED_FREED_ELSEWHERE {
+            self.free(Garbage::Reply(buf.shared));
+        }
+        Outbox::from_buffer(buf.head)
+    }
+
     /// Lets a request go on that the engine had kept waiting.
     fn resume(&mut self, key: SessionKey) {
         let Some(mut wire) = self.take_wire(key) else { return };
@@ -670,7 +681,8 @@ impl Server {
     fn finish_send(&mut self, key: SessionKey, sent: Sent) {
         self.host.counts.net_output_bytes += sent.bytes as u64;
         self.engine.sent(key, sent.bytes, self.host.recent());
-        self.engine.recycle(from_send(sent.buf));
+        let outbox = self.from_send(sent.buf);
+        self.engine.recycle(outbox);
         if let Some(error) = sent.error {
             self.lost(key, &write_failed(&error));
         } else if self.wire(key).is_some_and(|wire| wire.close_when_sent) {
@@ -735,10 +747,6 @@ fn publish_kept(engine: &mut Engine, host: &mut Host, wire: &mut Wire, kept: Kep
         host.note_input(kept.room);
         engine.publish_input(wire.key, kept.used, kept.room - kept.used);
     }
-}
-
-fn from_send(buf: SendBuf) -> Outbox {
-    Outbox::from_buffer(buf.head)
 }
 
 /// Tells a connection why it is refused, without waiting, and closes it.

@@ -14,7 +14,7 @@ mod pages;
 use sluice_base::Bytes;
 
 pub use list::{List, ListContext, ListEncoding, ListItem, ListIter, ListLimits, ListRef};
-pub use pages::{PAGE_BYTES, Pages, Piece, zeros};
+pub use pages::{PAGE_BYTES, Pages, Piece};
 
 /// A value that lives beside its entry: a large string or a collection. It has no `Clone`: see [`Value::share`].
 #[derive(Debug)]

@@ -15,7 +15,6 @@
 
 use std::iter::successors;
 use std::ops::Range;
-use std::sync::LazyLock;
 
 use sluice_base::Bytes;
 use triomphe::Arc;
@@ -68,13 +67,8 @@ const INNER_BYTES: usize = size_of::<usize>() + size_of::<Inner>();
 /// What a page takes: counts of owners, the vector's header, the bytes.
 const PAGE_HEAP_BYTES: usize = 40 + PAGE_BYTES;
 
-/// The page that stands for every one that is not there.
-static ZEROS: LazyLock<Bytes> = LazyLock::new(|| Bytes::from_vec(vec![0; PAGE_BYTES]));
-
-/// A page of zeros, to be shared.
-pub fn zeros() -> &'static Bytes {
-    &ZEROS
-}
+/// What is read of a page that is not there.
+static ZEROS: [u8; PAGE_BYTES] = [0; PAGE_BYTES];
 
 impl Pages {
     /// An empty string.
@@ -170,7 +164,7 @@ impl<'a> Piece<'a> {
         match self {
             Piece::Page(page) => page,
             Piece::Part(part) => part,
-            Piece::Zeros(len) => &zeros()[..len],
+            Piece::Zeros(len) => &ZEROS[..len],
         }
     }
 }

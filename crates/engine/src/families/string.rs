@@ -11,6 +11,7 @@ use crate::args::Args;
 use crate::ctx::{Handler, Outcome, ReadCtx, Route, Run, WriteCtx, route};
 use crate::error::CmdError;
 use options::{Accepted, Expiry, Options};
+use sluice_base::Bytes;
 use sluice_command::specs::string as specs;
 use sluice_keyspace::{Entry, Event, Str};
 use sluice_resp::Reply;
@@ -61,12 +62,16 @@ pub(crate) fn reply_str(reply: &mut Reply<'_>, value: Str<'_>) {
 /// string.
 #[cold]
 fn reply_pages(reply: &mut Reply<'_>, pages: &Pages, range: Range<usize>) {
+    // One page for all that are not there.
+    let mut zeros = None;
     reply.bulk_header(range.len());
     for piece in pages.pieces(range) {
         match piece {
             Piece::Page(page) => reply.part_shared(page),
             Piece::Part(part) => reply.raw(part),
-            Piece::Zeros(PAGE_BYTES) => reply.part_shared(sluice_value::zeros()),
+            Piece::Zeros(PAGE_BYTES) => {
+                reply.part_shared(zeros.get_or_insert_with(|| Bytes::copy_from(piece.bytes())));
+            }
             Piece::Zeros(_) => reply.raw(piece.bytes()),
         }
     }

@@ -74,7 +74,7 @@ fn pages_are_a_vector_whatever_is_shared_between_writes() {
                     let held = held.map(|piece| match piece {
                         Piece::Page(page) => page.clone(),
                         Piece::Part(_) => panic!("seed {seed}, step {step}: the whole has no parts"),
-                        Piece::Zeros(len) => Bytes::copy_from(&super::zeros()[..len]),
+                        Piece::Zeros(len) => Bytes::copy_from(&super::ZEROS[..len]),
                     });
                     replies.push((held.collect(), model.clone()));
                 }

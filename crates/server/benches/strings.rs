@@ -1,0 +1,150 @@
+//! What writes into a large string cost everybody else: the main thread's own processor time in APPEND and SETRANGE on a
+//! string of 512 MiB, which nobody, a reply or another key holds as well.
+//!
+//! Method: an engine in this process (no socket, no other thread) with the server's allocator. Each command runs alone, between
+//! two readings of CLOCK_THREAD_CPUTIME_ID, so that neither the scheduler nor other processes count; what the kernel does
+//! for the memory does. Values that a command leaves for other threads are dropped outside of the readings. SETRANGE writes
+//! one byte at a random place; APPEND adds 100 bytes. "a reply" is GET of the string whose bytes the client has not been
+//! sent; "a copy" is COPY. Both are made anew after 4,000 commands. Of 20,000 the median, two percentiles and the worst are
+//! printed. The last line is the floor: a page allocated, copied and kept, without a server.
+//!
+//! `cargo bench -p sluice-server --bench strings`
+#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::print_stdout)]
+
+use sluice_base::Rng;
+use sluice_engine::{Process, SessionKey};
+use sluice_testkit::Rig;
+use std::hint::black_box;
+use std::time::Duration;
+
+#[global_allocator]
+static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
+
+const LEN: usize = 512 << 20;
+const COMMANDS: usize = 20_000;
+const HELD: usize = 4000;
+
+fn thread_time() -> Duration {
+    let clock = nix::time::ClockId::CLOCK_THREAD_CPUTIME_ID;
+    Duration::from(nix::time::clock_gettime(clock).expect("every Linux has this clock"))
+}
+
+#[derive(Clone, Copy)]
+enum Holder {
+    Nobody,
+    Reply,
+    Copy,
+}
+
+#[derive(Clone, Copy)]
+enum Write {
+    Append,
+    SetRange,
+}
+
+/// Lets a reply go as if it had been sent.
+fn release(rig: &mut Rig, reader: SessionKey) {
+    rig.engine.end_iteration(&mut rig.process);
+    rig.engine.take_ready(&mut Vec::new());
+    if let Some((outbox, _)) = rig.engine.take_output(reader) {
+        rig.engine.sent(reader, outbox.len(), rig.process.now());
+        rig.engine.recycle(outbox);
+    }
+}
+
+/// The memory's own part: a page allocated, filled from another, and kept, as a write into a held string has to.
+fn measure_copies() -> Vec<Duration> {
+    let from = vec![1u8; 64 << 10];
+    let mut kept = Vec::with_capacity(HELD);
+    let mut took = Vec::with_capacity(COMMANDS);
+    for n in 0..COMMANDS {
+        if n % HELD == 0 {
+            kept.clear();
+        }
+        let before = thread_time();
+        kept.push(black_box(&from).clone());
+        took.push(thread_time() - before);
+    }
+    took.sort_unstable();
+    took
+}
+
+/// GET of the whole, its reply let go outside of the readings.
+fn measure_get(rig: &mut Rig) -> Vec<Duration> {
+    let reader = rig.connect();
+    let mut took = Vec::new();
+    for _ in 0..100 {
+        let before = thread_time();
+        rig.argv_unread(reader, &[b"GET", b"big"]);
+        took.push(thread_time() - before);
+        release(rig, reader);
+    }
+    took.sort_unstable();
+    took
+}
+
+fn print(name: &str, by: &str, took: &[Duration]) {
+    let us = |share: f64| took[((took.len() - 1) as f64 * share) as usize].as_nanos() as f64 / 1000.0;
+    let (median, most, nearly_all, worst) = (us(0.5), us(0.99), us(0.999), us(1.0));
+    println!("{name:14} {by:8} {median:8.1} {most:8.1} {nearly_all:8.1} {worst:8.1}");
+}
+
+fn measure(rig: &mut Rig, write: Write, holder: Holder) -> Vec<Duration> {
+    let (writer, reader) = (rig.client, rig.connect());
+    let mut rng = Rng::new(1);
+    let mut took = Vec::with_capacity(COMMANDS);
+    for n in 0..COMMANDS {
+        if n % HELD == 0 {
+            match holder {
+                Holder::Nobody => {}
+                Holder::Reply => {
+                    release(rig, reader);
+                    rig.argv_unread(reader, &[b"GET", b"big"]);
+                }
+                Holder::Copy => {
+                    rig.run("COPY big twin REPLACE");
+                    rig.actions.clear();
+                }
+            }
+        }
+        let offset = rng.below(LEN as u64).to_string();
+        let words: &[&[u8]] = match write {
+            Write::Append => &[b"APPEND", b"big", &[b'x'; 100]],
+            Write::SetRange => &[b"SETRANGE", b"big", offset.as_bytes(), b"x"],
+        };
+        let before = thread_time();
+        rig.argv_unread(writer, words);
+        took.push(thread_time() - before);
+        assert!(rig.output(writer).starts_with(b":"));
+        rig.actions.clear();
+    }
+    release(rig, reader);
+    rig.run("DEL twin");
+    rig.actions.clear();
+    took.sort_unstable();
+    took
+}
+
+fn main() {
+    // `cargo test` runs this too, without `--bench`: nothing to do then.
+    if !std::env::args().any(|argument| argument == "--bench") {
+        return;
+    }
+    tikv_jemalloc_ctl::background_thread::write(true).expect("the server does this too");
+    let mut rig = Rig::with(&[("proto-max-bulk-len", "1gb"), ("client-output-buffer-limit", "normal 0 0 0")]);
+    let piece = vec![b'v'; 1 << 20];
+    rig.argv(rig.client, &[b"SETRANGE", b"big", (LEN - 1).to_string().as_bytes(), b"v"]);
+    for offset in (0..LEN).step_by(piece.len()) {
+        rig.argv(rig.client, &[b"SETRANGE", b"big", offset.to_string().as_bytes(), &piece]);
+    }
+    println!("string of {} MiB; microseconds of the main thread's processor time", LEN >> 20);
+    println!("{:14} {:8} {:>8} {:>8} {:>8} {:>8}", "command", "held by", "median", "p99", "p99.9", "worst");
+    for (name, write) in [("SETRANGE", Write::SetRange), ("APPEND", Write::Append)] {
+        for (by, holder) in [("nobody", Holder::Nobody), ("a reply", Holder::Reply), ("a copy", Holder::Copy)]
+        {
+            print(name, by, &measure(&mut rig, write, holder));
+        }
+    }
+    print("GET", "nobody", &measure_get(&mut rig));
+    print("copy of 64 KiB", "", &measure_copies());
+}
