@@ -134,6 +134,8 @@ impl Engine {
         for (db, key) in effects.drain_ready() {
             control.blocking.key_changed(db, bytes_of(&key, command));
         }
+        // Whoever was marked watches nothing any more: the last one ends the looking.
+        self.refresh_listening();
     }
 
     /// Adds to the stream's unit: keys that had expired first, then the command.

@@ -259,6 +259,16 @@ impl Engine {
         self.refresh();
     }
 
+    /// Learns that a client has gone, or is to be closed at the end of the iteration: from now on the client gets nothing
+    /// that somebody else could get. [`Engine::disconnect`] follows.
+    #[cold]
+    pub fn client_lost(&mut self, key: SessionKey) {
+        let Some(mut session) = self.sessions.take(key) else { return };
+        session.caller.closing = Closing::Now;
+        self.forget_waits(&mut session);
+        self.sessions.put_back(session);
+    }
+
     /// Forgets a client whose socket is closed.
     pub fn disconnect(&mut self, key: SessionKey) {
         let Some(mut session) = self.sessions.remove(key) else { return };

@@ -81,7 +81,9 @@ impl Engine {
             if session.caller.closing != Closing::No {
                 continue;
             }
-            let Some(Waiting { on: WaitFor::Keys(BlockOn { wanted, .. }), .. }) = session.waiting.as_deref()
+            // Whoever was unblocked before the key became ready is answered so.
+            let Some(Waiting { on: WaitFor::Keys(BlockOn { wanted, .. }), unblock: None, .. }) =
+                session.waiting.as_deref()
             else {
                 continue;
             };
@@ -105,6 +107,10 @@ impl Engine {
     fn run_waiting(&mut self, client: SessionKey, process: &mut dyn Process) {
         let Some(mut session) = self.sessions.take(client) else { return };
         let Some(waiting) = self.unpark(&mut session) else { return self.sessions.put_back(session) };
+        // A client that is being closed does nothing more.
+        if session.caller.closing != Closing::No {
+            return self.sessions.put_back(session);
+        }
         let Waiting { request, prepared, on, .. } = *waiting;
         let mut now = process.recent();
         let again = {

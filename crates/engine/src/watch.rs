@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Watched keys and their clients.
 #[derive(Debug, Default)]
 pub struct Watching {
-    keys: KeyMap<Vec<SessionKey>>,
+    keys: KeyMap<BTreeSet<SessionKey>>,
     clients: BTreeMap<SessionKey, Vec<WatchedKey>>,
     /// Clients whose watched keys have changed.
     changed: BTreeSet<SessionKey>,
@@ -97,14 +97,12 @@ impl Watching {
         if self.changed.contains(&client) {
             return;
         }
-        let watchers = self.keys.entry(watched.db, &watched.key);
-        if !watchers.contains(&client) {
-            watchers.push(client);
+        if self.keys.entry(watched.db, &watched.key).insert(client) {
             self.clients.entry(client).or_default().push(watched);
         }
     }
 
-    /// Forgets what a client watches, and that something has changed. Cost: O(keys of the client).
+    /// Forgets what a client watches, and that something has changed. Cost: O(log n) for each key of the client.
     pub fn forget(&mut self, client: SessionKey) {
         self.changed.remove(&client);
         self.unlist(client);
@@ -113,7 +111,7 @@ impl Watching {
     fn unlist(&mut self, client: SessionKey) {
         for watched in self.clients.remove(&client).unwrap_or_default() {
             let Some(watchers) = self.keys.get_mut(watched.db, &watched.key) else { continue };
-            watchers.retain(|other| *other != client);
+            watchers.remove(&client);
             if watchers.is_empty() {
                 self.keys.remove(watched.db, &watched.key);
             }

@@ -328,3 +328,47 @@ fn ten_thousand_clients_wait_for_one_key() {
     clients.iter().for_each(|client| rig.engine.disconnect(*client));
     assert!(rig.run("INFO clients").contains("total_blocking_keys:0\\r\\n"));
 }
+
+#[test]
+fn a_client_that_is_lost_takes_nothing() {
+    let mut rig = Rig::new();
+    let (a, b, c) = (rig.connect(), rig.connect(), rig.connect());
+    rig.run_as(a, "BLPOP l 0");
+    rig.run_as(b, "WAIT 1 0");
+    rig.check("CLIENT PAUSE 1000 WRITE", "+OK");
+    assert_eq!(rig.run_as(c, "SET k v"), "");
+    for client in [a, b, c] {
+        rig.engine.client_lost(client);
+    }
+    assert!(rig.run("INFO clients").contains("blocked_clients:0\\r\\n"));
+    rig.check("CLIENT UNPAUSE", "+OK");
+    rig.check("RPUSH l v", ":1");
+    rig.check("LLEN l", ":1");
+    rig.check("EXISTS k", ":0");
+    assert_eq!(got(&mut rig, a) + &got(&mut rig, b) + &got(&mut rig, c), "");
+}
+
+#[test]
+fn a_pause_that_ends_runs_nothing_of_a_killed_client() {
+    let mut rig = Rig::new();
+    let b = rig.connect();
+    rig.check("CLIENT PAUSE 1000 WRITE", "+OK");
+    assert_eq!(rig.run_as(b, "SET k v"), "");
+    rig.check("CLIENT KILL ID 2", ":1");
+    rig.check("CLIENT UNPAUSE", "+OK");
+    rig.check("EXISTS k", ":0");
+    assert!(rig.run("INFO clients").contains("blocked_clients:0\\r\\n"));
+}
+
+#[test]
+fn who_was_unblocked_is_not_served() {
+    let mut rig = Rig::new();
+    let b = rig.connect();
+    rig.run_as(b, "BLPOP l 0");
+    for line in ["MULTI", "RPUSH l v", "CLIENT UNBLOCK 2"] {
+        rig.run(line);
+    }
+    rig.check("EXEC", "[:1, :1]");
+    assert_eq!(got(&mut rig, b), "nil-array");
+    rig.check("LLEN l", ":1");
+}

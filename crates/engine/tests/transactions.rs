@@ -401,3 +401,21 @@ fn client_unblock_ends_a_wait() {
     rig.check("CLIENT UNBLOCK 2 NOW", "-ERR CLIENT UNBLOCK reason should be TIMEOUT or ERROR");
     rig.check("CLIENT UNBLOCK x", "-ERR value is not an integer or out of range");
 }
+
+#[test]
+fn a_change_reaches_every_watcher_and_later_watchers_begin_anew() {
+    let mut rig = Rig::new();
+    let clients: Vec<_> = (0..100).map(|_| rig.connect()).collect();
+    for round in 0..2 {
+        for client in &clients {
+            assert_eq!(rig.run_as(*client, "WATCH k other"), "+OK");
+        }
+        assert!(rig.run("INFO clients").contains("total_watched_keys:2\\r\\n"));
+        rig.check(&format!("SET k {round}"), "+OK");
+        assert!(rig.run("INFO clients").contains("total_watched_keys:0\\r\\n"));
+        for client in &clients {
+            assert_eq!(rig.run_as(*client, "MULTI"), "+OK");
+            assert_eq!(rig.run_as(*client, "EXEC"), "nil-array");
+        }
+    }
+}

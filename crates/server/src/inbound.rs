@@ -5,7 +5,9 @@
 //!
 //! Invariants: (1) while a large argument is received into its place (`Input::Filling`) the loop has `large`, and what is
 //! here is empty; (2) an announced size is not believed: as much room again as has come is made at a step, so growing stays
-//! linear; (3) what a connection may send ahead while its request waits is bounded.
+//! linear; (3) what a connection may send ahead while its request
+//! waits is bounded by `client-query-buffer-limit`, as for every request: a connection that is not received from would not
+//! be known to have ended.
 
 use sluice_base::Bytes;
 use sluice_evloop::{AnyLoop, Source};
@@ -52,8 +54,7 @@ pub enum Input {
     Filling,
     /// A worker's batch of it is at the executing thread; nothing is received meanwhile.
     Away,
-    /// The engine keeps a request waiting. Bytes are still received, up to a bound, since that is how one learns that the
-    /// client has gone.
+    /// The engine keeps a request waiting. Bytes are still received, since that is how one learns that the client has gone.
     Held,
     /// Nothing more is read: the connection ends.
     Shut,
@@ -65,8 +66,6 @@ const LARGE_BYTES: usize = 4096;
 const FILL_BYTES: usize = 32 * 1024;
 /// Bytes of a large argument that are received at least in one step.
 const FILL_STEP_BYTES: usize = 1 << 20;
-/// What a connection may send ahead while its request waits.
-const HELD_BYTES: usize = 64 * 1024;
 
 impl Inbound {
     /// Of a connection that has sent these bytes, not looked at yet.
@@ -118,9 +117,8 @@ impl Inbound {
     pub fn receive(&mut self, event_loop: &mut AnyLoop, source: Source) {
         match self.input {
             Input::Large if self.missing >= FILL_BYTES => self.fill(event_loop, source),
-            Input::Open | Input::Large => event_loop.recv_start(source),
-            Input::Held if self.carry.len() < HELD_BYTES => event_loop.recv_start(source),
-            Input::Away | Input::Held | Input::Shut => event_loop.recv_stop(source),
+            Input::Open | Input::Large | Input::Held => event_loop.recv_start(source),
+            Input::Away | Input::Shut => event_loop.recv_stop(source),
             Input::Filling => {}
         }
     }

@@ -354,6 +354,12 @@ impl Server {
         {
             self.host.note(LogLevel::Verbose, &format!("{why} {}", session.caller.addr));
         }
+        self.end_client(key);
+    }
+
+    /// Closes a connection at the end of the iteration; the engine learns of it now.
+    fn end_client(&mut self, key: SessionKey) {
+        self.engine.client_lost(key);
         self.to_close.push(key);
     }
 
@@ -523,9 +529,8 @@ impl Server {
     /// Decides how input goes on after a receive.
     fn after_input(&mut self, wire: &mut Wire) {
         let (input, used) = (wire.inbound.input, wire.inbound.kept().used);
-        if matches!(input, Input::Open | Input::Large) && used > self.engine.limits().client_query_buffer {
-            self.engine.count_query_buffer_disconnection(wire.key, &mut self.host);
-            self.to_close.push(wire.key);
+        if input != Input::Shut && used > self.engine.limits().client_query_buffer {
+            self.end_overlong(wire.key);
         } else if wire.inbound.is_unusual() {
             wire.inbound.receive(&mut self.event_loop, wire.source);
             if input == Input::Shut {
@@ -534,6 +539,13 @@ impl Server {
             }
         }
         self.publish_input(wire);
+    }
+
+    /// Ends a client that has sent more than `client-query-buffer-limit` of what cannot be executed yet.
+    #[cold]
+    fn end_overlong(&mut self, key: SessionKey) {
+        self.engine.count_query_buffer_disconnection(key, &mut self.host);
+        self.end_client(key);
     }
 
     fn cron(&mut self) {
@@ -652,7 +664,7 @@ impl Server {
         if outbox.is_empty() {
             self.engine.recycle(outbox);
             if closing != Closing::No {
-                self.to_close.push(key);
+                self.end_client(key);
             }
             return;
         }
@@ -686,7 +698,7 @@ impl Server {
         if let Some(error) = sent.error {
             self.lost(key, &write_failed(&error));
         } else if self.wire(key).is_some_and(|wire| wire.close_when_sent) {
-            self.to_close.push(key);
+            self.end_client(key);
         }
     }
 

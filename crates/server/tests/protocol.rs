@@ -4,6 +4,7 @@
 mod common;
 
 use common::{Server, request, until};
+use std::io::Write;
 
 #[test]
 fn every_split_of_a_stream_gives_the_same_replies() {
@@ -187,6 +188,60 @@ fn a_request_that_waits_keeps_its_place_and_its_end_is_noticed() {
     control.check("CLIENT UNPAUSE", "+OK\r\n");
     waiting.expect("+OK\r\n$1\r\n1\r\n:2\r\n").expect("+PONG\r\n".repeat(1000));
     control.check("EXISTS gone", ":0\r\n");
+}
+
+#[test]
+fn the_end_of_a_client_that_sent_ahead_is_noticed() {
+    let server = Server::start(&[]);
+    let (mut control, mut waiting) = (server.client(), server.client());
+    waiting.send("BLPOP l 0\r\n");
+    until("it waits", || (control.info_number("blocked_clients") == 1).then_some(()));
+    waiting.send(request(&[b"ECHO", &[b'x'; 300_000]]));
+    drop(waiting);
+    until("its end", || (control.info_number("connected_clients") == 1).then_some(()));
+    control.check("RPUSH l v", ":1\r\n").check("LLEN l", ":1\r\n");
+}
+
+#[test]
+fn what_a_waiting_client_may_send_ahead_is_bounded() {
+    let server = Server::start(&["--client-query-buffer-limit", "1mb"]);
+    let (mut control, mut greedy) = (server.client(), server.client());
+    greedy.send("BLPOP l 0\r\n");
+    until("it waits", || (control.info_number("blocked_clients") == 1).then_some(()));
+    let piece = vec![b'x'; 64 * 1024];
+    until("the end of the connection", || greedy.stream.write_all(&piece).is_err().then_some(()));
+    until("its count", || {
+        (control.info_number("client_query_buffer_limit_disconnections") == 1).then_some(())
+    });
+    until("nobody waits", || (control.info_number("blocked_clients") == 0).then_some(()));
+}
+
+#[test]
+fn a_client_that_ended_before_a_push_is_not_served() {
+    let server = Server::start(&[]);
+    let mut control = server.client();
+    if control.info_number("io_threads_active") > 0 || common::is_on_io_uring() {
+        println!(
+            "skipped: two threads, or two completions of a ring, may tell the end and the push in any order"
+        );
+        return;
+    }
+    for _ in 0..20 {
+        let mut waiting = server.client();
+        waiting.send("BLPOP l 0\r\n");
+        until("it waits", || (control.info_number("blocked_clients") == 1).then_some(()));
+        // A connection that was quiet until now, and is newer: every event loop tells its readiness second.
+        let mut pusher = server.client();
+        until("all are there", || (control.info_number("connected_clients") == 3).then_some(()));
+        // Both come in one iteration of the event loop.
+        server.signal("STOP");
+        drop(waiting);
+        pusher.send("RPUSH l v\r\n");
+        server.signal("CONT");
+        pusher.expect(":1\r\n").check("LPOP l", "$1\r\nv\r\n");
+        drop(pusher);
+        until("both are gone", || (control.info_number("connected_clients") == 1).then_some(()));
+    }
 }
 
 #[test]

@@ -367,6 +367,10 @@ impl Server {
         self.engine.session(key).is_some_and(|session| session.waiting.is_some())
     }
 
+    fn is_ending(&self, key: SessionKey) -> bool {
+        self.engine.session(key).is_none_or(|session| session.caller.closing != Closing::No)
+    }
+
     /// Executes what the workers have prepared.
     pub(super) fn collect_from_workers(&mut self) {
         let mut messages = std::mem::take(&mut self.messages);
@@ -427,6 +431,9 @@ impl Server {
             ToMain::Partial(key, kept) => {
                 self.engine.touch_last_interaction(key, self.host.recent());
                 self.note_kept(key, kept);
+                if kept.used > self.engine.limits().client_query_buffer && !self.is_ending(key) {
+                    self.end_overlong(key);
+                }
             }
             ToMain::Traffic(key, traffic) => self.count_traffic(key, traffic),
             ToMain::Gone(key, why) => self.lost(key, &why),
@@ -443,7 +450,8 @@ impl Server {
         let place_is_lost =
             |place: &Place| matches!(place, Place::Worker(s) | Place::Returning(s) if *s == seat);
         let lost = self.wires.iter().flatten().filter(|wire| place_is_lost(&wire.place));
-        self.to_close.extend(lost.map(|wire| wire.key));
+        let lost: Vec<SessionKey> = lost.map(|wire| wire.key).collect();
+        lost.into_iter().for_each(|key| self.end_client(key));
     }
 
     fn count_traffic(&mut self, key: SessionKey, traffic: Traffic) {
@@ -481,8 +489,7 @@ impl Server {
                 } else if batch.too_much {
                     // Not to be parsed again while the news of its end is on the way.
                     batch.ended = Ended::AfterReply;
-                    self.engine.count_query_buffer_disconnection(key, &mut self.host);
-                    self.to_close.push(key);
+                    self.end_overlong(key);
                 }
             }
             Flow::Waiting => batch.ended = Ended::Held,
