@@ -320,6 +320,42 @@ fn inner_chunks_are_compressed_and_the_ends_are_not() {
     assert!(one + 3 * 4096 < three && three < one + 5 * 8192, "{one} {three}");
 }
 
+/// Which leaves are compressed, of a list whose leaves have an element each.
+fn compressed(list: &List) -> Vec<bool> {
+    (0..list.len()).map(|index| list.0.find(index).is_some_and(|(leaf, _)| leaf.is_compressed())).collect()
+}
+
+#[test]
+fn as_many_leaves_as_the_setting_says_are_not_compressed_at_either_end() {
+    for depth in [1, 2, 3, 40, 100] {
+        for leaves in [1, 3, 79, 80, 81, 82, 2000] {
+            for ends in 1..4 {
+                let (mut list, mut context) = (List::new(), context(1, depth));
+                for number in 0..leaves {
+                    let to_back = if ends == 3 { number % 2 == 0 } else { ends == 1 };
+                    let push = if to_back { List::push_back } else { List::push_front };
+                    push(&mut list, &[b'x'; 100], &mut context);
+                }
+                list.0.middle.check();
+                let left_alone = |at: usize| at.min(leaves - 1 - at) < depth as usize;
+                let wanted: Vec<bool> = (0..leaves).map(|at| !left_alone(at)).collect();
+                assert_eq!(compressed(&list), wanted, "{depth} of {leaves}, {ends}");
+            }
+        }
+    }
+}
+
+/// Not in the time that a walk along the leaves takes for each new one.
+#[test]
+fn a_depth_that_no_list_reaches_costs_nothing() {
+    let (mut list, mut context) = (List::new(), context(1, 100_000_000));
+    (0..100_000).for_each(|_| list.push_back(b"x", &mut context));
+    assert!(!compressed(&list).contains(&true));
+    context.limits.compress_depth = 40_000;
+    (0..100_000).for_each(|_| list.push_back(&[b'x'; 100], &mut context));
+    assert!(compressed(&list)[100_000..160_000].iter().all(|compressed| *compressed));
+}
+
 #[test]
 fn encodings_follow_thresholds_and_stick() {
     use ListEncoding::{Listpack, Quicklist};

@@ -337,33 +337,30 @@ impl Tree {
     }
 
     /// The leaf that has `skip` leaves between it and an end: the index of its first element, and whether it is
-    /// compressed. Cost: O(skip).
-    pub(super) fn leaf_from(&self, end: End, mut skip: usize) -> Option<(usize, bool)> {
-        let mut before = 0;
-        let leaf = leaf_from(self.top.as_ref()?, end, &mut skip, &mut before)?;
-        let index = match end {
-            End::Front => before,
-            End::Back => self.sums().count - before - leaf.count(),
+    /// compressed. Cost: O(log n).
+    pub(super) fn leaf_from(&self, end: End, skip: usize) -> Option<(usize, bool)> {
+        let mut child = self.top.as_ref()?;
+        let mut left = match end {
+            End::Front => skip,
+            End::Back => child.sums.leaves.checked_sub(skip + 1)?,
         };
-        Some((index, leaf.is_compressed()))
-    }
-}
-
-/// Walks leaves from an end until `skip` is used up; `before` adds up the elements passed.
-fn leaf_from<'a>(child: &'a Child, end: End, skip: &mut usize, before: &mut usize) -> Option<&'a Leaf> {
-    match &child.node {
-        Node::Leaf(leaf) if *skip == 0 => Some(leaf),
-        Node::Leaf(leaf) => {
-            *skip -= 1;
-            *before += leaf.count();
-            None
+        if left >= child.sums.leaves {
+            return None;
         }
-        Node::Inner(inner) => {
-            let len = inner.children.len();
-            (0..len).find_map(|at| {
-                let at = if end == End::Front { at } else { len - 1 - at };
-                leaf_from(&inner.children[at], end, skip, before)
-            })
+        let mut before = 0;
+        loop {
+            let inner = match &child.node {
+                Node::Leaf(leaf) => return Some((before, leaf.is_compressed())),
+                Node::Inner(inner) => inner,
+            };
+            child = inner.children.iter().find(|child| {
+                let found = left < child.sums.leaves;
+                if !found {
+                    left -= child.sums.leaves;
+                    before += child.sums.count;
+                }
+                found
+            })?;
         }
     }
 }
@@ -385,6 +382,7 @@ impl Child {
         assert!(self.sums.count > 0);
         let Node::Inner(inner) = &self.node else { return 1 };
         assert!((1..=FANOUT).contains(&inner.children.len()));
+        assert!(inner.children.capacity() <= CAPACITY);
         let depths: Vec<usize> = inner.children.iter().map(Child::check).collect();
         assert!(depths.iter().all(|depth| *depth == depths[0]));
         1 + depths[0]
