@@ -119,9 +119,12 @@ impl Leaf {
                 listpack: chunk.listpack_bytes(),
                 heap: chunk.capacity() + OVERHEAD,
             },
-            Leaf::Large(bytes) => {
-                Sums { leaves: 1, count: 1, listpack: entry::string_len(bytes.len()), heap: 40 + bytes.capacity() }
-            }
+            Leaf::Large(bytes) => Sums {
+                leaves: 1,
+                count: 1,
+                listpack: entry::string_len(bytes.len()),
+                heap: 40 + bytes.capacity(),
+            },
             Leaf::Compressed(small) => Sums {
                 leaves: 1,
                 count: small.count(),

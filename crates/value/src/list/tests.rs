@@ -210,6 +210,42 @@ fn ranges_begin_and_end_anywhere() {
     }
 }
 
+/// A full chunk becomes thousands of leaves then, which one node of the tree doesn't hold.
+#[test]
+fn a_setting_may_be_lowered_under_a_full_list() {
+    for chunks in [1, 2, 3, 4, 70, 400] {
+        for depth in 0..2 {
+            let (mut list, mut model, mut context) = (List::new(), Model::new(), context(-2, depth));
+            for number in 0..chunks * 2700 {
+                let value = (number % 100).to_string().into_bytes();
+                list.push_back(&value, &mut context);
+                model.push_back(value);
+            }
+            context.limits.max_listpack_size = 1;
+            for part in 0..5 {
+                let at = model.len() * part / 5;
+                list.insert(at, b"new", &mut context);
+                model.insert(at, b"new".to_vec());
+                let at = model.len() - 1 - model.len() * part / 50;
+                list.set(at, b"other", &mut context);
+                model[at] = b"other".to_vec();
+                list.0.middle.check();
+            }
+            check(list.view(), &model);
+            while model.len() > 10 {
+                let cut = model.len() / 3 + 1;
+                list.trim(cut..cut * 2, &mut context);
+                model.truncate(cut * 2);
+                model.drain(..cut);
+                list.0.middle.check();
+                list.insert(model.len() / 2, b"new", &mut context);
+                model.insert(model.len() / 2, b"new".to_vec());
+            }
+            check(list.view(), &model);
+        }
+    }
+}
+
 /// Roots are held elsewhere while the list is changed, and dropped there, as the garbage is: before, between and after.
 #[test]
 fn the_thread_that_changes_a_list_frees_no_chunk() {

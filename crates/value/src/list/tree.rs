@@ -191,10 +191,26 @@ impl Child {
             context.discard_node(empty.node);
         }
         join(children, at, context);
-        let right = (children.len() > FANOUT).then(|| Inner::of(children.split_off(children.len() / 2)));
+        let right = split(children);
         self.add_up();
-        right.into_iter().collect()
+        right
     }
+}
+
+/// Leaves a node as many children as it may have; nodes with the others, about the same number each. An edit under a
+/// setting that was lowered makes thousands of leaves of one.
+fn split(children: &mut Vec<Child>) -> Vec<Child> {
+    let parts = children.len().div_ceil(FANOUT).max(1);
+    let each = children.len().div_ceil(parts);
+    let mut right = Vec::new();
+    while children.len() > each {
+        let last = (children.len() - 1) / each * each;
+        right.push(Inner::of(children.drain(last..)));
+    }
+    right.reverse();
+    // The bytes of a node are reckoned with this capacity.
+    children.shrink_to(CAPACITY);
+    right
 }
 
 /// The child that holds the element at `index`, and how many elements are in front of it.
@@ -312,9 +328,11 @@ impl Tree {
     /// Lets `edit` change the leaf of an element. Cost: O(log n), and what `edit` costs.
     pub(super) fn update(&mut self, index: usize, context: &mut ListContext, edit: Edit<'_>) {
         let Some(mut top) = self.top.take() else { return };
-        let after = top.update(index, context, edit);
-        if !after.is_empty() {
-            top = Inner::of(std::iter::once(top).chain(after));
+        let mut after = top.update(index, context, edit);
+        while !after.is_empty() {
+            let mut level: Vec<Child> = std::iter::once(top).chain(after).collect();
+            after = split(&mut level);
+            top = Inner::of(level);
         }
         self.top = Some(top);
         self.settle(context);
