@@ -36,7 +36,8 @@ pub(crate) fn options(config: &Config, version: Version) -> Options {
     }
 }
 
-/// A file of all databases, or of none, in pieces of about [`PIECE_BYTES`]. Cost: O(size of the data), in memory too.
+/// A file of all databases, or of none, in pieces of about [`PIECE_BYTES`]. Cost: O(size of the data), in memory too; but
+/// pages of strings, and of long elements of lists, are shared where they are not compressed.
 pub(crate) fn pieces(
     keyspace: Option<&Keyspace>,
     config: &Config,
@@ -94,6 +95,7 @@ fn write_keys(writer: &mut Writer, db: &Db, saving: Saving, pieces: &mut Vec<Byt
             }
             UsageField::Freq => Usage::Frequency((clock & 255) as u8),
         };
+        let mut give = |piece| pieces.push(piece);
         match entry.value() {
             ValueRef::Str(text) => {
                 let text = match text {
@@ -101,7 +103,6 @@ fn write_keys(writer: &mut Writer, db: &Db, saving: Saving, pieces: &mut Vec<Byt
                     Str::Inline(bytes) => Text::Bytes(bytes),
                     Str::Shared(bytes) => Text::Bytes(bytes),
                     Str::Pages(long) => {
-                        let mut give = |piece| pieces.push(Bytes::from_vec(piece));
                         writer.pages(entry.key(), long, entry.expiry(), usage, &mut give);
                         continue;
                     }
@@ -109,7 +110,8 @@ fn write_keys(writer: &mut Writer, db: &Db, saving: Saving, pieces: &mut Vec<Byt
                 writer.string(entry.key(), text, entry.expiry(), usage);
             }
             ValueRef::List(list) => {
-                writer.list(entry.key(), list, saving.max_listpack_size, entry.expiry(), usage);
+                let size = saving.max_listpack_size;
+                writer.list(entry.key(), list, size, entry.expiry(), usage, &mut give);
             }
         }
     }

@@ -1,10 +1,10 @@
 //! Files written are read back, and the reference accepts them.
 #![allow(missing_docs)]
 
-use sluice_base::Rng;
 use sluice_base::num::IntBuffer;
+use sluice_base::{Bytes, Rng};
 use sluice_persist::rdb::{Item, ListNode, Options, Problem, Reader, Text, Usage, Version, Writer, fuzz_rdb};
-use sluice_value::{List, ListContext, ListEncoding, ListLimits, ListRef, PAGE_BYTES, Pages};
+use sluice_value::{List, ListContext, ListEncoding, ListLimits, ListRef, PAGE_BYTES, Pages, zeros};
 
 const OPTIONS: Options = Options { version: Version::Valkey, compression: true, checksum: true };
 
@@ -84,9 +84,9 @@ fn a_string_in_pages_is_read_back_whether_it_gets_smaller_or_not() {
             let mut file = Vec::new();
             let mut longest = 0;
             writer.db(0, 1, 1);
-            writer.pages(b"k", pages, Some(77), Usage::Idle(3), &mut |piece: Vec<u8>| {
+            writer.pages(b"k", pages, Some(77), Usage::Idle(3), &mut |piece: Bytes| {
                 longest = longest.max(piece.len());
-                file.extend(piece);
+                file.extend_from_slice(&piece);
             });
             longest = longest.max(writer.pending());
             file.extend(writer.finish());
@@ -95,6 +95,69 @@ fn a_string_in_pages_is_read_back_whether_it_gets_smaller_or_not() {
             assert!(file.len() <= len_max + 60, "{} of {len_max}", file.len());
             assert!(longest <= (256 << 10) + PAGE_BYTES + 60, "{longest}");
         }
+    }
+}
+
+fn given(write: impl FnOnce(&mut Writer, &mut dyn FnMut(Bytes)), options: Options) -> Vec<Bytes> {
+    let mut writer = Writer::new(options);
+    let mut pieces = Vec::new();
+    write(&mut writer, &mut |piece| pieces.push(piece));
+    pieces.push(Bytes::from_vec(writer.finish()));
+    pieces
+}
+
+/// Bytes of the pieces that nothing else holds.
+fn own_bytes(pieces: &[Bytes]) -> usize {
+    pieces.iter().filter(|piece| !piece.is_shared()).map(|piece| piece.capacity()).sum()
+}
+
+#[test]
+fn the_pages_of_a_string_are_shared_where_they_are_not_compressed() {
+    let mut rng = Rng::new(15);
+    let random: Vec<u8> = (0..20 * PAGE_BYTES).map(|_| rng.next_u64() as u8).collect();
+    let mut pages = Pages::copy_from(&random);
+    pages.write_at(60 * PAGE_BYTES, b"end");
+    let options = Options { compression: false, ..OPTIONS };
+    let pieces =
+        given(|writer, mut give| writer.pages(b"k", &pages, None, Usage::Unsaid, &mut give), options);
+    assert!(own_bytes(&pieces) < 1000, "{}", own_bytes(&pieces));
+    let holes = pieces.iter().filter(|piece| piece.as_ptr() == zeros().as_ptr()).count();
+    assert_eq!(holes, 40);
+    let file: Vec<u8> = pieces.iter().flat_map(|piece| piece.iter().copied()).collect();
+    assert!(rows(&file)[0].1 == pages.to_vec());
+    // The string may be changed while a piece is still to be sent.
+    pages.write_at(0, b"another");
+    assert!(pieces.iter().flat_map(|piece| piece.iter()).eq(file.iter()));
+}
+
+#[test]
+fn half_a_gigabyte_of_zeros_is_compressed_to_megabytes() {
+    let mut hole = Pages::new();
+    hole.write_at((512 << 20) - 1, b"x");
+    let pieces = given(|writer, mut give| writer.pages(b"k", &hole, None, Usage::Unsaid, &mut give), OPTIONS);
+    let len: usize = pieces.iter().map(|piece| piece.len()).sum();
+    assert!((5 << 20..7 << 20).contains(&len), "{len}");
+    assert!(pieces.iter().all(|piece| piece.len() <= 320 << 10));
+}
+
+#[test]
+fn a_long_list_is_given_away_in_pieces() {
+    let mut rng = Rng::new(16);
+    let mut context = ListContext::default();
+    let mut values: Vec<Vec<u8>> = (0..100_000).map(|_| rng.next_u64().to_be_bytes().repeat(3)).collect();
+    let long: Vec<u8> = (0..1_000_000).map(|_| rng.next_u64() as u8).collect();
+    values.insert(50_000, long);
+    let list = list_of(&values, &mut context);
+    for compression in [true, false] {
+        let pieces = given(
+            |writer, mut give| writer.list(b"k", list.view(), -2, None, Usage::Unsaid, &mut give),
+            Options { compression, ..OPTIONS },
+        );
+        let own = pieces.iter().filter(|piece| !piece.is_shared());
+        assert!(own.map(|piece| piece.len()).max() < Some(270 << 10));
+        assert_eq!(pieces.iter().filter(|piece| piece.is_shared()).count(), 1, "the long element");
+        let file: Vec<u8> = pieces.iter().flat_map(|piece| piece.iter().copied()).collect();
+        assert!(lists(&file, &mut context)[0].1 == values);
     }
 }
 
@@ -161,9 +224,12 @@ fn lists_are_read_back_with_their_encoding() {
         }
         let list = list_of(&values, &mut context);
         let mut writer = Writer::new(OPTIONS);
-        writer.list(b"key", list.view(), max_listpack_size, Some(5), Usage::Idle(3));
+        let mut file = Vec::new();
+        writer.list(b"key", list.view(), max_listpack_size, Some(5), Usage::Idle(3), &mut |piece| {
+            file.extend_from_slice(&piece);
+        });
         writer.string(b"s", Text::Bytes(b"after"), None, Usage::Unsaid);
-        let file = writer.finish();
+        file.extend(writer.finish());
         assert_eq!(rows(&file).len(), 1);
         let read = lists(&file, &mut context);
         assert_eq!((read[0].0.as_slice(), read[0].2), (&b"key"[..], list.encoding()));
@@ -180,7 +246,9 @@ fn lists_have_the_reference_s_bytes() {
         let values: Vec<Vec<u8>> = values.iter().map(|value| value.to_vec()).collect();
         let list = list_of(&values, &mut context);
         let mut writer = Writer::new(Options { compression: false, checksum: false, ..OPTIONS });
-        writer.list(b"k", list.view(), max_listpack_size, None, Usage::Unsaid);
+        writer.list(b"k", list.view(), max_listpack_size, None, Usage::Unsaid, &mut |_| {
+            panic!("the list is short")
+        });
         let file = writer.finish();
         file[9..file.len() - 9].to_vec()
     };

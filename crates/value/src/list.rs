@@ -441,22 +441,13 @@ impl Root {
     /// Gives the tree a leaf, and compresses the one that is now far enough from that end.
     fn push_inner(&mut self, end: End, leaf: Leaf, context: &mut ListContext) {
         self.middle.push(end, leaf, context);
-        let Some(skip) = (context.limits.compress_depth as usize).checked_sub(1) else { return };
-        let Some((index, false)) = self.middle.leaf_from(end, skip) else { return };
-        // The other end has as many that are left alone.
-        let other = if end == End::Front { End::Back } else { End::Front };
-        let far_enough = match skip.checked_sub(1).map(|skip| self.middle.leaf_from(other, skip)) {
-            None => true,
-            Some(None) => false,
-            Some(Some((last, _))) => {
-                if end == End::Back {
-                    index > last
-                } else {
-                    index < last
-                }
-            }
-        };
-        if far_enough {
+        let depth = context.limits.compress_depth as usize;
+        // The first leaf and the last one, which are not in the tree, are among those left alone.
+        let Some(skip) = depth.checked_sub(1) else { return };
+        if self.middle.sums().leaves <= 2 * skip {
+            return;
+        }
+        if let Some((index, false)) = self.middle.leaf_from(end, skip) {
             self.middle.update(index, context, &mut |leaf, _, context| {
                 leaf.compress(context);
                 Vec::new()

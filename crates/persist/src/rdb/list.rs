@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 
+use sluice_base::Bytes;
 use sluice_base::num::{IntBuffer, digits_i64};
 use sluice_collections::listpack::{self, Element, entry};
 use sluice_value::{List, ListContext, ListItem, ListRef};
@@ -101,16 +102,20 @@ impl Cut {
             };
             let len = entry::len(element);
             let size = (listpack::EMPTY_LEN + row.len()).saturating_add(estimated_len(element));
-            let plain = matches!(element, Element::Bytes(bytes) if self.is_plain(bytes.len()));
-            let full = plain || count >= self.node_count || size > self.node_bytes;
+            // A string of that length has memory of its own.
+            let plain = match item {
+                ListItem::Shared(bytes) if bytes.len() > self.node_bytes => Some(bytes),
+                ListItem::Shared(_) | ListItem::Bytes(_) | ListItem::Int(_) => None,
+            };
+            let full = plain.is_some() || count >= self.node_count || size > self.node_bytes;
             if full && count > 0 {
                 write(CutNode::Packed(&row, count));
                 row.clear();
                 count = 0;
             }
-            match element {
-                Element::Bytes(bytes) if plain => write(CutNode::Plain(bytes)),
-                Element::Bytes(_) | Element::Int(_) => {
+            match plain {
+                Some(bytes) => write(CutNode::Plain(bytes)),
+                None => {
                     let at = row.len();
                     row.resize(at + len, 0);
                     entry::write(&mut row[at..], element);
@@ -121,11 +126,6 @@ impl Cut {
         if count > 0 {
             write(CutNode::Packed(&row, count));
         }
-    }
-
-    /// Whether a string is too long for a listpack.
-    fn is_plain(self, len: usize) -> bool {
-        len > self.node_bytes
     }
 }
 
@@ -140,7 +140,7 @@ fn estimated_len(element: Element<'_>) -> usize {
 
 /// A node to be written.
 pub(super) enum CutNode<'a> {
-    Plain(&'a [u8]),
+    Plain(&'a Bytes),
     /// Entries, and how many.
     Packed(&'a [u8], usize),
 }

@@ -3,10 +3,10 @@
 use super::crc::Sum;
 use super::list::{self, Cut, CutNode};
 use super::{Text, Usage, Version, form, op};
-use sluice_base::lzf;
 use sluice_base::num::{IntBuffer, parse_i64};
+use sluice_base::{Bytes, lzf};
 use sluice_collections::listpack;
-use sluice_value::{ListRef, Pages};
+use sluice_value::{ListRef, PAGE_BYTES, Pages, Piece, zeros};
 
 /// What a file is like.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,7 +57,8 @@ impl Writer {
         self.text(value);
     }
 
-    /// A key with a string in pages. The bytes go to `give` piece by piece; what is left over waits to be taken.
+    /// A key with a string in pages. The bytes go to `give` piece by piece; what is left over waits to be taken. Pages that
+    /// are written as they are stored are shared with the string: the caller copies nothing.
     ///
     /// Pages are compressed one by one: compressed strings in a row are one compressed string. Its length stands before it,
     /// so they are kept until the last one is done; where they don't get smaller, the bytes are written as they are.
@@ -67,56 +68,83 @@ impl Writer {
         pages: &Pages,
         expiry_ms: Option<i64>,
         usage: Usage,
-        give: &mut impl FnMut(Vec<u8>),
+        give: &mut impl FnMut(Bytes),
     ) {
         self.key(op::TYPE_STRING, key, expiry_ms, usage);
-        let slices = || pages.slices(0..pages.len());
-        match self.compressed_slices(pages.len(), slices()) {
-            Some(small) => {
-                self.out.push(form::LZF);
-                self.len(small.iter().map(|slice| slice.len() as u64).sum());
-                self.len(pages.len() as u64);
-                self.give_slices(small.iter().map(Vec::as_slice), give);
-            }
-            None => {
-                self.len(pages.len() as u64);
-                self.give_slices(slices(), give);
+        if let Some(small) = self.compressed_pages(pages) {
+            self.out.push(form::LZF);
+            self.len(small.iter().map(|page| page.len() as u64).sum());
+            self.len(pages.len() as u64);
+            small.into_iter().for_each(|page| self.give_shared(&page, give));
+            return;
+        }
+        self.len(pages.len() as u64);
+        for piece in pages.pieces(0..pages.len()) {
+            match piece {
+                Piece::Page(page) => self.give_shared(page, give),
+                Piece::Zeros(PAGE_BYTES) => self.give_shared(zeros(), give),
+                Piece::Part(_) | Piece::Zeros(_) => {
+                    self.out.extend_from_slice(piece.bytes());
+                    self.give_enough(give);
+                }
             }
         }
     }
 
-    fn give_slices<'a>(&mut self, slices: impl Iterator<Item = &'a [u8]>, give: &mut impl FnMut(Vec<u8>)) {
-        for slice in slices {
-            self.out.extend_from_slice(slice);
-            if self.pending() >= GIVEN_FROM {
-                give(self.take());
-            }
+    /// Writes bytes that somebody else holds too: large ones are a piece of their own, which is not copied.
+    fn give_shared(&mut self, bytes: &Bytes, give: &mut impl FnMut(Bytes)) {
+        if bytes.len() < SHARED_FROM {
+            self.out.extend_from_slice(bytes);
+            return self.give_enough(give);
+        }
+        if self.pending() > 0 {
+            give(Bytes::from_vec(self.take()));
+        }
+        if self.options.checksum {
+            self.sum.add(bytes);
+        }
+        give(bytes.clone());
+    }
+
+    /// Gives the bytes that wait away when they are many.
+    fn give_enough(&mut self, give: &mut impl FnMut(Bytes)) {
+        if self.pending() >= GIVEN_FROM {
+            give(Bytes::from_vec(self.take()));
         }
     }
 
-    /// The slices of a string, each compressed; `None` when that doesn't help. A slice that is no smaller then takes a byte
-    /// more for each 32.
-    fn compressed_slices<'a>(
-        &self,
-        len: usize,
-        slices: impl Iterator<Item = &'a [u8]>,
-    ) -> Option<Vec<Vec<u8>>> {
+    /// The pieces of a string, each compressed; `None` when that doesn't help. A piece that is no smaller then takes a byte
+    /// more for each 32. A page of zeros is compressed once: a string may have thousands.
+    fn compressed_pages(&self, pages: &Pages) -> Option<Vec<Bytes>> {
+        let len = pages.len();
         if !self.options.compression || len > u32::MAX as usize {
             return None;
         }
         let mut left = len.saturating_sub(COMPRESSION_GAIN);
         let mut all = Vec::new();
-        for slice in slices {
-            let mut small = lzf::compress(slice, left.min(slice.len() + slice.len().div_ceil(32)))?;
-            small.shrink_to_fit();
-            left -= small.len();
+        let mut hole: Option<Bytes> = None;
+        for piece in pages.pieces(0..len) {
+            let is_hole = matches!(piece, Piece::Zeros(PAGE_BYTES));
+            let small = match &hole {
+                Some(small) if is_hole => small.clone(),
+                Some(_) | None => {
+                    let bytes = piece.bytes();
+                    let mut small = lzf::compress(bytes, left.min(bytes.len() + bytes.len().div_ceil(32)))?;
+                    small.shrink_to_fit();
+                    Bytes::from_vec(small)
+                }
+            };
+            left = left.checked_sub(small.len())?;
+            if is_hole && hole.is_none() {
+                hole = Some(small.clone());
+            }
             all.push(small);
         }
         Some(all)
     }
 
     /// A key with a list. `max_listpack_size` is the setting `list-max-listpack-size`: the list is written in nodes of that
-    /// size.
+    /// size. The bytes go to `give` piece by piece; what is left over waits to be taken.
     pub fn list(
         &mut self,
         key: &[u8],
@@ -124,6 +152,7 @@ impl Writer {
         max_listpack_size: i32,
         expiry_ms: Option<i64>,
         usage: Usage,
+        give: &mut impl FnMut(Bytes),
     ) {
         self.key(op::TYPE_LIST_QUICKLIST_2, key, expiry_ms, usage);
         let cut = Cut::new(list, max_listpack_size);
@@ -135,12 +164,17 @@ impl Writer {
         cut.nodes(list, &mut |node| match node {
             CutNode::Plain(bytes) => {
                 self.len(list::PLAIN);
-                self.text(Text::Bytes(bytes));
+                if !self.compressed(bytes) {
+                    self.len(bytes.len() as u64);
+                    self.give_shared(bytes, give);
+                }
+                self.give_enough(give);
             }
             CutNode::Packed(row, count) => {
                 self.len(list::PACKED);
                 listpack::of_row(row, count, &mut packed);
                 self.text(Text::Bytes(&packed));
+                self.give_enough(give);
             }
         });
     }
@@ -257,8 +291,10 @@ impl Writer {
     }
 }
 
-/// A string in pages is given away in pieces of so many bytes, or a page more.
+/// A long value is given away in pieces of so many bytes, or a page or a node of a list more.
 const GIVEN_FROM: usize = 256 << 10;
+/// Bytes that are shared are copied when they are fewer: a piece costs its reader about as much.
+const SHARED_FROM: usize = 16 << 10;
 /// Digits of the longest 32-bit integer, its sign included.
 const INT_DIGITS_MAX: usize = 11;
 /// Strings up to this size are not compressed.

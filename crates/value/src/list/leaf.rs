@@ -74,6 +74,8 @@ const COMPRESSION_GAIN: usize = 8;
 /// What a leaf, or all of a tree's, amount to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Sums {
+    /// Leaves.
+    pub(super) leaves: usize,
     /// Elements.
     pub(super) count: usize,
     /// Bytes of their entries in a listpack.
@@ -85,6 +87,7 @@ pub(super) struct Sums {
 impl Sums {
     pub(super) fn plus(self, other: Sums) -> Sums {
         Sums {
+            leaves: self.leaves + other.leaves,
             count: self.count + other.count,
             listpack: self.listpack + other.listpack,
             heap: self.heap + other.heap,
@@ -111,14 +114,19 @@ impl Leaf {
     pub(super) fn sums(&self) -> Sums {
         match self {
             Leaf::Chunk(chunk) => Sums {
+                leaves: 1,
                 count: chunk.count(),
                 listpack: chunk.listpack_bytes(),
                 heap: chunk.capacity() + OVERHEAD,
             },
-            Leaf::Large(bytes) => {
-                Sums { count: 1, listpack: entry::string_len(bytes.len()), heap: 40 + bytes.capacity() }
-            }
+            Leaf::Large(bytes) => Sums {
+                leaves: 1,
+                count: 1,
+                listpack: entry::string_len(bytes.len()),
+                heap: 40 + bytes.capacity(),
+            },
             Leaf::Compressed(small) => Sums {
+                leaves: 1,
                 count: small.count(),
                 listpack: row_listpack_bytes(
                     usize::from(small.0.header.row_len),

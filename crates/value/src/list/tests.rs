@@ -210,6 +210,42 @@ fn ranges_begin_and_end_anywhere() {
     }
 }
 
+/// A full chunk becomes thousands of leaves then, which one node of the tree doesn't hold.
+#[test]
+fn a_setting_may_be_lowered_under_a_full_list() {
+    for chunks in [1, 2, 3, 4, 70, 400] {
+        for depth in 0..2 {
+            let (mut list, mut model, mut context) = (List::new(), Model::new(), context(-2, depth));
+            for number in 0..chunks * 2700 {
+                let value = (number % 100).to_string().into_bytes();
+                list.push_back(&value, &mut context);
+                model.push_back(value);
+            }
+            context.limits.max_listpack_size = 1;
+            for part in 0..5 {
+                let at = model.len() * part / 5;
+                list.insert(at, b"new", &mut context);
+                model.insert(at, b"new".to_vec());
+                let at = model.len() - 1 - model.len() * part / 50;
+                list.set(at, b"other", &mut context);
+                model[at] = b"other".to_vec();
+                list.0.middle.check();
+            }
+            check(list.view(), &model);
+            while model.len() > 10 {
+                let cut = model.len() / 3 + 1;
+                list.trim(cut..cut * 2, &mut context);
+                model.truncate(cut * 2);
+                model.drain(..cut);
+                list.0.middle.check();
+                list.insert(model.len() / 2, b"new", &mut context);
+                model.insert(model.len() / 2, b"new".to_vec());
+            }
+            check(list.view(), &model);
+        }
+    }
+}
+
 /// Roots are held elsewhere while the list is changed, and dropped there, as the garbage is: before, between and after.
 #[test]
 fn the_thread_that_changes_a_list_frees_no_chunk() {
@@ -318,6 +354,42 @@ fn inner_chunks_are_compressed_and_the_ends_are_not() {
     let (none, one, three) = (bytes(0), bytes(1), bytes(3));
     assert!(one < none / 2, "{one} of {none}");
     assert!(one + 3 * 4096 < three && three < one + 5 * 8192, "{one} {three}");
+}
+
+/// Which leaves are compressed, of a list whose leaves have an element each.
+fn compressed(list: &List) -> Vec<bool> {
+    (0..list.len()).map(|index| list.0.find(index).is_some_and(|(leaf, _)| leaf.is_compressed())).collect()
+}
+
+#[test]
+fn as_many_leaves_as_the_setting_says_are_not_compressed_at_either_end() {
+    for depth in [1, 2, 3, 40, 100] {
+        for leaves in [1, 3, 79, 80, 81, 82, 2000] {
+            for ends in 1..4 {
+                let (mut list, mut context) = (List::new(), context(1, depth));
+                for number in 0..leaves {
+                    let to_back = if ends == 3 { number % 2 == 0 } else { ends == 1 };
+                    let push = if to_back { List::push_back } else { List::push_front };
+                    push(&mut list, &[b'x'; 100], &mut context);
+                }
+                list.0.middle.check();
+                let left_alone = |at: usize| at.min(leaves - 1 - at) < depth as usize;
+                let wanted: Vec<bool> = (0..leaves).map(|at| !left_alone(at)).collect();
+                assert_eq!(compressed(&list), wanted, "{depth} of {leaves}, {ends}");
+            }
+        }
+    }
+}
+
+/// Not in the time that a walk along the leaves takes for each new one.
+#[test]
+fn a_depth_that_no_list_reaches_costs_nothing() {
+    let (mut list, mut context) = (List::new(), context(1, 100_000_000));
+    (0..100_000).for_each(|_| list.push_back(b"x", &mut context));
+    assert!(!compressed(&list).contains(&true));
+    context.limits.compress_depth = 40_000;
+    (0..100_000).for_each(|_| list.push_back(&[b'x'; 100], &mut context));
+    assert!(compressed(&list)[100_000..160_000].iter().all(|compressed| *compressed));
 }
 
 #[test]

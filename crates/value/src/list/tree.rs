@@ -191,10 +191,26 @@ impl Child {
             context.discard_node(empty.node);
         }
         join(children, at, context);
-        let right = (children.len() > FANOUT).then(|| Inner::of(children.split_off(children.len() / 2)));
+        let right = split(children);
         self.add_up();
-        right.into_iter().collect()
+        right
     }
+}
+
+/// Leaves a node as many children as it may have; nodes with the others, about the same number each. An edit under a
+/// setting that was lowered makes thousands of leaves of one.
+fn split(children: &mut Vec<Child>) -> Vec<Child> {
+    let parts = children.len().div_ceil(FANOUT).max(1);
+    let each = children.len().div_ceil(parts);
+    let mut right = Vec::new();
+    while children.len() > each {
+        let last = (children.len() - 1) / each * each;
+        right.push(Inner::of(children.drain(last..)));
+    }
+    right.reverse();
+    // The bytes of a node are reckoned with this capacity.
+    children.shrink_to(CAPACITY);
+    right
 }
 
 /// The child that holds the element at `index`, and how many elements are in front of it.
@@ -312,9 +328,11 @@ impl Tree {
     /// Lets `edit` change the leaf of an element. Cost: O(log n), and what `edit` costs.
     pub(super) fn update(&mut self, index: usize, context: &mut ListContext, edit: Edit<'_>) {
         let Some(mut top) = self.top.take() else { return };
-        let after = top.update(index, context, edit);
-        if !after.is_empty() {
-            top = Inner::of(std::iter::once(top).chain(after));
+        let mut after = top.update(index, context, edit);
+        while !after.is_empty() {
+            let mut level: Vec<Child> = std::iter::once(top).chain(after).collect();
+            after = split(&mut level);
+            top = Inner::of(level);
         }
         self.top = Some(top);
         self.settle(context);
@@ -337,33 +355,30 @@ impl Tree {
     }
 
     /// The leaf that has `skip` leaves between it and an end: the index of its first element, and whether it is
-    /// compressed. Cost: O(skip).
-    pub(super) fn leaf_from(&self, end: End, mut skip: usize) -> Option<(usize, bool)> {
-        let mut before = 0;
-        let leaf = leaf_from(self.top.as_ref()?, end, &mut skip, &mut before)?;
-        let index = match end {
-            End::Front => before,
-            End::Back => self.sums().count - before - leaf.count(),
+    /// compressed. Cost: O(log n).
+    pub(super) fn leaf_from(&self, end: End, skip: usize) -> Option<(usize, bool)> {
+        let mut child = self.top.as_ref()?;
+        let mut left = match end {
+            End::Front => skip,
+            End::Back => child.sums.leaves.checked_sub(skip + 1)?,
         };
-        Some((index, leaf.is_compressed()))
-    }
-}
-
-/// Walks leaves from an end until `skip` is used up; `before` adds up the elements passed.
-fn leaf_from<'a>(child: &'a Child, end: End, skip: &mut usize, before: &mut usize) -> Option<&'a Leaf> {
-    match &child.node {
-        Node::Leaf(leaf) if *skip == 0 => Some(leaf),
-        Node::Leaf(leaf) => {
-            *skip -= 1;
-            *before += leaf.count();
-            None
+        if left >= child.sums.leaves {
+            return None;
         }
-        Node::Inner(inner) => {
-            let len = inner.children.len();
-            (0..len).find_map(|at| {
-                let at = if end == End::Front { at } else { len - 1 - at };
-                leaf_from(&inner.children[at], end, skip, before)
-            })
+        let mut before = 0;
+        loop {
+            let inner = match &child.node {
+                Node::Leaf(leaf) => return Some((before, leaf.is_compressed())),
+                Node::Inner(inner) => inner,
+            };
+            child = inner.children.iter().find(|child| {
+                let found = left < child.sums.leaves;
+                if !found {
+                    left -= child.sums.leaves;
+                    before += child.sums.count;
+                }
+                found
+            })?;
         }
     }
 }
@@ -385,6 +400,7 @@ impl Child {
         assert!(self.sums.count > 0);
         let Node::Inner(inner) = &self.node else { return 1 };
         assert!((1..=FANOUT).contains(&inner.children.len()));
+        assert!(inner.children.capacity() <= CAPACITY);
         let depths: Vec<usize> = inner.children.iter().map(Child::check).collect();
         assert!(depths.iter().all(|depth| *depth == depths[0]));
         1 + depths[0]

@@ -313,9 +313,10 @@ fn serialized_len(value: Str<'_>) -> usize {
 fn list_serialized_len(list: ListRef<'_>, max_listpack_size: i32) -> usize {
     let mut writer = Writer::new(Options { version: Version::Valkey, compression: false, checksum: false });
     let before = writer.pending();
-    writer.list(b"", list, max_listpack_size, None, Usage::Unsaid);
+    let mut given = 0;
+    writer.list(b"", list, max_listpack_size, None, Usage::Unsaid, &mut |piece| given += piece.len());
     // Without the type and the empty key, a byte each.
-    writer.pending() - before - 2
+    given + writer.pending() - before - 2
 }
 
 fn len_of_len(len: usize) -> usize {
