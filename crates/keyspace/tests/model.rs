@@ -746,7 +746,7 @@ fn a_string_that_was_raw_once_stays_raw() {
 }
 
 #[test]
-#[cfg_attr(debug_assertions, should_panic(expected = "without a word about what it did"))]
+#[cfg_attr(debug_assertions, should_panic(expected = "without saying what it did"))]
 fn an_edit_that_is_dropped_is_recorded_and_refused_in_debug_builds() {
     let mut twin = Twin::new(12, ExpiryMode::Delete);
     twin.write(0, |d| {
