@@ -63,8 +63,9 @@ impl Buckets {
         }
         if let [first] = self.segments.as_mut_slice() {
             // The smallest ones keep no reserve: an index without entries is as small as it began.
-            let reserve = if first.capacity() <= 2 { 2 } else { 4 };
-            if reserve * self.len <= first.capacity() {
+            let wasted =
+                |capacity| if capacity <= 2 { 2 * self.len <= capacity } else { 4 * self.len <= capacity };
+            while first.capacity() > 0 && wasted(first.capacity()) {
                 first.shrink_to(first.capacity() / 2);
             }
         }
