@@ -601,7 +601,7 @@ impl Server {
 
     /// The outbox whose bytes were sent. A reply may be the last owner of a large string's pages: many of them are let go
     /// elsewhere.
-    fn from_send(&mut self, buf: SendBuf) -> Outbox {
+    fn outbox_back(&mut self, buf: SendBuf) -> Outbox {
         if buf.shared.len() >= SHARED_FREED_ELSEWHERE {
             self.free(Garbage::Reply(buf.shared));
         }
@@ -693,7 +693,7 @@ impl Server {
     fn finish_send(&mut self, key: SessionKey, sent: Sent) {
         self.host.counts.net_output_bytes += sent.bytes as u64;
         self.engine.sent(key, sent.bytes, self.host.recent());
-        let outbox = self.from_send(sent.buf);
+        let outbox = self.outbox_back(sent.buf);
         self.engine.recycle(outbox);
         if let Some(error) = sent.error {
             self.lost(key, &write_failed(&error));

@@ -6,7 +6,7 @@ use super::{Text, Usage, Version, form, op};
 use sluice_base::num::{IntBuffer, parse_i64};
 use sluice_base::{Bytes, lzf};
 use sluice_collections::listpack;
-use sluice_value::{ListRef, PAGE_BYTES, Pages, Piece, zeros};
+use sluice_value::{ListRef, PAGE_BYTES, Pages, Piece};
 
 /// What a file is like.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -79,10 +79,15 @@ impl Writer {
             return;
         }
         self.len(pages.len() as u64);
+        // One for all holes of the string, and none where there is no hole.
+        let mut hole = None;
         for piece in pages.pieces(0..pages.len()) {
             match piece {
                 Piece::Page(page) => self.give_shared(page, give),
-                Piece::Zeros(PAGE_BYTES) => self.give_shared(zeros(), give),
+                Piece::Zeros(PAGE_BYTES) => {
+                    let zeros = hole.get_or_insert_with(|| Bytes::from_vec(vec![0; PAGE_BYTES]));
+                    self.give_shared(zeros, give);
+                }
                 Piece::Part(_) | Piece::Zeros(_) => {
                     self.out.extend_from_slice(piece.bytes());
                     self.give_enough(give);
