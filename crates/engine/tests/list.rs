@@ -415,3 +415,17 @@ fn large_lists_behave_as_small_ones() {
     rig.check("LINDEX l -1", r#""element:00000000""#);
     rig.check("DEL l k", ":2");
 }
+
+/// The rig checks after each request that an empty database counts no bytes.
+#[test]
+fn an_emptied_list_leaves_no_bytes_counted() {
+    let mut rig = Rig::new();
+    rig.check("CONFIG SET list-max-listpack-size 1", "+OK");
+    // Two nodes, which no entry holds; none of them has room to spare.
+    rig.check("LPUSH small a a", ":2");
+    // The memory in which this list was made is used again, and is larger than that of the other.
+    rig.check(&format!("RPUSH large {}", "x".repeat(800)), ":1");
+    rig.check("DEL large", ":1");
+    rig.check("LREM small 0 a", ":2");
+    rig.check("DBSIZE", ":0");
+}

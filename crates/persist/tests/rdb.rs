@@ -297,6 +297,27 @@ fn old_lists_are_read() {
 }
 
 #[test]
+fn files_before_version_5_have_no_checksum() {
+    let rest = |version: u8, end: &[u8]| {
+        let file = [format!("REDIS{version:04}\0\x01k\x01v").as_bytes(), b"\xff", end].concat();
+        let mut reader = Reader::new(&file).expect("the header is known");
+        assert!(matches!(reader.next(), Ok(Some(Item::String { .. }))));
+        let end = reader.next().map_err(|error| error.problem)?;
+        assert_eq!(end, None);
+        Ok(reader.rest().to_vec())
+    };
+    for version in 1..5 {
+        assert_eq!(rest(version, b""), Ok(Vec::new()));
+        assert_eq!(rest(version, b"12345678"), Ok(b"12345678".to_vec()));
+    }
+    for version in 5..12 {
+        assert_eq!(rest(version, b""), Err(Problem::CutOff));
+        assert_eq!(rest(version, b"12345678"), Err(Problem::Checksum));
+        assert_eq!(rest(version, &[0; 8]), Ok(Vec::new()));
+    }
+}
+
+#[test]
 fn lists_that_cannot_be_are_refused() {
     let problem = |body: &[u8]| {
         let file = [b"VALKEY080", body].concat();

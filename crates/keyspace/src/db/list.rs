@@ -105,7 +105,7 @@ impl Db {
             (Home::Outside { found, index, heap_bytes }, Some(len)) if len <= BACK_INSIDE_MAX => {
                 let name = self.name_again(found.handle, key);
                 let handle = self.build_list(name, &list, len, 0, meta);
-                self.outside_bytes = self.outside_bytes.saturating_sub(heap_bytes);
+                self.outside_bytes -= heap_bytes;
                 let stand_in = self.values.remove(index);
                 self.replace_block(found, key, handle);
                 self.recycle_value(stand_in);
@@ -126,11 +126,11 @@ impl Db {
                 self.remove(found, key);
                 self.recycle(list);
             }
-            Home::Outside { found, heap_bytes, .. } => {
+            Home::Outside { found, index, heap_bytes } => {
+                // The stand-in goes with the entry: its bytes are counted instead of the list's until then.
+                let stood_in = self.values.get(index).map_or(0, Value::heap_bytes);
+                self.outside_bytes = self.outside_bytes - heap_bytes + stood_in;
                 let stand_in = self.remove(found, key);
-                // What was taken off there was the stand-in's.
-                let stood_in = stand_in.as_ref().map_or(0, Value::heap_bytes);
-                self.outside_bytes = (self.outside_bytes + stood_in).saturating_sub(heap_bytes);
                 self.recycle_value(stand_in);
                 return Some(Value::List(list));
             }

@@ -73,6 +73,8 @@ pub struct Reader<'a> {
     file: &'a [u8],
     at: usize,
     version: Version,
+    /// Whether a checksum ends the file.
+    summed: bool,
     ended: bool,
 }
 
@@ -80,17 +82,17 @@ impl<'a> Reader<'a> {
     /// Begins to read. Cost: O(1).
     pub fn new(file: &'a [u8]) -> Result<Reader<'a>, LoadError> {
         let magic = LoadError { offset: 0, problem: Problem::Magic };
-        let version = match file.split_at_checked(9) {
-            Some((b"VALKEY080", _)) => Version::Valkey,
+        let (version, summed) = match file.split_at_checked(9) {
+            Some((b"VALKEY080", _)) => (Version::Valkey, true),
             Some(([b'R', b'E', b'D', b'I', b'S', b'0', b'0', digits @ ..], _)) => {
                 match sluice_base::num::parse_i64(digits.strip_prefix(b"0").unwrap_or(digits)) {
-                    Some(1..=11) => Version::Common,
+                    Some(number @ 1..=11) => (Version::Common, number >= SUMMED_FROM),
                     _ => return Err(magic),
                 }
             }
             _ => return Err(magic),
         };
-        Ok(Reader { file, at: 9, version, ended: false })
+        Ok(Reader { file, at: 9, version, summed, ended: false })
     }
 
     /// Who the file was written for.
@@ -165,6 +167,14 @@ impl<'a> Reader<'a> {
     }
 
     fn end(&mut self) -> Result<(), LoadError> {
+        if self.summed {
+            self.check_sum()?;
+        }
+        self.ended = true;
+        Ok(())
+    }
+
+    fn check_sum(&mut self) -> Result<(), LoadError> {
         let offset = self.at;
         let wanted = u64::from_le_bytes(self.array()?);
         let mut sum = Sum::new();
@@ -172,7 +182,6 @@ impl<'a> Reader<'a> {
         if wanted != 0 && wanted != sum.value() {
             return Err(LoadError { offset, problem: Problem::Checksum });
         }
-        self.ended = true;
         Ok(())
     }
 
@@ -247,3 +256,6 @@ pub fn fuzz_rdb(data: &[u8]) {
         }
     }
 }
+
+/// Files of earlier versions have no checksum.
+const SUMMED_FROM: i64 = 5;
