@@ -649,6 +649,7 @@ fn an_idle_upload_gives_its_room_back() {
     let (mut control, mut client) = (server.client(), server.client());
     client.check("CLIENT SETNAME idle", "+OK\r\n");
     client.stream.write_all(b"*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$1000000\r\nx").unwrap();
+    let sent = std::time::Instant::now();
     let room = |control: &mut Client| -> usize {
         let list = String::from_utf8(control.bulk("CLIENT LIST")).unwrap();
         let line = list.lines().find(|line| line.contains(" name=idle ")).unwrap();
@@ -657,6 +658,7 @@ fn an_idle_upload_gives_its_room_back() {
     };
     until("its room", || (room(&mut control) > 30_000).then_some(()));
     until("the room's end", || (room(&mut control) < 1000).then_some(()));
+    assert!(sent.elapsed().as_secs() >= 2, "not before it is idle");
     client.stream.write_all("x".repeat(999_999).as_bytes()).unwrap();
     client.send("\r\n").expect("+OK\r\n").check("STRLEN k", ":1000000\r\n");
 }

@@ -114,6 +114,8 @@ struct Connection {
     listed: bool,
     /// A `Partial` of it is in the overflow: it will tell what is kept then.
     partial_waits: bool,
+    /// Seconds for which it had been silent at the last `Trim`.
+    idle_s: i64,
     /// It goes back to the executing thread as soon as it is at rest: nothing more is parsed.
     leaving: bool,
     /// Its socket is on the way out of the loop.
@@ -291,7 +293,8 @@ impl Worker {
                 if error.is_some() {
                     return self.drop_connection(*connection, CLIENT_CLOSED);
                 }
-                if come == 0 && !connection.leaving && connection.inbound.input == Input::Large {
+                let is_idle = connection.idle_s > CARRY_IDLE_S;
+                if come == 0 && is_idle && !connection.leaving && connection.inbound.input == Input::Large {
                     // It was ended early, by `trim`. What still comes goes the usual way.
                     connection.inbound.shrink();
                     self.event_loop.recv_start(connection.source);
@@ -348,6 +351,7 @@ impl Worker {
     /// Gives back room for input that a client does not need; in the executing thread's loop `trim_input` does it.
     fn trim(&mut self, key: SessionKey, idle_s: i64) {
         let Some(mut connection) = self.take(key) else { return };
+        connection.idle_s = idle_s;
         match connection.inbound.input {
             // The loop has the buffer. It gives it back, and `Filled` sees whether anything has come.
             Input::Filling if idle_s > 0 => self.event_loop.recv_into_end(connection.source),
@@ -606,6 +610,7 @@ impl Worker {
             untold: 0,
             listed: false,
             partial_waits: false,
+            idle_s: 0,
             leaving: false,
             detached: false,
         });
