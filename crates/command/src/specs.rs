@@ -1,4 +1,4 @@
-//! The declarations, a file for each group. [`groups`] numbers the files and `specs!` the specs of one file, so that
+//! The declarations, a file for each group. `groups!` numbers the files and `specs!` the specs of one file, so that
 //! the compiler computes every id: the order of the files and of the names in them is that of the ids.
 
 mod shorthand;

@@ -86,7 +86,7 @@ impl<'a> Args<'a> {
         }
     }
 
-    /// The keys at every `step`-th position of `range`, in windows of [`KEYS_AHEAD`]: each window's entries are prefetched
+    /// The keys at every `step`-th position of `range`, in windows of `KEYS_AHEAD`: each window's entries are prefetched
     /// together by `prefetch` before they are visited with their positions. What was prefetched with the batch is not
     /// prefetched again.
     pub fn key_windows(&self, range: std::ops::Range<usize>, step: usize) -> KeyWindows<'a> {

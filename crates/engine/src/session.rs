@@ -244,7 +244,7 @@ pub struct Session {
     pub queued: bool,
     /// Part of the stream that waits until the replica acknowledges its snapshot.
     pub held: Outbox,
-    /// Bits of the gate's checks that can refuse this session something ([`crate::gate::Gate::session_mask`]).
+    /// Bits of the gate's checks that can refuse this session something (`Gate::session_mask`).
     pub mask: u32,
     /// What MULTI has queued, between MULTI and EXEC.
     pub transaction: Option<Box<Transaction>>,
