@@ -1,6 +1,6 @@
 //! The command table: what each command is, declared once, and everything that follows from the declaration.
 //!
-//! Invariants: (1) a [`Spec`] is immutable static data without counters, so workers may read it beside the executing
+//! Invariants: (1) a [`Spec`] is immutable static data without counters, so I/O threads may read it beside the executing
 //! thread; (2) keys, slots, ACL categories, arity, documentation and help derive from it; (3) nothing here knows a
 //! handler, a session or a keyspace.
 #![forbid(unsafe_code)]

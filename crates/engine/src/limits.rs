@@ -1,6 +1,6 @@
 //! Numbers from the configuration that commands need, in the shape in which they need them.
 //!
-//! A [`Limits`] is immutable; CONFIG SET makes another. So the path of a command reads plain fields, and a worker can hold
+//! A [`Limits`] is immutable; CONFIG SET makes another. So the path of a command reads plain fields, and an I/O thread can hold
 //! the one that was in force when its job began.
 
 use sluice_config::choice::EvictionPolicy;

@@ -1,6 +1,6 @@
 //! What can be known of a request before its turn comes: its command, and the hash of its first key.
 //!
-//! Pure functions of the command table, the renames and the hash seed, so that a worker can compute them beside the executing
+//! Pure functions of the command table, the renames and the hash seed, so that an I/O thread can compute them beside the executing
 //! thread. A [`Preparer`] is an immutable snapshot; the engine gives out another when its configuration changed.
 
 use crate::renames::Renames;

@@ -146,37 +146,37 @@ pub struct Facts {
 /// What IO threads did.
 #[derive(Clone, Debug, Default)]
 pub struct IoThreads {
-    /// Workers that have connections.
+    /// I/O threads that have connections.
     pub active: usize,
     /// Why so many.
     pub reason: &'static str,
-    /// Batches of requests that workers received, parsed and prepared.
+    /// Batches of requests that I/O threads received, parsed and prepared.
     pub reads: u64,
-    /// Batches of replies that workers sent.
+    /// Batches of replies that I/O threads sent.
     pub writes: u64,
-    /// Connections that workers were given as they came.
+    /// Connections that I/O threads were given as they came.
     pub accepts: u64,
-    /// Batches at the executing thread now.
+    /// Batches at the main thread now.
     pub reads_pending: u64,
-    /// Time in which each worker had work, microseconds.
+    /// Time in which each I/O thread had work, microseconds.
     pub active_us: Vec<u64>,
-    /// Times workers slept until woken.
+    /// Times I/O threads slept until woken.
     pub parks: u64,
-    /// Changes of the number of active workers: up.
+    /// Changes of the number of active I/O threads: up.
     pub grown: u64,
     /// The same, down.
     pub shrunk: u64,
-    /// Values that workers freed.
+    /// Values that I/O threads freed.
     pub freed: u64,
-    /// Waits of workers' loops that found something.
+    /// Waits of I/O threads' loops that found something.
     pub polls: u64,
-    /// Time that batches waited to be executed, nanoseconds, together: from the turn in which a worker received them.
+    /// Time that batches waited to be executed, nanoseconds, together: from the turn in which an I/O thread received them.
     pub wait_ns: u64,
     /// Time in turns that executed batches, nanoseconds, together.
     pub service_ns: u64,
-    /// Messages that found a ring full and waited at their sender: to workers, and from them.
+    /// Messages that found a ring full and waited at their sender: to I/O threads, and from them.
     pub full: [u64; 2],
-    /// Connections that moved because their worker was busier than others.
+    /// Connections that moved because their I/O thread was busier than others.
     pub balanced: u64,
 }
 
@@ -191,11 +191,11 @@ pub struct CpuTimes {
     pub sys_children: u64,
     /// Of children, in user space.
     pub user_children: u64,
-    /// Of the executing thread, in the kernel.
+    /// Of the main thread, in the kernel.
     pub sys_main: u64,
-    /// Of the executing thread, in user space.
+    /// Of the main thread, in user space.
     pub user_main: u64,
-    /// Time in which the executing thread had work, microseconds.
+    /// Time in which the main thread had work, microseconds.
     pub active_main: u64,
 }
 

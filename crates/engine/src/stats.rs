@@ -1,6 +1,6 @@
 //! Counters: per command, per error, and of the engine as a whole.
 //!
-//! Written by the executing thread only, and kept off the cache lines of the command table.
+//! Written by the main thread only, and kept off the cache lines of the command table.
 
 use crate::histogram::Histogram;
 use crate::process::{Facts, IoThreads};

@@ -28,7 +28,7 @@ pub struct Bio {
 
 #[derive(Debug, Default)]
 struct Counts {
-    /// Objects handed over. Written by the executing thread.
+    /// Objects handed over. Written by the main thread.
     queued: AtomicU64,
     /// Objects freed. Written by the background thread; relaxed, since it only informs.
     freed: AtomicU64,

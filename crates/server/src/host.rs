@@ -40,7 +40,7 @@ pub struct Host {
     pub reads: u64,
     /// Send operations.
     pub writes: u64,
-    /// Time in which the executing thread had work, nanoseconds.
+    /// Time in which the main thread had work, nanoseconds.
     pub active_ns: u64,
     /// Time in commands, nanoseconds.
     pub command_ns: u64,
@@ -74,8 +74,8 @@ struct Memory {
     startup: usize,
 }
 
-/// Why no worker runs where none is configured.
-pub const NO_WORKERS: &str = "io-threads is 1: the executing thread does everything";
+/// Why no I/O thread runs where none is configured.
+pub const NO_IO_THREADS: &str = "io-threads is 1: the main thread does everything";
 
 /// How long a reading of the allocator's numbers serves for `maxmemory`.
 const MEMORY_FRESH_NS: u64 = 1_000_000;
@@ -93,7 +93,7 @@ impl Host {
             bio: None,
             fixed: Facts::default(),
             config_file: None,
-            io_threads: IoThreads { reason: NO_WORKERS, ..IoThreads::default() },
+            io_threads: IoThreads { reason: NO_IO_THREADS, ..IoThreads::default() },
             supervisor_deaf: None,
             counts: Counts::default(),
             reads: 0,

@@ -1,27 +1,29 @@
-//! IO threads: workers that own connections. A worker polls, receives, parses, looks commands up and hashes keys for its
-//! clients, and hands the executing thread *batches* of prepared requests; the executing thread hands back batches of
-//! replies.
+//! I/O threads: threads that own connections. An I/O thread polls, receives, parses, looks commands up and hashes keys for its
+//! clients, and sends the main thread *batches* of prepared requests; the main thread sends back batches of replies.
 //!
 //! ```text
-//!            adopt, reply, push, release    (a private ring per worker: queue::spsc)
-//!   main  ------------------------------>  worker: its own event loop, its own connections
+//!            adopt, reply, push, release    (a ring of its own for each: queue::spsc)
+//!   main  ------------------------------>  I/O thread: its own event loop, its own connections
 //!         <------------------------------
-//!            batch, sent, gone, released    (a lane per worker and a doorbell: queue::lanes)
+//!            batch, usage, ended, released  (a lane for each and one bell: queue::lanes)
 //! ```
 //!
-//! Invariants: (1) a connection's socket belongs to one thread at a time; what the executing thread holds of it is a key and the
-//! number of its worker (C-1); (2) a batch is owned by whoever holds the box: nothing is shared but the settings, which are
-//! immutable; (3) a connection has at most one batch at the executing thread, so its replies are in order; (4) neither side
-//! ever waits for the other: a full ring makes the sender keep its messages in order on its own side; (5) progress is
-//! counted in bytes (C-2), and a stale key finds nothing (C-3).
+//! Invariants: (1) a connection belongs to one thread at a time; what the main thread keeps of it is a key and the id of its
+//! I/O thread (C-1); (2) a batch is owned by whoever has the box: nothing is shared but the settings, which are immutable;
+//! (3) a connection has at most one batch at the main thread, so its replies are in order; (4) neither side ever waits for the
+//! other: a full ring makes the sender keep its messages in order on its own side; (5) progress is counted in bytes (C-2), and
+//! a stale key finds nothing (C-3).
 
 mod balance;
-mod job;
+pub mod manager;
+mod message;
 mod policy;
 mod pool;
-mod worker;
+mod thread;
 
-pub use balance::Balance;
-pub use job::{Adopted, Batch, Ended, Push, Settings, ToMain, ToWorker, Traffic};
-pub use policy::{Policy, Signals};
-pub use pool::Pool;
+pub use manager::Manager;
+pub use message::{AfterPush, Batch, Moving, Outcome, Push, ToIoThread, ToMain};
+
+/// What the main thread calls an I/O thread: from its start to its last message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct IoThreadId(pub usize);

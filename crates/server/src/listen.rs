@@ -1,5 +1,7 @@
 //! Listening sockets, and what is set on accepted ones.
 
+pub mod listeners;
+
 use crate::host::plain_error;
 use nix::errno::Errno;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
@@ -286,7 +288,7 @@ fn group_id(name: &str) -> std::io::Result<u32> {
     group.map(|group| group.gid.as_raw()).ok_or_else(|| std::io::ErrorKind::NotFound.into())
 }
 
-/// An accepted connection, dressed: its addresses as the reference shows them.
+/// An accepted connection: its addresses as the reference shows them.
 pub struct Accepted {
     /// The client's address.
     pub addr: String,
@@ -296,8 +298,8 @@ pub struct Accepted {
     pub local: bool,
 }
 
-/// Sets options on an accepted socket and reads its addresses.
-pub fn dress(socket: &OwnedFd, kind: &Kind) -> Accepted {
+/// Reads the addresses of an accepted socket.
+pub fn inspect(socket: &OwnedFd, kind: &Kind) -> Accepted {
     let socket = SockRef::from(socket);
     if let Kind::Unix(path) = kind {
         return Accepted { addr: format!("{path}:0"), laddr: format!("{path}:0"), local: true };
@@ -350,8 +352,8 @@ pub fn refusal(accepted: &Accepted, connections: usize, config: &Config) -> Opti
 /// returns how many clients it allows. `warn` is told when these are fewer.
 pub fn adjust_descriptor_limit(config: &Config, warn: &mut dyn FnMut(String)) -> u64 {
     let clients = config.uint(param::MAXCLIENTS);
-    let workers = config.uint(param::IO_THREADS_NUM).saturating_sub(1);
-    let reserved = RESERVED_DESCRIPTORS + workers * WORKER_DESCRIPTORS;
+    let io_threads = config.uint(param::IO_THREADS_NUM).saturating_sub(1);
+    let reserved = RESERVED_DESCRIPTORS + io_threads * IO_THREAD_DESCRIPTORS;
     let wanted = clients + reserved;
     let (soft, hard) = match getrlimit(Resource::RLIMIT_NOFILE) {
         Ok((soft, _)) if soft >= wanted => return clients,
@@ -378,8 +380,8 @@ pub fn adjust_descriptor_limit(config: &Config, warn: &mut dyn FnMut(String)) ->
 
 /// Descriptors kept for listeners, files and links.
 const RESERVED_DESCRIPTORS: u64 = 32;
-/// Descriptors of a worker: what its event loop waits on and what wakes it, and one more while io_uring is tried.
-const WORKER_DESCRIPTORS: u64 = 3;
+/// Descriptors of an I/O thread: what its event loop waits on and what wakes it, and one more while io_uring is tried.
+const IO_THREAD_DESCRIPTORS: u64 = 3;
 
 /// What a stranger is told while protected mode is on.
 const PROTECTED_TEXT: &[u8] = b"-DENIED Running in protected mode because protected mode is enabled and no password is set for the default user. In this mode connections are only accepted from the loopback interface. If you want to connect from external computers, you may adopt one of the following solutions: 1) Disable protected mode by sending the command 'CONFIG SET protected-mode no' from the loopback interface by connecting from the same host the server is running, however MAKE SURE it's not publicly accessible from the internet if you do so. Use CONFIG REWRITE to make this change permanent. 2) Alternatively you can just disable the protected mode by editing the configuration file, and setting the protected mode option to 'no', and then restarting the server. 3) If you started the server manually just for testing, restart it with the '--protected-mode no' option. 4) Set up an authentication password for the default user. NOTE: You only need to do one of the above things in order for the server to start accepting connections from the outside.\r\n";

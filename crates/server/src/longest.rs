@@ -1,4 +1,4 @@
-//! The longest turn, by the wall clock, and how much of it the executing thread was really at work.
+//! The longest turn, by the wall clock, and how much of it the main thread was really at work.
 //!
 //! A turn may be long because it did much, or because the thread was not let run: the processor was another's, a page was
 //! fetched, a command slept. The thread's own clock tells these apart, but reading it is a system call, which an ordinary
@@ -45,7 +45,7 @@ impl LongestTurn {
         self.wall_ns / 1000
     }
 
-    /// Microseconds of the executing thread's own time in that turn.
+    /// Microseconds of the main thread's own time in that turn.
     pub fn cpu_us(&self) -> u64 {
         self.cpu_ns / 1000
     }

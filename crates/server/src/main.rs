@@ -6,13 +6,16 @@ mod affinity;
 mod alloc;
 mod bio;
 mod cli;
+mod clients;
+mod connection;
 #[allow(unsafe_code)]
 mod crash;
 #[allow(unsafe_code)]
 mod daemon;
+mod depth;
 mod host;
-mod inbound;
 mod iothreads;
+mod iteration;
 mod listen;
 mod log;
 mod longest;
@@ -23,8 +26,6 @@ mod switches;
 mod syslog;
 #[allow(unsafe_code)]
 mod title;
-mod turn;
-mod wire;
 
 fn main() -> std::process::ExitCode {
     match start::run(std::env::args_os().skip(1).collect()) {

@@ -4,10 +4,10 @@
 use crate::bio::Bio;
 use crate::cli::{self, Task};
 use crate::host::Host;
+use crate::iteration::Server;
 use crate::signals::Signals;
 use crate::syslog::Syslog;
 use crate::title::Title;
-use crate::turn::Server;
 use crate::{affinity, crash, daemon, listen, supervisor};
 use sluice_base::{HashSeed, siphash13};
 use sluice_config::choice::{EventLoop, SyslogFacility};

@@ -1,7 +1,7 @@
 //! Switches for this crate's tests: numbers from the environment that make rare paths usual. A build without debug assertions,
 //! as `--release` makes it, has none of them and does not read the environment.
 
-/// Messages that the rings to and from workers hold: few, so that full ones are met.
+/// Messages that the rings to and from I/O threads hold: few, so that full ones are met.
 pub const RING: &str = "SLUICE_TEST_RING";
 /// Microseconds until a write is durable: replies wait for a log that is slow on purpose.
 pub const FSYNC_US: &str = "SLUICE_TEST_FSYNC_US";

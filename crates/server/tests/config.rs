@@ -112,13 +112,13 @@ fn the_clock_that_is_logged_is_the_one_that_info_shows() {
 }
 
 #[test]
-fn idle_workers_are_explained() {
+fn idle_io_threads_are_explained() {
     let server = Server::start(&["--io-threads", "3", "--io-threads-always-active", "no"]);
-    assert!(server.log.wait("io-threads 3: workers ready: 2; up to ").is_some());
+    assert!(server.log.wait("io-threads 3: I/O threads ready: 2; up to ").is_some());
     let mut client = server.client();
-    assert!(client.info("io_threads_reason").starts_with("no worker "));
+    assert!(client.info("io_threads_reason").starts_with("no I/O thread "));
     client.check("CONFIG SET io-threads 1", "+OK\r\n");
-    assert_eq!(client.info("io_threads_reason"), "io-threads is 1: the executing thread does everything");
+    assert_eq!(client.info("io_threads_reason"), "io-threads is 1: the main thread does everything");
 }
 
 #[test]
@@ -403,6 +403,6 @@ fn keepalive_reaches_the_socket() {
 }
 
 #[test]
-fn the_same_on_every_event_loop_and_with_workers() {
-    common::rerun_in_arms("the_same_on_every_event_loop_and_with_workers");
+fn the_same_on_every_event_loop_and_with_io_threads() {
+    common::rerun_in_arms("the_same_on_every_event_loop_and_with_io_threads");
 }

@@ -14,11 +14,11 @@ use std::time::{Duration, Instant};
 
 const WORKERS: &[&str] = &["--io-threads", "4", "--io-threads-always-active", "yes"];
 
-fn workers(more: &[&str]) -> Server {
+fn with_io_threads(more: &[&str]) -> Server {
     let server = Server::start(&[WORKERS, more].concat());
     server.log.wait("Ready to accept").unwrap();
     let mut client = server.client();
-    until("workers", || (client.info("io_threads_active") == "1").then_some(()));
+    until("I/O threads", || (client.info("io_threads_active") == "1").then_some(()));
     server
 }
 
@@ -124,7 +124,7 @@ impl Load {
 
 #[test]
 fn answers_come_in_order_on_every_connection() {
-    let server = workers(&[]);
+    let server = with_io_threads(&[]);
     let mut control = server.client();
     let load = Load::start(&server, 3, 12);
     until("many commands", || (control.info_number("total_commands_processed") > 100_000).then_some(()));
@@ -133,7 +133,7 @@ fn answers_come_in_order_on_every_connection() {
 
 #[test]
 fn io_t7_threads_come_and_go_under_load_and_nothing_is_lost() {
-    let server = workers(&[]);
+    let server = with_io_threads(&[]);
     let mut control = server.client();
     let load = Load::start(&server, 2, 8);
     let mut rng = Rng::new(7);
@@ -162,7 +162,7 @@ fn io_t7_threads_come_and_go_under_load_and_nothing_is_lost() {
 
 #[test]
 fn a_slow_reader_does_not_keep_threads_from_changing() {
-    let server = workers(&[]);
+    let server = with_io_threads(&[]);
     let mut control = server.client();
     control.send(request(&[b"SET", b"big", &vec![b'x'; 16 << 20]])).expect("+OK\r\n");
     let mut lazy = server.client();
@@ -175,20 +175,20 @@ fn a_slow_reader_does_not_keep_threads_from_changing() {
     control.check("CONFIG SET io-threads 1", "+OK\r\n").check("CONFIG SET io-threads 3", "+OK\r\n");
     let mut other = server.client();
     other.check("PING", "+PONG\r\n");
-    until("new workers", || (control.info("io_threads_active") == "1").then_some(()));
+    until("new I/O threads", || (control.info("io_threads_active") == "1").then_some(()));
     other.check("PING", "+PONG\r\n");
     lazy.expect("$16777216\r\n").expect(vec![b'x'; 16 << 20]).expect("\r\n$5\r\nafter\r\n");
 }
 
 #[test]
 fn a_stalled_upload_does_not_keep_a_thread() {
-    let server = workers(&[]);
+    let server = with_io_threads(&[]);
     let mut control = server.client();
     let mut stalled = server.client();
     let set = request(&[b"SET", b"big", &vec![b'y'; 4 << 20]]);
     stalled.send(&set[..1 << 20]);
     control.check("CONFIG SET io-threads 1", "+OK\r\n");
-    until("no worker's thread", || {
+    until("no I/O thread's thread", || {
         (!threads_of(&server).iter().any(|name| name.starts_with("io_thd_"))).then_some(())
     });
     stalled.send(&set[1 << 20..]).expect("+OK\r\n");
@@ -197,7 +197,7 @@ fn a_stalled_upload_does_not_keep_a_thread() {
 
 #[test]
 fn regress_3458_a_client_killed_while_it_sends_leaves_nothing() {
-    let server = workers(&[]);
+    let server = with_io_threads(&[]);
     let mut control = server.client();
     let load = Load::start(&server, 1, 4);
     for round in 0..60 {
@@ -216,7 +216,7 @@ fn regress_3458_a_client_killed_while_it_sends_leaves_nothing() {
 
 #[test]
 fn regress_4534_a_batch_may_kill_those_whose_batches_wait_behind_it() {
-    let server = workers(&[]);
+    let server = with_io_threads(&[]);
     for _ in 0..50 {
         let mut all: Vec<Client> = (0..8).map(|_| server.client()).collect();
         for client in &mut all {
@@ -243,7 +243,7 @@ fn regress_4534_a_batch_may_kill_those_whose_batches_wait_behind_it() {
 
 #[test]
 fn regress_4376_a_request_that_waits_runs_once_wherever_its_connection_goes() {
-    let server = workers(&[]);
+    let server = with_io_threads(&[]);
     let mut control = server.client();
     let mut clients: Vec<Client> = (0..6).map(|_| server.client()).collect();
     for round in 1..=20 {
@@ -267,7 +267,7 @@ fn regress_4376_a_request_that_waits_runs_once_wherever_its_connection_goes() {
 
 #[test]
 fn a_waiting_client_is_served_in_its_turn_by_whatever_thread() {
-    let server = workers(&[]);
+    let server = with_io_threads(&[]);
     let (mut control, mut pusher) = (server.client(), server.client());
     let mut waiters: Vec<Client> = (0..6).map(|_| server.client()).collect();
     for round in 1..=20 {
@@ -293,7 +293,7 @@ fn a_waiting_client_is_served_in_its_turn_by_whatever_thread() {
 
 #[test]
 fn a_waiting_client_that_is_killed_takes_nothing() {
-    let server = workers(&[]);
+    let server = with_io_threads(&[]);
     let mut control = server.client();
     for round in 1..=60 {
         let (mut killed, mut next, mut pusher) = (server.client(), server.client(), server.client());
@@ -318,7 +318,7 @@ fn a_waiting_client_that_is_killed_takes_nothing() {
 
 #[test]
 fn a_pause_may_end_in_the_turn_in_which_it_is_met() {
-    let server = workers(&[]);
+    let server = with_io_threads(&[]);
     let (mut control, mut writer) = (server.client(), server.client());
     for round in 1..=500 {
         control.check("CLIENT PAUSE 100000000 WRITE", "+OK\r\n");
@@ -330,7 +330,7 @@ fn a_pause_may_end_in_the_turn_in_which_it_is_met() {
 
 #[test]
 fn regress_4531_a_waiting_request_may_be_followed_by_a_part() {
-    let server = workers(&[]);
+    let server = with_io_threads(&[]);
     let (mut control, mut waiting) = (server.client(), server.client());
     let tail = request(&[b"ECHO", b"tail"]);
     for cut in 0..=tail.len() {
@@ -344,7 +344,7 @@ fn regress_4531_a_waiting_request_may_be_followed_by_a_part() {
 
 #[test]
 fn regress_4302_a_wrong_number_of_arguments_in_a_pipeline_is_answered_in_its_place() {
-    let server = workers(&[]);
+    let server = with_io_threads(&[]);
     let mut client = server.client();
     let wrong = |name: &str| format!("-ERR wrong number of arguments for '{name}' command\r\n");
     for _ in 0..50 {
@@ -362,7 +362,7 @@ fn regress_4302_a_wrong_number_of_arguments_in_a_pipeline_is_answered_in_its_pla
 
 #[test]
 fn a_protocol_error_is_told_after_the_answers_before_it() {
-    let server = workers(&[]);
+    let server = with_io_threads(&[]);
     for depth in [1, 16, 127, 128, 129, 300] {
         let mut client = server.client();
         let valid = "PING\r\n".repeat(depth);
@@ -375,7 +375,7 @@ fn a_protocol_error_is_told_after_the_answers_before_it() {
 
 #[test]
 fn large_arguments_come_whole_while_others_are_served() {
-    let server = workers(&[]);
+    let server = with_io_threads(&[]);
     let load = Load::start(&server, 1, 4);
     let threads: Vec<_> = (0..4_u8)
         .map(|n| {
@@ -400,7 +400,7 @@ fn large_arguments_come_whole_while_others_are_served() {
 
 #[test]
 fn regress_4060_a_slow_reader_gets_every_byte_once() {
-    let server = workers(&[]);
+    let server = with_io_threads(&[]);
     let mut client = server.client();
     let value: Vec<u8> = (0..300_000_u32).map(|i| (i.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
     client.send(request(&[b"SET", b"k", &value])).expect("+OK\r\n");
@@ -419,7 +419,7 @@ fn regress_4060_a_slow_reader_gets_every_byte_once() {
 
 #[test]
 fn a_reader_behind_its_limit_is_closed_and_its_memory_comes_back() {
-    let server = workers(&["--client-output-buffer-limit", "normal 2mb 0 0"]);
+    let server = with_io_threads(&["--client-output-buffer-limit", "normal 2mb 0 0"]);
     let mut control = server.client();
     control.send(request(&[b"SET", b"k", &[b'x'; 100_000]])).expect("+OK\r\n");
     let before = control.info_number("used_memory");
@@ -436,7 +436,7 @@ fn a_reader_behind_its_limit_is_closed_and_its_memory_comes_back() {
 
 #[test]
 fn a_monitor_sees_every_command_in_order_while_threads_change() {
-    let server = workers(&[]);
+    let server = with_io_threads(&[]);
     let (mut control, mut monitor, mut asker) = (server.client(), server.client(), server.client());
     monitor.check("MONITOR", "+OK\r\n");
     let reader = std::thread::spawn(move || {
@@ -487,7 +487,7 @@ fn next_command(replica: &mut Client) -> Vec<String> {
 
 #[test]
 fn a_replica_gets_every_write_in_order_while_threads_change() {
-    let server = workers(&[]);
+    let server = with_io_threads(&[]);
     let (mut control, mut writer) = (server.client(), server.client());
     let mut replica = replica(&server);
     let reader = std::thread::spawn(move || {
@@ -512,8 +512,8 @@ fn a_replica_gets_every_write_in_order_while_threads_change() {
 }
 
 #[test]
-fn the_counters_tell_what_workers_did_and_survive_them() {
-    let server = workers(&[]);
+fn the_counters_tell_what_io_threads_did_and_survive_them() {
+    let server = with_io_threads(&[]);
     let mut client = server.client();
     for _ in 0..100 {
         client.check("PING", "+PONG\r\n");
@@ -528,7 +528,7 @@ fn the_counters_tell_what_workers_did_and_survive_them() {
         (active(&mut client, 1) + active(&mut client, 2) + active(&mut client, 3) > 0.0).then_some(())
     });
     client.check("CONFIG SET io-threads 1", "+OK\r\n");
-    until("no workers", || (client.info("io_threads_active") == "0").then_some(()));
+    until("no I/O threads", || (client.info("io_threads_active") == "0").then_some(()));
     assert!(!String::from_utf8(client.bulk("INFO cpu")).unwrap().contains("io_thread_"));
     client.check("CONFIG SET io-threads 4", "+OK\r\n");
     assert!(active(&mut client, 1) + active(&mut client, 2) + active(&mut client, 3) > 0.0);
@@ -538,8 +538,8 @@ fn the_counters_tell_what_workers_did_and_survive_them() {
 }
 
 #[test]
-fn replaced_values_are_freed_by_workers_and_their_memory_comes_back() {
-    let server = workers(&[]);
+fn replaced_values_are_freed_by_io_threads_and_their_memory_comes_back() {
+    let server = with_io_threads(&[]);
     let mut client = server.client();
     let value = vec![b'x'; 20_000];
     client.send(request(&[b"SET", b"k", &value])).expect("+OK\r\n");
@@ -553,7 +553,7 @@ fn replaced_values_are_freed_by_workers_and_their_memory_comes_back() {
 
 #[test]
 fn m3_waiting_and_polling_are_counted() {
-    let server = workers(&[]);
+    let server = with_io_threads(&[]);
     let mut client = server.client();
     let load = Load::start(&server, 2, 4);
     until("counts", || {
@@ -570,14 +570,14 @@ fn m3_waiting_and_polling_are_counted() {
 
 #[test]
 fn busy_connections_are_shared_out_again() {
-    let server = workers(&[]);
+    let server = with_io_threads(&[]);
     let mut control = server.client();
-    // Idle connections are spread evenly, in turn: of three workers, one has all that are busy from now on.
+    // Idle connections are spread evenly, in turn: of three I/O threads, one has all that are busy from now on.
     let mut clients: Vec<Client> = (0..12).map(|_| server.client()).collect();
     for client in &mut clients {
         client.check("PING", "+PONG\r\n");
     }
-    // Long to parse and nothing to execute: the worker is what is busy, on whatever machine.
+    // Long to parse and nothing to execute: the I/O thread is what is busy, on whatever machine.
     let request = request(&[&b"ECHO"[..]; 2000]);
     let error = "-ERR wrong number of arguments for 'echo' command\r\n";
     let stop = Arc::new(AtomicBool::new(false));
@@ -616,7 +616,7 @@ fn busy_connections_are_shared_out_again() {
 
 #[test]
 fn more_threads_under_load_leave_those_that_work_at_work() {
-    let server = workers(&[]);
+    let server = with_io_threads(&[]);
     let mut control = server.client();
     let load = Load::start(&server, 2, 8);
     until("some commands", || (control.info_number("total_commands_processed") > 5000).then_some(()));
@@ -629,7 +629,7 @@ fn more_threads_under_load_leave_those_that_work_at_work() {
 
 #[test]
 fn bytes_of_connections_that_end_are_counted() {
-    let server = workers(&[]);
+    let server = with_io_threads(&[]);
     let mut control = server.client();
     control.check("CONFIG RESETSTAT", "+OK\r\n");
     let value = "x".repeat(1000);
@@ -645,7 +645,7 @@ fn bytes_of_connections_that_end_are_counted() {
 
 #[test]
 fn an_idle_upload_gives_its_room_back() {
-    let server = workers(&["--hz", "100"]);
+    let server = with_io_threads(&["--hz", "100"]);
     let (mut control, mut client) = (server.client(), server.client());
     client.check("CLIENT SETNAME idle", "+OK\r\n");
     client.stream.write_all(b"*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$1000000\r\nx").unwrap();
@@ -667,7 +667,7 @@ fn an_idle_upload_gives_its_room_back() {
 /// read, limits. Answers stay in order on every connection that lives, and afterwards nothing is left (section 12, 3).
 #[test]
 fn chaos_leaves_order_and_nothing_else() {
-    let server = workers(&["--client-output-buffer-limit", "normal 4mb 0 0"]);
+    let server = with_io_threads(&["--client-output-buffer-limit", "normal 4mb 0 0"]);
     let mut control = server.client();
     control.send(request(&[b"SET", b"big", &vec![b'x'; 200_000]])).expect("+OK\r\n");
     let (memory, descriptors) = (control.info_number("used_memory"), descriptors_of(&server));
@@ -816,7 +816,7 @@ fn chaos(server: &Server, control: &mut Client, seed: u64) {
 
 #[test]
 fn bytes_are_counted_wherever_they_go() {
-    let server = workers(&[]);
+    let server = with_io_threads(&[]);
     let (mut control, mut client) = (server.client(), server.client());
     client.check("CLIENT ID", ":3\r\n");
     for _ in 0..10 {
@@ -833,7 +833,7 @@ fn bytes_are_counted_wherever_they_go() {
 #[test]
 fn io_t9_replies_reach_their_clients_before_the_end() {
     for _ in 0..20 {
-        let mut server = workers(&[]);
+        let mut server = with_io_threads(&[]);
         let mut other = server.client();
         other.check("PING", "+PONG\r\n");
         let mut last = server.client();
@@ -845,8 +845,8 @@ fn io_t9_replies_reach_their_clients_before_the_end() {
 }
 
 #[test]
-fn regress_4114_workers_without_work_sleep() {
-    let server = workers(&["--repl-ping-replica-period", "1"]);
+fn regress_4114_io_threads_without_work_sleep() {
+    let server = with_io_threads(&["--repl-ping-replica-period", "1"]);
     let mut control = server.client();
     let load = Load::start(&server, 1, 4);
     until("some commands", || (control.info_number("total_commands_processed") > 5000).then_some(()));
@@ -928,4 +928,28 @@ fn everything_holds_with_rings_of_two() {
 #[test]
 fn everything_holds_on_io_uring() {
     common::rerun_with("everything_holds", "--event-loop io_uring");
+}
+
+/// Many clients get a push in the iteration in which their connections begin to move and the server is told to end. Nobody
+/// misses it, whichever way the connections go.
+#[test]
+fn a_push_to_a_connection_on_its_way_is_sent_even_at_shutdown() {
+    for (before, after) in [("no", "io-threads 4 io-threads-always-active yes"), ("yes", "io-threads 1")] {
+        let mut server = Server::start(&["--io-threads", "4", "--io-threads-always-active", before]);
+        let mut control = server.client();
+        let active = if before == "yes" { "1" } else { "0" };
+        until("as it was asked for", || (control.info("io_threads_active") == active).then_some(()));
+        let mut monitors: Vec<Client> = (0..300).map(|_| server.client()).collect();
+        for monitor in &mut monitors {
+            monitor.check("MONITOR", "+OK\r\n");
+        }
+        control.send(format!("CONFIG SET {after}\r\nECHO last\r\nSHUTDOWN NOSAVE\r\n"));
+        for monitor in &mut monitors {
+            let mut seen = String::new();
+            monitor.stream.read_to_string(&mut seen).unwrap();
+            let lines = seen.matches("\"ECHO\" \"last\"").count();
+            assert_eq!(lines, 1, "{before}: {seen}");
+        }
+        assert!(server.wait().success());
+    }
 }

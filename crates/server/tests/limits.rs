@@ -243,7 +243,7 @@ fn threads_that_cannot_start_leave_the_server_as_it_was() {
     drop(others);
     until("their end", || (client.info_number("connected_clients") == 1).then_some(()));
     client.check("CONFIG SET io-threads 1", "+OK\r\n").check("CONFIG SET io-threads 3", "+OK\r\n");
-    assert!(server.log.wait("io-threads 3: workers ready: 2").is_some());
+    assert!(server.log.wait("io-threads 3: I/O threads ready: 2").is_some());
 }
 
 #[test]
@@ -267,6 +267,6 @@ fn without_descriptors_new_clients_wait_and_old_ones_are_served() {
 }
 
 #[test]
-fn the_same_on_every_event_loop_and_with_workers() {
-    common::rerun_in_arms("the_same_on_every_event_loop_and_with_workers");
+fn the_same_on_every_event_loop_and_with_io_threads() {
+    common::rerun_in_arms("the_same_on_every_event_loop_and_with_io_threads");
 }

@@ -320,6 +320,6 @@ fn only_a_build_for_tests_has_their_switches() {
 }
 
 #[test]
-fn the_same_on_every_event_loop_and_with_workers() {
-    common::rerun_in_arms("the_same_on_every_event_loop_and_with_workers");
+fn the_same_on_every_event_loop_and_with_io_threads() {
+    common::rerun_in_arms("the_same_on_every_event_loop_and_with_io_threads");
 }

@@ -235,13 +235,27 @@ fn a_client_that_ended_before_a_push_is_not_served() {
         until("all are there", || (control.info_number("connected_clients") == 3).then_some(()));
         // Both come in one iteration of the event loop.
         server.signal("STOP");
+        let ports = (waiting.stream.local_addr().unwrap().port(), server.port);
         drop(waiting);
+        until("the kernel has the end", || the_end_has_arrived(ports).then_some(()));
         pusher.send("RPUSH l v\r\n");
         server.signal("CONT");
         pusher.expect(":1\r\n").check("LPOP l", "$1\r\nv\r\n");
         drop(pusher);
         until("both are gone", || (control.info_number("connected_clients") == 1).then_some(()));
     }
+}
+
+/// Whether the other end of the connection between these ports has acknowledged its end: FIN_WAIT2, or it is gone.
+fn the_end_has_arrived((local, remote): (u16, u16)) -> bool {
+    let table = std::fs::read_to_string("/proc/net/tcp").unwrap();
+    let (local, remote) = (format!(":{local:04X}"), format!(":{remote:04X}"));
+    let state = |line: &str| {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let is_it = words.get(1)?.ends_with(&local) && words.get(2)?.ends_with(&remote);
+        is_it.then(|| words[3].to_owned())
+    };
+    table.lines().filter_map(state).all(|state| state == "05")
 }
 
 #[test]
@@ -334,6 +348,6 @@ fn an_idle_connection_holds_no_buffers() {
 }
 
 #[test]
-fn the_same_on_every_event_loop_and_with_workers() {
-    common::rerun_in_arms("the_same_on_every_event_loop_and_with_workers");
+fn the_same_on_every_event_loop_and_with_io_threads() {
+    common::rerun_in_arms("the_same_on_every_event_loop_and_with_io_threads");
 }

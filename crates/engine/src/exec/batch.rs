@@ -67,7 +67,7 @@ impl Engine {
         self.finish(session, batch, process)
     }
 
-    /// The same for requests that a worker has prepared, all of them, and whose keys were prefetched
+    /// The same for requests that an I/O thread has prepared, all of them, and whose keys were prefetched
     /// ([`Engine::prefetch_buckets`], [`Engine::prefetch_entries`]).
     pub fn submit_prepared(
         &mut self,
@@ -88,7 +88,7 @@ impl Engine {
         self.finish(session, batch, process)
     }
 
-    /// What workers prepare requests with; to be renewed when [`Engine::limits`] gives another snapshot.
+    /// What I/O threads prepare requests with; to be renewed when [`Engine::limits`] gives another snapshot.
     pub fn preparer(&self) -> Preparer {
         self.preparer.clone()
     }

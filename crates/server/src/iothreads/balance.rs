@@ -1,50 +1,41 @@
-//! Which worker gives connections away: a pure state machine, fed ten times a second.
+//! Which I/O thread gives connections away: a pure state machine, fed ten times a second.
 //!
 //! New connections go where the load is least, but a connection may become busy later. What no count of connections tells,
-//! the workers' busy time does.
+//! the I/O threads' busy time does.
 
-/// A worker, as [`Balance`] sees it.
+use super::IoThreadId;
+
+/// An I/O thread, as [`Balance`] sees it.
 #[derive(Clone, Copy, Debug)]
 pub struct Share {
-    /// Its name for the caller.
-    pub seat: usize,
+    /// Which one.
+    pub id: IoThreadId,
     /// Share of the last sample's time in which it had work, 0 to 1.
     pub busy: f64,
     /// Connections it has.
     pub connections: usize,
 }
 
-/// Decides when connections move from a busy worker to others: counts of connections do not tell which of them are busy.
+/// Decides when connections move from a busy I/O thread to others: counts of connections do not tell which of them are busy.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Balance {
     /// Samples in a row in which the load was uneven.
     uneven: u32,
     /// Samples until it is looked at again: what moved must be seen to work first.
     holdoff: u32,
-    /// Moves so far.
-    moves: usize,
 }
 
-/// Connections of one worker that are to go elsewhere.
+/// Connections of one I/O thread that are to go elsewhere. The caller takes others each time: if what moved were the load
+/// itself, it would go to and fro.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Move {
-    /// The worker.
-    pub seat: usize,
+    /// The I/O thread.
+    pub id: IoThreadId,
     /// How many go.
     pub count: usize,
-    /// Which: this one of its `of`, and those that follow, around the end.
-    first: usize,
-    of: usize,
 }
 
-impl Move {
-    /// Whether its connection of this number, counted from 0 in any order that stays, goes.
-    pub fn takes(&self, number: usize) -> bool {
-        (number + self.of - self.first) % self.of < self.count
-    }
-}
-
-/// A worker gives connections away from this busy share on.
+/// An I/O thread gives connections away from this busy share on.
 const HOT: f64 = 0.5;
 /// And when it is busier than the least busy one by this much.
 const UNEVEN: f64 = 0.3;
@@ -54,23 +45,21 @@ const UNEVEN_SAMPLES: u32 = 3;
 const BALANCE_REST: u32 = 5;
 
 impl Balance {
-    /// Takes a sample of the active workers; returns what is to move.
-    pub fn step(&mut self, workers: &[Share]) -> Option<Move> {
+    /// Takes a sample of the active I/O threads; returns what is to move.
+    pub fn step(&mut self, threads: &[Share]) -> Option<Move> {
         self.holdoff = self.holdoff.saturating_sub(1);
         let by_load = |a: &&Share, b: &&Share| a.busy.total_cmp(&b.busy);
-        let (hot, cold) = (workers.iter().max_by(by_load)?, workers.iter().min_by(by_load)?);
+        let (hot, cold) = (threads.iter().max_by(by_load)?, threads.iter().min_by(by_load)?);
         let uneven = hot.busy >= HOT && hot.busy - cold.busy >= UNEVEN && hot.connections > 1;
         self.uneven = if uneven { self.uneven + 1 } else { 0 };
         if self.uneven < UNEVEN_SAMPLES || self.holdoff > 0 {
             return None;
         }
-        *self = Balance { uneven: 0, holdoff: BALANCE_REST, moves: self.moves + 1 };
+        *self = Balance { uneven: 0, holdoff: BALANCE_REST };
         // Half the difference, on the guess that its connections are alike; never all of them.
         let share = (hot.busy - cold.busy) / (2.0 * hot.busy);
         let count = (hot.connections as f64 * share) as usize;
-        let of = hot.connections;
-        // Not the same ones each time: if what moved was the load itself, it would go to and fro.
-        Some(Move { seat: hot.seat, count: count.clamp(1, of - 1), first: self.moves % of, of })
+        Some(Move { id: hot.id, count: count.clamp(1, hot.connections - 1) })
     }
 }
 
@@ -78,37 +67,35 @@ impl Balance {
 mod tests {
     use super::*;
 
-    /// Two workers with connections of these loads; runs until nothing moves for ten seconds, and returns the loads.
+    /// Two I/O threads with connections of these loads; runs until nothing moves for ten seconds, and returns the loads.
     fn run(mut hot: Vec<f64>, mut cold: Vec<f64>) -> (f64, f64, usize) {
         let mut balance = Balance::default();
-        let (mut quiet, mut moves) = (0, 0);
+        let (mut quiet, mut moves, mut next) = (0, 0, 0);
         let busy = |all: &[f64]| all.iter().sum::<f64>().min(1.0);
         while quiet < 100 && moves < 1000 {
             let shares = [
-                Share { seat: 0, busy: busy(&hot), connections: hot.len() },
-                Share { seat: 1, busy: busy(&cold), connections: cold.len() },
+                Share { id: IoThreadId(0), busy: busy(&hot), connections: hot.len() },
+                Share { id: IoThreadId(1), busy: busy(&cold), connections: cold.len() },
             ];
             quiet += 1;
             if let Some(wanted) = balance.step(&shares) {
                 (quiet, moves) = (0, moves + 1);
-                let (from, to) = if wanted.seat == 0 { (&mut hot, &mut cold) } else { (&mut cold, &mut hot) };
-                let (mut number, before) = (0, from.len());
-                from.retain(|load| {
-                    let goes = wanted.takes(number);
-                    number += 1;
-                    if goes {
-                        to.push(*load);
-                    }
-                    !goes
-                });
-                assert_eq!(from.len(), before - wanted.count);
+                let hot_gives = wanted.id == IoThreadId(0);
+                let (from, to) = if hot_gives { (&mut hot, &mut cold) } else { (&mut cold, &mut hot) };
+                // As the caller does it: those that follow the last ones that went.
+                let start = next % from.len();
+                from.rotate_left(start);
+                to.extend(from.drain(..wanted.count));
+                let back = start.min(from.len());
+                from.rotate_right(back);
+                next = start;
             }
         }
         (busy(&hot), busy(&cold), moves)
     }
 
     #[test]
-    fn even_connections_on_one_worker_are_shared_at_once() {
+    fn even_connections_on_one_io_thread_are_shared_at_once() {
         let (hot, cold, moves) = run(vec![0.09; 10], Vec::new());
         assert!((hot - cold).abs() < UNEVEN, "{hot} {cold}");
         assert_eq!(moves, 1);
@@ -124,17 +111,6 @@ mod tests {
     }
 
     #[test]
-    fn however_many_moves_came_before_two_busy_connections_are_parted() {
-        for moves in 0..20 {
-            let mut balance = Balance { moves, ..Balance::default() };
-            let shares =
-                [Share { seat: 0, busy: 1.0, connections: 2 }, Share { seat: 1, busy: 0.0, connections: 0 }];
-            let wanted = (0..10).find_map(|_| balance.step(&shares)).unwrap();
-            assert_eq!((0..2).filter(|number| wanted.takes(*number)).count(), 1);
-        }
-    }
-
-    #[test]
     fn an_even_load_moves_nothing() {
         assert_eq!(run(vec![0.1; 8], vec![0.09; 8]).2, 0);
     }
@@ -142,16 +118,18 @@ mod tests {
     #[test]
     fn the_last_connection_stays() {
         let mut balance = Balance::default();
-        let shares =
-            [Share { seat: 3, busy: 1.0, connections: 1 }, Share { seat: 4, busy: 0.0, connections: 9 }];
+        let shares = [
+            Share { id: IoThreadId(3), busy: 1.0, connections: 1 },
+            Share { id: IoThreadId(4), busy: 0.0, connections: 9 },
+        ];
         assert!((0..100).all(|_| balance.step(&shares).is_none()));
     }
 
     #[test]
     fn a_moment_of_unevenness_moves_nothing() {
         let mut balance = Balance::default();
-        let even = [0.6, 0.5].map(|busy| Share { seat: 0, busy, connections: 5 });
-        let uneven = [0.9, 0.1].map(|busy| Share { seat: 0, busy, connections: 5 });
+        let even = [0.6, 0.5].map(|busy| Share { id: IoThreadId(0), busy, connections: 5 });
+        let uneven = [0.9, 0.1].map(|busy| Share { id: IoThreadId(0), busy, connections: 5 });
         for _ in 0..50 {
             assert!(balance.step(&uneven).is_none() && balance.step(&uneven).is_none());
             assert!(balance.step(&even).is_none());

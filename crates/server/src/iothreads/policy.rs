@@ -1,8 +1,8 @@
-//! How many workers shall be active: a pure state machine, fed ten times a second.
+//! How many I/O threads shall be active: a pure state machine, fed ten times a second.
 //!
-//! A worker takes receiving, parsing and sending off the executing thread. That pays when the executing thread is the
-//! bottleneck *and* there is a processor to run the worker on; otherwise two threads share one processor and pay the hand-over
-//! on top. So both are asked, and the answer is checked: a worker that was added and brought nothing is taken away again.
+//! An I/O thread takes receiving, parsing and sending off the main thread. That pays when the main thread is the
+//! bottleneck *and* there is a processor to run the I/O thread on; otherwise two threads share one processor and pay the hand-over
+//! on top. So both are asked, and the answer is checked: an I/O thread that was added and brought nothing is taken away again.
 //!
 //! Constants come from the model in the tests below and from runs on two processors; `docs/design/io-threads.md` says what
 //! has not been measured.
@@ -10,10 +10,10 @@
 /// What the policy sees of the last tenth of a second.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Signals {
-    /// Share of the time in which the executing thread had work, 0 to 1.
+    /// Share of the time in which the main thread had work, 0 to 1.
     pub main_busy: f64,
-    /// Mean of the same over the active workers.
-    pub workers_busy: f64,
+    /// Mean of the same over the active I/O threads.
+    pub io_threads_busy: f64,
     /// Processors that were idle, as a number of processors.
     pub idle_processors: f64,
     /// Commands executed in a tenth of a second.
@@ -23,27 +23,27 @@ pub struct Signals {
 /// The state machine.
 #[derive(Clone, Debug)]
 pub struct Policy {
-    /// Workers that may be active: configured, and capped by processors.
+    /// I/O threads that may be active: configured, and capped by processors.
     cap: usize,
     active: usize,
     pressed: u32,
     slack: u32,
     trial: Option<Trial>,
-    /// Samples until another worker may be tried.
+    /// Samples until another I/O thread may be tried.
     holdoff: u32,
     /// How long the next failed trial holds off; doubles with each failure.
     penalty: u32,
     /// Recent commands per sample, newest last.
     recent: [u64; TRIAL_SAMPLES],
     thresholds: Thresholds,
-    /// The executing thread, or the workers, were busy enough in the last sample.
+    /// The main thread, or the I/O threads, were busy enough in the last sample.
     bottleneck: bool,
 }
 
-/// A worker on trial.
+/// An I/O thread on trial.
 #[derive(Clone, Copy, Debug)]
 struct Trial {
-    /// Workers before.
+    /// I/O threads before.
     from: usize,
     /// Commands in the samples before.
     before: u64,
@@ -51,20 +51,20 @@ struct Trial {
     samples: u32,
 }
 
-/// From where on a worker is tried.
+/// From where on an I/O thread is tried.
 #[derive(Clone, Copy, Debug)]
 struct Thresholds {
-    /// The executing thread, or the workers, are the bottleneck from this busy share on.
+    /// The main thread, or the I/O threads, are the bottleneck from this busy share on.
     pressed: f64,
-    /// A processor is free for another worker from this much idle time on.
+    /// A processor is free for another I/O thread from this much idle time on.
     free_processor: f64,
 }
 
 /// Chosen by the sweep in the tests below, whose table is in `docs/design/io-threads.md`.
 const THRESHOLDS: Thresholds = Thresholds { pressed: 0.85, free_processor: 0.6 };
-/// Workers are too many when all of them together do less than this share of what one fewer could do.
+/// I/O threads are too many when all of them together do less than this share of what one fewer could do.
 const SLACK: f64 = 0.5;
-/// Samples in a row before a worker is added: so many that those it will be compared with were taken under the same load.
+/// Samples in a row before an I/O thread is added: so many that those it will be compared with were taken under the same load.
 const PRESSED_SAMPLES: u32 = TRIAL_SAMPLES as u32 + 1;
 /// Samples in a row before one is taken away.
 const SLACK_SAMPLES: u32 = 10;
@@ -78,7 +78,7 @@ const FIRST_PENALTY: u32 = 30;
 const LAST_PENALTY: u32 = 3000;
 
 impl Policy {
-    /// A policy that may use up to `cap` workers.
+    /// A policy that may use up to `cap` I/O threads.
     pub fn new(cap: usize) -> Policy {
         Policy {
             cap,
@@ -94,13 +94,13 @@ impl Policy {
         }
     }
 
-    /// Up to `cap` workers may be used from now on. Those that are active stay, as far as that goes.
+    /// Up to `cap` I/O threads may be used from now on. Those that are active stay, as far as that goes.
     pub fn set_cap(&mut self, cap: usize) {
         self.cap = cap;
         self.assume(self.active);
     }
 
-    /// So many workers are active, by somebody else's decision.
+    /// So many I/O threads are active, by somebody else's decision.
     pub fn assume(&mut self, active: usize) {
         if active.min(self.cap) != self.active {
             self.active = active.min(self.cap);
@@ -108,7 +108,7 @@ impl Policy {
         }
     }
 
-    /// How many workers shall be active.
+    /// How many I/O threads shall be active.
     #[cfg(test)]
     fn active(&self) -> usize {
         self.active
@@ -117,23 +117,23 @@ impl Policy {
     /// Why so many are active: for an operator who expected more.
     pub fn reason(&self) -> &'static str {
         if self.cap == 0 {
-            "no worker can run: the machine has no second processor for this process"
+            "no I/O thread can run: the machine has no second processor for this process"
         } else if self.trial.is_some() {
-            "workers are on trial"
+            "I/O threads are on trial"
         } else if self.active > 0 {
-            "workers are active: they bring more than they cost"
+            "I/O threads are active: they bring more than they cost"
         } else if self.holdoff > 0 {
-            "no worker is active: a trial brought nothing; it will be tried again"
+            "no I/O thread is active: a trial brought nothing; it will be tried again"
         } else if self.pressed > 0 {
-            "no worker is active yet: the executing thread has just become the bottleneck"
+            "no I/O thread is active yet: the main thread has just become the bottleneck"
         } else if self.bottleneck {
-            "no worker is active: the executing thread is the bottleneck, but no processor is free"
+            "no I/O thread is active: the main thread is the bottleneck, but no processor is free"
         } else {
-            "no worker is active: the executing thread is not the bottleneck"
+            "no I/O thread is active: the main thread is not the bottleneck"
         }
     }
 
-    /// Takes a sample; returns how many workers shall be active from now on.
+    /// Takes a sample; returns how many I/O threads shall be active from now on.
     pub fn step(&mut self, signals: Signals) -> usize {
         self.holdoff = self.holdoff.saturating_sub(1);
         if let Some(trial) = &mut self.trial {
@@ -154,7 +154,7 @@ impl Policy {
     }
 
     fn is_pressed(&mut self, signals: Signals) -> bool {
-        let bottleneck = if self.active == 0 { signals.main_busy } else { signals.workers_busy };
+        let bottleneck = if self.active == 0 { signals.main_busy } else { signals.io_threads_busy };
         self.bottleneck = bottleneck >= self.thresholds.pressed;
         let pressed = self.bottleneck && signals.idle_processors >= self.thresholds.free_processor;
         self.pressed = if pressed { self.pressed + 1 } else { 0 };
@@ -162,7 +162,7 @@ impl Policy {
     }
 
     /// Twice as many, where so many processors are idle, so that a large machine is reached in a few steps (T-4); two to
-    /// begin with, since one worker does hardly more than the executing thread did alone.
+    /// begin with, since one I/O thread does hardly more than the main thread did alone.
     fn grow(&mut self, idle_processors: f64) {
         let before = self.recent.iter().sum();
         let from = self.active;
@@ -192,8 +192,8 @@ impl Policy {
             return false;
         }
         let fewer = (self.active - 1) as f64;
-        let work = signals.workers_busy * self.active as f64 + signals.main_busy;
-        // With no worker left the executing thread does it all.
+        let work = signals.io_threads_busy * self.active as f64 + signals.main_busy;
+        // With no I/O thread left the main thread does it all.
         let slack = work < SLACK * (fewer + 1.0);
         self.slack = if slack { self.slack + 1 } else { 0 };
         self.slack >= SLACK_SAMPLES
@@ -204,7 +204,7 @@ impl Policy {
 mod tests {
     use super::*;
 
-    /// A machine with a load: how much it executes with so many workers.
+    /// A machine with a load: how much it executes with so many I/O threads.
     struct Machine {
         processors: f64,
         /// Processor time that the load generator takes for a command, as a multiple of what one thread alone takes.
@@ -213,11 +213,11 @@ mod tests {
         asked: u64,
     }
 
-    /// Commands per sample that one thread alone executes, and that the executing thread does when workers read and write.
+    /// Commands per sample that one thread alone executes, and that the main thread does when I/O threads read and write.
     const ALONE: u64 = 10_000;
-    const WITH_WORKERS: u64 = 60_000;
-    /// And what a worker reads and writes: a little more than one thread alone, which executes as well.
-    const WORKER: u64 = 10_500;
+    const WITH_IO_THREADS: u64 = 60_000;
+    /// And what an I/O thread reads and writes: a little more than one thread alone, which executes as well.
+    const IO_THREAD: u64 = 10_500;
 
     impl Machine {
         fn run(&self, policy: &mut Policy, samples: usize) {
@@ -226,27 +226,28 @@ mod tests {
             }
         }
 
-        /// What is seen with so many workers.
+        /// What is seen with so many I/O threads.
         fn signals(&self, active: usize) -> Signals {
-            let (alone, with_workers, worker) = (ALONE as f64, WITH_WORKERS as f64, WORKER as f64);
+            let (alone, with_io_threads, io_thread) =
+                (ALONE as f64, WITH_IO_THREADS as f64, IO_THREAD as f64);
             let n = active as f64;
             // By threads: as much as the slower side does, if every thread has a processor.
-            let by_threads = if active == 0 { alone } else { with_workers.min(n * worker) };
+            let by_threads = if active == 0 { alone } else { with_io_threads.min(n * io_thread) };
             let wanted = by_threads.min(self.asked as f64);
             // By processors: what they can do together; more threads than processors cost switches.
-            let ours = if active == 0 { 1.0 / alone } else { 1.0 / with_workers + 1.0 / worker };
+            let ours = if active == 0 { 1.0 / alone } else { 1.0 / with_io_threads + 1.0 / io_thread };
             let each = ours + self.load / alone;
             let switches = if 1.0 + n + self.load > self.processors { 1.15 } else { 1.0 };
             let done = wanted.min(self.processors / (each * switches));
             // A thread that waits for a processor is in its turn, and so counts as busy.
-            let (main_busy, workers_busy) = match active {
+            let (main_busy, io_threads_busy) = match active {
                 0 => (wanted / alone, 0.0),
-                _ => (wanted / with_workers, wanted / (n * worker)),
+                _ => (wanted / with_io_threads, wanted / (n * io_thread)),
             };
             let used = done * each;
             Signals {
                 main_busy: main_busy.min(1.0),
-                workers_busy: workers_busy.min(1.0),
+                io_threads_busy: io_threads_busy.min(1.0),
                 idle_processors: (self.processors - used).max(0.0),
                 commands: done as u64,
             }
@@ -254,7 +255,7 @@ mod tests {
     }
 
     /// Ten minutes of a machine whose readings scatter by a tenth: the throughput as a share of what would be possible, and
-    /// how often the number of workers changed.
+    /// how often the number of I/O threads changed.
     fn play(thresholds: Thresholds, machine: &Machine) -> (f64, usize) {
         let mut policy = Policy { thresholds, ..Policy::new(7) };
         let mut rng = sluice_base::Rng::new(1);
@@ -266,7 +267,7 @@ mod tests {
             let scatter = |rng: &mut sluice_base::Rng| 0.95 + rng.below(100) as f64 / 1000.0;
             policy.step(Signals {
                 main_busy: (signals.main_busy * scatter(&mut rng)).min(1.0),
-                workers_busy: (signals.workers_busy * scatter(&mut rng)).min(1.0),
+                io_threads_busy: (signals.io_threads_busy * scatter(&mut rng)).min(1.0),
                 idle_processors: signals.idle_processors * scatter(&mut rng),
                 commands: (signals.commands as f64 * scatter(&mut rng)) as u64,
             });
@@ -291,7 +292,7 @@ mod tests {
     fn io_r13_the_thresholds_lie_where_the_sweep_is_flat() {
         let mut changes_of_low = 0;
         for (name, machine) in worlds() {
-            println!("{name}: share of the possible throughput (changes of the number of workers)");
+            println!("{name}: share of the possible throughput (changes of the number of I/O threads)");
             for pressed in [0.10, 0.30, 0.50, 0.70, 0.85, 0.95] {
                 let cell = |free_processor| {
                     let (share, changes) = play(Thresholds { pressed, free_processor }, &machine);
@@ -309,27 +310,27 @@ mod tests {
     }
 
     #[test]
-    fn an_executing_thread_that_is_half_busy_gets_no_worker() {
+    fn an_main_thread_that_is_half_busy_gets_no_io_thread() {
         let (_, half_loaded) = &worlds()[3];
         assert_eq!(play(THRESHOLDS, half_loaded).1, 0);
     }
 
     #[test]
-    fn workers_are_added_while_they_bring_something() {
+    fn io_threads_are_added_while_they_bring_something() {
         let mut policy = Policy::new(7);
         Machine { processors: 16.0, load: 0.5, asked: 1_000_000 }.run(&mut policy, 200);
-        assert!(policy.active() >= 5, "{} workers", policy.active());
+        assert!(policy.active() >= 5, "{} I/O threads", policy.active());
     }
 
     #[test]
-    fn a_machine_without_a_free_processor_gets_no_worker() {
+    fn a_machine_without_a_free_processor_gets_no_io_thread() {
         let mut policy = Policy::new(7);
         Machine { processors: 2.0, load: 1.0, asked: 1_000_000 }.run(&mut policy, 500);
         assert_eq!(policy.active(), 0);
     }
 
     #[test]
-    fn io_t3_workers_go_when_the_load_ends_and_do_not_come_back() {
+    fn io_t3_io_threads_go_when_the_load_ends_and_do_not_come_back() {
         let mut policy = Policy::new(7);
         Machine { processors: 16.0, load: 0.5, asked: 1_000_000 }.run(&mut policy, 200);
         assert!(policy.active() > 0);
@@ -343,9 +344,9 @@ mod tests {
     }
 
     #[test]
-    fn a_worker_that_brings_nothing_is_taken_away_and_tried_ever_more_rarely() {
+    fn a_io_thread_that_brings_nothing_is_taken_away_and_tried_ever_more_rarely() {
         let mut policy = Policy::new(7);
-        let signals = Signals { main_busy: 1.0, workers_busy: 1.0, idle_processors: 8.0, commands: 1000 };
+        let signals = Signals { main_busy: 1.0, io_threads_busy: 1.0, idle_processors: 8.0, commands: 1000 };
         let mut active_samples = 0;
         for _ in 0..3000 {
             active_samples += policy.step(signals);
@@ -354,7 +355,7 @@ mod tests {
     }
 
     #[test]
-    fn another_cap_keeps_the_workers_that_are_active() {
+    fn another_cap_keeps_the_io_threads_that_are_active() {
         let mut policy = Policy::new(4);
         let machine = Machine { processors: 16.0, load: 0.5, asked: 1_000_000 };
         machine.run(&mut policy, 200);

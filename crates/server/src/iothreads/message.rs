@@ -1,23 +1,25 @@
-//! What travels between the executing thread and the workers. A message is two words to a worker, and at most four from
+//! What travels between the main thread and the I/O threads. A message is two words to an I/O thread, and at most four from
 //! it; what is larger is boxed, and boxes go round.
 
-use crate::inbound::Kept;
+use super::IoThreadId;
+use crate::connection::input::QueryBufUsage;
+use crate::connection::{Connection, Traffic};
 use sluice_engine::{Limits, PreparedBatch, Preparer, SessionKey};
 use sluice_evloop::Fd;
 use sluice_resp::{Admission, Outbox, ParseError, Requests};
 use sluice_value::Value;
 use std::sync::Arc;
 
-/// To a worker.
+/// To an I/O thread.
 #[derive(Debug)]
-pub enum ToWorker {
-    /// A connection is its own from now on.
-    Adopt(Box<Adopted>),
+pub enum ToIoThread {
+    /// A connection belongs to it from now on.
+    Adopt(Box<Moving>),
     /// A batch comes back executed, with its replies.
     Reply(Box<Batch>),
     /// Output that no batch asked for.
     Push(Box<Push>),
-    /// What kept a connection's next request waiting is over.
+    /// The request that a connection waited with is done.
     Resume(SessionKey),
     /// The connection ends at once.
     Close(SessionKey),
@@ -33,47 +35,30 @@ pub enum ToWorker {
     Finish,
 }
 
-/// To the executing thread.
+/// To the main thread.
 #[derive(Debug)]
 pub enum ToMain {
     /// Requests, prepared.
     Batch(Box<Batch>),
-    /// Bytes of a request have come, and not all of it.
-    Partial(SessionKey, Kept),
+    /// The usage of a query buffer has changed: bytes of a request have come, and not all of it.
+    Usage(SessionKey, QueryBufUsage),
     /// Bytes of a connection that no batch told of.
     Traffic(SessionKey, Traffic),
     /// The connection has ended; why is for the log.
-    Gone(SessionKey, Box<str>),
+    Ended(SessionKey, Box<str>),
     /// A connection comes back.
-    Released(Box<Adopted>),
-    /// The worker on this seat has ended: its last message.
-    Stopped(usize),
+    Released(Box<Moving>),
+    /// This I/O thread has ended: its last message.
+    Stopped(IoThreadId),
 }
 
-/// Bytes that went over a connection.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Traffic {
-    /// That the kernel took.
-    pub sent: u32,
-    /// That came.
-    pub received: u32,
-}
-
-/// A connection on its way.
+/// A connection on its way between two threads.
 #[derive(Debug)]
-pub struct Adopted {
-    /// Its session.
-    pub key: SessionKey,
-    /// Its socket.
+pub struct Moving {
+    /// The connection, at rest.
+    pub connection: Box<Connection>,
+    /// Its socket, which is in no event loop.
     pub socket: Fd,
-    /// Bytes received and not parsed.
-    pub carry: Vec<u8>,
-    /// Whether it has authenticated itself.
-    pub authentication: Admission,
-    /// Its next request waits.
-    pub held: bool,
-    /// Bytes received that no batch has told of.
-    pub received: usize,
 }
 
 /// Output that no batch asked for.
@@ -83,8 +68,17 @@ pub struct Push {
     pub key: SessionKey,
     /// What.
     pub outbox: Outbox,
-    /// The connection ends once it is sent.
-    pub then_close: bool,
+    /// Whether the connection ends once it is sent.
+    pub then: AfterPush,
+}
+
+/// What follows a push.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AfterPush {
+    /// Nothing.
+    Stay,
+    /// The connection ends once the push is sent.
+    Close,
 }
 
 /// Requests of one connection, on their way to be executed and back.
@@ -92,8 +86,8 @@ pub struct Push {
 pub struct Batch {
     /// Whose.
     pub key: SessionKey,
-    /// The seat of the worker that sent it, and gets it back.
-    pub worker: usize,
+    /// The I/O thread that sent it, and gets it back.
+    pub from: IoThreadId,
     /// The bytes that the requests are ranges of.
     pub input: Vec<u8>,
     /// The requests.
@@ -102,39 +96,35 @@ pub struct Batch {
     pub prepared: PreparedBatch,
     /// What follows the requests is none.
     pub failed: Option<ParseError>,
-    /// When the turn began in which it was received, monotonic nanoseconds.
+    /// When the iteration began in which it was received, monotonic nanoseconds.
     pub at_ns: u64,
-    /// Bytes received for this batch.
-    pub received: usize,
-    /// Bytes of output sent since the last batch.
-    pub sent: usize,
-    /// What the connection keeps of its input.
-    pub kept: Kept,
-    /// The buffer with more than this limit allows is full: the connection ends.
-    pub too_much: bool,
+    /// Bytes that went over the connection since the last batch.
+    pub traffic: Traffic,
+    /// Usage of the connection's query buffer without the batch.
+    pub usage: QueryBufUsage,
     /// The replies, on the way back; a spent buffer on the way there.
     pub reply: Outbox,
-    /// On the way back: values that lost their keys, for the worker to free. Whose batch it is does not matter.
+    /// On the way back: values that lost their keys, for the I/O thread to free. Whose batch it is does not matter.
     pub garbage: Vec<Value>,
     /// On the way back: bytes of `input` that are done with.
     pub done: usize,
     /// On the way back: how the connection goes on.
-    pub ended: Ended,
-    /// On the way back: whether the connection has authenticated itself.
+    pub outcome: Outcome,
+    /// On the way back: whether the client has authenticated itself.
     pub authentication: Admission,
 }
 
 /// How a connection goes on after a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ended {
+pub enum Outcome {
     /// As before.
-    No,
-    /// The request at `done` waits.
-    Held,
-    /// It had to wait, and need no longer: it is parsed again.
+    GoOn,
+    /// The request at `done` is deferred.
+    Deferred,
+    /// It was deferred, and need not be any more: it is parsed again.
     Resumed,
     /// It ends once the replies are sent.
-    AfterReply,
+    Close,
 }
 
 impl Batch {
@@ -142,20 +132,18 @@ impl Batch {
     pub fn new(key: SessionKey) -> Box<Batch> {
         Box::new(Batch {
             key,
-            worker: 0,
+            from: IoThreadId(0),
             input: Vec::new(),
             requests: Requests::new(),
             prepared: PreparedBatch::default(),
             failed: None,
             at_ns: 0,
-            received: 0,
-            sent: 0,
-            kept: Kept::default(),
-            too_much: false,
+            traffic: Traffic::default(),
+            usage: QueryBufUsage::default(),
             reply: Outbox::new(),
             garbage: Vec::new(),
             done: 0,
-            ended: Ended::No,
+            outcome: Outcome::GoOn,
             authentication: Admission::Unauthenticated,
         })
     }
@@ -170,20 +158,20 @@ impl Batch {
         self.requests.clear();
         self.prepared.clear();
         self.failed = None;
-        (self.received, self.sent, self.done) = (0, 0, 0);
-        self.kept = Kept::default();
-        self.too_much = false;
-        self.ended = Ended::No;
+        self.done = 0;
+        self.traffic = Traffic::default();
+        self.usage = QueryBufUsage::default();
+        self.outcome = Outcome::GoOn;
     }
 }
 
-/// What workers need to know of the configuration.
+/// What I/O threads need to know of the configuration.
 #[derive(Debug)]
 pub struct Settings {
     /// Looks commands up and hashes keys.
     pub preparer: Preparer,
-    /// The numbers in force. Whether a password is asked for is among them, so a change of that is known to a worker before
-    /// the next batch of any of its connections comes back.
+    /// The numbers in force. Whether a password is asked for is among them, so a change of that is known to an I/O thread
+    /// before the next batch of any of its connections comes back.
     pub limits: Arc<Limits>,
     /// From so many requests in a batch on, input may gather; a number never reached where it must not.
     pub gather_depth: u64,
@@ -192,4 +180,4 @@ pub struct Settings {
 /// A spent batch keeps an input buffer up to this size.
 const SPARE_INPUT_BYTES: usize = 64 * 1024;
 
-const _: () = assert!(size_of::<ToWorker>() <= 16 && size_of::<ToMain>() <= 32);
+const _: () = assert!(size_of::<ToIoThread>() <= 16 && size_of::<ToMain>() <= 32);

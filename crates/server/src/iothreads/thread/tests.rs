@@ -1,4 +1,6 @@
 use super::*;
+use crate::connection::input::QueryBufUsage;
+use crate::connection::transport::Transport;
 use crate::host::Host;
 use sluice_base::HashSeed;
 use sluice_config::Config;
@@ -6,16 +8,17 @@ use sluice_engine::{Engine, Seeds};
 use sluice_evloop::Backend;
 use sluice_queue::Capacity;
 use sluice_queue::lanes::{Collector, collector};
+use sluice_resp::Admission;
 use std::os::unix::net::UnixStream;
 
-/// Messages that the lane holds.
+/// Messages that the ring holds.
 const LANE: usize = 2;
 
-/// A worker on this thread, with what the executing thread would hold of it.
+/// An I/O thread on this thread, with what the main thread would hold of it.
 struct Rig {
-    worker: Worker,
+    io_thread: IoThread,
     collector: Collector<ToMain>,
-    _inbox: spsc::Producer<ToWorker>,
+    _inbox: spsc::Producer<ToIoThread>,
     clients: Vec<UnixStream>,
 }
 
@@ -29,8 +32,8 @@ impl Rig {
         };
         let (inbox, consumer) = spsc::channel(Capacity::at_least(LANE));
         let mut collector = collector(1);
-        let seat = Seat {
-            seat: 0,
+        let channels = Channels {
+            id: IoThreadId(0),
             inbox: consumer,
             lane: collector.open(Capacity::at_least(LANE)).expect("the first"),
             main: open().waker(),
@@ -41,43 +44,42 @@ impl Rig {
                 gather_depth: u64::MAX,
             }),
         };
-        Rig { worker: Worker::new(seat, open()), collector, _inbox: inbox, clients: Vec::new() }
+        Rig { io_thread: IoThread::new(channels, open()), collector, _inbox: inbox, clients: Vec::new() }
     }
 
-    /// Gives the worker a connection.
+    /// Gives the I/O thread a connection.
     fn connect(&mut self) -> SessionKey {
         let (client, server) = UnixStream::pair().expect("a pair of sockets");
         let key = SessionKey { slot: self.clients.len() as u32, generation: 1 };
-        self.worker.adopt(Adopted {
-            key,
-            socket: std::os::fd::OwnedFd::from(server).into(),
-            carry: Vec::new(),
-            authentication: Admission::Authenticated,
-            held: false,
-            received: 0,
-        });
+        let mut connection = Connection::new(key, Transport::detached());
+        connection.authentication = Admission::Authenticated;
+        let socket = std::os::fd::OwnedFd::from(server).into();
+        self.io_thread.adopt(Moving { connection, socket });
         self.clients.push(client);
         key
     }
 
     /// Lets bytes have come on a connection.
     fn receive(&mut self, key: SessionKey, bytes: &[u8]) {
-        let mut connection = self.worker.take(key).expect("it is open");
-        connection.inbound.keep(bytes);
-        self.worker.go_on(connection);
+        let mut connection = self.io_thread.take(key).expect("it is open");
+        match connection.input.is_open() {
+            true => self.io_thread.process(&mut connection, bytes),
+            false => connection.input.keep(bytes),
+        }
+        connection::go_on_receiving(&mut self.io_thread, connection);
     }
 
-    /// What the executing thread takes in a turn.
+    /// What the main thread takes in an iteration.
     fn collect(&mut self) -> Vec<ToMain> {
         let mut messages = Vec::new();
-        self.worker.show();
+        self.io_thread.flush();
         self.collector.collect(LANE, &mut |message| messages.push(message));
         messages
     }
 }
 
 #[test]
-fn what_waits_for_the_executing_thread_does_not_grow_with_every_byte() {
+fn what_waits_for_the_main_thread_does_not_grow_with_every_byte() {
     let mut rig = Rig::new();
     let keys: Vec<SessionKey> = (0..10).map(|_| rig.connect()).collect();
     for key in &keys {
@@ -85,34 +87,34 @@ fn what_waits_for_the_executing_thread_does_not_grow_with_every_byte() {
     }
     for _ in 0..1000 {
         keys.iter().for_each(|key| rig.receive(*key, b"x"));
-        rig.worker.show();
+        rig.io_thread.flush();
     }
-    assert!(rig.worker.overflow.len() <= keys.len(), "{} messages", rig.worker.overflow.len());
+    assert!(rig.io_thread.overflow.len() <= keys.len(), "{} messages", rig.io_thread.overflow.len());
     // What is told in the end is what is there in the end, of every connection.
-    let mut told = vec![Kept::default(); keys.len()];
-    let mut tell = |message: &ToMain| match message {
-        ToMain::Partial(key, kept) => told[key.slot as usize] = *kept,
+    let mut reported = vec![QueryBufUsage::default(); keys.len()];
+    let mut note = |message: &ToMain| match message {
+        ToMain::Usage(key, usage) => reported[key.slot as usize] = *usage,
         other => panic!("{other:?}"),
     };
     loop {
         let messages = rig.collect();
-        messages.iter().for_each(&mut tell);
+        messages.iter().for_each(&mut note);
         if messages.is_empty() {
             break;
         }
     }
     for key in &keys {
-        let kept = rig.worker.connection(*key).expect("it is open").inbound.kept();
-        assert_eq!(told[key.slot as usize], kept);
+        let usage = rig.io_thread.connection(*key).expect("it is open").input.usage();
+        assert_eq!(reported[key.slot as usize], usage);
     }
     // And the next byte is news again.
     rig.receive(keys[3], b"x");
     let last = rig.collect();
-    assert!(matches!(last[..], [ToMain::Partial(key, _)] if key == keys[3]), "{last:?}");
+    assert!(matches!(last[..], [ToMain::Usage(key, _)] if key == keys[3]), "{last:?}");
 }
 
 #[test]
-fn a_batch_behind_a_message_that_waits_is_told_after_it() {
+fn a_batch_behind_a_message_that_waits_is_sent_after_it() {
     let mut rig = Rig::new();
     let (first, second) = (rig.connect(), rig.connect());
     rig.receive(first, b"PING\r\n");
@@ -126,11 +128,11 @@ fn a_batch_behind_a_message_that_waits_is_told_after_it() {
     for _ in 0..4 {
         for message in rig.collect() {
             kinds.push(match message {
-                ToMain::Partial(key, kept) => (key.slot, "partial", kept.used),
-                ToMain::Batch(batch) => (batch.key.slot, "batch", batch.kept.used),
+                ToMain::Usage(key, usage) => (key.slot, "usage", usage.used),
+                ToMain::Batch(batch) => (batch.key.slot, "batch", batch.usage.used),
                 other => panic!("{other:?}"),
             });
         }
     }
-    assert_eq!(kinds, [(0, "batch", 0), (1, "partial", 2), (2, "partial", 2), (2, "batch", 2)]);
+    assert_eq!(kinds, [(0, "batch", 0), (1, "usage", 2), (2, "usage", 2), (2, "batch", 2)]);
 }

@@ -4,7 +4,7 @@ use sluice_resp::{Admission, Limits, Requests};
 
 /// A connection's input and what was parsed of it, as the turn does it.
 struct Rig {
-    inbound: Inbound,
+    input: Input,
     requests: Requests,
     /// Arguments of the requests that have come whole.
     seen: Vec<Vec<Vec<u8>>>,
@@ -14,13 +14,13 @@ struct Rig {
 
 impl Rig {
     fn new() -> Rig {
-        let inbound = Inbound::new(Vec::new(), Input::Open);
-        Rig { inbound, requests: Requests::new(), seen: Vec::new(), apart: 0 }
+        let input = Input::new();
+        Rig { input, requests: Requests::new(), seen: Vec::new(), apart: 0 }
     }
 
     fn parse(&mut self, input: &[u8]) -> usize {
         let limits = Limits::new(Admission::Authenticated, 1 << 30, 1024);
-        let progress = self.inbound.parser.parse(input, &limits, &mut self.requests);
+        let progress = self.input.parser.parse(input, &limits, &mut self.requests);
         for request in self.requests.iter(input) {
             self.seen.push(request.args().map(<[u8]>::to_vec).collect());
             self.apart += request.apart().bytes() / LARGE_BYTES;
@@ -29,34 +29,34 @@ impl Rig {
         progress.consumed
     }
 
-    fn parse_carry(&mut self) {
-        if self.inbound.is_ready() {
-            let mut carry = std::mem::take(&mut self.inbound.carry);
-            let used = self.parse(&carry);
-            carry.drain(..used);
-            self.inbound.carry = carry;
-            self.inbound.part_carry();
+    fn parse_query_buf(&mut self) {
+        if self.input.is_open() {
+            let mut query_buf = std::mem::take(&mut self.input.query_buf);
+            let used = self.parse(&query_buf);
+            query_buf.drain(..used);
+            self.input.query_buf = query_buf;
+            self.input.part_query_buf();
         }
     }
 
-    /// As the executing thread receives.
+    /// As the main thread receives.
     fn receive(&mut self, mut bytes: &[u8]) {
         while !bytes.is_empty() {
-            if self.inbound.input == Input::Open && self.inbound.carry.is_empty() {
+            if self.input.is_open() && self.input.query_buf.is_empty() {
                 let used = self.parse(bytes);
-                return self.inbound.keep_rest(&bytes[used..]);
+                return self.input.keep_rest(&bytes[used..]);
             }
             let before = bytes.len();
-            bytes = self.inbound.complete(bytes);
+            bytes = self.input.complete(bytes);
             assert!(bytes.len() < before, "each round keeps something");
-            self.parse_carry();
+            self.parse_query_buf();
         }
     }
 
-    /// As a worker receives.
+    /// As an I/O thread receives.
     fn receive_all(&mut self, bytes: &[u8]) {
-        self.inbound.keep(bytes);
-        self.parse_carry();
+        self.input.keep(bytes);
+        self.parse_query_buf();
     }
 }
 
@@ -97,21 +97,14 @@ fn requests_are_the_same_in_any_pieces() {
                 0 => rig.receive_all(come),
                 _ => rig.receive(come),
             }
-            // To another thread, now and then.
-            if round % 5 == 0 && rng.below(4) == 0 {
-                rig.inbound.join();
-                let carry = std::mem::take(&mut rig.inbound.carry);
-                rig.inbound = Inbound::new(carry, Input::Open);
-                rig.parse_carry();
-            }
             let come = stream.len() - later.len();
             let parsed: usize = rig.seen.iter().map(|words| request(words).len()).sum();
-            assert_eq!(rig.inbound.kept().used, come - parsed, "every byte that is no whole request is told");
+            assert_eq!(rig.input.usage().used, come - parsed, "every byte that is no whole request is told");
             rest = later;
         }
         assert_eq!(rig.seen.len(), wanted.len());
         assert!(rig.seen == wanted, "round {round}");
-        assert_eq!(rig.inbound.kept().used, 0);
+        assert_eq!(rig.input.usage().used, 0);
         apart += rig.apart;
     }
     assert!(apart > 50, "{apart}");
@@ -121,19 +114,19 @@ fn requests_are_the_same_in_any_pieces() {
 fn an_announced_size_is_not_believed() {
     let mut rig = Rig::new();
     rig.receive(b"*2\r\n$4\r\nECHO\r\n$1000000000\r\n");
-    assert_eq!(rig.inbound.input, Input::Large);
-    assert_eq!(rig.inbound.kept().room, rig.inbound.carry.capacity(), "nothing has come");
+    assert_eq!(rig.input.state(), InputState::Large);
+    assert_eq!(rig.input.usage().room, rig.input.query_buf.capacity(), "nothing has come");
     let mut come = 0;
     while come < 8 << 20 {
         rig.receive(&[b'x'; 16_384]);
         come += 16_384;
-        let kept = rig.inbound.kept();
-        assert!(kept.room <= 2 * kept.used + FILL_STEP_BYTES, "{kept:?}");
+        let usage = rig.input.usage();
+        assert!(usage.room <= 2 * usage.used + FILL_STEP_BYTES, "{usage:?}");
     }
-    rig.inbound.shrink();
-    assert!(rig.inbound.kept().room < come + 1024);
+    rig.input.shrink();
+    assert!(rig.input.usage().room < come + 1024);
     rig.receive(b"x");
-    assert_eq!(rig.inbound.kept().used, 27 + come + 1);
+    assert_eq!(rig.input.usage().used, 27 + come + 1);
 }
 
 #[test]
@@ -145,9 +138,9 @@ fn bytes_behind_a_large_argument_are_not_kept() {
     rig.receive(beginning);
     rig.receive(&[end, &set(b"small").repeat(100)].concat());
     assert_eq!(rig.seen.len(), 101);
-    let kept = rig.inbound.kept();
+    let usage = rig.input.usage();
     assert!(
-        kept.used == 0 && kept.room < 256,
-        "{kept:?}: what is behind it was parsed where it was received"
+        usage.used == 0 && usage.room < 256,
+        "{usage:?}: what is behind it was parsed where it was received"
     );
 }

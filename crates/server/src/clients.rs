@@ -1,0 +1,212 @@
+//! Where every client's socket is, as the main thread knows it.
+//!
+//! ```text
+//!            its event loop lets go             the I/O thread is to let go
+//!   Main --------------------------> IoThread -----------------------------> LeavingIoThread
+//!    ^ <------- it is in hand -------------------------------------------------- |
+//! ```
+//!
+//! Invariants: (1) a client has exactly one owner of its socket; (2) `InHand` is a state within a function of the main thread: when
+//! an iteration's phase ends, nothing is in hand.
+
+use crate::connection::Connection;
+use crate::iothreads::IoThreadId;
+use sluice_engine::SessionKey;
+
+/// The owner of a client's socket.
+pub enum SocketOwner {
+    /// The main thread.
+    Main(Box<Connection>),
+    /// The main thread, in whose hands the connection is.
+    InHand,
+    /// An I/O thread. Input and output are its affair.
+    IoThread(IoThreadId),
+    /// An I/O thread that is to give the connection back. Output waits until it is here.
+    LeavingIoThread(IoThreadId),
+}
+
+impl SocketOwner {
+    /// The I/O thread that has the connection.
+    pub fn io_thread(&self) -> Option<IoThreadId> {
+        match self {
+            SocketOwner::IoThread(id) | SocketOwner::LeavingIoThread(id) => Some(*id),
+            SocketOwner::Main(_) | SocketOwner::InHand => None,
+        }
+    }
+}
+
+struct Client {
+    key: SessionKey,
+    owner: SocketOwner,
+}
+
+/// All clients, by the slots of their sessions.
+#[derive(Default)]
+pub struct Clients {
+    entries: Vec<Option<Client>>,
+}
+
+impl Clients {
+    /// Adds a client whose connection is in hand.
+    ///
+    /// # Panics
+    /// When its slot has one.
+    pub fn add(&mut self, key: SessionKey) {
+        let slot = key.slot as usize;
+        if self.entries.len() <= slot {
+            self.entries.resize_with(slot + 1, || None);
+        }
+        assert!(
+            self.entries[slot].is_none(),
+            "the engine gives a slot away when its client was removed here"
+        );
+        self.entries[slot] = Some(Client { key, owner: SocketOwner::InHand });
+    }
+
+    /// Removes a client; the owner of its socket.
+    pub fn remove(&mut self, key: SessionKey) -> Option<SocketOwner> {
+        let entry = self.entries.get_mut(key.slot as usize)?;
+        entry.take_if(|client| client.key == key).map(|client| client.owner)
+    }
+
+    /// The owner of a client's socket; `None` when the client is gone.
+    #[inline]
+    pub fn owner(&self, key: SessionKey) -> Option<&SocketOwner> {
+        let client = self.entries.get(key.slot as usize)?.as_ref()?;
+        (client.key == key).then_some(&client.owner)
+    }
+
+    #[inline]
+    fn owner_mut(&mut self, key: SessionKey) -> Option<&mut SocketOwner> {
+        let client = self.entries.get_mut(key.slot as usize)?.as_mut()?;
+        (client.key == key).then_some(&mut client.owner)
+    }
+
+    /// Takes a connection of the main thread in hand; `None` when another thread has it, or nobody.
+    #[inline]
+    pub fn take(&mut self, key: SessionKey) -> Option<Box<Connection>> {
+        let owner = self.owner_mut(key)?;
+        match owner {
+            SocketOwner::Main(_) => {}
+            SocketOwner::InHand | SocketOwner::IoThread(_) | SocketOwner::LeavingIoThread(_) => return None,
+        }
+        match std::mem::replace(owner, SocketOwner::InHand) {
+            SocketOwner::Main(connection) => Some(connection),
+            SocketOwner::InHand | SocketOwner::IoThread(_) | SocketOwner::LeavingIoThread(_) => None,
+        }
+    }
+
+    /// Puts back what was in hand.
+    ///
+    /// # Panics
+    /// When the client's connection was not in hand: there would be two.
+    #[inline]
+    pub fn put(&mut self, connection: Box<Connection>) {
+        self.leave_hand(connection.key, SocketOwner::Main(connection));
+    }
+
+    /// The connection in hand goes to an I/O thread.
+    ///
+    /// # Panics
+    /// As [`Clients::put`].
+    pub fn give(&mut self, key: SessionKey, to: IoThreadId) {
+        self.leave_hand(key, SocketOwner::IoThread(to));
+    }
+
+    #[inline]
+    fn leave_hand(&mut self, key: SessionKey, next: SocketOwner) {
+        let owner = self.owner_mut(key).expect("a client stays in the table while its connection is in hand");
+        assert!(matches!(owner, SocketOwner::InHand), "a connection that comes back was in hand");
+        *owner = next;
+    }
+
+    /// The I/O thread is asked to give the connection back; which one, if it was not asked before.
+    pub fn release(&mut self, key: SessionKey) -> Option<IoThreadId> {
+        let owner = self.owner_mut(key)?;
+        let SocketOwner::IoThread(id) = *owner else { return None };
+        *owner = SocketOwner::LeavingIoThread(id);
+        Some(id)
+    }
+
+    /// An I/O thread has given the connection back, which is in hand now. The thread, or `None` when the client is gone.
+    pub fn returned(&mut self, key: SessionKey) -> Option<IoThreadId> {
+        let owner = self.owner_mut(key)?;
+        let id = owner.io_thread().expect("only an I/O thread gives a connection back");
+        *owner = SocketOwner::InHand;
+        Some(id)
+    }
+
+    /// Slots there are: the bound of a walk.
+    pub fn slots(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// The client in a slot.
+    pub fn in_slot(&mut self, slot: usize) -> Option<(SessionKey, &mut SocketOwner)> {
+        let client = self.entries.get_mut(slot)?.as_mut()?;
+        Some((client.key, &mut client.owner))
+    }
+
+    /// All clients. O(slots).
+    pub fn iter(&self) -> impl Iterator<Item = (SessionKey, &SocketOwner)> {
+        self.entries.iter().flatten().map(|client| (client.key, &client.owner))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::connection::transport::Transport;
+
+    fn key(slot: u32, generation: u32) -> SessionKey {
+        SessionKey { slot, generation }
+    }
+
+    fn connected(clients: &mut Clients, key: SessionKey) {
+        clients.add(key);
+        clients.put(Connection::new(key, Transport::detached()));
+    }
+
+    #[test]
+    fn a_stale_key_finds_nothing() {
+        let mut clients = Clients::default();
+        connected(&mut clients, key(3, 1));
+        assert!(clients.remove(key(3, 1)).is_some());
+        connected(&mut clients, key(3, 2));
+        assert!(clients.owner(key(3, 1)).is_none() && clients.take(key(3, 1)).is_none());
+        assert!(clients.release(key(3, 1)).is_none() && clients.returned(key(3, 1)).is_none());
+        assert!(clients.remove(key(3, 1)).is_none());
+        assert!(clients.take(key(3, 2)).is_some());
+    }
+
+    #[test]
+    fn a_connection_goes_to_an_io_thread_and_back() {
+        let mut clients = Clients::default();
+        connected(&mut clients, key(0, 1));
+        let connection = clients.take(key(0, 1)).unwrap();
+        assert!(clients.take(key(0, 1)).is_none(), "it is in hand");
+        clients.give(key(0, 1), IoThreadId(4));
+        assert!(clients.take(key(0, 1)).is_none());
+        assert_eq!(clients.release(key(0, 1)), Some(IoThreadId(4)));
+        assert_eq!(clients.release(key(0, 1)), None, "it was asked before");
+        assert_eq!(clients.returned(key(0, 1)), Some(IoThreadId(4)));
+        clients.put(connection);
+        assert!(clients.take(key(0, 1)).is_some());
+    }
+
+    #[test]
+    #[should_panic(expected = "was in hand")]
+    fn a_connection_has_one_owner() {
+        let mut clients = Clients::default();
+        connected(&mut clients, key(0, 1));
+        clients.put(Connection::new(key(0, 1), Transport::detached()));
+    }
+
+    #[test]
+    #[should_panic(expected = "only an I/O thread")]
+    fn what_no_io_thread_has_none_can_give_back() {
+        let mut clients = Clients::default();
+        connected(&mut clients, key(0, 1));
+        clients.returned(key(0, 1));
+    }
+}

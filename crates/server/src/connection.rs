@@ -1,0 +1,449 @@
+//! A connection: transport, input, output. One type for all threads: the main thread and the I/O threads run the functions of
+//! this file over the connections that they own, and differ in what [`Owner`] says.
+//!
+//! A connection moves between threads as a whole, while it is at rest: no send in flight, no batch away, no buffer with the
+//! event loop.
+//!
+//! Invariants: (1) the thread that has the box owns the socket, and nobody else touches either (C-1); (2) input is executed in
+//! the order in which it came, and output leaves in the order in which it was pushed; (3) a connection that leaves executes
+//! nothing more where it is.
+
+pub mod input;
+pub mod output;
+pub mod spare;
+pub mod transport;
+
+use crate::host::plain_error;
+use input::{Input, InputState};
+use output::{Next, Output, Piece};
+use sluice_engine::SessionKey;
+use sluice_evloop::{AnyLoop, Chunk, Event, Fd, Received, SendBuf, Sending, Sent, Token};
+use sluice_resp::{Admission, Outbox};
+use spare::SpareBuffers;
+use transport::Transport;
+
+/// A connection.
+pub struct Connection {
+    /// The engine's name for its client.
+    pub key: SessionKey,
+    /// Its socket.
+    pub transport: Transport,
+    /// What came and is not executed.
+    pub input: Input,
+    /// What waits to be sent.
+    pub output: Output,
+    /// Whether the client has authenticated itself, as far as its owner knows: an I/O thread learns of AUTH when the batch comes
+    /// back.
+    pub authentication: Admission,
+    /// Bytes that went over it and that the main thread does not know of.
+    pub unreported: Traffic,
+    /// Seconds for which the client had been silent when its buffers were last looked at.
+    pub idle_s: u32,
+    /// The most bytes of the query buffer that were in use since its room was last looked at.
+    pub query_buf_peak: u32,
+    /// Whether it stays with its owner.
+    pub stay: Stay,
+    /// It is among those whose traffic is to be reported.
+    pub is_listed: bool,
+    /// A report of its usage waits for room in the ring.
+    pub usage_waits: bool,
+}
+
+/// Bytes that went over a connection.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Traffic {
+    /// That the kernel took.
+    pub sent: usize,
+    /// That came.
+    pub received: usize,
+}
+
+/// Whether a connection stays with the thread that owns it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stay {
+    /// It stays.
+    Yes,
+    /// It leaves as soon as it is at rest: nothing more is parsed.
+    Leaving,
+    /// Its socket is on the way out of the event loop.
+    Detached,
+}
+
+/// A thread that owns connections: what it does differently from the other kind.
+pub trait Owner {
+    /// Its event loop.
+    fn event_loop(&mut self) -> &mut AnyLoop;
+
+    /// Its empty buffers.
+    fn spare(&mut self) -> &mut SpareBuffers;
+
+    /// Takes a connection out of its table; `None` when it has ended.
+    fn take(&mut self, key: SessionKey) -> Option<Box<Connection>>;
+
+    /// Puts it back.
+    fn put(&mut self, connection: Box<Connection>);
+
+    /// Executes the requests that are whole in what is kept and `fresh`, or sends them to be executed, and keeps the rest.
+    /// Called with input that is open, large or deferred.
+    fn process(&mut self, connection: &mut Connection, fresh: &[u8]);
+
+    /// Bytes came that are not a whole request yet.
+    fn note_unfinished(&mut self, connection: &Connection);
+
+    /// Counts received bytes.
+    fn count_received(&mut self, connection: &mut Connection, bytes: usize);
+
+    /// Counts bytes of output that the kernel took.
+    fn count_sent(&mut self, connection: &mut Connection, bytes: usize);
+
+    /// All output of a connection was sent, after a send that was in flight.
+    fn output_is_idle(&mut self, key: SessionKey);
+
+    /// Takes a buffer back that was sent.
+    fn recycle(&mut self, buf: SendBuf);
+
+    /// The usage of the query buffer has changed, or may have.
+    fn report_usage(&mut self, connection: &mut Connection);
+
+    /// Seconds since the client was heard.
+    fn idle_s(&mut self, connection: &Connection) -> i64;
+
+    /// Ends a connection, whose box it gets.
+    fn end(&mut self, connection: Box<Connection>, why: &str);
+
+    /// A connection's socket has left the event loop.
+    fn detached(&mut self, connection: Box<Connection>, socket: Fd);
+}
+
+/// Seconds without a byte after which a connection gives its room back.
+pub const QUERY_BUF_IDLE_S: i64 = 2;
+/// Room beyond this is given back by a connection that has not used half of it lately.
+const QUERY_BUF_KEPT_BYTES: usize = 32 * 1024;
+
+/// Why a connection ends whose client closed it: for the log.
+pub const CLIENT_CLOSED: &str = "Client closed connection";
+/// Why a connection ends after the last reply: for the log.
+const CLOSED_AFTER_REPLY: &str = "Closed after its last reply";
+
+impl std::fmt::Debug for Connection {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let state = (self.input.state(), self.stay);
+        f.debug_struct("Connection").field("key", &self.key).field("state", &state).finish_non_exhaustive()
+    }
+}
+
+impl Connection {
+    /// A new connection.
+    pub fn new(key: SessionKey, transport: Transport) -> Box<Connection> {
+        Box::new(Connection {
+            key,
+            transport,
+            input: Input::new(),
+            output: Output::default(),
+            authentication: Admission::Unauthenticated,
+            unreported: Traffic::default(),
+            idle_s: 0,
+            query_buf_peak: 0,
+            stay: Stay::Yes,
+            is_listed: false,
+            usage_waits: false,
+        })
+    }
+
+    /// Whether it can move to another thread just now.
+    pub fn is_at_rest(&self) -> bool {
+        let input = match self.input.state() {
+            InputState::Open | InputState::Large | InputState::Deferred => true,
+            InputState::Filling | InputState::Executing | InputState::Shut => false,
+        };
+        input && self.output.is_idle() && !self.output.closes_when_sent()
+    }
+
+    /// Lets the event loop receive, or not, as the state has it.
+    #[inline]
+    pub fn receive(&mut self, event_loop: &mut AnyLoop) {
+        let wanted = match self.stay {
+            Stay::Yes if self.transport.is_coded() => self.input.receive_chunks(),
+            Stay::Yes => self.input.receive(),
+            Stay::Leaving | Stay::Detached => self.input.receive_nothing(),
+        };
+        self.transport.receive(event_loop, wanted);
+    }
+
+    /// Leaves its owner as soon as it is at rest.
+    pub fn begin_leaving(&mut self, event_loop: &mut AnyLoop) {
+        if self.stay == Stay::Yes {
+            self.stay = Stay::Leaving;
+            if self.input.state() == InputState::Filling {
+                // The buffer follows, with what has come.
+                self.transport.end_filling(event_loop);
+            }
+            self.receive(event_loop);
+        }
+    }
+
+    /// If it leaves and is at rest, has the event loop let go of its socket.
+    #[inline]
+    pub fn detach_if_at_rest(&mut self, event_loop: &mut AnyLoop) {
+        if self.stay == Stay::Leaving && self.is_at_rest() {
+            self.stay = Stay::Detached;
+            self.transport.detach(event_loop);
+        }
+    }
+
+    /// Belongs to the owner of this event loop from now on.
+    ///
+    /// # Panics
+    /// When it is not at rest.
+    pub fn arrive(&mut self, event_loop: &mut AnyLoop, socket: Fd) {
+        assert!(self.is_at_rest(), "only a connection at rest changes its owner");
+        self.stay = Stay::Yes;
+        self.transport.move_to(event_loop, socket, self.key);
+    }
+
+    /// Shuts its input, and ends it when all output was sent.
+    pub fn close_when_sent(&mut self) {
+        self.input.shut();
+        self.output.close_when_sent();
+    }
+}
+
+/// Handles an event of a connection; returns any other event.
+#[inline]
+pub fn handle<O: Owner>(owner: &mut O, event: Event) -> Option<Event> {
+    match event {
+        Event::Received { token, received } => receive(owner, key_of(token), received),
+        Event::Sent { token, sent } => send_is_over(owner, key_of(token), sent),
+        Event::Filled { token, buf, error } => filled(owner, key_of(token), buf, error.is_some()),
+        Event::Detached { token, fd } => {
+            if let Some(connection) = owner.take(key_of(token)) {
+                owner.detached(connection, fd);
+            }
+        }
+        other => return Some(other),
+    }
+    None
+}
+
+#[inline]
+fn receive<O: Owner>(owner: &mut O, key: SessionKey, received: Received) {
+    let Some(mut connection) = owner.take(key) else {
+        if let Received::Data(chunk) = received {
+            owner.event_loop().give_back(chunk);
+        }
+        return;
+    };
+    let chunk = match received {
+        Received::Data(chunk) => chunk,
+        Received::Eof => return owner.end(connection, CLIENT_CLOSED),
+        Received::Failed(error) => {
+            let why = format!("Reading from client: {}", plain_error(&error));
+            return owner.end(connection, &why);
+        }
+    };
+    owner.count_received(&mut connection, chunk.len());
+    if connection.transport.is_coded() {
+        return receive_coded(owner, connection, chunk);
+    }
+    process(owner, &mut connection, &chunk);
+    owner.event_loop().give_back(chunk);
+    if !connection.input.query_buf.is_empty() {
+        owner.note_unfinished(&connection);
+    }
+    go_on_receiving(owner, connection);
+}
+
+#[cold]
+fn receive_coded<O: Owner>(owner: &mut O, mut connection: Box<Connection>, chunk: Chunk) {
+    let (mut plain, mut answer) = (Vec::new(), Vec::new());
+    let decoded = connection.transport.decode(&chunk, &mut plain, &mut answer);
+    owner.event_loop().give_back(chunk);
+    if let Err(why) = decoded {
+        return owner.end(connection, &why);
+    }
+    if !answer.is_empty() {
+        connection.output.push(Piece::Answer(answer));
+    }
+    process(owner, &mut connection, &plain);
+    match flush(owner, &mut connection) {
+        Flushed::Open => go_on_receiving(owner, connection),
+        Flushed::Over(why) => owner.end(connection, &why),
+    }
+}
+
+/// Executes what has come, as far as the state of the input lets.
+#[inline]
+fn process<O: Owner>(owner: &mut O, connection: &mut Connection, fresh: &[u8]) {
+    match connection.input.state() {
+        _ if connection.stay != Stay::Yes => connection.input.keep(fresh),
+        InputState::Open | InputState::Large => owner.process(connection, fresh),
+        InputState::Deferred => connection.input.keep(fresh),
+        // Nothing was to be received. What comes late is of a connection that ends.
+        InputState::Executing => connection.input.keep(fresh),
+        InputState::Filling | InputState::Shut => {}
+    }
+}
+
+/// Receives on or not, reports what is kept, and puts the connection back.
+#[inline]
+pub fn go_on_receiving<O: Owner>(owner: &mut O, mut connection: Box<Connection>) {
+    if !connection.input.is_open() || connection.stay != Stay::Yes {
+        connection.receive(owner.event_loop());
+    }
+    owner.report_usage(&mut connection);
+    owner.put(connection);
+}
+
+/// Executes what is kept, lets the event loop receive whatever the state was before, and puts the connection back.
+pub fn resume<O: Owner>(owner: &mut O, mut connection: Box<Connection>) {
+    process(owner, &mut connection, &[]);
+    connection.receive(owner.event_loop());
+    owner.report_usage(&mut connection);
+    owner.put(connection);
+}
+
+fn filled<O: Owner>(owner: &mut O, key: SessionKey, buf: Vec<u8>, ended: bool) {
+    let Some(mut connection) = owner.take(key) else { return };
+    let come = connection.input.filled(buf);
+    owner.count_received(&mut connection, come);
+    if ended {
+        return owner.end(connection, CLIENT_CLOSED);
+    }
+    if come > 0 {
+        owner.note_unfinished(&connection);
+    }
+    if come == 0 && owner.idle_s(&connection) > QUERY_BUF_IDLE_S && connection.stay == Stay::Yes {
+        // It was ended early, by `trim`. What still comes goes the usual way, and the next large step makes room again.
+        connection.input.shrink();
+        let wanted = connection.input.receive_chunks();
+        connection.transport.receive(owner.event_loop(), wanted);
+        owner.report_usage(&mut connection);
+        return owner.put(connection);
+    }
+    resume(owner, connection);
+}
+
+/// Gives back room for input that a client does not need, which has been silent for so many seconds.
+pub fn trim<O: Owner>(owner: &mut O, key: SessionKey, idle_s: i64) {
+    let Some(mut connection) = owner.take(key) else { return };
+    connection.idle_s = u32::try_from(idle_s).unwrap_or(0);
+    let is_idle = idle_s > QUERY_BUF_IDLE_S;
+    let peak = std::mem::take(&mut connection.query_buf_peak) as usize;
+    match connection.input.state() {
+        // The event loop has the buffer. It gives it back, and `filled` sees whether anything has come.
+        InputState::Filling if idle_s > 0 => connection.transport.end_filling(owner.event_loop()),
+        InputState::Filling | InputState::Executing => {}
+        InputState::Open | InputState::Large | InputState::Deferred | InputState::Shut => {
+            let query_buf = &mut connection.input.query_buf;
+            if is_idle {
+                owner.spare().keep_query_buf(query_buf);
+                connection.input.shrink();
+            } else if query_buf.capacity() > QUERY_BUF_KEPT_BYTES && peak < query_buf.capacity() / 2 {
+                query_buf.shrink_to(peak.max(SpareBuffers::QUERY_BUF_BYTES));
+            }
+        }
+    }
+    owner.report_usage(&mut connection);
+    owner.put(connection);
+}
+
+/// What became of a connection's output.
+#[must_use]
+pub enum Flushed {
+    /// It was sent, or is being sent.
+    Open,
+    /// The connection is over, and why.
+    Over(String),
+}
+
+/// Sends output, behind what waits already.
+#[inline]
+pub fn send<O: Owner>(owner: &mut O, connection: &mut Connection, outbox: Outbox) -> Flushed {
+    let piece = Piece::Output(outbox);
+    match connection.output.is_idle() {
+        true => match start_send(owner, connection, piece) {
+            Flushed::Open => flush(owner, connection),
+            over => over,
+        },
+        false => {
+            connection.output.push(piece);
+            flush(owner, connection)
+        }
+    }
+}
+
+/// Sends what waits, until a send is in flight.
+#[inline]
+pub fn flush<O: Owner>(owner: &mut O, connection: &mut Connection) -> Flushed {
+    while !connection.output.is_sending() {
+        let started = match connection.output.next() {
+            Next::Send(piece) => start_send(owner, connection, piece),
+            Next::Idle => return Flushed::Open,
+            Next::Close => return Flushed::Over(CLOSED_AFTER_REPLY.to_owned()),
+        };
+        if let Flushed::Over(why) = started {
+            return Flushed::Over(why);
+        }
+    }
+    Flushed::Open
+}
+
+#[inline]
+fn start_send<O: Owner>(owner: &mut O, connection: &mut Connection, piece: Piece) -> Flushed {
+    if let Piece::Output(outbox) = &piece
+        && outbox.is_empty()
+    {
+        // A batch without replies.
+        return Flushed::Open;
+    }
+    match connection.transport.send(owner.event_loop(), piece) {
+        Sending::InFlight => {
+            connection.output.begin_send();
+            Flushed::Open
+        }
+        Sending::Done(sent) => end_send(owner, connection, sent),
+    }
+}
+
+fn send_is_over<O: Owner>(owner: &mut O, key: SessionKey, sent: Sent) {
+    let Some(mut connection) = owner.take(key) else { return };
+    connection.output.end_send();
+    let ended = match end_send(owner, &mut connection, sent) {
+        Flushed::Open => flush(owner, &mut connection),
+        over => over,
+    };
+    match ended {
+        Flushed::Open => {
+            if connection.output.is_idle() {
+                owner.output_is_idle(key);
+            }
+            owner.put(connection);
+        }
+        Flushed::Over(why) => owner.end(connection, &why),
+    }
+}
+
+#[inline]
+fn end_send<O: Owner>(owner: &mut O, connection: &mut Connection, sent: Sent) -> Flushed {
+    let bytes = connection.transport.plain_sent(&sent);
+    owner.count_sent(connection, bytes);
+    owner.recycle(sent.buf);
+    match sent.error {
+        None => Flushed::Open,
+        Some(error) => Flushed::Over(format!("Error writing to client: {}", plain_error(&error))),
+    }
+}
+
+/// A session's key as a token of the event loop, and back.
+pub fn token_of(key: SessionKey) -> Token {
+    Token(u64::from(key.generation) << 32 | u64::from(key.slot))
+}
+
+/// The session that a token names.
+#[inline]
+pub fn key_of(token: Token) -> SessionKey {
+    SessionKey { slot: token.0 as u32, generation: (token.0 >> 32) as u32 }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,362 @@
+//! The input of one connection, whichever thread owns its socket: the query buffer, the parser, and how receiving goes on.
+//!
+//! ```text
+//!            argument of 4 KiB or more begins        32 KiB of it or more are missing
+//!   Open ------------------------------------> Large ---------------------------------> Filling
+//!    |  ^ <------------------------------------  ^ <------------------------------------
+//!    |  |         the argument is whole          the event loop returns the buffer
+//!    |  | the batch comes back
+//!    v  |                                   any state -----> Shut: the connection ends
+//!   Executing -----> Deferred -----> Open
+//! ```
+//!
+//! A large argument of which only the beginning has come gets memory of its own, which becomes the value; the query buffer has
+//! the other bytes of its request (docs/design/large-arguments.md).
+//!
+//! Invariants: (1) while a large argument is received into its place (`Filling`) the event loop has its buffer; (2) an
+//! announced length is not believed: each step makes as much room again as has come, so growing stays linear; (3) what a
+//! connection may send ahead while its request is deferred is bounded by `client-query-buffer-limit`, as for every request: a
+//! connection that is not received from would not be known to have ended; (4) `Shut` is final.
+
+use sluice_base::Bytes;
+use sluice_resp::Parser;
+
+/// How much of a query buffer is in use, bytes of large arguments included.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct QueryBufUsage {
+    /// Bytes received and not executed.
+    pub used: usize,
+    /// Bytes allocated, used and free.
+    pub room: usize,
+}
+
+/// See the module.
+pub struct Input {
+    /// Bytes of a request that has not come whole, or that is deferred. Nothing is allocated for a connection whose requests
+    /// come whole, nor for an idle one.
+    pub query_buf: Vec<u8>,
+    /// Where the parser stands in `query_buf`.
+    pub parser: Parser,
+    state: State,
+    /// The usage that the main thread knows.
+    reported: QueryBufUsage,
+}
+
+enum State {
+    Open,
+    Large(Box<LargeArgument>),
+    Filling(Box<Filling>),
+    Executing,
+    Deferred,
+    Shut,
+}
+
+/// How receiving goes on: the states of the module's diagram.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum InputState {
+    /// Bytes are received as they come.
+    Open,
+    /// The same, while an argument is under way that has memory of its own.
+    Large,
+    /// A large argument is received straight into its place.
+    Filling,
+    /// A batch of the connection is at the main thread. Nothing is received meanwhile.
+    Executing,
+    /// The engine keeps a request waiting. Bytes are still received, because that is how the end of the client is noticed.
+    Deferred,
+    /// Nothing more is read: the connection ends.
+    Shut,
+}
+
+/// A large argument under way.
+struct LargeArgument {
+    bytes: Vec<u8>,
+    /// Bytes that have not come.
+    missing: usize,
+}
+
+/// A large argument whose buffer the event loop has.
+struct Filling {
+    missing: usize,
+    /// Bytes that were in the buffer when the event loop got it.
+    from: usize,
+    /// Usage of the query buffer then.
+    usage: QueryBufUsage,
+}
+
+/// What the event loop is to receive.
+#[derive(Debug)]
+pub enum Receive {
+    /// Chunks, as they come.
+    Chunks,
+    /// Nothing.
+    Nothing,
+    /// So many bytes behind those of this buffer, which [`Input::filled`] takes back.
+    Into(Vec<u8>, usize),
+    /// What it receives already: it has the buffer of a large argument.
+    Unchanged,
+}
+
+/// From this length on, an argument that has not come whole gets memory of its own.
+const LARGE_BYTES: usize = 4096;
+/// From this many missing bytes on, a large argument is received straight into its place.
+const FILL_BYTES: usize = 32 * 1024;
+/// Bytes of a large argument that are received at least in one step.
+const FILL_STEP_BYTES: usize = 1 << 20;
+
+impl Input {
+    /// Of a connection that has sent nothing yet.
+    pub fn new() -> Input {
+        Input {
+            query_buf: Vec::new(),
+            parser: Parser::new(),
+            state: State::Open,
+            reported: QueryBufUsage::default(),
+        }
+    }
+
+    /// How receiving goes on.
+    #[inline]
+    pub fn state(&self) -> InputState {
+        match &self.state {
+            State::Open => InputState::Open,
+            State::Large(_) => InputState::Large,
+            State::Filling(_) => InputState::Filling,
+            State::Executing => InputState::Executing,
+            State::Deferred => InputState::Deferred,
+            State::Shut => InputState::Shut,
+        }
+    }
+
+    /// Whether requests may be parsed.
+    #[inline]
+    pub fn is_open(&self) -> bool {
+        matches!(self.state, State::Open)
+    }
+
+    /// A batch of whole requests goes to the main thread.
+    ///
+    /// # Panics
+    /// When the input is not open.
+    pub fn begin_executing(&mut self) {
+        assert!(self.is_open(), "a connection has one batch at the main thread at most");
+        self.state = State::Executing;
+    }
+
+    /// The batch came back: parsing goes on. A connection that was shut meanwhile stays so.
+    ///
+    /// # Panics
+    /// When no batch was away.
+    pub fn end_executing(&mut self) {
+        match self.state {
+            State::Executing => self.state = State::Open,
+            State::Shut => {}
+            State::Open | State::Large(_) | State::Filling(_) | State::Deferred => {
+                panic!("a batch comes back to where it left from")
+            }
+        }
+    }
+
+    /// The engine keeps the next request waiting. What is in the query buffer is parsed again when its time comes.
+    ///
+    /// # Panics
+    /// When the input is neither open nor shut.
+    pub fn defer(&mut self) {
+        match self.state {
+            State::Open => {
+                self.state = State::Deferred;
+                self.parser = Parser::new();
+            }
+            State::Shut => {}
+            State::Large(_) | State::Filling(_) | State::Executing | State::Deferred => {
+                panic!("only a request that was parsed is deferred")
+            }
+        }
+    }
+
+    /// The deferred request is done; whether there was one.
+    pub fn resume(&mut self) -> bool {
+        let deferred = matches!(self.state, State::Deferred);
+        if deferred {
+            self.state = State::Open;
+        }
+        deferred
+    }
+
+    /// Reads nothing more.
+    pub fn shut(&mut self) {
+        self.state = State::Shut;
+    }
+
+    /// Usage of the query buffer, the event loop's part included.
+    #[inline]
+    pub fn usage(&self) -> QueryBufUsage {
+        let apart = self.parser.apart();
+        let (used, room) = match &self.state {
+            State::Filling(filling) => return filling.usage,
+            State::Large(large) => (large.bytes.len(), large.bytes.capacity()),
+            State::Open | State::Executing | State::Deferred | State::Shut => (0, 0),
+        };
+        QueryBufUsage {
+            used: self.query_buf.len() + used + apart.bytes(),
+            room: self.query_buf.capacity() + room + apart.heap_bytes(),
+        }
+    }
+
+    /// The usage, if the main thread knows another one. The caller reports it.
+    #[inline]
+    pub fn unreported(&mut self) -> Option<QueryBufUsage> {
+        let usage = self.usage();
+        (std::mem::replace(&mut self.reported, usage) != usage).then_some(usage)
+    }
+
+    /// What the event loop is to receive. Cheap to ask again.
+    pub fn receive(&mut self) -> Receive {
+        match &self.state {
+            State::Large(large) if large.missing >= FILL_BYTES => self.fill(),
+            _ => self.receive_chunks(),
+        }
+    }
+
+    /// The same, with no large argument received into its place from now on.
+    pub fn receive_chunks(&self) -> Receive {
+        match &self.state {
+            State::Open | State::Large(_) | State::Deferred => Receive::Chunks,
+            State::Executing | State::Shut => Receive::Nothing,
+            State::Filling(_) => Receive::Unchanged,
+        }
+    }
+
+    /// What the event loop is to receive for a connection that leaves it.
+    pub fn receive_nothing(&self) -> Receive {
+        match &self.state {
+            State::Filling(_) => Receive::Unchanged,
+            State::Open | State::Large(_) | State::Executing | State::Deferred | State::Shut => {
+                Receive::Nothing
+            }
+        }
+    }
+
+    /// Keeps bytes behind those that are here; those of the large argument under way in its place.
+    pub fn keep(&mut self, bytes: &[u8]) {
+        let rest = self.grow_large(bytes);
+        self.query_buf.extend_from_slice(rest);
+    }
+
+    /// Keeps those bytes that the unfinished request lacks, where their number is known, and else all; returns the others.
+    pub fn complete<'a>(&mut self, bytes: &'a [u8]) -> &'a [u8] {
+        let rest = self.grow_large(bytes);
+        let missing = self.parser.missing(self.query_buf.len()).unwrap_or(usize::MAX);
+        let (own, others) = rest.split_at(missing.min(rest.len()));
+        self.query_buf.extend_from_slice(own);
+        others
+    }
+
+    /// Keeps the unfinished request, `rest`, which the parser has seen; nothing was kept before. If the argument under way
+    /// is a large one, it gets memory of its own.
+    pub fn keep_rest(&mut self, rest: &[u8]) {
+        match self.large_begun() {
+            None => self.query_buf.extend_from_slice(rest),
+            Some(len) => {
+                let (before, begun) = rest.split_at(self.parser.at());
+                self.query_buf.extend_from_slice(before);
+                self.begin_large(len);
+                self.keep(begun);
+            }
+        }
+    }
+
+    /// The same for an unfinished request that is in `query_buf`.
+    pub fn part_query_buf(&mut self) {
+        if let Some(len) = self.large_begun() {
+            let at = self.parser.at();
+            let mut query_buf = std::mem::take(&mut self.query_buf);
+            self.begin_large(len);
+            let behind = self.grow_large(&query_buf[at..]).len();
+            query_buf.drain(at..query_buf.len() - behind);
+            self.query_buf = query_buf;
+        }
+    }
+
+    /// Gives back room that nothing is in.
+    pub fn shrink(&mut self) {
+        self.query_buf.shrink_to_fit();
+        if let State::Large(large) = &mut self.state {
+            large.bytes.shrink_to_fit();
+        }
+    }
+
+    /// Length of the argument under way, if it is large and has no memory of its own yet.
+    #[inline]
+    fn large_begun(&self) -> Option<usize> {
+        self.parser.begun().filter(|len| *len >= LARGE_BYTES && self.is_open())
+    }
+
+    fn begin_large(&mut self, len: usize) {
+        self.state = State::Large(Box::new(LargeArgument { bytes: Vec::new(), missing: len }));
+    }
+
+    /// Appends what belongs to the large argument under way, and returns the rest.
+    #[inline]
+    fn grow_large<'a>(&mut self, bytes: &'a [u8]) -> &'a [u8] {
+        let State::Large(large) = &mut self.state else { return bytes };
+        let (own, rest) = bytes.split_at(large.missing.min(bytes.len()));
+        large.make_room(own.len());
+        large.bytes.extend_from_slice(own);
+        large.missing -= own.len();
+        if large.missing == 0 {
+            self.supply();
+        }
+        rest
+    }
+
+    /// The large argument is whole.
+    fn supply(&mut self) {
+        if let State::Large(large) = std::mem::replace(&mut self.state, State::Open) {
+            let mut bytes = large.bytes;
+            bytes.shrink_to_fit();
+            self.parser.supply(Bytes::from_vec(bytes));
+        }
+    }
+
+    /// Gives the buffer of the large argument to the event loop.
+    fn fill(&mut self) -> Receive {
+        let State::Large(large) = &mut self.state else { return Receive::Unchanged };
+        large.make_room(FILL_BYTES);
+        let LargeArgument { ref mut bytes, missing } = **large;
+        let step = missing.min(bytes.capacity() - bytes.len());
+        let (from, usage) = (bytes.len(), self.usage());
+        let State::Large(large) = std::mem::replace(&mut self.state, State::Open) else {
+            return Receive::Unchanged;
+        };
+        self.state = State::Filling(Box::new(Filling { missing, from, usage }));
+        Receive::Into(large.bytes, step)
+    }
+
+    /// The event loop returns the buffer of a large argument. Returns how many bytes have come; those of an input that was
+    /// shut meanwhile are dropped.
+    pub fn filled(&mut self, bytes: Vec<u8>) -> usize {
+        let State::Filling(filling) = &self.state else { return 0 };
+        let come = bytes.len().saturating_sub(filling.from);
+        // There was no room for more than was missing.
+        let missing = filling.missing.saturating_sub(come);
+        self.state = State::Large(Box::new(LargeArgument { bytes, missing }));
+        if missing == 0 {
+            self.supply();
+        }
+        come
+    }
+}
+
+impl LargeArgument {
+    /// Makes room for so many bytes at least, and for no more than all.
+    fn make_room(&mut self, bytes: usize) {
+        if self.bytes.capacity() - self.bytes.len() < bytes {
+            let step = FILL_STEP_BYTES.max(self.bytes.len()).max(bytes);
+            self.bytes.reserve_exact(self.missing.min(step));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

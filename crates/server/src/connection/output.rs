@@ -1,0 +1,96 @@
+//! The output of one connection, whichever thread owns its socket: replies in order, one send in flight at a time.
+
+use std::collections::VecDeque;
+
+use sluice_resp::Outbox;
+
+/// See the module.
+#[derive(Default)]
+pub struct Output {
+    /// Output behind the send in flight, in order. Without room when there is none.
+    waiting: VecDeque<Piece>,
+    is_sending: bool,
+    closes_when_sent: bool,
+}
+
+/// A piece of output.
+pub enum Piece {
+    /// For the client.
+    Output(Outbox),
+    /// Bytes of the transport's own: they are sent as they are, and are no output of the connection.
+    Answer(Vec<u8>),
+}
+
+/// What follows when nothing is in flight.
+pub enum Next {
+    /// This is to be sent.
+    Send(Piece),
+    /// Everything was sent.
+    Idle,
+    /// Everything was sent, and the connection ends.
+    Close,
+}
+
+impl Output {
+    /// Appends a piece.
+    pub fn push(&mut self, piece: Piece) {
+        self.waiting.push_back(piece);
+    }
+
+    /// The connection ends when everything was sent.
+    pub fn close_when_sent(&mut self) {
+        self.closes_when_sent = true;
+    }
+
+    /// Whether the connection ends when everything was sent.
+    pub fn closes_when_sent(&self) -> bool {
+        self.closes_when_sent
+    }
+
+    /// Whether a send is in flight.
+    #[inline]
+    pub fn is_sending(&self) -> bool {
+        self.is_sending
+    }
+
+    /// Whether nothing is in flight and nothing waits.
+    pub fn is_idle(&self) -> bool {
+        !self.is_sending && self.waiting.is_empty()
+    }
+
+    /// A send is in flight from now on.
+    ///
+    /// # Panics
+    /// When one is already: two could overtake each other.
+    pub fn begin_send(&mut self) {
+        assert!(!self.is_sending, "one send is in flight at a time");
+        self.is_sending = true;
+    }
+
+    /// The send in flight is over.
+    ///
+    /// # Panics
+    /// When there was none.
+    pub fn end_send(&mut self) {
+        assert!(self.is_sending, "a send that ends was begun");
+        self.is_sending = false;
+    }
+
+    /// What is to be done next.
+    ///
+    /// # Panics
+    /// When a send is in flight.
+    pub fn next(&mut self) -> Next {
+        assert!(!self.is_sending, "one send is in flight at a time");
+        match self.waiting.pop_front() {
+            Some(piece) => {
+                if self.waiting.is_empty() {
+                    self.waiting = VecDeque::new();
+                }
+                Next::Send(piece)
+            }
+            None if self.closes_when_sent => Next::Close,
+            None => Next::Idle,
+        }
+    }
+}

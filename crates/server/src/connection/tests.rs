@@ -1,0 +1,288 @@
+use super::input::QueryBufUsage;
+use super::transport::Codec;
+use super::*;
+use sluice_evloop::{Backend, Deadline};
+use sluice_resp::{Limits, Requests, State};
+use std::io::{Read, Write};
+use std::os::unix::net::UnixStream;
+
+/// An owner of one connection, on this thread. It "executes" a request by answering the arguments.
+struct Rig {
+    event_loop: AnyLoop,
+    spare: SpareBuffers,
+    connection: Option<Box<Connection>>,
+    ended: Option<String>,
+    sent: usize,
+    received: usize,
+    usage: QueryBufUsage,
+    detached: Option<(Box<Connection>, Fd)>,
+    client: UnixStream,
+}
+
+const KEY: SessionKey = SessionKey { slot: 0, generation: 1 };
+
+impl Rig {
+    fn new(codec: Option<Box<dyn Codec>>) -> Rig {
+        let opened = AnyLoop::choose(Backend::Poll, &sluice_evloop::Config::default());
+        let mut event_loop = opened.expect("poll is everywhere").event_loop;
+        let (client, server) = UnixStream::pair().expect("a pair of sockets");
+        client.set_nonblocking(true).expect("a socket");
+        server.set_nonblocking(true).expect("a socket");
+        let socket = std::os::fd::OwnedFd::from(server);
+        let mut connection = Connection::new(KEY, Transport::attach(&mut event_loop, socket, KEY));
+        if let Some(codec) = codec {
+            connection.transport.set_codec(codec);
+        }
+        connection.receive(&mut event_loop);
+        Rig {
+            event_loop,
+            spare: SpareBuffers::default(),
+            connection: Some(connection),
+            ended: None,
+            sent: 0,
+            received: 0,
+            usage: QueryBufUsage::default(),
+            detached: None,
+            client,
+        }
+    }
+
+    /// Runs the loop until nothing happens; what the client has received meanwhile.
+    fn run(&mut self) -> Vec<u8> {
+        let mut got = Vec::new();
+        for _ in 0..100 {
+            let _ = self.event_loop.wait(0, Deadline::PAST).expect("poll works");
+            let mut quiet = true;
+            while let Some(event) = self.event_loop.next_event(0) {
+                quiet = false;
+                assert!(handle(self, event).is_none());
+            }
+            let before = got.len();
+            // The rest of the stream, or WouldBlock.
+            let _ = self.client.read_to_end(&mut got);
+            if quiet && got.len() == before {
+                return got;
+            }
+        }
+        panic!("it does not come to rest");
+    }
+}
+
+impl Owner for Rig {
+    fn event_loop(&mut self) -> &mut AnyLoop {
+        &mut self.event_loop
+    }
+
+    fn spare(&mut self) -> &mut SpareBuffers {
+        &mut self.spare
+    }
+
+    fn take(&mut self, key: SessionKey) -> Option<Box<Connection>> {
+        assert_eq!(key, KEY);
+        self.connection.take()
+    }
+
+    fn put(&mut self, mut connection: Box<Connection>) {
+        connection.detach_if_at_rest(&mut self.event_loop);
+        self.connection = Some(connection);
+    }
+
+    fn process(&mut self, connection: &mut Connection, fresh: &[u8]) {
+        connection.input.keep(fresh);
+        if !connection.input.is_open() {
+            return;
+        }
+        let mut requests = Requests::new();
+        let limits = Limits::new(Admission::Authenticated, 1 << 30, 100);
+        let mut bytes = std::mem::take(&mut connection.input.query_buf);
+        let progress = connection.input.parser.parse(&bytes, &limits, &mut requests);
+        assert!(!matches!(progress.state, State::Failed(_)), "{progress:?}");
+        let mut reply = Outbox::new();
+        for request in requests.iter(&bytes) {
+            request.args().for_each(|arg| reply.push(arg));
+        }
+        bytes.drain(..progress.consumed);
+        connection.input.query_buf = bytes;
+        connection.input.part_query_buf();
+        let Flushed::Open = send(self, connection, reply) else { panic!("the socket is open") };
+    }
+
+    fn note_unfinished(&mut self, _: &Connection) {}
+
+    fn count_received(&mut self, _: &mut Connection, bytes: usize) {
+        self.received += bytes;
+    }
+
+    fn count_sent(&mut self, _: &mut Connection, bytes: usize) {
+        self.sent += bytes;
+    }
+
+    fn output_is_idle(&mut self, _: SessionKey) {}
+
+    fn recycle(&mut self, _: SendBuf) {}
+
+    fn report_usage(&mut self, connection: &mut Connection) {
+        if let Some(usage) = connection.input.unreported() {
+            self.usage = usage;
+        }
+    }
+
+    fn idle_s(&mut self, connection: &Connection) -> i64 {
+        i64::from(connection.idle_s)
+    }
+
+    fn end(&mut self, mut connection: Box<Connection>, why: &str) {
+        connection.transport.close(&mut self.event_loop);
+        self.ended = Some(why.to_owned());
+    }
+
+    fn detached(&mut self, connection: Box<Connection>, socket: Fd) {
+        self.detached = Some((connection, socket));
+    }
+}
+
+/// Inverts every byte, holds bytes back until four have come, and answers each four with a `!` of its own, once.
+struct Inverting {
+    held: Vec<u8>,
+    greeted: bool,
+}
+
+impl Codec for Inverting {
+    fn decode(&mut self, bytes: &[u8], plain: &mut Vec<u8>, answer: &mut Vec<u8>) -> Result<(), String> {
+        self.held.extend_from_slice(bytes);
+        let whole = self.held.len() / 4 * 4;
+        plain.extend(self.held.drain(..whole).map(|byte| !byte));
+        if whole > 0 && !std::mem::replace(&mut self.greeted, true) {
+            answer.extend_from_slice(b"hello");
+        }
+        match plain.contains(&b'~') {
+            true => Err("a tilde".to_owned()),
+            false => Ok(()),
+        }
+    }
+
+    fn encode(&mut self, output: Outbox) -> Outbox {
+        let mut encoded = Outbox::new();
+        encoded.push(&output.flatten().iter().map(|byte| !byte).collect::<Vec<_>>());
+        encoded.push(b"|");
+        encoded
+    }
+}
+
+fn inverted(text: &str) -> Vec<u8> {
+    text.bytes().map(|byte| !byte).collect()
+}
+
+fn inverting() -> Option<Box<dyn Codec>> {
+    Some(Box::new(Inverting { held: Vec::new(), greeted: false }))
+}
+
+#[test]
+fn bytes_pass_as_they_are_without_a_codec() {
+    let mut rig = Rig::new(None);
+    rig.client.write_all(b"PING\r\nECHO a").unwrap();
+    assert_eq!(rig.run(), b"PING");
+    assert_eq!(rig.usage.used, 6);
+    rig.client.write_all(b"b\r\n").unwrap();
+    assert_eq!(rig.run(), b"ECHOab");
+    assert_eq!((rig.sent, rig.received, rig.usage.used), (10, 15, 0));
+}
+
+#[test]
+fn a_codec_transforms_holds_back_and_answers() {
+    let mut rig = Rig::new(inverting());
+    let bytes = inverted("ECHO abcd\r\nPING\r\nxxx");
+    // Byte by byte: nothing is executed before the codec lets it go.
+    let mut got = Vec::new();
+    for byte in &bytes[..15] {
+        rig.client.write_all(&[*byte]).unwrap();
+        got.extend(rig.run());
+    }
+    assert_eq!(got, [b"hello", &inverted("ECHOabcd")[..], b"|"].concat());
+    rig.client.write_all(&bytes[15..]).unwrap();
+    assert_eq!(rig.run(), [&inverted("PING")[..], b"|"].concat());
+    assert_eq!(rig.sent, 12, "output is counted before it is encoded, answers are none");
+    assert_eq!(rig.received, 20);
+}
+
+#[test]
+fn a_codec_never_has_bytes_received_into_the_place_of_an_argument() {
+    let mut rig = Rig::new(inverting());
+    let value = "v".repeat(300_000);
+    let request = inverted(&format!("*2\r\n$4\r\nECHO\r\n${}\r\n{value}\r\n....", value.len()));
+    let (mut rest, mut got) = (&request[..request.len() / 4 * 4], Vec::new());
+    while !rest.is_empty() {
+        match rig.client.write(rest) {
+            Ok(written) => rest = &rest[written..],
+            Err(error) => assert_eq!(error.kind(), std::io::ErrorKind::WouldBlock),
+        }
+        got.extend(rig.run());
+    }
+    assert!(got == [b"hello", &inverted(&format!("ECHO{value}"))[..], b"|"].concat(), "{}", got.len());
+}
+
+#[test]
+fn what_a_codec_refuses_ends_the_connection() {
+    let mut rig = Rig::new(inverting());
+    rig.client.write_all(&inverted("ab~c")).unwrap();
+    assert_eq!(rig.run(), b"");
+    assert_eq!(rig.ended.as_deref(), Some("a tilde"));
+}
+
+#[test]
+fn a_connection_leaves_with_everything_that_it_has() {
+    let mut rig = Rig::new(None);
+    let value = "v".repeat(100_000);
+    let request =
+        format!("*3\r\n$4\r\nECHO\r\n$5000\r\n{}\r\n${}\r\n{value}\r\n", "w".repeat(5000), value.len());
+    let (begun, end) = request.as_bytes().split_at(60_000);
+    rig.client.write_all(begun).unwrap();
+    assert_eq!(rig.run(), b"");
+    let mut connection = rig.connection.take().unwrap();
+    assert_eq!(connection.input.state(), InputState::Filling);
+    connection.begin_leaving(&mut rig.event_loop);
+    rig.put(connection);
+    rig.run();
+    // It arrives in another event loop, and goes on in the middle of the second large argument.
+    let (mut moved, socket) = rig.detached.take().expect("it is at rest");
+    assert_eq!(moved.input.state(), InputState::Large);
+    let mut other = Rig::new(None);
+    moved.arrive(&mut other.event_loop, socket);
+    let _own = std::mem::replace(&mut other.client, rig.client.try_clone().unwrap());
+    resume(&mut other, moved);
+    rig.client.write_all(end).unwrap();
+    let (got, wanted) = (other.run(), format!("ECHO{}{value}", "w".repeat(5000)));
+    assert_eq!(got.len(), wanted.len());
+    assert!(got == wanted.as_bytes());
+}
+
+#[test]
+fn output_behind_a_send_in_flight_stays_in_order() {
+    let mut rig = Rig::new(None);
+    let mut connection = rig.connection.take().unwrap();
+    for number in 0..4_u8 {
+        let mut outbox = Outbox::new();
+        outbox.push(&vec![number; 500_000]);
+        let Flushed::Open = send(&mut rig, &mut connection, outbox) else { panic!("the socket is open") };
+    }
+    assert!(connection.output.is_sending() && !connection.is_at_rest());
+    connection.close_when_sent();
+    rig.connection = Some(connection);
+    let mut got = Vec::new();
+    while rig.ended.is_none() {
+        got.extend(rig.run());
+    }
+    got.extend(rig.run());
+    assert!(got == (0..4_u8).flat_map(|number| vec![number; 500_000]).collect::<Vec<_>>());
+    assert_eq!((rig.sent, rig.ended.as_deref()), (2_000_000, Some(CLOSED_AFTER_REPLY)));
+}
+
+#[test]
+#[should_panic(expected = "at rest")]
+fn a_connection_that_sends_cannot_arrive_elsewhere() {
+    let mut rig = Rig::new(None);
+    let mut connection = rig.connection.take().unwrap();
+    connection.output.begin_send();
+    let (socket, _) = UnixStream::pair().unwrap();
+    connection.arrive(&mut rig.event_loop, std::os::fd::OwnedFd::from(socket).into());
+}

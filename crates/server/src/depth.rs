@@ -1,0 +1,47 @@
+//! How many requests come together: the mean over the last receives.
+
+/// See the module. In sixteenths, so that a mean between one and two is told from one.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Depth {
+    mean: u64,
+}
+
+/// What the mean is counted in.
+const UNIT: u64 = 16;
+/// Requests that a receive counts as at most: later sums do not overflow.
+const EACH_MAX: u64 = 1 << 16;
+
+impl Depth {
+    /// Learns that `receives` brought so many requests; the mean so far weighs `weight` times as much. Nothing is learned of no
+    /// receive.
+    #[inline]
+    pub fn learn(&mut self, requests: u64, receives: u64, weight: u64) {
+        if let Some(each) = (requests.min(u64::MAX / UNIT) * UNIT).checked_div(receives) {
+            self.mean = (self.mean * weight + each.min(EACH_MAX * UNIT)) / (weight + 1);
+        }
+    }
+
+    /// Whether the mean is at least so many requests.
+    #[inline]
+    pub fn is_at_least(&self, requests: u64) -> bool {
+        self.mean >= requests.saturating_mul(UNIT)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_mean_follows_what_comes() {
+        let mut depth = Depth::default();
+        assert!(depth.is_at_least(0) && !depth.is_at_least(1));
+        (0..200).for_each(|_| depth.learn(32, 2, 7));
+        assert!(depth.is_at_least(15) && !depth.is_at_least(17));
+        (0..200).for_each(|_| depth.learn(3, 3, 7));
+        assert!(!depth.is_at_least(2));
+        depth.learn(5, 0, 7);
+        depth.learn(u64::MAX, 1, 31);
+        assert!(!depth.is_at_least(u64::MAX));
+    }
+}

@@ -1,0 +1,394 @@
+//! How many I/O threads run and are active, and which connections are to change their owner. Asks the policy ten times a
+//! second; the connections themselves are moved by `iteration/moves.rs`.
+
+use super::IoThreadId;
+use super::balance::Balance;
+use super::message::Settings;
+use super::policy::{Policy, Signals};
+use super::pool::Pool;
+use crate::host::{Host, NO_IO_THREADS};
+use sluice_config::param;
+use sluice_engine::{Engine, Limits, LogLevel};
+use sluice_evloop::{Backend, Waker};
+use std::sync::Arc;
+
+/// See the module.
+pub struct Manager {
+    /// The threads and the rings.
+    pub pool: Pool,
+    /// The connections that are to change their owner.
+    pub moves: Moves,
+    policy: Policy,
+    balance: Balance,
+    last: LastSample,
+    /// When the load of the I/O threads was looked at.
+    balanced_ns: u64,
+    /// I/O threads that the configuration asks for.
+    configured: usize,
+    /// All of them are active, whatever the load.
+    always: bool,
+    /// When threads that could not be started are tried again.
+    spawn_again_ns: u64,
+    /// What the I/O threads know of the configuration, and the limits that it was made from.
+    settings: Arc<Settings>,
+    limits: Arc<Limits>,
+}
+
+/// The numbers at the last sample, of which the next one is the difference.
+#[derive(Debug, Default)]
+struct LastSample {
+    at_ns: u64,
+    main_ns: u64,
+    io_threads_ns: u64,
+    commands: u64,
+    idle_ticks: u64,
+}
+
+/// Connections that are to change their owner: a walk over all clients, some in each iteration, so that no iteration takes
+/// longer the more connections there are.
+#[derive(Debug, Default)]
+pub struct Moves {
+    /// Slot of the client that is looked at next.
+    cursor: usize,
+    /// Where the next walk begins: behind the last client that was taken, so that it is not the same clients each time.
+    start: usize,
+    /// Slots that are left of the walk.
+    left: usize,
+    /// Connections that each I/O thread is to give up, by id.
+    to_release: Vec<usize>,
+}
+
+impl Moves {
+    /// Whether the walk goes on.
+    #[inline]
+    pub fn are_pending(&self) -> bool {
+        self.left > 0
+    }
+
+    /// Begins a walk over so many slots.
+    fn begin(&mut self, slots: usize) {
+        self.left = slots;
+        self.cursor = self.start;
+    }
+
+    /// The next slot of `slots`; `None` at the walk's end.
+    pub fn next_slot(&mut self, slots: usize) -> Option<usize> {
+        self.left = self.left.checked_sub(1)?;
+        let slot = if self.cursor < slots { self.cursor } else { 0 };
+        self.cursor = slot + 1;
+        Some(slot)
+    }
+
+    /// Whether an I/O thread is to give up a connection that is looked at; counts it.
+    pub fn takes_from(&mut self, id: IoThreadId) -> bool {
+        match self.to_release.get_mut(id.0) {
+            Some(count) if *count > 0 => {
+                *count -= 1;
+                self.start = self.cursor;
+                true
+            }
+            _ => false,
+        }
+    }
+
+    fn set_release(&mut self, id: IoThreadId, count: usize) {
+        if self.to_release.len() <= id.0 {
+            self.to_release.resize(id.0 + 1, 0);
+        }
+        self.to_release[id.0] = count;
+    }
+}
+
+/// When threads could not be started, they are tried again after so long.
+const SPAWN_AGAIN_NS: u64 = 10_000_000_000;
+/// How long a sample usually is: the cron's period.
+const SAMPLE_NS: u64 = 100_000_000;
+/// Samples that are closer together tell too little.
+const SAMPLE_NS_MIN: u64 = 50_000_000;
+/// Values above this many bytes travel to an I/O thread with a batch that goes there, and are freed by it.
+const FREED_BY_IO_THREADS_BYTES: usize = 1024;
+
+impl Manager {
+    /// No I/O threads yet. `main` wakes the main thread; `ring` overrides the size of the rings, for tests: 0 is the usual size.
+    pub fn new(engine: &Engine, main: Waker, backend: Backend, ring: usize) -> Manager {
+        Manager {
+            pool: Pool::new(main, backend, ring),
+            moves: Moves::default(),
+            policy: Policy::new(0),
+            balance: Balance::default(),
+            last: LastSample::default(),
+            balanced_ns: 0,
+            configured: 0,
+            always: false,
+            spawn_again_ns: 0,
+            settings: settings_of(engine),
+            limits: engine.limits().clone(),
+        }
+    }
+
+    /// Brings the threads in line with `io-threads`. Always succeeds, now or by and by (T-7).
+    pub fn configure(&mut self, engine: &mut Engine, host: &mut Host, now_ns: u64, slots: usize) {
+        let config = engine.config();
+        let configured = config.int(param::IO_THREADS_NUM).max(1) as usize - 1;
+        self.always = config.bool(param::IO_THREADS_ALWAYS_ACTIVE);
+        if configured != self.configured {
+            self.configured = configured;
+            let cap = configured.min(processors().saturating_sub(1));
+            self.policy.set_cap(cap);
+            let before = self.pool.active();
+            if self.pool.stop_above(configured) {
+                self.recall(slots);
+            }
+            host.io_threads.shrunk += u64::from(self.pool.active() < before);
+            if configured == 0 {
+                let text = "io-threads 1: the main thread does everything; the I/O threads end";
+                host.note(LogLevel::Notice, text);
+            } else {
+                self.spawn(engine, host, now_ns);
+                self.log_expectation(host, cap);
+            }
+            self.publish_state(engine, host);
+        }
+        // I/O threads that are to be active always are so as soon as it is said.
+        if self.always && self.configured > 0 {
+            self.policy.assume(self.configured);
+            self.arrange(self.configured, engine, host, now_ns, slots);
+        }
+    }
+
+    /// What INFO shows of the I/O threads, and what follows from how many there are.
+    fn publish_state(&mut self, engine: &mut Engine, host: &mut Host) {
+        // A small value is not worth a message that takes it away; with a batch it travels for nothing.
+        let above = match self.pool.active() {
+            0 => sluice_keyspace::LAZY_FREE_BYTES,
+            _ => FREED_BY_IO_THREADS_BYTES,
+        };
+        engine.set_lazyfree_threshold(above);
+        let shown = &mut host.io_threads;
+        shown.reason = match (self.configured, self.always) {
+            (0, _) => NO_IO_THREADS,
+            (_, true) => "io-threads-always-active is set",
+            (_, false) => self.policy.reason(),
+        };
+        shown.active = self.pool.active();
+        let counts = self.pool.counts();
+        (shown.parks, shown.polls) = (counts.parks, counts.polls);
+        shown.full = [self.pool.full(), counts.full];
+        // One line for each I/O thread there may be. What others had is kept for when they come back.
+        shown.active_us = self.pool.active_ns().iter().map(|ns| ns / 1000).collect();
+        shown.active_us.resize(self.configured, 0);
+    }
+
+    /// Says what to expect of the I/O threads: nothing to see of them is ordinary.
+    fn log_expectation(&mut self, host: &mut Host, cap: usize) {
+        let when = match self.always {
+            true => "all take connections at once".to_owned(),
+            false => format!(
+                "up to {cap} of them will be used (this process has {} processors), by themselves, when the main thread is the \
+                 bottleneck and a processor is free; io_threads_reason of INFO server says why or why not",
+                processors()
+            ),
+        };
+        let (wanted, ready) = (self.configured + 1, self.pool.threads());
+        host.note(LogLevel::Notice, &format!("io-threads {wanted}: I/O threads ready: {ready}; {when}"));
+    }
+
+    fn spawn(&mut self, engine: &Engine, host: &mut Host, now_ns: u64) {
+        self.renew_settings(engine);
+        if let Err(error) = self.pool.spawn_up_to(self.configured, &self.settings) {
+            let (got, count) = (self.pool.threads(), self.configured);
+            let text = format!("Could not start all IO threads: {error}. {got} of {count} run.");
+            host.note(LogLevel::Warning, &text);
+            self.spawn_again_ns = now_ns + SPAWN_AGAIN_NS;
+        }
+    }
+
+    fn renew_settings(&mut self, engine: &Engine) {
+        self.limits = engine.limits().clone();
+        self.settings = settings_of(engine);
+    }
+
+    /// Sends the I/O threads other limits, if there are any. `configured`: a directive has changed.
+    pub fn send_settings(&mut self, engine: &Engine, configured: bool) {
+        if self.pool.is_running() && (configured || !Arc::ptr_eq(&self.limits, engine.limits())) {
+            self.renew_settings(engine);
+            self.pool.publish(&self.settings);
+        }
+    }
+
+    /// Asks the policy how many I/O threads shall be active, and has connections move accordingly. Ten times a second.
+    pub fn manage(&mut self, engine: &mut Engine, host: &mut Host, now_ns: u64, slots: usize) {
+        if !self.pool.is_running() && self.configured == 0 {
+            return;
+        }
+        let wanted = if self.always {
+            self.policy.assume(self.configured);
+            self.configured
+        } else {
+            match self.sample(engine, host, now_ns) {
+                Some(signals) => self.policy.step(signals),
+                None => self.pool.active(),
+            }
+        };
+        if self.pool.threads() < self.configured && now_ns >= self.spawn_again_ns {
+            self.spawn(engine, host, now_ns);
+        }
+        self.arrange(wanted, engine, host, now_ns, slots);
+    }
+
+    /// Lets so many I/O threads take connections, and has these move accordingly.
+    fn arrange(&mut self, wanted: usize, engine: &mut Engine, host: &mut Host, now_ns: u64, slots: usize) {
+        let before = self.pool.active();
+        self.pool.set_active(wanted);
+        let now = self.pool.active();
+        if now != before {
+            host.io_threads.grown += u64::from(now > before);
+            host.io_threads.shrunk += u64::from(now < before);
+            let word = if now > before { "increased" } else { "decreased" };
+            host.note(LogLevel::Debug, &format!("IO threads {word} from {} to {}", before + 1, now + 1));
+            self.recall(slots);
+        }
+        if now > 0 {
+            self.even_out(host, now_ns, slots);
+            let all_moved = engine.connections() <= self.pool.all_connections();
+            if !all_moved && !self.moves.are_pending() {
+                self.moves.begin(slots);
+            }
+        }
+        self.publish_state(engine, host);
+    }
+
+    /// Has connections come back from I/O threads that take none any more, and what others have beyond their share.
+    fn recall(&mut self, slots: usize) {
+        self.moves.to_release.clear();
+        for id in self.pool.active_ids() {
+            self.moves.set_release(id, self.pool.surplus(id));
+        }
+        self.moves.begin(slots);
+    }
+
+    /// Has connections of an I/O thread go elsewhere that is busier than the others.
+    fn even_out(&mut self, host: &mut Host, now_ns: u64, slots: usize) {
+        let wall_ns = now_ns.saturating_sub(self.balanced_ns);
+        if wall_ns < SAMPLE_NS_MIN {
+            return;
+        }
+        self.balanced_ns = now_ns;
+        let shares = self.pool.sample(wall_ns);
+        if let Some(wanted) = self.balance.step(&shares) {
+            self.moves.set_release(wanted.id, wanted.count);
+            self.moves.begin(slots);
+            host.io_threads.balanced += wanted.count as u64;
+        }
+    }
+
+    /// What happened since the last sample; `None` where it was too short ago.
+    fn sample(&mut self, engine: &Engine, host: &Host, now_ns: u64) -> Option<Signals> {
+        let wall = now_ns.saturating_sub(self.last.at_ns);
+        if wall < SAMPLE_NS_MIN {
+            return None;
+        }
+        let (main_ns, io_threads_ns) = (host.active_ns, self.pool.active_ns().iter().sum::<u64>());
+        let commands = engine.commands_executed();
+        let active = self.pool.active();
+        let main_busy = main_ns.saturating_sub(self.last.main_ns) as f64 / wall as f64;
+        let io_threads_busy = match active {
+            0 => 0.0,
+            n => io_threads_ns.saturating_sub(self.last.io_threads_ns) as f64 / wall as f64 / n as f64,
+        };
+        // Asking the kernel costs some ten microseconds: only when the answer can matter.
+        let mut idle_processors = 0.0;
+        let known_ticks = std::mem::take(&mut self.last.idle_ticks);
+        if main_busy > 0.5 || active > 0 {
+            let ticks = idle_ticks();
+            self.last.idle_ticks = ticks;
+            if known_ticks != 0 {
+                let idle_ns = ticks.saturating_sub(known_ticks) as f64 * tick_ns();
+                // Under a quota a processor may be idle and still not ours.
+                let ours = processors() as f64 - main_busy - io_threads_busy * active as f64;
+                idle_processors = (idle_ns / wall as f64).min(ours).max(0.0);
+            }
+        }
+        let commands_seen = commands.saturating_sub(self.last.commands);
+        let signals = Signals {
+            main_busy,
+            io_threads_busy,
+            idle_processors,
+            commands: (commands_seen as f64 * SAMPLE_NS as f64 / wall as f64) as u64,
+        };
+        self.last =
+            LastSample { at_ns: now_ns, main_ns, io_threads_ns, commands, idle_ticks: self.last.idle_ticks };
+        Some(signals)
+    }
+}
+
+/// What I/O threads need to know of an engine's configuration.
+fn settings_of(engine: &Engine) -> Arc<Settings> {
+    let limits = engine.limits();
+    Arc::new(Settings {
+        preparer: engine.preparer(),
+        limits: limits.clone(),
+        gather_depth: match engine.config().int(param::EVENT_LOOP_BATCH_WAIT_US) {
+            0 => u64::from(u32::MAX),
+            _ => engine.config().uint(param::EVENT_LOOP_BATCH_WAIT_DEPTH),
+        },
+    })
+}
+
+/// Processors that this process may use: its affinity, and the quota of its control group, rounded up.
+fn processors() -> usize {
+    let allowed = std::thread::available_parallelism().map_or(1, usize::from);
+    allowed.max(1)
+}
+
+/// Idle time of the processors that this process may use since the machine started, in ticks; 0 where it is not told.
+fn idle_ticks() -> u64 {
+    let Ok(text) = std::fs::read_to_string("/proc/stat") else { return 0 };
+    let allowed = nix::sched::sched_getaffinity(nix::unistd::Pid::from_raw(0)).ok();
+    let ours = |number: usize| allowed.is_none_or(|set| set.is_set(number).unwrap_or(false));
+    let mut ticks = 0;
+    for line in text.lines() {
+        let mut words = line.split_whitespace();
+        let number = words.next().and_then(|name| name.strip_prefix("cpu")?.parse::<usize>().ok());
+        if number.is_some_and(ours) {
+            // The columns are user, nice, system, idle, iowait.
+            ticks += words.skip(3).take(2).filter_map(|word| word.parse::<u64>().ok()).sum::<u64>();
+        }
+    }
+    ticks
+}
+
+/// Nanoseconds of a tick, usually ten million.
+fn tick_ns() -> f64 {
+    let hz = nix::unistd::sysconf(nix::unistd::SysconfVar::CLK_TCK).ok().flatten();
+    1e9 / hz.filter(|hz| *hz > 0).unwrap_or(100) as f64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_walk_sees_every_slot_once_and_begins_behind_the_last_that_was_taken() {
+        let mut moves = Moves::default();
+        for expected in [[0, 1, 2, 3, 4], [2, 3, 4, 0, 1], [4, 0, 1, 2, 3]] {
+            moves.set_release(IoThreadId(0), 2);
+            moves.begin(5);
+            let mut seen = Vec::new();
+            while let Some(slot) = moves.next_slot(5) {
+                moves.takes_from(IoThreadId(0));
+                seen.push(slot);
+            }
+            assert_eq!(seen, expected);
+            assert!(!moves.are_pending());
+        }
+    }
+
+    #[test]
+    fn an_io_thread_gives_up_as_many_as_were_counted() {
+        let mut moves = Moves::default();
+        moves.set_release(IoThreadId(2), 2);
+        let taken = |moves: &mut Moves, id| (0..5).filter(|_| moves.takes_from(IoThreadId(id))).count();
+        assert_eq!((taken(&mut moves, 2), taken(&mut moves, 0), taken(&mut moves, 9)), (2, 0, 0));
+    }
+}

@@ -1,0 +1,563 @@
+//! An I/O thread: an event loop, the connections it owns, and the two rings to the main thread.
+//!
+//! An iteration: take what the main thread sent; receive, parse and prepare; flush what was gathered, all at once, and wake the
+//! main thread if it sleeps. While batches are at the main thread the I/O thread waits for some microseconds at a time instead
+//! of sleeping until it is woken: answers come soon, and a wake-up costs the main thread more than all the rest of a request.
+
+use super::IoThreadId;
+use super::message::{AfterPush, Batch, Moving, Outcome, Push, Settings, ToIoThread, ToMain};
+use crate::connection::input::InputState;
+use crate::connection::spare::SpareBuffers;
+use crate::connection::{self, Connection, Flushed, Owner, Stay, Traffic};
+use crate::depth::Depth;
+use nix::sys::prctl;
+use sluice_clock::Clock;
+use sluice_engine::SessionKey;
+use sluice_evloop::{AnyLoop, Deadline, Fd, SendBuf, Waker};
+use sluice_queue::lanes::Lane;
+use sluice_queue::{Rung, spsc};
+use sluice_resp::{Limits, Outbox, Parser, State};
+use sluice_value::Value;
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::Duration;
+
+/// What an I/O thread publishes about itself: written by it alone, read by the main thread for INFO and the policy. All
+/// relaxed: it only informs.
+#[derive(Debug, Default)]
+pub struct Published {
+    /// Nanoseconds in iterations that had work.
+    pub active_ns: AtomicU64,
+    /// Times it slept until woken.
+    pub parks: AtomicU64,
+    /// Waits of its loop that found something.
+    pub polls: AtomicU64,
+    /// Messages that found the ring full.
+    pub full: AtomicU64,
+}
+
+/// Adds to a counter that this thread alone writes: no read-modify-write is needed.
+fn add(counter: &AtomicU64, by: u64) {
+    counter.store(counter.load(Relaxed).wrapping_add(by), Relaxed);
+}
+
+/// What an I/O thread starts with.
+pub struct Channels {
+    /// What the main thread calls it.
+    pub id: IoThreadId,
+    /// From the main thread.
+    pub inbox: spsc::Consumer<ToIoThread>,
+    /// To the main thread.
+    pub lane: Lane<ToMain>,
+    /// Wakes the main thread.
+    pub main: Waker,
+    /// What it publishes.
+    pub published: Arc<Published>,
+    /// The limits in force.
+    pub settings: Arc<Settings>,
+}
+
+/// An I/O thread.
+pub struct IoThread {
+    channels: Channels,
+    event_loop: AnyLoop,
+    clock: Clock,
+    connections: Vec<Option<Box<Connection>>>,
+    count: usize,
+    /// Batches that are at the main thread.
+    away: usize,
+    #[allow(
+        clippy::vec_box,
+        reason = "batches travel as boxes: unpacking one to keep it would copy it twice"
+    )]
+    spare_batches: Vec<Box<Batch>>,
+    spare: SpareBuffers,
+    /// Messages that the ring had no room for, oldest first. Bounded by what there is to say: for each connection a batch, a
+    /// `Usage`, and its end; a `Traffic` for each 16 KiB of output that it has, and ten a second.
+    overflow: VecDeque<ToMain>,
+    /// Connections with traffic that was not reported, each once.
+    listed: Vec<SessionKey>,
+    /// When it is reported at the latest.
+    report_at_ns: u64,
+    /// It ends when the last connection has gone.
+    stopping: bool,
+    /// It has said that it ends.
+    said_so: bool,
+    empty_waits: u32,
+    busy: bool,
+    /// Something was sent since the ring was flushed.
+    unflushed: bool,
+    /// When this iteration began, monotonic nanoseconds.
+    began_ns: u64,
+    /// How many requests a batch brings.
+    depth: Depth,
+    /// Values to be freed when the iteration's work is done.
+    garbage: Vec<Value>,
+}
+
+/// Requests in a batch at most: enough for the deepest usual pipeline, few enough that replies start soon.
+const BATCH_REQUESTS: usize = 128;
+/// How long a bounded wait lasts.
+const WAIT: Duration = Duration::from_micros(40);
+/// How long it lets input gather between two iterations that had work, under pipelines: then the main thread is woken for
+/// more batches at a time, which costs it a fifth less for each (measured: 15, 30 and 60 us alike, so the shortest).
+const GATHER: Duration = Duration::from_micros(15);
+/// Bounded waits that find nothing before the I/O thread sleeps until it is woken.
+const EMPTY_WAITS_MAX: u32 = 16;
+/// Sent bytes are reported with the next batch, or by themselves from this many on.
+const UNREPORTED_BYTES_MAX: usize = 16 * 1024;
+/// Or when so much time has passed.
+const REPORT_EVERY_NS: u64 = 100_000_000;
+/// How long a wait lasts while the main thread has not emptied a full ring for some time.
+const FULL_RING_WAIT: Duration = Duration::from_millis(1);
+/// Weight of the mean of requests in a batch against the newest.
+const DEPTH_WEIGHT: u64 = 31;
+const SPARE_BATCHES_MAX: usize = 64;
+const SPARE_REPLY_BYTES: usize = 64 * 1024;
+
+impl IoThread {
+    /// An I/O thread on the thread that calls this.
+    pub fn new(channels: Channels, event_loop: AnyLoop) -> IoThread {
+        // Bounded waits are shorter than the default slack of timers. Where it cannot be set, they are longer.
+        let _ = prctl::set_timerslack(1);
+        IoThread {
+            channels,
+            event_loop,
+            clock: Clock::system(),
+            connections: Vec::new(),
+            count: 0,
+            away: 0,
+            spare_batches: Vec::new(),
+            spare: SpareBuffers::default(),
+            overflow: VecDeque::new(),
+            listed: Vec::new(),
+            report_at_ns: 0,
+            stopping: false,
+            said_so: false,
+            empty_waits: 0,
+            busy: false,
+            unflushed: false,
+            began_ns: 0,
+            depth: Depth::default(),
+            garbage: Vec::new(),
+        }
+    }
+
+    /// Works until told to stop.
+    pub fn run(mut self) {
+        let mut now_ns = self.clock.now().mono_ns;
+        loop {
+            let until = self.wait_deadline();
+            match self.event_loop.wait(now_ns, until) {
+                Ok(turn) if turn.ready > 0 => add(&self.channels.published.polls, 1),
+                Ok(_) => {}
+                // A broken loop can serve nobody: every connection is given up.
+                Err(_) => return self.give_up(),
+            }
+            let began = self.clock.now().mono_ns;
+            self.began_ns = began;
+            self.busy = false;
+            self.take_messages();
+            while let Some(event) = self.event_loop.next_event(began) {
+                self.busy = true;
+                connection::handle(&mut self, event);
+            }
+            if !self.listed.is_empty() {
+                self.report_listed(began);
+            }
+            self.flush();
+            // Replies went out and the main thread has its batches: now nobody waits for this.
+            self.garbage.clear();
+            now_ns = if self.busy { self.clock.now().mono_ns } else { began };
+            if self.busy {
+                self.empty_waits = 0;
+                add(&self.channels.published.active_ns, now_ns.saturating_sub(began));
+            } else {
+                self.empty_waits = self.empty_waits.saturating_add(1);
+            }
+            if self.stopping && self.count == 0 && self.ended() {
+                return;
+            }
+        }
+    }
+
+    /// Until when the event loop may sleep, after a bounded wait where one is due.
+    fn wait_deadline(&mut self) -> Deadline {
+        if self.busy {
+            if self.depth.is_at_least(self.channels.settings.gather_depth) {
+                std::thread::sleep(GATHER);
+            }
+            return Deadline::PAST;
+        }
+        if (self.away > 0 || !self.overflow.is_empty()) && self.empty_waits < EMPTY_WAITS_MAX {
+            std::thread::sleep(WAIT);
+            return Deadline::PAST;
+        }
+        if !self.overflow.is_empty() {
+            // Nobody says when the ring has room again.
+            std::thread::sleep(FULL_RING_WAIT);
+            return Deadline::PAST;
+        }
+        add(&self.channels.published.parks, 1);
+        if self.listed.is_empty() { Deadline::NEVER } else { Deadline::at_ns(self.report_at_ns) }
+    }
+
+    /// Says that this I/O thread ends; whether that has gone out.
+    fn ended(&mut self) -> bool {
+        if !std::mem::replace(&mut self.said_so, true) {
+            self.send(ToMain::Stopped(self.channels.id));
+            self.flush();
+        }
+        self.overflow.is_empty()
+    }
+
+    fn take_messages(&mut self) {
+        while let Some(message) = self.channels.inbox.pop() {
+            self.busy = true;
+            match message {
+                ToIoThread::Adopt(moving) => self.adopt(*moving),
+                ToIoThread::Reply(batch) => self.replied(batch),
+                ToIoThread::Push(push) => self.push(*push),
+                ToIoThread::Resume(key) => self.resume(key),
+                ToIoThread::Close(key) => {
+                    if let Some(connection) = self.take(key) {
+                        self.close(*connection);
+                    }
+                }
+                ToIoThread::Trim(key, idle_s) => connection::trim(self, key, i64::from(idle_s)),
+                ToIoThread::Settings(settings) => self.channels.settings = settings,
+                ToIoThread::Release(key) => self.release(key),
+                ToIoThread::Stop => self.stopping = true,
+                ToIoThread::Finish => self.finish(),
+            }
+        }
+    }
+
+    /// Parses what has come, and sends it to the main thread when there is something to execute.
+    fn parse(&mut self, connection: &mut Connection) {
+        if !connection.input.is_open() || connection.input.query_buf.is_empty() {
+            return;
+        }
+        let settings = self.channels.settings.clone();
+        let numbers = &settings.limits;
+        let admission = numbers.admission(connection.authentication);
+        let limits = Limits::new(admission, numbers.proto_max_bulk_len as u64, BATCH_REQUESTS);
+        let mut batch = match self.spare_batches.pop() {
+            Some(mut spare) => {
+                spare.renew(connection.key);
+                spare
+            }
+            None => Batch::new(connection.key),
+        };
+        let input = &mut connection.input;
+        let progress = input.parser.parse(&input.query_buf, &limits, &mut batch.requests);
+        batch.failed = match progress.state {
+            State::Failed(error) => Some(error),
+            State::Full | State::Starved => None,
+        };
+        if batch.requests.is_empty() && batch.failed.is_none() {
+            input.query_buf.drain(..progress.consumed);
+            input.part_query_buf();
+            return self.spend(batch);
+        }
+        // The batch takes the buffer; what is behind its requests begins the next one.
+        let behind = &input.query_buf[progress.consumed..];
+        let mut rest = Vec::new();
+        if !behind.is_empty() {
+            rest = self.spare.query_buf();
+            rest.extend_from_slice(behind);
+        }
+        std::mem::swap(&mut batch.input, &mut input.query_buf);
+        // What went into `rest` must not be here too: a batch that is deferred is put before it again.
+        batch.input.truncate(progress.consumed);
+        let mut spent = std::mem::replace(&mut input.query_buf, rest);
+        self.spare.keep_query_buf(&mut spent);
+        for index in 0..batch.requests.len() {
+            let Batch { requests, input, prepared, .. } = &mut *batch;
+            settings.preparer.prepare(&requests.at(index, input), prepared);
+        }
+        self.depth.learn(batch.requests.len() as u64, 1, DEPTH_WEIGHT);
+        batch.from = self.channels.id;
+        batch.at_ns = self.began_ns;
+        batch.traffic = std::mem::take(&mut connection.unreported);
+        // The usage goes with the batch: it needs no report of its own.
+        batch.usage = input.usage();
+        let _ = input.unreported();
+        input.begin_executing();
+        self.away += 1;
+        self.send(ToMain::Batch(batch));
+    }
+
+    fn replied(&mut self, mut batch: Box<Batch>) {
+        // One from before this thread had this id would not have been counted.
+        self.away = self.away.saturating_sub(1);
+        let reply = std::mem::take(&mut batch.reply);
+        self.garbage.append(&mut batch.garbage);
+        let Some(mut connection) = self.take(batch.key) else { return self.spend(batch) };
+        connection.authentication = batch.authentication;
+        connection.input.end_executing();
+        match batch.outcome {
+            Outcome::GoOn => {}
+            Outcome::Deferred | Outcome::Resumed => {
+                // The request that waits, and all behind it, is parsed again when its time comes.
+                let mut query_buf = batch.input.split_off(batch.done.min(batch.input.len()));
+                query_buf.append(&mut connection.input.query_buf);
+                connection.input.query_buf = query_buf;
+                connection.input.parser = Parser::new();
+                if batch.outcome == Outcome::Deferred {
+                    connection.input.defer();
+                }
+            }
+            Outcome::Close => connection.close_when_sent(),
+        }
+        self.spend(batch);
+        match connection::send(self, &mut connection, reply) {
+            Flushed::Open => connection::resume(self, connection),
+            Flushed::Over(why) => self.end(connection, &why),
+        }
+    }
+
+    fn push(&mut self, push: Push) {
+        let Some(mut connection) = self.take(push.key) else { return };
+        if push.then == AfterPush::Close {
+            connection.close_when_sent();
+            connection.receive(&mut self.event_loop);
+        }
+        match connection::send(self, &mut connection, push.outbox) {
+            Flushed::Open => self.put(connection),
+            Flushed::Over(why) => self.end(connection, &why),
+        }
+    }
+
+    fn resume(&mut self, key: SessionKey) {
+        let Some(mut connection) = self.take(key) else { return };
+        connection.input.resume();
+        connection::resume(self, connection);
+    }
+
+    /// Reports the traffic of connections that have had no batch since, now and then.
+    fn report_listed(&mut self, now_ns: u64) {
+        if now_ns < self.report_at_ns {
+            return;
+        }
+        for key in std::mem::take(&mut self.listed) {
+            let Some(mut connection) = self.take(key) else { continue };
+            connection.is_listed = false;
+            self.report_traffic(&mut connection);
+            self.put(connection);
+        }
+    }
+
+    /// Reports what went over a connection since the last report.
+    fn report_traffic(&mut self, connection: &mut Connection) {
+        let traffic = std::mem::take(&mut connection.unreported);
+        if traffic != Traffic::default() {
+            self.send(ToMain::Traffic(connection.key, traffic));
+        }
+    }
+
+    /// Keeps a spent batch, and in it a spent reply buffer, which it takes back to the main thread.
+    fn spend(&mut self, batch: Box<Batch>) {
+        if self.spare_batches.len() < SPARE_BATCHES_MAX {
+            self.spare_batches.push(batch);
+        }
+    }
+
+    fn adopt(&mut self, moving: Moving) {
+        let Moving { mut connection, socket } = moving;
+        connection.arrive(&mut self.event_loop, socket);
+        connection.idle_s = 0;
+        self.count += 1;
+        connection::resume(self, connection);
+    }
+
+    /// The main thread wants a connection back.
+    fn release(&mut self, key: SessionKey) {
+        let Some(mut connection) = self.take(key) else { return };
+        connection.begin_leaving(&mut self.event_loop);
+        self.put(connection);
+    }
+
+    /// Closes what has nothing to send; the rest follows when it has sent it.
+    fn finish(&mut self) {
+        self.stopping = true;
+        for slot in 0..self.connections.len() {
+            let Some(mut connection) = self.connections[slot].take() else { continue };
+            if connection.output.is_idle() {
+                self.close(*connection);
+            } else {
+                connection.close_when_sent();
+                connection.receive(&mut self.event_loop);
+                self.put(connection);
+            }
+        }
+    }
+
+    fn close(&mut self, mut connection: Connection) {
+        self.report_traffic(&mut connection);
+        connection.transport.close(&mut self.event_loop);
+        self.count -= 1;
+    }
+
+    /// The event loop is broken. The main thread ends what this thread has not heard of yet.
+    fn give_up(mut self) {
+        for slot in 0..self.connections.len() {
+            if let Some(connection) = self.connections[slot].take() {
+                self.end(connection, "the I/O thread's event loop failed");
+            }
+        }
+        while !self.ended() {
+            std::thread::sleep(FULL_RING_WAIT);
+            self.flush();
+        }
+    }
+
+    /// Sends a message, at the end of the iteration at the latest; whether it has to wait for room in the ring.
+    fn send(&mut self, message: ToMain) -> bool {
+        self.unflushed = true;
+        if self.overflow.is_empty() {
+            let Err(full) = self.channels.lane.send(message) else { return false };
+            add(&self.channels.published.full, 1);
+            self.overflow.push_back(full.0);
+        } else {
+            self.overflow.push_back(message);
+        }
+        true
+    }
+
+    /// Brings a message that has waited up to date: what has come since was not reported, because this stands for it.
+    fn freshen(&mut self, message: ToMain) -> ToMain {
+        let ToMain::Usage(key, _) = message else { return message };
+        let Some(connection) = self.connection(key) else { return message };
+        let _ = connection.input.unreported();
+        ToMain::Usage(key, connection.input.usage())
+    }
+
+    fn connection(&mut self, key: SessionKey) -> Option<&mut Connection> {
+        self.connections.get_mut(key.slot as usize)?.as_deref_mut().filter(|connection| connection.key == key)
+    }
+
+    /// Makes messages visible to the main thread, and wakes it if it sleeps.
+    fn flush(&mut self) {
+        while let Some(message) = self.overflow.pop_front() {
+            let message = self.freshen(message);
+            let usage_of = match &message {
+                ToMain::Usage(key, _) => Some(*key),
+                _ => None,
+            };
+            if let Err(full) = self.channels.lane.send(message) {
+                self.overflow.push_front(full.0);
+                break;
+            }
+            if let Some(connection) = usage_of.and_then(|key| self.connection(key)) {
+                connection.usage_waits = false;
+            }
+            self.unflushed = true;
+        }
+        let unflushed = std::mem::take(&mut self.unflushed);
+        match self.channels.lane.publish() {
+            Rung::First => drop(self.channels.main.wake()),
+            // Another I/O thread found the bell silent and wakes. It may have been descheduled before it could: on few
+            // processors for a slice of the scheduler.
+            Rung::Already if unflushed => drop(self.channels.main.wake_if_parked()),
+            Rung::Already => {}
+        }
+    }
+}
+
+impl Owner for IoThread {
+    fn event_loop(&mut self) -> &mut AnyLoop {
+        &mut self.event_loop
+    }
+
+    fn spare(&mut self) -> &mut SpareBuffers {
+        &mut self.spare
+    }
+
+    fn take(&mut self, key: SessionKey) -> Option<Box<Connection>> {
+        self.connections.get_mut(key.slot as usize)?.take_if(|connection| connection.key == key)
+    }
+
+    fn put(&mut self, mut connection: Box<Connection>) {
+        connection.detach_if_at_rest(&mut self.event_loop);
+        let slot = connection.key.slot as usize;
+        if self.connections.len() <= slot {
+            self.connections.resize_with(slot + 1, || None);
+        }
+        self.connections[slot] = Some(connection);
+    }
+
+    fn process(&mut self, connection: &mut Connection, fresh: &[u8]) {
+        let input = &mut connection.input;
+        if input.query_buf.capacity() == 0 && !fresh.is_empty() {
+            input.query_buf = self.spare.query_buf();
+        }
+        input.keep(fresh);
+        self.parse(connection);
+    }
+
+    fn note_unfinished(&mut self, _: &Connection) {}
+
+    fn count_received(&mut self, connection: &mut Connection, bytes: usize) {
+        connection.unreported.received += bytes;
+    }
+
+    fn count_sent(&mut self, connection: &mut Connection, bytes: usize) {
+        connection.unreported.sent += bytes;
+        if connection.unreported.sent >= UNREPORTED_BYTES_MAX {
+            self.report_traffic(connection);
+        } else if !connection.is_listed {
+            connection.is_listed = true;
+            if self.listed.is_empty() {
+                self.report_at_ns = self.clock.now().mono_ns + REPORT_EVERY_NS;
+            }
+            self.listed.push(connection.key);
+        }
+    }
+
+    fn output_is_idle(&mut self, _: SessionKey) {}
+
+    fn recycle(&mut self, buf: SendBuf) {
+        let outbox = Outbox::from_buffer(buf.head);
+        if outbox.capacity_bytes() <= SPARE_REPLY_BYTES
+            && let Some(batch) =
+                self.spare_batches.iter_mut().rev().find(|batch| batch.reply.capacity_bytes() == 0)
+        {
+            batch.reply = outbox;
+        }
+    }
+
+    fn report_usage(&mut self, connection: &mut Connection) {
+        // A buffer that is empty serves another connection; the room of an unfinished request stays.
+        self.spare.keep_query_buf(&mut connection.input.query_buf);
+        // A batch that is away reported it.
+        if connection.input.state() != InputState::Executing
+            && !connection.usage_waits
+            && let Some(usage) = connection.input.unreported()
+        {
+            connection.usage_waits = self.send(ToMain::Usage(connection.key, usage));
+        }
+    }
+
+    fn idle_s(&mut self, connection: &Connection) -> i64 {
+        i64::from(connection.idle_s)
+    }
+
+    fn end(&mut self, connection: Box<Connection>, why: &str) {
+        let key = connection.key;
+        self.close(*connection);
+        self.send(ToMain::Ended(key, why.into()));
+    }
+
+    fn detached(&mut self, mut connection: Box<Connection>, socket: Fd) {
+        debug_assert_eq!(connection.stay, Stay::Detached);
+        self.count -= 1;
+        self.report_traffic(&mut connection);
+        connection.usage_waits = false;
+        self.send(ToMain::Released(Box::new(Moving { connection, socket })));
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,391 @@
+//! The server's main thread: one iteration of the event loop after the other. Wait; execute what came; do what is due; send;
+//! close.
+//!
+//! Invariants: (1) input is executed as it is received, in the event loop's buffer; what is left of a request is copied once,
+//! into the query buffer of its connection or, of a large argument, into what will be its value; (2) replies leave in the phase
+//! `write`, after everything of the iteration was executed; (3) the main thread closes sockets in the phase `close` and nowhere
+//! else.
+
+mod barrier;
+mod batches;
+mod main_thread;
+mod moves;
+mod shutdown;
+mod timing;
+
+use crate::bio::Garbage;
+use crate::clients::{Clients, SocketOwner};
+use crate::connection::spare::SpareBuffers;
+use crate::connection::transport::Transport;
+use crate::connection::{self, Connection, Owner};
+use crate::host::{Host, plain_error};
+use crate::iothreads::{Manager, ToIoThread};
+use crate::listen::listeners::Listeners;
+use crate::listen::{self, Kind};
+use crate::signals::Signals;
+use crate::switches;
+use barrier::Barrier;
+use batches::Batches;
+use sluice_config::choice::shutdown as shutdown_flag;
+use sluice_config::param;
+use sluice_engine::{Action, Crash, Engine, LogLevel, Process, SessionKey};
+use sluice_evloop::{AnyLoop, Deadline, Event, Gathering, Token};
+use sluice_resp::Requests;
+use std::os::fd::OwnedFd;
+use timing::Timing;
+
+/// The phases of an iteration in order. Input is executed as it is collected; replies are sent after that, so that an iteration's
+/// replies of one client leave together.
+pub const PHASES: &[(&str, fn(&mut Server))] = &[
+    ("collect and execute", Server::collect),
+    ("cron", Server::cron),
+    ("act", Server::act),
+    ("move connections", Server::move_connections),
+    ("write", Server::write),
+    ("close", Server::close),
+    ("flush to I/O threads", Server::flush),
+];
+
+/// The server: the engine, the process around it, and the parts that connect the engine with its clients.
+pub struct Server {
+    engine: Engine,
+    host: Host,
+    sockets: Sockets,
+    listeners: Listeners,
+    signals: Signals,
+    io_threads: Manager,
+    batches: Batches,
+    timing: Timing,
+    /// Keeps replies until they are durable; none without a log.
+    barrier: Option<Box<Barrier>>,
+    /// What the engine asks for, while it is done.
+    actions: Vec<Action>,
+    /// The exit status, once the server is to end.
+    ending: Option<i32>,
+}
+
+/// The main thread's event loop and what it knows of sockets.
+struct Sockets {
+    event_loop: AnyLoop,
+    clients: Clients,
+    spare: SpareBuffers,
+    /// The requests of the receive that is executed.
+    requests: Requests,
+    /// Clients with output, and clients whose output may have become possible.
+    ready: Vec<SessionKey>,
+    /// Clients whose sockets are to be closed at the end of the iteration.
+    to_close: Vec<SessionKey>,
+}
+
+const SIGNAL_TOKEN: Token = Token(u64::MAX);
+
+impl Server {
+    /// Puts the parts together; listeners begin to accept.
+    pub fn new(engine: Engine, host: Host, mut event_loop: AnyLoop, mut signals: Signals) -> Server {
+        if let Some(fd) = signals.take_descriptor() {
+            signals.source = Some(event_loop.attach(fd, SIGNAL_TOKEN));
+        }
+        let backend = crate::start::backend_of(engine.config());
+        let ring = switches::number(switches::RING).unwrap_or(0) as usize;
+        let io_threads = Manager::new(&engine, event_loop.waker(), backend, ring);
+        let sockets = Sockets {
+            event_loop,
+            clients: Clients::default(),
+            spare: SpareBuffers::default(),
+            requests: Requests::new(),
+            ready: Vec::new(),
+            to_close: Vec::new(),
+        };
+        let mut server = Server {
+            engine,
+            host,
+            sockets,
+            listeners: Listeners::default(),
+            signals,
+            io_threads,
+            batches: Batches::default(),
+            timing: Timing::default(),
+            barrier: Barrier::for_tests(),
+            actions: Vec::new(),
+            ending: None,
+        };
+        server.configure();
+        server
+    }
+
+    /// Runs until told to end; the process's exit status.
+    pub fn run(&mut self) -> i32 {
+        self.watch_signals();
+        let mut now_ns = self.host.now().mono_ns;
+        loop {
+            let until = self.wait_deadline();
+            let wait = self.sockets.event_loop.wait(now_ns, until);
+            self.timing.begin(self.host.now().mono_ns);
+            if let Err(error) = wait {
+                self.host.note(LogLevel::Warning, &format!("the event loop failed: {error}; ending"));
+                return 1;
+            }
+            for (_, phase) in PHASES {
+                phase(self);
+            }
+            now_ns = self.end_iteration();
+            if let Some(status) = self.ending {
+                return self.shut_down(status);
+            }
+        }
+    }
+
+    /// Until when the iteration may wait in the event loop; an I/O thread that has something wakes it (T-6). The main thread makes
+    /// no bounded waits to let batches gather, as I/O threads do: that was measured, and cost it a quarter more for each request.
+    fn wait_deadline(&self) -> Deadline {
+        let pool = &self.io_threads.pool;
+        // What the engine asked for after the phase `act` does not wait for an event.
+        let more_to_do = self.engine.has_actions()
+            || pool.has_messages()
+            || pool.is_behind()
+            || self.io_threads.moves.are_pending();
+        if more_to_do {
+            return Deadline::PAST;
+        }
+        let cron = Deadline::at_ns(self.timing.next_cron_ns);
+        match &self.barrier {
+            Some(barrier) => cron.min(Deadline::at_ns(barrier.due_ns())),
+            None => cron,
+        }
+    }
+
+    fn end_iteration(&mut self) -> u64 {
+        let now_ns = self.host.now().mono_ns;
+        let command_ns = self.engine.take_command_nanos();
+        if let Some(spent_ns) = self.timing.end(now_ns, command_ns, &mut self.host) {
+            self.batches.count_service(spent_ns, &mut self.host);
+            let is_deep = self.timing.learn_depth(self.engine.commands_executed(), self.host.reads);
+            self.sockets.event_loop.gather(match is_deep {
+                true => Gathering::Wanted,
+                false => Gathering::Unwanted,
+            });
+        }
+        now_ns
+    }
+
+    /// Takes up the configuration: at the start, and when a directive has changed.
+    fn configure(&mut self) {
+        let config = self.engine.config();
+        let event_loop = &mut self.sockets.event_loop;
+        event_loop.set_accepts_per_turn(config.int(param::MAX_NEW_CONNECTIONS_PER_CYCLE) as u32);
+        event_loop.set_batch_wait(config.int(param::EVENT_LOOP_BATCH_WAIT_US) as u32);
+        event_loop.gather(Gathering::Unwanted);
+        self.timing.gather_depth = config.uint(param::EVENT_LOOP_BATCH_WAIT_DEPTH);
+        if let Some(wanted) = self.host.listening.take_change() {
+            self.listeners.replace(event_loop, wanted);
+        }
+        self.listeners.tune(config.int(param::TCP_KEEPALIVE));
+        let (now_ns, slots) = (self.timing.began_ns, self.sockets.clients.slots());
+        self.io_threads.configure(&mut self.engine, &mut self.host, now_ns, slots);
+    }
+
+    fn collect(&mut self) {
+        while let Some(event) = self.sockets.event_loop.next_event(self.timing.began_ns) {
+            self.timing.is_busy = true;
+            match connection::handle(self, event) {
+                None => {}
+                Some(Event::Accepted { token, socket }) => self.accept(token, socket),
+                Some(Event::AcceptFailed { error, .. }) => {
+                    let text = format!("Accepting client connection: {}", plain_error(&error));
+                    self.host.note(LogLevel::Warning, &text);
+                }
+                Some(Event::Ready { .. }) => self.take_signal(),
+                Some(_) => {}
+            }
+        }
+        if self.io_threads.pool.is_running() {
+            self.collect_from_io_threads();
+        }
+    }
+
+    fn accept(&mut self, token: Token, socket: OwnedFd) {
+        let Some(listener) = self.listeners.get(token) else { return };
+        let accepted = listen::inspect(&socket, &listener.kind);
+        if self.host.log.wants(LogLevel::Verbose) {
+            self.host.note(LogLevel::Verbose, &format!("Accepted {}", accepted.addr));
+        }
+        if let Some(text) = listen::refusal(&accepted, self.engine.connections(), self.engine.config()) {
+            self.engine.count_rejected();
+            refuse(socket, text);
+            return;
+        }
+        let fd = std::os::fd::AsRawFd::as_raw_fd(&socket);
+        let unix = matches!(listener.kind, Kind::Unix(_));
+        let client = sluice_engine::Connection { addr: accepted.addr, laddr: accepted.laddr, fd, unix };
+        let key = self.engine.connect(client, &mut self.host);
+        self.sockets.clients.add(key);
+        if self.io_threads.pool.active() > 0 {
+            self.host.io_threads.accepts += 1;
+            let connection = Connection::new(key, Transport::detached());
+            return self.hand_over(connection, socket.into());
+        }
+        let transport = Transport::attach(&mut self.sockets.event_loop, socket, key);
+        let mut connection = Connection::new(key, transport);
+        connection.receive(&mut self.sockets.event_loop);
+        self.put(connection);
+    }
+
+    fn cron(&mut self) {
+        if !self.timing.cron_is_due() {
+            return;
+        }
+        let wait_ms = self.engine.cron(&mut self.host);
+        self.timing.plan_cron(wait_ms);
+        if self.timing.sample_is_due() {
+            self.host.sample(&self.sockets.event_loop.metrics(), self.engine.keyspace());
+        }
+        let (now_ns, slots) = (self.timing.began_ns, self.sockets.clients.slots());
+        self.io_threads.manage(&mut self.engine, &mut self.host, now_ns, slots);
+    }
+
+    fn act(&mut self) {
+        let configured = std::mem::take(&mut self.host.configured);
+        if configured {
+            self.configure();
+        }
+        self.io_threads.send_settings(&self.engine, configured);
+        if !self.engine.has_actions() {
+            return;
+        }
+        let mut actions = std::mem::take(&mut self.actions);
+        self.engine.take_actions(&mut actions);
+        for action in actions.drain(..) {
+            match action {
+                Action::FreeValue(value) => self.free_value(value),
+                Action::FreeDb(db) => self.free(Garbage::Db(db)),
+                Action::Resume(keys) => keys.into_iter().for_each(|key| self.resume(key)),
+                Action::TrimInput { key, idle_s } => self.trim_input(key, idle_s),
+                Action::Shutdown => self.ending = Some(0),
+                Action::Crash(crash) => end_by(crash),
+            }
+        }
+        self.actions = actions;
+    }
+
+    /// Has something freed by the background thread.
+    fn free(&mut self, garbage: Garbage) {
+        match &self.host.bio {
+            Some(bio) => bio.free(garbage),
+            None => drop(garbage),
+        }
+    }
+
+    /// The request that a client waited with is done: what came behind it is executed.
+    fn resume(&mut self, key: SessionKey) {
+        match self.sockets.clients.owner(key) {
+            Some(SocketOwner::IoThread(id) | SocketOwner::LeavingIoThread(id)) => {
+                self.io_threads.pool.send(*id, ToIoThread::Resume(key));
+            }
+            Some(SocketOwner::Main(_)) => {
+                if let Some(mut connection) = self.take(key) {
+                    match connection.input.resume() {
+                        true => connection::resume(self, connection),
+                        false => self.put(connection),
+                    }
+                }
+            }
+            Some(SocketOwner::InHand) | None => {}
+        }
+    }
+
+    /// Gives back room for input that a client does not need.
+    fn trim_input(&mut self, key: SessionKey, idle_s: i64) {
+        match self.sockets.clients.owner(key) {
+            Some(SocketOwner::IoThread(id)) => {
+                // It has the input, and reports the usage afterwards.
+                let idle_s = u32::try_from(idle_s).unwrap_or(0);
+                self.io_threads.pool.send(*id, ToIoThread::Trim(key, idle_s));
+            }
+            Some(SocketOwner::Main(_)) => connection::trim(self, key, idle_s),
+            Some(SocketOwner::LeavingIoThread(_) | SocketOwner::InHand) | None => {}
+        }
+    }
+
+    fn write(&mut self) {
+        self.engine.end_iteration(&mut self.host);
+        match self.barrier.is_some() {
+            true => self.write_when_durable(),
+            false => self.write_now(),
+        }
+    }
+
+    fn write_now(&mut self) {
+        // Sending can end sessions but not give them output, so one round is enough.
+        self.return_batches();
+        let mut ready = std::mem::take(&mut self.sockets.ready);
+        self.engine.take_ready(&mut ready);
+        for key in ready.drain(..) {
+            self.send_output(key);
+        }
+        // What was put there meanwhile is for the next iteration.
+        ready.append(&mut self.sockets.ready);
+        self.sockets.ready = ready;
+    }
+
+    fn close(&mut self) {
+        let mut to_close = std::mem::take(&mut self.sockets.to_close);
+        self.engine.take_to_close(&mut to_close);
+        for key in to_close.drain(..) {
+            let Some(owner) = self.sockets.clients.remove(key) else { continue };
+            match owner {
+                SocketOwner::Main(mut connection) => connection.transport.close(&mut self.sockets.event_loop),
+                SocketOwner::IoThread(id) | SocketOwner::LeavingIoThread(id) => {
+                    self.io_threads.pool.send(id, ToIoThread::Close(key));
+                    self.io_threads.pool.left(id);
+                }
+                SocketOwner::InHand => {}
+            }
+            self.engine.disconnect(key);
+            if let Some(barrier) = &mut self.barrier {
+                barrier.forget(key);
+            }
+        }
+        self.sockets.to_close = to_close;
+    }
+
+    fn flush(&mut self) {
+        if self.io_threads.pool.is_running() {
+            self.io_threads.pool.flush();
+        }
+    }
+
+    fn watch_signals(&mut self) {
+        if let Some(source) = self.signals.source {
+            self.sockets.event_loop.watch(source, sluice_evloop::Interest::READABLE);
+        }
+    }
+
+    fn take_signal(&mut self) {
+        let kind = self.signals.drain();
+        self.watch_signals();
+        let Some(signal) = kind else { return };
+        self.host.note(LogLevel::Warning, &format!("Received {} scheduling shutdown...", signal.name()));
+        let flags = self.engine.config().flags(signal.wishes());
+        let saves = flags & shutdown_flag::SAVE != 0
+            || flags & shutdown_flag::NOSAVE == 0 && !self.engine.config().save_points().is_empty();
+        if saves && self.engine.has_data() {
+            self.host.note(LogLevel::Warning, sluice_engine::NOTHING_SAVED);
+        }
+        self.ending = Some(0);
+    }
+}
+
+/// Tells a connection why it is refused, without waiting, and closes it.
+fn refuse(socket: OwnedFd, text: &[u8]) {
+    use std::io::Write;
+    let _ = std::net::TcpStream::from(socket).write_all(text);
+}
+
+fn end_by(crash: Crash) {
+    match crash {
+        Crash::Panic => panic!("called by DEBUG PANIC"),
+        Crash::Assert => panic!("=== ASSERTION FAILED === called by DEBUG ASSERT"),
+        Crash::Exit => std::process::exit(1),
+        Crash::Segfault => crate::signals::raise_segfault(),
+    }
+}

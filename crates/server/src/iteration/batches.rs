@@ -1,0 +1,263 @@
+//! Batches of requests from I/O threads: executed here, and sent back with their replies.
+
+use super::Server;
+use super::main_thread::end_of_executed;
+use crate::bio::Garbage;
+use crate::clients::SocketOwner;
+use crate::connection::Traffic;
+use crate::connection::input::QueryBufUsage;
+use crate::host::Host;
+use crate::iothreads::{AfterPush, Batch, IoThreadId, Outcome, Push, ToIoThread, ToMain};
+use sluice_engine::{Closing, Flow, LogLevel, Process, SessionKey};
+use sluice_value::Value;
+
+/// Messages of I/O threads, and batches of theirs. Empty between two iterations, but for the room; bounded by one batch for each
+/// connection.
+#[derive(Default)]
+pub struct Batches {
+    messages: Vec<ToMain>,
+    /// Those messages whose keys are prefetched together.
+    group: Vec<ToMain>,
+    /// Batches that were executed in this iteration.
+    #[allow(clippy::vec_box, reason = "they travel on as they came")]
+    executed: Vec<Box<Batch>>,
+    /// Batches were sent back in this iteration.
+    has_served: bool,
+}
+
+impl Batches {
+    /// Counts an iteration's time as that of the batches that it served.
+    pub fn count_service(&mut self, spent_ns: u64, host: &mut Host) {
+        if std::mem::take(&mut self.has_served) {
+            host.io_threads.service_ns += spent_ns;
+        }
+    }
+}
+
+/// Batches whose keys are prefetched together, at most: enough to hide the misses.
+const PREFETCH_BATCHES: usize = 32;
+/// No batch is added to so many keys: few enough that their lines stay in the cache.
+const PREFETCH_KEYS: usize = 128;
+
+impl Server {
+    /// Executes what the I/O threads have prepared.
+    pub(super) fn collect_from_io_threads(&mut self) {
+        let mut messages = std::mem::take(&mut self.batches.messages);
+        self.io_threads.pool.collect(&mut messages);
+        if !messages.is_empty() {
+            self.timing.is_busy = true;
+            self.host.io_threads.reads_pending = messages.len() as u64;
+            let mut group = std::mem::take(&mut self.batches.group);
+            let mut rest = messages.drain(..);
+            loop {
+                let mut keys = 0;
+                while keys < PREFETCH_KEYS && group.len() < PREFETCH_BATCHES {
+                    let Some(message) = rest.next() else { break };
+                    if let ToMain::Batch(batch) = &message {
+                        keys += batch.prepared.keys();
+                    }
+                    group.push(message);
+                }
+                if group.is_empty() {
+                    break;
+                }
+                self.prefetch(&group);
+                group.drain(..).for_each(|message| self.handle_message(message));
+            }
+            drop(rest);
+            self.batches.group = group;
+            self.host.io_threads.reads_pending = 0;
+        }
+        self.batches.messages = messages;
+    }
+
+    /// Prefetches the keys of a group of batches together.
+    fn prefetch(&mut self, group: &[ToMain]) {
+        if self.engine.limits().prefetch_batch < 2 {
+            return;
+        }
+        let mut keys = 0;
+        for message in group {
+            if let ToMain::Batch(batch) = message {
+                self.engine.prefetch_buckets(batch.key, &batch.prepared);
+                keys += batch.prepared.keys();
+            }
+        }
+        if keys < 2 {
+            return;
+        }
+        for message in group {
+            if let ToMain::Batch(batch) = message {
+                self.engine.prefetch_entries(batch.key, &batch.prepared);
+            }
+        }
+        self.engine.count_prefetch_group();
+    }
+
+    pub(super) fn handle_message(&mut self, message: ToMain) {
+        match message {
+            ToMain::Batch(batch) => self.execute_batch(batch),
+            ToMain::Usage(key, usage) => {
+                self.engine.touch_last_interaction(key, self.host.recent());
+                self.note_usage(key, usage);
+            }
+            ToMain::Traffic(key, traffic) => self.count_traffic(key, traffic),
+            ToMain::Ended(key, why) => self.lose(key, &why),
+            ToMain::Released(moving) => self.returned(*moving),
+            ToMain::Stopped(id) => self.io_thread_stopped(id),
+        }
+    }
+
+    /// An I/O thread has ended. Connections that it had then are lost: that happens only when its event loop failed.
+    fn io_thread_stopped(&mut self, id: IoThreadId) {
+        if self.io_threads.pool.stopped(id) {
+            self.host.note(LogLevel::Warning, "An IO thread ended: its event loop failed.");
+        }
+        let is_lost = |owner: &SocketOwner| owner.io_thread() == Some(id);
+        let lost = self.sockets.clients.iter().filter(|(_, owner)| is_lost(owner));
+        let lost: Vec<SessionKey> = lost.map(|(key, _)| key).collect();
+        lost.into_iter().for_each(|key| self.end_client(key));
+    }
+
+    pub(super) fn count_traffic(&mut self, key: SessionKey, traffic: Traffic) {
+        self.host.counts.net_input_bytes += traffic.received as u64;
+        if traffic.sent > 0 {
+            self.host.counts.net_output_bytes += traffic.sent as u64;
+            self.engine.sent(key, traffic.sent, self.host.recent());
+        }
+    }
+
+    fn execute_batch(&mut self, mut batch: Box<Batch>) {
+        let key = batch.key;
+        self.engine.recycle(std::mem::take(&mut batch.reply));
+        self.host.io_threads.reads += 1;
+        self.host.reads += 1;
+        self.host.io_threads.wait_ns += self.timing.began_ns.saturating_sub(batch.at_ns);
+        self.count_traffic(key, batch.traffic);
+        let mut flow = Flow::Continue;
+        if !batch.requests.is_empty() {
+            let Batch { input, requests, prepared, .. } = &*batch;
+            let done = self.engine.submit_prepared(key, input, requests, prepared, &mut self.host);
+            flow = done.flow;
+            batch.done = end_of_executed(&batch.requests, done.executed, &batch.input);
+        }
+        batch.outcome = match (flow, batch.failed) {
+            (Flow::Continue, None) => Outcome::GoOn,
+            (Flow::Continue, Some(error)) => {
+                self.engine.protocol_error(key, &error.message(), &mut self.host);
+                Outcome::Close
+            }
+            (Flow::Waiting, _) => Outcome::Deferred,
+            (Flow::Closing, _) => Outcome::Close,
+        };
+        if self.note_usage(key, batch.usage) {
+            // Not to be parsed again while the news of its end is on the way.
+            batch.outcome = Outcome::Close;
+        }
+        self.batches.executed.push(batch);
+    }
+
+    /// Learns the usage of a query buffer of an I/O thread; whether the client is ended for it.
+    fn note_usage(&mut self, key: SessionKey, usage: QueryBufUsage) -> bool {
+        self.host.note_input(usage.room);
+        self.engine.publish_input(key, usage.used, usage.room.saturating_sub(usage.used));
+        let is_overlong = usage.used > self.engine.limits().client_query_buffer;
+        if is_overlong && !self.is_ending(key) {
+            self.end_overlong(key);
+        }
+        is_overlong
+    }
+
+    fn is_ending(&self, key: SessionKey) -> bool {
+        self.engine.session(key).is_none_or(|session| session.caller.closing != Closing::No)
+    }
+
+    /// Whether a client's request is deferred.
+    pub(super) fn is_deferred(&self, key: SessionKey) -> bool {
+        self.engine.session(key).is_some_and(|session| session.waiting.is_some())
+    }
+
+    /// Has a value freed elsewhere: by an I/O thread that gets a batch anyway, or by the background thread.
+    pub(super) fn free_value(&mut self, value: Value) {
+        // In turn, so that no I/O thread gets all.
+        let turn = self.host.io_threads.freed as usize;
+        match self.batches.executed.len() {
+            // Nothing goes there: what is small is freed here, as it costs less than a message.
+            0 if value.heap_bytes() <= sluice_keyspace::LAZY_FREE_BYTES => drop(value),
+            0 => self.free(Garbage::Value(value)),
+            n => {
+                self.host.io_threads.freed += 1;
+                self.batches.executed[turn % n].garbage.push(value);
+            }
+        }
+    }
+
+    /// Sends the batches of this iteration back with their replies.
+    pub(super) fn return_batches(&mut self) {
+        if self.batches.executed.is_empty() {
+            return;
+        }
+        let mut executed = self.take_executed();
+        for mut batch in executed.drain(..) {
+            self.finish_batch(&mut batch);
+            self.return_batch(batch);
+        }
+        self.batches.executed = executed;
+    }
+
+    /// The batches of this iteration, whose list has to be given back.
+    #[allow(clippy::vec_box, reason = "they travel on as they came")]
+    pub(super) fn take_executed(&mut self) -> Vec<Box<Batch>> {
+        std::mem::take(&mut self.batches.executed)
+    }
+
+    /// Gives the list back that [`Server::take_executed`] took.
+    #[allow(clippy::vec_box, reason = "they travel on as they came")]
+    pub(super) fn put_back_executed(&mut self, list: Vec<Box<Batch>>) {
+        self.batches.executed = list;
+    }
+
+    /// Puts a batch's replies into it, and how its connection goes on.
+    pub(super) fn finish_batch(&mut self, batch: &mut Batch) {
+        self.batches.has_served = true;
+        if let Some((outbox, closing)) = self.engine.take_output(batch.key) {
+            batch.reply = outbox;
+            if closing == Closing::AfterReply {
+                batch.outcome = Outcome::Close;
+            }
+        }
+        batch.authentication = self.engine.authentication(batch.key);
+        self.host.io_threads.writes += 1;
+        self.host.writes += 1;
+    }
+
+    /// Sends a finished batch back to its I/O thread.
+    pub(super) fn return_batch(&mut self, mut batch: Box<Batch>) {
+        if batch.outcome == Outcome::Deferred && !self.is_deferred(batch.key) {
+            // What it waited for has ended meanwhile.
+            batch.outcome = Outcome::Resumed;
+        }
+        self.io_threads.pool.send(batch.from, ToIoThread::Reply(batch));
+    }
+
+    /// Sends output that no batch asked for to a client of an I/O thread.
+    pub(super) fn push_output(&mut self, key: SessionKey, id: IoThreadId) {
+        let Some((outbox, closing)) = self.engine.take_output(key) else { return };
+        if outbox.is_empty() && closing == Closing::No {
+            return self.engine.recycle(outbox);
+        }
+        self.host.writes += 1;
+        self.host.io_threads.writes += 1;
+        let then = after_push(closing);
+        self.io_threads.pool.send(id, ToIoThread::Push(Box::new(Push { key, outbox, then })));
+        self.engine.check_output_limit(key, &mut self.host);
+    }
+}
+
+/// What follows a push to a client that ends, or does not.
+pub(super) fn after_push(closing: Closing) -> AfterPush {
+    match closing {
+        Closing::No => AfterPush::Stay,
+        Closing::AfterReply | Closing::Now => AfterPush::Close,
+    }
+}

@@ -1,0 +1,273 @@
+//! The main thread as an owner of connections: requests are executed where they were received.
+
+use super::Server;
+use crate::bio::Garbage;
+use crate::clients::SocketOwner;
+use crate::connection::input::InputState;
+use crate::connection::spare::SpareBuffers;
+use crate::connection::{self, Connection, Flushed, Owner};
+use sluice_engine::{Closing, Flow, LogLevel, Process, SessionKey};
+use sluice_evloop::{AnyLoop, Fd, SendBuf, Shared};
+use sluice_resp::{Limits, Outbox, Requests, State};
+
+/// A reply that shares so many values, a mebibyte of pages, lets go of them on another thread.
+const SHARED_FREED_ELSEWHERE: usize = 16;
+
+impl Server {
+    /// Parses and executes `bytes`; returns how many of them are done with.
+    #[inline]
+    fn execute(&mut self, connection: &mut Connection, bytes: &[u8]) -> usize {
+        let key = connection.key;
+        let mut used = 0;
+        while connection.input.is_open() {
+            let rest = &bytes[used..];
+            let limits = self.parse_limits(key);
+            let requests = &mut self.sockets.requests;
+            let progress = connection.input.parser.parse(rest, &limits, requests);
+            if !requests.is_empty() {
+                let done = self.engine.submit(key, rest, requests, &mut self.host);
+                match done.flow {
+                    Flow::Continue => {}
+                    Flow::Closing => self.shut_input(connection),
+                    Flow::Waiting => {
+                        // The engine has the request that waits. What is behind it is parsed again when its time comes.
+                        connection.input.defer();
+                        return used + end_of_executed(&self.sockets.requests, done.executed, rest);
+                    }
+                }
+            }
+            used += progress.consumed;
+            match progress.state {
+                State::Full => {}
+                State::Starved => break,
+                State::Failed(error) => {
+                    if connection.input.is_open() {
+                        self.engine.protocol_error(key, &error.message(), &mut self.host);
+                    }
+                    self.shut_input(connection);
+                }
+            }
+        }
+        if connection.input.state() == InputState::Shut { bytes.len() } else { used }
+    }
+
+    fn parse_limits(&self, key: SessionKey) -> Limits {
+        let numbers = self.engine.limits();
+        let admission = numbers.admission(self.engine.authentication(key));
+        Limits::new(admission, numbers.proto_max_bulk_len as u64, numbers.prefetch_batch)
+    }
+
+    /// The client sent its last request. It may have no reply to wait for: then the phase `write` ends it.
+    #[cold]
+    fn shut_input(&mut self, connection: &mut Connection) {
+        connection.input.shut();
+        self.sockets.ready.push(connection.key);
+    }
+
+    /// Executes what the query buffer has and keeps the rest. The room stays: more is likely to come in pieces.
+    fn execute_query_buf(&mut self, connection: &mut Connection) {
+        let mut query_buf = std::mem::take(&mut connection.input.query_buf);
+        let peak = u32::try_from(query_buf.len()).unwrap_or(u32::MAX);
+        connection.query_buf_peak = connection.query_buf_peak.max(peak);
+        let used = self.execute(connection, &query_buf);
+        query_buf.drain(..used);
+        connection.input.query_buf = query_buf;
+        connection.input.part_query_buf();
+    }
+
+    /// Sends what a client is told.
+    pub(super) fn send_output(&mut self, key: SessionKey) {
+        match self.sockets.clients.owner(key) {
+            Some(SocketOwner::Main(connection)) => {
+                if connection.output.is_idle() && connection.stay == connection::Stay::Yes {
+                    self.send_own_output(key);
+                } else {
+                    // It stays in the session until the send in flight is over, or the connection has arrived elsewhere. A
+                    // reader that lags is found out here.
+                    self.engine.check_output_limit(key, &mut self.host);
+                }
+            }
+            Some(SocketOwner::IoThread(id)) => {
+                let id = *id;
+                self.push_output(key, id);
+            }
+            // It waits in the session until the connection has arrived here.
+            Some(SocketOwner::LeavingIoThread(_)) => self.engine.check_output_limit(key, &mut self.host),
+            Some(SocketOwner::InHand) | None => {}
+        }
+    }
+
+    fn send_own_output(&mut self, key: SessionKey) {
+        let Some((outbox, closing)) = self.engine.take_output(key) else { return };
+        self.send_outbox(key, outbox, closing);
+    }
+
+    /// Sends an outbox on a connection of the main thread.
+    pub(super) fn send_outbox(&mut self, key: SessionKey, outbox: Outbox, closing: Closing) {
+        if outbox.is_empty() {
+            self.engine.recycle(outbox);
+            if closing != Closing::No {
+                self.end_client(key);
+            }
+            return;
+        }
+        let Some(mut connection) = self.take(key) else { return };
+        if closing == Closing::AfterReply {
+            connection.close_when_sent();
+        }
+        self.host.writes += 1;
+        let sent = connection::send(self, &mut connection, outbox);
+        let in_flight = connection.output.is_sending();
+        self.put(connection);
+        match sent {
+            Flushed::Open if in_flight => self.engine.check_output_limit(key, &mut self.host),
+            Flushed::Open => {}
+            Flushed::Over(why) => self.lose(key, &why),
+        }
+    }
+
+    /// A client has gone: the connection is closed at the end of the iteration; the engine learns of it now.
+    pub(super) fn lose(&mut self, key: SessionKey, why: &str) {
+        if self.host.log.wants(LogLevel::Verbose)
+            && let Some(session) = self.engine.session(key)
+        {
+            self.host.note(LogLevel::Verbose, &format!("{why} {}", session.caller.addr));
+        }
+        self.end_client(key);
+    }
+
+    /// The same without a word in the log.
+    pub(super) fn end_client(&mut self, key: SessionKey) {
+        self.engine.client_lost(key);
+        self.sockets.to_close.push(key);
+    }
+
+    /// Ends a client that has sent more than `client-query-buffer-limit` of what cannot be executed yet.
+    #[cold]
+    pub(super) fn end_overlong(&mut self, key: SessionKey) {
+        self.engine.count_query_buffer_disconnection(key, &mut self.host);
+        self.end_client(key);
+    }
+}
+
+impl Owner for Server {
+    #[inline]
+    fn event_loop(&mut self) -> &mut AnyLoop {
+        &mut self.sockets.event_loop
+    }
+
+    fn spare(&mut self) -> &mut SpareBuffers {
+        &mut self.sockets.spare
+    }
+
+    #[inline]
+    fn take(&mut self, key: SessionKey) -> Option<Box<Connection>> {
+        self.sockets.clients.take(key)
+    }
+
+    #[inline]
+    fn put(&mut self, mut connection: Box<Connection>) {
+        connection.detach_if_at_rest(&mut self.sockets.event_loop);
+        self.sockets.clients.put(connection);
+    }
+
+    #[inline]
+    fn process(&mut self, connection: &mut Connection, mut fresh: &[u8]) {
+        loop {
+            match connection.input.state() {
+                InputState::Open if connection.input.query_buf.is_empty() => {
+                    let used = self.execute(connection, fresh);
+                    let rest = &fresh[used..];
+                    if !rest.is_empty() {
+                        if connection.input.query_buf.capacity() == 0 {
+                            connection.input.query_buf = self.sockets.spare.query_buf();
+                        }
+                        connection.input.keep_rest(rest);
+                    }
+                    return;
+                }
+                InputState::Open | InputState::Large => {
+                    fresh = connection.input.complete(fresh);
+                    if connection.input.is_open() {
+                        self.execute_query_buf(connection);
+                    }
+                    if fresh.is_empty() {
+                        return;
+                    }
+                }
+                InputState::Deferred => return connection.input.keep(fresh),
+                InputState::Filling | InputState::Executing | InputState::Shut => return,
+            }
+        }
+    }
+
+    fn note_unfinished(&mut self, connection: &Connection) {
+        self.engine.touch_last_interaction(connection.key, self.host.recent());
+    }
+
+    #[inline]
+    fn count_received(&mut self, _: &mut Connection, bytes: usize) {
+        self.host.counts.net_input_bytes += bytes as u64;
+        self.host.reads += 1;
+    }
+
+    #[inline]
+    fn count_sent(&mut self, connection: &mut Connection, bytes: usize) {
+        self.host.counts.net_output_bytes += bytes as u64;
+        self.engine.sent(connection.key, bytes, self.host.recent());
+    }
+
+    fn output_is_idle(&mut self, key: SessionKey) {
+        // What came up behind the send waits in the session.
+        self.sockets.ready.push(key);
+    }
+
+    /// A reply may be the last owner of a large string's pages: many of them are let go of elsewhere.
+    #[inline]
+    fn recycle(&mut self, buf: SendBuf) {
+        if buf.shared.len() >= SHARED_FREED_ELSEWHERE {
+            self.free_shared(buf.shared);
+        }
+        self.engine.recycle(Outbox::from_buffer(buf.head));
+    }
+
+    #[inline]
+    fn report_usage(&mut self, connection: &mut Connection) {
+        if let Some(usage) = connection.input.unreported() {
+            self.host.note_input(usage.room);
+            self.engine.publish_input(connection.key, usage.used, usage.room - usage.used);
+            let is_shut = connection.input.state() == InputState::Shut;
+            if usage.used > self.engine.limits().client_query_buffer && !is_shut {
+                connection.input.shut();
+                self.end_overlong(connection.key);
+            }
+        }
+    }
+
+    fn idle_s(&mut self, connection: &Connection) -> i64 {
+        let now_s = self.host.recent().unix_s();
+        self.engine.session(connection.key).map_or(0, |session| now_s - session.caller.last_s)
+    }
+
+    fn end(&mut self, connection: Box<Connection>, why: &str) {
+        let key = connection.key;
+        self.put(connection);
+        self.lose(key, why);
+    }
+
+    fn detached(&mut self, connection: Box<Connection>, socket: Fd) {
+        self.left_event_loop(connection, socket);
+    }
+}
+
+impl Server {
+    #[cold]
+    fn free_shared(&mut self, shared: Vec<Shared>) {
+        self.free(Garbage::Reply(shared));
+    }
+}
+
+/// Where the last executed request ends in the bytes that were parsed.
+pub(super) fn end_of_executed(requests: &Requests, executed: usize, bytes: &[u8]) -> usize {
+    executed.checked_sub(1).map_or(0, |last| requests.end_of(last).min(bytes.len()))
+}

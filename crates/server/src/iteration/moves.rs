@@ -1,0 +1,117 @@
+//! Connections that change their owner: from the main thread's event loop to an I/O thread, and back.
+
+use super::Server;
+use crate::clients::SocketOwner;
+use crate::connection::{self, Connection, Owner, Stay};
+use crate::iothreads::{IoThreadId, Moving, ToIoThread};
+use sluice_evloop::Fd;
+
+/// Connections that begin to move in one iteration, at most.
+const SHARE: usize = 100;
+/// Clients that are looked at for it, at most.
+const LOOKED_AT: usize = 4096;
+
+impl Server {
+    /// Has a share of the connections begin to move that are to change their owner.
+    pub(super) fn move_connections(&mut self) {
+        if !self.io_threads.moves.are_pending() {
+            return;
+        }
+        let slots = self.sockets.clients.slots();
+        let mut begun = 0;
+        for _ in 0..LOOKED_AT {
+            let Some(slot) = self.io_threads.moves.next_slot(slots) else { return };
+            begun += usize::from(self.begin_move(slot));
+            if begun == SHARE {
+                return;
+            }
+        }
+    }
+
+    /// If the client in a slot is to change its owner, has it begin to; whether it does.
+    fn begin_move(&mut self, slot: usize) -> bool {
+        let (pool, moves) = (&self.io_threads.pool, &mut self.io_threads.moves);
+        let Some((key, owner)) = self.sockets.clients.in_slot(slot) else { return false };
+        match owner {
+            SocketOwner::Main(connection) => {
+                let goes = pool.active() > 0 && connection.stay == Stay::Yes && connection.is_at_rest();
+                if goes {
+                    connection.begin_leaving(&mut self.sockets.event_loop);
+                    connection.detach_if_at_rest(&mut self.sockets.event_loop);
+                }
+                goes
+            }
+            SocketOwner::IoThread(id) => {
+                let id = *id;
+                let goes = !pool.is_active(id) || moves.takes_from(id);
+                if goes {
+                    self.release(key, id);
+                }
+                goes
+            }
+            SocketOwner::InHand | SocketOwner::LeavingIoThread(_) => false,
+        }
+    }
+
+    fn release(&mut self, key: sluice_engine::SessionKey, id: IoThreadId) {
+        if self.sockets.clients.release(key).is_some() {
+            self.io_threads.pool.send(id, ToIoThread::Release(key));
+        }
+    }
+
+    /// A connection's socket is out of the main thread's event loop: the connection goes to an I/O thread, or back in.
+    pub(super) fn left_event_loop(&mut self, connection: Box<Connection>, socket: Fd) {
+        self.place(connection, socket);
+    }
+
+    /// An I/O thread gives a connection back.
+    pub(super) fn returned(&mut self, moving: Moving) {
+        let Moving { mut connection, socket } = moving;
+        let traffic = std::mem::take(&mut connection.unreported);
+        self.count_traffic(connection.key, traffic);
+        // A client that has ended meanwhile is closed by dropping its socket.
+        if let Some(id) = self.sockets.clients.returned(connection.key) {
+            self.io_threads.pool.left(id);
+            self.place(connection, socket);
+        }
+    }
+
+    /// Gives a connection in hand an owner.
+    fn place(&mut self, connection: Box<Connection>, socket: Fd) {
+        let key = connection.key;
+        match self.io_threads.pool.active() {
+            0 => self.take_in(connection, socket),
+            _ => self.hand_over(connection, socket),
+        }
+        // Output that came up on the way waits in the session.
+        self.sockets.ready.push(key);
+    }
+
+    /// Gives a connection in hand to the active I/O thread with the least to do.
+    pub(super) fn hand_over(&mut self, mut connection: Box<Connection>, socket: Fd) {
+        let Some(id) = self.io_threads.pool.least_loaded() else { return self.take_in(connection, socket) };
+        let key = connection.key;
+        connection.authentication = self.engine.authentication(key);
+        self.resume_if_done(&mut connection);
+        self.sockets.clients.give(key, id);
+        self.io_threads.pool.send(id, ToIoThread::Adopt(Box::new(Moving { connection, socket })));
+    }
+
+    /// Takes a connection in hand into the main thread's event loop.
+    fn take_in(&mut self, mut connection: Box<Connection>, socket: Fd) {
+        connection.arrive(&mut self.sockets.event_loop, socket);
+        self.resume_if_done(&mut connection);
+        match self.ending {
+            // The last replies are sent, and nothing more is executed.
+            Some(_) => self.put(connection),
+            None => connection::resume(self, connection),
+        }
+    }
+
+    /// What kept a request waiting may have ended while its connection was between two threads.
+    fn resume_if_done(&self, connection: &mut Connection) {
+        if !self.is_deferred(connection.key) {
+            connection.input.resume();
+        }
+    }
+}

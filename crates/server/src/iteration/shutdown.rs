@@ -1,0 +1,85 @@
+//! The end of the server: what clients were told is sent, then everything is closed.
+
+use super::Server;
+use crate::clients::SocketOwner;
+use crate::connection::{self, Stay};
+use crate::iothreads::ToMain;
+use crate::supervisor;
+use sluice_engine::{LogLevel, Process};
+use sluice_evloop::{Deadline, Event};
+use std::time::Duration;
+
+/// How long the end of the server waits for clients to take their last replies.
+const FINISH_NS_MAX: u64 = 500_000_000;
+/// How often it looks meanwhile.
+const FINISH_WAIT: Duration = Duration::from_micros(100);
+
+impl Server {
+    /// Ends the server; returns `status`.
+    pub(super) fn shut_down(&mut self, status: i32) -> i32 {
+        self.host.note(LogLevel::Notice, "User requested shutdown...");
+        supervisor::tell(self.engine.config(), "STOPPING=1\n", &mut self.host);
+        self.listeners.close(&mut self.sockets.event_loop);
+        self.release_all();
+        // Connections that arrive from now on stay with the main thread.
+        self.io_threads.pool.set_active(0);
+        let deadline_ns = self.host.now().mono_ns + FINISH_NS_MAX;
+        self.drain_until(deadline_ns, Server::has_moving_connections);
+        self.io_threads.pool.finish();
+        self.drain_until(deadline_ns, |server| server.io_threads.pool.is_running() || server.is_sending());
+        self.host.remove_files();
+        self.host.note(LogLevel::Warning, "Sluice is now ready to exit, bye bye...");
+        status
+    }
+
+    /// Sends what there is and takes connections in that arrive, until `goes_on` says no, or the deadline.
+    fn drain_until(&mut self, deadline_ns: u64, goes_on: fn(&Server) -> bool) {
+        let mut messages = Vec::new();
+        loop {
+            self.flush();
+            // Replies of the last iteration have been handed to the event loop already, and now to the kernel.
+            let now_ns = self.host.now().mono_ns;
+            if self.sockets.event_loop.wait(now_ns, Deadline::PAST).is_err() {
+                return;
+            }
+            while let Some(event) = self.sockets.event_loop.next_event(now_ns) {
+                // Nothing more is executed.
+                if let Event::Sent { .. } | Event::Detached { .. } = event {
+                    connection::handle(self, event);
+                }
+            }
+            self.io_threads.pool.collect(&mut messages);
+            for message in messages.drain(..) {
+                match message {
+                    ToMain::Released(_) | ToMain::Stopped(_) | ToMain::Traffic(..) => {
+                        self.handle_message(message);
+                    }
+                    ToMain::Batch(_) | ToMain::Usage(..) | ToMain::Ended(..) => {}
+                }
+            }
+            self.write();
+            self.release_all();
+            if !goes_on(self) || self.host.now().mono_ns >= deadline_ns {
+                return;
+            }
+            std::thread::sleep(FINISH_WAIT);
+        }
+    }
+
+    /// Whether a connection is on its way from one thread to another.
+    fn has_moving_connections(&self) -> bool {
+        self.sockets.clients.iter().any(|(_, owner)| match owner {
+            SocketOwner::Main(connection) => connection.stay == Stay::Detached,
+            SocketOwner::LeavingIoThread(_) => true,
+            SocketOwner::IoThread(_) | SocketOwner::InHand => false,
+        })
+    }
+
+    /// Whether a connection of the main thread sends.
+    fn is_sending(&self) -> bool {
+        self.sockets.clients.iter().any(|(_, owner)| match owner {
+            SocketOwner::Main(connection) => connection.output.is_sending(),
+            SocketOwner::IoThread(_) | SocketOwner::LeavingIoThread(_) | SocketOwner::InHand => false,
+        })
+    }
+}

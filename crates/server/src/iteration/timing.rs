@@ -1,0 +1,79 @@
+//! When things are due, and how long iterations take.
+
+use crate::depth::Depth;
+use crate::host::Host;
+use crate::longest::thread_ns;
+
+/// See the module. Times are monotonic nanoseconds.
+#[derive(Debug, Default)]
+pub struct Timing {
+    /// When this iteration began.
+    pub began_ns: u64,
+    /// Something happened in this iteration.
+    pub is_busy: bool,
+    /// When the cron is due.
+    pub next_cron_ns: u64,
+    next_sample_ns: u64,
+    /// How many requests a receive brings.
+    depth: Depth,
+    /// From this depth on, waits gather (`event-loop-batch-wait-depth`).
+    pub gather_depth: u64,
+    /// Commands executed and receives made when the depth was last looked at.
+    commands: u64,
+    reads: u64,
+}
+
+/// Time between two looks at the numbers of the process: reading the allocator's costs as much as a hundred commands, and the
+/// engine's cron comes more often while entries are compacted.
+const SAMPLE_NS: u64 = 10_000_000;
+/// Weight of the mean of requests in a receive against the newest.
+const DEPTH_WEIGHT: u64 = 7;
+
+impl Timing {
+    /// An iteration begins.
+    pub fn begin(&mut self, now_ns: u64) {
+        self.began_ns = now_ns;
+    }
+
+    /// An iteration ends; the time it took, if something happened in it.
+    pub fn end(&mut self, now_ns: u64, command_ns: u64, host: &mut Host) -> Option<u64> {
+        let spent_ns = now_ns.saturating_sub(self.began_ns);
+        host.counts.cycles += 1;
+        host.cycle_ns += spent_ns;
+        host.command_ns += command_ns;
+        host.longest_turn.note(spent_ns, thread_ns);
+        let is_busy = std::mem::take(&mut self.is_busy);
+        if is_busy {
+            host.active_ns += spent_ns;
+        }
+        is_busy.then_some(spent_ns)
+    }
+
+    /// Learns how many requests a receive brings; whether that is enough for waits to gather. A wait that is spread over a
+    /// pipeline's replies costs them little; a single reply would feel it.
+    pub fn learn_depth(&mut self, commands: u64, reads: u64) -> bool {
+        let (new, receives) = (commands.saturating_sub(self.commands), reads.saturating_sub(self.reads));
+        (self.commands, self.reads) = (commands, reads);
+        self.depth.learn(new, receives, DEPTH_WEIGHT);
+        self.depth.is_at_least(self.gather_depth)
+    }
+
+    /// Whether the engine's cron is due.
+    pub fn cron_is_due(&self) -> bool {
+        self.began_ns >= self.next_cron_ns
+    }
+
+    /// The cron is due again so many milliseconds later.
+    pub fn plan_cron(&mut self, wait_ms: u64) {
+        self.next_cron_ns = self.began_ns + wait_ms.max(1) * 1_000_000;
+    }
+
+    /// Whether the numbers of the process are to be read; the next time is planned.
+    pub fn sample_is_due(&mut self) -> bool {
+        let is_due = self.began_ns >= self.next_sample_ns;
+        if is_due {
+            self.next_sample_ns = self.began_ns + SAMPLE_NS;
+        }
+        is_due
+    }
+}
