@@ -116,8 +116,8 @@ impl Clients {
     #[inline]
     fn leave_hand(&mut self, key: SessionKey, next: SocketOwner) {
         let owner = self.owner_mut(key).expect("a client stays in the table while its connection is in hand");
-        assert!(matches!(owner, SocketOwner::InHand), "a connection that comes back was in hand");
-        *owner = next;
+        let before = std::mem::replace(owner, next);
+        let SocketOwner::InHand = before else { panic!("a connection that comes back was in hand") };
     }
 
     /// The I/O thread is asked to give the connection back; which one, if it was not asked before.

@@ -17,7 +17,7 @@ use crate::host::plain_error;
 use input::{Input, InputState};
 use output::{Next, Output, Piece};
 use sluice_engine::SessionKey;
-use sluice_evloop::{AnyLoop, Chunk, Event, Fd, Received, SendBuf, Sending, Sent, Token};
+use sluice_evloop::{AnyLoop, Event, Fd, Received, SendBuf, Sending, Sent, Token};
 use sluice_resp::{Admission, Outbox};
 use spare::SpareBuffers;
 use transport::Transport;
@@ -209,7 +209,7 @@ impl Connection {
 }
 
 /// Handles an event of a connection; returns any other event.
-#[inline]
+#[inline(always)]
 pub fn handle<O: Owner>(owner: &mut O, event: Event) -> Option<Event> {
     match event {
         Event::Received { token, received } => receive(owner, key_of(token), received),
@@ -225,54 +225,61 @@ pub fn handle<O: Owner>(owner: &mut O, event: Event) -> Option<Event> {
     None
 }
 
-#[inline]
+#[inline(always)]
 fn receive<O: Owner>(owner: &mut O, key: SessionKey, received: Received) {
-    let Some(mut connection) = owner.take(key) else {
-        if let Received::Data(chunk) = received {
-            owner.event_loop().give_back(chunk);
-        }
-        return;
-    };
     let chunk = match received {
         Received::Data(chunk) => chunk,
-        Received::Eof => return owner.end(connection, CLIENT_CLOSED),
+        Received::Eof => return end(owner, key, CLIENT_CLOSED),
         Received::Failed(error) => {
-            let why = format!("Reading from client: {}", plain_error(&error));
-            return owner.end(connection, &why);
+            return end(owner, key, &format!("Reading from client: {}", plain_error(&error)));
         }
     };
-    owner.count_received(&mut connection, chunk.len());
-    if connection.transport.is_coded() {
-        return receive_coded(owner, connection, chunk);
-    }
-    process(owner, &mut connection, &chunk);
+    let taken = owner.take(key).map(|mut connection| {
+        owner.count_received(&mut connection, chunk.len());
+        let flushed = match connection.transport.is_coded() {
+            true => receive_coded(owner, &mut connection, &chunk),
+            false => {
+                process(owner, &mut connection, &chunk);
+                Flushed::Open
+            }
+        };
+        (connection, flushed)
+    });
     owner.event_loop().give_back(chunk);
-    if !connection.input.query_buf.is_empty() {
-        owner.note_unfinished(&connection);
+    match taken {
+        Some((connection, Flushed::Open)) => {
+            if !connection.input.query_buf.is_empty() {
+                owner.note_unfinished(&connection);
+            }
+            go_on_receiving(owner, connection);
+        }
+        Some((connection, Flushed::Over(why))) => owner.end(connection, &why),
+        None => {}
     }
-    go_on_receiving(owner, connection);
 }
 
 #[cold]
-fn receive_coded<O: Owner>(owner: &mut O, mut connection: Box<Connection>, chunk: Chunk) {
+fn end<O: Owner>(owner: &mut O, key: SessionKey, why: &str) {
+    if let Some(connection) = owner.take(key) {
+        owner.end(connection, why);
+    }
+}
+
+#[cold]
+fn receive_coded<O: Owner>(owner: &mut O, connection: &mut Connection, chunk: &[u8]) -> Flushed {
     let (mut plain, mut answer) = (Vec::new(), Vec::new());
-    let decoded = connection.transport.decode(&chunk, &mut plain, &mut answer);
-    owner.event_loop().give_back(chunk);
-    if let Err(why) = decoded {
-        return owner.end(connection, &why);
+    if let Err(why) = connection.transport.decode(chunk, &mut plain, &mut answer) {
+        return Flushed::Over(why);
     }
     if !answer.is_empty() {
         connection.output.push(Piece::Answer(answer));
     }
-    process(owner, &mut connection, &plain);
-    match flush(owner, &mut connection) {
-        Flushed::Open => go_on_receiving(owner, connection),
-        Flushed::Over(why) => owner.end(connection, &why),
-    }
+    process(owner, connection, &plain);
+    flush(owner, connection)
 }
 
 /// Executes what has come, as far as the state of the input lets.
-#[inline]
+#[inline(always)]
 fn process<O: Owner>(owner: &mut O, connection: &mut Connection, fresh: &[u8]) {
     match connection.input.state() {
         _ if connection.stay != Stay::Yes => connection.input.keep(fresh),
@@ -285,7 +292,7 @@ fn process<O: Owner>(owner: &mut O, connection: &mut Connection, fresh: &[u8]) {
 }
 
 /// Receives on or not, reports what is kept, and puts the connection back.
-#[inline]
+#[inline(always)]
 pub fn go_on_receiving<O: Owner>(owner: &mut O, mut connection: Box<Connection>) {
     if !connection.input.is_open() || connection.stay != Stay::Yes {
         connection.receive(owner.event_loop());
@@ -362,8 +369,8 @@ pub fn send<O: Owner>(owner: &mut O, connection: &mut Connection, outbox: Outbox
     let piece = Piece::Output(outbox);
     match connection.output.is_idle() {
         true => match start_send(owner, connection, piece) {
-            Flushed::Open => flush(owner, connection),
-            over => over,
+            Flushed::Open if connection.output.closes_when_sent() => flush(owner, connection),
+            ended => ended,
         },
         false => {
             connection.output.push(piece);
@@ -373,7 +380,7 @@ pub fn send<O: Owner>(owner: &mut O, connection: &mut Connection, outbox: Outbox
 }
 
 /// Sends what waits, until a send is in flight.
-#[inline]
+#[inline(never)]
 pub fn flush<O: Owner>(owner: &mut O, connection: &mut Connection) -> Flushed {
     while !connection.output.is_sending() {
         let started = match connection.output.next() {
@@ -388,7 +395,7 @@ pub fn flush<O: Owner>(owner: &mut O, connection: &mut Connection) -> Flushed {
     Flushed::Open
 }
 
-#[inline]
+#[inline(always)]
 fn start_send<O: Owner>(owner: &mut O, connection: &mut Connection, piece: Piece) -> Flushed {
     if let Piece::Output(outbox) = &piece
         && outbox.is_empty()
@@ -423,7 +430,7 @@ fn send_is_over<O: Owner>(owner: &mut O, key: SessionKey, sent: Sent) {
     }
 }
 
-#[inline]
+#[inline(always)]
 fn end_send<O: Owner>(owner: &mut O, connection: &mut Connection, sent: Sent) -> Flushed {
     let bytes = connection.transport.plain_sent(&sent);
     owner.count_sent(connection, bytes);

@@ -97,17 +97,15 @@ impl Transport {
     /// Sends a piece of output.
     #[inline]
     pub fn send(&mut self, event_loop: &mut AnyLoop, piece: Piece) -> Sending {
-        let output = match (piece, &mut self.codec) {
-            (Piece::Output(output), None) => output,
+        let buf = match (piece, &mut self.codec) {
+            (Piece::Output(output), None) => into_send_buf(output),
             (Piece::Output(output), Some(coded)) => {
                 coded.plain_in_flight = output.len();
-                coded.codec.encode(output)
+                into_send_buf(coded.codec.encode(output))
             }
-            (Piece::Answer(answer), _) => {
-                return event_loop.send(self.source, SendBuf { head: answer, shared: Vec::new() });
-            }
+            (Piece::Answer(answer), _) => SendBuf { head: answer, shared: Vec::new() },
         };
-        event_loop.send(self.source, into_send_buf(output))
+        event_loop.send(self.source, buf)
     }
 
     /// Bytes of output, before they were encoded, that a finished send stands for.

@@ -209,6 +209,7 @@ impl Manager {
     }
 
     /// Sends the I/O threads other limits, if there are any. `configured`: a directive has changed.
+    #[inline]
     pub fn send_settings(&mut self, engine: &Engine, configured: bool) {
         if self.pool.is_running() && (configured || !Arc::ptr_eq(&self.limits, engine.limits())) {
             self.renew_settings(engine);

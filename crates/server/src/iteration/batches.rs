@@ -94,7 +94,7 @@ impl Server {
         self.engine.count_prefetch_group();
     }
 
-    pub(super) fn handle_message(&mut self, message: ToMain) {
+    fn handle_message(&mut self, message: ToMain) {
         match message {
             ToMain::Batch(batch) => self.execute_batch(batch),
             ToMain::Usage(key, usage) => {
@@ -135,6 +135,10 @@ impl Server {
         self.host.io_threads.wait_ns += self.timing.began_ns.saturating_sub(batch.at_ns);
         self.count_traffic(key, batch.traffic);
         let mut flow = Flow::Continue;
+        if self.ending.is_some() {
+            batch.outcome = Outcome::Close;
+            return self.return_batch(batch);
+        }
         if !batch.requests.is_empty() {
             let Batch { input, requests, prepared, .. } = &*batch;
             let done = self.engine.submit_prepared(key, input, requests, prepared, &mut self.host);

@@ -5,7 +5,7 @@ use crate::bio::Garbage;
 use crate::clients::SocketOwner;
 use crate::connection::input::InputState;
 use crate::connection::spare::SpareBuffers;
-use crate::connection::{self, Connection, Flushed, Owner};
+use crate::connection::{self, Connection, Flushed, Owner, Stay};
 use sluice_engine::{Closing, Flow, LogLevel, Process, SessionKey};
 use sluice_evloop::{AnyLoop, Fd, SendBuf, Shared};
 use sluice_resp::{Limits, Outbox, Requests, State};
@@ -76,42 +76,31 @@ impl Server {
     }
 
     /// Sends what a client is told.
+    #[inline]
     pub(super) fn send_output(&mut self, key: SessionKey) {
-        match self.sockets.clients.owner(key) {
-            Some(SocketOwner::Main(connection)) => {
-                if connection.output.is_idle() && connection.stay == connection::Stay::Yes {
-                    self.send_own_output(key);
-                } else {
-                    // It stays in the session until the send in flight is over, or the connection has arrived elsewhere. A
-                    // reader that lags is found out here.
-                    self.engine.check_output_limit(key, &mut self.host);
-                }
-            }
-            Some(SocketOwner::IoThread(id)) => {
-                let id = *id;
-                self.push_output(key, id);
-            }
-            // It waits in the session until the connection has arrived here.
-            Some(SocketOwner::LeavingIoThread(_)) => self.engine.check_output_limit(key, &mut self.host),
-            Some(SocketOwner::InHand) | None => {}
+        let Some(connection) = self.take(key) else { return self.send_output_elsewhere(key) };
+        if connection.output.is_idle() && connection.stay == Stay::Yes {
+            self.send_own_output(connection);
+        } else {
+            // The output stays in the session until the send in flight is over, or the connection has arrived elsewhere. A
+            // reader that lags is found out here.
+            self.put(connection);
+            self.engine.check_output_limit(key, &mut self.host);
         }
     }
 
-    fn send_own_output(&mut self, key: SessionKey) {
-        let Some((outbox, closing)) = self.engine.take_output(key) else { return };
-        self.send_outbox(key, outbox, closing);
-    }
-
-    /// Sends an outbox on a connection of the main thread.
-    pub(super) fn send_outbox(&mut self, key: SessionKey, outbox: Outbox, closing: Closing) {
+    #[inline]
+    fn send_own_output(&mut self, mut connection: Box<Connection>) {
+        let key = connection.key;
+        let Some((outbox, closing)) = self.engine.take_output(key) else { return self.put(connection) };
         if outbox.is_empty() {
             self.engine.recycle(outbox);
+            self.put(connection);
             if closing != Closing::No {
                 self.end_client(key);
             }
             return;
         }
-        let Some(mut connection) = self.take(key) else { return };
         if closing == Closing::AfterReply {
             connection.close_when_sent();
         }
@@ -123,6 +112,19 @@ impl Server {
             Flushed::Open if in_flight => self.engine.check_output_limit(key, &mut self.host),
             Flushed::Open => {}
             Flushed::Over(why) => self.lose(key, &why),
+        }
+    }
+
+    /// Sends what a client is told whose connection is not here.
+    fn send_output_elsewhere(&mut self, key: SessionKey) {
+        match self.sockets.clients.owner(key) {
+            Some(SocketOwner::IoThread(id)) => {
+                let id = *id;
+                self.push_output(key, id);
+            }
+            // The output waits in the session until the connection has arrived here.
+            Some(SocketOwner::LeavingIoThread(_)) => self.engine.check_output_limit(key, &mut self.host),
+            Some(SocketOwner::Main(_) | SocketOwner::InHand) | None => {}
         }
     }
 
@@ -165,7 +167,7 @@ impl Owner for Server {
         self.sockets.clients.take(key)
     }
 
-    #[inline]
+    #[inline(always)]
     fn put(&mut self, mut connection: Box<Connection>) {
         connection.detach_if_at_rest(&mut self.sockets.event_loop);
         self.sockets.clients.put(connection);
@@ -173,6 +175,10 @@ impl Owner for Server {
 
     #[inline]
     fn process(&mut self, connection: &mut Connection, mut fresh: &[u8]) {
+        if self.ending.is_some() {
+            // The last replies are sent, and nothing more is executed.
+            return;
+        }
         loop {
             match connection.input.state() {
                 InputState::Open if connection.input.query_buf.is_empty() => {

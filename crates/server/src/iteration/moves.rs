@@ -2,7 +2,7 @@
 
 use super::Server;
 use crate::clients::SocketOwner;
-use crate::connection::{self, Connection, Owner, Stay};
+use crate::connection::{self, Connection, Stay};
 use crate::iothreads::{IoThreadId, Moving, ToIoThread};
 use sluice_evloop::Fd;
 
@@ -101,11 +101,7 @@ impl Server {
     fn take_in(&mut self, mut connection: Box<Connection>, socket: Fd) {
         connection.arrive(&mut self.sockets.event_loop, socket);
         self.resume_if_done(&mut connection);
-        match self.ending {
-            // The last replies are sent, and nothing more is executed.
-            Some(_) => self.put(connection),
-            None => connection::resume(self, connection),
-        }
+        connection::resume(self, connection);
     }
 
     /// What kept a request waiting may have ended while its connection was between two threads.

@@ -2,11 +2,10 @@
 
 use super::Server;
 use crate::clients::SocketOwner;
-use crate::connection::{self, Stay};
-use crate::iothreads::ToMain;
+use crate::connection::Stay;
 use crate::supervisor;
 use sluice_engine::{LogLevel, Process};
-use sluice_evloop::{Deadline, Event};
+use sluice_evloop::Deadline;
 use std::time::Duration;
 
 /// How long the end of the server waits for clients to take their last replies.
@@ -32,9 +31,9 @@ impl Server {
         status
     }
 
-    /// Sends what there is and takes connections in that arrive, until `goes_on` says no, or the deadline.
+    /// Sends what there is and takes connections in that arrive, until `goes_on` says no, or the deadline. Nothing more is
+    /// executed: `ending` is set.
     fn drain_until(&mut self, deadline_ns: u64, goes_on: fn(&Server) -> bool) {
-        let mut messages = Vec::new();
         loop {
             self.flush();
             // Replies of the last iteration have been handed to the event loop already, and now to the kernel.
@@ -42,21 +41,7 @@ impl Server {
             if self.sockets.event_loop.wait(now_ns, Deadline::PAST).is_err() {
                 return;
             }
-            while let Some(event) = self.sockets.event_loop.next_event(now_ns) {
-                // Nothing more is executed.
-                if let Event::Sent { .. } | Event::Detached { .. } = event {
-                    connection::handle(self, event);
-                }
-            }
-            self.io_threads.pool.collect(&mut messages);
-            for message in messages.drain(..) {
-                match message {
-                    ToMain::Released(_) | ToMain::Stopped(_) | ToMain::Traffic(..) => {
-                        self.handle_message(message);
-                    }
-                    ToMain::Batch(_) | ToMain::Usage(..) | ToMain::Ended(..) => {}
-                }
-            }
+            self.collect();
             self.write();
             self.release_all();
             if !goes_on(self) || self.host.now().mono_ns >= deadline_ns {
