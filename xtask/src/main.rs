@@ -5,6 +5,7 @@
 //! task that draws random numbers prints its seed and takes it back as an option; (3) every failure says what to do.
 
 mod args;
+mod bench;
 mod ci;
 mod clients;
 mod conformance;
@@ -13,8 +14,10 @@ mod fuzz;
 mod generate;
 mod glob;
 mod probe;
+mod server;
 mod shell;
 mod tidy;
+mod wire;
 
 use std::process::ExitCode;
 
@@ -71,6 +74,11 @@ const TASKS: &[Task] = &[
         name: "conformance",
         about: "the upstream suite's units against ours",
         run: conformance::conformance,
+    },
+    Task {
+        name: "bench",
+        about: "the README's table beside another server, as markdown: --peer SERVER (--list, --only)",
+        run: bench::bench,
     },
     Task { name: "help", about: "this list", run: help },
 ];
