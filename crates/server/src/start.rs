@@ -206,6 +206,10 @@ fn serve(loaded: Loaded) -> Result<u8, Failure> {
     let _ = host.apply_oom_score(&config);
     let _ = host.apply_allocator_thread(&config);
     let seeds = seeds(&config).map_err(|error| fail(&mut host, error))?;
+    #[cfg(debug_assertions)]
+    if crate::switches::number(crate::switches::ALLOCATOR_FAULT).is_some() {
+        crate::alloc::fault_when_growing();
+    }
     let engine = Engine::new(config, seeds, &mut host);
     announce(&mut host, engine.config());
     // Never dropped: the kernel frees the data faster than we could, one value after the other.
