@@ -45,7 +45,7 @@ const TASKS: &[Task] = &[
     Task { name: "deep", about: "the long runs; records when each one last passed", run: ci::deep },
     Task {
         name: "tidy",
-        about: "layers, unsafe fence, clocks, lengths, headers (--tighten)",
+        about: "layers, unsafe fence, clocks, lengths, headers, ids of requirements (--tighten)",
         run: tidy::tidy,
     },
     Task {

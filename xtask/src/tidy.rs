@@ -7,6 +7,7 @@
 mod banned;
 mod fence;
 mod headers;
+mod ids;
 mod layers;
 mod lengths;
 mod params;
@@ -59,6 +60,7 @@ pub(crate) fn tidy(arguments: &[String]) -> Result<()> {
     findings.extend(public::check(&read_table(&root.join("docs/layers.toml"))?, &sources));
     findings.extend(headers::check_headers(&sources));
     findings.extend(headers::check_paths(&root, &files));
+    findings.extend(ids::check(&root, &files, &sources)?);
     if findings.is_empty() {
         println!("tidy: {} source files, nothing to say", sources.len());
         return Ok(());
