@@ -125,7 +125,7 @@ impl Effects {
     }
 
     /// Keeps the command out of the propagation stream.
-    pub(crate) fn do_not_propagate(&mut self) {
+    pub fn do_not_propagate(&mut self) {
         self.recorded = true;
         self.propagation = Propagation::Rewritten(Vec::new());
     }
@@ -160,6 +160,12 @@ impl Effects {
     #[inline]
     pub fn changes(&self) -> u64 {
         self.changes
+    }
+
+    /// Whether a key, or a database as a whole, was modified while somebody was listening.
+    #[inline]
+    pub fn has_modified(&self) -> bool {
+        !self.modified.is_empty() || !self.databases.is_empty()
     }
 
     /// Keys that were modified, in order; recorded only while `listening`.
