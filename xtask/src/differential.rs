@@ -12,11 +12,9 @@ mod grammar;
 mod hostile;
 mod player;
 mod rules;
-mod server;
 mod shrink;
 mod special;
 mod values;
-mod wire;
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -26,12 +24,12 @@ use sluice_base::Rng;
 use crate::args::Arguments;
 use crate::{Result, ci, shell};
 
+use crate::server::Server;
+use crate::wire::Connection;
 use allowed::Allowed;
 use generate::{Command, Generator};
 use grammar::Grammar;
 use player::{Failure, Player};
-use server::Server;
-use wire::Connection;
 
 /// Commands in one stream.
 const STREAM: u64 = 2000;
@@ -69,8 +67,8 @@ struct Options {
 /// The task.
 pub(crate) fn differential(arguments: &[String]) -> Result<()> {
     let options = options(arguments)?;
-    let ours = Server::start(&options.ours, &options.ours_extra)?;
-    let peer = Server::start(&options.peer, &[])?;
+    let ours = Server::start(&options.ours, &[&bounds(), options.ours_extra.as_slice()].concat())?;
+    let peer = Server::start(&options.peer, &bounds())?;
     let mut connections = (Connection::open(ours.port)?, Connection::open(peer.port)?);
     let mut grammar = Grammar::load(&mut connections.0, &mut connections.1)?;
     if !options.only.is_empty() {
@@ -87,6 +85,12 @@ pub(crate) fn differential(arguments: &[String]) -> Result<()> {
         return Err(format!("{failures} different failures, {differing} differences in metadata").into());
     }
     Ok(())
+}
+
+/// Options of both servers: a bound on what a hostile offset can allocate, and the DEBUG subcommands that some generators
+/// use.
+fn bounds() -> Vec<String> {
+    ["--proto-max-bulk-len", "1mb", "--enable-debug-command", "local"].map(str::to_string).to_vec()
 }
 
 /// Reads the command line.

@@ -5,6 +5,7 @@
 //! task that draws random numbers prints its seed and takes it back as an option; (3) every failure says what to do.
 
 mod args;
+mod bench;
 mod ci;
 mod clients;
 mod conformance;
@@ -13,8 +14,10 @@ mod fuzz;
 mod generate;
 mod glob;
 mod probe;
+mod server;
 mod shell;
 mod tidy;
+mod wire;
 
 use std::process::ExitCode;
 
@@ -42,7 +45,7 @@ const TASKS: &[Task] = &[
     Task { name: "deep", about: "the long runs; records when each one last passed", run: ci::deep },
     Task {
         name: "tidy",
-        about: "layers, unsafe fence, clocks, lengths, headers (--tighten)",
+        about: "layers, unsafe fence, clocks, lengths, headers, ids of requirements (--tighten)",
         run: tidy::tidy,
     },
     Task {
@@ -71,6 +74,11 @@ const TASKS: &[Task] = &[
         name: "conformance",
         about: "the upstream suite's units against ours",
         run: conformance::conformance,
+    },
+    Task {
+        name: "bench",
+        about: "the README's table beside another server, as markdown: --peer SERVER (--list, --only)",
+        run: bench::bench,
     },
     Task { name: "help", about: "this list", run: help },
 ];

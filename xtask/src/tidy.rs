@@ -7,8 +7,10 @@
 mod banned;
 mod fence;
 mod headers;
+mod ids;
 mod layers;
 mod lengths;
+mod limits;
 mod params;
 mod public;
 mod source;
@@ -59,6 +61,8 @@ pub(crate) fn tidy(arguments: &[String]) -> Result<()> {
     findings.extend(public::check(&read_table(&root.join("docs/layers.toml"))?, &sources));
     findings.extend(headers::check_headers(&sources));
     findings.extend(headers::check_paths(&root, &files));
+    findings.extend(limits::check(&root, &sources));
+    findings.extend(ids::check(&root, &files, &sources)?);
     if findings.is_empty() {
         println!("tidy: {} source files, nothing to say", sources.len());
         return Ok(());

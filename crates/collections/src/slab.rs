@@ -355,7 +355,8 @@ impl<const CHUNK_BITS: u32, const BLOCK_BITS: u32> SlabOf<CHUNK_BITS, BLOCK_BITS
     }
 
     /// Blocks handed out and not freed. Cost: one step for each size class.
-    pub fn blocks_used(&self) -> usize {
+    #[cfg(test)]
+    pub(crate) fn blocks_used(&self) -> usize {
         self.books.as_deref().map_or(0, |books| books.classes.iter().map(|class| class.used).sum())
     }
 
@@ -374,18 +375,21 @@ impl<const CHUNK_BITS: u32, const BLOCK_BITS: u32> SlabOf<CHUNK_BITS, BLOCK_BITS
 
     /// Bytes that are resident for nobody: free blocks below the highest one handed out, and empty chunks that keep their
     /// pages. An owner adds it to the allocator's fragmentation. O(1).
-    pub fn bytes_free(&self) -> usize {
+    #[cfg(test)]
+    pub(crate) fn bytes_free(&self) -> usize {
         self.bytes_touched().saturating_sub(self.bytes_used())
     }
 
     /// Bytes of address space reserved for chunks, resident or not. O(1).
-    pub fn bytes_reserved(&self) -> usize {
+    #[cfg(test)]
+    pub(crate) fn bytes_reserved(&self) -> usize {
         self.books.as_deref().map_or(0, |books| books.regions.reserved())
     }
 
     /// Bytes of directories and lists. Those of a small slab come from the allocator, so that its figure has them already.
     /// O(1), but for a slab that has used every chunk number.
-    pub fn bytes_directories(&self) -> usize {
+    #[cfg(test)]
+    pub(crate) fn bytes_directories(&self) -> usize {
         let Some(books) = self.books.as_deref() else { return 0 };
         let orphans: usize = books.orphans.iter().map(|list| list.capacity() * size_of::<Piece>()).sum();
         let evacuation = if books.evacuation.is_some() { size_of::<Evacuation>() } else { 0 };

@@ -31,7 +31,15 @@ impl PartialEq for Places {
 }
 
 /// Parameters whose values the process tries while it starts.
-pub(crate) const TRIED_AT_START: [ParamId; 2] = [param::DIR.any(), param::LOGFILE.any()];
+pub(crate) const TRIED_AT_START: [ParamId; 7] = [
+    param::DIR.any(),
+    param::LOGFILE.any(),
+    param::PIDFILE.any(),
+    param::BIND.any(),
+    param::PORT.any(),
+    param::UNIXSOCKET.any(),
+    param::UNIXSOCKETGROUP.any(),
+];
 
 impl Default for Config {
     fn default() -> Config {

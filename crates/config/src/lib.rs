@@ -39,7 +39,7 @@ pub use arguments::{CommandLine, command_line};
 pub use config::Config;
 pub use example::example_conf;
 pub use fuzz::fuzz_parse;
-pub use load::{BadLine, LoadError, Loader, Place, Rename, parse_file};
+pub use load::{BadLine, LoadError, Loader, Place, Rename, check_texts, parse_file};
 pub use number::memory;
 pub use rewrite::{Force, rewrite};
 pub use row::{Empty, Honoured, Id, Kind, Param, ParamId, Section, Storage, Traits, Unit};

@@ -19,6 +19,8 @@ pub enum LoadError {
     Line(BadLine),
     /// An included file cannot be read.
     Include {
+        /// Where the directive stands.
+        place: Place,
         /// What the directive named.
         path: String,
         /// The system's reason.
@@ -64,10 +66,30 @@ impl LoadError {
                      Reading {file}, at line {line}\n>>> '{text}'\n{reason}\n"
                 )
             }
-            LoadError::Include { path, reason } => {
+            LoadError::Include { path, reason, .. } => {
                 format!("Fatal error, can't open config file '{path}': {reason}\n")
             }
         }
+    }
+}
+
+/// One line that names file and line, for a list of errors: `a.conf:3: reason: 'the line'`.
+impl std::fmt::Display for LoadError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let place = match self {
+            LoadError::Line(bad) => &bad.place,
+            LoadError::Include { place, .. } => place,
+        };
+        if place.line > 0 {
+            write!(f, "{}:{}: ", place.source, place.line)?;
+        }
+        match self {
+            LoadError::Line(bad) => f.write_str(bad.reason.trim_end())?,
+            LoadError::Include { path, reason, .. } => {
+                write!(f, "can't open config file '{path}': {reason}")?
+            }
+        }
+        if place.line > 0 { write!(f, ": '{}'", place.text) } else { Ok(()) }
     }
 }
 
@@ -113,10 +135,25 @@ pub fn parse_file(
     options: &[u8],
     loader: &mut Loader<'_>,
 ) -> Result<Config, LoadError> {
-    let mut load = Load { config: Config::default(), save_seen: false, included: 0, loader };
     let whole = [text, b"\n", options].concat();
-    load.text(&whole, source, 0)?;
-    Ok(load.config)
+    let mut load = Load::new(1, loader);
+    let _stopped = load.text(&whole, source, 0);
+    match load.errors.pop() {
+        Some(error) => Err(error),
+        None => Ok(load.config),
+    }
+}
+
+/// What `texts` describe, each with the name that errors give it, and all that is wrong with them: a wrong line leaves
+/// the configuration as it was. The list ends at a hundred errors.
+pub fn check_texts(texts: &[(&str, &[u8])], loader: &mut Loader<'_>) -> (Config, Vec<LoadError>) {
+    let mut load = Load::new(ERRORS_MAX, loader);
+    for (source, text) in texts {
+        if load.text(text, source, 0).is_err() {
+            break;
+        }
+    }
+    (load.config, load.errors)
 }
 
 /// A load under way.
@@ -126,13 +163,22 @@ struct Load<'a, 'b> {
     save_seen: bool,
     /// Files that were included so far, at any depth.
     included: usize,
+    /// What was wrong so far, `errors_max` at most.
+    errors: Vec<LoadError>,
+    errors_max: usize,
     loader: &'a mut Loader<'b>,
 }
+
+/// There are as many errors as were asked for: nothing more is to be read.
+struct Stop;
 
 /// Why a line was not accepted, before its place is known.
 enum Failed {
     Here(Reason),
-    Deeper(LoadError),
+    /// The included file that could not be read, and the system's reason.
+    Include(String, String),
+    /// Errors of an included file, which are noted already.
+    Stop,
 }
 
 impl<T: Into<Reason>> From<T> for Failed {
@@ -141,8 +187,14 @@ impl<T: Into<Reason>> From<T> for Failed {
     }
 }
 
-impl Load<'_, '_> {
-    fn text(&mut self, text: &[u8], source: &str, depth: usize) -> Result<(), LoadError> {
+impl<'a, 'b> Load<'a, 'b> {
+    fn new(errors_max: usize, loader: &'a mut Loader<'b>) -> Load<'a, 'b> {
+        let config = Config::default();
+        Load { config, save_seen: false, included: 0, errors: Vec::new(), errors_max, loader }
+    }
+
+    /// Takes the lines of `text` and notes what is wrong with them.
+    fn text(&mut self, text: &[u8], source: &str, depth: usize) -> Result<(), Stop> {
         for (index, line) in text.split(|byte| *byte == b'\n').enumerate() {
             let line = trimmed(line);
             if matches!(line, [] | [b'#' | 0, ..]) {
@@ -154,10 +206,15 @@ impl Load<'_, '_> {
                 text: String::from_utf8_lossy(line).into_owned(),
                 depth,
             };
-            self.line(line, depth, &place).map_err(|failed| match failed {
+            let Err(failed) = self.line(line, depth, &place) else { continue };
+            self.errors.push(match failed {
                 Failed::Here(reason) => LoadError::Line(BadLine { place: place(), reason: reason.into() }),
-                Failed::Deeper(error) => error,
-            })?;
+                Failed::Include(path, reason) => LoadError::Include { place: place(), path, reason },
+                Failed::Stop => return Err(Stop),
+            });
+            if self.errors.len() >= self.errors_max {
+                return Err(Stop);
+            }
         }
         Ok(())
     }
@@ -234,16 +291,14 @@ impl Load<'_, '_> {
         if depth >= INCLUDE_DEPTH_MAX {
             return Err("Included files are nested too deeply".into());
         }
-        let files = (self.loader)(path).map_err(|reason| {
-            let path = String::from_utf8_lossy(path).into_owned();
-            Failed::Deeper(LoadError::Include { path, reason })
-        })?;
+        let files = (self.loader)(path)
+            .map_err(|reason| Failed::Include(String::from_utf8_lossy(path).into_owned(), reason))?;
         for (source, text) in files {
             self.included += 1;
             if self.included > INCLUDED_MAX {
                 return Err("Too many files are included".into());
             }
-            self.text(&text, &source, depth + 1).map_err(Failed::Deeper)?;
+            self.text(&text, &source, depth + 1).map_err(|Stop| Failed::Stop)?;
         }
         Ok(())
     }
@@ -256,6 +311,9 @@ pub(crate) fn trimmed(line: &[u8]) -> &[u8] {
     let end = line.iter().rposition(|byte| !blank(byte)).map_or(start, |last| last + 1);
     &line[start..end]
 }
+
+/// Errors of one check: nobody reads more at once, and a file that includes itself repeats its own.
+pub(crate) const ERRORS_MAX: usize = 100;
 
 /// Files that may be open within each other: far more than anyone writes, and a file that includes itself ends.
 const INCLUDE_DEPTH_MAX: usize = 16;

@@ -89,12 +89,15 @@ impl<'a> Args<'a> {
     /// The keys at every `step`-th position of `range`, in windows of `KEYS_AHEAD`: each window's entries are prefetched
     /// together by `prefetch` before they are visited with their positions. What was prefetched with the batch is not
     /// prefetched again.
-    pub fn key_windows(&self, range: std::ops::Range<usize>, step: usize) -> KeyWindows<'a> {
+    pub(crate) fn key_windows(&self, range: std::ops::Range<usize>, step: usize) -> KeyWindows<'a> {
         KeyWindows { args: *self, at: range.start, end: range.end.min(self.len()), step }
     }
 
     /// From `index` on.
-    pub fn iter_from(&self, index: usize) -> impl ExactSizeIterator<Item = &'a [u8]> + Clone + use<'a> {
+    pub(crate) fn iter_from(
+        &self,
+        index: usize,
+    ) -> impl ExactSizeIterator<Item = &'a [u8]> + Clone + use<'a> {
         let args = *self;
         self.ranges.get(index..).unwrap_or_default().iter().map(move |span| args.slice(span))
     }
@@ -112,7 +115,7 @@ impl<'a> Args<'a> {
     }
 
     /// Copies of all arguments, for what outlives the command.
-    pub fn to_vecs(&self) -> Vec<Vec<u8>> {
+    pub(crate) fn to_vecs(self) -> Vec<Vec<u8>> {
         self.iter_from(0).map(<[u8]>::to_vec).collect()
     }
 

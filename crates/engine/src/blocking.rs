@@ -74,7 +74,7 @@ pub enum Unblock {
 
 impl WaitFor {
     /// When the wait ends by itself; 0: never.
-    pub fn deadline_ms(&self) -> u64 {
+    pub(crate) fn deadline_ms(&self) -> u64 {
         match self {
             WaitFor::Pause => 0,
             WaitFor::Keys(BlockOn { deadline_ms, .. }) | WaitFor::Replicas { deadline_ms, .. } => {
@@ -136,7 +136,7 @@ impl Blocking {
     }
 
     /// Clients that wait for a time at most.
-    pub fn with_deadline(&self) -> usize {
+    pub(crate) fn with_deadline(&self) -> usize {
         self.deadlines.len()
     }
 
@@ -147,7 +147,7 @@ impl Blocking {
 
     /// Whether anybody waits for a key: then every change must be looked at.
     #[inline]
-    pub fn wants_keys(&self) -> bool {
+    pub(crate) fn wants_keys(&self) -> bool {
         !self.keys.is_empty()
     }
 

@@ -43,9 +43,9 @@ struct Log {
 }
 
 /// Arguments kept of a command; the last one kept then says how many more there were.
-pub const ARGS_MAX: usize = 32;
+pub(crate) const ARGS_MAX: usize = 32;
 /// Bytes kept of an argument; a note says how many more there were.
-pub const ARG_BYTES_MAX: usize = 128;
+pub(crate) const ARG_BYTES_MAX: usize = 128;
 
 impl CommandLog {
     /// Adds an entry; the oldest goes when there are more than `max_len`.
@@ -58,7 +58,7 @@ impl CommandLog {
     }
 
     /// The newest `count` entries.
-    pub fn newest(&self, kind: LogKind, count: usize) -> impl ExactSizeIterator<Item = &LogEntry> {
+    pub(crate) fn newest(&self, kind: LogKind, count: usize) -> impl ExactSizeIterator<Item = &LogEntry> {
         let log = &self.logs[kind as usize];
         log.entries.iter().take(count)
     }
@@ -75,7 +75,7 @@ impl CommandLog {
 }
 
 /// Shortens arguments for the log.
-pub fn shorten<'a>(argv: impl ExactSizeIterator<Item = &'a [u8]>) -> Vec<Vec<u8>> {
+pub(crate) fn shorten<'a>(argv: impl ExactSizeIterator<Item = &'a [u8]>) -> Vec<Vec<u8>> {
     let count = argv.len();
     let kept = count.min(ARGS_MAX);
     argv.take(kept)

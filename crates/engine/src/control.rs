@@ -96,7 +96,7 @@ impl Control {
     }
 
     /// Ends a pause and lets the requests go on that it has kept.
-    pub fn end_pause(&mut self) {
+    pub(crate) fn end_pause(&mut self) {
         self.pause = Pause::default();
         self.blocking.end_pause();
     }
@@ -110,7 +110,7 @@ impl Pause {
     }
 
     /// Pauses until then at least. A pause in force is neither shortened nor made milder.
-    pub fn prolong(&mut self, now: Now, until_ms: i64, all: bool) {
+    pub(crate) fn prolong(&mut self, now: Now, until_ms: i64, all: bool) {
         let old = if self.active(now) { *self } else { Pause::default() };
         *self = Pause { until_ms: old.until_ms.max(until_ms), all: old.all || all };
     }

@@ -42,7 +42,7 @@ impl From<WrongType> for CmdError {
 
 impl CmdError {
     /// A database has no room for more entries.
-    pub const NO_ENTRY_SPACE: CmdError =
+    pub(crate) const NO_ENTRY_SPACE: CmdError =
         CmdError::text("OOM command not allowed when a database has nearly as many entries as one can hold");
 
     /// An error from a fixed text that begins with its code, as in `ERR no such thing`.

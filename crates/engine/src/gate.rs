@@ -86,7 +86,7 @@ pub struct Check {
 
 /// The checks in the order in which the reference asks them. Existence and arity come before all of these: they need no
 /// state, so an I/O thread can check them; only the main thread knows whether NOAUTH is the answer instead.
-pub const CHECKS: &[Check] = &[
+pub(crate) const CHECKS: &[Check] = &[
     Check {
         name: "auth",
         concerns: |spec| !spec.flags.has(Flags::NO_AUTH),
@@ -243,7 +243,7 @@ impl Gate {
     }
 
     /// Looks again at which checks are armed; to be called when the control plane changed.
-    pub fn rearm(&mut self, control: &Control) {
+    pub(crate) fn rearm(&mut self, control: &Control) {
         self.armed = CHECKS
             .iter()
             .enumerate()
@@ -252,7 +252,7 @@ impl Gate {
     }
 
     /// Bits of the checks that can refuse this session something: to be asked for again when the session has changed.
-    pub fn session_mask(&self, session: &Session) -> u32 {
+    pub(crate) fn session_mask(&self, session: &Session) -> u32 {
         CHECKS
             .iter()
             .enumerate()
@@ -274,7 +274,7 @@ impl Gate {
     }
 
     /// The permit of a command that the gate let into a transaction, and EXEC after it.
-    pub fn of_queued(&self) -> Permit {
+    pub(crate) fn of_queued(&self) -> Permit {
         Permit(())
     }
 

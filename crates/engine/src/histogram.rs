@@ -17,7 +17,7 @@ const STEPS: usize = 1 << STEP_BITS;
 /// 2^30 ns is the last power counted.
 const BUCKETS: usize = (30 - STEP_BITS as usize + 1) * STEPS;
 /// Longest duration told apart, nanoseconds.
-pub const MAX_NANOS: u64 = 1_000_000_000;
+pub(crate) const MAX_NANOS: u64 = 1_000_000_000;
 
 impl Default for Histogram {
     fn default() -> Histogram {
@@ -42,7 +42,7 @@ impl Histogram {
     }
 
     /// The duration below or at which `percent` of the counts lie, as the highest value of its bucket, nanoseconds.
-    pub fn percentile(&self, percent: f64) -> u64 {
+    pub(crate) fn percentile(&self, percent: f64) -> u64 {
         let wanted = ((percent / 100.0 * self.total as f64).ceil() as u64).max(1);
         let mut seen = 0;
         for (bucket, count) in self.counts.iter().enumerate() {
@@ -57,7 +57,7 @@ impl Histogram {
     /// Cumulative counts at powers of two times 1,024 ns, as LATENCY HISTOGRAM shows them: `(microseconds, count)` for
     /// each bound at which the count grew. The microseconds are those of the last duration that the reference's
     /// histogram (two significant digits) does not tell from the bound.
-    pub fn cumulative_by_power_of_two(&self) -> Vec<(u64, u64)> {
+    pub(crate) fn cumulative_by_power_of_two(&self) -> Vec<(u64, u64)> {
         let mut out = Vec::new();
         let (mut next, mut seen) = (0, 0u64);
         for power in 10.. {

@@ -37,7 +37,7 @@ pub(crate) struct View<'a> {
 
 impl<'a> View<'a> {
     /// Sessions that are fed the stream, in order of arrival.
-    pub fn replicas(&self) -> impl Iterator<Item = &'a Session> {
+    pub(crate) fn replicas(&self) -> impl Iterator<Item = &'a Session> {
         let (asker, sessions) = (self.asker, self.sessions);
         let keys = self.control.stream.replicas.iter();
         keys.filter_map(move |key| if *key == asker.key { Some(asker) } else { sessions.get(*key) })

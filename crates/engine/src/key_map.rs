@@ -62,7 +62,7 @@ impl<V> KeyMap<V> {
     }
 
     /// Keys of one database with their values, in order.
-    pub fn of_db(&self, db: usize) -> impl Iterator<Item = (&[u8], &V)> {
+    pub(crate) fn of_db(&self, db: usize) -> impl Iterator<Item = (&[u8], &V)> {
         self.dbs.get(&db).into_iter().flatten().map(|(key, value)| (&key[..], value))
     }
 }

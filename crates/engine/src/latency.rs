@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, VecDeque};
 
 /// Spikes kept per event.
-pub const HISTORY_MAX: usize = 160;
+pub(crate) const HISTORY_MAX: usize = 160;
 
 /// One event's spikes.
 #[derive(Debug, Default)]

@@ -53,7 +53,7 @@ pub use exec::{Flow, Submitted};
 pub use limits::{Limits, OutputLimit};
 pub use prepare::{PreparedBatch, Preparer};
 pub use process::{Counts, CpuTimes, Facts, IoThreads, LogLevel, Process};
-pub use renames::{Renames, renames};
+pub use renames::{Renames, rename_errors, renames};
 pub use session::{Caller, Closing, Connection, Session};
 pub use session_key::SessionKey;
 pub use stats::Peaks;

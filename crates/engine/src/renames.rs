@@ -1,6 +1,6 @@
 //! `rename-command`: which name means which command.
 
-use sluice_config::{Config, LoadError};
+use sluice_config::{Config, LoadError, Rename};
 use std::collections::HashMap;
 
 /// By a name in lower case: the name in the command table that it means now, or `None` where it means nothing any more.
@@ -11,20 +11,31 @@ pub type Renames = HashMap<Box<[u8]>, Option<Box<str>>>;
 /// Errors: a line names no command, or its new name is taken.
 pub fn renames(config: &Config) -> Result<Renames, LoadError> {
     let mut renames = Renames::new();
-    for rename in config.renames() {
-        let from = rename.from.to_ascii_lowercase().into_boxed_slice();
-        let to = rename.to.to_ascii_lowercase().into_boxed_slice();
-        let command = meaning(&renames, &from).ok_or_else(|| rename.unknown_command())?;
-        renames.insert(from, None);
-        if to.is_empty() {
-            continue;
-        }
-        if meaning(&renames, &to).is_some() {
-            return Err(rename.name_taken());
-        }
-        renames.insert(to, Some(command));
+    for line in config.renames() {
+        rename(&mut renames, line)?;
     }
     Ok(renames)
+}
+
+/// Everything that is wrong with the configuration's `rename-command` lines.
+pub fn rename_errors(config: &Config) -> Vec<LoadError> {
+    let mut renames = Renames::new();
+    config.renames().iter().filter_map(|line| rename(&mut renames, line).err()).collect()
+}
+
+fn rename(renames: &mut Renames, line: &Rename) -> Result<(), LoadError> {
+    let from = line.from.to_ascii_lowercase().into_boxed_slice();
+    let to = line.to.to_ascii_lowercase().into_boxed_slice();
+    let command = meaning(renames, &from).ok_or_else(|| line.unknown_command())?;
+    renames.insert(from, None);
+    if to.is_empty() {
+        return Ok(());
+    }
+    if meaning(renames, &to).is_some() {
+        return Err(line.name_taken());
+    }
+    renames.insert(to, Some(command));
+    Ok(())
 }
 
 /// The command that a name means, by its name in the table.
@@ -74,5 +85,20 @@ mod tests {
         );
         assert!(report("rename-command get set").ends_with("Target command name already exists\n"));
         assert!(report("rename-command get ''\nrename-command get x").contains("No such command"));
+    }
+
+    #[test]
+    fn a_check_hears_of_every_wrong_line() {
+        let lines = "rename-command nope x\nrename-command get fetch\nrename-command del set";
+        let config = sluice_config::parse_file(lines.as_bytes(), "test", b"", &mut |_| Ok(Vec::new()))
+            .expect("valid lines");
+        let told: Vec<String> = rename_errors(&config).iter().map(ToString::to_string).collect();
+        assert_eq!(
+            told,
+            [
+                "test:1: No such command in rename-command: 'rename-command nope x'",
+                "test:3: Target command name already exists: 'rename-command del set'",
+            ]
+        );
     }
 }

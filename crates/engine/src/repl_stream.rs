@@ -39,7 +39,7 @@ pub struct ReplicationStream {
 
 /// How the commands of a unit stand in the stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Grouping {
+pub(crate) enum Grouping {
     /// Between MULTI and EXEC where there is more than one.
     Transaction,
     /// One by one: the unit met these keys by chance.
@@ -54,12 +54,12 @@ impl ReplicationStream {
 
     /// Whether anybody receives it.
     #[inline]
-    pub fn is_fed(&self) -> bool {
+    pub(crate) fn is_fed(&self) -> bool {
         !self.replicas.is_empty()
     }
 
     /// Whether the history has begun.
-    pub fn has_begun(&self) -> bool {
+    pub(crate) fn has_begun(&self) -> bool {
         self.begun
     }
 
@@ -70,7 +70,7 @@ impl ReplicationStream {
     }
 
     /// Database selected in the stream.
-    pub fn selected(&self) -> Option<usize> {
+    pub(crate) fn selected(&self) -> Option<usize> {
         self.selected
     }
 
@@ -106,12 +106,12 @@ impl ReplicationStream {
 
     /// Whether the unit under way has commands.
     #[inline]
-    pub fn has_unit(&self) -> bool {
+    pub(crate) fn has_unit(&self) -> bool {
         self.unit_commands > 0
     }
 
     /// Ends the unit.
-    pub fn close_unit(&mut self, grouping: Grouping) {
+    pub(crate) fn close_unit(&mut self, grouping: Grouping) {
         let wrap = self.unit_commands > 1 && grouping == Grouping::Transaction;
         let before = self.pending.len();
         if wrap {
@@ -130,7 +130,7 @@ impl ReplicationStream {
 
     /// Whether closed units wait to be delivered.
     #[inline]
-    pub fn has_pending(&self) -> bool {
+    pub(crate) fn has_pending(&self) -> bool {
         !self.pending.is_empty()
     }
 
@@ -150,7 +150,7 @@ impl ReplicationStream {
 }
 
 /// Writes a command as a RESP array of bulk strings.
-pub fn push_command<'a>(out: &mut Vec<u8>, argv: impl ExactSizeIterator<Item = &'a [u8]>) {
+pub(crate) fn push_command<'a>(out: &mut Vec<u8>, argv: impl ExactSizeIterator<Item = &'a [u8]>) {
     out.push(b'*');
     sluice_base::num::push_u64(out, argv.len() as u64);
     out.extend_from_slice(b"\r\n");

@@ -93,7 +93,7 @@ impl Caller {
     }
 
     /// Whether the client is on this machine: a Unix socket, or the loopback address.
-    pub fn is_local(&self) -> bool {
+    pub(crate) fn is_local(&self) -> bool {
         let ip = ip_of(&self.addr);
         self.unix || ip.parse::<std::net::IpAddr>().is_ok_and(|ip| ip.is_loopback())
     }
@@ -108,7 +108,7 @@ impl Caller {
 
     /// Where a replica can be reached, as INFO and ROLE show it: the address it announced or came from, and the port it
     /// announced, or 0.
-    pub fn replica_address(&self) -> (&str, i32) {
+    pub(crate) fn replica_address(&self) -> (&str, i32) {
         let came_from = ip_of(&self.addr);
         match &self.announced {
             Some(own) if !own.ip.is_empty() => (&own.ip, own.port),
@@ -269,7 +269,7 @@ impl Session {
 
     /// Lists a session that has output, once.
     #[inline]
-    pub fn note_output(&mut self, ready: &mut Vec<SessionKey>) {
+    pub(crate) fn note_output(&mut self, ready: &mut Vec<SessionKey>) {
         if !self.queued && !self.outbox.is_empty() {
             self.queued = true;
             ready.push(self.key);
@@ -277,12 +277,12 @@ impl Session {
     }
 
     /// Bytes of the transaction that it queues or runs.
-    pub fn multi_mem(&self) -> usize {
+    pub(crate) fn multi_mem(&self) -> usize {
         self.transaction.as_ref().map_or(self.caller.multi_mem, |transaction| transaction.heap_bytes())
     }
 
     /// Bytes of the requests that it has deferred: what it waits with, and its transaction.
-    pub fn deferred_bytes(&self) -> usize {
+    pub(crate) fn deferred_bytes(&self) -> usize {
         self.multi_mem() + self.waiting.as_ref().map_or(0, |waiting| waiting.heap_bytes())
     }
 }
@@ -396,7 +396,7 @@ impl Sessions {
     }
 
     /// The session in a slot, for walks that stop and go on.
-    pub fn in_slot(&mut self, slot: usize) -> Option<&mut Session> {
+    pub(crate) fn in_slot(&mut self, slot: usize) -> Option<&mut Session> {
         self.slots.get_mut(slot)?.session.as_deref_mut()
     }
 }

@@ -123,7 +123,7 @@ impl Baseline {
 }
 
 /// How many error codes are counted apart; a client could invent more by `DEBUG ERROR` and scripts.
-pub const ERROR_CODES_MAX: usize = 128;
+pub(crate) const ERROR_CODES_MAX: usize = 128;
 
 /// Under which name INFO shows the codes beyond them.
 const ERROR_CODES_OVERFLOW: &str = "ERRORSTATS_OVERFLOW";
@@ -164,7 +164,7 @@ impl Stats {
     }
 
     /// Counts an error reply by its code, the first word of its text.
-    pub fn count_error(&mut self, text: &[u8]) {
+    pub(crate) fn count_error(&mut self, text: &[u8]) {
         self.total_errors += 1;
         let code = text.split(|byte| *byte == b' ').next().unwrap_or_default();
         let code = &*String::from_utf8_lossy(code);
@@ -296,7 +296,7 @@ pub struct CompactionStats {
 
 impl CompactionStats {
     /// Milliseconds of the current stretch.
-    pub fn current_ms(&self, now_ms: i64) -> u64 {
+    pub(crate) fn current_ms(&self, now_ms: i64) -> u64 {
         if self.since_ms == 0 { 0 } else { (now_ms - self.since_ms).max(0) as u64 }
     }
 }

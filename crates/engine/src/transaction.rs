@@ -39,7 +39,7 @@ impl Transaction {
     }
 
     /// Whether EXEC will run nothing.
-    pub fn is_aborted(&self) -> bool {
+    pub(crate) fn is_aborted(&self) -> bool {
         self.aborted
     }
 

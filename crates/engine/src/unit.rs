@@ -25,18 +25,18 @@ pub(crate) struct Unit {
 impl Unit {
     /// Whether its commands run inside another one.
     #[inline]
-    pub fn is_nested(&self) -> bool {
+    pub(crate) fn is_nested(&self) -> bool {
         self.nested
     }
 
     /// Commands from here on run inside another one.
-    pub fn nest(&mut self) {
+    pub(crate) fn nest(&mut self) {
         assert!(!self.nested, "EXEC cannot be queued");
         self.nested = true;
     }
 
     /// The outer command goes on.
-    pub fn unnest(&mut self) {
+    pub(crate) fn unnest(&mut self) {
         assert!(self.nested);
         self.nested = false;
     }

@@ -78,12 +78,12 @@ impl Watching {
     }
 
     /// Whether a client watches keys, or watched keys that have changed.
-    pub fn concerns(&self, client: SessionKey) -> bool {
+    pub(crate) fn concerns(&self, client: SessionKey) -> bool {
         self.clients.contains_key(&client) || self.changed.contains(&client)
     }
 
     /// Whether a key that a client watched has changed.
-    pub fn has_changed(&self, client: SessionKey) -> bool {
+    pub(crate) fn has_changed(&self, client: SessionKey) -> bool {
         self.changed.contains(&client)
     }
 
@@ -132,7 +132,7 @@ impl Watching {
 
     /// A database was emptied: the watchers of the keys that it held are marked. A key that had expired when it was
     /// watched was not there to be deleted.
-    pub fn database_emptied(&mut self, db: usize, mut held: impl FnMut(&[u8]) -> bool) {
+    pub(crate) fn database_emptied(&mut self, db: usize, mut held: impl FnMut(&[u8]) -> bool) {
         let keys: Vec<Box<[u8]>> =
             self.keys.of_db(db).filter(|(key, _)| held(key)).map(|(key, _)| key.into()).collect();
         keys.iter().for_each(|key| self.changed(db, key, Change::Expired));
@@ -140,7 +140,7 @@ impl Watching {
 
     /// A database was exchanged: `look` says of a key whether the old one held it, and what the new one has. A key that
     /// has expired is as good as none, before and after.
-    pub fn database_exchanged(&mut self, db: usize, mut look: impl FnMut(&[u8]) -> (bool, Found)) {
+    pub(crate) fn database_exchanged(&mut self, db: usize, mut look: impl FnMut(&[u8]) -> (bool, Found)) {
         let keys: Vec<(Box<[u8]>, bool, Found)> = self
             .keys
             .of_db(db)

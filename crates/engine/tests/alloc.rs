@@ -14,6 +14,8 @@ thread_local! {
     static COUNT: Cell<usize> = const { Cell::new(0) };
     /// Their bytes.
     static BYTES: Cell<usize> = const { Cell::new(0) };
+    /// Bytes that this thread has allocated and not given back.
+    static LIVE: Cell<isize> = const { Cell::new(0) };
 }
 
 fn count_one(bytes: usize) {
@@ -22,23 +24,30 @@ fn count_one(bytes: usize) {
     let _ = BYTES.try_with(|count| count.set(count.get() + bytes));
 }
 
+fn live(change: isize) {
+    let _ = LIVE.try_with(|live| live.set(live.get() + change));
+}
+
 // SAFETY: every method does what `System` does, with the same arguments; counting does not allocate, since the counter
 // is initialised by a constant and has nothing to drop.
 // JUSTIFICATION: allocations can be counted nowhere else.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         count_one(layout.size());
+        live(layout.size() as isize);
         // SAFETY: the caller's promise to us is `System`'s condition.
         // JUSTIFICATION: forwarding.
         unsafe { System.alloc(layout) }
     }
     unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
+        live(-(layout.size() as isize));
         // SAFETY: `at` came from `System` with this layout.
         // JUSTIFICATION: forwarding.
         unsafe { System.dealloc(at, layout) }
     }
     unsafe fn realloc(&self, at: *mut u8, layout: Layout, size: usize) -> *mut u8 {
         count_one(size);
+        live(size as isize - layout.size() as isize);
         // SAFETY: `at` came from `System` with this layout; the caller answers for `size`.
         // JUSTIFICATION: forwarding.
         unsafe { System.realloc(at, layout, size) }
@@ -163,4 +172,52 @@ fn setrange_far_behind_the_end_allocates_no_zeros() {
         assert!(bytes < (2 << 16) + (32 << 10), "after {setup}: {bytes} bytes allocated");
         assert_eq!(warm.rig.run("STRLEN key"), ":4194307");
     }
+}
+
+/// The sum of `tot-mem` over all clients, as CLIENT LIST shows it.
+fn total_memory(rig: &mut Rig) -> isize {
+    let list = rig.run("CLIENT LIST");
+    let fields = list.split("tot-mem=").skip(1);
+    fields.map(|rest| rest.split(' ').next().and_then(|n| n.parse::<isize>().ok()).expect("a number")).sum()
+}
+
+/// An owned request is counted where an operator looks, and is given back when it has run or its client is gone.
+#[test]
+fn ten_thousand_postponed_clients_are_counted_and_their_memory_comes_back() {
+    const CLIENTS: usize = 10_000;
+    const VALUE: usize = 64 << 10;
+    let mut rig = Rig::new();
+    let value = vec![b'v'; VALUE];
+    let clients: Vec<SessionKey> = (0..CLIENTS).map(|_| rig.connect()).collect();
+    for &client in &clients {
+        // Everything that a client keeps for good is there before.
+        assert_eq!(rig.argv(client, &[b"SET", b"key", &value]), b"+OK\r\n");
+    }
+    // Buffers that a listing needs are kept as well.
+    total_memory(&mut rig);
+    let (counted, used) = (total_memory(&mut rig), LIVE.get());
+    rig.check("CLIENT PAUSE 100000 WRITE", "+OK");
+    for &client in &clients {
+        assert!(rig.argv(client, &[b"SET", b"key", &value]).is_empty(), "it waits");
+    }
+    let (counted_more, used_more) = (total_memory(&mut rig) - counted, LIVE.get() - used);
+    let requests = (CLIENTS * VALUE) as isize;
+    assert!(used_more >= requests, "{used_more} bytes hold {requests}");
+    assert!(
+        (used_more - counted_more).abs() < used_more / 50,
+        "tot-mem grew by {counted_more} bytes, the memory in use by {used_more}"
+    );
+    for &client in &clients[CLIENTS / 2..] {
+        rig.engine.disconnect(client);
+    }
+    let left = LIVE.get() - used;
+    assert!(left < used_more * 51 / 100, "{left} of {used_more} bytes are left with half of the clients");
+    rig.check("CLIENT UNPAUSE", "+OK");
+    rig.actions.clear();
+    for &client in &clients[..CLIENTS / 2] {
+        assert_eq!(rig.output(client), b"+OK\r\n");
+    }
+    let (counted_left, used_left) = (total_memory(&mut rig) - counted, LIVE.get() - used);
+    assert!(counted_left < 1 << 20, "tot-mem is back: {counted_left} bytes above what it was");
+    assert!(used_left < 1 << 20, "the memory is back: {used_left} bytes above what it was");
 }

@@ -157,6 +157,11 @@ impl AnyLoop {
 }
 
 /// One of the drivers.
+// The feature `sim` has a variant as large as the largest: then there is nothing to allow.
+#[allow(
+    clippy::large_enum_variant,
+    reason = "a thread has one, and a box would be one more load in each call"
+)]
 #[derive(Debug)]
 pub enum AnyDriver {
     /// epoll.

@@ -46,7 +46,7 @@ pub enum Form {
 impl Form {
     /// The form of a list inside its block.
     #[inline]
-    pub fn list_inline(encoding: ListEncoding) -> Form {
+    pub(crate) fn list_inline(encoding: ListEncoding) -> Form {
         match encoding {
             ListEncoding::Listpack => Form::ListInlineListpack,
             ListEncoding::Quicklist => Form::ListInlineQuicklist,
@@ -70,7 +70,7 @@ impl Form {
 
     /// Whether the payload names a value outside the block.
     #[inline]
-    pub fn is_outside(self) -> bool {
+    pub(crate) fn is_outside(self) -> bool {
         match self {
             Form::StrInt | Form::StrInline | Form::StrInlineRaw => false,
             Form::ListInlineListpack | Form::ListInlineQuicklist => false,
@@ -85,13 +85,13 @@ const FORM_SHIFT: u32 = 24;
 const HAS_EXPIRY: u32 = 1 << 29;
 const HAS_SLACK: u32 = 1 << 30;
 /// Longest key kept in the block.
-pub const KEY_INSIDE_MAX: usize = 254;
+pub(crate) const KEY_INSIDE_MAX: usize = 254;
 /// The key's length byte of a key outside.
 const KEY_OUTSIDE: u8 = 255;
 /// Bytes before the key: the head word and the key's length.
 const BEFORE_KEY: usize = 5;
 /// Most bytes of slack that a block can say.
-pub const SLACK_MAX: usize = 255;
+pub(crate) const SLACK_MAX: usize = 255;
 
 impl Head {
     /// A head word for an entry of this shape; slack is set when the payload is written.
@@ -104,15 +104,15 @@ impl Head {
         Form::of(self.0)
     }
     #[inline]
-    pub fn with_form(self, form: Form) -> Head {
+    pub(crate) fn with_form(self, form: Form) -> Head {
         Head(self.0 & !(31 << FORM_SHIFT) | (form as u32) << FORM_SHIFT)
     }
     #[inline]
-    pub fn has_expiry(self) -> bool {
+    pub(crate) fn has_expiry(self) -> bool {
         self.0 & HAS_EXPIRY != 0
     }
     #[inline]
-    pub fn with_expiry(self, on: bool) -> Head {
+    pub(crate) fn with_expiry(self, on: bool) -> Head {
         Head(if on { self.0 | HAS_EXPIRY } else { self.0 & !HAS_EXPIRY })
     }
     #[inline]
@@ -128,7 +128,7 @@ impl Head {
         self.0 & CLOCK_MASK
     }
     #[inline]
-    pub fn with_clock(self, clock: u32) -> Head {
+    pub(crate) fn with_clock(self, clock: u32) -> Head {
         Head(self.0 & !CLOCK_MASK | clock & CLOCK_MASK)
     }
 }
@@ -171,25 +171,25 @@ impl Name<'_> {
 
 /// Bytes that a key of this length takes in its block, the length byte not counted.
 #[inline]
-pub fn name_len(key_len: usize) -> usize {
+pub(crate) fn name_len(key_len: usize) -> usize {
     if key_len > KEY_INSIDE_MAX { 4 } else { key_len }
 }
 
 /// Bytes of a block with a name of `name` bytes, maybe an expiry, and `payload` bytes.
 #[inline]
-pub fn block_len(name: usize, has_expiry: bool, payload: usize) -> usize {
+pub(crate) fn block_len(name: usize, has_expiry: bool, payload: usize) -> usize {
     BEFORE_KEY + name + if has_expiry { 8 } else { 0 } + payload
 }
 
 /// Whether an entry with a key of that length and that payload fits a slab block.
 #[inline]
-pub fn fits_inside(key_len: usize, has_expiry: bool, payload: usize) -> bool {
+pub(crate) fn fits_inside(key_len: usize, has_expiry: bool, payload: usize) -> bool {
     payload <= Slab::MAX_BLOCK && block_len(name_len(key_len), has_expiry, payload) <= Slab::MAX_BLOCK
 }
 
 /// What `body` (the block without its head word) holds of the key.
 #[inline]
-pub fn name_of(body: &[u8]) -> Name<'_> {
+pub(crate) fn name_of(body: &[u8]) -> Name<'_> {
     let len = body[0];
     if len == KEY_OUTSIDE {
         return Name::Outside(index_of(&body[1..]));
@@ -199,7 +199,7 @@ pub fn name_of(body: &[u8]) -> Name<'_> {
 
 /// Whether the block names this key; false for a key outside and for one that has to be.
 #[inline]
-pub fn is_key(body: &[u8], key: &[u8]) -> bool {
+pub(crate) fn is_key(body: &[u8], key: &[u8]) -> bool {
     debug_assert!(key.len() <= KEY_INSIDE_MAX);
     body.first() == Some(&(key.len() as u8)) && body.get(1..1 + key.len()) == Some(key)
 }
@@ -213,7 +213,7 @@ fn name_end(body: &[u8]) -> usize {
 
 /// Where the payload of `body` begins.
 #[inline]
-pub fn payload_at(head: Head, body: &[u8]) -> usize {
+pub(crate) fn payload_at(head: Head, body: &[u8]) -> usize {
     name_end(body) + if head.has_expiry() { 8 } else { 0 }
 }
 
@@ -232,7 +232,7 @@ pub fn payload(head: Head, body: &[u8]) -> &[u8] {
 
 /// Writes how many bytes behind `end` are unused; the head word that says so.
 #[inline]
-pub fn with_end(head: Head, body: &mut [u8], end: usize) -> Head {
+pub(crate) fn with_end(head: Head, body: &mut [u8], end: usize) -> Head {
     let slack = body.len() - end;
     debug_assert!(slack <= SLACK_MAX);
     if slack > 0
@@ -255,7 +255,7 @@ pub fn expiry(head: Head, body: &[u8]) -> Option<i64> {
 
 /// Overwrites the expiry of an entry that has one.
 #[inline]
-pub fn write_expiry(head: Head, body: &mut [u8], at_ms: i64) {
+pub(crate) fn write_expiry(head: Head, body: &mut [u8], at_ms: i64) {
     debug_assert!(head.has_expiry());
     let at = name_end(body);
     body[at..at + 8].copy_from_slice(&at_ms.to_le_bytes());
@@ -263,13 +263,13 @@ pub fn write_expiry(head: Head, body: &mut [u8], at_ms: i64) {
 
 /// The integer of a [`Form::StrInt`] payload.
 #[inline]
-pub fn int_of(payload: &[u8]) -> i64 {
+pub(crate) fn int_of(payload: &[u8]) -> i64 {
     payload.first_chunk::<8>().map_or(0, |b| i64::from_le_bytes(*b))
 }
 
 /// The index that names a key or a value outside.
 #[inline]
-pub fn index_of(payload: &[u8]) -> u32 {
+pub(crate) fn index_of(payload: &[u8]) -> u32 {
     payload.first_chunk::<4>().map_or(u32::MAX, |b| u32::from_le_bytes(*b))
 }
 

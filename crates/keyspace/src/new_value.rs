@@ -145,7 +145,7 @@ impl<'a> Payload<'a> {
     }
 
     /// The same payload in the form `form`, which must keep its value in the same place.
-    pub fn with_form(self, form: Form) -> Payload<'a> {
+    pub(crate) fn with_form(self, form: Form) -> Payload<'a> {
         match self {
             Payload::Int(_) => self,
             Payload::Borrowed(_, bytes) => Payload::Borrowed(form, bytes),

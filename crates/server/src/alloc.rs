@@ -6,7 +6,7 @@
 use sluice_keyspace::ChunkMemory;
 use std::alloc::{GlobalAlloc, Layout};
 use std::ptr::null_mut;
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicI32, AtomicPtr, AtomicUsize, Ordering::Relaxed};
 use tikv_jemalloc_ctl::{epoch, stats};
 
 // The race checker follows the system's allocator, and would see races in the reuse of memory behind any other.
@@ -41,12 +41,17 @@ fn note_refused(bytes: usize) {
 }
 
 // SAFETY: every call goes to jemalloc's implementation as it came, and its answer is returned; noting allocates nothing and
-// does not unwind.
+// does not unwind. The thread that reports a fault is served by `report_memory` instead, whose blocks are aligned as asked,
+// overlap no other, and are never used again.
 // JUSTIFICATION: when memory has run out the process ends by SIGABRT, and this is the only place that knows how much was
-// asked for. The price is a test for null behind each allocation.
+// asked for; a fault inside jemalloc can be reported only without jemalloc. The price is a test for null behind each
+// allocation, and before each call a load and a branch that is never taken.
 unsafe impl GlobalAlloc for Noting {
     #[inline]
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        if is_reporting() {
+            return report_memory(layout.size(), layout.align());
+        }
         // SAFETY: the caller keeps the contract of this very function.
         // JUSTIFICATION: as above, for all four.
         Noting::noted(unsafe { self.0.alloc(layout) }, layout.size())
@@ -54,6 +59,10 @@ unsafe impl GlobalAlloc for Noting {
 
     #[inline]
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        if is_reporting() {
+            // Zero as the kernel made it: no byte is given out twice.
+            return report_memory(layout.size(), layout.align());
+        }
         // SAFETY: as for `alloc`.
         // JUSTIFICATION: as above.
         Noting::noted(unsafe { self.0.alloc_zeroed(layout) }, layout.size())
@@ -61,6 +70,16 @@ unsafe impl GlobalAlloc for Noting {
 
     #[inline]
     unsafe fn realloc(&self, memory: *mut u8, layout: Layout, bytes: usize) -> *mut u8 {
+        if is_reporting() {
+            let larger = report_memory(bytes, layout.align());
+            if !larger.is_null() {
+                // SAFETY: the old block has `layout.size()` bytes by the caller's contract, the new one has `bytes` and
+                // overlaps no other.
+                // JUSTIFICATION: as above.
+                unsafe { larger.copy_from_nonoverlapping(memory, layout.size().min(bytes)) };
+            }
+            return larger;
+        }
         // SAFETY: as for `alloc`.
         // JUSTIFICATION: as above.
         Noting::noted(unsafe { self.0.realloc(memory, layout, bytes) }, bytes)
@@ -68,11 +87,68 @@ unsafe impl GlobalAlloc for Noting {
 
     #[inline]
     unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
+        if is_reporting() {
+            // The process ends with the report, and whose block this is cannot be asked.
+            return;
+        }
         // SAFETY: as for `alloc`.
         // JUSTIFICATION: as above.
         unsafe { self.0.dealloc(memory, layout) }
     }
 }
+
+/// The thread that reports a fault, as the kernel numbers it; 0 as long as none does. Relaxed, as the two below: only the
+/// reporting thread itself acts on them.
+static REPORTER: AtomicI32 = AtomicI32::new(0);
+/// What the reporting thread allocates from.
+static REPORT_MEMORY: AtomicPtr<u8> = AtomicPtr::new(null_mut());
+/// Bytes of it that were given out.
+static REPORT_USED: AtomicUsize = AtomicUsize::new(0);
+
+/// From now on this thread allocates from memory of its own: the fault that it reports may have struck inside jemalloc,
+/// whose locks it may hold. Other threads notice nothing. The process has to end afterwards. Plain system calls only.
+pub fn report_begins() {
+    let (access, kind) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
+    // SAFETY: a new mapping wherever the kernel likes touches no memory of ours.
+    // JUSTIFICATION: memory that jemalloc does not know; pages that a report does not touch cost nothing.
+    let memory = unsafe { libc::mmap(null_mut(), REPORT_BYTES, access, kind | libc::MAP_NORESERVE, -1, 0) };
+    if memory == libc::MAP_FAILED {
+        return;
+    }
+    // Two threads may fault at the same moment: the second goes on with jemalloc.
+    let first = REPORT_MEMORY.compare_exchange(null_mut(), memory.cast(), Relaxed, Relaxed);
+    if first.is_ok() {
+        REPORTER.store(nix::unistd::gettid().as_raw(), Relaxed);
+    }
+}
+
+/// Whether this thread reports a fault.
+#[inline]
+fn is_reporting() -> bool {
+    REPORTER.load(Relaxed) != 0 && is_reporter()
+}
+
+#[cold]
+fn is_reporter() -> bool {
+    REPORTER.load(Relaxed) == nix::unistd::gettid().as_raw()
+}
+
+/// A block for the reporting thread; null where there is no room. `align` is a power of two, at most a page.
+#[cold]
+fn report_memory(bytes: usize, align: usize) -> *mut u8 {
+    let start = REPORT_USED.load(Relaxed).next_multiple_of(align);
+    match start.checked_add(bytes) {
+        Some(end) if end <= REPORT_BYTES => {
+            REPORT_USED.store(end, Relaxed);
+            REPORT_MEMORY.load(Relaxed).wrapping_add(start)
+        }
+        _ => null_mut(),
+    }
+}
+
+/// Address space for the names of functions: with a debug build's debug information they took 121 MiB, since nothing is freed.
+/// Only what is touched becomes memory.
+const REPORT_BYTES: usize = 4 << 30;
 
 /// What jemalloc reports, bytes.
 #[derive(Clone, Copy, Debug, Default)]
@@ -149,6 +225,48 @@ pub fn purge() -> std::io::Result<()> {
     // JUSTIFICATION: MEMORY PURGE has no safe wrapper, and the crate's unsafe one always passes a value.
     let status = unsafe { tikv_jemalloc_sys::mallctl(name.as_ptr(), null_mut(), null_mut(), null_mut(), 0) };
     if status == 0 { Ok(()) } else { Err(std::io::Error::from_raw_os_error(status)) }
+}
+
+/// From now on jemalloc faults, with locks held, when it needs memory from the kernel for its first arena, which is the main
+/// thread's: for the test that such a fault is reported.
+#[cfg(debug_assertions)]
+pub fn fault_when_growing() {
+    use std::ffi::c_void;
+    use tikv_jemalloc_sys::extent_hooks_t;
+
+    extern "C" fn fault(
+        _: *mut extent_hooks_t,
+        _: *mut c_void,
+        _: usize,
+        _: usize,
+        _: *mut bool,
+        _: *mut bool,
+        _: std::ffi::c_uint,
+    ) -> *mut c_void {
+        // The signal of a bad access, at this very place.
+        let _ = nix::sys::signal::raise(nix::sys::signal::Signal::SIGSEGV);
+        null_mut()
+    }
+
+    static NAME: &std::ffi::CStr = c"arena.0.extent_hooks";
+    let mut old: *mut extent_hooks_t = null_mut();
+    let mut size = size_of_val(&old);
+    // SAFETY: this control reads one pointer to the hooks in use, which `old` has room for, as `size` says.
+    // JUSTIFICATION: only hooks make jemalloc fault while it holds its locks; they have no safe wrapper. Tests only.
+    let status = unsafe {
+        tikv_jemalloc_sys::mallctl(NAME.as_ptr(), (&raw mut old).cast(), &raw mut size, null_mut(), 0)
+    };
+    assert_eq!(status, 0);
+    // SAFETY: jemalloc's own table of hooks, which lives as long as the process.
+    // JUSTIFICATION: as above.
+    let hooks = unsafe { extent_hooks_t { alloc: Some(fault), ..std::ptr::read(old) } };
+    let mut new: *mut extent_hooks_t = Box::into_raw(Box::new(hooks));
+    // SAFETY: this control takes one pointer to hooks that live as long as the arena: these are never freed.
+    // JUSTIFICATION: as above.
+    let status = unsafe {
+        tikv_jemalloc_sys::mallctl(NAME.as_ptr(), null_mut(), null_mut(), (&raw mut new).cast(), size)
+    };
+    assert_eq!(status, 0);
 }
 
 /// jemalloc's own report.

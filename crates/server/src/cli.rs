@@ -58,7 +58,7 @@ Usage: sluice-server [CONFIG-FILE] [--DIRECTIVE VALUE...] [-]
 CONFIG-FILE is a Valkey configuration file; without one the defaults serve. Each --DIRECTIVE VALUE stands for a
 line at the end of that file. A lone '-' reads further lines from standard input.
 
-  --check-config   read the configuration, say what is wrong with it, and end
+  --check-config   say everything that is wrong with the configuration, try its folders and addresses, and end
   --example-conf   print a configuration file with every directive and what it means
   --version        print the version
   --help           print this

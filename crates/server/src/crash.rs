@@ -1,8 +1,9 @@
 //! The crash report: what an operator needs to know when the process ends by a panic or by a fault.
 //!
 //! A fault's handler has two parts. The first makes plain system calls only and never allocates, so it works wherever the
-//! fault struck. The second names the functions on the stack, for which the library allocates: if the fault struck inside
-//! the allocator this may hang, and then an alarm ends the process. A fault within the report ends the process at once.
+//! fault struck. The second names the functions on the stack, for which the library allocates: from memory of the report's
+//! own (`alloc::report_begins`), since the fault may have struck inside the allocator. Should the report hang all the same,
+//! an alarm ends the process. A fault within the report ends the process at once.
 
 use nix::sys::signal::{SaFlags, SigAction, SigHandler, SigSet, Signal, raise, sigaction};
 use std::fs::{File, OpenOptions};
@@ -114,6 +115,7 @@ impl Drop for SignalStack {
 extern "C" fn on_fault(signal: i32, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
     forget_faults();
     nix::unistd::alarm::set(REPORT_SECONDS_MAX);
+    crate::alloc::report_begins();
     // SAFETY: the kernel passes valid pointers to a handler that was installed with SA_SIGINFO; a fault has an address.
     // JUSTIFICATION: the address is the first thing one looks for in a report.
     let (code, address) = unsafe { ((*info).si_code, (*info).si_addr() as usize) };

@@ -231,11 +231,22 @@ fn is_tolerable(error: &std::io::Error, word: &str) -> bool {
 
 fn open_tcp(word: &str, config: &Config) -> std::io::Result<Listener> {
     let port = config.int(param::PORT) as u16;
-    let address = match word.trim_start_matches('-') {
-        "*" => IpAddr::V4(Ipv4Addr::UNSPECIFIED),
-        "::*" => IpAddr::V6(Ipv6Addr::UNSPECIFIED),
-        name => resolve(name)?,
-    };
+    let socket = bind_tcp(address(word)?, config)?;
+    socket.listen(config.int(param::TCP_BACKLOG) as i32)?;
+    Ok(Listener { socket: Arc::new(socket.into()), kind: Kind::Tcp { word: word.to_owned(), port } })
+}
+
+/// The address that a word of `bind` means.
+fn address(word: &str) -> std::io::Result<IpAddr> {
+    match word.trim_start_matches('-') {
+        "*" => Ok(IpAddr::V4(Ipv4Addr::UNSPECIFIED)),
+        "::*" => Ok(IpAddr::V6(Ipv6Addr::UNSPECIFIED)),
+        name => resolve(name),
+    }
+}
+
+/// A socket with this address and the configured port; it does not listen.
+fn bind_tcp(address: IpAddr, config: &Config) -> std::io::Result<Socket> {
     let domain = if address.is_ipv4() { Domain::IPV4 } else { Domain::IPV6 };
     let socket = Socket::new(domain, Type::STREAM.nonblocking().cloexec(), Some(Protocol::TCP))?;
     if address.is_ipv6() {
@@ -247,9 +258,75 @@ fn open_tcp(word: &str, config: &Config) -> std::io::Result<Listener> {
     }
     // Before it listens: the first connection may come at once.
     tune_socket(&socket, config.int(param::TCP_KEEPALIVE));
-    socket.bind(&SocketAddr::new(address, port).into())?;
-    socket.listen(config.int(param::TCP_BACKLOG) as i32)?;
-    Ok(Listener { socket: Arc::new(socket.into()), kind: Kind::Tcp { word: word.to_owned(), port } })
+    socket.bind(&SocketAddr::new(address, config.int(param::PORT) as u16).into())?;
+    Ok(socket)
+}
+
+/// What a start would find at an address of `bind`.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Found {
+    /// The start goes on, but this is worth knowing: a server has the port now, or the machine has no such address and
+    /// the word allows that.
+    Tolerable(String),
+    /// The start ends.
+    Fatal(String),
+}
+
+/// Tries each address of `bind` without listening, so that no client notices. What is found is text that names the address.
+pub fn try_tcp(config: &Config) -> Vec<Found> {
+    let port = config.int(param::PORT);
+    let words = if port == 0 { &[][..] } else { config.list(param::BIND) };
+    let mut taken: Vec<(IpAddr, String)> = Vec::new();
+    let mut found = Vec::new();
+    for word in words {
+        let word = String::from_utf8_lossy(word).into_owned();
+        let name = word.trim_start_matches('-').to_owned();
+        let tried = address(&word).and_then(|address| bind_tcp(address, config).map(|_closed| address));
+        match tried {
+            Ok(address) => {
+                if let Some((_, other)) = taken.iter().find(|(other, _)| overlap(*other, address)) {
+                    found.push(Found::Fatal(format!(
+                        "{name} port {port}: '{other}' has this address already"
+                    )));
+                }
+                taken.push((address, name));
+            }
+            Err(error) => {
+                let text = format!("{name} port {port}: {}", plain_error(&error));
+                let tolerable = is_in_use(&error) || is_tolerable(&error, &word);
+                found.push(if tolerable { Found::Tolerable(text) } else { Found::Fatal(text) });
+            }
+        }
+    }
+    found
+}
+
+/// Whether a socket cannot listen on one address while another listens on the other.
+fn overlap(one: IpAddr, other: IpAddr) -> bool {
+    one == other || one.is_ipv4() == other.is_ipv4() && (one.is_unspecified() || other.is_unspecified())
+}
+
+/// Tries the path of `unixsocket` without opening the socket, if one is configured. Errors: what ends the start.
+/// A socket that answers already is no error: a start takes its place, and the text says so.
+pub fn try_unix(config: &Config) -> Result<Option<String>, String> {
+    let Some(path) = config.text(param::UNIXSOCKET) else { return Ok(None) };
+    let path = Path::new(std::ffi::OsStr::from_bytes(path));
+    let show = |error: std::io::Error| format!("{}: {}", path.display(), plain_error(&error));
+    let address = SockAddr::unix(path).map_err(show)?;
+    if path.is_dir() {
+        return Err(show(Errno::EADDRINUSE.into()));
+    }
+    crate::check::can_create(path).map_err(show)?;
+    let socket = Socket::new(Domain::UNIX, Type::STREAM.nonblocking().cloexec(), None).map_err(show)?;
+    Ok(socket.connect(&address).is_ok().then(|| format!("{}: a server listens there now", path.display())))
+}
+
+/// Tries `unixsocketgroup`. Errors: what ends the start.
+pub fn try_unix_group(config: &Config) -> Result<(), String> {
+    let group = config.text(param::UNIXSOCKETGROUP).filter(|group| !group.is_empty());
+    let (Some(group), Some(_)) = (group, config.text(param::UNIXSOCKET)) else { return Ok(()) };
+    let name = String::from_utf8_lossy(group);
+    group_id(&name).map(drop).map_err(|error| format!("group '{name}': {}", plain_error(&error)))
 }
 
 fn resolve(name: &str) -> std::io::Result<IpAddr> {

@@ -5,6 +5,7 @@ mod affinity;
 #[allow(unsafe_code)]
 mod alloc;
 mod bio;
+mod check;
 mod cli;
 mod clients;
 mod connection;

@@ -37,17 +37,86 @@ pub fn run(arguments: Vec<OsString>) -> Result<u8, Failure> {
         Task::Version => print!("{}", cli::version()),
         Task::Help => print!("{}", cli::HELP),
         Task::ExampleConf => print!("{}", sluice_config::example_conf()),
-        Task::Check(words) => {
-            let loaded = load(&words)?;
-            for text in loaded.config.without_effect() {
-                println!("warning: {text}");
-            }
-            println!("configuration is valid: {}", loaded.source);
-            println!("Folders, addresses and ports were not tried.");
-        }
+        Task::Check(words) => check(&words)?,
         Task::Serve(words) => return serve(load(&words)?),
     }
     Ok(0)
+}
+
+/// Says what is wrong with a configuration. Errors: it would not start a server.
+fn check(words: &[Vec<u8>]) -> Result<(), Failure> {
+    let texts = read(words)?;
+    let from_file = texts.file.as_ref().map_or_else(String::new, |path| path.display().to_string());
+    let parts = [
+        (from_file.as_str(), texts.of_file.as_slice()),
+        ("standard input", texts.of_stdin.as_slice()),
+        ("command line", texts.options.as_slice()),
+    ];
+    let findings = crate::check::check(&parts, &mut include);
+    for text in findings.warnings {
+        println!("warning: {text}");
+    }
+    if findings.errors.is_empty() {
+        println!("configuration is valid: {}", texts.source());
+        return Ok(());
+    }
+    let lines: String = findings.errors.iter().map(|text| format!("error: {text}\n")).collect();
+    let count = findings.errors.len();
+    let many = if count == 1 { "" } else { "s" };
+    Err(Failure::new(format!("{lines}configuration has {count} error{many}: {}\n", texts.source())))
+}
+
+/// What the arguments lead to, unparsed.
+struct Texts {
+    file: Option<PathBuf>,
+    of_file: Vec<u8>,
+    /// Whether standard input was asked for.
+    stdin: bool,
+    of_stdin: Vec<u8>,
+    /// The lines that the arguments mean.
+    options: Vec<u8>,
+}
+
+impl Texts {
+    /// Where the configuration comes from.
+    fn source(&self) -> String {
+        let options = if self.options.is_empty() { "" } else { " and command-line options" };
+        format!("{}{options}", self.origin())
+    }
+
+    fn origin(&self) -> String {
+        match (&self.file, self.stdin) {
+            (Some(path), _) => path.display().to_string(),
+            (None, true) => "standard input".to_owned(),
+            (None, false) => "built-in defaults".to_owned(),
+        }
+    }
+}
+
+/// Reads what the arguments name.
+fn read(words: &[Vec<u8>]) -> Result<Texts, Failure> {
+    let words: Vec<&[u8]> = words.iter().map(Vec::as_slice).collect();
+    let line = sluice_config::command_line(&words);
+    let file =
+        line.config_file.as_deref().map(|path| Path::new(std::ffi::OsStr::from_bytes(path)).to_path_buf());
+    let of_file = match &file {
+        Some(path) => std::fs::read(path).map_err(|error| {
+            Failure::new(format!(
+                "Fatal error, can't open config file '{}': {}\n",
+                path.display(),
+                crate::host::plain_error(&error)
+            ))
+        })?,
+        None => Vec::new(),
+    };
+    let mut of_stdin = Vec::new();
+    if line.stdin {
+        use std::io::Read;
+        std::io::stdin().read_to_end(&mut of_stdin).map_err(|error| {
+            Failure::new(format!("reading the configuration from standard input: {error}\n"))
+        })?;
+    }
+    Ok(Texts { file, of_file, stdin: line.stdin, of_stdin, options: line.options })
 }
 
 /// A configuration and where it came from.
@@ -58,38 +127,17 @@ struct Loaded {
 }
 
 fn load(words: &[Vec<u8>]) -> Result<Loaded, Failure> {
-    let words: Vec<&[u8]> = words.iter().map(Vec::as_slice).collect();
-    let line = sluice_config::command_line(&words);
-    let file =
-        line.config_file.as_deref().map(|path| Path::new(std::ffi::OsStr::from_bytes(path)).to_path_buf());
-    let mut text = match &file {
-        Some(path) => std::fs::read(path).map_err(|error| {
-            Failure::new(format!(
-                "Fatal error, can't open config file '{}': {}\n",
-                path.display(),
-                crate::host::plain_error(&error)
-            ))
-        })?,
-        None => Vec::new(),
+    let texts = read(words)?;
+    let text = match texts.stdin {
+        true => [&texts.of_file, b"\n".as_slice(), &texts.of_stdin].concat(),
+        false => texts.of_file.clone(),
     };
-    if line.stdin {
-        use std::io::Read;
-        text.push(b'\n');
-        std::io::stdin().read_to_end(&mut text).map_err(|error| {
-            Failure::new(format!("reading the configuration from standard input: {error}\n"))
-        })?;
-    }
-    let source = match (&file, line.stdin) {
-        (Some(path), _) => path.display().to_string(),
-        (None, true) => "standard input".to_owned(),
-        (None, false) => "built-in defaults".to_owned(),
-    };
-    let config = sluice_config::parse_file(&text, &source, &line.options, &mut include)
+    let config = sluice_config::parse_file(&text, &texts.origin(), &texts.options, &mut include)
         .map_err(|error| Failure::new(error.report(cli::COMPATIBLE)))?;
     sluice_engine::renames(&config).map_err(|error| Failure::new(error.report(cli::COMPATIBLE)))?;
-    let options = if line.options.is_empty() { "" } else { " and command-line options" };
-    let file = file.map(|path| std::path::absolute(&path).unwrap_or(path));
-    Ok(Loaded { config, file, source: format!("{source}{options}") })
+    let source = texts.source();
+    let file = texts.file.map(|path| std::path::absolute(&path).unwrap_or(path));
+    Ok(Loaded { config, file, source })
 }
 
 /// Reads the files that an `include` names; a pattern may name none.
@@ -158,6 +206,10 @@ fn serve(loaded: Loaded) -> Result<u8, Failure> {
     let _ = host.apply_oom_score(&config);
     let _ = host.apply_allocator_thread(&config);
     let seeds = seeds(&config).map_err(|error| fail(&mut host, error))?;
+    #[cfg(debug_assertions)]
+    if crate::switches::number(crate::switches::ALLOCATOR_FAULT).is_some() {
+        crate::alloc::fault_when_growing();
+    }
     let engine = Engine::new(config, seeds, &mut host);
     announce(&mut host, engine.config());
     // Never dropped: the kernel frees the data faster than we could, one value after the other.

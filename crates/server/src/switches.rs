@@ -5,6 +5,9 @@
 pub const RING: &str = "SLUICE_TEST_RING";
 /// Microseconds until a write is durable: replies wait for a log that is slow on purpose.
 pub const FSYNC_US: &str = "SLUICE_TEST_FSYNC_US";
+/// Any number: the allocator faults when it needs more memory from the kernel.
+#[cfg(debug_assertions)]
+pub const ALLOCATOR_FAULT: &str = "SLUICE_TEST_ALLOCATOR_FAULT";
 
 /// The number of this switch; none where it is not set, and none in a release build.
 pub fn number(name: &str) -> Option<u64> {

@@ -39,7 +39,6 @@ fn a_wrong_line_stops_the_start_and_is_named() {
     let text = "\n*** FATAL CONFIG FILE ERROR (Version 9.1.2) ***\nReading the configuration file, at line 3\n\
          >>> 'portt 7001'\nBad directive or wrong number of arguments\n";
     assert_eq!(failure(&[&file], ""), text);
-    assert_eq!(failure(&["--check-config", &file], ""), text);
     assert!(
         failure(&["--port", "70000"], "")
             .contains(">>> 'port \"70000\"'\nargument must be between 0 and 65535 inclusive")
@@ -151,6 +150,121 @@ fn files_include_others_and_later_lines_win() {
     assert_eq!(client.info("config_file"), main);
 }
 
+/// Standard output and error of a check, without the directives that have no effect yet.
+fn check(arguments: &[&str]) -> (String, String, bool) {
+    let (out, err, success) = run(&[&["--check-config"], arguments].concat(), "");
+    let kept = out.lines().filter(|line| !line.contains("no effect"));
+    (kept.map(|line| format!("{line}\n")).collect(), err, success)
+}
+
+#[test]
+fn a_check_names_all_errors_with_their_lines() {
+    let dir = Dir::new();
+    let gone = dir.join("gone");
+    let port = free_port();
+    let text = format!(
+        "port {port}\nportt 1\nhz x\nlogfile {gone}/log\nunixsocket {gone}/socket\ndir {gone}\n\
+         rename-command nope x\n"
+    );
+    let file = dir.file("a.conf", &text);
+    let (_, err, success) = check(&[&file, "--timeout", "x"]);
+    let missing = "No such file or directory";
+    assert!(!success);
+    assert_eq!(
+        err,
+        format!(
+            "error: {file}:2: Bad directive or wrong number of arguments: 'portt 1'\n\
+             error: {file}:3: argument couldn't be parsed into an integer: 'hz x'\n\
+             error: command line:1: argument couldn't be parsed into an integer: 'timeout \"x\"'\n\
+             error: {file}:7: No such command in rename-command: 'rename-command nope x'\n\
+             error: {file}:6: {missing}: 'dir {gone}'\n\
+             error: {file}:4: Can't open the log file: {missing}: 'logfile {gone}/log'\n\
+             error: {file}:5: {gone}/socket: {missing}: 'unixsocket {gone}/socket'\n\
+             configuration has 7 errors: {file} and command-line options\n"
+        )
+    );
+}
+
+#[test]
+fn a_check_tries_addresses_without_taking_them() {
+    let dir = Dir::new();
+    let port = free_port();
+    let taken = std::net::TcpListener::bind(("127.0.0.1", port)).unwrap();
+    let file = dir.file("a.conf", &format!("bind 127.0.0.1 -192.0.2.1\nport {port}\n"));
+    let (out, err, success) = check(&[&file]);
+    assert!(success, "a port in use is no error: {err}");
+    assert_eq!(
+        out,
+        format!(
+            "warning: {file}:1: 127.0.0.1 port {port}: Address already in use: 'bind 127.0.0.1 -192.0.2.1'\n\
+             warning: {file}:1: 192.0.2.1 port {port}: Cannot assign requested address: 'bind 127.0.0.1 -192.0.2.1'\n\
+             configuration is valid: {file}\n"
+        )
+    );
+    drop(taken);
+    let file = dir.file("a.conf", &format!("port {port}\nbind 127.0.0.1 192.0.2.1 0.0.0.0\n"));
+    let (_, err, success) = check(&[&file]);
+    assert!(!success);
+    assert!(
+        err.contains(":2: 192.0.2.1 port") && err.contains("Cannot assign requested address: 'bind"),
+        "{err}"
+    );
+    assert!(err.contains("0.0.0.0 port") && err.contains("'127.0.0.1' has this address already"), "{err}");
+    let (_, err, success) = check(&["--port", "0"]);
+    assert!(!success);
+    assert!(err.contains("command line:1: Configured to not listen anywhere: 'port \"0\"'"), "{err}");
+}
+
+#[test]
+fn a_check_tries_folders_and_makes_nothing() {
+    let dir = Dir::new();
+    let port = free_port();
+    std::fs::create_dir(dir.path().join("sub")).unwrap();
+    dir.file("plain", "");
+    let (sub, plain) = (dir.join("sub"), dir.join("plain"));
+    let text = format!("port {port}\ndir {sub}\nlogfile log\npidfile pid\nunixsocket socket\n");
+    let file = dir.file("a.conf", &text);
+    let (out, err, success) = check(&[&file]);
+    assert!(success, "{out}{err}");
+    assert_eq!(out, format!("configuration is valid: {file}\n"));
+    assert_eq!(std::fs::read_dir(&sub).unwrap().count(), 0);
+    let (_, err, _) = check(&[&file, "--dir", &plain]);
+    assert!(err.contains("error: command line:1: Not a directory: 'dir "), "{err}");
+    let (out, err, success) = check(&[&file, "--pidfile", &format!("{plain}/pid")]);
+    assert!(success, "{err}");
+    assert!(out.contains("Failed to write PID file: Not a directory"), "{out}");
+    let (_, err, success) = check(&[&file, "--unixsocketgroup", "no-such-group"]);
+    assert!(!success && err.contains("group 'no-such-group'"), "{err}");
+    let long = format!("{sub}/{}", "x".repeat(120));
+    let (_, err, success) = check(&[&file, "--unixsocket", &long]);
+    assert!(!success && err.contains(&format!("{long}: ")), "{err}");
+}
+
+#[test]
+fn a_check_beside_a_running_server_leaves_it_alone() {
+    let dir = Dir::new();
+    let socket = dir.join("socket");
+    let server = Server::start(&["--unixsocket", &socket]);
+    let port = server.port.to_string();
+    let (out, err, success) = check(&["--port", &port, "--unixsocket", &socket]);
+    assert!(success, "{err}");
+    assert!(out.contains("Address already in use") && out.contains("a server listens there now"), "{out}");
+    UnixStream::connect(&socket).unwrap();
+    server.client().check("PING", "+PONG\r\n");
+}
+
+#[test]
+fn a_folder_that_cannot_be_written_to_is_a_warning() {
+    let dir = Dir::new();
+    std::fs::set_permissions(dir.path(), std::fs::Permissions::from_mode(0o555)).unwrap();
+    let may_write = std::fs::write(dir.path().join("try"), "").is_ok();
+    let (out, err, success) = check(&["--port", &free_port().to_string(), "--dir", &dir.join("")]);
+    std::fs::set_permissions(dir.path(), std::fs::Permissions::from_mode(0o755)).unwrap();
+    assert!(success, "{err}");
+    // Whoever may write everywhere, as root may, is told nothing.
+    assert_eq!(out.contains("nothing can be saved in it: Permission denied"), !may_write, "{out}");
+}
+
 #[test]
 fn standard_input_is_read_when_asked_for() {
     let dir = Dir::new();
@@ -158,7 +272,8 @@ fn standard_input_is_read_when_asked_for() {
     let (out, err, success) = run(&["--check-config", &file, "-"], "timeout 2\nhz 12\n");
     assert!(success, "{out}{err}");
     let err = failure(&["--check-config", &file, "-"], "timeout 2\nnonsense\n");
-    assert!(err.contains("at line 4\n>>> 'nonsense'"), "{err}");
+    assert!(err.contains("error: standard input:2: ") && err.contains(": 'nonsense'\n"), "{err}");
+    assert!(failure(&[&file, "-"], "timeout 2\nnonsense\n").contains("at line 4\n>>> 'nonsense'"));
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::wire::{Reply, parse};
+use crate::wire::{Reply, parse};
 use crate::{Result, glob, tidy};
 
 /// Known differences, and how often each was met.

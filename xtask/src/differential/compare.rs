@@ -1,7 +1,7 @@
 //! Holding two raw replies against each other by a rule.
 
 use super::rules::Rule;
-use super::wire::{Reply, parse};
+use crate::wire::{Reply, parse};
 
 /// Whether the rule takes the two for equal. Equal bytes always are; an error is only equal to the same error.
 pub(crate) fn equal(rule: Rule, ours: &[u8], peer: &[u8]) -> bool {

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::rules::{ROWS, Rule, WEIGHT};
-use super::wire::{Connection, Reply};
+use crate::wire::{Connection, Reply};
 use crate::{Result, glob};
 
 /// A command that both servers have and that the table of rules lets through.

@@ -240,8 +240,8 @@ fn index(rng: &mut Rng, bound: usize) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use super::super::wire::encode;
     use super::{Rng, bytes, bytes_before_auth, pieces};
+    use crate::wire::encode;
 
     #[test]
     fn pieces_are_the_whole() {

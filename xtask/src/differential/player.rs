@@ -14,9 +14,9 @@ use super::generate::{CLIENTS, Command, WAITER};
 use super::grammar::Grammar;
 use super::hostile;
 use super::rules::Rule;
-use super::server::Server;
 use super::special::{self, PARAMETERS};
-use super::wire::{Answers, Connection, End, encode, parse};
+use crate::server::Server;
+use crate::wire::{Answers, Connection, End, encode, parse};
 use crate::{Result, shell};
 
 /// Commands sent at once.

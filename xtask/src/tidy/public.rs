@@ -1,7 +1,7 @@
 //! Public items that nobody outside their crate uses: each is an interface that somebody has to understand.
 //!
 //! A program that reads words, not meaning: an item is used when its name stands as a word in the code of another crate
-//! (tests there included) or of the crate's own `main.rs`, and a type also when a public signature of its own crate names
+//! (tests there included), of the crate's own tests and benchmarks beside `src`, or of its `main.rs`, and a type also when a public signature of its own crate names
 //! it, since it could not be less visible then. So a name that others use for something else hides an item; what is found
 //! is right. `[public]` of `docs/layers.toml` names items that are public without a user, and why. Crates that `docs/layers.toml` marks `library` have users besides us and are left out; those that it marks
 //! `rebuilt` are left out until they are, and the mark must go when it hides nothing.
@@ -86,7 +86,8 @@ fn unused_in(name: &str, sources: &[Source]) -> Vec<Unused> {
     let (mut used, mut signatures) = (BTreeSet::new(), BTreeSet::new());
     for source in sources {
         let is_program = source.path == format!("{own}main.rs");
-        if is_program || !source.path.starts_with(&of_crate) {
+        let is_beside = source.path.starts_with(&of_crate) && !source.path.starts_with(&own);
+        if is_program || is_beside || !source.path.starts_with(&of_crate) {
             source.code.iter().for_each(|line| used.extend(words_of(line)));
         } else if source.path.starts_with(&own) {
             collect_signatures(source, &mut signatures);
@@ -204,7 +205,8 @@ mod tests {
     #[test]
     fn a_public_function_without_a_user_is_found() {
         assert_eq!(found("pub fn f() {}\n", &[], ""), [FN_USED]);
-        assert_eq!(found("pub fn f() {}\n", &[("crates/a/tests/t.rs", "a::f()")], ""), [FN_USED]);
+        assert!(found("pub fn f() {}\n", &[("crates/a/tests/t.rs", "a::f()")], "").is_empty());
+        assert_eq!(found("pub fn f() {}\n", &[("crates/a/src/tests.rs", "a::f()")], ""), [FN_USED]);
         assert_eq!(found("pub fn f() {}\n#[cfg(test)]\nmod tests { fn t() { f() } }\n", &[], ""), [FN_USED]);
         assert!(found("pub fn f() {}\n", &[("crates/b/src/lib.rs", "a::f()")], "").is_empty());
         assert!(found("pub fn f() {}\n", &[("crates/a/src/main.rs", "a::f()")], "").is_empty());

@@ -189,7 +189,7 @@ pub fn read(row: &[u8]) -> Option<(Element<'_>, usize)> {
 
 /// Bytes of the last entry of a row, as its own end says; `None` when there is none, or it cannot be.
 #[inline]
-pub fn last_len(row: &[u8]) -> Option<usize> {
+pub(crate) fn last_len(row: &[u8]) -> Option<usize> {
     let mut body = 0;
     for (place, byte) in row.iter().rev().take(5).enumerate() {
         body |= usize::from(byte & 0x7f) << (7 * place);
@@ -203,14 +203,14 @@ pub fn last_len(row: &[u8]) -> Option<usize> {
 
 /// The element at the back of a row and the bytes of its entry.
 #[inline]
-pub fn read_back(row: &[u8]) -> Option<(Element<'_>, usize)> {
+pub(crate) fn read_back(row: &[u8]) -> Option<(Element<'_>, usize)> {
     let len = last_len(row)?;
     let (element, _) = read(&row[row.len() - len..])?;
     Some((element, len))
 }
 
 /// Bytes of the entry at the front of a row, when it is whole and the length at its end is right.
-pub fn checked_len(row: &[u8]) -> Option<usize> {
+pub(crate) fn checked_len(row: &[u8]) -> Option<usize> {
     let (_, len) = read(row)?;
     let whole = row.get(..len)?;
     (last_len(whole) == Some(len)).then_some(len)

@@ -122,7 +122,8 @@ impl<const CHUNK_BITS: u32, const BLOCK_BITS: u32> SlabOf<CHUNK_BITS, BLOCK_BITS
     }
 
     /// Whether a chunk is being emptied.
-    pub fn is_compacting(&self) -> bool {
+    #[cfg(test)]
+    pub(crate) fn is_compacting(&self) -> bool {
         self.books.as_deref().is_some_and(|books| books.evacuation.is_some())
     }
 

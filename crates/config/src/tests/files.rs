@@ -1,7 +1,7 @@
 //! Config files and command lines.
 
 use super::{load, loaded, refusal, shown};
-use crate::{CommandLine, LoadError, command_line, parse_file};
+use crate::{CommandLine, LoadError, check_texts, command_line, parse_file};
 
 #[test]
 fn values_come_from_lines() {
@@ -195,6 +195,40 @@ fn an_error_in_an_included_file_names_that_file() {
         report.contains("Reading the included file 'inner', at line 2\n>>> 'foo 1'\nBad directive"),
         "{report}"
     );
+}
+
+#[test]
+fn a_check_names_every_wrong_line_and_keeps_the_good_ones() {
+    let mut loader = |path: &[u8]| match path {
+        b"inner" => Ok(vec![("inner".to_string(), b"hz 20\n\nfoo 1\nport x".to_vec())]),
+        _ => Err("No such file or directory".to_string()),
+    };
+    let file = b"port 1\nbar\ninclude inner\ninclude gone\ntimeout 3\nport 70000\n\"x";
+    let (config, errors) = check_texts(&[("main", file), ("command line", b"hz\ntimeout 4")], &mut loader);
+    let told: Vec<String> = errors.iter().map(ToString::to_string).collect();
+    assert_eq!(
+        told,
+        [
+            "main:2: Bad directive or wrong number of arguments: 'bar'",
+            "inner:3: Bad directive or wrong number of arguments: 'foo 1'",
+            "inner:4: argument couldn't be parsed into an integer: 'port x'",
+            "main:4: can't open config file 'gone': No such file or directory: 'include gone'",
+            "main:6: argument must be between 0 and 65535 inclusive: 'port 70000'",
+            "main:7: Unbalanced quotes in configuration line: '\"x'",
+            "command line:1: wrong number of arguments: 'hz'",
+        ]
+    );
+    assert_eq!(["port", "hz", "timeout"].map(|name| shown(&config, name)), ["1", "20", "4"]);
+    let same = parse_file(file, "main", b"", &mut loader).expect_err("the first error ends it");
+    assert_eq!(same, errors[0]);
+}
+
+#[test]
+fn a_check_of_files_without_end_has_an_end() {
+    let text = b"nonsense\ninclude x\n".repeat(10);
+    let mut loader = |_: &[u8]| Ok(vec![("x".to_string(), text.clone())]);
+    let (_, errors) = check_texts(&[("x", &text)], &mut loader);
+    assert_eq!(errors.len(), crate::load::ERRORS_MAX);
 }
 
 #[test]

@@ -228,7 +228,7 @@ pub enum Handler {
 
 /// What a kind of handler may touch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Rights {
+pub(crate) struct Rights {
     /// Keys and their values.
     pub keys: KeyRights,
     /// The caller's own session.
@@ -243,7 +243,7 @@ pub struct Rights {
 
 /// What may be done with one part of the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Right {
+pub(crate) enum Right {
     /// It cannot be named.
     None,
     /// It is read.
@@ -254,7 +254,7 @@ pub enum Right {
 
 /// What may be done with keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum KeyRights {
+pub(crate) enum KeyRights {
     /// Nothing.
     None,
     /// The caller's database is read.
@@ -267,7 +267,7 @@ pub enum KeyRights {
 
 impl Handler {
     /// What this kind may touch.
-    pub const fn rights(self) -> Rights {
+    pub(crate) const fn rights(self) -> Rights {
         use Right::{Change, None, Read};
         const fn of(keys: KeyRights, rest: [Right; 4]) -> Rights {
             let [session, registry, control, process] = rest;
@@ -292,7 +292,7 @@ impl Handler {
 
 /// A command and its handler.
 #[derive(Clone, Copy)]
-pub struct Route {
+pub(crate) struct Route {
     /// The command.
     pub spec: &'static Spec,
     /// What runs it.
@@ -301,7 +301,7 @@ pub struct Route {
 
 /// Joins a command and its handler. A declaration that disagrees with the rights of the handler does not compile, so the
 /// flags that COMMAND INFO shows, the gate tests and replication trusts cannot lie.
-pub const fn route(spec: &'static Spec, handler: Handler) -> Route {
+pub(crate) const fn route(spec: &'static Spec, handler: Handler) -> Route {
     // DEBUG is what it was last asked to be.
     if matches!(handler, Handler::Debug(_)) {
         return Route { spec, handler };

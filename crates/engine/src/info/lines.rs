@@ -29,7 +29,7 @@ impl Lines {
     }
 
     /// A number of bytes, and the same for readers.
-    pub fn add_bytes(&mut self, name: &str, bytes: u64) {
+    pub(crate) fn add_bytes(&mut self, name: &str, bytes: u64) {
         self.add(name, bytes);
         self.add(&format!("{name}_human"), human(bytes));
     }

@@ -53,12 +53,12 @@ impl MemoryReport {
     }
 
     /// Share of the data in what was added since the start, percent.
-    pub fn dataset_percent(&self) -> f64 {
+    pub(crate) fn dataset_percent(&self) -> f64 {
         percent(self.dataset, self.used.saturating_sub(self.startup))
     }
 
     /// Share of the peak in use now, percent.
-    pub fn peak_percent(&self) -> f64 {
+    pub(crate) fn peak_percent(&self) -> f64 {
         percent(self.used, self.peak)
     }
 }

@@ -80,11 +80,13 @@ impl Session {
         let watched = watching.count(self.key);
         let owed = sizes.outbox_bytes + self.in_flight;
         let (obl, oll, omem) = if self.in_flight == 0 { (owed, 0, 0) } else { (0, 1, owed) };
+        // The arguments of a request that waits are part of the deferred bytes.
+        let arguments = if self.waiting.is_some() { 0 } else { sizes.argv_bytes };
         let total = size_of::<Session>()
             + caller.texts_bytes()
             + caller.input_bytes
             + caller.input_free
-            + sizes.argv_bytes
+            + arguments
             + self.deferred_bytes()
             + watching.heap_bytes(self.key)
             + sizes.outbox_capacity.max(sizes.outbox_bytes)

@@ -1,4 +1,4 @@
-//! A server process of the differential test: started on a free port in a folder of its own, ended with its owner.
+//! A server process that a task starts: on a free port, in a folder of its own, ended with its owner.
 
 use std::fs::File;
 use std::net::TcpListener;
@@ -6,11 +6,13 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use super::wire::Connection;
+use crate::wire::Connection;
 use crate::{Result, shell};
 
 /// A running server.
 pub(crate) struct Server {
+    /// The words of a program that becomes the server, such as `taskset -c 0`; usually none.
+    launcher: Vec<String>,
     binary: PathBuf,
     extra: Vec<String>,
     folder: PathBuf,
@@ -22,18 +24,30 @@ pub(crate) struct Server {
 impl Server {
     /// Starts `binary` with `extra` options and waits until it answers.
     pub(crate) fn start(binary: &Path, extra: &[String]) -> Result<Server> {
+        Server::start_by(&[], binary, extra)
+    }
+
+    /// The same behind the words of a launcher, which replaces itself by the server: the process keeps its number.
+    pub(crate) fn start_by(launcher: &[String], binary: &Path, extra: &[String]) -> Result<Server> {
         let port = free_port()?;
-        let folder = std::env::temp_dir().join(format!("sluice-differential-{}-{port}", std::process::id()));
+        let folder = std::env::temp_dir().join(format!("sluice-xtask-{}-{port}", std::process::id()));
         std::fs::create_dir_all(&folder)?;
         let log = File::create(folder.join("log"))?;
-        let mut command = Command::new(binary);
+        let mut command = match launcher.split_first() {
+            Some((program, words)) => {
+                let mut command = Command::new(program);
+                command.args(words).arg(binary);
+                command
+            }
+            None => Command::new(binary),
+        };
         command.args(["--port", &port.to_string(), "--bind", "127.0.0.1", "--save", ""]);
         command.arg("--dir").arg(&folder);
-        // A bound on what a hostile offset can allocate, and the DEBUG subcommands that some generators use.
-        command.args(["--proto-max-bulk-len", "1mb", "--enable-debug-command", "local"]);
         command.args(extra).stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);
         let child = command.spawn().map_err(|error| format!("{}: {error}", binary.display()))?;
-        let mut server = Server { binary: binary.to_path_buf(), extra: extra.to_vec(), folder, child, port };
+        let launcher = launcher.to_vec();
+        let (binary, extra) = (binary.to_path_buf(), extra.to_vec());
+        let mut server = Server { launcher, binary, extra, folder, child, port };
         server.wait_until_ready()?;
         Ok(server)
     }
@@ -59,9 +73,14 @@ impl Server {
         matches!(self.child.try_wait(), Ok(None))
     }
 
+    /// The number of the process.
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
     /// Ends the process and starts another like it.
     pub(crate) fn restart(&mut self) -> Result<()> {
-        *self = Server::start(&self.binary.clone(), &self.extra.clone())?;
+        *self = Server::start_by(&self.launcher.clone(), &self.binary.clone(), &self.extra.clone())?;
         Ok(())
     }
 

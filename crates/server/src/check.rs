@@ -1,0 +1,128 @@
+//! `--check-config`: everything that is wrong with a configuration, without starting a server.
+//!
+//! Invariants: (1) nothing that a running server uses is changed: no file is made, no socket listens; (2) an error is what
+//! would end a start, a warning what a start would say and go on; (3) each names the file and the line, where a line is
+//! to blame.
+
+use crate::listen::{self, Found};
+use nix::unistd::{AccessFlags, access};
+use sluice_config::{Config, LoadError, ParamId, param};
+use std::fs::OpenOptions;
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+/// What was found.
+#[derive(Debug, Default)]
+pub struct Findings {
+    /// What would end a start.
+    pub errors: Vec<String>,
+    /// What would not.
+    pub warnings: Vec<String>,
+}
+
+/// Checks the configuration that `texts` describe, each with its name. Changes to its `dir`, as a start does.
+pub fn check(texts: &[(&str, &[u8])], loader: &mut sluice_config::Loader<'_>) -> Findings {
+    let (config, errors) = sluice_config::check_texts(texts, loader);
+    let errors = errors.into_iter().chain(sluice_engine::rename_errors(&config));
+    let mut findings =
+        Findings { errors: errors.map(|error| error.to_string()).collect(), warnings: Vec::new() };
+    findings.warnings.extend(config.without_effect());
+    findings.folders(&config);
+    findings.addresses(&config);
+    findings
+}
+
+impl Findings {
+    /// `dir`, and the files that are written in it or elsewhere.
+    fn folders(&mut self, config: &Config) {
+        let dir = Path::new(std::ffi::OsStr::from_bytes(config.bytes(param::DIR)));
+        let entered = if dir.as_os_str().is_empty() { Ok(()) } else { std::env::set_current_dir(dir) };
+        match entered {
+            Err(error) => self.error(config, param::DIR, &plain(&error)),
+            Ok(()) => {
+                if let Err(error) = can_write_into(Path::new(".")) {
+                    self.warning(
+                        config,
+                        param::DIR,
+                        &format!("nothing can be saved in it: {}", plain(&error)),
+                    );
+                }
+            }
+        }
+        if let Some(Err(error)) = file_of(config.bytes(param::LOGFILE)).map(can_append) {
+            self.error(config, param::LOGFILE, &format!("Can't open the log file: {}", plain(&error)));
+        }
+        let pid_file = config.bytes(param::PIDFILE);
+        if let Some(Err(error)) = file_of(pid_file).map(can_append) {
+            self.warning(config, param::PIDFILE, &format!("Failed to write PID file: {}", plain(&error)));
+        }
+    }
+
+    /// What a start would listen on.
+    fn addresses(&mut self, config: &Config) {
+        for found in listen::try_tcp(config) {
+            match found {
+                Found::Tolerable(text) => self.warning(config, param::BIND, &text),
+                Found::Fatal(text) => self.error(config, param::BIND, &text),
+            }
+        }
+        match listen::try_unix(config) {
+            Ok(None) => {}
+            Ok(Some(text)) => self.warning(config, param::UNIXSOCKET, &text),
+            Err(text) => self.error(config, param::UNIXSOCKET, &text),
+        }
+        if let Err(text) = listen::try_unix_group(config) {
+            self.error(config, param::UNIXSOCKETGROUP, &text);
+        }
+        let no_address = config.int(param::PORT) == 0 || config.list(param::BIND).is_empty();
+        if no_address && config.text(param::UNIXSOCKET).is_none() {
+            self.error(config, param::PORT, "Configured to not listen anywhere");
+        }
+    }
+
+    fn error(&mut self, config: &Config, id: impl Into<ParamId>, reason: &str) {
+        self.errors.push(named(config, id.into(), reason));
+    }
+
+    fn warning(&mut self, config: &Config, id: impl Into<ParamId>, reason: &str) {
+        self.warnings.push(named(config, id.into(), reason));
+    }
+}
+
+/// The reason with the line that set the parameter; with the parameter's name where no line did.
+fn named(config: &Config, id: ParamId, reason: &str) -> String {
+    match config.cannot_apply(id, reason) {
+        LoadError::Line(bad) if bad.place.line == 0 => format!("{} (default): {reason}", id.param().name),
+        error => error.to_string(),
+    }
+}
+
+/// The file that a parameter names; none when it is empty.
+fn file_of(bytes: &[u8]) -> Option<&Path> {
+    (!bytes.is_empty()).then(|| Path::new(std::ffi::OsStr::from_bytes(bytes)))
+}
+
+/// Whether a file can be written, and made if it is missing. Makes and changes nothing.
+fn can_append(path: &Path) -> io::Result<()> {
+    match OpenOptions::new().append(true).open(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => can_create(path),
+        opened => opened.map(drop),
+    }
+}
+
+/// Whether a file can be made at this path.
+pub fn can_create(path: &Path) -> io::Result<()> {
+    can_write_into(path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new(".")))
+}
+
+fn can_write_into(folder: &Path) -> io::Result<()> {
+    if !std::fs::metadata(folder)?.is_dir() {
+        return Err(nix::errno::Errno::ENOTDIR.into());
+    }
+    access(folder, AccessFlags::W_OK | AccessFlags::X_OK).map_err(io::Error::from)
+}
+
+fn plain(error: &io::Error) -> String {
+    crate::host::plain_error(error)
+}

@@ -1,0 +1,341 @@
+//! The load: requests on many connections from one thread, a fixed number of them on the way per connection.
+//!
+//! The thread takes the connections in turn: it reads the replies of one, sends the next requests on it, and goes on to
+//! the next. While the thread waits for one connection, the server works on all others.
+//!
+//! Invariants: (1) each request has a complete reply before the run counts as done; (2) an error reply ends the run with
+//! the server's text.
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::time::Duration;
+
+use sluice_base::Rng;
+
+use crate::wire::encode;
+use crate::{Result, shell};
+
+/// Digits of a number in a request.
+const DIGITS: usize = 12;
+
+/// How long a reply may take.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A request with places for numbers.
+pub(crate) struct Template {
+    bytes: Vec<u8>,
+    /// Where in `bytes` the numbers stand.
+    places: Vec<usize>,
+}
+
+impl Template {
+    /// From words: `#` in a word stands for a number of twelve digits, a word `$64` for 64 bytes.
+    pub(crate) fn new(text: &str) -> Template {
+        let words = text.split_whitespace().map(|word| match word.strip_prefix('$') {
+            Some(length) => vec![b'v'; length.parse().expect("rows are tested")],
+            None => word.replace('#', &"#".repeat(DIGITS)).into_bytes(),
+        });
+        let mut bytes = Vec::new();
+        encode(&words.collect::<Vec<_>>(), &mut bytes);
+        let mut places = Vec::new();
+        let mut at = 0;
+        while let Some(next) = bytes[at..].windows(DIGITS).position(|window| window == [b'#'; DIGITS]) {
+            places.push(at + next);
+            at += next + DIGITS;
+        }
+        Template { bytes, places }
+    }
+
+    /// Appends a request; `number` is called for each place.
+    fn write(&self, out: &mut Vec<u8>, number: &mut impl FnMut() -> u64) {
+        let start = out.len();
+        out.extend_from_slice(&self.bytes);
+        for &place in &self.places {
+            let mut rest = number();
+            for digit in out[start + place..start + place + DIGITS].iter_mut().rev() {
+                *digit = b'0' + (rest % 10) as u8;
+                rest /= 10;
+            }
+        }
+    }
+}
+
+/// Counts complete replies in a stream that arrives in pieces, without keeping it.
+#[derive(Default)]
+struct Replies {
+    /// The beginning of a header line whose end has not come.
+    line: Vec<u8>,
+    /// Bytes of a bulk string that are still to come, line end included.
+    skip: usize,
+    /// Elements of open aggregates that are still to come.
+    open: u64,
+}
+
+impl Replies {
+    /// Takes `bytes`; how many replies they complete. Errors: an error reply, or what is no RESP.
+    fn take(&mut self, mut bytes: &[u8]) -> Result<usize> {
+        let mut complete = 0;
+        loop {
+            if self.skip > 0 {
+                let here = self.skip.min(bytes.len());
+                self.skip -= here;
+                bytes = &bytes[here..];
+                if self.skip > 0 {
+                    return Ok(complete);
+                }
+                complete += self.element();
+            }
+            let Some(end) = bytes.iter().position(|&byte| byte == b'\n') else {
+                self.line.extend_from_slice(bytes);
+                return Ok(complete);
+            };
+            self.line.extend_from_slice(&bytes[..=end]);
+            bytes = &bytes[end + 1..];
+            let ended = self.header()?;
+            self.line.clear();
+            if ended {
+                complete += self.element();
+            }
+        }
+    }
+
+    /// Reads the header line; whether it is an element by itself.
+    fn header(&mut self) -> Result<bool> {
+        let text = std::str::from_utf8(&self.line).unwrap_or("").trim_end();
+        let number = || text[1..].parse::<i64>().map_err(|_| format!("no length: {text}"));
+        match self.line[0] {
+            b'+' | b':' | b'_' | b'#' | b',' => Ok(true),
+            b'-' => Err(text.to_string().into()),
+            b'$' => match usize::try_from(number()?) {
+                Ok(length) => {
+                    self.skip = length + 2;
+                    Ok(false)
+                }
+                Err(_) => Ok(true),
+            },
+            b'*' => match u64::try_from(number()?) {
+                Ok(count) if count > 0 => {
+                    // The aggregate itself takes the place of one element, unless it is the whole reply.
+                    self.open = self.open.saturating_sub(1) + count;
+                    Ok(false)
+                }
+                _ => Ok(true),
+            },
+            _ => Err(format!("not a reply: {text}").into()),
+        }
+    }
+
+    /// Counts an element: 1 when it completes a reply.
+    fn element(&mut self) -> usize {
+        self.open = self.open.saturating_sub(1);
+        usize::from(self.open == 0)
+    }
+}
+
+/// One connection of the load.
+struct Client {
+    stream: TcpStream,
+    replies: Replies,
+    /// Requests without a reply.
+    owed: usize,
+}
+
+impl Client {
+    fn open(port: u16) -> Result<Client> {
+        let stream = TcpStream::connect(("127.0.0.1", port))?;
+        stream.set_nodelay(true)?;
+        stream.set_read_timeout(Some(PATIENCE))?;
+        stream.set_write_timeout(Some(PATIENCE))?;
+        Ok(Client { stream, replies: Replies::default(), owed: 0 })
+    }
+
+    /// Reads until every request has its reply.
+    fn settle(&mut self, buffer: &mut [u8]) -> Result<()> {
+        while self.owed > 0 {
+            let count = self.stream.read(buffer)?;
+            if count == 0 {
+                return Err("the server closed a connection".into());
+            }
+            let complete = self.replies.take(&buffer[..count])?;
+            self.owed = self.owed.checked_sub(complete).ok_or("more replies than requests")?;
+        }
+        Ok(())
+    }
+
+    fn send(&mut self, bytes: &[u8], requests: usize) -> Result<()> {
+        self.stream.write_all(bytes)?;
+        self.owed += requests;
+        Ok(())
+    }
+}
+
+/// How requests are sent.
+#[derive(Clone, Copy)]
+pub(crate) struct Shape {
+    /// Connections.
+    pub(crate) clients: usize,
+    /// Requests on the way per connection.
+    pub(crate) depth: usize,
+    /// Numbers in requests are drawn below this.
+    pub(crate) keys: u64,
+}
+
+/// Connections to one server.
+pub(crate) struct Load {
+    clients: Vec<Client>,
+    shape: Shape,
+    rng: Rng,
+    buffer: Vec<u8>,
+}
+
+impl Load {
+    /// Connects.
+    pub(crate) fn open(port: u16, shape: Shape) -> Result<Load> {
+        let clients = (0..shape.clients).map(|_| Client::open(port)).collect::<Result<_>>()?;
+        // The same keys for each server.
+        Ok(Load { clients, shape, rng: Rng::new(1), buffer: vec![0; 256 << 10] })
+    }
+
+    /// Sends `count` requests, rounded up to whole pipelines, and waits for all replies; how many there were, and
+    /// in how many seconds.
+    pub(crate) fn run(&mut self, template: &Template, count: u64) -> Result<(u64, f64)> {
+        let Shape { depth, keys, .. } = self.shape;
+        let began = shell::now();
+        let mut out = Vec::new();
+        let mut sent = 0;
+        while sent < count {
+            for client in &mut self.clients {
+                client.settle(&mut self.buffer)?;
+                if sent >= count {
+                    continue;
+                }
+                out.clear();
+                for _ in 0..depth {
+                    template.write(&mut out, &mut || self.rng.below(keys));
+                }
+                client.send(&out, depth)?;
+                sent += depth as u64;
+            }
+        }
+        for client in &mut self.clients {
+            client.settle(&mut self.buffer)?;
+        }
+        Ok((sent, began.elapsed().as_secs_f64()))
+    }
+}
+
+/// Sends `count` requests on one connection, the numbers in them counted from 0.
+pub(crate) fn fill(port: u16, template: &Template, count: u64) -> Result<()> {
+    let mut client = Client::open(port)?;
+    let mut buffer = vec![0; 256 << 10];
+    let mut next = 0;
+    while next < count {
+        let mut out = Vec::new();
+        let part = (count - next).min(1000);
+        for index in next..next + part {
+            template.write(&mut out, &mut || index);
+        }
+        // Replies of a thousand writes fit into the socket's buffers, so the server never waits for this thread.
+        client.send(&out, part as usize)?;
+        client.settle(&mut buffer)?;
+        next += part;
+    }
+    Ok(())
+}
+
+/// Opens a connection, makes one request, and closes: `count` times in turn.
+pub(crate) fn churn(port: u16, template: &Template, count: u64) -> Result<()> {
+    let mut buffer = vec![0; 4096];
+    for index in 0..count {
+        let mut client = Client::open(port)?;
+        let mut out = Vec::new();
+        template.write(&mut out, &mut || index);
+        client.send(&out, 1)?;
+        client.settle(&mut buffer)?;
+    }
+    Ok(())
+}
+
+/// Sends one request and, behind it on another connection, a PING; seconds until the PING is answered.
+pub(crate) fn wait_behind(port: u16, template: &Template) -> Result<f64> {
+    let (mut slow, mut other) = (Client::open(port)?, Client::open(port)?);
+    let mut buffer = vec![0; 256 << 10];
+    let ping = Template::new("PING");
+    for client in [&mut slow, &mut other] {
+        client.send(&ping.bytes, 1)?;
+        client.settle(&mut buffer)?;
+    }
+    let began = shell::now();
+    slow.send(&template.bytes, 1)?;
+    other.send(&ping.bytes, 1)?;
+    other.settle(&mut buffer)?;
+    let waited = began.elapsed().as_secs_f64();
+    slow.settle(&mut buffer)?;
+    Ok(waited)
+}
+
+/// Connections that have made one request and are kept.
+pub(crate) struct Idle {
+    _clients: Vec<Client>,
+}
+
+impl Idle {
+    /// Opens `count` of them.
+    pub(crate) fn open(port: u16, count: usize) -> Result<Idle> {
+        let ping = Template::new("PING");
+        let mut buffer = vec![0; 4096];
+        let mut clients = Vec::with_capacity(count);
+        for _ in 0..count {
+            let mut client = Client::open(port)?;
+            client.send(&ping.bytes, 1)?;
+            client.settle(&mut buffer)?;
+            clients.push(client);
+        }
+        Ok(Idle { _clients: clients })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Replies, Template};
+
+    #[test]
+    fn replies_are_counted_however_they_are_cut() {
+        let raw = b"+OK\r\n$3\r\na\nb\r\n$-1\r\n*2\r\n$1\r\n\n\r\n*2\r\n:1\r\n*0\r\n:7\r\n*0\r\n*1\r\n*1\r\n*1\r\n:1\r\n*-1\r\n";
+        for first in 0..raw.len() {
+            for second in first..raw.len() {
+                let mut replies = Replies::default();
+                let parts = [&raw[..first], &raw[first..second], &raw[second..]];
+                let count: usize = parts.iter().map(|part| replies.take(part).expect("replies")).sum();
+                assert_eq!((count, replies.open, replies.skip), (8, 0, 0), "cut at {first} and {second}");
+            }
+        }
+    }
+
+    #[test]
+    fn the_last_byte_of_a_reply_counts_it_and_none_before() {
+        let raw = b"*2\r\n*2\r\n:1\r\n$1\r\nx\r\n$2\r\nab\r\n";
+        let mut replies = Replies::default();
+        for byte in &raw[..raw.len() - 1] {
+            assert_eq!(replies.take(&[*byte]).expect("a part"), 0);
+        }
+        assert_eq!(replies.take(b"\n").expect("the end"), 1);
+    }
+
+    #[test]
+    fn an_error_reply_ends_the_run_with_its_text() {
+        let error = Replies::default().take(b"+OK\r\n-ERR no such thing\r\n").expect_err("an error");
+        assert_eq!(error.to_string(), "-ERR no such thing");
+        assert!(Replies::default().take(b"hello\r\n").is_err());
+    }
+
+    #[test]
+    fn numbers_take_the_places_and_lengths_stay_right() {
+        let template = Template::new("MSET k:# $3 k:# x");
+        let mut numbers = [7, 123_456_789_012].into_iter();
+        let mut out = b"before".to_vec();
+        template.write(&mut out, &mut || numbers.next().expect("two places"));
+        let wanted = b"before*5\r\n$4\r\nMSET\r\n$14\r\nk:000000000007\r\n$3\r\nvvv\r\n$14\r\nk:123456789012\r\n$1\r\nx\r\n";
+        assert_eq!(String::from_utf8_lossy(&out), String::from_utf8_lossy(wanted));
+    }
+}
