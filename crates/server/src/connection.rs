@@ -49,6 +49,9 @@ pub struct Connection {
     pub usage_waits: bool,
 }
 
+/// What a connection takes at most, whether it is idle or not, beside its session: there are many.
+const _: () = assert!(size_of::<Connection>() <= 192);
+
 /// Bytes that went over a connection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Traffic {

@@ -38,8 +38,8 @@ pub struct Input {
     /// Where the parser stands in `query_buf`.
     pub parser: Parser,
     state: State,
-    /// The usage that the main thread knows.
-    reported: QueryBufUsage,
+    /// The usage that the main thread knows, bytes used and room; [`u32::MAX`] stands for as much and more.
+    reported: [u32; 2],
 }
 
 enum State {
@@ -111,7 +111,7 @@ impl Input {
             query_buf: Vec::new(),
             parser: Parser::new(),
             state: State::Open,
-            reported: QueryBufUsage::default(),
+            reported: [0; 2],
         }
     }
 
@@ -207,7 +207,9 @@ impl Input {
     #[inline]
     pub fn unreported(&mut self) -> Option<QueryBufUsage> {
         let usage = self.usage();
-        (std::mem::replace(&mut self.reported, usage) != usage).then_some(usage)
+        let short = [usage.used, usage.room].map(|bytes| u32::try_from(bytes).unwrap_or(u32::MAX));
+        let is_news = std::mem::replace(&mut self.reported, short) != short || short[1] == u32::MAX;
+        is_news.then_some(usage)
     }
 
     /// What the event loop is to receive. Cheap to ask again.

@@ -7,8 +7,9 @@ use sluice_resp::Outbox;
 /// See the module.
 #[derive(Default)]
 pub struct Output {
-    /// Output behind the send in flight, in order. Without room when there is none.
-    waiting: VecDeque<Piece>,
+    /// Output behind the send in flight, in order; there only while there is some.
+    #[allow(clippy::box_collection, reason = "a connection has none nearly always, and there are many connections")]
+    waiting: Option<Box<VecDeque<Piece>>>,
     is_sending: bool,
     closes_when_sent: bool,
 }
@@ -34,7 +35,7 @@ pub enum Next {
 impl Output {
     /// Appends a piece.
     pub fn push(&mut self, piece: Piece) {
-        self.waiting.push_back(piece);
+        self.waiting.get_or_insert_default().push_back(piece);
     }
 
     /// The connection ends when everything was sent.
@@ -55,7 +56,7 @@ impl Output {
 
     /// Whether nothing is in flight and nothing waits.
     pub fn is_idle(&self) -> bool {
-        !self.is_sending && self.waiting.is_empty()
+        !self.is_sending && self.waiting.is_none()
     }
 
     /// A send is in flight from now on.
@@ -82,11 +83,9 @@ impl Output {
     /// When a send is in flight.
     pub fn next(&mut self) -> Next {
         assert!(!self.is_sending, "one send is in flight at a time");
-        match self.waiting.pop_front() {
+        match self.waiting.as_mut().and_then(|waiting| waiting.pop_front()) {
             Some(piece) => {
-                if self.waiting.is_empty() {
-                    self.waiting = VecDeque::new();
-                }
+                self.waiting.take_if(|waiting| waiting.is_empty());
                 Next::Send(piece)
             }
             None if self.closes_when_sent => Next::Close,
