@@ -42,7 +42,7 @@ use buckets::Buckets;
 
 /// Where an entry is. Valid until the next change of the index other than [`Index::replace`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Slot {
+pub struct Position {
     found: Handle,
     /// The table's bucket at which the chain begins.
     home: u32,
@@ -51,7 +51,7 @@ pub struct Slot {
     lane: u32,
 }
 
-impl Slot {
+impl Position {
     /// The handle that was found there; free, where [`Index::handle`] looks again.
     #[inline(always)]
     pub fn handle(self) -> Handle {
@@ -131,7 +131,7 @@ impl Linear {
     /// The entry with this hash for which `eq` says so. `eq` sees every entry of the bucket that has the same tag: one
     /// in about 255 of the others.
     #[inline]
-    fn find(&self, hash: u64, mut eq: impl FnMut(Handle) -> bool) -> Option<Slot> {
+    fn find(&self, hash: u64, mut eq: impl FnMut(Handle) -> bool) -> Option<Position> {
         let tag = tag_of(hash);
         let home = self.home(hash);
         let mut bucket = self.table.at(home);
@@ -141,7 +141,7 @@ impl Linear {
                 if let Some(found) = bucket.handle(lane)
                     && eq(found)
                 {
-                    return Some(Slot { found, home: home as u32, overflow, lane });
+                    return Some(Position { found, home: home as u32, overflow, lane });
                 }
             }
             overflow = bucket.link();
@@ -152,20 +152,20 @@ impl Linear {
         }
     }
 
-    /// The handle that is at `slot` now, after a [`Linear::replace`] too.
+    /// The handle that is at `position` now, after a [`Linear::replace`] too.
     ///
     /// # Panics
-    /// When the index has changed since the slot was given, at the latest when its bucket is gone.
+    /// When the index has changed since the position was given, at the latest when its bucket is gone.
     #[inline]
-    fn handle(&self, slot: Slot) -> Handle {
-        self.bucket(slot).handle(slot.lane).expect("a slot is used before the next change")
+    fn handle(&self, position: Position) -> Handle {
+        self.bucket(position).handle(position.lane).expect("a position is used before the next change")
     }
 
-    /// Puts another handle at `slot`, of an entry with the same hash, and returns the old one.
+    /// Puts another handle at `position`, of an entry with the same hash, and returns the old one.
     #[inline]
-    fn replace(&mut self, slot: Slot, handle: Handle) -> Handle {
-        let old = self.handle(slot);
-        self.bucket_mut(slot).replace(slot.lane, handle);
+    fn replace(&mut self, position: Position, handle: Handle) -> Handle {
+        let old = self.handle(position);
+        self.bucket_mut(position).replace(position.lane, handle);
         old
     }
 
@@ -190,18 +190,18 @@ impl Linear {
         }
     }
 
-    /// Takes the entry at `slot` out. At most two buckets are merged, and at most one overflow bucket moves (for which
+    /// Takes the entry at `position` out. At most two buckets are merged, and at most one overflow bucket moves (for which
     /// `rehash` is asked for the hash of one of its entries).
     ///
     /// # Panics
     /// As [`Linear::handle`].
     #[inline]
-    fn remove(&mut self, slot: Slot, rehash: impl Fn(Handle) -> u64) -> Handle {
-        let handle = self.handle(slot);
-        self.bucket_mut(slot).clear(slot.lane);
+    fn remove(&mut self, position: Position, rehash: impl Fn(Handle) -> u64) -> Handle {
+        let handle = self.handle(position);
+        self.bucket_mut(position).clear(position.lane);
         self.len -= 1;
-        if self.table.at(slot.home as usize).link() != 0 {
-            self.refill(slot, &rehash);
+        if self.table.at(position.home as usize).link() != 0 {
+            self.refill(position, &rehash);
         }
         if self.is_shrinking || 2 * self.len < 5 * self.table.len() {
             self.shrink(MERGES_MAX);
@@ -355,17 +355,17 @@ impl Linear {
     }
 
     #[inline(always)]
-    fn bucket(&self, slot: Slot) -> &Bucket {
-        match slot.overflow {
-            0 => self.table.at(slot.home as usize),
+    fn bucket(&self, position: Position) -> &Bucket {
+        match position.overflow {
+            0 => self.table.at(position.home as usize),
             overflow => self.pool.at(overflow as usize),
         }
     }
 
     #[inline(always)]
-    fn bucket_mut(&mut self, slot: Slot) -> &mut Bucket {
-        match slot.overflow {
-            0 => self.table.at_mut(slot.home as usize),
+    fn bucket_mut(&mut self, position: Position) -> &mut Bucket {
+        match position.overflow {
+            0 => self.table.at_mut(position.home as usize),
             overflow => self.pool.at_mut(overflow as usize),
         }
     }
@@ -430,25 +430,25 @@ impl Linear {
         self.table.at_mut(home).set_link(fresh);
     }
 
-    /// Restores invariant (2) after `slot` was emptied in a chain with overflow: the hole is filled from the chain's
+    /// Restores invariant (2) after `position` was emptied in a chain with overflow: the hole is filled from the chain's
     /// first overflow bucket, which goes when it is empty.
     #[cold]
     #[inline(never)]
-    fn refill(&mut self, slot: Slot, rehash: &impl Fn(Handle) -> u64) {
-        let first = self.table.at(slot.home as usize).link();
-        if slot.overflow != first {
+    fn refill(&mut self, position: Position, rehash: &impl Fn(Handle) -> u64) {
+        let first = self.table.at(position.home as usize).link();
+        if position.overflow != first {
             let donor = self.pool.at_mut(first as usize);
             let Some(lane) = donor.filled().first() else { return };
             let (tag, moved) = (donor.tag(lane), donor.handle(lane));
             donor.clear(lane);
             if let Some(moved) = moved {
-                self.bucket_mut(slot).set(slot.lane, tag, moved);
+                self.bucket_mut(position).set(position.lane, tag, moved);
             }
         }
         let donor = self.pool.at(first as usize);
         if donor.filled().is_empty() {
             let next = donor.link();
-            self.table.at_mut(slot.home as usize).set_link(next);
+            self.table.at_mut(position.home as usize).set_link(next);
             self.release(first, rehash);
         }
     }

@@ -21,7 +21,7 @@ pub(crate) use list::OpenList;
 use crate::entry::{self, Form, Head, Name};
 use crate::{ChunkMemory, Key, reference_string_encoding};
 use sluice_base::{HashSeed, Rng, siphash13};
-use sluice_collections::index::{Index, Slot};
+use sluice_collections::index::{Index, Position};
 use sluice_collections::slab::{Handle, Slab, TypedSlab};
 use sluice_value::{Encoding, List, Type, Value};
 use std::sync::atomic::AtomicU32;
@@ -60,7 +60,7 @@ impl std::fmt::Debug for Db {
 /// An entry's position: valid until the next change of the database.
 #[derive(Clone, Copy, Debug)]
 pub struct Found {
-    slot: Slot,
+    position: Position,
     /// The entry.
     pub handle: Handle,
 }
@@ -137,8 +137,8 @@ impl Db {
     /// The entry of `key`, expired or not.
     #[inline]
     pub fn find(&self, key: Key<'_>) -> Option<Found> {
-        let slot = self.index.find(key.hash, |h| self.key_is(h, key.bytes))?;
-        Some(Found { slot, handle: slot.handle() })
+        let position = self.index.find(key.hash, |h| self.key_is(h, key.bytes))?;
+        Some(Found { position, handle: position.handle() })
     }
 
     #[inline]

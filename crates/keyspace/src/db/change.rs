@@ -154,7 +154,7 @@ impl Db {
     /// Lets the indexes name the block `new` instead of the entry's old one, which is freed. What the entry has outside
     /// belongs to the new block from now on. The caller has passed the hook.
     pub(super) fn replace_block(&mut self, found: Found, key: Key<'_>, new: Handle) {
-        self.index.replace(found.slot, new);
+        self.index.replace(found.position, new);
         match (self.head(found.handle).has_expiry(), self.head(new).has_expiry()) {
             (true, true) => self.expires_replace(key.hash, found.handle, new),
             (true, false) => self.expires_remove(key.hash, found.handle),
@@ -236,7 +236,7 @@ impl Db {
         }
         let Db { slab, keys, index, seed, .. } = self;
         let rehash = |h| siphash13(*seed, key_in(slab, keys, h));
-        index.remove(found.slot, rehash);
+        index.remove(found.position, rehash);
         let value = self.take_value(found.handle);
         if let Name::Outside(index) = entry::name_of(self.slab.body(found.handle)) {
             let bytes = self.keys.remove(index).map_or(0, |key| key.len());
@@ -283,15 +283,15 @@ impl Db {
 
     fn expires_remove(&mut self, hash: u64, handle: Handle) {
         let Db { slab, keys, expires, seed, .. } = self;
-        if let Some(slot) = expires.find(hash, |h| h == handle) {
+        if let Some(position) = expires.find(hash, |h| h == handle) {
             let rehash = |h| siphash13(*seed, key_in(slab, keys, h));
-            expires.remove(slot, rehash);
+            expires.remove(position, rehash);
         }
     }
 
     fn expires_replace(&mut self, hash: u64, old: Handle, new: Handle) {
-        if let Some(slot) = self.expires.find(hash, |h| h == old) {
-            self.expires.replace(slot, new);
+        if let Some(position) = self.expires.find(hash, |h| h == old) {
+            self.expires.replace(position, new);
         }
     }
 }

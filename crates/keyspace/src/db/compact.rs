@@ -40,10 +40,10 @@ impl Db {
     /// Points the indexes to the copy of an entry; `false`, and no change, when they do not know it.
     fn follow(&mut self, step: Move) -> bool {
         let hash = self.hash_of(step.to);
-        let Some(slot) = self.index.find(hash, |handle| handle == step.from) else { return false };
-        self.index.replace(slot, step.to);
-        if let Some(slot) = self.expires.find(hash, |handle| handle == step.from) {
-            self.expires.replace(slot, step.to);
+        let Some(position) = self.index.find(hash, |handle| handle == step.from) else { return false };
+        self.index.replace(position, step.to);
+        if let Some(position) = self.expires.find(hash, |handle| handle == step.from) {
+            self.expires.replace(position, step.to);
         }
         true
     }
