@@ -82,6 +82,21 @@ pub struct Stats {
     pub is_shrinking: bool,
 }
 
+impl Stats {
+    /// Adds those of another index: of both together then, and the longest chain of the two.
+    pub fn add(&mut self, other: &Stats) {
+        self.lanes += other.lanes;
+        self.used += other.used;
+        self.buckets += other.buckets;
+        self.overflow_buckets += other.overflow_buckets;
+        self.chain_max = self.chain_max.max(other.chain_max);
+        self.chains.iter_mut().zip(other.chains).for_each(|(sum, more)| *sum += more);
+        self.entries.iter_mut().zip(other.entries).for_each(|(sum, more)| *sum += more);
+        self.is_growing |= other.is_growing;
+        self.is_shrinking |= other.is_shrinking;
+    }
+}
+
 /// The index, once it has had an entry; see the module's notes.
 struct Linear {
     table: Buckets,
@@ -217,6 +232,11 @@ impl Linear {
             left -= 1;
         }
         self.shrink(left);
+        self.needs_step()
+    }
+
+    /// Whether [`Linear::step`] would do anything.
+    fn needs_step(&self) -> bool {
         self.len >= self.grow_at || self.shrink_is_due()
     }
 

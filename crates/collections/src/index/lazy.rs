@@ -95,6 +95,11 @@ impl Index {
         self.linear.as_deref_mut().is_some_and(|linear| linear.step(budget, rehash, prefetch))
     }
 
+    /// Whether [`Index::step`] would do anything.
+    pub fn needs_step(&self) -> bool {
+        self.linear.as_deref().is_some_and(Linear::needs_step)
+    }
+
     /// Visits the entries of one bucket and returns the cursor to go on with; begin with 0, and 0 means the end. An
     /// element that is present from the first call to the last is visited at least once, whatever happens in between;
     /// some may be visited twice (5). Any cursor is allowed.
