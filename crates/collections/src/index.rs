@@ -16,7 +16,7 @@
 //!    pool's; the table's may have holes only if it is alone. So inserting and removing never walk a chain.
 //! 3. The pool has no holes (so that a uniform place is a uniform sample, and memory shrinks): the bucket at its end
 //!    moves into a place that becomes free. Only [`Index::clear_step`] leaves some, until it has finished.
-//!    Number 0 of the pool is not used.
+//!    Its buckets are numbered from 1.
 //! 4. *Growing:* bucket `s` of a level is split once `len >= 8*2^level + 4*(s+1)`: it begins at 8 entries a bucket
 //!    and is through at 12, that is, at 6 for each of twice the buckets. One split for every four inserts; two at most.
 //!    *Shrinking:* begins below 2.5 entries a bucket and ends at 5, with at most two merges for each removal.
@@ -38,7 +38,7 @@ use sluice_base::Rng;
 
 use crate::slab::Handle;
 use bucket::{Bucket, LANES};
-use buckets::Buckets;
+use buckets::{Buckets, Pool};
 
 /// Where an entry is. Valid until the next change of the index other than [`Index::replace`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -100,15 +100,18 @@ impl Stats {
 /// The index, once it has had an entry; see the module's notes.
 struct Linear {
     table: Buckets,
-    mask: usize,
+    pool: Pool,
+    mask: u32,
     /// Buckets of this level already split; the next one to split.
-    split: usize,
-    len: usize,
+    split: u32,
+    len: u32,
     /// `len` at which the next split is due.
-    grow_at: usize,
+    grow_at: u32,
     is_shrinking: bool,
-    pool: Buckets,
 }
+
+// An allocator's class: there may be an index for each of 16,384 slots.
+const _: () = assert!(size_of::<Linear>() <= 64);
 
 impl Linear {
     /// Without entries: one bucket.
@@ -117,19 +120,34 @@ impl Linear {
         table.push(Bucket::EMPTY);
         Linear {
             table,
+            pool: Pool::new(),
             mask: 0,
             split: 0,
             len: 0,
-            grow_at: GROW_FROM + GROW_PER_SPLIT,
+            grow_at: (GROW_FROM + GROW_PER_SPLIT) as u32,
             is_shrinking: false,
-            pool: Buckets::new(),
         }
     }
 
     /// Entries held.
     #[inline]
     fn len(&self) -> usize {
-        self.len
+        self.len as usize
+    }
+
+    #[inline(always)]
+    fn mask(&self) -> usize {
+        self.mask as usize
+    }
+
+    #[inline(always)]
+    fn split(&self) -> usize {
+        self.split as usize
+    }
+
+    #[inline(always)]
+    fn grow_at(&self) -> usize {
+        self.grow_at as usize
     }
 
     /// Buckets of the table, overflow not counted.
@@ -163,7 +181,7 @@ impl Linear {
             if overflow == 0 {
                 return None;
             }
-            bucket = self.pool.at(overflow as usize);
+            bucket = self.pool.at(overflow);
         }
     }
 
@@ -200,7 +218,7 @@ impl Linear {
         self.place(self.home(hash), tag_of(hash), handle, &mut 0);
         self.len += 1;
         // Two inserts ahead the bucket to split is asked for, one ahead its entries, so that splitting finds them near.
-        if self.len + 2 >= self.grow_at {
+        if self.len() + 2 >= self.grow_at() {
             self.grow(&rehash, &prefetch);
         }
     }
@@ -218,7 +236,7 @@ impl Linear {
         if self.table.at(position.home as usize).link() != 0 {
             self.refill(position, &rehash);
         }
-        if self.is_shrinking || 2 * self.len < 5 * self.table.len() {
+        if self.is_shrinking || 2 * self.len() < 5 * self.table.len() {
             self.shrink(MERGES_MAX);
         }
         handle
@@ -227,7 +245,7 @@ impl Linear {
     /// Carries on with a doubling or halving that is due, by at most `budget` buckets. Returns whether more is due.
     fn step(&mut self, budget: usize, rehash: impl Fn(Handle) -> u64, prefetch: impl Fn(Handle)) -> bool {
         let mut left = budget;
-        while left > 0 && self.len >= self.grow_at {
+        while left > 0 && self.len() >= self.grow_at() {
             self.split_next(&rehash, &prefetch);
             left -= 1;
         }
@@ -237,7 +255,7 @@ impl Linear {
 
     /// Whether [`Linear::step`] would do anything.
     fn needs_step(&self) -> bool {
-        self.len >= self.grow_at || self.shrink_is_due()
+        self.len() >= self.grow_at() || self.shrink_is_due()
     }
 
     /// Visits the entries of one bucket and returns the cursor to go on with; begin with 0, and 0 means the end. An
@@ -246,8 +264,8 @@ impl Linear {
     fn scan(&self, cursor: u64, mut visit: impl FnMut(Handle)) -> u64 {
         let home = self.home(cursor);
         self.chain(home).flat_map(Bucket::handles).for_each(&mut visit);
-        let is_split = (home & self.mask) < self.split;
-        let mask = if is_split { self.mask * 2 + 1 } else { self.mask } as u64;
+        let is_split = (home & self.mask()) < self.split();
+        let mask = if is_split { self.mask() * 2 + 1 } else { self.mask() } as u64;
         // Adds one to the bucket's number, highest bit first: the start of the next interval.
         (cursor | !mask).reverse_bits().wrapping_add(1).reverse_bits()
     }
@@ -255,7 +273,7 @@ impl Linear {
     /// A random entry, all of them alike; none when there are none. Tries random places: at most three on average in an
     /// index that is not about to shrink.
     fn sample(&self, rng: &mut Rng) -> Option<Handle> {
-        if self.len == 0 {
+        if self.len() == 0 {
             return None;
         }
         for _ in 0..SAMPLE_TRIES {
@@ -304,7 +322,7 @@ impl Linear {
         if let Some(handle) = bucket.matching(tag_of(hash)).first().and_then(|lane| bucket.handle(lane)) {
             candidate(handle);
         } else if bucket.link() != 0 {
-            self.pool.at(bucket.link() as usize).prefetch();
+            self.pool.at(bucket.link()).prefetch();
         }
     }
 
@@ -319,7 +337,7 @@ impl Linear {
     fn clear_step(&mut self, budget: usize, mut visit: impl FnMut(Handle)) -> bool {
         self.is_shrinking = false;
         for _ in 0..budget {
-            if self.len == 0 && self.table.len() == 1 {
+            if self.len() == 0 && self.table.len() == 1 {
                 break;
             }
             let last = self.table.len() - 1;
@@ -328,7 +346,7 @@ impl Linear {
             let gone = if first == 0 {
                 std::mem::replace(self.table.at_mut(last), Bucket::EMPTY)
             } else {
-                let gone = std::mem::replace(self.pool.at_mut(first as usize), Bucket::EMPTY);
+                let gone = std::mem::replace(self.pool.at_mut(first), Bucket::EMPTY);
                 self.table.at_mut(last).set_link(gone.link());
                 gone
             };
@@ -340,16 +358,16 @@ impl Linear {
                 self.drop_last();
             }
         }
-        let is_clear = self.len == 0 && self.table.len() == 1;
+        let is_clear = self.len() == 0 && self.table.len() == 1;
         if is_clear {
-            self.pool = Buckets::new();
+            self.pool = Pool::new();
         }
         is_clear
     }
 
     /// Counts; cost: one step for each bucket.
     fn stats(&self) -> Stats {
-        let mut stats = Stats { used: self.len, buckets: self.table.len(), ..Stats::default() };
+        let mut stats = Stats { used: self.len(), buckets: self.table.len(), ..Stats::default() };
         for home in 0..self.table.len() {
             let (mut buckets, mut entries) = (0, 0);
             for bucket in self.chain(home) {
@@ -362,7 +380,7 @@ impl Linear {
             stats.entries[entries.min(31)] += 1;
         }
         stats.lanes = (stats.buckets + stats.overflow_buckets) * LANES;
-        stats.is_growing = self.split != 0 && self.len >= GROW_FROM * (self.mask + 1);
+        stats.is_growing = self.split() != 0 && self.len() >= GROW_FROM * (self.mask() + 1);
         stats.is_shrinking = self.is_shrinking;
         stats
     }
@@ -370,15 +388,15 @@ impl Linear {
     /// The table's bucket for a hash, by invariant (1).
     #[inline(always)]
     fn home(&self, hash: u64) -> usize {
-        let low = hash as usize & self.mask;
-        if low < self.split { hash as usize & (self.mask * 2 + 1) } else { low }
+        let low = hash as usize & self.mask();
+        if low < self.split() { hash as usize & (self.mask() * 2 + 1) } else { low }
     }
 
     #[inline(always)]
     fn bucket(&self, position: Position) -> &Bucket {
         match position.overflow {
             0 => self.table.at(position.home as usize),
-            overflow => self.pool.at(overflow as usize),
+            overflow => self.pool.at(overflow),
         }
     }
 
@@ -386,7 +404,7 @@ impl Linear {
     fn bucket_mut(&mut self, position: Position) -> &mut Bucket {
         match position.overflow {
             0 => self.table.at_mut(position.home as usize),
-            overflow => self.pool.at_mut(overflow as usize),
+            overflow => self.pool.at_mut(overflow),
         }
     }
 
@@ -395,7 +413,7 @@ impl Linear {
     fn chain(&self, home: usize) -> impl Iterator<Item = &Bucket> {
         std::iter::successors(Some(self.table.at(home)), |bucket| match bucket.link() {
             0 => None,
-            next => Some(self.pool.at(next as usize)),
+            next => Some(self.pool.at(next)),
         })
     }
 
@@ -407,7 +425,7 @@ impl Linear {
     fn place_at(&self, place: usize) -> &Bucket {
         match place.checked_sub(self.table.len()) {
             None => self.table.at(place),
-            Some(overflow) => self.pool.at(overflow),
+            Some(overflow) => self.pool.at(overflow as u32 + 1),
         }
     }
 
@@ -427,7 +445,7 @@ impl Linear {
     fn place_in_overflow(&mut self, home: usize, tag: u8, handle: Handle, spare: &mut u32) {
         let first = self.table.at(home).link();
         if first != 0 {
-            let bucket = self.pool.at_mut(first as usize);
+            let bucket = self.pool.at_mut(first);
             if let Some(lane) = bucket.vacant().first() {
                 bucket.set(lane, tag, handle);
                 return;
@@ -435,16 +453,13 @@ impl Linear {
         }
         let fresh = if *spare != 0 {
             let fresh = *spare;
-            *spare = self.pool.at(fresh as usize).link();
+            *spare = self.pool.at(fresh).link();
             fresh
         } else {
             assert!(self.pool.len() < OVERFLOW_MAX, "a link has 31 bits");
-            if self.pool.len() == 0 {
-                self.pool.push(Bucket::EMPTY);
-            }
-            self.pool.push(Bucket::EMPTY) as u32
+            self.pool.push(Bucket::EMPTY)
         };
-        let bucket = self.pool.at_mut(fresh as usize);
+        let bucket = self.pool.at_mut(fresh);
         bucket.set(0, tag, handle);
         bucket.set_link(first);
         self.table.at_mut(home).set_link(fresh);
@@ -457,7 +472,7 @@ impl Linear {
     fn refill(&mut self, position: Position, rehash: &impl Fn(Handle) -> u64) {
         let first = self.table.at(position.home as usize).link();
         if position.overflow != first {
-            let donor = self.pool.at_mut(first as usize);
+            let donor = self.pool.at_mut(first);
             let Some(lane) = donor.filled().first() else { return };
             let (tag, moved) = (donor.tag(lane), donor.handle(lane));
             donor.clear(lane);
@@ -465,7 +480,7 @@ impl Linear {
                 self.bucket_mut(position).set(position.lane, tag, moved);
             }
         }
-        let donor = self.pool.at(first as usize);
+        let donor = self.pool.at(first);
         if donor.filled().is_empty() {
             let next = donor.link();
             self.table.at_mut(position.home as usize).set_link(next);
@@ -475,25 +490,25 @@ impl Linear {
 
     /// Gives an empty pool bucket that no chain contains back, by invariant (3).
     fn release(&mut self, free: u32, rehash: &impl Fn(Handle) -> u64) {
-        *self.pool.at_mut(free as usize) = Bucket::EMPTY;
+        *self.pool.at_mut(free) = Bucket::EMPTY;
         // More than one only after `clear_step`; bounded, as everything here.
         for _ in 0..4 {
-            if self.pool.len() <= 1 || !self.pool.at(self.pool.len() - 1).filled().is_empty() {
+            if self.pool.len() == 0 || !self.pool.at(self.pool.last()).filled().is_empty() {
                 break;
             }
             self.pool.pop();
         }
-        if self.pool.len() <= free as usize {
+        let last = self.pool.last();
+        if last < free {
             return;
         }
-        let last = self.pool.len() - 1;
         let Some(member) = self.pool.at(last).handles().next() else { return };
         let home = self.home(rehash(member));
         let mut before = None;
         let mut next = self.table.at(home).link();
-        while next != 0 && next as usize != last {
+        while next != 0 && next != last {
             before = Some(next);
-            next = self.pool.at(next as usize).link();
+            next = self.pool.at(next).link();
         }
         debug_assert!(next != 0, "rehash gives the hash that the entry was inserted with");
         if next == 0 {
@@ -501,36 +516,36 @@ impl Linear {
         }
         match before {
             None => self.table.at_mut(home).set_link(free),
-            Some(before) => self.pool.at_mut(before as usize).set_link(free),
+            Some(before) => self.pool.at_mut(before).set_link(free),
         }
-        *self.pool.at_mut(free as usize) = *self.pool.at(last);
+        *self.pool.at_mut(free) = *self.pool.at(last);
         self.pool.pop();
     }
 
     /// What an insert does about growing (4); called from two inserts before a split is due.
     #[inline(never)]
     fn grow(&mut self, rehash: &impl Fn(Handle) -> u64, prefetch: &impl Fn(Handle)) {
-        match self.grow_at.saturating_sub(self.len) {
+        match self.grow_at().saturating_sub(self.len()) {
             0 => {
                 for _ in 0..SPLITS_MAX {
-                    if self.len >= self.grow_at {
+                    if self.len() >= self.grow_at() {
                         self.split_next(rehash, prefetch);
                     }
                 }
             }
-            1 => self.chain(self.split).flat_map(Bucket::handles).for_each(prefetch),
-            _ => self.table.at(self.split).prefetch(),
+            1 => self.chain(self.split()).flat_map(Bucket::handles).for_each(prefetch),
+            _ => self.table.at(self.split()).prefetch(),
         }
     }
 
     /// Splits the next bucket in two.
     fn split_next(&mut self, rehash: &impl Fn(Handle) -> u64, prefetch: &impl Fn(Handle)) {
-        let low = self.split;
+        let low = self.split();
         self.chain(low).flat_map(Bucket::handles).for_each(prefetch);
-        let bit = (self.mask + 1) as u64;
+        let bit = (self.mask() + 1) as u64;
         let old = *self.table.at(low);
         let high = self.table.push(Bucket::EMPTY);
-        debug_assert_eq!(high, low + self.mask + 1);
+        debug_assert_eq!(high, low + self.mask() + 1);
         self.split += 1;
         if self.split > self.mask {
             self.mask = self.mask * 2 + 1;
@@ -567,13 +582,13 @@ impl Linear {
         let mut next = old.link();
         while next != 0 {
             let number = next;
-            let bucket = std::mem::replace(self.pool.at_mut(number as usize), Bucket::EMPTY);
+            let bucket = std::mem::replace(self.pool.at_mut(number), Bucket::EMPTY);
             next = bucket.link();
-            self.pool.at_mut(number as usize).set_link(spare);
+            self.pool.at_mut(number).set_link(spare);
             spare = number;
             self.deal_bucket(&bucket, rehash, &mut spare);
         }
-        debug_assert!(spare == 0 || self.pool.at(spare as usize).link() == 0);
+        debug_assert!(spare == 0 || self.pool.at(spare).link() == 0);
         spare
     }
 
@@ -602,23 +617,23 @@ impl Linear {
     fn shrink_is_due(&self) -> bool {
         let buckets = self.table.len();
         let enough =
-            if self.is_shrinking { 2 * self.len >= 10 * buckets } else { 2 * self.len >= 5 * buckets };
+            if self.is_shrinking { 2 * self.len() >= 10 * buckets } else { 2 * self.len() >= 5 * buckets };
         buckets > 1 && !enough
     }
 
     /// Merges the last bucket of the table into the one that it was split from. That needs nobody's hash.
     fn merge_last(&mut self) {
         let Some(gone) = self.drop_last() else { return };
-        let home = self.split;
+        let home = self.split();
         // The overflow buckets first: what they free is what the entries of the others may need, and then nothing can be
         // left over, since a chain of all of them is at most as much shorter as the bucket that went.
         let mut spare = 0;
         let mut next = gone.link();
         while next != 0 {
             let number = next;
-            let bucket = std::mem::replace(self.pool.at_mut(number as usize), Bucket::EMPTY);
+            let bucket = std::mem::replace(self.pool.at_mut(number), Bucket::EMPTY);
             next = bucket.link();
-            self.pool.at_mut(number as usize).set_link(spare);
+            self.pool.at_mut(number).set_link(spare);
             spare = number;
             self.merge_bucket(home, &bucket, &mut spare);
         }
@@ -637,7 +652,7 @@ impl Linear {
     /// Takes the last of at least two buckets off the table: the hashes that it had belong to bucket `split` then.
     fn drop_last(&mut self) -> Option<Bucket> {
         let gone = self.table.pop();
-        if self.split == 0 {
+        if self.split() == 0 {
             self.mask >>= 1;
             self.split = self.mask + 1;
         }
@@ -647,7 +662,9 @@ impl Linear {
     }
 
     fn schedule(&mut self) {
-        self.grow_at = GROW_FROM * (self.mask + 1) + GROW_PER_SPLIT * (self.split + 1);
+        let due = GROW_FROM * (self.mask() + 1) + GROW_PER_SPLIT * (self.split() + 1);
+        // There are not more entries than handles.
+        self.grow_at = u32::try_from(due).unwrap_or(u32::MAX);
     }
 }
 
