@@ -101,7 +101,7 @@ impl Stats {
 struct Linear {
     table: Buckets,
     pool: Pool,
-    mask: u32,
+    mask: usize,
     /// Buckets of this level already split; the next one to split.
     split: u32,
     len: u32,
@@ -133,11 +133,6 @@ impl Linear {
     #[inline]
     fn len(&self) -> usize {
         self.len as usize
-    }
-
-    #[inline(always)]
-    fn mask(&self) -> usize {
-        self.mask as usize
     }
 
     #[inline(always)]
@@ -264,8 +259,8 @@ impl Linear {
     fn scan(&self, cursor: u64, mut visit: impl FnMut(Handle)) -> u64 {
         let home = self.home(cursor);
         self.chain(home).flat_map(Bucket::handles).for_each(&mut visit);
-        let is_split = (home & self.mask()) < self.split();
-        let mask = if is_split { self.mask() * 2 + 1 } else { self.mask() } as u64;
+        let is_split = (home & self.mask) < self.split();
+        let mask = if is_split { self.mask * 2 + 1 } else { self.mask } as u64;
         // Adds one to the bucket's number, highest bit first: the start of the next interval.
         (cursor | !mask).reverse_bits().wrapping_add(1).reverse_bits()
     }
@@ -380,7 +375,7 @@ impl Linear {
             stats.entries[entries.min(31)] += 1;
         }
         stats.lanes = (stats.buckets + stats.overflow_buckets) * LANES;
-        stats.is_growing = self.split() != 0 && self.len() >= GROW_FROM * (self.mask() + 1);
+        stats.is_growing = self.split() != 0 && self.len() >= GROW_FROM * (self.mask + 1);
         stats.is_shrinking = self.is_shrinking;
         stats
     }
@@ -388,8 +383,8 @@ impl Linear {
     /// The table's bucket for a hash, by invariant (1).
     #[inline(always)]
     fn home(&self, hash: u64) -> usize {
-        let low = hash as usize & self.mask();
-        if low < self.split() { hash as usize & (self.mask() * 2 + 1) } else { low }
+        let low = hash as usize & self.mask;
+        if (low as u32) < self.split { hash as usize & (self.mask * 2 + 1) } else { low }
     }
 
     #[inline(always)]
@@ -542,12 +537,12 @@ impl Linear {
     fn split_next(&mut self, rehash: &impl Fn(Handle) -> u64, prefetch: &impl Fn(Handle)) {
         let low = self.split();
         self.chain(low).flat_map(Bucket::handles).for_each(prefetch);
-        let bit = (self.mask() + 1) as u64;
+        let bit = (self.mask + 1) as u64;
         let old = *self.table.at(low);
         let high = self.table.push(Bucket::EMPTY);
-        debug_assert_eq!(high, low + self.mask() + 1);
+        debug_assert_eq!(high, low + self.mask + 1);
         self.split += 1;
-        if self.split > self.mask {
+        if self.split() > self.mask {
             self.mask = self.mask * 2 + 1;
             self.split = 0;
         }
@@ -654,7 +649,7 @@ impl Linear {
         let gone = self.table.pop();
         if self.split() == 0 {
             self.mask >>= 1;
-            self.split = self.mask + 1;
+            self.split = self.mask as u32 + 1;
         }
         self.split -= 1;
         self.schedule();
@@ -662,7 +657,7 @@ impl Linear {
     }
 
     fn schedule(&mut self) {
-        let due = GROW_FROM * (self.mask() + 1) + GROW_PER_SPLIT * (self.split() + 1);
+        let due = GROW_FROM * (self.mask + 1) + GROW_PER_SPLIT * (self.split() + 1);
         // There are not more entries than handles.
         self.grow_at = u32::try_from(due).unwrap_or(u32::MAX);
     }

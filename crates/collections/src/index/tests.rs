@@ -95,8 +95,8 @@ impl Model {
 /// Invariants (1) to (3).
 fn check_invariants(index: &Linear, rehash: impl Fn(Handle) -> u64) {
     assert!((index.mask + 1).is_power_of_two());
-    assert!(index.split <= index.mask);
-    assert_eq!(index.table.len(), index.mask() + 1 + index.split());
+    assert!(index.split() <= index.mask);
+    assert_eq!(index.table.len(), index.mask + 1 + index.split());
     let (mut entries, mut overflow) = (0, 0);
     for home in 0..index.table.len() {
         let chain: Vec<&Bucket> = index.chain(home).collect();
