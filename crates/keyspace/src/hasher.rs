@@ -54,6 +54,8 @@ impl KeyHasher {
     }
 }
 
+// Cold, because where there is one table a key is hashed without the spills that a call asks for.
+#[cold]
 #[inline(never)]
 fn with_slot(hash: u64, key: &[u8]) -> u64 {
     hash & !(SLOT_MASK << SLOT_AT) | u64::from(key_slot(key)) << SLOT_AT
