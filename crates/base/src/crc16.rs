@@ -45,8 +45,8 @@ fn has_brace(key: &[u8]) -> bool {
     let (words, tail) = key.as_chunks::<8>();
     words.iter().any(|word| {
         // A byte of `differing` is 0 where the key has a brace; taking 1 from it borrows into its highest bit.
-        let differing = u64::from_le_bytes(*word) ^ ONES * u64::from(b'{');
-        differing.wrapping_sub(ONES) & !differing & ONES << 7 != 0
+        let differing = u64::from_le_bytes(*word) ^ (ONES * u64::from(b'{'));
+        differing.wrapping_sub(ONES) & !differing & (ONES << 7) != 0
     }) || tail.contains(&b'{')
 }
 

@@ -376,6 +376,33 @@ fn a_walk_over_few_keys_takes_few_steps() {
 }
 
 #[test]
+fn a_walk_in_a_table_that_is_emptied_begins_the_next_at_its_beginning() {
+    // Of the two tags the one with the lower slot is walked first.
+    let [first, second] = if key_slot(b"a") < key_slot(b"b") { ["a", "b"] } else { ["b", "a"] };
+    let names = |tag: &'static str| (0..300).map(move |i| format!("{{{tag}}}{i}"));
+    let mut keyspace = filled(Layout::PerSlot, names(first).chain(names(second)));
+    let mut cursor = 0;
+    for _ in 0..10 {
+        cursor = keyspace.db(0).scan(cursor, |_| {});
+    }
+    assert_eq!(cursor & 16383, u64::from(key_slot(first.as_bytes())), "in the midst of the first table");
+    let now = Now { mono_ns: 0, unix_us: 0 };
+    let access = Access { now, touch: Touch::Lru(1), expiry: ExpiryMode::Delete };
+    let mut effects = Effects::default();
+    let mut db = keyspace.write(0, access, &mut effects);
+    for name in names(first) {
+        assert!(db.remove(db.key(name.as_bytes()), Event::Del));
+    }
+    let mut seen = BTreeSet::new();
+    while cursor != 0 {
+        cursor = keyspace.db(0).scan(cursor, |handle| {
+            seen.insert(handle);
+        });
+    }
+    assert_eq!(seen.len(), 300);
+}
+
+#[test]
 fn a_cursor_says_its_slot_in_its_low_bits() {
     let keyspace = filled(Layout::PerSlot, (0..500).map(|i| format!("{{foo}}{i}")));
     let slot = u64::from(key_slot(b"foo"));
