@@ -92,7 +92,7 @@ mod tests {
         let bytes: Vec<u8> = (0..64u8).map(|i| i.wrapping_mul(37) ^ 0x5a).collect();
         for len in 0..=bytes.len() {
             let bits = bytes[..len].iter().fold(0u16, |crc, &byte| {
-                (0..8).fold(crc ^ u16::from(byte) << 8, |crc, _| crc << 1 ^ (crc >> 15) * 0x1021)
+                (0..8).fold(crc ^ u16::from(byte) << 8, |crc, _| (crc << 1) ^ ((crc >> 15) * 0x1021))
             });
             assert_eq!(crc16(&bytes[..len]), bits, "length {len}");
         }
