@@ -237,9 +237,9 @@ fn churn() {
         let at = rng.below(count as u64) as usize;
         let old = key(std::mem::replace(&mut live[at], fresh));
         let slab = &store.slab;
-        let slot = store.index.find(siphash13(SEED, &old), |handle| slab_key(slab, handle) == Some(&old));
-        let slot = slot.expect("it was inserted");
-        let handle = store.index.remove(slot, |handle| hash_of(slab, handle));
+        let position = store.index.find(siphash13(SEED, &old), |handle| slab_key(slab, handle) == Some(&old));
+        let position = position.expect("it was inserted");
+        let handle = store.index.remove(position, |handle| hash_of(slab, handle));
         store.slab.free(handle);
         store.insert(fresh);
     }
@@ -248,8 +248,8 @@ fn churn() {
     for number in live {
         let old = key(number);
         let slab = &store.slab;
-        let slot = store.index.find(siphash13(SEED, &old), |handle| slab_key(slab, handle) == Some(&old));
-        store.index.remove(slot.expect("it was inserted"), |handle| hash_of(slab, handle));
+        let position = store.index.find(siphash13(SEED, &old), |handle| slab_key(slab, handle) == Some(&old));
+        store.index.remove(position.expect("it was inserted"), |handle| hash_of(slab, handle));
     }
     println!("churn: {:.1} ns for each key of removing all, merges included", nanos(start, count));
     let store = Store::with(count);

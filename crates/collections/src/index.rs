@@ -16,7 +16,7 @@
 //!    pool's; the table's may have holes only if it is alone. So inserting and removing never walk a chain.
 //! 3. The pool has no holes (so that a uniform place is a uniform sample, and memory shrinks): the bucket at its end
 //!    moves into a place that becomes free. Only [`Index::clear_step`] leaves some, until it has finished.
-//!    Number 0 of the pool is not used.
+//!    Its buckets are numbered from 1.
 //! 4. *Growing:* bucket `s` of a level is split once `len >= 8*2^level + 4*(s+1)`: it begins at 8 entries a bucket
 //!    and is through at 12, that is, at 6 for each of twice the buckets. One split for every four inserts; two at most.
 //!    *Shrinking:* begins below 2.5 entries a bucket and ends at 5, with at most two merges for each removal.
@@ -38,11 +38,11 @@ use sluice_base::Rng;
 
 use crate::slab::Handle;
 use bucket::{Bucket, LANES};
-use buckets::Buckets;
+use buckets::{Buckets, Pool};
 
 /// Where an entry is. Valid until the next change of the index other than [`Index::replace`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Slot {
+pub struct Position {
     found: Handle,
     /// The table's bucket at which the chain begins.
     home: u32,
@@ -51,7 +51,7 @@ pub struct Slot {
     lane: u32,
 }
 
-impl Slot {
+impl Position {
     /// The handle that was found there; free, where [`Index::handle`] looks again.
     #[inline(always)]
     pub fn handle(self) -> Handle {
@@ -82,18 +82,36 @@ pub struct Stats {
     pub is_shrinking: bool,
 }
 
+impl Stats {
+    /// Adds those of another index: of both together then, and the longest chain of the two.
+    pub fn add(&mut self, other: &Stats) {
+        self.lanes += other.lanes;
+        self.used += other.used;
+        self.buckets += other.buckets;
+        self.overflow_buckets += other.overflow_buckets;
+        self.chain_max = self.chain_max.max(other.chain_max);
+        self.chains.iter_mut().zip(other.chains).for_each(|(sum, more)| *sum += more);
+        self.entries.iter_mut().zip(other.entries).for_each(|(sum, more)| *sum += more);
+        self.is_growing |= other.is_growing;
+        self.is_shrinking |= other.is_shrinking;
+    }
+}
+
 /// The index, once it has had an entry; see the module's notes.
 struct Linear {
     table: Buckets,
+    pool: Pool,
     mask: usize,
     /// Buckets of this level already split; the next one to split.
-    split: usize,
-    len: usize,
+    split: u32,
+    len: u32,
     /// `len` at which the next split is due.
-    grow_at: usize,
+    grow_at: u32,
     is_shrinking: bool,
-    pool: Buckets,
 }
+
+// An allocator's class: there may be an index for each of 16,384 slots.
+const _: () = assert!(size_of::<Linear>() <= 64);
 
 impl Linear {
     /// Without entries: one bucket.
@@ -102,19 +120,29 @@ impl Linear {
         table.push(Bucket::EMPTY);
         Linear {
             table,
+            pool: Pool::new(),
             mask: 0,
             split: 0,
             len: 0,
-            grow_at: GROW_FROM + GROW_PER_SPLIT,
+            grow_at: (GROW_FROM + GROW_PER_SPLIT) as u32,
             is_shrinking: false,
-            pool: Buckets::new(),
         }
     }
 
     /// Entries held.
     #[inline]
     fn len(&self) -> usize {
-        self.len
+        self.len as usize
+    }
+
+    #[inline(always)]
+    fn split(&self) -> usize {
+        self.split as usize
+    }
+
+    #[inline(always)]
+    fn grow_at(&self) -> usize {
+        self.grow_at as usize
     }
 
     /// Buckets of the table, overflow not counted.
@@ -131,7 +159,7 @@ impl Linear {
     /// The entry with this hash for which `eq` says so. `eq` sees every entry of the bucket that has the same tag: one
     /// in about 255 of the others.
     #[inline]
-    fn find(&self, hash: u64, mut eq: impl FnMut(Handle) -> bool) -> Option<Slot> {
+    fn find(&self, hash: u64, mut eq: impl FnMut(Handle) -> bool) -> Option<Position> {
         let tag = tag_of(hash);
         let home = self.home(hash);
         let mut bucket = self.table.at(home);
@@ -141,31 +169,31 @@ impl Linear {
                 if let Some(found) = bucket.handle(lane)
                     && eq(found)
                 {
-                    return Some(Slot { found, home: home as u32, overflow, lane });
+                    return Some(Position { found, home: home as u32, overflow, lane });
                 }
             }
             overflow = bucket.link();
             if overflow == 0 {
                 return None;
             }
-            bucket = self.pool.at(overflow as usize);
+            bucket = self.pool.at(overflow);
         }
     }
 
-    /// The handle that is at `slot` now, after a [`Linear::replace`] too.
+    /// The handle that is at `position` now, after a [`Linear::replace`] too.
     ///
     /// # Panics
-    /// When the index has changed since the slot was given, at the latest when its bucket is gone.
+    /// When the index has changed since the position was given, at the latest when its bucket is gone.
     #[inline]
-    fn handle(&self, slot: Slot) -> Handle {
-        self.bucket(slot).handle(slot.lane).expect("a slot is used before the next change")
+    fn handle(&self, position: Position) -> Handle {
+        self.bucket(position).handle(position.lane).expect("a position is used before the next change")
     }
 
-    /// Puts another handle at `slot`, of an entry with the same hash, and returns the old one.
+    /// Puts another handle at `position`, of an entry with the same hash, and returns the old one.
     #[inline]
-    fn replace(&mut self, slot: Slot, handle: Handle) -> Handle {
-        let old = self.handle(slot);
-        self.bucket_mut(slot).replace(slot.lane, handle);
+    fn replace(&mut self, position: Position, handle: Handle) -> Handle {
+        let old = self.handle(position);
+        self.bucket_mut(position).replace(position.lane, handle);
         old
     }
 
@@ -185,25 +213,25 @@ impl Linear {
         self.place(self.home(hash), tag_of(hash), handle, &mut 0);
         self.len += 1;
         // Two inserts ahead the bucket to split is asked for, one ahead its entries, so that splitting finds them near.
-        if self.len + 2 >= self.grow_at {
+        if self.len() + 2 >= self.grow_at() {
             self.grow(&rehash, &prefetch);
         }
     }
 
-    /// Takes the entry at `slot` out. At most two buckets are merged, and at most one overflow bucket moves (for which
+    /// Takes the entry at `position` out. At most two buckets are merged, and at most one overflow bucket moves (for which
     /// `rehash` is asked for the hash of one of its entries).
     ///
     /// # Panics
     /// As [`Linear::handle`].
     #[inline]
-    fn remove(&mut self, slot: Slot, rehash: impl Fn(Handle) -> u64) -> Handle {
-        let handle = self.handle(slot);
-        self.bucket_mut(slot).clear(slot.lane);
+    fn remove(&mut self, position: Position, rehash: impl Fn(Handle) -> u64) -> Handle {
+        let handle = self.handle(position);
+        self.bucket_mut(position).clear(position.lane);
         self.len -= 1;
-        if self.table.at(slot.home as usize).link() != 0 {
-            self.refill(slot, &rehash);
+        if self.table.at(position.home as usize).link() != 0 {
+            self.refill(position, &rehash);
         }
-        if self.is_shrinking || 2 * self.len < 5 * self.table.len() {
+        if self.is_shrinking || 2 * self.len() < 5 * self.table.len() {
             self.shrink(MERGES_MAX);
         }
         handle
@@ -212,12 +240,17 @@ impl Linear {
     /// Carries on with a doubling or halving that is due, by at most `budget` buckets. Returns whether more is due.
     fn step(&mut self, budget: usize, rehash: impl Fn(Handle) -> u64, prefetch: impl Fn(Handle)) -> bool {
         let mut left = budget;
-        while left > 0 && self.len >= self.grow_at {
+        while left > 0 && self.len() >= self.grow_at() {
             self.split_next(&rehash, &prefetch);
             left -= 1;
         }
         self.shrink(left);
-        self.len >= self.grow_at || self.shrink_is_due()
+        self.needs_step()
+    }
+
+    /// Whether [`Linear::step`] would do anything.
+    fn needs_step(&self) -> bool {
+        self.len() >= self.grow_at() || self.shrink_is_due()
     }
 
     /// Visits the entries of one bucket and returns the cursor to go on with; begin with 0, and 0 means the end. An
@@ -226,7 +259,7 @@ impl Linear {
     fn scan(&self, cursor: u64, mut visit: impl FnMut(Handle)) -> u64 {
         let home = self.home(cursor);
         self.chain(home).flat_map(Bucket::handles).for_each(&mut visit);
-        let is_split = (home & self.mask) < self.split;
+        let is_split = (home & self.mask) < self.split();
         let mask = if is_split { self.mask * 2 + 1 } else { self.mask } as u64;
         // Adds one to the bucket's number, highest bit first: the start of the next interval.
         (cursor | !mask).reverse_bits().wrapping_add(1).reverse_bits()
@@ -235,7 +268,7 @@ impl Linear {
     /// A random entry, all of them alike; none when there are none. Tries random places: at most three on average in an
     /// index that is not about to shrink.
     fn sample(&self, rng: &mut Rng) -> Option<Handle> {
-        if self.len == 0 {
+        if self.len() == 0 {
             return None;
         }
         for _ in 0..SAMPLE_TRIES {
@@ -284,7 +317,7 @@ impl Linear {
         if let Some(handle) = bucket.matching(tag_of(hash)).first().and_then(|lane| bucket.handle(lane)) {
             candidate(handle);
         } else if bucket.link() != 0 {
-            self.pool.at(bucket.link() as usize).prefetch();
+            self.pool.at(bucket.link()).prefetch();
         }
     }
 
@@ -299,7 +332,7 @@ impl Linear {
     fn clear_step(&mut self, budget: usize, mut visit: impl FnMut(Handle)) -> bool {
         self.is_shrinking = false;
         for _ in 0..budget {
-            if self.len == 0 && self.table.len() == 1 {
+            if self.len() == 0 && self.table.len() == 1 {
                 break;
             }
             let last = self.table.len() - 1;
@@ -308,7 +341,7 @@ impl Linear {
             let gone = if first == 0 {
                 std::mem::replace(self.table.at_mut(last), Bucket::EMPTY)
             } else {
-                let gone = std::mem::replace(self.pool.at_mut(first as usize), Bucket::EMPTY);
+                let gone = std::mem::replace(self.pool.at_mut(first), Bucket::EMPTY);
                 self.table.at_mut(last).set_link(gone.link());
                 gone
             };
@@ -320,16 +353,16 @@ impl Linear {
                 self.drop_last();
             }
         }
-        let is_clear = self.len == 0 && self.table.len() == 1;
+        let is_clear = self.len() == 0 && self.table.len() == 1;
         if is_clear {
-            self.pool = Buckets::new();
+            self.pool = Pool::new();
         }
         is_clear
     }
 
     /// Counts; cost: one step for each bucket.
     fn stats(&self) -> Stats {
-        let mut stats = Stats { used: self.len, buckets: self.table.len(), ..Stats::default() };
+        let mut stats = Stats { used: self.len(), buckets: self.table.len(), ..Stats::default() };
         for home in 0..self.table.len() {
             let (mut buckets, mut entries) = (0, 0);
             for bucket in self.chain(home) {
@@ -342,7 +375,7 @@ impl Linear {
             stats.entries[entries.min(31)] += 1;
         }
         stats.lanes = (stats.buckets + stats.overflow_buckets) * LANES;
-        stats.is_growing = self.split != 0 && self.len >= GROW_FROM * (self.mask + 1);
+        stats.is_growing = self.split() != 0 && self.len() >= GROW_FROM * (self.mask + 1);
         stats.is_shrinking = self.is_shrinking;
         stats
     }
@@ -351,22 +384,22 @@ impl Linear {
     #[inline(always)]
     fn home(&self, hash: u64) -> usize {
         let low = hash as usize & self.mask;
-        if low < self.split { hash as usize & (self.mask * 2 + 1) } else { low }
+        if (low as u32) < self.split { hash as usize & (self.mask * 2 + 1) } else { low }
     }
 
     #[inline(always)]
-    fn bucket(&self, slot: Slot) -> &Bucket {
-        match slot.overflow {
-            0 => self.table.at(slot.home as usize),
-            overflow => self.pool.at(overflow as usize),
+    fn bucket(&self, position: Position) -> &Bucket {
+        match position.overflow {
+            0 => self.table.at(position.home as usize),
+            overflow => self.pool.at(overflow),
         }
     }
 
     #[inline(always)]
-    fn bucket_mut(&mut self, slot: Slot) -> &mut Bucket {
-        match slot.overflow {
-            0 => self.table.at_mut(slot.home as usize),
-            overflow => self.pool.at_mut(overflow as usize),
+    fn bucket_mut(&mut self, position: Position) -> &mut Bucket {
+        match position.overflow {
+            0 => self.table.at_mut(position.home as usize),
+            overflow => self.pool.at_mut(overflow),
         }
     }
 
@@ -375,7 +408,7 @@ impl Linear {
     fn chain(&self, home: usize) -> impl Iterator<Item = &Bucket> {
         std::iter::successors(Some(self.table.at(home)), |bucket| match bucket.link() {
             0 => None,
-            next => Some(self.pool.at(next as usize)),
+            next => Some(self.pool.at(next)),
         })
     }
 
@@ -387,7 +420,7 @@ impl Linear {
     fn place_at(&self, place: usize) -> &Bucket {
         match place.checked_sub(self.table.len()) {
             None => self.table.at(place),
-            Some(overflow) => self.pool.at(overflow),
+            Some(overflow) => self.pool.at(overflow as u32 + 1),
         }
     }
 
@@ -407,7 +440,7 @@ impl Linear {
     fn place_in_overflow(&mut self, home: usize, tag: u8, handle: Handle, spare: &mut u32) {
         let first = self.table.at(home).link();
         if first != 0 {
-            let bucket = self.pool.at_mut(first as usize);
+            let bucket = self.pool.at_mut(first);
             if let Some(lane) = bucket.vacant().first() {
                 bucket.set(lane, tag, handle);
                 return;
@@ -415,65 +448,62 @@ impl Linear {
         }
         let fresh = if *spare != 0 {
             let fresh = *spare;
-            *spare = self.pool.at(fresh as usize).link();
+            *spare = self.pool.at(fresh).link();
             fresh
         } else {
             assert!(self.pool.len() < OVERFLOW_MAX, "a link has 31 bits");
-            if self.pool.len() == 0 {
-                self.pool.push(Bucket::EMPTY);
-            }
-            self.pool.push(Bucket::EMPTY) as u32
+            self.pool.push(Bucket::EMPTY)
         };
-        let bucket = self.pool.at_mut(fresh as usize);
+        let bucket = self.pool.at_mut(fresh);
         bucket.set(0, tag, handle);
         bucket.set_link(first);
         self.table.at_mut(home).set_link(fresh);
     }
 
-    /// Restores invariant (2) after `slot` was emptied in a chain with overflow: the hole is filled from the chain's
+    /// Restores invariant (2) after `position` was emptied in a chain with overflow: the hole is filled from the chain's
     /// first overflow bucket, which goes when it is empty.
     #[cold]
     #[inline(never)]
-    fn refill(&mut self, slot: Slot, rehash: &impl Fn(Handle) -> u64) {
-        let first = self.table.at(slot.home as usize).link();
-        if slot.overflow != first {
-            let donor = self.pool.at_mut(first as usize);
+    fn refill(&mut self, position: Position, rehash: &impl Fn(Handle) -> u64) {
+        let first = self.table.at(position.home as usize).link();
+        if position.overflow != first {
+            let donor = self.pool.at_mut(first);
             let Some(lane) = donor.filled().first() else { return };
             let (tag, moved) = (donor.tag(lane), donor.handle(lane));
             donor.clear(lane);
             if let Some(moved) = moved {
-                self.bucket_mut(slot).set(slot.lane, tag, moved);
+                self.bucket_mut(position).set(position.lane, tag, moved);
             }
         }
-        let donor = self.pool.at(first as usize);
+        let donor = self.pool.at(first);
         if donor.filled().is_empty() {
             let next = donor.link();
-            self.table.at_mut(slot.home as usize).set_link(next);
+            self.table.at_mut(position.home as usize).set_link(next);
             self.release(first, rehash);
         }
     }
 
     /// Gives an empty pool bucket that no chain contains back, by invariant (3).
     fn release(&mut self, free: u32, rehash: &impl Fn(Handle) -> u64) {
-        *self.pool.at_mut(free as usize) = Bucket::EMPTY;
+        *self.pool.at_mut(free) = Bucket::EMPTY;
         // More than one only after `clear_step`; bounded, as everything here.
         for _ in 0..4 {
-            if self.pool.len() <= 1 || !self.pool.at(self.pool.len() - 1).filled().is_empty() {
+            if self.pool.len() == 0 || !self.pool.at(self.pool.last()).filled().is_empty() {
                 break;
             }
             self.pool.pop();
         }
-        if self.pool.len() <= free as usize {
+        let last = self.pool.last();
+        if last < free {
             return;
         }
-        let last = self.pool.len() - 1;
         let Some(member) = self.pool.at(last).handles().next() else { return };
         let home = self.home(rehash(member));
         let mut before = None;
         let mut next = self.table.at(home).link();
-        while next != 0 && next as usize != last {
+        while next != 0 && next != last {
             before = Some(next);
-            next = self.pool.at(next as usize).link();
+            next = self.pool.at(next).link();
         }
         debug_assert!(next != 0, "rehash gives the hash that the entry was inserted with");
         if next == 0 {
@@ -481,38 +511,38 @@ impl Linear {
         }
         match before {
             None => self.table.at_mut(home).set_link(free),
-            Some(before) => self.pool.at_mut(before as usize).set_link(free),
+            Some(before) => self.pool.at_mut(before).set_link(free),
         }
-        *self.pool.at_mut(free as usize) = *self.pool.at(last);
+        *self.pool.at_mut(free) = *self.pool.at(last);
         self.pool.pop();
     }
 
     /// What an insert does about growing (4); called from two inserts before a split is due.
     #[inline(never)]
     fn grow(&mut self, rehash: &impl Fn(Handle) -> u64, prefetch: &impl Fn(Handle)) {
-        match self.grow_at.saturating_sub(self.len) {
+        match self.grow_at().saturating_sub(self.len()) {
             0 => {
                 for _ in 0..SPLITS_MAX {
-                    if self.len >= self.grow_at {
+                    if self.len() >= self.grow_at() {
                         self.split_next(rehash, prefetch);
                     }
                 }
             }
-            1 => self.chain(self.split).flat_map(Bucket::handles).for_each(prefetch),
-            _ => self.table.at(self.split).prefetch(),
+            1 => self.chain(self.split()).flat_map(Bucket::handles).for_each(prefetch),
+            _ => self.table.at(self.split()).prefetch(),
         }
     }
 
     /// Splits the next bucket in two.
     fn split_next(&mut self, rehash: &impl Fn(Handle) -> u64, prefetch: &impl Fn(Handle)) {
-        let low = self.split;
+        let low = self.split();
         self.chain(low).flat_map(Bucket::handles).for_each(prefetch);
         let bit = (self.mask + 1) as u64;
         let old = *self.table.at(low);
         let high = self.table.push(Bucket::EMPTY);
         debug_assert_eq!(high, low + self.mask + 1);
         self.split += 1;
-        if self.split > self.mask {
+        if self.split() > self.mask {
             self.mask = self.mask * 2 + 1;
             self.split = 0;
         }
@@ -547,13 +577,13 @@ impl Linear {
         let mut next = old.link();
         while next != 0 {
             let number = next;
-            let bucket = std::mem::replace(self.pool.at_mut(number as usize), Bucket::EMPTY);
+            let bucket = std::mem::replace(self.pool.at_mut(number), Bucket::EMPTY);
             next = bucket.link();
-            self.pool.at_mut(number as usize).set_link(spare);
+            self.pool.at_mut(number).set_link(spare);
             spare = number;
             self.deal_bucket(&bucket, rehash, &mut spare);
         }
-        debug_assert!(spare == 0 || self.pool.at(spare as usize).link() == 0);
+        debug_assert!(spare == 0 || self.pool.at(spare).link() == 0);
         spare
     }
 
@@ -582,23 +612,23 @@ impl Linear {
     fn shrink_is_due(&self) -> bool {
         let buckets = self.table.len();
         let enough =
-            if self.is_shrinking { 2 * self.len >= 10 * buckets } else { 2 * self.len >= 5 * buckets };
+            if self.is_shrinking { 2 * self.len() >= 10 * buckets } else { 2 * self.len() >= 5 * buckets };
         buckets > 1 && !enough
     }
 
     /// Merges the last bucket of the table into the one that it was split from. That needs nobody's hash.
     fn merge_last(&mut self) {
         let Some(gone) = self.drop_last() else { return };
-        let home = self.split;
+        let home = self.split();
         // The overflow buckets first: what they free is what the entries of the others may need, and then nothing can be
         // left over, since a chain of all of them is at most as much shorter as the bucket that went.
         let mut spare = 0;
         let mut next = gone.link();
         while next != 0 {
             let number = next;
-            let bucket = std::mem::replace(self.pool.at_mut(number as usize), Bucket::EMPTY);
+            let bucket = std::mem::replace(self.pool.at_mut(number), Bucket::EMPTY);
             next = bucket.link();
-            self.pool.at_mut(number as usize).set_link(spare);
+            self.pool.at_mut(number).set_link(spare);
             spare = number;
             self.merge_bucket(home, &bucket, &mut spare);
         }
@@ -617,9 +647,9 @@ impl Linear {
     /// Takes the last of at least two buckets off the table: the hashes that it had belong to bucket `split` then.
     fn drop_last(&mut self) -> Option<Bucket> {
         let gone = self.table.pop();
-        if self.split == 0 {
+        if self.split() == 0 {
             self.mask >>= 1;
-            self.split = self.mask + 1;
+            self.split = self.mask as u32 + 1;
         }
         self.split -= 1;
         self.schedule();
@@ -627,7 +657,9 @@ impl Linear {
     }
 
     fn schedule(&mut self) {
-        self.grow_at = GROW_FROM * (self.mask + 1) + GROW_PER_SPLIT * (self.split + 1);
+        let due = GROW_FROM * (self.mask + 1) + GROW_PER_SPLIT * (self.split() + 1);
+        // There are not more entries than handles.
+        self.grow_at = u32::try_from(due).unwrap_or(u32::MAX);
     }
 }
 

@@ -82,7 +82,7 @@ impl<'a> Args<'a> {
         let ordinal = distance >> pairs;
         match self.prepared.more(self.hashing).get(ordinal.wrapping_sub(1)) {
             Some(hash) if ordinal << pairs == distance => *hash,
-            _ => sluice_base::siphash13(self.hashing.seed, bytes),
+            _ => self.hashing.hasher.hash(bytes),
         }
     }
 

@@ -16,7 +16,7 @@ use crate::session_key::SessionKey;
 use crate::stats::Stats;
 use sluice_base::{HashSeed, Now, Rng};
 use sluice_config::Config;
-use sluice_keyspace::{Effects, Keyspace};
+use sluice_keyspace::{Effects, KeyHasher, Keyspace, Layout};
 use sluice_resp::{Admission, Outbox, Protocol};
 use std::sync::Arc;
 
@@ -31,7 +31,6 @@ pub struct Engine {
     pub(crate) handlers: Box<[Handler]>,
     pub(crate) actions: Vec<Action>,
     pub(crate) rng: Rng,
-    pub(crate) seed: HashSeed,
     pub(crate) prepared: PreparedBatch,
     pub(crate) preparer: Preparer,
     /// Empty outboxes with memory, the warmest last: idle sessions hold none.
@@ -82,10 +81,12 @@ impl Engine {
         let limits = Arc::new(Limits::new(&config));
         let now = process.now();
         let control = Control::new(config, limits, now, hex(&process.entropy()), hex(&process.entropy()));
+        // One table a database: there is no cluster mode yet.
+        let hasher = KeyHasher::new(seeds.hash, Layout::One);
         let mut engine = Engine {
-            keyspace: Keyspace::new(control.limits.databases, seeds.hash),
+            keyspace: Keyspace::new(control.limits.databases, hasher),
             sessions: Sessions::default(),
-            preparer: Preparer::new(seeds.hash, &control.renames),
+            preparer: Preparer::new(hasher, &control.renames),
             control,
             effects: Effects::default(),
             stats: Stats::new(sluice_command::table::COUNT),
@@ -93,7 +94,6 @@ impl Engine {
             handlers: crate::routes::handlers(),
             actions: Vec::new(),
             rng: Rng::new(seeds.rng),
-            seed: seeds.hash,
             prepared: PreparedBatch::default(),
             spare: Vec::new(),
             cron: CronState::default(),

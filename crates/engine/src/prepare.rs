@@ -1,12 +1,12 @@
 //! What can be known of a request before its turn comes: its command, and the hash of its first key.
 //!
-//! Pure functions of the command table, the renames and the hash seed, so that an I/O thread can compute them beside the executing
+//! Pure functions of the command table, the renames and the hash of keys, so that an I/O thread can compute them beside the main
 //! thread. A [`Preparer`] is an immutable snapshot; the engine gives out another when its configuration changed.
 
 use crate::renames::Renames;
-use sluice_base::HashSeed;
 use sluice_command::derive::keys::key_row;
 use sluice_command::{Named, Spec};
+use sluice_keyspace::KeyHasher;
 use sluice_resp::Request;
 use std::sync::Arc;
 
@@ -48,7 +48,7 @@ impl Prepared {
 /// What the hashes of keys need, and some that were computed ahead.
 #[derive(Clone, Debug, Default)]
 pub struct Hashing {
-    pub(crate) seed: HashSeed,
+    pub(crate) hasher: KeyHasher,
     /// Hashes of keys of a batch that are not the first of their request.
     pub(crate) hashes: Vec<u64>,
 }
@@ -111,13 +111,13 @@ impl PreparedBatch {
 /// Prepares requests as the engine that gave it out would.
 #[derive(Clone, Debug)]
 pub struct Preparer {
-    seed: HashSeed,
+    hasher: KeyHasher,
     renames: Option<Arc<Renames>>,
 }
 
 impl Preparer {
-    pub(crate) fn new(seed: HashSeed, renames: &Arc<Renames>) -> Preparer {
-        Preparer { seed, renames: (!renames.is_empty()).then(|| renames.clone()) }
+    pub(crate) fn new(hasher: KeyHasher, renames: &Arc<Renames>) -> Preparer {
+        Preparer { hasher, renames: (!renames.is_empty()).then(|| renames.clone()) }
     }
 
     /// Looks a request up and hashes its first keys, `KEYS_AHEAD` at most; appends it to `batch`. Arity is not judged here:
@@ -133,14 +133,16 @@ impl Preparer {
         if let Named::Command(spec) = named {
             let (row, count) = (key_row(spec), request.spans().len());
             if let Some(first) = row.first(count) {
-                (item.first, item.hash) = (first, sluice_base::siphash13(self.seed, request.arg(first)));
+                (item.first, item.hash) = (first, self.hasher.hash(request.arg(first)));
                 let more = row.behind_first(count);
                 if more > 0 {
                     self.hash_more(request, &mut item, more, row.are_pairs(), &mut batch.hashing);
                 }
             }
         }
-        batch.hashing.seed = self.seed;
+        if batch.items.is_empty() {
+            batch.hashing.hasher = self.hasher;
+        }
         batch.items.push(item);
     }
 
@@ -154,7 +156,7 @@ impl Preparer {
     ) {
         let (at, step) = (hashing.hashes.len(), 1 + usize::from(are_pairs));
         let places = (1..=more.min(KEYS_AHEAD - 1)).map(|ordinal| item.first + ordinal * step);
-        hashing.hashes.extend(places.map(|place| sluice_base::siphash13(self.seed, request.arg(place))));
+        hashing.hashes.extend(places.map(|place| self.hasher.hash(request.arg(place))));
         item.more_at = at as u32;
         item.more = (hashing.hashes.len() - at) as u16;
         item.are_pairs = are_pairs;

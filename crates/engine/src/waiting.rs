@@ -115,7 +115,7 @@ impl Engine {
         let mut now = process.recent();
         let again = {
             let request = request.at(0);
-            let hashing = Hashing { seed: self.seed, hashes: Vec::new() };
+            let hashing = Hashing { hasher: self.keyspace.hasher(), hashes: Vec::new() };
             let args = Args::new(&request, &prepared, &hashing);
             session.is_rerun = matches!(on, WaitFor::Keys(_));
             let next = self.process_again(&mut session, &prepared, args, &request, &mut now, process);

@@ -7,7 +7,6 @@ use crate::new_value::NewValue;
 use crate::new_value::Payload;
 use crate::view::{Entry, Str, ValueRef, WrongType};
 use crate::{Access, ExpiryMode, Key};
-use sluice_base::HashSeed;
 use sluice_collections::slab::Handle;
 use sluice_value::{ListLimits, Type};
 
@@ -19,7 +18,6 @@ pub struct DbRef<'a> {
     pub access: Access,
     /// Where look-ups leave their effects.
     pub effects: &'a mut Effects,
-    pub(crate) seed: HashSeed,
 }
 
 /// A database to change.
@@ -30,7 +28,6 @@ pub struct DbMut<'a> {
     pub access: Access,
     /// Where changes leave their effects.
     pub effects: &'a mut Effects,
-    pub(crate) seed: HashSeed,
 }
 
 /// What a write does to the expiry of the key it stores.
@@ -97,7 +94,7 @@ impl<'a> DbRef<'a> {
 
     /// A key by name, hashed here.
     pub fn key<'k>(&self, bytes: &'k [u8]) -> Key<'k> {
-        Key::hashed(bytes, self.seed)
+        Key::hashed(bytes, self.db.hasher())
     }
 
     /// The number of this database.
@@ -204,7 +201,7 @@ impl DbMut<'_> {
         if number >= self.dbs.len() {
             return None;
         }
-        Some(DbMut { dbs: self.dbs, number, access: self.access, effects: self.effects, seed: self.seed })
+        Some(DbMut { dbs: self.dbs, number, access: self.access, effects: self.effects })
     }
 
     /// The number of this database.
@@ -214,7 +211,7 @@ impl DbMut<'_> {
 
     /// A key by name, hashed here.
     pub fn key<'k>(&self, bytes: &'k [u8]) -> Key<'k> {
-        Key::hashed(bytes, self.seed)
+        Key::hashed(bytes, self.dbs[self.number].hasher())
     }
 
     #[inline]

@@ -3,15 +3,15 @@
 use crate::access::{DbMut, DbRef};
 use crate::db::Db;
 use crate::effects::{DbChange, Effects};
+use crate::hasher::KeyHasher;
 use crate::{Access, Key};
-use sluice_base::HashSeed;
 use sluice_collections::slab::Slab;
 
 /// Every database of a shard.
 #[derive(Debug)]
 pub struct Keyspace {
     dbs: Vec<Db>,
-    seed: HashSeed,
+    hasher: KeyHasher,
     /// Bytes of a database's entries from which on it is nearly full.
     room: usize,
 }
@@ -31,9 +31,9 @@ pub struct ChunkMemory {
 const ROOM: usize = (Slab::CHUNKS_MAX - (2 << 30) / Slab::CHUNK_BYTES_MIN) * Slab::CHUNK_BYTES;
 
 impl Keyspace {
-    /// `count` empty databases that hash under `seed`.
-    pub fn new(count: usize, seed: HashSeed) -> Keyspace {
-        Keyspace { dbs: (0..count).map(|_| Db::new(seed)).collect(), seed, room: ROOM }
+    /// `count` empty databases whose keys are hashed by `hasher`, with the tables of its layout.
+    pub fn new(count: usize, hasher: KeyHasher) -> Keyspace {
+        Keyspace { dbs: (0..count).map(|_| Db::new(hasher)).collect(), hasher, room: ROOM }
     }
 
     /// Number of databases.
@@ -41,14 +41,14 @@ impl Keyspace {
         self.dbs.len()
     }
 
-    /// The hash seed.
-    pub fn seed(&self) -> HashSeed {
-        self.seed
+    /// How keys are hashed.
+    pub fn hasher(&self) -> KeyHasher {
+        self.hasher
     }
 
     /// A key by name, hashed here.
     pub fn key<'k>(&self, bytes: &'k [u8]) -> Key<'k> {
-        Key::hashed(bytes, self.seed)
+        Key::hashed(bytes, self.hasher)
     }
 
     /// A database, for statistics and prefetching.
@@ -86,13 +86,13 @@ impl Keyspace {
     /// Opens a database to read. `number` must be below [`Keyspace::databases`].
     #[inline]
     pub fn read<'a>(&'a self, number: usize, access: Access, effects: &'a mut Effects) -> DbRef<'a> {
-        DbRef { db: &self.dbs[number], number, access, effects, seed: self.seed }
+        DbRef { db: &self.dbs[number], number, access, effects }
     }
 
     /// Opens a database to change. `number` must be below [`Keyspace::databases`].
     #[inline]
     pub fn write<'a>(&'a mut self, number: usize, access: Access, effects: &'a mut Effects) -> DbMut<'a> {
-        DbMut { dbs: &mut self.dbs, number, access, effects, seed: self.seed }
+        DbMut { dbs: &mut self.dbs, number, access, effects }
     }
 
     /// Opens all of it to change.
@@ -158,8 +158,8 @@ impl Dataset<'_> {
     /// Empties one database; what is left of it goes to the effects, to be freed now or elsewhere by the caller.
     /// Returns the number of keys removed. O(1).
     pub fn flush(&mut self, number: usize) -> usize {
-        let seed = self.keyspace.seed;
-        let old = std::mem::replace(&mut self.keyspace.dbs[number], Db::new(seed));
+        let hasher = self.keyspace.hasher;
+        let old = std::mem::replace(&mut self.keyspace.dbs[number], Db::new(hasher));
         let removed = old.len();
         let garbage = (removed > 0).then_some((number, old));
         self.effects.database_changed(DbChange::Flushed(number), removed as u64, garbage);

@@ -1,8 +1,8 @@
-//! One database: entries in a slab, an index over all of them, an index over those that expire.
+//! One database: a store of entries, and tables that find them.
 //!
-//! Invariants: (1) every live block of `slab` is an entry, is in `index` once, and is in `expires` exactly when its
-//! head has an expiry; (2) every value of `values` and every key of `keys` belongs to exactly one entry; (3) both indexes
-//! use the same seeded hash of the key; (4) before a block is changed or freed, or a value or key outside that it names,
+//! Invariants: (1) every live block of the store's slab is an entry, is in one index of [`Kind::Keys`] once, and in one of
+//! [`Kind::Expires`] exactly when its head has an expiry; (2) every value of the store's `values` and every key of its `keys`
+//! belongs to exactly one entry; (3) all indexes use the same seeded hash of the key, which names the table too; (4) before a block is changed or freed, or a value or key outside that it names,
 //! [`Db::before_change`] is told its handle. The access clock alone is no change. This module is mechanism: it knows no
 //! clock and leaves no effects.
 
@@ -11,6 +11,8 @@ mod change;
 mod compact;
 mod in_place;
 mod list;
+mod store;
+mod tables;
 mod take;
 
 pub use before::BeforeImage;
@@ -19,33 +21,26 @@ pub use compact::Compacted;
 pub(crate) use list::OpenList;
 
 use crate::entry::{self, Form, Head, Name};
+use crate::hasher::KeyHasher;
 use crate::{ChunkMemory, Key, reference_string_encoding};
-use sluice_base::{HashSeed, Rng, siphash13};
-use sluice_collections::index::{Index, Slot};
-use sluice_collections::slab::{Handle, Slab, TypedSlab};
-use sluice_value::{Encoding, List, Type, Value};
+use sluice_base::Rng;
+use sluice_collections::Index;
+use sluice_collections::index::{Position, Stats};
+use sluice_collections::slab::{Handle, Slab};
+use sluice_value::{Encoding, Type, Value};
 use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::Relaxed;
+use store::Store;
+use tables::{Kind, Tables};
 
 /// A database.
 pub struct Db {
-    slab: Slab,
-    values: TypedSlab<Value>,
-    keys: TypedSlab<Box<[u8]>>,
-    index: Index,
-    expires: Index,
-    seed: HashSeed,
-    /// Where the active expiry cycle stands in `expires`.
+    pub(crate) store: Store,
+    tables: Tables,
+    /// Where the active expiry cycle stands among the keys with an expiry.
     pub(crate) expire_cursor: u64,
     /// Running average of the remaining life of keys with an expiry, ms; 0 when unknown. For INFO.
     pub avg_ttl_ms: i64,
-    /// Bytes of `values` and `keys`.
-    outside_bytes: usize,
-    /// A list of no key whose memory is used again: where an inline list is while it is changed, and what stands for a
-    /// list outside meanwhile. Its elements mean nothing.
-    scratch: Option<List>,
-    /// Entries as they were before changes; only while somebody wants them.
-    before: Option<Vec<BeforeImage>>,
 }
 
 impl std::fmt::Debug for Db {
@@ -60,32 +55,28 @@ impl std::fmt::Debug for Db {
 /// An entry's position: valid until the next change of the database.
 #[derive(Clone, Copy, Debug)]
 pub struct Found {
-    slot: Slot,
+    position: Position,
     /// The entry.
     pub handle: Handle,
 }
 
 impl Db {
-    /// An empty database whose indexes hash under `seed`.
-    pub fn new(seed: HashSeed) -> Db {
-        Db {
-            slab: Slab::new(),
-            values: TypedSlab::new(),
-            keys: TypedSlab::new(),
-            index: Index::new(),
-            expires: Index::new(),
-            seed,
-            expire_cursor: 0,
-            avg_ttl_ms: 0,
-            outside_bytes: 0,
-            scratch: None,
-            before: None,
-        }
+    /// An empty database whose keys are hashed by `hasher`.
+    pub fn new(hasher: KeyHasher) -> Db {
+        let (store, tables) = (Store::new(hasher), Tables::new(hasher.layout()));
+        Db { store, tables, expire_cursor: 0, avg_ttl_ms: 0 }
     }
 
-    /// Number of keys, logically expired ones that were not met yet included.
+    /// How keys of this database are hashed.
+    #[inline]
+    pub fn hasher(&self) -> KeyHasher {
+        self.store.hasher
+    }
+
+    /// Number of keys, logically expired ones that were not met yet included. O(1).
+    #[inline]
     pub fn len(&self) -> usize {
-        self.index.len()
+        self.tables.len(Kind::Keys)
     }
 
     /// Whether there is no key.
@@ -93,52 +84,66 @@ impl Db {
         self.len() == 0
     }
 
-    /// Number of keys with an expiry.
+    /// Number of keys with an expiry. O(1).
     pub fn expires_len(&self) -> usize {
-        self.expires.len()
+        self.tables.len(Kind::Expires)
     }
 
-    /// The index over all keys, for statistics.
-    pub fn index(&self) -> &Index {
-        &self.index
+    /// Counts of the indexes over all keys together. O(n).
+    pub fn index_stats(&self) -> Stats {
+        self.tables.stats(Kind::Keys)
     }
 
-    /// The index over keys with an expiry, for statistics.
-    pub fn expires_index(&self) -> &Index {
-        &self.expires
+    /// The same of those over keys with an expiry.
+    pub fn expires_stats(&self) -> Stats {
+        self.tables.stats(Kind::Expires)
     }
 
-    /// Bytes of the indexes.
+    /// Bytes of the indexes over all keys. Cost: one step for each table that is not empty.
     pub fn index_bytes(&self) -> usize {
-        self.index.bytes()
+        self.tables.bytes(Kind::Keys)
     }
 
-    /// Bytes of the index over keys that expire.
+    /// Bytes of the indexes over keys that expire; at the same cost.
     pub fn expires_bytes(&self) -> usize {
-        self.expires.bytes()
+        self.tables.bytes(Kind::Expires)
+    }
+
+    /// Number of keys in a hash slot; 0 with [`crate::Layout::One`], which has no slots. O(1).
+    pub fn slot_len(&self, slot: u16) -> usize {
+        self.tables.of_slot(slot).map_or(0, Index::len)
+    }
+
+    /// Every entry of a hash slot, in no order; none with [`crate::Layout::One`].
+    pub fn slot_iter(&self, slot: u16) -> impl Iterator<Item = Handle> + '_ {
+        self.tables.of_slot(slot).into_iter().flat_map(Index::iter)
     }
 
     /// How much of what handles can name is taken, as if every chunk of the slab were of the longest: 1 TiB at most. O(1).
     #[inline]
     pub(crate) fn entry_bytes_taken(&self) -> usize {
-        self.slab.chunks_taken() * Slab::CHUNK_BYTES
+        self.store.slab.chunks_taken() * Slab::CHUNK_BYTES
     }
 
     /// What the slab of entries takes. O(1).
     pub(crate) fn chunk_memory(&self) -> ChunkMemory {
-        ChunkMemory { used_bytes: self.slab.bytes_used(), touched_bytes: self.slab.bytes_touched() }
+        ChunkMemory {
+            used_bytes: self.store.slab.bytes_used(),
+            touched_bytes: self.store.slab.bytes_touched(),
+        }
     }
 
     /// Bytes of entries, and of the values and keys outside.
     pub fn entry_bytes(&self) -> usize {
-        self.slab.bytes_used() + self.outside_bytes
+        self.store.slab.bytes_used() + self.store.outside_bytes
     }
 
     /// The entry of `key`, expired or not.
     #[inline]
     pub fn find(&self, key: Key<'_>) -> Option<Found> {
-        let slot = self.index.find(key.hash, |h| self.key_is(h, key.bytes))?;
-        Some(Found { slot, handle: slot.handle() })
+        let index = self.tables.index(Kind::Keys, key.hash);
+        let position = index.find(key.hash, |h| self.key_is(h, key.bytes))?;
+        Some(Found { position, handle: position.handle() })
     }
 
     #[inline]
@@ -146,12 +151,12 @@ impl Db {
         if key.len() > entry::KEY_INSIDE_MAX {
             return self.key(handle) == key;
         }
-        entry::is_key(self.slab.body(handle), key)
+        entry::is_key(self.store.slab.body(handle), key)
     }
 
     #[inline]
     pub(crate) fn head(&self, handle: Handle) -> Head {
-        Head(self.slab.head(handle).load(Relaxed))
+        Head(self.store.slab.head(handle).load(Relaxed))
     }
 
     /// Stores the access clock; a plain store, so that a shared database can record it too.
@@ -160,18 +165,18 @@ impl Db {
         let head = self.head(handle);
         // Writing only when it changes keeps the line clean for keys read twice in one clock tick.
         if head.clock() != clock {
-            self.slab.head(handle).store(head.with_clock(clock).0, Relaxed);
+            self.store.slab.head(handle).store(head.with_clock(clock).0, Relaxed);
         }
     }
 
     /// The key of an entry.
     #[inline]
     pub fn key(&self, handle: Handle) -> &[u8] {
-        key_in(&self.slab, &self.keys, handle)
+        self.store.key(handle)
     }
 
     fn hash_of(&self, handle: Handle) -> u64 {
-        siphash13(self.seed, self.key(handle))
+        self.store.hasher.hash(self.key(handle))
     }
 
     /// The expiry of an entry, ms since the epoch.
@@ -181,19 +186,19 @@ impl Db {
         if !head.has_expiry() {
             return None;
         }
-        entry::expiry(head, self.slab.body(handle))
+        entry::expiry(head, self.store.slab.body(handle))
     }
 
     /// The value outside that a payload names.
     #[inline]
     pub(crate) fn value_at(&self, payload: &[u8]) -> &Value {
-        self.values.get(entry::index_of(payload)).expect("a value that an entry names is there (2)")
+        self.store.values.get(entry::index_of(payload)).expect("a value that an entry names is there (2)")
     }
 
     /// Head word and body of an entry.
     #[inline]
     pub(crate) fn block(&self, handle: Handle) -> (&AtomicU32, &[u8]) {
-        self.slab.block(handle)
+        self.store.slab.block(handle)
     }
 
     /// The type of an entry's value.
@@ -211,12 +216,12 @@ impl Db {
             Form::StrInt => Encoding::Int,
             Form::StrInlineRaw | Form::StrOutside => Encoding::Raw,
             Form::StrInline => {
-                let value = entry::payload(head, self.slab.body(handle)).len();
+                let value = entry::payload(head, self.store.slab.body(handle)).len();
                 reference_string_encoding(self.key(handle).len(), head.has_expiry(), value)
             }
             Form::ListInlineListpack => Encoding::Listpack,
             Form::ListInlineQuicklist => Encoding::Quicklist,
-            Form::ListOutside => match self.value_at(entry::payload(head, self.slab.body(handle))) {
+            Form::ListOutside => match self.value_at(entry::payload(head, self.store.slab.body(handle))) {
                 Value::List(list) => list.encoding().into(),
                 Value::Str(_) | Value::Pages(_) => mixed_up(),
             },
@@ -225,7 +230,7 @@ impl Db {
 
     /// Bytes an entry takes: its block, its share of the index, and what it has outside.
     pub(crate) fn entry_size(&self, handle: Handle) -> usize {
-        let (head, body) = (self.head(handle), self.slab.body(handle));
+        let (head, body) = (self.head(handle), self.store.slab.body(handle));
         let value = if head.form().is_outside() {
             self.value_at(entry::payload(head, body)).heap_bytes() + size_of::<Value>()
         } else {
@@ -236,7 +241,7 @@ impl Db {
             Name::Outside(_) => self.key(handle).len() + size_of::<Box<[u8]>>(),
         };
         let expiry = if head.has_expiry() { 8 } else { 0 };
-        self.slab.block_size(handle) + value + key + 8 + expiry
+        self.store.slab.block_size(handle) + value + key + 8 + expiry
     }
 
     /// The access clock of an entry.
@@ -247,53 +252,50 @@ impl Db {
     /// Asks the processor for the bucket of a hash, ahead of [`Db::prefetch_entry`].
     #[inline]
     pub fn prefetch_bucket(&self, hash: u64) {
-        self.index.prefetch_bucket(hash);
+        self.tables.index(Kind::Keys, hash).prefetch_bucket(hash);
     }
 
     /// Asks the processor for an entry.
     #[inline]
     pub(crate) fn prefetch(&self, handle: Handle) {
-        self.slab.prefetch(handle);
+        self.store.slab.prefetch(handle);
     }
 
     /// Asks the processor for the entry that a hash probably has.
     #[inline]
     pub fn prefetch_entry(&self, hash: u64) {
-        self.index.prefetch_candidates(hash, |h| self.slab.prefetch(h));
+        self.tables.index(Kind::Keys, hash).prefetch_candidates(hash, |h| self.store.slab.prefetch(h));
     }
 
     /// Visits entries from `cursor` on; 0 starts and ends. Elements present all the while are visited at least once.
     pub fn scan(&self, cursor: u64, visit: impl FnMut(Handle)) -> u64 {
-        self.index.scan(cursor, visit)
+        self.tables.scan(Kind::Keys, cursor, visit)
     }
 
     /// The same over entries with an expiry.
     pub fn scan_expires(&self, cursor: u64, visit: impl FnMut(Handle)) -> u64 {
-        self.expires.scan(cursor, visit)
+        self.tables.scan(Kind::Expires, cursor, visit)
     }
 
-    /// A random entry.
+    /// A random entry, all of them alike.
     pub fn sample(&self, rng: &mut Rng) -> Option<Handle> {
-        self.index.sample(rng)
+        self.tables.sample(Kind::Keys, rng)
     }
 
     /// A random entry with an expiry.
     pub fn sample_expires(&self, rng: &mut Rng) -> Option<Handle> {
-        self.expires.sample(rng)
+        self.tables.sample(Kind::Expires, rng)
     }
 
     /// Every entry, in no order. O(n): for KEYS, digests and saving small databases.
     pub fn iter(&self) -> impl Iterator<Item = Handle> + '_ {
-        self.index.iter()
+        self.tables.iter(Kind::Keys)
     }
 
-    /// Shrinks indexes that have become too large, at most `budget` bucket steps; whether more is to do.
+    /// Shrinks indexes that have become too large, at most `budget` bucket steps of one index; whether more is to do, or to
+    /// look at.
     pub fn shrink_step(&mut self, budget: usize) -> bool {
-        let Db { slab, keys, index, expires, seed, .. } = self;
-        let rehash = |h| siphash13(*seed, key_in(slab, keys, h));
-        let a = index.step(budget, rehash, |h| slab.prefetch(h));
-        let b = expires.step(budget, rehash, |h| slab.prefetch(h));
-        a || b
+        self.tables.shrink_step(budget, &self.store)
     }
 
     /// Checks invariants (1) and (2); for tests. O(n).
@@ -303,11 +305,11 @@ impl Db {
         for handle in self.iter() {
             count += 1;
             let hash = self.hash_of(handle);
-            assert!(self.index.find(hash, |h| h == handle).is_some());
-            let (head, body) = (self.head(handle), self.slab.body(handle));
+            assert!(self.tables.index(Kind::Keys, hash).find(hash, |h| h == handle).is_some());
+            let (head, body) = (self.head(handle), self.store.slab.body(handle));
             if head.has_expiry() {
                 with_expiry += 1;
-                assert!(self.expires.find(hash, |h| h == handle).is_some());
+                assert!(self.tables.index(Kind::Expires, hash).find(hash, |h| h == handle).is_some());
             }
             if head.form().is_outside() {
                 values += 1;
@@ -317,17 +319,18 @@ impl Db {
                 Name::Inside(_) => {}
                 Name::Outside(index) => {
                     keys += 1;
-                    assert!(self.keys.get(index).is_some_and(|key| key.len() > entry::KEY_INSIDE_MAX));
+                    assert!(self.store.keys.get(index).is_some_and(|key| key.len() > entry::KEY_INSIDE_MAX));
                 }
             }
         }
-        assert_eq!(count, self.index.len());
-        assert_eq!(with_expiry, self.expires.len());
-        assert_eq!(values, self.values.len());
-        assert_eq!(keys, self.keys.len());
-        let values: usize = self.values.iter().map(|(_, value)| value.heap_bytes()).sum();
-        let keys: usize = self.keys.iter().map(|(_, key)| key.len()).sum();
-        assert_eq!(values + keys, self.outside_bytes, "the parts of memory add up");
+        assert_eq!(count, self.len());
+        assert_eq!(with_expiry, self.expires_len());
+        assert_eq!(values, self.store.values.len());
+        assert_eq!(keys, self.store.keys.len());
+        let values: usize = self.store.values.iter().map(|(_, value)| value.heap_bytes()).sum();
+        let keys: usize = self.store.keys.iter().map(|(_, key)| key.len()).sum();
+        assert_eq!(values + keys, self.store.outside_bytes, "the parts of memory add up");
+        self.tables.check(&self.store);
     }
 }
 
@@ -335,12 +338,4 @@ impl Db {
 #[cold]
 pub(crate) fn mixed_up() -> ! {
     panic!("an entry's form and its value are of two types: memory is corrupt")
-}
-
-#[inline]
-fn key_in<'a>(slab: &'a Slab, keys: &'a TypedSlab<Box<[u8]>>, handle: Handle) -> &'a [u8] {
-    match entry::name_of(slab.body(handle)) {
-        Name::Inside(key) => key,
-        Name::Outside(index) => keys.get(index).expect("a key that an entry names is there (2)"),
-    }
 }

@@ -75,8 +75,8 @@ impl Keyspace {
         effects: &mut Effects,
         due: &mut Vec<Handle>,
     ) -> ExpireOutcome {
-        let seed = self.seed();
         let db = &mut self.dbs_mut()[number];
+        let hasher = db.hasher();
         due.clear();
         let (mut sampled, mut ttl_sum, mut ttl_count) = (0, 0i64, 0i64);
         let mut buckets = cycle.keys_per_round * 20;
@@ -107,7 +107,7 @@ impl Keyspace {
         let expired = due.len() as u64;
         for handle in due.drain(..) {
             let name: Box<[u8]> = db.key(handle).into();
-            let key = Key::hashed(&name, seed);
+            let key = Key::hashed(&name, hasher);
             let Some(found) = db.find(key) else { continue };
             effects.discard(db.remove(found, key));
             effects.expired(number, key);

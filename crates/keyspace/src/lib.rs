@@ -14,6 +14,7 @@ mod edit;
 mod effects;
 mod entry;
 mod expire;
+mod hasher;
 mod new_value;
 mod view;
 
@@ -27,10 +28,11 @@ pub use effects::{
 };
 pub use entry::CLOCK_MASK;
 pub use expire::{ExpireCycle, ExpireOutcome};
+pub use hasher::{KeyHasher, Layout};
 pub use new_value::NewValue;
 pub use view::{Entry, Str, ValueRef, WrongType};
 
-use sluice_base::{HashSeed, Now, siphash13};
+use sluice_base::Now;
 use sluice_value::Encoding;
 
 /// A key with its hash, computed once per command.
@@ -38,7 +40,7 @@ use sluice_value::Encoding;
 pub struct Key<'a> {
     /// The key.
     pub bytes: &'a [u8],
-    /// Its hash under the keyspace's seed.
+    /// Its hash by the keyspace's [`KeyHasher`]; it names the key's hash slot where there are slots.
     pub hash: u64,
     /// Its position in the command's arguments, or [`Key::NO_ARG`].
     pub arg: u16,
@@ -50,8 +52,8 @@ impl<'a> Key<'a> {
 
     /// A key that is not one of the command's arguments.
     #[inline]
-    pub fn hashed(bytes: &'a [u8], seed: HashSeed) -> Key<'a> {
-        Key { bytes, hash: siphash13(seed, bytes), arg: Key::NO_ARG }
+    pub fn hashed(bytes: &'a [u8], hasher: KeyHasher) -> Key<'a> {
+        Key { bytes, hash: hasher.hash(bytes), arg: Key::NO_ARG }
     }
 }
 

@@ -5,8 +5,8 @@ use sluice_base::num::IntBuffer;
 use sluice_base::{Bytes, HashSeed, Now, Rng};
 use sluice_collections::slab::Handle;
 use sluice_keyspace::{
-    Access, BeforeImage, CLOCK_MASK, Effects, Entry, Event, ExpireCycle, ExpiryMode, Key, KeyRef, Keyspace,
-    ListEdit, NewValue, SetExpiry, Touch, ValueRef, WrongType,
+    Access, BeforeImage, CLOCK_MASK, Effects, Entry, Event, ExpireCycle, ExpiryMode, KeyHasher, KeyRef,
+    Keyspace, Layout, ListEdit, NewValue, SetExpiry, Touch, ValueRef, WrongType,
 };
 use sluice_value::{Encoding, ListLimits, ListRef, Type, Value};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -40,11 +40,15 @@ struct Twin {
 
 impl Twin {
     fn new(seed: u64, mode: ExpiryMode) -> Twin {
+        Twin::with(seed, mode, Layout::One)
+    }
+
+    fn with(seed: u64, mode: ExpiryMode, layout: Layout) -> Twin {
         let mut effects = Effects::default();
         effects.listening = true;
         effects.blocked_listening = true;
         Twin {
-            keyspace: Keyspace::new(DATABASES, SEED),
+            keyspace: Keyspace::new(DATABASES, KeyHasher::new(SEED, layout)),
             effects,
             models: vec![Model::new(); DATABASES],
             now_ms: 1_700_000_000_000,
@@ -399,7 +403,7 @@ impl Twin {
     fn read(&mut self, db: usize, key: &[u8]) -> &'static str {
         let access = self.access();
         let mut effects = Effects::default();
-        let entry = self.keyspace.read(db, access, &mut effects).get(Key::hashed(key, SEED)).map(seen);
+        let entry = self.keyspace.read(db, access, &mut effects).get(self.keyspace.key(key)).map(seen);
         let item = self.models[db].get(key).cloned();
         let expired = item.as_ref().and_then(|i| i.expiry).is_some_and(|at| at < self.now_ms);
         let hidden = expired && self.mode != ExpiryMode::Ignore;
@@ -501,7 +505,8 @@ fn every_change_is_announced_before_it_happens() {
         (302, ExpiryMode::Ignore),
         (303, ExpiryMode::Delete),
     ] {
-        let mut twin = Twin::new(seed, mode);
+        let layout = if seed == 303 { Layout::PerSlot } else { Layout::One };
+        let mut twin = Twin::with(seed, mode, layout);
         for _ in 0..1500 {
             let before: Vec<_> = (0..DATABASES).map(|db| all_entries(&twin.keyspace, db)).collect();
             (0..DATABASES).for_each(|db| twin.keyspace.keep_before_images(db));
@@ -620,11 +625,13 @@ fn assert_same(entry: &Seen, key: &[u8], item: &Item) {
     }
 }
 
-fn run(seed: u64, mode: ExpiryMode) {
-    let mut twin = Twin::new(seed, mode);
+fn run(seed: u64, mode: ExpiryMode, layout: Layout) {
+    let mut twin = Twin::with(seed, mode, layout);
+    // Looking at 16,384 tables takes its time.
+    let between = if layout == Layout::One { 8 } else { 100 };
     for round in 0..3000 {
         twin.step();
-        if round % 8 == 0 {
+        if round % between == 0 {
             twin.compare();
         }
     }
@@ -662,22 +669,32 @@ fn run(seed: u64, mode: ExpiryMode) {
 
 #[test]
 fn commands_agree_with_a_map() {
-    (0..12).for_each(|seed| run(seed, ExpiryMode::Delete));
+    (0..12).for_each(|seed| run(seed, ExpiryMode::Delete, Layout::One));
 }
 
 #[test]
 fn commands_agree_with_a_map_while_expired_keys_are_hidden() {
-    (100..106).for_each(|seed| run(seed, ExpiryMode::Hide));
+    (100..106).for_each(|seed| run(seed, ExpiryMode::Hide, Layout::One));
 }
 
 #[test]
 fn commands_agree_with_a_map_while_expiry_is_ignored() {
-    (200..206).for_each(|seed| run(seed, ExpiryMode::Ignore));
+    (200..206).for_each(|seed| run(seed, ExpiryMode::Ignore, Layout::One));
+}
+
+#[test]
+fn commands_agree_with_a_map_in_a_table_for_each_slot() {
+    (400..403).for_each(|seed| run(seed, ExpiryMode::Delete, Layout::PerSlot));
+    (403..405).for_each(|seed| run(seed, ExpiryMode::Hide, Layout::PerSlot));
 }
 
 #[test]
 fn cycles_delete_what_has_expired_and_nothing_else() {
-    let mut twin = Twin::new(9, ExpiryMode::Ignore);
+    [Layout::One, Layout::PerSlot].into_iter().for_each(cycles);
+}
+
+fn cycles(layout: Layout) {
+    let mut twin = Twin::with(9, ExpiryMode::Ignore, layout);
     for i in 0..5000u32 {
         let key = [&i.to_le_bytes()[..], &vec![b'k'; i as usize % 300]].concat();
         let expiry = if i % 3 == 0 { None } else { Some(twin.now_ms + i64::from(i % 100)) };

@@ -2,13 +2,13 @@
 //!
 //! Invariants: (1) only the last segment may hold fewer than `SEGMENT` buckets; (2) every segment but the first has its
 //! full capacity from the start, which is not written before it is used, so that a new segment is no pause; the first
-//! grows by doubling, so that a small index is small; (3) an empty last segment may be kept for the next push.
+//! grows by a fifth to a quarter, as an allocator's classes do, so that a small index is small; (3) an empty last segment may be kept for the next push.
 
 use super::bucket::Bucket;
 
 pub(super) struct Buckets {
     segments: Vec<Vec<Bucket>>,
-    len: usize,
+    len: u32,
 }
 
 impl Buckets {
@@ -18,7 +18,7 @@ impl Buckets {
 
     #[inline(always)]
     pub(super) fn len(&self) -> usize {
-        self.len
+        self.len as usize
     }
 
     #[inline(always)]
@@ -31,9 +31,9 @@ impl Buckets {
         &mut self.segments[index >> SEGMENT_BITS][index & (SEGMENT - 1)]
     }
 
-    /// Adds a bucket at the end and returns its index. At most one segment is allocated, or half of the first copied.
+    /// Adds a bucket at the end and returns its index. At most one segment is allocated, or the first copied.
     pub(super) fn push(&mut self, bucket: Bucket) -> usize {
-        let index = self.len;
+        let index = self.len();
         let number = index >> SEGMENT_BITS;
         if number == self.segments.len() {
             let capacity = if number == 0 { 1 } else { SEGMENT };
@@ -45,7 +45,7 @@ impl Buckets {
         }
         let segment = &mut self.segments[number];
         if segment.len() == segment.capacity() {
-            segment.reserve_exact(segment.len());
+            segment.reserve_exact((prev_power_of_two(segment.len()) / 4).max(1));
         }
         segment.push(bucket);
         self.len += 1;
@@ -55,18 +55,16 @@ impl Buckets {
     /// Takes the last bucket off. A segment is given back once half of the one before it is empty too, so that going
     /// back and forth over an edge allocates nothing.
     pub(super) fn pop(&mut self) -> Option<Bucket> {
-        let last = self.len.checked_sub(1)?;
+        let last = self.len().checked_sub(1)?;
         let bucket = self.segments[last >> SEGMENT_BITS].pop();
-        self.len = last;
-        if self.segments.len() > 1 && self.len + SEGMENT / 2 <= (self.segments.len() - 1) * SEGMENT {
+        self.len -= 1;
+        if self.segments.len() > 1 && last + SEGMENT / 2 <= (self.segments.len() - 1) * SEGMENT {
             self.segments.pop();
         }
         if let [first] = self.segments.as_mut_slice() {
-            // The smallest ones keep no reserve: an index without entries is as small as it began.
-            let wasted =
-                |capacity| if capacity <= 2 { 2 * self.len <= capacity } else { 4 * self.len <= capacity };
-            while first.capacity() > 0 && wasted(first.capacity()) {
-                first.shrink_to(first.capacity() / 2);
+            // Half is kept in reserve, so that going back and forth allocates nothing.
+            if 2 * last <= first.capacity() {
+                first.shrink_to(last);
             }
         }
         bucket
@@ -86,6 +84,64 @@ impl Buckets {
     }
 }
 
+/// A row of overflow buckets, numbered from 1: eight bytes where there is none.
+pub(super) struct Pool(Option<Box<Buckets>>);
+
+impl Pool {
+    pub(super) const fn new() -> Pool {
+        Pool(None)
+    }
+
+    #[inline]
+    pub(super) fn len(&self) -> usize {
+        self.0.as_ref().map_or(0, |buckets| buckets.len())
+    }
+
+    /// The highest number; 0 when there is no bucket.
+    pub(super) fn last(&self) -> u32 {
+        self.len() as u32
+    }
+
+    #[inline]
+    pub(super) fn at(&self, number: u32) -> &Bucket {
+        self.0.as_ref().expect(NUMBERED).at(number as usize - 1)
+    }
+
+    #[inline]
+    pub(super) fn at_mut(&mut self, number: u32) -> &mut Bucket {
+        self.0.as_mut().expect(NUMBERED).at_mut(number as usize - 1)
+    }
+
+    /// Adds a bucket at the end and returns its number.
+    pub(super) fn push(&mut self, bucket: Bucket) -> u32 {
+        self.0.get_or_insert_with(|| Box::new(Buckets::new())).push(bucket) as u32 + 1
+    }
+
+    /// Takes the last bucket off.
+    pub(super) fn pop(&mut self) {
+        if let Some(buckets) = &mut self.0 {
+            buckets.pop();
+            if buckets.len() == 0 {
+                self.0 = None;
+            }
+        }
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Bucket> {
+        self.0.iter().flat_map(|buckets| buckets.iter())
+    }
+
+    pub(super) fn bytes(&self) -> usize {
+        self.0.as_ref().map_or(0, |buckets| size_of::<Buckets>() + buckets.bytes())
+    }
+}
+
+/// The highest power of two that is not above `n`, which is not 0.
+fn prev_power_of_two(n: usize) -> usize {
+    1 << (usize::BITS - 1 - n.leading_zeros())
+}
+
+const NUMBERED: &str = "a link names a bucket of the pool";
 const SEGMENT_BITS: u32 = 10;
 /// Buckets of a full segment: 64 KiB.
 const SEGMENT: usize = 1 << SEGMENT_BITS;

@@ -4,7 +4,7 @@
 
 use sluice_base::Rng;
 
-use super::{Linear, Slot, Stats};
+use super::{Linear, Position, Stats};
 use crate::slab::Handle;
 
 /// The index; see the module's notes.
@@ -45,23 +45,23 @@ impl Index {
     /// The entry with this hash for which `eq` says so. `eq` sees every entry of the bucket that has the same tag: one
     /// in about 255 of the others.
     #[inline]
-    pub fn find(&self, hash: u64, eq: impl FnMut(Handle) -> bool) -> Option<Slot> {
+    pub fn find(&self, hash: u64, eq: impl FnMut(Handle) -> bool) -> Option<Position> {
         self.linear.as_deref()?.find(hash, eq)
     }
 
-    /// The handle that is at `slot` now, after a [`Index::replace`] too.
+    /// The handle that is at `position` now, after a [`Index::replace`] too.
     ///
     /// # Panics
-    /// When the index has changed since the slot was given, at the latest when its bucket is gone.
+    /// When the index has changed since the position was given, at the latest when its bucket is gone.
     #[inline]
-    pub fn handle(&self, slot: Slot) -> Handle {
-        self.linear.as_deref().expect(STALE).handle(slot)
+    pub fn handle(&self, position: Position) -> Handle {
+        self.linear.as_deref().expect(STALE).handle(position)
     }
 
-    /// Puts another handle at `slot`, of an entry with the same hash, and returns the old one.
+    /// Puts another handle at `position`, of an entry with the same hash, and returns the old one.
     #[inline]
-    pub fn replace(&mut self, slot: Slot, handle: Handle) -> Handle {
-        self.linear.as_deref_mut().expect(STALE).replace(slot, handle)
+    pub fn replace(&mut self, position: Position, handle: Handle) -> Handle {
+        self.linear.as_deref_mut().expect(STALE).replace(position, handle)
     }
 
     /// Adds an entry that is not there yet. The entry must be readable already: `rehash` may be asked for its hash.
@@ -80,19 +80,24 @@ impl Index {
         self.linear.get_or_insert_with(begin).insert(hash, handle, rehash, prefetch);
     }
 
-    /// Takes the entry at `slot` out. At most two buckets are merged, and at most one overflow bucket moves (for which
+    /// Takes the entry at `position` out. At most two buckets are merged, and at most one overflow bucket moves (for which
     /// `rehash` is asked for the hash of one of its entries).
     ///
     /// # Panics
     /// As [`Index::handle`].
     #[inline]
-    pub fn remove(&mut self, slot: Slot, rehash: impl Fn(Handle) -> u64) -> Handle {
-        self.linear.as_deref_mut().expect(STALE).remove(slot, rehash)
+    pub fn remove(&mut self, position: Position, rehash: impl Fn(Handle) -> u64) -> Handle {
+        self.linear.as_deref_mut().expect(STALE).remove(position, rehash)
     }
 
     /// Carries on with a doubling or halving that is due, by at most `budget` buckets. Returns whether more is due.
     pub fn step(&mut self, budget: usize, rehash: impl Fn(Handle) -> u64, prefetch: impl Fn(Handle)) -> bool {
         self.linear.as_deref_mut().is_some_and(|linear| linear.step(budget, rehash, prefetch))
+    }
+
+    /// Whether [`Index::step`] would do anything.
+    pub fn needs_step(&self) -> bool {
+        self.linear.as_deref().is_some_and(Linear::needs_step)
     }
 
     /// Visits the entries of one bucket and returns the cursor to go on with; begin with 0, and 0 means the end. An
@@ -159,4 +164,4 @@ fn begin() -> Box<Linear> {
     Box::new(Linear::new())
 }
 
-const STALE: &str = "a slot is used before the next change";
+const STALE: &str = "a position is used before the next change";

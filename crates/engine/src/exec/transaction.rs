@@ -76,7 +76,7 @@ impl Engine {
         session.caller.multi_mem = transaction.heap_bytes();
         Reply::new(&mut session.outbox, session.caller.proto).array(transaction.len());
         unit.nest();
-        let hashing = Hashing { seed: self.seed, hashes: Vec::new() };
+        let hashing = Hashing { hasher: self.keyspace.hasher(), hashes: Vec::new() };
         for (i, prepared) in transaction.prepared.iter().enumerate() {
             let request = transaction.requests.at(i);
             let Named::Command(spec) = prepared.named else { continue };

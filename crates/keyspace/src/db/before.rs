@@ -25,7 +25,7 @@ impl Db {
     /// Whether somebody must see entries before they change.
     #[inline]
     pub(super) fn is_observed(&self) -> bool {
-        self.before.is_some()
+        self.store.before.is_some()
     }
 
     /// The one hook that every change or release of a block passes, with the value and the key outside that it names, before
@@ -33,7 +33,7 @@ impl Db {
     /// before-images.
     #[inline(always)]
     pub(super) fn before_change(&mut self, handle: Handle) {
-        if self.before.is_some() {
+        if self.store.before.is_some() {
             self.keep_image(handle);
         }
     }
@@ -41,7 +41,7 @@ impl Db {
     #[cold]
     fn keep_image(&mut self, handle: Handle) {
         let image = self.image(handle);
-        if let Some(images) = &mut self.before {
+        if let Some(images) = &mut self.store.before {
             images.push(image);
         }
     }
@@ -63,11 +63,11 @@ impl Db {
     /// From now on every change leaves the entry as it was before, again at each change; until
     /// [`Db::take_before_images`].
     pub(crate) fn keep_before_images(&mut self) {
-        self.before = Some(Vec::new());
+        self.store.before = Some(Vec::new());
     }
 
     /// What changes have left since [`Db::keep_before_images`], in order; nothing is kept from now on.
     pub(crate) fn take_before_images(&mut self) -> Vec<BeforeImage> {
-        self.before.take().unwrap_or_default()
+        self.store.before.take().unwrap_or_default()
     }
 }

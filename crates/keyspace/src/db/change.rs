@@ -1,10 +1,10 @@
 //! Changes of a database that may give an entry another block: insert, overwrite, remove, expiry.
 
-use super::{Db, Found, key_in};
+use super::tables::Kind;
+use super::{Db, Found};
 use crate::entry::{self, Form, Head, Name};
 use crate::new_value::{NewValue, Payload};
 use crate::{Key, Touch, reference_string_encoding};
-use sluice_base::siphash13;
 use sluice_collections::slab::{Full, Handle, Slab};
 use sluice_value::{Encoding, Value};
 use std::sync::atomic::Ordering::Relaxed;
@@ -35,9 +35,7 @@ impl Db {
 
     /// Names a new entry in the indexes.
     pub(super) fn enter(&mut self, key: Key<'_>, handle: Handle, meta: Meta) {
-        let Db { slab, keys, index, seed, .. } = self;
-        let rehash = |h| siphash13(*seed, key_in(slab, keys, h));
-        index.insert(key.hash, handle, rehash, |h| slab.prefetch(h));
+        self.tables.insert(Kind::Keys, key.hash, handle, &self.store);
         if meta.expiry.is_some() {
             self.expires_insert(key.hash, handle);
         }
@@ -58,7 +56,7 @@ impl Db {
         if self.is_observed() {
             return false;
         }
-        let (word, body) = self.slab.block_mut(found.handle);
+        let (word, body) = self.store.slab.block_mut(found.handle);
         let head = Head(word.load(Relaxed));
         let len = entry::block_len(entry::name_len(key.bytes.len()), expiry.is_some(), bytes.len());
         let stays = !head.form().is_outside()
@@ -85,7 +83,7 @@ impl Db {
         if in_place && let Some((form, bytes)) = payload.inside() {
             let name = entry::name_len(key.bytes.len());
             let len = entry::block_len(name, meta.expiry.is_some(), bytes.len());
-            if Slab::rounded(len) == self.slab.block_size(found.handle) {
+            if Slab::rounded(len) == self.store.slab.block_size(found.handle) {
                 self.before_change(found.handle);
                 let head = head.with_form(form).with_clock(meta.clock);
                 self.write_payload(found.handle, head, bytes, meta.expiry);
@@ -97,7 +95,7 @@ impl Db {
 
     #[inline]
     fn write_payload(&mut self, handle: Handle, head: Head, bytes: &[u8], expiry: Option<i64>) {
-        let (word, body) = self.slab.block_mut(handle);
+        let (word, body) = self.store.slab.block_mut(handle);
         word.store(write_inside(head, body, bytes, expiry).0, Relaxed);
     }
 
@@ -138,35 +136,35 @@ impl Db {
             Payload::Outside(Form::StrOutside, new) if fits => new,
             other => return Err(other),
         };
-        let body = self.slab.body_mut(handle);
+        let body = self.store.slab.body_mut(handle);
         if let Some(at) = meta.expiry {
             entry::write_expiry(head, body, at);
         }
         let index = entry::index_of(entry::payload(head, body));
-        let Some(place) = self.values.get_mut(index) else { super::mixed_up() };
+        let Some(place) = self.store.values.get_mut(index) else { super::mixed_up() };
         let added = new.heap_bytes();
         let old = std::mem::replace(place, new);
-        self.outside_bytes = (self.outside_bytes + added).saturating_sub(old.heap_bytes());
-        self.slab.head(handle).store(head.with_clock(meta.clock).0, Relaxed);
+        self.store.outside_bytes = (self.store.outside_bytes + added).saturating_sub(old.heap_bytes());
+        self.store.slab.head(handle).store(head.with_clock(meta.clock).0, Relaxed);
         Ok(old)
     }
 
     /// Lets the indexes name the block `new` instead of the entry's old one, which is freed. What the entry has outside
     /// belongs to the new block from now on. The caller has passed the hook.
     pub(super) fn replace_block(&mut self, found: Found, key: Key<'_>, new: Handle) {
-        self.index.replace(found.slot, new);
+        self.tables.replace(Kind::Keys, key.hash, found.position, new);
         match (self.head(found.handle).has_expiry(), self.head(new).has_expiry()) {
             (true, true) => self.expires_replace(key.hash, found.handle, new),
             (true, false) => self.expires_remove(key.hash, found.handle),
             (false, true) => self.expires_insert(key.hash, new),
             (false, false) => {}
         }
-        self.slab.free(found.handle);
+        self.store.slab.free(found.handle);
     }
 
     /// What a new block holds of an entry's key.
     pub(super) fn name_again<'k>(&self, old: Handle, key: Key<'k>) -> Name<'k> {
-        match entry::name_of(self.slab.body(old)) {
+        match entry::name_of(self.store.slab.body(old)) {
             Name::Inside(_) => Name::Inside(key.bytes),
             Name::Outside(index) => Name::Outside(index),
         }
@@ -178,8 +176,8 @@ impl Db {
         if key.len() <= entry::KEY_INSIDE_MAX {
             return Name::Inside(key);
         }
-        self.outside_bytes += key.len();
-        Name::Outside(self.keys.insert(key.into()))
+        self.store.outside_bytes += key.len();
+        Name::Outside(self.store.keys.insert(key.into()))
     }
 
     pub(super) fn build(&mut self, name: Name<'_>, payload: Payload<'_>, meta: Meta) -> Handle {
@@ -188,8 +186,8 @@ impl Db {
             Payload::Borrowed(form, bytes) => self.build_block(name, form, bytes, meta),
             Payload::Owned(form, bytes) => self.build_block(name, form, &bytes, meta),
             Payload::Outside(form, value) => {
-                self.outside_bytes += value.heap_bytes();
-                let index = self.values.insert(value).to_le_bytes();
+                self.store.outside_bytes += value.heap_bytes();
+                let index = self.store.values.insert(value).to_le_bytes();
                 self.build_block(name, form, &index, meta)
             }
         }
@@ -200,7 +198,7 @@ impl Db {
         let size = entry::block_len(name.len(), meta.expiry.is_some(), payload.len());
         let handle = self.alloc(size);
         let head = Head::new(meta.clock, form).with_expiry(meta.expiry.is_some());
-        name.write(self.slab.body_mut(handle));
+        name.write(self.store.slab.body_mut(handle));
         self.write_payload(handle, head, payload, meta.expiry);
         handle
     }
@@ -209,7 +207,7 @@ impl Db {
     /// ([`crate::Keyspace::is_nearly_full`]); that the system has no memory ends the process, as at any allocation.
     #[inline]
     pub(super) fn alloc(&mut self, size: usize) -> Handle {
-        match self.slab.alloc(size) {
+        match self.store.slab.alloc(size) {
             Ok(handle) => handle,
             Err(Full) => out_of_memory(),
         }
@@ -222,9 +220,10 @@ impl Db {
         if !head.form().is_outside() {
             return None;
         }
-        let value = self.values.remove(entry::index_of(entry::payload(head, self.slab.body(handle))));
+        let value =
+            self.store.values.remove(entry::index_of(entry::payload(head, self.store.slab.body(handle))));
         let bytes = value.as_ref().map_or(0, Value::heap_bytes);
-        self.outside_bytes = self.outside_bytes.saturating_sub(bytes);
+        self.store.outside_bytes = self.store.outside_bytes.saturating_sub(bytes);
         value
     }
 
@@ -234,15 +233,13 @@ impl Db {
         if self.head(found.handle).has_expiry() {
             self.expires_remove(key.hash, found.handle);
         }
-        let Db { slab, keys, index, seed, .. } = self;
-        let rehash = |h| siphash13(*seed, key_in(slab, keys, h));
-        index.remove(found.slot, rehash);
+        self.tables.remove(Kind::Keys, key.hash, found.position, &self.store);
         let value = self.take_value(found.handle);
-        if let Name::Outside(index) = entry::name_of(self.slab.body(found.handle)) {
-            let bytes = self.keys.remove(index).map_or(0, |key| key.len());
-            self.outside_bytes = self.outside_bytes.saturating_sub(bytes);
+        if let Name::Outside(index) = entry::name_of(self.store.slab.body(found.handle)) {
+            let bytes = self.store.keys.remove(index).map_or(0, |key| key.len());
+            self.store.outside_bytes = self.store.outside_bytes.saturating_sub(bytes);
         }
-        self.slab.free(found.handle);
+        self.store.slab.free(found.handle);
         value
     }
 
@@ -252,12 +249,12 @@ impl Db {
         match (head.has_expiry(), expiry) {
             (true, Some(at)) => {
                 self.before_change(found.handle);
-                entry::write_expiry(head, self.slab.body_mut(found.handle), at);
+                entry::write_expiry(head, self.store.slab.body_mut(found.handle), at);
             }
             (false, None) => {}
             (true, None) | (false, Some(_)) => {
                 self.before_change(found.handle);
-                let bytes = entry::payload(head, self.slab.body(found.handle)).to_vec();
+                let bytes = entry::payload(head, self.store.slab.body(found.handle)).to_vec();
                 let form = self.lasting_form(found.handle);
                 let payload = Payload::moved(key.bytes.len(), expiry.is_some(), form, bytes);
                 let meta = Meta { expiry, clock: head.clock() };
@@ -276,22 +273,18 @@ impl Db {
     }
 
     fn expires_insert(&mut self, hash: u64, handle: Handle) {
-        let Db { slab, keys, expires, seed, .. } = self;
-        let rehash = |h| siphash13(*seed, key_in(slab, keys, h));
-        expires.insert(hash, handle, rehash, |h| slab.prefetch(h));
+        self.tables.insert(Kind::Expires, hash, handle, &self.store);
     }
 
     fn expires_remove(&mut self, hash: u64, handle: Handle) {
-        let Db { slab, keys, expires, seed, .. } = self;
-        if let Some(slot) = expires.find(hash, |h| h == handle) {
-            let rehash = |h| siphash13(*seed, key_in(slab, keys, h));
-            expires.remove(slot, rehash);
+        if let Some(position) = self.tables.index(Kind::Expires, hash).find(hash, |h| h == handle) {
+            self.tables.remove(Kind::Expires, hash, position, &self.store);
         }
     }
 
     fn expires_replace(&mut self, hash: u64, old: Handle, new: Handle) {
-        if let Some(slot) = self.expires.find(hash, |h| h == old) {
-            self.expires.replace(slot, new);
+        if let Some(position) = self.tables.index(Kind::Expires, hash).find(hash, |h| h == old) {
+            self.tables.replace(Kind::Expires, hash, position, new);
         }
     }
 }

@@ -3,6 +3,7 @@
 //! A move changes no entry, only its handle: it must not run while somebody else keeps handles between units.
 
 use super::Db;
+use super::tables::Kind;
 use crate::dataset::Keyspace;
 use sluice_collections::slab::Move;
 
@@ -23,13 +24,13 @@ impl Db {
     pub fn compact_step(&mut self, budget: usize) -> Compacted {
         let mut done = Compacted::default();
         let mut left = budget;
-        while let Some(step) = self.slab.next_move(&mut left) {
+        while let Some(step) = self.store.slab.next_move(&mut left) {
             if self.follow(step) {
-                self.slab.finish_move(step);
+                self.store.slab.finish_move(step);
                 done.moved += 1;
             } else {
                 debug_assert!(false, "every block of a database is an entry");
-                self.slab.cancel_move(step);
+                self.store.slab.cancel_move(step);
                 done.abandoned += 1;
             }
         }
@@ -40,10 +41,12 @@ impl Db {
     /// Points the indexes to the copy of an entry; `false`, and no change, when they do not know it.
     fn follow(&mut self, step: Move) -> bool {
         let hash = self.hash_of(step.to);
-        let Some(slot) = self.index.find(hash, |handle| handle == step.from) else { return false };
-        self.index.replace(slot, step.to);
-        if let Some(slot) = self.expires.find(hash, |handle| handle == step.from) {
-            self.expires.replace(slot, step.to);
+        for kind in [Kind::Keys, Kind::Expires] {
+            match (self.tables.index(kind, hash).find(hash, |handle| handle == step.from), kind) {
+                (Some(position), _) => self.tables.replace(kind, hash, position, step.to),
+                (None, Kind::Keys) => return false,
+                (None, Kind::Expires) => {}
+            }
         }
         true
     }

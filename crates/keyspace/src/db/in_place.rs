@@ -25,11 +25,11 @@ impl Db {
             Form::ListInlineListpack | Form::ListInlineQuicklist | Form::ListOutside => return None,
         }
         self.before_change(handle);
-        let index = entry::index_of(entry::payload(head, self.slab.body(handle)));
-        let value = self.values.get_mut(index)?;
+        let index = entry::index_of(entry::payload(head, self.store.slab.body(handle)));
+        let value = self.store.values.get_mut(index)?;
         let before = value.heap_bytes();
         let written = write_large(value, offset, bytes);
-        self.outside_bytes = self.outside_bytes + value.heap_bytes() - before;
+        self.store.outside_bytes = self.store.outside_bytes + value.heap_bytes() - before;
         Some(written)
     }
 
@@ -42,7 +42,7 @@ impl Db {
             return false;
         }
         self.before_change(handle);
-        let body = self.slab.body_mut(handle);
+        let body = self.store.slab.body_mut(handle);
         let at = entry::payload_at(head, body);
         if let Some(bytes) = body.get_mut(at..at + 8) {
             bytes.copy_from_slice(&value.to_le_bytes());
@@ -50,7 +50,7 @@ impl Db {
         // Writing only when it changes: mostly the clock has not moved.
         let clock = clock(head.clock());
         if clock != head.clock() {
-            self.slab.head(handle).store(head.with_clock(clock).0, Relaxed);
+            self.store.slab.head(handle).store(head.with_clock(clock).0, Relaxed);
         }
         true
     }
@@ -64,18 +64,18 @@ impl Db {
             Form::StrInt | Form::StrOutside => return None,
             Form::ListInlineListpack | Form::ListInlineQuicklist | Form::ListOutside => return None,
         }
-        let body = self.slab.body(handle);
+        let body = self.store.slab.body(handle);
         let (start, end) = (entry::payload_at(head, body), body.len() - entry::slack(head, body));
         let new_end = end.max(start + len_min);
         if new_end > body.len() {
             return None;
         }
         self.before_change(handle);
-        let body = self.slab.body_mut(handle);
+        let body = self.store.slab.body_mut(handle);
         body[end..new_end].fill(0);
         let head = entry::with_end(head.with_form(Form::StrInlineRaw), body, new_end);
-        self.slab.head(handle).store(head.0, Relaxed);
-        self.slab.body_mut(handle).get_mut(start..new_end)
+        self.store.slab.head(handle).store(head.0, Relaxed);
+        self.store.slab.body_mut(handle).get_mut(start..new_end)
     }
 }
 

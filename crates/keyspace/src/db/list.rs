@@ -28,7 +28,7 @@ enum Home {
 impl Db {
     /// An empty list for a key that is absent.
     pub(crate) fn open_new_list(&mut self) -> OpenList {
-        let mut list = self.scratch.take().unwrap_or_default();
+        let mut list = self.store.scratch.take().unwrap_or_default();
         list.load_inline(&[], sluice_value::ListEncoding::Listpack);
         OpenList { list, home: Home::Absent }
     }
@@ -43,16 +43,16 @@ impl Db {
             Form::StrInt | Form::StrInline | Form::StrInlineRaw | Form::StrOutside => return None,
         };
         self.before_change(found.handle);
-        let mut list = self.scratch.take().unwrap_or_default();
-        list.load_inline(entry::payload(head, self.slab.body(found.handle)), encoding);
+        let mut list = self.store.scratch.take().unwrap_or_default();
+        list.load_inline(entry::payload(head, self.store.slab.body(found.handle)), encoding);
         Some(OpenList { list, home: Home::Inside(found) })
     }
 
     fn open_outside(&mut self, found: Found, head: Head) -> OpenList {
         self.before_change(found.handle);
-        let mut list = self.scratch.take().unwrap_or_default();
-        let index = entry::index_of(entry::payload(head, self.slab.body(found.handle)));
-        match self.values.get_mut(index) {
+        let mut list = self.store.scratch.take().unwrap_or_default();
+        let index = entry::index_of(entry::payload(head, self.store.slab.body(found.handle)));
+        match self.store.values.get_mut(index) {
             Some(Value::List(value)) => std::mem::swap(value, &mut list),
             Some(Value::Str(_) | Value::Pages(_)) | None => mixed_up(),
         }
@@ -105,14 +105,14 @@ impl Db {
             (Home::Outside { found, index, heap_bytes }, Some(len)) if len <= BACK_INSIDE_MAX => {
                 let name = self.name_again(found.handle, key);
                 let handle = self.build_list(name, &list, len, 0, meta);
-                self.outside_bytes -= heap_bytes;
-                let stand_in = self.values.remove(index);
+                self.store.outside_bytes -= heap_bytes;
+                let stand_in = self.store.values.remove(index);
                 self.replace_block(found, key, handle);
                 self.recycle_value(stand_in);
                 return Some(Value::List(list));
             }
             (Home::Outside { index, heap_bytes, .. }, Some(_) | None) => {
-                self.outside_bytes = self.outside_bytes + list.heap_bytes() - heap_bytes;
+                self.store.outside_bytes = self.store.outside_bytes + list.heap_bytes() - heap_bytes;
                 self.put_back(index, list);
             }
         }
@@ -128,8 +128,8 @@ impl Db {
             }
             Home::Outside { found, index, heap_bytes } => {
                 // The stand-in goes with the entry: its bytes are counted instead of the list's until then.
-                let stood_in = self.values.get(index).map_or(0, Value::heap_bytes);
-                self.outside_bytes = self.outside_bytes - heap_bytes + stood_in;
+                let stood_in = self.store.values.get(index).map_or(0, Value::heap_bytes);
+                self.store.outside_bytes = self.store.outside_bytes - heap_bytes + stood_in;
                 let stand_in = self.remove(found, key);
                 self.recycle_value(stand_in);
                 return Some(Value::List(list));
@@ -141,7 +141,7 @@ impl Db {
     /// Writes a list over an inline one; `false`, and no change, when the block has no room or far too much.
     fn write_list(&mut self, handle: Handle, list: &List, len: usize) -> bool {
         let head = self.head(handle);
-        let body = self.slab.body_mut(handle);
+        let body = self.store.slab.body_mut(handle);
         let start = entry::payload_at(head, body);
         let Some(slack) = body.len().checked_sub(start + len) else { return false };
         if slack > entry::SLACK_MAX.min(8 + len / 2) {
@@ -149,7 +149,7 @@ impl Db {
         }
         list.write_inline(&mut body[start..start + len]);
         let head = entry::with_end(head.with_form(Form::list_inline(list.encoding())), body, start + len);
-        self.slab.head(handle).store(head.0, Relaxed);
+        self.store.slab.head(handle).store(head.0, Relaxed);
         true
     }
 
@@ -166,7 +166,7 @@ impl Db {
         let handle = self.alloc((size + spare).min(Slab::MAX_BLOCK));
         let head =
             Head::new(meta.clock, Form::list_inline(list.encoding())).with_expiry(meta.expiry.is_some());
-        let body = self.slab.body_mut(handle);
+        let body = self.store.slab.body_mut(handle);
         name.write(body);
         if let Some(at) = meta.expiry {
             entry::write_expiry(head, body, at);
@@ -174,13 +174,13 @@ impl Db {
         let start = entry::payload_at(head, body);
         list.write_inline(&mut body[start..start + len]);
         let head = entry::with_end(head, body, start + len);
-        self.slab.head(handle).store(head.0, Relaxed);
+        self.store.slab.head(handle).store(head.0, Relaxed);
         handle
     }
 
     /// Puts a list where a stand-in is.
     fn put_back(&mut self, index: u32, mut list: List) {
-        match self.values.get_mut(index) {
+        match self.store.values.get_mut(index) {
             Some(Value::List(stand_in)) => std::mem::swap(stand_in, &mut list),
             Some(Value::Str(_) | Value::Pages(_)) | None => mixed_up(),
         }
@@ -196,7 +196,7 @@ impl Db {
 
     /// Keeps a list's memory for the next: it is small, and nobody shares it.
     fn recycle(&mut self, list: List) {
-        self.scratch = Some(list);
+        self.store.scratch = Some(list);
     }
 }
 

@@ -51,7 +51,7 @@ impl Db {
         let inside = if form.is_outside() {
             Vec::new()
         } else {
-            entry::payload(head, self.slab.body(handle)).to_vec()
+            entry::payload(head, self.store.slab.body(handle)).to_vec()
         };
         (form, inside, Meta { expiry: self.expiry(handle), clock: head.clock() })
     }

@@ -10,7 +10,7 @@ use crate::args::Args;
 use crate::ctx::{DebugCtx, Outcome, Run};
 use crate::error::CmdError;
 use crate::process::LogLevel;
-use sluice_collections::index::Index;
+use sluice_collections::index::Stats;
 use sluice_command::derive;
 use sluice_config::{Force, param};
 use sluice_keyspace::{NewValue, Str, ValueRef};
@@ -218,9 +218,9 @@ fn htstats(ctx: &mut DebugCtx<'_>, args: Args<'_>) -> Run {
     let detail = if args.is(3, "full") { Detail::Full } else { Detail::Short };
     let db = ctx.data.keyspace().db(number);
     let mut text = String::from("[Dictionary HT]\n");
-    describe(db.index(), detail, &mut text);
+    describe(&db.index_stats(), detail, &mut text);
     text.push_str("[Expires HT]\n");
-    describe(db.expires_index(), detail, &mut text);
+    describe(&db.expires_stats(), detail, &mut text);
     ctx.reply.verbatim(b"txt", text.as_bytes());
     Ok(Outcome::Done)
 }
@@ -231,13 +231,12 @@ enum Detail {
     Full,
 }
 
-/// An index in the reference's words. Its one table grows bucket by bucket, so that it is never between two tables:
-/// the rehashing index is always -1.
-fn describe(index: &Index, detail: Detail, text: &mut String) {
-    if index.is_empty() {
+/// The indexes of a kind in the reference's words, together. Each grows bucket by bucket, so that it is never between two
+/// tables: the rehashing index is always -1.
+fn describe(stats: &Stats, detail: Detail, text: &mut String) {
+    if stats.used == 0 {
         return;
     }
-    let stats = index.stats();
     // Writing to a string cannot fail.
     let _ = write!(
         text,

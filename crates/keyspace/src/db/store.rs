@@ -1,0 +1,51 @@
+//! What a database stores, apart from the tables that find it: entries, and the values and keys that lie outside of them.
+
+use super::BeforeImage;
+use crate::entry::{self, Name};
+use crate::hasher::KeyHasher;
+use sluice_collections::slab::{Handle, Slab, TypedSlab};
+use sluice_value::{List, Value};
+
+/// Blocks, large values and large keys of one database.
+pub(crate) struct Store {
+    pub(super) slab: Slab,
+    pub(super) values: TypedSlab<Value>,
+    pub(super) keys: TypedSlab<Box<[u8]>>,
+    /// Bytes of `values` and `keys`.
+    pub(super) outside_bytes: usize,
+    /// A list of no key whose memory is used again: where an inline list is while it is changed, and what stands for a
+    /// list outside meanwhile. Its elements mean nothing.
+    pub(super) scratch: Option<List>,
+    /// Entries as they were before changes; only while somebody wants them.
+    pub(super) before: Option<Vec<BeforeImage>>,
+    pub(super) hasher: KeyHasher,
+}
+
+impl Store {
+    pub(super) fn new(hasher: KeyHasher) -> Store {
+        Store {
+            slab: Slab::new(),
+            values: TypedSlab::new(),
+            keys: TypedSlab::new(),
+            outside_bytes: 0,
+            scratch: None,
+            before: None,
+            hasher,
+        }
+    }
+
+    /// The key of an entry.
+    #[inline]
+    pub(super) fn key(&self, handle: Handle) -> &[u8] {
+        match entry::name_of(self.slab.body(handle)) {
+            Name::Inside(key) => key,
+            Name::Outside(index) => self.keys.get(index).expect("a key that an entry names is there (2)"),
+        }
+    }
+
+    /// The hash of an entry's key, as far as an index that splits a bucket asks for it.
+    #[inline]
+    pub(super) fn rehash(&self, handle: Handle) -> u64 {
+        self.hasher.hash_without_slot(self.key(handle))
+    }
+}

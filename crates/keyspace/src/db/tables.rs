@@ -1,0 +1,411 @@
+//! The indexes of a database: one table over all its keys, or one for each hash slot.
+//!
+//! Invariants: (1) with [`Layout::One`] every entry is in `one`; with [`Layout::PerSlot`] `one` stays empty, and an entry is in
+//! the table of its slot; (2) `slots` is made by the first key, so that an empty database has no tables; (3) a census counts
+//! what is in the indexes of its kind, and its bits name the tables that are not empty; (4) an index of a slot that has become
+//! empty owns no memory.
+//!
+//! The slot of a key stands in its hash ([`crate::KeyHasher`]): whoever has the hash has the table.
+
+use super::Store;
+use crate::hasher::{Layout, slot_of};
+use sluice_base::Rng;
+use sluice_base::crc16::SLOT_COUNT;
+use sluice_collections::index::{Index, Position, Stats};
+use sluice_collections::slab::Handle;
+
+/// An index over keys and one over those that expire.
+#[derive(Default)]
+pub(crate) struct Table {
+    index: Index,
+    expires: Index,
+}
+
+const _: () = assert!(size_of::<Table>() == 16, "an empty table is small: there are 16,384 of them");
+
+/// Which index of a table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// The one over all keys.
+    Keys,
+    /// The one over keys with an expiry.
+    Expires,
+}
+
+/// The tables of a database.
+pub(crate) struct Tables {
+    one: Table,
+    /// Those of the hash slots, once there was a key.
+    slots: Option<Box<Slots>>,
+    layout: Layout,
+}
+
+/// A table for each hash slot.
+struct Slots {
+    tables: Box<[Table; SLOTS]>,
+    keys: Census,
+    expires: Census,
+    /// Where [`Tables::shrink_step`] goes on.
+    shrink_at: usize,
+}
+
+impl Table {
+    #[inline(always)]
+    fn index(&self, kind: Kind) -> &Index {
+        match kind {
+            Kind::Keys => &self.index,
+            Kind::Expires => &self.expires,
+        }
+    }
+
+    #[inline(always)]
+    fn index_mut(&mut self, kind: Kind) -> &mut Index {
+        match kind {
+            Kind::Keys => &mut self.index,
+            Kind::Expires => &mut self.expires,
+        }
+    }
+
+    /// Shrinks both indexes by at most `budget` buckets each; whether more is to do.
+    fn step(&mut self, budget: usize, store: &Store) -> bool {
+        let a = self.index.step(budget, |h| store.rehash(h), |h| store.slab.prefetch(h));
+        let b = self.expires.step(budget, |h| store.rehash(h), |h| store.slab.prefetch(h));
+        a || b
+    }
+}
+
+impl Tables {
+    pub(crate) fn new(layout: Layout) -> Tables {
+        Tables { one: Table::default(), slots: None, layout }
+    }
+
+    /// The table of a hash. One branch, the same one every time.
+    #[inline(always)]
+    fn table(&self, hash: u64) -> &Table {
+        match &self.slots {
+            None => &self.one,
+            Some(slots) => &slots.tables[slot_of(hash)],
+        }
+    }
+
+    #[inline(always)]
+    fn table_mut(&mut self, hash: u64) -> &mut Table {
+        match &mut self.slots {
+            None => &mut self.one,
+            Some(slots) => &mut slots.tables[slot_of(hash)],
+        }
+    }
+
+    /// The index that a hash belongs to.
+    #[inline(always)]
+    pub(crate) fn index(&self, kind: Kind, hash: u64) -> &Index {
+        self.table(hash).index(kind)
+    }
+
+    /// Adds an entry, which must be readable in `store` already.
+    #[inline]
+    pub(crate) fn insert(&mut self, kind: Kind, hash: u64, handle: Handle, store: &Store) {
+        if self.slots.is_none() && self.layout == Layout::PerSlot {
+            self.slots = Some(Slots::new());
+        }
+        let index = self.table_mut(hash).index_mut(kind);
+        index.insert(hash, handle, |h| store.rehash(h), |h| store.slab.prefetch(h));
+        if let Some(slots) = &mut self.slots {
+            slots.count_in(kind, slot_of(hash));
+        }
+    }
+
+    /// Takes the entry at `position` out, which has this hash.
+    #[inline]
+    pub(crate) fn remove(&mut self, kind: Kind, hash: u64, position: Position, store: &Store) {
+        self.table_mut(hash).index_mut(kind).remove(position, |h| store.rehash(h));
+        if let Some(slots) = &mut self.slots {
+            slots.count_out(kind, slot_of(hash));
+        }
+    }
+
+    /// Puts another block at `position`, of an entry with this hash.
+    #[inline]
+    pub(crate) fn replace(&mut self, kind: Kind, hash: u64, position: Position, new: Handle) {
+        self.table_mut(hash).index_mut(kind).replace(position, new);
+    }
+
+    /// Entries in all indexes of a kind. O(1).
+    #[inline]
+    pub(crate) fn len(&self, kind: Kind) -> usize {
+        match &self.slots {
+            None => self.one.index(kind).len(),
+            Some(slots) => slots.census(kind).len,
+        }
+    }
+
+    /// Bytes of all indexes of a kind, and of what counts them (with the keys). Cost: one step for each table that is not
+    /// empty.
+    pub(crate) fn bytes(&self, kind: Kind) -> usize {
+        let fixed = match (&self.slots, kind) {
+            (Some(_), Kind::Keys) => size_of::<Slots>() + size_of::<[Table; SLOTS]>(),
+            (Some(_), Kind::Expires) | (None, _) => 0,
+        };
+        fixed + self.indexes(kind).map(Index::bytes).sum::<usize>()
+    }
+
+    /// The counts of all indexes of a kind together. Cost: one step for each bucket.
+    pub(crate) fn stats(&self, kind: Kind) -> Stats {
+        self.indexes(kind).fold(Stats::default(), |mut sum, index| {
+            sum.add(&index.stats());
+            sum
+        })
+    }
+
+    /// Every entry of a kind.
+    pub(crate) fn iter(&self, kind: Kind) -> impl Iterator<Item = Handle> + '_ {
+        self.indexes(kind).flat_map(Index::iter)
+    }
+
+    /// The indexes that are not empty, in the order of slots.
+    fn indexes(&self, kind: Kind) -> impl Iterator<Item = &Index> {
+        let one = (self.len(kind) > 0 && self.slots.is_none()).then(|| self.one.index(kind));
+        let slots = self.slots.iter();
+        one.into_iter().chain(slots.flat_map(move |slots| {
+            let occupied = std::iter::successors(slots.census(kind).next(0), move |slot| {
+                slots.census(kind).next(slot + 1)
+            });
+            occupied.map(move |slot| slots.tables[slot].index(kind))
+        }))
+    }
+
+    /// The index over the keys of a slot; none with [`Layout::One`].
+    pub(crate) fn of_slot(&self, slot: u16) -> Option<&Index> {
+        Some(&self.slots.as_ref()?.tables.get(usize::from(slot))?.index)
+    }
+
+    /// Visits the entries of one bucket and returns the cursor to go on with: [`Index::scan`]'s for one table. For one table
+    /// a slot, its low 14 bits are the slot and the rest is the cursor in that table; tables that are empty are left out. An
+    /// element that is present all the while keeps its table from being empty, so that the walk comes past it.
+    pub(crate) fn scan(&self, kind: Kind, cursor: u64, visit: impl FnMut(Handle)) -> u64 {
+        let Some(slots) = &self.slots else {
+            return match self.layout {
+                Layout::One => self.one.index(kind).scan(cursor, visit),
+                Layout::PerSlot => 0,
+            };
+        };
+        let census = slots.census(kind);
+        let (start, within) = ((cursor as usize) % SLOTS, cursor >> SLOT_BITS);
+        let Some(slot) = census.next(start) else { return 0 };
+        // A table that has become empty is passed, whatever the cursor said of its buckets.
+        let within = if slot == start { within } else { 0 };
+        let within = slots.tables[slot].index(kind).scan(within, visit);
+        if within != 0 {
+            return within << SLOT_BITS | slot as u64;
+        }
+        census.next(slot + 1).map_or(0, |next| next as u64)
+    }
+
+    /// A random entry, all of them alike.
+    pub(crate) fn sample(&self, kind: Kind, rng: &mut Rng) -> Option<Handle> {
+        let Some(slots) = &self.slots else { return self.one.index(kind).sample(rng) };
+        let slot = slots.random_slot(kind, rng)?;
+        slots.tables[slot].index(kind).sample(rng)
+    }
+
+    /// Shrinks what has become too large, at most `budget` buckets of an index; whether more is to do. Of the slots' tables it
+    /// looks at `budget` at most: a pass over all of them takes several calls, and `true` says that it has not ended.
+    pub(crate) fn shrink_step(&mut self, budget: usize, store: &Store) -> bool {
+        match &mut self.slots {
+            None => self.one.step(budget, store),
+            Some(slots) => slots.shrink_step(budget, store),
+        }
+    }
+
+    /// Checks invariants (1), (3) and (4); for tests. O(n).
+    pub(crate) fn check(&self, store: &Store) {
+        let Some(slots) = &self.slots else {
+            assert!(self.layout == Layout::One || self.one.index.is_empty());
+            return;
+        };
+        assert!(self.layout == Layout::PerSlot && self.one.index.is_empty() && self.one.expires.is_empty());
+        for kind in [Kind::Keys, Kind::Expires] {
+            let census = slots.census(kind);
+            let mut counted = Census::EMPTY;
+            for (slot, table) in slots.tables.iter().enumerate() {
+                let index = table.index(kind);
+                assert!(!index.is_empty() || index.bytes() == 0, "an empty index owns nothing (4)");
+                for handle in index.iter() {
+                    assert_eq!(slot, usize::from(sluice_base::key_slot(store.key(handle))));
+                    counted.add(slot);
+                    counted.set_occupied(slot, true);
+                }
+            }
+            assert_eq!(census.len, counted.len);
+            assert_eq!(census.sums, counted.sums);
+            assert_eq!(census.groups, counted.groups);
+            assert_eq!(census.occupied, counted.occupied);
+        }
+    }
+}
+
+impl Slots {
+    #[cold]
+    fn new() -> Box<Slots> {
+        let tables: Vec<Table> = (0..SLOTS).map(|_| Table::default()).collect();
+        let Ok(tables) = <Box<[Table; SLOTS]>>::try_from(tables.into_boxed_slice()) else {
+            unreachable!("as many were made")
+        };
+        Box::new(Slots { tables, keys: Census::EMPTY, expires: Census::EMPTY, shrink_at: 0 })
+    }
+
+    fn census(&self, kind: Kind) -> &Census {
+        match kind {
+            Kind::Keys => &self.keys,
+            Kind::Expires => &self.expires,
+        }
+    }
+
+    fn parts(&mut self, kind: Kind, slot: usize) -> (&mut Census, &mut Index) {
+        let index = self.tables[slot].index_mut(kind);
+        match kind {
+            Kind::Keys => (&mut self.keys, index),
+            Kind::Expires => (&mut self.expires, index),
+        }
+    }
+
+    /// Counts an entry that was added.
+    #[inline(never)]
+    fn count_in(&mut self, kind: Kind, slot: usize) {
+        let (census, index) = self.parts(kind, slot);
+        census.add(slot);
+        if index.len() == 1 {
+            census.set_occupied(slot, true);
+        }
+    }
+
+    /// Counts an entry that was taken out; an index without entries gives its memory back.
+    #[inline(never)]
+    fn count_out(&mut self, kind: Kind, slot: usize) {
+        let (census, index) = self.parts(kind, slot);
+        census.subtract(slot);
+        if index.is_empty() {
+            census.set_occupied(slot, false);
+            *index = Index::new();
+        }
+    }
+
+    /// A slot with the odds of its entries.
+    fn random_slot(&self, kind: Kind, rng: &mut Rng) -> Option<usize> {
+        let census = self.census(kind);
+        if census.len == 0 {
+            return None;
+        }
+        let (group, mut left) = census.group_of(rng.below(census.len as u64) as usize);
+        for slot in group * PER_GROUP..(group + 1) * PER_GROUP {
+            if census.is_occupied(slot) {
+                let len = self.tables[slot].index(kind).len();
+                if left < len {
+                    return Some(slot);
+                }
+                left -= len;
+            }
+        }
+        debug_assert!(false, "a group counts its tables' entries (3)");
+        None
+    }
+
+    fn shrink_step(&mut self, budget: usize, store: &Store) -> bool {
+        for _ in 0..budget {
+            let Some(slot) = self.keys.next(self.shrink_at) else {
+                self.shrink_at = 0;
+                return false;
+            };
+            let table = &mut self.tables[slot];
+            if table.index.needs_step() || table.expires.needs_step() {
+                let has_more = table.step(budget, store);
+                self.shrink_at = slot + usize::from(!has_more);
+                return true;
+            }
+            self.shrink_at = slot + 1;
+        }
+        true
+    }
+}
+
+/// How many entries the slots have, in groups. A write changes three numbers; a walk or a random choice looks at no table
+/// that is empty.
+struct Census {
+    /// Entries of all slots.
+    len: usize,
+    /// Those of `PER_SUM` slots each.
+    sums: [u32; SLOTS / PER_SUM],
+    /// Those of `PER_GROUP` slots each.
+    groups: [u32; SLOTS / PER_GROUP],
+    /// A bit for each slot that has any.
+    occupied: [u64; SLOTS / 64],
+}
+
+impl Census {
+    const EMPTY: Census = Census {
+        len: 0,
+        sums: [0; SLOTS / PER_SUM],
+        groups: [0; SLOTS / PER_GROUP],
+        occupied: [0; SLOTS / 64],
+    };
+
+    fn add(&mut self, slot: usize) {
+        self.len += 1;
+        self.sums[slot / PER_SUM] += 1;
+        self.groups[slot / PER_GROUP] += 1;
+    }
+
+    fn subtract(&mut self, slot: usize) {
+        self.len -= 1;
+        self.sums[slot / PER_SUM] -= 1;
+        self.groups[slot / PER_GROUP] -= 1;
+    }
+
+    fn set_occupied(&mut self, slot: usize, is_occupied: bool) {
+        let bit = 1 << (slot % 64);
+        let word = &mut self.occupied[slot / 64];
+        *word = if is_occupied { *word | bit } else { *word & !bit };
+    }
+
+    fn is_occupied(&self, slot: usize) -> bool {
+        self.occupied[slot / 64] >> (slot % 64) & 1 != 0
+    }
+
+    /// The first slot with entries from `slot` on.
+    fn next(&self, slot: usize) -> Option<usize> {
+        let first = slot / 64;
+        let word = self.occupied.get(first)? & !0 << (slot % 64);
+        if word != 0 {
+            return Some(first * 64 + word.trailing_zeros() as usize);
+        }
+        let later = self.occupied[first + 1..].iter().position(|word| *word != 0)? + first + 1;
+        Some(later * 64 + self.occupied[later].trailing_zeros() as usize)
+    }
+
+    /// The group that has the entry of this number, in the order of slots, and its number within the group.
+    fn group_of(&self, number: usize) -> (usize, usize) {
+        let (sum, left) = skip(&self.sums, number);
+        let first = sum * (PER_SUM / PER_GROUP);
+        let (group, left) = skip(&self.groups[first..], left);
+        (first + group, left)
+    }
+}
+
+/// The first of `counts` whose sum with all before it is above `number`, and what is left of the number there.
+fn skip(counts: &[u32], mut number: usize) -> (usize, usize) {
+    for (at, count) in counts.iter().enumerate() {
+        match number.checked_sub(*count as usize) {
+            Some(left) => number = left,
+            None => return (at, number),
+        }
+    }
+    debug_assert!(false, "the number is below the sum of all");
+    (0, 0)
+}
+
+const SLOTS: usize = SLOT_COUNT as usize;
+const SLOT_BITS: u32 = SLOT_COUNT.trailing_zeros();
+/// Slots that are counted together, and again in groups of these: a random choice looks at 32 numbers, 32 numbers and 16
+/// tables at most.
+const PER_GROUP: usize = 16;
+const PER_SUM: usize = 512;

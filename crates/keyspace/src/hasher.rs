@@ -1,0 +1,89 @@
+//! How keys are hashed, and where a key's hash slot stands in the hash.
+//!
+//! ```text
+//!  bits    meaning
+//!  63..56  the tag that an index keeps of the hash
+//!  53..40  with a table for each slot, the hash slot of the key; else hash
+//!  others  hash; an index addresses its buckets by the lowest, 30 at most
+//! ```
+//! So that whoever hashes keys ahead has their slots, without a field for them.
+
+use sluice_base::{HashSeed, key_slot, siphash13};
+
+/// Which tables a database has.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Layout {
+    /// One over all keys; no slot is computed.
+    #[default]
+    One,
+    /// One for each hash slot, as a cluster wants them.
+    PerSlot,
+}
+
+/// The hash of keys: seed and layout. Everybody who makes hashes for a keyspace has the same.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct KeyHasher {
+    seed: HashSeed,
+    layout: Layout,
+}
+
+impl KeyHasher {
+    /// Hashes under `seed` for databases with tables in `layout`.
+    pub fn new(seed: HashSeed, layout: Layout) -> KeyHasher {
+        KeyHasher { seed, layout }
+    }
+
+    /// The hash of a key. Cost: one round for each 8 bytes and four more; with [`Layout::PerSlot`] a checksum of the key too.
+    #[inline]
+    pub fn hash(self, key: &[u8]) -> u64 {
+        let hash = self.hash_without_slot(key);
+        match self.layout {
+            Layout::One => hash,
+            Layout::PerSlot => with_slot(hash, key),
+        }
+    }
+
+    /// The hash as far as an index asks for it.
+    #[inline]
+    pub(crate) fn hash_without_slot(self, key: &[u8]) -> u64 {
+        siphash13(self.seed, key)
+    }
+
+    pub(crate) fn layout(self) -> Layout {
+        self.layout
+    }
+}
+
+// Cold, because where there is one table a key is hashed without the spills that a call asks for.
+#[cold]
+#[inline(never)]
+fn with_slot(hash: u64, key: &[u8]) -> u64 {
+    hash & !(SLOT_MASK << SLOT_AT) | u64::from(key_slot(key)) << SLOT_AT
+}
+
+/// The slot in a hash that was made for [`Layout::PerSlot`].
+#[inline(always)]
+pub(crate) fn slot_of(hash: u64) -> usize {
+    (hash >> SLOT_AT & SLOT_MASK) as usize
+}
+
+const SLOT_MASK: u64 = sluice_base::crc16::SLOT_COUNT as u64 - 1;
+/// Above what addresses buckets, below the tag.
+const SLOT_AT: u32 = 40;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_hash_with_a_slot_differs_from_one_without_in_the_slots_bits_alone() {
+        let seed = HashSeed { k0: 1, k1: 2 };
+        for key in [&b"foo"[..], b"somekey", b"foo{hash_tag}", b"{}x", b""] {
+            let plain = KeyHasher::new(seed, Layout::One).hash(key);
+            let hash = KeyHasher::new(seed, Layout::PerSlot).hash(key);
+            assert_eq!(plain, siphash13(seed, key));
+            assert_eq!(slot_of(hash), usize::from(key_slot(key)));
+            assert_eq!((plain ^ hash) & !(0x3fff << 40), 0, "tag and bucket stay");
+        }
+    }
+}
