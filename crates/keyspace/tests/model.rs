@@ -41,7 +41,7 @@ struct Twin {
 impl Twin {
     fn new(seed: u64, mode: ExpiryMode) -> Twin {
         let mut effects = Effects::default();
-        effects.listening = true;
+        effects.listen(sluice_keyspace::Classes::CHANGES);
         effects.blocked_listening = true;
         Twin {
             keyspace: Keyspace::new(DATABASES, SEED),
