@@ -98,9 +98,13 @@ impl Engine {
             return;
         }
         let access = Access { now: command.now, touch: Touch::No { fresh: 0 }, expiry: ExpiryMode::Delete };
+        let before = effects.modified_len();
         for (db, name) in effects.take_expired_by_read() {
             let key = keyspace.key(&name);
             keyspace.write(db, access, effects).delete_if_expired(key);
+        }
+        if effects.records_misses() {
+            effects.tell_expiry_before_miss(before, |key| bytes_of(key, command).into());
         }
         // The steps that follow see to these.
         effects.take_recorded();

@@ -186,6 +186,29 @@ impl Effects {
         !self.modified.is_empty() || !self.databases.is_empty()
     }
 
+    /// How many modified keys are recorded.
+    pub fn modified_len(&self) -> usize {
+        self.modified.len()
+    }
+
+    /// Moves each of the expiries recorded from `from` on in front of the first look-up that missed its key: that is the order
+    /// in which a client is told. `name_of` says what a key is called. Both were recorded in the order of the look-ups.
+    /// Cost: O(recorded).
+    pub fn tell_expiry_before_miss(&mut self, from: usize, name_of: impl Fn(&KeyRef) -> Box<[u8]>) {
+        let mut expired = self.modified.split_off(from).into_iter().peekable();
+        let told = std::mem::take(&mut self.modified);
+        for item in told {
+            let is_missed = |expired: &ModifiedKey| {
+                item.event == Event::KeyMiss
+                    && item.db == expired.db
+                    && name_of(&item.key) == name_of(&expired.key)
+            };
+            self.modified.extend(expired.next_if(is_missed));
+            self.modified.push(item);
+        }
+        self.modified.extend(expired);
+    }
+
     /// Keys that were modified, in order; recorded only for the classes listened to.
     pub fn drain_modified(&mut self) -> std::vec::Drain<'_, ModifiedKey> {
         self.modified.drain(..)
