@@ -245,6 +245,7 @@ fn kinds_of_clients_tell_subscribers_apart() {
     rig.run_as(client, "SUBSCRIBE x");
     rig.check("CLIENT KILL TYPE pubsub", ":1");
     assert!(rig.is_closing(client));
+    rig.check("PUBLISH x m", ":0");
     rig.engine.disconnect(client);
     rig.check("PUBSUB NUMSUB x", "[\"x\", :0]");
     rig.check("CLIENT KILL TYPE pubsub", ":0");
