@@ -239,5 +239,6 @@ fn encode(
     outbox.into_parts().0
 }
 
-/// From this size on a message is shared: a reference count and a second segment cost less than the copy.
+/// From this size on a message is shared by its receivers. Between the bounds of replicas' blocks (512 bytes) and of replies
+/// (16 KiB); the exact one was not measured.
 const SHARED_BYTES_MIN: usize = 4096;
