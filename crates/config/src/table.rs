@@ -30,7 +30,6 @@ const EVICTION_BUT_CLOCKS: &str = "eviction; which clock OBJECT FREQ and IDLETIM
 const HASHES: &str = "hashes";
 const HLL: &str = "HyperLogLog";
 const MODULES: &str = "modules";
-const NOTIFY: &str = "keyspace notifications";
 const REPLICATION: &str = "replication";
 const SCRIPTS: &str = "scripting";
 const SETS: &str = "sets";
@@ -459,7 +458,7 @@ params! {
             "Percentiles of those histograms that INFO latencystats shows.";
     }
     Events {
-        NOTIFY_KEYSPACE_EVENTS: Special = special("notify-keyspace-events", Kind::NotifyEvents).later(NOTIFY),
+        NOTIFY_KEYSPACE_EVENTS: Special = special("notify-keyspace-events", Kind::NotifyEvents),
             "Events that are published: K or E for the channels, then classes g $ l s h z x e t m d n, or A for all but m and n.";
     }
     Encodings {

@@ -4,6 +4,7 @@ use crate::blocking::Blocking;
 use crate::commandlog::CommandLog;
 use crate::latency::LatencyMonitor;
 use crate::limits::Limits;
+use crate::pubsub::PubSub;
 use crate::repl_stream::ReplicationStream;
 use crate::session_key::SessionKey;
 use crate::sync_state::FullSyncs;
@@ -33,6 +34,8 @@ pub struct Control {
     pub pause: Pause,
     /// Clients that wait.
     pub blocking: Blocking,
+    /// Subscriptions to channels.
+    pub pubsub: PubSub,
     /// Keys that clients watch.
     pub watching: Watching,
     /// A client waits for replicas: they are asked how far they are.

@@ -116,6 +116,9 @@ impl Engine {
         let mut unit = self.open_unit(*now);
         let next = self.run_command(&mut unit, permit, session, spec, args, request, now, process);
         self.close_unit(unit, session, spec);
+        if self.control.pubsub.outgoing.is_unfinished() {
+            self.finish_delivery(session, process);
+        }
         next
     }
 
@@ -144,7 +147,7 @@ impl Engine {
         let failed = match result {
             Ok(Outcome::Done) => false,
             Ok(Outcome::Wait(on)) => {
-                self.commit_command(db, &args, unit.now);
+                self.commit_command(db, &args, unit.now, session.caller.proto);
                 return self.begin_wait(session, spec, args, on, process);
             }
             Err(error) => {
@@ -153,7 +156,7 @@ impl Engine {
                 true
             }
         };
-        self.commit_command(db, &args, unit.now);
+        self.commit_command(db, &args, unit.now, session.caller.proto);
         let end = process.now();
         let nanos = end.mono_ns.saturating_sub(now.mono_ns);
         *now = end;

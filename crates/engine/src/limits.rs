@@ -4,7 +4,8 @@
 //! the one that was in force when its job began.
 
 use sluice_config::choice::EvictionPolicy;
-use sluice_config::{ClientClass, Config, param};
+use sluice_config::{ClientClass, Config, notify, param};
+use sluice_keyspace::Classes;
 use sluice_resp::Admission;
 use sluice_value::ListLimits;
 
@@ -43,6 +44,8 @@ pub struct Limits {
     pub output: [OutputLimit; 3],
     /// The least of them, bytes: below it no client needs a look. `usize::MAX` where there is none.
     pub output_floor: usize,
+    /// Which events of keys are published, and where.
+    pub notify: Notify,
     /// Replies that name the server call it Redis.
     pub redis_names: bool,
     /// Import mode: sources may keep expired keys.
@@ -68,6 +71,28 @@ pub struct OutputLimit {
     pub soft: usize,
     /// Seconds it may stay above `soft`.
     pub soft_seconds: u64,
+}
+
+/// `notify-keyspace-events`. Without a place to publish in, no class is chosen.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Notify {
+    /// In the channel of the key.
+    pub keyspace: bool,
+    /// In the channel of the event.
+    pub keyevent: bool,
+    /// The classes of events.
+    pub classes: Classes,
+}
+
+impl Notify {
+    fn new(bits: u32) -> Notify {
+        let [keyspace, keyevent] = [notify::KEYSPACE, notify::KEYEVENT].map(|bit| bits & bit != 0);
+        let classes = match keyspace || keyevent {
+            true => Classes::of_letters(&notify::letters(bits)),
+            false => Classes::NONE,
+        };
+        Notify { keyspace, keyevent, classes }
+    }
 }
 
 impl Limits {
@@ -109,6 +134,7 @@ impl Limits {
             lazy_user_flush: config.bool(param::LAZYFREE_LAZY_USER_FLUSH),
             output,
             output_floor,
+            notify: Notify::new(config.notify_keyspace_events()),
             redis_names: config.bool(param::EXTENDED_REDIS_COMPATIBILITY),
             import_mode: config.bool(param::IMPORT_MODE),
             maxmemory: config.int(param::MAXMEMORY) as usize,

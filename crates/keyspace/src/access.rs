@@ -57,7 +57,7 @@ impl<'a> DbRef<'a> {
                 self.effects.hit();
                 entry.touch(self.access.touch);
             }
-            None => self.effects.miss(),
+            None => self.effects.miss(self.number, key),
         }
         entry
     }
@@ -68,7 +68,18 @@ impl<'a> DbRef<'a> {
         let entry = self.look(key);
         match entry {
             Some(_) => self.effects.hit(),
-            None => self.effects.miss(),
+            None => self.effects.miss(self.number, key),
+        }
+        entry
+    }
+
+    /// The same, and nobody is told where there is no key.
+    #[inline]
+    pub fn peek_quietly(&mut self, key: Key<'_>) -> Option<Entry<'a>> {
+        let entry = self.look(key);
+        match entry {
+            Some(_) => self.effects.hit(),
+            None => self.effects.quiet_miss(),
         }
         entry
     }
@@ -253,7 +264,7 @@ impl DbMut<'_> {
                 Some(entry)
             }
             None => {
-                self.effects.miss();
+                self.effects.miss(self.number, key);
                 None
             }
         }
@@ -309,6 +320,7 @@ impl DbMut<'_> {
             SetExpiry::Clear | SetExpiry::Keep => None,
         };
         self.db().insert(key, value, Meta { expiry, clock });
+        self.effects.key_created(self.number, key);
     }
 
     #[inline]
@@ -499,6 +511,7 @@ impl DbMut<'_> {
         self.make_room(to);
         let handle = self.db().put(to, taken);
         self.note_ready(self.number, to, handle);
+        self.effects.key_created(self.number, to);
         self.effects.key_modified(self.number, from, Event::RenameFrom, 0);
         self.effects.key_modified(self.number, to, Event::RenameTo, 1);
         true
@@ -515,6 +528,7 @@ impl DbMut<'_> {
             target.clear_hidden(key);
             let handle = target.db().put(key, taken);
             target.note_ready(to, key, handle);
+            target.effects.key_created(to, key);
         }
         self.effects.key_modified(self.number, key, Event::MoveFrom, 0);
         self.effects.key_modified(to, key, Event::MoveTo, 1);
@@ -530,6 +544,7 @@ impl DbMut<'_> {
         target.make_room(to);
         let handle = target.db().put(to, copy);
         target.note_ready(number, to, handle);
+        target.effects.key_created(number, to);
         target.effects.key_modified(number, to, Event::CopyTo, 1);
         true
     }
