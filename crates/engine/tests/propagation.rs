@@ -258,6 +258,23 @@ const ROWS: &[(&str, &str)] = &[
     ("RPOPLPUSH k l", ""),
     ("RPUSH k a | COPY k l", "COPY k l"),
     ("RPUSH k a | RENAME k l", "RENAME k l"),
+    ("RESTORE k 0 \"\\x00\\x01vP\\x00^\\x22\\x07#\\x87j\\xed:\"", "RESTORE k 0 \\x00\\x01vP\\x00^\\\"\\x07#\\x87j\\xed:"),
+    ("RESTORE k 100000 \"\\x00\\x01vP\\x00^\\x22\\x07#\\x87j\\xed:\"", "RESTORE k @100000 \\x00\\x01vP\\x00^\\\"\\x07#\\x87j\\xed: ABSTTL"),
+    ("restore k 100000 \"\\x00\\x01vP\\x00^\\x22\\x07#\\x87j\\xed:\" replace", "restore k @100000 \\x00\\x01vP\\x00^\\\"\\x07#\\x87j\\xed: replace ABSTTL"),
+    ("RESTORE k 100000 \"\\x00\\x01vP\\x00^\\x22\\x07#\\x87j\\xed:\" FREQ 5", "RESTORE k @100000 \\x00\\x01vP\\x00^\\\"\\x07#\\x87j\\xed: FREQ 5 ABSTTL"),
+    ("RESTORE k 33177117420123 \"\\x00\\x01vP\\x00^\\x22\\x07#\\x87j\\xed:\" ABSTTL IDLETIME 5", "RESTORE k 33177117420123 \\x00\\x01vP\\x00^\\\"\\x07#\\x87j\\xed: ABSTTL IDLETIME 5"),
+    ("SET k x | RESTORE k 0 \"\\x00\\x01vP\\x00^\\x22\\x07#\\x87j\\xed:\"", ""),
+    ("SET k x | RESTORE k 0 \"\\x00\\x01vP\\x00^\\x22\\x07#\\x87j\\xed:\" REPLACE", "RESTORE k 0 \\x00\\x01vP\\x00^\\\"\\x07#\\x87j\\xed: REPLACE"),
+    ("SET k x | RESTORE k 1 \"\\x00\\x01vP\\x00^\\x22\\x07#\\x87j\\xed:\" REPLACE ABSTTL", "UNLINK k"),
+    ("!lazyserver no | SET k x | RESTORE k 1 \"\\x00\\x01vP\\x00^\\x22\\x07#\\x87j\\xed:\" REPLACE ABSTTL", "DEL k"),
+    ("RESTORE k 1 \"\\x00\\x01vP\\x00^\\x22\\x07#\\x87j\\xed:\" ABSTTL", ""),
+    ("RESTORE k 1 \"\\x00\\x01vP\\x00^\\x22\\x07#\\x87j\\xed:\" REPLACE ABSTTL", ""),
+    ("SET k x PX 1 | !exp | RESTORE k 0 \"\\x00\\x01vP\\x00^\\x22\\x07#\\x87j\\xed:\"", "MULTI; UNLINK k; RESTORE k 0 \\x00\\x01vP\\x00^\\\"\\x07#\\x87j\\xed:; EXEC"),
+    ("SET k x PX 1 | !exp | RESTORE k 0 \"\\x00\\x01vP\\x00^\\x22\\x07#\\x87j\\xed:\" REPLACE", "RESTORE k 0 \\x00\\x01vP\\x00^\\\"\\x07#\\x87j\\xed: REPLACE"),
+    ("SET k x PX 1 | !exp | RESTORE k 1 \"\\x00\\x01vP\\x00^\\x22\\x07#\\x87j\\xed:\" REPLACE ABSTTL", "UNLINK k"),
+    ("RESTORE-ASKING k 0 \"\\x00\\x01vP\\x00^\\x22\\x07#\\x87j\\xed:\"", "RESTORE-ASKING k 0 \\x00\\x01vP\\x00^\\\"\\x07#\\x87j\\xed:"),
+    ("RESTORE-ASKING k 100000 \"\\x00\\x01vP\\x00^\\x22\\x07#\\x87j\\xed:\"", "RESTORE-ASKING k @100000 \\x00\\x01vP\\x00^\\\"\\x07#\\x87j\\xed: ABSTTL"),
+    ("SET k x | DUMP k", ""),
 ];
 
 fn run_step(rig: &mut Rig, step: &str) {

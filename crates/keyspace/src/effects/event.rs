@@ -26,6 +26,7 @@ pub enum Event {
     MoveFrom,
     MoveTo,
     CopyTo,
+    Restore,
 }
 
 /// The classes of events that `notify-keyspace-events` chooses among.
@@ -103,6 +104,7 @@ impl Event {
             Event::MoveFrom => "move_from",
             Event::MoveTo => "move_to",
             Event::CopyTo => "copy_to",
+            Event::Restore => "restore",
         }
     }
 
@@ -127,7 +129,8 @@ impl Event {
             | Event::RenameTo
             | Event::MoveFrom
             | Event::MoveTo
-            | Event::CopyTo => Class::Generic,
+            | Event::CopyTo
+            | Event::Restore => Class::Generic,
             Event::Expired => Class::Expired,
         }
     }
