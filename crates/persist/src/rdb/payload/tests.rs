@@ -77,6 +77,7 @@ fn values_may_be_shorter_than_the_payload_or_reach_into_the_footer() {
     assert_eq!(text(&sealed(b"\x00\x03abcdefg", 80)), Ok(b"abc".to_vec()));
     assert_eq!(text(&sealed(b"\x00\x0dabc", 80)).map(|text| text.len()), Ok(13));
     assert!(matches!(text(&sealed(b"\x00\x0eabc", 80)), Err(PayloadError::Bad(_))));
+    assert_eq!(text(&sealed(b"\x00\xc3\x01\x00\x00", 80)), Ok(Vec::new()));
 }
 
 #[test]
