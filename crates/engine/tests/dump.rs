@@ -148,3 +148,17 @@ fn a_restored_key_fails_a_transaction_that_watches_it() {
     rig.run("PING");
     rig.check("EXEC", "nil-array");
 }
+
+/// What the log is told of a malformed payload: what and where, but neither key nor value.
+#[test]
+fn the_log_says_what_is_wrong_with_a_payload() {
+    let mut rig = Rig::new();
+    rig.run("DEBUG SET-SKIP-CHECKSUM-VALIDATION 1");
+    rig.check(
+        "RESTORE secret 0 \"\\x12\\x01\\x02\\x03abc\\x50\\x00\\x00\\x00\\x00\\x00\\x00\\x00\\x00\\x00\"",
+        "-ERR Bad data format",
+    );
+    let lines = &rig.process.log;
+    let wanted = "RESTORE refused a payload: integrity check failed for a node of a list at byte 2";
+    assert!(lines.iter().any(|(_, line)| line.contains(wanted)), "{lines:?}");
+}

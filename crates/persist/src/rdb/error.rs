@@ -61,7 +61,7 @@ impl fmt::Display for LoadError {
             }
             Problem::Length => write!(f, "invalid length at byte {offset}"),
             Problem::Compression => write!(f, "invalid compressed string at byte {offset}"),
-            Problem::List => write!(f, "invalid node of a list at byte {offset}"),
+            Problem::List => write!(f, "integrity check failed for a node of a list at byte {offset}"),
             Problem::Module => write!(f, "invalid value of a module at byte {offset}"),
             Problem::Checksum => write!(f, "wrong checksum at byte {offset}"),
         }

@@ -80,12 +80,19 @@ impl Skip {
 
 /// Bytes that follow the beginning of a text.
 fn text_bytes(cursor: &mut Cursor<'_>) -> Result<u64, Stop> {
+    let offset = cursor.offset();
     Ok(match cursor.text_head()? {
         TextHead::Int(_) => 0,
         TextHead::Plain(len) => len,
+        TextHead::Lzf { small, len } if len / LZF_GAIN_MAX > small => {
+            return cursor.bad(offset, Problem::Compression);
+        }
         TextHead::Lzf { small, .. } => small,
     })
 }
+
+/// Bytes that one compressed byte yields at most.
+const LZF_GAIN_MAX: u64 = 264;
 
 /// Bytes that follow the beginning of a score.
 fn score_bytes(cursor: &mut Cursor<'_>) -> Result<u64, Stop> {

@@ -70,7 +70,8 @@ fn load<'p>(ctx: &WriteCtx<'_>, payload: &'p [u8]) -> Result<Loaded<'p>, CmdErro
     };
     rdb::restore(payload, options).map_err(|error| match error {
         PayloadError::Footer => CmdError::text("ERR DUMP payload version or checksum are wrong"),
-        PayloadError::Bad(_) => CmdError::text("ERR Bad data format"),
+        // Neither key nor value: the log may be read by others.
+        PayloadError::Bad(error) => CmdError::BadData(format!("RESTORE refused a payload: {error}").into()),
         PayloadError::Foreign(kind) => CmdError::owned(format!("ERR Unsupported foreign data type: {kind}")),
         // No text of the reference's: it has the type.
         PayloadError::Unsupported(name) => {
