@@ -442,12 +442,33 @@ fn the_reference_s_checker_accepts_the_file() {
     for version in [Version::Valkey, Version::Common] {
         let rows: Vec<Row> = (0..200).map(|_| random_row(&mut rng)).collect();
         let path = std::env::temp_dir().join(format!("sluice-rdb-{}-{version:?}.rdb", std::process::id()));
-        std::fs::write(&path, write(&rows, Options { version, ..OPTIONS })).expect("the file can be written");
+        let mut writer = Writer::new(Options { version, ..OPTIONS });
+        writer.function(b"#!lua name=lib\nserver.register_function('f', function() return 1 end)");
+        writer.db(0, rows.len() + 3, 0);
+        for (key, value, expiry, usage) in &rows {
+            writer.string(key, Text::Bytes(value), *expiry, *usage);
+        }
+        let mut file = Vec::new();
+        for (count, len) in [(3, 5), (3000, 40), (5, 20_000)] {
+            let values: Vec<Vec<u8>> = (0..count).map(|_| random_row(&mut rng).1.repeat(len)).collect();
+            let mut context = ListContext::default();
+            let list = list_of(
+                &values.iter().map(|value| value[..value.len().min(len)].to_vec()).collect::<Vec<_>>(),
+                &mut context,
+            );
+            let key = format!("a list of {count}");
+            writer.list(key.as_bytes(), list.view(), -2, None, Usage::Unsaid, &mut |piece| {
+                file.extend_from_slice(&piece)
+            });
+            file.extend(writer.take());
+        }
+        file.extend(writer.finish());
+        std::fs::write(&path, file).expect("the file can be written");
         let output = std::process::Command::new(&checker).arg(&path).output().expect("the checker runs");
         let said = String::from_utf8_lossy(&output.stdout).into_owned();
         std::fs::remove_file(&path).expect("the file is there");
         assert!(output.status.success(), "{said}");
-        assert!(said.contains("200 keys read"), "{said}");
+        assert!(said.contains("203 keys read"), "{said}");
     }
 }
 

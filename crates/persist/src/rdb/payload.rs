@@ -117,7 +117,7 @@ pub fn fuzz_payload(data: &[u8]) {
     drop(restore(data, ReadOptions::default()));
     let Ok(value) = restore(data, options) else { return };
     let again = |dumped: Dumped<'_>| {
-        let payload = dump(dumped, data.len() % 2 == 0);
+        let payload = dump(dumped, data.len().is_multiple_of(2));
         match restore(&payload, ReadOptions::default()) {
             Ok(Loaded::Str(text)) => vec![text.into_owned()],
             Ok(Loaded::Pages(pages)) => vec![pages.to_vec()],

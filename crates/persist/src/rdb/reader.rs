@@ -204,7 +204,7 @@ impl Reader {
 /// For fuzzing.
 pub fn fuzz_rdb(data: &[u8]) {
     let (&first, _) = data.split_first().unwrap_or((&0, &[]));
-    let unknown = if first % 2 == 0 { Unknown::Skip } else { Unknown::Refuse };
+    let unknown = if first.is_multiple_of(2) { Unknown::Skip } else { Unknown::Refuse };
     let options = ReadOptions { unknown, ..ReadOptions::default() };
     let whole = outline(Reader::of(data, options), &[]);
     let pieces = outline(Reader::new(options), data);
