@@ -151,6 +151,10 @@ impl Reader {
         if self.at >= self.buffer.len() / 2 {
             self.buffer.drain(..self.at);
             self.at = 0;
+            // The memory of a large value goes with the value.
+            if self.buffer.capacity() > KEPT_BYTES_MAX && self.buffer.len() < KEPT_BYTES_MAX {
+                self.buffer.shrink_to(KEPT_BYTES_MAX);
+            }
         }
         self.buffer.extend_from_slice(bytes);
     }
@@ -234,5 +238,39 @@ fn outline(mut reader: Reader, mut data: &[u8]) -> Vec<String> {
                 return lines;
             }
         }
+    }
+}
+
+/// Bytes of memory that a reader keeps between values.
+const KEPT_BYTES_MAX: usize = 1 << 20;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rdb::{Options, Text, Version, Writer};
+
+    #[test]
+    fn the_memory_of_a_large_value_goes_with_it() {
+        let options = Options { version: Version::Valkey, compression: true, checksum: true };
+        let mut writer = Writer::new(options);
+        // The text compresses to some 1.8 MB, which are kept until the last of them is there.
+        let value: Vec<u8> = (0..8_000_000u32).map(|n| (n.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
+        writer.string(b"k", Text::Bytes(&value), None, Usage::Unsaid);
+        let start = writer.take();
+        let mut reader = Reader::new(ReadOptions::default());
+        let mut largest = 0;
+        let mut entries = 0;
+        for piece in start.chunks(100_000) {
+            reader.feed(piece);
+            largest = largest.max(reader.buffer.capacity());
+            while let Progress::Item(_) = reader.next().expect("the file is well-formed") {
+                entries += 1;
+            }
+        }
+        assert_eq!(entries, 1);
+        reader.feed(b"\xfe");
+        assert!(reader.buffer.capacity() <= KEPT_BYTES_MAX, "{}", reader.buffer.capacity());
+        println!("{largest} bytes at most for {} of the file", start.len());
+        assert!(largest <= 2 * start.len() + 200_000);
     }
 }
