@@ -10,6 +10,7 @@ mod compare;
 mod generate;
 mod grammar;
 mod hostile;
+mod payload;
 mod player;
 mod rules;
 mod shrink;

@@ -478,6 +478,7 @@ impl Control {
             cron_paused: false,
             resizing: true,
             packed_threshold: 0,
+            skip_checksum: false,
             enforce_reply_list: false,
             nearly_full: false,
             expire_db: 0,

@@ -152,6 +152,9 @@ impl Engine {
             }
             Err(error) => {
                 session.outbox.rewind(mark);
+                if let CmdError::BadData(line) = &error {
+                    process.log(LogLevel::Warning, line);
+                }
                 self.reply_error(session, &error);
                 true
             }

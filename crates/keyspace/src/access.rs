@@ -549,6 +549,35 @@ impl DbMut<'_> {
         true
     }
 
+    /// Stores a value that was dumped in place of what was there, expired or not: a key that had expired is replaced as
+    /// any other. The access clock is `clock`, or that of a new key.
+    pub fn restore(&mut self, key: Key<'_>, value: NewValue<'_>, expiry: Option<i64>, clock: Option<u32>) {
+        self.take_stored(key);
+        let clock = clock.unwrap_or(self.access.touch.fresh());
+        self.db().insert(key, value, Meta { expiry, clock });
+        if let Some(found) = self.dbs[self.number].find(key) {
+            self.note_ready(self.number, key, found.handle);
+        }
+        self.effects.key_modified(self.number, key, Event::Restore, 1);
+    }
+
+    /// Removes a key, expired or not; whether it was there.
+    pub fn remove_stored(&mut self, key: Key<'_>, event: Event) -> bool {
+        let was_there = self.take_stored(key);
+        if was_there {
+            self.effects.key_modified(self.number, key, event, 1);
+        }
+        was_there
+    }
+
+    /// Frees the name of a key, expired or not; whether it was there.
+    fn take_stored(&mut self, key: Key<'_>) -> bool {
+        let Some(found) = self.dbs[self.number].find(key) else { return false };
+        let value = self.db().remove(found, key);
+        self.effects.discard(value);
+        true
+    }
+
     /// Says so when a key came to hold a value that clients can wait for.
     fn note_ready(&mut self, number: usize, key: Key<'_>, handle: Handle) {
         match self.dbs[number].type_of(handle) {

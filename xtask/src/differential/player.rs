@@ -405,9 +405,45 @@ impl<'a> Player<'a> {
                 if failure.is_some() {
                     return Ok(failure);
                 }
+                let failure = self.exchange_payloads(&mut pair, index, chunk, allowed)?;
+                if failure.is_some() {
+                    return Ok(failure);
+                }
             }
         }
         Ok(None)
+    }
+
+    /// Lets each server restore what the other dumps: both must take it and then hold the same.
+    fn exchange_payloads(
+        &mut self,
+        pair: &mut Pair,
+        index: usize,
+        keys: &[Vec<u8>],
+        allowed: &mut Allowed,
+    ) -> Result<Option<Failure>> {
+        let copies: Vec<Vec<u8>> = keys.iter().map(|key| [b"restored:", &key[..]].concat()).collect();
+        let mut there = Vec::new();
+        for (key, copy) in keys.iter().zip(&copies) {
+            let payloads = [pair.ours.ask(&[b"DUMP", key])?, pair.peer.ask(&[b"DUMP", key])?];
+            // A key that has expired meanwhile, or that ours cannot dump yet.
+            if payloads.iter().any(|payload| payload.null || payload.is_error()) {
+                continue;
+            }
+            let words = |payload| [b"RESTORE".as_slice(), copy, b"0", payload];
+            let ours = pair.ours.ask(&words(&payloads[1].text))?;
+            let peer = pair.peer.ask(&words(&payloads[0].text))?;
+            if ours.is_error() || peer.is_error() {
+                let command = words(&payloads[0].text).map(<[u8]>::to_vec).to_vec();
+                return Ok(Some(Failure { index, command, ours: ours.text, peer: peer.text }));
+            }
+            there.push(copy.clone());
+        }
+        let (failure, answers) = self.compare_questions(pair, index, &about(&there), allowed);
+        let Some(answers) = answers.filter(|_| failure.is_none()) else { return Ok(failure) };
+        let mut questions = values_of(&there, &answers);
+        questions.extend(there.iter().map(|copy| vec![b"DEL".to_vec(), copy.clone()]));
+        Ok(self.compare_questions(pair, index, &questions, allowed).0)
     }
 
     /// Asks both and compares by the usual rules.

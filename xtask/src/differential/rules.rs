@@ -74,7 +74,13 @@ pub(crate) const ROWS: &[Row] = &[
     row("hgetall", Rule::Pairs, 10, "the order of fields belongs to the table's layout"),
     row("keys", Rule::Unordered, 3, "the order of keys belongs to the table's layout"),
     row("sort*", Rule::Unordered, 5, "equal weights keep the order of the table"),
-    row("dump", Rule::Shape, 2, "the compression of a payload is free"),
+    row(
+        "dump",
+        Rule::Shape,
+        5,
+        "compression and cuts are free; behind a stream each server restores the other's payloads",
+    ),
+    row("restore*", Rule::Exact, 15, ""),
     // What describes the process.
     row("*|help", Rule::Shape, 1, "help is prose, in our own words"),
     row("info", Rule::Sections, 1, "figures of the process"),

@@ -1,7 +1,7 @@
 //! Commands whose argument trees say too little, or whose arguments could hurt the run.
 
 use super::generate::{Command, Generator, WAITER};
-use super::values;
+use super::{payload, values};
 
 /// Parameters that a stream may change; each stream begins with their defaults.
 pub(crate) const PARAMETERS: &[&str] = &[
@@ -53,6 +53,7 @@ pub(crate) const PARAMETERS: &[&str] = &[
     "no-appendfsync-on-rewrite",
     "notify-keyspace-events",
     "rdb-save-incremental-fsync",
+    "rdb-version-check",
     "rdbcompression",
     "repl-backlog-ttl",
     "repl-disable-tcp-nodelay",
@@ -92,6 +93,7 @@ const NOTIFIED: &[&str] = &["KEA", "KEg$lxmn", "KEA", "E$lgn", "Kxm", "El"];
 /// Values that fit some parameter or nearly do.
 const CONFIG_VALUES: &[&str] = &[
     "everysec",
+    "relaxed",
     "always",
     "notice",
     "warning",
@@ -158,6 +160,8 @@ pub(super) fn is_fixed(name: &str) -> bool {
             | "blmpop"
             | "flushall"
             | "swapdb"
+            | "restore"
+            | "restore-asking"
     )
 }
 
@@ -194,6 +198,7 @@ pub(super) fn arguments(generator: &mut Generator<'_>, name: &str) -> Option<Vec
             let count = generator.pick(&["0", "10", "-1", "-2", "x", "5"]);
             vec![count, generator.pick(&["slow", "LARGE-REQUEST", "large-reply", "none"])]
         }
+        "restore" | "restore-asking" => payload::arguments(generator),
         "lolwut" => lolwut(generator),
         "client|setname" => vec![generator.pick(&["a", "", "with space", "b-c", "\n", "nam\u{e9}"])],
         "client|setinfo" => vec![

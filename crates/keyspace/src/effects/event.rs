@@ -28,6 +28,7 @@ pub enum Event {
     CopyTo,
     New,
     KeyMiss,
+    Restore,
 }
 
 /// The classes of events that `notify-keyspace-events` chooses among.
@@ -170,6 +171,7 @@ impl Event {
             Event::CopyTo => "copy_to",
             Event::New => "new",
             Event::KeyMiss => "keymiss",
+            Event::Restore => "restore",
         }
     }
 
@@ -194,7 +196,8 @@ impl Event {
             | Event::RenameTo
             | Event::MoveFrom
             | Event::MoveTo
-            | Event::CopyTo => Class::Generic,
+            | Event::CopyTo
+            | Event::Restore => Class::Generic,
             Event::Expired => Class::Expired,
             Event::New => Class::New,
             Event::KeyMiss => Class::Miss,
