@@ -132,12 +132,12 @@ impl Caller {
     }
 
     /// CLIENT SETINFO LIB-NAME; empty for none.
-    pub fn lib_name(&self) -> &[u8] {
+    pub(crate) fn lib_name(&self) -> &[u8] {
         self.labels.as_ref().map_or(b"", |labels| &labels.lib_name)
     }
 
     /// CLIENT SETINFO LIB-VER; empty for none.
-    pub fn lib_ver(&self) -> &[u8] {
+    pub(crate) fn lib_ver(&self) -> &[u8] {
         self.labels.as_ref().map_or(b"", |labels| &labels.lib_ver)
     }
 
@@ -147,7 +147,7 @@ impl Caller {
     }
 
     /// Replica state, when it is one.
-    pub fn replica_state(&self) -> Option<ReplicaState> {
+    pub(crate) fn replica_state(&self) -> Option<ReplicaState> {
         self.replica.as_deref().copied()
     }
 
