@@ -6,7 +6,7 @@
 
 use sluice_base::Bytes;
 
-use crate::requests::Span;
+use crate::span::Span;
 
 /// The arguments of one request that lie apart from its input, in order.
 #[derive(Clone, Debug, Default)]

@@ -4,7 +4,8 @@
 //! is three allocations. A request keeps its bytes as they came, which a replica's offset counts, with the arguments that
 //! lay apart in their places; an inline request keeps its words, which may be unescaped, behind its line.
 
-use crate::requests::{Request, Span};
+use crate::requests::Request;
+use crate::span::Span;
 
 /// Requests copied out of their input, in order.
 #[derive(Clone, Debug, Default)]

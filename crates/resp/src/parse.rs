@@ -18,7 +18,8 @@ use sluice_base::Bytes;
 use sluice_base::quote::{self, Dialect};
 
 use crate::apart::Apart;
-use crate::requests::{Form, Requests, Span};
+use crate::requests::{Form, Requests};
+use crate::span::Span;
 
 /// Whether the client has shown who it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
