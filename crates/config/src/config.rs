@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use crate::choice;
-use crate::load::{BadLine, LoadError, Place, Rename};
+use crate::error::{BadLine, LoadError, Place, Rename};
 use crate::row::kind::{Bool, Choice, Flags, Int, List, Text};
 use crate::row::{Honoured, Id, ParamId};
 use crate::table::{PARAMS, param};

@@ -250,35 +250,6 @@ impl Section {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ParamId(pub(crate) u16);
 
-impl ParamId {
-    /// The parameter's row.
-    pub fn param(self) -> &'static Param {
-        &crate::table::PARAMS[usize::from(self.0)]
-    }
-
-    /// Every parameter, in table order.
-    pub fn all() -> impl Iterator<Item = ParamId> {
-        (0..crate::table::PARAMS.len()).map(|index| ParamId(index as u16))
-    }
-
-    /// The parameter of that name or alias, in any case. Cost: a scan of the table.
-    pub fn find(name: &[u8]) -> Option<ParamId> {
-        Self::find_spelled(name).map(|(id, _)| id)
-    }
-
-    /// As [`ParamId::find`], with the spelling in the table that matched: the name or the alias.
-    pub(crate) fn find_spelled(name: &[u8]) -> Option<(ParamId, &'static str)> {
-        let same = |known: &str| known.as_bytes().eq_ignore_ascii_case(name);
-        ParamId::all().find_map(|id| {
-            let param = id.param();
-            if same(param.name) {
-                return Some((id, param.name));
-            }
-            param.alias.filter(|alias| same(alias)).map(|alias| (id, alias))
-        })
-    }
-}
-
 /// A parameter whose values have type `K`: asking for another type is a compile error.
 pub struct Id<K> {
     index: u16,

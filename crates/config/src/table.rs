@@ -10,8 +10,8 @@ use crate::choice::{
     RdbVersionCheck, Supervisor, SyslogFacility, TlsAuthClients, TlsUserField, shutdown,
 };
 use crate::row::{
-    Id, Kind, Param, Section, Unit, boolean, bytes, flags, in_unit, kind::*, list, number, one_of, optional,
-    optional_binary, special, text, text_binary,
+    Id, Kind, Param, ParamId, Section, Unit, boolean, bytes, flags, in_unit, kind::*, list, number, one_of,
+    optional, optional_binary, special, text, text_binary,
 };
 use crate::value::check;
 
@@ -52,6 +52,35 @@ const ALWAYS_LAZY: &str = "large values are always freed in the background";
 const FIXED_COPY: &str = "values from 16 KiB on are sent without a copy, with threads or without";
 const NO_FORK: &str = "there is no child process: snapshots are taken by threads";
 const NO_RDMA: &str = "RDMA is not built in";
+
+impl ParamId {
+    /// The parameter's row.
+    pub fn param(self) -> &'static Param {
+        &PARAMS[usize::from(self.0)]
+    }
+
+    /// Every parameter, in table order.
+    pub fn all() -> impl Iterator<Item = ParamId> {
+        (0..PARAMS.len()).map(|index| ParamId(index as u16))
+    }
+
+    /// The parameter of that name or alias, in any case. Cost: a scan of the table.
+    pub fn find(name: &[u8]) -> Option<ParamId> {
+        Self::find_spelled(name).map(|(id, _)| id)
+    }
+
+    /// As [`ParamId::find`], with the spelling in the table that matched: the name or the alias.
+    pub(crate) fn find_spelled(name: &[u8]) -> Option<(ParamId, &'static str)> {
+        let same = |known: &str| known.as_bytes().eq_ignore_ascii_case(name);
+        ParamId::all().find_map(|id| {
+            let param = id.param();
+            if same(param.name) {
+                return Some((id, param.name));
+            }
+            param.alias.filter(|alias| same(alias)).map(|alias| (id, alias))
+        })
+    }
+}
 
 macro_rules! params {
     ($( $section:ident { $( $id:ident : $kind:ty = $row:expr, $doc:literal ; )* } )*) => {
