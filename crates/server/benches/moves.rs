@@ -8,7 +8,13 @@
 //! line says.
 //!
 //! `cargo bench -p sluice-server --bench moves [-- CONNECTIONS…]`
-#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::print_stdout, clippy::disallowed_methods)]
+#![allow(
+    missing_docs,
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::print_stdout,
+    clippy::disallowed_methods
+)]
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -56,7 +62,8 @@ impl Server {
 
     fn info(&mut self, field: &str) -> i64 {
         let text = self.ask("INFO everything");
-        let line = text.lines().find_map(|line| line.strip_prefix(field)?.strip_prefix(':').map(str::to_owned));
+        let line =
+            text.lines().find_map(|line| line.strip_prefix(field)?.strip_prefix(':').map(str::to_owned));
         line.unwrap_or_else(|| panic!("no {field}")).parse().unwrap()
     }
 
@@ -93,13 +100,16 @@ fn main() {
     if counts.is_empty() {
         counts = vec![0, 1_000, 10_000];
     }
-    println!("longest iteration of the main thread while all connections move, microseconds of processor time");
+    println!(
+        "longest iteration of the main thread while all connections move, microseconds of processor time"
+    );
     println!("{:>12} {:>12} {:>8} {:>8}", "connections", "to", "median", "worst");
     for count in counts {
         let mut server = Server::start();
         let port = server.port;
-        let idle: Vec<TcpStream> =
-            (0..count).map(|_| TcpStream::connect(("127.0.0.1", port)).expect("descriptors for all")).collect();
+        let idle: Vec<TcpStream> = (0..count)
+            .map(|_| TcpStream::connect(("127.0.0.1", port)).expect("descriptors for all"))
+            .collect();
         let mut took = [Vec::new(), Vec::new()];
         for _ in 0..ROUNDS {
             took[0].push(server.move_all(3));

@@ -5,7 +5,7 @@
 //! to blame.
 
 use crate::listen::{self, Found};
-use nix::unistd::{AccessFlags, access};
+use crate::os::{can_create, can_write_into, plain_error};
 use sluice_config::{Config, LoadError, ParamId, param};
 use std::fs::OpenOptions;
 use std::io;
@@ -39,23 +39,27 @@ impl Findings {
         let dir = Path::new(std::ffi::OsStr::from_bytes(config.bytes(param::DIR)));
         let entered = if dir.as_os_str().is_empty() { Ok(()) } else { std::env::set_current_dir(dir) };
         match entered {
-            Err(error) => self.error(config, param::DIR, &plain(&error)),
+            Err(error) => self.error(config, param::DIR, &plain_error(&error)),
             Ok(()) => {
                 if let Err(error) = can_write_into(Path::new(".")) {
                     self.warning(
                         config,
                         param::DIR,
-                        &format!("nothing can be saved in it: {}", plain(&error)),
+                        &format!("nothing can be saved in it: {}", plain_error(&error)),
                     );
                 }
             }
         }
         if let Some(Err(error)) = file_of(config.bytes(param::LOGFILE)).map(can_append) {
-            self.error(config, param::LOGFILE, &format!("Can't open the log file: {}", plain(&error)));
+            self.error(config, param::LOGFILE, &format!("Can't open the log file: {}", plain_error(&error)));
         }
         let pid_file = config.bytes(param::PIDFILE);
         if let Some(Err(error)) = file_of(pid_file).map(can_append) {
-            self.warning(config, param::PIDFILE, &format!("Failed to write PID file: {}", plain(&error)));
+            self.warning(
+                config,
+                param::PIDFILE,
+                &format!("Failed to write PID file: {}", plain_error(&error)),
+            );
         }
     }
 
@@ -109,20 +113,4 @@ fn can_append(path: &Path) -> io::Result<()> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => can_create(path),
         opened => opened.map(drop),
     }
-}
-
-/// Whether a file can be made at this path.
-pub fn can_create(path: &Path) -> io::Result<()> {
-    can_write_into(path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new(".")))
-}
-
-fn can_write_into(folder: &Path) -> io::Result<()> {
-    if !std::fs::metadata(folder)?.is_dir() {
-        return Err(nix::errno::Errno::ENOTDIR.into());
-    }
-    access(folder, AccessFlags::W_OK | AccessFlags::X_OK).map_err(io::Error::from)
-}
-
-fn plain(error: &io::Error) -> String {
-    crate::host::plain_error(error)
 }

@@ -2,7 +2,7 @@
 
 pub mod listeners;
 
-use crate::host::plain_error;
+use crate::os::{can_create, plain_error};
 use nix::errno::Errno;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use sluice_config::{Config, param};
@@ -316,7 +316,7 @@ pub fn try_unix(config: &Config) -> Result<Option<String>, String> {
     if path.is_dir() {
         return Err(show(Errno::EADDRINUSE.into()));
     }
-    crate::check::can_create(path).map_err(show)?;
+    can_create(path).map_err(show)?;
     let socket = Socket::new(Domain::UNIX, Type::STREAM.nonblocking().cloexec(), None).map_err(show)?;
     Ok(socket.connect(&address).is_ok().then(|| format!("{}: a server listens there now", path.display())))
 }

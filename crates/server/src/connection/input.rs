@@ -107,12 +107,7 @@ const FILL_STEP_BYTES: usize = 1 << 20;
 impl Input {
     /// Of a connection that has sent nothing yet.
     pub fn new() -> Input {
-        Input {
-            query_buf: Vec::new(),
-            parser: Parser::new(),
-            state: State::Open,
-            reported: [0; 2],
-        }
+        Input { query_buf: Vec::new(), parser: Parser::new(), state: State::Open, reported: [0; 2] }
     }
 
     /// How receiving goes on.

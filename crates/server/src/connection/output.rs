@@ -8,7 +8,10 @@ use sluice_resp::Outbox;
 #[derive(Default)]
 pub struct Output {
     /// Output behind the send in flight, in order; there only while there is some.
-    #[allow(clippy::box_collection, reason = "a connection has none nearly always, and there are many connections")]
+    #[allow(
+        clippy::box_collection,
+        reason = "a connection has none nearly always, and there are many connections"
+    )]
     waiting: Option<Box<VecDeque<Piece>>>,
     is_sending: bool,
     closes_when_sent: bool,
