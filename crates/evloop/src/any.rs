@@ -7,12 +7,12 @@ use std::sync::Arc;
 
 use crate::chunk::Chunk;
 use crate::config::Config;
-use crate::driver::{Batch, Driver, Fd, Sleep};
-use crate::event::{Event, Interest, Sending, Shutdown, Source, Token};
-use crate::file::{FileId, FileOp, FileOpId};
+use crate::driver::{Batch, Driver, Sleep};
+use crate::event::{Event, Interest, Sending, Shutdown};
+use crate::file::FileOp;
+use crate::handle::{Fd, FileId, FileOpId, ProcessId, Source, Token};
 use crate::looping::Loop;
 use crate::metrics::Metrics;
-use crate::process::ProcessId;
 use crate::send_buf::SendBuf;
 #[cfg(target_os = "linux")]
 use crate::sys::epoll::Epoll;

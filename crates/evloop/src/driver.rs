@@ -1,49 +1,18 @@
 //! The seam between the loop and the kernel interface below it.
 
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
 use crate::chunk::Chunk;
 use crate::config::Config;
-use crate::event::{Event, Interest, Sending, Shutdown, Source, Token};
-use crate::file::{FileId, FileOp, FileOpId};
+use crate::event::{Event, Interest, Sending, Shutdown};
+use crate::file::FileOp;
+use crate::handle::{Fd, FileId, FileOpId, ProcessId, Source, Token};
 use crate::metrics::Metrics;
-use crate::process::ProcessId;
 use crate::send_buf::SendBuf;
 use crate::sys::wake::WakeFd;
 use crate::waker::Waker;
-
-/// A descriptor under the loop's care: its own, or shared with somebody who reads or writes by himself.
-#[derive(Debug)]
-pub enum Fd {
-    /// Closed by the loop.
-    Owned(OwnedFd),
-    /// Closed when the last holder lets go.
-    Shared(Arc<OwnedFd>),
-}
-
-impl AsFd for Fd {
-    #[inline]
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        match self {
-            Fd::Owned(fd) => fd.as_fd(),
-            Fd::Shared(fd) => fd.as_fd(),
-        }
-    }
-}
-
-impl From<OwnedFd> for Fd {
-    fn from(fd: OwnedFd) -> Fd {
-        Fd::Owned(fd)
-    }
-}
-
-impl From<Arc<OwnedFd>> for Fd {
-    fn from(fd: Arc<OwnedFd>) -> Fd {
-        Fd::Shared(fd)
-    }
-}
 
 /// How long a driver may block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -4,7 +4,7 @@
 //! lets several requests share one wake-up; with few clients it would only delay them.
 
 use crate::driver::Batch;
-use crate::event::Token;
+use crate::handle::Token;
 
 /// Counts what arrived in windows of [`WINDOW_NS`].
 #[derive(Debug)]

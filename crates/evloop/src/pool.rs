@@ -25,7 +25,7 @@ use rustix::io::Errno;
 
 pub use self::state::JobState;
 use self::state::{Met, Progress};
-use crate::event::Token;
+use crate::handle::Token;
 use crate::mailbox::Sender;
 
 /// A fixed number of threads that take jobs in the order in which they came. It may serve several loops.

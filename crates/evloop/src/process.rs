@@ -18,44 +18,11 @@ use std::time::Duration;
 use rustix::io::Errno;
 use rustix::process::{Pid, WaitOptions, WaitStatus};
 
-use crate::event::{Event, Source, Token};
+use crate::event::{Event, Exit};
+use crate::handle::{ProcessId, Source, Token};
 use crate::mailbox::{Mailbox, Sender};
 use crate::pool::{Finished, WorkerPool};
 use crate::waker::Waker;
-
-/// How a wait for a process ended.
-#[derive(Debug)]
-pub enum Exit {
-    /// The process ended by itself.
-    Exited {
-        /// Its id, which is free for another process now.
-        pid: i32,
-        /// What it returned, 0..=255.
-        code: i32,
-    },
-    /// A signal ended the process.
-    Killed {
-        /// Its id, which is free for another process now.
-        pid: i32,
-        /// The signal's number.
-        signal: i32,
-        /// It left a core dump.
-        core_dumped: bool,
-    },
-    /// There is no such child, or none any more (`ECHILD`).
-    NoChild,
-    /// The wait was cancelled.
-    Cancelled,
-    /// It could not be waited.
-    Failed(io::Error),
-}
-
-/// Names a wait, to cancel it. It is never reused.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct ProcessId {
-    index: u32,
-    generation: u32,
-}
 
 /// The waits of a loop.
 #[derive(Debug, Default)]
@@ -137,12 +104,6 @@ impl ProcessTable {
         entry.generation = entry.generation.wrapping_add(1);
         self.free.push(index);
         Some((waiting.means, Event::ProcessEnded { token: waiting.token, id, exit }))
-    }
-}
-
-impl ProcessId {
-    pub(crate) fn index(self) -> u32 {
-        self.index
     }
 }
 

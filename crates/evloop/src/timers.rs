@@ -4,8 +4,7 @@
 //! insertion order; (2) `slots[heap[i].slot].place == i`; (3) a slot's generation grows when its timer ends, so an old
 //! [`TimerId`] cancels nothing. Cost of insert, cancel and expiry: O(log n), without tombstones.
 
-use crate::event::Token;
-
+use crate::handle::Token;
 /// Names one timer until it fires or is cancelled; harmless afterwards.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct TimerId {

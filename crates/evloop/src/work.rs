@@ -5,11 +5,12 @@ use std::io;
 
 use rustix::io::Errno;
 
-use crate::event::{Event, Source, Token};
-use crate::file::{FileId, FileTable};
+use crate::event::{Event, Exit};
+use crate::file::FileTable;
+use crate::handle::{FileId, Source, Token};
 use crate::mailbox::{Mailbox, Sender};
 use crate::pool::{Cancel, Finished, JobHandle, Outcome, WorkerPool};
-use crate::process::{Exit, ProcessTable, Reaper, Whom};
+use crate::process::{ProcessTable, Reaper, Whom};
 use crate::waker::Waker;
 
 /// A driver's files and processes; empty, and without a thread, until they are used.

@@ -10,8 +10,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use rustix::fs::FileType;
 use rustix::io::Errno;
 
-use super::{FileId, FileOp, FileOpId, FileWork, ended};
-use crate::event::{Event, Source, Token};
+use super::{FileOp, FileWork, ended};
+use crate::event::Event;
+use crate::handle::{FileId, FileOpId, Source, Token};
 use crate::pool::JobHandle;
 
 /// The files of a loop.

@@ -25,14 +25,14 @@ use rustix::net::{RecvFlags, SendAncillaryBuffer};
 use self::slot::{Input, Slot, TODO_SEND, TODO_WATCH, readiness, trouble};
 use super::pause::AcceptPause;
 use super::portable;
-use super::wake::WakeFd;
+use super::wake::{WAKE_KEY, WakeFd};
 use crate::chunk::{Chunk, ChunkPool};
 use crate::config::Config;
-use crate::driver::{Batch, Driver, Fd, Sleep};
-use crate::event::{Event, Interest, Received, Sending, Sent, Shutdown, Source, Token};
-use crate::file::{FileId, FileOp, FileOpId};
+use crate::driver::{Batch, Driver, Sleep};
+use crate::event::{Event, Interest, Received, Sending, Sent, Shutdown};
+use crate::file::FileOp;
+use crate::handle::{Fd, FileId, FileOpId, ProcessId, Source, Token};
 use crate::metrics::Metrics;
-use crate::process::ProcessId;
 use crate::send_buf::{Cursor, Left, SendBuf};
 use crate::slab::Slab;
 use crate::waker::Waker;
@@ -749,8 +749,6 @@ fn nap(wait_us: u32) {
 
 const WATCHABLE: Interest = Interest::READABLE.or(Interest::WRITABLE).or(Interest::PRIORITY);
 const NONE: u32 = u32::MAX;
-/// No slot has this index.
-pub(super) const WAKE_KEY: u64 = u64::MAX;
 /// Segments of one gathered send.
 const SLICES_MAX: usize = 64;
 /// System calls one send may make before others get their turn.

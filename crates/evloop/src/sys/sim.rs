@@ -444,6 +444,8 @@ impl Kernel for SimRing {
         true
     }
 
+    fn cap_receives(&mut self, _bytes: u32) {}
+
     fn buffers_missing(&self) -> usize {
         self.with_caller.len()
     }

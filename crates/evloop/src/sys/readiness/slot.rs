@@ -3,8 +3,8 @@
 use rustix::event::PollFlags;
 
 use super::NONE;
-use crate::driver::Fd;
-use crate::event::{Interest, Source, Token};
+use crate::event::Interest;
+use crate::handle::{Fd, Source, Token};
 
 /// One descriptor.
 #[derive(Debug)]

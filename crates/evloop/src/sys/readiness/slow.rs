@@ -10,10 +10,11 @@ use std::sync::Arc;
 use rustix::io::Errno;
 
 use super::{Input, Poller, Readiness};
-use crate::driver::{Driver, Fd};
-use crate::event::{Event, Source, Token};
-use crate::file::{Cancelling, FileId, FileOp, FileOpId, Kind, Step, Way, perform};
-use crate::process::{Beginning, Exit, Means, ProcessId, Whom, begin, reap_child};
+use crate::driver::Driver;
+use crate::event::{Event, Exit};
+use crate::file::{Cancelling, FileOp, Kind, Step, Way, perform};
+use crate::handle::{Fd, FileId, FileOpId, ProcessId, Source, Token};
+use crate::process::{Beginning, Means, Whom, begin, reap_child};
 use crate::work::{Taken, forget_events};
 
 impl<P: Poller> Readiness<P> {

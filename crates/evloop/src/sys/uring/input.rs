@@ -8,7 +8,8 @@ use std::os::fd::{FromRawFd, OwnedFd};
 use super::kernel::{Cqe, Kernel, Op};
 use super::{Kind, Life, NONE, Uring};
 use crate::chunk::Chunk;
-use crate::event::{Event, Received, Source};
+use crate::event::{Event, Received};
+use crate::handle::Source;
 
 /// What incoming bytes or connections are for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -7,7 +7,8 @@ use rustix::io::Errno;
 
 use super::kernel::{Cqe, Kernel, Patience};
 use super::{Kind, Life, NONE, Uring};
-use crate::event::{Event, Sending, Sent, Source};
+use crate::event::{Event, Sending, Sent};
+use crate::handle::Source;
 use crate::send_buf::{Cursor, Left, SendBuf};
 
 /// A send in flight. The kernel reads from the heap memory of `buf`, and from `message`, which do not move.

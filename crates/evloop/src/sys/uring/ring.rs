@@ -17,7 +17,7 @@ use io_uring::squeue::Entry;
 use io_uring::types::{BufRingEntry, CancelBuilder, Fd, FsyncFlags};
 use io_uring::{IoUring, opcode};
 
-use super::kernel::{Cqe, Kernel, Op, Patience, Wait};
+use super::kernel::{Cqe, Kernel, Op, Patience, Wait, refused_by};
 use crate::config::Config;
 use crate::file::Part;
 
@@ -44,7 +44,8 @@ impl Ring {
         let ring = set_up(entries)?;
         let params = ring.params();
         if !params.is_feature_nodrop() || !params.is_feature_ext_arg() {
-            return Err(refused("the kernel's io_uring lacks NODROP or EXT_ARG", io::ErrorKind::Unsupported));
+            let line = "the kernel's io_uring lacks NODROP or EXT_ARG";
+            return Err(io::Error::new(io::ErrorKind::Unsupported, line));
         }
         let mut enter_flags = GETEVENTS;
         if params.is_feature_no_iowait() {
@@ -73,13 +74,6 @@ impl Ring {
         };
         ring.register_itself();
         Ok(ring)
-    }
-
-    /// Ends every multishot receive that is pushed from now on after so many bytes; 0 for never. One source that is
-    /// flooded would otherwise take the whole group in one `enter`, a millisecond of copying. The kernel knows it since
-    /// 6.17 and rejects it before.
-    pub(super) fn cap_receives(&mut self, bytes: u32) {
-        self.recv_cap = bytes;
     }
 
     /// Saves the kernel a look-up per call. Failing is harmless.
@@ -184,12 +178,16 @@ impl Kernel for Ring {
     const NAME: &'static str = "io_uring";
 
     fn open(config: &Config) -> io::Result<Ring> {
-        let caps = super::preflight::check()?;
+        let caps = super::preflight::check(Ring::with_sizes(8, 2)?)?;
         let mut ring = Ring::with_sizes(config.ring_entries, config.ring_buffers)?;
         if caps.ends_receives {
             ring.cap_receives((config.chunk_bytes * CHUNKS_PER_RECEIVE) as u32);
         }
         Ok(ring)
+    }
+
+    fn cap_receives(&mut self, bytes: u32) {
+        self.recv_cap = bytes;
     }
 
     #[inline]
@@ -495,22 +493,6 @@ fn set_up(entries: u32) -> io::Result<IoUring> {
 enum Array {
     Without,
     With,
-}
-
-/// One line on why a call failed, with the usual culprit.
-pub(super) fn refused_by(what: &str, error: &io::Error) -> io::Error {
-    let why = match error.raw_os_error() {
-        Some(libc::EPERM) | Some(libc::EACCES) => "denied by seccomp or by kernel.io_uring_disabled",
-        Some(libc::ENOSYS) => "not in this kernel, or denied by seccomp",
-        Some(libc::EINVAL) => "the kernel is older than 6.1",
-        Some(libc::ENOMEM) => "no memory: see RLIMIT_MEMLOCK",
-        _ => "failed",
-    };
-    refused(&format!("{what}: {why} ({error})"), error.kind())
-}
-
-fn refused(line: &str, kind: io::ErrorKind) -> io::Error {
-    io::Error::new(kind, line.to_owned())
 }
 
 /// The receive with a limit of bytes in all, for which the crate has no setter.

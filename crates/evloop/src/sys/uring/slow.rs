@@ -8,9 +8,10 @@ use rustix::io::Errno;
 
 use super::kernel::{Cqe, Kernel, Op};
 use super::{CANCEL, Other, POLLIN, POLLOUT, Uring};
-use crate::event::{Event, Token};
-use crate::file::{self, Cancelling, FileId, FileOp, FileOpId, Part, Step, Way};
-use crate::process::{Beginning, Exit, Means, ProcessId, Whom, begin, reap_child};
+use crate::event::{Event, Exit};
+use crate::file::{self, Cancelling, FileOp, Part, Step, Way};
+use crate::handle::{FileId, FileOpId, ProcessId, Token};
+use crate::process::{Beginning, Means, Whom, begin, reap_child};
 use crate::work::forget_events;
 
 impl<K: Kernel> Uring<K> {

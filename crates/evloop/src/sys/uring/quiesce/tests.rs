@@ -10,9 +10,10 @@ use rustix::fs::{MemfdFlags, memfd_create};
 use rustix::pipe::{PipeFlags, pipe_with};
 
 use crate::config::Config;
-use crate::driver::{Driver, Fd, Sleep};
-use crate::event::{Interest, Sending, Token};
+use crate::driver::{Driver, Sleep};
+use crate::event::{Interest, Sending};
 use crate::file::FileOp;
+use crate::handle::{Fd, Token};
 use crate::send_buf::SendBuf;
 use crate::sys::sim::SimRing;
 use crate::sys::uring::kernel::{Cqe, Kernel};
