@@ -175,7 +175,7 @@ fn call_runner(
     Ok(serde_json::from_str(&text)?)
 }
 
-/// A line of the suite's skip file: a name, or a regular expression between slashes.
+/// A line of the suite's skip file: a name, or a regular expression behind a slash.
 fn skip_line(test: &str) -> String {
     if !test.contains('*') {
         return test.to_string();
@@ -188,7 +188,7 @@ fn skip_line(test: &str) -> String {
             letter => expression.extend(['\\', letter]),
         }
     }
-    format!("/^{expression}$/")
+    format!("/^{expression}$")
 }
 
 /// Names that the reference passes, by unit, where the runner's folder has them.
@@ -349,6 +349,6 @@ mod tests {
     #[test]
     fn patterns_become_expressions_in_the_skip_file() {
         assert_eq!(skip_line("a (b)"), "a (b)");
-        assert_eq!(skip_line("a (b) *"), "/^a \\(b\\) .*$/");
+        assert_eq!(skip_line("a (b) *"), "/^a \\(b\\) .*$");
     }
 }

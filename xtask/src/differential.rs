@@ -10,6 +10,7 @@ mod compare;
 mod generate;
 mod grammar;
 mod hostile;
+mod payload;
 mod player;
 mod rules;
 mod shrink;
@@ -262,7 +263,10 @@ fn commands_of(options: &Options, grammar: &Grammar, stream: u64) -> Vec<Command
 fn summarise(grammar: &Grammar, player: &Player<'_>) {
     let (total, errors) =
         player.tally.values().fold((0, 0), |sum, (all, errors)| (sum.0 + all, sum.1 + errors));
-    println!("{total} replies compared, {errors} of them errors; a client waited {} times", player.waits);
+    println!(
+        "{total} replies compared, {errors} of them errors; a client waited {} times, another was sent {} messages",
+        player.waits, player.messages
+    );
     let names = || grammar.commands.iter().map(|entry| (entry.name.as_str(), player.tally.get(&entry.name)));
     if total < 20_000 {
         return;

@@ -7,6 +7,7 @@ pub mod cluster;
 pub mod connection;
 pub mod generic;
 pub mod list;
+pub mod pubsub;
 pub mod server;
 pub mod string;
 pub mod transactions;
@@ -32,7 +33,7 @@ macro_rules! groups {
     };
 }
 
-groups! { string, list, generic, connection, cluster, server, transactions }
+groups! { string, list, generic, connection, cluster, server, transactions, pubsub }
 
 /// How many specs there are, subcommands included.
 pub(crate) const COUNT: usize = count_before(COUNTS.len()) as usize;

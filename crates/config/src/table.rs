@@ -30,7 +30,6 @@ const EVICTION_BUT_CLOCKS: &str = "eviction; which clock OBJECT FREQ and IDLETIM
 const HASHES: &str = "hashes";
 const HLL: &str = "HyperLogLog";
 const MODULES: &str = "modules";
-const NOTIFY: &str = "keyspace notifications";
 const REPLICATION: &str = "replication";
 const SCRIPTS: &str = "scripting";
 const SETS: &str = "sets";
@@ -294,8 +293,8 @@ params! {
             "Free evicted values in the background.";
         LAZYFREE_LAZY_EXPIRE: Bool = boolean("lazyfree-lazy-expire", true).debug(),
             "Tell replicas of expired keys by UNLINK, not DEL. Here, large values are always freed in the background.";
-        LAZYFREE_LAZY_SERVER_DEL: Bool = boolean("lazyfree-lazy-server-del", true).debug().ignored(ALWAYS_LAZY),
-            "Free values that a command replaces in the background.";
+        LAZYFREE_LAZY_SERVER_DEL: Bool = boolean("lazyfree-lazy-server-del", true).debug(),
+            "Free values that a command replaces in the background. Here they always are; replicas hear of DEL or UNLINK by it.";
         LAZYFREE_LAZY_USER_DEL: Bool = boolean("lazyfree-lazy-user-del", true).debug().ignored(ALWAYS_LAZY),
             "Let DEL free in the background, as UNLINK does.";
         LAZYFREE_LAZY_USER_FLUSH: Bool = boolean("lazyfree-lazy-user-flush", true).debug(),
@@ -310,7 +309,7 @@ params! {
             "Compress strings in snapshots.";
         RDBCHECKSUM: Bool = boolean("rdbchecksum", true).immutable(),
             "End a snapshot with a checksum, and test it when loading.";
-        RDB_VERSION_CHECK: Choice<RdbVersionCheck> = one_of::<RdbVersionCheck>("rdb-version-check", RdbVersionCheck::Strict as u8).later(SNAPSHOTS),
+        RDB_VERSION_CHECK: Choice<RdbVersionCheck> = one_of::<RdbVersionCheck>("rdb-version-check", RdbVersionCheck::Strict as u8),
             "Versions of snapshots that are loaded: those we know (strict), or newer ones too as long as they make sense (relaxed).";
         DBFILENAME: Text = text("dbfilename", "dump.rdb").protected().checked(check::dbfilename).later(SNAPSHOTS),
             "Name of the snapshot file.";
@@ -488,7 +487,7 @@ params! {
             "Percentiles of those histograms that INFO latencystats shows.";
     }
     Events {
-        NOTIFY_KEYSPACE_EVENTS: Special = special("notify-keyspace-events", Kind::NotifyEvents).later(NOTIFY),
+        NOTIFY_KEYSPACE_EVENTS: Special = special("notify-keyspace-events", Kind::NotifyEvents),
             "Events that are published: K or E for the channels, then classes g $ l s h z x e t m d n, or A for all but m and n.";
     }
     Encodings {

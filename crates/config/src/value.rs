@@ -109,7 +109,7 @@ pub mod notify {
     /// `K`: publish on the key's channel.
     pub const KEYSPACE: u32 = 1;
     /// `E`: publish on the event's channel.
-    pub(crate) const KEYEVENT: u32 = 1 << 1;
+    pub const KEYEVENT: u32 = 1 << 1;
     /// `g`: commands of no type, such as DEL.
     pub const GENERIC: u32 = 1 << 2;
     /// `$`: strings.
@@ -154,6 +154,11 @@ pub mod notify {
         (b'E', KEYEVENT),
         (b'm', KEY_MISS),
     ];
+    /// The letters of some bits.
+    pub fn letters(bits: u32) -> Vec<u8> {
+        LETTERS.iter().filter(|(_, bit)| bits & bit != 0).map(|(letter, _)| *letter).collect()
+    }
+
     /// The first letters, which `A` hides.
     pub(super) const CLASSES: usize = 11;
 }

@@ -7,14 +7,17 @@
 use crate::action::Action;
 use crate::args::Args;
 use crate::control::Control;
+use crate::delivery::Delivery;
 use crate::engine::Engine;
 use crate::repl_stream::{Grouping, ReplicationStream};
 use crate::session::Session;
 use crate::watch::{Change, Found};
 use sluice_base::Now;
 use sluice_keyspace::{
-    Access, Db, DbChange, Effects, Event, ExpiryMode, KeyRef, Keyspace, ModifiedKey, Propagation, Touch,
+    Access, Classes, Db, DbChange, Effects, Event, ExpiryMode, KeyRef, Keyspace, ModifiedKey, Propagation,
+    Touch,
 };
+use sluice_resp::Protocol;
 
 /// The command whose effects are committed.
 #[derive(Clone, Copy)]
@@ -25,6 +28,8 @@ pub(crate) struct CommitCommand<'a> {
     pub args: Option<&'a Args<'a>>,
     /// The unit's time.
     pub now: Now,
+    /// The protocol of the client that runs it.
+    pub proto: Protocol,
 }
 
 /// The unit whose commands are committed.
@@ -55,6 +60,7 @@ steps! {
     delete_expired_keys,
     count_changes,
     announce_modified_keys,
+    send_message,
     propagate,
     hand_over_garbage,
 }
@@ -69,13 +75,13 @@ steps! {
 impl Engine {
     /// Commits the command that just ran.
     #[inline]
-    pub(crate) fn commit_command(&mut self, db: usize, args: &Args<'_>, now: Now) {
+    pub(crate) fn commit_command(&mut self, db: usize, args: &Args<'_>, now: Now, proto: Protocol) {
         let (hits, misses) = self.effects.take_lookups();
         self.stats.hits += hits;
         self.stats.misses += misses;
         let changes = self.effects.changes();
         if self.effects.take_recorded() || changes > 0 && self.effects.propagating {
-            self.commit_changes(CommitCommand { db, args: Some(args), now });
+            self.commit_changes(CommitCommand { db, args: Some(args), now, proto });
         } else if changes > 0 {
             // A change that nobody listens to, which is what most of them are.
             self.effects.take_changes();
@@ -92,9 +98,13 @@ impl Engine {
             return;
         }
         let access = Access { now: command.now, touch: Touch::No { fresh: 0 }, expiry: ExpiryMode::Delete };
+        let before = effects.modified_len();
         for (db, name) in effects.take_expired_by_read() {
             let key = keyspace.key(&name);
             keyspace.write(db, access, effects).delete_if_expired(key);
+        }
+        if effects.records_misses() {
+            effects.tell_expiry_before_miss(before, |key| bytes_of(key, command).into());
         }
         // The steps that follow see to these.
         effects.take_recorded();
@@ -110,24 +120,29 @@ impl Engine {
     /// Tells those who listen which keys were modified: transactions that watch them, clients that wait for them.
     #[inline]
     fn announce_modified_keys(&mut self, command: CommitCommand<'_>) {
-        if self.effects.listening || self.effects.blocked_listening {
+        if self.effects.is_listening() || self.effects.blocked_listening {
             self.announce(command);
         }
     }
 
     #[cold]
     fn announce(&mut self, command: CommitCommand<'_>) {
-        let Engine { keyspace, effects, control, events, .. } = self;
+        let Engine { keyspace, effects, control, events, sessions, spare, .. } = self;
         for change in effects.take_databases() {
             announce_database(keyspace, effects, control, change, command.now);
         }
+        let notify = control.limits.notify;
         for ModifiedKey { db, key, event, is_change } in effects.drain_modified() {
             let key = bytes_of(&key, command);
+            if notify.classes.has(event.class()) && control.pubsub.has_listeners() {
+                let (now, own) = (command.now, command.proto);
+                Delivery { sessions, control, spare, now, own }.notify(notify, db, key, event);
+            }
             let change = if event == Event::Expired { Change::Expired } else { Change::Modified };
             if is_change {
                 control.watching.changed(db, key, change);
             }
-            if let Some(events) = events {
+            if let Some(events) = events.as_mut().filter(|_| Classes::CHANGES.has(event.class())) {
                 events.push(format!("{db}:{} {}", event.name(), key.escape_ascii()));
             }
         }
@@ -181,7 +196,7 @@ impl Engine {
     pub(crate) fn commit_expiry_cycle(&mut self, now: Now) {
         let unit = self.open_unit(now);
         self.effects.take_recorded();
-        self.commit_changes(CommitCommand { db: 0, args: None, now });
+        self.commit_changes(CommitCommand { db: 0, args: None, now, proto: Protocol::Resp2 });
         self.close_own_unit(unit);
     }
 
@@ -291,6 +306,7 @@ mod tests {
                 "delete_expired_keys",
                 "count_changes",
                 "announce_modified_keys",
+                "send_message",
                 "propagate",
                 "hand_over_garbage"
             ]

@@ -4,6 +4,7 @@ use crate::blocking::Blocking;
 use crate::commandlog::CommandLog;
 use crate::latency::LatencyMonitor;
 use crate::limits::Limits;
+use crate::pubsub::PubSub;
 use crate::repl_stream::ReplicationStream;
 use crate::session_key::SessionKey;
 use crate::sync_state::FullSyncs;
@@ -33,6 +34,8 @@ pub struct Control {
     pub pause: Pause,
     /// Clients that wait.
     pub blocking: Blocking,
+    /// Subscriptions to channels.
+    pub pubsub: PubSub,
     /// Keys that clients watch.
     pub watching: Watching,
     /// A client waits for replicas: they are asked how far they are.
@@ -57,6 +60,8 @@ pub struct Control {
     pub resizing: bool,
     /// DEBUG QUICKLIST-PACKED-THRESHOLD, bytes; 0: the default.
     pub packed_threshold: usize,
+    /// DEBUG SET-SKIP-CHECKSUM-VALIDATION.
+    pub skip_checksum: bool,
     /// DEBUG CLIENT-ENFORCE-REPLY-LIST and REPLYBUFFER settings that have no counterpart here are accepted.
     pub enforce_reply_list: bool,
     /// A database has no room for many more entries: what could add some is refused.
@@ -85,6 +90,7 @@ impl Control {
     pub(crate) fn apply_limits(&mut self) {
         let mut limits = Limits::new(&self.config);
         limits.list.packed_threshold = self.packed_threshold;
+        limits.skip_checksum = self.skip_checksum;
         self.limits = Arc::new(limits);
     }
 

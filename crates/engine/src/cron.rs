@@ -69,6 +69,7 @@ impl Engine {
         self.note_latency("expire-cycle", start, spent_ns);
         if outcome.expired > 0 {
             self.commit_expiry_cycle(start);
+            self.tell_of_cut(process);
             self.serve_waiting(process);
         }
     }
@@ -104,7 +105,10 @@ impl Engine {
             let idle = now.unix_s() - session.caller.last_s;
             session.output_peak = session.output_bytes();
             let flags = session.caller.flags;
-            let exempt = session.caller.replica.is_some() || flags.monitor || session.waiting.is_some();
+            let exempt = session.caller.replica.is_some()
+                || flags.monitor
+                || session.waiting.is_some()
+                || session.caller.subscribed.is_any();
             if timeout > 0 && idle > timeout && !exempt {
                 session.caller.closing = Closing::Now;
                 self.control.to_close.push(key);

@@ -10,13 +10,13 @@ use crate::prepare::{PreparedBatch, Preparer};
 use crate::process::Process;
 use crate::session::{
     Caller, ClientFlags, ClientKind, Closing, Connection, ReplicaState, ReplyMode, Session, Sessions,
-    SyncStage,
+    Subscribed, SyncStage,
 };
 use crate::session_key::SessionKey;
 use crate::stats::Stats;
 use sluice_base::{HashSeed, Now, Rng};
 use sluice_config::Config;
-use sluice_keyspace::{Effects, KeyHasher, Keyspace, Layout};
+use sluice_keyspace::{Classes, Effects, KeyHasher, Keyspace, Layout};
 use sluice_resp::{Admission, Outbox, Protocol};
 use std::sync::Arc;
 
@@ -109,14 +109,22 @@ impl Engine {
     pub(crate) fn refresh(&mut self) {
         self.gate.rearm(&self.control);
         self.effects.propagating = self.control.stream.is_fed();
+        self.refresh_listening();
     }
 
     /// Has keys that are modified recorded while somebody wants to know them: to be called when clients begin or end to
-    /// watch or to wait.
+    /// watch, to wait or to subscribe.
     #[inline]
     pub(crate) fn refresh_listening(&mut self) {
         let control = &self.control;
-        self.effects.listening = !control.watching.is_empty() || self.events.is_some();
+        let mut classes = Classes::NONE;
+        if !control.watching.is_empty() || self.events.is_some() {
+            classes = Classes::CHANGES;
+        }
+        if control.pubsub.has_listeners() {
+            classes = classes.or(control.limits.notify.classes);
+        }
+        self.effects.listen(classes);
         self.effects.blocked_listening = control.blocking.wants_keys();
     }
 
@@ -230,6 +238,7 @@ impl Engine {
                     multi: -1,
                     multi_mem: 0,
                     write_offset: 0,
+                    subscribed: Subscribed::default(),
                 },
             })
         })
@@ -278,6 +287,10 @@ impl Engine {
         if session.caller.replica.is_some() {
             self.control.stream.replicas.retain(|k| *k != key);
             self.refresh();
+        }
+        if session.caller.subscribed.is_any() {
+            self.control.pubsub.forget(key);
+            self.refresh_listening();
         }
         if session.caller.flags.monitor {
             self.control.monitors.retain(|k| *k != key);
@@ -452,6 +465,7 @@ impl Control {
             pause: Pause::default(),
             blocking: Default::default(),
             full_syncs: Default::default(),
+            pubsub: Default::default(),
             watching: Default::default(),
             ask_replicas: false,
             renames: Arc::new(renames),
@@ -464,6 +478,7 @@ impl Control {
             cron_paused: false,
             resizing: true,
             packed_threshold: 0,
+            skip_checksum: false,
             enforce_reply_list: false,
             nearly_full: false,
             expire_db: 0,

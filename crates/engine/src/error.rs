@@ -28,6 +28,8 @@ pub enum CmdError {
     Arity(&'static str),
     /// Source and target are the same.
     SameObject,
+    /// A payload of RESTORE is malformed. The log is told what is wrong; the client is not.
+    BadData(Box<str>),
     /// Authentication is needed.
     NoAuth,
     /// Any other, with the error code that begins it.
@@ -75,6 +77,7 @@ impl CmdError {
                 );
             }
             CmdError::SameObject => "ERR source and destination objects are the same",
+            CmdError::BadData(_) => "ERR Bad data format",
             CmdError::NoAuth => "NOAUTH Authentication required.",
             CmdError::Text(text) => return Cow::Borrowed(text),
         };

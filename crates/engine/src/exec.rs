@@ -116,6 +116,9 @@ impl Engine {
         let mut unit = self.open_unit(*now);
         let next = self.run_command(&mut unit, permit, session, spec, args, request, now, process);
         self.close_unit(unit, session, spec);
+        if self.control.pubsub.outgoing.is_unfinished() {
+            self.finish_delivery(session, process);
+        }
         next
     }
 
@@ -144,16 +147,19 @@ impl Engine {
         let failed = match result {
             Ok(Outcome::Done) => false,
             Ok(Outcome::Wait(on)) => {
-                self.commit_command(db, &args, unit.now);
+                self.commit_command(db, &args, unit.now, session.caller.proto);
                 return self.begin_wait(session, spec, args, on, process);
             }
             Err(error) => {
                 session.outbox.rewind(mark);
+                if let CmdError::BadData(line) = &error {
+                    process.log(LogLevel::Warning, line);
+                }
                 self.reply_error(session, &error);
                 true
             }
         };
-        self.commit_command(db, &args, unit.now);
+        self.commit_command(db, &args, unit.now, session.caller.proto);
         let end = process.now();
         let nanos = end.mono_ns.saturating_sub(now.mono_ns);
         *now = end;

@@ -7,6 +7,7 @@ pub(crate) mod connection;
 pub(crate) mod generic;
 pub(crate) mod list;
 pub(crate) mod monitor;
+pub(crate) mod pubsub;
 pub(crate) mod replication;
 pub(crate) mod server;
 pub(crate) mod string;

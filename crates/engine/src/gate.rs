@@ -9,7 +9,7 @@ use crate::control::Control;
 use crate::error::CmdError;
 use crate::session::{Caller, Session};
 use sluice_base::Now;
-use sluice_command::specs::{connection, generic, server, string, transactions};
+use sluice_command::specs::{connection, generic, pubsub, server, string, transactions};
 use sluice_command::{Flags, Spec};
 use sluice_config::choice::Guard;
 use sluice_config::param;
@@ -152,6 +152,21 @@ pub(crate) const CHECKS: &[Check] = &[
         },
     },
     Check {
+        name: "pubsub",
+        concerns: |spec| !WHILE_LISTENING.iter().any(|allowed| allowed.id == spec.id),
+        armed: |_| false,
+        armed_for: |session| session.caller.only_listens(),
+        ask: |asked| {
+            asked.caller.only_listens().then(|| {
+                let name = asked.spec.full_name;
+                Verdict::Reject(CmdError::owned(format!(
+                    "ERR Can't execute '{name}': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are \
+                     allowed in this context"
+                )))
+            })
+        },
+    },
+    Check {
         name: "replica",
         concerns: |spec| touches_keys(spec.flags),
         armed: |_| false,
@@ -189,6 +204,19 @@ const NEVER_QUEUED: [&Spec; 6] = [
     &transactions::DISCARD,
     &transactions::MULTI,
     &transactions::WATCH,
+    &connection::QUIT,
+    &connection::RESET,
+];
+
+/// What a client may do that has subscribed and speaks RESP2.
+const WHILE_LISTENING: [&Spec; 9] = [
+    &pubsub::PSUBSCRIBE,
+    &pubsub::PUNSUBSCRIBE,
+    &pubsub::SSUBSCRIBE,
+    &pubsub::SUBSCRIBE,
+    &pubsub::SUNSUBSCRIBE,
+    &pubsub::UNSUBSCRIBE,
+    &connection::PING,
     &connection::QUIT,
     &connection::RESET,
 ];
@@ -303,7 +331,17 @@ mod tests {
         let names: Vec<&str> = CHECKS.iter().map(|c| c.name).collect();
         assert_eq!(
             names,
-            ["auth", "protected", "no-multi", "maxmemory", "entry-space", "replica", "pause", "queue"]
+            [
+                "auth",
+                "protected",
+                "no-multi",
+                "maxmemory",
+                "entry-space",
+                "pubsub",
+                "replica",
+                "pause",
+                "queue"
+            ]
         );
         assert!(CHECKS.len() <= 32);
     }

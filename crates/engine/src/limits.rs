@@ -3,8 +3,9 @@
 //! A [`Limits`] is immutable; CONFIG SET makes another. So the path of a command reads plain fields, and an I/O thread can hold
 //! the one that was in force when its job began.
 
-use sluice_config::choice::EvictionPolicy;
-use sluice_config::{ClientClass, Config, param};
+use sluice_config::choice::{EvictionPolicy, RdbVersionCheck};
+use sluice_config::{ClientClass, Config, notify, param};
+use sluice_keyspace::Classes;
 use sluice_resp::Admission;
 use sluice_value::ListLimits;
 
@@ -37,12 +38,16 @@ pub struct Limits {
     pub lfu_factor: u32,
     /// Expired keys propagate as UNLINK.
     pub lazy_expire: bool,
+    /// A key that RESTORE removes propagates as UNLINK.
+    pub lazy_server_del: bool,
     /// FLUSHALL and FLUSHDB without an argument free elsewhere.
     pub lazy_user_flush: bool,
     /// Output limits: hard, soft, soft seconds; of normal clients, replicas and pubsub.
     pub output: [OutputLimit; 3],
     /// The least of them, bytes: below it no client needs a look. `usize::MAX` where there is none.
     pub output_floor: usize,
+    /// Which events of keys are published, and where.
+    pub notify: Notify,
     /// Replies that name the server call it Redis.
     pub redis_names: bool,
     /// Import mode: sources may keep expired keys.
@@ -53,6 +58,12 @@ pub struct Limits {
     pub password: Box<[u8]>,
     /// Thresholds of lists.
     pub list: ListLimits,
+    /// DUMP compresses strings.
+    pub rdb_compression: bool,
+    /// RESTORE takes payloads of versions that are not known.
+    pub any_rdb_version: bool,
+    /// RESTORE does not compare checksums: DEBUG SET-SKIP-CHECKSUM-VALIDATION.
+    pub skip_checksum: bool,
     /// How many databases.
     pub databases: usize,
     /// How many connections.
@@ -68,6 +79,28 @@ pub struct OutputLimit {
     pub soft: usize,
     /// Seconds it may stay above `soft`.
     pub soft_seconds: u64,
+}
+
+/// `notify-keyspace-events`. Without a place to publish in, no class is chosen.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Notify {
+    /// In the channel of the key.
+    pub keyspace: bool,
+    /// In the channel of the event.
+    pub keyevent: bool,
+    /// The classes of events.
+    pub classes: Classes,
+}
+
+impl Notify {
+    fn new(bits: u32) -> Notify {
+        let [keyspace, keyevent] = [notify::KEYSPACE, notify::KEYEVENT].map(|bit| bits & bit != 0);
+        let classes = match keyspace || keyevent {
+            true => Classes::of_letters(&notify::letters(bits)),
+            false => Classes::NONE,
+        };
+        Notify { keyspace, keyevent, classes }
+    }
 }
 
 impl Limits {
@@ -106,9 +139,11 @@ impl Limits {
             lfu_decay: config.int(param::LFU_DECAY_TIME) as u32,
             lfu_factor: config.int(param::LFU_LOG_FACTOR) as u32,
             lazy_expire: config.bool(param::LAZYFREE_LAZY_EXPIRE),
+            lazy_server_del: config.bool(param::LAZYFREE_LAZY_SERVER_DEL),
             lazy_user_flush: config.bool(param::LAZYFREE_LAZY_USER_FLUSH),
             output,
             output_floor,
+            notify: Notify::new(config.notify_keyspace_events()),
             redis_names: config.bool(param::EXTENDED_REDIS_COMPATIBILITY),
             import_mode: config.bool(param::IMPORT_MODE),
             maxmemory: config.int(param::MAXMEMORY) as usize,
@@ -118,6 +153,10 @@ impl Limits {
                 compress_depth: config.int(param::LIST_COMPRESS_DEPTH) as u32,
                 packed_threshold: 0,
             },
+            rdb_compression: config.bool(param::RDBCOMPRESSION),
+            any_rdb_version: config.choice::<RdbVersionCheck>(param::RDB_VERSION_CHECK)
+                == RdbVersionCheck::Relaxed,
+            skip_checksum: false,
             databases: config.int(param::DATABASES) as usize,
             maxclients: config.int(param::MAXCLIENTS) as usize,
         }

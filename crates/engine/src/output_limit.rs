@@ -31,9 +31,15 @@ impl Engine {
         }
         session.caller.closing = Closing::Now;
         self.control.to_close.push(session.key);
+        self.tell_of_limit(session, process);
+    }
+
+    /// Counts a client that ends because of its limit, and tells the log.
+    #[cold]
+    pub(crate) fn tell_of_limit(&mut self, session: &Session, process: &mut dyn Process) {
         self.stats.output_buffer_disconnections += 1;
         let mut text = String::from("Client ");
-        session.push_line(now.unix_s(), &self.control.watching, None, &mut text);
+        session.push_line(process.recent().unix_s(), &self.control.watching, None, &mut text);
         text.push_str(" scheduled to be closed ASAP for overcoming of output buffer limits.");
         process.log(LogLevel::Warning, &text);
     }
@@ -57,10 +63,12 @@ impl Engine {
     }
 }
 
-fn is_over_limit(session: &mut Session, limits: &Limits, now: Now) -> bool {
+/// Whether a client's output is beyond its limit; remembers since when it has been beyond the soft one.
+pub(crate) fn is_over_limit(session: &mut Session, limits: &Limits, now: Now) -> bool {
     let snapshot = session.caller.replica.map_or(0, |replica| replica.snapshot_queued);
     let bytes = session.output_bytes().saturating_sub(snapshot);
     let limit = match session.caller.kind {
+        ClientKind::Normal if session.caller.subscribed.is_any() => limits.output[2],
         ClientKind::Normal => limits.output[0],
         ClientKind::Replica => limits.output[1],
     };

@@ -13,6 +13,7 @@ pub(crate) fn all() -> impl Iterator<Item = Route> {
         families::client::ROUTES,
         families::cluster::ROUTES,
         families::monitor::ROUTES,
+        families::pubsub::ROUTES,
         families::replication::ROUTES,
         families::server::ROUTES,
         families::transactions::ROUTES,

@@ -83,9 +83,38 @@ pub struct Caller {
     pub multi_mem: usize,
     /// Offset of the replication stream behind its last command: what WAIT waits for.
     pub write_offset: u64,
+    /// How much it has subscribed to.
+    pub subscribed: Subscribed,
+}
+
+/// How much a client has subscribed to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Subscribed {
+    /// Channels.
+    pub channels: u32,
+    /// Patterns.
+    pub patterns: u32,
+    /// Shard channels.
+    pub shards: u32,
+    /// Bytes that this takes.
+    pub bytes: usize,
+}
+
+impl Subscribed {
+    /// Whether it has subscribed to anything.
+    #[inline]
+    pub fn is_any(&self) -> bool {
+        self.channels + self.patterns + self.shards > 0
+    }
 }
 
 impl Caller {
+    /// Whether it may only subscribe, unsubscribe and little else: in RESP2 a message looks like a reply.
+    #[inline]
+    pub fn only_listens(&self) -> bool {
+        self.proto == Protocol::Resp2 && self.subscribed.is_any()
+    }
+
     /// Its transaction is over.
     pub(crate) fn leave_multi(&mut self) {
         self.multi = self.multi.min(0);

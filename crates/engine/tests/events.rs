@@ -57,6 +57,12 @@ const ROWS: &[(&[&str], &str)] = &[
     (&["RPUSH k a b", "LMOVE k k LEFT RIGHT"], "0:rpush k; 0:lpop k"),
     (&["RPUSH k a", "RPOPLPUSH k k"], "0:lpush k; 0:rpop k"),
     (&["RPUSH k a", "RPOPLPUSH k l"], "0:lpush l; 0:rpop k; 0:del k"),
+    (&["RESTORE k 0 \"\\x00\\x01vP\\x00^\\x22\\x07#\\x87j\\xed:\""], "0:restore k"),
+    (&["SET k x", "RESTORE k 10000 \"\\x00\\x01vP\\x00^\\x22\\x07#\\x87j\\xed:\" REPLACE"], "0:restore k"),
+    (&["SET k x", "RESTORE k 1 \"\\x00\\x01vP\\x00^\\x22\\x07#\\x87j\\xed:\" REPLACE ABSTTL"], "0:del k"),
+    (&["SET k x PX 5", "!pass", "RESTORE k 0 \"\\x00\\x01vP\\x00^\\x22\\x07#\\x87j\\xed:\""], "0:expired k; 0:restore k"),
+    (&["SET k x PX 5", "!pass", "RESTORE k 0 \"\\x00\\x01vP\\x00^\\x22\\x07#\\x87j\\xed:\" REPLACE"], "0:restore k"),
+    (&["RESTORE k 1 \"\\x00\\x01vP\\x00^\\x22\\x07#\\x87j\\xed:\" ABSTTL"], ""),
 ];
 
 #[test]

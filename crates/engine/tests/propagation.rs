@@ -1,7 +1,7 @@
 //! What a replica is fed, for every write and option, and how it is attached.
 #![allow(missing_docs)]
 
-use sluice_persist::rdb::{Item, ListNode, Reader};
+use sluice_persist::rdb::{Entry, Item, Loaded, ReadOptions, Reader};
 use sluice_testkit::{Rig, render};
 
 /// Commands, and what a replica is fed for the last of them by 9.1.2. `@n` stands for a time n ms from now; `!exp` lets
@@ -258,6 +258,23 @@ const ROWS: &[(&str, &str)] = &[
     ("RPOPLPUSH k l", ""),
     ("RPUSH k a | COPY k l", "COPY k l"),
     ("RPUSH k a | RENAME k l", "RENAME k l"),
+    ("RESTORE k 0 \"\\x00\\x01vP\\x00^\\x22\\x07#\\x87j\\xed:\"", "RESTORE k 0 \\x00\\x01vP\\x00^\\\"\\x07#\\x87j\\xed:"),
+    ("RESTORE k 100000 \"\\x00\\x01vP\\x00^\\x22\\x07#\\x87j\\xed:\"", "RESTORE k @100000 \\x00\\x01vP\\x00^\\\"\\x07#\\x87j\\xed: ABSTTL"),
+    ("restore k 100000 \"\\x00\\x01vP\\x00^\\x22\\x07#\\x87j\\xed:\" replace", "restore k @100000 \\x00\\x01vP\\x00^\\\"\\x07#\\x87j\\xed: replace ABSTTL"),
+    ("RESTORE k 100000 \"\\x00\\x01vP\\x00^\\x22\\x07#\\x87j\\xed:\" FREQ 5", "RESTORE k @100000 \\x00\\x01vP\\x00^\\\"\\x07#\\x87j\\xed: FREQ 5 ABSTTL"),
+    ("RESTORE k 33177117420123 \"\\x00\\x01vP\\x00^\\x22\\x07#\\x87j\\xed:\" ABSTTL IDLETIME 5", "RESTORE k 33177117420123 \\x00\\x01vP\\x00^\\\"\\x07#\\x87j\\xed: ABSTTL IDLETIME 5"),
+    ("SET k x | RESTORE k 0 \"\\x00\\x01vP\\x00^\\x22\\x07#\\x87j\\xed:\"", ""),
+    ("SET k x | RESTORE k 0 \"\\x00\\x01vP\\x00^\\x22\\x07#\\x87j\\xed:\" REPLACE", "RESTORE k 0 \\x00\\x01vP\\x00^\\\"\\x07#\\x87j\\xed: REPLACE"),
+    ("SET k x | RESTORE k 1 \"\\x00\\x01vP\\x00^\\x22\\x07#\\x87j\\xed:\" REPLACE ABSTTL", "UNLINK k"),
+    ("!lazyserver no | SET k x | RESTORE k 1 \"\\x00\\x01vP\\x00^\\x22\\x07#\\x87j\\xed:\" REPLACE ABSTTL", "DEL k"),
+    ("RESTORE k 1 \"\\x00\\x01vP\\x00^\\x22\\x07#\\x87j\\xed:\" ABSTTL", ""),
+    ("RESTORE k 1 \"\\x00\\x01vP\\x00^\\x22\\x07#\\x87j\\xed:\" REPLACE ABSTTL", ""),
+    ("SET k x PX 1 | !exp | RESTORE k 0 \"\\x00\\x01vP\\x00^\\x22\\x07#\\x87j\\xed:\"", "MULTI; UNLINK k; RESTORE k 0 \\x00\\x01vP\\x00^\\\"\\x07#\\x87j\\xed:; EXEC"),
+    ("SET k x PX 1 | !exp | RESTORE k 0 \"\\x00\\x01vP\\x00^\\x22\\x07#\\x87j\\xed:\" REPLACE", "RESTORE k 0 \\x00\\x01vP\\x00^\\\"\\x07#\\x87j\\xed: REPLACE"),
+    ("SET k x PX 1 | !exp | RESTORE k 1 \"\\x00\\x01vP\\x00^\\x22\\x07#\\x87j\\xed:\" REPLACE ABSTTL", "UNLINK k"),
+    ("RESTORE-ASKING k 0 \"\\x00\\x01vP\\x00^\\x22\\x07#\\x87j\\xed:\"", "RESTORE-ASKING k 0 \\x00\\x01vP\\x00^\\\"\\x07#\\x87j\\xed:"),
+    ("RESTORE-ASKING k 100000 \"\\x00\\x01vP\\x00^\\x22\\x07#\\x87j\\xed:\"", "RESTORE-ASKING k @100000 \\x00\\x01vP\\x00^\\\"\\x07#\\x87j\\xed: ABSTTL"),
+    ("SET k x | DUMP k", ""),
 ];
 
 fn run_step(rig: &mut Rig, step: &str) {
@@ -370,20 +387,30 @@ fn attach(rig: &mut Rig, client: sluice_engine::SessionKey, line: &str) -> (Vec<
 }
 
 fn items(file: &[u8]) -> Vec<String> {
-    let mut reader = Reader::new(file).expect("a file");
+    let mut reader = Reader::of(file, ReadOptions::default());
     let mut items = Vec::new();
-    while let Some(item) = reader.next().expect("a good one") {
+    while let Some(item) = reader.next_of_whole().expect("a good file") {
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         items.push(match item {
             Item::Aux(name, value) => format!("{}={}", text(&name), text(&value)),
             Item::Db(number) => format!("db {number}"),
             Item::Sizes(keys, expires) => format!("sizes {keys} {expires}"),
-            Item::String { key, value, expiry_ms, usage } => {
-                format!("{} {} {expiry_ms:?} {usage:?}", text(&key), text(&value))
+            Item::Entry(Entry { key, value, expiry_ms, usage }) => {
+                let value = match value {
+                    Loaded::Str(value) => text(&value),
+                    Loaded::Pages(pages) => text(&pages.to_vec()),
+                    Loaded::List(list) => {
+                        let mut elements = Vec::new();
+                        let mut iter = list.view().iter(0..usize::MAX);
+                        while let Some(item) = iter.next() {
+                            elements.push(text(item.bytes(&mut sluice_base::num::IntBuffer::new())));
+                        }
+                        format!("{elements:?}")
+                    }
+                };
+                format!("{} {value} {expiry_ms:?} {usage:?}", text(&key))
             }
-            Item::List { key, nodes, expiry_ms, usage } => {
-                format!("{} {nodes:?} {expiry_ms:?} {usage:?}", text(&key))
-            }
+            other => panic!("not expected: {other:?}"),
         });
     }
     items
@@ -396,8 +423,7 @@ fn a_snapshot_has_lists() {
     rig.run("PEXPIREAT k 33177117420123");
     let replica = rig.connect();
     let (_, file) = attach(&mut rig, replica, "SYNC");
-    let listpack = ListNode::Packed(b"\x0c\0\0\0\x02\0\x81a\x02\x07\x01\xff".into());
-    assert_eq!(items(&file).pop(), Some(format!("k {:?} Some(33177117420123) Unsaid", [listpack])));
+    assert_eq!(items(&file).pop(), Some("k [\"a\", \"7\"] Some(33177117420123) Unsaid".to_owned()));
 }
 
 #[test]

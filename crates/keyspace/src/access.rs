@@ -57,7 +57,7 @@ impl<'a> DbRef<'a> {
                 self.effects.hit();
                 entry.touch(self.access.touch);
             }
-            None => self.effects.miss(),
+            None => self.effects.miss(self.number, key),
         }
         entry
     }
@@ -68,7 +68,18 @@ impl<'a> DbRef<'a> {
         let entry = self.look(key);
         match entry {
             Some(_) => self.effects.hit(),
-            None => self.effects.miss(),
+            None => self.effects.miss(self.number, key),
+        }
+        entry
+    }
+
+    /// The same, and nobody is told where there is no key.
+    #[inline]
+    pub fn peek_quietly(&mut self, key: Key<'_>) -> Option<Entry<'a>> {
+        let entry = self.look(key);
+        match entry {
+            Some(_) => self.effects.hit(),
+            None => self.effects.quiet_miss(),
         }
         entry
     }
@@ -253,7 +264,7 @@ impl DbMut<'_> {
                 Some(entry)
             }
             None => {
-                self.effects.miss();
+                self.effects.miss(self.number, key);
                 None
             }
         }
@@ -309,6 +320,7 @@ impl DbMut<'_> {
             SetExpiry::Clear | SetExpiry::Keep => None,
         };
         self.db().insert(key, value, Meta { expiry, clock });
+        self.effects.key_created(self.number, key);
     }
 
     #[inline]
@@ -499,6 +511,7 @@ impl DbMut<'_> {
         self.make_room(to);
         let handle = self.db().put(to, taken);
         self.note_ready(self.number, to, handle);
+        self.effects.key_created(self.number, to);
         self.effects.key_modified(self.number, from, Event::RenameFrom, 0);
         self.effects.key_modified(self.number, to, Event::RenameTo, 1);
         true
@@ -515,6 +528,7 @@ impl DbMut<'_> {
             target.clear_hidden(key);
             let handle = target.db().put(key, taken);
             target.note_ready(to, key, handle);
+            target.effects.key_created(to, key);
         }
         self.effects.key_modified(self.number, key, Event::MoveFrom, 0);
         self.effects.key_modified(to, key, Event::MoveTo, 1);
@@ -530,7 +544,37 @@ impl DbMut<'_> {
         target.make_room(to);
         let handle = target.db().put(to, copy);
         target.note_ready(number, to, handle);
+        target.effects.key_created(number, to);
         target.effects.key_modified(number, to, Event::CopyTo, 1);
+        true
+    }
+
+    /// Stores a value that was dumped in place of what was there, expired or not: a key that had expired is replaced as
+    /// any other. The access clock is `clock`, or that of a new key.
+    pub fn restore(&mut self, key: Key<'_>, value: NewValue<'_>, expiry: Option<i64>, clock: Option<u32>) {
+        self.take_stored(key);
+        let clock = clock.unwrap_or(self.access.touch.fresh());
+        self.db().insert(key, value, Meta { expiry, clock });
+        if let Some(found) = self.dbs[self.number].find(key) {
+            self.note_ready(self.number, key, found.handle);
+        }
+        self.effects.key_modified(self.number, key, Event::Restore, 1);
+    }
+
+    /// Removes a key, expired or not; whether it was there.
+    pub fn remove_stored(&mut self, key: Key<'_>, event: Event) -> bool {
+        let was_there = self.take_stored(key);
+        if was_there {
+            self.effects.key_modified(self.number, key, event, 1);
+        }
+        was_there
+    }
+
+    /// Frees the name of a key, expired or not; whether it was there.
+    fn take_stored(&mut self, key: Key<'_>) -> bool {
+        let Some(found) = self.dbs[self.number].find(key) else { return false };
+        let value = self.db().remove(found, key);
+        self.effects.discard(value);
         true
     }
 

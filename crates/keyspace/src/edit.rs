@@ -86,6 +86,9 @@ impl<'a> ListEdit<'a> {
         let value = self.db.close_list(self.key, open, self.meta);
         self.effects.discard(value);
         self.context.garbage.drain(..).for_each(|part| self.effects.discard_part(Value::List(part)));
+        if self.len_before == 0 && len > 0 {
+            self.effects.key_created(self.number, self.key);
+        }
         self.effects.key_modified(self.number, self.key, event, changes);
         if len == 0 {
             self.effects.key_modified(self.number, self.key, Event::Del, 0);

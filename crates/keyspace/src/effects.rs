@@ -7,7 +7,7 @@
 
 mod event;
 
-pub use event::{Class, Event};
+pub use event::{Class, Classes, Event};
 
 use crate::{Db, Key};
 use sluice_value::Value;
@@ -58,8 +58,8 @@ pub type Argv = Vec<Vec<u8>>;
 /// What one execution unit did. Reused from unit to unit.
 #[derive(Default, Debug)]
 pub struct Effects {
-    /// Someone wants modified keys and changes of databases: notifications, WATCH, tracking.
-    pub listening: bool,
+    /// The events that someone wants, and changes of databases with them: notifications, WATCH, tracking.
+    listening: Classes,
     /// Someone waits for a key to hold something: blocked clients.
     pub blocked_listening: bool,
     /// Someone wants the propagation stream: replicas or the AOF.
@@ -138,6 +138,24 @@ impl Effects {
 
 /// What settle drains.
 impl Effects {
+    /// From now on records the events of these classes.
+    #[inline]
+    pub fn listen(&mut self, classes: Classes) {
+        self.listening = classes;
+    }
+
+    /// Whether any event is recorded.
+    #[inline]
+    pub fn is_listening(&self) -> bool {
+        !self.listening.is_empty()
+    }
+
+    /// Whether look-ups that find no key are recorded.
+    #[inline]
+    pub fn records_misses(&self) -> bool {
+        self.listening.has(Class::Miss)
+    }
+
     /// Whether anything happened since the last call but look-ups, and changes that nobody but their count is told of.
     #[inline]
     pub fn take_recorded(&mut self) -> bool {
@@ -168,7 +186,30 @@ impl Effects {
         !self.modified.is_empty() || !self.databases.is_empty()
     }
 
-    /// Keys that were modified, in order; recorded only while `listening`.
+    /// How many modified keys are recorded.
+    pub fn modified_len(&self) -> usize {
+        self.modified.len()
+    }
+
+    /// Moves each of the expiries recorded from `from` on in front of the first look-up that missed its key: that is the order
+    /// in which a client is told. `name_of` says what a key is called. Both were recorded in the order of the look-ups.
+    /// Cost: O(recorded).
+    pub fn tell_expiry_before_miss(&mut self, from: usize, name_of: impl Fn(&KeyRef) -> Box<[u8]>) {
+        let mut expired = self.modified.split_off(from).into_iter().peekable();
+        let told = std::mem::take(&mut self.modified);
+        for item in told {
+            let is_missed = |expired: &ModifiedKey| {
+                item.event == Event::KeyMiss
+                    && item.db == expired.db
+                    && name_of(&item.key) == name_of(&expired.key)
+            };
+            self.modified.extend(expired.next_if(is_missed));
+            self.modified.push(item);
+        }
+        self.modified.extend(expired);
+    }
+
+    /// Keys that were modified, in order; recorded only for the classes listened to.
     pub fn drain_modified(&mut self) -> std::vec::Drain<'_, ModifiedKey> {
         self.modified.drain(..)
     }
@@ -179,7 +220,7 @@ impl Effects {
         self.ready.drain(..)
     }
 
-    /// What happened to whole databases, in order; recorded while `listening` or `blocked_listening`.
+    /// What happened to whole databases, in order; recorded while somebody listens to anything.
     pub fn take_databases(&mut self) -> Vec<DbChange> {
         std::mem::take(&mut self.databases)
     }
@@ -256,8 +297,25 @@ impl Effects {
 
     /// A look-up that found none.
     #[inline]
-    pub(crate) fn miss(&mut self) {
+    pub(crate) fn miss(&mut self, db: usize, key: Key<'_>) {
         self.misses += 1;
+        if self.listening.has(Class::Miss) {
+            self.note_modified(db, key, Event::KeyMiss, false);
+        }
+    }
+
+    /// A look-up that found none, by a command that nobody is told of.
+    #[inline]
+    pub(crate) fn quiet_miss(&mut self) {
+        self.misses += 1;
+    }
+
+    /// A key came into being: its own event follows.
+    #[inline]
+    pub(crate) fn key_created(&mut self, db: usize, key: Key<'_>) {
+        if self.listening.has(Class::New) {
+            self.note_modified(db, key, Event::New, false);
+        }
     }
 
     /// Takes a value that lost its key: what is large is left to be freed on another thread, what is small is freed here,
@@ -282,7 +340,7 @@ impl Effects {
     #[inline]
     pub(crate) fn key_modified(&mut self, db: usize, key: Key<'_>, event: Event, changes: u64) {
         self.changes += changes;
-        if self.listening {
+        if !self.listening.is_empty() {
             self.note_modified(db, key, event, true);
         }
     }
@@ -290,7 +348,7 @@ impl Effects {
     /// An event of a key that changed nothing.
     #[cold]
     pub(crate) fn key_told(&mut self, db: usize, key: Key<'_>, event: Event) {
-        if self.listening {
+        if !self.listening.is_empty() {
             self.note_modified(db, key, event, false);
         }
     }
@@ -311,6 +369,9 @@ impl Effects {
 
     #[cold]
     fn note_modified(&mut self, db: usize, key: Key<'_>, event: Event, is_change: bool) {
+        if !self.listening.has(event.class()) {
+            return;
+        }
         self.recorded = true;
         self.modified.push(ModifiedKey { db, key: KeyRef::of(key), event, is_change });
     }
@@ -334,7 +395,7 @@ impl Effects {
     pub(crate) fn database_changed(&mut self, change: DbChange, changes: u64, garbage: Option<(usize, Db)>) {
         self.recorded = true;
         self.changes += changes;
-        if self.listening || self.blocked_listening {
+        if self.is_listening() || self.blocked_listening {
             self.databases.push(change);
         }
         self.garbage_dbs.extend(garbage);

@@ -23,7 +23,7 @@ pub use dataset::{ChunkMemory, Dataset, Keyspace};
 pub use db::{BeforeImage, Compacted, Db, Found};
 pub use edit::ListEdit;
 pub use effects::{
-    Argv, Class, DbChange, Effects, Event, KeyRef, LAZY_FREE_BYTES, LazyFreeThreshold, ModifiedKey,
+    Argv, Class, Classes, DbChange, Effects, Event, KeyRef, LAZY_FREE_BYTES, LazyFreeThreshold, ModifiedKey,
     Propagation,
 };
 pub use entry::CLOCK_MASK;

@@ -45,7 +45,7 @@ impl Twin {
 
     fn with(seed: u64, mode: ExpiryMode, layout: Layout) -> Twin {
         let mut effects = Effects::default();
-        effects.listening = true;
+        effects.listen(sluice_keyspace::Classes::CHANGES);
         effects.blocked_listening = true;
         Twin {
             keyspace: Keyspace::new(DATABASES, KeyHasher::new(SEED, layout)),

@@ -1,16 +1,23 @@
 //! RDB, the snapshot format: a header, fields about the file, databases of keys, a checksum.
 //!
-//! `docs/formats/rdb.md` describes the bytes. Strings and lists are the types so far; a file with another is
-//! refused by name.
+//! `docs/formats/rdb.md` describes the bytes. Strings and lists are the types so far. A value of another type is refused
+//! by name, or passed over.
 
 mod crc;
+mod cursor;
+mod decoder;
+mod error;
+mod kind;
 mod list;
+mod payload;
 mod reader;
+mod skip;
 mod writer;
 mod ziplist;
 
-pub use list::ListNode;
-pub use reader::{Item, LoadError, Problem, Reader, fuzz_rdb};
+pub use error::{LoadError, Problem};
+pub use payload::{Dumped, PayloadError, dump, fuzz_payload, restore};
+pub use reader::{Entry, Item, Loaded, Progress, ReadOptions, Reader, SlotSizes, Unknown, fuzz_rdb};
 pub use writer::{Options, Writer};
 
 /// Which reader a file is for.
@@ -55,6 +62,11 @@ pub enum Usage {
 
 /// Opcodes, and the types of values, which share a byte.
 mod op {
+    pub(crate) const SLOT_IMPORT: u8 = 0xf3;
+    pub(crate) const SLOT_INFO: u8 = 0xf4;
+    pub(crate) const FUNCTION: u8 = 0xf5;
+    pub(crate) const FUNCTION_OLD: u8 = 0xf6;
+    pub(crate) const MODULE_AUX: u8 = 0xf7;
     pub(crate) const IDLE: u8 = 0xf8;
     pub(crate) const FREQUENCY: u8 = 0xf9;
     pub(crate) const AUX: u8 = 0xfa;

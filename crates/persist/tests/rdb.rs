@@ -3,7 +3,10 @@
 
 use sluice_base::num::IntBuffer;
 use sluice_base::{Bytes, Rng};
-use sluice_persist::rdb::{Item, ListNode, Options, Problem, Reader, Text, Usage, Version, Writer, fuzz_rdb};
+use sluice_persist::rdb::{
+    Entry, Item, LoadError, Loaded, Options, Problem, Progress, ReadOptions, Reader, SlotSizes, Text,
+    Unknown, Usage, Version, Writer, fuzz_rdb,
+};
 use sluice_value::{List, ListContext, ListEncoding, ListLimits, ListRef, PAGE_BYTES, Pages};
 
 const OPTIONS: Options = Options { version: Version::Valkey, compression: true, checksum: true };
@@ -11,11 +14,15 @@ const OPTIONS: Options = Options { version: Version::Valkey, compression: true, 
 type Row = (Vec<u8>, Vec<u8>, Option<i64>, Usage);
 
 fn rows(file: &[u8]) -> Vec<Row> {
-    let mut reader = Reader::new(file).expect("the header is known");
+    let mut reader = Reader::of(file, ReadOptions::default());
     let mut rows = Vec::new();
-    while let Some(item) = reader.next().expect("the file is whole") {
-        if let Item::String { key, value, expiry_ms, usage } = item {
-            rows.push((key.into_owned(), value.into_owned(), expiry_ms, usage));
+    while let Some(item) = reader.next_of_whole().expect("the file is whole") {
+        if let Item::Entry(Entry { key, value, expiry_ms, usage }) = item {
+            match value {
+                Loaded::Str(text) => rows.push((key, text.into_owned(), expiry_ms, usage)),
+                Loaded::Pages(pages) => rows.push((key, pages.to_vec(), expiry_ms, usage)),
+                Loaded::List(_) => {}
+            }
         }
     }
     assert_eq!(reader.rest(), b"");
@@ -159,7 +166,7 @@ fn a_long_list_is_given_away_in_pieces() {
         assert!(own.map(|piece| piece.len()).max() < Some(270 << 10));
         assert_eq!(pieces.iter().filter(|piece| piece.is_shared()).count(), 1, "the long element");
         let file: Vec<u8> = pieces.iter().flat_map(|piece| piece.iter().copied()).collect();
-        assert!(lists(&file, &mut context)[0].1 == values);
+        assert!(lists(&file, context.limits)[0].1 == values);
     }
 }
 
@@ -177,6 +184,18 @@ fn an_integer_and_its_digits_make_the_same_file() {
     }
 }
 
+/// The first thing that is wrong with a file.
+fn first_error(file: &[u8]) -> LoadError {
+    let mut reader = Reader::of(file, ReadOptions::default());
+    loop {
+        match reader.next_of_whole() {
+            Ok(Some(_)) => {}
+            Ok(None) => panic!("the file was accepted"),
+            Err(error) => return error,
+        }
+    }
+}
+
 fn elements(list: ListRef<'_>) -> Vec<Vec<u8>> {
     let mut iter = list.iter(0..usize::MAX);
     let mut all = Vec::new();
@@ -187,13 +206,12 @@ fn elements(list: ListRef<'_>) -> Vec<Vec<u8>> {
 }
 
 /// The lists of a file with their keys.
-fn lists(file: &[u8], context: &mut ListContext) -> Vec<(Vec<u8>, Vec<Vec<u8>>, ListEncoding)> {
-    let mut reader = Reader::new(file).expect("the header is known");
+fn lists(file: &[u8], limits: ListLimits) -> Vec<(Vec<u8>, Vec<Vec<u8>>, ListEncoding)> {
+    let mut reader = Reader::of(file, ReadOptions { list: limits, ..ReadOptions::default() });
     let mut all = Vec::new();
-    while let Some(item) = reader.next().expect("the file is whole") {
-        if let Item::List { key, nodes, .. } = item {
-            let list = ListNode::list(&nodes, context);
-            all.push((key.into_owned(), elements(list.view()), list.encoding()));
+    while let Some(item) = reader.next_of_whole().expect("the file is whole") {
+        if let Item::Entry(Entry { key, value: Loaded::List(list), .. }) = item {
+            all.push((key, elements(list.view()), list.encoding()));
         }
     }
     all
@@ -233,7 +251,7 @@ fn lists_are_read_back_with_their_encoding() {
         writer.string(b"s", Text::Bytes(b"after"), None, Usage::Unsaid);
         file.extend(writer.finish());
         assert_eq!(rows(&file).len(), 1);
-        let read = lists(&file, &mut context);
+        let read = lists(&file, context.limits);
         assert_eq!((read[0].0.as_slice(), read[0].2), (&b"key"[..], list.encoding()));
         assert!(read[0].1 == values);
     }
@@ -275,7 +293,6 @@ fn lists_have_the_reference_s_bytes() {
 /// Types that 9.1.2 reads and writes no more.
 #[test]
 fn old_lists_are_read() {
-    let mut context = ListContext::default();
     let ziplist = b"\x12\0\0\0\x0e\0\0\0\x02\0\x00\x02ab\x04\xfe\x07\xff";
     let file = [
         b"REDIS0009\x01\x01a\x03\x01x\xc0\x05\x01z",
@@ -293,17 +310,17 @@ fn old_lists_are_read() {
         (b"b".to_vec(), texts(&["ab", "7"]), ListEncoding::Listpack),
         (b"c".to_vec(), texts(&["ab", "7", "ab", "7"]), ListEncoding::Quicklist),
     ];
-    assert_eq!(lists(&file.concat(), &mut context), wanted);
+    assert_eq!(lists(&file.concat(), ListLimits::default()), wanted);
 }
 
 #[test]
 fn files_before_version_5_have_no_checksum() {
     let rest = |version: u8, end: &[u8]| {
         let file = [format!("REDIS{version:04}\0\x01k\x01v").as_bytes(), b"\xff", end].concat();
-        let mut reader = Reader::new(&file).expect("the header is known");
-        assert!(matches!(reader.next(), Ok(Some(Item::String { .. }))));
-        let end = reader.next().map_err(|error| error.problem)?;
-        assert_eq!(end, None);
+        let mut reader = Reader::of(&file, ReadOptions::default());
+        assert!(matches!(reader.next_of_whole(), Ok(Some(Item::Entry(_)))));
+        let ended = reader.next_of_whole().map_err(|error| error.problem)?.is_none();
+        assert!(ended);
         Ok(reader.rest().to_vec())
     };
     for version in 1..5 {
@@ -321,7 +338,7 @@ fn files_before_version_5_have_no_checksum() {
 fn lists_that_cannot_be_are_refused() {
     let problem = |body: &[u8]| {
         let file = [b"VALKEY080", body].concat();
-        Reader::new(&file).expect("the header is known").next().map(|_| ()).expect_err("it is broken")
+        first_error(&file)
     };
     let listpack = b"\x0c\x0c\x00\x00\x00\x02\x00\x81a\x02\x07\x01\xff";
     assert_eq!(problem(&[b"\x12\x01k\x01\x03", &listpack[..]].concat()).problem, Problem::List);
@@ -369,25 +386,28 @@ fn a_file_of_the_reference_is_read() {
 #[test]
 fn mistakes_are_named_with_their_place() {
     let problem = |file: &[u8]| {
-        let mut reader = match Reader::new(file) {
-            Ok(reader) => reader,
-            Err(error) => return (error.offset, error.problem),
-        };
-        loop {
-            match reader.next() {
-                Ok(Some(_)) => {}
-                Ok(None) => panic!("the file was accepted"),
-                Err(error) => return (error.offset, error.problem),
-            }
-        }
+        let LoadError { offset, problem } = first_error(file);
+        (offset, problem)
     };
-    assert_eq!(problem(b""), (0, Problem::Magic));
-    assert_eq!(problem(b"VALKEY999"), (0, Problem::Magic));
-    assert_eq!(problem(b"REDIS0012"), (0, Problem::Magic));
+    assert_eq!(problem(b""), (0, Problem::CutOff));
+    assert_eq!(problem(b"VALKEY"), (6, Problem::CutOff));
+    for magic in ["PK", "REDIX", "REDIS00x1", "VALKEY08 ", "REDKEY001", "VALKEY0", "redis0011"] {
+        let is_prefix = magic == "VALKEY0";
+        let wanted = if is_prefix { (7, Problem::CutOff) } else { (0, Problem::Magic) };
+        assert_eq!(problem(magic.as_bytes()), wanted, "{magic}");
+    }
+    for (magic, version) in
+        [("VALKEY999", 999), ("VALKEY081", 81), ("REDIS0014", 14), ("REDIS0080", 80), ("REDIS0000", 0)]
+    {
+        assert_eq!(problem(magic.as_bytes()), (0, Problem::Version(version)), "{magic}");
+    }
     assert_eq!(problem(b"VALKEY080"), (9, Problem::CutOff));
     assert_eq!(problem(b"VALKEY080\xff1234567"), (10, Problem::CutOff));
     assert_eq!(problem(b"VALKEY080\xff12345678"), (10, Problem::Checksum));
-    assert_eq!(problem(b"VALKEY080\x02"), (9, Problem::Unknown(2)));
+    assert_eq!(problem(b"VALKEY080\x08"), (9, Problem::Unknown(8)));
+    assert_eq!(problem(b"REDIS0011\xf3"), (9, Problem::Unknown(0xf3)));
+    assert_eq!(problem(b"VALKEY080\xf6\x01f"), (9, Problem::OldFunction));
+    assert_eq!(problem(b"VALKEY080\xf4\x80\0\0\x40\0"), (10, Problem::Length));
     assert_eq!(problem(b"VALKEY080\xfe\xc0"), (10, Problem::Length));
     assert_eq!(problem(b"VALKEY080\x00\x81\xff\xff\xff\xff\xff\xff\xff\xff"), (19, Problem::CutOff));
     assert_eq!(
@@ -422,11 +442,262 @@ fn the_reference_s_checker_accepts_the_file() {
     for version in [Version::Valkey, Version::Common] {
         let rows: Vec<Row> = (0..200).map(|_| random_row(&mut rng)).collect();
         let path = std::env::temp_dir().join(format!("sluice-rdb-{}-{version:?}.rdb", std::process::id()));
-        std::fs::write(&path, write(&rows, Options { version, ..OPTIONS })).expect("the file can be written");
+        let mut writer = Writer::new(Options { version, ..OPTIONS });
+        writer.function(b"#!lua name=lib\nserver.register_function('f', function() return 1 end)");
+        writer.db(0, rows.len() + 3, 0);
+        for (key, value, expiry, usage) in &rows {
+            writer.string(key, Text::Bytes(value), *expiry, *usage);
+        }
+        let mut file = Vec::new();
+        for (count, len) in [(3, 5), (3000, 40), (5, 20_000)] {
+            let values: Vec<Vec<u8>> = (0..count).map(|_| random_row(&mut rng).1.repeat(len)).collect();
+            let mut context = ListContext::default();
+            let list = list_of(
+                &values.iter().map(|value| value[..value.len().min(len)].to_vec()).collect::<Vec<_>>(),
+                &mut context,
+            );
+            let key = format!("a list of {count}");
+            writer.list(key.as_bytes(), list.view(), -2, None, Usage::Unsaid, &mut |piece| {
+                file.extend_from_slice(&piece)
+            });
+            file.extend(writer.take());
+        }
+        file.extend(writer.finish());
+        std::fs::write(&path, file).expect("the file can be written");
         let output = std::process::Command::new(&checker).arg(&path).output().expect("the checker runs");
         let said = String::from_utf8_lossy(&output.stdout).into_owned();
         std::fs::remove_file(&path).expect("the file is there");
         assert!(output.status.success(), "{said}");
-        assert!(said.contains("200 keys read"), "{said}");
+        assert!(said.contains("203 keys read"), "{said}");
     }
+}
+
+/// Everything of a file as text, whichever way it arrives.
+fn outline(file: &[u8], piece: usize, options: ReadOptions) -> Result<Vec<String>, LoadError> {
+    let mut reader = Reader::new(options);
+    let mut pieces = file.chunks(piece);
+    let mut lines = Vec::new();
+    loop {
+        match reader.next()? {
+            Progress::Item(Item::Entry(Entry { key, value: Loaded::List(list), .. })) => {
+                lines.push(format!("{key:?} {:?}", elements(list.view())));
+            }
+            Progress::Item(item) => lines.push(format!("{item:?}")),
+            Progress::End => return Ok(lines),
+            Progress::More(offset) => match pieces.next() {
+                Some(piece) => reader.feed(piece),
+                None => return Err(LoadError { offset, problem: Problem::CutOff }),
+            },
+        }
+    }
+}
+
+#[test]
+fn a_file_in_pieces_reads_as_the_whole_one() {
+    let mut rng = Rng::new(21);
+    let mut rows: Vec<Row> = (0..30).map(|_| random_row(&mut rng)).collect();
+    let long: Vec<u8> = (0..1_200_000).map(|_| rng.next_u64() as u8).collect();
+    rows.push((b"long".to_vec(), long, None, Usage::Unsaid));
+    let mut file = write(&rows, OPTIONS);
+    let options = ReadOptions::default();
+    let whole = outline(&file, file.len(), options).expect("it is well-formed");
+    assert_eq!(whole.len(), 2 + 2 + 31);
+    for piece in [1, 2, 7, 100, 4096, 65_536] {
+        assert!(outline(&file, piece, options).as_ref() == Ok(&whole), "{piece}");
+    }
+    // Any byte less is noticed, and any other byte.
+    for cut in [file.len() - 1, file.len() - 8, file.len() - 9, 1_000_000, 500, 9, 5] {
+        let error = outline(&file[..cut], 1000, options).expect_err("it is cut off");
+        assert_eq!(error.problem, Problem::CutOff);
+        assert!(error.offset <= cut as u64);
+    }
+    file[600_000] ^= 1;
+    assert_eq!(outline(&file, 1000, options).expect_err("a bit is wrong").problem, Problem::Checksum);
+    assert!(outline(&file, 1000, ReadOptions { checksum: false, ..options }).is_ok());
+}
+
+/// An announced length costs nothing: the reader takes what comes and waits.
+#[test]
+fn announced_lengths_are_not_believed() {
+    let huge = b"\x81\x7f\xff\xff\xff\xff\xff\xff\xff";
+    for before in [
+        &b"VALKEY080\x00\x01k"[..],
+        b"VALKEY080\x00",
+        b"VALKEY080\x12\x01k",
+        b"VALKEY080\x12\x01k\x01\x02",
+        b"VALKEY080\x12\x01k\x01\x01",
+        b"VALKEY080\x01\x01k",
+        b"VALKEY080\x0a\x01k",
+        b"VALKEY080\xfa\x01k",
+        b"VALKEY080\xf5",
+        b"VALKEY080\x00\x01k\xc3",
+    ] {
+        let mut reader = Reader::new(ReadOptions::default());
+        reader.feed(before);
+        reader.feed(huge);
+        reader.feed(&[1; 100]);
+        for _ in 0..10 {
+            match reader.next() {
+                Ok(Progress::More(_)) => reader.feed(&[1; 100]),
+                Err(error) => {
+                    // Elements that are texts of one byte: 1 is no container of a listpack, say.
+                    assert!(matches!(error.problem, Problem::List | Problem::Compression), "{error:?}");
+                    break;
+                }
+                Ok(other) => panic!("{other:?}"),
+            }
+        }
+    }
+}
+
+#[test]
+fn hints_imports_and_functions_are_items() {
+    let code = b"#!lua name=lib\nserver.register_function('f', function() return 1 end)";
+    let mut writer = Writer::new(Options { compression: false, ..OPTIONS });
+    writer.aux("valkey-ver", Text::Bytes(b"9.1.2"));
+    writer.function(code);
+    writer.db(0, 1, 0);
+    writer.string(b"k", Text::Bytes(b"v"), None, Usage::Unsaid);
+    let file = writer.finish();
+    let lines = outline(&file, 3, ReadOptions::default()).expect("it is well-formed");
+    assert!(lines[1].starts_with("Function("));
+    let mut reader = Reader::of(&file, ReadOptions::default());
+    let functions = std::iter::from_fn(|| match reader.next_of_whole() {
+        Ok(Some(Item::Function(code))) => Some(Some(code.into_owned())),
+        Ok(Some(_)) => Some(None),
+        Ok(None) | Err(_) => None,
+    });
+    assert_eq!(functions.flatten().collect::<Vec<_>>(), [code.to_vec()]);
+
+    let name = [b'n'; 40];
+    let file = [
+        b"VALKEY080\xf3\x28",
+        &name[..],
+        b"\x02\x00\x05\x40\x64\x40\xc8\xfe\x00\xf4\x7f\xff\x03\x01\xf7\x81\0\0\0\0\0\0\0\x01\x02\x01",
+        b"\x01\x05\x02\x06\x03\0\0\0\0\x04\0\0\0\0\0\0\0\0\x05\x02ab\x00\xff\0\0\0\0\0\0\0\0",
+    ]
+    .concat();
+    let mut reader = Reader::of(&file, ReadOptions::default());
+    match reader.next_of_whole() {
+        Ok(Some(Item::SlotImport { name: read, ranges })) => {
+            assert_eq!((&*read, ranges), (&name[..], vec![(0, 5), (100, 200)]));
+        }
+        other => panic!("{other:?}"),
+    }
+    assert!(matches!(reader.next_of_whole(), Ok(Some(Item::Db(0)))));
+    match reader.next_of_whole() {
+        Ok(Some(Item::Slot(sizes))) => {
+            assert_eq!(sizes, SlotSizes { slot: 16_383, keys: 3, expires: 1 });
+        }
+        other => panic!("{other:?}"),
+    }
+    assert!(reader.next_of_whole().expect("what the module left is passed over").is_none());
+    let short = b"VALKEY080\xf3\x01A\x01\0\0\xff\0\0\0\0\0\0\0\0";
+    assert_eq!(first_error(short), LoadError { offset: 10, problem: Problem::Length });
+}
+
+/// A value of each type that is not there: number, magic of a file that has it, value.
+const OTHERS: &[(u8, &str, &[u8])] = &[
+    (2, "set", b"\x02\x01a\xc0\x05"),
+    (3, "zset", b"\x03\x01a\x011\x01b\xfe\x01c\xfd"),
+    (4, "hash", b"\x01\x01f\xc3\x03\x02\x01vv"),
+    (5, "zset", b"\x01\x01a\0\0\0\0\0\0\xf0\x3f"),
+    (7, "module", b"\x81\0\0\0\0\0\0\0\x01\x01\x05\x02\x06\x03\0\0\0\0\x04\0\0\0\0\0\0\0\0\x05\x02ab\x00"),
+    (9, "hash", b"\x02ab"),
+    (11, "set", b"\x02ab"),
+    (12, "zset", b"\x02ab"),
+    (13, "hash", b"\x02ab"),
+    (15, "stream", b"\x01\x10iiiiiiiiiiiiiiii\x02lp\x01\x05\x00\x01\x01g\x05\x00\x01iiiiiiiiiiiiiiiitttttttt\x01\x01\x01ctttttttt\x01iiiiiiiiiiiiiiii"),
+    (16, "hash", b"\x02ab"),
+    (17, "zset", b"\x02ab"),
+    (19, "stream", b"\x00\x01\x05\x00\x01\x02\x03\x04\x05\x01\x01g\x05\x00\x07\x00\x01\x01ctttttttt\x00"),
+    (20, "set", b"\x02ab"),
+    (21, "stream", b"\x00\x01\x05\x00\x01\x02\x03\x04\x05\x01\x01g\x05\x00\x07\x00\x01\x01cttttttttaaaaaaaa\x00"),
+    (22, "hash", b"\x01\x01f\x01v\xff\xff\xff\xff\xff\xff\xff\xff"),
+];
+
+#[test]
+fn values_of_other_types_are_named_or_passed_over() {
+    for (number, kind, value) in OTHERS {
+        let file = [
+            b"VALKEY080\xfc\0\0\0\0\0\0\0\x01".as_slice(),
+            &[*number],
+            b"\x02k\n",
+            value,
+            b"\x00\x01s\x01v\xff\0\0\0\0\0\0\0\0",
+        ]
+        .concat();
+        let problem = Problem::Unsupported { kind, key: b"k\n".to_vec() };
+        let error = LoadError { offset: 18, problem };
+        assert_eq!(first_error(&file), error);
+        assert_eq!(
+            error.to_string(),
+            format!("key 'k\\n' at byte 18 holds a value of type {kind}, which this version cannot load")
+        );
+        let relaxed = ReadOptions { unknown: Unknown::Skip, ..ReadOptions::default() };
+        let mut reader = Reader::of(&file, relaxed);
+        match reader.next_of_whole() {
+            Ok(Some(Item::Skipped { key, kind: named, offset })) => {
+                assert_eq!((key.as_slice(), named, offset), (&b"k\n"[..], *kind, 18));
+            }
+            other => panic!("{number}: {other:?}"),
+        }
+        // The expiry of what was passed over is not the next key's.
+        match reader.next_of_whole() {
+            Ok(Some(Item::Entry(entry))) => assert_eq!((entry.key, entry.expiry_ms), (b"s".to_vec(), None)),
+            other => panic!("{number}: {other:?}"),
+        }
+        assert!(reader.next_of_whole().expect("the file is whole").is_none());
+        let whole = outline(&file, file.len(), relaxed);
+        assert!(whole.is_ok());
+        assert_eq!(outline(&file, 1, relaxed), whole);
+    }
+    // Fields that expire as Redis writes them.
+    for (number, value) in [
+        (24, &b"\0\0\0\0\0\0\0\0\x01\x05\x01f\x01v"[..]),
+        (25, b"\0\0\0\0\0\0\0\0\x02lp"),
+        (22, b"\x01\x05\x01f\x01v"),
+        (23, b"\x02lp"),
+    ] {
+        let file = [b"REDIS0012".as_slice(), &[number], b"\x01k", value, b"\xff\0\0\0\0\0\0\0\0"].concat();
+        let relaxed = ReadOptions { unknown: Unknown::Skip, ..ReadOptions::default() };
+        assert_eq!(outline(&file, 1, relaxed).map(|lines| lines.len()), Ok(1), "{number}");
+    }
+    // A value of the first modules does not delimit itself.
+    let file = b"REDIS0009\x06\x01k\x05";
+    let relaxed = ReadOptions { unknown: Unknown::Skip, ..ReadOptions::default() };
+    let problem = Problem::Unsupported { kind: "module", key: b"k".to_vec() };
+    assert_eq!(outline(file, 9, relaxed), Err(LoadError { offset: 9, problem }));
+}
+
+#[test]
+fn unknown_versions_are_read_where_that_is_wanted() {
+    let relaxed = ReadOptions { unknown: Unknown::Skip, ..ReadOptions::default() };
+    for magic in ["REDIS0014", "REDIS0987", "VALKEY081", "VALKEY999"] {
+        let file = [magic.as_bytes(), b"\x00\x01k\x01v\xff\0\0\0\0\0\0\0\0"].concat();
+        assert_eq!(outline(&file, 4, relaxed).map(|lines| lines.len()), Ok(1));
+        assert!(matches!(first_error(&file).problem, Problem::Version(_)));
+    }
+    assert!(outline(b"REDIS0000\xff", 1, relaxed).is_err());
+    for version in 1..=13 {
+        let file = format!("REDIS{version:04}\0\x01k\x01v");
+        let file = [file.as_bytes(), b"\xff\0\0\0\0\0\0\0\0"].concat();
+        assert_eq!(outline(&file, 1, ReadOptions::default()).map(|lines| lines.len()), Ok(1));
+    }
+}
+
+#[test]
+fn lists_without_elements_are_passed_over_and_empty_plain_nodes_refused() {
+    let empty = b"\x07\0\0\0\0\0\xff";
+    let file = [
+        b"VALKEY080\x01\x01a\0\x12\x01b\0\x12\x01c\x01\x02\x07",
+        &empty[..],
+        b"\xfc\0\0\0\0\0\0\0\x01\x0e\x01d\x01\x0b\x0b\0\0\0\x0a\0\0\0\0\0\xff\x00\x01s\x01v\xff\0\0\0\0\0\0\0\0",
+    ]
+    .concat();
+    let lines = outline(&file, 1, ReadOptions::default()).expect("it is well-formed");
+    assert_eq!(lines.iter().filter(|line| line.starts_with("Empty")).count(), 4);
+    assert!(lines[4].contains("expiry_ms: None"), "{}", lines[4]);
+    let plain = b"VALKEY080\x12\x01k\x01\x01\x00";
+    assert_eq!(first_error(plain), LoadError { offset: 13, problem: Problem::List });
 }

@@ -70,6 +70,36 @@ def exercise(port, protocol):
     waiting.join()
     assert list(results[0]) == [b"late", b"value"]
 
+    listener = client.pubsub()
+    listener.subscribe("news")
+    listener.psubscribe("n*")
+    listener.ssubscribe("shard")
+
+    def next_message(kind):
+        while True:
+            message = listener.get_sharded_message(timeout=20) if kind == "smessage" else listener.get_message(timeout=20)
+            assert message is not None, f"no {kind}"
+            if message["type"] == kind:
+                return message["channel"], message["data"]
+
+    assert next_message("ssubscribe") == (b"shard", 1)
+    assert client.publish("news", "hello") == 2
+    assert next_message("message") == (b"news", b"hello")
+    assert next_message("pmessage") == (b"news", b"hello")
+    assert client.spublish("shard", binary) == 1
+    assert next_message("smessage") == (b"shard", binary)
+    assert client.pubsub_channels() == [b"news"] and client.pubsub_numsub("news") == [(b"news", 1)]
+    assert client.pubsub_numpat() == 1
+    client.config_set("notify-keyspace-events", "Kl")
+    listener.psubscribe("__keyspace@0__:*")
+    assert next_message("psubscribe") == (b"__keyspace@0__:*", 3)
+    client.rpush("noted", "x")
+    assert next_message("pmessage") == (b"__keyspace@0__:noted", b"rpush")
+    client.config_set("notify-keyspace-events", "")
+    listener.unsubscribe()
+    assert next_message("unsubscribe") == (b"news", 2)
+    listener.close()
+
     try:
         client.incr("bin\x00key")
         raise AssertionError("INCR of a text passed")

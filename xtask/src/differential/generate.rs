@@ -66,6 +66,8 @@ const SWITCH_CHANCE: u64 = 15;
 const WAIT_CHANCE: u64 = 4;
 /// That a stream whose keys do not expire has several clients.
 const SOCIAL_CHANCE: u64 = 50;
+/// That a stream has notifications of keys, which the listener is sent.
+const NOTIFY_CHANCE: u64 = 60;
 /// That a key of a list command is one that mostly holds a list.
 const LIST_KEY_CHANCE: u64 = 75;
 /// That keys of a stream expire; and in such a stream, that one does next.
@@ -85,6 +87,9 @@ impl<'a> Generator<'a> {
     pub(crate) fn stream(&mut self, count: usize) -> Vec<Command> {
         let mut commands = Vec::with_capacity(count);
         let mut client = 0;
+        if self.chance(NOTIFY_CHANCE) && self.grammar.has_own("publish") {
+            commands.push(special::notify(self));
+        }
         while commands.len() < count {
             let mut next = vec![self.command()];
             if self.social && self.chance(SWITCH_CHANCE) {

@@ -61,6 +61,8 @@ pub(crate) struct Player<'a> {
     pub(crate) tally: BTreeMap<String, (u64, u64)>,
     /// How often the waiting client began to wait.
     pub(crate) waits: u64,
+    /// Messages that listeners were sent.
+    pub(crate) messages: u64,
     /// The waiting client of the last stream, by each server's number: it is gone before the next one begins.
     old_waiter: Option<[Vec<u8>; 2]>,
 }
@@ -76,6 +78,8 @@ struct Stage {
     clients: Vec<Pair>,
     /// Asks how the others are.
     control: Pair,
+    /// Subscribes to everything: what it is sent must be the same, messages and notifications of keys.
+    listener: Pair,
     /// The commands since MULTI, of each client.
     queued: Vec<Option<Vec<usize>>>,
     /// The waiting client's numbers.
@@ -97,6 +101,7 @@ impl<'a> Player<'a> {
             looks_at_state: true,
             tally: BTreeMap::new(),
             waits: 0,
+            messages: 0,
             old_waiter: None,
         })
     }
@@ -152,6 +157,10 @@ impl<'a> Player<'a> {
                 stage.queued[client] = None;
             }
             let failure = self.look_at_waiter(&mut stage, end - 1)?;
+            if failure.is_some() {
+                return Ok(failure);
+            }
+            let failure = self.look_at_listener(&mut stage, &commands[end - 1], end - 1)?;
             if failure.is_some() {
                 return Ok(failure);
             }
@@ -221,6 +230,42 @@ impl<'a> Player<'a> {
         Ok(None)
     }
 
+    /// Compares what the listener was sent since the last look.
+    fn look_at_listener(
+        &mut self,
+        stage: &mut Stage,
+        command: &Command,
+        index: usize,
+    ) -> Result<Option<Failure>> {
+        let Pair { ours, peer } = &mut stage.listener;
+        let sent = [sent_to_listener(ours), sent_to_listener(peer)];
+        if sent[0] != sent[1] {
+            let [ours, peer] = sent.map(|(messages, end)| match end {
+                None => messages.concat(),
+                Some(_) => [messages.concat(), outcome(None, end)].concat(),
+            });
+            return Ok(Some(Failure { index, command: command.words.clone(), ours, peer }));
+        }
+        self.messages += sent[0].0.len() as u64;
+        if sent[0].1.is_some() {
+            stage.listener = self.listen()?;
+        }
+        Ok(None)
+    }
+
+    /// Two connections that subscribe to everything.
+    fn listen(&self) -> Result<Pair> {
+        let mut pair =
+            Pair { ours: Connection::open(self.ours.port)?, peer: Connection::open(self.peer.port)? };
+        for connection in [&mut pair.ours, &mut pair.peer] {
+            connection.ask(&[b"PSUBSCRIBE", b"*"])?;
+            for channel in special::CHANNELS {
+                connection.ask(&[b"SSUBSCRIBE", channel.as_bytes()])?;
+            }
+        }
+        Ok(pair)
+    }
+
     /// Connects anew, empties both servers and sets the defaults.
     fn begin(&mut self) -> Result<Stage> {
         let mut pair = self.connect()?;
@@ -249,7 +294,8 @@ impl<'a> Player<'a> {
         let id = |connection: &mut Connection| connection.ask(&[b"CLIENT", b"ID"]).map(|reply| reply.text);
         let waiter = [id(&mut clients[WAITER].ours)?, id(&mut clients[WAITER].peer)?];
         self.old_waiter = Some(waiter.clone());
-        Ok(Stage { clients, control: pair, queued: vec![None; CLIENTS], waiter, waits_with: None })
+        let listener = self.listen()?;
+        Ok(Stage { clients, control: pair, listener, queued: vec![None; CLIENTS], waiter, waits_with: None })
     }
 
     /// Two connections that speak the stream's protocol version.
@@ -359,9 +405,45 @@ impl<'a> Player<'a> {
                 if failure.is_some() {
                     return Ok(failure);
                 }
+                let failure = self.exchange_payloads(&mut pair, index, chunk, allowed)?;
+                if failure.is_some() {
+                    return Ok(failure);
+                }
             }
         }
         Ok(None)
+    }
+
+    /// Lets each server restore what the other dumps: both must take it and then hold the same.
+    fn exchange_payloads(
+        &mut self,
+        pair: &mut Pair,
+        index: usize,
+        keys: &[Vec<u8>],
+        allowed: &mut Allowed,
+    ) -> Result<Option<Failure>> {
+        let copies: Vec<Vec<u8>> = keys.iter().map(|key| [b"restored:", &key[..]].concat()).collect();
+        let mut there = Vec::new();
+        for (key, copy) in keys.iter().zip(&copies) {
+            let payloads = [pair.ours.ask(&[b"DUMP", key])?, pair.peer.ask(&[b"DUMP", key])?];
+            // A key that has expired meanwhile, or that ours cannot dump yet.
+            if payloads.iter().any(|payload| payload.null || payload.is_error()) {
+                continue;
+            }
+            let words = |payload| [b"RESTORE".as_slice(), copy, b"0", payload];
+            let ours = pair.ours.ask(&words(&payloads[1].text))?;
+            let peer = pair.peer.ask(&words(&payloads[0].text))?;
+            if ours.is_error() || peer.is_error() {
+                let command = words(&payloads[0].text).map(<[u8]>::to_vec).to_vec();
+                return Ok(Some(Failure { index, command, ours: ours.text, peer: peer.text }));
+            }
+            there.push(copy.clone());
+        }
+        let (failure, answers) = self.compare_questions(pair, index, &about(&there), allowed);
+        let Some(answers) = answers.filter(|_| failure.is_none()) else { return Ok(failure) };
+        let mut questions = values_of(&there, &answers);
+        questions.extend(there.iter().map(|copy| vec![b"DEL".to_vec(), copy.clone()]));
+        Ok(self.compare_questions(pair, index, &questions, allowed).0)
     }
 
     /// Asks both and compares by the usual rules.
@@ -429,6 +511,22 @@ fn sent_to_waiter(
         }
     }
     Ok(Some(outcome(None, Some(End::Silent))))
+}
+
+/// What a server has sent a listener, up to the answer to a PING: whoever caused a message has been answered.
+fn sent_to_listener(listener: &mut Connection) -> (Vec<Vec<u8>>, Option<End>) {
+    let mut ping = Vec::new();
+    encode(&[b"PING".as_slice(), b"that is all"], &mut ping);
+    listener.send(&ping);
+    let mut messages = Vec::new();
+    loop {
+        let answers = listener.receive(1);
+        match answers.replies.into_iter().next() {
+            Some(reply) if reply.starts_with(b"*2\r\n$4\r\npong") => return (messages, None),
+            Some(reply) => messages.push(reply),
+            None => return (messages, answers.end),
+        }
+    }
 }
 
 /// Whether CLIENT LIST shows a client as one that waits.

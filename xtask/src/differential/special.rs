@@ -1,7 +1,7 @@
 //! Commands whose argument trees say too little, or whose arguments could hurt the run.
 
 use super::generate::{Command, Generator, WAITER};
-use super::values;
+use super::{payload, values};
 
 /// Parameters that a stream may change; each stream begins with their defaults.
 pub(crate) const PARAMETERS: &[&str] = &[
@@ -53,6 +53,7 @@ pub(crate) const PARAMETERS: &[&str] = &[
     "no-appendfsync-on-rewrite",
     "notify-keyspace-events",
     "rdb-save-incremental-fsync",
+    "rdb-version-check",
     "rdbcompression",
     "repl-backlog-ttl",
     "repl-disable-tcp-nodelay",
@@ -82,9 +83,17 @@ pub(crate) const PARAMETERS: &[&str] = &[
     "zset-max-ziplist-value",
 ];
 
+/// Channels that streams publish in, and shard channels.
+pub(crate) const CHANNELS: &[&str] = &["news", "ch:1", ""];
+
+/// Values of `notify-keyspace-events` that streams with notifications begin with. Not `A` with `n`: where a CONFIG SET fails,
+/// the reference restores what it shows, which hides the `n`.
+const NOTIFIED: &[&str] = &["KEA", "KEg$lxmn", "KEA", "E$lgn", "Kxm", "El"];
+
 /// Values that fit some parameter or nearly do.
 const CONFIG_VALUES: &[&str] = &[
     "everysec",
+    "relaxed",
     "always",
     "notice",
     "warning",
@@ -151,6 +160,8 @@ pub(super) fn is_fixed(name: &str) -> bool {
             | "blmpop"
             | "flushall"
             | "swapdb"
+            | "restore"
+            | "restore-asking"
     )
 }
 
@@ -187,6 +198,7 @@ pub(super) fn arguments(generator: &mut Generator<'_>, name: &str) -> Option<Vec
             let count = generator.pick(&["0", "10", "-1", "-2", "x", "5"]);
             vec![count, generator.pick(&["slow", "LARGE-REQUEST", "large-reply", "none"])]
         }
+        "restore" | "restore-asking" => payload::arguments(generator),
         "lolwut" => lolwut(generator),
         "client|setname" => vec![generator.pick(&["a", "", "with space", "b-c", "\n", "nam\u{e9}"])],
         "client|setinfo" => vec![
@@ -204,6 +216,13 @@ pub(super) fn arguments(generator: &mut Generator<'_>, name: &str) -> Option<Vec
             vec![generator.pick(&["0", "0", "1", "-1", "x"]), generator.pick(&["1", "1", "2", "-1", "x"])]
         }
         "client|kill" => client_kill(generator),
+        "publish" | "spublish" => {
+            let message = values::value(&mut generator.rng, "value", "string");
+            vec![generator.pick(CHANNELS), message]
+        }
+        "pubsub|numsub" | "pubsub|shardnumsub" => {
+            vec![generator.pick(CHANNELS), generator.pick(CHANNELS)]
+        }
         "client|pause" => {
             let mut words = vec![generator.pick(&["0", "0", "1", "-1", "x", "9223372036854775808"])];
             if generator.chance(50) {
@@ -402,6 +421,12 @@ pub(super) fn question(generator: &mut Generator<'_>, key: Vec<u8>) -> Command {
     };
     words.push(key);
     Command::of(words)
+}
+
+/// Has what happens to keys published.
+pub(super) fn notify(generator: &mut Generator<'_>) -> Command {
+    let words = ["CONFIG", "SET", "notify-keyspace-events"].map(|word| word.as_bytes().to_vec());
+    Command::of([words.to_vec(), vec![generator.pick(NOTIFIED)]].concat())
 }
 
 /// LOLWUT, perhaps of a version, with a size.

@@ -12,6 +12,7 @@ const TABLE: &str = "crates/config/src/table.rs";
 /// Words by which parameters are read that are not `param::NAME` outside of their crate.
 const OTHER_WORDS: &[(&str, &str)] = &[
     ("client-output-buffer-limit", "buffer_limit"),
+    ("notify-keyspace-events", "notify_keyspace_events"),
     ("io-threads", "param::IO_THREADS_NUM"),
     ("latency-tracking-info-percentiles", "latency_percentiles"),
     ("oom-score-adj-values", "oom_score_adj_values"),

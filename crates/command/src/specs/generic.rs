@@ -1,12 +1,13 @@
 //! Commands on keys of any type.
 
 use super::shorthand::*;
-use crate::spec::{Arity, Cat, Flags, Group, Keys, Spec};
+use crate::spec::{Arg, Arity, Cat, Flags, Group, Keys, Spec};
 
 specs! {
     generic:
     COPY,
     DEL,
+    DUMP,
     EXISTS,
     EXPIRE,
     EXPIREAT,
@@ -27,6 +28,7 @@ specs! {
     RANDOMKEY,
     RENAME,
     RENAMENX,
+    RESTORE,
     SCAN,
     TOUCH,
     TTL,
@@ -76,6 +78,25 @@ pub static DEL: Spec = Spec {
     complexity: "O(N), N being the number of keys, plus the number of elements in each collection removed",
     deprecated: None,
     id: id::DEL,
+};
+
+/// `DUMP`
+pub static DUMP: Spec = Spec {
+    full_name: "dump",
+    subcommands: &[],
+    group: Group::Generic,
+    since: "2.6.0",
+    arity: Arity::Exactly(2),
+    flags: Flags::READONLY,
+    acl: Cat::KEYSPACE,
+    keys: Keys::Specs(&[one(1, RO_ACCESS)]),
+    args: &[key("key", 0)],
+    tips: &["nondeterministic_output"],
+    history: &[],
+    summary: "Returns the value of a key as a payload for RESTORE.",
+    complexity: "O(N), N being the size of the value",
+    deprecated: None,
+    id: id::DUMP,
 };
 
 /// `EXISTS`
@@ -480,6 +501,43 @@ pub static RENAMENX: Spec = Spec {
     complexity: "O(1)",
     deprecated: None,
     id: id::RENAMENX,
+};
+
+/// The arguments of `RESTORE` and `RESTORE-ASKING`.
+pub(super) const RESTORE_ARGS: &[Arg] = &[
+    key("key", 0),
+    integer("ttl"),
+    string("serialized-value"),
+    token("replace", "REPLACE").optional().since("3.0.0"),
+    token("absttl", "ABSTTL").optional().since("5.0.0"),
+    integer("seconds").after("IDLETIME").optional().since("5.0.0"),
+    integer("frequency").after("FREQ").optional().since("5.0.0"),
+];
+
+/// The history of both.
+pub(super) const RESTORE_HISTORY: &[(&str, &str)] = &[
+    ("3.0.0", "Option `REPLACE`."),
+    ("5.0.0", "Option `ABSTTL`."),
+    ("5.0.0", "Options `IDLETIME` and `FREQ`."),
+];
+
+/// `RESTORE`
+pub static RESTORE: Spec = Spec {
+    full_name: "restore",
+    subcommands: &[],
+    group: Group::Generic,
+    since: "2.6.0",
+    arity: Arity::AtLeast(4),
+    flags: Flags::WRITE.or(Flags::DENYOOM),
+    acl: Cat::KEYSPACE.or(Cat::DANGEROUS),
+    keys: Keys::Specs(&[one(1, OW_UPDATE)]),
+    args: RESTORE_ARGS,
+    tips: &[],
+    history: RESTORE_HISTORY,
+    summary: "Makes a key of a payload of DUMP.",
+    complexity: "O(N), N being the size of the payload",
+    deprecated: None,
+    id: id::RESTORE,
 };
 
 /// `SCAN`

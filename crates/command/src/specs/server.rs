@@ -49,6 +49,7 @@ specs! {
     MONITOR,
     PSYNC,
     REPLCONF,
+    RESTORE_ASKING,
     ROLE,
     SHUTDOWN,
     SLOWLOG,
@@ -969,6 +970,25 @@ pub static REPLCONF: Spec = Spec {
     complexity: "O(1)",
     deprecated: None,
     id: id::REPLCONF,
+};
+
+/// `RESTORE-ASKING`
+pub static RESTORE_ASKING: Spec = Spec {
+    full_name: "restore-asking",
+    subcommands: &[],
+    group: Group::Server,
+    since: "3.0.0",
+    arity: Arity::AtLeast(4),
+    flags: Flags::WRITE.or(Flags::DENYOOM).or(Flags::ASKING).or(Flags::SYSCMD),
+    acl: Cat::KEYSPACE.or(Cat::DANGEROUS),
+    keys: Keys::Specs(&[one(1, OW_UPDATE)]),
+    args: super::generic::RESTORE_ARGS,
+    tips: &[],
+    history: super::generic::RESTORE_HISTORY,
+    summary: "RESTORE of a key that moves between the nodes of a cluster.",
+    complexity: "O(N), N being the size of the payload",
+    deprecated: None,
+    id: id::RESTORE_ASKING,
 };
 
 /// `ROLE`

@@ -12,13 +12,14 @@ use crate::error::CmdError;
 use crate::latency::LatencyMonitor;
 use crate::limits::Limits;
 use crate::process::{Facts, Process};
+use crate::pubsub::PubSub;
 use crate::session::{Caller, Session, Sessions};
 use crate::session_key::SessionKey;
 use crate::stats::Stats;
 use crate::transaction::Transaction;
 use crate::watch::Watching;
 use sluice_base::{Now, Rng};
-use sluice_command::{Access, Flags, Keys, Spec};
+use sluice_command::{Access, Flags, KeyFlags, Keys, Spec};
 use sluice_keyspace::{Dataset, DbMut, DbRef, Keyspace};
 use sluice_resp::Reply;
 
@@ -112,6 +113,19 @@ pub struct TransactionCtx<'a> {
     pub transaction: &'a mut Option<Box<Transaction>>,
     /// Clients and the keys that they watch.
     pub watching: &'a mut Watching,
+    /// Where the reply goes.
+    pub reply: Reply<'a>,
+    pub(super) _seal: Seal,
+}
+
+/// For commands that subscribe and publish.
+pub struct PubSubCtx<'a> {
+    /// The caller's name in the table of sessions.
+    pub key: SessionKey,
+    /// The client that asks; to change.
+    pub caller: &'a mut Caller,
+    /// Who subscribes to what, and what is published.
+    pub pubsub: &'a mut PubSub,
     /// Where the reply goes.
     pub reply: Reply<'a>,
     pub(super) _seal: Seal,
@@ -220,6 +234,7 @@ pub enum Handler {
     Transaction(fn(&mut TransactionCtx<'_>, Args<'_>) -> Run),
     /// EXEC: what the queued commands may, each in a context of its own.
     Exec,
+    PubSub(fn(&mut PubSubCtx<'_>, Args<'_>) -> Run),
     Report(fn(&mut ReportCtx<'_>, Args<'_>) -> Run),
     Log(fn(&mut LogCtx<'_>, Args<'_>) -> Run),
     Server(fn(&mut ServerCtx<'_>, Args<'_>) -> Run),
@@ -233,6 +248,8 @@ pub(crate) struct Rights {
     pub keys: KeyRights,
     /// The caller's own session.
     pub session: Right,
+    /// Who subscribes to what, and messages to them.
+    pub subscriptions: Right,
     /// Other sessions.
     pub registry: Right,
     /// Configuration, logs, replicas.
@@ -271,7 +288,8 @@ impl Handler {
         use Right::{Change, None, Read};
         const fn of(keys: KeyRights, rest: [Right; 4]) -> Rights {
             let [session, registry, control, process] = rest;
-            Rights { keys, session, registry, control, process }
+            // Whoever has the control plane has the subscriptions, which are a part of it.
+            Rights { keys, session, subscriptions: control, registry, control, process }
         }
         match self {
             Handler::Static(_) => of(KeyRights::None, [None, None, None, None]),
@@ -280,8 +298,13 @@ impl Handler {
             Handler::Dataset(_) => of(KeyRights::AllDbs, [Read, None, None, None]),
             Handler::Session(_) => of(KeyRights::None, [Change, None, None, None]),
             Handler::Transaction(_) => of(KeyRights::Read, [Change, None, None, None]),
+            Handler::PubSub(_) => {
+                Rights { subscriptions: Change, ..of(KeyRights::None, [Change, None, None, None]) }
+            }
             Handler::Report(_) => of(KeyRights::None, [Read, Read, Read, Read]),
-            Handler::Log(_) => of(KeyRights::None, [None, None, Change, None]),
+            Handler::Log(_) => {
+                Rights { subscriptions: None, ..of(KeyRights::None, [None, None, Change, None]) }
+            }
             Handler::Server(_) => of(KeyRights::None, [Change, Change, Change, Change]),
             // The commands inside have rights of their own.
             Handler::Exec => of(KeyRights::None, [Change, Change, Change, Change]),
@@ -321,6 +344,11 @@ pub(crate) const fn route(spec: &'static Spec, handler: Handler) -> Route {
     };
     let mut i = 0;
     while i < specs.len() {
+        // The name of a shard channel is looked for as a key is, and is none.
+        if specs[i].flags.has(KeyFlags::NOT_KEY) {
+            i += 1;
+            continue;
+        }
         match keys {
             KeyRights::Write => {}
             KeyRights::Read => assert!(

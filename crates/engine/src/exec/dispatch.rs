@@ -1,8 +1,8 @@
 //! Dispatch: the engine taken apart into the context of a handler's kind.
 
 use super::ctx::{
-    DatasetCtx, DebugCtx, Handler, LogCtx, Observed, ReadCtx, ReportCtx, Run, Seal, ServerCtx, SessionCtx,
-    StaticCtx, TransactionCtx, WriteCtx,
+    DatasetCtx, DebugCtx, Handler, LogCtx, Observed, PubSubCtx, ReadCtx, ReportCtx, Run, Seal, ServerCtx,
+    SessionCtx, StaticCtx, TransactionCtx, WriteCtx,
 };
 use crate::args::Args;
 use crate::control::Control;
@@ -58,6 +58,7 @@ impl Engine {
             Handler::Session(run) => self.for_session(run, session, args),
             Handler::Transaction(run) => self.for_transaction(run, session, access, args),
             Handler::Exec => self.run_transaction(unit, session, clock, process),
+            Handler::PubSub(run) => self.for_pubsub(run, session, args),
             Handler::Report(run) => self.for_report(run, unit, session, args, process),
             Handler::Log(run) => {
                 let reply = Reply::new(&mut session.outbox, proto);
@@ -99,6 +100,30 @@ impl Engine {
         let result = run(&mut ctx, args);
         session.mask = gate.session_mask(session);
         self.refresh_listening();
+        result
+    }
+
+    fn for_pubsub(
+        &mut self,
+        run: fn(&mut PubSubCtx<'_>, Args<'_>) -> Run,
+        session: &mut Session,
+        args: Args<'_>,
+    ) -> Run {
+        let Engine { effects, control, gate, .. } = self;
+        let Session { key, caller, outbox, .. } = session;
+        let before = caller.subscribed;
+        let reply = Reply::new(outbox, caller.proto);
+        let (key, pubsub) = (*key, &mut control.pubsub);
+        let result = run(&mut PubSubCtx { key, caller, pubsub, reply, _seal: Seal(()) }, args);
+        // A message is told to the replicas whether somebody here receives it or not.
+        let published = std::mem::take(&mut control.pubsub.outgoing.published);
+        if published && (effects.propagating || !control.pubsub.outgoing.targets.is_empty()) {
+            effects.force();
+        }
+        if session.caller.subscribed != before {
+            session.mask = gate.session_mask(session);
+            self.refresh_listening();
+        }
         result
     }
 

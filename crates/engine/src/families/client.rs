@@ -9,7 +9,7 @@ use crate::ctx::{Handler, Outcome, ReportCtx, Route, Run, ServerCtx, SessionCtx,
 use crate::error::{CmdError, until_zero};
 use crate::families::connection::check_label;
 use crate::session::line::Running;
-use crate::session::{Closing, ReplyMode, Session, Sessions};
+use crate::session::{Closing, ReplyMode, Session, Sessions, Subscribed};
 use crate::watch::Watching;
 use filter::{Filter, SkipMe};
 use sluice_base::num;
@@ -262,6 +262,11 @@ fn kill_chosen(ctx: &mut ServerCtx<'_>, filter: &Filter<'_>) -> i64 {
         if other.caller.closing != Closing::Now && filter.chooses(other, now_s, &ctx.control.watching) {
             other.caller.closing = Closing::Now;
             ctx.control.to_close.push(other.key);
+            // A message that is published next has one receiver less.
+            if other.caller.subscribed.is_any() {
+                ctx.control.pubsub.forget(other.key);
+                other.caller.subscribed = Subscribed::default();
+            }
             killed += 1;
         }
     }

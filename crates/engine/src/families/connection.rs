@@ -4,7 +4,7 @@ use crate::args::Args;
 use crate::ctx::{Handler, Outcome, Route, Run, ServerCtx, SessionCtx, route};
 use crate::error::{CmdError, until_zero};
 use crate::limits::Limits;
-use crate::session::{Caller, ClientFlags, Closing, ReplyMode};
+use crate::session::{Caller, ClientFlags, Closing, ReplyMode, Subscribed};
 use crate::stats::Stats;
 use crate::version;
 use sluice_base::num;
@@ -27,6 +27,12 @@ pub(crate) const DEFAULT_USER: &str = "default";
 
 fn ping(ctx: &mut SessionCtx<'_>, args: Args<'_>) -> Run {
     match args.len() {
+        // Among messages of RESP2 an answer has to look like one.
+        1 | 2 if ctx.caller.only_listens() => {
+            ctx.reply.array(2);
+            ctx.reply.bulk(b"pong");
+            ctx.reply.bulk(args.get(1).unwrap_or_default());
+        }
         1 => ctx.reply.simple(b"PONG"),
         2 => ctx.reply.bulk(args.at(1)),
         _ => return Err(CmdError::Arity("ping")),
@@ -210,6 +216,8 @@ fn reset(ctx: &mut ServerCtx<'_>, _: Args<'_>) -> Run {
     }
     ctx.session.transaction = None;
     ctx.control.watching.forget(key);
+    ctx.control.pubsub.forget(key);
+    caller.subscribed = Subscribed::default();
     caller.leave_multi();
     if caller.flags.monitor {
         ctx.control.monitors.retain(|monitor| *monitor != key);

@@ -1,5 +1,6 @@
 //! Commands about keys of any type.
 
+mod dump;
 mod expiry;
 mod names;
 mod object;
@@ -13,6 +14,7 @@ use sluice_keyspace::Event;
 pub(crate) const ROUTES: &[Route] = &[
     route(&specs::COPY, Handler::Write(names::copy)),
     route(&specs::DEL, Handler::Write(del)),
+    route(&specs::DUMP, Handler::Read(dump::dump)),
     route(&specs::EXISTS, Handler::Read(exists)),
     route(&specs::EXPIRE, Handler::Write(expiry::expire)),
     route(&specs::EXPIREAT, Handler::Write(expiry::expireat)),
@@ -32,6 +34,8 @@ pub(crate) const ROUTES: &[Route] = &[
     route(&specs::RANDOMKEY, Handler::Read(walk::randomkey)),
     route(&specs::RENAME, Handler::Write(names::rename)),
     route(&specs::RENAMENX, Handler::Write(names::renamenx)),
+    route(&specs::RESTORE, Handler::Write(dump::restore)),
+    route(&sluice_command::specs::server::RESTORE_ASKING, Handler::Write(dump::restore)),
     route(&specs::SCAN, Handler::Read(walk::scan)),
     route(&specs::TOUCH, Handler::Read(touch)),
     route(&specs::TTL, Handler::Read(expiry::ttl)),

@@ -2,6 +2,7 @@
 
 use super::numbers::{difference, ratio};
 use super::{Lines, MemoryReport, View};
+use crate::pubsub::TopicKind;
 use crate::session::SyncStage;
 use crate::version;
 use sluice_config::param;
@@ -70,7 +71,8 @@ pub(super) fn clients(view: &View<'_>, out: &mut Lines) {
     out.add("client_recent_max_input_buffer", view.facts.recent_max_input);
     out.add("client_recent_max_output_buffer", view.stats.output_peaks.max());
     out.add("blocked_clients", control.blocking.count());
-    out.zeros(&["tracking_clients", "pubsub_clients"]);
+    out.zeros(&["tracking_clients"]);
+    out.add("pubsub_clients", control.pubsub.clients());
     out.add("watching_clients", control.watching.clients());
     out.add("clients_in_timeout_table", control.blocking.with_deadline());
     out.add("total_watched_keys", control.watching.keys());
@@ -214,15 +216,11 @@ pub(super) fn stats(view: &View<'_>, out: &mut Lines) {
     ]);
     out.add("keyspace_hits", stats.hits);
     out.add("keyspace_misses", stats.misses);
-    out.zeros(&[
-        "pubsub_channels",
-        "pubsub_patterns",
-        "pubsubshard_channels",
-        "latest_fork_usec",
-        "total_forks",
-        "migrate_cached_sockets",
-        "slave_expires_tracked_keys",
-    ]);
+    let pubsub = &view.control.pubsub;
+    out.add("pubsub_channels", pubsub.count(TopicKind::Channel));
+    out.add("pubsub_patterns", pubsub.count(TopicKind::Pattern));
+    out.add("pubsubshard_channels", pubsub.count(TopicKind::Shard));
+    out.zeros(&["latest_fork_usec", "total_forks", "migrate_cached_sockets", "slave_expires_tracked_keys"]);
     compaction(view, out);
     out.zeros(&["tracking_total_keys", "tracking_total_items", "tracking_total_prefixes"]);
     out.add("unexpected_error_replies", stats.unexpected_errors);

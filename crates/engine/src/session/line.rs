@@ -89,12 +89,16 @@ impl Session {
             + arguments
             + self.deferred_bytes()
             + watching.heap_bytes(self.key)
+            + caller.subscribed.bytes
             + sizes.outbox_capacity.max(sizes.outbox_bytes)
             + self.in_flight;
         let _ = write!(
             out,
-            " sub=0 psub=0 ssub=0 multi={} watch={watched} qbuf={} qbuf-free={} argv-mem={} multi-mem={} rbs={} rbp={} \
+            " sub={} psub={} ssub={} multi={} watch={watched} qbuf={} qbuf-free={} argv-mem={} multi-mem={} rbs={} rbp={} \
              obl={obl} oll={oll} omem={omem} tot-mem={total}",
+            caller.subscribed.channels,
+            caller.subscribed.patterns,
+            caller.subscribed.shards,
             caller.multi,
             caller.input_bytes,
             caller.input_free,
@@ -112,6 +116,7 @@ impl Session {
         let letters: String = [
             ('S', caller.replica.is_some()),
             ('O', flags.monitor),
+            ('P', caller.subscribed.is_any()),
             ('x', self.transaction.is_some() || flags.in_exec),
             ('b', self.waiting.is_some()),
             (

@@ -26,10 +26,14 @@ pub enum Event {
     MoveFrom,
     MoveTo,
     CopyTo,
+    New,
+    KeyMiss,
+    Restore,
 }
 
 /// The classes of events that `notify-keyspace-events` chooses among.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
 pub enum Class {
     /// `g`: commands of no type.
     Generic,
@@ -57,7 +61,69 @@ pub enum Class {
     New,
 }
 
+/// A set of classes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Classes(u16);
+
+impl Classes {
+    /// None.
+    pub const NONE: Classes = Classes(0);
+
+    /// The classes whose events are changes of keys: all but those of new keys and of look-ups that found none.
+    pub const CHANGES: Classes = {
+        let mut bits = 0;
+        let mut at = 0;
+        while at < Class::ALL.len() {
+            if !matches!(Class::ALL[at], Class::New | Class::Miss) {
+                bits |= 1 << Class::ALL[at] as u16;
+            }
+            at += 1;
+        }
+        Classes(bits)
+    };
+
+    /// The classes with these letters; letters that are no class's are skipped.
+    pub fn of_letters(letters: &[u8]) -> Classes {
+        let chosen = Class::ALL.iter().filter(|class| letters.contains(&class.letter()));
+        Classes(chosen.fold(0, |bits, class| bits | 1 << *class as u16))
+    }
+
+    /// Whether it holds a class.
+    #[inline]
+    pub fn has(self, class: Class) -> bool {
+        self.0 & 1 << class as u16 != 0
+    }
+
+    /// What is in one of the two.
+    #[must_use]
+    pub fn or(self, other: Classes) -> Classes {
+        Classes(self.0 | other.0)
+    }
+
+    /// Whether it holds none.
+    #[inline]
+    pub fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+}
+
 impl Class {
+    /// All of them.
+    const ALL: [Class; 12] = [
+        Class::Generic,
+        Class::String,
+        Class::List,
+        Class::Set,
+        Class::Hash,
+        Class::SortedSet,
+        Class::Expired,
+        Class::Evicted,
+        Class::Stream,
+        Class::Module,
+        Class::Miss,
+        Class::New,
+    ];
+
     /// Its letter in `notify-keyspace-events`.
     pub fn letter(self) -> u8 {
         match self {
@@ -103,6 +169,9 @@ impl Event {
             Event::MoveFrom => "move_from",
             Event::MoveTo => "move_to",
             Event::CopyTo => "copy_to",
+            Event::New => "new",
+            Event::KeyMiss => "keymiss",
+            Event::Restore => "restore",
         }
     }
 
@@ -127,8 +196,11 @@ impl Event {
             | Event::RenameTo
             | Event::MoveFrom
             | Event::MoveTo
-            | Event::CopyTo => Class::Generic,
+            | Event::CopyTo
+            | Event::Restore => Class::Generic,
             Event::Expired => Class::Expired,
+            Event::New => Class::New,
+            Event::KeyMiss => Class::Miss,
         }
     }
 }

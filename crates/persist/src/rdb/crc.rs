@@ -5,7 +5,14 @@ use crc::{CRC_64_REDIS, Crc, Digest, Table};
 static TABLE: Crc<u64, Table<16>> = Crc::<u64, Table<16>>::new(&CRC_64_REDIS);
 
 /// A checksum in the making.
+#[derive(Clone)]
 pub(super) struct Sum(Digest<'static, u64, Table<16>>);
+
+impl std::fmt::Debug for Sum {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Sum({:016x})", self.value())
+    }
+}
 
 impl Sum {
     pub(super) fn new() -> Sum {
@@ -16,8 +23,8 @@ impl Sum {
         self.0.update(bytes);
     }
 
-    pub(super) fn value(self) -> u64 {
-        self.0.finalize()
+    pub(super) fn value(&self) -> u64 {
+        self.0.clone().finalize()
     }
 }
 

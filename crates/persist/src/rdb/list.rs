@@ -1,70 +1,74 @@
 //! Lists in files: the parts of a list that is read, and how one is cut into parts to be written.
 
-use std::borrow::Cow;
-
 use sluice_base::Bytes;
 use sluice_base::num::{IntBuffer, digits_i64};
 use sluice_collections::listpack::{self, Element, entry};
-use sluice_value::{List, ListContext, ListItem, ListRef};
+use sluice_value::{List, ListContext, ListItem, ListLimits, ListRef};
 
 use super::ziplist;
-
-/// A part of a list as it stands in a file.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum ListNode<'a> {
-    /// One element.
-    Plain(Cow<'a, [u8]>),
-    /// A listpack, which was checked.
-    Packed(Cow<'a, [u8]>),
-}
 
 /// The container of a node that is one element.
 pub(super) const PLAIN: u64 = 1;
 /// The container of a node that is a listpack.
 pub(super) const PACKED: u64 = 2;
 
-impl<'a> ListNode<'a> {
-    pub(super) fn of_listpack(bytes: Cow<'a, [u8]>) -> Option<ListNode<'a>> {
-        listpack::is_valid(&bytes).then_some(ListNode::Packed(bytes))
+/// A list that is being loaded, node by node.
+#[derive(Debug)]
+pub(super) struct ListBuilder {
+    list: List,
+    context: ListContext,
+    /// Nodes with elements: listpacks and ziplists.
+    packed: usize,
+    /// Whether a node was one element.
+    has_plain: bool,
+}
+
+impl ListBuilder {
+    /// An empty list under these thresholds.
+    pub(super) fn new(limits: ListLimits) -> ListBuilder {
+        let context = ListContext { limits, garbage: Vec::new() };
+        ListBuilder { list: List::new(), context, packed: 0, has_plain: false }
     }
 
-    pub(super) fn of_ziplist(bytes: &[u8]) -> Option<ListNode<'a>> {
-        ziplist::to_listpack(bytes).map(|listpack| ListNode::Packed(Cow::Owned(listpack)))
+    /// Adds a node that is one element.
+    pub(super) fn add_plain(&mut self, element: &[u8]) {
+        self.has_plain = true;
+        self.list.push_back(element, &mut self.context);
     }
 
-    /// How many elements.
-    #[allow(clippy::len_without_is_empty, reason = "a node is never asked whether it is empty")]
-    pub fn len(&self) -> usize {
-        match self {
-            ListNode::Plain(_) => 1,
-            ListNode::Packed(listpack) => listpack::len(listpack),
+    /// Adds the elements of a listpack, which may have none; `false`, and no change, when the bytes are no listpack.
+    pub(super) fn add_listpack(&mut self, bytes: &[u8]) -> bool {
+        if !listpack::is_valid(bytes) {
+            return false;
         }
-    }
-
-    /// The list of these nodes, with the encoding that its size asks for. What grows on the way is left in the context.
-    pub fn list(nodes: &[ListNode<'_>], context: &mut ListContext) -> List {
-        let mut list = List::new();
-        let (mut packed, mut plain) = (0, 0);
-        for node in nodes {
-            match node {
-                ListNode::Plain(bytes) => {
-                    plain += 1;
-                    list.push_back(bytes, context);
+        self.packed += usize::from(listpack::len(bytes) > 0);
+        for element in listpack::iter(bytes) {
+            match element {
+                Element::Int(number) => {
+                    self.list.push_back(IntBuffer::new().format(number), &mut self.context);
                 }
-                ListNode::Packed(listpack) => {
-                    packed += usize::from(listpack::len(listpack) > 0);
-                    for element in listpack::iter(listpack) {
-                        match element {
-                            Element::Int(number) => list.push_back(IntBuffer::new().format(number), context),
-                            Element::Bytes(bytes) => list.push_back(bytes, context),
-                        }
-                    }
-                }
+                Element::Bytes(bytes) => self.list.push_back(bytes, &mut self.context),
             }
         }
+        // What grew on the way belongs to nobody else.
+        self.context.garbage.clear();
+        true
+    }
+
+    /// The same of a ziplist.
+    pub(super) fn add_ziplist(&mut self, bytes: &[u8]) -> bool {
+        ziplist::to_listpack(bytes).is_some_and(|listpack| self.add_listpack(&listpack))
+    }
+
+    /// The list with the encoding that its size asks for; `None` where there was no element.
+    pub(super) fn finish(mut self) -> Option<List> {
+        if self.list.is_empty() {
+            return None;
+        }
         // Elements that were written one by one would have been packed while they were added.
-        list.convert_after_loading(packed.max(usize::from(plain > 0)), context.limits);
-        list
+        let nodes = self.packed.max(usize::from(self.has_plain));
+        self.list.convert_after_loading(nodes, self.context.limits);
+        Some(self.list)
     }
 }
 
@@ -147,3 +151,13 @@ pub(super) enum CutNode<'a> {
 
 /// Listpacks whose elements are counted do not get larger than this.
 const COUNTED_BYTES_MAX: usize = 8192;
+
+/// The elements of a list, for tests and fuzzing.
+pub(super) fn elements(list: ListRef<'_>) -> Vec<Vec<u8>> {
+    let mut iter = list.iter(0..usize::MAX);
+    let mut all = Vec::new();
+    while let Some(item) = iter.next() {
+        all.push(item.bytes(&mut IntBuffer::new()).to_vec());
+    }
+    all
+}

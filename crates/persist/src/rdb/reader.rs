@@ -1,261 +1,276 @@
-//! Reads a file that is in memory, item by item.
+//! Reads a file that arrives in pieces.
 
-use super::crc::Sum;
-use super::list::{self, ListNode};
-use super::{Usage, Version, form, op};
-use sluice_base::lzf;
+use super::decoder::{Decoder, Step};
+use super::error::{LoadError, Problem};
+use sluice_value::{List, ListLimits, Pages};
 use std::borrow::Cow;
 
-/// Why a file was refused, and where.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LoadError {
-    /// Bytes before the place.
-    pub offset: usize,
-    /// What is wrong there.
-    pub problem: Problem,
+use super::Usage;
+
+/// How a file is read.
+#[derive(Clone, Copy, Debug)]
+pub struct ReadOptions {
+    /// What becomes of what is not known. Setting `rdb-version-check`.
+    pub unknown: Unknown,
+    /// Whether the checksum is compared. Setting `rdbchecksum`.
+    pub checksum: bool,
+    /// The thresholds of the lists that are made.
+    pub list: ListLimits,
 }
 
-/// What can be wrong with a file.
+impl Default for ReadOptions {
+    fn default() -> ReadOptions {
+        ReadOptions { unknown: Unknown::Refuse, checksum: true, list: ListLimits::default() }
+    }
+}
+
+/// What becomes of versions that are not known and of types that are not there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Problem {
-    /// It begins as no file does, or as one of a version that is not known.
-    Magic,
-    /// It ends too early.
-    CutOff,
-    /// A value of this type, or an opcode, that is not known.
-    Unknown(u8),
-    /// A length stands where none may be, or the other way round.
-    Length,
-    /// A compressed string that cannot be.
-    Compression,
-    /// A list that cannot be.
-    List,
-    /// Another checksum than the contents have.
-    Checksum,
+pub enum Unknown {
+    /// They are errors: `strict`.
+    Refuse,
+    /// The version is ignored, and values that delimit themselves are passed over: `relaxed`.
+    Skip,
 }
 
 /// Something in a file.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Debug)]
 pub enum Item<'a> {
-    /// A field about the file.
+    /// A field about the file: name and value.
     Aux(Cow<'a, [u8]>, Cow<'a, [u8]>),
     /// A database begins.
     Db(u64),
-    /// How many keys it has, and how many with an expiry: a hint.
+    /// How many keys the database has, and how many with an expiry: a hint.
     Sizes(u64, u64),
-    /// A key with a string.
-    String {
-        /// The key.
-        key: Cow<'a, [u8]>,
-        /// The string; an integer as its digits.
-        value: Cow<'a, [u8]>,
-        /// Its expiry, ms since the epoch.
-        expiry_ms: Option<i64>,
-        /// Its last use.
-        usage: Usage,
+    /// How many keys a slot of the database has: a hint.
+    Slot(SlotSizes),
+    /// An import of slots was under way: its name, and the first and last slot of each range.
+    SlotImport {
+        /// 40 bytes.
+        name: Cow<'a, [u8]>,
+        /// At least one.
+        ranges: Vec<(u16, u16)>,
     },
-    /// A key with a list.
-    List {
+    /// The code of a library of functions.
+    Function(Cow<'a, [u8]>),
+    /// A key with its value.
+    Entry(Entry<'a>),
+    /// A key whose value has no elements: the key is to be passed over.
+    Empty {
         /// The key.
-        key: Cow<'a, [u8]>,
-        /// The parts that it was written in. Without any element it is no list: the key is to be passed over.
-        nodes: Vec<ListNode<'a>>,
-        /// Its expiry, ms since the epoch.
-        expiry_ms: Option<i64>,
-        /// Its last use.
-        usage: Usage,
+        key: Vec<u8>,
+    },
+    /// A key whose value was passed over, with [`Unknown::Skip`].
+    Skipped {
+        /// The key.
+        key: Vec<u8>,
+        /// The name of the value's type.
+        kind: &'static str,
+        /// Where the type stands in the file.
+        offset: u64,
     },
 }
 
-/// A file being read.
+/// Sizes of a hash slot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SlotSizes {
+    /// Below 16,384.
+    pub slot: u16,
+    /// Keys.
+    pub keys: u64,
+    /// Keys with an expiry.
+    pub expires: u64,
+}
+
+/// A key with its value.
 #[derive(Debug)]
-pub struct Reader<'a> {
-    file: &'a [u8],
+pub struct Entry<'a> {
+    /// The key.
+    pub key: Vec<u8>,
+    /// The value.
+    pub value: Loaded<'a>,
+    /// The expiry, ms since the epoch.
+    pub expiry_ms: Option<i64>,
+    /// The last use.
+    pub usage: Usage,
+}
+
+/// A value that was read and checked.
+#[derive(Debug)]
+pub enum Loaded<'a> {
+    /// A string; an integer as its digits.
+    Str(Cow<'a, [u8]>),
+    /// A string of more than 1 MiB.
+    Pages(Pages),
+    /// A list, which has elements.
+    List(List),
+}
+
+/// What [`Reader::next`] returns.
+#[derive(Debug)]
+pub enum Progress<'a> {
+    /// An item.
+    Item(Item<'a>),
+    /// The file has ended, with the right checksum.
+    End,
+    /// The next item is not complete: bytes have to be fed, which belong at this offset of the file.
+    More(u64),
+}
+
+/// A file being read: bytes go in by [`Reader::feed`], items come out by [`Reader::next`].
+///
+/// Memory: the bytes of the item under way. A value is built while its bytes arrive; of a list only one node is kept as
+/// bytes, of a long string no byte.
+#[derive(Debug)]
+pub struct Reader {
+    decoder: Decoder,
+    buffer: Vec<u8>,
+    /// Bytes of `buffer` that are done with.
     at: usize,
-    version: Version,
-    /// Whether a checksum ends the file.
-    summed: bool,
-    ended: bool,
+    /// Bytes behind `at` without which another try is useless.
+    wanted: usize,
+    /// Where the bytes that are missing belong in the file.
+    missing_at: u64,
 }
 
-impl<'a> Reader<'a> {
-    /// Begins to read. Cost: O(1).
-    pub fn new(file: &'a [u8]) -> Result<Reader<'a>, LoadError> {
-        let magic = LoadError { offset: 0, problem: Problem::Magic };
-        let (version, summed) = match file.split_at_checked(9) {
-            Some((b"VALKEY080", _)) => (Version::Valkey, true),
-            Some(([b'R', b'E', b'D', b'I', b'S', b'0', b'0', digits @ ..], _)) => {
-                match sluice_base::num::parse_i64(digits.strip_prefix(b"0").unwrap_or(digits)) {
-                    Some(number @ 1..=11) => (Version::Common, number >= SUMMED_FROM),
-                    _ => return Err(magic),
-                }
-            }
-            _ => return Err(magic),
-        };
-        Ok(Reader { file, at: 9, version, summed, ended: false })
+impl Reader {
+    /// A file of which no byte has arrived.
+    pub fn new(options: ReadOptions) -> Reader {
+        Reader { decoder: Decoder::new(options), buffer: Vec::new(), at: 0, wanted: 0, missing_at: 0 }
     }
 
-    /// Who the file was written for.
-    pub fn version(&self) -> Version {
-        self.version
+    /// A file that is there as a whole.
+    pub fn of(file: &[u8], options: ReadOptions) -> Reader {
+        let mut reader = Reader::new(options);
+        reader.feed(file);
+        reader
     }
 
-    /// Bytes after the end of the file.
-    pub fn rest(&self) -> &'a [u8] {
-        &self.file[self.at..]
-    }
-
-    /// The next item; `None` at the end, when the checksum is right.
-    #[allow(clippy::should_implement_trait)]
-    pub fn next(&mut self) -> Result<Option<Item<'a>>, LoadError> {
-        if self.ended {
-            return Ok(None);
-        }
-        let (mut expiry_ms, mut usage) = (None, Usage::Unsaid);
-        loop {
-            let offset = self.at;
-            match self.byte()? {
-                op::EXPIRY_MS => expiry_ms = Some(i64::from_le_bytes(self.array()?)),
-                op::EXPIRY_S => expiry_ms = Some(i64::from(i32::from_le_bytes(self.array()?)) * 1000),
-                op::IDLE => usage = Usage::Idle(self.len()?),
-                op::FREQUENCY => usage = Usage::Frequency(self.byte()?),
-                op::TYPE_STRING => {
-                    let (key, value) = (self.text()?, self.text()?);
-                    return Ok(Some(Item::String { key, value, expiry_ms, usage }));
-                }
-                form @ (op::TYPE_LIST
-                | op::TYPE_LIST_ZIPLIST
-                | op::TYPE_LIST_QUICKLIST
-                | op::TYPE_LIST_QUICKLIST_2) => {
-                    let (key, nodes) = (self.text()?, self.list(form)?);
-                    return Ok(Some(Item::List { key, nodes, expiry_ms, usage }));
-                }
-                op::AUX => return Ok(Some(Item::Aux(self.text()?, self.text()?))),
-                op::SELECT_DB => return Ok(Some(Item::Db(self.len()?))),
-                op::RESIZE_DB => return Ok(Some(Item::Sizes(self.len()?, self.len()?))),
-                op::EOF => return self.end().map(|()| None),
-                other => return Err(LoadError { offset, problem: Problem::Unknown(other) }),
+    /// Takes bytes that have arrived. Cost: a copy of them, and of what is kept now and then.
+    pub fn feed(&mut self, bytes: &[u8]) {
+        if self.at >= self.buffer.len() / 2 {
+            self.buffer.drain(..self.at);
+            self.at = 0;
+            // The memory of a large value goes with the value.
+            if self.buffer.capacity() > KEPT_BYTES_MAX && self.buffer.len() < KEPT_BYTES_MAX {
+                self.buffer.shrink_to(KEPT_BYTES_MAX);
             }
         }
+        self.buffer.extend_from_slice(bytes);
     }
 
-    /// The parts of a list of this type.
-    fn list(&mut self, form: u8) -> Result<Vec<ListNode<'a>>, LoadError> {
-        if form == op::TYPE_LIST_ZIPLIST {
-            return Ok(vec![self.list_node(form)?]);
+    /// The version in the file's header; 0 as long as the header has not been read.
+    pub fn version(&self) -> u32 {
+        self.decoder.version()
+    }
+
+    /// The next item. After an error there is none.
+    ///
+    /// # Errors
+    /// What is wrong with the file, and where.
+    #[allow(clippy::should_implement_trait, reason = "items borrow from the reader")]
+    pub fn next(&mut self) -> Result<Progress<'_>, LoadError> {
+        if self.buffer.len() - self.at < self.wanted {
+            return Ok(Progress::More(self.missing_at));
         }
-        // A number that cannot be asks for no memory: the nodes come one by one.
-        let mut left = self.len()?;
-        let mut nodes = Vec::new();
-        while left > 0 {
-            nodes.push(self.list_node(form)?);
-            left -= 1;
-        }
-        Ok(nodes)
-    }
-
-    fn list_node(&mut self, form: u8) -> Result<ListNode<'a>, LoadError> {
-        let offset = self.at;
-        let container = if form == op::TYPE_LIST_QUICKLIST_2 { self.len()? } else { list::PACKED };
-        let node = match (form, container) {
-            (op::TYPE_LIST, _) | (_, list::PLAIN) => Some(ListNode::Plain(self.text()?)),
-            (op::TYPE_LIST_QUICKLIST_2, list::PACKED) => ListNode::of_listpack(self.text()?),
-            (_, list::PACKED) => ListNode::of_ziplist(&self.text()?),
-            _ => None,
-        };
-        node.ok_or(LoadError { offset, problem: Problem::List })
-    }
-
-    fn end(&mut self) -> Result<(), LoadError> {
-        if self.summed {
-            self.check_sum()?;
-        }
-        self.ended = true;
-        Ok(())
-    }
-
-    fn check_sum(&mut self) -> Result<(), LoadError> {
-        let offset = self.at;
-        let wanted = u64::from_le_bytes(self.array()?);
-        let mut sum = Sum::new();
-        sum.add(&self.file[..offset]);
-        if wanted != 0 && wanted != sum.value() {
-            return Err(LoadError { offset, problem: Problem::Checksum });
-        }
-        Ok(())
-    }
-
-    fn bytes(&mut self, len: usize) -> Result<&'a [u8], LoadError> {
-        match self.file[self.at..].get(..len) {
-            Some(bytes) => {
-                self.at += len;
-                Ok(bytes)
+        let (taken, step) = self.decoder.step(&self.buffer[self.at..])?;
+        self.at += taken;
+        self.wanted = 0;
+        Ok(match step {
+            Step::Item(item) => Progress::Item(item),
+            Step::End => Progress::End,
+            Step::Need { bytes, offset } => {
+                (self.wanted, self.missing_at) = (bytes, offset);
+                Progress::More(offset)
             }
-            None => Err(LoadError { offset: self.at, problem: Problem::CutOff }),
+        })
+    }
+
+    /// The next item of a file of which no more bytes come; `None` at its end.
+    ///
+    /// # Errors
+    /// As [`Reader::next`]; that bytes are missing is one, too.
+    pub fn next_of_whole(&mut self) -> Result<Option<Item<'_>>, LoadError> {
+        match self.next()? {
+            Progress::Item(item) => Ok(Some(item)),
+            Progress::End => Ok(None),
+            Progress::More(offset) => Err(LoadError { offset, problem: Problem::CutOff }),
         }
     }
 
-    fn array<const N: usize>(&mut self) -> Result<[u8; N], LoadError> {
-        let offset = self.at;
-        self.bytes(N)?.try_into().map_err(|_| LoadError { offset, problem: Problem::CutOff })
-    }
-
-    fn byte(&mut self) -> Result<u8, LoadError> {
-        self.array::<1>().map(|[byte]| byte)
-    }
-
-    fn len(&mut self) -> Result<u64, LoadError> {
-        let offset = self.at;
-        let first = self.byte()?;
-        self.len_from(first)?.ok_or(LoadError { offset, problem: Problem::Length })
-    }
-
-    /// A length whose first byte is `first`; `None` when that begins something else.
-    fn len_from(&mut self, first: u8) -> Result<Option<u64>, LoadError> {
-        Ok(Some(match first {
-            0..0x40 => u64::from(first),
-            0x40..0x80 => u64::from(first & 0x3f) << 8 | u64::from(self.byte()?),
-            form::LEN_32 => u64::from(u32::from_be_bytes(self.array()?)),
-            form::LEN_64 => u64::from_be_bytes(self.array()?),
-            _ => return Ok(None),
-        }))
-    }
-
-    fn text(&mut self) -> Result<Cow<'a, [u8]>, LoadError> {
-        let offset = self.at;
-        let digits = |number: i64| Cow::Owned(number.to_string().into_bytes());
-        let first = self.byte()?;
-        match first {
-            form::INT_8 => Ok(digits(i64::from(i8::from_le_bytes(self.array()?)))),
-            form::INT_16 => Ok(digits(i64::from(i16::from_le_bytes(self.array()?)))),
-            form::INT_32 => Ok(digits(i64::from(i32::from_le_bytes(self.array()?)))),
-            form::LZF => {
-                let (small, len) = (self.len()?, self.len()?);
-                let small = self.bytes(usize::try_from(small).unwrap_or(usize::MAX))?;
-                let len = usize::try_from(len).unwrap_or(usize::MAX);
-                let text = lzf::decompress(small, len);
-                text.map(Cow::Owned).ok_or(LoadError { offset, problem: Problem::Compression })
-            }
-            _ => {
-                let len = self.len_from(first)?.ok_or(LoadError { offset, problem: Problem::Length })?;
-                self.bytes(usize::try_from(len).unwrap_or(usize::MAX)).map(Cow::Borrowed)
-            }
-        }
+    /// Bytes that were fed and are not read; after the end, those behind the file.
+    pub fn rest(&self) -> &[u8] {
+        &self.buffer[self.at..]
     }
 }
 
-/// Reads any bytes as a file, to the end or the first mistake. For fuzzing.
+/// Reads any bytes as a file, fed as a whole and in pieces, to the end or the first mistake: both ways must bring the same.
+/// For fuzzing.
 pub fn fuzz_rdb(data: &[u8]) {
-    let Ok(mut reader) = Reader::new(data) else { return };
-    while let Ok(Some(item)) = reader.next() {
-        if let Item::List { nodes, .. } = item {
-            let mut context = sluice_value::ListContext::default();
-            let list = ListNode::list(&nodes, &mut context);
-            let elements: usize = nodes.iter().map(|node| node.len()).sum();
-            assert_eq!(list.len(), elements);
+    let (&first, _) = data.split_first().unwrap_or((&0, &[]));
+    let unknown = if first.is_multiple_of(2) { Unknown::Skip } else { Unknown::Refuse };
+    let options = ReadOptions { unknown, ..ReadOptions::default() };
+    let whole = outline(Reader::of(data, options), &[]);
+    let pieces = outline(Reader::new(options), data);
+    assert_eq!(whole, pieces);
+}
+
+/// What a reader brings, in short, when it is fed `data` piece by piece; its last line says how it ended.
+fn outline(mut reader: Reader, mut data: &[u8]) -> Vec<String> {
+    let mut lines = Vec::new();
+    let mut piece = 1;
+    loop {
+        match reader.next() {
+            Ok(Progress::Item(Item::Entry(Entry { key, value: Loaded::List(list), .. }))) => {
+                // Every element must be there to be read.
+                let count = super::list::elements(list.view()).len();
+                assert!(count > 0 && count == list.len());
+                lines.push(format!("{key:?} list of {count}"));
+            }
+            Ok(Progress::Item(item)) => lines.push(format!("{item:?}")),
+            Ok(Progress::More(_)) if !data.is_empty() => {
+                let (now, later) = data.split_at(piece.min(data.len()));
+                reader.feed(now);
+                (data, piece) = (later, piece % 7 + 1);
+            }
+            ended => {
+                lines.push(format!("{ended:?}"));
+                return lines;
+            }
         }
     }
 }
 
-/// Files of earlier versions have no checksum.
-const SUMMED_FROM: i64 = 5;
+/// Bytes of memory that a reader keeps between values.
+const KEPT_BYTES_MAX: usize = 1 << 20;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rdb::{Options, Text, Version, Writer};
+
+    #[test]
+    fn the_memory_of_a_large_value_goes_with_it() {
+        let options = Options { version: Version::Valkey, compression: true, checksum: true };
+        let mut writer = Writer::new(options);
+        // The text compresses to some 1.8 MB, which are kept until the last of them is there.
+        let value: Vec<u8> = (0..8_000_000u32).map(|n| (n.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
+        writer.string(b"k", Text::Bytes(&value), None, Usage::Unsaid);
+        let start = writer.take();
+        let mut reader = Reader::new(ReadOptions::default());
+        let mut largest = 0;
+        let mut entries = 0;
+        for piece in start.chunks(100_000) {
+            reader.feed(piece);
+            largest = largest.max(reader.buffer.capacity());
+            while let Progress::Item(_) = reader.next().expect("the file is well-formed") {
+                entries += 1;
+            }
+        }
+        assert_eq!(entries, 1);
+        reader.feed(b"\xfe");
+        assert!(reader.buffer.capacity() <= KEPT_BYTES_MAX, "{}", reader.buffer.capacity());
+        println!("{largest} bytes at most for {} of the file", start.len());
+        assert!(largest <= 2 * start.len() + 200_000);
+    }
+}

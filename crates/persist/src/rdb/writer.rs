@@ -35,11 +35,22 @@ impl Writer {
         Writer { out, summed: 0, sum: Sum::new(), options }
     }
 
+    /// Begins a lone value of the type `kind`.
+    pub(super) fn of_value(kind: u8, options: Options) -> Writer {
+        Writer { out: vec![kind], summed: 0, sum: Sum::new(), options }
+    }
+
     /// A field about the file. They come before the first database.
     pub fn aux(&mut self, name: &str, value: Text<'_>) {
         self.out.push(op::AUX);
         self.text(Text::Bytes(name.as_bytes()));
         self.text(value);
+    }
+
+    /// A library of functions: its code, as it was loaded. Libraries come before the first database.
+    pub fn function(&mut self, code: &[u8]) {
+        self.out.push(op::FUNCTION);
+        self.text(Text::Bytes(code));
     }
 
     /// Begins a database of so many keys, so many of them with an expiry.
@@ -71,6 +82,11 @@ impl Writer {
         give: &mut impl FnMut(Bytes),
     ) {
         self.key(op::TYPE_STRING, key, expiry_ms, usage);
+        self.value_pages(pages, give);
+    }
+
+    /// The value of a string in pages.
+    pub(super) fn value_pages(&mut self, pages: &Pages, give: &mut impl FnMut(Bytes)) {
         if let Some(small) = self.compressed_pages(pages) {
             self.out.push(form::LZF);
             self.len(small.iter().map(|page| page.len() as u64).sum());
@@ -160,6 +176,16 @@ impl Writer {
         give: &mut impl FnMut(Bytes),
     ) {
         self.key(op::TYPE_LIST_QUICKLIST_2, key, expiry_ms, usage);
+        self.value_list(list, max_listpack_size, give);
+    }
+
+    /// The value of a list.
+    pub(super) fn value_list(
+        &mut self,
+        list: ListRef<'_>,
+        max_listpack_size: i32,
+        give: &mut impl FnMut(Bytes),
+    ) {
         let cut = Cut::new(list, max_listpack_size);
         // Their number comes first. Cutting twice is cheaper than keeping what may be gigabytes.
         let mut nodes = 0;
@@ -245,7 +271,8 @@ impl Writer {
         }
     }
 
-    fn text(&mut self, text: Text<'_>) {
+    /// A text: an integer, compressed, or as it is.
+    pub(super) fn text(&mut self, text: Text<'_>) {
         match text {
             Text::Int(number) if self.small_int(number) => {}
             Text::Int(number) => self.bytes(IntBuffer::new().format(number)),

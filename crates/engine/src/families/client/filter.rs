@@ -250,7 +250,11 @@ impl Type {
 
     fn of(session: &Session) -> Type {
         // A MONITOR is a normal client whose replies never end.
-        if session.caller.replica.is_some() { Type::Replica } else { Type::Normal }
+        match () {
+            () if session.caller.replica.is_some() => Type::Replica,
+            () if session.caller.subscribed.is_any() => Type::Pubsub,
+            () => Type::Normal,
+        }
     }
 }
 

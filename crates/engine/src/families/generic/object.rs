@@ -7,7 +7,7 @@ use sluice_command::specs::generic as specs;
 use sluice_keyspace::{CLOCK_MASK, Entry, lfu_decayed};
 
 pub(super) fn encoding(ctx: &mut ReadCtx<'_>, args: Args<'_>) -> Run {
-    match ctx.db.peek(args.key(2)) {
+    match ctx.db.peek_quietly(args.key(2)) {
         Some(entry) => ctx.reply.bulk(entry.encoding().name().as_bytes()),
         None => ctx.reply.null(),
     }
@@ -51,7 +51,7 @@ fn number(
     args: Args<'_>,
     of: impl FnOnce(&ReadCtx<'_>, Entry<'_>) -> Result<i64, CmdError>,
 ) -> Run {
-    match ctx.db.peek(args.key(2)) {
+    match ctx.db.peek_quietly(args.key(2)) {
         Some(entry) => {
             let number = of(ctx, entry)?;
             ctx.reply.int(number);

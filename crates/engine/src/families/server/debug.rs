@@ -102,6 +102,17 @@ const SUBS: &[Sub] = &[
             ok(ctx)
         },
     ),
+    sub(
+        "SET-SKIP-CHECKSUM-VALIDATION",
+        "(0|1)",
+        "Whether RESTORE takes payloads with a wrong checksum.",
+        1..=1,
+        |ctx, args| {
+            ctx.control.skip_checksum = switch(args, 2);
+            ctx.control.apply_limits();
+            ok(ctx)
+        },
+    ),
     sub("SLEEP", "<seconds>", "Stops the server for a time, fractions allowed.", 1..=1, sleep),
     sub("HELP", "", "Prints this.", 0..=0, help),
 ];

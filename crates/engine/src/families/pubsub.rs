@@ -1,0 +1,136 @@
+//! SUBSCRIBE and its relatives, PUBLISH, SPUBLISH, PUBSUB. Who subscribes is in `pubsub.rs`; `delivery.rs` sends.
+
+use crate::args::Args;
+use crate::ctx::{Handler, Outcome, PubSubCtx, ReportCtx, Route, Run, route};
+use crate::error::{CmdError, until_zero};
+use crate::families::server::reply_help;
+use crate::pubsub::TopicKind;
+use crate::session::ReplyMode;
+use sluice_base::glob;
+use sluice_command::derive::help;
+use sluice_command::specs::pubsub as specs;
+use sluice_resp::Reply;
+
+pub(crate) const ROUTES: &[Route] = &[
+    route(&specs::PSUBSCRIBE, Handler::PubSub(|ctx, args| subscribe(ctx, args, TopicKind::Pattern))),
+    route(&specs::PUBLISH, Handler::PubSub(|ctx, args| publish(ctx, args, TopicKind::Channel))),
+    route(&specs::PUBSUB_CHANNELS, Handler::Report(|ctx, args| channels(ctx, args, TopicKind::Channel))),
+    route(
+        &specs::PUBSUB_HELP,
+        Handler::Static(|ctx, _| {
+            reply_help(&mut ctx.reply, &help::lines(&specs::PUBSUB));
+            Ok(Outcome::Done)
+        }),
+    ),
+    route(&specs::PUBSUB_NUMPAT, Handler::Report(numpat)),
+    route(&specs::PUBSUB_NUMSUB, Handler::Report(|ctx, args| numsub(ctx, args, TopicKind::Channel))),
+    route(&specs::PUBSUB_SHARDCHANNELS, Handler::Report(|ctx, args| channels(ctx, args, TopicKind::Shard))),
+    route(&specs::PUBSUB_SHARDNUMSUB, Handler::Report(|ctx, args| numsub(ctx, args, TopicKind::Shard))),
+    route(&specs::PUNSUBSCRIBE, Handler::PubSub(|ctx, args| unsubscribe(ctx, args, TopicKind::Pattern))),
+    route(&specs::SPUBLISH, Handler::PubSub(|ctx, args| publish(ctx, args, TopicKind::Shard))),
+    route(&specs::SSUBSCRIBE, Handler::PubSub(|ctx, args| subscribe(ctx, args, TopicKind::Shard))),
+    route(&specs::SUBSCRIBE, Handler::PubSub(|ctx, args| subscribe(ctx, args, TopicKind::Channel))),
+    route(&specs::SUNSUBSCRIBE, Handler::PubSub(|ctx, args| unsubscribe(ctx, args, TopicKind::Shard))),
+    route(&specs::UNSUBSCRIBE, Handler::PubSub(|ctx, args| unsubscribe(ctx, args, TopicKind::Channel))),
+];
+
+fn subscribe(ctx: &mut PubSubCtx<'_>, args: Args<'_>, kind: TopicKind) -> Run {
+    let word = match kind {
+        TopicKind::Channel => "subscribe",
+        TopicKind::Pattern => "psubscribe",
+        TopicKind::Shard => "ssubscribe",
+    };
+    for name in args.iter_from(1) {
+        ctx.pubsub.subscribe(kind, ctx.key, name);
+        confirm(ctx, kind, word, Some(name));
+    }
+    Ok(Outcome::Done)
+}
+
+fn unsubscribe(ctx: &mut PubSubCtx<'_>, args: Args<'_>, kind: TopicKind) -> Run {
+    let word = match kind {
+        TopicKind::Channel => "unsubscribe",
+        TopicKind::Pattern => "punsubscribe",
+        TopicKind::Shard => "sunsubscribe",
+    };
+    for name in args.iter_from(1) {
+        ctx.pubsub.unsubscribe(kind, ctx.key, name);
+        confirm(ctx, kind, word, Some(name));
+    }
+    if args.len() > 1 {
+        return Ok(Outcome::Done);
+    }
+    let all = ctx.pubsub.names_of(kind, ctx.key);
+    for name in &all {
+        ctx.pubsub.unsubscribe(kind, ctx.key, name);
+        confirm(ctx, kind, word, Some(name));
+    }
+    if all.is_empty() {
+        confirm(ctx, kind, word, None);
+    }
+    Ok(Outcome::Done)
+}
+
+/// Tells the client what it has subscribed to, or no longer, and to how much it subscribes: shard channels are counted by
+/// themselves. A confirmation is sent even where replies are turned off, as messages are.
+fn confirm(ctx: &mut PubSubCtx<'_>, kind: TopicKind, word: &str, name: Option<&[u8]>) {
+    let subscribed = ctx.pubsub.subscribed(ctx.key);
+    ctx.caller.subscribed = subscribed;
+    let count = match kind {
+        TopicKind::Channel | TopicKind::Pattern => subscribed.channels + subscribed.patterns,
+        TopicKind::Shard => subscribed.shards,
+    };
+    let outbox = match ctx.caller.reply {
+        ReplyMode::Off | ReplyMode::Skipping => &mut ctx.pubsub.outgoing.own,
+        ReplyMode::On | ReplyMode::SkipNext | ReplyMode::Attaching | ReplyMode::Forbidden => {
+            ctx.reply.outbox()
+        }
+    };
+    let mut reply = Reply::new(outbox, ctx.caller.proto);
+    reply.push(3);
+    reply.bulk(word.as_bytes());
+    match name {
+        Some(name) => reply.bulk(name),
+        None => reply.null(),
+    }
+    reply.int(i64::from(count));
+}
+
+fn publish(ctx: &mut PubSubCtx<'_>, args: Args<'_>, kind: TopicKind) -> Run {
+    let receivers = ctx.pubsub.publish(kind, args.at(1));
+    ctx.reply.int(receivers as i64);
+    Ok(Outcome::Done)
+}
+
+fn channels(ctx: &mut ReportCtx<'_>, args: Args<'_>, kind: TopicKind) -> Run {
+    if args.len() > 3 {
+        let mut text = b"ERR unknown subcommand or wrong number of arguments for '".to_vec();
+        text.extend_from_slice(until_zero(args.at(1)));
+        text.extend_from_slice(b"'. Try PUBSUB HELP.");
+        return Err(CmdError::owned(text));
+    }
+    let pattern = args.get(2);
+    let chosen = |name: &&[u8]| pattern.is_none_or(|pattern| glob::matches(pattern, name));
+    let deferred = ctx.reply.defer();
+    let mut count = 0;
+    for name in ctx.control.pubsub.iter(kind).filter(chosen) {
+        ctx.reply.bulk(name);
+        count += 1;
+    }
+    ctx.reply.end_array(deferred, count);
+    Ok(Outcome::Done)
+}
+
+fn numpat(ctx: &mut ReportCtx<'_>, _: Args<'_>) -> Run {
+    ctx.reply.int(ctx.control.pubsub.count(TopicKind::Pattern) as i64);
+    Ok(Outcome::Done)
+}
+
+fn numsub(ctx: &mut ReportCtx<'_>, args: Args<'_>, kind: TopicKind) -> Run {
+    ctx.reply.array((args.len() - 2) * 2);
+    for name in args.iter_from(2) {
+        ctx.reply.bulk(name);
+        ctx.reply.int(ctx.control.pubsub.subscriber_count(kind, name) as i64);
+    }
+    Ok(Outcome::Done)
+}

@@ -1,0 +1,169 @@
+//! Keyspace notifications: which events are published, in which channels and order.
+#![allow(missing_docs)]
+
+use sluice_resp::{Value, decode};
+use sluice_testkit::Rig;
+
+/// What a subscriber to everything was told since the last look: `channel message` with the common parts of the channels
+/// left out.
+fn told(bytes: &[u8]) -> String {
+    let mut rest = bytes;
+    let mut all = Vec::new();
+    while let Ok(Some((value, len))) = decode(rest) {
+        rest = &rest[len..];
+        let (Value::Array(words) | Value::Push(words)) = value else { panic!("{value:?}") };
+        let text = |value: &Value| match value {
+            Value::Bulk(text) => String::from_utf8_lossy(text).into_owned(),
+            other => format!("{other:?}"),
+        };
+        if words.len() == 4 {
+            all.push(format!("{} {}", text(&words[2]).replace("__", ""), text(&words[3])));
+        }
+    }
+    assert!(rest.is_empty());
+    all.join("; ").replace("keyspace@", "s").replace("keyevent@", "e")
+}
+
+/// The directive, the commands, and what is told of the last of them. `!pass` moves the clock by 10 ms.
+#[rustfmt::skip]
+const ROWS: &[(&str, &[&str], &str)] = &[
+    ("KEA", &["SET k v"], "s0:k set; e0:set k"),
+    ("KEAn", &["SET k v"], "s0:k new; e0:new k; s0:k set; e0:set k"),
+    ("KEAn", &["SET k v", "SET k w"], "s0:k set; e0:set k"),
+    ("KA", &["SET k v"], "s0:k set"),
+    ("EA", &["SET k v"], "e0:set k"),
+    ("A", &["SET k v"], ""),
+    ("KE", &["SET k v"], ""),
+    ("E$", &["SET k v"], "e0:set k"),
+    ("E$", &["SET k v", "DEL k"], ""),
+    ("Eg", &["SET k v"], ""),
+    ("Eg", &["SET k v EX 10"], "e0:expire k"),
+    ("El", &["RPUSH l a"], "e0:rpush l"),
+    ("Eln", &["RPUSH l a"], "e0:new l; e0:rpush l"),
+    ("EA", &["RPUSH l a", "LPOP l"], "e0:lpop l; e0:del l"),
+    ("EAn", &["RPUSH k a", "LMOVE k l LEFT RIGHT"], "e0:new l; e0:rpush l; e0:lpop k; e0:del k"),
+    ("EA", &["SELECT 3", "SET k v"], "e3:set k"),
+    ("EAn", &["SET a 1", "RENAME a b"], "e0:new b; e0:rename_from a; e0:rename_to b"),
+    ("EAn", &["MSET a 1 b 2", "RENAME a b"], "e0:new b; e0:rename_from a; e0:rename_to b"),
+    ("EAn", &["SET a 1", "MOVE a 3"], "e3:new a; e0:move_from a; e3:move_to a"),
+    ("EAn", &["SET a 1", "COPY a b"], "e0:new b; e0:copy_to b"),
+    ("EAn", &["INCR k"], "e0:new k; e0:incrby k"),
+    ("EAn", &["APPEND k v"], "e0:new k; e0:append k"),
+    ("EAm", &["GET k"], "e0:keymiss k"),
+    ("EA", &["GET k"], ""),
+    ("EAm", &["MGET a b"], "e0:keymiss a; e0:keymiss b"),
+    ("EAm", &["OBJECT ENCODING k"], ""),
+    ("EAm", &["EXISTS k"], "e0:keymiss k"),
+    ("EAm", &["LPOP k"], ""),
+    ("EAmn", &["GETSET k v"], "e0:keymiss k; e0:new k; e0:set k"),
+    ("EAm", &["SET k v PX 5", "!pass", "GET k"], "e0:expired k; e0:keymiss k"),
+    ("EAm", &["SET k v PX 5", "!pass", "MGET a k b k"],
+        "e0:keymiss a; e0:expired k; e0:keymiss k; e0:keymiss b; e0:keymiss k"),
+    ("EAm", &["MSET a 1 b 2", "PEXPIRE a 5", "PEXPIRE b 5", "!pass", "MGET a b"],
+        "e0:expired a; e0:keymiss a; e0:expired b; e0:keymiss b"),
+    ("EAn", &["SET k v PX 5", "!pass", "SET k w"], "e0:expired k; e0:new k; e0:set k"),
+    ("Ex", &["SET k v PX 5", "!pass", "!cron"], "e0:expired k"),
+    ("KEx", &["SET k v PX 5", "!pass", "!cron"], "s0:k expired; e0:expired k"),
+    ("EA", &["MULTI", "SET a 1", "DEL a", "EXEC"], "e0:set a; e0:del a"),
+    ("EA", &["SET a 1", "FLUSHALL"], ""),
+];
+
+#[test]
+fn events_are_published_as_the_directive_says() {
+    for (directive, lines, expected) in ROWS {
+        let mut rig = Rig::with(&[("notify-keyspace-events", directive)]);
+        let listener = rig.connect();
+        rig.run_as(listener, "PSUBSCRIBE __key*");
+        let mut got = String::new();
+        for line in *lines {
+            rig.output(listener);
+            match *line {
+                "!pass" => rig.pass_ms(10),
+                "!cron" => rig.cron(),
+                line => assert!(!rig.run(line).starts_with('-'), "{line}"),
+            }
+            got = told(&rig.output(listener));
+        }
+        assert_eq!(got, *expected, "{directive} {lines:?}");
+    }
+}
+
+#[test]
+fn subscribers_of_one_channel_are_told_of_it_alone() {
+    let mut rig = Rig::with(&[("notify-keyspace-events", "KEA")]);
+    let listener = rig.connect();
+    rig.run_as(listener, "SUBSCRIBE __keyevent@0__:set");
+    rig.run("MSET a 1 b 2");
+    rig.run("DEL a");
+    let got = rig.output(listener);
+    let message = |key: &str| format!("*3\r\n$7\r\nmessage\r\n$18\r\n__keyevent@0__:set\r\n$1\r\n{key}\r\n");
+    assert_eq!(got, format!("{}{}", message("a"), message("b")).as_bytes());
+}
+
+#[test]
+fn config_set_turns_notifications_on_and_off() {
+    let mut rig = Rig::new();
+    let listener = rig.connect();
+    rig.run_as(listener, "PSUBSCRIBE __key*");
+    rig.run("SET k v");
+    assert_eq!(told(&rig.output(listener)), "");
+    for (given, shown) in [("KEA", "AKE"), ("Kx", "xK"), ("KEAmn", "AKEm"), ("$gE", "g$E"), ("", "")] {
+        rig.check(&format!("CONFIG SET notify-keyspace-events \"{given}\""), "+OK");
+        rig.check("CONFIG GET notify-keyspace-events", &format!("[\"notify-keyspace-events\", \"{shown}\"]"));
+    }
+    assert!(rig.run("CONFIG SET notify-keyspace-events KEq").starts_with("-ERR"));
+    rig.run("SET k v");
+    assert_eq!(told(&rig.output(listener)), "");
+    rig.run("CONFIG SET notify-keyspace-events EA");
+    rig.run("SET k v");
+    assert_eq!(told(&rig.output(listener)), "e0:set k");
+}
+
+#[test]
+fn a_client_is_told_of_its_own_writes_behind_the_reply() {
+    let mut rig = Rig::with(&[("notify-keyspace-events", "EA")]);
+    rig.run("HELLO 3");
+    rig.run("PSUBSCRIBE *");
+    let pushed = |event: &str| {
+        format!(">4\r\n$8\r\npmessage\r\n$1\r\n*\r\n$18\r\n__keyevent@0__:{event}\r\n$1\r\nk\r\n")
+    };
+    assert_eq!(rig.bytes(rig.client, b"SET k v\r\n"), format!("+OK\r\n{}", pushed("set")).as_bytes());
+    rig.run("MULTI");
+    rig.run("SET k v");
+    rig.run("DEL k");
+    let got = rig.bytes(rig.client, b"EXEC\r\n");
+    let expected = format!("*2\r\n+OK\r\n:1\r\n{}{}", pushed("set"), pushed("del"));
+    assert_eq!(String::from_utf8_lossy(&got), expected);
+}
+
+#[test]
+fn a_client_that_waited_is_told_of_what_it_took() {
+    let mut rig = Rig::with(&[("notify-keyspace-events", "EA")]);
+    let [waiter, listener] = [(); 2].map(|()| rig.connect());
+    rig.run_as(listener, "PSUBSCRIBE __key*");
+    rig.run_as(waiter, "HELLO 3");
+    rig.run_as(waiter, "SUBSCRIBE __keyevent@0__:lpop");
+    rig.run_as(waiter, "BLPOP l 0");
+    rig.run("RPUSH l a");
+    assert_eq!(told(&rig.output(listener)), "e0:rpush l; e0:lpop l; e0:del l");
+    let got = rig.output(waiter);
+    let head = b"*2\r\n$1\r\nl\r\n$1\r\na\r\n>3\r\n$7\r\nmessage\r\n";
+    assert!(got.starts_with(head), "{}", got.escape_ascii());
+}
+
+#[test]
+fn watching_and_notifications_do_not_disturb_each_other() {
+    for (directive, line) in [("Ex", "SET k v"), ("EAmn", "GET other"), ("Km", "GET other")] {
+        let mut rig = Rig::with(&[("notify-keyspace-events", directive)]);
+        let listener = rig.connect();
+        rig.run_as(listener, "PSUBSCRIBE __key*");
+        let other = rig.connect();
+        rig.run("WATCH k other");
+        rig.run_as(other, line);
+        rig.run("MULTI");
+        rig.run("PING");
+        let expected = if line == "SET k v" { "nil-array" } else { "[+PONG]" };
+        let got = rig.run("EXEC");
+        assert!(got == expected || expected == "nil-array" && got != "[+PONG]", "{directive} {line}: {got}");
+    }
+}

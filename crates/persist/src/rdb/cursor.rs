@@ -1,0 +1,147 @@
+//! Primitives of the format, read from bytes of which more may follow.
+//!
+//! Invariant: nothing here believes a length: a text is returned when all its bytes are there, and asks for more otherwise.
+
+use super::error::{LoadError, Problem};
+use super::form;
+use sluice_base::lzf;
+use std::borrow::Cow;
+
+/// Why reading stops.
+#[derive(Debug)]
+pub(super) enum Stop {
+    /// More bytes are needed.
+    Need {
+        /// Bytes, counted from the beginning of the cursor's input, without which trying again is useless.
+        total: usize,
+        /// Where the missing bytes belong.
+        offset: u64,
+    },
+    /// What is there is wrong.
+    Bad(LoadError),
+}
+
+/// A place in bytes that have arrived.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Cursor<'i> {
+    input: &'i [u8],
+    at: usize,
+    /// Offset of `input` in the file.
+    base: u64,
+}
+
+/// What a text begins with.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum TextHead {
+    /// The text is the digits of an integer, and complete.
+    Int(i64),
+    /// So many bytes follow.
+    Plain(u64),
+    /// `small` bytes follow that decompress to `len`.
+    Lzf { small: u64, len: u64 },
+}
+
+impl<'i> Cursor<'i> {
+    /// The beginning of `input`, which stands at `base` of the file.
+    pub(super) fn new(input: &'i [u8], base: u64) -> Cursor<'i> {
+        Cursor { input, at: 0, base }
+    }
+
+    /// Bytes read.
+    pub(super) fn at(&self) -> usize {
+        self.at
+    }
+
+    /// Offset in the file.
+    pub(super) fn offset(&self) -> u64 {
+        self.base + self.at as u64
+    }
+
+    /// What is wrong at `offset`.
+    pub(super) fn bad<T>(&self, offset: u64, problem: Problem) -> Result<T, Stop> {
+        Err(Stop::Bad(LoadError { offset, problem }))
+    }
+
+    /// Exactly `len` bytes.
+    pub(super) fn take(&mut self, len: u64) -> Result<&'i [u8], Stop> {
+        let end = usize::try_from(len).unwrap_or(usize::MAX).saturating_add(self.at);
+        let Some(bytes) = self.input.get(self.at..end) else {
+            return Err(Stop::Need { total: end, offset: self.offset() });
+        };
+        self.at = end;
+        Ok(bytes)
+    }
+
+    /// At least one byte and at most `len`, of those that are there. `len` is not 0.
+    pub(super) fn take_some(&mut self, len: u64) -> Result<&'i [u8], Stop> {
+        let there = (self.input.len() - self.at) as u64;
+        self.take(len.min(there).max(1))
+    }
+
+    /// An array of bytes.
+    pub(super) fn array<const N: usize>(&mut self) -> Result<[u8; N], Stop> {
+        let mut array = [0; N];
+        array.copy_from_slice(self.take(N as u64)?);
+        Ok(array)
+    }
+
+    /// One byte.
+    pub(super) fn byte(&mut self) -> Result<u8, Stop> {
+        self.array::<1>().map(|[byte]| byte)
+    }
+
+    /// A length.
+    pub(super) fn len(&mut self) -> Result<u64, Stop> {
+        let offset = self.offset();
+        let first = self.byte()?;
+        match self.len_from(first)? {
+            Some(len) => Ok(len),
+            None => self.bad(offset, Problem::Length),
+        }
+    }
+
+    /// A length whose first byte is `first`; `None` when that begins something else.
+    fn len_from(&mut self, first: u8) -> Result<Option<u64>, Stop> {
+        Ok(Some(match first {
+            0..0x40 => u64::from(first),
+            0x40..0x80 => u64::from(first & 0x3f) << 8 | u64::from(self.byte()?),
+            form::LEN_32 => u64::from(u32::from_be_bytes(self.array()?)),
+            form::LEN_64 => u64::from_be_bytes(self.array()?),
+            _ => return Ok(None),
+        }))
+    }
+
+    /// What stands before the bytes of a text.
+    pub(super) fn text_head(&mut self) -> Result<TextHead, Stop> {
+        let offset = self.offset();
+        let first = self.byte()?;
+        Ok(match first {
+            form::INT_8 => TextHead::Int(i64::from(i8::from_le_bytes(self.array()?))),
+            form::INT_16 => TextHead::Int(i64::from(i16::from_le_bytes(self.array()?))),
+            form::INT_32 => TextHead::Int(i64::from(i32::from_le_bytes(self.array()?))),
+            form::LZF => TextHead::Lzf { small: self.len()?, len: self.len()? },
+            _ => match self.len_from(first)? {
+                Some(len) => TextHead::Plain(len),
+                None => return self.bad(offset, Problem::Length),
+            },
+        })
+    }
+
+    /// A text.
+    pub(super) fn text(&mut self) -> Result<Cow<'i, [u8]>, Stop> {
+        let offset = self.offset();
+        match self.text_head()? {
+            TextHead::Int(number) => Ok(Cow::Owned(number.to_string().into_bytes())),
+            TextHead::Plain(len) => self.take(len).map(Cow::Borrowed),
+            TextHead::Lzf { small, len } => {
+                let len = usize::try_from(len).unwrap_or(usize::MAX);
+                match lzf::decompress(self.take(small)?, len) {
+                    Some(text) => Ok(Cow::Owned(text)),
+                    // The reference's failed decompression has made no bytes, which is what was announced.
+                    None if len == 0 => Ok(Cow::Borrowed(b"")),
+                    None => self.bad(offset, Problem::Compression),
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,420 @@
+//! Decodes a file from bytes that arrive in pieces. Keeps none of the bytes but of the value under way.
+//!
+//! Invariants: (1) a step that needs more bytes has changed nothing and is taken again from the same place; (2) what is
+//! kept of a value, a key or a field grows as its bytes arrive, never by a length that was announced; a compressed string
+//! takes at most 264 times its bytes; (3) a list is handed out only when each node of it was checked.
+
+use super::crc::Sum;
+use super::cursor::{Cursor, Stop, TextHead};
+use super::error::{LoadError, Problem};
+use super::kind::{Dialect, Kind, ListForm, MODULE_AUX};
+use super::list::{self, ListBuilder};
+use super::skip::Skip;
+use super::{Entry, Item, Loaded, ReadOptions, SlotSizes, Unknown, Usage, op};
+use sluice_value::Pages;
+
+/// The decoder of a file, or of one value.
+#[derive(Debug)]
+pub(super) struct Decoder {
+    options: ReadOptions,
+    dialect: Dialect,
+    version: u32,
+    /// Bytes of the file before the input of the next step.
+    offset: u64,
+    sum: Sum,
+    state: State,
+    /// What is known of the key whose value comes next.
+    head: Head,
+}
+
+/// What comes next.
+#[derive(Debug)]
+enum State {
+    Header,
+    /// A type or an opcode.
+    Item,
+    /// The value of a string.
+    String,
+    /// So many bytes of a string.
+    Pages {
+        left: u64,
+        pages: Pages,
+    },
+    /// The number of nodes of a list.
+    ListLen(ListForm),
+    /// So many nodes of a list.
+    List {
+        form: ListForm,
+        left: u64,
+        builder: Box<ListBuilder>,
+    },
+    /// The rest of a value that is passed over, then an item that says so.
+    SkipValue {
+        skip: Skip,
+        kind: &'static str,
+        offset: u64,
+    },
+    /// The rest of what a module has left.
+    SkipAux(Skip),
+    Checksum,
+    Ended,
+}
+
+/// What stands before a value.
+#[derive(Debug, Default)]
+struct Head {
+    key: Vec<u8>,
+    expiry_ms: Option<i64>,
+    usage: Usage,
+}
+
+/// What one step brought.
+#[derive(Debug)]
+pub(super) enum Step<'i> {
+    /// An item.
+    Item(Item<'i>),
+    /// The file has ended.
+    End,
+    /// Nothing, before so many bytes have arrived behind those that were taken; the missing ones belong at `offset`.
+    Need { bytes: usize, offset: u64 },
+}
+
+/// What a part of the input turned out to be.
+enum Found<'i> {
+    Nothing,
+    Item(Item<'i>),
+}
+
+impl Decoder {
+    /// At the beginning of a file.
+    pub(super) fn new(options: ReadOptions) -> Decoder {
+        let (state, head) = (State::Header, Head::default());
+        Decoder { options, dialect: Dialect::Redis, version: 0, offset: 0, sum: Sum::new(), state, head }
+    }
+
+    /// At the beginning of a lone value of a type, which stands at `offset`.
+    pub(super) fn of_value(kind: Kind, offset: u64, options: ReadOptions) -> Decoder {
+        let mut decoder = Decoder::new(options);
+        decoder.offset = offset;
+        decoder.begin_value(kind, offset);
+        decoder
+    }
+
+    /// The version that the header names; 0 before.
+    pub(super) fn version(&self) -> u32 {
+        self.version
+    }
+
+    /// Decodes the next item from `input`, and says how many of its bytes are done with: the next call gets the rest.
+    pub(super) fn step<'i>(&mut self, input: &'i [u8]) -> Result<(usize, Step<'i>), LoadError> {
+        // Before `taken` everything is decoded, before `summed` it is in the checksum.
+        let (mut taken, mut summed) = (0, 0);
+        let step = loop {
+            match self.state {
+                State::Ended => break Step::End,
+                State::Checksum => {
+                    self.add_up(&input[summed..taken]);
+                    summed = taken;
+                }
+                _ => {}
+            }
+            let mut cursor = Cursor::new(&input[taken..], self.offset);
+            let found = self.part(&mut cursor);
+            match found {
+                Ok(found) => {
+                    taken += cursor.at();
+                    self.offset += cursor.at() as u64;
+                    if let Found::Item(item) = found {
+                        break Step::Item(item);
+                    }
+                }
+                Err(Stop::Need { total, offset }) => break Step::Need { bytes: total, offset },
+                Err(Stop::Bad(error)) => return Err(error),
+            }
+        };
+        self.add_up(&input[summed..taken]);
+        Ok((taken, step))
+    }
+
+    fn add_up(&mut self, bytes: &[u8]) {
+        if self.options.checksum {
+            self.sum.add(bytes);
+        }
+    }
+
+    /// Decodes the part that the state asks for.
+    fn part<'i>(&mut self, cursor: &mut Cursor<'i>) -> Result<Found<'i>, Stop> {
+        match &mut self.state {
+            State::Header => self.header(cursor),
+            State::Item => self.item(cursor),
+            State::String => self.string(cursor),
+            State::Pages { left, pages } => {
+                let bytes = cursor.take_some(*left)?;
+                pages.append(bytes);
+                *left -= bytes.len() as u64;
+                if *left > 0 {
+                    return Ok(Found::Nothing);
+                }
+                let pages = std::mem::take(pages);
+                Ok(self.entry(Loaded::Pages(pages)))
+            }
+            State::ListLen(form) => {
+                let (form, left) = (*form, cursor.len()?);
+                self.begin_list(form, left);
+                Ok(self.list_end())
+            }
+            State::List { form, left, builder } => {
+                node(*form, builder, cursor)?;
+                *left -= 1;
+                Ok(self.list_end())
+            }
+            State::SkipValue { skip, kind, offset } => {
+                let ended = skip.step(cursor)?;
+                let (kind, offset) = (*kind, *offset);
+                if !ended {
+                    return Ok(Found::Nothing);
+                }
+                self.state = State::Item;
+                let head = std::mem::take(&mut self.head);
+                Ok(Found::Item(Item::Skipped { key: head.key, kind, offset }))
+            }
+            State::SkipAux(skip) => {
+                if skip.step(cursor)? {
+                    self.state = State::Item;
+                }
+                Ok(Found::Nothing)
+            }
+            State::Checksum => self.checksum(cursor),
+            State::Ended => Ok(Found::Nothing),
+        }
+    }
+
+    fn header<'i>(&mut self, cursor: &mut Cursor<'i>) -> Result<Found<'i>, Stop> {
+        // A file of anything else is refused before nine bytes are there.
+        let mut peek = *cursor;
+        for at in 0..HEADER_LEN {
+            let byte = peek.byte()?;
+            let fits = [&b"REDIS0000"[..], b"VALKEY000"]
+                .iter()
+                .any(|magic| if magic[at] == b'0' { byte.is_ascii_digit() } else { byte == magic[at] });
+            if !fits {
+                return cursor.bad(0, Problem::Magic);
+            }
+        }
+        let magic = cursor.take(HEADER_LEN as u64)?;
+        let (dialect, digits) = match (magic.strip_prefix(b"VALKEY"), magic.strip_prefix(b"REDIS")) {
+            (Some(digits), _) => (Dialect::Valkey, digits),
+            (None, Some(digits)) => (Dialect::Redis, digits),
+            (None, None) => return cursor.bad(0, Problem::Magic),
+        };
+        if !digits.iter().all(u8::is_ascii_digit) {
+            return cursor.bad(0, Problem::Magic);
+        }
+        let version = digits.iter().fold(0, |sum, digit| sum * 10 + u32::from(digit - b'0'));
+        let known = match dialect {
+            Dialect::Redis => (1..=VERSION_REDIS_MAX).contains(&version),
+            Dialect::Valkey => version == VERSION_VALKEY,
+        };
+        if !known && (version == 0 || self.options.unknown == Unknown::Refuse) {
+            return cursor.bad(0, Problem::Version(version));
+        }
+        (self.dialect, self.version, self.state) = (dialect, version, State::Item);
+        Ok(Found::Nothing)
+    }
+
+    /// A type and a key, or an opcode and what belongs to it.
+    fn item<'i>(&mut self, cursor: &mut Cursor<'i>) -> Result<Found<'i>, Stop> {
+        let offset = cursor.offset();
+        let item = match cursor.byte()? {
+            op::EXPIRY_MS => {
+                self.head.expiry_ms = Some(i64::from_le_bytes(cursor.array()?));
+                return Ok(Found::Nothing);
+            }
+            op::EXPIRY_S => {
+                self.head.expiry_ms = Some(i64::from(i32::from_le_bytes(cursor.array()?)) * 1000);
+                return Ok(Found::Nothing);
+            }
+            op::IDLE => {
+                self.head.usage = Usage::Idle(cursor.len()?);
+                return Ok(Found::Nothing);
+            }
+            op::FREQUENCY => {
+                self.head.usage = Usage::Frequency(cursor.byte()?);
+                return Ok(Found::Nothing);
+            }
+            op::MODULE_AUX => {
+                self.state = State::SkipAux(Skip::new(MODULE_AUX));
+                return Ok(Found::Nothing);
+            }
+            op::EOF => {
+                // Files of earlier versions have no checksum.
+                self.state = if self.version >= SUMMED_FROM { State::Checksum } else { State::Ended };
+                return Ok(Found::Nothing);
+            }
+            op::AUX => Item::Aux(cursor.text()?, cursor.text()?),
+            op::SELECT_DB => Item::Db(cursor.len()?),
+            op::RESIZE_DB => Item::Sizes(cursor.len()?, cursor.len()?),
+            op::SLOT_INFO => Item::Slot(slot_sizes(cursor)?),
+            op::SLOT_IMPORT if self.dialect == Dialect::Valkey => slot_import(cursor)?,
+            op::FUNCTION => Item::Function(cursor.text()?),
+            op::FUNCTION_OLD => return cursor.bad(offset, Problem::OldFunction),
+            number => {
+                let Some(kind) = Kind::of(number, self.dialect) else {
+                    return cursor.bad(offset, Problem::Unknown(number));
+                };
+                let key = cursor.text()?.into_owned();
+                if let Kind::Other(name, parts) = kind
+                    && (parts.is_none() || self.options.unknown == Unknown::Refuse)
+                {
+                    return cursor.bad(offset, Problem::Unsupported { kind: name, key });
+                }
+                self.head.key = key;
+                self.begin_value(kind, offset);
+                return Ok(Found::Nothing);
+            }
+        };
+        Ok(Found::Item(item))
+    }
+
+    /// Expects a value of that type, which begins at `offset`.
+    fn begin_value(&mut self, kind: Kind, offset: u64) {
+        match kind {
+            Kind::String => self.state = State::String,
+            Kind::List(ListForm::Ziplist) => self.begin_list(ListForm::Ziplist, 1),
+            Kind::List(form) => self.state = State::ListLen(form),
+            Kind::Other(kind, parts) => {
+                let skip = Skip::new(parts.unwrap_or_default());
+                self.state = State::SkipValue { skip, kind, offset };
+            }
+        }
+    }
+
+    fn begin_list(&mut self, form: ListForm, left: u64) {
+        let builder = Box::new(ListBuilder::new(self.options.list));
+        self.state = State::List { form, left, builder };
+    }
+
+    /// The list under way, if it has no more nodes.
+    fn list_end<'i>(&mut self) -> Found<'i> {
+        match std::mem::replace(&mut self.state, State::Item) {
+            State::List { left: 0, builder, .. } => match builder.finish() {
+                Some(list) => self.entry(Loaded::List(list)),
+                None => Found::Item(Item::Empty { key: std::mem::take(&mut self.head).key }),
+            },
+            state => {
+                self.state = state;
+                Found::Nothing
+            }
+        }
+    }
+
+    /// A long string goes into pages as its bytes arrive, another is waited for.
+    fn string<'i>(&mut self, cursor: &mut Cursor<'i>) -> Result<Found<'i>, Stop> {
+        let mut peek = *cursor;
+        match peek.text_head()? {
+            TextHead::Plain(left) if left > WHOLE_BYTES_MAX => {
+                *cursor = peek;
+                self.state = State::Pages { left, pages: Pages::new() };
+                Ok(Found::Nothing)
+            }
+            TextHead::Plain(_) | TextHead::Int(_) | TextHead::Lzf { .. } => {
+                let text = cursor.text()?;
+                Ok(self.entry(Loaded::Str(text)))
+            }
+        }
+    }
+
+    /// The key under way with its value.
+    fn entry<'i>(&mut self, value: Loaded<'i>) -> Found<'i> {
+        self.state = State::Item;
+        let Head { key, expiry_ms, usage } = std::mem::take(&mut self.head);
+        Found::Item(Item::Entry(Entry { key, value, expiry_ms, usage }))
+    }
+
+    fn checksum<'i>(&mut self, cursor: &mut Cursor<'i>) -> Result<Found<'i>, Stop> {
+        let offset = cursor.offset();
+        let wanted = u64::from_le_bytes(cursor.array()?);
+        // Zero stands for none.
+        if self.options.checksum && wanted != 0 && wanted != self.sum.value() {
+            return cursor.bad(offset, Problem::Checksum);
+        }
+        self.state = State::Ended;
+        Ok(Found::Nothing)
+    }
+}
+
+/// Reads a node of a list.
+fn node(form: ListForm, builder: &mut ListBuilder, cursor: &mut Cursor<'_>) -> Result<(), Stop> {
+    let offset = cursor.offset();
+    let container = if form == ListForm::Nodes { cursor.len()? } else { list::PACKED };
+    let is_node = match (form, container) {
+        (ListForm::Elements, _) => {
+            builder.add_plain(&cursor.text()?);
+            true
+        }
+        (ListForm::Nodes, list::PLAIN) => {
+            let element = cursor.text()?;
+            // The reference refuses such a node: it has no bytes to keep.
+            let has_bytes = !element.is_empty();
+            if has_bytes {
+                builder.add_plain(&element);
+            }
+            has_bytes
+        }
+        (ListForm::Nodes, list::PACKED) => builder.add_listpack(&cursor.text()?),
+        (ListForm::Ziplist | ListForm::Ziplists, _) => builder.add_ziplist(&cursor.text()?),
+        (ListForm::Nodes, _) => false,
+    };
+    if is_node { Ok(()) } else { cursor.bad(offset, Problem::List) }
+}
+
+fn slot_sizes(cursor: &mut Cursor<'_>) -> Result<SlotSizes, Stop> {
+    let slot = slot(cursor)?;
+    Ok(SlotSizes { slot, keys: cursor.len()?, expires: cursor.len()? })
+}
+
+/// The name of an import of slots, and the slots.
+fn slot_import<'i>(cursor: &mut Cursor<'i>) -> Result<Item<'i>, Stop> {
+    let name_at = cursor.offset();
+    let name = cursor.text()?;
+    if name.len() != IMPORT_NAME_LEN {
+        return cursor.bad(name_at, Problem::Length);
+    }
+    let offset = cursor.offset();
+    let count = cursor.len()?;
+    if count == 0 || count > u64::from(SLOTS) {
+        return cursor.bad(offset, Problem::Length);
+    }
+    let mut ranges = Vec::new();
+    for _ in 0..count {
+        let offset = cursor.offset();
+        let (first, last) = (slot(cursor)?, slot(cursor)?);
+        if first > last {
+            return cursor.bad(offset, Problem::Length);
+        }
+        ranges.push((first, last));
+    }
+    Ok(Item::SlotImport { name, ranges })
+}
+
+fn slot(cursor: &mut Cursor<'_>) -> Result<u16, Stop> {
+    let offset = cursor.offset();
+    match u16::try_from(cursor.len()?) {
+        Ok(slot) if slot < SLOTS => Ok(slot),
+        _ => cursor.bad(offset, Problem::Length),
+    }
+}
+
+const HEADER_LEN: usize = 9;
+/// Files of earlier versions have no checksum.
+const SUMMED_FROM: u32 = 5;
+/// The last version of Redis whose strings, lists and opcodes are known.
+const VERSION_REDIS_MAX: u32 = 13;
+/// The version of Valkey 9.
+pub(super) const VERSION_VALKEY: u32 = 80;
+/// Longer strings that are not compressed go into pages as they arrive: from here on the keyspace keeps them so.
+const WHOLE_BYTES_MAX: u64 = 1 << 20;
+/// Bytes of the name of an import of slots.
+const IMPORT_NAME_LEN: usize = 40;
+/// Hash slots.
+const SLOTS: u16 = 16_384;

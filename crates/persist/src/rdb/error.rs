@@ -1,0 +1,71 @@
+//! What can be wrong with a file.
+
+use std::fmt;
+
+/// Why a file was refused, and where.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LoadError {
+    /// Bytes before the place.
+    pub offset: u64,
+    /// What is wrong there.
+    pub problem: Problem,
+}
+
+/// What can be wrong with a file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Problem {
+    /// The file does not begin as an RDB file does.
+    Magic,
+    /// The file has this version, which is not known.
+    Version(u32),
+    /// The file ends too early.
+    CutOff,
+    /// A type of value, or an opcode, that is not known.
+    Unknown(u8),
+    /// A value of a type that the server does not have, and the value's key.
+    Unsupported {
+        /// The type's name.
+        kind: &'static str,
+        /// The key.
+        key: Vec<u8>,
+    },
+    /// A library of functions in the form of a release candidate of 7.0, which no release reads.
+    OldFunction,
+    /// A length was found where a text was expected, or vice versa, or is out of range.
+    Length,
+    /// A compressed text does not decompress to the announced length.
+    Compression,
+    /// A part of a list is malformed: its container, its listpack or its ziplist.
+    List,
+    /// A value of a module is malformed.
+    Module,
+    /// The checksum is not that of the contents.
+    Checksum,
+}
+
+impl fmt::Display for LoadError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let offset = self.offset;
+        match &self.problem {
+            Problem::Magic => f.write_str("wrong signature: not an RDB file"),
+            Problem::Version(version) => write!(f, "RDB version {version} is not known"),
+            Problem::CutOff => write!(f, "unexpected end of file at byte {offset}"),
+            Problem::Unknown(code) => write!(f, "unknown type or opcode {code} at byte {offset}"),
+            Problem::Unsupported { kind, key } => write!(
+                f,
+                "key '{}' at byte {offset} holds a value of type {kind}, which this version cannot load",
+                key.escape_ascii()
+            ),
+            Problem::OldFunction => {
+                write!(f, "functions in the format of a 7.0 release candidate at byte {offset}")
+            }
+            Problem::Length => write!(f, "invalid length at byte {offset}"),
+            Problem::Compression => write!(f, "invalid compressed string at byte {offset}"),
+            Problem::List => write!(f, "integrity check failed for a node of a list at byte {offset}"),
+            Problem::Module => write!(f, "invalid value of a module at byte {offset}"),
+            Problem::Checksum => write!(f, "wrong checksum at byte {offset}"),
+        }
+    }
+}
+
+impl std::error::Error for LoadError {}

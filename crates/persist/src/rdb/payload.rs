@@ -1,0 +1,142 @@
+//! Payloads of DUMP and RESTORE: one value without its key.
+//!
+//! | bytes | meaning |
+//! |---|---|
+//! | u8 | type |
+//! | – | value, as its type says |
+//! | u16, little endian | version |
+//! | u64, little endian | CRC-64 of everything before |
+//!
+//! Invariant: what [`restore`] accepts is a value that every command can work on; what it refuses costs no more memory than
+//! the payload allows.
+
+use super::crc::Sum;
+use super::decoder::{Decoder, Step, VERSION_VALKEY};
+use super::error::{LoadError, Problem};
+use super::kind::{Dialect, Kind};
+use super::writer::Writer;
+use super::{Entry, Item, Loaded, Options, ReadOptions, Text, Unknown, Version, op};
+use sluice_value::{ListRef, Pages};
+
+/// A value to be dumped.
+#[derive(Clone, Copy, Debug)]
+pub enum Dumped<'a> {
+    /// A string.
+    Str(Text<'a>),
+    /// A string in pages.
+    Pages(&'a Pages),
+    /// A list, which is cut into nodes by the setting `list-max-listpack-size`.
+    List(ListRef<'a>, i32),
+}
+
+/// Why a payload was refused.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PayloadError {
+    /// The version is not taken, or the checksum is wrong.
+    Footer,
+    /// A type of another server's, in a payload of its version.
+    Foreign(u8),
+    /// A well-formed value of a type that the server does not have: its name.
+    Unsupported(&'static str),
+    /// The value is malformed. Offsets count from the beginning of the payload.
+    Bad(LoadError),
+}
+
+/// The payload of a value. `compression` is the setting `rdbcompression`. Cost: O(size of the value).
+pub fn dump(value: Dumped<'_>, compression: bool) -> Vec<u8> {
+    let kind = match value {
+        Dumped::Str(_) | Dumped::Pages(_) => op::TYPE_STRING,
+        Dumped::List(..) => op::TYPE_LIST_QUICKLIST_2,
+    };
+    let options = Options { version: Version::Valkey, compression, checksum: false };
+    let mut writer = Writer::of_value(kind, options);
+    let mut payload = Vec::new();
+    let mut give = |piece: sluice_base::Bytes| payload.extend_from_slice(&piece);
+    match value {
+        Dumped::Str(text) => writer.text(text),
+        Dumped::Pages(pages) => writer.value_pages(pages, &mut give),
+        Dumped::List(list, max_listpack_size) => writer.value_list(list, max_listpack_size, &mut give),
+    }
+    if payload.is_empty() {
+        payload = writer.take();
+    } else {
+        payload.append(&mut writer.take());
+    }
+    payload.extend_from_slice(&(VERSION_VALKEY as u16).to_le_bytes());
+    let sum = sum(&payload);
+    payload.extend_from_slice(&sum.to_le_bytes());
+    payload
+}
+
+/// The value of a payload. With [`Unknown::Skip`] any version but 0 is taken. As in the reference, bytes behind the value
+/// are ignored, and a value may end inside of the footer.
+///
+/// # Errors
+/// Why the payload was refused.
+pub fn restore(payload: &[u8], options: ReadOptions) -> Result<Loaded<'_>, PayloadError> {
+    let (rest, sum_bytes) = payload.split_last_chunk::<8>().ok_or(PayloadError::Footer)?;
+    let (_, version) = rest.split_last_chunk::<2>().ok_or(PayloadError::Footer)?;
+    let version = u32::from(u16::from_le_bytes(*version));
+    let is_taken = matches!(version, 1..=VERSION_COMMON_MAX | VERSION_VALKEY)
+        || version != 0 && options.unknown == Unknown::Skip;
+    if !is_taken || options.checksum && u64::from_le_bytes(*sum_bytes) != sum(rest) {
+        return Err(PayloadError::Footer);
+    }
+    let bad = |offset, problem| PayloadError::Bad(LoadError { offset, problem });
+    let (&number, value) = payload.split_first().ok_or(PayloadError::Footer)?;
+    let is_foreign = (VERSION_COMMON_MAX + 1..VERSION_VALKEY).contains(&version);
+    if is_foreign && number == FIRST_FOREIGN_TYPE {
+        return Err(PayloadError::Foreign(number));
+    }
+    let dialect = if is_foreign { Dialect::Redis } else { Dialect::Valkey };
+    let kind = match Kind::of(number, dialect) {
+        // Modules have types of their own, none of which is there.
+        None | Some(Kind::Other("module", _)) => return Err(bad(0, Problem::Unknown(number))),
+        Some(kind) => kind,
+    };
+    let (_, step) = Decoder::of_value(kind, 1, options).step(value).map_err(PayloadError::Bad)?;
+    match step {
+        Step::Item(Item::Entry(Entry { value, .. })) => Ok(value),
+        Step::Item(Item::Skipped { kind, .. }) => Err(PayloadError::Unsupported(kind)),
+        Step::Item(_) | Step::End => Err(bad(0, Problem::Length)),
+        Step::Need { offset, .. } => Err(bad(offset, Problem::CutOff)),
+    }
+}
+
+fn sum(bytes: &[u8]) -> u64 {
+    let mut sum = Sum::new();
+    sum.add(bytes);
+    sum.value()
+}
+
+/// Restores any bytes, with a right footer and as they are; what is accepted must come back from its own payload. For
+/// fuzzing.
+pub fn fuzz_payload(data: &[u8]) {
+    let options = ReadOptions { unknown: Unknown::Skip, checksum: false, ..ReadOptions::default() };
+    // Both must be refused or accepted without a panic.
+    drop(restore(data, ReadOptions::default()));
+    let Ok(value) = restore(data, options) else { return };
+    let again = |dumped: Dumped<'_>| {
+        let payload = dump(dumped, data.len().is_multiple_of(2));
+        match restore(&payload, ReadOptions::default()) {
+            Ok(Loaded::Str(text)) => vec![text.into_owned()],
+            Ok(Loaded::Pages(pages)) => vec![pages.to_vec()],
+            Ok(Loaded::List(list)) => super::list::elements(list.view()),
+            Err(error) => panic!("a value's own payload was refused: {error:?}"),
+        }
+    };
+    let (wanted, found) = match &value {
+        Loaded::Str(text) => (vec![text.to_vec()], again(Dumped::Str(Text::Bytes(text)))),
+        Loaded::Pages(pages) => (vec![pages.to_vec()], again(Dumped::Pages(pages))),
+        Loaded::List(list) => (super::list::elements(list.view()), again(Dumped::List(list.view(), -2))),
+    };
+    assert!(wanted == found);
+}
+
+/// The last version that Redis and Valkey share.
+const VERSION_COMMON_MAX: u32 = 11;
+/// The first type that Redis and Valkey number apart.
+const FIRST_FOREIGN_TYPE: u8 = 22;
+
+#[cfg(test)]
+mod tests;

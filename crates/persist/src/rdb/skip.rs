@@ -1,0 +1,104 @@
+//! Passes over a value part by part, without keeping any of it.
+
+use super::cursor::{Cursor, Stop, TextHead};
+use super::error::Problem;
+use super::kind::Part;
+
+/// A value that is being passed over. Memory: as many frames as parts are nested, which is four.
+#[derive(Debug)]
+pub(super) struct Skip {
+    stack: Vec<Frame>,
+    /// Bytes to pass over before the next part.
+    bytes: u64,
+}
+
+/// Parts that are repeated.
+#[derive(Debug)]
+struct Frame {
+    parts: &'static [Part],
+    /// The part that comes next.
+    next: usize,
+    /// Times still to do, this one included.
+    left: u64,
+}
+
+impl Skip {
+    /// A value of these parts.
+    pub(super) fn new(parts: &'static [Part]) -> Skip {
+        Skip { stack: vec![Frame { parts, next: 0, left: 1 }], bytes: 0 }
+    }
+
+    /// Passes over something; whether the value has ended. Nothing has changed where more bytes are needed.
+    pub(super) fn step(&mut self, cursor: &mut Cursor<'_>) -> Result<bool, Stop> {
+        if self.bytes > 0 {
+            self.bytes -= cursor.take_some(self.bytes)?.len() as u64;
+            return Ok(false);
+        }
+        let Some(frame) = self.stack.last_mut() else { return Ok(true) };
+        let Some(part) = frame.parts.get(frame.next) else {
+            frame.left -= 1;
+            frame.next = 0;
+            if frame.left == 0 {
+                self.stack.pop();
+            }
+            return Ok(false);
+        };
+        match *part {
+            Part::Len => drop(cursor.len()?),
+            Part::Text => self.bytes = text_bytes(cursor)?,
+            Part::Bytes(len) => self.bytes = len,
+            Part::Score => self.bytes = score_bytes(cursor)?,
+            Part::Counted(parts) => {
+                let left = cursor.len()?;
+                frame.next += 1;
+                if left > 0 {
+                    self.stack.push(Frame { parts, next: 0, left });
+                }
+                return Ok(false);
+            }
+            Part::Module => {
+                let offset = cursor.offset();
+                self.bytes = match cursor.len()? {
+                    0 => {
+                        frame.next += 1;
+                        return Ok(false);
+                    }
+                    1 | 2 => cursor.len().map(|_| 0)?,
+                    3 => 4,
+                    4 => 8,
+                    5 => text_bytes(cursor)?,
+                    _ => return cursor.bad(offset, Problem::Module),
+                };
+                // Another such part follows.
+                return Ok(false);
+            }
+        }
+        frame.next += 1;
+        Ok(false)
+    }
+}
+
+/// Bytes that follow the beginning of a text.
+fn text_bytes(cursor: &mut Cursor<'_>) -> Result<u64, Stop> {
+    let offset = cursor.offset();
+    Ok(match cursor.text_head()? {
+        TextHead::Int(_) => 0,
+        TextHead::Plain(len) => len,
+        TextHead::Lzf { small, len } if len / LZF_GAIN_MAX > small => {
+            return cursor.bad(offset, Problem::Compression);
+        }
+        TextHead::Lzf { small, .. } => small,
+    })
+}
+
+/// Bytes that one compressed byte yields at most.
+const LZF_GAIN_MAX: u64 = 264;
+
+/// Bytes that follow the beginning of a score.
+fn score_bytes(cursor: &mut Cursor<'_>) -> Result<u64, Stop> {
+    Ok(match cursor.byte()? {
+        // Not a number; the two infinities.
+        253..=255 => 0,
+        len => u64::from(len),
+    })
+}
