@@ -13,7 +13,7 @@ pub struct TimerId {
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Entry {
+struct HeapEntry {
     at_ns: u64,
     /// Insertion number: equal times fire in the order they were set. It wraps, so that an entry is 16 bytes and four
     /// siblings a cache line; equals on both sides of the wrap may change places, once in four billion timers.
@@ -21,13 +21,13 @@ struct Entry {
     slot: u32,
 }
 
-const _: () = assert!(size_of::<Entry>() == 16);
+const _: () = assert!(size_of::<HeapEntry>() == 16);
 
-impl Entry {
+impl HeapEntry {
     #[inline]
-    fn before(&self, other: &Entry) -> bool {
+    fn before(&self, other: &HeapEntry) -> bool {
         // As one number, so that it is compared without a branch to guess.
-        let key = |entry: &Entry| u128::from(entry.at_ns) << 32 | u128::from(entry.order);
+        let key = |entry: &HeapEntry| u128::from(entry.at_ns) << 32 | u128::from(entry.order);
         key(self) < key(other)
     }
 }
@@ -43,7 +43,7 @@ struct Slot {
 /// The timers of one loop; usable alone, with any unit of time.
 #[derive(Debug, Default)]
 pub struct Timers {
-    heap: Vec<Entry>,
+    heap: Vec<HeapEntry>,
     slots: Vec<Slot>,
     free: Vec<u32>,
     order: u32,
@@ -65,7 +65,7 @@ impl Timers {
         entry.place = place;
         let id = TimerId { slot, generation: entry.generation };
         self.order = self.order.wrapping_add(1);
-        self.heap.push(Entry { at_ns, order: self.order, slot });
+        self.heap.push(HeapEntry { at_ns, order: self.order, slot });
         self.rise(place as usize);
         id
     }
@@ -158,7 +158,7 @@ impl Timers {
     }
 
     #[inline]
-    fn put(&mut self, place: usize, entry: Entry) {
+    fn put(&mut self, place: usize, entry: HeapEntry) {
         self.heap[place] = entry;
         self.slots[entry.slot as usize].place = place as u32;
     }
