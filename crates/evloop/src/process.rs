@@ -27,12 +27,12 @@ use crate::waker::Waker;
 /// The waits of a loop.
 #[derive(Debug, Default)]
 pub(crate) struct ProcessTable {
-    entries: Vec<Entry>,
+    entries: Vec<WaitEntry>,
     free: Vec<u32>,
 }
 
 #[derive(Debug)]
-struct Entry {
+struct WaitEntry {
     generation: u32,
     waiting: Option<Waiting>,
 }
@@ -70,7 +70,7 @@ pub(crate) enum Beginning {
 impl ProcessTable {
     pub(crate) fn insert(&mut self, token: Token, pid: i32, means: Means) -> ProcessId {
         let index = self.free.pop().unwrap_or_else(|| {
-            self.entries.push(Entry { generation: 0, waiting: None });
+            self.entries.push(WaitEntry { generation: 0, waiting: None });
             u32::try_from(self.entries.len() - 1).expect("fewer waits than processes")
         });
         let entry = &mut self.entries[index as usize];
@@ -89,7 +89,7 @@ impl ProcessTable {
     }
 
     pub(crate) fn all(&self) -> Vec<ProcessId> {
-        let open = |(index, entry): (usize, &Entry)| {
+        let open = |(index, entry): (usize, &WaitEntry)| {
             let id = ProcessId { index: index as u32, generation: entry.generation };
             entry.waiting.as_ref().map(|_| id)
         };
