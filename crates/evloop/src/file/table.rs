@@ -18,12 +18,12 @@ use crate::pool::JobHandle;
 /// The files of a loop.
 #[derive(Debug, Default)]
 pub(crate) struct FileTable {
-    entries: Vec<Entry>,
+    entries: Vec<FileEntry>,
     free: Vec<u32>,
 }
 
 #[derive(Debug)]
-struct Entry {
+struct FileEntry {
     generation: u32,
     fd: Option<Arc<OwnedFd>>,
     kind: Kind,
@@ -146,7 +146,7 @@ pub(crate) enum Cancelling {
 impl FileTable {
     pub(crate) fn open(&mut self, fd: Arc<OwnedFd>, kind: Kind, way: Way) -> FileId {
         let index = self.free.pop().unwrap_or_else(|| {
-            self.entries.push(Entry::vacant());
+            self.entries.push(FileEntry::vacant());
             u32::try_from(self.entries.len() - 1).expect("fewer files than descriptors")
         });
         let entry = &mut self.entries[index as usize];
@@ -156,7 +156,7 @@ impl FileTable {
         FileId { index, generation: entry.generation }
     }
 
-    fn entry(&mut self, file: FileId) -> Option<&mut Entry> {
+    fn entry(&mut self, file: FileId) -> Option<&mut FileEntry> {
         let entry = self.entries.get_mut(file.index as usize)?;
         (entry.generation == file.generation && entry.fd.is_some() && !entry.closing).then_some(entry)
     }
@@ -319,7 +319,7 @@ impl FileTable {
 
     /// Every file that is open, for the end of the loop.
     pub(crate) fn all(&self) -> Vec<FileId> {
-        let open = |(index, entry): (usize, &Entry)| {
+        let open = |(index, entry): (usize, &FileEntry)| {
             let id = FileId { index: index as u32, generation: entry.generation };
             (entry.fd.is_some() && !entry.closing).then_some(id)
         };
@@ -333,7 +333,7 @@ impl FileTable {
 
     fn vacate(&mut self, index: u32) {
         let entry = &mut self.entries[index as usize];
-        *entry = Entry { generation: entry.generation.wrapping_add(1), ..Entry::vacant() };
+        *entry = FileEntry { generation: entry.generation.wrapping_add(1), ..FileEntry::vacant() };
         self.free.push(index);
     }
 
@@ -395,9 +395,9 @@ impl FileTable {
     }
 }
 
-impl Entry {
-    fn vacant() -> Entry {
-        Entry {
+impl FileEntry {
+    fn vacant() -> FileEntry {
+        FileEntry {
             generation: 0,
             fd: None,
             kind: Kind::Other,
