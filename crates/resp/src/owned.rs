@@ -12,11 +12,11 @@ use crate::span::Span;
 pub struct OwnedRequests {
     bytes: Vec<u8>,
     spans: Vec<Span>,
-    list: Vec<Entry>,
+    list: Vec<OwnedEntry>,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Entry {
+struct OwnedEntry {
     first: usize,
     argc: usize,
     raw: Span,
@@ -63,7 +63,7 @@ impl OwnedRequests {
                 self.spans.push(Span { start: raw.start + raw.len - (end - span.start), len: span.len });
             }
         }
-        self.list.push(Entry { first, argc: request.argc(), raw });
+        self.list.push(OwnedEntry { first, argc: request.argc(), raw });
     }
 
     /// How many requests there are.
@@ -96,7 +96,7 @@ impl OwnedRequests {
     pub fn heap_bytes(&self) -> usize {
         self.bytes.capacity()
             + self.spans.capacity() * size_of::<Span>()
-            + self.list.capacity() * size_of::<Entry>()
+            + self.list.capacity() * size_of::<OwnedEntry>()
     }
 }
 
