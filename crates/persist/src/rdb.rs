@@ -17,7 +17,7 @@ mod ziplist;
 
 pub use error::{LoadError, Problem};
 pub use payload::{Dumped, PayloadError, dump, fuzz_payload, restore};
-pub use reader::{Entry, Item, Loaded, Progress, ReadOptions, Reader, SlotSizes, Unknown, fuzz_rdb};
+pub use reader::{Item, Loaded, LoadedEntry, Progress, ReadOptions, Reader, SlotSizes, Unknown, fuzz_rdb};
 pub use writer::{Options, Writer};
 
 /// Which reader a file is for.

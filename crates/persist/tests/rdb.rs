@@ -4,7 +4,7 @@
 use sluice_base::num::IntBuffer;
 use sluice_base::{Bytes, Rng};
 use sluice_persist::rdb::{
-    Entry, Item, LoadError, Loaded, Options, Problem, Progress, ReadOptions, Reader, SlotSizes, Text,
+    Item, LoadError, Loaded, LoadedEntry, Options, Problem, Progress, ReadOptions, Reader, SlotSizes, Text,
     Unknown, Usage, Version, Writer, fuzz_rdb,
 };
 use sluice_value::{List, ListContext, ListEncoding, ListLimits, ListRef, PAGE_BYTES, Pages};
@@ -17,7 +17,7 @@ fn rows(file: &[u8]) -> Vec<Row> {
     let mut reader = Reader::of(file, ReadOptions::default());
     let mut rows = Vec::new();
     while let Some(item) = reader.next_of_whole().expect("the file is whole") {
-        if let Item::Entry(Entry { key, value, expiry_ms, usage }) = item {
+        if let Item::LoadedEntry(LoadedEntry { key, value, expiry_ms, usage }) = item {
             match value {
                 Loaded::Str(text) => rows.push((key, text.into_owned(), expiry_ms, usage)),
                 Loaded::Pages(pages) => rows.push((key, pages.to_vec(), expiry_ms, usage)),
@@ -210,7 +210,7 @@ fn lists(file: &[u8], limits: ListLimits) -> Vec<(Vec<u8>, Vec<Vec<u8>>, ListEnc
     let mut reader = Reader::of(file, ReadOptions { list: limits, ..ReadOptions::default() });
     let mut all = Vec::new();
     while let Some(item) = reader.next_of_whole().expect("the file is whole") {
-        if let Item::Entry(Entry { key, value: Loaded::List(list), .. }) = item {
+        if let Item::LoadedEntry(LoadedEntry { key, value: Loaded::List(list), .. }) = item {
             all.push((key, elements(list.view()), list.encoding()));
         }
     }
@@ -318,7 +318,7 @@ fn files_before_version_5_have_no_checksum() {
     let rest = |version: u8, end: &[u8]| {
         let file = [format!("REDIS{version:04}\0\x01k\x01v").as_bytes(), b"\xff", end].concat();
         let mut reader = Reader::of(&file, ReadOptions::default());
-        assert!(matches!(reader.next_of_whole(), Ok(Some(Item::Entry(_)))));
+        assert!(matches!(reader.next_of_whole(), Ok(Some(Item::LoadedEntry(_)))));
         let ended = reader.next_of_whole().map_err(|error| error.problem)?.is_none();
         assert!(ended);
         Ok(reader.rest().to_vec())
@@ -479,7 +479,7 @@ fn outline(file: &[u8], piece: usize, options: ReadOptions) -> Result<Vec<String
     let mut lines = Vec::new();
     loop {
         match reader.next()? {
-            Progress::Item(Item::Entry(Entry { key, value: Loaded::List(list), .. })) => {
+            Progress::Item(Item::LoadedEntry(LoadedEntry { key, value: Loaded::List(list), .. })) => {
                 lines.push(format!("{key:?} {:?}", elements(list.view())));
             }
             Progress::Item(item) => lines.push(format!("{item:?}")),
@@ -644,7 +644,9 @@ fn values_of_other_types_are_named_or_passed_over() {
         }
         // The expiry of what was passed over is not the next key's.
         match reader.next_of_whole() {
-            Ok(Some(Item::Entry(entry))) => assert_eq!((entry.key, entry.expiry_ms), (b"s".to_vec(), None)),
+            Ok(Some(Item::LoadedEntry(entry))) => {
+                assert_eq!((entry.key, entry.expiry_ms), (b"s".to_vec(), None))
+            }
             other => panic!("{number}: {other:?}"),
         }
         assert!(reader.next_of_whole().expect("the file is whole").is_none());

@@ -10,7 +10,7 @@ use super::error::{LoadError, Problem};
 use super::kind::{Dialect, Kind, ListForm, MODULE_AUX};
 use super::list::{self, ListBuilder};
 use super::skip::Skip;
-use super::{Entry, Item, Loaded, ReadOptions, SlotSizes, Unknown, Usage, op};
+use super::{Item, Loaded, LoadedEntry, ReadOptions, SlotSizes, Unknown, Usage, op};
 use sluice_value::Pages;
 
 /// The decoder of a file, or of one value.
@@ -328,7 +328,7 @@ impl Decoder {
     fn entry<'i>(&mut self, value: Loaded<'i>) -> Found<'i> {
         self.state = State::Item;
         let Head { key, expiry_ms, usage } = std::mem::take(&mut self.head);
-        Found::Item(Item::Entry(Entry { key, value, expiry_ms, usage }))
+        Found::Item(Item::LoadedEntry(LoadedEntry { key, value, expiry_ms, usage }))
     }
 
     fn checksum<'i>(&mut self, cursor: &mut Cursor<'i>) -> Result<Found<'i>, Stop> {

@@ -15,7 +15,7 @@ use super::decoder::{Decoder, Step, VERSION_VALKEY};
 use super::error::{LoadError, Problem};
 use super::kind::{Dialect, Kind};
 use super::writer::Writer;
-use super::{Entry, Item, Loaded, Options, ReadOptions, Text, Unknown, Version, op};
+use super::{Item, Loaded, LoadedEntry, Options, ReadOptions, Text, Unknown, Version, op};
 use sluice_value::{ListRef, Pages};
 
 /// A value to be dumped.
@@ -96,7 +96,7 @@ pub fn restore(payload: &[u8], options: ReadOptions) -> Result<Loaded<'_>, Paylo
     };
     let (_, step) = Decoder::of_value(kind, 1, options).step(value).map_err(PayloadError::Bad)?;
     match step {
-        Step::Item(Item::Entry(Entry { value, .. })) => Ok(value),
+        Step::Item(Item::LoadedEntry(LoadedEntry { value, .. })) => Ok(value),
         Step::Item(Item::Skipped { kind, .. }) => Err(PayloadError::Unsupported(kind)),
         Step::Item(_) | Step::End => Err(bad(0, Problem::Length)),
         Step::Need { offset, .. } => Err(bad(offset, Problem::CutOff)),

@@ -54,7 +54,7 @@ pub enum Item<'a> {
     /// The code of a library of functions.
     Function(Cow<'a, [u8]>),
     /// A key with its value.
-    Entry(Entry<'a>),
+    LoadedEntry(LoadedEntry<'a>),
     /// A key whose value has no elements: the key is to be passed over.
     Empty {
         /// The key.
@@ -84,7 +84,7 @@ pub struct SlotSizes {
 
 /// A key with its value.
 #[derive(Debug)]
-pub struct Entry<'a> {
+pub struct LoadedEntry<'a> {
     /// The key.
     pub key: Vec<u8>,
     /// The value.
@@ -221,7 +221,7 @@ fn outline(mut reader: Reader, mut data: &[u8]) -> Vec<String> {
     let mut piece = 1;
     loop {
         match reader.next() {
-            Ok(Progress::Item(Item::Entry(Entry { key, value: Loaded::List(list), .. }))) => {
+            Ok(Progress::Item(Item::LoadedEntry(LoadedEntry { key, value: Loaded::List(list), .. }))) => {
                 // Every element must be there to be read.
                 let count = super::list::elements(list.view()).len();
                 assert!(count > 0 && count == list.len());
