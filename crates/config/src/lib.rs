@@ -44,7 +44,7 @@ pub use fuzz::fuzz_parse;
 pub use load::{Loader, check_texts, parse_file};
 pub use number::memory;
 pub use rewrite::{Force, rewrite};
-pub use row::{Empty, Honoured, Id, Kind, Param, ParamId, Section, Storage, Traits, Unit};
+pub use row::{Empty, Honoured, Id, Param, ParamId, ParamKind, Section, Storage, Traits, Unit};
 pub use set::{Change, Origin, Phase, SetError, Undo};
 pub use table::{PARAMS, param};
 pub use value::{BufferLimit, ClientClass, SavePoint, Value, notify};

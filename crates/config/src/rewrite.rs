@@ -12,7 +12,7 @@ use sluice_base::quote::{Dialect, push_quoted, split_args};
 use crate::config::Config;
 use crate::load::trimmed;
 use crate::number;
-use crate::row::{Kind, ParamId, Unit};
+use crate::row::{ParamId, ParamKind, Unit};
 use crate::table::param;
 use crate::value::{ClientClass, DEFAULT_LIMITS, Value};
 
@@ -161,10 +161,12 @@ fn lines_of(id: ParamId, config: &Config) -> Vec<Line> {
 }
 
 /// A value as words of a line.
-fn written(kind: &Kind, value: &Value) -> Vec<u8> {
+fn written(kind: &ParamKind, value: &Value) -> Vec<u8> {
     let shown = kind.text(value);
-    let is_memory =
-        matches!(kind, Kind::Int { unit: Unit::Memory | Unit::MemoryOrPercent | Unit::SignedMemory, .. });
+    let is_memory = matches!(
+        kind,
+        ParamKind::Int { unit: Unit::Memory | Unit::MemoryOrPercent | Unit::SignedMemory, .. }
+    );
     match value {
         Value::Int(number) if is_memory => {
             u64::try_from(*number).map_or(shown, |bytes| number::memory_text(bytes).into_bytes())

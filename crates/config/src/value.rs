@@ -6,14 +6,14 @@ use sluice_base::num::{parse_f64, parse_i64};
 
 use crate::choice::shutdown;
 use crate::number;
-use crate::row::{Empty, Kind, Param, Storage, Unit};
+use crate::row::{Empty, Param, ParamKind, Storage, Unit};
 
 pub(crate) mod check;
 
 /// Why a value was refused, in the words of the reference.
 pub(crate) type Reason = Cow<'static, str>;
 
-/// The value of one parameter; which variant it is follows from the parameter's [`Kind`].
+/// The value of one parameter; which variant it is follows from the parameter's [`ParamKind`].
 #[derive(Clone, Debug, PartialEq)]
 pub enum Value {
     /// `yes` or `no`.
@@ -183,37 +183,37 @@ impl Param {
     }
 }
 
-impl Kind {
+impl ParamKind {
     /// The value when nothing is configured.
     pub(crate) fn default_value(&self) -> Value {
         let boxed = |text: &&str| Box::from(text.as_bytes());
         match self {
-            Kind::Bool { default } => Value::Bool(*default),
-            Kind::Int { default, .. } => Value::Int(*default),
-            Kind::Text { default, .. } => Value::Text(default.as_ref().map(boxed)),
-            Kind::Choice { default, .. } => Value::Choice(*default),
-            Kind::Flags { .. } => Value::Flags(0),
-            Kind::Save => Value::Save(DEFAULT_SAVE.to_vec()),
-            Kind::BufferLimits => Value::BufferLimits(DEFAULT_LIMITS),
-            Kind::OomValues => Value::OomValues([0, 200, 800]),
-            Kind::List { default } => Value::List(default.iter().map(boxed).collect()),
-            Kind::NotifyEvents => Value::NotifyEvents(0),
-            Kind::ReplicaOf => Value::ReplicaOf(None),
-            Kind::Percentiles => Value::Percentiles(vec![50.0, 99.0, 99.9]),
+            ParamKind::Bool { default } => Value::Bool(*default),
+            ParamKind::Int { default, .. } => Value::Int(*default),
+            ParamKind::Text { default, .. } => Value::Text(default.as_ref().map(boxed)),
+            ParamKind::Choice { default, .. } => Value::Choice(*default),
+            ParamKind::Flags { .. } => Value::Flags(0),
+            ParamKind::Save => Value::Save(DEFAULT_SAVE.to_vec()),
+            ParamKind::BufferLimits => Value::BufferLimits(DEFAULT_LIMITS),
+            ParamKind::OomValues => Value::OomValues([0, 200, 800]),
+            ParamKind::List { default } => Value::List(default.iter().map(boxed).collect()),
+            ParamKind::NotifyEvents => Value::NotifyEvents(0),
+            ParamKind::ReplicaOf => Value::ReplicaOf(None),
+            ParamKind::Percentiles => Value::Percentiles(vec![50.0, 99.0, 99.9]),
         }
     }
 
     /// As [`Param::parse`], without its refusals.
     fn parse(&self, words: &[&[u8]], old: &Value, onto: Onto) -> Result<Value, Reason> {
         match self {
-            Kind::Bool { .. } => parse_bool(one(words)?),
-            Kind::Int { min, max, unit, clamp, .. } => {
+            ParamKind::Bool { .. } => parse_bool(one(words)?),
+            ParamKind::Int { min, max, unit, clamp, .. } => {
                 let value = parse_number(one(words)?, *unit)?;
                 within(value, (*min, *max), *unit)?;
                 let (low, high) = clamp.unwrap_or((value, value));
                 Ok(Value::Int(value.clamp(low, high)))
             }
-            Kind::Text { empty, storage, check, .. } => {
+            ParamKind::Text { empty, storage, check, .. } => {
                 let mut text = one(words)?;
                 if *storage == Storage::UpToZero {
                     text = number::until_zero(text);
@@ -224,18 +224,18 @@ impl Kind {
                 let unset = *empty == Empty::MeansUnset && text.is_empty();
                 Ok(Value::Text((!unset).then(|| Box::from(text))))
             }
-            Kind::Choice { names, .. } => {
+            ParamKind::Choice { names, .. } => {
                 let [word] = words else { return Err(not_one_of(names)) };
                 Ok(Value::Choice(named(names, word).ok_or_else(|| not_one_of(names))?))
             }
-            Kind::Flags { names } => parse_flags(words, names),
-            Kind::Save => parse_save(words, old, onto),
-            Kind::BufferLimits => parse_limits(words, old),
-            Kind::OomValues => parse_oom_values(words),
-            Kind::List { .. } => parse_list(words),
-            Kind::NotifyEvents => parse_notify(one(words)?),
-            Kind::ReplicaOf => parse_replica_of(words),
-            Kind::Percentiles => parse_percentiles(words),
+            ParamKind::Flags { names } => parse_flags(words, names),
+            ParamKind::Save => parse_save(words, old, onto),
+            ParamKind::BufferLimits => parse_limits(words, old),
+            ParamKind::OomValues => parse_oom_values(words),
+            ParamKind::List { .. } => parse_list(words),
+            ParamKind::NotifyEvents => parse_notify(one(words)?),
+            ParamKind::ReplicaOf => parse_replica_of(words),
+            ParamKind::Percentiles => parse_percentiles(words),
         }
     }
 
@@ -267,20 +267,20 @@ impl Kind {
 
     fn number_text(&self, value: i128) -> String {
         match self {
-            Kind::Int { unit: Unit::Octal, .. } => format!("{value:o}"),
-            Kind::Int { unit: Unit::MemoryOrPercent, .. } if value < 0 => format!("{}%", -value),
+            ParamKind::Int { unit: Unit::Octal, .. } => format!("{value:o}"),
+            ParamKind::Int { unit: Unit::MemoryOrPercent, .. } if value < 0 => format!("{}%", -value),
             _ => value.to_string(),
         }
     }
 
     fn choice_text(&self, number: u8) -> &'static str {
-        let Kind::Choice { names, .. } = self else { return "unknown" };
+        let ParamKind::Choice { names, .. } = self else { return "unknown" };
         names.iter().find(|(_, value)| *value == number).map_or("unknown", |(name, _)| name)
     }
 
     /// The names of all bits that are set; the name of no bits when none is.
     pub(crate) fn flags_text(&self, bits: u32) -> String {
-        let Kind::Flags { names } = self else { return "unknown".into() };
+        let ParamKind::Flags { names } = self else { return "unknown".into() };
         let wanted = |value: u32| if bits == 0 { value == 0 } else { value & bits != 0 };
         let set: Vec<&str> =
             names.iter().filter(|(_, value)| wanted(*value)).map(|(name, _)| *name).collect();
