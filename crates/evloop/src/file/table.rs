@@ -26,7 +26,7 @@ pub(crate) struct FileTable {
 struct FileEntry {
     generation: u32,
     fd: Option<Arc<OwnedFd>>,
-    kind: Kind,
+    kind: FileKind,
     way: Way,
     running: Option<Running>,
     queue: VecDeque<(FileOpId, Token, FileOp)>,
@@ -38,7 +38,7 @@ struct FileEntry {
 
 /// What a descriptor is of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum FileKind {
     /// Always ready, at any place, and slow all the same.
     Disk,
     /// Bytes that come and go; there are no places in it.
@@ -47,13 +47,13 @@ pub(crate) enum Kind {
     Other,
 }
 
-impl Kind {
+impl FileKind {
     /// Asks the system.
-    pub(crate) fn of(fd: &OwnedFd) -> Kind {
+    pub(crate) fn of(fd: &OwnedFd) -> FileKind {
         match rustix::fs::fstat(fd).map(|stat| FileType::from_raw_mode(stat.st_mode)) {
-            Ok(FileType::RegularFile | FileType::BlockDevice | FileType::Directory) => Kind::Disk,
-            Ok(FileType::Fifo | FileType::Socket) => Kind::Stream,
-            Ok(FileType::CharacterDevice | FileType::Symlink | FileType::Unknown) | Err(_) => Kind::Other,
+            Ok(FileType::RegularFile | FileType::BlockDevice | FileType::Directory) => FileKind::Disk,
+            Ok(FileType::Fifo | FileType::Socket) => FileKind::Stream,
+            Ok(FileType::CharacterDevice | FileType::Symlink | FileType::Unknown) | Err(_) => FileKind::Other,
         }
     }
 }
@@ -144,7 +144,7 @@ pub(crate) enum Cancelling {
 }
 
 impl FileTable {
-    pub(crate) fn open(&mut self, fd: Arc<OwnedFd>, kind: Kind, way: Way) -> FileId {
+    pub(crate) fn open(&mut self, fd: Arc<OwnedFd>, kind: FileKind, way: Way) -> FileId {
         let index = self.free.pop().unwrap_or_else(|| {
             self.entries.push(FileEntry::vacant());
             u32::try_from(self.entries.len() - 1).expect("fewer files than descriptors")
@@ -170,7 +170,7 @@ impl FileTable {
         entry.sequence += 1;
         let id = FileOpId { file, sequence: entry.sequence };
         // Kernels differ in whether a ring is told so.
-        let nowhere = entry.kind == Kind::Stream && op.at.is_some();
+        let nowhere = entry.kind == FileKind::Stream && op.at.is_some();
         match op.outcome_at_once().or(nowhere.then_some(Err(Errno::SPIPE))) {
             Some(outcome) => (id, Some(ended(id, token, op, 0, outcome.err().map(io::Error::from)))),
             None => {
@@ -368,7 +368,7 @@ impl FileTable {
     /// Whether the running operation was cancelled and may wait for ever. An operation on a disk ends by itself; asking
     /// it again and again while the kernel cannot find it would keep the loop busy meanwhile.
     pub(crate) fn is_cancelled_waiting(&self, index: u32) -> bool {
-        self.entries[index as usize].kind != Kind::Disk && self.is_cancelled(index)
+        self.entries[index as usize].kind != FileKind::Disk && self.is_cancelled(index)
     }
 
     /// Asks all threads.
@@ -380,7 +380,7 @@ impl FileTable {
 
     /// Whether something runs that neither waits for anybody nor can be stopped.
     pub(crate) fn is_disk_busy(&self) -> bool {
-        self.entries.iter().any(|entry| entry.kind == Kind::Disk && entry.running.is_some())
+        self.entries.iter().any(|entry| entry.kind == FileKind::Disk && entry.running.is_some())
     }
 
     /// Asks the thread that has the running operation; false when none has.
@@ -400,7 +400,7 @@ impl FileEntry {
         FileEntry {
             generation: 0,
             fd: None,
-            kind: Kind::Other,
+            kind: FileKind::Other,
             way: Way::Native,
             running: None,
             queue: VecDeque::new(),

@@ -12,7 +12,7 @@ use rustix::io::Errno;
 use super::{Input, Poller, Readiness};
 use crate::driver::Driver;
 use crate::event::{Event, Exit};
-use crate::file::{Cancelling, FileOp, Kind, Step, Way, perform};
+use crate::file::{Cancelling, FileKind, FileOp, Step, Way, perform};
 use crate::handle::{Fd, FileId, FileOpId, ProcessId, Source, Token};
 use crate::process::{Beginning, Means, Whom, begin, reap_child};
 use crate::work::{Taken, forget_events};
@@ -20,10 +20,12 @@ use crate::work::{Taken, forget_events};
 impl<P: Poller> Readiness<P> {
     pub(super) fn open_file(&mut self, fd: Arc<OwnedFd>) -> FileId {
         self.metrics.system_calls += 1;
-        let kind = Kind::of(&fd);
+        let kind = FileKind::of(&fd);
         let way = match kind {
-            Kind::Disk => Way::Pool,
-            Kind::Stream | Kind::Other => Way::Ready(self.attach(Fd::Shared(fd.clone()), Token::default())),
+            FileKind::Disk => Way::Pool,
+            FileKind::Stream | FileKind::Other => {
+                Way::Ready(self.attach(Fd::Shared(fd.clone()), Token::default()))
+            }
         };
         self.work.files.open(fd, kind, way)
     }

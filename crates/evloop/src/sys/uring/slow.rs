@@ -17,7 +17,7 @@ use crate::work::forget_events;
 impl<K: Kernel> Uring<K> {
     pub(super) fn open_file(&mut self, fd: Arc<OwnedFd>) -> FileId {
         self.metrics.system_calls += 1;
-        let kind = file::Kind::of(&fd);
+        let kind = file::FileKind::of(&fd);
         self.work.files.open(fd, kind, Way::Native)
     }
 
