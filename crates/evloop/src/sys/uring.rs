@@ -129,14 +129,14 @@ impl<K: Kernel> Uring<K> {
 
     /// Pushes an operation of a slot that will complete under `kind`.
     #[inline]
-    fn push_for(&mut self, index: u32, op: Op, kind: Kind) {
+    fn push_for(&mut self, index: u32, op: Op, kind: OpKind) {
         self.slots[index as usize].in_flight += 1;
         self.in_flight += 1;
         self.kernel.push(op, user_data(kind, index));
     }
 
     /// Asks an operation to end; its completion tells when it has.
-    fn cancel(&mut self, index: u32, kind: Kind) {
+    fn cancel(&mut self, index: u32, kind: OpKind) {
         self.cancel_target(user_data(kind, index));
     }
 
@@ -170,14 +170,14 @@ impl<K: Kernel> Uring<K> {
     }
 
     /// Whether a source's operation was asked to end, and has not told its end.
-    fn is_asked(&self, index: u32, kind: Kind) -> bool {
+    fn is_asked(&self, index: u32, kind: OpKind) -> bool {
         let Some(slot) = self.slots.get(index as usize) else { return false };
         match kind {
-            Kind::Recv => slot.cancelling && slot.armed == Armed::Recv,
-            Kind::Accept => slot.cancelling && slot.armed == Armed::Accept,
-            Kind::Fill => slot.cancelling && slot.armed == Armed::Fill,
-            Kind::Poll => slot.polled_cancelling && !slot.polled.is_empty(),
-            Kind::Send => slot.life != Life::Open && slot.send != NONE,
+            OpKind::Recv => slot.cancelling && slot.armed == Armed::Recv,
+            OpKind::Accept => slot.cancelling && slot.armed == Armed::Accept,
+            OpKind::Fill => slot.cancelling && slot.armed == Armed::Fill,
+            OpKind::Poll => slot.polled_cancelling && !slot.polled.is_empty(),
+            OpKind::Send => slot.life != Life::Open && slot.send != NONE,
         }
     }
 
@@ -259,11 +259,11 @@ impl<K: Kernel> Uring<K> {
         }
         let open = self.slots[index as usize].life == Life::Open;
         let event = match kind {
-            Kind::Recv => self.received(index, cqe),
-            Kind::Send => self.sent(index, cqe),
-            Kind::Accept => self.accepted(index, cqe, now_ns),
-            Kind::Fill => self.filled(index, cqe),
-            Kind::Poll => self.polled(index, cqe),
+            OpKind::Recv => self.received(index, cqe),
+            OpKind::Send => self.sent(index, cqe),
+            OpKind::Accept => self.accepted(index, cqe, now_ns),
+            OpKind::Fill => self.filled(index, cqe),
+            OpKind::Poll => self.polled(index, cqe),
         };
         if !open {
             self.metrics.stale += 1;
@@ -309,12 +309,12 @@ impl<K: Kernel> Uring<K> {
         }
         if !slot.polled.is_empty() {
             slot.polled_cancelling = true;
-            self.cancel(index, Kind::Poll);
+            self.cancel(index, OpKind::Poll);
             return;
         }
         slot.polled = slot.watch;
         let op = Op::Poll { fd: slot.raw_fd(), events: poll_bits(slot.watch) };
-        self.push_for(index, op, Kind::Poll);
+        self.push_for(index, op, OpKind::Poll);
     }
 
     /// Ends everything on a slot, whose user is gone from now on.
@@ -328,11 +328,11 @@ impl<K: Kernel> Uring<K> {
         let cancel_send = slot.send != NONE;
         if cancel_poll {
             slot.polled_cancelling = true;
-            self.cancel(index, Kind::Poll);
+            self.cancel(index, OpKind::Poll);
         }
         if cancel_send {
             // Queued behind the send, so what the socket takes at once is sent.
-            self.cancel(index, Kind::Send);
+            self.cancel(index, OpKind::Send);
         }
         self.wind_up_input(index);
         self.finish(index);
@@ -682,7 +682,7 @@ impl<K: Kernel> fmt::Debug for Uring<K> {
 /// What a completion is of; the top byte of the user data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
-enum Kind {
+enum OpKind {
     Recv = 1,
     Send = 2,
     Accept = 3,
@@ -716,18 +716,18 @@ impl Other {
 }
 
 #[inline]
-fn user_data(kind: Kind, index: u32) -> u64 {
+fn user_data(kind: OpKind, index: u32) -> u64 {
     (kind as u64) << 56 | u64::from(index)
 }
 
 #[inline]
-fn parse(user_data: u64) -> Option<(Kind, u32)> {
+fn parse(user_data: u64) -> Option<(OpKind, u32)> {
     let kind = match user_data >> 56 {
-        1 => Kind::Recv,
-        2 => Kind::Send,
-        3 => Kind::Accept,
-        4 => Kind::Fill,
-        5 => Kind::Poll,
+        1 => OpKind::Recv,
+        2 => OpKind::Send,
+        3 => OpKind::Accept,
+        4 => OpKind::Fill,
+        5 => OpKind::Poll,
         _ => return None,
     };
     Some((kind, user_data as u32))

@@ -6,7 +6,7 @@ use std::io;
 use std::os::fd::{FromRawFd, OwnedFd};
 
 use super::kernel::{Cqe, Kernel, Op};
-use super::{Kind, Life, NONE, Uring};
+use super::{Life, NONE, OpKind, Uring};
 use crate::chunk::Chunk;
 use crate::event::{Event, Received};
 use crate::handle::Source;
@@ -62,12 +62,12 @@ impl<K: Kernel> Uring<K> {
             (Input::Recv, Armed::Nothing) if !slot.starved => {
                 slot.armed = Armed::Recv;
                 let op = Op::RecvMulti { fd: slot.raw_fd() };
-                self.push_for(index, op, Kind::Recv);
+                self.push_for(index, op, OpKind::Recv);
             }
             (Input::Accept, Armed::Nothing) => {
                 slot.armed = Armed::Accept;
                 let op = Op::AcceptMulti { fd: slot.raw_fd() };
-                self.push_for(index, op, Kind::Accept);
+                self.push_for(index, op, OpKind::Accept);
             }
             (Input::Fill(fill), Armed::Nothing) => self.fill_on(index, fill),
             (Input::Fill(_), Armed::Recv) | (Input::Idle | Input::AcceptPaused, Armed::Accept) => {
@@ -84,9 +84,9 @@ impl<K: Kernel> Uring<K> {
         let slot = &mut self.slots[index as usize];
         let kind = match slot.armed {
             Armed::Nothing => return,
-            Armed::Recv => Kind::Recv,
-            Armed::Accept => Kind::Accept,
-            Armed::Fill => Kind::Fill,
+            Armed::Recv => OpKind::Recv,
+            Armed::Accept => OpKind::Accept,
+            Armed::Fill => OpKind::Fill,
         };
         if !slot.cancelling {
             slot.cancelling = true;
@@ -353,7 +353,9 @@ impl<K: Kernel> Uring<K> {
         // SAFETY: at least `wanted` bytes of spare capacity follow `to`; the vector stays in `fills`, and is neither
         // touched nor dropped, until the completion was reaped.
         // JUSTIFICATION: receiving a large value where it is to lie saves copying it.
-        unsafe { self.kernel.push_recv(slot.raw_fd(), to, fill.wanted, super::user_data(Kind::Fill, index)) };
+        unsafe {
+            self.kernel.push_recv(slot.raw_fd(), to, fill.wanted, super::user_data(OpKind::Fill, index))
+        };
     }
 
     /// A completion of a receive into the caller's buffer.
