@@ -7,7 +7,7 @@
 use super::crc::Sum;
 use super::cursor::{Cursor, Stop, TextHead};
 use super::error::{LoadError, Problem};
-use super::kind::{Dialect, Kind, ListForm, MODULE_AUX};
+use super::kind::{Dialect, ListForm, MODULE_AUX, ValueKind};
 use super::list::{self, ListBuilder};
 use super::skip::Skip;
 use super::{Item, Loaded, LoadedEntry, ReadOptions, SlotSizes, Unknown, Usage, op};
@@ -93,7 +93,7 @@ impl Decoder {
     }
 
     /// At the beginning of a lone value of a type, which stands at `offset`.
-    pub(super) fn of_value(kind: Kind, offset: u64, options: ReadOptions) -> Decoder {
+    pub(super) fn of_value(kind: ValueKind, offset: u64, options: ReadOptions) -> Decoder {
         let mut decoder = Decoder::new(options);
         decoder.offset = offset;
         decoder.begin_value(kind, offset);
@@ -259,11 +259,11 @@ impl Decoder {
             op::FUNCTION => Item::Function(cursor.text()?),
             op::FUNCTION_OLD => return cursor.bad(offset, Problem::OldFunction),
             number => {
-                let Some(kind) = Kind::of(number, self.dialect) else {
+                let Some(kind) = ValueKind::of(number, self.dialect) else {
                     return cursor.bad(offset, Problem::Unknown(number));
                 };
                 let key = cursor.text()?.into_owned();
-                if let Kind::Other(name, parts) = kind
+                if let ValueKind::Other(name, parts) = kind
                     && (parts.is_none() || self.options.unknown == Unknown::Refuse)
                 {
                     return cursor.bad(offset, Problem::Unsupported { kind: name, key });
@@ -277,12 +277,12 @@ impl Decoder {
     }
 
     /// Expects a value of that type, which begins at `offset`.
-    fn begin_value(&mut self, kind: Kind, offset: u64) {
+    fn begin_value(&mut self, kind: ValueKind, offset: u64) {
         match kind {
-            Kind::String => self.state = State::String,
-            Kind::List(ListForm::Ziplist) => self.begin_list(ListForm::Ziplist, 1),
-            Kind::List(form) => self.state = State::ListLen(form),
-            Kind::Other(kind, parts) => {
+            ValueKind::String => self.state = State::String,
+            ValueKind::List(ListForm::Ziplist) => self.begin_list(ListForm::Ziplist, 1),
+            ValueKind::List(form) => self.state = State::ListLen(form),
+            ValueKind::Other(kind, parts) => {
                 let skip = Skip::new(parts.unwrap_or_default());
                 self.state = State::SkipValue { skip, kind, offset };
             }

@@ -13,7 +13,7 @@
 use super::crc::Sum;
 use super::decoder::{Decoder, Step, VERSION_VALKEY};
 use super::error::{LoadError, Problem};
-use super::kind::{Dialect, Kind};
+use super::kind::{Dialect, ValueKind};
 use super::writer::Writer;
 use super::{Item, Loaded, LoadedEntry, Options, ReadOptions, Text, Unknown, Version, op};
 use sluice_value::{ListRef, Pages};
@@ -89,9 +89,9 @@ pub fn restore(payload: &[u8], options: ReadOptions) -> Result<Loaded<'_>, Paylo
         return Err(PayloadError::Foreign(number));
     }
     let dialect = if is_foreign { Dialect::Redis } else { Dialect::Valkey };
-    let kind = match Kind::of(number, dialect) {
+    let kind = match ValueKind::of(number, dialect) {
         // Modules have types of their own, none of which is there.
-        None | Some(Kind::Other("module", _)) => return Err(bad(0, Problem::Unknown(number))),
+        None | Some(ValueKind::Other("module", _)) => return Err(bad(0, Problem::Unknown(number))),
         Some(kind) => kind,
     };
     let (_, step) = Decoder::of_value(kind, 1, options).step(value).map_err(PayloadError::Bad)?;
