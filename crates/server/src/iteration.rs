@@ -21,7 +21,7 @@ use crate::connection::{self, Connection, Owner};
 use crate::host::Host;
 use crate::iothreads::{Manager, ToIoThread};
 use crate::listen::listeners::Listeners;
-use crate::listen::{self, Kind};
+use crate::listen::{self, ListenerKind};
 use crate::os::plain_error;
 use crate::signals::Signals;
 use crate::switches;
@@ -216,7 +216,7 @@ impl Server {
             return;
         }
         let fd = std::os::fd::AsRawFd::as_raw_fd(&socket);
-        let unix = matches!(listener.kind, Kind::Unix(_));
+        let unix = matches!(listener.kind, ListenerKind::Unix(_));
         let client = sluice_engine::Connection { addr: accepted.addr, laddr: accepted.laddr, fd, unix };
         let key = self.engine.connect(client, &mut self.host);
         self.sockets.clients.add(key);

@@ -358,8 +358,10 @@ fn announce(host: &mut Host, config: &Config) {
     let listeners = host.listening.active().to_vec();
     for listener in &listeners {
         let place = match &listener.kind {
-            listen::Kind::Tcp { word, port } => format!("{} port {port}", word.trim_start_matches('-')),
-            listen::Kind::Unix(path) => format!("unix socket {path}"),
+            listen::ListenerKind::Tcp { word, port } => {
+                format!("{} port {port}", word.trim_start_matches('-'))
+            }
+            listen::ListenerKind::Unix(path) => format!("unix socket {path}"),
         };
         host.note(LogLevel::Notice, &format!("listening on {place}"));
     }
