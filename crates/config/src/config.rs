@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use crate::choice;
-use crate::error::{BadLine, LoadError, Place, Rename};
+use crate::error::{BadLine, LoadError, Location, Rename};
 use crate::row::kind::{Bool, Choice, Flags, Int, List, Text};
 use crate::row::{Honoured, Id, ParamId};
 use crate::table::{PARAMS, param};
@@ -21,7 +21,7 @@ pub struct Config {
 
 /// Where the parameters stand that only the process can judge, in the order read.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Places(pub(crate) Vec<(ParamId, Place)>);
+pub(crate) struct Places(pub(crate) Vec<(ParamId, Location)>);
 
 /// Always equal: where a value came from does not make it another.
 impl PartialEq for Places {

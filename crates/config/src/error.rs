@@ -8,7 +8,7 @@ pub enum LoadError {
     /// An included file cannot be read.
     Include {
         /// Where the directive stands.
-        place: Place,
+        place: Location,
         /// What the directive named.
         path: String,
         /// The system's reason.
@@ -20,14 +20,14 @@ pub enum LoadError {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BadLine {
     /// Where it stands.
-    pub place: Place,
+    pub place: Location,
     /// What is wrong with it.
     pub reason: String,
 }
 
 /// Where a directive stands.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Place {
+pub struct Location {
     /// The file's name as given to [`crate::parse_file`] or by the loader.
     pub source: String,
     /// Counted from 1; the command line's options follow the file's last line.
@@ -43,7 +43,7 @@ impl LoadError {
     pub fn report(&self, version: &str) -> String {
         match self {
             LoadError::Line(bad) => {
-                let Place { source, line, text, depth } = &bad.place;
+                let Location { source, line, text, depth } = &bad.place;
                 let reason = &bad.reason;
                 let file = match depth {
                     0 => "the configuration file".to_owned(),
@@ -88,7 +88,7 @@ pub struct Rename {
     pub from: Vec<u8>,
     /// Its new name; empty removes it.
     pub to: Vec<u8>,
-    pub(crate) place: Place,
+    pub(crate) place: Location,
 }
 
 /// Equal when they rename alike, wherever they stand.

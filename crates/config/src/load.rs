@@ -3,7 +3,7 @@
 use sluice_base::quote::{Dialect, Unbalanced, split_args};
 
 use crate::config::{Config, TRIED_AT_START};
-use crate::error::{BadLine, LoadError, Place, Rename};
+use crate::error::{BadLine, LoadError, Location, Rename};
 use crate::row::{ParamId, Traits};
 use crate::table::{RETIRED, param};
 use crate::value::{Onto, Reason};
@@ -87,7 +87,7 @@ impl<'a, 'b> Load<'a, 'b> {
             if matches!(line, [] | [b'#' | 0, ..]) {
                 continue;
             }
-            let place = || Place {
+            let place = || Location {
                 source: source.into(),
                 line: index + 1,
                 text: String::from_utf8_lossy(line).into_owned(),
@@ -106,7 +106,7 @@ impl<'a, 'b> Load<'a, 'b> {
         Ok(())
     }
 
-    fn line(&mut self, line: &[u8], depth: usize, place: &dyn Fn() -> Place) -> Result<(), Failed> {
+    fn line(&mut self, line: &[u8], depth: usize, place: &dyn Fn() -> Location) -> Result<(), Failed> {
         let words = split_args(line, Dialect::Config)
             .map_err(|Unbalanced| "Unbalanced quotes in configuration line")?;
         let words: Vec<&[u8]> = words.iter().map(Vec::as_slice).collect();
@@ -152,7 +152,7 @@ impl<'a, 'b> Load<'a, 'b> {
         name: &[u8],
         arguments: &[&[u8]],
         depth: usize,
-        place: &dyn Fn() -> Place,
+        place: &dyn Fn() -> Location,
     ) -> Result<(), Failed> {
         let is = |known: &str| name.eq_ignore_ascii_case(known.as_bytes());
         match arguments {
