@@ -4,7 +4,7 @@
 //! would end a start, a warning what a start would say and go on; (3) each names the file and the line, where a line is
 //! to blame.
 
-use crate::listen::{self, Found};
+use crate::listen::{self, BindProblem};
 use crate::os::{can_create, can_write_into, plain_error};
 use sluice_config::{Config, LoadError, ParamId, param};
 use std::fs::OpenOptions;
@@ -67,8 +67,8 @@ impl Findings {
     fn addresses(&mut self, config: &Config) {
         for found in listen::try_tcp(config) {
             match found {
-                Found::Tolerable(text) => self.warning(config, param::BIND, &text),
-                Found::Fatal(text) => self.error(config, param::BIND, &text),
+                BindProblem::Tolerable(text) => self.warning(config, param::BIND, &text),
+                BindProblem::Fatal(text) => self.error(config, param::BIND, &text),
             }
         }
         match listen::try_unix(config) {

@@ -265,7 +265,7 @@ fn bind_tcp(address: IpAddr, config: &Config) -> std::io::Result<Socket> {
 
 /// What a start would find at an address of `bind`.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Found {
+pub enum BindProblem {
     /// The start goes on, but this is worth knowing: a server has the port now, or the machine has no such address and
     /// the word allows that.
     Tolerable(String),
@@ -274,7 +274,7 @@ pub enum Found {
 }
 
 /// Tries each address of `bind` without listening, so that no client notices. What is found is text that names the address.
-pub fn try_tcp(config: &Config) -> Vec<Found> {
+pub fn try_tcp(config: &Config) -> Vec<BindProblem> {
     let port = config.int(param::PORT);
     let words = if port == 0 { &[][..] } else { config.list(param::BIND) };
     let mut taken: Vec<(IpAddr, String)> = Vec::new();
@@ -286,7 +286,7 @@ pub fn try_tcp(config: &Config) -> Vec<Found> {
         match tried {
             Ok(address) => {
                 if let Some((_, other)) = taken.iter().find(|(other, _)| overlap(*other, address)) {
-                    found.push(Found::Fatal(format!(
+                    found.push(BindProblem::Fatal(format!(
                         "{name} port {port}: '{other}' has this address already"
                     )));
                 }
@@ -295,7 +295,7 @@ pub fn try_tcp(config: &Config) -> Vec<Found> {
             Err(error) => {
                 let text = format!("{name} port {port}: {}", plain_error(&error));
                 let tolerable = is_in_use(&error) || is_tolerable(&error, &word);
-                found.push(if tolerable { Found::Tolerable(text) } else { Found::Fatal(text) });
+                found.push(if tolerable { BindProblem::Tolerable(text) } else { BindProblem::Fatal(text) });
             }
         }
     }
