@@ -11,7 +11,7 @@ use crate::delivery::Delivery;
 use crate::engine::Engine;
 use crate::repl_stream::{Grouping, ReplicationStream};
 use crate::session::Session;
-use crate::watch::{Change, Found};
+use crate::watch::{Change, KeyPresence};
 use sluice_base::Now;
 use sluice_keyspace::{
     Access, Classes, Db, DbChange, Effects, Event, ExpiryMode, KeyRef, Keyspace, ModifiedKey, Propagation,
@@ -277,12 +277,14 @@ fn announce_database(
 }
 
 /// What a database has under a key.
-fn found(keyspace: &Keyspace, db: usize, key: &[u8], now: Now) -> Found {
+fn found(keyspace: &Keyspace, db: usize, key: &[u8], now: Now) -> KeyPresence {
     let db = keyspace.db(db);
     match db.find(keyspace.key(key)) {
-        None => Found::Absent,
-        Some(entry) if db.expiry(entry.handle).is_some_and(|at_ms| now.unix_ms() > at_ms) => Found::Expired,
-        Some(_) => Found::Live,
+        None => KeyPresence::Absent,
+        Some(entry) if db.expiry(entry.handle).is_some_and(|at_ms| now.unix_ms() > at_ms) => {
+            KeyPresence::Expired
+        }
+        Some(_) => KeyPresence::Live,
     }
 }
 
