@@ -80,7 +80,7 @@ pub(super) enum Step<'i> {
 }
 
 /// What a part of the input turned out to be.
-enum Found<'i> {
+enum Decoded<'i> {
     Nothing,
     Item(Item<'i>),
 }
@@ -124,7 +124,7 @@ impl Decoder {
                 Ok(found) => {
                     taken += cursor.at();
                     self.offset += cursor.at() as u64;
-                    if let Found::Item(item) = found {
+                    if let Decoded::Item(item) = found {
                         break Step::Item(item);
                     }
                 }
@@ -143,7 +143,7 @@ impl Decoder {
     }
 
     /// Decodes the part that the state asks for.
-    fn part<'i>(&mut self, cursor: &mut Cursor<'i>) -> Result<Found<'i>, Stop> {
+    fn part<'i>(&mut self, cursor: &mut Cursor<'i>) -> Result<Decoded<'i>, Stop> {
         match &mut self.state {
             State::Header => self.header(cursor),
             State::Item => self.item(cursor),
@@ -153,7 +153,7 @@ impl Decoder {
                 pages.append(bytes);
                 *left -= bytes.len() as u64;
                 if *left > 0 {
-                    return Ok(Found::Nothing);
+                    return Ok(Decoded::Nothing);
                 }
                 let pages = std::mem::take(pages);
                 Ok(self.entry(Loaded::Pages(pages)))
@@ -172,24 +172,24 @@ impl Decoder {
                 let ended = skip.step(cursor)?;
                 let (kind, offset) = (*kind, *offset);
                 if !ended {
-                    return Ok(Found::Nothing);
+                    return Ok(Decoded::Nothing);
                 }
                 self.state = State::Item;
                 let head = std::mem::take(&mut self.head);
-                Ok(Found::Item(Item::Skipped { key: head.key, kind, offset }))
+                Ok(Decoded::Item(Item::Skipped { key: head.key, kind, offset }))
             }
             State::SkipAux(skip) => {
                 if skip.step(cursor)? {
                     self.state = State::Item;
                 }
-                Ok(Found::Nothing)
+                Ok(Decoded::Nothing)
             }
             State::Checksum => self.checksum(cursor),
-            State::Ended => Ok(Found::Nothing),
+            State::Ended => Ok(Decoded::Nothing),
         }
     }
 
-    fn header<'i>(&mut self, cursor: &mut Cursor<'i>) -> Result<Found<'i>, Stop> {
+    fn header<'i>(&mut self, cursor: &mut Cursor<'i>) -> Result<Decoded<'i>, Stop> {
         // A file of anything else is refused before nine bytes are there.
         let mut peek = *cursor;
         for at in 0..HEADER_LEN {
@@ -219,37 +219,37 @@ impl Decoder {
             return cursor.bad(0, Problem::Version(version));
         }
         (self.dialect, self.version, self.state) = (dialect, version, State::Item);
-        Ok(Found::Nothing)
+        Ok(Decoded::Nothing)
     }
 
     /// A type and a key, or an opcode and what belongs to it.
-    fn item<'i>(&mut self, cursor: &mut Cursor<'i>) -> Result<Found<'i>, Stop> {
+    fn item<'i>(&mut self, cursor: &mut Cursor<'i>) -> Result<Decoded<'i>, Stop> {
         let offset = cursor.offset();
         let item = match cursor.byte()? {
             op::EXPIRY_MS => {
                 self.head.expiry_ms = Some(i64::from_le_bytes(cursor.array()?));
-                return Ok(Found::Nothing);
+                return Ok(Decoded::Nothing);
             }
             op::EXPIRY_S => {
                 self.head.expiry_ms = Some(i64::from(i32::from_le_bytes(cursor.array()?)) * 1000);
-                return Ok(Found::Nothing);
+                return Ok(Decoded::Nothing);
             }
             op::IDLE => {
                 self.head.usage = Usage::Idle(cursor.len()?);
-                return Ok(Found::Nothing);
+                return Ok(Decoded::Nothing);
             }
             op::FREQUENCY => {
                 self.head.usage = Usage::Frequency(cursor.byte()?);
-                return Ok(Found::Nothing);
+                return Ok(Decoded::Nothing);
             }
             op::MODULE_AUX => {
                 self.state = State::SkipAux(Skip::new(MODULE_AUX));
-                return Ok(Found::Nothing);
+                return Ok(Decoded::Nothing);
             }
             op::EOF => {
                 // Files of earlier versions have no checksum.
                 self.state = if self.version >= SUMMED_FROM { State::Checksum } else { State::Ended };
-                return Ok(Found::Nothing);
+                return Ok(Decoded::Nothing);
             }
             op::AUX => Item::Aux(cursor.text()?, cursor.text()?),
             op::SELECT_DB => Item::Db(cursor.len()?),
@@ -270,10 +270,10 @@ impl Decoder {
                 }
                 self.head.key = key;
                 self.begin_value(kind, offset);
-                return Ok(Found::Nothing);
+                return Ok(Decoded::Nothing);
             }
         };
-        Ok(Found::Item(item))
+        Ok(Decoded::Item(item))
     }
 
     /// Expects a value of that type, which begins at `offset`.
@@ -295,27 +295,27 @@ impl Decoder {
     }
 
     /// The list under way, if it has no more nodes.
-    fn list_end<'i>(&mut self) -> Found<'i> {
+    fn list_end<'i>(&mut self) -> Decoded<'i> {
         match std::mem::replace(&mut self.state, State::Item) {
             State::List { left: 0, builder, .. } => match builder.finish() {
                 Some(list) => self.entry(Loaded::List(list)),
-                None => Found::Item(Item::Empty { key: std::mem::take(&mut self.head).key }),
+                None => Decoded::Item(Item::Empty { key: std::mem::take(&mut self.head).key }),
             },
             state => {
                 self.state = state;
-                Found::Nothing
+                Decoded::Nothing
             }
         }
     }
 
     /// A long string goes into pages as its bytes arrive, another is waited for.
-    fn string<'i>(&mut self, cursor: &mut Cursor<'i>) -> Result<Found<'i>, Stop> {
+    fn string<'i>(&mut self, cursor: &mut Cursor<'i>) -> Result<Decoded<'i>, Stop> {
         let mut peek = *cursor;
         match peek.text_head()? {
             TextHead::Plain(left) if left > WHOLE_BYTES_MAX => {
                 *cursor = peek;
                 self.state = State::Pages { left, pages: Pages::new() };
-                Ok(Found::Nothing)
+                Ok(Decoded::Nothing)
             }
             TextHead::Plain(_) | TextHead::Int(_) | TextHead::Lzf { .. } => {
                 let text = cursor.text()?;
@@ -325,13 +325,13 @@ impl Decoder {
     }
 
     /// The key under way with its value.
-    fn entry<'i>(&mut self, value: Loaded<'i>) -> Found<'i> {
+    fn entry<'i>(&mut self, value: Loaded<'i>) -> Decoded<'i> {
         self.state = State::Item;
         let Head { key, expiry_ms, usage } = std::mem::take(&mut self.head);
-        Found::Item(Item::LoadedEntry(LoadedEntry { key, value, expiry_ms, usage }))
+        Decoded::Item(Item::LoadedEntry(LoadedEntry { key, value, expiry_ms, usage }))
     }
 
-    fn checksum<'i>(&mut self, cursor: &mut Cursor<'i>) -> Result<Found<'i>, Stop> {
+    fn checksum<'i>(&mut self, cursor: &mut Cursor<'i>) -> Result<Decoded<'i>, Stop> {
         let offset = cursor.offset();
         let wanted = u64::from_le_bytes(cursor.array()?);
         // Zero stands for none.
@@ -339,7 +339,7 @@ impl Decoder {
             return cursor.bad(offset, Problem::Checksum);
         }
         self.state = State::Ended;
-        Ok(Found::Nothing)
+        Ok(Decoded::Nothing)
     }
 }
 
