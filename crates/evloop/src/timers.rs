@@ -33,7 +33,7 @@ impl HeapEntry {
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Slot {
+struct TimerSlot {
     token: Token,
     generation: u32,
     /// Index in the heap, or [`FREE`].
@@ -44,7 +44,7 @@ struct Slot {
 #[derive(Debug, Default)]
 pub struct Timers {
     heap: Vec<HeapEntry>,
-    slots: Vec<Slot>,
+    slots: Vec<TimerSlot>,
     free: Vec<u32>,
     order: u32,
 }
@@ -56,7 +56,7 @@ impl Timers {
         let slot = match self.free.pop() {
             Some(slot) => slot,
             None => {
-                self.slots.push(Slot { token, generation: 0, place: FREE });
+                self.slots.push(TimerSlot { token, generation: 0, place: FREE });
                 u32::try_from(self.slots.len() - 1).expect("fewer than 2^32 timers fit in memory")
             }
         };
