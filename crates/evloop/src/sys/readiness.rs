@@ -22,7 +22,7 @@ use rustix::event::PollFlags;
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendAncillaryBuffer};
 
-use self::slot::{Input, Slot, TODO_SEND, TODO_WATCH, readiness, trouble};
+use self::slot::{Input, SourceSlot, TODO_SEND, TODO_WATCH, readiness, trouble};
 use super::pause::AcceptPause;
 use super::portable;
 use super::wake::{WAKE_KEY, WakeFd};
@@ -69,7 +69,7 @@ pub trait Poller: Sized {
 /// See the module.
 pub struct Readiness<P: Poller> {
     poller: P,
-    slots: Vec<Slot>,
+    slots: Vec<SourceSlot>,
     free: Vec<u32>,
     sends: Slab<Pending>,
     fills: Slab<Fill>,
@@ -120,7 +120,7 @@ enum Progress {
 
 impl<P: Poller> Readiness<P> {
     #[inline]
-    fn slot(&mut self, source: Source) -> Option<&mut Slot> {
+    fn slot(&mut self, source: Source) -> Option<&mut SourceSlot> {
         self.slots.get_mut(source.index as usize).filter(|slot| slot.is(source))
     }
 
@@ -537,7 +537,7 @@ impl<P: Poller> Driver for Readiness<P> {
     fn attach(&mut self, fd: Fd, token: Token) -> Source {
         portable::attached(fd.as_fd());
         let index = self.free.pop().unwrap_or_else(|| {
-            self.slots.push(Slot::vacant());
+            self.slots.push(SourceSlot::vacant());
             u32::try_from(self.slots.len() - 1).expect("fewer sources than descriptors")
         });
         let slot = &mut self.slots[index as usize];

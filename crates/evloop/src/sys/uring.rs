@@ -48,7 +48,7 @@ use crate::work::Work;
 /// See the module. `K` is the kernel's ring, or a scripted one in tests.
 pub struct Uring<K: Kernel = ring::Ring> {
     kernel: K,
-    slots: Vec<Slot>,
+    slots: Vec<SourceSlot>,
     free: Vec<u32>,
     sends: Slab<Pending>,
     fills: Slab<Fill>,
@@ -85,7 +85,7 @@ pub struct Uring<K: Kernel = ring::Ring> {
 
 /// One descriptor.
 #[derive(Debug)]
-struct Slot {
+struct SourceSlot {
     fd: Option<Fd>,
     token: Token,
     generation: u32,
@@ -123,7 +123,7 @@ enum Life {
 
 impl<K: Kernel> Uring<K> {
     #[inline]
-    fn slot(&mut self, source: Source) -> Option<&mut Slot> {
+    fn slot(&mut self, source: Source) -> Option<&mut SourceSlot> {
         self.slots.get_mut(source.index as usize).filter(|slot| slot.is(source))
     }
 
@@ -349,7 +349,7 @@ impl<K: Kernel> Uring<K> {
         let fd = slot.fd.take();
         let generation = slot.generation;
         let held = slot.held;
-        *slot = Slot { generation, ..Slot::vacant() };
+        *slot = SourceSlot { generation, ..SourceSlot::vacant() };
         self.held.remove(held);
         self.free.push(index);
         match (life, fd) {
@@ -363,9 +363,9 @@ impl<K: Kernel> Uring<K> {
     }
 }
 
-impl Slot {
-    fn vacant() -> Slot {
-        Slot {
+impl SourceSlot {
+    fn vacant() -> SourceSlot {
+        SourceSlot {
             fd: None,
             token: Token(0),
             generation: 0,
@@ -499,7 +499,7 @@ impl<K: Kernel> Driver for Uring<K> {
 
     fn attach(&mut self, fd: Fd, token: Token) -> Source {
         let index = self.free.pop().unwrap_or_else(|| {
-            self.slots.push(Slot::vacant());
+            self.slots.push(SourceSlot::vacant());
             u32::try_from(self.slots.len() - 1).expect("fewer sources than descriptors")
         });
         let slot = &mut self.slots[index as usize];

@@ -8,7 +8,7 @@ use crate::handle::{Fd, Source, Token};
 
 /// One descriptor.
 #[derive(Debug)]
-pub(super) struct Slot {
+pub(super) struct SourceSlot {
     pub(super) fd: Option<Fd>,
     pub(super) token: Token,
     pub(super) generation: u32,
@@ -38,9 +38,9 @@ pub(super) enum Input {
     Ended,
 }
 
-impl Slot {
-    pub(super) fn vacant() -> Slot {
-        Slot {
+impl SourceSlot {
+    pub(super) fn vacant() -> SourceSlot {
+        SourceSlot {
             fd: None,
             token: Token(0),
             generation: 0,
