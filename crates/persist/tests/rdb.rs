@@ -4,12 +4,12 @@
 use sluice_base::num::IntBuffer;
 use sluice_base::{Bytes, Rng};
 use sluice_persist::rdb::{
-    Item, LoadError, Loaded, LoadedEntry, Options, Problem, Progress, ReadOptions, Reader, SlotSizes, Text,
-    Unknown, Usage, Version, Writer, fuzz_rdb,
+    Item, LoadError, Loaded, LoadedEntry, Problem, Progress, ReadOptions, Reader, SlotSizes, Text, Unknown,
+    Usage, Version, WriteOptions, Writer, fuzz_rdb,
 };
 use sluice_value::{List, ListContext, ListEncoding, ListLimits, ListRef, PAGE_BYTES, Pages};
 
-const OPTIONS: Options = Options { version: Version::Valkey, compression: true, checksum: true };
+const OPTIONS: WriteOptions = WriteOptions { version: Version::Valkey, compression: true, checksum: true };
 
 type Row = (Vec<u8>, Vec<u8>, Option<i64>, Usage);
 
@@ -47,7 +47,7 @@ fn random_row(rng: &mut Rng) -> Row {
     (key, value, expiry, usage)
 }
 
-fn write(rows: &[Row], options: Options) -> Vec<u8> {
+fn write(rows: &[Row], options: WriteOptions) -> Vec<u8> {
     let mut writer = Writer::new(options);
     writer.aux("valkey-ver", Text::Bytes(b"9.1.2"));
     writer.aux("redis-bits", Text::Int(64));
@@ -69,7 +69,7 @@ fn what_is_written_is_read_back() {
     for compression in [true, false] {
         for checksum in [true, false] {
             let wanted: Vec<Row> = (0..100).map(|_| random_row(&mut rng)).collect();
-            let file = write(&wanted, Options { compression, checksum, ..OPTIONS });
+            let file = write(&wanted, WriteOptions { compression, checksum, ..OPTIONS });
             assert_eq!(rows(&file), wanted);
         }
     }
@@ -87,7 +87,7 @@ fn a_string_in_pages_is_read_back_whether_it_gets_smaller_or_not() {
     let strings = [(Pages::copy_from(&random), random.len()), (sparse, 60_000), (half, 4 * PAGE_BYTES)];
     for compression in [true, false] {
         for (pages, compressed_max) in &strings {
-            let mut writer = Writer::new(Options { compression, ..OPTIONS });
+            let mut writer = Writer::new(WriteOptions { compression, ..OPTIONS });
             let mut file = Vec::new();
             let mut longest = 0;
             writer.db(0, 1, 1);
@@ -105,7 +105,7 @@ fn a_string_in_pages_is_read_back_whether_it_gets_smaller_or_not() {
     }
 }
 
-fn given(write: impl FnOnce(&mut Writer, &mut dyn FnMut(Bytes)), options: Options) -> Vec<Bytes> {
+fn given(write: impl FnOnce(&mut Writer, &mut dyn FnMut(Bytes)), options: WriteOptions) -> Vec<Bytes> {
     let mut writer = Writer::new(options);
     let mut pieces = Vec::new();
     write(&mut writer, &mut |piece| pieces.push(piece));
@@ -124,7 +124,7 @@ fn the_pages_of_a_string_are_shared_where_they_are_not_compressed() {
     let random: Vec<u8> = (0..20 * PAGE_BYTES).map(|_| rng.next_u64() as u8).collect();
     let mut pages = Pages::copy_from(&random);
     pages.write_at(60 * PAGE_BYTES, b"end");
-    let options = Options { compression: false, ..OPTIONS };
+    let options = WriteOptions { compression: false, ..OPTIONS };
     let pieces =
         given(|writer, mut give| writer.pages(b"k", &pages, None, Usage::Unsaid, &mut give), options);
     assert!(own_bytes(&pieces) < 1000, "{}", own_bytes(&pieces));
@@ -160,7 +160,7 @@ fn a_long_list_is_given_away_in_pieces() {
     for compression in [true, false] {
         let pieces = given(
             |writer, mut give| writer.list(b"k", list.view(), -2, None, Usage::Unsaid, &mut give),
-            Options { compression, ..OPTIONS },
+            WriteOptions { compression, ..OPTIONS },
         );
         let own = pieces.iter().filter(|piece| !piece.is_shared());
         assert!(own.map(|piece| piece.len()).max() < Some(270 << 10));
@@ -265,7 +265,7 @@ fn lists_have_the_reference_s_bytes() {
         let mut context = ListContext { limits, garbage: Vec::new() };
         let values: Vec<Vec<u8>> = values.iter().map(|value| value.to_vec()).collect();
         let list = list_of(&values, &mut context);
-        let mut writer = Writer::new(Options { compression: false, checksum: false, ..OPTIONS });
+        let mut writer = Writer::new(WriteOptions { compression: false, checksum: false, ..OPTIONS });
         writer.list(b"k", list.view(), max_listpack_size, None, Usage::Unsaid, &mut |_| {
             panic!("the list is short")
         });
@@ -352,7 +352,7 @@ fn lists_that_cannot_be_are_refused() {
 /// The bytes of 9.1.2 for the same data and settings.
 #[test]
 fn the_reference_s_bytes() {
-    let mut writer = Writer::new(Options { checksum: false, ..OPTIONS });
+    let mut writer = Writer::new(WriteOptions { checksum: false, ..OPTIONS });
     writer.aux("valkey-ver", Text::Bytes(b"9.1.2"));
     writer.aux("redis-bits", Text::Int(64));
     writer.aux("repl-offset", Text::Int(0));
@@ -442,7 +442,7 @@ fn the_reference_s_checker_accepts_the_file() {
     for version in [Version::Valkey, Version::Common] {
         let rows: Vec<Row> = (0..200).map(|_| random_row(&mut rng)).collect();
         let path = std::env::temp_dir().join(format!("sluice-rdb-{}-{version:?}.rdb", std::process::id()));
-        let mut writer = Writer::new(Options { version, ..OPTIONS });
+        let mut writer = Writer::new(WriteOptions { version, ..OPTIONS });
         writer.function(b"#!lua name=lib\nserver.register_function('f', function() return 1 end)");
         writer.db(0, rows.len() + 3, 0);
         for (key, value, expiry, usage) in &rows {
@@ -553,7 +553,7 @@ fn announced_lengths_are_not_believed() {
 #[test]
 fn hints_imports_and_functions_are_items() {
     let code = b"#!lua name=lib\nserver.register_function('f', function() return 1 end)";
-    let mut writer = Writer::new(Options { compression: false, ..OPTIONS });
+    let mut writer = Writer::new(WriteOptions { compression: false, ..OPTIONS });
     writer.aux("valkey-ver", Text::Bytes(b"9.1.2"));
     writer.function(code);
     writer.db(0, 1, 0);

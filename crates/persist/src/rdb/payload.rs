@@ -15,7 +15,7 @@ use super::decoder::{Decoder, Step, VERSION_VALKEY};
 use super::error::{LoadError, Problem};
 use super::kind::{Dialect, ValueKind};
 use super::writer::Writer;
-use super::{Item, Loaded, LoadedEntry, Options, ReadOptions, Text, Unknown, Version, op};
+use super::{Item, Loaded, LoadedEntry, ReadOptions, Text, Unknown, Version, WriteOptions, op};
 use sluice_value::{ListRef, Pages};
 
 /// A value to be dumped.
@@ -48,7 +48,7 @@ pub fn dump(value: Dumped<'_>, compression: bool) -> Vec<u8> {
         Dumped::Str(_) | Dumped::Pages(_) => op::TYPE_STRING,
         Dumped::List(..) => op::TYPE_LIST_QUICKLIST_2,
     };
-    let options = Options { version: Version::Valkey, compression, checksum: false };
+    let options = WriteOptions { version: Version::Valkey, compression, checksum: false };
     let mut writer = Writer::of_value(kind, options);
     let mut payload = Vec::new();
     let mut give = |piece: sluice_base::Bytes| payload.extend_from_slice(&piece);

@@ -247,11 +247,11 @@ const KEPT_BYTES_MAX: usize = 1 << 20;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::rdb::{Options, Text, Version, Writer};
+    use crate::rdb::{Text, Version, WriteOptions, Writer};
 
     #[test]
     fn the_memory_of_a_large_value_goes_with_it() {
-        let options = Options { version: Version::Valkey, compression: true, checksum: true };
+        let options = WriteOptions { version: Version::Valkey, compression: true, checksum: true };
         let mut writer = Writer::new(options);
         // The text compresses to some 1.8 MB, which are kept until the last of them is there.
         let value: Vec<u8> = (0..8_000_000u32).map(|n| (n.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
