@@ -27,7 +27,7 @@ enum Asked {
     Matches,
 }
 
-struct Options {
+struct LcsOptions {
     asked: Asked,
     /// Shorter matches are left out; not positive: none is.
     match_len_min: i64,
@@ -80,9 +80,9 @@ fn in_one_piece(value: Str<'_>) -> Cow<'_, [u8]> {
     }
 }
 
-fn parse(args: Args<'_>) -> Result<Options, CmdError> {
+fn parse(args: Args<'_>) -> Result<LcsOptions, CmdError> {
     let (mut len, mut idx) = (false, false);
-    let mut options = Options { asked: Asked::Bytes, match_len_min: 0, with_match_len: false };
+    let mut options = LcsOptions { asked: Asked::Bytes, match_len_min: 0, with_match_len: false };
     let mut i = 3;
     while i < args.len() {
         if args.is(i, "LEN") {
@@ -184,7 +184,7 @@ fn find(a: &[u8], b: &[u8]) -> Result<CommonRun, CmdError> {
     Ok(CommonRun { len, matches })
 }
 
-fn reply_matches(reply: &mut Reply<'_>, found: &CommonRun, options: &Options) {
+fn reply_matches(reply: &mut Reply<'_>, found: &CommonRun, options: &LcsOptions) {
     let shown = || found.matches.iter().filter(|m| m.len as i64 >= options.match_len_min);
     reply.map(2);
     reply.bulk(b"matches");
