@@ -170,7 +170,7 @@ struct Books {
     /// First chunk without a class, by units of its piece.
     vacant: [u32; UNITS_MAX + 1],
     /// Pieces whose chunk number went to a chunk of another length, by units. Empty until all numbers have been used.
-    orphans: Vec<Vec<Piece>>,
+    orphans: Vec<Vec<ChunkMemory>>,
     regions: Regions,
     /// Vacant chunks that keep their pages, oldest first.
     warm: Vec<u32>,
@@ -186,14 +186,14 @@ struct Books {
 
 /// Memory for a chunk.
 #[derive(Clone, Copy)]
-struct Piece(NonNull<u8>);
+struct ChunkMemory(NonNull<u8>);
 
 // SAFETY: as for `Chunk`.
 // JUSTIFICATION: as for `Chunk`.
-unsafe impl Send for Piece {}
+unsafe impl Send for ChunkMemory {}
 // SAFETY: as for `Chunk`.
 // JUSTIFICATION: as for `Chunk`.
-unsafe impl Sync for Piece {}
+unsafe impl Sync for ChunkMemory {}
 
 impl<const CHUNK_BITS: u32, const BLOCK_BITS: u32> SlabOf<CHUNK_BITS, BLOCK_BITS> {
     /// Bytes of the largest block, head word included.
@@ -391,7 +391,8 @@ impl<const CHUNK_BITS: u32, const BLOCK_BITS: u32> SlabOf<CHUNK_BITS, BLOCK_BITS
     #[cfg(test)]
     pub(crate) fn bytes_directories(&self) -> usize {
         let Some(books) = self.books.as_deref() else { return 0 };
-        let orphans: usize = books.orphans.iter().map(|list| list.capacity() * size_of::<Piece>()).sum();
+        let orphans: usize =
+            books.orphans.iter().map(|list| list.capacity() * size_of::<ChunkMemory>()).sum();
         let evacuation = if books.evacuation.is_some() { size_of::<Evacuation>() } else { 0 };
         size_of::<Books>()
             + self.chunks.bytes()
@@ -573,7 +574,7 @@ impl<const CHUNK_BITS: u32, const BLOCK_BITS: u32> SlabOf<CHUNK_BITS, BLOCK_BITS
         let record = &mut self.chunks.as_mut_slice()[number as usize];
         let old = std::mem::replace(record, Chunk { base, size: 0, count: 0 });
         let Some(books) = self.books.as_deref_mut() else { return Err(Full) };
-        books.orphan(other, Piece(old.base));
+        books.orphan(other, ChunkMemory(old.base));
         books.rows.as_mut_slice()[number as usize] =
             Book { units: units as u8, next: books.vacant[units], ..Book::VACANT };
         books.vacant[units] = number;
@@ -715,7 +716,7 @@ impl Books {
     }
 
     /// Keeps a piece that has no chunk number any more.
-    fn orphan(&mut self, units: usize, piece: Piece) {
+    fn orphan(&mut self, units: usize, piece: ChunkMemory) {
         if self.orphans.is_empty() {
             self.orphans = vec![Vec::new(); UNITS_MAX + 1];
         }
