@@ -47,4 +47,4 @@ pub use rewrite::{Force, rewrite};
 pub use row::{Empty, Honoured, Id, Param, ParamId, ParamKind, Section, Storage, Traits, Unit};
 pub use set::{Change, Origin, Phase, SetError, Undo};
 pub use table::{PARAMS, param};
-pub use value::{BufferLimit, ClientClass, SavePoint, Value, notify};
+pub use value::{BufferLimit, ClientClass, ParamValue, SavePoint, notify};
