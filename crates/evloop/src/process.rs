@@ -213,7 +213,7 @@ fn exit_of(pid: i32, status: WaitStatus) -> Exit {
 /// The thread that looks for what has no descriptor.
 #[derive(Debug)]
 pub(crate) struct Reaper {
-    list: Arc<List>,
+    list: Arc<WaitList>,
     found: Mailbox<(u32, Exit)>,
     home: Sender<(u32, Exit)>,
     /// Where the thread's own end is told, which nobody waits for.
@@ -223,7 +223,7 @@ pub(crate) struct Reaper {
 }
 
 #[derive(Debug, Default)]
-struct List {
+struct WaitList {
     waits: Mutex<Waits>,
     changed: Condvar,
 }
@@ -283,7 +283,7 @@ impl Drop for Reaper {
     }
 }
 
-impl List {
+impl WaitList {
     fn lock(&self) -> MutexGuard<'_, Waits> {
         self.waits.lock().unwrap_or_else(PoisonError::into_inner)
     }
