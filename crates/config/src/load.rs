@@ -57,7 +57,7 @@ struct Load<'a, 'b> {
 }
 
 /// There are as many errors as were asked for: nothing more is to be read.
-struct Stop;
+struct TooManyErrors;
 
 /// Why a line was not accepted, before its place is known.
 enum Failed {
@@ -65,7 +65,7 @@ enum Failed {
     /// The included file that could not be read, and the system's reason.
     Include(String, String),
     /// Errors of an included file, which are noted already.
-    Stop,
+    TooManyErrors,
 }
 
 impl<T: Into<Reason>> From<T> for Failed {
@@ -81,7 +81,7 @@ impl<'a, 'b> Load<'a, 'b> {
     }
 
     /// Takes the lines of `text` and notes what is wrong with them.
-    fn text(&mut self, text: &[u8], source: &str, depth: usize) -> Result<(), Stop> {
+    fn text(&mut self, text: &[u8], source: &str, depth: usize) -> Result<(), TooManyErrors> {
         for (index, line) in text.split(|byte| *byte == b'\n').enumerate() {
             let line = trimmed(line);
             if matches!(line, [] | [b'#' | 0, ..]) {
@@ -97,10 +97,10 @@ impl<'a, 'b> Load<'a, 'b> {
             self.errors.push(match failed {
                 Failed::Here(reason) => LoadError::Line(BadLine { place: place(), reason: reason.into() }),
                 Failed::Include(path, reason) => LoadError::Include { place: place(), path, reason },
-                Failed::Stop => return Err(Stop),
+                Failed::TooManyErrors => return Err(TooManyErrors),
             });
             if self.errors.len() >= self.errors_max {
-                return Err(Stop);
+                return Err(TooManyErrors);
             }
         }
         Ok(())
@@ -185,7 +185,7 @@ impl<'a, 'b> Load<'a, 'b> {
             if self.included > INCLUDED_MAX {
                 return Err("Too many files are included".into());
             }
-            self.text(&text, &source, depth + 1).map_err(|Stop| Failed::Stop)?;
+            self.text(&text, &source, depth + 1).map_err(|TooManyErrors| Failed::TooManyErrors)?;
         }
         Ok(())
     }
