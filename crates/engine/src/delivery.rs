@@ -126,7 +126,7 @@ impl Delivery<'_> {
     ) -> [Vec<u8>; 2] {
         let Control { pubsub, limits, ready, to_close, .. } = &mut *self.control;
         let [two, three] = buffers;
-        let mut forms = [Form::NotYet(two), Form::NotYet(three)];
+        let mut forms = [MessageForm::NotYet(two), MessageForm::NotYet(three)];
         let write = |proto, buffer| encode(topic, pubsub.name(topic), channel, message, proto, buffer);
         let mut to_self = 0;
         let mut cut = Vec::new();
@@ -167,12 +167,12 @@ impl Delivery<'_> {
         }
         pubsub.outgoing.own = outbox;
         pubsub.outgoing.cut.append(&mut cut);
-        forms.map(Form::into_buffer)
+        forms.map(MessageForm::into_buffer)
     }
 }
 
 /// A message in one version of the protocol.
-enum Form {
+enum MessageForm {
     /// Nobody has needed it; memory for it.
     NotYet(Vec<u8>),
     /// Small enough to be copied.
@@ -181,29 +181,29 @@ enum Form {
     Shared(Bytes),
 }
 
-impl Form {
+impl MessageForm {
     /// Appends the message, which is written at the first call.
     #[inline]
     fn push(&mut self, outbox: &mut Outbox, write: impl FnOnce(Vec<u8>) -> Vec<u8>) {
-        if let Form::NotYet(buffer) = self {
+        if let MessageForm::NotYet(buffer) = self {
             let bytes = write(std::mem::take(buffer));
             *self = match bytes.len() < SHARED_BYTES_MIN {
-                true => Form::Copied(bytes),
-                false => Form::Shared(Bytes::from_vec(bytes)),
+                true => MessageForm::Copied(bytes),
+                false => MessageForm::Shared(Bytes::from_vec(bytes)),
             };
         }
         match self {
-            Form::NotYet(_) => {}
-            Form::Copied(bytes) => outbox.push(bytes),
-            Form::Shared(bytes) => outbox.push_shared(bytes.clone()),
+            MessageForm::NotYet(_) => {}
+            MessageForm::Copied(bytes) => outbox.push(bytes),
+            MessageForm::Shared(bytes) => outbox.push_shared(bytes.clone()),
         }
     }
 
     /// The memory, for the next message.
     fn into_buffer(self) -> Vec<u8> {
         match self {
-            Form::NotYet(buffer) | Form::Copied(buffer) => buffer,
-            Form::Shared(_) => Vec::new(),
+            MessageForm::NotYet(buffer) | MessageForm::Copied(buffer) => buffer,
+            MessageForm::Shared(_) => Vec::new(),
         }
     }
 }
