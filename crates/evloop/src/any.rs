@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use crate::chunk::Chunk;
 use crate::config::Config;
-use crate::driver::{Batch, Driver, Sleep};
+use crate::driver::{Driver, GatherWait, Sleep};
 use crate::event::{Event, Interest, Sending, Shutdown};
 use crate::file::FileOp;
 use crate::handle::{Fd, FileId, FileOpId, ProcessId, Source, Token};
@@ -239,7 +239,7 @@ impl Driver for AnyDriver {
         each!(self, driver => driver.due_ns())
     }
 
-    fn batch(&mut self, batch: Batch) {
+    fn batch(&mut self, batch: GatherWait) {
         each!(self, driver => driver.batch(batch));
     }
 

@@ -35,7 +35,7 @@ mod work;
 pub use any::{AnyDriver, AnyLoop, Backend, Opened};
 pub use chunk::Chunk;
 pub use config::Config;
-pub use driver::{Batch, Driver, Sleep};
+pub use driver::{Driver, GatherWait, Sleep};
 pub use event::{Event, Exit, FileDone, Interest, Received, Sending, Sent, Shutdown};
 pub use file::{FileOp, FileWork};
 pub use handle::{Fd, FileId, FileOpId, ProcessId, Source, Token};

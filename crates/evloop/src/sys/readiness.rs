@@ -28,7 +28,7 @@ use super::portable;
 use super::wake::{WAKE_KEY, WakeFd};
 use crate::chunk::{Chunk, ChunkPool};
 use crate::config::Config;
-use crate::driver::{Batch, Driver, Sleep};
+use crate::driver::{Driver, GatherWait, Sleep};
 use crate::event::{Event, Interest, Received, Sending, Sent, Shutdown};
 use crate::file::FileOp;
 use crate::handle::{Fd, FileId, FileOpId, ProcessId, Source, Token};
@@ -82,7 +82,7 @@ pub struct Readiness<P: Poller> {
     accepts_per_turn: u32,
     accepts_left: u32,
     accept_pause: AcceptPause,
-    batch: Batch,
+    batch: GatherWait,
     /// Boxed: seldom used, and so not between what is.
     work: Box<Work>,
     metrics: Metrics,
@@ -446,7 +446,7 @@ impl<P: Poller> Driver for Readiness<P> {
             sends: Slab::new(),
             fills: Slab::new(),
             chunks: ChunkPool::new(config.chunk_bytes),
-            batch: Batch::default(),
+            batch: GatherWait::default(),
             next: 0,
             current: Current { source: Source::from_key(WAKE_KEY), bits: PollFlags::empty(), todo: 0 },
             deferred: VecDeque::new(),
@@ -526,7 +526,7 @@ impl<P: Poller> Driver for Readiness<P> {
         if self.deferred.is_empty() { self.accept_pause.until_ns() } else { 0 }
     }
 
-    fn batch(&mut self, batch: Batch) {
+    fn batch(&mut self, batch: GatherWait) {
         self.batch = batch;
     }
 

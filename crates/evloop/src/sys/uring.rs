@@ -35,7 +35,7 @@ use super::pause::AcceptPause;
 use super::wake::WakeFd;
 use crate::chunk::{Chunk, ChunkPool};
 use crate::config::Config;
-use crate::driver::{Batch, Driver, Sleep};
+use crate::driver::{Driver, GatherWait, Sleep};
 use crate::event::{Event, Interest, Sending, Shutdown};
 use crate::file::FileOp;
 use crate::handle::{Fd, FileId, FileOpId, ProcessId, Source, Token};
@@ -77,7 +77,7 @@ pub struct Uring<K: Kernel = ring::Ring> {
     /// The waker's poll is with the kernel. Only the end of the driver cancels that poll.
     waker_armed: bool,
     turn: u32,
-    batch: Batch,
+    batch: GatherWait,
     /// Boxed: seldom used, and so not between what is.
     work: Box<Work>,
     metrics: Metrics,
@@ -428,7 +428,7 @@ impl<K: Kernel> Driver for Uring<K> {
             in_flight: 0,
             waker_armed: false,
             turn: 0,
-            batch: Batch::default(),
+            batch: GatherWait::default(),
             work: Box::new(Work::new((config.file_workers, config.file_queue))),
             metrics: Metrics::default(),
         };
@@ -489,7 +489,7 @@ impl<K: Kernel> Driver for Uring<K> {
         if at_hand || self.arrived_deliverable() { 0 } else { self.accept_pause.until_ns() }
     }
 
-    fn batch(&mut self, batch: Batch) {
+    fn batch(&mut self, batch: GatherWait) {
         self.batch = batch;
     }
 
