@@ -43,7 +43,7 @@ pub use looping::{Deadline, Gathering, Loop, Turn};
 pub use mailbox::{Mailbox, Sender};
 pub use metrics::Metrics;
 pub use pool::{
-    Cancel, Finished, JobHandle, JobState, Outcome, PoolStatistics, Refusal, Refused, WorkerPool,
+    Cancel, Finished, JobHandle, JobOutcome, JobState, PoolStatistics, Refusal, Refused, WorkerPool,
 };
 pub use send_buf::{SendBuf, Shared};
 #[cfg(target_os = "linux")]

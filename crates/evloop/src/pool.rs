@@ -40,12 +40,12 @@ pub struct Finished<T> {
     /// The token that was handed in with the job.
     pub token: Token,
     /// What became of it.
-    pub outcome: Outcome<T>,
+    pub outcome: JobOutcome<T>,
 }
 
 /// What became of a job.
 #[derive(Debug)]
-pub enum Outcome<T> {
+pub enum JobOutcome<T> {
     /// It returned; also when it was asked to stop, which it may have heeded or not.
     Done(T),
     /// It was cancelled before it began, and did not run.
@@ -301,8 +301,8 @@ impl<T: Send, J: FnOnce(&Cancel) -> T + Send> Task for Job<T, J> {
         let cancel = Cancel { progress };
         // Nothing of the pool's is torn by it, and what the job shares with others is the caller's to judge.
         let outcome = match catch_unwind(AssertUnwindSafe(|| job(&cancel))) {
-            Ok(value) => Outcome::Done(value),
-            Err(payload) => Outcome::Panicked(message_of(payload)),
+            Ok(value) => JobOutcome::Done(value),
+            Err(payload) => JobOutcome::Panicked(message_of(payload)),
         };
         cancel.progress.finish();
         home.send(Finished { token, outcome });
@@ -313,8 +313,8 @@ impl<T: Send, J: FnOnce(&Cancel) -> T + Send> Task for Job<T, J> {
         let Job { job, token, home, .. } = *self;
         // What the job owns may panic when dropped, as it may when run.
         let outcome = match catch_unwind(AssertUnwindSafe(|| drop(job))) {
-            Ok(()) => Outcome::Cancelled,
-            Err(payload) => Outcome::Panicked(message_of(payload)),
+            Ok(()) => JobOutcome::Cancelled,
+            Err(payload) => JobOutcome::Panicked(message_of(payload)),
         };
         home.send(Finished { token, outcome });
     }

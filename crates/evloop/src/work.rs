@@ -9,7 +9,7 @@ use crate::event::{Event, Exit};
 use crate::file::FileTable;
 use crate::handle::{FileId, Source, Token};
 use crate::mailbox::{Mailbox, Sender};
-use crate::pool::{Cancel, Finished, JobHandle, Outcome, WorkerPool};
+use crate::pool::{Cancel, Finished, JobHandle, JobOutcome, WorkerPool};
 use crate::process::{ProcessTable, Reaper, Whom};
 use crate::waker::Waker;
 
@@ -92,10 +92,10 @@ impl Work {
     /// Files whose jobs ended, with the error if there was one.
     pub(crate) fn file_ends(&mut self) -> Vec<(u32, Option<io::Error>)> {
         let Some(pool) = &mut self.pool else { return Vec::new() };
-        let error_of = |outcome: Outcome<Option<Errno>>| match outcome {
-            Outcome::Done(errno) => errno.map(io::Error::from),
-            Outcome::Cancelled => Some(Errno::CANCELED.into()),
-            Outcome::Panicked(text) => Some(io::Error::other(text)),
+        let error_of = |outcome: JobOutcome<Option<Errno>>| match outcome {
+            JobOutcome::Done(errno) => errno.map(io::Error::from),
+            JobOutcome::Cancelled => Some(Errno::CANCELED.into()),
+            JobOutcome::Panicked(text) => Some(io::Error::other(text)),
         };
         pool.ends.drain().map(|end| (end.token.0 as u32, error_of(end.outcome))).collect()
     }
