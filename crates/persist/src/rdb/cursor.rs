@@ -23,7 +23,7 @@ pub(super) enum ReadStop {
 
 /// A place in bytes that have arrived.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Cursor<'i> {
+pub(super) struct InputCursor<'i> {
     input: &'i [u8],
     at: usize,
     /// Offset of `input` in the file.
@@ -41,10 +41,10 @@ pub(super) enum TextHead {
     Lzf { small: u64, len: u64 },
 }
 
-impl<'i> Cursor<'i> {
+impl<'i> InputCursor<'i> {
     /// The beginning of `input`, which stands at `base` of the file.
-    pub(super) fn new(input: &'i [u8], base: u64) -> Cursor<'i> {
-        Cursor { input, at: 0, base }
+    pub(super) fn new(input: &'i [u8], base: u64) -> InputCursor<'i> {
+        InputCursor { input, at: 0, base }
     }
 
     /// Bytes read.

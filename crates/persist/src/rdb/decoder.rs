@@ -5,7 +5,7 @@
 //! takes at most 264 times its bytes; (3) a list is handed out only when each node of it was checked.
 
 use super::crc::Sum;
-use super::cursor::{Cursor, ReadStop, TextHead};
+use super::cursor::{InputCursor, ReadStop, TextHead};
 use super::error::{LoadError, Problem};
 use super::kind::{Dialect, ListForm, MODULE_AUX, ValueKind};
 use super::list::{self, ListBuilder};
@@ -118,7 +118,7 @@ impl Decoder {
                 }
                 _ => {}
             }
-            let mut cursor = Cursor::new(&input[taken..], self.offset);
+            let mut cursor = InputCursor::new(&input[taken..], self.offset);
             let found = self.part(&mut cursor);
             match found {
                 Ok(found) => {
@@ -143,7 +143,7 @@ impl Decoder {
     }
 
     /// Decodes the part that the state asks for.
-    fn part<'i>(&mut self, cursor: &mut Cursor<'i>) -> Result<Decoded<'i>, ReadStop> {
+    fn part<'i>(&mut self, cursor: &mut InputCursor<'i>) -> Result<Decoded<'i>, ReadStop> {
         match &mut self.state {
             State::Header => self.header(cursor),
             State::Item => self.item(cursor),
@@ -189,7 +189,7 @@ impl Decoder {
         }
     }
 
-    fn header<'i>(&mut self, cursor: &mut Cursor<'i>) -> Result<Decoded<'i>, ReadStop> {
+    fn header<'i>(&mut self, cursor: &mut InputCursor<'i>) -> Result<Decoded<'i>, ReadStop> {
         // A file of anything else is refused before nine bytes are there.
         let mut peek = *cursor;
         for at in 0..HEADER_LEN {
@@ -223,7 +223,7 @@ impl Decoder {
     }
 
     /// A type and a key, or an opcode and what belongs to it.
-    fn item<'i>(&mut self, cursor: &mut Cursor<'i>) -> Result<Decoded<'i>, ReadStop> {
+    fn item<'i>(&mut self, cursor: &mut InputCursor<'i>) -> Result<Decoded<'i>, ReadStop> {
         let offset = cursor.offset();
         let item = match cursor.byte()? {
             op::EXPIRY_MS => {
@@ -309,7 +309,7 @@ impl Decoder {
     }
 
     /// A long string goes into pages as its bytes arrive, another is waited for.
-    fn string<'i>(&mut self, cursor: &mut Cursor<'i>) -> Result<Decoded<'i>, ReadStop> {
+    fn string<'i>(&mut self, cursor: &mut InputCursor<'i>) -> Result<Decoded<'i>, ReadStop> {
         let mut peek = *cursor;
         match peek.text_head()? {
             TextHead::Plain(left) if left > WHOLE_BYTES_MAX => {
@@ -331,7 +331,7 @@ impl Decoder {
         Decoded::Item(Item::LoadedEntry(LoadedEntry { key, value, expiry_ms, usage }))
     }
 
-    fn checksum<'i>(&mut self, cursor: &mut Cursor<'i>) -> Result<Decoded<'i>, ReadStop> {
+    fn checksum<'i>(&mut self, cursor: &mut InputCursor<'i>) -> Result<Decoded<'i>, ReadStop> {
         let offset = cursor.offset();
         let wanted = u64::from_le_bytes(cursor.array()?);
         // Zero stands for none.
@@ -344,7 +344,7 @@ impl Decoder {
 }
 
 /// Reads a node of a list.
-fn node(form: ListForm, builder: &mut ListBuilder, cursor: &mut Cursor<'_>) -> Result<(), ReadStop> {
+fn node(form: ListForm, builder: &mut ListBuilder, cursor: &mut InputCursor<'_>) -> Result<(), ReadStop> {
     let offset = cursor.offset();
     let container = if form == ListForm::Nodes { cursor.len()? } else { list::PACKED };
     let is_node = match (form, container) {
@@ -368,13 +368,13 @@ fn node(form: ListForm, builder: &mut ListBuilder, cursor: &mut Cursor<'_>) -> R
     if is_node { Ok(()) } else { cursor.bad(offset, Problem::List) }
 }
 
-fn slot_sizes(cursor: &mut Cursor<'_>) -> Result<SlotSizes, ReadStop> {
+fn slot_sizes(cursor: &mut InputCursor<'_>) -> Result<SlotSizes, ReadStop> {
     let slot = slot(cursor)?;
     Ok(SlotSizes { slot, keys: cursor.len()?, expires: cursor.len()? })
 }
 
 /// The name of an import of slots, and the slots.
-fn slot_import<'i>(cursor: &mut Cursor<'i>) -> Result<Item<'i>, ReadStop> {
+fn slot_import<'i>(cursor: &mut InputCursor<'i>) -> Result<Item<'i>, ReadStop> {
     let name_at = cursor.offset();
     let name = cursor.text()?;
     if name.len() != IMPORT_NAME_LEN {
@@ -397,7 +397,7 @@ fn slot_import<'i>(cursor: &mut Cursor<'i>) -> Result<Item<'i>, ReadStop> {
     Ok(Item::SlotImport { name, ranges })
 }
 
-fn slot(cursor: &mut Cursor<'_>) -> Result<u16, ReadStop> {
+fn slot(cursor: &mut InputCursor<'_>) -> Result<u16, ReadStop> {
     let offset = cursor.offset();
     match u16::try_from(cursor.len()?) {
         Ok(slot) if slot < SLOTS => Ok(slot),
