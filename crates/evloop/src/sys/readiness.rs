@@ -112,7 +112,7 @@ struct Fill {
 }
 
 /// How far one attempt to send came.
-enum Progress {
+enum SendProgress {
     Done,
     Blocked,
     Failed(Errno),
@@ -365,9 +365,9 @@ impl<P: Poller> Readiness<P> {
         let fd = slot.fd.as_ref()?;
         let pending = self.sends.at_mut(index)?;
         let error = match push(fd.as_fd(), &pending.buf, &mut pending.cursor, &mut self.metrics) {
-            Progress::Blocked => return None,
-            Progress::Done => None,
-            Progress::Failed(errno) => Some(errno.into()),
+            SendProgress::Blocked => return None,
+            SendProgress::Done => None,
+            SendProgress::Failed(errno) => Some(errno.into()),
         };
         slot.send = NONE;
         let pending = self.sends.remove(index)?;
@@ -398,7 +398,7 @@ impl<P: Poller> Readiness<P> {
 
 /// Hands as much to the kernel as it takes, up to [`PUSHES_MAX`] calls.
 #[inline]
-fn push(fd: BorrowedFd<'_>, buf: &SendBuf, cursor: &mut Cursor, metrics: &mut Metrics) -> Progress {
+fn push(fd: BorrowedFd<'_>, buf: &SendBuf, cursor: &mut Cursor, metrics: &mut Metrics) -> SendProgress {
     for _ in 0..PUSHES_MAX {
         metrics.system_calls += 1;
         let flags = portable::SEND;
@@ -415,22 +415,22 @@ fn push(fd: BorrowedFd<'_>, buf: &SendBuf, cursor: &mut Cursor, metrics: &mut Me
         match result {
             Ok(sent) => {
                 if cursor.advance(buf, sent) == Left::Nothing {
-                    return Progress::Done;
+                    return SendProgress::Done;
                 }
                 if sent < asked {
                     metrics.sends_blocked += 1;
-                    return Progress::Blocked;
+                    return SendProgress::Blocked;
                 }
             }
             Err(Errno::AGAIN) => {
                 metrics.sends_blocked += 1;
-                return Progress::Blocked;
+                return SendProgress::Blocked;
             }
             Err(Errno::INTR) => {}
-            Err(errno) => return Progress::Failed(errno),
+            Err(errno) => return SendProgress::Failed(errno),
         }
     }
-    Progress::Blocked
+    SendProgress::Blocked
 }
 
 impl<P: Poller> Driver for Readiness<P> {
@@ -636,9 +636,9 @@ impl<P: Poller> Driver for Readiness<P> {
         }
         let mut cursor = Cursor::default();
         let error = match push(fd.as_fd(), &buf, &mut cursor, &mut self.metrics) {
-            Progress::Done => None,
-            Progress::Failed(errno) => Some(errno.into()),
-            Progress::Blocked => {
+            SendProgress::Done => None,
+            SendProgress::Failed(errno) => Some(errno.into()),
+            SendProgress::Blocked => {
                 slot.send = self.sends.insert(Pending { buf, cursor });
                 self.raise(source);
                 return Sending::InFlight;
