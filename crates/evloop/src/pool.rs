@@ -24,7 +24,7 @@ use std::thread::{Builder, JoinHandle};
 use rustix::io::Errno;
 
 pub use self::state::JobState;
-use self::state::{Met, Progress};
+use self::state::{JobProgress, Met};
 use crate::handle::Token;
 use crate::mailbox::Sender;
 
@@ -91,7 +91,7 @@ pub struct PoolStatistics {
 /// Names a job that was handed in, to cancel it or to see where it stands. Dropping it changes nothing.
 #[derive(Debug)]
 pub struct JobHandle {
-    progress: Arc<Progress>,
+    progress: Arc<JobProgress>,
     sequence: u64,
     shared: Arc<Shared>,
 }
@@ -99,7 +99,7 @@ pub struct JobHandle {
 /// What a running job asks whether it is still wanted.
 #[derive(Clone, Debug)]
 pub struct Cancel {
-    progress: Arc<Progress>,
+    progress: Arc<JobProgress>,
 }
 
 impl Cancel {
@@ -149,7 +149,7 @@ impl WorkerPool {
         T: Send + 'static,
         J: FnOnce(&Cancel) -> T + Send + 'static,
     {
-        let progress = Arc::new(Progress::new());
+        let progress = Arc::new(JobProgress::new());
         let mut queue = lock(&self.shared.queue);
         let why = match (queue.closed, queue.jobs.len() >= self.shared.queue_max) {
             (true, _) => Some(Refusal::Closed),
@@ -288,7 +288,7 @@ struct Job<T, J> {
     job: J,
     token: Token,
     home: Sender<Finished<T>>,
-    progress: Arc<Progress>,
+    progress: Arc<JobProgress>,
 }
 
 impl<T: Send, J: FnOnce(&Cancel) -> T + Send> Task for Job<T, J> {

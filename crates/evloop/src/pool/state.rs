@@ -27,7 +27,7 @@ pub enum JobState {
 
 /// The state of one job, changed by its worker and by whoever cancels it.
 #[derive(Debug)]
-pub(crate) struct Progress(AtomicU32);
+pub(crate) struct JobProgress(AtomicU32);
 
 /// What a cancellation met.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,9 +40,9 @@ pub(crate) enum Met {
     Late,
 }
 
-impl Progress {
-    pub(crate) fn new() -> Progress {
-        Progress(AtomicU32::new(QUEUED))
+impl JobProgress {
+    pub(crate) fn new() -> JobProgress {
+        JobProgress(AtomicU32::new(QUEUED))
     }
 
     /// Worker's side: false when the job was cancelled before and must not run.
