@@ -17,7 +17,9 @@ mod ziplist;
 
 pub use error::{LoadError, Problem};
 pub use payload::{Dumped, PayloadError, dump, fuzz_payload, restore};
-pub use reader::{Item, Loaded, LoadedEntry, Progress, ReadOptions, Reader, SlotSizes, Unknown, fuzz_rdb};
+pub use reader::{
+    Item, Loaded, LoadedEntry, ReadOptions, ReadProgress, Reader, SlotSizes, Unknown, fuzz_rdb,
+};
 pub use writer::{WriteOptions, Writer};
 
 /// Which reader a file is for.

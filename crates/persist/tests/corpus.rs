@@ -3,7 +3,7 @@
 
 use sluice_base::num::IntBuffer;
 use sluice_persist::rdb::{
-    Item, LoadError, Loaded, LoadedEntry, Problem, Progress, ReadOptions, Reader, Unknown, Usage,
+    Item, LoadError, Loaded, LoadedEntry, Problem, ReadOptions, ReadProgress, Reader, Unknown, Usage,
 };
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -32,7 +32,7 @@ fn read(file: &[u8], piece: usize, unknown: Unknown) -> Result<Contents, LoadErr
     let (mut db, mut contents) = (0, Contents::default());
     loop {
         match reader.next()? {
-            Progress::Item(item) => match item {
+            ReadProgress::Item(item) => match item {
                 Item::Aux(name, value) => drop(contents.aux.insert(text(&name), value.into_owned())),
                 Item::Db(number) => db = number,
                 Item::Sizes(..) | Item::Slot(_) | Item::SlotImport { .. } => {}
@@ -41,11 +41,11 @@ fn read(file: &[u8], piece: usize, unknown: Unknown) -> Result<Contents, LoadErr
                 Item::Empty { .. } => contents.empty += 1,
                 Item::Skipped { kind, .. } => *contents.skipped.entry(kind).or_default() += 1,
             },
-            Progress::More(offset) => match pieces.next() {
+            ReadProgress::More(offset) => match pieces.next() {
                 Some(piece) => reader.feed(piece),
                 None => return Err(LoadError { offset, problem: Problem::CutOff }),
             },
-            Progress::End => {
+            ReadProgress::End => {
                 assert_eq!(reader.rest(), b"");
                 return Ok(contents);
             }

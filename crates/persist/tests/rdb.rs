@@ -4,8 +4,8 @@
 use sluice_base::num::IntBuffer;
 use sluice_base::{Bytes, Rng};
 use sluice_persist::rdb::{
-    Item, LoadError, Loaded, LoadedEntry, Problem, Progress, ReadOptions, Reader, SlotSizes, Text, Unknown,
-    Usage, Version, WriteOptions, Writer, fuzz_rdb,
+    Item, LoadError, Loaded, LoadedEntry, Problem, ReadOptions, ReadProgress, Reader, SlotSizes, Text,
+    Unknown, Usage, Version, WriteOptions, Writer, fuzz_rdb,
 };
 use sluice_value::{List, ListContext, ListEncoding, ListLimits, ListRef, PAGE_BYTES, Pages};
 
@@ -479,12 +479,12 @@ fn outline(file: &[u8], piece: usize, options: ReadOptions) -> Result<Vec<String
     let mut lines = Vec::new();
     loop {
         match reader.next()? {
-            Progress::Item(Item::LoadedEntry(LoadedEntry { key, value: Loaded::List(list), .. })) => {
+            ReadProgress::Item(Item::LoadedEntry(LoadedEntry { key, value: Loaded::List(list), .. })) => {
                 lines.push(format!("{key:?} {:?}", elements(list.view())));
             }
-            Progress::Item(item) => lines.push(format!("{item:?}")),
-            Progress::End => return Ok(lines),
-            Progress::More(offset) => match pieces.next() {
+            ReadProgress::Item(item) => lines.push(format!("{item:?}")),
+            ReadProgress::End => return Ok(lines),
+            ReadProgress::More(offset) => match pieces.next() {
                 Some(piece) => reader.feed(piece),
                 None => return Err(LoadError { offset, problem: Problem::CutOff }),
             },
@@ -538,7 +538,7 @@ fn announced_lengths_are_not_believed() {
         reader.feed(&[1; 100]);
         for _ in 0..10 {
             match reader.next() {
-                Ok(Progress::More(_)) => reader.feed(&[1; 100]),
+                Ok(ReadProgress::More(_)) => reader.feed(&[1; 100]),
                 Err(error) => {
                     // Elements that are texts of one byte: 1 is no container of a listpack, say.
                     assert!(matches!(error.problem, Problem::List | Problem::Compression), "{error:?}");
