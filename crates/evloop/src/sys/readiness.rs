@@ -22,7 +22,7 @@ use rustix::event::PollFlags;
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendAncillaryBuffer};
 
-use self::slot::{Input, SourceSlot, TODO_SEND, TODO_WATCH, readiness, trouble};
+use self::slot::{InputMode, SourceSlot, TODO_SEND, TODO_WATCH, readiness, trouble};
 use super::pause::AcceptPause;
 use super::portable;
 use super::wake::{WAKE_KEY, WakeFd};
@@ -171,7 +171,7 @@ impl<P: Poller> Readiness<P> {
         let Some(slot) = self.slot(source) else { return };
         let (token, watch, input, send) = (slot.token, slot.watch, slot.input, slot.send);
         slot.watch = Interest::NONE;
-        slot.input = Input::Ended;
+        slot.input = InputMode::Ended;
         slot.send = NONE;
         let mut defer = |event| self.deferred.push_back((Some(source), event));
         if !watch.is_empty() {
@@ -179,16 +179,18 @@ impl<P: Poller> Readiness<P> {
             defer(Event::Ready { token, ready });
         }
         match input {
-            Input::Accept | Input::AcceptPaused => defer(Event::AcceptFailed { token, error: errno.into() }),
-            Input::Recv => defer(Event::Received { token, received: Received::Failed(errno.into()) }),
-            Input::Fill(index) => {
+            InputMode::Accept | InputMode::AcceptPaused => {
+                defer(Event::AcceptFailed { token, error: errno.into() })
+            }
+            InputMode::Recv => defer(Event::Received { token, received: Received::Failed(errno.into()) }),
+            InputMode::Fill(index) => {
                 if let Some(fill) = self.fills.remove(index) {
                     defer(Event::Filled { token, buf: fill.buf, error: Some(errno.into()) });
                 }
             }
             // These learn it from `register`.
-            Input::FileRead(_) | Input::FileWrite(_) | Input::Process(_) => {}
-            Input::Idle | Input::Ended => {}
+            InputMode::FileRead(_) | InputMode::FileWrite(_) | InputMode::Process(_) => {}
+            InputMode::Idle | InputMode::Ended => {}
         }
         if let Some(pending) = self.sends.remove(send) {
             let bytes = pending.cursor.sent(&pending.buf);
@@ -236,16 +238,18 @@ impl<P: Poller> Readiness<P> {
             slot.watch = Interest::NONE;
             return Some(Event::Ready { token: slot.token, ready: ready.or(trouble(bits)) });
         }
-        if input == Input::Accept {
+        if input == InputMode::Accept {
             // Goes on with this event until the backlog or the budget is spent.
             return self.accept(source, now_ns);
         }
         self.current.todo = 0;
         match input {
-            Input::Recv => self.receive(source),
-            Input::Fill(index) => self.fill(source, index),
-            Input::FileRead(_) | Input::FileWrite(_) | Input::Process(_) => self.slow_ready(source, input),
-            Input::Accept | Input::AcceptPaused | Input::Idle | Input::Ended => None,
+            InputMode::Recv => self.receive(source),
+            InputMode::Fill(index) => self.fill(source, index),
+            InputMode::FileRead(_) | InputMode::FileWrite(_) | InputMode::Process(_) => {
+                self.slow_ready(source, input)
+            }
+            InputMode::Accept | InputMode::AcceptPaused | InputMode::Idle | InputMode::Ended => None,
         }
     }
 
@@ -274,7 +278,7 @@ impl<P: Poller> Readiness<P> {
         };
         self.chunks.put(storage);
         let received = received?;
-        slot.input = Input::Ended;
+        slot.input = InputMode::Ended;
         Some(Event::Received { token, received })
     }
 
@@ -299,7 +303,7 @@ impl<P: Poller> Readiness<P> {
             Ok(_) => Some(io::ErrorKind::UnexpectedEof.into()),
             Err(errno) => Some(errno.into()),
         };
-        slot.input = if error.is_none() { Input::Idle } else { Input::Ended };
+        slot.input = if error.is_none() { InputMode::Idle } else { InputMode::Ended };
         let fill = self.fills.remove(index)?;
         Some(Event::Filled { token, buf: fill.buf, error })
     }
@@ -330,7 +334,7 @@ impl<P: Poller> Readiness<P> {
                 None
             }
             Err(errno) => {
-                slot.input = Input::AcceptPaused;
+                slot.input = InputMode::AcceptPaused;
                 self.current.todo = 0;
                 self.metrics.accept_failures += 1;
                 self.pause_accepting(source, now_ns);
@@ -349,9 +353,9 @@ impl<P: Poller> Readiness<P> {
     fn resume_accepting(&mut self) {
         for source in self.accept_pause.end() {
             if let Some(slot) = self.slot(source)
-                && slot.input == Input::AcceptPaused
+                && slot.input == InputMode::AcceptPaused
             {
-                slot.input = Input::Accept;
+                slot.input = InputMode::Accept;
                 self.raise(source);
             }
         }
@@ -383,12 +387,12 @@ impl<P: Poller> Readiness<P> {
         let fd = slot.fd.take();
         let (input, send) = (slot.input, slot.send);
         slot.generation = slot.generation.wrapping_add(1);
-        slot.input = Input::Idle;
+        slot.input = InputMode::Idle;
         slot.watch = Interest::NONE;
         slot.send = NONE;
         slot.registered = PollFlags::empty();
         self.sends.remove(send);
-        if let Input::Fill(index) = input {
+        if let InputMode::Fill(index) = input {
             self.fills.remove(index);
         }
         self.free.push(source.index);
@@ -562,55 +566,55 @@ impl<P: Poller> Driver for Readiness<P> {
 
     fn accept_start(&mut self, source: Source) {
         if let Some(slot) = self.slot(source)
-            && slot.input == Input::Idle
+            && slot.input == InputMode::Idle
         {
-            slot.input = Input::Accept;
+            slot.input = InputMode::Accept;
             self.raise(source);
         }
     }
 
     fn accept_stop(&mut self, source: Source) {
         if let Some(slot) = self.slot(source)
-            && matches!(slot.input, Input::Accept | Input::AcceptPaused)
+            && matches!(slot.input, InputMode::Accept | InputMode::AcceptPaused)
         {
-            slot.input = Input::Idle;
+            slot.input = InputMode::Idle;
         }
     }
 
     fn recv_start(&mut self, source: Source) {
         if let Some(slot) = self.slot(source)
-            && slot.input == Input::Idle
+            && slot.input == InputMode::Idle
         {
-            slot.input = Input::Recv;
+            slot.input = InputMode::Recv;
             self.raise(source);
         }
     }
 
     fn recv_stop(&mut self, source: Source) {
         if let Some(slot) = self.slot(source)
-            && slot.input == Input::Recv
+            && slot.input == InputMode::Recv
         {
-            slot.input = Input::Idle;
+            slot.input = InputMode::Idle;
         }
     }
 
     fn recv_into(&mut self, source: Source, buf: Vec<u8>, wanted: usize) {
         let Some(slot) = self.slot(source) else { return };
         let token = slot.token;
-        if !matches!(slot.input, Input::Idle | Input::Recv) || wanted == 0 {
+        if !matches!(slot.input, InputMode::Idle | InputMode::Recv) || wanted == 0 {
             let error = (wanted != 0).then(|| Errno::ALREADY.into());
             self.deferred.push_back((Some(source), Event::Filled { token, buf, error }));
             return;
         }
         let index = self.fills.insert(Fill { buf, wanted });
-        self.slots[source.index as usize].input = Input::Fill(index);
+        self.slots[source.index as usize].input = InputMode::Fill(index);
         self.raise(source);
     }
 
     fn recv_into_end(&mut self, source: Source) {
         let Some(slot) = self.slot(source) else { return };
-        let (token, Input::Fill(index)) = (slot.token, slot.input) else { return };
-        slot.input = Input::Idle;
+        let (token, InputMode::Fill(index)) = (slot.token, slot.input) else { return };
+        slot.input = InputMode::Idle;
         if let Some(fill) = self.fills.remove(index) {
             self.deferred.push_back((Some(source), Event::Filled { token, buf: fill.buf, error: None }));
         }

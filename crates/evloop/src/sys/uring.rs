@@ -28,7 +28,7 @@ use std::sync::Arc;
 
 use rustix::io::Errno;
 
-use self::input::{Armed, Fill, Held, Input};
+use self::input::{Armed, Fill, Held, InputMode};
 use self::kernel::{Cqe, Kernel, Op, Wait};
 use self::output::Pending;
 use super::pause::AcceptPause;
@@ -90,7 +90,7 @@ struct SourceSlot {
     token: Token,
     generation: u32,
     life: Life,
-    input: Input,
+    input: InputMode,
     armed: Armed,
     /// The armed operation was asked to end.
     cancelling: bool,
@@ -370,7 +370,7 @@ impl SourceSlot {
             token: Token(0),
             generation: 0,
             life: Life::Open,
-            input: Input::Idle,
+            input: InputMode::Idle,
             armed: Armed::Nothing,
             cancelling: false,
             starved: false,
@@ -523,40 +523,40 @@ impl<K: Kernel> Driver for Uring<K> {
     }
 
     fn accept_start(&mut self, source: Source) {
-        self.start(source, Input::Accept);
+        self.start(source, InputMode::Accept);
     }
 
     fn accept_stop(&mut self, source: Source) {
         if let Some(slot) = self.slot(source)
-            && matches!(slot.input, Input::Accept | Input::AcceptPaused)
+            && matches!(slot.input, InputMode::Accept | InputMode::AcceptPaused)
         {
-            slot.input = Input::Idle;
+            slot.input = InputMode::Idle;
             self.settle(source.index);
         }
     }
 
     fn recv_start(&mut self, source: Source) {
-        self.start(source, Input::Recv);
+        self.start(source, InputMode::Recv);
     }
 
     fn recv_stop(&mut self, source: Source) {
         if let Some(slot) = self.slot(source)
-            && slot.input == Input::Recv
+            && slot.input == InputMode::Recv
         {
-            slot.input = Input::Idle;
+            slot.input = InputMode::Idle;
         }
     }
 
     fn recv_into(&mut self, source: Source, buf: Vec<u8>, wanted: usize) {
         let Some(slot) = self.slot(source) else { return };
         let token = slot.token;
-        if !matches!(slot.input, Input::Idle | Input::Recv) || wanted == 0 {
+        if !matches!(slot.input, InputMode::Idle | InputMode::Recv) || wanted == 0 {
             let error = (wanted != 0).then(|| Errno::ALREADY.into());
             self.deferred.push_back((Some(source), Event::Filled { token, buf, error }));
             return;
         }
         let fill = self.fills.insert(Fill { buf, wanted, is_ending: false });
-        self.slots[source.index as usize].input = Input::Fill(fill);
+        self.slots[source.index as usize].input = InputMode::Fill(fill);
         self.settle(source.index);
     }
 
@@ -663,9 +663,9 @@ impl<K: Kernel> Uring<K> {
         None
     }
 
-    fn start(&mut self, source: Source, input: Input) {
+    fn start(&mut self, source: Source, input: InputMode) {
         if let Some(slot) = self.slot(source)
-            && slot.input == Input::Idle
+            && slot.input == InputMode::Idle
         {
             slot.input = input;
             self.settle(source.index);

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use rustix::io::Errno;
 
-use super::{Input, Poller, Readiness};
+use super::{InputMode, Poller, Readiness};
 use crate::driver::Driver;
 use crate::event::{Event, Exit};
 use crate::file::{Cancelling, FileKind, FileOp, Step, Way, perform};
@@ -96,7 +96,7 @@ impl<P: Poller> Readiness<P> {
     fn await_file(&mut self, index: u32, source: Source) -> Result<(), Errno> {
         let writes = self.work.files.writes(index);
         let slot = self.slot(source).ok_or(Errno::BADF)?;
-        slot.input = if writes { Input::FileWrite(index) } else { Input::FileRead(index) };
+        slot.input = if writes { InputMode::FileWrite(index) } else { InputMode::FileRead(index) };
         let mut registered = self.register(source);
         if registered == Err(Errno::EXIST) {
             // The same descriptor is open as another file, too, and a set has each number once.
@@ -105,7 +105,7 @@ impl<P: Poller> Readiness<P> {
         if registered.is_err()
             && let Some(slot) = self.slot(source)
         {
-            slot.input = Input::Idle;
+            slot.input = InputMode::Idle;
         }
         registered
     }
@@ -162,7 +162,7 @@ impl<P: Poller> Readiness<P> {
         if let Way::Ready(source) = self.work.files.way(index)
             && let Some(slot) = self.slot(source)
         {
-            slot.input = Input::Idle;
+            slot.input = InputMode::Idle;
         }
         self.end_running(index, Some(Errno::CANCELED.into()));
         self.run_file(index);
@@ -195,7 +195,7 @@ impl<P: Poller> Readiness<P> {
                 let source = self.attach(Fd::Shared(fd), Token::default());
                 let id = self.work.processes.insert(token, pid, Means::Source(source));
                 if let Some(slot) = self.slot(source) {
-                    slot.input = Input::Process(id.index());
+                    slot.input = InputMode::Process(id.index());
                 }
                 if self.register(source).is_err() {
                     self.hand_over(id.index(), source);
@@ -244,15 +244,15 @@ impl<P: Poller> Readiness<P> {
 
     /// A file or a process may go on.
     #[cold]
-    pub(super) fn slow_ready(&mut self, source: Source, input: Input) -> Option<Event> {
+    pub(super) fn slow_ready(&mut self, source: Source, input: InputMode) -> Option<Event> {
         match input {
-            Input::FileRead(index) | Input::FileWrite(index) => {
+            InputMode::FileRead(index) | InputMode::FileWrite(index) => {
                 if let Some(slot) = self.slot(source) {
-                    slot.input = Input::Idle;
+                    slot.input = InputMode::Idle;
                 }
                 self.drive_file(index);
             }
-            Input::Process(index) => {
+            InputMode::Process(index) => {
                 let pid = self.work.processes.at(index)?.pid;
                 self.metrics.system_calls += 1;
                 match reap_child(self.slot(source)?.fd.as_ref()?.as_fd(), pid) {
@@ -261,12 +261,12 @@ impl<P: Poller> Readiness<P> {
                     None => self.hand_over(index, source),
                 }
             }
-            Input::Accept
-            | Input::AcceptPaused
-            | Input::Recv
-            | Input::Fill(_)
-            | Input::Idle
-            | Input::Ended => {}
+            InputMode::Accept
+            | InputMode::AcceptPaused
+            | InputMode::Recv
+            | InputMode::Fill(_)
+            | InputMode::Idle
+            | InputMode::Ended => {}
         }
         // Nothing can have been closed since it was put there.
         self.deferred.pop_front().map(|(_, event)| event)
