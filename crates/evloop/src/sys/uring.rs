@@ -46,7 +46,7 @@ use crate::waker::Waker;
 use crate::work::Work;
 
 /// See the module. `K` is the kernel's ring, or a scripted one in tests.
-pub struct Uring<K: Kernel = ring::Ring> {
+pub struct Uring<K: Kernel = ring::KernelRing> {
     kernel: K,
     slots: Vec<SourceSlot>,
     free: Vec<u32>,

@@ -22,7 +22,7 @@ use crate::config::Config;
 use crate::file::Part;
 
 /// A ring of the kernel.
-pub struct Ring {
+pub struct KernelRing {
     /// The first field, so the ring is closed before `group` gives back what is registered with the ring.
     ring: IoUring,
     /// What `enter` names the ring by: an index of registered descriptors, or the descriptor.
@@ -37,10 +37,10 @@ pub struct Ring {
     group: Group,
 }
 
-impl Ring {
+impl KernelRing {
     /// Opens a ring with `entries` submission entries, or with fewer where memory is limited, and a group of
     /// `buffers` provided buffers, a power of two. Errors say in one line what the machine lacks.
-    pub(super) fn with_sizes(entries: u32, buffers: u16) -> io::Result<Ring> {
+    pub(super) fn with_sizes(entries: u32, buffers: u16) -> io::Result<KernelRing> {
         let ring = set_up(entries)?;
         let params = ring.params();
         if !params.is_feature_nodrop() || !params.is_feature_ext_arg() {
@@ -62,7 +62,7 @@ impl Ring {
             ring.submitter().register_buf_ring_with_flags(group.entries.as_ptr() as u64, buffers, GROUP_ID, 0)
         };
         registered.map_err(|error| refused_by("registering buffers", &error))?;
-        let mut ring = Ring {
+        let mut ring = KernelRing {
             enter_fd: ring.as_raw_fd(),
             enter_flags,
             abs_timer: recent,
@@ -174,12 +174,12 @@ impl Ring {
     }
 }
 
-impl Kernel for Ring {
+impl Kernel for KernelRing {
     const NAME: &'static str = "io_uring";
 
-    fn open(config: &Config) -> io::Result<Ring> {
-        let caps = super::preflight::check(Ring::with_sizes(8, 2)?)?;
-        let mut ring = Ring::with_sizes(config.ring_entries, config.ring_buffers)?;
+    fn open(config: &Config) -> io::Result<KernelRing> {
+        let caps = super::preflight::check(KernelRing::with_sizes(8, 2)?)?;
+        let mut ring = KernelRing::with_sizes(config.ring_entries, config.ring_buffers)?;
         if caps.ends_receives {
             ring.cap_receives((config.chunk_bytes * CHUNKS_PER_RECEIVE) as u32);
         }
@@ -359,7 +359,7 @@ impl Kernel for Ring {
     }
 }
 
-impl fmt::Debug for Ring {
+impl fmt::Debug for KernelRing {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Ring").field("fd", &self.ring.as_raw_fd()).finish_non_exhaustive()
     }
