@@ -22,14 +22,14 @@ pub(super) struct Decoder {
     /// Bytes of the file before the input of the next step.
     offset: u64,
     sum: Sum,
-    state: State,
+    state: DecoderState,
     /// What is known of the key whose value comes next.
     head: Head,
 }
 
 /// What comes next.
 #[derive(Debug)]
-enum State {
+enum DecoderState {
     Header,
     /// A type or an opcode.
     Item,
@@ -88,7 +88,7 @@ enum Decoded<'i> {
 impl Decoder {
     /// At the beginning of a file.
     pub(super) fn new(options: ReadOptions) -> Decoder {
-        let (state, head) = (State::Header, Head::default());
+        let (state, head) = (DecoderState::Header, Head::default());
         Decoder { options, dialect: Dialect::Redis, version: 0, offset: 0, sum: Sum::new(), state, head }
     }
 
@@ -111,8 +111,8 @@ impl Decoder {
         let (mut taken, mut summed) = (0, 0);
         let step = loop {
             match self.state {
-                State::Ended => break Step::End,
-                State::Checksum => {
+                DecoderState::Ended => break Step::End,
+                DecoderState::Checksum => {
                     self.add_up(&input[summed..taken]);
                     summed = taken;
                 }
@@ -145,10 +145,10 @@ impl Decoder {
     /// Decodes the part that the state asks for.
     fn part<'i>(&mut self, cursor: &mut InputCursor<'i>) -> Result<Decoded<'i>, ReadStop> {
         match &mut self.state {
-            State::Header => self.header(cursor),
-            State::Item => self.item(cursor),
-            State::String => self.string(cursor),
-            State::Pages { left, pages } => {
+            DecoderState::Header => self.header(cursor),
+            DecoderState::Item => self.item(cursor),
+            DecoderState::String => self.string(cursor),
+            DecoderState::Pages { left, pages } => {
                 let bytes = cursor.take_some(*left)?;
                 pages.append(bytes);
                 *left -= bytes.len() as u64;
@@ -158,34 +158,34 @@ impl Decoder {
                 let pages = std::mem::take(pages);
                 Ok(self.entry(Loaded::Pages(pages)))
             }
-            State::ListLen(form) => {
+            DecoderState::ListLen(form) => {
                 let (form, left) = (*form, cursor.len()?);
                 self.begin_list(form, left);
                 Ok(self.list_end())
             }
-            State::List { form, left, builder } => {
+            DecoderState::List { form, left, builder } => {
                 node(*form, builder, cursor)?;
                 *left -= 1;
                 Ok(self.list_end())
             }
-            State::SkipValue { skip, kind, offset } => {
+            DecoderState::SkipValue { skip, kind, offset } => {
                 let ended = skip.step(cursor)?;
                 let (kind, offset) = (*kind, *offset);
                 if !ended {
                     return Ok(Decoded::Nothing);
                 }
-                self.state = State::Item;
+                self.state = DecoderState::Item;
                 let head = std::mem::take(&mut self.head);
                 Ok(Decoded::Item(Item::Skipped { key: head.key, kind, offset }))
             }
-            State::SkipAux(skip) => {
+            DecoderState::SkipAux(skip) => {
                 if skip.step(cursor)? {
-                    self.state = State::Item;
+                    self.state = DecoderState::Item;
                 }
                 Ok(Decoded::Nothing)
             }
-            State::Checksum => self.checksum(cursor),
-            State::Ended => Ok(Decoded::Nothing),
+            DecoderState::Checksum => self.checksum(cursor),
+            DecoderState::Ended => Ok(Decoded::Nothing),
         }
     }
 
@@ -218,7 +218,7 @@ impl Decoder {
         if !known && (version == 0 || self.options.unknown == Unknown::Refuse) {
             return cursor.bad(0, Problem::Version(version));
         }
-        (self.dialect, self.version, self.state) = (dialect, version, State::Item);
+        (self.dialect, self.version, self.state) = (dialect, version, DecoderState::Item);
         Ok(Decoded::Nothing)
     }
 
@@ -243,12 +243,13 @@ impl Decoder {
                 return Ok(Decoded::Nothing);
             }
             op::MODULE_AUX => {
-                self.state = State::SkipAux(Skip::new(MODULE_AUX));
+                self.state = DecoderState::SkipAux(Skip::new(MODULE_AUX));
                 return Ok(Decoded::Nothing);
             }
             op::EOF => {
                 // Files of earlier versions have no checksum.
-                self.state = if self.version >= SUMMED_FROM { State::Checksum } else { State::Ended };
+                self.state =
+                    if self.version >= SUMMED_FROM { DecoderState::Checksum } else { DecoderState::Ended };
                 return Ok(Decoded::Nothing);
             }
             op::AUX => Item::Aux(cursor.text()?, cursor.text()?),
@@ -279,25 +280,25 @@ impl Decoder {
     /// Expects a value of that type, which begins at `offset`.
     fn begin_value(&mut self, kind: ValueKind, offset: u64) {
         match kind {
-            ValueKind::String => self.state = State::String,
+            ValueKind::String => self.state = DecoderState::String,
             ValueKind::List(ListForm::Ziplist) => self.begin_list(ListForm::Ziplist, 1),
-            ValueKind::List(form) => self.state = State::ListLen(form),
+            ValueKind::List(form) => self.state = DecoderState::ListLen(form),
             ValueKind::Other(kind, parts) => {
                 let skip = Skip::new(parts.unwrap_or_default());
-                self.state = State::SkipValue { skip, kind, offset };
+                self.state = DecoderState::SkipValue { skip, kind, offset };
             }
         }
     }
 
     fn begin_list(&mut self, form: ListForm, left: u64) {
         let builder = Box::new(ListBuilder::new(self.options.list));
-        self.state = State::List { form, left, builder };
+        self.state = DecoderState::List { form, left, builder };
     }
 
     /// The list under way, if it has no more nodes.
     fn list_end<'i>(&mut self) -> Decoded<'i> {
-        match std::mem::replace(&mut self.state, State::Item) {
-            State::List { left: 0, builder, .. } => match builder.finish() {
+        match std::mem::replace(&mut self.state, DecoderState::Item) {
+            DecoderState::List { left: 0, builder, .. } => match builder.finish() {
                 Some(list) => self.entry(Loaded::List(list)),
                 None => Decoded::Item(Item::Empty { key: std::mem::take(&mut self.head).key }),
             },
@@ -314,7 +315,7 @@ impl Decoder {
         match peek.text_head()? {
             TextHead::Plain(left) if left > WHOLE_BYTES_MAX => {
                 *cursor = peek;
-                self.state = State::Pages { left, pages: Pages::new() };
+                self.state = DecoderState::Pages { left, pages: Pages::new() };
                 Ok(Decoded::Nothing)
             }
             TextHead::Plain(_) | TextHead::Int(_) | TextHead::Lzf { .. } => {
@@ -326,7 +327,7 @@ impl Decoder {
 
     /// The key under way with its value.
     fn entry<'i>(&mut self, value: Loaded<'i>) -> Decoded<'i> {
-        self.state = State::Item;
+        self.state = DecoderState::Item;
         let Head { key, expiry_ms, usage } = std::mem::take(&mut self.head);
         Decoded::Item(Item::LoadedEntry(LoadedEntry { key, value, expiry_ms, usage }))
     }
@@ -338,7 +339,7 @@ impl Decoder {
         if self.options.checksum && wanted != 0 && wanted != self.sum.value() {
             return cursor.bad(offset, Problem::Checksum);
         }
-        self.state = State::Ended;
+        self.state = DecoderState::Ended;
         Ok(Decoded::Nothing)
     }
 }
