@@ -15,7 +15,7 @@ use crate::waker::Waker;
 
 /// A driver's files and processes; empty, and without a thread, until they are used.
 #[derive(Debug)]
-pub(crate) struct Work {
+pub(crate) struct BlockingOps {
     pub(crate) files: FileTable,
     pub(crate) processes: ProcessTable,
     waker: Option<Waker>,
@@ -42,10 +42,10 @@ pub(crate) enum Taken {
     Never(io::Error),
 }
 
-impl Work {
+impl BlockingOps {
     /// With as many threads, and jobs that may wait for them, once they are needed.
-    pub(crate) fn new(workers: (usize, usize)) -> Work {
-        Work {
+    pub(crate) fn new(workers: (usize, usize)) -> BlockingOps {
+        BlockingOps {
             files: FileTable::default(),
             processes: ProcessTable::default(),
             waker: None,
@@ -137,7 +137,7 @@ impl Work {
     }
 }
 
-impl Drop for Work {
+impl Drop for BlockingOps {
     fn drop(&mut self) {
         // What waits is given up; what a thread has begun is waited for, when the pool joins it.
         if self.pool.is_some() {

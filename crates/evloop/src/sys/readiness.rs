@@ -36,7 +36,7 @@ use crate::metrics::Metrics;
 use crate::send_buf::{Cursor, Left, SendBuf};
 use crate::slab::Slab;
 use crate::waker::Waker;
-use crate::work::Work;
+use crate::work::BlockingOps;
 
 /// The kernel interface below: a set of descriptors with a key and the conditions of interest each.
 pub trait Poller: Sized {
@@ -84,7 +84,7 @@ pub struct Readiness<P: Poller> {
     accept_pause: AcceptPause,
     batch: GatherWait,
     /// Boxed: seldom used, and so not between what is.
-    work: Box<Work>,
+    work: Box<BlockingOps>,
     metrics: Metrics,
 }
 
@@ -457,7 +457,7 @@ impl<P: Poller> Driver for Readiness<P> {
             accepts_per_turn: config.accepts_per_turn,
             accepts_left: 0,
             accept_pause: AcceptPause::new(),
-            work: Box::new(Work::new((config.file_workers, config.file_queue))),
+            work: Box::new(BlockingOps::new((config.file_workers, config.file_queue))),
             metrics: Metrics::default(),
         })
     }

@@ -43,7 +43,7 @@ use crate::metrics::Metrics;
 use crate::send_buf::SendBuf;
 use crate::slab::Slab;
 use crate::waker::Waker;
-use crate::work::Work;
+use crate::work::BlockingOps;
 
 /// See the module. `K` is the kernel's ring, or a scripted one in tests.
 pub struct Uring<K: Kernel = ring::KernelRing> {
@@ -79,7 +79,7 @@ pub struct Uring<K: Kernel = ring::KernelRing> {
     turn: u32,
     batch: GatherWait,
     /// Boxed: seldom used, and so not between what is.
-    work: Box<Work>,
+    work: Box<BlockingOps>,
     metrics: Metrics,
 }
 
@@ -429,7 +429,7 @@ impl<K: Kernel> Driver for Uring<K> {
             waker_armed: false,
             turn: 0,
             batch: GatherWait::default(),
-            work: Box::new(Work::new((config.file_workers, config.file_queue))),
+            work: Box::new(BlockingOps::new((config.file_workers, config.file_queue))),
             metrics: Metrics::default(),
         };
         driver.arm_waker();
