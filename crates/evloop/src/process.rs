@@ -42,13 +42,13 @@ struct WaitEntry {
 pub(crate) struct Waiting {
     pub(crate) token: Token,
     pub(crate) pid: i32,
-    pub(crate) means: Means,
+    pub(crate) means: WaitMethod,
     pub(crate) cancelled: bool,
 }
 
 /// What tells the end of a process.
 #[derive(Debug)]
-pub(crate) enum Means {
+pub(crate) enum WaitMethod {
     /// The driver asked the kernel about this descriptor.
     Polled(Arc<OwnedFd>),
     /// A source of the driver's, which owns the descriptor.
@@ -68,7 +68,7 @@ pub(crate) enum Beginning {
 }
 
 impl ProcessTable {
-    pub(crate) fn insert(&mut self, token: Token, pid: i32, means: Means) -> ProcessId {
+    pub(crate) fn insert(&mut self, token: Token, pid: i32, means: WaitMethod) -> ProcessId {
         let index = self.free.pop().unwrap_or_else(|| {
             self.entries.push(WaitEntry { generation: 0, waiting: None });
             u32::try_from(self.entries.len() - 1).expect("fewer waits than processes")
@@ -97,7 +97,7 @@ impl ProcessTable {
     }
 
     /// Ends a wait; what it waited by, and its event.
-    pub(crate) fn end(&mut self, index: u32, exit: Exit) -> Option<(Means, Event)> {
+    pub(crate) fn end(&mut self, index: u32, exit: Exit) -> Option<(WaitMethod, Event)> {
         let entry = self.entries.get_mut(index as usize)?;
         let id = ProcessId { index, generation: entry.generation };
         let waiting = entry.waiting.take()?;

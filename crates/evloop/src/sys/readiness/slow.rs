@@ -14,7 +14,7 @@ use crate::driver::Driver;
 use crate::event::{Event, Exit};
 use crate::file::{Cancelling, FileKind, FileOp, Step, Way, perform};
 use crate::handle::{Fd, FileId, FileOpId, ProcessId, Source, Token};
-use crate::process::{Beginning, Means, Whom, begin, reap_child};
+use crate::process::{Beginning, WaitMethod, Whom, begin, reap_child};
 use crate::work::{Taken, forget_events};
 
 impl<P: Poller> Readiness<P> {
@@ -185,7 +185,7 @@ impl<P: Poller> Readiness<P> {
         let processes = &mut self.work.processes;
         match begin(pid) {
             Beginning::Over(exit) => {
-                let id = processes.insert(token, pid, Means::Helper);
+                let id = processes.insert(token, pid, WaitMethod::Helper);
                 self.end_process(id.index(), exit);
                 id
             }
@@ -193,7 +193,7 @@ impl<P: Poller> Readiness<P> {
                 // Shared, so that it is taken out of the set by name: a child of somebody's between fork and exec has a
                 // copy, and closing ours would leave it in the set, readable for good.
                 let source = self.attach(Fd::Shared(fd), Token::default());
-                let id = self.work.processes.insert(token, pid, Means::Source(source));
+                let id = self.work.processes.insert(token, pid, WaitMethod::Source(source));
                 if let Some(slot) = self.slot(source) {
                     slot.input = InputMode::Process(id.index());
                 }
@@ -203,7 +203,7 @@ impl<P: Poller> Readiness<P> {
                 id
             }
             Beginning::Look => {
-                let id = processes.insert(token, pid, Means::Helper);
+                let id = processes.insert(token, pid, WaitMethod::Helper);
                 if let Err(error) = self.work.look_for(id.index(), Whom::Number(pid)) {
                     self.end_process(id.index(), Exit::Failed(error));
                 }
@@ -215,7 +215,7 @@ impl<P: Poller> Readiness<P> {
     pub(super) fn cancel_process(&mut self, id: ProcessId) {
         let Some(index) = self.work.processes.index(id) else { return };
         let by_helper =
-            matches!(self.work.processes.at(index), Some(wait) if matches!(wait.means, Means::Helper));
+            matches!(self.work.processes.at(index), Some(wait) if matches!(wait.means, WaitMethod::Helper));
         if !by_helper || self.work.look_no_more(index) {
             self.end_process(index, Exit::Cancelled);
         }
@@ -227,7 +227,7 @@ impl<P: Poller> Readiness<P> {
         let fd = fd.clone();
         self.close(source);
         let Some(waiting) = self.work.processes.at(index) else { return };
-        waiting.means = Means::Helper;
+        waiting.means = WaitMethod::Helper;
         let whom = Whom::Child(fd, waiting.pid);
         if let Err(error) = self.work.look_for(index, whom) {
             self.end_process(index, Exit::Failed(error));
@@ -236,7 +236,7 @@ impl<P: Poller> Readiness<P> {
 
     fn end_process(&mut self, index: u32, exit: Exit) {
         let Some((means, event)) = self.work.processes.end(index, exit) else { return };
-        if let Means::Source(source) = means {
+        if let WaitMethod::Source(source) = means {
             self.close(source);
         }
         self.tell(Some(event));
