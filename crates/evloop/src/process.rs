@@ -58,7 +58,7 @@ pub(crate) enum WaitMethod {
 }
 
 /// How a wait begins.
-pub(crate) enum Beginning {
+pub(crate) enum WaitStart {
     /// It is over already.
     Over(Exit),
     /// This descriptor becomes readable.
@@ -109,7 +109,7 @@ impl ProcessTable {
 
 /// Begins a wait for `pid`, as `waitpid` has it: one child, or -1 for any, 0 for any of the own process group, below
 /// -1 for any of that group.
-pub(crate) fn begin(pid: i32) -> Beginning {
+pub(crate) fn begin(pid: i32) -> WaitStart {
     if let Some(child) = (pid > 0).then(|| Pid::from_raw(pid)).flatten()
         && let Ok(fd) = open(child)
     {
@@ -117,13 +117,13 @@ pub(crate) fn begin(pid: i32) -> Beginning {
         match reap_child(fd.as_fd(), pid) {
             // Descriptors are older than reaping by them (Linux 5.4), or that is denied.
             Some(Exit::Failed(_)) => {}
-            Some(exit) => return Beginning::Over(exit),
-            None => return Beginning::Descriptor(Arc::new(fd)),
+            Some(exit) => return WaitStart::Over(exit),
+            None => return WaitStart::Descriptor(Arc::new(fd)),
         }
     }
     match reap_number(pid) {
-        Some(exit) => Beginning::Over(exit),
-        None => Beginning::Look,
+        Some(exit) => WaitStart::Over(exit),
+        None => WaitStart::Look,
     }
 }
 

@@ -14,7 +14,7 @@ use crate::driver::Driver;
 use crate::event::{Event, Exit};
 use crate::file::{Cancelling, FileKind, FileOp, Step, Way, perform};
 use crate::handle::{Fd, FileId, FileOpId, ProcessId, Source, Token};
-use crate::process::{Beginning, WaitMethod, Whom, begin, reap_child};
+use crate::process::{WaitMethod, WaitStart, Whom, begin, reap_child};
 use crate::work::{Taken, forget_events};
 
 impl<P: Poller> Readiness<P> {
@@ -184,12 +184,12 @@ impl<P: Poller> Readiness<P> {
         self.metrics.system_calls += 2;
         let processes = &mut self.work.processes;
         match begin(pid) {
-            Beginning::Over(exit) => {
+            WaitStart::Over(exit) => {
                 let id = processes.insert(token, pid, WaitMethod::Helper);
                 self.end_process(id.index(), exit);
                 id
             }
-            Beginning::Descriptor(fd) => {
+            WaitStart::Descriptor(fd) => {
                 // Shared, so that it is taken out of the set by name: a child of somebody's between fork and exec has a
                 // copy, and closing ours would leave it in the set, readable for good.
                 let source = self.attach(Fd::Shared(fd), Token::default());
@@ -202,7 +202,7 @@ impl<P: Poller> Readiness<P> {
                 }
                 id
             }
-            Beginning::Look => {
+            WaitStart::Look => {
                 let id = processes.insert(token, pid, WaitMethod::Helper);
                 if let Err(error) = self.work.look_for(id.index(), Whom::Number(pid)) {
                     self.end_process(id.index(), Exit::Failed(error));

@@ -11,7 +11,7 @@ use super::{CANCEL, Other, POLLIN, POLLOUT, Uring};
 use crate::event::{Event, Exit};
 use crate::file::{self, Cancelling, FileOp, Part, Step, Way};
 use crate::handle::{FileId, FileOpId, ProcessId, Token};
-use crate::process::{Beginning, WaitMethod, Whom, begin, reap_child};
+use crate::process::{WaitMethod, WaitStart, Whom, begin, reap_child};
 use crate::work::forget_events;
 
 impl<K: Kernel> Uring<K> {
@@ -115,19 +115,19 @@ impl<K: Kernel> Uring<K> {
         self.metrics.system_calls += 2;
         let processes = &mut self.work.processes;
         match begin(pid) {
-            Beginning::Over(exit) => {
+            WaitStart::Over(exit) => {
                 let id = processes.insert(token, pid, WaitMethod::Helper);
                 self.end_process(id.index(), exit);
                 id
             }
-            Beginning::Descriptor(fd) => {
+            WaitStart::Descriptor(fd) => {
                 let op = Op::Poll { fd: fd.as_raw_fd(), events: POLLIN };
                 let id = processes.insert(token, pid, WaitMethod::Polled(fd));
                 self.in_flight += 1;
                 self.kernel.push(op, Other::Process.user_data(id.index()));
                 id
             }
-            Beginning::Look => {
+            WaitStart::Look => {
                 let id = processes.insert(token, pid, WaitMethod::Helper);
                 if let Err(error) = self.work.look_for(id.index(), Whom::Number(pid)) {
                     self.end_process(id.index(), Exit::Failed(error));
