@@ -139,18 +139,18 @@ fn open(_: Pid) -> Result<OwnedFd, Errno> {
 
 /// Whom to look for.
 #[derive(Clone, Debug)]
-pub(crate) enum Whom {
+pub(crate) enum WaitTarget {
     /// As `waitpid` has it.
     Number(i32),
     /// The child with this descriptor, which had this number.
     Child(Arc<OwnedFd>, i32),
 }
 
-impl Whom {
+impl WaitTarget {
     fn reap(&self) -> Option<Exit> {
         match self {
-            Whom::Number(pid) => reap_number(*pid),
-            Whom::Child(fd, pid) => reap_child(fd.as_fd(), *pid),
+            WaitTarget::Number(pid) => reap_number(*pid),
+            WaitTarget::Child(fd, pid) => reap_child(fd.as_fd(), *pid),
         }
     }
 }
@@ -231,7 +231,7 @@ struct WaitList {
 #[derive(Debug, Default)]
 struct Waits {
     /// Index and whom to wait for.
-    waits: Vec<(u32, Whom)>,
+    waits: Vec<(u32, WaitTarget)>,
     /// A thread is at it.
     running: bool,
     stopping: bool,
@@ -247,7 +247,7 @@ impl Reaper {
     }
 
     /// Looks for somebody from now on.
-    pub(crate) fn add(&mut self, index: u32, whom: Whom) {
+    pub(crate) fn add(&mut self, index: u32, whom: WaitTarget) {
         self.over.1.drain().for_each(drop);
         let mut waits = self.list.lock();
         waits.waits.push((index, whom));

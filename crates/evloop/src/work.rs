@@ -10,7 +10,7 @@ use crate::file::FileTable;
 use crate::handle::{FileId, Source, Token};
 use crate::mailbox::{Mailbox, Sender};
 use crate::pool::{Cancel, Finished, JobHandle, JobOutcome, WorkerPool};
-use crate::process::{ProcessTable, Reaper, Whom};
+use crate::process::{ProcessTable, Reaper, WaitTarget};
 use crate::waker::Waker;
 
 /// A driver's files and processes; empty, and without a thread, until they are used.
@@ -116,7 +116,7 @@ impl BlockingOps {
     }
 
     /// Has a thread look for whom wait `index` is for.
-    pub(crate) fn look_for(&mut self, index: u32, whom: Whom) -> io::Result<()> {
+    pub(crate) fn look_for(&mut self, index: u32, whom: WaitTarget) -> io::Result<()> {
         if self.reaper.is_none() {
             self.reaper = Some(Reaper::open(self.waker.clone().ok_or(Errno::BADF)?)?);
         }

@@ -14,7 +14,7 @@ use crate::driver::Driver;
 use crate::event::{Event, Exit};
 use crate::file::{Cancelling, FileKind, FileOp, Step, Way, perform};
 use crate::handle::{Fd, FileId, FileOpId, ProcessId, Source, Token};
-use crate::process::{WaitMethod, WaitStart, Whom, begin, reap_child};
+use crate::process::{WaitMethod, WaitStart, WaitTarget, begin, reap_child};
 use crate::work::{Taken, forget_events};
 
 impl<P: Poller> Readiness<P> {
@@ -204,7 +204,7 @@ impl<P: Poller> Readiness<P> {
             }
             WaitStart::Look => {
                 let id = processes.insert(token, pid, WaitMethod::Helper);
-                if let Err(error) = self.work.look_for(id.index(), Whom::Number(pid)) {
+                if let Err(error) = self.work.look_for(id.index(), WaitTarget::Number(pid)) {
                     self.end_process(id.index(), Exit::Failed(error));
                 }
                 id
@@ -228,7 +228,7 @@ impl<P: Poller> Readiness<P> {
         self.close(source);
         let Some(waiting) = self.work.processes.at(index) else { return };
         waiting.means = WaitMethod::Helper;
-        let whom = Whom::Child(fd, waiting.pid);
+        let whom = WaitTarget::Child(fd, waiting.pid);
         if let Err(error) = self.work.look_for(index, whom) {
             self.end_process(index, Exit::Failed(error));
         }

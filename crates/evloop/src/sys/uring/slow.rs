@@ -11,7 +11,7 @@ use super::{CANCEL, Other, POLLIN, POLLOUT, Uring};
 use crate::event::{Event, Exit};
 use crate::file::{self, Cancelling, FileOp, Part, Step, Way};
 use crate::handle::{FileId, FileOpId, ProcessId, Token};
-use crate::process::{WaitMethod, WaitStart, Whom, begin, reap_child};
+use crate::process::{WaitMethod, WaitStart, WaitTarget, begin, reap_child};
 use crate::work::forget_events;
 
 impl<K: Kernel> Uring<K> {
@@ -129,7 +129,7 @@ impl<K: Kernel> Uring<K> {
             }
             WaitStart::Look => {
                 let id = processes.insert(token, pid, WaitMethod::Helper);
-                if let Err(error) = self.work.look_for(id.index(), Whom::Number(pid)) {
+                if let Err(error) = self.work.look_for(id.index(), WaitTarget::Number(pid)) {
                     self.end_process(id.index(), Exit::Failed(error));
                 }
                 id
@@ -169,7 +169,7 @@ impl<K: Kernel> Uring<K> {
                 (None, ..0) => Exit::Failed(Errno::from_raw_os_error(-cqe.result).into()),
                 (None, _) => {
                     // It has ended, and somebody traces it. Another poll would be over at once.
-                    let whom = Whom::Child(fd.clone(), pid);
+                    let whom = WaitTarget::Child(fd.clone(), pid);
                     waiting.means = WaitMethod::Helper;
                     match self.work.look_for(index, whom) {
                         Ok(()) => return None,
