@@ -15,7 +15,7 @@ use rustix::io::Errno;
 
 #[cfg(target_os = "linux")]
 pub use self::table::Part;
-pub(crate) use self::table::{Cancelling, FileKind, FileTable, Lent, Step, Way};
+pub(crate) use self::table::{Cancelling, FileKind, FileTable, IoPath, Lent, Step};
 use crate::event::{Event, FileDone};
 use crate::handle::{FileOpId, Token};
 use crate::pool::Cancel;

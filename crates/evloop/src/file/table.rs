@@ -27,7 +27,7 @@ struct FileEntry {
     generation: u32,
     fd: Option<Arc<OwnedFd>>,
     kind: FileKind,
-    way: Way,
+    way: IoPath,
     running: Option<Running>,
     queue: VecDeque<(FileOpId, Token, FileOp)>,
     /// Operations handed in so far.
@@ -60,7 +60,7 @@ impl FileKind {
 
 /// How a driver gets at the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Way {
+pub(crate) enum IoPath {
     /// The kernel does it and tells when.
     Native,
     /// It is never ready or not ready, it just takes its time: a thread of the pool.
@@ -144,7 +144,7 @@ pub(crate) enum Cancelling {
 }
 
 impl FileTable {
-    pub(crate) fn open(&mut self, fd: Arc<OwnedFd>, kind: FileKind, way: Way) -> FileId {
+    pub(crate) fn open(&mut self, fd: Arc<OwnedFd>, kind: FileKind, way: IoPath) -> FileId {
         let index = self.free.pop().unwrap_or_else(|| {
             self.entries.push(FileEntry::vacant());
             u32::try_from(self.entries.len() - 1).expect("fewer files than descriptors")
@@ -192,11 +192,11 @@ impl FileTable {
         true
     }
 
-    pub(crate) fn way(&self, index: u32) -> Way {
+    pub(crate) fn way(&self, index: u32) -> IoPath {
         self.entries[index as usize].way
     }
 
-    pub(crate) fn set_way(&mut self, index: u32, way: Way) {
+    pub(crate) fn set_way(&mut self, index: u32, way: IoPath) {
         self.entries[index as usize].way = way;
     }
 
@@ -401,7 +401,7 @@ impl FileEntry {
             generation: 0,
             fd: None,
             kind: FileKind::Other,
-            way: Way::Native,
+            way: IoPath::Native,
             running: None,
             queue: VecDeque::new(),
             sequence: 0,

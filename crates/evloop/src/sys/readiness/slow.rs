@@ -12,7 +12,7 @@ use rustix::io::Errno;
 use super::{InputMode, Poller, Readiness};
 use crate::driver::Driver;
 use crate::event::{Event, Exit};
-use crate::file::{Cancelling, FileKind, FileOp, Step, Way, perform};
+use crate::file::{Cancelling, FileKind, FileOp, IoPath, Step, perform};
 use crate::handle::{Fd, FileId, FileOpId, ProcessId, Source, Token};
 use crate::process::{WaitMethod, WaitStart, WaitTarget, begin, reap_child};
 use crate::work::{Taken, forget_events};
@@ -22,9 +22,9 @@ impl<P: Poller> Readiness<P> {
         self.metrics.system_calls += 1;
         let kind = FileKind::of(&fd);
         let way = match kind {
-            FileKind::Disk => Way::Pool,
+            FileKind::Disk => IoPath::Pool,
             FileKind::Stream | FileKind::Other => {
-                Way::Ready(self.attach(Fd::Shared(fd.clone()), Token::default()))
+                IoPath::Ready(self.attach(Fd::Shared(fd.clone()), Token::default()))
             }
         };
         self.work.files.open(fd, kind, way)
@@ -51,8 +51,8 @@ impl<P: Poller> Readiness<P> {
         let mut calls = CALLS_MAX;
         loop {
             let doing = match self.work.files.way(index) {
-                Way::Ready(source) => self.try_file(index, source, &mut calls),
-                Way::Pool | Way::Native => self.lend_file(index),
+                IoPath::Ready(source) => self.try_file(index, source, &mut calls),
+                IoPath::Pool | IoPath::Native => self.lend_file(index),
             };
             if doing == Doing::Waits || !self.work.files.begin(index) {
                 return;
@@ -79,7 +79,7 @@ impl<P: Poller> Readiness<P> {
                 // Ready at all times, so it is for the pool from now on.
                 Err(Errno::PERM) => {
                     self.close(source);
-                    self.work.files.set_way(index, Way::Pool);
+                    self.work.files.set_way(index, IoPath::Pool);
                     return self.lend_file(index);
                 }
                 Err(errno) if blocked => {
@@ -159,7 +159,7 @@ impl<P: Poller> Readiness<P> {
             return;
         }
         self.work.unstall(index);
-        if let Way::Ready(source) = self.work.files.way(index)
+        if let IoPath::Ready(source) = self.work.files.way(index)
             && let Some(slot) = self.slot(source)
         {
             slot.input = InputMode::Idle;
@@ -175,7 +175,7 @@ impl<P: Poller> Readiness<P> {
         if let Some(index) = self.work.files.close(file) {
             self.ask_file(index);
         }
-        if let Way::Ready(source) = way {
+        if let IoPath::Ready(source) = way {
             self.close(source);
         }
     }

@@ -9,7 +9,7 @@ use rustix::io::Errno;
 use super::kernel::{Cqe, Kernel, Op};
 use super::{CANCEL, Other, POLLIN, POLLOUT, Uring};
 use crate::event::{Event, Exit};
-use crate::file::{self, Cancelling, FileOp, Part, Step, Way};
+use crate::file::{self, Cancelling, FileOp, IoPath, Part, Step};
 use crate::handle::{FileId, FileOpId, ProcessId, Token};
 use crate::process::{WaitMethod, WaitStart, WaitTarget, begin, reap_child};
 use crate::work::forget_events;
@@ -18,7 +18,7 @@ impl<K: Kernel> Uring<K> {
     pub(super) fn open_file(&mut self, fd: Arc<OwnedFd>) -> FileId {
         self.metrics.system_calls += 1;
         let kind = file::FileKind::of(&fd);
-        self.work.files.open(fd, kind, Way::Native)
+        self.work.files.open(fd, kind, IoPath::Native)
     }
 
     pub(super) fn start_file(&mut self, file: FileId, op: FileOp, token: Token) -> FileOpId {
