@@ -54,14 +54,14 @@ impl<P: Poller> Readiness<P> {
                 IoPath::Ready(source) => self.try_file(index, source, &mut calls),
                 IoPath::Pool | IoPath::Native => self.lend_file(index),
             };
-            if doing == Doing::Waits || !self.work.files.begin(index) {
+            if doing == DriveResult::Waits || !self.work.files.begin(index) {
                 return;
             }
         }
     }
 
     /// Goes on with the running operation, with so many system calls.
-    fn try_file(&mut self, index: u32, source: Source, calls: &mut u32) -> Doing {
+    fn try_file(&mut self, index: u32, source: Source, calls: &mut u32) -> DriveResult {
         loop {
             let mut blocked = false;
             while *calls > 0 && !blocked {
@@ -71,11 +71,11 @@ impl<P: Poller> Readiness<P> {
                 blocked = result == Err(Errno::AGAIN);
                 if !blocked && let Step::Ended(event) = self.work.files.progressed(index, result) {
                     self.tell(event);
-                    return Doing::Over;
+                    return DriveResult::Over;
                 }
             }
             match self.await_file(index, source) {
-                Ok(()) => return Doing::Waits,
+                Ok(()) => return DriveResult::Waits,
                 // Ready at all times, so it is for the pool from now on.
                 Err(Errno::PERM) => {
                     self.close(source);
@@ -84,7 +84,7 @@ impl<P: Poller> Readiness<P> {
                 }
                 Err(errno) if blocked => {
                     self.end_running(index, Some(errno.into()));
-                    return Doing::Over;
+                    return DriveResult::Over;
                 }
                 // It need not wait, and cannot be called again: then it goes on now.
                 Err(_) => *calls = CALLS_MAX,
@@ -122,8 +122,8 @@ impl<P: Poller> Readiness<P> {
     }
 
     /// Has a thread do the running operation.
-    fn lend_file(&mut self, index: u32) -> Doing {
-        let Some((fd, lent)) = self.work.files.lend(index) else { return Doing::Waits };
+    fn lend_file(&mut self, index: u32) -> DriveResult {
+        let Some((fd, lent)) = self.work.files.lend(index) else { return DriveResult::Waits };
         let theirs = lent.clone();
         let taken = self.work.submit(index, move |cancel| perform(fd.as_fd(), &theirs, cancel));
         match taken {
@@ -132,10 +132,10 @@ impl<P: Poller> Readiness<P> {
             Taken::Never(error) => {
                 self.work.files.unlend(index, &lent);
                 self.end_running(index, Some(error));
-                return Doing::Over;
+                return DriveResult::Over;
             }
         }
-        Doing::Waits
+        DriveResult::Waits
     }
 
     /// Ends the running operation, and only that.
@@ -296,7 +296,7 @@ impl<P: Poller> Readiness<P> {
 
 /// How far a running operation came.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Doing {
+enum DriveResult {
     /// Somebody will tell when it goes on.
     Waits,
     /// It is over, and was told.
