@@ -24,7 +24,7 @@ use std::thread::{Builder, JoinHandle};
 use rustix::io::Errno;
 
 pub use self::state::JobState;
-use self::state::{JobProgress, Met};
+use self::state::{CancelEffect, JobProgress};
 use crate::handle::Token;
 use crate::mailbox::Sender;
 
@@ -212,9 +212,9 @@ impl JobHandle {
     /// whether the request came in time to make a difference. Cost: a lock, if it had not begun.
     pub fn cancel(&self) -> bool {
         match self.progress.cancel() {
-            Met::Late => return false,
-            Met::Running => {}
-            Met::Waiting => {
+            CancelEffect::Late => return false,
+            CancelEffect::Running => {}
+            CancelEffect::Waiting => {
                 // A worker may have it in hand already; then its start fails, and it tells the end.
                 if let Some(task) = self.shared.take_out(self.sequence) {
                     task.abandon();

@@ -10,7 +10,7 @@ use loom::sync::atomic::{AtomicUsize, Ordering};
 use loom::sync::{Arc, Mutex};
 use loom::thread;
 
-use state::{JobProgress, JobState, Met};
+use state::{CancelEffect, JobProgress, JobState};
 
 /// A pool with one job, as the crate has it: who takes the job out of the queue owns it.
 struct Model {
@@ -45,9 +45,9 @@ impl Model {
         self.end();
     }
 
-    fn canceller(&self, cancel: fn(&JobProgress) -> Met) -> Met {
+    fn canceller(&self, cancel: fn(&JobProgress) -> CancelEffect) -> CancelEffect {
         let met = cancel(&self.progress);
-        if met == Met::Waiting && self.queue.lock().unwrap().take().is_some() {
+        if met == CancelEffect::Waiting && self.queue.lock().unwrap().take().is_some() {
             self.end();
         }
         met
@@ -55,7 +55,7 @@ impl Model {
 }
 
 /// One worker, and as many cancellers as told.
-fn run(cancellers: usize, cancel: fn(&JobProgress) -> Met) {
+fn run(cancellers: usize, cancel: fn(&JobProgress) -> CancelEffect) {
     let model = Model::new();
     let worker = {
         let model = model.clone();
@@ -73,9 +73,9 @@ fn run(cancellers: usize, cancel: fn(&JobProgress) -> Met) {
     let runs = model.runs.load(Ordering::Relaxed);
     assert_eq!(model.ends.load(Ordering::Relaxed), 1, "one end");
     assert_eq!(model.progress.state(), JobState::Done);
-    let waiting = met.iter().filter(|met| **met == Met::Waiting).count();
+    let waiting = met.iter().filter(|met| **met == CancelEffect::Waiting).count();
     assert_eq!(waiting + runs, 1, "it runs, or one cancellation came before");
-    assert!(met.iter().filter(|met| **met != Met::Late).count() <= 1, "one request counts");
+    assert!(met.iter().filter(|met| **met != CancelEffect::Late).count() <= 1, "one request counts");
 }
 
 #[test]
