@@ -116,7 +116,7 @@ impl BlockingOps {
     }
 
     /// Has a thread look for whom wait `index` is for.
-    pub(crate) fn look_for(&mut self, index: u32, whom: WaitTarget) -> io::Result<()> {
+    pub(crate) fn watch_child(&mut self, index: u32, whom: WaitTarget) -> io::Result<()> {
         if self.reaper.is_none() {
             self.reaper = Some(Reaper::open(self.waker.clone().ok_or(Errno::BADF)?)?);
         }
@@ -127,7 +127,7 @@ impl BlockingOps {
     }
 
     /// Stops that; false when its end is on the way.
-    pub(crate) fn look_no_more(&mut self, index: u32) -> bool {
+    pub(crate) fn unwatch_child(&mut self, index: u32) -> bool {
         self.reaper.as_mut().is_some_and(|reaper| reaper.remove(index))
     }
 

@@ -204,7 +204,7 @@ impl<P: Poller> Readiness<P> {
             }
             WaitStart::Look => {
                 let id = processes.insert(token, pid, WaitMethod::Helper);
-                if let Err(error) = self.work.look_for(id.index(), WaitTarget::Number(pid)) {
+                if let Err(error) = self.work.watch_child(id.index(), WaitTarget::Number(pid)) {
                     self.end_process(id.index(), Exit::Failed(error));
                 }
                 id
@@ -216,7 +216,7 @@ impl<P: Poller> Readiness<P> {
         let Some(index) = self.work.processes.index(id) else { return };
         let by_helper =
             matches!(self.work.processes.at(index), Some(wait) if matches!(wait.means, WaitMethod::Helper));
-        if !by_helper || self.work.look_no_more(index) {
+        if !by_helper || self.work.unwatch_child(index) {
             self.end_process(index, Exit::Cancelled);
         }
     }
@@ -229,7 +229,7 @@ impl<P: Poller> Readiness<P> {
         let Some(waiting) = self.work.processes.at(index) else { return };
         waiting.means = WaitMethod::Helper;
         let whom = WaitTarget::Child(fd, waiting.pid);
-        if let Err(error) = self.work.look_for(index, whom) {
+        if let Err(error) = self.work.watch_child(index, whom) {
             self.end_process(index, Exit::Failed(error));
         }
     }

@@ -129,7 +129,7 @@ impl<K: Kernel> Uring<K> {
             }
             WaitStart::Look => {
                 let id = processes.insert(token, pid, WaitMethod::Helper);
-                if let Err(error) = self.work.look_for(id.index(), WaitTarget::Number(pid)) {
+                if let Err(error) = self.work.watch_child(id.index(), WaitTarget::Number(pid)) {
                     self.end_process(id.index(), Exit::Failed(error));
                 }
                 id
@@ -148,7 +148,7 @@ impl<K: Kernel> Uring<K> {
                 }
             }
             WaitMethod::Helper | WaitMethod::Source(_) => {
-                if self.work.look_no_more(index) {
+                if self.work.unwatch_child(index) {
                     self.end_process(index, Exit::Cancelled);
                 }
             }
@@ -171,7 +171,7 @@ impl<K: Kernel> Uring<K> {
                     // It has ended, and somebody traces it. Another poll would be over at once.
                     let whom = WaitTarget::Child(fd.clone(), pid);
                     waiting.means = WaitMethod::Helper;
-                    match self.work.look_for(index, whom) {
+                    match self.work.watch_child(index, whom) {
                         Ok(()) => return None,
                         Err(error) => Exit::Failed(error),
                     }
