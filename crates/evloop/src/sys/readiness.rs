@@ -125,7 +125,7 @@ impl<P: Poller> Readiness<P> {
     }
 
     /// Makes the kernel's registration cover what the slot waits for; failures become events.
-    fn raise(&mut self, source: Source) {
+    fn register_or_fail(&mut self, source: Source) {
         if let Err(errno) = self.register(source) {
             self.fail(source, errno);
         }
@@ -152,7 +152,7 @@ impl<P: Poller> Readiness<P> {
 
     /// Takes back what the kernel reports and nobody waits for.
     #[cold]
-    fn lower(&mut self, source: Source) {
+    fn narrow_registration(&mut self, source: Source) {
         let Some(slot) = self.slot(source) else { return };
         let wanted = slot.wanted();
         slot.registered = wanted;
@@ -212,7 +212,7 @@ impl<P: Poller> Readiness<P> {
         let todo = slot.todo(bits);
         self.current = Current { source, bits, todo };
         if todo == 0 {
-            self.lower(source);
+            self.narrow_registration(source);
         }
     }
 
@@ -346,7 +346,7 @@ impl<P: Poller> Readiness<P> {
     #[cold]
     fn pause_accepting(&mut self, source: Source, now_ns: u64) {
         self.accept_pause.add(source, now_ns);
-        self.lower(source);
+        self.narrow_registration(source);
     }
 
     #[cold]
@@ -356,7 +356,7 @@ impl<P: Poller> Readiness<P> {
                 && slot.input == InputMode::AcceptPaused
             {
                 slot.input = InputMode::Accept;
-                self.raise(source);
+                self.register_or_fail(source);
             }
         }
     }
@@ -376,7 +376,7 @@ impl<P: Poller> Readiness<P> {
         slot.send = NONE;
         let pending = self.sends.remove(index)?;
         // Writability holds nearly always: left registered it would end the next wait for nothing.
-        self.lower(source);
+        self.narrow_registration(source);
         let bytes = pending.cursor.sent(&pending.buf);
         Some(Event::Sent { token, sent: Sent { buf: pending.buf, bytes, error } })
     }
@@ -569,7 +569,7 @@ impl<P: Poller> Driver for Readiness<P> {
             && slot.input == InputMode::Idle
         {
             slot.input = InputMode::Accept;
-            self.raise(source);
+            self.register_or_fail(source);
         }
     }
 
@@ -586,7 +586,7 @@ impl<P: Poller> Driver for Readiness<P> {
             && slot.input == InputMode::Idle
         {
             slot.input = InputMode::Recv;
-            self.raise(source);
+            self.register_or_fail(source);
         }
     }
 
@@ -608,7 +608,7 @@ impl<P: Poller> Driver for Readiness<P> {
         }
         let index = self.fills.insert(Fill { buf, wanted });
         self.slots[source.index as usize].input = InputMode::Fill(index);
-        self.raise(source);
+        self.register_or_fail(source);
     }
 
     fn recv_into_end(&mut self, source: Source) {
@@ -644,7 +644,7 @@ impl<P: Poller> Driver for Readiness<P> {
             SendProgress::Failed(errno) => Some(errno.into()),
             SendProgress::Blocked => {
                 slot.send = self.sends.insert(Pending { buf, cursor });
-                self.raise(source);
+                self.register_or_fail(source);
                 return Sending::InFlight;
             }
         };
@@ -655,7 +655,7 @@ impl<P: Poller> Driver for Readiness<P> {
     fn watch(&mut self, source: Source, interest: Interest) {
         if let Some(slot) = self.slot(source) {
             slot.watch = interest.and(WATCHABLE);
-            self.raise(source);
+            self.register_or_fail(source);
         }
     }
 
