@@ -178,6 +178,16 @@ impl Engine {
         effects.reset_propagation();
     }
 
+    /// Sends the message of a PUBLISH or SPUBLISH.
+    #[inline]
+    fn send_message(&mut self, command: CommitCommand<'_>) {
+        if let Some(args) = command.args
+            && !self.control.pubsub.outgoing.targets.is_empty()
+        {
+            self.send_published(args, command.now, command.proto);
+        }
+    }
+
     /// Has what is large freed on other threads.
     #[inline]
     fn hand_over_garbage(&mut self, _: CommitCommand<'_>) {

@@ -4,7 +4,7 @@
 //! large ones are shared by all. What the client that runs a command receives itself waits until the reply stands before
 //! it. A receiver whose unread output reaches its limit receives nothing more and is closed.
 
-use crate::commit::CommitCommand;
+use crate::args::Args;
 use crate::control::Control;
 use crate::engine::Engine;
 use crate::limits::Notify;
@@ -28,21 +28,12 @@ pub(crate) struct Delivery<'a> {
 }
 
 impl Engine {
-    /// Sends the message of a PUBLISH or SPUBLISH.
-    #[inline]
-    pub(crate) fn send_message(&mut self, command: CommitCommand<'_>) {
-        if !self.control.pubsub.outgoing.targets.is_empty() {
-            self.send_published(command);
-        }
-    }
-
-    fn send_published(&mut self, command: CommitCommand<'_>) {
+    /// Sends the message of a PUBLISH or SPUBLISH, whose targets are in `Outgoing`.
+    pub(crate) fn send_published(&mut self, args: &Args<'_>, now: Now, own: Protocol) {
         let Engine { sessions, control, spare, .. } = self;
         let targets = std::mem::take(&mut control.pubsub.outgoing.targets);
-        if let Some(args) = command.args {
-            let mut delivery = Delivery { sessions, control, spare, now: command.now, own: command.proto };
-            delivery.send(&targets, args.at(1), args.at(2));
-        }
+        let mut delivery = Delivery { sessions, control, spare, now, own };
+        delivery.send(&targets, args.at(1), args.at(2));
         self.give_back(targets);
     }
 
