@@ -112,7 +112,7 @@ impl PubSub {
     }
 
     /// Ends a subscription; nothing is done where there is none.
-    pub fn unsubscribe(&mut self, kind: TopicKind, client: SessionKey, name: &[u8]) {
+    pub(crate) fn unsubscribe(&mut self, kind: TopicKind, client: SessionKey, name: &[u8]) {
         let Some(&slot) = self.topics[kind as usize].by_name.get(name) else { return };
         let Some(own) = self.known_mut(client) else { return };
         let Some(place) = own.places[kind as usize].remove(&slot) else { return };
@@ -146,7 +146,7 @@ impl PubSub {
     }
 
     /// How much a client has subscribed to.
-    pub fn subscribed(&self, client: SessionKey) -> Subscribed {
+    pub(crate) fn subscribed(&self, client: SessionKey) -> Subscribed {
         let Some(own) = self.known(client) else { return Subscribed::default() };
         let [channels, patterns, shards] = own.places.each_ref().map(|places| places.len() as u32);
         Subscribed { channels, patterns, shards, bytes: own.bytes }
@@ -202,7 +202,7 @@ impl PubSub {
     }
 
     /// How many subscribers a topic has.
-    pub fn subscriber_count(&self, kind: TopicKind, name: &[u8]) -> usize {
+    pub(crate) fn subscriber_count(&self, kind: TopicKind, name: &[u8]) -> usize {
         let slot = self.topics[kind as usize].by_name.get(name);
         slot.map_or(0, |&slot| self.subscribers(TopicRef { kind, slot }).len())
     }

@@ -103,7 +103,7 @@ pub struct Subscribed {
 impl Subscribed {
     /// Whether it has subscribed to anything.
     #[inline]
-    pub fn is_any(&self) -> bool {
+    pub(crate) fn is_any(&self) -> bool {
         self.channels + self.patterns + self.shards > 0
     }
 }
@@ -111,7 +111,7 @@ impl Subscribed {
 impl Caller {
     /// Whether it may only subscribe, unsubscribe and little else: in RESP2 a message looks like a reply.
     #[inline]
-    pub fn only_listens(&self) -> bool {
+    pub(crate) fn only_listens(&self) -> bool {
         self.proto == Protocol::Resp2 && self.subscribed.is_any()
     }
 

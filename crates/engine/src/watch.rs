@@ -39,7 +39,7 @@ pub enum Change {
 
 /// What a database has under a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum KeyPresence {
+pub(crate) enum KeyPresence {
     /// Nothing.
     Absent,
     /// A value that has expired and was not deleted yet.
