@@ -11,6 +11,7 @@ mod ids;
 mod layers;
 mod lengths;
 mod limits;
+mod names;
 mod params;
 mod public;
 mod source;
@@ -58,6 +59,7 @@ pub(crate) fn tidy(arguments: &[String]) -> Result<()> {
     findings.extend(banned::check(&sources));
     findings.extend(lengths::check(&root, &sources)?);
     findings.extend(params::check(&sources));
+    findings.extend(names::check(&sources));
     findings.extend(public::check(&read_table(&root.join("docs/layers.toml"))?, &sources));
     findings.extend(headers::check_headers(&sources));
     findings.extend(headers::check_paths(&root, &files));

@@ -4,7 +4,7 @@
 //! digits always read back to the same double, but in 0.3 % of cases they are not the closest of the shortest, as
 //! newer algorithms' are. Clients compare bytes, and the reference server prints these.
 //!
-//! Invariant: (1) the value is finite and not zero.
+//! Invariant: (1) the value is finite and greater than zero.
 
 /// A number `frac * 2^exp`.
 #[derive(Clone, Copy)]
@@ -14,56 +14,16 @@ struct Scaled {
 }
 
 /// Decimal digits and the power of ten of the last one.
-struct Digits {
-    text: [u8; 20],
-    len: usize,
-    exp10: i32,
+pub(crate) struct Digits {
+    pub(crate) text: [u8; 20],
+    pub(crate) len: usize,
+    pub(crate) exp10: i32,
 }
 
-/// Appends `value` in the layout of the wire: plain when that is short, else `d.ddde±x`.
-pub(crate) fn push(out: &mut Vec<u8>, value: f64) {
+/// The digits of `value`, which is finite and greater than zero.
+pub(crate) fn shortest(value: f64) -> Digits {
     debug_assert!(value.is_finite());
-    debug_assert!(value != 0.0);
-    let digits = shortest(value.abs());
-    if value < 0.0 {
-        out.push(b'-');
-    }
-    layout(out, &digits);
-}
-
-fn layout(out: &mut Vec<u8>, digits: &Digits) {
-    let text = &digits.text[..digits.len];
-    let len = digits.len as i32;
-    let point = digits.exp10 + len;
-    let magnitude = (point - 1).abs();
-    if digits.exp10 >= 0 && magnitude < len + 7 {
-        out.extend_from_slice(text);
-        out.resize(out.len() + digits.exp10 as usize, b'0');
-        return;
-    }
-    if digits.exp10 < 0 && (digits.exp10 > -7 || magnitude < 4) {
-        if point <= 0 {
-            out.extend_from_slice(b"0.");
-            out.resize(out.len() + point.unsigned_abs() as usize, b'0');
-            out.extend_from_slice(text);
-        } else {
-            let (whole, fraction) = text.split_at(point as usize);
-            out.extend_from_slice(whole);
-            out.push(b'.');
-            out.extend_from_slice(fraction);
-        }
-        return;
-    }
-    out.push(text[0]);
-    if digits.len > 1 {
-        out.push(b'.');
-        out.extend_from_slice(&text[1..]);
-    }
-    out.extend_from_slice(if point < 1 { b"e-" } else { b"e+" });
-    crate::num::push_u64(out, u64::from(magnitude.unsigned_abs()));
-}
-
-fn shortest(value: f64) -> Digits {
+    debug_assert!(value > 0.0);
     let exact = decompose(value);
     let (low, high) = boundaries(exact);
     let exact = normalize(exact);

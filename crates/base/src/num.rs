@@ -4,7 +4,7 @@
 //! value kept as an integer prints as the bytes the client sent; (2) [`push_f64`] prints what [`parse_f64`] reads back
 //! to the same bits.
 
-use crate::grisu;
+use crate::grisu::{self, Digits};
 
 /// Parses the canonical decimal form of an `i64`: no plus sign, no spaces, no leading zeros, no `-0`.
 #[inline]
@@ -139,8 +139,44 @@ pub fn push_f64(out: &mut Vec<u8>, value: f64) {
     } else if let Some(whole) = as_whole(value) {
         push_i64(out, whole);
     } else {
-        grisu::push(out, value);
+        if value < 0.0 {
+            out.push(b'-');
+        }
+        layout(out, &grisu::shortest(value.abs()));
     }
+}
+
+/// Appends digits in the layout of the wire: plain when that is short, else `d.ddde±x`.
+fn layout(out: &mut Vec<u8>, digits: &Digits) {
+    let text = &digits.text[..digits.len];
+    let len = digits.len as i32;
+    let point = digits.exp10 + len;
+    let magnitude = (point - 1).abs();
+    if digits.exp10 >= 0 && magnitude < len + 7 {
+        out.extend_from_slice(text);
+        out.resize(out.len() + digits.exp10 as usize, b'0');
+        return;
+    }
+    if digits.exp10 < 0 && (digits.exp10 > -7 || magnitude < 4) {
+        if point <= 0 {
+            out.extend_from_slice(b"0.");
+            out.resize(out.len() + point.unsigned_abs() as usize, b'0');
+            out.extend_from_slice(text);
+        } else {
+            let (whole, fraction) = text.split_at(point as usize);
+            out.extend_from_slice(whole);
+            out.push(b'.');
+            out.extend_from_slice(fraction);
+        }
+        return;
+    }
+    out.push(text[0]);
+    if digits.len > 1 {
+        out.push(b'.');
+        out.extend_from_slice(&text[1..]);
+    }
+    out.extend_from_slice(if point < 1 { b"e-" } else { b"e+" });
+    push_u64(out, u64::from(magnitude.unsigned_abs()));
 }
 
 /// The integer that `value` is, when it is one within ±2^62: those print in full, larger ones in shortest digits.

@@ -10,7 +10,7 @@ use crate::machine::{Machine, System};
 
 /// Where a clock takes its time from at the moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum TimeSource {
     /// The kernel's clocks, two calls per reading: no trusted counter, or still learning its rate.
     Posix,
     /// The processor's counter.
@@ -46,9 +46,9 @@ impl SourceWatch {
             return None;
         }
         let news = match (clock.kind(), self.said) {
-            (Kind::Counter { .. }, _) => News::Counter,
-            (Kind::Posix, Some(News::Counter | News::CounterGivenUp)) => News::CounterGivenUp,
-            (Kind::Posix, None | Some(News::NoCounter)) => News::NoCounter,
+            (TimeSource::Counter { .. }, _) => News::Counter,
+            (TimeSource::Posix, Some(News::Counter | News::CounterGivenUp)) => News::CounterGivenUp,
+            (TimeSource::Posix, None | Some(News::NoCounter)) => News::NoCounter,
         };
         (self.said.replace(news) != Some(news)).then_some(news)
     }
@@ -143,11 +143,11 @@ impl<M: Machine> Clock<M> {
     }
 
     /// Where the time comes from, for INFO.
-    pub fn kind(&self) -> Kind {
+    pub fn kind(&self) -> TimeSource {
         match self.window_ticks {
-            0 => Kind::Posix,
+            0 => TimeSource::Posix,
             // factor = 2^32 ns per tick, so ticks per us = 1000 * 2^32 / factor.
-            _ => Kind::Counter { ticks_per_us: ((1000 << 32) + self.factor / 2) / self.factor },
+            _ => TimeSource::Counter { ticks_per_us: ((1000 << 32) + self.factor / 2) / self.factor },
         }
     }
 
@@ -164,8 +164,8 @@ impl<M: Machine> Clock<M> {
     /// The line of INFO: `X86 TSC @ 2445 ticks/us`, `ARM CNTVCT @ 1000 ticks/us` or `POSIX clock_gettime`.
     pub fn describe(&self) -> String {
         match self.kind() {
-            Kind::Posix => "POSIX clock_gettime".to_owned(),
-            Kind::Counter { ticks_per_us } => {
+            TimeSource::Posix => "POSIX clock_gettime".to_owned(),
+            TimeSource::Counter { ticks_per_us } => {
                 format!("{} @ {ticks_per_us} ticks/us", self.machine.counter_name())
             }
         }

@@ -33,5 +33,5 @@
 mod clock;
 mod machine;
 
-pub use clock::{Clock, Kind, News, SourceWatch};
+pub use clock::{Clock, News, SourceWatch, TimeSource};
 pub use machine::{Machine, System};

@@ -98,7 +98,7 @@ pub type Slab = SlabOf<20, 12>;
 /// is for tests, which reach the last handle this way.
 pub struct SlabOf<const CHUNK_BITS: u32, const BLOCK_BITS: u32> {
     /// What a lookup needs, by chunk number.
-    chunks: Row<Chunk>,
+    chunks: Row<SlabChunk>,
     /// What allocating and freeing need; none before the first block, so that an empty slab is 40 bytes.
     books: Option<Box<Books>>,
     /// The head word of handles that name no block.
@@ -107,7 +107,7 @@ pub struct SlabOf<const CHUNK_BITS: u32, const BLOCK_BITS: u32> {
 
 /// The part of a chunk's description that every lookup reads.
 #[derive(Clone, Copy)]
-struct Chunk {
+struct SlabChunk {
     /// Start of block 0, aligned to a page.
     base: NonNull<u8>,
     /// Bytes of a block.
@@ -118,10 +118,10 @@ struct Chunk {
 
 // SAFETY: the piece of memory is owned by the slab that holds the chunk (invariant 4 covers sharing).
 // JUSTIFICATION: the keyspace moves between threads, and readers share it.
-unsafe impl Send for Chunk {}
+unsafe impl Send for SlabChunk {}
 // SAFETY: a shared chunk gives out shared bodies and atomic heads only (invariant 4).
 // JUSTIFICATION: as above.
-unsafe impl Sync for Chunk {}
+unsafe impl Sync for SlabChunk {}
 
 /// The other part.
 #[derive(Clone, Copy)]
@@ -170,7 +170,7 @@ struct Books {
     /// First chunk without a class, by units of its piece.
     vacant: [u32; UNITS_MAX + 1],
     /// Pieces whose chunk number went to a chunk of another length, by units. Empty until all numbers have been used.
-    orphans: Vec<Vec<Piece>>,
+    orphans: Vec<Vec<ChunkMemory>>,
     regions: Regions,
     /// Vacant chunks that keep their pages, oldest first.
     warm: Vec<u32>,
@@ -186,14 +186,14 @@ struct Books {
 
 /// Memory for a chunk.
 #[derive(Clone, Copy)]
-struct Piece(NonNull<u8>);
+struct ChunkMemory(NonNull<u8>);
 
-// SAFETY: as for `Chunk`.
-// JUSTIFICATION: as for `Chunk`.
-unsafe impl Send for Piece {}
-// SAFETY: as for `Chunk`.
-// JUSTIFICATION: as for `Chunk`.
-unsafe impl Sync for Piece {}
+// SAFETY: as for `SlabChunk`.
+// JUSTIFICATION: as for `SlabChunk`.
+unsafe impl Send for ChunkMemory {}
+// SAFETY: as for `SlabChunk`.
+// JUSTIFICATION: as for `SlabChunk`.
+unsafe impl Sync for ChunkMemory {}
 
 impl<const CHUNK_BITS: u32, const BLOCK_BITS: u32> SlabOf<CHUNK_BITS, BLOCK_BITS> {
     /// Bytes of the largest block, head word included.
@@ -391,7 +391,8 @@ impl<const CHUNK_BITS: u32, const BLOCK_BITS: u32> SlabOf<CHUNK_BITS, BLOCK_BITS
     #[cfg(test)]
     pub(crate) fn bytes_directories(&self) -> usize {
         let Some(books) = self.books.as_deref() else { return 0 };
-        let orphans: usize = books.orphans.iter().map(|list| list.capacity() * size_of::<Piece>()).sum();
+        let orphans: usize =
+            books.orphans.iter().map(|list| list.capacity() * size_of::<ChunkMemory>()).sum();
         let evacuation = if books.evacuation.is_some() { size_of::<Evacuation>() } else { 0 };
         size_of::<Books>()
             + self.chunks.bytes()
@@ -549,7 +550,7 @@ impl<const CHUNK_BITS: u32, const BLOCK_BITS: u32> SlabOf<CHUNK_BITS, BLOCK_BITS
             return self.map_again(units);
         }
         let base = books.piece(units).ok_or(Full)?;
-        let chunk = Chunk { base, size: 0, count: 0 };
+        let chunk = SlabChunk { base, size: 0, count: 0 };
         // A record may be there already, if there was no room for its book at the last attempt.
         match self.chunks.as_mut_slice().get_mut(number) {
             Some(record) => *record = chunk,
@@ -571,9 +572,9 @@ impl<const CHUNK_BITS: u32, const BLOCK_BITS: u32> SlabOf<CHUNK_BITS, BLOCK_BITS
         books.occupy(number);
         self.cool(number);
         let record = &mut self.chunks.as_mut_slice()[number as usize];
-        let old = std::mem::replace(record, Chunk { base, size: 0, count: 0 });
+        let old = std::mem::replace(record, SlabChunk { base, size: 0, count: 0 });
         let Some(books) = self.books.as_deref_mut() else { return Err(Full) };
-        books.orphan(other, Piece(old.base));
+        books.orphan(other, ChunkMemory(old.base));
         books.rows.as_mut_slice()[number as usize] =
             Book { units: units as u8, next: books.vacant[units], ..Book::VACANT };
         books.vacant[units] = number;
@@ -715,7 +716,7 @@ impl Books {
     }
 
     /// Keeps a piece that has no chunk number any more.
-    fn orphan(&mut self, units: usize, piece: Piece) {
+    fn orphan(&mut self, units: usize, piece: ChunkMemory) {
         if self.orphans.is_empty() {
             self.orphans = vec![Vec::new(); UNITS_MAX + 1];
         }
@@ -777,7 +778,7 @@ const SCALE_BITS: u32 = 16;
 const WARM_CHUNKS: usize = 8;
 const WARM_BYTES: usize = 2 << 20;
 
-const _: () = assert!(size_of::<Chunk>() == 16 || size_of::<usize>() != 8);
+const _: () = assert!(size_of::<SlabChunk>() == 16 || size_of::<usize>() != 8);
 const _: () = assert!(size_of::<Slab>() <= 40);
 
 #[cfg(test)]

@@ -3,17 +3,17 @@
 use std::borrow::Cow;
 
 use crate::choice;
-use crate::load::{BadLine, LoadError, Place, Rename};
+use crate::error::{BadLine, LoadError, Location, Rename};
 use crate::row::kind::{Bool, Choice, Flags, Int, List, Text};
 use crate::row::{Honoured, Id, ParamId};
 use crate::table::{PARAMS, param};
-use crate::value::{BufferLimit, ClientClass, Onto, SavePoint, Value};
+use crate::value::{BufferLimit, ClientClass, Onto, ParamValue, SavePoint};
 
 /// One value for each parameter, and what else a config file can say.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Config {
     /// As many as [`PARAMS`], in its order.
-    pub(crate) values: Box<[Value]>,
+    pub(crate) values: Box<[ParamValue]>,
     /// `rename-command` directives, in the order given.
     pub(crate) renames: Vec<Rename>,
     pub(crate) places: Places,
@@ -21,7 +21,7 @@ pub struct Config {
 
 /// Where the parameters stand that only the process can judge, in the order read.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Places(pub(crate) Vec<(ParamId, Place)>);
+pub(crate) struct Places(pub(crate) Vec<(ParamId, Location)>);
 
 /// Always equal: where a value came from does not make it another.
 impl PartialEq for Places {
@@ -51,28 +51,32 @@ impl Default for Config {
 impl Config {
     /// The value of a parameter, of whatever type.
     #[inline]
-    pub fn value(&self, id: impl Into<ParamId>) -> &Value {
+    pub fn value(&self, id: impl Into<ParamId>) -> &ParamValue {
         &self.values[usize::from(id.into().0)]
     }
 
     /// Whether a `yes`/`no` parameter is `yes`.
     #[inline]
     pub fn bool(&self, id: Id<Bool>) -> bool {
-        matches!(self.value(id), Value::Bool(true))
+        matches!(self.value(id), ParamValue::Bool(true))
     }
 
     /// A number. What exceeds `i64` (possible only where the table's bound does) reads as `i64::MAX`; a percentage is
     /// negative.
     #[inline]
     pub fn int(&self, id: Id<Int>) -> i64 {
-        let Value::Int(value) = self.value(id) else { unreachable!("invariant 2: an Int holds a number") };
+        let ParamValue::Int(value) = self.value(id) else {
+            unreachable!("invariant 2: an Int holds a number")
+        };
         i64::try_from(*value).unwrap_or(i64::MAX)
     }
 
     /// A number that is not negative; 0 for one that is.
     #[inline]
     pub fn uint(&self, id: Id<Int>) -> u64 {
-        let Value::Int(value) = self.value(id) else { unreachable!("invariant 2: an Int holds a number") };
+        let ParamValue::Int(value) = self.value(id) else {
+            unreachable!("invariant 2: an Int holds a number")
+        };
         u64::try_from(*value).unwrap_or(0)
     }
 
@@ -83,7 +87,7 @@ impl Config {
 
     /// The bytes of a text, `None` when it is not set.
     pub fn text(&self, id: Id<Text>) -> Option<&[u8]> {
-        let Value::Text(text) = self.value(id) else { unreachable!("invariant 2: a Text holds bytes") };
+        let ParamValue::Text(text) = self.value(id) else { unreachable!("invariant 2: a Text holds bytes") };
         text.as_deref()
     }
 
@@ -95,7 +99,7 @@ impl Config {
     /// One of several named values.
     #[inline]
     pub fn choice<T: choice::Choice>(&self, id: Id<Choice<T>>) -> T {
-        let Value::Choice(number) = self.value(id) else {
+        let ParamValue::Choice(number) = self.value(id) else {
             unreachable!("invariant 2: a Choice holds a number")
         };
         T::from_number(*number)
@@ -103,19 +107,19 @@ impl Config {
 
     /// Bits, whose names are beside the parameter's type.
     pub fn flags(&self, id: Id<Flags>) -> u32 {
-        let Value::Flags(bits) = self.value(id) else { unreachable!("invariant 2: Flags hold bits") };
+        let ParamValue::Flags(bits) = self.value(id) else { unreachable!("invariant 2: Flags hold bits") };
         *bits
     }
 
     /// Addresses.
     pub fn list(&self, id: Id<List>) -> &[Box<[u8]>] {
-        let Value::List(items) = self.value(id) else { unreachable!("invariant 2: a List holds items") };
+        let ParamValue::List(items) = self.value(id) else { unreachable!("invariant 2: a List holds items") };
         items
     }
 
     /// When to take a snapshot; none is never.
     pub fn save_points(&self) -> &[SavePoint] {
-        let Value::Save(points) = self.value(param::SAVE) else {
+        let ParamValue::Save(points) = self.value(param::SAVE) else {
             unreachable!("invariant 2: the kind of save")
         };
         points
@@ -123,7 +127,7 @@ impl Config {
 
     /// How much may wait for clients of a class.
     pub fn buffer_limit(&self, class: ClientClass) -> BufferLimit {
-        let Value::BufferLimits(limits) = self.value(param::CLIENT_OUTPUT_BUFFER_LIMIT) else {
+        let ParamValue::BufferLimits(limits) = self.value(param::CLIENT_OUTPUT_BUFFER_LIMIT) else {
             unreachable!("invariant 2: the kind of client-output-buffer-limit")
         };
         limits[class as usize]
@@ -131,7 +135,7 @@ impl Config {
 
     /// Scores for primary, replica and background process.
     pub fn oom_score_adj_values(&self) -> [i32; 3] {
-        let Value::OomValues(values) = self.value(param::OOM_SCORE_ADJ_VALUES) else {
+        let ParamValue::OomValues(values) = self.value(param::OOM_SCORE_ADJ_VALUES) else {
             unreachable!("invariant 2: the kind of oom-score-adj-values")
         };
         *values
@@ -139,7 +143,7 @@ impl Config {
 
     /// Bits of [`crate::notify`].
     pub fn notify_keyspace_events(&self) -> u32 {
-        let Value::NotifyEvents(bits) = self.value(param::NOTIFY_KEYSPACE_EVENTS) else {
+        let ParamValue::NotifyEvents(bits) = self.value(param::NOTIFY_KEYSPACE_EVENTS) else {
             unreachable!("invariant 2: the kind of notify-keyspace-events")
         };
         *bits
@@ -147,7 +151,7 @@ impl Config {
 
     /// Host and port of the primary, if this server shall be a replica.
     pub fn replica_of(&self) -> Option<(&[u8], u16)> {
-        let Value::ReplicaOf(primary) = self.value(param::REPLICAOF) else {
+        let ParamValue::ReplicaOf(primary) = self.value(param::REPLICAOF) else {
             unreachable!("invariant 2: the kind of replicaof")
         };
         primary.as_ref().map(|(host, port)| (&**host, *port))
@@ -155,7 +159,7 @@ impl Config {
 
     /// The percentiles that INFO latencystats shows, as given.
     pub fn latency_percentiles(&self) -> &[f64] {
-        let Value::Percentiles(values) = self.value(param::LATENCY_TRACKING_INFO_PERCENTILES) else {
+        let ParamValue::Percentiles(values) = self.value(param::LATENCY_TRACKING_INFO_PERCENTILES) else {
             unreachable!("invariant 2: the kind of latency-tracking-info-percentiles")
         };
         values

@@ -2,7 +2,7 @@
 
 use crate::config::Config;
 use crate::rewrite::{Force, rewrite};
-use crate::row::{Honoured, Kind, Param, ParamId, Section, Traits, Unit};
+use crate::row::{Honoured, Param, ParamId, ParamKind, Section, Traits, Unit};
 
 /// The text of `sluice.conf`: chapters, and in each the parameters of the table with their defaults.
 pub fn example_conf() -> String {
@@ -25,7 +25,7 @@ pub fn example_conf() -> String {
 /// What an operator should know about a parameter.
 fn prose(param: &Param) -> String {
     let mut text = String::from(param.doc);
-    if let Kind::Int { min, max, unit, .. } = param.kind {
+    if let ParamKind::Int { min, max, unit, .. } = param.kind {
         text += &match unit {
             Unit::Plain if max < i128::from(i32::MAX) => format!(" From {min} to {max}."),
             Unit::Plain if min > 0 => format!(" At least {min}."),
@@ -66,7 +66,9 @@ fn setting(id: ParamId) -> String {
         .collect();
     match (own.is_empty(), &id.param().kind) {
         (false, _) => own,
-        (true, Kind::List { default }) if !default.is_empty() => format!("{name} {}\n", default.join(" ")),
+        (true, ParamKind::List { default }) if !default.is_empty() => {
+            format!("{name} {}\n", default.join(" "))
+        }
         (true, _) => format!("# {name} \"\"\n"),
     }
 }

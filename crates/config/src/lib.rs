@@ -22,6 +22,7 @@
 mod arguments;
 pub mod choice;
 mod config;
+mod error;
 mod example;
 mod fuzz;
 mod get;
@@ -37,12 +38,13 @@ mod value;
 
 pub use arguments::{CommandLine, command_line};
 pub use config::Config;
+pub use error::{BadLine, LoadError, Location, Rename};
 pub use example::example_conf;
 pub use fuzz::fuzz_parse;
-pub use load::{BadLine, LoadError, Loader, Place, Rename, check_texts, parse_file};
+pub use load::{Loader, check_texts, parse_file};
 pub use number::memory;
 pub use rewrite::{Force, rewrite};
-pub use row::{Empty, Honoured, Id, Kind, Param, ParamId, Section, Storage, Traits, Unit};
+pub use row::{Empty, Honoured, Id, Param, ParamId, ParamKind, Section, Storage, Traits, Unit};
 pub use set::{Change, Origin, Phase, SetError, Undo};
 pub use table::{PARAMS, param};
-pub use value::{BufferLimit, ClientClass, SavePoint, Value, notify};
+pub use value::{BufferLimit, ClientClass, ParamValue, SavePoint, notify};

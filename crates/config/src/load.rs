@@ -1,8 +1,9 @@
-//! The config file: lines of words, included files, and the error that ends the start.
+//! The config file: lines of words, and included files.
 
 use sluice_base::quote::{Dialect, Unbalanced, split_args};
 
 use crate::config::{Config, TRIED_AT_START};
+use crate::error::{BadLine, LoadError, Location, Rename};
 use crate::row::{ParamId, Traits};
 use crate::table::{RETIRED, param};
 use crate::value::{Onto, Reason};
@@ -11,120 +12,6 @@ use crate::value::{Onto, Reason};
 ///
 /// A pattern without matches is an empty list; a plain path that cannot be read is an error, its text the system's.
 pub type Loader<'a> = dyn FnMut(&[u8]) -> Result<Vec<(String, Vec<u8>)>, String> + 'a;
-
-/// Why a configuration was not accepted.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum LoadError {
-    /// A line is wrong.
-    Line(BadLine),
-    /// An included file cannot be read.
-    Include {
-        /// Where the directive stands.
-        place: Place,
-        /// What the directive named.
-        path: String,
-        /// The system's reason.
-        reason: String,
-    },
-}
-
-/// A line that was not accepted.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct BadLine {
-    /// Where it stands.
-    pub place: Place,
-    /// What is wrong with it.
-    pub reason: String,
-}
-
-/// Where a directive stands.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Place {
-    /// The file's name as given to [`parse_file`] or by the loader.
-    pub source: String,
-    /// Counted from 1; the command line's options follow the file's last line.
-    pub line: usize,
-    /// The line without blanks at its ends.
-    pub text: String,
-    /// How many `include`s lead to it.
-    pub depth: usize,
-}
-
-impl LoadError {
-    /// What the operator reads: several lines, the first empty; `version` is the server's.
-    pub fn report(&self, version: &str) -> String {
-        match self {
-            LoadError::Line(bad) => {
-                let Place { source, line, text, depth } = &bad.place;
-                let reason = &bad.reason;
-                let file = match depth {
-                    0 => "the configuration file".to_owned(),
-                    _ => format!("the included file '{source}'"),
-                };
-                format!(
-                    "\n*** FATAL CONFIG FILE ERROR (Version {version}) ***\n\
-                     Reading {file}, at line {line}\n>>> '{text}'\n{reason}\n"
-                )
-            }
-            LoadError::Include { path, reason, .. } => {
-                format!("Fatal error, can't open config file '{path}': {reason}\n")
-            }
-        }
-    }
-}
-
-/// One line that names file and line, for a list of errors: `a.conf:3: reason: 'the line'`.
-impl std::fmt::Display for LoadError {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let place = match self {
-            LoadError::Line(bad) => &bad.place,
-            LoadError::Include { place, .. } => place,
-        };
-        if place.line > 0 {
-            write!(f, "{}:{}: ", place.source, place.line)?;
-        }
-        match self {
-            LoadError::Line(bad) => f.write_str(bad.reason.trim_end())?,
-            LoadError::Include { path, reason, .. } => {
-                write!(f, "can't open config file '{path}': {reason}")?
-            }
-        }
-        if place.line > 0 { write!(f, ": '{}'", place.text) } else { Ok(()) }
-    }
-}
-
-/// A command that shall have another name.
-#[derive(Clone, Debug)]
-pub struct Rename {
-    /// The command's name, as given.
-    pub from: Vec<u8>,
-    /// Its new name; empty removes it.
-    pub to: Vec<u8>,
-    place: Place,
-}
-
-/// Equal when they rename alike, wherever they stand.
-impl PartialEq for Rename {
-    fn eq(&self, other: &Rename) -> bool {
-        (&self.from, &self.to) == (&other.from, &other.to)
-    }
-}
-
-impl Rename {
-    /// The error that there is no such command.
-    pub fn unknown_command(&self) -> LoadError {
-        self.error("No such command in rename-command")
-    }
-
-    /// The error that another command has the new name.
-    pub fn name_taken(&self) -> LoadError {
-        self.error("Target command name already exists")
-    }
-
-    fn error(&self, reason: &str) -> LoadError {
-        LoadError::Line(BadLine { place: self.place.clone(), reason: reason.into() })
-    }
-}
 
 /// The configuration that `text` describes, followed by `options`, the lines of [`crate::CommandLine`].
 ///
@@ -170,7 +57,7 @@ struct Load<'a, 'b> {
 }
 
 /// There are as many errors as were asked for: nothing more is to be read.
-struct Stop;
+struct TooManyErrors;
 
 /// Why a line was not accepted, before its place is known.
 enum Failed {
@@ -178,7 +65,7 @@ enum Failed {
     /// The included file that could not be read, and the system's reason.
     Include(String, String),
     /// Errors of an included file, which are noted already.
-    Stop,
+    TooManyErrors,
 }
 
 impl<T: Into<Reason>> From<T> for Failed {
@@ -194,13 +81,13 @@ impl<'a, 'b> Load<'a, 'b> {
     }
 
     /// Takes the lines of `text` and notes what is wrong with them.
-    fn text(&mut self, text: &[u8], source: &str, depth: usize) -> Result<(), Stop> {
+    fn text(&mut self, text: &[u8], source: &str, depth: usize) -> Result<(), TooManyErrors> {
         for (index, line) in text.split(|byte| *byte == b'\n').enumerate() {
             let line = trimmed(line);
             if matches!(line, [] | [b'#' | 0, ..]) {
                 continue;
             }
-            let place = || Place {
+            let place = || Location {
                 source: source.into(),
                 line: index + 1,
                 text: String::from_utf8_lossy(line).into_owned(),
@@ -210,16 +97,16 @@ impl<'a, 'b> Load<'a, 'b> {
             self.errors.push(match failed {
                 Failed::Here(reason) => LoadError::Line(BadLine { place: place(), reason: reason.into() }),
                 Failed::Include(path, reason) => LoadError::Include { place: place(), path, reason },
-                Failed::Stop => return Err(Stop),
+                Failed::TooManyErrors => return Err(TooManyErrors),
             });
             if self.errors.len() >= self.errors_max {
-                return Err(Stop);
+                return Err(TooManyErrors);
             }
         }
         Ok(())
     }
 
-    fn line(&mut self, line: &[u8], depth: usize, place: &dyn Fn() -> Place) -> Result<(), Failed> {
+    fn line(&mut self, line: &[u8], depth: usize, place: &dyn Fn() -> Location) -> Result<(), Failed> {
         let words = split_args(line, Dialect::Config)
             .map_err(|Unbalanced| "Unbalanced quotes in configuration line")?;
         let words: Vec<&[u8]> = words.iter().map(Vec::as_slice).collect();
@@ -265,7 +152,7 @@ impl<'a, 'b> Load<'a, 'b> {
         name: &[u8],
         arguments: &[&[u8]],
         depth: usize,
-        place: &dyn Fn() -> Place,
+        place: &dyn Fn() -> Location,
     ) -> Result<(), Failed> {
         let is = |known: &str| name.eq_ignore_ascii_case(known.as_bytes());
         match arguments {
@@ -298,7 +185,7 @@ impl<'a, 'b> Load<'a, 'b> {
             if self.included > INCLUDED_MAX {
                 return Err("Too many files are included".into());
             }
-            self.text(&text, &source, depth + 1).map_err(|Stop| Failed::Stop)?;
+            self.text(&text, &source, depth + 1).map_err(|TooManyErrors| Failed::TooManyErrors)?;
         }
         Ok(())
     }

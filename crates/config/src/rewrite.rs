@@ -12,9 +12,9 @@ use sluice_base::quote::{Dialect, push_quoted, split_args};
 use crate::config::Config;
 use crate::load::trimmed;
 use crate::number;
-use crate::row::{Kind, ParamId, Unit};
+use crate::row::{ParamId, ParamKind, Unit};
 use crate::table::param;
-use crate::value::{ClientClass, DEFAULT_LIMITS, Value};
+use crate::value::{ClientClass, DEFAULT_LIMITS, ParamValue};
 
 /// Which parameters get a line although the file has none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -135,7 +135,7 @@ fn lines_of(id: ParamId, config: &Config) -> Vec<Line> {
     let line = |rest: &[u8], needed: bool| Line { text: [name.as_bytes(), b" ", rest].concat(), needed };
     let changed = config.is_changed(id);
     let value = config.value(id);
-    if let Value::BufferLimits(limits) = value {
+    if let ParamValue::BufferLimits(limits) = value {
         let classes = ClientClass::ALL.iter().zip(limits).zip(&DEFAULT_LIMITS);
         return classes
             .map(|((class, limit), default)| {
@@ -148,34 +148,38 @@ fn lines_of(id: ParamId, config: &Config) -> Vec<Line> {
     }
     // These three are left out where the reference leaves them out, although a line would do no harm.
     let absent = match value {
-        Value::Text(None) | Value::ReplicaOf(None) => true,
-        Value::List(items) => !changed && (id == param::BIND.any() || items.is_empty()),
+        ParamValue::Text(None) | ParamValue::ReplicaOf(None) => true,
+        ParamValue::List(items) => !changed && (id == param::BIND.any() || items.is_empty()),
         _ => false,
     };
     if absent {
         return Vec::new();
     }
     // And these are written always: the defaults of another version may differ.
-    let always = matches!(value, Value::Save(_) | Value::Percentiles(_)) || id == param::DIR.any();
+    let always = matches!(value, ParamValue::Save(_) | ParamValue::Percentiles(_)) || id == param::DIR.any();
     vec![line(&written(&id.param().kind, value), changed || always)]
 }
 
 /// A value as words of a line.
-fn written(kind: &Kind, value: &Value) -> Vec<u8> {
+fn written(kind: &ParamKind, value: &ParamValue) -> Vec<u8> {
     let shown = kind.text(value);
-    let is_memory =
-        matches!(kind, Kind::Int { unit: Unit::Memory | Unit::MemoryOrPercent | Unit::SignedMemory, .. });
+    let is_memory = matches!(
+        kind,
+        ParamKind::Int { unit: Unit::Memory | Unit::MemoryOrPercent | Unit::SignedMemory, .. }
+    );
     match value {
-        Value::Int(number) if is_memory => {
+        ParamValue::Int(number) if is_memory => {
             u64::try_from(*number).map_or(shown, |bytes| number::memory_text(bytes).into_bytes())
         }
-        Value::Text(_) | Value::NotifyEvents(_) => quoted(&shown),
+        ParamValue::Text(_) | ParamValue::NotifyEvents(_) => quoted(&shown),
         // A single word would be split once more when loaded, so it is quoted once more.
-        Value::List(items) if items.len() == 1 && !is_plain(&items[0]) => quoted(&quoted(&items[0])),
-        Value::List(items) if !items.is_empty() => {
+        ParamValue::List(items) if items.len() == 1 && !is_plain(&items[0]) => quoted(&quoted(&items[0])),
+        ParamValue::List(items) if !items.is_empty() => {
             items.iter().map(|item| word(item)).collect::<Vec<_>>().join(&b' ')
         }
-        Value::ReplicaOf(Some((host, port))) => [&word(host)[..], format!(" {port}").as_bytes()].concat(),
+        ParamValue::ReplicaOf(Some((host, port))) => {
+            [&word(host)[..], format!(" {port}").as_bytes()].concat()
+        }
         _ if shown.is_empty() => b"\"\"".to_vec(),
         _ => shown,
     }

@@ -10,7 +10,7 @@ pub struct Param {
     /// An older name that works wherever the name does; `None` for most.
     pub alias: Option<&'static str>,
     /// Type, default and bounds.
-    pub kind: Kind,
+    pub kind: ParamKind,
     /// Who may change it, and when.
     pub traits: Traits,
     /// Where the example file lists it.
@@ -36,7 +36,7 @@ pub enum Honoured {
 
 /// Type, default and bounds of a parameter.
 #[derive(Clone, Copy, Debug)]
-pub enum Kind {
+pub enum ParamKind {
     /// `yes` or `no`.
     Bool {
         /// Value when nothing is configured.
@@ -250,35 +250,6 @@ impl Section {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ParamId(pub(crate) u16);
 
-impl ParamId {
-    /// The parameter's row.
-    pub fn param(self) -> &'static Param {
-        &crate::table::PARAMS[usize::from(self.0)]
-    }
-
-    /// Every parameter, in table order.
-    pub fn all() -> impl Iterator<Item = ParamId> {
-        (0..crate::table::PARAMS.len()).map(|index| ParamId(index as u16))
-    }
-
-    /// The parameter of that name or alias, in any case. Cost: a scan of the table.
-    pub fn find(name: &[u8]) -> Option<ParamId> {
-        Self::find_spelled(name).map(|(id, _)| id)
-    }
-
-    /// As [`ParamId::find`], with the spelling in the table that matched: the name or the alias.
-    pub(crate) fn find_spelled(name: &[u8]) -> Option<(ParamId, &'static str)> {
-        let same = |known: &str| known.as_bytes().eq_ignore_ascii_case(name);
-        ParamId::all().find_map(|id| {
-            let param = id.param();
-            if same(param.name) {
-                return Some((id, param.name));
-            }
-            param.alias.filter(|alias| same(alias)).map(|alias| (id, alias))
-        })
-    }
-}
-
 /// A parameter whose values have type `K`: asking for another type is a compile error.
 pub struct Id<K> {
     index: u16,
@@ -332,7 +303,7 @@ pub mod kind {
 
 /// Rows are written with these: a constructor for the type, then what differs from the ordinary.
 impl Param {
-    const fn of(name: &'static str, kind: Kind) -> Param {
+    const fn of(name: &'static str, kind: ParamKind) -> Param {
         Param {
             name,
             alias: None,
@@ -414,8 +385,8 @@ impl Param {
 
     pub(crate) const fn clamped(mut self, low: i128, high: i128) -> Param {
         self.kind = match self.kind {
-            Kind::Int { default, min, max, unit, .. } => {
-                Kind::Int { default, min, max, unit, clamp: Some((low, high)) }
+            ParamKind::Int { default, min, max, unit, .. } => {
+                ParamKind::Int { default, min, max, unit, clamp: Some((low, high)) }
             }
             other => other,
         };
@@ -424,8 +395,8 @@ impl Param {
 
     pub(crate) const fn checked(mut self, check: TextCheck) -> Param {
         self.kind = match self.kind {
-            Kind::Text { default, empty, storage, .. } => {
-                Kind::Text { default, empty, storage, check: Some(check) }
+            ParamKind::Text { default, empty, storage, .. } => {
+                ParamKind::Text { default, empty, storage, check: Some(check) }
             }
             other => other,
         };
@@ -434,11 +405,11 @@ impl Param {
 }
 
 pub(crate) const fn boolean(name: &'static str, default: bool) -> Param {
-    Param::of(name, Kind::Bool { default })
+    Param::of(name, ParamKind::Bool { default })
 }
 
 pub(crate) const fn number(name: &'static str, default: i128, min: i128, max: i128) -> Param {
-    Param::of(name, Kind::Int { default, min, max, unit: Unit::Plain, clamp: None })
+    Param::of(name, ParamKind::Int { default, min, max, unit: Unit::Plain, clamp: None })
 }
 
 pub(crate) const fn bytes(name: &'static str, default: i128, min: i128, max: i128) -> Param {
@@ -446,45 +417,45 @@ pub(crate) const fn bytes(name: &'static str, default: i128, min: i128, max: i12
 }
 
 pub(crate) const fn in_unit(name: &'static str, default: i128, bounds: (i128, i128), unit: Unit) -> Param {
-    Param::of(name, Kind::Int { default, min: bounds.0, max: bounds.1, unit, clamp: None })
+    Param::of(name, ParamKind::Int { default, min: bounds.0, max: bounds.1, unit, clamp: None })
 }
 
 /// Text for which the empty string is a value.
 pub(crate) const fn text(name: &'static str, default: &'static str) -> Param {
     let (empty, storage) = (Empty::Allowed, Storage::UpToZero);
-    Param::of(name, Kind::Text { default: Some(default), empty, storage, check: None })
+    Param::of(name, ParamKind::Text { default: Some(default), empty, storage, check: None })
 }
 
 /// Text for which the empty string is "not set", which is the default.
 pub(crate) const fn optional(name: &'static str) -> Param {
     let (empty, storage) = (Empty::MeansUnset, Storage::UpToZero);
-    Param::of(name, Kind::Text { default: None, empty, storage, check: None })
+    Param::of(name, ParamKind::Text { default: None, empty, storage, check: None })
 }
 
 /// As [`optional`], for values in which zero bytes count.
 pub(crate) const fn optional_binary(name: &'static str) -> Param {
     let (empty, storage) = (Empty::MeansUnset, Storage::Binary);
-    Param::of(name, Kind::Text { default: None, empty, storage, check: None })
+    Param::of(name, ParamKind::Text { default: None, empty, storage, check: None })
 }
 
 /// As [`text`], for values in which zero bytes count.
 pub(crate) const fn text_binary(name: &'static str, default: &'static str) -> Param {
     let (empty, storage) = (Empty::Allowed, Storage::Binary);
-    Param::of(name, Kind::Text { default: Some(default), empty, storage, check: None })
+    Param::of(name, ParamKind::Text { default: Some(default), empty, storage, check: None })
 }
 
 pub(crate) const fn one_of<T: crate::choice::Choice>(name: &'static str, default: u8) -> Param {
-    Param::of(name, Kind::Choice { names: T::NAMES, default })
+    Param::of(name, ParamKind::Choice { names: T::NAMES, default })
 }
 
 pub(crate) const fn flags(name: &'static str, names: &'static [(&'static str, u32)]) -> Param {
-    Param::of(name, Kind::Flags { names }).multi_arg()
+    Param::of(name, ParamKind::Flags { names }).multi_arg()
 }
 
 pub(crate) const fn list(name: &'static str, default: &'static [&'static str]) -> Param {
-    Param::of(name, Kind::List { default }).multi_arg()
+    Param::of(name, ParamKind::List { default }).multi_arg()
 }
 
-pub(crate) const fn special(name: &'static str, kind: Kind) -> Param {
+pub(crate) const fn special(name: &'static str, kind: ParamKind) -> Param {
     Param::of(name, kind)
 }

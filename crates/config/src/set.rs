@@ -9,7 +9,7 @@ use crate::choice::Guard;
 use crate::config::Config;
 use crate::row::{ParamId, Traits};
 use crate::table::param;
-use crate::value::{Onto, Value};
+use crate::value::{Onto, ParamValue};
 
 /// Where the client is that asks for a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -76,7 +76,7 @@ struct Item {
     id: ParamId,
     /// The name or the alias, whichever the client used.
     name: &'static str,
-    value: Value,
+    value: ParamValue,
     effect: Effect,
 }
 

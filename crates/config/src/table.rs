@@ -10,8 +10,8 @@ use crate::choice::{
     RdbVersionCheck, Supervisor, SyslogFacility, TlsAuthClients, TlsUserField, shutdown,
 };
 use crate::row::{
-    Id, Kind, Param, Section, Unit, boolean, bytes, flags, in_unit, kind::*, list, number, one_of, optional,
-    optional_binary, special, text, text_binary,
+    Id, Param, ParamId, ParamKind, Section, Unit, boolean, bytes, flags, in_unit, kind::*, list, number,
+    one_of, optional, optional_binary, special, text, text_binary,
 };
 use crate::value::check;
 
@@ -51,6 +51,35 @@ const ALWAYS_LAZY: &str = "large values are always freed in the background";
 const FIXED_COPY: &str = "values from 16 KiB on are sent without a copy, with threads or without";
 const NO_FORK: &str = "there is no child process: snapshots are taken by threads";
 const NO_RDMA: &str = "RDMA is not built in";
+
+impl ParamId {
+    /// The parameter's row.
+    pub fn param(self) -> &'static Param {
+        &PARAMS[usize::from(self.0)]
+    }
+
+    /// Every parameter, in table order.
+    pub fn all() -> impl Iterator<Item = ParamId> {
+        (0..PARAMS.len()).map(|index| ParamId(index as u16))
+    }
+
+    /// The parameter of that name or alias, in any case. Cost: a scan of the table.
+    pub fn find(name: &[u8]) -> Option<ParamId> {
+        Self::find_spelled(name).map(|(id, _)| id)
+    }
+
+    /// As [`ParamId::find`], with the spelling in the table that matched: the name or the alias.
+    pub(crate) fn find_spelled(name: &[u8]) -> Option<(ParamId, &'static str)> {
+        let same = |known: &str| known.as_bytes().eq_ignore_ascii_case(name);
+        ParamId::all().find_map(|id| {
+            let param = id.param();
+            if same(param.name) {
+                return Some((id, param.name));
+            }
+            param.alias.filter(|alias| same(alias)).map(|alias| (id, alias))
+        })
+    }
+}
 
 macro_rules! params {
     ($( $section:ident { $( $id:ident : $kind:ty = $row:expr, $doc:literal ; )* } )*) => {
@@ -230,7 +259,7 @@ params! {
     Clients {
         MAXCLIENTS: Int = number("maxclients", 10000, 1, UINT),
             "Connections that are served at once.";
-        CLIENT_OUTPUT_BUFFER_LIMIT: Special = special("client-output-buffer-limit", Kind::BufferLimits).multi_arg(),
+        CLIENT_OUTPUT_BUFFER_LIMIT: Special = special("client-output-buffer-limit", ParamKind::BufferLimits).multi_arg(),
             "Replies that may wait for a slow client: class, hard limit, soft limit, seconds above the soft limit. Classes: normal, replica, pubsub.";
         CLIENT_QUERY_BUFFER_LIMIT: Int = bytes("client-query-buffer-limit", 1024 * MIB, MIB, LONG).debug(),
             "Bytes of unfinished requests that a client may pile up.";
@@ -272,7 +301,7 @@ params! {
             "Let FLUSHDB, FLUSHALL, SCRIPT FLUSH and FUNCTION FLUSH free in the background unless told otherwise.";
     }
     Snapshots {
-        SAVE: Special = special("save", Kind::Save).multi_arg().later(SNAPSHOTS),
+        SAVE: Special = special("save", ParamKind::Save).multi_arg().later(SNAPSHOTS),
             "Save when so many seconds have passed with so many changes: pairs of the two. An empty value turns it off.";
         STOP_WRITES_ON_BGSAVE_ERROR: Bool = boolean("stop-writes-on-bgsave-error", true).later(SNAPSHOTS),
             "Refuse writes after a snapshot has failed, until one succeeds.";
@@ -314,7 +343,7 @@ params! {
             "Force a rewritten file to disk piece by piece while it is written.";
     }
     Replication {
-        REPLICAOF: Special = special("replicaof", Kind::ReplicaOf).alias("slaveof").immutable().multi_arg().refused(NO_REPLICA).later(REPLICATION),
+        REPLICAOF: Special = special("replicaof", ParamKind::ReplicaOf).alias("slaveof").immutable().multi_arg().refused(NO_REPLICA).later(REPLICATION),
             "Host and port of the primary whose copy this server is; 'no one' is none.";
         PRIMARYAUTH: Text = optional_binary("primaryauth").alias("masterauth").sensitive().later(REPLICATION),
             "Password for the primary.";
@@ -454,11 +483,11 @@ params! {
             "Milliseconds from which an event is recorded for LATENCY; 0 records none.";
         LATENCY_TRACKING: Bool = boolean("latency-tracking", true),
             "Keep a histogram of execution times for each command.";
-        LATENCY_TRACKING_INFO_PERCENTILES: Special = special("latency-tracking-info-percentiles", Kind::Percentiles).multi_arg(),
+        LATENCY_TRACKING_INFO_PERCENTILES: Special = special("latency-tracking-info-percentiles", ParamKind::Percentiles).multi_arg(),
             "Percentiles of those histograms that INFO latencystats shows.";
     }
     Events {
-        NOTIFY_KEYSPACE_EVENTS: Special = special("notify-keyspace-events", Kind::NotifyEvents),
+        NOTIFY_KEYSPACE_EVENTS: Special = special("notify-keyspace-events", ParamKind::NotifyEvents),
             "Events that are published: K or E for the channels, then classes g $ l s h z x e t m d n, or A for all but m and n.";
     }
     Encodings {
@@ -536,7 +565,7 @@ params! {
             "Seconds that a shutdown waits for replicas that lag.";
         OOM_SCORE_ADJ: Choice<OomScoreAdj> = one_of::<OomScoreAdj>("oom-score-adj", OomScoreAdj::No as u8),
             "Tell the kernel which processes to end first when memory runs out: no, yes or relative, absolute.";
-        OOM_SCORE_ADJ_VALUES: Special = special("oom-score-adj-values", Kind::OomValues).multi_arg(),
+        OOM_SCORE_ADJ_VALUES: Special = special("oom-score-adj-values", ParamKind::OomValues).multi_arg(),
             "Scores for a primary, a replica and a background process, from -2000 to 2000.";
         DISABLE_THP: Bool = boolean("disable-thp", true).immutable(),
             "Do not let the kernel use huge pages for us.";
@@ -611,19 +640,19 @@ impl<T> Holds for Choice<T> {
     const TAG: Tag = Tag::Choice;
 }
 
-const fn tag(kind: &Kind) -> Tag {
+const fn tag(kind: &ParamKind) -> Tag {
     match kind {
-        Kind::Bool { .. } => Tag::Bool,
-        Kind::Int { .. } => Tag::Int,
-        Kind::Text { .. } => Tag::Text,
-        Kind::Choice { .. } => Tag::Choice,
-        Kind::Flags { .. } => Tag::Flags,
-        Kind::List { .. } => Tag::List,
-        Kind::Save
-        | Kind::BufferLimits
-        | Kind::OomValues
-        | Kind::NotifyEvents
-        | Kind::ReplicaOf
-        | Kind::Percentiles => Tag::Special,
+        ParamKind::Bool { .. } => Tag::Bool,
+        ParamKind::Int { .. } => Tag::Int,
+        ParamKind::Text { .. } => Tag::Text,
+        ParamKind::Choice { .. } => Tag::Choice,
+        ParamKind::Flags { .. } => Tag::Flags,
+        ParamKind::List { .. } => Tag::List,
+        ParamKind::Save
+        | ParamKind::BufferLimits
+        | ParamKind::OomValues
+        | ParamKind::NotifyEvents
+        | ParamKind::ReplicaOf
+        | ParamKind::Percentiles => Tag::Special,
     }
 }

@@ -6,16 +6,16 @@ use sluice_base::num::{parse_f64, parse_i64};
 
 use crate::choice::shutdown;
 use crate::number;
-use crate::row::{Empty, Kind, Param, Storage, Unit};
+use crate::row::{Empty, Param, ParamKind, Storage, Unit};
 
 pub(crate) mod check;
 
 /// Why a value was refused, in the words of the reference.
 pub(crate) type Reason = Cow<'static, str>;
 
-/// The value of one parameter; which variant it is follows from the parameter's [`Kind`].
+/// The value of one parameter; which variant it is follows from the parameter's [`ParamKind`].
 #[derive(Clone, Debug, PartialEq)]
-pub enum Value {
+pub enum ParamValue {
     /// `yes` or `no`.
     Bool(bool),
     /// Any number, within its bounds; a percentage is negative.
@@ -174,7 +174,7 @@ pub(crate) enum Onto {
 
 impl Param {
     /// The value that `words` mean, given that the parameter holds `old`; the error is the reason to show.
-    pub(crate) fn parse(&self, words: &[&[u8]], old: &Value, onto: Onto) -> Result<Value, Reason> {
+    pub(crate) fn parse(&self, words: &[&[u8]], old: &ParamValue, onto: Onto) -> Result<ParamValue, Reason> {
         let value = self.kind.parse(words, old, onto)?;
         match self.refused {
             Some(reason) if value != self.kind.default_value() => Err(reason.into()),
@@ -183,37 +183,37 @@ impl Param {
     }
 }
 
-impl Kind {
+impl ParamKind {
     /// The value when nothing is configured.
-    pub(crate) fn default_value(&self) -> Value {
+    pub(crate) fn default_value(&self) -> ParamValue {
         let boxed = |text: &&str| Box::from(text.as_bytes());
         match self {
-            Kind::Bool { default } => Value::Bool(*default),
-            Kind::Int { default, .. } => Value::Int(*default),
-            Kind::Text { default, .. } => Value::Text(default.as_ref().map(boxed)),
-            Kind::Choice { default, .. } => Value::Choice(*default),
-            Kind::Flags { .. } => Value::Flags(0),
-            Kind::Save => Value::Save(DEFAULT_SAVE.to_vec()),
-            Kind::BufferLimits => Value::BufferLimits(DEFAULT_LIMITS),
-            Kind::OomValues => Value::OomValues([0, 200, 800]),
-            Kind::List { default } => Value::List(default.iter().map(boxed).collect()),
-            Kind::NotifyEvents => Value::NotifyEvents(0),
-            Kind::ReplicaOf => Value::ReplicaOf(None),
-            Kind::Percentiles => Value::Percentiles(vec![50.0, 99.0, 99.9]),
+            ParamKind::Bool { default } => ParamValue::Bool(*default),
+            ParamKind::Int { default, .. } => ParamValue::Int(*default),
+            ParamKind::Text { default, .. } => ParamValue::Text(default.as_ref().map(boxed)),
+            ParamKind::Choice { default, .. } => ParamValue::Choice(*default),
+            ParamKind::Flags { .. } => ParamValue::Flags(0),
+            ParamKind::Save => ParamValue::Save(DEFAULT_SAVE.to_vec()),
+            ParamKind::BufferLimits => ParamValue::BufferLimits(DEFAULT_LIMITS),
+            ParamKind::OomValues => ParamValue::OomValues([0, 200, 800]),
+            ParamKind::List { default } => ParamValue::List(default.iter().map(boxed).collect()),
+            ParamKind::NotifyEvents => ParamValue::NotifyEvents(0),
+            ParamKind::ReplicaOf => ParamValue::ReplicaOf(None),
+            ParamKind::Percentiles => ParamValue::Percentiles(vec![50.0, 99.0, 99.9]),
         }
     }
 
     /// As [`Param::parse`], without its refusals.
-    fn parse(&self, words: &[&[u8]], old: &Value, onto: Onto) -> Result<Value, Reason> {
+    fn parse(&self, words: &[&[u8]], old: &ParamValue, onto: Onto) -> Result<ParamValue, Reason> {
         match self {
-            Kind::Bool { .. } => parse_bool(one(words)?),
-            Kind::Int { min, max, unit, clamp, .. } => {
+            ParamKind::Bool { .. } => parse_bool(one(words)?),
+            ParamKind::Int { min, max, unit, clamp, .. } => {
                 let value = parse_number(one(words)?, *unit)?;
                 within(value, (*min, *max), *unit)?;
                 let (low, high) = clamp.unwrap_or((value, value));
-                Ok(Value::Int(value.clamp(low, high)))
+                Ok(ParamValue::Int(value.clamp(low, high)))
             }
-            Kind::Text { empty, storage, check, .. } => {
+            ParamKind::Text { empty, storage, check, .. } => {
                 let mut text = one(words)?;
                 if *storage == Storage::UpToZero {
                     text = number::until_zero(text);
@@ -222,65 +222,67 @@ impl Kind {
                     check(text)?;
                 }
                 let unset = *empty == Empty::MeansUnset && text.is_empty();
-                Ok(Value::Text((!unset).then(|| Box::from(text))))
+                Ok(ParamValue::Text((!unset).then(|| Box::from(text))))
             }
-            Kind::Choice { names, .. } => {
+            ParamKind::Choice { names, .. } => {
                 let [word] = words else { return Err(not_one_of(names)) };
-                Ok(Value::Choice(named(names, word).ok_or_else(|| not_one_of(names))?))
+                Ok(ParamValue::Choice(named(names, word).ok_or_else(|| not_one_of(names))?))
             }
-            Kind::Flags { names } => parse_flags(words, names),
-            Kind::Save => parse_save(words, old, onto),
-            Kind::BufferLimits => parse_limits(words, old),
-            Kind::OomValues => parse_oom_values(words),
-            Kind::List { .. } => parse_list(words),
-            Kind::NotifyEvents => parse_notify(one(words)?),
-            Kind::ReplicaOf => parse_replica_of(words),
-            Kind::Percentiles => parse_percentiles(words),
+            ParamKind::Flags { names } => parse_flags(words, names),
+            ParamKind::Save => parse_save(words, old, onto),
+            ParamKind::BufferLimits => parse_limits(words, old),
+            ParamKind::OomValues => parse_oom_values(words),
+            ParamKind::List { .. } => parse_list(words),
+            ParamKind::NotifyEvents => parse_notify(one(words)?),
+            ParamKind::ReplicaOf => parse_replica_of(words),
+            ParamKind::Percentiles => parse_percentiles(words),
         }
     }
 
     /// The text of `value` in CONFIG GET.
-    pub(crate) fn text(&self, value: &Value) -> Vec<u8> {
+    pub(crate) fn text(&self, value: &ParamValue) -> Vec<u8> {
         match value {
-            Value::Bool(yes) => (if *yes { "yes" } else { "no" }).into(),
-            Value::Int(value) => self.number_text(*value).into_bytes(),
-            Value::Text(text) => text.as_deref().unwrap_or_default().to_vec(),
-            Value::Choice(number) => self.choice_text(*number).into(),
-            Value::Flags(bits) => self.flags_text(*bits).into_bytes(),
-            Value::Save(points) => {
+            ParamValue::Bool(yes) => (if *yes { "yes" } else { "no" }).into(),
+            ParamValue::Int(value) => self.number_text(*value).into_bytes(),
+            ParamValue::Text(text) => text.as_deref().unwrap_or_default().to_vec(),
+            ParamValue::Choice(number) => self.choice_text(*number).into(),
+            ParamValue::Flags(bits) => self.flags_text(*bits).into_bytes(),
+            ParamValue::Save(points) => {
                 joined(points.iter().map(|point| format!("{} {}", point.seconds, point.changes)))
             }
-            Value::BufferLimits(limits) => {
+            ParamValue::BufferLimits(limits) => {
                 joined(ClientClass::ALL.iter().zip(limits).map(|(class, limit)| {
                     let BufferLimit { hard_bytes, soft_bytes, soft_seconds } = limit;
                     format!("{} {hard_bytes} {soft_bytes} {soft_seconds}", class.name_in_replies())
                 }))
             }
-            Value::OomValues(values) => joined(values.iter().map(i32::to_string)),
-            Value::List(items) => items.join(&b' '),
-            Value::NotifyEvents(bits) => notify_text(*bits),
-            Value::ReplicaOf(None) => Vec::new(),
-            Value::ReplicaOf(Some((host, port))) => [host, format!(" {port}").as_bytes()].concat(),
-            Value::Percentiles(values) => joined(values.iter().map(|value| number::decimal_text(*value))),
+            ParamValue::OomValues(values) => joined(values.iter().map(i32::to_string)),
+            ParamValue::List(items) => items.join(&b' '),
+            ParamValue::NotifyEvents(bits) => notify_text(*bits),
+            ParamValue::ReplicaOf(None) => Vec::new(),
+            ParamValue::ReplicaOf(Some((host, port))) => [host, format!(" {port}").as_bytes()].concat(),
+            ParamValue::Percentiles(values) => {
+                joined(values.iter().map(|value| number::decimal_text(*value)))
+            }
         }
     }
 
     fn number_text(&self, value: i128) -> String {
         match self {
-            Kind::Int { unit: Unit::Octal, .. } => format!("{value:o}"),
-            Kind::Int { unit: Unit::MemoryOrPercent, .. } if value < 0 => format!("{}%", -value),
+            ParamKind::Int { unit: Unit::Octal, .. } => format!("{value:o}"),
+            ParamKind::Int { unit: Unit::MemoryOrPercent, .. } if value < 0 => format!("{}%", -value),
             _ => value.to_string(),
         }
     }
 
     fn choice_text(&self, number: u8) -> &'static str {
-        let Kind::Choice { names, .. } = self else { return "unknown" };
+        let ParamKind::Choice { names, .. } = self else { return "unknown" };
         names.iter().find(|(_, value)| *value == number).map_or("unknown", |(name, _)| name)
     }
 
     /// The names of all bits that are set; the name of no bits when none is.
     pub(crate) fn flags_text(&self, bits: u32) -> String {
-        let Kind::Flags { names } = self else { return "unknown".into() };
+        let ParamKind::Flags { names } = self else { return "unknown".into() };
         let wanted = |value: u32| if bits == 0 { value == 0 } else { value & bits != 0 };
         let set: Vec<&str> =
             names.iter().filter(|(_, value)| wanted(*value)).map(|(name, _)| *name).collect();
@@ -300,10 +302,10 @@ fn joined(parts: impl Iterator<Item = String>) -> Vec<u8> {
     parts.collect::<Vec<_>>().join(" ").into_bytes()
 }
 
-fn parse_bool(word: &[u8]) -> Result<Value, Reason> {
+fn parse_bool(word: &[u8]) -> Result<ParamValue, Reason> {
     match number::until_zero(word).to_ascii_lowercase().as_slice() {
-        b"yes" => Ok(Value::Bool(true)),
-        b"no" => Ok(Value::Bool(false)),
+        b"yes" => Ok(ParamValue::Bool(true)),
+        b"no" => Ok(ParamValue::Bool(false)),
         _ => Err("argument must be 'yes' or 'no'".into()),
     }
 }
@@ -353,7 +355,7 @@ fn not_one_of<T>(names: &[(&str, T)]) -> Reason {
     format!("argument(s) must be one of the following: {}", names.join(", ")).into()
 }
 
-fn parse_flags(words: &[&[u8]], names: &[(&str, u32)]) -> Result<Value, Reason> {
+fn parse_flags(words: &[&[u8]], names: &[(&str, u32)]) -> Result<ParamValue, Reason> {
     if words.is_empty() {
         return Err(not_one_of(names));
     }
@@ -364,17 +366,17 @@ fn parse_flags(words: &[&[u8]], names: &[(&str, u32)]) -> Result<Value, Reason> 
     if bits & shutdown::SAVE != 0 && bits & shutdown::NOSAVE != 0 {
         return Err("shutdown options SAVE and NOSAVE can't be used simultaneously".into());
     }
-    Ok(Value::Flags(bits))
+    Ok(ParamValue::Flags(bits))
 }
 
 /// Pairs of seconds and changes; a single empty word is no save points at all, whatever was there before.
-fn parse_save(words: &[&[u8]], old: &Value, onto: Onto) -> Result<Value, Reason> {
+fn parse_save(words: &[&[u8]], old: &ParamValue, onto: Onto) -> Result<ParamValue, Reason> {
     let invalid = || Reason::from("Invalid save parameters");
     if matches!(words, [b""]) {
-        return Ok(Value::Save(Vec::new()));
+        return Ok(ParamValue::Save(Vec::new()));
     }
     let mut points = match (onto, old) {
-        (Onto::Extend, Value::Save(points)) => points.clone(),
+        (Onto::Extend, ParamValue::Save(points)) => points.clone(),
         _ => Vec::new(),
     };
     let (pairs, rest) = words.as_chunks::<2>();
@@ -387,13 +389,13 @@ fn parse_save(words: &[&[u8]], old: &Value, onto: Onto) -> Result<Value, Reason>
         let changes = i32::try_from(changes).ok().filter(|changes| *changes >= 0).ok_or_else(invalid)?;
         points.push(SavePoint { seconds, changes });
     }
-    Ok(Value::Save(points))
+    Ok(ParamValue::Save(points))
 }
 
 /// Groups of class, hard limit, soft limit and seconds; classes that are not named keep what they have.
-fn parse_limits(words: &[&[u8]], old: &Value) -> Result<Value, Reason> {
+fn parse_limits(words: &[&[u8]], old: &ParamValue) -> Result<ParamValue, Reason> {
     let mut limits = match old {
-        Value::BufferLimits(limits) => *limits,
+        ParamValue::BufferLimits(limits) => *limits,
         _ => DEFAULT_LIMITS,
     };
     let (groups, rest) = words.as_chunks::<4>();
@@ -411,10 +413,10 @@ fn parse_limits(words: &[&[u8]], old: &Value) -> Result<Value, Reason> {
             soft_seconds: i32::try_from(seconds).ok().filter(|seconds| *seconds >= 0).ok_or(bad)?,
         };
     }
-    Ok(Value::BufferLimits(limits))
+    Ok(ParamValue::BufferLimits(limits))
 }
 
-fn parse_oom_values(words: &[&[u8]]) -> Result<Value, Reason> {
+fn parse_oom_values(words: &[&[u8]]) -> Result<ParamValue, Reason> {
     let words: &[&[u8]; 3] = words.try_into().map_err(|_| "wrong number of arguments")?;
     let mut values = [0; 3];
     for (value, word) in values.iter_mut().zip(words) {
@@ -423,20 +425,20 @@ fn parse_oom_values(words: &[&[u8]]) -> Result<Value, Reason> {
             .filter(|value| (-2000..=2000).contains(value))
             .ok_or("Invalid oom-score-adj-values, elements must be between -2000 and 2000.")?;
     }
-    Ok(Value::OomValues(values))
+    Ok(ParamValue::OomValues(values))
 }
 
-fn parse_list(words: &[&[u8]]) -> Result<Value, Reason> {
+fn parse_list(words: &[&[u8]]) -> Result<ParamValue, Reason> {
     if words.len() > ADDRESSES_MAX {
         return Err("Too many bind addresses specified.".into());
     }
     if matches!(words, [b""]) {
-        return Ok(Value::List(Vec::new()));
+        return Ok(ParamValue::List(Vec::new()));
     }
-    Ok(Value::List(words.iter().map(|word| Box::from(*word)).collect()))
+    Ok(ParamValue::List(words.iter().map(|word| Box::from(*word)).collect()))
 }
 
-fn parse_notify(word: &[u8]) -> Result<Value, Reason> {
+fn parse_notify(word: &[u8]) -> Result<ParamValue, Reason> {
     let mut bits = 0;
     for letter in number::until_zero(word) {
         bits |= match letter {
@@ -448,7 +450,7 @@ fn parse_notify(word: &[u8]) -> Result<Value, Reason> {
                 .ok_or("Invalid event class character. Use 'Ag$lshzxeKEtmdn'.")?,
         };
     }
-    Ok(Value::NotifyEvents(bits))
+    Ok(ParamValue::NotifyEvents(bits))
 }
 
 fn notify_text(bits: u32) -> Vec<u8> {
@@ -459,20 +461,20 @@ fn notify_text(bits: u32) -> Vec<u8> {
     text
 }
 
-fn parse_replica_of(words: &[&[u8]]) -> Result<Value, Reason> {
+fn parse_replica_of(words: &[&[u8]]) -> Result<ParamValue, Reason> {
     let [host, port] = words else { return Err("wrong number of arguments".into()) };
     if host.eq_ignore_ascii_case(b"no") && port.eq_ignore_ascii_case(b"one") {
-        return Ok(Value::ReplicaOf(None));
+        return Ok(ParamValue::ReplicaOf(None));
     }
     let port = number::lenient_int(port, 10)
         .and_then(|port| u16::try_from(port).ok())
         .ok_or("Invalid primary port")?;
-    Ok(Value::ReplicaOf(Some((Box::from(*host), port))))
+    Ok(ParamValue::ReplicaOf(Some((Box::from(*host), port))))
 }
 
-fn parse_percentiles(words: &[&[u8]]) -> Result<Value, Reason> {
+fn parse_percentiles(words: &[&[u8]]) -> Result<ParamValue, Reason> {
     if matches!(words, [b""]) {
-        return Ok(Value::Percentiles(Vec::new()));
+        return Ok(ParamValue::Percentiles(Vec::new()));
     }
     let mut values = Vec::with_capacity(words.len());
     for word in words {
@@ -483,7 +485,7 @@ fn parse_percentiles(words: &[&[u8]]) -> Result<Value, Reason> {
         // Kept as it is shown, so that a rewritten file gives the same value.
         values.push(number::decimal_text(value).parse().unwrap_or(value));
     }
-    Ok(Value::Percentiles(values))
+    Ok(ParamValue::Percentiles(values))
 }
 
 const ADDRESSES_MAX: usize = 16;

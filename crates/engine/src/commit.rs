@@ -10,7 +10,7 @@ use crate::control::Control;
 use crate::delivery::Delivery;
 use crate::engine::Engine;
 use crate::repl_stream::{Grouping, ReplicationStream};
-use crate::watch::{Change, Found};
+use crate::watch::{Change, KeyPresence};
 use sluice_base::Now;
 use sluice_keyspace::{
     Access, Classes, Db, DbChange, Effects, Event, ExpiryMode, KeyRef, Keyspace, ModifiedKey, Propagation,
@@ -177,6 +177,16 @@ impl Engine {
         effects.reset_propagation();
     }
 
+    /// Sends the message of a PUBLISH or SPUBLISH.
+    #[inline]
+    fn send_message(&mut self, command: CommitCommand<'_>) {
+        if let Some(args) = command.args
+            && !self.control.pubsub.outgoing.targets.is_empty()
+        {
+            self.send_published(args, command.now, command.proto);
+        }
+    }
+
     /// Has what is large freed on other threads.
     #[inline]
     fn hand_over_garbage(&mut self, _: CommitCommand<'_>) {
@@ -275,12 +285,14 @@ fn announce_database(
 }
 
 /// What a database has under a key.
-fn found(keyspace: &Keyspace, db: usize, key: &[u8], now: Now) -> Found {
+fn found(keyspace: &Keyspace, db: usize, key: &[u8], now: Now) -> KeyPresence {
     let db = keyspace.db(db);
     match db.find(keyspace.key(key)) {
-        None => Found::Absent,
-        Some(entry) if db.expiry(entry.handle).is_some_and(|at_ms| now.unix_ms() > at_ms) => Found::Expired,
-        Some(_) => Found::Live,
+        None => KeyPresence::Absent,
+        Some(entry) if db.expiry(entry.handle).is_some_and(|at_ms| now.unix_ms() > at_ms) => {
+            KeyPresence::Expired
+        }
+        Some(_) => KeyPresence::Live,
     }
 }
 

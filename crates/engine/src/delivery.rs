@@ -4,7 +4,7 @@
 //! large ones are shared by all. What the client that runs a command receives itself waits until the reply stands before
 //! it. A receiver whose unread output reaches its limit receives nothing more and is closed.
 
-use crate::commit::CommitCommand;
+use crate::args::Args;
 use crate::control::Control;
 use crate::engine::Engine;
 use crate::limits::Notify;
@@ -28,21 +28,12 @@ pub(crate) struct Delivery<'a> {
 }
 
 impl Engine {
-    /// Sends the message of a PUBLISH or SPUBLISH.
-    #[inline]
-    pub(crate) fn send_message(&mut self, command: CommitCommand<'_>) {
-        if !self.control.pubsub.outgoing.targets.is_empty() {
-            self.send_published(command);
-        }
-    }
-
-    fn send_published(&mut self, command: CommitCommand<'_>) {
+    /// Sends the message of a PUBLISH or SPUBLISH, whose targets are in `Outgoing`.
+    pub(crate) fn send_published(&mut self, args: &Args<'_>, now: Now, own: Protocol) {
         let Engine { sessions, control, spare, .. } = self;
         let targets = std::mem::take(&mut control.pubsub.outgoing.targets);
-        if let Some(args) = command.args {
-            let mut delivery = Delivery { sessions, control, spare, now: command.now, own: command.proto };
-            delivery.send(&targets, args.at(1), args.at(2));
-        }
+        let mut delivery = Delivery { sessions, control, spare, now, own };
+        delivery.send(&targets, args.at(1), args.at(2));
         self.give_back(targets);
     }
 
@@ -126,7 +117,7 @@ impl Delivery<'_> {
     ) -> [Vec<u8>; 2] {
         let Control { pubsub, limits, ready, to_close, .. } = &mut *self.control;
         let [two, three] = buffers;
-        let mut forms = [Form::NotYet(two), Form::NotYet(three)];
+        let mut forms = [MessageForm::NotYet(two), MessageForm::NotYet(three)];
         let write = |proto, buffer| encode(topic, pubsub.name(topic), channel, message, proto, buffer);
         let mut to_self = 0;
         let mut cut = Vec::new();
@@ -167,12 +158,12 @@ impl Delivery<'_> {
         }
         pubsub.outgoing.own = outbox;
         pubsub.outgoing.cut.append(&mut cut);
-        forms.map(Form::into_buffer)
+        forms.map(MessageForm::into_buffer)
     }
 }
 
 /// A message in one version of the protocol.
-enum Form {
+enum MessageForm {
     /// Nobody has needed it; memory for it.
     NotYet(Vec<u8>),
     /// Small enough to be copied.
@@ -181,29 +172,29 @@ enum Form {
     Shared(Bytes),
 }
 
-impl Form {
+impl MessageForm {
     /// Appends the message, which is written at the first call.
     #[inline]
     fn push(&mut self, outbox: &mut Outbox, write: impl FnOnce(Vec<u8>) -> Vec<u8>) {
-        if let Form::NotYet(buffer) = self {
+        if let MessageForm::NotYet(buffer) = self {
             let bytes = write(std::mem::take(buffer));
             *self = match bytes.len() < SHARED_BYTES_MIN {
-                true => Form::Copied(bytes),
-                false => Form::Shared(Bytes::from_vec(bytes)),
+                true => MessageForm::Copied(bytes),
+                false => MessageForm::Shared(Bytes::from_vec(bytes)),
             };
         }
         match self {
-            Form::NotYet(_) => {}
-            Form::Copied(bytes) => outbox.push(bytes),
-            Form::Shared(bytes) => outbox.push_shared(bytes.clone()),
+            MessageForm::NotYet(_) => {}
+            MessageForm::Copied(bytes) => outbox.push(bytes),
+            MessageForm::Shared(bytes) => outbox.push_shared(bytes.clone()),
         }
     }
 
     /// The memory, for the next message.
     fn into_buffer(self) -> Vec<u8> {
         match self {
-            Form::NotYet(buffer) | Form::Copied(buffer) => buffer,
-            Form::Shared(_) => Vec::new(),
+            MessageForm::NotYet(buffer) | MessageForm::Copied(buffer) => buffer,
+            MessageForm::Shared(_) => Vec::new(),
         }
     }
 }

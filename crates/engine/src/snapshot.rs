@@ -5,7 +5,7 @@ use sluice_base::{Bytes, Now};
 use sluice_config::choice::EvictionPolicy;
 use sluice_config::{Config, param};
 use sluice_keyspace::{CLOCK_MASK, Db, Keyspace, Str, ValueRef};
-use sluice_persist::rdb::{Options, Text, Usage, Version, Writer};
+use sluice_persist::rdb::{Text, Usage, Version, WriteOptions, Writer};
 
 /// What a snapshot says about itself beside the data.
 pub(crate) struct RdbAux<'a> {
@@ -28,8 +28,8 @@ pub(crate) struct StreamPoint<'a> {
 }
 
 /// The file's options as the configuration has them, for a reader of that version.
-pub(crate) fn options(config: &Config, version: Version) -> Options {
-    Options {
+pub(crate) fn options(config: &Config, version: Version) -> WriteOptions {
+    WriteOptions {
         version,
         compression: config.bool(param::RDBCOMPRESSION),
         checksum: config.bool(param::RDBCHECKSUM),
@@ -41,7 +41,7 @@ pub(crate) fn options(config: &Config, version: Version) -> Options {
 pub(crate) fn pieces(
     keyspace: Option<&Keyspace>,
     config: &Config,
-    options: Options,
+    options: WriteOptions,
     about: &RdbAux<'_>,
 ) -> Vec<Bytes> {
     let mut pieces = Vec::new();

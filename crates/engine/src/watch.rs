@@ -39,7 +39,7 @@ pub enum Change {
 
 /// What a database has under a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Found {
+pub(crate) enum KeyPresence {
     /// Nothing.
     Absent,
     /// A value that has expired and was not deleted yet.
@@ -140,13 +140,17 @@ impl Watching {
 
     /// A database was exchanged: `look` says of a key whether the old one held it, and what the new one has. A key that
     /// has expired is as good as none, before and after.
-    pub(crate) fn database_exchanged(&mut self, db: usize, mut look: impl FnMut(&[u8]) -> (bool, Found)) {
-        let keys: Vec<(Box<[u8]>, bool, Found)> = self
+    pub(crate) fn database_exchanged(
+        &mut self,
+        db: usize,
+        mut look: impl FnMut(&[u8]) -> (bool, KeyPresence),
+    ) {
+        let keys: Vec<(Box<[u8]>, bool, KeyPresence)> = self
             .keys
             .of_db(db)
             .filter_map(|(key, _)| {
                 let (held, found) = look(key);
-                (held || found != Found::Absent).then(|| (key.into(), held, found))
+                (held || found != KeyPresence::Absent).then(|| (key.into(), held, found))
             })
             .collect();
         for (key, held, found) in keys {
@@ -154,10 +158,10 @@ impl Watching {
             for client in watchers.clone() {
                 let Some(watched) = self.watched(client, db, &key) else { continue };
                 match found {
-                    Found::Absent if watched.expired => watched.expired = false,
-                    Found::Expired if watched.expired => {}
-                    Found::Expired if !held => watched.expired = true,
-                    Found::Absent | Found::Expired | Found::Live => self.mark(client),
+                    KeyPresence::Absent if watched.expired => watched.expired = false,
+                    KeyPresence::Expired if watched.expired => {}
+                    KeyPresence::Expired if !held => watched.expired = true,
+                    KeyPresence::Absent | KeyPresence::Expired | KeyPresence::Live => self.mark(client),
                 }
             }
         }
@@ -218,7 +222,7 @@ mod tests {
 
     #[test]
     fn an_exchange_marks_whoever_watches_a_key_that_is_not_as_good_as_the_same() {
-        use Found::{Absent, Expired, Live};
+        use KeyPresence::{Absent, Expired, Live};
         let cases = [
             // Expired when it was watched; held by the old database; found in the new; marks.
             (true, true, Absent, false),

@@ -1,7 +1,7 @@
 //! What a replica is fed, for every write and option, and how it is attached.
 #![allow(missing_docs)]
 
-use sluice_persist::rdb::{Entry, Item, Loaded, ReadOptions, Reader};
+use sluice_persist::rdb::{Item, Loaded, LoadedEntry, ReadOptions, Reader};
 use sluice_testkit::{Rig, render};
 
 /// Commands, and what a replica is fed for the last of them by 9.1.2. `@n` stands for a time n ms from now; `!exp` lets
@@ -395,7 +395,7 @@ fn items(file: &[u8]) -> Vec<String> {
             Item::Aux(name, value) => format!("{}={}", text(&name), text(&value)),
             Item::Db(number) => format!("db {number}"),
             Item::Sizes(keys, expires) => format!("sizes {keys} {expires}"),
-            Item::Entry(Entry { key, value, expiry_ms, usage }) => {
+            Item::LoadedEntry(LoadedEntry { key, value, expiry_ms, usage }) => {
                 let value = match value {
                     Loaded::Str(value) => text(&value),
                     Loaded::Pages(pages) => text(&pages.to_vec()),

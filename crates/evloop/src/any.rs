@@ -7,12 +7,12 @@ use std::sync::Arc;
 
 use crate::chunk::Chunk;
 use crate::config::Config;
-use crate::driver::{Batch, Driver, Fd, Sleep};
-use crate::event::{Event, Interest, Sending, Shutdown, Source, Token};
-use crate::file::{FileId, FileOp, FileOpId};
+use crate::driver::{Driver, GatherWait, Sleep};
+use crate::event::{Event, Interest, Sending, Shutdown};
+use crate::file::FileOp;
+use crate::handle::{Fd, FileId, FileOpId, ProcessId, Source, Token};
 use crate::looping::Loop;
 use crate::metrics::Metrics;
-use crate::process::ProcessId;
 use crate::send_buf::SendBuf;
 #[cfg(target_os = "linux")]
 use crate::sys::epoll::Epoll;
@@ -239,7 +239,7 @@ impl Driver for AnyDriver {
         each!(self, driver => driver.due_ns())
     }
 
-    fn batch(&mut self, batch: Batch) {
+    fn batch(&mut self, batch: GatherWait) {
         each!(self, driver => driver.batch(batch));
     }
 

@@ -1,49 +1,18 @@
 //! The seam between the loop and the kernel interface below it.
 
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
 use crate::chunk::Chunk;
 use crate::config::Config;
-use crate::event::{Event, Interest, Sending, Shutdown, Source, Token};
-use crate::file::{FileId, FileOp, FileOpId};
+use crate::event::{Event, Interest, Sending, Shutdown};
+use crate::file::FileOp;
+use crate::handle::{Fd, FileId, FileOpId, ProcessId, Source, Token};
 use crate::metrics::Metrics;
-use crate::process::ProcessId;
 use crate::send_buf::SendBuf;
 use crate::sys::wake::WakeFd;
 use crate::waker::Waker;
-
-/// A descriptor under the loop's care: its own, or shared with somebody who reads or writes by himself.
-#[derive(Debug)]
-pub enum Fd {
-    /// Closed by the loop.
-    Owned(OwnedFd),
-    /// Closed when the last holder lets go.
-    Shared(Arc<OwnedFd>),
-}
-
-impl AsFd for Fd {
-    #[inline]
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        match self {
-            Fd::Owned(fd) => fd.as_fd(),
-            Fd::Shared(fd) => fd.as_fd(),
-        }
-    }
-}
-
-impl From<OwnedFd> for Fd {
-    fn from(fd: OwnedFd) -> Fd {
-        Fd::Owned(fd)
-    }
-}
-
-impl From<Arc<OwnedFd>> for Fd {
-    fn from(fd: Arc<OwnedFd>) -> Fd {
-        Fd::Shared(fd)
-    }
-}
 
 /// How long a driver may block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,7 +27,7 @@ pub enum Sleep {
 
 /// A wait that gathers: up to `wait_us` microseconds for `completions` events; 0 for none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Batch {
+pub struct GatherWait {
     /// Microseconds to gather.
     pub wait_us: u32,
     /// Events after which there is no more to gather, where the driver can tell.
@@ -89,7 +58,7 @@ pub trait Driver: Sized {
     fn due_ns(&self) -> u64;
 
     /// Makes the next wait, if it blocks, gather first.
-    fn batch(&mut self, batch: Batch);
+    fn batch(&mut self, batch: GatherWait);
 
     fn set_accepts_per_turn(&mut self, accepts: u32);
     fn attach(&mut self, fd: Fd, token: Token) -> Source;

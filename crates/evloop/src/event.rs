@@ -1,42 +1,12 @@
-//! What goes in and out of the loop: tokens, sources, events.
+//! What goes in and out of the loop: conditions, outcomes, events.
 
 use std::io;
 use std::os::fd::OwnedFd;
 
 use crate::chunk::Chunk;
-use crate::driver::Fd;
-use crate::file::FileDone;
-use crate::process::{Exit, ProcessId};
+use crate::handle::{Fd, FileOpId, ProcessId, Token};
 use crate::send_buf::SendBuf;
 use crate::timers::TimerId;
-
-/// The caller's name for a source or a timer. The loop carries it and never looks inside, so an index and a
-/// generation fit, and an event finds its owner without a map.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Token(pub u64);
-
-/// The loop's name for an attached descriptor. It is never reused: an operation on a source that was closed does
-/// nothing, or reports `EBADF` where it reports anything.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Source {
-    pub(crate) index: u32,
-    pub(crate) generation: u32,
-}
-
-impl Source {
-    /// Names nothing: what stands where there is no descriptor.
-    pub const NONE: Source = Source { index: u32::MAX, generation: 0 };
-
-    #[inline]
-    pub(crate) fn key(self) -> u64 {
-        u64::from(self.generation) << 32 | u64::from(self.index)
-    }
-
-    #[inline]
-    pub(crate) fn from_key(key: u64) -> Source {
-        Source { index: key as u32, generation: (key >> 32) as u32 }
-    }
-}
 
 /// A set of readiness conditions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -120,6 +90,47 @@ pub enum Sending {
     Done(Sent),
     /// It goes on; [`Event::Sent`] follows.
     InFlight,
+}
+
+/// A finished operation; the buffer comes home.
+#[derive(Debug)]
+pub struct FileDone {
+    /// Which one.
+    pub id: FileOpId,
+    /// The buffer that was handed in; of a read, `buf[from..from + bytes]` is new.
+    pub buf: Vec<u8>,
+    /// Bytes that were moved. Fewer than asked for, without an error, means that the file ended.
+    pub bytes: usize,
+    /// Why no more were moved; `ECANCELED` when it was cancelled, `EBADF` when the file was closed before, `ENOSPC` also
+    /// when a write moved nothing and the system said nothing. Always with an errno, unless a thread of the pool panicked.
+    pub error: Option<io::Error>,
+}
+
+/// How a wait for a process ended.
+#[derive(Debug)]
+pub enum Exit {
+    /// The process ended by itself.
+    Exited {
+        /// Its id, which is free for another process now.
+        pid: i32,
+        /// What it returned, 0..=255.
+        code: i32,
+    },
+    /// A signal ended the process.
+    Killed {
+        /// Its id, which is free for another process now.
+        pid: i32,
+        /// The signal's number.
+        signal: i32,
+        /// It left a core dump.
+        core_dumped: bool,
+    },
+    /// There is no such child, or none any more (`ECHILD`).
+    NoChild,
+    /// The wait was cancelled.
+    Cancelled,
+    /// It could not be waited.
+    Failed(io::Error),
 }
 
 /// One completion.

@@ -15,8 +15,9 @@ use rustix::io::Errno;
 
 #[cfg(target_os = "linux")]
 pub use self::table::Part;
-pub(crate) use self::table::{Cancelling, FileTable, Kind, Lent, Step, Way};
-use crate::event::{Event, Token};
+pub(crate) use self::table::{Cancelling, FileKind, FileTable, IoPath, Lent, Step};
+use crate::event::{Event, FileDone};
+use crate::handle::{FileOpId, Token};
 use crate::pool::Cancel;
 
 /// What an operation does.
@@ -133,41 +134,6 @@ impl FileOp {
             Err(errno) => ControlFlow::Break(Some(errno)),
         }
     }
-}
-
-/// The loop's name for a file. It is never reused.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct FileId {
-    index: u32,
-    generation: u32,
-}
-
-/// Names one operation, to cancel it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct FileOpId {
-    file: FileId,
-    sequence: u64,
-}
-
-impl FileOpId {
-    /// The file that it is of.
-    pub fn file(self) -> FileId {
-        self.file
-    }
-}
-
-/// A finished operation; the buffer comes home.
-#[derive(Debug)]
-pub struct FileDone {
-    /// Which one.
-    pub id: FileOpId,
-    /// The buffer that was handed in; of a read, `buf[from..from + bytes]` is new.
-    pub buf: Vec<u8>,
-    /// Bytes that were moved. Fewer than asked for, without an error, means that the file ended.
-    pub bytes: usize,
-    /// Why no more were moved; `ECANCELED` when it was cancelled, `EBADF` when the file was closed before, `ENOSPC` also
-    /// when a write moved nothing and the system said nothing. Always with an errno, unless a thread of the pool panicked.
-    pub error: Option<io::Error>,
 }
 
 /// Does a whole operation; what a thread of the pool does.

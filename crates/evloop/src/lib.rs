@@ -19,6 +19,7 @@ mod driver;
 mod event;
 mod file;
 mod gather;
+mod handle;
 mod looping;
 mod mailbox;
 mod metrics;
@@ -34,16 +35,16 @@ mod work;
 pub use any::{AnyDriver, AnyLoop, Backend, Opened};
 pub use chunk::Chunk;
 pub use config::Config;
-pub use driver::{Batch, Driver, Fd, Sleep};
-pub use event::{Event, Interest, Received, Sending, Sent, Shutdown, Source, Token};
-pub use file::{FileDone, FileId, FileOp, FileOpId, FileWork};
+pub use driver::{Driver, GatherWait, Sleep};
+pub use event::{Event, Exit, FileDone, Interest, Received, Sending, Sent, Shutdown};
+pub use file::{FileOp, FileWork};
+pub use handle::{Fd, FileId, FileOpId, ProcessId, Source, Token};
 pub use looping::{Deadline, Gathering, Loop, Turn};
 pub use mailbox::{Mailbox, Sender};
 pub use metrics::Metrics;
 pub use pool::{
-    Cancel, Finished, JobHandle, JobState, Outcome, PoolStatistics, Refusal, Refused, WorkerPool,
+    Cancel, Finished, JobHandle, JobOutcome, JobState, PoolStatistics, Refusal, Refused, WorkerPool,
 };
-pub use process::{Exit, ProcessId};
 pub use send_buf::{SendBuf, Shared};
 #[cfg(target_os = "linux")]
 pub use sys::epoll::Epoll;

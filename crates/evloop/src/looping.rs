@@ -6,12 +6,12 @@ use std::sync::Arc;
 
 use crate::chunk::Chunk;
 use crate::config::Config;
-use crate::driver::{Driver, Fd, Sleep};
-use crate::event::{Event, Interest, Sending, Shutdown, Source, Token};
-use crate::file::{FileId, FileOp, FileOpId};
+use crate::driver::{Driver, Sleep};
+use crate::event::{Event, Interest, Sending, Shutdown};
+use crate::file::FileOp;
 use crate::gather::Gather;
+use crate::handle::{Fd, FileId, FileOpId, ProcessId, Source, Token};
 use crate::metrics::Metrics;
-use crate::process::ProcessId;
 use crate::send_buf::SendBuf;
 use crate::sys::wake::WakeFd;
 use crate::timers::{TimerId, Timers};

@@ -24,8 +24,8 @@ use std::thread::{Builder, JoinHandle};
 use rustix::io::Errno;
 
 pub use self::state::JobState;
-use self::state::{Met, Progress};
-use crate::event::Token;
+use self::state::{CancelEffect, JobProgress};
+use crate::handle::Token;
 use crate::mailbox::Sender;
 
 /// A fixed number of threads that take jobs in the order in which they came. It may serve several loops.
@@ -40,12 +40,12 @@ pub struct Finished<T> {
     /// The token that was handed in with the job.
     pub token: Token,
     /// What became of it.
-    pub outcome: Outcome<T>,
+    pub outcome: JobOutcome<T>,
 }
 
 /// What became of a job.
 #[derive(Debug)]
-pub enum Outcome<T> {
+pub enum JobOutcome<T> {
     /// It returned; also when it was asked to stop, which it may have heeded or not.
     Done(T),
     /// It was cancelled before it began, and did not run.
@@ -91,7 +91,7 @@ pub struct PoolStatistics {
 /// Names a job that was handed in, to cancel it or to see where it stands. Dropping it changes nothing.
 #[derive(Debug)]
 pub struct JobHandle {
-    progress: Arc<Progress>,
+    progress: Arc<JobProgress>,
     sequence: u64,
     shared: Arc<Shared>,
 }
@@ -99,7 +99,7 @@ pub struct JobHandle {
 /// What a running job asks whether it is still wanted.
 #[derive(Clone, Debug)]
 pub struct Cancel {
-    progress: Arc<Progress>,
+    progress: Arc<JobProgress>,
 }
 
 impl Cancel {
@@ -149,7 +149,7 @@ impl WorkerPool {
         T: Send + 'static,
         J: FnOnce(&Cancel) -> T + Send + 'static,
     {
-        let progress = Arc::new(Progress::new());
+        let progress = Arc::new(JobProgress::new());
         let mut queue = lock(&self.shared.queue);
         let why = match (queue.closed, queue.jobs.len() >= self.shared.queue_max) {
             (true, _) => Some(Refusal::Closed),
@@ -212,9 +212,9 @@ impl JobHandle {
     /// whether the request came in time to make a difference. Cost: a lock, if it had not begun.
     pub fn cancel(&self) -> bool {
         match self.progress.cancel() {
-            Met::Late => return false,
-            Met::Running => {}
-            Met::Waiting => {
+            CancelEffect::Late => return false,
+            CancelEffect::Running => {}
+            CancelEffect::Waiting => {
                 // A worker may have it in hand already; then its start fails, and it tells the end.
                 if let Some(task) = self.shared.take_out(self.sequence) {
                     task.abandon();
@@ -288,7 +288,7 @@ struct Job<T, J> {
     job: J,
     token: Token,
     home: Sender<Finished<T>>,
-    progress: Arc<Progress>,
+    progress: Arc<JobProgress>,
 }
 
 impl<T: Send, J: FnOnce(&Cancel) -> T + Send> Task for Job<T, J> {
@@ -301,8 +301,8 @@ impl<T: Send, J: FnOnce(&Cancel) -> T + Send> Task for Job<T, J> {
         let cancel = Cancel { progress };
         // Nothing of the pool's is torn by it, and what the job shares with others is the caller's to judge.
         let outcome = match catch_unwind(AssertUnwindSafe(|| job(&cancel))) {
-            Ok(value) => Outcome::Done(value),
-            Err(payload) => Outcome::Panicked(message_of(payload)),
+            Ok(value) => JobOutcome::Done(value),
+            Err(payload) => JobOutcome::Panicked(message_of(payload)),
         };
         cancel.progress.finish();
         home.send(Finished { token, outcome });
@@ -313,8 +313,8 @@ impl<T: Send, J: FnOnce(&Cancel) -> T + Send> Task for Job<T, J> {
         let Job { job, token, home, .. } = *self;
         // What the job owns may panic when dropped, as it may when run.
         let outcome = match catch_unwind(AssertUnwindSafe(|| drop(job))) {
-            Ok(()) => Outcome::Cancelled,
-            Err(payload) => Outcome::Panicked(message_of(payload)),
+            Ok(()) => JobOutcome::Cancelled,
+            Err(payload) => JobOutcome::Panicked(message_of(payload)),
         };
         home.send(Finished { token, outcome });
     }

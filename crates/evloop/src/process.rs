@@ -18,54 +18,21 @@ use std::time::Duration;
 use rustix::io::Errno;
 use rustix::process::{Pid, WaitOptions, WaitStatus};
 
-use crate::event::{Event, Source, Token};
+use crate::event::{Event, Exit};
+use crate::handle::{ProcessId, Source, Token};
 use crate::mailbox::{Mailbox, Sender};
 use crate::pool::{Finished, WorkerPool};
 use crate::waker::Waker;
 
-/// How a wait for a process ended.
-#[derive(Debug)]
-pub enum Exit {
-    /// The process ended by itself.
-    Exited {
-        /// Its id, which is free for another process now.
-        pid: i32,
-        /// What it returned, 0..=255.
-        code: i32,
-    },
-    /// A signal ended the process.
-    Killed {
-        /// Its id, which is free for another process now.
-        pid: i32,
-        /// The signal's number.
-        signal: i32,
-        /// It left a core dump.
-        core_dumped: bool,
-    },
-    /// There is no such child, or none any more (`ECHILD`).
-    NoChild,
-    /// The wait was cancelled.
-    Cancelled,
-    /// It could not be waited.
-    Failed(io::Error),
-}
-
-/// Names a wait, to cancel it. It is never reused.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct ProcessId {
-    index: u32,
-    generation: u32,
-}
-
 /// The waits of a loop.
 #[derive(Debug, Default)]
 pub(crate) struct ProcessTable {
-    entries: Vec<Entry>,
+    entries: Vec<WaitEntry>,
     free: Vec<u32>,
 }
 
 #[derive(Debug)]
-struct Entry {
+struct WaitEntry {
     generation: u32,
     waiting: Option<Waiting>,
 }
@@ -75,13 +42,13 @@ struct Entry {
 pub(crate) struct Waiting {
     pub(crate) token: Token,
     pub(crate) pid: i32,
-    pub(crate) means: Means,
+    pub(crate) means: WaitMethod,
     pub(crate) cancelled: bool,
 }
 
 /// What tells the end of a process.
 #[derive(Debug)]
-pub(crate) enum Means {
+pub(crate) enum WaitMethod {
     /// The driver asked the kernel about this descriptor.
     Polled(Arc<OwnedFd>),
     /// A source of the driver's, which owns the descriptor.
@@ -91,7 +58,7 @@ pub(crate) enum Means {
 }
 
 /// How a wait begins.
-pub(crate) enum Beginning {
+pub(crate) enum WaitStart {
     /// It is over already.
     Over(Exit),
     /// This descriptor becomes readable.
@@ -101,9 +68,9 @@ pub(crate) enum Beginning {
 }
 
 impl ProcessTable {
-    pub(crate) fn insert(&mut self, token: Token, pid: i32, means: Means) -> ProcessId {
+    pub(crate) fn insert(&mut self, token: Token, pid: i32, means: WaitMethod) -> ProcessId {
         let index = self.free.pop().unwrap_or_else(|| {
-            self.entries.push(Entry { generation: 0, waiting: None });
+            self.entries.push(WaitEntry { generation: 0, waiting: None });
             u32::try_from(self.entries.len() - 1).expect("fewer waits than processes")
         });
         let entry = &mut self.entries[index as usize];
@@ -122,7 +89,7 @@ impl ProcessTable {
     }
 
     pub(crate) fn all(&self) -> Vec<ProcessId> {
-        let open = |(index, entry): (usize, &Entry)| {
+        let open = |(index, entry): (usize, &WaitEntry)| {
             let id = ProcessId { index: index as u32, generation: entry.generation };
             entry.waiting.as_ref().map(|_| id)
         };
@@ -130,7 +97,7 @@ impl ProcessTable {
     }
 
     /// Ends a wait; what it waited by, and its event.
-    pub(crate) fn end(&mut self, index: u32, exit: Exit) -> Option<(Means, Event)> {
+    pub(crate) fn end(&mut self, index: u32, exit: Exit) -> Option<(WaitMethod, Event)> {
         let entry = self.entries.get_mut(index as usize)?;
         let id = ProcessId { index, generation: entry.generation };
         let waiting = entry.waiting.take()?;
@@ -140,15 +107,9 @@ impl ProcessTable {
     }
 }
 
-impl ProcessId {
-    pub(crate) fn index(self) -> u32 {
-        self.index
-    }
-}
-
 /// Begins a wait for `pid`, as `waitpid` has it: one child, or -1 for any, 0 for any of the own process group, below
 /// -1 for any of that group.
-pub(crate) fn begin(pid: i32) -> Beginning {
+pub(crate) fn begin(pid: i32) -> WaitStart {
     if let Some(child) = (pid > 0).then(|| Pid::from_raw(pid)).flatten()
         && let Ok(fd) = open(child)
     {
@@ -156,13 +117,13 @@ pub(crate) fn begin(pid: i32) -> Beginning {
         match reap_child(fd.as_fd(), pid) {
             // Descriptors are older than reaping by them (Linux 5.4), or that is denied.
             Some(Exit::Failed(_)) => {}
-            Some(exit) => return Beginning::Over(exit),
-            None => return Beginning::Descriptor(Arc::new(fd)),
+            Some(exit) => return WaitStart::Over(exit),
+            None => return WaitStart::Descriptor(Arc::new(fd)),
         }
     }
     match reap_number(pid) {
-        Some(exit) => Beginning::Over(exit),
-        None => Beginning::Look,
+        Some(exit) => WaitStart::Over(exit),
+        None => WaitStart::Look,
     }
 }
 
@@ -178,18 +139,18 @@ fn open(_: Pid) -> Result<OwnedFd, Errno> {
 
 /// Whom to look for.
 #[derive(Clone, Debug)]
-pub(crate) enum Whom {
+pub(crate) enum WaitTarget {
     /// As `waitpid` has it.
     Number(i32),
     /// The child with this descriptor, which had this number.
     Child(Arc<OwnedFd>, i32),
 }
 
-impl Whom {
+impl WaitTarget {
     fn reap(&self) -> Option<Exit> {
         match self {
-            Whom::Number(pid) => reap_number(*pid),
-            Whom::Child(fd, pid) => reap_child(fd.as_fd(), *pid),
+            WaitTarget::Number(pid) => reap_number(*pid),
+            WaitTarget::Child(fd, pid) => reap_child(fd.as_fd(), *pid),
         }
     }
 }
@@ -252,7 +213,7 @@ fn exit_of(pid: i32, status: WaitStatus) -> Exit {
 /// The thread that looks for what has no descriptor.
 #[derive(Debug)]
 pub(crate) struct Reaper {
-    list: Arc<List>,
+    list: Arc<WaitList>,
     found: Mailbox<(u32, Exit)>,
     home: Sender<(u32, Exit)>,
     /// Where the thread's own end is told, which nobody waits for.
@@ -262,7 +223,7 @@ pub(crate) struct Reaper {
 }
 
 #[derive(Debug, Default)]
-struct List {
+struct WaitList {
     waits: Mutex<Waits>,
     changed: Condvar,
 }
@@ -270,7 +231,7 @@ struct List {
 #[derive(Debug, Default)]
 struct Waits {
     /// Index and whom to wait for.
-    waits: Vec<(u32, Whom)>,
+    waits: Vec<(u32, WaitTarget)>,
     /// A thread is at it.
     running: bool,
     stopping: bool,
@@ -286,7 +247,7 @@ impl Reaper {
     }
 
     /// Looks for somebody from now on.
-    pub(crate) fn add(&mut self, index: u32, whom: Whom) {
+    pub(crate) fn add(&mut self, index: u32, whom: WaitTarget) {
         self.over.1.drain().for_each(drop);
         let mut waits = self.list.lock();
         waits.waits.push((index, whom));
@@ -322,7 +283,7 @@ impl Drop for Reaper {
     }
 }
 
-impl List {
+impl WaitList {
     fn lock(&self) -> MutexGuard<'_, Waits> {
         self.waits.lock().unwrap_or_else(PoisonError::into_inner)
     }

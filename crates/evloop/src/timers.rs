@@ -4,8 +4,7 @@
 //! insertion order; (2) `slots[heap[i].slot].place == i`; (3) a slot's generation grows when its timer ends, so an old
 //! [`TimerId`] cancels nothing. Cost of insert, cancel and expiry: O(log n), without tombstones.
 
-use crate::event::Token;
-
+use crate::handle::Token;
 /// Names one timer until it fires or is cancelled; harmless afterwards.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct TimerId {
@@ -14,7 +13,7 @@ pub struct TimerId {
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Entry {
+struct HeapEntry {
     at_ns: u64,
     /// Insertion number: equal times fire in the order they were set. It wraps, so that an entry is 16 bytes and four
     /// siblings a cache line; equals on both sides of the wrap may change places, once in four billion timers.
@@ -22,19 +21,19 @@ struct Entry {
     slot: u32,
 }
 
-const _: () = assert!(size_of::<Entry>() == 16);
+const _: () = assert!(size_of::<HeapEntry>() == 16);
 
-impl Entry {
+impl HeapEntry {
     #[inline]
-    fn before(&self, other: &Entry) -> bool {
+    fn before(&self, other: &HeapEntry) -> bool {
         // As one number, so that it is compared without a branch to guess.
-        let key = |entry: &Entry| u128::from(entry.at_ns) << 32 | u128::from(entry.order);
+        let key = |entry: &HeapEntry| u128::from(entry.at_ns) << 32 | u128::from(entry.order);
         key(self) < key(other)
     }
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Slot {
+struct TimerSlot {
     token: Token,
     generation: u32,
     /// Index in the heap, or [`FREE`].
@@ -44,8 +43,8 @@ struct Slot {
 /// The timers of one loop; usable alone, with any unit of time.
 #[derive(Debug, Default)]
 pub struct Timers {
-    heap: Vec<Entry>,
-    slots: Vec<Slot>,
+    heap: Vec<HeapEntry>,
+    slots: Vec<TimerSlot>,
     free: Vec<u32>,
     order: u32,
 }
@@ -57,7 +56,7 @@ impl Timers {
         let slot = match self.free.pop() {
             Some(slot) => slot,
             None => {
-                self.slots.push(Slot { token, generation: 0, place: FREE });
+                self.slots.push(TimerSlot { token, generation: 0, place: FREE });
                 u32::try_from(self.slots.len() - 1).expect("fewer than 2^32 timers fit in memory")
             }
         };
@@ -66,7 +65,7 @@ impl Timers {
         entry.place = place;
         let id = TimerId { slot, generation: entry.generation };
         self.order = self.order.wrapping_add(1);
-        self.heap.push(Entry { at_ns, order: self.order, slot });
+        self.heap.push(HeapEntry { at_ns, order: self.order, slot });
         self.rise(place as usize);
         id
     }
@@ -159,7 +158,7 @@ impl Timers {
     }
 
     #[inline]
-    fn put(&mut self, place: usize, entry: Entry) {
+    fn put(&mut self, place: usize, entry: HeapEntry) {
         self.heap[place] = entry;
         self.slots[entry.slot as usize].place = place as u32;
     }

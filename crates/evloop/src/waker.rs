@@ -11,7 +11,7 @@ mod word;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use self::word::{Found, Word};
+use self::word::{ParkState, Word};
 use crate::sys::wake::WakeFd;
 
 /// Wakes one loop; cloned freely, used from any thread, valid after the loop is gone.
@@ -31,15 +31,15 @@ impl Waker {
     #[inline]
     pub fn wake(&self) -> bool {
         match self.park.word.notify() {
-            Found::Running => false,
-            Found::Notified => {
+            ParkState::Running => false,
+            ParkState::Notified => {
                 // Not one indivisible step: of two at the same time one may go uncounted, which a statistic bears and
                 // the price of a second locked instruction would not be.
                 let counter = &self.park.coalesced;
                 counter.store(counter.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
                 false
             }
-            Found::Parked => {
+            ParkState::Parked => {
                 self.park.kick();
                 true
             }

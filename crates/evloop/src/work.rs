@@ -5,16 +5,17 @@ use std::io;
 
 use rustix::io::Errno;
 
-use crate::event::{Event, Source, Token};
-use crate::file::{FileId, FileTable};
+use crate::event::{Event, Exit};
+use crate::file::FileTable;
+use crate::handle::{FileId, Source, Token};
 use crate::mailbox::{Mailbox, Sender};
-use crate::pool::{Cancel, Finished, JobHandle, Outcome, WorkerPool};
-use crate::process::{Exit, ProcessTable, Reaper, Whom};
+use crate::pool::{Cancel, Finished, JobHandle, JobOutcome, WorkerPool};
+use crate::process::{ProcessTable, Reaper, WaitTarget};
 use crate::waker::Waker;
 
 /// A driver's files and processes; empty, and without a thread, until they are used.
 #[derive(Debug)]
-pub(crate) struct Work {
+pub(crate) struct BlockingOps {
     pub(crate) files: FileTable,
     pub(crate) processes: ProcessTable,
     waker: Option<Waker>,
@@ -41,10 +42,10 @@ pub(crate) enum Taken {
     Never(io::Error),
 }
 
-impl Work {
+impl BlockingOps {
     /// With as many threads, and jobs that may wait for them, once they are needed.
-    pub(crate) fn new(workers: (usize, usize)) -> Work {
-        Work {
+    pub(crate) fn new(workers: (usize, usize)) -> BlockingOps {
+        BlockingOps {
             files: FileTable::default(),
             processes: ProcessTable::default(),
             waker: None,
@@ -91,10 +92,10 @@ impl Work {
     /// Files whose jobs ended, with the error if there was one.
     pub(crate) fn file_ends(&mut self) -> Vec<(u32, Option<io::Error>)> {
         let Some(pool) = &mut self.pool else { return Vec::new() };
-        let error_of = |outcome: Outcome<Option<Errno>>| match outcome {
-            Outcome::Done(errno) => errno.map(io::Error::from),
-            Outcome::Cancelled => Some(Errno::CANCELED.into()),
-            Outcome::Panicked(text) => Some(io::Error::other(text)),
+        let error_of = |outcome: JobOutcome<Option<Errno>>| match outcome {
+            JobOutcome::Done(errno) => errno.map(io::Error::from),
+            JobOutcome::Cancelled => Some(Errno::CANCELED.into()),
+            JobOutcome::Panicked(text) => Some(io::Error::other(text)),
         };
         pool.ends.drain().map(|end| (end.token.0 as u32, error_of(end.outcome))).collect()
     }
@@ -115,7 +116,7 @@ impl Work {
     }
 
     /// Has a thread look for whom wait `index` is for.
-    pub(crate) fn look_for(&mut self, index: u32, whom: Whom) -> io::Result<()> {
+    pub(crate) fn watch_child(&mut self, index: u32, whom: WaitTarget) -> io::Result<()> {
         if self.reaper.is_none() {
             self.reaper = Some(Reaper::open(self.waker.clone().ok_or(Errno::BADF)?)?);
         }
@@ -126,7 +127,7 @@ impl Work {
     }
 
     /// Stops that; false when its end is on the way.
-    pub(crate) fn look_no_more(&mut self, index: u32) -> bool {
+    pub(crate) fn unwatch_child(&mut self, index: u32) -> bool {
         self.reaper.as_mut().is_some_and(|reaper| reaper.remove(index))
     }
 
@@ -136,7 +137,7 @@ impl Work {
     }
 }
 
-impl Drop for Work {
+impl Drop for BlockingOps {
     fn drop(&mut self) {
         // What waits is given up; what a thread has begun is waited for, when the pool joins it.
         if self.pool.is_some() {

@@ -10,11 +10,11 @@ use loom::sync::atomic::{AtomicUsize, Ordering};
 use loom::sync::{Arc, Mutex};
 use loom::thread;
 
-use state::{JobState, Met, Progress};
+use state::{CancelEffect, JobProgress, JobState};
 
 /// A pool with one job, as the crate has it: who takes the job out of the queue owns it.
 struct Model {
-    progress: Progress,
+    progress: JobProgress,
     queue: Mutex<Option<()>>,
     runs: AtomicUsize,
     ends: AtomicUsize,
@@ -23,7 +23,7 @@ struct Model {
 impl Model {
     fn new() -> Arc<Model> {
         Arc::new(Model {
-            progress: Progress::new(),
+            progress: JobProgress::new(),
             queue: Mutex::new(Some(())),
             runs: AtomicUsize::new(0),
             ends: AtomicUsize::new(0),
@@ -45,9 +45,9 @@ impl Model {
         self.end();
     }
 
-    fn canceller(&self, cancel: fn(&Progress) -> Met) -> Met {
+    fn canceller(&self, cancel: fn(&JobProgress) -> CancelEffect) -> CancelEffect {
         let met = cancel(&self.progress);
-        if met == Met::Waiting && self.queue.lock().unwrap().take().is_some() {
+        if met == CancelEffect::Waiting && self.queue.lock().unwrap().take().is_some() {
             self.end();
         }
         met
@@ -55,7 +55,7 @@ impl Model {
 }
 
 /// One worker, and as many cancellers as told.
-fn run(cancellers: usize, cancel: fn(&Progress) -> Met) {
+fn run(cancellers: usize, cancel: fn(&JobProgress) -> CancelEffect) {
     let model = Model::new();
     let worker = {
         let model = model.clone();
@@ -73,23 +73,23 @@ fn run(cancellers: usize, cancel: fn(&Progress) -> Met) {
     let runs = model.runs.load(Ordering::Relaxed);
     assert_eq!(model.ends.load(Ordering::Relaxed), 1, "one end");
     assert_eq!(model.progress.state(), JobState::Done);
-    let waiting = met.iter().filter(|met| **met == Met::Waiting).count();
+    let waiting = met.iter().filter(|met| **met == CancelEffect::Waiting).count();
     assert_eq!(waiting + runs, 1, "it runs, or one cancellation came before");
-    assert!(met.iter().filter(|met| **met != Met::Late).count() <= 1, "one request counts");
+    assert!(met.iter().filter(|met| **met != CancelEffect::Late).count() <= 1, "one request counts");
 }
 
 #[test]
 fn a_job_ends_once_whoever_comes_first() {
-    loom::model(|| run(1, Progress::cancel));
+    loom::model(|| run(1, JobProgress::cancel));
 }
 
 #[test]
 fn two_cancellations_and_a_worker_agree() {
-    loom::model(|| run(2, Progress::cancel));
+    loom::model(|| run(2, JobProgress::cancel));
 }
 
 #[test]
 #[should_panic(expected = "it runs, or one cancellation came before")]
 fn the_mutant_that_cancels_in_two_steps_runs_a_cancelled_job() {
-    loom::model(|| run(1, Progress::cancel_in_two_steps));
+    loom::model(|| run(1, JobProgress::cancel_in_two_steps));
 }

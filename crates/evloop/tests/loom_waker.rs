@@ -10,7 +10,7 @@ use loom::sync::atomic::{AtomicUsize, Ordering};
 use loom::sync::{Arc, Condvar, Mutex};
 use loom::thread;
 
-use word::{Found, Word};
+use word::{ParkState, Word};
 
 /// The eventfd: a counter that a sleeper waits for.
 #[derive(Default)]
@@ -43,7 +43,7 @@ struct Model {
 
 /// Producers that send one value each, and a loop that sleeps until it has them all. A lost wake-up is a deadlock,
 /// which loom reports.
-fn run(producers: usize, notify: fn(&Word) -> Found) {
+fn run(producers: usize, notify: fn(&Word) -> ParkState) {
     let model = Arc::new(Model {
         word: Word::new(),
         event: Event { written: Mutex::new(false), wake: Condvar::new() },
@@ -55,7 +55,7 @@ fn run(producers: usize, notify: fn(&Word) -> Found) {
             let model = model.clone();
             thread::spawn(move || {
                 model.mailbox.lock().unwrap().push(value);
-                if notify(&model.word) == Found::Parked {
+                if notify(&model.word) == ParkState::Parked {
                     model.kicks.fetch_add(1, Ordering::Relaxed);
                     model.event.kick();
                 }
@@ -81,7 +81,7 @@ fn run(producers: usize, notify: fn(&Word) -> Found) {
 }
 
 /// The mailbox without a lock around it: what the word itself must order.
-fn run_relaxed(notify: fn(&Word) -> Found) {
+fn run_relaxed(notify: fn(&Word) -> ParkState) {
     let word = Arc::new(Word::new());
     let event = Arc::new(Event { written: Mutex::new(false), wake: Condvar::new() });
     let sent = Arc::new(AtomicUsize::new(0));
@@ -90,7 +90,7 @@ fn run_relaxed(notify: fn(&Word) -> Found) {
         thread::spawn(move || {
             for value in 1..=2 {
                 sent.store(value, Ordering::Relaxed);
-                if notify(&word) == Found::Parked {
+                if notify(&word) == ParkState::Parked {
                     event.kick();
                 }
             }

@@ -4,7 +4,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, mpsc};
 
 use sluice_evloop::{
-    AnyLoop, Cancel, Finished, JobState, Mailbox, Outcome, PoolStatistics, Refusal, Sender, Token, WorkerPool,
+    AnyLoop, Cancel, Finished, JobOutcome, JobState, Mailbox, PoolStatistics, Refusal, Sender, Token,
+    WorkerPool,
 };
 
 mod common;
@@ -52,7 +53,7 @@ fn ev_wp1_a_pool_counts_and_closes_twice() {
         pool.submit(&sender, Token(7), |_| 42).expect("room");
         let end = ends(&mut lp, &mut mailbox, 1).remove(0);
         assert_eq!(end.token, Token(7));
-        assert!(matches!(end.outcome, Outcome::Done(42)));
+        assert!(matches!(end.outcome, JobOutcome::Done(42)));
         pool.close();
         pool.close();
         let expected = PoolStatistics { calls: 1, completed: 1, closed: true, ..expected };
@@ -79,7 +80,7 @@ fn ev_wp2_a_large_copy_is_made_elsewhere_and_counted() {
         let here = std::thread::current().id();
         pool.submit(&sender, Token(0), move |_| (std::thread::current().id(), source.to_vec()))
             .expect("room");
-        let Outcome::Done((thread, copy)) = ends(&mut lp, &mut mailbox, 1).remove(0).outcome else {
+        let JobOutcome::Done((thread, copy)) = ends(&mut lp, &mut mailbox, 1).remove(0).outcome else {
             panic!("done")
         };
         assert_ne!(thread, here);
@@ -149,7 +150,7 @@ fn ev_wp5_a_full_queue_gives_the_job_back() {
         drop(release);
         ends(&mut lp, &mut mailbox, 3);
         pool.submit(&sender, Token(3), refused.job).expect("room now");
-        assert!(matches!(ends(&mut lp, &mut mailbox, 1)[0].outcome, Outcome::Done(3)));
+        assert!(matches!(ends(&mut lp, &mut mailbox, 1)[0].outcome, JobOutcome::Done(3)));
     });
 }
 
@@ -173,7 +174,7 @@ fn ev_wp6_a_running_job_may_heed_its_cancellation_and_ends_once() {
         assert!(handle.cancel());
         assert!(!handle.cancel(), "asked already");
         let end = ends(&mut lp, &mut mailbox, 1).remove(0);
-        assert!(matches!(end.outcome, Outcome::Done(9)), "{end:?}");
+        assert!(matches!(end.outcome, JobOutcome::Done(9)), "{end:?}");
         assert_eq!(handle.state(), JobState::Done);
         assert!(!handle.cancel());
         pool.close();
@@ -200,7 +201,7 @@ fn ev_wp7_a_job_cancelled_before_its_start_never_runs() {
         assert_eq!(handle.state(), JobState::Queued);
         assert!(handle.cancel());
         let end = ends(&mut lp, &mut mailbox, 1).remove(0);
-        assert!(matches!(end, Finished { token: Token(1), outcome: Outcome::Cancelled }), "{end:?}");
+        assert!(matches!(end, Finished { token: Token(1), outcome: JobOutcome::Cancelled }), "{end:?}");
         pool.submit(&sender, Token(2), |_| 2).expect("its place is free at once");
         drop(release);
         ends(&mut lp, &mut mailbox, 2);
@@ -218,8 +219,8 @@ fn a_job_that_panics_ends_with_its_message_and_leaves_the_worker_alive() {
         pool.submit(&sender, Token(1), |_| std::panic::resume_unwind(Box::new("as planned"))).expect("room");
         pool.submit(&sender, Token(2), |_| 2).expect("room");
         let ends = ends(&mut lp, &mut mailbox, 2);
-        assert!(matches!(&ends[0].outcome, Outcome::Panicked(text) if text == "as planned"), "{ends:?}");
-        assert!(matches!(ends[1].outcome, Outcome::Done(2)));
+        assert!(matches!(&ends[0].outcome, JobOutcome::Panicked(text) if text == "as planned"), "{ends:?}");
+        assert!(matches!(ends[1].outcome, JobOutcome::Done(2)));
     });
 }
 

@@ -1,7 +1,7 @@
 //! One database: a store of entries, and tables that find them.
 //!
-//! Invariants: (1) every live block of the store's slab is an entry, is in one index of [`Kind::Keys`] once, and in one of
-//! [`Kind::Expires`] exactly when its head has an expiry; (2) every value of the store's `values` and every key of its `keys`
+//! Invariants: (1) every live block of the store's slab is an entry, is in one index of [`IndexKind::Keys`] once, and in one of
+//! [`IndexKind::Expires`] exactly when its head has an expiry; (2) every value of the store's `values` and every key of its `keys`
 //! belongs to exactly one entry; (3) all indexes use the same seeded hash of the key, which names the table too; (4) before a block is changed or freed, or a value or key outside that it names,
 //! [`Db::before_change`] is told its handle. The access clock alone is no change. This module is mechanism: it knows no
 //! clock and leaves no effects.
@@ -31,7 +31,7 @@ use sluice_value::{Encoding, Type, Value};
 use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::Relaxed;
 use store::Store;
-use tables::{Kind, Tables};
+use tables::{IndexKind, Tables};
 
 /// A database.
 pub struct Db {
@@ -76,7 +76,7 @@ impl Db {
     /// Number of keys, logically expired ones that were not met yet included. O(1).
     #[inline]
     pub fn len(&self) -> usize {
-        self.tables.len(Kind::Keys)
+        self.tables.len(IndexKind::Keys)
     }
 
     /// Whether there is no key.
@@ -86,27 +86,27 @@ impl Db {
 
     /// Number of keys with an expiry. O(1).
     pub fn expires_len(&self) -> usize {
-        self.tables.len(Kind::Expires)
+        self.tables.len(IndexKind::Expires)
     }
 
     /// Counts of the indexes over all keys together. O(n).
     pub fn index_stats(&self) -> Stats {
-        self.tables.stats(Kind::Keys)
+        self.tables.stats(IndexKind::Keys)
     }
 
     /// The same of those over keys with an expiry.
     pub fn expires_stats(&self) -> Stats {
-        self.tables.stats(Kind::Expires)
+        self.tables.stats(IndexKind::Expires)
     }
 
     /// Bytes of the indexes over all keys. Cost: one step for each table that is not empty.
     pub fn index_bytes(&self) -> usize {
-        self.tables.bytes(Kind::Keys)
+        self.tables.bytes(IndexKind::Keys)
     }
 
     /// Bytes of the indexes over keys that expire; at the same cost.
     pub fn expires_bytes(&self) -> usize {
-        self.tables.bytes(Kind::Expires)
+        self.tables.bytes(IndexKind::Expires)
     }
 
     /// Number of keys in a hash slot; 0 with [`crate::Layout::One`], which has no slots. O(1).
@@ -141,7 +141,7 @@ impl Db {
     /// The entry of `key`, expired or not.
     #[inline]
     pub fn find(&self, key: Key<'_>) -> Option<Found> {
-        let index = self.tables.index(Kind::Keys, key.hash);
+        let index = self.tables.index(IndexKind::Keys, key.hash);
         let position = index.find(key.hash, |h| self.key_is(h, key.bytes))?;
         Some(Found { position, handle: position.handle() })
     }
@@ -252,7 +252,7 @@ impl Db {
     /// Asks the processor for the bucket of a hash, ahead of [`Db::prefetch_entry`].
     #[inline]
     pub fn prefetch_bucket(&self, hash: u64) {
-        self.tables.index(Kind::Keys, hash).prefetch_bucket(hash);
+        self.tables.index(IndexKind::Keys, hash).prefetch_bucket(hash);
     }
 
     /// Asks the processor for an entry.
@@ -264,32 +264,32 @@ impl Db {
     /// Asks the processor for the entry that a hash probably has.
     #[inline]
     pub fn prefetch_entry(&self, hash: u64) {
-        self.tables.index(Kind::Keys, hash).prefetch_candidates(hash, |h| self.store.slab.prefetch(h));
+        self.tables.index(IndexKind::Keys, hash).prefetch_candidates(hash, |h| self.store.slab.prefetch(h));
     }
 
     /// Visits entries from `cursor` on; 0 starts and ends. Elements present all the while are visited at least once.
     pub fn scan(&self, cursor: u64, visit: impl FnMut(Handle)) -> u64 {
-        self.tables.scan(Kind::Keys, cursor, visit)
+        self.tables.scan(IndexKind::Keys, cursor, visit)
     }
 
     /// The same over entries with an expiry.
     pub fn scan_expires(&self, cursor: u64, visit: impl FnMut(Handle)) -> u64 {
-        self.tables.scan(Kind::Expires, cursor, visit)
+        self.tables.scan(IndexKind::Expires, cursor, visit)
     }
 
     /// A random entry, all of them alike.
     pub fn sample(&self, rng: &mut Rng) -> Option<Handle> {
-        self.tables.sample(Kind::Keys, rng)
+        self.tables.sample(IndexKind::Keys, rng)
     }
 
     /// A random entry with an expiry.
     pub fn sample_expires(&self, rng: &mut Rng) -> Option<Handle> {
-        self.tables.sample(Kind::Expires, rng)
+        self.tables.sample(IndexKind::Expires, rng)
     }
 
     /// Every entry, in no order. O(n): for KEYS, digests and saving small databases.
     pub fn iter(&self) -> impl Iterator<Item = Handle> + '_ {
-        self.tables.iter(Kind::Keys)
+        self.tables.iter(IndexKind::Keys)
     }
 
     /// Shrinks indexes that have become too large, at most `budget` bucket steps of one index; whether more is to do, or to
@@ -305,11 +305,11 @@ impl Db {
         for handle in self.iter() {
             count += 1;
             let hash = self.hash_of(handle);
-            assert!(self.tables.index(Kind::Keys, hash).find(hash, |h| h == handle).is_some());
+            assert!(self.tables.index(IndexKind::Keys, hash).find(hash, |h| h == handle).is_some());
             let (head, body) = (self.head(handle), self.store.slab.body(handle));
             if head.has_expiry() {
                 with_expiry += 1;
-                assert!(self.tables.index(Kind::Expires, hash).find(hash, |h| h == handle).is_some());
+                assert!(self.tables.index(IndexKind::Expires, hash).find(hash, |h| h == handle).is_some());
             }
             if head.form().is_outside() {
                 values += 1;

@@ -17,8 +17,10 @@ mod ziplist;
 
 pub use error::{LoadError, Problem};
 pub use payload::{Dumped, PayloadError, dump, fuzz_payload, restore};
-pub use reader::{Entry, Item, Loaded, Progress, ReadOptions, Reader, SlotSizes, Unknown, fuzz_rdb};
-pub use writer::{Options, Writer};
+pub use reader::{
+    Item, Loaded, LoadedEntry, ReadOptions, ReadProgress, Reader, SlotSizes, Unknown, fuzz_rdb,
+};
+pub use writer::{WriteOptions, Writer};
 
 /// Which reader a file is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -3,7 +3,7 @@
 
 use sluice_base::num::IntBuffer;
 use sluice_persist::rdb::{
-    Entry, Item, LoadError, Loaded, Problem, Progress, ReadOptions, Reader, Unknown, Usage,
+    Item, LoadError, Loaded, LoadedEntry, Problem, ReadOptions, ReadProgress, Reader, Unknown, Usage,
 };
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -32,20 +32,20 @@ fn read(file: &[u8], piece: usize, unknown: Unknown) -> Result<Contents, LoadErr
     let (mut db, mut contents) = (0, Contents::default());
     loop {
         match reader.next()? {
-            Progress::Item(item) => match item {
+            ReadProgress::Item(item) => match item {
                 Item::Aux(name, value) => drop(contents.aux.insert(text(&name), value.into_owned())),
                 Item::Db(number) => db = number,
                 Item::Sizes(..) | Item::Slot(_) | Item::SlotImport { .. } => {}
                 Item::Function(code) => contents.functions.push(code.into_owned()),
-                Item::Entry(entry) => contents.add(db, entry),
+                Item::LoadedEntry(entry) => contents.add(db, entry),
                 Item::Empty { .. } => contents.empty += 1,
                 Item::Skipped { kind, .. } => *contents.skipped.entry(kind).or_default() += 1,
             },
-            Progress::More(offset) => match pieces.next() {
+            ReadProgress::More(offset) => match pieces.next() {
                 Some(piece) => reader.feed(piece),
                 None => return Err(LoadError { offset, problem: Problem::CutOff }),
             },
-            Progress::End => {
+            ReadProgress::End => {
                 assert_eq!(reader.rest(), b"");
                 return Ok(contents);
             }
@@ -54,7 +54,7 @@ fn read(file: &[u8], piece: usize, unknown: Unknown) -> Result<Contents, LoadErr
 }
 
 impl Contents {
-    fn add(&mut self, db: u64, Entry { key, value, expiry_ms, usage }: Entry<'_>) {
+    fn add(&mut self, db: u64, LoadedEntry { key, value, expiry_ms, usage }: LoadedEntry<'_>) {
         let name = (db, text(&key));
         if let Some(at) = expiry_ms {
             self.expiries.insert(name.clone(), at);

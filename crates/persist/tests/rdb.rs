@@ -4,12 +4,12 @@
 use sluice_base::num::IntBuffer;
 use sluice_base::{Bytes, Rng};
 use sluice_persist::rdb::{
-    Entry, Item, LoadError, Loaded, Options, Problem, Progress, ReadOptions, Reader, SlotSizes, Text,
-    Unknown, Usage, Version, Writer, fuzz_rdb,
+    Item, LoadError, Loaded, LoadedEntry, Problem, ReadOptions, ReadProgress, Reader, SlotSizes, Text,
+    Unknown, Usage, Version, WriteOptions, Writer, fuzz_rdb,
 };
 use sluice_value::{List, ListContext, ListEncoding, ListLimits, ListRef, PAGE_BYTES, Pages};
 
-const OPTIONS: Options = Options { version: Version::Valkey, compression: true, checksum: true };
+const OPTIONS: WriteOptions = WriteOptions { version: Version::Valkey, compression: true, checksum: true };
 
 type Row = (Vec<u8>, Vec<u8>, Option<i64>, Usage);
 
@@ -17,7 +17,7 @@ fn rows(file: &[u8]) -> Vec<Row> {
     let mut reader = Reader::of(file, ReadOptions::default());
     let mut rows = Vec::new();
     while let Some(item) = reader.next_of_whole().expect("the file is whole") {
-        if let Item::Entry(Entry { key, value, expiry_ms, usage }) = item {
+        if let Item::LoadedEntry(LoadedEntry { key, value, expiry_ms, usage }) = item {
             match value {
                 Loaded::Str(text) => rows.push((key, text.into_owned(), expiry_ms, usage)),
                 Loaded::Pages(pages) => rows.push((key, pages.to_vec(), expiry_ms, usage)),
@@ -47,7 +47,7 @@ fn random_row(rng: &mut Rng) -> Row {
     (key, value, expiry, usage)
 }
 
-fn write(rows: &[Row], options: Options) -> Vec<u8> {
+fn write(rows: &[Row], options: WriteOptions) -> Vec<u8> {
     let mut writer = Writer::new(options);
     writer.aux("valkey-ver", Text::Bytes(b"9.1.2"));
     writer.aux("redis-bits", Text::Int(64));
@@ -69,7 +69,7 @@ fn what_is_written_is_read_back() {
     for compression in [true, false] {
         for checksum in [true, false] {
             let wanted: Vec<Row> = (0..100).map(|_| random_row(&mut rng)).collect();
-            let file = write(&wanted, Options { compression, checksum, ..OPTIONS });
+            let file = write(&wanted, WriteOptions { compression, checksum, ..OPTIONS });
             assert_eq!(rows(&file), wanted);
         }
     }
@@ -87,7 +87,7 @@ fn a_string_in_pages_is_read_back_whether_it_gets_smaller_or_not() {
     let strings = [(Pages::copy_from(&random), random.len()), (sparse, 60_000), (half, 4 * PAGE_BYTES)];
     for compression in [true, false] {
         for (pages, compressed_max) in &strings {
-            let mut writer = Writer::new(Options { compression, ..OPTIONS });
+            let mut writer = Writer::new(WriteOptions { compression, ..OPTIONS });
             let mut file = Vec::new();
             let mut longest = 0;
             writer.db(0, 1, 1);
@@ -105,7 +105,7 @@ fn a_string_in_pages_is_read_back_whether_it_gets_smaller_or_not() {
     }
 }
 
-fn given(write: impl FnOnce(&mut Writer, &mut dyn FnMut(Bytes)), options: Options) -> Vec<Bytes> {
+fn given(write: impl FnOnce(&mut Writer, &mut dyn FnMut(Bytes)), options: WriteOptions) -> Vec<Bytes> {
     let mut writer = Writer::new(options);
     let mut pieces = Vec::new();
     write(&mut writer, &mut |piece| pieces.push(piece));
@@ -124,7 +124,7 @@ fn the_pages_of_a_string_are_shared_where_they_are_not_compressed() {
     let random: Vec<u8> = (0..20 * PAGE_BYTES).map(|_| rng.next_u64() as u8).collect();
     let mut pages = Pages::copy_from(&random);
     pages.write_at(60 * PAGE_BYTES, b"end");
-    let options = Options { compression: false, ..OPTIONS };
+    let options = WriteOptions { compression: false, ..OPTIONS };
     let pieces =
         given(|writer, mut give| writer.pages(b"k", &pages, None, Usage::Unsaid, &mut give), options);
     assert!(own_bytes(&pieces) < 1000, "{}", own_bytes(&pieces));
@@ -160,7 +160,7 @@ fn a_long_list_is_given_away_in_pieces() {
     for compression in [true, false] {
         let pieces = given(
             |writer, mut give| writer.list(b"k", list.view(), -2, None, Usage::Unsaid, &mut give),
-            Options { compression, ..OPTIONS },
+            WriteOptions { compression, ..OPTIONS },
         );
         let own = pieces.iter().filter(|piece| !piece.is_shared());
         assert!(own.map(|piece| piece.len()).max() < Some(270 << 10));
@@ -210,7 +210,7 @@ fn lists(file: &[u8], limits: ListLimits) -> Vec<(Vec<u8>, Vec<Vec<u8>>, ListEnc
     let mut reader = Reader::of(file, ReadOptions { list: limits, ..ReadOptions::default() });
     let mut all = Vec::new();
     while let Some(item) = reader.next_of_whole().expect("the file is whole") {
-        if let Item::Entry(Entry { key, value: Loaded::List(list), .. }) = item {
+        if let Item::LoadedEntry(LoadedEntry { key, value: Loaded::List(list), .. }) = item {
             all.push((key, elements(list.view()), list.encoding()));
         }
     }
@@ -265,7 +265,7 @@ fn lists_have_the_reference_s_bytes() {
         let mut context = ListContext { limits, garbage: Vec::new() };
         let values: Vec<Vec<u8>> = values.iter().map(|value| value.to_vec()).collect();
         let list = list_of(&values, &mut context);
-        let mut writer = Writer::new(Options { compression: false, checksum: false, ..OPTIONS });
+        let mut writer = Writer::new(WriteOptions { compression: false, checksum: false, ..OPTIONS });
         writer.list(b"k", list.view(), max_listpack_size, None, Usage::Unsaid, &mut |_| {
             panic!("the list is short")
         });
@@ -318,7 +318,7 @@ fn files_before_version_5_have_no_checksum() {
     let rest = |version: u8, end: &[u8]| {
         let file = [format!("REDIS{version:04}\0\x01k\x01v").as_bytes(), b"\xff", end].concat();
         let mut reader = Reader::of(&file, ReadOptions::default());
-        assert!(matches!(reader.next_of_whole(), Ok(Some(Item::Entry(_)))));
+        assert!(matches!(reader.next_of_whole(), Ok(Some(Item::LoadedEntry(_)))));
         let ended = reader.next_of_whole().map_err(|error| error.problem)?.is_none();
         assert!(ended);
         Ok(reader.rest().to_vec())
@@ -352,7 +352,7 @@ fn lists_that_cannot_be_are_refused() {
 /// The bytes of 9.1.2 for the same data and settings.
 #[test]
 fn the_reference_s_bytes() {
-    let mut writer = Writer::new(Options { checksum: false, ..OPTIONS });
+    let mut writer = Writer::new(WriteOptions { checksum: false, ..OPTIONS });
     writer.aux("valkey-ver", Text::Bytes(b"9.1.2"));
     writer.aux("redis-bits", Text::Int(64));
     writer.aux("repl-offset", Text::Int(0));
@@ -442,7 +442,7 @@ fn the_reference_s_checker_accepts_the_file() {
     for version in [Version::Valkey, Version::Common] {
         let rows: Vec<Row> = (0..200).map(|_| random_row(&mut rng)).collect();
         let path = std::env::temp_dir().join(format!("sluice-rdb-{}-{version:?}.rdb", std::process::id()));
-        let mut writer = Writer::new(Options { version, ..OPTIONS });
+        let mut writer = Writer::new(WriteOptions { version, ..OPTIONS });
         writer.function(b"#!lua name=lib\nserver.register_function('f', function() return 1 end)");
         writer.db(0, rows.len() + 3, 0);
         for (key, value, expiry, usage) in &rows {
@@ -479,12 +479,12 @@ fn outline(file: &[u8], piece: usize, options: ReadOptions) -> Result<Vec<String
     let mut lines = Vec::new();
     loop {
         match reader.next()? {
-            Progress::Item(Item::Entry(Entry { key, value: Loaded::List(list), .. })) => {
+            ReadProgress::Item(Item::LoadedEntry(LoadedEntry { key, value: Loaded::List(list), .. })) => {
                 lines.push(format!("{key:?} {:?}", elements(list.view())));
             }
-            Progress::Item(item) => lines.push(format!("{item:?}")),
-            Progress::End => return Ok(lines),
-            Progress::More(offset) => match pieces.next() {
+            ReadProgress::Item(item) => lines.push(format!("{item:?}")),
+            ReadProgress::End => return Ok(lines),
+            ReadProgress::More(offset) => match pieces.next() {
                 Some(piece) => reader.feed(piece),
                 None => return Err(LoadError { offset, problem: Problem::CutOff }),
             },
@@ -538,7 +538,7 @@ fn announced_lengths_are_not_believed() {
         reader.feed(&[1; 100]);
         for _ in 0..10 {
             match reader.next() {
-                Ok(Progress::More(_)) => reader.feed(&[1; 100]),
+                Ok(ReadProgress::More(_)) => reader.feed(&[1; 100]),
                 Err(error) => {
                     // Elements that are texts of one byte: 1 is no container of a listpack, say.
                     assert!(matches!(error.problem, Problem::List | Problem::Compression), "{error:?}");
@@ -553,7 +553,7 @@ fn announced_lengths_are_not_believed() {
 #[test]
 fn hints_imports_and_functions_are_items() {
     let code = b"#!lua name=lib\nserver.register_function('f', function() return 1 end)";
-    let mut writer = Writer::new(Options { compression: false, ..OPTIONS });
+    let mut writer = Writer::new(WriteOptions { compression: false, ..OPTIONS });
     writer.aux("valkey-ver", Text::Bytes(b"9.1.2"));
     writer.function(code);
     writer.db(0, 1, 0);
@@ -644,7 +644,9 @@ fn values_of_other_types_are_named_or_passed_over() {
         }
         // The expiry of what was passed over is not the next key's.
         match reader.next_of_whole() {
-            Ok(Some(Item::Entry(entry))) => assert_eq!((entry.key, entry.expiry_ms), (b"s".to_vec(), None)),
+            Ok(Some(Item::LoadedEntry(entry))) => {
+                assert_eq!((entry.key, entry.expiry_ms), (b"s".to_vec(), None))
+            }
             other => panic!("{number}: {other:?}"),
         }
         assert!(reader.next_of_whole().expect("the file is whole").is_none());

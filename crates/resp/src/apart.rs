@@ -6,19 +6,19 @@
 
 use sluice_base::Bytes;
 
-use crate::requests::Span;
+use crate::span::Span;
 
 /// The arguments of one request that lie apart from its input, in order.
 #[derive(Clone, Debug, Default)]
 pub struct Apart {
-    list: Vec<Piece>,
+    list: Vec<ApartArgument>,
     /// Of all of them.
     bytes: usize,
 }
 
 /// One of them.
 #[derive(Clone, Debug)]
-struct Piece {
+struct ApartArgument {
     /// Where it is missing from the request's other bytes.
     at: usize,
     bytes: Bytes,
@@ -54,7 +54,7 @@ impl Apart {
     pub(crate) fn push(&mut self, at: usize, bytes: Bytes) -> Span {
         let span = Span { start: usize::MAX - self.list.len(), len: bytes.len() };
         self.bytes += bytes.len();
-        self.list.push(Piece { at, bytes });
+        self.list.push(ApartArgument { at, bytes });
         span
     }
 
@@ -81,7 +81,7 @@ impl Apart {
         let index = usize::MAX - span.start;
         let own = self.list.get(index);
         let at = own.map_or(span.start, |piece| piece.at);
-        let is_before = |(number, piece): &(usize, &Piece)| match own {
+        let is_before = |(number, piece): &(usize, &ApartArgument)| match own {
             Some(_) => *number < index,
             None => piece.at <= at,
         };

@@ -13,6 +13,7 @@ pub mod outbox;
 pub mod owned;
 pub mod parse;
 pub mod requests;
+mod span;
 pub mod write;
 
 pub use apart::Apart;
@@ -20,5 +21,6 @@ pub use decode::{DecodeError, Value, decode};
 pub use outbox::{Mark, Outbox};
 pub use owned::OwnedRequests;
 pub use parse::{Admission, Limits, ParseError, Parser, Progress, State};
-pub use requests::{Request, Requests, Span};
+pub use requests::{Request, Requests};
+pub use span::Span;
 pub use write::{Protocol, Reply};

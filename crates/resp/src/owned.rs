@@ -4,18 +4,19 @@
 //! is three allocations. A request keeps its bytes as they came, which a replica's offset counts, with the arguments that
 //! lay apart in their places; an inline request keeps its words, which may be unescaped, behind its line.
 
-use crate::requests::{Request, Span};
+use crate::requests::Request;
+use crate::span::Span;
 
 /// Requests copied out of their input, in order.
 #[derive(Clone, Debug, Default)]
 pub struct OwnedRequests {
     bytes: Vec<u8>,
     spans: Vec<Span>,
-    list: Vec<Entry>,
+    list: Vec<OwnedEntry>,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Entry {
+struct OwnedEntry {
     first: usize,
     argc: usize,
     raw: Span,
@@ -62,7 +63,7 @@ impl OwnedRequests {
                 self.spans.push(Span { start: raw.start + raw.len - (end - span.start), len: span.len });
             }
         }
-        self.list.push(Entry { first, argc: request.argc(), raw });
+        self.list.push(OwnedEntry { first, argc: request.argc(), raw });
     }
 
     /// How many requests there are.
@@ -95,7 +96,7 @@ impl OwnedRequests {
     pub fn heap_bytes(&self) -> usize {
         self.bytes.capacity()
             + self.spans.capacity() * size_of::<Span>()
-            + self.list.capacity() * size_of::<Entry>()
+            + self.list.capacity() * size_of::<OwnedEntry>()
     }
 }
 

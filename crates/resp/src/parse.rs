@@ -18,7 +18,8 @@ use sluice_base::Bytes;
 use sluice_base::quote::{self, Dialect};
 
 use crate::apart::Apart;
-use crate::requests::{Form, Requests, Span};
+use crate::requests::{Form, Requests};
+use crate::span::Span;
 
 /// Whether the client has shown who it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -127,7 +128,7 @@ pub enum State {
 /// Where a connection's unfinished request stands. 72 bytes and, for a request under way, its arguments so far.
 #[derive(Debug)]
 pub struct Parser {
-    place: Place,
+    place: ParsePosition,
     /// Bytes missing of the argument under way.
     wanted: usize,
     /// Arguments of the unfinished request so far, relative to the beginning of the request.
@@ -138,7 +139,7 @@ pub struct Parser {
 
 /// A position in a request.
 #[derive(Clone, Copy, Debug)]
-struct Place {
+struct ParsePosition {
     /// The next byte to parse; the beginning of a header or of an argument's bytes.
     at: usize,
     /// From `at` to here there is no end of line.
@@ -165,7 +166,7 @@ impl Default for Parser {
 impl Parser {
     /// A parser at the beginning of a stream; nothing is allocated.
     pub fn new() -> Parser {
-        Parser { place: Place::START, wanted: 0, args: Vec::new(), apart: None }
+        Parser { place: ParsePosition::START, wanted: 0, args: Vec::new(), apart: None }
     }
 
     /// Parses as many complete requests of `input` as there are, up to the batch of `limits`, into `out`, which is
@@ -276,7 +277,7 @@ impl Parser {
             if count <= 0 {
                 return ControlFlow::Continue(at + next);
             }
-            self.place = Place { at: next, scanned: 0, left: count as usize, bulk: NO_BULK };
+            self.place = ParsePosition { at: next, scanned: 0, left: count as usize, bulk: NO_BULK };
         }
         if let Err(stop) = arguments(request, &mut self.place, limits, &mut self.args) {
             return self.stop(stop, at, input.len());
@@ -298,7 +299,7 @@ impl Parser {
         if self.args.capacity() > ARGS_KEPT {
             self.args = Vec::new();
         }
-        self.place = Place::START;
+        self.place = ParsePosition::START;
         self.wanted = 0;
         ControlFlow::Continue(next)
     }
@@ -357,8 +358,8 @@ impl Parser {
     }
 }
 
-impl Place {
-    const START: Place = Place { at: 0, scanned: 0, left: 0, bulk: NO_BULK };
+impl ParsePosition {
+    const START: ParsePosition = ParsePosition { at: 0, scanned: 0, left: 0, bulk: NO_BULK };
 
     /// How many bytes of the argument at `at` are, or will be, in the input.
     fn in_input(&self) -> usize {
@@ -382,7 +383,12 @@ fn split_words(mut line: &[u8], out: &mut Requests) -> Result<usize, quote::Unba
 }
 
 /// Reads arguments into `args` until none is left. On a stop, `place` is where to go on.
-fn arguments(input: &[u8], place: &mut Place, limits: &Limits, args: &mut Vec<Span>) -> Result<(), Stop> {
+fn arguments(
+    input: &[u8],
+    place: &mut ParsePosition,
+    limits: &Limits,
+    args: &mut Vec<Span>,
+) -> Result<(), Stop> {
     while place.left > 0 {
         if place.bulk == NO_BULK {
             let from = place.at + std::mem::take(&mut place.scanned);

@@ -1,16 +1,7 @@
 //! What the parser hands over: a reused arena of requests and their arguments.
 
 use crate::apart::{Apart, named};
-
-/// A run of bytes: of the parsed input, of the arena's own text for inline requests, or, where it begins beyond every
-/// input, an argument [apart](Apart).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Span {
-    /// Offset of the first byte.
-    pub start: usize,
-    /// Number of bytes.
-    pub len: usize,
-}
+use crate::span::Span;
 
 /// The complete requests of one call of [`crate::Parser::parse`], in order.
 ///

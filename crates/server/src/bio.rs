@@ -23,11 +23,11 @@ pub enum Garbage {
 pub struct Bio {
     sender: Option<Sender<Garbage>>,
     thread: Option<JoinHandle<()>>,
-    counts: Arc<Counts>,
+    counts: Arc<FreeCounts>,
 }
 
 #[derive(Debug, Default)]
-struct Counts {
+struct FreeCounts {
     /// Objects handed over. Written by the main thread.
     queued: AtomicU64,
     /// Objects freed. Written by the background thread; relaxed, since it only informs.
@@ -38,7 +38,7 @@ impl Bio {
     /// Starts the thread on these processors: a list as [`crate::affinity`] takes it.
     pub fn start(processors: &str) -> std::io::Result<Bio> {
         let (sender, receiver) = channel::<Garbage>();
-        let counts = Arc::new(Counts::default());
+        let counts = Arc::new(FreeCounts::default());
         let seen = counts.clone();
         let processors = processors.to_owned();
         let thread = std::thread::Builder::new().name("bio_lazy_free".into()).spawn(move || {

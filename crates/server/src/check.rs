@@ -4,8 +4,8 @@
 //! would end a start, a warning what a start would say and go on; (3) each names the file and the line, where a line is
 //! to blame.
 
-use crate::listen::{self, Found};
-use nix::unistd::{AccessFlags, access};
+use crate::listen::{self, BindProblem};
+use crate::os::{can_create, can_write_into, plain_error};
 use sluice_config::{Config, LoadError, ParamId, param};
 use std::fs::OpenOptions;
 use std::io;
@@ -39,23 +39,27 @@ impl Findings {
         let dir = Path::new(std::ffi::OsStr::from_bytes(config.bytes(param::DIR)));
         let entered = if dir.as_os_str().is_empty() { Ok(()) } else { std::env::set_current_dir(dir) };
         match entered {
-            Err(error) => self.error(config, param::DIR, &plain(&error)),
+            Err(error) => self.error(config, param::DIR, &plain_error(&error)),
             Ok(()) => {
                 if let Err(error) = can_write_into(Path::new(".")) {
                     self.warning(
                         config,
                         param::DIR,
-                        &format!("nothing can be saved in it: {}", plain(&error)),
+                        &format!("nothing can be saved in it: {}", plain_error(&error)),
                     );
                 }
             }
         }
         if let Some(Err(error)) = file_of(config.bytes(param::LOGFILE)).map(can_append) {
-            self.error(config, param::LOGFILE, &format!("Can't open the log file: {}", plain(&error)));
+            self.error(config, param::LOGFILE, &format!("Can't open the log file: {}", plain_error(&error)));
         }
         let pid_file = config.bytes(param::PIDFILE);
         if let Some(Err(error)) = file_of(pid_file).map(can_append) {
-            self.warning(config, param::PIDFILE, &format!("Failed to write PID file: {}", plain(&error)));
+            self.warning(
+                config,
+                param::PIDFILE,
+                &format!("Failed to write PID file: {}", plain_error(&error)),
+            );
         }
     }
 
@@ -63,8 +67,8 @@ impl Findings {
     fn addresses(&mut self, config: &Config) {
         for found in listen::try_tcp(config) {
             match found {
-                Found::Tolerable(text) => self.warning(config, param::BIND, &text),
-                Found::Fatal(text) => self.error(config, param::BIND, &text),
+                BindProblem::Tolerable(text) => self.warning(config, param::BIND, &text),
+                BindProblem::Fatal(text) => self.error(config, param::BIND, &text),
             }
         }
         match listen::try_unix(config) {
@@ -109,20 +113,4 @@ fn can_append(path: &Path) -> io::Result<()> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => can_create(path),
         opened => opened.map(drop),
     }
-}
-
-/// Whether a file can be made at this path.
-pub fn can_create(path: &Path) -> io::Result<()> {
-    can_write_into(path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new(".")))
-}
-
-fn can_write_into(folder: &Path) -> io::Result<()> {
-    if !std::fs::metadata(folder)?.is_dir() {
-        return Err(nix::errno::Errno::ENOTDIR.into());
-    }
-    access(folder, AccessFlags::W_OK | AccessFlags::X_OK).map_err(io::Error::from)
-}
-
-fn plain(error: &io::Error) -> String {
-    crate::host::plain_error(error)
 }

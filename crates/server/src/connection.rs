@@ -13,7 +13,7 @@ pub mod output;
 pub mod spare;
 pub mod transport;
 
-use crate::host::plain_error;
+use crate::os::plain_error;
 use input::{Input, InputState};
 use output::{Next, Output, Piece};
 use sluice_engine::SessionKey;

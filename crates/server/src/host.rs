@@ -5,7 +5,8 @@ use crate::bio::Bio;
 use crate::listen::{self, Listening};
 use crate::log::{Log, Style};
 use crate::longest::LongestTurn;
-use crate::supervisor::OomScore;
+use crate::oom_score::OomScore;
+use crate::os::plain_error;
 use crate::title::Title;
 use nix::sys::resource::{Usage, UsageWho, getrusage};
 use sluice_base::Now;
@@ -490,13 +491,6 @@ fn replace_file(path: &std::path::Path, contents: &[u8]) -> std::io::Result<()> 
         std::fs::File::open(parent)?.sync_all()?;
     }
     Ok(())
-}
-
-/// The system's text for an error, without Rust's number behind it.
-pub fn plain_error(error: &std::io::Error) -> String {
-    error
-        .raw_os_error()
-        .map_or_else(|| error.to_string(), |n| nix::errno::Errno::from_raw(n).desc().to_owned())
 }
 
 fn cpu_times(active_main: u64) -> CpuTimes {

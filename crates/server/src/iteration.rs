@@ -18,18 +18,19 @@ use crate::clients::{Clients, SocketOwner};
 use crate::connection::spare::SpareBuffers;
 use crate::connection::transport::Transport;
 use crate::connection::{self, Connection, Owner};
-use crate::host::{Host, plain_error};
+use crate::host::Host;
 use crate::iothreads::{Manager, ToIoThread};
 use crate::listen::listeners::Listeners;
-use crate::listen::{self, Kind};
+use crate::listen::{self, ListenerKind};
+use crate::os::plain_error;
 use crate::signals::Signals;
 use crate::switches;
 use barrier::Barrier;
 use batches::Batches;
-use sluice_config::choice::shutdown as shutdown_flag;
-use sluice_config::param;
+use sluice_config::choice::{EventLoop, shutdown as shutdown_flag};
+use sluice_config::{Config, param};
 use sluice_engine::{Action, Crash, Engine, LogLevel, Process, SessionKey};
-use sluice_evloop::{AnyLoop, Deadline, Event, Gathering, Token};
+use sluice_evloop::{AnyLoop, Backend, Deadline, Event, Gathering, Token};
 use sluice_resp::Requests;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -88,7 +89,7 @@ impl Server {
         if let Some(fd) = signals.take_descriptor() {
             signals.source = Some(event_loop.attach(fd, SIGNAL_TOKEN));
         }
-        let backend = crate::start::backend_of(engine.config());
+        let backend = backend_of(engine.config());
         let ring = switches::number(switches::RING).unwrap_or(0) as usize;
         let io_threads = Manager::new(&engine, event_loop.waker(), backend, ring);
         let sockets = Sockets {
@@ -219,7 +220,7 @@ impl Server {
             return;
         }
         let fd = std::os::fd::AsRawFd::as_raw_fd(&socket);
-        let unix = matches!(listener.kind, Kind::Unix(_));
+        let unix = matches!(listener.kind, ListenerKind::Unix(_));
         // Nearly always the same as that of the client before.
         if *self.sockets.laddr != *accepted.laddr {
             self.sockets.laddr = accepted.laddr.into();
@@ -381,6 +382,16 @@ impl Server {
             self.host.note(LogLevel::Warning, sluice_engine::NOTHING_SAVED);
         }
         self.ending = Some(0);
+    }
+}
+
+/// The event loop that the configuration asks for.
+pub fn backend_of(config: &Config) -> Backend {
+    match config.choice::<EventLoop>(param::EVENT_LOOP) {
+        EventLoop::Auto => Backend::Auto,
+        EventLoop::IoUring => Backend::IoUring,
+        EventLoop::Epoll => Backend::Epoll,
+        EventLoop::Poll => Backend::Poll,
     }
 }
 

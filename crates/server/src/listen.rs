@@ -2,7 +2,7 @@
 
 pub mod listeners;
 
-use crate::host::plain_error;
+use crate::os::{can_create, plain_error};
 use nix::errno::Errno;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use sluice_config::{Config, param};
@@ -21,12 +21,12 @@ pub struct Listener {
     /// The socket: nonblocking, listening.
     pub socket: Arc<OwnedFd>,
     /// What it listens on.
-    pub kind: Kind,
+    pub kind: ListenerKind,
 }
 
 /// What a listener listens on.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum ListenerKind {
     /// An address and port.
     Tcp {
         /// The word in the configuration.
@@ -84,7 +84,7 @@ impl Listening {
         let kept: Vec<Option<&Listener>> =
             words.iter().map(|word| held.iter().find(|l| l.is_tcp(word, port)).copied()).collect();
         let in_the_way = |l: &&&Listener| {
-            matches!(l.kind, Kind::Tcp { port: p, .. } if p == port)
+            matches!(l.kind, ListenerKind::Tcp { port: p, .. } if p == port)
                 && !kept.iter().flatten().any(|k| k.same(l))
         };
         let mut next = Vec::new();
@@ -122,8 +122,9 @@ impl Listening {
     }
 
     fn replace_tcp(&mut self, next: Vec<Listener>) {
-        let (unix, old): (Vec<_>, Vec<_>) =
-            std::mem::take(&mut self.active).into_iter().partition(|l| matches!(l.kind, Kind::Unix(_)));
+        let (unix, old): (Vec<_>, Vec<_>) = std::mem::take(&mut self.active)
+            .into_iter()
+            .partition(|l| matches!(l.kind, ListenerKind::Unix(_)));
         self.retired.extend(old);
         self.retired.retain(|l| !next.iter().any(|n| n.same(l)));
         self.active = next;
@@ -138,7 +139,7 @@ impl Listening {
         match open_unix(path, config) {
             Ok(socket) => {
                 self.unix_file = std::path::absolute(path).ok();
-                let kind = Kind::Unix(path.to_string_lossy().into_owned());
+                let kind = ListenerKind::Unix(path.to_string_lossy().into_owned());
                 self.active.push(Listener { socket: Arc::new(socket.into()), kind });
                 self.changed = true;
                 Ok(())
@@ -174,29 +175,29 @@ impl Listener {
 
     fn is_tcp(&self, wanted: &str, wanted_port: u16) -> bool {
         let plain = |word: &str| word.trim_start_matches('-').to_owned();
-        matches!(&self.kind, Kind::Tcp { word, port } if *port == wanted_port && plain(word) == plain(wanted))
+        matches!(&self.kind, ListenerKind::Tcp { word, port } if *port == wanted_port && plain(word) == plain(wanted))
     }
 
     /// The address as the configuration writes it.
     pub fn word(&self) -> Option<&str> {
         match &self.kind {
-            Kind::Tcp { word, .. } => Some(word),
-            Kind::Unix(_) => None,
+            ListenerKind::Tcp { word, .. } => Some(word),
+            ListenerKind::Unix(_) => None,
         }
     }
 
     fn port(&self) -> Option<u16> {
         match &self.kind {
-            Kind::Tcp { port, .. } => Some(*port),
-            Kind::Unix(_) => None,
+            ListenerKind::Tcp { port, .. } => Some(*port),
+            ListenerKind::Unix(_) => None,
         }
     }
 
     /// The path of a unix socket.
     pub fn path(&self) -> Option<&str> {
         match &self.kind {
-            Kind::Tcp { .. } => None,
-            Kind::Unix(path) => Some(path),
+            ListenerKind::Tcp { .. } => None,
+            ListenerKind::Unix(path) => Some(path),
         }
     }
 }
@@ -233,7 +234,7 @@ fn open_tcp(word: &str, config: &Config) -> std::io::Result<Listener> {
     let port = config.int(param::PORT) as u16;
     let socket = bind_tcp(address(word)?, config)?;
     socket.listen(config.int(param::TCP_BACKLOG) as i32)?;
-    Ok(Listener { socket: Arc::new(socket.into()), kind: Kind::Tcp { word: word.to_owned(), port } })
+    Ok(Listener { socket: Arc::new(socket.into()), kind: ListenerKind::Tcp { word: word.to_owned(), port } })
 }
 
 /// The address that a word of `bind` means.
@@ -264,7 +265,7 @@ fn bind_tcp(address: IpAddr, config: &Config) -> std::io::Result<Socket> {
 
 /// What a start would find at an address of `bind`.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Found {
+pub enum BindProblem {
     /// The start goes on, but this is worth knowing: a server has the port now, or the machine has no such address and
     /// the word allows that.
     Tolerable(String),
@@ -273,7 +274,7 @@ pub enum Found {
 }
 
 /// Tries each address of `bind` without listening, so that no client notices. What is found is text that names the address.
-pub fn try_tcp(config: &Config) -> Vec<Found> {
+pub fn try_tcp(config: &Config) -> Vec<BindProblem> {
     let port = config.int(param::PORT);
     let words = if port == 0 { &[][..] } else { config.list(param::BIND) };
     let mut taken: Vec<(IpAddr, String)> = Vec::new();
@@ -285,7 +286,7 @@ pub fn try_tcp(config: &Config) -> Vec<Found> {
         match tried {
             Ok(address) => {
                 if let Some((_, other)) = taken.iter().find(|(other, _)| overlap(*other, address)) {
-                    found.push(Found::Fatal(format!(
+                    found.push(BindProblem::Fatal(format!(
                         "{name} port {port}: '{other}' has this address already"
                     )));
                 }
@@ -294,7 +295,7 @@ pub fn try_tcp(config: &Config) -> Vec<Found> {
             Err(error) => {
                 let text = format!("{name} port {port}: {}", plain_error(&error));
                 let tolerable = is_in_use(&error) || is_tolerable(&error, &word);
-                found.push(if tolerable { Found::Tolerable(text) } else { Found::Fatal(text) });
+                found.push(if tolerable { BindProblem::Tolerable(text) } else { BindProblem::Fatal(text) });
             }
         }
     }
@@ -316,7 +317,7 @@ pub fn try_unix(config: &Config) -> Result<Option<String>, String> {
     if path.is_dir() {
         return Err(show(Errno::EADDRINUSE.into()));
     }
-    crate::check::can_create(path).map_err(show)?;
+    can_create(path).map_err(show)?;
     let socket = Socket::new(Domain::UNIX, Type::STREAM.nonblocking().cloexec(), None).map_err(show)?;
     Ok(socket.connect(&address).is_ok().then(|| format!("{}: a server listens there now", path.display())))
 }
@@ -376,9 +377,9 @@ pub struct Accepted {
 }
 
 /// Reads the addresses of an accepted socket.
-pub fn inspect(socket: &OwnedFd, kind: &Kind) -> Accepted {
+pub fn inspect(socket: &OwnedFd, kind: &ListenerKind) -> Accepted {
     let socket = SockRef::from(socket);
-    if let Kind::Unix(path) = kind {
+    if let ListenerKind::Unix(path) = kind {
         return Accepted { addr: format!("{path}:0"), laddr: format!("{path}:0"), local: true };
     }
     let show = |address: std::io::Result<SockAddr>| address.ok().and_then(|a| a.as_socket());
@@ -395,7 +396,7 @@ pub fn inspect(socket: &OwnedFd, kind: &Kind) -> Accepted {
 /// Sets on a TCP listener what its connections shall have: the kernel hands these options on to each, which saves five
 /// system calls per connection.
 pub fn tune(listener: &Listener, keepalive_s: i64) {
-    if matches!(listener.kind, Kind::Unix(_)) {
+    if matches!(listener.kind, ListenerKind::Unix(_)) {
         return;
     }
     tune_socket(&SockRef::from(&*listener.socket), keepalive_s);

@@ -20,6 +20,8 @@ mod iteration;
 mod listen;
 mod log;
 mod longest;
+mod oom_score;
+mod os;
 mod signals;
 mod start;
 mod supervisor;

@@ -4,16 +4,16 @@
 use crate::bio::Bio;
 use crate::cli::{self, Task};
 use crate::host::Host;
-use crate::iteration::Server;
+use crate::iteration::{self, Server};
 use crate::signals::Signals;
 use crate::syslog::Syslog;
 use crate::title::Title;
 use crate::{affinity, crash, daemon, listen, supervisor};
 use sluice_base::{HashSeed, siphash13};
-use sluice_config::choice::{EventLoop, SyslogFacility};
+use sluice_config::choice::SyslogFacility;
 use sluice_config::{Config, param};
 use sluice_engine::{Engine, LogLevel, Seeds};
-use sluice_evloop::{AnyLoop, Backend};
+use sluice_evloop::AnyLoop;
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -104,7 +104,7 @@ fn read(words: &[Vec<u8>]) -> Result<Texts, Failure> {
             Failure::new(format!(
                 "Fatal error, can't open config file '{}': {}\n",
                 path.display(),
-                crate::host::plain_error(&error)
+                crate::os::plain_error(&error)
             ))
         })?,
         None => Vec::new(),
@@ -148,7 +148,7 @@ fn include(pattern: &[u8]) -> Result<Vec<(String, Vec<u8>)>, String> {
     paths
         .into_iter()
         .map(|path| {
-            let contents = std::fs::read(&path).map_err(|error| crate::host::plain_error(&error))?;
+            let contents = std::fs::read(&path).map_err(|error| crate::os::plain_error(&error))?;
             Ok((path.display().to_string(), contents))
         })
         .collect()
@@ -193,7 +193,7 @@ fn serve(loaded: Loaded) -> Result<u8, Failure> {
     listen_everywhere(&mut host, &config).map_err(|text| fail(&mut host, text))?;
     let signals = Signals::install()
         .map_err(|error| fail(&mut host, format!("installing signal handlers: {error}")))?;
-    let backend = backend_of(&config);
+    let backend = iteration::backend_of(&config);
     let opened = AnyLoop::choose(backend, &sluice_evloop::Config::default())
         .map_err(|error| fail(&mut host, format!("opening the event loop: {error}")))?;
     host.note(LogLevel::Notice, &format!("event loop: {}", opened.reason));
@@ -225,7 +225,7 @@ fn enter_directory(config: &mut Config) -> Result<(), Failure> {
     let fail = |config: &Config, reason: &str| {
         Failure::new(config.cannot_apply(param::DIR, reason).report(cli::COMPATIBLE))
     };
-    let path = entered.map_err(|error| fail(config, &crate::host::plain_error(&error)))?;
+    let path = entered.map_err(|error| fail(config, &crate::os::plain_error(&error)))?;
     config.assign(param::DIR, &[path.as_os_str().as_bytes()]).map_err(|reason| fail(config, &reason))
 }
 
@@ -249,7 +249,7 @@ fn shape_process(host: &mut Host, config: &Config) {
 
 fn open_log(host: &mut Host, config: &Config) -> Result<(), Failure> {
     host.log.set_file(&config.str(param::LOGFILE)).map_err(|error| {
-        let reason = format!("Can't open the log file: {}", crate::host::plain_error(&error));
+        let reason = format!("Can't open the log file: {}", crate::os::plain_error(&error));
         Failure::new(config.cannot_apply(param::LOGFILE, &reason).report(cli::COMPATIBLE))
     })?;
     host.apply_log_config(config);
@@ -358,8 +358,10 @@ fn announce(host: &mut Host, config: &Config) {
     let listeners = host.listening.active().to_vec();
     for listener in &listeners {
         let place = match &listener.kind {
-            listen::Kind::Tcp { word, port } => format!("{} port {port}", word.trim_start_matches('-')),
-            listen::Kind::Unix(path) => format!("unix socket {path}"),
+            listen::ListenerKind::Tcp { word, port } => {
+                format!("{} port {port}", word.trim_start_matches('-'))
+            }
+            listen::ListenerKind::Unix(path) => format!("unix socket {path}"),
         };
         host.note(LogLevel::Notice, &format!("listening on {place}"));
     }
@@ -385,16 +387,6 @@ fn seeds(config: &Config) -> Result<Seeds, String> {
         None => HashSeed { k0: word(0), k1: word(1) },
     };
     Ok(Seeds { hash, rng: word(2) })
-}
-
-/// The event loop that the configuration asks for.
-pub fn backend_of(config: &Config) -> Backend {
-    match config.choice::<EventLoop>(param::EVENT_LOOP) {
-        EventLoop::Auto => Backend::Auto,
-        EventLoop::IoUring => Backend::IoUring,
-        EventLoop::Epoll => Backend::Epoll,
-        EventLoop::Poll => Backend::Poll,
-    }
 }
 
 #[cfg(test)]

@@ -93,7 +93,7 @@ fn both_times_stay_within_two_microseconds_of_the_truth_at_every_rate() {
     let mut rng = Rng::new(3);
     for ticks_per_s in [19_200_000, 24_000_000, 121_875_000, 1_000_000_000, 2_445_403_000, 5_000_000_000] {
         let mut clock = learned(ticks_per_s);
-        assert!(matches!(clock.kind(), Kind::Counter { .. }));
+        assert!(matches!(clock.kind(), TimeSource::Counter { .. }));
         let mut last = clock.now();
         for _ in 0..50_000 {
             clock.machine.true_ps += u128::from(rng.below(300_000_000));
@@ -113,7 +113,7 @@ fn a_clock_says_that_it_is_learning_until_it_knows_the_rate() {
     let clock = Clock::new(Fake::new(2_000_000_000));
     assert!(clock.is_learning());
     let clock = learned(2_000_000_000);
-    assert!(!clock.is_learning() && clock.kind() != Kind::Posix);
+    assert!(!clock.is_learning() && clock.kind() != TimeSource::Posix);
 }
 
 #[test]
@@ -125,7 +125,7 @@ fn a_counter_that_stops_is_found_out_and_time_goes_on() {
         clock.machine.true_ps += 1_000_000_000;
         clock.now();
     }
-    assert_eq!(clock.kind(), Kind::Posix);
+    assert_eq!(clock.kind(), TimeSource::Posix);
     assert!(!clock.is_learning(), "it has given the counter up");
     let now = clock.now();
     assert!(now.mono_ns.abs_diff(clock.machine.true_ns()) <= 2_000);
@@ -147,19 +147,19 @@ fn doubts_are_forgotten_after_a_time_of_agreement() {
     for _ in 0..10 {
         doubt(&mut clock, 4000);
     }
-    assert!(matches!(clock.kind(), Kind::Counter { .. }));
+    assert!(matches!(clock.kind(), TimeSource::Counter { .. }));
 }
 
 #[test]
 fn doubts_without_agreement_between_them_end_the_use_of_the_counter() {
     let mut clock = learned(2_000_000_000);
     for _ in 0..DOUBTS_MAX {
-        assert!(matches!(clock.kind(), Kind::Counter { .. }));
+        assert!(matches!(clock.kind(), TimeSource::Counter { .. }));
         doubt(&mut clock, 500);
     }
-    assert_eq!(clock.kind(), Kind::Posix);
+    assert_eq!(clock.kind(), TimeSource::Posix);
     doubt(&mut clock, 100_000);
-    assert_eq!(clock.kind(), Kind::Posix, "that is final");
+    assert_eq!(clock.kind(), TimeSource::Posix, "that is final");
     assert!(clock.now().mono_ns.abs_diff(clock.machine.true_ns()) <= 2_000);
 }
 
@@ -244,7 +244,7 @@ fn being_descheduled_between_readings_shifts_nothing() {
             assert!(now.unix_us >= last.unix_us);
             last = now;
         }
-        assert!(matches!(clock.kind(), Kind::Counter { .. }), "preemption is no reason for doubt");
+        assert!(matches!(clock.kind(), TimeSource::Counter { .. }), "preemption is no reason for doubt");
     }
 }
 
@@ -258,7 +258,7 @@ fn a_kernel_clock_that_is_slewed_is_followed_within_the_bound() {
             clock.machine.ahead_ps += step_ps as i128 * ppm / 1_000_000;
             check_reading(&mut clock);
         }
-        assert!(matches!(clock.kind(), Kind::Counter { .. }));
+        assert!(matches!(clock.kind(), TimeSource::Counter { .. }));
     }
 }
 
@@ -279,7 +279,7 @@ fn a_counter_that_wraps_around_goes_unnoticed() {
         last = clock.machine.ticks();
     }
     assert!(wrapped);
-    assert!(matches!(clock.kind(), Kind::Counter { .. }));
+    assert!(matches!(clock.kind(), TimeSource::Counter { .. }));
 }
 
 #[test]

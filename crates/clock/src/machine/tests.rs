@@ -1,7 +1,7 @@
 //! When the counter is trusted, and a thread that may not read the counter.
 
 use super::*;
-use crate::{Clock, Kind};
+use crate::{Clock, TimeSource};
 
 #[cfg(target_arch = "x86_64")]
 #[test]
@@ -52,7 +52,7 @@ fn a_thread_that_may_not_read_the_counter_still_has_a_clock() {
         (before, after, kind)
     });
     let (before, after, kind) = thread.join().expect("no signal, no panic");
-    assert_eq!(kind, Kind::Posix);
+    assert_eq!(kind, TimeSource::Posix);
     assert!(after.mono_ns >= before.mono_ns && before.mono_ns > 0);
     let mut machine = System::without_counter();
     assert!(machine.real_ns() / 1000 - after.unix_us < 60_000_000, "a minute is more than a test takes");

@@ -15,13 +15,13 @@ pub struct TypedSlab<T> {
 }
 
 struct Segment<T> {
-    places: Vec<Place<T>>,
+    places: Vec<TypedPlace<T>>,
     /// First free place, `NONE` when all of `places` are filled.
     free: u32,
     used: u32,
 }
 
-enum Place<T> {
+enum TypedPlace<T> {
     /// The next free place of the segment, or `NONE`.
     Free(u32),
     Filled(T),
@@ -46,7 +46,7 @@ impl<T> TypedSlab<T> {
     /// Bytes allocated here; what the values own elsewhere is not counted. Cost: one step for each segment.
     pub fn bytes(&self) -> usize {
         let places: usize = self.segments.iter().map(|segment| segment.places.capacity()).sum();
-        places * size_of::<Place<T>>()
+        places * size_of::<TypedPlace<T>>()
             + self.segments.capacity() * size_of::<Segment<T>>()
             + self.with_room.capacity() * size_of::<u32>()
     }
@@ -93,8 +93,8 @@ impl<T> TypedSlab<T> {
             .places
             .get((index & PLACE_MASK) as usize)?
         {
-            Place::Filled(value) => Some(value),
-            Place::Free(_) => None,
+            TypedPlace::Filled(value) => Some(value),
+            TypedPlace::Free(_) => None,
         }
     }
 
@@ -103,8 +103,8 @@ impl<T> TypedSlab<T> {
     pub fn get_mut(&mut self, index: u32) -> Option<&mut T> {
         let segment = self.segments.get_mut((index >> SEGMENT_BITS) as usize)?;
         match segment.places.get_mut((index & PLACE_MASK) as usize)? {
-            Place::Filled(value) => Some(value),
-            Place::Free(_) => None,
+            TypedPlace::Filled(value) => Some(value),
+            TypedPlace::Free(_) => None,
         }
     }
 
@@ -112,8 +112,8 @@ impl<T> TypedSlab<T> {
     pub fn iter(&self) -> impl Iterator<Item = (u32, &T)> {
         self.segments.iter().zip(0u32..).flat_map(|(segment, number)| {
             segment.places.iter().zip(0u32..).filter_map(move |(place, low)| match place {
-                Place::Filled(value) => Some((number << SEGMENT_BITS | low, value)),
-                Place::Free(_) => None,
+                TypedPlace::Filled(value) => Some((number << SEGMENT_BITS | low, value)),
+                TypedPlace::Free(_) => None,
             })
         })
     }
@@ -145,11 +145,13 @@ impl<T> Segment<T> {
     fn put(&mut self, value: T) -> u32 {
         self.used += 1;
         if self.free == NONE {
-            self.places.push(Place::Filled(value));
+            self.places.push(TypedPlace::Filled(value));
             return self.places.len() as u32 - 1;
         }
         let index = self.free;
-        if let Place::Free(next) = std::mem::replace(&mut self.places[index as usize], Place::Filled(value)) {
+        if let TypedPlace::Free(next) =
+            std::mem::replace(&mut self.places[index as usize], TypedPlace::Filled(value))
+        {
             self.free = next;
         }
         index
@@ -157,15 +159,15 @@ impl<T> Segment<T> {
 
     fn take(&mut self, index: u32) -> Option<T> {
         let place = self.places.get_mut(index as usize)?;
-        if matches!(place, Place::Free(_)) {
+        if matches!(place, TypedPlace::Free(_)) {
             return None;
         }
-        let taken = std::mem::replace(place, Place::Free(self.free));
+        let taken = std::mem::replace(place, TypedPlace::Free(self.free));
         self.free = index;
         self.used -= 1;
         match taken {
-            Place::Filled(value) => Some(value),
-            Place::Free(_) => None,
+            TypedPlace::Filled(value) => Some(value),
+            TypedPlace::Free(_) => None,
         }
     }
 }

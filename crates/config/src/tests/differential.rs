@@ -9,7 +9,7 @@ use std::process::{Child, Command, Stdio};
 
 use super::files::BAD_LINES;
 use super::is_mutable;
-use crate::{Config, Force, Kind, ParamId, Traits, Unit, command_line, parse_file, rewrite};
+use crate::{Config, Force, ParamId, ParamKind, Traits, Unit, command_line, parse_file, rewrite};
 
 /// Parameters that are not asked, and why.
 const NOT_ASKED: [(&str, &str); 13] = [
@@ -203,16 +203,16 @@ fn our_get(config: &Config, patterns: &[&str]) -> Vec<(String, String)> {
 }
 
 /// What a parameter is asked to take beyond what all are.
-fn own_values(kind: &Kind) -> Vec<String> {
+fn own_values(kind: &ParamKind) -> Vec<String> {
     match kind {
-        Kind::Int { min, max, unit, .. } => {
+        ParamKind::Int { min, max, unit, .. } => {
             let mut all = [*min - 1, *min, *max, *max + 1].map(|value| value.to_string()).to_vec();
             let wraps = *unit == Unit::Memory && *max > i128::from(i64::MAX);
             all.extend(wraps.then(|| "17179869185gb".to_string()));
             all
         }
-        Kind::Choice { names, .. } => names.iter().map(|(name, _)| name.to_ascii_uppercase()).collect(),
-        Kind::Flags { names } => {
+        ParamKind::Choice { names, .. } => names.iter().map(|(name, _)| name.to_ascii_uppercase()).collect(),
+        ParamKind::Flags { names } => {
             let mut all: Vec<String> = names.iter().map(|(name, _)| (*name).into()).collect();
             all.extend([
                 "save nosave".into(),
@@ -222,19 +222,21 @@ fn own_values(kind: &Kind) -> Vec<String> {
             ]);
             all
         }
-        Kind::Save => {
+        ParamKind::Save => {
             ["1 0 2 0", "1 -1", "0 1", "1 1 1", "1  1", "5 ", "", "1 1 "].map(String::from).to_vec()
         }
-        Kind::NotifyEvents => ["A", "AKEmn", "g$lshzxetdn", "Kq", "KK"].map(String::from).to_vec(),
-        Kind::Percentiles => ["50", "1e1 .5 5. +3", "-0", "100.01", "inf", "0.0000001", "50 x", " 5"]
+        ParamKind::NotifyEvents => ["A", "AKEmn", "g$lshzxetdn", "Kq", "KK"].map(String::from).to_vec(),
+        ParamKind::Percentiles => ["50", "1e1 .5 5. +3", "-0", "100.01", "inf", "0.0000001", "50 x", " 5"]
             .map(String::from)
             .to_vec(),
-        Kind::Text { .. } => {
+        ParamKind::Text { .. } => {
             ["a".repeat(45), "a".repeat(46), "a".repeat(256), "{port} {foo}".into(), "a,b".into()].to_vec()
         }
-        Kind::Bool { .. } | Kind::BufferLimits | Kind::OomValues | Kind::List { .. } | Kind::ReplicaOf => {
-            Vec::new()
-        }
+        ParamKind::Bool { .. }
+        | ParamKind::BufferLimits
+        | ParamKind::OomValues
+        | ParamKind::List { .. }
+        | ParamKind::ReplicaOf => Vec::new(),
     }
 }
 

@@ -1,7 +1,7 @@
 //! CONFIG SET and CONFIG GET.
 
 use super::{is_mutable, loaded, set, shown};
-use crate::{Config, Kind, Origin, ParamId, Phase, Unit, param};
+use crate::{Config, Origin, ParamId, ParamKind, Phase, Unit, param};
 
 #[test]
 fn all_pairs_or_none() {
@@ -107,7 +107,7 @@ fn a_change_lists_what_the_server_must_act_on() {
 #[test]
 fn every_number_is_bounded() {
     for id in ParamId::all().filter(|id| is_mutable(id.param().traits) && id.param().refused.is_none()) {
-        let Kind::Int { min, max, unit, clamp: None, .. } = id.param().kind else { continue };
+        let ParamKind::Int { min, max, unit, clamp: None, .. } = id.param().kind else { continue };
         let name = id.param().name;
         let mut config = Config::default();
         for good in [max, min.max(0)] {
@@ -133,7 +133,7 @@ fn every_number_is_bounded() {
 #[test]
 fn every_choice_takes_its_names_in_any_case() {
     for id in ParamId::all().filter(|id| is_mutable(id.param().traits)) {
-        let Kind::Choice { names, .. } = id.param().kind else { continue };
+        let ParamKind::Choice { names, .. } = id.param().kind else { continue };
         for (name, number) in names {
             let mut config = Config::default();
             set(&mut config, &[id.param().name, &name.to_ascii_uppercase()]).expect("it is a name");

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::shown;
 use crate::table::RETIRED;
-use crate::{Config, Honoured, Kind, ParamId, Section, Traits, example_conf, param};
+use crate::{Config, Honoured, ParamId, ParamKind, Section, Traits, example_conf, param};
 
 /// Names and values that the reference shows for `CONFIG GET *`, on alternate lines.
 const REFERENCE: &str = include_str!("reference_defaults.txt");
@@ -89,7 +89,7 @@ fn prose_is_a_sentence_and_reasons_are_given() {
 #[test]
 fn defaults_are_within_bounds() {
     for id in ParamId::all() {
-        if let Kind::Int { default, min, max, clamp, .. } = id.param().kind {
+        if let ParamKind::Int { default, min, max, clamp, .. } = id.param().kind {
             assert!((min..=max).contains(&default), "{}", id.param().name);
             let (low, high) = clamp.unwrap_or((min, max));
             assert!((low..=high).contains(&default), "{}", id.param().name);
@@ -102,11 +102,11 @@ fn only_kinds_that_count_words_take_several() {
     for id in ParamId::all() {
         let takes_one = matches!(
             id.param().kind,
-            Kind::Bool { .. }
-                | Kind::Int { .. }
-                | Kind::Text { .. }
-                | Kind::Choice { .. }
-                | Kind::NotifyEvents
+            ParamKind::Bool { .. }
+                | ParamKind::Int { .. }
+                | ParamKind::Text { .. }
+                | ParamKind::Choice { .. }
+                | ParamKind::NotifyEvents
         );
         assert_eq!(takes_one, !id.param().traits.has(Traits::MULTI_ARG), "{}", id.param().name);
     }

@@ -10,23 +10,24 @@ use std::sync::{Arc, Mutex, PoisonError};
 use rustix::fs::FileType;
 use rustix::io::Errno;
 
-use super::{FileId, FileOp, FileOpId, FileWork, ended};
-use crate::event::{Event, Source, Token};
+use super::{FileOp, FileWork, ended};
+use crate::event::Event;
+use crate::handle::{FileId, FileOpId, Source, Token};
 use crate::pool::JobHandle;
 
 /// The files of a loop.
 #[derive(Debug, Default)]
 pub(crate) struct FileTable {
-    entries: Vec<Entry>,
+    entries: Vec<FileEntry>,
     free: Vec<u32>,
 }
 
 #[derive(Debug)]
-struct Entry {
+struct FileEntry {
     generation: u32,
     fd: Option<Arc<OwnedFd>>,
-    kind: Kind,
-    way: Way,
+    kind: FileKind,
+    way: IoPath,
     running: Option<Running>,
     queue: VecDeque<(FileOpId, Token, FileOp)>,
     /// Operations handed in so far.
@@ -37,7 +38,7 @@ struct Entry {
 
 /// What a descriptor is of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum FileKind {
     /// Always ready, at any place, and slow all the same.
     Disk,
     /// Bytes that come and go; there are no places in it.
@@ -46,20 +47,20 @@ pub(crate) enum Kind {
     Other,
 }
 
-impl Kind {
+impl FileKind {
     /// Asks the system.
-    pub(crate) fn of(fd: &OwnedFd) -> Kind {
+    pub(crate) fn of(fd: &OwnedFd) -> FileKind {
         match rustix::fs::fstat(fd).map(|stat| FileType::from_raw_mode(stat.st_mode)) {
-            Ok(FileType::RegularFile | FileType::BlockDevice | FileType::Directory) => Kind::Disk,
-            Ok(FileType::Fifo | FileType::Socket) => Kind::Stream,
-            Ok(FileType::CharacterDevice | FileType::Symlink | FileType::Unknown) | Err(_) => Kind::Other,
+            Ok(FileType::RegularFile | FileType::BlockDevice | FileType::Directory) => FileKind::Disk,
+            Ok(FileType::Fifo | FileType::Socket) => FileKind::Stream,
+            Ok(FileType::CharacterDevice | FileType::Symlink | FileType::Unknown) | Err(_) => FileKind::Other,
         }
     }
 }
 
 /// How a driver gets at the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Way {
+pub(crate) enum IoPath {
     /// The kernel does it and tells when.
     Native,
     /// It is never ready or not ready, it just takes its time: a thread of the pool.
@@ -143,9 +144,9 @@ pub(crate) enum Cancelling {
 }
 
 impl FileTable {
-    pub(crate) fn open(&mut self, fd: Arc<OwnedFd>, kind: Kind, way: Way) -> FileId {
+    pub(crate) fn open(&mut self, fd: Arc<OwnedFd>, kind: FileKind, way: IoPath) -> FileId {
         let index = self.free.pop().unwrap_or_else(|| {
-            self.entries.push(Entry::vacant());
+            self.entries.push(FileEntry::vacant());
             u32::try_from(self.entries.len() - 1).expect("fewer files than descriptors")
         });
         let entry = &mut self.entries[index as usize];
@@ -155,7 +156,7 @@ impl FileTable {
         FileId { index, generation: entry.generation }
     }
 
-    fn entry(&mut self, file: FileId) -> Option<&mut Entry> {
+    fn entry(&mut self, file: FileId) -> Option<&mut FileEntry> {
         let entry = self.entries.get_mut(file.index as usize)?;
         (entry.generation == file.generation && entry.fd.is_some() && !entry.closing).then_some(entry)
     }
@@ -169,7 +170,7 @@ impl FileTable {
         entry.sequence += 1;
         let id = FileOpId { file, sequence: entry.sequence };
         // Kernels differ in whether a ring is told so.
-        let nowhere = entry.kind == Kind::Stream && op.at.is_some();
+        let nowhere = entry.kind == FileKind::Stream && op.at.is_some();
         match op.outcome_at_once().or(nowhere.then_some(Err(Errno::SPIPE))) {
             Some(outcome) => (id, Some(ended(id, token, op, 0, outcome.err().map(io::Error::from)))),
             None => {
@@ -191,11 +192,11 @@ impl FileTable {
         true
     }
 
-    pub(crate) fn way(&self, index: u32) -> Way {
+    pub(crate) fn way(&self, index: u32) -> IoPath {
         self.entries[index as usize].way
     }
 
-    pub(crate) fn set_way(&mut self, index: u32, way: Way) {
+    pub(crate) fn set_way(&mut self, index: u32, way: IoPath) {
         self.entries[index as usize].way = way;
     }
 
@@ -318,7 +319,7 @@ impl FileTable {
 
     /// Every file that is open, for the end of the loop.
     pub(crate) fn all(&self) -> Vec<FileId> {
-        let open = |(index, entry): (usize, &Entry)| {
+        let open = |(index, entry): (usize, &FileEntry)| {
             let id = FileId { index: index as u32, generation: entry.generation };
             (entry.fd.is_some() && !entry.closing).then_some(id)
         };
@@ -332,7 +333,7 @@ impl FileTable {
 
     fn vacate(&mut self, index: u32) {
         let entry = &mut self.entries[index as usize];
-        *entry = Entry { generation: entry.generation.wrapping_add(1), ..Entry::vacant() };
+        *entry = FileEntry { generation: entry.generation.wrapping_add(1), ..FileEntry::vacant() };
         self.free.push(index);
     }
 
@@ -367,7 +368,7 @@ impl FileTable {
     /// Whether the running operation was cancelled and may wait for ever. An operation on a disk ends by itself; asking
     /// it again and again while the kernel cannot find it would keep the loop busy meanwhile.
     pub(crate) fn is_cancelled_waiting(&self, index: u32) -> bool {
-        self.entries[index as usize].kind != Kind::Disk && self.is_cancelled(index)
+        self.entries[index as usize].kind != FileKind::Disk && self.is_cancelled(index)
     }
 
     /// Asks all threads.
@@ -379,7 +380,7 @@ impl FileTable {
 
     /// Whether something runs that neither waits for anybody nor can be stopped.
     pub(crate) fn is_disk_busy(&self) -> bool {
-        self.entries.iter().any(|entry| entry.kind == Kind::Disk && entry.running.is_some())
+        self.entries.iter().any(|entry| entry.kind == FileKind::Disk && entry.running.is_some())
     }
 
     /// Asks the thread that has the running operation; false when none has.
@@ -394,13 +395,13 @@ impl FileTable {
     }
 }
 
-impl Entry {
-    fn vacant() -> Entry {
-        Entry {
+impl FileEntry {
+    fn vacant() -> FileEntry {
+        FileEntry {
             generation: 0,
             fd: None,
-            kind: Kind::Other,
-            way: Way::Native,
+            kind: FileKind::Other,
+            way: IoPath::Native,
             running: None,
             queue: VecDeque::new(),
             sequence: 0,

@@ -37,7 +37,7 @@ fn an_operation_goes_on_until_it_has_enough_or_fails() {
 fn a_write_of_nothing_is_told_with_an_errno() {
     let mut files = FileTable::default();
     let null = Arc::new(OwnedFd::from(File::open("/dev/null").expect("opens")));
-    let file = files.open(null, Kind::Disk, Way::Pool);
+    let file = files.open(null, FileKind::Disk, IoPath::Pool);
     let (_, None) = files.submit(file, FileOp::write(vec![1; 10]), Token(1)) else { panic!("it waits") };
     assert!(files.begin(0));
     let Step::Ended(Some(Event::FileDone { done, .. })) = files.progressed(0, Ok(0)) else { panic!("over") };

@@ -27,11 +27,11 @@ pub enum JobState {
 
 /// The state of one job, changed by its worker and by whoever cancels it.
 #[derive(Debug)]
-pub(crate) struct Progress(AtomicU32);
+pub(crate) struct JobProgress(AtomicU32);
 
 /// What a cancellation met.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Met {
+pub(crate) enum CancelEffect {
     /// Nobody had begun: the job will not run, and the caller of `cancel` takes it out of the queue.
     Waiting,
     /// A worker is at it and was asked to stop.
@@ -40,9 +40,9 @@ pub(crate) enum Met {
     Late,
 }
 
-impl Progress {
-    pub(crate) fn new() -> Progress {
-        Progress(AtomicU32::new(QUEUED))
+impl JobProgress {
+    pub(crate) fn new() -> JobProgress {
+        JobProgress(AtomicU32::new(QUEUED))
     }
 
     /// Worker's side: false when the job was cancelled before and must not run.
@@ -59,24 +59,24 @@ impl Progress {
     }
 
     /// The other side, at any time and any number of times.
-    pub(crate) fn cancel(&self) -> Met {
+    pub(crate) fn cancel(&self) -> CancelEffect {
         // AcqRel on both: see `start` and `finish`, which are the other sides.
         if self.0.compare_exchange(QUEUED, DONE, Ordering::AcqRel, Ordering::Acquire).is_ok() {
-            return Met::Waiting;
+            return CancelEffect::Waiting;
         }
         match self.0.compare_exchange(RUNNING, CANCEL_REQUESTED, Ordering::AcqRel, Ordering::Acquire) {
-            Ok(_) => Met::Running,
-            Err(_) => Met::Late,
+            Ok(_) => CancelEffect::Running,
+            Err(_) => CancelEffect::Late,
         }
     }
 
     /// The mutant: looks and then stores. A job that starts in between runs although its end was told already.
     #[cfg(loom)]
     #[allow(dead_code, reason = "for the models")]
-    pub(crate) fn cancel_in_two_steps(&self) -> Met {
+    pub(crate) fn cancel_in_two_steps(&self) -> CancelEffect {
         if self.0.load(Ordering::Acquire) == QUEUED {
             self.0.store(DONE, Ordering::Release);
-            return Met::Waiting;
+            return CancelEffect::Waiting;
         }
         self.cancel()
     }

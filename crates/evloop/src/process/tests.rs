@@ -19,8 +19,8 @@ fn pid_of(child: &Child) -> Pid {
 }
 
 /// The child's descriptor under somebody's number.
-fn whom(child: &Child, number: i32) -> Whom {
-    Whom::Child(Arc::new(open(pid_of(child)).expect("a descriptor")), number)
+fn whom(child: &Child, number: i32) -> WaitTarget {
+    WaitTarget::Child(Arc::new(open(pid_of(child)).expect("a descriptor")), number)
 }
 
 #[test]
@@ -47,5 +47,5 @@ fn a_child_is_reaped_by_its_descriptor_once_and_told_as_by_its_number() {
     let this = whom(&child, child.id() as i32);
     assert!(matches!(this.reap(), Some(Exit::Exited { code: 7, pid }) if pid == child.id() as i32));
     assert!(matches!(this.reap(), Some(Exit::NoChild)));
-    assert!(matches!(Whom::Number(child.id() as i32).reap(), Some(Exit::NoChild)));
+    assert!(matches!(WaitTarget::Number(child.id() as i32).reap(), Some(Exit::NoChild)));
 }

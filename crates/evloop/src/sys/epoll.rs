@@ -9,8 +9,8 @@ use rustix::event::PollFlags;
 use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
 use rustix::io::Errno;
 
-use super::readiness::{Poller, Readiness, WAKE_KEY};
-use super::wake::WakeFd;
+use super::readiness::{Poller, Readiness};
+use super::wake::{WAKE_KEY, WakeFd};
 
 /// The epoll driver.
 pub type Epoll = Readiness<EpollSet>;

@@ -1,7 +1,6 @@
 //! Listeners that are out of descriptors or memory, and when they try again.
 
-use crate::event::Source;
-
+use crate::handle::Source;
 /// The list and its time. The pause doubles from 10 to 500 ms until an accept succeeds.
 #[derive(Debug)]
 pub(super) struct AcceptPause {

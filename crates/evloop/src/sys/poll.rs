@@ -8,8 +8,8 @@ use std::sync::Arc;
 use rustix::event::PollFlags;
 use rustix::io::Errno;
 
-use super::readiness::{Poller, Readiness, WAKE_KEY};
-use super::wake::WakeFd;
+use super::readiness::{Poller, Readiness};
+use super::wake::{WAKE_KEY, WakeFd};
 
 /// The poll driver.
 pub type Poll = Readiness<PollSet>;

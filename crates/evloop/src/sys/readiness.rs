@@ -22,21 +22,21 @@ use rustix::event::PollFlags;
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendAncillaryBuffer};
 
-use self::slot::{Input, Slot, TODO_SEND, TODO_WATCH, readiness, trouble};
+use self::slot::{InputMode, SourceSlot, TODO_SEND, TODO_WATCH, readiness, trouble};
 use super::pause::AcceptPause;
 use super::portable;
-use super::wake::WakeFd;
+use super::wake::{WAKE_KEY, WakeFd};
 use crate::chunk::{Chunk, ChunkPool};
 use crate::config::Config;
-use crate::driver::{Batch, Driver, Fd, Sleep};
-use crate::event::{Event, Interest, Received, Sending, Sent, Shutdown, Source, Token};
-use crate::file::{FileId, FileOp, FileOpId};
+use crate::driver::{Driver, GatherWait, Sleep};
+use crate::event::{Event, Interest, Received, Sending, Sent, Shutdown};
+use crate::file::FileOp;
+use crate::handle::{Fd, FileId, FileOpId, ProcessId, Source, Token};
 use crate::metrics::Metrics;
-use crate::process::ProcessId;
 use crate::send_buf::{Cursor, Left, SendBuf};
 use crate::slab::Slab;
 use crate::waker::Waker;
-use crate::work::Work;
+use crate::work::BlockingOps;
 
 /// The kernel interface below: a set of descriptors with a key and the conditions of interest each.
 pub trait Poller: Sized {
@@ -69,7 +69,7 @@ pub trait Poller: Sized {
 /// See the module.
 pub struct Readiness<P: Poller> {
     poller: P,
-    slots: Vec<Slot>,
+    slots: Vec<SourceSlot>,
     free: Vec<u32>,
     sends: Slab<Pending>,
     fills: Slab<Fill>,
@@ -82,9 +82,9 @@ pub struct Readiness<P: Poller> {
     accepts_per_turn: u32,
     accepts_left: u32,
     accept_pause: AcceptPause,
-    batch: Batch,
+    batch: GatherWait,
     /// Boxed: seldom used, and so not between what is.
-    work: Box<Work>,
+    work: Box<BlockingOps>,
     metrics: Metrics,
 }
 
@@ -112,7 +112,7 @@ struct Fill {
 }
 
 /// How far one attempt to send came.
-enum Progress {
+enum SendProgress {
     Done,
     Blocked,
     Failed(Errno),
@@ -120,12 +120,12 @@ enum Progress {
 
 impl<P: Poller> Readiness<P> {
     #[inline]
-    fn slot(&mut self, source: Source) -> Option<&mut Slot> {
+    fn slot(&mut self, source: Source) -> Option<&mut SourceSlot> {
         self.slots.get_mut(source.index as usize).filter(|slot| slot.is(source))
     }
 
     /// Makes the kernel's registration cover what the slot waits for; failures become events.
-    fn raise(&mut self, source: Source) {
+    fn register_or_fail(&mut self, source: Source) {
         if let Err(errno) = self.register(source) {
             self.fail(source, errno);
         }
@@ -152,7 +152,7 @@ impl<P: Poller> Readiness<P> {
 
     /// Takes back what the kernel reports and nobody waits for.
     #[cold]
-    fn lower(&mut self, source: Source) {
+    fn narrow_registration(&mut self, source: Source) {
         let Some(slot) = self.slot(source) else { return };
         let wanted = slot.wanted();
         slot.registered = wanted;
@@ -171,7 +171,7 @@ impl<P: Poller> Readiness<P> {
         let Some(slot) = self.slot(source) else { return };
         let (token, watch, input, send) = (slot.token, slot.watch, slot.input, slot.send);
         slot.watch = Interest::NONE;
-        slot.input = Input::Ended;
+        slot.input = InputMode::Ended;
         slot.send = NONE;
         let mut defer = |event| self.deferred.push_back((Some(source), event));
         if !watch.is_empty() {
@@ -179,16 +179,18 @@ impl<P: Poller> Readiness<P> {
             defer(Event::Ready { token, ready });
         }
         match input {
-            Input::Accept | Input::AcceptPaused => defer(Event::AcceptFailed { token, error: errno.into() }),
-            Input::Recv => defer(Event::Received { token, received: Received::Failed(errno.into()) }),
-            Input::Fill(index) => {
+            InputMode::Accept | InputMode::AcceptPaused => {
+                defer(Event::AcceptFailed { token, error: errno.into() })
+            }
+            InputMode::Recv => defer(Event::Received { token, received: Received::Failed(errno.into()) }),
+            InputMode::Fill(index) => {
                 if let Some(fill) = self.fills.remove(index) {
                     defer(Event::Filled { token, buf: fill.buf, error: Some(errno.into()) });
                 }
             }
             // These learn it from `register`.
-            Input::FileRead(_) | Input::FileWrite(_) | Input::Process(_) => {}
-            Input::Idle | Input::Ended => {}
+            InputMode::FileRead(_) | InputMode::FileWrite(_) | InputMode::Process(_) => {}
+            InputMode::Idle | InputMode::Ended => {}
         }
         if let Some(pending) = self.sends.remove(send) {
             let bytes = pending.cursor.sent(&pending.buf);
@@ -210,7 +212,7 @@ impl<P: Poller> Readiness<P> {
         let todo = slot.todo(bits);
         self.current = Current { source, bits, todo };
         if todo == 0 {
-            self.lower(source);
+            self.narrow_registration(source);
         }
     }
 
@@ -236,16 +238,18 @@ impl<P: Poller> Readiness<P> {
             slot.watch = Interest::NONE;
             return Some(Event::Ready { token: slot.token, ready: ready.or(trouble(bits)) });
         }
-        if input == Input::Accept {
+        if input == InputMode::Accept {
             // Goes on with this event until the backlog or the budget is spent.
             return self.accept(source, now_ns);
         }
         self.current.todo = 0;
         match input {
-            Input::Recv => self.receive(source),
-            Input::Fill(index) => self.fill(source, index),
-            Input::FileRead(_) | Input::FileWrite(_) | Input::Process(_) => self.slow_ready(source, input),
-            Input::Accept | Input::AcceptPaused | Input::Idle | Input::Ended => None,
+            InputMode::Recv => self.receive(source),
+            InputMode::Fill(index) => self.fill(source, index),
+            InputMode::FileRead(_) | InputMode::FileWrite(_) | InputMode::Process(_) => {
+                self.slow_ready(source, input)
+            }
+            InputMode::Accept | InputMode::AcceptPaused | InputMode::Idle | InputMode::Ended => None,
         }
     }
 
@@ -274,7 +278,7 @@ impl<P: Poller> Readiness<P> {
         };
         self.chunks.put(storage);
         let received = received?;
-        slot.input = Input::Ended;
+        slot.input = InputMode::Ended;
         Some(Event::Received { token, received })
     }
 
@@ -299,7 +303,7 @@ impl<P: Poller> Readiness<P> {
             Ok(_) => Some(io::ErrorKind::UnexpectedEof.into()),
             Err(errno) => Some(errno.into()),
         };
-        slot.input = if error.is_none() { Input::Idle } else { Input::Ended };
+        slot.input = if error.is_none() { InputMode::Idle } else { InputMode::Ended };
         let fill = self.fills.remove(index)?;
         Some(Event::Filled { token, buf: fill.buf, error })
     }
@@ -330,7 +334,7 @@ impl<P: Poller> Readiness<P> {
                 None
             }
             Err(errno) => {
-                slot.input = Input::AcceptPaused;
+                slot.input = InputMode::AcceptPaused;
                 self.current.todo = 0;
                 self.metrics.accept_failures += 1;
                 self.pause_accepting(source, now_ns);
@@ -342,17 +346,17 @@ impl<P: Poller> Readiness<P> {
     #[cold]
     fn pause_accepting(&mut self, source: Source, now_ns: u64) {
         self.accept_pause.add(source, now_ns);
-        self.lower(source);
+        self.narrow_registration(source);
     }
 
     #[cold]
     fn resume_accepting(&mut self) {
         for source in self.accept_pause.end() {
             if let Some(slot) = self.slot(source)
-                && slot.input == Input::AcceptPaused
+                && slot.input == InputMode::AcceptPaused
             {
-                slot.input = Input::Accept;
-                self.raise(source);
+                slot.input = InputMode::Accept;
+                self.register_or_fail(source);
             }
         }
     }
@@ -365,14 +369,14 @@ impl<P: Poller> Readiness<P> {
         let fd = slot.fd.as_ref()?;
         let pending = self.sends.at_mut(index)?;
         let error = match push(fd.as_fd(), &pending.buf, &mut pending.cursor, &mut self.metrics) {
-            Progress::Blocked => return None,
-            Progress::Done => None,
-            Progress::Failed(errno) => Some(errno.into()),
+            SendProgress::Blocked => return None,
+            SendProgress::Done => None,
+            SendProgress::Failed(errno) => Some(errno.into()),
         };
         slot.send = NONE;
         let pending = self.sends.remove(index)?;
         // Writability holds nearly always: left registered it would end the next wait for nothing.
-        self.lower(source);
+        self.narrow_registration(source);
         let bytes = pending.cursor.sent(&pending.buf);
         Some(Event::Sent { token, sent: Sent { buf: pending.buf, bytes, error } })
     }
@@ -383,12 +387,12 @@ impl<P: Poller> Readiness<P> {
         let fd = slot.fd.take();
         let (input, send) = (slot.input, slot.send);
         slot.generation = slot.generation.wrapping_add(1);
-        slot.input = Input::Idle;
+        slot.input = InputMode::Idle;
         slot.watch = Interest::NONE;
         slot.send = NONE;
         slot.registered = PollFlags::empty();
         self.sends.remove(send);
-        if let Input::Fill(index) = input {
+        if let InputMode::Fill(index) = input {
             self.fills.remove(index);
         }
         self.free.push(source.index);
@@ -398,7 +402,7 @@ impl<P: Poller> Readiness<P> {
 
 /// Hands as much to the kernel as it takes, up to [`PUSHES_MAX`] calls.
 #[inline]
-fn push(fd: BorrowedFd<'_>, buf: &SendBuf, cursor: &mut Cursor, metrics: &mut Metrics) -> Progress {
+fn push(fd: BorrowedFd<'_>, buf: &SendBuf, cursor: &mut Cursor, metrics: &mut Metrics) -> SendProgress {
     for _ in 0..PUSHES_MAX {
         metrics.system_calls += 1;
         let flags = portable::SEND;
@@ -415,22 +419,22 @@ fn push(fd: BorrowedFd<'_>, buf: &SendBuf, cursor: &mut Cursor, metrics: &mut Me
         match result {
             Ok(sent) => {
                 if cursor.advance(buf, sent) == Left::Nothing {
-                    return Progress::Done;
+                    return SendProgress::Done;
                 }
                 if sent < asked {
                     metrics.sends_blocked += 1;
-                    return Progress::Blocked;
+                    return SendProgress::Blocked;
                 }
             }
             Err(Errno::AGAIN) => {
                 metrics.sends_blocked += 1;
-                return Progress::Blocked;
+                return SendProgress::Blocked;
             }
             Err(Errno::INTR) => {}
-            Err(errno) => return Progress::Failed(errno),
+            Err(errno) => return SendProgress::Failed(errno),
         }
     }
-    Progress::Blocked
+    SendProgress::Blocked
 }
 
 impl<P: Poller> Driver for Readiness<P> {
@@ -446,14 +450,14 @@ impl<P: Poller> Driver for Readiness<P> {
             sends: Slab::new(),
             fills: Slab::new(),
             chunks: ChunkPool::new(config.chunk_bytes),
-            batch: Batch::default(),
+            batch: GatherWait::default(),
             next: 0,
             current: Current { source: Source::from_key(WAKE_KEY), bits: PollFlags::empty(), todo: 0 },
             deferred: VecDeque::new(),
             accepts_per_turn: config.accepts_per_turn,
             accepts_left: 0,
             accept_pause: AcceptPause::new(),
-            work: Box::new(Work::new((config.file_workers, config.file_queue))),
+            work: Box::new(BlockingOps::new((config.file_workers, config.file_queue))),
             metrics: Metrics::default(),
         })
     }
@@ -526,7 +530,7 @@ impl<P: Poller> Driver for Readiness<P> {
         if self.deferred.is_empty() { self.accept_pause.until_ns() } else { 0 }
     }
 
-    fn batch(&mut self, batch: Batch) {
+    fn batch(&mut self, batch: GatherWait) {
         self.batch = batch;
     }
 
@@ -537,7 +541,7 @@ impl<P: Poller> Driver for Readiness<P> {
     fn attach(&mut self, fd: Fd, token: Token) -> Source {
         portable::attached(fd.as_fd());
         let index = self.free.pop().unwrap_or_else(|| {
-            self.slots.push(Slot::vacant());
+            self.slots.push(SourceSlot::vacant());
             u32::try_from(self.slots.len() - 1).expect("fewer sources than descriptors")
         });
         let slot = &mut self.slots[index as usize];
@@ -562,55 +566,55 @@ impl<P: Poller> Driver for Readiness<P> {
 
     fn accept_start(&mut self, source: Source) {
         if let Some(slot) = self.slot(source)
-            && slot.input == Input::Idle
+            && slot.input == InputMode::Idle
         {
-            slot.input = Input::Accept;
-            self.raise(source);
+            slot.input = InputMode::Accept;
+            self.register_or_fail(source);
         }
     }
 
     fn accept_stop(&mut self, source: Source) {
         if let Some(slot) = self.slot(source)
-            && matches!(slot.input, Input::Accept | Input::AcceptPaused)
+            && matches!(slot.input, InputMode::Accept | InputMode::AcceptPaused)
         {
-            slot.input = Input::Idle;
+            slot.input = InputMode::Idle;
         }
     }
 
     fn recv_start(&mut self, source: Source) {
         if let Some(slot) = self.slot(source)
-            && slot.input == Input::Idle
+            && slot.input == InputMode::Idle
         {
-            slot.input = Input::Recv;
-            self.raise(source);
+            slot.input = InputMode::Recv;
+            self.register_or_fail(source);
         }
     }
 
     fn recv_stop(&mut self, source: Source) {
         if let Some(slot) = self.slot(source)
-            && slot.input == Input::Recv
+            && slot.input == InputMode::Recv
         {
-            slot.input = Input::Idle;
+            slot.input = InputMode::Idle;
         }
     }
 
     fn recv_into(&mut self, source: Source, buf: Vec<u8>, wanted: usize) {
         let Some(slot) = self.slot(source) else { return };
         let token = slot.token;
-        if !matches!(slot.input, Input::Idle | Input::Recv) || wanted == 0 {
+        if !matches!(slot.input, InputMode::Idle | InputMode::Recv) || wanted == 0 {
             let error = (wanted != 0).then(|| Errno::ALREADY.into());
             self.deferred.push_back((Some(source), Event::Filled { token, buf, error }));
             return;
         }
         let index = self.fills.insert(Fill { buf, wanted });
-        self.slots[source.index as usize].input = Input::Fill(index);
-        self.raise(source);
+        self.slots[source.index as usize].input = InputMode::Fill(index);
+        self.register_or_fail(source);
     }
 
     fn recv_into_end(&mut self, source: Source) {
         let Some(slot) = self.slot(source) else { return };
-        let (token, Input::Fill(index)) = (slot.token, slot.input) else { return };
-        slot.input = Input::Idle;
+        let (token, InputMode::Fill(index)) = (slot.token, slot.input) else { return };
+        slot.input = InputMode::Idle;
         if let Some(fill) = self.fills.remove(index) {
             self.deferred.push_back((Some(source), Event::Filled { token, buf: fill.buf, error: None }));
         }
@@ -636,11 +640,11 @@ impl<P: Poller> Driver for Readiness<P> {
         }
         let mut cursor = Cursor::default();
         let error = match push(fd.as_fd(), &buf, &mut cursor, &mut self.metrics) {
-            Progress::Done => None,
-            Progress::Failed(errno) => Some(errno.into()),
-            Progress::Blocked => {
+            SendProgress::Done => None,
+            SendProgress::Failed(errno) => Some(errno.into()),
+            SendProgress::Blocked => {
                 slot.send = self.sends.insert(Pending { buf, cursor });
-                self.raise(source);
+                self.register_or_fail(source);
                 return Sending::InFlight;
             }
         };
@@ -651,7 +655,7 @@ impl<P: Poller> Driver for Readiness<P> {
     fn watch(&mut self, source: Source, interest: Interest) {
         if let Some(slot) = self.slot(source) {
             slot.watch = interest.and(WATCHABLE);
-            self.raise(source);
+            self.register_or_fail(source);
         }
     }
 
@@ -749,8 +753,6 @@ fn nap(wait_us: u32) {
 
 const WATCHABLE: Interest = Interest::READABLE.or(Interest::WRITABLE).or(Interest::PRIORITY);
 const NONE: u32 = u32::MAX;
-/// No slot has this index.
-pub(super) const WAKE_KEY: u64 = u64::MAX;
 /// Segments of one gathered send.
 const SLICES_MAX: usize = 64;
 /// System calls one send may make before others get their turn.

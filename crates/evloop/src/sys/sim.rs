@@ -26,8 +26,8 @@ pub type Sim = Uring<SimRing>;
 #[derive(Debug)]
 pub struct SimRing {
     rng: Rng,
-    queued: VecDeque<Entry>,
-    armed: Vec<Entry>,
+    queued: VecDeque<SimEntry>,
+    armed: Vec<SimEntry>,
     /// Completions not shown yet.
     late: Vec<Cqe>,
     shown: VecDeque<Cqe>,
@@ -39,7 +39,7 @@ pub struct SimRing {
 
 /// An operation; memory it names is vouched for by who pushed it.
 #[derive(Clone, Copy, Debug)]
-struct Entry {
+struct SimEntry {
     what: What,
     user_data: u64,
 }
@@ -72,7 +72,7 @@ impl SimRing {
     }
 
     /// Tries an operation; as many times as it can complete now, if it is multishot.
-    fn attempt(&mut self, entry: &mut Entry) -> Tried {
+    fn attempt(&mut self, entry: &mut SimEntry) -> Tried {
         let data = entry.user_data;
         match &mut entry.what {
             What::Plain(op) => self.attempt_plain(*op, data),
@@ -347,7 +347,7 @@ impl Kernel for SimRing {
     }
 
     fn push(&mut self, op: Op, user_data: u64) {
-        self.queued.push_back(Entry { what: What::Plain(op), user_data });
+        self.queued.push_back(SimEntry { what: What::Plain(op), user_data });
     }
 
     /// # Safety
@@ -360,7 +360,7 @@ impl Kernel for SimRing {
         patience: Patience,
         user_data: u64,
     ) {
-        self.queued.push_back(Entry { what: What::Send { fd, bytes, len, patience, sent: 0 }, user_data });
+        self.queued.push_back(SimEntry { what: What::Send { fd, bytes, len, patience, sent: 0 }, user_data });
     }
 
     /// # Safety
@@ -372,19 +372,19 @@ impl Kernel for SimRing {
         patience: Patience,
         user_data: u64,
     ) {
-        self.queued.push_back(Entry { what: What::SendMsg { fd, msg, patience }, user_data });
+        self.queued.push_back(SimEntry { what: What::SendMsg { fd, msg, patience }, user_data });
     }
 
     /// # Safety
     /// As the trait says.
     unsafe fn push_recv(&mut self, fd: RawFd, to: *mut u8, len: usize, user_data: u64) {
-        self.queued.push_back(Entry { what: What::Recv { fd, to, len, got: 0 }, user_data });
+        self.queued.push_back(SimEntry { what: What::Recv { fd, to, len, got: 0 }, user_data });
     }
 
     /// # Safety
     /// As the trait says.
     unsafe fn push_part(&mut self, fd: RawFd, part: Part, user_data: u64) {
-        self.queued.push_back(Entry { what: What::Part { fd, part }, user_data });
+        self.queued.push_back(SimEntry { what: What::Part { fd, part }, user_data });
     }
 
     fn unsubmitted(&self) -> bool {
@@ -443,6 +443,8 @@ impl Kernel for SimRing {
     fn gathers(&self) -> bool {
         true
     }
+
+    fn cap_receives(&mut self, _bytes: u32) {}
 
     fn buffers_missing(&self) -> usize {
         self.with_caller.len()

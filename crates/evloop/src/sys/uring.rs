@@ -28,27 +28,27 @@ use std::sync::Arc;
 
 use rustix::io::Errno;
 
-use self::input::{Armed, Fill, Held, Input};
+use self::input::{Armed, Fill, Held, InputMode};
 use self::kernel::{Cqe, Kernel, Op, Wait};
 use self::output::Pending;
 use super::pause::AcceptPause;
 use super::wake::WakeFd;
 use crate::chunk::{Chunk, ChunkPool};
 use crate::config::Config;
-use crate::driver::{Batch, Driver, Fd, Sleep};
-use crate::event::{Event, Interest, Sending, Shutdown, Source, Token};
-use crate::file::{FileId, FileOp, FileOpId};
+use crate::driver::{Driver, GatherWait, Sleep};
+use crate::event::{Event, Interest, Sending, Shutdown};
+use crate::file::FileOp;
+use crate::handle::{Fd, FileId, FileOpId, ProcessId, Source, Token};
 use crate::metrics::Metrics;
-use crate::process::ProcessId;
 use crate::send_buf::SendBuf;
 use crate::slab::Slab;
 use crate::waker::Waker;
-use crate::work::Work;
+use crate::work::BlockingOps;
 
 /// See the module. `K` is the kernel's ring, or a scripted one in tests.
-pub struct Uring<K: Kernel = ring::Ring> {
+pub struct Uring<K: Kernel = ring::KernelRing> {
     kernel: K,
-    slots: Vec<Slot>,
+    slots: Vec<SourceSlot>,
     free: Vec<u32>,
     sends: Slab<Pending>,
     fills: Slab<Fill>,
@@ -77,20 +77,20 @@ pub struct Uring<K: Kernel = ring::Ring> {
     /// The waker's poll is with the kernel. Only the end of the driver cancels that poll.
     waker_armed: bool,
     turn: u32,
-    batch: Batch,
+    batch: GatherWait,
     /// Boxed: seldom used, and so not between what is.
-    work: Box<Work>,
+    work: Box<BlockingOps>,
     metrics: Metrics,
 }
 
 /// One descriptor.
 #[derive(Debug)]
-struct Slot {
+struct SourceSlot {
     fd: Option<Fd>,
     token: Token,
     generation: u32,
     life: Life,
-    input: Input,
+    input: InputMode,
     armed: Armed,
     /// The armed operation was asked to end.
     cancelling: bool,
@@ -123,20 +123,20 @@ enum Life {
 
 impl<K: Kernel> Uring<K> {
     #[inline]
-    fn slot(&mut self, source: Source) -> Option<&mut Slot> {
+    fn slot(&mut self, source: Source) -> Option<&mut SourceSlot> {
         self.slots.get_mut(source.index as usize).filter(|slot| slot.is(source))
     }
 
     /// Pushes an operation of a slot that will complete under `kind`.
     #[inline]
-    fn push_for(&mut self, index: u32, op: Op, kind: Kind) {
+    fn push_for(&mut self, index: u32, op: Op, kind: OpKind) {
         self.slots[index as usize].in_flight += 1;
         self.in_flight += 1;
         self.kernel.push(op, user_data(kind, index));
     }
 
     /// Asks an operation to end; its completion tells when it has.
-    fn cancel(&mut self, index: u32, kind: Kind) {
+    fn cancel(&mut self, index: u32, kind: OpKind) {
         self.cancel_target(user_data(kind, index));
     }
 
@@ -170,14 +170,14 @@ impl<K: Kernel> Uring<K> {
     }
 
     /// Whether a source's operation was asked to end, and has not told its end.
-    fn is_asked(&self, index: u32, kind: Kind) -> bool {
+    fn is_asked(&self, index: u32, kind: OpKind) -> bool {
         let Some(slot) = self.slots.get(index as usize) else { return false };
         match kind {
-            Kind::Recv => slot.cancelling && slot.armed == Armed::Recv,
-            Kind::Accept => slot.cancelling && slot.armed == Armed::Accept,
-            Kind::Fill => slot.cancelling && slot.armed == Armed::Fill,
-            Kind::Poll => slot.polled_cancelling && !slot.polled.is_empty(),
-            Kind::Send => slot.life != Life::Open && slot.send != NONE,
+            OpKind::Recv => slot.cancelling && slot.armed == Armed::Recv,
+            OpKind::Accept => slot.cancelling && slot.armed == Armed::Accept,
+            OpKind::Fill => slot.cancelling && slot.armed == Armed::Fill,
+            OpKind::Poll => slot.polled_cancelling && !slot.polled.is_empty(),
+            OpKind::Send => slot.life != Life::Open && slot.send != NONE,
         }
     }
 
@@ -259,11 +259,11 @@ impl<K: Kernel> Uring<K> {
         }
         let open = self.slots[index as usize].life == Life::Open;
         let event = match kind {
-            Kind::Recv => self.received(index, cqe),
-            Kind::Send => self.sent(index, cqe),
-            Kind::Accept => self.accepted(index, cqe, now_ns),
-            Kind::Fill => self.filled(index, cqe),
-            Kind::Poll => self.polled(index, cqe),
+            OpKind::Recv => self.received(index, cqe),
+            OpKind::Send => self.sent(index, cqe),
+            OpKind::Accept => self.accepted(index, cqe, now_ns),
+            OpKind::Fill => self.filled(index, cqe),
+            OpKind::Poll => self.polled(index, cqe),
         };
         if !open {
             self.metrics.stale += 1;
@@ -309,12 +309,12 @@ impl<K: Kernel> Uring<K> {
         }
         if !slot.polled.is_empty() {
             slot.polled_cancelling = true;
-            self.cancel(index, Kind::Poll);
+            self.cancel(index, OpKind::Poll);
             return;
         }
         slot.polled = slot.watch;
         let op = Op::Poll { fd: slot.raw_fd(), events: poll_bits(slot.watch) };
-        self.push_for(index, op, Kind::Poll);
+        self.push_for(index, op, OpKind::Poll);
     }
 
     /// Ends everything on a slot, whose user is gone from now on.
@@ -328,11 +328,11 @@ impl<K: Kernel> Uring<K> {
         let cancel_send = slot.send != NONE;
         if cancel_poll {
             slot.polled_cancelling = true;
-            self.cancel(index, Kind::Poll);
+            self.cancel(index, OpKind::Poll);
         }
         if cancel_send {
             // Queued behind the send, so what the socket takes at once is sent.
-            self.cancel(index, Kind::Send);
+            self.cancel(index, OpKind::Send);
         }
         self.wind_up_input(index);
         self.finish(index);
@@ -349,7 +349,7 @@ impl<K: Kernel> Uring<K> {
         let fd = slot.fd.take();
         let generation = slot.generation;
         let held = slot.held;
-        *slot = Slot { generation, ..Slot::vacant() };
+        *slot = SourceSlot { generation, ..SourceSlot::vacant() };
         self.held.remove(held);
         self.free.push(index);
         match (life, fd) {
@@ -363,14 +363,14 @@ impl<K: Kernel> Uring<K> {
     }
 }
 
-impl Slot {
-    fn vacant() -> Slot {
-        Slot {
+impl SourceSlot {
+    fn vacant() -> SourceSlot {
+        SourceSlot {
             fd: None,
             token: Token(0),
             generation: 0,
             life: Life::Open,
-            input: Input::Idle,
+            input: InputMode::Idle,
             armed: Armed::Nothing,
             cancelling: false,
             starved: false,
@@ -428,8 +428,8 @@ impl<K: Kernel> Driver for Uring<K> {
             in_flight: 0,
             waker_armed: false,
             turn: 0,
-            batch: Batch::default(),
-            work: Box::new(Work::new((config.file_workers, config.file_queue))),
+            batch: GatherWait::default(),
+            work: Box::new(BlockingOps::new((config.file_workers, config.file_queue))),
             metrics: Metrics::default(),
         };
         driver.arm_waker();
@@ -489,7 +489,7 @@ impl<K: Kernel> Driver for Uring<K> {
         if at_hand || self.arrived_deliverable() { 0 } else { self.accept_pause.until_ns() }
     }
 
-    fn batch(&mut self, batch: Batch) {
+    fn batch(&mut self, batch: GatherWait) {
         self.batch = batch;
     }
 
@@ -499,7 +499,7 @@ impl<K: Kernel> Driver for Uring<K> {
 
     fn attach(&mut self, fd: Fd, token: Token) -> Source {
         let index = self.free.pop().unwrap_or_else(|| {
-            self.slots.push(Slot::vacant());
+            self.slots.push(SourceSlot::vacant());
             u32::try_from(self.slots.len() - 1).expect("fewer sources than descriptors")
         });
         let slot = &mut self.slots[index as usize];
@@ -523,40 +523,40 @@ impl<K: Kernel> Driver for Uring<K> {
     }
 
     fn accept_start(&mut self, source: Source) {
-        self.start(source, Input::Accept);
+        self.start(source, InputMode::Accept);
     }
 
     fn accept_stop(&mut self, source: Source) {
         if let Some(slot) = self.slot(source)
-            && matches!(slot.input, Input::Accept | Input::AcceptPaused)
+            && matches!(slot.input, InputMode::Accept | InputMode::AcceptPaused)
         {
-            slot.input = Input::Idle;
+            slot.input = InputMode::Idle;
             self.settle(source.index);
         }
     }
 
     fn recv_start(&mut self, source: Source) {
-        self.start(source, Input::Recv);
+        self.start(source, InputMode::Recv);
     }
 
     fn recv_stop(&mut self, source: Source) {
         if let Some(slot) = self.slot(source)
-            && slot.input == Input::Recv
+            && slot.input == InputMode::Recv
         {
-            slot.input = Input::Idle;
+            slot.input = InputMode::Idle;
         }
     }
 
     fn recv_into(&mut self, source: Source, buf: Vec<u8>, wanted: usize) {
         let Some(slot) = self.slot(source) else { return };
         let token = slot.token;
-        if !matches!(slot.input, Input::Idle | Input::Recv) || wanted == 0 {
+        if !matches!(slot.input, InputMode::Idle | InputMode::Recv) || wanted == 0 {
             let error = (wanted != 0).then(|| Errno::ALREADY.into());
             self.deferred.push_back((Some(source), Event::Filled { token, buf, error }));
             return;
         }
         let fill = self.fills.insert(Fill { buf, wanted, is_ending: false });
-        self.slots[source.index as usize].input = Input::Fill(fill);
+        self.slots[source.index as usize].input = InputMode::Fill(fill);
         self.settle(source.index);
     }
 
@@ -663,9 +663,9 @@ impl<K: Kernel> Uring<K> {
         None
     }
 
-    fn start(&mut self, source: Source, input: Input) {
+    fn start(&mut self, source: Source, input: InputMode) {
         if let Some(slot) = self.slot(source)
-            && slot.input == Input::Idle
+            && slot.input == InputMode::Idle
         {
             slot.input = input;
             self.settle(source.index);
@@ -682,7 +682,7 @@ impl<K: Kernel> fmt::Debug for Uring<K> {
 /// What a completion is of; the top byte of the user data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
-enum Kind {
+enum OpKind {
     Recv = 1,
     Send = 2,
     Accept = 3,
@@ -716,18 +716,18 @@ impl Other {
 }
 
 #[inline]
-fn user_data(kind: Kind, index: u32) -> u64 {
+fn user_data(kind: OpKind, index: u32) -> u64 {
     (kind as u64) << 56 | u64::from(index)
 }
 
 #[inline]
-fn parse(user_data: u64) -> Option<(Kind, u32)> {
+fn parse(user_data: u64) -> Option<(OpKind, u32)> {
     let kind = match user_data >> 56 {
-        1 => Kind::Recv,
-        2 => Kind::Send,
-        3 => Kind::Accept,
-        4 => Kind::Fill,
-        5 => Kind::Poll,
+        1 => OpKind::Recv,
+        2 => OpKind::Send,
+        3 => OpKind::Accept,
+        4 => OpKind::Fill,
+        5 => OpKind::Poll,
         _ => return None,
     };
     Some((kind, user_data as u32))

@@ -67,7 +67,7 @@ impl WakeFd {
     ) -> Result<(), Errno> {
         use rustix::event::kqueue::{Event, EventFilter, UserDefinedFlags, kevent_timespec};
         let filter = EventFilter::User { ident: 0, flags: user, user_flags: UserDefinedFlags::new(0) };
-        let key = super::readiness::WAKE_KEY as usize as *mut std::ffi::c_void;
+        let key = WAKE_KEY as usize as *mut std::ffi::c_void;
         let change = Event::new(filter, flags, key);
         let mut none: [Event; 0] = [];
         // SAFETY: the change names no descriptor.
@@ -87,3 +87,6 @@ impl AsRawFd for WakeFd {
         self.0.as_raw_fd()
     }
 }
+
+/// No slot has this index.
+pub(super) const WAKE_KEY: u64 = u64::MAX;

@@ -18,7 +18,7 @@ pub(crate) struct Word(AtomicU32);
 
 /// What a producer found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Found {
+pub(crate) enum ParkState {
     /// Awake: it will look.
     Running,
     /// Woken already.
@@ -34,13 +34,13 @@ impl Word {
 
     /// Producer's side, after its work was published.
     #[inline]
-    pub(crate) fn notify(&self) -> Found {
+    pub(crate) fn notify(&self) -> ParkState {
         // AcqRel: releases the caller's work to the loop's swap in `resume`; acquires nothing the caller needs, but
         // keeps the order total with the loop's parking.
         match self.0.swap(NOTIFIED, Ordering::AcqRel) {
-            PARKED => Found::Parked,
-            NOTIFIED => Found::Notified,
-            _ => Found::Running,
+            PARKED => ParkState::Parked,
+            NOTIFIED => ParkState::Notified,
+            _ => ParkState::Running,
         }
     }
 
@@ -74,8 +74,8 @@ impl Word {
     /// The mutant: saves the swap when the word seems to be notified already. A stale value loses a wake-up.
     #[cfg(loom)]
     #[allow(dead_code, reason = "for the models")]
-    pub(crate) fn notify_unless_seen(&self) -> Found {
-        if self.0.load(Ordering::Relaxed) == NOTIFIED { Found::Notified } else { self.notify() }
+    pub(crate) fn notify_unless_seen(&self) -> ParkState {
+        if self.0.load(Ordering::Relaxed) == NOTIFIED { ParkState::Notified } else { self.notify() }
     }
 }
 

@@ -1,6 +1,6 @@
 //! Changes of a database that may give an entry another block: insert, overwrite, remove, expiry.
 
-use super::tables::Kind;
+use super::tables::IndexKind;
 use super::{Db, Found};
 use crate::entry::{self, Form, Head, Name};
 use crate::new_value::{NewValue, Payload};
@@ -35,7 +35,7 @@ impl Db {
 
     /// Names a new entry in the indexes.
     pub(super) fn enter(&mut self, key: Key<'_>, handle: Handle, meta: Meta) {
-        self.tables.insert(Kind::Keys, key.hash, handle, &self.store);
+        self.tables.insert(IndexKind::Keys, key.hash, handle, &self.store);
         if meta.expiry.is_some() {
             self.expires_insert(key.hash, handle);
         }
@@ -152,7 +152,7 @@ impl Db {
     /// Lets the indexes name the block `new` instead of the entry's old one, which is freed. What the entry has outside
     /// belongs to the new block from now on. The caller has passed the hook.
     pub(super) fn replace_block(&mut self, found: Found, key: Key<'_>, new: Handle) {
-        self.tables.replace(Kind::Keys, key.hash, found.position, new);
+        self.tables.replace(IndexKind::Keys, key.hash, found.position, new);
         match (self.head(found.handle).has_expiry(), self.head(new).has_expiry()) {
             (true, true) => self.expires_replace(key.hash, found.handle, new),
             (true, false) => self.expires_remove(key.hash, found.handle),
@@ -233,7 +233,7 @@ impl Db {
         if self.head(found.handle).has_expiry() {
             self.expires_remove(key.hash, found.handle);
         }
-        self.tables.remove(Kind::Keys, key.hash, found.position, &self.store);
+        self.tables.remove(IndexKind::Keys, key.hash, found.position, &self.store);
         let value = self.take_value(found.handle);
         if let Name::Outside(index) = entry::name_of(self.store.slab.body(found.handle)) {
             let bytes = self.store.keys.remove(index).map_or(0, |key| key.len());
@@ -273,18 +273,18 @@ impl Db {
     }
 
     fn expires_insert(&mut self, hash: u64, handle: Handle) {
-        self.tables.insert(Kind::Expires, hash, handle, &self.store);
+        self.tables.insert(IndexKind::Expires, hash, handle, &self.store);
     }
 
     fn expires_remove(&mut self, hash: u64, handle: Handle) {
-        if let Some(position) = self.tables.index(Kind::Expires, hash).find(hash, |h| h == handle) {
-            self.tables.remove(Kind::Expires, hash, position, &self.store);
+        if let Some(position) = self.tables.index(IndexKind::Expires, hash).find(hash, |h| h == handle) {
+            self.tables.remove(IndexKind::Expires, hash, position, &self.store);
         }
     }
 
     fn expires_replace(&mut self, hash: u64, old: Handle, new: Handle) {
-        if let Some(position) = self.tables.index(Kind::Expires, hash).find(hash, |h| h == old) {
-            self.tables.replace(Kind::Expires, hash, position, new);
+        if let Some(position) = self.tables.index(IndexKind::Expires, hash).find(hash, |h| h == old) {
+            self.tables.replace(IndexKind::Expires, hash, position, new);
         }
     }
 }

@@ -3,7 +3,7 @@
 //! A move changes no entry, only its handle: it must not run while somebody else keeps handles between units.
 
 use super::Db;
-use super::tables::Kind;
+use super::tables::IndexKind;
 use crate::dataset::Keyspace;
 use sluice_collections::slab::Move;
 
@@ -41,11 +41,11 @@ impl Db {
     /// Points the indexes to the copy of an entry; `false`, and no change, when they do not know it.
     fn follow(&mut self, step: Move) -> bool {
         let hash = self.hash_of(step.to);
-        for kind in [Kind::Keys, Kind::Expires] {
+        for kind in [IndexKind::Keys, IndexKind::Expires] {
             match (self.tables.index(kind, hash).find(hash, |handle| handle == step.from), kind) {
                 (Some(position), _) => self.tables.replace(kind, hash, position, step.to),
-                (None, Kind::Keys) => return false,
-                (None, Kind::Expires) => {}
+                (None, IndexKind::Keys) => return false,
+                (None, IndexKind::Expires) => {}
             }
         }
         true

@@ -25,7 +25,7 @@ const _: () = assert!(size_of::<Table>() == 16, "an empty table is small: there 
 
 /// Which index of a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum IndexKind {
     /// The one over all keys.
     Keys,
     /// The one over keys with an expiry.
@@ -51,18 +51,18 @@ struct Slots {
 
 impl Table {
     #[inline(always)]
-    fn index(&self, kind: Kind) -> &Index {
+    fn index(&self, kind: IndexKind) -> &Index {
         match kind {
-            Kind::Keys => &self.index,
-            Kind::Expires => &self.expires,
+            IndexKind::Keys => &self.index,
+            IndexKind::Expires => &self.expires,
         }
     }
 
     #[inline(always)]
-    fn index_mut(&mut self, kind: Kind) -> &mut Index {
+    fn index_mut(&mut self, kind: IndexKind) -> &mut Index {
         match kind {
-            Kind::Keys => &mut self.index,
-            Kind::Expires => &mut self.expires,
+            IndexKind::Keys => &mut self.index,
+            IndexKind::Expires => &mut self.expires,
         }
     }
 
@@ -98,13 +98,13 @@ impl Tables {
 
     /// The index that a hash belongs to.
     #[inline(always)]
-    pub(crate) fn index(&self, kind: Kind, hash: u64) -> &Index {
+    pub(crate) fn index(&self, kind: IndexKind, hash: u64) -> &Index {
         self.table(hash).index(kind)
     }
 
     /// Adds an entry, which must be readable in `store` already.
     #[inline]
-    pub(crate) fn insert(&mut self, kind: Kind, hash: u64, handle: Handle, store: &Store) {
+    pub(crate) fn insert(&mut self, kind: IndexKind, hash: u64, handle: Handle, store: &Store) {
         if self.slots.is_none() && self.layout == Layout::PerSlot {
             self.slots = Some(Slots::new());
         }
@@ -117,7 +117,7 @@ impl Tables {
 
     /// Takes the entry at `position` out, which has this hash.
     #[inline]
-    pub(crate) fn remove(&mut self, kind: Kind, hash: u64, position: Position, store: &Store) {
+    pub(crate) fn remove(&mut self, kind: IndexKind, hash: u64, position: Position, store: &Store) {
         self.table_mut(hash).index_mut(kind).remove(position, |h| store.rehash(h));
         if let Some(slots) = &mut self.slots {
             slots.count_out(kind, slot_of(hash));
@@ -126,13 +126,13 @@ impl Tables {
 
     /// Puts another block at `position`, of an entry with this hash.
     #[inline]
-    pub(crate) fn replace(&mut self, kind: Kind, hash: u64, position: Position, new: Handle) {
+    pub(crate) fn replace(&mut self, kind: IndexKind, hash: u64, position: Position, new: Handle) {
         self.table_mut(hash).index_mut(kind).replace(position, new);
     }
 
     /// Entries in all indexes of a kind. O(1).
     #[inline]
-    pub(crate) fn len(&self, kind: Kind) -> usize {
+    pub(crate) fn len(&self, kind: IndexKind) -> usize {
         match &self.slots {
             None => self.one.index(kind).len(),
             Some(slots) => slots.census(kind).len,
@@ -141,16 +141,16 @@ impl Tables {
 
     /// Bytes of all indexes of a kind, and of what counts them (with the keys). Cost: one step for each table that is not
     /// empty.
-    pub(crate) fn bytes(&self, kind: Kind) -> usize {
+    pub(crate) fn bytes(&self, kind: IndexKind) -> usize {
         let fixed = match (&self.slots, kind) {
-            (Some(_), Kind::Keys) => size_of::<Slots>() + size_of::<[Table; SLOTS]>(),
-            (Some(_), Kind::Expires) | (None, _) => 0,
+            (Some(_), IndexKind::Keys) => size_of::<Slots>() + size_of::<[Table; SLOTS]>(),
+            (Some(_), IndexKind::Expires) | (None, _) => 0,
         };
         fixed + self.indexes(kind).map(Index::bytes).sum::<usize>()
     }
 
     /// The counts of all indexes of a kind together. Cost: one step for each bucket.
-    pub(crate) fn stats(&self, kind: Kind) -> Stats {
+    pub(crate) fn stats(&self, kind: IndexKind) -> Stats {
         self.indexes(kind).fold(Stats::default(), |mut sum, index| {
             sum.add(&index.stats());
             sum
@@ -158,12 +158,12 @@ impl Tables {
     }
 
     /// Every entry of a kind.
-    pub(crate) fn iter(&self, kind: Kind) -> impl Iterator<Item = Handle> + '_ {
+    pub(crate) fn iter(&self, kind: IndexKind) -> impl Iterator<Item = Handle> + '_ {
         self.indexes(kind).flat_map(Index::iter)
     }
 
     /// The indexes that are not empty, in the order of slots.
-    fn indexes(&self, kind: Kind) -> impl Iterator<Item = &Index> {
+    fn indexes(&self, kind: IndexKind) -> impl Iterator<Item = &Index> {
         let one = (self.len(kind) > 0 && self.slots.is_none()).then(|| self.one.index(kind));
         let slots = self.slots.iter();
         one.into_iter().chain(slots.flat_map(move |slots| {
@@ -182,7 +182,7 @@ impl Tables {
     /// Visits the entries of one bucket and returns the cursor to go on with: [`Index::scan`]'s for one table. For one table
     /// a slot, its low 14 bits are the slot and the rest is the cursor in that table; tables that are empty are left out. An
     /// element that is present all the while keeps its table from being empty, so that the walk comes past it.
-    pub(crate) fn scan(&self, kind: Kind, cursor: u64, visit: impl FnMut(Handle)) -> u64 {
+    pub(crate) fn scan(&self, kind: IndexKind, cursor: u64, visit: impl FnMut(Handle)) -> u64 {
         let Some(slots) = &self.slots else {
             return match self.layout {
                 Layout::One => self.one.index(kind).scan(cursor, visit),
@@ -202,7 +202,7 @@ impl Tables {
     }
 
     /// A random entry, all of them alike.
-    pub(crate) fn sample(&self, kind: Kind, rng: &mut Rng) -> Option<Handle> {
+    pub(crate) fn sample(&self, kind: IndexKind, rng: &mut Rng) -> Option<Handle> {
         let Some(slots) = &self.slots else { return self.one.index(kind).sample(rng) };
         let slot = slots.random_slot(kind, rng)?;
         slots.tables[slot].index(kind).sample(rng)
@@ -224,7 +224,7 @@ impl Tables {
             return;
         };
         assert!(self.layout == Layout::PerSlot && self.one.index.is_empty() && self.one.expires.is_empty());
-        for kind in [Kind::Keys, Kind::Expires] {
+        for kind in [IndexKind::Keys, IndexKind::Expires] {
             let census = slots.census(kind);
             let mut counted = Census::EMPTY;
             for (slot, table) in slots.tables.iter().enumerate() {
@@ -254,24 +254,24 @@ impl Slots {
         Box::new(Slots { tables, keys: Census::EMPTY, expires: Census::EMPTY, shrink_at: 0 })
     }
 
-    fn census(&self, kind: Kind) -> &Census {
+    fn census(&self, kind: IndexKind) -> &Census {
         match kind {
-            Kind::Keys => &self.keys,
-            Kind::Expires => &self.expires,
+            IndexKind::Keys => &self.keys,
+            IndexKind::Expires => &self.expires,
         }
     }
 
-    fn parts(&mut self, kind: Kind, slot: usize) -> (&mut Census, &mut Index) {
+    fn parts(&mut self, kind: IndexKind, slot: usize) -> (&mut Census, &mut Index) {
         let index = self.tables[slot].index_mut(kind);
         match kind {
-            Kind::Keys => (&mut self.keys, index),
-            Kind::Expires => (&mut self.expires, index),
+            IndexKind::Keys => (&mut self.keys, index),
+            IndexKind::Expires => (&mut self.expires, index),
         }
     }
 
     /// Counts an entry that was added.
     #[inline(never)]
-    fn count_in(&mut self, kind: Kind, slot: usize) {
+    fn count_in(&mut self, kind: IndexKind, slot: usize) {
         let (census, index) = self.parts(kind, slot);
         census.add(slot);
         if index.len() == 1 {
@@ -281,7 +281,7 @@ impl Slots {
 
     /// Counts an entry that was taken out; an index without entries gives its memory back.
     #[inline(never)]
-    fn count_out(&mut self, kind: Kind, slot: usize) {
+    fn count_out(&mut self, kind: IndexKind, slot: usize) {
         let (census, index) = self.parts(kind, slot);
         census.subtract(slot);
         if index.is_empty() {
@@ -291,7 +291,7 @@ impl Slots {
     }
 
     /// A slot with the odds of its entries.
-    fn random_slot(&self, kind: Kind, rng: &mut Rng) -> Option<usize> {
+    fn random_slot(&self, kind: IndexKind, rng: &mut Rng) -> Option<usize> {
         let census = self.census(kind);
         if census.len == 0 {
             return None;

@@ -9,7 +9,7 @@ use std::borrow::Cow;
 
 /// Why reading stops.
 #[derive(Debug)]
-pub(super) enum Stop {
+pub(super) enum ReadStop {
     /// More bytes are needed.
     Need {
         /// Bytes, counted from the beginning of the cursor's input, without which trying again is useless.
@@ -23,7 +23,7 @@ pub(super) enum Stop {
 
 /// A place in bytes that have arrived.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Cursor<'i> {
+pub(super) struct InputCursor<'i> {
     input: &'i [u8],
     at: usize,
     /// Offset of `input` in the file.
@@ -41,10 +41,10 @@ pub(super) enum TextHead {
     Lzf { small: u64, len: u64 },
 }
 
-impl<'i> Cursor<'i> {
+impl<'i> InputCursor<'i> {
     /// The beginning of `input`, which stands at `base` of the file.
-    pub(super) fn new(input: &'i [u8], base: u64) -> Cursor<'i> {
-        Cursor { input, at: 0, base }
+    pub(super) fn new(input: &'i [u8], base: u64) -> InputCursor<'i> {
+        InputCursor { input, at: 0, base }
     }
 
     /// Bytes read.
@@ -58,40 +58,40 @@ impl<'i> Cursor<'i> {
     }
 
     /// What is wrong at `offset`.
-    pub(super) fn bad<T>(&self, offset: u64, problem: Problem) -> Result<T, Stop> {
-        Err(Stop::Bad(LoadError { offset, problem }))
+    pub(super) fn bad<T>(&self, offset: u64, problem: Problem) -> Result<T, ReadStop> {
+        Err(ReadStop::Bad(LoadError { offset, problem }))
     }
 
     /// Exactly `len` bytes.
-    pub(super) fn take(&mut self, len: u64) -> Result<&'i [u8], Stop> {
+    pub(super) fn take(&mut self, len: u64) -> Result<&'i [u8], ReadStop> {
         let end = usize::try_from(len).unwrap_or(usize::MAX).saturating_add(self.at);
         let Some(bytes) = self.input.get(self.at..end) else {
-            return Err(Stop::Need { total: end, offset: self.offset() });
+            return Err(ReadStop::Need { total: end, offset: self.offset() });
         };
         self.at = end;
         Ok(bytes)
     }
 
     /// At least one byte and at most `len`, of those that are there. `len` is not 0.
-    pub(super) fn take_some(&mut self, len: u64) -> Result<&'i [u8], Stop> {
+    pub(super) fn take_some(&mut self, len: u64) -> Result<&'i [u8], ReadStop> {
         let there = (self.input.len() - self.at) as u64;
         self.take(len.min(there).max(1))
     }
 
     /// An array of bytes.
-    pub(super) fn array<const N: usize>(&mut self) -> Result<[u8; N], Stop> {
+    pub(super) fn array<const N: usize>(&mut self) -> Result<[u8; N], ReadStop> {
         let mut array = [0; N];
         array.copy_from_slice(self.take(N as u64)?);
         Ok(array)
     }
 
     /// One byte.
-    pub(super) fn byte(&mut self) -> Result<u8, Stop> {
+    pub(super) fn byte(&mut self) -> Result<u8, ReadStop> {
         self.array::<1>().map(|[byte]| byte)
     }
 
     /// A length.
-    pub(super) fn len(&mut self) -> Result<u64, Stop> {
+    pub(super) fn len(&mut self) -> Result<u64, ReadStop> {
         let offset = self.offset();
         let first = self.byte()?;
         match self.len_from(first)? {
@@ -101,7 +101,7 @@ impl<'i> Cursor<'i> {
     }
 
     /// A length whose first byte is `first`; `None` when that begins something else.
-    fn len_from(&mut self, first: u8) -> Result<Option<u64>, Stop> {
+    fn len_from(&mut self, first: u8) -> Result<Option<u64>, ReadStop> {
         Ok(Some(match first {
             0..0x40 => u64::from(first),
             0x40..0x80 => u64::from(first & 0x3f) << 8 | u64::from(self.byte()?),
@@ -112,7 +112,7 @@ impl<'i> Cursor<'i> {
     }
 
     /// What stands before the bytes of a text.
-    pub(super) fn text_head(&mut self) -> Result<TextHead, Stop> {
+    pub(super) fn text_head(&mut self) -> Result<TextHead, ReadStop> {
         let offset = self.offset();
         let first = self.byte()?;
         Ok(match first {
@@ -128,7 +128,7 @@ impl<'i> Cursor<'i> {
     }
 
     /// A text.
-    pub(super) fn text(&mut self) -> Result<Cow<'i, [u8]>, Stop> {
+    pub(super) fn text(&mut self) -> Result<Cow<'i, [u8]>, ReadStop> {
         let offset = self.offset();
         match self.text_head()? {
             TextHead::Int(number) => Ok(Cow::Owned(number.to_string().into_bytes())),

@@ -5,12 +5,12 @@
 //! takes at most 264 times its bytes; (3) a list is handed out only when each node of it was checked.
 
 use super::crc::Sum;
-use super::cursor::{Cursor, Stop, TextHead};
+use super::cursor::{InputCursor, ReadStop, TextHead};
 use super::error::{LoadError, Problem};
-use super::kind::{Dialect, Kind, ListForm, MODULE_AUX};
+use super::kind::{Dialect, ListForm, MODULE_AUX, ValueKind};
 use super::list::{self, ListBuilder};
 use super::skip::Skip;
-use super::{Entry, Item, Loaded, ReadOptions, SlotSizes, Unknown, Usage, op};
+use super::{Item, Loaded, LoadedEntry, ReadOptions, SlotSizes, Unknown, Usage, op};
 use sluice_value::Pages;
 
 /// The decoder of a file, or of one value.
@@ -22,14 +22,14 @@ pub(super) struct Decoder {
     /// Bytes of the file before the input of the next step.
     offset: u64,
     sum: Sum,
-    state: State,
+    state: DecoderState,
     /// What is known of the key whose value comes next.
     head: Head,
 }
 
 /// What comes next.
 #[derive(Debug)]
-enum State {
+enum DecoderState {
     Header,
     /// A type or an opcode.
     Item,
@@ -80,7 +80,7 @@ pub(super) enum Step<'i> {
 }
 
 /// What a part of the input turned out to be.
-enum Found<'i> {
+enum Decoded<'i> {
     Nothing,
     Item(Item<'i>),
 }
@@ -88,12 +88,12 @@ enum Found<'i> {
 impl Decoder {
     /// At the beginning of a file.
     pub(super) fn new(options: ReadOptions) -> Decoder {
-        let (state, head) = (State::Header, Head::default());
+        let (state, head) = (DecoderState::Header, Head::default());
         Decoder { options, dialect: Dialect::Redis, version: 0, offset: 0, sum: Sum::new(), state, head }
     }
 
     /// At the beginning of a lone value of a type, which stands at `offset`.
-    pub(super) fn of_value(kind: Kind, offset: u64, options: ReadOptions) -> Decoder {
+    pub(super) fn of_value(kind: ValueKind, offset: u64, options: ReadOptions) -> Decoder {
         let mut decoder = Decoder::new(options);
         decoder.offset = offset;
         decoder.begin_value(kind, offset);
@@ -111,25 +111,25 @@ impl Decoder {
         let (mut taken, mut summed) = (0, 0);
         let step = loop {
             match self.state {
-                State::Ended => break Step::End,
-                State::Checksum => {
+                DecoderState::Ended => break Step::End,
+                DecoderState::Checksum => {
                     self.add_up(&input[summed..taken]);
                     summed = taken;
                 }
                 _ => {}
             }
-            let mut cursor = Cursor::new(&input[taken..], self.offset);
+            let mut cursor = InputCursor::new(&input[taken..], self.offset);
             let found = self.part(&mut cursor);
             match found {
                 Ok(found) => {
                     taken += cursor.at();
                     self.offset += cursor.at() as u64;
-                    if let Found::Item(item) = found {
+                    if let Decoded::Item(item) = found {
                         break Step::Item(item);
                     }
                 }
-                Err(Stop::Need { total, offset }) => break Step::Need { bytes: total, offset },
-                Err(Stop::Bad(error)) => return Err(error),
+                Err(ReadStop::Need { total, offset }) => break Step::Need { bytes: total, offset },
+                Err(ReadStop::Bad(error)) => return Err(error),
             }
         };
         self.add_up(&input[summed..taken]);
@@ -143,53 +143,53 @@ impl Decoder {
     }
 
     /// Decodes the part that the state asks for.
-    fn part<'i>(&mut self, cursor: &mut Cursor<'i>) -> Result<Found<'i>, Stop> {
+    fn part<'i>(&mut self, cursor: &mut InputCursor<'i>) -> Result<Decoded<'i>, ReadStop> {
         match &mut self.state {
-            State::Header => self.header(cursor),
-            State::Item => self.item(cursor),
-            State::String => self.string(cursor),
-            State::Pages { left, pages } => {
+            DecoderState::Header => self.header(cursor),
+            DecoderState::Item => self.item(cursor),
+            DecoderState::String => self.string(cursor),
+            DecoderState::Pages { left, pages } => {
                 let bytes = cursor.take_some(*left)?;
                 pages.append(bytes);
                 *left -= bytes.len() as u64;
                 if *left > 0 {
-                    return Ok(Found::Nothing);
+                    return Ok(Decoded::Nothing);
                 }
                 let pages = std::mem::take(pages);
                 Ok(self.entry(Loaded::Pages(pages)))
             }
-            State::ListLen(form) => {
+            DecoderState::ListLen(form) => {
                 let (form, left) = (*form, cursor.len()?);
                 self.begin_list(form, left);
                 Ok(self.list_end())
             }
-            State::List { form, left, builder } => {
+            DecoderState::List { form, left, builder } => {
                 node(*form, builder, cursor)?;
                 *left -= 1;
                 Ok(self.list_end())
             }
-            State::SkipValue { skip, kind, offset } => {
+            DecoderState::SkipValue { skip, kind, offset } => {
                 let ended = skip.step(cursor)?;
                 let (kind, offset) = (*kind, *offset);
                 if !ended {
-                    return Ok(Found::Nothing);
+                    return Ok(Decoded::Nothing);
                 }
-                self.state = State::Item;
+                self.state = DecoderState::Item;
                 let head = std::mem::take(&mut self.head);
-                Ok(Found::Item(Item::Skipped { key: head.key, kind, offset }))
+                Ok(Decoded::Item(Item::Skipped { key: head.key, kind, offset }))
             }
-            State::SkipAux(skip) => {
+            DecoderState::SkipAux(skip) => {
                 if skip.step(cursor)? {
-                    self.state = State::Item;
+                    self.state = DecoderState::Item;
                 }
-                Ok(Found::Nothing)
+                Ok(Decoded::Nothing)
             }
-            State::Checksum => self.checksum(cursor),
-            State::Ended => Ok(Found::Nothing),
+            DecoderState::Checksum => self.checksum(cursor),
+            DecoderState::Ended => Ok(Decoded::Nothing),
         }
     }
 
-    fn header<'i>(&mut self, cursor: &mut Cursor<'i>) -> Result<Found<'i>, Stop> {
+    fn header<'i>(&mut self, cursor: &mut InputCursor<'i>) -> Result<Decoded<'i>, ReadStop> {
         // A file of anything else is refused before nine bytes are there.
         let mut peek = *cursor;
         for at in 0..HEADER_LEN {
@@ -218,38 +218,39 @@ impl Decoder {
         if !known && (version == 0 || self.options.unknown == Unknown::Refuse) {
             return cursor.bad(0, Problem::Version(version));
         }
-        (self.dialect, self.version, self.state) = (dialect, version, State::Item);
-        Ok(Found::Nothing)
+        (self.dialect, self.version, self.state) = (dialect, version, DecoderState::Item);
+        Ok(Decoded::Nothing)
     }
 
     /// A type and a key, or an opcode and what belongs to it.
-    fn item<'i>(&mut self, cursor: &mut Cursor<'i>) -> Result<Found<'i>, Stop> {
+    fn item<'i>(&mut self, cursor: &mut InputCursor<'i>) -> Result<Decoded<'i>, ReadStop> {
         let offset = cursor.offset();
         let item = match cursor.byte()? {
             op::EXPIRY_MS => {
                 self.head.expiry_ms = Some(i64::from_le_bytes(cursor.array()?));
-                return Ok(Found::Nothing);
+                return Ok(Decoded::Nothing);
             }
             op::EXPIRY_S => {
                 self.head.expiry_ms = Some(i64::from(i32::from_le_bytes(cursor.array()?)) * 1000);
-                return Ok(Found::Nothing);
+                return Ok(Decoded::Nothing);
             }
             op::IDLE => {
                 self.head.usage = Usage::Idle(cursor.len()?);
-                return Ok(Found::Nothing);
+                return Ok(Decoded::Nothing);
             }
             op::FREQUENCY => {
                 self.head.usage = Usage::Frequency(cursor.byte()?);
-                return Ok(Found::Nothing);
+                return Ok(Decoded::Nothing);
             }
             op::MODULE_AUX => {
-                self.state = State::SkipAux(Skip::new(MODULE_AUX));
-                return Ok(Found::Nothing);
+                self.state = DecoderState::SkipAux(Skip::new(MODULE_AUX));
+                return Ok(Decoded::Nothing);
             }
             op::EOF => {
                 // Files of earlier versions have no checksum.
-                self.state = if self.version >= SUMMED_FROM { State::Checksum } else { State::Ended };
-                return Ok(Found::Nothing);
+                self.state =
+                    if self.version >= SUMMED_FROM { DecoderState::Checksum } else { DecoderState::Ended };
+                return Ok(Decoded::Nothing);
             }
             op::AUX => Item::Aux(cursor.text()?, cursor.text()?),
             op::SELECT_DB => Item::Db(cursor.len()?),
@@ -259,63 +260,63 @@ impl Decoder {
             op::FUNCTION => Item::Function(cursor.text()?),
             op::FUNCTION_OLD => return cursor.bad(offset, Problem::OldFunction),
             number => {
-                let Some(kind) = Kind::of(number, self.dialect) else {
+                let Some(kind) = ValueKind::of(number, self.dialect) else {
                     return cursor.bad(offset, Problem::Unknown(number));
                 };
                 let key = cursor.text()?.into_owned();
-                if let Kind::Other(name, parts) = kind
+                if let ValueKind::Other(name, parts) = kind
                     && (parts.is_none() || self.options.unknown == Unknown::Refuse)
                 {
                     return cursor.bad(offset, Problem::Unsupported { kind: name, key });
                 }
                 self.head.key = key;
                 self.begin_value(kind, offset);
-                return Ok(Found::Nothing);
+                return Ok(Decoded::Nothing);
             }
         };
-        Ok(Found::Item(item))
+        Ok(Decoded::Item(item))
     }
 
     /// Expects a value of that type, which begins at `offset`.
-    fn begin_value(&mut self, kind: Kind, offset: u64) {
+    fn begin_value(&mut self, kind: ValueKind, offset: u64) {
         match kind {
-            Kind::String => self.state = State::String,
-            Kind::List(ListForm::Ziplist) => self.begin_list(ListForm::Ziplist, 1),
-            Kind::List(form) => self.state = State::ListLen(form),
-            Kind::Other(kind, parts) => {
+            ValueKind::String => self.state = DecoderState::String,
+            ValueKind::List(ListForm::Ziplist) => self.begin_list(ListForm::Ziplist, 1),
+            ValueKind::List(form) => self.state = DecoderState::ListLen(form),
+            ValueKind::Other(kind, parts) => {
                 let skip = Skip::new(parts.unwrap_or_default());
-                self.state = State::SkipValue { skip, kind, offset };
+                self.state = DecoderState::SkipValue { skip, kind, offset };
             }
         }
     }
 
     fn begin_list(&mut self, form: ListForm, left: u64) {
         let builder = Box::new(ListBuilder::new(self.options.list));
-        self.state = State::List { form, left, builder };
+        self.state = DecoderState::List { form, left, builder };
     }
 
     /// The list under way, if it has no more nodes.
-    fn list_end<'i>(&mut self) -> Found<'i> {
-        match std::mem::replace(&mut self.state, State::Item) {
-            State::List { left: 0, builder, .. } => match builder.finish() {
+    fn list_end<'i>(&mut self) -> Decoded<'i> {
+        match std::mem::replace(&mut self.state, DecoderState::Item) {
+            DecoderState::List { left: 0, builder, .. } => match builder.finish() {
                 Some(list) => self.entry(Loaded::List(list)),
-                None => Found::Item(Item::Empty { key: std::mem::take(&mut self.head).key }),
+                None => Decoded::Item(Item::Empty { key: std::mem::take(&mut self.head).key }),
             },
             state => {
                 self.state = state;
-                Found::Nothing
+                Decoded::Nothing
             }
         }
     }
 
     /// A long string goes into pages as its bytes arrive, another is waited for.
-    fn string<'i>(&mut self, cursor: &mut Cursor<'i>) -> Result<Found<'i>, Stop> {
+    fn string<'i>(&mut self, cursor: &mut InputCursor<'i>) -> Result<Decoded<'i>, ReadStop> {
         let mut peek = *cursor;
         match peek.text_head()? {
             TextHead::Plain(left) if left > WHOLE_BYTES_MAX => {
                 *cursor = peek;
-                self.state = State::Pages { left, pages: Pages::new() };
-                Ok(Found::Nothing)
+                self.state = DecoderState::Pages { left, pages: Pages::new() };
+                Ok(Decoded::Nothing)
             }
             TextHead::Plain(_) | TextHead::Int(_) | TextHead::Lzf { .. } => {
                 let text = cursor.text()?;
@@ -325,26 +326,26 @@ impl Decoder {
     }
 
     /// The key under way with its value.
-    fn entry<'i>(&mut self, value: Loaded<'i>) -> Found<'i> {
-        self.state = State::Item;
+    fn entry<'i>(&mut self, value: Loaded<'i>) -> Decoded<'i> {
+        self.state = DecoderState::Item;
         let Head { key, expiry_ms, usage } = std::mem::take(&mut self.head);
-        Found::Item(Item::Entry(Entry { key, value, expiry_ms, usage }))
+        Decoded::Item(Item::LoadedEntry(LoadedEntry { key, value, expiry_ms, usage }))
     }
 
-    fn checksum<'i>(&mut self, cursor: &mut Cursor<'i>) -> Result<Found<'i>, Stop> {
+    fn checksum<'i>(&mut self, cursor: &mut InputCursor<'i>) -> Result<Decoded<'i>, ReadStop> {
         let offset = cursor.offset();
         let wanted = u64::from_le_bytes(cursor.array()?);
         // Zero stands for none.
         if self.options.checksum && wanted != 0 && wanted != self.sum.value() {
             return cursor.bad(offset, Problem::Checksum);
         }
-        self.state = State::Ended;
-        Ok(Found::Nothing)
+        self.state = DecoderState::Ended;
+        Ok(Decoded::Nothing)
     }
 }
 
 /// Reads a node of a list.
-fn node(form: ListForm, builder: &mut ListBuilder, cursor: &mut Cursor<'_>) -> Result<(), Stop> {
+fn node(form: ListForm, builder: &mut ListBuilder, cursor: &mut InputCursor<'_>) -> Result<(), ReadStop> {
     let offset = cursor.offset();
     let container = if form == ListForm::Nodes { cursor.len()? } else { list::PACKED };
     let is_node = match (form, container) {
@@ -368,13 +369,13 @@ fn node(form: ListForm, builder: &mut ListBuilder, cursor: &mut Cursor<'_>) -> R
     if is_node { Ok(()) } else { cursor.bad(offset, Problem::List) }
 }
 
-fn slot_sizes(cursor: &mut Cursor<'_>) -> Result<SlotSizes, Stop> {
+fn slot_sizes(cursor: &mut InputCursor<'_>) -> Result<SlotSizes, ReadStop> {
     let slot = slot(cursor)?;
     Ok(SlotSizes { slot, keys: cursor.len()?, expires: cursor.len()? })
 }
 
 /// The name of an import of slots, and the slots.
-fn slot_import<'i>(cursor: &mut Cursor<'i>) -> Result<Item<'i>, Stop> {
+fn slot_import<'i>(cursor: &mut InputCursor<'i>) -> Result<Item<'i>, ReadStop> {
     let name_at = cursor.offset();
     let name = cursor.text()?;
     if name.len() != IMPORT_NAME_LEN {
@@ -397,7 +398,7 @@ fn slot_import<'i>(cursor: &mut Cursor<'i>) -> Result<Item<'i>, Stop> {
     Ok(Item::SlotImport { name, ranges })
 }
 
-fn slot(cursor: &mut Cursor<'_>) -> Result<u16, Stop> {
+fn slot(cursor: &mut InputCursor<'_>) -> Result<u16, ReadStop> {
     let offset = cursor.offset();
     match u16::try_from(cursor.len()?) {
         Ok(slot) if slot < SLOTS => Ok(slot),

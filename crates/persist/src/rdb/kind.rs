@@ -45,7 +45,7 @@ pub(super) enum ListForm {
 
 /// What a byte in the place of a type announces.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Kind {
+pub(super) enum ValueKind {
     /// A string.
     String,
     /// A list.
@@ -54,16 +54,16 @@ pub(super) enum Kind {
     Other(&'static str, Option<&'static [Part]>),
 }
 
-impl Kind {
+impl ValueKind {
     /// The type of this number; `None` for a number that is no type.
-    pub(super) fn of(number: u8, dialect: Dialect) -> Option<Kind> {
-        let other = |name, parts| Some(Kind::Other(name, Some(parts)));
+    pub(super) fn of(number: u8, dialect: Dialect) -> Option<ValueKind> {
+        let other = |name, parts| Some(ValueKind::Other(name, Some(parts)));
         match (number, dialect) {
-            (op::TYPE_STRING, _) => Some(Kind::String),
-            (op::TYPE_LIST, _) => Some(Kind::List(ListForm::Elements)),
-            (op::TYPE_LIST_ZIPLIST, _) => Some(Kind::List(ListForm::Ziplist)),
-            (op::TYPE_LIST_QUICKLIST, _) => Some(Kind::List(ListForm::Ziplists)),
-            (op::TYPE_LIST_QUICKLIST_2, _) => Some(Kind::List(ListForm::Nodes)),
+            (op::TYPE_STRING, _) => Some(ValueKind::String),
+            (op::TYPE_LIST, _) => Some(ValueKind::List(ListForm::Elements)),
+            (op::TYPE_LIST_ZIPLIST, _) => Some(ValueKind::List(ListForm::Ziplist)),
+            (op::TYPE_LIST_QUICKLIST, _) => Some(ValueKind::List(ListForm::Ziplists)),
+            (op::TYPE_LIST_QUICKLIST_2, _) => Some(ValueKind::List(ListForm::Nodes)),
             (2, _) => other("set", &[Counted(&[Text])]),
             // An intset; a listpack.
             (11 | 20, _) => other("set", &[Text]),
@@ -83,7 +83,7 @@ impl Kind {
             (15, _) => other("stream", STREAM_1),
             (19, _) => other("stream", STREAM_2),
             (21, _) => other("stream", STREAM_3),
-            (6, _) => Some(Kind::Other("module", None)),
+            (6, _) => Some(ValueKind::Other("module", None)),
             (7, _) => other("module", &[Len, Module]),
             _ => None,
         }

@@ -13,9 +13,9 @@
 use super::crc::Sum;
 use super::decoder::{Decoder, Step, VERSION_VALKEY};
 use super::error::{LoadError, Problem};
-use super::kind::{Dialect, Kind};
+use super::kind::{Dialect, ValueKind};
 use super::writer::Writer;
-use super::{Entry, Item, Loaded, Options, ReadOptions, Text, Unknown, Version, op};
+use super::{Item, Loaded, LoadedEntry, ReadOptions, Text, Unknown, Version, WriteOptions, op};
 use sluice_value::{ListRef, Pages};
 
 /// A value to be dumped.
@@ -48,7 +48,7 @@ pub fn dump(value: Dumped<'_>, compression: bool) -> Vec<u8> {
         Dumped::Str(_) | Dumped::Pages(_) => op::TYPE_STRING,
         Dumped::List(..) => op::TYPE_LIST_QUICKLIST_2,
     };
-    let options = Options { version: Version::Valkey, compression, checksum: false };
+    let options = WriteOptions { version: Version::Valkey, compression, checksum: false };
     let mut writer = Writer::of_value(kind, options);
     let mut payload = Vec::new();
     let mut give = |piece: sluice_base::Bytes| payload.extend_from_slice(&piece);
@@ -89,14 +89,14 @@ pub fn restore(payload: &[u8], options: ReadOptions) -> Result<Loaded<'_>, Paylo
         return Err(PayloadError::Foreign(number));
     }
     let dialect = if is_foreign { Dialect::Redis } else { Dialect::Valkey };
-    let kind = match Kind::of(number, dialect) {
+    let kind = match ValueKind::of(number, dialect) {
         // Modules have types of their own, none of which is there.
-        None | Some(Kind::Other("module", _)) => return Err(bad(0, Problem::Unknown(number))),
+        None | Some(ValueKind::Other("module", _)) => return Err(bad(0, Problem::Unknown(number))),
         Some(kind) => kind,
     };
     let (_, step) = Decoder::of_value(kind, 1, options).step(value).map_err(PayloadError::Bad)?;
     match step {
-        Step::Item(Item::Entry(Entry { value, .. })) => Ok(value),
+        Step::Item(Item::LoadedEntry(LoadedEntry { value, .. })) => Ok(value),
         Step::Item(Item::Skipped { kind, .. }) => Err(PayloadError::Unsupported(kind)),
         Step::Item(_) | Step::End => Err(bad(0, Problem::Length)),
         Step::Need { offset, .. } => Err(bad(offset, Problem::CutOff)),

@@ -54,7 +54,7 @@ pub enum Item<'a> {
     /// The code of a library of functions.
     Function(Cow<'a, [u8]>),
     /// A key with its value.
-    Entry(Entry<'a>),
+    LoadedEntry(LoadedEntry<'a>),
     /// A key whose value has no elements: the key is to be passed over.
     Empty {
         /// The key.
@@ -84,7 +84,7 @@ pub struct SlotSizes {
 
 /// A key with its value.
 #[derive(Debug)]
-pub struct Entry<'a> {
+pub struct LoadedEntry<'a> {
     /// The key.
     pub key: Vec<u8>,
     /// The value.
@@ -108,7 +108,7 @@ pub enum Loaded<'a> {
 
 /// What [`Reader::next`] returns.
 #[derive(Debug)]
-pub enum Progress<'a> {
+pub enum ReadProgress<'a> {
     /// An item.
     Item(Item<'a>),
     /// The file has ended, with the right checksum.
@@ -169,19 +169,19 @@ impl Reader {
     /// # Errors
     /// What is wrong with the file, and where.
     #[allow(clippy::should_implement_trait, reason = "items borrow from the reader")]
-    pub fn next(&mut self) -> Result<Progress<'_>, LoadError> {
+    pub fn next(&mut self) -> Result<ReadProgress<'_>, LoadError> {
         if self.buffer.len() - self.at < self.wanted {
-            return Ok(Progress::More(self.missing_at));
+            return Ok(ReadProgress::More(self.missing_at));
         }
         let (taken, step) = self.decoder.step(&self.buffer[self.at..])?;
         self.at += taken;
         self.wanted = 0;
         Ok(match step {
-            Step::Item(item) => Progress::Item(item),
-            Step::End => Progress::End,
+            Step::Item(item) => ReadProgress::Item(item),
+            Step::End => ReadProgress::End,
             Step::Need { bytes, offset } => {
                 (self.wanted, self.missing_at) = (bytes, offset);
-                Progress::More(offset)
+                ReadProgress::More(offset)
             }
         })
     }
@@ -192,9 +192,9 @@ impl Reader {
     /// As [`Reader::next`]; that bytes are missing is one, too.
     pub fn next_of_whole(&mut self) -> Result<Option<Item<'_>>, LoadError> {
         match self.next()? {
-            Progress::Item(item) => Ok(Some(item)),
-            Progress::End => Ok(None),
-            Progress::More(offset) => Err(LoadError { offset, problem: Problem::CutOff }),
+            ReadProgress::Item(item) => Ok(Some(item)),
+            ReadProgress::End => Ok(None),
+            ReadProgress::More(offset) => Err(LoadError { offset, problem: Problem::CutOff }),
         }
     }
 
@@ -221,14 +221,16 @@ fn outline(mut reader: Reader, mut data: &[u8]) -> Vec<String> {
     let mut piece = 1;
     loop {
         match reader.next() {
-            Ok(Progress::Item(Item::Entry(Entry { key, value: Loaded::List(list), .. }))) => {
+            Ok(ReadProgress::Item(Item::LoadedEntry(LoadedEntry {
+                key, value: Loaded::List(list), ..
+            }))) => {
                 // Every element must be there to be read.
                 let count = super::list::elements(list.view()).len();
                 assert!(count > 0 && count == list.len());
                 lines.push(format!("{key:?} list of {count}"));
             }
-            Ok(Progress::Item(item)) => lines.push(format!("{item:?}")),
-            Ok(Progress::More(_)) if !data.is_empty() => {
+            Ok(ReadProgress::Item(item)) => lines.push(format!("{item:?}")),
+            Ok(ReadProgress::More(_)) if !data.is_empty() => {
                 let (now, later) = data.split_at(piece.min(data.len()));
                 reader.feed(now);
                 (data, piece) = (later, piece % 7 + 1);
@@ -247,11 +249,11 @@ const KEPT_BYTES_MAX: usize = 1 << 20;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::rdb::{Options, Text, Version, Writer};
+    use crate::rdb::{Text, Version, WriteOptions, Writer};
 
     #[test]
     fn the_memory_of_a_large_value_goes_with_it() {
-        let options = Options { version: Version::Valkey, compression: true, checksum: true };
+        let options = WriteOptions { version: Version::Valkey, compression: true, checksum: true };
         let mut writer = Writer::new(options);
         // The text compresses to some 1.8 MB, which are kept until the last of them is there.
         let value: Vec<u8> = (0..8_000_000u32).map(|n| (n.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
@@ -263,7 +265,7 @@ mod tests {
         for piece in start.chunks(100_000) {
             reader.feed(piece);
             largest = largest.max(reader.buffer.capacity());
-            while let Progress::Item(_) = reader.next().expect("the file is well-formed") {
+            while let ReadProgress::Item(_) = reader.next().expect("the file is well-formed") {
                 entries += 1;
             }
         }

@@ -1,6 +1,6 @@
 //! Passes over a value part by part, without keeping any of it.
 
-use super::cursor::{Cursor, Stop, TextHead};
+use super::cursor::{InputCursor, ReadStop, TextHead};
 use super::error::Problem;
 use super::kind::Part;
 
@@ -29,7 +29,7 @@ impl Skip {
     }
 
     /// Passes over something; whether the value has ended. Nothing has changed where more bytes are needed.
-    pub(super) fn step(&mut self, cursor: &mut Cursor<'_>) -> Result<bool, Stop> {
+    pub(super) fn step(&mut self, cursor: &mut InputCursor<'_>) -> Result<bool, ReadStop> {
         if self.bytes > 0 {
             self.bytes -= cursor.take_some(self.bytes)?.len() as u64;
             return Ok(false);
@@ -79,7 +79,7 @@ impl Skip {
 }
 
 /// Bytes that follow the beginning of a text.
-fn text_bytes(cursor: &mut Cursor<'_>) -> Result<u64, Stop> {
+fn text_bytes(cursor: &mut InputCursor<'_>) -> Result<u64, ReadStop> {
     let offset = cursor.offset();
     Ok(match cursor.text_head()? {
         TextHead::Int(_) => 0,
@@ -95,7 +95,7 @@ fn text_bytes(cursor: &mut Cursor<'_>) -> Result<u64, Stop> {
 const LZF_GAIN_MAX: u64 = 264;
 
 /// Bytes that follow the beginning of a score.
-fn score_bytes(cursor: &mut Cursor<'_>) -> Result<u64, Stop> {
+fn score_bytes(cursor: &mut InputCursor<'_>) -> Result<u64, ReadStop> {
     Ok(match cursor.byte()? {
         // Not a number; the two infinities.
         253..=255 => 0,

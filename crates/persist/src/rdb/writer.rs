@@ -10,7 +10,7 @@ use sluice_value::{ListRef, PAGE_BYTES, Pages, Piece};
 
 /// What a file is like.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Options {
+pub struct WriteOptions {
     /// Who shall read it.
     pub version: Version,
     /// Config `rdbcompression`: strings of more than 20 bytes are compressed where that helps.
@@ -25,18 +25,18 @@ pub struct Writer {
     /// Bytes of `out` that the sum has seen.
     summed: usize,
     sum: Sum,
-    options: Options,
+    options: WriteOptions,
 }
 
 impl Writer {
     /// Begins a file with its magic bytes.
-    pub fn new(options: Options) -> Writer {
+    pub fn new(options: WriteOptions) -> Writer {
         let out = options.version.magic().to_vec();
         Writer { out, summed: 0, sum: Sum::new(), options }
     }
 
     /// Begins a lone value of the type `kind`.
-    pub(super) fn of_value(kind: u8, options: Options) -> Writer {
+    pub(super) fn of_value(kind: u8, options: WriteOptions) -> Writer {
         Writer { out: vec![kind], summed: 0, sum: Sum::new(), options }
     }
 

@@ -29,7 +29,7 @@ pub struct Pool {
     /// Active time of I/O threads that have ended, by number, nanoseconds: it survives them.
     ended_active_ns: Vec<u64>,
     /// What I/O threads that have ended had published.
-    ended: Counts,
+    ended: IoThreadCounts,
     /// Messages to I/O threads that found a full ring.
     full: u64,
     /// Mean busy share for each connection of active I/O threads at the last sample.
@@ -38,7 +38,7 @@ pub struct Pool {
 
 /// What all I/O threads did together.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Counts {
+pub struct IoThreadCounts {
     /// Times they slept until they were woken.
     pub parks: u64,
     /// Waits of their loops that found something.
@@ -47,7 +47,7 @@ pub struct Counts {
     pub full: u64,
 }
 
-impl Counts {
+impl IoThreadCounts {
     fn add(&mut self, published: &Published) {
         self.parks += published.parks.load(Relaxed);
         self.polls += published.polls.load(Relaxed);
@@ -96,7 +96,7 @@ impl Pool {
             ring: if ring == 0 { RING } else { ring },
             settings: None,
             ended_active_ns: Vec::new(),
-            ended: Counts::default(),
+            ended: IoThreadCounts::default(),
             full: 0,
             mean_busy: 0.0,
         }
@@ -353,7 +353,7 @@ impl Pool {
     }
 
     /// What I/O threads did so far, those that have ended included.
-    pub fn counts(&self) -> Counts {
+    pub fn counts(&self) -> IoThreadCounts {
         let mut all = self.ended;
         self.threads.iter().flatten().for_each(|thread| all.add(&thread.published));
         all

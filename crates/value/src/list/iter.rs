@@ -18,14 +18,14 @@ pub struct ListIter<'a> {
     range: Range<usize>,
     /// Where it begins.
     from: End,
-    place: Place<'a>,
+    place: LeafRest<'a>,
     /// The row of a compressed leaf.
     scratch: Vec<u8>,
 }
 
 /// What is left of a leaf.
 #[derive(Debug)]
-enum Place<'a> {
+enum LeafRest<'a> {
     /// The next leaf has to be found.
     Nowhere,
     Row(RowIter<'a>),
@@ -39,13 +39,13 @@ impl<'a> ListIter<'a> {
         let len = list.len();
         let end = range.end.min(len);
         let range = range.start.min(end)..end;
-        let mut this = ListIter { root: None, range, from, place: Place::Nowhere, scratch: Vec::new() };
+        let mut this = ListIter { root: None, range, from, place: LeafRest::Nowhere, scratch: Vec::new() };
         match list {
             ListRef::Value(list) => this.root = Some(&list.0),
             ListRef::Inline { bytes, .. } => {
                 let row = inline_parts(bytes).1;
                 let left = part(row, len, 0, this.index(), from);
-                this.place = Place::Row(RowIter::new(&row[left], 0));
+                this.place = LeafRest::Row(RowIter::new(&row[left], 0));
             }
         }
         this
@@ -63,7 +63,7 @@ impl<'a> ListIter<'a> {
         if self.range.is_empty() {
             return None;
         }
-        if let Place::Row(row) = &mut self.place {
+        if let LeafRest::Row(row) = &mut self.place {
             let element = if self.from == End::Front { row.next() } else { row.next_back() };
             if let Some(element) = element {
                 match self.from {
@@ -79,9 +79,9 @@ impl<'a> ListIter<'a> {
     /// The next element that is not in the row at hand.
     fn next_slowly(&mut self) -> Option<ListItem<'_>> {
         let at_end = match &self.place {
-            Place::Nowhere | Place::Row(_) => true,
-            Place::Large(_) => false,
-            Place::Scratch(left, _) => left.is_empty(),
+            LeafRest::Nowhere | LeafRest::Row(_) => true,
+            LeafRest::Large(_) => false,
+            LeafRest::Scratch(left, _) => left.is_empty(),
         };
         if at_end {
             self.enter()?;
@@ -92,14 +92,14 @@ impl<'a> ListIter<'a> {
             End::Back => self.range.end -= 1,
         }
         match &mut self.place {
-            Place::Nowhere => None,
-            Place::Row(row) => (if from == End::Front { row.next() } else { row.next_back() }).map(item),
-            Place::Large(bytes) => {
+            LeafRest::Nowhere => None,
+            LeafRest::Row(row) => (if from == End::Front { row.next() } else { row.next_back() }).map(item),
+            LeafRest::Large(bytes) => {
                 let bytes = *bytes;
-                self.place = Place::Nowhere;
+                self.place = LeafRest::Nowhere;
                 Some(ListItem::Shared(bytes))
             }
-            Place::Scratch(left, uniform) => {
+            LeafRest::Scratch(left, uniform) => {
                 let mut row = RowIter::new(&self.scratch[left.clone()], *uniform);
                 let element = if from == End::Front { row.next() } else { row.next_back() }?;
                 let rest = row.rest_len();
@@ -120,13 +120,13 @@ impl<'a> ListIter<'a> {
         self.place = match leaf {
             Leaf::Chunk(chunk) => {
                 let left = part(chunk.row(), chunk.count(), chunk.uniform(), at, self.from);
-                Place::Row(RowIter::new(&chunk.row()[left], chunk.uniform()))
+                LeafRest::Row(RowIter::new(&chunk.row()[left], chunk.uniform()))
             }
-            Leaf::Large(bytes) => Place::Large(bytes),
+            Leaf::Large(bytes) => LeafRest::Large(bytes),
             Leaf::Compressed(small) => {
                 small.read_into(&mut self.scratch);
                 let left = part(&self.scratch, small.count(), small.uniform(), at, self.from);
-                Place::Scratch(left, small.uniform())
+                LeafRest::Scratch(left, small.uniform())
             }
         };
         Some(())

@@ -8,7 +8,6 @@ use triomphe::{Arc, HeaderSlice};
 
 use super::ListContext;
 use super::chunk::{CAPACITY_MAX, Chunk, End, OVERHEAD, Room, row_listpack_bytes};
-use super::tree::Node;
 
 /// Elements of a list in one allocation.
 #[derive(Clone, Debug)]
@@ -309,11 +308,5 @@ fn build(elements: &[Element<'_>], room: Room, leaves: &mut Vec<Leaf>) {
     }
     if from < elements.len() {
         leaves.push(Leaf::Chunk(Chunk::of(&elements[from..])));
-    }
-}
-
-impl From<Leaf> for Node {
-    fn from(leaf: Leaf) -> Node {
-        Node::Leaf(leaf)
     }
 }

@@ -39,6 +39,12 @@ pub(super) enum Node {
     Inner(Arc<Inner>),
 }
 
+impl From<Leaf> for Node {
+    fn from(leaf: Leaf) -> Node {
+        Node::Leaf(leaf)
+    }
+}
+
 #[derive(Debug)]
 pub(super) struct Inner {
     children: Vec<Child>,

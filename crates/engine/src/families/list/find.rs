@@ -6,7 +6,7 @@ use crate::ctx::{Outcome, ReadCtx, Run};
 use crate::error::CmdError;
 
 /// The options of LPOS.
-struct Options {
+struct PosOptions {
     /// Which match is the first of interest, from 1; negative: from the end.
     rank: i64,
     /// How many matches, 0 for all; `None`: one, which is answered by itself.
@@ -15,9 +15,9 @@ struct Options {
     len_max: usize,
 }
 
-impl Options {
-    fn parse(args: Args<'_>) -> Result<Options, CmdError> {
-        let mut options = Options { rank: 1, count: None, len_max: 0 };
+impl PosOptions {
+    fn parse(args: Args<'_>) -> Result<PosOptions, CmdError> {
+        let mut options = PosOptions { rank: 1, count: None, len_max: 0 };
         let mut at = 3;
         while at < args.len() {
             let has_value = at + 1 < args.len();
@@ -43,7 +43,7 @@ const ZERO_RANK: &str = "ERR RANK can't be zero: use 1 to start from the first m
      start from the end of the list";
 
 pub(super) fn lpos(ctx: &mut ReadCtx<'_>, args: Args<'_>) -> Run {
-    let options = Options::parse(args)?;
+    let options = PosOptions::parse(args)?;
     let Some(entry) = ctx.db.get(args.key(1)) else {
         match options.count {
             Some(_) => ctx.reply.array(0),

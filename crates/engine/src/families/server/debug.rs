@@ -14,7 +14,7 @@ use sluice_collections::index::Stats;
 use sluice_command::derive;
 use sluice_config::{Force, param};
 use sluice_keyspace::{NewValue, Str, ValueRef};
-use sluice_persist::rdb::{Options, Usage, Version, Writer};
+use sluice_persist::rdb::{Usage, Version, WriteOptions, Writer};
 use sluice_value::ListRef;
 use std::fmt::Write;
 use std::ops::RangeInclusive;
@@ -321,7 +321,8 @@ fn serialized_len(value: Str<'_>) -> usize {
 
 /// Bytes of a list in a snapshot, not compressed.
 fn list_serialized_len(list: ListRef<'_>, max_listpack_size: i32) -> usize {
-    let mut writer = Writer::new(Options { version: Version::Valkey, compression: false, checksum: false });
+    let mut writer =
+        Writer::new(WriteOptions { version: Version::Valkey, compression: false, checksum: false });
     let before = writer.pending();
     let mut given = 0;
     writer.list(b"", list, max_listpack_size, None, Usage::Unsaid, &mut |piece| given += piece.len());

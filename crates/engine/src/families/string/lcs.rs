@@ -27,7 +27,7 @@ enum Asked {
     Matches,
 }
 
-struct Options {
+struct LcsOptions {
     asked: Asked,
     /// Shorter matches are left out; not positive: none is.
     match_len_min: i64,
@@ -51,7 +51,7 @@ pub(super) fn lcs(ctx: &mut ReadCtx<'_>, args: Args<'_>) -> Run {
     check_size(a.len(), b.len(), ctx.limits.proto_max_bulk_len)?;
     let (a, b) = (in_one_piece(a), in_one_piece(b));
     let found = match options.asked {
-        Asked::Length => Found { len: fill(&a, &b, |_, _| {})?, matches: Vec::new() },
+        Asked::Length => CommonRun { len: fill(&a, &b, |_, _| {})?, matches: Vec::new() },
         Asked::Bytes | Asked::Matches => find(&a, &b)?,
     };
     match options.asked {
@@ -80,9 +80,9 @@ fn in_one_piece(value: Str<'_>) -> Cow<'_, [u8]> {
     }
 }
 
-fn parse(args: Args<'_>) -> Result<Options, CmdError> {
+fn parse(args: Args<'_>) -> Result<LcsOptions, CmdError> {
     let (mut len, mut idx) = (false, false);
-    let mut options = Options { asked: Asked::Bytes, match_len_min: 0, with_match_len: false };
+    let mut options = LcsOptions { asked: Asked::Bytes, match_len_min: 0, with_match_len: false };
     let mut i = 3;
     while i < args.len() {
         if args.is(i, "LEN") {
@@ -125,7 +125,7 @@ fn check_size(a: usize, b: usize, bytes_max: usize) -> Result<(), CmdError> {
     }
 }
 
-struct Found {
+struct CommonRun {
     /// Of the whole subsequence.
     len: usize,
     /// Its runs, last first.
@@ -162,7 +162,7 @@ fn fill(a: &[u8], b: &[u8], mut word: impl FnMut(usize, u64)) -> Result<usize, C
     Ok(row.last().map_or(0, |last| *last as usize))
 }
 
-fn find(a: &[u8], b: &[u8]) -> Result<Found, CmdError> {
+fn find(a: &[u8], b: &[u8]) -> Result<CommonRun, CmdError> {
     let words = b.len().div_ceil(64);
     let mut table: Vec<u64> = Vec::new();
     table.try_reserve_exact(a.len() * words).map_err(|_| NO_MEMORY)?;
@@ -181,10 +181,10 @@ fn find(a: &[u8], b: &[u8]) -> Result<Found, CmdError> {
             j -= 1;
         }
     }
-    Ok(Found { len, matches })
+    Ok(CommonRun { len, matches })
 }
 
-fn reply_matches(reply: &mut Reply<'_>, found: &Found, options: &Options) {
+fn reply_matches(reply: &mut Reply<'_>, found: &CommonRun, options: &LcsOptions) {
     let shown = || found.matches.iter().filter(|m| m.len as i64 >= options.match_len_min);
     reply.map(2);
     reply.bulk(b"matches");

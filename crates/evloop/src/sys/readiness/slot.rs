@@ -3,17 +3,17 @@
 use rustix::event::PollFlags;
 
 use super::NONE;
-use crate::driver::Fd;
-use crate::event::{Interest, Source, Token};
+use crate::event::Interest;
+use crate::handle::{Fd, Source, Token};
 
 /// One descriptor.
 #[derive(Debug)]
-pub(super) struct Slot {
+pub(super) struct SourceSlot {
     pub(super) fd: Option<Fd>,
     pub(super) token: Token,
     pub(super) generation: u32,
     pub(super) registered: PollFlags,
-    pub(super) input: Input,
+    pub(super) input: InputMode,
     pub(super) watch: Interest,
     /// Index of the send in flight, or [`NONE`].
     pub(super) send: u32,
@@ -21,7 +21,7 @@ pub(super) struct Slot {
 
 /// What incoming events are for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Input {
+pub(super) enum InputMode {
     Idle,
     Accept,
     /// Accepting, but out of descriptors; the slot is on the pause list.
@@ -38,14 +38,14 @@ pub(super) enum Input {
     Ended,
 }
 
-impl Slot {
-    pub(super) fn vacant() -> Slot {
-        Slot {
+impl SourceSlot {
+    pub(super) fn vacant() -> SourceSlot {
+        SourceSlot {
             fd: None,
             token: Token(0),
             generation: 0,
             registered: PollFlags::empty(),
-            input: Input::Idle,
+            input: InputMode::Idle,
             watch: Interest::NONE,
             send: NONE,
         }
@@ -61,7 +61,7 @@ impl Slot {
     #[inline]
     pub(super) fn only_receives(&self, source: Source, bits: PollFlags) -> bool {
         self.generation == source.generation
-            && self.input == Input::Recv
+            && self.input == InputMode::Recv
             && self.send == NONE
             && self.watch.is_empty()
             && bits.intersects(PollFlags::IN | PollFlags::ERR | PollFlags::HUP)
@@ -99,16 +99,18 @@ impl Slot {
     }
 }
 
-impl Input {
+impl InputMode {
     /// Kernel events that it waits for.
     #[inline]
     pub(super) fn flags(self) -> PollFlags {
         match self {
-            Input::Accept | Input::Recv | Input::Fill(_) | Input::FileRead(_) | Input::Process(_) => {
-                PollFlags::IN
-            }
-            Input::FileWrite(_) => PollFlags::OUT,
-            Input::Idle | Input::AcceptPaused | Input::Ended => PollFlags::empty(),
+            InputMode::Accept
+            | InputMode::Recv
+            | InputMode::Fill(_)
+            | InputMode::FileRead(_)
+            | InputMode::Process(_) => PollFlags::IN,
+            InputMode::FileWrite(_) => PollFlags::OUT,
+            InputMode::Idle | InputMode::AcceptPaused | InputMode::Ended => PollFlags::empty(),
         }
     }
 }

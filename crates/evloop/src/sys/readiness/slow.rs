@@ -9,20 +9,23 @@ use std::sync::Arc;
 
 use rustix::io::Errno;
 
-use super::{Input, Poller, Readiness};
-use crate::driver::{Driver, Fd};
-use crate::event::{Event, Source, Token};
-use crate::file::{Cancelling, FileId, FileOp, FileOpId, Kind, Step, Way, perform};
-use crate::process::{Beginning, Exit, Means, ProcessId, Whom, begin, reap_child};
+use super::{InputMode, Poller, Readiness};
+use crate::driver::Driver;
+use crate::event::{Event, Exit};
+use crate::file::{Cancelling, FileKind, FileOp, IoPath, Step, perform};
+use crate::handle::{Fd, FileId, FileOpId, ProcessId, Source, Token};
+use crate::process::{WaitMethod, WaitStart, WaitTarget, begin, reap_child};
 use crate::work::{Taken, forget_events};
 
 impl<P: Poller> Readiness<P> {
     pub(super) fn open_file(&mut self, fd: Arc<OwnedFd>) -> FileId {
         self.metrics.system_calls += 1;
-        let kind = Kind::of(&fd);
+        let kind = FileKind::of(&fd);
         let way = match kind {
-            Kind::Disk => Way::Pool,
-            Kind::Stream | Kind::Other => Way::Ready(self.attach(Fd::Shared(fd.clone()), Token::default())),
+            FileKind::Disk => IoPath::Pool,
+            FileKind::Stream | FileKind::Other => {
+                IoPath::Ready(self.attach(Fd::Shared(fd.clone()), Token::default()))
+            }
         };
         self.work.files.open(fd, kind, way)
     }
@@ -48,17 +51,17 @@ impl<P: Poller> Readiness<P> {
         let mut calls = CALLS_MAX;
         loop {
             let doing = match self.work.files.way(index) {
-                Way::Ready(source) => self.try_file(index, source, &mut calls),
-                Way::Pool | Way::Native => self.lend_file(index),
+                IoPath::Ready(source) => self.try_file(index, source, &mut calls),
+                IoPath::Pool | IoPath::Native => self.lend_file(index),
             };
-            if doing == Doing::Waits || !self.work.files.begin(index) {
+            if doing == DriveResult::Waits || !self.work.files.begin(index) {
                 return;
             }
         }
     }
 
     /// Goes on with the running operation, with so many system calls.
-    fn try_file(&mut self, index: u32, source: Source, calls: &mut u32) -> Doing {
+    fn try_file(&mut self, index: u32, source: Source, calls: &mut u32) -> DriveResult {
         loop {
             let mut blocked = false;
             while *calls > 0 && !blocked {
@@ -68,20 +71,20 @@ impl<P: Poller> Readiness<P> {
                 blocked = result == Err(Errno::AGAIN);
                 if !blocked && let Step::Ended(event) = self.work.files.progressed(index, result) {
                     self.tell(event);
-                    return Doing::Over;
+                    return DriveResult::Over;
                 }
             }
             match self.await_file(index, source) {
-                Ok(()) => return Doing::Waits,
+                Ok(()) => return DriveResult::Waits,
                 // Ready at all times, so it is for the pool from now on.
                 Err(Errno::PERM) => {
                     self.close(source);
-                    self.work.files.set_way(index, Way::Pool);
+                    self.work.files.set_way(index, IoPath::Pool);
                     return self.lend_file(index);
                 }
                 Err(errno) if blocked => {
                     self.end_running(index, Some(errno.into()));
-                    return Doing::Over;
+                    return DriveResult::Over;
                 }
                 // It need not wait, and cannot be called again: then it goes on now.
                 Err(_) => *calls = CALLS_MAX,
@@ -93,7 +96,7 @@ impl<P: Poller> Readiness<P> {
     fn await_file(&mut self, index: u32, source: Source) -> Result<(), Errno> {
         let writes = self.work.files.writes(index);
         let slot = self.slot(source).ok_or(Errno::BADF)?;
-        slot.input = if writes { Input::FileWrite(index) } else { Input::FileRead(index) };
+        slot.input = if writes { InputMode::FileWrite(index) } else { InputMode::FileRead(index) };
         let mut registered = self.register(source);
         if registered == Err(Errno::EXIST) {
             // The same descriptor is open as another file, too, and a set has each number once.
@@ -102,7 +105,7 @@ impl<P: Poller> Readiness<P> {
         if registered.is_err()
             && let Some(slot) = self.slot(source)
         {
-            slot.input = Input::Idle;
+            slot.input = InputMode::Idle;
         }
         registered
     }
@@ -119,8 +122,8 @@ impl<P: Poller> Readiness<P> {
     }
 
     /// Has a thread do the running operation.
-    fn lend_file(&mut self, index: u32) -> Doing {
-        let Some((fd, lent)) = self.work.files.lend(index) else { return Doing::Waits };
+    fn lend_file(&mut self, index: u32) -> DriveResult {
+        let Some((fd, lent)) = self.work.files.lend(index) else { return DriveResult::Waits };
         let theirs = lent.clone();
         let taken = self.work.submit(index, move |cancel| perform(fd.as_fd(), &theirs, cancel));
         match taken {
@@ -129,10 +132,10 @@ impl<P: Poller> Readiness<P> {
             Taken::Never(error) => {
                 self.work.files.unlend(index, &lent);
                 self.end_running(index, Some(error));
-                return Doing::Over;
+                return DriveResult::Over;
             }
         }
-        Doing::Waits
+        DriveResult::Waits
     }
 
     /// Ends the running operation, and only that.
@@ -156,10 +159,10 @@ impl<P: Poller> Readiness<P> {
             return;
         }
         self.work.unstall(index);
-        if let Way::Ready(source) = self.work.files.way(index)
+        if let IoPath::Ready(source) = self.work.files.way(index)
             && let Some(slot) = self.slot(source)
         {
-            slot.input = Input::Idle;
+            slot.input = InputMode::Idle;
         }
         self.end_running(index, Some(Errno::CANCELED.into()));
         self.run_file(index);
@@ -172,7 +175,7 @@ impl<P: Poller> Readiness<P> {
         if let Some(index) = self.work.files.close(file) {
             self.ask_file(index);
         }
-        if let Way::Ready(source) = way {
+        if let IoPath::Ready(source) = way {
             self.close(source);
         }
     }
@@ -181,27 +184,27 @@ impl<P: Poller> Readiness<P> {
         self.metrics.system_calls += 2;
         let processes = &mut self.work.processes;
         match begin(pid) {
-            Beginning::Over(exit) => {
-                let id = processes.insert(token, pid, Means::Helper);
+            WaitStart::Over(exit) => {
+                let id = processes.insert(token, pid, WaitMethod::Helper);
                 self.end_process(id.index(), exit);
                 id
             }
-            Beginning::Descriptor(fd) => {
+            WaitStart::Descriptor(fd) => {
                 // Shared, so that it is taken out of the set by name: a child of somebody's between fork and exec has a
                 // copy, and closing ours would leave it in the set, readable for good.
                 let source = self.attach(Fd::Shared(fd), Token::default());
-                let id = self.work.processes.insert(token, pid, Means::Source(source));
+                let id = self.work.processes.insert(token, pid, WaitMethod::Source(source));
                 if let Some(slot) = self.slot(source) {
-                    slot.input = Input::Process(id.index());
+                    slot.input = InputMode::Process(id.index());
                 }
                 if self.register(source).is_err() {
                     self.hand_over(id.index(), source);
                 }
                 id
             }
-            Beginning::Look => {
-                let id = processes.insert(token, pid, Means::Helper);
-                if let Err(error) = self.work.look_for(id.index(), Whom::Number(pid)) {
+            WaitStart::Look => {
+                let id = processes.insert(token, pid, WaitMethod::Helper);
+                if let Err(error) = self.work.watch_child(id.index(), WaitTarget::Number(pid)) {
                     self.end_process(id.index(), Exit::Failed(error));
                 }
                 id
@@ -212,8 +215,8 @@ impl<P: Poller> Readiness<P> {
     pub(super) fn cancel_process(&mut self, id: ProcessId) {
         let Some(index) = self.work.processes.index(id) else { return };
         let by_helper =
-            matches!(self.work.processes.at(index), Some(wait) if matches!(wait.means, Means::Helper));
-        if !by_helper || self.work.look_no_more(index) {
+            matches!(self.work.processes.at(index), Some(wait) if matches!(wait.means, WaitMethod::Helper));
+        if !by_helper || self.work.unwatch_child(index) {
             self.end_process(index, Exit::Cancelled);
         }
     }
@@ -224,16 +227,16 @@ impl<P: Poller> Readiness<P> {
         let fd = fd.clone();
         self.close(source);
         let Some(waiting) = self.work.processes.at(index) else { return };
-        waiting.means = Means::Helper;
-        let whom = Whom::Child(fd, waiting.pid);
-        if let Err(error) = self.work.look_for(index, whom) {
+        waiting.means = WaitMethod::Helper;
+        let whom = WaitTarget::Child(fd, waiting.pid);
+        if let Err(error) = self.work.watch_child(index, whom) {
             self.end_process(index, Exit::Failed(error));
         }
     }
 
     fn end_process(&mut self, index: u32, exit: Exit) {
         let Some((means, event)) = self.work.processes.end(index, exit) else { return };
-        if let Means::Source(source) = means {
+        if let WaitMethod::Source(source) = means {
             self.close(source);
         }
         self.tell(Some(event));
@@ -241,15 +244,15 @@ impl<P: Poller> Readiness<P> {
 
     /// A file or a process may go on.
     #[cold]
-    pub(super) fn slow_ready(&mut self, source: Source, input: Input) -> Option<Event> {
+    pub(super) fn slow_ready(&mut self, source: Source, input: InputMode) -> Option<Event> {
         match input {
-            Input::FileRead(index) | Input::FileWrite(index) => {
+            InputMode::FileRead(index) | InputMode::FileWrite(index) => {
                 if let Some(slot) = self.slot(source) {
-                    slot.input = Input::Idle;
+                    slot.input = InputMode::Idle;
                 }
                 self.drive_file(index);
             }
-            Input::Process(index) => {
+            InputMode::Process(index) => {
                 let pid = self.work.processes.at(index)?.pid;
                 self.metrics.system_calls += 1;
                 match reap_child(self.slot(source)?.fd.as_ref()?.as_fd(), pid) {
@@ -258,12 +261,12 @@ impl<P: Poller> Readiness<P> {
                     None => self.hand_over(index, source),
                 }
             }
-            Input::Accept
-            | Input::AcceptPaused
-            | Input::Recv
-            | Input::Fill(_)
-            | Input::Idle
-            | Input::Ended => {}
+            InputMode::Accept
+            | InputMode::AcceptPaused
+            | InputMode::Recv
+            | InputMode::Fill(_)
+            | InputMode::Idle
+            | InputMode::Ended => {}
         }
         // Nothing can have been closed since it was put there.
         self.deferred.pop_front().map(|(_, event)| event)
@@ -293,7 +296,7 @@ impl<P: Poller> Readiness<P> {
 
 /// How far a running operation came.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Doing {
+enum DriveResult {
     /// Somebody will tell when it goes on.
     Waits,
     /// It is over, and was told.

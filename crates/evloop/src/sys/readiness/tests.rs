@@ -3,7 +3,7 @@
 use std::os::unix::net::UnixStream;
 
 use super::*;
-use crate::file::FileDone;
+use crate::event::FileDone;
 
 /// Takes every descriptor in once, and then nothing more.
 struct Full;

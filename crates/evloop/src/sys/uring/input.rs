@@ -6,13 +6,14 @@ use std::io;
 use std::os::fd::{FromRawFd, OwnedFd};
 
 use super::kernel::{Cqe, Kernel, Op};
-use super::{Kind, Life, NONE, Uring};
+use super::{Life, NONE, OpKind, Uring};
 use crate::chunk::Chunk;
-use crate::event::{Event, Received, Source};
+use crate::event::{Event, Received};
+use crate::handle::Source;
 
 /// What incoming bytes or connections are for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Input {
+pub(super) enum InputMode {
     Idle,
     Accept,
     /// Accepting, but out of descriptors; the slot is on the pause list.
@@ -57,24 +58,25 @@ impl<K: Kernel> Uring<K> {
             return;
         }
         match (slot.input, slot.armed) {
-            (Input::Recv, Armed::Nothing | Armed::Recv) if slot.held != NONE => self.make_runnable(index),
-            (Input::Recv, Armed::Nothing) if !slot.starved => {
+            (InputMode::Recv, Armed::Nothing | Armed::Recv) if slot.held != NONE => self.make_runnable(index),
+            (InputMode::Recv, Armed::Nothing) if !slot.starved => {
                 slot.armed = Armed::Recv;
                 let op = Op::RecvMulti { fd: slot.raw_fd() };
-                self.push_for(index, op, Kind::Recv);
+                self.push_for(index, op, OpKind::Recv);
             }
-            (Input::Accept, Armed::Nothing) => {
+            (InputMode::Accept, Armed::Nothing) => {
                 slot.armed = Armed::Accept;
                 let op = Op::AcceptMulti { fd: slot.raw_fd() };
-                self.push_for(index, op, Kind::Accept);
+                self.push_for(index, op, OpKind::Accept);
             }
-            (Input::Fill(fill), Armed::Nothing) => self.fill_on(index, fill),
-            (Input::Fill(_), Armed::Recv) | (Input::Idle | Input::AcceptPaused, Armed::Accept) => {
+            (InputMode::Fill(fill), Armed::Nothing) => self.fill_on(index, fill),
+            (InputMode::Fill(_), Armed::Recv)
+            | (InputMode::Idle | InputMode::AcceptPaused, Armed::Accept) => {
                 self.cancel_input(index);
             }
             // A stopped receive stays armed: most often nothing comes before it is started again.
-            (Input::Idle | Input::Recv | Input::AcceptPaused | Input::Accept, _) => {}
-            (Input::Fill(_) | Input::Ended, _) => {}
+            (InputMode::Idle | InputMode::Recv | InputMode::AcceptPaused | InputMode::Accept, _) => {}
+            (InputMode::Fill(_) | InputMode::Ended, _) => {}
         }
     }
 
@@ -83,9 +85,9 @@ impl<K: Kernel> Uring<K> {
         let slot = &mut self.slots[index as usize];
         let kind = match slot.armed {
             Armed::Nothing => return,
-            Armed::Recv => Kind::Recv,
-            Armed::Accept => Kind::Accept,
-            Armed::Fill => Kind::Fill,
+            Armed::Recv => OpKind::Recv,
+            Armed::Accept => OpKind::Accept,
+            Armed::Fill => OpKind::Fill,
         };
         if !slot.cancelling {
             slot.cancelling = true;
@@ -96,8 +98,8 @@ impl<K: Kernel> Uring<K> {
     /// Ends the input of a slot that is being wound up.
     pub(super) fn wind_up_input(&mut self, index: u32) {
         let slot = &mut self.slots[index as usize];
-        let input = std::mem::replace(&mut slot.input, Input::Ended);
-        if let Input::Fill(fill) = input {
+        let input = std::mem::replace(&mut slot.input, InputMode::Ended);
+        if let InputMode::Fill(fill) = input {
             match slot.armed {
                 // The kernel has the buffer: its completion frees it.
                 Armed::Fill => slot.input = input,
@@ -127,7 +129,7 @@ impl<K: Kernel> Uring<K> {
         };
         self.metrics.receives += 1;
         slot.empty_receives = 0;
-        let direct = slot.input == Input::Recv && slot.held == NONE && slot.turn != self.turn;
+        let direct = slot.input == InputMode::Recv && slot.held == NONE && slot.turn != self.turn;
         let event = if direct {
             slot.turn = self.turn;
             Some(Event::Received { token: slot.token, received: Received::Data(chunk) })
@@ -186,7 +188,7 @@ impl<K: Kernel> Uring<K> {
             (Life::Detaching, _) => {
                 return Some(Event::Received { token: slot.token, received: Received::Data(chunk) });
             }
-            (Life::Open, Input::Fill(fill)) if slot.held == NONE => {
+            (Life::Open, InputMode::Fill(fill)) if slot.held == NONE => {
                 let satisfied = self.append(fill, &mut chunk);
                 if chunk.is_empty() {
                     self.chunks.put(chunk.into_storage());
@@ -205,7 +207,7 @@ impl<K: Kernel> Uring<K> {
         let held = self.held_of(index);
         held.chunks.push_back(chunk);
         let many = held.chunks.len() >= HELD_MAX;
-        let wanted = self.slots[index as usize].input == Input::Recv;
+        let wanted = self.slots[index as usize].input == InputMode::Recv;
         if many || !wanted {
             self.cancel_input(index);
         }
@@ -238,7 +240,7 @@ impl<K: Kernel> Uring<K> {
             let turn = self.turn;
             let Some(slot) = self.slot(source) else { continue };
             slot.runnable = false;
-            if slot.input != Input::Recv || slot.held == NONE {
+            if slot.input != InputMode::Recv || slot.held == NONE {
                 continue;
             }
             slot.turn = turn;
@@ -253,7 +255,7 @@ impl<K: Kernel> Uring<K> {
                 self.slots[source.index as usize].held = NONE;
             }
             if !matches!(received, Some(Received::Data(_)) | None) {
-                self.slots[source.index as usize].input = Input::Ended;
+                self.slots[source.index as usize].input = InputMode::Ended;
             }
             self.settle(source.index);
             if let Some(received) = received {
@@ -284,11 +286,11 @@ impl<K: Kernel> Uring<K> {
     fn end_input(&mut self, index: u32, end: Received) -> Option<Event> {
         let slot = &mut self.slots[index as usize];
         match slot.input {
-            Input::Recv if slot.held == NONE => {
-                slot.input = Input::Ended;
+            InputMode::Recv if slot.held == NONE => {
+                slot.input = InputMode::Ended;
                 Some(Event::Received { token: slot.token, received: end })
             }
-            Input::Fill(fill) if slot.held == NONE => self.finish_fill(index, fill, Some(error_of(end))),
+            InputMode::Fill(fill) if slot.held == NONE => self.finish_fill(index, fill, Some(error_of(end))),
             _ => {
                 self.held_of(index).end = Some(end);
                 None
@@ -352,7 +354,9 @@ impl<K: Kernel> Uring<K> {
         // SAFETY: at least `wanted` bytes of spare capacity follow `to`; the vector stays in `fills`, and is neither
         // touched nor dropped, until the completion was reaped.
         // JUSTIFICATION: receiving a large value where it is to lie saves copying it.
-        unsafe { self.kernel.push_recv(slot.raw_fd(), to, fill.wanted, super::user_data(Kind::Fill, index)) };
+        unsafe {
+            self.kernel.push_recv(slot.raw_fd(), to, fill.wanted, super::user_data(OpKind::Fill, index))
+        };
     }
 
     /// A completion of a receive into the caller's buffer.
@@ -360,9 +364,9 @@ impl<K: Kernel> Uring<K> {
         let slot = &mut self.slots[index as usize];
         slot.armed = Armed::Nothing;
         slot.cancelling = false;
-        let Input::Fill(fill) = slot.input else { return None };
+        let InputMode::Fill(fill) = slot.input else { return None };
         if slot.life != Life::Open {
-            slot.input = Input::Ended;
+            slot.input = InputMode::Ended;
             self.fills.remove(fill);
             return None;
         }
@@ -398,7 +402,7 @@ impl<K: Kernel> Uring<K> {
     /// Ends a fill with what has come; one that the kernel has the buffer of, once it is back.
     pub(super) fn end_fill(&mut self, source: Source) {
         let Some(slot) = self.slot(source) else { return };
-        let (armed, Input::Fill(fill)) = (slot.armed, slot.input) else { return };
+        let (armed, InputMode::Fill(fill)) = (slot.armed, slot.input) else { return };
         if armed == Armed::Fill {
             if let Some(fill) = self.fills.at_mut(fill) {
                 fill.is_ending = true;
@@ -412,7 +416,7 @@ impl<K: Kernel> Uring<K> {
 
     fn finish_fill(&mut self, index: u32, fill: u32, error: Option<io::Error>) -> Option<Event> {
         let slot = &mut self.slots[index as usize];
-        slot.input = if error.is_none() { Input::Idle } else { Input::Ended };
+        slot.input = if error.is_none() { InputMode::Idle } else { InputMode::Ended };
         let fill = self.fills.remove(fill)?;
         Some(Event::Filled { token: slot.token, buf: fill.buf, error })
     }
@@ -436,14 +440,14 @@ impl<K: Kernel> Uring<K> {
         }
         self.accept_pause.reset();
         self.metrics.accepts += 1;
-        let direct = slot.input == Input::Accept && self.accepts_left > 0 && self.arrived.is_empty();
+        let direct = slot.input == InputMode::Accept && self.accepts_left > 0 && self.arrived.is_empty();
         let event = if direct {
             self.accepts_left -= 1;
             Some(Event::Accepted { token: slot.token, socket })
         } else {
             self.arrived.push_back((source, socket));
-            if self.arrived.len() >= ARRIVED_MAX && slot.input == Input::Accept {
-                slot.input = Input::AcceptPaused;
+            if self.arrived.len() >= ARRIVED_MAX && slot.input == InputMode::Accept {
+                slot.input = InputMode::AcceptPaused;
                 self.accept_pause.add(source, now_ns);
             }
             None
@@ -466,11 +470,11 @@ impl<K: Kernel> Uring<K> {
             libc::ENETDOWN,
             libc::EHOSTUNREACH,
         ];
-        if passing.contains(&errno) || slot.input != Input::Accept {
+        if passing.contains(&errno) || slot.input != InputMode::Accept {
             self.settle(source.index);
             return None;
         }
-        slot.input = Input::AcceptPaused;
+        slot.input = InputMode::AcceptPaused;
         let token = slot.token;
         self.metrics.accept_failures += 1;
         self.accept_pause.add(source, now_ns);
@@ -481,9 +485,9 @@ impl<K: Kernel> Uring<K> {
     pub(super) fn resume_accepting(&mut self) {
         for source in self.accept_pause.end() {
             if let Some(slot) = self.slot(source)
-                && slot.input == Input::AcceptPaused
+                && slot.input == InputMode::AcceptPaused
             {
-                slot.input = Input::Accept;
+                slot.input = InputMode::Accept;
                 self.settle(source.index);
             }
         }
@@ -499,7 +503,7 @@ impl<K: Kernel> Uring<K> {
             let (source, socket) = self.arrived.pop_front()?;
             // A listener that was closed takes its connections along.
             let Some(slot) = self.slot(source) else { continue };
-            if matches!(slot.input, Input::Accept | Input::AcceptPaused) {
+            if matches!(slot.input, InputMode::Accept | InputMode::AcceptPaused) {
                 let token = slot.token;
                 self.accepts_left -= 1;
                 return Some(Event::Accepted { token, socket });
@@ -513,7 +517,7 @@ impl<K: Kernel> Uring<K> {
     pub(super) fn arrived_deliverable(&self) -> bool {
         self.arrived.iter().any(|(source, _)| {
             let slot = &self.slots[source.index as usize];
-            !slot.is(*source) || matches!(slot.input, Input::Accept | Input::AcceptPaused)
+            !slot.is(*source) || matches!(slot.input, InputMode::Accept | InputMode::AcceptPaused)
         })
     }
 }

@@ -134,6 +134,11 @@ pub trait Kernel: Sized {
     /// Opens it on the thread that will use it.
     fn open(config: &Config) -> io::Result<Self>;
 
+    /// Ends every multishot receive that is pushed from now on after so many bytes; 0 for never. One source that is
+    /// flooded would otherwise take the whole group in one `enter`, a millisecond of copying. The kernel knows it since
+    /// 6.17 and rejects it before.
+    fn cap_receives(&mut self, bytes: u32);
+
     /// Queues an operation. Never fails for want of room.
     fn push(&mut self, op: Op, user_data: u64);
 
@@ -207,4 +212,16 @@ pub trait Kernel: Sized {
 
     /// Bytes of memory the kernel may still touch are given up without being freed.
     fn leak_buffers(&mut self);
+}
+
+/// One line on why a call failed, with the usual culprit.
+pub(super) fn refused_by(what: &str, error: &io::Error) -> io::Error {
+    let why = match error.raw_os_error() {
+        Some(libc::EPERM) | Some(libc::EACCES) => "denied by seccomp or by kernel.io_uring_disabled",
+        Some(libc::ENOSYS) => "not in this kernel, or denied by seccomp",
+        Some(libc::EINVAL) => "the kernel is older than 6.1",
+        Some(libc::ENOMEM) => "no memory: see RLIMIT_MEMLOCK",
+        _ => "failed",
+    };
+    io::Error::new(error.kind(), format!("{what}: {why} ({error})"))
 }

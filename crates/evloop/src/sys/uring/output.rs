@@ -6,8 +6,9 @@ use std::io::{self, IoSlice};
 use rustix::io::Errno;
 
 use super::kernel::{Cqe, Kernel, Patience};
-use super::{Kind, Life, NONE, Uring};
-use crate::event::{Event, Sending, Sent, Source};
+use super::{Life, NONE, OpKind, Uring};
+use crate::event::{Event, Sending, Sent};
+use crate::handle::Source;
 use crate::send_buf::{Cursor, Left, SendBuf};
 
 /// A send in flight. The kernel reads from the heap memory of `buf`, and from `message`, which do not move.
@@ -56,7 +57,7 @@ impl<K: Kernel> Uring<K> {
         slot.in_flight += 1;
         self.in_flight += 1;
         let fd = slot.raw_fd();
-        let user_data = super::user_data(Kind::Send, index);
+        let user_data = super::user_data(OpKind::Send, index);
         if pending.buf.shared.is_empty() {
             let rest = pending.cursor.rest_of_head(&pending.buf);
             // SAFETY: the buffer stays in `sends`, and is neither changed nor dropped, until the completion was reaped.

@@ -9,8 +9,7 @@ use std::os::unix::net::UnixStream;
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketType};
 
-use super::kernel::{CQE_MORE, Cqe, Kernel, Op, Wait};
-use super::ring::Ring;
+use super::kernel::{CQE_MORE, Cqe, Kernel, Op, Wait, refused_by};
 
 /// What this kernel does beyond what is needed.
 #[derive(Clone, Copy, Debug)]
@@ -19,20 +18,21 @@ pub(super) struct Caps {
     pub ends_receives: bool,
 }
 
-/// `Ok` when everything that is needed behaves; otherwise the first thing that does not, in one line.
-pub(super) fn check() -> io::Result<Caps> {
-    let mut probe = Probe { ring: Ring::with_sizes(8, 2)? };
+/// Tries everything that is needed on `ring`, which has eight entries and two buffers, and serves for nothing else. `Ok`
+/// when all of it behaves; otherwise the first thing that does not, in one line.
+pub(super) fn check<K: Kernel>(ring: K) -> io::Result<Caps> {
+    let mut probe = Probe { ring };
     probe.receives()?;
     probe.accepts()?;
     probe.wakes()?;
     Ok(Caps { ends_receives: probe.ends_receives()? })
 }
 
-struct Probe {
-    ring: Ring,
+struct Probe<K> {
+    ring: K,
 }
 
-impl Probe {
+impl<K: Kernel> Probe<K> {
     /// Multishot receive: goes on, ends with `ENOBUFS`, is cancelled by its user data.
     fn receives(&mut self) -> io::Result<()> {
         let (mut one, two) = UnixStream::pair()?;
@@ -131,9 +131,7 @@ impl Probe {
                 Some(cqe) if cqe.user_data == user_data => return Ok(*cqe),
                 Some(_) => {}
                 None => {
-                    self.ring
-                        .enter(Wait::No)
-                        .map_err(|error| super::ring::refused_by("io_uring_enter", &error))?;
+                    self.ring.enter(Wait::No).map_err(|error| refused_by("io_uring_enter", &error))?;
                 }
             }
         }

@@ -4,7 +4,7 @@
 
 use super::kernel::{Cqe, Kernel, Wait};
 use super::{Life, Other, Uring};
-use crate::event::Source;
+use crate::handle::Source;
 use crate::slab::Slab;
 
 impl<K: Kernel> Uring<K> {

@@ -17,12 +17,12 @@ use io_uring::squeue::Entry;
 use io_uring::types::{BufRingEntry, CancelBuilder, Fd, FsyncFlags};
 use io_uring::{IoUring, opcode};
 
-use super::kernel::{Cqe, Kernel, Op, Patience, Wait};
+use super::kernel::{Cqe, Kernel, Op, Patience, Wait, refused_by};
 use crate::config::Config;
 use crate::file::Part;
 
 /// A ring of the kernel.
-pub struct Ring {
+pub struct KernelRing {
     /// The first field, so the ring is closed before `group` gives back what is registered with the ring.
     ring: IoUring,
     /// What `enter` names the ring by: an index of registered descriptors, or the descriptor.
@@ -37,14 +37,15 @@ pub struct Ring {
     group: Group,
 }
 
-impl Ring {
+impl KernelRing {
     /// Opens a ring with `entries` submission entries, or with fewer where memory is limited, and a group of
     /// `buffers` provided buffers, a power of two. Errors say in one line what the machine lacks.
-    pub(super) fn with_sizes(entries: u32, buffers: u16) -> io::Result<Ring> {
+    pub(super) fn with_sizes(entries: u32, buffers: u16) -> io::Result<KernelRing> {
         let ring = set_up(entries)?;
         let params = ring.params();
         if !params.is_feature_nodrop() || !params.is_feature_ext_arg() {
-            return Err(refused("the kernel's io_uring lacks NODROP or EXT_ARG", io::ErrorKind::Unsupported));
+            let line = "the kernel's io_uring lacks NODROP or EXT_ARG";
+            return Err(io::Error::new(io::ErrorKind::Unsupported, line));
         }
         let mut enter_flags = GETEVENTS;
         if params.is_feature_no_iowait() {
@@ -61,7 +62,7 @@ impl Ring {
             ring.submitter().register_buf_ring_with_flags(group.entries.as_ptr() as u64, buffers, GROUP_ID, 0)
         };
         registered.map_err(|error| refused_by("registering buffers", &error))?;
-        let mut ring = Ring {
+        let mut ring = KernelRing {
             enter_fd: ring.as_raw_fd(),
             enter_flags,
             abs_timer: recent,
@@ -73,13 +74,6 @@ impl Ring {
         };
         ring.register_itself();
         Ok(ring)
-    }
-
-    /// Ends every multishot receive that is pushed from now on after so many bytes; 0 for never. One source that is
-    /// flooded would otherwise take the whole group in one `enter`, a millisecond of copying. The kernel knows it since
-    /// 6.17 and rejects it before.
-    pub(super) fn cap_receives(&mut self, bytes: u32) {
-        self.recv_cap = bytes;
     }
 
     /// Saves the kernel a look-up per call. Failing is harmless.
@@ -180,16 +174,20 @@ impl Ring {
     }
 }
 
-impl Kernel for Ring {
+impl Kernel for KernelRing {
     const NAME: &'static str = "io_uring";
 
-    fn open(config: &Config) -> io::Result<Ring> {
-        let caps = super::preflight::check()?;
-        let mut ring = Ring::with_sizes(config.ring_entries, config.ring_buffers)?;
+    fn open(config: &Config) -> io::Result<KernelRing> {
+        let caps = super::preflight::check(KernelRing::with_sizes(8, 2)?)?;
+        let mut ring = KernelRing::with_sizes(config.ring_entries, config.ring_buffers)?;
         if caps.ends_receives {
             ring.cap_receives((config.chunk_bytes * CHUNKS_PER_RECEIVE) as u32);
         }
         Ok(ring)
+    }
+
+    fn cap_receives(&mut self, bytes: u32) {
+        self.recv_cap = bytes;
     }
 
     #[inline]
@@ -361,7 +359,7 @@ impl Kernel for Ring {
     }
 }
 
-impl fmt::Debug for Ring {
+impl fmt::Debug for KernelRing {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Ring").field("fd", &self.ring.as_raw_fd()).finish_non_exhaustive()
     }
@@ -495,22 +493,6 @@ fn set_up(entries: u32) -> io::Result<IoUring> {
 enum Array {
     Without,
     With,
-}
-
-/// One line on why a call failed, with the usual culprit.
-pub(super) fn refused_by(what: &str, error: &io::Error) -> io::Error {
-    let why = match error.raw_os_error() {
-        Some(libc::EPERM) | Some(libc::EACCES) => "denied by seccomp or by kernel.io_uring_disabled",
-        Some(libc::ENOSYS) => "not in this kernel, or denied by seccomp",
-        Some(libc::EINVAL) => "the kernel is older than 6.1",
-        Some(libc::ENOMEM) => "no memory: see RLIMIT_MEMLOCK",
-        _ => "failed",
-    };
-    refused(&format!("{what}: {why} ({error})"), error.kind())
-}
-
-fn refused(line: &str, kind: io::ErrorKind) -> io::Error {
-    io::Error::new(kind, line.to_owned())
 }
 
 /// The receive with a limit of bytes in all, for which the crate has no setter.

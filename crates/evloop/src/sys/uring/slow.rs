@@ -8,16 +8,17 @@ use rustix::io::Errno;
 
 use super::kernel::{Cqe, Kernel, Op};
 use super::{CANCEL, Other, POLLIN, POLLOUT, Uring};
-use crate::event::{Event, Token};
-use crate::file::{self, Cancelling, FileId, FileOp, FileOpId, Part, Step, Way};
-use crate::process::{Beginning, Exit, Means, ProcessId, Whom, begin, reap_child};
+use crate::event::{Event, Exit};
+use crate::file::{self, Cancelling, FileOp, IoPath, Part, Step};
+use crate::handle::{FileId, FileOpId, ProcessId, Token};
+use crate::process::{WaitMethod, WaitStart, WaitTarget, begin, reap_child};
 use crate::work::forget_events;
 
 impl<K: Kernel> Uring<K> {
     pub(super) fn open_file(&mut self, fd: Arc<OwnedFd>) -> FileId {
         self.metrics.system_calls += 1;
-        let kind = file::Kind::of(&fd);
-        self.work.files.open(fd, kind, Way::Native)
+        let kind = file::FileKind::of(&fd);
+        self.work.files.open(fd, kind, IoPath::Native)
     }
 
     pub(super) fn start_file(&mut self, file: FileId, op: FileOp, token: Token) -> FileOpId {
@@ -114,21 +115,21 @@ impl<K: Kernel> Uring<K> {
         self.metrics.system_calls += 2;
         let processes = &mut self.work.processes;
         match begin(pid) {
-            Beginning::Over(exit) => {
-                let id = processes.insert(token, pid, Means::Helper);
+            WaitStart::Over(exit) => {
+                let id = processes.insert(token, pid, WaitMethod::Helper);
                 self.end_process(id.index(), exit);
                 id
             }
-            Beginning::Descriptor(fd) => {
+            WaitStart::Descriptor(fd) => {
                 let op = Op::Poll { fd: fd.as_raw_fd(), events: POLLIN };
-                let id = processes.insert(token, pid, Means::Polled(fd));
+                let id = processes.insert(token, pid, WaitMethod::Polled(fd));
                 self.in_flight += 1;
                 self.kernel.push(op, Other::Process.user_data(id.index()));
                 id
             }
-            Beginning::Look => {
-                let id = processes.insert(token, pid, Means::Helper);
-                if let Err(error) = self.work.look_for(id.index(), Whom::Number(pid)) {
+            WaitStart::Look => {
+                let id = processes.insert(token, pid, WaitMethod::Helper);
+                if let Err(error) = self.work.watch_child(id.index(), WaitTarget::Number(pid)) {
                     self.end_process(id.index(), Exit::Failed(error));
                 }
                 id
@@ -140,14 +141,14 @@ impl<K: Kernel> Uring<K> {
         let Some(index) = self.work.processes.index(id) else { return };
         let Some(waiting) = self.work.processes.at(index) else { return };
         match waiting.means {
-            Means::Polled(_) => {
+            WaitMethod::Polled(_) => {
                 // The descriptor stays open until the kernel is through with it.
                 if !std::mem::replace(&mut waiting.cancelled, true) {
                     self.cancel_other(Other::Process, index);
                 }
             }
-            Means::Helper | Means::Source(_) => {
-                if self.work.look_no_more(index) {
+            WaitMethod::Helper | WaitMethod::Source(_) => {
+                if self.work.unwatch_child(index) {
                     self.end_process(index, Exit::Cancelled);
                 }
             }
@@ -158,7 +159,7 @@ impl<K: Kernel> Uring<K> {
     fn process_done(&mut self, index: u32, cqe: Cqe) -> Option<Event> {
         let waiting = self.work.processes.at(index)?;
         let pid = waiting.pid;
-        let Means::Polled(fd) = &waiting.means else { return None };
+        let WaitMethod::Polled(fd) = &waiting.means else { return None };
         let exit = if waiting.cancelled {
             Exit::Cancelled
         } else {
@@ -168,9 +169,9 @@ impl<K: Kernel> Uring<K> {
                 (None, ..0) => Exit::Failed(Errno::from_raw_os_error(-cqe.result).into()),
                 (None, _) => {
                     // It has ended, and somebody traces it. Another poll would be over at once.
-                    let whom = Whom::Child(fd.clone(), pid);
-                    waiting.means = Means::Helper;
-                    match self.work.look_for(index, whom) {
+                    let whom = WaitTarget::Child(fd.clone(), pid);
+                    waiting.means = WaitMethod::Helper;
+                    match self.work.watch_child(index, whom) {
                         Ok(()) => return None,
                         Err(error) => Exit::Failed(error),
                     }
@@ -213,8 +214,8 @@ impl<K: Kernel> Uring<K> {
             Other::Wake => self.waker_armed,
             Other::File => self.work.files.is_cancelled_waiting(index),
             Other::Process => self.work.processes.at(index).is_some_and(|waiting| match waiting.means {
-                Means::Polled(_) => waiting.cancelled,
-                Means::Helper | Means::Source(_) => false,
+                WaitMethod::Polled(_) => waiting.cancelled,
+                WaitMethod::Helper | WaitMethod::Source(_) => false,
             }),
         }
     }

@@ -10,9 +10,10 @@ use rustix::fs::{MemfdFlags, memfd_create};
 use rustix::pipe::{PipeFlags, pipe_with};
 
 use crate::config::Config;
-use crate::driver::{Driver, Fd, Sleep};
-use crate::event::{Interest, Sending, Token};
+use crate::driver::{Driver, Sleep};
+use crate::event::{Interest, Sending};
 use crate::file::FileOp;
+use crate::handle::{Fd, Token};
 use crate::send_buf::SendBuf;
 use crate::sys::sim::SimRing;
 use crate::sys::uring::kernel::{Cqe, Kernel};
@@ -73,9 +74,9 @@ fn comes_to_rest<K: Kernel>(config: &Config) {
 
 #[test]
 fn a_driver_comes_to_rest_with_completions_that_nobody_took() {
-    comes_to_rest::<ring::Ring>(&Config::default());
+    comes_to_rest::<ring::KernelRing>(&Config::default());
     // Less room than completions.
-    comes_to_rest::<ring::Ring>(&Config { ring_entries: 2, ring_buffers: 2, ..Config::default() });
+    comes_to_rest::<ring::KernelRing>(&Config { ring_entries: 2, ring_buffers: 2, ..Config::default() });
     for sim_seed in 1..=12 {
         comes_to_rest::<SimRing>(&Config { sim_seed, ..Config::default() });
     }
