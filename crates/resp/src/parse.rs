@@ -237,16 +237,6 @@ impl Parser {
         (self.place.at + LINE_END).checked_add(self.place.in_input())?.checked_sub(len)
     }
 
-    /// Gives the unfinished request up, which begins `input`, and puts the arguments that were supplied back into it.
-    pub fn give_up(&mut self, input: &mut Vec<u8>) {
-        let parser = std::mem::take(self);
-        if let Some(apart) = parser.apart {
-            let mut whole = Vec::with_capacity(input.len() + apart.bytes());
-            apart.join(input, &mut whole);
-            *input = whole;
-        }
-    }
-
     /// Offset from the beginning of the unfinished request of the next byte to parse; 0 between requests.
     #[inline]
     pub fn at(&self) -> usize {
