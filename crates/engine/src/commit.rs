@@ -10,7 +10,6 @@ use crate::control::Control;
 use crate::delivery::Delivery;
 use crate::engine::Engine;
 use crate::repl_stream::{Grouping, ReplicationStream};
-use crate::session::Session;
 use crate::watch::{Change, KeyPresence};
 use sluice_base::Now;
 use sluice_keyspace::{
@@ -219,12 +218,12 @@ impl Engine {
         let block = control.stream.take();
         for key in &control.stream.replicas {
             let Some(session) = sessions.get_mut(*key) else { continue };
-            let awaits_ack = session.caller.replica.is_some_and(|replica| replica.awaits_ack);
+            let awaits_ack = session.caller.replica_state().is_some_and(|replica| replica.awaits_ack);
             if session.feed.is_some() || awaits_ack {
-                session.held.push_shared(block.clone());
+                session.held.get_or_insert_default().push_shared(block.clone());
                 continue;
             }
-            session.outbox.append(&mut session.held);
+            session.release_held();
             // A short block is copied: a range of its own in the send costs more.
             match block.len() <= COPIED_BYTES_MAX {
                 true => session.outbox.push(&block),
@@ -240,10 +239,9 @@ impl Engine {
         let Engine { control, sessions, .. } = self;
         for key in &control.stream.replicas {
             let Some(session) = sessions.get_mut(*key) else { continue };
-            let awaits_ack = session.caller.replica.is_some_and(|replica| replica.awaits_ack);
-            if !awaits_ack && session.feed.is_none() && !session.held.is_empty() {
-                let Session { outbox, held, .. } = session;
-                outbox.append(held);
+            let awaits_ack = session.caller.replica_state().is_some_and(|replica| replica.awaits_ack);
+            if !awaits_ack && session.feed.is_none() && session.held.is_some() {
+                session.release_held();
                 session.note_output(&mut control.ready);
             }
         }

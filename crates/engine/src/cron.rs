@@ -103,7 +103,7 @@ impl Engine {
             let Some(session) = self.sessions.in_slot(slot) else { continue };
             let key = session.key;
             let idle = now.unix_s() - session.caller.last_s;
-            session.output_peak = session.output_bytes();
+            session.output_peak = crate::session::short(session.output_bytes());
             let flags = session.caller.flags;
             let exempt = session.caller.replica.is_some()
                 || flags.monitor
@@ -115,7 +115,7 @@ impl Engine {
                 process.log(LogLevel::Verbose, "Closing idle client");
                 continue;
             }
-            if session.caller.input_bytes + session.caller.input_free > 0 {
+            if session.caller.input_bytes > 0 || session.caller.input_free > 0 {
                 self.actions.push(Action::TrimInput { key, idle_s: idle });
             }
             self.check_output_limit(key, process);

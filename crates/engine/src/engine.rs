@@ -196,7 +196,7 @@ impl Engine {
                 key,
                 outbox: Outbox::new(),
                 queued: false,
-                held: Outbox::new(),
+                held: None,
                 mask: 0,
                 transaction: None,
                 feed: None,
@@ -210,12 +210,9 @@ impl Engine {
                     proto: Protocol::Resp2,
                     authenticated,
                     ever_authenticated: authenticated,
-                    user: "default".into(),
-                    name: Box::default(),
-                    lib_name: Box::default(),
-                    lib_ver: Box::default(),
+                    labels: None,
                     addr: connection.addr.into(),
-                    laddr: connection.laddr.into(),
+                    laddr: connection.laddr,
                     fd: connection.fd,
                     flags: ClientFlags::default(),
                     reply: ReplyMode::On,
@@ -254,14 +251,14 @@ impl Engine {
     pub fn feed(&mut self, key: SessionKey) {
         let Some(session) = self.sessions.get_mut(key) else { return };
         session.caller.kind = ClientKind::Replica;
-        session.caller.replica = Some(ReplicaState {
+        session.caller.replica = Some(Box::new(ReplicaState {
             snapshot_queued: 0,
             acked: 0,
             acked_s: 0,
             stage: SyncStage::Online,
             awaits_ack: false,
             sends_acks: false,
-        });
+        }));
         session.mask = self.gate.session_mask(session);
         self.deliver_stream();
         self.control.stream.attach(key);
@@ -316,7 +313,7 @@ impl Engine {
     pub fn publish_input(&mut self, key: SessionKey, used: usize, free: usize) {
         if let Some(session) = self.sessions.get_mut(key) {
             session.caller.input_bytes = used;
-            session.caller.input_free = free;
+            session.caller.input_free = crate::session::short(free);
         }
     }
 
@@ -374,7 +371,7 @@ impl Engine {
         }
         let outbox = std::mem::take(&mut session.outbox);
         session.in_flight += outbox.len();
-        session.output_peak = session.output_peak.max(outbox.len());
+        session.output_peak = session.output_peak.max(crate::session::short(outbox.len()));
         self.stats.output_peaks.note(session.in_flight);
         Some((outbox, session.caller.closing))
     }

@@ -43,7 +43,7 @@ impl Variety {
 impl Session {
     /// Whether part of a snapshot is not sent yet.
     fn reads_snapshot(&self) -> bool {
-        self.feed.is_some() || self.caller.replica.is_some_and(|replica| replica.snapshot_queued > 0)
+        self.feed.is_some() || self.caller.replica_state().is_some_and(|replica| replica.snapshot_queued > 0)
     }
 
     /// Queues pieces of the snapshot up to [`AHEAD_BYTES`], and what was kept behind it once it is all there.
@@ -57,8 +57,10 @@ impl Session {
                     replica.snapshot_queued += trailer.len();
                 }
                 self.feed = None;
-                if !replica.awaits_ack {
-                    self.outbox.append(&mut self.held);
+                if !replica.awaits_ack
+                    && let Some(mut held) = self.held.take()
+                {
+                    self.outbox.append(&mut held);
                 }
                 replica.stage = SyncStage::Online;
                 let rdb_only = self.caller.announced.as_ref().is_some_and(|announced| announced.rdb_only);
@@ -193,7 +195,7 @@ impl Engine {
         }
         let silent = |session: &Session| {
             let online =
-                session.caller.replica.filter(|replica| replica.sends_acks && session.feed.is_none());
+                session.caller.replica_state().filter(|replica| replica.sends_acks && session.feed.is_none());
             online.is_some_and(|replica| now.unix_s() - replica.acked_s > timeout_s as i64)
         };
         for client in &control.stream.replicas {

@@ -65,7 +65,7 @@ impl Engine {
                 value,
                 argv: commandlog::shorten(redact::shown(spec, args).into_iter()),
                 peer: session.caller.addr.clone(),
-                name: session.caller.name.clone(),
+                name: session.caller.name().into(),
             };
             self.control.commandlog.push(kind, entry, max_len);
         }

@@ -65,14 +65,14 @@ impl Engine {
 
 /// Whether a client's output is beyond its limit; remembers since when it has been beyond the soft one.
 pub(crate) fn is_over_limit(session: &mut Session, limits: &Limits, now: Now) -> bool {
-    let snapshot = session.caller.replica.map_or(0, |replica| replica.snapshot_queued);
+    let snapshot = session.caller.replica_state().map_or(0, |replica| replica.snapshot_queued);
     let bytes = session.output_bytes().saturating_sub(snapshot);
     let limit = match session.caller.kind {
         ClientKind::Normal if session.caller.subscribed.is_any() => limits.output[2],
         ClientKind::Normal => limits.output[0],
         ClientKind::Replica => limits.output[1],
     };
-    let second = now.mono_ns / 1_000_000_000;
+    let second = u32::try_from(now.mono_ns / 1_000_000_000).unwrap_or(u32::MAX);
     let above_soft = limit.soft > 0 && bytes >= limit.soft;
     let since = &mut session.caller.soft_limit_since_s;
     if !above_soft {
@@ -80,7 +80,8 @@ pub(crate) fn is_over_limit(session: &mut Session, limits: &Limits, now: Now) ->
     } else if *since == 0 {
         *since = second.max(1);
     }
-    limit.hard > 0 && bytes >= limit.hard || above_soft && second.saturating_sub(*since) > limit.soft_seconds
+    limit.hard > 0 && bytes >= limit.hard
+        || above_soft && u64::from(second.saturating_sub(*since)) > limit.soft_seconds
 }
 
 /// Seconds between two lines about HTTP.

@@ -149,7 +149,7 @@ impl PubSub {
     pub(crate) fn subscribed(&self, client: SessionKey) -> Subscribed {
         let Some(own) = self.known(client) else { return Subscribed::default() };
         let [channels, patterns, shards] = own.places.each_ref().map(|places| places.len() as u32);
-        Subscribed { channels, patterns, shards, bytes: own.bytes }
+        Subscribed { channels, patterns, shards, bytes: crate::session::short(own.bytes) }
     }
 
     /// Has the running command send its message to the subscribers of a channel, or of a shard channel. Returns how many

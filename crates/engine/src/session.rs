@@ -13,6 +13,7 @@ use crate::transaction::Transaction;
 use sluice_base::ClientId;
 use sluice_command::Spec;
 use sluice_resp::{Outbox, Protocol};
+use std::sync::Arc;
 
 /// Who runs a command: all that handlers may see of a client.
 #[derive(Debug)]
@@ -27,18 +28,12 @@ pub struct Caller {
     pub authenticated: bool,
     /// Has been authenticated at least once: such a client may have more unread output.
     pub ever_authenticated: bool,
-    /// Name of its user.
-    pub user: Box<str>,
-    /// CLIENT SETNAME.
-    pub name: Box<[u8]>,
-    /// CLIENT SETINFO LIB-NAME.
-    pub lib_name: Box<[u8]>,
-    /// CLIENT SETINFO LIB-VER.
-    pub lib_ver: Box<[u8]>,
+    /// What it calls itself, if it does.
+    pub(crate) labels: Option<Box<Labels>>,
     /// Its address, as CLIENT LIST shows it.
     pub addr: Box<str>,
-    /// Address of the server's end.
-    pub laddr: Box<str>,
+    /// Address of the server's end: one text for all clients of a listener.
+    pub laddr: Arc<str>,
     /// Number of its descriptor, for display.
     pub fd: i32,
     /// Its lasting properties.
@@ -59,8 +54,8 @@ pub struct Caller {
     pub commands: u64,
     /// Bytes of unparsed input it holds, as the server published it.
     pub input_bytes: usize,
-    /// Unused bytes of that buffer.
-    pub input_free: usize,
+    /// Unused bytes of that buffer, for display; [`u32::MAX`] for more.
+    pub input_free: u32,
     /// Bytes of the arguments of the command it runs or waits with.
     pub argv_bytes: usize,
     /// Kind of connection.
@@ -72,13 +67,13 @@ pub struct Caller {
     /// Whether and how it ends.
     pub closing: Closing,
     /// Replica state, when it is one.
-    pub replica: Option<ReplicaState>,
+    pub replica: Option<Box<ReplicaState>>,
     /// What it said of itself by REPLCONF, if anything.
     pub announced: Option<Box<Announced>>,
     /// When its output first exceeded the soft limit, seconds of the monotonic clock; 0 for not.
-    pub soft_limit_since_s: u64,
+    pub soft_limit_since_s: u32,
     /// Commands queued since MULTI; 0 outside of a transaction, -1 for a client that never began one.
-    pub multi: i64,
+    pub multi: i32,
     /// Bytes of the transaction that EXEC runs.
     pub multi_mem: usize,
     /// Offset of the replication stream behind its last command: what WAIT waits for.
@@ -96,8 +91,8 @@ pub struct Subscribed {
     pub patterns: u32,
     /// Shard channels.
     pub shards: u32,
-    /// Bytes that this takes.
-    pub bytes: usize,
+    /// Bytes that this takes, for display; [`u32::MAX`] for more.
+    pub bytes: u32,
 }
 
 impl Subscribed {
@@ -108,7 +103,54 @@ impl Subscribed {
     }
 }
 
+/// The name of the one user there is.
+pub(crate) const DEFAULT_USER: &str = "default";
+
+/// What a client calls itself. Few do all of it, and there are many clients.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Labels {
+    /// CLIENT SETNAME.
+    pub name: Box<[u8]>,
+    /// CLIENT SETINFO LIB-NAME.
+    pub lib_name: Box<[u8]>,
+    /// CLIENT SETINFO LIB-VER.
+    pub lib_ver: Box<[u8]>,
+}
+
+/// What a client takes at most, beside its connection, whether it is idle or not: there are many.
+const _: () = assert!(size_of::<Session>() <= 320);
+
 impl Caller {
+    /// Name of its user: there is one.
+    pub fn user(&self) -> &'static str {
+        DEFAULT_USER
+    }
+
+    /// CLIENT SETNAME; empty for none.
+    pub fn name(&self) -> &[u8] {
+        self.labels.as_ref().map_or(b"", |labels| &labels.name)
+    }
+
+    /// CLIENT SETINFO LIB-NAME; empty for none.
+    pub(crate) fn lib_name(&self) -> &[u8] {
+        self.labels.as_ref().map_or(b"", |labels| &labels.lib_name)
+    }
+
+    /// CLIENT SETINFO LIB-VER; empty for none.
+    pub(crate) fn lib_ver(&self) -> &[u8] {
+        self.labels.as_ref().map_or(b"", |labels| &labels.lib_ver)
+    }
+
+    /// What it calls itself, to change.
+    pub(crate) fn labels_mut(&mut self) -> &mut Labels {
+        self.labels.get_or_insert_default()
+    }
+
+    /// Replica state, when it is one.
+    pub(crate) fn replica_state(&self) -> Option<ReplicaState> {
+        self.replica.as_deref().copied()
+    }
+
     /// Whether it may only subscribe, unsubscribe and little else: in RESP2 a message looks like a reply.
     #[inline]
     pub(crate) fn only_listens(&self) -> bool {
@@ -272,7 +314,7 @@ pub struct Session {
     /// It is on the list of sessions with new output.
     pub queued: bool,
     /// Part of the stream that waits until the replica acknowledges its snapshot.
-    pub held: Outbox,
+    pub held: Option<Box<Outbox>>,
     /// Bits of the gate's checks that can refuse this session something (`Gate::session_mask`).
     pub mask: u32,
     /// What MULTI has queued, between MULTI and EXEC.
@@ -285,15 +327,22 @@ pub struct Session {
     pub is_rerun: bool,
     /// Bytes the server has taken and not sent yet: counts against the output limits.
     pub in_flight: usize,
-    /// Most bytes of output that were handed over at once since the cron last looked.
-    pub output_peak: usize,
+    /// Most bytes of output that were handed over at once since the cron last looked, for display; [`u32::MAX`] for more.
+    pub output_peak: u32,
 }
 
 impl Session {
     /// Bytes of output that the client has not received yet.
     #[inline]
     pub fn output_bytes(&self) -> usize {
-        self.outbox.len() + self.held.len() + self.in_flight
+        self.outbox.len() + self.held.as_ref().map_or(0, |held| held.len()) + self.in_flight
+    }
+
+    /// Makes the deferred part of the stream output.
+    pub(crate) fn release_held(&mut self) {
+        if let Some(mut held) = self.held.take() {
+            self.outbox.append(&mut held);
+        }
     }
 
     /// Lists a session that has output, once.
@@ -322,7 +371,7 @@ pub struct Connection {
     /// The client's address, as shown.
     pub addr: String,
     /// The server's address, as shown.
-    pub laddr: String,
+    pub laddr: Arc<str>,
     /// The descriptor, for display.
     pub fd: i32,
     /// A unix socket.
@@ -428,6 +477,11 @@ impl Sessions {
     pub(crate) fn in_slot(&mut self, slot: usize) -> Option<&mut Session> {
         self.slots.get_mut(slot)?.session.as_deref_mut()
     }
+}
+
+/// A size for display, in as few bytes as may be.
+pub(crate) fn short(bytes: usize) -> u32 {
+    u32::try_from(bytes).unwrap_or(u32::MAX)
 }
 
 /// The address without its port, as `127.0.0.1:5000` or `[::1]:5000`.

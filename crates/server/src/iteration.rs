@@ -33,6 +33,7 @@ use sluice_engine::{Action, Crash, Engine, LogLevel, Process, SessionKey};
 use sluice_evloop::{AnyLoop, Backend, Deadline, Event, Gathering, Token};
 use sluice_resp::Requests;
 use std::os::fd::OwnedFd;
+use std::sync::Arc;
 use timing::Timing;
 
 /// The phases of an iteration in order. Input is executed as it is collected; replies are sent after that, so that an iteration's
@@ -70,6 +71,8 @@ struct Sockets {
     event_loop: AnyLoop,
     clients: Clients,
     spare: SpareBuffers,
+    /// The server's address as the last client sees it.
+    laddr: Arc<str>,
     /// The requests of the receive that is executed.
     requests: Requests,
     /// Clients with output, and clients whose output may have become possible.
@@ -93,6 +96,7 @@ impl Server {
             event_loop,
             clients: Clients::default(),
             spare: SpareBuffers::default(),
+            laddr: "".into(),
             requests: Requests::new(),
             ready: Vec::new(),
             to_close: Vec::new(),
@@ -217,7 +221,12 @@ impl Server {
         }
         let fd = std::os::fd::AsRawFd::as_raw_fd(&socket);
         let unix = matches!(listener.kind, ListenerKind::Unix(_));
-        let client = sluice_engine::Connection { addr: accepted.addr, laddr: accepted.laddr, fd, unix };
+        // Nearly always the same as that of the client before.
+        if *self.sockets.laddr != *accepted.laddr {
+            self.sockets.laddr = accepted.laddr.into();
+        }
+        let laddr = self.sockets.laddr.clone();
+        let client = sluice_engine::Connection { addr: accepted.addr, laddr, fd, unix };
         let key = self.engine.connect(client, &mut self.host);
         self.sockets.clients.add(key);
         if self.io_threads.pool.active() > 0 {

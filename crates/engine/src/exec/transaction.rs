@@ -33,7 +33,7 @@ impl Engine {
         session.caller.last_command = Some(spec);
         transaction.push(spec, prepared, request);
         let queued = transaction.requests.bytes();
-        session.caller.multi = transaction.len() as i64;
+        session.caller.multi = i32::try_from(transaction.len()).unwrap_or(i32::MAX);
         if queued + session.caller.input_bytes > self.control.limits.client_query_buffer {
             return self.end_overlong(session, process);
         }

@@ -45,26 +45,26 @@ fn id(ctx: &mut SessionCtx<'_>, _: Args<'_>) -> Run {
 }
 
 fn getname(ctx: &mut SessionCtx<'_>, _: Args<'_>) -> Run {
-    if ctx.caller.name.is_empty() {
+    if ctx.caller.name().is_empty() {
         ctx.reply.null();
     } else {
-        ctx.reply.bulk(&ctx.caller.name);
+        ctx.reply.bulk(ctx.caller.name());
     }
     Ok(Outcome::Done)
 }
 
 fn setname(ctx: &mut SessionCtx<'_>, args: Args<'_>) -> Run {
     check_label(args.at(2), b"Client names")?;
-    ctx.caller.name = args.at(2).into();
+    ctx.caller.labels_mut().name = args.at(2).into();
     ctx.reply.ok();
     Ok(Outcome::Done)
 }
 
 fn setinfo(ctx: &mut SessionCtx<'_>, args: Args<'_>) -> Run {
     let label = if args.is(2, "LIB-NAME") {
-        &mut ctx.caller.lib_name
+        &mut ctx.caller.labels_mut().lib_name
     } else if args.is(2, "LIB-VER") {
-        &mut ctx.caller.lib_ver
+        &mut ctx.caller.labels_mut().lib_ver
     } else {
         return Err(CmdError::owned([b"ERR Unrecognized option '", until_zero(args.at(2)), b"'"].concat()));
     };

@@ -4,7 +4,7 @@ use crate::args::Args;
 use crate::ctx::{Handler, Outcome, Route, Run, ServerCtx, SessionCtx, route};
 use crate::error::{CmdError, until_zero};
 use crate::limits::Limits;
-use crate::session::{Caller, ClientFlags, Closing, ReplyMode, Subscribed};
+use crate::session::{Caller, ClientFlags, Closing, DEFAULT_USER, ReplyMode, Subscribed};
 use crate::stats::Stats;
 use crate::version;
 use sluice_base::num;
@@ -21,9 +21,6 @@ pub(crate) const ROUTES: &[Route] = &[
     route(&specs::RESET, Handler::Server(reset)),
     route(&specs::SELECT, Handler::Session(select)),
 ];
-
-/// The only user there is before users can be made.
-pub(crate) const DEFAULT_USER: &str = "default";
 
 fn ping(ctx: &mut SessionCtx<'_>, args: Args<'_>) -> Run {
     match args.len() {
@@ -97,7 +94,6 @@ fn authenticate(
     }
     caller.authenticated = true;
     caller.ever_authenticated = true;
-    caller.user = DEFAULT_USER.into();
     Ok(())
 }
 
@@ -133,7 +129,7 @@ fn hello(ctx: &mut ServerCtx<'_>, args: Args<'_>) -> Run {
         ));
     }
     if let Some(name) = greeting.name {
-        caller.name = name.into();
+        caller.labels_mut().name = name.into();
     }
     if let Some(proto) = greeting.proto {
         caller.proto = proto;
@@ -224,11 +220,12 @@ fn reset(ctx: &mut ServerCtx<'_>, _: Args<'_>) -> Run {
     }
     // What the client said of itself as a program stays: its library, and what it is capable of.
     caller.flags = ClientFlags::default();
-    caller.name = Box::default();
+    if let Some(labels) = &mut caller.labels {
+        labels.name = Box::default();
+    }
     caller.db = 0;
     caller.proto = Protocol::Resp2;
     caller.authenticated = ctx.control.limits.password.is_empty();
-    caller.user = DEFAULT_USER.into();
     // CLIENT REPLY SKIP is for this very reply.
     if caller.reply != ReplyMode::Skipping {
         caller.reply = ReplyMode::On;

@@ -59,14 +59,14 @@ fn synchronise(ctx: &mut ServerCtx<'_>, greeting: Greeting) -> Run {
     let caller = &mut ctx.session.caller;
     caller.kind = ClientKind::Replica;
     caller.reply = ReplyMode::Attaching;
-    caller.replica = Some(ReplicaState {
+    caller.replica = Some(Box::new(ReplicaState {
         snapshot_queued: 0,
         acked: 0,
         acked_s: ctx.now.unix_s(),
         stage: SyncStage::Wanted,
         awaits_ack: announced.without_keys,
         sends_acks: greeting == Greeting::Full,
-    });
+    }));
     ctx.control.full_syncs.want(ctx.session.key, greeting);
     Ok(Outcome::Done)
 }
@@ -93,7 +93,8 @@ fn replconf(ctx: &mut ServerCtx<'_>, args: Args<'_>) -> Run {
 
 /// How many replicas have acknowledged an offset of the replication stream.
 pub(crate) fn replicas_at(control: &Control, sessions: &Sessions, offset: u64) -> i64 {
-    let replicas = control.stream.replicas.iter().filter_map(|key| sessions.get(*key)?.caller.replica);
+    let replicas =
+        control.stream.replicas.iter().filter_map(|key| sessions.get(*key)?.caller.replica_state());
     replicas.filter(|replica| u64::try_from(replica.acked).is_ok_and(|acked| acked >= offset)).count() as i64
 }
 

@@ -123,7 +123,8 @@ fn role(ctx: &mut ReportCtx<'_>, _: Args<'_>) -> Run {
     let replicas: Vec<(String, String, String)> = view
         .replicas()
         .filter_map(|session| {
-            let replica = session.caller.replica.filter(|replica| replica.stage == SyncStage::Online)?;
+            let replica =
+                session.caller.replica_state().filter(|replica| replica.stage == SyncStage::Online)?;
             let (ip, port) = session.caller.replica_address();
             Some((ip.to_owned(), port.to_string(), replica.acked.to_string()))
         })

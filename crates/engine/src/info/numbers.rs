@@ -38,7 +38,7 @@ impl MemoryReport {
         };
         for session in view.sessions.iter().chain([view.asker]) {
             let bytes = session_bytes(session);
-            match session.caller.replica {
+            match session.caller.replica_state() {
                 Some(_) => report.replicas += bytes,
                 None => report.clients += bytes,
             }
@@ -69,7 +69,8 @@ pub(crate) fn index_bytes(db: &Db) -> u64 {
 }
 
 fn session_bytes(session: &Session) -> u64 {
-    let buffers = session.outbox.capacity_bytes() + session.caller.input_bytes + session.caller.input_free;
+    let buffers =
+        session.outbox.capacity_bytes() + session.caller.input_bytes + session.caller.input_free as usize;
     (size_of::<Session>() + buffers + session.in_flight) as u64
 }
 

@@ -297,7 +297,7 @@ pub(super) fn replication(view: &View<'_>, out: &mut Lines) {
     out.add("role", "master");
     out.add("connected_slaves", stream.replicas.len());
     for (i, session) in view.replicas().enumerate() {
-        let Some(replica) = session.caller.replica else { continue };
+        let Some(replica) = session.caller.replica_state() else { continue };
         let state = match replica.stage {
             SyncStage::Wanted => "wait_bgsave",
             SyncStage::Sending => "send_bulk",

@@ -74,7 +74,7 @@ fn check(ours: &mut PubSub, naive: &BTreeSet<(usize, SessionKey, Vec<u8>)>) {
         });
         let got = ours.subscribed(who);
         assert_eq!([got.channels, got.patterns, got.shards], counts);
-        assert_eq!(got.bytes, counts.iter().sum::<u32>() as usize * (1 + SUBSCRIPTION_BYTES));
+        assert_eq!(got.bytes as usize, counts.iter().sum::<u32>() as usize * (1 + SUBSCRIPTION_BYTES));
     }
     for kind in KINDS {
         let names: BTreeSet<&[u8]> =

@@ -48,9 +48,9 @@ impl Session {
             " events={} cmd={command} user={} redir=-1 resp={resp} lib-name={} lib-ver={} \
              tot-net-in={} tot-net-out={} tot-cmds={}",
             if self.in_flight > 0 { "rw" } else { "r" },
-            caller.user,
-            label(&caller.lib_name),
-            label(&caller.lib_ver),
+            caller.user(),
+            label(caller.lib_name()),
+            label(caller.lib_ver()),
             caller.net_in,
             caller.net_out,
             caller.commands,
@@ -66,7 +66,7 @@ impl Session {
             caller.addr,
             caller.laddr,
             caller.fd,
-            label(&caller.name),
+            label(caller.name()),
             (now_s - caller.created_s).max(0),
             (now_s - caller.last_s).max(0),
             self.flag_letters(watching),
@@ -85,11 +85,11 @@ impl Session {
         let total = size_of::<Session>()
             + caller.texts_bytes()
             + caller.input_bytes
-            + caller.input_free
+            + caller.input_free as usize
             + arguments
             + self.deferred_bytes()
             + watching.heap_bytes(self.key)
-            + caller.subscribed.bytes
+            + caller.subscribed.bytes as usize
             + sizes.outbox_capacity.max(sizes.outbox_bytes)
             + self.in_flight;
         let _ = write!(
@@ -105,7 +105,7 @@ impl Session {
             sizes.argv_bytes,
             self.multi_mem(),
             sizes.outbox_capacity,
-            self.output_peak.max(sizes.outbox_bytes),
+            (self.output_peak as usize).max(sizes.outbox_bytes),
         );
     }
 
@@ -141,12 +141,12 @@ impl Session {
 impl Caller {
     /// Bytes of the texts it is known by.
     fn texts_bytes(&self) -> usize {
-        self.user.len()
+        self.user().len()
             + self.addr.len()
             + self.laddr.len()
-            + self.name.len()
-            + self.lib_name.len()
-            + self.lib_ver.len()
+            + self.name().len()
+            + self.lib_name().len()
+            + self.lib_ver().len()
     }
 }
 

@@ -6,7 +6,7 @@
 
 use crate::args::{Args, is_word};
 use crate::error::{CmdError, until_zero};
-use crate::families::connection::DEFAULT_USER;
+use crate::session::DEFAULT_USER;
 use crate::session::Session;
 use crate::session::ip_of;
 use crate::watch::Watching;
@@ -217,14 +217,14 @@ impl<'a> Traits<'a> {
             self.laddr.map(|laddr| until_zero(laddr) == caller.laddr.as_bytes()),
             self.ip.map(|ip| until_zero(ip) == ip_of(&caller.addr).as_bytes()),
             self.kind.map(|kind| kind == Type::of(session)),
-            self.user.map(|user| user == caller.user.as_bytes()),
+            self.user.map(|user| user == caller.user().as_bytes()),
             self.flags.map(|flags| {
                 let letters = session.flag_letters(watching);
                 flags.iter().all(|letter| letters.as_bytes().contains(letter))
             }),
-            label(self.name, &caller.name),
-            label(self.lib_name, &caller.lib_name),
-            label(self.lib_ver, &caller.lib_ver),
+            label(self.name, caller.name()),
+            label(self.lib_name, caller.lib_name()),
+            label(self.lib_ver, caller.lib_ver()),
             self.db.map(|db| db == caller.db),
             self.capa.map(|capa| capa.is_empty() || caller.capa_redirect),
         ]
