@@ -5,7 +5,7 @@
 //!            adopt, reply, push, release    (a ring of its own for each: queue::spsc)
 //!   main  ------------------------------>  I/O thread: its own event loop, its own connections
 //!         <------------------------------
-//!            batch, usage, ended, released  (a lane for each and one bell: queue::lanes)
+//!            batch, usage, ended, released  (a lane for each, with one notification word: queue::lanes)
 //! ```
 //!
 //! Invariants: (1) a connection belongs to one thread at a time; what the main thread keeps of it is a key and the id of its

@@ -140,7 +140,7 @@ impl Pool {
                 Ok(thread) => thread,
                 Err(error) => {
                     if self.threads.is_empty() {
-                        // The lane that was opened for it rang when it was dropped, and nobody listens.
+                        // The lane of the thread notified the collector when it was dropped, and no thread collects.
                         self.collector = None;
                     }
                     return Err(error);

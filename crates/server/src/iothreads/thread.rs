@@ -15,7 +15,7 @@ use sluice_clock::Clock;
 use sluice_engine::SessionKey;
 use sluice_evloop::{AnyLoop, Deadline, Fd, SendBuf, Waker};
 use sluice_queue::lanes::Lane;
-use sluice_queue::{Rung, spsc};
+use sluice_queue::{Notified, spsc};
 use sluice_resp::{Limits, Outbox, Parser, State};
 use sluice_value::Value;
 use std::collections::VecDeque;
@@ -457,11 +457,11 @@ impl IoThread {
         }
         let unflushed = std::mem::take(&mut self.unflushed);
         match self.channels.lane.publish() {
-            Rung::First => drop(self.channels.main.wake()),
-            // Another I/O thread found the bell silent and wakes. It may have been descheduled before it could: on few
-            // processors for a slice of the scheduler.
-            Rung::Already if unflushed => drop(self.channels.main.wake_if_parked()),
-            Rung::Already => {}
+            Notified::First => drop(self.channels.main.wake()),
+            // Another I/O thread has notified first and wakes the main thread. That thread may have been descheduled
+            // before its wake-up, with few processors for a time slice of the scheduler.
+            Notified::Already if unflushed => drop(self.channels.main.wake_if_parked()),
+            Notified::Already => {}
         }
     }
 }
