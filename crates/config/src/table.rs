@@ -39,8 +39,8 @@ const STREAMS: &str = "streams";
 const TLS: &str = "TLS";
 const TRACKING: &str = "client-side caching";
 
-// Refused rather than ignored, where serving without it would be dangerous: who asks for encryption must not get plain
-// text, who asks for users must not get an open server, who asks for a replica must not get an empty primary.
+// Refused rather than ignored, where serving without the feature would be dangerous: a configuration with encryption must
+// not serve plain text, one with users must not open the server, one of a replica must not start an empty primary.
 const NO_TLS: &str = "TLS is not supported by this version: connections would be plain text";
 const NO_ACL_FILE: &str =
     "ACL files are not supported by this version: there are no users yet, only requirepass";
