@@ -243,8 +243,8 @@ impl Driver for AnyDriver {
         each!(self, driver => driver.batch(batch));
     }
 
-    fn set_accepts_per_turn(&mut self, accepts: u32) {
-        each!(self, driver => driver.set_accepts_per_turn(accepts));
+    fn set_accepts_per_iteration(&mut self, accepts: u32) {
+        each!(self, driver => driver.set_accepts_per_iteration(accepts));
     }
 
     fn attach(&mut self, fd: Fd, token: Token) -> Source {

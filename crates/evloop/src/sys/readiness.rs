@@ -79,7 +79,7 @@ pub struct Readiness<P: Poller> {
     current: Current,
     /// Completions that came about outside the kernel's events; the source, if it must still be open for them.
     deferred: VecDeque<(Option<Source>, Event)>,
-    accepts_per_turn: u32,
+    accepts_per_iteration: u32,
     accepts_left: u32,
     accept_pause: AcceptPause,
     batch: GatherWait,
@@ -444,7 +444,7 @@ impl<P: Poller> Driver for Readiness<P> {
 
     fn open(config: &Config, wake: &Arc<WakeFd>) -> io::Result<Readiness<P>> {
         Ok(Readiness {
-            poller: P::open(wake, config.events_per_turn)?,
+            poller: P::open(wake, config.events_per_iteration)?,
             slots: Vec::new(),
             free: Vec::new(),
             sends: Slab::new(),
@@ -454,7 +454,7 @@ impl<P: Poller> Driver for Readiness<P> {
             next: 0,
             current: Current { source: Source::from_key(WAKE_KEY), bits: PollFlags::empty(), todo: 0 },
             deferred: VecDeque::new(),
-            accepts_per_turn: config.accepts_per_turn,
+            accepts_per_iteration: config.accepts_per_iteration,
             accepts_left: 0,
             accept_pause: AcceptPause::new(),
             work: Box::new(BlockingOps::new((config.file_workers, config.file_queue))),
@@ -466,7 +466,7 @@ impl<P: Poller> Driver for Readiness<P> {
         if now_ns >= self.accept_pause.until_ns() {
             self.resume_accepting();
         }
-        self.accepts_left = self.accepts_per_turn;
+        self.accepts_left = self.accepts_per_iteration;
         self.current.todo = 0;
         self.next = 0;
         let timeout_ns = match sleep {
@@ -534,8 +534,8 @@ impl<P: Poller> Driver for Readiness<P> {
         self.batch = batch;
     }
 
-    fn set_accepts_per_turn(&mut self, accepts: u32) {
-        self.accepts_per_turn = accepts;
+    fn set_accepts_per_iteration(&mut self, accepts: u32) {
+        self.accepts_per_iteration = accepts;
     }
 
     fn attach(&mut self, fd: Fd, token: Token) -> Source {

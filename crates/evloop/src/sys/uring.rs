@@ -1,7 +1,7 @@
-//! The io_uring driver: operations stay with the kernel, one call per turn submits and collects.
+//! The io_uring driver: operations stay with the kernel, one call per iteration submits and collects.
 //!
 //! Receiving and accepting are multishot: armed once, they complete until they end. A send is tried by the kernel while
-//! it is submitted; only when it comes back short is the rest sent patiently. The turn's call gathers for
+//! it is submitted; only when it comes back short is the rest sent patiently. The iteration's call gathers for
 //! a moment beyond the operations that complete while they are submitted, so sending costs no call of its own.
 //!
 //! Invariants: (1) memory that the kernel may touch belongs to the driver until the operation's last completion was
@@ -57,16 +57,16 @@ pub struct Uring<K: Kernel = ring::KernelRing> {
     /// What the last reaping brought, and how far it was handled.
     ready: Vec<Cqe>,
     next: usize,
-    completions_per_turn: usize,
+    completions_per_iteration: usize,
     deferred: VecDeque<(Option<Source>, Event)>,
     /// Sources that wait for buffers, in the order in which they ran out.
     starved: Vec<Source>,
-    /// Sources with bytes at hand; those beyond `runnable_left` wait for the next turn.
+    /// Sources with bytes at hand; those beyond `runnable_left` wait for the next iteration.
     runnable: VecDeque<Source>,
     runnable_left: usize,
-    /// Connections that came when the turn's budget was spent.
+    /// Connections that came when the iteration's budget was spent.
     arrived: VecDeque<(Source, OwnedFd)>,
-    accepts_per_turn: u32,
+    accepts_per_iteration: u32,
     accepts_left: u32,
     accept_pause: AcceptPause,
     wake: Arc<WakeFd>,
@@ -76,7 +76,7 @@ pub struct Uring<K: Kernel = ring::KernelRing> {
     in_flight: usize,
     /// The waker's poll is with the kernel. Only the end of the driver cancels that poll.
     waker_armed: bool,
-    turn: u32,
+    iteration: u32,
     batch: GatherWait,
     /// Boxed: seldom used, and so not between what is.
     work: Box<BlockingOps>,
@@ -103,8 +103,8 @@ struct SourceSlot {
     in_flight: u8,
     /// Receives in a row that told of an end which the kernel itself seemed to doubt.
     empty_receives: u8,
-    /// The turn in which it last delivered bytes.
-    turn: u32,
+    /// The iteration in which it last delivered bytes.
+    iteration: u32,
     /// Index into `held`, or [`NONE`].
     held: u32,
     /// Index of the send in flight, or [`NONE`].
@@ -224,15 +224,15 @@ impl<K: Kernel> Uring<K> {
             self.kernel.enter(Wait::For { completions, now_ns, until_ns, min_wait_us })?;
         }
         let mut before = self.ready.len();
-        self.kernel.reap(&mut self.ready, self.completions_per_turn);
-        // A call that brought fewer than its portion has met all there was; what came since is for the next turn's.
-        while self.ready.len() < self.completions_per_turn
+        self.kernel.reap(&mut self.ready, self.completions_per_iteration);
+        // A call that brought fewer than its portion has met all there was; what came since is for the next iteration's.
+        while self.ready.len() < self.completions_per_iteration
             && self.ready.len() - before >= PORTION
             && self.kernel.has_deferred_work()
         {
             before = self.ready.len();
             self.look()?;
-            self.kernel.reap(&mut self.ready, self.completions_per_turn);
+            self.kernel.reap(&mut self.ready, self.completions_per_iteration);
         }
         Ok(())
     }
@@ -380,7 +380,7 @@ impl SourceSlot {
             polled: Interest::NONE,
             in_flight: 0,
             empty_receives: 0,
-            turn: 0,
+            iteration: 0,
             held: NONE,
             send: NONE,
         }
@@ -412,22 +412,22 @@ impl<K: Kernel> Driver for Uring<K> {
             fills: Slab::new(),
             held: Slab::new(),
             chunks: ChunkPool::new(config.chunk_bytes),
-            ready: Vec::with_capacity(config.events_per_turn),
+            ready: Vec::with_capacity(config.events_per_iteration),
             next: 0,
-            completions_per_turn: config.events_per_turn,
+            completions_per_iteration: config.events_per_iteration,
             deferred: VecDeque::new(),
             starved: Vec::new(),
             runnable: VecDeque::new(),
             runnable_left: 0,
             arrived: VecDeque::new(),
-            accepts_per_turn: config.accepts_per_turn,
+            accepts_per_iteration: config.accepts_per_iteration,
             accepts_left: 0,
             accept_pause: AcceptPause::new(),
             wake: wake.clone(),
             inline: 0,
             in_flight: 0,
             waker_armed: false,
-            turn: 0,
+            iteration: 0,
             batch: GatherWait::default(),
             work: Box::new(BlockingOps::new((config.file_workers, config.file_queue))),
             metrics: Metrics::default(),
@@ -441,8 +441,8 @@ impl<K: Kernel> Driver for Uring<K> {
             self.resume_accepting();
         }
         self.refill();
-        self.turn = self.turn.wrapping_add(1);
-        self.accepts_left = self.accepts_per_turn;
+        self.iteration = self.iteration.wrapping_add(1);
+        self.accepts_left = self.accepts_per_iteration;
         self.runnable_left = self.runnable.len();
         // A caller that left events behind gets them now.
         self.ready.drain(..self.next);
@@ -493,8 +493,8 @@ impl<K: Kernel> Driver for Uring<K> {
         self.batch = batch;
     }
 
-    fn set_accepts_per_turn(&mut self, accepts: u32) {
-        self.accepts_per_turn = accepts;
+    fn set_accepts_per_iteration(&mut self, accepts: u32) {
+        self.accepts_per_iteration = accepts;
     }
 
     fn attach(&mut self, fd: Fd, token: Token) -> Source {

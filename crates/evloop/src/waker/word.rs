@@ -2,7 +2,7 @@
 //!
 //! | step | loop | effect of a concurrent `wake` |
 //! |---|---|---|
-//! | turn without sleep | `check` | sets NOTIFIED; nobody asks the kernel |
+//! | iteration without sleep | `check` | sets NOTIFIED; nobody asks the kernel |
 //! | before sleep | `try_park`: RUNNING to PARKED | it fails, no sleep |
 //! | asleep | – | one producer sees PARKED, and asks the kernel; the others see NOTIFIED |
 //! | awake, whatever the reason | `resume`: to RUNNING | a kick that lands later is one wake-up for nothing |

@@ -52,7 +52,7 @@ impl<K: Kernel> Uring<K> {
     fn put_away(&mut self, ready: Vec<Cqe>) {
         for cqe in ready {
             if Other::parse(cqe.user_data) == Some((Other::Wake, 0)) {
-                // Not as in a turn, where it would be armed again.
+                // Not as in an iteration, where it would be armed again.
                 self.in_flight -= usize::from(!cqe.more());
                 self.waker_armed = cqe.more();
             } else {

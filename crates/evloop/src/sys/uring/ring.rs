@@ -164,7 +164,7 @@ impl KernelRing {
             self.unspill();
             match submitted {
                 Ok(count) if count > 0 => {}
-                // Completions must be reaped first; the next turn goes on.
+                // Completions must be reaped first; the next iteration goes on.
                 Ok(_) => break,
                 Err(errno) if harmless(errno) => break,
                 Err(errno) => return Err(io::Error::from_raw_os_error(errno)),
@@ -549,7 +549,7 @@ const GROUP_ID: u16 = 0;
 const PAGE: usize = 4096;
 const CQ_PER_SQ: u32 = 8;
 const ENTRIES_MIN: u32 = 64;
-/// A multishot receive ends after so many chunks, where it can be told. Four would bound a turn better, but starting
+/// A multishot receive ends after so many chunks, where it can be told. Four would bound an iteration better, but starting
 /// it anew seemed to cost messages of a whole chunk 2 to 5 %, in runs with noise of that size.
 const CHUNKS_PER_RECEIVE: usize = 16;
 /// More than one send or receive takes anyway.
