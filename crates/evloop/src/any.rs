@@ -107,7 +107,7 @@ impl AnyLoop {
     /// named one does not work here.
     pub fn choose(backend: Backend, config: &Config) -> io::Result<Opened> {
         match backend {
-            // Where there is a ring it was measured to be no cheaper on loopback, and is for who asks for it.
+            // The ring was measured to be no cheaper on loopback, so it is used only when it is configured.
             Backend::Auto => AnyLoop::first_of(AnyLoop::AUTO, config),
             _ => {
                 let event_loop =

@@ -69,7 +69,7 @@ pub struct Loop<D: Driver> {
     park: Arc<Park>,
     timers_per_iteration: u32,
     timers_left: u32,
-    /// Time of the last wait's return, as told by the first `next_event` after it; 0 if there was none.
+    /// Time of the last wait's return, as given to the first `next_event` after it; 0 if there was none.
     turn_began_ns: u64,
     gather: Gather,
     gathering: Gathering,
@@ -233,7 +233,7 @@ impl<D: Driver> Loop<D> {
     }
 
     /// Delivers no more, from this call on, until [`Loop::recv_start`]; no byte is lost, and the end of the stream is not
-    /// reported meanwhile either. Cheap: on readiness drivers the kernel is told only if something arrives.
+    /// reported meanwhile either. Cheap: on readiness drivers the kernel is called only if something arrives.
     pub fn recv_stop(&mut self, source: Source) {
         self.driver.recv_stop(source);
     }
@@ -266,7 +266,7 @@ impl<D: Driver> Loop<D> {
     }
 
     /// Reports once when the descriptor is readable, writable or has urgent data: [`Event::Ready`]. A later call replaces
-    /// the interest; [`Interest::NONE`] ends it. For descriptors that somebody else reads or writes; may be combined with
+    /// the interest; [`Interest::NONE`] ends it. For descriptors that the caller reads or writes; may be combined with
     /// the other operations. Renewing the same watch in each iteration costs no system call on epoll.
     pub fn watch(&mut self, source: Source, interest: Interest) {
         self.driver.watch(source, interest);
@@ -285,7 +285,7 @@ impl<D: Driver> Loop<D> {
     }
 
     /// The same, but the descriptor comes back open, to be attached to another loop: one [`Event::Detached`]. A send or
-    /// fill in flight is given up, and what it had done so far is not told, so detach between them. Nothing happens on a
+    /// fill in flight is given up, and its bytes so far are not reported, so detach between them. Nothing happens on a
     /// source that was closed.
     pub fn detach(&mut self, source: Source) {
         self.driver.detach(source);
@@ -314,7 +314,7 @@ impl<D: Driver> Loop<D> {
     }
 
     /// Gives up all operations of the file, begun or not: no event of theirs follows, and their buffers are freed when
-    /// nobody uses them any more. So to have everything written, close after the last [`Event::FileDone`].
+    /// no operation uses them any more. So to have everything written, close after the last [`Event::FileDone`].
     pub fn file_close(&mut self, file: FileId) {
         self.driver.file_close(file);
     }
@@ -327,7 +327,7 @@ impl<D: Driver> Loop<D> {
         self.driver.process_wait(pid, token)
     }
 
-    /// Ends a wait, and reaps nobody from now on: its event says [`Exit::Cancelled`](crate::Exit::Cancelled), unless the
+    /// Ends a wait, which reaps no child from now on: its event says [`Exit::Cancelled`](crate::Exit::Cancelled), unless the
     /// end of a process is on the way already.
     pub fn process_cancel(&mut self, id: ProcessId) {
         self.driver.process_cancel(id);

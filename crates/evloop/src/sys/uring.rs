@@ -8,7 +8,7 @@
 //! reaped: cancelling and closing free nothing; (2) a slot is used again, and its descriptor closed, only when none of
 //! its operations is with the kernel (`slot.in_flight == 0`), so no completion can meet the wrong source; (3) at most
 //! one operation per direction of a slot: `slot.armed` for input, `slot.send` for output, `slot.polled` for the watch;
-//! (4) [`Uring::settle`] alone arms and cancels input, from the wish (`slot.input`) and the state (`slot.armed`); (5)
+//! (4) [`Uring::settle`] alone arms and cancels input, from the wanted mode (`slot.input`) and the state (`slot.armed`); (5)
 //! bytes once received are kept in order in `slot.held` until they are delivered, and receiving pauses when they are
 //! many; (6) a starved source is on the starved list once, and is armed again when the group has buffers.
 
@@ -101,7 +101,7 @@ struct SourceSlot {
     /// What the poll with the kernel asks for; empty if there is none.
     polled: Interest,
     in_flight: u8,
-    /// Receives in a row that told of an end which the kernel itself seemed to doubt.
+    /// Receives in a row that returned 0 while the kernel's flags said that the stream has not ended.
     empty_receives: u8,
     /// The iteration in which it last delivered bytes.
     iteration: u32,
@@ -135,7 +135,7 @@ impl<K: Kernel> Uring<K> {
         self.kernel.push(op, user_data(kind, index));
     }
 
-    /// Asks an operation to end; its completion tells when it has.
+    /// Asks an operation to end; its completion follows when it has.
     fn cancel(&mut self, index: u32, kind: OpKind) {
         self.cancel_target(user_data(kind, index));
     }
@@ -148,7 +148,7 @@ impl<K: Kernel> Uring<K> {
     }
 
     /// A completion of a cancellation. It may have missed an operation that was being tried just then, and that goes on
-    /// to wait: then it is asked again. One that has ended meanwhile has told so, or does in a moment, and is not.
+    /// to wait: then it is asked again. An operation that has ended meanwhile has completed, or completes soon, and is not asked again.
     #[cold]
     fn cancelled(&mut self, cqe: Cqe) {
         let error = -cqe.result;
@@ -159,7 +159,7 @@ impl<K: Kernel> Uring<K> {
         let target = (cqe.user_data >> 32) << 56 | u64::from(index);
         let is_asked = match (parse(target), Other::parse(target)) {
             (Some((kind, _)), _) => self.is_asked(index, kind),
-            // A thread of the kernel does it, and was told.
+            // A thread of the kernel performs it, and was notified.
             (None, Some((Other::File, _))) if error == libc::EALREADY => false,
             (None, Some((other, _))) => self.is_other_asked(index, other),
             (None, None) => false,
@@ -169,7 +169,7 @@ impl<K: Kernel> Uring<K> {
         }
     }
 
-    /// Whether a source's operation was asked to end, and has not told its end.
+    /// Whether a source's operation was asked to end, and has not completed.
     fn is_asked(&self, index: u32, kind: OpKind) -> bool {
         let Some(slot) = self.slots.get(index as usize) else { return false };
         match kind {
@@ -207,7 +207,7 @@ impl<K: Kernel> Uring<K> {
         }
     }
 
-    /// Waits as told, after submitting what is queued, and reaps. Calls again while there may be deferred work of
+    /// Waits as `sleep` says, after submitting what is queued, and reaps. Calls again while there may be deferred work of
     /// before, which the kernel does in portions.
     fn collect(&mut self, now_ns: u64, sleep: Sleep) -> io::Result<()> {
         if sleep == Sleep::No || self.kernel.pending() {

@@ -92,7 +92,7 @@ impl<P: Poller> Readiness<P> {
         }
     }
 
-    /// Asks to be told when the running operation can go on.
+    /// Asks for an event when the running operation can go on.
     fn await_file(&mut self, index: u32, source: Source) -> Result<(), Errno> {
         let writes = self.work.files.writes(index);
         let slot = self.slot(source).ok_or(Errno::BADF)?;
@@ -190,7 +190,7 @@ impl<P: Poller> Readiness<P> {
                 id
             }
             WaitStart::Descriptor(fd) => {
-                // Shared, so that it is taken out of the set by name: a child of somebody's between fork and exec has a
+                // Shared, so that it is taken out of the set by name: a child of another thread's fork, before its exec, has a
                 // copy, and closing ours would leave it in the set, readable for good.
                 let source = self.attach(Fd::Shared(fd), Token::default());
                 let id = self.work.processes.insert(token, pid, WaitMethod::Source(source));
@@ -257,7 +257,7 @@ impl<P: Poller> Readiness<P> {
                 self.metrics.system_calls += 1;
                 match reap_child(self.slot(source)?.fd.as_ref()?.as_fd(), pid) {
                     Some(exit) => self.end_process(index, exit),
-                    // It has ended, and somebody traces it: it stays ready, and there is nothing to do.
+                    // It has ended, and a debugger traces it: it stays ready, and cannot be reaped.
                     None => self.hand_over(index, source),
                 }
             }
@@ -297,11 +297,11 @@ impl<P: Poller> Readiness<P> {
 /// How far a running operation came.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum DriveResult {
-    /// Somebody will tell when it goes on.
+    /// An event will follow when it can go on.
     Waits,
-    /// It is over, and was told.
+    /// It is over, and its event is deferred.
     Over,
 }
 
-/// System calls that one file may make before others get their turn.
+/// System calls that one file may make before others continue.
 const CALLS_MAX: u32 = 16;

@@ -1,4 +1,4 @@
-//! Receiving and accepting on the ring: wishes, what is armed, and bytes that came when nobody wanted them yet.
+//! Receiving and accepting on the ring: the mode that is wanted, the operation that is armed, and bytes that came early.
 #![allow(unsafe_code)]
 
 use std::collections::VecDeque;
@@ -282,7 +282,7 @@ impl<K: Kernel> Uring<K> {
         }
     }
 
-    /// The stream is over: an event now, or behind what is held, or when somebody asks.
+    /// The stream is over: an event now, or behind the held bytes, or at the next request to receive.
     fn end_input(&mut self, index: u32, end: Received) -> Option<Event> {
         let slot = &mut self.slots[index as usize];
         match slot.input {
@@ -432,7 +432,7 @@ impl<K: Kernel> Uring<K> {
         if cqe.result < 0 {
             return self.accept_ended(source, -cqe.result, now_ns);
         }
-        // SAFETY: a successful accept made this descriptor, and nobody else knows of it.
+        // SAFETY: a successful accept made this descriptor, and no other owner of it exists.
         // JUSTIFICATION: the kernel hands descriptors over as numbers.
         let socket = unsafe { OwnedFd::from_raw_fd(cqe.result) };
         if slot.life != Life::Open {

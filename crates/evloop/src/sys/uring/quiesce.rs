@@ -48,7 +48,7 @@ impl<K: Kernel> Uring<K> {
         true
     }
 
-    /// Takes up completions that nobody is told of.
+    /// Takes up completions without events.
     fn put_away(&mut self, ready: Vec<Cqe>) {
         for cqe in ready {
             if Other::parse(cqe.user_data) == Some((Other::Wake, 0)) {

@@ -1,4 +1,4 @@
-//! Files and processes on the ring: the kernel reads, writes and syncs by itself, and polls the descriptor of a process.
+//! Files and processes on the ring: the kernel reads, writes and syncs, and polls the descriptor of a process.
 #![allow(unsafe_code)]
 
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
@@ -49,7 +49,7 @@ impl<K: Kernel> Uring<K> {
         }
         // SAFETY: the bytes are the operation's buffer, which the table of files holds, and neither touches nor frees,
         // until the operation's completion was reaped.
-        // JUSTIFICATION: the kernel moves the bytes by itself.
+        // JUSTIFICATION: the kernel moves the bytes.
         unsafe { self.kernel.push_part(fd, part, user_data) };
     }
 
@@ -168,7 +168,7 @@ impl<K: Kernel> Uring<K> {
                 (Some(exit), _) => exit,
                 (None, ..0) => Exit::Failed(Errno::from_raw_os_error(-cqe.result).into()),
                 (None, _) => {
-                    // It has ended, and somebody traces it. Another poll would be over at once.
+                    // It has ended, and a debugger traces it. Another poll would be over at once.
                     let whom = WaitTarget::Child(fd.clone(), pid);
                     waiting.means = WaitMethod::Helper;
                     match self.work.watch_child(index, whom) {
@@ -203,12 +203,12 @@ impl<K: Kernel> Uring<K> {
         if other == Other::File { self.file_done(index, cqe) } else { self.process_done(index, cqe) }
     }
 
-    /// Asks an operation to end; its completion tells when it has.
+    /// Asks an operation to end; its completion follows when it has.
     fn cancel_other(&mut self, other: Other, index: u32) {
         self.cancel_target(other.user_data(index));
     }
 
-    /// Whether an operation of no source was asked to end, and has not told its end.
+    /// Whether an operation of no source was asked to end, and has not completed.
     pub(super) fn is_other_asked(&mut self, index: u32, other: Other) -> bool {
         match other {
             Other::Wake => self.waker_armed,
