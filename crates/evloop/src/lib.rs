@@ -13,6 +13,7 @@
 #![allow(unexpected_cfgs, reason = "models of the waker are built with --cfg loom")]
 
 mod any;
+mod blocking;
 mod chunk;
 mod config;
 mod driver;
@@ -30,7 +31,6 @@ mod slab;
 mod sys;
 mod timers;
 mod waker;
-mod work;
 
 pub use any::{AnyDriver, AnyLoop, Backend, Opened};
 pub use chunk::Chunk;

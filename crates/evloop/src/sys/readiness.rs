@@ -8,8 +8,8 @@
 //! source is recognised and counted as stale; (2) `slot.registered` is what the kernel was asked for last; (3) every wanted condition of a
 //! slot is contained in `slot.registered`, or the slot's failure is on its way in `deferred`.
 
+mod blocking;
 mod slot;
-mod slow;
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -26,6 +26,7 @@ use self::slot::{InputMode, SourceSlot, TODO_SEND, TODO_WATCH, readiness, troubl
 use super::pause::AcceptPause;
 use super::portable;
 use super::wake::{WAKE_KEY, WakeFd};
+use crate::blocking::BlockingOps;
 use crate::chunk::{Chunk, ChunkPool};
 use crate::config::Config;
 use crate::driver::{Driver, GatherWait, Sleep};
@@ -36,7 +37,6 @@ use crate::metrics::Metrics;
 use crate::send_buf::{Cursor, Left, SendBuf};
 use crate::slab::Slab;
 use crate::waker::Waker;
-use crate::work::BlockingOps;
 
 /// The kernel interface below: a set of descriptors with a key and the conditions of interest each.
 pub trait Poller: Sized {
@@ -84,7 +84,7 @@ pub struct Readiness<P: Poller> {
     accept_pause: AcceptPause,
     batch: GatherWait,
     /// Boxed: seldom used, and so not between what is.
-    work: Box<BlockingOps>,
+    blocking: Box<BlockingOps>,
     metrics: Metrics,
 }
 
@@ -247,7 +247,7 @@ impl<P: Poller> Readiness<P> {
             InputMode::Recv => self.receive(source),
             InputMode::Fill(index) => self.fill(source, index),
             InputMode::FileRead(_) | InputMode::FileWrite(_) | InputMode::Process(_) => {
-                self.slow_ready(source, input)
+                self.blocking_ready(source, input)
             }
             InputMode::Accept | InputMode::AcceptPaused | InputMode::Idle | InputMode::Ended => None,
         }
@@ -457,7 +457,7 @@ impl<P: Poller> Driver for Readiness<P> {
             accepts_per_iteration: config.accepts_per_iteration,
             accepts_left: 0,
             accept_pause: AcceptPause::new(),
-            work: Box::new(BlockingOps::new((config.file_workers, config.file_queue))),
+            blocking: Box::new(BlockingOps::new((config.file_workers, config.file_queue))),
             metrics: Metrics::default(),
         })
     }
@@ -727,11 +727,11 @@ impl<P: Poller> Driver for Readiness<P> {
     }
 
     fn use_waker(&mut self, waker: Waker) {
-        self.work.use_waker(waker);
+        self.blocking.use_waker(waker);
     }
 
     fn woken(&mut self) {
-        self.helped();
+        self.collect_finished();
     }
 }
 

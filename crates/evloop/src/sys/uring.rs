@@ -12,13 +12,13 @@
 //! bytes once received are kept in order in `slot.held` until they are delivered, and receiving pauses when they are
 //! many; (6) a starved source is on the starved list once, and is armed again when the group has buffers.
 
+mod blocking;
 mod input;
 pub(crate) mod kernel;
 mod output;
 mod preflight;
 mod quiesce;
 pub(crate) mod ring;
-mod slow;
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -33,6 +33,7 @@ use self::kernel::{Cqe, Kernel, Op, Wait};
 use self::output::Pending;
 use super::pause::AcceptPause;
 use super::wake::WakeFd;
+use crate::blocking::BlockingOps;
 use crate::chunk::{Chunk, ChunkPool};
 use crate::config::Config;
 use crate::driver::{Driver, GatherWait, Sleep};
@@ -43,7 +44,6 @@ use crate::metrics::Metrics;
 use crate::send_buf::SendBuf;
 use crate::slab::Slab;
 use crate::waker::Waker;
-use crate::work::BlockingOps;
 
 /// See the module. `K` is the kernel's ring, or a scripted one in tests.
 pub struct Uring<K: Kernel = ring::KernelRing> {
@@ -79,7 +79,7 @@ pub struct Uring<K: Kernel = ring::KernelRing> {
     iteration: u32,
     batch: GatherWait,
     /// Boxed: seldom used, and so not between what is.
-    work: Box<BlockingOps>,
+    blocking: Box<BlockingOps>,
     metrics: Metrics,
 }
 
@@ -429,7 +429,7 @@ impl<K: Kernel> Driver for Uring<K> {
             waker_armed: false,
             iteration: 0,
             batch: GatherWait::default(),
-            work: Box::new(BlockingOps::new((config.file_workers, config.file_queue))),
+            blocking: Box::new(BlockingOps::new((config.file_workers, config.file_queue))),
             metrics: Metrics::default(),
         };
         driver.arm_waker();
@@ -644,11 +644,11 @@ impl<K: Kernel> Driver for Uring<K> {
     }
 
     fn use_waker(&mut self, waker: Waker) {
-        self.work.use_waker(waker);
+        self.blocking.use_waker(waker);
     }
 
     fn woken(&mut self) {
-        self.helped();
+        self.collect_finished();
     }
 }
 
