@@ -118,7 +118,7 @@ impl Server {
         server
     }
 
-    /// Runs until told to end; the process's exit status.
+    /// Runs until a request to end; the process's exit status.
     pub fn run(&mut self) -> i32 {
         self.watch_signals();
         let mut now_ns = self.host.now().mono_ns;

@@ -144,7 +144,7 @@ impl IoThread {
         }
     }
 
-    /// Works until told to stop.
+    /// Works until the message to stop.
     pub fn run(mut self) {
         let mut now_ns = self.clock.now().mono_ns;
         loop {
@@ -152,7 +152,7 @@ impl IoThread {
             match self.event_loop.wait(now_ns, until) {
                 Ok(turn) if turn.ready > 0 => add(&self.channels.published.polls, 1),
                 Ok(_) => {}
-                // A broken loop can serve nobody: every connection is given up.
+                // A broken loop can serve no connection: all are given up.
                 Err(_) => return self.give_up(),
             }
             let began = self.clock.now().mono_ns;
@@ -167,7 +167,7 @@ impl IoThread {
                 self.report_listed(began);
             }
             self.flush();
-            // Replies went out and the main thread has its batches: now nobody waits for this.
+            // Replies went out and the main thread has its batches: now no client waits for this.
             self.garbage.clear();
             now_ns = if self.busy { self.clock.now().mono_ns } else { began };
             if self.busy {
@@ -400,7 +400,7 @@ impl IoThread {
         self.count -= 1;
     }
 
-    /// The event loop is broken. The main thread ends what this thread has not heard of yet.
+    /// The event loop is broken. The main thread ends connections that were sent to this thread and not received.
     fn give_up(mut self) {
         for slot in 0..self.connections.len() {
             if let Some(connection) = self.connections[slot].take() {

@@ -4,7 +4,7 @@ fn config(lines: &str) -> Config {
     sluice_config::parse_file(lines.as_bytes(), "test", b"", &mut |_| Ok(Vec::new())).expect("valid lines")
 }
 
-/// A port that nobody uses just now.
+/// A port that is not in use.
 fn free_port() -> u16 {
     let probe = std::net::TcpListener::bind("127.0.0.1:0").expect("loopback");
     probe.local_addr().expect("bound").port()
@@ -65,7 +65,7 @@ fn a_failure_leaves_everything_as_it_was() {
     let port = free_port();
     let mut listening = Listening::default();
     listen(&mut listening, &format!("port {port}\nbind 127.0.0.1 127.0.0.2")).expect("first");
-    // The wildcard makes the old sockets let go of the port before the other address turns out to be nobody's.
+    // The wildcard makes the old sockets let go of the port before the other address turns out to be missing on this machine.
     let failed = listen(&mut listening, &format!("port {port}\nbind * 192.0.2.1"));
     let text = format!(
         "Could not create server TCP listening socket 192.0.2.1:{port}: bind: Cannot assign requested address"
