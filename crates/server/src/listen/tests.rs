@@ -21,10 +21,10 @@ fn listen(listening: &mut Listening, lines: &str) -> Result<(), ListenError> {
 #[test]
 fn a_stranger_is_refused_while_there_is_no_password() {
     let from = |local| Accepted { addr: String::new(), laddr: String::new(), local };
-    let strangers = |lines: &str| refusal(&from(false), 0, &config(lines)).map(|text| text[..7].to_vec());
-    assert_eq!(strangers(""), Some(b"-DENIED".to_vec()));
-    assert_eq!(strangers("requirepass x"), None);
-    assert_eq!(strangers("protected-mode no"), None);
+    let others = |lines: &str| refusal(&from(false), 0, &config(lines)).map(|text| text[..7].to_vec());
+    assert_eq!(others(""), Some(b"-DENIED".to_vec()));
+    assert_eq!(others("requirepass x"), None);
+    assert_eq!(others("protected-mode no"), None);
     assert_eq!(refusal(&from(true), 0, &config("")), None);
 }
 
