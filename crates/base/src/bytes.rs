@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 /// Reference-counted bytes, one word wide. Cloning is an atomic increment; writing needs [`Bytes::make_mut`],
-/// which copies when somebody else holds them.
+/// which copies when another owner holds the bytes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Bytes(Arc<Vec<u8>>);
 
@@ -23,15 +23,15 @@ impl Bytes {
         Arc::make_mut(&mut self.0)
     }
 
-    /// The vector, when nobody else holds these bytes.
+    /// The vector, when these bytes have no other owner.
     ///
     /// # Errors
-    /// The bytes themselves, when somebody does.
+    /// The bytes themselves, when another owner holds them.
     pub fn into_vec(self) -> Result<Vec<u8>, Bytes> {
         Arc::try_unwrap(self.0).map_err(Bytes)
     }
 
-    /// Whether somebody else holds these bytes too.
+    /// Whether these bytes have another owner.
     pub fn is_shared(&self) -> bool {
         Arc::strong_count(&self.0) > 1
     }

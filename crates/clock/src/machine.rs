@@ -105,7 +105,7 @@ enum Permission {
     Forbidden,
 }
 
-/// Asks the kernel: `prctl(PR_SET_TSC)` may have been called by whoever started the process.
+/// Asks the kernel: `prctl(PR_SET_TSC)` may have been called by the parent process.
 #[cfg(target_os = "linux")]
 fn counter_permission() -> Permission {
     let mut mode: libc::c_int = 0;

@@ -1,6 +1,6 @@
 //! A hash index by linear hashing: from hashes to handles, without a second table and without a doubling pause.
 //!
-//! It holds 32-bit handles and one byte of each hash; keys and full hashes stay with the caller, who compares
+//! It holds 32-bit handles and one byte of each hash; keys and full hashes stay with the caller, which compares
 //! candidates (`eq`) and computes hashes anew (`rehash`) when a bucket is split.
 //!
 //! ```text
@@ -24,7 +24,7 @@
 //!    end in the bits of `i`: an interval of `r`. A cursor is a point of that line, and [`Index::scan`] visits the whole
 //!    interval around it and returns its end. Whatever was split or merged between two calls, what one call leaves
 //!    unvisited lies at or behind its answer, and intervals only change at their ends: an element that is present all
-//!    the time is visited by the call whose interval contains it. A merge may show some twice; nothing is left out.
+//!    the time is visited by the call whose interval contains it. A merge may visit some entries twice; no entry is left out.
 //!
 //! Equal hashes are correct and cost time linear in their number for each lookup; keyed hashing is the caller's duty.
 
@@ -616,7 +616,7 @@ impl Linear {
         buckets > 1 && !enough
     }
 
-    /// Merges the last bucket of the table into the one that it was split from. That needs nobody's hash.
+    /// Merges the last bucket of the table into the one that it was split from. That needs no hash of a key.
     fn merge_last(&mut self) {
         let Some(gone) = self.drop_last() else { return };
         let home = self.split();

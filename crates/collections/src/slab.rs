@@ -361,7 +361,7 @@ impl<const CHUNK_BITS: u32, const BLOCK_BITS: u32> SlabOf<CHUNK_BITS, BLOCK_BITS
     }
 
     /// Bytes of the blocks handed out and not freed: what an owner adds to the allocator's figure, which knows nothing of
-    /// regions, to tell how much memory is in use. Freeing a block lowers it at once. O(1).
+    /// regions, for the figure of memory in use. Freeing a block lowers it at once. O(1).
     #[inline]
     pub fn bytes_used(&self) -> usize {
         self.books.as_deref().map_or(0, |books| books.bytes_used)
@@ -373,7 +373,7 @@ impl<const CHUNK_BITS: u32, const BLOCK_BITS: u32> SlabOf<CHUNK_BITS, BLOCK_BITS
         self.books.as_deref().map_or(0, |books| books.bytes_touched)
     }
 
-    /// Bytes that are resident for nobody: free blocks below the highest one handed out, and empty chunks that keep their
+    /// Bytes that are resident and hold no block: free blocks below the highest one handed out, and empty chunks that keep their
     /// pages. An owner adds it to the allocator's fragmentation. O(1).
     #[cfg(test)]
     pub(crate) fn bytes_free(&self) -> usize {

@@ -41,7 +41,7 @@ choices! {
     }
     /// The least important line that is still logged.
     LogLevel { Debug = "debug", Verbose = "verbose", Notice = "notice", Warning = "warning", Nothing = "nothing" }
-    /// The supervisor that is told when the server is ready.
+    /// The supervisor that is notified when the server is ready.
     Supervisor { Upstart = "upstart", Systemd = "systemd", Auto = "auto", No = "no" }
     /// When the append-only file is forced to disk.
     AppendFsync { EverySecond = "everysec", Always = "always", No = "no" }

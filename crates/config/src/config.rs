@@ -176,7 +176,7 @@ impl Config {
         id.param().kind.text(self.value(id))
     }
 
-    /// Gives a parameter a value on the server's own behalf, whoever may change it otherwise: the working directory as
+    /// Gives a parameter a value on the server's own behalf, whatever its traits allow to clients: the working directory as
     /// the kernel names it, a number of clients that the system allows, REPLICAOF. The error is the reason.
     pub fn assign(&mut self, id: impl Into<ParamId>, words: &[&[u8]]) -> Result<(), String> {
         let id = id.into();

@@ -199,7 +199,7 @@ pub(crate) fn trimmed(line: &[u8]) -> &[u8] {
     &line[start..end]
 }
 
-/// Errors of one check: nobody reads more at once, and a file that includes itself repeats its own.
+/// Errors of one check at most: a list that an operator can read, and an end for a file that includes itself.
 pub(crate) const ERRORS_MAX: usize = 100;
 
 /// Files that may be open within each other: far more than anyone writes, and a file that includes itself ends.

@@ -39,8 +39,8 @@ const STREAMS: &str = "streams";
 const TLS: &str = "TLS";
 const TRACKING: &str = "client-side caching";
 
-// Refused rather than ignored, where serving without it would be dangerous: who asks for encryption must not get plain
-// text, who asks for users must not get an open server, who asks for a replica must not get an empty primary.
+// Refused rather than ignored, where serving without the feature would be dangerous: a configuration with encryption must
+// not serve plain text, one with users must not open the server, one of a replica must not start an empty primary.
 const NO_TLS: &str = "TLS is not supported by this version: connections would be plain text";
 const NO_ACL_FILE: &str =
     "ACL files are not supported by this version: there are no users yet, only requirepass";
@@ -130,9 +130,9 @@ params! {
         SOCKET_MARK_ID: Int = number("socket-mark-id", 0, 0, UINT).immutable(),
             "Mark for our sockets, for the firewall or router to recognise; 0 sets none.";
         MAX_NEW_CONNECTIONS_PER_CYCLE: Int = number("max-new-connections-per-cycle", 10, 1, 1000),
-            "Connections accepted in one turn of the event loop.";
+            "Connections accepted in one iteration of the event loop.";
         MAX_NEW_TLS_CONNECTIONS_PER_CYCLE: Int = number("max-new-tls-connections-per-cycle", 1, 1, 1000).later(TLS),
-            "TLS connections accepted in one turn of the event loop; their handshakes cost more.";
+            "TLS connections accepted in one iteration of the event loop; their handshakes cost more.";
         RDMA_BIND: List = list("rdma-bind", &[]).ignored(NO_RDMA),
             "Addresses to listen on for RDMA.";
         RDMA_PORT: Int = number("rdma-port", 0, 0, 65535).ignored(NO_RDMA),
@@ -532,7 +532,7 @@ params! {
         EVENT_LOOP: Choice<EventLoop> = one_of::<EventLoop>("event-loop", EventLoop::Auto as u8).immutable().not_in_star(),
             "Interface of the kernel for sockets: io_uring, epoll, poll, or auto for the best that works.";
         EVENT_LOOP_BATCH_WAIT_US: Int = number("event-loop-batch-wait-us", 30, 0, 1000).not_in_star(),
-            "Microseconds that a turn of the event loop may wait for more requests to serve together, while at least 24 connections are active and requests come in pipelines; 0 never waits.";
+            "Microseconds that an iteration of the event loop may wait for more requests to serve together, while at least 24 connections are active and requests come in pipelines; 0 never waits.";
         EVENT_LOOP_BATCH_WAIT_DEPTH: Int = number("event-loop-batch-wait-depth", 4, 1, 1024).not_in_star(),
             "Requests per receive from which on turns may wait for more. 1 waits without pipelines too: less processor time per request, but later replies.";
     }

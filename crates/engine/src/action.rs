@@ -20,7 +20,7 @@ pub enum Action {
     TrimInput {
         /// The client.
         key: SessionKey,
-        /// Seconds since it was last heard.
+        /// Seconds since its last input.
         idle_s: i64,
     },
     /// End the process in good order.

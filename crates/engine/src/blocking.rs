@@ -24,7 +24,7 @@ pub struct Waiting {
     pub(crate) prepared: Prepared,
     /// What it waits for.
     pub(crate) on: WaitFor,
-    /// Its place among those who wait.
+    /// Its place among the clients that wait.
     pub(crate) order: u64,
     /// CLIENT UNBLOCK was asked for it.
     pub(crate) unblock: Option<Unblock>,
@@ -73,7 +73,7 @@ pub enum Unblock {
 }
 
 impl WaitFor {
-    /// When the wait ends by itself; 0: never.
+    /// When the wait times out; 0: never.
     pub(crate) fn deadline_ms(&self) -> u64 {
         match self {
             WaitFor::Pause => 0,
@@ -84,7 +84,7 @@ impl WaitFor {
     }
 }
 
-/// Everybody who waits.
+/// All clients that wait.
 #[derive(Debug, Default)]
 pub struct Blocking {
     keys: KeyMap<Waiters>,
@@ -93,7 +93,7 @@ pub struct Blocking {
     replicas: BTreeMap<u64, SessionKey>,
     /// Clients that a pause keeps back, in the order of their coming.
     paused: BTreeMap<u64, SessionKey>,
-    /// Keys that may have what somebody waits for.
+    /// Keys that may have what a client waits for.
     ready: VecDeque<(usize, Box<[u8]>)>,
     /// Clients of [`Blocking::paused`] whose pause is over.
     resumed: BTreeMap<u64, SessionKey>,
@@ -116,7 +116,7 @@ struct Waiters {
     is_ready: bool,
 }
 
-/// What is to be done for those who wait.
+/// What is to be done for the clients that wait.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Due {
     /// Serve the clients of a key.
@@ -145,13 +145,13 @@ impl Blocking {
         self.keys.len()
     }
 
-    /// Whether anybody waits for a key: then every change must be looked at.
+    /// Whether a client waits for a key: then every change must be looked at.
     #[inline]
     pub(crate) fn wants_keys(&self) -> bool {
         !self.keys.is_empty()
     }
 
-    /// A place behind all who wait.
+    /// A place behind all clients that wait.
     pub(crate) fn next_order(&mut self) -> u64 {
         self.next_order += 1;
         self.next_order
@@ -196,7 +196,7 @@ impl Blocking {
         self.deadlines.remove(&(waiting.on.deadline_ms(), client));
     }
 
-    /// A key has changed: whoever waits for it is served at the end of the unit.
+    /// A key has changed: the clients that wait for it are served at the end of the unit.
     pub(crate) fn key_changed(&mut self, db: usize, key: &[u8]) {
         if let Some(waiters) = self.keys.get_mut(db, key)
             && !std::mem::replace(&mut waiters.is_ready, true)
@@ -206,7 +206,7 @@ impl Blocking {
         }
     }
 
-    /// A database was exchanged: every key of it that somebody waits for may be there now.
+    /// A database was exchanged: every key of it that a client waits for may be there now.
     pub(crate) fn database_changed(&mut self, db: usize) {
         let keys: Vec<Box<[u8]>> = self.keys.of_db(db).map(|(key, _)| key.into()).collect();
         keys.iter().for_each(|key| self.key_changed(db, key));

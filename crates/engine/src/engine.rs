@@ -1,5 +1,5 @@
 //! The engine: a server without a process. Bytes parsed come in by [`Engine::submit`], time by [`Engine::cron`],
-//! connections by [`Engine::connect`]; replies go out by [`Engine::take_output`], wishes by [`Engine::take_actions`].
+//! connections by [`Engine::connect`]; replies go out by [`Engine::take_output`], actions by [`Engine::take_actions`].
 
 use crate::action::Action;
 use crate::control::{Control, Pause};
@@ -422,13 +422,13 @@ impl Engine {
         self.effects.lazyfree_threshold = sluice_keyspace::LazyFreeThreshold(bytes);
     }
 
-    /// Whether there are wishes.
+    /// Whether there are actions.
     #[inline]
     pub fn has_actions(&self) -> bool {
         !self.actions.is_empty()
     }
 
-    /// Nanoseconds spent in commands since the last call: to be called once per turn, for the loop's own statistics.
+    /// Nanoseconds spent in commands since the last call: to be called once per iteration, for the loop's own statistics.
     pub fn take_command_nanos(&mut self) -> u64 {
         let ran = self.stats.total_commands.saturating_sub(self.stats.turn_began_at);
         self.stats.turn_commands_max = self.stats.turn_commands_max.max(ran);

@@ -75,7 +75,7 @@ pub struct Check {
     pub name: &'static str,
     /// Whether it can concern this command.
     pub concerns: fn(&Spec) -> bool,
-    /// Whether it can refuse anybody anything in this state of the server.
+    /// Whether it can refuse a command in this state of the server.
     pub armed: fn(&Control) -> bool,
     /// Whether it can refuse this session anything, whatever the state of the server: so that a session with
     /// restrictions slows no other.

@@ -129,7 +129,7 @@ pub struct Facts {
     pub eventloop_duration_sum: u64,
     /// Duration of commands within them, microseconds.
     pub eventloop_duration_cmd_sum: u64,
-    /// Longest turn, microseconds.
+    /// Longest iteration, microseconds.
     pub longest_turn_us: u64,
     /// Values waiting to be freed on another thread.
     pub lazyfree_pending: u64,
@@ -170,9 +170,9 @@ pub struct IoThreads {
     pub freed: u64,
     /// Waits of I/O threads' loops that found something.
     pub polls: u64,
-    /// Time that batches waited to be executed, nanoseconds, together: from the turn in which an I/O thread received them.
+    /// Time that batches waited to be executed, nanoseconds, together: from the iteration in which an I/O thread received them.
     pub wait_ns: u64,
-    /// Time in turns that executed batches, nanoseconds, together.
+    /// Time in iterations that executed batches, nanoseconds, together.
     pub service_ns: u64,
     /// Messages that found a ring full and waited at their sender: to I/O threads, and from them.
     pub full: [u64; 2],

@@ -14,7 +14,7 @@ use sluice_base::Bytes;
 use sluice_keyspace::Argv;
 use std::collections::VecDeque;
 
-/// The stream and who receives it.
+/// The stream and its receivers.
 #[derive(Debug, Default)]
 pub struct ReplicationStream {
     /// Sessions that receive it, in order of arrival.
@@ -52,7 +52,7 @@ impl ReplicationStream {
         ReplicationStream { replid, ..ReplicationStream::default() }
     }
 
-    /// Whether anybody receives it.
+    /// Whether it has a receiver.
     #[inline]
     pub(crate) fn is_fed(&self) -> bool {
         !self.replicas.is_empty()

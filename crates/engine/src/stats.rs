@@ -64,11 +64,11 @@ pub struct Stats {
     pub sync_full: u64,
     /// Bytes sent to replicas.
     pub repl_output_bytes: u64,
-    /// Time in commands within the current turn, nanoseconds.
+    /// Time in commands within the current iteration, nanoseconds.
     pub turn_command_nanos: u64,
-    /// Commands executed before the current turn.
+    /// Commands executed before the current iteration.
     pub turn_began_at: u64,
-    /// Most commands within a turn.
+    /// Most commands within an iteration.
     pub turn_commands_max: u64,
     /// Compaction of entries.
     pub compaction: CompactionStats,
@@ -237,7 +237,7 @@ pub struct Rates {
     pub output: Rate,
     /// Turns a second.
     pub cycles: Rate,
-    /// Microseconds per turn.
+    /// Microseconds per iteration.
     pub cycle_us: Rate,
 }
 

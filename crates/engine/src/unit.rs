@@ -64,7 +64,7 @@ impl Engine {
         session.caller.write_offset = self.control.stream.offset;
     }
 
-    /// Closes a unit that nobody asked for.
+    /// Closes a unit that no client requested.
     pub(crate) fn close_own_unit(&mut self, unit: Unit) {
         let Unit { .. } = unit;
         if self.control.stream.has_unit() {

@@ -49,7 +49,7 @@ pub(crate) enum KeyPresence {
 }
 
 impl Watching {
-    /// Whether a key is watched by anybody.
+    /// Whether a key is watched by any client.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.keys.is_empty()

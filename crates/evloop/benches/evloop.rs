@@ -200,7 +200,7 @@ fn wake_busy() {
             let now = clock.now().mono_ns;
             let _ = lp.wait(now, Deadline::at_ns(now + 1_000_000)).expect("wait");
             while lp.next_event(now).is_some() {}
-            // A turn's worth of work.
+            // An iteration's worth of work.
             (0..2000).for_each(|step| {
                 black_box(step);
             });
@@ -254,13 +254,13 @@ fn wake_running() {
     );
 }
 
-/// E3: a turn that only looks.
+/// E3: an iteration that only looks.
 fn empty_turn() {
     const COUNT: u64 = 2_000;
     let mut arms: Vec<Arm<'_>> = Vec::new();
     for backend in [Backend::Epoll, Backend::IoUring] {
         let mut lp = open(backend);
-        // A ring arms its waker in its first turn.
+        // A ring arms its waker in its first iteration.
         (0..3).for_each(|_| drop(lp.wait(1, Deadline::PAST)));
         let calls = lp.metrics().system_calls;
         (0..100).for_each(|_| drop(lp.wait(1, Deadline::PAST)));

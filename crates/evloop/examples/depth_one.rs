@@ -24,8 +24,8 @@ fn main() {
     let mut got = [0; 5];
     for _ in 0..rounds {
         peer.write_all(b"GET k").expect("write");
-        let turn = lp.wait(1, Deadline::at_ns(u64::MAX - 1)).expect("wait");
-        assert!(!turn.woken);
+        let iteration = lp.wait(1, Deadline::at_ns(u64::MAX - 1)).expect("wait");
+        assert!(!iteration.woken);
         while let Some(event) = lp.next_event(1) {
             match event {
                 Event::Received { received: Received::Data(chunk), .. } => {
@@ -44,7 +44,7 @@ fn main() {
             }
         }
         if backend == Backend::IoUring {
-            // The reply is queued: the next turn sends it.
+            // The reply is queued: the next iteration sends it.
             let _ = lp.wait(1, Deadline::PAST).expect("wait");
         }
         peer.read_exact(&mut got).expect("read");

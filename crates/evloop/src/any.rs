@@ -107,7 +107,7 @@ impl AnyLoop {
     /// named one does not work here.
     pub fn choose(backend: Backend, config: &Config) -> io::Result<Opened> {
         match backend {
-            // Where there is a ring it was measured to be no cheaper on loopback, and is for who asks for it.
+            // The ring was measured to be no cheaper on loopback, so it is used only when it is configured.
             Backend::Auto => AnyLoop::first_of(AnyLoop::AUTO, config),
             _ => {
                 let event_loop =
@@ -243,8 +243,8 @@ impl Driver for AnyDriver {
         each!(self, driver => driver.batch(batch));
     }
 
-    fn set_accepts_per_turn(&mut self, accepts: u32) {
-        each!(self, driver => driver.set_accepts_per_turn(accepts));
+    fn set_accepts_per_iteration(&mut self, accepts: u32) {
+        each!(self, driver => driver.set_accepts_per_iteration(accepts));
     }
 
     fn attach(&mut self, fd: Fd, token: Token) -> Source {

@@ -4,7 +4,7 @@ use std::ops::Deref;
 
 /// The bytes of one receive, on loan: read them, copy out what must live longer, and hand the chunk back with
 /// [`Loop::give_back`](crate::Loop::give_back). A chunk that is dropped instead is only a little dearer. It may be
-/// kept across turns and sent to another thread; each one kept costs a whole receive buffer, so do neither for long.
+/// kept across iterations and sent to another thread; each one kept costs a whole receive buffer, so do neither for long.
 #[derive(Debug)]
 pub struct Chunk {
     storage: Box<[u8]>,

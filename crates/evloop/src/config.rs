@@ -1,17 +1,17 @@
-//! What a loop is opened with; every limit of a turn is here.
+//! What a loop is opened with; every limit of an iteration is here.
 
 use crate::pool::WorkerPool;
 
 /// Limits and sizes of one loop. [`Config::default`] is what the server uses.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// Ready descriptors taken from the kernel in one turn, 1..=4096. Default 256.
-    pub events_per_turn: usize,
-    /// Connections accepted in one turn over all listeners, 1..=1000. Default 10.
-    pub accepts_per_turn: u32,
-    /// Timers fired in one turn, at least 1. Default 256.
-    pub timers_per_turn: u32,
-    /// Bytes of one receive buffer, and so the most that one connection gets in one turn. Default 16 KiB.
+    /// Ready descriptors taken from the kernel in one iteration, 1..=4096. Default 256.
+    pub events_per_iteration: usize,
+    /// Connections accepted in one iteration over all listeners, 1..=1000. Default 10.
+    pub accepts_per_iteration: u32,
+    /// Timers fired in one iteration, at least 1. Default 256.
+    pub timers_per_iteration: u32,
+    /// Bytes of one receive buffer, and so the most that one connection gets in one iteration. Default 16 KiB.
     pub chunk_bytes: usize,
     /// Submission entries of the ring, a power of two in 1..=4096; completions have eight times as many. Halved where
     /// memory is limited. Default 512.
@@ -35,9 +35,9 @@ pub struct Config {
 impl Default for Config {
     fn default() -> Config {
         Config {
-            events_per_turn: 256,
-            accepts_per_turn: 10,
-            timers_per_turn: 256,
+            events_per_iteration: 256,
+            accepts_per_iteration: 10,
+            timers_per_iteration: 256,
             chunk_bytes: 16 * 1024,
             ring_entries: 512,
             ring_buffers: 256,
@@ -54,9 +54,9 @@ impl Config {
     /// The same with every value inside its range.
     pub(crate) fn clamped(&self) -> Config {
         Config {
-            events_per_turn: self.events_per_turn.clamp(1, 4096),
-            accepts_per_turn: self.accepts_per_turn.clamp(1, 1000),
-            timers_per_turn: self.timers_per_turn.max(1),
+            events_per_iteration: self.events_per_iteration.clamp(1, 4096),
+            accepts_per_iteration: self.accepts_per_iteration.clamp(1, 1000),
+            timers_per_iteration: self.timers_per_iteration.max(1),
             chunk_bytes: self.chunk_bytes.clamp(64, 1 << 24),
             ring_entries: self.ring_entries.clamp(1, 4096).next_power_of_two(),
             ring_buffers: self.ring_buffers.clamp(2, 4096).next_power_of_two(),

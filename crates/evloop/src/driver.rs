@@ -30,7 +30,7 @@ pub enum Sleep {
 pub struct GatherWait {
     /// Microseconds to gather.
     pub wait_us: u32,
-    /// Events after which there is no more to gather, where the driver can tell.
+    /// Events after which there is no more to gather, where the driver knows.
     pub completions: u32,
 }
 
@@ -44,14 +44,14 @@ pub trait Driver: Sized {
     /// Opens it on the thread that will use it; `wake` becomes readable when the loop must wake up.
     fn open(config: &Config, wake: &Arc<WakeFd>) -> io::Result<Self>;
 
-    /// Waits for kernel events and starts the turn's budgets anew. Returns how many came, the waker's included;
-    /// an interrupted wait is one that brought none.
+    /// Waits for kernel events and starts the iteration's budgets anew. Returns how many came, the waker's included;
+    /// 0 for an interrupted wait.
     fn wait(&mut self, now_ns: u64, sleep: Sleep) -> io::Result<usize>;
 
-    /// The turn's next event. May make the system call that brings it.
+    /// The iteration's next event. May make the system call that brings it.
     fn next_event(&mut self, now_ns: u64) -> Option<Event>;
 
-    /// What the driver counted; turns, events, timers and wakes are the loop's to count.
+    /// The driver's counters; the loop counts iterations, events, timers and wake-ups.
     fn metrics(&mut self) -> &mut Metrics;
 
     /// When the driver itself has something to do without a kernel event; 0 for at once.
@@ -60,7 +60,7 @@ pub trait Driver: Sized {
     /// Makes the next wait, if it blocks, gather first.
     fn batch(&mut self, batch: GatherWait);
 
-    fn set_accepts_per_turn(&mut self, accepts: u32);
+    fn set_accepts_per_iteration(&mut self, accepts: u32);
     fn attach(&mut self, fd: Fd, token: Token) -> Source;
     fn set_token(&mut self, source: Source, token: Token);
     fn fd(&self, source: Source) -> Option<BorrowedFd<'_>>;
@@ -83,9 +83,9 @@ pub trait Driver: Sized {
     fn process_wait(&mut self, pid: i32, token: Token) -> ProcessId;
     fn process_cancel(&mut self, id: ProcessId);
 
-    /// How threads that help wake the loop; told once, right after the opening.
+    /// Sets the waker that helper threads use; called once, right after the opening.
     fn use_waker(&mut self, waker: Waker);
 
-    /// The waker was used: threads that help may have something.
+    /// The waker was used: helper threads may have finished something.
     fn woken(&mut self);
 }

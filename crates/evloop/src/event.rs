@@ -109,7 +109,7 @@ pub struct FileDone {
 /// How a wait for a process ended.
 #[derive(Debug)]
 pub enum Exit {
-    /// The process ended by itself.
+    /// The process exited.
     Exited {
         /// Its id, which is free for another process now.
         pid: i32,
@@ -143,7 +143,7 @@ pub enum Event {
         /// The connection.
         socket: OwnedFd,
     },
-    /// Accepting failed, most often for want of descriptors; it is tried again by itself after a pause that grows
+    /// Accepting failed, most often for want of descriptors; the loop tries again after a pause that grows
     /// from 10 to 500 ms.
     AcceptFailed {
         /// The listener's token.

@@ -31,7 +31,7 @@ impl Source {
     }
 }
 
-/// A descriptor under the loop's care: its own, or shared with somebody who reads or writes by himself.
+/// A descriptor under the loop's care: its own, or shared with an owner that reads or writes on its own.
 #[derive(Debug)]
 pub enum Fd {
     /// Closed by the loop.

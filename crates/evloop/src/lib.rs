@@ -1,7 +1,7 @@
 //! The event loop: operations are handed in, completions come out, on any driver the machine allows.
 //!
 //! Invariants: (1) one loop belongs to one thread; other threads reach it only through a [`Waker`]; (2) the driver
-//! owns every byte the kernel may touch until the completion is delivered; (3) a turn is bounded: a fixed number of
+//! owns every byte the kernel may touch until the completion is delivered; (3) an iteration is bounded: a fixed number of
 //! ready descriptors, accepted connections and timers, whatever the peers do; (4) the loop never reads a clock: the
 //! caller passes the time in, in nanoseconds of `CLOCK_MONOTONIC`; (5) after [`Loop::close`] no event carries that
 //! source's token any more; (6) in steady state no operation allocates, locks, or looks anything up by hash.
@@ -13,6 +13,7 @@
 #![allow(unexpected_cfgs, reason = "models of the waker are built with --cfg loom")]
 
 mod any;
+mod blocking;
 mod chunk;
 mod config;
 mod driver;
@@ -30,7 +31,6 @@ mod slab;
 mod sys;
 mod timers;
 mod waker;
-mod work;
 
 pub use any::{AnyDriver, AnyLoop, Backend, Opened};
 pub use chunk::Chunk;
@@ -39,7 +39,7 @@ pub use driver::{Driver, GatherWait, Sleep};
 pub use event::{Event, Exit, FileDone, Interest, Received, Sending, Sent, Shutdown};
 pub use file::{FileOp, FileWork};
 pub use handle::{Fd, FileId, FileOpId, ProcessId, Source, Token};
-pub use looping::{Deadline, Gathering, Loop, Turn};
+pub use looping::{Deadline, Gathering, Iteration, Loop};
 pub use mailbox::{Mailbox, Sender};
 pub use metrics::Metrics;
 pub use pool::{

@@ -36,7 +36,7 @@ impl Deadline {
 /// What a wait found.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[must_use = "when `woken` is set, what other threads sent must be drained"]
-pub struct Turn {
+pub struct Iteration {
     /// A [`Waker`] was used since the last wait returned: drain what other threads may have sent.
     pub woken: bool,
     /// Kernel events that came, the waker's included. Timers are not counted.
@@ -52,13 +52,13 @@ pub enum Gathering {
     Unwanted,
 }
 
-/// One thread's event loop. A turn is one [`Loop::wait`], then [`Loop::next_event`] until it returns `None`:
+/// One thread's event loop. An iteration is one [`Loop::wait`], then [`Loop::next_event`] until it returns `None`:
 ///
 /// ```text
 /// loop {
-///     let turn = lp.wait(now.mono_ns, until)?;
+///     let iteration = lp.wait(now.mono_ns, until)?;
 ///     now = clock.now();
-///     if turn.woken { drain_mailboxes(); }
+///     if iteration.woken { drain_mailboxes(); }
 ///     while let Some(event) = lp.next_event(now.mono_ns) { … lp.send(…) … }
 /// }
 /// ```
@@ -67,9 +67,9 @@ pub struct Loop<D: Driver> {
     driver: D,
     timers: Timers,
     park: Arc<Park>,
-    timers_per_turn: u32,
+    timers_per_iteration: u32,
     timers_left: u32,
-    /// Time of the last wait's return, as told by the first `next_event` after it; 0 if there was none.
+    /// Time of the last wait's return, as given to the first `next_event` after it; 0 if there was none.
     turn_began_ns: u64,
     gather: Gather,
     gathering: Gathering,
@@ -97,7 +97,7 @@ impl<D: Driver> Loop<D> {
             driver,
             timers: Timers::default(),
             park,
-            timers_per_turn: config.timers_per_turn,
+            timers_per_iteration: config.timers_per_iteration,
             timers_left: 0,
             turn_began_ns: 0,
             gather: Gather::new(0),
@@ -139,8 +139,8 @@ impl<D: Driver> Loop<D> {
     /// is used; not at all when something is at hand already. `now_ns` is the caller's latest reading of the clock:
     /// an old one makes the wait longer by its age. Returns early, with nothing, when a signal interrupts it. Errors
     /// mean that the driver is broken.
-    pub fn wait(&mut self, now_ns: u64, until: Deadline) -> io::Result<Turn> {
-        self.timers_left = self.timers_per_turn;
+    pub fn wait(&mut self, now_ns: u64, until: Deadline) -> io::Result<Iteration> {
+        self.timers_left = self.timers_per_iteration;
         let due_ns = self.timers.next_ns().unwrap_or(u64::MAX).min(until.0).min(self.driver.due_ns());
         self.count_turn(now_ns);
         let sleep = match due_ns {
@@ -167,7 +167,7 @@ impl<D: Driver> Loop<D> {
         Ok(self.turned(woken, ready?))
     }
 
-    /// The turn's next event, or `None` when the turn is over: then wait again. `now_ns` decides which timers are due;
+    /// The iteration's next event, or `None` when the iteration is over: then wait again. `now_ns` decides which timers are due;
     /// take it after the wait. Events of sources come first, timers after them. An event is produced only when asked
     /// for, so bytes arrive in the same warm buffer when each chunk is given back before the next call.
     #[inline]
@@ -211,7 +211,7 @@ impl<D: Driver> Loop<D> {
         self.driver.fd(source)
     }
 
-    /// Accepts connections on a listener until stopped: [`Event::Accepted`], within the turn's budget.
+    /// Accepts connections on a listener until stopped: [`Event::Accepted`], within the iteration's budget.
     pub fn accept_start(&mut self, source: Source) {
         self.driver.accept_start(source);
     }
@@ -221,19 +221,19 @@ impl<D: Driver> Loop<D> {
         self.driver.accept_stop(source);
     }
 
-    /// Accepts at most this many connections in one turn from now on, 1..=1000.
-    pub fn set_accepts_per_turn(&mut self, accepts: u32) {
-        self.driver.set_accepts_per_turn(accepts.clamp(1, 1000));
+    /// Accepts at most this many connections in one iteration from now on, 1..=1000.
+    pub fn set_accepts_per_iteration(&mut self, accepts: u32) {
+        self.driver.set_accepts_per_iteration(accepts.clamp(1, 1000));
     }
 
-    /// Receives from a stream socket until stopped or ended: [`Event::Received`], at most one chunk in a turn. A source
+    /// Receives from a stream socket until stopped or ended: [`Event::Received`], at most one chunk in an iteration. A source
     /// that receives already, or has ended, is left alone. A source that waits holds no buffer.
     pub fn recv_start(&mut self, source: Source) {
         self.driver.recv_start(source);
     }
 
     /// Delivers no more, from this call on, until [`Loop::recv_start`]; no byte is lost, and the end of the stream is not
-    /// reported meanwhile either. Cheap: on readiness drivers the kernel is told only if something arrives.
+    /// reported meanwhile either. Cheap: on readiness drivers the kernel is called only if something arrives.
     pub fn recv_stop(&mut self, source: Source) {
         self.driver.recv_stop(source);
     }
@@ -266,8 +266,8 @@ impl<D: Driver> Loop<D> {
     }
 
     /// Reports once when the descriptor is readable, writable or has urgent data: [`Event::Ready`]. A later call replaces
-    /// the interest; [`Interest::NONE`] ends it. For descriptors that somebody else reads or writes; may be combined with
-    /// the other operations. Renewing the same watch in each turn costs no system call on epoll.
+    /// the interest; [`Interest::NONE`] ends it. For descriptors that the caller reads or writes; may be combined with
+    /// the other operations. Renewing the same watch in each iteration costs no system call on epoll.
     pub fn watch(&mut self, source: Source, interest: Interest) {
         self.driver.watch(source, interest);
     }
@@ -285,7 +285,7 @@ impl<D: Driver> Loop<D> {
     }
 
     /// The same, but the descriptor comes back open, to be attached to another loop: one [`Event::Detached`]. A send or
-    /// fill in flight is given up, and what it had done so far is not told, so detach between them. Nothing happens on a
+    /// fill in flight is given up, and its bytes so far are not reported, so detach between them. Nothing happens on a
     /// source that was closed.
     pub fn detach(&mut self, source: Source) {
         self.driver.detach(source);
@@ -314,7 +314,7 @@ impl<D: Driver> Loop<D> {
     }
 
     /// Gives up all operations of the file, begun or not: no event of theirs follows, and their buffers are freed when
-    /// nobody uses them any more. So to have everything written, close after the last [`Event::FileDone`].
+    /// no operation uses them any more. So to have everything written, close after the last [`Event::FileDone`].
     pub fn file_close(&mut self, file: FileId) {
         self.driver.file_close(file);
     }
@@ -327,13 +327,13 @@ impl<D: Driver> Loop<D> {
         self.driver.process_wait(pid, token)
     }
 
-    /// Ends a wait, and reaps nobody from now on: its event says [`Exit::Cancelled`](crate::Exit::Cancelled), unless the
+    /// Ends a wait, which reaps no child from now on: its event says [`Exit::Cancelled`](crate::Exit::Cancelled), unless the
     /// end of a process is on the way already.
     pub fn process_cancel(&mut self, id: ProcessId) {
         self.driver.process_cancel(id);
     }
 
-    /// Sets a timer: one [`Event::Timer`] in the first turn whose time is at or after `at`. Timers of equal times fire in
+    /// Sets a timer: one [`Event::Timer`] in the first iteration whose time is at or after `at`. Timers of equal times fire in
     /// the order they were set. Cost: O(log n).
     pub fn timer_at(&mut self, at: Deadline, token: Token) -> TimerId {
         self.timers.insert(at.0, token)
@@ -352,9 +352,10 @@ impl<D: Driver> Loop<D> {
     /// The counters so far.
     pub fn metrics(&mut self) -> Metrics {
         let (wakes_sent, wakes_coalesced) = (self.park.sent(), self.park.coalesced());
-        let Metrics { turns, parks, events, wakes_seen, timers_fired, gathered, turn_max_ns, .. } = self.own;
+        let Metrics { iterations, parks, events, wakes_seen, timers_fired, gathered, turn_max_ns, .. } =
+            self.own;
         Metrics {
-            turns,
+            iterations,
             parks,
             events,
             wakes_seen,
@@ -370,19 +371,19 @@ impl<D: Driver> Loop<D> {
     fn count_turn(&mut self, now_ns: u64) {
         let began_ns = self.turn_began_ns;
         let metrics = &mut self.own;
-        metrics.turns += 1;
+        metrics.iterations += 1;
         if began_ns != 0 {
             metrics.turn_max_ns = metrics.turn_max_ns.max(now_ns.saturating_sub(began_ns));
         }
         self.turn_began_ns = 0;
     }
 
-    fn turned(&mut self, woken: bool, ready: usize) -> Turn {
+    fn turned(&mut self, woken: bool, ready: usize) -> Iteration {
         if woken {
             self.own.wakes_seen += 1;
             self.driver.woken();
         }
-        Turn { woken, ready }
+        Iteration { woken, ready }
     }
 }
 

@@ -4,7 +4,7 @@
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Metrics {
     /// Calls of [`Loop::wait`](crate::Loop::wait).
-    pub turns: u64,
+    pub iterations: u64,
     /// Turns that blocked in the kernel.
     pub parks: u64,
     /// System calls the loop and its driver made, for waiting, receiving, sending, accepting and registering.

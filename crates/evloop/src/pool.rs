@@ -208,14 +208,14 @@ impl JobHandle {
         self.progress.state()
     }
 
-    /// Asks for the job's end, which is told as always: at once if it had not begun, else when it returns. Returns
+    /// Asks for the job's end, which is sent to the mailbox: at once if it had not begun, else when it returns. Returns
     /// whether the request came in time to make a difference. Cost: a lock, if it had not begun.
     pub fn cancel(&self) -> bool {
         match self.progress.cancel() {
             CancelEffect::Late => return false,
             CancelEffect::Running => {}
             CancelEffect::Waiting => {
-                // A worker may have it in hand already; then its start fails, and it tells the end.
+                // A worker may have it in hand already; then its start fails, and the worker sends the end.
                 if let Some(task) = self.shared.take_out(self.sequence) {
                     task.abandon();
                 }
@@ -278,9 +278,9 @@ impl Shared {
 
 /// A job of any type.
 trait Task: Send {
-    /// Runs it and tells its end; false if it was cancelled before.
+    /// Runs it and sends its end; false if it was cancelled before.
     fn run(self: Box<Self>) -> bool;
-    /// Tells that it was cancelled.
+    /// Sends the end of a job that was cancelled.
     fn abandon(self: Box<Self>);
 }
 

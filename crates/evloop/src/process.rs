@@ -3,12 +3,12 @@
 //! One child is waited for by a descriptor of the process where the system has that (Linux 5.3), which becomes readable
 //! when it ends. Groups of children have no descriptor: a thread of its own looks for them, every 1 to 16 ms. So has a
 //! single child where descriptors of processes are missing or denied, and one that has ended and cannot be reaped yet,
-//! since somebody traces it: its descriptor is readable for as long as that lasts, and waiting for it would not wait.
+//! since a debugger traces it: its descriptor is readable for as long as that lasts, and waiting for it would not wait.
 //!
-//! Invariants: (1) each wait ends exactly once, as one event; (2) a wait that was cancelled reaps nobody from then on;
-//! (3) what a wait reaps it tells: a child is looked for only after its descriptor was opened, and told of at once if
-//! it had ended by then; (4) a wait never blocks the loop's thread; (5) a child that has a descriptor is reaped by it:
-//! when somebody else was faster its number may be another child's; (6) a descriptor is waited for once.
+//! Invariants: (1) each wait ends exactly once, as one event; (2) a cancelled wait reaps no child from then on;
+//! (3) a wait reports what it reaps: a child is looked for only after its descriptor was opened, and is reported at once
+//! if it had ended by then; (4) a wait never blocks the loop's thread; (5) a child that has a descriptor is reaped by it:
+//! when another waiter was faster, its number may be another child's; (6) a descriptor is waited for once.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -46,7 +46,7 @@ pub(crate) struct Waiting {
     pub(crate) cancelled: bool,
 }
 
-/// What tells the end of a process.
+/// How the end of a process becomes known.
 #[derive(Debug)]
 pub(crate) enum WaitMethod {
     /// The driver asked the kernel about this descriptor.
@@ -113,7 +113,7 @@ pub(crate) fn begin(pid: i32) -> WaitStart {
     if let Some(child) = (pid > 0).then(|| Pid::from_raw(pid)).flatten()
         && let Ok(fd) = open(child)
     {
-        // Opened first: an end between the look and the opening would be missed by whoever looks first.
+        // Opened first: an end between the look and the opening would be missed by a look before the opening.
         match reap_child(fd.as_fd(), pid) {
             // Descriptors are older than reaping by them (Linux 5.4), or that is denied.
             Some(Exit::Failed(_)) => {}
@@ -180,7 +180,7 @@ pub(crate) fn reap_child(_: BorrowedFd<'_>, pid: i32) -> Option<Exit> {
     reap_number(pid)
 }
 
-/// Looks once for who is named by a number; `None` while nobody has ended.
+/// Looks once for the children that a number names; `None` while none of them has ended.
 fn reap_number(pid: i32) -> Option<Exit> {
     let result = match pid {
         ..-1 => pid
@@ -216,9 +216,9 @@ pub(crate) struct Reaper {
     list: Arc<WaitList>,
     found: Mailbox<(u32, Exit)>,
     home: Sender<(u32, Exit)>,
-    /// Where the thread's own end is told, which nobody waits for.
+    /// Receives the end of the thread's job; never drained.
     over: (Sender<Finished<()>>, Mailbox<Finished<()>>),
-    /// Last: its drop joins the thread, which [`Reaper::drop`] has told to end.
+    /// Last: its drop joins the thread, which [`Reaper::drop`] has asked to end.
     pool: WorkerPool,
 }
 
@@ -230,7 +230,7 @@ struct WaitList {
 
 #[derive(Debug, Default)]
 struct Waits {
-    /// Index and whom to wait for.
+    /// Index and target of each wait.
     waits: Vec<(u32, WaitTarget)>,
     /// A thread is at it.
     running: bool,
@@ -246,7 +246,7 @@ impl Reaper {
         Ok(Reaper { list: Arc::default(), found, home, over, pool: WorkerPool::open(1, 4)? })
     }
 
-    /// Looks for somebody from now on.
+    /// Watches another child from now on.
     pub(crate) fn add(&mut self, index: u32, whom: WaitTarget) {
         self.over.1.drain().for_each(drop);
         let mut waits = self.list.lock();
@@ -288,13 +288,13 @@ impl WaitList {
         self.waits.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The thread's job: until nobody waits.
+    /// The thread's job, until no wait is left.
     fn look(&self, home: &Sender<(u32, Exit)>) {
         let mut waits = self.lock();
         let mut pause = PAUSE_MIN;
         loop {
             let mut found = Vec::new();
-            // Under the lock, so that a wait is either taken back or has found somebody, never both.
+            // Under the lock, so that a wait is either taken back or has found a child, never both.
             waits.waits.retain(|(index, whom)| match whom.reap() {
                 Some(exit) => {
                     found.push((*index, exit));

@@ -25,7 +25,7 @@ impl Waker {
         Waker { park }
     }
 
-    /// Makes the loop's present or next wait return with [`Turn::woken`](crate::Turn::woken) set. Publish the work
+    /// Makes the loop's present or next wait return with [`Iteration::woken`](crate::Turn::woken) set. Publish the work
     /// first. Returns whether the kernel had to be asked, which is so only when the loop was asleep. Cost: one atomic
     /// swap; a system call in the latter case.
     #[inline]
@@ -48,8 +48,8 @@ impl Waker {
 }
 
 impl Waker {
-    /// [`Waker::wake`], but only if the loop seems to sleep: for one who knows that somebody else has woken it or is about
-    /// to, and does not want to wait for that one if it is held up. Alone it does not suffice: a loop that is just going to
+    /// [`Waker::wake`], but only if the loop seems to sleep: for a caller that knows that another thread has woken it or is about
+    /// to, and must not wait for that thread if it is delayed. Alone it does not suffice: a loop that is just going to
     /// sleep may not be woken. Returns whether the kernel had to be asked. Cost: one load while the loop is awake.
     #[inline]
     pub fn wake_if_parked(&self) -> bool {

@@ -71,7 +71,7 @@ fn a_flooded_source_takes_few_ring_buffers_in_a_turn_and_loses_nothing() {
     assert!(most > 0);
     if ends_receives() {
         // Sixteen chunks of bytes; a few receives may be short of a chunk.
-        assert!(most <= 32, "{most} buffers in one turn");
+        assert!(most <= 32, "{most} buffers in one iteration");
         assert_eq!(lp.metrics().starvations, 0);
     }
 }

@@ -16,8 +16,8 @@ use common::{assert_quiet, data, head, look, next, now_ns, on_each, on_each_with
 #[test]
 fn ev_s1_a_look_returns_at_once() {
     on_each(|mut lp| {
-        let turn = lp.wait(now_ns(), Deadline::PAST).expect("wait");
-        assert_eq!((turn.woken, turn.ready), (false, 0));
+        let iteration = lp.wait(now_ns(), Deadline::PAST).expect("wait");
+        assert_eq!((iteration.woken, iteration.ready), (false, 0));
         assert!(lp.next_event(now_ns()).is_none());
     });
 }
@@ -30,7 +30,7 @@ fn ev_s2_a_wait_ends_at_its_deadline_and_not_before() {
             let _ = lp.wait(now_ns(), Deadline::at_ns(until)).expect("wait");
         }
         assert!(now_ns() >= until);
-        assert!(lp.metrics().turns <= 2, "one wait slept the whole time: {:?}", lp.metrics());
+        assert!(lp.metrics().iterations <= 2, "one wait slept the whole time: {:?}", lp.metrics());
     });
 }
 
@@ -101,8 +101,8 @@ fn ev_s8_no_wake_is_lost_while_the_loop_goes_to_sleep() {
         let mut seen = 0;
         for _ in 0..20_000 {
             let before = now_ns();
-            let turn = lp.wait(before, Deadline::at_ns(before + 2_000_000_000)).expect("wait");
-            assert!(turn.woken || now_ns() - before < 1_000_000_000, "slept through a wake");
+            let iteration = lp.wait(before, Deadline::at_ns(before + 2_000_000_000)).expect("wait");
+            assert!(iteration.woken || now_ns() - before < 1_000_000_000, "slept through a wake");
             seen = seen.max(count.load(std::sync::atomic::Ordering::Acquire));
         }
         done.store(true, std::sync::atomic::Ordering::Relaxed);
@@ -316,7 +316,7 @@ fn a_send_to_a_peer_that_went_away_fails_and_brings_the_buffer_home() {
 
 #[test]
 fn accepts_in_batches_of_the_budget_and_loses_none() {
-    on_each_with(&Config { accepts_per_turn: 3, ..Config::default() }, |mut lp| {
+    on_each_with(&Config { accepts_per_iteration: 3, ..Config::default() }, |mut lp| {
         let listener = TcpListener::bind("127.0.0.1:0").expect("bind");
         listener.set_nonblocking(true).expect("nonblocking");
         let address = listener.local_addr().expect("address");
@@ -342,7 +342,7 @@ fn accepts_in_batches_of_the_budget_and_loses_none() {
             let sending = lp.send(source, head(b"hi"));
             assert!(sent(&mut lp, sending).error.is_none());
             lp.close(source);
-            // A ring closes in its next turn, or the one after.
+            // A ring closes in its next iteration, or the one after.
             (0..8).for_each(|_| drop(look(&mut lp)));
             let mut got = String::new();
             peer.read_to_string(&mut got).expect("bytes and then the end");
@@ -584,8 +584,8 @@ fn ev_l3_names_are_parsed_and_others_refused() {
 fn a_month_is_not_too_long_and_not_at_once() {
     on_each(|mut lp| {
         lp.timer_at(Deadline::at_ns(now_ns() + 30 * 86_400 * 1_000_000_000), Token(1));
-        let turn = lp.wait(now_ns(), Deadline::at_ns(now_ns() + 2_000_000)).expect("wait");
-        assert_eq!((turn.woken, lp.next_event(now_ns()).is_none()), (false, true));
+        let iteration = lp.wait(now_ns(), Deadline::at_ns(now_ns() + 2_000_000)).expect("wait");
+        assert_eq!((iteration.woken, lp.next_event(now_ns()).is_none()), (false, true));
         let waker = lp.waker();
         let thread = thread::spawn(move || waker.wake());
         assert!((0..10).any(|_| lp.wait(now_ns(), Deadline::NEVER).expect("wait").woken));
@@ -596,7 +596,7 @@ fn a_month_is_not_too_long_and_not_at_once() {
 /// More completions than the queue holds, and more receives than there are buffers.
 #[test]
 fn a_small_ring_with_few_buffers_loses_nothing() {
-    let config = Config { ring_entries: 2, ring_buffers: 2, events_per_turn: 7, ..Config::default() };
+    let config = Config { ring_entries: 2, ring_buffers: 2, events_per_iteration: 7, ..Config::default() };
     on_each_with(&config, |mut lp| {
         let mut peers: Vec<UnixStream> = (0..40)
             .map(|token| {

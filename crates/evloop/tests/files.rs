@@ -438,8 +438,8 @@ fn a_loop_may_go_with_ends_at_hand_that_nobody_took() {
             lp.file_start(file, FileOp::sync(), Token(2));
             let until = soon();
             loop {
-                let turn = lp.wait(now_ns(), until).expect("wait");
-                if turn.ready > 0 || turn.woken {
+                let iteration = lp.wait(now_ns(), until).expect("wait");
+                if iteration.ready > 0 || iteration.woken {
                     break;
                 }
                 assert!(now_ns() < u64::from(until), "it ends");

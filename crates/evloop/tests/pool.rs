@@ -17,8 +17,8 @@ fn ends<T>(lp: &mut AnyLoop, mailbox: &mut Mailbox<Finished<T>>, count: usize) -
     let until = soon();
     while ends.len() < count {
         assert!(now_ns() < u64::from(until), "an end comes");
-        let turn = lp.wait(now_ns(), until).expect("wait");
-        if turn.woken {
+        let iteration = lp.wait(now_ns(), until).expect("wait");
+        if iteration.woken {
             ends.extend(mailbox.drain());
         }
     }

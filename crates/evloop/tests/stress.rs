@@ -35,7 +35,7 @@ fn stress(backend: Backend, producers: u64, messages: u64) {
     let total = messages / producers * producers;
     while got < total {
         let before = now_ns();
-        let turn = lp.wait(before, Deadline::at_ns(before + WATCHDOG_NS)).expect("wait");
+        let iteration = lp.wait(before, Deadline::at_ns(before + WATCHDOG_NS)).expect("wait");
         while lp.next_event(before).is_some() {}
         let waited_ns = now_ns() - before;
         let mut drained = 0;
@@ -44,7 +44,7 @@ fn stress(backend: Backend, producers: u64, messages: u64) {
             next[producer as usize] += 1;
             drained += 1;
         }
-        watchdog += u64::from(drained > 0 && !turn.woken && waited_ns >= WATCHDOG_NS);
+        watchdog += u64::from(drained > 0 && !iteration.woken && waited_ns >= WATCHDOG_NS);
         got += drained;
     }
     threads.into_iter().for_each(|thread| thread.join().expect("thread"));

@@ -1,8 +1,8 @@
-//! What writes leave behind: the facts that settle turns into consequences.
+//! What writes leave behind: the facts that the commit turns into consequences.
 //!
 //! Invariants: (1) every change of the keyspace goes through [`crate::DbMut`] or [`crate::Dataset`] and leaves its key here,
-//! with the number of its changes; (2) nothing here acts: settle drains it between commands; (3) with no listener and no
-//! propagation target a write allocates nothing here; (4) `recorded` is set by everything that settle has to look at,
+//! with the number of its changes; (2) nothing here acts: the commit drains it between commands; (3) with no listener and no
+//! propagation target a write allocates nothing here; (4) `recorded` is set by everything that the commit has to look at,
 //! look-ups alone excepted.
 
 mod event;
@@ -136,7 +136,7 @@ impl Effects {
     }
 }
 
-/// What settle drains.
+/// What the commit drains.
 impl Effects {
     /// From now on records the events of these classes.
     #[inline]

@@ -1,15 +1,15 @@
-//! Many producers, one consumer: a ring for each producer and a doorbell, a word with a bit for each ring.
+//! Many producers, one consumer: a ring for each producer, and words with one bit for each ring that may hold values.
 //!
-//! A worker stages responses in its own [`spsc`] ring and publishes a batch with one store and one ring of the bell
-//! (`fetch_or` of its bit). The collector takes all bits with one swap and visits only rings that have something. No
-//! two workers touch the same line for a value, and a worker that stops in the middle holds up nobody but itself.
+//! A producer stages values in its own [`spsc`] ring and publishes a batch with one store of the tail and one `fetch_or` of
+//! its bit. The collector takes all bits of a word with one swap and visits only rings whose bit was set. No two producers
+//! touch the same cache line for a value, and a producer that stops in the middle of a batch delays no other producer.
 //!
-//! The bell always rings by a read-modify-write, even if the bit seems set: with a mere look first, a worker could see
-//! the bit just before the collector takes it, and the collector the tail just before the worker stores it; then the
-//! batch would wait for the next one. A fence between the store and the look costs as much as the `fetch_or`.
+//! A publication always sets the bit by a read-modify-write, even if the bit seems set. With a load first, a producer could
+//! see the bit just before the collector takes it, and the collector could see the tail just before the producer stores
+//! it; then the batch would wait for the next one. A fence between the store and the load costs as much as the `fetch_or`.
 //!
-//! Invariants: (1) after a publication, the bell or the collector's own notes have the lane's bit until the collector
-//! has looked; (2) lane `n` is bit `n % 64` of word `n / 64`; (3) a number is given to one lane at a time, and again
+//! Invariants: (1) after a publication, the shared words or the collector's own have the lane's bit until the collector
+//! has visited the lane; (2) lane `n` is bit `n % 64` of word `n / 64`; (3) a number is given to one lane at a time, and again
 //! only after the collector has seen the old one's end.
 //! Memory: 128 bytes for each 64 lanes, and each open lane's ring.
 
@@ -21,53 +21,53 @@ use crate::{Capacity, Full, spsc};
 pub fn collector<T: Send>(lanes_max: usize) -> Collector<T> {
     let words = lanes_max.div_ceil(64);
     Collector {
-        bells: Arc::new((0..words).map(|_| Padded(AtomicU64::new(0))).collect()),
-        heard: vec![0; words].into_boxed_slice(),
+        notify_words: Arc::new((0..words).map(|_| Padded(AtomicU64::new(0))).collect()),
+        pending: vec![0; words].into_boxed_slice(),
         lanes: (0..lanes_max).map(|_| None).collect(),
         first: 0,
     }
 }
 
-/// The doorbells of all lanes.
-type Bells = Arc<Box<[Padded<AtomicU64>]>>;
+/// The bits of all lanes.
+type NotifyWords = Arc<Box<[Padded<AtomicU64>]>>;
 
-/// A worker's end.
+/// A producer's end.
 #[derive(Debug)]
 pub struct Lane<T> {
-    // In this order: dropping commits what is staged and says that it was the last, then rings.
+    // In this order: dropping commits the staged values, marks the ring as finished, and then sets the bit.
     producer: spsc::Producer<T>,
-    bell: Bell,
-    /// A refusal rang first, and `publish` has not told yet.
-    rang_first: bool,
+    notify_bit: NotifyBit,
+    /// A refused value has set the bit first, and `publish` has not reported that yet.
+    notified_first: bool,
 }
 
-/// One bit of the doorbell; rings when it is dropped.
+/// One lane's bit; set when this is dropped.
 #[derive(Debug)]
-struct Bell {
-    words: Bells,
+struct NotifyBit {
+    words: NotifyWords,
     lane: usize,
 }
 
-impl Bell {
-    fn ring(&self) -> Rung {
+impl NotifyBit {
+    fn notify(&self) -> Notified {
         let bit = 1 << (self.lane % 64);
-        // Release: the lane's tail was stored before the collector's acquire swap (`Collector::listen`) finds the bit.
-        let before = self.words[self.lane / 64].fetch_or(bit, edge("lanes_ring", Ordering::Release));
-        if before == 0 { Rung::First } else { Rung::Already }
+        // Release: the lane's tail was stored before the collector's acquire swap (`Collector::take_notifications`) finds the bit.
+        let before = self.words[self.lane / 64].fetch_or(bit, edge("lanes_notify", Ordering::Release));
+        if before == 0 { Notified::First } else { Notified::Already }
     }
 }
 
-impl Drop for Bell {
+impl Drop for NotifyBit {
     fn drop(&mut self) {
-        // Nobody is left to wake the collector: `Lane` says that its owner publishes before it goes.
-        let _ = self.ring();
+        // No wake-up follows: the contract of `Lane` is that its owner publishes before dropping the lane.
+        let _ = self.notify();
     }
 }
 
 impl<T> Lane<T> {
     /// The lane's number, below `lanes_max`.
     pub fn number(&self) -> usize {
-        self.bell.lane
+        self.notify_bit.lane
     }
 
     /// Values that the collector has not taken, staged ones included; never less than there are.
@@ -82,7 +82,8 @@ impl<T> Lane<T> {
 }
 
 impl<T> Lane<T> {
-    /// Stages; nothing shared is written, unless the ring is full: then everything staged is shown and the bell rung.
+    /// Stages a value. Nothing shared is written unless the ring is full: then all staged values are committed and the bit
+    /// is set.
     ///
     /// # Errors
     /// `Full` with the value while the collector is behind.
@@ -90,39 +91,40 @@ impl<T> Lane<T> {
     pub fn send(&mut self, value: T) -> Result<(), Full<T>> {
         let refused = self.producer.stage(value);
         if refused.is_err() {
-            self.rang_first |= self.bell.ring() == Rung::First;
+            self.notified_first |= self.notify_bit.notify() == Notified::First;
         }
         refused
     }
 
-    /// Commits and rings; neither when nothing is new. Call it once after each batch, and before waiting for anything.
+    /// Commits the staged values and sets the bit; does neither when no value is staged. To be called once after each batch,
+    /// and before waiting for anything.
     #[inline]
-    pub fn publish(&mut self) -> Rung {
-        let mut first = std::mem::take(&mut self.rang_first);
+    pub fn publish(&mut self) -> Notified {
+        let mut first = std::mem::take(&mut self.notified_first);
         if self.producer.has_staged() {
             self.producer.commit();
-            first |= self.bell.ring() == Rung::First;
+            first |= self.notify_bit.notify() == Notified::First;
         }
-        if first { Rung::First } else { Rung::Already }
+        if first { Notified::First } else { Notified::Already }
     }
 }
 
 /// Whether the collector may still be unaware of something that was published.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[must_use = "a collector that sleeps has to be woken on the first ring"]
-pub enum Rung {
-    /// Nothing to announce, or the bell rang before and the collector has not looked since: it will look anyway.
+#[must_use = "a collector that sleeps has to be woken on the first notification"]
+pub enum Notified {
+    /// No value is new, or the collector was notified before and has not looked since: no wake-up is needed.
     Already,
-    /// The first ring since the collector looked: if it sleeps, it has to be woken.
+    /// The first notification since the collector looked: a sleeping collector has to be woken.
     First,
 }
 
 /// The end that gathers from all lanes.
 #[derive(Debug)]
 pub struct Collector<T> {
-    bells: Bells,
-    /// Bits taken from the bell whose lanes are not seen empty yet.
-    heard: Box<[u64]>,
+    notify_words: NotifyWords,
+    /// Bits taken from the shared words whose lanes were not seen empty yet.
+    pending: Box<[u64]>,
     /// Open lanes by number.
     lanes: Box<[Option<spsc::Consumer<T>>]>,
     /// Rotates, so that no lane is always the first.
@@ -136,7 +138,11 @@ impl<T: Send> Collector<T> {
         let lane = self.lanes.iter().position(Option::is_none)?;
         let (producer, consumer) = spsc::channel(capacity);
         self.lanes[lane] = Some(consumer);
-        Some(Lane { producer, bell: Bell { words: Arc::clone(&self.bells), lane }, rang_first: false })
+        Some(Lane {
+            producer,
+            notify_bit: NotifyBit { words: Arc::clone(&self.notify_words), lane },
+            notified_first: false,
+        })
     }
 }
 
@@ -146,26 +152,26 @@ impl<T> Collector<T> {
         self.lanes.iter().flatten().count()
     }
 
-    /// Whether no bell rang and no lane is left half gathered: what to look at before sleeping. Costs one load for each
-    /// 64 lanes.
+    /// Whether no bit is set and no lane is left half gathered: to be checked before sleeping. Cost: one load for each 64
+    /// lanes.
     pub fn is_quiet(&self) -> bool {
-        let rung = self.bells.iter().any(|bell| bell.load(Ordering::Relaxed) != 0);
-        !rung && self.heard.iter().all(|&bits| bits == 0)
+        let is_notified = self.notify_words.iter().any(|word| word.load(Ordering::Relaxed) != 0);
+        !is_notified && self.pending.iter().all(|&bits| bits == 0)
     }
 
-    /// Takes the bits of the bells.
+    /// Takes the bits out of the shared words.
     #[inline]
-    fn listen(&mut self) {
-        for (bell, heard) in self.bells.iter().zip(&mut self.heard) {
-            // Relaxed: a look that spares the swap in the usual case of silence; too old, it costs one round.
-            if bell.load(Ordering::Relaxed) != 0 {
-                // Acquire: the lanes' tails were stored before the release `fetch_or` (`Bell::ring`).
-                *heard |= bell.swap(0, edge("lanes_listen", Ordering::Acquire));
+    fn take_notifications(&mut self) {
+        for (word, pending) in self.notify_words.iter().zip(&mut self.pending) {
+            // Relaxed: the load spares the swap in the usual case of no notification; a stale value costs one round.
+            if word.load(Ordering::Relaxed) != 0 {
+                // Acquire: the lanes' tails were stored before the release `fetch_or` (`NotifyBit::notify`).
+                *pending |= word.swap(0, edge("lanes_take", Ordering::Acquire));
             }
         }
     }
 
-    /// Gathers from one lane whose bit was heard, and forgets the bit if that emptied it.
+    /// Gathers from one lane whose bit is pending, and clears the bit if the lane is empty afterwards.
     #[inline]
     fn visit(&mut self, lane: usize, count_max: usize, each: &mut impl FnMut(T)) -> usize {
         let mut count = 0;
@@ -180,8 +186,9 @@ impl<T> Collector<T> {
                 self.lanes[lane] = None;
             }
         }
-        // A later commit rings again, and the bell was emptied before this lane was seen empty: nothing is missed.
-        self.heard[lane / 64] &= !(1 << (lane % 64));
+        // A later commit sets the shared bit again, and the shared bit was taken before this lane was seen empty: no value
+        // is missed.
+        self.pending[lane / 64] &= !(1 << (lane % 64));
         count
     }
 }
@@ -190,15 +197,15 @@ impl<T> Collector<T> {
     /// Gives up to `count_max` values of each lane that has any to `each`; returns how many. If `each` panics, the
     /// lane's remaining values stay for the next call.
     pub fn collect(&mut self, count_max: usize, each: &mut impl FnMut(T)) -> usize {
-        self.listen();
+        self.take_notifications();
         self.first = self.first.wrapping_add(1);
-        let (words, turn) = (self.heard.len(), self.first % 64);
+        let (words, rotation) = (self.pending.len(), self.first % 64);
         let mut count = 0;
         for nth in 0..words {
             let word = (self.first / 64 + nth) % words;
-            let mut bits = self.heard[word].rotate_right(turn as u32);
+            let mut bits = self.pending[word].rotate_right(rotation as u32);
             while bits != 0 {
-                let bit = (bits.trailing_zeros() as usize + turn) % 64;
+                let bit = (bits.trailing_zeros() as usize + rotation) % 64;
                 count += self.visit(word * 64 + bit, count_max, each);
                 bits &= bits - 1;
             }

@@ -47,7 +47,7 @@ pub mod spmc;
 pub mod spsc;
 
 pub use capacity::Capacity;
-pub use lanes::Rung;
+pub use lanes::Notified;
 pub use padded::Padded;
 
 /// The queue had no room: the value comes back untouched.

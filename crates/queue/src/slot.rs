@@ -1,6 +1,6 @@
 //! One place of a ring: holds a value or nothing, and does not know which. The rings' indexes and sequences know.
 //!
-//! Invariant: (1) between two calls on one slot there is a happens-before edge, and they take turns: put, take, put, …
+//! Invariant: (1) between two calls on one slot there is a happens-before edge, and they alternate: put, take, put, …
 
 #![allow(unsafe_code)]
 // JUSTIFICATION: `Mutex<Option<T>>` in each place is the safe form: two locks a job, when already one lock for the whole

@@ -1,9 +1,9 @@
 //! One producer, many consumers: the queue that a pool of workers shares.
 //!
 //! Vyukov's bounded queue ("Bounded MPMC queue", 1024cores.net) with a single producer, so that pushing needs no
-//! read-modify-write: each cell has a sequence number that says whose turn it is. For the cell of index `i`:
+//! read-modify-write: each cell has a sequence number that says which side may use the cell. For the cell of index `i`:
 //!
-//! | sequence | the cell | who may touch it |
+//! | sequence | the cell | side that may use it |
 //! |---|---|---|
 //! | `i` | is free for index `i` | the producer |
 //! | `i + 1` | holds the value of index `i` | the consumer that moves `head` past `i` |
@@ -12,7 +12,7 @@
 //! The producer never reads `head`: that the ring is full it learns from the cell. Consumers fight for `head` alone;
 //! with [`Consumer::pop_batch`] one win takes several values.
 //!
-//! Invariants: (1) a cell is touched only by whom its sequence names; (2) `head` moves past an index only by a
+//! Invariants: (1) a cell is used only by the side that its sequence names; (2) `head` moves past an index only by a
 //! consumer that saw the cell full, and never back; (3) `head <= tail`, counted in wrapping indexes.
 //!
 //! "Full" may be a false alarm: a consumer that was suspended between winning a cell and emptying it makes the producer
@@ -57,12 +57,12 @@ struct Ring<T> {
 }
 
 impl<T> Drop for Ring<T> {
-    /// Drops what nobody took. All handles are gone, and the reference count ordered their last stores before this.
+    /// Drops the values that were not taken. All handles are gone, and the reference count ordered their last stores before.
     fn drop(&mut self) {
         let cells = self.cells.view();
         let mut head = self.head.load(Ordering::Relaxed);
         while fullness(cells, head) == Fullness::Full {
-            // SAFETY: the cell is full and nobody else is left who could move head.
+            // SAFETY: the cell is full, and no handle is left that could move head.
             drop(unsafe { take(cells, head) });
             head = head.wrapping_add(1);
         }
@@ -203,9 +203,9 @@ impl<T> Consumer<T> {
             let count = (0..count_max).take_while(is_full).count();
             if count > 0 {
                 let next = head.wrapping_add(count);
-                // Relaxed: this decides who owns the cells, nothing else; their contents came with the acquire loads
+                // Relaxed: this decides the owner of the cells, nothing else; their contents came with the acquire loads
                 // of their sequences, and go with release stores of them. Head never returns to a value, so if it is
-                // what it was, nobody has touched these cells since they were seen full.
+                // what it was, no consumer has used these cells since they were seen full.
                 let (won, lost) = (Ordering::Relaxed, Ordering::Relaxed);
                 match self.ring.head.compare_exchange_weak(head, next, won, lost) {
                     Ok(_) => return Some((head, count)),
@@ -222,14 +222,14 @@ impl<T> Consumer<T> {
     }
 }
 
-/// How a cell stands to an index at which somebody wants to take.
+/// The state of a cell for a consumer that wants to take at an index.
 #[derive(Debug, PartialEq, Eq)]
 enum Fullness {
     /// Its value is there.
     Full,
     /// The value is not there yet.
     Empty,
-    /// It was taken by somebody else: the index is out of date.
+    /// Another consumer has taken its value: the index is out of date.
     Passed,
 }
 
@@ -251,7 +251,7 @@ fn fullness<T>(cells: View<'_, T>, index: usize) -> Fullness {
 #[inline(always)]
 unsafe fn take<T>(cells: View<'_, T>, index: usize) -> T {
     let cell = cells.at(index);
-    // SAFETY: the producer's put happens before the acquire load that saw the sequence; by (1) and (2) nobody else
+    // SAFETY: the producer's put happens before the acquire load that saw the sequence; by (1) and (2) no other thread
     // touches the cell until the store below.
     let value = unsafe { cell.slot.take() };
     // Release: the value is out before the producer's acquire load (`free`) finds the cell empty.

@@ -3,7 +3,7 @@
 //! Lamport's ring ("Specifying concurrent program modules", 1983) with cached indexes (FastForward's and MCRingBuffer's
 //! observation, as in Rigtorp's SPSCQueue): each side keeps the other's index as it last saw it, and looks again only
 //! when the ring seems full or empty. Publication is deferred: [`Producer::stage`] writes a value, [`Producer::commit`]
-//! shows all staged ones with a single store; [`Consumer::drain`] gives the places back with a single store.
+//! publishes all staged ones with a single store; [`Consumer::drain`] gives the places back with a single store.
 //!
 //! ```text
 //!  lines of the consumer:  head            (written by it, read by the producer when the ring seems full)
@@ -56,7 +56,7 @@ struct Ring<T> {
     slots: Box<[Slot<T>]>,
 }
 
-/// What the producer tells.
+/// The producer's published state.
 #[derive(Debug)]
 struct Publication {
     /// The index behind the newest value that the consumer may take.
@@ -73,12 +73,12 @@ impl<T> Ring<T> {
 }
 
 impl<T> Drop for Ring<T> {
-    /// Drops what nobody took. Both handles are gone, and the reference count ordered their last stores before this.
+    /// Drops the values that were not taken. Both handles are gone, and the reference count ordered their last stores before this.
     fn drop(&mut self) {
         let mut head = self.head.load(Ordering::Relaxed);
         let tail = self.publication.tail.load(Ordering::Relaxed);
         while head != tail {
-            // SAFETY: nobody else is left; slots from head to tail were put and not taken, by (1) and (2), since both
+            // SAFETY: no other handle is left; slots from head to tail were put and not taken, by (1) and (2), since both
             // handles publish their indexes when they are dropped.
             drop(unsafe { self.slot(head).take() });
             head = head.wrapping_add(1);

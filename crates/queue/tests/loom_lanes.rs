@@ -4,7 +4,7 @@
 use loom::sync::Arc;
 use loom::sync::atomic::{AtomicBool, Ordering, fence};
 use loom::thread;
-use sluice_queue::{Capacity, Rung, lanes};
+use sluice_queue::{Capacity, Notified, lanes};
 
 /// Explores all interleavings with at most three forced switches.
 fn model(check: impl Fn() + Sync + Send + 'static) {
@@ -14,7 +14,7 @@ fn model(check: impl Fn() + Sync + Send + 'static) {
 }
 
 #[test]
-fn what_a_bell_announced_is_found_and_nothing_is_forgotten() {
+fn every_announced_value_is_collected() {
     model(|| {
         let mut collector = lanes::collector(1);
         let mut lane = collector.open(Capacity::MIN).expect("a lane");
@@ -40,7 +40,7 @@ fn what_a_bell_announced_is_found_and_nothing_is_forgotten() {
 }
 
 #[test]
-fn a_look_that_finds_the_bell_finds_the_batch() {
+fn a_bit_that_is_seen_announces_values_that_are_seen() {
     model(|| {
         let mut collector = lanes::collector(1);
         let mut lane = collector.open(Capacity::MIN).expect("a lane");
@@ -57,7 +57,7 @@ fn a_look_that_finds_the_bell_finds_the_batch() {
 }
 
 #[test]
-fn two_lanes_share_a_bell() {
+fn two_lanes_share_a_notification_word() {
     model(|| {
         let mut collector = lanes::collector(2);
         let workers: Vec<_> = (0..2)
@@ -82,9 +82,9 @@ fn two_lanes_share_a_bell() {
     });
 }
 
-/// A sleeper that looks after it announced its sleep is either awake or woken by whoever rang first.
+/// A collector that checks after announcing its sleep is either awake or woken by the producer that notified first.
 #[test]
-fn a_collector_that_looks_again_is_woken_by_the_first_ring() {
+fn a_collector_that_looks_again_is_woken_by_the_first_notification() {
     model(|| {
         let mut collector = lanes::collector(1);
         let mut lane = collector.open(Capacity::MIN).expect("a lane");
@@ -92,7 +92,7 @@ fn a_collector_that_looks_again_is_woken_by_the_first_ring() {
         let announced = sleepy.clone();
         let worker = thread::spawn(move || {
             lane.send(1).expect("room");
-            let first = lane.publish() == Rung::First;
+            let first = lane.publish() == Notified::First;
             fence(Ordering::SeqCst);
             let wakes = first && announced.load(Ordering::Relaxed);
             (wakes, lane)

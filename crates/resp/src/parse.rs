@@ -21,7 +21,7 @@ use crate::apart::Apart;
 use crate::requests::{Form, Requests};
 use crate::span::Span;
 
-/// Whether the client has shown who it is.
+/// Whether the client is authenticated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Admission {
     /// Anything up to the configured limits.

@@ -46,7 +46,7 @@ pub struct Request<'a> {
     start: usize,
     /// Bytes that it came in.
     wire_len: usize,
-    /// Arguments of the first request of its arena, which nobody but that has spans of.
+    /// Arguments apart of the first request of the arena; only spans of that request name them.
     apart: &'a Apart,
 }
 

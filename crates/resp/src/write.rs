@@ -233,7 +233,7 @@ impl<'a> Reply<'a> {
         }
     }
 
-    /// Begins an aggregate whose length is told at its end.
+    /// Begins an aggregate whose length is given at its end.
     ///
     /// Room for one digit is left; ending one with more moves what was written since.
     pub fn defer(&mut self) -> Deferred {

@@ -186,7 +186,7 @@ pub fn allocated() -> Allocated {
     }
 }
 
-/// Starts the allocator's own thread, which gives unused pages back to the system while nobody allocates. To be called after
+/// Starts the allocator's own thread, which gives unused pages back to the system while no thread allocates. To be called after
 /// the last fork: a child has no thread but the one that forked.
 ///
 /// # Errors

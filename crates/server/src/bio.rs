@@ -43,7 +43,7 @@ impl Bio {
         let processors = processors.to_owned();
         let thread = std::thread::Builder::new().name("bio_lazy_free".into()).spawn(move || {
             let _stack = crate::crash::SignalStack::install();
-            // Where it runs is a wish: it works elsewhere too.
+            // The processors are a preference: the thread works on others too.
             let _ = crate::affinity::bind_thread(&processors);
             for garbage in receiver {
                 let objects = objects_of(&garbage);

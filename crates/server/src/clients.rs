@@ -82,7 +82,7 @@ impl Clients {
         (client.key == key).then_some(&mut client.owner)
     }
 
-    /// Takes a connection of the main thread in hand; `None` when another thread has it, or nobody.
+    /// Takes a connection of the main thread; `None` when another thread owns it, or the connection is gone.
     #[inline]
     pub fn take(&mut self, key: SessionKey) -> Option<Box<Connection>> {
         let owner = self.owner_mut(key)?;

@@ -4,7 +4,7 @@
 //! A connection moves between threads as a whole, while it is at rest: no send in flight, no batch away, no buffer with the
 //! event loop.
 //!
-//! Invariants: (1) the thread that has the box owns the socket, and nobody else touches either (C-1); (2) input is executed in
+//! Invariants: (1) the thread that has the box owns the socket, and no other thread uses either (C-1); (2) input is executed in
 //! the order in which it came, and output leaves in the order in which it was pushed; (3) a connection that leaves executes
 //! nothing more where it is.
 
@@ -108,7 +108,7 @@ pub trait Owner {
     /// The usage of the query buffer has changed, or may have.
     fn report_usage(&mut self, connection: &mut Connection);
 
-    /// Seconds since the client was heard.
+    /// Seconds since the last input of the client.
     fn idle_s(&mut self, connection: &Connection) -> i64;
 
     /// Ends a connection, whose box it gets.

@@ -67,7 +67,7 @@ fn handle(fault: SigHandler, abort: SigHandler) {
         let action = SigAction::new(handler, flags, SigSet::empty());
         // SAFETY: the handlers touch nothing but `TARGET`, which is set before and never freed, and a counter of the
         // allocator's; the process ends with them.
-        // JUSTIFICATION: there is no safe way to hear of a fault.
+        // JUSTIFICATION: there is no safe way to be notified of a fault.
         let _ = unsafe { sigaction(signal, &action) };
     }
 }
@@ -135,7 +135,7 @@ extern "C" fn on_fault(signal: i32, info: *mut libc::siginfo_t, context: *mut li
 extern "C" fn on_abort(signal: i32, info: *mut libc::siginfo_t, _: *mut libc::c_void) {
     forget_faults();
     // SAFETY: the kernel passes a valid pointer to a handler that was installed with SA_SIGINFO.
-    // JUSTIFICATION: the code tells our own abort from a signal that somebody sent.
+    // JUSTIFICATION: the code distinguishes our own abort from a signal of another process.
     let code = unsafe { (*info).si_code };
     with_log(|log| {
         let _ = write_out_of_memory(log, signal, code);
@@ -152,7 +152,7 @@ fn write_out_of_memory(mut log: &File, signal: i32, code: i32) -> std::io::Resul
     }
 }
 
-/// What can be told without allocating.
+/// The part of the report that needs no allocation.
 fn write_facts(
     mut log: &File,
     signal: i32,
@@ -184,14 +184,14 @@ fn write_process(mut log: &File) -> std::io::Result<()> {
 #[cfg(target_arch = "x86_64")]
 fn instruction(context: *mut libc::c_void) -> usize {
     // SAFETY: the kernel passes a valid context to a handler that was installed with SA_SIGINFO.
-    // JUSTIFICATION: without symbols it is all there is to tell where the fault struck.
+    // JUSTIFICATION: without symbols it is the only information about the place of the fault.
     unsafe { (*context.cast::<libc::ucontext_t>()).uc_mcontext.gregs[libc::REG_RIP as usize] as usize }
 }
 
 #[cfg(target_arch = "aarch64")]
 fn instruction(context: *mut libc::c_void) -> usize {
     // SAFETY: the kernel passes a valid context to a handler that was installed with SA_SIGINFO.
-    // JUSTIFICATION: without symbols it is all there is to tell where the fault struck.
+    // JUSTIFICATION: without symbols it is the only information about the place of the fault.
     unsafe { (*context.cast::<libc::ucontext_t>()).uc_mcontext.pc as usize }
 }
 

@@ -1,6 +1,6 @@
 //! How many requests come together: the mean over the last receives.
 
-/// See the module. In sixteenths, so that a mean between one and two is told from one.
+/// See the module. In sixteenths, so that a mean between one and two is distinguished from one.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Depth {
     mean: u64,

@@ -33,7 +33,7 @@ pub struct Host {
     pub config_file: Option<PathBuf>,
     /// What IO threads did.
     pub io_threads: IoThreads,
-    /// The last state that the supervisor could not be told of was said to be so, with this reason.
+    /// The reason that was logged when the supervisor could not be notified last; the same reason is not logged again.
     pub supervisor_deaf: Option<String>,
     /// Running counts.
     pub counts: Counts,
@@ -45,9 +45,9 @@ pub struct Host {
     pub active_ns: u64,
     /// Time in commands, nanoseconds.
     pub command_ns: u64,
-    /// Time in turns, nanoseconds.
+    /// Time in iterations, nanoseconds.
     pub cycle_ns: u64,
-    /// The longest turn.
+    /// The longest iteration.
     pub longest_turn: LongestTurn,
     /// Largest input buffers of clients.
     pub input_peaks: Peaks,
@@ -469,7 +469,7 @@ impl Process for Host {
 }
 
 /// Replaces a file so that a crash leaves the old or the new contents: a temporary one beside it, synced, renamed. It may hold
-/// a password: nobody else may read it before it has the old one's permissions, and where there was none, nor after. What
+/// a password: no other user may read it before it has the old one's permissions, and where there was none, nor after. What
 /// has the temporary one's name already, left by a process of this number or put there, is not written through.
 fn replace_file(path: &std::path::Path, contents: &[u8]) -> std::io::Result<()> {
     use std::io::Write;

@@ -118,7 +118,7 @@ impl Server {
         server
     }
 
-    /// Runs until told to end; the process's exit status.
+    /// Runs until a request to end; the process's exit status.
     pub fn run(&mut self) -> i32 {
         self.watch_signals();
         let mut now_ns = self.host.now().mono_ns;
@@ -177,7 +177,7 @@ impl Server {
     fn configure(&mut self) {
         let config = self.engine.config();
         let event_loop = &mut self.sockets.event_loop;
-        event_loop.set_accepts_per_turn(config.int(param::MAX_NEW_CONNECTIONS_PER_CYCLE) as u32);
+        event_loop.set_accepts_per_iteration(config.int(param::MAX_NEW_CONNECTIONS_PER_CYCLE) as u32);
         event_loop.set_batch_wait(config.int(param::EVENT_LOOP_BATCH_WAIT_US) as u32);
         event_loop.gather(Gathering::Unwanted);
         self.timing.gather_depth = config.uint(param::EVENT_LOOP_BATCH_WAIT_DEPTH);

@@ -73,7 +73,7 @@ impl Listening {
     }
 
     /// Opens the TCP listeners of `bind` and `port` that are not open yet and retires the others; none when the port is 0.
-    /// An address with `-` before it may be unavailable, any other may not. `warn` is told of each that is not opened.
+    /// An address with `-` before it may be unavailable, any other may not. `warn` is called for each that is not opened.
     pub fn listen_tcp(&mut self, config: &Config, warn: &mut dyn FnMut(String)) -> Result<(), ListenError> {
         let port = config.int(param::PORT) as u16;
         let backlog = config.int(param::TCP_BACKLOG) as i32;
@@ -416,7 +416,7 @@ fn tune_socket(socket: &Socket, keepalive_s: i64) {
     }
 }
 
-/// Why a connection is refused: the bytes it is told.
+/// The error that a refused connection receives; `None` for a connection that is accepted.
 pub fn refusal(accepted: &Accepted, connections: usize, config: &Config) -> Option<&'static [u8]> {
     if connections as i64 >= config.int(param::MAXCLIENTS) {
         return Some(b"-ERR max number of clients reached\r\n");
@@ -427,7 +427,7 @@ pub fn refusal(accepted: &Accepted, connections: usize, config: &Config) -> Opti
 }
 
 /// Raises the limit of descriptors to serve as many clients as `maxclients` says beside as many threads as `io-threads` says;
-/// returns how many clients it allows. `warn` is told when these are fewer.
+/// returns how many clients it allows. `warn` is called when these are fewer.
 pub fn adjust_descriptor_limit(config: &Config, warn: &mut dyn FnMut(String)) -> u64 {
     let clients = config.uint(param::MAXCLIENTS);
     let io_threads = config.uint(param::IO_THREADS_NUM).saturating_sub(1);
@@ -461,7 +461,7 @@ const RESERVED_DESCRIPTORS: u64 = 32;
 /// Descriptors of an I/O thread: what its event loop waits on and what wakes it, and one more while io_uring is tried.
 const IO_THREAD_DESCRIPTORS: u64 = 3;
 
-/// What a stranger is told while protected mode is on.
+/// The error for clients of other machines while protected mode is on.
 const PROTECTED_TEXT: &[u8] = b"-DENIED Running in protected mode because protected mode is enabled and no password is set for the default user. In this mode connections are only accepted from the loopback interface. If you want to connect from external computers, you may adopt one of the following solutions: 1) Disable protected mode by sending the command 'CONFIG SET protected-mode no' from the loopback interface by connecting from the same host the server is running, however MAKE SURE it's not publicly accessible from the internet if you do so. Use CONFIG REWRITE to make this change permanent. 2) Alternatively you can just disable the protected mode by editing the configuration file, and setting the protected mode option to 'no', and then restarting the server. 3) If you started the server manually just for testing, restart it with the '--protected-mode no' option. 4) Set up an authentication password for the default user. NOTE: You only need to do one of the above things in order for the server to start accepting connections from the outside.\r\n";
 
 #[cfg(test)]

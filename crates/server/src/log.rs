@@ -90,7 +90,7 @@ impl Log {
         self.level.is_some_and(|wanted| level >= wanted)
     }
 
-    /// Writes a line when its level is wanted. A line that cannot be written is lost: there is nobody to tell.
+    /// Writes a line when its level is wanted. A line that cannot be written is lost: there is no other place to report it.
     pub fn line(&mut self, now: Now, level: LogLevel, text: &str) {
         if !self.wants(level) {
             return;
@@ -153,7 +153,7 @@ impl Style {
     }
 }
 
-/// The text without ends of lines: who could write one could invent the next line.
+/// The text without ends of lines: a client that could write one could forge the next line.
 fn one_line(text: &str) -> Cow<'_, str> {
     if text.contains(['\n', '\r']) {
         Cow::Owned(text.replace(['\n', '\r'], " "))

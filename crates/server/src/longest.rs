@@ -1,12 +1,12 @@
-//! The longest turn, by the wall clock, and how much of it the main thread was really at work.
+//! The longest iteration of the event loop, by the wall clock, and the processor time of the main thread in it.
 //!
-//! A turn may be long because it did much, or because the thread was not let run: the processor was another's, a page was
-//! fetched, a command slept. The thread's own clock tells these apart, but reading it is a system call, which an ordinary
-//! turn must not cost. So it is read when a turn is the longest so far, and else once in [`MARK_NS`] of turns. What earlier
-//! turns took since the last reading is subtracted by the wall clock. So the figure is exact to [`MARK_NS`]: too low by what
-//! those earlier turns waited, too high by what the waits between them cost.
+//! An iteration may be long because it did much, or because the thread did not run: another thread had the processor, a page
+//! was fetched, a command slept. The thread's own clock distinguishes the two, but reading it is a system call, which an
+//! ordinary iteration must not cost. So it is read when an iteration is the longest so far, and else once in [`MARK_NS`] of
+//! iterations. The wall time of earlier iterations since the last reading is subtracted. So the figure is exact to
+//! [`MARK_NS`]: too low by the waits within those earlier iterations, too high by the waits between them.
 
-/// Time in turns after which the thread's clock is read again: a reading of some 200 ns in a millisecond of work.
+/// Time in iterations after which the thread's clock is read again: a reading of some 200 ns in a millisecond of work.
 const MARK_NS: u64 = 1_000_000;
 
 /// See the module. Times are nanoseconds.
@@ -16,12 +16,12 @@ pub struct LongestTurn {
     cpu_ns: u64,
     /// The thread's clock when it was last read.
     mark_ns: u64,
-    /// Wall time in turns since then.
+    /// Wall time in iterations since then.
     since_mark_ns: u64,
 }
 
 impl LongestTurn {
-    /// Notes a turn of so much wall time. `thread_ns` reads the thread's clock.
+    /// Notes an iteration of so much wall time. `thread_ns` reads the thread's clock.
     #[inline]
     pub fn note(&mut self, wall_ns: u64, thread_ns: impl FnOnce() -> u64) {
         if wall_ns <= self.wall_ns && self.since_mark_ns + wall_ns < MARK_NS {
@@ -45,7 +45,7 @@ impl LongestTurn {
         self.wall_ns / 1000
     }
 
-    /// Microseconds of the main thread's own time in that turn.
+    /// Microseconds of the main thread's own time in that iteration.
     pub fn cpu_us(&self) -> u64 {
         self.cpu_ns / 1000
     }
@@ -68,7 +68,7 @@ mod tests {
         reads: u64,
     }
 
-    /// Notes a turn of `wall_us`, of which the thread worked `cpu_us`.
+    /// Notes an iteration of `wall_us`, of which the thread worked `cpu_us`.
     fn turn(longest: &mut LongestTurn, thread: &mut Thread, wall_us: u64, cpu_us: u64) {
         thread.ns += cpu_us * 1000;
         longest.note(wall_us * 1000, || {

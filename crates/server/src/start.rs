@@ -18,7 +18,7 @@ use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-/// Why the server did not start: what standard error is told.
+/// Why the server did not start: the text for standard error.
 #[derive(Debug)]
 pub struct Failure {
     /// The text, with its line ends.
@@ -374,7 +374,7 @@ fn announce(host: &mut Host, config: &Config) {
     supervisor::tell(config, "STATUS=Ready to accept connections\nREADY=1\n", host);
 }
 
-/// Random seeds; but who sets `hash-seed` gets the same order of keys from every run and server.
+/// Random seeds; but a configuration with `hash-seed` gives the same order of keys from every run and server.
 fn seeds(config: &Config) -> Result<Seeds, String> {
     let mut bytes = [0u8; 24];
     getrandom::fill(&mut bytes).map_err(|error| format!("no randomness from the system: {error}"))?;

@@ -27,7 +27,8 @@ pub fn tell(config: &Config, state: &str, host: &mut Host) {
     }
 }
 
-/// Who looks after the process, so that it must stay where it was started; `None` for nobody, or nobody asked for.
+/// The supervisor of the process, for which the process must stay in the foreground; `None` without a supervisor, or when
+/// the configuration asks for none.
 pub fn of(config: &Config) -> Option<&'static str> {
     let set = |name| std::env::var_os(name).is_some();
     let (upstart, systemd) = match config.choice::<Supervisor>(param::SUPERVISED) {

@@ -4,7 +4,7 @@ use sluice_config::choice::SyslogFacility;
 use sluice_engine::LogLevel;
 use std::os::unix::net::UnixDatagram;
 
-/// A way to the system's log. A line that nobody takes is lost.
+/// A way to the system's log. A line is lost without a receiver.
 #[derive(Debug)]
 pub struct Syslog {
     socket: UnixDatagram,

@@ -13,9 +13,9 @@ pub struct Title {
 }
 
 impl Title {
-    /// Finds the memory and moves the environment out of it; `None` where the kernel does not tell where it is.
+    /// Finds the memory and moves the environment out of it; `None` where the kernel does not give its address.
     ///
-    /// Must be called while the process has one thread. From then on `std::env::args` tells nothing of use.
+    /// Must be called while the process has one thread. From then on `std::env::args` is of no use.
     pub fn take(config_file: &str) -> Option<Title> {
         let name = std::env::args_os().next()?.to_string_lossy().into_owned();
         let stat = std::fs::read_to_string("/proc/self/stat").ok()?;
@@ -30,7 +30,7 @@ impl Title {
         if env_start == arg_end && env_end > env_start {
             let variables: Vec<_> = std::env::vars_os().collect();
             for (key, value) in variables {
-                // SAFETY: no other thread exists yet (the caller's contract), so nobody reads the environment meanwhile.
+                // SAFETY: no other thread exists yet (the caller's contract), so no thread reads the environment meanwhile.
                 // JUSTIFICATION: the library copies the value out of the memory that the title takes.
                 unsafe { std::env::set_var(key, value) };
             }
@@ -45,7 +45,7 @@ impl Title {
         let bytes = text.as_bytes();
         // The last byte stays zero: it ends what the kernel reads.
         let len = bytes.len().min(self.len - 1);
-        // SAFETY: the memory is mapped for the life of the process, and nobody else refers to it: the arguments were copied
+        // SAFETY: the memory is mapped for the life of the process, and no other reference to it exists: the arguments were copied
         // where they were read, the environment was moved away. `bytes` is our own allocation, so they do not overlap.
         // JUSTIFICATION: there is no other way to change what `ps` shows without a privilege.
         unsafe {

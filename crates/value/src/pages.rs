@@ -11,7 +11,7 @@
 //! Invariants: (1) what a page does not hold, up to its end and the string's, is zeros; so is a page, or a whole branch,
 //! that is not there; (2) no page holds bytes behind the end of the string; (3) [`Pages::share`] costs O(1), and neither
 //! string sees what is changed in the other; (4) a write copies at most the inner nodes on its way and the pages it
-//! touches, and only those that somebody else holds; (5) a string never becomes shorter.
+//! touches, and only those with a second owner; (5) a string never becomes shorter.
 
 use std::iter::successors;
 use std::ops::Range;
@@ -19,7 +19,7 @@ use std::ops::Range;
 use sluice_base::Bytes;
 use triomphe::Arc;
 
-/// Bytes of a page: what a write copies when somebody else holds the page. Exactly a class of the allocator.
+/// Bytes of a page: what a write copies when the page has a second owner. Exactly a class of the allocator.
 pub const PAGE_BYTES: usize = 64 << 10;
 
 /// A string in pages. One word wide.
@@ -53,7 +53,7 @@ enum Node {
     Inner(Arc<Inner>),
 }
 
-/// A node that nobody has written below is `None`.
+/// A node below which nothing was written is `None`.
 #[derive(Clone, Debug, Default)]
 struct Inner {
     children: [Option<Node>; FANOUT],
@@ -198,7 +198,7 @@ impl Root {
         debug_assert!(page.capacity() == PAGE_BYTES);
     }
 
-    /// A page to write to, which is made when it is not there and copied when somebody else holds it.
+    /// A page to write to, which is made when it is not there and copied when it has a second owner.
     fn page_mut(&mut self, index: usize) -> &mut Vec<u8> {
         let mut node = &mut self.top;
         for level in (0..self.height).rev() {

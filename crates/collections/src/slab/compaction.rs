@@ -8,7 +8,7 @@
 //!    class's other chunks, so that a whole chunk is won; or, if it is alone with less than a quarter of what it touched in
 //!    use, into a fresh chunk, so that at least `WASTE_MIN` bytes are won.
 //! 2. A chunk under evacuation is on no list, so that no new block comes from it, until the evacuation ends: by its
-//!    last block being freed, by the other chunks having no room any more, or by a block that nobody knows.
+//!    last block being freed, by the other chunks having no room any more, or by a block without an owner.
 //! 3. First the chunk's free list is walked, which marks the free blocks; blocks freed meanwhile are marked as they are
 //!    freed. Then the blocks that are not marked are moved in order. Both go on where the last call stopped.
 #![forbid(unsafe_code)]

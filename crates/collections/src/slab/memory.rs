@@ -30,7 +30,7 @@ pub(super) struct Regions {
 // SAFETY: the mappings belong to this value alone, and nothing in it depends on the thread.
 // JUSTIFICATION: the slab that holds it moves between threads.
 unsafe impl Send for Regions {}
-// SAFETY: a shared `Regions` only tells its size.
+// SAFETY: a shared `Regions` only returns its size.
 // JUSTIFICATION: readers share the slab.
 unsafe impl Sync for Regions {}
 
@@ -60,7 +60,7 @@ impl Regions {
     /// - `at` and the `bytes` bytes from it lie in a piece that `carve` of this value returned.
     /// - No reference into these bytes exists.
     pub(super) unsafe fn give_back(&mut self, at: NonNull<u8>, bytes: usize) {
-        // SAFETY: the caller says that the range is mapped by `carve` and that nobody refers to it. The mapping stays
+        // SAFETY: the caller says that the range is mapped by `carve` and that no reference to the range is left. The mapping stays
         // valid, and its bytes stay initialised (2).
         // JUSTIFICATION: the only way to give pages back and keep the address.
         let _ = unsafe { madvise(at.as_ptr().cast::<c_void>(), bytes, GIVE_BACK) };

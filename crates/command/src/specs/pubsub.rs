@@ -31,7 +31,7 @@ const EVERYWHERE: Flags = Flags::LOADING.or(Flags::STALE);
 /// What takes messages.
 const SUBSCRIBER: Flags = EVERYWHERE.or(Flags::PUBSUB).or(Flags::NOSCRIPT);
 
-/// What sends them: replicas are told too.
+/// Flags of commands that send messages: replicas receive these commands too.
 const PUBLISHER: Flags = EVERYWHERE.or(Flags::PUBSUB).or(Flags::FAST).or(Flags::MAY_REPLICATE);
 
 /// What only asks.

@@ -1,4 +1,4 @@
-//! READONLY and READWRITE: a wish of the connection, remembered and shown. Without a cluster it changes nothing, and the
+//! READONLY and READWRITE: a setting of the connection, remembered and shown. Without a cluster it changes nothing, and the
 //! reference answers OK as well: tools send READONLY without asking what they talk to.
 
 use crate::args::Args;

@@ -1,7 +1,7 @@
 //! What every server arm does with the bytes: one protocol, one state per connection, the same in each arm.
 //!
-//! A message is a header of eight bytes (length of the body, kind) and a body. Replies of a turn gather in the
-//! connection's `out`, and the arm sends each `out` once, at the end of the turn.
+//! A message is a header of eight bytes (length of the body, kind) and a body. Replies of an iteration gather in the
+//! connection's `out`, and the arm sends each `out` once, at the end of the iteration.
 
 use super::machine::Counters;
 
@@ -96,7 +96,7 @@ pub enum Taking {
 pub struct App {
     conns: Vec<Conn>,
     free: Vec<u32>,
-    /// Closed in this turn: their numbers are used again from the next on.
+    /// Closed in this iteration: their numbers are used again from the next on.
     freed: Vec<u32>,
     dirty: Vec<u32>,
     subscribers: Vec<u32>,
@@ -297,7 +297,7 @@ impl App {
         dirty
     }
 
-    /// Ends a turn.
+    /// Ends an iteration.
     pub fn turn_over(&mut self, mut dirty: Vec<u32>) {
         dirty.clear();
         if self.dirty.is_empty() {

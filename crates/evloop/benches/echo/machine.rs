@@ -16,7 +16,7 @@ use super::app::{HEADER, Kind, message};
 pub struct Counters {
     pub cpu_ns: u64,
     pub system_calls: u64,
-    pub turns: u64,
+    pub iterations: u64,
     /// Sends that the application asked for.
     pub sends: u64,
     /// Receives that found no buffer in the group.
@@ -48,7 +48,7 @@ impl Counters {
         let fields = [
             self.cpu_ns,
             self.system_calls,
-            self.turns,
+            self.iterations,
             self.sends,
             self.starvations,
             self.fills,
@@ -67,8 +67,8 @@ impl Counters {
         for (field, from) in fields.iter_mut().zip(bytes.chunks_exact(8)) {
             *field = from.iter().rev().fold(0, |value, byte| value << 8 | u64::from(*byte));
         }
-        let [cpu_ns, system_calls, turns, sends, starvations, fills, rss_bytes, descriptors] = fields;
-        Counters { cpu_ns, system_calls, turns, sends, starvations, fills, rss_bytes, descriptors }
+        let [cpu_ns, system_calls, iterations, sends, starvations, fills, rss_bytes, descriptors] = fields;
+        Counters { cpu_ns, system_calls, iterations, sends, starvations, fills, rss_bytes, descriptors }
     }
 
     /// What was counted since `earlier`.
@@ -76,7 +76,7 @@ impl Counters {
         Counters {
             cpu_ns: self.cpu_ns - earlier.cpu_ns,
             system_calls: self.system_calls - earlier.system_calls,
-            turns: self.turns - earlier.turns,
+            iterations: self.iterations - earlier.iterations,
             sends: self.sends - earlier.sends,
             starvations: self.starvations - earlier.starvations,
             fills: self.fills - earlier.fills,
@@ -110,7 +110,7 @@ impl Server {
 
     /// The counters with memory and descriptors.
     pub fn census(&mut self) -> Counters {
-        // A ring closes descriptors in the turn after: the first question lets it.
+        // A ring closes descriptors in the iteration after: the first question lets it.
         self.ask(Kind::Mark);
         self.ask(Kind::Mark);
         self.ask(Kind::Census)

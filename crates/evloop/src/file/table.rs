@@ -32,7 +32,7 @@ struct FileEntry {
     queue: VecDeque<(FileOpId, Token, FileOp)>,
     /// Operations handed in so far.
     sequence: u64,
-    /// Nobody is told any more; the entry is kept for what runs.
+    /// The file is closed and reports no events; the entry is kept for the running operation.
     closing: bool,
 }
 
@@ -43,7 +43,7 @@ pub(crate) enum FileKind {
     Disk,
     /// Bytes that come and go; there are no places in it.
     Stream,
-    /// A device, or something that only the attempt can tell.
+    /// A device, or something that only the attempt can find out.
     Other,
 }
 
@@ -61,7 +61,7 @@ impl FileKind {
 /// How a driver gets at the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum IoPath {
-    /// The kernel does it and tells when.
+    /// The kernel performs the operation and completes it.
     Native,
     /// It is never ready or not ready, it just takes its time: a thread of the pool.
     Pool,
@@ -77,7 +77,7 @@ struct Running {
     holder: Holder,
     bytes: usize,
     cancelled: bool,
-    /// The kernel was asked to tell when the file is ready, not to do the operation.
+    /// The kernel was asked for readiness of the file, not for the operation.
     polling: bool,
 }
 
@@ -86,7 +86,7 @@ struct Running {
 enum Holder {
     /// The table: the driver, or the kernel by its pointers.
     Here(FileOp),
-    /// A thread of the pool, until the job's end came; then nobody else looks at it.
+    /// A thread of the pool, until the job has ended; no other thread reads it afterwards.
     Lent(Arc<Mutex<Lent>>, JobHandle),
 }
 
@@ -129,7 +129,7 @@ pub enum Part {
 /// Whether an operation goes on.
 pub(crate) enum Step {
     Again,
-    /// It is over; the event, unless nobody is told any more.
+    /// It is over; the event, unless the file was closed.
     Ended(Option<Event>),
 }
 
@@ -139,7 +139,7 @@ pub(crate) enum Cancelling {
     Late,
     /// Its end, since it had not begun.
     Ended(Event),
-    /// To ask whoever does it.
+    /// The thread or the kernel that performs the operation has to be asked to end it.
     Ask(u32),
 }
 
@@ -161,7 +161,7 @@ impl FileTable {
         (entry.generation == file.generation && entry.fd.is_some() && !entry.closing).then_some(entry)
     }
 
-    /// Takes an operation in. The event is its end, when it needs nobody.
+    /// Takes an operation in. The event is its end, when it ends at once.
     pub(crate) fn submit(&mut self, file: FileId, op: FileOp, token: Token) -> (FileOpId, Option<Event>) {
         let Some(entry) = self.entry(file) else {
             let id = FileOpId { file, sequence: 0 };
@@ -169,7 +169,7 @@ impl FileTable {
         };
         entry.sequence += 1;
         let id = FileOpId { file, sequence: entry.sequence };
-        // Kernels differ in whether a ring is told so.
+        // Kernels differ in whether a ring reports that.
         let nowhere = entry.kind == FileKind::Stream && op.at.is_some();
         match op.outcome_at_once().or(nowhere.then_some(Err(Errno::SPIPE))) {
             Some(outcome) => (id, Some(ended(id, token, op, 0, outcome.err().map(io::Error::from)))),
@@ -300,7 +300,7 @@ impl FileTable {
         }
     }
 
-    /// Tells nobody any more. `Some` when an operation runs, which must be asked to end.
+    /// Closes the file: no more events. `Some` when an operation runs, which must be asked to end.
     pub(crate) fn close(&mut self, file: FileId) -> Option<u32> {
         let entry = self.entry(file)?;
         entry.queue.clear();
@@ -365,7 +365,7 @@ impl FileTable {
         self.entries[index as usize].running.as_ref().is_some_and(|running| running.cancelled)
     }
 
-    /// Whether the running operation was cancelled and may wait for ever. An operation on a disk ends by itself; asking
+    /// Whether the running operation was cancelled and may wait for ever. An operation on a disk ends without help; asking
     /// it again and again while the kernel cannot find it would keep the loop busy meanwhile.
     pub(crate) fn is_cancelled_waiting(&self, index: u32) -> bool {
         self.entries[index as usize].kind != FileKind::Disk && self.is_cancelled(index)
@@ -378,7 +378,7 @@ impl FileTable {
         }
     }
 
-    /// Whether something runs that neither waits for anybody nor can be stopped.
+    /// Whether an operation on a disk runs, which cannot be stopped.
     pub(crate) fn is_disk_busy(&self) -> bool {
         self.entries.iter().any(|entry| entry.kind == FileKind::Disk && entry.running.is_some())
     }

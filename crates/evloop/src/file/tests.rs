@@ -1,4 +1,4 @@
-//! What follows a system call, whoever made it.
+//! The outcome of a system call of a file's operation, made by a driver or a thread.
 
 use std::fs::File;
 use std::os::fd::OwnedFd;

@@ -1,9 +1,9 @@
-//! The word that decides who ends a job. A file of its own so that loom can model it.
+//! The word that decides which side ends a job. A file of its own so that loom can model it.
 //!
-//! | from | by | to | who tells the end |
+//! | from | by | to | sends the end |
 //! |---|---|---|---|
 //! | QUEUED | the worker's `start` | RUNNING | – |
-//! | QUEUED | `cancel` | DONE | whoever holds the job: the canceller that took it out of the queue, or the worker that did |
+//! | QUEUED | `cancel` | DONE | the holder of the job: the canceller that took it out of the queue, or the worker that did |
 //! | RUNNING | `cancel` | CANCEL_REQUESTED | – |
 //! | RUNNING, CANCEL_REQUESTED | the worker's `finish` | DONE | the worker |
 
@@ -25,14 +25,14 @@ pub enum JobState {
     Done,
 }
 
-/// The state of one job, changed by its worker and by whoever cancels it.
+/// The state of one job, changed by its worker and by those that cancel it.
 #[derive(Debug)]
 pub(crate) struct JobProgress(AtomicU32);
 
 /// What a cancellation met.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CancelEffect {
-    /// Nobody had begun: the job will not run, and the caller of `cancel` takes it out of the queue.
+    /// No worker had begun: the job will not run, and the caller of `cancel` takes it out of the queue.
     Waiting,
     /// A worker is at it and was asked to stop.
     Running,
@@ -52,9 +52,9 @@ impl JobProgress {
         self.0.compare_exchange(QUEUED, RUNNING, Ordering::AcqRel, Ordering::Acquire).is_ok()
     }
 
-    /// Worker's side, after the job returned. Returns whether somebody had asked it to stop.
+    /// Worker's side, after the job returned. Returns whether the job was asked to stop.
     pub(crate) fn finish(&self) -> bool {
-        // AcqRel: whoever sees DONE sees what the job did; and the request is seen if it came first.
+        // AcqRel: a thread that sees DONE sees what the job did; and the request is seen if it came first.
         self.0.swap(DONE, Ordering::AcqRel) == CANCEL_REQUESTED
     }
 
@@ -70,7 +70,7 @@ impl JobProgress {
         }
     }
 
-    /// The mutant: looks and then stores. A job that starts in between runs although its end was told already.
+    /// The mutant: looks and then stores. A job that starts in between runs although its end was sent already.
     #[cfg(loom)]
     #[allow(dead_code, reason = "for the models")]
     pub(crate) fn cancel_in_two_steps(&self) -> CancelEffect {

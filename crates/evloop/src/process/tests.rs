@@ -18,7 +18,7 @@ fn pid_of(child: &Child) -> Pid {
     Pid::from_raw(child.id() as i32).expect("a pid")
 }
 
-/// The child's descriptor under somebody's number.
+/// The child's descriptor, with the number of another process.
 fn whom(child: &Child, number: i32) -> WaitTarget {
     WaitTarget::Child(Arc::new(open(pid_of(child)).expect("a descriptor")), number)
 }

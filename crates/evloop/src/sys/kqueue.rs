@@ -50,7 +50,7 @@ impl KqueueSet {
     fn change(&self, filter: EventFilter, key: u64, flags: EventFlags) -> Result<(), Errno> {
         let change = Event::new(filter, flags, key as usize as *mut c_void);
         let mut none: [Event; 0] = [];
-        // SAFETY: the descriptor is borrowed by the caller, and leaves the queue by itself when it is closed.
+        // SAFETY: the descriptor is borrowed by the caller, and the kernel removes it from the queue when it is closed.
         // JUSTIFICATION: the wrapper cannot know how long descriptors live that are named by number.
         unsafe { kevent_timespec(self.queue.as_fd(), &[change], &mut none[..], None) }.map(drop)
     }

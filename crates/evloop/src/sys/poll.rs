@@ -24,7 +24,7 @@ pub struct PollSet {
     places: Vec<u32>,
     ready: Vec<(u64, PollFlags)>,
     ready_max: usize,
-    /// Where the next scan begins, so that a turn's limit favours nobody.
+    /// Where the next scan begins, so that an iteration's limit favours no descriptor.
     start: usize,
 }
 

@@ -1,15 +1,15 @@
 //! Drivers over readiness: the kernel says what would not block, and the driver does it.
 //!
-//! Level-triggered. A source is registered when first something waits on it, and the registration is lowered only when
-//! an event comes that nobody waits for: stopping and starting again costs no system call. A send is tried at once, and
+//! Level-triggered. A source is registered when first something waits on it, and the registration is narrowed only when
+//! an event comes that no operation waits for: stopping and starting again costs no system call. A send is tried at once, and
 //! writability is asked for only after the kernel refused.
 //!
 //! Invariants: (1) the kernel's key of a registration is index and generation of the slot, so an event of a closed
-//! source is recognised and counted as stale; (2) `slot.registered` is what the kernel was told last; (3) every wish of a
+//! source is recognised and counted as stale; (2) `slot.registered` is what the kernel was asked for last; (3) every wanted condition of a
 //! slot is contained in `slot.registered`, or the slot's failure is on its way in `deferred`.
 
+mod blocking;
 mod slot;
-mod slow;
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -26,6 +26,7 @@ use self::slot::{InputMode, SourceSlot, TODO_SEND, TODO_WATCH, readiness, troubl
 use super::pause::AcceptPause;
 use super::portable;
 use super::wake::{WAKE_KEY, WakeFd};
+use crate::blocking::BlockingOps;
 use crate::chunk::{Chunk, ChunkPool};
 use crate::config::Config;
 use crate::driver::{Driver, GatherWait, Sleep};
@@ -36,7 +37,6 @@ use crate::metrics::Metrics;
 use crate::send_buf::{Cursor, Left, SendBuf};
 use crate::slab::Slab;
 use crate::waker::Waker;
-use crate::work::BlockingOps;
 
 /// The kernel interface below: a set of descriptors with a key and the conditions of interest each.
 pub trait Poller: Sized {
@@ -55,7 +55,7 @@ pub trait Poller: Sized {
     /// Takes one out.
     fn delete(&mut self, fd: BorrowedFd<'_>, key: u64) -> Result<(), Errno>;
 
-    /// The same for one that is about to be closed, of which the kernel may learn by itself.
+    /// The same for one that is about to be closed, which the kernel may notice without a call.
     fn forget(&mut self, key: u64);
 
     /// Waits up to so many nanoseconds, or for ever; the number of events, to be had from [`Poller::ready`]. After an
@@ -79,12 +79,12 @@ pub struct Readiness<P: Poller> {
     current: Current,
     /// Completions that came about outside the kernel's events; the source, if it must still be open for them.
     deferred: VecDeque<(Option<Source>, Event)>,
-    accepts_per_turn: u32,
+    accepts_per_iteration: u32,
     accepts_left: u32,
     accept_pause: AcceptPause,
     batch: GatherWait,
     /// Boxed: seldom used, and so not between what is.
-    work: Box<BlockingOps>,
+    blocking: Box<BlockingOps>,
     metrics: Metrics,
 }
 
@@ -131,7 +131,7 @@ impl<P: Poller> Readiness<P> {
         }
     }
 
-    /// The same, and the failure is the caller's to tell.
+    /// The same, and the caller reports the failure.
     fn register(&mut self, source: Source) -> Result<(), Errno> {
         let slot = self.slot(source).ok_or(Errno::BADF)?;
         let wanted = slot.wanted();
@@ -150,14 +150,14 @@ impl<P: Poller> Readiness<P> {
         Ok(())
     }
 
-    /// Takes back what the kernel reports and nobody waits for.
+    /// Removes conditions that no operation waits for from the registration.
     #[cold]
     fn narrow_registration(&mut self, source: Source) {
         let Some(slot) = self.slot(source) else { return };
         let wanted = slot.wanted();
         slot.registered = wanted;
         let Some(fd) = &self.slots[source.index as usize].fd else { return };
-        // Error and hang-up cannot be masked, so a source without any wish has to leave the set.
+        // Error and hang-up cannot be masked, so a source without a wanted condition has to leave the set.
         let _ = match wanted.is_empty() {
             true => self.poller.delete(fd.as_fd(), source.key()),
             false => self.poller.modify(fd.as_fd(), source.key(), wanted),
@@ -165,7 +165,7 @@ impl<P: Poller> Readiness<P> {
         self.metrics.system_calls += 1;
     }
 
-    /// The source cannot be polled: whatever waits on it learns so. What is always ready says `EPERM`.
+    /// The source cannot be polled: every operation that waits on it fails. A descriptor that is always ready gives `EPERM`.
     #[cold]
     fn fail(&mut self, source: Source, errno: Errno) {
         let Some(slot) = self.slot(source) else { return };
@@ -188,7 +188,7 @@ impl<P: Poller> Readiness<P> {
                     defer(Event::Filled { token, buf: fill.buf, error: Some(errno.into()) });
                 }
             }
-            // These learn it from `register`.
+            // Their owners use `register`, which returns the error.
             InputMode::FileRead(_) | InputMode::FileWrite(_) | InputMode::Process(_) => {}
             InputMode::Idle | InputMode::Ended => {}
         }
@@ -247,7 +247,7 @@ impl<P: Poller> Readiness<P> {
             InputMode::Recv => self.receive(source),
             InputMode::Fill(index) => self.fill(source, index),
             InputMode::FileRead(_) | InputMode::FileWrite(_) | InputMode::Process(_) => {
-                self.slow_ready(source, input)
+                self.blocking_ready(source, input)
             }
             InputMode::Accept | InputMode::AcceptPaused | InputMode::Idle | InputMode::Ended => None,
         }
@@ -444,7 +444,7 @@ impl<P: Poller> Driver for Readiness<P> {
 
     fn open(config: &Config, wake: &Arc<WakeFd>) -> io::Result<Readiness<P>> {
         Ok(Readiness {
-            poller: P::open(wake, config.events_per_turn)?,
+            poller: P::open(wake, config.events_per_iteration)?,
             slots: Vec::new(),
             free: Vec::new(),
             sends: Slab::new(),
@@ -454,10 +454,10 @@ impl<P: Poller> Driver for Readiness<P> {
             next: 0,
             current: Current { source: Source::from_key(WAKE_KEY), bits: PollFlags::empty(), todo: 0 },
             deferred: VecDeque::new(),
-            accepts_per_turn: config.accepts_per_turn,
+            accepts_per_iteration: config.accepts_per_iteration,
             accepts_left: 0,
             accept_pause: AcceptPause::new(),
-            work: Box::new(BlockingOps::new((config.file_workers, config.file_queue))),
+            blocking: Box::new(BlockingOps::new((config.file_workers, config.file_queue))),
             metrics: Metrics::default(),
         })
     }
@@ -466,7 +466,7 @@ impl<P: Poller> Driver for Readiness<P> {
         if now_ns >= self.accept_pause.until_ns() {
             self.resume_accepting();
         }
-        self.accepts_left = self.accepts_per_turn;
+        self.accepts_left = self.accepts_per_iteration;
         self.current.todo = 0;
         self.next = 0;
         let timeout_ns = match sleep {
@@ -534,8 +534,8 @@ impl<P: Poller> Driver for Readiness<P> {
         self.batch = batch;
     }
 
-    fn set_accepts_per_turn(&mut self, accepts: u32) {
-        self.accepts_per_turn = accepts;
+    fn set_accepts_per_iteration(&mut self, accepts: u32) {
+        self.accepts_per_iteration = accepts;
     }
 
     fn attach(&mut self, fd: Fd, token: Token) -> Source {
@@ -727,11 +727,11 @@ impl<P: Poller> Driver for Readiness<P> {
     }
 
     fn use_waker(&mut self, waker: Waker) {
-        self.work.use_waker(waker);
+        self.blocking.use_waker(waker);
     }
 
     fn woken(&mut self) {
-        self.helped();
+        self.collect_finished();
     }
 }
 
@@ -755,7 +755,7 @@ const WATCHABLE: Interest = Interest::READABLE.or(Interest::WRITABLE).or(Interes
 const NONE: u32 = u32::MAX;
 /// Segments of one gathered send.
 const SLICES_MAX: usize = 64;
-/// System calls one send may make before others get their turn.
+/// System calls one send may make before others continue.
 const PUSHES_MAX: u32 = 16;
 /// A day: a longer wait returns early with nothing, which any wait may.
 const SLEEP_MAX_NS: u64 = 86_400 * 1_000_000_000;

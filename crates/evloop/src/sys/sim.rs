@@ -28,7 +28,7 @@ pub struct SimRing {
     rng: Rng,
     queued: VecDeque<SimEntry>,
     armed: Vec<SimEntry>,
-    /// Completions not shown yet.
+    /// Completions that were not reaped yet.
     late: Vec<Cqe>,
     shown: VecDeque<Cqe>,
     free: VecDeque<(u16, Box<[u8]>)>,
@@ -37,7 +37,7 @@ pub struct SimRing {
     with_caller: Vec<u16>,
 }
 
-/// An operation; memory it names is vouched for by who pushed it.
+/// An operation; the pusher guarantees that the memory it names is valid.
 #[derive(Clone, Copy, Debug)]
 struct SimEntry {
     what: What,
@@ -78,7 +78,7 @@ impl SimRing {
             What::Plain(op) => self.attempt_plain(*op, data),
             What::Part { fd, part } => self.attempt_part(*fd, *part, data),
             What::Send { fd, bytes, len, patience, sent } => {
-                // SAFETY: whoever pushed it vouches for the bytes until the completion is reaped.
+                // SAFETY: the pusher guarantees that the bytes are valid until the completion is reaped.
                 // JUSTIFICATION: a ring gets its operations as addresses.
                 let all = unsafe { std::slice::from_raw_parts(*bytes, *len) };
                 let (fd, patience) = (*fd, *patience);
@@ -145,7 +145,7 @@ impl SimRing {
         let place = |at: Option<u64>| at.map(u64::cast_signed);
         let done = match part {
             Part::Read { to, len: all, at } => match place(at) {
-                // SAFETY: whoever pushed it vouches for the memory until the completion is reaped.
+                // SAFETY: the pusher guarantees that the memory is valid until the completion is reaped.
                 // JUSTIFICATION: as above.
                 Some(at) => unsafe { libc::pread(fd, to.cast(), len(all), at) },
                 // SAFETY: as above.

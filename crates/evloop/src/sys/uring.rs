@@ -1,24 +1,24 @@
-//! The io_uring driver: operations stay with the kernel, one call per turn submits and collects.
+//! The io_uring driver: operations stay with the kernel, one call per iteration submits and collects.
 //!
 //! Receiving and accepting are multishot: armed once, they complete until they end. A send is tried by the kernel while
-//! it is submitted; only when it comes back short is the rest sent patiently. The turn's call gathers for
+//! it is submitted; only when it comes back short is the rest sent patiently. The iteration's call gathers for
 //! a moment beyond the operations that complete while they are submitted, so sending costs no call of its own.
 //!
 //! Invariants: (1) memory that the kernel may touch belongs to the driver until the operation's last completion was
 //! reaped: cancelling and closing free nothing; (2) a slot is used again, and its descriptor closed, only when none of
 //! its operations is with the kernel (`slot.in_flight == 0`), so no completion can meet the wrong source; (3) at most
 //! one operation per direction of a slot: `slot.armed` for input, `slot.send` for output, `slot.polled` for the watch;
-//! (4) [`Uring::settle`] alone arms and cancels input, from the wish (`slot.input`) and the state (`slot.armed`); (5)
+//! (4) [`Uring::settle`] alone arms and cancels input, from the wanted mode (`slot.input`) and the state (`slot.armed`); (5)
 //! bytes once received are kept in order in `slot.held` until they are delivered, and receiving pauses when they are
 //! many; (6) a starved source is on the starved list once, and is armed again when the group has buffers.
 
+mod blocking;
 mod input;
 pub(crate) mod kernel;
 mod output;
 mod preflight;
 mod quiesce;
 pub(crate) mod ring;
-mod slow;
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -33,6 +33,7 @@ use self::kernel::{Cqe, Kernel, Op, Wait};
 use self::output::Pending;
 use super::pause::AcceptPause;
 use super::wake::WakeFd;
+use crate::blocking::BlockingOps;
 use crate::chunk::{Chunk, ChunkPool};
 use crate::config::Config;
 use crate::driver::{Driver, GatherWait, Sleep};
@@ -43,7 +44,6 @@ use crate::metrics::Metrics;
 use crate::send_buf::SendBuf;
 use crate::slab::Slab;
 use crate::waker::Waker;
-use crate::work::BlockingOps;
 
 /// See the module. `K` is the kernel's ring, or a scripted one in tests.
 pub struct Uring<K: Kernel = ring::KernelRing> {
@@ -57,16 +57,16 @@ pub struct Uring<K: Kernel = ring::KernelRing> {
     /// What the last reaping brought, and how far it was handled.
     ready: Vec<Cqe>,
     next: usize,
-    completions_per_turn: usize,
+    completions_per_iteration: usize,
     deferred: VecDeque<(Option<Source>, Event)>,
     /// Sources that wait for buffers, in the order in which they ran out.
     starved: Vec<Source>,
-    /// Sources with bytes at hand; those beyond `runnable_left` wait for the next turn.
+    /// Sources with bytes at hand; those beyond `runnable_left` wait for the next iteration.
     runnable: VecDeque<Source>,
     runnable_left: usize,
-    /// Connections that came when the turn's budget was spent.
+    /// Connections that came when the iteration's budget was spent.
     arrived: VecDeque<(Source, OwnedFd)>,
-    accepts_per_turn: u32,
+    accepts_per_iteration: u32,
     accepts_left: u32,
     accept_pause: AcceptPause,
     wake: Arc<WakeFd>,
@@ -76,10 +76,10 @@ pub struct Uring<K: Kernel = ring::KernelRing> {
     in_flight: usize,
     /// The waker's poll is with the kernel. Only the end of the driver cancels that poll.
     waker_armed: bool,
-    turn: u32,
+    iteration: u32,
     batch: GatherWait,
     /// Boxed: seldom used, and so not between what is.
-    work: Box<BlockingOps>,
+    blocking: Box<BlockingOps>,
     metrics: Metrics,
 }
 
@@ -101,10 +101,10 @@ struct SourceSlot {
     /// What the poll with the kernel asks for; empty if there is none.
     polled: Interest,
     in_flight: u8,
-    /// Receives in a row that told of an end which the kernel itself seemed to doubt.
+    /// Receives in a row that returned 0 while the kernel's flags said that the stream has not ended.
     empty_receives: u8,
-    /// The turn in which it last delivered bytes.
-    turn: u32,
+    /// The iteration in which it last delivered bytes.
+    iteration: u32,
     /// Index into `held`, or [`NONE`].
     held: u32,
     /// Index of the send in flight, or [`NONE`].
@@ -135,7 +135,7 @@ impl<K: Kernel> Uring<K> {
         self.kernel.push(op, user_data(kind, index));
     }
 
-    /// Asks an operation to end; its completion tells when it has.
+    /// Asks an operation to end; its completion follows when it has.
     fn cancel(&mut self, index: u32, kind: OpKind) {
         self.cancel_target(user_data(kind, index));
     }
@@ -148,7 +148,7 @@ impl<K: Kernel> Uring<K> {
     }
 
     /// A completion of a cancellation. It may have missed an operation that was being tried just then, and that goes on
-    /// to wait: then it is asked again. One that has ended meanwhile has told so, or does in a moment, and is not.
+    /// to wait: then it is asked again. An operation that has ended meanwhile has completed, or completes soon, and is not asked again.
     #[cold]
     fn cancelled(&mut self, cqe: Cqe) {
         let error = -cqe.result;
@@ -159,7 +159,7 @@ impl<K: Kernel> Uring<K> {
         let target = (cqe.user_data >> 32) << 56 | u64::from(index);
         let is_asked = match (parse(target), Other::parse(target)) {
             (Some((kind, _)), _) => self.is_asked(index, kind),
-            // A thread of the kernel does it, and was told.
+            // A thread of the kernel performs it, and was notified.
             (None, Some((Other::File, _))) if error == libc::EALREADY => false,
             (None, Some((other, _))) => self.is_other_asked(index, other),
             (None, None) => false,
@@ -169,7 +169,7 @@ impl<K: Kernel> Uring<K> {
         }
     }
 
-    /// Whether a source's operation was asked to end, and has not told its end.
+    /// Whether a source's operation was asked to end, and has not completed.
     fn is_asked(&self, index: u32, kind: OpKind) -> bool {
         let Some(slot) = self.slots.get(index as usize) else { return false };
         match kind {
@@ -207,7 +207,7 @@ impl<K: Kernel> Uring<K> {
         }
     }
 
-    /// Waits as told, after submitting what is queued, and reaps. Calls again while there may be deferred work of
+    /// Waits as `sleep` says, after submitting what is queued, and reaps. Calls again while there may be deferred work of
     /// before, which the kernel does in portions.
     fn collect(&mut self, now_ns: u64, sleep: Sleep) -> io::Result<()> {
         if sleep == Sleep::No || self.kernel.pending() {
@@ -224,15 +224,15 @@ impl<K: Kernel> Uring<K> {
             self.kernel.enter(Wait::For { completions, now_ns, until_ns, min_wait_us })?;
         }
         let mut before = self.ready.len();
-        self.kernel.reap(&mut self.ready, self.completions_per_turn);
-        // A call that brought fewer than its portion has met all there was; what came since is for the next turn's.
-        while self.ready.len() < self.completions_per_turn
+        self.kernel.reap(&mut self.ready, self.completions_per_iteration);
+        // A call that brought fewer than its portion has met all there was; what came since is for the next iteration's.
+        while self.ready.len() < self.completions_per_iteration
             && self.ready.len() - before >= PORTION
             && self.kernel.has_deferred_work()
         {
             before = self.ready.len();
             self.look()?;
-            self.kernel.reap(&mut self.ready, self.completions_per_turn);
+            self.kernel.reap(&mut self.ready, self.completions_per_iteration);
         }
         Ok(())
     }
@@ -380,7 +380,7 @@ impl SourceSlot {
             polled: Interest::NONE,
             in_flight: 0,
             empty_receives: 0,
-            turn: 0,
+            iteration: 0,
             held: NONE,
             send: NONE,
         }
@@ -412,24 +412,24 @@ impl<K: Kernel> Driver for Uring<K> {
             fills: Slab::new(),
             held: Slab::new(),
             chunks: ChunkPool::new(config.chunk_bytes),
-            ready: Vec::with_capacity(config.events_per_turn),
+            ready: Vec::with_capacity(config.events_per_iteration),
             next: 0,
-            completions_per_turn: config.events_per_turn,
+            completions_per_iteration: config.events_per_iteration,
             deferred: VecDeque::new(),
             starved: Vec::new(),
             runnable: VecDeque::new(),
             runnable_left: 0,
             arrived: VecDeque::new(),
-            accepts_per_turn: config.accepts_per_turn,
+            accepts_per_iteration: config.accepts_per_iteration,
             accepts_left: 0,
             accept_pause: AcceptPause::new(),
             wake: wake.clone(),
             inline: 0,
             in_flight: 0,
             waker_armed: false,
-            turn: 0,
+            iteration: 0,
             batch: GatherWait::default(),
-            work: Box::new(BlockingOps::new((config.file_workers, config.file_queue))),
+            blocking: Box::new(BlockingOps::new((config.file_workers, config.file_queue))),
             metrics: Metrics::default(),
         };
         driver.arm_waker();
@@ -441,8 +441,8 @@ impl<K: Kernel> Driver for Uring<K> {
             self.resume_accepting();
         }
         self.refill();
-        self.turn = self.turn.wrapping_add(1);
-        self.accepts_left = self.accepts_per_turn;
+        self.iteration = self.iteration.wrapping_add(1);
+        self.accepts_left = self.accepts_per_iteration;
         self.runnable_left = self.runnable.len();
         // A caller that left events behind gets them now.
         self.ready.drain(..self.next);
@@ -493,8 +493,8 @@ impl<K: Kernel> Driver for Uring<K> {
         self.batch = batch;
     }
 
-    fn set_accepts_per_turn(&mut self, accepts: u32) {
-        self.accepts_per_turn = accepts;
+    fn set_accepts_per_iteration(&mut self, accepts: u32) {
+        self.accepts_per_iteration = accepts;
     }
 
     fn attach(&mut self, fd: Fd, token: Token) -> Source {
@@ -644,11 +644,11 @@ impl<K: Kernel> Driver for Uring<K> {
     }
 
     fn use_waker(&mut self, waker: Waker) {
-        self.work.use_waker(waker);
+        self.blocking.use_waker(waker);
     }
 
     fn woken(&mut self) {
-        self.helped();
+        self.collect_finished();
     }
 }
 

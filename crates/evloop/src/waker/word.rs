@@ -2,7 +2,7 @@
 //!
 //! | step | loop | effect of a concurrent `wake` |
 //! |---|---|---|
-//! | turn without sleep | `check` | sets NOTIFIED; nobody asks the kernel |
+//! | iteration without sleep | `check` | sets NOTIFIED; no side calls the kernel |
 //! | before sleep | `try_park`: RUNNING to PARKED | it fails, no sleep |
 //! | asleep | – | one producer sees PARKED, and asks the kernel; the others see NOTIFIED |
 //! | awake, whatever the reason | `resume`: to RUNNING | a kick that lands later is one wake-up for nothing |
@@ -19,7 +19,7 @@ pub(crate) struct Word(AtomicU32);
 /// What a producer found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ParkState {
-    /// Awake: it will look.
+    /// Awake: the loop will look.
     Running,
     /// Woken already.
     Notified,
@@ -57,14 +57,14 @@ impl Word {
         self.0.compare_exchange(RUNNING, PARKED, Ordering::AcqRel, Ordering::Acquire).is_ok()
     }
 
-    /// Loop's side: awake again, for whatever reason. Returns whether somebody woke it since the last call.
+    /// Loop's side: awake again, for whatever reason. Returns whether it was woken since the last call.
     #[inline]
     pub(crate) fn resume(&self) -> bool {
         // Acquire: pairs with the release in `notify`, so that what was published before it is seen by the drain after.
         self.0.swap(RUNNING, Ordering::AcqRel) == NOTIFIED
     }
 
-    /// Loop's side, when it did not park: the same without a write if nobody woke it.
+    /// Loop's side, when it did not park: the same without a write if it was not woken.
     #[inline]
     pub(crate) fn check(&self) -> bool {
         // A notification missed by this load is found by the next `check` or fails the next `try_park`.

@@ -53,7 +53,7 @@ pub fn in_time(check: impl FnOnce() + Send + 'static) {
     }
 }
 
-/// The next event, over as many turns as it takes; fails the test when none comes.
+/// The next event, over as many iterations as it takes; fails the test when none comes.
 pub fn next(lp: &mut AnyLoop) -> Event {
     let until = soon();
     loop {
@@ -73,12 +73,12 @@ pub fn look(lp: &mut AnyLoop) -> Vec<Event> {
     events
 }
 
-/// The loop has nothing more to say, and comes to rest within a few turns (cancelling takes a ring a turn or two, a scripted one more).
+/// The loop has nothing more to say, and comes to rest within a few iterations (cancelling takes a ring an iteration or two, a scripted one more).
 pub fn assert_quiet(lp: &mut AnyLoop) {
     for _ in 0..10 {
-        let turn = lp.wait(now_ns(), Deadline::PAST).expect("wait");
+        let iteration = lp.wait(now_ns(), Deadline::PAST).expect("wait");
         assert!(lp.next_event(now_ns()).is_none());
-        if turn.ready == 0 {
+        if iteration.ready == 0 {
             return;
         }
     }

@@ -50,7 +50,7 @@ impl ListBuilder {
                 Element::Bytes(bytes) => self.list.push_back(bytes, &mut self.context),
             }
         }
-        // What grew on the way belongs to nobody else.
+        // A list that was built here has no other owner.
         self.context.garbage.clear();
         true
     }

@@ -112,7 +112,7 @@ impl Writer {
         }
     }
 
-    /// Writes bytes that somebody else holds too: large ones are a piece of their own, which is not copied.
+    /// Writes bytes with another owner: large ones are a piece of their own, which is not copied.
     fn give_shared(&mut self, bytes: &Bytes, give: &mut impl FnMut(Bytes)) {
         if bytes.len() < SHARED_FROM {
             self.out.extend_from_slice(bytes);

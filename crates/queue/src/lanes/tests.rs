@@ -3,7 +3,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
-use super::{Lane, Rung, collector};
+use super::{Lane, Notified, collector};
 use crate::Full;
 use crate::twin::{Counted, Numbers, Twin, capacity, check_stamps, stamp};
 
@@ -60,17 +60,17 @@ fn the_first_ring_after_a_look_says_so() {
     let mut collector = collector(2);
     let mut one = collector.open(capacity(2)).expect("a lane");
     let mut other = collector.open(capacity(2)).expect("a lane");
-    assert_eq!(one.publish(), Rung::Already, "nothing was sent");
+    assert_eq!(one.publish(), Notified::Already, "nothing was sent");
     one.send(1).expect("room");
     assert!(collector.is_quiet());
-    assert_eq!(one.publish(), Rung::First);
+    assert_eq!(one.publish(), Notified::First);
     assert!(!collector.is_quiet());
     other.send(2).expect("room");
-    assert_eq!(other.publish(), Rung::Already, "the collector knows");
+    assert_eq!(other.publish(), Notified::Already, "the collector knows");
     assert_eq!(collector.collect(9, &mut drop), 2);
     assert!(collector.is_quiet());
     one.send(3).expect("room");
-    assert_eq!(one.publish(), Rung::First);
+    assert_eq!(one.publish(), Notified::First);
 }
 
 #[test]
@@ -78,7 +78,7 @@ fn a_refusal_shows_what_was_staged_and_owes_a_ring() {
     let mut collector = collector(1);
     let mut lane = collector.open(capacity(2)).expect("a lane");
     assert_eq!((lane.send(1), lane.send(2), lane.send(3)), (Ok(()), Ok(()), Err(Full(3))));
-    assert_eq!(lane.publish(), Rung::First);
+    assert_eq!(lane.publish(), Notified::First);
     assert_eq!(collector.collect(9, &mut drop), 2);
     assert_eq!(lane.send(3), Ok(()));
 }

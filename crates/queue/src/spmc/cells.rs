@@ -17,7 +17,7 @@ use crate::slot::Slot;
 #[derive(Debug)]
 #[cfg_attr(sluice_cells = "padded", repr(align(128)))]
 pub(super) struct Cell<T> {
-    /// Whose turn it is: see the table in `spmc`.
+    /// The side that may use the cell: see the table in `spmc`.
     pub(super) sequence: AtomicUsize,
     pub(super) slot: Slot<T>,
 }

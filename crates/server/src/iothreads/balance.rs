@@ -16,7 +16,7 @@ pub struct Share {
     pub connections: usize,
 }
 
-/// Decides when connections move from a busy I/O thread to others: counts of connections do not tell which of them are busy.
+/// Decides when connections move from a busy I/O thread to others: counts of connections do not say which of them are busy.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Balance {
     /// Samples in a row in which the load was uneven.

@@ -103,7 +103,7 @@ impl Moves {
 const SPAWN_AGAIN_NS: u64 = 10_000_000_000;
 /// How long a sample usually is: the cron's period.
 const SAMPLE_NS: u64 = 100_000_000;
-/// Samples that are closer together tell too little.
+/// Least time between samples: a shorter one is too noisy.
 const SAMPLE_NS_MIN: u64 = 50_000_000;
 /// Values above this many bytes travel to an I/O thread with a batch that goes there, and are freed by it.
 const FREED_BY_IO_THREADS_BYTES: usize = 1024;
@@ -342,7 +342,7 @@ fn processors() -> usize {
     allowed.max(1)
 }
 
-/// Idle time of the processors that this process may use since the machine started, in ticks; 0 where it is not told.
+/// Idle time of the processors that this process may use since the machine started, in ticks; 0 where the system does not report it.
 fn idle_ticks() -> u64 {
     let Ok(text) = std::fs::read_to_string("/proc/stat") else { return 0 };
     let allowed = nix::sched::sched_getaffinity(nix::unistd::Pid::from_raw(0)).ok();

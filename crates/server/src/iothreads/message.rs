@@ -23,7 +23,7 @@ pub enum ToIoThread {
     Resume(SessionKey),
     /// The connection ends at once.
     Close(SessionKey),
-    /// A client that has room for input was last heard so many seconds ago: give back what it does not need.
+    /// A client with room for input has sent nothing for so many seconds: give back the memory that it does not need.
     Trim(SessionKey, u32),
     /// Other limits are in force.
     Settings(Arc<Settings>),
@@ -42,7 +42,7 @@ pub enum ToMain {
     Batch(Box<Batch>),
     /// The usage of a query buffer has changed: bytes of a request have come, and not all of it.
     Usage(SessionKey, QueryBufUsage),
-    /// Bytes of a connection that no batch told of.
+    /// Query buffer usage of a connection, where no batch reported it.
     Traffic(SessionKey, Traffic),
     /// The connection has ended; why is for the log.
     Ended(SessionKey, Box<str>),

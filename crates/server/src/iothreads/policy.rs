@@ -100,7 +100,7 @@ impl Policy {
         self.assume(self.active);
     }
 
-    /// So many I/O threads are active, by somebody else's decision.
+    /// So many I/O threads are active, by a decision outside of this policy.
     pub fn assume(&mut self, active: usize) {
         if active.min(self.cap) != self.active {
             self.active = active.min(self.cap);
@@ -114,7 +114,7 @@ impl Policy {
         self.active
     }
 
-    /// Why so many are active: for an operator who expected more.
+    /// Why so many are active: for operators that expect more.
     pub fn reason(&self) -> &'static str {
         if self.cap == 0 {
             "no I/O thread can run: the machine has no second processor for this process"
@@ -239,7 +239,7 @@ mod tests {
             let each = ours + self.load / alone;
             let switches = if 1.0 + n + self.load > self.processors { 1.15 } else { 1.0 };
             let done = wanted.min(self.processors / (each * switches));
-            // A thread that waits for a processor is in its turn, and so counts as busy.
+            // A thread that waits for a processor is within its iteration, and so counts as busy.
             let (main_busy, io_threads_busy) = match active {
                 0 => (wanted / alone, 0.0),
                 _ => (wanted / with_io_threads, wanted / (n * io_thread)),

@@ -11,7 +11,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// The I/O threads. An id names an I/O thread from its start to its last message. One that was told to stop is no longer
+/// The I/O threads. An id names an I/O thread from its start to its last message. One that was sent the message to stop is no longer
 /// among `staying` from then on, and keeps its id until it has ended: it is never given a connection again, however long its
 /// last one keeps it.
 pub struct Pool {
@@ -123,7 +123,7 @@ impl Pool {
         self.staying[..self.active].to_vec()
     }
 
-    /// Whether there is anybody to talk to, I/O threads that are ending included.
+    /// Whether there is any I/O thread, those that are ending included.
     #[inline]
     pub fn is_running(&self) -> bool {
         !self.threads.is_empty()
@@ -140,7 +140,7 @@ impl Pool {
                 Ok(thread) => thread,
                 Err(error) => {
                     if self.threads.is_empty() {
-                        // The lane that was opened for it rang when it was dropped, and nobody listens.
+                        // The lane of the thread notified the collector when it was dropped, and no thread collects.
                         self.collector = None;
                     }
                     return Err(error);
@@ -225,7 +225,7 @@ impl Pool {
         }
     }
 
-    /// An I/O thread said that it has ended. Returns whether it had not been told to.
+    /// An I/O thread said that it has ended. Returns whether it ended without the message to stop.
     pub fn stopped(&mut self, id: IoThreadId) -> bool {
         let Some(thread) = self.threads.get_mut(id.0).and_then(Option::take) else { return false };
         if self.ended_active_ns.len() <= thread.number {

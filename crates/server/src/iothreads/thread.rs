@@ -15,7 +15,7 @@ use sluice_clock::Clock;
 use sluice_engine::SessionKey;
 use sluice_evloop::{AnyLoop, Deadline, Fd, SendBuf, Waker};
 use sluice_queue::lanes::Lane;
-use sluice_queue::{Rung, spsc};
+use sluice_queue::{Notified, spsc};
 use sluice_resp::{Limits, Outbox, Parser, State};
 use sluice_value::Value;
 use std::collections::VecDeque;
@@ -144,7 +144,7 @@ impl IoThread {
         }
     }
 
-    /// Works until told to stop.
+    /// Works until the message to stop.
     pub fn run(mut self) {
         let mut now_ns = self.clock.now().mono_ns;
         loop {
@@ -152,7 +152,7 @@ impl IoThread {
             match self.event_loop.wait(now_ns, until) {
                 Ok(turn) if turn.ready > 0 => add(&self.channels.published.polls, 1),
                 Ok(_) => {}
-                // A broken loop can serve nobody: every connection is given up.
+                // A broken loop can serve no connection: all are given up.
                 Err(_) => return self.give_up(),
             }
             let began = self.clock.now().mono_ns;
@@ -167,7 +167,7 @@ impl IoThread {
                 self.report_listed(began);
             }
             self.flush();
-            // Replies went out and the main thread has its batches: now nobody waits for this.
+            // Replies went out and the main thread has its batches: now no client waits for this.
             self.garbage.clear();
             now_ns = if self.busy { self.clock.now().mono_ns } else { began };
             if self.busy {
@@ -400,7 +400,7 @@ impl IoThread {
         self.count -= 1;
     }
 
-    /// The event loop is broken. The main thread ends what this thread has not heard of yet.
+    /// The event loop is broken. The main thread ends connections that were sent to this thread and not received.
     fn give_up(mut self) {
         for slot in 0..self.connections.len() {
             if let Some(connection) = self.connections[slot].take() {
@@ -457,11 +457,11 @@ impl IoThread {
         }
         let unflushed = std::mem::take(&mut self.unflushed);
         match self.channels.lane.publish() {
-            Rung::First => drop(self.channels.main.wake()),
-            // Another I/O thread found the bell silent and wakes. It may have been descheduled before it could: on few
-            // processors for a slice of the scheduler.
-            Rung::Already if unflushed => drop(self.channels.main.wake_if_parked()),
-            Rung::Already => {}
+            Notified::First => drop(self.channels.main.wake()),
+            // Another I/O thread has notified first and wakes the main thread. That thread may have been descheduled
+            // before its wake-up, with few processors for a time slice of the scheduler.
+            Notified::Already if unflushed => drop(self.channels.main.wake_if_parked()),
+            Notified::Already => {}
         }
     }
 }

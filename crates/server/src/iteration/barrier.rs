@@ -1,13 +1,13 @@
-//! The durability barrier: replies that wait until what they tell is durable (C-5).
+//! The durability barrier: replies that wait until the changes that they report are durable (C-5).
 //!
 //! When a log must be on disk before a client learns of a write, the output of each iteration is *deferred* with the log's offset
-//! at that moment, whoever it is for: a read may tell what another client wrote. It goes out, in order, when the log is
-//! durable up to there; until then the log may be written by another thread, and nobody's iteration waits for it.
+//! at that moment, whichever client it is for: a read may report what another client wrote. It goes out, in order, when the log is
+//! durable up to there; until then the log may be written by another thread, and no iteration waits for it.
 //!
 //! There is no log yet, so nothing is deferred: `Server::barrier` is `None`, which costs a look per phase. The tests hold a log
 //! that is slow on purpose ([`SlowLog`]) against it, with and without I/O threads.
 //!
-//! Invariants: (1) output is taken out of its session when it is deferred: what a client is told later has an entry of its own;
+//! Invariants: (1) output is taken out of its session when it is deferred: later output of a client has an entry of its own;
 //! (2) entries are released in the order in which they were deferred, so a connection's bytes stay in order; (3) released
 //! output whose connection is between two threads waits in `in_transit`, in order, until the connection has arrived or a batch of
 //! it goes back.

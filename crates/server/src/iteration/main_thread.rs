@@ -75,7 +75,7 @@ impl Server {
         connection.input.part_query_buf();
     }
 
-    /// Sends what a client is told.
+    /// Sends the output of a client.
     #[inline]
     pub(super) fn send_output(&mut self, key: SessionKey) {
         let Some(connection) = self.take(key) else { return self.send_output_elsewhere(key) };
@@ -115,7 +115,7 @@ impl Server {
         }
     }
 
-    /// Sends what a client is told whose connection is not here.
+    /// Sends the output of a client whose connection an I/O thread owns.
     fn send_output_elsewhere(&mut self, key: SessionKey) {
         match self.sockets.clients.owner(key) {
             Some(SocketOwner::IoThread(id)) => {

@@ -1,4 +1,4 @@
-//! The end of the server: what clients were told is sent, then everything is closed.
+//! The end of the server: replies are sent, then everything is closed.
 
 use super::Server;
 use crate::clients::SocketOwner;

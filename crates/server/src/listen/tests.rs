@@ -4,7 +4,7 @@ fn config(lines: &str) -> Config {
     sluice_config::parse_file(lines.as_bytes(), "test", b"", &mut |_| Ok(Vec::new())).expect("valid lines")
 }
 
-/// A port that nobody uses just now.
+/// A port that is not in use.
 fn free_port() -> u16 {
     let probe = std::net::TcpListener::bind("127.0.0.1:0").expect("loopback");
     probe.local_addr().expect("bound").port()
@@ -21,10 +21,10 @@ fn listen(listening: &mut Listening, lines: &str) -> Result<(), ListenError> {
 #[test]
 fn a_stranger_is_refused_while_there_is_no_password() {
     let from = |local| Accepted { addr: String::new(), laddr: String::new(), local };
-    let strangers = |lines: &str| refusal(&from(false), 0, &config(lines)).map(|text| text[..7].to_vec());
-    assert_eq!(strangers(""), Some(b"-DENIED".to_vec()));
-    assert_eq!(strangers("requirepass x"), None);
-    assert_eq!(strangers("protected-mode no"), None);
+    let others = |lines: &str| refusal(&from(false), 0, &config(lines)).map(|text| text[..7].to_vec());
+    assert_eq!(others(""), Some(b"-DENIED".to_vec()));
+    assert_eq!(others("requirepass x"), None);
+    assert_eq!(others("protected-mode no"), None);
     assert_eq!(refusal(&from(true), 0, &config("")), None);
 }
 
@@ -65,7 +65,7 @@ fn a_failure_leaves_everything_as_it_was() {
     let port = free_port();
     let mut listening = Listening::default();
     listen(&mut listening, &format!("port {port}\nbind 127.0.0.1 127.0.0.2")).expect("first");
-    // The wildcard makes the old sockets let go of the port before the other address turns out to be nobody's.
+    // The wildcard makes the old sockets let go of the port before the other address turns out to be missing on this machine.
     let failed = listen(&mut listening, &format!("port {port}\nbind * 192.0.2.1"));
     let text = format!(
         "Could not create server TCP listening socket 192.0.2.1:{port}: bind: Cannot assign requested address"

@@ -5,7 +5,7 @@
 //! kept once.
 //!
 //! Invariants: (1) `start <= end <= capacity`; (2) a uniform chunk holds `count * uniform` bytes, any other a whole row
-//! of `count` entries; (3) a chunk that somebody else holds too is never written: the copy takes its place, and the
+//! of `count` entries; (3) a chunk with a second owner is never written: the copy takes its place, and the
 //! caller is given the chunk.
 
 use std::mem::replace;
@@ -177,7 +177,7 @@ impl Chunk {
         RowIter::new(self.row(), self.uniform())
     }
 
-    /// Makes sure that nobody else holds the chunk; the shared one goes to `garbage`.
+    /// Makes sure that the chunk has no second owner; the shared one goes to `garbage`.
     fn unshare(&mut self, garbage: &mut impl FnMut(Chunk)) -> &mut HeaderSlice<Header, [u8]> {
         if !self.0.is_unique() {
             let header = Header { span: self.span(), _witness: Witness };
@@ -320,7 +320,7 @@ impl Chunk {
         let span = self.span();
         let free = capacity - used;
         if free >= need.max(capacity / 8) {
-            // The other end has room. Half of it stays there, so that pushes at both ends in turn move little.
+            // The other end has room. Half of it stays there, so that alternating pushes at both ends move little.
             let spare = (free - need) / 2;
             let start = if end == End::Front { need + spare } else { spare };
             let inner = self.unshare(garbage);

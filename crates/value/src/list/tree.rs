@@ -2,7 +2,7 @@
 //!
 //! Inner nodes hold up to [`FANOUT`] children with what each amounts to, so that an index finds its leaf. A node
 //! belongs to its parent; whether it may be written is a property of the path from the root: each node of the path is
-//! asked on the way down, and copied where somebody else holds it.
+//! asked on the way down, and copied where it has a second owner.
 //!
 //! Invariants: (1) all leaves are at the same depth; (2) no child is empty; (3) nothing that is taken out of the tree
 //! is dropped here: it goes to the context.

@@ -17,7 +17,7 @@ struct Mio {
     poll: Poll,
     sockets: Sockets,
     reading: Reading,
-    /// Connections to read in this turn or the next.
+    /// Connections to read in this iteration or the next.
     readable: Vec<u32>,
     /// By connection.
     state: Vec<State>,
@@ -42,7 +42,7 @@ pub fn serve(listener: TcpListener, app: App, reading: Reading) {
         let idle = this.readable.is_empty() && !this.acceptable;
         let timeout = if idle { None } else { Some(Duration::ZERO) };
         this.sockets.counters.system_calls += 1;
-        this.sockets.counters.turns += 1;
+        this.sockets.counters.iterations += 1;
         this.poll.poll(&mut events, timeout).expect("poll");
         for event in &events {
             this.note(event);

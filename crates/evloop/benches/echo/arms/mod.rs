@@ -12,7 +12,7 @@ use sluice_evloop::{Backend, Config};
 use super::app::{App, Taking};
 use super::machine::pin;
 
-/// How much of a connection is read in one turn, where the arm's code decides.
+/// How much of a connection is read in one iteration, where the arm's code decides.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Reading {
     /// One chunk.
@@ -21,9 +21,9 @@ enum Reading {
     Drain,
 }
 
-/// Connections accepted in a turn, as our loops have it.
+/// Connections accepted in an iteration, as our loops have it.
 const ACCEPTS_PER_TURN: usize = 10;
-/// Events of a turn, likewise.
+/// Events of an iteration, likewise.
 const EVENTS_PER_TURN: usize = 256;
 /// Longest receive, likewise.
 const CHUNK_BYTES: usize = 16 * 1024;

@@ -130,7 +130,7 @@ impl Ours {
             let metrics = lp.metrics();
             Counters {
                 system_calls: metrics.system_calls,
-                turns: metrics.turns,
+                iterations: metrics.iterations,
                 sends,
                 starvations: metrics.starvations,
                 fills,

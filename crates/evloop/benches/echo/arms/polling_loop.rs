@@ -26,7 +26,7 @@ pub fn serve(listener: TcpListener, app: App) {
     loop {
         events.clear();
         sockets.counters.system_calls += CALLS_PER_WAIT;
-        sockets.counters.turns += 1;
+        sockets.counters.iterations += 1;
         poller.wait(&mut events, None).expect("wait");
         for event in events.iter() {
             if event.key == LISTENER {

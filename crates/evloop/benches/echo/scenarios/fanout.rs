@@ -53,8 +53,8 @@ fn run_case(args: &Args, report: &mut Report, subscribers: usize) {
                 deliveries * 1e9 / wall_ns as f64,
                 spent.cpu_ns as f64 / 1e3 / deliveries,
                 spent.sends as f64 / spent.system_calls as f64,
-                spent.system_calls as f64 / spent.turns as f64,
-                spent.turns as f64 / published as f64,
+                spent.system_calls as f64 / spent.iterations as f64,
+                spent.iterations as f64 / published as f64,
                 last.us(0.5),
                 last.us(0.99),
             ];

@@ -76,7 +76,7 @@ pub fn run(args: &Args, report: &mut Report) {
     }
 }
 
-/// A ping waits at most for the turn that is under way and for its own, each with one chunk of the flood. What else
+/// A ping waits at most for the iteration that is under way and for its own, each with one chunk of the flood. What else
 /// runs on the machine only adds, so the quietest rounds are what is held against the bound.
 fn gate(report: &mut Report, arm: &str, absent: &Table, present: &Table) {
     let flood = present.spread(arm, "flood MiB/s").mid;
@@ -86,7 +86,7 @@ fn gate(report: &mut Report, arm: &str, absent: &Table, present: &Table) {
     let bound = alone.low + 2.0 * chunk_us;
     let text = format!(
         "{arm}: pinger p99 in quiet rounds {} us alone, {} us beside the flooder; a chunk of the flood is {} us of a \
-         turn, so the bound is {} us",
+         iteration, so the bound is {} us",
         digits(alone.low),
         digits(flooded.low),
         digits(chunk_us),

@@ -1,4 +1,4 @@
-//! Receiving and accepting on the ring: wishes, what is armed, and bytes that came when nobody wanted them yet.
+//! Receiving and accepting on the ring: the mode that is wanted, the operation that is armed, and bytes that came early.
 #![allow(unsafe_code)]
 
 use std::collections::VecDeque;
@@ -129,9 +129,9 @@ impl<K: Kernel> Uring<K> {
         };
         self.metrics.receives += 1;
         slot.empty_receives = 0;
-        let direct = slot.input == InputMode::Recv && slot.held == NONE && slot.turn != self.turn;
+        let direct = slot.input == InputMode::Recv && slot.held == NONE && slot.iteration != self.iteration;
         let event = if direct {
-            slot.turn = self.turn;
+            slot.iteration = self.iteration;
             Some(Event::Received { token: slot.token, received: Received::Data(chunk) })
         } else {
             self.take_in(index, chunk)
@@ -232,18 +232,18 @@ impl<K: Kernel> Uring<K> {
         }
     }
 
-    /// The next bytes that were held, one portion per source and turn.
+    /// The next bytes that were held, one portion per source and iteration.
     pub(super) fn run_held(&mut self) -> Option<Event> {
         while self.runnable_left > 0 {
             self.runnable_left -= 1;
             let source = self.runnable.pop_front()?;
-            let turn = self.turn;
+            let iteration = self.iteration;
             let Some(slot) = self.slot(source) else { continue };
             slot.runnable = false;
             if slot.input != InputMode::Recv || slot.held == NONE {
                 continue;
             }
-            slot.turn = turn;
+            slot.iteration = iteration;
             let (token, index) = (slot.token, slot.held);
             let Some(held) = self.held.at_mut(index) else { continue };
             let received = match held.chunks.pop_front() {
@@ -282,7 +282,7 @@ impl<K: Kernel> Uring<K> {
         }
     }
 
-    /// The stream is over: an event now, or behind what is held, or when somebody asks.
+    /// The stream is over: an event now, or behind the held bytes, or at the next request to receive.
     fn end_input(&mut self, index: u32, end: Received) -> Option<Event> {
         let slot = &mut self.slots[index as usize];
         match slot.input {
@@ -432,7 +432,7 @@ impl<K: Kernel> Uring<K> {
         if cqe.result < 0 {
             return self.accept_ended(source, -cqe.result, now_ns);
         }
-        // SAFETY: a successful accept made this descriptor, and nobody else knows of it.
+        // SAFETY: a successful accept made this descriptor, and no other owner of it exists.
         // JUSTIFICATION: the kernel hands descriptors over as numbers.
         let socket = unsafe { OwnedFd::from_raw_fd(cqe.result) };
         if slot.life != Life::Open {
@@ -493,7 +493,7 @@ impl<K: Kernel> Uring<K> {
         }
     }
 
-    /// A connection that came in an earlier turn, within this turn's budget.
+    /// A connection that came in an earlier iteration, within this iteration's budget.
     #[cold]
     pub(super) fn next_arrived(&mut self) -> Option<Event> {
         for _ in 0..self.arrived.len() {
@@ -513,7 +513,7 @@ impl<K: Kernel> Uring<K> {
         None
     }
 
-    /// Whether another turn would hand out connections that came already.
+    /// Whether another iteration would hand out connections that came already.
     pub(super) fn arrived_deliverable(&self) -> bool {
         self.arrived.iter().any(|(source, _)| {
             let slot = &self.slots[source.index as usize];

@@ -1,6 +1,6 @@
 //! What the io_uring driver needs of the kernel, so that tests can put a scripted one in its place.
 
-// JUSTIFICATION: operations carry addresses, which only their owner can vouch for; no unsafe block is here.
+// JUSTIFICATION: operations carry addresses, whose validity only their owner can guarantee; no unsafe block is here.
 #![allow(unsafe_code, reason = "declares the contract")]
 
 use std::io;
@@ -47,7 +47,7 @@ pub const CQE_MORE: u32 = 2;
 /// `IORING_CQE_F_SOCK_NONEMPTY`.
 pub const CQE_SOCK_NONEMPTY: u32 = 4;
 
-/// Operations that carry no pointer.
+/// Operations without a pointer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Op {
     /// Receives into provided buffers until it ends.
@@ -170,13 +170,13 @@ pub trait Kernel: Sized {
     /// Queues a receive of exactly `len` bytes, unless the stream ends before.
     ///
     /// # Safety
-    /// The memory stays valid, and nobody else touches it, until the operation's completion has been reaped.
+    /// The memory stays valid, and no other code uses it, until the operation's completion has been reaped.
     unsafe fn push_recv(&mut self, fd: RawFd, to: *mut u8, len: usize, user_data: u64);
 
     /// Queues a read or a write of a file; a sync is an [`Op`].
     ///
     /// # Safety
-    /// The memory stays valid until the operation's completion has been reaped, and meanwhile nobody else touches it in
+    /// The memory stays valid until the operation's completion has been reaped, and meanwhile no other code uses it in
     /// a read, or changes it in a write.
     unsafe fn push_part(&mut self, fd: RawFd, part: Part, user_data: u64);
 

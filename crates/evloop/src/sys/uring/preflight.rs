@@ -14,7 +14,7 @@ use super::kernel::{CQE_MORE, Cqe, Kernel, Op, Wait, refused_by};
 /// What this kernel does beyond what is needed.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Caps {
-    /// A multishot receive can be told to end after a number of bytes.
+    /// A multishot receive can be limited to a number of bytes.
     pub ends_receives: bool,
 }
 
@@ -66,7 +66,7 @@ impl<K: Kernel> Probe<K> {
         Ok(())
     }
 
-    /// Whether a multishot receive ends after the bytes it was told. The group has two buffers of four bytes.
+    /// Whether a multishot receive ends after its limit of bytes. The group has two buffers of four bytes.
     fn ends_receives(&mut self) -> io::Result<bool> {
         let (mut one, two) = UnixStream::pair()?;
         while self.ring.buffers_missing() > 0 {
@@ -141,7 +141,7 @@ impl<K: Kernel> Probe<K> {
 
 #[allow(unsafe_code)]
 fn adopt(fd: i32) -> OwnedFd {
-    // SAFETY: a successful accept made this descriptor, and nobody else knows of it.
+    // SAFETY: a successful accept made this descriptor, and no other owner of it exists.
     // JUSTIFICATION: the kernel hands descriptors over as numbers.
     unsafe { OwnedFd::from_raw_fd(fd) }
 }

@@ -17,7 +17,7 @@ impl<K: Kernel> Uring<K> {
                 self.wind_up(source, Life::Closing);
             }
         }
-        self.wind_up_slow();
+        self.wind_up_blocking();
         self.cancel_target(Other::Wake.user_data(0));
         // What was reaped and not taken by the caller is the end of operations, too. After the winding up, so that none
         // of them begins another.
@@ -29,7 +29,7 @@ impl<K: Kernel> Uring<K> {
             let wait = match tries {
                 0 => Wait::No,
                 // What the disk is at takes its time; all else was cancelled, and ends with a look or two.
-                _ if self.work.files.is_disk_busy() => Wait::Within { ns: DISK_WAIT_NS },
+                _ if self.blocking.files.is_disk_busy() => Wait::Within { ns: DISK_WAIT_NS },
                 _ => Wait::Within { ns: WAIT_NS },
             };
             if self.kernel.enter(wait).is_err() {
@@ -48,11 +48,11 @@ impl<K: Kernel> Uring<K> {
         true
     }
 
-    /// Takes up completions that nobody is told of.
+    /// Takes up completions without events.
     fn put_away(&mut self, ready: Vec<Cqe>) {
         for cqe in ready {
             if Other::parse(cqe.user_data) == Some((Other::Wake, 0)) {
-                // Not as in a turn, where it would be armed again.
+                // Not as in an iteration, where it would be armed again.
                 self.in_flight -= usize::from(!cqe.more());
                 self.waker_armed = cqe.more();
             } else {
@@ -69,7 +69,7 @@ impl<K: Kernel> Drop for Uring<K> {
             self.kernel.leak_buffers();
             std::mem::forget(std::mem::replace(&mut self.sends, Slab::new()));
             std::mem::forget(std::mem::replace(&mut self.fills, Slab::new()));
-            std::mem::forget(std::mem::take(&mut self.work.files));
+            std::mem::forget(std::mem::take(&mut self.blocking.files));
         }
     }
 }

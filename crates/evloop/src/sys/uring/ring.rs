@@ -101,7 +101,7 @@ impl KernelRing {
             self.spill.push_back(entry);
             return;
         }
-        // SAFETY: the callers vouch for what the entry points to.
+        // SAFETY: the callers guarantee that the memory of the entry is valid.
         // JUSTIFICATION: the crate's only way to queue an operation.
         let pushed = unsafe { self.ring.submission().push(&entry) };
         if pushed.is_err() {
@@ -135,7 +135,7 @@ impl KernelRing {
             Some(arg) => (std::ptr::from_ref(arg).cast::<libc::c_void>(), size_of::<EnterArg>()),
             None => (std::ptr::null(), 0),
         };
-        // SAFETY: the argument is valid during the call, or null; queue entries are vouched for by who pushed them.
+        // SAFETY: the argument is valid during the call, or null; the pusher of a queue entry guarantees its memory.
         // JUSTIFICATION: the crate's `enter` can keep a registered descriptor only by borrowing the ring for ever.
         let done = unsafe {
             libc::syscall(
@@ -164,7 +164,7 @@ impl KernelRing {
             self.unspill();
             match submitted {
                 Ok(count) if count > 0 => {}
-                // Completions must be reaped first; the next turn goes on.
+                // Completions must be reaped first; the next iteration goes on.
                 Ok(_) => break,
                 Err(errno) if harmless(errno) => break,
                 Err(errno) => return Err(io::Error::from_raw_os_error(errno)),
@@ -366,7 +366,7 @@ impl fmt::Debug for KernelRing {
 }
 
 /// The provided buffers. Each is an allocation of its own, so that one can leave with its bytes and another take its
-/// place: nobody's keeping of a chunk can empty the group.
+/// place: a caller that keeps chunks cannot empty the group.
 struct Group {
     entries: NonNull<BufRingEntry>,
     mask: u16,
@@ -513,7 +513,7 @@ fn send_flags(patience: Patience) -> i32 {
     }
 }
 
-/// Interrupted, timed out, or told to reap first (a full completion queue, no memory for requests just now).
+/// Interrupted, timed out, or asked to reap first (a full completion queue, no memory for requests just now).
 fn harmless(errno: i32) -> bool {
     matches!(errno, libc::EINTR | libc::ETIME | libc::EBUSY | libc::EAGAIN)
 }
@@ -549,7 +549,7 @@ const GROUP_ID: u16 = 0;
 const PAGE: usize = 4096;
 const CQ_PER_SQ: u32 = 8;
 const ENTRIES_MIN: u32 = 64;
-/// A multishot receive ends after so many chunks, where it can be told. Four would bound a turn better, but starting
+/// A multishot receive ends after so many chunks, where the kernel can limit it. Four would bound an iteration better, but starting
 /// it anew seemed to cost messages of a whole chunk 2 to 5 %, in runs with noise of that size.
 const CHUNKS_PER_RECEIVE: usize = 16;
 /// More than one send or receive takes anyway.

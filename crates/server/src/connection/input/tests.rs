@@ -2,7 +2,7 @@ use super::*;
 use sluice_base::Rng;
 use sluice_resp::{Admission, Limits, Requests};
 
-/// A connection's input and what was parsed of it, as the turn does it.
+/// A connection's input and what was parsed of it, as an iteration does it.
 struct Rig {
     input: Input,
     requests: Requests,

@@ -90,7 +90,7 @@ fn what_waits_for_the_main_thread_does_not_grow_with_every_byte() {
         rig.io_thread.flush();
     }
     assert!(rig.io_thread.overflow.len() <= keys.len(), "{} messages", rig.io_thread.overflow.len());
-    // What is told in the end is what is there in the end, of every connection.
+    // The last reported usage of every connection is its usage in the end.
     let mut reported = vec![QueryBufUsage::default(); keys.len()];
     let mut note = |message: &ToMain| match message {
         ToMain::Usage(key, usage) => reported[key.slot as usize] = *usage,

@@ -21,7 +21,7 @@ use crate::sys::uring::{CANCEL, Other, Uring, ring};
 use crate::sys::wake::WakeFd;
 
 /// A driver with a bit of everything, some of it done and not taken; and the peers that are left.
-fn busy<K: Kernel>(config: &Config, turns: usize) -> Option<(Uring<K>, Vec<UnixStream>)> {
+fn busy<K: Kernel>(config: &Config, iterations: usize) -> Option<(Uring<K>, Vec<UnixStream>)> {
     let wake = Arc::new(WakeFd::open().expect("a descriptor"));
     let mut driver = Uring::<K>::open(&config.clamped(), &wake).ok()?;
     let mut peers = Vec::new();
@@ -53,7 +53,7 @@ fn busy<K: Kernel>(config: &Config, turns: usize) -> Option<(Uring<K>, Vec<UnixS
     driver.file_start(disk, FileOp::write(vec![1; 100_000]), Token(9));
     driver.file_start(disk, FileOp::sync(), Token(9));
     wake.kick();
-    for _ in 0..turns {
+    for _ in 0..iterations {
         driver.wait(0, Sleep::No).expect("wait");
     }
     Some((driver, peers))
@@ -61,13 +61,18 @@ fn busy<K: Kernel>(config: &Config, turns: usize) -> Option<(Uring<K>, Vec<UnixS
 
 /// Every operation ends, and so no memory is left behind, whatever was reaped and not taken.
 fn comes_to_rest<K: Kernel>(config: &Config) {
-    for turns in 0..6 {
-        let Some((mut driver, _peers)) = busy::<K>(config, turns) else {
+    for iterations in 0..6 {
+        let Some((mut driver, _peers)) = busy::<K>(config, iterations) else {
             println!("skipped: no io_uring here");
             return;
         };
-        assert!(turns < 3 || !driver.ready.is_empty(), "something is at hand");
-        assert!(driver.quiesce(), "{} after {turns} turns, {} in flight", K::NAME, driver.in_flight);
+        assert!(iterations < 3 || !driver.ready.is_empty(), "something is at hand");
+        assert!(
+            driver.quiesce(),
+            "{} after {iterations} iterations, {} in flight",
+            K::NAME,
+            driver.in_flight
+        );
         assert_eq!(driver.in_flight, 0);
     }
 }

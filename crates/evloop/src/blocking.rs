@@ -1,4 +1,4 @@
-//! What is slow, for both kinds of driver: files, processes, and the threads that help.
+//! Operations that may block, for both kinds of driver: files, processes, and the helper threads.
 
 use std::collections::VecDeque;
 use std::io;
@@ -108,14 +108,14 @@ impl BlockingOps {
         if room { pool.stalled.pop_front() } else { None }
     }
 
-    /// Takes one of these back.
+    /// Takes a file off the list of those that wait for room.
     pub(crate) fn unstall(&mut self, index: u32) {
         if let Some(pool) = &mut self.pool {
             pool.stalled.retain(|other| *other != index);
         }
     }
 
-    /// Has a thread look for whom wait `index` is for.
+    /// Makes the helper thread watch the child of wait `index`.
     pub(crate) fn watch_child(&mut self, index: u32, whom: WaitTarget) -> io::Result<()> {
         if self.reaper.is_none() {
             self.reaper = Some(Reaper::open(self.waker.clone().ok_or(Errno::BADF)?)?);
@@ -126,12 +126,12 @@ impl BlockingOps {
         Ok(())
     }
 
-    /// Stops that; false when its end is on the way.
+    /// Stops watching; false when the end of the child was found already.
     pub(crate) fn unwatch_child(&mut self, index: u32) -> bool {
         self.reaper.as_mut().is_some_and(|reaper| reaper.remove(index))
     }
 
-    /// Waits that the looking thread ended.
+    /// Waits that the watching thread has ended.
     pub(crate) fn process_ends(&mut self) -> Vec<(u32, Exit)> {
         self.reaper.as_mut().map(Reaper::found).unwrap_or_default()
     }
@@ -139,7 +139,7 @@ impl BlockingOps {
 
 impl Drop for BlockingOps {
     fn drop(&mut self) {
-        // What waits is given up; what a thread has begun is waited for, when the pool joins it.
+        // Queued operations are cancelled; the pool's drop joins the threads, and so waits for operations that have begun.
         if self.pool.is_some() {
             self.files.ask_all();
         }

@@ -10,12 +10,12 @@ use std::sync::Arc;
 use rustix::io::Errno;
 
 use super::{InputMode, Poller, Readiness};
+use crate::blocking::{Taken, forget_events};
 use crate::driver::Driver;
 use crate::event::{Event, Exit};
 use crate::file::{Cancelling, FileKind, FileOp, IoPath, Step, perform};
 use crate::handle::{Fd, FileId, FileOpId, ProcessId, Source, Token};
 use crate::process::{WaitMethod, WaitStart, WaitTarget, begin, reap_child};
-use crate::work::{Taken, forget_events};
 
 impl<P: Poller> Readiness<P> {
     pub(super) fn open_file(&mut self, fd: Arc<OwnedFd>) -> FileId {
@@ -27,13 +27,13 @@ impl<P: Poller> Readiness<P> {
                 IoPath::Ready(self.attach(Fd::Shared(fd.clone()), Token::default()))
             }
         };
-        self.work.files.open(fd, kind, way)
+        self.blocking.files.open(fd, kind, way)
     }
 
     pub(super) fn start_file(&mut self, file: FileId, op: FileOp, token: Token) -> FileOpId {
-        let (id, event) = self.work.files.submit(file, op, token);
+        let (id, event) = self.blocking.files.submit(file, op, token);
         self.tell(event);
-        if let Some(index) = self.work.files.index(file) {
+        if let Some(index) = self.blocking.files.index(file) {
             self.run_file(index);
         }
         id
@@ -41,7 +41,7 @@ impl<P: Poller> Readiness<P> {
 
     /// Begins the file's next operation, if none runs.
     fn run_file(&mut self, index: u32) {
-        if self.work.files.begin(index) {
+        if self.blocking.files.begin(index) {
             self.drive_file(index);
         }
     }
@@ -50,11 +50,11 @@ impl<P: Poller> Readiness<P> {
     fn drive_file(&mut self, index: u32) {
         let mut calls = CALLS_MAX;
         loop {
-            let doing = match self.work.files.way(index) {
+            let doing = match self.blocking.files.way(index) {
                 IoPath::Ready(source) => self.try_file(index, source, &mut calls),
                 IoPath::Pool | IoPath::Native => self.lend_file(index),
             };
-            if doing == DriveResult::Waits || !self.work.files.begin(index) {
+            if doing == DriveResult::Waits || !self.blocking.files.begin(index) {
                 return;
             }
         }
@@ -67,9 +67,9 @@ impl<P: Poller> Readiness<P> {
             while *calls > 0 && !blocked {
                 *calls -= 1;
                 self.metrics.system_calls += 1;
-                let result = self.work.files.attempt(index);
+                let result = self.blocking.files.attempt(index);
                 blocked = result == Err(Errno::AGAIN);
-                if !blocked && let Step::Ended(event) = self.work.files.progressed(index, result) {
+                if !blocked && let Step::Ended(event) = self.blocking.files.progressed(index, result) {
                     self.tell(event);
                     return DriveResult::Over;
                 }
@@ -79,7 +79,7 @@ impl<P: Poller> Readiness<P> {
                 // Ready at all times, so it is for the pool from now on.
                 Err(Errno::PERM) => {
                     self.close(source);
-                    self.work.files.set_way(index, IoPath::Pool);
+                    self.blocking.files.set_way(index, IoPath::Pool);
                     return self.lend_file(index);
                 }
                 Err(errno) if blocked => {
@@ -92,9 +92,9 @@ impl<P: Poller> Readiness<P> {
         }
     }
 
-    /// Asks to be told when the running operation can go on.
+    /// Asks for an event when the running operation can go on.
     fn await_file(&mut self, index: u32, source: Source) -> Result<(), Errno> {
-        let writes = self.work.files.writes(index);
+        let writes = self.blocking.files.writes(index);
         let slot = self.slot(source).ok_or(Errno::BADF)?;
         slot.input = if writes { InputMode::FileWrite(index) } else { InputMode::FileRead(index) };
         let mut registered = self.register(source);
@@ -123,14 +123,14 @@ impl<P: Poller> Readiness<P> {
 
     /// Has a thread do the running operation.
     fn lend_file(&mut self, index: u32) -> DriveResult {
-        let Some((fd, lent)) = self.work.files.lend(index) else { return DriveResult::Waits };
+        let Some((fd, lent)) = self.blocking.files.lend(index) else { return DriveResult::Waits };
         let theirs = lent.clone();
-        let taken = self.work.submit(index, move |cancel| perform(fd.as_fd(), &theirs, cancel));
+        let taken = self.blocking.submit(index, move |cancel| perform(fd.as_fd(), &theirs, cancel));
         match taken {
-            Taken::Yes(job) => self.work.files.lent(index, lent, job),
-            Taken::Later => self.work.files.unlend(index, &lent),
+            Taken::Yes(job) => self.blocking.files.lent(index, lent, job),
+            Taken::Later => self.blocking.files.unlend(index, &lent),
             Taken::Never(error) => {
-                self.work.files.unlend(index, &lent);
+                self.blocking.files.unlend(index, &lent);
                 self.end_running(index, Some(error));
                 return DriveResult::Over;
             }
@@ -140,13 +140,13 @@ impl<P: Poller> Readiness<P> {
 
     /// Ends the running operation, and only that.
     fn end_running(&mut self, index: u32, error: Option<std::io::Error>) {
-        if let Step::Ended(event) = self.work.files.end(index, error) {
+        if let Step::Ended(event) = self.blocking.files.end(index, error) {
             self.tell(event);
         }
     }
 
     pub(super) fn cancel_file(&mut self, id: FileOpId) {
-        match self.work.files.cancel(id) {
+        match self.blocking.files.cancel(id) {
             Cancelling::Late => {}
             Cancelling::Ended(event) => self.tell(Some(event)),
             Cancelling::Ask(index) => self.ask_file(index),
@@ -155,11 +155,11 @@ impl<P: Poller> Readiness<P> {
 
     /// Ends the running operation, if no thread has it.
     fn ask_file(&mut self, index: u32) {
-        if self.work.files.ask_thread(index) {
+        if self.blocking.files.ask_thread(index) {
             return;
         }
-        self.work.unstall(index);
-        if let IoPath::Ready(source) = self.work.files.way(index)
+        self.blocking.unstall(index);
+        if let IoPath::Ready(source) = self.blocking.files.way(index)
             && let Some(slot) = self.slot(source)
         {
             slot.input = InputMode::Idle;
@@ -169,10 +169,10 @@ impl<P: Poller> Readiness<P> {
     }
 
     pub(super) fn close_file(&mut self, file: FileId) {
-        let Some(index) = self.work.files.index(file) else { return };
+        let Some(index) = self.blocking.files.index(file) else { return };
         forget_events(&mut self.deferred, file);
-        let way = self.work.files.way(index);
-        if let Some(index) = self.work.files.close(file) {
+        let way = self.blocking.files.way(index);
+        if let Some(index) = self.blocking.files.close(file) {
             self.ask_file(index);
         }
         if let IoPath::Ready(source) = way {
@@ -182,7 +182,7 @@ impl<P: Poller> Readiness<P> {
 
     pub(super) fn wait_process(&mut self, pid: i32, token: Token) -> ProcessId {
         self.metrics.system_calls += 2;
-        let processes = &mut self.work.processes;
+        let processes = &mut self.blocking.processes;
         match begin(pid) {
             WaitStart::Over(exit) => {
                 let id = processes.insert(token, pid, WaitMethod::Helper);
@@ -190,10 +190,10 @@ impl<P: Poller> Readiness<P> {
                 id
             }
             WaitStart::Descriptor(fd) => {
-                // Shared, so that it is taken out of the set by name: a child of somebody's between fork and exec has a
+                // Shared, so that it is taken out of the set by name: a child of another thread's fork, before its exec, has a
                 // copy, and closing ours would leave it in the set, readable for good.
                 let source = self.attach(Fd::Shared(fd), Token::default());
-                let id = self.work.processes.insert(token, pid, WaitMethod::Source(source));
+                let id = self.blocking.processes.insert(token, pid, WaitMethod::Source(source));
                 if let Some(slot) = self.slot(source) {
                     slot.input = InputMode::Process(id.index());
                 }
@@ -204,7 +204,7 @@ impl<P: Poller> Readiness<P> {
             }
             WaitStart::Look => {
                 let id = processes.insert(token, pid, WaitMethod::Helper);
-                if let Err(error) = self.work.watch_child(id.index(), WaitTarget::Number(pid)) {
+                if let Err(error) = self.blocking.watch_child(id.index(), WaitTarget::Number(pid)) {
                     self.end_process(id.index(), Exit::Failed(error));
                 }
                 id
@@ -213,10 +213,9 @@ impl<P: Poller> Readiness<P> {
     }
 
     pub(super) fn cancel_process(&mut self, id: ProcessId) {
-        let Some(index) = self.work.processes.index(id) else { return };
-        let by_helper =
-            matches!(self.work.processes.at(index), Some(wait) if matches!(wait.means, WaitMethod::Helper));
-        if !by_helper || self.work.unwatch_child(index) {
+        let Some(index) = self.blocking.processes.index(id) else { return };
+        let by_helper = matches!(self.blocking.processes.at(index), Some(wait) if matches!(wait.means, WaitMethod::Helper));
+        if !by_helper || self.blocking.unwatch_child(index) {
             self.end_process(index, Exit::Cancelled);
         }
     }
@@ -226,16 +225,16 @@ impl<P: Poller> Readiness<P> {
         let Some(Fd::Shared(fd)) = self.slot(source).and_then(|slot| slot.fd.as_ref()) else { return };
         let fd = fd.clone();
         self.close(source);
-        let Some(waiting) = self.work.processes.at(index) else { return };
+        let Some(waiting) = self.blocking.processes.at(index) else { return };
         waiting.means = WaitMethod::Helper;
         let whom = WaitTarget::Child(fd, waiting.pid);
-        if let Err(error) = self.work.watch_child(index, whom) {
+        if let Err(error) = self.blocking.watch_child(index, whom) {
             self.end_process(index, Exit::Failed(error));
         }
     }
 
     fn end_process(&mut self, index: u32, exit: Exit) {
-        let Some((means, event)) = self.work.processes.end(index, exit) else { return };
+        let Some((means, event)) = self.blocking.processes.end(index, exit) else { return };
         if let WaitMethod::Source(source) = means {
             self.close(source);
         }
@@ -244,7 +243,7 @@ impl<P: Poller> Readiness<P> {
 
     /// A file or a process may go on.
     #[cold]
-    pub(super) fn slow_ready(&mut self, source: Source, input: InputMode) -> Option<Event> {
+    pub(super) fn blocking_ready(&mut self, source: Source, input: InputMode) -> Option<Event> {
         match input {
             InputMode::FileRead(index) | InputMode::FileWrite(index) => {
                 if let Some(slot) = self.slot(source) {
@@ -253,11 +252,11 @@ impl<P: Poller> Readiness<P> {
                 self.drive_file(index);
             }
             InputMode::Process(index) => {
-                let pid = self.work.processes.at(index)?.pid;
+                let pid = self.blocking.processes.at(index)?.pid;
                 self.metrics.system_calls += 1;
                 match reap_child(self.slot(source)?.fd.as_ref()?.as_fd(), pid) {
                     Some(exit) => self.end_process(index, exit),
-                    // It has ended, and somebody traces it: it stays ready, and there is nothing to do.
+                    // It has ended, and a debugger traces it: it stays ready, and cannot be reaped.
                     None => self.hand_over(index, source),
                 }
             }
@@ -274,17 +273,17 @@ impl<P: Poller> Readiness<P> {
 
     /// What the threads that help have done.
     #[cold]
-    pub(super) fn helped(&mut self) {
-        let ends = self.work.file_ends();
+    pub(super) fn collect_finished(&mut self) {
+        let ends = self.blocking.file_ends();
         for (index, error) in ends {
             self.end_running(index, error);
             // Before the file's next operation: one file must not keep the others out.
-            while let Some(stalled) = self.work.next_stalled() {
+            while let Some(stalled) = self.blocking.next_stalled() {
                 self.drive_file(stalled);
             }
             self.run_file(index);
         }
-        for (index, exit) in self.work.process_ends() {
+        for (index, exit) in self.blocking.process_ends() {
             self.end_process(index, exit);
         }
     }
@@ -297,11 +296,11 @@ impl<P: Poller> Readiness<P> {
 /// How far a running operation came.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum DriveResult {
-    /// Somebody will tell when it goes on.
+    /// An event will follow when it can go on.
     Waits,
-    /// It is over, and was told.
+    /// It is over, and its event is deferred.
     Over,
 }
 
-/// System calls that one file may make before others get their turn.
+/// System calls that one file may make before others continue.
 const CALLS_MAX: u32 = 16;
