@@ -1,8 +1,8 @@
 //! Execution: from a batch of parsed requests to replies.
 //!
-//! 1. `prepare`: every request's command and the hash of its first key; buckets and entries are prefetched.
-//! 2. For each request in order: existence and arity, gate, unit, context, handler, commit; then those are served who
-//!    wait for what the unit has brought.
+//! 1. `prepare`: every request's command and the hashes of its first 16 keys; buckets and entries are prefetched.
+//! 2. For each request in order: existence and arity, gate, unit, context, handler, commit; then each client is served that
+//!    waited for a key which the unit has filled.
 //!
 //! Batches are in `exec/batch.rs`, the contexts of handlers in `exec/ctx.rs`, and what joins the two in `exec/dispatch.rs`.
 
@@ -70,8 +70,8 @@ impl Engine {
         self.run_command(unit, permit, session, spec, args, request, now, process)
     }
 
-    /// Runs one request, unless it must wait. Into the loop over a batch with it: a call for each request costs 80
-    /// instructions.
+    /// Runs one request, unless it must wait. Inlined into the loop over a batch: a call would cost 80 instructions
+    /// a request.
     #[inline(always)]
     fn process_request(
         &mut self,
@@ -136,6 +136,7 @@ impl Engine {
         now: &mut Now,
         process: &mut dyn Process,
     ) -> Next {
+        // Consumed: a permit is good for one run.
         let Permit { .. } = permit;
         if !unit.is_nested() {
             session.caller.last_command = Some(spec);
@@ -329,7 +330,7 @@ impl Engine {
     pub(crate) fn reply_error(&mut self, session: &mut Session, error: &CmdError) {
         let text = error.wire();
         self.stats.count_error(&text);
-        // A replica that is sent an error is no good, or we are none.
+        // An error sent to a replica means that the replica or this server is wrong.
         self.stats.unexpected_errors += u64::from(session.caller.replica.is_some());
         if matches!(session.caller.reply, ReplyMode::On | ReplyMode::Forbidden) {
             Reply::new(&mut session.outbox, session.caller.proto).error(&text);

@@ -1,4 +1,4 @@
-//! What can be known of a request before its turn comes: its command, and the hash of its first key.
+//! What can be known of a request before its turn comes: its command, and the hashes of its first keys.
 //!
 //! Pure functions of the command table, the renames and the hash of keys, so that an I/O thread can compute them beside the main
 //! thread. A [`Preparer`] is an immutable snapshot; the engine gives out another when its configuration changed.

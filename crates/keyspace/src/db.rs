@@ -192,7 +192,10 @@ impl Db {
     /// The value outside that a payload names.
     #[inline]
     pub(crate) fn value_at(&self, payload: &[u8]) -> &Value {
-        self.store.values.get(entry::index_of(payload)).expect("a value that an entry names is there (2)")
+        self.store
+            .values
+            .get(entry::index_of(payload))
+            .expect("a value that an entry names is there: invariant 2")
     }
 
     /// Head word and body of an entry.
@@ -277,7 +280,7 @@ impl Db {
         self.tables.scan(IndexKind::Expires, cursor, visit)
     }
 
-    /// A random entry, all of them alike.
+    /// A random entry, uniformly distributed.
     pub fn sample(&self, rng: &mut Rng) -> Option<Handle> {
         self.tables.sample(IndexKind::Keys, rng)
     }

@@ -3,8 +3,8 @@
 //!
 //! Invariants: (1) input is executed as it is received, in the event loop's buffer; what is left of a request is copied once,
 //! into the query buffer of its connection or, of a large argument, into what will be its value; (2) replies leave in the phase
-//! `write`, after everything of the iteration was executed; (3) the main thread closes sockets in the phase `close` and nowhere
-//! else.
+//! `write`, after everything of the iteration was executed; (3) until the end of the server, the main thread closes
+//! the sockets of clients in the phase `close` and nowhere else.
 
 mod barrier;
 mod batches;
@@ -58,7 +58,7 @@ pub struct Server {
     io_threads: Manager,
     batches: Batches,
     timing: Timing,
-    /// Keeps replies until they are durable; none without a log.
+    /// Keeps replies until they are durable. None outside of tests: there is no log yet.
     barrier: Option<Box<Barrier>>,
     /// What the engine asks for, while it is done.
     actions: Vec<Action>,
@@ -75,7 +75,7 @@ struct Sockets {
     laddr: Arc<str>,
     /// The requests of the receive that is executed.
     requests: Requests,
-    /// Clients with output, and clients whose output may have become possible.
+    /// Clients that the phase `write` is to send to, if they have output.
     ready: Vec<SessionKey>,
     /// Clients whose sockets are to be closed at the end of the iteration.
     to_close: Vec<SessionKey>,
@@ -110,7 +110,7 @@ impl Server {
             io_threads,
             batches: Batches::default(),
             timing: Timing::default(),
-            barrier: Barrier::for_tests(),
+            barrier: Barrier::from_switches(),
             actions: Vec::new(),
             ending: None,
         };

@@ -184,8 +184,8 @@ impl Manager {
         let when = match self.always {
             true => "all take connections at once".to_owned(),
             false => format!(
-                "up to {cap} of them will be used (this process has {} processors), by themselves, when the main thread is the \
-                 bottleneck and a processor is free; io_threads_reason of INFO server says why or why not",
+                "up to {cap} of them take connections while the main thread is the bottleneck and a processor is free (this \
+                 process has {}); see io_threads_reason in INFO server",
                 processors()
             ),
         };

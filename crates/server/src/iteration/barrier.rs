@@ -65,7 +65,7 @@ impl SlowLog {
 
 impl Barrier {
     /// The barrier that a test asks for; none in a release build.
-    pub(super) fn for_tests() -> Option<Box<Barrier>> {
+    pub(super) fn from_switches() -> Option<Box<Barrier>> {
         let delay_us = switches::number(switches::FSYNC_US)?;
         let log = SlowLog { delay_ns: delay_us * 1000, pending: VecDeque::new(), written: 0, durable: 0 };
         Some(Box::new(Barrier { log, deferred: VecDeque::new(), in_transit: VecDeque::new() }))

@@ -9,7 +9,7 @@ pub(super) fn report(control: &Control) -> String {
     let threshold = control.limits.latency_threshold_ms;
     let events = control.latency.iter();
     if threshold == 0 && events.len() == 0 {
-        return "The latency monitor is off in this Valkey instance: CONFIG SET latency-monitor-threshold <milliseconds> \
+        return "The latency monitor is off in this server: CONFIG SET latency-monitor-threshold <milliseconds> \
                 turns it on.\n"
             .into();
     }
