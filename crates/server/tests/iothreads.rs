@@ -650,15 +650,17 @@ fn an_idle_upload_gives_its_room_back() {
     client.check("CLIENT SETNAME idle", "+OK\r\n");
     client.stream.write_all(b"*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$1000000\r\nx").unwrap();
     let sent = std::time::Instant::now();
-    let room = |control: &mut Client| -> usize {
+    let field = |control: &mut Client, name: &str| -> usize {
         let list = String::from_utf8(control.bulk("CLIENT LIST")).unwrap();
         let line = list.lines().find(|line| line.contains(" name=idle ")).unwrap();
-        let field = line.split(" qbuf-free=").nth(1).and_then(|rest| rest.split(' ').next()).unwrap();
-        field.parse().unwrap()
+        let field = line.split(&format!(" {name}=")).nth(1).and_then(|rest| rest.split(' ').next());
+        field.unwrap().parse().unwrap()
     };
+    let room = |control: &mut Client| field(control, "qbuf-free");
     until("its room", || (room(&mut control) > 30_000).then_some(()));
     until("the room's end", || (room(&mut control) < 1000).then_some(()));
     assert!(sent.elapsed().as_secs() >= 2, "not before it is idle");
+    assert!(field(&mut control, "idle") >= 2, "room that is given back is no word of the client");
     client.stream.write_all("x".repeat(999_999).as_bytes()).unwrap();
     client.send("\r\n").expect("+OK\r\n").check("STRLEN k", ":1000000\r\n");
 }
