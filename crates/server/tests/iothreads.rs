@@ -5,6 +5,7 @@
 
 mod common;
 
+use common::feeds::Feeds;
 use common::{Client, Server, request, until};
 use sluice_base::Rng;
 use std::io::{Read, Write};
@@ -666,7 +667,8 @@ fn an_idle_upload_gives_its_room_back() {
 }
 
 /// Everything at once, for some seeds: threads that come and go, clients that are killed and paused, readers that do not
-/// read, limits. Answers stay in order on every connection that lives, and afterwards nothing is left (section 12, 3).
+/// read, limits. Answers and messages stay in order on every connection that lives, none is missing and none comes twice, and
+/// afterwards nothing is left (section 12, 3).
 #[test]
 fn chaos_leaves_order_and_nothing_else() {
     let server = with_io_threads(&["--client-output-buffer-limit", "normal 4mb 0 0"]);
@@ -765,6 +767,7 @@ fn chaos(server: &Server, control: &mut Client, seed: u64) {
     let mut rng = Rng::new(seed);
     let load = Load::start(server, 2, 4);
     let mut movers = Movers::start(server);
+    let feeds = Feeds::start(server, seed);
     // These may be killed. Until then their answers are in order, too.
     let victims: Vec<_> = (0..8)
         .map(|n| {
@@ -814,6 +817,9 @@ fn chaos(server: &Server, control: &mut Client, seed: u64) {
     victims.into_iter().for_each(|victim| victim.join().unwrap());
     movers.stop(server, control);
     load.stop();
+    let (published, visited) = feeds.stop();
+    assert!(published > 0);
+    assert!(visited > 0);
 }
 
 #[test]
