@@ -66,6 +66,8 @@ const ROWS: &[(&str, &[&str], &str)] = &[
     ("KEx", &["SET k v PX 5", "!pass", "!cron"], "s0:k expired; e0:expired k"),
     ("EA", &["MULTI", "SET a 1", "DEL a", "EXEC"], "e0:set a; e0:del a"),
     ("EA", &["SET a 1", "FLUSHALL"], ""),
+    ("EAn", &["RESTORE k 0 \"\\x00\\x01vP\\x00^\\x22\\x07#\\x87j\\xed:\""], "e0:new k; e0:restore k"),
+    ("EAn", &["SET k x", "RESTORE k 0 \"\\x00\\x01vP\\x00^\\x22\\x07#\\x87j\\xed:\" REPLACE"], "e0:new k; e0:restore k"),
 ];
 
 #[test]

@@ -558,6 +558,7 @@ impl DbMut<'_> {
         if let Some(found) = self.dbs[self.number].find(key) {
             self.note_ready(self.number, key, found.handle);
         }
+        self.effects.key_created(self.number, key);
         self.effects.key_modified(self.number, key, Event::Restore, 1);
     }
 

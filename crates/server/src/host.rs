@@ -68,7 +68,7 @@ pub struct Host {
 /// Cached numbers of the allocator.
 #[derive(Clone, Copy, Debug, Default)]
 struct Memory {
-    allocated: usize,
+    used: usize,
     read_at_ns: u64,
     peak: usize,
     peak_s: i64,
@@ -135,7 +135,7 @@ impl Host {
             total_system_memory: total_memory(),
             ..Facts::default()
         };
-        self.memory.startup = alloc::allocated().allocated;
+        self.memory.startup = alloc::allocated().used();
     }
 
     /// Logs how the clock is read, as soon as that is known (a counter's rate takes some milliseconds to learn), and
@@ -175,10 +175,10 @@ impl Host {
 
     fn read_memory(&mut self, keyspace: &Keyspace) -> alloc::Allocated {
         let numbers = alloc::allocated().with_entries(keyspace.chunk_memory());
-        self.memory.allocated = numbers.allocated;
+        self.memory.used = numbers.used();
         self.memory.read_at_ns = self.recent.mono_ns;
-        if numbers.allocated > self.memory.peak {
-            self.memory.peak = numbers.allocated;
+        if self.memory.used > self.memory.peak {
+            self.memory.peak = self.memory.used;
             self.memory.peak_s = self.recent.unix_s();
         }
         numbers
@@ -373,7 +373,7 @@ impl Process for Host {
         let resident = resident_bytes();
         let bio = self.bio.as_ref();
         Facts {
-            used_memory: numbers.allocated,
+            used_memory: numbers.used(),
             used_memory_peak: self.memory.peak,
             used_memory_peak_time: self.memory.peak_s,
             used_memory_startup: self.memory.startup,
@@ -409,7 +409,7 @@ impl Process for Host {
         if self.recent.mono_ns.saturating_sub(self.memory.read_at_ns) > MEMORY_FRESH_NS {
             self.read_memory(keyspace);
         }
-        self.memory.allocated
+        self.memory.used
     }
 
     fn apply_config(&mut self, config: &Config, changed: ParamId) -> Result<(), String> {

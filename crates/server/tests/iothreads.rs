@@ -5,6 +5,7 @@
 
 mod common;
 
+use common::feeds::Feeds;
 use common::{Client, Server, request, until};
 use sluice_base::Rng;
 use std::io::{Read, Write};
@@ -650,21 +651,24 @@ fn an_idle_upload_gives_its_room_back() {
     client.check("CLIENT SETNAME idle", "+OK\r\n");
     client.stream.write_all(b"*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$1000000\r\nx").unwrap();
     let sent = std::time::Instant::now();
-    let room = |control: &mut Client| -> usize {
+    let field = |control: &mut Client, name: &str| -> usize {
         let list = String::from_utf8(control.bulk("CLIENT LIST")).unwrap();
         let line = list.lines().find(|line| line.contains(" name=idle ")).unwrap();
-        let field = line.split(" qbuf-free=").nth(1).and_then(|rest| rest.split(' ').next()).unwrap();
-        field.parse().unwrap()
+        let field = line.split(&format!(" {name}=")).nth(1).and_then(|rest| rest.split(' ').next());
+        field.unwrap().parse().unwrap()
     };
+    let room = |control: &mut Client| field(control, "qbuf-free");
     until("its room", || (room(&mut control) > 30_000).then_some(()));
     until("the room's end", || (room(&mut control) < 1000).then_some(()));
     assert!(sent.elapsed().as_secs() >= 2, "not before it is idle");
+    assert!(field(&mut control, "idle") >= 2, "room that is given back is no word of the client");
     client.stream.write_all("x".repeat(999_999).as_bytes()).unwrap();
     client.send("\r\n").expect("+OK\r\n").check("STRLEN k", ":1000000\r\n");
 }
 
 /// Everything at once, for some seeds: threads that come and go, clients that are killed and paused, readers that do not
-/// read, limits. Answers stay in order on every connection that lives, and afterwards nothing is left (section 12, 3).
+/// read, limits. Answers and messages stay in order on every connection that lives, none is missing and none comes twice, and
+/// afterwards nothing is left (section 12, 3).
 #[test]
 fn chaos_leaves_order_and_nothing_else() {
     let server = with_io_threads(&["--client-output-buffer-limit", "normal 4mb 0 0"]);
@@ -763,6 +767,7 @@ fn chaos(server: &Server, control: &mut Client, seed: u64) {
     let mut rng = Rng::new(seed);
     let load = Load::start(server, 2, 4);
     let mut movers = Movers::start(server);
+    let feeds = Feeds::start(server, seed);
     // These may be killed. Until then their answers are in order, too.
     let victims: Vec<_> = (0..8)
         .map(|n| {
@@ -812,6 +817,9 @@ fn chaos(server: &Server, control: &mut Client, seed: u64) {
     victims.into_iter().for_each(|victim| victim.join().unwrap());
     movers.stop(server, control);
     load.stop();
+    let (published, visited) = feeds.stop();
+    assert!(published > 0);
+    assert!(visited > 0);
 }
 
 #[test]

@@ -350,7 +350,8 @@ fn client_kill(generator: &mut Generator<'_>) -> Vec<Vec<u8>> {
         ["ADDR", "192.0.2.1:1"],
         ["LADDR", "192.0.2.1:1"],
         ["USER", "nobody"],
-        ["TYPE", "pubsub"],
+        // Not `pubsub`: the stream's listener would be met, with messages on the way.
+        ["TYPE", "master"],
         ["TYPE", "replica"],
         ["TYPE", "nothing"],
         ["MAXAGE", "1000000"],

@@ -148,13 +148,17 @@ impl Batch {
         })
     }
 
-    /// Makes a spent batch one of `key`, keeping its buffers.
-    pub fn renew(&mut self, key: SessionKey) {
-        self.key = key;
+    /// Frees the buffers that a spent batch is not to keep while it waits for its next use.
+    pub fn trim(&mut self) {
         self.input.clear();
         if self.input.capacity() > SPARE_INPUT_BYTES {
             self.input = Vec::new();
         }
+    }
+
+    /// Makes a spent batch, which was trimmed, one of `key`, keeping its buffers.
+    pub fn renew(&mut self, key: SessionKey) {
+        self.key = key;
         self.requests.clear();
         self.prepared.clear();
         self.failed = None;

@@ -98,7 +98,11 @@ impl Server {
         match message {
             ToMain::Batch(batch) => self.execute_batch(batch),
             ToMain::Usage(key, usage) => {
-                self.engine.touch_last_interaction(key, self.host.recent());
+                // A client that gave room back has sent nothing.
+                let known = self.engine.session(key).map_or(0, |session| session.caller.input_bytes);
+                if usage.used > known {
+                    self.engine.touch_last_interaction(key, self.host.recent());
+                }
                 self.note_usage(key, usage);
             }
             ToMain::Traffic(key, traffic) => self.count_traffic(key, traffic),

@@ -136,3 +136,19 @@ fn a_batch_behind_a_message_that_waits_is_sent_after_it() {
     }
     assert_eq!(kinds, [(0, "batch", 0), (1, "usage", 2), (2, "usage", 2), (2, "batch", 2)]);
 }
+
+#[test]
+fn a_batch_that_is_kept_gives_a_large_input_back() {
+    let mut rig = Rig::new();
+    let key = rig.connect();
+    let text = "x".repeat(2000);
+    let request = format!("*2\r\n$4\r\nECHO\r\n$2000\r\n{text}\r\n");
+    rig.receive(key, request.repeat(100).as_bytes());
+    let mut batches = rig.collect();
+    let Some(ToMain::Batch(mut batch)) = batches.pop() else { panic!("a batch is due") };
+    assert!(batch.input.capacity() > 190_000, "{}", batch.input.capacity());
+    batch.done = batch.input.len();
+    rig.io_thread.replied(batch);
+    let kept: Vec<usize> = rig.io_thread.spare_batches.iter().map(|batch| batch.input.capacity()).collect();
+    assert!(kept.len() == 1 && kept[0] <= 64 * 1024, "{kept:?}");
+}
