@@ -961,3 +961,65 @@ fn a_push_to_a_connection_on_its_way_is_sent_even_at_shutdown() {
         assert!(server.wait().success());
     }
 }
+
+/// A client that writes all its requests before it reads an answer must be received from, whatever moves: the reference keeps
+/// its output. Today a connection that is to leave an I/O thread is not received from until its output was sent.
+#[test]
+fn critic_a_connection_that_leaves_and_cannot_send_is_received_from() {
+    let server = with_io_threads(&[]);
+    let mut control = server.client();
+    let value = "x".repeat(100_000);
+    control.send(request(&[b"SET", b"big", value.as_bytes()])).expect("+OK\r\n");
+    let mut client = server.client();
+    std::thread::sleep(Duration::from_millis(300));
+    client.send(request(&[b"GET", b"big"]).repeat(300));
+    std::thread::sleep(Duration::from_millis(500));
+    control.check("CONFIG SET io-threads 1", "+OK\r\n");
+    std::thread::sleep(Duration::from_millis(300));
+    client.stream.set_write_timeout(Some(Duration::from_secs(5))).unwrap();
+    let more = request(&[b"SET", b"k", "y".repeat(500_000).as_bytes()]);
+    for number in 0..60 {
+        let written = client.stream.write_all(&more);
+        assert!(written.is_ok(), "request {number} is never received: {written:?}");
+    }
+}
+
+/// On a ring bytes come after `detach`: they may bring a waiting client over its limit, which shuts its input, and then it
+/// arrives elsewhere and is not at rest.
+#[test]
+fn critic_a_connection_that_is_shut_on_its_way_ends() {
+    let options = ["--event-loop", "io_uring", "--client-query-buffer-limit", "1mb"];
+    let mut server = with_io_threads(&options);
+    let (port, stop) = (server.port, Arc::new(AtomicBool::new(false)));
+    let floods: Vec<_> = (0..24)
+        .map(|_| {
+            let stop = stop.clone();
+            std::thread::spawn(move || {
+                while !stop.load(Relaxed) {
+                    let Ok(mut stream) = std::net::TcpStream::connect(("127.0.0.1", port)) else { continue };
+                    let _ = stream.write_all(&request(&[b"BLPOP", b"nokey", b"0"]));
+                    while stream.write_all(&[b'z'; 16_000]).is_ok() && !stop.load(Relaxed) {
+                        std::thread::sleep(Duration::from_micros(200));
+                    }
+                }
+            })
+        })
+        .collect();
+    let until = Instant::now() + Duration::from_secs(10);
+    let mut ended = None;
+    for turn in 0.. {
+        ended = server.child.try_wait().unwrap();
+        if ended.is_some() || Instant::now() > until {
+            break;
+        }
+        let line = if turn % 2 == 0 { "1" } else { "3" };
+        if let Ok(mut control) = std::net::TcpStream::connect(("127.0.0.1", port)) {
+            let _ = control.write_all(&request(&[b"CONFIG", b"SET", b"io-threads", line.as_bytes()]));
+            let _ = control.read(&mut [0; 64]);
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    stop.store(true, Relaxed);
+    floods.into_iter().for_each(|flood| flood.join().unwrap());
+    assert!(ended.is_none(), "the server has ended: {ended:?}");
+}

@@ -125,6 +125,22 @@ mod tests {
     }
 
     #[test]
+    fn critic_a_long_ziplist_is_read_in_linear_time() {
+        // `listpack::push_back` counts all elements from 65,535 on: 200 KB take twenty seconds, this takes minutes.
+        let count = 400_000;
+        let mut bytes = vec![0; HEADER_LEN];
+        bytes.extend(b"\x00\xf1");
+        bytes.extend(b"\x02\xf1".repeat(count - 1));
+        let last = bytes.len() - 2;
+        bytes.push(END);
+        let len = bytes.len() as u32;
+        bytes[..4].copy_from_slice(&len.to_le_bytes());
+        bytes[4..8].copy_from_slice(&(last as u32).to_le_bytes());
+        bytes[8..10].copy_from_slice(&[0xff, 0xff]);
+        assert_eq!(listpack::len(&to_listpack(&bytes).expect("it is one")), count);
+    }
+
+    #[test]
     fn what_is_no_ziplist_is_refused() {
         for cut in 0..GOOD.len() {
             assert_eq!(to_listpack(&GOOD[..cut]), None);
