@@ -102,8 +102,13 @@ pub fn decompress_into(input: &[u8], len: usize, out: &mut Vec<u8>) -> Option<()
             if out.len() + count > len {
                 return None;
             }
-            // The piece may repeat itself: byte by byte.
-            (from..from + count).for_each(|i| out.push(out[i]));
+            // The piece may repeat itself: each round copies what is there, which doubles it.
+            let mut left = count;
+            while left > 0 {
+                let there = left.min(out.len() - from);
+                out.extend_from_within(from..from + there);
+                left -= there;
+            }
         }
         if out.len() > len {
             return None;

@@ -66,7 +66,7 @@ pub struct Traffic {
 pub enum Stay {
     /// It stays.
     Yes,
-    /// It leaves as soon as it is at rest: nothing more is parsed.
+    /// It leaves as soon as it is at rest. Nothing more is parsed; while output is in flight, bytes are still received and kept.
     Leaving,
     /// Its socket is on the way out of the event loop.
     Detached,
@@ -168,6 +168,8 @@ impl Connection {
         let wanted = match self.stay {
             Stay::Yes if self.transport.is_coded() => self.input.receive_chunks(),
             Stay::Yes => self.input.receive(),
+            // A client that writes a whole pipeline before it reads takes no output until its bytes are received.
+            Stay::Leaving if !self.output.is_idle() => self.input.receive_chunks(),
             Stay::Leaving | Stay::Detached => self.input.receive_nothing(),
         };
         self.transport.receive(event_loop, wanted);
@@ -201,6 +203,8 @@ impl Connection {
     pub fn arrive(&mut self, event_loop: &mut AnyLoop, socket: Fd) {
         assert!(self.is_at_rest(), "only a connection at rest changes its owner");
         self.stay = Stay::Yes;
+        // On the lists of the owner before, which finds it gone.
+        (self.is_listed, self.usage_waits) = (false, false);
         self.transport.move_to(event_loop, socket, self.key);
     }
 
@@ -426,6 +430,9 @@ fn send_is_over<O: Owner>(owner: &mut O, key: SessionKey, sent: Sent) {
         Flushed::Open => {
             if connection.output.is_idle() {
                 owner.output_is_idle(key);
+                if connection.stay == Stay::Leaving {
+                    connection.receive(owner.event_loop());
+                }
             }
             owner.put(connection);
         }

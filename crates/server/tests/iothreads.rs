@@ -965,7 +965,7 @@ fn a_push_to_a_connection_on_its_way_is_sent_even_at_shutdown() {
 /// A client that writes all its requests before it reads an answer must be received from, whatever moves: the reference keeps
 /// its output. Today a connection that is to leave an I/O thread is not received from until its output was sent.
 #[test]
-fn critic_a_connection_that_leaves_and_cannot_send_is_received_from() {
+fn a_connection_that_leaves_and_cannot_send_is_received_from() {
     let server = with_io_threads(&[]);
     let mut control = server.client();
     let value = "x".repeat(100_000);
@@ -987,7 +987,7 @@ fn critic_a_connection_that_leaves_and_cannot_send_is_received_from() {
 /// On a ring bytes come after `detach`: they may bring a waiting client over its limit, which shuts its input, and then it
 /// arrives elsewhere and is not at rest.
 #[test]
-fn critic_a_connection_that_is_shut_on_its_way_ends() {
+fn a_connection_that_is_shut_on_its_way_ends() {
     let options = ["--event-loop", "io_uring", "--client-query-buffer-limit", "1mb"];
     let mut server = with_io_threads(&options);
     let (port, stop) = (server.port, Arc::new(AtomicBool::new(false)));

@@ -34,6 +34,8 @@ impl ListBuilder {
     pub(super) fn add_plain(&mut self, element: &[u8]) {
         self.has_plain = true;
         self.list.push_back(element, &mut self.context);
+        // A list that was built here has no other owner.
+        self.context.garbage.clear();
     }
 
     /// Adds the elements of a listpack, which may have none; `false`, and no change, when the bytes are no listpack.

@@ -290,10 +290,10 @@ impl IoThread {
     }
 
     fn replied(&mut self, mut batch: Box<Batch>) {
-        // A batch of an earlier thread with this id may arrive. It was not counted here.
-        self.away = self.away.saturating_sub(1);
         let reply = std::mem::take(&mut batch.reply);
         self.garbage.append(&mut batch.garbage);
+        // A batch of an earlier thread with this id may arrive, which was not counted here: then the count is one too low.
+        self.away = self.away.saturating_sub(1);
         let Some(mut connection) = self.take(batch.key) else { return self.spend(batch) };
         connection.authentication = batch.authentication;
         connection.input.end_executing();
@@ -346,6 +346,17 @@ impl IoThread {
             connection.is_listed = false;
             self.report_traffic(&mut connection);
             self.put(connection);
+        }
+    }
+
+    /// Lists a connection among those whose traffic is reported now and then.
+    fn list(&mut self, connection: &mut Connection) {
+        if !connection.is_listed {
+            connection.is_listed = true;
+            if self.listed.is_empty() {
+                self.report_at_ns = self.began_ns + REPORT_EVERY_NS;
+            }
+            self.listed.push(connection.key);
         }
     }
 
@@ -502,18 +513,15 @@ impl Owner for IoThread {
 
     fn count_received(&mut self, connection: &mut Connection, bytes: usize) {
         connection.unreported.received += bytes;
+        self.list(connection);
     }
 
     fn count_sent(&mut self, connection: &mut Connection, bytes: usize) {
         connection.unreported.sent += bytes;
         if connection.unreported.sent >= UNREPORTED_BYTES_MAX {
             self.report_traffic(connection);
-        } else if !connection.is_listed {
-            connection.is_listed = true;
-            if self.listed.is_empty() {
-                self.report_at_ns = self.clock.now().mono_ns + REPORT_EVERY_NS;
-            }
-            self.listed.push(connection.key);
+        } else {
+            self.list(connection);
         }
     }
 

@@ -2,7 +2,7 @@
 
 use super::Server;
 use crate::clients::SocketOwner;
-use crate::connection::{self, Connection, Stay};
+use crate::connection::{self, Connection, Owner, Stay};
 use crate::iothreads::{IoThreadId, Moving, ToIoThread};
 use sluice_evloop::Fd;
 
@@ -79,6 +79,12 @@ impl Server {
     /// Gives a connection in hand an owner.
     fn place(&mut self, connection: Box<Connection>, socket: Fd) {
         let key = connection.key;
+        if !connection.is_at_rest() {
+            // It was ended on its way: what the event loop had received before went beyond the limit.
+            drop(socket);
+            self.put(connection);
+            return self.end_client(key);
+        }
         match self.io_threads.pool.active() {
             0 => self.take_in(connection, socket),
             _ => self.hand_over(connection, socket),

@@ -24,6 +24,8 @@ impl Server {
         self.io_threads.pool.set_active(0);
         let deadline_ns = self.host.now().mono_ns + FINISH_NS_MAX;
         self.drain_until(deadline_ns, Server::has_moving_connections);
+        // Its own time, however much of the first was spent: I/O threads send what they were given last.
+        let deadline_ns = deadline_ns.max(self.host.now().mono_ns + FINISH_NS_MAX / 5);
         self.io_threads.pool.finish();
         self.drain_until(deadline_ns, |server| server.io_threads.pool.is_running() || server.is_sending());
         self.host.remove_files();
