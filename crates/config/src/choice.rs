@@ -84,7 +84,7 @@ pub mod shutdown {
     /// Do not wait for lagging replicas.
     pub(crate) const NOW: u32 = 4;
     /// Go on although something failed.
-    pub(crate) const FORCE: u32 = 8;
+    pub const FORCE: u32 = 8;
     /// Refuse where a shutdown could lose slots.
     pub(crate) const SAFE: u32 = 16;
     /// Hand over to a replica first.

@@ -211,8 +211,9 @@ impl Config {
             Honoured::NotYet(feature) if asks => {
                 Some(format!("'{name}' is set but has no effect yet: it waits for {feature}"))
             }
+            Honoured::Partly(what) if asks => Some(format!("'{name}' is set but works in part: {what}")),
             Honoured::Ignored(why) if asks => Some(format!("'{name}' is set but has no effect: {why}")),
-            Honoured::Yes | Honoured::NotYet(_) | Honoured::Ignored(_) => None,
+            Honoured::Yes | Honoured::Partly(_) | Honoured::NotYet(_) | Honoured::Ignored(_) => None,
         }
     }
 

@@ -301,7 +301,7 @@ params! {
             "Let FLUSHDB, FLUSHALL, SCRIPT FLUSH and FUNCTION FLUSH free in the background unless told otherwise.";
     }
     Snapshots {
-        SAVE: Special = special("save", ParamKind::Save).multi_arg().later(SNAPSHOTS),
+        SAVE: Special = special("save", ParamKind::Save).multi_arg().partly("data are saved when the server ends and by FLUSHALL, but not while it serves"),
             "Save when so many seconds have passed with so many changes: pairs of the two. An empty value turns it off.";
         STOP_WRITES_ON_BGSAVE_ERROR: Bool = boolean("stop-writes-on-bgsave-error", true).later(SNAPSHOTS),
             "Refuse writes after a snapshot has failed, until one succeeds.";
@@ -311,11 +311,11 @@ params! {
             "End a snapshot with a checksum, and test it when loading.";
         RDB_VERSION_CHECK: Choice<RdbVersionCheck> = one_of::<RdbVersionCheck>("rdb-version-check", RdbVersionCheck::Strict as u8),
             "Versions of snapshots that are loaded: those we know (strict), or newer ones too as long as they make sense (relaxed).";
-        DBFILENAME: Text = text("dbfilename", "dump.rdb").protected().checked(check::dbfilename).later(SNAPSHOTS),
+        DBFILENAME: Text = text("dbfilename", "dump.rdb").protected().checked(check::dbfilename),
             "Name of the snapshot file.";
         RDB_DEL_SYNC_FILES: Bool = boolean("rdb-del-sync-files", false).later(REPLICATION),
             "Delete snapshot files that were made only for replication.";
-        RDB_SAVE_INCREMENTAL_FSYNC: Bool = boolean("rdb-save-incremental-fsync", true).later(SNAPSHOTS),
+        RDB_SAVE_INCREMENTAL_FSYNC: Bool = boolean("rdb-save-incremental-fsync", true),
             "Force a snapshot to disk piece by piece while it is written.";
     }
     AppendOnly {

@@ -4,9 +4,6 @@ use crate::session_key::SessionKey;
 use sluice_keyspace::Db;
 use sluice_value::Value;
 
-/// Said when the process ends and data is lost that was wanted on disk.
-pub const NOTHING_SAVED: &str = "Nothing is saved: this version keeps its data in memory only.";
-
 /// Something the process must do for the engine.
 #[derive(Debug)]
 pub enum Action {

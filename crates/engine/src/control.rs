@@ -4,9 +4,11 @@ use crate::blocking::Blocking;
 use crate::commandlog::CommandLog;
 use crate::latency::LatencyMonitor;
 use crate::limits::Limits;
+use crate::loading::LoadCounts;
 use crate::pubsub::PubSub;
 use crate::repl_stream::ReplicationStream;
 use crate::session_key::SessionKey;
+use crate::snapshot::Kept;
 use crate::sync_state::FullSyncs;
 use crate::watch::Watching;
 use sluice_base::Now;
@@ -52,6 +54,16 @@ pub struct Control {
     pub written: u64,
     /// Time of the last save, seconds since the epoch.
     pub last_save_s: i64,
+    /// SAVE commands so far.
+    pub saves: u64,
+    /// What the last load brought.
+    pub last_load: LoadCounts,
+    /// What a file held that has no use here: it is written again.
+    pub kept: Kept,
+    /// The file whose keys were loaded but for some: its folder and name. It is not replaced by what is left of it.
+    pub partly_loaded: Option<(Vec<u8>, Vec<u8>)>,
+    /// The server ends, and its data was saved for that.
+    pub saved_for_end: bool,
     /// DEBUG SET-ACTIVE-EXPIRE.
     pub active_expire: bool,
     /// DEBUG PAUSE-CRON.

@@ -396,11 +396,6 @@ impl Engine {
         }
     }
 
-    /// Whether there is any key.
-    pub fn has_data(&self) -> bool {
-        self.keyspace.iter().any(|(_, db)| !db.is_empty())
-    }
-
     /// Changes so far: a position in the history of the data, which a log on disk follows. Only grows.
     pub fn written(&self) -> u64 {
         self.control.written
@@ -471,6 +466,11 @@ impl Control {
             dirty: 0,
             written: 0,
             last_save_s: now.unix_s(),
+            saves: 0,
+            last_load: Default::default(),
+            kept: Default::default(),
+            partly_loaded: None,
+            saved_for_end: false,
             active_expire: true,
             cron_paused: false,
             resizing: true,

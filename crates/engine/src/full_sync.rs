@@ -124,7 +124,14 @@ impl Engine {
         let about = RdbAux { now: process.recent(), used_memory, stream: Some(point) };
         let config = &self.control.config;
         let keyspace = (!variety.without_keys).then_some(&self.keyspace);
-        snapshot::pieces(keyspace, config, snapshot::options(config, variety.version), &about).into()
+        snapshot::pieces(
+            keyspace,
+            config,
+            snapshot::options(config, variety.version),
+            &about,
+            &self.control.kept,
+        )
+        .into()
     }
 
     /// Sends a replica its snapshot, and attaches it to the stream. One that filters must be told the end by a mark, as the

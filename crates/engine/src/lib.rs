@@ -25,6 +25,7 @@ mod info;
 mod key_map;
 mod latency;
 mod limits;
+mod loading;
 mod logging;
 mod output_limit;
 mod prepare;
@@ -34,6 +35,7 @@ mod redact;
 mod renames;
 mod repl_stream;
 mod routes;
+mod saving;
 mod session;
 mod session_key;
 mod snapshot;
@@ -47,15 +49,20 @@ mod watch;
 
 use exec::ctx;
 
-pub use action::{Action, Crash, NOTHING_SAVED};
+pub use action::{Action, Crash};
 pub use args::Args;
 pub use engine::{Engine, Seeds};
 pub use error::CmdError;
 pub use exec::{Flow, Submitted};
 pub use limits::{Limits, OutputLimit};
+pub use loading::{LoadCounts, NotLoaded};
 pub use prepare::{PreparedBatch, Preparer};
-pub use process::{Counts, CpuTimes, Facts, IoThreads, LogLevel, Process};
+pub use process::{
+    Counts, CpuTimes, Facts, IoThreads, LogLevel, Process, SaveError, SnapshotSink, SnapshotSource,
+};
 pub use renames::{Renames, rename_errors, renames};
+pub use saving::Ending;
 pub use session::{Caller, Closing, Connection, Session};
 pub use session_key::SessionKey;
+pub use snapshot::Kept;
 pub use stats::Peaks;

@@ -39,6 +39,14 @@ pub trait Process {
     /// Errors: text for the client.
     fn rewrite_config(&mut self, make: &mut dyn FnMut(Option<&[u8]>) -> Vec<u8>) -> Result<(), String>;
 
+    /// Begins a snapshot file beside the one of this name in the working directory; what is there stays until the new one
+    /// is finished. `sync_early`: what is written is forced to disk as it comes, and not all at the end.
+    fn create_snapshot(&mut self, name: &[u8], sync_early: bool) -> Result<Box<dyn SnapshotSink>, SaveError>;
+
+    /// Opens the snapshot file of this name in the working directory; `None` where there is no such file. Errors: the
+    /// system's reason.
+    fn open_snapshot(&mut self, name: &[u8]) -> Result<Option<Box<dyn SnapshotSource>>, String>;
+
     /// Waits, the whole server with it: DEBUG SLEEP.
     fn sleep(&mut self, microseconds: u64);
 
@@ -54,6 +62,28 @@ pub trait Process {
     /// The allocator's own report: MEMORY MALLOC-STATS.
     fn malloc_stats(&mut self) -> String;
 }
+
+/// A snapshot file that is written. One that is dropped before its end leaves nothing behind.
+pub trait SnapshotSink {
+    /// Writes the next piece, whole.
+    fn write(&mut self, piece: &[u8]) -> Result<(), SaveError>;
+
+    /// Forces the file to disk and puts it in the place of the one before. After an error there is the one or the other.
+    fn finish(self: Box<Self>) -> Result<(), SaveError>;
+}
+
+/// A snapshot file that is read.
+pub trait SnapshotSource {
+    /// Bytes of the file.
+    fn size(&self) -> u64;
+
+    /// Reads the next bytes, some at least; none at the end of the file. Errors: the system's reason.
+    fn read(&mut self, into: &mut [u8]) -> Result<usize, String>;
+}
+
+/// Why a snapshot could not be written: a line for the log.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SaveError(pub String);
 
 /// Levels of the log, in the reference's order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

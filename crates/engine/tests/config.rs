@@ -68,7 +68,7 @@ fn setting_what_has_no_effect_is_logged_each_time() {
     assert_eq!(
         said,
         [
-            "'save' is set but has no effect yet: it waits for snapshots",
+            "'save' is set but works in part: data are saved when the server ends and by FLUSHALL, but not while it serves",
             "'rdma-port' is set but has no effect: RDMA is not built in"
         ]
     );

@@ -210,11 +210,8 @@ fn crashes_are_wishes() {
 }
 
 #[test]
-fn reload_is_refused_without_persistence() {
-    check(&[
-        ("DEBUG RELOAD", "-ERR not possible: this version does not save or load data"),
-        ("DEBUG LOADAOF", "-ERR not possible: this version does not save or load data"),
-    ]);
+fn loadaof_is_refused_without_a_log() {
+    check(&[("DEBUG LOADAOF", "-ERR not possible: this version has no append-only file")]);
 }
 
 #[test]

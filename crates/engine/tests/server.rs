@@ -190,31 +190,7 @@ fn shutdown_is_a_wish_without_a_reply() {
         let mut rig = Rig::new();
         rig.check(line, "");
         assert!(matches!(rig.actions.as_slice(), [Action::Shutdown]), "{line}: {:?}", rig.actions);
-        assert!(rig.process.log.is_empty(), "there is nothing to lose");
     }
-}
-
-#[test]
-fn shutdown_never_loses_data_in_silence() {
-    let ends_with = |directives: &[(&str, &str)], line: &str| {
-        let mut rig = Rig::with(directives);
-        rig.run("SET k v");
-        let reply = rig.run(line);
-        let log = rig.process.log.into_iter().map(|(_, text)| text).collect::<Vec<_>>().join("; ");
-        (reply, log, rig.actions.len())
-    };
-    let warning = "Nothing is saved: this version keeps its data in memory only.";
-    for line in ["SHUTDOWN", "SHUTDOWN NOW", "SHUTDOWN SAVE FORCE"] {
-        assert_eq!(ends_with(&[], line), (String::new(), warning.to_owned(), 1), "{line}");
-    }
-    for line in ["SHUTDOWN NOSAVE", "SHUTDOWN NOSAVE FORCE"] {
-        assert_eq!(ends_with(&[], line), (String::new(), String::new(), 1), "{line}");
-    }
-    assert_eq!(ends_with(&[("save", "\"\"")], "SHUTDOWN"), (String::new(), String::new(), 1));
-    let (reply, log, actions) = ends_with(&[], "SHUTDOWN SAVE");
-    assert_eq!(reply, "-ERR Errors trying to SHUTDOWN. Check logs.");
-    assert!(log.starts_with("SHUTDOWN SAVE is refused"), "{log}");
-    assert_eq!(actions, 0);
 }
 
 #[test]

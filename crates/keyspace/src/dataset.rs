@@ -2,9 +2,10 @@
 
 use crate::access::{DbMut, DbRef};
 use crate::db::Db;
+use crate::db::Meta;
 use crate::effects::{DbChange, Effects};
 use crate::hasher::KeyHasher;
-use crate::{Access, Key};
+use crate::{Access, Key, NewValue};
 use sluice_collections::slab::Slab;
 
 /// Every database of a shard.
@@ -34,6 +35,12 @@ impl Keyspace {
     /// `count` empty databases whose keys are hashed by `hasher`, with the tables of its layout.
     pub fn new(count: usize, hasher: KeyHasher) -> Keyspace {
         Keyspace { dbs: (0..count).map(|_| Db::new(hasher)).collect(), hasher, room: ROOM }
+    }
+
+    /// An empty keyspace of the same shape and with the same hash of keys.
+    pub fn empty_twin(&self) -> Keyspace {
+        let dbs = (0..self.dbs.len()).map(|_| Db::new(self.hasher)).collect();
+        Keyspace { dbs, hasher: self.hasher, room: self.room }
     }
 
     /// Number of databases.
@@ -112,6 +119,36 @@ impl Keyspace {
         self.dbs[number].take_before_images()
     }
 
+    /// Stores what a file holds under a key: the value, the expiry in ms since the epoch and the access clock. `false`, and no
+    /// change, where the key is there. Leaves no effects: nobody may be watching or waiting. `number` must be below
+    /// [`Keyspace::databases`].
+    pub fn load(
+        &mut self,
+        number: usize,
+        name: &[u8],
+        value: NewValue<'_>,
+        expiry: Option<i64>,
+        clock: u32,
+    ) -> bool {
+        let key = Key::hashed(name, self.hasher);
+        let db = &mut self.dbs[number];
+        let absent = db.find(key).is_none();
+        if absent {
+            db.insert(key, value, Meta { expiry, clock });
+        }
+        absent
+    }
+
+    /// Removes a key that a file is about to bring again, and frees the value here; leaves no effects. `number` must be below
+    /// [`Keyspace::databases`].
+    pub fn unload(&mut self, number: usize, name: &[u8]) {
+        let key = Key::hashed(name, self.hasher);
+        let db = &mut self.dbs[number];
+        if let Some(found) = db.find(key) {
+            db.remove(found, key);
+        }
+    }
+
     pub(crate) fn dbs_mut(&mut self) -> &mut [Db] {
         &mut self.dbs
     }
@@ -164,6 +201,31 @@ impl Dataset<'_> {
         let garbage = (removed > 0).then_some((number, old));
         self.effects.database_changed(DbChange::Flushed(number), removed as u64, garbage);
         removed
+    }
+
+    /// Puts other databases in the place of all, as many as there are. Whoever watches or waits is told that the old ones
+    /// were emptied; it counts as no change. What was there goes to the effects, to be freed elsewhere.
+    pub fn replace(&mut self, loaded: Keyspace) {
+        assert_eq!(
+            loaded.dbs.len(),
+            self.keyspace.dbs.len(),
+            "a keyspace is replaced by one of the same shape"
+        );
+        for (number, db) in loaded.dbs.into_iter().enumerate() {
+            let old = std::mem::replace(&mut self.keyspace.dbs[number], db);
+            let garbage = (!old.is_empty()).then_some((number, old));
+            self.effects.database_changed(DbChange::Flushed(number), 0, garbage);
+        }
+    }
+
+    /// An empty keyspace of the same shape and with the same hash of keys.
+    pub fn empty_twin(&self) -> Keyspace {
+        self.keyspace.empty_twin()
+    }
+
+    /// The keyspace, for what leaves no effects.
+    pub fn keyspace_mut(&mut self) -> &mut Keyspace {
+        self.keyspace
     }
 
     /// Exchanges two databases. Both numbers must be below [`Dataset::databases`]. O(1).

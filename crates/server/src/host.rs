@@ -7,16 +7,20 @@ use crate::log::{Log, Style};
 use crate::longest::LongestTurn;
 use crate::oom_score::OomScore;
 use crate::os::plain_error;
+use crate::storage::{self, Storage};
 use crate::title::Title;
 use nix::sys::resource::{Usage, UsageWho, getrusage};
 use sluice_base::Now;
 use sluice_clock::{Clock, News, SourceWatch};
 use sluice_config::choice::{LogFormat, LogLevel as LevelChoice, LogTimestampFormat};
 use sluice_config::{Config, ParamId, param};
-use sluice_engine::{Counts, CpuTimes, Facts, IoThreads, LogLevel, Peaks, Process};
+use sluice_engine::{
+    Counts, CpuTimes, Facts, IoThreads, LogLevel, Peaks, Process, SaveError, SnapshotSink, SnapshotSource,
+};
 use sluice_keyspace::Keyspace;
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 /// The process around the engine.
 pub struct Host {
@@ -25,6 +29,8 @@ pub struct Host {
     recent: Now,
     /// The log.
     pub log: Log,
+    /// Files.
+    pub storage: Arc<dyn Storage>,
     /// The background thread; none before the server runs.
     pub bio: Option<Bio>,
     /// Facts that do not change while the server runs.
@@ -91,6 +97,7 @@ impl Host {
             clock_watch: SourceWatch::default(),
             recent,
             log: Log::stdout(),
+            storage: storage::of_process(),
             bio: None,
             fixed: Facts::default(),
             config_file: None,
@@ -434,12 +441,20 @@ impl Process for Host {
             Err(error) => return Err(format!("Rewriting config file: {}", plain_error(&error))),
         };
         let new = make(old.as_deref());
-        replace_file(&path, &new).map_err(|error| {
+        storage::snapshot::replace_file(&self.storage, &path, &new).map_err(|error| {
             self.note(LogLevel::Warning, &format!("CONFIG REWRITE failed: {error}"));
             format!("Rewriting config file: {}", plain_error(&error))
         })?;
         self.note(LogLevel::Notice, "CONFIG REWRITE executed with success.");
         Ok(())
+    }
+
+    fn create_snapshot(&mut self, name: &[u8], sync_early: bool) -> Result<Box<dyn SnapshotSink>, SaveError> {
+        storage::snapshot::create(&self.storage, name, sync_early)
+    }
+
+    fn open_snapshot(&mut self, name: &[u8]) -> Result<Option<Box<dyn SnapshotSource>>, String> {
+        storage::snapshot::open(self.storage.as_ref(), name)
     }
 
     fn sleep(&mut self, microseconds: u64) {
@@ -466,31 +481,6 @@ impl Process for Host {
     fn malloc_stats(&mut self) -> String {
         alloc::report()
     }
-}
-
-/// Replaces a file so that a crash leaves the old or the new contents: a temporary one beside it, synced, renamed. It may hold
-/// a password: no other user may read it before it has the old one's permissions, and where there was none, nor after. What
-/// has the temporary one's name already, left by a process of this number or put there, is not written through.
-fn replace_file(path: &std::path::Path, contents: &[u8]) -> std::io::Result<()> {
-    use std::io::Write;
-    use std::os::unix::fs::OpenOptionsExt;
-    let temporary = path.with_extension(format!("{}.tmp", std::process::id()));
-    let old = std::fs::metadata(path).ok().map(|data| data.permissions());
-    let _ = std::fs::remove_file(&temporary);
-    let mut file = std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&temporary)?;
-    let written = old
-        .map_or(Ok(()), |permissions| file.set_permissions(permissions))
-        .and_then(|()| file.write_all(contents))
-        .and_then(|()| file.sync_all())
-        .and_then(|()| std::fs::rename(&temporary, path));
-    if let Err(error) = written {
-        let _ = std::fs::remove_file(&temporary);
-        return Err(error);
-    }
-    if let Some(parent) = path.parent().filter(|p| !p.as_os_str().is_empty()) {
-        std::fs::File::open(parent)?.sync_all()?;
-    }
-    Ok(())
 }
 
 fn cpu_times(active_main: u64) -> CpuTimes {
@@ -526,64 +516,4 @@ fn total_memory() -> usize {
             line.split_whitespace().nth(1)?.parse::<usize>().ok()
         })
         .map_or(0, |kib| kib * 1024)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use std::os::unix::fs::PermissionsExt;
-
-    fn directory(name: &str) -> PathBuf {
-        let path = std::env::temp_dir().join(format!("sluice-host-{name}-{}", std::process::id()));
-        std::fs::create_dir_all(&path).expect("temporary directory");
-        path
-    }
-
-    fn names(path: &std::path::Path) -> Vec<std::ffi::OsString> {
-        let entries = std::fs::read_dir(path).expect("readable");
-        entries.map(|entry| entry.expect("readable").file_name()).collect()
-    }
-
-    #[test]
-    fn a_replaced_file_keeps_its_permissions_and_readers_of_the_old_one_are_left_alone() {
-        use std::io::Read;
-        let dir = directory("replace");
-        let path = dir.join("a.conf");
-        std::fs::write(&path, "old").expect("writable");
-        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o640)).expect("ours");
-        let mut reader = std::fs::File::open(&path).expect("readable");
-        replace_file(&path, b"new").expect("replaced");
-        let mut seen = String::new();
-        reader.read_to_string(&mut seen).expect("readable");
-        assert_eq!(seen, "old", "the old contents were never changed in place");
-        assert_eq!(std::fs::read(&path).expect("readable"), b"new");
-        assert_eq!(std::fs::metadata(&path).expect("there").permissions().mode() & 0o777, 0o640);
-        assert_eq!(names(&dir), ["a.conf"]);
-        std::fs::remove_dir_all(&dir).expect("removable");
-    }
-
-    #[test]
-    fn a_replacement_that_fails_leaves_nothing_behind() {
-        let dir = directory("fails");
-        let path = dir.join("a.conf");
-        // A directory cannot be replaced by a file.
-        std::fs::create_dir(&path).expect("creatable");
-        assert!(replace_file(&path, b"new").is_err());
-        assert_eq!(names(&dir), ["a.conf"]);
-        std::fs::remove_dir_all(&dir).expect("removable");
-    }
-
-    #[test]
-    fn a_file_of_the_temporary_ones_name_is_not_written_through() {
-        let dir = directory("link");
-        let (path, victim) = (dir.join("a.conf"), dir.join("victim"));
-        std::fs::write(&victim, "safe").expect("writable");
-        let temporary = path.with_extension(format!("{}.tmp", std::process::id()));
-        std::os::unix::fs::symlink(&victim, &temporary).expect("linkable");
-        replace_file(&path, b"secret").expect("replaced");
-        assert_eq!(std::fs::read(&victim).expect("readable"), b"safe");
-        assert_eq!(std::fs::read(&path).expect("readable"), b"secret");
-        assert_eq!(std::fs::symlink_metadata(&path).expect("there").permissions().mode() & 0o777, 0o600);
-        std::fs::remove_dir_all(&dir).expect("removable");
-    }
 }

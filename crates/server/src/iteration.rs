@@ -29,7 +29,7 @@ use barrier::Barrier;
 use batches::Batches;
 use sluice_config::choice::{EventLoop, shutdown as shutdown_flag};
 use sluice_config::{Config, param};
-use sluice_engine::{Action, Crash, Engine, LogLevel, Process, SessionKey};
+use sluice_engine::{Action, Crash, Ending, Engine, LogLevel, Process, SessionKey};
 use sluice_evloop::{AnyLoop, Backend, Deadline, Event, Gathering, Token};
 use sluice_resp::Requests;
 use std::os::fd::OwnedFd;
@@ -376,12 +376,17 @@ impl Server {
         let Some(signal) = kind else { return };
         self.host.note(LogLevel::Warning, &format!("Received {} scheduling shutdown...", signal.name()));
         let flags = self.engine.config().flags(signal.wishes());
-        let saves = flags & shutdown_flag::SAVE != 0
-            || flags & shutdown_flag::NOSAVE == 0 && !self.engine.config().save_points().is_empty();
-        if saves && self.engine.has_data() {
-            self.host.note(LogLevel::Warning, sluice_engine::NOTHING_SAVED);
+        let ending = match () {
+            () if flags & shutdown_flag::SAVE != 0 => Ending::Save,
+            () if flags & shutdown_flag::NOSAVE != 0 => Ending::NoSave,
+            () => Ending::ByConfig,
+        };
+        let force = flags & shutdown_flag::FORCE != 0;
+        if self.engine.prepare_end(ending, force, &mut self.host) {
+            self.ending = Some(0);
+        } else {
+            self.signals.refuse();
         }
-        self.ending = Some(0);
     }
 }
 

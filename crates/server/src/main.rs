@@ -24,6 +24,7 @@ mod oom_score;
 mod os;
 mod signals;
 mod start;
+mod storage;
 mod supervisor;
 mod switches;
 mod syslog;

@@ -44,6 +44,8 @@ pub struct Signals {
     watched: Option<OwnedFd>,
     term: Arc<AtomicBool>,
     int: Arc<AtomicBool>,
+    /// A signal came: the next one ends the process at once.
+    asked: Arc<AtomicBool>,
     /// The loop's name for the socket.
     pub source: Option<sluice_evloop::Source>,
 }
@@ -68,12 +70,20 @@ impl Signals {
         signal_hook::flag::register(signal_hook::consts::SIGHUP, ignored.clone())?;
         signal_hook::flag::register(signal_hook::consts::SIGPIPE, ignored)?;
         let watched = Some(OwnedFd::from(reader.try_clone()?));
-        Ok(Signals { reader, watched, term, int, source: None })
+        Ok(Signals { reader, watched, term, int, asked, source: None })
     }
 
     /// The descriptor to watch; once.
     pub fn take_descriptor(&mut self) -> Option<OwnedFd> {
         self.watched.take()
+    }
+
+    /// Forgets the signals that came: the server does not end, and the next one asks again.
+    pub fn refuse(&self) {
+        for flag in [&self.term, &self.int, &self.asked] {
+            // Relaxed: the handlers run on this process's threads, and nothing else is published by these flags.
+            flag.store(false, Relaxed);
+        }
     }
 
     /// Empties the socket; which signal came.

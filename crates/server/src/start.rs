@@ -8,11 +8,11 @@ use crate::iteration::{self, Server};
 use crate::signals::Signals;
 use crate::syslog::Syslog;
 use crate::title::Title;
-use crate::{affinity, crash, daemon, listen, supervisor};
+use crate::{affinity, crash, daemon, listen, storage, supervisor};
 use sluice_base::{HashSeed, siphash13};
 use sluice_config::choice::SyslogFacility;
 use sluice_config::{Config, param};
-use sluice_engine::{Engine, LogLevel, Seeds};
+use sluice_engine::{Engine, LogLevel, NotLoaded, Seeds};
 use sluice_evloop::AnyLoop;
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
@@ -191,7 +191,7 @@ fn serve(loaded: Loaded) -> Result<u8, Failure> {
     limit_clients(&mut host, &mut config);
     say_mode(&mut host, &config);
     listen_everywhere(&mut host, &config).map_err(|text| fail(&mut host, text))?;
-    let signals = Signals::install()
+    let mut signals = Signals::install()
         .map_err(|error| fail(&mut host, format!("installing signal handlers: {error}")))?;
     let backend = iteration::backend_of(&config);
     let opened = AnyLoop::choose(backend, &sluice_evloop::Config::default())
@@ -210,11 +210,35 @@ fn serve(loaded: Loaded) -> Result<u8, Failure> {
     if crate::switches::number(crate::switches::ALLOCATOR_FAULT).is_some() {
         crate::alloc::fault_when_growing();
     }
-    let engine = Engine::new(config, seeds, &mut host);
+    let mut engine = Engine::new(config, seeds, &mut host);
+    host.note(LogLevel::Notice, "Server initialized");
+    match load_data(&mut engine, &mut host, &mut signals) {
+        Ok(()) => {}
+        Err(NotLoaded::Stopped) => {
+            host.note(LogLevel::Warning, "Received shutdown signal during loading, exiting now.");
+            host.remove_files();
+            return Ok(0);
+        }
+        Err(NotLoaded::Failed) => {
+            // The last lines of the log are about the file: scripts look for them there.
+            host.note(LogLevel::Warning, "Fatal error loading the DB, check server logs. Exiting.");
+            return Ok(1);
+        }
+    }
     announce(&mut host, engine.config());
     // Never dropped: the kernel frees the data faster than we could, one value after the other.
     let mut server = std::mem::ManuallyDrop::new(Server::new(engine, host, opened.event_loop, signals));
     Ok(server.run() as u8)
+}
+
+/// Removes what a save has left that was cut short, and loads the snapshot file, before the first client is served. A signal
+/// ends that.
+fn load_data(engine: &mut Engine, host: &mut Host, signals: &mut Signals) -> Result<(), NotLoaded> {
+    let storage = host.storage.clone();
+    storage::snapshot::remove_left_over(storage.as_ref(), Path::new("."), &mut |text| {
+        host.note(LogLevel::Notice, &text);
+    });
+    engine.load_at_start(host, &mut || signals.drain().is_none())
 }
 
 /// Changes to `dir`, if one is configured; from then on it is shown as the kernel names it.
@@ -318,21 +342,25 @@ fn say_hello(host: &mut Host, config: &Config, source: &str) {
     host.write_pid_file(config);
 }
 
-/// Nobody shall learn from a restart that nothing was kept, nor that files of an earlier server were not read.
+/// Nobody shall learn from a restart what was not kept, nor that files of an earlier server were not read.
 fn say_what_is_kept(host: &mut Host, config: &Config) {
-    host.note(
-        LogLevel::Warning,
-        "The data lives in memory only: this version neither reads nor writes RDB or AOF files. It is gone when the \
-         server ends.",
+    let how = match config.save_points().is_empty() {
+        true => "by the command SAVE alone, as there are no save points",
+        false => "by the command SAVE, and when the server ends in good order, as there are save points",
+    };
+    let text = format!(
+        "This version saves no data while it serves, and has no AOF: data are saved {how}. What was written since is gone \
+         when the process is killed or the machine fails."
     );
+    host.note(LogLevel::Warning, &text);
     let dir = config.str(param::DIR);
-    let names = [param::DBFILENAME, param::APPENDDIRNAME, param::APPENDFILENAME];
+    let names = [param::APPENDDIRNAME, param::APPENDFILENAME];
     let mut found: Vec<String> = names.map(|name| config.str(name).into_owned()).to_vec();
     found.retain(|name| Path::new(&*dir).join(name).exists());
     if !found.is_empty() {
         let text = format!(
-            "ATTENTION: the directory {dir} holds {} from an earlier server. Nothing of it is read: this server starts \
-             EMPTY, and leaves the files as they are.",
+            "ATTENTION: the directory {dir} holds {} from an earlier server. Nothing of it is read: this version reads the \
+             RDB file alone, and leaves these files as they are.",
             found.join(", ")
         );
         host.note(LogLevel::Warning, &text);
@@ -354,7 +382,6 @@ fn say_mode(host: &mut Host, config: &Config) {
 }
 
 fn announce(host: &mut Host, config: &Config) {
-    host.note(LogLevel::Notice, "Server initialized");
     let listeners = host.listening.active().to_vec();
     for listener in &listeners {
         let place = match &listener.kind {

@@ -1,4 +1,4 @@
-//! Switches for this crate's tests: numbers from the environment that make rare paths usual. A build without debug assertions,
+//! Switches for this crate's tests: words from the environment that make rare paths usual. A build without debug assertions,
 //! as `--release` makes it, has none of them and does not read the environment.
 
 /// Messages that the rings to and from I/O threads hold: few, so that full ones are met.
@@ -8,6 +8,15 @@ pub const FSYNC_US: &str = "SLUICE_TEST_FSYNC_US";
 /// Any number: the allocator faults when it needs more memory from the kernel.
 #[cfg(debug_assertions)]
 pub const ALLOCATOR_FAULT: &str = "SLUICE_TEST_ALLOCATOR_FAULT";
+/// A fault of the files, as [`crate::storage::faulty::Plan`] reads it.
+#[cfg(debug_assertions)]
+pub const STORAGE: &str = "SLUICE_TEST_STORAGE";
+
+/// The text of this switch; none where it is not set.
+#[cfg(debug_assertions)]
+pub fn text(name: &str) -> Option<String> {
+    std::env::var(name).ok()
+}
 
 /// The number of this switch; none where it is not set, and none in a release build.
 pub fn number(name: &str) -> Option<u64> {

@@ -2,8 +2,11 @@
 
 use sluice_base::Now;
 use sluice_config::{Config, ParamId};
-use sluice_engine::{Counts, Facts, LogLevel, Process};
+use sluice_engine::{Counts, Facts, LogLevel, Process, SaveError, SnapshotSink, SnapshotSource};
 use sluice_keyspace::Keyspace;
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::rc::Rc;
 
 /// A process whose clock moves when told, plus one microsecond per reading.
 #[derive(Debug)]
@@ -20,6 +23,50 @@ pub struct FakeProcess {
     pub file: Option<String>,
     /// What INFO is told.
     pub facts: Facts,
+    /// Snapshot files by name.
+    pub snapshots: Snapshots,
+    /// When set, snapshots cannot be written, and the log says this.
+    pub refuse_snapshots: Option<String>,
+}
+
+/// Files in memory.
+pub type Snapshots = Rc<RefCell<BTreeMap<Vec<u8>, Vec<u8>>>>;
+
+/// A snapshot that is written into memory.
+struct MemorySink {
+    files: Snapshots,
+    name: Vec<u8>,
+    bytes: Vec<u8>,
+}
+
+impl SnapshotSink for MemorySink {
+    fn write(&mut self, piece: &[u8]) -> Result<(), SaveError> {
+        self.bytes.extend_from_slice(piece);
+        Ok(())
+    }
+    fn finish(self: Box<Self>) -> Result<(), SaveError> {
+        self.files.borrow_mut().insert(self.name, self.bytes);
+        Ok(())
+    }
+}
+
+/// A snapshot that is read from memory, a few bytes at a time.
+struct MemorySource {
+    bytes: Vec<u8>,
+    at: usize,
+}
+
+impl SnapshotSource for MemorySource {
+    fn size(&self) -> u64 {
+        self.bytes.len() as u64
+    }
+    fn read(&mut self, into: &mut [u8]) -> Result<usize, String> {
+        let rest = &self.bytes[self.at..];
+        let len = rest.len().min(into.len()).min(1000);
+        into[..len].copy_from_slice(&rest[..len]);
+        self.at += len;
+        Ok(len)
+    }
 }
 
 impl Default for FakeProcess {
@@ -31,6 +78,8 @@ impl Default for FakeProcess {
             refuse: None,
             file: None,
             facts: Facts { pid: 4711, used_memory: 1 << 20, ..Facts::default() },
+            snapshots: Snapshots::default(),
+            refuse_snapshots: None,
         }
     }
 }
@@ -75,6 +124,16 @@ impl Process for FakeProcess {
                 Ok(())
             }
         }
+    }
+    fn create_snapshot(&mut self, name: &[u8], _: bool) -> Result<Box<dyn SnapshotSink>, SaveError> {
+        if let Some(text) = &self.refuse_snapshots {
+            return Err(SaveError(text.clone()));
+        }
+        Ok(Box::new(MemorySink { files: self.snapshots.clone(), name: name.to_vec(), bytes: Vec::new() }))
+    }
+    fn open_snapshot(&mut self, name: &[u8]) -> Result<Option<Box<dyn SnapshotSource>>, String> {
+        let bytes = self.snapshots.borrow().get(name).cloned();
+        Ok(bytes.map(|bytes| Box::new(MemorySource { bytes, at: 0 }) as Box<dyn SnapshotSource>))
     }
     fn sleep(&mut self, microseconds: u64) {
         self.pass_us(microseconds);

@@ -51,6 +51,7 @@ specs! {
     REPLCONF,
     RESTORE_ASKING,
     ROLE,
+    SAVE,
     SHUTDOWN,
     SLOWLOG,
     SLOWLOG_GET,
@@ -1008,6 +1009,25 @@ pub static ROLE: Spec = Spec {
     complexity: "O(1)",
     deprecated: None,
     id: id::ROLE,
+};
+
+/// `SAVE`
+pub static SAVE: Spec = Spec {
+    full_name: "save",
+    subcommands: &[],
+    group: Group::Server,
+    since: "1.0.0",
+    arity: Arity::Exactly(1),
+    flags: Flags::ADMIN.or(Flags::NOSCRIPT).or(Flags::NO_ASYNC_LOADING).or(Flags::NO_MULTI),
+    acl: Cat::NONE,
+    keys: Keys::Specs(&[]),
+    args: &[],
+    tips: &[],
+    history: &[],
+    summary: "Writes the snapshot file. Nothing else is served meanwhile.",
+    complexity: "O(N) where N is the total number of keys in all databases",
+    deprecated: None,
+    id: id::SAVE,
 };
 
 /// `SHUTDOWN`

@@ -249,7 +249,10 @@ fn what_asks_for_something_missing_is_said_in_a_sentence() {
         said("appendonly yes"),
         "'appendonly' is set but has no effect yet: it waits for the append-only file"
     );
-    assert_eq!(said("save 1 1"), "'save' is set but has no effect yet: it waits for snapshots");
+    assert_eq!(
+        said("save 1 1"),
+        "'save' is set but works in part: data are saved when the server ends and by FLUSHALL, but not while it serves"
+    );
     assert_eq!(said("rdma-port 7"), "'rdma-port' is set but has no effect: RDMA is not built in");
 }
 

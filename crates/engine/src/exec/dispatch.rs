@@ -13,7 +13,7 @@ use crate::session::Session;
 use crate::unit::Unit;
 use sluice_base::Now;
 use sluice_command::Spec;
-use sluice_command::specs::generic;
+use sluice_command::specs::{generic, server};
 use sluice_keyspace::{Access, ExpiryMode, Touch};
 use sluice_resp::{Outbox, Reply};
 
@@ -49,7 +49,12 @@ impl Engine {
             Handler::Dataset(run) => {
                 let data = keyspace.dataset(access, effects);
                 let reply = Reply::new(&mut session.outbox, proto);
-                run(&mut DatasetCtx { data, caller: &session.caller, limits, reply, _seal: Seal(()) }, args)
+                let mut ctx = DatasetCtx { data, caller: &session.caller, limits, reply, _seal: Seal(()) };
+                let result = run(&mut ctx, args);
+                if spec.id == server::FLUSHALL.id && result.is_ok() {
+                    self.save_emptiness(process);
+                }
+                result
             }
             Handler::Static(run) => {
                 let reply = Reply::new(&mut session.outbox, proto);
@@ -192,6 +197,17 @@ impl Engine {
         let result = run(&mut ctx, args);
         self.after_server(session, outbox);
         result
+    }
+
+    /// Where there are save points, FLUSHALL saves the empty databases, and nothing counts as changed since.
+    #[cold]
+    fn save_emptiness(&mut self, process: &mut dyn Process) {
+        let changes = self.effects.take_changes();
+        self.control.count_changes(changes);
+        if !self.control.config.save_points().is_empty() {
+            // That it failed is in the log; the changes are counted on.
+            let _ = crate::saving::save(&self.keyspace, &mut self.control, process);
+        }
     }
 
     /// A server command may have changed anything: the gate, what is listened to, and its own output.

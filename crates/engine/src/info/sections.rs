@@ -175,10 +175,12 @@ pub(super) fn persistence(view: &View<'_>, out: &mut Lines) {
         ("rdb_last_bgsave_status", "ok"),
         ("rdb_last_bgsave_time_sec", "-1"),
         ("rdb_current_bgsave_time_sec", "-1"),
-        ("rdb_saves", "0"),
-        ("rdb_last_cow_size", "0"),
-        ("rdb_last_load_keys_expired", "0"),
-        ("rdb_last_load_keys_loaded", "0"),
+    ]);
+    out.add("rdb_saves", view.control.saves);
+    out.add("rdb_last_cow_size", 0);
+    out.add("rdb_last_load_keys_expired", view.control.last_load.expired);
+    out.add("rdb_last_load_keys_loaded", view.control.last_load.loaded);
+    out.fixed(&[
         ("aof_enabled", "0"),
         ("aof_rewrite_in_progress", "0"),
         ("aof_rewrite_scheduled", "0"),

@@ -42,8 +42,13 @@ impl Writer {
 
     /// A field about the file. They come before the first database.
     pub fn aux(&mut self, name: &str, value: Text<'_>) {
+        self.aux_of(name.as_bytes(), value);
+    }
+
+    /// The same with a name that another server gave it.
+    pub fn aux_of(&mut self, name: &[u8], value: Text<'_>) {
         self.out.push(op::AUX);
-        self.text(Text::Bytes(name.as_bytes()));
+        self.text(Text::Bytes(name));
         self.text(value);
     }
 

@@ -16,7 +16,7 @@ const FINISH_WAIT: Duration = Duration::from_micros(100);
 impl Server {
     /// Ends the server; returns `status`.
     pub(super) fn shut_down(&mut self, status: i32) -> i32 {
-        self.host.note(LogLevel::Notice, "User requested shutdown...");
+        self.engine.save_rest(&mut self.host);
         supervisor::tell(self.engine.config(), "STOPPING=1\n", &mut self.host);
         self.listeners.close(&mut self.sockets.event_loop);
         self.release_all();

@@ -3,6 +3,7 @@
 
 mod digest;
 mod protocol;
+mod reload;
 
 use super::reply_help;
 use crate::action::{Action, Crash};
@@ -83,7 +84,13 @@ const SUBS: &[Sub] = &[
         1..=1,
         packed_threshold,
     ),
-    sub("RELOAD", "[<option> ...]", "Saves the data and loads it again.", 0..=ANY, needs_persistence),
+    sub(
+        "RELOAD",
+        "[MERGE] [NOFLUSH] [NOSAVE]",
+        "Saves the data and loads it again: without saving before, without emptying, with the file's values winning.",
+        0..=ANY,
+        reload::reload,
+    ),
     sub(
         "REPLYBUFFER",
         "(PEAK-RESET-TIME|RESIZING) <value>",
@@ -167,7 +174,7 @@ fn crash(ctx: &mut DebugCtx<'_>, how: Crash) -> Run {
 }
 
 fn needs_persistence(_: &mut DebugCtx<'_>, _: Args<'_>) -> Run {
-    Err(CmdError::text("ERR not possible: this version does not save or load data"))
+    Err(CmdError::text("ERR not possible: this version has no append-only file"))
 }
 
 fn change_repl_id(ctx: &mut DebugCtx<'_>, _: Args<'_>) -> Run {

@@ -1,0 +1,367 @@
+//! SAVE, LASTSAVE, DEBUG RELOAD, and the data at the end of the server. Files are in memory here.
+#![allow(missing_docs)]
+
+use sluice_engine::{Action, Ending};
+use sluice_persist::rdb::{Item, ReadOptions, Reader, Text, Usage, Version, WriteOptions, Writer};
+use sluice_testkit::Rig;
+
+/// What the log says, each line behind the other.
+fn log(rig: &mut Rig) -> String {
+    let lines: Vec<String> = rig.process.log.drain(..).map(|(_, text)| text).collect();
+    lines.join("; ")
+}
+
+fn file(rig: &Rig) -> Vec<u8> {
+    rig.process.snapshots.borrow().get(&b"dump.rdb"[..]).cloned().expect("a snapshot was written")
+}
+
+fn put(rig: &Rig, bytes: &[u8]) {
+    rig.process.snapshots.borrow_mut().insert(b"dump.rdb".to_vec(), bytes.to_vec());
+}
+
+fn info(rig: &mut Rig, field: &str) -> String {
+    let text = rig.run("INFO persistence");
+    let line = text.split("\\r\\n").find_map(|line| line.strip_prefix(&format!("{field}:")));
+    line.unwrap_or_else(|| panic!("no {field} in {text}")).to_owned()
+}
+
+/// An empty file to write into, and its end.
+fn writer() -> Writer {
+    Writer::new(WriteOptions { version: Version::Valkey, compression: true, checksum: true })
+}
+
+#[test]
+fn save_writes_the_file_and_counts_anew() {
+    let mut rig = Rig::new();
+    rig.run("SET a 1");
+    rig.run("RPUSH l x y");
+    rig.pass_ms(5_000);
+    assert_eq!(info(&mut rig, "rdb_changes_since_last_save"), "3");
+    rig.check("SAVE", "+OK");
+    assert_eq!(log(&mut rig), "DB saved on disk");
+    assert_eq!(info(&mut rig, "rdb_changes_since_last_save"), "0");
+    assert_eq!(info(&mut rig, "rdb_saves"), "1");
+    let now_s = rig.process.now.unix_us / 1_000_000;
+    rig.check("LASTSAVE", &format!(":{now_s}"));
+    assert!(file(&rig).starts_with(b"VALKEY080"));
+}
+
+#[test]
+fn a_save_that_fails_answers_an_error_and_counts_on() {
+    let mut rig = Rig::new();
+    rig.run("SET a 1");
+    rig.process.refuse_snapshots = Some("Failed opening the temp RDB file".into());
+    rig.check("SAVE", "-ERR");
+    assert_eq!(log(&mut rig), "Failed opening the temp RDB file");
+    assert_eq!(info(&mut rig, "rdb_changes_since_last_save"), "1");
+    assert_eq!(info(&mut rig, "rdb_last_bgsave_status"), "ok", "it speaks of saving in the background");
+}
+
+#[test]
+fn save_goes_under_the_name_that_is_configured() {
+    let mut rig = Rig::with(&[("dbfilename", "other.rdb")]);
+    rig.check("SAVE", "+OK");
+    assert_eq!(rig.process.snapshots.borrow().keys().collect::<Vec<_>>(), [b"other.rdb"]);
+}
+
+#[test]
+fn reload_brings_every_value_back() {
+    let mut rig = Rig::new();
+    rig.run("SET int 12345");
+    rig.run("SET text 'some text'");
+    rig.run("SETRANGE pages 200000 end");
+    rig.run("RPUSH l a 1 -7 'a longer element that is no number'");
+    for n in 0..400 {
+        rig.run(&format!("RPUSH long element:{n}:of:a:list:that:needs:more:than:one:node"));
+    }
+    rig.run("SET dies 1 PX 500000");
+    rig.run("SELECT 3");
+    rig.run("SET other db");
+    let digest = rig.run("DEBUG DIGEST");
+    rig.run("SELECT 0");
+    let expiry = rig.run("PEXPIRETIME dies");
+    rig.process.log.clear();
+    rig.check("DEBUG RELOAD", "+OK");
+    let said = log(&mut rig);
+    assert!(said.starts_with("DB saved on disk; "), "{said}");
+    assert!(
+        said.contains("Loading RDB produced by Valkey version 9.1.2; RDB age 0 seconds; RDB memory usage"),
+        "{said}"
+    );
+    let done = "Done loading RDB, keys loaded: 7, keys expired: 0, all fields expired hashes: 0.; DB reloaded by DEBUG RELOAD";
+    assert!(said.ends_with(done), "{said}");
+    assert_eq!(rig.run("DEBUG DIGEST"), digest);
+    rig.check("PEXPIRETIME dies", &expiry);
+    rig.check("OBJECT ENCODING int", "\"int\"");
+    rig.check("OBJECT ENCODING long", "\"quicklist\"");
+    assert_eq!(info(&mut rig, "rdb_last_load_keys_loaded"), "7");
+    assert_eq!(info(&mut rig, "rdb_saves"), "0", "SAVE alone is counted");
+}
+
+#[test]
+fn reload_is_no_change_and_no_replica_hears_of_it() {
+    let mut rig = Rig::new();
+    rig.run("SET a 1");
+    let replica = rig.replica();
+    rig.check("DEBUG RELOAD", "+OK");
+    assert_eq!(rig.fed(replica), "");
+    assert_eq!(info(&mut rig, "rdb_changes_since_last_save"), "0");
+}
+
+#[test]
+fn reload_knows_its_options() {
+    let mut rig = Rig::new();
+    let bad = "-ERR DEBUG RELOAD only supports the MERGE, NOFLUSH and NOSAVE options.";
+    rig.check("DEBUG RELOAD foo", bad);
+    rig.check("DEBUG RELOAD NOSAVE foo", bad);
+    rig.run("MSET a 1 b 2");
+    rig.check("DEBUG RELOAD nosave", "-ERR Error trying to load the RDB dump, check server logs.");
+    rig.check("SAVE", "+OK");
+    rig.run("SET a changed");
+    rig.run("SET c new");
+    // A key that is there already makes the file no good.
+    rig.check("DEBUG RELOAD NOSAVE NOFLUSH", "-ERR Error trying to load the RDB dump, check server logs.");
+    assert!(log(&mut rig).contains("RDB has duplicated key "));
+    rig.check("DEBUG RELOAD NOSAVE NOFLUSH MERGE", "+OK");
+    rig.check("MGET a b c", "[\"1\", \"2\", \"new\"]");
+    rig.check("DEBUG RELOAD NOSAVE", "+OK");
+    rig.check("MGET a b c", "[\"1\", \"2\", nil]");
+}
+
+#[test]
+fn a_watched_key_counts_as_changed_when_it_was_reloaded() {
+    let mut rig = Rig::new();
+    rig.run("SET a 1");
+    rig.run("WATCH a");
+    let other = rig.connect();
+    assert_eq!(rig.run_as(other, "DEBUG RELOAD"), "+OK");
+    rig.run("MULTI");
+    rig.run("SET a 2");
+    rig.check("EXEC", "nil-array");
+}
+
+#[test]
+fn a_file_that_is_no_good_leaves_the_data_as_they_are() {
+    let mut rig = Rig::new();
+    rig.run("SET a 1");
+    rig.check("SAVE", "+OK");
+    let good = file(&rig);
+    let mut broken = good.clone();
+    *broken.last_mut().expect("it has bytes") ^= 1;
+    for (bytes, wanted) in [
+        (b"garbagegarbage".to_vec(), "Wrong signature trying to load DB from file: garbagega"),
+        (b"REDIS0099\xff".to_vec(), "Can't handle RDB format version 99"),
+        (
+            good[..good.len() - 20].to_vec(),
+            "Short read or OOM loading DB. Unrecoverable error, aborting now.",
+        ),
+        (Vec::new(), "Short read or OOM loading DB. Unrecoverable error, aborting now."),
+        (broken, "-> RDB CRC error"),
+        (
+            b"VALKEY080\x96\x01a".to_vec(),
+            "Unknown type or opcode when loading DB. Unrecoverable error, aborting now.",
+        ),
+        (
+            b"VALKEY080\xfe\x10".to_vec(),
+            "FATAL: Data file was created with a Server configured to handle more than 16 databases. Exiting",
+        ),
+    ] {
+        put(&rig, &bytes);
+        rig.process.log.clear();
+        rig.check("DEBUG RELOAD NOSAVE", "-ERR Error trying to load the RDB dump, check server logs.");
+        let said = log(&mut rig);
+        assert!(said.ends_with(wanted), "{said}");
+        assert!(
+            !said.contains("RDB signature and version check passed") || !wanted.contains("version"),
+            "{said}"
+        );
+        rig.check("GET a", "\"1\"");
+    }
+}
+
+#[test]
+fn keys_that_have_expired_stay_out() {
+    let mut rig = Rig::new();
+    let now_ms = rig.process.now.unix_us / 1000;
+    let mut out = writer();
+    out.db(0, 3, 2);
+    out.string(b"gone", Text::Bytes(b"x"), Some(now_ms - 1000), Usage::Unsaid);
+    out.string(b"dies", Text::Bytes(b"x"), Some(now_ms + 100_000), Usage::Unsaid);
+    out.string(b"stays", Text::Bytes(b"x"), None, Usage::Unsaid);
+    put(&rig, &out.finish());
+    rig.check("DEBUG RELOAD NOSAVE", "+OK");
+    rig.check("DBSIZE", ":2");
+    assert_eq!(info(&mut rig, "rdb_last_load_keys_expired"), "1");
+    assert_eq!(info(&mut rig, "rdb_last_load_keys_loaded"), "2");
+    assert!(log(&mut rig).contains("keys loaded: 2, keys expired: 1,"));
+}
+
+#[test]
+fn what_has_no_use_here_is_written_again() {
+    let mut rig = Rig::new();
+    let mut out = writer();
+    out.aux("valkey-ver", Text::Bytes(b"9.1.2"));
+    out.aux("from-elsewhere", Text::Bytes(b"kept"));
+    out.function(b"#!lua name=mylib\nserver.register_function('f', function() return 1 end)");
+    out.db(0, 1, 0);
+    out.string(b"a", Text::Bytes(b"x"), None, Usage::Unsaid);
+    put(&rig, &out.finish());
+    rig.check("DEBUG RELOAD NOSAVE", "+OK");
+    // Twice: MERGE does not double them.
+    rig.check("DEBUG RELOAD NOFLUSH MERGE", "+OK");
+    rig.check("SAVE", "+OK");
+    let bytes = file(&rig);
+    let mut reader = Reader::of(&bytes, ReadOptions::default());
+    let (mut fields, mut libraries) = (Vec::new(), Vec::new());
+    while let Some(item) = reader.next_of_whole().expect("ours is well-formed") {
+        match item {
+            Item::Aux(name, value) => fields.push((name.into_owned(), value.into_owned())),
+            Item::Function(code) => libraries.push(code.into_owned()),
+            _ => {}
+        }
+    }
+    assert_eq!(fields.iter().filter(|(name, _)| name == b"from-elsewhere").count(), 1);
+    assert_eq!(fields.iter().filter(|(name, _)| name == b"valkey-ver").count(), 1);
+    assert_eq!(libraries.len(), 1);
+    assert!(libraries[0].starts_with(b"#!lua name=mylib\n"));
+}
+
+#[test]
+fn the_last_use_of_a_key_comes_back_where_the_policy_wants_it() {
+    let mut rig = Rig::with(&[("maxmemory-policy", "allkeys-lru")]);
+    rig.run("SET a 1");
+    rig.pass_ms(50_000);
+    rig.check("DEBUG RELOAD", "+OK");
+    rig.check("OBJECT IDLETIME a", ":50");
+    let mut rig = Rig::with(&[("maxmemory-policy", "allkeys-lfu")]);
+    rig.run("SET a 1");
+    let before = rig.run("OBJECT FREQ a");
+    rig.check("DEBUG RELOAD", "+OK");
+    rig.check("OBJECT FREQ a", &before);
+}
+
+#[test]
+fn types_that_are_not_there_are_named_or_passed_over() {
+    let mut file = writer();
+    file.string(b"a", Text::Bytes(b"x"), None, Usage::Unsaid);
+    let mut bytes = file.take();
+    // A set of one member, then the end without a checksum.
+    bytes.extend_from_slice(b"\x02\x01s\x01\x01m\xff\0\0\0\0\0\0\0\0");
+    let mut rig = Rig::new();
+    put(&rig, &bytes);
+    rig.check("DEBUG RELOAD NOSAVE", "-ERR Error trying to load the RDB dump, check server logs.");
+    assert!(log(&mut rig).contains("key 's' at byte"));
+    rig.run("CONFIG SET rdb-version-check relaxed");
+    rig.check("DEBUG RELOAD NOSAVE", "+OK");
+    rig.check("KEYS *", "[\"a\"]");
+    assert!(log(&mut rig).contains("keys of unsupported types skipped: 1"));
+    // The file has more than what was loaded: nothing may take its place.
+    rig.check("SAVE", "-ERR");
+    assert!(log(&mut rig).starts_with("Not saving: "));
+    rig.check("SHUTDOWN SAVE", "-ERR Errors trying to SHUTDOWN. Check logs.");
+    assert_eq!(*rig.process.snapshots.borrow().get(&b"dump.rdb"[..]).expect("there"), bytes);
+    rig.run("CONFIG SET dbfilename other.rdb");
+    rig.check("SAVE", "+OK");
+    rig.check("DEBUG RELOAD", "+OK");
+    rig.run("CONFIG SET dbfilename dump.rdb");
+    rig.check("SAVE", "+OK");
+}
+
+#[test]
+fn shutdown_saves_where_that_is_wanted() {
+    for (points, line, saves) in [
+        ("100 1", "SHUTDOWN", true),
+        ("100 1", "SHUTDOWN NOSAVE", false),
+        ("\"\"", "SHUTDOWN", false),
+        ("\"\"", "SHUTDOWN SAVE", true),
+    ] {
+        let mut rig = Rig::with(&[("save", points)]);
+        rig.run("SET a 1");
+        rig.check(line, "");
+        assert!(matches!(rig.actions.as_slice(), [Action::Shutdown]));
+        let said = log(&mut rig);
+        let saving =
+            "User requested shutdown...; Saving the final RDB snapshot before exiting.; DB saved on disk";
+        assert_eq!(said, if saves { saving } else { "User requested shutdown..." }, "{points} {line}");
+    }
+}
+
+#[test]
+fn a_server_that_cannot_save_does_not_end_unless_forced() {
+    let mut rig = Rig::with(&[("save", "100 1")]);
+    rig.run("SET a 1");
+    rig.process.refuse_snapshots = Some("no disk".into());
+    for line in ["SHUTDOWN", "SHUTDOWN SAVE"] {
+        rig.check(line, "-ERR Errors trying to SHUTDOWN. Check logs.");
+        assert!(rig.actions.is_empty());
+        let said = log(&mut rig);
+        let wanted = "no disk; Error trying to save the DB, can't exit.; \
+                      Errors trying to shut down the server. Check the logs for more information.";
+        assert!(said.ends_with(wanted), "{said}");
+    }
+    assert!(!rig.engine.prepare_end(Ending::ByConfig, false, &mut rig.process), "nor by a signal");
+    rig.check("SHUTDOWN FORCE", "");
+    assert!(matches!(rig.actions.as_slice(), [Action::Shutdown]));
+}
+
+#[test]
+fn what_is_written_behind_shutdown_is_saved_too() {
+    let mut rig = Rig::with(&[("save", "100 1")]);
+    rig.run("SET a 1");
+    rig.run("SHUTDOWN");
+    let saved = file(&rig);
+    // Another client's command of the same iteration.
+    rig.run("SET b 2");
+    rig.engine.save_rest(&mut rig.process);
+    assert_ne!(file(&rig), saved);
+    let mut other = Rig::new();
+    other.process.snapshots = rig.process.snapshots.clone();
+    other.check("DEBUG RELOAD NOSAVE", "+OK");
+    other.check("MGET a b", "[\"1\", \"2\"]");
+    // Without save points nothing is saved, then neither.
+    let mut rig = Rig::with(&[("save", "\"\"")]);
+    rig.run("SHUTDOWN");
+    rig.run("SET b 2");
+    rig.engine.save_rest(&mut rig.process);
+    assert!(rig.process.snapshots.borrow().is_empty());
+}
+
+#[test]
+fn flushall_saves_the_empty_data_where_there_are_save_points() {
+    let mut rig = Rig::with(&[("save", "100 1")]);
+    rig.run("SET a 1");
+    rig.check("FLUSHALL", "+OK");
+    assert_eq!(info(&mut rig, "rdb_changes_since_last_save"), "0");
+    assert_eq!(log(&mut rig), "DB saved on disk");
+    rig.check("DEBUG RELOAD NOSAVE", "+OK");
+    rig.check("DBSIZE", ":0");
+    // Replicas are told as ever.
+    let replica = rig.replica();
+    rig.run("SET a 1");
+    rig.run("FLUSHALL");
+    assert_eq!(rig.fed(replica), "SET a 1; FLUSHALL");
+    let mut rig = Rig::with(&[("save", "\"\"")]);
+    rig.run("SET a 1");
+    rig.check("FLUSHALL", "+OK");
+    assert_eq!(info(&mut rig, "rdb_changes_since_last_save"), "2");
+}
+
+#[test]
+fn the_start_loads_the_file_and_a_missing_one_is_none() {
+    let mut rig = Rig::new();
+    rig.engine.load_at_start(&mut rig.process, &mut || true).expect("there is no file");
+    assert_eq!(log(&mut rig), "");
+    rig.run("SET a 1");
+    rig.check("SAVE", "+OK");
+    let mut other = Rig::new();
+    other.process.snapshots = rig.process.snapshots.clone();
+    other.engine.load_at_start(&mut other.process, &mut || true).expect("the file is good");
+    let said = log(&mut other);
+    assert!(said.contains("DB loaded from disk: ") && said.ends_with(" seconds"), "{said}");
+    other.check("GET a", "\"1\"");
+    assert!(
+        other.engine.load_at_start(&mut other.process, &mut || false).is_err(),
+        "the caller has ended it"
+    );
+    other.check("GET a", "\"1\"");
+}

@@ -1,0 +1,79 @@
+//! Files: everything that the server reads from disk and writes to disk to keep it goes through [`Storage`].
+//!
+//! Invariants: (1) a file that replaces another is written beside it, forced to disk, renamed, and the folder forced to disk
+//! ([`Replacement`]); (2) a failed `sync` is never tried again on the same file: Linux has marked the pages clean, so the
+//! next one would succeed with nothing written; (3) what follows from faults of disks is tested through [`faulty`], which
+//! loses what a crash of the machine would lose.
+//!
+//! The log, the pid file and what the kernel shows as files do not go through this: nothing is kept there.
+
+#[cfg(any(test, debug_assertions))]
+pub mod faulty;
+mod real;
+pub mod replacement;
+pub mod snapshot;
+
+pub use real::Real;
+pub use replacement::Replacement;
+
+use std::ffi::OsString;
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+
+/// Folders and files by name. Any thread may use it.
+pub trait Storage: Send + Sync {
+    /// Makes a file that must not be there, with these permissions less those that the process masks out.
+    fn create(&self, path: &Path, mode: u32) -> io::Result<Box<dyn StorageFile>>;
+
+    /// Opens a file to read.
+    fn open(&self, path: &Path) -> io::Result<Box<dyn StorageFile>>;
+
+    /// Gives a file another name in the same folder, in place of what has that name. It is in force for everybody at once, and
+    /// durable after [`Storage::sync_folder`].
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
+
+    /// Removes a file.
+    fn remove(&self, path: &Path) -> io::Result<()>;
+
+    /// Forces to disk which names a folder has.
+    fn sync_folder(&self, folder: &Path) -> io::Result<()>;
+
+    /// The names in a folder.
+    fn list(&self, folder: &Path) -> io::Result<Vec<OsString>>;
+
+    /// The permissions of what has this name.
+    fn mode(&self, path: &Path) -> io::Result<u32>;
+
+    /// Bytes that may still be written to the disk of this folder.
+    fn free_bytes(&self, folder: &Path) -> io::Result<u64>;
+}
+
+/// An open file. One thread uses it.
+pub trait StorageFile: Send {
+    /// Appends some of the bytes; how many.
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize>;
+
+    /// Reads the next bytes; none at the end of the file.
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize>;
+
+    /// Forces to disk what was written.
+    fn sync(&mut self) -> io::Result<()>;
+
+    /// Bytes in the file.
+    fn size(&self) -> io::Result<u64>;
+
+    /// Sets the permissions.
+    fn set_mode(&self, mode: u32) -> io::Result<()>;
+}
+
+/// The files of the machine; in a build with debug assertions with the fault that the environment asks for.
+pub fn of_process() -> Arc<dyn Storage> {
+    let real = Arc::new(Real);
+    #[cfg(debug_assertions)]
+    if let Some(plan) = crate::switches::text(crate::switches::STORAGE) {
+        let plan = plan.parse().expect("the switch of a test is well-formed");
+        return Arc::new(faulty::Faulty::new(real, plan, faulty::AfterCrash::Exit));
+    }
+    real
+}

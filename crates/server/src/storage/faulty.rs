@@ -1,0 +1,402 @@
+//! Files with a fault, for tests: at a chosen step an operation fails, or the machine crashes and leaves what a crash leaves.
+//!
+//! A *step* is an operation that changes something: create, write, sync, rename, remove, sync of a folder. The files are real,
+//! and beside them stands what of them is durable: bytes by `sync`, names by `sync_folder`. After a crash the folder holds
+//! what was durable and, chosen by the seed, some of what was not: single pages of a file (a hole before them is
+//! zeros), and the names up to one of their changes, the last of which may be half done.
+
+use super::{Real, Storage, StorageFile};
+use nix::errno::Errno;
+use sluice_base::Rng;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsString;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// What goes wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// A write takes half of its bytes.
+    ShortWrite,
+    /// The disk is full.
+    NoSpace,
+    /// A write takes half of its bytes and fails.
+    WriteError,
+    /// A sync fails; what it should have forced to disk never gets there.
+    SyncError,
+    /// A rename fails half done: the file has both names.
+    TornRename,
+    /// The machine crashes behind the operation, before anything else becomes durable.
+    Crash,
+}
+
+/// Which fault, and when.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Plan {
+    /// What goes wrong.
+    pub fault: Fault,
+    /// The first step at which it does, from 1.
+    pub first: u64,
+    /// At how many steps in a row.
+    pub count: u64,
+    /// What decides what a crash leaves.
+    pub seed: u64,
+}
+
+/// `fault:first:count:seed`, as the switch of a test has it.
+impl FromStr for Plan {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Plan, String> {
+        let bad = || format!("not a plan: {text}");
+        let mut words = text.split(':');
+        let fault = match words.next() {
+            Some("short-write") => Fault::ShortWrite,
+            Some("no-space") => Fault::NoSpace,
+            Some("write-error") => Fault::WriteError,
+            Some("sync-error") => Fault::SyncError,
+            Some("torn-rename") => Fault::TornRename,
+            Some("crash") => Fault::Crash,
+            _ => return Err(bad()),
+        };
+        let mut number = || words.next().and_then(|word| word.parse().ok()).ok_or_else(bad);
+        Ok(Plan { fault, first: number()?, count: number()?, seed: number()? })
+    }
+}
+
+/// What happens behind a crash.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AfterCrash {
+    /// The process ends with [`CRASH_STATUS`].
+    Exit,
+    /// Every operation fails.
+    #[cfg(test)]
+    Fail,
+}
+
+/// The exit status of a process whose machine has crashed.
+pub const CRASH_STATUS: i32 = 86;
+
+/// Files with a fault.
+pub struct Faulty {
+    real: Arc<Real>,
+    state: Arc<Mutex<FaultyState>>,
+}
+
+struct FaultyState {
+    plan: Plan,
+    after: AfterCrash,
+    steps: u64,
+    crashed: bool,
+    disk: Disk,
+}
+
+/// What is durable, and what is not yet.
+#[derive(Default)]
+struct Disk {
+    /// By number; a file keeps its number whatever its name.
+    files: Vec<Contents>,
+    /// The names that processes see.
+    names: BTreeMap<PathBuf, usize>,
+    durable: BTreeMap<PathBuf, usize>,
+    /// Changes of names that are not durable, in order.
+    changes: Vec<NameChange>,
+}
+
+/// The bytes of a file.
+#[derive(Default)]
+struct Contents {
+    seen: Vec<u8>,
+    durable: Vec<u8>,
+    /// Pages of `seen` that a sync would make durable.
+    dirty: BTreeSet<usize>,
+}
+
+/// Bytes of a page here: small, so that small files have several.
+const PAGE: usize = 512;
+
+enum NameChange {
+    Created(PathBuf, usize),
+    Renamed(PathBuf, PathBuf),
+    Removed(PathBuf),
+}
+
+impl Faulty {
+    /// The real files with this plan.
+    pub fn new(real: Arc<Real>, plan: Plan, after: AfterCrash) -> Faulty {
+        let state = FaultyState { plan, after, steps: 0, crashed: false, disk: Disk::default() };
+        Faulty { real, state: Arc::new(Mutex::new(state)) }
+    }
+
+    /// Steps so far.
+    #[cfg(test)]
+    pub fn steps(&self) -> u64 {
+        self.lock().steps
+    }
+
+    /// Crashes the machine now.
+    #[cfg(test)]
+    pub fn crash_now(&self, seed: u64) -> io::Result<()> {
+        let mut state = self.lock();
+        state.crashed = true;
+        state.disk.leave(&mut Rng::new(seed))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, FaultyState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl FaultyState {
+    /// Begins a step; the fault that strikes it, if one does.
+    fn begin(&mut self) -> io::Result<Option<Fault>> {
+        if self.crashed {
+            return Err(Errno::EIO.into());
+        }
+        self.steps += 1;
+        let Plan { fault, first, count, .. } = self.plan;
+        let strikes = (first..first.saturating_add(count)).contains(&self.steps);
+        Ok(strikes.then_some(fault))
+    }
+
+    /// Ends a step that was done: here a crash comes.
+    fn end(&mut self, struck: Option<Fault>) -> io::Result<()> {
+        if struck != Some(Fault::Crash) {
+            return Ok(());
+        }
+        self.crashed = true;
+        self.disk.leave(&mut Rng::new(self.plan.seed))?;
+        match self.after {
+            AfterCrash::Exit => std::process::exit(CRASH_STATUS),
+            #[cfg(test)]
+            AfterCrash::Fail => Err(Errno::EIO.into()),
+        }
+    }
+}
+
+impl Disk {
+    /// The file of that name; one that was there before is durable.
+    fn number_of(&mut self, path: &Path) -> Option<usize> {
+        if let Some(number) = self.names.get(path) {
+            return Some(*number);
+        }
+        let bytes = std::fs::read(path).ok()?;
+        let number = self.add(Contents { seen: bytes.clone(), durable: bytes, dirty: BTreeSet::new() });
+        self.names.insert(path.to_owned(), number);
+        self.durable.insert(path.to_owned(), number);
+        Some(number)
+    }
+
+    fn add(&mut self, contents: Contents) -> usize {
+        self.files.push(contents);
+        self.files.len() - 1
+    }
+
+    fn create(&mut self, path: &Path) -> usize {
+        let number = self.add(Contents::default());
+        self.names.insert(path.to_owned(), number);
+        self.changes.push(NameChange::Created(path.to_owned(), number));
+        number
+    }
+
+    fn rename(&mut self, from: &Path, to: &Path) {
+        self.number_of(to);
+        if let Some(number) = self.number_of(from) {
+            self.names.remove(from);
+            self.names.insert(to.to_owned(), number);
+            self.changes.push(NameChange::Renamed(from.to_owned(), to.to_owned()));
+        }
+    }
+
+    fn remove(&mut self, path: &Path) {
+        if self.number_of(path).is_some() {
+            self.names.remove(path);
+            self.changes.push(NameChange::Removed(path.to_owned()));
+        }
+    }
+
+    fn sync_folder(&mut self) {
+        self.durable = self.names.clone();
+        self.changes.clear();
+    }
+
+    /// Leaves in the real folder what a crash of the machine leaves.
+    fn leave(&mut self, rng: &mut Rng) -> io::Result<()> {
+        let mut names = self.durable.clone();
+        let survive = rng.below(self.changes.len() as u64 + 1) as usize;
+        for (at, change) in self.changes.iter().take(survive).enumerate() {
+            match change {
+                NameChange::Created(path, number) => drop(names.insert(path.clone(), *number)),
+                NameChange::Removed(path) => drop(names.remove(path)),
+                NameChange::Renamed(from, to) => {
+                    let is_torn = at + 1 == survive && rng.below(2) == 0;
+                    let number = if is_torn { names.get(from).copied() } else { names.remove(from) };
+                    names.extend(number.map(|number| (to.clone(), number)));
+                }
+            }
+        }
+        for path in self.names.keys().chain(self.durable.keys()) {
+            let _ = std::fs::remove_file(path);
+        }
+        let left: Vec<Vec<u8>> = self.files.iter().map(|file| file.left(rng)).collect();
+        names.into_iter().try_for_each(|(path, number)| std::fs::write(path, &left[number]))
+    }
+}
+
+impl Contents {
+    fn write(&mut self, bytes: &[u8]) {
+        let start = self.seen.len();
+        self.seen.extend_from_slice(bytes);
+        if !bytes.is_empty() {
+            self.dirty.extend(start / PAGE..=(self.seen.len() - 1) / PAGE);
+        }
+    }
+
+    fn copy_page(&self, page: usize, into: &mut Vec<u8>) {
+        let (start, end) = (page * PAGE, self.seen.len().min((page + 1) * PAGE));
+        if into.len() < end {
+            into.resize(end, 0);
+        }
+        into[start..end].copy_from_slice(&self.seen[start..end]);
+    }
+
+    fn sync(&mut self) {
+        let mut durable = std::mem::take(&mut self.durable);
+        for page in std::mem::take(&mut self.dirty) {
+            self.copy_page(page, &mut durable);
+        }
+        self.durable = durable;
+    }
+
+    /// What is left of it: all that is durable, and some, all or none of what is not.
+    fn left(&self, rng: &mut Rng) -> Vec<u8> {
+        let mut left = self.durable.clone();
+        let share = rng.below(3);
+        for page in &self.dirty {
+            if share == 2 || share == 1 && rng.below(2) == 0 {
+                self.copy_page(*page, &mut left);
+            }
+        }
+        left
+    }
+}
+
+impl Storage for Faulty {
+    fn create(&self, path: &Path, mode: u32) -> io::Result<Box<dyn StorageFile>> {
+        let mut state = self.lock();
+        let struck = state.begin()?;
+        if struck == Some(Fault::NoSpace) {
+            return Err(Errno::ENOSPC.into());
+        }
+        let file = self.real.create(path, mode)?;
+        let number = state.disk.create(path);
+        state.end(struck)?;
+        Ok(Box::new(FaultyFile { file, number, state: self.state.clone() }))
+    }
+
+    fn open(&self, path: &Path) -> io::Result<Box<dyn StorageFile>> {
+        self.real.open(path)
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        let mut state = self.lock();
+        let struck = state.begin()?;
+        state.disk.rename(from, to);
+        self.real.rename(from, to)?;
+        if struck == Some(Fault::TornRename) {
+            std::fs::hard_link(to, from)?;
+            return Err(Errno::EIO.into());
+        }
+        state.end(struck)
+    }
+
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        let mut state = self.lock();
+        let struck = state.begin()?;
+        state.disk.remove(path);
+        self.real.remove(path)?;
+        state.end(struck)
+    }
+
+    fn sync_folder(&self, folder: &Path) -> io::Result<()> {
+        let mut state = self.lock();
+        let struck = state.begin()?;
+        if struck == Some(Fault::SyncError) {
+            return Err(Errno::EIO.into());
+        }
+        self.real.sync_folder(folder)?;
+        // Cut short by a crash, nothing of it is certain.
+        state.end(struck)?;
+        state.disk.sync_folder();
+        Ok(())
+    }
+
+    fn list(&self, folder: &Path) -> io::Result<Vec<OsString>> {
+        self.real.list(folder)
+    }
+
+    fn mode(&self, path: &Path) -> io::Result<u32> {
+        self.real.mode(path)
+    }
+
+    fn free_bytes(&self, folder: &Path) -> io::Result<u64> {
+        match self.lock().plan.fault {
+            Fault::NoSpace => Ok(0),
+            _ => self.real.free_bytes(folder),
+        }
+    }
+}
+
+struct FaultyFile {
+    file: Box<dyn StorageFile>,
+    number: usize,
+    state: Arc<Mutex<FaultyState>>,
+}
+
+impl StorageFile for FaultyFile {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let struck = state.begin()?;
+        let len = match struck {
+            Some(Fault::NoSpace) => return Err(Errno::ENOSPC.into()),
+            Some(Fault::ShortWrite | Fault::WriteError) => bytes.len().div_ceil(2),
+            Some(Fault::SyncError | Fault::TornRename | Fault::Crash) | None => bytes.len(),
+        };
+        let mut rest = &bytes[..len];
+        while !rest.is_empty() {
+            let written = self.file.write(rest)?;
+            rest = &rest[written..];
+        }
+        state.disk.files[self.number].write(&bytes[..len]);
+        state.end(struck)?;
+        if struck == Some(Fault::WriteError) { Err(Errno::EIO.into()) } else { Ok(len) }
+    }
+
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        self.file.read(into)
+    }
+
+    fn sync(&mut self) -> io::Result<()> {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let struck = state.begin()?;
+        if struck == Some(Fault::SyncError) {
+            // The pages count as clean from now on, and are not on disk.
+            state.disk.files[self.number].dirty.clear();
+            return Err(Errno::EIO.into());
+        }
+        self.file.sync()?;
+        state.end(struck)?;
+        state.disk.files[self.number].sync();
+        Ok(())
+    }
+
+    fn size(&self) -> io::Result<u64> {
+        self.file.size()
+    }
+
+    fn set_mode(&self, mode: u32) -> io::Result<()> {
+        self.file.set_mode(mode)
+    }
+}

@@ -1,0 +1,72 @@
+//! The files of the machine.
+
+use super::{Storage, StorageFile};
+use std::ffi::OsString;
+use std::fs::{File, OpenOptions, Permissions};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::path::Path;
+
+/// The files of the machine.
+#[derive(Debug)]
+pub struct Real;
+
+impl Storage for Real {
+    fn create(&self, path: &Path, mode: u32) -> io::Result<Box<dyn StorageFile>> {
+        let file = OpenOptions::new().write(true).create_new(true).mode(mode).open(path)?;
+        Ok(Box::new(RealFile(file)))
+    }
+
+    fn open(&self, path: &Path) -> io::Result<Box<dyn StorageFile>> {
+        Ok(Box::new(RealFile(File::open(path)?)))
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        std::fs::rename(from, to)
+    }
+
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        std::fs::remove_file(path)
+    }
+
+    fn sync_folder(&self, folder: &Path) -> io::Result<()> {
+        File::open(folder)?.sync_all()
+    }
+
+    fn list(&self, folder: &Path) -> io::Result<Vec<OsString>> {
+        std::fs::read_dir(folder)?.map(|entry| Ok(entry?.file_name())).collect()
+    }
+
+    fn mode(&self, path: &Path) -> io::Result<u32> {
+        Ok(std::fs::metadata(path)?.permissions().mode() & 0o7777)
+    }
+
+    fn free_bytes(&self, folder: &Path) -> io::Result<u64> {
+        let facts = nix::sys::statvfs::statvfs(folder)?;
+        Ok(facts.blocks_available() as u64 * facts.fragment_size() as u64)
+    }
+}
+
+struct RealFile(File);
+
+impl StorageFile for RealFile {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.write(bytes)
+    }
+
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        self.0.read(into)
+    }
+
+    fn sync(&mut self) -> io::Result<()> {
+        self.0.sync_all()
+    }
+
+    fn size(&self) -> io::Result<u64> {
+        Ok(self.0.metadata()?.len())
+    }
+
+    fn set_mode(&self, mode: u32) -> io::Result<()> {
+        self.0.set_permissions(Permissions::from_mode(mode))
+    }
+}

@@ -1,0 +1,158 @@
+//! A file that takes the place of another, so that a crash at any moment leaves the one or the other.
+//!
+//! ```text
+//!  writing ──synced──► synced ──renamed──► renamed ──folder synced──► done
+//!     └─────────┴── dropped: the temporary file is removed, the old file stays
+//! ```
+//!
+//! Each step is one operation of [`Storage`], so whoever drives it decides when it waits for the disk, and on which thread.
+
+use super::{Storage, StorageFile};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// How far a replacement is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stage {
+    /// Bytes are written into the temporary file.
+    Writing,
+    /// The temporary file is whole, and durable.
+    Synced,
+    /// It has the name of the old file.
+    Renamed,
+    /// The name is durable.
+    Done,
+}
+
+/// What was tried.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Operation {
+    /// Making the temporary file.
+    Create,
+    /// Writing into it.
+    Write,
+    /// Forcing it to disk.
+    Sync,
+    /// Giving it the name.
+    Rename,
+    /// Forcing the name to disk.
+    SyncFolder,
+}
+
+/// An operation that failed, and why.
+#[derive(Debug)]
+pub struct Failed {
+    /// What was tried.
+    pub operation: Operation,
+    /// The system's reason.
+    pub error: io::Error,
+}
+
+impl Operation {
+    fn failed(self, error: io::Error) -> Failed {
+        Failed { operation: self, error }
+    }
+}
+
+/// A file that is to take the place of another.
+pub struct Replacement {
+    storage: Arc<dyn Storage>,
+    temporary: PathBuf,
+    target: PathBuf,
+    file: Box<dyn StorageFile>,
+    stage: Stage,
+    /// Bytes after which what was written is forced to disk; `None`: at the end alone.
+    sync_every: Option<u64>,
+    unsynced: u64,
+}
+
+impl Replacement {
+    /// Makes the temporary file. What has its name already, left by a process of the same number or put there, is not
+    /// written through.
+    pub fn begin(
+        storage: Arc<dyn Storage>,
+        temporary: PathBuf,
+        target: PathBuf,
+        mode: u32,
+        sync_every: Option<u64>,
+    ) -> Result<Replacement, Failed> {
+        // What cannot be removed cannot be created either, and that fails below.
+        if storage.mode(&temporary).is_ok() {
+            let _ = storage.remove(&temporary);
+        }
+        let file = storage.create(&temporary, mode).map_err(|error| Operation::Create.failed(error))?;
+        Ok(Replacement { storage, temporary, target, file, stage: Stage::Writing, sync_every, unsynced: 0 })
+    }
+
+    /// Sets the permissions of the new file.
+    pub fn set_mode(&self, mode: u32) -> Result<(), Failed> {
+        self.file.set_mode(mode).map_err(|error| Operation::Create.failed(error))
+    }
+
+    /// Writes all of these bytes.
+    pub fn write(&mut self, mut bytes: &[u8]) -> Result<(), Failed> {
+        assert_eq!(self.stage, Stage::Writing, "nothing is written behind the end");
+        while !bytes.is_empty() {
+            let written = match self.file.write(bytes) {
+                Ok(0) => Err(io::ErrorKind::WriteZero.into()),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                other => other,
+            };
+            let written = written.map_err(|error| Operation::Write.failed(error))?;
+            self.unsynced += written as u64;
+            bytes = &bytes[written..];
+        }
+        if self.sync_every.is_some_and(|every| self.unsynced >= every) {
+            self.file.sync().map_err(|error| Operation::Sync.failed(error))?;
+            self.unsynced = 0;
+        }
+        Ok(())
+    }
+
+    /// Takes the next step towards the end; how far that is.
+    pub fn step(&mut self) -> Result<Stage, Failed> {
+        self.stage = match self.stage {
+            Stage::Writing => {
+                self.file.sync().map_err(|error| Operation::Sync.failed(error))?;
+                Stage::Synced
+            }
+            Stage::Synced => {
+                let renamed = self.storage.rename(&self.temporary, &self.target);
+                renamed.map_err(|error| Operation::Rename.failed(error))?;
+                Stage::Renamed
+            }
+            Stage::Renamed => {
+                let synced = self.storage.sync_folder(folder_of(&self.target));
+                synced.map_err(|error| Operation::SyncFolder.failed(error))?;
+                Stage::Done
+            }
+            Stage::Done => Stage::Done,
+        };
+        Ok(self.stage)
+    }
+
+    /// Takes all steps that are left.
+    pub fn finish(mut self) -> Result<(), Failed> {
+        while self.step()? != Stage::Done {}
+        Ok(())
+    }
+}
+
+impl Drop for Replacement {
+    fn drop(&mut self) {
+        match self.stage {
+            // That it cannot be removed hurts nobody: the next start does it.
+            Stage::Writing | Stage::Synced => drop(self.storage.remove(&self.temporary)),
+            Stage::Renamed | Stage::Done => {}
+        }
+    }
+}
+
+/// The folder of a file.
+pub fn folder_of(path: &Path) -> &Path {
+    path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
+#[cfg(test)]
+mod tests;

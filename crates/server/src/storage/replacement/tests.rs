@@ -1,0 +1,161 @@
+//! What a crash and other faults leave of two files, of which one replaces the other.
+
+use super::*;
+use crate::storage::faulty::{AfterCrash, Fault, Faulty, Plan};
+use crate::storage::{Real, StorageFile};
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+
+const PIECES: usize = 5;
+const OLD: &[u8] = b"the old file";
+const TEMPORARY: &str = "temp-1.rdb";
+
+fn folder() -> PathBuf {
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    let name = format!("sluice-replacement-{}-{}", std::process::id(), NEXT.fetch_add(1, Relaxed));
+    let path = std::env::temp_dir().join(name);
+    std::fs::create_dir_all(&path).expect("a temporary folder");
+    path
+}
+
+fn new_contents() -> Vec<u8> {
+    (0..PIECES * 700).map(|n| (n % 251) as u8).collect()
+}
+
+/// Replaces the old file with a fault; whether that was done, the steps it took and the folder, in which `left` looks.
+fn replace_with(
+    fault: Fault,
+    first: u64,
+    seed: u64,
+    sync_every: Option<u64>,
+    left: impl FnOnce(&Path, bool),
+) -> (bool, u64) {
+    let folder = folder();
+    std::fs::write(folder.join("dump.rdb"), OLD).expect("writable");
+    let plan = Plan { fault, first, count: 1, seed };
+    let faulty = Arc::new(Faulty::new(Arc::new(Real), plan, AfterCrash::Fail));
+    let storage: Arc<dyn Storage> = faulty.clone();
+    let begun =
+        Replacement::begin(storage, folder.join(TEMPORARY), folder.join("dump.rdb"), 0o600, sync_every);
+    let done = begun.and_then(|mut replacement| {
+        for piece in new_contents().chunks(700) {
+            replacement.write(piece)?;
+        }
+        replacement.finish()
+    });
+    left(&folder, done.is_ok());
+    std::fs::remove_dir_all(&folder).expect("removable");
+    (done.is_ok(), faulty.steps())
+}
+
+/// Steps of a replacement without a fault: create, the pieces, sync, rename, sync of the folder.
+const STEPS: u64 = PIECES as u64 + 4;
+
+#[test]
+fn without_a_fault_the_new_file_takes_the_place() {
+    let (done, steps) = replace_with(Fault::Crash, u64::MAX, 0, None, |folder, _| {
+        assert_eq!(std::fs::read(folder.join("dump.rdb")).expect("there"), new_contents());
+        assert!(!folder.join(TEMPORARY).exists());
+    });
+    assert!(done);
+    assert_eq!(steps, STEPS);
+}
+
+#[test]
+fn a_crash_at_any_step_leaves_the_old_file_or_the_new_one_whole() {
+    let (mut old, mut new, mut torn) = (0, 0, 0);
+    for sync_every in [None, Some(1000)] {
+        for first in 1..=STEPS + 4 {
+            for seed in 0..40 {
+                let (done, _) = replace_with(Fault::Crash, first, seed, sync_every, |folder, done| {
+                    let left = std::fs::read(folder.join("dump.rdb")).expect("one of the two is there");
+                    let is_new = left == new_contents();
+                    assert!(is_new || left == OLD, "step {first}, seed {seed}: {} bytes", left.len());
+                    assert!(!done || is_new, "step {first}, seed {seed}: what was said to be done is there");
+                    *if is_new { &mut new } else { &mut old } += 1;
+                    let part = std::fs::read(folder.join(TEMPORARY)).ok();
+                    torn += u32::from(part.is_some_and(|part| part != new_contents()));
+                });
+                let steps = STEPS + if sync_every.is_some() { PIECES as u64 / 2 } else { 0 };
+                assert_eq!(done, first > steps, "step {first}");
+            }
+        }
+    }
+    // The crashes are of all kinds.
+    assert!(old > 300 && new > 60 && torn > 300, "{old} {new} {torn}");
+}
+
+/// A replacement without its syncs: what the crashes must find.
+fn replace_carelessly(faulty: &Faulty, folder: &Path, syncs_file: bool) -> io::Result<()> {
+    let mut file: Box<dyn StorageFile> = faulty.create(&folder.join(TEMPORARY), 0o600)?;
+    for piece in new_contents().chunks(700) {
+        file.write(piece)?;
+    }
+    if syncs_file {
+        file.sync()?;
+    }
+    faulty.rename(&folder.join(TEMPORARY), &folder.join("dump.rdb"))
+}
+
+#[test]
+fn the_crashes_find_a_missing_sync_of_the_file_and_one_of_the_folder() {
+    for (syncs_file, wanted) in [(false, "a part of the new file"), (true, "the old file")] {
+        let mut found = false;
+        for seed in 0..40 {
+            let folder = folder();
+            std::fs::write(folder.join("dump.rdb"), OLD).expect("writable");
+            let steps = PIECES as u64 + 2 + u64::from(syncs_file);
+            let plan = Plan { fault: Fault::Crash, first: steps, count: 1, seed };
+            let faulty = Faulty::new(Arc::new(Real), plan, AfterCrash::Fail);
+            assert!(replace_carelessly(&faulty, &folder, syncs_file).is_err(), "it crashed at the rename");
+            let left = std::fs::read(folder.join("dump.rdb")).expect("there");
+            found |= if syncs_file { left == OLD } else { left != OLD && left != new_contents() };
+            std::fs::remove_dir_all(&folder).expect("removable");
+        }
+        assert!(found, "some crash leaves {wanted}");
+    }
+}
+
+#[test]
+fn a_fault_leaves_the_old_file_and_no_temporary_one() {
+    for (fault, strikes) in [
+        (Fault::NoSpace, 1..=6),
+        (Fault::WriteError, 2..=6),
+        (Fault::SyncError, 7..=7),
+        (Fault::TornRename, 8..=8),
+    ] {
+        for first in strikes {
+            let (done, _) = replace_with(fault, first, 1, None, |folder, _| {
+                let left = std::fs::read(folder.join("dump.rdb")).expect("there");
+                assert_eq!(left == new_contents(), fault == Fault::TornRename, "{fault:?} at {first}");
+                assert!(!folder.join(TEMPORARY).exists(), "{fault:?} at {first}");
+            });
+            assert!(!done, "{fault:?} at {first}");
+        }
+    }
+}
+
+#[test]
+fn a_short_write_goes_on_with_the_rest() {
+    for first in 2..=6 {
+        let (done, steps) = replace_with(Fault::ShortWrite, first, 1, None, |folder, _| {
+            assert_eq!(std::fs::read(folder.join("dump.rdb")).expect("there"), new_contents());
+        });
+        assert!(done);
+        assert_eq!(steps, STEPS + 1);
+    }
+}
+
+#[test]
+fn a_failed_sync_is_not_made_good_by_another() {
+    let folder = folder();
+    let plan = Plan { fault: Fault::SyncError, first: 3, count: 1, seed: 0 };
+    let faulty = Faulty::new(Arc::new(Real), Plan { first: 3, ..plan }, AfterCrash::Fail);
+    let mut file = faulty.create(&folder.join("f"), 0o600).expect("created");
+    assert_eq!(file.write(b"lost").expect("written"), 4);
+    assert!(file.sync().is_err());
+    file.sync().expect("the kernel has nothing left to write");
+    faulty.sync_folder(&folder).expect("synced");
+    faulty.crash_now(0).expect("crashed");
+    assert_eq!(std::fs::read(folder.join("f")).expect("the name is durable"), b"");
+    std::fs::remove_dir_all(&folder).expect("removable");
+}

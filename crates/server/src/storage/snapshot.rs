@@ -1,0 +1,260 @@
+//! The snapshot file on disk: as the engine writes it, as the engine reads it, and what a server has left that ended meanwhile.
+
+use super::replacement::{Failed, Operation, folder_of};
+use super::{Replacement, Storage, StorageFile};
+use crate::os::plain_error;
+use nix::errno::Errno;
+use nix::sys::signal::kill;
+use nix::unistd::Pid;
+use sluice_engine::{SaveError, SnapshotSink, SnapshotSource};
+use std::ffi::{OsStr, OsString};
+use std::io::ErrorKind;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// A snapshot that is written.
+struct SnapshotWriter {
+    replacement: Option<Replacement>,
+    place: Place,
+}
+
+/// Where a snapshot is written, for what the log says.
+#[derive(Clone)]
+struct Place {
+    storage: Arc<dyn Storage>,
+    /// The working directory, as long as it has a name.
+    folder: Option<PathBuf>,
+    temporary: String,
+    name: OsString,
+}
+
+/// Permissions of a snapshot, less those that the process masks out.
+const MODE: u32 = 0o666;
+/// Bytes after which a snapshot is forced to disk while it is written.
+const SYNC_EVERY: u64 = 16 << 20;
+
+/// Begins a snapshot of that name in the working directory.
+pub fn create(
+    storage: &Arc<dyn Storage>,
+    name: &[u8],
+    sync_early: bool,
+) -> Result<Box<dyn SnapshotSink>, SaveError> {
+    let place = Place {
+        storage: storage.clone(),
+        folder: std::env::current_dir().ok(),
+        temporary: temporary_name(std::process::id()),
+        name: OsStr::from_bytes(name).to_owned(),
+    };
+    let folder = place.folder.clone().unwrap_or_default();
+    let (temporary, target) = (folder.join(&place.temporary), folder.join(&place.name));
+    let every = sync_early.then_some(SYNC_EVERY);
+    let begun = Replacement::begin(storage.clone(), temporary, target, MODE, every);
+    let replacement = Some(begun.map_err(|failed| place.describe(&failed))?);
+    Ok(Box::new(SnapshotWriter { replacement, place }))
+}
+
+impl SnapshotSink for SnapshotWriter {
+    fn write(&mut self, piece: &[u8]) -> Result<(), SaveError> {
+        let SnapshotWriter { replacement, place } = self;
+        let replacement = replacement.as_mut().expect("it goes in `finish` alone, which takes the sink");
+        replacement.write(piece).map_err(|failed| place.describe(&failed))
+    }
+
+    fn finish(mut self: Box<Self>) -> Result<(), SaveError> {
+        let replacement = self.replacement.take().expect("it goes here alone");
+        replacement.finish().map_err(|failed| self.place.describe(&failed))
+    }
+}
+
+impl Place {
+    /// What the log says of a save that failed.
+    fn describe(&self, failed: &Failed) -> SaveError {
+        let reason = plain_error(&failed.error);
+        let folder = match &self.folder {
+            Some(folder) => folder.display().to_string(),
+            None => "unknown".to_owned(),
+        };
+        let (temporary, name) = (&self.temporary, self.name.display());
+        SaveError(match failed.operation {
+            Operation::Create => format!(
+                "Failed opening the temp RDB file {temporary} (in server root dir {folder}) for saving: {reason}"
+            ),
+            Operation::Write if failed.error.kind() == ErrorKind::StorageFull => {
+                format!("Write error saving DB on disk(write): {reason}{}", self.free_space())
+            }
+            Operation::Write => format!("Write error saving DB on disk(write): {reason}"),
+            Operation::Sync => format!("Write error saving DB on disk(fsync): {reason}"),
+            Operation::Rename => format!(
+                "Error moving temp DB file {temporary} on the final destination {name} (in server root dir {folder}): \
+                 {reason}"
+            ),
+            Operation::SyncFolder => format!("Failed to fsync directory while saving DB: {reason}"),
+        })
+    }
+
+    fn free_space(&self) -> String {
+        let free = self.folder.as_ref().and_then(|folder| self.storage.free_bytes(folder).ok());
+        free.map_or_else(String::new, |bytes| format!(" ({bytes} bytes are free)"))
+    }
+}
+
+/// A snapshot that is read.
+struct SnapshotReader {
+    file: Box<dyn StorageFile>,
+    size: u64,
+}
+
+/// Opens the snapshot of that name in the working directory; `None` where there is none. Errors: the system's reason.
+pub fn open(storage: &dyn Storage, name: &[u8]) -> Result<Option<Box<dyn SnapshotSource>>, String> {
+    let opened = storage.open(Path::new(OsStr::from_bytes(name)));
+    let opened = opened.and_then(|file| Ok(SnapshotReader { size: file.size()?, file }));
+    match opened {
+        Ok(source) => Ok(Some(Box::new(source))),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(plain_error(&error)),
+    }
+}
+
+impl SnapshotSource for SnapshotReader {
+    fn size(&self) -> u64 {
+        self.size
+    }
+
+    fn read(&mut self, into: &mut [u8]) -> Result<usize, String> {
+        loop {
+            match self.file.read(into) {
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                other => return other.map_err(|error| plain_error(&error)),
+            }
+        }
+    }
+}
+
+/// The name under which the process of that number writes a snapshot.
+fn temporary_name(pid: u32) -> String {
+    format!("temp-{pid}.rdb")
+}
+
+/// Removes the temporary snapshots of servers that have ended, and their names go to `say`. A file of a process that lives
+/// stays: another server may use the folder.
+pub fn remove_left_over(storage: &dyn Storage, folder: &Path, say: &mut dyn FnMut(String)) {
+    let Ok(names) = storage.list(folder) else { return };
+    for name in names {
+        let Some(pid) = name.to_str().and_then(pid_of) else { continue };
+        let is_alive =
+            i32::try_from(pid).is_ok_and(|pid| kill(Pid::from_raw(pid), None) != Err(Errno::ESRCH));
+        if is_alive && pid != std::process::id() {
+            continue;
+        }
+        let path = folder.join(&name);
+        let name = name.display();
+        say(match storage.remove(&path) {
+            Ok(()) => format!("Removed {name}, which a server has left that ended while it saved"),
+            Err(error) => format!("Could not remove the left-over file {name}: {}", plain_error(&error)),
+        });
+    }
+}
+
+/// The number of the process whose temporary snapshot has this name.
+fn pid_of(name: &str) -> Option<u32> {
+    let digits = name.strip_prefix("temp-")?.strip_suffix(".rdb")?;
+    digits.parse().ok().filter(|pid| *pid > 0 && temporary_name(*pid) == name)
+}
+
+/// Replaces a file so that a crash leaves the old or the new contents. It may hold a password: nobody else may read it before
+/// it has the old one's permissions, and where there was none, nor after.
+pub fn replace_file(storage: &Arc<dyn Storage>, path: &Path, contents: &[u8]) -> std::io::Result<()> {
+    let temporary = path.with_extension(format!("{}.tmp", std::process::id()));
+    debug_assert_eq!(folder_of(&temporary), folder_of(path));
+    let old = storage.mode(path).ok();
+    let replaced = Replacement::begin(storage.clone(), temporary, path.to_owned(), 0o600, None).and_then(
+        |mut replacement| {
+            if let Some(mode) = old {
+                replacement.set_mode(mode)?;
+            }
+            replacement.write(contents)?;
+            replacement.finish()
+        },
+    );
+    replaced.map_err(|failed| failed.error)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt;
+
+    fn directory(name: &str) -> PathBuf {
+        let path = std::env::temp_dir().join(format!("sluice-host-{name}-{}", std::process::id()));
+        std::fs::create_dir_all(&path).expect("temporary directory");
+        path
+    }
+
+    fn names(path: &Path) -> Vec<std::ffi::OsString> {
+        let entries = std::fs::read_dir(path).expect("readable");
+        entries.map(|entry| entry.expect("readable").file_name()).collect()
+    }
+
+    #[test]
+    fn only_names_of_temporary_snapshots_have_a_process() {
+        assert_eq!(pid_of("temp-17.rdb"), Some(17));
+        for other in [
+            "temp-0.rdb",
+            "temp-017.rdb",
+            "temp-+1.rdb",
+            "temp-.rdb",
+            "temp-a.rdb",
+            "temp-1.rdb.old",
+            "dump.rdb",
+        ] {
+            assert_eq!(pid_of(other), None, "{other}");
+        }
+    }
+
+    #[test]
+    fn a_replaced_file_keeps_its_permissions_and_readers_of_the_old_one_are_left_alone() {
+        use std::io::Read;
+        let storage: Arc<dyn Storage> = Arc::new(crate::storage::Real);
+        let dir = directory("replace");
+        let path = dir.join("a.conf");
+        std::fs::write(&path, "old").expect("writable");
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o640)).expect("ours");
+        let mut reader = std::fs::File::open(&path).expect("readable");
+        replace_file(&storage, &path, b"new").expect("replaced");
+        let mut seen = String::new();
+        reader.read_to_string(&mut seen).expect("readable");
+        assert_eq!(seen, "old", "the old contents were never changed in place");
+        assert_eq!(std::fs::read(&path).expect("readable"), b"new");
+        assert_eq!(std::fs::metadata(&path).expect("there").permissions().mode() & 0o777, 0o640);
+        assert_eq!(names(&dir), ["a.conf"]);
+        std::fs::remove_dir_all(&dir).expect("removable");
+    }
+
+    #[test]
+    fn a_replacement_that_fails_leaves_nothing_behind() {
+        let storage: Arc<dyn Storage> = Arc::new(crate::storage::Real);
+        let dir = directory("fails");
+        let path = dir.join("a.conf");
+        // A directory cannot be replaced by a file.
+        std::fs::create_dir(&path).expect("creatable");
+        assert!(replace_file(&storage, &path, b"new").is_err());
+        assert_eq!(names(&dir), ["a.conf"]);
+        std::fs::remove_dir_all(&dir).expect("removable");
+    }
+
+    #[test]
+    fn a_file_of_the_temporary_ones_name_is_not_written_through() {
+        let storage: Arc<dyn Storage> = Arc::new(crate::storage::Real);
+        let dir = directory("link");
+        let (path, victim) = (dir.join("a.conf"), dir.join("victim"));
+        std::fs::write(&victim, "safe").expect("writable");
+        let temporary = path.with_extension(format!("{}.tmp", std::process::id()));
+        std::os::unix::fs::symlink(&victim, &temporary).expect("linkable");
+        replace_file(&storage, &path, b"secret").expect("replaced");
+        assert_eq!(std::fs::read(&victim).expect("readable"), b"safe");
+        assert_eq!(std::fs::read(&path).expect("readable"), b"secret");
+        assert_eq!(std::fs::symlink_metadata(&path).expect("there").permissions().mode() & 0o777, 0o600);
+        std::fs::remove_dir_all(&dir).expect("removable");
+    }
+}

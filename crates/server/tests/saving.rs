@@ -1,0 +1,337 @@
+//! Saving and loading, end to end: what a restart brings back, and what is left when disks or the machine fail.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+mod common;
+
+use common::{BINARY, Client, Dir, Server, free_port, has_switches, until};
+use std::path::Path;
+use std::process::Command;
+
+/// A server whose files are in `dir`, which outlives the server.
+fn server_in(dir: &Dir, arguments: &[&str]) -> Server {
+    server_with_fault(dir, arguments, None)
+}
+
+/// The same with files that fail as the plan says: `crates/server/src/storage/faulty.rs`.
+fn server_with_fault(dir: &Dir, arguments: &[&str], plan: Option<&str>) -> Server {
+    Server::start_in(Dir::new(), |command| {
+        command.args(["--dir", &dir.join("")]).args(arguments);
+        if let Some(plan) = plan {
+            command.env("SLUICE_TEST_STORAGE", plan);
+        }
+    })
+}
+
+fn digest(client: &mut Client) -> String {
+    client.send("DEBUG DIGEST\r\n").line()
+}
+
+/// Writes values of all kinds into two databases.
+fn fill(client: &mut Client, marker: &str) {
+    client.check(&format!("SET text {marker}"), "+OK\r\n").check("SET int 1234567", "+OK\r\n");
+    client.check(&format!("SET long {}", "abcdefghij".repeat(3000)), "+OK\r\n");
+    client.check("SETRANGE pages 300000 end", ":300003\r\n");
+    client.check("SET dies 1 PX 100000000", "+OK\r\n");
+    for n in 0..300 {
+        client.check(&format!("RPUSH list element:{n} {n}"), format!(":{}\r\n", 2 * n + 2));
+    }
+    client.check("RPUSH short a b 3", ":3\r\n");
+    client.check("SELECT 9", "+OK\r\n").check("SET other db", "+OK\r\n").check("SELECT 0", "+OK\r\n");
+}
+
+fn names(dir: &Dir) -> Vec<String> {
+    let entries = std::fs::read_dir(dir.path()).unwrap();
+    let mut names: Vec<String> =
+        entries.map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned()).collect();
+    names.sort();
+    names
+}
+
+#[test]
+fn what_was_saved_is_there_after_a_restart() {
+    let dir = Dir::new();
+    for compression in ["yes", "no"] {
+        let server = server_in(&dir, &["--rdbcompression", compression]);
+        let mut client = server.client();
+        client.check("FLUSHALL", "+OK\r\n");
+        fill(&mut client, "hello");
+        let before = digest(&mut client);
+        let expiry = client.send("PEXPIRETIME dies\r\n").line();
+        client.check("SAVE", "+OK\r\n");
+        assert_eq!(client.info("rdb_changes_since_last_save"), "0");
+        client.check("SET lost 1", "+OK\r\n");
+        drop(server);
+        let server = server_in(&dir, &[]);
+        let mut client = server.client();
+        assert_eq!(digest(&mut client), before);
+        assert_eq!(client.send("PEXPIRETIME dies\r\n").line(), expiry);
+        assert_eq!(client.info("rdb_last_load_keys_loaded"), "8");
+        assert_eq!(client.info("loading"), "0");
+        assert!(server.log.wait("DB loaded from disk: ").is_some());
+        assert_eq!(names(&dir), ["dump.rdb"]);
+    }
+}
+
+#[test]
+fn reload_keeps_everything() {
+    let server = Server::start(&[]);
+    let mut client = server.client();
+    fill(&mut client, "hello");
+    let before = digest(&mut client);
+    client.check("DEBUG RELOAD", "+OK\r\n");
+    assert_eq!(digest(&mut client), before);
+    assert!(server.log.wait("DB reloaded by DEBUG RELOAD").is_some());
+}
+
+#[test]
+fn the_end_of_the_server_saves_where_there_are_save_points() {
+    let dir = Dir::new();
+    for (points, ending, kept) in [
+        ("", "SHUTDOWN", "$-1\r\n"),
+        ("100 1", "SHUTDOWN NOSAVE", "$-1\r\n"),
+        ("100 1", "SHUTDOWN", "$1\r\n1\r\n"),
+        ("", "TERM", "$-1\r\n"),
+        ("100 1", "TERM", "$1\r\n1\r\n"),
+    ] {
+        let _ = std::fs::remove_file(dir.join("dump.rdb"));
+        let mut server = server_in(&dir, &["--save", points]);
+        let mut client = server.client();
+        client.check("SET a 1", "+OK\r\n");
+        match ending {
+            "TERM" => server.signal("TERM"),
+            command => client.send(format!("{command}\r\n")).expect_end(),
+        }
+        assert_eq!(server.wait().code(), Some(0));
+        let said = server.log.all();
+        assert_eq!(
+            said.contains("Saving the final RDB snapshot before exiting."),
+            kept != "$-1\r\n",
+            "{said}"
+        );
+        server_in(&dir, &[]).client().check("GET a", kept);
+    }
+}
+
+#[test]
+fn a_full_disk_leaves_the_file_before_and_says_so() {
+    if !has_switches() {
+        return;
+    }
+    let dir = Dir::new();
+    for (plan, wanted) in [
+        ("no-space:1:1:0", "Failed opening the temp RDB file temp-"),
+        (
+            "no-space:2:1:0",
+            "Write error saving DB on disk(write): No space left on device (0 bytes are free)",
+        ),
+        ("write-error:2:1:0", "Write error saving DB on disk(write): I/O error"),
+        ("sync-error:3:1:0", "Write error saving DB on disk(fsync): I/O error"),
+        ("torn-rename:4:1:0", "Error moving temp DB file temp-"),
+        ("sync-error:5:1:0", "Failed to fsync directory while saving DB: I/O error"),
+    ] {
+        let mut first = server_in(&dir, &["--save", "100 1"]);
+        first.client().check("SET a old", "+OK\r\n").send("SHUTDOWN\r\n").expect_end();
+        first.wait();
+        let server = server_with_fault(&dir, &[], Some(plan));
+        let mut client = server.client();
+        client.check("SET a new", "+OK\r\n").check("SAVE", "-ERR\r\n");
+        assert!(server.log.wait(wanted).is_some(), "{wanted}");
+        assert_eq!(client.info("rdb_changes_since_last_save"), "1");
+        assert_eq!(names(&dir), ["dump.rdb"], "{plan}");
+        let renamed = wanted.starts_with("Error moving") || wanted.starts_with("Failed to fsync");
+        let left = if renamed { "$3\r\nnew\r\n" } else { "$3\r\nold\r\n" };
+        server_in(&dir, &[]).client().check("GET a", left);
+        // The disk is well again.
+        client.check("SAVE", "+OK\r\n");
+        server_in(&dir, &[]).client().check("GET a", "$3\r\nnew\r\n");
+    }
+}
+
+#[test]
+fn a_signal_does_not_end_a_server_that_cannot_save_and_the_next_one_asks_again() {
+    if !has_switches() {
+        return;
+    }
+    let dir = Dir::new();
+    let mut server = server_with_fault(&dir, &["--save", "100 1"], Some("no-space:1:1:0"));
+    let mut client = server.client();
+    client.check("SET a 1", "+OK\r\n");
+    server.signal("TERM");
+    assert!(server.log.wait("Errors trying to shut down the server. Check the logs").is_some());
+    client.check("PING", "+PONG\r\n");
+    server.signal("TERM");
+    assert_eq!(server.wait().code(), Some(0));
+    server_in(&dir, &[]).client().check("GET a", "$1\r\n1\r\n");
+}
+
+#[test]
+fn a_crash_of_the_machine_at_any_step_of_a_save_leaves_the_old_data_or_the_new() {
+    if !has_switches() {
+        return;
+    }
+    let (mut old_left, mut new_left) = (0, 0);
+    // A save of these data is create, two writes, sync, rename, sync of the folder.
+    for step in 1..=6 {
+        for seed in 0..3 {
+            let dir = Dir::new();
+            let server = server_in(&dir, &["--rdbcompression", "no"]);
+            let mut client = server.client();
+            fill(&mut client, "old");
+            client.check("SAVE", "+OK\r\n");
+            let old = digest(&mut client);
+            drop(server);
+            let plan = format!("crash:{step}:1:{seed}");
+            let mut server = server_with_fault(&dir, &["--rdbcompression", "no"], Some(&plan));
+            let mut client = server.client();
+            client.check("SET text new", "+OK\r\n");
+            let new = digest(&mut client);
+            client.send("SAVE\r\n").expect_end();
+            assert_eq!(server.wait().code(), Some(86), "step {step}: the machine has crashed");
+            let server = server_in(&dir, &[]);
+            let left = digest(&mut server.client());
+            assert!(left == old || left == new, "step {step}, seed {seed}");
+            *if left == new { &mut new_left } else { &mut old_left } += 1;
+            assert_eq!(names(&dir), ["dump.rdb"], "the start has removed what was left over");
+        }
+    }
+    assert!(old_left > 9 && new_left > 0, "{old_left} {new_left}");
+}
+
+#[test]
+fn a_file_that_is_no_good_ends_the_start() {
+    for (bytes, wanted) in [
+        (&b"garbagegarbage"[..], "Wrong signature trying to load DB from file: garbagega"),
+        (b"REDIS0099", "Can't handle RDB format version 99"),
+        (b"", "unexpected end of file at byte 0"),
+        (b"VALKEY080\xfe\x00\x00\x01a\x01b\xff\x01\x00\x00\x00\x00\x00\x00\x00", "RDB CRC error"),
+        (
+            b"VALKEY080\xfe\x00\x00\x01a\x01b\x00\x01a\x01b\xff\0\0\0\0\0\0\0\0",
+            "RDB has duplicated key 'a' in DB 0",
+        ),
+    ] {
+        let dir = Dir::new();
+        std::fs::write(dir.join("dump.rdb"), bytes).unwrap();
+        let port = free_port().to_string();
+        let output = Command::new(BINARY).args(["--port", &port, "--dir", &dir.join("")]).output().unwrap();
+        let said = String::from_utf8_lossy(&output.stdout);
+        assert!(said.contains(wanted), "{said}");
+        assert!(said.ends_with("Fatal error loading the DB, check server logs. Exiting.\n"), "{said}");
+        assert_eq!(output.status.code(), Some(1));
+        assert_eq!(
+            std::fs::read(dir.join("dump.rdb")).unwrap(),
+            bytes,
+            "the file stays for whoever mends it"
+        );
+    }
+    // A folder in its place.
+    let dir = Dir::new();
+    std::fs::create_dir(dir.join("dump.rdb")).unwrap();
+    let port = free_port().to_string();
+    let output = Command::new(BINARY).args(["--port", &port, "--dir", &dir.join("")]).output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+}
+
+#[test]
+fn what_another_process_saves_is_left_alone() {
+    let dir = Dir::new();
+    let mut ended = Command::new("true").spawn().unwrap();
+    ended.wait().unwrap();
+    let left_over = format!("temp-{}.rdb", ended.id());
+    let alive = format!("temp-{}.rdb", std::process::id());
+    for name in [&left_over, &alive, "temp-x.rdb"] {
+        std::fs::write(dir.join(name), "a part").unwrap();
+    }
+    let server = server_in(&dir, &[]);
+    assert!(server.log.wait(&format!("Removed {left_over}")).is_some());
+    assert_eq!(names(&dir), [alive, "temp-x.rdb".to_owned()]);
+}
+
+#[test]
+fn the_file_goes_where_the_configuration_says() {
+    let dir = Dir::new();
+    std::fs::create_dir(dir.join("sub")).unwrap();
+    let server = server_in(&dir, &[]);
+    let mut client = server.client();
+    let refused = "-ERR CONFIG SET failed (possibly related to argument 'dbfilename') - dbfilename can't be a path, just a filename\r\n";
+    client.check("CONFIG SET dbfilename a/b", refused);
+    client.check(&format!("CONFIG SET dir {} dbfilename other.rdb", dir.join("sub")), "+OK\r\n");
+    client.check("SAVE", "+OK\r\n");
+    assert!(Path::new(&dir.join("sub/other.rdb")).exists());
+    assert_eq!(names(&dir), ["sub"]);
+    // The name of a folder cannot be taken.
+    client.check(&format!("CONFIG SET dir {} dbfilename sub", dir.join("")), "+OK\r\n");
+    client.check("SAVE", "-ERR\r\n");
+    assert!(server.log.wait("on the final destination sub (in server root dir ").is_some());
+    assert_eq!(names(&dir), ["sub"]);
+}
+
+#[test]
+fn the_same_with_io_threads() {
+    common::rerun_with("the_same_with_io_threads", "--io-threads 4 --io-threads-always-active yes");
+}
+
+/// The reference: another server of the same files.
+struct Reference {
+    child: std::process::Child,
+    port: u16,
+}
+
+impl Reference {
+    /// None where the environment names none.
+    fn start(dir: &Dir) -> Option<Reference> {
+        let Ok(binary) = std::env::var("SLUICE_PEER_SERVER") else {
+            println!("skipped: SLUICE_PEER_SERVER names no reference");
+            return None;
+        };
+        let port = free_port();
+        let child = Command::new(binary)
+            .args(["--port", &port.to_string(), "--dir", &dir.join(""), "--save", ""])
+            .args(["--enable-debug-command", "yes", "--logfile", "reference.log"])
+            .spawn()
+            .unwrap();
+        until("the reference", || std::net::TcpStream::connect(("127.0.0.1", port)).ok());
+        Some(Reference { child, port })
+    }
+
+    fn client(&self) -> Client {
+        Client::to("127.0.0.1", self.port)
+    }
+}
+
+impl Drop for Reference {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+#[test]
+fn the_reference_loads_what_we_save_and_we_load_what_it_saves() {
+    let dir = Dir::new();
+    let ours = server_in(&dir, &[]);
+    let mut client = ours.client();
+    fill(&mut client, "from-us");
+    let saved = digest(&mut client);
+    client.check("SAVE", "+OK\r\n");
+    drop(ours);
+    let Some(reference) = Reference::start(&dir) else { return };
+    let mut client = reference.client();
+    assert_eq!(digest(&mut client), saved);
+    client.check("FLUSHALL", "+OK\r\n");
+    fill(&mut client, "from-them");
+    let script = "#!lua name=kept\nserver.register_function('f', function() return 1 end)";
+    client.send(common::request(&[b"FUNCTION", b"LOAD", script.as_bytes()])).expect("$4\r\nkept\r\n");
+    let saved = digest(&mut client);
+    client.check("SAVE", "+OK\r\n");
+    drop(reference);
+    let ours = server_in(&dir, &[]);
+    let mut client = ours.client();
+    assert_eq!(digest(&mut client), saved);
+    // What it alone understands goes back to it.
+    client.check("SAVE", "+OK\r\n");
+    drop(ours);
+    let reference = Reference::start(&dir).unwrap();
+    let mut client = reference.client();
+    assert_eq!(digest(&mut client), saved);
+    client.check("FCALL f 0", ":1\r\n");
+}
