@@ -186,6 +186,15 @@ pub fn allocated() -> Allocated {
     }
 }
 
+/// Bytes of free blocks that threads keep for themselves; they count as given out.
+pub fn cached() -> usize {
+    // 4096 stands for all arenas (MALLCTL_ARENAS_ALL).
+    let name = b"stats.arenas.4096.tcache_bytes\0";
+    // SAFETY: the name ends with a zero byte, and this control is a number as wide as a pointer.
+    // JUSTIFICATION: the crate has no safe wrapper for this control; for sums of the parts of memory.
+    unsafe { tikv_jemalloc_ctl::raw::read(name) }.unwrap_or(0)
+}
+
 /// Starts the allocator's own thread, which gives unused pages back to the system while nobody allocates. To be called after
 /// the last fork: a child has no thread but the one that forked.
 ///
@@ -284,6 +293,16 @@ pub fn report() -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_size_classes_are_those_that_sums_assume() {
+        for bytes in (1..300_000).step_by(7).chain([8, 16, 48, 128, 4096, 14_336, 16_384, 1 << 20]) {
+            // SAFETY: this function takes any size but 0, and touches no memory.
+            // JUSTIFICATION: it has no safe wrapper.
+            let given = unsafe { tikv_jemalloc_sys::nallocx(bytes, 0) };
+            assert_eq!(sluice_base::heap::block(bytes), given, "{bytes}");
+        }
+    }
 
     #[test]
     fn a_purge_gives_pages_back() {

@@ -13,6 +13,7 @@ mod moves;
 mod shutdown;
 mod timing;
 
+use crate::alloc;
 use crate::bio::Garbage;
 use crate::clients::{Clients, SocketOwner};
 use crate::connection::spare::SpareBuffers;
@@ -27,6 +28,7 @@ use crate::signals::Signals;
 use crate::switches;
 use barrier::Barrier;
 use batches::Batches;
+use sluice_base::heap;
 use sluice_config::choice::{EventLoop, shutdown as shutdown_flag};
 use sluice_config::{Config, param};
 use sluice_engine::{Action, Crash, Engine, LogLevel, Process, SessionKey};
@@ -60,6 +62,8 @@ pub struct Server {
     timing: Timing,
     /// Keeps replies until they are durable; none without a log.
     barrier: Option<Box<Barrier>>,
+    /// Whether the parts of memory are summed at the end of each iteration.
+    sums_memory: bool,
     /// What the engine asks for, while it is done.
     actions: Vec<Action>,
     /// The exit status, once the server is to end.
@@ -111,6 +115,7 @@ impl Server {
             batches: Batches::default(),
             timing: Timing::default(),
             barrier: Barrier::for_tests(),
+            sums_memory: switches::number(switches::PARTS).is_some(),
             actions: Vec::new(),
             ending: None,
         };
@@ -134,6 +139,9 @@ impl Server {
                 phase(self);
             }
             now_ns = self.end_iteration();
+            if self.sums_memory {
+                self.sum_memory();
+            }
             if let Some(status) = self.ending {
                 return self.shut_down(status);
             }
@@ -157,6 +165,27 @@ impl Server {
             Some(barrier) => cron.min(Deadline::at_ns(barrier.due_ns())),
             None => cron,
         }
+    }
+
+    /// Sums the parts of memory.
+    #[cold]
+    fn sum_memory(&mut self) {
+        let Some(io_threads) = self.io_threads.pool.footprint() else { return };
+        // First, because the allocator's figures are those of this reading.
+        let used = self.host.used_memory_now(self.engine.keyspace());
+        let sockets = &self.sockets;
+        let lists = heap::vec(&sockets.ready) + heap::vec(&sockets.to_close) + heap::vec(&self.actions);
+        let mut parts = self.engine.memory_parts();
+        parts.extend([
+            ("connections", sockets.clients.footprint()),
+            ("spare_query_buffers", sockets.spare.footprint()),
+            ("requests", sockets.requests.footprint() + lists),
+            ("event_loop", sockets.event_loop.footprint()),
+            ("batches", self.batches.footprint()),
+            ("io_threads", io_threads),
+            ("allocator_cache", alloc::cached()),
+        ]);
+        self.host.parts.learn(used, parts);
     }
 
     fn end_iteration(&mut self) -> u64 {

@@ -4,6 +4,7 @@
 use super::IoThreadId;
 use crate::connection::input::QueryBufUsage;
 use crate::connection::{Connection, Traffic};
+use sluice_base::heap;
 use sluice_engine::{Limits, PreparedBatch, Preparer, SessionKey};
 use sluice_evloop::Fd;
 use sluice_resp::{Admission, Outbox, ParseError, Requests};
@@ -146,6 +147,16 @@ impl Batch {
             outcome: Outcome::GoOn,
             authentication: Admission::Unauthenticated,
         })
+    }
+
+    /// Bytes that the allocator has given.
+    pub fn footprint(&self) -> usize {
+        heap::boxed::<Batch>()
+            + heap::vec(&self.input)
+            + self.requests.footprint()
+            + self.prepared.footprint()
+            + self.reply.footprint()
+            + heap::vec(&self.garbage)
     }
 
     /// Makes a spent batch one of `key`, keeping its buffers.
