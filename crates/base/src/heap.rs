@@ -1,6 +1,6 @@
 //! What memory costs once an allocator has rounded a request up: for sums of the parts of memory.
 //!
-//! The classes are jemalloc's on a 64-bit machine, four to each power of two. Nothing is allocated or asked here, so that
+//! The classes are jemalloc's on a 64-bit machine: four to each power of two, and pages beyond them. Nothing is allocated or asked here, so that
 //! crates that know no allocator can use these functions; a test of the server holds them against the allocator.
 
 use std::collections::VecDeque;
@@ -15,6 +15,9 @@ pub const fn block(bytes: usize) -> usize {
     }
     if bytes <= 128 {
         return bytes.next_multiple_of(16);
+    }
+    if bytes > CLASSES_MAX {
+        return bytes.next_multiple_of(PAGE);
     }
     // The group of four classes that ends with a power of two.
     let group_end = bytes.next_power_of_two();
@@ -56,6 +59,9 @@ pub const fn tree<K, V>(len: usize) -> usize {
     }
 }
 
+/// The largest class; what is larger is rounded up to pages.
+const CLASSES_MAX: usize = 16 * 1024;
+const PAGE: usize = 4096;
 /// Pairs in a node of the standard library's trees at most.
 const TREE_NODE: usize = 11;
 
@@ -78,7 +84,7 @@ mod tests {
             (1024, 1024),
             (1025, 1280),
             (12_800, 14_336),
-            (65_537, 81_920),
+            (65_537, 69_632),
         ];
         for (bytes, class) in classes {
             assert_eq!(block(bytes), class, "{bytes}");

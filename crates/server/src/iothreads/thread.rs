@@ -151,6 +151,14 @@ impl IoThread {
         }
     }
 
+    /// Tells how much memory this thread has, where that is summed.
+    fn publish_footprint(&self) {
+        if self.sums_memory {
+            // Relaxed: it informs alone.
+            self.channels.published.footprint.store(self.footprint() as u64, Relaxed);
+        }
+    }
+
     /// Bytes that the allocator has given to this thread.
     fn footprint(&self) -> usize {
         let connections: usize =
@@ -169,6 +177,7 @@ impl IoThread {
     /// Works until told to stop.
     pub fn run(mut self) {
         let mut now_ns = self.clock.now().mono_ns;
+        self.publish_footprint();
         loop {
             let until = self.wait_deadline();
             match self.event_loop.wait(now_ns, until) {
@@ -191,10 +200,7 @@ impl IoThread {
             self.flush();
             // Replies went out and the main thread has its batches: now nobody waits for this.
             self.garbage.clear();
-            if self.sums_memory {
-                // Relaxed: it informs alone.
-                self.channels.published.footprint.store(self.footprint() as u64, Relaxed);
-            }
+            self.publish_footprint();
             now_ns = if self.busy { self.clock.now().mono_ns } else { began };
             if self.busy {
                 self.empty_waits = 0;
