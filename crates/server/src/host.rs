@@ -24,6 +24,8 @@ pub struct Host {
     clock: Clock,
     clock_watch: SourceWatch,
     recent: Now,
+    /// When it started, monotonic nanoseconds.
+    pub started_ns: u64,
     /// The log.
     pub log: Log,
     /// The background thread; none before the server runs.
@@ -93,6 +95,7 @@ impl Host {
             clock,
             clock_watch: SourceWatch::default(),
             recent,
+            started_ns: recent.mono_ns,
             log: Log::stdout(),
             bio: None,
             fixed: Facts::default(),

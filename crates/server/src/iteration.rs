@@ -85,6 +85,9 @@ struct Sockets {
     to_close: Vec<SessionKey>,
 }
 
+/// How long after the start memory is summed first.
+const SUMS_FROM_NS: u64 = 200_000_000;
+
 const SIGNAL_TOKEN: Token = Token(u64::MAX);
 
 impl Server {
@@ -170,7 +173,9 @@ impl Server {
     /// Sums the parts of memory.
     #[cold]
     fn sum_memory(&mut self) {
-        let Some(io_threads) = self.io_threads.pool.footprint() else { return };
+        // Not before all threads run and have the allocator's caches, which are no part.
+        let is_started = self.host.recent().mono_ns > self.host.started_ns + SUMS_FROM_NS;
+        let Some(io_threads) = self.io_threads.pool.footprint().filter(|_| is_started) else { return };
         // First, because the allocator's figures are those of this reading.
         let used = self.host.used_memory_now(self.engine.keyspace());
         let sockets = &self.sockets;

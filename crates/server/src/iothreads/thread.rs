@@ -390,8 +390,10 @@ impl IoThread {
     }
 
     /// Keeps a spent batch, and in it a spent reply buffer, which it takes back to the main thread.
-    fn spend(&mut self, batch: Box<Batch>) {
+    fn spend(&mut self, mut batch: Box<Batch>) {
         if self.spare_batches.len() < SPARE_BATCHES_MAX {
+            // A large argument would otherwise outlive its key, and be copied by the next write.
+            batch.requests.clear();
             self.spare_batches.push(batch);
         }
     }
