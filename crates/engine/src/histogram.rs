@@ -29,7 +29,7 @@ impl Default for Histogram {
 
 impl Histogram {
     /// Bytes that the allocator gives for a boxed histogram.
-    pub const FOOTPRINT: usize = heap::boxed::<Histogram>() + heap::boxed::<[u64; BUCKETS]>();
+    pub(crate) const FOOTPRINT: usize = heap::boxed::<Histogram>() + heap::boxed::<[u64; BUCKETS]>();
 
     /// Counts one duration.
     #[inline]
