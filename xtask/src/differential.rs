@@ -267,6 +267,14 @@ fn summarise(grammar: &Grammar, player: &Player<'_>) {
         "{total} replies compared, {errors} of them errors; a client waited {} times, another was sent {} messages",
         player.waits, player.messages
     );
+    match player.memory_looks {
+        0 => println!("the parts of memory were not summed: only a build with debug assertions does that"),
+        looks => println!(
+            "the parts of memory were summed {looks} times; what they missed was {}.{} % at most",
+            player.unexplained_max / 10,
+            player.unexplained_max % 10
+        ),
+    }
     let names = || grammar.commands.iter().map(|entry| (entry.name.as_str(), player.tally.get(&entry.name)));
     if total < 20_000 {
         return;

@@ -43,6 +43,8 @@ impl Server {
         };
         command.args(["--port", &port.to_string(), "--bind", "127.0.0.1", "--save", ""]);
         command.arg("--dir").arg(&folder);
+        // A server of ours with debug assertions sums the parts of its memory then.
+        command.env("SLUICE_TEST_PARTS", "1");
         command.args(extra).stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);
         let child = command.spawn().map_err(|error| format!("{}: {error}", binary.display()))?;
         let launcher = launcher.to_vec();

@@ -1,5 +1,6 @@
 //! Shared bytes: a large value that a reply can hold while the keyspace holds it too.
 
+use crate::heap;
 use std::sync::Arc;
 
 /// Reference-counted bytes, one word wide. Cloning is an atomic increment; writing needs [`Bytes::make_mut`],
@@ -34,6 +35,11 @@ impl Bytes {
     /// Whether these bytes have another owner.
     pub fn is_shared(&self) -> bool {
         Arc::strong_count(&self.0) > 1
+    }
+
+    /// Bytes that the allocator has given: the contents, the vector's header and the counts of owners.
+    pub fn footprint(&self) -> usize {
+        heap::counted::<Vec<u8>>() + heap::vec(&self.0)
     }
 
     /// Bytes allocated for the contents.

@@ -10,6 +10,7 @@ pub mod crc16;
 pub mod glob;
 mod grisu;
 pub mod hash;
+pub mod heap;
 pub mod id;
 pub mod longdouble;
 pub mod lzf;

@@ -388,8 +388,7 @@ impl<const CHUNK_BITS: u32, const BLOCK_BITS: u32> SlabOf<CHUNK_BITS, BLOCK_BITS
 
     /// Bytes of directories and lists. Those of a small slab come from the allocator, so that its figure has them already.
     /// O(1), but for a slab that has used every chunk number.
-    #[cfg(test)]
-    pub(crate) fn bytes_directories(&self) -> usize {
+    pub fn bytes_directories(&self) -> usize {
         let Some(books) = self.books.as_deref() else { return 0 };
         let orphans: usize =
             books.orphans.iter().map(|list| list.capacity() * size_of::<ChunkMemory>()).sum();

@@ -12,6 +12,7 @@
 use crate::key_map::KeyMap;
 use crate::prepare::Prepared;
 use crate::session_key::SessionKey;
+use sluice_base::heap;
 use sluice_resp::OwnedRequests;
 use sluice_value::Type;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -130,6 +131,19 @@ pub(crate) enum Due {
 }
 
 impl Blocking {
+    /// Bytes that the allocator has given for the lists. O(keys that clients wait for).
+    pub(crate) fn footprint(&self) -> usize {
+        let waiters = |of: &Waiters| heap::tree::<u64, SessionKey>(of.clients.len());
+        let keys = self.keys.footprint() + self.keys.values().map(waiters).sum::<usize>();
+        let ready: usize = self.ready.iter().map(|(_, key)| heap::block(key.len())).sum();
+        let clients = [&self.replicas, &self.paused, &self.resumed].map(BTreeMap::len);
+        keys + heap::tree::<(u64, SessionKey), ()>(self.deadlines.len())
+            + clients.map(heap::tree::<u64, SessionKey>).iter().sum::<usize>()
+            + heap::deque(&self.ready)
+            + ready
+            + heap::deque(&self.unblocked)
+    }
+
     /// Clients that wait.
     pub fn count(&self) -> usize {
         self.count
@@ -301,6 +315,11 @@ impl Waiting {
     /// Bytes of the request's arguments.
     pub(crate) fn args_bytes(&self) -> usize {
         self.request.args_bytes()
+    }
+
+    /// Bytes that the allocator has given.
+    pub(crate) fn footprint(&self) -> usize {
+        heap::boxed::<Waiting>() + self.request.footprint()
     }
 
     /// Bytes allocated.

@@ -1,5 +1,6 @@
 //! The command log: the slowest commands, the largest requests, the largest replies.
 
+use sluice_base::heap;
 use std::collections::VecDeque;
 
 /// What an entry was logged for.
@@ -48,6 +49,16 @@ pub(crate) const ARGS_MAX: usize = 32;
 pub(crate) const ARG_BYTES_MAX: usize = 128;
 
 impl CommandLog {
+    /// Bytes that the allocator has given. O(entries).
+    pub(crate) fn footprint(&self) -> usize {
+        let entry = |entry: &LogEntry| {
+            let argv: usize = entry.argv.iter().map(heap::vec).sum();
+            heap::vec(&entry.argv) + argv + heap::block(entry.peer.len()) + heap::block(entry.name.len())
+        };
+        let log = |log: &Log| heap::deque(&log.entries) + log.entries.iter().map(entry).sum::<usize>();
+        self.logs.iter().map(log).sum()
+    }
+
     /// Adds an entry; the oldest goes when there are more than `max_len`.
     pub fn push(&mut self, kind: LogKind, mut entry: LogEntry, max_len: usize) {
         let log = &mut self.logs[kind as usize];

@@ -4,6 +4,8 @@
 //! costs several times that and 30 KiB per command. The layout is that of HdrHistogram (Tene, 2012): 64 steps per power of
 //! two.
 
+use sluice_base::heap;
+
 /// A histogram of durations in nanoseconds; longer than one second counts as one second.
 #[derive(Clone, Debug)]
 pub struct Histogram {
@@ -26,6 +28,9 @@ impl Default for Histogram {
 }
 
 impl Histogram {
+    /// Bytes that the allocator gives for a boxed histogram.
+    pub(crate) const FOOTPRINT: usize = heap::boxed::<Histogram>() + heap::boxed::<[u64; BUCKETS]>();
+
     /// Counts one duration.
     #[inline]
     pub fn record(&mut self, nanos: u64) {

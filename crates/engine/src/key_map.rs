@@ -1,5 +1,6 @@
 //! A map from keys to what waits for them, ordered so that it needs no randomness: one ordered map for each database.
 
+use sluice_base::heap;
 use std::collections::BTreeMap;
 
 /// Values by database and key. Look-ups cost O(log n) and allocate nothing.
@@ -16,6 +17,21 @@ impl<V> Default for KeyMap<V> {
 }
 
 impl<V> KeyMap<V> {
+    /// Bytes that the allocator has given, without what values own. O(keys).
+    pub fn footprint(&self) -> usize {
+        let of_db = |keys: &BTreeMap<Box<[u8]>, V>| {
+            let names: usize = keys.keys().map(|key| heap::block(key.len())).sum();
+            names + heap::tree::<Box<[u8]>, V>(keys.len())
+        };
+        heap::tree::<usize, BTreeMap<Box<[u8]>, V>>(self.dbs.len())
+            + self.dbs.values().map(of_db).sum::<usize>()
+    }
+
+    /// All values.
+    pub fn values(&self) -> impl Iterator<Item = &V> {
+        self.dbs.values().flat_map(BTreeMap::values)
+    }
+
     /// Number of keys.
     pub fn len(&self) -> usize {
         self.len

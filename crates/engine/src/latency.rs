@@ -1,5 +1,6 @@
 //! The latency monitor: spikes by event, for LATENCY HISTORY and its like.
 
+use sluice_base::heap;
 use std::collections::{BTreeMap, VecDeque};
 
 /// Spikes kept per event.
@@ -25,6 +26,12 @@ pub struct LatencyMonitor {
 }
 
 impl LatencyMonitor {
+    /// Bytes that the allocator has given. O(events).
+    pub(crate) fn footprint(&self) -> usize {
+        let samples: usize = self.series.values().map(|series| heap::deque(&series.samples)).sum();
+        heap::tree::<&str, Series>(self.series.len()) + samples
+    }
+
     /// Notes a spike.
     pub fn add(&mut self, event: &'static str, now_s: i64, duration_ms: u64) {
         let series = self.series.entry(event).or_default();

@@ -28,6 +28,7 @@ mod limits;
 mod loading;
 mod logging;
 mod output_limit;
+mod parts;
 mod prepare;
 mod process;
 mod pubsub;
@@ -56,6 +57,7 @@ pub use error::CmdError;
 pub use exec::{Flow, Submitted};
 pub use limits::{Limits, OutputLimit};
 pub use loading::{LoadCounts, NotLoaded};
+pub use parts::MemoryPart;
 pub use prepare::{PreparedBatch, Preparer};
 pub use process::{
     Counts, CpuTimes, Facts, IoThreads, LogLevel, Process, SaveError, SnapshotSink, SnapshotSource,

@@ -4,6 +4,7 @@
 //! thread. A [`Preparer`] is an immutable snapshot; the engine gives out another when its configuration changed.
 
 use crate::renames::Renames;
+use sluice_base::heap;
 use sluice_command::derive::keys::key_row;
 use sluice_command::{Named, Spec};
 use sluice_keyspace::KeyHasher;
@@ -64,6 +65,11 @@ pub struct PreparedBatch {
 }
 
 impl PreparedBatch {
+    /// Bytes that the allocator has given.
+    pub fn footprint(&self) -> usize {
+        heap::vec(&self.items) + heap::vec(&self.hashing.hashes)
+    }
+
     /// Forgets the requests and keeps the memory.
     pub fn clear(&mut self) {
         self.items.clear();

@@ -9,6 +9,7 @@
 
 use crate::session::Subscribed;
 use crate::session_key::SessionKey;
+use sluice_base::heap;
 use sluice_resp::Outbox;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -98,6 +99,34 @@ struct Subscriber {
 }
 
 impl PubSub {
+    /// Bytes that the allocator has given. O(topics and clients).
+    pub(crate) fn footprint(&self) -> usize {
+        let topic = |topic: &Topic| {
+            heap::block(2 * size_of::<usize>() + topic.name.len()) + heap::vec(&topic.subscribers)
+        };
+        let topics = |topics: &Topics| {
+            heap::tree::<Arc<[u8]>, u32>(topics.by_name.len())
+                + heap::vec(&topics.slots)
+                + heap::vec(&topics.free)
+                + topics.slots.iter().filter(|topic| !topic.name.is_empty()).map(topic).sum::<usize>()
+        };
+        let client = |client: &Subscriber| {
+            let places = client.places.iter().map(|places| heap::tree::<u32, u32>(places.len()));
+            heap::boxed::<Subscriber>() + places.sum::<usize>()
+        };
+        let clients: usize = self.clients.iter().flatten().map(|own| client(own)).sum();
+        let outgoing = &self.outgoing;
+        let buffers: usize = outgoing.buffers.iter().map(heap::vec).sum();
+        self.topics.iter().map(topics).sum::<usize>()
+            + heap::vec(&self.clients)
+            + clients
+            + heap::vec(&outgoing.targets)
+            + outgoing.own.footprint()
+            + heap::vec(&outgoing.cut)
+            + buffers
+            + heap::vec(&outgoing.name)
+    }
+
     /// Subscribes a client; nothing is done where it has subscribed already.
     pub fn subscribe(&mut self, kind: TopicKind, client: SessionKey, name: &[u8]) {
         let slot = self.topics[kind as usize].slot_of(name);

@@ -10,7 +10,7 @@
 //! when a unit closes, not when its bytes are delivered.
 
 use crate::session_key::SessionKey;
-use sluice_base::Bytes;
+use sluice_base::{Bytes, heap};
 use sluice_keyspace::Argv;
 use std::collections::VecDeque;
 
@@ -47,6 +47,13 @@ pub(crate) enum Grouping {
 }
 
 impl ReplicationStream {
+    /// Bytes that the allocator has given.
+    pub(crate) fn footprint(&self) -> usize {
+        let blocks: usize = self.delivered.iter().map(Bytes::footprint).sum();
+        let buffers = heap::vec(&self.unit) + heap::vec(&self.pending);
+        heap::vec(&self.replicas) + buffers + heap::deque(&self.delivered) + blocks
+    }
+
     /// An empty stream of the history `replid`.
     pub fn new(replid: String) -> ReplicationStream {
         ReplicationStream { replid, ..ReplicationStream::default() }

@@ -10,7 +10,7 @@ use crate::blocking::Waiting;
 use crate::session_key::SessionKey;
 use crate::sync_state::Feed;
 use crate::transaction::Transaction;
-use sluice_base::ClientId;
+use sluice_base::{ClientId, heap};
 use sluice_command::Spec;
 use sluice_resp::{Outbox, Protocol};
 use std::sync::Arc;
@@ -332,6 +332,24 @@ pub struct Session {
 }
 
 impl Session {
+    /// Bytes that the allocator has given. A text that several clients share is not counted.
+    pub(crate) fn footprint(&self) -> usize {
+        let caller = &self.caller;
+        let labels = caller.labels.as_deref().map_or(0, |labels| {
+            let texts = [&labels.name, &labels.lib_name, &labels.lib_ver].map(|text| heap::block(text.len()));
+            heap::boxed::<Labels>() + texts.iter().sum::<usize>()
+        });
+        let announced = caller.announced.as_deref();
+        let replica = caller.replica.as_deref().map_or(0, |_| heap::boxed::<ReplicaState>())
+            + announced.map_or(0, |own| heap::boxed::<Announced>() + heap::block(own.ip.len()));
+        let output = self.outbox.footprint()
+            + self.held.as_deref().map_or(0, |held| heap::boxed::<Outbox>() + held.footprint())
+            + self.feed.as_deref().map_or(0, |_| heap::boxed::<Feed>());
+        let deferred = self.transaction.as_deref().map_or(0, Transaction::footprint)
+            + self.waiting.as_deref().map_or(0, Waiting::footprint);
+        heap::boxed::<Session>() + heap::block(caller.addr.len()) + labels + replica + output + deferred
+    }
+
     /// Bytes of output that the client has not received yet.
     #[inline]
     pub fn output_bytes(&self) -> usize {
@@ -395,6 +413,11 @@ struct Slot {
 }
 
 impl Sessions {
+    /// Bytes that the allocator has given. O(slots).
+    pub(crate) fn footprint(&self) -> usize {
+        heap::vec(&self.slots) + heap::vec(&self.free) + self.iter().map(Session::footprint).sum::<usize>()
+    }
+
     /// Number of sessions, one that executes included.
     pub fn len(&self) -> usize {
         self.count

@@ -4,6 +4,7 @@
 
 use crate::histogram::Histogram;
 use crate::process::{Facts, IoThreads};
+use sluice_base::heap;
 use std::collections::BTreeMap;
 
 /// Counters of one command.
@@ -129,6 +130,16 @@ pub(crate) const ERROR_CODES_MAX: usize = 128;
 const ERROR_CODES_OVERFLOW: &str = "ERRORSTATS_OVERFLOW";
 
 impl Stats {
+    /// Bytes that the allocator has given. O(commands).
+    pub(crate) fn footprint(&self) -> usize {
+        let errors: usize = self.errors.keys().map(|code| heap::block(code.len())).sum();
+        let histograms = self.commands.iter().filter(|stats| stats.latency.is_some()).count();
+        heap::vec(&self.commands)
+            + histograms * Histogram::FOOTPRINT
+            + heap::tree::<Box<str>, u64>(self.errors.len())
+            + errors
+    }
+
     /// All zero, for `commands` commands.
     pub fn new(commands: usize) -> Stats {
         Stats {

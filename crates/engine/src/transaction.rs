@@ -1,6 +1,7 @@
 //! What MULTI has queued; `exec/transaction.rs` runs it.
 
 use crate::prepare::Prepared;
+use sluice_base::heap;
 use sluice_command::{Flags, Spec};
 use sluice_resp::{OwnedRequests, Request};
 
@@ -16,6 +17,11 @@ pub struct Transaction {
 }
 
 impl Transaction {
+    /// Bytes that the allocator has given.
+    pub(crate) fn footprint(&self) -> usize {
+        heap::boxed::<Transaction>() + self.requests.footprint() + heap::vec(&self.prepared)
+    }
+
     /// Commands queued.
     pub fn len(&self) -> usize {
         self.requests.len()

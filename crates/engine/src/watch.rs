@@ -6,6 +6,7 @@
 
 use crate::key_map::KeyMap;
 use crate::session_key::SessionKey;
+use sluice_base::heap;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Watched keys and their clients.
@@ -49,6 +50,19 @@ pub(crate) enum KeyPresence {
 }
 
 impl Watching {
+    /// Bytes that the allocator has given. O(keys that are watched).
+    pub(crate) fn footprint(&self) -> usize {
+        let watchers = |of: &BTreeSet<SessionKey>| heap::tree::<SessionKey, ()>(of.len());
+        let own = |keys: &Vec<WatchedKey>| {
+            heap::vec(keys) + keys.iter().map(|watched| heap::block(watched.key.len())).sum::<usize>()
+        };
+        self.keys.footprint()
+            + self.keys.values().map(watchers).sum::<usize>()
+            + heap::tree::<SessionKey, Vec<WatchedKey>>(self.clients.len())
+            + self.clients.values().map(own).sum::<usize>()
+            + heap::tree::<SessionKey, ()>(self.changed.len())
+    }
+
     /// Whether a key is watched by any client.
     #[inline]
     pub fn is_empty(&self) -> bool {

@@ -234,6 +234,10 @@ impl Driver for AnyDriver {
         each!(self, driver => driver.metrics())
     }
 
+    fn footprint(&self) -> usize {
+        each!(self, driver => driver.footprint())
+    }
+
     #[inline]
     fn due_ns(&self) -> u64 {
         each!(self, driver => driver.due_ns())

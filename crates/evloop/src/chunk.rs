@@ -2,6 +2,8 @@
 
 use std::ops::Deref;
 
+use sluice_base::heap;
+
 /// The bytes of one receive, on loan: read them, copy out what must live longer, and hand the chunk back with
 /// [`Loop::give_back`](crate::Loop::give_back). A chunk that is dropped instead is only a little dearer. It may be
 /// kept across iterations and sent to another thread; each one kept costs a whole receive buffer, so do neither for long.
@@ -50,6 +52,11 @@ pub(crate) struct ChunkPool {
 impl ChunkPool {
     pub(crate) fn new(chunk_bytes: usize) -> ChunkPool {
         ChunkPool { free: Vec::with_capacity(FREE_MAX), chunk_bytes }
+    }
+
+    /// Bytes that the allocator has given for the pool.
+    pub(crate) fn footprint(&self) -> usize {
+        heap::vec(&self.free) + self.free.len() * heap::block(self.chunk_bytes)
     }
 
     /// The size of each.

@@ -54,6 +54,9 @@ pub trait Driver: Sized {
     /// The driver's counters; the loop counts iterations, events, timers and wake-ups.
     fn metrics(&mut self) -> &mut Metrics;
 
+    /// Bytes that the allocator has given to the driver, as far as they can change while it runs. O(sends in flight).
+    fn footprint(&self) -> usize;
+
     /// When the driver itself has something to do without a kernel event; 0 for at once.
     fn due_ns(&self) -> u64;
 

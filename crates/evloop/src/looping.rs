@@ -349,6 +349,11 @@ impl<D: Driver> Loop<D> {
         self.timers.len()
     }
 
+    /// Bytes that the allocator has given to the loop, as far as they can change while it runs. O(sends in flight).
+    pub fn footprint(&self) -> usize {
+        self.driver.footprint() + self.timers.footprint()
+    }
+
     /// The counters so far.
     pub fn metrics(&mut self) -> Metrics {
         let (wakes_sent, wakes_coalesced) = (self.park.sent(), self.park.coalesced());

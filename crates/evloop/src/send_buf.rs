@@ -2,7 +2,7 @@
 
 use std::io::IoSlice;
 
-use sluice_base::Bytes;
+use sluice_base::{Bytes, heap};
 
 /// Bytes to send: `head` with each of `shared` inserted before `head[at]`. Positions must not decrease; a position
 /// beyond the end of `head` means its end.
@@ -32,6 +32,11 @@ impl SendBuf {
     /// Appends a value that is not copied.
     pub fn push_shared(&mut self, bytes: Bytes) {
         self.shared.push(Shared { at: self.head.len(), bytes });
+    }
+
+    /// Bytes that the allocator has given: without the shared values.
+    pub fn footprint(&self) -> usize {
+        heap::vec(&self.head) + heap::vec(&self.shared)
     }
 
     /// All bytes to send. Cost: the number of shared values.

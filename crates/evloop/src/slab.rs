@@ -1,5 +1,7 @@
 //! Entries with stable small indices and a free list; no generation, for what only the driver names.
 
+use sluice_base::heap;
+
 #[derive(Debug)]
 pub(crate) struct Slab<T> {
     entries: Vec<Option<T>>,
@@ -9,6 +11,13 @@ pub(crate) struct Slab<T> {
 impl<T> Slab<T> {
     pub(crate) const fn new() -> Slab<T> {
         Slab { entries: Vec::new(), free: Vec::new() }
+    }
+
+    /// Bytes that the allocator has given, with those that `own` says of each entry.
+    pub(crate) fn footprint(&self, own: impl Fn(&T) -> usize) -> usize {
+        heap::vec(&self.entries)
+            + heap::vec(&self.free)
+            + self.entries.iter().flatten().map(own).sum::<usize>()
     }
 
     /// Stores `value`; allocates only when more entries live than ever before.

@@ -5,6 +5,7 @@
 //! [`TimerId`] cancels nothing. Cost of insert, cancel and expiry: O(log n), without tombstones.
 
 use crate::handle::Token;
+use sluice_base::heap;
 /// Names one timer until it fires or is cancelled; harmless afterwards.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct TimerId {
@@ -50,6 +51,11 @@ pub struct Timers {
 }
 
 impl Timers {
+    /// Bytes that the allocator has given.
+    pub fn footprint(&self) -> usize {
+        heap::vec(&self.heap) + heap::vec(&self.slots) + heap::vec(&self.free)
+    }
+
     /// Sets a timer.
     pub fn insert(&mut self, at_ns: u64, token: Token) -> TimerId {
         let place = self.heap.len() as u32;

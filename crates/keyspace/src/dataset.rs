@@ -6,6 +6,7 @@ use crate::db::Meta;
 use crate::effects::{DbChange, Effects};
 use crate::hasher::KeyHasher;
 use crate::{Access, Key, NewValue};
+use sluice_base::heap;
 use sluice_collections::slab::Slab;
 
 /// Every database of a shard.
@@ -75,6 +76,13 @@ impl Keyspace {
             used_bytes: sum.used_bytes + db.used_bytes,
             touched_bytes: sum.touched_bytes + db.touched_bytes,
         })
+    }
+
+    /// What takes memory here: the entries, and what the allocator has given beside them. Cost: one step for each database,
+    /// value outside and key outside.
+    pub fn footprint(&self) -> (usize, usize) {
+        let dbs = heap::vec(&self.dbs);
+        (self.chunk_memory().used_bytes, dbs + self.dbs.iter().map(Db::footprint).sum::<usize>())
     }
 
     /// Whether a database has so many entries that writes must be refused, lest its handles run out: 2^32 of up to 256 bytes,

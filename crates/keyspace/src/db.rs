@@ -23,11 +23,11 @@ pub(crate) use list::OpenList;
 use crate::entry::{self, Form, Head, Name};
 use crate::hasher::KeyHasher;
 use crate::{ChunkMemory, Key, reference_string_encoding};
-use sluice_base::Rng;
+use sluice_base::{Rng, heap};
 use sluice_collections::Index;
 use sluice_collections::index::{Position, Stats};
 use sluice_collections::slab::{Handle, Slab};
-use sluice_value::{Encoding, Type, Value};
+use sluice_value::{Encoding, List, Type, Value};
 use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::Relaxed;
 use store::Store;
@@ -136,6 +136,17 @@ impl Db {
     /// Bytes of entries, and of the values and keys outside.
     pub fn entry_bytes(&self) -> usize {
         self.store.slab.bytes_used() + self.store.outside_bytes
+    }
+
+    /// Bytes that the allocator has given for the database: directories, indexes, values and keys outside. The chunks of the
+    /// entries lie elsewhere. Cost: one step for each value and key outside.
+    pub fn footprint(&self) -> usize {
+        let store = &self.store;
+        let values: usize = store.values.iter().map(|(_, value)| value.footprint()).sum();
+        let keys: usize = store.keys.iter().map(|(_, key)| heap::block(key.len())).sum();
+        let scratch = store.scratch.as_ref().map_or(0, List::heap_bytes);
+        let tables = store.slab.bytes_directories() + store.values.bytes() + store.keys.bytes();
+        self.index_bytes() + self.expires_bytes() + tables + values + keys + scratch
     }
 
     /// The entry of `key`, expired or not.

@@ -10,6 +10,7 @@ mod event;
 pub use event::{Class, Classes, Event};
 
 use crate::{Db, Key};
+use sluice_base::heap;
 use sluice_value::Value;
 
 /// A modified key.
@@ -109,6 +110,13 @@ pub enum Propagation {
 
 /// What handlers say about the propagation of their command.
 impl Effects {
+    /// Bytes that the allocator has given for the lists, which are empty between commands.
+    pub fn footprint(&self) -> usize {
+        let keys = heap::vec(&self.modified) + heap::vec(&self.ready) + heap::vec(&self.databases);
+        let expired = heap::vec(&self.expired_by_read) + heap::vec(&self.expired_by_write);
+        keys + expired + heap::vec(&self.garbage) + heap::vec(&self.garbage_dbs)
+    }
+
     /// Replaces the command in the propagation stream; the closure runs only when somebody will read it.
     #[inline]
     pub fn rewrite(&mut self, argv: impl FnOnce() -> Argv) {

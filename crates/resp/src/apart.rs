@@ -4,7 +4,7 @@
 //! span begins beyond every input, so that reading an argument costs the one question about bounds that it costs anyway,
 //! and only a span that no input contains is looked up here.
 
-use sluice_base::Bytes;
+use sluice_base::{Bytes, heap};
 
 use crate::span::Span;
 
@@ -42,6 +42,11 @@ impl Apart {
     /// Bytes allocated for them.
     pub fn heap_bytes(&self) -> usize {
         self.list.iter().map(|piece| piece.bytes.capacity()).sum()
+    }
+
+    /// Bytes that the allocator has given for the list and the arguments.
+    pub(crate) fn footprint(&self) -> usize {
+        heap::vec(&self.list) + self.list.iter().map(|piece| piece.bytes.footprint()).sum::<usize>()
     }
 
     /// Forgets them and keeps the room for their list.

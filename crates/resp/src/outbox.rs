@@ -7,7 +7,7 @@
 //!
 //! Invariant: (1) positions do not decrease and are at most the length of `head`.
 
-use sluice_base::Bytes;
+use sluice_base::{Bytes, heap};
 
 /// Replies in order. What a writer produces and the event loop sends.
 #[derive(Debug, Default)]
@@ -51,6 +51,16 @@ impl Outbox {
     /// Bytes of this outbox's own allocations: without the shared values.
     pub fn capacity_bytes(&self) -> usize {
         self.head.capacity() + self.shared.capacity() * size_of::<(usize, Bytes)>()
+    }
+
+    /// Bytes that the allocator has given for this outbox: without the shared values.
+    pub fn footprint(&self) -> usize {
+        heap::vec(&self.head) + heap::vec(&self.shared)
+    }
+
+    /// The values that are not copied.
+    pub fn shared(&self) -> impl Iterator<Item = &Bytes> {
+        self.shared.iter().map(|(_, value)| value)
     }
 
     /// The plain bytes, for writers of this crate: they only append.

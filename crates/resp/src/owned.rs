@@ -6,6 +6,7 @@
 
 use crate::requests::Request;
 use crate::span::Span;
+use sluice_base::heap;
 
 /// Requests copied out of their input, in order.
 #[derive(Clone, Debug, Default)]
@@ -90,6 +91,11 @@ impl OwnedRequests {
     /// Bytes of the requests as they came, and of the words of inline ones.
     pub fn bytes(&self) -> usize {
         self.bytes.len()
+    }
+
+    /// Bytes that the allocator has given for the requests.
+    pub fn footprint(&self) -> usize {
+        heap::vec(&self.bytes) + heap::vec(&self.spans) + heap::vec(&self.list)
     }
 
     /// Bytes allocated.

@@ -14,8 +14,8 @@
 use std::ops::ControlFlow;
 
 use memchr::{memchr, memchr2};
-use sluice_base::Bytes;
 use sluice_base::quote::{self, Dialect};
+use sluice_base::{Bytes, heap};
 
 use crate::apart::Apart;
 use crate::requests::{Form, Requests};
@@ -241,6 +241,11 @@ impl Parser {
     #[inline]
     pub fn at(&self) -> usize {
         self.place.at
+    }
+
+    /// Bytes that the allocator has given for the unfinished request's arguments.
+    pub fn footprint(&self) -> usize {
+        heap::vec(&self.args) + self.apart().footprint()
     }
 
     /// Bytes allocated for the unfinished request's arguments.

@@ -2,6 +2,7 @@
 
 use crate::apart::{Apart, named};
 use crate::span::Span;
+use sluice_base::heap;
 
 /// The complete requests of one call of [`crate::Parser::parse`], in order.
 ///
@@ -119,6 +120,11 @@ impl Requests {
     /// Takes over the arguments apart of the first request; leaves the room for a list.
     pub(crate) fn take_apart(&mut self, apart: &mut Apart) {
         std::mem::swap(&mut self.apart, apart);
+    }
+
+    /// Bytes that the allocator has given for the requests.
+    pub fn footprint(&self) -> usize {
+        heap::vec(&self.args) + heap::vec(&self.list) + heap::vec(&self.words) + self.apart.footprint()
     }
 
     /// Bytes allocated.

@@ -320,6 +320,16 @@ mod tests {
     }
 
     #[test]
+    fn the_size_classes_are_those_that_sums_assume() {
+        for bytes in (1..300_000).step_by(7).chain([8, 16, 48, 128, 4096, 14_336, 16_384, 1 << 20]) {
+            // SAFETY: this function takes any size but 0, and touches no memory.
+            // JUSTIFICATION: it has no safe wrapper.
+            let given = unsafe { tikv_jemalloc_sys::nallocx(bytes, 0) };
+            assert_eq!(sluice_base::heap::block(bytes), given, "{bytes}");
+        }
+    }
+
+    #[test]
     fn a_purge_gives_pages_back() {
         purge().expect("the control exists and takes no value");
         let mut blocks: Vec<Vec<u8>> = (0..4096).map(|_| vec![1; 16 << 10]).collect();

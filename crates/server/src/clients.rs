@@ -11,6 +11,7 @@
 
 use crate::connection::Connection;
 use crate::iothreads::IoThreadId;
+use sluice_base::heap;
 use sluice_engine::SessionKey;
 
 /// The owner of a client's socket.
@@ -145,6 +146,15 @@ impl Clients {
     pub fn in_slot(&mut self, slot: usize) -> Option<(SessionKey, &mut SocketOwner)> {
         let client = self.entries.get_mut(slot)?.as_mut()?;
         Some((client.key, &mut client.owner))
+    }
+
+    /// Bytes that the allocator has given, for connections of the main thread too. O(slots).
+    pub fn footprint(&self) -> usize {
+        let connection = |(_, owner): (SessionKey, &SocketOwner)| match owner {
+            SocketOwner::Main(connection) => connection.footprint(),
+            SocketOwner::InHand | SocketOwner::IoThread(_) | SocketOwner::LeavingIoThread(_) => 0,
+        };
+        heap::vec(&self.entries) + self.iter().map(connection).sum::<usize>()
     }
 
     /// All clients. O(slots).

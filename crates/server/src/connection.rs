@@ -16,6 +16,7 @@ pub mod transport;
 use crate::os::plain_error;
 use input::{Input, InputState};
 use output::{Next, Output, Piece};
+use sluice_base::heap;
 use sluice_engine::SessionKey;
 use sluice_evloop::{AnyLoop, Event, Fd, Received, SendBuf, Sending, Sent, Token};
 use sluice_resp::{Admission, Outbox};
@@ -151,6 +152,11 @@ impl Connection {
             is_listed: false,
             usage_waits: false,
         })
+    }
+
+    /// Bytes that the allocator has given for it; the event loop's own are not among them.
+    pub fn footprint(&self) -> usize {
+        heap::boxed::<Connection>() + self.input.footprint() + self.output.footprint()
     }
 
     /// Whether it can move to another thread just now.

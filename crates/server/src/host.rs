@@ -7,6 +7,7 @@ use crate::log::{Log, Style};
 use crate::longest::LongestTurn;
 use crate::oom_score::OomScore;
 use crate::os::plain_error;
+use crate::parts::Parts;
 use crate::storage::{self, Storage};
 use crate::title::Title;
 use nix::sys::resource::{Usage, UsageWho, getrusage};
@@ -27,6 +28,8 @@ pub struct Host {
     clock: Clock,
     clock_watch: SourceWatch,
     recent: Now,
+    /// When it started, monotonic nanoseconds.
+    pub started_ns: u64,
     /// The log.
     pub log: Log,
     /// Files.
@@ -68,6 +71,8 @@ pub struct Host {
     pub title: Option<Title>,
     /// Lines for INFO debug.
     pub debug: Vec<(String, String)>,
+    /// The parts of memory, where they are summed: further lines for INFO debug.
+    pub parts: Parts,
     memory: Memory,
 }
 
@@ -96,6 +101,7 @@ impl Host {
             clock,
             clock_watch: SourceWatch::default(),
             recent,
+            started_ns: recent.mono_ns,
             log: Log::stdout(),
             storage: storage::of_process(),
             bio: None,
@@ -117,6 +123,7 @@ impl Host {
             oom_score: OomScore::read(),
             title: None,
             debug: Vec::new(),
+            parts: Parts::default(),
             memory: Memory::default(),
         }
     }
@@ -189,6 +196,11 @@ impl Host {
             self.memory.peak_s = self.recent.unix_s();
         }
         numbers
+    }
+
+    /// Bytes in use at this moment.
+    pub fn used_memory_now(&mut self, keyspace: &Keyspace) -> usize {
+        self.read_memory(keyspace).allocated
     }
 
     /// Keeps the peak of memory and the loop's counters up to date; called by the cron.
@@ -400,7 +412,7 @@ impl Process for Host {
             longest_turn_us: self.longest_turn.wall_us(),
             lazyfree_pending: bio.map_or(0, Bio::pending),
             lazyfreed: bio.map_or(0, Bio::freed),
-            debug: self.debug.clone(),
+            debug: self.debug.iter().cloned().chain(self.parts.lines()).collect(),
             recent_max_input: self.input_peaks.max(),
             monotonic_clock: self.clock.describe(),
             io_threads: self.io_threads.clone(),

@@ -27,6 +27,7 @@ use crate::signals::Signals;
 use crate::switches;
 use barrier::Barrier;
 use batches::Batches;
+use sluice_base::heap;
 use sluice_config::choice::{EventLoop, shutdown as shutdown_flag};
 use sluice_config::{Config, param};
 use sluice_engine::{Action, Crash, Ending, Engine, LogLevel, Process, SessionKey};
@@ -60,6 +61,8 @@ pub struct Server {
     timing: Timing,
     /// Keeps replies until they are durable. None outside of tests: there is no log yet.
     barrier: Option<Box<Barrier>>,
+    /// Whether the parts of memory are summed at the end of each iteration.
+    sums_memory: bool,
     /// What the engine asks for, while it is done.
     actions: Vec<Action>,
     /// The exit status, once the server is to end.
@@ -80,6 +83,9 @@ struct Sockets {
     /// Clients whose sockets are to be closed at the end of the iteration.
     to_close: Vec<SessionKey>,
 }
+
+/// How long after the start memory is summed first.
+const SUMS_FROM_NS: u64 = 200_000_000;
 
 const SIGNAL_TOKEN: Token = Token(u64::MAX);
 
@@ -111,6 +117,7 @@ impl Server {
             batches: Batches::default(),
             timing: Timing::default(),
             barrier: Barrier::from_switches(),
+            sums_memory: switches::number(switches::PARTS).is_some(),
             actions: Vec::new(),
             ending: None,
         };
@@ -134,6 +141,9 @@ impl Server {
                 phase(self);
             }
             now_ns = self.end_iteration();
+            if self.sums_memory {
+                self.sum_memory();
+            }
             if let Some(status) = self.ending {
                 return self.shut_down(status);
             }
@@ -157,6 +167,28 @@ impl Server {
             Some(barrier) => cron.min(Deadline::at_ns(barrier.due_ns())),
             None => cron,
         }
+    }
+
+    /// Sums the parts of memory.
+    #[cold]
+    fn sum_memory(&mut self) {
+        // Not before all threads run and have the allocator's caches, which are no part.
+        let is_started = self.host.recent().mono_ns > self.host.started_ns + SUMS_FROM_NS;
+        let Some(io_threads) = self.io_threads.pool.footprint().filter(|_| is_started) else { return };
+        // First, because the allocator's figures are those of this reading.
+        let used = self.host.used_memory_now(self.engine.keyspace());
+        let sockets = &self.sockets;
+        let lists = heap::vec(&sockets.ready) + heap::vec(&sockets.to_close) + heap::vec(&self.actions);
+        let mut parts = self.engine.memory_parts();
+        parts.extend([
+            ("connections", sockets.clients.footprint()),
+            ("spare_query_buffers", sockets.spare.footprint()),
+            ("requests", sockets.requests.footprint() + lists),
+            ("event_loop", sockets.event_loop.footprint()),
+            ("batches", self.batches.footprint()),
+            ("io_threads", io_threads),
+        ]);
+        self.host.parts.learn(used, parts);
     }
 
     fn end_iteration(&mut self) -> u64 {

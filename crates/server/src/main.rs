@@ -22,6 +22,7 @@ mod log;
 mod longest;
 mod oom_score;
 mod os;
+mod parts;
 mod signals;
 mod start;
 mod storage;

@@ -5,6 +5,8 @@
 pub const RING: &str = "SLUICE_TEST_RING";
 /// Microseconds until a write is durable: replies wait for a log that is slow on purpose.
 pub const FSYNC_US: &str = "SLUICE_TEST_FSYNC_US";
+/// Any number: at the end of each iteration the parts of memory are summed, and INFO debug shows them.
+pub const PARTS: &str = "SLUICE_TEST_PARTS";
 /// Any number: the allocator faults when it needs more memory from the kernel.
 #[cfg(debug_assertions)]
 pub const ALLOCATOR_FAULT: &str = "SLUICE_TEST_ALLOCATOR_FAULT";

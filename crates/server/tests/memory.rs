@@ -104,3 +104,82 @@ fn the_allocators_background_thread_runs_when_it_is_wanted() {
     without.client().check("PING", "+PONG\r\n");
     assert_eq!(allocator_threads(&without), 0);
 }
+
+/// Has the parts of memory summed at the end of each iteration.
+fn summing_server(arguments: &[&str]) -> Server {
+    Server::start_in(Dir::new(), |command| {
+        command.args(arguments).env("SLUICE_TEST_PARTS", "1");
+    })
+}
+
+/// Waits until the parts of memory miss at most 2 % of what is used: threads may be freeing what was deleted.
+fn check_parts(client: &mut Client, when: &str) {
+    until(&format!("explained memory: {when}"), || {
+        let info = String::from_utf8(client.bulk("INFO debug")).unwrap();
+        let field = |name: &str| -> Option<i64> {
+            info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))?.parse().ok()
+        };
+        let used = field("memory_parts_used")?;
+        (field("memory_unexplained_bytes")?.abs() * 50 <= used).then_some(())
+    });
+}
+
+#[test]
+fn the_parts_of_memory_add_up_to_what_is_used() {
+    if !common::has_switches() {
+        return;
+    }
+    for arguments in [
+        &["--event-loop", "auto"][..],
+        &["--event-loop", "poll"],
+        &["--event-loop", "epoll"],
+        &["--io-threads", "4", "--io-threads-always-active", "yes"],
+    ] {
+        parts_add_up(arguments);
+    }
+}
+
+fn parts_add_up(arguments: &[&str]) {
+    let server = summing_server(arguments);
+    let mut client = server.client();
+    check_parts(&mut client, "at the start");
+    for key in 0..50 {
+        client.check(&format!("SET large:{key} {}", "v".repeat(20_000)), "+OK\r\n");
+        client.check(&format!("SET small:{key} {key}"), "+OK\r\n");
+        client.check(&format!("RPUSH list {}", "e".repeat(3000)), format!(":{}\r\n", key + 1));
+    }
+    check_parts(&mut client, "values");
+    client.check("SETRANGE pages 900000 x", ":900001\r\n");
+    check_parts(&mut client, "a string in pages");
+    let mut transaction = server.client();
+    transaction.check("MULTI", "+OK\r\n");
+    for key in 0..200 {
+        transaction.check(&format!("SET queued:{key} {}", "v".repeat(1000)), "+QUEUED\r\n");
+    }
+    check_parts(&mut client, "a transaction");
+    let mut subscriber = server.client();
+    for channel in 0..2000 {
+        let name = format!("channel:{channel}:{}", "c".repeat(100));
+        subscriber.check(
+            &format!("SUBSCRIBE {name}"),
+            format!("*3\r\n$9\r\nsubscribe\r\n${}\r\n{name}\r\n:{}\r\n", name.len(), channel + 1),
+        );
+    }
+    check_parts(&mut client, "subscriptions");
+    let mut waiting: Vec<Client> = (0..100).map(|_| server.client()).collect();
+    for (number, other) in waiting.iter_mut().enumerate() {
+        other.send(format!("BLPOP {}:{number} 0\r\n", "k".repeat(1000)));
+    }
+    until("clients wait", || (client.info_number("blocked_clients") == 100).then_some(()));
+    check_parts(&mut client, "blocked clients");
+    // What they send ahead stays in their query buffers.
+    waiting.iter_mut().for_each(|other| {
+        other.send(format!("*2\r\n$3\r\nGET\r\n$3000\r\n{}", "x".repeat(2000)));
+    });
+    check_parts(&mut client, "query buffers");
+    drop((waiting, subscriber, transaction));
+    until("clients end", || (client.info_number("connected_clients") == 1).then_some(()));
+    check_parts(&mut client, "clients that ended");
+    client.check("FLUSHALL", "+OK\r\n");
+    check_parts(&mut client, "an empty server");
+}

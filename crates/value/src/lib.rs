@@ -98,6 +98,15 @@ impl Value {
         }
     }
 
+    /// Bytes that the allocator has given beyond the enum itself; about, for a value of many pieces. O(1).
+    pub fn footprint(&self) -> usize {
+        match self {
+            Value::Str(bytes) => bytes.footprint(),
+            // All but the ends of a list is in pieces of whole size classes.
+            Value::Pages(_) | Value::List(_) => self.heap_bytes(),
+        }
+    }
+
     /// A second owner of the same contents. A writer copies what it changes while there are two. O(1).
     pub fn share(&self) -> Value {
         match self {

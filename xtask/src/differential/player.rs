@@ -31,6 +31,13 @@ const MOMENT: Duration = Duration::from_millis(1);
 /// How long a client may be neither waiting nor answered.
 const WAIT_MAX: Duration = Duration::from_secs(10);
 
+/// Share of used memory that the sum of its parts may miss. Sizes are what the allocator gives, so that no more is needed for its
+/// rounding; trees and lists of several chunks are estimated.
+const UNEXPLAINED_PERMILLE_MAX: i64 = 20;
+
+/// How long memory may be unexplained.
+const MEMORY_WAIT_MAX: Duration = Duration::from_secs(2);
+
 /// Databases whose contents are compared at the end.
 const DATABASES: usize = 16;
 
@@ -45,6 +52,32 @@ pub(crate) struct Failure {
     pub(crate) ours: Vec<u8>,
     /// What the reference answered.
     pub(crate) peer: Vec<u8>,
+}
+
+/// What our server says of its memory, bytes.
+struct Memory {
+    used: i64,
+    unexplained: i64,
+}
+
+impl Memory {
+    /// From INFO debug; none of a server that does not sum its parts.
+    fn of(info: &str) -> Option<Memory> {
+        let field = |name: &str| {
+            let line = info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))?;
+            line.trim_end().parse().ok()
+        };
+        Some(Memory { used: field("memory_parts_used")?, unexplained: field("memory_unexplained_bytes")? })
+    }
+
+    /// Share of memory that no part explains, or that parts have too much.
+    fn unexplained_permille(&self) -> i64 {
+        self.unexplained.abs() * 1000 / self.used.max(1)
+    }
+
+    fn is_explained(&self) -> bool {
+        self.unexplained_permille() <= UNEXPLAINED_PERMILLE_MAX
+    }
 }
 
 /// The two servers with their connections.
@@ -63,6 +96,10 @@ pub(crate) struct Player<'a> {
     pub(crate) waits: u64,
     /// Messages that listeners were sent.
     pub(crate) messages: u64,
+    /// How often the parts of memory were summed.
+    pub(crate) memory_looks: u64,
+    /// The largest share of memory that no part explained, in thousandths.
+    pub(crate) unexplained_max: i64,
     /// The waiting client of the last stream, by each server's number: it is gone before the next one begins.
     old_waiter: Option<[Vec<u8>; 2]>,
 }
@@ -102,6 +139,8 @@ impl<'a> Player<'a> {
             tally: BTreeMap::new(),
             waits: 0,
             messages: 0,
+            memory_looks: 0,
+            unexplained_max: 0,
             old_waiter: None,
         })
     }
@@ -164,9 +203,46 @@ impl<'a> Player<'a> {
             if failure.is_some() {
                 return Ok(failure);
             }
+            let failure = self.look_at_memory(&mut stage.control, &commands[end - 1], end - 1)?;
+            if failure.is_some() {
+                return Ok(failure);
+            }
             at = end;
         }
-        if self.looks_at_state { self.compare_state(commands.len(), allowed) } else { Ok(None) }
+        let failure = if self.looks_at_state { self.compare_state(commands.len(), allowed)? } else { None };
+        match (failure, commands.last()) {
+            (None, Some(last)) => self.look_at_memory(&mut stage.control, last, commands.len()),
+            (failure, _) => Ok(failure),
+        }
+    }
+
+    /// Holds the parts of our server's memory against what is used, where the server sums them. What differs is looked at again
+    /// for a while: another thread may be freeing what a command has deleted. The reference is asked the same, so that both
+    /// have had the same commands.
+    fn look_at_memory(
+        &mut self,
+        control: &mut Pair,
+        command: &Command,
+        index: usize,
+    ) -> Result<Option<Failure>> {
+        let began = shell::now();
+        loop {
+            control.peer.ask(&[b"INFO", b"debug"])?;
+            let info = control.ours.ask(&[b"INFO", b"debug"])?.string();
+            let Some(memory) = Memory::of(&info) else { return Ok(None) };
+            if memory.is_explained() {
+                self.memory_looks += 1;
+                self.unexplained_max = self.unexplained_max.max(memory.unexplained_permille());
+                return Ok(None);
+            }
+            if began.elapsed() > MEMORY_WAIT_MAX {
+                let parts: Vec<&str> = info.lines().filter(|line| line.starts_with("memory_")).collect();
+                let ours = format!("(memory that no part explains) {}", parts.join(" ")).into_bytes();
+                let peer = b"(not compared)".to_vec();
+                return Ok(Some(Failure { index, command: command.words.clone(), ours, peer }));
+            }
+            std::thread::sleep(MOMENT);
+        }
     }
 
     /// Where the batch that starts at `at` ends: full, or in front of another client's command, or behind a command that

@@ -73,7 +73,6 @@ impl Regions {
     }
 
     /// Bytes that the list of mappings takes from the allocator.
-    #[cfg(test)]
     pub(super) fn list_bytes(&self) -> usize {
         self.mapped.capacity() * size_of::<(NonNull<u8>, usize)>()
     }
@@ -139,7 +138,6 @@ impl<T: Copy> Row<T> {
     }
 
     /// Bytes taken: from the allocator, or touched of the reserved mapping.
-    #[cfg(test)]
     pub(super) fn bytes(&self) -> usize {
         if self.room <= SMALL { self.room * size_of::<T>() } else { self.len * size_of::<T>() }
     }

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use rustix::event::PollFlags;
 use rustix::io::Errno;
+use sluice_base::heap;
 
 use super::readiness::{Poller, Readiness};
 use super::wake::{WAKE_KEY, WakeFd};
@@ -56,6 +57,10 @@ impl PollSet {
 
 impl Poller for PollSet {
     const NAME: &'static str = "poll";
+
+    fn footprint(&self) -> usize {
+        heap::vec(&self.fds) + heap::vec(&self.keys) + heap::vec(&self.places) + heap::vec(&self.ready)
+    }
 
     fn open(wake: &Arc<WakeFd>, max: usize) -> io::Result<PollSet> {
         Ok(PollSet {

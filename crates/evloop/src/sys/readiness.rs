@@ -37,6 +37,7 @@ use crate::metrics::Metrics;
 use crate::send_buf::{Cursor, Left, SendBuf};
 use crate::slab::Slab;
 use crate::waker::Waker;
+use sluice_base::heap;
 
 /// The kernel interface below: a set of descriptors with a key and the conditions of interest each.
 pub trait Poller: Sized {
@@ -48,6 +49,11 @@ pub trait Poller: Sized {
 
     /// Registers a descriptor; `EPERM` says that it is always ready.
     fn add(&mut self, fd: BorrowedFd<'_>, key: u64, flags: PollFlags) -> Result<(), Errno>;
+
+    /// Bytes that the allocator has given for what it keeps of each descriptor.
+    fn footprint(&self) -> usize {
+        0
+    }
 
     /// Changes the conditions of a registered one.
     fn modify(&mut self, fd: BorrowedFd<'_>, key: u64, flags: PollFlags) -> Result<(), Errno>;
@@ -523,6 +529,16 @@ impl<P: Poller> Driver for Readiness<P> {
     #[inline]
     fn metrics(&mut self) -> &mut Metrics {
         &mut self.metrics
+    }
+
+    fn footprint(&self) -> usize {
+        heap::vec(&self.slots)
+            + heap::vec(&self.free)
+            + self.sends.footprint(|send| send.buf.footprint())
+            + self.fills.footprint(|fill| heap::vec(&fill.buf))
+            + self.chunks.footprint()
+            + heap::deque(&self.deferred)
+            + self.poller.footprint()
     }
 
     #[inline]

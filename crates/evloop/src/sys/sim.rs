@@ -450,6 +450,10 @@ impl Kernel for SimRing {
         self.with_caller.len()
     }
 
+    fn buffers(&self) -> usize {
+        self.free.len() + self.filled.len()
+    }
+
     fn buffer_put(&mut self, storage: Box<[u8]>) {
         if let Some(id) = self.with_caller.pop() {
             self.free.push_back((id, storage));

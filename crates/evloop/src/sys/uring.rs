@@ -34,6 +34,8 @@ use self::output::Pending;
 use super::pause::AcceptPause;
 use super::wake::WakeFd;
 use crate::blocking::BlockingOps;
+use sluice_base::heap;
+
 use crate::chunk::{Chunk, ChunkPool};
 use crate::config::Config;
 use crate::driver::{Driver, GatherWait, Sleep};
@@ -481,6 +483,21 @@ impl<K: Kernel> Driver for Uring<K> {
     #[inline]
     fn metrics(&mut self) -> &mut Metrics {
         &mut self.metrics
+    }
+
+    fn footprint(&self) -> usize {
+        heap::vec(&self.slots)
+            + heap::vec(&self.free)
+            + self.sends.footprint(output::Pending::footprint)
+            + self.fills.footprint(|fill| heap::vec(&fill.buf))
+            + self.held.footprint(|held| held.footprint(self.chunks.chunk_bytes()))
+            + self.chunks.footprint()
+            + heap::vec(&self.ready)
+            + heap::deque(&self.deferred)
+            + heap::vec(&self.starved)
+            + heap::deque(&self.runnable)
+            + heap::deque(&self.arrived)
+            + self.kernel.buffers() * heap::block(self.chunks.chunk_bytes())
     }
 
     #[inline]

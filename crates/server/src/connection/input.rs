@@ -18,7 +18,7 @@
 //! connection may send ahead while its request is deferred is bounded by `client-query-buffer-limit`, as for every request: a
 //! connection that is not received from would not be known to have ended; (4) `Shut` is final.
 
-use sluice_base::Bytes;
+use sluice_base::{Bytes, heap};
 use sluice_resp::Parser;
 
 /// How much of a query buffer is in use, bytes of large arguments included.
@@ -108,6 +108,16 @@ impl Input {
     /// Of a connection that has sent nothing yet.
     pub fn new() -> Input {
         Input { query_buf: Vec::new(), parser: Parser::new(), state: State::Open, reported: [0; 2] }
+    }
+
+    /// Bytes that the allocator has given; the event loop's own are not among them.
+    pub fn footprint(&self) -> usize {
+        let state = match &self.state {
+            State::Large(large) => heap::boxed::<LargeArgument>() + heap::vec(&large.bytes),
+            State::Filling(_) => heap::boxed::<Filling>(),
+            State::Open | State::Executing | State::Deferred | State::Shut => 0,
+        };
+        heap::vec(&self.query_buf) + self.parser.footprint() + state
     }
 
     /// How receiving goes on.

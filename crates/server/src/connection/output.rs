@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 
+use sluice_base::heap;
 use sluice_resp::Outbox;
 
 /// See the module.
@@ -36,6 +37,17 @@ pub enum Next {
 }
 
 impl Output {
+    /// Bytes that the allocator has given: without the shared values, and without what is in flight.
+    pub fn footprint(&self) -> usize {
+        let piece = |piece: &Piece| match piece {
+            Piece::Output(outbox) => outbox.footprint(),
+            Piece::Answer(bytes) => heap::vec(bytes),
+        };
+        self.waiting.as_deref().map_or(0, |waiting| {
+            heap::boxed::<VecDeque<Piece>>() + heap::deque(waiting) + waiting.iter().map(piece).sum::<usize>()
+        })
+    }
+
     /// Appends a piece.
     pub fn push(&mut self, piece: Piece) {
         self.waiting.get_or_insert_default().push_back(piece);

@@ -1,5 +1,7 @@
 //! Empty query buffers that a thread keeps for connections whose next request comes in pieces.
 
+use sluice_base::heap;
+
 /// See the module. Bounded: [`SpareBuffers::COUNT_MAX`] buffers of at most [`SpareBuffers::BYTES_MAX`] each.
 #[derive(Default)]
 pub struct SpareBuffers {
@@ -7,6 +9,11 @@ pub struct SpareBuffers {
 }
 
 impl SpareBuffers {
+    /// Bytes that the allocator has given.
+    pub fn footprint(&self) -> usize {
+        heap::vec(&self.query_bufs) + self.query_bufs.iter().map(heap::vec).sum::<usize>()
+    }
+
     /// Room that a query buffer is given first.
     pub const QUERY_BUF_BYTES: usize = 16 * 1024;
     /// Buffers kept at most.

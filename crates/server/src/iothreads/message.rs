@@ -4,6 +4,7 @@
 use super::IoThreadId;
 use crate::connection::input::QueryBufUsage;
 use crate::connection::{Connection, Traffic};
+use sluice_base::heap;
 use sluice_engine::{Limits, PreparedBatch, Preparer, SessionKey};
 use sluice_evloop::Fd;
 use sluice_resp::{Admission, Outbox, ParseError, Requests};
@@ -148,8 +149,20 @@ impl Batch {
         })
     }
 
+    /// Bytes that the allocator has given.
+    pub fn footprint(&self) -> usize {
+        heap::boxed::<Batch>()
+            + heap::vec(&self.input)
+            + self.requests.footprint()
+            + self.prepared.footprint()
+            + self.reply.footprint()
+            + heap::vec(&self.garbage)
+    }
+
     /// Frees the buffers that a spent batch is not to keep while it waits for its next use.
     pub fn trim(&mut self) {
+        // A large argument would otherwise outlive its key, and be copied by the next write.
+        self.requests.clear();
         self.input.clear();
         if self.input.capacity() > SPARE_INPUT_BYTES {
             self.input = Vec::new();
@@ -159,7 +172,6 @@ impl Batch {
     /// Makes a spent batch, which was trimmed, one of `key`, keeping its buffers.
     pub fn renew(&mut self, key: SessionKey) {
         self.key = key;
-        self.requests.clear();
         self.prepared.clear();
         self.failed = None;
         self.done = 0;

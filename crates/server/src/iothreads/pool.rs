@@ -4,6 +4,7 @@ use super::IoThreadId;
 use super::balance::Share;
 use super::message::{Settings, ToIoThread, ToMain};
 use super::thread::{Channels, IoThread, Published};
+use sluice_base::heap;
 use sluice_evloop::{AnyLoop, Backend, Waker};
 use sluice_queue::lanes::{Collector, collector};
 use sluice_queue::{Capacity, spsc};
@@ -357,6 +358,17 @@ impl Pool {
         let mut all = self.ended;
         self.threads.iter().flatten().for_each(|thread| all.add(&thread.published));
         all
+    }
+
+    /// Bytes that the allocator has given for I/O threads; none before each of them has said how much it has.
+    pub fn footprint(&self) -> Option<usize> {
+        let rings =
+            heap::block(self.ring * size_of::<ToIoThread>()) + heap::block(self.ring * size_of::<ToMain>());
+        let of_thread = |thread: &Handle| match thread.published.footprint.load(Relaxed) as usize {
+            0 => None,
+            own => Some(rings + heap::deque(&thread.overflow) + own),
+        };
+        self.threads.iter().flatten().map(of_thread).sum()
     }
 
     /// Messages to I/O threads that found a full ring.

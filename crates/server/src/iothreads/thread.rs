@@ -10,7 +10,9 @@ use crate::connection::input::InputState;
 use crate::connection::spare::SpareBuffers;
 use crate::connection::{self, Connection, Flushed, Owner, Stay, Traffic};
 use crate::depth::Depth;
+use crate::switches;
 use nix::sys::prctl;
+use sluice_base::heap;
 use sluice_clock::Clock;
 use sluice_engine::SessionKey;
 use sluice_evloop::{AnyLoop, Deadline, Fd, SendBuf, Waker};
@@ -35,6 +37,8 @@ pub struct Published {
     pub polls: AtomicU64,
     /// Messages that found the ring full.
     pub full: AtomicU64,
+    /// Bytes that the allocator has given to it, where the parts of memory are summed.
+    pub footprint: AtomicU64,
 }
 
 /// Adds to a counter that this thread alone writes: no read-modify-write is needed.
@@ -94,6 +98,8 @@ pub struct IoThread {
     depth: Depth,
     /// Values to be freed when the iteration's work is done.
     garbage: Vec<Value>,
+    /// Whether it publishes how much memory it has.
+    sums_memory: bool,
 }
 
 /// Requests in a batch at most: enough for the deepest usual pipeline, few enough that replies start soon.
@@ -141,12 +147,37 @@ impl IoThread {
             began_ns: 0,
             depth: Depth::default(),
             garbage: Vec::new(),
+            sums_memory: switches::number(switches::PARTS).is_some(),
         }
+    }
+
+    /// Tells how much memory this thread has, where that is summed.
+    fn publish_footprint(&self) {
+        if self.sums_memory {
+            // Relaxed: it informs alone.
+            self.channels.published.footprint.store(self.footprint() as u64, Relaxed);
+        }
+    }
+
+    /// Bytes that the allocator has given to this thread.
+    fn footprint(&self) -> usize {
+        let connections: usize =
+            self.connections.iter().flatten().map(|connection| connection.footprint()).sum();
+        let batches: usize = self.spare_batches.iter().map(|batch| batch.footprint()).sum();
+        let lists = heap::vec(&self.connections) + heap::vec(&self.spare_batches) + heap::vec(&self.listed);
+        lists
+            + connections
+            + batches
+            + heap::deque(&self.overflow)
+            + heap::vec(&self.garbage)
+            + self.event_loop.footprint()
+            + self.spare.footprint()
     }
 
     /// Works until the message to stop.
     pub fn run(mut self) {
         let mut now_ns = self.clock.now().mono_ns;
+        self.publish_footprint();
         loop {
             let until = self.wait_deadline();
             match self.event_loop.wait(now_ns, until) {
@@ -169,6 +200,7 @@ impl IoThread {
             self.flush();
             // Replies went out and the main thread has its batches: now no client waits for this.
             self.garbage.clear();
+            self.publish_footprint();
             now_ns = if self.busy { self.clock.now().mono_ns } else { began };
             if self.busy {
                 self.empty_waits = 0;

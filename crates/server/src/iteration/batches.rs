@@ -8,6 +8,7 @@ use crate::connection::Traffic;
 use crate::connection::input::QueryBufUsage;
 use crate::host::Host;
 use crate::iothreads::{AfterPush, Batch, IoThreadId, Outcome, Push, ToIoThread, ToMain};
+use sluice_base::heap;
 use sluice_engine::{Closing, Flow, LogLevel, Process, SessionKey};
 use sluice_value::Value;
 
@@ -26,6 +27,11 @@ pub struct Batches {
 }
 
 impl Batches {
+    /// Bytes that the allocator has given for the lists.
+    pub fn footprint(&self) -> usize {
+        heap::vec(&self.messages) + heap::vec(&self.group) + heap::vec(&self.executed)
+    }
+
     /// Counts an iteration's time as that of the batches that it served.
     pub fn count_service(&mut self, spent_ns: u64, host: &mut Host) {
         if std::mem::take(&mut self.has_served) {

@@ -2,6 +2,8 @@
 #![allow(unsafe_code)]
 
 use std::collections::VecDeque;
+
+use sluice_base::heap;
 use std::io;
 use std::os::fd::{FromRawFd, OwnedFd};
 
@@ -48,6 +50,13 @@ pub(super) struct Fill {
 pub(super) struct Held {
     chunks: VecDeque<Chunk>,
     end: Option<Received>,
+}
+
+impl Held {
+    /// Bytes that the allocator has given, with chunks of so many bytes.
+    pub(super) fn footprint(&self, chunk_bytes: usize) -> usize {
+        heap::deque(&self.chunks) + self.chunks.len() * heap::block(chunk_bytes)
+    }
 }
 
 impl<K: Kernel> Uring<K> {

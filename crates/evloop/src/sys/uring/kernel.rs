@@ -201,6 +201,9 @@ pub trait Kernel: Sized {
     /// Buffers that the group could take.
     fn buffers_missing(&self) -> usize;
 
+    /// Buffers that are with the kernel.
+    fn buffers(&self) -> usize;
+
     /// Adds a buffer to the group; frees it when the group is full.
     fn buffer_put(&mut self, storage: Box<[u8]>);
 

@@ -10,6 +10,7 @@ use super::{Life, NONE, OpKind, Uring};
 use crate::event::{Event, Sending, Sent};
 use crate::handle::Source;
 use crate::send_buf::{Cursor, Left, SendBuf};
+use sluice_base::heap;
 
 /// A send in flight. The kernel reads from the heap memory of `buf`, and from `message`, which do not move.
 #[derive(Debug)]
@@ -28,6 +29,13 @@ struct Message {
 impl std::fmt::Debug for Message {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Message").field("slices", &self.header.msg_iovlen).finish_non_exhaustive()
+    }
+}
+
+impl Pending {
+    /// Bytes that the allocator has given: without the shared values.
+    pub(super) fn footprint(&self) -> usize {
+        self.buf.footprint() + self.message.as_deref().map_or(0, |_| heap::boxed::<Message>())
     }
 }
 

@@ -340,6 +340,10 @@ impl Kernel for KernelRing {
     }
 
     #[inline]
+    fn buffers(&self) -> usize {
+        self.group.buffers.len() - self.group.vacant.len()
+    }
+
     fn buffer_put(&mut self, storage: Box<[u8]>) {
         self.group.put(storage);
     }

@@ -1,0 +1,38 @@
+//! The parts of memory that the engine knows of: what they add up to must be what the allocator says.
+//!
+//! Sizes are what the allocator gives, rounded up (`sluice_base::heap`). Not counted: texts of the configuration, which CONFIG
+//! SET replaces by others of much the same length, and the pieces of a snapshot that is under way.
+
+use crate::engine::Engine;
+use sluice_base::heap;
+use sluice_resp::Outbox;
+
+/// A part of memory: its name, as INFO shows it, and its bytes.
+pub type MemoryPart = (&'static str, usize);
+
+impl Engine {
+    /// The parts. To be called between commands. O(sessions, databases, keys and values outside of the entries, topics, keys
+    /// that are watched or waited for, entries of the logs).
+    pub fn memory_parts(&self) -> Vec<MemoryPart> {
+        let (entries, keyspace) = self.keyspace.footprint();
+        let control = &self.control;
+        let spare: usize = heap::vec(&self.spare) + self.spare.iter().map(Outbox::footprint).sum::<usize>();
+        let lists = heap::vec(&control.ready) + heap::vec(&control.to_close) + heap::vec(&control.monitors);
+        let work = self.effects.footprint() + self.prepared.footprint() + heap::vec(&self.actions);
+        let syncs = heap::vec(&control.full_syncs.wanted) + heap::vec(&control.full_syncs.readers);
+        vec![
+            ("entries", entries),
+            ("keyspace", keyspace),
+            ("sessions", self.sessions.footprint()),
+            ("spare_outboxes", spare),
+            ("lists", lists + work),
+            ("pubsub", control.pubsub.footprint()),
+            ("watching", control.watching.footprint()),
+            ("blocking", control.blocking.footprint()),
+            ("commandlog", control.commandlog.footprint()),
+            ("latency", control.latency.footprint()),
+            ("replication", control.stream.footprint() + syncs),
+            ("stats", self.stats.footprint()),
+        ]
+    }
+}
