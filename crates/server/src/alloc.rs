@@ -198,7 +198,7 @@ pub fn allocated() -> Allocated {
 
 /// Bytes in the caches of all threads when the numbers were brought up to date. Those of a thread that is at work are read without
 /// stopping it, and may be those of a moment before.
-fn cached() -> usize {
+pub fn cached() -> usize {
     // 4096 stands for all arenas (MALLCTL_ARENAS_ALL).
     let name = b"stats.arenas.4096.tcache_bytes\0";
     // SAFETY: the name ends with a zero byte, and jemalloc documents this number as a `size_t`, which `usize` is.

@@ -199,7 +199,7 @@ impl Host {
     }
 
     /// Bytes in use at this moment.
-    pub fn used_memory_now(&mut self, keyspace: &Keyspace) -> usize {
+    pub fn allocated_now(&mut self, keyspace: &Keyspace) -> usize {
         self.read_memory(keyspace).allocated
     }
 

@@ -13,6 +13,7 @@ mod moves;
 mod shutdown;
 mod timing;
 
+use crate::alloc;
 use crate::bio::Garbage;
 use crate::clients::{Clients, SocketOwner};
 use crate::connection::spare::SpareBuffers;
@@ -176,7 +177,7 @@ impl Server {
         let is_started = self.host.recent().mono_ns > self.host.started_ns + SUMS_FROM_NS;
         let Some(io_threads) = self.io_threads.pool.footprint().filter(|_| is_started) else { return };
         // First, because the allocator's figures are those of this reading.
-        let used = self.host.used_memory_now(self.engine.keyspace());
+        let used = self.host.allocated_now(self.engine.keyspace());
         let sockets = &self.sockets;
         let lists = heap::vec(&sockets.ready) + heap::vec(&sockets.to_close) + heap::vec(&self.actions);
         let mut parts = self.engine.memory_parts();
@@ -187,6 +188,8 @@ impl Server {
             ("event_loop", sockets.event_loop.footprint()),
             ("batches", self.batches.footprint()),
             ("io_threads", io_threads),
+            // `allocated` counts them as given out; `used_memory` does not.
+            ("allocator_cache", alloc::cached()),
         ]);
         self.host.parts.learn(used, parts);
     }
