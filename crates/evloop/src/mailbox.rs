@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::waker::Waker;
 
-/// The receiving end, on the loop's thread: drain it when [`Iteration::woken`](crate::Turn::woken) is set.
+/// The receiving end, on the loop's thread: drain it when [`Iteration::woken`](crate::Iteration::woken) is set.
 #[derive(Debug)]
 pub struct Mailbox<T> {
     shared: Arc<Mutex<Vec<T>>>,

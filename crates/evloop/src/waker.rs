@@ -25,7 +25,7 @@ impl Waker {
         Waker { park }
     }
 
-    /// Makes the loop's present or next wait return with [`Iteration::woken`](crate::Turn::woken) set. Publish the work
+    /// Makes the loop's present or next wait return with [`Iteration::woken`](crate::Iteration::woken) set. Publish the work
     /// first. Returns whether the kernel had to be asked, which is so only when the loop was asleep. Cost: one atomic
     /// swap; a system call in the latter case.
     #[inline]
