@@ -348,6 +348,22 @@ fn an_idle_connection_holds_no_buffers() {
 }
 
 #[test]
+fn what_follows_a_reset_is_that_of_a_client_that_has_not_authenticated() {
+    let server = Server::start(&["--requirepass", "pass"]);
+    let refused = "-ERR Protocol error: unauthenticated multibulk length\r\n";
+    for pieces in [&["AUTH pass\r\nRESET\r\n*11\r\n"][..], &["AUTH pass\r\n", "RESET\r\n*11\r\n"]] {
+        let mut client = server.client();
+        for piece in pieces {
+            client.send(piece);
+        }
+        client.expect(format!("+OK\r\n+RESET\r\n{refused}")).expect_end();
+    }
+    // AUTH behind it lifts the limits again.
+    let mut client = server.client();
+    client.send("AUTH pass\r\nRESET\r\nAUTH pass\r\nPING\r\n").expect("+OK\r\n+RESET\r\n+OK\r\n+PONG\r\n");
+}
+
+#[test]
 fn the_same_on_every_event_loop_and_with_io_threads() {
     common::rerun_in_arms("the_same_on_every_event_loop_and_with_io_threads");
 }

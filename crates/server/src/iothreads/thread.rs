@@ -18,7 +18,7 @@ use sluice_engine::SessionKey;
 use sluice_evloop::{AnyLoop, Deadline, Fd, SendBuf, Waker};
 use sluice_queue::lanes::Lane;
 use sluice_queue::{Notified, spsc};
-use sluice_resp::{Limits, Outbox, Parser, State};
+use sluice_resp::{Admission, Limits, Outbox, Parser, State};
 use sluice_value::Value;
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -327,8 +327,12 @@ impl IoThread {
         // A batch of an earlier thread with this id may arrive, which was not counted here: then the count is one too low.
         self.away = self.away.saturating_sub(1);
         let Some(mut connection) = self.take(batch.key) else { return self.spend(batch) };
-        connection.authentication = batch.authentication;
+        let before = std::mem::replace(&mut connection.authentication, batch.authentication);
         connection.input.end_executing();
+        if before == Admission::Authenticated && batch.authentication == Admission::Unauthenticated {
+            // After a RESET the rest is parsed again, as that of a client that has not authenticated.
+            connection.input.parser = Parser::new();
+        }
         match batch.outcome {
             Outcome::GoOn => {}
             Outcome::Deferred | Outcome::Resumed => {

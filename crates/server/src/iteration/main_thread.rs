@@ -8,7 +8,7 @@ use crate::connection::spare::SpareBuffers;
 use crate::connection::{self, Connection, Flushed, Owner, Stay};
 use sluice_engine::{Closing, Flow, LogLevel, Process, SessionKey};
 use sluice_evloop::{AnyLoop, Fd, SendBuf, Shared};
-use sluice_resp::{Limits, Outbox, Requests, State};
+use sluice_resp::{Admission, Limits, Outbox, Parser, Requests, State};
 
 /// A reply that shares so many values, a mebibyte of pages, lets go of them on another thread.
 const SHARED_FREED_ELSEWHERE: usize = 16;
@@ -21,7 +21,8 @@ impl Server {
         let mut used = 0;
         while connection.input.is_open() {
             let rest = &bytes[used..];
-            let limits = self.parse_limits(key);
+            let authentication = self.engine.authentication(key);
+            let limits = self.parse_limits(authentication);
             let requests = &mut self.sockets.requests;
             let progress = connection.input.parser.parse(rest, &limits, requests);
             if !requests.is_empty() {
@@ -39,6 +40,10 @@ impl Server {
             used += progress.consumed;
             match progress.state {
                 State::Full => {}
+                // After a RESET the rest is parsed again, as that of a client that has not authenticated.
+                State::Starved if used < bytes.len() && self.engine.authentication(key) != authentication => {
+                    connection.input.parser = Parser::new();
+                }
                 State::Starved => break,
                 State::Failed(error) => {
                     if connection.input.is_open() {
@@ -51,9 +56,9 @@ impl Server {
         if connection.input.state() == InputState::Shut { bytes.len() } else { used }
     }
 
-    fn parse_limits(&self, key: SessionKey) -> Limits {
+    fn parse_limits(&self, authentication: Admission) -> Limits {
         let numbers = self.engine.limits();
-        let admission = numbers.admission(self.engine.authentication(key));
+        let admission = numbers.admission(authentication);
         Limits::new(admission, numbers.proto_max_bulk_len as u64, numbers.prefetch_batch)
     }
 
