@@ -267,7 +267,7 @@ impl Owner for Server {
     }
 
     fn detached(&mut self, connection: Box<Connection>, socket: Fd) {
-        self.left_event_loop(connection, socket);
+        self.place(connection, socket);
     }
 }
 

@@ -59,11 +59,6 @@ impl Server {
         }
     }
 
-    /// A connection's socket is out of the main thread's event loop: the connection goes to an I/O thread, or back in.
-    pub(super) fn left_event_loop(&mut self, connection: Box<Connection>, socket: Fd) {
-        self.place(connection, socket);
-    }
-
     /// An I/O thread gives a connection back.
     pub(super) fn returned(&mut self, moving: Moving) {
         let Moving { mut connection, socket } = moving;
@@ -76,8 +71,8 @@ impl Server {
         }
     }
 
-    /// Gives a connection in hand an owner.
-    fn place(&mut self, connection: Box<Connection>, socket: Fd) {
+    /// Gives a connection in hand an owner, whose socket is in no event loop: an I/O thread, or the main thread.
+    pub(super) fn place(&mut self, connection: Box<Connection>, socket: Fd) {
         let key = connection.key;
         if !connection.is_at_rest() {
             // It was ended on its way: what the event loop had received before went beyond the limit.
