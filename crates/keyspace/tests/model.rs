@@ -590,7 +590,7 @@ fn a_cut_gives_what_was_there_whatever_happens_meanwhile() {
         let mut twin = Twin::with(seed, ExpiryMode::Delete, layout);
         // Many keys beside the few that change a lot, so that there are several chunks, with holes.
         for i in 0..24_000u32 {
-            let key = format!("filler:{i}").into_bytes();
+            let key = format!("filler:{i:05}").into_bytes();
             let value = vec![b'f'; (i % 4 / 2) as usize * 40];
             twin.keyspace.load((i % 2) as usize, &key, NewValue::Str(&value), None, 0);
         }
@@ -598,7 +598,7 @@ fn a_cut_gives_what_was_there_whatever_happens_meanwhile() {
             twin.step();
         }
         for i in (0..24_000u32).filter(|i| i % 5 != 0) {
-            twin.keyspace.unload((i % 2) as usize, format!("filler:{i}").as_bytes());
+            twin.keyspace.unload((i % 2) as usize, format!("filler:{i:05}").as_bytes());
         }
         for _ in 0..3 {
             moved += (0..DATABASES).map(|db| twin.keyspace.compact_step(db, 5000).moved).sum::<u64>();
