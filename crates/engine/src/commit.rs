@@ -190,10 +190,13 @@ impl Engine {
     /// Has what is large freed on other threads.
     #[inline]
     fn hand_over_garbage(&mut self, _: CommitCommand<'_>) {
-        let Engine { effects, actions, .. } = self;
-        if effects.has_garbage() {
-            actions.extend(effects.drain_garbage().map(Action::FreeValue));
-            actions.extend(effects.drain_garbage_dbs().map(|db| Action::FreeDb(Box::new(db))));
+        if self.effects.has_garbage() {
+            self.actions.extend(self.effects.drain_garbage().map(Action::FreeValue));
+            let dbs: Vec<Db> = self.effects.drain_garbage_dbs().collect();
+            for db in dbs {
+                let free = self.keep_for_job(db).map(|db| Action::FreeDb(Box::new(db)));
+                self.actions.extend(free);
+            }
         }
     }
 

@@ -34,6 +34,10 @@ impl Engine {
 
     /// Moves entries until the time is up or nothing is left to do, in which case it returns `false`.
     fn compact_for(&mut self, nanos: u64, process: &mut dyn Process) -> bool {
+        if self.has_job() {
+            // The cut knows entries by their blocks.
+            return false;
+        }
         let databases = self.keyspace.databases();
         let mut start = None;
         self.compaction.idle = 0;

@@ -54,8 +54,12 @@ pub struct Control {
     pub written: u64,
     /// Time of the last save, seconds since the epoch.
     pub last_save_s: i64,
-    /// SAVE commands so far.
+    /// Saves so far.
     pub saves: u64,
+    /// Something is written in the background.
+    pub is_writing: bool,
+    /// What saving in the background remembers.
+    pub saving: crate::saving::Saving,
     /// What the last load brought.
     pub last_load: LoadCounts,
     /// What a file held that has no use here: it is written again.

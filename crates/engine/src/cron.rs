@@ -25,6 +25,7 @@ impl Engine {
         self.end_pause(now, process);
         self.release_held();
         self.check_entry_space(process);
+        self.save_if_due(now, process);
         if !self.control.cron_paused {
             self.expire(process, period);
             self.walk_clients(now, hz, process);
@@ -124,6 +125,7 @@ impl Engine {
 
     fn each_second(&mut self, now: sluice_base::Now, process: &mut dyn Process) {
         self.watch_full_syncs(now, process);
+        self.watch_job(now, process);
         self.stats.output_peaks.enter_second(now.unix_s());
         let period_s = self.control.config.int(param::REPL_PING_REPLICA_PERIOD);
         let period_ns = u64::try_from(period_s).unwrap_or(0).saturating_mul(1_000_000_000);

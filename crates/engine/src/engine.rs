@@ -2,6 +2,7 @@
 //! connections by [`Engine::connect`]; replies go out by [`Engine::take_output`], actions by [`Engine::take_actions`].
 
 use crate::action::Action;
+use crate::background::Job;
 use crate::control::{Control, Pause};
 use crate::ctx::Handler;
 use crate::gate::Gate;
@@ -38,6 +39,8 @@ pub struct Engine {
     pub(crate) cron: CronState,
     /// Where compaction stands.
     pub(crate) compaction: CompactionState,
+    /// What is written in the background.
+    pub(crate) job: Option<Job>,
     /// What [`Engine::record_events`] asked for: `db:event key`.
     pub(crate) events: Option<Vec<String>>,
     /// Changes of the command that is being committed.
@@ -100,6 +103,7 @@ impl Engine {
             events: None,
             changes: 0,
             compaction: CompactionState::default(),
+            job: None,
         };
         engine.refresh();
         engine
@@ -467,6 +471,8 @@ impl Control {
             written: 0,
             last_save_s: now.unix_s(),
             saves: 0,
+            is_writing: false,
+            saving: Default::default(),
             last_load: Default::default(),
             kept: Default::default(),
             partly_loaded: None,

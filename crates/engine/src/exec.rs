@@ -228,6 +228,8 @@ impl Engine {
     ) -> Verdict {
         let used_memory =
             if self.control.limits.maxmemory > 0 { process.used_memory(&self.keyspace) } else { 0 };
+        // What a snapshot holds is given back by itself: it is no reason to refuse a write.
+        let used_memory = used_memory.saturating_sub(self.held_by_job());
         let asked = Asked::new(spec, args, session, &self.control, now, used_memory);
         self.gate.ask(&asked)
     }

@@ -139,6 +139,16 @@ pub(crate) const CHECKS: &[Check] = &[
         },
     },
     Check {
+        name: "unsaved",
+        concerns: |spec| spec.flags.has(Flags::WRITE) || spec.id == connection::PING.id || is_exec(spec),
+        armed: Control::refuses_writes,
+        armed_for: |_| false,
+        ask: |asked| {
+            let concerned = asked.flags.has(Flags::WRITE) || asked.spec.id == connection::PING.id;
+            concerned.then_some(Verdict::Reject(CmdError::text(UNSAVED)))
+        },
+    },
+    Check {
         name: "entry-space",
         // Even a new expiry moves an entry to another block.
         concerns: |spec| {
@@ -244,6 +254,11 @@ fn receives_stream(caller: &Caller) -> bool {
     caller.replica.is_some() || caller.flags.monitor
 }
 
+const UNSAVED: &str = "MISCONF Valkey is configured to save RDB snapshots, but it's currently unable to persist to disk. Commands \
+                       that may modify the data set are disabled, because this instance is configured to report errors during \
+                       writes if RDB snapshotting fails (stop-writes-on-bgsave-error option). Please check the Valkey logs for \
+                       details about the RDB error.";
+
 const DEBUG_REFUSED: &str = "ERR DEBUG command not allowed. If the enable-debug-command option is set to \"local\", you \
                              can run it from a local connection, otherwise you need to set this option in the \
                              configuration file, and then restart the server.";
@@ -336,6 +351,7 @@ mod tests {
                 "protected",
                 "no-multi",
                 "maxmemory",
+                "unsaved",
                 "entry-space",
                 "pubsub",
                 "replica",

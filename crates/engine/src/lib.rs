@@ -7,6 +7,7 @@
 
 mod action;
 mod args;
+mod background;
 mod blocking;
 mod commandlog;
 mod commit;
@@ -52,6 +53,7 @@ use exec::ctx;
 
 pub use action::{Action, Crash};
 pub use args::Args;
+pub use background::Slice;
 pub use engine::{Engine, Seeds};
 pub use error::CmdError;
 pub use exec::{Flow, Submitted};
@@ -60,11 +62,12 @@ pub use loading::{LoadCounts, NotLoaded};
 pub use parts::MemoryPart;
 pub use prepare::{PreparedBatch, Preparer};
 pub use process::{
-    Counts, CpuTimes, Facts, IoThreads, LogLevel, Process, SaveError, SnapshotSink, SnapshotSource,
+    Background, BackgroundFile, Counts, CpuTimes, Facts, IoThreads, LogLevel, Process, SaveError,
+    SnapshotSink, SnapshotSource,
 };
 pub use renames::{Renames, rename_errors, renames};
 pub use saving::Ending;
 pub use session::{Caller, Closing, Connection, Session};
 pub use session_key::SessionKey;
-pub use snapshot::Kept;
+pub use snapshot::{Give, Kept, SnapshotFile};
 pub use stats::Peaks;

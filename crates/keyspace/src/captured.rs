@@ -21,6 +21,7 @@ pub struct Captured {
     /// The values outside, likewise.
     values: Vec<Value>,
     entries: usize,
+    copied: usize,
     weight: usize,
 }
 
@@ -55,11 +56,12 @@ impl Captured {
             keys: Vec::new(),
             values: Vec::new(),
             entries: 0,
+            copied: 0,
             weight: 0,
         }
     }
 
-    /// Adds an entry; what it weighs.
+    /// Adds an entry; how many bytes were copied.
     pub(crate) fn push(
         &mut self,
         head: Head,
@@ -67,21 +69,22 @@ impl Captured {
         key: Option<&[u8]>,
         value: Option<&Value>,
     ) -> usize {
-        let mut weight = BEFORE_BODY + body.len();
+        let mut bytes = BEFORE_BODY + body.len();
         self.bytes.extend_from_slice(&head.0.to_le_bytes());
         self.bytes.extend_from_slice(&(body.len() as u16).to_le_bytes());
         self.bytes.extend_from_slice(body);
         if let Some(key) = key {
-            weight += key.len();
+            bytes += key.len();
             self.keys.push(key.into());
         }
         if let Some(value) = value {
-            weight += value.heap_bytes();
+            self.weight += value.heap_bytes();
             self.values.push(value.share());
         }
         self.entries += 1;
-        self.weight += weight;
-        weight
+        self.copied += bytes;
+        self.weight += bytes;
+        bytes
     }
 
     pub(crate) fn is_full(&self) -> bool {
@@ -108,7 +111,12 @@ impl Captured {
         self.weight
     }
 
-    /// Bytes that the piece has of its own.
+    /// Bytes that were copied: all but the values, which are shared.
+    pub fn copied_bytes(&self) -> usize {
+        self.copied
+    }
+
+    /// Bytes that the allocator has given for the piece.
     pub fn footprint(&self) -> usize {
         let keys: usize = self.keys.iter().map(|key| heap::block(key.len())).sum();
         heap::vec(&self.bytes) + heap::vec(&self.keys) + heap::vec(&self.values) + keys

@@ -281,10 +281,10 @@ impl Effects {
         self.garbage.drain(..)
     }
 
-    /// Whole databases to be freed elsewhere. Those to be freed here are freed by this call.
+    /// Whole databases to be freed elsewhere, or of which a cut is open. Those to be freed here are freed by this call.
     pub fn drain_garbage_dbs(&mut self) -> impl Iterator<Item = Db> {
         if std::mem::take(&mut self.free_here) {
-            self.garbage_dbs.clear();
+            self.garbage_dbs.retain(|(_, db)| db.cut_state().is_some());
         }
         self.garbage_dbs.drain(..).map(|(_, db)| db)
     }

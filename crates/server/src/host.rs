@@ -8,6 +8,7 @@ use crate::longest::LongestTurn;
 use crate::oom_score::OomScore;
 use crate::os::plain_error;
 use crate::parts::Parts;
+use crate::storage::background::BackgroundWriter;
 use crate::storage::{self, Storage};
 use crate::title::Title;
 use nix::sys::resource::{Usage, UsageWho, getrusage};
@@ -16,8 +17,10 @@ use sluice_clock::{Clock, News, SourceWatch};
 use sluice_config::choice::{LogFormat, LogLevel as LevelChoice, LogTimestampFormat};
 use sluice_config::{Config, ParamId, param};
 use sluice_engine::{
-    Counts, CpuTimes, Facts, IoThreads, LogLevel, Peaks, Process, SaveError, SnapshotSink, SnapshotSource,
+    Background, BackgroundFile, Counts, CpuTimes, Facts, IoThreads, LogLevel, Peaks, Process, SaveError,
+    SnapshotFile, SnapshotSink, SnapshotSource,
 };
+use sluice_evloop::Waker;
 use sluice_keyspace::Keyspace;
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
@@ -36,6 +39,8 @@ pub struct Host {
     pub storage: Arc<dyn Storage>,
     /// The background thread; none before the server runs.
     pub bio: Option<Bio>,
+    /// Ends the main thread's wait; none before the server runs.
+    pub waker: Option<Waker>,
     /// Facts that do not change while the server runs.
     pub fixed: Facts,
     /// Path of the config file, absolute.
@@ -105,6 +110,7 @@ impl Host {
             log: Log::stdout(),
             storage: storage::of_process(),
             bio: None,
+            waker: None,
             fixed: Facts::default(),
             config_file: None,
             io_threads: IoThreads { reason: NO_IO_THREADS, ..IoThreads::default() },
@@ -462,7 +468,20 @@ impl Process for Host {
     }
 
     fn create_snapshot(&mut self, name: &[u8], sync_early: bool) -> Result<Box<dyn SnapshotSink>, SaveError> {
-        storage::snapshot::create(&self.storage, name, sync_early)
+        Ok(storage::snapshot::create(&self.storage, name, sync_early)?)
+    }
+
+    fn write_in_background(
+        &mut self,
+        target: BackgroundFile,
+        file: SnapshotFile,
+    ) -> Result<Box<dyn Background>, SaveError> {
+        let Some(waker) = self.waker.clone() else {
+            return Err(SaveError("Saving in the background begins once the server runs".to_owned()));
+        };
+        let sink = storage::snapshot::create(&self.storage, &target.name, target.sync_early)?;
+        let writer = BackgroundWriter::start(file, sink, target.key_delay, waker)?;
+        Ok(Box::new(writer))
     }
 
     fn open_snapshot(&mut self, name: &[u8]) -> Result<Option<Box<dyn SnapshotSource>>, String> {

@@ -345,12 +345,12 @@ fn say_hello(host: &mut Host, config: &Config, source: &str) {
 /// Nobody shall learn from a restart what was not kept, nor that files of an earlier server were not read.
 fn say_what_is_kept(host: &mut Host, config: &Config) {
     let how = match config.save_points().is_empty() {
-        true => "by the command SAVE alone, as there are no save points",
-        false => "by the command SAVE, and when the server ends in good order, as there are save points",
+        true => "by SAVE and BGSAVE alone, as there are no save points",
+        false => "at save points, by SAVE and BGSAVE, and when the server ends in good order",
     };
     let text = format!(
-        "This version saves no data while it serves, and has no AOF: data are saved {how}. What was written since is gone \
-         when the process is killed or the machine fails."
+        "This version has no AOF: data are saved {how}. What was written since is gone when the process is killed or the \
+         machine fails."
     );
     host.note(LogLevel::Warning, &text);
     let dir = config.str(param::DIR);

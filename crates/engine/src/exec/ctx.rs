@@ -5,6 +5,7 @@
 
 use crate::action::Action;
 use crate::args::Args;
+use crate::background::JobState;
 use crate::blocking::WaitFor;
 use crate::commandlog::CommandLog;
 use crate::control::Control;
@@ -145,6 +146,8 @@ pub struct ReportCtx<'a> {
     pub stats: &'a Stats,
     /// The data, for statistics.
     pub keyspace: &'a Keyspace,
+    /// What is written in the background.
+    pub job: Option<JobState>,
     /// The process around, to ask.
     pub process: Observed<'a>,
     /// Where the reply goes.

@@ -18,6 +18,7 @@ use super::{Db, Store};
 use crate::captured::Captured;
 use crate::entry::{self, Head, Name};
 use sluice_collections::slab::{BlockBits, Handle, Slab};
+use std::collections::VecDeque;
 use std::sync::atomic::Ordering::Relaxed;
 
 /// A cut that is open.
@@ -30,8 +31,10 @@ pub(crate) struct Cut {
     at: u32,
     left: usize,
     /// Entries that were captured and not taken yet; the last may have room.
-    captured: Vec<Captured>,
-    /// Entries that changes have captured, and what they weigh.
+    captured: VecDeque<Captured>,
+    /// Bytes copied into these.
+    waiting_bytes: usize,
+    /// Entries that changes have captured, and the bytes copied for them.
     by_changes: (u64, u64),
 }
 
@@ -59,16 +62,24 @@ pub struct CutState {
     pub left: usize,
     /// Entries that were captured because they were about to change.
     pub changed: u64,
-    /// What these weigh, as [`Captured::weight`] counts.
-    pub changed_weight: u64,
-    /// What waits to be taken weighs so much.
-    pub waiting_weight: usize,
+    /// Bytes that were copied for these; values that are shared are left out.
+    pub changed_bytes: u64,
+    /// Bytes of what was captured and not taken yet; values that are shared are left out.
+    pub waiting_bytes: usize,
 }
 
 impl Cut {
     fn new(store: &Store, number: usize, entries: usize) -> Cut {
         let chunks = (0..store.slab.chunk_numbers()).map(|_| ChunkCut::Untouched).collect();
-        Cut { number, chunks, at: 0, left: entries, captured: Vec::new(), by_changes: (0, 0) }
+        Cut {
+            number,
+            chunks,
+            at: 0,
+            left: entries,
+            captured: VecDeque::new(),
+            waiting_bytes: 0,
+            by_changes: (0, 0),
+        }
     }
 
     /// The bits of a chunk, made if need be; `None` where it has nothing left.
@@ -108,14 +119,15 @@ impl Store {
         };
         let is_outside = head.form().is_outside();
         let value = is_outside.then(|| values.get(entry::index_of(entry::payload(head, body)))).flatten();
-        let into = match cut.captured.last_mut() {
-            Some(last) if !last.is_full() => last,
-            Some(_) | None => cut.captured.push_mut(Captured::new(cut.number)),
-        };
-        let weight = into.push(head, body, key.map(|key| &key[..]), value);
+        if cut.captured.back().is_none_or(Captured::is_full) {
+            cut.captured.push_back(Captured::new(cut.number));
+        }
+        let Some(into) = cut.captured.back_mut() else { return };
+        let bytes = into.push(head, body, key.map(|key| &key[..]), value);
+        cut.waiting_bytes += bytes;
         if by == By::Change {
             cut.by_changes.0 += 1;
-            cut.by_changes.1 += weight as u64;
+            cut.by_changes.1 += bytes as u64;
         }
     }
 
@@ -160,8 +172,8 @@ impl Db {
         Some(CutState {
             left: cut.left,
             changed: cut.by_changes.0,
-            changed_weight: cut.by_changes.1,
-            waiting_weight: cut.captured.iter().map(Captured::weight).sum(),
+            changed_bytes: cut.by_changes.1,
+            waiting_bytes: cut.waiting_bytes,
         })
     }
 
@@ -171,7 +183,7 @@ impl Db {
         let mut steps = budget;
         while steps > 0 {
             let cut = self.store.cut.as_deref_mut()?;
-            if cut.left == 0 || cut.captured.first().is_some_and(Captured::is_full) {
+            if cut.left == 0 || cut.captured.front().is_some_and(Captured::is_full) {
                 break;
             }
             let chunk = cut.at;
@@ -192,8 +204,10 @@ impl Db {
             }
         }
         let cut = self.store.cut.as_deref_mut()?;
-        let is_ready = cut.left == 0 || cut.captured.first().is_some_and(Captured::is_full);
-        (is_ready && !cut.captured.is_empty()).then(|| cut.captured.remove(0))
+        let is_ready = cut.left == 0 || cut.captured.front().is_some_and(Captured::is_full);
+        let piece = if is_ready { cut.captured.pop_front() } else { None }?;
+        cut.waiting_bytes -= piece.copied_bytes();
+        Some(piece)
     }
 
     /// Captures entries of one chunk from `handle` on, until the steps are spent or a piece is full.
@@ -204,7 +218,7 @@ impl Db {
                 self.store.capture(handle, By::Cursor);
             }
             let Some(cut) = self.store.cut.as_deref_mut() else { return };
-            if *steps == 0 || cut.captured.first().is_some_and(Captured::is_full) {
+            if *steps == 0 || cut.captured.front().is_some_and(Captured::is_full) {
                 return;
             }
             *steps -= 1;
@@ -235,7 +249,7 @@ impl Db {
         heap::block(size_of::<Cut>())
             + heap::vec(&cut.chunks)
             + touched * heap::block(size_of::<BlockBits>())
-            + heap::vec(&cut.captured)
+            + heap::deque(&cut.captured)
             + captured
     }
 }
