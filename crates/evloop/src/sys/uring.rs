@@ -288,11 +288,16 @@ impl<K: Kernel> Uring<K> {
         }
     }
 
-    /// The end of a poll: the event, or another poll if nothing of interest came.
+    /// A completion of a poll: the event, or another poll if nothing of interest came.
     fn polled(&mut self, index: u32, cqe: Cqe) -> Option<Event> {
         let slot = &mut self.slots[index as usize];
-        slot.polled = Interest::NONE;
-        slot.polled_cancelling = false;
+        if !cqe.more() {
+            slot.polled = Interest::NONE;
+            slot.polled_cancelling = false;
+        } else if slot.polled_cancelling {
+            // Older than the present watch, for which another poll follows.
+            return None;
+        }
         if slot.life != Life::Open || slot.watch.is_empty() {
             return None;
         }
@@ -303,11 +308,18 @@ impl<K: Kernel> Uring<K> {
         };
         let ready = slot.watch.and(readiness(bits));
         if ready.is_empty() {
-            self.poll(index);
+            if !cqe.more() {
+                self.poll_again(index, bits);
+            }
             return None;
         }
         slot.watch = Interest::NONE;
-        Some(Event::Ready { token: slot.token, ready: ready.or(trouble(bits)) })
+        let event = Event::Ready { token: slot.token, ready: ready.or(trouble(bits)) };
+        if cqe.more() {
+            slot.polled_cancelling = true;
+            self.cancel(index, OpKind::Poll);
+        }
+        Some(event)
     }
 
     /// Makes the poll with the kernel ask for what is watched.
@@ -321,8 +333,16 @@ impl<K: Kernel> Uring<K> {
             self.cancel(index, OpKind::Poll);
             return;
         }
+        self.poll_again(index, PollFlags::empty());
+    }
+
+    /// Polls after a poll that brought only `seen`, which nothing watches. The kernel tells unasked that the peer has closed
+    /// its direction, and would tell so again at once: from then on a multishot poll, which completes only on changes.
+    fn poll_again(&mut self, index: u32, seen: PollFlags) {
+        let slot = &mut self.slots[index as usize];
         slot.polled = slot.watch;
-        let op = Op::Poll { fd: slot.raw_fd(), events: u32::from(flags_of(slot.watch).bits()) };
+        let (fd, events) = (slot.raw_fd(), u32::from(flags_of(slot.watch).bits()));
+        let op = if seen.is_empty() { Op::Poll { fd, events } } else { Op::PollMulti { fd, events } };
         self.push_for(index, op, OpKind::Poll);
     }
 
