@@ -147,7 +147,7 @@ impl Engine {
             stream.raw([&b"REPLCONF"[..], b"GETACK", b"*"].into_iter());
             stream.close_unit(Grouping::Loose);
         } else if !stream.has_begun() {
-            // The reference counts a question to nobody as a byte: ROLE and INFO show it.
+            // The reference counts one byte for asking replicas when there is none: ROLE and INFO show the byte.
             stream.offset += 1;
         }
     }

@@ -116,8 +116,8 @@ impl Engine {
         self.refresh_listening();
     }
 
-    /// Has keys that are modified recorded while somebody wants to know them: to be called when clients begin or end to
-    /// watch, to wait or to subscribe.
+    /// Has modified keys recorded while a client watches keys, waits for keys or subscribes to their events: to be called
+    /// when a client begins or ends to do so.
     #[inline]
     pub(crate) fn refresh_listening(&mut self) {
         let control = &self.control;
@@ -270,7 +270,7 @@ impl Engine {
     }
 
     /// Learns that a client has gone, or is to be closed at the end of the iteration: from now on the client gets nothing
-    /// that somebody else could get. [`Engine::disconnect`] follows.
+    /// that another client could get. [`Engine::disconnect`] follows.
     #[cold]
     pub fn client_lost(&mut self, key: SessionKey) {
         let Some(mut session) = self.sessions.take(key) else { return };

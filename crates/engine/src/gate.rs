@@ -40,7 +40,7 @@ pub struct Asked<'a> {
     pub flags: Flags,
     /// The session that asks.
     pub session: &'a Session,
-    /// Who asks.
+    /// The client of the session.
     pub caller: &'a Caller,
     /// The control plane.
     pub control: &'a Control,
@@ -194,7 +194,7 @@ pub(crate) const CHECKS: &[Check] = &[
         ask: |asked| {
             let pause = asked.control.pause;
             let writes = asked.flags.has_any(Flags::WRITE.or(Flags::MAY_REPLICATE));
-            // Who receives a stream must go on: a pause often waits for just that.
+            // Receivers of the replication stream go on: a pause often waits for just that.
             (pause.active(asked.now) && (pause.all || writes) && !receives_stream(asked.caller))
                 .then_some(Verdict::Postpone)
         },

@@ -18,7 +18,7 @@ const STEP_BITS: u32 = 6;
 const STEPS: usize = 1 << STEP_BITS;
 /// 2^30 ns is the last power counted.
 const BUCKETS: usize = (30 - STEP_BITS as usize + 1) * STEPS;
-/// Longest duration told apart, nanoseconds.
+/// Longest duration with a bucket of its own, nanoseconds.
 pub(crate) const MAX_NANOS: u64 = 1_000_000_000;
 
 impl Default for Histogram {

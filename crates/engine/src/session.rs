@@ -15,7 +15,7 @@ use sluice_command::Spec;
 use sluice_resp::{Outbox, Protocol};
 use std::sync::Arc;
 
-/// Who runs a command: all that handlers may see of a client.
+/// The client that runs a command: all that handlers may see of it.
 #[derive(Debug)]
 pub struct Caller {
     /// What CLIENT ID answers.

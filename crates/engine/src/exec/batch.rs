@@ -156,8 +156,8 @@ impl Engine {
         session
     }
 
-    /// Serves those who wait, between two requests of a session. The session takes its place in the table meanwhile, so
-    /// that what others do reaches it.
+    /// Serves the clients that wait, between two requests of a session. The session takes its place in the table meanwhile, so
+    /// that the effects of other sessions reach it.
     #[cold]
     fn serve_between(&mut self, session: Box<Session>, process: &mut dyn Process) -> Box<Session> {
         let key = session.key;
