@@ -428,11 +428,11 @@ impl Engine {
     }
 
     /// Nanoseconds spent in commands since the last call: to be called once per iteration, for the loop's own statistics.
-    pub fn take_command_nanos(&mut self) -> u64 {
+    pub fn take_command_ns(&mut self) -> u64 {
         let ran = self.stats.total_commands.saturating_sub(self.stats.turn_began_at);
-        self.stats.turn_commands_max = self.stats.turn_commands_max.max(ran);
+        self.stats.iteration_commands_max = self.stats.iteration_commands_max.max(ran);
         self.stats.turn_began_at = self.stats.total_commands;
-        std::mem::take(&mut self.stats.turn_command_nanos)
+        std::mem::take(&mut self.stats.iteration_command_ns)
     }
 
     /// The keyspace, for tests and for saving.

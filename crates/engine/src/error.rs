@@ -3,7 +3,7 @@
 use sluice_keyspace::WrongType;
 use std::borrow::Cow;
 
-/// Why a command was refused.
+/// Why a command was rejected.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CmdError {
     /// The key holds another type.

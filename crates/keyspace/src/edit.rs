@@ -61,7 +61,7 @@ impl<'a> ListEdit<'a> {
     }
 
     /// Ends an edit that changed nothing and publishes `event` all the same. Transactions that watch the key do not fail.
-    pub fn told(self, event: Event) {
+    pub fn publish_unchanged(self, event: Event) {
         let (number, key) = (self.number, self.key);
         self.effects.key_told(number, key, event);
         self.unchanged();

@@ -15,7 +15,7 @@ use sluice_resp::{OwnedRequests, Requests};
 /// What became of a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Submitted {
-    /// Requests executed (or refused); the input up to the end of the last one is used up.
+    /// Requests executed (or rejected); the input up to the end of the last one is used up.
     pub executed: usize,
     /// What follows.
     pub flow: Flow,
