@@ -15,7 +15,7 @@ use sluice_base::Now;
 use sluice_config::Config;
 use std::sync::Arc;
 
-/// What the server is told and keeps about itself, keys apart.
+/// The control plane: configuration, logs, clients' relations and counters; no keys.
 #[derive(Debug)]
 pub struct Control {
     /// The configuration.
@@ -88,7 +88,7 @@ pub struct Control {
     pub http_said_s: i64,
     /// Sessions with output that the server has not taken yet.
     pub ready: Vec<SessionKey>,
-    /// Sessions that must end, marked while somebody else ran.
+    /// Sessions that must end, marked while another session ran.
     pub to_close: Vec<SessionKey>,
 }
 

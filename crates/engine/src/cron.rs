@@ -76,9 +76,9 @@ impl Engine {
     }
 
     /// Notes a spike for the latency monitor when it is long enough.
-    pub(crate) fn note_latency(&mut self, event: &'static str, now: sluice_base::Now, nanos: u64) {
+    pub(crate) fn note_latency(&mut self, event: &'static str, now: sluice_base::Now, duration_ns: u64) {
         let threshold = self.control.limits.latency_threshold_ms;
-        let ms = nanos / 1_000_000;
+        let ms = duration_ns / 1_000_000;
         if threshold > 0 && ms >= threshold {
             self.control.latency.add(event, now.unix_s(), ms);
         }
@@ -147,7 +147,7 @@ impl Engine {
             stream.raw([&b"REPLCONF"[..], b"GETACK", b"*"].into_iter());
             stream.close_unit(Grouping::Loose);
         } else if !stream.has_begun() {
-            // The reference counts a question to nobody as a byte: ROLE and INFO show it.
+            // The reference counts one byte for asking replicas when there is none: ROLE and INFO show the byte.
             stream.offset += 1;
         }
     }

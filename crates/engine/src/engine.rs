@@ -116,8 +116,8 @@ impl Engine {
         self.refresh_listening();
     }
 
-    /// Has keys that are modified recorded while somebody wants to know them: to be called when clients begin or end to
-    /// watch, to wait or to subscribe.
+    /// Has modified keys recorded while a client watches keys, waits for keys or subscribes to their events: to be called
+    /// when a client begins or ends to do so.
     #[inline]
     pub(crate) fn refresh_listening(&mut self) {
         let control = &self.control;
@@ -270,7 +270,7 @@ impl Engine {
     }
 
     /// Learns that a client has gone, or is to be closed at the end of the iteration: from now on the client gets nothing
-    /// that somebody else could get. [`Engine::disconnect`] follows.
+    /// that another client could get. [`Engine::disconnect`] follows.
     #[cold]
     pub fn client_lost(&mut self, key: SessionKey) {
         let Some(mut session) = self.sessions.take(key) else { return };
@@ -428,11 +428,11 @@ impl Engine {
     }
 
     /// Nanoseconds spent in commands since the last call: to be called once per iteration, for the loop's own statistics.
-    pub fn take_command_nanos(&mut self) -> u64 {
+    pub fn take_command_ns(&mut self) -> u64 {
         let ran = self.stats.total_commands.saturating_sub(self.stats.turn_began_at);
-        self.stats.turn_commands_max = self.stats.turn_commands_max.max(ran);
+        self.stats.iteration_commands_max = self.stats.iteration_commands_max.max(ran);
         self.stats.turn_began_at = self.stats.total_commands;
-        std::mem::take(&mut self.stats.turn_command_nanos)
+        std::mem::take(&mut self.stats.iteration_command_ns)
     }
 
     /// The keyspace, for tests and for saving.

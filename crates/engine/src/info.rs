@@ -22,9 +22,9 @@ use sluice_keyspace::Keyspace;
 pub(crate) struct View<'a> {
     /// The time.
     pub now: Now,
-    /// Who asks; missing in `sessions` for the time being.
+    /// The session that asks; missing in `sessions` for the time being.
     pub asker: &'a Session,
-    /// Everybody else.
+    /// All other sessions.
     pub sessions: &'a Sessions,
     /// Configuration, logs, replicas.
     pub control: &'a Control,

@@ -134,7 +134,7 @@ pub enum LogLevel {
     Verbose,
     /// Worth knowing in production.
     Notice,
-    /// Somebody should act.
+    /// An operator should act.
     Warning,
 }
 

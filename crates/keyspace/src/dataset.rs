@@ -138,7 +138,7 @@ impl Keyspace {
     }
 
     /// Stores what a file holds under a key: the value, the expiry in ms since the epoch and the access clock. `false`, and no
-    /// change, where the key is there. Leaves no effects: nobody may be watching or waiting. `number` must be below
+    /// change, where the key is there. Leaves no effects: no client may be watching or waiting. `number` must be below
     /// [`Keyspace::databases`].
     pub fn load(
         &mut self,
@@ -221,8 +221,8 @@ impl Dataset<'_> {
         removed
     }
 
-    /// Puts other databases in the place of all, as many as there are. Whoever watches or waits is told that the old ones
-    /// were emptied; it counts as no change. What was there goes to the effects, to be freed elsewhere.
+    /// Puts other databases in the place of all, as many as there are. Watching and waiting clients learn that the old ones
+    /// were emptied; the exchange counts as no change. What was there goes to the effects, to be freed elsewhere.
     pub fn replace(&mut self, loaded: Keyspace) {
         assert_eq!(
             loaded.dbs.len(),

@@ -206,7 +206,7 @@ impl Server {
 
     fn end_iteration(&mut self) -> u64 {
         let now_ns = self.host.now().mono_ns;
-        let command_ns = self.engine.take_command_nanos();
+        let command_ns = self.engine.take_command_ns();
         if let Some(spent_ns) = self.timing.end(now_ns, command_ns, &mut self.host) {
             self.batches.count_service(spent_ns, &mut self.host);
             let is_deep = self.timing.learn_depth(self.engine.commands_executed(), self.host.reads);

@@ -125,7 +125,7 @@ pub struct PubSubCtx<'a> {
     pub key: SessionKey,
     /// The client that asks; to change.
     pub caller: &'a mut Caller,
-    /// Who subscribes to what, and what is published.
+    /// The subscriptions, and the messages published.
     pub pubsub: &'a mut PubSub,
     /// Where the reply goes.
     pub reply: Reply<'a>,
@@ -251,7 +251,7 @@ pub(crate) struct Rights {
     pub keys: KeyRights,
     /// The caller's own session.
     pub session: Right,
-    /// Who subscribes to what, and messages to them.
+    /// The subscriptions, and messages to subscribers.
     pub subscriptions: Right,
     /// Other sessions.
     pub registry: Right,
@@ -291,7 +291,7 @@ impl Handler {
         use Right::{Change, None, Read};
         const fn of(keys: KeyRights, rest: [Right; 4]) -> Rights {
             let [session, registry, control, process] = rest;
-            // Whoever has the control plane has the subscriptions, which are a part of it.
+            // The right to the control plane includes the subscriptions, which are a part of it.
             Rights { keys, session, subscriptions: control, registry, control, process }
         }
         match self {

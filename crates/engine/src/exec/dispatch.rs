@@ -120,7 +120,7 @@ impl Engine {
         let reply = Reply::new(outbox, caller.proto);
         let (key, pubsub) = (*key, &mut control.pubsub);
         let result = run(&mut PubSubCtx { key, caller, pubsub, reply, _seal: Seal(()) }, args);
-        // A message is told to the replicas whether somebody here receives it or not.
+        // The replicas get a message whether a client of this server receives the message or not.
         let published = std::mem::take(&mut control.pubsub.outgoing.published);
         if published && (effects.propagating || !control.pubsub.outgoing.targets.is_empty()) {
             effects.force();

@@ -355,8 +355,8 @@ pub(super) fn commandstats(view: &View<'_>, out: &mut Lines) {
         if stats.calls == 0 && stats.rejected == 0 && stats.failed == 0 {
             continue;
         }
-        let usec = stats.nanos / 1000;
-        let each = if stats.calls == 0 { 0.0 } else { stats.nanos as f64 / 1000.0 / stats.calls as f64 };
+        let usec = stats.spent_ns / 1000;
+        let each = if stats.calls == 0 { 0.0 } else { stats.spent_ns as f64 / 1000.0 / stats.calls as f64 };
         let (calls, rejected, failed) = (stats.calls, stats.rejected, stats.failed);
         out.add(
             &format!("cmdstat_{}", spec.full_name),
@@ -417,7 +417,7 @@ pub(super) fn debug(view: &View<'_>, out: &mut Lines) {
     out.add("eventloop_duration_aof_sum", 0);
     out.add("eventloop_duration_cron_sum", view.stats.cron_ns / 1000);
     out.add("eventloop_duration_max", facts.longest_turn_us);
-    out.add("eventloop_cmd_per_cycle_max", view.stats.turn_commands_max);
+    out.add("eventloop_cmd_per_cycle_max", view.stats.iteration_commands_max);
     out.add("io_threaded_reads_pending", facts.io_threads.reads_pending);
     out.zeros(&["io_threaded_writes_pending"]);
     let threads = &facts.io_threads;
