@@ -27,6 +27,7 @@ mod latency;
 mod limits;
 mod loading;
 mod logging;
+mod multicast;
 mod output_limit;
 mod parts;
 mod prepare;
@@ -52,11 +53,13 @@ use exec::ctx;
 
 pub use action::{Action, Crash};
 pub use args::Args;
+pub use delivery::SHARED_BYTES_MIN;
 pub use engine::{Engine, Seeds};
 pub use error::CmdError;
 pub use exec::{Flow, Submitted};
 pub use limits::{Limits, OutputLimit};
 pub use loading::{LoadCounts, NotLoaded};
+pub use multicast::{GroupOutput, Multicast, OutputGroup};
 pub use parts::MemoryPart;
 pub use prepare::{PreparedBatch, Preparer};
 pub use process::{
