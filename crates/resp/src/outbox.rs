@@ -18,7 +18,7 @@ pub struct Outbox {
 }
 
 /// A moment in an outbox, to which it can be taken back.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct Mark {
     head: usize,
     shared: usize,
@@ -46,6 +46,11 @@ impl Outbox {
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.head.is_empty() && self.shared.is_empty()
+    }
+
+    /// Whether no value is shared.
+    pub fn is_plain(&self) -> bool {
+        self.shared.is_empty()
     }
 
     /// Bytes of this outbox's own allocations: without the shared values.
@@ -124,6 +129,48 @@ impl Outbox {
         self.head.append(&mut other.head);
         self.shared.extend(other.shared.drain(..).map(|(at, value)| (at + base, value)));
         self.shared_bytes += std::mem::take(&mut other.shared_bytes);
+    }
+
+    /// Appends a copy of what was appended to `other` between two moments of it; values are shared, not copied.
+    pub fn append_copy(&mut self, other: &Outbox, from: Mark, to: Mark) {
+        let base = self.head.len();
+        self.head.extend_from_slice(&other.head[from.head..to.head]);
+        for (at, value) in &other.shared[from.shared..to.shared] {
+            self.shared_bytes += value.len();
+            self.shared.push((base + at - from.head, value.clone()));
+        }
+    }
+
+    /// Makes values of plain bytes that others are to be sent too: each run of at least `min` of them becomes one. Copies them
+    /// only where there are values already.
+    pub fn share_runs(&mut self, min: usize) {
+        if self.head.len() < min {
+            return;
+        }
+        let Outbox { head, shared, .. } = std::mem::take(self);
+        if shared.is_empty() {
+            return self.push_shared(Bytes::from_vec(head));
+        }
+        let mut from = 0;
+        let end = (head.len(), Bytes::default());
+        for (at, value) in shared.into_iter().chain([end]) {
+            let run = &head[from..at];
+            from = at;
+            match run.len() < min {
+                true => self.push(run),
+                false => self.push_shared(Bytes::copy_from(run)),
+            }
+            self.push_shared(value);
+        }
+    }
+
+    /// The memory of the plain bytes, to be used again: that of a shared value where nobody else has it any more.
+    pub fn into_buffer(self) -> Vec<u8> {
+        let Outbox { head, mut shared, .. } = self;
+        match shared.pop() {
+            Some((_, value)) if head.capacity() == 0 => value.into_vec().unwrap_or_default(),
+            Some(_) | None => head,
+        }
     }
 
     /// This moment, for [`Outbox::rewind`].

@@ -4,6 +4,8 @@
 //! main thread if it sleeps. While batches are at the main thread the I/O thread waits for some microseconds at a time instead
 //! of sleeping until it is woken: answers come soon, and a wake-up costs the main thread more than all the rest of a request.
 
+mod multicast;
+
 use super::IoThreadId;
 use super::message::{AfterPush, Batch, Moving, Outcome, Push, Settings, ToIoThread, ToMain};
 use crate::connection::input::InputState;
@@ -11,6 +13,7 @@ use crate::connection::spare::SpareBuffers;
 use crate::connection::{self, Connection, Flushed, Owner, Stay, Traffic};
 use crate::depth::Depth;
 use crate::switches;
+use multicast::Copies;
 use nix::sys::prctl;
 use sluice_base::heap;
 use sluice_clock::Clock;
@@ -100,6 +103,8 @@ pub struct IoThread {
     garbage: Vec<Value>,
     /// Whether it publishes how much memory it has.
     sums_memory: bool,
+    /// What messages for many connections need again and again.
+    copies: Copies,
 }
 
 /// Requests in a batch at most: enough for the deepest usual pipeline, few enough that replies start soon.
@@ -148,6 +153,7 @@ impl IoThread {
             depth: Depth::default(),
             garbage: Vec::new(),
             sums_memory: switches::number(switches::PARTS).is_some(),
+            copies: Copies::default(),
         }
     }
 
@@ -172,6 +178,7 @@ impl IoThread {
             + heap::vec(&self.garbage)
             + self.event_loop.footprint()
             + self.spare.footprint()
+            + self.copies.footprint()
     }
 
     /// Works until the message to stop.
@@ -251,6 +258,7 @@ impl IoThread {
                 ToIoThread::Adopt(moving) => self.adopt(*moving),
                 ToIoThread::Reply(batch) => self.replied(batch),
                 ToIoThread::Push(push) => self.push(*push),
+                ToIoThread::Multicast(multicasts) => self.multicast(*multicasts),
                 ToIoThread::Resume(key) => self.resume(key),
                 ToIoThread::Close(key) => {
                     if let Some(connection) = self.take(key) {
@@ -564,7 +572,8 @@ impl Owner for IoThread {
     fn output_is_idle(&mut self, _: SessionKey) {}
 
     fn recycle(&mut self, buf: SendBuf) {
-        let outbox = Outbox::from_buffer(buf.head);
+        let Some(buffer) = self.copies.keep(buf.head) else { return };
+        let outbox = Outbox::from_buffer(buffer);
         if outbox.capacity_bytes() <= SPARE_REPLY_BYTES
             && let Some(batch) =
                 self.spare_batches.iter_mut().rev().find(|batch| batch.reply.capacity_bytes() == 0)
