@@ -197,6 +197,120 @@ fn a_crash_of_the_machine_at_any_step_of_a_save_leaves_the_old_data_or_the_new()
     assert!(old_left > 9 && new_left > 0, "{old_left} {new_left}");
 }
 
+/// Waits for the end of the save in the background; what became of it.
+fn bgsave_outcome(client: &mut Client) -> String {
+    until("the end of the save", || (client.info("rdb_bgsave_in_progress") == "0").then_some(()));
+    client.info("rdb_last_bgsave_status")
+}
+
+#[test]
+fn bgsave_keeps_the_moment_at_which_it_was_asked_while_writes_go_on() {
+    let dir = Dir::new();
+    let server = server_in(&dir, &["--save", ""]);
+    let mut client = server.client();
+    fill(&mut client, "hello");
+    client.check("DEBUG POPULATE 50000 key 100", "+OK\r\n");
+    let before = digest(&mut client);
+    client.check("BGSAVE", "+Background saving started\r\n");
+    // Everything is changed, deleted or moved while the save is under way, or behind it: the file does not tell.
+    for n in 0..2000 {
+        client.check(&format!("SET key:{} x", n * 7), "+OK\r\n");
+    }
+    client.check("LPUSH list front", ":601\r\n").check("SETRANGE pages 0 new", ":300003\r\n");
+    client.check("DEL text", ":1\r\n").check("RENAME short long", "+OK\r\n").check("SWAPDB 0 9", "+OK\r\n");
+    client.check("FLUSHDB", "+OK\r\n");
+    assert_eq!(bgsave_outcome(&mut client), "ok");
+    assert_eq!(names(&dir), ["dump.rdb"]);
+    assert_eq!(digest(&mut server_in(&dir, &[]).client()), before);
+    if let Some(reference) = Reference::start(&dir) {
+        assert_eq!(digest(&mut reference.client()), before);
+    }
+}
+
+#[test]
+fn a_save_point_saves() {
+    let dir = Dir::new();
+    let server = server_in(&dir, &["--save", "1 2"]);
+    let mut client = server.client();
+    client.check("SET a 1", "+OK\r\n").check("SET b 1", "+OK\r\n");
+    until("the save", || (client.info("rdb_changes_since_last_save") == "0").then_some(()));
+    assert!(server.log.wait("2 changes in 1 seconds. Saving...").is_some());
+    server_in(&dir, &[]).client().check("DBSIZE", ":2\r\n");
+}
+
+#[test]
+fn a_disk_that_fails_in_the_background_fails_the_save_and_writes_are_refused() {
+    if !has_switches() {
+        return;
+    }
+    for plan in
+        ["no-space:1:1:0", "no-space:2:1:0", "write-error:2:1:0", "sync-error:3:1:0", "sync-error:5:1:0"]
+    {
+        let dir = Dir::new();
+        let server = server_with_fault(&dir, &["--save", "1000 1000"], Some(plan));
+        let mut client = server.client();
+        client.check("SET a 1", "+OK\r\n").check("BGSAVE", "+Background saving started\r\n");
+        assert_eq!(bgsave_outcome(&mut client), "err", "{plan}");
+        let refused = client.send("SET a 2\r\n").line();
+        assert!(refused.starts_with("-MISCONF Valkey is configured to save RDB snapshots"), "{refused}");
+        client.check("GET a", "$1\r\n1\r\n");
+        // The disk is well again.
+        client.check("BGSAVE", "+Background saving started\r\n");
+        assert_eq!(bgsave_outcome(&mut client), "ok", "{plan}");
+        client.check("SET a 2", "+OK\r\n");
+        assert_eq!(names(&dir), ["dump.rdb"], "{plan}");
+    }
+}
+
+#[test]
+fn a_crash_of_the_machine_at_any_step_of_a_save_in_the_background_leaves_the_old_data_or_the_new() {
+    if !has_switches() {
+        return;
+    }
+    let (mut old_left, mut new_left) = (0, 0);
+    for step in 1..=6 {
+        for seed in 0..2 {
+            let dir = Dir::new();
+            let server = server_in(&dir, &["--rdbcompression", "no"]);
+            let mut client = server.client();
+            fill(&mut client, "old");
+            client.check("SAVE", "+OK\r\n");
+            let old = digest(&mut client);
+            drop(server);
+            let plan = format!("crash:{step}:1:{seed}");
+            let mut server = server_with_fault(&dir, &["--rdbcompression", "no"], Some(&plan));
+            let mut client = server.client();
+            client.check("SET text new", "+OK\r\n");
+            let new = digest(&mut client);
+            client.send("BGSAVE\r\n");
+            assert_eq!(server.wait().code(), Some(86), "step {step}: the machine has crashed");
+            let server = server_in(&dir, &[]);
+            let left = digest(&mut server.client());
+            assert!(left == old || left == new, "step {step}, seed {seed}");
+            *if left == new { &mut new_left } else { &mut old_left } += 1;
+            assert_eq!(names(&dir), ["dump.rdb"], "the start has removed what was left over");
+        }
+    }
+    assert!(old_left > 5 && new_left > 0, "{old_left} {new_left}");
+}
+
+#[test]
+fn a_save_that_is_broken_off_leaves_no_file_and_the_server_ends_at_once() {
+    let dir = Dir::new();
+    let mut server = server_in(&dir, &["--save", "", "--rdb-key-save-delay", "100000"]);
+    let mut client = server.client();
+    client.check("DEBUG POPULATE 1000", "+OK\r\n").check("BGSAVE", "+Background saving started\r\n");
+    client.check("BGSAVE CANCEL", "+Background saving cancelled\r\n");
+    assert_eq!(bgsave_outcome(&mut client), "ok");
+    until("the removal", || names(&dir).is_empty().then_some(()));
+    client.check("BGSAVE", "+Background saving started\r\n").send("SHUTDOWN NOSAVE\r\n").expect_end();
+    assert_eq!(server.wait().code(), Some(0));
+    // The next start removes what the thread had no time for.
+    let server = server_in(&dir, &[]);
+    assert!(names(&dir).is_empty());
+    server.client().check("DBSIZE", ":0\r\n");
+}
+
 #[test]
 fn a_file_that_is_no_good_ends_the_start() {
     for (bytes, wanted) in [
