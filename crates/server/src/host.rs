@@ -9,6 +9,7 @@ use crate::oom_score::OomScore;
 use crate::os::plain_error;
 use crate::parts::Parts;
 use crate::storage::background::BackgroundWriter;
+use crate::storage::lock::DataClaims;
 use crate::storage::{self, Storage};
 use crate::title::Title;
 use nix::sys::resource::{Usage, UsageWho, getrusage};
@@ -37,6 +38,8 @@ pub struct Host {
     pub log: Log,
     /// Files.
     pub storage: Arc<dyn Storage>,
+    /// The data that no other server may write.
+    claims: DataClaims,
     /// The background thread; none before the server runs.
     pub bio: Option<Bio>,
     /// Ends the main thread's wait; none before the server runs.
@@ -109,6 +112,7 @@ impl Host {
             started_ns: recent.mono_ns,
             log: Log::stdout(),
             storage: storage::of_process(),
+            claims: DataClaims::default(),
             bio: None,
             waker: None,
             fixed: Facts::default(),
@@ -264,6 +268,16 @@ impl Host {
             self.note(LogLevel::Notice, "Removing the unix socket file.");
             let _ = std::fs::remove_file(path);
         }
+        self.claims.release();
+    }
+
+    /// Claims the files that a server with this configuration writes. Errors: what another server has.
+    pub fn claim_data(&mut self, config: &Config) -> Result<(), String> {
+        let mut claims = std::mem::take(&mut self.claims);
+        let storage = self.storage.clone();
+        let claimed = claims.claim(storage.as_ref(), config, &mut |text| self.note(LogLevel::Warning, &text));
+        self.claims = claims;
+        claimed
     }
 
     /// Applies `oom-score-adj`. Errors: text for the client.
@@ -361,10 +375,13 @@ const CONFIG_EFFECTS: &[(&[ParamId], ConfigEffect)] = &[
         host.allow_threads(config);
         Ok(())
     }),
-    (&[param::DIR.any()], |_, config| {
+    (&[param::DIR.any()], |host, config| {
         let path = std::ffi::OsStr::from_bytes(config.bytes(param::DIR));
-        std::env::set_current_dir(path).map_err(|error| plain_error(&error))
+        std::env::set_current_dir(path).map_err(|error| plain_error(&error))?;
+        // Refused, the directory is set back as all that was applied is.
+        host.claim_data(config)
     }),
+    (&[param::SAVE.any(), param::DBFILENAME.any(), param::APPENDONLY.any()], Host::claim_data),
     (&[param::OOM_SCORE_ADJ.any(), param::OOM_SCORE_ADJ_VALUES.any()], Host::apply_oom_score),
     (&[param::LOGLEVEL.any(), param::LOG_TIMESTAMP_FORMAT.any(), param::LOG_FORMAT.any()], |host, config| {
         host.apply_log_config(config);

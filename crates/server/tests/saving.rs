@@ -346,17 +346,115 @@ fn a_file_that_is_no_good_ends_the_start() {
 }
 
 #[test]
+fn a_disk_that_reads_little_at_a_time_or_fails_loses_nothing() {
+    if !has_switches() {
+        return;
+    }
+    let dir = Dir::new();
+    let server = server_in(&dir, &["--rdbcompression", "no"]);
+    let mut client = server.client();
+    client.check("SET a 1", "+OK\r\n").check("RPUSH l x yy zzz", ":3\r\n").check("SELECT 9", "+OK\r\n");
+    // More than one read brings.
+    client.check("SETRANGE long 3000000 end", ":3000003\r\n");
+    let before = digest(&mut client);
+    client.check("SAVE", "+OK\r\n");
+    drop(server);
+    let saved = std::fs::read(dir.join("dump.rdb")).unwrap();
+    // Single bytes from the beginning, then from the third read on.
+    for plan in ["short-read:1:1000000:0", "short-read:3:7:0"] {
+        let server = server_with_fault(&dir, &[], Some(plan));
+        assert_eq!(digest(&mut server.client()), before, "{plan}");
+    }
+    // At the beginning, and in the middle.
+    for plan in ["read-error:1:1:0", "read-error:3:1:0"] {
+        let port = free_port().to_string();
+        let mut command = Command::new(BINARY);
+        command.args(["--port", &port, "--dir", &dir.join("")]).env("SLUICE_TEST_STORAGE", plan);
+        let output = command.output().unwrap();
+        let said = String::from_utf8_lossy(&output.stdout);
+        assert!(said.contains("I/O error"), "{plan} {said}");
+        assert!(said.ends_with("Fatal error loading the DB, check server logs. Exiting.\n"), "{plan} {said}");
+        assert_eq!(output.status.code(), Some(1), "{plan}");
+    }
+    assert_eq!(std::fs::read(dir.join("dump.rdb")).unwrap(), saved, "what cannot be read is not replaced");
+    assert_eq!(names(&dir), ["dump.rdb"]);
+}
+
+/// Runs a server that is refused; what its log says.
+fn refused(dir: &Dir, arguments: &[&str]) -> String {
+    let port = free_port().to_string();
+    let mut command = Command::new(BINARY);
+    let output = command.args(["--port", &port, "--dir", &dir.join("")]).args(arguments).output().unwrap();
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+#[test]
+fn a_second_server_that_would_write_the_same_file_is_refused() {
+    let dir = Dir::new();
+    let mut first = server_in(&dir, &["--save", "100 1"]);
+    assert_eq!(names(&dir), ["dump.rdb.lock"]);
+    let said = refused(&dir, &["--save", "900 1"]);
+    let file = dir.join("dump.rdb");
+    let wanted = format!(
+        "the RDB file {file} is in use: process {} holds {file}.lock. Two servers would overwrite each other's data",
+        first.child.id()
+    );
+    assert!(said.contains(&wanted), "{said}");
+    // Another file, or none.
+    let second = server_in(&dir, &["--save", "100 1", "--dbfilename", "other.rdb"]);
+    let third = server_in(&dir, &["--save", ""]);
+    let mut client = third.client();
+    // What a change of the configuration would write is claimed, or the change is refused as a whole.
+    let reply = client.send("CONFIG SET maxmemory 1gb save '1 1'\r\n").line();
+    assert!(
+        reply.starts_with("-ERR CONFIG SET failed (possibly related to argument 'save') - the RDB file "),
+        "{reply}"
+    );
+    client.check("CONFIG GET save", "*2\r\n$4\r\nsave\r\n$0\r\n\r\n");
+    client.check("CONFIG SET dbfilename third.rdb save '1 1'", "+OK\r\n");
+    assert_eq!(names(&dir), ["dump.rdb.lock", "other.rdb.lock", "third.rdb.lock"]);
+    client.check("CONFIG SET save ''", "+OK\r\n");
+    assert_eq!(names(&dir), ["dump.rdb.lock", "other.rdb.lock"]);
+    // The claim goes with the directory.
+    let elsewhere = Dir::new();
+    let mut client = second.client();
+    client.check(&format!("CONFIG SET dir {}", elsewhere.join("")), "+OK\r\n");
+    assert_eq!(
+        (names(&dir), names(&elsewhere)),
+        (vec!["dump.rdb.lock".to_owned()], vec!["other.rdb.lock".to_owned()])
+    );
+    let other = server_in(&elsewhere, &["--save", "1 1"]);
+    let mut client = other.client();
+    client.check("CONFIG SET dbfilename x.rdb", "+OK\r\n");
+    let reply = client.send(format!("CONFIG SET dir {}\r\n", dir.join(""))).line();
+    assert_eq!(reply, "+OK");
+    let reply = client.send("CONFIG SET dbfilename dump.rdb\r\n").line();
+    assert!(reply.contains(&format!("process {} holds", first.child.id())), "{reply}");
+    drop(other);
+    // A claim ends with its process, however that ends.
+    first.signal("KILL");
+    first.wait();
+    let mut next = server_in(&dir, &["--save", "100 1"]);
+    next.client().send("SHUTDOWN NOSAVE\r\n").expect_end();
+    assert_eq!(next.wait().code(), Some(0));
+    assert_eq!(names(&dir), ["x.rdb.lock"], "what a killed server left is used again, or stays");
+}
+
+#[test]
 fn what_another_process_saves_is_left_alone() {
     let dir = Dir::new();
     let mut ended = Command::new("true").spawn().unwrap();
     ended.wait().unwrap();
     let left_over = format!("temp-{}.rdb", ended.id());
     let alive = format!("temp-{}.rdb", std::process::id());
-    for name in [&left_over, &alive, "temp-x.rdb"] {
+    let of_rewrite = format!("temp-rewriteaof-bg-{}.aof", ended.id());
+    for name in [&left_over, &of_rewrite, &alive, "temp-x.rdb"] {
         std::fs::write(dir.join(name), "a part").unwrap();
     }
     let server = server_in(&dir, &[]);
     assert!(server.log.wait(&format!("Removed {left_over}")).is_some());
+    assert!(server.log.wait(&format!("Removed {of_rewrite}")).is_some());
     assert_eq!(names(&dir), [alive, "temp-x.rdb".to_owned()]);
 }
 

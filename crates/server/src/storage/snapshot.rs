@@ -140,11 +140,12 @@ static COUNT: AtomicU64 = AtomicU64::new(0);
 fn temporary_name(pid: u32, number: u64) -> String {
     match number {
         0 => format!("temp-{pid}.rdb"),
-        number => format!("temp-{pid}.{number}.rdb"),
+        number => format!("temp-{number}.{pid}.rdb"),
     }
 }
 
-/// Removes the temporary snapshots of servers that have ended, and their names go to `say`. A file of a process that lives
+/// Removes the temporary files of servers that have ended, of snapshots and of rewrites of the append-only file, and their
+/// names go to `say`. A file of a process that lives
 /// stays: another server may use the folder.
 pub fn remove_left_over(storage: &dyn Storage, folder: &Path, say: &mut dyn FnMut(String)) {
     let Ok(names) = storage.list(folder) else { return };
@@ -164,12 +165,28 @@ pub fn remove_left_over(storage: &dyn Storage, folder: &Path, say: &mut dyn FnMu
     }
 }
 
-/// The number of the process whose temporary snapshot has this name.
+/// The number of the process whose temporary file has this name. The names are ours and the reference's: `temp-PID.rdb`,
+/// `temp-TIME.PID.rdb` of a full synchronisation, `temp-rewriteaof-PID.aof`, `temp-rewriteaof-bg-PID.aof`.
 fn pid_of(name: &str) -> Option<u32> {
-    let digits = name.strip_prefix("temp-")?.strip_suffix(".rdb")?;
-    let (pid, number) = digits.split_once('.').unwrap_or((digits, "0"));
-    let number = number.parse().ok()?;
-    pid.parse().ok().filter(|pid| *pid > 0 && temporary_name(*pid, number) == name)
+    let inner = name.strip_prefix("temp-")?;
+    let digits = match (inner.strip_suffix(".rdb"), inner.strip_suffix(".aof")) {
+        (Some(inner), _) => match inner.split_once('.') {
+            Some((time, digits)) if number(time).is_some() => digits,
+            Some(_) => return None,
+            None => inner,
+        },
+        (None, Some(inner)) => {
+            let inner = inner.strip_prefix("rewriteaof-")?;
+            inner.strip_prefix("bg-").unwrap_or(inner)
+        }
+        (None, None) => return None,
+    };
+    number(digits).filter(|pid| *pid > 0)
+}
+
+/// A number as programs write them.
+fn number(digits: &str) -> Option<u32> {
+    digits.parse().ok().filter(|number: &u32| number.to_string() == digits)
 }
 
 /// Replaces a file so that a crash leaves the old or the new contents. It may hold a password: nobody else may read it before
@@ -207,19 +224,30 @@ mod tests {
     }
 
     #[test]
-    fn only_names_of_temporary_snapshots_have_a_process() {
-        assert_eq!(pid_of("temp-17.rdb"), Some(17));
-        assert_eq!(pid_of("temp-17.3.rdb"), Some(17));
+    fn only_names_of_temporary_files_have_a_process() {
+        for name in
+            ["temp-17.rdb", "temp-1795324409.17.rdb", "temp-rewriteaof-17.aof", "temp-rewriteaof-bg-17.aof"]
+        {
+            assert_eq!(pid_of(name), Some(17), "{name}");
+        }
+        assert_eq!(pid_of(&temporary_name(17, 0)), Some(17));
+        assert_eq!(pid_of(&temporary_name(17, 3)), Some(17));
         for other in [
             "temp-0.rdb",
             "temp-17.0.rdb",
             "temp-17.03.rdb",
-            "temp-17.3.4.rdb",
+            "temp-3.4.17.rdb",
             "temp-017.rdb",
             "temp-+1.rdb",
             "temp-.rdb",
             "temp-a.rdb",
             "temp-1.rdb.old",
+            "temp-x.17.rdb",
+            "temp-1.2.17.rdb",
+            "temp-17.aof",
+            "temp-rewriteaof-bg-.aof",
+            "temp-rewriteaof-017.aof",
+            "temp-appendonly.aof.1.incr.aof",
             "dump.rdb",
         ] {
             assert_eq!(pid_of(other), None, "{other}");
