@@ -249,3 +249,25 @@ fn listed_bytes_are_in_flight_and_a_peak() {
     let session = pair.listed.engine.session(client).expect("connected");
     assert_eq!((session.in_flight, session.caller.net_out as usize >= bytes), (0, true));
 }
+
+#[test]
+fn whoever_changes_the_protocol_silently_is_sent_everything_in_order() {
+    let mut rng = Rng::new(1);
+    for (before, after) in [(b"3", b"2"), (b"2", b"3")] {
+        let mut pair = Pair::new(2, &[]);
+        let (client, publisher) = (pair.clients[0], pair.clients[1]);
+        pair.run(client, &[b"HELLO", before]);
+        pair.run(client, &[b"CLIENT", b"REPLY", b"OFF"]);
+        pair.run(client, &[b"SUBSCRIBE", b"a"]);
+        pair.end_iteration(&mut rng);
+        pair.join(client, 0);
+        pair.run(publisher, &[b"PUBLISH", b"a", b"1"]);
+        pair.run(client, &[b"HELLO", after]);
+        pair.run(publisher, &[b"PUBLISH", b"a", b"2"]);
+        pair.end_iteration(&mut rng);
+        let got = &pair.got[&client][0];
+        let place = |text: &[u8]| got.windows(text.len()).position(|part| part == text);
+        let (first, second) = (place(b"$1\r\n1\r\n"), place(b"$1\r\n2\r\n"));
+        assert!(first.is_some() && first < second, "{}", String::from_utf8_lossy(got));
+    }
+}

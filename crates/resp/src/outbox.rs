@@ -206,3 +206,70 @@ impl Outbox {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use sluice_base::Rng;
+
+    /// Random bytes and values, and where each step ended.
+    fn drawn(rng: &mut Rng) -> (Outbox, Vec<Mark>) {
+        let mut outbox = Outbox::new();
+        let mut marks = vec![Mark::default()];
+        for _ in 0..rng.below(8) {
+            let bytes: Vec<u8> = (0..rng.below(40)).map(|_| rng.next_u64() as u8).collect();
+            match rng.below(2) {
+                0 => outbox.push(&bytes),
+                _ => outbox.push_shared(Bytes::from_vec(bytes)),
+            }
+            marks.push(outbox.mark());
+        }
+        (outbox, marks)
+    }
+
+    #[test]
+    fn a_copy_is_what_was_appended_between_two_moments() {
+        let mut rng = Rng::new(5);
+        for _ in 0..2000 {
+            let ((mut ours, _), (other, marks)) = (drawn(&mut rng), drawn(&mut rng));
+            let first = rng.below(marks.len() as u64) as usize;
+            let last = first + rng.below((marks.len() - first) as u64) as usize;
+            let mut begin = Outbox::new();
+            begin.append_copy(&other, Mark::default(), marks[first]);
+            let mut middle = Outbox::new();
+            middle.append_copy(&other, marks[first], marks[last]);
+            let (before, all) = (ours.flatten(), other.flatten());
+            ours.append_copy(&other, marks[first], marks[last]);
+            assert_eq!(ours.len(), before.len() + middle.len());
+            assert_eq!(ours.flatten(), [before, middle.flatten()].concat());
+            assert!(all.starts_with(&[begin.flatten(), middle.flatten()].concat()));
+        }
+    }
+
+    #[test]
+    fn sharing_runs_changes_no_byte_and_leaves_short_ones() {
+        let mut rng = Rng::new(6);
+        for _ in 0..2000 {
+            let (mut ours, _) = drawn(&mut rng);
+            let (bytes, was_plain) = (ours.flatten(), ours.is_plain());
+            ours.share_runs(20);
+            assert_eq!((ours.flatten(), ours.len()), (bytes.clone(), bytes.len()));
+            assert_eq!(ours.is_plain(), was_plain && bytes.len() < 20);
+        }
+    }
+
+    #[test]
+    fn the_memory_of_a_shared_text_comes_back_when_nobody_has_it() {
+        let text = || {
+            let mut text = Outbox::new();
+            text.push(&[7; 100]);
+            text.share_runs(50);
+            text
+        };
+        assert_eq!(text().into_buffer().len(), 100);
+        let (ours, mut copy) = (text(), Outbox::new());
+        copy.append_copy(&ours, Mark::default(), ours.mark());
+        assert_eq!(ours.into_buffer().capacity(), 0, "the copy has it");
+        assert_eq!(copy.flatten(), [7; 100]);
+    }
+}
