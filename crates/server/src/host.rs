@@ -44,6 +44,8 @@ pub struct Host {
     pub bio: Option<Bio>,
     /// Ends the main thread's wait; none before the server runs.
     pub waker: Option<Waker>,
+    /// Snapshots that were begun.
+    snapshots_begun: u64,
     /// Facts that do not change while the server runs.
     pub fixed: Facts,
     /// Path of the config file, absolute.
@@ -115,6 +117,7 @@ impl Host {
             claims: DataClaims::default(),
             bio: None,
             waker: None,
+            snapshots_begun: 0,
             fixed: Facts::default(),
             config_file: None,
             io_threads: IoThreads { reason: NO_IO_THREADS, ..IoThreads::default() },
@@ -174,6 +177,16 @@ impl Host {
         };
         let text = format!("monotonic clock: {}{remark}", self.clock.describe());
         self.note(level, &text);
+    }
+
+    fn begin_snapshot(
+        &mut self,
+        name: &[u8],
+        sync_early: bool,
+    ) -> Result<Box<dyn SnapshotSink + Send>, SaveError> {
+        let number = self.snapshots_begun;
+        self.snapshots_begun += 1;
+        storage::snapshot::create(&self.storage, name, sync_early, number)
     }
 
     /// Writes a log line.
@@ -485,7 +498,7 @@ impl Process for Host {
     }
 
     fn create_snapshot(&mut self, name: &[u8], sync_early: bool) -> Result<Box<dyn SnapshotSink>, SaveError> {
-        Ok(storage::snapshot::create(&self.storage, name, sync_early)?)
+        Ok(self.begin_snapshot(name, sync_early)?)
     }
 
     fn write_in_background(
@@ -496,7 +509,7 @@ impl Process for Host {
         let Some(waker) = self.waker.clone() else {
             return Err(SaveError("Saving in the background begins once the server runs".to_owned()));
         };
-        let sink = storage::snapshot::create(&self.storage, &target.name, target.sync_early)?;
+        let sink = self.begin_snapshot(&target.name, target.sync_early)?;
         let writer = BackgroundWriter::start(file, sink, target.key_delay, waker)?;
         Ok(Box::new(writer))
     }

@@ -12,8 +12,6 @@ use std::io::ErrorKind;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
-use std::sync::atomic::Ordering::Relaxed;
 
 /// A snapshot that is written.
 struct SnapshotWriter {
@@ -36,16 +34,17 @@ const MODE: u32 = 0o666;
 /// Bytes after which a snapshot is forced to disk while it is written.
 const SYNC_EVERY: u64 = 16 << 20;
 
-/// Begins a snapshot of that name in the working directory.
+/// Begins a snapshot of that name in the working directory; `number` is how many this process began before.
 pub fn create(
     storage: &Arc<dyn Storage>,
     name: &[u8],
     sync_early: bool,
+    number: u64,
 ) -> Result<Box<dyn SnapshotSink + Send>, SaveError> {
     let place = Place {
         storage: storage.clone(),
         folder: std::env::current_dir().ok(),
-        temporary: temporary_name(std::process::id(), COUNT.fetch_add(1, Relaxed)),
+        temporary: temporary_name(std::process::id(), number),
         name: OsStr::from_bytes(name).to_owned(),
     };
     let folder = place.folder.clone().unwrap_or_default();
@@ -133,10 +132,8 @@ impl SnapshotSource for SnapshotReader {
     }
 }
 
-/// Snapshots begun by this process. One that was broken off may still be there when the next begins: each has its own name.
-static COUNT: AtomicU64 = AtomicU64::new(0);
-
-/// The name under which the process of that number writes its snapshot of that number.
+/// The name under which the process of that number writes its snapshot of that number. One that was broken off may still be
+/// there when the next begins: each has its own name.
 fn temporary_name(pid: u32, number: u64) -> String {
     match number {
         0 => format!("temp-{pid}.rdb"),
