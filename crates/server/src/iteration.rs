@@ -367,6 +367,7 @@ impl Server {
         match ended {
             LoadEnded::Start(Ok(())) => crate::start::announce(&mut self.host, self.engine.config()),
             LoadEnded::Start(Err(_)) => {
+                self.host.remove_files();
                 self.host.note(LogLevel::Warning, crate::start::NOT_LOADED);
                 self.ends_at_once = true;
                 self.ending = Some(1);
