@@ -18,8 +18,8 @@ use sluice_clock::{Clock, News, SourceWatch};
 use sluice_config::choice::{LogFormat, LogLevel as LevelChoice, LogTimestampFormat};
 use sluice_config::{Config, ParamId, param};
 use sluice_engine::{
-    Background, BackgroundFile, Counts, CpuTimes, Facts, IoThreads, LogLevel, Peaks, Process, SaveError,
-    SnapshotFile, SnapshotSink, SnapshotSource,
+    Background, BackgroundFile, Counts, CpuTimes, Facts, IoThreads, LoadProgress, LogLevel, Peaks, Process,
+    SaveError, SnapshotFile, SnapshotSink, SnapshotSource,
 };
 use sluice_evloop::Waker;
 use sluice_keyspace::Keyspace;
@@ -46,6 +46,8 @@ pub struct Host {
     pub waker: Option<Waker>,
     /// Snapshots that were begun.
     snapshots_begun: u64,
+    /// The load under way: its keyspace takes memory, too.
+    pub load: Option<Arc<LoadProgress>>,
     /// Facts that do not change while the server runs.
     pub fixed: Facts,
     /// Path of the config file, absolute.
@@ -118,6 +120,7 @@ impl Host {
             bio: None,
             waker: None,
             snapshots_begun: 0,
+            load: None,
             fixed: Facts::default(),
             config_file: None,
             io_threads: IoThreads { reason: NO_IO_THREADS, ..IoThreads::default() },
@@ -211,7 +214,8 @@ impl Host {
     }
 
     fn read_memory(&mut self, keyspace: &Keyspace) -> alloc::Allocated {
-        let numbers = alloc::allocated().with_entries(keyspace.chunk_memory());
+        let loading = self.load.as_ref().map(|load| load.chunk_memory()).unwrap_or_default();
+        let numbers = alloc::allocated().with_entries(keyspace.chunk_memory().plus(loading));
         self.memory.used = numbers.used();
         self.memory.read_at_ns = self.recent.mono_ns;
         if self.memory.used > self.memory.peak {
@@ -514,8 +518,8 @@ impl Process for Host {
         Ok(Box::new(writer))
     }
 
-    fn open_snapshot(&mut self, name: &[u8]) -> Result<Option<Box<dyn SnapshotSource>>, String> {
-        storage::snapshot::open(self.storage.as_ref(), name)
+    fn snapshot_source(&mut self, name: &[u8]) -> Box<dyn SnapshotSource> {
+        storage::snapshot::source(&self.storage, name)
     }
 
     fn sleep(&mut self, microseconds: u64) {

@@ -18,6 +18,7 @@ mod host;
 mod iothreads;
 mod iteration;
 mod listen;
+mod loader;
 mod log;
 mod longest;
 mod oom_score;

@@ -191,7 +191,7 @@ fn serve(loaded: Loaded) -> Result<u8, Failure> {
     limit_clients(&mut host, &mut config);
     say_mode(&mut host, &config);
     listen_everywhere(&mut host, &config).map_err(|text| fail(&mut host, text))?;
-    let mut signals = Signals::install()
+    let signals = Signals::install()
         .map_err(|error| fail(&mut host, format!("installing signal handlers: {error}")))?;
     let backend = iteration::backend_of(&config);
     let opened = AnyLoop::choose(backend, &sluice_evloop::Config::default())
@@ -213,33 +213,31 @@ fn serve(loaded: Loaded) -> Result<u8, Failure> {
     let mut engine = Engine::new(config, seeds, &mut host);
     host.note(LogLevel::Notice, "Server initialized");
     host.claim_data(engine.config()).map_err(|text| fail(&mut host, text))?;
-    match load_data(&mut engine, &mut host, &mut signals) {
-        Ok(()) => {}
-        Err(NotLoaded::Stopped) => {
-            host.note(LogLevel::Warning, "Received shutdown signal during loading, exiting now.");
-            host.remove_files();
-            return Ok(0);
-        }
-        Err(NotLoaded::Failed) => {
-            // The last lines of the log are about the file: scripts look for them there.
-            host.note(LogLevel::Warning, "Fatal error loading the DB, check server logs. Exiting.");
+    let is_loading = match begin_load(&mut engine, &mut host) {
+        Ok(is_loading) => is_loading,
+        Err(_) => {
+            host.note(LogLevel::Warning, NOT_LOADED);
             return Ok(1);
         }
+    };
+    if !is_loading {
+        announce(&mut host, engine.config());
     }
-    announce(&mut host, engine.config());
     // Never dropped: the kernel frees the data faster than we could, one value after the other.
     let mut server = std::mem::ManuallyDrop::new(Server::new(engine, host, opened.event_loop, signals));
     Ok(server.run() as u8)
 }
 
-/// Removes what a save has left that was cut short, and loads the snapshot file, before the first client is served. A signal
-/// ends that.
-fn load_data(engine: &mut Engine, host: &mut Host, signals: &mut Signals) -> Result<(), NotLoaded> {
+/// The last line of the log when the data cannot be loaded. Those before are about the file: scripts look for them there.
+pub const NOT_LOADED: &str = "Fatal error loading the DB, check server logs. Exiting.";
+
+/// Removes what a save has left that was cut short, and begins to load the snapshot file; whether there is one.
+fn begin_load(engine: &mut Engine, host: &mut Host) -> Result<bool, NotLoaded> {
     let storage = host.storage.clone();
     storage::snapshot::remove_left_over(storage.as_ref(), Path::new("."), &mut |text| {
         host.note(LogLevel::Notice, &text);
     });
-    engine.load_at_start(host, &mut || signals.drain().is_none())
+    engine.begin_load_at_start(host)
 }
 
 /// Changes to `dir`, if one is configured; from then on it is shown as the kernel names it.
@@ -382,7 +380,8 @@ fn say_mode(host: &mut Host, config: &Config) {
     }
 }
 
-fn announce(host: &mut Host, config: &Config) {
+/// Says that clients are served: where they connect, and to the supervisor.
+pub fn announce(host: &mut Host, config: &Config) {
     let listeners = host.listening.active().to_vec();
     for listener in &listeners {
         let place = match &listener.kind {

@@ -2,6 +2,7 @@
 
 use super::numbers::{difference, ratio};
 use super::{Lines, MemoryReport, View};
+use crate::loading::LoadUnderWay;
 use crate::pubsub::TopicKind;
 use crate::session::SyncStage;
 use crate::version;
@@ -158,7 +159,9 @@ fn memory_ratios(view: &View<'_>, report: &MemoryReport, out: &mut Lines) {
 }
 
 pub(super) fn persistence(view: &View<'_>, out: &mut Lines) {
-    out.fixed(&[("loading", "0"), ("async_loading", "0")]);
+    let load = view.control.load.as_deref();
+    out.add("loading", u8::from(load.is_some()));
+    out.add("async_loading", 0);
     let saving = &view.control.saving;
     let job = view.job.unwrap_or_default();
     let (changed, copied) = job.changed;
@@ -181,8 +184,10 @@ pub(super) fn persistence(view: &View<'_>, out: &mut Lines) {
     out.add("rdb_current_bgsave_time_sec", current_s);
     out.add("rdb_saves", view.control.saves);
     out.add("rdb_last_cow_size", saving.last_copied_bytes);
-    out.add("rdb_last_load_keys_expired", view.control.last_load.expired);
-    out.add("rdb_last_load_keys_loaded", view.control.last_load.loaded);
+    let last = &view.control.last_load;
+    let (loaded, expired) = load.map_or((last.loaded, last.expired), LoadUnderWay::keys);
+    out.add("rdb_last_load_keys_expired", expired);
+    out.add("rdb_last_load_keys_loaded", loaded);
     out.fixed(&[
         ("aof_enabled", "0"),
         ("aof_rewrite_in_progress", "0"),
@@ -198,6 +203,15 @@ pub(super) fn persistence(view: &View<'_>, out: &mut Lines) {
         ("module_fork_last_cow_size", "0"),
         ("slot_migration_fork_in_progress", "0"),
     ]);
+    if let Some(load) = load {
+        let figures = load.figures(view.now);
+        out.add("loading_start_time", figures.start_s);
+        out.add("loading_total_bytes", figures.total_bytes);
+        out.add("loading_rdb_used_mem", figures.rdb_used_memory);
+        out.add("loading_loaded_bytes", figures.loaded_bytes);
+        out.add("loading_loaded_perc", format_args!("{:.2}", figures.percent));
+        out.add("loading_eta_seconds", figures.eta_s);
+    }
 }
 
 pub(super) fn stats(view: &View<'_>, out: &mut Lines) {

@@ -16,6 +16,9 @@ const FINISH_WAIT: Duration = Duration::from_micros(100);
 impl Server {
     /// Ends the server; returns `status`.
     pub(super) fn shut_down(&mut self, status: i32) -> i32 {
+        if let Some(load) = &self.host.load {
+            load.stop();
+        }
         self.engine.save_rest(&mut self.host);
         supervisor::tell(self.engine.config(), "STOPPING=1\n", &mut self.host);
         self.listeners.close(&mut self.sockets.event_loop);
