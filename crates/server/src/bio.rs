@@ -1,7 +1,7 @@
 //! The background thread: frees what is too large to be freed between two commands.
 
 use sluice_evloop::Shared;
-use sluice_keyspace::Db;
+use sluice_keyspace::{Captured, Db};
 use sluice_value::Value;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -14,6 +14,8 @@ pub enum Garbage {
     Value(#[expect(dead_code, reason = "only to be dropped")] Value),
     /// A database.
     Db(Box<Db>),
+    /// What a snapshot has captured.
+    Captured(#[expect(dead_code, reason = "only to be dropped")] Vec<Captured>),
     /// What a reply shared with the keyspace.
     Reply(#[expect(dead_code, reason = "only to be dropped")] Vec<Shared>),
 }
@@ -88,6 +90,6 @@ fn objects_of(garbage: &Garbage) -> u64 {
         Garbage::Value(_) => 1,
         Garbage::Db(db) => db.len() as u64,
         // Only what keys held is counted.
-        Garbage::Reply(_) => 0,
+        Garbage::Reply(_) | Garbage::Captured(_) => 0,
     }
 }

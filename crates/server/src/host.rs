@@ -8,8 +8,9 @@ use crate::longest::LongestTurn;
 use crate::oom_score::OomScore;
 use crate::os::plain_error;
 use crate::parts::Parts;
-use crate::storage::background::BackgroundWriter;
+use crate::storage::background::{BackgroundWriter, WriterHandle};
 use crate::storage::lock::DataClaims;
+use crate::storage::snapshot::SnapshotWriter;
 use crate::storage::{self, Storage};
 use crate::title::Title;
 use nix::sys::resource::{Usage, UsageWho, getrusage};
@@ -46,6 +47,8 @@ pub struct Host {
     pub waker: Option<Waker>,
     /// Snapshots that were begun.
     snapshots_begun: u64,
+    /// Those that were begun in the background and may run still.
+    background: Vec<WriterHandle>,
     /// The load under way: its keyspace takes memory, too.
     pub load: Option<Arc<LoadProgress>>,
     /// Facts that do not change while the server runs.
@@ -88,6 +91,9 @@ pub struct Host {
     memory: Memory,
 }
 
+/// Saves in the background that were broken off and whose threads still wait for the disk: with more, none is begun.
+const HANGING_MAX: usize = 4;
+
 /// Cached numbers of the allocator.
 #[derive(Clone, Copy, Debug, Default)]
 struct Memory {
@@ -120,6 +126,7 @@ impl Host {
             bio: None,
             waker: None,
             snapshots_begun: 0,
+            background: Vec::new(),
             load: None,
             fixed: Facts::default(),
             config_file: None,
@@ -182,11 +189,7 @@ impl Host {
         self.note(level, &text);
     }
 
-    fn begin_snapshot(
-        &mut self,
-        name: &[u8],
-        sync_early: bool,
-    ) -> Result<Box<dyn SnapshotSink + Send>, SaveError> {
+    fn begin_snapshot(&mut self, name: &[u8], sync_early: bool) -> Result<SnapshotWriter, SaveError> {
         let number = self.snapshots_begun;
         self.snapshots_begun += 1;
         storage::snapshot::create(&self.storage, name, sync_early, number)
@@ -502,7 +505,9 @@ impl Process for Host {
     }
 
     fn create_snapshot(&mut self, name: &[u8], sync_early: bool) -> Result<Box<dyn SnapshotSink>, SaveError> {
-        Ok(self.begin_snapshot(name, sync_early)?)
+        // What is saved now is younger than what may be written in the background: that must not come out on top.
+        self.background.iter().for_each(WriterHandle::break_off);
+        Ok(Box::new(self.begin_snapshot(name, sync_early)?))
     }
 
     fn write_in_background(
@@ -513,8 +518,15 @@ impl Process for Host {
         let Some(waker) = self.waker.clone() else {
             return Err(SaveError("Saving in the background begins once the server runs".to_owned()));
         };
+        self.background.retain(WriterHandle::runs);
+        if self.background.len() > HANGING_MAX {
+            let text = "Earlier saves, which were given up, still wait for the disk: no other is begun";
+            return Err(SaveError(text.to_owned()));
+        }
         let sink = self.begin_snapshot(&target.name, target.sync_early)?;
-        let writer = BackgroundWriter::start(file, sink, target.key_delay, waker)?;
+        let storage = self.storage.clone();
+        let writer = BackgroundWriter::start(file, sink, target.key_delay, storage, waker)?;
+        self.background.push(writer.handle());
         Ok(Box::new(writer))
     }
 

@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// A snapshot that is written.
-struct SnapshotWriter {
+pub struct SnapshotWriter {
     replacement: Option<Replacement>,
     place: Place,
 }
@@ -40,7 +40,7 @@ pub fn create(
     name: &[u8],
     sync_early: bool,
     number: u64,
-) -> Result<Box<dyn SnapshotSink + Send>, SaveError> {
+) -> Result<SnapshotWriter, SaveError> {
     let place = Place {
         storage: storage.clone(),
         folder: std::env::current_dir().ok(),
@@ -52,7 +52,27 @@ pub fn create(
     let every = sync_early.then_some(SYNC_EVERY);
     let begun = Replacement::begin(storage.clone(), temporary, target, MODE, every);
     let replacement = Some(begun.map_err(|failed| place.describe(&failed))?);
-    Ok(Box::new(SnapshotWriter { replacement, place }))
+    Ok(SnapshotWriter { replacement, place })
+}
+
+impl SnapshotWriter {
+    /// [`SnapshotSink::finish`] with the rename made by `rename`, which may refuse it.
+    pub fn finish_through(
+        mut self,
+        rename: impl FnOnce(&mut dyn FnMut() -> Result<(), SaveError>) -> Result<(), SaveError>,
+    ) -> Result<(), SaveError> {
+        let mut replacement = self.replacement.take().expect("it goes here and in `finish` alone");
+        let place = &self.place;
+        let mut step = || replacement.step().map(drop).map_err(|failed| place.describe(&failed));
+        step()?;
+        rename(&mut step)?;
+        step()
+    }
+
+    /// The temporary file.
+    pub fn temporary(&self) -> PathBuf {
+        self.place.folder.clone().unwrap_or_default().join(&self.place.temporary)
+    }
 }
 
 impl SnapshotSink for SnapshotWriter {
