@@ -8,7 +8,8 @@
 //!
 //! Invariants: (1) one job at a time; (2) what the file holds is what the keyspace held between two units; (3) no command waits
 //! for a job: a change copies the entry that it changes, once; (4) the job waits instead: while more than [`AHEAD_WEIGHT`] is
-//! on its way to the file, the cursor stands still. What changes capture meanwhile is held in memory, and shown in INFO.
+//! on its way to the file, the cursor stands still. What changes capture meanwhile is held in memory, without a bound yet, and shown in
+//! INFO.
 
 use crate::action::Action;
 use crate::engine::Engine;
