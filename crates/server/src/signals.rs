@@ -42,10 +42,10 @@ impl Ending {
 pub struct Signals {
     reader: UnixStream,
     watched: Option<OwnedFd>,
+    /// TERM came: the next signal ends the process at once.
     term: Arc<AtomicBool>,
+    /// INT came, likewise.
     int: Arc<AtomicBool>,
-    /// A signal came: the next one ends the process at once.
-    asked: Arc<AtomicBool>,
     /// The loop's name for the socket.
     pub source: Option<sluice_evloop::Source>,
 }
@@ -58,19 +58,19 @@ impl Signals {
         writer.set_nonblocking(true)?;
         let term = Arc::new(AtomicBool::new(false));
         let int = Arc::new(AtomicBool::new(false));
-        let asked = Arc::new(AtomicBool::new(false));
-        for (signal, flag) in [(SIGTERM, &term), (SIGINT, &int)] {
-            // The second signal of either kind ends the process at once: the flag is set already then.
-            signal_hook::flag::register_conditional_shutdown(signal, 1, asked.clone())?;
-            signal_hook::flag::register(signal, asked.clone())?;
-            signal_hook::flag::register(signal, flag.clone())?;
+        for (signal, own, other) in [(SIGTERM, &term, &int), (SIGINT, &int, &term)] {
+            // The second signal of either kind ends the process at once. One handler may interrupt the other anywhere,
+            // so each sets its own flag before it looks at the other's: one of the two sees both.
+            signal_hook::flag::register_conditional_shutdown(signal, 1, own.clone())?;
+            signal_hook::flag::register(signal, own.clone())?;
+            signal_hook::flag::register_conditional_shutdown(signal, 1, other.clone())?;
             signal_hook::low_level::pipe::register(signal, writer.try_clone()?)?;
         }
         let ignored = Arc::new(AtomicBool::new(false));
         signal_hook::flag::register(signal_hook::consts::SIGHUP, ignored.clone())?;
         signal_hook::flag::register(signal_hook::consts::SIGPIPE, ignored)?;
         let watched = Some(OwnedFd::from(reader.try_clone()?));
-        Ok(Signals { reader, watched, term, int, asked, source: None })
+        Ok(Signals { reader, watched, term, int, source: None })
     }
 
     /// The descriptor to watch; once.
@@ -80,7 +80,7 @@ impl Signals {
 
     /// Forgets the signals that came: the server does not end, and the next one asks again.
     pub fn refuse(&self) {
-        for flag in [&self.term, &self.int, &self.asked] {
+        for flag in [&self.term, &self.int] {
             // Relaxed: the handlers run on this process's threads, and nothing else is published by these flags.
             flag.store(false, Relaxed);
         }
