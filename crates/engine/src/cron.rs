@@ -3,7 +3,6 @@
 use crate::action::Action;
 use crate::engine::Engine;
 use crate::process::{LogLevel, Process};
-use crate::repl_stream::Grouping;
 use crate::session::Closing;
 use sluice_config::param;
 use sluice_keyspace::ExpireCycle;
@@ -130,8 +129,7 @@ impl Engine {
         if self.control.stream.is_fed() && now.mono_ns.saturating_sub(self.cron.last_ping_ns) >= period_ns {
             self.cron.last_ping_ns = now.mono_ns;
             // In small letters, as the reference writes it.
-            self.control.stream.raw([&b"ping"[..]].into_iter());
-            self.control.stream.close_unit(Grouping::Loose);
+            self.control.stream.command_of_its_own([&b"ping"[..]].into_iter());
         }
     }
 
@@ -142,8 +140,7 @@ impl Engine {
         }
         let stream = &mut self.control.stream;
         if stream.is_fed() {
-            stream.raw([&b"REPLCONF"[..], b"GETACK", b"*"].into_iter());
-            stream.close_unit(Grouping::Loose);
+            stream.command_of_its_own([&b"REPLCONF"[..], b"GETACK", b"*"].into_iter());
         } else if !stream.has_begun() {
             // The reference counts a question to nobody as a byte: ROLE and INFO show it.
             stream.offset += 1;

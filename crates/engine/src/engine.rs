@@ -107,8 +107,9 @@ impl Engine {
 
     /// What the configuration and the control plane arm: to be called when either changed.
     pub(crate) fn refresh(&mut self) {
+        self.control.aof.set_strict(self.control.limits.fsyncs_always);
         self.gate.rearm(&self.control);
-        self.effects.propagating = self.control.stream.is_fed();
+        self.effects.propagating = self.control.stream.is_fed() || self.control.aof.is_on();
         self.refresh_listening();
     }
 
@@ -204,6 +205,7 @@ impl Engine {
                 is_rerun: false,
                 in_flight: 0,
                 output_peak: 0,
+                durable_at: 0,
                 caller: Caller {
                     id,
                     db: 0,
@@ -216,7 +218,7 @@ impl Engine {
                     fd: connection.fd,
                     flags: ClientFlags::default(),
                     reply: ReplyMode::On,
-                    created_s: now_s,
+                    created_s: now_s as u32,
                     last_s: now_s,
                     last_command: None,
                     net_in: 0,
@@ -453,6 +455,8 @@ impl Control {
             commandlog: Default::default(),
             latency: Default::default(),
             monitors: Vec::new(),
+            unit_commands: Default::default(),
+            aof: Default::default(),
             stream: crate::repl_stream::ReplicationStream::new(replid),
             pause: Pause::default(),
             blocking: Default::default(),

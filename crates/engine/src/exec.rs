@@ -220,7 +220,7 @@ impl Engine {
     #[cold]
     fn ask_gate(
         &mut self,
-        session: &Session,
+        session: &mut Session,
         spec: &'static Spec,
         args: Args<'_>,
         now: Now,
@@ -229,7 +229,13 @@ impl Engine {
         let used_memory =
             if self.control.limits.maxmemory > 0 { process.used_memory(&self.keyspace) } else { 0 };
         let asked = Asked::new(spec, args, session, &self.control, now, used_memory);
-        self.gate.ask(&asked)
+        let verdict = self.gate.ask(&asked);
+        if let Verdict::Run(_) = verdict
+            && self.control.aof.is_strict()
+        {
+            session.wait_until_durable(self.control.aof.needed_by(spec, args));
+        }
+        verdict
     }
 
     /// Refuses a request that names no command, or has a wrong number of arguments. Unauthenticated clients get the same

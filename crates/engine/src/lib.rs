@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 mod action;
+mod aof;
 mod args;
 mod blocking;
 mod commandlog;
@@ -44,6 +45,7 @@ mod stats;
 mod sync_state;
 mod transaction;
 mod unit;
+mod unit_commands;
 mod version;
 mod waiting;
 mod watch;
@@ -51,6 +53,7 @@ mod watch;
 use exec::ctx;
 
 pub use action::{Action, Crash};
+pub use aof::AofReport;
 pub use args::Args;
 pub use engine::{Engine, Seeds};
 pub use error::CmdError;

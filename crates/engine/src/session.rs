@@ -41,7 +41,7 @@ pub struct Caller {
     /// CLIENT REPLY.
     pub reply: ReplyMode,
     /// When it connected, seconds since the epoch.
-    pub created_s: i64,
+    pub created_s: u32,
     /// When it last sent something, seconds since the epoch.
     pub last_s: i64,
     /// The command it ran last (or runs).
@@ -74,8 +74,8 @@ pub struct Caller {
     pub soft_limit_since_s: u32,
     /// Commands queued since MULTI; 0 outside of a transaction, -1 for a client that never began one.
     pub multi: i32,
-    /// Bytes of the transaction that EXEC runs.
-    pub multi_mem: usize,
+    /// Bytes of the transaction that EXEC runs, for display; [`u32::MAX`] for more.
+    pub multi_mem: u32,
     /// Offset of the replication stream behind its last command: what WAIT waits for.
     pub write_offset: u64,
     /// How much it has subscribed to.
@@ -327,6 +327,8 @@ pub struct Session {
     pub is_rerun: bool,
     /// Bytes the server has taken and not sent yet: counts against the output limits.
     pub in_flight: usize,
+    /// Position of the append-only file that must be durable before the session's output is sent.
+    pub durable_at: u64,
     /// Most bytes of output that were handed over at once since the cron last looked, for display; [`u32::MAX`] for more.
     pub output_peak: u32,
 }
@@ -374,7 +376,9 @@ impl Session {
 
     /// Bytes of the transaction that it queues or runs.
     pub(crate) fn multi_mem(&self) -> usize {
-        self.transaction.as_ref().map_or(self.caller.multi_mem, |transaction| transaction.heap_bytes())
+        self.transaction
+            .as_ref()
+            .map_or(self.caller.multi_mem as usize, |transaction| transaction.heap_bytes())
     }
 
     /// Bytes of the requests that it has deferred: what it waits with, and its transaction.

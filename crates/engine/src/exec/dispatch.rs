@@ -120,10 +120,10 @@ impl Engine {
         let reply = Reply::new(outbox, caller.proto);
         let (key, pubsub) = (*key, &mut control.pubsub);
         let result = run(&mut PubSubCtx { key, caller, pubsub, reply, _seal: Seal(()) }, args);
-        // A message is told to the replicas whether somebody here receives it or not.
+        // A message is told to the replicas whether somebody here receives it or not. It is no change of the data.
         let published = std::mem::take(&mut control.pubsub.outgoing.published);
         if published && (effects.propagating || !control.pubsub.outgoing.targets.is_empty()) {
-            effects.force();
+            effects.force_to_replicas();
         }
         if session.caller.subscribed != before {
             session.mask = gate.session_mask(session);
