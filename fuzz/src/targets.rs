@@ -93,6 +93,27 @@ pub(crate) const TARGETS: &[Target] = &[
         words: &[b"\xc3", b"\x81\xff\xff\xff\xff\xff\xff\xff\xff", b"\x80\xff\xff\xff\xff", b"\xf0\xff\xff\xff\xff", b"\x02\x07\x07\0\0\0\0\0\xff"],
     },
     Target {
+        name: "aof",
+        run: sluice_persist::aof::fuzz_aof,
+        seeds: &[
+            b"#TS:1795324409\r\n*2\r\n$6\r\nSELECT\r\n$1\r\n0\r\n*3\r\n$3\r\nset\r\n$1\r\na\r\n$1\r\n1\r\n",
+            b"*1\r\n$5\r\nMULTI\r\n*3\r\n$3\r\nset\r\n$1\r\na\r\n$1\r\n1\r\n*1\r\n$4\r\nEXEC\r\n#x\n*1\r\n$4\r\nping\r\n",
+            b"VALKEY080\xfe\x00\x00\x01k\x01v\xff\0\0\0\0\0\0\0\0*1\r\n$4\r\nping\r\n",
+            b"REDIS0011\xff\0\0\0\0\0\0\0\0#TS:1\r\n*1\r\n$8\r\nflushall\r\n",
+        ],
+        words: &[b"*1\r\n", b"$1\r\n", b"\r\n", b"#TS:", b"\n", b"MULTI", b"EXEC", b"DISCARD", b"*0\r\n", b"$-1\r\n", b"REDIS", b"VALKEY"],
+    },
+    Target {
+        name: "aof-manifest",
+        run: sluice_persist::aof::fuzz_manifest,
+        seeds: &[
+            b"file appendonly.aof.2.base.rdb seq 2 type b\nfile appendonly.aof.1.incr.aof seq 1 type h\n\
+              file appendonly.aof.2.incr.aof seq 2 type i\n",
+            b"#c\nfile \"a b\\x41\" seq 3 type i startoffset 3 endoffset 5\n",
+        ],
+        words: &[b"file ", b"seq ", b"type ", b" b\n", b" h\n", b" i\n", b"\"", b"'", b"\\x", b"\n", b"#", b"-1", b"9223372036854775807", b"/"],
+    },
+    Target {
         name: "listpack",
         run: sluice_collections::listpack::fuzz_listpack,
         seeds: &[

@@ -1,0 +1,15 @@
+//! The append-only file: a manifest that names files, and logs of commands that may begin with a snapshot.
+//!
+//! `docs/formats/aof.md` describes the bytes. Folders, names that exist and durability are the server's.
+
+mod error;
+mod manifest;
+mod reader;
+mod writer;
+
+pub use error::{LogError, LogProblem};
+pub use manifest::{
+    AofFile, AofFileKind, BaseFormat, Manifest, ManifestError, ManifestProblem, fuzz_manifest, manifest_name,
+};
+pub use reader::{LogItem, LogOptions, LogProgress, LogReader, LogTail, fuzz_aof};
+pub use writer::LogWriter;

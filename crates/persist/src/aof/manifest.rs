@@ -1,0 +1,364 @@
+//! The manifest: which files make up an append-only file, and in which order they are loaded.
+//!
+//! ```text
+//! file appendonly.aof.2.base.rdb seq 2 type b
+//! file appendonly.aof.1.incr.aof seq 1 type h
+//! file appendonly.aof.2.incr.aof seq 2 type i
+//! ```
+//!
+//! Invariants: (1) at most one base; (2) sequence numbers of increments rise; (3) a new file's number is larger than any number
+//! of its kind that the manifest has had; (4) a manifest that is written is read back as the same, by ours and by the
+//! reference; (5) nothing here allocates more than the manifest's bytes.
+
+use sluice_base::num;
+use sluice_base::quote::{self, Dialect};
+use std::fmt;
+
+/// A file of the log.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AofFile {
+    /// Its name in the folder of the log.
+    pub name: Vec<u8>,
+    /// Its number, which is not 0.
+    pub seq: i64,
+}
+
+/// What a file is in the log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AofFileKind {
+    /// The data at some moment.
+    Base,
+    /// A file that is not needed any more and is to be removed.
+    History,
+    /// Commands behind the base.
+    Incr,
+}
+
+/// How a base is written. Setting `aof-use-rdb-preamble`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BaseFormat {
+    /// As a snapshot.
+    Rdb,
+    /// As commands.
+    Commands,
+}
+
+/// The files of a log.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Manifest {
+    base: Option<AofFile>,
+    /// Newest first.
+    history: Vec<AofFile>,
+    /// Oldest first.
+    incr: Vec<AofFile>,
+    /// The last number that a base was given.
+    base_seq: i64,
+    /// The last number that an increment was given.
+    incr_seq: i64,
+}
+
+/// Why a manifest was refused.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ManifestError {
+    /// The number of the line, the first is 1, and its text; `None` where the line as a whole is at fault.
+    pub line: Option<(usize, Vec<u8>)>,
+    /// What is wrong.
+    pub problem: ManifestProblem,
+}
+
+/// What can be wrong with a manifest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ManifestProblem {
+    /// There is no line.
+    Empty,
+    /// A line has more than 1,024 bytes, no line end, or a NUL.
+    Line,
+    /// A line is not pairs of words, or lacks a name, a number or a type.
+    Format,
+    /// The name has a slash or a backslash.
+    Path,
+    /// Two bases.
+    TwoBases,
+    /// The numbers of increments do not rise, or a number has no successor.
+    Order,
+    /// A type that is not known.
+    Kind,
+}
+
+impl Manifest {
+    /// No file.
+    pub fn new() -> Manifest {
+        Manifest::default()
+    }
+
+    /// The manifest that takes over a log of one file, which versions before 7.0 wrote.
+    pub fn of_old_style(name: &[u8]) -> Manifest {
+        Manifest { base: Some(AofFile { name: name.to_vec(), seq: 1 }), base_seq: 1, ..Manifest::default() }
+    }
+
+    /// Reads a manifest.
+    ///
+    /// # Errors
+    /// What is wrong with it first.
+    pub fn parse(text: &[u8]) -> Result<Manifest, ManifestError> {
+        let mut manifest = Manifest::new();
+        let mut rest = text;
+        let mut number = 0;
+        while !rest.is_empty() {
+            let line = next_line(&mut rest);
+            number += 1;
+            if line.first() == Some(&b'#') {
+                continue;
+            }
+            if line.last() != Some(&b'\n') || line.contains(&0) {
+                return Err(ManifestError { line: None, problem: ManifestProblem::Line });
+            }
+            let line = trimmed(line);
+            manifest.add_line(line).map_err(|problem| {
+                let line = Some((number, line.to_vec()));
+                ManifestError { line, problem }
+            })?;
+        }
+        if number == 0 {
+            return Err(ManifestError { line: None, problem: ManifestProblem::Empty });
+        }
+        Ok(manifest)
+    }
+
+    fn add_line(&mut self, line: &[u8]) -> Result<(), ManifestProblem> {
+        let (file, kind) = parse_line(line)?;
+        match kind {
+            AofFileKind::Base if self.base.is_some() => return Err(ManifestProblem::TwoBases),
+            AofFileKind::Base => {
+                self.base_seq = file.seq;
+                self.base = Some(file);
+            }
+            AofFileKind::History => self.history.push(file),
+            AofFileKind::Incr if file.seq <= self.incr_seq => return Err(ManifestProblem::Order),
+            AofFileKind::Incr => {
+                self.incr_seq = file.seq;
+                self.incr.push(file);
+            }
+        }
+        Ok(())
+    }
+
+    /// The bytes of the manifest's file.
+    pub fn to_bytes(&self) -> Vec<u8> {
+        let mut out = Vec::new();
+        for (file, kind) in self.files() {
+            push_line(file, kind, &mut out);
+        }
+        out
+    }
+
+    /// All files, in the order of the manifest's lines.
+    pub fn files(&self) -> impl Iterator<Item = (&AofFile, AofFileKind)> {
+        let base = self.base.iter().map(|file| (file, AofFileKind::Base));
+        let history = self.history.iter().map(|file| (file, AofFileKind::History));
+        let incr = self.incr.iter().map(|file| (file, AofFileKind::Incr));
+        base.chain(history).chain(incr)
+    }
+
+    /// The files with the data, in the order of loading.
+    pub fn loaded(&self) -> impl Iterator<Item = (&AofFile, AofFileKind)> {
+        self.files().filter(|(_, kind)| *kind != AofFileKind::History)
+    }
+
+    /// The base.
+    pub fn base(&self) -> Option<&AofFile> {
+        self.base.as_ref()
+    }
+
+    /// The increments, oldest first.
+    pub fn incr(&self) -> &[AofFile] {
+        &self.incr
+    }
+
+    /// Names another base, and makes the present one history: its new name. `appendfilename` begins the name.
+    pub fn replace_base(&mut self, appendfilename: &[u8], format: BaseFormat) -> &AofFile {
+        if let Some(old) = self.base.take() {
+            self.history.insert(0, old);
+        }
+        self.base_seq = self.base_seq.max(0) + 1;
+        let suffix: &[u8] = match format {
+            BaseFormat::Rdb => b".base.rdb",
+            BaseFormat::Commands => b".base.aof",
+        };
+        let file = AofFile { name: file_name(appendfilename, self.base_seq, suffix), seq: self.base_seq };
+        self.base.insert(file)
+    }
+
+    /// Names another increment, which is loaded last. `appendfilename` begins the name.
+    pub fn add_incr(&mut self, appendfilename: &[u8]) -> &AofFile {
+        self.incr_seq += 1;
+        let seq = self.incr_seq;
+        self.incr.push(AofFile { name: file_name(appendfilename, seq, b".incr.aof"), seq });
+        self.incr.last().expect("one was pushed just now")
+    }
+
+    /// Makes increments history but the last `kept`: a base that was written holds what they hold.
+    pub fn retire_incr(&mut self, kept: usize) {
+        let count = self.incr.len().saturating_sub(kept);
+        for old in self.incr.drain(..count) {
+            self.history.insert(0, old);
+        }
+    }
+
+    /// Takes the files that are to be removed off the manifest.
+    pub fn take_history(&mut self) -> Vec<AofFile> {
+        std::mem::take(&mut self.history)
+    }
+}
+
+/// The next line with its line end, at most as much of it as the reference reads at once.
+fn next_line<'a>(rest: &mut &'a [u8]) -> &'a [u8] {
+    let window = &rest[..rest.len().min(LINE_BYTES_MAX)];
+    let len = memchr::memchr(b'\n', window).map_or(window.len(), |end| end + 1);
+    let (line, tail) = rest.split_at(len);
+    *rest = tail;
+    line
+}
+
+fn trimmed(mut line: &[u8]) -> &[u8] {
+    while let [b' ' | b'\t' | b'\r' | b'\n', tail @ ..] = line {
+        line = tail;
+    }
+    while let [head @ .., b' ' | b'\t' | b'\r' | b'\n'] = line {
+        line = head;
+    }
+    line
+}
+
+fn parse_line(line: &[u8]) -> Result<(AofFile, AofFileKind), ManifestProblem> {
+    let words = quote::split_args(line, Dialect::Config).map_err(|_| ManifestProblem::Format)?;
+    if words.len() < 6 || !words.len().is_multiple_of(2) {
+        return Err(ManifestProblem::Format);
+    }
+    let (mut name, mut seq, mut kind) = (None, 0, None);
+    for pair in words.chunks_exact(2) {
+        let [key, value] = pair else { continue };
+        if key.eq_ignore_ascii_case(b"file") {
+            if !is_base_name(value) {
+                return Err(ManifestProblem::Path);
+            }
+            name = Some(value);
+        } else if key.eq_ignore_ascii_case(b"seq") {
+            seq = leading_integer(value);
+        } else if key.eq_ignore_ascii_case(b"type") {
+            kind = value.first();
+        }
+    }
+    // Another pair is of a later version.
+    let (Some(name), Some(kind)) = (name, kind) else { return Err(ManifestProblem::Format) };
+    if seq == 0 {
+        return Err(ManifestProblem::Format);
+    }
+    if seq == i64::MAX {
+        // No file can follow.
+        return Err(ManifestProblem::Order);
+    }
+    let kind = match kind {
+        b'b' => AofFileKind::Base,
+        b'h' => AofFileKind::History,
+        b'i' => AofFileKind::Incr,
+        _ => return Err(ManifestProblem::Kind),
+    };
+    Ok((AofFile { name: name.clone(), seq }, kind))
+}
+
+/// The integer that a text begins with, 0 where there is none: what follows the digits is ignored, as in the reference.
+fn leading_integer(text: &[u8]) -> i64 {
+    let blank = text.iter().take_while(|byte| matches!(byte, b' ' | b'\t'..=b'\r')).count();
+    let (negative, digits) = match &text[blank..] {
+        [b'-', digits @ ..] => (true, digits),
+        [b'+', digits @ ..] | digits => (false, digits),
+    };
+    let mut value: i64 = 0;
+    for byte in digits.iter().take_while(|byte| byte.is_ascii_digit()) {
+        let digit = i64::from(byte - b'0');
+        value = value.saturating_mul(10);
+        value = if negative { value.saturating_sub(digit) } else { value.saturating_add(digit) };
+    }
+    value
+}
+
+fn push_line(file: &AofFile, kind: AofFileKind, out: &mut Vec<u8>) {
+    out.extend_from_slice(b"file ");
+    if needs_quotes(&file.name) {
+        quote::push_quoted(out, &file.name);
+    } else {
+        out.extend_from_slice(&file.name);
+    }
+    out.extend_from_slice(b" seq ");
+    out.extend_from_slice(file.seq.to_string().as_bytes());
+    out.extend_from_slice(match kind {
+        AofFileKind::Base => b" type b\n",
+        AofFileKind::History => b" type h\n",
+        AofFileKind::Incr => b" type i\n",
+    });
+}
+
+/// Whether a name is written in quotes. The reference leaves out the apostrophe and cannot read such a manifest again.
+fn needs_quotes(name: &[u8]) -> bool {
+    name.is_empty()
+        || name.iter().any(|byte| !byte.is_ascii_graphic() || matches!(byte, b'"' | b'\\' | b'\''))
+}
+
+fn file_name(appendfilename: &[u8], seq: i64, suffix: &[u8]) -> Vec<u8> {
+    let mut name = appendfilename.to_vec();
+    name.push(b'.');
+    // Numbers that were given out are positive.
+    num::push_u64(&mut name, seq.unsigned_abs());
+    name.extend_from_slice(suffix);
+    name
+}
+
+/// The manifest's own name.
+pub fn manifest_name(appendfilename: &[u8]) -> Vec<u8> {
+    [appendfilename, b".manifest"].concat()
+}
+
+/// Whether a text names a file without naming a folder.
+fn is_base_name(name: &[u8]) -> bool {
+    !name.iter().any(|byte| matches!(byte, b'/' | b'\\' | 0))
+}
+
+impl ManifestProblem {
+    /// The reference's text.
+    pub fn text(self) -> &'static str {
+        match self {
+            ManifestProblem::Empty => "Found an empty AOF manifest",
+            ManifestProblem::Line => "The AOF manifest file contains too long line",
+            ManifestProblem::Format => "Invalid AOF manifest file format",
+            ManifestProblem::Path => "File can't be a path, just a filename",
+            ManifestProblem::TwoBases => "Found duplicate base file information",
+            ManifestProblem::Order => "Found a non-monotonic sequence number",
+            ManifestProblem::Kind => "Unknown AOF file type",
+        }
+    }
+}
+
+impl fmt::Display for ManifestError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.problem.text())
+    }
+}
+
+impl std::error::Error for ManifestError {}
+
+/// What the fuzzer calls: a manifest that is read is written as one that is read as the same.
+pub fn fuzz_manifest(data: &[u8]) {
+    if let Ok(manifest) = Manifest::parse(data) {
+        let text = manifest.to_bytes();
+        // A manifest of comments has no line, and a name may be longer in quotes than a line may be.
+        let again = Manifest::parse(&text);
+        if text.is_empty() || text.split(|byte| *byte == b'\n').any(|line| line.len() >= LINE_BYTES_MAX) {
+            return;
+        }
+        assert_eq!(again, Ok(manifest));
+    }
+}
+
+/// Bytes of a line with its line end.
+const LINE_BYTES_MAX: usize = 1024;
