@@ -15,16 +15,20 @@
 //! gate's check `durable` is not armed.
 
 use crate::args::Args;
+use crate::control::Control;
 use crate::engine::Engine;
+use crate::process::Process;
 use crate::session::{Caller, Session};
 use crate::session_key::SessionKey;
+use crate::snapshot::{self, RdbAux};
 use crate::unit_commands::{Audience, Grouping, UnitCommands};
 use sluice_base::{Now, heap};
 use sluice_command::derive::keys::{key_row, keys};
 use sluice_command::specs::transactions;
 use sluice_command::{Flags, Spec};
 use sluice_keyspace::{KeyHasher, Keyspace};
-use std::ops::Range;
+use sluice_persist::rdb::Version;
+use std::ops::{ControlFlow, Range};
 
 /// See the module.
 #[derive(Debug, Default)]
@@ -46,7 +50,7 @@ pub(crate) struct AofStream {
 
 /// How far the append-only file is: reported by the process.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct AofReport {
+pub(crate) struct AofReport {
     /// Position up to which it is durable.
     pub durable: u64,
     /// Why nothing can be written just now: the system's reason.
@@ -277,14 +281,46 @@ impl Engine {
         !self.control.aof.pending.is_empty()
     }
 
-    /// Learns how far the file is.
-    pub fn report_aof(&mut self, report: AofReport) {
-        let aof = &mut self.control.aof;
-        let (is_new, was_faulty) = (aof.report != report, aof.report.fault.is_some());
-        aof.report = report;
-        if is_new && was_faulty != self.control.aof.report.fault.is_some() {
-            self.refresh();
-        }
+    /// Learns that everything up to this position is on disk.
+    #[inline]
+    pub fn report_aof_durable(&mut self, position: u64) {
+        self.control.aof.report.durable = position;
+    }
+
+    /// Learns that nothing can be written just now, for this reason of the system, or that it can be again.
+    pub fn report_aof_fault(&mut self, fault: Option<String>) {
+        self.control.aof.report.fault = fault;
+        self.refresh();
+    }
+
+    /// Notes for the latency monitor how long something took that the process did.
+    pub fn report_latency(&mut self, event: &'static str, nanos: u64, process: &mut dyn Process) {
+        let now = process.recent();
+        self.note_latency(event, now, nanos);
+    }
+
+    /// Gives the data away as the base of an append-only file, piece by piece. Errors: those of `give`.
+    pub fn write_aof_base(
+        &mut self,
+        give: &mut dyn FnMut(&[u8]) -> Result<(), String>,
+        process: &mut dyn Process,
+    ) -> Result<(), String> {
+        let used_memory = process.used_memory(&self.keyspace);
+        let about = RdbAux { now: process.now(), used_memory, stream: None, is_aof_base: true };
+        let Control { config, kept, .. } = &self.control;
+        let mut result = Ok(());
+        snapshot::write(
+            Some(&self.keyspace),
+            config,
+            snapshot::options(config, Version::Valkey),
+            &about,
+            kept,
+            &mut |piece| {
+                result = give(&piece);
+                if result.is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+            },
+        );
+        result
     }
 
     /// The position that must be durable before a session's output, as it is now, is sent. It never falls.

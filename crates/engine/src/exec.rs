@@ -9,9 +9,11 @@
 mod batch;
 pub mod ctx;
 mod dispatch;
+mod replay;
 mod transaction;
 
 pub use batch::{Flow, Submitted};
+pub use replay::{AofEnd, AofPart};
 
 use crate::args::Args;
 use crate::blocking::WaitFor;

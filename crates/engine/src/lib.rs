@@ -53,17 +53,16 @@ mod watch;
 use exec::ctx;
 
 pub use action::{Action, Crash};
-pub use aof::AofReport;
 pub use args::Args;
 pub use engine::{Engine, Seeds};
 pub use error::CmdError;
-pub use exec::{Flow, Submitted};
+pub use exec::{AofEnd, AofPart, Flow, Submitted};
 pub use limits::{Limits, OutputLimit};
 pub use loading::{LoadCounts, NotLoaded};
 pub use parts::MemoryPart;
 pub use prepare::{PreparedBatch, Preparer};
 pub use process::{
-    Counts, CpuTimes, Facts, IoThreads, LogLevel, Process, SaveError, SnapshotSink, SnapshotSource,
+    AofFacts, Counts, CpuTimes, Facts, IoThreads, LogLevel, Process, SaveError, SnapshotSink, SnapshotSource,
 };
 pub use renames::{Renames, rename_errors, renames};
 pub use saving::Ending;

@@ -101,7 +101,7 @@ pub(crate) fn load(
 const PIECE_BYTES: usize = 256 * 1024;
 
 /// How far a load is: percentage, rate and what is left.
-fn progress(read: u64, size: u64, spent_ns: u64) -> String {
+pub(crate) fn progress(read: u64, size: u64, spent_ns: u64) -> String {
     let seconds = (spent_ns as f64 / 1e9).max(1e-3);
     let rate = read as f64 / seconds;
     let left_s = size.saturating_sub(read) as f64 / rate.max(1.0);
@@ -166,8 +166,16 @@ impl Loading {
         process: &mut dyn Process,
     ) -> Result<bool, NotLoaded> {
         let Loading { reader, duplicates, now, lfu, db, counts, kept, .. } = self;
-        let mut target =
-            LoadTarget { keyspace, duplicates: *duplicates, now: *now, lfu: *lfu, db, counts, kept };
+        let mut target = LoadTarget {
+            keyspace,
+            duplicates: *duplicates,
+            now: *now,
+            lfu: *lfu,
+            keeps_expired: false,
+            db,
+            counts,
+            kept,
+        };
         reader.feed(bytes);
         let failure = loop {
             match reader.next() {
@@ -267,19 +275,21 @@ enum Failure {
 const MAGIC_BYTES: usize = 9;
 
 /// Where the items of a file go.
-struct LoadTarget<'a> {
-    keyspace: &'a mut Keyspace,
-    duplicates: Duplicates,
-    now: Now,
-    lfu: bool,
-    db: &'a mut usize,
-    counts: &'a mut LoadCounts,
-    kept: &'a mut Kept,
+pub(crate) struct LoadTarget<'a> {
+    pub keyspace: &'a mut Keyspace,
+    pub duplicates: Duplicates,
+    pub now: Now,
+    pub lfu: bool,
+    /// Keys past their expiry are loaded too: a log goes on behind them.
+    pub keeps_expired: bool,
+    pub db: &'a mut usize,
+    pub counts: &'a mut LoadCounts,
+    pub kept: &'a mut Kept,
 }
 
 impl LoadTarget<'_> {
     /// Takes an item. Errors: a line for the log.
-    fn item(&mut self, item: Item<'_>, process: &mut dyn Process) -> Result<(), String> {
+    pub(crate) fn item(&mut self, item: Item<'_>, process: &mut dyn Process) -> Result<(), String> {
         match item {
             Item::Aux(name, value) => self.field(&name, &value, process),
             Item::Db(number) => {
@@ -328,6 +338,7 @@ impl LoadTarget<'_> {
                 say(format!("RDB memory usage when created {mb:.2} Mb"));
             }
             // Facts about the writer, or about its replication, which nothing here can go on with.
+            b"aof-base" if value == b"1" => say("RDB is base AOF".to_owned()),
             b"redis-bits" | b"aof-base" | b"aof-preamble" => {}
             b"repl-stream-db" | b"repl-id" | b"repl-offset" => {}
             _ => self.kept.fields.push((name.to_vec(), value.to_vec())),
@@ -336,7 +347,7 @@ impl LoadTarget<'_> {
 
     fn entry(&mut self, entry: LoadedEntry<'_>) -> Result<(), String> {
         let LoadedEntry { key, value, expiry_ms, usage } = entry;
-        if expiry_ms.is_some_and(|at| at < self.now.unix_ms()) {
+        if !self.keeps_expired && expiry_ms.is_some_and(|at| at < self.now.unix_ms()) {
             self.counts.expired += 1;
             return Ok(());
         }

@@ -171,6 +171,23 @@ pub struct Facts {
     pub recent_max_input: usize,
     /// What IO threads did.
     pub io_threads: IoThreads,
+    /// The append-only file.
+    pub aof: AofFacts,
+}
+
+/// How large the append-only file is, and how its disk keeps up.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct AofFacts {
+    /// Bytes of all files with data.
+    pub current_bytes: u64,
+    /// The same after the last rewrite, or at the start.
+    pub base_bytes: u64,
+    /// Bytes that are not written yet.
+    pub buffer_bytes: u64,
+    /// A sync is under way.
+    pub is_syncing: bool,
+    /// Syncs that took longer than a second.
+    pub delayed_syncs: u64,
 }
 
 /// What IO threads did.

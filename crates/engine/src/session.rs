@@ -334,6 +334,63 @@ pub struct Session {
 }
 
 impl Session {
+    /// A client that has come just now.
+    pub(crate) fn new(
+        key: SessionKey,
+        id: ClientId,
+        connection: Connection,
+        now_s: i64,
+        authenticated: bool,
+    ) -> Session {
+        Session {
+            key,
+            outbox: Outbox::new(),
+            queued: false,
+            held: None,
+            mask: 0,
+            transaction: None,
+            feed: None,
+            waiting: None,
+            is_rerun: false,
+            in_flight: 0,
+            output_peak: 0,
+            durable_at: 0,
+            caller: Caller {
+                id,
+                db: 0,
+                proto: Protocol::Resp2,
+                authenticated,
+                ever_authenticated: authenticated,
+                labels: None,
+                addr: connection.addr.into(),
+                laddr: connection.laddr,
+                fd: connection.fd,
+                flags: ClientFlags::default(),
+                reply: ReplyMode::On,
+                created_s: now_s as u32,
+                last_s: now_s,
+                last_command: None,
+                net_in: 0,
+                net_out: 0,
+                commands: 0,
+                input_bytes: 0,
+                input_free: 0,
+                argv_bytes: 0,
+                kind: ClientKind::Normal,
+                unix: connection.unix,
+                capa_redirect: false,
+                closing: Closing::No,
+                replica: None,
+                announced: None,
+                soft_limit_since_s: 0,
+                multi: -1,
+                multi_mem: 0,
+                write_offset: 0,
+                subscribed: Subscribed::default(),
+            },
+        }
+    }
+
     /// Bytes that the allocator has given. A text that several clients share is not counted.
     pub(crate) fn footprint(&self) -> usize {
         let caller = &self.caller;

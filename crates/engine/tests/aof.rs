@@ -1,7 +1,7 @@
 //! What is appended to the append-only file, and what a reply waits for under `appendfsync always`.
 #![allow(missing_docs)]
 
-use sluice_engine::{AofReport, SessionKey};
+use sluice_engine::SessionKey;
 use sluice_testkit::Rig;
 
 fn with_aof(directives: &[(&str, &str)]) -> Rig {
@@ -225,7 +225,7 @@ fn always_can_be_set_and_left_at_run_time() {
 fn a_fault_refuses_writes_until_it_is_over() {
     let mut rig = with_aof(&[]);
     let reason = Some("No space left on device".to_owned());
-    rig.engine.report_aof(AofReport { durable: 0, fault: reason });
+    rig.engine.report_aof_fault(reason);
     let refused = "-MISCONF Errors writing to the AOF file: No space left on device";
     rig.check("SET a 1", refused);
     rig.check("PING", refused);
@@ -233,6 +233,6 @@ fn a_fault_refuses_writes_until_it_is_over() {
     rig.check("MULTI", "+OK");
     rig.check("SET a 1", refused);
     rig.check("DISCARD", "+OK");
-    rig.engine.report_aof(AofReport::default());
+    rig.engine.report_aof_fault(None);
     rig.check("SET a 1", "+OK");
 }

@@ -1,6 +1,7 @@
 //! The process around the engine: clock, log, memory, files. Answers what the engine asks.
 
 use crate::alloc;
+use crate::aof::Shared;
 use crate::bio::Bio;
 use crate::listen::{self, Listening};
 use crate::log::{Log, Style};
@@ -36,6 +37,8 @@ pub struct Host {
     pub storage: Arc<dyn Storage>,
     /// The background thread; none before the server runs.
     pub bio: Option<Bio>,
+    /// Numbers of the append-only file, where there is one.
+    pub aof: Option<Arc<Shared>>,
     /// Facts that do not change while the server runs.
     pub fixed: Facts,
     /// Path of the config file, absolute.
@@ -105,6 +108,7 @@ impl Host {
             log: Log::stdout(),
             storage: storage::of_process(),
             bio: None,
+            aof: None,
             fixed: Facts::default(),
             config_file: None,
             io_threads: IoThreads { reason: NO_IO_THREADS, ..IoThreads::default() },
@@ -344,6 +348,7 @@ const CONFIG_EFFECTS: &[(&[ParamId], ConfigEffect)] = &[
             param::EVENT_LOOP_BATCH_WAIT_US.any(),
             param::EVENT_LOOP_BATCH_WAIT_DEPTH.any(),
             param::IO_THREADS_ALWAYS_ACTIVE.any(),
+            param::APPENDFSYNC.any(),
         ],
         |host, _| {
             host.configured = true;
@@ -416,6 +421,7 @@ impl Process for Host {
             recent_max_input: self.input_peaks.max(),
             monotonic_clock: self.clock.describe(),
             io_threads: self.io_threads.clone(),
+            aof: self.aof.as_ref().map(|shared| shared.numbers.facts()).unwrap_or_default(),
             ..self.fixed.clone()
         }
     }

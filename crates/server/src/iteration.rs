@@ -6,6 +6,7 @@
 //! `write`, after everything of the iteration was executed; (3) until the end of the server, the main thread closes
 //! the sockets of clients in the phase `close` and nowhere else.
 
+mod aof;
 mod barrier;
 mod batches;
 mod main_thread;
@@ -14,6 +15,7 @@ mod shutdown;
 mod timing;
 
 use crate::alloc;
+use crate::aof::Aof;
 use crate::bio::Garbage;
 use crate::clients::{Clients, SocketOwner};
 use crate::connection::spare::SpareBuffers;
@@ -60,7 +62,9 @@ pub struct Server {
     io_threads: Manager,
     batches: Batches,
     timing: Timing,
-    /// Keeps replies until they are durable. None outside of tests: there is no log yet.
+    /// The append-only file, where there is one.
+    aof: Option<Aof>,
+    /// Keeps output until what it tells is durable: under `appendfsync always` alone.
     barrier: Option<Box<Barrier>>,
     /// Whether the parts of memory are summed at the end of each iteration.
     sums_memory: bool,
@@ -117,7 +121,8 @@ impl Server {
             io_threads,
             batches: Batches::default(),
             timing: Timing::default(),
-            barrier: Barrier::from_switches(),
+            aof: None,
+            barrier: None,
             sums_memory: switches::number(switches::PARTS).is_some(),
             actions: Vec::new(),
             ending: None,
@@ -163,11 +168,7 @@ impl Server {
         if more_to_do {
             return Deadline::PAST;
         }
-        let cron = Deadline::at_ns(self.timing.next_cron_ns);
-        match &self.barrier {
-            Some(barrier) => cron.min(Deadline::at_ns(barrier.due_ns())),
-            None => cron,
-        }
+        Deadline::at_ns(self.timing.next_cron_ns)
     }
 
     /// Sums the parts of memory.
@@ -220,6 +221,7 @@ impl Server {
             self.listeners.replace(event_loop, wanted);
         }
         self.listeners.tune(config.int(param::TCP_KEEPALIVE));
+        self.configure_aof();
         let (now_ns, slots) = (self.timing.began_ns, self.sockets.clients.slots());
         self.io_threads.configure(&mut self.engine, &mut self.host, now_ns, slots);
     }
@@ -353,6 +355,9 @@ impl Server {
 
     fn write(&mut self) {
         self.engine.end_iteration(&mut self.host);
+        if self.aof.is_some() {
+            self.feed_aof();
+        }
         match self.barrier.is_some() {
             true => self.write_when_durable(),
             false => self.write_now(),

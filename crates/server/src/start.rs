@@ -1,6 +1,7 @@
 //! From arguments to a running server, with a log line for each thing an operator asks: where the configuration came
 //! from, what is listening, which event loop and why.
 
+use crate::aof;
 use crate::bio::Bio;
 use crate::cli::{self, Task};
 use crate::host::Host;
@@ -212,8 +213,8 @@ fn serve(loaded: Loaded) -> Result<u8, Failure> {
     }
     let mut engine = Engine::new(config, seeds, &mut host);
     host.note(LogLevel::Notice, "Server initialized");
-    match load_data(&mut engine, &mut host, &mut signals) {
-        Ok(()) => {}
+    let folder = match load_data(&mut engine, &mut host, &mut signals) {
+        Ok(folder) => folder,
         Err(NotLoaded::Stopped) => {
             host.note(LogLevel::Warning, "Received shutdown signal during loading, exiting now.");
             host.remove_files();
@@ -224,21 +225,47 @@ fn serve(loaded: Loaded) -> Result<u8, Failure> {
             host.note(LogLevel::Warning, "Fatal error loading the DB, check server logs. Exiting.");
             return Ok(1);
         }
-    }
-    announce(&mut host, engine.config());
+    };
     // Never dropped: the kernel frees the data faster than we could, one value after the other.
     let mut server = std::mem::ManuallyDrop::new(Server::new(engine, host, opened.event_loop, signals));
+    if server.open_aof(folder).is_err() {
+        return Ok(1);
+    }
+    server.say(announce);
     Ok(server.run() as u8)
 }
 
-/// Removes what a save has left that was cut short, and loads the snapshot file, before the first client is served. A signal
-/// ends that.
-fn load_data(engine: &mut Engine, host: &mut Host, signals: &mut Signals) -> Result<(), NotLoaded> {
+/// Removes what a save has left that was cut short, and loads the append-only file, or where there shall be none the snapshot
+/// file, before the first client is served. A signal ends that. The folder of the append-only file that shall be opened.
+fn load_data(
+    engine: &mut Engine,
+    host: &mut Host,
+    signals: &mut Signals,
+) -> Result<Option<aof::Folder>, NotLoaded> {
     let storage = host.storage.clone();
     storage::snapshot::remove_left_over(storage.as_ref(), Path::new("."), &mut |text| {
         host.note(LogLevel::Notice, &text);
     });
-    engine.load_at_start(host, &mut || signals.drain().is_none())
+    let mut go_on = || signals.drain().is_none();
+    let read = aof::Folder::read(storage, engine.config());
+    let mut folder = read.map_err(|lines| {
+        lines.iter().for_each(|line| host.note(LogLevel::Warning, line));
+        NotLoaded::Failed
+    })?;
+    if !engine.config().bool(param::APPENDONLY) {
+        return engine.load_at_start(host, &mut go_on).map(|()| None);
+    }
+    folder.remove_left_over(&mut |text| host.note(LogLevel::Notice, &text));
+    match folder.take_over_old() {
+        Ok(None) => {}
+        Ok(Some(line)) => host.note(LogLevel::Notice, &line),
+        Err(line) => {
+            host.note(LogLevel::Warning, &line);
+            return Err(NotLoaded::Failed);
+        }
+    }
+    aof::load(engine, host, &folder, &mut go_on)?;
+    Ok(Some(folder))
 }
 
 /// Changes to `dir`, if one is configured; from then on it is shown as the kernel names it.
@@ -342,31 +369,21 @@ fn say_hello(host: &mut Host, config: &Config, source: &str) {
     host.write_pid_file(config);
 }
 
-/// Nobody shall learn from a restart what was not kept, nor that files of an earlier server were not read.
+/// Nobody shall learn from a restart what was not kept.
 fn say_what_is_kept(host: &mut Host, config: &Config) {
+    if config.bool(param::APPENDONLY) {
+        return;
+    }
     let how = match config.save_points().is_empty() {
         true => "by the command SAVE alone, as there are no save points",
         false => "by the command SAVE, and when the server ends in good order, as there are save points",
     };
     let text = format!(
-        "This version saves no data while it serves, and has no AOF: data are saved {how}. What was written since is gone \
-         when the process is killed or the machine fails."
+        "This version saves no snapshots while it serves, and the AOF is off: data are saved {how}. What was written since \
+         is gone when the process is killed or the machine fails."
     );
     host.note(LogLevel::Warning, &text);
-    let dir = config.str(param::DIR);
-    let names = [param::APPENDDIRNAME, param::APPENDFILENAME];
-    let mut found: Vec<String> = names.map(|name| config.str(name).into_owned()).to_vec();
-    found.retain(|name| Path::new(&*dir).join(name).exists());
-    if !found.is_empty() {
-        let text = format!(
-            "ATTENTION: the directory {dir} holds {} from an earlier server. Nothing of it is read: this version reads the \
-             RDB file alone, and leaves these files as they are.",
-            found.join(", ")
-        );
-        host.note(LogLevel::Warning, &text);
-    }
 }
-
 fn say_mode(host: &mut Host, config: &Config) {
     let (version, pid, port) = (env!("CARGO_PKG_VERSION"), std::process::id(), config.int(param::PORT));
     let to_terminal = std::io::IsTerminal::is_terminal(&std::io::stdout()) && host.log.file().is_none();

@@ -180,8 +180,9 @@ pub(super) fn persistence(view: &View<'_>, out: &mut Lines) {
     out.add("rdb_last_cow_size", 0);
     out.add("rdb_last_load_keys_expired", view.control.last_load.expired);
     out.add("rdb_last_load_keys_loaded", view.control.last_load.loaded);
+    let aof = &view.control.aof;
+    out.add("aof_enabled", u8::from(aof.is_on()));
     out.fixed(&[
-        ("aof_enabled", "0"),
         ("aof_rewrite_in_progress", "0"),
         ("aof_rewrite_scheduled", "0"),
         ("aof_last_rewrite_time_sec", "-1"),
@@ -189,12 +190,23 @@ pub(super) fn persistence(view: &View<'_>, out: &mut Lines) {
         ("aof_last_bgrewrite_status", "ok"),
         ("aof_rewrites", "0"),
         ("aof_rewrites_consecutive_failures", "0"),
-        ("aof_last_write_status", "ok"),
+    ]);
+    out.add("aof_last_write_status", if aof.report().fault.is_none() { "ok" } else { "err" });
+    out.fixed(&[
         ("aof_last_cow_size", "0"),
         ("module_fork_in_progress", "0"),
         ("module_fork_last_cow_size", "0"),
         ("slot_migration_fork_in_progress", "0"),
     ]);
+    if aof.is_on() {
+        let facts = view.facts.aof;
+        out.add("aof_current_size", facts.current_bytes);
+        out.add("aof_base_size", facts.base_bytes);
+        out.add("aof_pending_rewrite", 0);
+        out.add("aof_buffer_length", facts.buffer_bytes);
+        out.add("aof_pending_bio_fsync", u8::from(facts.is_syncing));
+        out.add("aof_delayed_fsync", facts.delayed_syncs);
+    }
 }
 
 pub(super) fn stats(view: &View<'_>, out: &mut Lines) {

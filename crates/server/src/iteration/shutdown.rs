@@ -17,6 +17,7 @@ impl Server {
     /// Ends the server; returns `status`.
     pub(super) fn shut_down(&mut self, status: i32) -> i32 {
         self.engine.save_rest(&mut self.host);
+        self.close_aof();
         supervisor::tell(self.engine.config(), "STOPPING=1\n", &mut self.host);
         self.listeners.close(&mut self.sockets.event_loop);
         self.release_all();
@@ -45,7 +46,6 @@ impl Server {
             }
             self.collect();
             self.write();
-            self.release_all();
             if !goes_on(self) || self.host.now().mono_ns >= deadline_ns {
                 return;
             }

@@ -90,6 +90,12 @@ impl Replacement {
         self.file.set_mode(mode).map_err(|error| Operation::Create.failed(error))
     }
 
+    /// Gives the file another name at the end than was said at first, in the same folder.
+    pub fn aim_at(&mut self, target: PathBuf) {
+        assert!(matches!(self.stage, Stage::Writing | Stage::Synced), "it has its name already");
+        self.target = target;
+    }
+
     /// Writes all of these bytes.
     pub fn write(&mut self, mut bytes: &[u8]) -> Result<(), Failed> {
         assert_eq!(self.stage, Stage::Writing, "nothing is written behind the end");

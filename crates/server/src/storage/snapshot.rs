@@ -116,6 +116,11 @@ pub fn open(storage: &dyn Storage, name: &[u8]) -> Result<Option<Box<dyn Snapsho
     }
 }
 
+/// A file that is open, as the engine reads it.
+pub fn read_from(file: Box<dyn StorageFile>) -> std::io::Result<Box<dyn SnapshotSource>> {
+    Ok(Box::new(SnapshotReader { size: file.size()?, file }))
+}
+
 impl SnapshotSource for SnapshotReader {
     fn size(&self) -> u64 {
         self.size
