@@ -2,12 +2,14 @@
 //!
 //! Method: each measurement starts a fresh server. The two servers alternate, and the order changes with each round. A
 //! ratio is taken per round. The table shows the median of these ratios and their range. Processor time is the kernel's
-//! count for the server's process (`load.rs` has the load, `process.rs` reads the counts).
+//! count for the server's process (`rows.rs` has the rows, `measure.rs` says how each is measured, `load.rs` has the load,
+//! `process.rs` reads the counts).
 //!
 //! Invariants: (1) nothing but the two servers is needed; (2) a row that a server refuses is printed as refused, with
 //! the server's text, and the other rows are measured; (3) a row without a figure is never printed as a number.
 
 mod load;
+mod measure;
 mod process;
 mod rows;
 
@@ -19,7 +21,8 @@ use crate::server::Server;
 use crate::wire::Connection;
 use crate::{Result, ci, shell};
 
-use rows::{Figures, ROWS, Row, Unit};
+use measure::{Figures, Unit};
+use rows::{ROWS, Row};
 
 /// What the command line says.
 struct Options {
@@ -36,9 +39,14 @@ struct Options {
 
 /// Where the server and the load run, when there are processors for both.
 struct Pins {
+    /// Words before a server's command; before that of a server that gets every processor.
     server: Vec<String>,
+    server_everywhere: Vec<String>,
     described: String,
 }
+
+/// The rounds of one row: for each line of the row both servers' figures, or why there are none.
+type Rounds = std::result::Result<Vec<[Vec<Figures>; 2]>, String>;
 
 /// The task.
 pub(crate) fn bench(arguments: &[String]) -> Result<()> {
@@ -61,7 +69,10 @@ pub(crate) fn bench(arguments: &[String]) -> Result<()> {
     println!("| | unit | Sluice | peer | ratio | range | throughput ratio | range |");
     println!("|---|---|---|---|---|---|---|---|");
     for row in rows {
-        println!("{}", line(row, &measure(row, &options, &pins)));
+        let rounds = measure(row, &options, &pins);
+        for (place, (about, unit)) in row.lines().iter().enumerate() {
+            println!("{}", line(about, *unit, &rounds.as_ref().map(|rounds| of_line(rounds, place))));
+        }
     }
     println!("\nMeasured in {}.", shell::seconds(began.elapsed()));
     Ok(())
@@ -101,31 +112,39 @@ fn is_wanted(row: &Row, only: &[String]) -> bool {
 /// kernel chooses.
 fn pin() -> Result<Pins> {
     let processors = process::processors();
-    let (Some(first), Some(last)) = (processors.first(), processors.last()) else {
-        return Ok(Pins { server: Vec::new(), described: "processors chosen by the kernel".into() });
+    let free = || Pins {
+        server: Vec::new(),
+        server_everywhere: Vec::new(),
+        described: "processors chosen by the kernel".into(),
     };
+    let (Some(first), Some(last)) = (processors.first(), processors.last()) else { return Ok(free()) };
     if first == last || !shell::on_path("taskset") {
-        return Ok(Pins { server: Vec::new(), described: "processors chosen by the kernel".into() });
+        return Ok(free());
     }
     let mut command = std::process::Command::new("taskset");
     command.args(["-cp", &last.to_string(), &std::process::id().to_string()]);
     shell::output(&mut command)?;
-    let server = ["taskset".to_string(), "-c".to_string(), first.to_string()];
-    let described = format!("server on processor {first}, load on processor {last}");
-    Ok(Pins { server: server.to_vec(), described })
+    let held = |list: &[usize]| -> Vec<String> {
+        let list: Vec<String> = list.iter().map(usize::to_string).collect();
+        vec!["taskset".to_string(), "-c".to_string(), list.join(",")]
+    };
+    let described = format!(
+        "server on processor {first}, load on processor {last}, servers with I/O threads on every processor"
+    );
+    Ok(Pins { server: held(&[*first]), server_everywhere: held(&processors), described })
 }
 
 /// Starts a server for one measurement.
-fn start(binary: &Path, options: &Options, pins: &Pins) -> Result<Server> {
-    let extra = [options.options.as_slice(), &["--maxclients".to_string(), "20000".to_string()]].concat();
-    Server::start_by(&pins.server, binary, &extra)
+fn start(binary: &Path, launcher: &[String], options: &[String]) -> Result<Server> {
+    let extra = [options, &["--maxclients".to_string(), "20000".to_string()]].concat();
+    Server::start_by(launcher, binary, &extra)
 }
 
 /// What stands above the table.
 fn heading(options: &Options, pins: &Pins, machine: &str) -> Result<String> {
     let mut text = String::new();
     for (side, binary) in [("Sluice", &options.ours), ("peer", &options.peer)] {
-        let server = start(binary, options, pins)?;
+        let server = start(binary, &pins.server, &options.options)?;
         let info = Connection::open(server.port)?.ask(&[b"INFO", b"server"])?.string();
         let field = |name: &str| info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
         let version = ["sluice_version", "valkey_version", "redis_version"];
@@ -147,15 +166,18 @@ fn heading(options: &Options, pins: &Pins, machine: &str) -> Result<String> {
 }
 
 /// The rounds of one row; the first error of either side ends the row.
-fn measure(row: &Row, options: &Options, pins: &Pins) -> std::result::Result<Vec<[Figures; 2]>, String> {
+fn measure(row: &Row, options: &Options, pins: &Pins) -> Rounds {
+    let launcher = if row.takes_all_processors() { &pins.server_everywhere } else { &pins.server };
+    let own = row.options.iter().map(ToString::to_string);
+    let words: Vec<String> = options.options.iter().cloned().chain(own).collect();
     let mut rounds = Vec::new();
     for round in 0..row.rounds(options.rounds) {
-        let mut pair = [Figures::default(); 2];
+        let mut pair = [Vec::new(), Vec::new()];
         let order = if round % 2 == 0 { [0, 1] } else { [1, 0] };
         for side in order {
             let (name, binary) = [("Sluice", &options.ours), ("the peer", &options.peer)][side];
             let figures =
-                start(binary, options, pins).and_then(|server| rows::run(row, &server, options.scale));
+                start(binary, launcher, &words).and_then(|server| measure::run(row, &server, options.scale));
             pair[side] = figures.map_err(|error| format!("{name}: {error}"))?;
         }
         rounds.push(pair);
@@ -163,13 +185,18 @@ fn measure(row: &Row, options: &Options, pins: &Pins) -> std::result::Result<Vec
     Ok(rounds)
 }
 
+/// The figures of one line of a row, in each round.
+fn of_line(rounds: &[[Vec<Figures>; 2]], place: usize) -> Vec<[Figures; 2]> {
+    rounds.iter().map(|[ours, peer]| [ours[place], peer[place]]).collect()
+}
+
 /// One line of the table.
-fn line(row: &Row, rounds: &std::result::Result<Vec<[Figures; 2]>, String>) -> String {
+fn line(about: &str, unit: Unit, rounds: &std::result::Result<Vec<[Figures; 2]>, &String>) -> String {
     let rounds = match rounds {
         Ok(rounds) => rounds,
         Err(error) => {
             let error = error.replace(['|', '\n', '\r'], " ");
-            return format!("| {} | did not run: {} | | | | | | |", row.about, error.trim());
+            return format!("| {about} | did not run: {} | | | | | | |", error.trim());
         }
     };
     let side = |side: usize| median(rounds.iter().map(|pair| pair[side].cost).collect());
@@ -178,20 +205,14 @@ fn line(row: &Row, rounds: &std::result::Result<Vec<[Figures; 2]>, String>) -> S
     };
     let cost = ratio(|figures| figures.cost);
     let rate = ratio(|figures| figures.rate);
-    let unit = row.unit();
-    let number = |figure: f64| match unit {
-        Unit::Microseconds => format!("{figure:.3}"),
-        Unit::Milliseconds | Unit::Bytes => format!("{figure:.1}"),
-    };
     let rates = if rate.iter().all(|ratio| ratio.is_finite()) {
         format!("{:.2} | {}", median(rate.clone()), range(&rate))
     } else {
         "– | –".to_string()
     };
-    let (ours, peer) = (number(side(0)), number(side(1)));
+    let (ours, peer) = (unit.figure(side(0)), unit.figure(side(1)));
     format!(
-        "| {} | {} | {ours} | {peer} | {:.2} | {} | {rates} |",
-        row.about,
+        "| {about} | {} | {ours} | {peer} | {:.2} | {} | {rates} |",
         unit.text(),
         median(cost.clone()),
         range(&cost)
@@ -227,14 +248,13 @@ mod tests {
         let pair = |ours: f64, peer: f64| {
             [Figures { cost: ours, rate: 1.0 / ours }, Figures { cost: peer, rate: 1.0 / peer }]
         };
-        let row = ROWS.iter().find(|row| row.name == "get").expect("the row");
-        let text = line(row, &Ok(vec![pair(1.0, 2.0), pair(3.0, 3.0), pair(8.0, 10.0)]));
+        let text = line("GET", Unit::Processor, &Ok(vec![pair(1.0, 2.0), pair(3.0, 3.0), pair(8.0, 10.0)]));
         assert!(text.contains("| 3.000 | 3.000 | 0.80 | 0.50–1.00 | 1.25 | 1.00–2.00 |"), "{text}");
     }
 
     #[test]
     fn a_row_that_was_refused_has_no_number() {
-        let text = line(&ROWS[0], &Err("the peer: -ERR a|b\r\n".into()));
+        let text = line("GET", Unit::Processor, &Err(&"the peer: -ERR a|b\r\n".into()));
         assert!(text.contains("did not run: the peer: -ERR a b"), "{text}");
         assert_eq!(text.matches('|').count(), 9, "{text}");
     }

@@ -139,12 +139,19 @@ fn other_systems() -> Result<Ran> {
     Ok(ran)
 }
 
-/// The built server in release form, or `None` while the workspace has no server.
+/// The built server in release form, with the check tools beside it, or `None` while the workspace has no server.
 pub(crate) fn build_server() -> Result<Option<PathBuf>> {
     if !shell::root().join("crates/server/Cargo.toml").exists() {
         return Ok(None);
     }
-    shell::run(shell::cargo().args(["build", "--release", "--package", "sluice-server"]))?;
+    shell::run(shell::cargo().args([
+        "build",
+        "--release",
+        "--package",
+        "sluice-server",
+        "--package",
+        "sluice-check",
+    ]))?;
     Ok(Some(shell::target_dir().join("release/sluice-server")))
 }
 

@@ -1,8 +1,8 @@
 //! `cargo xtask conformance`: the upstream suite's units against our server, held against what is excluded.
 //!
 //! The runner is no part of the repository: `SLUICE_SUITE` names it. It is called as
-//! `RUNNER --server PATH --json FILE [--skipfile FILE] [--extra WORDS] unit...` and writes, per unit, the names that
-//! passed and failed.
+//! `RUNNER --server PATH --bin-dir FOLDER --json FILE [--skipfile FILE] [--extra WORDS] unit...` and writes, per unit, the
+//! names that passed and failed. The folder holds our check tools under the reference's names.
 //! A file `reference.json` beside it says which names the reference passes; without it, every failing name counts.
 //!
 //! Invariants: (1) a name that the reference passes passes here or is excluded with a reason; (2) an exclusion that
@@ -83,6 +83,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<Ran> {
         println!("conformance: skipped: the workspace has no server yet");
         return Ok(Ran::Skipped);
     };
+    link_tools(&server)?;
     let mut table = read(&shell::root().join(TABLE))?;
     table.exclusions.retain(|entry| threads || !entry.threads_only);
     if units.is_empty() {
@@ -98,6 +99,30 @@ pub(crate) fn run(arguments: &[String]) -> Result<Ran> {
         return Err(format!("{failures} names need mending, or a reason in {TABLE}").into());
     }
     Ok(Ran::Passed)
+}
+
+/// Where our tools lie under the reference's names.
+fn tools_folder() -> PathBuf {
+    shell::target_dir().join("conformance/bin")
+}
+
+/// Puts our check tools, which lie beside the server, into the folder of tools. A server from elsewhere has none: then the
+/// runner takes the reference's.
+fn link_tools(server: &Path) -> Result<()> {
+    let folder = tools_folder();
+    std::fs::create_dir_all(&folder)?;
+    let beside = server.parent().map(std::path::absolute).transpose()?.unwrap_or_default();
+    for tool in ["check-rdb", "check-aof"] {
+        let link = folder.join(format!("valkey-{tool}"));
+        if link.is_symlink() {
+            std::fs::remove_file(&link)?;
+        }
+        let own = beside.join(format!("sluice-{tool}"));
+        if own.exists() {
+            std::os::unix::fs::symlink(own, link)?;
+        }
+    }
+    Ok(())
 }
 
 /// Reads the table.
@@ -167,6 +192,7 @@ fn call_runner(
     let skipped = table.exclusions.iter().filter(|entry| entry.skip).map(|entry| skip_line(&entry.test));
     std::fs::write(&skipfile, skipped.map(|line| line + "\n").collect::<String>())?;
     let mut command = Command::new(suite);
+    command.arg("--bin-dir").arg(tools_folder());
     command.arg("--server").arg(server).arg("--json").arg(&json).arg("--skipfile").arg(&skipfile);
     command.arg("--logs").arg(folder.join("logs")).args(["-j", &jobs.to_string()]).args(more).args(units);
     let status = command.status().map_err(|error| format!("{}: {error}", suite.display()))?;

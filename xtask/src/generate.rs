@@ -32,7 +32,7 @@ pub(crate) fn generate(arguments: &[String]) -> Result<()> {
 fn with_directives(page: &str) -> Result<String> {
     let begin = page.find(BEGIN).ok_or("docs/compat.md lost its marker of directives")? + BEGIN.len();
     let end = page.find(END).ok_or("docs/compat.md lost its end marker of directives")?;
-    let tables = [refused(), partly(), waiting(), never()].concat();
+    let tables = [refused(), waiting(), never()].concat();
     Ok(format!("{}{tables}{}", &page[..begin], &page[end..]))
 }
 
@@ -46,18 +46,6 @@ fn chapter(heading: &str, columns: &str, rows: &[(&str, &str)]) -> String {
 fn refused() -> String {
     let rows: Vec<_> = PARAMS.iter().filter_map(|param| Some((param.name, param.refused?))).collect();
     chapter("Refused: any value but the default ends the start", "the error", &rows)
-}
-
-/// What has some of its effect.
-fn partly() -> String {
-    let rows: Vec<_> = PARAMS
-        .iter()
-        .filter_map(|param| match param.honoured {
-            Honoured::Partly(what) => Some((param.name, what)),
-            Honoured::Yes | Honoured::NotYet(_) | Honoured::Ignored(_) => None,
-        })
-        .collect();
-    chapter("Working in part", "what works, and what not yet", &rows)
 }
 
 /// What takes effect with a later feature, a chapter for each; refused ones are not repeated.
@@ -85,7 +73,7 @@ fn never() -> String {
         .iter()
         .filter_map(|param| match param.honoured {
             Honoured::Ignored(why) => Some((param.name, why)),
-            Honoured::Yes | Honoured::Partly(_) | Honoured::NotYet(_) => None,
+            Honoured::Yes | Honoured::NotYet(_) => None,
         })
         .collect();
     chapter("Never with an effect", "why", &rows)

@@ -140,7 +140,7 @@ fn insert() {
     for &number in &order {
         store.add(hashes[number as usize], handles[number as usize]);
     }
-    println!("insert: {:.1} ns each, {count} keys in random order", nanos(start, count));
+    println!("insert: {:.1} ns each, {count} keys in random order", ns_each(start, count));
     drop(std::mem::take(&mut store.index));
     let mut times: Vec<u32> = Vec::with_capacity(count);
     let mut new_segments = Vec::new();
@@ -183,11 +183,11 @@ fn find() {
         for (what, keys, found) in [("hit", &hits, count), ("miss", &misses, 0)] {
             let start = Instant::now();
             let seen = keys.iter().filter(|key| store.find(siphash13(SEED, *key), key).is_some()).count();
-            let alone = nanos(start, count);
+            let alone = ns_each(start, count);
             assert_eq!(seen, found);
             let start = Instant::now();
             let seen = find_in_batches(&store, keys);
-            let batched = nanos(start, count);
+            let batched = ns_each(start, count);
             assert_eq!(seen, found);
             println!(
                 "find: {count} keys, {what}: {alone:.1} ns one by one, {batched:.1} ns prefetched in batches of 16"
@@ -223,7 +223,7 @@ fn find_in_cache() {
             black_box(store.find(*hash, key));
         }
     }
-    println!("find: {count} keys in cache, hash known: {:.1} ns", nanos(start, count * 1_000));
+    println!("find: {count} keys in cache, hash known: {:.1} ns", ns_each(start, count * 1_000));
 }
 
 /// Removes and inserts at a constant size.
@@ -243,7 +243,7 @@ fn churn() {
         store.slab.free(handle);
         store.insert(fresh);
     }
-    println!("churn: {:.1} ns for removing one key and inserting another", nanos(start, count));
+    println!("churn: {:.1} ns for removing one key and inserting another", ns_each(start, count));
     let start = Instant::now();
     for number in live {
         let old = key(number);
@@ -251,20 +251,20 @@ fn churn() {
         let position = store.index.find(siphash13(SEED, &old), |handle| slab_key(slab, handle) == Some(&old));
         store.index.remove(position.expect("it was inserted"), |handle| hash_of(slab, handle));
     }
-    println!("churn: {:.1} ns for each key of removing all, merges included", nanos(start, count));
+    println!("churn: {:.1} ns for each key of removing all, merges included", ns_each(start, count));
     let store = Store::with(count);
     let start = Instant::now();
     for _ in 0..count {
         black_box(store.index.sample(&mut rng));
     }
-    println!("churn: {:.1} ns for a sample", nanos(start, count));
+    println!("churn: {:.1} ns for a sample", ns_each(start, count));
 }
 
 fn slab() {
     let mut slab = Slab::new();
     let start = Instant::now();
     let mut handles: Vec<Handle> = (0..MILLION).map(|_| slab.alloc(BLOCK).expect("room")).collect();
-    println!("slab: {:.1} ns for a fresh block (page faults included)", nanos(start, MILLION));
+    println!("slab: {:.1} ns for a fresh block (page faults included)", ns_each(start, MILLION));
     println!(
         "slab: {:.3} bytes touched for each byte used",
         slab.bytes_touched() as f64 / slab.bytes_used() as f64
@@ -276,7 +276,7 @@ fn slab() {
         slab.free(handles[at]);
         handles[at] = slab.alloc(BLOCK).expect("room");
     }
-    println!("slab: {:.1} ns for freeing a random block and taking one", nanos(start, MILLION));
+    println!("slab: {:.1} ns for freeing a random block and taking one", ns_each(start, MILLION));
 }
 
 fn shuffle(order: &mut [u32]) {
@@ -286,6 +286,6 @@ fn shuffle(order: &mut [u32]) {
     }
 }
 
-fn nanos(start: Instant, count: usize) -> f64 {
+fn ns_each(start: Instant, count: usize) -> f64 {
     start.elapsed().as_nanos() as f64 / count as f64
 }

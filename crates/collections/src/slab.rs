@@ -32,9 +32,11 @@
 //! space for a class whose chunks have the same length. The last few keep their pages, and the older ones give them back.
 //! So the address space is at most the sum, over the 16 lengths, of what all chunks of a length once took together.
 
+mod bits;
 mod compaction;
 mod memory;
 mod typed;
+pub use bits::BlockBits;
 pub use compaction::Move;
 pub use typed::TypedSlab;
 
@@ -420,6 +422,50 @@ impl<const CHUNK_BITS: u32, const BLOCK_BITS: u32> SlabOf<CHUNK_BITS, BLOCK_BITS
             class.blocks_touched += book.bump as usize - usize::from(number == 0);
         }
         classes.into_iter().filter(|class| class.chunks != 0).collect()
+    }
+
+    /// Chunk numbers given so far, of chunks that have a class or had one. O(1).
+    #[inline]
+    pub fn chunk_numbers(&self) -> u32 {
+        self.chunks.as_slice().len() as u32
+    }
+
+    /// The blocks of a chunk that are not handed out; `None` for a number without a chunk, or a chunk without a class. Cost:
+    /// one step for each block that was handed out and freed.
+    pub fn unused_blocks(&self, number: u32) -> Option<BlockBits> {
+        let book =
+            self.books.as_deref()?.rows.as_slice().get(number as usize).filter(|book| book.class != 0)?;
+        let mut unused = BlockBits::EMPTY;
+        unused.add_from(book.bump);
+        if number == 0 {
+            // Handle 0 does not exist.
+            unused.add(0);
+        }
+        let mut free = book.free;
+        // A list that a caller scribbled over may be a circle.
+        for _ in 0..book.bump {
+            if free == NONE {
+                break;
+            }
+            unused.add(free);
+            free = self.link_of(number, free, book.bump);
+        }
+        Some(unused)
+    }
+
+    /// Chunk number and block number of a handle.
+    #[inline]
+    pub fn place(handle: Handle) -> (u32, u32) {
+        Self::split(handle)
+    }
+
+    /// The handle of a block of a chunk; none for block 0 of chunk 0, and for a block that no chunk has.
+    #[inline]
+    pub fn at_place(number: u32, block: u32) -> Option<Handle> {
+        if block as usize >= Self::BLOCKS || number as usize >= Self::CHUNKS_MAX {
+            return None;
+        }
+        Self::join(number, block)
     }
 
     /// Frees everything. Every handle names no block then, until its number is handed out again. Cost: the system takes

@@ -200,20 +200,16 @@ impl Config {
     }
 
     /// The sentence that this parameter's value has no effect; `None` where it has, or where it asks for nothing that is
-    /// missing: the default, and no save points at all.
+    /// missing: the default.
     pub fn no_effect_of(&self, id: ParamId) -> Option<String> {
-        let asks = match id == param::SAVE.any() {
-            true => !self.save_points().is_empty(),
-            false => self.is_changed(id),
-        };
+        let asks = self.is_changed(id);
         let name = id.param().name;
         match id.param().honoured {
             Honoured::NotYet(feature) if asks => {
                 Some(format!("'{name}' is set but has no effect yet: it waits for {feature}"))
             }
-            Honoured::Partly(what) if asks => Some(format!("'{name}' is set but works in part: {what}")),
             Honoured::Ignored(why) if asks => Some(format!("'{name}' is set but has no effect: {why}")),
-            Honoured::Yes | Honoured::Partly(_) | Honoured::NotYet(_) | Honoured::Ignored(_) => None,
+            Honoured::Yes | Honoured::NotYet(_) | Honoured::Ignored(_) => None,
         }
     }
 

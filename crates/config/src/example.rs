@@ -45,7 +45,6 @@ fn prose(param: &Param) -> String {
     }
     match param.honoured {
         Honoured::Yes => {}
-        Honoured::Partly(what) => text += &format!(" (Works in part: {what}.)"),
         Honoured::NotYet(feature) if param.refused.is_some() => {
             text += &format!(" (Any other value is refused; waits for {feature}.)");
         }

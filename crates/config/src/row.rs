@@ -28,8 +28,6 @@ pub struct Param {
 pub enum Honoured {
     /// Its value has the effect that its prose describes.
     Yes,
-    /// Some of the effect that its prose describes: what, and what not yet.
-    Partly(&'static str),
     /// Accepted and remembered; takes effect with the feature named here.
     NotYet(&'static str),
     /// Accepted and remembered for compatibility; never takes effect, for the reason given.
@@ -368,11 +366,6 @@ impl Param {
 
     pub(crate) const fn debug(self) -> Param {
         self.with(Traits::DEBUG)
-    }
-
-    pub(crate) const fn partly(mut self, what: &'static str) -> Param {
-        self.honoured = Honoured::Partly(what);
-        self
     }
 
     pub(crate) const fn later(mut self, feature: &'static str) -> Param {

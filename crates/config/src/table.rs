@@ -301,9 +301,9 @@ params! {
             "Let FLUSHDB, FLUSHALL, SCRIPT FLUSH and FUNCTION FLUSH free in the background unless told otherwise.";
     }
     Snapshots {
-        SAVE: Special = special("save", ParamKind::Save).multi_arg().partly("data are saved when the server ends and by FLUSHALL, but not while it serves"),
+        SAVE: Special = special("save", ParamKind::Save).multi_arg(),
             "Save when so many seconds have passed with so many changes: pairs of the two. An empty value turns it off.";
-        STOP_WRITES_ON_BGSAVE_ERROR: Bool = boolean("stop-writes-on-bgsave-error", true).later(SNAPSHOTS),
+        STOP_WRITES_ON_BGSAVE_ERROR: Bool = boolean("stop-writes-on-bgsave-error", true),
             "Refuse writes after a snapshot has failed, until one succeeds.";
         RDBCOMPRESSION: Bool = boolean("rdbcompression", true),
             "Compress strings in snapshots.";
@@ -587,7 +587,7 @@ params! {
             "A word about what is being tested, for crash reports.";
         WATCHDOG_PERIOD: Int = number("watchdog-period", 0, 0, INT).hidden().ignored("the event loop measures its own turns: INFO debug"),
             "Milliseconds of a stuck event loop after which its position is logged; 0 is never.";
-        RDB_KEY_SAVE_DELAY: Int = number("rdb-key-save-delay", 0, -INT - 1, INT).hidden().later(SNAPSHOTS),
+        RDB_KEY_SAVE_DELAY: Int = number("rdb-key-save-delay", 0, -INT - 1, INT).hidden(),
             "Microseconds to wait after each saved key; negative waits once per so many keys.";
         KEY_LOAD_DELAY: Int = number("key-load-delay", 0, -INT - 1, INT).hidden().later(SNAPSHOTS),
             "Microseconds to wait after each loaded key; negative waits once per so many keys.";

@@ -7,7 +7,7 @@
 //!
 //! Invariants: (1) a session's `waiting` says what it waits for, and the lists here name the session exactly then; (2)
 //! clients of one key are served in the order in which they began to wait; (3) a client is served between units, before
-//! the next command of anybody, by running its own command again.
+//! any client's next command, by running its own command again.
 
 use crate::key_map::KeyMap;
 use crate::prepare::Prepared;
@@ -108,7 +108,7 @@ pub struct Blocking {
     count: usize,
 }
 
-/// Who waits for one key.
+/// The clients that wait for one key.
 #[derive(Debug, Default)]
 struct Waiters {
     /// In the order of their coming.
@@ -289,7 +289,7 @@ impl Blocking {
         waiters.clients.range(range).next().map(|(order, client)| (*order, *client))
     }
 
-    /// Who came last.
+    /// The order of the client that began to wait last.
     pub(crate) fn last_order(&self) -> u64 {
         self.next_order
     }

@@ -85,7 +85,7 @@ impl Engine {
         if self.effects.take_recorded() || changes > 0 && self.effects.propagating {
             self.commit_changes(CommitCommand { db, args: Some(args), now, proto });
         } else if changes > 0 {
-            // A change that nobody listens to, which is what most of them are.
+            // No client watches, waits or subscribes: so it is with most changes.
             self.effects.take_changes();
             self.control.count_changes(changes);
         }
@@ -119,7 +119,7 @@ impl Engine {
         self.control.count_changes(self.changes);
     }
 
-    /// Tells those who listen which keys were modified: transactions that watch them, clients that wait for them.
+    /// Reports modified keys to the transactions that watch them and to the clients that wait for them.
     #[inline]
     fn announce_modified_keys(&mut self, command: CommitCommand<'_>) {
         if self.effects.is_listening() || self.effects.blocked_listening {
@@ -151,7 +151,7 @@ impl Engine {
         for (db, key) in effects.drain_ready() {
             control.blocking.key_changed(db, bytes_of(&key, command));
         }
-        // Whoever was marked watches nothing any more: the last one ends the looking.
+        // A transaction that was marked watches nothing any more: after the last one no modified keys are recorded.
         self.refresh_listening();
     }
 
@@ -202,10 +202,13 @@ impl Engine {
     /// Has what is large freed on other threads.
     #[inline]
     fn hand_over_garbage(&mut self, _: CommitCommand<'_>) {
-        let Engine { effects, actions, .. } = self;
-        if effects.has_garbage() {
-            actions.extend(effects.drain_garbage().map(Action::FreeValue));
-            actions.extend(effects.drain_garbage_dbs().map(|db| Action::FreeDb(Box::new(db))));
+        if self.effects.has_garbage() {
+            self.actions.extend(self.effects.drain_garbage().map(Action::FreeValue));
+            let dbs: Vec<Db> = self.effects.drain_garbage_dbs().collect();
+            for db in dbs {
+                let free = self.keep_for_job(db).map(|db| Action::FreeDb(Box::new(db)));
+                self.actions.extend(free);
+            }
         }
     }
 
@@ -271,7 +274,8 @@ fn bytes_of<'a>(key: &'a KeyRef, command: CommitCommand<'a>) -> &'a [u8] {
     }
 }
 
-/// Tells those who watch keys of a database that was emptied or exchanged, and those who wait for one.
+/// Reports a database that was emptied or exchanged to the transactions that watch its keys, and to the clients that wait
+/// for one of them.
 fn announce_database(
     keyspace: &Keyspace,
     effects: &Effects,

@@ -33,7 +33,11 @@ impl Engine {
     }
 
     /// Moves entries until the time is up or nothing is left to do, in which case it returns `false`.
-    fn compact_for(&mut self, nanos: u64, process: &mut dyn Process) -> bool {
+    fn compact_for(&mut self, budget_ns: u64, process: &mut dyn Process) -> bool {
+        if self.has_job() {
+            // The cut knows entries by their blocks.
+            return false;
+        }
         let databases = self.keyspace.databases();
         let mut start = None;
         self.compaction.idle = 0;
@@ -45,7 +49,7 @@ impl Engine {
                 self.compaction.idle = 0;
                 // The clock is not asked for databases that have nothing to do.
                 let now = process.now().mono_ns;
-                if now.saturating_sub(*start.get_or_insert(now)) + STEPS_NS > nanos {
+                if now.saturating_sub(*start.get_or_insert(now)) + STEPS_NS > budget_ns {
                     return true;
                 }
             } else {

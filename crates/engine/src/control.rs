@@ -17,7 +17,7 @@ use sluice_base::Now;
 use sluice_config::Config;
 use std::sync::Arc;
 
-/// What the server is told and keeps about itself, keys apart.
+/// The control plane: configuration, logs, clients' relations and counters; no keys.
 #[derive(Debug)]
 pub struct Control {
     /// The configuration.
@@ -60,8 +60,12 @@ pub struct Control {
     pub written: u64,
     /// Time of the last save, seconds since the epoch.
     pub last_save_s: i64,
-    /// SAVE commands so far.
+    /// Saves so far.
     pub saves: u64,
+    /// Something is written in the background.
+    pub is_writing: bool,
+    /// What saving in the background remembers.
+    pub saving: crate::saving::Saving,
     /// What the last load brought.
     pub last_load: LoadCounts,
     /// What a file held that has no use here: it is written again.
@@ -90,7 +94,7 @@ pub struct Control {
     pub http_said_s: i64,
     /// Sessions with output that the server has not taken yet.
     pub ready: Vec<SessionKey>,
-    /// Sessions that must end, marked while somebody else ran.
+    /// Sessions that must end, marked while another session ran.
     pub to_close: Vec<SessionKey>,
 }
 

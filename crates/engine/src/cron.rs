@@ -24,6 +24,7 @@ impl Engine {
         self.end_pause(now, process);
         self.release_held();
         self.check_entry_space(process);
+        self.save_if_due(now, process);
         if !self.control.cron_paused {
             self.expire(process, period);
             self.walk_clients(now, hz, process);
@@ -74,9 +75,9 @@ impl Engine {
     }
 
     /// Notes a spike for the latency monitor when it is long enough.
-    pub(crate) fn note_latency(&mut self, event: &'static str, now: sluice_base::Now, nanos: u64) {
+    pub(crate) fn note_latency(&mut self, event: &'static str, now: sluice_base::Now, duration_ns: u64) {
         let threshold = self.control.limits.latency_threshold_ms;
-        let ms = nanos / 1_000_000;
+        let ms = duration_ns / 1_000_000;
         if threshold > 0 && ms >= threshold {
             self.control.latency.add(event, now.unix_s(), ms);
         }
@@ -123,6 +124,7 @@ impl Engine {
 
     fn each_second(&mut self, now: sluice_base::Now, process: &mut dyn Process) {
         self.watch_full_syncs(now, process);
+        self.watch_job(now, process);
         self.stats.output_peaks.enter_second(now.unix_s());
         let period_s = self.control.config.int(param::REPL_PING_REPLICA_PERIOD);
         let period_ns = u64::try_from(period_s).unwrap_or(0).saturating_mul(1_000_000_000);
@@ -142,7 +144,7 @@ impl Engine {
         if stream.is_fed() {
             stream.command_of_its_own([&b"REPLCONF"[..], b"GETACK", b"*"].into_iter());
         } else if !stream.has_begun() {
-            // The reference counts a question to nobody as a byte: ROLE and INFO show it.
+            // The reference counts one byte for asking replicas when there is none: ROLE and INFO show the byte.
             stream.offset += 1;
         }
     }

@@ -2,6 +2,7 @@
 //! connections by [`Engine::connect`]; replies go out by [`Engine::take_output`], actions by [`Engine::take_actions`].
 
 use crate::action::Action;
+use crate::background::Job;
 use crate::control::{Control, Pause};
 use crate::ctx::Handler;
 use crate::gate::Gate;
@@ -35,6 +36,8 @@ pub struct Engine {
     pub(crate) cron: CronState,
     /// Where compaction stands.
     pub(crate) compaction: CompactionState,
+    /// What is written in the background.
+    pub(crate) job: Option<Job>,
     /// What [`Engine::record_events`] asked for: `db:event key`.
     pub(crate) events: Option<Vec<String>>,
     /// Changes of the command that is being committed.
@@ -97,6 +100,7 @@ impl Engine {
             events: None,
             changes: 0,
             compaction: CompactionState::default(),
+            job: None,
         };
         engine.refresh();
         engine
@@ -110,8 +114,8 @@ impl Engine {
         self.refresh_listening();
     }
 
-    /// Has keys that are modified recorded while somebody wants to know them: to be called when clients begin or end to
-    /// watch, to wait or to subscribe.
+    /// Has modified keys recorded while a client watches keys, waits for keys or subscribes to their events: to be called
+    /// when a client begins or ends to do so.
     #[inline]
     pub(crate) fn refresh_listening(&mut self) {
         let control = &self.control;
@@ -217,7 +221,7 @@ impl Engine {
     }
 
     /// Learns that a client has gone, or is to be closed at the end of the iteration: from now on the client gets nothing
-    /// that somebody else could get. [`Engine::disconnect`] follows.
+    /// that another client could get. [`Engine::disconnect`] follows.
     #[cold]
     pub fn client_lost(&mut self, key: SessionKey) {
         let Some(mut session) = self.sessions.take(key) else { return };
@@ -375,11 +379,11 @@ impl Engine {
     }
 
     /// Nanoseconds spent in commands since the last call: to be called once per iteration, for the loop's own statistics.
-    pub fn take_command_nanos(&mut self) -> u64 {
+    pub fn take_command_ns(&mut self) -> u64 {
         let ran = self.stats.total_commands.saturating_sub(self.stats.turn_began_at);
-        self.stats.turn_commands_max = self.stats.turn_commands_max.max(ran);
+        self.stats.iteration_commands_max = self.stats.iteration_commands_max.max(ran);
         self.stats.turn_began_at = self.stats.total_commands;
-        std::mem::take(&mut self.stats.turn_command_nanos)
+        std::mem::take(&mut self.stats.iteration_command_ns)
     }
 
     /// The keyspace, for tests and for saving.
@@ -420,6 +424,8 @@ impl Control {
             written: 0,
             last_save_s: now.unix_s(),
             saves: 0,
+            is_writing: false,
+            saving: Default::default(),
             last_load: Default::default(),
             kept: Default::default(),
             partly_loaded: None,

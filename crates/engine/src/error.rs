@@ -3,7 +3,7 @@
 use sluice_keyspace::WrongType;
 use std::borrow::Cow;
 
-/// Why a command was refused.
+/// Why a command was rejected.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CmdError {
     /// The key holds another type.
@@ -28,7 +28,7 @@ pub enum CmdError {
     Arity(&'static str),
     /// Source and target are the same.
     SameObject,
-    /// A payload of RESTORE is malformed. The log is told what is wrong; the client is not.
+    /// A payload of RESTORE is malformed. The log says what is wrong; the reply does not.
     BadData(Box<str>),
     /// Authentication is needed.
     NoAuth,

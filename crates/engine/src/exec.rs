@@ -34,7 +34,7 @@ use sluice_resp::{Mark, Reply, Request};
 /// What became of a request.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Next {
-    /// It was executed, queued or refused.
+    /// It was executed, queued or rejected.
     Done,
     /// It must wait.
     Wait(Box<WaitFor>),
@@ -92,7 +92,7 @@ impl Engine {
             _ => {
                 match request.is_http() {
                     true => self.end_http(session, now.unix_s(), process),
-                    false => self.refuse_unknown(session, item.named, args, request, process),
+                    false => self.reject_unknown(session, item.named, args, request, process),
                 }
                 return Next::Done;
             }
@@ -164,17 +164,17 @@ impl Engine {
         };
         self.commit_command(db, &args, unit.now, session.caller.proto);
         let end = process.now();
-        let nanos = end.mono_ns.saturating_sub(now.mono_ns);
+        let duration_ns = end.mono_ns.saturating_sub(now.mono_ns);
         *now = end;
-        self.account(session, spec, nanos, failed);
+        self.account(session, spec, duration_ns, failed);
         let limits: &Limits = &self.control.limits;
         let request_bytes = request.wire_len();
         let reply_bytes = session.outbox.len_since(mark);
-        let loggable = nanos as i64 >= limits.note_nanos
+        let loggable = duration_ns as i64 >= limits.note_ns
             || request_bytes as i64 >= limits.large_request && limits.large_request >= 0
             || reply_bytes as i64 >= limits.large_reply && limits.large_reply >= 0;
         if loggable {
-            self.log_command(session, spec, args, nanos, request_bytes, reply_bytes, end);
+            self.log_command(session, spec, args, duration_ns, request_bytes, reply_bytes, end);
         }
         if !self.control.monitors.is_empty() && !session.is_rerun {
             self.feed_monitors(session, spec, args, end);
@@ -205,17 +205,17 @@ impl Engine {
     }
 
     #[inline(always)]
-    pub(crate) fn account(&mut self, session: &mut Session, spec: &Spec, nanos: u64, failed: bool) {
+    pub(crate) fn account(&mut self, session: &mut Session, spec: &Spec, duration_ns: u64, failed: bool) {
         session.caller.commands += 1;
         let latency_tracking = self.control.limits.latency_tracking;
         self.stats.total_commands += 1;
-        self.stats.turn_command_nanos += nanos;
+        self.stats.iteration_command_ns += duration_ns;
         let stats = &mut self.stats.commands[spec.id.0 as usize];
         stats.calls += 1;
-        stats.nanos += nanos;
+        stats.spent_ns += duration_ns;
         stats.failed += u64::from(failed);
         if latency_tracking {
-            stats.latency.get_or_insert_default().record(nanos);
+            stats.latency.get_or_insert_default().record(duration_ns);
         }
     }
 
@@ -230,6 +230,8 @@ impl Engine {
     ) -> Verdict {
         let used_memory =
             if self.control.limits.maxmemory > 0 { process.used_memory(&self.keyspace) } else { 0 };
+        // What a snapshot holds is given back by itself: it is no reason to refuse a write.
+        let used_memory = used_memory.saturating_sub(self.held_by_job());
         let asked = Asked::new(spec, args, session, &self.control, now, used_memory);
         let verdict = self.gate.ask(&asked);
         if let Verdict::Run(_) = verdict
@@ -240,10 +242,10 @@ impl Engine {
         verdict
     }
 
-    /// Refuses a request that names no command, or has a wrong number of arguments. Unauthenticated clients get the same
+    /// Rejects a request that names no command, or has a wrong number of arguments. Unauthenticated clients get the same
     /// answer for all of these, so they do not learn which commands exist.
     #[cold]
-    fn refuse_unknown(
+    fn reject_unknown(
         &mut self,
         session: &mut Session,
         named: Named,
@@ -267,13 +269,13 @@ impl Engine {
             Named::UnknownSubcommand(_) | Named::Unknown => None,
         };
         let error = match named {
-            Named::Command(spec) if spec.id == transactions::EXEC.id => self.refuse_exec(session, &error),
+            Named::Command(spec) if spec.id == transactions::EXEC.id => self.reject_exec(session, &error),
             Named::Command(_) | Named::UnknownSubcommand(_) | Named::Unknown => error,
         };
-        self.refuse(session, &error, request, process);
+        self.answer_error(session, &error, request, process);
     }
 
-    /// Refuses a command that the gate has stopped.
+    /// Rejects a command that the gate has stopped.
     #[cold]
     fn reject(
         &mut self,
@@ -285,15 +287,15 @@ impl Engine {
     ) {
         self.stats.commands[spec.id.0 as usize].rejected += 1;
         if spec.id == transactions::EXEC.id {
-            let error = self.refuse_exec(session, error);
-            return self.refuse(session, &error, request, process);
+            let error = self.reject_exec(session, error);
+            return self.answer_error(session, &error, request, process);
         }
-        self.refuse(session, error, request, process);
+        self.answer_error(session, error, request, process);
     }
 
     /// Answers a request that does not run.
     #[cold]
-    fn refuse(
+    fn answer_error(
         &mut self,
         session: &mut Session,
         error: &CmdError,

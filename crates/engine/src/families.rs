@@ -17,7 +17,7 @@ use crate::args::Args;
 use crate::ctx::{Run, ServerCtx};
 use crate::error::CmdError;
 
-/// Runs for a container called without a subcommand, which arity refuses before.
+/// Runs for a container called without a subcommand, which the check of arity rejects before.
 pub(crate) fn not_routed(_: &mut ServerCtx<'_>, _: Args<'_>) -> Run {
     Err(CmdError::Syntax)
 }

@@ -1,7 +1,7 @@
 //! The gate: admission checks, every reason for which a command may not run now. Their order is an array, and only the gate
 //! makes a [`Permit`].
 //!
-//! Each check owns a bit. The engine keeps one word of the checks that can refuse anything at all just now
+//! Each check owns a bit. The engine keeps one word of the checks that can reject anything at all just now
 //! ([`Gate::armed`]), and each spec has a word of those that concern it, so that a plain command costs one AND.
 
 use crate::args::Args;
@@ -21,7 +21,7 @@ pub struct Permit(());
 pub enum Verdict {
     /// Run it.
     Run(Permit),
-    /// Refuse it.
+    /// Reject it.
     Reject(CmdError),
     /// Keep it for EXEC.
     Queue,
@@ -40,7 +40,7 @@ pub struct Asked<'a> {
     pub flags: Flags,
     /// The session that asks.
     pub session: &'a Session,
-    /// Who asks.
+    /// The client of the session.
     pub caller: &'a Caller,
     /// The control plane.
     pub control: &'a Control,
@@ -75,9 +75,9 @@ pub struct Check {
     pub name: &'static str,
     /// Whether it can concern this command.
     pub concerns: fn(&Spec) -> bool,
-    /// Whether it can refuse a command in this state of the server.
+    /// Whether it can reject a command in this state of the server.
     pub armed: fn(&Control) -> bool,
-    /// Whether it can refuse this session anything, whatever the state of the server: so that a session with
+    /// Whether it can reject this session anything, whatever the state of the server: so that a session with
     /// restrictions slows no other.
     pub armed_for: fn(&Session) -> bool,
     /// Its answer; `None` lets the command pass. Must be `None` in a state in which the check is not armed.
@@ -139,6 +139,16 @@ pub(crate) const CHECKS: &[Check] = &[
         },
     },
     Check {
+        name: "unsaved",
+        concerns: |spec| spec.flags.has(Flags::WRITE) || spec.id == connection::PING.id || is_exec(spec),
+        armed: Control::refuses_writes,
+        armed_for: |_| false,
+        ask: |asked| {
+            let concerned = asked.flags.has(Flags::WRITE) || asked.spec.id == connection::PING.id;
+            concerned.then_some(Verdict::Reject(CmdError::text(UNSAVED)))
+        },
+    },
+    Check {
         name: "entry-space",
         // Even a new expiry moves an entry to another block.
         concerns: |spec| {
@@ -196,7 +206,7 @@ pub(crate) const CHECKS: &[Check] = &[
         ask: |asked| {
             let pause = asked.control.pause;
             let writes = asked.flags.has_any(Flags::WRITE.or(Flags::MAY_REPLICATE));
-            // Who receives a stream must go on: a pause often waits for just that.
+            // Receivers of the replication stream go on: a pause often waits for just that.
             (pause.active(asked.now) && (pause.all || writes) && !receives_stream(asked.caller))
                 .then_some(Verdict::Postpone)
         },
@@ -268,6 +278,11 @@ fn receives_stream(caller: &Caller) -> bool {
     caller.replica.is_some() || caller.flags.monitor
 }
 
+const UNSAVED: &str = "MISCONF Valkey is configured to save RDB snapshots, but it's currently unable to persist to disk. Commands \
+                       that may modify the data set are disabled, because this instance is configured to report errors during \
+                       writes if RDB snapshotting fails (stop-writes-on-bgsave-error option). Please check the Valkey logs for \
+                       details about the RDB error.";
+
 const DEBUG_REFUSED: &str = "ERR DEBUG command not allowed. If the enable-debug-command option is set to \"local\", you \
                              can run it from a local connection, otherwise you need to set this option in the \
                              configuration file, and then restart the server.";
@@ -275,7 +290,7 @@ const DEBUG_REFUSED: &str = "ERR DEBUG command not allowed. If the enable-debug-
 /// The gate's state.
 #[derive(Debug)]
 pub struct Gate {
-    /// Bits of the checks that can refuse something now.
+    /// Bits of the checks that can reject something now.
     armed: u32,
     /// By `Spec::id`: bits of the checks that concern the command.
     concerns: Vec<u32>,
@@ -303,7 +318,7 @@ impl Gate {
             .fold(0, |bits, (i, _)| bits | 1 << i);
     }
 
-    /// Bits of the checks that can refuse this session something: to be asked for again when the session has changed.
+    /// Bits of the checks that can reject this session something: to be asked for again when the session has changed.
     pub(crate) fn session_mask(&self, session: &Session) -> u32 {
         CHECKS
             .iter()
@@ -360,6 +375,7 @@ mod tests {
                 "protected",
                 "no-multi",
                 "maxmemory",
+                "unsaved",
                 "entry-space",
                 "aof-fault",
                 "pubsub",

@@ -18,8 +18,8 @@ const STEP_BITS: u32 = 6;
 const STEPS: usize = 1 << STEP_BITS;
 /// 2^30 ns is the last power counted.
 const BUCKETS: usize = (30 - STEP_BITS as usize + 1) * STEPS;
-/// Longest duration told apart, nanoseconds.
-pub(crate) const MAX_NANOS: u64 = 1_000_000_000;
+/// Longest duration with a bucket of its own, nanoseconds.
+pub(crate) const MAX_NS: u64 = 1_000_000_000;
 
 impl Default for Histogram {
     fn default() -> Histogram {
@@ -33,8 +33,8 @@ impl Histogram {
 
     /// Counts one duration.
     #[inline]
-    pub fn record(&mut self, nanos: u64) {
-        let bucket = bucket_of(nanos.min(MAX_NANOS));
+    pub fn record(&mut self, duration_ns: u64) {
+        let bucket = bucket_of(duration_ns.min(MAX_NS));
         if let Some(count) = self.counts.get_mut(bucket) {
             *count += 1;
             self.total += 1;
@@ -83,12 +83,12 @@ impl Histogram {
 }
 
 #[inline]
-fn bucket_of(nanos: u64) -> usize {
-    if nanos < STEPS as u64 {
-        return nanos as usize;
+fn bucket_of(duration_ns: u64) -> usize {
+    if duration_ns < STEPS as u64 {
+        return duration_ns as usize;
     }
-    let shift = 63 - nanos.leading_zeros() - STEP_BITS;
-    ((shift as usize + 1) << STEP_BITS) + ((nanos >> shift) as usize - STEPS)
+    let shift = 63 - duration_ns.leading_zeros() - STEP_BITS;
+    ((shift as usize + 1) << STEP_BITS) + ((duration_ns >> shift) as usize - STEPS)
 }
 
 fn lowest_of(bucket: usize) -> u64 {
@@ -109,11 +109,11 @@ mod tests {
 
     #[test]
     fn a_duration_lies_in_its_bucket_and_the_bucket_is_narrow() {
-        for nanos in (0..200_000u64).chain((200_000..=MAX_NANOS).step_by(99_991)) {
-            let bucket = bucket_of(nanos);
+        for duration_ns in (0..200_000u64).chain((200_000..=MAX_NS).step_by(99_991)) {
+            let bucket = bucket_of(duration_ns);
             let (low, high) = (lowest_of(bucket), highest_of(bucket));
-            assert!(low <= nanos && nanos <= high, "{nanos} in {low}..={high}");
-            assert!(high - low <= nanos / 64 + 1);
+            assert!(low <= duration_ns && duration_ns <= high, "{duration_ns} in {low}..={high}");
+            assert!(high - low <= duration_ns / 64 + 1);
         }
     }
 
@@ -132,8 +132,8 @@ mod tests {
     #[test]
     fn percentiles_come_from_the_counts() {
         let mut h = Histogram::default();
-        for nanos in 1..=1000 {
-            h.record(nanos * 1000);
+        for duration_ns in 1..=1000 {
+            h.record(duration_ns * 1000);
         }
         let p50 = h.percentile(50.0);
         assert!((490_000..=510_000).contains(&p50), "{p50}");

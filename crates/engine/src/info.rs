@@ -10,6 +10,7 @@ mod sections;
 pub(crate) use lines::{Lines, human};
 pub(crate) use numbers::{MemoryReport, difference, ratio};
 
+use crate::background::JobState;
 use crate::control::Control;
 use crate::process::Facts;
 use crate::session::{Session, Sessions};
@@ -21,9 +22,9 @@ use sluice_keyspace::Keyspace;
 pub(crate) struct View<'a> {
     /// The time.
     pub now: Now,
-    /// Who asks; missing in `sessions` for the time being.
+    /// The session that asks; missing in `sessions` for the time being.
     pub asker: &'a Session,
-    /// Everybody else.
+    /// All other sessions.
     pub sessions: &'a Sessions,
     /// Configuration, logs, replicas.
     pub control: &'a Control,
@@ -31,6 +32,8 @@ pub(crate) struct View<'a> {
     pub stats: &'a Stats,
     /// The data.
     pub keyspace: &'a Keyspace,
+    /// What is written in the background.
+    pub job: Option<JobState>,
     /// What the process knows.
     pub facts: &'a Facts,
 }

@@ -8,6 +8,7 @@
 mod action;
 mod aof;
 mod args;
+mod background;
 mod blocking;
 mod commandlog;
 mod commit;
@@ -54,6 +55,7 @@ use exec::ctx;
 
 pub use action::{Action, Crash};
 pub use args::Args;
+pub use background::Slice;
 pub use engine::{Engine, Seeds};
 pub use error::CmdError;
 pub use exec::{AofEnd, AofPart, Flow, Submitted};
@@ -62,11 +64,12 @@ pub use loading::{LoadCounts, NotLoaded};
 pub use parts::MemoryPart;
 pub use prepare::{PreparedBatch, Preparer};
 pub use process::{
-    AofFacts, Counts, CpuTimes, Facts, IoThreads, LogLevel, Process, SaveError, SnapshotSink, SnapshotSource,
+    AofFacts, Background, BackgroundFile, Counts, CpuTimes, Facts, IoThreads, LogLevel, Process, SaveError,
+    SnapshotSink, SnapshotSource,
 };
 pub use renames::{Renames, rename_errors, renames};
 pub use saving::Ending;
 pub use session::{Caller, Closing, Connection, Session};
 pub use session_key::SessionKey;
-pub use snapshot::Kept;
+pub use snapshot::{Give, Kept, SnapshotFile};
 pub use stats::Peaks;

@@ -19,9 +19,9 @@ pub struct Limits {
     /// Requests looked at together.
     pub prefetch_batch: usize,
     /// Commands that took at least so long are logged, nanoseconds; negative: none.
-    pub slow_nanos: i64,
+    pub slow_ns: i64,
     /// The least duration that the log or the latency monitor wants to hear of, nanoseconds; `i64::MAX`: none.
-    pub note_nanos: i64,
+    pub note_ns: i64,
     /// Requests of at least so many bytes are logged; negative: none.
     pub large_request: i64,
     /// Replies of at least so many bytes are logged; negative: none.
@@ -110,9 +110,9 @@ impl Notify {
 impl Limits {
     /// From a configuration.
     pub fn new(config: &Config) -> Limits {
-        let slow_nanos = config.int(param::COMMANDLOG_EXECUTION_SLOWER_THAN).saturating_mul(1000);
+        let slow_ns = config.int(param::COMMANDLOG_EXECUTION_SLOWER_THAN).saturating_mul(1000);
         let threshold_ms = config.int(param::LATENCY_MONITOR_THRESHOLD);
-        let latency_nanos = if threshold_ms > 0 { threshold_ms.saturating_mul(1_000_000) } else { i64::MAX };
+        let latency_ns = if threshold_ms > 0 { threshold_ms.saturating_mul(1_000_000) } else { i64::MAX };
         let policy = config.choice::<EvictionPolicy>(param::MAXMEMORY_POLICY);
         let output = [ClientClass::Normal, ClientClass::Replica, ClientClass::Pubsub].map(|class| {
             let limit = config.buffer_limit(class);
@@ -133,8 +133,8 @@ impl Limits {
             proto_max_bulk_len: config.int(param::PROTO_MAX_BULK_LEN) as usize,
             client_query_buffer: config.int(param::CLIENT_QUERY_BUFFER_LIMIT) as usize,
             prefetch_batch: (config.int(param::PREFETCH_BATCH_MAX_SIZE) as usize).clamp(1, 128),
-            slow_nanos,
-            note_nanos: latency_nanos.min(if slow_nanos >= 0 { slow_nanos } else { i64::MAX }),
+            slow_ns,
+            note_ns: latency_ns.min(if slow_ns >= 0 { slow_ns } else { i64::MAX }),
             large_request: config.int(param::COMMANDLOG_REQUEST_LARGER_THAN),
             large_reply: config.int(param::COMMANDLOG_REPLY_LARGER_THAN),
             latency_tracking: config.bool(param::LATENCY_TRACKING),

@@ -310,7 +310,7 @@ impl LoadTarget<'_> {
                     process.log(LogLevel::Notice, &text);
                 }
             }
-            Item::Skipped { key, kind, offset } => {
+            Item::Skipped { key, kind, offset, .. } => {
                 self.counts.skipped += 1;
                 if self.counts.skipped <= SAID_KEYS_MAX {
                     let key = key.escape_ascii();

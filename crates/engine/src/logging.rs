@@ -19,13 +19,13 @@ impl Engine {
         session: &Session,
         spec: &'static Spec,
         args: Args<'_>,
-        nanos: u64,
+        duration_ns: u64,
         request_bytes: usize,
         reply_bytes: usize,
         now: Now,
     ) {
         let event = if spec.flags.has(Flags::FAST) { "fast-command" } else { "command" };
-        self.note_latency(event, now, nanos);
+        self.note_latency(event, now, duration_ns);
         if spec.flags.has(Flags::SKIP_COMMANDLOG) {
             return;
         }
@@ -34,9 +34,9 @@ impl Engine {
         let wanted = [
             (
                 LogKind::Slow,
-                limits.slow_nanos,
-                nanos as i64,
-                (nanos / 1000) as i64,
+                limits.slow_ns,
+                duration_ns as i64,
+                (duration_ns / 1000) as i64,
                 param::COMMANDLOG_SLOW_EXECUTION_MAX_LEN,
             ),
             (

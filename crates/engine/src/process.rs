@@ -1,9 +1,10 @@
 //! What the engine asks of the process around it, where it must wait for the answer. Wishes without an answer are
 //! [`crate::Action`]s.
 
+use crate::snapshot::SnapshotFile;
 use sluice_base::Now;
 use sluice_config::{Config, ParamId};
-use sluice_keyspace::Keyspace;
+use sluice_keyspace::{Captured, Keyspace};
 
 /// The process around an engine. `server` implements it; tests use a fake.
 pub trait Process {
@@ -43,6 +44,13 @@ pub trait Process {
     /// is finished. `sync_early`: what is written is forced to disk as it comes, and not all at the end.
     fn create_snapshot(&mut self, name: &[u8], sync_early: bool) -> Result<Box<dyn SnapshotSink>, SaveError>;
 
+    /// Begins to write a file on a thread of its own, which wakes the event loop when it has caught up and when it is done.
+    fn write_in_background(
+        &mut self,
+        target: BackgroundFile,
+        file: SnapshotFile,
+    ) -> Result<Box<dyn Background>, SaveError>;
+
     /// Opens the snapshot file of this name in the working directory; `None` where there is no such file. Errors: the
     /// system's reason.
     fn open_snapshot(&mut self, name: &[u8]) -> Result<Option<Box<dyn SnapshotSource>>, String>;
@@ -72,6 +80,38 @@ pub trait SnapshotSink {
     fn finish(self: Box<Self>) -> Result<(), SaveError>;
 }
 
+/// A file to be written in the background.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BackgroundFile {
+    /// Its name in the working directory.
+    pub name: Vec<u8>,
+    /// What is written is forced to disk as it comes, and not all at the end.
+    pub sync_early: bool,
+    /// Setting `rdb-key-save-delay`: microseconds to wait after each key; negative: one after so many keys.
+    pub key_delay: i64,
+}
+
+/// A file that is written in the background. One that is dropped before its end is broken off and leaves nothing behind.
+pub trait Background {
+    /// Hands over the next piece. Does not wait.
+    fn give(&mut self, piece: Captured);
+
+    /// Nothing more comes: the file is to be finished and put in the place of the one before.
+    fn end(&mut self);
+
+    /// What was handed over and is not written yet, as [`Captured::weight`] counts.
+    fn weight(&self) -> usize;
+
+    /// Bytes of memory that only this holds.
+    fn held_bytes(&self) -> usize;
+
+    /// A number that grows as long as there is progress.
+    fn progress(&self) -> u64;
+
+    /// What came of it, once that is known.
+    fn outcome(&mut self) -> Option<Result<(), SaveError>>;
+}
+
 /// A snapshot file that is read.
 pub trait SnapshotSource {
     /// Bytes of the file.
@@ -94,7 +134,7 @@ pub enum LogLevel {
     Verbose,
     /// Worth knowing in production.
     Notice,
-    /// Somebody should act.
+    /// An operator should act.
     Warning,
 }
 

@@ -1,4 +1,4 @@
-//! Publish/subscribe: who subscribes to what, and what the running command has published.
+//! Publish/subscribe: topics with their subscribers, and what the running command has published.
 //!
 //! Invariants: (1) a client stands in the list of a topic once at most, at the place that the client's own list says;
 //! (2) a topic without subscribers does not exist; (3) nothing here knows a session: `delivery.rs` sends.
@@ -48,11 +48,11 @@ pub struct PubSub {
 pub(crate) struct Outgoing {
     /// The running command is a PUBLISH or SPUBLISH.
     pub(crate) published: bool,
-    /// Who receives its message.
+    /// The topics whose subscribers receive its message.
     pub(crate) targets: Vec<TopicRef>,
     /// Messages for the client that runs a command: they come behind its reply.
     pub(crate) own: Outbox,
-    /// Clients that a message has brought over their output limit: the log is to be told.
+    /// Clients that a message has brought over their output limit, for the log.
     pub(crate) cut: Vec<SessionKey>,
     /// Memory for the forms of a message.
     pub(crate) buffers: [Vec<u8>; 2],
@@ -236,7 +236,7 @@ impl PubSub {
         slot.map_or(0, |&slot| self.subscribers(TopicRef { kind, slot }).len())
     }
 
-    /// Whether somebody may receive what is published in a channel by the server itself.
+    /// Whether a client may receive what the server itself publishes in a channel.
     pub(crate) fn has_listeners(&self) -> bool {
         self.count(TopicKind::Channel) + self.count(TopicKind::Pattern) > 0
     }

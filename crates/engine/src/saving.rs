@@ -1,14 +1,16 @@
-//! Saving: the data written to the snapshot file, for SAVE, DEBUG RELOAD, FLUSHALL and the end of the server.
+//! Saving: the data written to the snapshot file: at one moment for SAVE, DEBUG RELOAD, FLUSHALL and the end of the server; in
+//! the background for BGSAVE and at save points, by a job of `background.rs`.
 //!
-//! Invariants: (1) everybody waits while this runs, so the file holds one moment; (2) changes count as saved only when the file
+//! Invariants: (1) the file holds one moment: everybody waits, or a cut keeps it; (2) changes count as saved only when the file
 //! is durable; (3) a failure leaves the file before, or the new one, and never a part of one: see [`SnapshotSink`].
 
+use crate::background::JobState;
 use crate::control::Control;
 use crate::engine::Engine;
 use crate::process::{LogLevel, Process, SaveError, SnapshotSink};
 use crate::snapshot::{self, RdbAux};
-use sluice_base::Bytes;
-use sluice_config::param;
+use sluice_base::{Bytes, Now};
+use sluice_config::{SavePoint, param};
 use sluice_keyspace::Keyspace;
 use sluice_persist::rdb::Version;
 use std::ops::ControlFlow;
@@ -55,6 +57,7 @@ pub(crate) fn save(
             process.log(LogLevel::Notice, "DB saved on disk");
             control.dirty = 0;
             control.last_save_s = process.now().unix_s();
+            control.saving.failed = false;
             Ok(())
         }
         Err(SaveError(line)) => {
@@ -105,6 +108,10 @@ pub(crate) fn prepare_end(
     process: &mut dyn Process,
 ) -> bool {
     process.log(LogLevel::Notice, "User requested shutdown...");
+    if control.saving.under_way.is_some() {
+        process.log(LogLevel::Notice, "A save is under way in the background: it is broken off");
+        control.saving.cancelled = true;
+    }
     let wanted = match ending {
         Ending::ByConfig => !control.config.save_points().is_empty(),
         Ending::Save => true,
@@ -128,11 +135,179 @@ pub(crate) fn prepare_end(
     true
 }
 
+/// What saving in the background remembers between two steps.
+#[derive(Clone, Debug, Default)]
+pub struct Saving {
+    /// Why a save shall begin as soon as the running command is done.
+    pub(crate) wanted: Option<Why>,
+    /// A save shall begin when nothing else is written in the background.
+    pub(crate) scheduled: bool,
+    /// A save was asked to end.
+    pub(crate) cancelled: bool,
+    /// The save that is under way.
+    pub(crate) under_way: Option<UnderWay>,
+    /// The last one that ended failed.
+    pub(crate) failed: bool,
+    /// When one was begun last, seconds since the epoch.
+    tried_s: i64,
+    /// How long the last one took, seconds.
+    pub(crate) last_s: Option<i64>,
+    /// Bytes copied for commands that changed an entry while the last one was under way.
+    pub(crate) last_copied_bytes: u64,
+}
+
+/// A save under way.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct UnderWay {
+    /// Changes that it has, of those since the save before.
+    dirty: u64,
+    /// When it began, seconds since the epoch.
+    pub(crate) began_s: i64,
+}
+
+/// Why a save begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Why {
+    /// BGSAVE.
+    Command,
+    /// The changes and the seconds of a save point.
+    SavePoint(SavePoint),
+}
+
+/// After a failure the next save is tried so many seconds later.
+const RETRY_S: i64 = 5;
+
+impl Control {
+    /// Whether writes are refused because the data could not be saved.
+    pub(crate) fn refuses_writes(&self) -> bool {
+        self.saving.failed
+            && self.config.bool(param::STOP_WRITES_ON_BGSAVE_ERROR)
+            && !self.config.save_points().is_empty()
+    }
+}
+
 impl Engine {
+    /// Begins the save that the last command has asked for: between two units.
+    #[inline]
+    pub(crate) fn begin_wanted_save(&mut self, process: &mut dyn Process) {
+        if let Some(why) = self.control.saving.wanted.take() {
+            self.begin_save(why, process);
+        }
+        if std::mem::take(&mut self.control.saving.cancelled) {
+            self.break_off_save(process);
+        }
+    }
+
+    #[cold]
+    fn begin_save(&mut self, why: Why, process: &mut dyn Process) {
+        let now = process.now();
+        self.control.saving.tried_s = now.unix_s();
+        self.control.saving.scheduled = false;
+        self.control.saves += 1;
+        let partly = self.control.partly_loaded.as_ref();
+        let begun = match partly.is_some_and(|place| *place == self.control.snapshot_place()) {
+            true => Err(SaveError(PARTLY_LOADED.to_owned())),
+            false => self.begin_job(self.snapshot_target(), process),
+        };
+        if let Err(SaveError(line)) = begun {
+            process.log(LogLevel::Warning, &line);
+            process.log(LogLevel::Warning, "Background saving error");
+            self.control.saving.failed = true;
+            self.refresh();
+            return;
+        }
+        let (dirty, began_s) = (self.control.dirty, now.unix_s());
+        self.control.saving.under_way = Some(UnderWay { dirty, began_s });
+        let why = match why {
+            Why::Command => "by request".to_owned(),
+            Why::SavePoint(point) => format!("{} changes in {} seconds", point.changes, point.seconds),
+        };
+        let keys = self.job_state().map_or(0, |state| state.total);
+        let text = format!("Background saving started: {keys} keys, {why}");
+        process.log(LogLevel::Notice, &text);
+    }
+
+    /// Ends a save that is under way, if there is one; the file before stays.
+    pub(crate) fn break_off_save(&mut self, process: &mut dyn Process) {
+        if let Some(UnderWay { began_s, .. }) = self.control.saving.under_way.take() {
+            self.note_save_end(began_s, process.recent().unix_s());
+            self.drop_job();
+            process.log(LogLevel::Notice, "Background saving was broken off; the file before stays");
+        }
+    }
+
+    fn note_save_end(&mut self, began_s: i64, now_s: i64) {
+        let copied = self.job_state().map(|state| state.changed.1);
+        let saving = &mut self.control.saving;
+        saving.last_s = Some(now_s - began_s);
+        saving.last_copied_bytes = copied.unwrap_or(saving.last_copied_bytes);
+    }
+
+    /// A job has ended, well or not.
+    #[cold]
+    pub(crate) fn job_ended(
+        &mut self,
+        began: Now,
+        state: JobState,
+        outcome: Result<(), SaveError>,
+        process: &mut dyn Process,
+    ) {
+        let Some(save) = self.control.saving.under_way.take() else { return };
+        let now = process.now();
+        self.note_save_end(save.began_s, now.unix_s());
+        self.control.saving.last_copied_bytes = state.changed.1;
+        match outcome {
+            Ok(()) => {
+                let ms = now.mono_ns.saturating_sub(began.mono_ns) / 1_000_000;
+                let (entries, bytes) = state.changed;
+                let text = format!(
+                    "DB saved on disk: {} keys in {ms} ms; {entries} of them were changed meanwhile, for which \
+                     {bytes} bytes were copied",
+                    state.total
+                );
+                process.log(LogLevel::Notice, &text);
+                process.log(LogLevel::Notice, "Background saving terminated with success");
+                self.control.dirty = self.control.dirty.saturating_sub(save.dirty);
+                self.control.last_save_s = now.unix_s();
+                self.control.saving.failed = false;
+            }
+            Err(SaveError(line)) => {
+                process.log(LogLevel::Warning, &line);
+                process.log(LogLevel::Warning, "Background saving error");
+                self.control.saving.failed = true;
+            }
+        }
+        self.refresh();
+    }
+
+    /// Begins the save that is scheduled, or due at a save point.
+    pub(crate) fn save_if_due(&mut self, now: Now, process: &mut dyn Process) {
+        let control = &self.control;
+        let rests = control.saving.failed && now.unix_s() - control.saving.tried_s <= RETRY_S;
+        if self.has_job() || rests {
+            return;
+        }
+        if control.saving.scheduled {
+            return self.begin_save(Why::Command, process);
+        }
+        let since_s = now.unix_s() - control.last_save_s;
+        let points = control.config.save_points();
+        let due = points.iter().find(|point| {
+            control.dirty >= u64::try_from(point.changes).unwrap_or(0) && since_s > point.seconds
+        });
+        if let Some(point) = due.copied() {
+            let text = format!("{} changes in {} seconds. Saving...", point.changes, point.seconds);
+            process.log(LogLevel::Notice, &text);
+            self.begin_save(Why::SavePoint(point), process);
+        }
+    }
+
     /// Prepares the end of the server: saves the data where that is wanted. `false`, where the server shall not end, as it
     /// would lose data; the log says why.
     pub fn prepare_end(&mut self, ending: Ending, force: bool, process: &mut dyn Process) -> bool {
-        prepare_end(ending, force, &self.keyspace, &mut self.control, process)
+        let may_end = prepare_end(ending, force, &self.keyspace, &mut self.control, process);
+        self.begin_wanted_save(process);
+        may_end
     }
 
     /// Saves what commands have changed since the data were saved for the end of the server: others of the same iteration

@@ -15,7 +15,7 @@ use sluice_command::Spec;
 use sluice_resp::{Outbox, Protocol};
 use std::sync::Arc;
 
-/// Who runs a command: all that handlers may see of a client.
+/// The client that runs a command: all that handlers may see of it.
 #[derive(Debug)]
 pub struct Caller {
     /// What CLIENT ID answers.
@@ -46,7 +46,7 @@ pub struct Caller {
     pub last_s: i64,
     /// The command it ran last (or runs).
     pub last_command: Option<&'static Spec>,
-    /// Bytes of the requests executed or refused.
+    /// Bytes of the requests executed or rejected.
     pub net_in: u64,
     /// Bytes sent.
     pub net_out: u64,
@@ -315,7 +315,7 @@ pub struct Session {
     pub queued: bool,
     /// Part of the stream that waits until the replica acknowledges its snapshot.
     pub held: Option<Box<Outbox>>,
-    /// Bits of the gate's checks that can refuse this session something (`Gate::session_mask`).
+    /// Bits of the gate's checks that can reject this session something (`Gate::session_mask`).
     pub mask: u32,
     /// What MULTI has queued, between MULTI and EXEC.
     pub transaction: Option<Box<Transaction>>,

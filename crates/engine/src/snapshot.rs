@@ -1,10 +1,10 @@
-//! Snapshots: the keyspace as an RDB file, piece by piece. Slices between commands come with saving in the background.
+//! Snapshots: the keyspace as an RDB file, piece by piece: whole at one moment, or from what a cut captures.
 
 use crate::version;
 use sluice_base::{Bytes, Now};
 use sluice_config::choice::EvictionPolicy;
 use sluice_config::{Config, param};
-use sluice_keyspace::{CLOCK_MASK, Db, Keyspace, Str, ValueRef};
+use sluice_keyspace::{CLOCK_MASK, Captured, Keyspace, Str, ValueRef};
 use sluice_persist::rdb::{Text, Usage, Version, WriteOptions, Writer};
 use std::ops::ControlFlow;
 
@@ -88,23 +88,120 @@ pub(crate) fn write(
     options: WriteOptions,
     about: &RdbAux<'_>,
     kept: &Kept,
-    give: &mut dyn FnMut(Bytes) -> ControlFlow<()>,
+    give: &mut Give<'_>,
 ) {
-    let mut writer = Writer::new(options);
-    write_fields(&mut writer, about, kept);
-    let saving = Saving {
-        usage: UsageField::by(config),
-        now: about.now,
-        max_listpack_size: config.int(param::LIST_MAX_LISTPACK_SIZE) as i32,
-    };
+    let mut file = SnapshotFile::new(config, options, about, kept, Vec::new());
     for (number, db) in keyspace.into_iter().flat_map(Keyspace::iter).filter(|(_, db)| !db.is_empty()) {
-        writer.db(number, db.len(), db.expires_len());
-        if write_keys(&mut writer, db, saving, give).is_break() {
-            return;
+        file.writer.db(number, db.len(), db.expires_len());
+        for entry in db.iter().map(|handle| db.entry(handle)) {
+            let (value, expiry, clock) = (entry.value(), entry.expiry(), entry.clock());
+            if file.entry(entry.key(), value, expiry, clock, give).is_break() {
+                return;
+            }
         }
     }
     // Nothing comes behind the end: whether more is wanted does not matter.
-    let _ = give(Bytes::from_vec(writer.finish()));
+    let _ = file.finish(give);
+}
+
+/// Takes the next bytes of a file; says whether more are wanted.
+pub type Give<'a> = dyn FnMut(Bytes) -> ControlFlow<()> + 'a;
+
+/// A snapshot file that is written from what a cut has captured: pieces in any order, on any thread.
+pub struct SnapshotFile {
+    writer: Writer,
+    saving: Saving,
+    /// Sizes of the databases at the cut, for the reader, until they are written: number, keys, keys with an expiry.
+    sizes: Vec<(usize, usize, usize)>,
+    selected: Option<usize>,
+}
+
+impl std::fmt::Debug for SnapshotFile {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("SnapshotFile").field("selected", &self.selected).finish_non_exhaustive()
+    }
+}
+
+impl SnapshotFile {
+    /// Begins a file with what it says about itself.
+    pub(crate) fn new(
+        config: &Config,
+        options: WriteOptions,
+        about: &RdbAux<'_>,
+        kept: &Kept,
+        sizes: Vec<(usize, usize, usize)>,
+    ) -> SnapshotFile {
+        let mut writer = Writer::new(options);
+        write_fields(&mut writer, about, kept);
+        let saving = Saving {
+            usage: UsageField::by(config),
+            now: about.now,
+            max_listpack_size: config.int(param::LIST_MAX_LISTPACK_SIZE) as i32,
+        };
+        SnapshotFile { writer, saving, sizes, selected: None }
+    }
+
+    /// Writes the entries of a piece; `each` is called behind each of them. Broken off when `give` says so.
+    pub fn piece(
+        &mut self,
+        piece: &Captured,
+        each: &mut dyn FnMut(),
+        give: &mut Give<'_>,
+    ) -> ControlFlow<()> {
+        let number = piece.number();
+        if self.selected != Some(number) {
+            self.selected = Some(number);
+            match self.sizes.iter().position(|(db, ..)| *db == number) {
+                Some(at) => {
+                    let (_, keys, expires) = self.sizes.swap_remove(at);
+                    self.writer.db(number, keys, expires);
+                }
+                None => self.writer.select(number),
+            }
+        }
+        for entry in piece.iter() {
+            self.entry(entry.key(), entry.value(), entry.expiry(), entry.clock(), give)?;
+            each();
+        }
+        ControlFlow::Continue(())
+    }
+
+    /// Writes the end of the file.
+    pub fn finish(self, give: &mut Give<'_>) -> ControlFlow<()> {
+        give(Bytes::from_vec(self.writer.finish()))
+    }
+
+    fn entry(
+        &mut self,
+        key: &[u8],
+        value: ValueRef<'_>,
+        expiry: Option<i64>,
+        clock: u32,
+        give: &mut Give<'_>,
+    ) -> ControlFlow<()> {
+        let SnapshotFile { writer, saving, .. } = self;
+        if writer.pending() >= PIECE_BYTES {
+            give(Bytes::from_vec(writer.take()))?;
+        }
+        let usage = saving.usage_of(clock);
+        // A value of many pieces cannot be broken off: its rest is dropped instead.
+        let mut going = ControlFlow::Continue(());
+        let mut give = |piece| {
+            if going.is_continue() {
+                going = give(piece);
+            }
+        };
+        match value {
+            ValueRef::Str(Str::Int(number)) => writer.string(key, Text::Int(number), expiry, usage),
+            ValueRef::Str(Str::Inline(bytes)) => writer.string(key, Text::Bytes(bytes), expiry, usage),
+            ValueRef::Str(Str::Shared(bytes)) => writer.string(key, Text::Bytes(bytes), expiry, usage),
+            ValueRef::Str(Str::Pages(long)) => writer.pages(key, long, expiry, usage, &mut give),
+            ValueRef::List(list) => {
+                writer.list(key, list, saving.max_listpack_size, expiry, usage, &mut give);
+            }
+        }
+        going
+    }
 }
 
 fn write_fields(writer: &mut Writer, about: &RdbAux<'_>, kept: &Kept) {
@@ -136,49 +233,6 @@ struct Saving {
     now: Now,
     /// Setting `list-max-listpack-size`.
     max_listpack_size: i32,
-}
-
-fn write_keys(
-    writer: &mut Writer,
-    db: &Db,
-    saving: Saving,
-    give: &mut dyn FnMut(Bytes) -> ControlFlow<()>,
-) -> ControlFlow<()> {
-    for handle in db.iter() {
-        if writer.pending() >= PIECE_BYTES {
-            give(Bytes::from_vec(writer.take()))?;
-        }
-        let entry = db.entry(handle);
-        let usage = saving.usage_of(entry.clock());
-        // A value of many pieces cannot be broken off: its rest is dropped instead.
-        let mut going = ControlFlow::Continue(());
-        let mut give = |piece| {
-            if going.is_continue() {
-                going = give(piece);
-            }
-        };
-        match entry.value() {
-            ValueRef::Str(text) => {
-                let text = match text {
-                    Str::Int(number) => Text::Int(number),
-                    Str::Inline(bytes) => Text::Bytes(bytes),
-                    Str::Shared(bytes) => Text::Bytes(bytes),
-                    Str::Pages(long) => {
-                        writer.pages(entry.key(), long, entry.expiry(), usage, &mut give);
-                        going?;
-                        continue;
-                    }
-                };
-                writer.string(entry.key(), text, entry.expiry(), usage);
-            }
-            ValueRef::List(list) => {
-                let size = saving.max_listpack_size;
-                writer.list(entry.key(), list, size, entry.expiry(), usage, &mut give);
-                going?;
-            }
-        }
-    }
-    ControlFlow::Continue(())
 }
 
 impl Saving {

@@ -13,7 +13,7 @@ pub struct CommandStats {
     /// Executions.
     pub calls: u64,
     /// Time in them, nanoseconds.
-    pub nanos: u64,
+    pub spent_ns: u64,
     /// Refusals before execution.
     pub rejected: u64,
     /// Executions that ended in an error.
@@ -66,11 +66,11 @@ pub struct Stats {
     /// Bytes sent to replicas.
     pub repl_output_bytes: u64,
     /// Time in commands within the current iteration, nanoseconds.
-    pub turn_command_nanos: u64,
+    pub iteration_command_ns: u64,
     /// Commands executed before the current iteration.
     pub turn_began_at: u64,
     /// Most commands within an iteration.
-    pub turn_commands_max: u64,
+    pub iteration_commands_max: u64,
     /// Compaction of entries.
     pub compaction: CompactionStats,
     /// Time in the cron, nanoseconds.
@@ -163,9 +163,9 @@ impl Stats {
             denied_auth: 0,
             sync_full: 0,
             repl_output_bytes: 0,
-            turn_command_nanos: 0,
+            iteration_command_ns: 0,
             turn_began_at: 0,
-            turn_commands_max: 0,
+            iteration_commands_max: 0,
             compaction: CompactionStats::default(),
             cron_ns: 0,
             rates: Rates::default(),
@@ -192,10 +192,10 @@ impl Stats {
     pub fn reset(&mut self, facts: &Facts) {
         let mut rates = std::mem::take(&mut self.rates);
         rates.reset();
-        let turn_command_nanos = self.turn_command_nanos;
+        let iteration_command_ns = self.iteration_command_ns;
         let base = Baseline::new(facts);
         let output_peaks = std::mem::take(&mut self.output_peaks);
-        *self = Stats { rates, turn_command_nanos, base, output_peaks, ..Stats::new(self.commands.len()) };
+        *self = Stats { rates, iteration_command_ns, base, output_peaks, ..Stats::new(self.commands.len()) };
     }
 }
 

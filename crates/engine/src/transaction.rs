@@ -12,7 +12,7 @@ pub struct Transaction {
     pub(crate) prepared: Vec<Prepared>,
     /// The flags of all commands queued.
     flags: Flags,
-    /// A command was refused: EXEC will not run the others.
+    /// A command was rejected: EXEC will not run the others.
     pub(crate) aborted: bool,
 }
 
@@ -49,14 +49,14 @@ impl Transaction {
         self.aborted
     }
 
-    /// A command was refused.
+    /// A command was rejected.
     pub(crate) fn abort(&mut self) {
         self.aborted = true;
     }
 
     /// Queues a command.
     pub(crate) fn push(&mut self, spec: &'static Spec, prepared: Prepared, request: &Request<'_>) {
-        // One that was refused fails the transaction: nothing of it is worth keeping.
+        // One that was rejected fails the transaction: nothing of it is worth keeping.
         if self.aborted {
             return;
         }

@@ -46,7 +46,7 @@ impl Engine {
         Some(waiting)
     }
 
-    /// Serves those for whom something has come: keys first, in the order in which they became ready. To be called
+    /// Serves the clients whose wait is over: keys first, in the order in which they became ready. To be called
     /// between units.
     #[inline]
     pub(crate) fn serve_waiting(&mut self, process: &mut dyn Process) {
@@ -81,7 +81,7 @@ impl Engine {
             if session.caller.closing != Closing::No {
                 continue;
             }
-            // Whoever was unblocked before the key became ready is answered so.
+            // A client that was unblocked before the key became ready gets the reply of the unblocking.
             let Some(Waiting { on: WaitFor::Keys(BlockOn { wanted, .. }), unblock: None, .. }) =
                 session.waiting.as_deref()
             else {

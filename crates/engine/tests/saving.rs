@@ -365,3 +365,226 @@ fn the_start_loads_the_file_and_a_missing_one_is_none() {
     );
     other.check("GET a", "\"1\"");
 }
+
+/// The keys that a file holds in database 0, sorted.
+fn keys_in(bytes: &[u8]) -> Vec<String> {
+    let mut rig = Rig::new();
+    put(&rig, bytes);
+    rig.run("DEBUG RELOAD NOSAVE");
+    let keys = rig.run("KEYS *");
+    let mut keys: Vec<String> = keys.split('"').skip(1).step_by(2).map(str::to_owned).collect();
+    keys.sort();
+    keys
+}
+
+/// Time passes, and the cron runs at its end.
+fn pass(rig: &mut Rig, ms: u64) {
+    rig.pass_ms(ms);
+    rig.cron();
+}
+
+fn slices(rig: &mut Rig) -> u32 {
+    let mut count = 0;
+    while rig.engine.has_job() {
+        rig.engine.save_slice(20_000, &mut rig.process);
+        count += 1;
+        assert!(count < 100_000, "a save that does not end");
+    }
+    count
+}
+
+#[test]
+fn bgsave_writes_what_was_there_when_it_was_asked() {
+    let mut rig = Rig::new();
+    rig.run("SET a 1");
+    rig.run("RPUSH l x y");
+    rig.run("SELECT 3");
+    rig.run("SET there 1");
+    rig.check("BGSAVE", "+Background saving started");
+    rig.check("BGSAVE", "-ERR Background save already in progress");
+    rig.check("BGSAVE SCHEDULE", "-ERR Background save already in progress");
+    rig.check("SAVE", "-ERR Background save already in progress");
+    rig.run("SET late 1");
+    rig.run("DEL there");
+    rig.run("SELECT 0");
+    rig.run("SET a 2");
+    assert_eq!(info(&mut rig, "rdb_bgsave_in_progress"), "1");
+    assert_eq!(info(&mut rig, "current_save_keys_total"), "3");
+    assert_eq!(info(&mut rig, "current_save_keys_changed"), "2");
+    slices(&mut rig);
+    assert_eq!(info(&mut rig, "rdb_bgsave_in_progress"), "0");
+    assert_eq!(info(&mut rig, "rdb_last_bgsave_status"), "ok");
+    assert_eq!(info(&mut rig, "rdb_changes_since_last_save"), "3", "those since the save began");
+    assert!(log(&mut rig).ends_with("Background saving terminated with success"));
+    let mut other = Rig::new();
+    put(&other, &file(&rig));
+    other.run("DEBUG RELOAD NOSAVE");
+    other.check("GET a", "\"1\"");
+    other.check("LRANGE l 0 -1", "[\"x\", \"y\"]");
+    other.run("SELECT 3");
+    other.check("EXISTS there late", ":1");
+}
+
+#[test]
+fn what_is_not_asked_for_well_is_refused() {
+    let mut rig = Rig::new();
+    rig.check("BGSAVE NOW", "-ERR syntax error");
+    rig.check("BGSAVE SCHEDULE CANCEL", "-ERR syntax error");
+    rig.check("BGSAVE CANCEL", "-ERR Background saving is currently not in progress or scheduled");
+}
+
+#[test]
+fn a_save_asked_for_in_a_transaction_begins_behind_it() {
+    let mut rig = Rig::new();
+    rig.run("MULTI");
+    rig.run("BGSAVE");
+    rig.run("SET a 1");
+    rig.check("EXEC", "[+Background saving scheduled, +OK]");
+    assert!(!rig.engine.has_job());
+    pass(&mut rig, 200);
+    assert!(rig.engine.has_job());
+    slices(&mut rig);
+    assert_eq!(keys_in(&file(&rig)), ["a"]);
+    rig.run("MULTI");
+    rig.run("BGSAVE");
+    rig.run("BGSAVE CANCEL");
+    rig.check("EXEC", "[+Background saving scheduled, +Scheduled background saving cancelled]");
+    pass(&mut rig, 200);
+    assert!(!rig.engine.has_job(), "it was cancelled");
+}
+
+#[test]
+fn a_save_that_is_broken_off_leaves_the_file_before() {
+    for end in ["BGSAVE CANCEL", "FLUSHALL"] {
+        let mut rig = Rig::new();
+        rig.run("CONFIG SET save ''");
+        rig.run("SET a 1");
+        rig.run("SAVE");
+        let before = file(&rig);
+        rig.run("SET b 1");
+        rig.run("BGSAVE");
+        rig.run(end);
+        assert!(!rig.engine.has_job());
+        assert_eq!(info(&mut rig, "rdb_bgsave_in_progress"), "0");
+        assert_eq!(info(&mut rig, "rdb_last_bgsave_status"), "ok");
+        assert_eq!(file(&rig), before);
+        // The cut is over: the next one is whole.
+        rig.run("SET c 1");
+        rig.run("BGSAVE");
+        slices(&mut rig);
+        let wanted: &[&str] = if end == "FLUSHALL" { &["c"] } else { &["a", "b", "c"] };
+        assert_eq!(keys_in(&file(&rig)), wanted);
+    }
+}
+
+#[test]
+fn flushdb_and_swapdb_do_not_disturb_a_save() {
+    let mut rig = Rig::new();
+    rig.run("DEBUG POPULATE 3000 k 10");
+    rig.run("SELECT 1");
+    rig.run("SET one 1");
+    rig.run("BGSAVE");
+    rig.engine.save_slice(1000, &mut rig.process);
+    rig.run("SWAPDB 0 1");
+    rig.run("FLUSHDB SYNC");
+    rig.run("SET two 2");
+    rig.run("SWAPDB 0 5");
+    slices(&mut rig);
+    let mut other = Rig::new();
+    put(&other, &file(&rig));
+    other.run("DEBUG RELOAD NOSAVE");
+    other.check("DBSIZE", ":3000");
+    other.run("SELECT 1");
+    other.check("GET one", "\"1\"");
+    other.check("DBSIZE", ":1");
+}
+
+#[test]
+fn a_transaction_of_many_writes_and_a_disk_that_stands_still_hold_no_one_up() {
+    let mut rig = Rig::new();
+    rig.run("DEBUG POPULATE 100000 k 100");
+    rig.run("RPUSH large a");
+    rig.process.background_room.set(0);
+    rig.run("BGSAVE");
+    for _ in 0..2000 {
+        rig.engine.save_slice(20_000, &mut rig.process);
+    }
+    let captured: u64 = info(&mut rig, "current_save_keys_processed").parse().expect("a number");
+    assert!((1000..100_000).contains(&captured), "the cursor waits for the disk: {captured}");
+    rig.run("MULTI");
+    for i in 0..20_000 {
+        rig.run(&format!("SET k:{i} changed"));
+    }
+    rig.run("EXEC");
+    rig.run("DEL large");
+    rig.process.background_room.set(usize::MAX);
+    slices(&mut rig);
+    let mut other = Rig::new();
+    put(&other, &file(&rig));
+    other.run("DEBUG RELOAD NOSAVE");
+    other.check("DBSIZE", ":100001");
+    for i in (0..20_000).step_by(501) {
+        other.check(&format!("STRLEN k:{i}"), ":100");
+    }
+}
+
+#[test]
+fn a_disk_that_does_nothing_for_a_minute_fails_the_save_and_writes_are_refused_until_one_succeeds() {
+    let mut rig = Rig::new();
+    rig.run("DEBUG POPULATE 1000 k 100");
+    rig.process.background_room.set(0);
+    rig.run("BGSAVE");
+    for _ in 0..10 {
+        rig.engine.save_slice(20_000, &mut rig.process);
+    }
+    pass(&mut rig, 59_000);
+    assert!(rig.engine.has_job());
+    rig.check("SET a 1", "+OK");
+    pass(&mut rig, 3_000);
+    assert!(!rig.engine.has_job());
+    assert_eq!(info(&mut rig, "rdb_last_bgsave_status"), "err");
+    assert!(rig.run("SET a 1").starts_with("-MISCONF Valkey is configured to save RDB snapshots, but"));
+    assert!(rig.run("PING").starts_with("-MISCONF"));
+    rig.check("STRLEN k:1", ":100");
+    rig.run("CONFIG SET stop-writes-on-bgsave-error no");
+    rig.check("SET a 1", "+OK");
+    rig.run("CONFIG SET stop-writes-on-bgsave-error yes");
+    assert!(rig.run("SET a 1").starts_with("-MISCONF"));
+    rig.process.background_room.set(usize::MAX);
+    rig.run("BGSAVE");
+    slices(&mut rig);
+    rig.check("SET a 1", "+OK");
+    assert_eq!(info(&mut rig, "rdb_last_bgsave_status"), "ok");
+}
+
+#[test]
+fn save_points_begin_saves() {
+    let mut rig = Rig::new();
+    rig.run("CONFIG SET save '10 2'");
+    rig.run("SET a 1");
+    pass(&mut rig, 20_000);
+    assert!(!rig.engine.has_job(), "one change is too few");
+    rig.run("SET b 1");
+    pass(&mut rig, 200);
+    assert!(rig.engine.has_job());
+    assert!(log(&mut rig).contains("2 changes in 10 seconds. Saving..."));
+    slices(&mut rig);
+    rig.run("SET b 2");
+    rig.run("SET b 3");
+    pass(&mut rig, 9_000);
+    assert!(!rig.engine.has_job(), "nine seconds are too few");
+    pass(&mut rig, 2_200);
+    assert!(rig.engine.has_job());
+    slices(&mut rig);
+    // One that fails is tried again five seconds later.
+    rig.process.refuse_snapshots = Some("no".into());
+    rig.run("SET b 4");
+    rig.run("SET b 5");
+    pass(&mut rig, 11_200);
+    assert_eq!(info(&mut rig, "rdb_last_bgsave_status"), "err");
+    rig.process.refuse_snapshots = None;
+    pass(&mut rig, 4_000);
+    assert!(!rig.engine.has_job());
+    pass(&mut rig, 2_500);
+    assert!(rig.engine.has_job());
+}

@@ -49,11 +49,10 @@ pub(crate) struct Waiting {
 /// How the end of a process becomes known.
 #[derive(Debug)]
 pub(crate) enum WaitMethod {
-    /// The driver asked the kernel about this descriptor.
-    Polled(Arc<OwnedFd>),
-    /// A source of the driver's, which owns the descriptor.
-    Source(Source),
-    /// The thread that looks.
+    /// The descriptor of the process, and the driver's source that waits for it: [`Source::NONE`] on the ring, where an
+    /// operation of no source does.
+    Descriptor(Arc<OwnedFd>, Source),
+    /// The helper thread looks for the end from time to time.
     Helper,
 }
 

@@ -1,5 +1,7 @@
 //! The drivers. Whatever touches the kernel without a safe wrapper is here.
 
+mod blocking;
+mod conditions;
 #[cfg(target_os = "linux")]
 pub(crate) mod epoll;
 #[cfg(any(target_vendor = "apple", target_os = "freebsd", target_os = "dragonfly"))]

@@ -132,6 +132,28 @@ fn ev_s10_s11_watches_report_once_what_they_asked_for() {
 }
 
 #[test]
+fn a_half_closed_peer_does_not_keep_a_watch_for_room_busy() {
+    on_each(|mut lp| {
+        let (source, mut peer) = pair(&mut lp, 4);
+        let ours = lp.fd(source).expect("open").try_clone_to_owned().expect("clone");
+        while rustix::io::write(&ours, &[0; 4096]).is_ok() {}
+        lp.watch(source, Interest::WRITABLE);
+        peer.shutdown(std::net::Shutdown::Write).expect("shutdown");
+        assert_quiet(&mut lp);
+        peer.set_nonblocking(true).expect("nonblocking");
+        while peer.read(&mut [0; 4096]).is_ok() {}
+        for _ in 0..2 {
+            match next(&mut lp) {
+                Event::Ready { ready, .. } => assert_eq!(ready, Interest::WRITABLE),
+                other => panic!("{other:?}"),
+            }
+            assert_quiet(&mut lp);
+            lp.watch(source, Interest::WRITABLE);
+        }
+    });
+}
+
+#[test]
 fn ev_s14_events_never_cross_over_to_a_descriptor_with_the_same_number() {
     on_each(|mut lp| {
         for round in 0..50 {

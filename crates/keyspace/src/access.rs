@@ -73,7 +73,7 @@ impl<'a> DbRef<'a> {
         entry
     }
 
-    /// The same, and nobody is told where there is no key.
+    /// The same, and no event is published where there is no key.
     #[inline]
     pub fn peek_quietly(&mut self, key: Key<'_>) -> Option<Entry<'a>> {
         let entry = self.look(key);

@@ -115,20 +115,30 @@ impl Keyspace {
         Dataset { keyspace: self, access, effects }
     }
 
-    /// Lets every change in a database leave the entry as it was before; for tests of the hook.
-    #[doc(hidden)]
-    pub fn keep_before_images(&mut self, number: usize) {
-        self.dbs[number].keep_before_images();
+    /// Opens a cut of every database that is not empty ([`Db::begin_cut`]). Cost: one step for each chunk.
+    pub fn begin_cut(&mut self) {
+        for (number, db) in self.dbs.iter_mut().enumerate().filter(|(_, db)| !db.is_empty()) {
+            db.begin_cut(number);
+        }
     }
 
-    /// What changes have left since; nothing is kept from now on.
-    #[doc(hidden)]
-    pub fn take_before_images(&mut self, number: usize) -> Vec<crate::BeforeImage> {
-        self.dbs[number].take_before_images()
+    /// Ends the cuts of all databases.
+    pub fn end_cut(&mut self) {
+        self.dbs.iter_mut().for_each(Db::end_cut);
+    }
+
+    /// [`Db::advance_cut`] of one database, whose number must be below [`Keyspace::databases`].
+    pub fn advance_cut(&mut self, number: usize, budget: usize) -> Option<crate::Captured> {
+        self.dbs[number].advance_cut(budget)
+    }
+
+    /// Ends the cut of one database, whose number must be below [`Keyspace::databases`].
+    pub fn end_cut_of(&mut self, number: usize) {
+        self.dbs[number].end_cut();
     }
 
     /// Stores what a file holds under a key: the value, the expiry in ms since the epoch and the access clock. `false`, and no
-    /// change, where the key is there. Leaves no effects: nobody may be watching or waiting. `number` must be below
+    /// change, where the key is there. Leaves no effects: no client may be watching or waiting. `number` must be below
     /// [`Keyspace::databases`].
     pub fn load(
         &mut self,
@@ -211,8 +221,8 @@ impl Dataset<'_> {
         removed
     }
 
-    /// Puts other databases in the place of all, as many as there are. Whoever watches or waits is told that the old ones
-    /// were emptied; it counts as no change. What was there goes to the effects, to be freed elsewhere.
+    /// Puts other databases in the place of all, as many as there are. Watching and waiting clients learn that the old ones
+    /// were emptied; the exchange counts as no change. What was there goes to the effects, to be freed elsewhere.
     pub fn replace(&mut self, loaded: Keyspace) {
         assert_eq!(
             loaded.dbs.len(),

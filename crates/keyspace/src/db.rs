@@ -3,21 +3,21 @@
 //! Invariants: (1) every live block of the store's slab is an entry, is in one index of [`IndexKind::Keys`] once, and in one of
 //! [`IndexKind::Expires`] exactly when its head has an expiry; (2) every value of the store's `values` and every key of its `keys`
 //! belongs to exactly one entry; (3) all indexes use the same seeded hash of the key, which names the table too; (4) before a block is changed or freed, or a value or key outside that it names,
-//! [`Db::before_change`] is told its handle. The access clock alone is no change. This module is mechanism: it knows no
+//! [`Db::before_change`] gets its handle. The access clock alone is no change. This module is mechanism: it knows no
 //! clock and leaves no effects.
 
-mod before;
 mod change;
 mod compact;
+mod cut;
 mod in_place;
 mod list;
 mod store;
 mod tables;
 mod take;
 
-pub use before::BeforeImage;
 pub(crate) use change::Meta;
 pub use compact::Compacted;
+pub use cut::CutState;
 pub(crate) use list::OpenList;
 
 use crate::entry::{self, Form, Head, Name};
@@ -146,7 +146,7 @@ impl Db {
         let keys: usize = store.keys.iter().map(|(_, key)| heap::block(key.len())).sum();
         let scratch = store.scratch.as_ref().map_or(0, List::heap_bytes);
         let tables = store.slab.bytes_directories() + store.values.bytes() + store.keys.bytes();
-        self.index_bytes() + self.expires_bytes() + tables + values + keys + scratch
+        self.index_bytes() + self.expires_bytes() + tables + values + keys + scratch + self.cut_bytes()
     }
 
     /// The entry of `key`, expired or not.

@@ -60,8 +60,8 @@ impl<'a> ListEdit<'a> {
         self.effects.key_modified(self.number, self.key, event, 0);
     }
 
-    /// Ends an edit that changed nothing, though `event` is told: nobody who watches the key minds.
-    pub fn told(self, event: Event) {
+    /// Ends an edit that changed nothing and publishes `event` all the same. Transactions that watch the key do not fail.
+    pub fn publish_unchanged(self, event: Event) {
         let (number, key) = (self.number, self.key);
         self.effects.key_told(number, key, event);
         self.unchanged();

@@ -22,7 +22,7 @@ pub struct ModifiedKey {
     pub key: KeyRef,
     /// What happened.
     pub event: Event,
-    /// Whether that changed the key. A few events are told though nothing did.
+    /// Whether the key has changed. A few events are published without a change.
     pub is_change: bool,
 }
 
@@ -119,7 +119,7 @@ impl Effects {
         keys + expired + heap::vec(&self.garbage) + heap::vec(&self.garbage_dbs)
     }
 
-    /// Replaces the command in the propagation stream; the closure runs only when somebody will read it.
+    /// Replaces the command in the propagation stream; the closure runs only when there is a reader of the stream.
     #[inline]
     pub fn rewrite(&mut self, argv: impl FnOnce() -> Argv) {
         if self.propagating {
@@ -172,7 +172,7 @@ impl Effects {
         self.listening.has(Class::Miss)
     }
 
-    /// Whether anything happened since the last call but look-ups, and changes that nobody but their count is told of.
+    /// Whether anything happened since the last call, apart from look-ups and from changes that are only counted.
     #[inline]
     pub fn take_recorded(&mut self) -> bool {
         std::mem::take(&mut self.recorded)
@@ -196,7 +196,7 @@ impl Effects {
         self.changes
     }
 
-    /// Whether a key, or a database as a whole, was modified while somebody was listening.
+    /// Whether a key, or a database as a whole, was modified while modified keys were recorded.
     #[inline]
     pub fn has_modified(&self) -> bool {
         !self.modified.is_empty() || !self.databases.is_empty()
@@ -208,7 +208,7 @@ impl Effects {
     }
 
     /// Moves each of the expiries recorded from `from` on in front of the first look-up that missed its key: that is the order
-    /// in which a client is told. `name_of` says what a key is called. Both were recorded in the order of the look-ups.
+    /// in which a client gets the events. `name_of` says what a key is called. Both were recorded in the order of the look-ups.
     /// Cost: O(recorded).
     pub fn tell_expiry_before_miss(&mut self, from: usize, name_of: impl Fn(&KeyRef) -> Box<[u8]>) {
         let mut expired = self.modified.split_off(from).into_iter().peekable();
@@ -236,7 +236,7 @@ impl Effects {
         self.ready.drain(..)
     }
 
-    /// What happened to whole databases, in order; recorded while somebody listens to anything.
+    /// What happened to whole databases, in order; recorded while modified keys are.
     pub fn take_databases(&mut self) -> Vec<DbChange> {
         std::mem::take(&mut self.databases)
     }
@@ -289,10 +289,10 @@ impl Effects {
         self.garbage.drain(..)
     }
 
-    /// Whole databases to be freed elsewhere. Those to be freed here are freed by this call.
+    /// Whole databases to be freed elsewhere, or of which a cut is open. Those to be freed here are freed by this call.
     pub fn drain_garbage_dbs(&mut self) -> impl Iterator<Item = Db> {
         if std::mem::take(&mut self.free_here) {
-            self.garbage_dbs.clear();
+            self.garbage_dbs.retain(|(_, db)| db.cut_state().is_some());
         }
         self.garbage_dbs.drain(..).map(|(_, db)| db)
     }
@@ -320,7 +320,7 @@ impl Effects {
         }
     }
 
-    /// A look-up that found none, by a command that nobody is told of.
+    /// A look-up that found no key, of which no event is published.
     #[inline]
     pub(crate) fn quiet_miss(&mut self) {
         self.misses += 1;

@@ -1,4 +1,4 @@
-//! Active expiry: deleting keys that nobody looks at, within a budget.
+//! Active expiry: deleting expired keys that no command looks up, within a budget.
 //!
 //! The cycle walks each database's index of keys with an expiry, a few buckets at a time, from where it stopped last.
 //! It goes on with a database while more than the tolerated share of what it met was expired, and stops altogether

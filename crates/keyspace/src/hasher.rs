@@ -6,7 +6,7 @@
 //!  53..40  with a table for each slot, the hash slot of the key; else hash
 //!  others  hash; an index addresses its buckets by the lowest, 30 at most
 //! ```
-//! So that whoever hashes keys ahead has their slots, without a field for them.
+//! A thread that hashes keys ahead has their slots with the hashes, and needs no field for them.
 
 use sluice_base::{HashSeed, key_slot, siphash13};
 
@@ -20,7 +20,7 @@ pub enum Layout {
     PerSlot,
 }
 
-/// The hash of keys: seed and layout. Everybody who makes hashes for a keyspace has the same.
+/// The hash of keys: seed and layout. All threads that hash keys for a keyspace have the same.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct KeyHasher {
     seed: HashSeed,

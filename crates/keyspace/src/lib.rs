@@ -8,6 +8,7 @@
 #![forbid(unsafe_code)]
 
 mod access;
+mod captured;
 mod dataset;
 mod db;
 mod edit;
@@ -19,8 +20,9 @@ mod new_value;
 mod view;
 
 pub use access::{DbMut, DbRef, SetExpiry};
+pub use captured::{Captured, CapturedEntry};
 pub use dataset::{ChunkMemory, Dataset, Keyspace};
-pub use db::{BeforeImage, Compacted, Db, Found};
+pub use db::{Compacted, CutState, Db, Found};
 pub use edit::ListEdit;
 pub use effects::{
     Argv, Class, Classes, DbChange, Effects, Event, KeyRef, LAZY_FREE_BYTES, LazyFreeThreshold, ModifiedKey,

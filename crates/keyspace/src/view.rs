@@ -193,25 +193,35 @@ impl Db {
     /// The value of an entry that was looked at already.
     #[inline]
     pub(crate) fn value_in<'a>(&'a self, head: Head, body: &'a [u8]) -> ValueRef<'a> {
-        let payload = entry::payload(head, body);
-        match head.form() {
-            Form::StrInline | Form::StrInlineRaw => ValueRef::Str(Str::Inline(payload)),
-            Form::StrInt => ValueRef::Str(Str::Int(entry::int_of(payload))),
-            Form::StrOutside => match self.value_at(payload) {
-                Value::Str(bytes) => ValueRef::Str(Str::Shared(bytes)),
-                Value::Pages(pages) => ValueRef::Str(Str::Pages(pages)),
-                Value::List(_) => mixed_up(),
-            },
-            Form::ListInlineListpack => {
-                ValueRef::List(ListRef::Inline { bytes: payload, encoding: ListEncoding::Listpack })
-            }
-            Form::ListInlineQuicklist => {
-                ValueRef::List(ListRef::Inline { bytes: payload, encoding: ListEncoding::Quicklist })
-            }
-            Form::ListOutside => match self.value_at(payload) {
-                Value::List(list) => ValueRef::List(list.view()),
-                Value::Str(_) | Value::Pages(_) => mixed_up(),
-            },
+        value_of(head, body, |payload| self.value_at(payload))
+    }
+}
+
+/// The value of an entry; `outside` gives the one that a payload names.
+#[inline]
+pub(crate) fn value_of<'a>(
+    head: Head,
+    body: &'a [u8],
+    outside: impl FnOnce(&'a [u8]) -> &'a Value,
+) -> ValueRef<'a> {
+    let payload = entry::payload(head, body);
+    match head.form() {
+        Form::StrInline | Form::StrInlineRaw => ValueRef::Str(Str::Inline(payload)),
+        Form::StrInt => ValueRef::Str(Str::Int(entry::int_of(payload))),
+        Form::StrOutside => match outside(payload) {
+            Value::Str(bytes) => ValueRef::Str(Str::Shared(bytes)),
+            Value::Pages(pages) => ValueRef::Str(Str::Pages(pages)),
+            Value::List(_) => mixed_up(),
+        },
+        Form::ListInlineListpack => {
+            ValueRef::List(ListRef::Inline { bytes: payload, encoding: ListEncoding::Listpack })
         }
+        Form::ListInlineQuicklist => {
+            ValueRef::List(ListRef::Inline { bytes: payload, encoding: ListEncoding::Quicklist })
+        }
+        Form::ListOutside => match outside(payload) {
+            Value::List(list) => ValueRef::List(list.view()),
+            Value::Str(_) | Value::Pages(_) => mixed_up(),
+        },
     }
 }

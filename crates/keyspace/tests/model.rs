@@ -3,12 +3,11 @@
 
 use sluice_base::num::IntBuffer;
 use sluice_base::{Bytes, HashSeed, Now, Rng};
-use sluice_collections::slab::Handle;
 use sluice_keyspace::{
-    Access, BeforeImage, CLOCK_MASK, Effects, Entry, Event, ExpireCycle, ExpiryMode, KeyHasher, KeyRef,
-    Keyspace, Layout, ListEdit, NewValue, SetExpiry, Touch, ValueRef, WrongType,
+    Access, Captured, Db, Effects, Entry, Event, ExpireCycle, ExpiryMode, KeyHasher, KeyRef, Keyspace,
+    Layout, ListEdit, NewValue, SetExpiry, Touch, ValueRef, WrongType,
 };
-use sluice_value::{Encoding, ListLimits, ListRef, Type, Value};
+use sluice_value::{Encoding, ListLimits, ListRef, Type};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 const SEED: HashSeed = HashSeed { k0: 11, k1: 12 };
@@ -455,50 +454,97 @@ impl Twin {
     }
 }
 
-/// An entry to the byte, its access clock aside.
-#[derive(Debug, PartialEq)]
-struct Bytewise {
-    head: u32,
-    body: Vec<u8>,
-    key: Option<Vec<u8>>,
-    value: Option<Vec<u8>>,
+/// What a cut must give of an entry. The access clock is no part of it: reads write the clock without the hook.
+#[derive(Clone, Debug, PartialEq)]
+struct Content {
+    value: Vec<u8>,
+    list: Option<VecDeque<Vec<u8>>>,
+    expiry: Option<i64>,
 }
 
-fn bytewise(image: BeforeImage) -> Bytewise {
-    let value = image.value.map(|value| match value {
-        Value::Str(bytes) => bytes.to_vec(),
-        Value::Pages(pages) => pages.to_vec(),
-        Value::List(list) => elements_of(list.view()).into_iter().flatten().collect(),
-    });
-    let head = image.head & !CLOCK_MASK;
-    Bytewise { head, body: image.body.into_vec(), key: image.key.map(|key| key.into_vec()), value }
+fn content(value: ValueRef<'_>, expiry: Option<i64>) -> Content {
+    let (value, list) = match value {
+        ValueRef::Str(text) => (text.to_vec(), None),
+        ValueRef::List(list) => (Vec::new(), Some(elements_of(list))),
+    };
+    Content { value, list, expiry }
 }
 
-fn all_entries(keyspace: &Keyspace, db: usize) -> BTreeMap<Handle, Bytewise> {
-    let db = keyspace.db(db);
-    db.iter().map(|handle| (handle, bytewise(db.image(handle)))).collect()
-}
+/// Every entry of all databases, logically expired ones too.
+type Contents = BTreeMap<(usize, Vec<u8>), Content>;
 
-/// Entries that changed or went without their image before, and how many did at all.
-fn unseen(
-    before: BTreeMap<Handle, Bytewise>,
-    now: &BTreeMap<Handle, Bytewise>,
-    images: Vec<BeforeImage>,
-) -> usize {
-    let mut first: BTreeMap<Handle, Bytewise> = BTreeMap::new();
-    for image in images {
-        first.entry(image.handle).or_insert_with(|| bytewise(image));
+fn contents(keyspace: &Keyspace) -> Contents {
+    let mut all = Contents::new();
+    for (number, db) in keyspace.iter() {
+        for entry in db.iter().map(|handle| db.entry(handle)) {
+            all.insert((number, entry.key().to_vec()), content(entry.value(), entry.expiry()));
+        }
     }
-    let changed: Vec<_> = before.into_iter().filter(|(handle, old)| now.get(handle) != Some(old)).collect();
-    for (handle, old) in &changed {
-        assert_eq!(first.get(handle), Some(old), "an entry changed before its image was taken");
+    all
+}
+
+/// A cut under way, and what it must give.
+struct OpenCut {
+    wanted: Contents,
+    given: Contents,
+    /// Databases that were emptied meanwhile, with their cuts.
+    detached: Vec<Db>,
+}
+
+impl OpenCut {
+    fn begin(keyspace: &mut Keyspace) -> OpenCut {
+        let wanted = contents(keyspace);
+        keyspace.begin_cut();
+        OpenCut { wanted, given: Contents::new(), detached: Vec::new() }
     }
-    changed.len()
+
+    fn take(&mut self, piece: &Captured) {
+        let mut entries = 0;
+        for entry in piece.iter() {
+            let place = (piece.number(), entry.key().to_vec());
+            let twice = self.given.insert(place, content(entry.value(), entry.expiry()));
+            assert_eq!(twice, None, "an entry was captured twice");
+            entries += 1;
+        }
+        assert_eq!(entries, piece.len());
+        assert!(entries > 0, "an empty piece");
+    }
+
+    /// Captures about `budget` entries of one database, whichever it is.
+    fn advance(&mut self, keyspace: &mut Keyspace, rng: &mut Rng, budget: usize) {
+        let which = rng.below((DATABASES + self.detached.len()) as u64) as usize;
+        let piece = match which.checked_sub(DATABASES) {
+            Some(detached) => self.detached[detached].advance_cut(budget),
+            None => keyspace.advance_cut(which, budget),
+        };
+        if let Some(piece) = piece {
+            self.take(&piece);
+        }
+    }
+
+    /// Captures what is left, ends the cut and compares.
+    fn finish(mut self, keyspace: &mut Keyspace) {
+        for number in 0..DATABASES {
+            while let Some(piece) = keyspace.advance_cut(number, usize::MAX) {
+                self.take(&piece);
+            }
+            assert!(keyspace.db(number).cut_state().is_none_or(|state| state.left == 0));
+        }
+        for mut db in std::mem::take(&mut self.detached) {
+            while let Some(piece) = db.advance_cut(usize::MAX) {
+                self.take(&piece);
+            }
+            db.check();
+        }
+        keyspace.end_cut();
+        assert_eq!(self.given.len(), self.wanted.len());
+        assert!(self.given == self.wanted, "what was captured is not what was there at the cut");
+    }
 }
 
 #[test]
-fn every_change_is_announced_before_it_happens() {
-    let mut changes: BTreeMap<&'static str, usize> = BTreeMap::new();
+fn every_change_is_captured_before_it_happens() {
+    let mut changes: BTreeMap<&'static str, u64> = BTreeMap::new();
     for (seed, mode) in [
         (300, ExpiryMode::Delete),
         (301, ExpiryMode::Hide),
@@ -508,14 +554,11 @@ fn every_change_is_announced_before_it_happens() {
         let layout = if seed == 303 { Layout::PerSlot } else { Layout::One };
         let mut twin = Twin::with(seed, mode, layout);
         for _ in 0..1500 {
-            let before: Vec<_> = (0..DATABASES).map(|db| all_entries(&twin.keyspace, db)).collect();
-            (0..DATABASES).for_each(|db| twin.keyspace.keep_before_images(db));
+            let cut = OpenCut::begin(&mut twin.keyspace);
             let name = twin.step();
-            for (db, before) in before.into_iter().enumerate() {
-                let images = twin.keyspace.take_before_images(db);
-                let now = all_entries(&twin.keyspace, db);
-                *changes.entry(name).or_default() += unseen(before, &now, images);
-            }
+            let states = (0..DATABASES).filter_map(|db| twin.keyspace.db(db).cut_state());
+            *changes.entry(name).or_default() += states.map(|state| state.changed).sum::<u64>();
+            cut.finish(&mut twin.keyspace);
         }
     }
     // A kind of change that never happened proves nothing.
@@ -537,6 +580,83 @@ fn every_change_is_announced_before_it_happens() {
             "{name} changed hardly anything: {changes:?}"
         );
     }
+}
+
+#[test]
+fn a_cut_gives_what_was_there_whatever_happens_meanwhile() {
+    let (mut flushed, mut swapped, mut changed, mut moved) = (0, 0, 0, 0);
+    for seed in 400..410 {
+        let layout = if seed % 5 == 4 { Layout::PerSlot } else { Layout::One };
+        let mut twin = Twin::with(seed, ExpiryMode::Delete, layout);
+        // Many keys beside the few that change a lot, so that there are several chunks, with holes.
+        for i in 0..24_000u32 {
+            let key = format!("filler:{i:05}").into_bytes();
+            let value = vec![b'f'; (i % 4 / 2) as usize * 40];
+            twin.keyspace.load((i % 2) as usize, &key, NewValue::Str(&value), None, 0);
+        }
+        for _ in 0..300 {
+            twin.step();
+        }
+        for i in (0..24_000u32).filter(|i| i % 5 != 0) {
+            twin.keyspace.unload((i % 2) as usize, format!("filler:{i:05}").as_bytes());
+        }
+        for _ in 0..3 {
+            moved += (0..DATABASES).map(|db| twin.keyspace.compact_step(db, 5000).moved).sum::<u64>();
+            let mut cut = OpenCut::begin(&mut twin.keyspace);
+            for _ in 0..twin.rng.below(400) {
+                match twin.rng.below(200) {
+                    0 => {
+                        let db = twin.rng.below(DATABASES as u64) as usize;
+                        let access = twin.access();
+                        twin.keyspace.dataset(access, &mut twin.effects).flush(db);
+                        let garbage = twin.effects.drain_garbage_dbs().filter(|db| db.cut_state().is_some());
+                        cut.detached.extend(garbage);
+                        twin.models[db].clear();
+                        flushed += 1;
+                    }
+                    1 => {
+                        let access = twin.access();
+                        twin.keyspace.dataset(access, &mut twin.effects).swap(0, 1);
+                        twin.models.swap(0, 1);
+                        swapped += 1;
+                    }
+                    2..=60 => {
+                        let budget = twin.rng.below(60) as usize;
+                        cut.advance(&mut twin.keyspace, &mut twin.rng, budget);
+                    }
+                    _ => {
+                        twin.step();
+                    }
+                }
+            }
+            let states = (0..DATABASES).filter_map(|db| twin.keyspace.db(db).cut_state());
+            changed += states.map(|state| state.changed).sum::<u64>();
+            cut.finish(&mut twin.keyspace);
+            (0..DATABASES).for_each(|db| twin.keyspace.db(db).check());
+        }
+    }
+    assert!(
+        flushed > 10 && swapped > 10 && changed > 100 && moved > 500,
+        "{flushed} {swapped} {changed} {moved}"
+    );
+}
+
+#[test]
+fn a_cut_that_is_broken_off_leaves_nothing_behind() {
+    let mut twin = Twin::new(500, ExpiryMode::Delete);
+    for _ in 0..400 {
+        twin.step();
+    }
+    for _ in 0..5 {
+        let mut cut = OpenCut::begin(&mut twin.keyspace);
+        for _ in 0..20 {
+            twin.step();
+            cut.advance(&mut twin.keyspace, &mut twin.rng, 3);
+        }
+        twin.keyspace.end_cut();
+        assert!((0..DATABASES).all(|db| twin.keyspace.db(db).cut_state().is_none()));
+    }
+    OpenCut::begin(&mut twin.keyspace).finish(&mut twin.keyspace);
 }
 
 /// One change of a list and of its twin.

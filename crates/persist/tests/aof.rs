@@ -46,6 +46,7 @@ fn line(item: LogItem<'_>) -> Option<String> {
     Some(match item {
         LogItem::Command(request) => request.args().map(text).collect::<Vec<_>>().join(" "),
         LogItem::Timestamp(seconds) => format!("at {seconds}"),
+        LogItem::Annotation => return None,
         LogItem::PreambleEnd => "end of the preamble".to_owned(),
         LogItem::Preamble(Item::LoadedEntry(LoadedEntry { key, value: Loaded::Str(value), .. })) => {
             format!("{}={}", text(&key), text(&value))

@@ -637,7 +637,7 @@ fn values_of_other_types_are_named_or_passed_over() {
         let relaxed = ReadOptions { unknown: Unknown::Skip, ..ReadOptions::default() };
         let mut reader = Reader::of(&file, relaxed);
         match reader.next_of_whole() {
-            Ok(Some(Item::Skipped { key, kind: named, offset })) => {
+            Ok(Some(Item::Skipped { key, kind: named, offset, .. })) => {
                 assert_eq!((key.as_slice(), named, offset), (&b"k\n"[..], *kind, 18));
             }
             other => panic!("{number}: {other:?}"),

@@ -9,6 +9,7 @@ use crate::longest::LongestTurn;
 use crate::oom_score::OomScore;
 use crate::os::plain_error;
 use crate::parts::Parts;
+use crate::storage::background::BackgroundWriter;
 use crate::storage::{self, Storage};
 use crate::title::Title;
 use nix::sys::resource::{Usage, UsageWho, getrusage};
@@ -17,8 +18,10 @@ use sluice_clock::{Clock, News, SourceWatch};
 use sluice_config::choice::{LogFormat, LogLevel as LevelChoice, LogTimestampFormat};
 use sluice_config::{Config, ParamId, param};
 use sluice_engine::{
-    Counts, CpuTimes, Facts, IoThreads, LogLevel, Peaks, Process, SaveError, SnapshotSink, SnapshotSource,
+    Background, BackgroundFile, Counts, CpuTimes, Facts, IoThreads, LogLevel, Peaks, Process, SaveError,
+    SnapshotFile, SnapshotSink, SnapshotSource,
 };
+use sluice_evloop::Waker;
 use sluice_keyspace::Keyspace;
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
@@ -39,6 +42,8 @@ pub struct Host {
     pub bio: Option<Bio>,
     /// Numbers of the append-only file, where there is one.
     pub aof: Option<Arc<Shared>>,
+    /// Ends the main thread's wait; none before the server runs.
+    pub waker: Option<Waker>,
     /// Facts that do not change while the server runs.
     pub fixed: Facts,
     /// Path of the config file, absolute.
@@ -109,6 +114,7 @@ impl Host {
             storage: storage::of_process(),
             bio: None,
             aof: None,
+            waker: None,
             fixed: Facts::default(),
             config_file: None,
             io_threads: IoThreads { reason: NO_IO_THREADS, ..IoThreads::default() },
@@ -468,7 +474,20 @@ impl Process for Host {
     }
 
     fn create_snapshot(&mut self, name: &[u8], sync_early: bool) -> Result<Box<dyn SnapshotSink>, SaveError> {
-        storage::snapshot::create(&self.storage, name, sync_early)
+        Ok(storage::snapshot::create(&self.storage, name, sync_early)?)
+    }
+
+    fn write_in_background(
+        &mut self,
+        target: BackgroundFile,
+        file: SnapshotFile,
+    ) -> Result<Box<dyn Background>, SaveError> {
+        let Some(waker) = self.waker.clone() else {
+            return Err(SaveError("Saving in the background begins once the server runs".to_owned()));
+        };
+        let sink = storage::snapshot::create(&self.storage, &target.name, target.sync_early)?;
+        let writer = BackgroundWriter::start(file, sink, target.key_delay, waker)?;
+        Ok(Box::new(writer))
     }
 
     fn open_snapshot(&mut self, name: &[u8]) -> Result<Option<Box<dyn SnapshotSource>>, String> {

@@ -33,7 +33,7 @@ use batches::Batches;
 use sluice_base::heap;
 use sluice_config::choice::{EventLoop, shutdown as shutdown_flag};
 use sluice_config::{Config, param};
-use sluice_engine::{Action, Crash, Ending, Engine, LogLevel, Process, SessionKey};
+use sluice_engine::{Action, Crash, Ending, Engine, LogLevel, Process, SessionKey, Slice};
 use sluice_evloop::{AnyLoop, Backend, Deadline, Event, Gathering, Token};
 use sluice_resp::Requests;
 use std::os::fd::OwnedFd;
@@ -50,6 +50,7 @@ pub const PHASES: &[(&str, fn(&mut Server))] = &[
     ("write", Server::write),
     ("close", Server::close),
     ("flush to I/O threads", Server::flush),
+    ("save", Server::save),
 ];
 
 /// The server: the engine, the process around it, and the parts that connect the engine with its clients.
@@ -66,6 +67,8 @@ pub struct Server {
     aof: Option<Aof>,
     /// Keeps output until what it tells is durable: under `appendfsync always` alone.
     barrier: Option<Box<Barrier>>,
+    /// Whether the save under way has more to capture, and room for it.
+    has_to_save: bool,
     /// Whether the parts of memory are summed at the end of each iteration.
     sums_memory: bool,
     /// What the engine asks for, while it is done.
@@ -89,6 +92,10 @@ struct Sockets {
     to_close: Vec<SessionKey>,
 }
 
+/// Least and most time of a slice of a save.
+const SLICE_MIN_NS: u64 = 30_000;
+const SLICE_MAX_NS: u64 = 250_000;
+
 /// How long after the start memory is summed first.
 const SUMS_FROM_NS: u64 = 200_000_000;
 
@@ -96,7 +103,8 @@ const SIGNAL_TOKEN: Token = Token(u64::MAX);
 
 impl Server {
     /// Puts the parts together; listeners begin to accept.
-    pub fn new(engine: Engine, host: Host, mut event_loop: AnyLoop, mut signals: Signals) -> Server {
+    pub fn new(engine: Engine, mut host: Host, mut event_loop: AnyLoop, mut signals: Signals) -> Server {
+        host.waker = Some(event_loop.waker());
         if let Some(fd) = signals.take_descriptor() {
             signals.source = Some(event_loop.attach(fd, SIGNAL_TOKEN));
         }
@@ -123,6 +131,7 @@ impl Server {
             timing: Timing::default(),
             aof: None,
             barrier: None,
+            has_to_save: false,
             sums_memory: switches::number(switches::PARTS).is_some(),
             actions: Vec::new(),
             ending: None,
@@ -164,7 +173,8 @@ impl Server {
         let more_to_do = self.engine.has_actions()
             || pool.has_messages()
             || pool.is_behind()
-            || self.io_threads.moves.are_pending();
+            || self.io_threads.moves.are_pending()
+            || self.has_to_save;
         if more_to_do {
             return Deadline::PAST;
         }
@@ -197,7 +207,7 @@ impl Server {
 
     fn end_iteration(&mut self) -> u64 {
         let now_ns = self.host.now().mono_ns;
-        let command_ns = self.engine.take_command_nanos();
+        let command_ns = self.engine.take_command_ns();
         if let Some(spent_ns) = self.timing.end(now_ns, command_ns, &mut self.host) {
             self.batches.count_service(spent_ns, &mut self.host);
             let is_deep = self.timing.learn_depth(self.engine.commands_executed(), self.host.reads);
@@ -288,6 +298,22 @@ impl Server {
         }
         let (now_ns, slots) = (self.timing.began_ns, self.sockets.clients.slots());
         self.io_threads.manage(&mut self.engine, &mut self.host, now_ns, slots);
+    }
+
+    /// Goes on with the save that is under way, last of all: replies do not wait for it. A slice takes a third of what the
+    /// iteration took, so that clients keep three quarters of the time.
+    fn save(&mut self) {
+        if !self.engine.has_job() {
+            self.has_to_save = false;
+            return;
+        }
+        let spent_ns = self.host.now().mono_ns.saturating_sub(self.timing.began_ns);
+        let budget_ns = match self.timing.is_busy {
+            true => (spent_ns / 3).clamp(SLICE_MIN_NS, SLICE_MAX_NS),
+            false => SLICE_MAX_NS,
+        };
+        self.has_to_save = self.engine.save_slice(budget_ns, &mut self.host) == Slice::More;
+        self.timing.is_busy = true;
     }
 
     fn act(&mut self) {

@@ -375,12 +375,11 @@ fn say_what_is_kept(host: &mut Host, config: &Config) {
         return;
     }
     let how = match config.save_points().is_empty() {
-        true => "by the command SAVE alone, as there are no save points",
-        false => "by the command SAVE, and when the server ends in good order, as there are save points",
+        true => "by SAVE and BGSAVE alone, as there are no save points",
+        false => "at save points, by SAVE and BGSAVE, and when the server ends in good order",
     };
     let text = format!(
-        "This version saves no snapshots while it serves, and the AOF is off: data are saved {how}. What was written since \
-         is gone when the process is killed or the machine fails."
+        "The AOF is off: data are saved {how}. What was written since is gone when the process is killed or the machine fails."
     );
     host.note(LogLevel::Warning, &text);
 }

@@ -7,6 +7,7 @@
 //!
 //! The log, the pid file and what the kernel shows as files do not go through this: nothing is kept there.
 
+pub mod background;
 #[cfg(any(test, debug_assertions))]
 pub mod faulty;
 mod real;

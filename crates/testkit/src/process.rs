@@ -1,11 +1,15 @@
 //! A process that does nothing but remember.
 
-use sluice_base::Now;
+use sluice_base::{Bytes, Now};
 use sluice_config::{Config, ParamId};
-use sluice_engine::{Counts, Facts, LogLevel, Process, SaveError, SnapshotSink, SnapshotSource};
-use sluice_keyspace::Keyspace;
-use std::cell::RefCell;
-use std::collections::BTreeMap;
+use sluice_engine::{
+    Background, BackgroundFile, Counts, Facts, LogLevel, Process, SaveError, SnapshotFile, SnapshotSink,
+    SnapshotSource,
+};
+use sluice_keyspace::{Captured, Keyspace};
+use std::cell::{Cell, RefCell};
+use std::collections::{BTreeMap, VecDeque};
+use std::ops::ControlFlow;
 use std::rc::Rc;
 
 /// A process whose clock moves when told, plus one microsecond per reading.
@@ -27,6 +31,8 @@ pub struct FakeProcess {
     pub snapshots: Snapshots,
     /// When set, snapshots cannot be written, and the log says this.
     pub refuse_snapshots: Option<String>,
+    /// Pieces that are still written in the background; then the disk stands still.
+    pub background_room: Rc<Cell<usize>>,
 }
 
 /// Files in memory.
@@ -47,6 +53,67 @@ impl SnapshotSink for MemorySink {
     fn finish(self: Box<Self>) -> Result<(), SaveError> {
         self.files.borrow_mut().insert(self.name, self.bytes);
         Ok(())
+    }
+}
+
+/// A file that is written in the background: at once, into memory, as far as `room` lets it.
+struct MemoryBackground {
+    file: Option<SnapshotFile>,
+    sink: Option<MemorySink>,
+    waiting: VecDeque<Captured>,
+    room: Rc<Cell<usize>>,
+    entries: u64,
+    ended: bool,
+}
+
+impl MemoryBackground {
+    fn write(&mut self) {
+        while self.room.get() > 0
+            && let Some(piece) = self.waiting.pop_front()
+        {
+            self.room.set(self.room.get() - 1);
+            self.entries += piece.len() as u64;
+            let Some(sink) = &mut self.sink else { return };
+            let mut give = |bytes: Bytes| {
+                sink.bytes.extend_from_slice(&bytes);
+                ControlFlow::Continue(())
+            };
+            if let Some(file) = &mut self.file {
+                let _ = file.piece(&piece, &mut || (), &mut give);
+            }
+        }
+    }
+}
+
+impl Background for MemoryBackground {
+    fn give(&mut self, piece: Captured) {
+        self.waiting.push_back(piece);
+        self.write();
+    }
+    fn end(&mut self) {
+        self.ended = true;
+    }
+    fn weight(&self) -> usize {
+        self.waiting.iter().map(Captured::weight).sum()
+    }
+    fn held_bytes(&self) -> usize {
+        self.waiting.iter().map(Captured::footprint).sum()
+    }
+    fn progress(&self) -> u64 {
+        self.entries
+    }
+    fn outcome(&mut self) -> Option<Result<(), SaveError>> {
+        self.write();
+        if !self.ended || !self.waiting.is_empty() {
+            return None;
+        }
+        let mut sink = self.sink.take()?;
+        let mut give = |bytes: Bytes| {
+            sink.bytes.extend_from_slice(&bytes);
+            ControlFlow::Continue(())
+        };
+        let _ = self.file.take()?.finish(&mut give);
+        Some(Box::new(sink).finish())
     }
 }
 
@@ -80,6 +147,7 @@ impl Default for FakeProcess {
             facts: Facts { pid: 4711, used_memory: 1 << 20, ..Facts::default() },
             snapshots: Snapshots::default(),
             refuse_snapshots: None,
+            background_room: Rc::new(Cell::new(usize::MAX)),
         }
     }
 }
@@ -130,6 +198,24 @@ impl Process for FakeProcess {
             return Err(SaveError(text.clone()));
         }
         Ok(Box::new(MemorySink { files: self.snapshots.clone(), name: name.to_vec(), bytes: Vec::new() }))
+    }
+    fn write_in_background(
+        &mut self,
+        target: BackgroundFile,
+        file: SnapshotFile,
+    ) -> Result<Box<dyn Background>, SaveError> {
+        if let Some(text) = &self.refuse_snapshots {
+            return Err(SaveError(text.clone()));
+        }
+        let sink = MemorySink { files: self.snapshots.clone(), name: target.name, bytes: Vec::new() };
+        Ok(Box::new(MemoryBackground {
+            file: Some(file),
+            sink: Some(sink),
+            waiting: VecDeque::new(),
+            room: self.background_room.clone(),
+            entries: 0,
+            ended: false,
+        }))
     }
     fn open_snapshot(&mut self, name: &[u8]) -> Result<Option<Box<dyn SnapshotSource>>, String> {
         let bytes = self.snapshots.borrow().get(name).cloned();

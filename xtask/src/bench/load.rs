@@ -8,6 +8,7 @@
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use sluice_base::Rng;
@@ -20,6 +21,12 @@ const DIGITS: usize = 12;
 
 /// How long a reply may take.
 const PATIENCE: Duration = Duration::from_secs(60);
+
+/// How long after a slow request others are watched.
+const AFTERMATH: Duration = Duration::from_millis(500);
+
+/// What a client in no hurry lets pass before each request.
+const PROBE_PAUSE: Duration = Duration::from_micros(500);
 
 /// A request with places for numbers.
 pub(crate) struct Template {
@@ -183,6 +190,8 @@ pub(crate) struct Shape {
 /// Connections to one server.
 pub(crate) struct Load {
     clients: Vec<Client>,
+    /// Connections that get a message for each request.
+    subscribers: Vec<Client>,
     shape: Shape,
     rng: Rng,
     buffer: Vec<u8>,
@@ -193,7 +202,18 @@ impl Load {
     pub(crate) fn open(port: u16, shape: Shape) -> Result<Load> {
         let clients = (0..shape.clients).map(|_| Client::open(port)).collect::<Result<_>>()?;
         // The same keys for each server.
-        Ok(Load { clients, shape, rng: Rng::new(1), buffer: vec![0; 256 << 10] })
+        Ok(Load { clients, subscribers: Vec::new(), shape, rng: Rng::new(1), buffer: vec![0; 256 << 10] })
+    }
+
+    /// Adds connections that send `template` once, and then get a message for each request of the load.
+    pub(crate) fn subscribe(&mut self, port: u16, template: &Template, count: usize) -> Result<()> {
+        for _ in 0..count {
+            let mut client = Client::open(port)?;
+            client.send(&template.bytes, 1)?;
+            client.settle(&mut self.buffer)?;
+            self.subscribers.push(client);
+        }
+        Ok(())
     }
 
     /// Sends `count` requests, rounded up to whole pipelines, and waits for all replies; how many there were, and
@@ -204,6 +224,7 @@ impl Load {
         let mut out = Vec::new();
         let mut sent = 0;
         while sent < count {
+            let before = sent;
             for client in &mut self.clients {
                 client.settle(&mut self.buffer)?;
                 if sent >= count {
@@ -216,6 +237,10 @@ impl Load {
                 client.send(&out, depth)?;
                 sent += depth as u64;
             }
+            for subscriber in &mut self.subscribers {
+                subscriber.owed += (sent - before) as usize;
+                subscriber.settle(&mut self.buffer)?;
+            }
         }
         for client in &mut self.clients {
             client.settle(&mut self.buffer)?;
@@ -224,23 +249,133 @@ impl Load {
     }
 }
 
+/// Sends writes on one connection, a thousand at a time: their replies fit into the socket's buffers, so the server
+/// never waits for this thread.
+pub(crate) struct Writer {
+    client: Client,
+    buffer: Vec<u8>,
+    out: Vec<u8>,
+    requests: usize,
+}
+
+impl Writer {
+    /// Connects.
+    pub(crate) fn open(port: u16) -> Result<Writer> {
+        let client = Client::open(port)?;
+        Ok(Writer { client, buffer: vec![0; 256 << 10], out: Vec::new(), requests: 0 })
+    }
+
+    /// Adds a request of these words.
+    pub(crate) fn push(&mut self, words: &[&[u8]]) -> Result<()> {
+        encode(words, &mut self.out);
+        self.added()
+    }
+
+    fn added(&mut self) -> Result<()> {
+        self.requests += 1;
+        if self.requests == 1000 { self.finish() } else { Ok(()) }
+    }
+
+    /// Sends what was added and waits for the replies.
+    pub(crate) fn finish(&mut self) -> Result<()> {
+        self.client.send(&self.out, std::mem::take(&mut self.requests))?;
+        self.out.clear();
+        self.client.settle(&mut self.buffer)
+    }
+}
+
 /// Sends `count` requests on one connection, the numbers in them counted from 0.
 pub(crate) fn fill(port: u16, template: &Template, count: u64) -> Result<()> {
-    let mut client = Client::open(port)?;
-    let mut buffer = vec![0; 256 << 10];
-    let mut next = 0;
-    while next < count {
-        let mut out = Vec::new();
-        let part = (count - next).min(1000);
-        for index in next..next + part {
-            template.write(&mut out, &mut || index);
-        }
-        // Replies of a thousand writes fit into the socket's buffers, so the server never waits for this thread.
-        client.send(&out, part as usize)?;
-        client.settle(&mut buffer)?;
-        next += part;
+    let mut writer = Writer::open(port)?;
+    for index in 0..count {
+        template.write(&mut writer.out, &mut || index);
+        writer.added()?;
     }
-    Ok(())
+    writer.finish()
+}
+
+/// Sends `template` `probes` times on one connection, one at a time with [`PROBE_PAUSE`] between them, while the load sends
+/// the same; seconds until each reply.
+pub(crate) fn probe(port: u16, mut load: Load, template: &Template, probes: usize) -> Result<Vec<f64>> {
+    let keys = load.shape.keys;
+    let mut rng = Rng::new(2);
+    // Long enough that the server is warm, and not counted.
+    load.run(template, 10_000)?;
+    beside(
+        move |is_over| {
+            while !is_over() {
+                load.run(template, 5000)?;
+            }
+            Ok(())
+        },
+        || {
+            let mut pinger = Pinger::open(port)?;
+            (0..probes).map(|_| pinger.ask(template, &mut || rng.below(keys))).collect()
+        },
+    )
+}
+
+/// What a client waits for each PING while [`fill`] runs on another connection, in seconds.
+pub(crate) fn waits_beside_fill(port: u16, template: &Template, count: u64) -> Result<Vec<f64>> {
+    let ping = Template::new("PING");
+    let mut waits = Vec::new();
+    let watched = std::sync::Mutex::new(&mut waits);
+    beside(
+        |is_over| {
+            let mut pinger = Pinger::open(port)?;
+            let mut waits = watched.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+            while !is_over() {
+                waits.push(pinger.ask(&ping, &mut || 0)?);
+            }
+            Ok(())
+        },
+        || fill(port, template, count),
+    )?;
+    Ok(waits)
+}
+
+/// Runs `other` on a thread of its own until `work` is over; the argument of `other` says when.
+fn beside<T>(
+    other: impl FnOnce(&dyn Fn() -> bool) -> Result<()> + Send,
+    work: impl FnOnce() -> Result<T>,
+) -> Result<T> {
+    // Relaxed on both sides: the flag orders nothing, and the join makes the thread's results visible.
+    let is_over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let other =
+            scope.spawn(|| other(&|| is_over.load(Ordering::Relaxed)).map_err(|error| error.to_string()));
+        let done = work();
+        is_over.store(true, Ordering::Relaxed);
+        match other.join() {
+            Ok(result) => result?,
+            Err(_) => return Err("the thread beside the measurement panicked".into()),
+        }
+        done
+    })
+}
+
+/// A client in no hurry.
+struct Pinger {
+    client: Client,
+    buffer: Vec<u8>,
+    out: Vec<u8>,
+}
+
+impl Pinger {
+    fn open(port: u16) -> Result<Pinger> {
+        Ok(Pinger { client: Client::open(port)?, buffer: vec![0; 4096], out: Vec::new() })
+    }
+
+    /// Sends one request after a pause; seconds until its reply.
+    fn ask(&mut self, template: &Template, number: &mut impl FnMut() -> u64) -> Result<f64> {
+        std::thread::sleep(PROBE_PAUSE);
+        self.out.clear();
+        template.write(&mut self.out, number);
+        let began = shell::now();
+        self.client.send(&self.out, 1)?;
+        self.client.settle(&mut self.buffer)?;
+        Ok(began.elapsed().as_secs_f64())
+    }
 }
 
 /// Opens a connection, makes one request, and closes: `count` times in turn.
@@ -256,7 +391,8 @@ pub(crate) fn churn(port: u16, template: &Template, count: u64) -> Result<()> {
     Ok(())
 }
 
-/// Sends one request and, behind it on another connection, a PING; seconds until the PING is answered.
+/// Sends one request and, behind it on another connection, a PING, and more of them until [`AFTERMATH`] after the request's
+/// reply: servers free much memory behind the reply. Seconds of the longest wait for a PING.
 pub(crate) fn wait_behind(port: u16, template: &Template) -> Result<f64> {
     let (mut slow, mut other) = (Client::open(port)?, Client::open(port)?);
     let mut buffer = vec![0; 256 << 10];
@@ -269,9 +405,14 @@ pub(crate) fn wait_behind(port: u16, template: &Template) -> Result<f64> {
     slow.send(&template.bytes, 1)?;
     other.send(&ping.bytes, 1)?;
     other.settle(&mut buffer)?;
-    let waited = began.elapsed().as_secs_f64();
+    let mut longest = began.elapsed().as_secs_f64();
     slow.settle(&mut buffer)?;
-    Ok(waited)
+    let mut pinger = Pinger::open(port)?;
+    let replied = shell::now();
+    while replied.elapsed() < AFTERMATH {
+        longest = longest.max(pinger.ask(&ping, &mut || 0)?);
+    }
+    Ok(longest)
 }
 
 /// Connections that have made one request and are kept.

@@ -36,6 +36,12 @@ impl Time {
     }
 }
 
+/// Seconds of processor time that the main thread of a process has had.
+pub(crate) fn main_thread(pid: u32) -> Result<f64> {
+    let text = std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/schedstat"))?;
+    Ok(text.split(' ').next().unwrap_or_default().parse::<u64>()? as f64 / 1e9)
+}
+
 /// Seconds in user space and kernel. The program's name, in parentheses, may contain anything.
 fn ticks(stat: &str) -> Option<f64> {
     let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_whitespace().collect();

@@ -1,91 +1,60 @@
-//! The rows: what is measured, in the order in which the table shows it.
+//! The rows: what is measured, in the order in which the table shows it. `measure.rs` says how.
 
-use std::time::Duration;
+use super::load::Shape;
+#[cfg(test)]
+use super::load::Template;
+use super::measure::{PHASES, Unit, Work};
 
-use super::load::{self, Idle, Load, Shape, Template};
-use super::process::{self, Time};
-use crate::Result;
-use crate::server::Server;
-
-/// One row of the table.
+/// One measurement, which fills one line of the table or several.
 pub(crate) struct Row {
     /// What `--only` and `--list` call it.
     pub(crate) name: &'static str,
     /// What the table calls it.
     pub(crate) about: &'static str,
-    setup: &'static [Fill],
-    work: Work,
+    pub(super) setup: &'static [Fill],
+    /// Options of both servers.
+    pub(super) options: &'static [&'static str],
+    pub(super) work: Work,
 }
 
 /// Requests that a server gets before it is measured.
-struct Fill {
-    request: &'static str,
-    count: u64,
+pub(super) struct Fill {
+    pub(super) request: &'static str,
+    pub(super) count: u64,
     /// Whether `--scale` changes `count`: what is consumed while it is measured has to last.
-    consumed: bool,
-}
-
-/// What is measured.
-enum Work {
-    /// Processor time per request, and the rate of requests.
-    Requests { request: &'static str, shape: Shape, count: u64 },
-    /// Processor time per connection that makes one request.
-    Churn { request: &'static str, count: u64 },
-    /// Resident bytes per item that these requests make.
-    Memory { request: &'static str, count: u64 },
-    /// Resident bytes per idle connection.
-    Connections { count: usize },
-    /// How long another client waits.
-    Pause { request: &'static str },
-}
-
-/// What a row's figure counts.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Unit {
-    Microseconds,
-    Milliseconds,
-    Bytes,
-}
-
-impl Unit {
-    /// For the table.
-    pub(crate) fn text(self) -> &'static str {
-        match self {
-            Unit::Microseconds => "µs of processor time",
-            Unit::Milliseconds => "ms of waiting",
-            Unit::Bytes => "bytes",
-        }
-    }
-}
-
-/// What one measurement found.
-#[derive(Clone, Copy)]
-pub(crate) struct Figures {
-    /// In the row's unit; less is better.
-    pub(crate) cost: f64,
-    /// Requests a second; not a number where a row has none.
-    pub(crate) rate: f64,
-}
-
-impl Default for Figures {
-    fn default() -> Figures {
-        Figures { cost: f64::NAN, rate: f64::NAN }
-    }
+    pub(super) consumed: bool,
 }
 
 impl Row {
-    /// What the row counts.
-    pub(crate) fn unit(&self) -> Unit {
+    /// The lines of the row, each with its unit.
+    pub(crate) fn lines(&self) -> Vec<(String, Unit)> {
+        let one = |unit| vec![(self.about.to_string(), unit)];
         match self.work {
-            Work::Requests { .. } | Work::Churn { .. } => Unit::Microseconds,
-            Work::Memory { .. } | Work::Connections { .. } => Unit::Bytes,
-            Work::Pause { .. } => Unit::Milliseconds,
+            Work::Requests { .. } | Work::Churn { .. } | Work::Publish { .. } => one(Unit::Processor),
+            Work::Memory { .. } | Work::Connections { .. } => one(Unit::Bytes),
+            Work::Pause { .. } | Work::Growth { .. } => one(Unit::Waiting),
+            Work::Latency { .. } => one(Unit::P99),
+            Work::Fragment { .. } => {
+                PHASES.iter().map(|phase| (format!("{}: {phase}", self.about), Unit::Share)).collect()
+            }
+            Work::Threads { .. } => [
+                ("processor time of the main thread", Unit::Processor),
+                ("of the whole process", Unit::Processor),
+                ("processor use at rest, after that load", Unit::Percent),
+            ]
+            .map(|(what, unit)| (format!("{}: {what}", self.about), unit))
+            .to_vec(),
         }
     }
 
     /// Rounds that the row gets of those asked for: one where a measurement is mostly waiting.
     pub(crate) fn rounds(&self, asked: usize) -> usize {
-        if matches!(self.work, Work::Connections { .. }) { 1 } else { asked }
+        if matches!(self.work, Work::Connections { .. } | Work::Fragment { .. }) { 1 } else { asked }
+    }
+
+    /// Whether the server gets every processor: with one, threads would only take turns.
+    pub(crate) fn takes_all_processors(&self) -> bool {
+        matches!(self.work, Work::Threads { .. })
     }
 
     /// Makes every template of the row, which panics on one that is malformed.
@@ -96,76 +65,23 @@ impl Row {
         }
         match self.work {
             Work::Requests { request, .. }
+            | Work::Threads { request, .. }
+            | Work::Latency { request, .. }
+            | Work::Publish { request, .. }
             | Work::Churn { request, .. }
             | Work::Memory { request, .. }
+            | Work::Growth { request, .. }
             | Work::Pause { request } => drop(Template::new(request)),
-            Work::Connections { .. } => {}
+            Work::Connections { .. } | Work::Fragment { .. } => {}
         }
     }
 }
 
-/// Fills a fresh server and measures it.
-pub(crate) fn run(row: &Row, server: &Server, scale: f64) -> Result<Figures> {
-    let scaled = |count: u64| ((count as f64 * scale) as u64).max(1000);
-    for Fill { request, count, consumed } in row.setup {
-        let count = if *consumed { scaled(*count) } else { *count };
-        load::fill(server.port, &Template::new(request), count)?;
-    }
-    match &row.work {
-        Work::Requests { request, shape, count } => requests(server, request, *shape, scaled(*count)),
-        Work::Churn { request, count } => {
-            let (template, count) = (Template::new(request), scaled(*count));
-            let before = Time::of(server.pid())?;
-            load::churn(server.port, &template, count)?;
-            let spent = Time::of(server.pid())?.since(before);
-            Ok(Figures { cost: spent / count as f64 * 1e6, ..Figures::default() })
-        }
-        Work::Memory { request, count } => {
-            let before = process::memory(server.pid())?;
-            let count = scaled(*count);
-            load::fill(server.port, &Template::new(request), count)?;
-            std::thread::sleep(SETTLE);
-            let cost = (process::memory(server.pid())? - before) / count as f64;
-            Ok(Figures { cost, ..Figures::default() })
-        }
-        Work::Connections { count } => {
-            let count = (*count).min(process::open_files_max().saturating_sub(100));
-            let before = process::memory(server.pid())?;
-            let idle = Idle::open(server.port, count)?;
-            std::thread::sleep(SETTLE_IDLE);
-            let cost = (process::memory(server.pid())? - before) / count as f64;
-            drop(idle);
-            Ok(Figures { cost, ..Figures::default() })
-        }
-        Work::Pause { request } => {
-            let waited = load::wait_behind(server.port, &Template::new(request))?;
-            Ok(Figures { cost: waited * 1e3, ..Figures::default() })
-        }
-    }
+const fn row(name: &'static str, about: &'static str, setup: &'static [Fill], work: Work) -> Row {
+    Row { name, about, setup, options: &[], work }
 }
 
-/// Processor time per request and requests a second; a twentieth of the requests first, which is not counted.
-fn requests(server: &Server, request: &str, shape: Shape, count: u64) -> Result<Figures> {
-    let template = Template::new(request);
-    let mut load = Load::open(server.port, shape)?;
-    load.run(&template, count / 20)?;
-    let before = Time::of(server.pid())?;
-    let (sent, seconds) = load.run(&template, count)?;
-    let spent = Time::of(server.pid())?.since(before);
-    if spent <= 0.0 {
-        return Err("the kernel counted no processor time for the server".into());
-    }
-    Ok(Figures { cost: spent / sent as f64 * 1e6, rate: sent as f64 / seconds })
-}
-
-/// How long memory gets to settle: servers give pages back once a second or so.
-const SETTLE: Duration = Duration::from_millis(1500);
-
-/// The same for idle connections: the reference frees their buffers after some seconds, its allocator the pages after
-/// ten more.
-const SETTLE_IDLE: Duration = Duration::from_secs(30);
-
-const fn requests_row(
+const fn requests(
     name: &'static str,
     about: &'static str,
     setup: &'static [Fill],
@@ -173,7 +89,36 @@ const fn requests_row(
     shape: Shape,
     count: u64,
 ) -> Row {
-    Row { name, about, setup, work: Work::Requests { request, shape, count } }
+    row(name, about, setup, Work::Requests { request, shape, count })
+}
+
+/// A million items, each made by `request`.
+const fn memory(name: &'static str, about: &'static str, request: &'static str) -> Row {
+    row(name, about, &[], Work::Memory { request, count: 1_000_000 })
+}
+
+const fn pause(
+    name: &'static str,
+    about: &'static str,
+    setup: &'static [Fill],
+    request: &'static str,
+) -> Row {
+    row(name, about, setup, Work::Pause { request })
+}
+
+/// The wait of one client's GET beside a load of others.
+const fn latency(name: &'static str, about: &'static str, shape: Shape) -> Row {
+    row(name, about, STRINGS, Work::Latency { request: "GET key:#", shape, probes: 3000 })
+}
+
+const fn publish(name: &'static str, about: &'static str, subscribers: usize, count: u64) -> Row {
+    let work = Work::Publish { request: "PUBLISH channel $64", shape: shape(50, 8, 1), subscribers, count };
+    row(name, about, &[], work)
+}
+
+const fn threads(name: &'static str, about: &'static str, options: &'static [&'static str]) -> Row {
+    let work = Work::Threads { request: "GET key:#", shape: PLAIN, count: 100_000 };
+    Row { name, about, setup: STRINGS, options, work }
 }
 
 const fn shape(clients: usize, depth: usize, keys: u64) -> Shape {
@@ -195,15 +140,22 @@ const LIST_MILLION: &[Fill] = &[fill("RPUSH list element:#", 1_000_000)];
 const PLAIN: Shape = shape(50, 1, 100_000);
 /// The same with sixteen on the way.
 const DEEP: Shape = shape(50, 16, 100_000);
+/// The same among a million keys.
+const DEEP_MILLION: Shape = shape(50, 16, 1_000_000);
+/// Requests with long replies.
+const LONG_REPLIES: Shape = shape(50, 4, 1);
+
+const MGET: &str = "MGET key:# key:# key:# key:# key:# key:# key:# key:# key:# key:#";
+const MSET: &str = "MSET key:# $64 key:# $64 key:# $64 key:# $64 key:# $64 key:# $64 key:# $64 key:# $64 key:# $64 key:# $64";
 
 /// Every row.
 pub(crate) const ROWS: &[Row] = &[
-    requests_row("get", "GET, no pipeline", STRINGS, "GET key:#", PLAIN, 100_000),
-    requests_row("set", "SET, no pipeline", &[], "SET key:# $64", PLAIN, 100_000),
-    requests_row("incr", "INCR, no pipeline", &[], "INCR counter:#", PLAIN, 100_000),
-    requests_row("get-512", "GET of 512 bytes, no pipeline", STRINGS_512, "GET key:#", PLAIN, 100_000),
-    requests_row("set-512", "SET of 512 bytes, no pipeline", &[], "SET key:# $512", PLAIN, 100_000),
-    requests_row(
+    requests("get", "GET, no pipeline", STRINGS, "GET key:#", PLAIN, 100_000),
+    requests("set", "SET, no pipeline", &[], "SET key:# $64", PLAIN, 100_000),
+    requests("incr", "INCR, no pipeline", &[], "INCR counter:#", PLAIN, 100_000),
+    requests("get-512", "GET of 512 bytes, no pipeline", STRINGS_512, "GET key:#", PLAIN, 100_000),
+    requests("set-512", "SET of 512 bytes, no pipeline", &[], "SET key:# $512", PLAIN, 100_000),
+    requests(
         "conn-400",
         "GET, 400 connections, no pipeline",
         STRINGS,
@@ -211,97 +163,70 @@ pub(crate) const ROWS: &[Row] = &[
         shape(400, 1, 100_000),
         100_000,
     ),
-    requests_row("get-p16", "GET, pipeline of 16", STRINGS, "GET key:#", DEEP, 1_000_000),
-    requests_row(
+    requests("get-p16", "GET, pipeline of 16", STRINGS, "GET key:#", DEEP, 1_000_000),
+    requests(
         "get-p16-1m",
         "GET among a million keys, pipeline of 16",
         MILLION,
         "GET key:#",
-        shape(50, 16, 1_000_000),
+        DEEP_MILLION,
         1_000_000,
     ),
-    requests_row("set-p16", "SET, pipeline of 16", &[], "SET key:# $64", DEEP, 1_000_000),
-    requests_row("incr-p16", "INCR, pipeline of 16", &[], "INCR counter:#", DEEP, 1_000_000),
-    requests_row(
+    requests("set-p16", "SET, pipeline of 16", &[], "SET key:# $64", DEEP, 1_000_000),
+    requests("incr-p16", "INCR, pipeline of 16", &[], "INCR counter:#", DEEP, 1_000_000),
+    requests(
         "mget-p16",
         "MGET of ten among a million keys, pipeline of 16",
         MILLION,
-        "MGET key:# key:# key:# key:# key:# key:# key:# key:# key:# key:#",
-        shape(50, 16, 1_000_000),
+        MGET,
+        DEEP_MILLION,
         100_000,
     ),
-    requests_row(
-        "mset-p16",
-        "MSET of ten, pipeline of 16",
+    requests("mset-p16", "MSET of ten, pipeline of 16", &[], MSET, DEEP, 150_000),
+    requests("lpush-p16", "LPUSH, pipeline of 16", &[], "LPUSH list $64", DEEP, 1_000_000),
+    requests("rpop-p16", "RPOP, pipeline of 16", LONG_LIST, "RPOP list", DEEP, 1_000_000),
+    requests("lrange-100", "LRANGE of 100, pipeline of 4", LIST, "LRANGE list 0 99", LONG_REPLIES, 50_000),
+    requests("lrange-600", "LRANGE of 600, pipeline of 4", LIST, "LRANGE list 0 599", LONG_REPLIES, 15_000),
+    publish("publish-1", "PUBLISH of 64 bytes to one subscriber, pipeline of 8", 1, 400_000),
+    publish("publish-100", "PUBLISH of 64 bytes to a hundred subscribers, pipeline of 8", 100, 20_000),
+    row(
+        "churn",
+        "a connection that makes one request",
+        STRINGS,
+        Work::Churn { request: "GET key:#", count: 10_000 },
+    ),
+    latency("p99", "a GET beside 50 clients, no pipeline", PLAIN),
+    latency("p99-p16", "a GET beside 50 clients, pipelines of 16", DEEP),
+    threads(
+        "threads-2",
+        "GET, no pipeline, one I/O thread forced active",
+        &["--io-threads", "2", "--io-threads-always-active", "yes"],
+    ),
+    threads("threads-8", "GET, no pipeline, io-threads 8", &["--io-threads", "8"]),
+    memory("memory-3", "memory per key, 16-byte key and 3-byte value", "SET key:# $3"),
+    memory("memory-64", "memory per key, 16-byte key and 64-byte value", "SET key:# $64"),
+    memory("memory-128", "memory per key, 16-byte key and 128-byte value", "SET key:# $128"),
+    memory("memory-list", "memory per element of one list, 20 bytes each", "RPUSH list element:#"),
+    row(
+        "memory-connection",
+        "memory per idle connection, 30 s after its request, one round",
         &[],
-        "MSET key:# $64 key:# $64 key:# $64 key:# $64 key:# $64 key:# $64 key:# $64 key:# $64 key:# $64 key:# $64",
-        DEEP,
-        150_000,
+        Work::Connections { count: 10_000 },
     ),
-    requests_row("lpush-p16", "LPUSH, pipeline of 16", &[], "LPUSH list $64", DEEP, 1_000_000),
-    requests_row("rpop-p16", "RPOP, pipeline of 16", LONG_LIST, "RPOP list", DEEP, 1_000_000),
-    requests_row(
-        "lrange-100",
-        "LRANGE of 100, pipeline of 4",
-        LIST,
-        "LRANGE list 0 99",
-        shape(50, 4, 1),
-        50_000,
+    row(
+        "fragment",
+        "resident memory per byte of keys and values, one round",
+        &[],
+        Work::Fragment { keys: 1_000_000 },
     ),
-    requests_row(
-        "lrange-600",
-        "LRANGE of 600, pipeline of 4",
-        LIST,
-        "LRANGE list 0 599",
-        shape(50, 4, 1),
-        15_000,
+    pause("pause-keys", "what another client waits: KEYS of a million", MILLION, "KEYS *"),
+    pause("pause-lrange", "the same: LRANGE of a million", LIST_MILLION, "LRANGE list 0 -1"),
+    pause("pause-del", "the same: DEL of a list of a million", LIST_MILLION, "DEL list"),
+    pause("pause-flushall", "the same: FLUSHALL of a million keys", MILLION, "FLUSHALL"),
+    row(
+        "pause-grow",
+        "the longest wait of another client while the database grows by a million keys",
+        &[],
+        Work::Growth { request: "SET key:# $64", count: 1_000_000 },
     ),
-    Row {
-        name: "churn",
-        about: "a connection that makes one request",
-        setup: STRINGS,
-        work: Work::Churn { request: "GET key:#", count: 10_000 },
-    },
-    Row {
-        name: "memory-3",
-        about: "memory per key, 16-byte key and 3-byte value",
-        setup: &[],
-        work: Work::Memory { request: "SET key:# $3", count: 1_000_000 },
-    },
-    Row {
-        name: "memory-64",
-        about: "memory per key, 16-byte key and 64-byte value",
-        setup: &[],
-        work: Work::Memory { request: "SET key:# $64", count: 1_000_000 },
-    },
-    Row {
-        name: "memory-128",
-        about: "memory per key, 16-byte key and 128-byte value",
-        setup: &[],
-        work: Work::Memory { request: "SET key:# $128", count: 1_000_000 },
-    },
-    Row {
-        name: "memory-list",
-        about: "memory per element of one list, 20 bytes each",
-        setup: &[],
-        work: Work::Memory { request: "RPUSH list element:#", count: 1_000_000 },
-    },
-    Row {
-        name: "memory-connection",
-        about: "memory per idle connection, 30 s after its request, one round",
-        setup: &[],
-        work: Work::Connections { count: 10_000 },
-    },
-    Row {
-        name: "pause-keys",
-        about: "what another client waits: KEYS of a million",
-        setup: MILLION,
-        work: Work::Pause { request: "KEYS *" },
-    },
-    Row {
-        name: "pause-lrange",
-        about: "the same: LRANGE of a million",
-        setup: LIST_MILLION,
-        work: Work::Pause { request: "LRANGE list 0 -1" },
-    },
 ];

@@ -15,7 +15,7 @@
 
 use std::sync::atomic::Ordering;
 
-use super::{Book, Books, CLASSES, EVACUATING, Full, HEAD, Handle, NONE, QUARTERS, Slab, SlabOf};
+use super::{BlockBits, Book, Books, CLASSES, EVACUATING, Full, HEAD, Handle, NONE, QUARTERS, Slab, SlabOf};
 
 /// A block that was copied, head and body, and waits for its owner to re-point what names it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,27 +39,12 @@ pub(super) struct Evacuation {
     cursor: u32,
     /// A fresh chunk may be opened for the blocks.
     may_open: bool,
-    /// One bit for each block: it is free.
-    free: [u64; WORDS],
+    free: BlockBits,
 }
 
 impl Evacuation {
     pub(super) fn is_of(&self, number: u32) -> bool {
         self.number == number
-    }
-
-    fn set_free(&mut self, block: u32) {
-        self.free[block as usize / 64] |= 1 << (block % 64);
-    }
-
-    /// The first block at or behind `cursor` that is not free.
-    fn next_used(&self) -> u32 {
-        let (word, bit) = (self.cursor as usize / 64, self.cursor % 64);
-        match self.free.get(word).map(|free| !free & (!0 << bit)) {
-            Some(0) => (word as u32 + 1) * 64,
-            Some(used) => word as u32 * 64 + used.trailing_zeros(),
-            None => self.cursor,
-        }
     }
 }
 
@@ -80,7 +65,7 @@ impl<const CHUNK_BITS: u32, const BLOCK_BITS: u32> SlabOf<CHUNK_BITS, BLOCK_BITS
             let number = evacuation.number;
             if evacuation.mark != NONE && evacuation.marks_left > 0 {
                 let block = evacuation.mark;
-                evacuation.set_free(block);
+                evacuation.free.add(block);
                 evacuation.marks_left -= 1;
                 let bump = books.rows.as_slice()[number as usize].bump;
                 let next = self.link_of(number, block, bump);
@@ -89,13 +74,12 @@ impl<const CHUNK_BITS: u32, const BLOCK_BITS: u32> SlabOf<CHUNK_BITS, BLOCK_BITS
                 }
                 continue;
             }
-            evacuation.cursor = evacuation.next_used();
-            let (block, word) = (evacuation.cursor, evacuation.cursor / 64);
+            let block = evacuation.free.next_absent(evacuation.cursor).unwrap_or(NONE);
             if block >= books.rows.as_slice()[number as usize].bump {
                 // Empty chunks end their evacuation themselves: this one has blocks that it lost count of.
                 books.end_evacuation(true);
-            } else if evacuation.free[word as usize] & (1 << (block % 64)) == 0 {
-                evacuation.cursor += 1;
+            } else {
+                evacuation.cursor = block + 1;
                 return match self.copy_out(number, block) {
                     Ok(copied) => Some(copied),
                     Err(Full) => {
@@ -186,7 +170,7 @@ impl Books {
                     marks_left: bump,
                     cursor,
                     may_open,
-                    free: [0; WORDS],
+                    free: BlockBits::EMPTY,
                 }));
                 return true;
             }
@@ -232,7 +216,7 @@ impl Books {
         if block != NONE
             && let Some(evacuation) = self.evacuation.as_deref_mut()
         {
-            evacuation.set_free(block);
+            evacuation.free.add(block);
         }
     }
 
@@ -249,6 +233,5 @@ fn per_chunk(blocks_max: usize, class: usize) -> usize {
     blocks_max.min(Slab::CHUNK_BYTES / (class * 8).max(1))
 }
 
-const WORDS: usize = 4096 / 64;
 /// Bytes that a move into a fresh chunk must win.
 const WASTE_MIN: usize = 256 << 10;

@@ -5,6 +5,7 @@ use crate::spec::{Arity, Cat, Flags, Group, Keys, Spec};
 
 specs! {
     server:
+    BGSAVE,
     COMMAND,
     COMMAND_COUNT,
     COMMAND_DOCS,
@@ -62,6 +63,29 @@ specs! {
     SYNC,
     TIME,
 }
+
+/// `BGSAVE`
+pub static BGSAVE: Spec = Spec {
+    full_name: "bgsave",
+    subcommands: &[],
+    group: Group::Server,
+    since: "1.0.0",
+    arity: Arity::AtLeast(1),
+    flags: Flags::ADMIN.or(Flags::NOSCRIPT).or(Flags::NO_ASYNC_LOADING),
+    acl: Cat::NONE,
+    keys: Keys::Specs(&[]),
+    args: &[one_of(
+        "operation",
+        &[token("schedule", "SCHEDULE").since("3.2.2"), token("cancel", "CANCEL").since("8.1.0")],
+    )
+    .optional()],
+    tips: &[],
+    history: &[("3.2.2", "Modifier `SCHEDULE`."), ("8.1.0", "Modifier `CANCEL`.")],
+    summary: "Writes the snapshot file in the background.",
+    complexity: "O(1)",
+    deprecated: None,
+    id: id::BGSAVE,
+};
 
 /// `COMMAND`
 pub static COMMAND: Spec = Spec {

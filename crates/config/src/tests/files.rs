@@ -244,14 +244,10 @@ fn a_directory_that_cannot_be_entered_is_reported_with_its_line() {
 #[test]
 fn what_asks_for_something_missing_is_said_in_a_sentence() {
     let said = |text: &str| loaded(text).without_effect().collect::<Vec<_>>().join("; ");
-    assert_eq!(said("port 1\nsave ''\nappendonly no"), "");
+    assert_eq!(said("port 1\nsave 1 1\nappendonly no"), "");
     assert_eq!(
         said("appendonly yes"),
         "'appendonly' is set but has no effect yet: it waits for the append-only file"
-    );
-    assert_eq!(
-        said("save 1 1"),
-        "'save' is set but works in part: data are saved when the server ends and by FLUSHALL, but not while it serves"
     );
     assert_eq!(said("rdma-port 7"), "'rdma-port' is set but has no effect: RDMA is not built in");
 }

@@ -15,7 +15,7 @@ use sluice_resp::{OwnedRequests, Requests};
 /// What became of a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Submitted {
-    /// Requests executed (or refused); the input up to the end of the last one is used up.
+    /// Requests executed (or rejected); the input up to the end of the last one is used up.
     pub executed: usize,
     /// What follows.
     pub flow: Flow,
@@ -156,8 +156,8 @@ impl Engine {
         session
     }
 
-    /// Serves those who wait, between two requests of a session. The session takes its place in the table meanwhile, so
-    /// that what others do reaches it.
+    /// Serves the clients that wait, between two requests of a session. The session takes its place in the table meanwhile, so
+    /// that the effects of other sessions reach it.
     #[cold]
     fn serve_between(&mut self, session: Box<Session>, process: &mut dyn Process) -> Box<Session> {
         let key = session.key;

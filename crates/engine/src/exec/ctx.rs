@@ -5,6 +5,7 @@
 
 use crate::action::Action;
 use crate::args::Args;
+use crate::background::JobState;
 use crate::blocking::WaitFor;
 use crate::commandlog::CommandLog;
 use crate::control::Control;
@@ -124,7 +125,7 @@ pub struct PubSubCtx<'a> {
     pub key: SessionKey,
     /// The client that asks; to change.
     pub caller: &'a mut Caller,
-    /// Who subscribes to what, and what is published.
+    /// The subscriptions, and the messages published.
     pub pubsub: &'a mut PubSub,
     /// Where the reply goes.
     pub reply: Reply<'a>,
@@ -145,6 +146,8 @@ pub struct ReportCtx<'a> {
     pub stats: &'a Stats,
     /// The data, for statistics.
     pub keyspace: &'a Keyspace,
+    /// What is written in the background.
+    pub job: Option<JobState>,
     /// The process around, to ask.
     pub process: Observed<'a>,
     /// Where the reply goes.
@@ -248,7 +251,7 @@ pub(crate) struct Rights {
     pub keys: KeyRights,
     /// The caller's own session.
     pub session: Right,
-    /// Who subscribes to what, and messages to them.
+    /// The subscriptions, and messages to subscribers.
     pub subscriptions: Right,
     /// Other sessions.
     pub registry: Right,
@@ -288,7 +291,7 @@ impl Handler {
         use Right::{Change, None, Read};
         const fn of(keys: KeyRights, rest: [Right; 4]) -> Rights {
             let [session, registry, control, process] = rest;
-            // Whoever has the control plane has the subscriptions, which are a part of it.
+            // The right to the control plane includes the subscriptions, which are a part of it.
             Rights { keys, session, subscriptions: control, registry, control, process }
         }
         match self {

@@ -120,7 +120,7 @@ impl Engine {
         let reply = Reply::new(outbox, caller.proto);
         let (key, pubsub) = (*key, &mut control.pubsub);
         let result = run(&mut PubSubCtx { key, caller, pubsub, reply, _seal: Seal(()) }, args);
-        // A message is told to the replicas whether somebody here receives it or not. It is no change of the data.
+        // The replicas get a message whether a client of this server receives the message or not. It is no change of the data.
         let published = std::mem::take(&mut control.pubsub.outgoing.published);
         if published && (effects.propagating || !control.pubsub.outgoing.targets.is_empty()) {
             effects.force_to_replicas();
@@ -140,12 +140,23 @@ impl Engine {
         args: Args<'_>,
         process: &mut dyn Process,
     ) -> Run {
+        let job = self.job_state();
         let Engine { keyspace, control, sessions, stats, .. } = self;
         let mut outbox = std::mem::take(&mut session.outbox);
         let reply = Reply::new(&mut outbox, session.caller.proto);
         let (now, process) = (unit.now, Observed(process));
-        let mut ctx =
-            ReportCtx { now, session, sessions, control, stats, keyspace, process, reply, _seal: Seal(()) };
+        let mut ctx = ReportCtx {
+            now,
+            session,
+            sessions,
+            control,
+            stats,
+            keyspace,
+            job,
+            process,
+            reply,
+            _seal: Seal(()),
+        };
         let result = run(&mut ctx, args);
         session.outbox = outbox;
         result
@@ -177,6 +188,7 @@ impl Engine {
         };
         let result = run(&mut ctx, args);
         self.after_server(session, outbox);
+        self.begin_wanted_save(process);
         result
     }
 
@@ -204,6 +216,7 @@ impl Engine {
     fn save_emptiness(&mut self, process: &mut dyn Process) {
         let changes = self.effects.take_changes();
         self.control.count_changes(changes);
+        self.break_off_save(process);
         if !self.control.config.save_points().is_empty() {
             // That it failed is in the log; the changes are counted on.
             let _ = crate::saving::save(&self.keyspace, &mut self.control, process);

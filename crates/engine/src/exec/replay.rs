@@ -203,7 +203,7 @@ impl Engine {
                     }
                     Ok(())
                 }
-                LogItem::Timestamp(_) => Ok(()),
+                LogItem::Timestamp(_) | LogItem::Annotation => Ok(()),
                 LogItem::Command(request) => self.replay_request(replay, &request, name, process),
             };
             if let Err(CannotReplay(line)) = replayed {

@@ -108,9 +108,9 @@ impl Engine {
         self.refresh_listening();
     }
 
-    /// EXEC itself was refused: the transaction is over.
+    /// EXEC itself was rejected: the transaction is over.
     #[cold]
-    pub(crate) fn refuse_exec(&mut self, session: &mut Session, error: &CmdError) -> CmdError {
+    pub(crate) fn reject_exec(&mut self, session: &mut Session, error: &CmdError) -> CmdError {
         self.control.watching.forget(session.key);
         self.end_transaction(session);
         let wire = error.wire();

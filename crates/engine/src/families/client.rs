@@ -188,7 +188,7 @@ fn unpause(ctx: &mut ServerCtx<'_>, _: Args<'_>) -> Run {
     Ok(Outcome::Done)
 }
 
-/// What `line` must be told of the session that runs this command.
+/// The facts about the session that runs this command, for `line`.
 fn running<'a>(
     ctx: &'a mut ReportCtx<'_>,
     args: Args<'_>,
@@ -227,7 +227,7 @@ fn list(ctx: &mut ReportCtx<'_>, args: Args<'_>) -> Run {
     if filter.skip_me == SkipMe::No && filter.chooses(own, now_s, watching) {
         chosen.push(own);
     }
-    // Slots are reused: only the ids know who came first.
+    // Slots are reused: only the ids have the order in which clients connected.
     chosen.sort_unstable_by_key(|session| session.caller.id);
     let mut text = String::with_capacity(LINE_BYTES * chosen.len());
     for session in chosen {

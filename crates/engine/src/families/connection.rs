@@ -77,7 +77,7 @@ fn auth(ctx: &mut SessionCtx<'_>, args: Args<'_>) -> Run {
     Ok(Outcome::Done)
 }
 
-/// Makes the caller the user it claims to be, or leaves it who it was.
+/// Makes the caller the user that it claims to be, or leaves the caller's user as it was.
 fn authenticate(
     caller: &mut Caller,
     limits: &Limits,

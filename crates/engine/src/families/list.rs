@@ -181,7 +181,7 @@ fn done_removing(mut edit: ListEdit<'_>, event: Event, removed: usize) {
     let (list, context) = edit.parts();
     list.convert_after_removing(context.limits);
     match removed {
-        0 => edit.told(event),
+        0 => edit.publish_unchanged(event),
         removed => edit.done(event, removed as u64),
     }
 }

@@ -12,7 +12,7 @@ fn monitor(ctx: &mut ServerCtx<'_>, _: Args<'_>) -> Run {
         return Err(CmdError::text("ERR MONITOR isn't allowed for DENY BLOCKING client"));
     }
     let flags = &mut ctx.session.caller.flags;
-    // Who receives a stream already gets no second one, and no reply that would stand in the middle of it.
+    // A client that receives a stream already gets no second one, and no reply that would stand in the middle of the stream.
     if !flags.monitor && ctx.session.caller.replica.is_none() {
         ctx.session.caller.flags.monitor = true;
         ctx.control.monitors.push(ctx.session.key);

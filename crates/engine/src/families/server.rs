@@ -8,11 +8,11 @@ mod latency;
 mod log;
 mod lolwut;
 mod memory;
+mod save;
 mod shutdown;
 
 use crate::args::Args;
-use crate::ctx::{Handler, Outcome, ReadCtx, ReportCtx, Route, Run, ServerCtx, StaticCtx, route};
-use crate::error::CmdError;
+use crate::ctx::{Handler, Outcome, ReadCtx, ReportCtx, Route, Run, StaticCtx, route};
 use crate::info::{self, View};
 use crate::process::Facts;
 use crate::session::SyncStage;
@@ -21,6 +21,7 @@ use sluice_command::{Spec, derive};
 use sluice_resp::Reply;
 
 pub(crate) const ROUTES: &[Route] = &[
+    route(&specs::BGSAVE, Handler::Server(save::bgsave)),
     route(&specs::COMMAND, Handler::Static(command::all)),
     route(&specs::COMMAND_COUNT, Handler::Static(command::count)),
     route(&specs::COMMAND_DOCS, Handler::Static(command::docs)),
@@ -59,7 +60,7 @@ pub(crate) const ROUTES: &[Route] = &[
     route(&specs::MEMORY_STATS, Handler::Report(memory::stats)),
     route(&specs::MEMORY_USAGE, Handler::Read(memory::usage)),
     route(&specs::ROLE, Handler::Report(role)),
-    route(&specs::SAVE, Handler::Server(save)),
+    route(&specs::SAVE, Handler::Server(save::save)),
     route(&specs::SHUTDOWN, Handler::Server(shutdown::shutdown)),
     route(&specs::SLOWLOG_GET, Handler::Report(log::slow_get)),
     route(&specs::SLOWLOG_HELP, Handler::Static(|ctx, _| help_of(ctx, &specs::SLOWLOG))),
@@ -90,6 +91,7 @@ fn view<'a>(ctx: &'a ReportCtx<'_>, facts: &'a Facts) -> View<'a> {
         control: ctx.control,
         stats: ctx.stats,
         keyspace: ctx.keyspace,
+        job: ctx.job,
         facts,
     }
 }
@@ -115,13 +117,6 @@ fn time(ctx: &mut StaticCtx<'_>, _: Args<'_>) -> Run {
 
 fn lastsave(ctx: &mut ReportCtx<'_>, _: Args<'_>) -> Run {
     ctx.reply.int(ctx.control.last_save_s);
-    Ok(Outcome::Done)
-}
-
-fn save(ctx: &mut ServerCtx<'_>, _: Args<'_>) -> Run {
-    ctx.control.saves += 1;
-    crate::saving::save(ctx.keyspace, ctx.control, ctx.process).map_err(|_| CmdError::text("ERR"))?;
-    ctx.reply.ok();
     Ok(Outcome::Done)
 }
 

@@ -115,7 +115,7 @@ fn delifeq(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
     Ok(Outcome::Done)
 }
 
-/// Removes the first key, which is there, and says so as DEL: that means the same to whoever has another value.
+/// Removes the first key, which is there, and propagates DEL, which means the same to a replica with another value.
 fn remove(ctx: &mut WriteCtx<'_>, args: Args<'_>) {
     let key = args.key(1);
     ctx.db.remove(key, Event::Del);

@@ -158,26 +158,29 @@ fn memory_ratios(view: &View<'_>, report: &MemoryReport, out: &mut Lines) {
 }
 
 pub(super) fn persistence(view: &View<'_>, out: &mut Lines) {
-    out.fixed(&[
-        ("loading", "0"),
-        ("async_loading", "0"),
-        ("current_cow_peak", "0"),
-        ("current_cow_size", "0"),
-        ("current_cow_size_age", "0"),
-        ("current_fork_perc", "0.00"),
-        ("current_save_keys_processed", "0"),
-        ("current_save_keys_total", "0"),
-    ]);
+    out.fixed(&[("loading", "0"), ("async_loading", "0")]);
+    let saving = &view.control.saving;
+    let job = view.job.unwrap_or_default();
+    let (changed, copied) = job.changed;
+    let percent = job.captured as f64 * 100.0 / job.total.max(1) as f64;
+    out.add("current_cow_peak", copied);
+    out.add("current_cow_size", copied);
+    out.add("current_cow_size_age", 0);
+    out.add("current_fork_perc", format_args!("{percent:.2}"));
+    out.add("current_save_keys_processed", job.captured);
+    out.add("current_save_keys_total", job.total);
+    // What the reference's fields have no room for.
+    out.add("current_save_keys_changed", changed);
+    out.add("current_save_held_bytes", job.held_bytes);
     out.add("rdb_changes_since_last_save", view.control.dirty);
-    out.add("rdb_bgsave_in_progress", 0);
+    out.add("rdb_bgsave_in_progress", u8::from(saving.under_way.is_some()));
     out.add("rdb_last_save_time", view.control.last_save_s);
-    out.fixed(&[
-        ("rdb_last_bgsave_status", "ok"),
-        ("rdb_last_bgsave_time_sec", "-1"),
-        ("rdb_current_bgsave_time_sec", "-1"),
-    ]);
+    out.add("rdb_last_bgsave_status", if saving.failed { "err" } else { "ok" });
+    out.add("rdb_last_bgsave_time_sec", saving.last_s.unwrap_or(-1));
+    let current_s = saving.under_way.map_or(-1, |save| view.now.unix_s() - save.began_s);
+    out.add("rdb_current_bgsave_time_sec", current_s);
     out.add("rdb_saves", view.control.saves);
-    out.add("rdb_last_cow_size", 0);
+    out.add("rdb_last_cow_size", saving.last_copied_bytes);
     out.add("rdb_last_load_keys_expired", view.control.last_load.expired);
     out.add("rdb_last_load_keys_loaded", view.control.last_load.loaded);
     let aof = &view.control.aof;
@@ -364,8 +367,8 @@ pub(super) fn commandstats(view: &View<'_>, out: &mut Lines) {
         if stats.calls == 0 && stats.rejected == 0 && stats.failed == 0 {
             continue;
         }
-        let usec = stats.nanos / 1000;
-        let each = if stats.calls == 0 { 0.0 } else { stats.nanos as f64 / 1000.0 / stats.calls as f64 };
+        let usec = stats.spent_ns / 1000;
+        let each = if stats.calls == 0 { 0.0 } else { stats.spent_ns as f64 / 1000.0 / stats.calls as f64 };
         let (calls, rejected, failed) = (stats.calls, stats.rejected, stats.failed);
         out.add(
             &format!("cmdstat_{}", spec.full_name),
@@ -426,7 +429,7 @@ pub(super) fn debug(view: &View<'_>, out: &mut Lines) {
     out.add("eventloop_duration_aof_sum", 0);
     out.add("eventloop_duration_cron_sum", view.stats.cron_ns / 1000);
     out.add("eventloop_duration_max", facts.longest_turn_us);
-    out.add("eventloop_cmd_per_cycle_max", view.stats.turn_commands_max);
+    out.add("eventloop_cmd_per_cycle_max", view.stats.iteration_commands_max);
     out.add("io_threaded_reads_pending", facts.io_threads.reads_pending);
     out.zeros(&["io_threaded_writes_pending"]);
     let threads = &facts.io_threads;

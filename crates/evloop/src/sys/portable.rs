@@ -1,9 +1,12 @@
-//! Where systems differ in how they spell the same: accepting without blocking, and sending without a signal.
+//! System calls that the drivers share. Systems differ in how they spell accepting without blocking, and sending without a
+//! signal.
 
 use std::os::fd::{BorrowedFd, OwnedFd};
 
 use rustix::io::Errno;
 use rustix::net::SendFlags;
+
+use crate::event::Shutdown;
 
 /// One accept; the connection is nonblocking and close-on-exec.
 #[cfg(not(target_vendor = "apple"))]
@@ -20,6 +23,22 @@ pub(super) fn accept(listener: BorrowedFd<'_>) -> Result<OwnedFd, Errno> {
     rustix::io::fcntl_setfd(&socket, rustix::io::FdFlags::CLOEXEC)?;
     rustix::fs::fcntl_setfl(&socket, rustix::fs::OFlags::NONBLOCK)?;
     Ok(socket)
+}
+
+/// Whether a failed accept says nothing of the next: the connection died in the backlog, or the failure is a pending network
+/// error of that connection.
+pub(super) fn is_passing(errno: Errno) -> bool {
+    [Errno::INTR, Errno::CONNABORTED, Errno::PROTO, Errno::NETDOWN, Errno::HOSTUNREACH].contains(&errno)
+}
+
+/// Ends one direction of a connection or both. A failure means that the connection has ended already.
+pub(super) fn shutdown(socket: BorrowedFd<'_>, how: Shutdown) {
+    let how = match how {
+        Shutdown::Read => rustix::net::Shutdown::Read,
+        Shutdown::Write => rustix::net::Shutdown::Write,
+        Shutdown::Both => rustix::net::Shutdown::Both,
+    };
+    let _ = rustix::net::shutdown(socket, how);
 }
 
 /// Flags of every send: it neither blocks nor raises a signal when the peer is gone.

@@ -22,7 +22,9 @@ use rustix::event::PollFlags;
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendAncillaryBuffer};
 
-use self::slot::{InputMode, SourceSlot, TODO_SEND, TODO_WATCH, readiness, trouble};
+use self::slot::{InputMode, SourceSlot, TODO_SEND, TODO_WATCH};
+use super::blocking::BlockingDriver;
+use super::conditions::{WATCHABLE, readiness, trouble};
 use super::pause::AcceptPause;
 use super::portable;
 use super::wake::{WAKE_KEY, WakeFd};
@@ -335,10 +337,7 @@ impl<P: Poller> Readiness<P> {
                 self.current.todo = 0;
                 None
             }
-            // The connection died in the backlog, or a pending network error was handed to us: the next may be sound.
-            Err(Errno::INTR | Errno::CONNABORTED | Errno::PROTO | Errno::NETDOWN | Errno::HOSTUNREACH) => {
-                None
-            }
+            Err(errno) if portable::is_passing(errno) => None,
             Err(errno) => {
                 slot.input = InputMode::AcceptPaused;
                 self.current.todo = 0;
@@ -677,12 +676,7 @@ impl<P: Poller> Driver for Readiness<P> {
 
     fn shutdown(&mut self, source: Source, how: Shutdown) {
         if let Some(fd) = self.fd(source) {
-            let how = match how {
-                Shutdown::Read => rustix::net::Shutdown::Read,
-                Shutdown::Write => rustix::net::Shutdown::Write,
-                Shutdown::Both => rustix::net::Shutdown::Both,
-            };
-            let _ = rustix::net::shutdown(fd, how);
+            portable::shutdown(fd, how);
             self.metrics.system_calls += 1;
         }
     }
@@ -767,7 +761,6 @@ fn nap(wait_us: u32) {
     let _ = rustix::thread::nanosleep(&time);
 }
 
-const WATCHABLE: Interest = Interest::READABLE.or(Interest::WRITABLE).or(Interest::PRIORITY);
 const NONE: u32 = u32::MAX;
 /// Segments of one gathered send.
 const SLICES_MAX: usize = 64;

@@ -26,12 +26,16 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, IntoRawFd, OwnedFd, RawFd};
 use std::sync::Arc;
 
+use rustix::event::PollFlags;
 use rustix::io::Errno;
 
 use self::input::{Armed, Fill, Held, InputMode};
 use self::kernel::{Cqe, Kernel, Op, Wait};
 use self::output::Pending;
+use super::blocking::BlockingDriver;
+use super::conditions::{WATCHABLE, flags_of, readiness, trouble};
 use super::pause::AcceptPause;
+use super::portable;
 use super::wake::WakeFd;
 use crate::blocking::BlockingOps;
 use sluice_base::heap;
@@ -254,7 +258,10 @@ impl<K: Kernel> Uring<K> {
     /// Takes up one completion. Most bring one event or none; the rare further ones go to `deferred`.
     #[inline]
     fn complete(&mut self, cqe: Cqe, now_ns: u64) -> Option<Event> {
-        let Some((kind, index)) = parse(cqe.user_data) else { return self.complete_other(cqe) };
+        let Some((kind, index)) = parse(cqe.user_data) else {
+            self.complete_other(cqe);
+            return self.next_deferred();
+        };
         if !cqe.more() {
             self.in_flight -= 1;
             self.slots[index as usize].in_flight -= 1;
@@ -281,26 +288,38 @@ impl<K: Kernel> Uring<K> {
         }
     }
 
-    /// The end of a poll: the event, or another poll if nothing of interest came.
+    /// A completion of a poll: the event, or another poll if nothing of interest came.
     fn polled(&mut self, index: u32, cqe: Cqe) -> Option<Event> {
         let slot = &mut self.slots[index as usize];
-        slot.polled = Interest::NONE;
-        slot.polled_cancelling = false;
+        if !cqe.more() {
+            slot.polled = Interest::NONE;
+            slot.polled_cancelling = false;
+        } else if slot.polled_cancelling {
+            // Older than the present watch, for which another poll follows.
+            return None;
+        }
         if slot.life != Life::Open || slot.watch.is_empty() {
             return None;
         }
-        let bits = match u32::try_from(cqe.result) {
-            Ok(bits) => bits,
-            Err(_) if cqe.result == -libc::ECANCELED => 0,
-            Err(_) => POLLERR,
+        let bits = match cqe.result {
+            result if result == -libc::ECANCELED => PollFlags::empty(),
+            ..0 => PollFlags::ERR,
+            result => PollFlags::from_bits_retain(result as u16),
         };
         let ready = slot.watch.and(readiness(bits));
         if ready.is_empty() {
-            self.poll(index);
+            if !cqe.more() {
+                self.poll_again(index, bits);
+            }
             return None;
         }
         slot.watch = Interest::NONE;
-        Some(Event::Ready { token: slot.token, ready: ready.or(trouble(bits)) })
+        let event = Event::Ready { token: slot.token, ready: ready.or(trouble(bits)) };
+        if cqe.more() {
+            slot.polled_cancelling = true;
+            self.cancel(index, OpKind::Poll);
+        }
+        Some(event)
     }
 
     /// Makes the poll with the kernel ask for what is watched.
@@ -314,8 +333,16 @@ impl<K: Kernel> Uring<K> {
             self.cancel(index, OpKind::Poll);
             return;
         }
+        self.poll_again(index, PollFlags::empty());
+    }
+
+    /// Polls after a poll that brought only `seen`, which nothing watches. The kernel tells unasked that the peer has closed
+    /// its direction, and would tell so again at once: from then on a multishot poll, which completes only on changes.
+    fn poll_again(&mut self, index: u32, seen: PollFlags) {
+        let slot = &mut self.slots[index as usize];
         slot.polled = slot.watch;
-        let op = Op::Poll { fd: slot.raw_fd(), events: poll_bits(slot.watch) };
+        let (fd, events) = (slot.raw_fd(), u32::from(flags_of(slot.watch).bits()));
+        let op = if seen.is_empty() { Op::Poll { fd, events } } else { Op::PollMulti { fd, events } };
         self.push_for(index, op, OpKind::Poll);
     }
 
@@ -612,12 +639,7 @@ impl<K: Kernel> Driver for Uring<K> {
             return;
         }
         if let Some(fd) = self.fd(source) {
-            let how = match how {
-                Shutdown::Read => rustix::net::Shutdown::Read,
-                Shutdown::Write => rustix::net::Shutdown::Write,
-                Shutdown::Both => rustix::net::Shutdown::Both,
-            };
-            let _ = rustix::net::shutdown(fd, how);
+            portable::shutdown(fd, how);
             self.metrics.system_calls += 1;
         }
     }
@@ -750,47 +772,6 @@ fn parse(user_data: u64) -> Option<(OpKind, u32)> {
     Some((kind, user_data as u32))
 }
 
-fn poll_bits(interest: Interest) -> u32 {
-    let mut bits = 0;
-    if interest.intersects(Interest::READABLE) {
-        bits |= POLLIN;
-    }
-    if interest.intersects(Interest::PRIORITY) {
-        bits |= POLLPRI;
-    }
-    if interest.intersects(Interest::WRITABLE) {
-        bits |= POLLOUT;
-    }
-    bits
-}
-
-/// What a watcher may do now; trouble makes both directions ready, since either will report it.
-fn readiness(bits: u32) -> Interest {
-    let mut ready = Interest::NONE;
-    if bits & (POLLIN | POLLERR | POLLHUP | POLLNVAL | POLLRDHUP) != 0 {
-        ready = ready.or(Interest::READABLE);
-    }
-    if bits & POLLPRI != 0 {
-        ready = ready.or(Interest::PRIORITY);
-    }
-    if bits & (POLLOUT | POLLERR | POLLHUP | POLLNVAL) != 0 {
-        ready = ready.or(Interest::WRITABLE);
-    }
-    ready
-}
-
-fn trouble(bits: u32) -> Interest {
-    let mut trouble = Interest::NONE;
-    if bits & (POLLERR | POLLNVAL) != 0 {
-        trouble = trouble.or(Interest::ERROR);
-    }
-    if bits & POLLHUP != 0 {
-        trouble = trouble.or(Interest::HANGUP);
-    }
-    trouble
-}
-
-const WATCHABLE: Interest = Interest::READABLE.or(Interest::WRITABLE).or(Interest::PRIORITY);
 const NONE: u32 = u32::MAX;
 /// User data of what needs no attention.
 const IGNORED: u64 = 0;
@@ -800,10 +781,5 @@ const CANCEL: u64 = 9;
 const PORTION: usize = 20;
 /// Longest that the completion of a send waits for company.
 const GATHER_US: u32 = 100;
-const POLLIN: u32 = 0x1;
-const POLLPRI: u32 = 0x2;
-const POLLOUT: u32 = 0x4;
-const POLLERR: u32 = 0x8;
-const POLLHUP: u32 = 0x10;
-const POLLNVAL: u32 = 0x20;
-const POLLRDHUP: u32 = 0x2000;
+const POLLIN: u32 = PollFlags::IN.bits() as u32;
+const POLLOUT: u32 = PollFlags::OUT.bits() as u32;

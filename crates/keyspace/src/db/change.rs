@@ -52,10 +52,7 @@ impl Db {
         expiry: Option<i64>,
         touch: Touch,
     ) -> bool {
-        // Whoever must see the entry before it changes is told on the other way.
-        if self.is_observed() {
-            return false;
-        }
+        self.before_change(found.handle);
         let (word, body) = self.store.slab.block_mut(found.handle);
         let head = Head(word.load(Relaxed));
         let len = entry::block_len(entry::name_len(key.bytes.len()), expiry.is_some(), bytes.len());
@@ -207,10 +204,14 @@ impl Db {
     /// ([`crate::Keyspace::is_nearly_full`]); that the system has no memory ends the process, as at any allocation.
     #[inline]
     pub(super) fn alloc(&mut self, size: usize) -> Handle {
-        match self.store.slab.alloc(size) {
+        let handle = match self.store.slab.alloc(size) {
             Ok(handle) => handle,
             Err(Full) => out_of_memory(),
+        };
+        if self.is_cut() {
+            self.store.note_born(handle);
         }
+        handle
     }
 
     /// Takes the value outside of an entry away, which has to get another one or to go next. The caller has passed the

@@ -1,6 +1,6 @@
 //! What a database stores, apart from the tables that find it: entries, and the values and keys that lie outside of them.
 
-use super::BeforeImage;
+use super::cut::Cut;
 use crate::entry::{self, Name};
 use crate::hasher::KeyHasher;
 use sluice_collections::slab::{Handle, Slab, TypedSlab};
@@ -16,8 +16,8 @@ pub(crate) struct Store {
     /// A list of no key whose memory is used again: where an inline list is while it is changed, and what stands for a
     /// list outside meanwhile. Its elements mean nothing.
     pub(super) scratch: Option<List>,
-    /// Entries as they were before changes; only while somebody wants them.
-    pub(super) before: Option<Vec<BeforeImage>>,
+    /// The cut that is open.
+    pub(super) cut: Option<Box<Cut>>,
     pub(super) hasher: KeyHasher,
 }
 
@@ -29,7 +29,7 @@ impl Store {
             keys: TypedSlab::new(),
             outside_bytes: 0,
             scratch: None,
-            before: None,
+            cut: None,
             hasher,
         }
     }

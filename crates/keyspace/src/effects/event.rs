@@ -175,7 +175,7 @@ impl Event {
         }
     }
 
-    /// The class that has to be chosen for the event to be told.
+    /// The class that has to be chosen for the event to be published.
     pub fn class(self) -> Class {
         match self {
             Event::Set | Event::Append | Event::SetRange | Event::IncrBy | Event::IncrByFloat => {

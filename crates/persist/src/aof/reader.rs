@@ -39,6 +39,8 @@ pub enum LogItem<'a> {
     PreambleEnd,
     /// The records behind it were written at that time or later, seconds since the epoch.
     Timestamp(i64),
+    /// An annotation that is no time.
+    Annotation,
     /// A command, MULTI and EXEC too.
     Command(Request<'a>),
 }
@@ -114,6 +116,7 @@ enum Found {
     Nothing,
     More,
     Preamble,
+    Annotation,
     Timestamp(i64),
     /// A command, which begins there in the buffer.
     Command(usize),
@@ -172,6 +175,7 @@ impl LogReader {
                 Found::Nothing => {}
                 Found::More => return Ok(LogProgress::More),
                 Found::Preamble => return self.next_of_preamble(),
+                Found::Annotation => return Ok(LogProgress::Item(LogItem::Annotation)),
                 Found::Timestamp(seconds) => return Ok(LogProgress::Item(LogItem::Timestamp(seconds))),
                 Found::Command(start) => {
                     let request = self.requests.at(0, &self.buffer[start..]);
@@ -186,6 +190,14 @@ impl LogReader {
         match &self.stage {
             Stage::Preamble(reader) => self.fed - reader.rest().len() as u64,
             Stage::Start | Stage::Record | Stage::Annotation(_) => self.offset,
+        }
+    }
+
+    /// The key of the snapshot at the beginning whose value is being read, or is malformed.
+    pub fn preamble_key(&self) -> Option<&[u8]> {
+        match &self.stage {
+            Stage::Preamble(reader) => reader.key(),
+            Stage::Start | Stage::Record | Stage::Annotation(_) => None,
         }
     }
 
@@ -277,7 +289,7 @@ impl LogReader {
         self.stage = Stage::Record;
         self.offset += skipped;
         self.advance(end + 1, 1);
-        time.map_or(Found::Nothing, Found::Timestamp)
+        time.map_or(Found::Annotation, Found::Timestamp)
     }
 
     fn command(&mut self) -> Result<Found, LogError> {

@@ -105,6 +105,23 @@ impl Decoder {
         self.version
     }
 
+    /// The key whose value is under way.
+    pub(super) fn key(&self) -> Option<&[u8]> {
+        let is_under_way = match self.state {
+            DecoderState::String
+            | DecoderState::Pages { .. }
+            | DecoderState::ListLen(_)
+            | DecoderState::List { .. }
+            | DecoderState::SkipValue { .. } => true,
+            DecoderState::Header
+            | DecoderState::Item
+            | DecoderState::SkipAux(_)
+            | DecoderState::Checksum
+            | DecoderState::Ended => false,
+        };
+        is_under_way.then_some(self.head.key.as_slice())
+    }
+
     /// Decodes the next item from `input`, and says how many of its bytes are done with: the next call gets the rest.
     pub(super) fn step<'i>(&mut self, input: &'i [u8]) -> Result<(usize, Step<'i>), LoadError> {
         // Before `taken` everything is decoded, before `summed` it is in the checksum.
@@ -176,7 +193,8 @@ impl Decoder {
                 }
                 self.state = DecoderState::Item;
                 let head = std::mem::take(&mut self.head);
-                Ok(Decoded::Item(Item::Skipped { key: head.key, kind, offset }))
+                let Head { key, expiry_ms, .. } = head;
+                Ok(Decoded::Item(Item::Skipped { key, kind, offset, expiry_ms }))
             }
             DecoderState::SkipAux(skip) => {
                 if skip.step(cursor)? {

@@ -104,28 +104,25 @@ const PENDING_IDS: Part = Counted(&[Bytes(16)]);
 const STREAM_1: &[Part] =
     &[ENTRIES, Len, Len, Len, Counted(&[Text, Len, Len, PENDING, Counted(&[Text, Bytes(8), PENDING_IDS])])];
 /// The same with the first id, the highest deleted id and the number of entries added; groups with entries read.
-const STREAM_2: &[Part] = &[
-    ENTRIES,
-    Len,
-    Len,
-    Len,
-    Len,
-    Len,
-    Len,
-    Len,
-    Len,
-    Counted(&[Text, Len, Len, Len, PENDING, Counted(&[Text, Bytes(8), PENDING_IDS])]),
-];
-/// The same with the consumers' last activity.
-const STREAM_3: &[Part] = &[
-    ENTRIES,
-    Len,
-    Len,
-    Len,
-    Len,
-    Len,
-    Len,
-    Len,
-    Len,
-    Counted(&[Text, Len, Len, Len, PENDING, Counted(&[Text, Bytes(8 + 8), PENDING_IDS])]),
-];
+const STREAM_2: &[Part] = stream::<8>();
+/// The same with the consumers' last activity beside the time of their last look.
+const STREAM_3: &[Part] = stream::<16>();
+
+/// A stream whose consumers have so many bytes of times.
+const fn stream<const TIMES: u64>() -> &'static [Part] {
+    const {
+        let consumers = &[Text, Bytes(TIMES), PENDING_IDS];
+        &[
+            ENTRIES,
+            Len,
+            Len,
+            Len,
+            Len,
+            Len,
+            Len,
+            Len,
+            Len,
+            Counted(&[Text, Len, Len, Len, PENDING, Counted(consumers)]),
+        ]
+    }
+}

@@ -68,6 +68,8 @@ pub enum Item<'a> {
         kind: &'static str,
         /// Where the type stands in the file.
         offset: u64,
+        /// The expiry, ms since the epoch.
+        expiry_ms: Option<i64>,
     },
 }
 
@@ -162,6 +164,11 @@ impl Reader {
     /// The version in the file's header; 0 as long as the header has not been read.
     pub fn version(&self) -> u32 {
         self.decoder.version()
+    }
+
+    /// The key whose value is being read; behind an error, that whose value is malformed.
+    pub fn key(&self) -> Option<&[u8]> {
+        self.decoder.key()
     }
 
     /// The next item. After an error there is none.

@@ -58,10 +58,15 @@ impl Writer {
         self.text(Text::Bytes(code));
     }
 
-    /// Begins a database of so many keys, so many of them with an expiry.
-    pub fn db(&mut self, number: usize, keys: usize, expires: usize) {
+    /// Goes on with a database that was begun before.
+    pub fn select(&mut self, number: usize) {
         self.out.push(op::SELECT_DB);
         self.len(number as u64);
+    }
+
+    /// Begins a database of so many keys, so many of them with an expiry.
+    pub fn db(&mut self, number: usize, keys: usize, expires: usize) {
+        self.select(number);
         self.out.push(op::RESIZE_DB);
         self.len(keys as u64);
         self.len(expires as u64);

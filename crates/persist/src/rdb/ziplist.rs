@@ -79,14 +79,15 @@ fn entry(rest: &[u8], before: usize, row: &mut Vec<u8>) -> Option<usize> {
     let (string, len) = match first {
         0..0x40 => (Some((0, usize::from(first))), 0),
         0x40..0x80 => (Some((1, usize::from(first & 0x3f) << 8 | usize::from(*body.first()?))), 0),
-        0x80 => (Some((4, u32::from_be_bytes(*body.first_chunk()?) as usize)), 0),
+        // The low bits of this one mean nothing.
+        0x80..0xc0 => (Some((4, u32::from_be_bytes(*body.first_chunk()?) as usize)), 0),
         0xc0 => (None, 2),
         0xd0 => (None, 4),
         0xe0 => (None, 8),
         0xf0 => (None, 3),
         0xfe => (None, 1),
         0xf1..=0xfd => (None, 0),
-        0x81..0xc0 | 0xc1..0xd0 | 0xd1..0xe0 | 0xe1..0xf0 | 0xff => return None,
+        0xc1..0xd0 | 0xd1..0xe0 | 0xe1..0xf0 | 0xff => return None,
     };
     if let Some((skip, len)) = string {
         let value = body.get(skip..)?.get(..len)?;
@@ -162,6 +163,20 @@ mod tests {
         bytes[4..8].copy_from_slice(&(last as u32).to_le_bytes());
         bytes[8..10].copy_from_slice(&[0xff, 0xff]);
         assert_eq!(listpack::len(&to_listpack(&bytes).expect("it is one")), count);
+    }
+
+    #[test]
+    fn the_low_bits_of_a_long_strings_first_byte_mean_nothing() {
+        for first in [0x80, 0x81, 0xbf] {
+            let mut bytes = vec![0; HEADER_LEN];
+            bytes.extend([0, first, 0, 0, 0, 1, b'a', END]);
+            let len = bytes.len() as u32;
+            bytes[..4].copy_from_slice(&len.to_le_bytes());
+            bytes[4..8].copy_from_slice(&(HEADER_LEN as u32).to_le_bytes());
+            bytes[8..10].copy_from_slice(&1u16.to_le_bytes());
+            let out = to_listpack(&bytes).expect("it is one");
+            assert_eq!(listpack::iter(&out).collect::<Vec<_>>(), [Element::Bytes(b"a")], "{first:#x}");
+        }
     }
 
     #[test]

@@ -12,6 +12,8 @@ use std::io::ErrorKind;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::Relaxed;
 
 /// A snapshot that is written.
 struct SnapshotWriter {
@@ -39,11 +41,11 @@ pub fn create(
     storage: &Arc<dyn Storage>,
     name: &[u8],
     sync_early: bool,
-) -> Result<Box<dyn SnapshotSink>, SaveError> {
+) -> Result<Box<dyn SnapshotSink + Send>, SaveError> {
     let place = Place {
         storage: storage.clone(),
         folder: std::env::current_dir().ok(),
-        temporary: temporary_name(std::process::id()),
+        temporary: temporary_name(std::process::id(), COUNT.fetch_add(1, Relaxed)),
         name: OsStr::from_bytes(name).to_owned(),
     };
     let folder = place.folder.clone().unwrap_or_default();
@@ -136,9 +138,15 @@ impl SnapshotSource for SnapshotReader {
     }
 }
 
-/// The name under which the process of that number writes a snapshot.
-fn temporary_name(pid: u32) -> String {
-    format!("temp-{pid}.rdb")
+/// Snapshots begun by this process. One that was broken off may still be there when the next begins: each has its own name.
+static COUNT: AtomicU64 = AtomicU64::new(0);
+
+/// The name under which the process of that number writes its snapshot of that number.
+fn temporary_name(pid: u32, number: u64) -> String {
+    match number {
+        0 => format!("temp-{pid}.rdb"),
+        number => format!("temp-{pid}.{number}.rdb"),
+    }
 }
 
 /// Removes the temporary snapshots of servers that have ended, and their names go to `say`. A file of a process that lives
@@ -164,7 +172,9 @@ pub fn remove_left_over(storage: &dyn Storage, folder: &Path, say: &mut dyn FnMu
 /// The number of the process whose temporary snapshot has this name.
 fn pid_of(name: &str) -> Option<u32> {
     let digits = name.strip_prefix("temp-")?.strip_suffix(".rdb")?;
-    digits.parse().ok().filter(|pid| *pid > 0 && temporary_name(*pid) == name)
+    let (pid, number) = digits.split_once('.').unwrap_or((digits, "0"));
+    let number = number.parse().ok()?;
+    pid.parse().ok().filter(|pid| *pid > 0 && temporary_name(*pid, number) == name)
 }
 
 /// Replaces a file so that a crash leaves the old or the new contents. It may hold a password: nobody else may read it before
@@ -204,8 +214,12 @@ mod tests {
     #[test]
     fn only_names_of_temporary_snapshots_have_a_process() {
         assert_eq!(pid_of("temp-17.rdb"), Some(17));
+        assert_eq!(pid_of("temp-17.3.rdb"), Some(17));
         for other in [
             "temp-0.rdb",
+            "temp-17.0.rdb",
+            "temp-17.03.rdb",
+            "temp-17.3.4.rdb",
             "temp-017.rdb",
             "temp-+1.rdb",
             "temp-.rdb",

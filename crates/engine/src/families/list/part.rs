@@ -74,7 +74,7 @@ pub(super) fn ltrim(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
         let len = list.len();
         list.trim(range(start, stop, len), context);
         let removed = len - list.len();
-        // It is told even where nothing was removed.
+        // The event is published even where nothing was removed.
         done_removing(edit, Event::LTrim, removed);
     }
     ctx.reply.ok();

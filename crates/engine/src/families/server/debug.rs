@@ -1,4 +1,4 @@
-//! DEBUG: tools for those who work on the server, and for tests. What tests of other servers expect is here as far as it
+//! DEBUG: tools for the server's developers, and for tests. What tests of other servers expect is here as far as it
 //! means something in this one.
 
 mod digest;
@@ -374,7 +374,7 @@ fn populate(ctx: &mut DebugCtx<'_>, args: Args<'_>) -> Run {
         if let Some(size) = size.filter(|size| *size > 0) {
             value.resize(size, 0);
         }
-        // Replicas are not told, and it counts as no change: the keys are for tests of this server alone.
+        // Replicas do not get the keys, and they count as no change: the keys are for tests of this server alone.
         db.populate(key, NewValue::Str(&value));
     }
     ok(ctx)

@@ -27,7 +27,7 @@ fn finish(ctx: &mut DatasetCtx<'_>, free: Free) -> Run {
     if free == Free::Here {
         ctx.data.effects.free_databases_here();
     }
-    // Replicas are told even when nothing was removed: they may hold keys that have expired here.
+    // Replicas get the command even when nothing was removed: they may hold keys that have expired here.
     ctx.data.effects.force();
     ctx.reply.ok();
     Ok(Outcome::Done)

@@ -15,7 +15,7 @@ pub(super) fn shutdown(ctx: &mut ServerCtx<'_>, args: Args<'_>) -> Run {
             () if args.is(i, "NOSAVE") && ending != Ending::Save => ending = Ending::NoSave,
             () if args.is(i, "SAVE") && ending != Ending::NoSave => ending = Ending::Save,
             () if args.is(i, "FORCE") => force = true,
-            // What they would hurry or demand concerns replicas and clusters, and here nobody is waited for.
+            // These words are about waiting for replicas, and about clusters. SHUTDOWN waits for no replica here.
             () if ["NOW", "SAFE", "FAILOVER"].iter().any(|word| args.is(i, word)) => {}
             () if args.is(i, "ABORT") => abort = true,
             () => return Err(CmdError::Syntax),

@@ -5,6 +5,7 @@ use rustix::event::PollFlags;
 use super::NONE;
 use crate::event::Interest;
 use crate::handle::{Fd, Source, Token};
+use crate::sys::conditions::flags_of;
 
 /// One descriptor.
 #[derive(Debug)]
@@ -113,46 +114,6 @@ impl InputMode {
             InputMode::Idle | InputMode::AcceptPaused | InputMode::Ended => PollFlags::empty(),
         }
     }
-}
-
-pub(super) fn flags_of(interest: Interest) -> PollFlags {
-    let mut flags = PollFlags::empty();
-    if interest.intersects(Interest::READABLE) {
-        flags |= PollFlags::IN;
-    }
-    if interest.intersects(Interest::PRIORITY) {
-        flags |= PollFlags::PRI;
-    }
-    if interest.intersects(Interest::WRITABLE) {
-        flags |= PollFlags::OUT;
-    }
-    flags
-}
-
-/// What a watcher may do now; trouble makes both directions ready, since either will report it.
-pub(super) fn readiness(bits: PollFlags) -> Interest {
-    let mut ready = Interest::NONE;
-    if bits.intersects(PollFlags::IN | PollFlags::ERR | PollFlags::HUP) {
-        ready = ready.or(Interest::READABLE);
-    }
-    if bits.intersects(PollFlags::PRI) {
-        ready = ready.or(Interest::PRIORITY);
-    }
-    if bits.intersects(PollFlags::OUT | PollFlags::ERR | PollFlags::HUP) {
-        ready = ready.or(Interest::WRITABLE);
-    }
-    ready
-}
-
-pub(super) fn trouble(bits: PollFlags) -> Interest {
-    let mut trouble = Interest::NONE;
-    if bits.intersects(PollFlags::ERR) {
-        trouble = trouble.or(Interest::ERROR);
-    }
-    if bits.intersects(PollFlags::HUP) {
-        trouble = trouble.or(Interest::HANGUP);
-    }
-    trouble
 }
 
 pub(super) const TODO_SEND: u8 = 1;

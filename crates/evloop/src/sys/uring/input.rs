@@ -2,16 +2,18 @@
 #![allow(unsafe_code)]
 
 use std::collections::VecDeque;
-
-use sluice_base::heap;
 use std::io;
 use std::os::fd::{FromRawFd, OwnedFd};
+
+use rustix::io::Errno;
+use sluice_base::heap;
 
 use super::kernel::{Cqe, Kernel, Op};
 use super::{Life, NONE, OpKind, Uring};
 use crate::chunk::Chunk;
 use crate::event::{Event, Received};
 use crate::handle::Source;
+use crate::sys::portable;
 
 /// What incoming bytes or connections are for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -470,16 +472,9 @@ impl<K: Kernel> Uring<K> {
         if slot.life != Life::Open {
             return None;
         }
-        let passing = [
-            libc::ECANCELED,
-            libc::EAGAIN,
-            libc::EINTR,
-            libc::ECONNABORTED,
-            libc::EPROTO,
-            libc::ENETDOWN,
-            libc::EHOSTUNREACH,
-        ];
-        if passing.contains(&errno) || slot.input != InputMode::Accept {
+        let errno = Errno::from_raw_os_error(errno);
+        let passing = [Errno::CANCELED, Errno::AGAIN].contains(&errno) || portable::is_passing(errno);
+        if passing || slot.input != InputMode::Accept {
             self.settle(source.index);
             return None;
         }
@@ -487,7 +482,7 @@ impl<K: Kernel> Uring<K> {
         let token = slot.token;
         self.metrics.accept_failures += 1;
         self.accept_pause.add(source, now_ns);
-        Some(Event::AcceptFailed { token, error: io::Error::from_raw_os_error(errno) })
+        Some(Event::AcceptFailed { token, error: errno.into() })
     }
 
     #[cold]

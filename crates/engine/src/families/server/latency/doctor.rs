@@ -55,7 +55,7 @@ fn spread(series: &Series) -> (u64, u64, f64) {
 }
 
 fn advice_on(event: &str, control: &Control) -> &'static [&'static str] {
-    let slow = control.limits.slow_nanos;
+    let slow = control.limits.slow_ns;
     let logs_less = slow < 0 || slow as u64 / 1_000_000 > control.limits.latency_threshold_ms;
     match event {
         "command" if logs_less => &[

@@ -1,0 +1,453 @@
+//! `sluice-check-aof`: a log of one file, or the files that a manifest names.
+
+use crate::cli;
+use crate::console::{Checked, Console, PIECE_BYTES, Stop, reason};
+use crate::rdb::{SnapshotReport, read_options};
+use sluice_persist::aof::{
+    AofFileKind, LogError, LogItem, LogOptions, LogProblem, LogProgress, LogReader, Manifest,
+};
+use sluice_persist::rdb::{LoadError, Problem};
+use std::ffi::{OsStr, OsString};
+use std::fs::{File, OpenOptions};
+use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+/// Checks a log as the words after the program's name say; the exit status.
+pub fn check_aof(words: &[OsString], console: &mut Console<'_>) -> i32 {
+    let checked = run(words, console);
+    match (checked, console.out.flush()) {
+        (Ok(()), Ok(())) => 0,
+        (Ok(()) | Err(Stop::Said | Stop::Report(_)), _) => 1,
+    }
+}
+
+/// What becomes of a file that is not in order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Mode {
+    /// It is reported.
+    Check,
+    /// The end that is not in order is cut off.
+    Fix,
+    /// What was written after this time, seconds since the epoch, is cut off.
+    TruncateTo(i64),
+}
+
+/// One of the files.
+struct LogFile {
+    path: PathBuf,
+    /// What it is called in the report.
+    name: String,
+    /// What stands before the name in the line that says how it is.
+    kind: &'static str,
+    is_last: bool,
+}
+
+fn run(words: &[OsString], console: &mut Console<'_>) -> Checked<()> {
+    let usage = format!(
+        "Usage: {} [--fix|--truncate-to-timestamp $timestamp] <file.manifest|file.aof>",
+        console.program
+    );
+    let texts: Vec<Option<&str>> = words.iter().map(|word| word.to_str()).collect();
+    let (mode, path) = match (texts.as_slice(), words) {
+        ([Some("-v" | "--version")], _) => return console.say(&cli::version(&console.program)),
+        ([Some("-h" | "--help")], _) => return console.say(&usage),
+        (_, [path]) => (Mode::Check, path),
+        ([Some("--fix"), _], [_, path]) => (Mode::Fix, path),
+        ([Some("--truncate-to-timestamp"), Some(time), _], [_, _, path]) => match time.parse() {
+            Ok(time) => (Mode::TruncateTo(time), path),
+            Err(_) => return console.fail("Invalid timestamp, aborting..."),
+        },
+        _ => return console.fail(&usage),
+    };
+    let path = PathBuf::from(path);
+    match kind_of(&path) {
+        Ok(true) => check_manifest(&path, mode, console),
+        Ok(false) => {
+            console.say("Start checking Old-Style AOF")?;
+            let name = path.display().to_string();
+            check_file(&LogFile { path, name, kind: "AOF", is_last: true }, mode, console)
+        }
+        Err(error) => console.fail(&format!("Cannot open file {}: {}", path.display(), reason(&error))),
+    }
+}
+
+/// Whether a file is a manifest: by its name, or as the reference tells, by its first line that is no comment.
+fn kind_of(path: &Path) -> io::Result<bool> {
+    let file = File::open(path)?;
+    if file.metadata()?.is_dir() {
+        return Err(io::ErrorKind::IsADirectory.into());
+    }
+    if path.extension() == Some(OsStr::new("manifest")) {
+        return Ok(true);
+    }
+    let mut lines = BufReader::new(file);
+    loop {
+        let mut line = Vec::new();
+        let len = Read::by_ref(&mut lines).take(LINE_BYTES_MAX).read_until(b'\n', &mut line)?;
+        if len == 0 || line.first() != Some(&b'#') {
+            return Ok(line.starts_with(b"file"));
+        }
+    }
+}
+
+fn check_manifest(path: &Path, mode: Mode, console: &mut Console<'_>) -> Checked<()> {
+    console.say("Start checking Multi Part AOF")?;
+    let manifest = read_manifest(path, console)?;
+    let folder = path.parent().unwrap_or(Path::new(""));
+    let count = manifest.loaded().count();
+    let mut said_incr = false;
+    for (index, (file, kind)) in manifest.loaded().enumerate() {
+        let name = OsStr::from_bytes(&file.name);
+        let mut log = LogFile {
+            path: folder.join(name),
+            name: name.display().to_string(),
+            kind: "INCR AOF",
+            is_last: index + 1 == count,
+        };
+        if kind == AofFileKind::Base {
+            log.kind = "BASE AOF";
+            let form = match begins_with_snapshot(&log.path) {
+                Ok(true) => "RDB",
+                Ok(false) => "RESP",
+                Err(error) => return log.cannot_open(&error, console),
+            };
+            console.say(&format!("Start to check BASE AOF ({form} format)."))?;
+        } else if !said_incr {
+            said_incr = true;
+            console.say("Start to check INCR files.")?;
+        }
+        check_file(&log, mode, console)?;
+    }
+    console.say("All AOF files and manifest are valid")
+}
+
+fn read_manifest(path: &Path, console: &mut Console<'_>) -> Checked<Manifest> {
+    let text = File::open(path).and_then(|file| {
+        let mut text = Vec::new();
+        file.take(MANIFEST_BYTES_MAX).read_to_end(&mut text)?;
+        Ok(text)
+    });
+    let text = match text {
+        Ok(text) => text,
+        Err(error) => {
+            return console.fail(&format!("Cannot open file {}: {}", path.display(), reason(&error)));
+        }
+    };
+    let error = match Manifest::parse(&text) {
+        Ok(manifest) => return Ok(manifest),
+        Err(error) => error,
+    };
+    console.say("\n*** FATAL AOF MANIFEST FILE ERROR ***")?;
+    if let Some((number, line)) = &error.line {
+        console.say(&format!("Reading the manifest file, at line {number}"))?;
+        console.say(&format!(">>> '{}'", line.escape_ascii()))?;
+    }
+    console.fail(&error.to_string())
+}
+
+fn begins_with_snapshot(path: &Path) -> io::Result<bool> {
+    let mut start = Vec::new();
+    File::open(path)?.take(6).read_to_end(&mut start)?;
+    Ok(start.starts_with(b"REDIS") || start == b"VALKEY")
+}
+
+/// How the reading of a file ended.
+enum Ended {
+    /// At its end, in order or not.
+    End,
+    /// What is later than the time asked for begins there.
+    Later(u64),
+    /// What stands there is wrong.
+    Wrong(LogError),
+}
+
+fn check_file(log: &LogFile, mode: Mode, console: &mut Console<'_>) -> Checked<()> {
+    let opened = File::open(&log.path).and_then(|file| Ok((file.metadata()?, file)));
+    let (metadata, mut file) = match opened {
+        Ok(opened) => opened,
+        Err(error) => return log.cannot_open(&error, console),
+    };
+    if metadata.is_dir() {
+        return log.cannot_open(&io::ErrorKind::IsADirectory.into(), console);
+    }
+    let size = metadata.len();
+    if size == 0 {
+        return console.say(&format!("{} {} is empty", log.kind, log.name));
+    }
+    // An argument may be longer than by default where the server was configured so, but not than the file.
+    let arg_bytes_max = LogOptions::default().arg_bytes_max.max(size);
+    let mut reader = LogReader::new(LogOptions { preamble: read_options(), arg_bytes_max });
+    let ended = read_log(log, mode, &mut file, size, &mut reader, console)?;
+    let tail = reader.tail();
+    let valid = tail.valid_up_to;
+    if let (Ended::Later(end), Mode::TruncateTo(time)) = (&ended, mode) {
+        return log.truncate_to_time(time, *end, console);
+    }
+    let is_valid = matches!(ended, Ended::End) && tail.is_complete();
+    if let (true, Mode::TruncateTo(time)) = (is_valid, mode) {
+        console.say(&format!("Truncate nothing in AOF {} to timestamp {time}", log.name))?;
+        return console.say(&format!("{} {} is valid", log.kind, log.name));
+    }
+    match &ended {
+        Ended::Wrong(error) => log.describe(error, console)?,
+        Ended::End if tail.unfinished > 0 => console.say(&format!(
+            "0x{:>16x}: Unexpected end of file: {} bytes of a record are there, the rest is missing",
+            size - tail.unfinished,
+            tail.unfinished
+        ))?,
+        Ended::End if !is_valid => {
+            console.say(&format!("0x{size:>16x}: Reached EOF before reading EXEC for MULTI"))?;
+        }
+        Ended::End | Ended::Later(_) => {}
+    }
+    if !is_valid && let Some(begin) = tail.transaction {
+        console.say(&format!("A transaction that did not end begins at byte {begin}"))?;
+    }
+    console.say(&format!(
+        "AOF analyzed: filename={}, size={size}, ok_up_to={valid}, ok_up_to_line={}, diff={}",
+        log.name,
+        tail.valid_lines + 1,
+        size - valid
+    ))?;
+    if is_valid {
+        return console.say(&format!("{} {} is valid", log.kind, log.name));
+    }
+    if let Ended::Wrong(error) = &ended {
+        log.say_what_follows(&mut file, error.offset, size, console)?;
+    }
+    match mode {
+        Mode::Fix => log.fix(valid, size, console),
+        Mode::Check | Mode::TruncateTo(_) => {
+            console.fail(&format!("AOF {} is not valid. Use the --fix option to try fixing it.", log.name))
+        }
+    }
+}
+
+/// Reads a file to its end, to the first mistake, or to a time. A mistake in a snapshot at the beginning ends the check.
+fn read_log(
+    log: &LogFile,
+    mode: Mode,
+    file: &mut File,
+    size: u64,
+    reader: &mut LogReader,
+    console: &mut Console<'_>,
+) -> Checked<Ended> {
+    let mut snapshot: Option<SnapshotReport> = None;
+    let mut piece = vec![0; PIECE_BYTES];
+    let mut fed = 0;
+    loop {
+        // What is in order before an annotation, or before the transaction that the annotation stands in.
+        let before = reader.tail().valid_up_to;
+        let line = match reader.next() {
+            Ok(LogProgress::Item(LogItem::Timestamp(time))) => match mode {
+                Mode::TruncateTo(last) if time > last => return Ok(Ended::Later(before)),
+                Mode::TruncateTo(_) | Mode::Check | Mode::Fix => continue,
+            },
+            Ok(LogProgress::Item(LogItem::Command(_) | LogItem::Annotation)) => continue,
+            Ok(LogProgress::Item(LogItem::Preamble(item))) => {
+                snapshot.as_mut().and_then(|report| report.item(&item))
+            }
+            Ok(LogProgress::Item(LogItem::PreambleEnd)) => {
+                if let Some(report) = &mut snapshot {
+                    report.end(file, reader.offset(), reader.offset(), console)?;
+                }
+                console.say("RDB preamble is OK, proceeding with AOF tail...")?;
+                continue;
+            }
+            Ok(LogProgress::More) => {
+                let len = match file.read(&mut piece) {
+                    Ok(len) => len,
+                    Err(error) => return log.cannot_read(fed, &error, console),
+                };
+                if len == 0 {
+                    let problem = Problem::CutOff;
+                    return match snapshot {
+                        Some(report) if reader.tail().valid_up_to == 0 => {
+                            bad_snapshot(report, &LoadError { offset: fed, problem }, reader, console)
+                        }
+                        _ => Ok(Ended::End),
+                    };
+                }
+                let new = piece.get(..len).unwrap_or_default();
+                if fed == 0 {
+                    snapshot = log.begin_snapshot(new, console)?;
+                }
+                reader.feed(new);
+                fed += len as u64;
+                console.progress(fed, size);
+                continue;
+            }
+            Err(LogError { problem: LogProblem::Preamble(error), .. }) => {
+                let report = snapshot.unwrap_or_else(|| SnapshotReport::new(console.now_ms));
+                return bad_snapshot(report, &error, reader, console);
+            }
+            Err(error) => return Ok(Ended::Wrong(error)),
+        };
+        let offset = reader.offset();
+        if let Some(report) = &mut snapshot {
+            report.took(offset);
+        }
+        if let Some(line) = line {
+            console.say(&format!("[offset {offset}] {line}"))?;
+        }
+    }
+}
+
+/// Nothing of a log can be saved whose snapshot is not in order.
+fn bad_snapshot<T>(
+    mut report: SnapshotReport,
+    error: &LoadError,
+    reader: &LogReader,
+    console: &mut Console<'_>,
+) -> Checked<T> {
+    match report.error::<()>(error, reader.preamble_key(), console) {
+        Err(Stop::Report(error)) => Err(Stop::Report(error)),
+        Ok(()) | Err(Stop::Said) => console.fail("RDB preamble of AOF file is not sane, aborting."),
+    }
+}
+
+impl LogFile {
+    /// Says that a snapshot stands at the beginning, if these first bytes are of one.
+    fn begin_snapshot(&self, start: &[u8], console: &mut Console<'_>) -> Checked<Option<SnapshotReport>> {
+        if !start.starts_with(b"REDIS") && !start.starts_with(b"VALKEY") {
+            return Ok(None);
+        }
+        console.say(&format!("[offset 0] Checking RDB file {}", self.path.display()))?;
+        let mut report = SnapshotReport::new(console.now_ms);
+        report.header(start, console)?;
+        Ok(Some(report))
+    }
+
+    fn cannot_open<T>(&self, error: &io::Error, console: &mut Console<'_>) -> Checked<T> {
+        console.fail(&format!("Cannot open file {}: {}, aborting...", self.path.display(), reason(error)))
+    }
+
+    fn cannot_read<T>(&self, offset: u64, error: &io::Error, console: &mut Console<'_>) -> Checked<T> {
+        console.fail(&format!("Error reading AOF {} at byte {offset}: {}", self.name, reason(error)))
+    }
+
+    /// Says what is wrong.
+    fn describe(&self, error: &LogError, console: &mut Console<'_>) -> Checked<()> {
+        let offset = error.offset;
+        let what = match error.problem {
+            LogProblem::Marker(_) => {
+                console.say(&format!("AOF {} format error", self.name))?;
+                error.to_string()
+            }
+            LogProblem::NestedMulti => format!("Unexpected MULTI in AOF {}", self.name),
+            LogProblem::ExecWithoutMulti => format!("Unexpected EXEC in AOF {}", self.name),
+            LogProblem::Preamble(_)
+            | LogProblem::Count
+            | LogProblem::Dollar(_)
+            | LogProblem::Length
+            | LogProblem::LineEnd => error.to_string(),
+        };
+        console.say(&format!("0x{offset:>16x}: {what}"))
+    }
+
+    /// Says where commands begin again behind a mistake: a repair would cut them off, too.
+    fn say_what_follows(
+        &self,
+        file: &mut File,
+        offset: u64,
+        size: u64,
+        console: &mut Console<'_>,
+    ) -> Checked<()> {
+        let mut window = Vec::new();
+        let read = file
+            .seek(SeekFrom::Start(offset + 1))
+            .and_then(|_| file.take(WINDOW_BYTES).read_to_end(&mut window));
+        if let Err(error) = read {
+            return self.cannot_read(offset, &error, console);
+        }
+        match commands_again(&window) {
+            Some(behind) => {
+                let at = offset + 1 + behind as u64;
+                console.say(&format!(
+                    "Commands begin again at byte {at}: --fix removes them, too, {} bytes from there on",
+                    size - at
+                ))
+            }
+            None => Ok(()),
+        }
+    }
+
+    fn fix(&self, valid: u64, size: u64, console: &mut Console<'_>) -> Checked<()> {
+        if !self.is_last {
+            return console
+                .fail(&format!("Failed to truncate AOF {} because it is not the last file", self.name));
+        }
+        console.say(&format!(
+            "This will shrink the AOF {} from {size} bytes, with {} bytes, to {valid} bytes",
+            self.name,
+            size - valid
+        ))?;
+        if !console.agrees("Continue? [y/N]: ")? {
+            return console.fail("Aborting...");
+        }
+        self.cut(valid, console)?;
+        console.say(&format!("Successfully truncated AOF {}", self.name))
+    }
+
+    fn truncate_to_time(&self, time: i64, valid: u64, console: &mut Console<'_>) -> Checked<()> {
+        let path = self.path.display();
+        if valid == 0 {
+            return console.fail(&format!("AOF {path} has nothing before timestamp {time}, aborting..."));
+        }
+        if !self.is_last {
+            console.say(&format!(
+                "Failed to truncate AOF {path} to timestamp {time} to offset {valid} because it is not the last file."
+            ))?;
+            return console.fail(&format!(
+                "If you insist, please delete all files after this file according to the manifest file and delete the \
+                 corresponding records in manifest file manually. Then re-run {}.",
+                console.program
+            ));
+        }
+        self.cut(valid, console)?;
+        console.say(&format!("Successfully truncated AOF {} to timestamp {time}", self.name))
+    }
+
+    /// Cuts the file, durably.
+    fn cut(&self, len: u64, console: &mut Console<'_>) -> Checked<()> {
+        let file = OpenOptions::new().write(true).open(&self.path);
+        let cut = file.and_then(|file| {
+            file.set_len(len)?;
+            file.sync_all()
+        });
+        match cut {
+            Ok(()) => Ok(()),
+            Err(error) => console.fail(&format!("Failed to truncate AOF {}: {}", self.name, reason(&error))),
+        }
+    }
+}
+
+/// Where in these bytes a whole command begins, at the beginning of a line.
+fn commands_again(window: &[u8]) -> Option<usize> {
+    let begins = (0..window.len()).filter(|at| {
+        let is_line = *at == 0 || window.get(at - 1) == Some(&b'\n');
+        is_line && window.get(*at) == Some(&b'*')
+    });
+    begins.take(TRIES_MAX).find(|at| {
+        let mut reader = LogReader::new(LogOptions::default());
+        let rest = window.get(*at..).unwrap_or_default();
+        reader.feed(rest.get(..TRY_BYTES).unwrap_or(rest));
+        // EXEC alone is what is left of a transaction.
+        matches!(
+            reader.next(),
+            Ok(LogProgress::Item(_)) | Err(LogError { problem: LogProblem::ExecWithoutMulti, .. })
+        )
+    })
+}
+
+/// Bytes of a line of a manifest.
+const LINE_BYTES_MAX: u64 = 1024;
+/// Bytes of a manifest that are read: it names some files.
+const MANIFEST_BYTES_MAX: u64 = 16 << 20;
+/// Bytes behind a mistake that are searched for commands.
+const WINDOW_BYTES: u64 = 4 << 20;
+/// Places where a command may begin that are tried.
+const TRIES_MAX: usize = 1000;
+/// Bytes in which a command must end to be found.
+const TRY_BYTES: usize = 64 << 10;

@@ -1,0 +1,417 @@
+//! `sluice-check-rdb`, and the part of `sluice-check-aof` that reads a snapshot at the beginning of a log.
+
+use crate::cli;
+use crate::console::{Checked, Console, PIECE_BYTES, Stop, reason};
+use crate::stats::{FileStats, Format, Key, TYPES};
+use sluice_base::num::IntBuffer;
+use sluice_persist::rdb::{Item, LoadError, Loaded, Problem, ReadOptions, ReadProgress, Reader, Unknown};
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::fs::File;
+use std::io::{BufWriter, Read, Write};
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+
+/// Checks an RDB file as the words after the program's name say; the exit status.
+pub fn check_rdb(words: &[OsString], console: &mut Console<'_>) -> i32 {
+    match run(words, console) {
+        Ok(()) => 0,
+        Err(Stop::Said | Stop::Report(_)) => 1,
+    }
+}
+
+/// What the words ask for.
+struct CheckOptions {
+    path: PathBuf,
+    stats: Option<Format>,
+    output: Option<PathBuf>,
+}
+
+fn run(words: &[OsString], console: &mut Console<'_>) -> Checked<()> {
+    let usage = format!(
+        "Usage: {} <rdb-file-name> [--format table|info|csv] [--stats] [--output <file>]",
+        console.program
+    );
+    if let [word] = words {
+        match word.to_str() {
+            Some("-v" | "--version") => return console.say(&cli::version(&console.program)),
+            Some("-h" | "--help") => return console.say(&usage),
+            _ => {}
+        }
+    }
+    let Some(options) = options(words) else { return console.fail(&usage) };
+    let Some(output) = &options.output else { return check_file(&options, console) };
+    let file = match File::create(output) {
+        Ok(file) => file,
+        Err(error) => {
+            let line = format!("Cannot open file {}: {}", output.display(), reason(&error));
+            return console.fail(&line);
+        }
+    };
+    let mut file = BufWriter::new(file);
+    let bar: Option<&mut dyn Write> = match &mut console.bar {
+        Some(bar) => Some(&mut **bar),
+        None => None,
+    };
+    let mut to_file = Console {
+        out: &mut file,
+        answers: &mut *console.answers,
+        bar,
+        now_ms: console.now_ms,
+        program: console.program.clone(),
+    };
+    let checked = check_file(&options, &mut to_file);
+    file.flush()?;
+    checked
+}
+
+fn options(words: &[OsString]) -> Option<CheckOptions> {
+    let (path, mut words) = words.split_first()?;
+    let (mut wanted, mut format, mut output) = (false, Format::Table, None);
+    while let Some((word, rest)) = words.split_first() {
+        words = rest;
+        match word.to_str()? {
+            "--stats" => wanted = true,
+            "--format" => {
+                let (name, rest) = words.split_first()?;
+                words = rest;
+                format = match name.to_str()? {
+                    "table" => Format::Table,
+                    "info" => Format::Info,
+                    "csv" => Format::Csv,
+                    _ => return None,
+                };
+            }
+            "--output" => {
+                let (name, rest) = words.split_first()?;
+                (words, output) = (rest, Some(PathBuf::from(name)));
+            }
+            _ => return None,
+        }
+    }
+    Some(CheckOptions { path: path.into(), stats: wanted.then_some(format), output })
+}
+
+fn check_file(options: &CheckOptions, console: &mut Console<'_>) -> Checked<()> {
+    let mut report = SnapshotReport::new(console.now_ms);
+    let checked = read_file(&options.path, &mut report, console);
+    if let (Ok(()), Some(format)) = (&checked, options.stats) {
+        write!(console.out, "{}", report.stats.render(format))?;
+    }
+    console.out.flush()?;
+    checked
+}
+
+fn read_file(path: &Path, report: &mut SnapshotReport, console: &mut Console<'_>) -> Checked<()> {
+    console.say(&format!("[offset 0] Checking RDB file {}", path.display()))?;
+    let opened = File::open(path).and_then(|file| Ok((file.metadata()?.len(), file)));
+    let (size, mut file) = match opened {
+        Ok(opened) => opened,
+        Err(error) => {
+            console.say(&format!("[offset 0] Cannot open file {}: {}", path.display(), reason(&error)))?;
+            return report.failed(0, console);
+        }
+    };
+    let mut reader = Reader::new(read_options());
+    let mut piece = vec![0; PIECE_BYTES];
+    let mut fed = 0;
+    loop {
+        let line = match reader.next() {
+            Ok(ReadProgress::Item(item)) => report.item(&item),
+            Ok(ReadProgress::End) => {
+                let rest = reader.rest().len() as u64;
+                return report.end(&file, fed - rest, size, console);
+            }
+            Ok(ReadProgress::More(missing_at)) => {
+                let len = match file.read(&mut piece) {
+                    Ok(len) => len,
+                    Err(error) => {
+                        console.say(&format!("[offset {fed}] Cannot read the file: {}", reason(&error)))?;
+                        return report.failed(fed, console);
+                    }
+                };
+                let new = piece.get(..len).unwrap_or_default();
+                if fed == 0 {
+                    report.header(new, console)?;
+                }
+                if len == 0 {
+                    let error = LoadError { offset: missing_at, problem: Problem::CutOff };
+                    return report.error(&error, reader.key(), console);
+                }
+                reader.feed(new);
+                fed += len as u64;
+                console.progress(fed, size);
+                continue;
+            }
+            Err(error) => return report.error(&error, reader.key(), console),
+        };
+        let offset = fed - reader.rest().len() as u64;
+        report.took(offset);
+        if let Some(line) = line {
+            console.say(&format!("[offset {offset}] {line}"))?;
+        }
+    }
+}
+
+/// What was seen of a snapshot.
+pub(crate) struct SnapshotReport {
+    now_ms: i64,
+    version: u32,
+    db: u64,
+    keys: u64,
+    expires: u64,
+    expired: u64,
+    functions: u64,
+    /// Keys of types that the server does not have.
+    unsupported: BTreeMap<&'static str, u64>,
+    stats: FileStats,
+    /// Bytes up to which the file is in order.
+    valid_up_to: u64,
+}
+
+impl SnapshotReport {
+    pub(crate) fn new(now_ms: i64) -> SnapshotReport {
+        SnapshotReport {
+            now_ms,
+            version: 0,
+            db: 0,
+            keys: 0,
+            expires: 0,
+            expired: 0,
+            functions: 0,
+            unsupported: BTreeMap::new(),
+            stats: FileStats::default(),
+            valid_up_to: 0,
+        }
+    }
+
+    /// Looks at the first bytes of a file, which are refused or described if their version is not ours.
+    pub(crate) fn header(&mut self, start: &[u8], console: &mut Console<'_>) -> Checked<()> {
+        let head = start.get(..HEADER_LEN).unwrap_or_default();
+        let (redis, digits) = match (head.strip_prefix(b"REDIS"), head.strip_prefix(b"VALKEY")) {
+            (Some(digits), _) => (true, digits),
+            (None, Some(digits)) => (false, digits),
+            // The reader says what is wrong.
+            (None, None) => return Ok(()),
+        };
+        let version = std::str::from_utf8(digits).ok().and_then(|digits| digits.parse::<u32>().ok());
+        self.version = version.unwrap_or(0);
+        match self.version {
+            0 => Ok(()),
+            VERSION_VALKEY.. if redis => {
+                let error = LoadError { offset: HEADER_LEN as u64, problem: Problem::Version(self.version) };
+                self.error(&error, None, console)
+            }
+            _ => match self.origin() {
+                Some(origin) => {
+                    let origin = capitalised(origin);
+                    console.say(&format!("[offset 9] {origin} RDB version {} detected", self.version))
+                }
+                None => Ok(()),
+            },
+        }
+    }
+
+    /// What the reference calls a version that is not its own.
+    fn origin(&self) -> Option<&'static str> {
+        match self.version {
+            FOREIGN_FROM..VERSION_VALKEY => Some("foreign"),
+            VERSION_VALKEY | 0..FOREIGN_FROM => None,
+            _ => Some("future"),
+        }
+    }
+
+    /// Counts an item; what is to be said of it behind its offset.
+    pub(crate) fn item(&mut self, item: &Item<'_>) -> Option<String> {
+        match item {
+            Item::Aux(name, value) => {
+                Some(format!("AUX FIELD {} = '{}'", name.escape_ascii(), value.escape_ascii()))
+            }
+            Item::Db(db) => {
+                self.db = *db;
+                Some(format!("Selecting DB ID {db}"))
+            }
+            Item::Function(_) => {
+                self.functions += 1;
+                None
+            }
+            Item::Sizes(..) | Item::Slot(_) | Item::SlotImport { .. } => None,
+            Item::LoadedEntry(entry) => {
+                match &entry.value {
+                    Loaded::Str(text) => {
+                        let len = text.len() as u64;
+                        self.key("string", entry.key.len(), entry.expiry_ms, Some(&mut [len].into_iter()));
+                    }
+                    Loaded::Pages(pages) => {
+                        let len = pages.len() as u64;
+                        self.key("string", entry.key.len(), entry.expiry_ms, Some(&mut [len].into_iter()));
+                    }
+                    Loaded::List(list) => {
+                        let (mut elements, mut digits) = (list.view().iter(0..usize::MAX), IntBuffer::new());
+                        let mut sizes = std::iter::from_fn(|| {
+                            elements.next().map(|element| element.bytes(&mut digits).len() as u64)
+                        });
+                        self.key("list", entry.key.len(), entry.expiry_ms, Some(&mut sizes));
+                    }
+                }
+                None
+            }
+            Item::Empty { key } => {
+                self.keys += 1;
+                Some(format!("Key '{}' has no element, and is passed over", key.escape_ascii()))
+            }
+            Item::Skipped { key, kind, expiry_ms, .. } => {
+                *self.unsupported.entry(kind).or_default() += 1;
+                let kind = TYPES.iter().find(|name| *name == kind).unwrap_or(&"module");
+                self.key(kind, key.len(), *expiry_ms, None);
+                None
+            }
+        }
+    }
+
+    fn key(
+        &mut self,
+        kind: &str,
+        bytes: usize,
+        expiry_ms: Option<i64>,
+        sizes: Option<&mut dyn Iterator<Item = u64>>,
+    ) {
+        let is_expired = expiry_ms.is_some_and(|at| at < self.now_ms);
+        self.keys += 1;
+        self.expires += u64::from(expiry_ms.is_some());
+        self.expired += u64::from(is_expired);
+        let key = Key { db: self.db, kind, bytes, has_expiry: expiry_ms.is_some(), is_expired };
+        self.stats.add(&key, sizes);
+    }
+
+    /// The last item ended there.
+    pub(crate) fn took(&mut self, offset: u64) {
+        self.valid_up_to = offset;
+    }
+
+    /// Says what is wrong, and what is in order before.
+    pub(crate) fn error<T>(
+        &mut self,
+        error: &LoadError,
+        key: Option<&[u8]>,
+        console: &mut Console<'_>,
+    ) -> Checked<T> {
+        console.say("--- RDB ERROR DETECTED ---")?;
+        console.say(&format!("[offset {}] {}", error.offset, self.describe(error)))?;
+        if let Some(key) = key {
+            console.say(&format!("[additional info] Reading key '{}'", key.escape_ascii()))?;
+        }
+        self.totals(console)?;
+        if error.problem == Problem::Checksum {
+            console.say("[info] the structure is in order, but some byte is not what was written")?;
+        } else {
+            console.say(&format!(
+                "[info] the first {} bytes are in order and hold the {} keys read",
+                self.valid_up_to, self.keys
+            ))?;
+        }
+        self.failed(error.offset, console)
+    }
+
+    fn describe(&self, error: &LoadError) -> String {
+        let version = self.version;
+        match (&error.problem, self.origin()) {
+            (Problem::Magic, _) => "Wrong signature trying to load DB from file".to_owned(),
+            (Problem::Version(version), _) => format!("Can't handle RDB format version {version}"),
+            (Problem::CutOff, _) => "Unexpected EOF reading RDB file".to_owned(),
+            (Problem::Unknown(kind), Some(origin)) => {
+                format!("Unknown object type {kind} in RDB file with {origin} version {version}")
+            }
+            (Problem::Unknown(kind), None) => format!("Invalid object type: {kind}"),
+            (Problem::Checksum, _) => "RDB CRC error".to_owned(),
+            (Problem::OldFunction, _) => "Pre-release function format not supported".to_owned(),
+            (
+                Problem::Unsupported { .. }
+                | Problem::Length
+                | Problem::Compression
+                | Problem::List
+                | Problem::Module,
+                _,
+            ) => error.to_string(),
+        }
+    }
+
+    fn totals(&self, console: &mut Console<'_>) -> Checked<()> {
+        console.say(&format!("[info] {} keys read", self.keys))?;
+        console.say(&format!("[info] {} expires", self.expires))?;
+        console.say(&format!("[info] {} already expired", self.expired))?;
+        console.say(&format!("[info] {} functions", self.functions))
+    }
+
+    fn failed<T>(&self, offset: u64, console: &mut Console<'_>) -> Checked<T> {
+        console.fail(&format!("[offset {offset}] Check RDB returned error code 1 (0 means success)"))
+    }
+
+    /// The snapshot has ended there, in order; the file has `size` bytes.
+    pub(crate) fn end(
+        &mut self,
+        file: &File,
+        offset: u64,
+        size: u64,
+        console: &mut Console<'_>,
+    ) -> Checked<()> {
+        if self.version >= SUMMED_FROM {
+            let mut sum = [0; 8];
+            // The bytes were read before; what cannot be read again is not described.
+            let is_there = file.read_exact_at(&mut sum, offset.saturating_sub(8)).is_ok();
+            let what = if is_there && sum == [0; 8] {
+                "RDB file was saved with checksum disabled: no check performed."
+            } else {
+                "Checksum OK"
+            };
+            console.say(&format!("[offset {offset}] {what}"))?;
+        }
+        console.say(&format!("[offset {offset}] Check RDB returned error code 0 (0 means success)"))?;
+        match self.origin() {
+            None => console.say(&format!("[offset {offset}] \\o/ RDB looks OK! \\o/"))?,
+            Some(_) => {
+                console.say(&format!(
+                    "[offset {offset}] \\o/ RDB looks OK, but loading requires config 'rdb-version-check relaxed'"
+                ))?;
+                if self.version <= VERSION_REDIS_READ && self.unsupported.is_empty() {
+                    console.say("[info] Sluice reads this version without it")?;
+                }
+            }
+        }
+        self.totals(console)?;
+        for (kind, keys) in &self.unsupported {
+            console.say(&format!(
+                "[info] {keys} keys of type {kind}, which Sluice does not have yet: their values were not checked"
+            ))?;
+        }
+        if !self.unsupported.is_empty() {
+            console
+                .say("[info] Sluice loads the other keys, with config 'rdb-version-check relaxed' alone")?;
+        }
+        if size > offset {
+            console.say(&format!("[info] {} bytes follow the snapshot", size - offset))?;
+        }
+        Ok(())
+    }
+}
+
+fn capitalised(word: &str) -> String {
+    let mut letters = word.chars();
+    letters.next().map_or_else(String::new, |first| first.to_ascii_uppercase().to_string() + letters.as_str())
+}
+
+/// How snapshots are read: everything that delimits itself.
+pub(crate) fn read_options() -> ReadOptions {
+    ReadOptions { unknown: Unknown::Skip, ..ReadOptions::default() }
+}
+
+/// Bytes of a magic and a version.
+const HEADER_LEN: usize = 9;
+/// Versions from here to before ours are of others.
+const FOREIGN_FROM: u32 = 12;
+/// Our version.
+const VERSION_VALKEY: u32 = 80;
+/// The last foreign version that is read by default.
+const VERSION_REDIS_READ: u32 = 13;
+/// Files of earlier versions have no checksum.
+const SUMMED_FROM: u32 = 5;

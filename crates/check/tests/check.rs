@@ -1,0 +1,406 @@
+//! The checkers as scripts see them: exit status, lines, and what becomes of the files.
+#![allow(missing_docs)]
+
+use sluice_check::{Console, check_aof, check_rdb};
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+/// A folder of a test.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(name: &str) -> Folder {
+        let path = std::env::temp_dir().join(format!("sluice-check-{name}-{}", std::process::id()));
+        std::fs::create_dir_all(&path).expect("a temporary folder");
+        Folder(path)
+    }
+
+    fn write(&self, name: &str, bytes: &[u8]) -> PathBuf {
+        let path = self.0.join(name);
+        std::fs::write(&path, bytes).expect("writable");
+        path
+    }
+
+    fn read(&self, name: &str) -> Vec<u8> {
+        std::fs::read(self.0.join(name)).expect("readable")
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+type Check = fn(&[OsString], &mut Console<'_>) -> i32;
+
+/// Runs a check with these words, of which `@` is the file, and this answer; the exit status and the lines.
+fn run(check: Check, words: &str, file: &Path, answer: &str) -> (i32, Vec<String>) {
+    let words: Vec<OsString> = words
+        .split(' ')
+        .map(|word| if word == "@" { file.as_os_str().to_owned() } else { word.into() })
+        .collect();
+    let mut out = Vec::new();
+    let mut bar = Vec::new();
+    let mut answers = answer.as_bytes();
+    let mut console = Console {
+        out: &mut out,
+        answers: &mut answers,
+        bar: Some(&mut bar),
+        now_ms: 1_795_324_000_000,
+        program: "sluice-check".to_owned(),
+    };
+    let status = check(&words, &mut console);
+    let text = String::from_utf8(out).expect("the report is text");
+    (status, text.lines().map(str::to_owned).collect())
+}
+
+/// Whether a line begins with each of these texts, in this order.
+fn assert_lines(lines: &[String], wanted: &[&str]) {
+    let mut rest = lines.iter();
+    for text in wanted {
+        assert!(rest.any(|line| line.starts_with(text)), "{text:?} in {lines:#?}");
+    }
+}
+
+const SET: &[u8] = b"*3\r\n$3\r\nset\r\n$1\r\na\r\n$1\r\n1\r\n";
+const MULTI: &[u8] = b"*1\r\n$5\r\nMULTI\r\n";
+
+fn corpus(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../persist/tests/corpus").join(name)
+}
+
+#[test]
+fn a_log_of_one_file_is_checked() {
+    let folder = Folder::new("one");
+    let table: [(&[u8], i32, &[&str]); 8] = [
+        (b"", 0, &["AOF "]),
+        (SET, 0, &["Start checking Old-Style AOF", "AOF analyzed: filename="]),
+        (
+            &[SET, b"!!!"].concat(),
+            1,
+            &["AOF ", "0x              1b: a command or", "AOF analyzed: filename="],
+        ),
+        (&SET[..20], 1, &["0x               0: Unexpected end of file: 20 bytes"]),
+        (&[SET, MULTI, SET].concat(), 1, &["0x              45: Reached EOF before reading EXEC for MULTI"]),
+        (&[MULTI, SET, MULTI].concat(), 1, &["0x              2a: Unexpected MULTI in AOF"]),
+        (b"*1\r\n$4\r\nexec\r\n", 1, &["0x               0: Unexpected EXEC in AOF"]),
+        // It is in the form of a manifest behind its beginning alone.
+        (b"*2\r\n$4\r\nfile\r\n$4\r\nfile\r\n", 0, &["Start checking Old-Style AOF"]),
+    ];
+    for (log, status, wanted) in table {
+        let path = folder.write("log", log);
+        let (ended, lines) = run(check_aof, "@", &path, "");
+        assert_eq!(ended, status, "{lines:#?}");
+        assert_lines(&lines, wanted);
+        let last = lines.last().expect("something is said");
+        let name = path.display();
+        match (status, log.is_empty()) {
+            (0, true) => assert_eq!(*last, format!("AOF {name} is empty")),
+            (0, false) => assert_eq!(*last, format!("AOF {name} is valid")),
+            _ => {
+                assert_eq!(*last, format!("AOF {name} is not valid. Use the --fix option to try fixing it."))
+            }
+        }
+        assert_eq!(folder.read("log"), log, "a check changes nothing");
+    }
+    let path = folder.write("log", &[SET, b"#x\r\n!!!"].concat());
+    let (_, lines) = run(check_aof, "@", &path, "");
+    let analyzed =
+        format!("AOF analyzed: filename={}, size=34, ok_up_to=31, ok_up_to_line=9, diff=3", path.display());
+    assert_lines(&lines, &[&analyzed]);
+}
+
+#[test]
+fn a_repair_cuts_what_is_not_in_order_when_the_user_agrees() {
+    let folder = Folder::new("fix");
+    let log = [SET, MULTI, SET, b"!"].concat();
+    for (answer, status) in [("", 1), ("n\n", 1), ("no, y\n", 1), ("y\n", 0), ("Yes\n", 0)] {
+        let path = folder.write("log", &log);
+        let (ended, lines) = run(check_aof, "--fix @", &path, answer);
+        assert_eq!(ended, status, "{answer:?} {lines:#?}");
+        let kept: &[u8] = if status == 0 { SET } else { &log };
+        assert_eq!(folder.read("log"), kept, "{answer:?}");
+        let shrink =
+            format!("This will shrink the AOF {} from 70 bytes, with 43 bytes, to 27 bytes", path.display());
+        assert_lines(
+            &lines,
+            &["A transaction that did not end begins at byte 27", &shrink, "Continue? [y/N]: "],
+        );
+    }
+    // Nothing is asked where nothing is wrong.
+    let path = folder.write("log", SET);
+    assert_eq!(run(check_aof, "--fix @", &path, "").0, 0);
+}
+
+#[test]
+fn commands_behind_a_mistake_are_told_of() {
+    let folder = Folder::new("behind");
+    let path = folder.write("log", &[SET, b"*1\r\n$9\r\nping\r\n", SET, SET].concat());
+    let (status, lines) = run(check_aof, "@", &path, "");
+    assert_eq!(status, 1);
+    assert_lines(&lines, &["Commands begin again at byte 41: --fix removes them, too, 54 bytes"]);
+}
+
+#[test]
+fn a_log_is_cut_to_a_time_at_whole_transactions() {
+    let folder = Folder::new("time");
+    let exec: &[u8] = b"*1\r\n$4\r\nEXEC\r\n";
+    let log = [b"#TS:100\r\n", SET, MULTI, b"#TS:200\r\n", SET, exec, b"#TS:300\r\n", SET].concat();
+    let ends = [9 + 27, 9 + 27 + 15 + 9 + 27 + 14];
+    for (time, status, kept, said) in [
+        ("50", 1, log.len(), "has nothing before timestamp 50, aborting..."),
+        ("100", 0, ends[0], "to timestamp 100"),
+        ("200", 0, ends[1], "to timestamp 200"),
+        ("300", 0, log.len(), "is valid"),
+        ("x", 1, log.len(), "Invalid timestamp, aborting..."),
+    ] {
+        let path = folder.write("log", &log);
+        let (ended, lines) = run(check_aof, &format!("--truncate-to-timestamp {time} @"), &path, "");
+        assert_eq!(ended, status, "{lines:#?}");
+        assert!(lines.last().is_some_and(|line| line.ends_with(said)), "{lines:#?}");
+        assert_eq!(folder.read("log"), log[..kept], "{time}");
+    }
+}
+
+#[test]
+fn the_files_of_a_manifest_are_checked_in_order_and_the_last_alone_is_repaired() {
+    let folder = Folder::new("parts");
+    let manifest: &[u8] =
+        b"file b seq 1 type b\nfile h seq 1 type h\nfile i1 seq 1 type i\nfile i2 seq 2 type i\n";
+    let path = folder.write("a.manifest", manifest);
+    let bad = [SET, b"!!"].concat();
+    let table: [(&str, [&[u8]; 3], i32, &str); 6] = [
+        ("@", [SET, b"", SET], 0, "All AOF files and manifest are valid"),
+        ("@", [SET, SET, &bad], 1, "AOF i2 is not valid. Use the --fix option to try fixing it."),
+        ("--fix @", [SET, &bad, SET], 1, "Failed to truncate AOF i1 because it is not the last file"),
+        ("--fix @", [&bad, SET, SET], 1, "Failed to truncate AOF b because it is not the last file"),
+        ("--fix @", [SET, SET, &bad], 0, "All AOF files and manifest are valid"),
+        (
+            "--truncate-to-timestamp 1 @",
+            [&[SET, b"#TS:2\r\n"].concat(), SET, SET],
+            1,
+            "If you insist, please delete",
+        ),
+    ];
+    for (words, contents, status, said) in table {
+        for (name, bytes) in ["b", "i1", "i2"].into_iter().zip(contents) {
+            folder.write(name, bytes);
+        }
+        let (ended, lines) = run(check_aof, words, &path, "y\n");
+        assert_eq!(ended, status, "{lines:#?}");
+        assert_lines(&lines, &["Start checking Multi Part AOF", "Start to check BASE AOF (RESP format)."]);
+        assert!(lines.last().is_some_and(|line| line.starts_with(said)), "{said} in {lines:#?}");
+    }
+    folder.write("i1", b"");
+    let (_, lines) = run(check_aof, "@", &path, "");
+    assert_lines(
+        &lines,
+        &[
+            "BASE AOF b is valid",
+            "Start to check INCR files.",
+            "INCR AOF i1 is empty",
+            "INCR AOF i2 is valid",
+        ],
+    );
+}
+
+#[test]
+fn a_bad_manifest_is_refused_with_its_line() {
+    let folder = Folder::new("manifest");
+    let path = folder.write("log.manifest", b"file b seq 1 type b\n!!!\n");
+    let (status, lines) = run(check_aof, "@", &path, "");
+    assert_eq!(status, 1);
+    assert_lines(
+        &lines,
+        &[
+            "*** FATAL AOF MANIFEST FILE ERROR ***",
+            "Reading the manifest file, at line 2",
+            ">>> '!!!'",
+            "Invalid AOF manifest file format",
+        ],
+    );
+    let path = folder.write("log.manifest", b"");
+    let (status, lines) = run(check_aof, "@", &path, "");
+    assert_eq!((status, lines.last().map(String::as_str)), (1, Some("Found an empty AOF manifest")));
+    let path = folder.write("log.manifest", b"file gone seq 1 type i\n");
+    let (status, lines) = run(check_aof, "@", &path, "");
+    assert_eq!(status, 1);
+    assert!(
+        lines.last().is_some_and(|line| line.ends_with("gone: No such file or directory, aborting...")),
+        "{lines:?}"
+    );
+}
+
+#[test]
+fn a_snapshot_before_the_commands_is_checked_with_them() {
+    // The reference's check tool takes the base that the reference itself writes for a file of commands, and refuses it.
+    let (status, lines) = run(check_aof, "@", &corpus("valkey-9.1.2-aof/a b.aof.manifest"), "");
+    assert_eq!(status, 0, "{lines:#?}");
+    assert_lines(
+        &lines,
+        &[
+            "Start to check BASE AOF (RDB format).",
+            "[offset 0] Checking RDB file",
+            "[offset 27] AUX FIELD valkey-ver = '9.1.2'",
+            "[offset 147] Checksum OK",
+            "[info] 4 keys read",
+            "RDB preamble is OK, proceeding with AOF tail...",
+            "BASE AOF a b.aof.2.base.rdb is valid",
+            "INCR AOF a b.aof.2.incr.aof is valid",
+        ],
+    );
+    let folder = Folder::new("preamble");
+    let mut log = std::fs::read(corpus("valkey-9.1.2.rdb")).expect("the corpus is there");
+    let snapshot = log.len();
+    log.extend_from_slice(SET);
+    log.extend_from_slice(b"*2");
+    let path = folder.write("log", &log);
+    let (status, lines) = run(check_aof, "--fix @", &path, "y\n");
+    assert_eq!(status, 0, "{lines:#?}");
+    assert_eq!(folder.read("log"), log[..snapshot + SET.len()]);
+    // Of a snapshot that is not in order nothing can be cut off.
+    let path = folder.write("log", &log[..200]);
+    let (status, lines) = run(check_aof, "--fix @", &path, "y\n");
+    assert_eq!(
+        (status, lines.last().map(String::as_str)),
+        (1, Some("RDB preamble of AOF file is not sane, aborting."))
+    );
+    assert_lines(&lines, &["--- RDB ERROR DETECTED ---", "[offset 200] Unexpected EOF reading RDB file"]);
+    assert_eq!(folder.read("log").len(), 200);
+}
+
+#[test]
+fn snapshots_are_checked() {
+    let folder = Folder::new("rdb");
+    let whole = std::fs::read(corpus("valkey-9.1.2.rdb")).expect("the corpus is there");
+    let mut summed = whole.clone();
+    let last = summed.len() - 1;
+    summed[last] ^= 1;
+    let table: [(&[u8], i32, &[&str]); 8] = [
+        (
+            &whole,
+            0,
+            &[
+                "[offset 168] Selecting DB ID 0",
+                "[offset 7140] Checksum OK",
+                "[offset 7140] Check RDB returned error code 0 (0 means success)",
+                "[offset 7140] \\o/ RDB looks OK! \\o/",
+                "[info] 20 keys read",
+                "[info] 2 expires",
+                "[info] 0 already expired",
+                "[info] 0 functions",
+            ],
+        ),
+        (
+            &whole[..200],
+            1,
+            &[
+                "--- RDB ERROR DETECTED ---",
+                "[offset 200] Unexpected EOF reading RDB file",
+                "[info] 2 keys read",
+                "[info] the first 191 bytes",
+                "[offset 200] Check RDB returned error code 1 (0 means success)",
+            ],
+        ),
+        (
+            &summed,
+            1,
+            &["[offset 7132] RDB CRC error", "[info] 20 keys read", "[info] the structure is in order"],
+        ),
+        (b"NOTANRDBFILE", 1, &["[offset 0] Wrong signature trying to load DB from file"]),
+        (b"", 1, &["[offset 0] Unexpected EOF reading RDB file"]),
+        (b"REDIS0099\xff\0\0\0\0\0\0\0\0", 1, &["[offset 9] Can't handle RDB format version 99"]),
+        (
+            b"VALKEY981\xff\0\0\0\0\0\0\0\0",
+            0,
+            &[
+                "[offset 9] Future RDB version 981 detected",
+                "[offset 18] RDB file was saved with checksum disabled: no check performed.",
+                "[offset 18] \\o/ RDB looks OK, but loading requires config 'rdb-version-check relaxed'",
+            ],
+        ),
+        (
+            b"REDIS0075\x96\x01k",
+            1,
+            &[
+                "[offset 9] Foreign RDB version 75 detected",
+                "[offset 9] Unknown object type 150 in RDB file with foreign version 75",
+            ],
+        ),
+    ];
+    for (bytes, status, wanted) in table {
+        let path = folder.write("dump", bytes);
+        let (ended, lines) = run(check_rdb, "@", &path, "");
+        assert_eq!(ended, status, "{lines:#?}");
+        assert_lines(&lines, &[&format!("[offset 0] Checking RDB file {}", path.display())]);
+        assert_lines(&lines, wanted);
+    }
+    let bad = b"VALKEY080\x12\x03key\x02\x02\x0c\x0c\0\0\0\x02\0\x81a\x02\x07\x02\xff\x01\x05hello\xff\0\0\0\0\0\0\0\0";
+    let (status, lines) = run(check_rdb, "@", &folder.write("dump", bad), "");
+    assert_eq!(status, 1);
+    assert_lines(&lines, &["--- RDB ERROR DETECTED ---", "[additional info] Reading key 'key'"]);
+}
+
+#[test]
+fn keys_of_types_that_are_not_there_are_counted() {
+    let (status, lines) = run(check_rdb, "@ --stats --format info", &corpus("redis-8.0.6-types.rdb"), "");
+    assert_eq!(status, 0, "{lines:#?}");
+    assert_lines(
+        &lines,
+        &[
+            "[offset 9] Foreign RDB version 12 detected",
+            "[info] 13 keys read",
+            "[info] 1 functions",
+            "[info] 4 keys of type hash",
+            "[info] db.0.type.string.keys.total:1",
+            "[info] db.0.type.set.keys.total:3",
+            "[info] db.0.type.stream.keys.total:2",
+        ],
+    );
+}
+
+#[test]
+fn statistics_go_where_the_words_say() {
+    let folder = Folder::new("stats");
+    let (dump, output) = (corpus("valkey-9.1.2.rdb"), folder.0.join("report"));
+    let words = format!("@ --output {} --stats --format csv", output.display());
+    let (status, lines) = run(check_rdb, &words, &dump, "");
+    assert_eq!((status, lines.len()), (0, 0));
+    let report = String::from_utf8(folder.read("report")).expect("text");
+    for line in [
+        "db.0.keys.total,14,4,0,0,0,0,0\n",
+        "db.0.keys.value_size,5730,23520,0,0,0,0,0\n",
+        "db.3.elements.total,1,100,0,0,0,0,0\n",
+        "db.0.elements.num.p50,1.00,3.00,0.00,0.00,0.00,0.00,0.00\n",
+    ] {
+        assert!(report.contains(line), "{line} in {report}");
+    }
+}
+
+#[test]
+fn words_that_are_not_understood_get_the_usage() {
+    let folder = Folder::new("words");
+    let path = folder.write("f", SET);
+    for words in ["--foo @", "a b c d", "--fix @ x", "--truncate-to-timestamp @"] {
+        let (status, lines) = run(check_aof, words, &path, "");
+        assert_eq!(status, 1);
+        assert_eq!(
+            lines,
+            ["Usage: sluice-check [--fix|--truncate-to-timestamp $timestamp] <file.manifest|file.aof>"],
+            "{words}"
+        );
+    }
+    for words in ["@ --foo", "@ --format", "@ --format x", "--stats @", "@ --output"] {
+        let (status, lines) = run(check_rdb, words, &path, "");
+        assert_eq!(status, 1);
+        assert_eq!(
+            lines,
+            ["Usage: sluice-check <rdb-file-name> [--format table|info|csv] [--stats] [--output <file>]"],
+            "{words}"
+        );
+    }
+    for check in [check_aof as Check, check_rdb as Check] {
+        assert_eq!(run(check, "--version", &path, "").0, 0);
+    }
+}

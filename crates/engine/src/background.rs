@@ -1,0 +1,281 @@
+//! Writing in the background: a cut of the keyspace, handed piece by piece to a thread that writes it to a file.
+//!
+//! ```text
+//!  begin (between two units) ──► capturing, a slice each iteration ──all captured──► finishing ──► outcome
+//!                                      │ the thread is behind: no slice               (the thread: end of the file, sync, rename)
+//!                                      └──── FLUSHALL, BGSAVE CANCEL, end of the server, an error ──► broken off
+//! ```
+//!
+//! Invariants: (1) one job at a time; (2) what the file holds is what the keyspace held between two units; (3) no command waits
+//! for a job: a change copies the entry that it changes, once; (4) the job waits instead: while more than [`AHEAD_WEIGHT`] is
+//! on its way to the file, the cursor stands still. What changes capture meanwhile is held in memory, and shown in INFO.
+
+use crate::action::Action;
+use crate::engine::Engine;
+use crate::process::{Background, BackgroundFile, Process, SaveError};
+use crate::snapshot::{self, RdbAux, SnapshotFile};
+use sluice_base::Now;
+use sluice_config::param;
+use sluice_keyspace::{Captured, CutState, Db, Keyspace};
+use sluice_persist::rdb::Version;
+
+/// A job under way.
+pub(crate) struct Job {
+    /// When the cut was made.
+    pub began: Now,
+    writing: Box<dyn Background>,
+    stage: Stage,
+    /// Databases that were emptied since the cut: it goes on in them.
+    detached: Vec<Box<Db>>,
+    /// The database whose turn it is; behind the last one come those that were emptied.
+    at: usize,
+    /// Entries at the cut.
+    total: usize,
+    /// What the cuts said that are over: entries captured by changes, bytes copied for them.
+    changed: (u64, u64),
+    /// What the thread had done when it was looked at, and when it had done something new.
+    progress: (u64, Now),
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Stage {
+    Capturing,
+    Finishing,
+}
+
+impl std::fmt::Debug for Job {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Job").field("total", &self.total).finish_non_exhaustive()
+    }
+}
+
+/// How far a job is, for INFO.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct JobState {
+    /// Entries at the cut.
+    pub total: usize,
+    /// Entries captured.
+    pub captured: usize,
+    /// Entries that were captured because they were about to change, and bytes copied for them.
+    pub changed: (u64, u64),
+    /// Bytes that only the job holds.
+    pub held_bytes: usize,
+}
+
+/// What a slice has come to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Slice {
+    /// There is no job.
+    None,
+    /// There is more to capture, and room for it.
+    More,
+    /// The thread has to go on first, and will wake the event loop.
+    Waits,
+}
+
+/// Where the cursor stands still: so much is on its way to the file, each value as if it were copied.
+const AHEAD_WEIGHT: usize = 8 << 20;
+/// Entries captured between two looks at the clock: about 10 µs.
+const ENTRIES_PER_LOOK: usize = 256;
+/// A thread that has written nothing for so long is given up.
+pub(crate) const STALLED_S: i64 = 60;
+
+impl Job {
+    /// Makes the cut and begins to write.
+    fn begin(
+        keyspace: &mut Keyspace,
+        file: SnapshotFile,
+        target: BackgroundFile,
+        process: &mut dyn Process,
+    ) -> Result<Job, SaveError> {
+        let writing = process.write_in_background(target, file)?;
+        let total = keyspace.iter().map(|(_, db)| db.len()).sum();
+        keyspace.begin_cut();
+        let began = process.now();
+        Ok(Job {
+            began,
+            writing,
+            stage: Stage::Capturing,
+            detached: Vec::new(),
+            at: 0,
+            total,
+            changed: (0, 0),
+            progress: (0, began),
+        })
+    }
+
+    /// Captures until the time is up, the thread is behind, or nothing is left.
+    fn slice(&mut self, keyspace: &mut Keyspace, budget_ns: u64, process: &mut dyn Process) -> Slice {
+        let began_ns = process.now().mono_ns;
+        loop {
+            if self.stage == Stage::Finishing || self.writing.weight() >= AHEAD_WEIGHT {
+                return Slice::Waits;
+            }
+            match self.advance(keyspace) {
+                Some(piece) => self.writing.give(piece),
+                None if self.at == keyspace.databases() + self.detached.len() => {
+                    self.stage = Stage::Finishing;
+                    self.writing.end();
+                    self.end_cuts(keyspace);
+                    return Slice::Waits;
+                }
+                None => {}
+            }
+            if process.now().mono_ns.saturating_sub(began_ns) >= budget_ns {
+                return Slice::More;
+            }
+        }
+    }
+
+    /// Captures a little of the database whose turn it is, and passes to the next one when nothing is left.
+    fn advance(&mut self, keyspace: &mut Keyspace) -> Option<Captured> {
+        let number = self.at;
+        let (piece, state) = if number < keyspace.databases() {
+            let piece = keyspace.advance_cut(number, ENTRIES_PER_LOOK);
+            (piece, keyspace.db(number).cut_state())
+        } else {
+            let db = self.detached.get_mut(number - keyspace.databases())?;
+            (db.advance_cut(ENTRIES_PER_LOOK), db.cut_state())
+        };
+        let is_over = piece.is_none() && state.is_none_or(|state| state.left == 0);
+        if is_over {
+            self.at += 1;
+            // One that was exchanged with another, or emptied, is met in its new place.
+            if number < keyspace.databases() && self.at == keyspace.databases() {
+                let left = keyspace.iter().position(|(_, db)| has_more(db));
+                self.at = left.unwrap_or(self.at);
+            }
+        }
+        piece
+    }
+
+    fn end_cuts(&mut self, keyspace: &mut Keyspace) {
+        let (entries, bytes) = self.sum_changed(keyspace);
+        self.changed = (entries, bytes);
+        keyspace.end_cut();
+        self.detached.iter_mut().for_each(|db| db.end_cut());
+    }
+
+    fn states<'a>(&'a self, keyspace: &'a Keyspace) -> impl Iterator<Item = CutState> {
+        let detached = self.detached.iter().map(|db| &**db);
+        keyspace.iter().map(|(_, db)| db).chain(detached).filter_map(Db::cut_state)
+    }
+
+    fn sum_changed(&self, keyspace: &Keyspace) -> (u64, u64) {
+        self.states(keyspace).fold(self.changed, |(entries, bytes), state| {
+            (entries + state.changed, bytes + state.changed_bytes)
+        })
+    }
+
+    fn state(&self, keyspace: &Keyspace) -> JobState {
+        let left: usize = self.states(keyspace).map(|state| state.left).sum();
+        let waiting: usize = self.states(keyspace).map(|state| state.waiting_bytes).sum();
+        JobState {
+            total: self.total,
+            captured: self.total.saturating_sub(left),
+            changed: self.sum_changed(keyspace),
+            held_bytes: waiting + self.writing.held_bytes(),
+        }
+    }
+}
+
+fn has_more(db: &Db) -> bool {
+    db.cut_state().is_some_and(|state| state.left > 0 || state.waiting_bytes > 0)
+}
+
+impl Engine {
+    /// Makes a cut of everything, which is written to `target` from now on. To be called between units, while no job is under
+    /// way. Cost: one step for each chunk of entries.
+    pub(crate) fn begin_job(
+        &mut self,
+        target: BackgroundFile,
+        process: &mut dyn Process,
+    ) -> Result<(), SaveError> {
+        debug_assert!(self.job.is_none(), "one job at a time (1)");
+        let Engine { keyspace, control, .. } = self;
+        let about = RdbAux { now: process.now(), used_memory: process.used_memory(keyspace), stream: None, is_aof_base: false };
+        let filled = keyspace.iter().filter(|(_, db)| !db.is_empty());
+        let sizes = filled.map(|(number, db)| (number, db.len(), db.expires_len())).collect();
+        let options = snapshot::options(&control.config, Version::Valkey);
+        let file = SnapshotFile::new(&control.config, options, &about, &control.kept, sizes);
+        self.job = Some(Job::begin(keyspace, file, target, process)?);
+        self.control.is_writing = true;
+        Ok(())
+    }
+
+    /// Goes on with the job for so long at most, about. To be called between units, once an iteration.
+    pub fn save_slice(&mut self, budget_ns: u64, process: &mut dyn Process) -> Slice {
+        let Engine { keyspace, job, .. } = self;
+        let Some(under_way) = job else { return Slice::None };
+        if let Some(outcome) = under_way.writing.outcome() {
+            let state = self.job_state().unwrap_or_default();
+            let began = self.drop_job().unwrap_or_else(|| process.recent());
+            self.job_ended(began, state, outcome, process);
+            return Slice::None;
+        }
+        under_way.slice(keyspace, budget_ns, process)
+    }
+
+    /// Whether a job is under way.
+    #[inline]
+    pub fn has_job(&self) -> bool {
+        self.job.is_some()
+    }
+
+    /// How far the job is.
+    pub(crate) fn job_state(&self) -> Option<JobState> {
+        Some(self.job.as_ref()?.state(&self.keyspace))
+    }
+
+    /// Ends the job whatever its state; when it began. A file that is not finished leaves nothing behind.
+    pub(crate) fn drop_job(&mut self) -> Option<Now> {
+        let mut job = self.job.take()?;
+        self.control.is_writing = false;
+        job.end_cuts(&mut self.keyspace);
+        self.actions.extend(job.detached.drain(..).map(Action::FreeDb));
+        Some(job.began)
+    }
+
+    /// Gives up a job whose thread has written nothing for [`STALLED_S`]; once a second.
+    pub(crate) fn watch_job(&mut self, now: Now, process: &mut dyn Process) {
+        let Some(job) = &mut self.job else { return };
+        let progress = job.writing.progress();
+        let is_idle = job.stage == Stage::Capturing && job.writing.weight() == 0;
+        if progress != job.progress.0 || is_idle {
+            job.progress = (progress, now);
+        }
+        if now.unix_s() - job.progress.1.unix_s() < STALLED_S {
+            return;
+        }
+        let state = self.job_state().unwrap_or_default();
+        let began = self.drop_job().unwrap_or(now);
+        let text = format!("Saving made no progress for {STALLED_S} seconds: is the disk well?");
+        self.job_ended(began, state, Err(SaveError(text)), process);
+    }
+
+    /// Takes over a database that was emptied while the cut is open; gives back one that no job needs.
+    pub(crate) fn keep_for_job(&mut self, db: Db) -> Option<Db> {
+        match &mut self.job {
+            Some(job) if db.cut_state().is_some() => {
+                job.detached.push(Box::new(db));
+                None
+            }
+            Some(_) | None => Some(db),
+        }
+    }
+
+    /// Bytes of used memory that only the job holds.
+    pub(crate) fn held_by_job(&self) -> usize {
+        self.job_state().map_or(0, |state| state.held_bytes)
+    }
+
+    /// The name of the snapshot file, as the configuration has it.
+    pub(crate) fn snapshot_target(&self) -> BackgroundFile {
+        let config = &self.control.config;
+        BackgroundFile {
+            name: config.bytes(param::DBFILENAME).to_vec(),
+            sync_early: config.bool(param::RDB_SAVE_INCREMENTAL_FSYNC),
+            key_delay: config.int(param::RDB_KEY_SAVE_DELAY),
+        }
+    }
+}

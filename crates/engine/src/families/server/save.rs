@@ -1,0 +1,69 @@
+//! SAVE and BGSAVE.
+
+use crate::args::Args;
+use crate::ctx::{Outcome, Run, ServerCtx};
+use crate::error::CmdError;
+use crate::process::LogLevel;
+use crate::saving::{self, Why};
+
+pub(super) fn save(ctx: &mut ServerCtx<'_>, _: Args<'_>) -> Run {
+    if ctx.control.saving.under_way.is_some() {
+        return Err(IN_PROGRESS);
+    }
+    ctx.control.saves += 1;
+    saving::save(ctx.keyspace, ctx.control, ctx.process).map_err(|_| CmdError::text("ERR"))?;
+    ctx.reply.ok();
+    Ok(Outcome::Done)
+}
+
+/// Begins a save behind this command, or behind the transaction; what the cut then holds is what the command saw.
+pub(super) fn bgsave(ctx: &mut ServerCtx<'_>, args: Args<'_>) -> Run {
+    let mut schedule = false;
+    match args.len() {
+        1 => {}
+        2 if args.is(1, "SCHEDULE") => schedule = true,
+        2 if args.is(1, "CANCEL") => return cancel(ctx),
+        _ => return Err(CmdError::Syntax),
+    }
+    if ctx.control.saving.under_way.is_some() {
+        return Err(IN_PROGRESS);
+    }
+    if !ctx.may_wait {
+        ctx.control.saving.scheduled = true;
+        ctx.process.log(LogLevel::Notice, "Background saving scheduled to run after transaction execution");
+        ctx.reply.simple(b"Background saving scheduled");
+    } else if ctx.control.is_writing {
+        if !schedule {
+            return Err(OTHER_JOB);
+        }
+        ctx.control.saving.scheduled = true;
+        ctx.process.log(LogLevel::Notice, "Background saving scheduled due to user request");
+        ctx.reply.simple(b"Background saving scheduled");
+    } else {
+        ctx.control.saving.wanted = Some(Why::Command);
+        ctx.reply.simple(b"Background saving started");
+    }
+    Ok(Outcome::Done)
+}
+
+fn cancel(ctx: &mut ServerCtx<'_>) -> Run {
+    let saving = &mut ctx.control.saving;
+    if saving.under_way.is_some() {
+        saving.cancelled = true;
+        ctx.process.log(LogLevel::Notice, "Background saving will be aborted due to user request");
+        ctx.reply.simple(b"Background saving cancelled");
+    } else if std::mem::take(&mut saving.scheduled) {
+        let text = "Scheduled background saving will be cancelled due to user request";
+        ctx.process.log(LogLevel::Notice, text);
+        ctx.reply.simple(b"Scheduled background saving cancelled");
+    } else {
+        return Err(CmdError::text("ERR Background saving is currently not in progress or scheduled"));
+    }
+    Ok(Outcome::Done)
+}
+
+const IN_PROGRESS: CmdError = CmdError::text("ERR Background save already in progress");
+const OTHER_JOB: CmdError = CmdError::text(
+    "ERR Another child process is active (AOF?): can't BGSAVE right now. Use BGSAVE SCHEDULE in order to schedule a BGSAVE \
+     whenever possible.",
+);

@@ -1,0 +1,187 @@
+//! Files and processes of a driver: what the drivers over readiness and the ring have in common.
+//!
+//! A driver says how an operation of a file goes on and how it is made to end, and how a process's descriptor is waited
+//! for: the required methods of [`BlockingDriver`]. The rest is written here once: the operations of a file run one after
+//! another, each end is deferred as an event, and the helper thread watches the processes that no descriptor serves.
+
+use std::collections::VecDeque;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+
+use rustix::io::Errno;
+
+use crate::blocking::{BlockingOps, forget_events};
+use crate::driver::Driver;
+use crate::event::{Event, Exit};
+use crate::file::{Cancelling, FileKind, FileOp, IoPath, Step};
+use crate::handle::{FileId, FileOpId, ProcessId, Source, Token};
+use crate::process::{WaitMethod, WaitStart, WaitTarget, begin, reap_child};
+
+/// A driver's files and processes.
+pub(super) trait BlockingDriver: Driver {
+    /// The state of all of them.
+    fn blocking(&mut self) -> &mut BlockingOps;
+
+    /// Events to come, with the source that must still be open for them.
+    fn deferred(&mut self) -> &mut VecDeque<(Option<Source>, Event)>;
+
+    /// How the operations of a file are going to run.
+    fn path_of(&mut self, fd: &Arc<OwnedFd>, kind: FileKind) -> IoPath;
+
+    /// Performs the operation that has begun, or has it performed.
+    fn perform_file(&mut self, index: u32);
+
+    /// Makes the running operation end soon.
+    fn interrupt_file(&mut self, index: u32);
+
+    /// Has [`BlockingDriver::process_ready`] called when the descriptor of wait `index` is readable. The source that
+    /// waits, or [`Source::NONE`].
+    fn watch_process(&mut self, index: u32, fd: &Arc<OwnedFd>) -> Result<Source, Errno>;
+
+    /// Ends wait `index`, which is for a descriptor, as cancelled; now, or when the kernel no longer needs the descriptor.
+    fn unwatch_process(&mut self, index: u32);
+
+    fn open_file(&mut self, fd: Arc<OwnedFd>) -> FileId {
+        self.metrics().system_calls += 1;
+        let kind = FileKind::of(&fd);
+        let path = self.path_of(&fd, kind);
+        self.blocking().files.open(fd, kind, path)
+    }
+
+    fn start_file(&mut self, file: FileId, op: FileOp, token: Token) -> FileOpId {
+        let (id, event) = self.blocking().files.submit(file, op, token);
+        self.defer(event);
+        if let Some(index) = self.blocking().files.index(file) {
+            self.run_file(index);
+        }
+        id
+    }
+
+    /// Begins the file's next operation, if none runs.
+    fn run_file(&mut self, index: u32) {
+        if self.blocking().files.begin(index) {
+            self.perform_file(index);
+        }
+    }
+
+    /// Ends the running operation; the operations behind it stay where they are.
+    fn end_running(&mut self, index: u32, error: Option<io::Error>) {
+        if let Step::Ended(event) = self.blocking().files.end(index, error) {
+            self.defer(event);
+        }
+    }
+
+    fn cancel_file(&mut self, id: FileOpId) {
+        match self.blocking().files.cancel(id) {
+            Cancelling::Late => {}
+            Cancelling::Ended(event) => self.defer(Some(event)),
+            Cancelling::Ask(index) => self.interrupt_file(index),
+        }
+    }
+
+    fn close_file(&mut self, file: FileId) {
+        let Some(index) = self.blocking().files.index(file) else { return };
+        forget_events(self.deferred(), file);
+        let path = self.blocking().files.way(index);
+        if let Some(index) = self.blocking().files.close(file) {
+            self.interrupt_file(index);
+        }
+        if let IoPath::Ready(source) = path {
+            self.close(source);
+        }
+    }
+
+    fn wait_process(&mut self, pid: i32, token: Token) -> ProcessId {
+        self.metrics().system_calls += 2;
+        let start = begin(pid);
+        let id = self.blocking().processes.insert(token, pid, WaitMethod::Helper);
+        let index = id.index();
+        match start {
+            WaitStart::Over(exit) => self.end_process(index, exit),
+            WaitStart::Look => self.watch_by_helper(index, WaitTarget::Number(pid)),
+            WaitStart::Descriptor(fd) => match self.watch_process(index, &fd) {
+                Ok(source) => {
+                    if let Some(waiting) = self.blocking().processes.at(index) {
+                        waiting.means = WaitMethod::Descriptor(fd, source);
+                    }
+                }
+                Err(_) => self.watch_by_helper(index, WaitTarget::Child(fd, pid)),
+            },
+        }
+        id
+    }
+
+    fn cancel_process(&mut self, id: ProcessId) {
+        let Some(index) = self.blocking().processes.index(id) else { return };
+        let Some(waiting) = self.blocking().processes.at(index) else { return };
+        match waiting.means {
+            WaitMethod::Descriptor(..) => self.unwatch_process(index),
+            WaitMethod::Helper => {
+                if self.blocking().unwatch_child(index) {
+                    self.end_process(index, Exit::Cancelled);
+                }
+            }
+        }
+    }
+
+    /// The wait for the process's descriptor is over, with an error or because the process has ended.
+    fn process_ready(&mut self, index: u32, result: Result<(), Errno>) {
+        let Some(waiting) = self.blocking().processes.at(index) else { return };
+        let WaitMethod::Descriptor(fd, source) = &waiting.means else { return };
+        let (fd, source, pid) = (fd.clone(), *source, waiting.pid);
+        if waiting.cancelled {
+            return self.end_process(index, Exit::Cancelled);
+        }
+        self.metrics().system_calls += 1;
+        match (reap_child(fd.as_fd(), pid), result) {
+            (Some(exit), _) => self.end_process(index, exit),
+            (None, Err(errno)) => self.end_process(index, Exit::Failed(errno.into())),
+            // The process has ended, and a debugger traces it: the descriptor stays readable, and the process cannot be
+            // reaped yet. Another wait for the descriptor would be over at once.
+            (None, Ok(())) => {
+                self.close(source);
+                if let Some(waiting) = self.blocking().processes.at(index) {
+                    waiting.means = WaitMethod::Helper;
+                }
+                self.watch_by_helper(index, WaitTarget::Child(fd, pid));
+            }
+        }
+    }
+
+    /// Makes the helper thread watch for the end of wait `index`.
+    fn watch_by_helper(&mut self, index: u32, target: WaitTarget) {
+        if let Err(error) = self.blocking().watch_child(index, target) {
+            self.end_process(index, Exit::Failed(error));
+        }
+    }
+
+    fn end_process(&mut self, index: u32, exit: Exit) {
+        let Some((means, event)) = self.blocking().processes.end(index, exit) else { return };
+        if let WaitMethod::Descriptor(_, source) = means {
+            self.close(source);
+        }
+        self.defer(Some(event));
+    }
+
+    /// What the helper threads have finished.
+    #[cold]
+    fn collect_finished(&mut self) {
+        let ends = self.blocking().file_ends();
+        for (index, error) in ends {
+            self.end_running(index, error);
+            // Before the file's next operation: one file must not keep the others out.
+            while let Some(stalled) = self.blocking().next_stalled() {
+                self.perform_file(stalled);
+            }
+            self.run_file(index);
+        }
+        for (index, exit) in self.blocking().process_ends() {
+            self.end_process(index, exit);
+        }
+    }
+
+    fn defer(&mut self, event: Option<Event>) {
+        self.deferred().extend(event.map(|event| (None, event)));
+    }
+}

@@ -1,0 +1,51 @@
+//! What is watched on a descriptor, and the kernel's conditions for it: those of poll(2), which epoll and the ring share.
+
+use rustix::event::PollFlags;
+
+use crate::event::Interest;
+
+/// What can be watched.
+pub(super) const WATCHABLE: Interest = Interest::READABLE.or(Interest::WRITABLE).or(Interest::PRIORITY);
+
+/// The conditions to ask the kernel for.
+pub(super) fn flags_of(interest: Interest) -> PollFlags {
+    let mut flags = PollFlags::empty();
+    if interest.intersects(Interest::READABLE) {
+        flags |= PollFlags::IN;
+    }
+    if interest.intersects(Interest::PRIORITY) {
+        flags |= PollFlags::PRI;
+    }
+    if interest.intersects(Interest::WRITABLE) {
+        flags |= PollFlags::OUT;
+    }
+    flags
+}
+
+/// What a watcher may do now; trouble makes both directions ready, since either will report it.
+pub(super) fn readiness(flags: PollFlags) -> Interest {
+    let failed = PollFlags::ERR | PollFlags::HUP | PollFlags::NVAL;
+    let mut ready = Interest::NONE;
+    if flags.intersects(PollFlags::IN | failed) {
+        ready = ready.or(Interest::READABLE);
+    }
+    if flags.intersects(PollFlags::PRI) {
+        ready = ready.or(Interest::PRIORITY);
+    }
+    if flags.intersects(PollFlags::OUT | failed) {
+        ready = ready.or(Interest::WRITABLE);
+    }
+    ready
+}
+
+/// The trouble among the conditions.
+pub(super) fn trouble(flags: PollFlags) -> Interest {
+    let mut trouble = Interest::NONE;
+    if flags.intersects(PollFlags::ERR | PollFlags::NVAL) {
+        trouble = trouble.or(Interest::ERROR);
+    }
+    if flags.intersects(PollFlags::HUP) {
+        trouble = trouble.or(Interest::HANGUP);
+    }
+    trouble
+}
