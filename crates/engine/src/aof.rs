@@ -135,6 +135,11 @@ impl AofStream {
         self.position
     }
 
+    /// Whether everything up to this position is on disk; no position is in a file that is off.
+    pub(crate) fn is_durable(&self, position: u64) -> bool {
+        self.is_on && self.report.durable >= position
+    }
+
     /// What the process has reported.
     pub(crate) fn report(&self) -> &AofReport {
         &self.report
@@ -283,8 +288,12 @@ impl Engine {
 
     /// Learns that everything up to this position is on disk.
     #[inline]
-    pub fn report_aof_durable(&mut self, position: u64) {
-        self.control.aof.report.durable = position;
+    pub fn report_aof_durable(&mut self, position: u64, process: &mut dyn Process) {
+        if position > self.control.aof.report.durable {
+            self.control.aof.report.durable = position;
+            self.control.blocking.replica_acknowledged();
+            self.serve_waiting(process);
+        }
     }
 
     /// Learns that nothing can be written just now, for this reason of the system, or that it can be again.

@@ -8,6 +8,7 @@ use crate::limits::Limits;
 use crate::loading::LoadCounts;
 use crate::pubsub::PubSub;
 use crate::repl_stream::ReplicationStream;
+use crate::rewriting::Rewriting;
 use crate::session_key::SessionKey;
 use crate::snapshot::Kept;
 use crate::sync_state::FullSyncs;
@@ -36,6 +37,8 @@ pub struct Control {
     pub stream: ReplicationStream,
     /// What is appended to the append-only file.
     pub aof: AofStream,
+    /// Rewriting it.
+    pub rewriting: Rewriting,
     /// Replicas that ask for the data.
     pub full_syncs: FullSyncs,
     /// CLIENT PAUSE.

@@ -25,6 +25,7 @@ impl Engine {
         self.release_held();
         self.check_entry_space(process);
         self.save_if_due(now, process);
+        self.rewrite_if_due(now, process);
         if !self.control.cron_paused {
             self.expire(process, period);
             self.walk_clients(now, hz, process);

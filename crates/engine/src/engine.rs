@@ -410,6 +410,7 @@ impl Control {
             monitors: Vec::new(),
             unit_commands: Default::default(),
             aof: Default::default(),
+            rewriting: Default::default(),
             stream: crate::repl_stream::ReplicationStream::new(replid),
             pause: Pause::default(),
             blocking: Default::default(),

@@ -37,6 +37,7 @@ mod pubsub;
 mod redact;
 mod renames;
 mod repl_stream;
+mod rewriting;
 mod routes;
 mod saving;
 mod session;
@@ -64,8 +65,8 @@ pub use loading::{LoadCounts, NotLoaded};
 pub use parts::MemoryPart;
 pub use prepare::{PreparedBatch, Preparer};
 pub use process::{
-    AofFacts, Background, BackgroundFile, Counts, CpuTimes, Facts, IoThreads, LogLevel, Process, SaveError,
-    SnapshotSink, SnapshotSource,
+    AofFacts, AofIncrement, Background, BackgroundFile, Counts, CpuTimes, Facts, IoThreads, LogLevel,
+    Process, SaveError, SnapshotSink, SnapshotSource,
 };
 pub use renames::{Renames, rename_errors, renames};
 pub use saving::Ending;

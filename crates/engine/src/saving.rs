@@ -252,6 +252,9 @@ impl Engine {
         outcome: Result<(), SaveError>,
         process: &mut dyn Process,
     ) {
+        if self.control.rewriting.began_s.is_some() {
+            return self.rewrite_written(state, outcome, process);
+        }
         let Some(save) = self.control.saving.under_way.take() else { return };
         let now = process.now();
         self.note_save_end(save.began_s, now.unix_s());

@@ -11,17 +11,21 @@
 mod appender;
 mod folder;
 mod load;
+mod open;
+mod rewrite;
 mod shared;
 mod thread;
 
 pub use appender::{Appender, Block};
-pub use folder::{Folder, Named};
+pub use folder::{Folder, Named, NewBase};
 pub use load::load;
-pub use shared::{Item, News, Order, Shared};
+pub use rewrite::{BaseSink, WrittenBase};
+pub use shared::{AofNews, Item, Order, Shared};
 pub use thread::Worker;
 
 use sluice_clock::Clock;
 use sluice_engine::Engine;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
@@ -29,16 +33,23 @@ use std::thread::JoinHandle;
 pub struct Aof {
     shared: Arc<Shared>,
     thread: Option<JoinHandle<()>>,
+    /// Where its folder is.
+    path: PathBuf,
+    /// A rewrite that has ended puts its base there.
+    written: WrittenBase,
+    /// Whether a base is in force.
+    has_base: bool,
 }
 
 impl Aof {
     /// Starts the thread of the file.
-    pub fn start(shared: Arc<Shared>, worker: Worker) -> std::io::Result<Aof> {
+    pub fn start(shared: Arc<Shared>, worker: Worker, has_base: bool) -> std::io::Result<Aof> {
+        let path = worker.path().to_owned();
         let thread = std::thread::Builder::new().name("aof".into()).spawn(move || {
             let _stack = crate::crash::SignalStack::install();
             worker.run();
         })?;
-        Ok(Aof { shared, thread: Some(thread) })
+        Ok(Aof { shared, thread: Some(thread), path, written: WrittenBase::default(), has_base })
     }
 
     /// Gives the thread what the engine has to append.
@@ -46,8 +57,35 @@ impl Aof {
         if engine.has_aof() {
             let mut bytes = self.shared.buffer();
             if let Some(range) = engine.take_aof(&mut bytes) {
-                self.shared.give(Item::Block(Block { bytes, end: range.end }));
+                self.give(bytes, range.end);
             }
+        }
+    }
+
+    /// Where its folder is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Where a rewrite that has ended puts its base.
+    pub fn written(&self) -> WrittenBase {
+        self.written.clone()
+    }
+
+    /// Whether a base is in force.
+    pub fn has_base(&self) -> bool {
+        self.has_base
+    }
+
+    /// A base is in force from now on.
+    pub fn note_base(&mut self) {
+        self.has_base = true;
+    }
+
+    /// Gives the thread a block.
+    pub fn give(&self, bytes: Vec<u8>, end: u64) {
+        if !bytes.is_empty() {
+            self.shared.give(Item::Block(Block { bytes, end }));
         }
     }
 

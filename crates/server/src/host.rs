@@ -1,7 +1,7 @@
 //! The process around the engine: clock, log, memory, files. Answers what the engine asks.
 
 use crate::alloc;
-use crate::aof::Shared;
+use crate::aof::{Aof, AofNews, Order};
 use crate::bio::Bio;
 use crate::listen::{self, Listening};
 use crate::log::{Log, Style};
@@ -18,8 +18,8 @@ use sluice_clock::{Clock, News, SourceWatch};
 use sluice_config::choice::{LogFormat, LogLevel as LevelChoice, LogTimestampFormat};
 use sluice_config::{Config, ParamId, param};
 use sluice_engine::{
-    Background, BackgroundFile, Counts, CpuTimes, Facts, IoThreads, LogLevel, Peaks, Process, SaveError,
-    SnapshotFile, SnapshotSink, SnapshotSource,
+    AofFacts, AofIncrement, Background, BackgroundFile, Counts, CpuTimes, Facts, IoThreads, LogLevel, Peaks,
+    Process, SaveError, SnapshotFile, SnapshotSink, SnapshotSource,
 };
 use sluice_evloop::Waker;
 use sluice_keyspace::Keyspace;
@@ -40,8 +40,8 @@ pub struct Host {
     pub storage: Arc<dyn Storage>,
     /// The background thread; none before the server runs.
     pub bio: Option<Bio>,
-    /// Numbers of the append-only file, where there is one.
-    pub aof: Option<Arc<Shared>>,
+    /// The append-only file, where there is one.
+    pub aof: Option<Aof>,
     /// Ends the main thread's wait; none before the server runs.
     pub waker: Option<Waker>,
     /// Facts that do not change while the server runs.
@@ -370,6 +370,7 @@ const CONFIG_EFFECTS: &[(&[ParamId], ConfigEffect)] = &[
         let path = std::ffi::OsStr::from_bytes(config.bytes(param::DIR));
         std::env::set_current_dir(path).map_err(|error| plain_error(&error))
     }),
+    (&[param::APPENDONLY.any()], Host::prepare_aof),
     (&[param::OOM_SCORE_ADJ.any(), param::OOM_SCORE_ADJ_VALUES.any()], Host::apply_oom_score),
     (&[param::LOGLEVEL.any(), param::LOG_TIMESTAMP_FORMAT.any(), param::LOG_FORMAT.any()], |host, config| {
         host.apply_log_config(config);
@@ -427,7 +428,7 @@ impl Process for Host {
             recent_max_input: self.input_peaks.max(),
             monotonic_clock: self.clock.describe(),
             io_threads: self.io_threads.clone(),
-            aof: self.aof.as_ref().map(|shared| shared.numbers.facts()).unwrap_or_default(),
+            aof: self.aof.as_ref().map(|aof| aof.shared().numbers.facts()).unwrap_or_default(),
             ..self.fixed.clone()
         }
     }
@@ -485,9 +486,57 @@ impl Process for Host {
         let Some(waker) = self.waker.clone() else {
             return Err(SaveError("Saving in the background begins once the server runs".to_owned()));
         };
-        let sink = storage::snapshot::create(&self.storage, &target.name, target.sync_early)?;
+        let sink = match target.is_aof_base {
+            true => self.create_aof_base(target.as_commands, target.sync_early)?,
+            false => storage::snapshot::create(&self.storage, &target.name, target.sync_early)?,
+        };
         let writer = BackgroundWriter::start(file, sink, target.key_delay, waker)?;
         Ok(Box::new(writer))
+    }
+
+    fn cut_aof(
+        &mut self,
+        increment: AofIncrement,
+        config: &Config,
+        pending: Vec<u8>,
+        position: u64,
+    ) -> Result<(), SaveError> {
+        self.cut_aof_file(increment, config, pending, position).map_err(SaveError)
+    }
+
+    fn end_aof_rewrite(&mut self, is_whole: bool) {
+        let written = self.aof.as_ref().and_then(|aof| aof.written().take());
+        let Some(base) = written.filter(|_| is_whole) else { return };
+        let text = format!("Successfully created the temporary AOF base file {}", base.temporary());
+        self.note(LogLevel::Notice, &text);
+        if let Some(aof) = &self.aof {
+            aof.order(Order::FinishBase(Box::new(base)));
+        }
+    }
+
+    fn has_aof_base(&mut self) -> bool {
+        self.aof.as_ref().is_some_and(Aof::has_base)
+    }
+
+    fn close_aof(&mut self, pending: Vec<u8>, position: u64) {
+        if let Some(mut aof) = self.aof.take() {
+            aof.give(pending, position);
+            aof.end();
+            for news in aof.shared().take_news() {
+                match news {
+                    AofNews::Log(level, line) => self.note(level, &line),
+                    AofNews::Fatal => std::process::exit(1),
+                    AofNews::Fault(_)
+                    | AofNews::Latency(..)
+                    | AofNews::IncrBegun(_)
+                    | AofNews::BaseFinished(_) => {}
+                }
+            }
+        }
+    }
+
+    fn aof(&mut self) -> AofFacts {
+        self.aof.as_ref().map(|aof| aof.shared().numbers.facts()).unwrap_or_default()
     }
 
     fn open_snapshot(&mut self, name: &[u8]) -> Result<Option<Box<dyn SnapshotSource>>, String> {

@@ -15,7 +15,6 @@ mod shutdown;
 mod timing;
 
 use crate::alloc;
-use crate::aof::Aof;
 use crate::bio::Garbage;
 use crate::clients::{Clients, SocketOwner};
 use crate::connection::spare::SpareBuffers;
@@ -63,8 +62,6 @@ pub struct Server {
     io_threads: Manager,
     batches: Batches,
     timing: Timing,
-    /// The append-only file, where there is one.
-    aof: Option<Aof>,
     /// Keeps output until what it tells is durable: under `appendfsync always` alone.
     barrier: Option<Box<Barrier>>,
     /// Whether the save under way has more to capture, and room for it.
@@ -129,7 +126,6 @@ impl Server {
             io_threads,
             batches: Batches::default(),
             timing: Timing::default(),
-            aof: None,
             barrier: None,
             has_to_save: false,
             sums_memory: switches::number(switches::PARTS).is_some(),
@@ -381,7 +377,7 @@ impl Server {
 
     fn write(&mut self) {
         self.engine.end_iteration(&mut self.host);
-        if self.aof.is_some() {
+        if self.host.aof.is_some() {
             self.feed_aof();
         }
         match self.barrier.is_some() {

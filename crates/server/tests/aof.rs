@@ -362,3 +362,186 @@ fn a_crash_of_the_machine_at_any_step_loses_nothing_that_always_has_acknowledged
         assert!(found <= acknowledged + 1);
     }
 }
+
+/// Waits until no rewrite is under way or scheduled.
+fn rewritten(client: &mut Client) {
+    until("the rewrite", || {
+        let busy =
+            client.info("aof_rewrite_in_progress") == "1" || client.info("aof_rewrite_scheduled") == "1";
+        (!busy).then_some(())
+    });
+    assert_eq!(client.info("aof_last_bgrewrite_status"), "ok");
+}
+
+#[test]
+fn a_rewrite_keeps_everything_and_removes_the_files_before() {
+    for (policy, preamble) in [("always", "yes"), ("everysec", "yes"), ("everysec", "no")] {
+        let dir = Dir::new();
+        let arguments = ["--appendfsync", policy, "--aof-use-rdb-preamble", preamble];
+        let server = server_in(&dir, &arguments);
+        let mut client = server.client();
+        fill(&mut client);
+        let started = "+Background append only file rewriting started\r\n";
+        client.check("BGREWRITEAOF", started).check("INCR int", ":1234568\r\n");
+        rewritten(&mut client);
+        assert!(server.log.wait("Background AOF rewrite finished successfully").is_some());
+        let base = if preamble == "yes" { "appendonly.aof.2.base.rdb" } else { "appendonly.aof.2.base.aof" };
+        let wanted = [base, "appendonly.aof.2.incr.aof", "appendonly.aof.manifest"];
+        until("the files before to go", || (names(&dir) == wanted).then_some(()));
+        assert!(!read(&dir, "appendonly.aof.2.incr.aof").contains("hello"), "that is in the base");
+        let before = digest(&mut client);
+        end(server);
+        let server = server_in(&dir, &arguments);
+        assert_eq!(digest(&mut server.client()), before);
+    }
+}
+
+#[test]
+fn writes_beside_rewrites_are_all_there() {
+    let dir = Dir::new();
+    let server = server_in(&dir, &[]);
+    let mut client = server.client();
+    client.check("DEBUG POPULATE 20000", "+OK\r\n");
+    // What DEBUG POPULATE stores is no change and in no log: the first rewrite has it.
+    for round in 0..3 {
+        client.check("BGREWRITEAOF", "+Background append only file rewriting started\r\n");
+        for n in 0..2000 {
+            let key = (n * 37 + round * 11) % 20000;
+            client.check(&format!("APPEND key:{key} x"), ":");
+            client.line();
+        }
+        client
+            .check("FLUSHDB", "+OK\r\n")
+            .check("DEBUG POPULATE 20000", "+OK\r\n")
+            .check("SET mine 1", "+OK\r\n");
+        rewritten(&mut client);
+    }
+    client
+        .check("BGREWRITEAOF", "+Background append only file rewriting started\r\n")
+        .check("DEL key:5", ":1\r\n");
+    rewritten(&mut client);
+    let before = digest(&mut client);
+    end(server);
+    assert_eq!(digest(&mut server_in(&dir, &[]).client()), before);
+}
+
+#[test]
+fn the_file_is_turned_on_and_off_at_run_time() {
+    let dir = Dir::new();
+    let server = Server::start_in(Dir::new(), |command| {
+        command.args(["--dir", &dir.join("")]);
+    });
+    let mut client = server.client();
+    fill(&mut client);
+    assert_eq!(client.info("aof_enabled"), "0");
+    client.check("CONFIG SET appendonly yes", "+OK\r\n").check("SET behind 1", "+OK\r\n");
+    assert_eq!(client.info("aof_enabled"), "1");
+    rewritten(&mut client);
+    assert_eq!(names(&dir), FILES);
+    client.check("CONFIG SET appendonly no", "+OK\r\n").check("SET lost 1", "+OK\r\n");
+    assert_eq!(client.info("aof_enabled"), "0");
+    assert!(read(&dir, FILES[1]).contains("behind") && !read(&dir, FILES[1]).contains("lost"));
+    client.check("CONFIG SET appendonly yes appendfsync always", "+OK\r\n").check("SET kept 1", "+OK\r\n");
+    rewritten(&mut client);
+    let before = digest(&mut client);
+    drop(server);
+    assert_eq!(digest(&mut server_in(&dir, &[]).client()), before);
+}
+
+#[test]
+fn a_rewrite_without_the_file_leaves_a_base_alone() {
+    let dir = Dir::new();
+    let server = Server::start_in(Dir::new(), |command| {
+        command.args(["--dir", &dir.join("")]);
+    });
+    let mut client = server.client();
+    fill(&mut client);
+    let before = digest(&mut client);
+    client.check("BGREWRITEAOF", "+Background append only file rewriting started\r\n");
+    rewritten(&mut client);
+    assert_eq!(names(&dir), ["appendonly.aof.1.base.rdb", "appendonly.aof.manifest"]);
+    assert_eq!(client.info("aof_enabled"), "0");
+    drop(server);
+    assert_eq!(digest(&mut server_in(&dir, &[]).client()), before);
+}
+
+#[test]
+fn growth_begins_a_rewrite() {
+    let dir = Dir::new();
+    let server = server_in(&dir, &["--auto-aof-rewrite-min-size", "20kb"]);
+    let mut client = server.client();
+    let value = "v".repeat(1000);
+    for _ in 0..30 {
+        client.check(&format!("SET k {value}"), "+OK\r\n");
+    }
+    assert!(server.log.wait("Starting automatic rewriting of AOF on ").is_some());
+    assert!(server.log.wait("Background AOF rewrite finished successfully").is_some());
+    until("a small file", || (client.info_number("aof_current_size") < 5000).then_some(()));
+}
+
+#[test]
+fn a_rewrite_ends_the_fault_of_a_lost_file() {
+    if !has_switches() {
+        return;
+    }
+    let dir = Dir::new();
+    end(server_in(&dir, &[]));
+    let server = server_with_fault(&dir, &[], Some("sync-error:2:1:0"));
+    let mut client = server.client();
+    client.check("SET a 1", "+OK\r\n");
+    until("the fault", || (client.info("aof_last_write_status") == "err").then_some(()));
+    client.check("SET b 1", "-MISCONF Errors writing to the AOF file: I/O error\r\n");
+    client.check("BGREWRITEAOF", "+Background append only file rewriting started\r\n");
+    rewritten(&mut client);
+    until("the end of the fault", || (client.info("aof_last_write_status") == "ok").then_some(()));
+    client.check("SET b 1", "+OK\r\n");
+    end(server);
+    server_in(&dir, &[]).client().check("DBSIZE", ":2\r\n");
+}
+
+#[test]
+fn a_rewrite_that_fails_leaves_the_files_before_in_force() {
+    if !has_switches() {
+        return;
+    }
+    let mut failures = 0;
+    for fault in ["no-space", "write-error", "sync-error", "torn-rename"] {
+        for step in 1..=11 {
+            let dir = Dir::new();
+            end(server_in(&dir, &[]));
+            // Nobody waits for the disk, so that the steps are those of the rewrite.
+            let server =
+                server_with_fault(&dir, &["--appendfsync", "no"], Some(&format!("{fault}:{step}:1:0")));
+            let mut client = server.client();
+            let begin = |client: &mut Client| {
+                client.check("BGREWRITEAOF", "+Background append only file rewriting started\r\n");
+                until("the rewrite", || (client.info("aof_rewrite_in_progress") == "0").then_some(()));
+                client.info("aof_last_bgrewrite_status") == "ok"
+            };
+            failures += u32::from(!begin(&mut client));
+            // The disk is well again.
+            assert!(begin(&mut client), "{fault} at {step}: {}", client.info("aof_last_bgrewrite_status"));
+            client.check("SET a 1", "+OK\r\n");
+            assert!(begin(&mut client));
+            client.check("SET b 1", "+OK\r\n");
+            end(server);
+            server_in(&dir, &[]).client().check("DBSIZE", ":2\r\n");
+        }
+    }
+    assert!(failures > 8, "{failures} rewrites met a fault");
+}
+
+#[test]
+fn waitaof_waits_for_the_disk() {
+    let dir = Dir::new();
+    let server = server_in(&dir, &["--appendfsync", "no"]);
+    let mut client = server.client();
+    client.check("WAITAOF 0 0 0", "*2\r\n:1\r\n:0\r\n");
+    client.check("SET a 1", "+OK\r\n").check("WAITAOF 1 0 10", "*2\r\n:0\r\n:0\r\n");
+    client.send("WAITAOF 1 0 0\r\n");
+    server.client().check("CONFIG SET appendfsync everysec", "+OK\r\n");
+    client.expect("*2\r\n:1\r\n:0\r\n");
+    server.client().check("CONFIG SET appendonly no", "+OK\r\n");
+    let refused = "-ERR WAITAOF cannot be used when numlocal is set but appendonly is disabled.\r\n";
+    client.check("WAITAOF 1 0 0", refused);
+}

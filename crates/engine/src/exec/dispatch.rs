@@ -189,6 +189,7 @@ impl Engine {
         let result = run(&mut ctx, args);
         self.after_server(session, outbox);
         self.begin_wanted_save(process);
+        self.settle_aof(process);
         result
     }
 

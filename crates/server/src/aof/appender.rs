@@ -111,12 +111,6 @@ impl Appender {
         self.synced < self.written && self.health != Health::Lost
     }
 
-    /// The blocks that are not written, for another file.
-    pub fn take_waiting(&mut self) -> VecDeque<Block> {
-        self.waiting_bytes = 0;
-        std::mem::take(&mut self.waiting)
-    }
-
     /// Buffers of blocks that were written, to be used again.
     pub fn take_spent(&mut self) -> Vec<Vec<u8>> {
         std::mem::take(&mut self.spent)

@@ -21,6 +21,7 @@ use std::io::ErrorKind;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// See the module.
 pub struct Folder {
@@ -43,6 +44,7 @@ const SYNC_EVERY: u64 = 32 << 20;
 pub struct NewBase {
     replacement: Replacement,
     temporary: String,
+    format: BaseFormat,
 }
 
 /// An increment that is there before it is named: the manifest names none of it before a base is.
@@ -52,6 +54,8 @@ pub enum Named {
     Now,
     /// With the base that it follows.
     WithBase,
+    /// Never: the append-only file is off, and nothing is written into it.
+    Never,
 }
 
 impl Folder {
@@ -151,19 +155,9 @@ impl Folder {
         self.storage.open(path).and_then(|file| file.size()).is_ok()
     }
 
-    /// Begins a base beside the present one; what it holds counts when [`Folder::finish_base`] has named it. Errors: a line
-    /// for the log.
-    pub fn begin_base(&self, sync_early: bool) -> Result<NewBase, String> {
-        let temporary = format!("{TEMP_BASE}{}.aof", std::process::id());
-        let path = self.path_of(temporary.as_bytes());
-        // The name is known when the base is whole: it is renamed by hand.
-        let every = sync_early.then_some(SYNC_EVERY);
-        let begun = Replacement::begin(self.storage.clone(), path.clone(), path, MODE, every);
-        let replacement = begun.map_err(|failed| {
-            let reason = plain_error(&failed.error);
-            format!("Opening the temp file for AOF rewrite in rewriteAppendOnlyFile(): {reason}")
-        })?;
-        Ok(NewBase { replacement, temporary })
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
     }
 
     /// Names a base that is whole. With it go the increments behind the first `kept`, and the base before. `increment`: one
@@ -171,11 +165,10 @@ impl Folder {
     pub fn finish_base(
         &mut self,
         base: NewBase,
-        format: BaseFormat,
         kept: usize,
         increment: Named,
     ) -> Result<Vec<String>, Vec<String>> {
-        let NewBase { mut replacement, temporary } = base;
+        let NewBase { mut replacement, temporary, format } = base;
         let mut said = Vec::new();
         let before = self.manifest.clone();
         let name = self.manifest.replace_base(&self.name, format).name.clone();
@@ -220,7 +213,7 @@ impl Folder {
         let before = self.manifest.clone();
         let name = match named {
             Named::Now => self.manifest.add_incr(&self.name).name.clone(),
-            Named::WithBase => TEMP_INCR.as_bytes().to_vec(),
+            Named::WithBase | Named::Never => TEMP_INCR.as_bytes().to_vec(),
         };
         let path = self.path_of(&name);
         let shown = String::from_utf8_lossy(&name).into_owned();
@@ -339,18 +332,44 @@ impl Folder {
 }
 
 impl NewBase {
-    /// Writes the next piece.
+    /// Begins a base in this folder; what it holds counts when [`Folder::finish_base`] has named it. Errors: a line for the log.
+    pub fn begin(
+        storage: Arc<dyn Storage>,
+        folder: &Path,
+        format: BaseFormat,
+        sync_early: bool,
+    ) -> Result<NewBase, String> {
+        let number = BASES.fetch_add(1, Relaxed);
+        let temporary = format!("{TEMP_BASE}{}-{number}.aof", std::process::id());
+        let path = folder.join(&temporary);
+        let every = sync_early.then_some(SYNC_EVERY);
+        // The name that it will have is known when it is whole.
+        let begun = Replacement::begin(storage, path.clone(), path, MODE, every);
+        let replacement = begun.map_err(|failed| {
+            let reason = plain_error(&failed.error);
+            format!("Opening the temp file for AOF rewrite in rewriteAppendOnlyFile(): {reason}")
+        })?;
+        Ok(NewBase { replacement, temporary, format })
+    }
+
+    /// Writes the next piece. Errors: a line for the log.
     pub fn write(&mut self, piece: &[u8]) -> Result<(), String> {
-        let reason = |failed: Failed| {
-            format!("Write error writing append only file on disk: {}", plain_error(&failed.error))
-        };
-        self.replacement.write(piece).map_err(reason)
+        self.replacement.write(piece).map_err(|failed| not_written(&failed))
+    }
+
+    /// Forces to disk what was written: nothing more comes. Errors: a line for the log.
+    pub fn sync(&mut self) -> Result<(), String> {
+        self.replacement.step().map(drop).map_err(|failed| not_written(&failed))
     }
 
     /// Its name until it has one in the manifest.
     pub fn temporary(&self) -> &str {
         &self.temporary
     }
+}
+
+fn not_written(failed: &Failed) -> String {
+    format!("Write error writing append only file on disk: {}", plain_error(&failed.error))
 }
 
 /// Whether this is the name of a file that is renamed when it is whole.
@@ -363,5 +382,7 @@ fn is_temporary(name: &[u8], appendfilename: &[u8]) -> bool {
 
 /// What the name of a base begins with that is not whole.
 const TEMP_BASE: &str = "temp-rewriteaof-bg-";
+/// Bases so far. One that is broken off is removed by its thread, while the next one is written already. Relaxed: a number.
+static BASES: AtomicU64 = AtomicU64::new(1);
 /// The name of an increment that waits for its base.
 const TEMP_INCR: &str = "temp-appendonly.aof.incr";

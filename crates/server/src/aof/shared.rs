@@ -8,7 +8,6 @@ use super::appender::Block;
 use super::folder::NewBase;
 use sluice_config::choice::AppendFsync;
 use sluice_engine::{AofFacts, LogLevel};
-use sluice_persist::aof::BaseFormat;
 use std::collections::VecDeque;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::AtomicU64;
@@ -25,7 +24,7 @@ pub struct Shared {
     durable: AtomicU64,
     /// Whether there is news.
     has_news: AtomicBool,
-    news: Mutex<Vec<News>>,
+    news: Mutex<Vec<AofNews>>,
     /// Numbers for INFO.
     pub numbers: Numbers,
 }
@@ -71,16 +70,14 @@ pub enum Order {
     /// Begin another increment: what follows is behind the cut of a rewrite.
     BeginIncr,
     /// The rewrite that began there is whole.
-    FinishBase(Box<NewBase>, BaseFormat),
-    /// The rewrite that began there has failed.
-    DropBase,
+    FinishBase(Box<NewBase>),
     /// Write and sync everything, then end.
     End,
 }
 
 /// What the main thread is to know.
 #[derive(Debug, PartialEq, Eq)]
-pub enum News {
+pub enum AofNews {
     /// A line for the log.
     Log(LogLevel, String),
     /// Why nothing can be written; none: it can be again.
@@ -135,7 +132,7 @@ impl Shared {
     }
 
     /// What has happened since the last call.
-    pub fn take_news(&self) -> Vec<News> {
+    pub fn take_news(&self) -> Vec<AofNews> {
         // Follows `tell`; news that comes behind it wakes the loop once more.
         match self.has_news.swap(false, Acquire) {
             true => std::mem::take(&mut *lock(&self.news)),
@@ -185,7 +182,7 @@ impl Shared {
     }
 
     /// Tells the main thread, which has to be woken.
-    pub fn tell(&self, news: News) {
+    pub fn tell(&self, news: AofNews) {
         lock(&self.news).push(news);
         // Precedes `take_news`.
         self.has_news.store(true, Release);

@@ -6,15 +6,15 @@
 
 use super::appender::{Appender, Health};
 use super::folder::{Folder, Named, NewBase};
-use super::shared::{Item, News, Order, Shared};
+use super::shared::{AofNews, Item, Order, Shared};
 use crate::bio::Garbage;
 use crate::os::plain_error;
 use crate::switches;
 use sluice_config::choice::AppendFsync;
 use sluice_engine::LogLevel;
 use sluice_evloop::Waker;
-use sluice_persist::aof::BaseFormat;
 use std::collections::VecDeque;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::mpsc::Sender;
@@ -29,8 +29,6 @@ pub struct Worker {
     policy: AppendFsync,
     /// How the present increment is named.
     named: Named,
-    /// A rewrite has begun: its base follows the increments before the newest.
-    rewrites: bool,
     /// The present fault was reported.
     is_faulty: bool,
     /// The file before was lost: nothing behind this position is durable before a rewrite is.
@@ -82,7 +80,6 @@ impl Worker {
             appender,
             policy,
             named,
-            rewrites: named == Named::WithBase,
             is_faulty: false,
             lost_at: None,
             other_bytes,
@@ -100,6 +97,11 @@ impl Worker {
     pub fn remove_by(mut self, garbage: Sender<Garbage>) -> Worker {
         self.garbage = Some(garbage);
         self
+    }
+
+    /// Where the folder is.
+    pub fn path(&self) -> &Path {
+        self.folder.path()
     }
 
     /// Works until it is told to end.
@@ -164,14 +166,12 @@ impl Worker {
             Order::Policy(policy) => self.policy = policy,
             Order::BeginIncr => {
                 let begun = self.begin_incr();
-                self.tell(News::IncrBegun(begun));
+                self.tell(AofNews::IncrBegun(begun));
             }
-            Order::FinishBase(base, format) => {
-                let finished = self.finish_base(*base, format);
-                self.rewrites = false;
-                self.tell(News::BaseFinished(finished));
+            Order::FinishBase(base) => {
+                let finished = self.finish_base(*base);
+                self.tell(AofNews::BaseFinished(finished));
             }
-            Order::DropBase => self.rewrites = false,
             Order::End => self.end(),
         }
     }
@@ -247,12 +247,12 @@ impl Worker {
     fn fatal(&mut self) {
         // Nothing is durable from here on, so no reply is sent.
         self.has_ended = true;
-        self.tell(News::Fatal);
+        self.tell(AofNews::Fatal);
     }
 
     fn begin_fault(&mut self, reason: String) {
         if !std::mem::replace(&mut self.is_faulty, true) {
-            self.tell(News::Fault(Some(reason)));
+            self.tell(AofNews::Fault(Some(reason)));
         }
     }
 
@@ -260,7 +260,7 @@ impl Worker {
         self.is_faulty = false;
         self.said_ns = None;
         self.log(LogLevel::Warning, text.to_owned());
-        self.tell(News::Fault(None));
+        self.tell(AofNews::Fault(None));
     }
 
     /// Begins another increment behind what is written.
@@ -278,7 +278,7 @@ impl Worker {
             return false;
         }
         self.publish();
-        match self.folder.create_incr(Named::Now) {
+        match self.folder.create_incr(self.named) {
             Ok((file, name)) => {
                 self.log(LogLevel::Notice, format!("Creating AOF incr file {name} on background rewrite"));
                 self.change_file(file)
@@ -298,7 +298,6 @@ impl Worker {
             Ok(appender) => {
                 self.other_bytes += self.appender.size();
                 self.appender = appender;
-                self.rewrites = true;
                 true
             }
             Err(error) => {
@@ -312,13 +311,15 @@ impl Worker {
     }
 
     /// Puts a base that is whole in force, and with it the increment behind it.
-    fn finish_base(&mut self, base: NewBase, format: BaseFormat) -> bool {
+    fn finish_base(&mut self, base: NewBase) -> bool {
         // What the base replaces goes: what is behind the base must be on disk as far as it was said to be.
         let kept = usize::from(self.named == Named::Now);
-        match self.folder.finish_base(base, format, kept, self.named) {
+        match self.folder.finish_base(base, kept, self.named) {
             Ok(lines) => {
                 lines.into_iter().for_each(|line| self.log(LogLevel::Notice, line));
-                self.named = Named::Now;
+                if self.named == Named::WithBase {
+                    self.named = Named::Now;
+                }
                 self.lost_at = None;
                 self.log(LogLevel::Notice, "Background AOF rewrite finished successfully".to_owned());
                 if self.is_faulty && *self.appender.health() == Health::Fine {
@@ -373,7 +374,7 @@ impl Worker {
                 self.fatal();
             }
         }
-        if self.named == Named::WithBase {
+        if self.named != Named::Now {
             self.folder.remove_temporary_incr();
         }
     }
@@ -381,7 +382,7 @@ impl Worker {
     fn note_latency(&mut self, event: &'static str, began_ns: u64) {
         let spent_ns = (self.clock)().saturating_sub(began_ns);
         if spent_ns >= NOTED_NS {
-            self.tell(News::Latency(event, spent_ns));
+            self.tell(AofNews::Latency(event, spent_ns));
         }
     }
 
@@ -394,10 +395,10 @@ impl Worker {
     }
 
     fn log(&mut self, level: LogLevel, line: String) {
-        self.tell(News::Log(level, line));
+        self.tell(AofNews::Log(level, line));
     }
 
-    fn tell(&mut self, news: News) {
+    fn tell(&mut self, news: AofNews) {
         self.shared.tell(news);
         self.waker.wake();
     }

@@ -60,7 +60,7 @@ impl Barrier {
 impl Server {
     /// Releases what is durable by now, then sends or defers the iteration's output.
     pub(super) fn write_when_durable(&mut self) {
-        let strict = self.aof.as_ref().filter(|_| self.engine.is_aof_strict());
+        let strict = self.host.aof.as_ref().filter(|_| self.engine.is_aof_strict());
         let durable = strict.map_or(u64::MAX, |aof| aof.shared().durable());
         self.release_durable(durable);
         let mut executed = self.take_executed();
