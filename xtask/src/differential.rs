@@ -10,6 +10,7 @@ mod compare;
 mod generate;
 mod grammar;
 mod hostile;
+mod listening;
 mod payload;
 mod player;
 mod rules;
@@ -264,8 +265,9 @@ fn summarise(grammar: &Grammar, player: &Player<'_>) {
     let (total, errors) =
         player.tally.values().fold((0, 0), |sum, (all, errors)| (sum.0 + all, sum.1 + errors));
     println!(
-        "{total} replies compared, {errors} of them errors; a client waited {} times, another was sent {} messages",
-        player.waits, player.messages
+        "{total} replies compared, {errors} of them errors; a client waited {} times, another was sent {} messages, \
+         senders that had subscribed {}",
+        player.waits, player.messages, player.heard
     );
     match player.memory_looks {
         0 => println!("the parts of memory were not summed: only a build with debug assertions does that"),

@@ -103,6 +103,31 @@ impl Connection {
         answers
     }
 
+    /// Reads replies and pushes in the order in which they come, up to one that `is_last` knows, which is left out.
+    pub(crate) fn receive_until(&mut self, is_last: fn(&[u8]) -> bool) -> (Vec<Vec<u8>>, Option<End>) {
+        let (mut all, mut at) = (Vec::new(), 0);
+        let end = loop {
+            let end = match extent(&self.input, at) {
+                Ok(Some(end)) => {
+                    let raw = self.input[at..end].to_vec();
+                    at = end;
+                    if is_last(&raw) {
+                        break None;
+                    }
+                    all.push(raw);
+                    continue;
+                }
+                Ok(None) => self.fill(),
+                Err(()) => Some(End::Garbage),
+            };
+            if end.is_some() {
+                break end;
+            }
+        };
+        self.input.drain(..at);
+        (all, end)
+    }
+
     /// Reads what is there; what ended the connection, if something did.
     fn fill(&mut self) -> Option<End> {
         let mut chunk = [0; 65_536];

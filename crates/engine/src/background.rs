@@ -24,9 +24,9 @@ pub(crate) struct Job {
     /// When the cut was made.
     pub began: Now,
     writing: Box<dyn Background>,
-    stage: Stage,
+    stage: JobStage,
     /// Databases that were emptied since the cut: it goes on in them.
-    detached: Vec<Box<Db>>,
+    detached: Vec<Db>,
     /// The database whose turn it is; behind the last one come those that were emptied.
     at: usize,
     /// Entries at the cut.
@@ -38,7 +38,7 @@ pub(crate) struct Job {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Stage {
+enum JobStage {
     Capturing,
     Finishing,
 }
@@ -95,7 +95,7 @@ impl Job {
         Ok(Job {
             began,
             writing,
-            stage: Stage::Capturing,
+            stage: JobStage::Capturing,
             detached: Vec::new(),
             at: 0,
             total,
@@ -108,13 +108,13 @@ impl Job {
     fn slice(&mut self, keyspace: &mut Keyspace, budget_ns: u64, process: &mut dyn Process) -> Slice {
         let began_ns = process.now().mono_ns;
         loop {
-            if self.stage == Stage::Finishing || self.writing.weight() >= AHEAD_WEIGHT {
+            if self.stage == JobStage::Finishing || self.writing.weight() >= AHEAD_WEIGHT {
                 return Slice::Waits;
             }
             match self.advance(keyspace) {
                 Some(piece) => self.writing.give(piece),
                 None if self.at == keyspace.databases() + self.detached.len() => {
-                    self.stage = Stage::Finishing;
+                    self.stage = JobStage::Finishing;
                     self.writing.end();
                     self.end_cuts(keyspace);
                     return Slice::Waits;
@@ -153,12 +153,11 @@ impl Job {
         let (entries, bytes) = self.sum_changed(keyspace);
         self.changed = (entries, bytes);
         keyspace.end_cut();
-        self.detached.iter_mut().for_each(|db| db.end_cut());
+        self.detached.iter_mut().for_each(Db::end_cut);
     }
 
     fn states<'a>(&'a self, keyspace: &'a Keyspace) -> impl Iterator<Item = CutState> {
-        let detached = self.detached.iter().map(|db| &**db);
-        keyspace.iter().map(|(_, db)| db).chain(detached).filter_map(Db::cut_state)
+        keyspace.iter().map(|(_, db)| db).chain(&self.detached).filter_map(Db::cut_state)
     }
 
     fn sum_changed(&self, keyspace: &Keyspace) -> (u64, u64) {
@@ -237,7 +236,7 @@ impl Engine {
         let mut job = self.job.take()?;
         self.control.is_writing = false;
         job.end_cuts(&mut self.keyspace);
-        self.actions.extend(job.detached.drain(..).map(Action::FreeDb));
+        self.actions.extend(job.detached.drain(..).map(|db| Action::FreeDb(Box::new(db))));
         Some(job.began)
     }
 
@@ -245,7 +244,7 @@ impl Engine {
     pub(crate) fn watch_job(&mut self, now: Now, process: &mut dyn Process) {
         let Some(job) = &mut self.job else { return };
         let progress = job.writing.progress();
-        let is_idle = job.stage == Stage::Capturing && job.writing.weight() == 0;
+        let is_idle = job.stage == JobStage::Capturing && job.writing.weight() == 0;
         if progress != job.progress.0 || is_idle {
             job.progress = (progress, now);
         }
@@ -262,7 +261,7 @@ impl Engine {
     pub(crate) fn keep_for_job(&mut self, db: Db) -> Option<Db> {
         match &mut self.job {
             Some(job) if db.cut_state().is_some() => {
-                job.detached.push(Box::new(db));
+                job.detached.push(db);
                 None
             }
             Some(_) | None => Some(db),

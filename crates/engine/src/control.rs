@@ -6,6 +6,7 @@ use crate::commandlog::CommandLog;
 use crate::latency::LatencyMonitor;
 use crate::limits::Limits;
 use crate::loading::LoadCounts;
+use crate::multicast::Multicasts;
 use crate::pubsub::PubSub;
 use crate::repl_stream::ReplicationStream;
 use crate::rewriting::Rewriting;
@@ -47,6 +48,8 @@ pub struct Control {
     pub blocking: Blocking,
     /// Subscriptions to channels.
     pub pubsub: PubSub,
+    /// Messages of this iteration for the clients of I/O threads.
+    pub(crate) multicasts: Multicasts,
     /// Keys that clients watch.
     pub watching: Watching,
     /// A client waits for replicas: they are asked how far they are.

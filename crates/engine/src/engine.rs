@@ -233,6 +233,7 @@ impl Engine {
     /// Forgets a client whose socket is closed.
     pub fn disconnect(&mut self, key: SessionKey) {
         let Some(mut session) = self.sessions.remove(key) else { return };
+        self.leave_group(key);
         if session.waiting.is_some() || self.control.watching.concerns(key) {
             self.forget_waits(&mut session);
         }
@@ -416,6 +417,7 @@ impl Control {
             blocking: Default::default(),
             full_syncs: Default::default(),
             pubsub: Default::default(),
+            multicasts: Default::default(),
             watching: Default::default(),
             ask_replicas: false,
             renames: Arc::new(renames),

@@ -26,7 +26,7 @@ impl Engine {
             ("sessions", self.sessions.footprint()),
             ("spare_outboxes", spare),
             ("lists", lists + work),
-            ("pubsub", control.pubsub.footprint()),
+            ("pubsub", control.pubsub.footprint() + control.multicasts.footprint()),
             ("watching", control.watching.footprint()),
             ("blocking", control.blocking.footprint()),
             ("commandlog", control.commandlog.footprint()),

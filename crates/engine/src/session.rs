@@ -325,7 +325,7 @@ pub struct Session {
     pub waiting: Option<Box<Waiting>>,
     /// Its waiting command is run again: MONITOR and its counts know it already.
     pub is_rerun: bool,
-    /// Bytes the server has taken and not sent yet: counts against the output limits.
+    /// Bytes the server has taken, or finds listed, and has not sent yet: counts against the output limits.
     pub in_flight: usize,
     /// Position of the append-only file that must be durable before the session's output is sent.
     pub durable_at: u64,

@@ -588,3 +588,64 @@ fn save_points_begin_saves() {
     pass(&mut rig, 2_500);
     assert!(rig.engine.has_job());
 }
+
+/// Three of the crashes that testing found in the reference's own save without a fork, in what here would be their place.
+#[test]
+fn regress_forkless_rename_over_a_key_that_is_not_saved_yet() {
+    let mut rig = Rig::new();
+    rig.run("DEBUG POPULATE 2000 k 20");
+    rig.run(&format!("SET from {}", "f".repeat(5000)));
+    rig.run(&format!("SET onto {}", "o".repeat(6000)));
+    rig.run("BGSAVE");
+    rig.check("RENAME from onto", "+OK");
+    rig.check("RENAME k:1 k:2", "+OK");
+    slices(&mut rig);
+    let mut other = Rig::new();
+    put(&other, &file(&rig));
+    other.run("DEBUG RELOAD NOSAVE");
+    other.check("DBSIZE", ":2002");
+    other.check("STRLEN from", ":5000");
+    other.check("STRLEN onto", ":6000");
+    other.check("EXISTS k:1 k:2", ":2");
+}
+
+#[test]
+fn regress_forkless_reads_of_a_compressed_list_while_it_is_saved() {
+    let mut rig = Rig::with(&[("list-compress-depth", "1")]);
+    for n in 0..3000 {
+        rig.run(&format!("RPUSH l element:{n}:{}", "x".repeat(100)));
+    }
+    rig.run("BGSAVE");
+    rig.process.background_room.set(0);
+    let read = rig.run("LRANGE l 0 -1");
+    rig.run("LSET l 1500 changed");
+    rig.process.background_room.set(usize::MAX);
+    slices(&mut rig);
+    let mut other = Rig::new();
+    put(&other, &file(&rig));
+    other.run("DEBUG RELOAD NOSAVE");
+    assert!(other.run("LRANGE l 0 -1") == read, "the list as it was when the save began");
+}
+
+#[test]
+fn regress_forkless_a_transaction_touches_keys_on_both_sides_of_the_cursor() {
+    let mut rig = Rig::new();
+    rig.run("DEBUG POPULATE 5000 k 20");
+    rig.run("BGSAVE");
+    rig.engine.save_slice(1, &mut rig.process);
+    rig.run("MULTI");
+    for n in (0..5000).step_by(7) {
+        rig.run(&format!("SET k:{n} {}", "y".repeat(n % 300)));
+        rig.run(&format!("DEL k:{}", n + 1));
+    }
+    rig.run("EXEC");
+    rig.check("EXEC", "-ERR EXEC without MULTI");
+    slices(&mut rig);
+    let mut other = Rig::new();
+    put(&other, &file(&rig));
+    other.run("DEBUG RELOAD NOSAVE");
+    other.check("DBSIZE", ":5000");
+    for n in (0..5000).step_by(131) {
+        other.check(&format!("STRLEN k:{n}"), ":20");
+    }
+}

@@ -18,7 +18,7 @@ pub struct Outbox {
 }
 
 /// A moment in an outbox, to which it can be taken back.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct Mark {
     head: usize,
     shared: usize,
@@ -46,6 +46,11 @@ impl Outbox {
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.head.is_empty() && self.shared.is_empty()
+    }
+
+    /// Whether no value is shared.
+    pub fn is_plain(&self) -> bool {
+        self.shared.is_empty()
     }
 
     /// Bytes of this outbox's own allocations: without the shared values.
@@ -126,6 +131,48 @@ impl Outbox {
         self.shared_bytes += std::mem::take(&mut other.shared_bytes);
     }
 
+    /// Appends a copy of what was appended to `other` between two moments of it; values are shared, not copied.
+    pub fn append_copy(&mut self, other: &Outbox, from: Mark, to: Mark) {
+        let base = self.head.len();
+        self.head.extend_from_slice(&other.head[from.head..to.head]);
+        for (at, value) in &other.shared[from.shared..to.shared] {
+            self.shared_bytes += value.len();
+            self.shared.push((base + at - from.head, value.clone()));
+        }
+    }
+
+    /// Makes values of plain bytes that others are to be sent too: each run of at least `min` of them becomes one. Copies them
+    /// only where there are values already.
+    pub fn share_runs(&mut self, min: usize) {
+        if self.head.len() < min {
+            return;
+        }
+        let Outbox { head, shared, .. } = std::mem::take(self);
+        if shared.is_empty() {
+            return self.push_shared(Bytes::from_vec(head));
+        }
+        let mut from = 0;
+        let end = (head.len(), Bytes::default());
+        for (at, value) in shared.into_iter().chain([end]) {
+            let run = &head[from..at];
+            from = at;
+            match run.len() < min {
+                true => self.push(run),
+                false => self.push_shared(Bytes::copy_from(run)),
+            }
+            self.push_shared(value);
+        }
+    }
+
+    /// The memory of the plain bytes, to be used again: that of a shared value where nobody else has it any more.
+    pub fn into_buffer(self) -> Vec<u8> {
+        let Outbox { head, mut shared, .. } = self;
+        match shared.pop() {
+            Some((_, value)) if head.capacity() == 0 => value.into_vec().unwrap_or_default(),
+            Some(_) | None => head,
+        }
+    }
+
     /// This moment, for [`Outbox::rewind`].
     #[inline]
     pub fn mark(&self) -> Mark {
@@ -157,5 +204,72 @@ impl Outbox {
         for (position, _) in self.shared.iter_mut().rev().take_while(|(position, _)| *position > at) {
             *position = *position + with.len() - len;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use sluice_base::Rng;
+
+    /// Random bytes and values, and where each step ended.
+    fn drawn(rng: &mut Rng) -> (Outbox, Vec<Mark>) {
+        let mut outbox = Outbox::new();
+        let mut marks = vec![Mark::default()];
+        for _ in 0..rng.below(8) {
+            let bytes: Vec<u8> = (0..rng.below(40)).map(|_| rng.next_u64() as u8).collect();
+            match rng.below(2) {
+                0 => outbox.push(&bytes),
+                _ => outbox.push_shared(Bytes::from_vec(bytes)),
+            }
+            marks.push(outbox.mark());
+        }
+        (outbox, marks)
+    }
+
+    #[test]
+    fn a_copy_is_what_was_appended_between_two_moments() {
+        let mut rng = Rng::new(5);
+        for _ in 0..2000 {
+            let ((mut ours, _), (other, marks)) = (drawn(&mut rng), drawn(&mut rng));
+            let first = rng.below(marks.len() as u64) as usize;
+            let last = first + rng.below((marks.len() - first) as u64) as usize;
+            let mut begin = Outbox::new();
+            begin.append_copy(&other, Mark::default(), marks[first]);
+            let mut middle = Outbox::new();
+            middle.append_copy(&other, marks[first], marks[last]);
+            let (before, all) = (ours.flatten(), other.flatten());
+            ours.append_copy(&other, marks[first], marks[last]);
+            assert_eq!(ours.len(), before.len() + middle.len());
+            assert_eq!(ours.flatten(), [before, middle.flatten()].concat());
+            assert!(all.starts_with(&[begin.flatten(), middle.flatten()].concat()));
+        }
+    }
+
+    #[test]
+    fn sharing_runs_changes_no_byte_and_leaves_short_ones() {
+        let mut rng = Rng::new(6);
+        for _ in 0..2000 {
+            let (mut ours, _) = drawn(&mut rng);
+            let (bytes, was_plain) = (ours.flatten(), ours.is_plain());
+            ours.share_runs(20);
+            assert_eq!((ours.flatten(), ours.len()), (bytes.clone(), bytes.len()));
+            assert_eq!(ours.is_plain(), was_plain && bytes.len() < 20);
+        }
+    }
+
+    #[test]
+    fn the_memory_of_a_shared_text_comes_back_when_nobody_has_it() {
+        let text = || {
+            let mut text = Outbox::new();
+            text.push(&[7; 100]);
+            text.share_runs(50);
+            text
+        };
+        assert_eq!(text().into_buffer().len(), 100);
+        let (ours, mut copy) = (text(), Outbox::new());
+        copy.append_copy(&ours, Mark::default(), ours.mark());
+        assert_eq!(ours.into_buffer().capacity(), 0, "the copy has it");
+        assert_eq!(copy.flatten(), [7; 100]);
     }
 }

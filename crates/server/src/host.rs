@@ -10,6 +10,7 @@ use crate::oom_score::OomScore;
 use crate::os::plain_error;
 use crate::parts::Parts;
 use crate::storage::background::BackgroundWriter;
+use crate::storage::lock::DataClaims;
 use crate::storage::{self, Storage};
 use crate::title::Title;
 use nix::sys::resource::{Usage, UsageWho, getrusage};
@@ -38,12 +39,16 @@ pub struct Host {
     pub log: Log,
     /// Files.
     pub storage: Arc<dyn Storage>,
+    /// The data that no other server may write.
+    claims: DataClaims,
     /// The background thread; none before the server runs.
     pub bio: Option<Bio>,
     /// The append-only file, where there is one.
     pub aof: Option<Aof>,
     /// Ends the main thread's wait; none before the server runs.
     pub waker: Option<Waker>,
+    /// Snapshots that were begun.
+    snapshots_begun: u64,
     /// Facts that do not change while the server runs.
     pub fixed: Facts,
     /// Path of the config file, absolute.
@@ -112,9 +117,11 @@ impl Host {
             started_ns: recent.mono_ns,
             log: Log::stdout(),
             storage: storage::of_process(),
+            claims: DataClaims::default(),
             bio: None,
             aof: None,
             waker: None,
+            snapshots_begun: 0,
             fixed: Facts::default(),
             config_file: None,
             io_threads: IoThreads { reason: NO_IO_THREADS, ..IoThreads::default() },
@@ -174,6 +181,21 @@ impl Host {
         };
         let text = format!("monotonic clock: {}{remark}", self.clock.describe());
         self.note(level, &text);
+    }
+
+    /// The number of a snapshot that begins.
+    pub fn count_snapshot(&mut self) -> u64 {
+        self.snapshots_begun += 1;
+        self.snapshots_begun - 1
+    }
+
+    fn begin_snapshot(
+        &mut self,
+        name: &[u8],
+        sync_early: bool,
+    ) -> Result<Box<dyn SnapshotSink + Send>, SaveError> {
+        let number = self.count_snapshot();
+        storage::snapshot::create(&self.storage, name, sync_early, number)
     }
 
     /// Writes a log line.
@@ -268,6 +290,16 @@ impl Host {
             self.note(LogLevel::Notice, "Removing the unix socket file.");
             let _ = std::fs::remove_file(path);
         }
+        self.claims.release();
+    }
+
+    /// Claims the files that a server with this configuration writes. Errors: what another server has.
+    pub fn claim_data(&mut self, config: &Config) -> Result<(), String> {
+        let mut claims = std::mem::take(&mut self.claims);
+        let storage = self.storage.clone();
+        let claimed = claims.claim(storage.as_ref(), config, &mut |text| self.note(LogLevel::Warning, &text));
+        self.claims = claims;
+        claimed
     }
 
     /// Applies `oom-score-adj`. Errors: text for the client.
@@ -366,11 +398,17 @@ const CONFIG_EFFECTS: &[(&[ParamId], ConfigEffect)] = &[
         host.allow_threads(config);
         Ok(())
     }),
-    (&[param::DIR.any()], |_, config| {
+    (&[param::DIR.any()], |host, config| {
         let path = std::ffi::OsStr::from_bytes(config.bytes(param::DIR));
-        std::env::set_current_dir(path).map_err(|error| plain_error(&error))
+        std::env::set_current_dir(path).map_err(|error| plain_error(&error))?;
+        // Refused, the directory is set back as all that was applied is.
+        host.claim_data(config)
     }),
-    (&[param::APPENDONLY.any()], Host::prepare_aof),
+    (&[param::SAVE.any(), param::DBFILENAME.any()], Host::claim_data),
+    (&[param::APPENDONLY.any()], |host, config| {
+        host.claim_data(config)?;
+        host.prepare_aof(config)
+    }),
     (&[param::OOM_SCORE_ADJ.any(), param::OOM_SCORE_ADJ_VALUES.any()], Host::apply_oom_score),
     (&[param::LOGLEVEL.any(), param::LOG_TIMESTAMP_FORMAT.any(), param::LOG_FORMAT.any()], |host, config| {
         host.apply_log_config(config);
@@ -475,7 +513,7 @@ impl Process for Host {
     }
 
     fn create_snapshot(&mut self, name: &[u8], sync_early: bool) -> Result<Box<dyn SnapshotSink>, SaveError> {
-        Ok(storage::snapshot::create(&self.storage, name, sync_early)?)
+        Ok(self.begin_snapshot(name, sync_early)?)
     }
 
     fn write_in_background(
@@ -488,7 +526,7 @@ impl Process for Host {
         };
         let sink = match target.is_aof_base {
             true => self.create_aof_base(target.as_commands, target.sync_early)?,
-            false => storage::snapshot::create(&self.storage, &target.name, target.sync_early)?,
+            false => self.begin_snapshot(&target.name, target.sync_early)?,
         };
         let writer = BackgroundWriter::start(file, sink, target.key_delay, waker)?;
         Ok(Box::new(writer))

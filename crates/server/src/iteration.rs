@@ -387,6 +387,7 @@ impl Server {
     }
 
     fn write_now(&mut self) {
+        self.send_multicasts();
         // Sending can end sessions but not give them output, so one round is enough.
         self.return_batches();
         let mut ready = std::mem::take(&mut self.sockets.ready);

@@ -213,6 +213,7 @@ fn serve(loaded: Loaded) -> Result<u8, Failure> {
     }
     let mut engine = Engine::new(config, seeds, &mut host);
     host.note(LogLevel::Notice, "Server initialized");
+    host.claim_data(engine.config()).map_err(|text| fail(&mut host, text))?;
     let folder = match load_data(&mut engine, &mut host, &mut signals) {
         Ok(folder) => folder,
         Err(NotLoaded::Stopped) => {

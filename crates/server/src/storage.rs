@@ -10,10 +10,12 @@
 pub mod background;
 #[cfg(any(test, debug_assertions))]
 pub mod faulty;
+pub mod lock;
 mod real;
 pub mod replacement;
 pub mod snapshot;
 
+use lock::{LockHold, LockRefused};
 pub use real::Real;
 pub use replacement::Replacement;
 
@@ -54,6 +56,10 @@ pub trait Storage: Send + Sync {
 
     /// Bytes that may still be written to the disk of this folder.
     fn free_bytes(&self, folder: &Path) -> io::Result<u64>;
+
+    /// Locks a file against other processes, as long as what is returned is kept and the process lives. The file is made if it
+    /// is not there, and holds this text for those that are refused; the file goes with the lock.
+    fn lock(&self, path: &Path, text: &str) -> Result<LockHold, LockRefused>;
 }
 
 /// An open file. One thread uses it.

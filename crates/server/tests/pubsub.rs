@@ -53,18 +53,59 @@ fn subscribers_keep_their_messages_while_threads_come_and_go() {
     }
 }
 
+fn client_of_version_3(server: &Server) -> Client {
+    let mut client = server.client();
+    client.send("HELLO 3\r\n");
+    let mut greeting = Vec::new();
+    while !greeting.ends_with(b"modules\r\n*0\r\n") {
+        let mut byte = [0];
+        client.stream.read_exact(&mut byte).unwrap();
+        greeting.push(byte[0]);
+    }
+    client
+}
+
+#[test]
+fn messages_of_many_channels_keep_their_order_on_io_threads() {
+    let server = Server::start(&["--io-threads", "3", "--io-threads-always-active", "yes"]);
+    let channels = ["a", "b", "c"];
+    // Each listens to those channels whose bits its number has; every other one speaks RESP3.
+    let mut all: Vec<(usize, Client)> = (0..16)
+        .map(|n| (n / 2, if n % 2 == 0 { server.client() } else { client_of_version_3(&server) }))
+        .collect();
+    for (n, (bits, client)) in all.iter_mut().enumerate() {
+        let own = channels.iter().enumerate().filter(|(bit, _)| *bits >> bit & 1 == 1);
+        for (count, (_, channel)) in own.enumerate() {
+            let kind = if n % 2 == 0 { '*' } else { '>' };
+            let confirmation = format!("{kind}3\r\n$9\r\nsubscribe\r\n$1\r\n{channel}\r\n:{}\r\n", count + 1);
+            client.check(&format!("SUBSCRIBE {channel}"), &confirmation);
+        }
+    }
+    let mut publisher = server.client();
+    // Runs of one channel, and channels in turn; short texts and such as are shared; too much for the buffers of the kernel.
+    let sent: Vec<(usize, Vec<u8>)> = (0..900)
+        .map(|n| ([n / 40 % 3, n % 3][n / 300 % 2], vec![b'a' + (n % 26) as u8; [10, 700, 9000][n % 7 % 3]]))
+        .collect();
+    let requests =
+        sent.iter().map(|(channel, text)| request(&[b"PUBLISH", channels[*channel].as_bytes(), text]));
+    publisher.send(requests.collect::<Vec<_>>().concat()).expect(":8\r\n".repeat(sent.len()));
+    for (n, (bits, client)) in all.iter_mut().enumerate() {
+        for (channel, text) in sent.iter().filter(|(channel, _)| *bits >> channel & 1 == 1) {
+            let mut wanted = message(channels[*channel], text);
+            if n % 2 == 1 {
+                wanted[0] = b'>';
+            }
+            client.expect(&wanted);
+        }
+    }
+    assert_eq!(publisher.info_number("pubsub_clients"), 14);
+}
+
 #[test]
 fn large_messages_arrive_whole_in_both_versions() {
     let server = Server::start(&[]);
     let mut all = subscribers(&server, 5, "news");
-    let mut three = server.client();
-    three.send("HELLO 3\r\n");
-    let mut greeting = Vec::new();
-    while !greeting.ends_with(b"modules\r\n*0\r\n") {
-        let mut byte = [0];
-        three.stream.read_exact(&mut byte).unwrap();
-        greeting.push(byte[0]);
-    }
+    let mut three = client_of_version_3(&server);
     three.check("SUBSCRIBE news", ">3\r\n$9\r\nsubscribe\r\n$4\r\nnews\r\n:1\r\n");
     let mut publisher = server.client();
     for size in [1000, 4095, 5000, 100_000, 3_000_000] {

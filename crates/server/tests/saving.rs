@@ -197,6 +197,120 @@ fn a_crash_of_the_machine_at_any_step_of_a_save_leaves_the_old_data_or_the_new()
     assert!(old_left > 9 && new_left > 0, "{old_left} {new_left}");
 }
 
+/// Waits for the end of the save in the background; what became of it.
+fn bgsave_outcome(client: &mut Client) -> String {
+    until("the end of the save", || (client.info("rdb_bgsave_in_progress") == "0").then_some(()));
+    client.info("rdb_last_bgsave_status")
+}
+
+#[test]
+fn bgsave_keeps_the_moment_at_which_it_was_asked_while_writes_go_on() {
+    let dir = Dir::new();
+    let server = server_in(&dir, &["--save", ""]);
+    let mut client = server.client();
+    fill(&mut client, "hello");
+    client.check("DEBUG POPULATE 50000 key 100", "+OK\r\n");
+    let before = digest(&mut client);
+    client.check("BGSAVE", "+Background saving started\r\n");
+    // Everything is changed, deleted or moved while the save is under way, or behind it: the file does not tell.
+    for n in 0..2000 {
+        client.check(&format!("SET key:{} x", n * 7), "+OK\r\n");
+    }
+    client.check("LPUSH list front", ":601\r\n").check("SETRANGE pages 0 new", ":300003\r\n");
+    client.check("DEL text", ":1\r\n").check("RENAME short long", "+OK\r\n").check("SWAPDB 0 9", "+OK\r\n");
+    client.check("FLUSHDB", "+OK\r\n");
+    assert_eq!(bgsave_outcome(&mut client), "ok");
+    assert_eq!(names(&dir), ["dump.rdb"]);
+    assert_eq!(digest(&mut server_in(&dir, &[]).client()), before);
+    if let Some(reference) = Reference::start(&dir) {
+        assert_eq!(digest(&mut reference.client()), before);
+    }
+}
+
+#[test]
+fn a_save_point_saves() {
+    let dir = Dir::new();
+    let server = server_in(&dir, &["--save", "1 2"]);
+    let mut client = server.client();
+    client.check("SET a 1", "+OK\r\n").check("SET b 1", "+OK\r\n");
+    until("the save", || (client.info("rdb_changes_since_last_save") == "0").then_some(()));
+    assert!(server.log.wait("2 changes in 1 seconds. Saving...").is_some());
+    server_in(&dir, &[]).client().check("DBSIZE", ":2\r\n");
+}
+
+#[test]
+fn a_disk_that_fails_in_the_background_fails_the_save_and_writes_are_refused() {
+    if !has_switches() {
+        return;
+    }
+    for plan in
+        ["no-space:1:1:0", "no-space:2:1:0", "write-error:2:1:0", "sync-error:3:1:0", "sync-error:5:1:0"]
+    {
+        let dir = Dir::new();
+        let server = server_with_fault(&dir, &["--save", "1000 1000"], Some(plan));
+        let mut client = server.client();
+        client.check("SET a 1", "+OK\r\n").check("BGSAVE", "+Background saving started\r\n");
+        assert_eq!(bgsave_outcome(&mut client), "err", "{plan}");
+        let refused = client.send("SET a 2\r\n").line();
+        assert!(refused.starts_with("-MISCONF Valkey is configured to save RDB snapshots"), "{refused}");
+        client.check("GET a", "$1\r\n1\r\n");
+        // The disk is well again.
+        client.check("BGSAVE", "+Background saving started\r\n");
+        assert_eq!(bgsave_outcome(&mut client), "ok", "{plan}");
+        client.check("SET a 2", "+OK\r\n");
+        assert_eq!(names(&dir), ["dump.rdb"], "{plan}");
+    }
+}
+
+#[test]
+fn a_crash_of_the_machine_at_any_step_of_a_save_in_the_background_leaves_the_old_data_or_the_new() {
+    if !has_switches() {
+        return;
+    }
+    let (mut old_left, mut new_left) = (0, 0);
+    for step in 1..=6 {
+        for seed in 0..2 {
+            let dir = Dir::new();
+            let server = server_in(&dir, &["--rdbcompression", "no"]);
+            let mut client = server.client();
+            fill(&mut client, "old");
+            client.check("SAVE", "+OK\r\n");
+            let old = digest(&mut client);
+            drop(server);
+            let plan = format!("crash:{step}:1:{seed}");
+            let mut server = server_with_fault(&dir, &["--rdbcompression", "no"], Some(&plan));
+            let mut client = server.client();
+            client.check("SET text new", "+OK\r\n");
+            let new = digest(&mut client);
+            client.send("BGSAVE\r\n");
+            assert_eq!(server.wait().code(), Some(86), "step {step}: the machine has crashed");
+            let server = server_in(&dir, &[]);
+            let left = digest(&mut server.client());
+            assert!(left == old || left == new, "step {step}, seed {seed}");
+            *if left == new { &mut new_left } else { &mut old_left } += 1;
+            assert_eq!(names(&dir), ["dump.rdb"], "the start has removed what was left over");
+        }
+    }
+    assert!(old_left > 5 && new_left > 0, "{old_left} {new_left}");
+}
+
+#[test]
+fn a_save_that_is_broken_off_leaves_no_file_and_the_server_ends_at_once() {
+    let dir = Dir::new();
+    let mut server = server_in(&dir, &["--save", "", "--rdb-key-save-delay", "100000"]);
+    let mut client = server.client();
+    client.check("DEBUG POPULATE 1000", "+OK\r\n").check("BGSAVE", "+Background saving started\r\n");
+    client.check("BGSAVE CANCEL", "+Background saving cancelled\r\n");
+    assert_eq!(bgsave_outcome(&mut client), "ok");
+    until("the removal", || names(&dir).is_empty().then_some(()));
+    client.check("BGSAVE", "+Background saving started\r\n").send("SHUTDOWN NOSAVE\r\n").expect_end();
+    assert_eq!(server.wait().code(), Some(0));
+    // The next start removes what the thread had no time for.
+    let server = server_in(&dir, &[]);
+    assert!(names(&dir).is_empty());
+    server.client().check("DBSIZE", ":0\r\n");
+}
+
 #[test]
 fn a_file_that_is_no_good_ends_the_start() {
     for (bytes, wanted) in [
@@ -232,17 +346,115 @@ fn a_file_that_is_no_good_ends_the_start() {
 }
 
 #[test]
+fn a_disk_that_reads_little_at_a_time_or_fails_loses_nothing() {
+    if !has_switches() {
+        return;
+    }
+    let dir = Dir::new();
+    let server = server_in(&dir, &["--rdbcompression", "no"]);
+    let mut client = server.client();
+    client.check("SET a 1", "+OK\r\n").check("RPUSH l x yy zzz", ":3\r\n").check("SELECT 9", "+OK\r\n");
+    // More than one read brings.
+    client.check("SETRANGE long 3000000 end", ":3000003\r\n");
+    let before = digest(&mut client);
+    client.check("SAVE", "+OK\r\n");
+    drop(server);
+    let saved = std::fs::read(dir.join("dump.rdb")).unwrap();
+    // Single bytes from the beginning, then from the third read on.
+    for plan in ["short-read:1:1000000:0", "short-read:3:7:0"] {
+        let server = server_with_fault(&dir, &[], Some(plan));
+        assert_eq!(digest(&mut server.client()), before, "{plan}");
+    }
+    // At the beginning, and in the middle.
+    for plan in ["read-error:1:1:0", "read-error:3:1:0"] {
+        let port = free_port().to_string();
+        let mut command = Command::new(BINARY);
+        command.args(["--port", &port, "--dir", &dir.join("")]).env("SLUICE_TEST_STORAGE", plan);
+        let output = command.output().unwrap();
+        let said = String::from_utf8_lossy(&output.stdout);
+        assert!(said.contains("I/O error"), "{plan} {said}");
+        assert!(said.ends_with("Fatal error loading the DB, check server logs. Exiting.\n"), "{plan} {said}");
+        assert_eq!(output.status.code(), Some(1), "{plan}");
+    }
+    assert_eq!(std::fs::read(dir.join("dump.rdb")).unwrap(), saved, "what cannot be read is not replaced");
+    assert_eq!(names(&dir), ["dump.rdb"]);
+}
+
+/// Runs a server that is refused; what its log says.
+fn refused(dir: &Dir, arguments: &[&str]) -> String {
+    let port = free_port().to_string();
+    let mut command = Command::new(BINARY);
+    let output = command.args(["--port", &port, "--dir", &dir.join("")]).args(arguments).output().unwrap();
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+#[test]
+fn a_second_server_that_would_write_the_same_file_is_refused() {
+    let dir = Dir::new();
+    let mut first = server_in(&dir, &["--save", "100 1"]);
+    assert_eq!(names(&dir), ["dump.rdb.lock"]);
+    let said = refused(&dir, &["--save", "900 1"]);
+    let file = dir.join("dump.rdb");
+    let wanted = format!(
+        "the RDB file {file} is in use: process {} holds {file}.lock. Two servers would overwrite each other's data",
+        first.child.id()
+    );
+    assert!(said.contains(&wanted), "{said}");
+    // Another file, or none.
+    let second = server_in(&dir, &["--save", "100 1", "--dbfilename", "other.rdb"]);
+    let third = server_in(&dir, &["--save", ""]);
+    let mut client = third.client();
+    // What a change of the configuration would write is claimed, or the change is refused as a whole.
+    let reply = client.send("CONFIG SET maxmemory 1gb save '1 1'\r\n").line();
+    assert!(
+        reply.starts_with("-ERR CONFIG SET failed (possibly related to argument 'save') - the RDB file "),
+        "{reply}"
+    );
+    client.check("CONFIG GET save", "*2\r\n$4\r\nsave\r\n$0\r\n\r\n");
+    client.check("CONFIG SET dbfilename third.rdb save '1 1'", "+OK\r\n");
+    assert_eq!(names(&dir), ["dump.rdb.lock", "other.rdb.lock", "third.rdb.lock"]);
+    client.check("CONFIG SET save ''", "+OK\r\n");
+    assert_eq!(names(&dir), ["dump.rdb.lock", "other.rdb.lock"]);
+    // The claim goes with the directory.
+    let elsewhere = Dir::new();
+    let mut client = second.client();
+    client.check(&format!("CONFIG SET dir {}", elsewhere.join("")), "+OK\r\n");
+    assert_eq!(
+        (names(&dir), names(&elsewhere)),
+        (vec!["dump.rdb.lock".to_owned()], vec!["other.rdb.lock".to_owned()])
+    );
+    let other = server_in(&elsewhere, &["--save", "1 1"]);
+    let mut client = other.client();
+    client.check("CONFIG SET dbfilename x.rdb", "+OK\r\n");
+    let reply = client.send(format!("CONFIG SET dir {}\r\n", dir.join(""))).line();
+    assert_eq!(reply, "+OK");
+    let reply = client.send("CONFIG SET dbfilename dump.rdb\r\n").line();
+    assert!(reply.contains(&format!("process {} holds", first.child.id())), "{reply}");
+    drop(other);
+    // A claim ends with its process, however that ends.
+    first.signal("KILL");
+    first.wait();
+    let mut next = server_in(&dir, &["--save", "100 1"]);
+    next.client().send("SHUTDOWN NOSAVE\r\n").expect_end();
+    assert_eq!(next.wait().code(), Some(0));
+    assert_eq!(names(&dir), ["x.rdb.lock"], "what a killed server left is used again, or stays");
+}
+
+#[test]
 fn what_another_process_saves_is_left_alone() {
     let dir = Dir::new();
     let mut ended = Command::new("true").spawn().unwrap();
     ended.wait().unwrap();
     let left_over = format!("temp-{}.rdb", ended.id());
     let alive = format!("temp-{}.rdb", std::process::id());
-    for name in [&left_over, &alive, "temp-x.rdb"] {
+    let of_rewrite = format!("temp-rewriteaof-bg-{}.aof", ended.id());
+    for name in [&left_over, &of_rewrite, &alive, "temp-x.rdb"] {
         std::fs::write(dir.join(name), "a part").unwrap();
     }
     let server = server_in(&dir, &[]);
     assert!(server.log.wait(&format!("Removed {left_over}")).is_some());
+    assert!(server.log.wait(&format!("Removed {of_rewrite}")).is_some());
     assert_eq!(names(&dir), [alive, "temp-x.rdb".to_owned()]);
 }
 

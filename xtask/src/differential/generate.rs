@@ -5,6 +5,7 @@
 use sluice_base::Rng;
 
 use super::grammar::{Argument, CommandEntry, Grammar};
+use super::listening;
 use super::rules::Rule;
 use super::special;
 use super::values;
@@ -18,12 +19,14 @@ pub(crate) struct Command {
     pub(crate) inline: bool,
     /// Which of the stream's clients sends it.
     pub(crate) client: usize,
+    /// Whether that client may have subscribed: its replies then have messages among them.
+    pub(crate) listens: bool,
 }
 
 impl Command {
     /// A command of the first client.
     pub(crate) fn of(words: Vec<Vec<u8>>) -> Command {
-        Command { words, inline: false, client: 0 }
+        Command { words, inline: false, client: 0, listens: false }
     }
 }
 
@@ -44,6 +47,8 @@ pub(crate) struct Generator<'a> {
     mortal: bool,
     /// Whether the stream has commands of more than one client.
     social: bool,
+    /// How many commands each of the two clients that send anything is to send while it listens, before it ends that.
+    listens: [usize; 2],
     /// Whether the command being drawn is of lists: then its keys mostly are.
     of_lists: bool,
 }
@@ -64,6 +69,9 @@ const MANY_CHANCE: u64 = 1;
 /// In a stream of several clients: that the next command is another client's, that it is the waiting client's.
 const SWITCH_CHANCE: u64 = 15;
 const WAIT_CHANCE: u64 = 4;
+/// That a client begins to listen, where keys do not expire; and how many commands it sends meanwhile, at most.
+const LISTEN_CHANCE: u64 = 4;
+const LISTENING_COMMANDS_MAX: usize = 60;
 /// That a stream whose keys do not expire has several clients.
 const SOCIAL_CHANCE: u64 = 50;
 /// That a stream has notifications of keys, which the listener is sent.
@@ -80,7 +88,16 @@ impl<'a> Generator<'a> {
         let mut rng = Rng::new(seed);
         let mortal = rng.below(100) < MORTAL_CHANCES[0];
         let social = !mortal && rng.below(100) < SOCIAL_CHANCE;
-        Generator { grammar, total_weight, rng, announced: None, mortal, social, of_lists: false }
+        Generator {
+            grammar,
+            total_weight,
+            rng,
+            announced: None,
+            mortal,
+            social,
+            listens: [0; 2],
+            of_lists: false,
+        }
     }
 
     /// `count` commands.
@@ -99,6 +116,10 @@ impl<'a> Generator<'a> {
                 commands.push(special::wait(self));
                 continue;
             }
+            if let Some(own) = self.listening(client) {
+                commands.extend(own.into_iter().map(|command| Command { client, ..command }));
+                continue;
+            }
             if self.chance(MANY_CHANCE) {
                 next = vec![special::many(self)];
             } else if self.chance(TRANSACTION_CHANCE) {
@@ -115,11 +136,29 @@ impl<'a> Generator<'a> {
             if next.iter().all(|command| self.may_be_sent(command)) {
                 // Inside a transaction the other one sends what is its own.
                 next.iter_mut().for_each(|command| command.client ^= client);
+                next.retain(|command| self.listens[command.client] == 0);
                 commands.extend(next);
             }
         }
         commands.truncate(count);
         commands
+    }
+
+    /// Commands of a client that listens, or begins to now.
+    fn listening(&mut self, client: usize) -> Option<Vec<Command>> {
+        let left = self.listens[client];
+        match left {
+            0 if self.mortal || !self.grammar.has_own("subscribe") => None,
+            0 if !self.chance(LISTEN_CHANCE) => None,
+            0 => {
+                self.listens[client] = 1 + self.below(LISTENING_COMMANDS_MAX);
+                Some(listening::begin(self))
+            }
+            _ => {
+                self.listens[client] = left - 1;
+                if left == 1 { Some(listening::end()) } else { Some(vec![listening::command(self)]) }
+            }
+        }
     }
 
     /// Whether the command is one that streams have.
@@ -171,7 +210,7 @@ impl<'a> Generator<'a> {
         special::part_expiries(self, &entry.name, &mut words);
         let plain = |word: &Vec<u8>| !word.is_empty() && word.iter().all(|b| b.is_ascii_alphanumeric());
         let inline = self.chance(INLINE_CHANCE) && words.iter().all(plain);
-        Command { words, inline, client: 0 }
+        Command { words, inline, client: 0, listens: false }
     }
 
     /// A command drawn by weight.

@@ -13,6 +13,7 @@ use super::compare::{equal, equal_parsed};
 use super::generate::{CLIENTS, Command, WAITER};
 use super::grammar::Grammar;
 use super::hostile;
+use super::listening;
 use super::rules::Rule;
 use super::special::{self, PARAMETERS};
 use crate::server::Server;
@@ -96,6 +97,8 @@ pub(crate) struct Player<'a> {
     pub(crate) waits: u64,
     /// Messages that listeners were sent.
     pub(crate) messages: u64,
+    /// Messages that senders were sent while they listened.
+    pub(crate) heard: u64,
     /// How often the parts of memory were summed.
     pub(crate) memory_looks: u64,
     /// The largest share of memory that no part explained, in thousandths.
@@ -105,9 +108,9 @@ pub(crate) struct Player<'a> {
 }
 
 /// A client's connections to both.
-struct Pair {
-    ours: Connection,
-    peer: Connection,
+pub(super) struct Pair {
+    pub(super) ours: Connection,
+    pub(super) peer: Connection,
 }
 
 /// The clients of one stream.
@@ -139,6 +142,7 @@ impl<'a> Player<'a> {
             tally: BTreeMap::new(),
             waits: 0,
             messages: 0,
+            heard: 0,
             memory_looks: 0,
             unexplained_max: 0,
             old_waiter: None,
@@ -185,13 +189,20 @@ impl<'a> Player<'a> {
                 continue;
             }
             let end = self.batch_end(commands, at, stage.waits_with.is_some());
-            let (ours, peer) = exchange(&mut stage.clients[client], &commands[at..end], &stage.waiter);
-            let queued = &mut stage.queued[client];
-            let failure = self.compare(commands, at..end, &ours, &peer, queued, allowed);
+            let (failure, ended) = match commands[at].listens {
+                true => self.play_listening(&mut stage.clients[client], commands, at..end),
+                false => {
+                    let pair = &mut stage.clients[client];
+                    let (ours, peer) = exchange(pair, &commands[at..end], &stage.waiter);
+                    let queued = &mut stage.queued[client];
+                    let failure = self.compare(commands, at..end, &ours, &peer, queued, allowed);
+                    (failure, ours.end.is_some())
+                }
+            };
             if failure.is_some() {
                 return Ok(failure);
             }
-            if ours.end.is_some() {
+            if ended {
                 stage.clients[client] = self.connect()?;
                 stage.queued[client] = None;
             }
@@ -251,9 +262,39 @@ impl<'a> Player<'a> {
         let closes = |command: &Command| self.grammar.full_name(&command.words) == "quit";
         let longest = if somebody_waits { BATCH_OF_OTHERS } else { BATCH };
         let batch = &commands[at..(at + longest).min(commands.len())];
-        let others = batch.iter().position(|command| command.client != commands[at].client);
+        let first = &commands[at];
+        let others = batch
+            .iter()
+            .position(|command| (command.client, command.listens) != (first.client, first.listens));
         let batch = &batch[..others.unwrap_or(batch.len())];
         at + batch.iter().position(closes).map_or(batch.len(), |index| index + 1)
+    }
+
+    /// Plays a batch of a client that listens; whether its connections have ended.
+    fn play_listening(
+        &mut self,
+        pair: &mut Pair,
+        commands: &[Command],
+        batch: std::ops::Range<usize>,
+    ) -> (Option<Failure>, bool) {
+        let [ours, peer] = listening::exchange(pair, &commands[batch.clone()]);
+        for command in &commands[batch.clone()] {
+            self.tally.entry(self.grammar.full_name(&command.words)).or_default().0 += 1;
+        }
+        let is_message = |raw: &&Vec<u8>| raw.windows(9).take(20).any(|part| part == b"message\r\n");
+        self.heard += ours.0.iter().filter(is_message).count() as u64;
+        let ended = ours.1.is_some();
+        // Of a client that was killed, what was on its way is lost or not.
+        if ours == peer || ended && ours.1 == peer.1 {
+            return (None, ended);
+        }
+        let common = ours.0.iter().zip(&peer.0).take_while(|(a, b)| a == b).count();
+        let [ours, peer] = [ours, peer].map(|(all, end)| match all.get(common..) {
+            Some(rest) if !rest.is_empty() => rest.concat(),
+            _ => outcome(None, end.or(Some(End::Silent))),
+        });
+        let index = batch.end - 1;
+        (Some(Failure { index, command: commands[index].words.clone(), ours, peer }), ended)
     }
 
     /// Sends a command of the waiting client: what it waits with before ends first. Its reply, or that it waits, must be
@@ -625,21 +666,7 @@ fn is_waiting(control: &mut Connection, id: &[u8]) -> Result<bool> {
 
 /// Sends a batch to both and reads both. `waiter` has the numbers that stand for [`special::WAITER_ID`].
 fn exchange(pair: &mut Pair, commands: &[Command], waiter: &[Vec<u8>; 2]) -> (Answers, Answers) {
-    let encoded = |id: &[u8]| {
-        let mut bytes = Vec::new();
-        for Command { words, inline, .. } in commands {
-            let word = |word: &Vec<u8>| if word == special::WAITER_ID { id.to_vec() } else { word.clone() };
-            let words: Vec<Vec<u8>> = words.iter().map(word).collect();
-            if *inline {
-                bytes.extend_from_slice(&words.join(&b' '));
-                bytes.extend_from_slice(b"\r\n");
-            } else {
-                encode(&words, &mut bytes);
-            }
-        }
-        bytes
-    };
-    let (bytes, to_peer) = (encoded(&waiter[0]), encoded(&waiter[1]));
+    let (bytes, to_peer) = (bytes_of(commands, &waiter[0]), bytes_of(commands, &waiter[1]));
     // Every seventh length or so goes out in pieces: a function of the batch, so that a replay does the same.
     let mut rng = Rng::new(bytes.len() as u64);
     if rng.below(7) == 0 {
@@ -651,6 +678,22 @@ fn exchange(pair: &mut Pair, commands: &[Command], waiter: &[Vec<u8>; 2]) -> (An
         pair.peer.send(&to_peer);
     }
     (pair.ours.receive(commands.len()), pair.peer.receive(commands.len()))
+}
+
+/// A batch as it is sent. `waiter` stands for [`special::WAITER_ID`].
+pub(super) fn bytes_of(commands: &[Command], waiter: &[u8]) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    for Command { words, inline, .. } in commands {
+        let word = |word: &Vec<u8>| if word == special::WAITER_ID { waiter.to_vec() } else { word.clone() };
+        let words: Vec<Vec<u8>> = words.iter().map(word).collect();
+        if *inline {
+            bytes.extend_from_slice(&words.join(&b' '));
+            bytes.extend_from_slice(b"\r\n");
+        } else {
+            encode(&words, &mut bytes);
+        }
+    }
+    bytes
 }
 
 /// Follows MULTI, queued commands, EXEC, DISCARD and RESET through the replies.

@@ -270,7 +270,7 @@ pub(super) fn wait(generator: &mut Generator<'_>) -> Command {
         waiting_arguments(generator, name, values::list_key, &timeout)
     };
     let words = [vec![generator.token(&name.to_uppercase())], arguments].concat();
-    Command { words, inline: false, client: WAITER }
+    Command { client: WAITER, ..Command::of(words) }
 }
 
 /// Whether the waiting client's command ends by itself.

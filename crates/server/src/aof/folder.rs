@@ -21,7 +21,6 @@ use std::io::ErrorKind;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// See the module.
 pub struct Folder {
@@ -332,14 +331,14 @@ impl Folder {
 }
 
 impl NewBase {
-    /// Begins a base in this folder; what it holds counts when [`Folder::finish_base`] has named it. Errors: a line for the log.
+    /// Begins a base in this folder, the process's `number`-th: one that is broken off may still be there. What it holds counts when [`Folder::finish_base`] has named it. Errors: a line for the log.
     pub fn begin(
         storage: Arc<dyn Storage>,
         folder: &Path,
         format: BaseFormat,
         sync_early: bool,
+        number: u64,
     ) -> Result<NewBase, String> {
-        let number = BASES.fetch_add(1, Relaxed);
         let temporary = format!("{TEMP_BASE}{}-{number}.aof", std::process::id());
         let path = folder.join(&temporary);
         let every = sync_early.then_some(SYNC_EVERY);
@@ -382,7 +381,5 @@ fn is_temporary(name: &[u8], appendfilename: &[u8]) -> bool {
 
 /// What the name of a base begins with that is not whole.
 const TEMP_BASE: &str = "temp-rewriteaof-bg-";
-/// Bases so far. One that is broken off is removed by its thread, while the next one is written already. Relaxed: a number.
-static BASES: AtomicU64 = AtomicU64::new(1);
 /// The name of an increment that waits for its base.
 const TEMP_INCR: &str = "temp-appendonly.aof.incr";

@@ -33,7 +33,7 @@ impl Host {
     /// Writes the base of an append-only file that begins with what was loaded.
     fn write_first_base(&mut self, engine: &mut Engine, folder: &mut Folder) -> Result<(), String> {
         let (early, format) = base_of(engine.config());
-        let mut base = NewBase::begin(folder.storage().clone(), folder.path(), format, early)?;
+        let mut base = NewBase::begin(folder.storage().clone(), folder.path(), format, early, 0)?;
         engine.write_aof_base(&mut |piece| base.write(piece), self)?;
         folder.finish_base(base, 0, Named::Now).map_err(|lines| lines.join("; "))?;
         let name = folder
@@ -117,8 +117,11 @@ impl Host {
     ) -> Result<Box<dyn SnapshotSink + Send>, SaveError> {
         let Some(aof) = &self.aof else { return Err(SaveError("There is no append-only file".to_owned())) };
         let format = if as_commands { BaseFormat::Commands } else { BaseFormat::Rdb };
-        let base = NewBase::begin(self.storage.clone(), aof.path(), format, sync_early).map_err(SaveError)?;
-        Ok(Box::new(BaseSink::new(base, aof.written())))
+        let (path, written) = (aof.path().to_owned(), aof.written());
+        let number = self.count_snapshot();
+        let base =
+            NewBase::begin(self.storage.clone(), &path, format, sync_early, number).map_err(SaveError)?;
+        Ok(Box::new(BaseSink::new(base, written)))
     }
 }
 

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use sluice_base::heap;
-use sluice_resp::Outbox;
+use sluice_resp::{Mark, Outbox};
 
 /// See the module.
 #[derive(Default)]
@@ -51,6 +51,17 @@ impl Output {
     /// Appends a piece.
     pub fn push(&mut self, piece: Piece) {
         self.waiting.get_or_insert_default().push_back(piece);
+    }
+
+    /// Appends a copy of some output to what waits; `buffer` gives memory where nothing does.
+    pub fn push_copy(&mut self, output: &Outbox, buffer: impl FnOnce() -> Vec<u8>) {
+        let waiting = self.waiting.get_or_insert_default();
+        if let Some(Piece::Output(last)) = waiting.back_mut() {
+            return last.append_copy(output, Mark::default(), output.mark());
+        }
+        let mut copy = Outbox::from_buffer(buffer());
+        copy.append_copy(output, Mark::default(), output.mark());
+        waiting.push_back(Piece::Output(copy));
     }
 
     /// The connection ends when everything was sent.

@@ -5,7 +5,7 @@ use super::IoThreadId;
 use crate::connection::input::QueryBufUsage;
 use crate::connection::{Connection, Traffic};
 use sluice_base::heap;
-use sluice_engine::{Limits, PreparedBatch, Preparer, SessionKey};
+use sluice_engine::{Limits, Multicast, PreparedBatch, Preparer, SessionKey};
 use sluice_evloop::Fd;
 use sluice_resp::{Admission, Outbox, ParseError, Requests};
 use sluice_value::Value;
@@ -20,6 +20,8 @@ pub enum ToIoThread {
     Reply(Box<Batch>),
     /// Output that no batch asked for.
     Push(Box<Push>),
+    /// Messages, each for many connections, by protocol version. Two messages for one connection are of one version.
+    Multicast(Box<[Multicast; 2]>),
     /// The request that a connection waited with is done.
     Resume(SessionKey),
     /// The connection ends at once.

@@ -4,6 +4,8 @@
 //! main thread if it sleeps. While batches are at the main thread the I/O thread waits for some microseconds at a time instead
 //! of sleeping until it is woken: answers come soon, and a wake-up costs the main thread more than all the rest of a request.
 
+mod multicast;
+
 use super::IoThreadId;
 use super::message::{AfterPush, Batch, Moving, Outcome, Push, Settings, ToIoThread, ToMain};
 use crate::connection::input::InputState;
@@ -11,6 +13,7 @@ use crate::connection::spare::SpareBuffers;
 use crate::connection::{self, Connection, Flushed, Owner, Stay, Traffic};
 use crate::depth::Depth;
 use crate::switches;
+use multicast::Copies;
 use nix::sys::prctl;
 use sluice_base::heap;
 use sluice_clock::Clock;
@@ -70,7 +73,7 @@ pub struct IoThread {
     connections: Vec<Option<Box<Connection>>>,
     count: usize,
     /// Batches that are at the main thread.
-    away: usize,
+    batches_at_main: usize,
     #[allow(
         clippy::vec_box,
         reason = "batches travel as boxes: unpacking one to keep it would copy it twice"
@@ -81,7 +84,7 @@ pub struct IoThread {
     /// `Usage`, and its end; a `Traffic` for each 16 KiB of output that it has, and ten a second.
     overflow: VecDeque<ToMain>,
     /// Connections with traffic that was not reported, each once.
-    listed: Vec<SessionKey>,
+    unreported: Vec<SessionKey>,
     /// When it is reported at the latest.
     report_at_ns: u64,
     /// It ends when the last connection has gone.
@@ -89,7 +92,8 @@ pub struct IoThread {
     /// It has said that it ends.
     said_so: bool,
     empty_waits: u32,
-    busy: bool,
+    /// The present iteration, or the last one, had something to do.
+    had_work: bool,
     /// Something was sent since the ring was flushed.
     unflushed: bool,
     /// When this iteration began, monotonic nanoseconds.
@@ -100,6 +104,8 @@ pub struct IoThread {
     garbage: Vec<Value>,
     /// Whether it publishes how much memory it has.
     sums_memory: bool,
+    /// What messages for many connections need again and again.
+    copies: Copies,
 }
 
 /// Requests in a batch at most: enough for the deepest usual pipeline, few enough that replies start soon.
@@ -133,21 +139,22 @@ impl IoThread {
             clock: Clock::system(),
             connections: Vec::new(),
             count: 0,
-            away: 0,
+            batches_at_main: 0,
             spare_batches: Vec::new(),
             spare: SpareBuffers::default(),
             overflow: VecDeque::new(),
-            listed: Vec::new(),
+            unreported: Vec::new(),
             report_at_ns: 0,
             stopping: false,
             said_so: false,
             empty_waits: 0,
-            busy: false,
+            had_work: false,
             unflushed: false,
             began_ns: 0,
             depth: Depth::default(),
             garbage: Vec::new(),
             sums_memory: switches::number(switches::PARTS).is_some(),
+            copies: Copies::default(),
         }
     }
 
@@ -164,7 +171,8 @@ impl IoThread {
         let connections: usize =
             self.connections.iter().flatten().map(|connection| connection.footprint()).sum();
         let batches: usize = self.spare_batches.iter().map(|batch| batch.footprint()).sum();
-        let lists = heap::vec(&self.connections) + heap::vec(&self.spare_batches) + heap::vec(&self.listed);
+        let lists =
+            heap::vec(&self.connections) + heap::vec(&self.spare_batches) + heap::vec(&self.unreported);
         lists
             + connections
             + batches
@@ -172,6 +180,7 @@ impl IoThread {
             + heap::vec(&self.garbage)
             + self.event_loop.footprint()
             + self.spare.footprint()
+            + self.copies.footprint()
     }
 
     /// Works until the message to stop.
@@ -188,21 +197,21 @@ impl IoThread {
             }
             let began = self.clock.now().mono_ns;
             self.began_ns = began;
-            self.busy = false;
+            self.had_work = false;
             self.take_messages();
             while let Some(event) = self.event_loop.next_event(began) {
-                self.busy = true;
+                self.had_work = true;
                 connection::handle(&mut self, event);
             }
-            if !self.listed.is_empty() {
-                self.report_listed(began);
+            if !self.unreported.is_empty() {
+                self.report_all_traffic(began);
             }
             self.flush();
             // Replies went out and the main thread has its batches: now no client waits for this.
             self.garbage.clear();
             self.publish_footprint();
-            now_ns = if self.busy { self.clock.now().mono_ns } else { began };
-            if self.busy {
+            now_ns = if self.had_work { self.clock.now().mono_ns } else { began };
+            if self.had_work {
                 self.empty_waits = 0;
                 add(&self.channels.published.active_ns, now_ns.saturating_sub(began));
             } else {
@@ -216,13 +225,13 @@ impl IoThread {
 
     /// Until when the event loop may sleep, after a bounded wait where one is due.
     fn wait_deadline(&mut self) -> Deadline {
-        if self.busy {
+        if self.had_work {
             if self.depth.is_at_least(self.channels.settings.gather_depth) {
                 std::thread::sleep(GATHER);
             }
             return Deadline::PAST;
         }
-        if (self.away > 0 || !self.overflow.is_empty()) && self.empty_waits < EMPTY_WAITS_MAX {
+        if (self.batches_at_main > 0 || !self.overflow.is_empty()) && self.empty_waits < EMPTY_WAITS_MAX {
             std::thread::sleep(WAIT);
             return Deadline::PAST;
         }
@@ -232,7 +241,7 @@ impl IoThread {
             return Deadline::PAST;
         }
         add(&self.channels.published.parks, 1);
-        if self.listed.is_empty() { Deadline::NEVER } else { Deadline::at_ns(self.report_at_ns) }
+        if self.unreported.is_empty() { Deadline::NEVER } else { Deadline::at_ns(self.report_at_ns) }
     }
 
     /// Says that this I/O thread ends; whether that has gone out.
@@ -246,11 +255,12 @@ impl IoThread {
 
     fn take_messages(&mut self) {
         while let Some(message) = self.channels.inbox.pop() {
-            self.busy = true;
+            self.had_work = true;
             match message {
                 ToIoThread::Adopt(moving) => self.adopt(*moving),
                 ToIoThread::Reply(batch) => self.replied(batch),
                 ToIoThread::Push(push) => self.push(*push),
+                ToIoThread::Multicast(multicasts) => self.multicast(*multicasts),
                 ToIoThread::Resume(key) => self.resume(key),
                 ToIoThread::Close(key) => {
                     if let Some(connection) = self.take(key) {
@@ -317,7 +327,7 @@ impl IoThread {
         batch.usage = input.usage();
         let _ = input.unreported();
         input.begin_executing();
-        self.away += 1;
+        self.batches_at_main += 1;
         self.send(ToMain::Batch(batch));
     }
 
@@ -325,7 +335,7 @@ impl IoThread {
         let reply = std::mem::take(&mut batch.reply);
         self.garbage.append(&mut batch.garbage);
         // A batch of an earlier thread with this id may arrive, which was not counted here: then the count is one too low.
-        self.away = self.away.saturating_sub(1);
+        self.batches_at_main = self.batches_at_main.saturating_sub(1);
         let Some(mut connection) = self.take(batch.key) else { return self.spend(batch) };
         let before = std::mem::replace(&mut connection.authentication, batch.authentication);
         connection.input.end_executing();
@@ -373,11 +383,11 @@ impl IoThread {
     }
 
     /// Reports the traffic of connections that have had no batch since, now and then.
-    fn report_listed(&mut self, now_ns: u64) {
+    fn report_all_traffic(&mut self, now_ns: u64) {
         if now_ns < self.report_at_ns {
             return;
         }
-        for key in std::mem::take(&mut self.listed) {
+        for key in std::mem::take(&mut self.unreported) {
             let Some(mut connection) = self.take(key) else { continue };
             connection.is_listed = false;
             self.report_traffic(&mut connection);
@@ -389,10 +399,10 @@ impl IoThread {
     fn list(&mut self, connection: &mut Connection) {
         if !connection.is_listed {
             connection.is_listed = true;
-            if self.listed.is_empty() {
+            if self.unreported.is_empty() {
                 self.report_at_ns = self.began_ns + REPORT_EVERY_NS;
             }
-            self.listed.push(connection.key);
+            self.unreported.push(connection.key);
         }
     }
 
@@ -564,7 +574,8 @@ impl Owner for IoThread {
     fn output_is_idle(&mut self, _: SessionKey) {}
 
     fn recycle(&mut self, buf: SendBuf) {
-        let outbox = Outbox::from_buffer(buf.head);
+        let Some(buffer) = self.copies.keep(buf.head) else { return };
+        let outbox = Outbox::from_buffer(buffer);
         if outbox.capacity_bytes() <= SPARE_REPLY_BYTES
             && let Some(batch) =
                 self.spare_batches.iter_mut().rev().find(|batch| batch.reply.capacity_bytes() == 0)
@@ -576,7 +587,7 @@ impl Owner for IoThread {
     fn report_usage(&mut self, connection: &mut Connection) {
         // A buffer that is empty serves another connection; the room of an unfinished request stays.
         self.spare.keep_query_buf(&mut connection.input.query_buf);
-        // A batch that is away reported it.
+        // A batch at the main thread reported it.
         if connection.input.state() != InputState::Executing
             && !connection.usage_waits
             && let Some(usage) = connection.input.unreported()

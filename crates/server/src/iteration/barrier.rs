@@ -63,6 +63,8 @@ impl Server {
         let strict = self.host.aof.as_ref().filter(|_| self.engine.is_aof_strict());
         let durable = strict.map_or(u64::MAX, |aof| aof.shared().durable());
         self.release_durable(durable);
+        // What was listed before there was a barrier.
+        self.send_multicasts();
         let mut executed = self.take_executed();
         for mut batch in executed.drain(..) {
             let needs = self.engine.output_position(batch.key);

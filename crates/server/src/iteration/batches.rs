@@ -254,6 +254,16 @@ impl Server {
         self.io_threads.pool.send(batch.from, ToIoThread::Reply(batch));
     }
 
+    /// Sends what was published to clients of I/O threads: before their batches and outboxes, because it came up before.
+    pub(super) fn send_multicasts(&mut self) {
+        while let Some(output) = self.engine.take_multicast(&mut self.host) {
+            self.host.writes += output.receivers;
+            self.host.io_threads.writes += output.receivers;
+            let id = IoThreadId(usize::from(output.group.0));
+            self.io_threads.pool.send(id, ToIoThread::Multicast(output.multicasts));
+        }
+    }
+
     /// Sends output that no batch asked for to a client of an I/O thread.
     pub(super) fn push_output(&mut self, key: SessionKey, id: IoThreadId) {
         let Some((outbox, closing)) = self.engine.take_output(key) else { return };

@@ -4,6 +4,7 @@ use super::Server;
 use crate::clients::SocketOwner;
 use crate::connection::{self, Connection, Owner, Stay};
 use crate::iothreads::{IoThreadId, Moving, ToIoThread};
+use sluice_engine::OutputGroup;
 use sluice_evloop::Fd;
 
 /// Connections that begin to move in one iteration, at most.
@@ -11,12 +12,19 @@ const SHARE: usize = 100;
 /// Clients that are looked at for it, at most.
 const LOOKED_AT: usize = 4096;
 
+/// The group of clients whose connections an I/O thread has.
+fn group_of(id: IoThreadId) -> OutputGroup {
+    OutputGroup(u16::try_from(id.0).expect("there are fewer I/O threads"))
+}
+
 impl Server {
     /// Has a share of the connections begin to move that are to change their owner.
     pub(super) fn move_connections(&mut self) {
         if !self.io_threads.moves.are_pending() {
             return;
         }
+        // Nothing follows a connection that leaves.
+        self.send_multicasts();
         let slots = self.sockets.clients.slots();
         let mut begun = 0;
         for _ in 0..LOOKED_AT {
@@ -55,6 +63,7 @@ impl Server {
 
     fn release(&mut self, key: sluice_engine::SessionKey, id: IoThreadId) {
         if self.sockets.clients.release(key).is_some() {
+            self.engine.leave_group(key);
             self.io_threads.pool.send(id, ToIoThread::Release(key));
         }
     }
@@ -95,6 +104,10 @@ impl Server {
         connection.authentication = self.engine.authentication(key);
         self.resume_if_done(&mut connection);
         self.sockets.clients.give(key, id);
+        // Where replies wait until they are durable, messages do so too, each with the other output of its receiver.
+        if self.barrier.is_none() {
+            self.engine.join_group(key, group_of(id));
+        }
         self.io_threads.pool.send(id, ToIoThread::Adopt(Box::new(Moving { connection, socket })));
     }
 

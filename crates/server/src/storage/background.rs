@@ -23,11 +23,11 @@ use std::time::Duration;
 pub struct BackgroundWriter {
     /// `None` behind the last piece.
     pieces: Option<Sender<Captured>>,
-    shared: Arc<Shared>,
+    shared: Arc<WriterState>,
 }
 
 #[derive(Default)]
-struct Shared {
+struct WriterState {
     /// What is on its way to the file, as [`Captured::weight`] counts, and in bytes of memory.
     weight: AtomicUsize,
     held: AtomicUsize,
@@ -48,7 +48,7 @@ impl BackgroundWriter {
         key_delay: i64,
         waker: Waker,
     ) -> Result<BackgroundWriter, SaveError> {
-        let shared = Arc::new(Shared::default());
+        let shared = Arc::new(WriterState::default());
         let (pieces, received) = channel();
         let seen = shared.clone();
         let run = move || {
@@ -115,7 +115,7 @@ fn write(
     mut sink: Box<dyn SnapshotSink + Send>,
     pieces: &Receiver<Captured>,
     mut delay: Delay,
-    shared: &Shared,
+    shared: &WriterState,
     waker: &Waker,
 ) -> Result<(), SaveError> {
     let mut result = Ok(());
@@ -172,7 +172,7 @@ impl Delay {
         Delay { each: Duration::from_micros(us), keys, left: keys }
     }
 
-    fn wait(&mut self, shared: &Shared) {
+    fn wait(&mut self, shared: &WriterState) {
         if self.each.is_zero() {
             return;
         }

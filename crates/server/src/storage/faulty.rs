@@ -1,10 +1,12 @@
 //! Files with a fault, for tests: at a chosen step an operation fails, or the machine crashes and leaves what a crash leaves.
 //!
-//! A *step* is an operation that changes something: create, write, sync, rename, remove, sync of a folder. The files are real,
+//! A *step* is an operation that changes something: create, write, sync, rename, remove, sync of a folder. For the faults of
+//! reading, a step is a read. The files are real,
 //! and beside them stands what of them is durable: bytes by `sync`, names by `sync_folder`. After a crash the folder holds
 //! what was durable and, chosen by the seed, some of what was not: single pages of a file (a hole before them is
 //! zeros), and the names up to one of their changes, the last of which may be half done.
 
+use super::lock::{LockHold, LockRefused};
 use super::{Real, Storage, StorageFile};
 use nix::errno::Errno;
 use sluice_base::Rng;
@@ -30,6 +32,24 @@ pub enum Fault {
     TornRename,
     /// The machine crashes behind the operation, before anything else becomes durable.
     Crash,
+    /// A read brings one byte.
+    ShortRead,
+    /// A read fails.
+    ReadError,
+}
+
+impl Fault {
+    fn is_of_reading(self) -> bool {
+        match self {
+            Fault::ShortRead | Fault::ReadError => true,
+            Fault::ShortWrite
+            | Fault::NoSpace
+            | Fault::WriteError
+            | Fault::SyncError
+            | Fault::TornRename
+            | Fault::Crash => false,
+        }
+    }
 }
 
 /// Which fault, and when.
@@ -59,6 +79,8 @@ impl FromStr for Plan {
             Some("sync-error") => Fault::SyncError,
             Some("torn-rename") => Fault::TornRename,
             Some("crash") => Fault::Crash,
+            Some("short-read") => Fault::ShortRead,
+            Some("read-error") => Fault::ReadError,
             _ => return Err(bad()),
         };
         let mut number = || words.next().and_then(|word| word.parse().ok()).ok_or_else(bad);
@@ -157,10 +179,18 @@ impl FaultyState {
         if self.crashed {
             return Err(Errno::EIO.into());
         }
+        if self.plan.fault.is_of_reading() {
+            return Ok(None);
+        }
+        Ok(self.step())
+    }
+
+    /// Counts a step; the fault that strikes it, if one does.
+    fn step(&mut self) -> Option<Fault> {
         self.steps += 1;
         let Plan { fault, first, count, .. } = self.plan;
         let strikes = (first..first.saturating_add(count)).contains(&self.steps);
-        Ok(strikes.then_some(fault))
+        strikes.then_some(fault)
     }
 
     /// Ends a step that was done: here a crash comes.
@@ -309,7 +339,7 @@ impl Storage for Faulty {
     }
 
     fn open(&self, path: &Path) -> io::Result<Box<dyn StorageFile>> {
-        self.real.open(path)
+        Ok(Box::new(FaultyReader { file: self.real.open(path)?, state: self.state.clone() }))
     }
 
     fn append(&self, path: &Path) -> io::Result<Box<dyn StorageFile>> {
@@ -374,6 +404,11 @@ impl Storage for Faulty {
             _ => self.real.free_bytes(folder),
         }
     }
+
+    /// No step: a lock is no data.
+    fn lock(&self, path: &Path, text: &str) -> Result<LockHold, LockRefused> {
+        self.real.lock(path, text)
+    }
 }
 
 struct FaultyFile {
@@ -389,7 +424,10 @@ impl StorageFile for FaultyFile {
         let len = match struck {
             Some(Fault::NoSpace) => return Err(Errno::ENOSPC.into()),
             Some(Fault::ShortWrite | Fault::WriteError) => bytes.len().div_ceil(2),
-            Some(Fault::SyncError | Fault::TornRename | Fault::Crash) | None => bytes.len(),
+            Some(
+                Fault::SyncError | Fault::TornRename | Fault::Crash | Fault::ShortRead | Fault::ReadError,
+            )
+            | None => bytes.len(),
         };
         let mut rest = &bytes[..len];
         while !rest.is_empty() {
@@ -429,6 +467,51 @@ impl StorageFile for FaultyFile {
         state.end(struck)?;
         state.disk.files[self.number].sync();
         Ok(())
+    }
+
+    fn size(&self) -> io::Result<u64> {
+        self.file.size()
+    }
+
+    fn set_mode(&self, mode: u32) -> io::Result<()> {
+        self.file.set_mode(mode)
+    }
+}
+
+/// A file that was opened to be read.
+struct FaultyReader {
+    file: Box<dyn StorageFile>,
+    state: Arc<Mutex<FaultyState>>,
+}
+
+impl StorageFile for FaultyReader {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.file.write(bytes)
+    }
+
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let struck = if state.plan.fault.is_of_reading() { state.step() } else { None };
+        match struck {
+            Some(Fault::ReadError) => Err(Errno::EIO.into()),
+            Some(Fault::ShortRead) => {
+                let len = into.len().min(1);
+                self.file.read(&mut into[..len])
+            }
+            _ => self.file.read(into),
+        }
+    }
+
+    fn sync(&mut self) -> io::Result<()> {
+        self.file.sync()
+    }
+
+    fn sync_data(&mut self) -> io::Result<()> {
+        self.file.sync_data()
+    }
+
+    fn truncate(&mut self, size: u64) -> io::Result<()> {
+        self.file.truncate(size)
     }
 
     fn size(&self) -> io::Result<u64> {

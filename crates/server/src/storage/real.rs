@@ -1,5 +1,6 @@
 //! The files of the machine.
 
+use super::lock::{LockHold, LockRefused, lock_file};
 use super::{Storage, StorageFile};
 use std::ffi::OsString;
 use std::fs::{File, OpenOptions, Permissions};
@@ -55,6 +56,10 @@ impl Storage for Real {
     fn free_bytes(&self, folder: &Path) -> io::Result<u64> {
         let facts = nix::sys::statvfs::statvfs(folder)?;
         Ok(facts.blocks_available() as u64 * facts.fragment_size() as u64)
+    }
+
+    fn lock(&self, path: &Path, text: &str) -> Result<LockHold, LockRefused> {
+        lock_file(path, text)
     }
 }
 

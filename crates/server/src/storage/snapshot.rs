@@ -12,8 +12,6 @@ use std::io::ErrorKind;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
-use std::sync::atomic::Ordering::Relaxed;
 
 /// A snapshot that is written.
 struct SnapshotWriter {
@@ -36,16 +34,17 @@ const MODE: u32 = 0o666;
 /// Bytes after which a snapshot is forced to disk while it is written.
 const SYNC_EVERY: u64 = 16 << 20;
 
-/// Begins a snapshot of that name in the working directory.
+/// Begins a snapshot of that name in the working directory; `number` is how many this process began before.
 pub fn create(
     storage: &Arc<dyn Storage>,
     name: &[u8],
     sync_early: bool,
+    number: u64,
 ) -> Result<Box<dyn SnapshotSink + Send>, SaveError> {
     let place = Place {
         storage: storage.clone(),
         folder: std::env::current_dir().ok(),
-        temporary: temporary_name(std::process::id(), COUNT.fetch_add(1, Relaxed)),
+        temporary: temporary_name(std::process::id(), number),
         name: OsStr::from_bytes(name).to_owned(),
     };
     let folder = place.folder.clone().unwrap_or_default();
@@ -138,18 +137,17 @@ impl SnapshotSource for SnapshotReader {
     }
 }
 
-/// Snapshots begun by this process. One that was broken off may still be there when the next begins: each has its own name.
-static COUNT: AtomicU64 = AtomicU64::new(0);
-
-/// The name under which the process of that number writes its snapshot of that number.
+/// The name under which the process of that number writes its snapshot of that number. One that was broken off may still be
+/// there when the next begins: each has its own name.
 fn temporary_name(pid: u32, number: u64) -> String {
     match number {
         0 => format!("temp-{pid}.rdb"),
-        number => format!("temp-{pid}.{number}.rdb"),
+        number => format!("temp-{number}.{pid}.rdb"),
     }
 }
 
-/// Removes the temporary snapshots of servers that have ended, and their names go to `say`. A file of a process that lives
+/// Removes the temporary files of servers that have ended, of snapshots and of rewrites of the append-only file, and their
+/// names go to `say`. A file of a process that lives
 /// stays: another server may use the folder.
 pub fn remove_left_over(storage: &dyn Storage, folder: &Path, say: &mut dyn FnMut(String)) {
     let Ok(names) = storage.list(folder) else { return };
@@ -169,12 +167,28 @@ pub fn remove_left_over(storage: &dyn Storage, folder: &Path, say: &mut dyn FnMu
     }
 }
 
-/// The number of the process whose temporary snapshot has this name.
+/// The number of the process whose temporary file has this name. The names are ours and the reference's: `temp-PID.rdb`,
+/// `temp-TIME.PID.rdb` of a full synchronisation, `temp-rewriteaof-PID.aof`, `temp-rewriteaof-bg-PID.aof`.
 fn pid_of(name: &str) -> Option<u32> {
-    let digits = name.strip_prefix("temp-")?.strip_suffix(".rdb")?;
-    let (pid, number) = digits.split_once('.').unwrap_or((digits, "0"));
-    let number = number.parse().ok()?;
-    pid.parse().ok().filter(|pid| *pid > 0 && temporary_name(*pid, number) == name)
+    let inner = name.strip_prefix("temp-")?;
+    let digits = match (inner.strip_suffix(".rdb"), inner.strip_suffix(".aof")) {
+        (Some(inner), _) => match inner.split_once('.') {
+            Some((time, digits)) if number(time).is_some() => digits,
+            Some(_) => return None,
+            None => inner,
+        },
+        (None, Some(inner)) => {
+            let inner = inner.strip_prefix("rewriteaof-")?;
+            inner.strip_prefix("bg-").unwrap_or(inner)
+        }
+        (None, None) => return None,
+    };
+    number(digits).filter(|pid| *pid > 0)
+}
+
+/// A number as programs write them.
+fn number(digits: &str) -> Option<u32> {
+    digits.parse().ok().filter(|number: &u32| number.to_string() == digits)
 }
 
 /// Replaces a file so that a crash leaves the old or the new contents. It may hold a password: nobody else may read it before
@@ -212,19 +226,30 @@ mod tests {
     }
 
     #[test]
-    fn only_names_of_temporary_snapshots_have_a_process() {
-        assert_eq!(pid_of("temp-17.rdb"), Some(17));
-        assert_eq!(pid_of("temp-17.3.rdb"), Some(17));
+    fn only_names_of_temporary_files_have_a_process() {
+        for name in
+            ["temp-17.rdb", "temp-1795324409.17.rdb", "temp-rewriteaof-17.aof", "temp-rewriteaof-bg-17.aof"]
+        {
+            assert_eq!(pid_of(name), Some(17), "{name}");
+        }
+        assert_eq!(pid_of(&temporary_name(17, 0)), Some(17));
+        assert_eq!(pid_of(&temporary_name(17, 3)), Some(17));
         for other in [
             "temp-0.rdb",
             "temp-17.0.rdb",
             "temp-17.03.rdb",
-            "temp-17.3.4.rdb",
+            "temp-3.4.17.rdb",
             "temp-017.rdb",
             "temp-+1.rdb",
             "temp-.rdb",
             "temp-a.rdb",
             "temp-1.rdb.old",
+            "temp-x.17.rdb",
+            "temp-1.2.17.rdb",
+            "temp-17.aof",
+            "temp-rewriteaof-bg-.aof",
+            "temp-rewriteaof-017.aof",
+            "temp-appendonly.aof.1.incr.aof",
             "dump.rdb",
         ] {
             assert_eq!(pid_of(other), None, "{other}");

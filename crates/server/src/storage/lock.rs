@@ -1,0 +1,260 @@
+//! Which data a server claims: another that would write the same file is refused.
+//!
+//! A claim is a file beside the data that is locked as long as the process lives; the kernel unlocks it, whatever ends the process. The
+//! file holds the number of the process, and goes when the server ends in order. What a crash leaves is
+//! not locked, and is used again.
+//!
+//! Invariants: (1) servers with different names of files may share a folder, and a server that writes nothing by itself claims
+//! nothing: no save points, no append-only file; (2) a folder whose files cannot be locked, or that cannot be written, is no
+//! reason not to serve; (3) what was claimed stays claimed when a change of the claims is refused.
+
+use super::Storage;
+use crate::os::plain_error;
+use sluice_config::{Config, param};
+use std::any::Any;
+use std::ffi::OsStr;
+use std::fs::{File, OpenOptions};
+use std::io::{self, Read, Seek, Write};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use nix::errno::Errno;
+use nix::fcntl::{Flock, FlockArg};
+
+/// What keeps a file locked until it is dropped.
+pub type LockHold = Box<dyn Any + Send>;
+
+/// Why a file was not locked.
+#[derive(Debug)]
+pub enum LockRefused {
+    /// Another process has it, which wrote this into it.
+    Held(String),
+    /// It cannot be locked.
+    Failed(io::Error),
+}
+
+/// The claims of a server.
+#[derive(Default)]
+pub struct DataClaims {
+    held: Vec<Claim>,
+}
+
+struct Claim {
+    path: PathBuf,
+    /// None where the file could not be locked, which is not tried again.
+    _hold: Option<LockHold>,
+}
+
+/// Data that a server is about to claim.
+struct Wanted {
+    /// The file that is locked.
+    path: PathBuf,
+    /// What is claimed, and how to have it another way, for the message.
+    what: String,
+    otherwise: &'static str,
+}
+
+impl DataClaims {
+    /// Claims what a server with this configuration writes in the working directory, and gives up what it does not write any
+    /// more. What cannot be locked goes to `say`. Errors: what another server has; nothing has changed then.
+    pub fn claim(
+        &mut self,
+        storage: &dyn Storage,
+        config: &Config,
+        say: &mut dyn FnMut(String),
+    ) -> Result<(), String> {
+        let folder = std::env::current_dir().unwrap_or_default();
+        let wanted = wanted(&folder, config);
+        let text = format!("{}\n", std::process::id());
+        let mut new = Vec::new();
+        for one in &wanted {
+            if self.held.iter().any(|claim| claim.path == one.path) {
+                continue;
+            }
+            let hold = match storage.lock(&one.path, &text) {
+                Ok(hold) => Some(hold),
+                Err(LockRefused::Held(holder)) => return Err(one.refusal(&holder)),
+                Err(LockRefused::Failed(error)) => {
+                    let path = one.path.display();
+                    say(format!(
+                        "{path} cannot be locked ({}): nothing keeps another server from writing {}",
+                        plain_error(&error),
+                        one.what
+                    ));
+                    None
+                }
+            };
+            new.push(Claim { path: one.path.clone(), _hold: hold });
+        }
+        self.held.retain(|claim| wanted.iter().any(|one| one.path == claim.path));
+        self.held.extend(new);
+        Ok(())
+    }
+
+    /// Gives everything up.
+    pub fn release(&mut self) {
+        self.held.clear();
+    }
+}
+
+fn wanted(folder: &Path, config: &Config) -> Vec<Wanted> {
+    let name = |id| OsStr::from_bytes(config.bytes(id));
+    let mut wanted = Vec::new();
+    if !config.save_points().is_empty() {
+        let file = name(param::DBFILENAME);
+        wanted.push(Wanted {
+            path: folder.join(suffixed(file)),
+            what: format!("the RDB file {}", folder.join(file).display()),
+            otherwise: "another 'dir' or 'dbfilename', or no save points (save \"\")",
+        });
+    }
+    if config.bool(param::APPENDONLY) {
+        let (inner, file) = (name(param::APPENDDIRNAME), name(param::APPENDFILENAME));
+        let mut both = inner.to_owned();
+        both.push(".");
+        both.push(file);
+        wanted.push(Wanted {
+            path: folder.join(suffixed(&both)),
+            what: format!("the append-only file {}", folder.join(inner).join(file).display()),
+            otherwise: "another 'dir', 'appenddirname' or 'appendfilename', or 'appendonly no'",
+        });
+    }
+    wanted
+}
+
+fn suffixed(name: &OsStr) -> PathBuf {
+    let mut name = name.to_owned();
+    name.push(".lock");
+    name.into()
+}
+
+impl Wanted {
+    fn refusal(&self, holder: &str) -> String {
+        let holder = match holder.trim().parse::<u32>() {
+            Ok(pid) => format!("process {pid}"),
+            Err(_) => "another process".to_owned(),
+        };
+        let (what, path, otherwise) = (&self.what, self.path.display(), self.otherwise);
+        format!(
+            "{what} is in use: {holder} holds {path}. Two servers would overwrite each other's data: give this one {otherwise}"
+        )
+    }
+}
+
+/// A locked file of the machine.
+struct LockedFile {
+    path: PathBuf,
+    _lock: Flock<File>,
+}
+
+impl Drop for LockedFile {
+    fn drop(&mut self) {
+        // Still locked: whoever opens it meanwhile sees that its name is gone or another's. A file that stays hurts nobody.
+        let _ = std::fs::remove_file(&self.path);
+    }
+}
+
+/// Locks a file, which is made if it is not there, and writes `text` into it.
+pub fn lock_file(path: &Path, text: &str) -> Result<LockHold, LockRefused> {
+    for _ in 0..TRIES {
+        let opened = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path);
+        let mut file =
+            match Flock::lock(opened.map_err(LockRefused::Failed)?, FlockArg::LockExclusiveNonblock) {
+                Ok(lock) => lock,
+                Err((mut file, Errno::EWOULDBLOCK)) => {
+                    let mut holder = String::new();
+                    // A holder that cannot be read is not named.
+                    let _ = Read::by_ref(&mut file).take(HOLDER_BYTES_MAX).read_to_string(&mut holder);
+                    return Err(LockRefused::Held(holder));
+                }
+                Err((_, errno)) => return Err(LockRefused::Failed(errno.into())),
+            };
+        // Its last holder may have removed it between the opening and the lock: then this lock is on no name.
+        if !is_at(&file, path) {
+            continue;
+        }
+        let written =
+            file.set_len(0).and_then(|()| file.rewind()).and_then(|()| file.write_all(text.as_bytes()));
+        // A full disk keeps the number out, and the lock holds.
+        drop(written);
+        return Ok(Box::new(LockedFile { path: path.to_owned(), _lock: file }));
+    }
+    Err(LockRefused::Failed(io::ErrorKind::ResourceBusy.into()))
+}
+
+/// Whether a name is that of this open file.
+fn is_at(file: &File, path: &Path) -> bool {
+    match (file.metadata(), std::fs::metadata(path)) {
+        (Ok(open), Ok(named)) => (open.dev(), open.ino()) == (named.dev(), named.ino()),
+        _ => false,
+    }
+}
+
+/// How often a file is opened that its last holder removes.
+const TRIES: usize = 16;
+/// Bytes of the holder's text that are read.
+const HOLDER_BYTES_MAX: u64 = 64;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn folder(name: &str) -> PathBuf {
+        let path = std::env::temp_dir().join(format!("sluice-lock-{name}-{}", std::process::id()));
+        std::fs::create_dir_all(&path).expect("a temporary folder");
+        path
+    }
+
+    #[test]
+    fn a_file_is_locked_once_and_goes_with_its_holder() {
+        let folder = folder("once");
+        let path = folder.join("dump.rdb.lock");
+        // What a crash has left is no obstacle.
+        std::fs::write(&path, "a longer text of somebody who is gone\n").expect("writable");
+        let hold = lock_file(&path, "7\n").expect("free");
+        match lock_file(&path, "8\n") {
+            Err(LockRefused::Held(holder)) => assert_eq!(holder, "7\n"),
+            Err(other) => panic!("{other:?}"),
+            Ok(_) => panic!("locked twice"),
+        }
+        drop(hold);
+        assert!(!path.exists());
+        drop(lock_file(&path, "8\n").expect("free again"));
+        std::fs::remove_dir_all(&folder).expect("removable");
+    }
+
+    #[test]
+    fn a_lock_on_a_removed_name_does_not_count() {
+        let folder = folder("name");
+        let path = folder.join("l");
+        let first = OpenOptions::new().write(true).create_new(true).open(&path).expect("made");
+        assert!(is_at(&first, &path));
+        std::fs::remove_file(&path).expect("removable");
+        assert!(!is_at(&first, &path));
+        std::fs::write(&path, "").expect("writable");
+        assert!(!is_at(&first, &path), "another file has the name");
+        std::fs::remove_dir_all(&folder).expect("removable");
+    }
+
+    #[test]
+    fn a_server_claims_what_it_writes() {
+        let claimed = |text: &str| {
+            let mut none = |_: &[u8]| Err(String::new());
+            let config =
+                sluice_config::parse_file(text.as_bytes(), "test", b"", &mut none).expect("in order");
+            let paths =
+                wanted(Path::new("/d"), &config).into_iter().map(|one| one.path.display().to_string());
+            paths.collect::<Vec<_>>()
+        };
+        let aof = "/d/appendonlydir.appendonly.aof.lock";
+        assert_eq!(claimed(""), ["/d/dump.rdb.lock"]);
+        assert_eq!(claimed("save \"\"\n"), [""; 0]);
+        assert_eq!(claimed("save 1 1\ndbfilename x\nappendonly yes\n"), ["/d/x.lock", aof]);
+        assert_eq!(claimed("save \"\"\nappendonly yes\n"), [aof]);
+        assert_eq!(
+            claimed("save \"\"\nappendonly yes\nappendfilename a\nappenddirname b\n"),
+            ["/d/b.a.lock"]
+        );
+    }
+}

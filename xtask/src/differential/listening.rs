@@ -1,0 +1,120 @@
+//! Senders that subscribe for a while: what they are sent then are replies and messages, in one order, compared as a whole.
+//!
+//! A PING behind each batch says where its answers end. In RESP2 a subscriber's messages look like replies, so no reply is held
+//! against its command. Commands are of few kinds, each with an answer that is the same byte by byte.
+//!
+//! Invariant: a client begins to listen outside of a transaction, and until it has ended every subscription it sends nothing that
+//! would begin one, or change how it is answered.
+
+use super::generate::{Command, Generator};
+use super::player::{Pair, bytes_of};
+use super::special::CHANNELS;
+use super::values;
+use crate::wire::{End, encode};
+
+/// Patterns that clients subscribe to, one at a time: which one of several is served first, the reference leaves to a hash table.
+const PATTERNS: &[&str] = &["*", "n*", "__key*", "__keyspace@0__:[a-l]*"];
+
+/// Text of the PING that ends a batch.
+const MARK: &[u8] = b"the batch ends here";
+
+/// Commands of a client that begins to listen.
+pub(super) fn begin(generator: &mut Generator<'_>) -> Vec<Command> {
+    let mut all = vec![of(&[b"DISCARD"])];
+    let first = subscription(generator);
+    all.push(first);
+    if generator.chance(50) {
+        let pattern = generator.pick(PATTERNS);
+        all.push(of(&[b"PSUBSCRIBE", &pattern]));
+    }
+    all
+}
+
+/// A command of a client that listens.
+pub(super) fn command(generator: &mut Generator<'_>) -> Command {
+    let channel = generator.pick(CHANNELS);
+    let key = values::key(&mut generator.rng);
+    let text = values::value(&mut generator.rng, "value", "string");
+    match generator.below(16) {
+        0..=4 => of(&[b"PUBLISH", &channel, &text]),
+        5 => of(&[b"SPUBLISH", &channel, &text]),
+        6 => of(&[b"PING"]),
+        7 => of(&[b"PING", &text]),
+        8 => of(&[b"SET", &key, &text]),
+        9 => of(&[b"DEL", &key]),
+        10 => of(&[b"GET", &key]),
+        11 => of(&[b"RPUSH", &key, &text]),
+        12 => of(&[b"PUBSUB", b"NUMSUB", &channel]),
+        13 => of(&[b"UNSUBSCRIBE", &channel]),
+        14 => of(&[b"SUNSUBSCRIBE", &channel, &channel]),
+        _ => subscription(generator),
+    }
+}
+
+/// Commands that end every subscription.
+pub(super) fn end() -> Vec<Command> {
+    let all = |name: &str, names: &[&str]| {
+        let names = names.iter().map(|name| name.as_bytes().to_vec());
+        listening(std::iter::once(name.as_bytes().to_vec()).chain(names).collect())
+    };
+    vec![all("UNSUBSCRIBE", CHANNELS), all("SUNSUBSCRIBE", CHANNELS), all("PUNSUBSCRIBE", PATTERNS)]
+}
+
+fn subscription(generator: &mut Generator<'_>) -> Command {
+    let name = generator.pick(&["SUBSCRIBE", "SUBSCRIBE", "SSUBSCRIBE"]);
+    let mut words = vec![name];
+    for _ in 0..=generator.below(2) {
+        words.push(generator.pick(CHANNELS));
+    }
+    listening(words)
+}
+
+fn of(words: &[&[u8]]) -> Command {
+    listening(words.iter().map(|word| word.to_vec()).collect())
+}
+
+fn listening(words: Vec<Vec<u8>>) -> Command {
+    Command { listens: true, ..Command::of(words) }
+}
+
+/// What a server has sent: replies and messages in the order in which they came.
+pub(super) type Sent = (Vec<Vec<u8>>, Option<End>);
+
+/// Sends a batch to both, and reads both until its end.
+pub(super) fn exchange(pair: &mut Pair, commands: &[Command]) -> [Sent; 2] {
+    let mut bytes = bytes_of(commands, b"");
+    encode(&[b"PING".as_slice(), MARK], &mut bytes);
+    pair.ours.send(&bytes);
+    pair.peer.send(&bytes);
+    [&mut pair.ours, &mut pair.peer].map(|connection| connection.receive_until(is_mark))
+}
+
+fn is_mark(raw: &[u8]) -> bool {
+    raw.strip_suffix(b"\r\n").is_some_and(|raw| raw.ends_with(MARK))
+        && (raw.starts_with(b"$") || raw.starts_with(b"*2\r\n$4\r\npong\r\n"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_mark_is_found_in_both_modes() {
+        let text = String::from_utf8_lossy(MARK);
+        let bulk = format!("${}\r\n{text}\r\n", text.len());
+        assert!(is_mark(bulk.as_bytes()));
+        assert!(is_mark(format!("*2\r\n$4\r\npong\r\n{bulk}").as_bytes()));
+        assert!(!is_mark(format!("*3\r\n$7\r\nmessage\r\n$4\r\nnews\r\n{bulk}").as_bytes()));
+        assert!(!is_mark(b"$-1\r\n"));
+    }
+
+    #[test]
+    fn whoever_ends_every_subscription_names_every_channel_and_pattern() {
+        let count = |name: &[u8]| {
+            end().iter().find(|command| command.words[0] == name).map(|command| command.words.len() - 1)
+        };
+        assert_eq!(count(b"UNSUBSCRIBE"), Some(CHANNELS.len()));
+        assert_eq!(count(b"PUNSUBSCRIBE"), Some(PATTERNS.len()));
+        assert!(end().iter().all(|command| command.listens));
+    }
+}
