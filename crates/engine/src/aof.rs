@@ -253,11 +253,6 @@ impl Engine {
         aof.stamped_s = None;
     }
 
-    /// Whether units are appended.
-    pub fn is_aof_on(&self) -> bool {
-        self.control.aof.is_on()
-    }
-
     /// Whether output waits until it is durable: `appendfsync always`.
     pub fn is_aof_strict(&self) -> bool {
         self.control.aof.is_strict()

@@ -77,7 +77,7 @@ impl ReplicationStream {
     }
 
     /// Adds a command that belongs to no unit and no database: a ping, a question.
-    pub fn command_of_its_own<'a>(&mut self, argv: impl ExactSizeIterator<Item = &'a [u8]>) {
+    pub(crate) fn command_of_its_own<'a>(&mut self, argv: impl ExactSizeIterator<Item = &'a [u8]>) {
         let before = self.pending.len();
         push_command(&mut self.pending, argv);
         self.offset += (self.pending.len() - before) as u64;

@@ -20,7 +20,7 @@ pub use appender::{Appender, Block};
 pub use folder::{Folder, Named, NewBase};
 pub use load::load;
 pub use rewrite::{BaseSink, WrittenBase};
-pub use shared::{AofNews, Item, Order, Shared};
+pub use shared::{AofItem, AofNews, AofShared, Order};
 pub use thread::Worker;
 
 use sluice_clock::Clock;
@@ -31,7 +31,7 @@ use std::thread::JoinHandle;
 
 /// The append-only file as the main thread has it.
 pub struct Aof {
-    shared: Arc<Shared>,
+    shared: Arc<AofShared>,
     thread: Option<JoinHandle<()>>,
     /// Where its folder is.
     path: PathBuf,
@@ -43,7 +43,7 @@ pub struct Aof {
 
 impl Aof {
     /// Starts the thread of the file.
-    pub fn start(shared: Arc<Shared>, worker: Worker, has_base: bool) -> std::io::Result<Aof> {
+    pub fn start(shared: Arc<AofShared>, worker: Worker, has_base: bool) -> std::io::Result<Aof> {
         let path = worker.path().to_owned();
         let thread = std::thread::Builder::new().name("aof".into()).spawn(move || {
             let _stack = crate::crash::SignalStack::install();
@@ -85,17 +85,17 @@ impl Aof {
     /// Gives the thread a block.
     pub fn give(&self, bytes: Vec<u8>, end: u64) {
         if !bytes.is_empty() {
-            self.shared.give(Item::Block(Block { bytes, end }));
+            self.shared.give(AofItem::Block(Block { bytes, end }));
         }
     }
 
     /// Orders something, behind what was given before.
     pub fn order(&self, order: Order) {
-        self.shared.give(Item::Order(order));
+        self.shared.give(AofItem::Order(order));
     }
 
     /// What the two threads share.
-    pub fn shared(&self) -> &Arc<Shared> {
+    pub fn shared(&self) -> &Arc<AofShared> {
         &self.shared
     }
 

@@ -1,6 +1,6 @@
 //! Opening the append-only file: at the start of the server, and where a rewrite turns it on.
 
-use super::{Aof, Appender, BaseSink, Folder, Named, NewBase, Order, Shared, Worker, clock};
+use super::{Aof, AofShared, Appender, BaseSink, Folder, Named, NewBase, Order, Worker, clock};
 use crate::host::Host;
 use crate::os::plain_error;
 use sluice_config::choice::AppendFsync;
@@ -53,7 +53,7 @@ impl Host {
         named: Named,
     ) -> Result<(), String> {
         let waker = self.waker.clone().ok_or("The append-only file is opened once the server runs")?;
-        let shared = Arc::new(Shared::default());
+        let shared = Arc::new(AofShared::default());
         let policy = config.choice::<AppendFsync>(param::APPENDFSYNC);
         let mut worker = Worker::new(shared.clone(), waker, folder, appender, policy, named, clock());
         if let Some(garbage) = self.bio.as_ref().and_then(|bio| bio.sender()) {

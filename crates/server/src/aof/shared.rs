@@ -17,7 +17,7 @@ use std::time::Duration;
 
 /// See the module.
 #[derive(Default)]
-pub struct Shared {
+pub struct AofShared {
     inbox: Mutex<Inbox>,
     arrived: Condvar,
     /// Position up to which everything is on disk.
@@ -58,7 +58,7 @@ impl Numbers {
 }
 
 /// What the thread of the file is given.
-pub enum Item {
+pub enum AofItem {
     Block(Block),
     Order(Order),
 }
@@ -94,7 +94,7 @@ pub enum AofNews {
 
 #[derive(Default)]
 struct Inbox {
-    items: VecDeque<Item>,
+    items: VecDeque<AofItem>,
     /// Buffers that were written, for the next blocks.
     spent: Vec<Vec<u8>>,
     /// The thread waits to be woken.
@@ -107,9 +107,9 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 /// The main thread's side.
-impl Shared {
+impl AofShared {
     /// Gives something to the thread. Costs a system call only where the thread waits.
-    pub fn give(&self, item: Item) {
+    pub fn give(&self, item: AofItem) {
         let mut inbox = lock(&self.inbox);
         inbox.items.push_back(item);
         if std::mem::take(&mut inbox.waits) {
@@ -142,9 +142,9 @@ impl Shared {
 }
 
 /// The side of the thread of the file.
-impl Shared {
+impl AofShared {
     /// Takes everything that was given. Where there is nothing: waits to be woken, up to `timeout` if there is one.
-    pub fn take_or_wait(&self, into: &mut VecDeque<Item>, timeout: Option<Duration>) {
+    pub fn take_or_wait(&self, into: &mut VecDeque<AofItem>, timeout: Option<Duration>) {
         let mut inbox = lock(&self.inbox);
         if inbox.items.is_empty() {
             inbox.waits = true;
@@ -161,7 +161,7 @@ impl Shared {
     }
 
     /// Takes everything that was given.
-    pub fn take(&self, into: &mut VecDeque<Item>) {
+    pub fn take(&self, into: &mut VecDeque<AofItem>) {
         into.append(&mut lock(&self.inbox).items);
     }
 

@@ -6,7 +6,7 @@
 
 use super::appender::{Appender, Health};
 use super::folder::{Folder, Named, NewBase};
-use super::shared::{AofNews, Item, Order, Shared};
+use super::shared::{AofItem, AofNews, AofShared, Order};
 use crate::bio::Garbage;
 use crate::os::plain_error;
 use crate::switches;
@@ -22,7 +22,7 @@ use std::time::Duration;
 
 /// What the thread works with.
 pub struct Worker {
-    shared: Arc<Shared>,
+    shared: Arc<AofShared>,
     waker: Waker,
     folder: Folder,
     appender: Appender,
@@ -60,7 +60,7 @@ const NOTED_NS: u64 = 1_000_000;
 
 impl Worker {
     pub fn new(
-        shared: Arc<Shared>,
+        shared: Arc<AofShared>,
         waker: Waker,
         folder: Folder,
         appender: Appender,
@@ -115,7 +115,7 @@ impl Worker {
     }
 
     /// Waits for something to do.
-    fn collect(&mut self, items: &mut VecDeque<Item>) {
+    fn collect(&mut self, items: &mut VecDeque<AofItem>) {
         if self.policy != AppendFsync::Always {
             for _ in 0..LINGER_ROUNDS {
                 self.shared.take(items);
@@ -138,11 +138,11 @@ impl Worker {
     }
 
     /// Does what was given, and what is due.
-    pub fn work(&mut self, items: &mut VecDeque<Item>) {
+    pub fn work(&mut self, items: &mut VecDeque<AofItem>) {
         for item in items.drain(..) {
             match item {
-                Item::Block(block) => self.appender.push(block),
-                Item::Order(order) => self.obey(order),
+                AofItem::Block(block) => self.appender.push(block),
+                AofItem::Order(order) => self.obey(order),
             }
         }
         if self.has_ended {
