@@ -1,11 +1,11 @@
 //! What is appended to the append-only file, and what a reply waits for under `appendfsync always`.
 #![allow(missing_docs)]
 
-use sluice_engine::SessionKey;
+use sluice_engine::{AofIncrement, SessionKey};
 use sluice_testkit::Rig;
 
 fn with_aof(directives: &[(&str, &str)]) -> Rig {
-    let mut rig = Rig::with(directives);
+    let mut rig = Rig::with(&[&[("appendonly", "yes")], directives].concat());
     rig.engine.begin_aof();
     rig
 }
@@ -235,4 +235,56 @@ fn a_fault_refuses_writes_until_it_is_over() {
     rig.check("DISCARD", "+OK");
     rig.engine.report_aof_fault(None);
     rig.check("SET a 1", "+OK");
+}
+
+#[test]
+fn a_rewrite_cuts_the_stream_where_it_cuts_the_data() {
+    let mut rig = with_aof(&[]);
+    rig.run("SET a 1");
+    rig.check("BGREWRITEAOF", "+Background append only file rewriting started");
+    rig.check("BGREWRITEAOF", "-ERR Background append only file rewriting already in progress");
+    let (increment, before, end) = rig.process.aof_cuts.pop().unwrap();
+    assert_eq!(increment, AofIncrement::Next);
+    assert!(before.ends_with(b"SET\r\n$1\r\na\r\n$1\r\n1\r\n"));
+    assert_eq!(end, before.len() as u64);
+    rig.run("SET b 1");
+    assert_eq!(rig.appended(), "SELECT 0 SET b 1", "another file begins");
+    while rig.engine.has_job() {
+        rig.engine.save_slice(1_000_000, &mut rig.process);
+    }
+    assert_eq!(rig.process.aof_ended, [true]);
+    assert!(rig.run("INFO persistence").contains("aof_rewrite_in_progress:1"), "it is not in force yet");
+    rig.engine.report_aof_rewrite(true, &mut rig.process);
+    assert!(rig.run("INFO persistence").contains("aof_rewrite_in_progress:0"));
+}
+
+#[test]
+fn the_file_begins_with_a_rewrite_when_it_is_turned_on_and_ends_when_it_is_turned_off() {
+    let mut rig = Rig::new();
+    rig.run("SET a 1");
+    rig.check("CONFIG SET appendonly yes", "+OK");
+    assert_eq!(rig.process.aof_cuts, [(AofIncrement::First, vec![], 0)]);
+    rig.run("SET b 1");
+    rig.check("CONFIG SET appendonly no", "+OK");
+    let (last, end) = rig.process.aof_closed.pop().unwrap();
+    assert!(last.ends_with(b"SET\r\n$1\r\nb\r\n$1\r\n1\r\n"));
+    assert_eq!(end, last.len() as u64);
+    assert!(!rig.engine.has_job(), "the rewrite is broken off");
+    rig.run("SET c 1");
+    assert_eq!(rig.appended(), "");
+}
+
+#[test]
+fn a_rewrite_waits_for_a_save_and_for_the_end_of_a_transaction() {
+    let mut rig = with_aof(&[]);
+    rig.run("SET a 1");
+    rig.run("BGSAVE");
+    rig.check("BGREWRITEAOF", "+Background append only file rewriting scheduled");
+    while rig.engine.has_job() {
+        rig.engine.save_slice(1_000_000, &mut rig.process);
+    }
+    assert!(rig.process.aof_cuts.is_empty());
+    rig.pass_ms(200);
+    rig.cron();
+    assert_eq!(rig.process.aof_cuts.len(), 1);
 }
