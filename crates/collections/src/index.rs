@@ -533,6 +533,28 @@ impl Linear {
         }
     }
 
+    /// Makes the buckets that so many entries will have; only where there is no entry. Cost: one step for each bucket.
+    fn reserve(&mut self, entries: usize) {
+        if self.len() > 0 {
+            return;
+        }
+        while entries >= self.grow_at() && self.table.len() < BUCKETS_RESERVED_MAX {
+            self.table.push(Bucket::EMPTY);
+            self.advance_split();
+        }
+    }
+
+    /// One bucket more is split.
+    fn advance_split(&mut self) {
+        self.split += 1;
+        if self.split() > self.mask {
+            self.mask = self.mask * 2 + 1;
+            self.split = 0;
+        }
+        self.is_shrinking = false;
+        self.schedule();
+    }
+
     /// Splits the next bucket in two.
     fn split_next(&mut self, rehash: &impl Fn(Handle) -> u64, prefetch: &impl Fn(Handle)) {
         let low = self.split();
@@ -541,13 +563,7 @@ impl Linear {
         let old = *self.table.at(low);
         let high = self.table.push(Bucket::EMPTY);
         debug_assert_eq!(high, low + self.mask + 1);
-        self.split += 1;
-        if self.split() > self.mask {
-            self.mask = self.mask * 2 + 1;
-            self.split = 0;
-        }
-        self.is_shrinking = false;
-        self.schedule();
+        self.advance_split();
         if old.link() == 0 {
             for lane in old.filled() {
                 if old.handle(lane).is_some_and(|handle| rehash(handle) & bit != 0) {
@@ -662,6 +678,9 @@ impl Linear {
         self.grow_at = u32::try_from(due).unwrap_or(u32::MAX);
     }
 }
+
+/// Buckets that are made ahead at most: for as many entries as there are handles.
+const BUCKETS_RESERVED_MAX: usize = 1 << 29;
 
 /// The byte of a hash that a bucket keeps: the highest, since the lowest bits choose the bucket; never 0.
 #[inline(always)]

@@ -33,7 +33,6 @@ const MODULES: &str = "modules";
 const REPLICATION: &str = "replication";
 const SCRIPTS: &str = "scripting";
 const SETS: &str = "sets";
-const SNAPSHOTS: &str = "snapshots";
 const SORTED_SETS: &str = "sorted sets";
 const STREAMS: &str = "streams";
 const TLS: &str = "TLS";
@@ -590,10 +589,10 @@ params! {
             "Milliseconds of a stuck event loop after which its position is logged; 0 is never.";
         RDB_KEY_SAVE_DELAY: Int = number("rdb-key-save-delay", 0, -INT - 1, INT).hidden(),
             "Microseconds to wait after each saved key; negative waits once per so many keys.";
-        KEY_LOAD_DELAY: Int = number("key-load-delay", 0, -INT - 1, INT).hidden().later(SNAPSHOTS),
+        KEY_LOAD_DELAY: Int = number("key-load-delay", 0, -INT - 1, INT).hidden(),
             "Microseconds to wait after each loaded key; negative waits once per so many keys.";
-        LOADING_PROCESS_EVENTS_INTERVAL_BYTES: Int = number("loading-process-events-interval-bytes", 2 * MIB, 1024, INT).hidden().later(SNAPSHOTS),
-            "Bytes loaded between two looks at the clients.";
+        LOADING_PROCESS_EVENTS_INTERVAL_BYTES: Int = number("loading-process-events-interval-bytes", 2 * MIB, 1024, INT).hidden(),
+            "Bytes loaded until INFO shows them, 256 KiB at most. Clients are served all the time.";
         AOF_DISABLE_AUTO_GC: Bool = boolean("aof-disable-auto-gc", false).hidden().later(AOF),
             "Keep append-only files that a rewrite has made superfluous.";
         CLUSTER_PING_INTERVAL: Int = number("cluster-ping-interval", 0, 0, LONG).hidden().later(CLUSTER),

@@ -1,5 +1,6 @@
 //! Wishes to the process that need no answer.
 
+use crate::loading::LoadJob;
 use crate::session_key::SessionKey;
 use sluice_keyspace::Db;
 use sluice_value::Value;
@@ -20,6 +21,8 @@ pub enum Action {
         /// Seconds since its last input.
         idle_s: i64,
     },
+    /// Run this on a thread of its own; the main thread then calls [`crate::Engine::advance_load`] when that one wakes it.
+    Load(Box<LoadJob>),
     /// End the process in good order.
     Shutdown,
     /// End the process at once, for DEBUG: by a fault or plainly.

@@ -36,6 +36,8 @@ pub struct Waiting {
 pub enum WaitFor {
     /// The end of a CLIENT PAUSE.
     Pause,
+    /// The end of the load that it has begun.
+    Load,
     /// A value of a type under one of its keys.
     Keys(BlockOn),
     /// Acknowledgements of replicas.
@@ -79,7 +81,7 @@ impl WaitFor {
     /// When the wait times out; 0: never.
     pub(crate) fn deadline_ms(&self) -> u64 {
         match self {
-            WaitFor::Pause => 0,
+            WaitFor::Pause | WaitFor::Load => 0,
             WaitFor::Keys(BlockOn { deadline_ms, .. }) | WaitFor::Replicas { deadline_ms, .. } => {
                 *deadline_ms
             }
@@ -175,9 +177,12 @@ impl Blocking {
 
     /// Lists a client that begins to wait.
     pub(crate) fn add(&mut self, client: SessionKey, waiting: &Waiting) {
-        self.count += 1;
+        // Who waits for a load is not blocked: it runs a command that takes long.
+        self.count += usize::from(waiting.on != WaitFor::Load);
         match waiting.on {
             WaitFor::Pause => drop(self.paused.insert(waiting.order, client)),
+            // The load names its client.
+            WaitFor::Load => {}
             WaitFor::Replicas { .. } => drop(self.replicas.insert(waiting.order, client)),
             WaitFor::Keys(on) => {
                 for key in waiting.keys(on) {
@@ -192,12 +197,13 @@ impl Blocking {
 
     /// Takes a client off the lists. Cost: O(log n) for each key.
     pub(crate) fn remove(&mut self, client: SessionKey, waiting: &Waiting) {
-        self.count -= 1;
+        self.count -= usize::from(waiting.on != WaitFor::Load);
         match waiting.on {
             WaitFor::Pause => {
                 self.paused.remove(&waiting.order);
                 self.resumed.remove(&waiting.order);
             }
+            WaitFor::Load => {}
             WaitFor::Replicas { .. } => drop(self.replicas.remove(&waiting.order)),
             WaitFor::Keys(on) => {
                 for key in waiting.keys(on) {

@@ -219,12 +219,22 @@ impl Engine {
         unit_commands.clear();
     }
 
-    /// Commits what the expiry cycle deleted: each key by itself, in no transaction.
-    pub(crate) fn commit_expiry_cycle(&mut self, now: Now) {
+    /// Commits what no command asked for: what the expiry cycle deleted, each key by itself, in no transaction; databases that
+    /// a load has exchanged.
+    pub(crate) fn commit_unasked(&mut self, now: Now) {
         let unit = self.open_unit(now);
         self.effects.take_recorded();
         self.commit_changes(CommitCommand { db: 0, args: None, now, proto: Protocol::Resp2 });
         self.close_own_unit(unit);
+    }
+
+    /// Marks the watchers of all keys that are there: a load has brought them.
+    pub(crate) fn announce_loaded(&mut self, now: Now) {
+        let Engine { keyspace, control, .. } = self;
+        for number in 0..keyspace.databases() {
+            control.watching.database_exchanged(number, |key| (false, found(keyspace, number, key, now)));
+        }
+        self.refresh_listening();
     }
 
     /// Hands the closed units to the replicas, all of them the same block: once an iteration of the event loop.

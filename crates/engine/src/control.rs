@@ -5,7 +5,7 @@ use crate::blocking::Blocking;
 use crate::commandlog::CommandLog;
 use crate::latency::LatencyMonitor;
 use crate::limits::Limits;
-use crate::loading::LoadCounts;
+use crate::loading::{LoadCounts, LoadUnderWay};
 use crate::multicast::Multicasts;
 use crate::pubsub::PubSub;
 use crate::repl_stream::ReplicationStream;
@@ -72,6 +72,8 @@ pub struct Control {
     pub is_writing: bool,
     /// What saving in the background remembers.
     pub saving: crate::saving::Saving,
+    /// The load under way.
+    pub(crate) load: Option<Box<LoadUnderWay>>,
     /// What the last load brought.
     pub last_load: LoadCounts,
     /// What a file held that has no use here: it is written again.
@@ -120,6 +122,9 @@ impl Control {
         limits.list.packed_threshold = self.packed_threshold;
         limits.skip_checksum = self.skip_checksum;
         self.limits = Arc::new(limits);
+        if let Some(load) = &self.load {
+            load.set_key_delay(&self.config);
+        }
     }
 
     /// Counts changes of the data.

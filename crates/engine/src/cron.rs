@@ -38,6 +38,7 @@ impl Engine {
             self.each_second(now, process);
         }
         self.sample_rates(now, process);
+        self.say_load_progress(now, process);
         self.stats.cron_ns += process.now().mono_ns.saturating_sub(now.mono_ns);
         compaction_ms.min(next_deadline_ms).min(period as u64)
     }
@@ -69,7 +70,7 @@ impl Engine {
         self.stats.expired_stale_percent = self.stats.expired_stale_percent * 0.95 + percent * 0.05;
         self.note_latency("expire-cycle", start, spent_ns);
         if outcome.expired > 0 {
-            self.commit_expiry_cycle(start);
+            self.commit_unasked(start);
             self.tell_of_cut(process);
             self.serve_waiting(process);
         }

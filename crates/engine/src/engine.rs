@@ -429,6 +429,7 @@ impl Control {
             saves: 0,
             is_writing: false,
             saving: Default::default(),
+            load: None,
             last_load: Default::default(),
             kept: Default::default(),
             partly_loaded: None,

@@ -43,6 +43,8 @@ impl From<WrongType> for CmdError {
 }
 
 impl CmdError {
+    /// The data are being loaded.
+    pub(crate) const LOADING: CmdError = CmdError::text("LOADING Valkey is loading the dataset in memory");
     /// A database has no room for more entries.
     pub(crate) const NO_ENTRY_SPACE: CmdError =
         CmdError::text("OOM command not allowed when a database has nearly as many entries as one can hold");

@@ -89,10 +89,11 @@ impl Session {
 impl Engine {
     /// Makes a snapshot for the replicas that have asked for one, unless another one is unread. Cost: O(data).
     pub(crate) fn serve_full_syncs(&mut self, process: &mut dyn Process) {
-        let syncs = &mut self.control.full_syncs;
-        if syncs.wanted.is_empty() {
+        // What is being loaded is in no snapshot.
+        if self.control.full_syncs.wanted.is_empty() || self.is_loading() {
             return;
         }
+        let syncs = &mut self.control.full_syncs;
         let sessions = &self.sessions;
         syncs.readers.retain(|key| sessions.get(*key).is_some_and(Session::reads_snapshot));
         if !syncs.readers.is_empty() {

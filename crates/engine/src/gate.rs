@@ -189,6 +189,19 @@ pub(crate) const CHECKS: &[Check] = &[
         },
     },
     Check {
+        name: "loading",
+        concerns: |spec| !spec.flags.has(Flags::LOADING) || is_exec(spec),
+        armed: |control| control.load.is_some(),
+        armed_for: |_| false,
+        ask: |asked| {
+            let is_allowed = match &asked.session.transaction {
+                Some(transaction) if is_exec(asked.spec) => transaction.is_allowed_while_loading(),
+                Some(_) | None => asked.spec.flags.has(Flags::LOADING),
+            };
+            (asked.control.load.is_some() && !is_allowed).then_some(Verdict::Reject(CmdError::LOADING))
+        },
+    },
+    Check {
         name: "replica",
         concerns: |spec| touches_keys(spec.flags),
         armed: |_| false,
@@ -379,6 +392,7 @@ mod tests {
                 "entry-space",
                 "aof-fault",
                 "pubsub",
+                "loading",
                 "replica",
                 "pause",
                 "queue",

@@ -63,7 +63,7 @@ pub use engine::{Engine, Seeds};
 pub use error::CmdError;
 pub use exec::{AofEnd, AofPart, Flow, Submitted};
 pub use limits::{Limits, OutputLimit};
-pub use loading::{LoadCounts, NotLoaded};
+pub use loading::{LoadCounts, LoadEnded, LoadJob, LoadProgress, LoadThread, NotLoaded};
 pub use multicast::{GroupOutput, Multicast, OutputGroup};
 pub use parts::MemoryPart;
 pub use prepare::{PreparedBatch, Preparer};

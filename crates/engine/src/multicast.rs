@@ -25,12 +25,12 @@ pub struct OutputGroup(pub u16);
 pub struct Multicast {
     text: Outbox,
     receivers: Vec<SessionKey>,
-    lists: Vec<List>,
+    lists: Vec<ReceiverList>,
 }
 
 /// A part of the text, and who is sent it.
 #[derive(Debug)]
-struct List {
+struct ReceiverList {
     /// Its receivers know that they are on it by this.
     id: ListId,
     /// Where its receivers end; they begin behind those of the list before.
@@ -57,7 +57,7 @@ struct ListId(u32);
 /// What is listed in an iteration.
 #[derive(Debug, Default)]
 pub(crate) struct Multicasts {
-    groups: Vec<Group>,
+    groups: Vec<GroupLists>,
     /// By the slot of the client's key; as long as no client is of a group, there are none.
     clients: Vec<Listing>,
     /// Messages so far in this iteration.
@@ -68,7 +68,7 @@ pub(crate) struct Multicasts {
 
 /// One group's lists, by protocol version.
 #[derive(Debug, Default)]
-struct Group {
+struct GroupLists {
     lists: [Lists; 2],
 }
 
@@ -149,7 +149,7 @@ impl Lists {
                 receivers.truncate(end);
                 (last.id, last.text) = (id, text.mark());
             }
-            Some(_) | None => lists.push(List { id, receivers: receivers.len(), text: text.mark() }),
+            Some(_) | None => lists.push(ReceiverList { id, receivers: receivers.len(), text: text.mark() }),
         }
     }
 }
@@ -214,7 +214,8 @@ impl Multicasts {
 
     /// Takes what is listed for one group.
     fn take(&mut self) -> Option<(OutputGroup, Box<[Multicast; 2]>)> {
-        let is_pending = |group: &Group| group.lists.iter().any(|lists| !lists.multicast.lists.is_empty());
+        let is_pending =
+            |group: &GroupLists| group.lists.iter().any(|lists| !lists.multicast.lists.is_empty());
         let Some(n) = self.groups.iter().position(is_pending) else {
             self.are_pending = false;
             return None;
@@ -239,7 +240,7 @@ impl Engine {
     pub fn join_group(&mut self, key: SessionKey, group: OutputGroup) {
         let Multicasts { groups, clients, .. } = &mut self.control.multicasts;
         if groups.len() <= usize::from(group.0) {
-            groups.resize_with(usize::from(group.0) + 1, Group::default);
+            groups.resize_with(usize::from(group.0) + 1, GroupLists::default);
         }
         if clients.len() <= key.slot as usize {
             clients.resize(key.slot as usize + 1, Listing::default());

@@ -74,9 +74,8 @@ pub trait Process {
     /// How large the append-only file is. Cheap.
     fn aof(&mut self) -> AofFacts;
 
-    /// Opens the snapshot file of this name in the working directory; `None` where there is no such file. Errors: the
-    /// system's reason.
-    fn open_snapshot(&mut self, name: &[u8]) -> Result<Option<Box<dyn SnapshotSource>>, String>;
+    /// The snapshot file of this name in the working directory, not opened yet: another thread reads it.
+    fn snapshot_source(&mut self, name: &[u8]) -> Box<dyn SnapshotSource>;
 
     /// Waits, the whole server with it: DEBUG SLEEP.
     fn sleep(&mut self, microseconds: u64);
@@ -150,12 +149,13 @@ pub trait Background {
     fn outcome(&mut self) -> Option<Result<(), SaveError>>;
 }
 
-/// A snapshot file that is read.
-pub trait SnapshotSource {
-    /// Bytes of the file.
-    fn size(&self) -> u64;
+/// A snapshot that is read, on the thread that loads it.
+pub trait SnapshotSource: Send {
+    /// Opens it, where that was not done: how many bytes it has, or 0 where nobody knows; `None` where there is no such file.
+    /// Errors: the system's reason.
+    fn open(&mut self) -> Result<Option<u64>, String>;
 
-    /// Reads the next bytes, some at least; none at the end of the file. Errors: the system's reason.
+    /// Reads the next bytes of what was opened, some at least; none at the end of the file. Errors: the system's reason.
     fn read(&mut self, into: &mut [u8]) -> Result<usize, String>;
 }
 

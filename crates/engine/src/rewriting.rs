@@ -146,9 +146,10 @@ impl Engine {
         self.leave_aof_if_off(process);
     }
 
-    /// The file behind the cut could not be made: the rewrite is of no use.
+    /// The file behind the cut could not be made: the rewrite is of no use. Where the base is written already, the process
+    /// refuses it, and [`Engine::report_aof_rewrite`] tells so.
     pub fn report_aof_cut_failed(&mut self, process: &mut dyn Process) {
-        if self.control.rewriting.began_s.is_some() {
+        if self.control.rewriting.began_s.is_some() && self.has_job() {
             self.drop_job();
             process.end_aof_rewrite(false);
             self.rewrite_failed(process.recent(), process);

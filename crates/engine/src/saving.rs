@@ -113,6 +113,8 @@ pub(crate) fn prepare_end(
         control.saving.cancelled = true;
     }
     let wanted = match ending {
+        // What is there is not the data.
+        _ if control.load.is_some() => false,
         Ending::ByConfig => !control.config.save_points().is_empty(),
         Ending::Save => true,
         Ending::NoSave => false,
@@ -287,7 +289,8 @@ impl Engine {
     pub(crate) fn save_if_due(&mut self, now: Now, process: &mut dyn Process) {
         let control = &self.control;
         let rests = control.saving.failed && now.unix_s() - control.saving.tried_s <= RETRY_S;
-        if self.has_job() || rests {
+        // While data are loaded there are none to save.
+        if self.has_job() || rests || self.is_loading() {
             return;
         }
         if control.saving.scheduled {

@@ -12,6 +12,8 @@ pub struct Transaction {
     pub(crate) prepared: Vec<Prepared>,
     /// The flags of all commands queued.
     flags: Flags,
+    /// Commands queued that may not run while the data are loaded.
+    denied_while_loading: usize,
     /// A command was rejected: EXEC will not run the others.
     pub(crate) aborted: bool,
 }
@@ -35,6 +37,11 @@ impl Transaction {
     /// The flags of all commands queued.
     pub fn flags(&self) -> Flags {
         self.flags
+    }
+
+    /// Whether all of them may run while the data are loaded.
+    pub(crate) fn is_allowed_while_loading(&self) -> bool {
+        self.denied_while_loading == 0
     }
 
     /// Bytes allocated.
@@ -61,6 +68,7 @@ impl Transaction {
             return;
         }
         self.flags = self.flags.or(spec.flags);
+        self.denied_while_loading += usize::from(!spec.flags.has(Flags::LOADING));
         self.requests.push(request);
         self.prepared.push(prepared.alone());
     }

@@ -162,7 +162,8 @@ impl Engine {
                 {
                     self.end_wait(client, process, |reply| reply_waitaof(reply, true));
                 }
-                Some(WaitFor::Replicas { .. } | WaitFor::Keys(_) | WaitFor::Pause) | None => {}
+                Some(WaitFor::Replicas { .. } | WaitFor::Keys(_) | WaitFor::Pause | WaitFor::Load) | None => {
+                }
             }
         }
     }
@@ -193,8 +194,8 @@ impl Engine {
                 self.end_wait(client, process, |reply| reply.int(acknowledged));
             }
             Some(WaitFor::Keys(_)) => self.end_wait(client, process, |reply| reply.null_array()),
-            // A pause ends by itself.
-            Some(WaitFor::Pause) | None => {}
+            // A pause and a load end by themselves.
+            Some(WaitFor::Pause | WaitFor::Load) | None => {}
         }
     }
 
@@ -221,7 +222,7 @@ impl Engine {
     }
 
     /// Answers a client that waits in place of its command.
-    fn end_wait(
+    pub(crate) fn end_wait(
         &mut self,
         client: SessionKey,
         process: &mut dyn Process,

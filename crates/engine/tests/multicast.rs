@@ -108,8 +108,8 @@ impl Clock for Rig {
 
 /// All clients but the last subscribe, which is to publish.
 fn subscribers(pair: &mut Pair, channel: &[u8]) {
-    let (_, subscribers) = pair.clients.split_last().expect("there are some");
-    let subscribers = subscribers.to_vec();
+    let mut subscribers = pair.clients.clone();
+    subscribers.pop();
     for client in subscribers {
         pair.run(client, &[b"SUBSCRIBE", channel]);
     }

@@ -27,6 +27,16 @@ pub struct ChunkMemory {
     pub touched_bytes: usize,
 }
 
+impl ChunkMemory {
+    /// The memory of both.
+    pub fn plus(self, other: ChunkMemory) -> ChunkMemory {
+        ChunkMemory {
+            used_bytes: self.used_bytes + other.used_bytes,
+            touched_bytes: self.touched_bytes + other.touched_bytes,
+        }
+    }
+}
+
 /// Where a database takes no more entries: at all chunk numbers less those that one batch of commands (a request of the most
 /// that `client-query-buffer-limit` lets in, 1 GiB unless it was raised), or the time to the next look at all databases, can
 /// take, were all of it in the smallest blocks. In bytes, each chunk counted as the longest.
@@ -72,10 +82,7 @@ impl Keyspace {
 
     /// What the entries' chunks take, all databases together. Cost: one step for each database.
     pub fn chunk_memory(&self) -> ChunkMemory {
-        self.dbs.iter().map(Db::chunk_memory).fold(ChunkMemory::default(), |sum, db| ChunkMemory {
-            used_bytes: sum.used_bytes + db.used_bytes,
-            touched_bytes: sum.touched_bytes + db.touched_bytes,
-        })
+        self.dbs.iter().map(Db::chunk_memory).fold(ChunkMemory::default(), ChunkMemory::plus)
     }
 
     /// What takes memory here: the entries, and what the allocator has given beside them. Cost: one step for each database,
@@ -148,13 +155,30 @@ impl Keyspace {
         expiry: Option<i64>,
         clock: u32,
     ) -> bool {
-        let key = Key::hashed(name, self.hasher);
+        self.load_key(number, Key::hashed(name, self.hasher), value, expiry, clock)
+    }
+
+    /// The same of a key that was hashed before.
+    pub fn load_key(
+        &mut self,
+        number: usize,
+        key: Key<'_>,
+        value: NewValue<'_>,
+        expiry: Option<i64>,
+        clock: u32,
+    ) -> bool {
         let db = &mut self.dbs[number];
         let absent = db.find(key).is_none();
         if absent {
             db.insert(key, value, Meta { expiry, clock });
         }
         absent
+    }
+
+    /// Makes room in an empty database for so many keys, so many of them with an expiry. The numbers are a hint, but take
+    /// memory: 8 bytes for each. `number` must be below [`Keyspace::databases`].
+    pub fn reserve(&mut self, number: usize, keys: usize, expires: usize) {
+        self.dbs[number].reserve(keys, expires);
     }
 
     /// Removes a key that a file is about to bring again, and frees the value here; leaves no effects. `number` must be below

@@ -149,6 +149,12 @@ impl Db {
         self.index_bytes() + self.expires_bytes() + tables + values + keys + scratch + self.cut_bytes()
     }
 
+    /// Makes room in the indexes of an empty database.
+    pub(crate) fn reserve(&mut self, keys: usize, expires: usize) {
+        self.tables.reserve(IndexKind::Keys, keys);
+        self.tables.reserve(IndexKind::Expires, expires);
+    }
+
     /// The entry of `key`, expired or not.
     #[inline]
     pub fn find(&self, key: Key<'_>) -> Option<Found> {

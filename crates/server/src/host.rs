@@ -19,8 +19,8 @@ use sluice_clock::{Clock, News, SourceWatch};
 use sluice_config::choice::{LogFormat, LogLevel as LevelChoice, LogTimestampFormat};
 use sluice_config::{Config, ParamId, param};
 use sluice_engine::{
-    AofFacts, AofIncrement, Background, BackgroundFile, Counts, CpuTimes, Facts, IoThreads, LogLevel, Peaks,
-    Process, SaveError, SnapshotFile, SnapshotSink, SnapshotSource,
+    AofFacts, AofIncrement, Background, BackgroundFile, Counts, CpuTimes, Facts, IoThreads, LoadProgress,
+    LogLevel, Peaks, Process, SaveError, SnapshotFile, SnapshotSink, SnapshotSource,
 };
 use sluice_evloop::Waker;
 use sluice_keyspace::Keyspace;
@@ -49,6 +49,8 @@ pub struct Host {
     pub waker: Option<Waker>,
     /// Snapshots that were begun.
     snapshots_begun: u64,
+    /// The load under way: its keyspace takes memory, too.
+    pub load: Option<Arc<LoadProgress>>,
     /// Facts that do not change while the server runs.
     pub fixed: Facts,
     /// Path of the config file, absolute.
@@ -122,6 +124,7 @@ impl Host {
             aof: None,
             waker: None,
             snapshots_begun: 0,
+            load: None,
             fixed: Facts::default(),
             config_file: None,
             io_threads: IoThreads { reason: NO_IO_THREADS, ..IoThreads::default() },
@@ -220,7 +223,8 @@ impl Host {
     }
 
     fn read_memory(&mut self, keyspace: &Keyspace) -> alloc::Allocated {
-        let numbers = alloc::allocated().with_entries(keyspace.chunk_memory());
+        let loading = self.load.as_ref().map(|load| load.chunk_memory()).unwrap_or_default();
+        let numbers = alloc::allocated().with_entries(keyspace.chunk_memory().plus(loading));
         self.memory.used = numbers.used();
         self.memory.read_at_ns = self.recent.mono_ns;
         if self.memory.used > self.memory.peak {
@@ -577,8 +581,8 @@ impl Process for Host {
         self.aof.as_ref().map(|aof| aof.shared().numbers.facts()).unwrap_or_default()
     }
 
-    fn open_snapshot(&mut self, name: &[u8]) -> Result<Option<Box<dyn SnapshotSource>>, String> {
-        storage::snapshot::open(self.storage.as_ref(), name)
+    fn snapshot_source(&mut self, name: &[u8]) -> Box<dyn SnapshotSource> {
+        storage::snapshot::source(&self.storage, name)
     }
 
     fn sleep(&mut self, microseconds: u64) {

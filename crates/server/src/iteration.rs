@@ -24,6 +24,7 @@ use crate::host::Host;
 use crate::iothreads::{Manager, ToIoThread};
 use crate::listen::listeners::Listeners;
 use crate::listen::{self, ListenerKind};
+use crate::loader;
 use crate::os::plain_error;
 use crate::signals::Signals;
 use crate::switches;
@@ -32,7 +33,9 @@ use batches::Batches;
 use sluice_base::heap;
 use sluice_config::choice::{EventLoop, shutdown as shutdown_flag};
 use sluice_config::{Config, param};
-use sluice_engine::{Action, Crash, Ending, Engine, LogLevel, Process, SessionKey, Slice};
+use sluice_engine::{
+    Action, Crash, Ending, Engine, LoadEnded, LoadJob, LogLevel, Process, SessionKey, Slice,
+};
 use sluice_evloop::{AnyLoop, Backend, Deadline, Event, Gathering, Token};
 use sluice_resp::Requests;
 use std::os::fd::OwnedFd;
@@ -43,6 +46,7 @@ use timing::Timing;
 /// replies of one client leave together.
 pub const PHASES: &[(&str, fn(&mut Server))] = &[
     ("collect and execute", Server::collect),
+    ("take what was loaded", Server::advance_load),
     ("cron", Server::cron),
     ("act", Server::act),
     ("move connections", Server::move_connections),
@@ -72,6 +76,8 @@ pub struct Server {
     actions: Vec<Action>,
     /// The exit status, once the server is to end.
     ending: Option<i32>,
+    /// Nothing is said or sent to anybody then: there never were data.
+    ends_at_once: bool,
 }
 
 /// The main thread's event loop and what it knows of sockets.
@@ -131,6 +137,7 @@ impl Server {
             sums_memory: switches::number(switches::PARTS).is_some(),
             actions: Vec::new(),
             ending: None,
+            ends_at_once: false,
         };
         server.configure();
         server
@@ -156,7 +163,7 @@ impl Server {
                 self.sum_memory();
             }
             if let Some(status) = self.ending {
-                return self.shut_down(status);
+                return if self.ends_at_once { status } else { self.shut_down(status) };
             }
         }
     }
@@ -182,7 +189,9 @@ impl Server {
     fn sum_memory(&mut self) {
         // Not before all threads run and have the allocator's caches, which are no part.
         let is_started = self.host.recent().mono_ns > self.host.started_ns + SUMS_FROM_NS;
-        let Some(io_threads) = self.io_threads.pool.footprint().filter(|_| is_started) else { return };
+        // What a load has is no part before it is done.
+        let is_settled = is_started && self.host.load.is_none();
+        let Some(io_threads) = self.io_threads.pool.footprint().filter(|_| is_settled) else { return };
         // First, because the allocator's figures are those of this reading.
         let used = self.host.allocated_now(self.engine.keyspace());
         let sockets = &self.sockets;
@@ -329,11 +338,40 @@ impl Server {
                 Action::FreeDb(db) => self.free(Garbage::Db(db)),
                 Action::Resume(keys) => keys.into_iter().for_each(|key| self.resume(key)),
                 Action::TrimInput { key, idle_s } => self.trim_input(key, idle_s),
+                Action::Load(job) => self.begin_load(*job),
                 Action::Shutdown => self.ending = Some(0),
                 Action::Crash(crash) => end_by(crash),
             }
         }
         self.actions = actions;
+    }
+
+    fn begin_load(&mut self, job: LoadJob) {
+        self.host.load = Some(job.progress());
+        let processors = self.engine.config().str(param::BIO_CPULIST).into_owned();
+        if let Err(error) = loader::start(job, self.sockets.event_loop.waker(), &processors) {
+            let text = format!("No thread to load the data: {}; everybody waited", plain_error(&error));
+            self.host.note(LogLevel::Warning, &text);
+        }
+    }
+
+    /// Takes up what a load has for the main thread.
+    fn advance_load(&mut self) {
+        if self.host.load.is_none() {
+            return;
+        }
+        let Some(ended) = self.engine.advance_load(&mut self.host) else { return };
+        self.host.load = None;
+        match ended {
+            LoadEnded::Start(Ok(())) => crate::start::announce(&mut self.host, self.engine.config()),
+            LoadEnded::Start(Err(_)) => {
+                self.host.remove_files();
+                self.host.note(LogLevel::Warning, crate::start::NOT_LOADED);
+                self.ends_at_once = true;
+                self.ending = Some(1);
+            }
+            LoadEnded::Reload => {}
+        }
     }
 
     /// Has something freed by the background thread.
@@ -437,6 +475,11 @@ impl Server {
         let kind = self.signals.drain();
         self.watch_signals();
         let Some(signal) = kind else { return };
+        if self.engine.is_loading() {
+            self.host.note(LogLevel::Warning, "Received shutdown signal during loading, exiting now.");
+            self.ending = Some(0);
+            return;
+        }
         self.host.note(LogLevel::Warning, &format!("Received {} scheduling shutdown...", signal.name()));
         let flags = self.engine.config().flags(signal.wishes());
         let ending = match () {

@@ -19,6 +19,7 @@ mod host;
 mod iothreads;
 mod iteration;
 mod listen;
+mod loader;
 mod log;
 mod longest;
 mod oom_score;

@@ -214,35 +214,43 @@ fn serve(loaded: Loaded) -> Result<u8, Failure> {
     let mut engine = Engine::new(config, seeds, &mut host);
     host.note(LogLevel::Notice, "Server initialized");
     host.claim_data(engine.config()).map_err(|text| fail(&mut host, text))?;
-    let folder = match load_data(&mut engine, &mut host, &mut signals) {
-        Ok(folder) => folder,
+    let begun = match begin_load(&mut engine, &mut host, &mut signals) {
+        Ok(begun) => begun,
         Err(NotLoaded::Stopped) => {
             host.note(LogLevel::Warning, "Received shutdown signal during loading, exiting now.");
             host.remove_files();
             return Ok(0);
         }
-        Err(NotLoaded::Failed) => {
-            // The last lines of the log are about the file: scripts look for them there.
-            host.note(LogLevel::Warning, "Fatal error loading the DB, check server logs. Exiting.");
+        Err(NotLoaded::Failed | NotLoaded::Missing) => {
+            host.note(LogLevel::Warning, NOT_LOADED);
             return Ok(1);
         }
     };
     // Never dropped: the kernel frees the data faster than we could, one value after the other.
     let mut server = std::mem::ManuallyDrop::new(Server::new(engine, host, opened.event_loop, signals));
-    if server.open_aof(folder).is_err() {
-        return Ok(1);
+    if let Begun::Done(folder) = begun {
+        if server.open_aof(folder).is_err() {
+            return Ok(1);
+        }
+        server.say(announce);
     }
-    server.say(announce);
     Ok(server.run() as u8)
 }
 
-/// Removes what a save has left that was cut short, and loads the append-only file, or where there shall be none the snapshot
-/// file, before the first client is served. A signal ends that. The folder of the append-only file that shall be opened.
-fn load_data(
-    engine: &mut Engine,
-    host: &mut Host,
-    signals: &mut Signals,
-) -> Result<Option<aof::Folder>, NotLoaded> {
+/// The last line of the log when the data cannot be loaded. Those before are about the file: scripts look for them there.
+pub const NOT_LOADED: &str = "Fatal error loading the DB, check server logs. Exiting.";
+
+/// How far loading is before the server runs.
+enum Begun {
+    /// A thread loads.
+    UnderWay,
+    /// Everything is loaded; the folder of the append-only file that shall be opened.
+    Done(Option<aof::Folder>),
+}
+
+/// Removes what a save has left that was cut short, and loads the append-only file or, where there shall be none, begins to load the
+/// snapshot file. A signal ends the former.
+fn begin_load(engine: &mut Engine, host: &mut Host, signals: &mut Signals) -> Result<Begun, NotLoaded> {
     let storage = host.storage.clone();
     storage::snapshot::remove_left_over(storage.as_ref(), Path::new("."), &mut |text| {
         host.note(LogLevel::Notice, &text);
@@ -254,7 +262,10 @@ fn load_data(
         NotLoaded::Failed
     })?;
     if !engine.config().bool(param::APPENDONLY) {
-        return engine.load_at_start(host, &mut go_on).map(|()| None);
+        return Ok(match engine.begin_load_at_start(host)? {
+            true => Begun::UnderWay,
+            false => Begun::Done(None),
+        });
     }
     folder.remove_left_over(&mut |text| host.note(LogLevel::Notice, &text));
     match folder.take_over_old() {
@@ -266,7 +277,7 @@ fn load_data(
         }
     }
     aof::load(engine, host, &folder, &mut go_on)?;
-    Ok(Some(folder))
+    Ok(Begun::Done(Some(folder)))
 }
 
 /// Changes to `dir`, if one is configured; from then on it is shown as the kernel names it.
@@ -398,7 +409,8 @@ fn say_mode(host: &mut Host, config: &Config) {
     }
 }
 
-fn announce(host: &mut Host, config: &Config) {
+/// Says that clients are served: where they connect, and to the supervisor.
+pub fn announce(host: &mut Host, config: &Config) {
     let listeners = host.listening.active().to_vec();
     for listener in &listeners {
         let place = match &listener.kind {

@@ -17,7 +17,9 @@ pub use render::render;
 
 use sluice_base::HashSeed;
 use sluice_config::Config;
-use sluice_engine::{Action, Closing, Connection, Engine, Process, Seeds, SessionKey};
+use sluice_engine::{
+    Action, Closing, Connection, Engine, LoadEnded, LoadJob, LoadThread, Process, Seeds, SessionKey,
+};
 use sluice_resp::{Admission, Limits, Parser, Requests, State, Value, decode};
 
 /// An engine and its fake process, with one client connected.
@@ -28,8 +30,24 @@ pub struct Rig {
     pub process: FakeProcess,
     /// The client that [`Rig::run`] uses.
     pub client: SessionKey,
-    /// Wishes seen so far.
+    /// Wishes seen so far, but loads.
     pub actions: Vec<Action>,
+    /// Whether loads are left in [`Rig::loads`] until [`Rig::finish_loads`]; otherwise each is run at once.
+    pub holds_loads: bool,
+    /// Loads that have not been run.
+    pub loads: Vec<LoadJob>,
+    /// Microseconds that loads have waited.
+    pub slept_us: u64,
+}
+
+/// The thread of a load: the one that calls.
+struct Here<'a>(&'a mut u64);
+
+impl LoadThread for Here<'_> {
+    fn wake(&mut self) {}
+    fn sleep(&mut self, microseconds: u64) {
+        *self.0 += microseconds;
+    }
 }
 
 impl Default for Rig {
@@ -56,7 +74,15 @@ impl Rig {
         let seeds = Seeds { hash: HashSeed { k0: 1, k1: 2 }, rng: 3 };
         let mut engine = Engine::new(config, seeds, &mut process);
         let client = engine.connect(connection(1), &mut process);
-        Rig { engine, process, client, actions: Vec::new() }
+        Rig {
+            engine,
+            process,
+            client,
+            actions: Vec::new(),
+            holds_loads: false,
+            loads: Vec::new(),
+            slept_us: 0,
+        }
     }
 
     /// Connects another client.
@@ -213,8 +239,28 @@ impl Rig {
         assert_eq!(got, expected, "reply of: {line}");
     }
 
+    /// Runs the loads that were held, and has the engine take up what they brought.
+    pub fn finish_loads(&mut self) -> Option<LoadEnded> {
+        for job in std::mem::take(&mut self.loads) {
+            job.run(&mut Here(&mut self.slept_us));
+        }
+        let ended = self.engine.advance_load(&mut self.process);
+        self.collect();
+        ended
+    }
+
     fn collect(&mut self) {
-        self.engine.take_actions(&mut self.actions);
+        let mut actions = Vec::new();
+        self.engine.take_actions(&mut actions);
+        for action in actions {
+            match action {
+                Action::Load(job) => self.loads.push(*job),
+                action => self.actions.push(action),
+            }
+        }
+        if !self.loads.is_empty() && !self.holds_loads {
+            self.finish_loads();
+        }
     }
 }
 

@@ -127,16 +127,17 @@ impl Background for MemoryBackground {
 
 /// A snapshot that is read from memory, a few bytes at a time.
 struct MemorySource {
-    bytes: Vec<u8>,
+    /// None where there is no such file.
+    bytes: Option<Vec<u8>>,
     at: usize,
 }
 
 impl SnapshotSource for MemorySource {
-    fn size(&self) -> u64 {
-        self.bytes.len() as u64
+    fn open(&mut self) -> Result<Option<u64>, String> {
+        Ok(self.bytes.as_ref().map(|bytes| bytes.len() as u64))
     }
     fn read(&mut self, into: &mut [u8]) -> Result<usize, String> {
-        let rest = &self.bytes[self.at..];
+        let rest = &self.bytes.as_ref().expect("it was opened")[self.at..];
         let len = rest.len().min(into.len()).min(1000);
         into[..len].copy_from_slice(&rest[..len]);
         self.at += len;
@@ -251,9 +252,9 @@ impl Process for FakeProcess {
     fn aof(&mut self) -> AofFacts {
         self.facts.aof
     }
-    fn open_snapshot(&mut self, name: &[u8]) -> Result<Option<Box<dyn SnapshotSource>>, String> {
+    fn snapshot_source(&mut self, name: &[u8]) -> Box<dyn SnapshotSource> {
         let bytes = self.snapshots.borrow().get(name).cloned();
-        Ok(bytes.map(|bytes| Box::new(MemorySource { bytes, at: 0 }) as Box<dyn SnapshotSource>))
+        Box::new(MemorySource { bytes, at: 0 })
     }
     fn sleep(&mut self, microseconds: u64) {
         self.pass_us(microseconds);

@@ -80,6 +80,14 @@ impl Index {
         self.linear.get_or_insert_with(begin).insert(hash, handle, rehash, prefetch);
     }
 
+    /// Makes room for so many entries ahead, where there is none yet: inserting them splits no bucket. Where fewer come,
+    /// [`Index::step`] gives the room back. Cost: one step for each eight entries.
+    pub fn reserve(&mut self, entries: usize) {
+        if entries > 0 {
+            self.linear.get_or_insert_with(begin).reserve(entries);
+        }
+    }
+
     /// Takes the entry at `position` out. At most two buckets are merged, and at most one overflow bucket moves (for which
     /// `rehash` is asked for the hash of one of its entries).
     ///

@@ -523,3 +523,36 @@ fn an_index_that_holds_nothing_is_eight_bytes() {
     assert!(index.clear_step(10, |_| ()));
     assert_eq!(index.bytes(), 0);
 }
+
+#[test]
+fn room_made_ahead_is_that_of_as_many_entries_and_goes_when_they_do_not_come() {
+    for entries in [0usize, 1, 9, 12, 100, 1_000, 100_000] {
+        let (mut ahead, mut grown) = (Index::new(), Index::new());
+        ahead.reserve(entries);
+        let before = ahead.buckets();
+        for n in 0..entries as u64 {
+            let handle = handle(n as u32 + 1);
+            let hash = Hashes::Mixed.of(handle);
+            ahead.insert(hash, handle, |h| Hashes::Mixed.of(h), |_| {});
+            grown.insert(hash, handle, |h| Hashes::Mixed.of(h), |_| {});
+        }
+        assert_eq!(ahead.buckets(), before, "{entries}: nothing was split");
+        assert_eq!(ahead.buckets(), grown.buckets(), "{entries}");
+        for n in 0..entries as u64 {
+            let handle = handle(n as u32 + 1);
+            let hash = Hashes::Mixed.of(handle);
+            assert_eq!(ahead.find(hash, |h| h == handle).map(|found| found.handle()), Some(handle));
+        }
+    }
+    let mut index = Index::new();
+    index.reserve(100_000);
+    let handle = handle(7);
+    let hash = Hashes::Mixed.of(handle);
+    index.insert(hash, handle, |h| Hashes::Mixed.of(h), |_| {});
+    while index.step(64, |h| Hashes::Mixed.of(h), |_| {}) {}
+    assert!(index.buckets() <= 2, "{}", index.buckets());
+    assert!(index.find(hash, |h| h == handle).is_some());
+    // An index with entries stays as it is.
+    index.reserve(100_000);
+    assert!(index.buckets() <= 2);
+}

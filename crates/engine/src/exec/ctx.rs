@@ -207,6 +207,8 @@ pub struct DebugCtx<'a> {
     pub actions: &'a mut Vec<Action>,
     /// Where the reply goes.
     pub reply: Reply<'a>,
+    /// Whether it may wait: not inside a transaction.
+    pub may_wait: bool,
     pub(super) _seal: Seal,
 }
 

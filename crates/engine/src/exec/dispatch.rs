@@ -71,7 +71,7 @@ impl Engine {
                 run(&mut LogCtx { commandlog, latency, reply, _seal: Seal(()) }, args)
             }
             Handler::Server(run) => self.for_server(run, unit, session, args, process),
-            Handler::Debug(run) => self.for_debug(run, access, session, args, process),
+            Handler::Debug(run) => self.for_debug(run, access, unit, session, args, process),
         }
     }
 
@@ -197,6 +197,7 @@ impl Engine {
         &mut self,
         run: fn(&mut DebugCtx<'_>, Args<'_>) -> Run,
         access: Access,
+        unit: &Unit,
         session: &mut Session,
         args: Args<'_>,
         process: &mut dyn Process,
@@ -206,9 +207,13 @@ impl Engine {
         let reply = Reply::new(&mut outbox, session.caller.proto);
         let data = keyspace.dataset(access, effects);
         let now = access.now;
-        let mut ctx = DebugCtx { now, data, session, control, process, actions, reply, _seal: Seal(()) };
+        let may_wait = !unit.is_nested();
+        let mut ctx =
+            DebugCtx { now, data, session, control, process, actions, reply, may_wait, _seal: Seal(()) };
         let result = run(&mut ctx, args);
         self.after_server(session, outbox);
+        // A load breaks a save off.
+        self.begin_wanted_save(process);
         result
     }
 

@@ -6,15 +6,14 @@
 
 use crate::args::Args;
 use crate::engine::Engine;
-use crate::loading::{Duplicates, LoadCounts, LoadTarget, NotLoaded, progress};
+use crate::loading::{LoadCounts, NotLoaded, PreambleLoad, progress_line};
 use crate::prepare::{Hashing, PreparedBatch, Preparer};
 use crate::process::{LogLevel, Process, SnapshotSource};
 use crate::saving::SAID_EVERY_NS;
 use crate::session::{Connection, Session};
 use crate::session_key::SessionKey;
-use crate::snapshot::Kept;
 use crate::transaction::Transaction;
-use sluice_base::ClientId;
+use sluice_base::{ClientId, Now};
 use sluice_command::specs::{connection, transactions};
 use sluice_command::{Flags, Named, Spec};
 use sluice_config::choice::RdbVersionCheck;
@@ -50,9 +49,7 @@ struct Replay {
     /// Prepares requests by their names of old, where a name was given another meaning since.
     original: Preparer,
     batch: PreparedBatch,
-    db: usize,
-    counts: LoadCounts,
-    kept: Kept,
+    preamble: PreambleLoad,
     /// Commands that answered an error.
     failed: u64,
 }
@@ -74,25 +71,31 @@ impl Engine {
         go_on: &mut dyn FnMut() -> bool,
     ) -> Result<AofEnd, NotLoaded> {
         let (hits, misses, expired) = (self.stats.hits, self.stats.misses, self.stats.expired_keys);
+        let name = part.name.to_owned();
+        let opened = part.source.open().and_then(|size| size.ok_or("No such file or directory".to_owned()));
+        let size = opened.map_err(|reason| {
+            let text = format!("Fatal error: can't open the append log file {name} for reading: {reason}");
+            process.log(LogLevel::Warning, &text);
+            NotLoaded::Failed
+        })?;
         let limits = self.control.limits.clone();
         // An import source sees keys past their expiry.
         Arc::make_mut(&mut self.control.limits).import_mode = true;
-        let mut replay = Replay::new(self);
-        let name = part.name.to_owned();
+        let mut replay = Replay::new(self, process.now(), size);
         let result = self.replay_file(&mut replay, part, process, go_on);
         self.control.limits = limits;
         (self.stats.hits, self.stats.misses, self.stats.expired_keys) = (hits, misses, expired);
         self.control.dirty = 0;
-        let Replay { counts, kept, failed, .. } = replay;
+        let Replay { preamble, failed, .. } = replay;
         if failed > 0 {
             let text = format!(
                 "{failed} commands of the append only file {name} answered an error when they were replayed"
             );
             process.log(LogLevel::Warning, &text);
         }
-        self.control.kept.merge(kept);
-        if counts != LoadCounts::default() {
-            self.control.note_loaded(counts);
+        self.control.kept.merge(preamble.kept);
+        if preamble.counts != LoadCounts::default() {
+            self.control.note_loaded(preamble.counts);
         }
         result
     }
@@ -105,10 +108,11 @@ impl Engine {
         go_on: &mut dyn FnMut() -> bool,
     ) -> Result<AofEnd, NotLoaded> {
         let AofPart { name, source, is_old_style } = part;
+        let size = replay.preamble.size();
         let mut reader = LogReader::new(self.log_options());
         let mut piece = vec![0; PIECE_BYTES];
         let start_ns = process.now().mono_ns;
-        let (size, mut read, mut said_ns, mut in_preamble) = (source.size(), 0u64, start_ns, false);
+        let (mut read, mut said_ns, mut in_preamble) = (0u64, start_ns, false);
         loop {
             if !go_on() {
                 return Err(NotLoaded::Stopped);
@@ -147,7 +151,7 @@ impl Engine {
             let now_ns = process.now().mono_ns;
             if now_ns.saturating_sub(said_ns) >= SAID_EVERY_NS {
                 said_ns = now_ns;
-                process.log(LogLevel::Notice, &progress(read, size, now_ns.saturating_sub(start_ns)));
+                process.log(LogLevel::Notice, &progress_line(read, size, now_ns.saturating_sub(start_ns)));
             }
         }
     }
@@ -177,23 +181,17 @@ impl Engine {
             };
             let replayed = match item {
                 LogItem::Preamble(item) => {
-                    let (lfu, now) = (self.control.limits.lfu, process.recent());
-                    let Replay { db, counts, kept, .. } = &mut *replay;
-                    let mut target = LoadTarget {
-                        keyspace: &mut self.keyspace,
-                        duplicates: Duplicates::Refused,
-                        now,
-                        lfu,
-                        keeps_expired: true,
-                        db,
-                        counts,
-                        kept,
-                    };
-                    target.item(item, process).map_err(CannotReplay)
+                    let mut log = |level, line: &str| process.log(level, line);
+                    let loaded = replay.preamble.item(item, &mut self.keyspace, &mut log);
+                    loaded.map_err(CannotReplay)
                 }
                 LogItem::PreambleEnd => {
                     *in_preamble = false;
-                    let LoadCounts { loaded, expired, .. } = replay.counts;
+                    if let Err(line) = replay.preamble.finish(&mut self.keyspace) {
+                        process.log(LogLevel::Warning, &line);
+                        return Err(preamble_failed(name, is_old_style, process));
+                    }
+                    let LoadCounts { loaded, expired, .. } = replay.preamble.counts;
                     let text = format!(
                         "Done loading RDB, keys loaded: {loaded}, keys expired: {expired}, all fields expired hashes: 0."
                     );
@@ -323,7 +321,7 @@ impl Engine {
 }
 
 impl Replay {
-    fn new(engine: &Engine) -> Replay {
+    fn new(engine: &Engine, now: Now, size: u64) -> Replay {
         let key = SessionKey { slot: u32::MAX, generation: 0 };
         let connection = Connection { addr: String::new(), laddr: "".into(), fd: -1, unix: false };
         let mut session = Session::new(key, ClientId(u64::MAX), connection, 0, true);
@@ -333,9 +331,7 @@ impl Replay {
             transaction: None,
             original: Preparer::new(engine.keyspace.hasher(), &Arc::default()),
             batch: PreparedBatch::default(),
-            db: 0,
-            counts: LoadCounts::default(),
-            kept: Kept::default(),
+            preamble: PreambleLoad::new(now, engine.control.limits.lfu, size),
             failed: 0,
         }
     }

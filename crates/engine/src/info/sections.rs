@@ -2,6 +2,7 @@
 
 use super::numbers::{difference, ratio};
 use super::{Lines, MemoryReport, View};
+use crate::loading::LoadUnderWay;
 use crate::pubsub::TopicKind;
 use crate::session::SyncStage;
 use crate::version;
@@ -158,7 +159,9 @@ fn memory_ratios(view: &View<'_>, report: &MemoryReport, out: &mut Lines) {
 }
 
 pub(super) fn persistence(view: &View<'_>, out: &mut Lines) {
-    out.fixed(&[("loading", "0"), ("async_loading", "0")]);
+    let load = view.control.load.as_deref();
+    out.add("loading", u8::from(load.is_some()));
+    out.add("async_loading", 0);
     let saving = &view.control.saving;
     let job = view.job.unwrap_or_default();
     let (changed, copied) = job.changed;
@@ -181,8 +184,10 @@ pub(super) fn persistence(view: &View<'_>, out: &mut Lines) {
     out.add("rdb_current_bgsave_time_sec", current_s);
     out.add("rdb_saves", view.control.saves);
     out.add("rdb_last_cow_size", saving.last_copied_bytes);
-    out.add("rdb_last_load_keys_expired", view.control.last_load.expired);
-    out.add("rdb_last_load_keys_loaded", view.control.last_load.loaded);
+    let last = &view.control.last_load;
+    let (loaded, expired) = load.map_or((last.loaded, last.expired), LoadUnderWay::keys);
+    out.add("rdb_last_load_keys_expired", expired);
+    out.add("rdb_last_load_keys_loaded", loaded);
     let (aof, rewriting) = (&view.control.aof, &view.control.rewriting);
     let is_enabled = aof.is_on() || rewriting.scheduled && view.control.config.bool(param::APPENDONLY);
     out.add("aof_enabled", u8::from(is_enabled));
@@ -209,6 +214,15 @@ pub(super) fn persistence(view: &View<'_>, out: &mut Lines) {
         out.add("aof_buffer_length", facts.buffer_bytes);
         out.add("aof_pending_bio_fsync", u8::from(facts.is_syncing));
         out.add("aof_delayed_fsync", facts.delayed_syncs);
+    }
+    if let Some(load) = load {
+        let figures = load.figures(view.now);
+        out.add("loading_start_time", figures.start_s);
+        out.add("loading_total_bytes", figures.total_bytes);
+        out.add("loading_rdb_used_mem", figures.rdb_used_memory);
+        out.add("loading_loaded_bytes", figures.loaded_bytes);
+        out.add("loading_loaded_perc", format_args!("{:.2}", figures.percent));
+        out.add("loading_eta_seconds", figures.eta_s);
     }
 }
 

@@ -5,6 +5,7 @@
 //! was handed over at once lately; while the client lags behind, all that it is owed counts as `omem`.
 
 use super::{Caller, Closing, Session};
+use crate::blocking::WaitFor;
 use crate::watch::Watching;
 use sluice_resp::Protocol;
 use std::fmt::Write;
@@ -118,7 +119,7 @@ impl Session {
             ('O', flags.monitor),
             ('P', caller.subscribed.is_any()),
             ('x', self.transaction.is_some() || flags.in_exec),
-            ('b', self.waiting.is_some()),
+            ('b', self.waiting.as_ref().is_some_and(|waiting| waiting.on != WaitFor::Load)),
             (
                 'd',
                 watching.has_changed(self.key) || self.transaction.as_ref().is_some_and(|t| t.is_aborted()),

@@ -115,6 +115,14 @@ impl Tables {
         }
     }
 
+    /// Makes room for so many entries in an index that has none. A table for each slot grows by itself: nobody knows how many
+    /// each will have.
+    pub(crate) fn reserve(&mut self, kind: IndexKind, entries: usize) {
+        if self.layout == Layout::One {
+            self.one.index_mut(kind).reserve(entries);
+        }
+    }
+
     /// Takes the entry at `position` out, which has this hash.
     #[inline]
     pub(crate) fn remove(&mut self, kind: IndexKind, hash: u64, position: Position, store: &Store) {

@@ -3,10 +3,11 @@
 use super::folder::Folder;
 use crate::host::Host;
 use crate::os::plain_error;
-use crate::storage::snapshot::read_from;
+use crate::storage::snapshot;
 use sluice_config::param;
 use sluice_engine::{AofEnd, AofPart, Engine, LogLevel, NotLoaded, Process};
 use sluice_persist::aof::{AofFile, AofFileKind};
+use std::os::unix::ffi::OsStrExt;
 use std::time::Duration;
 
 /// Loads what the folder holds; nothing where it holds nothing. `go_on` is asked between two pieces. Errors: the log says why.
@@ -47,17 +48,8 @@ fn load_file(
 ) -> Result<(), NotLoaded> {
     let name = String::from_utf8_lossy(&file.name).into_owned();
     let start_ns = host.now().mono_ns;
-    let opened = folder.open(file).and_then(read_from);
-    let mut source = match opened {
-        Ok(source) => source,
-        Err(error) => {
-            let text = format!(
-                "Fatal error: can't open the append log file {name} for reading: {}",
-                plain_error(&error)
-            );
-            return fail(host, &text);
-        }
-    };
+    let path = folder.path_of(&file.name);
+    let mut source = snapshot::source(folder.storage(), path.as_os_str().as_bytes());
     let is_old_style = folder.is_old_style(file);
     let part = AofPart { name: &name, source: source.as_mut(), is_old_style };
     match engine.replay_aof(part, host, go_on)? {

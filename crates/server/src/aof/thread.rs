@@ -29,6 +29,8 @@ pub struct Worker {
     policy: AppendFsync,
     /// How the present increment is named.
     named: Named,
+    /// The present increment begins at the cut of the last rewrite that began.
+    is_behind_cut: bool,
     /// The present fault was reported.
     is_faulty: bool,
     /// The file before was lost: nothing behind this position is durable before a rewrite is.
@@ -80,6 +82,7 @@ impl Worker {
             appender,
             policy,
             named,
+            is_behind_cut: named != Named::Now,
             is_faulty: false,
             lost_at: None,
             other_bytes,
@@ -166,6 +169,7 @@ impl Worker {
             Order::Policy(policy) => self.policy = policy,
             Order::BeginIncr => {
                 let begun = self.begin_incr();
+                self.is_behind_cut = begun;
                 self.tell(AofNews::IncrBegun(begun));
             }
             Order::FinishBase(base) => {
@@ -312,6 +316,10 @@ impl Worker {
 
     /// Puts a base that is whole in force, and with it the increment behind it.
     fn finish_base(&mut self, base: NewBase) -> bool {
+        if !std::mem::take(&mut self.is_behind_cut) {
+            // The present increment holds a part of what the base holds: it would be applied twice.
+            return false;
+        }
         // What the base replaces goes: what is behind the base must be on disk as far as it was said to be.
         let kept = usize::from(self.named == Named::Now);
         match self.folder.finish_base(base, kept, self.named) {

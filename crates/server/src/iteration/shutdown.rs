@@ -16,6 +16,9 @@ const FINISH_WAIT: Duration = Duration::from_micros(100);
 impl Server {
     /// Ends the server; returns `status`.
     pub(super) fn shut_down(&mut self, status: i32) -> i32 {
+        if let Some(load) = &self.host.load {
+            load.stop();
+        }
         self.engine.save_rest(&mut self.host);
         self.close_aof();
         supervisor::tell(self.engine.config(), "STOPPING=1\n", &mut self.host);

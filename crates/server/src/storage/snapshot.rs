@@ -8,7 +8,7 @@ use nix::sys::signal::kill;
 use nix::unistd::Pid;
 use sluice_engine::{SaveError, SnapshotSink, SnapshotSource};
 use std::ffi::{OsStr, OsString};
-use std::io::ErrorKind;
+use std::io::{self, ErrorKind};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -102,34 +102,41 @@ impl Place {
 
 /// A snapshot that is read.
 struct SnapshotReader {
-    file: Box<dyn StorageFile>,
-    size: u64,
+    storage: Arc<dyn Storage>,
+    path: PathBuf,
+    /// None before it is opened.
+    file: Option<Box<dyn StorageFile>>,
 }
 
-/// Opens the snapshot of that name in the working directory; `None` where there is none. Errors: the system's reason.
-pub fn open(storage: &dyn Storage, name: &[u8]) -> Result<Option<Box<dyn SnapshotSource>>, String> {
-    let opened = storage.open(Path::new(OsStr::from_bytes(name)));
-    let opened = opened.and_then(|file| Ok(SnapshotReader { size: file.size()?, file }));
-    match opened {
-        Ok(source) => Ok(Some(Box::new(source))),
-        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(plain_error(&error)),
+/// The snapshot of that name in the working directory.
+pub fn source(storage: &Arc<dyn Storage>, name: &[u8]) -> Box<dyn SnapshotSource> {
+    let path = Path::new(OsStr::from_bytes(name)).to_owned();
+    Box::new(SnapshotReader { storage: storage.clone(), path, file: None })
+}
+
+impl SnapshotReader {
+    fn open_file(&mut self) -> io::Result<u64> {
+        let file = match &mut self.file {
+            Some(file) => file,
+            none => none.insert(self.storage.open(&self.path)?),
+        };
+        file.size()
     }
-}
-
-/// A file that is open, as the engine reads it.
-pub fn read_from(file: Box<dyn StorageFile>) -> std::io::Result<Box<dyn SnapshotSource>> {
-    Ok(Box::new(SnapshotReader { size: file.size()?, file }))
 }
 
 impl SnapshotSource for SnapshotReader {
-    fn size(&self) -> u64 {
-        self.size
+    fn open(&mut self) -> Result<Option<u64>, String> {
+        match self.open_file() {
+            Ok(size) => Ok(Some(size)),
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(plain_error(&error)),
+        }
     }
 
     fn read(&mut self, into: &mut [u8]) -> Result<usize, String> {
+        let Some(file) = &mut self.file else { return Err("it was not opened".to_owned()) };
         loop {
-            match self.file.read(into) {
+            match file.read(into) {
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 other => return other.map_err(|error| plain_error(&error)),
             }

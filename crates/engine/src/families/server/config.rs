@@ -25,7 +25,8 @@ pub(super) fn set(ctx: &mut ServerCtx<'_>, args: Args<'_>) -> Run {
     }
     let pairs: Vec<(&[u8], &[u8])> = pairs.iter().map(|[name, value]| (*name, *value)).collect();
     let origin = if ctx.session.caller.is_local() { Origin::Local } else { Origin::Remote };
-    let change = ctx.control.config.prepare(&pairs, origin, Phase::Serving).map_err(wire)?;
+    let phase = if ctx.control.load.is_some() { Phase::Loading } else { Phase::Serving };
+    let change = ctx.control.config.prepare(&pairs, origin, phase).map_err(wire)?;
     let undo = ctx.control.config.apply(change);
     let changed: Vec<ParamId> = undo.changed().collect();
     // One by one, so that the error can name the parameter at fault.

@@ -33,6 +33,9 @@ struct Sub {
 
 const ANY: usize = usize::MAX;
 
+/// Those that change the data.
+const CHANGE_DATA: [&str; 2] = ["POPULATE", "RELOAD"];
+
 /// Every subcommand, in the order of HELP.
 const SUBS: &[Sub] = &[
     sub("ASSERT", "", "Ends the process by a failed assertion.", 0..=0, |ctx, _| crash(ctx, Crash::Assert)),
@@ -137,6 +140,8 @@ const fn sub(
 pub(super) fn debug(ctx: &mut DebugCtx<'_>, args: Args<'_>) -> Run {
     let found = SUBS.iter().find(|sub| args.is(1, sub.name) && sub.args.contains(&(args.len() - 2)));
     match found {
+        // What they did to the keyspace would be lost.
+        Some(sub) if ctx.control.load.is_some() && CHANGE_DATA.contains(&sub.name) => Err(CmdError::LOADING),
         Some(sub) => (sub.run)(ctx, args),
         None => Err(unknown(args)),
     }

@@ -1,59 +1,66 @@
 //! DEBUG RELOAD: the data saved and loaded again.
 
+use crate::action::Action;
 use crate::args::Args;
-use crate::ctx::{DebugCtx, Run};
+use crate::blocking::WaitFor;
+use crate::ctx::{DebugCtx, Outcome, Run};
 use crate::error::CmdError;
-use crate::loading::{self, Duplicates};
-use crate::process::LogLevel;
+use crate::loading::{Duplicates, LoadPlan, LoadPurpose, LoadThread, NOT_RELOADED, OldData};
+use crate::process::Process;
 use crate::saving;
 use sluice_config::param;
 
-/// The file is loaded into databases of its own, which take the place of the old ones when the file was good to its end:
-/// nothing is lost to one that is not. NOFLUSH loads into the databases that are there.
+/// The file is loaded into databases of its own, which take the place of the old ones; these go when the file's header was
+/// found good. NOFLUSH loads into the databases that are there.
 pub(super) fn reload(ctx: &mut DebugCtx<'_>, args: Args<'_>) -> Run {
-    let (mut saves, mut empties, mut duplicates) = (true, true, Duplicates::Refused);
+    let (mut saves, mut old, mut duplicates) = (true, OldData::Freed, Duplicates::Refused);
     for i in 2..args.len() {
         match () {
             () if args.is(i, "MERGE") => duplicates = Duplicates::Replace,
-            () if args.is(i, "NOFLUSH") => empties = false,
+            () if args.is(i, "NOFLUSH") => old = OldData::Filled,
             () if args.is(i, "NOSAVE") => saves = false,
             () => return Err(UNKNOWN_OPTION),
         }
     }
+    // The data under way to a file cannot go to another thread. Those that are about to be freed need not be saved.
+    if old == OldData::Filled && ctx.control.is_writing {
+        return Err(CmdError::text("ERR Background save already in progress"));
+    }
+    ctx.control.saving.cancelled |= ctx.control.saving.under_way.is_some();
     if saves {
         saving::save(ctx.data.keyspace(), ctx.control, ctx.process).map_err(|_| CmdError::text("ERR"))?;
     }
     let name = ctx.control.config.bytes(param::DBFILENAME).to_vec();
-    let opened = ctx.process.open_snapshot(&name).unwrap_or_else(|reason| {
-        let text = format!("Opening the RDB file {} failed: {reason}", name.escape_ascii());
-        ctx.process.log(LogLevel::Warning, &text);
-        None
-    });
-    let mut source = opened.ok_or(NOT_LOADED)?;
-    let mut go_on = || true;
-    let brought = if empties {
-        let mut fresh = ctx.data.empty_twin();
-        let loaded =
-            loading::load(source.as_mut(), &mut fresh, ctx.control, duplicates, ctx.process, &mut go_on);
-        let brought = loaded.map_err(|_| NOT_LOADED)?;
-        ctx.data.replace(fresh);
-        // Replicas keep what they have: to them nothing happened.
-        ctx.data.effects.do_not_propagate();
-        ctx.control.kept = brought.kept;
-        brought.counts
-    } else {
-        let keyspace = ctx.data.keyspace_mut();
-        let loaded =
-            loading::load(source.as_mut(), keyspace, ctx.control, duplicates, ctx.process, &mut go_on);
-        let brought = loaded.map_err(|_| NOT_LOADED)?;
-        ctx.control.kept.merge(brought.kept);
-        brought.counts
+    let source = ctx.process.snapshot_source(&name);
+    let empty = ctx.data.empty_twin();
+    let keyspace = match old {
+        OldData::Freed => empty,
+        OldData::Filled => std::mem::replace(ctx.data.keyspace_mut(), empty),
     };
-    ctx.control.note_loaded(brought);
-    ctx.process.log(LogLevel::Notice, "DB reloaded by DEBUG RELOAD");
+    let plan = LoadPlan { purpose: LoadPurpose::Reload(ctx.session.key), old, duplicates };
+    let job = ctx.control.begin_load(source, keyspace, plan, ctx.now);
+    if ctx.may_wait {
+        ctx.actions.push(Action::Load(Box::new(job)));
+        return Ok(Outcome::Wait(Box::new(WaitFor::Load)));
+    }
+    // Inside a transaction everybody waits; the old data stay until the new ones are there.
+    job.run(&mut Here(ctx.process));
+    let loaded = ctx.control.end_load_here(&mut ctx.data, ctx.process);
+    ctx.data.effects.do_not_propagate();
+    loaded.map_err(|_| NOT_RELOADED)?;
     super::ok(ctx)
+}
+
+/// The thread that executes commands, as that of a load.
+struct Here<'a>(&'a mut dyn Process);
+
+impl LoadThread for Here<'_> {
+    fn wake(&mut self) {}
+
+    fn sleep(&mut self, microseconds: u64) {
+        self.0.sleep(microseconds);
+    }
 }
 
 const UNKNOWN_OPTION: CmdError =
     CmdError::text("ERR DEBUG RELOAD only supports the MERGE, NOFLUSH and NOSAVE options.");
-const NOT_LOADED: CmdError = CmdError::text("ERR Error trying to load the RDB dump, check server logs.");

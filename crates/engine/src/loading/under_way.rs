@@ -1,0 +1,328 @@
+//! A load as the main thread sees it: begun, watched, and at its end.
+
+use super::{Duplicates, LoadCounts, LoadJob, LoadOutcome, LoadProgress, NotLoaded};
+use crate::action::Action;
+use crate::control::Control;
+use crate::engine::Engine;
+use crate::error::CmdError;
+use crate::process::{LogLevel, Process, SnapshotSource};
+use crate::saving::SAID_EVERY_NS;
+use crate::session_key::SessionKey;
+use sluice_base::Now;
+use sluice_config::{Config, param};
+use sluice_keyspace::{Access, Dataset, ExpiryMode, Keyspace, Touch};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// What a load is to do.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct LoadPlan {
+    pub purpose: LoadPurpose,
+    pub old: OldData,
+    pub duplicates: Duplicates,
+}
+
+/// What a load is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum LoadPurpose {
+    /// The start of the server.
+    Start,
+    /// DEBUG RELOAD of this client, which waits for it.
+    Reload(SessionKey),
+}
+
+/// What becomes of the data that are there when a load begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum OldData {
+    /// They are freed as soon as the file's header was found good.
+    Freed,
+    /// The file is loaded into them.
+    Filled,
+}
+
+/// A load that has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LoadEnded {
+    /// That of the start. An error, and the server cannot serve; the log says why.
+    Start(Result<(), NotLoaded>),
+    /// That of DEBUG RELOAD, whose client has its answer.
+    Reload,
+}
+
+/// A load under way.
+#[derive(Debug)]
+pub(crate) struct LoadUnderWay {
+    plan: LoadPlan,
+    progress: Arc<LoadProgress>,
+    /// When it began.
+    began: Now,
+    /// When the log last said how far it is, ns of the monotonic clock.
+    said_ns: u64,
+    /// Whether the data before have gone.
+    has_freed: bool,
+}
+
+/// How far a load is, as INFO shows it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct LoadFigures {
+    /// Seconds since the epoch.
+    pub start_s: i64,
+    /// Bytes of the file; 0 where that is not known.
+    pub total_bytes: u64,
+    pub rdb_used_memory: u64,
+    pub loaded_bytes: u64,
+    pub percent: f64,
+    pub eta_s: u64,
+}
+
+impl LoadUnderWay {
+    /// The figures at a moment.
+    pub(crate) fn figures(&self, now: Now) -> LoadFigures {
+        let [total_bytes, loaded_bytes, rdb_used_memory] = self.progress.bytes();
+        let spent_s = u64::try_from(now.unix_s() - self.began.unix_s()).unwrap_or(0);
+        // Where nobody has said how many bytes come, about as many as the writer had in use.
+        let expected = if total_bytes > 0 { total_bytes } else { rdb_used_memory };
+        let percent = if expected > 0 { loaded_bytes as f64 * 100.0 / expected as f64 } else { 0.0 };
+        let left = if expected > 0 {
+            expected.saturating_sub(loaded_bytes).max(u64::from(total_bytes == 0))
+        } else {
+            1
+        };
+        // The reference's figure where there is nothing to reckon with yet.
+        let eta_s = if spent_s == 0 { 1 } else { spent_s.saturating_mul(left) / (loaded_bytes + 1) };
+        LoadFigures {
+            start_s: self.began.unix_s(),
+            total_bytes,
+            rdb_used_memory,
+            loaded_bytes,
+            percent,
+            eta_s,
+        }
+    }
+
+    /// Has another `key-load-delay` take effect.
+    pub(crate) fn set_key_delay(&self, config: &Config) {
+        self.progress.set_key_delay(config.int(param::KEY_LOAD_DELAY));
+    }
+
+    /// Keys loaded so far, and keys left out because they have expired.
+    pub(crate) fn keys(&self) -> (u64, u64) {
+        self.progress.keys()
+    }
+}
+
+/// The line of the log about how far a load is: percentage, rate and what is left.
+pub(crate) fn progress_line(read: u64, size: u64, spent_ns: u64) -> String {
+    let seconds = (spent_ns as f64 / 1e9).max(1e-3);
+    let rate = read as f64 / seconds;
+    if size == 0 {
+        return format!("Loading: {} MB, {:.1} MB/s", read / 1_000_000, rate / 1e6);
+    }
+    let left_s = size.saturating_sub(read) as f64 / rate.max(1.0);
+    let percent = read as f64 * 100.0 / size as f64;
+    format!(
+        "Loading: {percent:.1}% of {} MB, {:.1} MB/s, {left_s:.0} seconds left",
+        size / 1_000_000,
+        rate / 1e6
+    )
+}
+
+impl Control {
+    /// Notes what a load brought, and whether the file holds more than that.
+    pub(crate) fn note_loaded(&mut self, counts: LoadCounts) {
+        self.last_load = counts;
+        self.partly_loaded = (counts.skipped > 0).then(|| self.snapshot_place());
+    }
+
+    /// Folder and name of the snapshot file.
+    pub(crate) fn snapshot_place(&self) -> (Vec<u8>, Vec<u8>) {
+        (self.config.bytes(param::DIR).to_vec(), self.config.bytes(param::DBFILENAME).to_vec())
+    }
+
+    /// Begins a load into `keyspace`: from now on the gate refuses what would see or change keys.
+    pub(crate) fn begin_load(
+        &mut self,
+        source: Box<dyn SnapshotSource>,
+        keyspace: Keyspace,
+        plan: LoadPlan,
+        now: Now,
+    ) -> LoadJob {
+        assert!(self.load.is_none(), "one load at a time");
+        let job = LoadJob::new(source, keyspace, &plan, self, now);
+        let (progress, said_ns) = (job.progress(), now.mono_ns);
+        self.load = Some(Box::new(LoadUnderWay { plan, progress, began: now, said_ns, has_freed: false }));
+        job
+    }
+
+    /// Puts what a load has brought in the place of what is there. Leaves the effects of that in `data`.
+    fn install(
+        &mut self,
+        outcome: LoadOutcome,
+        load: &LoadUnderWay,
+        data: &mut Dataset<'_>,
+    ) -> Result<(), NotLoaded> {
+        let LoadOutcome { keyspace, result } = outcome;
+        if let Some(keyspace) = keyspace {
+            data.replace(keyspace);
+        }
+        match result {
+            Ok(brought) => {
+                match load.plan.old {
+                    OldData::Freed => self.kept = brought.kept,
+                    OldData::Filled => self.kept.merge(brought.kept),
+                }
+                self.note_loaded(brought.counts);
+                Ok(())
+            }
+            Err(why) => {
+                let (loaded, expired) = load.keys();
+                self.last_load = LoadCounts { loaded, expired, ..LoadCounts::default() };
+                if load.has_freed {
+                    // The file has what the data have lost.
+                    self.partly_loaded = Some(self.snapshot_place());
+                }
+                Err(why)
+            }
+        }
+    }
+
+    /// Ends a load that was run where it began: inside a transaction, whose commands do not wait.
+    pub(crate) fn end_load_here(
+        &mut self,
+        data: &mut Dataset<'_>,
+        process: &mut dyn Process,
+    ) -> Result<(), NotLoaded> {
+        let Some(load) = self.load.take() else { return Err(NotLoaded::Stopped) };
+        let news = load.progress.take_news();
+        news.lines.iter().for_each(|(level, line)| process.log(*level, line));
+        let outcome = news.outcome.ok_or(NotLoaded::Stopped)?;
+        self.install(outcome, &load, data)?;
+        process.log(LogLevel::Notice, RELOADED);
+        Ok(())
+    }
+}
+
+impl Engine {
+    /// Begins to load the snapshot file before the first client is served: [`Action::Load`]. `false`, where there is no file.
+    /// Errors: the log has said why.
+    pub fn begin_load_at_start(&mut self, process: &mut dyn Process) -> Result<bool, NotLoaded> {
+        let name = self.control.config.bytes(param::DBFILENAME).to_vec();
+        let mut source = process.snapshot_source(&name);
+        let opened = source.open().map_err(|reason| {
+            let text = format!("Opening the RDB file {} failed: {reason}", name.escape_ascii());
+            process.log(LogLevel::Warning, &text);
+            NotLoaded::Failed
+        })?;
+        if opened.is_none() {
+            return Ok(false);
+        }
+        let plan =
+            LoadPlan { purpose: LoadPurpose::Start, old: OldData::Freed, duplicates: Duplicates::Refused };
+        let job = self.control.begin_load(source, self.keyspace.empty_twin(), plan, process.now());
+        self.actions.push(Action::Load(Box::new(job)));
+        self.refresh();
+        Ok(true)
+    }
+
+    /// Whether a load is under way.
+    pub fn is_loading(&self) -> bool {
+        self.control.load.is_some()
+    }
+
+    /// Takes up what a load has for the main thread: to be called when it has woken it, between units.
+    pub fn advance_load(&mut self, process: &mut dyn Process) -> Option<LoadEnded> {
+        let news = self.control.load.as_ref()?.progress.take_news();
+        // Nothing was said before the header was read, but why it could not be.
+        if news.is_accepted {
+            self.free_old_data(process);
+        }
+        for (level, line) in news.lines {
+            process.log(level, &line);
+        }
+        let outcome = news.outcome?;
+        let load = self.control.load.take()?;
+        Some(self.end_load(*load, outcome, process))
+    }
+
+    /// Says in the log how far a load is, now and then.
+    pub(crate) fn say_load_progress(&mut self, now: Now, process: &mut dyn Process) {
+        let Some(load) = &mut self.control.load else { return };
+        if now.mono_ns.saturating_sub(load.said_ns) < SAID_EVERY_NS {
+            return;
+        }
+        load.said_ns = now.mono_ns;
+        let [total, read, _] = load.progress.bytes();
+        let spent_ns = now.mono_ns.saturating_sub(load.began.mono_ns);
+        process.log(LogLevel::Notice, &progress_line(read, total, spent_ns));
+    }
+
+    /// The file is one that can be loaded: what was there goes before there is a second copy.
+    fn free_old_data(&mut self, process: &mut dyn Process) {
+        let Some(load) = self.control.load.as_mut().filter(|load| load.plan.old == OldData::Freed) else {
+            return;
+        };
+        if load.plan.purpose == LoadPurpose::Start {
+            return process.log(LogLevel::Verbose, "RDB signature and version check passed");
+        }
+        load.has_freed = true;
+        process.log(LogLevel::Notice, "RDB signature and version check passed. Flushing old data");
+        let now = process.now();
+        let twin = self.keyspace.empty_twin();
+        self.keyspace.dataset(between_units(now), &mut self.effects).replace(twin);
+        self.commit_unasked(now);
+    }
+
+    fn end_load(&mut self, load: LoadUnderWay, outcome: LoadOutcome, process: &mut dyn Process) -> LoadEnded {
+        let now = process.now();
+        let mut data = self.keyspace.dataset(between_units(now), &mut self.effects);
+        let loaded = self.control.install(outcome, &load, &mut data);
+        self.commit_unasked(now);
+        self.announce_loaded(now);
+        self.refresh();
+        match load.plan.purpose {
+            LoadPurpose::Start => {
+                if loaded.is_ok() {
+                    let spent = Duration::from_nanos(now.mono_ns.saturating_sub(load.began.mono_ns));
+                    let text = format!("DB loaded from disk: {:.3} seconds", spent.as_secs_f64());
+                    process.log(LogLevel::Notice, &text);
+                }
+                LoadEnded::Start(loaded)
+            }
+            LoadPurpose::Reload(client) => {
+                if loaded.is_ok() {
+                    process.log(LogLevel::Notice, RELOADED);
+                }
+                if loaded.is_err() {
+                    self.stats.count_error(&NOT_RELOADED.wire());
+                }
+                self.end_wait(client, process, |reply| match loaded {
+                    Ok(()) => reply.ok(),
+                    Err(_) => reply.error(&NOT_RELOADED.wire()),
+                });
+                LoadEnded::Reload
+            }
+        }
+    }
+}
+
+const RELOADED: &str = "DB reloaded by DEBUG RELOAD";
+/// The answer of DEBUG RELOAD when nothing was loaded.
+pub(crate) const NOT_RELOADED: CmdError =
+    CmdError::text("ERR Error trying to load the RDB dump, check server logs.");
+
+/// How databases are exchanged that no command asked for.
+fn between_units(now: Now) -> Access {
+    Access { now, touch: Touch::No { fresh: 0 }, expiry: ExpiryMode::Delete }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn progress_says_percentage_rate_and_what_is_left() {
+        let text = progress_line(250_000_000, 1_000_000_000, 5_000_000_000);
+        assert_eq!(text, "Loading: 25.0% of 1000 MB, 50.0 MB/s, 15 seconds left");
+        assert_eq!(progress_line(250_000_000, 0, 5_000_000_000), "Loading: 250 MB, 50.0 MB/s");
+    }
+}
