@@ -545,3 +545,98 @@ fn waitaof_waits_for_the_disk() {
     let refused = "-ERR WAITAOF cannot be used when numlocal is set but appendonly is disabled.\r\n";
     client.check("WAITAOF 1 0 0", refused);
 }
+
+/// Starts the reference on the same folder; none where the environment names none.
+fn reference(dir: &Dir) -> Option<(std::process::Child, u16)> {
+    let Ok(binary) = std::env::var("SLUICE_PEER_SERVER") else {
+        println!("skipped: SLUICE_PEER_SERVER names no reference");
+        return None;
+    };
+    let port = free_port();
+    let child = Command::new(binary)
+        .args(["--port", &port.to_string(), "--dir", &dir.join(""), "--save", "", "--appendonly", "yes"])
+        .args(["--enable-debug-command", "yes", "--logfile", "reference.log"])
+        .spawn()
+        .unwrap();
+    until("the reference", || std::net::TcpStream::connect(("127.0.0.1", port)).ok());
+    Some((child, port))
+}
+
+#[test]
+fn each_server_loads_the_folder_of_the_other() {
+    let dir = Dir::new();
+    let server = server_in(&dir, &["--aof-timestamp-enabled", "yes"]);
+    let mut client = server.client();
+    fill(&mut client);
+    client.check("BGREWRITEAOF", "+Background append only file rewriting started\r\n");
+    rewritten(&mut client);
+    client.check("SET behind 1", "+OK\r\n");
+    let ours = digest(&mut client);
+    end(server);
+    let Some((mut child, port)) = reference(&dir) else { return };
+    let mut client = Client::to("127.0.0.1", port);
+    assert_eq!(digest(&mut client), ours);
+    client.check("FLUSHALL", "+OK\r\n");
+    fill(&mut client);
+    client.check("BGREWRITEAOF", "+Background append only file rewriting started\r\n");
+    rewritten(&mut client);
+    client.check("SET theirs 1", "+OK\r\n");
+    let theirs = digest(&mut client);
+    client.send("SHUTDOWN\r\n").expect_end();
+    assert!(child.wait().unwrap().success());
+    assert_eq!(digest(&mut server_in(&dir, &[]).client()), theirs);
+}
+
+/// Kills the process while several clients write, and looks for what was acknowledged.
+#[test]
+fn a_killed_process_keeps_what_it_has_acknowledged() {
+    use std::io::{Read, Write};
+    for (policy, rounds) in [("always", 4), ("everysec", 2)] {
+        let dir = Dir::new();
+        for round in 0..rounds {
+            let mut server =
+                server_in(&dir, &["--appendfsync", policy, "--auto-aof-rewrite-min-size", "100kb"]);
+            let port = server.port;
+            let writers: Vec<_> = (0..4)
+                .map(|writer| {
+                    std::thread::spawn(move || {
+                        let mut client = Client::to("127.0.0.1", port);
+                        let mut acknowledged = 0;
+                        for n in 1.. {
+                            let line = format!("SET key:{writer}:{} {round}:{n}\r\n", n % 100);
+                            let mut reply = [0; 5];
+                            if client.stream.write_all(line.as_bytes()).is_err()
+                                || client.stream.read_exact(&mut reply).is_err()
+                            {
+                                break;
+                            }
+                            acknowledged = n;
+                        }
+                        (writer, acknowledged)
+                    })
+                })
+                .collect();
+            let mut client = server.client();
+            until("some writes", || (client.info_number("total_commands_processed") > 3000).then_some(()));
+            server.child.kill().unwrap();
+            server.wait();
+            let acknowledged: Vec<(u32, u32)> =
+                writers.into_iter().map(|writer| writer.join().unwrap()).collect();
+            let server = server_in(&dir, &[]);
+            let mut client = server.client();
+            for (writer, n) in acknowledged {
+                // Under everysec the last second may be lost; what is left is still a prefix, so that old keys are there.
+                let checked = if policy == "always" { n } else { 1 };
+                let value =
+                    String::from_utf8(client.bulk(&format!("GET key:{writer}:{}", checked % 100))).unwrap();
+                let (seen_round, seen) = value.split_once(':').unwrap();
+                assert_eq!(seen_round, round.to_string(), "{policy}: {value}");
+                assert!(
+                    seen.parse::<u32>().unwrap() >= checked,
+                    "{policy}: {n} was acknowledged, {value} is there"
+                );
+            }
+            end(server);
+        }
+    }
+}
