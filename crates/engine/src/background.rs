@@ -200,7 +200,12 @@ impl Engine {
     ) -> Result<(), SaveError> {
         debug_assert!(self.job.is_none(), "one job at a time (1)");
         let Engine { keyspace, control, .. } = self;
-        let about = RdbAux { now: process.now(), used_memory: process.used_memory(keyspace), stream: None };
+        let about = RdbAux {
+            now: process.now(),
+            used_memory: process.used_memory(keyspace),
+            stream: None,
+            is_aof_base: target.is_aof_base,
+        };
         let filled = keyspace.iter().filter(|(_, db)| !db.is_empty());
         let sizes = filled.map(|(number, db)| (number, db.len(), db.expires_len())).collect();
         let options = snapshot::options(&control.config, Version::Valkey);
@@ -290,6 +295,8 @@ impl Engine {
             name: config.bytes(param::DBFILENAME).to_vec(),
             sync_early: config.bool(param::RDB_SAVE_INCREMENTAL_FSYNC),
             key_delay: config.int(param::RDB_KEY_SAVE_DELAY),
+            is_aof_base: false,
+            as_commands: false,
         }
     }
 }

@@ -40,7 +40,12 @@ pub(crate) fn save(
         process.log(LogLevel::Warning, PARTLY_LOADED);
         return Err(NotSaved);
     }
-    let about = RdbAux { now: process.now(), used_memory: process.used_memory(keyspace), stream: None };
+    let about = RdbAux {
+        now: process.now(),
+        used_memory: process.used_memory(keyspace),
+        stream: None,
+        is_aof_base: false,
+    };
     let name = control.config.bytes(param::DBFILENAME).to_vec();
     let sync_early = control.config.bool(param::RDB_SAVE_INCREMENTAL_FSYNC);
     let done = process.create_snapshot(&name, sync_early).and_then(|mut sink| {
@@ -249,6 +254,9 @@ impl Engine {
         outcome: Result<(), SaveError>,
         process: &mut dyn Process,
     ) {
+        if self.control.rewriting.began_s.is_some() {
+            return self.rewrite_written(state, outcome, process);
+        }
         let Some(save) = self.control.saving.under_way.take() else { return };
         let now = process.now();
         self.note_save_end(save.began_s, now.unix_s());

@@ -14,6 +14,8 @@ pub(crate) struct RdbAux<'a> {
     pub now: Now,
     /// Bytes of memory in use then.
     pub used_memory: usize,
+    /// Whether an append-only file goes on behind it.
+    pub is_aof_base: bool,
     /// The point of the stream it stands at, when it is for a replica.
     pub stream: Option<StreamPoint<'a>>,
 }
@@ -221,7 +223,7 @@ fn write_fields(writer: &mut Writer, about: &RdbAux<'_>, kept: &Kept) {
         writer.aux("repl-id", Text::Bytes(point.replid.as_bytes()));
         writer.aux("repl-offset", Text::Int(point.offset as i64));
     }
-    writer.aux("aof-base", Text::Int(0));
+    writer.aux("aof-base", Text::Int(i64::from(about.is_aof_base)));
     for (name, value) in &kept.fields {
         writer.aux_of(name, Text::Bytes(value));
     }

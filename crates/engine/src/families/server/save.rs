@@ -62,6 +62,25 @@ fn cancel(ctx: &mut ServerCtx<'_>) -> Run {
     Ok(Outcome::Done)
 }
 
+/// Begins a rewrite of the append-only file behind this command, or behind the transaction.
+pub(super) fn bgrewriteaof(ctx: &mut ServerCtx<'_>, _: Args<'_>) -> Run {
+    let rewriting = &mut ctx.control.rewriting;
+    if rewriting.began_s.is_some() {
+        return Err(
+            const { CmdError::text("ERR Background append only file rewriting already in progress") },
+        );
+    }
+    if ctx.control.is_writing || !ctx.may_wait {
+        rewriting.scheduled = true;
+        rewriting.failures = 0;
+        ctx.reply.simple(b"Background append only file rewriting scheduled");
+    } else {
+        rewriting.wanted = true;
+        ctx.reply.simple(b"Background append only file rewriting started");
+    }
+    Ok(Outcome::Done)
+}
+
 const IN_PROGRESS: CmdError = CmdError::text("ERR Background save already in progress");
 const OTHER_JOB: CmdError = CmdError::text(
     "ERR Another child process is active (AOF?): can't BGSAVE right now. Use BGSAVE SCHEDULE in order to schedule a BGSAVE \
