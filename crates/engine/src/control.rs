@@ -134,6 +134,16 @@ impl Control {
         self.written += changes;
     }
 
+    /// Whether something is written in the background, or a base of the append-only file is being put in force.
+    pub(crate) fn works_in_background(&self) -> bool {
+        self.is_writing || self.rewriting.began_s.is_some()
+    }
+
+    /// Whether what was appended up to this position is kept: on disk, and in a file that the next start reads.
+    pub(crate) fn is_kept(&self, position: u64) -> bool {
+        self.aof.is_durable(position) && !self.rewriting.is_first
+    }
+
     /// Ends a pause and lets the requests go on that it has kept.
     pub(crate) fn end_pause(&mut self) {
         self.pause = Pause::default();

@@ -25,8 +25,10 @@ pub struct Rewriting {
     pub(crate) wanted: bool,
     /// A rewrite shall begin when nothing else is written in the background.
     pub(crate) scheduled: bool,
-    /// When the one under way began, seconds since the epoch.
+    /// When the one under way began, seconds since the epoch. It ends when the base is in force, and not when it is written.
     pub(crate) began_s: Option<i64>,
+    /// The append-only file was turned on, and its first base is not in force: the next start would not read it.
+    pub(crate) is_first: bool,
     /// The last one that ended failed.
     pub(crate) failed: bool,
     /// Failures since the last success.
@@ -54,7 +56,12 @@ impl Engine {
             self.turn_aof_off(process);
         }
         if std::mem::take(&mut self.control.rewriting.wanted) {
-            self.begin_rewrite(process);
+            match self.control.works_in_background() {
+                true => self.control.rewriting.scheduled = true,
+                false => {
+                    self.begin_rewrite(process);
+                }
+            }
         }
     }
 
@@ -100,7 +107,10 @@ impl Engine {
         process.cut_aof(increment, &self.control.config, pending, position)?;
         match increment {
             AofIncrement::Next => self.begin_aof_file(),
-            AofIncrement::First => self.begin_aof(),
+            AofIncrement::First => {
+                self.begin_aof();
+                self.control.rewriting.is_first = true;
+            }
             AofIncrement::None => {}
         }
         Ok(())
@@ -140,6 +150,9 @@ impl Engine {
                 rewriting.last_s = rewriting.began_s.take().map(|began_s| now.unix_s() - began_s);
                 rewriting.failed = false;
                 rewriting.failures = 0;
+                rewriting.is_first = false;
+                self.control.blocking.replica_acknowledged();
+                self.serve_waiting(process);
             }
             false => self.rewrite_failed(now, process),
         }
@@ -193,8 +206,11 @@ impl Engine {
         let position = self.aof_position();
         self.end_aof();
         process.close_aof(pending, position);
+        self.control.rewriting.is_first = false;
         // Nothing that was appended has to be waited for any more.
         self.report_aof_durable(position, process);
+        self.control.blocking.replica_acknowledged();
+        self.serve_waiting(process);
         self.report_aof_fault(None);
     }
 

@@ -112,6 +112,16 @@ pub(crate) fn prepare_end(
         process.log(LogLevel::Notice, "A save is under way in the background: it is broken off");
         control.saving.cancelled = true;
     }
+    if control.aof.is_on() && !process.has_aof_base() {
+        // What was appended so far is in a file that the next start does not read.
+        match force || ending == Ending::NoSave {
+            true => process.log(LogLevel::Warning, "Writing initial AOF. Exit anyway."),
+            false => {
+                process.log(LogLevel::Warning, "Writing initial AOF, can't exit.");
+                return false;
+            }
+        }
+    }
     let wanted = match ending {
         // What is there is not the data.
         _ if control.load.is_some() => false,
@@ -290,7 +300,7 @@ impl Engine {
         let control = &self.control;
         let rests = control.saving.failed && now.unix_s() - control.saving.tried_s <= RETRY_S;
         // While data are loaded there are none to save.
-        if self.has_job() || rests || self.is_loading() {
+        if control.works_in_background() || rests || self.is_loading() {
             return;
         }
         if control.saving.scheduled {

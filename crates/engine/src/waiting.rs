@@ -6,7 +6,7 @@ use crate::blocking::{BlockOn, Due, Unblock, WaitFor, Waiting};
 use crate::engine::Engine;
 use crate::error::CmdError;
 use crate::exec::Next;
-use crate::families::replication::reply_waitaof;
+use crate::families::replication::{AOF_IS_OFF, reply_waitaof};
 use crate::prepare::Hashing;
 use crate::prepare::Prepared;
 use crate::process::Process;
@@ -158,9 +158,12 @@ impl Engine {
                     }
                 }
                 Some(WaitFor::Replicas { count: 0, local: Some(position), .. })
-                    if self.control.aof.is_durable(position) =>
+                    if self.control.is_kept(position) =>
                 {
                     self.end_wait(client, process, |reply| reply_waitaof(reply, true));
+                }
+                Some(WaitFor::Replicas { local: Some(_), .. }) if !self.control.aof.is_on() => {
+                    self.end_wait(client, process, |reply| reply.error(&AOF_IS_OFF.wire()));
                 }
                 Some(WaitFor::Replicas { .. } | WaitFor::Keys(_) | WaitFor::Pause | WaitFor::Load) | None => {
                 }

@@ -1,10 +1,8 @@
 //! The background thread: frees what is too large to be freed between two commands.
 
-use crate::storage::Storage;
 use sluice_evloop::Shared;
 use sluice_keyspace::{Captured, Db};
 use sluice_value::Value;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::mpsc::{Sender, channel};
@@ -18,8 +16,6 @@ pub enum Garbage {
     Db(Box<Db>),
     /// What a snapshot has captured.
     Captured(#[expect(dead_code, reason = "only to be dropped")] Vec<Captured>),
-    /// A file that is of no use any more.
-    File(Arc<dyn Storage>, PathBuf),
     /// What a reply shared with the keyspace.
     Reply(#[expect(dead_code, reason = "only to be dropped")] Vec<Shared>),
 }
@@ -53,13 +49,7 @@ impl Bio {
             let _ = crate::affinity::bind_thread(&processors);
             for garbage in receiver {
                 let objects = objects_of(&garbage);
-                match garbage {
-                    // One that cannot be removed hurts nobody but the disk.
-                    Garbage::File(storage, path) => drop(storage.remove(&path)),
-                    Garbage::Value(_) | Garbage::Db(_) | Garbage::Captured(_) | Garbage::Reply(_) => {
-                        drop(garbage);
-                    }
-                }
+                drop(garbage);
                 seen.freed.fetch_add(objects, Relaxed);
             }
         })?;
@@ -73,11 +63,6 @@ impl Bio {
             // The thread ends only with us; were it gone, the value is freed here.
             let _ = sender.send(garbage);
         }
-    }
-
-    /// The way to the thread, for another thread. The background thread ends after the last of these is dropped.
-    pub fn sender(&self) -> Option<Sender<Garbage>> {
-        self.sender.clone()
     }
 
     /// Objects that wait to be freed.
@@ -105,6 +90,6 @@ fn objects_of(garbage: &Garbage) -> u64 {
         Garbage::Value(_) => 1,
         Garbage::Db(db) => db.len() as u64,
         // Only what keys held is counted.
-        Garbage::Reply(_) | Garbage::Captured(_) | Garbage::File(..) => 0,
+        Garbage::Reply(_) | Garbage::Captured(_) => 0,
     }
 }

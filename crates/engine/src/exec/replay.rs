@@ -219,8 +219,8 @@ impl Engine {
             checksum: config.bool(param::RDBCHECKSUM) && !self.control.skip_checksum,
             list: self.control.limits.list,
         };
-        // A log may be older than a limit on what clients send.
-        LogOptions { preamble, ..LogOptions::default() }
+        // A log may be older than a limit on what clients send: what it holds was acknowledged. The file bounds it.
+        LogOptions { preamble, arg_bytes_max: ARG_BYTES_MAX }
     }
 
     /// Replays a record: a command, or a part of a transaction.
@@ -352,3 +352,6 @@ fn bad_format(name: &str) -> String {
          ./valkey-check-aof --fix <filename.manifest>"
     )
 }
+
+/// Bytes of the longest argument of a command in a log.
+const ARG_BYTES_MAX: u64 = 1 << 40;

@@ -124,11 +124,10 @@ fn waitaof(ctx: &mut ServerCtx<'_>, args: Args<'_>) -> Run {
     }
     let deadline_ms = timeout_ms(args.at(3), ctx.now)?;
     if waits_here && !ctx.control.aof.is_on() {
-        let text = "ERR WAITAOF cannot be used when numlocal is set but appendonly is disabled.";
-        return Err(CmdError::text(text));
+        return Err(AOF_IS_OFF);
     }
     let position = ctx.session.durable_at;
-    let is_durable = ctx.control.aof.is_durable(position);
+    let is_durable = ctx.control.is_kept(position);
     if (is_durable || !waits_here) && count == 0 || !ctx.may_wait {
         reply_waitaof(&mut ctx.reply, is_durable);
         return Ok(Outcome::Done);
@@ -136,6 +135,10 @@ fn waitaof(ctx: &mut ServerCtx<'_>, args: Args<'_>) -> Run {
     let (offset, local) = (ctx.session.caller.write_offset, Some(position));
     Ok(Outcome::Wait(Box::new(WaitFor::Replicas { count, offset, local, deadline_ms })))
 }
+
+/// WAITAOF waits for this server's own file, which there is not, or is not any more.
+pub(crate) const AOF_IS_OFF: CmdError =
+    CmdError::text("ERR WAITAOF cannot be used when numlocal is set but appendonly is disabled.");
 
 /// What WAITAOF answers: no replica says yet how far its own append-only file is.
 pub(crate) fn reply_waitaof(reply: &mut Reply<'_>, is_durable: bool) {

@@ -55,10 +55,7 @@ impl Host {
         let waker = self.waker.clone().ok_or("The append-only file is opened once the server runs")?;
         let shared = Arc::new(AofShared::default());
         let policy = config.choice::<AppendFsync>(param::APPENDFSYNC);
-        let mut worker = Worker::new(shared.clone(), waker, folder, appender, policy, named, clock());
-        if let Some(garbage) = self.bio.as_ref().and_then(|bio| bio.sender()) {
-            worker = worker.remove_by(garbage);
-        }
+        let worker = Worker::new(shared.clone(), waker, folder, appender, policy, named, clock());
         let started = Aof::start(shared, worker, named == Named::Now);
         self.aof = Some(
             started.map_err(|error| format!("Can't start the thread of the AOF: {}", plain_error(&error)))?,
@@ -96,6 +93,10 @@ impl Host {
             (_, AofIncrement::First | AofIncrement::Next) => Named::WithBase,
             (_, AofIncrement::None) => Named::Never,
         };
+        // One thread at a time has the folder.
+        if let Some(mut before) = self.aof.take() {
+            before.end();
+        }
         let folder = Folder::read(self.storage.clone(), config).map_err(|lines| lines.join("; "));
         let mut folder = folder?;
         folder.create()?;

@@ -7,7 +7,6 @@
 use super::appender::{Appender, Health};
 use super::folder::{Folder, Named, NewBase};
 use super::shared::{AofItem, AofNews, AofShared, Order};
-use crate::bio::Garbage;
 use crate::os::plain_error;
 use crate::switches;
 use sluice_config::choice::AppendFsync;
@@ -17,7 +16,6 @@ use std::collections::VecDeque;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::mpsc::Sender;
 use std::time::Duration;
 
 /// What the thread works with.
@@ -43,8 +41,6 @@ pub struct Worker {
     last_sync_ns: u64,
     /// Monotonic nanoseconds.
     clock: Box<dyn FnMut() -> u64 + Send>,
-    /// Files to be removed go there.
-    garbage: Option<Sender<Garbage>>,
     has_ended: bool,
     /// A test's switch: a sync takes so much longer.
     slow: Duration,
@@ -90,16 +86,9 @@ impl Worker {
             retry_ns: None,
             last_sync_ns: clock(),
             clock,
-            garbage: None,
             has_ended: false,
             slow,
         }
-    }
-
-    /// Files that are of no use go there to be removed.
-    pub fn remove_by(mut self, garbage: Sender<Garbage>) -> Worker {
-        self.garbage = Some(garbage);
-        self
     }
 
     /// Where the folder is.
@@ -346,7 +335,7 @@ impl Worker {
         }
     }
 
-    /// Removes files of no use. A large file takes its time: another thread does it.
+    /// Removes files of no use, here and at once: a later increment may get the name of one of them.
     fn remove_history(&mut self) {
         let paths = self.folder.history();
         if paths.is_empty() {
@@ -355,10 +344,8 @@ impl Worker {
         for path in paths {
             let name = path.file_name().unwrap_or_default().display().to_string();
             self.log(LogLevel::Notice, format!("Removing the history file {name} in the background"));
-            match &self.garbage {
-                Some(garbage) => drop(garbage.send(Garbage::File(self.folder.storage().clone(), path))),
-                None => drop(self.folder.storage().remove(&path)),
-            }
+            // One that cannot be removed hurts nobody but the disk.
+            let _ = self.folder.storage().remove(&path);
         }
         if let Err(line) = self.folder.forget_history() {
             self.log(LogLevel::Warning, line);

@@ -63,7 +63,7 @@ fn want_aof(ctx: &mut ServerCtx<'_>) {
     if !wants_aof || ctx.control.aof.is_on() || ctx.control.rewriting.scheduled {
         return;
     }
-    if ctx.may_wait && !ctx.control.is_writing {
+    if ctx.may_wait && !ctx.control.works_in_background() {
         ctx.control.rewriting.wanted = true;
         return;
     }
