@@ -202,11 +202,10 @@ fn find_in_batches(store: &Store, keys: &[[u8; 16]]) -> usize {
         let mut hashes = [0; 16];
         for (hash, key) in hashes.iter_mut().zip(batch) {
             *hash = siphash13(SEED, key);
-            store.index.prefetch_bucket(*hash);
+            store.index.prefetch_buckets(std::iter::once(*hash));
         }
-        for &hash in &hashes[..batch.len()] {
-            store.index.prefetch_candidates(hash, |handle| store.slab.prefetch(handle));
-        }
+        let batch_hashes = hashes[..batch.len()].iter().copied();
+        store.index.prefetch_candidates(batch_hashes, |handle| store.slab.prefetch(handle));
         seen += hashes.iter().zip(batch).filter(|(hash, key)| store.find(**hash, key).is_some()).count();
     }
     seen

@@ -2,7 +2,7 @@
 
 use crate::loading::LoadJob;
 use crate::session_key::SessionKey;
-use sluice_keyspace::Db;
+use sluice_keyspace::{Captured, Db};
 use sluice_value::Value;
 
 /// Something the process must do for the engine.
@@ -12,6 +12,8 @@ pub enum Action {
     FreeValue(Value),
     /// Free a whole database on another thread.
     FreeDb(Box<Db>),
+    /// Free on another thread what a snapshot has captured and does not need.
+    FreeCaptured(Vec<Captured>),
     /// Submit again what these sessions had sent: what postponed them is over.
     Resume(Vec<SessionKey>),
     /// A client that has room for input was looked at: give back what it does not need.

@@ -8,7 +8,8 @@
 //!
 //! Invariants: (1) one job at a time; (2) what the file holds is what the keyspace held between two units; (3) no command waits
 //! for a job: a change copies the entry that it changes, once; (4) the job waits instead: while more than [`AHEAD_WEIGHT`] is
-//! on its way to the file, the cursor stands still. What changes capture meanwhile is held in memory, and shown in INFO.
+//! on its way to the file, the cursor stands still. What changes capture meanwhile is held in memory, without a bound yet, and shown in
+//! INFO.
 
 use crate::action::Action;
 use crate::engine::Engine;
@@ -58,8 +59,10 @@ pub struct JobState {
     pub captured: usize,
     /// Entries that were captured because they were about to change, and bytes copied for them.
     pub changed: (u64, u64),
-    /// Bytes that only the job holds.
+    /// Bytes of allocated memory that only the job holds; values that it shares are left out.
     pub held_bytes: usize,
+    /// Bytes of entries of databases that were emptied since the cut.
+    pub detached_bytes: usize,
 }
 
 /// What a slice has come to.
@@ -77,8 +80,10 @@ pub enum Slice {
 const AHEAD_WEIGHT: usize = 8 << 20;
 /// Entries captured between two looks at the clock: about 10 µs.
 const ENTRIES_PER_LOOK: usize = 256;
-/// A thread that has written nothing for so long is given up.
-pub(crate) const STALLED_S: i64 = 60;
+/// A thread that has written nothing for so many seconds is given up; one that forces the file to disk, which may be much at
+/// once, later.
+const STALLED_S: i64 = 60;
+const STALLED_AT_END_S: i64 = 600;
 
 impl Job {
     /// Makes the cut and begins to write.
@@ -115,7 +120,8 @@ impl Job {
                 Some(piece) => self.writing.give(piece),
                 None if self.at == keyspace.databases() + self.detached.len() => {
                     self.stage = JobStage::Finishing;
-                    self.writing.end();
+                    self.writing.end(self.total);
+                    // Everything was taken: nothing is left to be freed.
                     self.end_cuts(keyspace);
                     return Slice::Waits;
                 }
@@ -149,11 +155,12 @@ impl Job {
         piece
     }
 
-    fn end_cuts(&mut self, keyspace: &mut Keyspace) {
-        let (entries, bytes) = self.sum_changed(keyspace);
-        self.changed = (entries, bytes);
-        keyspace.end_cut();
-        self.detached.iter_mut().for_each(Db::end_cut);
+    /// Ends all cuts; what was captured and not taken.
+    fn end_cuts(&mut self, keyspace: &mut Keyspace) -> Vec<Captured> {
+        self.changed = self.sum_changed(keyspace);
+        let mut left = keyspace.end_cut();
+        left.extend(self.detached.iter_mut().flat_map(Db::end_cut));
+        left
     }
 
     fn states<'a>(&'a self, keyspace: &'a Keyspace) -> impl Iterator<Item = CutState> {
@@ -174,6 +181,7 @@ impl Job {
             captured: self.total.saturating_sub(left),
             changed: self.sum_changed(keyspace),
             held_bytes: waiting + self.writing.held_bytes(),
+            detached_bytes: self.detached.iter().map(Db::entry_bytes).sum(),
         }
     }
 }
@@ -238,7 +246,10 @@ impl Engine {
     pub(crate) fn drop_job(&mut self) -> Option<Now> {
         let mut job = self.job.take()?;
         self.control.is_writing = false;
-        job.end_cuts(&mut self.keyspace);
+        let left = job.end_cuts(&mut self.keyspace);
+        if !left.is_empty() {
+            self.actions.push(Action::FreeCaptured(left));
+        }
         self.actions.extend(job.detached.drain(..).map(|db| Action::FreeDb(Box::new(db))));
         Some(job.began)
     }
@@ -251,12 +262,16 @@ impl Engine {
         if progress != job.progress.0 || is_idle {
             job.progress = (progress, now);
         }
-        if now.unix_s() - job.progress.1.unix_s() < STALLED_S {
+        let limit_s = match job.stage {
+            JobStage::Finishing if job.writing.weight() == 0 => STALLED_AT_END_S,
+            JobStage::Capturing | JobStage::Finishing => STALLED_S,
+        };
+        if now.unix_s() - job.progress.1.unix_s() < limit_s {
             return;
         }
         let state = self.job_state().unwrap_or_default();
         let began = self.drop_job().unwrap_or(now);
-        let text = format!("Saving made no progress for {STALLED_S} seconds: is the disk well?");
+        let text = format!("Saving made no progress for {limit_s} seconds: is the disk well?");
         self.job_ended(began, state, Err(SaveError(text)), process);
     }
 

@@ -228,10 +228,12 @@ impl Engine {
         now: Now,
         process: &mut dyn Process,
     ) -> Verdict {
-        let used_memory =
-            if self.control.limits.maxmemory > 0 { process.used_memory(&self.keyspace) } else { 0 };
-        // What a snapshot holds is given back by itself: it is no reason to refuse a write.
-        let used_memory = used_memory.saturating_sub(self.held_by_job());
+        let limit = self.control.limits.maxmemory;
+        let mut used_memory = if limit > 0 { process.used_memory(&self.keyspace) } else { 0 };
+        if used_memory > limit {
+            // What a snapshot holds is given back by itself: it is no reason to refuse a write.
+            used_memory -= self.held_by_job().min(used_memory);
+        }
         let asked = Asked::new(spec, args, session, &self.control, now, used_memory);
         let verdict = self.gate.ask(&asked);
         if let Verdict::Run(_) = verdict

@@ -61,6 +61,8 @@ pub const KEYS_AHEAD: usize = 16;
 #[derive(Debug, Default)]
 pub struct PreparedBatch {
     items: Vec<Prepared>,
+    /// Requests that have a key.
+    with_key: usize,
     pub(crate) hashing: Hashing,
 }
 
@@ -73,6 +75,7 @@ impl PreparedBatch {
     /// Forgets the requests and keeps the memory.
     pub fn clear(&mut self) {
         self.items.clear();
+        self.with_key = 0;
         self.hashing.hashes.clear();
     }
 
@@ -97,20 +100,16 @@ impl PreparedBatch {
         &self.items
     }
 
-    /// Calls `visit` with the hashes of all keys that were hashed, the first of each request first; how many these are.
+    /// The hashes of all keys that were hashed, the first of each request first.
     #[inline]
-    pub(crate) fn for_each_hash(&self, mut visit: impl FnMut(u64)) -> u64 {
-        let mut count = 0;
-        for item in &self.items {
-            if item.first != Prepared::NOWHERE {
-                visit(item.hash);
-                count += 1;
-            }
-        }
-        for hash in &self.hashing.hashes {
-            visit(*hash);
-        }
-        count + self.hashing.hashes.len() as u64
+    pub(crate) fn hashes(&self) -> impl Iterator<Item = u64> {
+        let first = self.items.iter().filter(|item| item.first != Prepared::NOWHERE).map(|item| item.hash);
+        first.chain(self.hashing.hashes.iter().copied())
+    }
+
+    /// How many these are.
+    pub(crate) fn hashes_len(&self) -> u64 {
+        (self.with_key + self.hashing.hashes.len()) as u64
     }
 }
 
@@ -140,6 +139,7 @@ impl Preparer {
             let (row, count) = (key_row(spec), request.spans().len());
             if let Some(first) = row.first(count) {
                 (item.first, item.hash) = (first, self.hasher.hash(request.arg(first)));
+                batch.with_key += 1;
                 let more = row.behind_first(count);
                 if more > 0 {
                     self.hash_more(request, &mut item, more, row.are_pairs(), &mut batch.hashing);

@@ -128,13 +128,15 @@ pub enum AofIncrement {
     None,
 }
 
-/// A file that is written in the background. One that is dropped before its end is broken off and leaves nothing behind.
+/// A file that is written in the background. One that is dropped is broken off: when that has returned, the file has taken the
+/// place of the one before, or never will.
 pub trait Background {
     /// Hands over the next piece. Does not wait.
     fn give(&mut self, piece: Captured);
 
-    /// Nothing more comes: the file is to be finished and put in the place of the one before.
-    fn end(&mut self);
+    /// Nothing more comes, and it was so many entries: if it was, the file is to be finished and put in the place of the one
+    /// before.
+    fn end(&mut self, entries: usize);
 
     /// What was handed over and is not written yet, as [`Captured::weight`] counts.
     fn weight(&self) -> usize;

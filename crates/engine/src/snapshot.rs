@@ -150,6 +150,21 @@ impl SnapshotFile {
         SnapshotFile { commands: Some(CommandBase::new(stamp)), ..self }
     }
 
+    /// A file that says nothing about itself; for tests.
+    #[doc(hidden)]
+    pub fn empty() -> SnapshotFile {
+        let options = WriteOptions { version: Version::Valkey, compression: false, checksum: true };
+        let now = Now { mono_ns: 0, unix_us: 0 };
+        let saving = Saving { usage: UsageField::None, now, max_listpack_size: -2 };
+        SnapshotFile {
+            writer: Writer::new(options),
+            saving,
+            sizes: Vec::new(),
+            selected: None,
+            commands: None,
+        }
+    }
+
     /// Writes the entries of a piece; `each` is called behind each of them. Broken off when `give` says so.
     pub fn piece(
         &mut self,

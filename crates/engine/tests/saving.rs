@@ -659,3 +659,20 @@ fn a_load_breaks_a_save_off_and_none_begins_meanwhile() {
     slices(&mut rig);
     assert_eq!(keys_in(&file(&rig)).len(), 3000);
 }
+
+#[test]
+fn a_database_that_has_become_empty_before_it_is_emptied_is_saved_as_it_was() {
+    let mut rig = Rig::new();
+    rig.run("SELECT 1");
+    rig.run("SET k v");
+    rig.run("BGSAVE");
+    rig.run("MOVE k 0");
+    rig.run("FLUSHDB");
+    slices(&mut rig);
+    let mut other = Rig::new();
+    put(&other, &file(&rig));
+    other.run("DEBUG RELOAD NOSAVE");
+    other.check("DBSIZE", ":0");
+    other.run("SELECT 1");
+    other.check("GET k", "\"v\"");
+}

@@ -197,8 +197,8 @@ fn is_expired(at_ms: i64, access: &Access) -> bool {
 
 /// See [`DbRef::prefetch`].
 fn prefetch(db: &Db, hashes: impl Iterator<Item = u64> + Clone) {
-    hashes.clone().for_each(|hash| db.prefetch_bucket(hash));
-    hashes.for_each(|hash| db.prefetch_entry(hash));
+    db.prefetch_buckets(hashes.clone());
+    db.prefetch_entries(hashes);
 }
 
 impl DbMut<'_> {

@@ -129,19 +129,14 @@ impl Keyspace {
         }
     }
 
-    /// Ends the cuts of all databases.
-    pub fn end_cut(&mut self) {
-        self.dbs.iter_mut().for_each(Db::end_cut);
+    /// Ends the cuts of all databases; gives back what was captured and not taken.
+    pub fn end_cut(&mut self) -> Vec<crate::Captured> {
+        self.dbs.iter_mut().flat_map(Db::end_cut).collect()
     }
 
     /// [`Db::advance_cut`] of one database, whose number must be below [`Keyspace::databases`].
     pub fn advance_cut(&mut self, number: usize, budget: usize) -> Option<crate::Captured> {
         self.dbs[number].advance_cut(budget)
-    }
-
-    /// Ends the cut of one database, whose number must be below [`Keyspace::databases`].
-    pub fn end_cut_of(&mut self, number: usize) {
-        self.dbs[number].end_cut();
     }
 
     /// Stores what a file holds under a key: the value, the expiry in ms since the epoch and the access clock. `false`, and no
@@ -205,6 +200,12 @@ impl Keyspace {
     }
 }
 
+/// Whether a database that has lost its place must not be dropped at once: it has keys, or a cut of it is open, which may hold
+/// keys that the database has no more.
+fn is_worth_keeping(db: &Db) -> bool {
+    !db.is_empty() || db.cut_state().is_some()
+}
+
 /// Every database, to change.
 pub struct Dataset<'a> {
     keyspace: &'a mut Keyspace,
@@ -240,7 +241,7 @@ impl Dataset<'_> {
         let hasher = self.keyspace.hasher;
         let old = std::mem::replace(&mut self.keyspace.dbs[number], Db::new(hasher));
         let removed = old.len();
-        let garbage = (removed > 0).then_some((number, old));
+        let garbage = is_worth_keeping(&old).then_some((number, old));
         self.effects.database_changed(DbChange::Flushed(number), removed as u64, garbage);
         removed
     }
@@ -255,7 +256,7 @@ impl Dataset<'_> {
         );
         for (number, db) in loaded.dbs.into_iter().enumerate() {
             let old = std::mem::replace(&mut self.keyspace.dbs[number], db);
-            let garbage = (!old.is_empty()).then_some((number, old));
+            let garbage = is_worth_keeping(&old).then_some((number, old));
             self.effects.database_changed(DbChange::Flushed(number), 0, garbage);
         }
     }

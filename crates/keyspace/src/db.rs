@@ -28,6 +28,7 @@ use sluice_collections::Index;
 use sluice_collections::index::{Position, Stats};
 use sluice_collections::slab::{Handle, Slab};
 use sluice_value::{Encoding, List, Type, Value};
+use std::iter::once;
 use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::Relaxed;
 use store::Store;
@@ -269,10 +270,16 @@ impl Db {
         self.head(handle).clock()
     }
 
-    /// Asks the processor for the bucket of a hash, ahead of [`Db::prefetch_entry`].
+    /// Asks the processor for the buckets of hashes, ahead of [`Db::prefetch_entries`]. Where there is one table, the question
+    /// which table is asked once for all of them.
     #[inline]
-    pub fn prefetch_bucket(&self, hash: u64) {
-        self.tables.index(IndexKind::Keys, hash).prefetch_bucket(hash);
+    pub fn prefetch_buckets(&self, hashes: impl Iterator<Item = u64>) {
+        match self.tables.single(IndexKind::Keys) {
+            Some(index) => index.prefetch_buckets(hashes),
+            None => hashes.for_each(|hash| {
+                self.tables.index(IndexKind::Keys, hash).prefetch_buckets(once(hash));
+            }),
+        }
     }
 
     /// Asks the processor for an entry.
@@ -281,10 +288,16 @@ impl Db {
         self.store.slab.prefetch(handle);
     }
 
-    /// Asks the processor for the entry that a hash probably has.
+    /// Asks the processor for the entries that hashes probably have.
     #[inline]
-    pub fn prefetch_entry(&self, hash: u64) {
-        self.tables.index(IndexKind::Keys, hash).prefetch_candidates(hash, |h| self.store.slab.prefetch(h));
+    pub fn prefetch_entries(&self, hashes: impl Iterator<Item = u64>) {
+        let prefetch = |handle| self.store.slab.prefetch(handle);
+        match self.tables.single(IndexKind::Keys) {
+            Some(index) => index.prefetch_candidates(hashes, prefetch),
+            None => hashes.for_each(|hash| {
+                self.tables.index(IndexKind::Keys, hash).prefetch_candidates(once(hash), prefetch);
+            }),
+        }
     }
 
     /// Visits entries from `cursor` on; 0 starts and ends. Elements present all the while are visited at least once.

@@ -17,6 +17,9 @@ pub struct Outbox {
     shared_bytes: usize,
 }
 
+/// Values that the list of an outbox has room for from its first value on: 256 bytes.
+const SHARED_AT_FIRST: usize = 16;
+
 /// A moment in an outbox, to which it can be taken back.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Mark {
@@ -83,6 +86,10 @@ impl Outbox {
     /// Appends `value` without copying it.
     pub fn push_shared(&mut self, value: Bytes) {
         if !value.is_empty() {
+            if self.shared.capacity() == 0 {
+                // A batch of a pipeline usually has room then, without growing step by step.
+                self.shared.reserve_exact(SHARED_AT_FIRST);
+            }
             self.shared_bytes += value.len();
             self.shared.push((self.head.len(), value));
         }

@@ -2,7 +2,7 @@
 
 use crate::storage::Storage;
 use sluice_evloop::Shared;
-use sluice_keyspace::Db;
+use sluice_keyspace::{Captured, Db};
 use sluice_value::Value;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -16,6 +16,8 @@ pub enum Garbage {
     Value(#[expect(dead_code, reason = "only to be dropped")] Value),
     /// A database.
     Db(Box<Db>),
+    /// What a snapshot has captured.
+    Captured(#[expect(dead_code, reason = "only to be dropped")] Vec<Captured>),
     /// A file that is of no use any more.
     File(Arc<dyn Storage>, PathBuf),
     /// What a reply shared with the keyspace.
@@ -54,7 +56,9 @@ impl Bio {
                 match garbage {
                     // One that cannot be removed hurts nobody but the disk.
                     Garbage::File(storage, path) => drop(storage.remove(&path)),
-                    Garbage::Value(_) | Garbage::Db(_) | Garbage::Reply(_) => drop(garbage),
+                    Garbage::Value(_) | Garbage::Db(_) | Garbage::Captured(_) | Garbage::Reply(_) => {
+                        drop(garbage);
+                    }
                 }
                 seen.freed.fetch_add(objects, Relaxed);
             }
@@ -101,6 +105,6 @@ fn objects_of(garbage: &Garbage) -> u64 {
         Garbage::Value(_) => 1,
         Garbage::Db(db) => db.len() as u64,
         // Only what keys held is counted.
-        Garbage::Reply(_) | Garbage::File(..) => 0,
+        Garbage::Reply(_) | Garbage::Captured(_) | Garbage::File(..) => 0,
     }
 }

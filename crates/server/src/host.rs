@@ -9,8 +9,9 @@ use crate::longest::LongestTurn;
 use crate::oom_score::OomScore;
 use crate::os::plain_error;
 use crate::parts::Parts;
-use crate::storage::background::BackgroundWriter;
+use crate::storage::background::{BackgroundSink, BackgroundWriter, WriterHandle};
 use crate::storage::lock::DataClaims;
+use crate::storage::snapshot::SnapshotWriter;
 use crate::storage::{self, Storage};
 use crate::title::Title;
 use nix::sys::resource::{Usage, UsageWho, getrusage};
@@ -49,6 +50,8 @@ pub struct Host {
     pub waker: Option<Waker>,
     /// Snapshots that were begun.
     snapshots_begun: u64,
+    /// Those that were begun in the background and may run still.
+    background: Vec<WriterHandle>,
     /// The load under way: its keyspace takes memory, too.
     pub load: Option<Arc<LoadProgress>>,
     /// Facts that do not change while the server runs.
@@ -91,6 +94,9 @@ pub struct Host {
     memory: Memory,
 }
 
+/// Saves in the background that were broken off and whose threads still wait for the disk: with more, none is begun.
+const HANGING_MAX: usize = 4;
+
 /// Cached numbers of the allocator.
 #[derive(Clone, Copy, Debug, Default)]
 struct Memory {
@@ -124,6 +130,7 @@ impl Host {
             aof: None,
             waker: None,
             snapshots_begun: 0,
+            background: Vec::new(),
             load: None,
             fixed: Facts::default(),
             config_file: None,
@@ -192,11 +199,7 @@ impl Host {
         self.snapshots_begun - 1
     }
 
-    fn begin_snapshot(
-        &mut self,
-        name: &[u8],
-        sync_early: bool,
-    ) -> Result<Box<dyn SnapshotSink + Send>, SaveError> {
+    fn begin_snapshot(&mut self, name: &[u8], sync_early: bool) -> Result<SnapshotWriter, SaveError> {
         let number = self.count_snapshot();
         storage::snapshot::create(&self.storage, name, sync_early, number)
     }
@@ -517,7 +520,9 @@ impl Process for Host {
     }
 
     fn create_snapshot(&mut self, name: &[u8], sync_early: bool) -> Result<Box<dyn SnapshotSink>, SaveError> {
-        Ok(self.begin_snapshot(name, sync_early)?)
+        // What is saved now is younger than what may be written in the background: that must not come out on top.
+        self.background.iter().filter(|writer| writer.is_snapshot()).for_each(WriterHandle::break_off);
+        Ok(Box::new(self.begin_snapshot(name, sync_early)?))
     }
 
     fn write_in_background(
@@ -528,11 +533,18 @@ impl Process for Host {
         let Some(waker) = self.waker.clone() else {
             return Err(SaveError("Saving in the background begins once the server runs".to_owned()));
         };
-        let sink = match target.is_aof_base {
-            true => self.create_aof_base(target.as_commands, target.sync_early)?,
-            false => self.begin_snapshot(&target.name, target.sync_early)?,
+        self.background.retain(WriterHandle::runs);
+        if self.background.len() > HANGING_MAX {
+            let text = "Earlier saves, which were given up, still wait for the disk: no other is begun";
+            return Err(SaveError(text.to_owned()));
+        }
+        let sink: Box<dyn BackgroundSink> = match target.is_aof_base {
+            true => Box::new(self.create_aof_base(target.as_commands, target.sync_early)?),
+            false => Box::new(self.begin_snapshot(&target.name, target.sync_early)?),
         };
-        let writer = BackgroundWriter::start(file, sink, target.key_delay, waker)?;
+        let storage = self.storage.clone();
+        let writer = BackgroundWriter::start(file, sink, target.key_delay, storage, waker)?;
+        self.background.push(writer.handle());
         Ok(Box::new(writer))
     }
 

@@ -395,6 +395,7 @@ fn say_what_is_kept(host: &mut Host, config: &Config) {
     );
     host.note(LogLevel::Warning, &text);
 }
+
 fn say_mode(host: &mut Host, config: &Config) {
     let (version, pid, port) = (env!("CARGO_PKG_VERSION"), std::process::id(), config.int(param::PORT));
     let to_terminal = std::io::IsTerminal::is_terminal(&std::io::stdout()) && host.log.file().is_none();

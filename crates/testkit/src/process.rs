@@ -98,7 +98,9 @@ impl Background for MemoryBackground {
         self.waiting.push_back(piece);
         self.write();
     }
-    fn end(&mut self) {
+    fn end(&mut self, entries: usize) {
+        let given = self.entries + self.waiting.iter().map(|piece| piece.len() as u64).sum::<u64>();
+        assert_eq!(entries as u64, given, "a snapshot has every entry of the cut");
         self.ended = true;
     }
     fn weight(&self) -> usize {

@@ -549,12 +549,12 @@ impl Root {
 impl ListContext {
     /// Keeps a leaf to be dropped elsewhere.
     fn discard(&mut self, leaf: Leaf) {
-        self.discard_node(tree::Node::Leaf(leaf));
+        self.discard_child(tree::Child::leaf(leaf));
     }
 
     /// Keeps a part of a tree to be dropped elsewhere.
-    fn discard_node(&mut self, node: tree::Node) {
-        let root = Root { middle: Tree::of(node), ..Root::default() };
+    fn discard_child(&mut self, child: tree::Child) {
+        let root = Root { middle: Tree::of(child), ..Root::default() };
         self.garbage.push(List(Box::new(root)));
     }
 }

@@ -128,20 +128,20 @@ impl Index {
         self.linear.as_deref().map_or(0, |linear| linear.sample_many(rng, count, visit))
     }
 
-    /// Asks for the cache line that [`Index::find`] will look at first.
-    #[inline]
-    pub fn prefetch_bucket(&self, hash: u64) {
+    /// Asks the processor for the buckets of hashes, ahead of [`Index::prefetch_candidates`].
+    #[inline(always)]
+    pub fn prefetch_buckets(&self, hashes: impl Iterator<Item = u64>) {
         if let Some(linear) = self.linear.as_deref() {
-            linear.prefetch_bucket(hash);
+            hashes.for_each(|hash| linear.prefetch_bucket(hash));
         }
     }
 
-    /// Calls `candidate` for the entry that [`Index::find`] will compare first, so that the caller can prefetch it; if
-    /// the bucket itself has none, asks for the next bucket of the chain.
+    /// Calls `candidate` for each entry that [`Index::find`] will compare first for one of the hashes, so that the caller can
+    /// prefetch it; if the bucket itself has none, asks for the next bucket of the chain.
     #[inline(always)]
-    pub fn prefetch_candidates(&self, hash: u64, candidate: impl FnMut(Handle)) {
+    pub fn prefetch_candidates(&self, hashes: impl Iterator<Item = u64>, mut candidate: impl FnMut(Handle)) {
         if let Some(linear) = self.linear.as_deref() {
-            linear.prefetch_candidates(hash, candidate);
+            hashes.for_each(|hash| linear.prefetch_candidates(hash, &mut candidate));
         }
     }
 

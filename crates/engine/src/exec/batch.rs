@@ -97,15 +97,15 @@ impl Engine {
     pub fn prefetch_buckets(&self, key: SessionKey, prepared: &PreparedBatch) {
         let Some(session) = self.sessions.get(key) else { return };
         let db = self.keyspace.db(session.caller.db);
-        prepared.for_each_hash(|hash| db.prefetch_bucket(hash));
+        db.prefetch_buckets(prepared.hashes());
     }
 
     /// Asks the processor for the entries of prepared requests, ahead of [`Engine::submit_prepared`].
     pub fn prefetch_entries(&mut self, key: SessionKey, prepared: &PreparedBatch) {
         let Some(session) = self.sessions.get(key) else { return };
         let db = self.keyspace.db(session.caller.db);
-        let keys = prepared.for_each_hash(|hash| db.prefetch_entry(hash));
-        self.stats.prefetch_entries += keys;
+        db.prefetch_entries(prepared.hashes());
+        self.stats.prefetch_entries += prepared.hashes_len();
     }
 
     /// Counts a group of requests whose keys were prefetched together.
@@ -206,8 +206,9 @@ impl Engine {
         }
         if out.keys() > 1 {
             let db = self.keyspace.db(db);
-            out.for_each_hash(|hash| db.prefetch_bucket(hash));
-            let keys = out.for_each_hash(|hash| db.prefetch_entry(hash));
+            db.prefetch_buckets(out.hashes());
+            db.prefetch_entries(out.hashes());
+            let keys = out.hashes_len();
             if keys > 1 {
                 self.stats.prefetch_batches += 1;
                 self.stats.prefetch_entries += keys;

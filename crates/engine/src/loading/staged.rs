@@ -35,7 +35,7 @@ impl Staged {
         text: &[u8],
         (expiry, clock): (Option<i64>, u32),
     ) -> bool {
-        keyspace.db(number).prefetch_bucket(key.hash);
+        keyspace.db(number).prefetch_buckets(std::iter::once(key.hash));
         self.bytes.extend_from_slice(key.bytes);
         let key_end = self.bytes.len();
         self.bytes.extend_from_slice(text);

@@ -229,9 +229,10 @@ impl Db {
         }
     }
 
-    /// Ends the cut, whether it is through or not; what was captured and not taken is dropped.
-    pub fn end_cut(&mut self) {
-        self.store.cut = None;
+    /// Ends the cut, whether it is through or not. Gives back what was captured and not taken, to be freed where it hurts
+    /// least: it may hold the last share of a large value.
+    pub fn end_cut(&mut self) -> impl Iterator<Item = Captured> {
+        self.store.cut.take().into_iter().flat_map(|cut| cut.captured)
     }
 
     /// Whether a cut is open.

@@ -96,6 +96,12 @@ impl Tables {
         }
     }
 
+    /// The index of all hashes, where there is one table.
+    #[inline(always)]
+    pub(crate) fn single(&self, kind: IndexKind) -> Option<&Index> {
+        self.slots.is_none().then(|| self.one.index(kind))
+    }
+
     /// The index that a hash belongs to.
     #[inline(always)]
     pub(crate) fn index(&self, kind: IndexKind, hash: u64) -> &Index {

@@ -42,7 +42,7 @@ fn values_are_written_as_each_version_has_them() {
 
 #[test]
 fn integers_of_any_width_are_written() {
-    for value in [0, 9, 10, -1, -9, i64::MAX, i64::MIN] {
+    for value in (-1..=1001).chain([-9, i64::MAX, i64::MIN]) {
         check(|reply| reply.int(value), &format!(":{value}\r\n"), &format!(":{value}\r\n"));
     }
 }

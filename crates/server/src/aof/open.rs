@@ -5,7 +5,7 @@ use crate::host::Host;
 use crate::os::plain_error;
 use sluice_config::choice::AppendFsync;
 use sluice_config::{Config, param};
-use sluice_engine::{AofIncrement, Engine, LogLevel, SaveError, SnapshotSink};
+use sluice_engine::{AofIncrement, Engine, LogLevel, SaveError};
 use sluice_persist::aof::BaseFormat;
 use std::sync::Arc;
 
@@ -113,18 +113,14 @@ impl Host {
     }
 
     /// Begins the base that a rewrite writes.
-    pub fn create_aof_base(
-        &mut self,
-        as_commands: bool,
-        sync_early: bool,
-    ) -> Result<Box<dyn SnapshotSink + Send>, SaveError> {
+    pub fn create_aof_base(&mut self, as_commands: bool, sync_early: bool) -> Result<BaseSink, SaveError> {
         let Some(aof) = &self.aof else { return Err(SaveError("There is no append-only file".to_owned())) };
         let format = if as_commands { BaseFormat::Commands } else { BaseFormat::Rdb };
         let (path, written) = (aof.path().to_owned(), aof.written());
         let number = self.count_snapshot();
         let base =
             NewBase::begin(self.storage.clone(), &path, format, sync_early, number).map_err(SaveError)?;
-        Ok(Box::new(BaseSink::new(base, written)))
+        Ok(BaseSink::new(base, written))
     }
 }
 

@@ -1,7 +1,9 @@
 //! The base that a rewrite writes in the background: a file beside the others until the thread of the file puts it in force.
 
 use super::folder::NewBase;
-use sluice_engine::{SaveError, SnapshotSink};
+use crate::storage::background::{BackgroundSink, Pass};
+use sluice_engine::SaveError;
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// Where a base waits that is written, synced and not yet in force.
@@ -28,15 +30,22 @@ impl BaseSink {
     }
 }
 
-impl SnapshotSink for BaseSink {
+impl BackgroundSink for BaseSink {
     fn write(&mut self, piece: &[u8]) -> Result<(), SaveError> {
         self.base.write(piece).map_err(SaveError)
     }
 
-    fn finish(self: Box<Self>) -> Result<(), SaveError> {
+    fn finish_through(self: Box<Self>, pass: &mut Pass<'_>) -> Result<(), SaveError> {
         let BaseSink { mut base, written } = *self;
         base.sync().map_err(SaveError)?;
-        *written.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(base);
-        Ok(())
+        let mut base = Some(base);
+        pass(&mut || {
+            *written.0.lock().unwrap_or_else(PoisonError::into_inner) = base.take();
+            Ok(())
+        })
+    }
+
+    fn temporary_snapshot(&self) -> Option<PathBuf> {
+        None
     }
 }

@@ -23,6 +23,8 @@ pub enum Stage {
     Renamed,
     /// The name is durable.
     Done,
+    /// A step has failed: nothing more is tried.
+    Failed,
 }
 
 /// What was tried.
@@ -96,9 +98,20 @@ impl Replacement {
         self.target = target;
     }
 
-    /// Writes all of these bytes.
-    pub fn write(&mut self, mut bytes: &[u8]) -> Result<(), Failed> {
-        assert_eq!(self.stage, Stage::Writing, "nothing is written behind the end");
+    /// Writes all of these bytes. After a failure nothing more is written: what is missing would never be noticed.
+    pub fn write(&mut self, bytes: &[u8]) -> Result<(), Failed> {
+        assert!(matches!(self.stage, Stage::Writing | Stage::Failed), "nothing is written behind the end");
+        if self.stage == Stage::Failed {
+            return Err(Operation::Write.failed(io::Error::other("an earlier write has failed")));
+        }
+        let written = self.write_all(bytes);
+        if written.is_err() {
+            self.stage = Stage::Failed;
+        }
+        written
+    }
+
+    fn write_all(&mut self, mut bytes: &[u8]) -> Result<(), Failed> {
         while !bytes.is_empty() {
             let written = match self.file.write(bytes) {
                 Ok(0) => Err(io::ErrorKind::WriteZero.into()),
@@ -118,24 +131,36 @@ impl Replacement {
 
     /// Takes the next step towards the end; how far that is.
     pub fn step(&mut self) -> Result<Stage, Failed> {
-        self.stage = match self.stage {
+        let before = self.stage;
+        let next = self.next_stage();
+        match &next {
+            Ok(stage) => self.stage = *stage,
+            // What has its name already is not removed.
+            Err(_) if before == Stage::Renamed => {}
+            Err(_) => self.stage = Stage::Failed,
+        }
+        next
+    }
+
+    fn next_stage(&mut self) -> Result<Stage, Failed> {
+        match self.stage {
             Stage::Writing => {
                 self.file.sync().map_err(|error| Operation::Sync.failed(error))?;
-                Stage::Synced
+                Ok(Stage::Synced)
             }
             Stage::Synced => {
                 let renamed = self.storage.rename(&self.temporary, &self.target);
                 renamed.map_err(|error| Operation::Rename.failed(error))?;
-                Stage::Renamed
+                Ok(Stage::Renamed)
             }
             Stage::Renamed => {
                 let synced = self.storage.sync_folder(folder_of(&self.target));
                 synced.map_err(|error| Operation::SyncFolder.failed(error))?;
-                Stage::Done
+                Ok(Stage::Done)
             }
-            Stage::Done => Stage::Done,
-        };
-        Ok(self.stage)
+            Stage::Done => Ok(Stage::Done),
+            Stage::Failed => Err(Operation::Sync.failed(io::Error::other("an earlier step has failed"))),
+        }
     }
 
     /// Takes all steps that are left.
@@ -149,7 +174,7 @@ impl Drop for Replacement {
     fn drop(&mut self) {
         match self.stage {
             // That it cannot be removed hurts nobody: the next start does it.
-            Stage::Writing | Stage::Synced => drop(self.storage.remove(&self.temporary)),
+            Stage::Writing | Stage::Synced | Stage::Failed => drop(self.storage.remove(&self.temporary)),
             Stage::Renamed | Stage::Done => {}
         }
     }

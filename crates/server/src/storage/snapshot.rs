@@ -1,5 +1,6 @@
 //! The snapshot file on disk: as the engine writes it, as the engine reads it, and what a server has left that ended meanwhile.
 
+use super::background::{BackgroundSink, Pass};
 use super::replacement::{Failed, Operation, folder_of};
 use super::{Replacement, Storage, StorageFile};
 use crate::os::plain_error;
@@ -14,7 +15,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// A snapshot that is written.
-struct SnapshotWriter {
+pub struct SnapshotWriter {
     replacement: Option<Replacement>,
     place: Place,
 }
@@ -40,7 +41,7 @@ pub fn create(
     name: &[u8],
     sync_early: bool,
     number: u64,
-) -> Result<Box<dyn SnapshotSink + Send>, SaveError> {
+) -> Result<SnapshotWriter, SaveError> {
     let place = Place {
         storage: storage.clone(),
         folder: std::env::current_dir().ok(),
@@ -52,7 +53,26 @@ pub fn create(
     let every = sync_early.then_some(SYNC_EVERY);
     let begun = Replacement::begin(storage.clone(), temporary, target, MODE, every);
     let replacement = Some(begun.map_err(|failed| place.describe(&failed))?);
-    Ok(Box::new(SnapshotWriter { replacement, place }))
+    Ok(SnapshotWriter { replacement, place })
+}
+
+impl BackgroundSink for SnapshotWriter {
+    fn write(&mut self, piece: &[u8]) -> Result<(), SaveError> {
+        SnapshotSink::write(self, piece)
+    }
+
+    fn finish_through(mut self: Box<Self>, pass: &mut Pass<'_>) -> Result<(), SaveError> {
+        let mut replacement = self.replacement.take().expect("it goes here and in `finish` alone");
+        let place = &self.place;
+        let mut step = || replacement.step().map(drop).map_err(|failed| place.describe(&failed));
+        step()?;
+        pass(&mut step)?;
+        step()
+    }
+
+    fn temporary_snapshot(&self) -> Option<PathBuf> {
+        Some(self.place.folder.clone().unwrap_or_default().join(&self.place.temporary))
+    }
 }
 
 impl SnapshotSink for SnapshotWriter {

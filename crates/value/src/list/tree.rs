@@ -28,7 +28,7 @@ pub(super) struct Tree {
 
 /// A node and what its leaves amount to.
 #[derive(Clone, Debug)]
-struct Child {
+pub(super) struct Child {
     node: Node,
     sums: Sums,
 }
@@ -52,9 +52,7 @@ pub(super) struct Inner {
 
 impl Clone for Inner {
     fn clone(&self) -> Inner {
-        let mut children = Vec::with_capacity(CAPACITY);
-        children.extend(self.children.iter().cloned());
-        Inner { children }
+        Inner::copy_of(&self.children)
     }
 }
 
@@ -62,6 +60,12 @@ impl Clone for Inner {
 const CAPACITY: usize = FANOUT + 4;
 
 impl Inner {
+    fn copy_of(from: &[Child]) -> Inner {
+        let mut children = Vec::with_capacity(CAPACITY);
+        children.extend_from_slice(from);
+        Inner { children }
+    }
+
     fn of(children: impl IntoIterator<Item = Child>) -> Child {
         let mut all = Vec::with_capacity(CAPACITY);
         all.extend(children);
@@ -78,7 +82,8 @@ const INNER_BYTES: usize = 8 + size_of::<Inner>() + CAPACITY * size_of::<Child>(
 pub(super) type Edit<'a> = &'a mut dyn FnMut(&mut Leaf, usize, &mut ListContext) -> Vec<Leaf>;
 
 impl Child {
-    fn leaf(leaf: Leaf) -> Child {
+    /// A leaf as a child.
+    pub(super) fn leaf(leaf: Leaf) -> Child {
         let sums = leaf.sums();
         Child { node: Node::Leaf(leaf), sums }
     }
@@ -88,7 +93,7 @@ impl Child {
         let Node::Inner(inner) = &mut self.node else { return None };
         if !inner.is_unique() {
             let copy = Arc::new(Inner::clone(inner));
-            context.discard_node(Node::Inner(replace(inner, copy)));
+            context.discard_child(Child { node: Node::Inner(replace(inner, copy)), sums: self.sums });
         }
         Arc::get_mut(inner).map(|inner| &mut inner.children)
     }
@@ -138,7 +143,7 @@ impl Child {
                 let leaf = child.pop(end, context);
                 if child.sums.count == 0 {
                     let empty = children.remove(at);
-                    context.discard_node(empty.node);
+                    context.discard_child(empty);
                 }
                 leaf
             }
@@ -154,18 +159,32 @@ impl Child {
     /// Takes whole leaves out at an end as long as they have at most `count` elements together; how many elements
     /// are left to remove, fewer than the leaf at that end has.
     fn cut(&mut self, end: End, mut count: usize, context: &mut ListContext) -> usize {
-        let Some(children) = self.children(context) else { return count };
+        let Node::Inner(inner) = &mut self.node else { return count };
+        let len = inner.children.len();
         let mut whole = 0;
-        let ordered = |at: usize, len: usize| if end == End::Front { at } else { len - 1 - at };
-        while whole < children.len() && children[ordered(whole, children.len())].sums.count <= count {
-            count -= children[ordered(whole, children.len())].sums.count;
+        while whole < len {
+            let next = &inner.children[if end == End::Front { whole } else { len - 1 - whole }];
+            if next.sums.count > count {
+                break;
+            }
+            count -= next.sums.count;
             whole += 1;
         }
-        let cut = match end {
-            End::Front => 0..whole,
-            End::Back => children.len() - whole..children.len(),
+        let (cut, kept) = match end {
+            End::Front => (0..whole, whole..len),
+            End::Back => (len - whole..len, 0..len - whole),
         };
-        children.drain(cut).for_each(|child| context.discard_node(child.node));
+        if !inner.is_unique() {
+            // A copy of what is kept alone: each child that is copied costs a cache miss for its count of owners.
+            let copy = Arc::new(Inner::copy_of(&inner.children[kept]));
+            context.discard_child(Child { node: Node::Inner(replace(inner, copy)), sums: self.sums });
+        } else if whole > 0
+            && let Some(inner) = Arc::get_mut(inner)
+        {
+            // One node for all of them, so that the caller's list of discarded parts grows by one for each level.
+            context.discard_child(Inner::of(inner.children.drain(cut)));
+        }
+        let Some(children) = Arc::get_mut(inner).map(|inner| &mut inner.children) else { return count };
         if count > 0 {
             let nearest = if end == End::Front { children.first_mut() } else { children.last_mut() };
             if let Some(child) = nearest {
@@ -194,7 +213,7 @@ impl Child {
         children.splice(at + 1..at + 1, after);
         if children[at].sums.count == 0 {
             let empty = children.remove(at);
-            context.discard_node(empty.node);
+            context.discard_child(empty);
         }
         join(children, at, context);
         let right = split(children);
@@ -254,17 +273,16 @@ fn join(children: &mut Vec<Child>, at: usize, context: &mut ListContext) {
                 children.extend(moved);
             }
             children[left].add_up();
-            context.discard_node(gone.node);
+            gone.add_up();
+            context.discard_child(gone);
             return;
         }
     }
 }
 
 impl Tree {
-    /// The tree under a node: a part that was taken out.
-    pub(super) fn of(node: Node) -> Tree {
-        let mut top = Child { node, sums: Sums::default() };
-        top.add_up();
+    /// The tree under a child: a part that was taken out.
+    pub(super) fn of(top: Child) -> Tree {
         Tree { top: Some(top) }
     }
 
@@ -322,7 +340,7 @@ impl Tree {
         if top.sums.count <= count {
             let left = count - top.sums.count;
             if let Some(top) = self.top.take() {
-                context.discard_node(top.node);
+                context.discard_child(top);
             }
             return left;
         }
@@ -348,7 +366,7 @@ impl Tree {
     fn settle(&mut self, context: &mut ListContext) {
         while let Some(mut top) = self.top.take() {
             if top.sums.count == 0 {
-                return context.discard_node(top.node);
+                return context.discard_child(top);
             }
             let single = matches!(&top.node, Node::Inner(inner) if inner.children.len() == 1);
             if !single {
@@ -356,7 +374,8 @@ impl Tree {
                 return;
             }
             self.top = top.children(context).and_then(Vec::pop);
-            context.discard_node(top.node);
+            top.add_up();
+            context.discard_child(top);
         }
     }
 
