@@ -209,7 +209,10 @@ impl Engine {
         let filled = keyspace.iter().filter(|(_, db)| !db.is_empty());
         let sizes = filled.map(|(number, db)| (number, db.len(), db.expires_len())).collect();
         let options = snapshot::options(&control.config, Version::Valkey);
-        let file = SnapshotFile::new(&control.config, options, &about, &control.kept, sizes);
+        let mut file = SnapshotFile::new(&control.config, options, &about, &control.kept, sizes);
+        if target.as_commands {
+            file = file.written_as_commands(control.limits.aof_timestamps.then_some(about.now));
+        }
         self.job = Some(Job::begin(keyspace, file, target, process)?);
         self.control.is_writing = true;
         Ok(())

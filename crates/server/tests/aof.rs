@@ -389,6 +389,7 @@ fn a_rewrite_keeps_everything_and_removes_the_files_before() {
         let wanted = [base, "appendonly.aof.2.incr.aof", "appendonly.aof.manifest"];
         until("the files before to go", || (names(&dir) == wanted).then_some(()));
         assert!(!read(&dir, "appendonly.aof.2.incr.aof").contains("hello"), "that is in the base");
+        assert_eq!(read(&dir, base).starts_with("*2\r\n$6\r\nSELECT\r\n"), preamble == "no");
         let before = digest(&mut client);
         end(server);
         let server = server_in(&dir, &arguments);
@@ -546,8 +547,18 @@ fn waitaof_waits_for_the_disk() {
     client.check("WAITAOF 1 0 0", refused);
 }
 
+/// The reference on the same folder; killed at the end.
+struct Reference(std::process::Child);
+
+impl Drop for Reference {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
 /// Starts the reference on the same folder; none where the environment names none.
-fn reference(dir: &Dir) -> Option<(std::process::Child, u16)> {
+fn reference(dir: &Dir) -> Option<(Reference, u16)> {
     let Ok(binary) = std::env::var("SLUICE_PEER_SERVER") else {
         println!("skipped: SLUICE_PEER_SERVER names no reference");
         return None;
@@ -558,7 +569,11 @@ fn reference(dir: &Dir) -> Option<(std::process::Child, u16)> {
         .args(["--enable-debug-command", "yes", "--logfile", "reference.log"])
         .spawn()
         .unwrap();
+    let child = Reference(child);
     until("the reference", || std::net::TcpStream::connect(("127.0.0.1", port)).ok());
+    // It answers DEBUG DIGEST while it loads, with what it has by then.
+    let mut client = Client::to("127.0.0.1", port);
+    until("the data", || (client.info("loading") == "0").then_some(()));
     Some((child, port))
 }
 
@@ -583,7 +598,7 @@ fn each_server_loads_the_folder_of_the_other() {
     client.check("SET theirs 1", "+OK\r\n");
     let theirs = digest(&mut client);
     client.send("SHUTDOWN\r\n").expect_end();
-    assert!(child.wait().unwrap().success());
+    assert!(child.0.wait().unwrap().success());
     assert_eq!(digest(&mut server_in(&dir, &[]).client()), theirs);
 }
 

@@ -34,7 +34,10 @@ impl Host {
     fn write_first_base(&mut self, engine: &mut Engine, folder: &mut Folder) -> Result<(), String> {
         let (early, format) = base_of(engine.config());
         let mut base = NewBase::begin(folder.storage().clone(), folder.path(), format, early, 0)?;
-        engine.write_aof_base(&mut |piece| base.write(piece), self)?;
+        // Nothing was loaded: as commands, it is an empty file.
+        if format == BaseFormat::Rdb {
+            engine.write_aof_base(&mut |piece| base.write(piece), self)?;
+        }
         folder.finish_base(base, 0, Named::Now).map_err(|lines| lines.join("; "))?;
         let name = folder
             .manifest()
