@@ -238,5 +238,5 @@ impl Reporter<'_> {
     }
 }
 
-/// Lines that wait for the log; warnings are more, but [`file`] bounds their number.
+/// Lines that wait for the log; warnings are more, but the size of the file bounds their number.
 const LINES_MAX: usize = 1000;
