@@ -256,7 +256,9 @@ fn read_log(
                 continue;
             }
             Ok(LogProgress::More) => {
-                let len = match file.read(&mut piece) {
+                // What a server appends meanwhile is not looked at: `size` is what is checked.
+                let left = usize::try_from(size.saturating_sub(fed)).unwrap_or(usize::MAX).min(PIECE_BYTES);
+                let len = match file.read(piece.get_mut(..left).unwrap_or_default()) {
                     Ok(len) => len,
                     Err(error) => return log.cannot_read(fed, &error, console),
                 };

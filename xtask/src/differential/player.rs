@@ -190,7 +190,11 @@ impl<'a> Player<'a> {
             }
             let end = self.batch_end(commands, at, stage.waits_with.is_some());
             let (failure, ended) = match commands[at].listens {
-                true => self.play_listening(&mut stage.clients[client], commands, at..end),
+                true => {
+                    // It begins with a DISCARD, and no transaction begins before it is over.
+                    stage.queued[client] = None;
+                    self.play_listening(&mut stage.clients[client], commands, at..end)
+                }
                 false => {
                     let pair = &mut stage.clients[client];
                     let (ours, peer) = exchange(pair, &commands[at..end], &stage.waiter);
