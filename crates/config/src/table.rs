@@ -49,6 +49,7 @@ const NO_SCAN_FIELDS: &str = "entries are moved one by one, and large values are
 const ALWAYS_LAZY: &str = "large values are always freed in the background";
 const FIXED_COPY: &str = "values from 16 KiB on are sent without a copy, with threads or without";
 const NO_FORK: &str = "there is no child process: snapshots are taken by threads";
+const OWN_FSYNC: &str = "another thread than the main one forces the append-only file to disk";
 const NO_RDMA: &str = "RDMA is not built in";
 
 impl ParamId {
@@ -318,27 +319,27 @@ params! {
             "Force a snapshot to disk piece by piece while it is written.";
     }
     AppendOnly {
-        APPENDONLY: Bool = boolean("appendonly", false).deny_loading().later(AOF),
+        APPENDONLY: Bool = boolean("appendonly", false).deny_loading(),
             "Log every write to a file that is replayed at the start.";
-        APPENDFILENAME: Text = text("appendfilename", "appendonly.aof").immutable().checked(check::appendfilename).later(AOF),
+        APPENDFILENAME: Text = text("appendfilename", "appendonly.aof").immutable().checked(check::appendfilename),
             "First part of the names of the append-only files.";
-        APPENDDIRNAME: Text = text("appenddirname", "appendonlydir").immutable().checked(check::appenddirname).later(AOF),
+        APPENDDIRNAME: Text = text("appenddirname", "appendonlydir").immutable().checked(check::appenddirname),
             "Directory of the append-only files, within the working directory.";
-        APPENDFSYNC: Choice<AppendFsync> = one_of::<AppendFsync>("appendfsync", AppendFsync::EverySecond as u8).later(AOF),
+        APPENDFSYNC: Choice<AppendFsync> = one_of::<AppendFsync>("appendfsync", AppendFsync::EverySecond as u8),
             "When writes are forced to disk: before each reply (always), each second (everysec), or as the kernel likes (no).";
-        NO_APPENDFSYNC_ON_REWRITE: Bool = boolean("no-appendfsync-on-rewrite", false).later(AOF),
+        NO_APPENDFSYNC_ON_REWRITE: Bool = boolean("no-appendfsync-on-rewrite", false).ignored(OWN_FSYNC),
             "Do not force writes to disk while a snapshot or rewrite is under way.";
-        AUTO_AOF_REWRITE_PERCENTAGE: Int = number("auto-aof-rewrite-percentage", 100, 0, INT).later(AOF),
+        AUTO_AOF_REWRITE_PERCENTAGE: Int = number("auto-aof-rewrite-percentage", 100, 0, INT),
             "Growth in percent after which the append-only file is rewritten; 0 is never.";
-        AUTO_AOF_REWRITE_MIN_SIZE: Int = bytes("auto-aof-rewrite-min-size", 64 * MIB, 0, LONG).later(AOF),
+        AUTO_AOF_REWRITE_MIN_SIZE: Int = bytes("auto-aof-rewrite-min-size", 64 * MIB, 0, LONG),
             "Size below which the append-only file is not rewritten by itself.";
-        AOF_LOAD_TRUNCATED: Bool = boolean("aof-load-truncated", true).later(AOF),
+        AOF_LOAD_TRUNCATED: Bool = boolean("aof-load-truncated", true),
             "Load a file whose end is missing, up to where it is whole.";
-        AOF_USE_RDB_PREAMBLE: Bool = boolean("aof-use-rdb-preamble", true).later(AOF),
+        AOF_USE_RDB_PREAMBLE: Bool = boolean("aof-use-rdb-preamble", true),
             "Begin a rewritten file with a snapshot, which loads faster.";
-        AOF_TIMESTAMP_ENABLED: Bool = boolean("aof-timestamp-enabled", false).later(AOF),
+        AOF_TIMESTAMP_ENABLED: Bool = boolean("aof-timestamp-enabled", false),
             "Write the time into the append-only file, so that it can be cut at a moment.";
-        AOF_REWRITE_INCREMENTAL_FSYNC: Bool = boolean("aof-rewrite-incremental-fsync", true).later(AOF),
+        AOF_REWRITE_INCREMENTAL_FSYNC: Bool = boolean("aof-rewrite-incremental-fsync", true),
             "Force a rewritten file to disk piece by piece while it is written.";
     }
     Replication {

@@ -3,6 +3,7 @@
 use crate::prepare::{Hashing, KEYS_AHEAD, Prepared};
 use sluice_base::Bytes;
 pub(crate) use sluice_command::is_word;
+use sluice_command::{Named, Spec};
 use sluice_keyspace::{Key, NewValue};
 use sluice_resp::apart::{Apart, named};
 use sluice_resp::{Request, Span};
@@ -100,6 +101,14 @@ impl<'a> Args<'a> {
     ) -> impl ExactSizeIterator<Item = &'a [u8]> + Clone + use<'a> {
         let args = *self;
         self.ranges.get(index..).unwrap_or_default().iter().map(move |span| args.slice(span))
+    }
+
+    /// The command that was called.
+    pub(crate) fn spec(&self) -> Option<&'static Spec> {
+        match self.prepared.named {
+            Named::Command(spec) => Some(spec),
+            Named::UnknownSubcommand(_) | Named::Unknown => None,
+        }
     }
 
     /// Whether the argument at `index` is this word, in any case.

@@ -200,11 +200,19 @@ impl Engine {
     ) -> Result<(), SaveError> {
         debug_assert!(self.job.is_none(), "one job at a time (1)");
         let Engine { keyspace, control, .. } = self;
-        let about = RdbAux { now: process.now(), used_memory: process.used_memory(keyspace), stream: None };
+        let about = RdbAux {
+            now: process.now(),
+            used_memory: process.used_memory(keyspace),
+            stream: None,
+            is_aof_base: target.is_aof_base,
+        };
         let filled = keyspace.iter().filter(|(_, db)| !db.is_empty());
         let sizes = filled.map(|(number, db)| (number, db.len(), db.expires_len())).collect();
         let options = snapshot::options(&control.config, Version::Valkey);
-        let file = SnapshotFile::new(&control.config, options, &about, &control.kept, sizes);
+        let mut file = SnapshotFile::new(&control.config, options, &about, &control.kept, sizes);
+        if target.as_commands {
+            file = file.written_as_commands(control.limits.aof_timestamps.then_some(about.now));
+        }
         self.job = Some(Job::begin(keyspace, file, target, process)?);
         self.control.is_writing = true;
         Ok(())
@@ -290,6 +298,8 @@ impl Engine {
             name: config.bytes(param::DBFILENAME).to_vec(),
             sync_early: config.bool(param::RDB_SAVE_INCREMENTAL_FSYNC),
             key_delay: config.int(param::RDB_KEY_SAVE_DELAY),
+            is_aof_base: false,
+            as_commands: false,
         }
     }
 }

@@ -46,6 +46,8 @@ pub enum WaitFor {
         count: i64,
         /// Of what offset.
         offset: u64,
+        /// For WAITAOF: the position up to which the append-only file is to be durable.
+        local: Option<u64>,
         /// Milliseconds of the monotonic clock at which it gives up; 0: never.
         deadline_ms: u64,
     },

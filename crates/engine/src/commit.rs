@@ -5,11 +5,12 @@
 //! A macro makes the list of names and the calls out of the same words, so the order is data and costs no indirect call.
 
 use crate::action::Action;
+use crate::aof::hash_of;
 use crate::args::Args;
 use crate::control::Control;
 use crate::delivery::Delivery;
 use crate::engine::Engine;
-use crate::repl_stream::{Grouping, ReplicationStream};
+use crate::unit_commands::{Audience, Grouping, UnitCommands};
 use crate::watch::{Change, KeyPresence};
 use sluice_base::Now;
 use sluice_keyspace::{
@@ -36,6 +37,8 @@ pub(crate) struct CommitCommand<'a> {
 pub(crate) struct CommitUnit {
     /// How its commands stand in the stream.
     pub grouping: Grouping,
+    /// When it happened.
+    pub now: Now,
 }
 
 /// Makes a list of step names and a function that takes the steps in that order.
@@ -155,21 +158,30 @@ impl Engine {
     /// Adds to the stream's unit: keys that had expired first, then the command.
     #[inline]
     fn propagate(&mut self, command: CommitCommand<'_>) {
-        let Engine { effects, control, changes, .. } = self;
+        let Engine { keyspace, effects, control, changes, .. } = self;
         if effects.propagating {
-            let stream = &mut control.stream;
+            let Control { unit_commands: unit, aof, limits, .. } = control;
             for (db, key) in effects.expired_by_write() {
-                propagate_deletion(stream, *db, key, control.limits.lazy_expire);
+                propagate_deletion(unit, *db, key, limits.lazy_expire);
+                if aof.is_strict() {
+                    aof.note_key(hash_of(keyspace, key));
+                }
             }
-            let wanted = *changes > 0 || *effects.propagation() == Propagation::Forced;
-            if let Some(args) = command.args.filter(|_| wanted) {
+            let forced = matches!(effects.propagation(), Propagation::Forced | Propagation::ToReplicas);
+            if let Some(args) = command.args.filter(|_| *changes > 0 || forced) {
                 match effects.propagation() {
                     Propagation::Verbatim | Propagation::Forced => {
-                        stream.command(command.db, args.iter_from(0));
+                        unit.command(command.db, Audience::All, args.iter_from(0));
+                    }
+                    Propagation::ToReplicas => {
+                        unit.command(command.db, Audience::Replicas, args.iter_from(0));
                     }
                     Propagation::Rewritten(commands) => {
-                        commands.iter().for_each(|argv| stream.argv(command.db, argv));
+                        commands.iter().for_each(|argv| unit.argv(command.db, argv));
                     }
+                }
+                if aof.is_strict() {
+                    aof.note_command(args);
                 }
             }
         }
@@ -201,7 +213,10 @@ impl Engine {
     }
 
     fn close_stream_unit(&mut self, unit: CommitUnit) {
-        self.control.stream.close_unit(unit.grouping);
+        let Control { unit_commands, stream, aof, limits, .. } = &mut self.control;
+        stream.add_unit(unit_commands, unit.grouping);
+        aof.add_unit(unit_commands, unit.grouping, limits.aof_timestamps.then_some(unit.now));
+        unit_commands.clear();
     }
 
     /// Commits what no command asked for: what the expiry cycle deleted, each key by itself, in no transaction; databases that
@@ -310,9 +325,9 @@ fn found(keyspace: &Keyspace, db: usize, key: &[u8], now: Now) -> KeyPresence {
     }
 }
 
-fn propagate_deletion(stream: &mut ReplicationStream, db: usize, key: &[u8], lazy: bool) {
+fn propagate_deletion(unit: &mut UnitCommands, db: usize, key: &[u8], lazy: bool) {
     let name: &[u8] = if lazy { b"UNLINK" } else { b"DEL" };
-    stream.command(db, [name, key].into_iter());
+    unit.command(db, Audience::All, [name, key].into_iter());
 }
 
 /// Blocks of the stream up to this size are copied into a replica's output.

@@ -1,5 +1,6 @@
 //! The control plane: configuration, logs of commands and latencies, monitors, replicas, pauses.
 
+use crate::aof::AofStream;
 use crate::blocking::Blocking;
 use crate::commandlog::CommandLog;
 use crate::latency::LatencyMonitor;
@@ -8,9 +9,11 @@ use crate::loading::{LoadCounts, LoadUnderWay};
 use crate::multicast::Multicasts;
 use crate::pubsub::PubSub;
 use crate::repl_stream::ReplicationStream;
+use crate::rewriting::Rewriting;
 use crate::session_key::SessionKey;
 use crate::snapshot::Kept;
 use crate::sync_state::FullSyncs;
+use crate::unit_commands::UnitCommands;
 use crate::watch::Watching;
 use sluice_base::Now;
 use sluice_config::Config;
@@ -29,8 +32,14 @@ pub struct Control {
     pub latency: LatencyMonitor,
     /// Sessions that asked for MONITOR; stale ones are dropped when fed.
     pub monitors: Vec<SessionKey>,
+    /// The commands of the unit under way, for the two that follow.
+    pub unit_commands: UnitCommands,
     /// What replicas are sent.
     pub stream: ReplicationStream,
+    /// What is appended to the append-only file.
+    pub aof: AofStream,
+    /// Rewriting it.
+    pub rewriting: Rewriting,
     /// Replicas that ask for the data.
     pub full_syncs: FullSyncs,
     /// CLIENT PAUSE.
@@ -123,6 +132,16 @@ impl Control {
     pub(crate) fn count_changes(&mut self, changes: u64) {
         self.dirty += changes;
         self.written += changes;
+    }
+
+    /// Whether something is written in the background, or a base of the append-only file is being put in force.
+    pub(crate) fn works_in_background(&self) -> bool {
+        self.is_writing || self.rewriting.began_s.is_some()
+    }
+
+    /// Whether what was appended up to this position is kept: on disk, and in a file that the next start reads.
+    pub(crate) fn is_kept(&self, position: u64) -> bool {
+        self.aof.is_durable(position) && !self.rewriting.is_first
     }
 
     /// Ends a pause and lets the requests go on that it has kept.

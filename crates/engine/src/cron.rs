@@ -3,7 +3,6 @@
 use crate::action::Action;
 use crate::engine::Engine;
 use crate::process::{LogLevel, Process};
-use crate::repl_stream::Grouping;
 use crate::session::Closing;
 use sluice_config::param;
 use sluice_keyspace::ExpireCycle;
@@ -26,6 +25,7 @@ impl Engine {
         self.release_held();
         self.check_entry_space(process);
         self.save_if_due(now, process);
+        self.rewrite_if_due(now, process);
         if !self.control.cron_paused {
             self.expire(process, period);
             self.walk_clients(now, hz, process);
@@ -133,8 +133,7 @@ impl Engine {
         if self.control.stream.is_fed() && now.mono_ns.saturating_sub(self.cron.last_ping_ns) >= period_ns {
             self.cron.last_ping_ns = now.mono_ns;
             // In small letters, as the reference writes it.
-            self.control.stream.raw([&b"ping"[..]].into_iter());
-            self.control.stream.close_unit(Grouping::Loose);
+            self.control.stream.command_of_its_own([&b"ping"[..]].into_iter());
         }
     }
 
@@ -145,8 +144,7 @@ impl Engine {
         }
         let stream = &mut self.control.stream;
         if stream.is_fed() {
-            stream.raw([&b"REPLCONF"[..], b"GETACK", b"*"].into_iter());
-            stream.close_unit(Grouping::Loose);
+            stream.command_of_its_own([&b"REPLCONF"[..], b"GETACK", b"*"].into_iter());
         } else if !stream.has_begun() {
             // The reference counts one byte for asking replicas when there is none: ROLE and INFO show the byte.
             stream.offset += 1;

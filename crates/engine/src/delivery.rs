@@ -116,7 +116,9 @@ impl Delivery<'_> {
         message: &[u8],
         buffers: [Vec<u8>; 2],
     ) -> [Vec<u8>; 2] {
-        let Control { pubsub, limits, ready, to_close, multicasts, .. } = &mut *self.control;
+        let Control { pubsub, limits, ready, to_close, multicasts, aof, .. } = &mut *self.control;
+        // What has to wait until it is durable waits in an outbox.
+        let may_list = !aof.is_strict();
         let [two, three] = buffers;
         let mut forms = [MessageForm::NotYet(two), MessageForm::NotYet(three)];
         let write = |proto, buffer| encode(topic, pubsub.name(topic), channel, message, proto, buffer);
@@ -142,7 +144,7 @@ impl Delivery<'_> {
             let form = &mut forms[proto as usize];
             let bytes = form.write(|buffer| write(proto, buffer));
             // What its outbox holds came before.
-            let group = multicasts.group(*key, proto).filter(|_| session.outbox.is_empty());
+            let group = multicasts.group(*key, proto).filter(|_| may_list && session.outbox.is_empty());
             match group {
                 Some(_) => session.in_flight += bytes,
                 None => put(form, session, self.spare, ready),

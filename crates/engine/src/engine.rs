@@ -9,16 +9,13 @@ use crate::gate::Gate;
 use crate::limits::Limits;
 use crate::prepare::{PreparedBatch, Preparer};
 use crate::process::Process;
-use crate::session::{
-    Caller, ClientFlags, ClientKind, Closing, Connection, ReplicaState, ReplyMode, Session, Sessions,
-    Subscribed, SyncStage,
-};
+use crate::session::{ClientKind, Closing, Connection, ReplicaState, Session, Sessions, SyncStage};
 use crate::session_key::SessionKey;
 use crate::stats::Stats;
 use sluice_base::{HashSeed, Now, Rng};
 use sluice_config::Config;
 use sluice_keyspace::{Classes, Effects, KeyHasher, Keyspace, Layout};
-use sluice_resp::{Admission, Outbox, Protocol};
+use sluice_resp::{Admission, Outbox};
 use std::sync::Arc;
 
 /// A server without a process.
@@ -111,8 +108,9 @@ impl Engine {
 
     /// What the configuration and the control plane arm: to be called when either changed.
     pub(crate) fn refresh(&mut self) {
+        self.control.aof.set_strict(self.control.limits.fsyncs_always);
         self.gate.rearm(&self.control);
-        self.effects.propagating = self.control.stream.is_fed();
+        self.effects.propagating = self.control.stream.is_fed() || self.control.aof.is_on();
         self.refresh_listening();
     }
 
@@ -195,54 +193,7 @@ impl Engine {
         self.stats.connections += 1;
         let authenticated = self.control.limits.password.is_empty();
         let gate = &self.gate;
-        self.sessions.add(|key, id| {
-            gate.masked(Session {
-                key,
-                outbox: Outbox::new(),
-                queued: false,
-                held: None,
-                mask: 0,
-                transaction: None,
-                feed: None,
-                waiting: None,
-                is_rerun: false,
-                in_flight: 0,
-                output_peak: 0,
-                caller: Caller {
-                    id,
-                    db: 0,
-                    proto: Protocol::Resp2,
-                    authenticated,
-                    ever_authenticated: authenticated,
-                    labels: None,
-                    addr: connection.addr.into(),
-                    laddr: connection.laddr,
-                    fd: connection.fd,
-                    flags: ClientFlags::default(),
-                    reply: ReplyMode::On,
-                    created_s: now_s,
-                    last_s: now_s,
-                    last_command: None,
-                    net_in: 0,
-                    net_out: 0,
-                    commands: 0,
-                    input_bytes: 0,
-                    input_free: 0,
-                    argv_bytes: 0,
-                    kind: ClientKind::Normal,
-                    unix: connection.unix,
-                    capa_redirect: false,
-                    closing: Closing::No,
-                    replica: None,
-                    announced: None,
-                    soft_limit_since_s: 0,
-                    multi: -1,
-                    multi_mem: 0,
-                    write_offset: 0,
-                    subscribed: Subscribed::default(),
-                },
-            })
-        })
+        self.sessions.add(|key, id| gate.masked(Session::new(key, id, connection, now_s, authenticated)))
     }
 
     /// Counts a connection that was refused.
@@ -458,6 +409,9 @@ impl Control {
             commandlog: Default::default(),
             latency: Default::default(),
             monitors: Vec::new(),
+            unit_commands: Default::default(),
+            aof: Default::default(),
+            rewriting: Default::default(),
             stream: crate::repl_stream::ReplicationStream::new(replid),
             pause: Pause::default(),
             blocking: Default::default(),

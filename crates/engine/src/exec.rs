@@ -9,9 +9,11 @@
 mod batch;
 pub mod ctx;
 mod dispatch;
+mod replay;
 mod transaction;
 
 pub use batch::{Flow, Submitted};
+pub use replay::{AofEnd, AofPart};
 
 use crate::args::Args;
 use crate::blocking::WaitFor;
@@ -220,7 +222,7 @@ impl Engine {
     #[cold]
     fn ask_gate(
         &mut self,
-        session: &Session,
+        session: &mut Session,
         spec: &'static Spec,
         args: Args<'_>,
         now: Now,
@@ -233,7 +235,13 @@ impl Engine {
             used_memory -= self.held_by_job().min(used_memory);
         }
         let asked = Asked::new(spec, args, session, &self.control, now, used_memory);
-        self.gate.ask(&asked)
+        let verdict = self.gate.ask(&asked);
+        if let Verdict::Run(_) = verdict
+            && self.control.aof.is_strict()
+        {
+            session.wait_until_durable(self.control.aof.needed_by(spec, args));
+        }
+        verdict
     }
 
     /// Rejects a request that names no command, or has a wrong number of arguments. Unauthenticated clients get the same

@@ -122,7 +122,7 @@ impl Engine {
         let stream = &self.control.stream;
         let point =
             StreamPoint { db: stream.selected().unwrap_or(0), replid: &stream.replid, offset: stream.offset };
-        let about = RdbAux { now: process.recent(), used_memory, stream: Some(point) };
+        let about = RdbAux { now: process.recent(), used_memory, stream: Some(point), is_aof_base: false };
         let config = &self.control.config;
         let keyspace = (!variety.without_keys).then_some(&self.keyspace);
         snapshot::pieces(

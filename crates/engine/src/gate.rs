@@ -162,6 +162,18 @@ pub(crate) const CHECKS: &[Check] = &[
         },
     },
     Check {
+        name: "aof-fault",
+        concerns: |spec| spec.flags.has(Flags::WRITE) || is_exec(spec) || spec.id == connection::PING.id,
+        armed: |control| control.aof.report().fault.is_some(),
+        armed_for: |_| false,
+        ask: |asked| {
+            let reason = asked.control.aof.report().fault.as_ref()?;
+            let text = format!("MISCONF Errors writing to the AOF file: {reason}");
+            let refuses = asked.flags.has(Flags::WRITE) || asked.spec.id == connection::PING.id;
+            refuses.then(|| Verdict::Reject(CmdError::owned(text)))
+        },
+    },
+    Check {
         name: "pubsub",
         concerns: |spec| !WHILE_LISTENING.iter().any(|allowed| allowed.id == spec.id),
         armed: |_| false,
@@ -218,6 +230,18 @@ pub(crate) const CHECKS: &[Check] = &[
         armed: |_| false,
         armed_for: |session| session.transaction.is_some(),
         ask: |asked| asked.session.transaction.as_ref().map(|_| Verdict::Queue),
+    },
+    // Refuses nothing: whoever asks the gate notes what the reply of a command that may run has to wait for.
+    Check {
+        name: "durable",
+        concerns: |spec| {
+            touches_keys(spec.flags)
+                || spec.flags.has_any(Flags::PUBSUB.or(Flags::PROTECTED))
+                || is_exec(spec)
+        },
+        armed: |control| control.aof.is_strict(),
+        armed_for: |_| false,
+        ask: |_| None,
     },
 ];
 
@@ -366,11 +390,13 @@ mod tests {
                 "maxmemory",
                 "unsaved",
                 "entry-space",
+                "aof-fault",
                 "pubsub",
                 "loading",
                 "replica",
                 "pause",
-                "queue"
+                "queue",
+                "durable"
             ]
         );
         assert!(CHECKS.len() <= 32);

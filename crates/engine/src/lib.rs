@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 mod action;
+mod aof;
 mod args;
 mod background;
 mod blocking;
@@ -37,6 +38,7 @@ mod pubsub;
 mod redact;
 mod renames;
 mod repl_stream;
+mod rewriting;
 mod routes;
 mod saving;
 mod session;
@@ -46,6 +48,7 @@ mod stats;
 mod sync_state;
 mod transaction;
 mod unit;
+mod unit_commands;
 mod version;
 mod waiting;
 mod watch;
@@ -58,15 +61,15 @@ pub use background::Slice;
 pub use delivery::SHARED_BYTES_MIN;
 pub use engine::{Engine, Seeds};
 pub use error::CmdError;
-pub use exec::{Flow, Submitted};
+pub use exec::{AofEnd, AofPart, Flow, Submitted};
 pub use limits::{Limits, OutputLimit};
 pub use loading::{LoadCounts, LoadEnded, LoadJob, LoadProgress, LoadThread, NotLoaded};
 pub use multicast::{GroupOutput, Multicast, OutputGroup};
 pub use parts::MemoryPart;
 pub use prepare::{PreparedBatch, Preparer};
 pub use process::{
-    Background, BackgroundFile, Counts, CpuTimes, Facts, IoThreads, LogLevel, Process, SaveError,
-    SnapshotSink, SnapshotSource,
+    AofFacts, AofIncrement, Background, BackgroundFile, Counts, CpuTimes, Facts, IoThreads, LogLevel,
+    Process, SaveError, SnapshotSink, SnapshotSource,
 };
 pub use renames::{Renames, rename_errors, renames};
 pub use saving::Ending;

@@ -3,7 +3,7 @@
 //! A [`Limits`] is immutable; CONFIG SET makes another. So the path of a command reads plain fields, and an I/O thread can hold
 //! the one that was in force when its job began.
 
-use sluice_config::choice::{EvictionPolicy, RdbVersionCheck};
+use sluice_config::choice::{AppendFsync, EvictionPolicy, RdbVersionCheck};
 use sluice_config::{ClientClass, Config, notify, param};
 use sluice_keyspace::Classes;
 use sluice_resp::Admission;
@@ -64,6 +64,10 @@ pub struct Limits {
     pub any_rdb_version: bool,
     /// RESTORE does not compare checksums: DEBUG SET-SKIP-CHECKSUM-VALIDATION.
     pub skip_checksum: bool,
+    /// Replies wait until what they tell is durable, while the append-only file is on.
+    pub fsyncs_always: bool,
+    /// Times stand in the append-only file.
+    pub aof_timestamps: bool,
     /// How many databases.
     pub databases: usize,
     /// How many connections.
@@ -157,6 +161,8 @@ impl Limits {
             any_rdb_version: config.choice::<RdbVersionCheck>(param::RDB_VERSION_CHECK)
                 == RdbVersionCheck::Relaxed,
             skip_checksum: false,
+            fsyncs_always: config.choice::<AppendFsync>(param::APPENDFSYNC) == AppendFsync::Always,
+            aof_timestamps: config.bool(param::AOF_TIMESTAMP_ENABLED),
             databases: config.int(param::DATABASES) as usize,
             maxclients: config.int(param::MAXCLIENTS) as usize,
         }

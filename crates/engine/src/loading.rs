@@ -29,10 +29,10 @@ mod file;
 mod staged;
 mod under_way;
 
-pub(crate) use file::Duplicates;
+pub(crate) use file::{Duplicates, PreambleLoad};
 pub use file::{LoadCounts, NotLoaded};
 pub use under_way::LoadEnded;
-pub(crate) use under_way::{LoadPlan, LoadPurpose, LoadUnderWay, NOT_RELOADED, OldData};
+pub(crate) use under_way::{LoadPlan, LoadPurpose, LoadUnderWay, NOT_RELOADED, OldData, progress_line};
 
 use crate::control::Control;
 use crate::process::{LogLevel, SnapshotSource};

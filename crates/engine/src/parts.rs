@@ -31,7 +31,8 @@ impl Engine {
             ("blocking", control.blocking.footprint()),
             ("commandlog", control.commandlog.footprint()),
             ("latency", control.latency.footprint()),
-            ("replication", control.stream.footprint() + syncs),
+            ("replication", control.stream.footprint() + control.unit_commands.footprint() + syncs),
+            ("aof", control.aof.footprint()),
             ("stats", self.stats.footprint()),
         ]
     }

@@ -51,6 +51,29 @@ pub trait Process {
         file: SnapshotFile,
     ) -> Result<Box<dyn Background>, SaveError>;
 
+    /// A rewrite of the append-only file begins here: `pending`, which ends at `position`, goes into the file before, and what
+    /// comes behind into another. Errors: nothing has changed.
+    fn cut_aof(
+        &mut self,
+        increment: AofIncrement,
+        config: &Config,
+        pending: Vec<u8>,
+        position: u64,
+    ) -> Result<(), SaveError>;
+
+    /// The base that was written in the background is to be put in force, or there is none.
+    /// [`crate::Engine::report_aof_rewrite`] tells what came of the former.
+    fn end_aof_rewrite(&mut self, is_whole: bool);
+
+    /// Whether a base of the append-only file is in force: not while the first is written.
+    fn has_aof_base(&mut self) -> bool;
+
+    /// Nothing more is appended behind `pending`, which ends at `position`. Waits until that is on disk.
+    fn close_aof(&mut self, pending: Vec<u8>, position: u64);
+
+    /// How large the append-only file is. Cheap.
+    fn aof(&mut self) -> AofFacts;
+
     /// The snapshot file of this name in the working directory, not opened yet: another thread reads it.
     fn snapshot_source(&mut self, name: &[u8]) -> Box<dyn SnapshotSource>;
 
@@ -88,6 +111,21 @@ pub struct BackgroundFile {
     pub sync_early: bool,
     /// Setting `rdb-key-save-delay`: microseconds to wait after each key; negative: one after so many keys.
     pub key_delay: i64,
+    /// It becomes the base of the append-only file, and [`Process::end_aof_rewrite`] gives it a name.
+    pub is_aof_base: bool,
+    /// A base is written as commands, and not as a snapshot.
+    pub as_commands: bool,
+}
+
+/// What is behind the cut of a rewrite of the append-only file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AofIncrement {
+    /// Another file of the same append-only file.
+    Next,
+    /// The first file of an append-only file that was turned on.
+    First,
+    /// Nothing: the append-only file is off.
+    None,
 }
 
 /// A file that is written in the background. One that is dropped is broken off: when that has returned, the file has taken the
@@ -213,6 +251,23 @@ pub struct Facts {
     pub recent_max_input: usize,
     /// What IO threads did.
     pub io_threads: IoThreads,
+    /// The append-only file.
+    pub aof: AofFacts,
+}
+
+/// How large the append-only file is, and how its disk keeps up.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct AofFacts {
+    /// Bytes of all files with data.
+    pub current_bytes: u64,
+    /// The same after the last rewrite, or at the start.
+    pub base_bytes: u64,
+    /// Bytes that are not written yet.
+    pub buffer_bytes: u64,
+    /// A sync is under way.
+    pub is_syncing: bool,
+    /// Syncs that took longer than a second.
+    pub delayed_syncs: u64,
 }
 
 /// What IO threads did.

@@ -1,17 +1,18 @@
-//! The replication stream: what replicas are sent (and, later, the append-only file).
+//! The replication stream: what replicas are sent.
 //!
 //! ```text
-//!  command ──► unit (commands of the unit under way) ──close──► pending ──deliver, once an iteration──► shared block
+//!  command ──► unit (`UnitCommands`) ──close──► pending ──deliver, once an iteration──► shared block
 //! ```
 //!
-//! Invariants: (1) the stream is a function of the execution units and nothing else; (2) a unit of several commands is
-//! wrapped in MULTI and EXEC; (3) SELECT stands before the first command of another database; (4) a byte of the stream
-//! is written once: every replica sends the same shared block; (5) `offset` counts the bytes of `pending` too: it moves
-//! when a unit closes, not when its bytes are delivered.
+//! Invariants: (1) the stream is a function of the execution units, and of what it adds of its own: pings and questions to
+//! replicas; (2) a unit of several commands is wrapped in MULTI and EXEC; (3) SELECT stands before the first command of
+//! another database; (4) a byte of the stream is written once: every replica sends the same shared block; (5) `offset` counts
+//! the bytes of `pending` too: it moves when a unit closes, not when its bytes are delivered; (6) without a replica nothing is
+//! added, and the offset stands still.
 
 use crate::session_key::SessionKey;
+use crate::unit_commands::{Audience, BUFFER_KEPT_BYTES, Grouping, UnitCommands, push_command};
 use sluice_base::{Bytes, heap};
-use sluice_keyspace::Argv;
 use std::collections::VecDeque;
 
 /// The stream and its receivers.
@@ -27,31 +28,17 @@ pub struct ReplicationStream {
     begun: bool,
     /// Database selected in the stream.
     selected: Option<usize>,
-    /// Commands of the unit under way, without MULTI and EXEC.
-    unit: Vec<u8>,
-    /// How many commands these are, SELECT left out.
-    unit_commands: usize,
     /// Bytes of closed units that no replica has been given yet.
     pending: Vec<u8>,
     /// Blocks that were delivered lately, oldest first: their memory is used again once every replica has sent them.
     delivered: VecDeque<Bytes>,
 }
 
-/// How the commands of a unit stand in the stream.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Grouping {
-    /// Between MULTI and EXEC where there is more than one.
-    Transaction,
-    /// One by one: the unit met these keys by chance.
-    Loose,
-}
-
 impl ReplicationStream {
     /// Bytes that the allocator has given.
     pub(crate) fn footprint(&self) -> usize {
         let blocks: usize = self.delivered.iter().map(Bytes::footprint).sum();
-        let buffers = heap::vec(&self.unit) + heap::vec(&self.pending);
-        heap::vec(&self.replicas) + buffers + heap::deque(&self.delivered) + blocks
+        heap::vec(&self.replicas) + heap::vec(&self.pending) + heap::deque(&self.delivered) + blocks
     }
 
     /// An empty stream of the history `replid`.
@@ -84,54 +71,24 @@ impl ReplicationStream {
     /// Sends the stream to a session from the next unit on, which names its database again. What is pending must have
     /// been delivered.
     pub fn attach(&mut self, key: SessionKey) {
-        debug_assert!(self.unit.is_empty());
         debug_assert!(self.pending.is_empty());
         self.replicas.push(key);
         self.selected = None;
     }
 
-    /// Adds a command of database `db` to the unit.
-    pub fn command<'a>(&mut self, db: usize, argv: impl ExactSizeIterator<Item = &'a [u8]>) {
-        if self.selected != Some(db) {
-            self.selected = Some(db);
-            let number = db.to_string();
-            push_command(&mut self.unit, [&b"SELECT"[..], number.as_bytes()].into_iter());
-        }
-        self.raw(argv);
-    }
-
-    /// Adds a command that belongs to no database.
-    pub fn raw<'a>(&mut self, argv: impl ExactSizeIterator<Item = &'a [u8]>) {
-        push_command(&mut self.unit, argv);
-        self.unit_commands += 1;
-    }
-
-    /// Adds a rewritten command.
-    pub fn argv(&mut self, db: usize, argv: &Argv) {
-        self.command(db, argv.iter().map(Vec::as_slice));
-    }
-
-    /// Whether the unit under way has commands.
-    #[inline]
-    pub(crate) fn has_unit(&self) -> bool {
-        self.unit_commands > 0
-    }
-
-    /// Ends the unit.
-    pub(crate) fn close_unit(&mut self, grouping: Grouping) {
-        let wrap = self.unit_commands > 1 && grouping == Grouping::Transaction;
+    /// Adds a command that belongs to no unit and no database: a ping, a question.
+    pub(crate) fn command_of_its_own<'a>(&mut self, argv: impl ExactSizeIterator<Item = &'a [u8]>) {
         let before = self.pending.len();
-        if wrap {
-            push_command(&mut self.pending, [&b"MULTI"[..]].into_iter());
-        }
-        self.pending.append(&mut self.unit);
-        if wrap {
-            push_command(&mut self.pending, [&b"EXEC"[..]].into_iter());
-        }
+        push_command(&mut self.pending, argv);
         self.offset += (self.pending.len() - before) as u64;
-        self.unit_commands = 0;
-        if self.unit.capacity() > BUFFER_KEPT_BYTES {
-            self.unit = Vec::new();
+    }
+
+    /// Adds a unit that has ended.
+    pub(crate) fn add_unit(&mut self, unit: &UnitCommands, grouping: Grouping) {
+        if self.is_fed() {
+            let before = self.pending.len();
+            unit.write_to(Audience::Replicas, grouping, &mut self.selected, &mut self.pending);
+            self.offset += (self.pending.len() - before) as u64;
         }
     }
 
@@ -156,76 +113,40 @@ impl ReplicationStream {
     }
 }
 
-/// Writes a command as a RESP array of bulk strings.
-pub(crate) fn push_command<'a>(out: &mut Vec<u8>, argv: impl ExactSizeIterator<Item = &'a [u8]>) {
-    out.push(b'*');
-    sluice_base::num::push_u64(out, argv.len() as u64);
-    out.extend_from_slice(b"\r\n");
-    for arg in argv {
-        out.push(b'$');
-        sluice_base::num::push_u64(out, arg.len() as u64);
-        out.extend_from_slice(b"\r\n");
-        out.extend_from_slice(arg);
-        out.extend_from_slice(b"\r\n");
-    }
-}
-
 /// Blocks whose memory is kept for the next ones: one is filled while the one before is sent.
 const BLOCKS_KEPT: usize = 2;
-/// A buffer is not kept beyond this size.
-const BUFFER_KEPT_BYTES: usize = 1 << 20;
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn text(stream: &mut ReplicationStream) -> String {
-        String::from_utf8(stream.take().to_vec()).unwrap()
+    fn fed() -> ReplicationStream {
+        let mut stream = ReplicationStream::default();
+        stream.attach(SessionKey { slot: 0, generation: 1 });
+        stream
     }
 
     #[test]
-    fn select_stands_inside_a_transaction() {
-        let mut stream = ReplicationStream::default();
-        stream.command(0, [&b"DEL"[..], b"a"].into_iter());
-        stream.command(0, [&b"DEL"[..], b"b"].into_iter());
-        stream.close_unit(Grouping::Transaction);
-        let text = text(&mut stream);
-        let places = ["MULTI", "SELECT", "DEL", "EXEC"].map(|word| text.find(word).unwrap());
-        assert!(places.is_sorted());
-    }
-
-    #[test]
-    fn one_command_and_loose_ones_stand_alone() {
-        let mut stream = ReplicationStream::default();
-        stream.command(0, [&b"DEL"[..], b"a"].into_iter());
-        stream.close_unit(Grouping::Transaction);
-        stream.command(0, [&b"DEL"[..], b"b"].into_iter());
-        stream.command(0, [&b"DEL"[..], b"c"].into_iter());
-        stream.close_unit(Grouping::Loose);
-        assert!(!text(&mut stream).contains("MULTI"));
-    }
-
-    #[test]
-    fn select_stands_before_the_first_command_of_another_database() {
-        let mut stream = ReplicationStream::default();
-        for (db, key) in [(0, &b"a"[..]), (0, b"b"), (3, b"c")] {
-            stream.command(db, [&b"DEL"[..], key].into_iter());
-            stream.close_unit(Grouping::Transaction);
-        }
-        let offset = stream.offset;
-        let text = text(&mut stream);
-        assert_eq!(text.matches("SELECT").count(), 2);
-        assert!(text.starts_with("*2\r\n$6\r\nSELECT\r\n$1\r\n0\r\n*2\r\n$3\r\nDEL\r\n$1\r\na\r\n"));
-        assert_eq!(offset, text.len() as u64);
+    fn the_offset_counts_what_replicas_are_given_and_nothing_without_one() {
+        let mut unit = UnitCommands::default();
+        unit.command(0, Audience::All, [&b"DEL"[..], b"a"].into_iter());
+        let mut stream = fed();
+        stream.add_unit(&unit, Grouping::Transaction);
+        stream.command_of_its_own([&b"ping"[..]].into_iter());
+        let text = stream.take();
+        assert!(text.starts_with(b"*2\r\n$6\r\nSELECT\r\n$1\r\n0\r\n*2\r\n$3\r\nDEL\r\n$1\r\na\r\n"));
+        assert_eq!(stream.offset, text.len() as u64);
+        let mut alone = ReplicationStream::default();
+        alone.add_unit(&unit, Grouping::Transaction);
+        assert_eq!((alone.offset, alone.has_pending()), (0, false));
     }
 
     #[test]
     fn a_block_is_used_again_once_nobody_holds_it() {
-        let mut stream = ReplicationStream::default();
+        let mut stream = fed();
         let mut places = Vec::new();
         for _ in 0..8 {
-            stream.raw([&b"ping"[..]].into_iter());
-            stream.close_unit(Grouping::Transaction);
+            stream.command_of_its_own([&b"ping"[..]].into_iter());
             places.push(stream.take().as_ptr());
         }
         places.sort_unstable();
@@ -235,11 +156,10 @@ mod tests {
 
     #[test]
     fn a_block_that_is_held_is_left_alone() {
-        let mut stream = ReplicationStream::default();
+        let mut stream = fed();
         let mut held = Vec::new();
         for i in 0..8u8 {
-            stream.raw([&[b'0' + i][..]].into_iter());
-            stream.close_unit(Grouping::Transaction);
+            stream.command_of_its_own([&[b'0' + i][..]].into_iter());
             held.push(stream.take());
         }
         for (i, block) in held.iter().enumerate() {

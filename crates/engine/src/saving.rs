@@ -40,7 +40,12 @@ pub(crate) fn save(
         process.log(LogLevel::Warning, PARTLY_LOADED);
         return Err(NotSaved);
     }
-    let about = RdbAux { now: process.now(), used_memory: process.used_memory(keyspace), stream: None };
+    let about = RdbAux {
+        now: process.now(),
+        used_memory: process.used_memory(keyspace),
+        stream: None,
+        is_aof_base: false,
+    };
     let name = control.config.bytes(param::DBFILENAME).to_vec();
     let sync_early = control.config.bool(param::RDB_SAVE_INCREMENTAL_FSYNC);
     let done = process.create_snapshot(&name, sync_early).and_then(|mut sink| {
@@ -106,6 +111,16 @@ pub(crate) fn prepare_end(
     if control.saving.under_way.is_some() {
         process.log(LogLevel::Notice, "A save is under way in the background: it is broken off");
         control.saving.cancelled = true;
+    }
+    if control.aof.is_on() && !process.has_aof_base() {
+        // What was appended so far is in a file that the next start does not read.
+        match force || ending == Ending::NoSave {
+            true => process.log(LogLevel::Warning, "Writing initial AOF. Exit anyway."),
+            false => {
+                process.log(LogLevel::Warning, "Writing initial AOF, can't exit.");
+                return false;
+            }
+        }
     }
     let wanted = match ending {
         // What is there is not the data.
@@ -249,6 +264,9 @@ impl Engine {
         outcome: Result<(), SaveError>,
         process: &mut dyn Process,
     ) {
+        if self.control.rewriting.began_s.is_some() {
+            return self.rewrite_written(state, outcome, process);
+        }
         let Some(save) = self.control.saving.under_way.take() else { return };
         let now = process.now();
         self.note_save_end(save.began_s, now.unix_s());
@@ -282,7 +300,7 @@ impl Engine {
         let control = &self.control;
         let rests = control.saving.failed && now.unix_s() - control.saving.tried_s <= RETRY_S;
         // While data are loaded there are none to save.
-        if self.has_job() || rests || self.is_loading() {
+        if control.works_in_background() || rests || self.is_loading() {
             return;
         }
         if control.saving.scheduled {

@@ -41,7 +41,7 @@ pub struct Caller {
     /// CLIENT REPLY.
     pub reply: ReplyMode,
     /// When it connected, seconds since the epoch.
-    pub created_s: i64,
+    pub created_s: u32,
     /// When it last sent something, seconds since the epoch.
     pub last_s: i64,
     /// The command it ran last (or runs).
@@ -74,8 +74,8 @@ pub struct Caller {
     pub soft_limit_since_s: u32,
     /// Commands queued since MULTI; 0 outside of a transaction, -1 for a client that never began one.
     pub multi: i32,
-    /// Bytes of the transaction that EXEC runs.
-    pub multi_mem: usize,
+    /// Bytes of the transaction that EXEC runs, for display; [`u32::MAX`] for more.
+    pub multi_mem: u32,
     /// Offset of the replication stream behind its last command: what WAIT waits for.
     pub write_offset: u64,
     /// How much it has subscribed to.
@@ -327,11 +327,70 @@ pub struct Session {
     pub is_rerun: bool,
     /// Bytes the server has taken, or finds listed, and has not sent yet: counts against the output limits.
     pub in_flight: usize,
+    /// Position of the append-only file that must be durable before the session's output is sent.
+    pub durable_at: u64,
     /// Most bytes of output that were handed over at once since the cron last looked, for display; [`u32::MAX`] for more.
     pub output_peak: u32,
 }
 
 impl Session {
+    /// A client that has come just now.
+    pub(crate) fn new(
+        key: SessionKey,
+        id: ClientId,
+        connection: Connection,
+        now_s: i64,
+        authenticated: bool,
+    ) -> Session {
+        Session {
+            key,
+            outbox: Outbox::new(),
+            queued: false,
+            held: None,
+            mask: 0,
+            transaction: None,
+            feed: None,
+            waiting: None,
+            is_rerun: false,
+            in_flight: 0,
+            output_peak: 0,
+            durable_at: 0,
+            caller: Caller {
+                id,
+                db: 0,
+                proto: Protocol::Resp2,
+                authenticated,
+                ever_authenticated: authenticated,
+                labels: None,
+                addr: connection.addr.into(),
+                laddr: connection.laddr,
+                fd: connection.fd,
+                flags: ClientFlags::default(),
+                reply: ReplyMode::On,
+                created_s: now_s as u32,
+                last_s: now_s,
+                last_command: None,
+                net_in: 0,
+                net_out: 0,
+                commands: 0,
+                input_bytes: 0,
+                input_free: 0,
+                argv_bytes: 0,
+                kind: ClientKind::Normal,
+                unix: connection.unix,
+                capa_redirect: false,
+                closing: Closing::No,
+                replica: None,
+                announced: None,
+                soft_limit_since_s: 0,
+                multi: -1,
+                multi_mem: 0,
+                write_offset: 0,
+                subscribed: Subscribed::default(),
+            },
+        }
+    }
+
     /// Bytes that the allocator has given. A text that several clients share is not counted.
     pub(crate) fn footprint(&self) -> usize {
         let caller = &self.caller;
@@ -374,7 +433,9 @@ impl Session {
 
     /// Bytes of the transaction that it queues or runs.
     pub(crate) fn multi_mem(&self) -> usize {
-        self.transaction.as_ref().map_or(self.caller.multi_mem, |transaction| transaction.heap_bytes())
+        self.transaction
+            .as_ref()
+            .map_or(self.caller.multi_mem as usize, |transaction| transaction.heap_bytes())
     }
 
     /// Bytes of the requests that it has deferred: what it waits with, and its transaction.

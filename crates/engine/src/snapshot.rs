@@ -1,6 +1,8 @@
 //! Snapshots: the keyspace as an RDB file, piece by piece: whole at one moment, or from what a cut captures.
 
+use crate::unit_commands::push_command;
 use crate::version;
+use sluice_base::num::IntBuffer;
 use sluice_base::{Bytes, Now};
 use sluice_config::choice::EvictionPolicy;
 use sluice_config::{Config, param};
@@ -14,6 +16,8 @@ pub(crate) struct RdbAux<'a> {
     pub now: Now,
     /// Bytes of memory in use then.
     pub used_memory: usize,
+    /// Whether an append-only file goes on behind it.
+    pub is_aof_base: bool,
     /// The point of the stream it stands at, when it is for a replica.
     pub stream: Option<StreamPoint<'a>>,
 }
@@ -112,6 +116,8 @@ pub struct SnapshotFile {
     /// Sizes of the databases at the cut, for the reader, until they are written: number, keys, keys with an expiry.
     sizes: Vec<(usize, usize, usize)>,
     selected: Option<usize>,
+    /// Commands in place of a snapshot: the base of an append-only file under `aof-use-rdb-preamble no`.
+    commands: Option<CommandBase>,
 }
 
 impl std::fmt::Debug for SnapshotFile {
@@ -136,7 +142,12 @@ impl SnapshotFile {
             now: about.now,
             max_listpack_size: config.int(param::LIST_MAX_LISTPACK_SIZE) as i32,
         };
-        SnapshotFile { writer, saving, sizes, selected: None }
+        SnapshotFile { writer, saving, sizes, selected: None, commands: None }
+    }
+
+    /// The same contents as commands. `stamp`: with the time in front.
+    pub(crate) fn written_as_commands(self, stamp: Option<Now>) -> SnapshotFile {
+        SnapshotFile { commands: Some(CommandBase::new(stamp)), ..self }
     }
 
     /// A file that says nothing about itself; for tests.
@@ -145,7 +156,13 @@ impl SnapshotFile {
         let options = WriteOptions { version: Version::Valkey, compression: false, checksum: true };
         let now = Now { mono_ns: 0, unix_us: 0 };
         let saving = Saving { usage: UsageField::None, now, max_listpack_size: -2 };
-        SnapshotFile { writer: Writer::new(options), saving, sizes: Vec::new(), selected: None }
+        SnapshotFile {
+            writer: Writer::new(options),
+            saving,
+            sizes: Vec::new(),
+            selected: None,
+            commands: None,
+        }
     }
 
     /// Writes the entries of a piece; `each` is called behind each of them. Broken off when `give` says so.
@@ -158,6 +175,9 @@ impl SnapshotFile {
         let number = piece.number();
         if self.selected != Some(number) {
             self.selected = Some(number);
+            if let Some(commands) = &mut self.commands {
+                commands.select(number);
+            }
             match self.sizes.iter().position(|(db, ..)| *db == number) {
                 Some(at) => {
                     let (_, keys, expires) = self.sizes.swap_remove(at);
@@ -175,7 +195,10 @@ impl SnapshotFile {
 
     /// Writes the end of the file.
     pub fn finish(self, give: &mut Give<'_>) -> ControlFlow<()> {
-        give(Bytes::from_vec(self.writer.finish()))
+        match self.commands {
+            Some(commands) => give(Bytes::from_vec(commands.out)),
+            None => give(Bytes::from_vec(self.writer.finish())),
+        }
     }
 
     fn entry(
@@ -186,7 +209,10 @@ impl SnapshotFile {
         clock: u32,
         give: &mut Give<'_>,
     ) -> ControlFlow<()> {
-        let SnapshotFile { writer, saving, .. } = self;
+        let SnapshotFile { writer, saving, commands, .. } = self;
+        if let Some(commands) = commands {
+            return commands.entry(key, value, expiry, give);
+        }
         if writer.pending() >= PIECE_BYTES {
             give(Bytes::from_vec(writer.take()))?;
         }
@@ -221,12 +247,72 @@ fn write_fields(writer: &mut Writer, about: &RdbAux<'_>, kept: &Kept) {
         writer.aux("repl-id", Text::Bytes(point.replid.as_bytes()));
         writer.aux("repl-offset", Text::Int(point.offset as i64));
     }
-    writer.aux("aof-base", Text::Int(0));
+    writer.aux("aof-base", Text::Int(i64::from(about.is_aof_base)));
     for (name, value) in &kept.fields {
         writer.aux_of(name, Text::Bytes(value));
     }
     for code in &kept.libraries {
         writer.function(code);
+    }
+}
+
+/// Entries as commands that make them.
+struct CommandBase {
+    out: Vec<u8>,
+}
+
+/// Elements of a collection in one command, as the reference writes them.
+const ELEMENTS_PER_COMMAND: usize = 64;
+
+impl CommandBase {
+    fn new(stamp: Option<Now>) -> CommandBase {
+        let stamp = stamp.map_or_else(String::new, |now| format!("#TS:{}\r\n", now.unix_s()));
+        CommandBase { out: stamp.into_bytes() }
+    }
+
+    fn select(&mut self, number: usize) {
+        push_command(&mut self.out, [&b"SELECT"[..], number.to_string().as_bytes()].into_iter());
+    }
+
+    fn entry(
+        &mut self,
+        key: &[u8],
+        value: ValueRef<'_>,
+        expiry: Option<i64>,
+        give: &mut Give<'_>,
+    ) -> ControlFlow<()> {
+        match value {
+            ValueRef::Str(text) => {
+                let text = text.to_vec();
+                push_command(&mut self.out, [&b"SET"[..], key, &text].into_iter());
+            }
+            ValueRef::List(list) => {
+                let (len, mut buffer) = (list.len(), IntBuffer::new());
+                let mut elements = list.iter(0..len);
+                let mut left = len;
+                while left > 0 {
+                    let count = left.min(ELEMENTS_PER_COMMAND);
+                    let mut argv = vec![b"RPUSH".to_vec(), key.to_vec()];
+                    for _ in 0..count {
+                        argv.extend(elements.next().map(|element| element.bytes(&mut buffer).to_vec()));
+                    }
+                    push_command(&mut self.out, argv.iter().map(Vec::as_slice));
+                    left -= count;
+                    self.give_full(give)?;
+                }
+            }
+        }
+        if let Some(at_ms) = expiry {
+            push_command(&mut self.out, [&b"PEXPIREAT"[..], key, at_ms.to_string().as_bytes()].into_iter());
+        }
+        self.give_full(give)
+    }
+
+    fn give_full(&mut self, give: &mut Give<'_>) -> ControlFlow<()> {
+        match self.out.len() >= PIECE_BYTES {
+            true => give(Bytes::from_vec(std::mem::take(&mut self.out))),
+            false => ControlFlow::Continue(()),
+        }
     }
 }
 

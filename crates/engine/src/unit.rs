@@ -7,8 +7,8 @@
 
 use crate::commit::CommitUnit;
 use crate::engine::Engine;
-use crate::repl_stream::Grouping;
 use crate::session::Session;
+use crate::unit_commands::Grouping;
 use sluice_base::Now;
 use sluice_command::{Flags, Spec};
 
@@ -46,29 +46,30 @@ impl Engine {
     /// Opens a unit that happens at `now`.
     #[inline]
     pub(crate) fn open_unit(&mut self, now: Now) -> Unit {
-        debug_assert!(!self.control.stream.has_unit(), "one unit at a time");
+        debug_assert!(self.control.unit_commands.is_empty(), "one unit at a time");
         Unit { now, nested: false }
     }
 
     /// Closes the unit of a command that a session asked for.
     #[inline]
     pub(crate) fn close_unit(&mut self, unit: Unit, session: &mut Session, spec: &'static Spec) {
-        let Unit { .. } = unit;
-        if self.control.stream.has_unit() {
+        let Unit { now, .. } = unit;
+        if !self.control.unit_commands.is_empty() {
             let grouping = match spec.flags.has(Flags::TOUCHES_ARBITRARY_KEYS) {
                 true => Grouping::Loose,
                 false => Grouping::Transaction,
             };
-            self.commit_unit(CommitUnit { grouping });
+            self.commit_unit(CommitUnit { grouping, now });
+            session.durable_at = self.control.aof.position();
         }
         session.caller.write_offset = self.control.stream.offset;
     }
 
     /// Closes a unit that no client requested.
     pub(crate) fn close_own_unit(&mut self, unit: Unit) {
-        let Unit { .. } = unit;
-        if self.control.stream.has_unit() {
-            self.commit_unit(CommitUnit { grouping: Grouping::Loose });
+        let Unit { now, .. } = unit;
+        if !self.control.unit_commands.is_empty() {
+            self.commit_unit(CommitUnit { grouping: Grouping::Loose, now });
         }
     }
 }

@@ -6,6 +6,7 @@ use crate::blocking::{BlockOn, Due, Unblock, WaitFor, Waiting};
 use crate::engine::Engine;
 use crate::error::CmdError;
 use crate::exec::Next;
+use crate::families::replication::{AOF_IS_OFF, reply_waitaof};
 use crate::prepare::Hashing;
 use crate::prepare::Prepared;
 use crate::process::Process;
@@ -149,10 +150,22 @@ impl Engine {
     fn serve_acknowledged(&mut self, process: &mut dyn Process) {
         for client in self.control.blocking.waiting_for_replicas() {
             let Some(session) = self.sessions.get(client) else { continue };
-            if let Some(WaitFor::Replicas { count, offset, .. }) = session.waiting.as_ref().map(|w| w.on) {
-                let acknowledged = self.replicas_at(offset);
-                if acknowledged >= count {
-                    self.end_wait(client, process, |reply| reply.int(acknowledged));
+            match session.waiting.as_ref().map(|waiting| waiting.on) {
+                Some(WaitFor::Replicas { count, offset, local: None, .. }) => {
+                    let acknowledged = self.replicas_at(offset);
+                    if acknowledged >= count {
+                        self.end_wait(client, process, |reply| reply.int(acknowledged));
+                    }
+                }
+                Some(WaitFor::Replicas { count: 0, local: Some(position), .. })
+                    if self.control.is_kept(position) =>
+                {
+                    self.end_wait(client, process, |reply| reply_waitaof(reply, true));
+                }
+                Some(WaitFor::Replicas { local: Some(_), .. }) if !self.control.aof.is_on() => {
+                    self.end_wait(client, process, |reply| reply.error(&AOF_IS_OFF.wire()));
+                }
+                Some(WaitFor::Replicas { .. } | WaitFor::Keys(_) | WaitFor::Pause | WaitFor::Load) | None => {
                 }
             }
         }
@@ -175,7 +188,11 @@ impl Engine {
     fn end_as_timeout(&mut self, client: SessionKey, process: &mut dyn Process) {
         let on = self.sessions.get(client).and_then(|session| Some(session.waiting.as_ref()?.on));
         match on {
-            Some(WaitFor::Replicas { offset, .. }) => {
+            Some(WaitFor::Replicas { local: Some(position), .. }) => {
+                let is_durable = self.control.aof.is_durable(position);
+                self.end_wait(client, process, |reply| reply_waitaof(reply, is_durable));
+            }
+            Some(WaitFor::Replicas { offset, local: None, .. }) => {
                 let acknowledged = self.replicas_at(offset);
                 self.end_wait(client, process, |reply| reply.int(acknowledged));
             }

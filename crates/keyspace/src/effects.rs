@@ -104,6 +104,8 @@ pub enum Propagation {
     Verbatim,
     /// As the client sent it, even when nothing changed.
     Forced,
+    /// As the client sent it, to replicas alone, even when nothing changed.
+    ToReplicas,
     /// As these commands instead; none at all when empty.
     Rewritten(Vec<Argv>),
 }
@@ -130,6 +132,12 @@ impl Effects {
     pub fn force(&mut self) {
         self.recorded = true;
         self.propagation = Propagation::Forced;
+    }
+
+    /// Tells replicas of the command though it changes no data.
+    pub fn force_to_replicas(&mut self) {
+        self.recorded = true;
+        self.propagation = Propagation::ToReplicas;
     }
 
     /// Keeps the command out of the propagation stream.

@@ -1,6 +1,7 @@
 //! The process around the engine: clock, log, memory, files. Answers what the engine asks.
 
 use crate::alloc;
+use crate::aof::{Aof, AofNews, Order};
 use crate::bio::Bio;
 use crate::listen::{self, Listening};
 use crate::log::{Log, Style};
@@ -8,7 +9,7 @@ use crate::longest::LongestTurn;
 use crate::oom_score::OomScore;
 use crate::os::plain_error;
 use crate::parts::Parts;
-use crate::storage::background::{BackgroundWriter, WriterHandle};
+use crate::storage::background::{BackgroundSink, BackgroundWriter, WriterHandle};
 use crate::storage::lock::DataClaims;
 use crate::storage::snapshot::SnapshotWriter;
 use crate::storage::{self, Storage};
@@ -19,8 +20,8 @@ use sluice_clock::{Clock, News, SourceWatch};
 use sluice_config::choice::{LogFormat, LogLevel as LevelChoice, LogTimestampFormat};
 use sluice_config::{Config, ParamId, param};
 use sluice_engine::{
-    Background, BackgroundFile, Counts, CpuTimes, Facts, IoThreads, LoadProgress, LogLevel, Peaks, Process,
-    SaveError, SnapshotFile, SnapshotSink, SnapshotSource,
+    AofFacts, AofIncrement, Background, BackgroundFile, Counts, CpuTimes, Facts, IoThreads, LoadProgress,
+    LogLevel, Peaks, Process, SaveError, SnapshotFile, SnapshotSink, SnapshotSource,
 };
 use sluice_evloop::Waker;
 use sluice_keyspace::Keyspace;
@@ -43,6 +44,8 @@ pub struct Host {
     claims: DataClaims,
     /// The background thread; none before the server runs.
     pub bio: Option<Bio>,
+    /// The append-only file, where there is one.
+    pub aof: Option<Aof>,
     /// Ends the main thread's wait; none before the server runs.
     pub waker: Option<Waker>,
     /// Snapshots that were begun.
@@ -124,6 +127,7 @@ impl Host {
             storage: storage::of_process(),
             claims: DataClaims::default(),
             bio: None,
+            aof: None,
             waker: None,
             snapshots_begun: 0,
             background: Vec::new(),
@@ -189,9 +193,14 @@ impl Host {
         self.note(level, &text);
     }
 
-    fn begin_snapshot(&mut self, name: &[u8], sync_early: bool) -> Result<SnapshotWriter, SaveError> {
-        let number = self.snapshots_begun;
+    /// The number of a snapshot that begins.
+    pub fn count_snapshot(&mut self) -> u64 {
         self.snapshots_begun += 1;
+        self.snapshots_begun - 1
+    }
+
+    fn begin_snapshot(&mut self, name: &[u8], sync_early: bool) -> Result<SnapshotWriter, SaveError> {
+        let number = self.count_snapshot();
         storage::snapshot::create(&self.storage, name, sync_early, number)
     }
 
@@ -384,6 +393,7 @@ const CONFIG_EFFECTS: &[(&[ParamId], ConfigEffect)] = &[
             param::EVENT_LOOP_BATCH_WAIT_US.any(),
             param::EVENT_LOOP_BATCH_WAIT_DEPTH.any(),
             param::IO_THREADS_ALWAYS_ACTIVE.any(),
+            param::APPENDFSYNC.any(),
         ],
         |host, _| {
             host.configured = true;
@@ -401,7 +411,11 @@ const CONFIG_EFFECTS: &[(&[ParamId], ConfigEffect)] = &[
         // Refused, the directory is set back as all that was applied is.
         host.claim_data(config)
     }),
-    (&[param::SAVE.any(), param::DBFILENAME.any(), param::APPENDONLY.any()], Host::claim_data),
+    (&[param::SAVE.any(), param::DBFILENAME.any()], Host::claim_data),
+    (&[param::APPENDONLY.any()], |host, config| {
+        host.claim_data(config)?;
+        host.prepare_aof(config)
+    }),
     (&[param::OOM_SCORE_ADJ.any(), param::OOM_SCORE_ADJ_VALUES.any()], Host::apply_oom_score),
     (&[param::LOGLEVEL.any(), param::LOG_TIMESTAMP_FORMAT.any(), param::LOG_FORMAT.any()], |host, config| {
         host.apply_log_config(config);
@@ -459,6 +473,7 @@ impl Process for Host {
             recent_max_input: self.input_peaks.max(),
             monotonic_clock: self.clock.describe(),
             io_threads: self.io_threads.clone(),
+            aof: self.aof.as_ref().map(|aof| aof.shared().numbers.facts()).unwrap_or_default(),
             ..self.fixed.clone()
         }
     }
@@ -506,7 +521,7 @@ impl Process for Host {
 
     fn create_snapshot(&mut self, name: &[u8], sync_early: bool) -> Result<Box<dyn SnapshotSink>, SaveError> {
         // What is saved now is younger than what may be written in the background: that must not come out on top.
-        self.background.iter().for_each(WriterHandle::break_off);
+        self.background.iter().filter(|writer| writer.is_snapshot()).for_each(WriterHandle::break_off);
         Ok(Box::new(self.begin_snapshot(name, sync_early)?))
     }
 
@@ -523,11 +538,59 @@ impl Process for Host {
             let text = "Earlier saves, which were given up, still wait for the disk: no other is begun";
             return Err(SaveError(text.to_owned()));
         }
-        let sink = self.begin_snapshot(&target.name, target.sync_early)?;
+        let sink: Box<dyn BackgroundSink> = match target.is_aof_base {
+            true => Box::new(self.create_aof_base(target.as_commands, target.sync_early)?),
+            false => Box::new(self.begin_snapshot(&target.name, target.sync_early)?),
+        };
         let storage = self.storage.clone();
         let writer = BackgroundWriter::start(file, sink, target.key_delay, storage, waker)?;
         self.background.push(writer.handle());
         Ok(Box::new(writer))
+    }
+
+    fn cut_aof(
+        &mut self,
+        increment: AofIncrement,
+        config: &Config,
+        pending: Vec<u8>,
+        position: u64,
+    ) -> Result<(), SaveError> {
+        self.cut_aof_file(increment, config, pending, position).map_err(SaveError)
+    }
+
+    fn end_aof_rewrite(&mut self, is_whole: bool) {
+        let written = self.aof.as_ref().and_then(|aof| aof.written().take());
+        let Some(base) = written.filter(|_| is_whole) else { return };
+        let text = format!("Successfully created the temporary AOF base file {}", base.temporary());
+        self.note(LogLevel::Notice, &text);
+        if let Some(aof) = &self.aof {
+            aof.order(Order::FinishBase(Box::new(base)));
+        }
+    }
+
+    fn has_aof_base(&mut self) -> bool {
+        self.aof.as_ref().is_some_and(Aof::has_base)
+    }
+
+    fn close_aof(&mut self, pending: Vec<u8>, position: u64) {
+        if let Some(mut aof) = self.aof.take() {
+            aof.give(pending, position);
+            aof.end();
+            for news in aof.shared().take_news() {
+                match news {
+                    AofNews::Log(level, line) => self.note(level, &line),
+                    AofNews::Fatal => std::process::exit(1),
+                    AofNews::Fault(_)
+                    | AofNews::Latency(..)
+                    | AofNews::IncrBegun(_)
+                    | AofNews::BaseFinished(_) => {}
+                }
+            }
+        }
+    }
+
+    fn aof(&mut self) -> AofFacts {
+        self.aof.as_ref().map(|aof| aof.shared().numbers.facts()).unwrap_or_default()
     }
 
     fn snapshot_source(&mut self, name: &[u8]) -> Box<dyn SnapshotSource> {

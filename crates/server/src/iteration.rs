@@ -6,6 +6,7 @@
 //! `write`, after everything of the iteration was executed; (3) until the end of the server, the main thread closes
 //! the sockets of clients in the phase `close` and nowhere else.
 
+mod aof;
 mod barrier;
 mod batches;
 mod main_thread;
@@ -65,7 +66,7 @@ pub struct Server {
     io_threads: Manager,
     batches: Batches,
     timing: Timing,
-    /// Keeps replies until they are durable. None outside of tests: there is no log yet.
+    /// Keeps output until what it tells is durable: under `appendfsync always` alone.
     barrier: Option<Box<Barrier>>,
     /// Whether the save under way has more to capture, and room for it.
     has_to_save: bool,
@@ -131,7 +132,7 @@ impl Server {
             io_threads,
             batches: Batches::default(),
             timing: Timing::default(),
-            barrier: Barrier::from_switches(),
+            barrier: None,
             has_to_save: false,
             sums_memory: switches::number(switches::PARTS).is_some(),
             actions: Vec::new(),
@@ -180,11 +181,7 @@ impl Server {
         if more_to_do {
             return Deadline::PAST;
         }
-        let cron = Deadline::at_ns(self.timing.next_cron_ns);
-        match &self.barrier {
-            Some(barrier) => cron.min(Deadline::at_ns(barrier.due_ns())),
-            None => cron,
-        }
+        Deadline::at_ns(self.timing.next_cron_ns)
     }
 
     /// Sums the parts of memory.
@@ -239,6 +236,7 @@ impl Server {
             self.listeners.replace(event_loop, wanted);
         }
         self.listeners.tune(config.int(param::TCP_KEEPALIVE));
+        self.configure_aof();
         let (now_ns, slots) = (self.timing.began_ns, self.sockets.clients.slots());
         self.io_threads.configure(&mut self.engine, &mut self.host, now_ns, slots);
     }
@@ -418,6 +416,9 @@ impl Server {
 
     fn write(&mut self) {
         self.engine.end_iteration(&mut self.host);
+        if self.host.aof.is_some() {
+            self.feed_aof();
+        }
         match self.barrier.is_some() {
             true => self.write_when_durable(),
             false => self.write_now(),

@@ -4,6 +4,7 @@
 mod affinity;
 #[allow(unsafe_code)]
 mod alloc;
+mod aof;
 mod bio;
 mod check;
 mod cli;

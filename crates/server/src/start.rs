@@ -1,6 +1,7 @@
 //! From arguments to a running server, with a log line for each thing an operator asks: where the configuration came
 //! from, what is listening, which event loop and why.
 
+use crate::aof;
 use crate::bio::Bio;
 use crate::cli::{self, Task};
 use crate::host::Host;
@@ -191,7 +192,7 @@ fn serve(loaded: Loaded) -> Result<u8, Failure> {
     limit_clients(&mut host, &mut config);
     say_mode(&mut host, &config);
     listen_everywhere(&mut host, &config).map_err(|text| fail(&mut host, text))?;
-    let signals = Signals::install()
+    let mut signals = Signals::install()
         .map_err(|error| fail(&mut host, format!("installing signal handlers: {error}")))?;
     let backend = iteration::backend_of(&config);
     let opened = AnyLoop::choose(backend, &sluice_evloop::Config::default())
@@ -213,31 +214,70 @@ fn serve(loaded: Loaded) -> Result<u8, Failure> {
     let mut engine = Engine::new(config, seeds, &mut host);
     host.note(LogLevel::Notice, "Server initialized");
     host.claim_data(engine.config()).map_err(|text| fail(&mut host, text))?;
-    let is_loading = match begin_load(&mut engine, &mut host) {
-        Ok(is_loading) => is_loading,
-        Err(_) => {
+    let begun = match begin_load(&mut engine, &mut host, &mut signals) {
+        Ok(begun) => begun,
+        Err(NotLoaded::Stopped) => {
+            host.note(LogLevel::Warning, "Received shutdown signal during loading, exiting now.");
+            host.remove_files();
+            return Ok(0);
+        }
+        Err(NotLoaded::Failed | NotLoaded::Missing) => {
             host.note(LogLevel::Warning, NOT_LOADED);
             return Ok(1);
         }
     };
-    if !is_loading {
-        announce(&mut host, engine.config());
-    }
     // Never dropped: the kernel frees the data faster than we could, one value after the other.
     let mut server = std::mem::ManuallyDrop::new(Server::new(engine, host, opened.event_loop, signals));
+    if let Begun::Done(folder) = begun {
+        if server.open_aof(folder).is_err() {
+            return Ok(1);
+        }
+        server.say(announce);
+    }
     Ok(server.run() as u8)
 }
 
 /// The last line of the log when the data cannot be loaded. Those before are about the file: scripts look for them there.
 pub const NOT_LOADED: &str = "Fatal error loading the DB, check server logs. Exiting.";
 
-/// Removes what a save has left that was cut short, and begins to load the snapshot file; whether there is one.
-fn begin_load(engine: &mut Engine, host: &mut Host) -> Result<bool, NotLoaded> {
+/// How far loading is before the server runs.
+enum Begun {
+    /// A thread loads.
+    UnderWay,
+    /// Everything is loaded; the folder of the append-only file that shall be opened.
+    Done(Option<aof::Folder>),
+}
+
+/// Removes what a save has left that was cut short, and loads the append-only file or, where there shall be none, begins to load the
+/// snapshot file. A signal ends the former.
+fn begin_load(engine: &mut Engine, host: &mut Host, signals: &mut Signals) -> Result<Begun, NotLoaded> {
     let storage = host.storage.clone();
     storage::snapshot::remove_left_over(storage.as_ref(), Path::new("."), &mut |text| {
         host.note(LogLevel::Notice, &text);
     });
-    engine.begin_load_at_start(host)
+    let mut go_on = || signals.drain().is_none();
+    let read = aof::Folder::read(storage, engine.config());
+    let mut folder = read.map_err(|lines| {
+        lines.iter().for_each(|line| host.note(LogLevel::Warning, line));
+        NotLoaded::Failed
+    })?;
+    if !engine.config().bool(param::APPENDONLY) {
+        return Ok(match engine.begin_load_at_start(host)? {
+            true => Begun::UnderWay,
+            false => Begun::Done(None),
+        });
+    }
+    folder.remove_left_over(&mut |text| host.note(LogLevel::Notice, &text));
+    match folder.take_over_old() {
+        Ok(None) => {}
+        Ok(Some(line)) => host.note(LogLevel::Notice, &line),
+        Err(line) => {
+            host.note(LogLevel::Warning, &line);
+            return Err(NotLoaded::Failed);
+        }
+    }
+    aof::load(engine, host, &folder, &mut go_on)?;
+    Ok(Begun::Done(Some(folder)))
 }
 
 /// Changes to `dir`, if one is configured; from then on it is shown as the kernel names it.
@@ -341,29 +381,19 @@ fn say_hello(host: &mut Host, config: &Config, source: &str) {
     host.write_pid_file(config);
 }
 
-/// Nobody shall learn from a restart what was not kept, nor that files of an earlier server were not read.
+/// Nobody shall learn from a restart what was not kept.
 fn say_what_is_kept(host: &mut Host, config: &Config) {
+    if config.bool(param::APPENDONLY) {
+        return;
+    }
     let how = match config.save_points().is_empty() {
         true => "by SAVE and BGSAVE alone, as there are no save points",
         false => "at save points, by SAVE and BGSAVE, and when the server ends in good order",
     };
     let text = format!(
-        "This version has no AOF: data are saved {how}. What was written since is gone when the process is killed or the \
-         machine fails."
+        "The AOF is off: data are saved {how}. What was written since is gone when the process is killed or the machine fails."
     );
     host.note(LogLevel::Warning, &text);
-    let dir = config.str(param::DIR);
-    let names = [param::APPENDDIRNAME, param::APPENDFILENAME];
-    let mut found: Vec<String> = names.map(|name| config.str(name).into_owned()).to_vec();
-    found.retain(|name| Path::new(&*dir).join(name).exists());
-    if !found.is_empty() {
-        let text = format!(
-            "ATTENTION: the directory {dir} holds {} from an earlier server. Nothing of it is read: this version reads the \
-             RDB file alone, and leaves these files as they are.",
-            found.join(", ")
-        );
-        host.note(LogLevel::Warning, &text);
-    }
 }
 
 fn say_mode(host: &mut Host, config: &Config) {

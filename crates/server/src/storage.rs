@@ -32,7 +32,13 @@ pub trait Storage: Send + Sync {
     /// Opens a file to read.
     fn open(&self, path: &Path) -> io::Result<Box<dyn StorageFile>>;
 
-    /// Gives a file another name in the same folder, in place of what has that name. It is in force for everybody at once, and
+    /// Opens a file that is there, to append to.
+    fn append(&self, path: &Path) -> io::Result<Box<dyn StorageFile>>;
+
+    /// Makes a folder, unless it is there.
+    fn create_folder(&self, path: &Path) -> io::Result<()>;
+
+    /// Gives a file another name, in place of what has that name. It is in force for everybody at once, and
     /// durable after [`Storage::sync_folder`].
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
 
@@ -66,6 +72,12 @@ pub trait StorageFile: Send {
 
     /// Forces to disk what was written.
     fn sync(&mut self) -> io::Result<()>;
+
+    /// The same, but for what nobody needs in order to read the file again: times, for example.
+    fn sync_data(&mut self) -> io::Result<()>;
+
+    /// Cuts the file off behind so many bytes; the next write goes there.
+    fn truncate(&mut self, size: u64) -> io::Result<()>;
 
     /// Bytes in the file.
     fn size(&self) -> io::Result<u64>;

@@ -3,7 +3,7 @@
 
 /// Messages that the rings to and from I/O threads hold: few, so that full ones are met.
 pub const RING: &str = "SLUICE_TEST_RING";
-/// Microseconds until a write is durable: replies wait for a log that is slow on purpose.
+/// Microseconds that each sync of the append-only file takes longer: a disk that is slow on purpose.
 pub const FSYNC_US: &str = "SLUICE_TEST_FSYNC_US";
 /// Any number: at the end of each iteration the parts of memory are summed, and INFO debug shows them.
 pub const PARTS: &str = "SLUICE_TEST_PARTS";

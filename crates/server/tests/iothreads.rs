@@ -875,10 +875,11 @@ fn regress_4114_io_threads_without_work_sleep() {
     assert!(used <= 10, "{used} hundredths of a second in two seconds of idling");
 }
 
-/// A server whose log is durable so many microseconds after each write.
+/// A server whose append-only file is durable so many microseconds after each write.
 fn with_slow_log(arguments: &[&str], delay_us: u64) -> Server {
     Server::start_in(common::Dir::new(), |command| {
-        command.args(arguments).env("SLUICE_TEST_FSYNC_US", delay_us.to_string());
+        command.args(arguments).args(["--appendonly", "yes", "--appendfsync", "always"]);
+        command.env("SLUICE_TEST_FSYNC_US", delay_us.to_string());
     })
 }
 
@@ -925,7 +926,8 @@ fn io_c5_nothing_is_told_before_it_is_durable() {
 
 #[test]
 fn everything_holds_with_a_slow_log() {
-    common::rerun("everything_holds", &[("SLUICE_TEST_FSYNC_US", "500")]);
+    let arguments = ("SLUICE_TEST_ARGS", "--appendonly yes --appendfsync always");
+    common::rerun("everything_holds", &[arguments, ("SLUICE_TEST_FSYNC_US", "500")]);
 }
 
 #[test]

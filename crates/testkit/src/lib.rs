@@ -217,6 +217,16 @@ impl Rig {
         commands.join("; ")
     }
 
+    /// What was appended to the append-only file since the last call, each line's end shown as a space.
+    pub fn appended(&mut self) -> String {
+        let mut bytes = Vec::new();
+        self.engine.take_aof(&mut bytes);
+        let text = bytes.escape_ascii().to_string().replace("\\r\\n", " ");
+        // Lengths say nothing that the words do not.
+        let words = text.split(' ').filter(|word| !word.is_empty() && !word.starts_with(['*', '$']));
+        words.collect::<Vec<_>>().join(" ")
+    }
+
     /// Whether a client was told to go.
     pub fn is_closing(&self, client: SessionKey) -> bool {
         self.engine.session(client).is_none_or(|s| s.caller.closing != Closing::No)

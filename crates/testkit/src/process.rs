@@ -3,8 +3,8 @@
 use sluice_base::{Bytes, Now};
 use sluice_config::{Config, ParamId};
 use sluice_engine::{
-    Background, BackgroundFile, Counts, Facts, LogLevel, Process, SaveError, SnapshotFile, SnapshotSink,
-    SnapshotSource,
+    AofFacts, AofIncrement, Background, BackgroundFile, Counts, Facts, LogLevel, Process, SaveError,
+    SnapshotFile, SnapshotSink, SnapshotSource,
 };
 use sluice_keyspace::{Captured, Keyspace};
 use std::cell::{Cell, RefCell};
@@ -33,6 +33,14 @@ pub struct FakeProcess {
     pub refuse_snapshots: Option<String>,
     /// Pieces that are still written in the background; then the disk stands still.
     pub background_room: Rc<Cell<usize>>,
+    /// Rewrites of the append-only file that have begun: what is behind the cut, the bytes before it, and their end.
+    pub aof_cuts: Vec<(AofIncrement, Vec<u8>, u64)>,
+    /// How they ended.
+    pub aof_ended: Vec<bool>,
+    /// The last bytes of append-only files that were closed, and their ends.
+    pub aof_closed: Vec<(Vec<u8>, u64)>,
+    /// Whether a base is in force.
+    pub aof_has_base: bool,
 }
 
 /// Files in memory.
@@ -151,6 +159,10 @@ impl Default for FakeProcess {
             snapshots: Snapshots::default(),
             refuse_snapshots: None,
             background_room: Rc::new(Cell::new(usize::MAX)),
+            aof_cuts: Vec::new(),
+            aof_ended: Vec::new(),
+            aof_closed: Vec::new(),
+            aof_has_base: true,
         }
     }
 }
@@ -219,6 +231,28 @@ impl Process for FakeProcess {
             entries: 0,
             ended: false,
         }))
+    }
+    fn cut_aof(
+        &mut self,
+        increment: AofIncrement,
+        _: &Config,
+        pending: Vec<u8>,
+        position: u64,
+    ) -> Result<(), SaveError> {
+        self.aof_cuts.push((increment, pending, position));
+        Ok(())
+    }
+    fn end_aof_rewrite(&mut self, is_whole: bool) {
+        self.aof_ended.push(is_whole);
+    }
+    fn has_aof_base(&mut self) -> bool {
+        self.aof_has_base
+    }
+    fn close_aof(&mut self, pending: Vec<u8>, position: u64) {
+        self.aof_closed.push((pending, position));
+    }
+    fn aof(&mut self) -> AofFacts {
+        self.facts.aof
     }
     fn snapshot_source(&mut self, name: &[u8]) -> Box<dyn SnapshotSource> {
         let bytes = self.snapshots.borrow().get(name).cloned();

@@ -35,6 +35,7 @@ specs! {
     TYPE,
     UNLINK,
     WAIT,
+    WAITAOF,
 }
 
 /// `COPY`
@@ -657,4 +658,23 @@ pub static WAIT: Spec = Spec {
     complexity: "O(N), N being the number of replicas",
     deprecated: None,
     id: id::WAIT,
+};
+
+/// `WAITAOF`
+pub static WAITAOF: Spec = Spec {
+    full_name: "waitaof",
+    subcommands: &[],
+    group: Group::Generic,
+    since: "7.2.0",
+    arity: Arity::Exactly(4),
+    flags: Flags::BLOCKING,
+    acl: Cat::CONNECTION.or(Cat::BLOCKING),
+    keys: Keys::Specs(&[]),
+    args: &[integer("numlocal"), integer("numreplicas"), integer("timeout")],
+    tips: &["request_policy:all_shards", "response_policy:agg_min"],
+    history: &[],
+    summary: "Waits until what the client has written is in the append-only files of this server and of so many replicas, or the time is over.",
+    complexity: "O(1)",
+    deprecated: None,
+    id: id::WAITAOF,
 };

@@ -5,6 +5,7 @@ use crate::spec::{Arity, Cat, Flags, Group, Keys, Spec};
 
 specs! {
     server:
+    BGREWRITEAOF,
     BGSAVE,
     COMMAND,
     COMMAND_COUNT,
@@ -63,6 +64,25 @@ specs! {
     SYNC,
     TIME,
 }
+
+/// `BGREWRITEAOF`
+pub static BGREWRITEAOF: Spec = Spec {
+    full_name: "bgrewriteaof",
+    subcommands: &[],
+    group: Group::Server,
+    since: "1.0.0",
+    arity: Arity::Exactly(1),
+    flags: Flags::ADMIN.or(Flags::NOSCRIPT).or(Flags::NO_ASYNC_LOADING),
+    acl: Cat::NONE,
+    keys: Keys::Specs(&[]),
+    args: &[],
+    tips: &[],
+    history: &[],
+    summary: "Rewrites the append-only file in the background.",
+    complexity: "O(1)",
+    deprecated: None,
+    id: id::BGREWRITEAOF,
+};
 
 /// `BGSAVE`
 pub static BGSAVE: Spec = Spec {

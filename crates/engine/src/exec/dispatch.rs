@@ -120,10 +120,10 @@ impl Engine {
         let reply = Reply::new(outbox, caller.proto);
         let (key, pubsub) = (*key, &mut control.pubsub);
         let result = run(&mut PubSubCtx { key, caller, pubsub, reply, _seal: Seal(()) }, args);
-        // The replicas get a message whether a client of this server receives the message or not.
+        // The replicas get a message whether a client of this server receives the message or not. It is no change of the data.
         let published = std::mem::take(&mut control.pubsub.outgoing.published);
         if published && (effects.propagating || !control.pubsub.outgoing.targets.is_empty()) {
-            effects.force();
+            effects.force_to_replicas();
         }
         if session.caller.subscribed != before {
             session.mask = gate.session_mask(session);
@@ -189,6 +189,7 @@ impl Engine {
         let result = run(&mut ctx, args);
         self.after_server(session, outbox);
         self.begin_wanted_save(process);
+        self.settle_aof(process);
         result
     }
 

@@ -73,7 +73,7 @@ impl Engine {
             return Ok(Outcome::Done);
         }
         session.caller.flags.in_exec = true;
-        session.caller.multi_mem = transaction.heap_bytes();
+        session.caller.multi_mem = crate::session::short(transaction.heap_bytes());
         Reply::new(&mut session.outbox, session.caller.proto).array(transaction.len());
         unit.nest();
         let hashing = Hashing { hasher: self.keyspace.hasher(), hashes: Vec::new() };

@@ -16,12 +16,14 @@ use sluice_base::Now;
 use sluice_base::num::parse_i64;
 use sluice_base::quote::{Dialect, split_args};
 use sluice_command::specs::{generic, server as specs};
+use sluice_resp::Reply;
 
 pub(crate) const ROUTES: &[Route] = &[
     route(&specs::PSYNC, Handler::Server(psync)),
     route(&specs::REPLCONF, Handler::Server(replconf)),
     route(&specs::SYNC, Handler::Server(sync)),
     route(&generic::WAIT, Handler::Server(wait)),
+    route(&generic::WAITAOF, Handler::Server(waitaof)),
 ];
 
 fn sync(ctx: &mut ServerCtx<'_>, _: Args<'_>) -> Run {
@@ -107,7 +109,42 @@ fn wait(ctx: &mut ServerCtx<'_>, args: Args<'_>) -> Run {
         ctx.reply.int(acknowledged);
         return Ok(Outcome::Done);
     }
-    Ok(Outcome::Wait(Box::new(WaitFor::Replicas { count, offset, deadline_ms })))
+    Ok(Outcome::Wait(Box::new(WaitFor::Replicas { count, offset, local: None, deadline_ms })))
+}
+
+fn waitaof(ctx: &mut ServerCtx<'_>, args: Args<'_>) -> Run {
+    let waits_here = match args.int(1)? {
+        0 => false,
+        1 => true,
+        _ => return Err(CmdError::text("ERR value is out of range, value must between 0 and 1")),
+    };
+    let count = args.int(2)?;
+    if count < 0 {
+        return Err(CmdError::text("ERR value is out of range, must be positive"));
+    }
+    let deadline_ms = timeout_ms(args.at(3), ctx.now)?;
+    if waits_here && !ctx.control.aof.is_on() {
+        return Err(AOF_IS_OFF);
+    }
+    let position = ctx.session.durable_at;
+    let is_durable = ctx.control.is_kept(position);
+    if (is_durable || !waits_here) && count == 0 || !ctx.may_wait {
+        reply_waitaof(&mut ctx.reply, is_durable);
+        return Ok(Outcome::Done);
+    }
+    let (offset, local) = (ctx.session.caller.write_offset, Some(position));
+    Ok(Outcome::Wait(Box::new(WaitFor::Replicas { count, offset, local, deadline_ms })))
+}
+
+/// WAITAOF waits for this server's own file, which there is not, or is not any more.
+pub(crate) const AOF_IS_OFF: CmdError =
+    CmdError::text("ERR WAITAOF cannot be used when numlocal is set but appendonly is disabled.");
+
+/// What WAITAOF answers: no replica says yet how far its own append-only file is.
+pub(crate) fn reply_waitaof(reply: &mut Reply<'_>, is_durable: bool) {
+    reply.array(2);
+    reply.int(i64::from(is_durable));
+    reply.int(0);
 }
 
 /// A timeout in milliseconds as the moment at which it is over, ms of the monotonic clock; 0: never.

@@ -21,6 +21,7 @@ use sluice_command::{Spec, derive};
 use sluice_resp::Reply;
 
 pub(crate) const ROUTES: &[Route] = &[
+    route(&specs::BGREWRITEAOF, Handler::Server(save::bgrewriteaof)),
     route(&specs::BGSAVE, Handler::Server(save::bgsave)),
     route(&specs::COMMAND, Handler::Static(command::all)),
     route(&specs::COMMAND_COUNT, Handler::Static(command::count)),

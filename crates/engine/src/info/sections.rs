@@ -188,21 +188,33 @@ pub(super) fn persistence(view: &View<'_>, out: &mut Lines) {
     let (loaded, expired) = load.map_or((last.loaded, last.expired), LoadUnderWay::keys);
     out.add("rdb_last_load_keys_expired", expired);
     out.add("rdb_last_load_keys_loaded", loaded);
+    let (aof, rewriting) = (&view.control.aof, &view.control.rewriting);
+    let is_enabled = aof.is_on() || rewriting.scheduled && view.control.config.bool(param::APPENDONLY);
+    out.add("aof_enabled", u8::from(is_enabled));
+    out.add("aof_rewrite_in_progress", u8::from(rewriting.began_s.is_some()));
+    out.add("aof_rewrite_scheduled", u8::from(rewriting.scheduled));
+    out.add("aof_last_rewrite_time_sec", rewriting.last_s.unwrap_or(-1));
+    let current_s = rewriting.began_s.map_or(-1, |began_s| view.now.unix_s() - began_s);
+    out.add("aof_current_rewrite_time_sec", current_s);
+    out.add("aof_last_bgrewrite_status", if rewriting.failed { "err" } else { "ok" });
+    out.add("aof_rewrites", rewriting.count);
+    out.add("aof_rewrites_consecutive_failures", rewriting.failures);
+    out.add("aof_last_write_status", if aof.report().fault.is_none() { "ok" } else { "err" });
+    out.add("aof_last_cow_size", rewriting.last_copied_bytes);
     out.fixed(&[
-        ("aof_enabled", "0"),
-        ("aof_rewrite_in_progress", "0"),
-        ("aof_rewrite_scheduled", "0"),
-        ("aof_last_rewrite_time_sec", "-1"),
-        ("aof_current_rewrite_time_sec", "-1"),
-        ("aof_last_bgrewrite_status", "ok"),
-        ("aof_rewrites", "0"),
-        ("aof_rewrites_consecutive_failures", "0"),
-        ("aof_last_write_status", "ok"),
-        ("aof_last_cow_size", "0"),
         ("module_fork_in_progress", "0"),
         ("module_fork_last_cow_size", "0"),
         ("slot_migration_fork_in_progress", "0"),
     ]);
+    if aof.is_on() {
+        let facts = view.facts.aof;
+        out.add("aof_current_size", facts.current_bytes);
+        out.add("aof_base_size", facts.base_bytes);
+        out.add("aof_pending_rewrite", u8::from(rewriting.scheduled));
+        out.add("aof_buffer_length", facts.buffer_bytes);
+        out.add("aof_pending_bio_fsync", u8::from(facts.is_syncing));
+        out.add("aof_delayed_fsync", facts.delayed_syncs);
+    }
     if let Some(load) = load {
         let figures = load.figures(view.now);
         out.add("loading_start_time", figures.start_s);

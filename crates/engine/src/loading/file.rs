@@ -1,7 +1,7 @@
 //! A snapshot file, read into a keyspace: what a load does on its thread.
 
-use super::Reporter;
 use super::staged::Staged;
+use super::{LoadProgress, LoadThread, Reporter};
 use crate::control::Control;
 use crate::process::{LogLevel, SnapshotSource};
 use crate::snapshot::Kept;
@@ -181,8 +181,19 @@ impl FileLoad {
     ) -> Result<bool, NotLoaded> {
         let FileLoad { reader, db, counts, entries, kept, staged, is_accepted, .. } = self;
         let (duplicates, now, lfu, left) = (self.duplicates, self.now, self.lfu, self.left);
-        let mut target =
-            LoadTarget { keyspace, duplicates, now, lfu, left, db, counts, entries, kept, staged };
+        let mut target = LoadTarget {
+            keyspace,
+            duplicates,
+            now,
+            lfu,
+            left,
+            keeps_expired: false,
+            db,
+            counts,
+            entries,
+            kept,
+            staged,
+        };
         reader.feed(bytes);
         let failure = loop {
             if !*is_accepted && reader.version() != 0 {
@@ -295,6 +306,8 @@ struct LoadTarget<'a> {
     now: Now,
     lfu: bool,
     left: u64,
+    /// Keys past their expiry are loaded too: a log goes on behind them.
+    keeps_expired: bool,
     db: &'a mut usize,
     counts: &'a mut LoadCounts,
     /// Keys so far, whatever became of them.
@@ -367,6 +380,7 @@ impl LoadTarget<'_> {
                 say(format!("RDB memory usage when created {mb:.2} Mb"));
             }
             // Facts about the writer, or about its replication, which nothing here can go on with.
+            b"aof-base" if value == b"1" => say("RDB is base AOF".to_owned()),
             b"redis-bits" | b"aof-base" | b"aof-preamble" => {}
             b"repl-stream-db" | b"repl-id" | b"repl-offset" => {}
             _ => self.kept.fields.push((name.to_vec(), value.to_vec())),
@@ -375,7 +389,7 @@ impl LoadTarget<'_> {
 
     fn entry(&mut self, entry: LoadedEntry<'_>) -> Result<(), String> {
         let LoadedEntry { key, value, expiry_ms, usage } = entry;
-        if expiry_ms.is_some_and(|at| at < self.now.unix_ms()) {
+        if !self.keeps_expired && expiry_ms.is_some_and(|at| at < self.now.unix_ms()) {
             self.counts.expired += 1;
             return Ok(());
         }
@@ -430,6 +444,92 @@ impl LoadTarget<'_> {
             (Usage::Unsaid | Usage::Idle(_), true) => u32::from(minutes) << 8 | 5,
             (Usage::Unsaid | Usage::Frequency(_), false) => now_s as u32 & CLOCK_MASK,
         }
+    }
+}
+
+/// The snapshot at the beginning of an append-only file, item by item, on the thread that replays the rest.
+pub(crate) struct PreambleLoad {
+    now: Now,
+    lfu: bool,
+    /// Bytes of the file.
+    size: u64,
+    db: usize,
+    pub(crate) counts: LoadCounts,
+    pub(crate) kept: Kept,
+    entries: u64,
+    staged: Staged,
+    progress: LoadProgress,
+}
+
+/// A load that nobody looks at and nobody delays.
+struct Unseen;
+
+impl LoadThread for Unseen {
+    fn wake(&mut self) {}
+
+    fn sleep(&mut self, _: u64) {}
+}
+
+impl PreambleLoad {
+    pub(crate) fn new(now: Now, lfu: bool, size: u64) -> PreambleLoad {
+        PreambleLoad {
+            now,
+            lfu,
+            size,
+            db: 0,
+            counts: LoadCounts::default(),
+            kept: Kept::default(),
+            entries: 0,
+            staged: Staged::default(),
+            progress: LoadProgress::default(),
+        }
+    }
+
+    /// Bytes of the file.
+    pub(crate) fn size(&self) -> u64 {
+        self.size
+    }
+
+    /// Takes an item. Errors: a line for the log.
+    pub(crate) fn item(
+        &mut self,
+        item: Item<'_>,
+        keyspace: &mut Keyspace,
+        log: &mut dyn FnMut(LogLevel, &str),
+    ) -> Result<(), String> {
+        let is_entry = matches!(item, Item::LoadedEntry(_));
+        let result = self.with_target(keyspace, |target, out| target.item(item, out));
+        if !is_entry {
+            self.progress.take_news().lines.iter().for_each(|(level, line)| log(*level, line));
+        }
+        result
+    }
+
+    /// The snapshot has ended. Errors: a line for the log.
+    pub(crate) fn finish(&mut self, keyspace: &mut Keyspace) -> Result<(), String> {
+        self.with_target(keyspace, |target, _| target.insert_staged())
+    }
+
+    fn with_target(
+        &mut self,
+        keyspace: &mut Keyspace,
+        run: impl FnOnce(&mut LoadTarget<'_>, &mut Reporter<'_>) -> Result<(), String>,
+    ) -> Result<(), String> {
+        let PreambleLoad { now, lfu, size, db, counts, kept, entries, staged, progress } = self;
+        let mut target = LoadTarget {
+            keyspace,
+            duplicates: Duplicates::Refused,
+            now: *now,
+            lfu: *lfu,
+            left: *size,
+            keeps_expired: true,
+            db,
+            counts,
+            entries,
+            kept,
+            staged,
+        };
+        run(&mut target, &mut Reporter { progress, thread: &mut Unseen })
     }
 }
 

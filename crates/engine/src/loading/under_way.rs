@@ -112,7 +112,7 @@ impl LoadUnderWay {
 }
 
 /// The line of the log about how far a load is: percentage, rate and what is left.
-fn progress_line(read: u64, size: u64, spent_ns: u64) -> String {
+pub(crate) fn progress_line(read: u64, size: u64, spent_ns: u64) -> String {
     let seconds = (spent_ns as f64 / 1e9).max(1e-3);
     let rate = read as f64 / seconds;
     if size == 0 {
@@ -129,7 +129,7 @@ fn progress_line(read: u64, size: u64, spent_ns: u64) -> String {
 
 impl Control {
     /// Notes what a load brought, and whether the file holds more than that.
-    fn note_loaded(&mut self, counts: LoadCounts) {
+    pub(crate) fn note_loaded(&mut self, counts: LoadCounts) {
         self.last_load = counts;
         self.partly_loaded = (counts.skipped > 0).then(|| self.snapshot_place());
     }

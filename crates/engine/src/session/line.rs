@@ -68,7 +68,7 @@ impl Session {
             caller.laddr,
             caller.fd,
             label(caller.name()),
-            (now_s - caller.created_s).max(0),
+            (now_s - i64::from(caller.created_s)).max(0),
             (now_s - caller.last_s).max(0),
             self.flag_letters(watching),
             if caller.capa_redirect { "r" } else { "" },

@@ -20,6 +20,7 @@ impl Server {
             load.stop();
         }
         self.engine.save_rest(&mut self.host);
+        self.close_aof();
         supervisor::tell(self.engine.config(), "STOPPING=1\n", &mut self.host);
         self.listeners.close(&mut self.sockets.event_loop);
         self.release_all();
@@ -48,7 +49,6 @@ impl Server {
             }
             self.collect();
             self.write();
-            self.release_all();
             if !goes_on(self) || self.host.now().mono_ns >= deadline_ns {
                 return;
             }

@@ -10,9 +10,8 @@
 //! (3) after an error nothing more is written, and nothing gets its name.
 
 use super::Storage;
-use super::snapshot::SnapshotWriter;
 use sluice_base::Bytes;
-use sluice_engine::{Background, SaveError, SnapshotFile, SnapshotSink};
+use sluice_engine::{Background, SaveError, SnapshotFile};
 use sluice_evloop::Waker;
 use sluice_keyspace::Captured;
 use std::ops::ControlFlow;
@@ -22,6 +21,21 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
+
+/// Where a thread writes a file to.
+pub trait BackgroundSink: Send {
+    /// Writes the next piece, whole.
+    fn write(&mut self, piece: &[u8]) -> Result<(), SaveError>;
+
+    /// Forces the file to disk and puts it in force; the step from which on it counts is made through `pass`, which may refuse it.
+    fn finish_through(self: Box<Self>, pass: &mut Pass<'_>) -> Result<(), SaveError>;
+
+    /// Of a snapshot: its file, as long as it has no other name.
+    fn temporary_snapshot(&self) -> Option<PathBuf>;
+}
+
+/// Makes a step, or refuses it.
+pub type Pass<'a> = dyn FnMut(&mut dyn FnMut() -> Result<(), SaveError>) -> Result<(), SaveError> + 'a;
 
 /// A file that a thread writes.
 pub struct BackgroundWriter {
@@ -35,7 +49,8 @@ pub struct BackgroundWriter {
 pub struct WriterHandle {
     shared: Arc<WriterState>,
     storage: Arc<dyn Storage>,
-    temporary: PathBuf,
+    /// Of a snapshot: its file, as long as it has no other name.
+    temporary: Option<PathBuf>,
 }
 
 #[derive(Default)]
@@ -64,7 +79,7 @@ enum Commit {
     /// Never.
     Refused,
     /// It has.
-    Renamed,
+    Passed,
 }
 
 /// The main thread is woken when less than this is on its way.
@@ -74,13 +89,13 @@ impl BackgroundWriter {
     /// Begins to write a file into `sink`. `key_delay` is the setting `rdb-key-save-delay`.
     pub fn start(
         file: SnapshotFile,
-        sink: SnapshotWriter,
+        sink: Box<dyn BackgroundSink>,
         key_delay: i64,
         storage: Arc<dyn Storage>,
         waker: Waker,
     ) -> Result<BackgroundWriter, SaveError> {
         let shared = Arc::new(WriterState::default());
-        let temporary = sink.temporary();
+        let temporary = sink.temporary_snapshot();
         let (pieces, received) = channel();
         let seen = shared.clone();
         let run = move || {
@@ -111,8 +126,15 @@ impl WriterHandle {
         if *commit == Commit::Allowed {
             *commit = Commit::Refused;
             // The thread would remove it too, but may wait for the disk; that it is gone already is no matter.
-            let _ = self.storage.remove(&self.temporary);
+            if let Some(temporary) = &self.temporary {
+                let _ = self.storage.remove(temporary);
+            }
         }
+    }
+
+    /// Whether it becomes the snapshot file, and not a base of the append-only file.
+    pub fn is_snapshot(&self) -> bool {
+        self.temporary.is_some()
     }
 
     /// Whether the thread has not ended: it writes, or was broken off and still waits for the disk.
@@ -172,7 +194,7 @@ const NICE: i32 = 5;
 
 fn write(
     mut file: SnapshotFile,
-    mut sink: SnapshotWriter,
+    mut sink: Box<dyn BackgroundSink>,
     pieces: &Receiver<Captured>,
     mut delay: Delay,
     shared: &WriterState,
@@ -221,13 +243,13 @@ fn write(
             "A snapshot has {entries} of {wanted} keys: this is a defect; it is not kept"
         )));
     }
-    sink.finish_through(|rename| {
+    sink.finish_through(&mut |step| {
         let mut commit = shared.commit.lock().unwrap_or_else(PoisonError::into_inner);
         if *commit == Commit::Refused {
             return Err(broken_off());
         }
-        rename()?;
-        *commit = Commit::Renamed;
+        step()?;
+        *commit = Commit::Passed;
         Ok(())
     })
 }
@@ -302,6 +324,12 @@ mod tests {
         fn open(&self, path: &Path) -> io::Result<Box<dyn StorageFile>> {
             Real.open(path)
         }
+        fn append(&self, path: &Path) -> io::Result<Box<dyn StorageFile>> {
+            Real.append(path)
+        }
+        fn create_folder(&self, path: &Path) -> io::Result<()> {
+            Real.create_folder(path)
+        }
         fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
             Real.rename(from, to)
         }
@@ -337,6 +365,12 @@ mod tests {
             self.goes_on.lock().expect("no test has panicked").recv().expect("the test speaks");
             self.file.sync()
         }
+        fn sync_data(&mut self) -> io::Result<()> {
+            self.sync()
+        }
+        fn truncate(&mut self, bytes: u64) -> io::Result<()> {
+            self.file.truncate(bytes)
+        }
         fn size(&self) -> io::Result<u64> {
             self.file.size()
         }
@@ -360,7 +394,7 @@ mod tests {
             sluice_evloop::AnyLoop::choose(sluice_evloop::Backend::Poll, &config).expect("a loop").event_loop;
         let file = SnapshotFile::empty();
         let mut writer =
-            BackgroundWriter::start(file, sink, 0, storage, event_loop.waker()).expect("a thread");
+            BackgroundWriter::start(file, Box::new(sink), 0, storage, event_loop.waker()).expect("a thread");
         let handle = writer.handle();
         writer.end(0);
         waiting.recv().expect("the thread forces the file to disk");

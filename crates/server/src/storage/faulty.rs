@@ -134,6 +134,8 @@ struct Contents {
     durable: Vec<u8>,
     /// Pages of `seen` that a sync would make durable.
     dirty: BTreeSet<usize>,
+    /// The least size to which it was cut since the last sync.
+    cut_to: Option<usize>,
 }
 
 /// Bytes of a page here: small, so that small files have several.
@@ -213,7 +215,7 @@ impl Disk {
             return Some(*number);
         }
         let bytes = std::fs::read(path).ok()?;
-        let number = self.add(Contents { seen: bytes.clone(), durable: bytes, dirty: BTreeSet::new() });
+        let number = self.add(Contents { seen: bytes.clone(), durable: bytes, ..Contents::default() });
         self.names.insert(path.to_owned(), number);
         self.durable.insert(path.to_owned(), number);
         Some(number)
@@ -294,10 +296,20 @@ impl Contents {
 
     fn sync(&mut self) {
         let mut durable = std::mem::take(&mut self.durable);
+        if let Some(size) = self.cut_to.take() {
+            durable.truncate(size);
+        }
         for page in std::mem::take(&mut self.dirty) {
             self.copy_page(page, &mut durable);
         }
         self.durable = durable;
+    }
+
+    /// That the file is shorter is durable with the next sync, as a page is that was written.
+    fn truncate(&mut self, size: usize) {
+        self.seen.truncate(size);
+        self.dirty.retain(|page| page * PAGE < size);
+        self.cut_to = Some(self.cut_to.map_or(size, |cut| cut.min(size)));
     }
 
     /// What is left of it: all that is durable, and some, all or none of what is not.
@@ -328,6 +340,21 @@ impl Storage for Faulty {
 
     fn open(&self, path: &Path) -> io::Result<Box<dyn StorageFile>> {
         Ok(Box::new(FaultyReader { file: self.real.open(path)?, state: self.state.clone() }))
+    }
+
+    fn append(&self, path: &Path) -> io::Result<Box<dyn StorageFile>> {
+        let mut state = self.lock();
+        if state.crashed {
+            return Err(Errno::EIO.into());
+        }
+        let number = state.disk.number_of(path).ok_or(Errno::ENOENT)?;
+        let file = self.real.append(path)?;
+        Ok(Box::new(FaultyFile { file, number, state: self.state.clone() }))
+    }
+
+    // No crash takes a folder away: what is in it is what matters here.
+    fn create_folder(&self, path: &Path) -> io::Result<()> {
+        self.real.create_folder(path)
     }
 
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
@@ -416,6 +443,18 @@ impl StorageFile for FaultyFile {
         self.file.read(into)
     }
 
+    fn sync_data(&mut self) -> io::Result<()> {
+        self.sync()
+    }
+
+    fn truncate(&mut self, size: u64) -> io::Result<()> {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let struck = state.begin()?;
+        self.file.truncate(size)?;
+        state.disk.files[self.number].truncate(size as usize);
+        state.end(struck)
+    }
+
     fn sync(&mut self) -> io::Result<()> {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let struck = state.begin()?;
@@ -465,6 +504,14 @@ impl StorageFile for FaultyReader {
 
     fn sync(&mut self) -> io::Result<()> {
         self.file.sync()
+    }
+
+    fn sync_data(&mut self) -> io::Result<()> {
+        self.file.sync_data()
+    }
+
+    fn truncate(&mut self, size: u64) -> io::Result<()> {
+        self.file.truncate(size)
     }
 
     fn size(&self) -> io::Result<u64> {

@@ -4,7 +4,7 @@ use super::lock::{LockHold, LockRefused, lock_file};
 use super::{Storage, StorageFile};
 use std::ffi::OsString;
 use std::fs::{File, OpenOptions, Permissions};
-use std::io::{self, Read, Write};
+use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 
@@ -20,6 +20,17 @@ impl Storage for Real {
 
     fn open(&self, path: &Path) -> io::Result<Box<dyn StorageFile>> {
         Ok(Box::new(RealFile(File::open(path)?)))
+    }
+
+    fn append(&self, path: &Path) -> io::Result<Box<dyn StorageFile>> {
+        Ok(Box::new(RealFile(OpenOptions::new().append(true).open(path)?)))
+    }
+
+    fn create_folder(&self, path: &Path) -> io::Result<()> {
+        match std::fs::create_dir(path) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists && path.is_dir() => Ok(()),
+            other => other,
+        }
     }
 
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
@@ -65,6 +76,15 @@ impl StorageFile for RealFile {
 
     fn sync(&mut self) -> io::Result<()> {
         self.0.sync_all()
+    }
+
+    fn sync_data(&mut self) -> io::Result<()> {
+        self.0.sync_data()
+    }
+
+    fn truncate(&mut self, size: u64) -> io::Result<()> {
+        self.0.set_len(size)?;
+        self.0.seek(SeekFrom::Start(size)).map(drop)
     }
 
     fn size(&self) -> io::Result<u64> {

@@ -92,6 +92,12 @@ impl Replacement {
         self.file.set_mode(mode).map_err(|error| Operation::Create.failed(error))
     }
 
+    /// Gives the file another name at the end than was said at first, in the same folder.
+    pub fn aim_at(&mut self, target: PathBuf) {
+        assert!(matches!(self.stage, Stage::Writing | Stage::Synced), "it has its name already");
+        self.target = target;
+    }
+
     /// Writes all of these bytes. After a failure nothing more is written: what is missing would never be noticed.
     pub fn write(&mut self, bytes: &[u8]) -> Result<(), Failed> {
         assert!(matches!(self.stage, Stage::Writing | Stage::Failed), "nothing is written behind the end");

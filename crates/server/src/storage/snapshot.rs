@@ -1,5 +1,6 @@
 //! The snapshot file on disk: as the engine writes it, as the engine reads it, and what a server has left that ended meanwhile.
 
+use super::background::{BackgroundSink, Pass};
 use super::replacement::{Failed, Operation, folder_of};
 use super::{Replacement, Storage, StorageFile};
 use crate::os::plain_error;
@@ -55,23 +56,22 @@ pub fn create(
     Ok(SnapshotWriter { replacement, place })
 }
 
-impl SnapshotWriter {
-    /// [`SnapshotSink::finish`] with the rename made by `rename`, which may refuse it.
-    pub fn finish_through(
-        mut self,
-        rename: impl FnOnce(&mut dyn FnMut() -> Result<(), SaveError>) -> Result<(), SaveError>,
-    ) -> Result<(), SaveError> {
+impl BackgroundSink for SnapshotWriter {
+    fn write(&mut self, piece: &[u8]) -> Result<(), SaveError> {
+        SnapshotSink::write(self, piece)
+    }
+
+    fn finish_through(mut self: Box<Self>, pass: &mut Pass<'_>) -> Result<(), SaveError> {
         let mut replacement = self.replacement.take().expect("it goes here and in `finish` alone");
         let place = &self.place;
         let mut step = || replacement.step().map(drop).map_err(|failed| place.describe(&failed));
         step()?;
-        rename(&mut step)?;
+        pass(&mut step)?;
         step()
     }
 
-    /// The temporary file.
-    pub fn temporary(&self) -> PathBuf {
-        self.place.folder.clone().unwrap_or_default().join(&self.place.temporary)
+    fn temporary_snapshot(&self) -> Option<PathBuf> {
+        Some(self.place.folder.clone().unwrap_or_default().join(&self.place.temporary))
     }
 }
 

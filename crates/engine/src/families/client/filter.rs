@@ -139,7 +139,7 @@ impl<'a> Filter<'a> {
     /// Whether the client is chosen, SKIPME apart. O(log ids).
     pub(super) fn chooses(&self, session: &Session, now_s: i64, watching: &Watching) -> bool {
         let caller = &session.caller;
-        self.age_s_min.is_none_or(|min| now_s - caller.created_s >= min)
+        self.age_s_min.is_none_or(|min| now_s - i64::from(caller.created_s) >= min)
             && self.idle_s_min.is_none_or(|min| now_s - caller.last_s >= min)
             && self.is.verdicts(session, watching).into_iter().flatten().all(|met| met)
             && !self.is_not.verdicts(session, watching).into_iter().flatten().any(|met| met)

@@ -4,7 +4,7 @@ use crate::args::Args;
 use crate::ctx::{Outcome, ReportCtx, Run, ServerCtx};
 use crate::error::CmdError;
 use crate::process::LogLevel;
-use sluice_config::{Force, Origin, ParamId, Phase};
+use sluice_config::{Force, Origin, ParamId, Phase, param};
 
 pub(super) fn get(ctx: &mut ReportCtx<'_>, args: Args<'_>) -> Run {
     let patterns: Vec<&[u8]> = args.iter_from(2).collect();
@@ -52,8 +52,32 @@ pub(super) fn set(ctx: &mut ServerCtx<'_>, args: Args<'_>) -> Run {
         }
     }
     ctx.control.apply_limits();
+    want_aof(ctx);
     ctx.reply.ok();
     Ok(Outcome::Done)
+}
+
+/// An append-only file that was turned on begins with a rewrite: behind this command, or when it can.
+fn want_aof(ctx: &mut ServerCtx<'_>) {
+    let wants_aof = ctx.control.config.bool(param::APPENDONLY);
+    if !wants_aof || ctx.control.aof.is_on() || ctx.control.rewriting.scheduled {
+        return;
+    }
+    if ctx.may_wait && !ctx.control.works_in_background() {
+        ctx.control.rewriting.wanted = true;
+        return;
+    }
+    let text = match ctx.may_wait {
+        true => {
+            "AOF was enabled but there is already another background operation. An AOF background was scheduled to start when \
+             possible."
+        }
+        false => {
+            "AOF was enabled during a transaction. An AOF background was scheduled to start when possible."
+        }
+    };
+    ctx.control.rewriting.scheduled = true;
+    ctx.process.log(LogLevel::Notice, text);
 }
 
 fn wire(error: sluice_config::SetError) -> CmdError {

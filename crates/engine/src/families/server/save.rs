@@ -32,7 +32,7 @@ pub(super) fn bgsave(ctx: &mut ServerCtx<'_>, args: Args<'_>) -> Run {
         ctx.control.saving.scheduled = true;
         ctx.process.log(LogLevel::Notice, "Background saving scheduled to run after transaction execution");
         ctx.reply.simple(b"Background saving scheduled");
-    } else if ctx.control.is_writing {
+    } else if ctx.control.works_in_background() {
         if !schedule {
             return Err(OTHER_JOB);
         }
@@ -58,6 +58,26 @@ fn cancel(ctx: &mut ServerCtx<'_>) -> Run {
         ctx.reply.simple(b"Scheduled background saving cancelled");
     } else {
         return Err(CmdError::text("ERR Background saving is currently not in progress or scheduled"));
+    }
+    Ok(Outcome::Done)
+}
+
+/// Begins a rewrite of the append-only file behind this command, or behind the transaction.
+pub(super) fn bgrewriteaof(ctx: &mut ServerCtx<'_>, _: Args<'_>) -> Run {
+    let is_busy = ctx.control.works_in_background();
+    let rewriting = &mut ctx.control.rewriting;
+    if rewriting.began_s.is_some() {
+        return Err(
+            const { CmdError::text("ERR Background append only file rewriting already in progress") },
+        );
+    }
+    if is_busy || !ctx.may_wait {
+        rewriting.scheduled = true;
+        rewriting.failures = 0;
+        ctx.reply.simple(b"Background append only file rewriting scheduled");
+    } else {
+        rewriting.wanted = true;
+        ctx.reply.simple(b"Background append only file rewriting started");
     }
     Ok(Outcome::Done)
 }

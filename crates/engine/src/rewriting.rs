@@ -1,0 +1,257 @@
+//! Rewriting the append-only file: a cut of the data becomes the new base, and what comes behind the cut another increment.
+//!
+//! ```text
+//!  BGREWRITEAOF, growth, CONFIG SET appendonly yes
+//!      │ cut: what is pending goes into the file before, what follows into another ([`Process::cut_aof`])
+//!      ▼
+//!  the job writes the base ──► the process puts the base in force ──► the files before are removed
+//!      └── fails, or is broken off: the file before goes on, with one more increment
+//! ```
+//!
+//! Invariants: (1) the cut of the data and that of the stream are between the same two units; (2) one rewrite at a time, and none
+//! beside a save; (3) an append-only file that was turned on is one when its first base is in force: until then what is appended
+//! lies beside the manifest.
+
+use crate::background::JobState;
+use crate::engine::Engine;
+use crate::process::{AofIncrement, BackgroundFile, LogLevel, Process, SaveError};
+use sluice_base::Now;
+use sluice_config::param;
+
+/// What rewriting remembers between two steps.
+#[derive(Clone, Debug, Default)]
+pub struct Rewriting {
+    /// A rewrite shall begin as soon as the running command is done.
+    pub(crate) wanted: bool,
+    /// A rewrite shall begin when nothing else is written in the background.
+    pub(crate) scheduled: bool,
+    /// When the one under way began, seconds since the epoch. It ends when the base is in force, and not when it is written.
+    pub(crate) began_s: Option<i64>,
+    /// The append-only file was turned on, and its first base is not in force: the next start would not read it.
+    pub(crate) is_first: bool,
+    /// The last one that ended failed.
+    pub(crate) failed: bool,
+    /// Failures since the last success.
+    pub(crate) failures: u32,
+    /// Rewrites that were begun.
+    pub(crate) count: u64,
+    /// How long the last one took, seconds.
+    pub(crate) last_s: Option<i64>,
+    /// Bytes copied for commands that changed an entry while the last one was under way.
+    pub(crate) last_copied_bytes: u64,
+    /// No rewrite begins by itself before this, seconds since the epoch.
+    rests_until_s: i64,
+}
+
+/// So many failures in a row are tried again at once by growth, and with growing pauses from then on.
+const FAILURES_FREE: u32 = 3;
+/// The longest pause, minutes.
+const REST_MIN_MAX: i64 = 60;
+
+impl Engine {
+    /// Does what the last command has asked of the append-only file: between two units.
+    pub(crate) fn settle_aof(&mut self, process: &mut dyn Process) {
+        let wants_aof = self.control.config.bool(param::APPENDONLY);
+        if self.control.aof.is_on() && !wants_aof {
+            self.turn_aof_off(process);
+        }
+        if std::mem::take(&mut self.control.rewriting.wanted) {
+            match self.control.works_in_background() {
+                true => self.control.rewriting.scheduled = true,
+                false => {
+                    self.begin_rewrite(process);
+                }
+            }
+        }
+    }
+
+    /// Begins a rewrite. To be called between units, while no job is under way. Whether it has begun; the log says why not.
+    pub(crate) fn begin_rewrite(&mut self, process: &mut dyn Process) -> bool {
+        let rewriting = &mut self.control.rewriting;
+        rewriting.scheduled = false;
+        rewriting.count += 1;
+        let now = process.now();
+        let begun = self.cut_for_rewrite(process).and_then(|()| {
+            let config = &self.control.config;
+            let target = BackgroundFile {
+                name: Vec::new(),
+                sync_early: config.bool(param::AOF_REWRITE_INCREMENTAL_FSYNC),
+                key_delay: config.int(param::RDB_KEY_SAVE_DELAY),
+                is_aof_base: true,
+                as_commands: !config.bool(param::AOF_USE_RDB_PREAMBLE),
+            };
+            self.begin_job(target, process).inspect_err(|_| process.end_aof_rewrite(false))
+        });
+        if let Err(SaveError(line)) = begun {
+            process.log(LogLevel::Warning, &line);
+            self.rewrite_failed(now, process);
+            return false;
+        }
+        self.control.rewriting.began_s = Some(now.unix_s());
+        let keys = self.job_state().map_or(0, |state| state.total);
+        process.log(LogLevel::Notice, &format!("Background append only file rewriting started: {keys} keys"));
+        true
+    }
+
+    /// Ends the file before, and begins what is behind the cut.
+    fn cut_for_rewrite(&mut self, process: &mut dyn Process) -> Result<(), SaveError> {
+        let wants_aof = self.control.config.bool(param::APPENDONLY);
+        let increment = match (wants_aof, self.control.aof.is_on()) {
+            (true, true) => AofIncrement::Next,
+            (true, false) => AofIncrement::First,
+            (false, _) => AofIncrement::None,
+        };
+        let mut pending = Vec::new();
+        self.take_aof(&mut pending);
+        let position = self.aof_position();
+        process.cut_aof(increment, &self.control.config, pending, position)?;
+        match increment {
+            AofIncrement::Next => self.begin_aof_file(),
+            AofIncrement::First => {
+                self.begin_aof();
+                self.control.rewriting.is_first = true;
+            }
+            AofIncrement::None => {}
+        }
+        Ok(())
+    }
+
+    /// The base is written, or is not.
+    pub(crate) fn rewrite_written(
+        &mut self,
+        state: JobState,
+        outcome: Result<(), SaveError>,
+        process: &mut dyn Process,
+    ) {
+        self.control.rewriting.last_copied_bytes = state.changed.1;
+        match outcome {
+            Ok(()) => {
+                process.log(LogLevel::Notice, "Background AOF rewrite terminated with success");
+                process.end_aof_rewrite(true);
+            }
+            Err(SaveError(line)) => {
+                process.log(LogLevel::Warning, &line);
+                process.log(LogLevel::Warning, "Background AOF rewrite terminated with error");
+                process.end_aof_rewrite(false);
+                self.rewrite_failed(process.recent(), process);
+            }
+        }
+    }
+
+    /// The process has put the new base in force, or could not.
+    pub fn report_aof_rewrite(&mut self, is_in_force: bool, process: &mut dyn Process) {
+        if self.control.rewriting.began_s.is_none() {
+            return;
+        }
+        let now = process.recent();
+        match is_in_force {
+            true => {
+                let rewriting = &mut self.control.rewriting;
+                rewriting.last_s = rewriting.began_s.take().map(|began_s| now.unix_s() - began_s);
+                rewriting.failed = false;
+                rewriting.failures = 0;
+                rewriting.is_first = false;
+                self.control.blocking.replica_acknowledged();
+                self.serve_waiting(process);
+            }
+            false => self.rewrite_failed(now, process),
+        }
+        self.leave_aof_if_off(process);
+    }
+
+    /// The file behind the cut could not be made: the rewrite is of no use. Where the base is written already, the process
+    /// refuses it, and [`Engine::report_aof_rewrite`] tells so.
+    pub fn report_aof_cut_failed(&mut self, process: &mut dyn Process) {
+        if self.control.rewriting.began_s.is_some() && self.has_job() {
+            self.drop_job();
+            process.end_aof_rewrite(false);
+            self.rewrite_failed(process.recent(), process);
+        }
+    }
+
+    fn rewrite_failed(&mut self, now: Now, process: &mut dyn Process) {
+        let waits_for_base = self.control.aof.is_on() && !process.has_aof_base();
+        let rewriting = &mut self.control.rewriting;
+        if let Some(began_s) = rewriting.began_s.take() {
+            rewriting.last_s = Some(now.unix_s() - began_s);
+        }
+        rewriting.failed = true;
+        rewriting.failures += 1;
+        if rewriting.failures >= FAILURES_FREE {
+            let doublings = (rewriting.failures - FAILURES_FREE).min(6);
+            let minutes = (1_i64 << doublings).min(REST_MIN_MAX);
+            rewriting.rests_until_s = now.unix_s() + minutes * 60;
+            let text = format!(
+                "Background AOF rewrite has repeatedly failed and triggered the limit, will retry in {minutes} minutes"
+            );
+            process.log(LogLevel::Warning, &text);
+        }
+        // An append-only file that was turned on has to become one.
+        rewriting.scheduled |= waits_for_base;
+        self.leave_aof_if_off(process);
+    }
+
+    /// A rewrite without an append-only file behind it leaves nothing open.
+    fn leave_aof_if_off(&mut self, process: &mut dyn Process) {
+        if !self.control.aof.is_on() {
+            process.close_aof(Vec::new(), self.aof_position());
+        }
+    }
+
+    /// Appends nothing any more, and ends a rewrite.
+    fn turn_aof_off(&mut self, process: &mut dyn Process) {
+        self.break_off_rewrite(process);
+        let mut pending = Vec::new();
+        self.take_aof(&mut pending);
+        let position = self.aof_position();
+        self.end_aof();
+        process.close_aof(pending, position);
+        self.control.rewriting.is_first = false;
+        // Nothing that was appended has to be waited for any more.
+        self.report_aof_durable(position, process);
+        self.control.blocking.replica_acknowledged();
+        self.serve_waiting(process);
+        self.report_aof_fault(None);
+    }
+
+    /// Ends a rewrite that is under way or scheduled, if there is one; the file before goes on.
+    pub(crate) fn break_off_rewrite(&mut self, process: &mut dyn Process) {
+        if std::mem::take(&mut self.control.rewriting.scheduled) {
+            let text = "AOF was disabled but there is a scheduled AOF background, cancel it.";
+            process.log(LogLevel::Notice, text);
+        }
+        if let Some(began_s) = self.control.rewriting.began_s.take() {
+            self.control.rewriting.last_s = Some(process.recent().unix_s() - began_s);
+            self.drop_job();
+            process.end_aof_rewrite(false);
+            process.log(LogLevel::Notice, "Background AOF rewrite was broken off; the files before stay");
+        }
+    }
+
+    /// Begins the rewrite that is scheduled, or due because the file has grown.
+    pub(crate) fn rewrite_if_due(&mut self, now: Now, process: &mut dyn Process) {
+        if self.has_job() || self.control.rewriting.began_s.is_some() {
+            return;
+        }
+        if self.control.rewriting.scheduled {
+            let rests = self.control.rewriting.failed && now.unix_s() < self.control.rewriting.rests_until_s;
+            if !rests {
+                self.begin_rewrite(process);
+            }
+            return;
+        }
+        let config = &self.control.config;
+        let (percent, min) =
+            (config.uint(param::AUTO_AOF_REWRITE_PERCENTAGE), config.uint(param::AUTO_AOF_REWRITE_MIN_SIZE));
+        if percent == 0 || !self.control.aof.is_on() || now.unix_s() < self.control.rewriting.rests_until_s {
+            return;
+        }
+        let facts = process.aof();
+        let growth = (facts.current_bytes * 100 / facts.base_bytes.max(1)).saturating_sub(100);
+        if facts.current_bytes > min && growth >= percent {
+            let text = format!("Starting automatic rewriting of AOF on {growth}% growth");
+            process.log(LogLevel::Notice, &text);
+            self.begin_rewrite(process);
+        }
+    }
+}

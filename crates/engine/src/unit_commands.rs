@@ -1,0 +1,224 @@
+//! The commands of the execution unit under way, as the replication stream and the append-only file will have them.
+//!
+//! A command is encoded once. SELECT is not part of it: each receiver has its own selected database, so SELECT is put in
+//! where the unit is copied to a receiver ([`UnitCommands::write_to`]).
+//!
+//! Invariants: (1) `runs` cover `bytes` without a gap, in order; (2) a receiver gets whole commands, and SELECT before the
+//! first command of a database that is not the receiver's selected one; (3) what a receiver is given of a unit of several
+//! commands stands between MULTI and EXEC.
+
+use sluice_base::heap;
+use sluice_keyspace::Argv;
+
+/// See the module.
+#[derive(Debug, Default)]
+pub(crate) struct UnitCommands {
+    bytes: Vec<u8>,
+    runs: Vec<Run>,
+    /// Commands so far, and those of them that are for replicas alone.
+    count: usize,
+    for_replicas: usize,
+}
+
+/// Commands in a row of one database and one audience.
+#[derive(Clone, Copy, Debug)]
+struct Run {
+    start: usize,
+    db: usize,
+    audience: Audience,
+}
+
+/// Which receivers a command is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Audience {
+    /// Replicas and the append-only file.
+    All,
+    /// Replicas: the command changes no data.
+    Replicas,
+}
+
+/// How the commands of a unit stand in the stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Grouping {
+    /// Between MULTI and EXEC where there is more than one.
+    Transaction,
+    /// One by one: the unit met these keys by chance.
+    Loose,
+}
+
+impl UnitCommands {
+    /// Bytes that the allocator has given.
+    pub(crate) fn footprint(&self) -> usize {
+        heap::vec(&self.bytes) + heap::vec(&self.runs)
+    }
+
+    /// Adds a command of database `db`.
+    pub(crate) fn command<'a>(
+        &mut self,
+        db: usize,
+        audience: Audience,
+        argv: impl ExactSizeIterator<Item = &'a [u8]>,
+    ) {
+        if self.runs.last().is_none_or(|run| run.db != db || run.audience != audience) {
+            self.runs.push(Run { start: self.bytes.len(), db, audience });
+        }
+        push_command(&mut self.bytes, argv);
+        self.count += 1;
+        self.for_replicas += usize::from(audience == Audience::Replicas);
+    }
+
+    /// Adds a rewritten command.
+    pub(crate) fn argv(&mut self, db: usize, argv: &Argv) {
+        self.command(db, Audience::All, argv.iter().map(Vec::as_slice));
+    }
+
+    /// Whether there is none.
+    #[inline]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+
+    /// Whether there is one for the append-only file.
+    pub(crate) fn changes_data(&self) -> bool {
+        self.count > self.for_replicas
+    }
+
+    /// Appends what is for a receiver to `out`; `selected` is the receiver's database.
+    pub(crate) fn write_to(
+        &self,
+        receiver: Audience,
+        grouping: Grouping,
+        selected: &mut Option<usize>,
+        out: &mut Vec<u8>,
+    ) {
+        let count = match receiver {
+            Audience::Replicas => self.count,
+            Audience::All => self.count - self.for_replicas,
+        };
+        let wrap = count > 1 && grouping == Grouping::Transaction;
+        if wrap {
+            push_command(out, [&b"MULTI"[..]].into_iter());
+        }
+        let ends = self.runs.iter().skip(1).map(|run| run.start).chain([self.bytes.len()]);
+        for (run, end) in self.runs.iter().zip(ends) {
+            if receiver == Audience::All && run.audience == Audience::Replicas {
+                continue;
+            }
+            if *selected != Some(run.db) {
+                *selected = Some(run.db);
+                let number = run.db.to_string();
+                push_command(out, [&b"SELECT"[..], number.as_bytes()].into_iter());
+            }
+            out.extend_from_slice(&self.bytes[run.start..end]);
+        }
+        if wrap {
+            push_command(out, [&b"EXEC"[..]].into_iter());
+        }
+    }
+
+    /// Forgets the commands and keeps the memory, unless it is large.
+    pub(crate) fn clear(&mut self) {
+        self.bytes.clear();
+        self.runs.clear();
+        self.count = 0;
+        self.for_replicas = 0;
+        if self.bytes.capacity() > BUFFER_KEPT_BYTES {
+            self.bytes = Vec::new();
+        }
+        if self.runs.capacity() > RUNS_KEPT {
+            self.runs = Vec::new();
+        }
+    }
+}
+
+/// Writes a command as a RESP array of bulk strings.
+pub(crate) fn push_command<'a>(out: &mut Vec<u8>, argv: impl ExactSizeIterator<Item = &'a [u8]>) {
+    out.push(b'*');
+    sluice_base::num::push_u64(out, argv.len() as u64);
+    out.extend_from_slice(b"\r\n");
+    for arg in argv {
+        out.push(b'$');
+        sluice_base::num::push_u64(out, arg.len() as u64);
+        out.extend_from_slice(b"\r\n");
+        out.extend_from_slice(arg);
+        out.extend_from_slice(b"\r\n");
+    }
+}
+
+/// A buffer is not kept beyond this size.
+pub(crate) const BUFFER_KEPT_BYTES: usize = 1 << 20;
+/// Room for runs is not kept beyond this number.
+const RUNS_KEPT: usize = 1024;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn del(unit: &mut UnitCommands, db: usize, key: &str) {
+        unit.command(db, Audience::All, [&b"DEL"[..], key.as_bytes()].into_iter());
+    }
+
+    /// What a receiver gets, words between spaces.
+    fn text(
+        unit: &UnitCommands,
+        receiver: Audience,
+        grouping: Grouping,
+        selected: &mut Option<usize>,
+    ) -> String {
+        let mut out = Vec::new();
+        unit.write_to(receiver, grouping, selected, &mut out);
+        let text = String::from_utf8(out).unwrap();
+        let words = text.split("\r\n").filter(|word| !word.is_empty() && !word.starts_with(['*', '$']));
+        words.collect::<Vec<_>>().join(" ")
+    }
+
+    #[test]
+    fn select_stands_inside_a_transaction() {
+        let mut unit = UnitCommands::default();
+        del(&mut unit, 0, "a");
+        del(&mut unit, 0, "b");
+        let text = text(&unit, Audience::All, Grouping::Transaction, &mut None);
+        assert_eq!(text, "MULTI SELECT 0 DEL a DEL b EXEC");
+    }
+
+    #[test]
+    fn one_command_and_loose_ones_stand_alone() {
+        let mut unit = UnitCommands::default();
+        del(&mut unit, 0, "a");
+        assert_eq!(text(&unit, Audience::All, Grouping::Transaction, &mut Some(0)), "DEL a");
+        del(&mut unit, 0, "b");
+        assert_eq!(text(&unit, Audience::All, Grouping::Loose, &mut Some(0)), "DEL a DEL b");
+    }
+
+    #[test]
+    fn each_receiver_has_its_own_selected_database() {
+        let (mut replicas, mut log) = (Some(3), None);
+        let mut unit = UnitCommands::default();
+        del(&mut unit, 3, "a");
+        assert_eq!(text(&unit, Audience::Replicas, Grouping::Transaction, &mut replicas), "DEL a");
+        assert_eq!(text(&unit, Audience::All, Grouping::Transaction, &mut log), "SELECT 3 DEL a");
+        unit.clear();
+        del(&mut unit, 3, "b");
+        del(&mut unit, 0, "c");
+        for selected in [&mut replicas, &mut log] {
+            assert_eq!(text(&unit, Audience::All, Grouping::Loose, selected), "DEL b SELECT 0 DEL c");
+        }
+    }
+
+    #[test]
+    fn what_is_for_replicas_alone_is_neither_given_to_the_file_nor_counted_there() {
+        let mut unit = UnitCommands::default();
+        unit.command(5, Audience::Replicas, [&b"PUBLISH"[..], b"c", b"m"].into_iter());
+        assert!(!unit.changes_data());
+        let mut selected = None;
+        assert_eq!(text(&unit, Audience::All, Grouping::Transaction, &mut selected), "");
+        assert_eq!(selected, None);
+        del(&mut unit, 0, "a");
+        assert!(unit.changes_data());
+        assert_eq!(text(&unit, Audience::All, Grouping::Transaction, &mut None), "SELECT 0 DEL a");
+        assert_eq!(
+            text(&unit, Audience::Replicas, Grouping::Transaction, &mut None),
+            "MULTI SELECT 5 PUBLISH c m SELECT 0 DEL a EXEC"
+        );
+    }
+}

@@ -1,0 +1,290 @@
+//! What is appended to the append-only file, and what a reply waits for under `appendfsync always`.
+#![allow(missing_docs)]
+
+use sluice_engine::{AofIncrement, SessionKey};
+use sluice_testkit::Rig;
+
+fn with_aof(directives: &[(&str, &str)]) -> Rig {
+    let mut rig = Rig::with(&[&[("appendonly", "yes")], directives].concat());
+    rig.engine.begin_aof();
+    rig
+}
+
+#[test]
+fn writes_are_appended_and_reads_are_not() {
+    let mut rig = with_aof(&[]);
+    rig.check("GET a", "nil");
+    assert_eq!(rig.appended(), "");
+    rig.check("SET a 1", "+OK");
+    rig.check("GET a", "\"1\"");
+    assert_eq!(rig.appended(), "SELECT 0 SET a 1");
+    rig.check("SET a 2 EX 100", "+OK");
+    assert!(rig.appended().starts_with("SET a 2 PXAT "));
+    rig.run("MULTI");
+    rig.run("SET a 3");
+    rig.run("PUBLISH channel message");
+    rig.run("EXEC");
+    assert_eq!(rig.appended(), "SET a 3", "the message changes no data, so one command is left");
+    rig.check("FLUSHALL", "+OK");
+    assert_eq!(rig.appended(), "FLUSHALL");
+    rig.engine.end_aof();
+    rig.check("SET a 1", "+OK");
+    assert_eq!(rig.appended(), "");
+}
+
+#[test]
+fn each_file_begins_with_select_whatever_replicas_were_told() {
+    let mut rig = with_aof(&[]);
+    rig.run("SELECT 3");
+    rig.run("SET a 1");
+    let replica = rig.replica();
+    rig.run("SET a 2");
+    assert_eq!(rig.fed(replica), "SELECT 3; SET a 2");
+    assert_eq!(rig.appended(), "SELECT 3 SET a 1 SET a 2");
+    rig.engine.begin_aof_file();
+    rig.run("SET a 3");
+    assert_eq!(rig.appended(), "SELECT 3 SET a 3");
+    assert_eq!(rig.fed(replica), "SET a 3");
+}
+
+#[test]
+fn the_replication_offset_does_not_count_what_is_appended() {
+    let mut rig = with_aof(&[]);
+    rig.run("SET a 1");
+    assert!(rig.engine.aof_position() > 0);
+    assert!(rig.run("INFO replication").contains("master_repl_offset:0"));
+}
+
+#[test]
+fn positions_are_where_blocks_begin_and_end() {
+    let mut rig = with_aof(&[]);
+    rig.run("SET a 1");
+    let mut first = Vec::new();
+    let range = rig.engine.take_aof(&mut first).unwrap();
+    assert_eq!(range, 0..first.len() as u64);
+    assert_eq!(rig.engine.take_aof(&mut Vec::new()), None);
+    rig.run("SET a 2");
+    let mut second = Vec::new();
+    let next = rig.engine.take_aof(&mut second).unwrap();
+    assert_eq!(next, range.end..range.end + second.len() as u64);
+}
+
+#[test]
+fn keys_that_expire_are_appended_as_deletions() {
+    let mut rig = with_aof(&[]);
+    rig.run("SET a 1 PX 10");
+    rig.appended();
+    rig.pass_ms(50);
+    rig.check("GET a", "nil");
+    assert_eq!(rig.appended(), "UNLINK a");
+}
+
+#[test]
+fn times_stand_where_the_second_changes_and_in_front_of_transactions() {
+    let mut rig = with_aof(&[("aof-timestamp-enabled", "yes")]);
+    rig.run("SET a 1");
+    let text = rig.appended();
+    let (stamp, rest) = text.split_once(' ').unwrap();
+    let first: i64 = stamp.strip_prefix("#TS:").unwrap().parse().unwrap();
+    assert_eq!(rest, "SELECT 0 SET a 1");
+    rig.run("SET a 2");
+    assert_eq!(rig.appended(), "SET a 2");
+    rig.pass_ms(2000);
+    rig.run("MULTI");
+    rig.run("SET a 3");
+    rig.run("SET a 4");
+    rig.run("EXEC");
+    assert_eq!(rig.appended(), format!("#TS:{} MULTI SET a 3 SET a 4 EXEC", first + 2));
+    rig.engine.begin_aof_file();
+    rig.run("SET a 5");
+    assert_eq!(rig.appended(), format!("#TS:{} SELECT 0 SET a 5", first + 2));
+}
+
+/// An engine under `appendfsync always`, and another client.
+fn strict() -> (Rig, SessionKey) {
+    let mut rig = with_aof(&[("appendfsync", "always")]);
+    let other = rig.connect();
+    (rig, other)
+}
+
+/// The position that another client's output needs after this line.
+fn needed(rig: &mut Rig, line: &str) -> u64 {
+    let client = rig.connect();
+    rig.run_as(client, line);
+    rig.engine.output_position(client)
+}
+
+#[test]
+fn a_reply_waits_for_the_last_write_of_what_was_read_and_of_nothing_else() {
+    let (mut rig, writer) = strict();
+    rig.run_as(writer, "SET a 1");
+    let a = rig.engine.output_position(writer);
+    assert_eq!(a, rig.engine.aof_position());
+    rig.run_as(writer, "MSET b 1 c 1");
+    let b = rig.engine.output_position(writer);
+    assert!(b > a);
+    for (line, wanted) in [
+        ("GET untouched", 0),
+        ("PING", 0),
+        ("CONFIG GET save", 0),
+        ("GET a", a),
+        ("EXISTS untouched a", a),
+        ("MGET a c", b),
+        ("STRLEN b", b),
+        ("SETNX a 2", a),
+        ("DEL untouched", 0),
+        ("DBSIZE", b),
+        ("KEYS x*", b),
+        ("SUBSCRIBE channel", b),
+        ("DEBUG OBJECT untouched", b),
+    ] {
+        assert_eq!(needed(&mut rig, line), wanted, "{line}");
+    }
+}
+
+#[test]
+fn deletions_renames_and_expiry_are_writes_of_their_keys() {
+    let (mut rig, writer) = strict();
+    rig.run_as(writer, "SET a 1");
+    rig.run_as(writer, "DEL a");
+    let deleted = rig.engine.output_position(writer);
+    assert_eq!(needed(&mut rig, "GET a"), deleted);
+    rig.run_as(writer, "SET b 1");
+    rig.run_as(writer, "RENAME b c");
+    let renamed = rig.engine.output_position(writer);
+    assert_eq!(needed(&mut rig, "GET b"), renamed);
+    assert_eq!(needed(&mut rig, "GET c"), renamed);
+    rig.run_as(writer, "SET d 1 PX 10");
+    rig.pass_ms(100);
+    rig.cron();
+    let expired = rig.engine.aof_position();
+    assert!(expired > renamed);
+    assert_eq!(needed(&mut rig, "EXISTS d"), expired);
+    assert_eq!(needed(&mut rig, "GET c"), renamed);
+}
+
+#[test]
+fn what_no_key_names_is_a_write_of_all_keys() {
+    for line in ["FLUSHALL", "FLUSHDB", "SWAPDB 0 1"] {
+        let (mut rig, writer) = strict();
+        rig.run_as(writer, "SET a 1");
+        rig.run_as(writer, line);
+        let all = rig.engine.output_position(writer);
+        assert_eq!(needed(&mut rig, "GET untouched"), all, "{line}");
+    }
+}
+
+#[test]
+fn a_transaction_waits_for_the_newest_write() {
+    let (mut rig, writer) = strict();
+    rig.run_as(writer, "SET a 1");
+    let newest = rig.engine.aof_position();
+    let reader = rig.connect();
+    for line in ["MULTI", "GET untouched", "EXEC"] {
+        rig.run_as(reader, line);
+    }
+    assert_eq!(rig.engine.output_position(reader), newest);
+}
+
+#[test]
+fn a_served_client_waits_for_its_own_unit_and_pushes_wait_for_the_newest() {
+    let (mut rig, writer) = strict();
+    let blocked = rig.connect();
+    rig.run_as(blocked, "BLPOP list 0");
+    assert_eq!(rig.engine.output_position(blocked), 0);
+    let listener = rig.connect();
+    rig.run_as(listener, "SUBSCRIBE channel");
+    let replica = rig.replica();
+    rig.run_as(writer, "RPUSH list x");
+    let newest = rig.engine.aof_position();
+    assert_eq!(rig.engine.output_position(blocked), newest);
+    assert_eq!(rig.engine.output_position(replica), newest);
+    rig.run_as(writer, "PUBLISH channel m");
+    assert_eq!(rig.engine.output_position(listener), newest);
+    rig.run_as(listener, "UNSUBSCRIBE");
+    assert_eq!(rig.engine.output_position(listener), newest, "it never falls");
+}
+
+#[test]
+fn always_can_be_set_and_left_at_run_time() {
+    let mut rig = with_aof(&[]);
+    rig.run("SET a 1");
+    assert!(!rig.engine.is_aof_strict());
+    rig.run("CONFIG SET appendfsync always");
+    assert!(rig.engine.is_aof_strict());
+    let newest = rig.engine.aof_position();
+    assert_eq!(needed(&mut rig, "GET untouched"), newest, "what was written before may not be durable");
+    rig.run("CONFIG SET appendfsync no");
+    assert!(!rig.engine.is_aof_strict());
+    rig.run("CONFIG SET appendfsync always");
+    rig.engine.end_aof();
+    assert!(!rig.engine.is_aof_strict());
+}
+
+#[test]
+fn a_fault_refuses_writes_until_it_is_over() {
+    let mut rig = with_aof(&[]);
+    let reason = Some("No space left on device".to_owned());
+    rig.engine.report_aof_fault(reason);
+    let refused = "-MISCONF Errors writing to the AOF file: No space left on device";
+    rig.check("SET a 1", refused);
+    rig.check("PING", refused);
+    rig.check("GET a", "nil");
+    rig.check("MULTI", "+OK");
+    rig.check("SET a 1", refused);
+    rig.check("DISCARD", "+OK");
+    rig.engine.report_aof_fault(None);
+    rig.check("SET a 1", "+OK");
+}
+
+#[test]
+fn a_rewrite_cuts_the_stream_where_it_cuts_the_data() {
+    let mut rig = with_aof(&[]);
+    rig.run("SET a 1");
+    rig.check("BGREWRITEAOF", "+Background append only file rewriting started");
+    rig.check("BGREWRITEAOF", "-ERR Background append only file rewriting already in progress");
+    let (increment, before, end) = rig.process.aof_cuts.pop().unwrap();
+    assert_eq!(increment, AofIncrement::Next);
+    assert!(before.ends_with(b"SET\r\n$1\r\na\r\n$1\r\n1\r\n"));
+    assert_eq!(end, before.len() as u64);
+    rig.run("SET b 1");
+    assert_eq!(rig.appended(), "SELECT 0 SET b 1", "another file begins");
+    while rig.engine.has_job() {
+        rig.engine.save_slice(1_000_000, &mut rig.process);
+    }
+    assert_eq!(rig.process.aof_ended, [true]);
+    assert!(rig.run("INFO persistence").contains("aof_rewrite_in_progress:1"), "it is not in force yet");
+    rig.engine.report_aof_rewrite(true, &mut rig.process);
+    assert!(rig.run("INFO persistence").contains("aof_rewrite_in_progress:0"));
+}
+
+#[test]
+fn the_file_begins_with_a_rewrite_when_it_is_turned_on_and_ends_when_it_is_turned_off() {
+    let mut rig = Rig::new();
+    rig.run("SET a 1");
+    rig.check("CONFIG SET appendonly yes", "+OK");
+    assert_eq!(rig.process.aof_cuts, [(AofIncrement::First, vec![], 0)]);
+    rig.run("SET b 1");
+    rig.check("CONFIG SET appendonly no", "+OK");
+    let (last, end) = rig.process.aof_closed.pop().unwrap();
+    assert!(last.ends_with(b"SET\r\n$1\r\nb\r\n$1\r\n1\r\n"));
+    assert_eq!(end, last.len() as u64);
+    assert!(!rig.engine.has_job(), "the rewrite is broken off");
+    rig.run("SET c 1");
+    assert_eq!(rig.appended(), "");
+}
+
+#[test]
+fn a_rewrite_waits_for_a_save_and_for_the_end_of_a_transaction() {
+    let mut rig = with_aof(&[]);
+    rig.run("SET a 1");
+    rig.run("BGSAVE");
+    rig.check("BGREWRITEAOF", "+Background append only file rewriting scheduled");
+    while rig.engine.has_job() {
+        rig.engine.save_slice(1_000_000, &mut rig.process);
+    }
+    assert!(rig.process.aof_cuts.is_empty());
+    rig.pass_ms(200);
+    rig.cron();
+    assert_eq!(rig.process.aof_cuts.len(), 1);
+}

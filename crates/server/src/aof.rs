@@ -1,0 +1,115 @@
+//! The append-only file on disk.
+//!
+//! ```text
+//!  main thread ── blocks, orders ──► thread of the file: write, fsync ──► folder: manifest, base, increments
+//!       ▲                                      │
+//!       └──── positions, news, a wake-up ──────┘
+//! ```
+//!
+//! The engine says what is appended (`engine/aof.rs`); nothing here knows a command.
+
+mod appender;
+mod folder;
+mod load;
+mod open;
+mod rewrite;
+mod shared;
+mod thread;
+
+pub use appender::{Appender, Block};
+pub use folder::{Folder, Named, NewBase};
+pub use load::load;
+pub use rewrite::{BaseSink, WrittenBase};
+pub use shared::{AofItem, AofNews, AofShared, Order};
+pub use thread::Worker;
+
+use sluice_clock::Clock;
+use sluice_engine::Engine;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::thread::JoinHandle;
+
+/// The append-only file as the main thread has it.
+pub struct Aof {
+    shared: Arc<AofShared>,
+    thread: Option<JoinHandle<()>>,
+    /// Where its folder is.
+    path: PathBuf,
+    /// A rewrite that has ended puts its base there.
+    written: WrittenBase,
+    /// Whether a base is in force.
+    has_base: bool,
+}
+
+impl Aof {
+    /// Starts the thread of the file.
+    pub fn start(shared: Arc<AofShared>, worker: Worker, has_base: bool) -> std::io::Result<Aof> {
+        let path = worker.path().to_owned();
+        let thread = std::thread::Builder::new().name("aof".into()).spawn(move || {
+            let _stack = crate::crash::SignalStack::install();
+            worker.run();
+        })?;
+        Ok(Aof { shared, thread: Some(thread), path, written: WrittenBase::default(), has_base })
+    }
+
+    /// Gives the thread what the engine has to append.
+    pub fn append(&self, engine: &mut Engine) {
+        if engine.has_aof() {
+            let mut bytes = self.shared.buffer();
+            if let Some(range) = engine.take_aof(&mut bytes) {
+                self.give(bytes, range.end);
+            }
+        }
+    }
+
+    /// Where its folder is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Where a rewrite that has ended puts its base.
+    pub fn written(&self) -> WrittenBase {
+        self.written.clone()
+    }
+
+    /// Whether a base is in force.
+    pub fn has_base(&self) -> bool {
+        self.has_base
+    }
+
+    /// A base is in force from now on.
+    pub fn note_base(&mut self) {
+        self.has_base = true;
+    }
+
+    /// Gives the thread a block.
+    pub fn give(&self, bytes: Vec<u8>, end: u64) {
+        if !bytes.is_empty() {
+            self.shared.give(AofItem::Block(Block { bytes, end }));
+        }
+    }
+
+    /// Orders something, behind what was given before.
+    pub fn order(&self, order: Order) {
+        self.shared.give(AofItem::Order(order));
+    }
+
+    /// What the two threads share.
+    pub fn shared(&self) -> &Arc<AofShared> {
+        &self.shared
+    }
+
+    /// Waits until everything that was given is on disk, or is known not to be.
+    pub fn end(&mut self) {
+        self.order(Order::End);
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+/// Monotonic nanoseconds, for the thread of the file.
+pub fn clock() -> Box<dyn FnMut() -> u64 + Send> {
+    let mut clock = Clock::system();
+    Box::new(move || clock.now().mono_ns)
+}

@@ -1,0 +1,385 @@
+//! The folder of the append-only file: its manifest, and the files that the manifest names.
+//!
+//! ```text
+//! appendonlydir/
+//!   appendonly.aof.manifest          which files there are, replaced as a whole
+//!   appendonly.aof.2.base.rdb        the data at some moment
+//!   appendonly.aof.5.incr.aof        what came behind it, a file for each rewrite that was begun
+//! ```
+//!
+//! Invariants: (1) what the manifest on disk names is there and holds what it should, whenever the machine fails: a base is
+//! durable before it is named, and a file is removed after it is no longer named; (2) an increment is named before anything is
+//! written into it; (3) a manifest in memory that could not be written is taken back.
+
+use crate::os::plain_error;
+use crate::storage::replacement::{Failed, Operation, Replacement};
+use crate::storage::{Storage, StorageFile};
+use sluice_config::{Config, param};
+use sluice_persist::aof::{AofFile, BaseFormat, Manifest, manifest_name};
+use std::ffi::{OsStr, OsString};
+use std::io::ErrorKind;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// See the module.
+pub struct Folder {
+    storage: Arc<dyn Storage>,
+    /// Where it is, absolute: the working directory may change.
+    path: PathBuf,
+    /// Directive `appenddirname`, for what the log says.
+    dir_name: String,
+    /// Directive `appendfilename`.
+    name: Vec<u8>,
+    manifest: Manifest,
+}
+
+/// Permissions of files here, less those that the process masks out.
+const MODE: u32 = 0o644;
+/// Bytes of a base after which it is forced to disk while it is written.
+const SYNC_EVERY: u64 = 32 << 20;
+
+/// A base that is being written.
+pub struct NewBase {
+    replacement: Replacement,
+    temporary: String,
+    format: BaseFormat,
+}
+
+/// An increment that is there before it is named: the manifest names none of it before a base is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Named {
+    /// Now.
+    Now,
+    /// With the base that it follows.
+    WithBase,
+    /// Never: the append-only file is off, and nothing is written into it.
+    Never,
+}
+
+impl Folder {
+    /// Reads the manifest; a folder that is not there has none. Errors: lines for the log.
+    pub fn read(storage: Arc<dyn Storage>, config: &Config) -> Result<Folder, Vec<String>> {
+        let dir_name = config.str(param::APPENDDIRNAME).into_owned();
+        let path = std::env::current_dir().unwrap_or_default().join(&dir_name);
+        let name = config.bytes(param::APPENDFILENAME).to_vec();
+        let mut folder = Folder { storage, path, dir_name, name, manifest: Manifest::new() };
+        let manifest = folder.path_of(&manifest_name(&folder.name));
+        let shown = manifest.display().to_string();
+        let text = match folder.read_whole(&manifest) {
+            Ok(text) => text,
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(folder),
+            Err(error) => {
+                let reason = plain_error(&error);
+                return Err(vec![format!(
+                    "Fatal error: can't open the AOF manifest file {shown} for reading: {reason}"
+                )]);
+            }
+        };
+        folder.manifest = Manifest::parse(&text).map_err(|error| {
+            let mut lines = vec!["*** FATAL AOF MANIFEST FILE ERROR ***".to_owned()];
+            if let Some((number, line)) = &error.line {
+                lines.push(format!("Reading the manifest file, at line {number}"));
+                lines.push(format!(">>> '{}'", line.escape_ascii()));
+            }
+            lines.push(error.to_string());
+            lines
+        })?;
+        Ok(folder)
+    }
+
+    /// The manifest.
+    pub fn manifest(&self) -> &Manifest {
+        &self.manifest
+    }
+
+    /// The storage that it is in.
+    pub fn storage(&self) -> &Arc<dyn Storage> {
+        &self.storage
+    }
+
+    /// Where a file of it is.
+    pub fn path_of(&self, name: &[u8]) -> PathBuf {
+        self.path.join(OsStr::from_bytes(name))
+    }
+
+    /// Whether it is the one file of a version before 7.0.
+    pub fn is_old_style(&self, file: &AofFile) -> bool {
+        file.name == self.name
+    }
+
+    /// Opens a file of it to read.
+    pub fn open(&self, file: &AofFile) -> std::io::Result<Box<dyn StorageFile>> {
+        self.storage.open(&self.path_of(&file.name))
+    }
+
+    /// Makes the folder, unless it is there. Errors: a line for the log.
+    pub fn create(&self) -> Result<(), String> {
+        if self.storage.mode(&self.path).is_ok() {
+            return Ok(());
+        }
+        let made = self.storage.create_folder(&self.path);
+        let made = made.and_then(|()| self.storage.sync_folder(self.path.parent().unwrap_or(Path::new("/"))));
+        made.map_err(|error| {
+            format!("Can't open or create append-only dir {}: {}", self.dir_name, plain_error(&error))
+        })
+    }
+
+    /// Takes over a log of one file, as versions before 7.0 wrote it, where there is one and no manifest. The line for the log.
+    /// Errors: a line for the log.
+    pub fn take_over_old(&mut self) -> Result<Option<String>, String> {
+        let shown = String::from_utf8_lossy(&self.name).into_owned();
+        let old = self.path.parent().unwrap_or(Path::new("/")).join(OsStr::from_bytes(&self.name));
+        let is_new = self.manifest.files().next().is_some_and(|(file, _)| file.name != self.name);
+        if is_new || !self.is_file(&old) || self.is_file(&self.path_of(&self.name)) {
+            return Ok(None);
+        }
+        // The manifest first: a crash between the two leaves one that names what this moves again.
+        self.create()?;
+        let before = self.manifest.clone();
+        self.manifest = Manifest::of_old_style(&self.name);
+        self.persist_or(before)?;
+        let moved = self.storage.rename(&old, &self.path_of(&self.name));
+        moved.and_then(|()| self.storage.sync_folder(&self.path)).map_err(|error| {
+            let (dir, reason) = (&self.dir_name, plain_error(&error));
+            format!("Error trying to move the old AOF file {shown} into dir {dir}: {reason}")
+        })?;
+        let dir = &self.dir_name;
+        Ok(Some(format!(
+            "Successfully migrated an old-style AOF file ({shown}) into the AOF directory ({dir})."
+        )))
+    }
+
+    fn is_file(&self, path: &Path) -> bool {
+        self.storage.open(path).and_then(|file| file.size()).is_ok()
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Names a base that is whole. With it go the increments behind the first `kept`, and the base before. `increment`: one
+    /// that was opened beside the manifest. The lines for the log. Errors: lines for the log; the manifest is as before.
+    pub fn finish_base(
+        &mut self,
+        base: NewBase,
+        kept: usize,
+        increment: Named,
+    ) -> Result<Vec<String>, Vec<String>> {
+        let NewBase { mut replacement, temporary, format } = base;
+        let mut said = Vec::new();
+        let before = self.manifest.clone();
+        let name = self.manifest.replace_base(&self.name, format).name.clone();
+        self.manifest.retire_incr(kept);
+        let shown = String::from_utf8_lossy(&name).into_owned();
+        replacement.aim_at(self.path_of(&name));
+        if let Err(Failed { operation, error }) = replacement.finish() {
+            self.manifest = before;
+            let reason = plain_error(&error);
+            return Err(vec![match operation {
+                Operation::Sync | Operation::SyncFolder | Operation::Write | Operation::Create => {
+                    format!("Write error writing append only file on disk: {reason}")
+                }
+                Operation::Rename => {
+                    format!(
+                        "Error trying to rename the temporary AOF base file {temporary} into {shown}: {reason}"
+                    )
+                }
+            }]);
+        }
+        said.push(format!("Successfully renamed the temporary AOF base file {temporary} into {shown}"));
+        if increment == Named::WithBase {
+            let name = self.manifest.add_incr(&self.name).name.clone();
+            let (from, to) = (self.path_of(TEMP_INCR.as_bytes()), self.path_of(&name));
+            let shown = String::from_utf8_lossy(&name).into_owned();
+            if let Err(error) = self.storage.rename(&from, &to) {
+                self.manifest = before;
+                let reason = plain_error(&error);
+                let text = format!(
+                    "Error trying to rename the temporary AOF incr file {TEMP_INCR} into {shown}: {reason}"
+                );
+                return Err([said, vec![text]].concat());
+            }
+            said.push(format!("Successfully renamed the temporary AOF incr file {TEMP_INCR} into {shown}"));
+        }
+        self.persist_or(before).map_err(|line| [said.clone(), vec![line]].concat())?;
+        Ok(said)
+    }
+
+    /// Makes an increment, empty, and names it. Errors: a line for the log; the manifest is as before.
+    pub fn create_incr(&mut self, named: Named) -> Result<(Box<dyn StorageFile>, String), String> {
+        let before = self.manifest.clone();
+        let name = match named {
+            Named::Now => self.manifest.add_incr(&self.name).name.clone(),
+            Named::WithBase | Named::Never => TEMP_INCR.as_bytes().to_vec(),
+        };
+        let path = self.path_of(&name);
+        let shown = String::from_utf8_lossy(&name).into_owned();
+        // One that no manifest names was left by a server that ended here.
+        let _ = self.storage.remove(&path);
+        let made = self.storage.create(&path, MODE).and_then(|file| {
+            self.storage.sync_folder(&self.path)?;
+            Ok(file)
+        });
+        let file = match made {
+            Ok(file) => file,
+            Err(error) => {
+                self.manifest = before;
+                return Err(format!("Can't open the append-only file {shown}: {}", plain_error(&error)));
+            }
+        };
+        if named == Named::Now {
+            self.persist_or(before)?;
+        }
+        Ok((file, shown))
+    }
+
+    /// Opens the newest increment, to append to; none where there is none. Errors: a line for the log.
+    pub fn open_incr(&self) -> Result<Option<(Box<dyn StorageFile>, String)>, String> {
+        let Some(newest) = self.manifest.incr().last() else { return Ok(None) };
+        let shown = String::from_utf8_lossy(&newest.name).into_owned();
+        match self.storage.append(&self.path_of(&newest.name)) {
+            Ok(file) => Ok(Some((file, shown))),
+            Err(error) => Err(format!("Can't open the append-only file {shown}: {}", plain_error(&error))),
+        }
+    }
+
+    /// Takes the files off the manifest that are of no use any more, and what is to be removed; the manifest on disk names them
+    /// until [`Folder::forget_history`].
+    pub fn history(&self) -> Vec<PathBuf> {
+        use sluice_persist::aof::AofFileKind;
+        let files = self.manifest.files().filter(|(_, kind)| *kind == AofFileKind::History);
+        files.map(|(file, _)| self.path_of(&file.name)).collect()
+    }
+
+    /// The files of no use have been removed. Errors: a line for the log.
+    pub fn forget_history(&mut self) -> Result<(), String> {
+        let before = self.manifest.clone();
+        match self.manifest.take_history().is_empty() {
+            true => Ok(()),
+            false => self.persist_or(before),
+        }
+    }
+
+    /// Removes what a server has left here that ended while it wrote: a line for the log for each.
+    pub fn remove_left_over(&self, say: &mut dyn FnMut(String)) {
+        let Ok(names) = self.storage.list(&self.path) else { return };
+        let names = names.into_iter().map(OsString::into_vec);
+        for name in names.filter(|name| is_temporary(name, &self.name)) {
+            let shown = String::from_utf8_lossy(&name).into_owned();
+            if self.storage.remove(&self.path_of(&name)).is_ok() {
+                say(format!("Removed {shown}, which a server has left that ended while it wrote"));
+            }
+        }
+    }
+
+    /// Removes an increment that never was named.
+    pub fn remove_temporary_incr(&self) {
+        let _ = self.storage.remove(&self.path_of(TEMP_INCR.as_bytes()));
+    }
+
+    /// Bytes of the base, and of all files with data.
+    pub fn sizes(&self) -> (u64, u64) {
+        let size = |file: &AofFile| self.open(file).and_then(|file| file.size()).unwrap_or(0);
+        let base = self.manifest.base().map_or(0, size);
+        (base, base + self.manifest.incr().iter().map(size).sum::<u64>())
+    }
+
+    /// Writes the manifest; where that fails, the one in memory is again the one before. Errors: a line for the log.
+    fn persist_or(&mut self, before: Manifest) -> Result<(), String> {
+        let name = manifest_name(&self.name);
+        let temporary = [b"temp-", name.as_slice()].concat();
+        let (from, to) = (self.path_of(&temporary), self.path_of(&name));
+        let begun = Replacement::begin(self.storage.clone(), from, to, MODE, None);
+        let done = begun.and_then(|mut replacement| {
+            replacement.write(&self.manifest.to_bytes())?;
+            replacement.finish()
+        });
+        let Err(Failed { operation, error }) = done else { return Ok(()) };
+        self.manifest = before;
+        let (temporary, name, reason) =
+            (String::from_utf8_lossy(&temporary), String::from_utf8_lossy(&name), plain_error(&error));
+        Err(match operation {
+            Operation::Create => format!("Can't open the AOF manifest file {temporary}: {reason}"),
+            Operation::Write => {
+                format!("Error trying to write the temporary AOF manifest file {temporary}: {reason}")
+            }
+            Operation::Sync => format!("Fail to fsync the temp AOF file {temporary}: {reason}."),
+            Operation::Rename => {
+                format!(
+                    "Error trying to rename the temporary AOF manifest file {temporary} into {name}: {reason}"
+                )
+            }
+            Operation::SyncFolder => format!("Fail to fsync AOF directory {}: {reason}.", self.dir_name),
+        })
+    }
+
+    fn read_whole(&self, path: &Path) -> std::io::Result<Vec<u8>> {
+        let mut file = self.storage.open(path)?;
+        let mut text = Vec::new();
+        let mut piece = [0; 4096];
+        loop {
+            match file.read(&mut piece) {
+                Ok(0) => return Ok(text),
+                Ok(n) => text.extend_from_slice(&piece[..n]),
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+}
+
+impl NewBase {
+    /// Begins a base in this folder, the process's `number`-th: one that is broken off may still be there. What it holds counts when [`Folder::finish_base`] has named it. Errors: a line for the log.
+    pub fn begin(
+        storage: Arc<dyn Storage>,
+        folder: &Path,
+        format: BaseFormat,
+        sync_early: bool,
+        number: u64,
+    ) -> Result<NewBase, String> {
+        let temporary = format!("{TEMP_BASE}{}-{number}.aof", std::process::id());
+        let path = folder.join(&temporary);
+        let every = sync_early.then_some(SYNC_EVERY);
+        // The name that it will have is known when it is whole.
+        let begun = Replacement::begin(storage, path.clone(), path, MODE, every);
+        let replacement = begun.map_err(|failed| {
+            let reason = plain_error(&failed.error);
+            format!("Opening the temp file for AOF rewrite in rewriteAppendOnlyFile(): {reason}")
+        })?;
+        Ok(NewBase { replacement, temporary, format })
+    }
+
+    /// Writes the next piece. Errors: a line for the log.
+    pub fn write(&mut self, piece: &[u8]) -> Result<(), String> {
+        self.replacement.write(piece).map_err(|failed| not_written(&failed))
+    }
+
+    /// Forces to disk what was written: nothing more comes. Errors: a line for the log.
+    pub fn sync(&mut self) -> Result<(), String> {
+        self.replacement.step().map(drop).map_err(|failed| not_written(&failed))
+    }
+
+    /// Its name until it has one in the manifest.
+    pub fn temporary(&self) -> &str {
+        &self.temporary
+    }
+}
+
+fn not_written(failed: &Failed) -> String {
+    format!("Write error writing append only file on disk: {}", plain_error(&failed.error))
+}
+
+/// Whether this is the name of a file that is renamed when it is whole.
+fn is_temporary(name: &[u8], appendfilename: &[u8]) -> bool {
+    let temporary_manifest = [b"temp-", manifest_name(appendfilename).as_slice()].concat();
+    name == TEMP_INCR.as_bytes()
+        || name == temporary_manifest
+        || name.starts_with(TEMP_BASE.as_bytes()) && name.ends_with(b".aof")
+}
+
+/// What the name of a base begins with that is not whole.
+const TEMP_BASE: &str = "temp-rewriteaof-bg-";
+/// The name of an increment that waits for its base.
+const TEMP_INCR: &str = "temp-appendonly.aof.incr";

@@ -1,0 +1,135 @@
+//! Opening the append-only file: at the start of the server, and where a rewrite turns it on.
+
+use super::{Aof, AofShared, Appender, BaseSink, Folder, Named, NewBase, Order, Worker, clock};
+use crate::host::Host;
+use crate::os::plain_error;
+use sluice_config::choice::AppendFsync;
+use sluice_config::{Config, param};
+use sluice_engine::{AofIncrement, Engine, LogLevel, SaveError};
+use sluice_persist::aof::BaseFormat;
+use std::sync::Arc;
+
+impl Host {
+    /// Opens the append-only file behind the data that were loaded. Errors: a line for the log.
+    pub fn open_aof_at_start(&mut self, engine: &mut Engine, mut folder: Folder) -> Result<(), String> {
+        folder.create()?;
+        if folder.manifest().base().is_none() && folder.manifest().incr().is_empty() {
+            self.write_first_base(engine, &mut folder)?;
+        }
+        let (file, line) = match folder.open_incr()? {
+            Some((file, name)) => (file, format!("Opening AOF incr file {name} on server start")),
+            None => {
+                let (file, name) = folder.create_incr(Named::Now)?;
+                (file, format!("Creating AOF incr file {name} on server start"))
+            }
+        };
+        self.note(LogLevel::Notice, &line);
+        let position = engine.aof_position();
+        let appender = Appender::new(file, position)
+            .map_err(|error| format!("Can't open the append-only file: {}", plain_error(&error)))?;
+        self.start_aof(engine.config(), folder, appender, Named::Now)
+    }
+
+    /// Writes the base of an append-only file that begins with what was loaded.
+    fn write_first_base(&mut self, engine: &mut Engine, folder: &mut Folder) -> Result<(), String> {
+        let (early, format) = base_of(engine.config());
+        let mut base = NewBase::begin(folder.storage().clone(), folder.path(), format, early, 0)?;
+        // Nothing was loaded: as commands, it is an empty file.
+        if format == BaseFormat::Rdb {
+            engine.write_aof_base(&mut |piece| base.write(piece), self)?;
+        }
+        folder.finish_base(base, 0, Named::Now).map_err(|lines| lines.join("; "))?;
+        let name = folder
+            .manifest()
+            .base()
+            .map_or_else(String::new, |file| String::from_utf8_lossy(&file.name).into_owned());
+        self.note(LogLevel::Notice, &format!("Creating AOF base file {name} on server start"));
+        Ok(())
+    }
+
+    /// Starts the thread of the file.
+    fn start_aof(
+        &mut self,
+        config: &Config,
+        folder: Folder,
+        appender: Appender,
+        named: Named,
+    ) -> Result<(), String> {
+        let waker = self.waker.clone().ok_or("The append-only file is opened once the server runs")?;
+        let shared = Arc::new(AofShared::default());
+        let policy = config.choice::<AppendFsync>(param::APPENDFSYNC);
+        let worker = Worker::new(shared.clone(), waker, folder, appender, policy, named, clock());
+        let started = Aof::start(shared, worker, named == Named::Now);
+        self.aof = Some(
+            started.map_err(|error| format!("Can't start the thread of the AOF: {}", plain_error(&error)))?,
+        );
+        Ok(())
+    }
+
+    /// Looks whether an append-only file can be turned on, where one shall be. Errors: text for the client.
+    pub fn prepare_aof(&mut self, config: &Config) -> Result<(), String> {
+        if !config.bool(param::APPENDONLY) || self.aof.is_some() {
+            return Ok(());
+        }
+        let folder = Folder::read(self.storage.clone(), config);
+        let prepared = folder.map_err(|lines| lines.join("; ")).and_then(|folder| folder.create());
+        prepared.map_err(|line| {
+            self.note(LogLevel::Warning, &line);
+            "Unable to turn on AOF. Check server logs.".to_owned()
+        })
+    }
+
+    /// See [`sluice_engine::Process::cut_aof`]. Errors: a line for the log.
+    pub fn cut_aof_file(
+        &mut self,
+        increment: AofIncrement,
+        config: &Config,
+        pending: Vec<u8>,
+        position: u64,
+    ) -> Result<(), String> {
+        let named = match (&self.aof, increment) {
+            (Some(aof), AofIncrement::Next) => {
+                aof.give(pending, position);
+                aof.order(Order::BeginIncr);
+                return Ok(());
+            }
+            (_, AofIncrement::First | AofIncrement::Next) => Named::WithBase,
+            (_, AofIncrement::None) => Named::Never,
+        };
+        // One thread at a time has the folder.
+        if let Some(mut before) = self.aof.take() {
+            before.end();
+        }
+        let folder = Folder::read(self.storage.clone(), config).map_err(|lines| lines.join("; "));
+        let mut folder = folder?;
+        folder.create()?;
+        folder.remove_left_over(&mut |text| self.note(LogLevel::Notice, &text));
+        let (file, name) = folder.create_incr(named)?;
+        if named == Named::WithBase {
+            self.note(LogLevel::Notice, &format!("Creating AOF incr file {name} on background rewrite"));
+        }
+        let appender = Appender::new(file, position)
+            .map_err(|error| format!("Can't open the append-only file {name}: {}", plain_error(&error)))?;
+        self.start_aof(config, folder, appender, named)
+    }
+
+    /// Begins the base that a rewrite writes.
+    pub fn create_aof_base(&mut self, as_commands: bool, sync_early: bool) -> Result<BaseSink, SaveError> {
+        let Some(aof) = &self.aof else { return Err(SaveError("There is no append-only file".to_owned())) };
+        let format = if as_commands { BaseFormat::Commands } else { BaseFormat::Rdb };
+        let (path, written) = (aof.path().to_owned(), aof.written());
+        let number = self.count_snapshot();
+        let base =
+            NewBase::begin(self.storage.clone(), &path, format, sync_early, number).map_err(SaveError)?;
+        Ok(BaseSink::new(base, written))
+    }
+}
+
+/// How a base is written: what is forced to disk early, and how.
+fn base_of(config: &Config) -> (bool, BaseFormat) {
+    let format = match config.bool(param::AOF_USE_RDB_PREAMBLE) {
+        true => BaseFormat::Rdb,
+        false => BaseFormat::Commands,
+    };
+    (config.bool(param::AOF_REWRITE_INCREMENTAL_FSYNC), format)
+}

@@ -1,0 +1,193 @@
+//! What the main thread and the thread of the append-only file share: blocks and orders in one direction, positions and news in
+//! the other.
+//!
+//! Invariants: (1) blocks and orders are taken in the order in which they were given; (2) a position is published after what it
+//! says is true (release), and read before anything follows from it (acquire); (3) the other numbers only inform (relaxed).
+
+use super::appender::Block;
+use super::folder::NewBase;
+use sluice_config::choice::AppendFsync;
+use sluice_engine::{AofFacts, LogLevel};
+use std::collections::VecDeque;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+/// See the module.
+#[derive(Default)]
+pub struct AofShared {
+    inbox: Mutex<Inbox>,
+    arrived: Condvar,
+    /// Position up to which everything is on disk.
+    durable: AtomicU64,
+    /// Whether there is news.
+    has_news: AtomicBool,
+    news: Mutex<Vec<AofNews>>,
+    /// Numbers for INFO.
+    pub numbers: Numbers,
+}
+
+/// Numbers for INFO.
+#[derive(Debug, Default)]
+pub struct Numbers {
+    /// Bytes of all files with data.
+    pub current_bytes: AtomicU64,
+    /// The same after the last rewrite, or at the start.
+    pub base_bytes: AtomicU64,
+    /// Bytes that are not written yet.
+    pub buffer_bytes: AtomicU64,
+    /// A sync is under way.
+    pub is_syncing: AtomicBool,
+    /// Syncs that took longer than a second, under `everysec`.
+    pub delayed_syncs: AtomicU64,
+}
+
+impl Numbers {
+    /// As INFO shows them.
+    pub fn facts(&self) -> AofFacts {
+        AofFacts {
+            current_bytes: self.current_bytes.load(Relaxed),
+            base_bytes: self.base_bytes.load(Relaxed),
+            buffer_bytes: self.buffer_bytes.load(Relaxed),
+            is_syncing: self.is_syncing.load(Relaxed),
+            delayed_syncs: self.delayed_syncs.load(Relaxed),
+        }
+    }
+}
+
+/// What the thread of the file is given.
+pub enum AofItem {
+    Block(Block),
+    Order(Order),
+}
+
+/// What the thread of the file is to do, behind the blocks before.
+pub enum Order {
+    /// From now on sync so.
+    Policy(AppendFsync),
+    /// Begin another increment: what follows is behind the cut of a rewrite.
+    BeginIncr,
+    /// The rewrite that began there is whole.
+    FinishBase(Box<NewBase>),
+    /// Write and sync everything, then end.
+    End,
+}
+
+/// What the main thread is to know.
+#[derive(Debug, PartialEq, Eq)]
+pub enum AofNews {
+    /// A line for the log.
+    Log(LogLevel, String),
+    /// Why nothing can be written; none: it can be again.
+    Fault(Option<String>),
+    /// What is promised cannot be kept: the process ends.
+    Fatal,
+    /// Something took so many nanoseconds, for the latency monitor.
+    Latency(&'static str, u64),
+    /// The increment behind the cut is there, or is not.
+    IncrBegun(bool),
+    /// The rewrite is in force, or has failed.
+    BaseFinished(bool),
+}
+
+#[derive(Default)]
+struct Inbox {
+    items: VecDeque<AofItem>,
+    /// Buffers that were written, for the next blocks.
+    spent: Vec<Vec<u8>>,
+    /// The thread waits to be woken.
+    waits: bool,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // A panic ends the process.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The main thread's side.
+impl AofShared {
+    /// Gives something to the thread. Costs a system call only where the thread waits.
+    pub fn give(&self, item: AofItem) {
+        let mut inbox = lock(&self.inbox);
+        inbox.items.push_back(item);
+        if std::mem::take(&mut inbox.waits) {
+            drop(inbox);
+            self.arrived.notify_one();
+        }
+    }
+
+    /// A buffer for the next block: one that was used before, if there is one.
+    pub fn buffer(&self) -> Vec<u8> {
+        let mut buffer = lock(&self.inbox).spent.pop().unwrap_or_default();
+        buffer.clear();
+        buffer
+    }
+
+    /// Position up to which everything is on disk.
+    pub fn durable(&self) -> u64 {
+        // Follows `set_durable`: the replies that report a write are sent after its bytes are on disk.
+        self.durable.load(Acquire)
+    }
+
+    /// What has happened since the last call.
+    pub fn take_news(&self) -> Vec<AofNews> {
+        // Follows `tell`; news that comes behind it wakes the loop once more.
+        match self.has_news.swap(false, Acquire) {
+            true => std::mem::take(&mut *lock(&self.news)),
+            false => Vec::new(),
+        }
+    }
+}
+
+/// The side of the thread of the file.
+impl AofShared {
+    /// Takes everything that was given. Where there is nothing: waits to be woken, up to `timeout` if there is one.
+    pub fn take_or_wait(&self, into: &mut VecDeque<AofItem>, timeout: Option<Duration>) {
+        let mut inbox = lock(&self.inbox);
+        if inbox.items.is_empty() {
+            inbox.waits = true;
+            inbox = match timeout {
+                Some(timeout) => {
+                    let waited = self.arrived.wait_timeout(inbox, timeout);
+                    waited.unwrap_or_else(PoisonError::into_inner).0
+                }
+                None => self.arrived.wait(inbox).unwrap_or_else(PoisonError::into_inner),
+            };
+            inbox.waits = false;
+        }
+        into.append(&mut inbox.items);
+    }
+
+    /// Takes everything that was given.
+    pub fn take(&self, into: &mut VecDeque<AofItem>) {
+        into.append(&mut lock(&self.inbox).items);
+    }
+
+    /// Gives buffers back.
+    pub fn give_back(&self, mut spent: Vec<Vec<u8>>) {
+        if !spent.is_empty() {
+            let mut inbox = lock(&self.inbox);
+            if inbox.spent.len() < BUFFERS_MAX {
+                inbox.spent.append(&mut spent);
+            }
+        }
+    }
+
+    /// Everything up to here is on disk.
+    pub fn set_durable(&self, position: u64) {
+        // Precedes `durable`.
+        self.durable.fetch_max(position, Release);
+    }
+
+    /// Tells the main thread, which has to be woken.
+    pub fn tell(&self, news: AofNews) {
+        lock(&self.news).push(news);
+        // Precedes `take_news`.
+        self.has_news.store(true, Release);
+    }
+}
+
+/// Buffers that are kept for the next blocks.
+const BUFFERS_MAX: usize = 64;

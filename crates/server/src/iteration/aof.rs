@@ -1,0 +1,88 @@
+//! The append-only file in the event loop: opened, fed, listened to, closed.
+
+use super::Server;
+use crate::aof::{AofNews, Folder, Order};
+use crate::host::Host;
+use sluice_config::Config;
+use sluice_config::choice::AppendFsync;
+use sluice_config::param;
+use sluice_engine::{LogLevel, Process};
+
+/// The server cannot keep what it is asked to keep; the log says why.
+#[derive(Clone, Copy, Debug)]
+pub struct NotOpened;
+
+impl Server {
+    /// Opens the append-only file where the configuration wants one, behind the data that were loaded.
+    pub fn open_aof(&mut self, folder: Option<Folder>) -> Result<(), NotOpened> {
+        let Some(folder) = folder else { return Ok(()) };
+        let opened = self.host.open_aof_at_start(&mut self.engine, folder);
+        opened.map_err(|line| {
+            self.host.note(LogLevel::Warning, &line);
+            NotOpened
+        })?;
+        self.engine.begin_aof();
+        self.arm_barrier();
+        Ok(())
+    }
+
+    /// Has the process say something about itself in the log.
+    pub fn say(&mut self, what: fn(&mut Host, &Config)) {
+        what(&mut self.host, self.engine.config());
+    }
+
+    /// Lets output wait, or not, as `appendfsync` says now.
+    pub(super) fn arm_barrier(&mut self) {
+        // It goes when nothing waits there any more.
+        if self.engine.is_aof_strict() {
+            self.barrier.get_or_insert_default();
+        }
+    }
+
+    /// Takes up `appendfsync`.
+    pub(super) fn configure_aof(&mut self) {
+        if let Some(aof) = &self.host.aof {
+            aof.order(Order::Policy(self.engine.config().choice::<AppendFsync>(param::APPENDFSYNC)));
+        }
+        self.arm_barrier();
+    }
+
+    /// Gives the file what the iteration has to append, and takes what has happened there.
+    pub(super) fn feed_aof(&mut self) {
+        let Some(aof) = &self.host.aof else { return };
+        aof.append(&mut self.engine);
+        let (durable, news) = (aof.shared().durable(), aof.shared().take_news());
+        if self.engine.is_aof_strict() && self.barrier.is_none() {
+            self.arm_barrier();
+        }
+        self.engine.report_aof_durable(durable, &mut self.host);
+        news.into_iter().for_each(|news| self.take_aof_news(news));
+    }
+
+    fn take_aof_news(&mut self, news: AofNews) {
+        match news {
+            AofNews::Log(level, line) => self.host.note(level, &line),
+            AofNews::Fault(fault) => self.engine.report_aof_fault(fault),
+            // No reply that is not durable was sent, and none is.
+            AofNews::Fatal => std::process::exit(1),
+            AofNews::Latency(event, nanos) => self.engine.report_latency(event, nanos, &mut self.host),
+            AofNews::IncrBegun(true) => {}
+            AofNews::IncrBegun(false) => self.engine.report_aof_cut_failed(&mut self.host),
+            AofNews::BaseFinished(is_in_force) => {
+                if let Some(aof) = self.host.aof.as_mut().filter(|_| is_in_force) {
+                    aof.note_base();
+                }
+                self.engine.report_aof_rewrite(is_in_force, &mut self.host);
+            }
+        }
+    }
+
+    /// Makes everything durable that was executed; nothing may be executed after this.
+    pub(super) fn close_aof(&mut self) {
+        let Some(aof) = &self.host.aof else { return };
+        aof.append(&mut self.engine);
+        self.host.note(LogLevel::Notice, "Calling fsync() on the AOF file.");
+        let position = self.engine.aof_position();
+        self.host.close_aof(Vec::new(), position);
+    }
+}

@@ -1,0 +1,657 @@
+//! The append-only file, end to end: what a restart brings back, and what is left when disks, the machine or the process fail.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+mod common;
+
+use common::{BINARY, Client, Dir, Server, free_port, has_switches, until};
+use std::process::Command;
+
+/// A server with an append-only file whose files are in `dir`, which outlives the server.
+fn server_in(dir: &Dir, arguments: &[&str]) -> Server {
+    server_with_fault(dir, arguments, None)
+}
+
+/// The same with files that fail as the plan says: `crates/server/src/storage/faulty.rs`.
+fn server_with_fault(dir: &Dir, arguments: &[&str], plan: Option<&str>) -> Server {
+    Server::start_in(Dir::new(), |command| {
+        command.args(["--dir", &dir.join(""), "--appendonly", "yes"]).args(arguments);
+        if let Some(plan) = plan {
+            command.env("SLUICE_TEST_STORAGE", plan);
+        }
+    })
+}
+
+fn digest(client: &mut Client) -> String {
+    client.send("DEBUG DIGEST\r\n").line()
+}
+
+/// Ends a server in good order.
+fn end(mut server: Server) {
+    server.client().send("SHUTDOWN\r\n").expect_end();
+    assert_eq!(server.wait().code(), Some(0));
+}
+
+fn read(dir: &Dir, name: &str) -> String {
+    String::from_utf8_lossy(&std::fs::read(dir.join(&format!("appendonlydir/{name}"))).unwrap()).into_owned()
+}
+
+fn names(dir: &Dir) -> Vec<String> {
+    let entries = std::fs::read_dir(dir.join("appendonlydir")).unwrap();
+    let mut names: Vec<String> =
+        entries.map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned()).collect();
+    names.sort();
+    names
+}
+
+/// Why a server does not start: its log. Its exit status must be 1.
+fn refused(dir: &Dir, arguments: &[&str]) -> String {
+    let port = free_port().to_string();
+    let output = Command::new(BINARY)
+        .args(["--port", &port, "--dir", &dir.join(""), "--appendonly", "yes"])
+        .args(arguments)
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    said
+}
+
+/// Writes values of all kinds, in two databases and in transactions.
+fn fill(client: &mut Client) {
+    client.check("SET text hello", "+OK\r\n").check("INCRBY int 1234567", ":1234567\r\n");
+    client.check(&format!("SET long {}", "abcdefghij".repeat(3000)), "+OK\r\n");
+    client.check("SETRANGE pages 300000 end", ":300003\r\n");
+    client
+        .check("SET lives 1 EX 100000", "+OK\r\n")
+        .check("SET gone 1", "+OK\r\n")
+        .check("DEL gone", ":1\r\n");
+    for n in 0..100 {
+        client.check(&format!("RPUSH list element:{n} {n}"), format!(":{}\r\n", 2 * n + 2));
+    }
+    client.check("MULTI", "+OK\r\n").check("SET a 1", "+QUEUED\r\n").check("LPOP list", "+QUEUED\r\n");
+    client.check("EXEC", "*2\r\n+OK\r\n$9\r\nelement:0\r\n");
+    client.check("SELECT 9", "+OK\r\n").check("SET other db", "+OK\r\n").check("SELECT 0", "+OK\r\n");
+}
+
+const FILES: [&str; 3] =
+    ["appendonly.aof.1.base.rdb", "appendonly.aof.1.incr.aof", "appendonly.aof.manifest"];
+
+#[test]
+fn what_was_written_is_there_after_a_restart() {
+    for policy in ["always", "everysec", "no"] {
+        let dir = Dir::new();
+        let server = server_in(&dir, &["--appendfsync", policy]);
+        assert!(
+            server.log.wait("Creating AOF base file appendonly.aof.1.base.rdb on server start").is_some()
+        );
+        assert!(
+            server.log.wait("Creating AOF incr file appendonly.aof.1.incr.aof on server start").is_some()
+        );
+        let mut client = server.client();
+        fill(&mut client);
+        let before = digest(&mut client);
+        let expiry = client.send("PEXPIRETIME lives\r\n").line();
+        end(server);
+        assert_eq!(names(&dir), FILES);
+        assert_eq!(
+            read(&dir, FILES[2]),
+            "file appendonly.aof.1.base.rdb seq 1 type b\nfile appendonly.aof.1.incr.aof seq 1 type i\n"
+        );
+        let server = server_in(&dir, &["--appendfsync", policy]);
+        let mut client = server.client();
+        assert_eq!(digest(&mut client), before);
+        assert_eq!(client.send("PEXPIRETIME lives\r\n").line(), expiry);
+        assert_eq!(client.info("rdb_changes_since_last_save"), "0");
+        assert!(server.log.wait("DB loaded from append only file: ").is_some());
+        assert!(server.log.wait("Opening AOF incr file appendonly.aof.1.incr.aof on server start").is_some());
+        client.check("SET behind 1", "+OK\r\n");
+        end(server);
+        server_in(&dir, &[]).client().check("GET behind", "$1\r\n1\r\n");
+    }
+}
+
+#[test]
+fn the_process_may_be_killed() {
+    for policy in ["always", "everysec"] {
+        let dir = Dir::new();
+        let server = server_in(&dir, &["--appendfsync", policy]);
+        let mut client = server.client();
+        for n in 0..50 {
+            client.check(&format!("SET key:{n} {n}"), "+OK\r\n");
+        }
+        if policy == "everysec" {
+            until("the file", || (client.info("aof_buffer_length") == "0").then_some(()));
+            until("the file", || read(&dir, FILES[1]).ends_with("key:49\r\n$2\r\n49\r\n").then_some(()));
+        }
+        drop(server);
+        let server = server_in(&dir, &[]);
+        server.client().check("GET key:49", "$2\r\n49\r\n").check("DBSIZE", ":50\r\n");
+    }
+}
+
+#[test]
+fn info_shows_the_file() {
+    let dir = Dir::new();
+    let server = server_in(&dir, &["--appendfsync", "always"]);
+    let mut client = server.client();
+    client.check("SET a 1", "+OK\r\n");
+    assert_eq!(client.info("aof_enabled"), "1");
+    assert_eq!(client.info("aof_last_write_status"), "ok");
+    let size = |name| std::fs::metadata(dir.join(&format!("appendonlydir/{name}"))).unwrap().len();
+    let sizes = size(FILES[0]) + size(FILES[1]);
+    until("the size", || (client.info("aof_current_size") == sizes.to_string()).then_some(()));
+    assert_eq!(client.info("aof_buffer_length"), "0");
+}
+
+#[test]
+fn a_torn_end_is_cut_off_or_refused() {
+    let whole = "*3\r\n$3\r\nSET\r\n$1\r\na\r\n$1\r\n1\r\n";
+    for torn in
+        ["*3\r\n$3\r\nSET\r\n$1\r\nb", "*1\r\n$5\r\nMULTI\r\n*3\r\n$3\r\nSET\r\n$1\r\nb\r\n$1\r\n1\r\n"]
+    {
+        let dir = Dir::new();
+        end(server_in(&dir, &[]));
+        let file = dir.join("appendonlydir/appendonly.aof.1.incr.aof");
+        std::fs::write(&file, format!("*2\r\n$6\r\nSELECT\r\n$1\r\n0\r\n{whole}{torn}")).unwrap();
+        let said = refused(&dir, &["--aof-load-truncated", "no"]);
+        assert!(
+            said.contains("Unexpected end of file reading the append only file appendonly.aof.1.incr.aof.")
+        );
+        let server = server_in(&dir, &[]);
+        server.client().check("GET a", "$1\r\n1\r\n").check("DBSIZE", ":1\r\n");
+        assert!(server.log.wait("AOF appendonly.aof.1.incr.aof loaded anyway because").is_some());
+        server.client().check("SET c 1", "+OK\r\n");
+        end(server);
+        assert!(!read(&dir, FILES[1]).contains('b'));
+        server_in(&dir, &["--aof-load-truncated", "no"]).client().check("DBSIZE", ":2\r\n");
+    }
+}
+
+#[test]
+fn what_is_no_log_is_refused() {
+    for (text, wanted) in [
+        (
+            "*3\r\n$3\r\nSET\r\n$1\r\na\r\n:1\r\n",
+            "Bad file format reading the append only file appendonly.aof.1.incr.aof: ",
+        ),
+        (
+            "*1\r\n$3\r\nbla\r\n",
+            "Unknown command 'bla' reading the append only file appendonly.aof.1.incr.aof",
+        ),
+        ("*1\r\n$3\r\nGET\r\n", "Bad file format reading the append only file"),
+        ("*2\r\n$6\r\nSELECT\r\n$2\r\n99\r\n", "The append only file selects database 99"),
+    ] {
+        let dir = Dir::new();
+        end(server_in(&dir, &[]));
+        std::fs::write(dir.join("appendonlydir/appendonly.aof.1.incr.aof"), text).unwrap();
+        let said = refused(&dir, &[]);
+        assert!(said.contains(wanted), "{said}");
+    }
+    let dir = Dir::new();
+    end(server_in(&dir, &[]));
+    std::fs::write(dir.join("appendonlydir/appendonly.aof.1.base.rdb"), "VALKEY080 no").unwrap();
+    assert!(
+        refused(&dir, &[])
+            .contains("Error reading the RDB base file appendonly.aof.1.base.rdb, AOF loading aborted")
+    );
+    std::fs::remove_file(dir.join("appendonlydir/appendonly.aof.1.base.rdb")).unwrap();
+    assert!(refused(&dir, &[]).contains("Unable to obtain the AOF file appendonly.aof.1.base.rdb length."));
+    std::fs::write(dir.join("appendonlydir/appendonly.aof.manifest"), "nonsense\n").unwrap();
+    let said = refused(&dir, &[]);
+    assert!(
+        said.contains("*** FATAL AOF MANIFEST FILE ERROR ***")
+            && said.contains("Invalid AOF manifest file format")
+    );
+}
+
+#[test]
+fn only_the_last_file_may_be_torn() {
+    let dir = Dir::new();
+    end(server_in(&dir, &[]));
+    let manifest = "file appendonly.aof.1.base.rdb seq 1 type b\nfile appendonly.aof.1.incr.aof seq 1 type i\n\
+                    file appendonly.aof.2.incr.aof seq 2 type i\n";
+    std::fs::write(dir.join("appendonlydir/appendonly.aof.manifest"), manifest).unwrap();
+    let set = |key: &str| format!("*3\r\n$3\r\nSET\r\n$1\r\n{key}\r\n$1\r\n1\r\n");
+    let file = |n: u8| dir.join(&format!("appendonlydir/appendonly.aof.{n}.incr.aof"));
+    std::fs::write(file(1), &set("a")[..20]).unwrap();
+    std::fs::write(file(2), set("b")).unwrap();
+    assert!(refused(&dir, &[]).contains("the truncated file is not the last file"));
+    std::fs::write(file(1), set("a")).unwrap();
+    server_in(&dir, &[]).client().check("DBSIZE", ":2\r\n");
+}
+
+#[test]
+fn keys_past_their_expiry_live_until_the_log_deletes_them() {
+    let dir = Dir::new();
+    end(server_in(&dir, &[]));
+    let commands: &[&[&[u8]]] = &[
+        &[b"SET", b"a", b"1", b"PXAT", b"1000"],
+        &[b"APPEND", b"a", b"2"],
+        &[b"PERSIST", b"a"],
+        &[b"SET", b"b", b"1"],
+        &[b"PEXPIREAT", b"b", b"1000"],
+    ];
+    let text: Vec<u8> = commands.iter().flat_map(|words| common::request(words)).collect();
+    std::fs::write(dir.join("appendonlydir/appendonly.aof.1.incr.aof"), text).unwrap();
+    let server = server_in(&dir, &[]);
+    server.client().check("GET a", "$2\r\n12\r\n").check("GET b", "$-1\r\n");
+}
+
+#[test]
+fn a_log_of_one_file_is_taken_over() {
+    let dir = Dir::new();
+    let text: Vec<u8> = common::request(&[b"SET", b"a", b"1"]);
+    dir.file("appendonly.aof", &String::from_utf8(text).unwrap());
+    let server = server_in(&dir, &[]);
+    assert!(
+        server
+            .log
+            .wait("Successfully migrated an old-style AOF file (appendonly.aof) into the AOF directory (appendonlydir).")
+            .is_some()
+    );
+    server.client().check("GET a", "$1\r\n1\r\n").check("SET b 1", "+OK\r\n");
+    end(server);
+    assert_eq!(names(&dir), ["appendonly.aof", "appendonly.aof.1.incr.aof", "appendonly.aof.manifest"]);
+    server_in(&dir, &[]).client().check("DBSIZE", ":2\r\n");
+}
+
+#[test]
+fn always_ends_the_process_when_it_cannot_write_or_sync() {
+    if !has_switches() {
+        return;
+    }
+    let sync =
+        "Can't persist AOF for fsync error when the AOF fsync policy is 'always': I/O error. Exiting...";
+    let write = "Can't recover from AOF write error when the AOF fsync policy is 'always'. Exiting...";
+    for (fault, wanted) in [("sync-error", sync), ("write-error", write), ("no-space", write)] {
+        let dir = Dir::new();
+        end(server_in(&dir, &[]));
+        // Nothing is written when the file is there: the first command's write is the first step.
+        let first = if fault == "sync-error" { 2 } else { 1 };
+        let plan = format!("{fault}:{first}:1:0");
+        let mut server = server_with_fault(&dir, &["--appendfsync", "always"], Some(&plan));
+        let mut client = server.client();
+        client.send("SET a 1\r\n").expect_end();
+        assert_eq!(server.wait().code(), Some(1));
+        assert!(server.log.all().contains(wanted), "{}", server.log.all());
+    }
+}
+
+#[test]
+fn everysec_refuses_writes_while_the_disk_is_full_and_goes_on_after() {
+    if !has_switches() {
+        return;
+    }
+    let dir = Dir::new();
+    end(server_in(&dir, &[]));
+    let server = server_with_fault(&dir, &[], Some("no-space:1:1:0"));
+    let mut client = server.client();
+    client.check("SET a 1", "+OK\r\n");
+    until("the fault", || (client.info("aof_last_write_status") == "err").then_some(()));
+    let refused = "-MISCONF Errors writing to the AOF file: No space left on device\r\n";
+    client.check("SET b 1", refused).check("PING", refused).check("GET a", "$1\r\n1\r\n");
+    // A second later the write is tried again.
+    assert!(server.log.wait("AOF write error looks solved. The server can write again.").is_some());
+    client.check("SET b 1", "+OK\r\n");
+    end(server);
+    server_in(&dir, &[]).client().check("DBSIZE", ":2\r\n");
+}
+
+#[test]
+fn everysec_refuses_writes_for_good_when_a_sync_has_failed() {
+    if !has_switches() {
+        return;
+    }
+    let dir = Dir::new();
+    end(server_in(&dir, &[]));
+    let server = server_with_fault(&dir, &[], Some("sync-error:2:1:0"));
+    let mut client = server.client();
+    client.check("SET a 1", "+OK\r\n");
+    assert!(server.log.wait("Fail to fsync the AOF file: I/O error").is_some());
+    until("the fault", || (client.info("aof_last_write_status") == "err").then_some(()));
+    client.check("SET b 1", "-MISCONF Errors writing to the AOF file: I/O error\r\n");
+}
+
+/// Crashes the machine at each step of a run; what was acknowledged must be there.
+#[test]
+fn a_crash_of_the_machine_at_any_step_loses_nothing_that_always_has_acknowledged() {
+    if !has_switches() {
+        return;
+    }
+    for step in 1..=24 {
+        let dir = Dir::new();
+        let plan = format!("crash:{step}:1:{}", step * 7);
+        let arguments = ["--appendfsync", "always"];
+        let port = free_port();
+        let mut command = Command::new(BINARY);
+        command.args([
+            "--port",
+            &port.to_string(),
+            "--dir",
+            &dir.join(""),
+            "--save",
+            "",
+            "--appendonly",
+            "yes",
+        ]);
+        command.args(arguments).env("SLUICE_TEST_STORAGE", plan);
+        let mut server = Server::spawn(command, port, Dir::new());
+        let mut acknowledged = 0;
+        if server.log.wait("Ready to accept").is_some() {
+            let mut client = server.client();
+            for n in 1..=10 {
+                use std::io::Read;
+                client.send(format!("SET k {n}\r\n"));
+                let mut reply = [0; 5];
+                if client.stream.read_exact(&mut reply).is_err() {
+                    break;
+                }
+                assert_eq!(&reply, b"+OK\r\n");
+                acknowledged = n;
+            }
+        }
+        drop(server.child.kill());
+        server.wait();
+        let server = server_in(&dir, &arguments);
+        let mut client = server.client();
+        let found: i64 = match client.send("GET k\r\n").line().as_str() {
+            "$-1" => 0,
+            _ => client.line().parse().unwrap(),
+        };
+        assert!(found >= acknowledged, "step {step}: {acknowledged} was acknowledged, {found} is there");
+        assert!(found <= acknowledged + 1);
+    }
+}
+
+/// Waits until no rewrite is under way or scheduled.
+fn rewritten(client: &mut Client) {
+    until("the rewrite", || {
+        let busy =
+            client.info("aof_rewrite_in_progress") == "1" || client.info("aof_rewrite_scheduled") == "1";
+        (!busy).then_some(())
+    });
+    assert_eq!(client.info("aof_last_bgrewrite_status"), "ok");
+}
+
+#[test]
+fn a_rewrite_keeps_everything_and_removes_the_files_before() {
+    for (policy, preamble) in [("always", "yes"), ("everysec", "yes"), ("everysec", "no")] {
+        let dir = Dir::new();
+        let arguments = ["--appendfsync", policy, "--aof-use-rdb-preamble", preamble];
+        let server = server_in(&dir, &arguments);
+        let mut client = server.client();
+        fill(&mut client);
+        let started = "+Background append only file rewriting started\r\n";
+        client.check("BGREWRITEAOF", started).check("INCR int", ":1234568\r\n");
+        rewritten(&mut client);
+        assert!(server.log.wait("Background AOF rewrite finished successfully").is_some());
+        let base = if preamble == "yes" { "appendonly.aof.2.base.rdb" } else { "appendonly.aof.2.base.aof" };
+        let wanted = [base, "appendonly.aof.2.incr.aof", "appendonly.aof.manifest"];
+        until("the files before to go", || (names(&dir) == wanted).then_some(()));
+        assert!(!read(&dir, "appendonly.aof.2.incr.aof").contains("hello"), "that is in the base");
+        assert_eq!(read(&dir, base).starts_with("*2\r\n$6\r\nSELECT\r\n"), preamble == "no");
+        let before = digest(&mut client);
+        end(server);
+        let server = server_in(&dir, &arguments);
+        assert_eq!(digest(&mut server.client()), before);
+    }
+}
+
+#[test]
+fn writes_beside_rewrites_are_all_there() {
+    let dir = Dir::new();
+    let server = server_in(&dir, &[]);
+    let mut client = server.client();
+    client.check("DEBUG POPULATE 20000", "+OK\r\n");
+    // What DEBUG POPULATE stores is no change and in no log: the first rewrite has it.
+    for round in 0..3 {
+        client.check("BGREWRITEAOF", "+Background append only file rewriting started\r\n");
+        for n in 0..2000 {
+            let key = (n * 37 + round * 11) % 20000;
+            client.check(&format!("APPEND key:{key} x"), ":");
+            client.line();
+        }
+        client
+            .check("FLUSHDB", "+OK\r\n")
+            .check("DEBUG POPULATE 20000", "+OK\r\n")
+            .check("SET mine 1", "+OK\r\n");
+        rewritten(&mut client);
+    }
+    client
+        .check("BGREWRITEAOF", "+Background append only file rewriting started\r\n")
+        .check("DEL key:5", ":1\r\n");
+    rewritten(&mut client);
+    let before = digest(&mut client);
+    end(server);
+    assert_eq!(digest(&mut server_in(&dir, &[]).client()), before);
+}
+
+#[test]
+fn the_file_is_turned_on_and_off_at_run_time() {
+    let dir = Dir::new();
+    let server = Server::start_in(Dir::new(), |command| {
+        command.args(["--dir", &dir.join("")]);
+    });
+    let mut client = server.client();
+    fill(&mut client);
+    assert_eq!(client.info("aof_enabled"), "0");
+    client.check("CONFIG SET appendonly yes", "+OK\r\n").check("SET behind 1", "+OK\r\n");
+    assert_eq!(client.info("aof_enabled"), "1");
+    rewritten(&mut client);
+    assert_eq!(names(&dir), FILES);
+    client.check("CONFIG SET appendonly no", "+OK\r\n").check("SET lost 1", "+OK\r\n");
+    assert_eq!(client.info("aof_enabled"), "0");
+    assert!(read(&dir, FILES[1]).contains("behind") && !read(&dir, FILES[1]).contains("lost"));
+    client.check("CONFIG SET appendonly yes appendfsync always", "+OK\r\n").check("SET kept 1", "+OK\r\n");
+    rewritten(&mut client);
+    let before = digest(&mut client);
+    drop(server);
+    assert_eq!(digest(&mut server_in(&dir, &[]).client()), before);
+}
+
+#[test]
+fn a_rewrite_without_the_file_leaves_a_base_alone() {
+    let dir = Dir::new();
+    let server = Server::start_in(Dir::new(), |command| {
+        command.args(["--dir", &dir.join("")]);
+    });
+    let mut client = server.client();
+    fill(&mut client);
+    let before = digest(&mut client);
+    client.check("BGREWRITEAOF", "+Background append only file rewriting started\r\n");
+    rewritten(&mut client);
+    assert_eq!(names(&dir), ["appendonly.aof.1.base.rdb", "appendonly.aof.manifest"]);
+    assert_eq!(client.info("aof_enabled"), "0");
+    drop(server);
+    assert_eq!(digest(&mut server_in(&dir, &[]).client()), before);
+}
+
+#[test]
+fn growth_begins_a_rewrite() {
+    let dir = Dir::new();
+    let server = server_in(&dir, &["--auto-aof-rewrite-min-size", "20kb"]);
+    let mut client = server.client();
+    let value = "v".repeat(1000);
+    for _ in 0..30 {
+        client.check(&format!("SET k {value}"), "+OK\r\n");
+    }
+    assert!(server.log.wait("Starting automatic rewriting of AOF on ").is_some());
+    assert!(server.log.wait("Background AOF rewrite finished successfully").is_some());
+    until("a small file", || (client.info_number("aof_current_size") < 5000).then_some(()));
+}
+
+#[test]
+fn a_rewrite_ends_the_fault_of_a_lost_file() {
+    if !has_switches() {
+        return;
+    }
+    let dir = Dir::new();
+    end(server_in(&dir, &[]));
+    let server = server_with_fault(&dir, &[], Some("sync-error:2:1:0"));
+    let mut client = server.client();
+    client.check("SET a 1", "+OK\r\n");
+    until("the fault", || (client.info("aof_last_write_status") == "err").then_some(()));
+    client.check("SET b 1", "-MISCONF Errors writing to the AOF file: I/O error\r\n");
+    client.check("BGREWRITEAOF", "+Background append only file rewriting started\r\n");
+    rewritten(&mut client);
+    until("the end of the fault", || (client.info("aof_last_write_status") == "ok").then_some(()));
+    client.check("SET b 1", "+OK\r\n");
+    end(server);
+    server_in(&dir, &[]).client().check("DBSIZE", ":2\r\n");
+}
+
+#[test]
+fn a_rewrite_that_fails_leaves_the_files_before_in_force() {
+    if !has_switches() {
+        return;
+    }
+    let mut failures = 0;
+    for fault in ["no-space", "write-error", "sync-error", "torn-rename"] {
+        for step in 1..=11 {
+            let dir = Dir::new();
+            end(server_in(&dir, &[]));
+            // Nobody waits for the disk, so that the steps are those of the rewrite.
+            let server =
+                server_with_fault(&dir, &["--appendfsync", "no"], Some(&format!("{fault}:{step}:1:0")));
+            let mut client = server.client();
+            let begin = |client: &mut Client| {
+                client.check("BGREWRITEAOF", "+Background append only file rewriting started\r\n");
+                until("the rewrite", || (client.info("aof_rewrite_in_progress") == "0").then_some(()));
+                client.info("aof_last_bgrewrite_status") == "ok"
+            };
+            failures += u32::from(!begin(&mut client));
+            // The disk is well again.
+            assert!(begin(&mut client), "{fault} at {step}: {}", client.info("aof_last_bgrewrite_status"));
+            client.check("SET a 1", "+OK\r\n");
+            assert!(begin(&mut client));
+            client.check("SET b 1", "+OK\r\n");
+            end(server);
+            server_in(&dir, &[]).client().check("DBSIZE", ":2\r\n");
+        }
+    }
+    assert!(failures > 8, "{failures} rewrites met a fault");
+}
+
+#[test]
+fn waitaof_waits_for_the_disk() {
+    let dir = Dir::new();
+    let server = server_in(&dir, &["--appendfsync", "no"]);
+    let mut client = server.client();
+    client.check("WAITAOF 0 0 0", "*2\r\n:1\r\n:0\r\n");
+    client.check("SET a 1", "+OK\r\n").check("WAITAOF 1 0 10", "*2\r\n:0\r\n:0\r\n");
+    client.send("WAITAOF 1 0 0\r\n");
+    server.client().check("CONFIG SET appendfsync everysec", "+OK\r\n");
+    client.expect("*2\r\n:1\r\n:0\r\n");
+    server.client().check("CONFIG SET appendonly no", "+OK\r\n");
+    let refused = "-ERR WAITAOF cannot be used when numlocal is set but appendonly is disabled.\r\n";
+    client.check("WAITAOF 1 0 0", refused);
+}
+
+/// The reference on the same folder; killed at the end.
+struct Reference(std::process::Child);
+
+impl Drop for Reference {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Starts the reference on the same folder; none where the environment names none.
+fn reference(dir: &Dir) -> Option<(Reference, u16)> {
+    let Ok(binary) = std::env::var("SLUICE_PEER_SERVER") else {
+        println!("skipped: SLUICE_PEER_SERVER names no reference");
+        return None;
+    };
+    let port = free_port();
+    let child = Command::new(binary)
+        .args(["--port", &port.to_string(), "--dir", &dir.join(""), "--save", "", "--appendonly", "yes"])
+        .args(["--enable-debug-command", "yes", "--logfile", "reference.log"])
+        .spawn()
+        .unwrap();
+    let child = Reference(child);
+    until("the reference", || std::net::TcpStream::connect(("127.0.0.1", port)).ok());
+    // It answers DEBUG DIGEST while it loads, with what it has by then.
+    let mut client = Client::to("127.0.0.1", port);
+    until("the data", || (client.info("loading") == "0").then_some(()));
+    Some((child, port))
+}
+
+#[test]
+fn each_server_loads_the_folder_of_the_other() {
+    let dir = Dir::new();
+    let server = server_in(&dir, &["--aof-timestamp-enabled", "yes"]);
+    let mut client = server.client();
+    fill(&mut client);
+    client.check("BGREWRITEAOF", "+Background append only file rewriting started\r\n");
+    rewritten(&mut client);
+    client.check("SET behind 1", "+OK\r\n");
+    let ours = digest(&mut client);
+    end(server);
+    let Some((mut child, port)) = reference(&dir) else { return };
+    let mut client = Client::to("127.0.0.1", port);
+    assert_eq!(digest(&mut client), ours);
+    client.check("FLUSHALL", "+OK\r\n");
+    fill(&mut client);
+    client.check("BGREWRITEAOF", "+Background append only file rewriting started\r\n");
+    rewritten(&mut client);
+    client.check("SET theirs 1", "+OK\r\n");
+    let theirs = digest(&mut client);
+    client.send("SHUTDOWN\r\n").expect_end();
+    assert!(child.0.wait().unwrap().success());
+    assert_eq!(digest(&mut server_in(&dir, &[]).client()), theirs);
+}
+
+/// Kills the process while several clients write, and looks for what was acknowledged.
+#[test]
+fn a_killed_process_keeps_what_it_has_acknowledged() {
+    use std::io::{Read, Write};
+    for (policy, rounds) in [("always", 4), ("everysec", 2)] {
+        let dir = Dir::new();
+        for round in 0..rounds {
+            let mut server =
+                server_in(&dir, &["--appendfsync", policy, "--auto-aof-rewrite-min-size", "100kb"]);
+            let port = server.port;
+            let writers: Vec<_> = (0..4)
+                .map(|writer| {
+                    std::thread::spawn(move || {
+                        let mut client = Client::to("127.0.0.1", port);
+                        let mut acknowledged = 0;
+                        for n in 1.. {
+                            let line = format!("SET key:{writer}:{} {round}:{n}\r\n", n % 100);
+                            let mut reply = [0; 5];
+                            if client.stream.write_all(line.as_bytes()).is_err()
+                                || client.stream.read_exact(&mut reply).is_err()
+                            {
+                                break;
+                            }
+                            acknowledged = n;
+                        }
+                        (writer, acknowledged)
+                    })
+                })
+                .collect();
+            let mut client = server.client();
+            until("some writes", || (client.info_number("total_commands_processed") > 3000).then_some(()));
+            server.child.kill().unwrap();
+            server.wait();
+            let acknowledged: Vec<(u32, u32)> =
+                writers.into_iter().map(|writer| writer.join().unwrap()).collect();
+            let server = server_in(&dir, &[]);
+            let mut client = server.client();
+            for (writer, n) in acknowledged {
+                // Under everysec the last second may be lost; what is left is still a prefix, so that old keys are there.
+                let checked = if policy == "always" { n } else { 1 };
+                let value =
+                    String::from_utf8(client.bulk(&format!("GET key:{writer}:{}", checked % 100))).unwrap();
+                let (seen_round, seen) = value.split_once(':').unwrap();
+                assert_eq!(seen_round, round.to_string(), "{policy}: {value}");
+                assert!(
+                    seen.parse::<u32>().unwrap() >= checked,
+                    "{policy}: {n} was acknowledged, {value} is there"
+                );
+            }
+            end(server);
+        }
+    }
+}
