@@ -22,7 +22,6 @@ const ULONG: i128 = u64::MAX as i128;
 const MIB: i128 = 1024 * 1024;
 
 const ACL: &str = "access control lists";
-const AOF: &str = "the append-only file";
 const CLUSTER: &str = "cluster mode";
 const CORPSE: &str = "crash reports";
 const EVICTION: &str = "eviction";
@@ -593,7 +592,7 @@ params! {
             "Microseconds to wait after each loaded key; negative waits once per so many keys.";
         LOADING_PROCESS_EVENTS_INTERVAL_BYTES: Int = number("loading-process-events-interval-bytes", 2 * MIB, 1024, INT).hidden(),
             "Bytes loaded until INFO shows them, 256 KiB at most. Clients are served all the time.";
-        AOF_DISABLE_AUTO_GC: Bool = boolean("aof-disable-auto-gc", false).hidden().later(AOF),
+        AOF_DISABLE_AUTO_GC: Bool = boolean("aof-disable-auto-gc", false).hidden(),
             "Keep append-only files that a rewrite has made superfluous.";
         CLUSTER_PING_INTERVAL: Int = number("cluster-ping-interval", 0, 0, LONG).hidden().later(CLUSTER),
             "Milliseconds between pings on the bus; 0 follows the node timeout.";

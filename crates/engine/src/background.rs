@@ -203,7 +203,7 @@ impl Engine {
         let about = RdbAux {
             now: process.now(),
             used_memory: process.used_memory(keyspace),
-            stream: None,
+            stream: control.stream.point(),
             is_aof_base: target.is_aof_base,
         };
         let filled = keyspace.iter().filter(|(_, db)| !db.is_empty());
@@ -211,7 +211,8 @@ impl Engine {
         let options = snapshot::options(&control.config, Version::Valkey);
         let mut file = SnapshotFile::new(&control.config, options, &about, &control.kept, sizes);
         if target.as_commands {
-            file = file.written_as_commands(control.limits.aof_timestamps.then_some(about.now));
+            let stamp = control.limits.aof_timestamps.then_some(about.now);
+            file = file.written_as_commands(stamp, control.stream.point());
         }
         self.job = Some(Job::begin(keyspace, file, target, process)?);
         self.control.is_writing = true;

@@ -80,20 +80,31 @@ impl Engine {
     pub fn new(config: Config, seeds: Seeds, process: &mut dyn Process) -> Engine {
         let limits = Arc::new(Limits::new(&config));
         let now = process.now();
-        let control = Control::new(config, limits, now, hex(&process.entropy()), hex(&process.entropy()));
         // One table a database: there is no cluster mode yet.
         let hasher = KeyHasher::new(seeds.hash, Layout::One);
+        let keyspace = Keyspace::new(limits.databases, hasher);
+        let control = Control::new(config, limits, now, hex(&process.entropy()), hex(&process.entropy()));
+        Engine::with(control, keyspace, Rng::new(seeds.rng))
+    }
+
+    /// An engine that will have no clients, around this keyspace: for the commands of a log.
+    pub(crate) fn for_replay(config: Config, limits: Arc<Limits>, keyspace: Keyspace, now: Now) -> Engine {
+        let control = Control::new(config, limits, now, String::new(), String::new());
+        Engine::with(control, keyspace, Rng::new(0))
+    }
+
+    fn with(control: Control, keyspace: Keyspace, rng: Rng) -> Engine {
         let mut engine = Engine {
-            keyspace: Keyspace::new(control.limits.databases, hasher),
+            preparer: Preparer::new(keyspace.hasher(), &control.renames),
+            keyspace,
             sessions: Sessions::default(),
-            preparer: Preparer::new(hasher, &control.renames),
             control,
             effects: Effects::default(),
             stats: Stats::new(sluice_command::table::COUNT),
             gate: Gate::new(&sluice_command::table::ALL),
             handlers: crate::routes::handlers(),
             actions: Vec::new(),
-            rng: Rng::new(seeds.rng),
+            rng,
             prepared: PreparedBatch::default(),
             spare: Vec::new(),
             cron: CronState::default(),
@@ -310,6 +321,7 @@ impl Engine {
         self.serve_full_syncs(process);
         self.ask_replicas();
         self.deliver_stream();
+        self.note_history();
     }
 
     /// Sessions with output since the last call, each once.

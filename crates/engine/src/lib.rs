@@ -61,15 +61,15 @@ pub use background::Slice;
 pub use delivery::SHARED_BYTES_MIN;
 pub use engine::{Engine, Seeds};
 pub use error::CmdError;
-pub use exec::{AofEnd, AofPart, Flow, Submitted};
+pub use exec::{Flow, Submitted};
 pub use limits::{Limits, OutputLimit};
 pub use loading::{LoadCounts, LoadEnded, LoadJob, LoadProgress, LoadThread, NotLoaded};
 pub use multicast::{GroupOutput, Multicast, OutputGroup};
 pub use parts::MemoryPart;
 pub use prepare::{PreparedBatch, Preparer};
 pub use process::{
-    AofFacts, AofIncrement, Background, BackgroundFile, Counts, CpuTimes, Facts, IoThreads, LogLevel,
-    Process, SaveError, SnapshotSink, SnapshotSource,
+    AofFacts, AofFiles, AofIncrement, AofPart, AofSource, Background, BackgroundFile, Counts, CpuTimes,
+    Facts, IoThreads, LogLevel, Process, SaveError, SnapshotSink, SnapshotSource,
 };
 pub use renames::{Renames, rename_errors, renames};
 pub use saving::Ending;

@@ -43,7 +43,7 @@ pub(crate) fn save(
     let about = RdbAux {
         now: process.now(),
         used_memory: process.used_memory(keyspace),
-        stream: None,
+        stream: control.stream.point(),
         is_aof_base: false,
     };
     let name = control.config.bytes(param::DBFILENAME).to_vec();

@@ -20,8 +20,8 @@ use sluice_clock::{Clock, News, SourceWatch};
 use sluice_config::choice::{LogFormat, LogLevel as LevelChoice, LogTimestampFormat};
 use sluice_config::{Config, ParamId, param};
 use sluice_engine::{
-    AofFacts, AofIncrement, Background, BackgroundFile, Counts, CpuTimes, Facts, IoThreads, LoadProgress,
-    LogLevel, Peaks, Process, SaveError, SnapshotFile, SnapshotSink, SnapshotSource,
+    AofFacts, AofFiles, AofIncrement, Background, BackgroundFile, Counts, CpuTimes, Facts, IoThreads,
+    LoadProgress, LogLevel, Peaks, Process, SaveError, SnapshotFile, SnapshotSink, SnapshotSource,
 };
 use sluice_evloop::Waker;
 use sluice_keyspace::Keyspace;
@@ -394,6 +394,7 @@ const CONFIG_EFFECTS: &[(&[ParamId], ConfigEffect)] = &[
             param::EVENT_LOOP_BATCH_WAIT_DEPTH.any(),
             param::IO_THREADS_ALWAYS_ACTIVE.any(),
             param::APPENDFSYNC.any(),
+            param::AOF_DISABLE_AUTO_GC.any(),
         ],
         |host, _| {
             host.configured = true;
@@ -595,6 +596,10 @@ impl Process for Host {
 
     fn snapshot_source(&mut self, name: &[u8]) -> Box<dyn SnapshotSource> {
         storage::snapshot::source(&self.storage, name)
+    }
+
+    fn aof_files(&mut self, config: &Config, pending: Vec<u8>, position: u64) -> Box<dyn AofFiles> {
+        self.list_aof_files(config, pending, position)
     }
 
     fn sleep(&mut self, microseconds: u64) {

@@ -15,6 +15,7 @@ mod shutdown;
 mod timing;
 
 use crate::alloc;
+use crate::aof::Folder;
 use crate::bio::Garbage;
 use crate::clients::{Clients, SocketOwner};
 use crate::connection::spare::SpareBuffers;
@@ -78,6 +79,8 @@ pub struct Server {
     ending: Option<i32>,
     /// Nothing is said or sent to anybody then: there never were data.
     ends_at_once: bool,
+    /// The folder of the append-only file that is opened when the data are loaded.
+    folder_to_open: Option<Folder>,
 }
 
 /// The main thread's event loop and what it knows of sockets.
@@ -138,6 +141,7 @@ impl Server {
             actions: Vec::new(),
             ending: None,
             ends_at_once: false,
+            folder_to_open: None,
         };
         server.configure();
         server
@@ -364,15 +368,24 @@ impl Server {
         let Some(ended) = self.engine.advance_load(&mut self.host) else { return };
         self.host.load = None;
         match ended {
-            LoadEnded::Start(Ok(())) => crate::start::announce(&mut self.host, self.engine.config()),
-            LoadEnded::Start(Err(_)) => {
-                self.host.remove_files();
-                self.host.note(LogLevel::Warning, crate::start::NOT_LOADED);
-                self.ends_at_once = true;
-                self.ending = Some(1);
+            LoadEnded::Start(Ok(())) => {
+                if self.serve_loaded().is_err() {
+                    self.end_without_data();
+                }
             }
-            LoadEnded::Reload => {}
+            LoadEnded::Start(Err(_)) => {
+                self.host.note(LogLevel::Warning, crate::start::NOT_LOADED);
+                self.end_without_data();
+            }
+            LoadEnded::Debug => {}
         }
+    }
+
+    /// Ends a server that cannot have its data, or not keep them.
+    fn end_without_data(&mut self) {
+        self.host.remove_files();
+        self.ends_at_once = true;
+        self.ending = Some(1);
     }
 
     /// Has something freed by the background thread.

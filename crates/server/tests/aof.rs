@@ -467,6 +467,30 @@ fn a_rewrite_without_the_file_leaves_a_base_alone() {
 }
 
 #[test]
+fn superfluous_files_stay_while_their_removal_is_turned_off() {
+    let dir = Dir::new();
+    let arguments = ["--aof-disable-auto-gc", "yes"];
+    let server = server_in(&dir, &arguments);
+    let mut client = server.client();
+    client.check("SET a 1", "+OK\r\n");
+    client.check("BGREWRITEAOF", "+Background append only file rewriting started\r\n");
+    rewritten(&mut client);
+    client.check("SET b 1", "+OK\r\n");
+    let (base, incr) = ("appendonly.aof.2.base.rdb", "appendonly.aof.2.incr.aof");
+    let all = [FILES[0], FILES[1], base, incr, FILES[2]];
+    assert_eq!(names(&dir), all);
+    assert!(read(&dir, FILES[2]).contains("appendonly.aof.1.incr.aof seq 1 type h\n"));
+    end(server);
+    let server = server_in(&dir, &arguments);
+    let mut client = server.client();
+    client.check("DBSIZE", ":2\r\n");
+    assert_eq!(names(&dir), all);
+    client.check("CONFIG SET aof-disable-auto-gc no", "+OK\r\n");
+    until("the files before to go", || (names(&dir) == [base, incr, FILES[2]]).then_some(()));
+    until("the manifest", || (!read(&dir, FILES[2]).contains("type h")).then_some(()));
+}
+
+#[test]
 fn growth_begins_a_rewrite() {
     let dir = Dir::new();
     let server = server_in(&dir, &["--auto-aof-rewrite-min-size", "20kb"]);
@@ -478,6 +502,22 @@ fn growth_begins_a_rewrite() {
     assert!(server.log.wait("Starting automatic rewriting of AOF on ").is_some());
     assert!(server.log.wait("Background AOF rewrite finished successfully").is_some());
     until("a small file", || (client.info_number("aof_current_size") < 5000).then_some(()));
+}
+
+#[test]
+fn a_disk_without_room_for_a_rewrite_is_told_before_it_is_full() {
+    if !has_switches() {
+        return;
+    }
+    let dir = Dir::new();
+    let arguments = ["--auto-aof-rewrite-min-size", "1kb", "--auto-aof-rewrite-percentage", "1000000"];
+    // A disk that is said to be full, though no write fails.
+    let server = server_with_fault(&dir, &arguments, Some("no-space:1000000:1:0"));
+    let mut client = server.client();
+    client.check(&format!("SET k {}", "v".repeat(2000)), "+OK\r\n");
+    let said = "The AOF grows and its disk has no room for a rewrite: 0 bytes are free";
+    assert!(server.log.wait(said).is_some(), "{}", server.log.all());
+    assert_eq!(client.info("aof_rewrites"), "0");
 }
 
 #[test]

@@ -51,7 +51,8 @@ fn synchronise(ctx: &mut ServerCtx<'_>, greeting: Greeting) -> Run {
     }
     let name = ctx.session.caller.replica_name();
     ctx.process.log(LogLevel::Notice, &format!("Replica {name} asks for synchronization"));
-    if !ctx.control.stream.has_begun() {
+    // What was written while nobody was fed is in no history: a replica of before would lack it.
+    if !ctx.control.stream.is_fed() {
         let replid = hex(&ctx.process.entropy());
         ctx.control.stream.begin(replid);
     }

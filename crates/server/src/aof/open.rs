@@ -1,13 +1,17 @@
 //! Opening the append-only file: at the start of the server, and where a rewrite turns it on.
 
-use super::{Aof, AofShared, Appender, BaseSink, Folder, Named, NewBase, Order, Worker, clock};
+use super::{
+    Aof, AofItem, AofShared, AppendedFiles, Appender, BaseSink, FileEnding, Folder, History, Named,
+    NamedFiles, NewBase, NoFiles, Order, Worker, clock,
+};
 use crate::host::Host;
 use crate::os::plain_error;
 use sluice_config::choice::AppendFsync;
 use sluice_config::{Config, param};
-use sluice_engine::{AofIncrement, Engine, LogLevel, SaveError};
+use sluice_engine::{AofFiles, AofIncrement, Engine, LogLevel, SaveError};
 use sluice_persist::aof::BaseFormat;
 use std::sync::Arc;
+use std::sync::mpsc::sync_channel;
 
 impl Host {
     /// Opens the append-only file behind the data that were loaded. Errors: a line for the log.
@@ -58,6 +62,8 @@ impl Host {
         let waker = self.waker.clone().ok_or("The append-only file is opened once the server runs")?;
         let shared = Arc::new(AofShared::default());
         let policy = config.choice::<AppendFsync>(param::APPENDFSYNC);
+        // First of all, what an earlier server has made superfluous is removed.
+        shared.give(AofItem::Order(Order::History(History::of(config))));
         let worker = Worker::new(shared.clone(), waker, folder, appender, policy, named, clock());
         let started = Aof::start(shared, worker, named == Named::Now);
         self.aof = Some(
@@ -111,6 +117,20 @@ impl Host {
         let appender = Appender::new(file, position)
             .map_err(|error| format!("Can't open the append-only file {name}: {}", plain_error(&error)))?;
         self.start_aof(config, folder, appender, named)
+    }
+
+    /// See [`sluice_engine::Process::aof_files`].
+    pub fn list_aof_files(&mut self, config: &Config, pending: Vec<u8>, position: u64) -> Box<dyn AofFiles> {
+        if let Some(aof) = &self.aof {
+            let (asker, answer) = sync_channel(1);
+            aof.give(pending, position);
+            aof.order(Order::ListFiles(asker));
+            return Box::new(AppendedFiles(answer));
+        }
+        match Folder::read(self.storage.clone(), config) {
+            Ok(folder) => Box::new(NamedFiles::of(&folder, FileEnding::Left)),
+            Err(lines) => Box::new(NoFiles(lines)),
+        }
     }
 
     /// Begins the base that a rewrite writes.

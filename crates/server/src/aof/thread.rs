@@ -6,11 +6,12 @@
 
 use super::appender::{Appender, Health};
 use super::folder::{Folder, Named, NewBase};
-use super::shared::{AofItem, AofNews, AofShared, Order};
+use super::load::{FileEnding, Listed, NamedFiles};
+use super::shared::{AofItem, AofNews, AofShared, History, Order};
 use crate::os::plain_error;
 use crate::switches;
 use sluice_config::choice::AppendFsync;
-use sluice_engine::LogLevel;
+use sluice_engine::{AofFiles, LogLevel};
 use sluice_evloop::Waker;
 use std::collections::VecDeque;
 use std::path::Path;
@@ -35,6 +36,10 @@ pub struct Worker {
     lost_at: Option<u64>,
     /// Bytes of the files before this one.
     other_bytes: u64,
+    /// What becomes of files of no use.
+    history: History,
+    /// When the disk was last asked for its space.
+    measured_ns: Option<u64>,
     /// When a write error was last written to the log, when it is tried again, when the file was last synced.
     said_ns: Option<u64>,
     retry_ns: Option<u64>,
@@ -82,6 +87,8 @@ impl Worker {
             is_faulty: false,
             lost_at: None,
             other_bytes,
+            history: History::Removed,
+            measured_ns: None,
             said_ns: None,
             retry_ns: None,
             last_sync_ns: clock(),
@@ -98,7 +105,6 @@ impl Worker {
 
     /// Works until it is told to end.
     pub fn run(mut self) {
-        self.remove_history();
         let mut items = VecDeque::new();
         while !self.has_ended {
             self.collect(&mut items);
@@ -150,12 +156,17 @@ impl Worker {
             AppendFsync::EverySecond | AppendFsync::No => {}
         }
         self.shared.give_back(self.appender.take_spent());
+        self.measure_space(now_ns);
         self.publish();
     }
 
     fn obey(&mut self, order: Order) {
         match order {
             Order::Policy(policy) => self.policy = policy,
+            Order::History(history) => {
+                self.history = history;
+                self.remove_history();
+            }
             Order::BeginIncr => {
                 let begun = self.begin_incr();
                 self.is_behind_cut = begun;
@@ -165,8 +176,20 @@ impl Worker {
                 let finished = self.finish_base(*base);
                 self.tell(AofNews::BaseFinished(finished));
             }
+            Order::ListFiles(asker) => {
+                let listed = self.list_files();
+                // A load that was stopped does not listen any more.
+                let _ = asker.send(listed);
+            }
             Order::End => self.end(),
         }
+    }
+
+    /// Writes what waits, and opens all files.
+    fn list_files(&mut self) -> Listed {
+        let written = self.appender.write();
+        written.map_err(|error| vec![format!("Error writing to the AOF file: {}", plain_error(&error))])?;
+        NamedFiles::of(&self.folder, FileEnding::Left).list()
     }
 
     /// Writes what waits.
@@ -175,6 +198,11 @@ impl Worker {
         match self.appender.write() {
             Ok(()) => {
                 self.retry_ns = None;
+                let has_job = self.shared.numbers.has_job.load(Relaxed);
+                self.note_latency(
+                    if has_job { "aof-write-active-child" } else { "aof-write-alone" },
+                    began_ns,
+                );
                 self.note_latency("aof-write", began_ns);
                 if self.is_faulty && *self.appender.health() == Health::Fine {
                     self.end_fault("AOF write error looks solved. The server can write again.");
@@ -311,7 +339,10 @@ impl Worker {
         }
         // What the base replaces goes: what is behind the base must be on disk as far as it was said to be.
         let kept = usize::from(self.named == Named::Now);
-        match self.folder.finish_base(base, kept, self.named) {
+        let began_ns = (self.clock)();
+        let finished = self.folder.finish_base(base, kept, self.named);
+        self.note_latency("aof-rename", began_ns);
+        match finished {
             Ok(lines) => {
                 lines.into_iter().for_each(|line| self.log(LogLevel::Notice, line));
                 if self.named == Named::WithBase {
@@ -322,7 +353,9 @@ impl Worker {
                 if self.is_faulty && *self.appender.health() == Health::Fine {
                     self.end_fault("The AOF was written anew. The server can write again.");
                 }
+                let began_ns = (self.clock)();
                 let (_, all) = self.folder.sizes();
+                self.note_latency("aof-fstat", began_ns);
                 self.other_bytes = all.saturating_sub(self.appender.size());
                 self.shared.numbers.base_bytes.store(all, Relaxed);
                 self.remove_history();
@@ -338,7 +371,7 @@ impl Worker {
     /// Removes files of no use, here and at once: a later increment may get the name of one of them.
     fn remove_history(&mut self) {
         let paths = self.folder.history();
-        if paths.is_empty() {
+        if paths.is_empty() || self.history == History::Kept {
             return;
         }
         for path in paths {
@@ -381,6 +414,15 @@ impl Worker {
         }
     }
 
+    /// Asks the disk how much room there is, once a second at most.
+    fn measure_space(&mut self, now_ns: u64) {
+        if self.measured_ns.is_none_or(|at_ns| now_ns.saturating_sub(at_ns) >= SECOND_NS) {
+            self.measured_ns = Some(now_ns);
+            let free = self.folder.storage().free_bytes(self.folder.path());
+            self.shared.numbers.free_bytes.store(free.unwrap_or(u64::MAX), Relaxed);
+        }
+    }
+
     /// Shows to the main thread how far the file is.
     fn publish(&self) {
         let numbers = &self.shared.numbers;
@@ -398,3 +440,6 @@ impl Worker {
         self.waker.wake();
     }
 }
+
+#[cfg(test)]
+mod events_tests;

@@ -2,6 +2,7 @@
 //! means something in this one.
 
 mod digest;
+mod load_aof;
 mod protocol;
 mod reload;
 
@@ -34,7 +35,7 @@ struct Sub {
 const ANY: usize = usize::MAX;
 
 /// Those that change the data.
-const CHANGE_DATA: [&str; 2] = ["POPULATE", "RELOAD"];
+const CHANGE_DATA: [&str; 3] = ["LOADAOF", "POPULATE", "RELOAD"];
 
 /// Every subcommand, in the order of HELP.
 const SUBS: &[Sub] = &[
@@ -64,7 +65,7 @@ const SUBS: &[Sub] = &[
     }),
     sub("HTSTATS", "<dbid> [full]", "Describes the indexes of a database.", 1..=2, htstats),
     sub("HTSTATS-KEY", "<key> [full]", "The same for the index inside a value.", 1..=2, htstats_key),
-    sub("LOADAOF", "", "Loads the append-only file again.", 0..=0, needs_persistence),
+    sub("LOADAOF", "", "Loads the append-only file again.", 0..=0, load_aof::load_aof),
     sub("LOG", "<text>", "Writes a line to the log.", 1..=1, log),
     sub("OBJECT", "<key> [fast]", "How a value is stored.", 1..=2, object),
     sub("PANIC", "", "Ends the process by a panic.", 0..=0, |ctx, _| crash(ctx, Crash::Panic)),
@@ -176,10 +177,6 @@ fn help(ctx: &mut DebugCtx<'_>, _: Args<'_>) -> Run {
 fn crash(ctx: &mut DebugCtx<'_>, how: Crash) -> Run {
     ctx.actions.push(Action::Crash(how));
     Ok(Outcome::Done)
-}
-
-fn needs_persistence(_: &mut DebugCtx<'_>, _: Args<'_>) -> Run {
-    Err(CmdError::text("ERR not possible: this version has no append-only file"))
 }
 
 fn change_repl_id(ctx: &mut DebugCtx<'_>, _: Args<'_>) -> Run {
