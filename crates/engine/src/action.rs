@@ -25,6 +25,8 @@ pub enum Action {
     },
     /// Run this on a thread of its own; the main thread then calls [`crate::Engine::advance_load`] when that one wakes it.
     Load(Box<LoadJob>),
+    /// Wait so many microseconds before each write of the append-only file, from now on: for DEBUG.
+    DelayAof(u64),
     /// End the process in good order.
     Shutdown,
     /// End the process at once, for DEBUG: by a fault or plainly.

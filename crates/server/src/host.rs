@@ -28,6 +28,7 @@ use sluice_keyspace::Keyspace;
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// The process around the engine.
 pub struct Host {
@@ -46,6 +47,8 @@ pub struct Host {
     pub bio: Option<Bio>,
     /// The append-only file, where there is one.
     pub aof: Option<Aof>,
+    /// How long each write of it waits: DEBUG AOF-FLUSH-SLEEP.
+    pub aof_delay: Duration,
     /// Ends the main thread's wait; none before the server runs.
     pub waker: Option<Waker>,
     /// Snapshots that were begun.
@@ -128,6 +131,7 @@ impl Host {
             claims: DataClaims::default(),
             bio: None,
             aof: None,
+            aof_delay: Duration::ZERO,
             waker: None,
             snapshots_begun: 0,
             background: Vec::new(),
@@ -603,7 +607,7 @@ impl Process for Host {
     }
 
     fn sleep(&mut self, microseconds: u64) {
-        std::thread::sleep(std::time::Duration::from_micros(microseconds));
+        std::thread::sleep(Duration::from_micros(microseconds));
     }
 
     fn log(&mut self, level: LogLevel, line: &str) {

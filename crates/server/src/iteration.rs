@@ -41,6 +41,7 @@ use sluice_evloop::{AnyLoop, Backend, Deadline, Event, Gathering, Token};
 use sluice_resp::Requests;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
+use std::time::Duration;
 use timing::Timing;
 
 /// The phases of an iteration in order. Input is executed as it is collected; replies are sent after that, so that an iteration's
@@ -344,6 +345,7 @@ impl Server {
                 Action::Resume(keys) => keys.into_iter().for_each(|key| self.resume(key)),
                 Action::TrimInput { key, idle_s } => self.trim_input(key, idle_s),
                 Action::Load(job) => self.begin_load(*job),
+                Action::DelayAof(microseconds) => self.host.delay_aof(Duration::from_micros(microseconds)),
                 Action::Shutdown => self.ending = Some(0),
                 Action::Crash(crash) => end_by(crash),
             }

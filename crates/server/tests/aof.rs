@@ -176,9 +176,17 @@ fn what_is_no_log_is_refused() {
         ),
         (
             "*1\r\n$3\r\nbla\r\n",
-            "Unknown command 'bla' reading the append only file appendonly.aof.1.incr.aof",
+            "Error reading the append only file appendonly.aof.1.incr.aof, error: unknown command 'bla', with args beginning \
+             with: ",
         ),
-        ("*1\r\n$3\r\nGET\r\n", "Bad file format reading the append only file"),
+        (
+            "*2\r\n$6\r\nCONFIG\r\n$3\r\nbla\r\n",
+            "Error reading the append only file appendonly.aof.1.incr.aof, error: unknown subcommand 'bla'. Try CONFIG HELP.",
+        ),
+        (
+            "*1\r\n$3\r\nGET\r\n",
+            "Error reading the append only file appendonly.aof.1.incr.aof, error: wrong number of arguments for 'get' command",
+        ),
         ("*2\r\n$6\r\nSELECT\r\n$2\r\n99\r\n", "The append only file selects database 99"),
     ] {
         let dir = Dir::new();

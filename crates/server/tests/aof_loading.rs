@@ -157,6 +157,16 @@ fn loadaof_brings_what_was_appended() {
 }
 
 #[test]
+fn loadaof_waits_until_what_was_appended_is_written() {
+    let dir = Dir::new();
+    let server = server_in(&dir, &["--appendfsync", "no"]);
+    let mut client = server.client();
+    client.check("DEBUG AOF-FLUSH-SLEEP 200000", "+OK\r\n");
+    client.check("SET a 1", "+OK\r\n").check("DEBUG LOADAOF", "+OK\r\n").check("GET a", "$1\r\n1\r\n");
+    client.check("DEBUG AOF-FLUSH-SLEEP x", "+OK\r\n");
+}
+
+#[test]
 fn loadaof_without_the_file_loads_what_is_there() {
     let dir = appended(3);
     let server = Server::start_in(Dir::new(), |command| {

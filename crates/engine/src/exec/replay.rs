@@ -5,8 +5,10 @@
 //! expiry is there until the log deletes it: what came behind may have met it alive; (3) a transaction runs when its EXEC is there,
 //! and not at all without; (4) memory beside the keyspace: one piece of the file, one record, one transaction.
 
+use super::{unknown_command, unknown_subcommand};
 use crate::args::Args;
 use crate::engine::Engine;
+use crate::error::CmdError;
 use crate::loading::{LoadCounts, NotLoaded, PreambleLoad, ReplayProcess, piece_bytes};
 use crate::prepare::{Hashing, PreparedBatch, Preparer};
 use crate::process::{AofPart, LogLevel, Process};
@@ -205,7 +207,7 @@ impl Engine {
         let item = batch.items()[0];
         let result = match item.named {
             Named::Command(spec) if !spec.arity.accepts(request.spans().len()) => {
-                Err(CannotReplay(bad_format(name)))
+                Err(refused(name, &CmdError::Arity(spec.full_name)))
             }
             Named::Command(spec) if spec.id == transactions::MULTI.id => {
                 replay.transaction = Some(Transaction::default());
@@ -224,10 +226,10 @@ impl Engine {
                     self.replay_command(replay, spec, args, process)
                 }
             },
-            Named::UnknownSubcommand(_) | Named::Unknown => Err(CannotReplay(format!(
-                "Unknown command '{}' reading the append only file {name}",
-                request.arg(0).escape_ascii()
-            ))),
+            Named::UnknownSubcommand(container) => {
+                Err(refused(name, &unknown_subcommand(container, Args::new(request, &item, &batch.hashing))))
+            }
+            Named::Unknown => Err(refused(name, &unknown_command(Args::new(request, &item, &batch.hashing)))),
         };
         replay.batch = batch;
         result
@@ -350,6 +352,13 @@ impl ReplayedFile<'_> {
         }
         Ok(AofEnd::Truncated(tail.valid_up_to))
     }
+}
+
+/// No server would have appended such a command.
+fn refused(name: &str, error: &CmdError) -> CannotReplay {
+    let wire = error.wire();
+    let text = String::from_utf8_lossy(wire.strip_prefix(b"ERR ").unwrap_or(&wire)).into_owned();
+    CannotReplay(format!("Error reading the append only file {name}, error: {text}"))
 }
 
 fn bad_format(name: &str) -> String {

@@ -43,12 +43,8 @@ impl AofLoad {
     }
 
     /// Loads all files into `keyspace`. Cost: O(files).
-    pub(super) fn run(
-        self: Box<Self>,
-        keyspace: &mut Keyspace,
-        out: &mut Reporter<'_>,
-    ) -> Result<Brought, NotLoaded> {
-        let AofLoad { mut files, config, limits, skip_checksum } = *self;
+    pub(super) fn run(self, keyspace: &mut Keyspace, out: &mut Reporter<'_>) -> Result<Brought, NotLoaded> {
+        let AofLoad { mut files, config, limits, skip_checksum } = self;
         let parts = files.list().map_err(|lines| {
             lines.into_iter().for_each(|line| out.log(LogLevel::Warning, line));
             NotLoaded::Failed

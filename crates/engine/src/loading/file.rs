@@ -127,7 +127,7 @@ impl FileLoad {
 
     /// Reads the whole file into `keyspace`. Cost: O(file).
     pub(super) fn run(
-        mut self: Box<Self>,
+        mut self,
         source: &mut dyn SnapshotSource,
         keyspace: &mut Keyspace,
         out: &mut Reporter<'_>,
@@ -282,7 +282,7 @@ impl FileLoad {
         }
     }
 
-    fn finish(self: Box<Self>, out: &mut Reporter<'_>) -> Brought {
+    fn finish(self, out: &mut Reporter<'_>) -> Brought {
         let LoadCounts { loaded, expired, empty, skipped } = self.counts;
         let mut text = format!(
             "Done loading RDB, keys loaded: {loaded}, keys expired: {expired}, all fields expired hashes: 0"

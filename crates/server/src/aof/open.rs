@@ -12,6 +12,7 @@ use sluice_engine::{AofFiles, AofIncrement, Engine, LogLevel, SaveError};
 use sluice_persist::aof::BaseFormat;
 use std::sync::Arc;
 use std::sync::mpsc::sync_channel;
+use std::time::Duration;
 
 impl Host {
     /// Opens the append-only file behind the data that were loaded. Errors: a line for the log.
@@ -64,12 +65,21 @@ impl Host {
         let policy = config.choice::<AppendFsync>(param::APPENDFSYNC);
         // First of all, what an earlier server has made superfluous is removed.
         shared.give(AofItem::Order(Order::History(History::of(config))));
+        shared.give(AofItem::Order(Order::Delay(self.aof_delay)));
         let worker = Worker::new(shared.clone(), waker, folder, appender, policy, named, clock());
         let started = Aof::start(shared, worker, named == Named::Now);
         self.aof = Some(
             started.map_err(|error| format!("Can't start the thread of the AOF: {}", plain_error(&error)))?,
         );
         Ok(())
+    }
+
+    /// Has the thread of the file, that of now and those of later, wait so long before each write.
+    pub fn delay_aof(&mut self, delay: Duration) {
+        self.aof_delay = delay;
+        if let Some(aof) = &self.aof {
+            aof.order(Order::Delay(delay));
+        }
     }
 
     /// Looks whether an append-only file can be turned on, where one shall be. Errors: text for the client.

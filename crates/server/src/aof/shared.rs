@@ -91,6 +91,8 @@ pub enum Order {
     Policy(AppendFsync),
     /// From now on remove files of no use, or do not.
     History(History),
+    /// From now on wait so long before each write: for DEBUG.
+    Delay(Duration),
     /// Begin another increment: what follows is behind the cut of a rewrite.
     BeginIncr,
     /// The rewrite that began there is whole.

@@ -40,6 +40,8 @@ pub struct Worker {
     history: History,
     /// When the disk was last asked for its space.
     measured_ns: Option<u64>,
+    /// A write waits so long before, for DEBUG.
+    delay: Duration,
     /// When a write error was last written to the log, when it is tried again, when the file was last synced.
     said_ns: Option<u64>,
     retry_ns: Option<u64>,
@@ -89,6 +91,7 @@ impl Worker {
             other_bytes,
             history: History::Removed,
             measured_ns: None,
+            delay: Duration::ZERO,
             said_ns: None,
             retry_ns: None,
             last_sync_ns: clock(),
@@ -176,6 +179,7 @@ impl Worker {
                 let finished = self.finish_base(*base);
                 self.tell(AofNews::BaseFinished(finished));
             }
+            Order::Delay(delay) => self.delay = delay,
             Order::ListFiles(asker) => {
                 let listed = self.list_files();
                 // A load that was stopped does not listen any more.
@@ -194,6 +198,9 @@ impl Worker {
 
     /// Writes what waits.
     fn write(&mut self) {
+        if !self.delay.is_zero() && self.appender.waiting_bytes() > 0 {
+            std::thread::sleep(self.delay);
+        }
         let began_ns = (self.clock)();
         match self.appender.write() {
             Ok(()) => {

@@ -39,6 +39,13 @@ const CHANGE_DATA: [&str; 3] = ["LOADAOF", "POPULATE", "RELOAD"];
 
 /// Every subcommand, in the order of HELP.
 const SUBS: &[Sub] = &[
+    sub(
+        "AOF-FLUSH-SLEEP",
+        "<microseconds>",
+        "Waits so long before each write of the append-only file.",
+        1..=1,
+        aof_flush_sleep,
+    ),
     sub("ASSERT", "", "Ends the process by a failed assertion.", 0..=0, |ctx, _| crash(ctx, Crash::Assert)),
     sub("CHANGE-REPL-ID", "", "Begins a new history of replication.", 0..=0, change_repl_id),
     sub("CLIENT-ENFORCE-REPLY-LIST", "(0|1)", "Accepted; replies have one form here.", 1..=1, |ctx, args| {
@@ -177,6 +184,13 @@ fn help(ctx: &mut DebugCtx<'_>, _: Args<'_>) -> Run {
 fn crash(ctx: &mut DebugCtx<'_>, how: Crash) -> Run {
     ctx.actions.push(Action::Crash(how));
     Ok(Outcome::Done)
+}
+
+fn aof_flush_sleep(ctx: &mut DebugCtx<'_>, args: Args<'_>) -> Run {
+    // Anything but a positive number is no time, as in the reference.
+    let microseconds = args.int(2).ok().and_then(|n| u64::try_from(n).ok()).unwrap_or(0);
+    ctx.actions.push(Action::DelayAof(microseconds));
+    ok(ctx)
 }
 
 fn change_repl_id(ctx: &mut DebugCtx<'_>, _: Args<'_>) -> Run {
