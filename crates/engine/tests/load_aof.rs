@@ -26,7 +26,7 @@ fn starting(directives: &[(&str, &str)], files: &[Vec<u8>]) -> Rig {
         0 => ("base".to_owned(), bytes.clone()),
         at => (format!("incr.{at}"), bytes.clone()),
     });
-    *rig.process.aof_parts.lock().unwrap() = named.collect();
+    *rig.process.aof_parts.lock().expect("one thread") = named.collect();
     rig.holds_loads = true;
     let config = rig.engine.config().clone();
     let parts = rig.process.aof_files(&config, Vec::new(), 0);
@@ -47,7 +47,7 @@ fn info(rig: &mut Rig, name: &str) -> String {
 
 /// What an append-only file says, of a server that ends here.
 fn part(rig: &Rig, at: usize) -> Vec<u8> {
-    rig.process.aof_parts.lock().unwrap()[at].1.clone()
+    rig.process.aof_parts.lock().expect("one thread")[at].1.clone()
 }
 
 #[test]
@@ -152,7 +152,7 @@ fn a_delay_is_waited_for_behind_each_command() {
 fn appending() -> Rig {
     let mut rig = Rig::with(&[("appendonly", "yes")]);
     rig.engine.begin_aof();
-    rig.process.aof_parts.lock().unwrap().push(("incr.1".to_owned(), Vec::new()));
+    rig.process.aof_parts.lock().expect("one thread").push(("incr.1".to_owned(), Vec::new()));
     rig
 }
 

@@ -139,39 +139,51 @@ mod linux {
         }
     }
 
+    /// What two threads share: a block to commit, and the buffer of the one before.
+    #[derive(Default)]
+    struct Shared {
+        block: Mutex<Option<Vec<u8>>>,
+        arrived: Condvar,
+        spent: Mutex<Vec<u8>>,
+    }
+
     /// Another thread commits, and tells by an eventfd.
     struct Thread {
-        inbox: Arc<(Mutex<Option<Vec<u8>>>, Condvar)>,
+        shared: Arc<Shared>,
         done: OwnedFd,
     }
 
     impl Thread {
         fn start(mut way: impl Commit + Send + 'static) -> Thread {
-            let inbox: Arc<(Mutex<Option<Vec<u8>>>, Condvar)> = Arc::default();
+            let shared = Arc::new(Shared::default());
             let done = eventfd(0, EventfdFlags::empty()).expect("eventfd");
-            let (theirs, tell) = (inbox.clone(), done.try_clone().expect("dup"));
+            let (theirs, tell) = (shared.clone(), done.try_clone().expect("dup"));
             std::thread::spawn(move || {
                 loop {
-                    let mut given = theirs.0.lock().expect("lock");
+                    let mut given = theirs.block.lock().expect("lock");
                     let block = loop {
                         match given.take() {
                             Some(block) => break block,
-                            None => given = theirs.1.wait(given).expect("lock"),
+                            None => given = theirs.arrived.wait(given).expect("lock"),
                         }
                     };
                     drop(given);
                     way.commit(&block);
+                    *theirs.spent.lock().expect("lock") = block;
                     rustix::io::write(&tell, &1u64.to_ne_bytes()).expect("tell");
                 }
             });
-            Thread { inbox, done }
+            Thread { shared, done }
         }
     }
 
     impl Commit for Thread {
         fn commit(&mut self, block: &[u8]) {
-            *self.inbox.0.lock().expect("lock") = Some(block.to_vec());
-            self.inbox.1.notify_one();
+            let mut buffer = std::mem::take(&mut *self.shared.spent.lock().expect("lock"));
+            buffer.clear();
+            buffer.extend_from_slice(block);
+            *self.shared.block.lock().expect("lock") = Some(buffer);
+            self.shared.arrived.notify_one();
             let mut told = [0; 8];
             rustix::io::read(&self.done, &mut told).expect("wait");
         }

@@ -46,9 +46,9 @@ fn line(item: LogItem<'_>) -> Option<String> {
     Some(match item {
         LogItem::Command(request) => request.args().map(text).collect::<Vec<_>>().join(" "),
         LogItem::Timestamp(seconds) => format!("at {seconds}"),
-        LogItem::Replication(ReplicationNote::Id(id)) => format!("history {}", text(&id)),
-        LogItem::Replication(ReplicationNote::Offset(offset)) => format!("offset {offset}"),
-        LogItem::Annotation => return None,
+        LogItem::Annotation(Some(ReplicationNote::Id(id))) => format!("history {}", text(&id)),
+        LogItem::Annotation(Some(ReplicationNote::Offset(offset))) => format!("offset {offset}"),
+        LogItem::Annotation(None) => return None,
         LogItem::PreambleEnd => "end of the preamble".to_owned(),
         LogItem::Preamble(Item::LoadedEntry(LoadedEntry { key, value: Loaded::Str(value), .. })) => {
             format!("{}={}", text(&key), text(&value))

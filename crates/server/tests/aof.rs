@@ -633,7 +633,15 @@ fn each_server_loads_the_folder_of_the_other() {
     fill(&mut client);
     client.check("BGREWRITEAOF", "+Background append only file rewriting started\r\n");
     rewritten(&mut client);
+    // A replica: the file says where in the history of replication it stands.
+    let mut replica = server.client();
+    replica.send("SYNC\r\n");
+    until("the replica", || {
+        let text = String::from_utf8(client.bulk("INFO replication")).unwrap();
+        text.contains("state=online").then_some(())
+    });
     client.check("SET behind 1", "+OK\r\n");
+    until("the file", || read(&dir, "appendonly.aof.2.incr.aof").contains("#REPL-OFFSET:").then_some(()));
     let ours = digest(&mut client);
     end(server);
     let Some((mut child, port)) = reference(&dir) else { return };

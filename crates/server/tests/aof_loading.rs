@@ -184,6 +184,34 @@ fn loadaof_without_the_file_loads_what_is_there() {
 }
 
 #[test]
+fn a_restart_shows_where_in_the_history_of_replication_the_data_stand() {
+    let dir = Dir::new();
+    let server = server_in(&dir, &[]);
+    let (mut client, mut replica) = (server.client(), server.client());
+    replica.send("SYNC\r\n");
+    until("the replica", || {
+        let text = String::from_utf8(client.bulk("INFO replication")).unwrap();
+        text.contains("state=online").then_some(())
+    });
+    client.check("SET a 1", "+OK\r\n");
+    let (replid, offset) = (client.info("master_replid"), client.info_number("master_repl_offset"));
+    assert!(offset > 0);
+    end(server);
+    let server = server_in(&dir, &[]);
+    let mut client = server.client();
+    assert_eq!(client.info("master_replid2"), replid);
+    assert_ne!(client.info("master_replid"), replid);
+    // A ping may have come behind.
+    let resumed = client.info_number("master_repl_offset");
+    assert!(resumed >= offset, "{resumed} after {offset}");
+    assert_eq!(client.info_number("second_repl_offset"), resumed + 1);
+    // What nobody was fed is in no history.
+    client.check("SET b 1", "+OK\r\n");
+    end(server);
+    assert_eq!(server_in(&dir, &[]).client().info("second_repl_offset"), "-1");
+}
+
+#[test]
 fn the_same_with_io_threads() {
     common::rerun_with("the_same_with_io_threads", "--io-threads 4 --io-threads-always-active yes");
 }

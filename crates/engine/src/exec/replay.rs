@@ -157,8 +157,8 @@ impl Engine {
                     process.history = std::mem::take(&mut replay.preamble.history);
                     Ok(())
                 }
-                LogItem::Timestamp(_) | LogItem::Annotation => Ok(()),
-                LogItem::Replication(note) => {
+                LogItem::Timestamp(_) | LogItem::Annotation(None) => Ok(()),
+                LogItem::Annotation(Some(note)) => {
                     process.history.note(note);
                     Ok(())
                 }

@@ -40,10 +40,8 @@ pub enum LogItem<'a> {
     PreambleEnd,
     /// The records behind it were written at that time or later, seconds since the epoch.
     Timestamp(i64),
-    /// Where in a history of replication the data stand.
-    Replication(ReplicationNote),
-    /// Another annotation.
-    Annotation,
+    /// Another annotation: where in a history of replication the data stand, if it says so.
+    Annotation(Option<ReplicationNote>),
     /// A command, MULTI and EXEC too.
     Command(Request<'a>),
 }
@@ -119,9 +117,8 @@ enum Found {
     Nothing,
     More,
     Preamble,
-    Annotation,
+    Annotation(Option<ReplicationNote>),
     Timestamp(i64),
-    Replication(ReplicationNote),
     /// A command, which begins there in the buffer.
     Command(usize),
 }
@@ -179,9 +176,8 @@ impl LogReader {
                 Found::Nothing => {}
                 Found::More => return Ok(LogProgress::More),
                 Found::Preamble => return self.next_of_preamble(),
-                Found::Annotation => return Ok(LogProgress::Item(LogItem::Annotation)),
+                Found::Annotation(note) => return Ok(LogProgress::Item(LogItem::Annotation(note))),
                 Found::Timestamp(seconds) => return Ok(LogProgress::Item(LogItem::Timestamp(seconds))),
-                Found::Replication(note) => return Ok(LogProgress::Item(LogItem::Replication(note))),
                 Found::Command(start) => {
                     let request = self.requests.at(0, &self.buffer[start..]);
                     return Ok(LogProgress::Item(LogItem::Command(request)));
@@ -295,7 +291,7 @@ impl LogReader {
             }
             return Found::More;
         };
-        let found = if skipped == 0 { annotation_of(&input[..end]) } else { Found::Annotation };
+        let found = if skipped == 0 { annotation_of(&input[..end]) } else { Found::Annotation(None) };
         self.stage = Stage::Record;
         self.offset += skipped;
         self.advance(end + 1, 1);
@@ -360,12 +356,11 @@ impl LogReader {
 /// What an annotation says, its line end left out.
 fn annotation_of(line: &[u8]) -> Found {
     if line.len() > ANNOTATION_BYTES_MAX {
-        return Found::Annotation;
+        return Found::Annotation(None);
     }
     let line = line.strip_suffix(b"\r").unwrap_or(line);
-    let time = line.strip_prefix(b"#TS:").and_then(num::parse_i64).map(Found::Timestamp);
-    let note = || ReplicationNote::parse(line).map(Found::Replication);
-    time.or_else(note).unwrap_or(Found::Annotation)
+    let time = line.strip_prefix(b"#TS:").and_then(num::parse_i64);
+    time.map_or_else(|| Found::Annotation(ReplicationNote::parse(line)), Found::Timestamp)
 }
 
 /// Reads any bytes as a log, fed as a whole and in pieces, to the end or the first mistake: both ways must bring the same,
