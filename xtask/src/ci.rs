@@ -222,18 +222,18 @@ fn differential_arms() -> Result<Ran> {
 }
 
 /// Ways to write append-only files.
-const WAYS_TO_APPEND: [&str; 4] = [
-    "--aof-timestamp-enabled yes",
-    "--aof-use-rdb-preamble no --event-loop io_uring",
-    "--auto-aof-rewrite-min-size 16kb --auto-aof-rewrite-percentage 1",
-    "--io-threads 4 --io-threads-always-active yes",
+const WAYS_TO_APPEND: [[&str; 2]; 4] = [
+    ["--both-extra", "--aof-timestamp-enabled yes"],
+    ["--both-extra", "--aof-use-rdb-preamble no"],
+    ["--both-extra", "--auto-aof-rewrite-min-size 16kb --auto-aof-rewrite-percentage 1"],
+    ["--ours-extra", "--io-threads 4 --io-threads-always-active yes --event-loop io_uring"],
 ];
 
 /// The differential test with append-only files, written in each way of [`WAYS_TO_APPEND`].
 fn differential_append_only() -> Result<Ran> {
-    for way in WAYS_TO_APPEND {
+    for [whose, way] in WAYS_TO_APPEND {
         println!("differential: {way}");
-        let more = ["--append-only", "--ours-extra", way];
+        let more = ["--append-only", whose, way];
         if differential_run(DIFFERENTIAL_COMMANDS_LOGS[1], 1, &more)? == Ran::Skipped {
             return Ok(Ran::Skipped);
         }

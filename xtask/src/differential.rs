@@ -57,6 +57,8 @@ struct Options {
     failures_max: u64,
     /// Further options of our server, for looking at the tester itself.
     ours_extra: Vec<String>,
+    /// Further options of both servers.
+    both_extra: Vec<String>,
     /// Whether only these commands are sent: patterns of full names, or `@group`.
     only: Vec<String>,
     /// Whether the state that streams leave is compared.
@@ -72,7 +74,7 @@ struct Options {
 /// The task.
 pub(crate) fn differential(arguments: &[String]) -> Result<()> {
     let options = options(arguments)?;
-    let both = bounds(options.logs);
+    let both = [bounds(options.logs), options.both_extra.clone()].concat();
     let ours = Server::start(&options.ours, &[&both, options.ours_extra.as_slice()].concat())?;
     let peer = Server::start(&options.peer, &both)?;
     let mut connections = (Connection::open(ours.port)?, Connection::open(peer.port)?);
@@ -122,6 +124,7 @@ fn options(arguments: &[String]) -> Result<Options> {
         resp: number(arguments.option("--resp")?)?.map(u8::try_from).transpose()?,
         failures_max: arguments.number("--failures", 10)?,
         ours_extra: words_of(arguments.option("--ours-extra")?),
+        both_extra: words_of(arguments.option("--both-extra")?),
         only: words_of(arguments.option("--only")?),
         state: !arguments.flag("--replies-only"),
         logs: arguments.flag("--append-only"),
