@@ -11,6 +11,7 @@ mod barrier;
 mod batches;
 mod main_thread;
 mod moves;
+mod save_pace;
 mod shutdown;
 mod timing;
 
@@ -30,6 +31,7 @@ use crate::signals::Signals;
 use crate::switches;
 use barrier::Barrier;
 use batches::Batches;
+use save_pace::SavePace;
 use sluice_base::heap;
 use sluice_config::choice::{EventLoop, shutdown as shutdown_flag};
 use sluice_config::{Config, param};
@@ -68,8 +70,8 @@ pub struct Server {
     timing: Timing,
     /// Keeps output until what it tells is durable: under `appendfsync always` alone.
     barrier: Option<Box<Barrier>>,
-    /// Whether the save under way has more to capture, and room for it.
-    has_to_save: bool,
+    /// When the save under way is to go on, if it has more to capture and room for it.
+    save: SavePace,
     /// Whether the parts of memory are summed at the end of each iteration.
     sums_memory: bool,
     /// What the engine asks for, while it is done.
@@ -94,10 +96,6 @@ struct Sockets {
     /// Clients whose sockets are to be closed at the end of the iteration.
     to_close: Vec<SessionKey>,
 }
-
-/// Least and most time of a slice of a save.
-const SLICE_MIN_NS: u64 = 30_000;
-const SLICE_MAX_NS: u64 = 250_000;
 
 /// How long after the start memory is summed first.
 const SUMS_FROM_NS: u64 = 200_000_000;
@@ -133,7 +131,7 @@ impl Server {
             batches: Batches::default(),
             timing: Timing::default(),
             barrier: None,
-            has_to_save: false,
+            save: SavePace::default(),
             sums_memory: switches::number(switches::PARTS).is_some(),
             actions: Vec::new(),
             ending: None,
@@ -176,12 +174,11 @@ impl Server {
         let more_to_do = self.engine.has_actions()
             || pool.has_messages()
             || pool.is_behind()
-            || self.io_threads.moves.are_pending()
-            || self.has_to_save;
+            || self.io_threads.moves.are_pending();
         if more_to_do {
             return Deadline::PAST;
         }
-        Deadline::at_ns(self.timing.next_cron_ns)
+        Deadline::at_ns(self.timing.next_cron_ns.min(self.save.next_ns()))
     }
 
     /// Sums the parts of memory.
@@ -310,19 +307,17 @@ impl Server {
         self.io_threads.manage(&mut self.engine, &mut self.host, now_ns, slots);
     }
 
-    /// Goes on with the save that is under way, last of all: replies do not wait for it. A slice takes a third of what the
-    /// iteration took, so that clients keep three quarters of the time.
+    /// Goes on with the save that is under way, last of all: replies do not wait for it.
     fn save(&mut self) {
         if !self.engine.has_job() {
-            self.has_to_save = false;
+            self.save = SavePace::default();
             return;
         }
-        let spent_ns = self.host.now().mono_ns.saturating_sub(self.timing.began_ns);
-        let budget_ns = match self.timing.is_busy {
-            true => (spent_ns / 3).clamp(SLICE_MIN_NS, SLICE_MAX_NS),
-            false => SLICE_MAX_NS,
-        };
-        self.has_to_save = self.engine.save_slice(budget_ns, &mut self.host) == Slice::More;
+        let now_ns = self.host.now().mono_ns;
+        let commands = self.engine.commands_executed();
+        let Some(budget_ns) = self.save.budget(now_ns, commands) else { return };
+        let has_more = self.engine.save_slice(budget_ns, &mut self.host) == Slice::More;
+        self.save.end(now_ns, self.host.now().mono_ns, has_more);
         self.timing.is_busy = true;
     }
 
