@@ -244,10 +244,7 @@ impl Server {
             match connection::handle(self, event) {
                 None => {}
                 Some(Event::Accepted { token, socket }) => self.accept(token, socket),
-                Some(Event::AcceptFailed { error, .. }) => {
-                    let text = format!("Accepting client connection: {}", plain_error(&error));
-                    self.host.note(LogLevel::Warning, &text);
-                }
+                Some(Event::AcceptFailed { error, .. }) => self.note_accept_failure(&error),
                 Some(Event::Ready { .. }) => self.take_signal(),
                 Some(_) => {}
             }
@@ -257,6 +254,14 @@ impl Server {
         }
     }
 
+    #[cold]
+    fn note_accept_failure(&mut self, error: &std::io::Error) {
+        let text = format!("Accepting client connection: {}", plain_error(error));
+        self.host.note(LogLevel::Warning, &text);
+    }
+
+    // Apart from the loop over events, which would compute addresses for it ahead, once an iteration.
+    #[inline(never)]
     fn accept(&mut self, token: Token, socket: OwnedFd) {
         let Some(listener) = self.listeners.get(token) else { return };
         let accepted = listen::inspect(&socket, &listener.kind);
@@ -435,6 +440,14 @@ impl Server {
     }
 
     fn close(&mut self) {
+        if self.sockets.to_close.is_empty() && !self.engine.has_to_close() {
+            return;
+        }
+        self.close_marked();
+    }
+
+    #[cold]
+    fn close_marked(&mut self) {
         let mut to_close = std::mem::take(&mut self.sockets.to_close);
         self.engine.take_to_close(&mut to_close);
         for key in to_close.drain(..) {
@@ -467,6 +480,7 @@ impl Server {
         }
     }
 
+    #[cold]
     fn take_signal(&mut self) {
         let kind = self.signals.drain();
         self.watch_signals();

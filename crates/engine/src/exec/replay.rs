@@ -81,9 +81,11 @@ impl Engine {
         let limits = self.control.limits.clone();
         // An import source sees keys past their expiry.
         Arc::make_mut(&mut self.control.limits).import_mode = true;
+        self.refresh_access();
         let mut replay = Replay::new(self, process.now(), size);
         let result = self.replay_file(&mut replay, part, process, go_on);
         self.control.limits = limits;
+        self.refresh_access();
         (self.stats.hits, self.stats.misses, self.stats.expired_keys) = (hits, misses, expired);
         self.control.dirty = 0;
         let Replay { preamble, failed, .. } = replay;
@@ -302,7 +304,7 @@ impl Engine {
         let mut unit = self.open_unit(now);
         let db = session.caller.db;
         let result = self.dispatch(&mut unit, session, spec, args, &mut now, process);
-        self.commit_command(db, &args, unit.now, session.caller.proto);
+        self.commit_command(db, args, unit.now, session.caller.proto);
         self.close_unit(unit, session, spec);
         session.outbox.clear();
         match result {
