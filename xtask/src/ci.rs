@@ -16,6 +16,9 @@ pub(crate) const PEER_VARIABLE: &str = "SLUICE_PEER_SERVER";
 /// Commands of the differential test in `ci`, and for each seed in `deep`.
 const DIFFERENTIAL_COMMANDS: [u64; 2] = [50_000, 1_000_000];
 
+/// Commands of the same in `ci`, and for each way in `deep`, where append-only files are loaded again behind each stream.
+const DIFFERENTIAL_COMMANDS_LOGS: [u64; 2] = [10_000, 200_000];
+
 /// Commands in each way of [`ARMS`].
 const DIFFERENTIAL_COMMANDS_ARM: u64 = 200_000;
 /// Seeds of the differential test in `deep`.
@@ -53,6 +56,9 @@ pub(crate) fn ci(arguments: &[String]) -> Result<()> {
     steps.step("loom", run_loom);
     steps.step("fuzz", || fuzz::smoke(FUZZ_SECONDS_CI[0], FUZZ_SECONDS_CI[1]));
     steps.step("differential", || differential_run(DIFFERENTIAL_COMMANDS[0], shell::unix_seconds(), &[]));
+    steps.step("differential, append-only files", || {
+        differential_run(DIFFERENTIAL_COMMANDS_LOGS[0], shell::unix_seconds(), &["--append-only"])
+    });
     if !without_tests {
         steps.step("clients", || clients::run(&[]));
     }
@@ -74,9 +80,10 @@ type LongRun = (&'static str, fn() -> Result<Ran>);
 /// The long runs. Words choose among them; without words all run.
 pub(crate) fn deep(arguments: &[String]) -> Result<()> {
     let wanted = Arguments::new(arguments).words()?;
-    let runs: [LongRun; 9] = [
+    let runs: [LongRun; 10] = [
         ("differential", || differential_deep()),
         ("differential-arms", differential_arms),
+        ("differential-append-only", differential_append_only),
         ("differential-canary", differential_canary),
         ("fuzz", || fuzz::smoke(FUZZ_SECONDS_DEEP[0], FUZZ_SECONDS_DEEP[1])),
         ("valgrind", valgrind),
@@ -208,6 +215,26 @@ fn differential_arms() -> Result<Ran> {
     for arm in ARMS {
         println!("differential: {arm}");
         if differential_run(DIFFERENTIAL_COMMANDS_ARM, 1, &["--ours-extra", arm])? == Ran::Skipped {
+            return Ok(Ran::Skipped);
+        }
+    }
+    Ok(Ran::Passed)
+}
+
+/// Ways to write append-only files.
+const WAYS_TO_APPEND: [[&str; 2]; 4] = [
+    ["--both-extra", "--aof-timestamp-enabled yes"],
+    ["--both-extra", "--aof-use-rdb-preamble no"],
+    ["--both-extra", "--auto-aof-rewrite-min-size 16kb --auto-aof-rewrite-percentage 1"],
+    ["--ours-extra", "--io-threads 4 --io-threads-always-active yes --event-loop io_uring"],
+];
+
+/// The differential test with append-only files, written in each way of [`WAYS_TO_APPEND`].
+fn differential_append_only() -> Result<Ran> {
+    for [whose, way] in WAYS_TO_APPEND {
+        println!("differential: {way}");
+        let more = ["--append-only", whose, way];
+        if differential_run(DIFFERENTIAL_COMMANDS_LOGS[1], 1, &more)? == Ran::Skipped {
             return Ok(Ran::Skipped);
         }
     }

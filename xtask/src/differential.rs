@@ -11,6 +11,7 @@ mod generate;
 mod grammar;
 mod hostile;
 mod listening;
+mod logs;
 mod payload;
 mod player;
 mod rules;
@@ -56,10 +57,14 @@ struct Options {
     failures_max: u64,
     /// Further options of our server, for looking at the tester itself.
     ours_extra: Vec<String>,
+    /// Further options of both servers.
+    both_extra: Vec<String>,
     /// Whether only these commands are sent: patterns of full names, or `@group`.
     only: Vec<String>,
     /// Whether the state that streams leave is compared.
     state: bool,
+    /// Whether both write append-only files, which are loaded again behind each stream.
+    logs: bool,
     /// Whether each stream is printed before it is played.
     print: bool,
     /// Whether COMMAND INFO and COMMAND DOCS are compared; it takes RESP3.
@@ -69,12 +74,17 @@ struct Options {
 /// The task.
 pub(crate) fn differential(arguments: &[String]) -> Result<()> {
     let options = options(arguments)?;
-    let ours = Server::start(&options.ours, &[&bounds(), options.ours_extra.as_slice()].concat())?;
-    let peer = Server::start(&options.peer, &bounds())?;
+    let both = [bounds(options.logs), options.both_extra.clone()].concat();
+    let ours = Server::start(&options.ours, &[&both, options.ours_extra.as_slice()].concat())?;
+    let peer = Server::start(&options.peer, &both)?;
     let mut connections = (Connection::open(ours.port)?, Connection::open(peer.port)?);
     let mut grammar = Grammar::load(&mut connections.0, &mut connections.1)?;
     if !options.only.is_empty() {
         grammar.commands.retain(|entry| options.only.iter().any(|pattern| entry.is_meant(pattern)));
+    }
+    if options.logs {
+        // Its second part is the reference's offset, which counts from the log, too; ours counts what replicas are sent.
+        grammar.commands.retain(|entry| entry.name != "role");
     }
     if grammar.commands.is_empty() {
         return Err("no command is left to send".into());
@@ -82,6 +92,7 @@ pub(crate) fn differential(arguments: &[String]) -> Result<()> {
     let differing = if options.metadata && options.resp != Some(2) { metadata(&mut connections)? } else { 0 };
     let mut player = Player::new(ours, peer, &grammar)?;
     player.looks_at_state = options.state;
+    player.looks_at_logs = options.logs;
     let failures = run(&options, &grammar, player)?;
     if failures + differing > 0 {
         return Err(format!("{failures} different failures, {differing} differences in metadata").into());
@@ -90,9 +101,11 @@ pub(crate) fn differential(arguments: &[String]) -> Result<()> {
 }
 
 /// Options of both servers: a bound on what a hostile offset can allocate, and the DEBUG subcommands that some generators
-/// use.
-fn bounds() -> Vec<String> {
-    ["--proto-max-bulk-len", "1mb", "--enable-debug-command", "local"].map(str::to_string).to_vec()
+/// use; with `logs`, that they write append-only files.
+fn bounds(logs: bool) -> Vec<String> {
+    let words = ["--proto-max-bulk-len", "1mb", "--enable-debug-command", "local"];
+    let of_logs = logs::OPTIONS.iter().take_while(|_| logs);
+    words.iter().chain(of_logs).map(|word| (*word).to_string()).collect()
 }
 
 /// Reads the command line.
@@ -111,8 +124,10 @@ fn options(arguments: &[String]) -> Result<Options> {
         resp: number(arguments.option("--resp")?)?.map(u8::try_from).transpose()?,
         failures_max: arguments.number("--failures", 10)?,
         ours_extra: words_of(arguments.option("--ours-extra")?),
+        both_extra: words_of(arguments.option("--both-extra")?),
         only: words_of(arguments.option("--only")?),
         state: !arguments.flag("--replies-only"),
+        logs: arguments.flag("--append-only"),
         print: arguments.flag("--print"),
         metadata: !arguments.flag("--no-metadata"),
     };
@@ -269,6 +284,9 @@ fn summarise(grammar: &Grammar, player: &Player<'_>) {
          senders that had subscribed {}",
         player.waits, player.messages, player.heard
     );
+    if player.log_looks > 0 {
+        println!("append-only files were loaded by each other {} times", player.log_looks);
+    }
     match player.memory_looks {
         0 => println!("the parts of memory were not summed: only a build with debug assertions does that"),
         looks => println!(

@@ -29,9 +29,24 @@ impl Server {
 
     /// The same behind the words of a launcher, which replaces itself by the server: the process keeps its number.
     pub(crate) fn start_by(launcher: &[String], binary: &Path, extra: &[String]) -> Result<Server> {
+        Server::start_in(launcher, binary, extra, &|_| Ok(()))
+    }
+
+    /// Another server of the same program and options, once `prepare` has filled its folder.
+    pub(crate) fn another(&self, prepare: &dyn Fn(&Path) -> Result<()>) -> Result<Server> {
+        Server::start_in(&self.launcher, &self.binary, &self.extra, prepare)
+    }
+
+    fn start_in(
+        launcher: &[String],
+        binary: &Path,
+        extra: &[String],
+        prepare: &dyn Fn(&Path) -> Result<()>,
+    ) -> Result<Server> {
         let port = free_port()?;
         let folder = std::env::temp_dir().join(format!("sluice-xtask-{}-{port}", std::process::id()));
         std::fs::create_dir_all(&folder)?;
+        prepare(&folder)?;
         let log = File::create(folder.join("log"))?;
         let mut command = match launcher.split_first() {
             Some((program, words)) => {
@@ -73,6 +88,11 @@ impl Server {
     /// Whether the process still runs.
     pub(crate) fn is_alive(&mut self) -> bool {
         matches!(self.child.try_wait(), Ok(None))
+    }
+
+    /// Its working directory.
+    pub(crate) fn folder(&self) -> &Path {
+        &self.folder
     }
 
     /// The number of the process.

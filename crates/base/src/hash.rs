@@ -28,10 +28,7 @@ pub fn siphash13(seed: HashSeed, bytes: &[u8]) -> u64 {
         round(&mut v);
         v[0] ^= m;
     }
-    let mut last = (bytes.len() as u64) << 56;
-    for (i, byte) in tail.iter().enumerate() {
-        last |= u64::from(*byte) << (8 * i);
-    }
+    let last = (bytes.len() as u64) << 56 | tail_word(bytes, tail);
     v[3] ^= last;
     round(&mut v);
     v[0] ^= last;
@@ -40,6 +37,25 @@ pub fn siphash13(seed: HashSeed, bytes: &[u8]) -> u64 {
     round(&mut v);
     round(&mut v);
     v[0] ^ v[1] ^ v[2] ^ v[3]
+}
+
+/// The up to seven bytes of `tail`, the end of `bytes`, as a number: words that overlap rather than byte by byte.
+#[inline(always)]
+fn tail_word(bytes: &[u8], tail: &[u8]) -> u64 {
+    let len = tail.len();
+    if len == 0 {
+        return 0;
+    }
+    if let Some(word) = bytes.last_chunk::<8>() {
+        return u64::from_le_bytes(*word) >> (64 - 8 * len);
+    }
+    if let (Some(first), Some(last)) = (tail.first_chunk(), tail.last_chunk()) {
+        return u64::from(u32::from_le_bytes(*first))
+            | u64::from(u32::from_le_bytes(*last)) << (8 * (len - 4));
+    }
+    // One to three bytes: the first, the middle and the last, some of which are the same.
+    let byte = |at: usize| u64::from(tail[at]) << (8 * at);
+    byte(0) | byte(len / 2) | byte(len - 1)
 }
 
 #[inline(always)]

@@ -158,7 +158,7 @@ impl Linear {
 
     /// The entry with this hash for which `eq` says so. `eq` sees every entry of the bucket that has the same tag: one
     /// in about 255 of the others.
-    #[inline]
+    #[inline(always)]
     fn find(&self, hash: u64, mut eq: impl FnMut(Handle) -> bool) -> Option<Position> {
         let tag = tag_of(hash);
         let home = self.home(hash);

@@ -17,18 +17,34 @@ pub static ALL: [&Spec; COUNT] = all();
 pub static TOP: [&Spec; TOP_COUNT] = top();
 
 /// The command of this name, in any case; `None` for an unknown name and for a subcommand's. Costs a hash of at most
-/// three words and one comparison.
+/// three words and one comparison; of one word for the names of up to eight bytes, which most requests have.
 #[inline]
 pub fn lookup(name: &[u8]) -> Option<&'static Spec> {
+    if matches!(name.len(), 1..=SHORT_LEN_MAX) {
+        let (head, len) = (lower(short_word(name)), name.len() as u64);
+        // The other words of a short name are zero, so that equal lengths and heads are equal keys.
+        return probe(NameKey { head, middle: 0, tail: 0, len }, |known| {
+            known.head == head && known.len == len
+        });
+    }
+    lookup_long(name)
+}
+
+#[inline(never)]
+fn lookup_long(name: &[u8]) -> Option<&'static Spec> {
     let key = NameKey::of(name)?;
+    probe(key, |known| *known == key)
+}
+
+/// The command whose name `is_it`, of those that stand where `key` would.
+#[inline(always)]
+fn probe(key: NameKey, is_it: impl Fn(&NameKey) -> bool) -> Option<&'static Spec> {
     let mut at = key.hash();
     loop {
+        // An empty place names no position.
         let top = SLOTS[at] as usize;
-        if top == EMPTY as usize {
-            return None;
-        }
-        if NAMES[top] == key {
-            return Some(TOP[top]);
+        if is_it(NAMES.get(top)?) {
+            return TOP.get(top).copied();
         }
         at = (at + 1) % SLOT_COUNT;
     }
@@ -98,9 +114,8 @@ impl NameKey {
     #[inline]
     const fn of(name: &[u8]) -> Option<NameKey> {
         let (head, middle, tail) = match name.len() {
-            0 => return None,
-            len @ 1..=7 => (short_word(name, len), 0, 0),
-            len @ 8..=16 => (word(name, 0), 0, word(name, len - 8)),
+            1..=SHORT_LEN_MAX => (short_word(name), 0, 0),
+            len @ SHORT_LEN_AFTER..=16 => (word(name, 0), 0, word(name, len - 8)),
             len @ 17..=NAME_LEN_MAX => (word(name, 0), word(name, 8), word(name, len - 8)),
             _ => return None,
         };
@@ -132,19 +147,20 @@ const fn word(name: &[u8], at: usize) -> u64 {
     }
 }
 
-/// Up to seven bytes: the first and the last four, which overlap, or each byte of fewer than four.
-#[inline]
-const fn short_word(name: &[u8], len: usize) -> u64 {
+/// One to eight bytes: the first and the last four, which overlap; of fewer than four the first, the middle and the last, some
+/// of which are the same.
+#[inline(always)]
+const fn short_word(name: &[u8]) -> u64 {
     if let (Some(first), Some(last)) = (name.first_chunk(), name.last_chunk()) {
         return u32::from_le_bytes(*first) as u64 | (u32::from_le_bytes(*last) as u64) << 32;
     }
-    let mut word = 0;
-    let mut at = 0;
-    while at < len {
-        word |= (name[at] as u64) << (8 * at);
-        at += 1;
+    match name {
+        [] => 0,
+        [first, ..] => {
+            let (middle, last) = (name[name.len() / 2], name[name.len() - 1]);
+            *first as u64 | (middle as u64) << 8 | (last as u64) << 16
+        }
     }
-    word
 }
 
 /// Each of eight bytes in lower case, where it is an ASCII letter.
@@ -160,6 +176,9 @@ const fn lower(word: u64) -> u64 {
 }
 
 const NAME_LEN_MAX: usize = 24;
+/// The longest name that is one word.
+const SHORT_LEN_MAX: usize = 8;
+const SHORT_LEN_AFTER: usize = SHORT_LEN_MAX + 1;
 /// A power of two, at least twice the number of names, so that probing ends soon.
 const SLOT_COUNT: usize = 1024;
 const EMPTY: u16 = u16::MAX;

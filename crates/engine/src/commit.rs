@@ -77,18 +77,24 @@ steps! {
 impl Engine {
     /// Commits the command that just ran.
     #[inline]
-    pub(crate) fn commit_command(&mut self, db: usize, args: &Args<'_>, now: Now, proto: Protocol) {
+    pub(crate) fn commit_command(&mut self, db: usize, args: Args<'_>, now: Now, proto: Protocol) {
         let (hits, misses) = self.effects.take_lookups();
         self.stats.hits += hits;
         self.stats.misses += misses;
         let changes = self.effects.changes();
         if self.effects.take_recorded() || changes > 0 && self.effects.propagating {
-            self.commit_changes(CommitCommand { db, args: Some(args), now, proto });
+            self.commit_effects(db, args, now, proto);
         } else if changes > 0 {
             // No client watches, waits or subscribes: so it is with most changes.
             self.effects.take_changes();
             self.control.count_changes(changes);
         }
+    }
+
+    // A function of its own, so that the arguments of most commands stay where they are.
+    #[inline(never)]
+    fn commit_effects(&mut self, db: usize, args: Args<'_>, now: Now, proto: Protocol) {
+        self.commit_changes(CommitCommand { db, args: Some(&args), now, proto });
     }
 
     /// Deletes the keys that a read met. One met twice by a command is deleted once, and one that has another value or life

@@ -29,7 +29,7 @@ pub struct Engine {
     pub(crate) handlers: Box<[Handler]>,
     pub(crate) actions: Vec<Action>,
     pub(crate) rng: Rng,
-    pub(crate) prepared: PreparedBatch,
+    pub(crate) prepared: Option<Box<PreparedBatch>>,
     pub(crate) preparer: Preparer,
     /// Empty outboxes with memory, the warmest last: idle sessions hold none.
     pub(crate) spare: Vec<Outbox>,
@@ -42,6 +42,8 @@ pub struct Engine {
     pub(crate) events: Option<Vec<String>>,
     /// Changes of the command that is being committed.
     pub(crate) changes: u64,
+    /// The configuration or a pause asks for more than the usual way to look at keys ([`Engine::refresh_access`]).
+    pub(crate) has_unusual_access: bool,
 }
 
 /// Where the cron stands between calls.
@@ -105,11 +107,12 @@ impl Engine {
             handlers: crate::routes::handlers(),
             actions: Vec::new(),
             rng,
-            prepared: PreparedBatch::default(),
+            prepared: None,
             spare: Vec::new(),
             cron: CronState::default(),
             events: None,
             changes: 0,
+            has_unusual_access: false,
             compaction: CompactionState::default(),
             job: None,
         };
@@ -121,6 +124,7 @@ impl Engine {
     pub(crate) fn refresh(&mut self) {
         self.control.aof.set_strict(self.control.limits.fsyncs_always);
         self.gate.rearm(&self.control);
+        self.refresh_access();
         self.effects.propagating = self.control.stream.is_fed() || self.control.aof.is_on();
         self.refresh_listening();
     }
@@ -367,6 +371,12 @@ impl Engine {
     /// Changes so far: a position in the history of the data, which a log on disk follows. Only grows.
     pub fn written(&self) -> u64 {
         self.control.written
+    }
+
+    /// Whether [`Engine::take_to_close`] would give any session.
+    #[inline]
+    pub fn has_to_close(&self) -> bool {
+        !self.control.to_close.is_empty()
     }
 
     /// Sessions that were marked to end since the last call; the server closes them.

@@ -48,7 +48,7 @@ impl Engine {
         session: &mut Session,
         item: &Prepared,
         args: Args<'_>,
-        request: &Request<'_>,
+        request: Request<'_>,
         now: &mut Now,
         process: &mut dyn Process,
     ) -> Next {
@@ -64,7 +64,7 @@ impl Engine {
         session: &mut Session,
         spec: &'static Spec,
         args: Args<'_>,
-        request: &Request<'_>,
+        request: Request<'_>,
         now: &mut Now,
         process: &mut dyn Process,
     ) -> Next {
@@ -73,14 +73,15 @@ impl Engine {
     }
 
     /// Runs one request, unless it must wait. Inlined into the loop over a batch: a call would cost 80 instructions
-    /// a request.
+    /// a request. Request and arguments go by value here, because one reference to them, even on a path that is never taken,
+    /// has both written to memory for every command.
     #[inline(always)]
     fn process_request(
         &mut self,
         session: &mut Session,
         item: &Prepared,
         args: Args<'_>,
-        request: &Request<'_>,
+        request: Request<'_>,
         now: &mut Now,
         process: &mut dyn Process,
     ) -> Next {
@@ -134,7 +135,7 @@ impl Engine {
         session: &mut Session,
         spec: &'static Spec,
         args: Args<'_>,
-        request: &Request<'_>,
+        request: Request<'_>,
         now: &mut Now,
         process: &mut dyn Process,
     ) -> Next {
@@ -150,7 +151,7 @@ impl Engine {
         let failed = match result {
             Ok(Outcome::Done) => false,
             Ok(Outcome::Wait(on)) => {
-                self.commit_command(db, &args, unit.now, session.caller.proto);
+                self.commit_command(db, args, unit.now, session.caller.proto);
                 return self.begin_wait(session, spec, args, on, process);
             }
             Err(error) => {
@@ -162,7 +163,7 @@ impl Engine {
                 true
             }
         };
-        self.commit_command(db, &args, unit.now, session.caller.proto);
+        self.commit_command(db, args, unit.now, session.caller.proto);
         let end = process.now();
         let duration_ns = end.mono_ns.saturating_sub(now.mono_ns);
         *now = end;
@@ -171,8 +172,8 @@ impl Engine {
         let request_bytes = request.wire_len();
         let reply_bytes = session.outbox.len_since(mark);
         let loggable = duration_ns as i64 >= limits.note_ns
-            || request_bytes as i64 >= limits.large_request && limits.large_request >= 0
-            || reply_bytes as i64 >= limits.large_reply && limits.large_reply >= 0;
+            || request_bytes as i64 >= limits.large_request
+            || reply_bytes as i64 >= limits.large_reply;
         if loggable {
             self.log_command(session, spec, args, duration_ns, request_bytes, reply_bytes, end);
         }
@@ -252,7 +253,7 @@ impl Engine {
         session: &mut Session,
         named: Named,
         args: Args<'_>,
-        request: &Request<'_>,
+        request: Request<'_>,
         process: &mut dyn Process,
     ) {
         let unauthenticated = !session.caller.authenticated && !self.control.limits.password.is_empty();
@@ -284,7 +285,7 @@ impl Engine {
         session: &mut Session,
         spec: &'static Spec,
         error: &CmdError,
-        request: &Request<'_>,
+        request: Request<'_>,
         process: &mut dyn Process,
     ) {
         self.stats.commands[spec.id.0 as usize].rejected += 1;
@@ -301,7 +302,7 @@ impl Engine {
         &mut self,
         session: &mut Session,
         error: &CmdError,
-        request: &Request<'_>,
+        request: Request<'_>,
         process: &mut dyn Process,
     ) {
         session.caller.net_in += request.wire_len() as u64;

@@ -22,9 +22,9 @@ pub struct Limits {
     pub slow_ns: i64,
     /// The least duration that the log or the latency monitor wants to hear of, nanoseconds; `i64::MAX`: none.
     pub note_ns: i64,
-    /// Requests of at least so many bytes are logged; negative: none.
+    /// Requests of at least so many bytes are logged; `i64::MAX`: none.
     pub large_request: i64,
-    /// Replies of at least so many bytes are logged; negative: none.
+    /// Replies of at least so many bytes are logged; `i64::MAX`: none.
     pub large_reply: i64,
     /// Durations are kept per command.
     pub latency_tracking: bool,
@@ -134,9 +134,9 @@ impl Limits {
             client_query_buffer: config.int(param::CLIENT_QUERY_BUFFER_LIMIT) as usize,
             prefetch_batch: (config.int(param::PREFETCH_BATCH_MAX_SIZE) as usize).clamp(1, 128),
             slow_ns,
-            note_ns: latency_ns.min(if slow_ns >= 0 { slow_ns } else { i64::MAX }),
-            large_request: config.int(param::COMMANDLOG_REQUEST_LARGER_THAN),
-            large_reply: config.int(param::COMMANDLOG_REPLY_LARGER_THAN),
+            note_ns: latency_ns.min(threshold(slow_ns)),
+            large_request: threshold(config.int(param::COMMANDLOG_REQUEST_LARGER_THAN)),
+            large_reply: threshold(config.int(param::COMMANDLOG_REPLY_LARGER_THAN)),
             latency_tracking: config.bool(param::LATENCY_TRACKING),
             latency_threshold_ms: threshold_ms as u64,
             lfu: matches!(policy, EvictionPolicy::AllkeysLfu | EvictionPolicy::VolatileLfu),
@@ -173,4 +173,9 @@ impl Limits {
     pub fn admission(&self, own: Admission) -> Admission {
         if self.password.is_empty() { Admission::Authenticated } else { own }
     }
+}
+
+/// A threshold of the configuration, of which a negative one means that nothing reaches it.
+fn threshold(value: i64) -> i64 {
+    if value >= 0 { value } else { i64::MAX }
 }

@@ -4,6 +4,7 @@
 //! SET replaces by others of much the same length, and the pieces of a snapshot that is under way.
 
 use crate::engine::Engine;
+use crate::prepare::PreparedBatch;
 use sluice_base::heap;
 use sluice_resp::Outbox;
 
@@ -18,7 +19,9 @@ impl Engine {
         let control = &self.control;
         let spare: usize = heap::vec(&self.spare) + self.spare.iter().map(Outbox::footprint).sum::<usize>();
         let lists = heap::vec(&control.ready) + heap::vec(&control.to_close) + heap::vec(&control.monitors);
-        let work = self.effects.footprint() + self.prepared.footprint() + heap::vec(&self.actions);
+        let prepared =
+            self.prepared.as_deref().map_or(0, |batch| heap::boxed::<PreparedBatch>() + batch.footprint());
+        let work = self.effects.footprint() + prepared + heap::vec(&self.actions);
         let syncs = heap::vec(&control.full_syncs.wanted) + heap::vec(&control.full_syncs.readers);
         vec![
             ("entries", entries),

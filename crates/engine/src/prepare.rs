@@ -7,7 +7,7 @@ use crate::renames::Renames;
 use sluice_base::heap;
 use sluice_command::derive::keys::key_row;
 use sluice_command::{Named, Spec};
-use sluice_keyspace::KeyHasher;
+use sluice_keyspace::{Db, KeyHasher};
 use sluice_resp::Request;
 use std::sync::Arc;
 
@@ -100,11 +100,32 @@ impl PreparedBatch {
         &self.items
     }
 
-    /// The hashes of all keys that were hashed, the first of each request first.
-    #[inline]
-    pub(crate) fn hashes(&self) -> impl Iterator<Item = u64> {
+    /// The hashes of the first keys of requests, then those of the keys behind them. Two lists rather than a chain, so that
+    /// each loop over one is a loop.
+    #[inline(always)]
+    pub(crate) fn hashes(&self) -> (impl Iterator<Item = u64>, impl Iterator<Item = u64>) {
         let first = self.items.iter().filter(|item| item.first != Prepared::NOWHERE).map(|item| item.hash);
-        first.chain(self.hashing.hashes.iter().copied())
+        (first, self.hashing.hashes.iter().copied())
+    }
+
+    /// Asks the processor for the buckets of all keys that were hashed.
+    #[inline]
+    pub(crate) fn prefetch_buckets(&self, db: &Db) {
+        let (first, more) = self.hashes();
+        db.prefetch_buckets(first);
+        if !self.hashing.hashes.is_empty() {
+            db.prefetch_buckets(more);
+        }
+    }
+
+    /// Asks the processor for their entries, ahead of which their buckets should have come.
+    #[inline]
+    pub(crate) fn prefetch_entries(&self, db: &Db) {
+        let (first, more) = self.hashes();
+        db.prefetch_entries(first);
+        if !self.hashing.hashes.is_empty() {
+            db.prefetch_entries(more);
+        }
     }
 
     /// How many these are.
@@ -129,6 +150,20 @@ impl Preparer {
     /// a call with the wrong number of arguments never reaches key extraction, which needs its place only.
     #[inline]
     pub fn prepare(&self, request: &Request<'_>, batch: &mut PreparedBatch) {
+        batch.hashing.hasher = self.hasher;
+        self.append(*request, batch);
+    }
+
+    /// The same for some requests in order.
+    #[inline]
+    pub fn prepare_all<'a>(&self, requests: impl Iterator<Item = Request<'a>>, batch: &mut PreparedBatch) {
+        batch.hashing.hasher = self.hasher;
+        requests.for_each(|request| self.append(request, batch));
+    }
+
+    // Inlined into the loop over a batch: a call would copy the request to memory first.
+    #[inline(always)]
+    fn append(&self, request: Request<'_>, batch: &mut PreparedBatch) {
         let named = match &self.renames {
             None => sub_named(sluice_command::lookup(request.arg(0)), request),
             Some(renames) => renamed(renames, request),
@@ -142,35 +177,32 @@ impl Preparer {
                 batch.with_key += 1;
                 let more = row.behind_first(count);
                 if more > 0 {
-                    self.hash_more(request, &mut item, more, row.are_pairs(), &mut batch.hashing);
+                    item = self.hash_more(request, item, more, row.are_pairs(), &mut batch.hashing);
                 }
             }
-        }
-        if batch.items.is_empty() {
-            batch.hashing.hasher = self.hasher;
         }
         batch.items.push(item);
     }
 
+    // By value, so that a request of one key stays in registers.
+    #[inline(never)]
     fn hash_more(
         &self,
-        request: &Request<'_>,
-        item: &mut Prepared,
+        request: Request<'_>,
+        item: Prepared,
         more: usize,
         are_pairs: bool,
         hashing: &mut Hashing,
-    ) {
+    ) -> Prepared {
         let (at, step) = (hashing.hashes.len(), 1 + usize::from(are_pairs));
         let places = (1..=more.min(KEYS_AHEAD - 1)).map(|ordinal| item.first + ordinal * step);
         hashing.hashes.extend(places.map(|place| self.hasher.hash(request.arg(place))));
-        item.more_at = at as u32;
-        item.more = (hashing.hashes.len() - at) as u16;
-        item.are_pairs = are_pairs;
+        Prepared { more_at: at as u32, more: (hashing.hashes.len() - at) as u16, are_pairs, ..item }
     }
 }
 
 #[cold]
-fn renamed(renames: &Renames, request: &Request<'_>) -> Named {
+fn renamed(renames: &Renames, request: Request<'_>) -> Named {
     let lower = request.arg(0).to_ascii_lowercase();
     match renames.get(lower.as_slice()) {
         Some(Some(old)) => sub_named(sluice_command::lookup(old.as_bytes()), request),
@@ -179,15 +211,20 @@ fn renamed(renames: &Renames, request: &Request<'_>) -> Named {
     }
 }
 
-#[inline]
-fn sub_named(spec: Option<&'static Spec>, request: &Request<'_>) -> Named {
+#[inline(always)]
+fn sub_named(spec: Option<&'static Spec>, request: Request<'_>) -> Named {
     match spec {
         None => Named::Unknown,
         Some(spec) if spec.subcommands.is_empty() => Named::Command(spec),
-        Some(spec) => match request.spans().get(1) {
-            None => Named::Command(spec),
-            Some(_) => sluice_command::lookup_sub(spec, request.arg(1))
-                .map_or(Named::UnknownSubcommand(spec), Named::Command),
-        },
+        Some(spec) => named_sub(spec, request),
+    }
+}
+
+#[cold]
+fn named_sub(container: &'static Spec, request: Request<'_>) -> Named {
+    match request.spans().get(1) {
+        None => Named::Command(container),
+        Some(_) => sluice_command::lookup_sub(container, request.arg(1))
+            .map_or(Named::UnknownSubcommand(container), Named::Command),
     }
 }

@@ -119,7 +119,7 @@ impl Engine {
             let hashing = Hashing { hasher: self.keyspace.hasher(), hashes: Vec::new() };
             let args = Args::new(&request, &prepared, &hashing);
             session.is_rerun = matches!(on, WaitFor::Keys(_));
-            let next = self.process_again(&mut session, &prepared, args, &request, &mut now, process);
+            let next = self.process_again(&mut session, &prepared, args, request, &mut now, process);
             session.is_rerun = false;
             next
         };

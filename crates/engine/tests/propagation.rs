@@ -61,6 +61,9 @@ const ROWS: &[(&str, &str)] = &[
     ("MSETEX 2 a 1 b 2 EXAT 33177117420", "MSETEX 2 a 1 b 2 PXAT 33177117420000"),
     ("MSETEX 2 a 1 b 2 PXAT 33177117420123", "MSETEX 2 a 1 b 2 PXAT 33177117420123"),
     ("MSETEX 2 a 1 b 2 PXAT 1", "MSETEX 2 a 1 b 2 PXAT 1"),
+    // The reference leaves the first amount in its own unit beside PXAT, and refuses that when it loads the log.
+    ("MSETEX 1 a 1 EX 9 NX EX 100", "MSETEX 1 a 1 NX PXAT @100000"),
+    ("MSETEX 1 a 1 EXAT 5 exat 33177117420 NX", "MSETEX 1 a 1 PXAT 33177117420000 NX"),
     ("MSETEX 2 a 1 b 2 KEEPTTL", "MSETEX 2 a 1 b 2 KEEPTTL"),
     ("MSETEX 2 a 1 b 2 NX", "MSETEX 2 a 1 b 2 NX"),
     ("SET a 1 | MSETEX 2 a 1 b 2 NX EX 100", ""),

@@ -3,10 +3,12 @@
 use crate::db::{Db, Found, Meta};
 use crate::edit::ListEdit;
 use crate::effects::{Effects, Event};
+use crate::entry::Form;
 use crate::new_value::NewValue;
 use crate::new_value::Payload;
 use crate::view::{Entry, Str, ValueRef, WrongType};
 use crate::{Access, ExpiryMode, Key};
+use sluice_base::num::parse_i64;
 use sluice_collections::slab::Handle;
 use sluice_value::{ListLimits, Type};
 
@@ -49,7 +51,7 @@ impl<'a> DbRef<'a> {
     }
 
     /// The key's entry; a logically expired key is absent, and noted for deletion. Counts a hit or a miss.
-    #[inline]
+    #[inline(always)]
     pub fn get(&mut self, key: Key<'_>) -> Option<Entry<'a>> {
         let entry = self.look(key);
         match entry {
@@ -85,10 +87,10 @@ impl<'a> DbRef<'a> {
     }
 
     /// The same without counting or touching.
-    #[inline]
+    #[inline(always)]
     pub fn look(&mut self, key: Key<'_>) -> Option<Entry<'a>> {
         let db: &'a Db = self.db;
-        let entry = Entry::of(db, db.find(key)?.handle);
+        let entry = db.find_entry(key)?;
         if let Some(at) = entry.expiry()
             && is_expired(at, &self.access)
         {
@@ -100,7 +102,7 @@ impl<'a> DbRef<'a> {
 
     /// What is stored under `key`, expired or not, without any trace of the look-up.
     pub fn stored(&self, key: Key<'_>) -> Option<Entry<'a>> {
-        Some(Entry::of(self.db, self.db.find(key)?.handle))
+        self.db.find_entry(key)
     }
 
     /// A key by name, hashed here.
@@ -233,10 +235,18 @@ impl DbMut<'_> {
     /// The entry's position, for a write: a logically expired key is deleted here, before the command's own change.
     #[inline]
     fn find(&mut self, key: Key<'_>) -> Option<Found> {
-        let found = self.dbs[self.number].find(key)?;
-        if let Some(at) = self.dbs[self.number].expiry(found.handle)
-            && is_expired(at, &self.access)
-        {
+        let (found, head) = self.dbs[self.number].find_head(key)?;
+        if head.has_expiry() {
+            return self.find_living(found, key);
+        }
+        Some(found)
+    }
+
+    /// What [`DbMut::find`] does with an entry that has an expiry.
+    #[inline(never)]
+    fn find_living(&mut self, found: Found, key: Key<'_>) -> Option<Found> {
+        let at = self.dbs[self.number].expiry(found.handle)?;
+        if is_expired(at, &self.access) {
             if self.access.expiry == ExpiryMode::Delete {
                 self.delete_expired(found, key);
             }
@@ -330,6 +340,20 @@ impl DbMut<'_> {
             SetExpiry::Clear => None,
             SetExpiry::Keep => self.dbs[self.number].expiry(found.handle),
         };
+        match value {
+            // Most of what is written: it needs no payload where it takes the place of another such string.
+            NewValue::Str(text) if parse_i64(text).is_none() => {
+                let inside = (Form::StrInline, text);
+                if !self.dbs[self.number].overwrite_inside(found, key, inside, expiry, self.access.touch) {
+                    self.overwrite_any(found, key, NewValue::Plain(text), expiry);
+                }
+            }
+            other => self.overwrite_any(found, key, other, expiry),
+        }
+    }
+
+    #[inline(never)]
+    fn overwrite_any(&mut self, found: Found, key: Key<'_>, value: NewValue<'_>, expiry: Option<i64>) {
         let payload = Payload::of(key.bytes.len(), expiry.is_some(), value);
         if let Some(inside) = payload.inside()
             && self.dbs[self.number].overwrite_inside(found, key, inside, expiry, self.access.touch)

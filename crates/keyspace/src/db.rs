@@ -22,6 +22,7 @@ pub(crate) use list::OpenList;
 
 use crate::entry::{self, Form, Head, Name};
 use crate::hasher::KeyHasher;
+use crate::view::Entry;
 use crate::{ChunkMemory, Key, reference_string_encoding};
 use sluice_base::{Rng, heap};
 use sluice_collections::Index;
@@ -154,6 +155,50 @@ impl Db {
     pub(crate) fn reserve(&mut self, keys: usize, expires: usize) {
         self.tables.reserve(IndexKind::Keys, keys);
         self.tables.reserve(IndexKind::Expires, expires);
+    }
+
+    /// The entry of `key`, expired or not, to look at: one look-up of its block for the comparison and for what follows.
+    #[inline(always)]
+    pub(crate) fn find_entry(&self, key: Key<'_>) -> Option<Entry<'_>> {
+        if key.bytes.len() > entry::KEY_INSIDE_MAX {
+            return self.find_outside(key);
+        }
+        let mut found = None;
+        self.tables.index(IndexKind::Keys, key.hash).find(key.hash, |handle| {
+            let entry = self.entry(handle);
+            let is_it = entry.is_key_inside(key.bytes);
+            if is_it {
+                found = Some(entry);
+            }
+            is_it
+        })?;
+        found
+    }
+
+    #[cold]
+    fn find_outside(&self, key: Key<'_>) -> Option<Entry<'_>> {
+        self.find(key).map(|found| self.entry(found.handle))
+    }
+
+    /// The entry of `key`, expired or not, and its head word.
+    #[inline]
+    pub(crate) fn find_head(&self, key: Key<'_>) -> Option<(Found, Head)> {
+        if key.bytes.len() > entry::KEY_INSIDE_MAX {
+            return self.find_outside_head(key);
+        }
+        let mut head = Head(0);
+        let index = self.tables.index(IndexKind::Keys, key.hash);
+        let position = index.find(key.hash, |handle| {
+            let (word, body) = self.block(handle);
+            head = Head(word.load(Relaxed));
+            entry::is_key(body, key.bytes)
+        })?;
+        Some((Found { position, handle: position.handle() }, head))
+    }
+
+    #[cold]
+    fn find_outside_head(&self, key: Key<'_>) -> Option<(Found, Head)> {
+        self.find(key).map(|found| (found, self.head(found.handle)))
     }
 
     /// The entry of `key`, expired or not.

@@ -103,6 +103,11 @@ impl Head {
     pub fn form(self) -> Form {
         Form::of(self.0)
     }
+    /// Whether this is the form: one comparison, where [`Head::form`] tells all forms apart.
+    #[inline]
+    pub(crate) fn is_form(self, form: Form) -> bool {
+        self.0 >> FORM_SHIFT & 31 == form as u32
+    }
     #[inline]
     pub(crate) fn with_form(self, form: Form) -> Head {
         Head(self.0 & !(31 << FORM_SHIFT) | (form as u32) << FORM_SHIFT)

@@ -57,6 +57,12 @@ impl<'a> Entry<'a> {
         Head(self.word.load(Relaxed))
     }
 
+    /// Whether the block names this key, which is short enough to lie inside.
+    #[inline(always)]
+    pub(crate) fn is_key_inside(self, key: &[u8]) -> bool {
+        entry::is_key(self.body, key)
+    }
+
     /// Stores the access clock that a look-up leaves; a plain store, so that a shared database can record it too.
     #[inline]
     pub(crate) fn touch(self, touch: Touch) {
@@ -76,6 +82,14 @@ impl<'a> Entry<'a> {
     /// The string, for commands that work on strings alone.
     #[inline]
     pub fn as_str(self) -> Result<Str<'a>, WrongType> {
+        let head = self.head();
+        // Most strings lie in their block: their forms are asked about one by one.
+        if head.is_form(Form::StrInline) {
+            return Ok(Str::Inline(entry::payload(head, self.body)));
+        }
+        if head.is_form(Form::StrInt) {
+            return Ok(Str::Int(entry::int_of(entry::payload(head, self.body))));
+        }
         match self.value() {
             ValueRef::Str(text) => Ok(text),
             ValueRef::List(_) => Err(WrongType),
@@ -102,6 +116,7 @@ impl<'a> Entry<'a> {
         self.db.encoding(self.handle)
     }
     /// Expiry, ms since the epoch.
+    #[inline]
     pub fn expiry(self) -> Option<i64> {
         entry::expiry(self.head(), self.body)
     }

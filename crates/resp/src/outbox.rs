@@ -25,6 +25,8 @@ const SHARED_AT_FIRST: usize = 16;
 pub struct Mark {
     head: usize,
     shared: usize,
+    /// Bytes up to here.
+    len: usize,
 }
 
 impl Outbox {
@@ -183,14 +185,13 @@ impl Outbox {
     /// This moment, for [`Outbox::rewind`].
     #[inline]
     pub fn mark(&self) -> Mark {
-        Mark { head: self.head.len(), shared: self.shared.len() }
+        Mark { head: self.head.len(), shared: self.shared.len(), len: self.len() }
     }
 
-    /// Bytes appended since `mark`. O(values appended without copying).
+    /// Bytes appended since `mark`. O(1).
     #[inline]
     pub fn len_since(&self, mark: Mark) -> usize {
-        let shared: usize = self.shared[mark.shared..].iter().map(|(_, value)| value.len()).sum();
-        self.head.len() - mark.head + shared
+        self.len() - mark.len
     }
 
     /// Drops what was appended since `mark`. Panics when the outbox was emptied since.
@@ -250,6 +251,20 @@ mod tests {
             assert_eq!(ours.len(), before.len() + middle.len());
             assert_eq!(ours.flatten(), [before, middle.flatten()].concat());
             assert!(all.starts_with(&[begin.flatten(), middle.flatten()].concat()));
+        }
+    }
+
+    #[test]
+    fn the_length_since_a_moment_is_that_of_what_was_appended() {
+        let mut rng = Rng::new(7);
+        for _ in 0..2000 {
+            let (mut ours, marks) = drawn(&mut rng);
+            let first = rng.below(marks.len() as u64) as usize;
+            let mut behind = Outbox::new();
+            behind.append_copy(&ours, marks[first], ours.mark());
+            assert_eq!(ours.len_since(marks[first]), behind.len());
+            ours.rewind(marks[first]);
+            assert_eq!(ours.len_since(marks[first]), 0);
         }
     }
 

@@ -3,6 +3,7 @@
 use crate::apart::{Apart, named};
 use crate::span::Span;
 use sluice_base::heap;
+use std::ops::Range;
 
 /// The complete requests of one call of [`crate::Parser::parse`], in order.
 ///
@@ -91,7 +92,21 @@ impl Requests {
     /// The request number `index`; `input` is what was parsed. Panics when there is no such request.
     #[inline]
     pub fn at<'a>(&'a self, index: usize, input: &'a [u8]) -> Request<'a> {
-        let entry = &self.list[index];
+        self.request(&self.list[index], input)
+    }
+
+    /// The requests of these numbers, in order; `input` is what was parsed. Panics when there are not so many.
+    #[inline(always)]
+    pub fn range<'a>(
+        &'a self,
+        numbers: Range<usize>,
+        input: &'a [u8],
+    ) -> impl ExactSizeIterator<Item = Request<'a>> {
+        self.list[numbers].iter().map(move |entry| self.request(entry, input))
+    }
+
+    #[inline(always)]
+    fn request<'a>(&'a self, entry: &Entry, input: &'a [u8]) -> Request<'a> {
         Request {
             bytes: match entry.form {
                 Form::Multibulk => input,
@@ -114,7 +129,7 @@ impl Requests {
 
     /// The requests in order; `input` is what was parsed.
     pub fn iter<'a>(&'a self, input: &'a [u8]) -> impl ExactSizeIterator<Item = Request<'a>> {
-        (0..self.len()).map(move |index| self.at(index, input))
+        self.range(0..self.len(), input)
     }
 
     /// Takes over the arguments apart of the first request; leaves the room for a list.

@@ -11,6 +11,7 @@ mod barrier;
 mod batches;
 mod main_thread;
 mod moves;
+mod save_pace;
 mod shutdown;
 mod timing;
 
@@ -31,6 +32,7 @@ use crate::signals::Signals;
 use crate::switches;
 use barrier::Barrier;
 use batches::Batches;
+use save_pace::SavePace;
 use sluice_base::heap;
 use sluice_config::choice::{EventLoop, shutdown as shutdown_flag};
 use sluice_config::{Config, param};
@@ -70,8 +72,8 @@ pub struct Server {
     timing: Timing,
     /// Keeps output until what it tells is durable: under `appendfsync always` alone.
     barrier: Option<Box<Barrier>>,
-    /// Whether the save under way has more to capture, and room for it.
-    has_to_save: bool,
+    /// When the save under way is to go on, if it has more to capture and room for it.
+    save: SavePace,
     /// Whether the parts of memory are summed at the end of each iteration.
     sums_memory: bool,
     /// What the engine asks for, while it is done.
@@ -98,10 +100,6 @@ struct Sockets {
     /// Clients whose sockets are to be closed at the end of the iteration.
     to_close: Vec<SessionKey>,
 }
-
-/// Least and most time of a slice of a save.
-const SLICE_MIN_NS: u64 = 30_000;
-const SLICE_MAX_NS: u64 = 250_000;
 
 /// How long after the start memory is summed first.
 const SUMS_FROM_NS: u64 = 200_000_000;
@@ -137,7 +135,7 @@ impl Server {
             batches: Batches::default(),
             timing: Timing::default(),
             barrier: None,
-            has_to_save: false,
+            save: SavePace::default(),
             sums_memory: switches::number(switches::PARTS).is_some(),
             actions: Vec::new(),
             ending: None,
@@ -181,12 +179,11 @@ impl Server {
         let more_to_do = self.engine.has_actions()
             || pool.has_messages()
             || pool.is_behind()
-            || self.io_threads.moves.are_pending()
-            || self.has_to_save;
+            || self.io_threads.moves.are_pending();
         if more_to_do {
             return Deadline::PAST;
         }
-        Deadline::at_ns(self.timing.next_cron_ns)
+        Deadline::at_ns(self.timing.next_cron_ns.min(self.save.next_ns()))
     }
 
     /// Sums the parts of memory.
@@ -252,10 +249,7 @@ impl Server {
             match connection::handle(self, event) {
                 None => {}
                 Some(Event::Accepted { token, socket }) => self.accept(token, socket),
-                Some(Event::AcceptFailed { error, .. }) => {
-                    let text = format!("Accepting client connection: {}", plain_error(&error));
-                    self.host.note(LogLevel::Warning, &text);
-                }
+                Some(Event::AcceptFailed { error, .. }) => self.note_accept_failure(&error),
                 Some(Event::Ready { .. }) => self.take_signal(),
                 Some(_) => {}
             }
@@ -265,6 +259,14 @@ impl Server {
         }
     }
 
+    #[cold]
+    fn note_accept_failure(&mut self, error: &std::io::Error) {
+        let text = format!("Accepting client connection: {}", plain_error(error));
+        self.host.note(LogLevel::Warning, &text);
+    }
+
+    // Apart from the loop over events, which would compute addresses for it ahead, once an iteration.
+    #[inline(never)]
     fn accept(&mut self, token: Token, socket: OwnedFd) {
         let Some(listener) = self.listeners.get(token) else { return };
         let accepted = listen::inspect(&socket, &listener.kind);
@@ -310,19 +312,17 @@ impl Server {
         self.io_threads.manage(&mut self.engine, &mut self.host, now_ns, slots);
     }
 
-    /// Goes on with the save that is under way, last of all: replies do not wait for it. A slice takes a third of what the
-    /// iteration took, so that clients keep three quarters of the time.
+    /// Goes on with the save that is under way, last of all: replies do not wait for it.
     fn save(&mut self) {
         if !self.engine.has_job() {
-            self.has_to_save = false;
+            self.save = SavePace::default();
             return;
         }
-        let spent_ns = self.host.now().mono_ns.saturating_sub(self.timing.began_ns);
-        let budget_ns = match self.timing.is_busy {
-            true => (spent_ns / 3).clamp(SLICE_MIN_NS, SLICE_MAX_NS),
-            false => SLICE_MAX_NS,
-        };
-        self.has_to_save = self.engine.save_slice(budget_ns, &mut self.host) == Slice::More;
+        let now_ns = self.host.now().mono_ns;
+        let commands = self.engine.commands_executed();
+        let Some(budget_ns) = self.save.budget(now_ns, commands) else { return };
+        let has_more = self.engine.save_slice(budget_ns, &mut self.host) == Slice::More;
+        self.save.end(now_ns, self.host.now().mono_ns, has_more);
         self.timing.is_busy = true;
     }
 
@@ -455,6 +455,14 @@ impl Server {
     }
 
     fn close(&mut self) {
+        if self.sockets.to_close.is_empty() && !self.engine.has_to_close() {
+            return;
+        }
+        self.close_marked();
+    }
+
+    #[cold]
+    fn close_marked(&mut self) {
         let mut to_close = std::mem::take(&mut self.sockets.to_close);
         self.engine.take_to_close(&mut to_close);
         for key in to_close.drain(..) {
@@ -487,6 +495,7 @@ impl Server {
         }
     }
 
+    #[cold]
     fn take_signal(&mut self) {
         let kind = self.signals.drain();
         self.watch_signals();

@@ -14,6 +14,7 @@ use super::generate::{CLIENTS, Command, WAITER};
 use super::grammar::Grammar;
 use super::hostile;
 use super::listening;
+use super::logs;
 use super::rules::Rule;
 use super::special::{self, PARAMETERS};
 use crate::server::Server;
@@ -40,7 +41,7 @@ const UNEXPLAINED_PERMILLE_MAX: i64 = 20;
 const MEMORY_WAIT_MAX: Duration = Duration::from_secs(2);
 
 /// Databases whose contents are compared at the end.
-const DATABASES: usize = 16;
+pub(super) const DATABASES: usize = 16;
 
 /// The first difference in a stream.
 #[derive(Clone, Debug)]
@@ -91,6 +92,10 @@ pub(crate) struct Player<'a> {
     resp: u8,
     /// Whether what a stream leaves behind is compared too.
     pub(crate) looks_at_state: bool,
+    /// Whether what both have in their append-only files is loaded again.
+    pub(crate) looks_at_logs: bool,
+    /// How often it was.
+    pub(crate) log_looks: u64,
     /// By full name: how many replies were compared, and how many of them were errors.
     pub(crate) tally: BTreeMap<String, (u64, u64)>,
     /// How often the waiting client began to wait.
@@ -139,6 +144,8 @@ impl<'a> Player<'a> {
             defaults,
             resp: 2,
             looks_at_state: true,
+            looks_at_logs: false,
+            log_looks: 0,
             tally: BTreeMap::new(),
             waits: 0,
             messages: 0,
@@ -224,7 +231,11 @@ impl<'a> Player<'a> {
             }
             at = end;
         }
-        let failure = if self.looks_at_state { self.compare_state(commands.len(), allowed)? } else { None };
+        let mut failure =
+            if self.looks_at_state { self.compare_state(commands.len(), allowed)? } else { None };
+        if self.looks_at_logs && failure.is_none() {
+            failure = self.compare_logs(commands.len())?;
+        }
         match (failure, commands.last()) {
             (None, Some(last)) => self.look_at_memory(&mut stage.control, last, commands.len()),
             (failure, _) => Ok(failure),
@@ -240,6 +251,9 @@ impl<'a> Player<'a> {
         command: &Command,
         index: usize,
     ) -> Result<Option<Failure>> {
+        if self.looks_at_logs {
+            return Ok(None);
+        }
         let began = shell::now();
         loop {
             control.peer.ask(&[b"INFO", b"debug"])?;
@@ -398,6 +412,9 @@ impl<'a> Player<'a> {
         }
         for (connection, defaults) in [&mut pair.ours, &mut pair.peer].into_iter().zip(&self.defaults) {
             connection.ask(&[b"FLUSHALL"])?;
+            if self.looks_at_logs {
+                logs::rewrite(connection)?;
+            }
             // What expired stays until a command meets it, so that DBSIZE does not depend on when a cycle ran.
             connection.ask(&[b"DEBUG", b"SET-ACTIVE-EXPIRE", b"0"])?;
             let mut words = vec![b"CONFIG".as_slice(), b"SET"];
@@ -502,6 +519,14 @@ impl<'a> Player<'a> {
             let name = self.grammar.full_name(command);
             equal_parsed(self.grammar.rule(command), a, b) || allowed.permits_parsed(&name, command, a, b)
         })
+    }
+
+    /// Compares what the append-only files hold with what their writers do.
+    fn compare_logs(&mut self, index: usize) -> Result<Option<Failure>> {
+        self.log_looks += 1;
+        let command = vec![b"DEBUG".to_vec(), b"DIGEST".to_vec()];
+        let differ = logs::compare(&self.ours, &self.peer)?;
+        Ok(differ.map(|[ours, peer]| Failure { index, command, ours: ours.into(), peer: peer.into() }))
     }
 
     /// Compares keys, types, expiries, encodings and values in all databases.

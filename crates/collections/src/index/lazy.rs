@@ -44,7 +44,7 @@ impl Index {
 
     /// The entry with this hash for which `eq` says so. `eq` sees every entry of the bucket that has the same tag: one
     /// in about 255 of the others.
-    #[inline]
+    #[inline(always)]
     pub fn find(&self, hash: u64, eq: impl FnMut(Handle) -> bool) -> Option<Position> {
         self.linear.as_deref()?.find(hash, eq)
     }

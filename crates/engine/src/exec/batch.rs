@@ -4,13 +4,14 @@
 
 use super::Next;
 use crate::args::Args;
+use crate::blocking::WaitFor;
 use crate::engine::Engine;
-use crate::prepare::{PreparedBatch, Preparer};
+use crate::prepare::{Prepared, PreparedBatch, Preparer};
 use crate::process::Process;
 use crate::session::{Closing, Session};
 use crate::session_key::SessionKey;
 use sluice_base::Now;
-use sluice_resp::{OwnedRequests, Requests};
+use sluice_resp::{OwnedRequests, Request, Requests};
 
 /// What became of a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,13 +58,13 @@ impl Engine {
         let mut batch =
             Batch { input, requests, executed: 0, flow: flow_of(&session), now: process.recent() };
         let batch_max = self.control.limits.prefetch_batch;
-        let mut prepared = std::mem::take(&mut self.prepared);
+        let mut prepared = self.prepared.take().unwrap_or_default();
         while batch.flow == Flow::Continue && batch.executed < requests.len() {
             let end = (batch.executed + batch_max).min(requests.len());
             self.prepare(session.caller.db, input, requests, batch.executed..end, &mut prepared);
             session = self.execute(session, &mut batch, &prepared, process);
         }
-        self.prepared = prepared;
+        self.prepared = Some(prepared);
         self.finish(session, batch, process)
     }
 
@@ -97,14 +98,14 @@ impl Engine {
     pub fn prefetch_buckets(&self, key: SessionKey, prepared: &PreparedBatch) {
         let Some(session) = self.sessions.get(key) else { return };
         let db = self.keyspace.db(session.caller.db);
-        db.prefetch_buckets(prepared.hashes());
+        prepared.prefetch_buckets(db);
     }
 
     /// Asks the processor for the entries of prepared requests, ahead of [`Engine::submit_prepared`].
     pub fn prefetch_entries(&mut self, key: SessionKey, prepared: &PreparedBatch) {
         let Some(session) = self.sessions.get(key) else { return };
         let db = self.keyspace.db(session.caller.db);
-        db.prefetch_entries(prepared.hashes());
+        prepared.prefetch_entries(db);
         self.stats.prefetch_entries += prepared.hashes_len();
     }
 
@@ -120,7 +121,8 @@ impl Engine {
         if session.outbox.capacity_bytes() == 0
             && let Some(spare) = self.spare.pop()
         {
-            session.outbox = spare;
+            // An outbox without memory has nothing to drop.
+            std::mem::forget(std::mem::replace(&mut session.outbox, spare));
         }
         Some(session)
     }
@@ -137,23 +139,31 @@ impl Engine {
         if self.keyspace.is_nearly_full(session.caller.db) != self.control.nearly_full {
             self.check_entry_space(process);
         }
-        for item in prepared.items() {
-            let request = batch.requests.at(batch.executed, batch.input);
+        let numbers = batch.executed..batch.executed + prepared.len();
+        let (requests, mut now) = (batch.requests.range(numbers, batch.input), batch.now);
+        for (item, request) in prepared.items().iter().zip(requests) {
             let args = Args::new(&request, item, &prepared.hashing);
-            let next = self.process_request(&mut session, item, args, &request, &mut batch.now, process);
+            let next = self.process_request(&mut session, item, args, request, &mut now, process);
             batch.executed += 1;
             if let Next::Wait(on) = next {
-                self.park(&mut session, OwnedRequests::of(&request), *item, *on);
+                self.park_request(&mut session, request, *item, *on);
             }
             if self.control.blocking.is_due() {
                 session = self.serve_between(session, process);
             }
-            batch.flow = flow_of(&session);
-            if batch.flow != Flow::Continue {
+            if session.caller.closing != Closing::No || session.waiting.is_some() {
+                batch.flow = flow_of(&session);
                 break;
             }
         }
+        batch.now = now;
         session
+    }
+
+    /// Keeps a request that must wait.
+    #[cold]
+    fn park_request(&mut self, session: &mut Session, request: Request<'_>, item: Prepared, on: WaitFor) {
+        self.park(session, OwnedRequests::of(&request), item, on);
     }
 
     /// Serves the clients that wait, between two requests of a session. The session takes its place in the table meanwhile, so
@@ -201,13 +211,11 @@ impl Engine {
         out: &mut PreparedBatch,
     ) {
         out.clear();
-        for i in batch {
-            self.preparer.prepare(&requests.at(i, input), out);
-        }
+        self.preparer.prepare_all(requests.range(batch, input), out);
         if out.keys() > 1 {
             let db = self.keyspace.db(db);
-            db.prefetch_buckets(out.hashes());
-            db.prefetch_entries(out.hashes());
+            out.prefetch_buckets(db);
+            out.prefetch_entries(db);
             let keys = out.hashes_len();
             if keys > 1 {
                 self.stats.prefetch_batches += 1;

@@ -239,11 +239,24 @@ impl Engine {
         self.refresh();
     }
 
-    #[inline]
+    #[inline(always)]
     fn access(&self, session: &Session, spec: &Spec, now: Now) -> Access {
+        if self.has_unusual_access || session.caller.flags.no_touch {
+            return self.unusual_access(session, spec, now);
+        }
+        Access { now, touch: Touch::Lru(lru_clock(now)), expiry: ExpiryMode::Delete }
+    }
+
+    /// Looks again whether [`Engine::access`] has to ask the configuration and the pause: to be called when either changed.
+    pub(crate) fn refresh_access(&mut self) {
+        let Control { limits, pause, .. } = &self.control;
+        self.has_unusual_access = limits.lfu || limits.import_mode || pause.until_ms != 0;
+    }
+
+    #[cold]
+    fn unusual_access(&self, session: &Session, spec: &Spec, now: Now) -> Access {
         let limits: &Limits = &self.control.limits;
-        let clock = now.unix_s() as u32 & sluice_keyspace::CLOCK_MASK;
-        let mut touch = if limits.lfu { self.lfu_touch(now) } else { Touch::Lru(clock) };
+        let mut touch = if limits.lfu { self.lfu_touch(now) } else { Touch::Lru(lru_clock(now)) };
         // TOUCH is asked for by name, so it touches all the same.
         if session.caller.flags.no_touch && spec.id != generic::TOUCH.id {
             touch = Touch::No { fresh: touch.fresh() };
@@ -270,4 +283,8 @@ impl Engine {
             dice,
         }
     }
+}
+
+fn lru_clock(now: Now) -> u32 {
+    now.unix_s() as u32 & sluice_keyspace::CLOCK_MASK
 }

@@ -268,7 +268,7 @@ impl Engine {
         let mut unit = self.open_unit(now);
         let db = session.caller.db;
         let result = self.dispatch(&mut unit, session, spec, args, &mut now, process);
-        self.commit_command(db, &args, unit.now, session.caller.proto);
+        self.commit_command(db, args, unit.now, session.caller.proto);
         self.close_unit(unit, session, spec);
         session.outbox.clear();
         match result {

@@ -25,13 +25,13 @@ impl Engine {
         session: &mut Session,
         spec: &'static Spec,
         prepared: Prepared,
-        request: &Request<'_>,
+        request: Request<'_>,
         process: &mut dyn Process,
     ) {
         let Some(transaction) = &mut session.transaction else { return };
         session.caller.net_in += request.wire_len() as u64;
         session.caller.last_command = Some(spec);
-        transaction.push(spec, prepared, request);
+        transaction.push(spec, prepared, &request);
         let queued = transaction.requests.bytes();
         session.caller.multi = i32::try_from(transaction.len()).unwrap_or(i32::MAX);
         if queued + session.caller.input_bytes > self.control.limits.client_query_buffer {
@@ -81,7 +81,7 @@ impl Engine {
             let request = transaction.requests.at(i);
             let Named::Command(spec) = prepared.named else { continue };
             let args = Args::new(&request, prepared, &hashing);
-            self.run_queued(unit, session, spec, args, &request, now, process);
+            self.run_queued(unit, session, spec, args, request, now, process);
         }
         unit.unnest();
         session.caller.flags.in_exec = false;

@@ -1,7 +1,7 @@
 //! Changes of a value where it stands: strings and integers.
 
 use super::Db;
-use crate::entry::{self, Form};
+use crate::entry::{self, Form, Head};
 use sluice_collections::slab::Handle;
 use sluice_value::{PAGE_BYTES, Pages, Value};
 use std::sync::atomic::Ordering::Relaxed;
@@ -37,20 +37,20 @@ impl Db {
     /// when the entry holds none.
     #[inline]
     pub(crate) fn write_int(&mut self, handle: Handle, value: i64, clock: impl FnOnce(u32) -> u32) -> bool {
-        let head = self.head(handle);
-        if head.form() != Form::StrInt {
+        self.before_change(handle);
+        let (word, body) = self.store.slab.block_mut(handle);
+        let head = Head(word.load(Relaxed));
+        if !head.is_form(Form::StrInt) {
             return false;
         }
-        self.before_change(handle);
-        let body = self.store.slab.body_mut(handle);
         let at = entry::payload_at(head, body);
-        if let Some(bytes) = body.get_mut(at..at + 8) {
-            bytes.copy_from_slice(&value.to_le_bytes());
+        if let Some(bytes) = body.get_mut(at..).and_then(<[u8]>::first_chunk_mut) {
+            *bytes = value.to_le_bytes();
         }
         // Writing only when it changes: mostly the clock has not moved.
         let clock = clock(head.clock());
         if clock != head.clock() {
-            self.store.slab.head(handle).store(head.with_clock(clock).0, Relaxed);
+            word.store(head.with_clock(clock).0, Relaxed);
         }
         true
     }

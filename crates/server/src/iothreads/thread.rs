@@ -315,10 +315,8 @@ impl IoThread {
         batch.input.truncate(progress.consumed);
         let mut spent = std::mem::replace(&mut input.query_buf, rest);
         self.spare.keep_query_buf(&mut spent);
-        for index in 0..batch.requests.len() {
-            let Batch { requests, input, prepared, .. } = &mut *batch;
-            settings.preparer.prepare(&requests.at(index, input), prepared);
-        }
+        let Batch { requests, input: bytes, prepared, .. } = &mut *batch;
+        settings.preparer.prepare_all(requests.iter(bytes), prepared);
         self.depth.learn(batch.requests.len() as u64, 1, DEPTH_WEIGHT);
         batch.from = self.channels.id;
         batch.at_ns = self.began_ns;

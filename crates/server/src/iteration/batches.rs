@@ -46,7 +46,8 @@ const PREFETCH_BATCHES: usize = 32;
 const PREFETCH_KEYS: usize = 128;
 
 impl Server {
-    /// Executes what the I/O threads have prepared.
+    /// Executes what the I/O threads have prepared. Not inlined into a loop that runs where there are no I/O threads.
+    #[inline(never)]
     pub(super) fn collect_from_io_threads(&mut self) {
         let mut messages = std::mem::take(&mut self.batches.messages);
         self.io_threads.pool.collect(&mut messages);

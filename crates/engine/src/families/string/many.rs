@@ -48,7 +48,8 @@ pub(super) fn msetex(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
     if pairs.end > args.len() {
         return Err(CmdError::Syntax);
     }
-    let options = Options::parse(args, pairs.end, Accepted::Msetex)?;
+    let end = pairs.end;
+    let options = Options::parse(args, end, Accepted::Msetex)?;
     let at = options.expiry.at(args, ctx.db.access.now.unix_ms(), "msetex")?;
     let stores = allowed(ctx, args, pairs.clone(), options.condition);
     if stores {
@@ -57,7 +58,7 @@ pub(super) fn msetex(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
         if let (Expiry::Given(unit, index), Some(at)) = (options.expiry, at)
             && unit != ExpiryUnit::AtMs
         {
-            ctx.db.effects.rewrite(|| with_pxat(args, index, at));
+            ctx.db.effects.rewrite(|| with_pxat(args, end, index, at));
         }
     }
     ctx.reply.int(i64::from(stores));
@@ -88,10 +89,22 @@ fn store(ctx: &mut WriteCtx<'_>, args: Args<'_>, pairs: Range<usize>, expiry: Se
     }
 }
 
-/// The command with its expiry, whose amount is at `index`, as the time itself.
-fn with_pxat(args: Args<'_>, index: usize, at_ms: i64) -> Argv {
-    let mut argv = args.to_vecs();
-    argv[index - 1] = b"PXAT".to_vec();
-    argv[index] = at_ms.to_string().into_bytes();
+/// The command with its expiry, whose amount is at `index`, as the time itself. `options`: where options begin. An expiry may be
+/// given again in the same unit, and the last one counts; those before go, since another unit beside PXAT is refused.
+fn with_pxat(args: Args<'_>, options: usize, index: usize, at_ms: i64) -> Argv {
+    let words = args.to_vecs();
+    let mut argv = words[..options].to_vec();
+    let mut i = options;
+    while let Some(word) = words.get(i) {
+        if ExpiryUnit::of(word).is_none() {
+            argv.push(word.clone());
+            i += 1;
+            continue;
+        }
+        if i + 1 == index {
+            argv.extend([b"PXAT".to_vec(), at_ms.to_string().into_bytes()]);
+        }
+        i += 2;
+    }
     argv
 }

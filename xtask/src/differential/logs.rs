@@ -1,0 +1,111 @@
+//! What the append-only files hold: behind a stream, each server's files are loaded by ours, and ours by the reference, too. Every
+//! digest must be that of the server that wrote them; of the reference's files, that of the reference which loads them.
+//!
+//! Invariant: nothing that is compared expires within an hour, so a digest does not depend on when it is taken.
+
+use std::path::Path;
+use std::time::Duration;
+
+use super::player::DATABASES;
+use crate::server::Server;
+use crate::wire::Connection;
+use crate::{Result, shell};
+
+/// Options of servers whose files are compared: `always`, so that what was answered is in the file.
+pub(super) const OPTIONS: [&str; 4] = ["--appendonly", "yes", "--appendfsync", "always"];
+
+/// Keys that expire sooner are deleted before digests are taken, ms.
+const EXPIRY_MIN_MS: i64 = 3_600_000;
+
+/// How long a rewrite may take.
+const REWRITE_MAX: Duration = Duration::from_secs(20);
+
+/// The folder of the files, within a server's.
+const FOLDER: &str = "appendonlydir";
+
+/// Begins to rewrite the files: what the stream does comes behind the new base, or while it is written.
+pub(super) fn rewrite(connection: &mut Connection) -> Result<()> {
+    // The answer is an error while the rewrite of the last stream goes on.
+    connection.ask(&[b"BGREWRITEAOF"]).map(|_| ())
+}
+
+/// What a server loads that is not what another has written: the digests, in words.
+pub(super) fn compare(ours: &Server, peer: &Server) -> Result<Option<[String; 2]>> {
+    for (writer, name, readers) in [
+        (ours, "ours", [("ours", ours), ("the reference", peer)].as_slice()),
+        (peer, "the reference", &[("ours", ours)]),
+    ] {
+        let mut written = settle(writer)?;
+        if name != "ours" {
+            // It does not load everything that it writes: MSETEX with two amounts in seconds.
+            written = loaded(peer, peer)?;
+        }
+        for (reader_name, reader) in readers {
+            let loaded = loaded(writer, reader).unwrap_or_else(|error| error.to_string());
+            if loaded != written {
+                return Ok(Some([
+                    format!("({name} wrote) {written}"),
+                    format!("({reader_name} loaded) {loaded}"),
+                ]));
+            }
+        }
+    }
+    Ok(None)
+}
+
+/// The digest of another server like `reader` that loads the files of `writer`.
+fn loaded(writer: &Server, reader: &Server) -> Result<String> {
+    let copy = |folder: &Path| copy_files(&writer.folder().join(FOLDER), &folder.join(FOLDER));
+    digest(&mut Connection::open(reader.another(&copy)?.port)?)
+}
+
+/// Deletes what expires soon, waits until no rewrite goes on, and takes the digest.
+fn settle(server: &Server) -> Result<String> {
+    let mut connection = Connection::open(server.port)?;
+    for database in 0..DATABASES {
+        connection.ask(&[b"SELECT", database.to_string().as_bytes()])?;
+        // SCAN, since it deletes what has expired already.
+        let mut cursor = b"0".to_vec();
+        loop {
+            let reply = connection.ask(&[b"SCAN", &cursor, b"COUNT", b"1000"])?;
+            let [next, keys] = reply.items.as_slice() else { return Err("SCAN has no two parts".into()) };
+            for key in &keys.items {
+                let left: i64 = connection.ask(&[b"PTTL", &key.text])?.string().parse()?;
+                if (0..EXPIRY_MIN_MS).contains(&left) {
+                    connection.ask(&[b"DEL", &key.text])?;
+                }
+            }
+            cursor.clone_from(&next.text);
+            if cursor == b"0" {
+                break;
+            }
+        }
+    }
+    let began = shell::now();
+    loop {
+        let info = connection.ask(&[b"INFO", b"persistence"])?.string();
+        let is_quiet = ["aof_rewrite_in_progress:0\r", "aof_rewrite_scheduled:0\r"]
+            .iter()
+            .all(|line| info.contains(line));
+        if is_quiet {
+            return digest(&mut connection);
+        }
+        if began.elapsed() > REWRITE_MAX {
+            return Err("a rewrite of the append-only file does not end".into());
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+fn digest(connection: &mut Connection) -> Result<String> {
+    Ok(connection.ask(&[b"DEBUG", b"DIGEST"])?.string())
+}
+
+fn copy_files(from: &Path, to: &Path) -> Result<()> {
+    std::fs::create_dir_all(to)?;
+    for entry in std::fs::read_dir(from)? {
+        let entry = entry?;
+        std::fs::copy(entry.path(), to.join(entry.file_name()))?;
+    }
+    Ok(())
+}
