@@ -22,7 +22,7 @@ fn events_of(policy: AppendFsync, has_job: bool) -> (Vec<&'static str>, Option<u
         now_ns
     });
     let mut worker =
-        Worker::new(shared.clone(), opened.event_loop.waker(), folder, appender, policy, Named::Now, clock);
+        Worker::new(shared.clone(), opened.event_loop.waker(), folder, appender, policy, (Named::Now, None), clock);
     assert_eq!(shared.numbers.facts().free_bytes, None, "it is not known before it was asked for");
     let mut items: VecDeque<AofItem> = [AofItem::Block(Block { bytes: b"x".to_vec(), end: 1 })].into();
     worker.work(&mut items);
