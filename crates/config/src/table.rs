@@ -202,7 +202,7 @@ params! {
             "Shape of a log line: legacy, logfmt or json.";
         LOG_TIMESTAMP_FORMAT: Choice<LogTimestampFormat> = one_of::<LogTimestampFormat>("log-timestamp-format", LogTimestampFormat::Legacy as u8),
             "How a log line writes the time: legacy, iso8601 or milliseconds.";
-        HIDE_USER_DATA_FROM_LOG: Bool = boolean("hide-user-data-from-log", true).later(CORPSE),
+        HIDE_USER_DATA_FROM_LOG: Bool = boolean("hide-user-data-from-log", true),
             "Leave keys, values and arguments out of the log.";
         SYSLOG_ENABLED: Bool = boolean("syslog-enabled", false).immutable(),
             "Log to the system log as well.";

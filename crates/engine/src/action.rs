@@ -29,6 +29,8 @@ pub enum Action {
     DelayAof(u64),
     /// End the process in good order.
     Shutdown,
+    /// Do not end the process for the signal that waited for the cron: see [`crate::Engine::end_waits_for_cron`].
+    KeepRunning,
     /// End the process at once, for DEBUG: by a fault or plainly.
     Crash(Crash),
 }

@@ -402,6 +402,7 @@ impl Engine {
             snapshot::options(config, Version::Valkey),
             &about,
             kept,
+            &mut || {},
             &mut |piece| {
                 result = give(&piece);
                 if result.is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }

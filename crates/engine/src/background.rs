@@ -221,8 +221,9 @@ impl Engine {
 
     /// Goes on with the job for so long at most, about. To be called between units, once an iteration.
     pub fn save_slice(&mut self, budget_ns: u64, process: &mut dyn Process) -> Slice {
-        let Engine { keyspace, job, .. } = self;
+        let Engine { keyspace, job, control, .. } = self;
         let Some(under_way) = job else { return Slice::None };
+        under_way.writing.set_key_delay(control.config.int(param::RDB_KEY_SAVE_DELAY));
         if let Some(outcome) = under_way.writing.outcome() {
             let state = self.job_state().unwrap_or_default();
             let began = self.drop_job().unwrap_or_else(|| process.recent());

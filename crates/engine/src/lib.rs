@@ -60,7 +60,7 @@ pub use aof::AofBacklog;
 pub use args::Args;
 pub use background::Slice;
 pub use delivery::SHARED_BYTES_MIN;
-pub use engine::{Engine, Seeds};
+pub use engine::{Engine, SHOWN_INPUT_BYTES, Seeds};
 pub use error::CmdError;
 pub use exec::{Flow, Submitted};
 pub use limits::{Limits, OutputLimit};
@@ -73,7 +73,7 @@ pub use process::{
     Facts, IoThreads, LogLevel, Process, SaveError, SnapshotSink, SnapshotSource,
 };
 pub use renames::{Renames, rename_errors, renames};
-pub use saving::Ending;
+pub use saving::{Ending, key_delay_us};
 pub use session::{Caller, Closing, Connection, Session};
 pub use session_key::SessionKey;
 pub use snapshot::{Give, Kept, SnapshotFile};

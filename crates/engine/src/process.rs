@@ -142,6 +142,9 @@ pub trait Background {
     /// before.
     fn end(&mut self, entries: usize);
 
+    /// Takes up the setting `rdb-key-save-delay`, which may have changed since the file was begun.
+    fn set_key_delay(&mut self, key_delay: i64);
+
     /// What was handed over and is not written yet, as [`Captured::weight`] counts.
     fn weight(&self) -> usize;
 

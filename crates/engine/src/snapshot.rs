@@ -76,21 +76,23 @@ pub(crate) fn pieces(
     kept: &Kept,
 ) -> Vec<Bytes> {
     let mut pieces = Vec::new();
-    write(keyspace, config, options, about, kept, &mut |piece| {
+    let mut give = |piece| {
         pieces.push(piece);
         ControlFlow::Continue(())
-    });
+    };
+    write(keyspace, config, options, about, kept, &mut || {}, &mut give);
     pieces
 }
 
-/// Gives a file of all databases, or of none, away in pieces of about [`PIECE_BYTES`], until that is broken off. Memory: one
-/// piece, and of a string that is compressed the whole compressed string.
+/// Gives a file of all databases, or of none, away in pieces of about [`PIECE_BYTES`], until that is broken off; `each` is called
+/// behind each entry. Memory: one piece, and of a string that is compressed the whole compressed string.
 pub(crate) fn write(
     keyspace: Option<&Keyspace>,
     config: &Config,
     options: WriteOptions,
     about: &RdbAux<'_>,
     kept: &Kept,
+    each: &mut dyn FnMut(),
     give: &mut Give<'_>,
 ) {
     let mut file = SnapshotFile::new(config, options, about, kept, Vec::new());
@@ -101,6 +103,7 @@ pub(crate) fn write(
             if file.entry(entry.key(), value, expiry, clock, give).is_break() {
                 return;
             }
+            each();
         }
     }
     // Nothing comes behind the end: whether more is wanted does not matter.

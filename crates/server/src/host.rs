@@ -11,7 +11,7 @@ use crate::os::plain_error;
 use crate::parts::Parts;
 use crate::storage::background::{BackgroundSink, BackgroundWriter, WriterHandle};
 use crate::storage::lock::DataClaims;
-use crate::storage::snapshot::SnapshotWriter;
+use crate::storage::snapshot::{AwaitedSnapshot, SnapshotWriter};
 use crate::storage::{self, Storage};
 use crate::title::Title;
 use nix::sys::resource::{Usage, UsageWho, getrusage};
@@ -294,14 +294,21 @@ impl Host {
         self.pid_file = std::path::absolute(&path).ok();
     }
 
-    /// Removes the pid file and the unix socket.
+    /// Removes the pid file and the unix socket, and says so in the log.
     pub fn remove_files(&mut self) {
-        if let Some(path) = self.pid_file.take() {
+        if self.pid_file.is_some() {
             self.note(LogLevel::Notice, "Removing the pid file.");
-            let _ = std::fs::remove_file(path);
         }
-        if let Some(path) = self.listening.unix_file().map(PathBuf::from) {
+        if self.listening.unix_file().is_some() {
             self.note(LogLevel::Notice, "Removing the unix socket file.");
+        }
+        self.remove_files_silently();
+    }
+
+    /// The same where the last lines of the log say why there are no data: scripts look for them there.
+    pub fn remove_files_silently(&mut self) {
+        let files = [self.pid_file.take(), self.listening.unix_file().map(PathBuf::from)];
+        for path in files.into_iter().flatten() {
             let _ = std::fs::remove_file(path);
         }
         self.claims.release();
@@ -530,7 +537,7 @@ impl Process for Host {
     fn create_snapshot(&mut self, name: &[u8], sync_early: bool) -> Result<Box<dyn SnapshotSink>, SaveError> {
         // What is saved now is younger than what may be written in the background: that must not come out on top.
         self.background.iter().filter(|writer| writer.is_snapshot()).for_each(WriterHandle::break_off);
-        Ok(Box::new(self.begin_snapshot(name, sync_early)?))
+        Ok(Box::new(AwaitedSnapshot::new(self.begin_snapshot(name, sync_early)?)))
     }
 
     fn write_in_background(

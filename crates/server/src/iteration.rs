@@ -28,7 +28,7 @@ use crate::listen::listeners::Listeners;
 use crate::listen::{self, ListenerKind};
 use crate::loader;
 use crate::os::plain_error;
-use crate::signals::Signals;
+use crate::signals::{self, Signals};
 use crate::switches;
 use barrier::Barrier;
 use batches::Batches;
@@ -67,6 +67,8 @@ pub struct Server {
     sockets: Sockets,
     listeners: Listeners,
     signals: Signals,
+    /// A signal that ends the server and waits for the cron.
+    waiting_end: Option<signals::Ending>,
     io_threads: Manager,
     batches: Batches,
     timing: Timing,
@@ -131,6 +133,7 @@ impl Server {
             sockets,
             listeners: Listeners::default(),
             signals,
+            waiting_end: None,
             io_threads,
             batches: Batches::default(),
             timing: Timing::default(),
@@ -303,6 +306,9 @@ impl Server {
         if !self.timing.cron_is_due() {
             return;
         }
+        if let Some(signal) = self.waiting_end.take_if(|_| !self.engine.end_waits_for_cron()) {
+            self.end_by(signal);
+        }
         let wait_ms = self.engine.cron(&mut self.host);
         self.timing.plan_cron(wait_ms);
         if self.timing.sample_is_due() {
@@ -347,7 +353,11 @@ impl Server {
                 Action::Load(job) => self.begin_load(*job),
                 Action::DelayAof(microseconds) => self.host.delay_aof(Duration::from_micros(microseconds)),
                 Action::Shutdown => self.ending = Some(0),
-                Action::Crash(crash) => end_by(crash),
+                Action::KeepRunning => {
+                    self.waiting_end = None;
+                    self.signals.refuse();
+                }
+                Action::Crash(how) => end_badly(how),
             }
         }
         self.actions = actions;
@@ -385,7 +395,7 @@ impl Server {
 
     /// Ends a server that cannot have its data, or not keep them.
     fn end_without_data(&mut self) {
-        self.host.remove_files();
+        self.host.remove_files_silently();
         self.ends_at_once = true;
         self.ending = Some(1);
     }
@@ -506,6 +516,14 @@ impl Server {
             return;
         }
         self.host.note(LogLevel::Warning, &format!("Received {} scheduling shutdown...", signal.name()));
+        match self.engine.end_waits_for_cron() {
+            true => self.waiting_end = Some(signal),
+            false => self.end_by(signal),
+        }
+    }
+
+    /// Ends the server as the configuration wants it for that signal.
+    fn end_by(&mut self, signal: signals::Ending) {
         let flags = self.engine.config().flags(signal.wishes());
         let ending = match () {
             () if flags & shutdown_flag::SAVE != 0 => Ending::Save,
@@ -537,8 +555,8 @@ fn refuse(socket: OwnedFd, text: &[u8]) {
     let _ = std::net::TcpStream::from(socket).write_all(text);
 }
 
-fn end_by(crash: Crash) {
-    match crash {
+fn end_badly(how: Crash) {
+    match how {
         Crash::Panic => panic!("called by DEBUG PANIC"),
         Crash::Assert => panic!("=== ASSERTION FAILED === called by DEBUG ASSERT"),
         Crash::Exit => std::process::exit(1),

@@ -160,7 +160,8 @@ impl Rig {
             let progress = parser.parse(rest, &limits, &mut requests);
             self.engine.submit(client, rest, &requests, &mut self.process);
             if let State::Failed(error) = progress.state {
-                self.engine.protocol_error(client, &error.message(), &mut self.process);
+                let broken = &rest[progress.consumed..];
+                self.engine.protocol_error(client, &error.message(), broken, &mut self.process);
                 break;
             }
             assert!(progress.consumed > 0, "the input is complete requests");

@@ -107,6 +107,7 @@ impl Background for MemoryBackground {
         assert_eq!(entries as u64, given, "a snapshot has every entry of the cut");
         self.ended = true;
     }
+    fn set_key_delay(&mut self, _: i64) {}
     fn weight(&self) -> usize {
         self.waiting.iter().map(Captured::weight).sum()
     }

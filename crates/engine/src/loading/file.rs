@@ -94,6 +94,8 @@ pub(super) struct FileLoad {
     head: Vec<u8>,
     /// Whether the header was found good, and the main thread told so.
     is_accepted: bool,
+    /// Whether the process ends where the file is no good.
+    pub ends_process: bool,
 }
 
 impl FileLoad {
@@ -122,6 +124,7 @@ impl FileLoad {
             left: 0,
             head: Vec::new(),
             is_accepted: false,
+            ends_process: false,
         }
     }
 
@@ -270,15 +273,26 @@ impl FileLoad {
             }
             Problem::Checksum => {
                 say(format!("Internal error in RDB reading offset {} -> RDB CRC error", error.offset));
+                self.say_damaged(error.offset, out);
             }
-            Problem::Unsupported { .. }
-            | Problem::OldFunction
-            | Problem::Length
-            | Problem::Compression
-            | Problem::List
-            | Problem::Module => {
+            Problem::Length | Problem::Compression | Problem::List => {
+                say(format!("Internal error in RDB reading offset {} -> {error}", error.offset));
+                self.say_damaged(error.offset, out);
+            }
+            Problem::Unsupported { .. } | Problem::OldFunction | Problem::Module => {
                 say(format!("Internal error in RDB reading offset {} -> {error}", error.offset));
             }
+        }
+    }
+
+    /// What scripts look for where a file is damaged, and what an operator can do about it.
+    fn say_damaged(&self, offset: u64, out: &mut Reporter<'_>) {
+        let text = format!(
+            "RDB file integrity check failed at byte {offset}: sluice-check-rdb says how much before is in order"
+        );
+        out.log(LogLevel::Warning, text);
+        if self.ends_process {
+            out.log(LogLevel::Warning, "Terminating server after rdb file reading failure.");
         }
     }
 
