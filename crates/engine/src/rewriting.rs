@@ -222,7 +222,8 @@ impl Engine {
     }
 
     fn rewrite_failed(&mut self, now: Now, process: &mut dyn Process) {
-        let waits_for_base = self.control.aof.is_on() && !process.has_aof_base();
+        // It may not even have begun: then nothing is appended yet.
+        let waits_for_base = self.control.wants_aof() && !process.has_aof_base();
         let rewriting = &mut self.control.rewriting;
         if let Some(began_s) = rewriting.began_s.take() {
             rewriting.last_s = Some(now.unix_s() - began_s);

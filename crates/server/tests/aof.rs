@@ -606,6 +606,32 @@ fn a_rewrite_that_fails_leaves_the_files_before_in_force() {
 }
 
 #[test]
+fn a_file_that_was_turned_on_has_no_manifest_before_its_first_base() {
+    if !has_switches() {
+        return;
+    }
+    let mut failures = 0;
+    for step in 1..=8 {
+        let dir = Dir::new();
+        let plan = format!("no-space:{step}:1:0");
+        let server = server_with_fault(&dir, &["--appendonly", "no", "--appendfsync", "no"], Some(&plan));
+        let mut client = server.client();
+        fill(&mut client);
+        until("the file", || (client.send("CONFIG SET appendonly yes\r\n").line() == "+OK").then_some(()));
+        client.check("SET behind 1", "+OK\r\n");
+        // The next attempt begins by itself.
+        until("a base", || dir.path().join("appendonlydir").join(FILES[2]).exists().then_some(()));
+        rewritten(&mut client);
+        assert_eq!(names(&dir), FILES, "at step {step}");
+        let (before, log) = (digest(&mut client), server.log.clone());
+        end(server);
+        failures += u32::from(log.all().contains("No space left on device"));
+        assert_eq!(digest(&mut server_in(&dir, &[]).client()), before);
+    }
+    assert!(failures > 0, "none has met the fault");
+}
+
+#[test]
 fn waitaof_waits_for_the_disk() {
     let dir = Dir::new();
     let server = server_in(&dir, &["--appendfsync", "no"]);
@@ -618,6 +644,22 @@ fn waitaof_waits_for_the_disk() {
     server.client().check("CONFIG SET appendonly no", "+OK\r\n");
     let refused = "-ERR WAITAOF cannot be used when numlocal is set but appendonly is disabled.\r\n";
     client.check("WAITAOF 1 0 0", refused);
+}
+
+#[test]
+fn a_write_waits_before_the_file_as_it_is_told_and_its_reply_with_it() {
+    let dir = Dir::new();
+    let server = server_in(&dir, &["--appendfsync", "always"]);
+    let mut client = server.client();
+    client.check("SET a 1", "+OK\r\n").check("DEBUG AOF-FLUSH-SLEEP 200000", "+OK\r\n");
+    for n in 0..3 {
+        let before = read(&dir, FILES[1]).len();
+        let began = std::time::Instant::now();
+        client.check(&format!("SET b {n}"), "+OK\r\n");
+        assert!(began.elapsed().as_millis() >= 200, "{:?}", began.elapsed());
+        assert!(read(&dir, FILES[1]).len() > before);
+    }
+    client.check("GET untouched", "$-1\r\n").check("DEBUG AOF-FLUSH-SLEEP 0", "+OK\r\n");
 }
 
 /// The reference on the same folder; killed at the end.

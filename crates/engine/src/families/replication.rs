@@ -124,7 +124,7 @@ fn waitaof(ctx: &mut ServerCtx<'_>, args: Args<'_>) -> Run {
         return Err(CmdError::text("ERR value is out of range, must be positive"));
     }
     let deadline_ms = timeout_ms(args.at(3), ctx.now)?;
-    if waits_here && !ctx.control.aof.is_on() {
+    if waits_here && !ctx.control.wants_aof() {
         return Err(AOF_IS_OFF);
     }
     let position = ctx.session.durable_at;
