@@ -203,7 +203,7 @@ params! {
         LOG_TIMESTAMP_FORMAT: Choice<LogTimestampFormat> = one_of::<LogTimestampFormat>("log-timestamp-format", LogTimestampFormat::Legacy as u8),
             "How a log line writes the time: legacy, iso8601 or milliseconds.";
         HIDE_USER_DATA_FROM_LOG: Bool = boolean("hide-user-data-from-log", true),
-            "Leave keys, values and arguments out of the log.";
+            "Leave out of the log what clients send; keys of a file that cannot be loaded are named.";
         SYSLOG_ENABLED: Bool = boolean("syslog-enabled", false).immutable(),
             "Log to the system log as well.";
         SYSLOG_IDENT: Text = text("syslog-ident", "valkey").immutable(),
