@@ -310,6 +310,9 @@ fn a_rewrite_waits_for_a_save_and_for_the_end_of_a_transaction() {
     rig.run("SET b 1");
     rig.run("CONFIG SET appendonly yes");
     rig.run("EXEC");
+    assert!(rig.process.aof_cuts.is_empty());
+    rig.pass_ms(200);
+    rig.cron();
     assert_eq!(rig.process.aof_cuts, [(AofIncrement::First, vec![], 0)]);
     rig.run("SET c 1");
     assert_eq!(rig.appended(), "SELECT 0 SET c 1");
