@@ -17,7 +17,7 @@
 use crate::args::Args;
 use crate::control::Control;
 use crate::engine::Engine;
-use crate::process::Process;
+use crate::process::{LogLevel, Process};
 use crate::session::{Caller, Session};
 use crate::session_key::SessionKey;
 use crate::snapshot::{self, RdbAux};
@@ -55,6 +55,18 @@ pub(crate) struct AofReport {
     pub durable: u64,
     /// Why nothing can be written just now: the system's reason.
     pub fault: Option<String>,
+    /// Whether more may be appended.
+    pub backlog: AofBacklog,
+}
+
+/// Whether the process takes more bytes for the append-only file.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum AofBacklog {
+    /// It does.
+    #[default]
+    Fine,
+    /// The disk is so far behind that commands that write wait.
+    Full,
 }
 
 /// The position of the last write of each key, by the key's hash. Keys share places: a reply may wait for a write of another
@@ -295,6 +307,41 @@ impl Engine {
     pub fn report_aof_fault(&mut self, fault: Option<String>) {
         self.control.aof.report.fault = fault;
         self.refresh();
+    }
+
+    /// What [`Engine::report_aof_backlog`] was told last.
+    pub fn aof_backlog(&self) -> AofBacklog {
+        self.control.aof.report.backlog
+    }
+
+    /// Learns how far the disk is behind: commands that write wait while the backlog is full, and go on when it is not.
+    #[inline]
+    pub fn report_aof_backlog(&mut self, backlog: AofBacklog, process: &mut dyn Process) {
+        if backlog != self.control.aof.report.backlog {
+            self.change_aof_backlog(backlog, process);
+        }
+    }
+
+    #[cold]
+    fn change_aof_backlog(&mut self, backlog: AofBacklog, process: &mut dyn Process) {
+        self.control.aof.report.backlog = backlog;
+        match backlog {
+            AofBacklog::Full => {
+                let text =
+                    "The disk does not keep up with the AOF file: commands that write wait until it does.";
+                process.log(LogLevel::Warning, text);
+                self.refresh();
+            }
+            AofBacklog::Fine => {
+                process.log(
+                    LogLevel::Notice,
+                    "The disk keeps up with the AOF file again: commands that write go on.",
+                );
+                self.refresh();
+                self.control.blocking.end_pause();
+                self.serve_waiting(process);
+            }
+        }
     }
 
     /// Notes for the latency monitor how long something took that the process did.

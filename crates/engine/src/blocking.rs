@@ -46,11 +46,20 @@ pub enum WaitFor {
         count: i64,
         /// Of what offset.
         offset: u64,
-        /// For WAITAOF: the position up to which the append-only file is to be durable.
-        local: Option<u64>,
+        /// For WAITAOF.
+        local: Option<LocalWait>,
         /// Milliseconds of the monotonic clock at which it gives up; 0: never.
         deadline_ms: u64,
     },
+}
+
+/// What WAITAOF asks of this server's own append-only file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LocalWait {
+    /// The position up to which the file is to be durable.
+    pub position: u64,
+    /// Whether that is waited for, or told alone.
+    pub is_awaited: bool,
 }
 
 /// The keys that a command waits for.

@@ -4,6 +4,7 @@
 //! Each check owns a bit. The engine keeps one word of the checks that can reject anything at all just now
 //! ([`Gate::armed`]), and each spec has a word of those that concern it, so that a plain command costs one AND.
 
+use crate::aof::AofBacklog;
 use crate::args::Args;
 use crate::control::Control;
 use crate::error::CmdError;
@@ -231,6 +232,17 @@ pub(crate) const CHECKS: &[Check] = &[
         armed_for: |session| session.transaction.is_some(),
         ask: |asked| asked.session.transaction.as_ref().map(|_| Verdict::Queue),
     },
+    // Behind the queue: a transaction waits as a whole.
+    Check {
+        name: "aof-backlog",
+        concerns: |spec| spec.flags.has(Flags::WRITE) || is_exec(spec),
+        armed: |control| control.aof.report().backlog == AofBacklog::Full,
+        armed_for: |_| false,
+        ask: |asked| {
+            let is_full = asked.control.aof.report().backlog == AofBacklog::Full;
+            (is_full && asked.flags.has(Flags::WRITE)).then_some(Verdict::Postpone)
+        },
+    },
     // Refuses nothing: whoever asks the gate notes what the reply of a command that may run has to wait for.
     Check {
         name: "durable",
@@ -396,6 +408,7 @@ mod tests {
                 "replica",
                 "pause",
                 "queue",
+                "aof-backlog",
                 "durable"
             ]
         );

@@ -56,6 +56,7 @@ mod watch;
 use exec::ctx;
 
 pub use action::{Action, Crash};
+pub use aof::AofBacklog;
 pub use args::Args;
 pub use background::Slice;
 pub use delivery::SHARED_BYTES_MIN;

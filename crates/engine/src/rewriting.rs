@@ -12,6 +12,7 @@
 //! beside a save; (3) an append-only file that was turned on is one when its first base is in force: until then what is appended
 //! lies beside the manifest.
 
+use crate::aof::AofBacklog;
 use crate::background::JobState;
 use crate::engine::Engine;
 use crate::process::{AofIncrement, BackgroundFile, LogLevel, Process, SaveError};
@@ -212,6 +213,7 @@ impl Engine {
         self.control.blocking.replica_acknowledged();
         self.serve_waiting(process);
         self.report_aof_fault(None);
+        self.report_aof_backlog(AofBacklog::Fine, process);
     }
 
     /// Ends a rewrite that is under way or scheduled, if there is one; the file before goes on.

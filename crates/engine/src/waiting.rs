@@ -157,12 +157,14 @@ impl Engine {
                         self.end_wait(client, process, |reply| reply.int(acknowledged));
                     }
                 }
-                Some(WaitFor::Replicas { count: 0, local: Some(position), .. })
-                    if self.control.is_kept(position) =>
+                Some(WaitFor::Replicas { count: 0, local: Some(local), .. })
+                    if self.control.is_kept(local.position) =>
                 {
                     self.end_wait(client, process, |reply| reply_waitaof(reply, true));
                 }
-                Some(WaitFor::Replicas { local: Some(_), .. }) if !self.control.aof.is_on() => {
+                Some(WaitFor::Replicas { local: Some(local), .. })
+                    if local.is_awaited && !self.control.aof.is_on() =>
+                {
                     self.end_wait(client, process, |reply| reply.error(&AOF_IS_OFF.wire()));
                 }
                 Some(WaitFor::Replicas { .. } | WaitFor::Keys(_) | WaitFor::Pause | WaitFor::Load) | None => {
@@ -188,8 +190,8 @@ impl Engine {
     fn end_as_timeout(&mut self, client: SessionKey, process: &mut dyn Process) {
         let on = self.sessions.get(client).and_then(|session| Some(session.waiting.as_ref()?.on));
         match on {
-            Some(WaitFor::Replicas { local: Some(position), .. }) => {
-                let is_durable = self.control.aof.is_durable(position);
+            Some(WaitFor::Replicas { local: Some(local), .. }) => {
+                let is_durable = self.control.is_kept(local.position);
                 self.end_wait(client, process, |reply| reply_waitaof(reply, is_durable));
             }
             Some(WaitFor::Replicas { offset, local: None, .. }) => {

@@ -1,7 +1,7 @@
 //! What is appended to the append-only file, and what a reply waits for under `appendfsync always`.
 #![allow(missing_docs)]
 
-use sluice_engine::{AofIncrement, SessionKey};
+use sluice_engine::{Action, AofBacklog, AofIncrement, SessionKey};
 use sluice_testkit::Rig;
 
 fn with_aof(directives: &[(&str, &str)]) -> Rig {
@@ -287,4 +287,169 @@ fn a_rewrite_waits_for_a_save_and_for_the_end_of_a_transaction() {
     rig.pass_ms(200);
     rig.cron();
     assert_eq!(rig.process.aof_cuts.len(), 1);
+}
+
+#[test]
+fn commands_that_write_wait_while_the_disk_is_behind_and_others_do_not() {
+    let mut rig = with_aof(&[]);
+    let other = rig.connect();
+    rig.run("SET a 1");
+    rig.engine.report_aof_backlog(AofBacklog::Full, &mut rig.process);
+    assert_eq!(rig.run("SET a 2"), "", "it waits");
+    for (line, reply) in [
+        ("GET a", "\"1\""),
+        ("PING", "+PONG"),
+        ("PUBLISH channel message", ":0"),
+        ("MULTI", "+OK"),
+        ("INCR a", "+QUEUED"),
+        ("GET a", "+QUEUED"),
+    ] {
+        assert_eq!(rig.run_as(other, line), reply, "{line}");
+    }
+    assert_eq!(rig.run_as(other, "EXEC"), "", "it waits");
+    let reader = rig.connect();
+    for (line, reply) in [("MULTI", "+OK"), ("GET a", "+QUEUED"), ("EXEC", "[\"1\"]")] {
+        assert_eq!(rig.run_as(reader, line), reply, "{line}");
+    }
+    assert_eq!(rig.appended(), "SELECT 0 SET a 1");
+    // Told again, nothing changes.
+    rig.engine.report_aof_backlog(AofBacklog::Full, &mut rig.process);
+    assert_eq!(rig.appended(), "");
+    rig.engine.report_aof_backlog(AofBacklog::Fine, &mut rig.process);
+    assert_eq!(rig.appended(), "SET a 2 INCR a", "they ran by themselves, in order");
+    assert_eq!(rig.output(other), b"*2\r\n:3\r\n$1\r\n3\r\n");
+    let said = |part: &str| rig.process.log.iter().filter(|(_, line)| line.contains(part)).count();
+    assert_eq!(said("The disk does not keep up with the AOF file"), 1);
+    assert_eq!(said("The disk keeps up with the AOF file again"), 1);
+}
+
+#[test]
+fn a_client_that_waits_for_the_disk_waits_for_the_end_of_a_pause_too() {
+    let mut rig = with_aof(&[]);
+    let writer = rig.connect();
+    rig.engine.report_aof_backlog(AofBacklog::Full, &mut rig.process);
+    assert_eq!(rig.run_as(writer, "SET a 1"), "");
+    rig.check("CLIENT PAUSE 100000 WRITE", "+OK");
+    rig.engine.report_aof_backlog(AofBacklog::Fine, &mut rig.process);
+    assert_eq!(rig.output(writer), b"");
+    rig.engine.report_aof_backlog(AofBacklog::Full, &mut rig.process);
+    rig.check("CLIENT UNPAUSE", "+OK");
+    assert_eq!(rig.output(writer), b"");
+    rig.engine.report_aof_backlog(AofBacklog::Fine, &mut rig.process);
+    assert_eq!(rig.output(writer), b"+OK\r\n");
+}
+
+#[test]
+fn the_end_of_the_file_ends_the_wait_for_its_disk() {
+    let mut rig = with_aof(&[]);
+    let writer = rig.connect();
+    rig.engine.report_aof_backlog(AofBacklog::Full, &mut rig.process);
+    assert_eq!(rig.run_as(writer, "SET a 1"), "");
+    rig.check("CONFIG SET appendonly no", "+OK");
+    assert_eq!(rig.output(writer), b"+OK\r\n");
+    assert_eq!(rig.engine.aof_backlog(), AofBacklog::Fine);
+}
+
+#[test]
+fn a_rewrite_is_under_way_until_its_base_is_in_force() {
+    let mut rig = with_aof(&[("save", "1 1")]);
+    rig.run("SET a 1");
+    rig.check("BGREWRITEAOF", "+Background append only file rewriting started");
+    while rig.engine.has_job() {
+        rig.engine.save_slice(1_000_000, &mut rig.process);
+    }
+    // The base is written, and the process has not put it in force.
+    rig.check("BGREWRITEAOF", "-ERR Background append only file rewriting already in progress");
+    assert!(
+        rig.run("BGSAVE").starts_with("-ERR Another child process is active (AOF?): can't BGSAVE right now.")
+    );
+    rig.check("BGSAVE SCHEDULE", "+Background saving scheduled");
+    for _ in 0..50 {
+        rig.pass_ms(100);
+        rig.cron();
+    }
+    assert!(!rig.engine.has_job(), "neither the scheduled save nor one at a save point begins");
+    assert_eq!(rig.process.aof_cuts.len(), 1);
+    rig.engine.report_aof_rewrite(true, &mut rig.process);
+    rig.pass_ms(100);
+    rig.cron();
+    assert!(rig.engine.has_job());
+    assert!(rig.run("INFO persistence").contains("rdb_bgsave_in_progress:1"));
+}
+
+/// An append-only file that was turned on, whose first base is not in force.
+fn before_the_first_base() -> Rig {
+    let mut rig = Rig::new();
+    rig.process.aof_has_base = false;
+    rig.check("CONFIG SET appendonly yes", "+OK");
+    rig.check("SET a 1", "+OK");
+    rig
+}
+
+#[test]
+fn waitaof_counts_no_file_without_a_base() {
+    let mut rig = before_the_first_base();
+    let end = rig.engine.aof_position();
+    rig.engine.report_aof_durable(end, &mut rig.process);
+    rig.check("WAITAOF 0 0 0", "[:0, :0]");
+    let waiter = rig.connect();
+    assert_eq!(rig.run_as(waiter, "SET b 1"), "+OK");
+    assert_eq!(rig.run_as(waiter, "WAITAOF 1 0 100"), "");
+    let end = rig.engine.aof_position();
+    rig.engine.report_aof_durable(end, &mut rig.process);
+    assert_eq!(rig.output(waiter), b"");
+    rig.pass_ms(200);
+    rig.cron();
+    assert_eq!(rig.output(waiter), b"*2\r\n:0\r\n:0\r\n", "its time is over");
+    assert_eq!(rig.run_as(waiter, "WAITAOF 1 0 0"), "");
+    while rig.engine.has_job() {
+        rig.engine.save_slice(1_000_000, &mut rig.process);
+    }
+    assert_eq!(rig.output(waiter), b"");
+    rig.process.aof_has_base = true;
+    rig.engine.report_aof_rewrite(true, &mut rig.process);
+    assert_eq!(rig.output(waiter), b"*2\r\n:1\r\n:0\r\n");
+}
+
+#[test]
+fn waiters_for_the_file_end_with_it_and_waiters_for_replicas_do_not() {
+    let mut rig = with_aof(&[]);
+    let (local, replicas) = (rig.connect(), rig.connect());
+    for client in [local, replicas] {
+        assert_eq!(rig.run_as(client, "SET a 1"), "+OK");
+    }
+    assert_eq!(rig.run_as(local, "WAITAOF 1 0 0"), "");
+    assert_eq!(rig.run_as(replicas, "WAITAOF 0 1 1000"), "");
+    rig.check("CONFIG SET appendonly no", "+OK");
+    let refused = "-ERR WAITAOF cannot be used when numlocal is set but appendonly is disabled.\r\n";
+    assert_eq!(rig.output(local), refused.as_bytes());
+    assert_eq!(rig.output(replicas), b"");
+    rig.pass_ms(2000);
+    rig.cron();
+    assert_eq!(rig.output(replicas), b"*2\r\n:0\r\n:0\r\n");
+}
+
+#[test]
+fn the_server_does_not_end_before_the_first_base_unless_it_is_told_to() {
+    let refused = "-ERR Errors trying to SHUTDOWN. Check logs.";
+    for (line, ends) in [
+        ("SHUTDOWN", false),
+        ("SHUTDOWN SAVE", false),
+        ("SHUTDOWN NOSAVE", true),
+        ("SHUTDOWN FORCE", true),
+        ("SHUTDOWN NOW FORCE", true),
+    ] {
+        let mut rig = before_the_first_base();
+        let reply = rig.run(line);
+        let has_ended = rig.actions.iter().any(|action| matches!(action, Action::Shutdown));
+        assert_eq!(has_ended, ends, "{line}: {reply}");
+        assert_eq!(reply == refused, !ends, "{line}: {reply}");
+        let said =
+            if ends { "Writing initial AOF. Exit anyway." } else { "Writing initial AOF, can't exit." };
+        assert!(rig.process.log.iter().any(|(_, text)| text == said), "{line}");
+    }
+    let mut rig = before_the_first_base();
+    rig.process.aof_has_base = true;
+    rig.run("SHUTDOWN");
+    assert!(rig.actions.iter().any(|action| matches!(action, Action::Shutdown)));
 }

@@ -14,14 +14,15 @@ mod load;
 mod open;
 mod rewrite;
 mod shared;
+mod sync_thread;
 mod thread;
 
 pub use appender::{Appender, Block};
 pub use folder::{Folder, Named, NewBase};
 pub use load::load;
 pub use rewrite::{BaseSink, WrittenBase};
-pub use shared::{AofItem, AofNews, AofShared, Order};
-pub use thread::Worker;
+pub use shared::{AofItem, AofNews, AofShared, Order, RewriteNumber};
+pub use thread::{AofEnding, Worker};
 
 use sluice_clock::Clock;
 use sluice_engine::Engine;
@@ -32,7 +33,7 @@ use std::thread::JoinHandle;
 /// The append-only file as the main thread has it.
 pub struct Aof {
     shared: Arc<AofShared>,
-    thread: Option<JoinHandle<()>>,
+    thread: Option<JoinHandle<AofEnding>>,
     /// Where its folder is.
     path: PathBuf,
     /// A rewrite that has ended puts its base there.
@@ -43,11 +44,12 @@ pub struct Aof {
 
 impl Aof {
     /// Starts the thread of the file.
-    pub fn start(shared: Arc<AofShared>, worker: Worker, has_base: bool) -> std::io::Result<Aof> {
+    pub fn start(shared: Arc<AofShared>, mut worker: Worker, has_base: bool) -> std::io::Result<Aof> {
+        worker.sync_elsewhere()?;
         let path = worker.path().to_owned();
         let thread = std::thread::Builder::new().name("aof".into()).spawn(move || {
             let _stack = crate::crash::SignalStack::install();
-            worker.run();
+            worker.run()
         })?;
         Ok(Aof { shared, thread: Some(thread), path, written: WrittenBase::default(), has_base })
     }
@@ -99,12 +101,12 @@ impl Aof {
         &self.shared
     }
 
-    /// Waits until everything that was given is on disk, or is known not to be.
-    pub fn end(&mut self) {
+    /// Waits until everything that was given is on disk, or is known not to be: which of the two.
+    pub fn end(mut self) -> AofEnding {
         self.order(Order::End);
-        if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
-        }
+        let ending = self.thread.take().map(JoinHandle::join);
+        // A panic of the thread has ended the process.
+        ending.and_then(Result::ok).unwrap_or(AofEnding::Failed)
     }
 }
 

@@ -1,7 +1,7 @@
 //! The process around the engine: clock, log, memory, files. Answers what the engine asks.
 
 use crate::alloc;
-use crate::aof::{Aof, AofNews, Order};
+use crate::aof::{Aof, AofNews, Order, RewriteNumber};
 use crate::bio::Bio;
 use crate::listen::{self, Listening};
 use crate::log::{Log, Style};
@@ -46,6 +46,8 @@ pub struct Host {
     pub bio: Option<Bio>,
     /// The append-only file, where there is one.
     pub aof: Option<Aof>,
+    /// The rewrite of the append-only file that was begun last.
+    pub rewrite: RewriteNumber,
     /// Ends the main thread's wait; none before the server runs.
     pub waker: Option<Waker>,
     /// Snapshots that were begun.
@@ -128,6 +130,7 @@ impl Host {
             claims: DataClaims::default(),
             bio: None,
             aof: None,
+            rewrite: RewriteNumber::default(),
             waker: None,
             snapshots_begun: 0,
             background: Vec::new(),
@@ -473,7 +476,7 @@ impl Process for Host {
             recent_max_input: self.input_peaks.max(),
             monotonic_clock: self.clock.describe(),
             io_threads: self.io_threads.clone(),
-            aof: self.aof.as_ref().map(|aof| aof.shared().numbers.facts()).unwrap_or_default(),
+            aof: self.aof.as_ref().map(|aof| aof.shared().facts()).unwrap_or_default(),
             ..self.fixed.clone()
         }
     }
@@ -559,13 +562,18 @@ impl Process for Host {
     }
 
     fn end_aof_rewrite(&mut self, is_whole: bool) {
-        let written = self.aof.as_ref().and_then(|aof| aof.written().take());
-        let Some(base) = written.filter(|_| is_whole) else { return };
-        let text = format!("Successfully created the temporary AOF base file {}", base.temporary());
-        self.note(LogLevel::Notice, &text);
-        if let Some(aof) = &self.aof {
-            aof.order(Order::FinishBase(Box::new(base)));
+        let Some(aof) = &self.aof else { return };
+        let (number, written) = (self.rewrite, aof.written().take(self.rewrite));
+        if !is_whole {
+            return;
         }
+        let Some(base) = written else {
+            // The next iteration learns that there is no base.
+            return aof.shared().tell(AofNews::BaseFinished(number, false));
+        };
+        let text = format!("Successfully created the temporary AOF base file {}", base.temporary());
+        aof.order(Order::FinishBase(number, Box::new(base)));
+        self.note(LogLevel::Notice, &text);
     }
 
     fn has_aof_base(&mut self) -> bool {
@@ -573,24 +581,12 @@ impl Process for Host {
     }
 
     fn close_aof(&mut self, pending: Vec<u8>, position: u64) {
-        if let Some(mut aof) = self.aof.take() {
-            aof.give(pending, position);
-            aof.end();
-            for news in aof.shared().take_news() {
-                match news {
-                    AofNews::Log(level, line) => self.note(level, &line),
-                    AofNews::Fatal => std::process::exit(1),
-                    AofNews::Fault(_)
-                    | AofNews::Latency(..)
-                    | AofNews::IncrBegun(_)
-                    | AofNews::BaseFinished(_) => {}
-                }
-            }
-        }
+        // What is not on disk was said in the log. The administrator has turned the file off: nothing is promised any more.
+        let _ = self.end_aof(pending, position);
     }
 
     fn aof(&mut self) -> AofFacts {
-        self.aof.as_ref().map(|aof| aof.shared().numbers.facts()).unwrap_or_default()
+        self.aof.as_ref().map(|aof| aof.shared().facts()).unwrap_or_default()
     }
 
     fn snapshot_source(&mut self, name: &[u8]) -> Box<dyn SnapshotSource> {

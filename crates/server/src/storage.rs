@@ -82,6 +82,9 @@ pub trait StorageFile: Send {
     /// Bytes in the file.
     fn size(&self) -> io::Result<u64>;
 
+    /// The same open file once more, so that another thread can sync it. What fails there has failed here too.
+    fn twin(&self) -> io::Result<Box<dyn StorageFile>>;
+
     /// Sets the permissions.
     fn set_mode(&self, mode: u32) -> io::Result<()>;
 }

@@ -5,6 +5,8 @@
 pub const RING: &str = "SLUICE_TEST_RING";
 /// Microseconds that each sync of the append-only file takes longer: a disk that is slow on purpose.
 pub const FSYNC_US: &str = "SLUICE_TEST_FSYNC_US";
+/// Bytes that wait for the append-only file before commands that write are held back: few, so that it is met.
+pub const AOF_BACKLOG: &str = "SLUICE_TEST_AOF_BACKLOG";
 /// Any number: at the end of each iteration the parts of memory are summed, and INFO debug shows them.
 pub const PARTS: &str = "SLUICE_TEST_PARTS";
 /// Any number: the allocator faults when it needs more memory from the kernel.

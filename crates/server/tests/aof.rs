@@ -1,10 +1,12 @@
 //! The append-only file, end to end: what a restart brings back, and what is left when disks, the machine or the process fail.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+#![allow(clippy::disallowed_methods, reason = "what is promised is a second of real time")]
 
 mod common;
 
 use common::{BINARY, Client, Dir, Server, free_port, has_switches, until};
 use std::process::Command;
+use std::time::{Duration, Instant};
 
 /// A server with an append-only file whose files are in `dir`, which outlives the server.
 fn server_in(dir: &Dir, arguments: &[&str]) -> Server {
@@ -55,6 +57,10 @@ fn refused(dir: &Dir, arguments: &[&str]) -> String {
     assert_eq!(output.status.code(), Some(1), "{said}");
     said
 }
+
+/// Steps of a start on a folder that is there: the files, the folder and the one around it are forced to disk. What the first
+/// command writes is the next step.
+const START_STEPS: u64 = 4;
 
 /// Writes values of all kinds, in two databases and in transactions.
 fn fill(client: &mut Client) {
@@ -168,6 +174,26 @@ fn a_torn_end_is_cut_off_or_refused() {
 }
 
 #[test]
+fn discard_ends_a_transaction_and_what_comes_behind_is_run() {
+    let dir = Dir::new();
+    end(server_in(&dir, &[]));
+    let words: [&[&[u8]]; 8] = [
+        &[b"MULTI"],
+        &[b"SET", b"discarded", b"1"],
+        &[b"DISCARD"],
+        &[b"SET", b"a", b"1"],
+        &[b"MULTI"],
+        &[b"SET", b"b", b"1"],
+        &[b"EXEC"],
+        &[b"SET", b"c", b"1"],
+    ];
+    let text: Vec<u8> = words.iter().flat_map(|words| common::request(words)).collect();
+    std::fs::write(dir.join("appendonlydir/appendonly.aof.1.incr.aof"), text).unwrap();
+    let server = server_in(&dir, &[]);
+    server.client().check("EXISTS a b c", ":3\r\n").check("DBSIZE", ":3\r\n");
+}
+
+#[test]
 fn what_is_no_log_is_refused() {
     for (text, wanted) in [
         (
@@ -266,8 +292,7 @@ fn always_ends_the_process_when_it_cannot_write_or_sync() {
     for (fault, wanted) in [("sync-error", sync), ("write-error", write), ("no-space", write)] {
         let dir = Dir::new();
         end(server_in(&dir, &[]));
-        // Nothing is written when the file is there: the first command's write is the first step.
-        let first = if fault == "sync-error" { 2 } else { 1 };
+        let first = START_STEPS + if fault == "sync-error" { 2 } else { 1 };
         let plan = format!("{fault}:{first}:1:0");
         let mut server = server_with_fault(&dir, &["--appendfsync", "always"], Some(&plan));
         let mut client = server.client();
@@ -284,7 +309,7 @@ fn everysec_refuses_writes_while_the_disk_is_full_and_goes_on_after() {
     }
     let dir = Dir::new();
     end(server_in(&dir, &[]));
-    let server = server_with_fault(&dir, &[], Some("no-space:1:1:0"));
+    let server = server_with_fault(&dir, &[], Some(&format!("no-space:{}:1:0", START_STEPS + 1)));
     let mut client = server.client();
     client.check("SET a 1", "+OK\r\n");
     until("the fault", || (client.info("aof_last_write_status") == "err").then_some(()));
@@ -304,7 +329,7 @@ fn everysec_refuses_writes_for_good_when_a_sync_has_failed() {
     }
     let dir = Dir::new();
     end(server_in(&dir, &[]));
-    let server = server_with_fault(&dir, &[], Some("sync-error:2:1:0"));
+    let server = server_with_fault(&dir, &[], Some(&format!("sync-error:{}:1:0", START_STEPS + 2)));
     let mut client = server.client();
     client.check("SET a 1", "+OK\r\n");
     assert!(server.log.wait("Fail to fsync the AOF file: I/O error").is_some());
@@ -487,7 +512,7 @@ fn a_rewrite_ends_the_fault_of_a_lost_file() {
     }
     let dir = Dir::new();
     end(server_in(&dir, &[]));
-    let server = server_with_fault(&dir, &[], Some("sync-error:2:1:0"));
+    let server = server_with_fault(&dir, &[], Some(&format!("sync-error:{}:1:0", START_STEPS + 2)));
     let mut client = server.client();
     client.check("SET a 1", "+OK\r\n");
     until("the fault", || (client.info("aof_last_write_status") == "err").then_some(()));
@@ -507,7 +532,7 @@ fn a_rewrite_that_fails_leaves_the_files_before_in_force() {
     }
     let mut failures = 0;
     for fault in ["no-space", "write-error", "sync-error", "torn-rename"] {
-        for step in 1..=11 {
+        for step in START_STEPS + 1..=START_STEPS + 11 {
             let dir = Dir::new();
             end(server_in(&dir, &[]));
             // Nobody waits for the disk, so that the steps are those of the rewrite.
@@ -602,56 +627,363 @@ fn each_server_loads_the_folder_of_the_other() {
     assert_eq!(digest(&mut server_in(&dir, &[]).client()), theirs);
 }
 
-/// Kills the process while several clients write, and looks for what was acknowledged.
+/// A server whose syncs take this long, and whose backlog is full at 100,000 bytes.
+fn server_with_slow_disk(dir: &Dir, fsync_us: u64, arguments: &[&str]) -> Server {
+    Server::start_in(Dir::new(), |command| {
+        command.args(["--dir", &dir.join(""), "--appendonly", "yes"]).args(arguments);
+        command.env("SLUICE_TEST_FSYNC_US", fsync_us.to_string()).env("SLUICE_TEST_AOF_BACKLOG", "100000");
+    })
+}
+
 #[test]
-fn a_killed_process_keeps_what_it_has_acknowledged() {
-    use std::io::{Read, Write};
-    for (policy, rounds) in [("always", 4), ("everysec", 2)] {
-        let dir = Dir::new();
-        for round in 0..rounds {
-            let mut server =
-                server_in(&dir, &["--appendfsync", policy, "--auto-aof-rewrite-min-size", "100kb"]);
-            let port = server.port;
-            let writers: Vec<_> = (0..4)
-                .map(|writer| {
-                    std::thread::spawn(move || {
-                        let mut client = Client::to("127.0.0.1", port);
-                        let mut acknowledged = 0;
-                        for n in 1.. {
-                            let line = format!("SET key:{writer}:{} {round}:{n}\r\n", n % 100);
-                            let mut reply = [0; 5];
-                            if client.stream.write_all(line.as_bytes()).is_err()
-                                || client.stream.read_exact(&mut reply).is_err()
-                            {
-                                break;
-                            }
-                            acknowledged = n;
-                        }
-                        (writer, acknowledged)
-                    })
-                })
-                .collect();
-            let mut client = server.client();
-            until("some writes", || (client.info_number("total_commands_processed") > 3000).then_some(()));
-            server.child.kill().unwrap();
-            server.wait();
-            let acknowledged: Vec<(u32, u32)> =
-                writers.into_iter().map(|writer| writer.join().unwrap()).collect();
-            let server = server_in(&dir, &[]);
-            let mut client = server.client();
-            for (writer, n) in acknowledged {
-                // Under everysec the last second may be lost; what is left is still a prefix, so that old keys are there.
-                let checked = if policy == "always" { n } else { 1 };
-                let value =
-                    String::from_utf8(client.bulk(&format!("GET key:{writer}:{}", checked % 100))).unwrap();
-                let (seen_round, seen) = value.split_once(':').unwrap();
-                assert_eq!(seen_round, round.to_string(), "{policy}: {value}");
-                assert!(
-                    seen.parse::<u32>().unwrap() >= checked,
-                    "{policy}: {n} was acknowledged, {value} is there"
-                );
-            }
-            end(server);
-        }
+fn a_disk_that_stands_still_holds_back_those_who_write_and_nobody_else() {
+    if !has_switches() {
+        return;
     }
+    let dir = Dir::new();
+    let server = server_with_slow_disk(&dir, 2_000_000, &["--appendfsync", "always"]);
+    let (mut client, mut writer) = (server.client(), server.client());
+    writer.send("SET first 1\r\n");
+    until("a sync", || (client.info("aof_pending_bio_fsync") == "1").then_some(()));
+    let value = "v".repeat(10_000);
+    for n in 0..30 {
+        writer.send(format!("SET key:{n} {value}\r\n"));
+    }
+    until("the writer to wait", || (client.info("blocked_clients") == "1").then_some(()));
+    let waiting = client.info_number("aof_buffer_length");
+    // An iteration may take 16 KiB of the writer's requests beyond the bound.
+    assert!((100_000..100_000 + 40_000).contains(&waiting), "{waiting}");
+    // Keys that nobody writes are read at once, with `always` too.
+    client.check("GET untouched", "$-1\r\n");
+    assert_eq!(client.info("blocked_clients"), "1", "meanwhile the disk stood still");
+    writer.expect("+OK\r\n".repeat(31));
+    assert!(server.log.wait("The disk does not keep up with the AOF file").is_some());
+    assert!(server.log.wait("The disk keeps up with the AOF file again").is_some());
+    assert_eq!(client.info("aof_last_write_status"), "ok");
+    client.check("DBSIZE", ":31\r\n");
+    end(server);
+    server_in(&dir, &[]).client().check("DBSIZE", ":31\r\n");
+}
+
+#[test]
+fn a_sync_that_takes_long_keeps_nothing_in_the_memory_of_the_process() {
+    if !has_switches() {
+        return;
+    }
+    let dir = Dir::new();
+    let server = server_with_slow_disk(&dir, 3_000_000, &["--appendfsync", "everysec"]);
+    let mut client = server.client();
+    client.check("SET first 1", "+OK\r\n");
+    until("a sync", || (client.info("aof_pending_bio_fsync") == "1").then_some(()));
+    client.check("SET second 1", "+OK\r\n");
+    until("the file", || read(&dir, FILES[1]).contains("second").then_some(()));
+    client.check("WAITAOF 1 0 1", "*2\r\n:0\r\n:0\r\n");
+    assert_eq!(client.info("aof_pending_bio_fsync"), "1", "the sync is under way still");
+    drop(server);
+    server_in(&dir, &[]).client().check("DBSIZE", ":2\r\n");
+}
+
+#[test]
+fn always_while_a_sync_is_lost_promises_nothing_before_a_rewrite() {
+    if !has_switches() {
+        return;
+    }
+    let dir = Dir::new();
+    end(server_in(&dir, &[]));
+    let plan = format!("sync-error:{}:1:0", START_STEPS + 2);
+    let server = server_with_fault(&dir, &[], Some(&plan));
+    // All replies to who has written it wait for it.
+    server.client().check("SET a 1", "+OK\r\n");
+    let mut client = server.client();
+    until("the fault", || (client.info("aof_last_write_status") == "err").then_some(()));
+    client.check("CONFIG SET appendfsync always", "+OK\r\n");
+    // The reply says what is not on disk: it comes when a rewrite is.
+    let mut reader = server.client();
+    reader.send("GET a\r\n");
+    client.check("CONFIG SET rdb-key-save-delay 2000000", "+OK\r\n");
+    client.check("BGREWRITEAOF", "+Background append only file rewriting started\r\n");
+    until("the increment", || read(&dir, FILES[2]).contains("appendonly.aof.2.incr.aof").then_some(()));
+    assert_eq!(client.info("aof_last_write_status"), "err");
+    client.check("SET b 1", "-MISCONF Errors writing to the AOF file: I/O error\r\n");
+    reader.stream.set_nonblocking(true).unwrap();
+    let early = std::io::Read::read(&mut reader.stream, &mut [0; 16]);
+    assert_eq!(client.info("aof_rewrite_in_progress"), "1", "the look came before the end of the rewrite");
+    assert_eq!(early.unwrap_err().kind(), std::io::ErrorKind::WouldBlock);
+    reader.stream.set_nonblocking(false).unwrap();
+    reader.expect("$1\r\n1\r\n");
+    assert!(server.log.wait("Background AOF rewrite finished successfully").is_some());
+    until("the end of the fault", || (client.info("aof_last_write_status") == "ok").then_some(()));
+    client.check("SET b 1", "+OK\r\n");
+    end(server);
+    server_in(&dir, &[]).client().check("DBSIZE", ":2\r\n");
+}
+
+#[test]
+fn the_end_of_a_server_whose_log_is_lost_says_so_and_sends_no_reply_that_waits() {
+    if !has_switches() {
+        return;
+    }
+    for (policy, status) in [("everysec", 0), ("always", 1)] {
+        let dir = Dir::new();
+        end(server_in(&dir, &[]));
+        let plan = format!("sync-error:{}:1:0", START_STEPS + 2);
+        let mut server = server_with_fault(&dir, &[], Some(&plan));
+        server.client().check("SET a 1", "+OK\r\n");
+        let mut client = server.client();
+        until("the fault", || (client.info("aof_last_write_status") == "err").then_some(()));
+        client.check(&format!("CONFIG SET appendfsync {policy}"), "+OK\r\n");
+        let mut reader = server.client();
+        reader.send("GET a\r\n");
+        if policy == "everysec" {
+            reader.expect("$1\r\n1\r\n");
+        }
+        until("the reader's request", || (client.info("keyspace_hits") == "1").then_some(()));
+        client.send("SHUTDOWN\r\n").expect_end();
+        reader.expect_end();
+        assert_eq!(server.wait().code(), Some(status));
+        assert!(server.log.all().contains("The end of the AOF file is not on disk for certain"));
+    }
+}
+
+/// Threads of the process that have this name.
+fn threads(server: &Server, name: &str) -> usize {
+    let tasks = std::fs::read_dir(format!("/proc/{}/task", server.child.id())).unwrap();
+    let names = tasks.filter_map(|task| std::fs::read_to_string(task.unwrap().path().join("comm")).ok());
+    names.filter(|comm| comm.trim_end() == name).count()
+}
+
+#[test]
+fn one_thread_at_a_time_has_the_folder() {
+    let dir = Dir::new();
+    let server = Server::start_in(Dir::new(), |command| {
+        command.args(["--dir", &dir.join("")]);
+    });
+    let mut client = server.client();
+    assert_eq!(threads(&server, "aof"), 0);
+    for n in 0..10 {
+        client.check("CONFIG SET appendonly yes", "+OK\r\n").check(&format!("SET key:{n} 1"), "+OK\r\n");
+        assert_eq!(threads(&server, "aof"), 1);
+        if n % 2 == 0 {
+            rewritten(&mut client);
+            client.check("BGREWRITEAOF", "+Background append only file rewriting started\r\n");
+        }
+        client.check("CONFIG SET appendonly no", "+OK\r\n");
+        assert_eq!(threads(&server, "aof"), 0);
+        // Without the file, a rewrite has a thread as long as it lasts.
+        client.check("BGREWRITEAOF", "+Background append only file rewriting started\r\n");
+        assert!(threads(&server, "aof") <= 1);
+        rewritten(&mut client);
+        until("its thread to end", || (threads(&server, "aof") == 0).then_some(()));
+    }
+    let before = digest(&mut client);
+    drop(server);
+    assert_eq!(digest(&mut server_in(&dir, &[]).client()), before);
+}
+
+#[test]
+fn shutdown_and_waitaof_before_the_first_base() {
+    let dir = Dir::new();
+    let mut server = Server::start_in(Dir::new(), |command| {
+        command.args(["--dir", &dir.join(""), "--rdb-key-save-delay", "100000"]);
+    });
+    let mut client = server.client();
+    client.check("DEBUG POPULATE 1000", "+OK\r\n").check("CONFIG SET appendonly yes", "+OK\r\n");
+    client.check("SET a 1", "+OK\r\n").check("WAITAOF 1 0 1500", "*2\r\n:0\r\n:0\r\n");
+    client.check("SHUTDOWN", "-ERR Errors trying to SHUTDOWN. Check logs.\r\n");
+    let mut waiter = server.client();
+    waiter.check("SET b 1", "+OK\r\n").send("WAITAOF 1 0 0\r\n");
+    until("the waiter", || (client.info("blocked_clients") == "1").then_some(()));
+    client.check("CONFIG SET appendonly no", "+OK\r\n");
+    waiter.expect("-ERR WAITAOF cannot be used when numlocal is set but appendonly is disabled.\r\n");
+    client.check("CONFIG SET appendonly yes", "+OK\r\n");
+    client.send("SHUTDOWN NOSAVE\r\n").expect_end();
+    assert_eq!(server.wait().code(), Some(0));
+    assert!(server.log.all().contains("Writing initial AOF. Exit anyway."));
+}
+
+/// The machine crashes at each step while the file is turned off and on. `None` where the run is over before.
+fn crash_while_switching(step: u64, seed: u64) -> Option<()> {
+    let dir = Dir::new();
+    let first = server_in(&dir, &["--appendfsync", "always"]);
+    for n in 1..=3 {
+        first.client().check("INCR n", format!(":{n}\r\n"));
+    }
+    end(first);
+    let plan = format!("crash:{}:1:{seed}", START_STEPS + step);
+    let mut server = server_with_fault(&dir, &["--appendfsync", "always"], Some(&plan));
+    let mut client = server.client();
+    let (mut given, mut kept) = (3, 3);
+    let mut goes_on = true;
+    for line in [
+        "INCR n",
+        "CONFIG SET appendonly no",
+        "INCR n",
+        "CONFIG SET appendonly yes",
+        "INCR n",
+        "wait",
+        "INCR n",
+        "INCR n",
+    ] {
+        let is_on = line != "INCR n" || given != 4 && given != 5;
+        goes_on = goes_on && switch(&mut client, line, &mut given, &mut kept, is_on);
+    }
+    if goes_on {
+        assert!(step > 15);
+        return None;
+    }
+    assert_eq!(server.wait().code(), Some(86), "step {step}: the machine has crashed");
+    let server = server_in(&dir, &[]);
+    let found = String::from_utf8(server.client().bulk("GET n")).unwrap().parse::<i64>().unwrap();
+    assert!((kept..=given).contains(&found), "step {step}, seed {seed}: {kept} <= {found} <= {given}");
+    Some(())
+}
+
+/// Sends one line of the test; whether the server has answered. Of what was written with the file turned off, or on without a base,
+/// nothing is promised before the base is in force.
+fn switch(client: &mut Client, line: &str, given: &mut i64, kept: &mut i64, is_kept: bool) -> bool {
+    use std::io::{Read, Write};
+    if line == "wait" {
+        // The rewrite is in force, or the machine has crashed.
+        return until("the rewrite", || {
+            let mut text = [0; 32768];
+            client.stream.write_all(b"INFO persistence\r\n").ok();
+            let len = client.stream.read(&mut text).unwrap_or(0);
+            let text = String::from_utf8_lossy(&text[..len]);
+            if len == 0 {
+                return Some(false);
+            }
+            text.contains("aof_rewrite_in_progress:0").then_some(true)
+        });
+    }
+    *given += i64::from(line == "INCR n");
+    let mut reply = [0; 64];
+    let has_answered = client.stream.write_all(format!("{line}\r\n").as_bytes()).is_ok()
+        && client.stream.read(&mut reply).unwrap_or(0) > 0;
+    if has_answered && is_kept && line == "INCR n" {
+        *kept = *given;
+    }
+    has_answered
+}
+
+#[test]
+fn a_crash_of_the_machine_while_the_file_is_turned_off_and_on_keeps_what_was_promised() {
+    if !has_switches() {
+        return;
+    }
+    let mut crashes = 0;
+    for seed in 0..2 {
+        crashes += (1..).map_while(|step| crash_while_switching(step, seed)).count();
+    }
+    assert!(crashes > 30, "{crashes}");
+}
+
+/// How long the process is started under load and killed, for each policy: five to ten rounds on two processors.
+const KILLING: Duration = Duration::from_secs(8);
+/// Clients that write at the same time.
+const WRITERS: u64 = 4;
+
+/// What a client has appended to its list: how much of it was acknowledged when.
+#[derive(Default)]
+struct Appended {
+    acknowledged: Vec<Instant>,
+}
+
+/// Appends 1, 2, 3 … to a list until the connection ends, in transactions of two elements now and then.
+fn append_until_the_end(port: u16, list: u64, from: u64) -> Appended {
+    use std::io::{BufRead, BufReader, Write};
+    let mut stream = Client::to("127.0.0.1", port).stream;
+    let mut replies = BufReader::new(stream.try_clone().unwrap());
+    let mut appended = Appended::default();
+    for n in (from + 1).. {
+        let push = format!("RPUSH list:{list} {n}\r\n");
+        let request = match n % 10 {
+            0 => format!("MULTI\r\n{push}SET last:{list} {n}\r\nEXEC\r\n"),
+            _ => push,
+        };
+        if stream.write_all(request.as_bytes()).is_err() {
+            break;
+        }
+        // The last line that comes is the transaction's second reply, or the only one.
+        let lines = if n % 10 == 0 { 6 } else { 1 };
+        let mut line = String::new();
+        if (0..lines).any(|_| replies.read_line(&mut line).unwrap_or(0) == 0) {
+            break;
+        }
+        appended.acknowledged.push(Instant::now());
+    }
+    appended
+}
+
+/// The elements of a list, which must be 1, 2, 3 …; how many.
+fn elements(client: &mut Client, list: u64) -> u64 {
+    client.send(format!("LRANGE list:{list} 0 -1\r\n"));
+    let count: u64 = client.line().strip_prefix('*').unwrap().parse().unwrap();
+    for n in 1..=count {
+        client.line();
+        assert_eq!(client.line(), n.to_string(), "list {list}: a gap, or an element twice");
+    }
+    count
+}
+
+/// Starts the process again and again, and kills it while clients write and the file is rewritten.
+fn kill_in_a_loop(policy: &str) -> u32 {
+    let dir = Dir::new();
+    let begun = Instant::now();
+    let mut there = [0; WRITERS as usize];
+    let mut rounds = 0;
+    while begun.elapsed() < KILLING {
+        rounds += 1;
+        let mut server = server_in(&dir, &["--appendfsync", policy, "--auto-aof-rewrite-min-size", "50kb"]);
+        let port = server.port;
+        let from = there;
+        let writers: Vec<_> = (0..WRITERS)
+            .map(|list| std::thread::spawn(move || append_until_the_end(port, list, from[list as usize])))
+            .collect();
+        // Longer than a second, so that something is older, and every round another time.
+        let load = Duration::from_millis(1100 + u64::from(rounds) * 37 % 400);
+        let since = Instant::now();
+        let mut client = server.client();
+        until("the load to be long enough", || {
+            if rounds % 2 == 0 && client.info("aof_rewrite_in_progress") == "0" {
+                client.send("BGREWRITEAOF\r\n").line();
+            }
+            (since.elapsed() >= load).then_some(())
+        });
+        let killed = Instant::now();
+        server.child.kill().unwrap();
+        server.wait();
+        let server = server_in(&dir, &[]);
+        let mut client = server.client();
+        for (list, writer) in (0..).zip(writers) {
+            let Appended { acknowledged } = writer.join().unwrap();
+            let promised = match policy {
+                "always" => acknowledged.len(),
+                _ => acknowledged.partition_point(|at| *at + Duration::from_secs(1) < killed),
+            };
+            assert!(promised > 0, "the load was none");
+            let found = elements(&mut client, list);
+            let promised = from[list as usize] + promised as u64;
+            assert!(found >= promised, "{policy}, list {list}: {promised} were promised, {found} are there");
+            let last = found / 10 * 10;
+            let wanted = if last == 0 {
+                "$-1\r\n".to_owned()
+            } else {
+                format!("${}\r\n{last}\r\n", last.to_string().len())
+            };
+            client.check(&format!("GET last:{list}"), wanted);
+            there[list as usize] = found;
+        }
+        end(server);
+    }
+    rounds
+}
+
+#[test]
+fn a_killed_process_keeps_what_always_has_acknowledged() {
+    assert!(kill_in_a_loop("always") > 1);
+}
+
+#[test]
+fn a_killed_process_keeps_all_but_the_last_second_under_everysec() {
+    assert!(kill_in_a_loop("everysec") > 1);
 }

@@ -2,7 +2,8 @@
 //!
 //! Invariants: (1) no command is refused, deferred, counted or propagated: that was decided when it was appended; (2) a key past its
 //! expiry is there until the log deletes it: what came behind may have met it alive; (3) a transaction runs when its EXEC is there,
-//! and not at all without; (4) memory beside the keyspace: one piece of the file, one record, one transaction.
+//! and not at all without: the file ends within it, or DISCARD has ended it; (4) memory beside the keyspace: one piece of the file,
+//! one record, one transaction.
 
 use crate::args::Args;
 use crate::engine::Engine;
@@ -251,6 +252,11 @@ impl Engine {
             }
             Named::Command(spec) if spec.id == transactions::EXEC.id => {
                 self.replay_transaction(replay, process)
+            }
+            // No server writes one. Its transaction ends there, and what comes behind is run.
+            Named::Command(spec) if spec.id == transactions::DISCARD.id => {
+                replay.transaction = None;
+                Ok(())
             }
             Named::Command(spec) => match &mut replay.transaction {
                 Some(transaction) => {

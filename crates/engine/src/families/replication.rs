@@ -4,7 +4,7 @@
 //! Every synchronisation is a full one: there is no backlog yet.
 
 use crate::args::Args;
-use crate::blocking::WaitFor;
+use crate::blocking::{LocalWait, WaitFor};
 use crate::control::Control;
 use crate::ctx::{Handler, Outcome, Route, Run, ServerCtx, route};
 use crate::engine::hex;
@@ -132,7 +132,8 @@ fn waitaof(ctx: &mut ServerCtx<'_>, args: Args<'_>) -> Run {
         reply_waitaof(&mut ctx.reply, is_durable);
         return Ok(Outcome::Done);
     }
-    let (offset, local) = (ctx.session.caller.write_offset, Some(position));
+    let offset = ctx.session.caller.write_offset;
+    let local = Some(LocalWait { position, is_awaited: waits_here });
     Ok(Outcome::Wait(Box::new(WaitFor::Replicas { count, offset, local, deadline_ms })))
 }
 

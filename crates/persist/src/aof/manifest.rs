@@ -205,6 +205,14 @@ impl Manifest {
         }
     }
 
+    /// The same files, where later ones get other numbers than those of `other`.
+    #[must_use]
+    pub fn numbered_behind(mut self, other: &Manifest) -> Manifest {
+        self.base_seq = self.base_seq.max(other.base_seq);
+        self.incr_seq = self.incr_seq.max(other.incr_seq);
+        self
+    }
+
     /// Takes the files that are to be removed off the manifest.
     pub fn take_history(&mut self) -> Vec<AofFile> {
         std::mem::take(&mut self.history)

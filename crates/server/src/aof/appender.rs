@@ -30,7 +30,6 @@ pub struct Appender {
     torn: usize,
     /// Blocks that are not written yet.
     waiting: VecDeque<Block>,
-    waiting_bytes: u64,
     /// Positions.
     written: u64,
     synced: u64,
@@ -59,14 +58,13 @@ const SPENT_MAX: usize = 64;
 const SPENT_BYTES: usize = 64 * 1024;
 
 impl Appender {
-    /// A file that ends with a whole unit, at this position.
+    /// A file that ends with a whole unit, at this position. What it holds must be durable.
     pub fn new(file: Box<dyn StorageFile>, position: u64) -> io::Result<Appender> {
         Ok(Appender {
             size: file.size()?,
             file,
             torn: 0,
             waiting: VecDeque::new(),
-            waiting_bytes: 0,
             written: position,
             synced: position,
             health: Health::Fine,
@@ -77,7 +75,6 @@ impl Appender {
 
     /// Takes a block to be written.
     pub fn push(&mut self, block: Block) {
-        self.waiting_bytes += block.bytes.len() as u64;
         self.waiting.push_back(block);
     }
 
@@ -89,11 +86,6 @@ impl Appender {
     /// Bytes of the file that are whole blocks.
     pub fn size(&self) -> u64 {
         self.size
-    }
-
-    /// Bytes that are not written yet.
-    pub fn waiting_bytes(&self) -> u64 {
-        self.waiting_bytes
     }
 
     /// Position up to which everything is written.
@@ -116,8 +108,9 @@ impl Appender {
         std::mem::take(&mut self.spent)
     }
 
-    /// Writes all blocks. Errors: the blocks that are left are tried again by the next call.
-    pub fn write(&mut self) -> io::Result<()> {
+    /// Writes all blocks; after each write `written` is told its bytes. Errors: the blocks that are left are tried again by the
+    /// next call.
+    pub fn write(&mut self, written: &mut dyn FnMut(u64)) -> io::Result<()> {
         while !self.waiting.is_empty() {
             let (blocks, bytes) = self.next_together();
             if let Err(error) = self.write_some(blocks, bytes) {
@@ -126,6 +119,7 @@ impl Appender {
                 }
                 return Err(error);
             }
+            written(bytes as u64);
         }
         if self.health == Health::Waiting {
             self.health = Health::Fine;
@@ -179,7 +173,6 @@ impl Appender {
         }
         *torn = 0;
         self.size += bytes as u64;
-        self.waiting_bytes -= bytes as u64;
         for block in self.waiting.drain(..blocks) {
             self.written = block.end;
             if self.spent.len() < SPENT_MAX && block.bytes.capacity() <= SPENT_BYTES {
@@ -192,17 +185,32 @@ impl Appender {
     /// Forces to disk what is written. Errors: the file is lost.
     pub fn sync(&mut self) -> io::Result<()> {
         assert!(self.health != Health::Lost, "a sync that failed is not tried again");
-        match self.file.sync_data() {
-            Ok(()) => {
-                self.synced = self.written;
-                Ok(())
-            }
-            Err(error) => {
-                self.health = Health::Lost;
-                Err(error)
-            }
-        }
+        let result = self.file.sync_data();
+        self.end_sync(self.written, result)
     }
+
+    /// What another thread needs to force to disk what is written. [`Appender::end_sync`] is to be told what came of it.
+    pub fn begin_sync(&self) -> io::Result<PendingSync> {
+        assert!(self.health != Health::Lost, "a sync that failed is not tried again");
+        Ok(PendingSync { file: self.file.twin()?, position: self.written })
+    }
+
+    /// A sync has ended that was begun at this position. Errors: its own; the file is lost.
+    pub fn end_sync(&mut self, position: u64, result: io::Result<()>) -> io::Result<()> {
+        match &result {
+            Ok(()) => self.synced = self.synced.max(position),
+            Err(_) => self.health = Health::Lost,
+        }
+        result
+    }
+}
+
+/// A sync that is to be made.
+pub struct PendingSync {
+    /// The file once more.
+    pub file: Box<dyn StorageFile>,
+    /// What is written ends here.
+    pub position: u64,
 }
 
 #[cfg(test)]

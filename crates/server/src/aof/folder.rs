@@ -58,10 +58,15 @@ pub enum Named {
 }
 
 impl Folder {
-    /// Reads the manifest; a folder that is not there has none. Errors: lines for the log.
+    /// Reads the manifest in the working directory; a folder that is not there has none. Errors: lines for the log.
     pub fn read(storage: Arc<dyn Storage>, config: &Config) -> Result<Folder, Vec<String>> {
+        Folder::read_in(storage, &std::env::current_dir().unwrap_or_default(), config)
+    }
+
+    /// The same in any directory.
+    pub fn read_in(storage: Arc<dyn Storage>, dir: &Path, config: &Config) -> Result<Folder, Vec<String>> {
         let dir_name = config.str(param::APPENDDIRNAME).into_owned();
-        let path = std::env::current_dir().unwrap_or_default().join(&dir_name);
+        let path = dir.join(&dir_name);
         let name = config.bytes(param::APPENDFILENAME).to_vec();
         let mut folder = Folder { storage, path, dir_name, name, manifest: Manifest::new() };
         let manifest = folder.path_of(&manifest_name(&folder.name));
@@ -193,7 +198,9 @@ impl Folder {
             let name = self.manifest.add_incr(&self.name).name.clone();
             let (from, to) = (self.path_of(TEMP_INCR.as_bytes()), self.path_of(&name));
             let shown = String::from_utf8_lossy(&name).into_owned();
-            if let Err(error) = self.storage.rename(&from, &to) {
+            // Its name is durable before the manifest names it.
+            let renamed = self.storage.rename(&from, &to).and_then(|()| self.storage.sync_folder(&self.path));
+            if let Err(error) = renamed {
                 self.manifest = before;
                 let reason = plain_error(&error);
                 let text = format!(
@@ -205,6 +212,30 @@ impl Folder {
         }
         self.persist_or(before).map_err(|line| [said.clone(), vec![line]].concat())?;
         Ok(said)
+    }
+
+    /// Opens the newest increment behind the data that were loaded, or makes the first. The line for the log. Errors: a line for
+    /// the log.
+    pub fn open_to_append(&mut self) -> Result<(Box<dyn StorageFile>, String), String> {
+        self.make_durable()?;
+        Ok(match self.open_incr()? {
+            Some((file, name)) => (file, format!("Opening AOF incr file {name} on server start")),
+            None => {
+                let (file, name) = self.create_incr(Named::Now)?;
+                (file, format!("Creating AOF incr file {name} on server start"))
+            }
+        })
+    }
+
+    /// Makes the increment of an append-only file whose first base is not written: its name. Errors: a line for the log.
+    pub fn open_behind_cut(
+        &mut self,
+        named: Named,
+        say: &mut dyn FnMut(String),
+    ) -> Result<(Box<dyn StorageFile>, String), String> {
+        self.create()?;
+        self.remove_left_over(say);
+        self.create_incr(named)
     }
 
     /// Makes an increment, empty, and names it. Errors: a line for the log; the manifest is as before.
@@ -236,13 +267,27 @@ impl Folder {
     }
 
     /// Opens the newest increment, to append to; none where there is none. Errors: a line for the log.
-    pub fn open_incr(&self) -> Result<Option<(Box<dyn StorageFile>, String)>, String> {
+    fn open_incr(&self) -> Result<Option<(Box<dyn StorageFile>, String)>, String> {
         let Some(newest) = self.manifest.incr().last() else { return Ok(None) };
         let shown = String::from_utf8_lossy(&newest.name).into_owned();
         match self.storage.append(&self.path_of(&newest.name)) {
             Ok(file) => Ok(Some((file, shown))),
             Err(error) => Err(format!("Can't open the append-only file {shown}: {}", plain_error(&error))),
         }
+    }
+
+    /// Forces to disk what the files hold, and their names: a process that was killed may have written them and never synced. What
+    /// was read from them is durable after that. Errors: a line for the log.
+    fn make_durable(&self) -> Result<(), String> {
+        for (file, _) in self.manifest.loaded() {
+            let synced = self.storage.append(&self.path_of(&file.name)).and_then(|mut file| file.sync());
+            synced.map_err(|error| format!("Fail to fsync the AOF file: {}.", plain_error(&error)))?;
+        }
+        let parent = self.path.parent().unwrap_or(Path::new("/"));
+        let synced = self.storage.sync_folder(&self.path).and_then(|()| self.storage.sync_folder(parent));
+        synced.map_err(|error| {
+            format!("Fail to fsync AOF directory {}: {}.", self.dir_name, plain_error(&error))
+        })
     }
 
     /// Takes the files off the manifest that are of no use any more, and what is to be removed; the manifest on disk names them
@@ -286,18 +331,24 @@ impl Folder {
         (base, base + self.manifest.incr().iter().map(size).sum::<u64>())
     }
 
-    /// Writes the manifest; where that fails, the one in memory is again the one before. Errors: a line for the log.
+    /// Writes the manifest; where that fails, the one in memory is again the one before, and so is the one on disk if the disk
+    /// lets it. Errors: a line for the log.
     fn persist_or(&mut self, before: Manifest) -> Result<(), String> {
         let name = manifest_name(&self.name);
         let temporary = [b"temp-", name.as_slice()].concat();
         let (from, to) = (self.path_of(&temporary), self.path_of(&name));
-        let begun = Replacement::begin(self.storage.clone(), from, to, MODE, None);
-        let done = begun.and_then(|mut replacement| {
-            replacement.write(&self.manifest.to_bytes())?;
-            replacement.finish()
-        });
-        let Err(Failed { operation, error }) = done else { return Ok(()) };
-        self.manifest = before;
+        let Err(Failed { operation, error }) = self.write_manifest(&from, &to) else { return Ok(()) };
+        match operation {
+            Operation::Create | Operation::Write | Operation::Sync => self.manifest = before,
+            Operation::Rename | Operation::SyncFolder => {
+                // The new manifest may be in force, or get there with a crash of the machine: its numbers are not given again.
+                self.manifest = before.numbered_behind(&self.manifest);
+                let _ = match self.manifest.files().next() {
+                    Some(_) => self.write_manifest(&from, &to).map_err(|failed| failed.error),
+                    None => self.storage.remove(&to).and_then(|()| self.storage.sync_folder(&self.path)),
+                };
+            }
+        }
         let (temporary, name, reason) =
             (String::from_utf8_lossy(&temporary), String::from_utf8_lossy(&name), plain_error(&error));
         Err(match operation {
@@ -313,6 +364,13 @@ impl Folder {
             }
             Operation::SyncFolder => format!("Fail to fsync AOF directory {}: {reason}.", self.dir_name),
         })
+    }
+
+    fn write_manifest(&self, from: &Path, to: &Path) -> Result<(), Failed> {
+        let (from, to) = (from.to_owned(), to.to_owned());
+        let mut replacement = Replacement::begin(self.storage.clone(), from, to, MODE, None)?;
+        replacement.write(&self.manifest.to_bytes())?;
+        replacement.finish()
     }
 
     fn read_whole(&self, path: &Path) -> std::io::Result<Vec<u8>> {

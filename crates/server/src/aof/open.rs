@@ -1,6 +1,9 @@
 //! Opening the append-only file: at the start of the server, and where a rewrite turns it on.
 
-use super::{Aof, AofShared, Appender, BaseSink, Folder, Named, NewBase, Order, Worker, clock};
+use super::{
+    Aof, AofEnding, AofNews, AofShared, Appender, BaseSink, Folder, Named, NewBase, Order, RewriteNumber,
+    Worker, clock,
+};
 use crate::host::Host;
 use crate::os::plain_error;
 use sluice_config::choice::AppendFsync;
@@ -16,18 +19,12 @@ impl Host {
         if folder.manifest().base().is_none() && folder.manifest().incr().is_empty() {
             self.write_first_base(engine, &mut folder)?;
         }
-        let (file, line) = match folder.open_incr()? {
-            Some((file, name)) => (file, format!("Opening AOF incr file {name} on server start")),
-            None => {
-                let (file, name) = folder.create_incr(Named::Now)?;
-                (file, format!("Creating AOF incr file {name} on server start"))
-            }
-        };
+        let (file, line) = folder.open_to_append()?;
         self.note(LogLevel::Notice, &line);
         let position = engine.aof_position();
         let appender = Appender::new(file, position)
             .map_err(|error| format!("Can't open the append-only file: {}", plain_error(&error)))?;
-        self.start_aof(engine.config(), folder, appender, Named::Now)
+        self.start_aof(engine.config(), folder, appender, (Named::Now, None))
     }
 
     /// Writes the base of an append-only file that begins with what was loaded.
@@ -53,12 +50,12 @@ impl Host {
         config: &Config,
         folder: Folder,
         appender: Appender,
-        named: Named,
+        (named, cut): (Named, Option<RewriteNumber>),
     ) -> Result<(), String> {
         let waker = self.waker.clone().ok_or("The append-only file is opened once the server runs")?;
         let shared = Arc::new(AofShared::default());
         let policy = config.choice::<AppendFsync>(param::APPENDFSYNC);
-        let worker = Worker::new(shared.clone(), waker, folder, appender, policy, named, clock());
+        let worker = Worker::new(shared.clone(), waker, folder, appender, policy, (named, cut), clock());
         let started = Aof::start(shared, worker, named == Named::Now);
         self.aof = Some(
             started.map_err(|error| format!("Can't start the thread of the AOF: {}", plain_error(&error)))?,
@@ -87,30 +84,47 @@ impl Host {
         pending: Vec<u8>,
         position: u64,
     ) -> Result<(), String> {
+        self.rewrite = self.rewrite.next();
         let named = match (&self.aof, increment) {
             (Some(aof), AofIncrement::Next) => {
                 aof.give(pending, position);
-                aof.order(Order::BeginIncr);
+                aof.order(Order::BeginIncr(self.rewrite));
                 return Ok(());
             }
             (_, AofIncrement::First | AofIncrement::Next) => Named::WithBase,
             (_, AofIncrement::None) => Named::Never,
         };
         // One thread at a time has the folder.
-        if let Some(mut before) = self.aof.take() {
-            before.end();
-        }
+        self.end_aof(Vec::new(), position);
         let folder = Folder::read(self.storage.clone(), config).map_err(|lines| lines.join("; "));
         let mut folder = folder?;
-        folder.create()?;
-        folder.remove_left_over(&mut |text| self.note(LogLevel::Notice, &text));
-        let (file, name) = folder.create_incr(named)?;
+        let (file, name) = folder.open_behind_cut(named, &mut |text| self.note(LogLevel::Notice, &text))?;
         if named == Named::WithBase {
             self.note(LogLevel::Notice, &format!("Creating AOF incr file {name} on background rewrite"));
         }
         let appender = Appender::new(file, position)
             .map_err(|error| format!("Can't open the append-only file {name}: {}", plain_error(&error)))?;
-        self.start_aof(config, folder, appender, named)
+        self.start_aof(config, folder, appender, (named, Some(self.rewrite)))
+    }
+
+    /// Ends the thread of the file behind `pending`, which ends at `position`: how it has ended; `None` where there was none.
+    pub fn end_aof(&mut self, pending: Vec<u8>, position: u64) -> Option<AofEnding> {
+        let aof = self.aof.take()?;
+        aof.give(pending, position);
+        let shared = aof.shared().clone();
+        let ending = aof.end();
+        for news in shared.take_news() {
+            match news {
+                AofNews::Log(level, line) => self.note(level, &line),
+                // No reply that is not durable was sent, and none is.
+                AofNews::Fatal => std::process::exit(1),
+                AofNews::Fault(_)
+                | AofNews::Latency(..)
+                | AofNews::IncrBegun(..)
+                | AofNews::BaseFinished(..) => {}
+            }
+        }
+        Some(ending)
     }
 
     /// Begins the base that a rewrite writes.
@@ -121,7 +135,7 @@ impl Host {
         let number = self.count_snapshot();
         let base =
             NewBase::begin(self.storage.clone(), &path, format, sync_early, number).map_err(SaveError)?;
-        Ok(BaseSink::new(base, written))
+        Ok(BaseSink::new(self.rewrite, base, written))
     }
 }
 

@@ -1,32 +1,46 @@
 //! The base that a rewrite writes in the background: a file beside the others until the thread of the file puts it in force.
 
 use super::folder::NewBase;
+use super::shared::RewriteNumber;
 use crate::storage::background::{BackgroundSink, Pass};
 use sluice_engine::SaveError;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Where a base waits that is written, synced and not yet in force.
+/// Where a base waits that is written, synced and not yet in force. One of an earlier rewrite never takes the place of a later
+/// one, whenever its thread gets that far.
 #[derive(Clone, Default)]
-pub struct WrittenBase(Arc<Mutex<Option<NewBase>>>);
+pub struct WrittenBase(Arc<Mutex<Option<(RewriteNumber, NewBase)>>>);
 
 impl WrittenBase {
-    /// Takes it; `None` where there is none.
-    pub fn take(&self) -> Option<NewBase> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
+    /// Takes the base of this rewrite; `None` where it is not there. One of an earlier rewrite is removed.
+    pub fn take(&self, wanted: RewriteNumber) -> Option<NewBase> {
+        let mut place = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let (_, base) =
+            place.take_if(|(number, _)| *number <= wanted).filter(|(number, _)| *number == wanted)?;
+        Some(base)
+    }
+
+    /// Puts the base of a rewrite there, unless a later one has come before it: then its file is removed.
+    fn put(&self, number: RewriteNumber, base: NewBase) {
+        let mut place = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if place.as_ref().is_none_or(|(there, _)| *there < number) {
+            *place = Some((number, base));
+        }
     }
 }
 
 /// A base that is written.
 pub struct BaseSink {
+    number: RewriteNumber,
     base: NewBase,
     written: WrittenBase,
 }
 
 impl BaseSink {
     /// What is written into `base`; `written` gets it when it is whole.
-    pub fn new(base: NewBase, written: WrittenBase) -> BaseSink {
-        BaseSink { base, written }
+    pub fn new(number: RewriteNumber, base: NewBase, written: WrittenBase) -> BaseSink {
+        BaseSink { number, base, written }
     }
 }
 
@@ -36,11 +50,13 @@ impl BackgroundSink for BaseSink {
     }
 
     fn finish_through(self: Box<Self>, pass: &mut Pass<'_>) -> Result<(), SaveError> {
-        let BaseSink { mut base, written } = *self;
+        let BaseSink { number, mut base, written } = *self;
         base.sync().map_err(SaveError)?;
         let mut base = Some(base);
         pass(&mut || {
-            *written.0.lock().unwrap_or_else(PoisonError::into_inner) = base.take();
+            if let Some(base) = base.take() {
+                written.put(number, base);
+            }
             Ok(())
         })
     }
@@ -49,3 +65,6 @@ impl BackgroundSink for BaseSink {
         None
     }
 }
+
+#[cfg(test)]
+mod tests;

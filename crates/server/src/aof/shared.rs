@@ -6,8 +6,9 @@
 
 use super::appender::Block;
 use super::folder::NewBase;
+use crate::switches;
 use sluice_config::choice::AppendFsync;
-use sluice_engine::{AofFacts, LogLevel};
+use sluice_engine::{AofBacklog, AofFacts, LogLevel};
 use std::collections::VecDeque;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::AtomicU64;
@@ -22,6 +23,10 @@ pub struct AofShared {
     arrived: Condvar,
     /// Position up to which everything is on disk.
     durable: AtomicU64,
+    /// Bytes of blocks that were given and are not written yet.
+    waiting_bytes: AtomicU64,
+    /// Bytes from which on the backlog is full.
+    backlog_max: BacklogMax,
     /// Whether there is news.
     has_news: AtomicBool,
     news: Mutex<Vec<AofNews>>,
@@ -36,8 +41,6 @@ pub struct Numbers {
     pub current_bytes: AtomicU64,
     /// The same after the last rewrite, or at the start.
     pub base_bytes: AtomicU64,
-    /// Bytes that are not written yet.
-    pub buffer_bytes: AtomicU64,
     /// A sync is under way.
     pub is_syncing: AtomicBool,
     /// Syncs that took longer than a second, under `everysec`.
@@ -45,12 +48,11 @@ pub struct Numbers {
 }
 
 impl Numbers {
-    /// As INFO shows them.
-    pub fn facts(&self) -> AofFacts {
+    fn facts(&self, buffer_bytes: u64) -> AofFacts {
         AofFacts {
             current_bytes: self.current_bytes.load(Relaxed),
             base_bytes: self.base_bytes.load(Relaxed),
-            buffer_bytes: self.buffer_bytes.load(Relaxed),
+            buffer_bytes,
             is_syncing: self.is_syncing.load(Relaxed),
             delayed_syncs: self.delayed_syncs.load(Relaxed),
         }
@@ -61,16 +63,18 @@ impl Numbers {
 pub enum AofItem {
     Block(Block),
     Order(Order),
+    /// The sync that was under way on another thread has ended.
+    SyncEnded,
 }
 
 /// What the thread of the file is to do, behind the blocks before.
 pub enum Order {
     /// From now on sync so.
     Policy(AppendFsync),
-    /// Begin another increment: what follows is behind the cut of a rewrite.
-    BeginIncr,
-    /// The rewrite that began there is whole.
-    FinishBase(Box<NewBase>),
+    /// Begin another increment: what follows is behind the cut of this rewrite.
+    BeginIncr(RewriteNumber),
+    /// The base of this rewrite is whole.
+    FinishBase(RewriteNumber, Box<NewBase>),
     /// Write and sync everything, then end.
     End,
 }
@@ -87,9 +91,20 @@ pub enum AofNews {
     /// Something took so many nanoseconds, for the latency monitor.
     Latency(&'static str, u64),
     /// The increment behind the cut is there, or is not.
-    IncrBegun(bool),
+    IncrBegun(RewriteNumber, bool),
     /// The rewrite is in force, or has failed.
-    BaseFinished(bool),
+    BaseFinished(RewriteNumber, bool),
+}
+
+/// Which rewrite of this process it is: a base belongs to the increment that begins at the same cut, and to no other.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct RewriteNumber(u64);
+
+impl RewriteNumber {
+    /// That of the rewrite behind this one.
+    pub fn next(self) -> RewriteNumber {
+        RewriteNumber(self.0 + 1)
+    }
 }
 
 #[derive(Default)]
@@ -106,10 +121,22 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+#[cfg(test)]
+impl AofShared {
+    /// With a backlog that is full at so many bytes.
+    pub fn with_backlog(bytes_max: u64) -> AofShared {
+        AofShared { backlog_max: BacklogMax(bytes_max), ..AofShared::default() }
+    }
+}
+
 /// The main thread's side.
 impl AofShared {
     /// Gives something to the thread. Costs a system call only where the thread waits.
     pub fn give(&self, item: AofItem) {
+        if let AofItem::Block(block) = &item {
+            // Ordered by the inbox's lock: a block is counted before it can be written.
+            self.waiting_bytes.fetch_add(block.bytes.len() as u64, Relaxed);
+        }
         let mut inbox = lock(&self.inbox);
         inbox.items.push_back(item);
         if std::mem::take(&mut inbox.waits) {
@@ -129,6 +156,24 @@ impl AofShared {
     pub fn durable(&self) -> u64 {
         // Follows `set_durable`: the replies that report a write are sent after its bytes are on disk.
         self.durable.load(Acquire)
+    }
+
+    /// Whether more is to be given while so much waits: commands that write are held back from where the backlog is full until
+    /// half of it is written.
+    pub fn backlog(&self, present: AofBacklog) -> AofBacklog {
+        // What follows from it is a matter of time alone: relaxed, as INFO's numbers.
+        let waiting = self.waiting_bytes.load(Relaxed);
+        let max = self.backlog_max.0;
+        match present {
+            AofBacklog::Fine if waiting >= max => AofBacklog::Full,
+            AofBacklog::Full if waiting < max / 2 => AofBacklog::Fine,
+            AofBacklog::Fine | AofBacklog::Full => present,
+        }
+    }
+
+    /// Numbers for INFO.
+    pub fn facts(&self) -> AofFacts {
+        self.numbers.facts(self.waiting_bytes.load(Relaxed))
     }
 
     /// What has happened since the last call.
@@ -175,6 +220,14 @@ impl AofShared {
         }
     }
 
+    /// So many bytes were written. Whether the main thread, if it holds commands back, is to be woken.
+    pub fn note_written(&self, bytes: u64) -> bool {
+        let before = self.waiting_bytes.fetch_sub(bytes, Relaxed);
+        let half = self.backlog_max.0 / 2;
+        // It begins to hold back above half: every time is followed by one passage below.
+        before >= half && before - bytes < half
+    }
+
     /// Everything up to here is on disk.
     pub fn set_durable(&self, position: u64) {
         // Precedes `durable`.
@@ -189,5 +242,17 @@ impl AofShared {
     }
 }
 
+/// Bytes from which on the backlog is full.
+struct BacklogMax(u64);
+
+impl Default for BacklogMax {
+    fn default() -> BacklogMax {
+        BacklogMax(switches::number(switches::AOF_BACKLOG).unwrap_or(BACKLOG_BYTES_MAX))
+    }
+}
+
+/// Bytes that wait to be written before commands that write are held back: what the main thread appends in two seconds at 128 MiB a
+/// second. The reference writes on for two seconds while the disk does not answer, and then waits for it.
+const BACKLOG_BYTES_MAX: u64 = 256 << 20;
 /// Buffers that are kept for the next blocks.
 const BUFFERS_MAX: usize = 64;

@@ -1,12 +1,19 @@
 //! The thread of the append-only file: writes, syncs, changes files. The only one that touches the folder while the server runs.
 //!
 //! Under `always` it waits for blocks, and whatever has come meanwhile is made durable by one sync (group commit). Under `everysec`
-//! and `no` nobody waits for a block: after one it looks for more every millisecond for a while before it waits to be woken, so
-//! that a busy main thread pays no system call to wake it.
+//! another thread syncs, so that a slow disk keeps nothing in the memory of the process (`sync_thread.rs`). Under `everysec` and
+//! `no` nobody waits for a block: after one it looks for more every millisecond for a while before it waits to be woken, so that a
+//! busy main thread pays no system call to wake it.
+//!
+//! Invariants: (1) a base is put in force only with the increment that begins at its cut ([`RewriteNumber`]); (2) behind a sync
+//! that has failed no position is published as durable, and the fault does not end, until a base that was cut later is in force:
+//! whatever `appendfsync` says meanwhile, and however many increments were begun; (3) whoever ends the thread learns whether
+//! everything is on disk ([`AofEnding`]).
 
 use super::appender::{Appender, Health};
 use super::folder::{Folder, Named, NewBase};
-use super::shared::{AofItem, AofNews, AofShared, Order};
+use super::shared::{AofItem, AofNews, AofShared, Order, RewriteNumber};
+use super::sync_thread::{SyncOutcome, SyncThread};
 use crate::os::plain_error;
 use crate::switches;
 use sluice_config::choice::AppendFsync;
@@ -27,11 +34,11 @@ pub struct Worker {
     policy: AppendFsync,
     /// How the present increment is named.
     named: Named,
-    /// The present increment begins at the cut of the last rewrite that began.
-    is_behind_cut: bool,
+    /// The rewrite at whose cut the present increment begins; none where it could not be made, or the rewrite has ended.
+    cut: Option<RewriteNumber>,
     /// The present fault was reported.
     is_faulty: bool,
-    /// The file before was lost: nothing behind this position is durable before a rewrite is.
+    /// A sync has failed: nothing behind this position is durable before a rewrite into other files is (2).
     lost_at: Option<u64>,
     /// Bytes of the files before this one.
     other_bytes: u64,
@@ -41,10 +48,29 @@ pub struct Worker {
     last_sync_ns: u64,
     /// Monotonic nanoseconds.
     clock: Box<dyn FnMut() -> u64 + Send>,
-    has_ended: bool,
+    ending: Option<AofEnding>,
+    /// Syncs under `everysec`; none: they are made here.
+    sync_thread: Option<SyncThread>,
+    /// When the sync began that is under way there.
+    sync_began_ns: u64,
     /// A test's switch: a sync takes so much longer.
     slow: Duration,
 }
+
+/// How the thread has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AofEnding {
+    /// Everything that was given is on disk.
+    Durable,
+    /// Something could not be written or synced, and was not before.
+    Failed,
+    /// A sync has failed before, and no rewrite has made up for it.
+    Lost,
+}
+
+/// What the log says where that is so at the end.
+const LOST_AT_END: &str = "The end of the AOF file is not on disk for certain: a fsync of it has failed, and no rewrite has \
+                           succeeded since.";
 
 /// How long the thread looks for more before it waits to be woken, and how often.
 const LINGER: Duration = Duration::from_millis(1);
@@ -63,7 +89,7 @@ impl Worker {
         folder: Folder,
         appender: Appender,
         policy: AppendFsync,
-        named: Named,
+        (named, cut): (Named, Option<RewriteNumber>),
         mut clock: Box<dyn FnMut() -> u64 + Send>,
     ) -> Worker {
         let (_, all) = folder.sizes();
@@ -78,7 +104,7 @@ impl Worker {
             appender,
             policy,
             named,
-            is_behind_cut: named != Named::Now,
+            cut,
             is_faulty: false,
             lost_at: None,
             other_bytes,
@@ -86,9 +112,17 @@ impl Worker {
             retry_ns: None,
             last_sync_ns: clock(),
             clock,
-            has_ended: false,
+            ending: None,
+            sync_thread: None,
+            sync_began_ns: 0,
             slow,
         }
+    }
+
+    /// Lets another thread sync under `everysec`, so that blocks are written meanwhile.
+    pub fn sync_elsewhere(&mut self) -> std::io::Result<()> {
+        self.sync_thread = Some(SyncThread::start(self.shared.clone(), self.slow)?);
+        Ok(())
     }
 
     /// Where the folder is.
@@ -96,11 +130,14 @@ impl Worker {
         self.folder.path()
     }
 
-    /// Works until it is told to end.
-    pub fn run(mut self) {
+    /// Works until it is told to end, or can no longer keep what it promised.
+    pub fn run(mut self) -> AofEnding {
         self.remove_history();
         let mut items = VecDeque::new();
-        while !self.has_ended {
+        loop {
+            if let Some(ending) = self.ending {
+                return ending;
+            }
             self.collect(&mut items);
             self.work(&mut items);
         }
@@ -123,7 +160,8 @@ impl Worker {
 
     /// How long until something is due.
     fn due(&mut self) -> Option<Duration> {
-        let syncs = self.policy == AppendFsync::EverySecond && self.appender.wants_sync();
+        let syncs =
+            self.policy == AppendFsync::EverySecond && self.appender.wants_sync() && !self.is_syncing();
         let sync_ns = syncs.then_some(self.last_sync_ns + SECOND_NS);
         let due_ns = [sync_ns, self.retry_ns].into_iter().flatten().min()?;
         Some(Duration::from_nanos(due_ns.saturating_sub((self.clock)())))
@@ -135,9 +173,14 @@ impl Worker {
             match item {
                 AofItem::Block(block) => self.appender.push(block),
                 AofItem::Order(order) => self.obey(order),
+                // It woke this thread.
+                AofItem::SyncEnded => {}
             }
         }
-        if self.has_ended {
+        if let Some(outcome) = self.sync_thread.as_mut().and_then(SyncThread::outcome) {
+            self.other_sync_ended(outcome);
+        }
+        if self.ending.is_some() {
             return;
         }
         let now_ns = (self.clock)();
@@ -146,7 +189,9 @@ impl Worker {
         }
         match self.policy {
             AppendFsync::Always => self.sync(),
-            AppendFsync::EverySecond if now_ns.saturating_sub(self.last_sync_ns) >= SECOND_NS => self.sync(),
+            AppendFsync::EverySecond if now_ns.saturating_sub(self.last_sync_ns) >= SECOND_NS => {
+                self.sync_each_second();
+            }
             AppendFsync::EverySecond | AppendFsync::No => {}
         }
         self.shared.give_back(self.appender.take_spent());
@@ -156,14 +201,14 @@ impl Worker {
     fn obey(&mut self, order: Order) {
         match order {
             Order::Policy(policy) => self.policy = policy,
-            Order::BeginIncr => {
+            Order::BeginIncr(number) => {
                 let begun = self.begin_incr();
-                self.is_behind_cut = begun;
-                self.tell(AofNews::IncrBegun(begun));
+                self.cut = begun.then_some(number);
+                self.tell(AofNews::IncrBegun(number, begun));
             }
-            Order::FinishBase(base) => {
-                let finished = self.finish_base(*base);
-                self.tell(AofNews::BaseFinished(finished));
+            Order::FinishBase(number, base) => {
+                let finished = self.finish_base(number, *base);
+                self.tell(AofNews::BaseFinished(number, finished));
             }
             Order::End => self.end(),
         }
@@ -172,11 +217,12 @@ impl Worker {
     /// Writes what waits.
     fn write(&mut self) {
         let began_ns = (self.clock)();
-        match self.appender.write() {
+        match self.write_waiting() {
             Ok(()) => {
                 self.retry_ns = None;
                 self.note_latency("aof-write", began_ns);
-                if self.is_faulty && *self.appender.health() == Health::Fine {
+                // Behind a sync that has failed, only a rewrite ends the fault.
+                if self.is_faulty && self.lost_at.is_none() {
                     self.end_fault("AOF write error looks solved. The server can write again.");
                 }
             }
@@ -198,20 +244,72 @@ impl Worker {
         }
     }
 
+    /// Writes all blocks. The main thread learns after each write how much is left: it may hold back commands meanwhile.
+    fn write_waiting(&mut self) -> std::io::Result<()> {
+        let Worker { shared, waker, appender, .. } = self;
+        appender.write(&mut |bytes| {
+            if shared.note_written(bytes) {
+                waker.wake();
+            }
+        })
+    }
+
+    fn is_syncing(&self) -> bool {
+        self.sync_thread.as_ref().is_some_and(SyncThread::is_under_way)
+    }
+
+    /// Begins to force to disk what is written; while that is under way, more is written.
+    fn sync_each_second(&mut self) {
+        if self.is_syncing() {
+            return;
+        }
+        let Some(sync_thread) = self.sync_thread.as_mut().filter(|_| self.appender.wants_sync()) else {
+            return self.sync();
+        };
+        let began_ns = (self.clock)();
+        self.last_sync_ns = began_ns;
+        self.sync_began_ns = began_ns;
+        match self.appender.begin_sync() {
+            Ok(pending) => {
+                self.shared.numbers.is_syncing.store(true, Relaxed);
+                sync_thread.begin(pending);
+            }
+            // Without a descriptor for the other thread it is made here.
+            Err(_) => self.sync(),
+        }
+    }
+
+    /// Waits for the sync that is under way on the other thread, if one is.
+    fn await_sync(&mut self) {
+        if let Some(outcome) = self.sync_thread.as_mut().and_then(SyncThread::wait) {
+            self.other_sync_ended(outcome);
+        }
+    }
+
+    fn other_sync_ended(&mut self, outcome: SyncOutcome) {
+        let result = self.appender.end_sync(outcome.position, outcome.result);
+        self.sync_ended(result, self.sync_began_ns);
+    }
+
     /// Forces to disk what is written.
     fn sync(&mut self) {
+        self.await_sync();
         let began_ns = (self.clock)();
         self.last_sync_ns = began_ns;
         if !self.appender.wants_sync() {
             return;
         }
         self.shared.numbers.is_syncing.store(true, Relaxed);
-        let synced = self.appender.sync();
+        let result = self.appender.sync();
         if !self.slow.is_zero() {
             std::thread::sleep(self.slow);
         }
+        self.sync_ended(result, began_ns);
+    }
+
+    fn sync_ended(&mut self, result: std::io::Result<()>, began_ns: u64) {
         self.shared.numbers.is_syncing.store(false, Relaxed);
-        match synced {
+        match result {
             Ok(()) => {
                 if self.policy == AppendFsync::Always {
                     self.note_latency("aof-fsync-always", began_ns);
@@ -226,6 +324,7 @@ impl Worker {
     }
 
     fn sync_failed(&mut self, reason: &str) {
+        self.lost_at = Some(self.lost_at.unwrap_or(u64::MAX).min(self.appender.synced()));
         if self.policy == AppendFsync::Always {
             let text = format!(
                 "Can't persist AOF for fsync error when the AOF fsync policy is 'always': {reason}. Exiting..."
@@ -239,7 +338,7 @@ impl Worker {
 
     fn fatal(&mut self) {
         // Nothing is durable from here on, so no reply is sent.
-        self.has_ended = true;
+        self.ending = Some(AofEnding::Failed);
         self.tell(AofNews::Fatal);
     }
 
@@ -258,16 +357,12 @@ impl Worker {
 
     /// Begins another increment behind what is written.
     fn begin_incr(&mut self) -> bool {
-        if let Err(error) = self.appender.write() {
+        if let Err(error) = self.write_waiting() {
             self.log(LogLevel::Warning, format!("Error writing to the AOF file: {}", plain_error(&error)));
             return false;
         }
-        if self.appender.wants_sync()
-            && let Err(error) = self.appender.sync()
-        {
-            self.sync_failed(&plain_error(&error));
-        }
-        if self.has_ended {
+        self.sync();
+        if self.ending.is_some() {
             return false;
         }
         self.publish();
@@ -284,9 +379,6 @@ impl Worker {
     }
 
     fn change_file(&mut self, file: Box<dyn crate::storage::StorageFile>) -> bool {
-        if *self.appender.health() == Health::Lost {
-            self.lost_at = Some(self.lost_at.unwrap_or(u64::MAX).min(self.appender.synced()));
-        }
         match Appender::new(file, self.appender.written()) {
             Ok(appender) => {
                 self.other_bytes += self.appender.size();
@@ -304,11 +396,12 @@ impl Worker {
     }
 
     /// Puts a base that is whole in force, and with it the increment behind it.
-    fn finish_base(&mut self, base: NewBase) -> bool {
-        if !std::mem::take(&mut self.is_behind_cut) {
-            // The present increment holds a part of what the base holds: it would be applied twice.
+    fn finish_base(&mut self, number: RewriteNumber, base: NewBase) -> bool {
+        if self.cut != Some(number) {
+            // The present increment does not begin where this base ends: commands would be applied twice, or never.
             return false;
         }
+        self.cut = None;
         // What the base replaces goes: what is behind the base must be on disk as far as it was said to be.
         let kept = usize::from(self.named == Named::Now);
         match self.folder.finish_base(base, kept, self.named) {
@@ -317,7 +410,9 @@ impl Worker {
                 if self.named == Named::WithBase {
                     self.named = Named::Now;
                 }
-                self.lost_at = None;
+                // A sync of the increment behind the base may have failed too.
+                let is_lost = *self.appender.health() == Health::Lost;
+                self.lost_at = is_lost.then(|| self.appender.synced());
                 self.log(LogLevel::Notice, "Background AOF rewrite finished successfully".to_owned());
                 if self.is_faulty && *self.appender.health() == Health::Fine {
                     self.end_fault("The AOF was written anew. The server can write again.");
@@ -353,8 +448,11 @@ impl Worker {
     }
 
     fn end(&mut self) {
-        self.has_ended = true;
-        let failed = match self.appender.write() {
+        self.await_sync();
+        if self.ending.is_some() {
+            return;
+        }
+        let failed = match self.write_waiting() {
             Err(error) => Some(format!("Error writing to the AOF file: {}", plain_error(&error))),
             Ok(()) if self.appender.wants_sync() => {
                 let synced = self.appender.sync();
@@ -362,12 +460,19 @@ impl Worker {
             }
             Ok(()) => None,
         };
+        self.ending = Some(AofEnding::Durable);
         if let Some(line) = failed {
             self.log(LogLevel::Warning, line);
+            self.ending = Some(AofEnding::Failed);
             if self.policy == AppendFsync::Always {
                 // The replies that wait for it are not sent.
                 self.fatal();
             }
+        } else if self.lost_at.is_some() {
+            self.log(LogLevel::Warning, LOST_AT_END.to_owned());
+            self.ending = Some(AofEnding::Lost);
+        } else {
+            self.publish();
         }
         if self.named != Named::Now {
             self.folder.remove_temporary_incr();
@@ -384,7 +489,6 @@ impl Worker {
     /// Shows to the main thread how far the file is.
     fn publish(&self) {
         let numbers = &self.shared.numbers;
-        numbers.buffer_bytes.store(self.appender.waiting_bytes(), Relaxed);
         numbers.current_bytes.store(self.other_bytes + self.appender.size(), Relaxed);
         self.shared.set_durable(self.appender.synced().min(self.lost_at.unwrap_or(u64::MAX)));
     }
@@ -398,3 +502,6 @@ impl Worker {
         self.waker.wake();
     }
 }
+
+#[cfg(test)]
+mod tests;

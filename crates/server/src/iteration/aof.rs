@@ -1,12 +1,12 @@
 //! The append-only file in the event loop: opened, fed, listened to, closed.
 
 use super::Server;
-use crate::aof::{AofNews, Folder, Order};
+use crate::aof::{AofEnding, AofNews, Folder, Order};
 use crate::host::Host;
 use sluice_config::Config;
 use sluice_config::choice::AppendFsync;
 use sluice_config::param;
-use sluice_engine::{LogLevel, Process};
+use sluice_engine::LogLevel;
 
 /// The server cannot keep what it is asked to keep; the log says why.
 #[derive(Clone, Copy, Debug)]
@@ -52,9 +52,11 @@ impl Server {
         let Some(aof) = &self.host.aof else { return };
         aof.append(&mut self.engine);
         let (durable, news) = (aof.shared().durable(), aof.shared().take_news());
+        let backlog = aof.shared().backlog(self.engine.aof_backlog());
         if self.engine.is_aof_strict() && self.barrier.is_none() {
             self.arm_barrier();
         }
+        self.engine.report_aof_backlog(backlog, &mut self.host);
         self.engine.report_aof_durable(durable, &mut self.host);
         news.into_iter().for_each(|news| self.take_aof_news(news));
     }
@@ -66,13 +68,18 @@ impl Server {
             // No reply that is not durable was sent, and none is.
             AofNews::Fatal => std::process::exit(1),
             AofNews::Latency(event, nanos) => self.engine.report_latency(event, nanos, &mut self.host),
-            AofNews::IncrBegun(true) => {}
-            AofNews::IncrBegun(false) => self.engine.report_aof_cut_failed(&mut self.host),
-            AofNews::BaseFinished(is_in_force) => {
+            AofNews::IncrBegun(number, begun) => {
+                if !begun && number == self.host.rewrite {
+                    self.engine.report_aof_cut_failed(&mut self.host);
+                }
+            }
+            AofNews::BaseFinished(number, is_in_force) => {
                 if let Some(aof) = self.host.aof.as_mut().filter(|_| is_in_force) {
                     aof.note_base();
                 }
-                self.engine.report_aof_rewrite(is_in_force, &mut self.host);
+                if number == self.host.rewrite {
+                    self.engine.report_aof_rewrite(is_in_force, &mut self.host);
+                }
             }
         }
     }
@@ -83,6 +90,10 @@ impl Server {
         aof.append(&mut self.engine);
         self.host.note(LogLevel::Notice, "Calling fsync() on the AOF file.");
         let position = self.engine.aof_position();
-        self.host.close_aof(Vec::new(), position);
+        let ending = self.host.end_aof(Vec::new(), position);
+        if self.engine.is_aof_strict() && ending.is_some_and(|ending| ending != AofEnding::Durable) {
+            // The replies that wait for the file are not sent.
+            std::process::exit(1);
+        }
     }
 }

@@ -374,6 +374,9 @@ mod tests {
         fn size(&self) -> io::Result<u64> {
             self.file.size()
         }
+        fn twin(&self) -> io::Result<Box<dyn StorageFile>> {
+            self.file.twin()
+        }
         fn set_mode(&self, mode: u32) -> io::Result<()> {
             self.file.set_mode(mode)
         }

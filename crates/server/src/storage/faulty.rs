@@ -7,6 +7,7 @@
 //! zeros), and the names up to one of their changes, the last of which may be half done.
 
 use super::lock::{LockHold, LockRefused};
+use super::replacement::folder_of;
 use super::{Real, Storage, StorageFile};
 use nix::errno::Errno;
 use sluice_base::Rng;
@@ -24,6 +25,8 @@ pub enum Fault {
     ShortWrite,
     /// The disk is full.
     NoSpace,
+    /// The disk fills up: the first write takes half of its bytes, and later ones nothing.
+    FillsUp,
     /// A write takes half of its bytes and fails.
     WriteError,
     /// A sync fails; what it should have forced to disk never gets there.
@@ -44,6 +47,7 @@ impl Fault {
             Fault::ShortRead | Fault::ReadError => true,
             Fault::ShortWrite
             | Fault::NoSpace
+            | Fault::FillsUp
             | Fault::WriteError
             | Fault::SyncError
             | Fault::TornRename
@@ -75,6 +79,7 @@ impl FromStr for Plan {
         let fault = match words.next() {
             Some("short-write") => Fault::ShortWrite,
             Some("no-space") => Fault::NoSpace,
+            Some("fills-up") => Fault::FillsUp,
             Some("write-error") => Fault::WriteError,
             Some("sync-error") => Fault::SyncError,
             Some("torn-rename") => Fault::TornRename,
@@ -112,6 +117,8 @@ struct FaultyState {
     after: AfterCrash,
     steps: u64,
     crashed: bool,
+    /// The disk has filled up.
+    is_filled: bool,
     disk: Disk,
 }
 
@@ -150,7 +157,8 @@ enum NameChange {
 impl Faulty {
     /// The real files with this plan.
     pub fn new(real: Arc<Real>, plan: Plan, after: AfterCrash) -> Faulty {
-        let state = FaultyState { plan, after, steps: 0, crashed: false, disk: Disk::default() };
+        let state =
+            FaultyState { plan, after, steps: 0, crashed: false, is_filled: false, disk: Disk::default() };
         Faulty { real, state: Arc::new(Mutex::new(state)) }
     }
 
@@ -158,6 +166,12 @@ impl Faulty {
     #[cfg(test)]
     pub fn steps(&self) -> u64 {
         self.lock().steps
+    }
+
+    /// Whether the machine has crashed.
+    #[cfg(test)]
+    pub fn has_crashed(&self) -> bool {
+        self.lock().crashed
     }
 
     /// Crashes the machine now.
@@ -249,9 +263,24 @@ impl Disk {
         }
     }
 
-    fn sync_folder(&mut self) {
-        self.durable = self.names.clone();
-        self.changes.clear();
+    /// Makes the names of a folder durable. A file that was renamed into it from another is durably gone there.
+    fn sync_folder(&mut self, folder: &Path) {
+        let changes = std::mem::take(&mut self.changes);
+        for change in changes {
+            match change {
+                NameChange::Created(path, number) if folder_of(&path) == folder => {
+                    self.durable.insert(path, number);
+                }
+                NameChange::Removed(path) if folder_of(&path) == folder => drop(self.durable.remove(&path)),
+                NameChange::Renamed(from, to)
+                    if [&from, &to].map(|path| folder_of(path)).contains(&folder) =>
+                {
+                    let number = self.durable.remove(&from);
+                    self.durable.extend(number.map(|number| (to, number)));
+                }
+                other => self.changes.push(other),
+            }
+        }
     }
 
     /// Leaves in the real folder what a crash of the machine leaves.
@@ -329,7 +358,7 @@ impl Storage for Faulty {
     fn create(&self, path: &Path, mode: u32) -> io::Result<Box<dyn StorageFile>> {
         let mut state = self.lock();
         let struck = state.begin()?;
-        if struck == Some(Fault::NoSpace) {
+        if matches!(struck, Some(Fault::NoSpace | Fault::FillsUp)) {
             return Err(Errno::ENOSPC.into());
         }
         let file = self.real.create(path, mode)?;
@@ -371,6 +400,10 @@ impl Storage for Faulty {
 
     fn remove(&self, path: &Path) -> io::Result<()> {
         let mut state = self.lock();
+        if !state.crashed && self.real.mode(path).is_err() {
+            // Nothing changes: this is no step.
+            return self.real.remove(path);
+        }
         let struck = state.begin()?;
         state.disk.remove(path);
         self.real.remove(path)?;
@@ -383,10 +416,9 @@ impl Storage for Faulty {
         if struck == Some(Fault::SyncError) {
             return Err(Errno::EIO.into());
         }
-        self.real.sync_folder(folder)?;
         // Cut short by a crash, nothing of it is certain.
         state.end(struck)?;
-        state.disk.sync_folder();
+        state.disk.sync_folder(folder);
         Ok(())
     }
 
@@ -423,7 +455,8 @@ impl StorageFile for FaultyFile {
         let struck = state.begin()?;
         let len = match struck {
             Some(Fault::NoSpace) => return Err(Errno::ENOSPC.into()),
-            Some(Fault::ShortWrite | Fault::WriteError) => bytes.len().div_ceil(2),
+            Some(Fault::FillsUp) if state.is_filled => return Err(Errno::ENOSPC.into()),
+            Some(Fault::ShortWrite | Fault::WriteError | Fault::FillsUp) => bytes.len().div_ceil(2),
             Some(
                 Fault::SyncError | Fault::TornRename | Fault::Crash | Fault::ShortRead | Fault::ReadError,
             )
@@ -434,6 +467,7 @@ impl StorageFile for FaultyFile {
             let written = self.file.write(rest)?;
             rest = &rest[written..];
         }
+        state.is_filled |= struck == Some(Fault::FillsUp);
         state.disk.files[self.number].write(&bytes[..len]);
         state.end(struck)?;
         if struck == Some(Fault::WriteError) { Err(Errno::EIO.into()) } else { Ok(len) }
@@ -450,6 +484,9 @@ impl StorageFile for FaultyFile {
     fn truncate(&mut self, size: u64) -> io::Result<()> {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let struck = state.begin()?;
+        if struck == Some(Fault::WriteError) {
+            return Err(Errno::EIO.into());
+        }
         self.file.truncate(size)?;
         state.disk.files[self.number].truncate(size as usize);
         state.end(struck)
@@ -463,7 +500,7 @@ impl StorageFile for FaultyFile {
             state.disk.files[self.number].dirty.clear();
             return Err(Errno::EIO.into());
         }
-        self.file.sync()?;
+        // What a crash leaves is written by `Disk::leave`: forcing the real file to disk would cost time and test nothing.
         state.end(struck)?;
         state.disk.files[self.number].sync();
         Ok(())
@@ -471,6 +508,11 @@ impl StorageFile for FaultyFile {
 
     fn size(&self) -> io::Result<u64> {
         self.file.size()
+    }
+
+    fn twin(&self) -> io::Result<Box<dyn StorageFile>> {
+        let file = self.file.twin()?;
+        Ok(Box::new(FaultyFile { file, number: self.number, state: self.state.clone() }))
     }
 
     fn set_mode(&self, mode: u32) -> io::Result<()> {
@@ -516,6 +558,10 @@ impl StorageFile for FaultyReader {
 
     fn size(&self) -> io::Result<u64> {
         self.file.size()
+    }
+
+    fn twin(&self) -> io::Result<Box<dyn StorageFile>> {
+        self.file.twin()
     }
 
     fn set_mode(&self, mode: u32) -> io::Result<()> {

@@ -91,6 +91,10 @@ impl StorageFile for RealFile {
         Ok(self.0.metadata()?.len())
     }
 
+    fn twin(&self) -> io::Result<Box<dyn StorageFile>> {
+        Ok(Box::new(RealFile(self.0.try_clone()?)))
+    }
+
     fn set_mode(&self, mode: u32) -> io::Result<()> {
         self.0.set_permissions(Permissions::from_mode(mode))
     }

@@ -35,13 +35,18 @@ fn push(appender: &mut Appender, text: &str, end: u64) {
     appender.push(Block { bytes: text.into(), end });
 }
 
+fn write(appender: &mut Appender) -> io::Result<()> {
+    appender.write(&mut |_| {})
+}
+
 #[test]
 fn blocks_are_written_together_and_synced_together() {
     let (scene, mut appender) = Scene::new("together", Fault::Crash, u64::MAX, 1);
     push(&mut appender, "one ", 104);
     push(&mut appender, "two ", 108);
-    assert_eq!(appender.waiting_bytes(), 8);
-    appender.write().unwrap();
+    let mut told = Vec::new();
+    appender.write(&mut |bytes| told.push(bytes)).unwrap();
+    assert_eq!(told, [8]);
     assert_eq!(scene.storage.steps(), 2, "creation and one write");
     assert_eq!((appender.written(), appender.synced(), appender.size()), (108, 100, 8));
     assert!(appender.wants_sync());
@@ -56,7 +61,7 @@ fn blocks_are_written_together_and_synced_together() {
 fn a_short_write_goes_on() {
     let (scene, mut appender) = Scene::new("short", Fault::ShortWrite, 2, 2);
     push(&mut appender, "a longer text", 113);
-    appender.write().unwrap();
+    write(&mut appender).unwrap();
     assert_eq!(scene.text(), "a longer text");
     assert_eq!(appender.written(), 113);
 }
@@ -66,14 +71,14 @@ fn a_write_that_fails_leaves_whole_blocks_and_is_tried_again() {
     // The write takes half of its bytes and fails; cutting them off is the third step.
     let (scene, mut appender) = Scene::new("fails", Fault::WriteError, 3, 1);
     push(&mut appender, "one ", 104);
-    appender.write().unwrap();
+    write(&mut appender).unwrap();
     push(&mut appender, "two ", 108);
-    appender.write().unwrap_err();
+    write(&mut appender).unwrap_err();
     assert_eq!(appender.health(), &Health::Waiting);
     assert_eq!(scene.text(), "one ");
-    assert_eq!((appender.written(), appender.waiting_bytes()), (104, 4));
+    assert_eq!(appender.written(), 104);
     push(&mut appender, "three ", 114);
-    appender.write().unwrap();
+    write(&mut appender).unwrap();
     assert_eq!(appender.health(), &Health::Fine);
     assert_eq!(scene.text(), "one two three ");
     assert_eq!(appender.written(), 114);
@@ -84,11 +89,11 @@ fn a_full_disk_is_waited_for() {
     let (scene, mut appender) = Scene::new("full", Fault::NoSpace, 2, 5);
     push(&mut appender, "one ", 104);
     for _ in 0..3 {
-        let error = appender.write().unwrap_err();
+        let error = write(&mut appender).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::StorageFull);
         assert_eq!(scene.text(), "");
     }
-    appender.write().unwrap();
+    write(&mut appender).unwrap();
     assert_eq!(scene.text(), "one ");
 }
 
@@ -96,12 +101,12 @@ fn a_full_disk_is_waited_for() {
 fn a_sync_that_fails_loses_the_file_for_good() {
     let (scene, mut appender) = Scene::new("lost", Fault::SyncError, 3, 1);
     push(&mut appender, "one ", 104);
-    appender.write().unwrap();
+    write(&mut appender).unwrap();
     appender.sync().unwrap_err();
     assert_eq!(appender.health(), &Health::Lost);
     assert_eq!(appender.synced(), 100, "nothing is durable that was not");
     push(&mut appender, "two ", 108);
-    appender.write().unwrap();
+    write(&mut appender).unwrap();
     assert_eq!(appender.health(), &Health::Lost, "a write does not mend it");
     assert!(!appender.wants_sync());
     assert_eq!(scene.text(), "one two ");
@@ -113,6 +118,28 @@ fn nobody_syncs_a_lost_file_again() {
     let (_scene, mut appender) = Scene::new("twice", Fault::SyncError, 2, 1);
     let _ = appender.sync();
     let _ = appender.sync();
+}
+
+#[test]
+fn a_sync_on_another_thread_makes_durable_what_was_written_before_it_began() {
+    let (_scene, mut appender) = Scene::new("twin", Fault::SyncError, 6, 1);
+    push(&mut appender, "one ", 104);
+    write(&mut appender).unwrap();
+    let mut pending = appender.begin_sync().unwrap();
+    push(&mut appender, "two ", 108);
+    write(&mut appender).unwrap();
+    let result = pending.file.sync_data();
+    assert_eq!(appender.synced(), 100);
+    appender.end_sync(pending.position, result).unwrap();
+    assert_eq!((appender.written(), appender.synced()), (108, 104));
+    assert!(appender.wants_sync());
+    push(&mut appender, "three ", 114);
+    write(&mut appender).unwrap();
+    let mut pending = appender.begin_sync().unwrap();
+    let result = pending.file.sync_data();
+    appender.end_sync(pending.position, result).unwrap_err();
+    assert_eq!(appender.health(), &Health::Lost);
+    assert_eq!(appender.synced(), 104);
 }
 
 #[test]
@@ -131,7 +158,7 @@ fn what_is_synced_survives_every_crash() {
                 let mut appender = Appender::new(file, 0)?;
                 for n in 1..=3 {
                     appender.push(Block { bytes: vec![b'0' + n; 700], end: u64::from(n) * 700 });
-                    appender.write()?;
+                    write(&mut appender)?;
                     appender.sync()?;
                     synced = appender.synced();
                 }
