@@ -84,6 +84,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<Ran> {
         return Ok(Ran::Skipped);
     };
     link_tools(&server)?;
+    let server = write_script(&server)?;
     let mut table = read(&shell::root().join(TABLE))?;
     table.exclusions.retain(|entry| threads || !entry.threads_only);
     if units.is_empty() {
@@ -123,6 +124,18 @@ fn link_tools(server: &Path) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// Writes a script that becomes the server. The suite looks into a binary of Linux: where it finds the system's library, it wants
+/// stack traces with names of the reference's functions, and else only that there is a report.
+fn write_script(server: &Path) -> Result<PathBuf> {
+    use std::os::unix::fs::PermissionsExt;
+    let script = shell::target_dir().join("conformance/server");
+    let server = std::path::absolute(server)?;
+    let quoted = server.display().to_string().replace('\'', r"'\''");
+    std::fs::write(&script, format!("#!/bin/sh\nexec '{quoted}' \"$@\"\n"))?;
+    std::fs::set_permissions(&script, std::fs::Permissions::from_mode(0o755))?;
+    Ok(script)
 }
 
 /// Reads the table.

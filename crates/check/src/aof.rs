@@ -244,7 +244,7 @@ fn read_log(
                 Mode::TruncateTo(last) if time > last => return Ok(Ended::Later(before)),
                 Mode::TruncateTo(_) | Mode::Check | Mode::Fix => continue,
             },
-            Ok(LogProgress::Item(LogItem::Command(_) | LogItem::Annotation)) => continue,
+            Ok(LogProgress::Item(LogItem::Command(_) | LogItem::Annotation(_))) => continue,
             Ok(LogProgress::Item(LogItem::Preamble(item))) => {
                 snapshot.as_mut().and_then(|report| report.item(&item))
             }

@@ -22,7 +22,6 @@ const ULONG: i128 = u64::MAX as i128;
 const MIB: i128 = 1024 * 1024;
 
 const ACL: &str = "access control lists";
-const AOF: &str = "the append-only file";
 const CLUSTER: &str = "cluster mode";
 const CORPSE: &str = "crash reports";
 const EVICTION: &str = "eviction";
@@ -203,8 +202,8 @@ params! {
             "Shape of a log line: legacy, logfmt or json.";
         LOG_TIMESTAMP_FORMAT: Choice<LogTimestampFormat> = one_of::<LogTimestampFormat>("log-timestamp-format", LogTimestampFormat::Legacy as u8),
             "How a log line writes the time: legacy, iso8601 or milliseconds.";
-        HIDE_USER_DATA_FROM_LOG: Bool = boolean("hide-user-data-from-log", true).later(CORPSE),
-            "Leave keys, values and arguments out of the log.";
+        HIDE_USER_DATA_FROM_LOG: Bool = boolean("hide-user-data-from-log", true),
+            "Leave out of the log what clients send; keys of a file that cannot be loaded are named.";
         SYSLOG_ENABLED: Bool = boolean("syslog-enabled", false).immutable(),
             "Log to the system log as well.";
         SYSLOG_IDENT: Text = text("syslog-ident", "valkey").immutable(),
@@ -593,7 +592,7 @@ params! {
             "Microseconds to wait after each loaded key; negative waits once per so many keys.";
         LOADING_PROCESS_EVENTS_INTERVAL_BYTES: Int = number("loading-process-events-interval-bytes", 2 * MIB, 1024, INT).hidden(),
             "Bytes loaded until INFO shows them, 256 KiB at most. Clients are served all the time.";
-        AOF_DISABLE_AUTO_GC: Bool = boolean("aof-disable-auto-gc", false).hidden().later(AOF),
+        AOF_DISABLE_AUTO_GC: Bool = boolean("aof-disable-auto-gc", false).hidden(),
             "Keep append-only files that a rewrite has made superfluous.";
         CLUSTER_PING_INTERVAL: Int = number("cluster-ping-interval", 0, 0, LONG).hidden().later(CLUSTER),
             "Milliseconds between pings on the bus; 0 follows the node timeout.";

@@ -25,8 +25,12 @@ pub enum Action {
     },
     /// Run this on a thread of its own; the main thread then calls [`crate::Engine::advance_load`] when that one wakes it.
     Load(Box<LoadJob>),
+    /// Wait so many microseconds before each write of the append-only file, from now on: for DEBUG.
+    DelayAof(u64),
     /// End the process in good order.
     Shutdown,
+    /// Do not end the process for the signal that waited for the cron: see [`crate::Engine::end_waits_for_cron`].
+    KeepRunning,
     /// End the process at once, for DEBUG: by a fault or plainly.
     Crash(Crash),
 }

@@ -18,6 +18,7 @@ use crate::args::Args;
 use crate::control::Control;
 use crate::engine::Engine;
 use crate::process::{LogLevel, Process};
+use crate::repl_stream::ReplicationStream;
 use crate::session::{Caller, Session};
 use crate::session_key::SessionKey;
 use crate::snapshot::{self, RdbAux};
@@ -27,6 +28,7 @@ use sluice_command::derive::keys::{key_row, keys};
 use sluice_command::specs::transactions;
 use sluice_command::{Flags, Spec};
 use sluice_keyspace::{KeyHasher, Keyspace};
+use sluice_persist::aof::ReplicationNote;
 use sluice_persist::rdb::Version;
 use std::ops::{ControlFlow, Range};
 
@@ -42,6 +44,10 @@ pub(crate) struct AofStream {
     position: u64,
     /// Time of the last annotation in the file, seconds since the epoch.
     stamped_s: Option<i64>,
+    /// Where in the history of replication the file stands, by its last annotation: id, offset.
+    noted: Option<([u8; 40], u64)>,
+    /// Units were appended behind that annotation.
+    has_unnoted: bool,
     /// Which keys were written where; there under `appendfsync always` alone.
     written_at: Option<Box<WrittenAt>>,
     /// What the process has reported.
@@ -162,6 +168,7 @@ impl AofStream {
         if !self.is_on || !unit.changes_data() {
             return;
         }
+        self.has_unnoted = true;
         let before = self.pending.len();
         if let Some(now) = stamp
             && self.stamped_s.is_none_or(|last_s| now.unix_s() > last_s)
@@ -174,6 +181,34 @@ impl AofStream {
         if let Some(written_at) = &mut self.written_at {
             written_at.close_unit(self.position);
         }
+    }
+
+    /// Notes where in the history of replication the data stand with all units so far, for a restart. A unit that is not followed
+    /// by such a note takes the data away from there, so the note belongs into the block of its units.
+    pub(crate) fn note_history(&mut self, stream: &ReplicationStream) {
+        let Some(point) = stream.point().filter(|_| self.is_on) else { return };
+        let Ok(id) = point.replid.as_bytes().try_into() else { return };
+        if self.noted == Some((id, point.offset)) && !self.has_unnoted {
+            return;
+        }
+        let before = self.pending.len();
+        if self.noted.is_none_or(|(known, _)| known != id) {
+            ReplicationNote::Id(id).push(&mut self.pending);
+        }
+        ReplicationNote::Offset(point.offset).push(&mut self.pending);
+        self.position += (self.pending.len() - before) as u64;
+        self.noted = Some((id, point.offset));
+        self.has_unnoted = false;
+    }
+
+    /// See [`Engine::take_aof`].
+    pub(crate) fn take(&mut self, buffer: &mut Vec<u8>) -> Option<Range<u64>> {
+        if self.pending.is_empty() {
+            return None;
+        }
+        debug_assert!(buffer.is_empty());
+        std::mem::swap(buffer, &mut self.pending);
+        Some(self.position - buffer.len() as u64..self.position)
     }
 
     /// Notes that the unit under way has written a key.
@@ -263,6 +298,7 @@ impl Engine {
         debug_assert!(aof.pending.is_empty());
         aof.selected = None;
         aof.stamped_s = None;
+        aof.noted = None;
     }
 
     /// Whether output waits until it is durable: `appendfsync always`.
@@ -278,13 +314,13 @@ impl Engine {
     /// Takes the bytes of the units that have closed since the last call, and the positions where they begin and end. The
     /// caller gives an empty buffer in exchange. `None` where there are none.
     pub fn take_aof(&mut self, buffer: &mut Vec<u8>) -> Option<Range<u64>> {
-        let aof = &mut self.control.aof;
-        if aof.pending.is_empty() {
-            return None;
-        }
-        debug_assert!(buffer.is_empty());
-        std::mem::swap(buffer, &mut aof.pending);
-        Some(aof.position - buffer.len() as u64..aof.position)
+        self.control.aof.take(buffer)
+    }
+
+    /// Has the file say where in the history of replication the data stand: behind the units of an iteration.
+    pub(crate) fn note_history(&mut self) {
+        let Control { aof, stream, .. } = &mut self.control;
+        aof.note_history(stream);
     }
 
     /// Whether there are bytes to be taken.
@@ -366,6 +402,7 @@ impl Engine {
             snapshot::options(config, Version::Valkey),
             &about,
             kept,
+            &mut || {},
             &mut |piece| {
                 result = give(&piece);
                 if result.is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }

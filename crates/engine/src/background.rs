@@ -203,7 +203,7 @@ impl Engine {
         let about = RdbAux {
             now: process.now(),
             used_memory: process.used_memory(keyspace),
-            stream: None,
+            stream: control.stream.point(),
             is_aof_base: target.is_aof_base,
         };
         let filled = keyspace.iter().filter(|(_, db)| !db.is_empty());
@@ -211,7 +211,8 @@ impl Engine {
         let options = snapshot::options(&control.config, Version::Valkey);
         let mut file = SnapshotFile::new(&control.config, options, &about, &control.kept, sizes);
         if target.as_commands {
-            file = file.written_as_commands(control.limits.aof_timestamps.then_some(about.now));
+            let stamp = control.limits.aof_timestamps.then_some(about.now);
+            file = file.written_as_commands(stamp, control.stream.point());
         }
         self.job = Some(Job::begin(keyspace, file, target, process)?);
         self.control.is_writing = true;
@@ -220,8 +221,9 @@ impl Engine {
 
     /// Goes on with the job for so long at most, about. To be called between units, once an iteration.
     pub fn save_slice(&mut self, budget_ns: u64, process: &mut dyn Process) -> Slice {
-        let Engine { keyspace, job, .. } = self;
+        let Engine { keyspace, job, control, .. } = self;
         let Some(under_way) = job else { return Slice::None };
+        under_way.writing.set_key_delay(control.config.int(param::RDB_KEY_SAVE_DELAY));
         if let Some(outcome) = under_way.writing.outcome() {
             let state = self.job_state().unwrap_or_default();
             let began = self.drop_job().unwrap_or_else(|| process.recent());

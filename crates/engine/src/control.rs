@@ -16,7 +16,7 @@ use crate::sync_state::FullSyncs;
 use crate::unit_commands::UnitCommands;
 use crate::watch::Watching;
 use sluice_base::Now;
-use sluice_config::Config;
+use sluice_config::{Config, param};
 use std::sync::Arc;
 
 /// The control plane: configuration, logs, clients' relations and counters; no keys.
@@ -86,6 +86,8 @@ pub struct Control {
     pub active_expire: bool,
     /// DEBUG PAUSE-CRON.
     pub cron_paused: bool,
+    /// A signal that ends the server came while the cron was paused.
+    pub end_waits_for_cron: bool,
     /// DEBUG DICT-RESIZING.
     pub resizing: bool,
     /// DEBUG QUICKLIST-PACKED-THRESHOLD, bytes; 0: the default.
@@ -141,7 +143,13 @@ impl Control {
 
     /// Whether what was appended up to this position is kept: on disk, and in a file that the next start reads.
     pub(crate) fn is_kept(&self, position: u64) -> bool {
-        self.aof.is_durable(position) && !self.rewriting.is_first
+        let has_begun = self.aof.is_on() || !self.wants_aof();
+        has_begun && self.aof.is_durable(position) && !self.rewriting.is_first
+    }
+
+    /// Whether there shall be an append-only file: there is one, or it begins with the next rewrite.
+    pub(crate) fn wants_aof(&self) -> bool {
+        self.config.bool(param::APPENDONLY)
     }
 
     /// Ends a pause and lets the requests go on that it has kept.

@@ -13,7 +13,7 @@ use crate::session::{ClientKind, Closing, Connection, ReplicaState, Session, Ses
 use crate::session_key::SessionKey;
 use crate::stats::Stats;
 use sluice_base::{HashSeed, Now, Rng};
-use sluice_config::Config;
+use sluice_config::{Config, param};
 use sluice_keyspace::{Classes, Effects, KeyHasher, Keyspace, Layout};
 use sluice_resp::{Admission, Outbox};
 use std::sync::Arc;
@@ -82,20 +82,31 @@ impl Engine {
     pub fn new(config: Config, seeds: Seeds, process: &mut dyn Process) -> Engine {
         let limits = Arc::new(Limits::new(&config));
         let now = process.now();
-        let control = Control::new(config, limits, now, hex(&process.entropy()), hex(&process.entropy()));
         // One table a database: there is no cluster mode yet.
         let hasher = KeyHasher::new(seeds.hash, Layout::One);
+        let keyspace = Keyspace::new(limits.databases, hasher);
+        let control = Control::new(config, limits, now, hex(&process.entropy()), hex(&process.entropy()));
+        Engine::with(control, keyspace, Rng::new(seeds.rng))
+    }
+
+    /// An engine that will have no clients, around this keyspace: for the commands of a log.
+    pub(crate) fn for_replay(config: Config, limits: Arc<Limits>, keyspace: Keyspace, now: Now) -> Engine {
+        let control = Control::new(config, limits, now, String::new(), String::new());
+        Engine::with(control, keyspace, Rng::new(0))
+    }
+
+    fn with(control: Control, keyspace: Keyspace, rng: Rng) -> Engine {
         let mut engine = Engine {
-            keyspace: Keyspace::new(control.limits.databases, hasher),
+            preparer: Preparer::new(keyspace.hasher(), &control.renames),
+            keyspace,
             sessions: Sessions::default(),
-            preparer: Preparer::new(hasher, &control.renames),
             control,
             effects: Effects::default(),
             stats: Stats::new(sluice_command::table::COUNT),
             gate: Gate::new(&sluice_command::table::ALL),
             handlers: crate::routes::handlers(),
             actions: Vec::new(),
-            rng: Rng::new(seeds.rng),
+            rng,
             prepared: None,
             spare: Vec::new(),
             cron: CronState::default(),
@@ -284,11 +295,25 @@ impl Engine {
         }
     }
 
-    /// Sends an error to a client whose bytes were no request, and ends it after that.
-    pub fn protocol_error(&mut self, key: SessionKey, message: &[u8], process: &mut dyn Process) {
+    /// Sends an error to a client whose bytes were no request, and ends it after that. `input` is what was not executed of them,
+    /// for the log.
+    pub fn protocol_error(
+        &mut self,
+        key: SessionKey,
+        message: &[u8],
+        input: &[u8],
+        process: &mut dyn Process,
+    ) {
         let Some(mut session) = self.sessions.take(key) else { return };
-        let text = String::from_utf8_lossy(message).into_owned();
-        process.log(crate::LogLevel::Verbose, &format!("{text} from client {}", session.caller.addr));
+        let mut client = String::new();
+        session.push_line(process.recent().unix_s(), &self.control.watching, None, &mut client);
+        let reason = message.strip_prefix(b"ERR Protocol error: ").unwrap_or(message).escape_ascii();
+        let shown = match self.control.config.bool(param::HIDE_USER_DATA_FROM_LOG) {
+            true => "*redacted*".to_owned(),
+            false => shown_input(input),
+        };
+        let text = format!("Protocol error ({reason}) from client: {client}. Query buffer: {shown}");
+        process.log(crate::LogLevel::Verbose, &text);
         session.caller.flags.protocol_error = true;
         session.caller.closing = Closing::AfterReply;
         self.reply_error(&mut session, &crate::CmdError::owned(message));
@@ -314,6 +339,7 @@ impl Engine {
         self.serve_full_syncs(process);
         self.ask_replicas();
         self.deliver_stream();
+        self.note_history();
     }
 
     /// Sessions with output since the last call, each once.
@@ -446,6 +472,7 @@ impl Control {
             saved_for_end: false,
             active_expire: true,
             cron_paused: false,
+            end_waits_for_cron: false,
             resizing: true,
             packed_threshold: 0,
             skip_checksum: false,
@@ -458,6 +485,16 @@ impl Control {
         }
     }
 }
+
+/// The beginning of what a client sent, for the log.
+fn shown_input(input: &[u8]) -> String {
+    let shown = &input[..input.len().min(SHOWN_INPUT_BYTES)];
+    let more = if shown.len() < input.len() { " (...)" } else { "" };
+    format!("'{}'{more}", shown.escape_ascii())
+}
+
+/// Bytes of a broken request that the log shows.
+pub const SHOWN_INPUT_BYTES: usize = 128;
 
 /// Bytes as 40 hexadecimal digits.
 pub(crate) fn hex(bytes: &[u8; 20]) -> String {

@@ -13,7 +13,7 @@ mod replay;
 mod transaction;
 
 pub use batch::{Flow, Submitted};
-pub use replay::{AofEnd, AofPart};
+pub(crate) use replay::AofEnd;
 
 use crate::args::Args;
 use crate::blocking::WaitFor;

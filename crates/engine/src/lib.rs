@@ -60,20 +60,20 @@ pub use aof::AofBacklog;
 pub use args::Args;
 pub use background::Slice;
 pub use delivery::SHARED_BYTES_MIN;
-pub use engine::{Engine, Seeds};
+pub use engine::{Engine, SHOWN_INPUT_BYTES, Seeds};
 pub use error::CmdError;
-pub use exec::{AofEnd, AofPart, Flow, Submitted};
+pub use exec::{Flow, Submitted};
 pub use limits::{Limits, OutputLimit};
 pub use loading::{LoadCounts, LoadEnded, LoadJob, LoadProgress, LoadThread, NotLoaded};
 pub use multicast::{GroupOutput, Multicast, OutputGroup};
 pub use parts::MemoryPart;
 pub use prepare::{PreparedBatch, Preparer};
 pub use process::{
-    AofFacts, AofIncrement, Background, BackgroundFile, Counts, CpuTimes, Facts, IoThreads, LogLevel,
-    Process, SaveError, SnapshotSink, SnapshotSource,
+    AofFacts, AofFiles, AofIncrement, AofPart, AofSource, Background, BackgroundFile, Counts, CpuTimes,
+    Facts, IoThreads, LogLevel, Process, SaveError, SnapshotSink, SnapshotSource,
 };
 pub use renames::{Renames, rename_errors, renames};
-pub use saving::Ending;
+pub use saving::{Ending, key_delay_us};
 pub use session::{Caller, Closing, Connection, Session};
 pub use session_key::SessionKey;
 pub use snapshot::{Give, Kept, SnapshotFile};

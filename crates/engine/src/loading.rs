@@ -12,8 +12,8 @@
 //! have expired are left out; (3) nothing of it is an effect: nothing is propagated, no change is counted; clients that watch
 //! keys learn that the old ones are gone and the new ones came; (4) memory beside the keyspace: one piece, and the value that is
 //! read; (5) the old data go when the load begins, before there is a second copy, except where the file is merged into them:
-//! then they are what the load fills; (6) while a load is under way the engine's keyspace is empty and stays empty: the gate
-//! lets no command pass that could change it.
+//! then they are what the load fills; (6) while a load is under way the engine's keyspace is empty and stays empty, or is what an
+//! append-only file will replace: the gate lets no command pass that could change it, and nothing is saved or rewritten.
 //!
 //! # Other sources and other loads
 //!
@@ -21,22 +21,28 @@
 //! a channel, and fails when the channel's other end is gone. `open` answers 0 bytes where the primary does not say how many come.
 //! With `swapdb` the old data stay: one more case of `OldData`, for which the check `loading` of the gate is not armed.
 //!
-//! *The AOF* is replayed by a second engine without clients: [`LoadJob::run`] makes it on the load's thread, gives it the job's
-//! keyspace, runs the commands of the log by it and takes the keyspace back. Its preamble is a file like any other. What [`LoadProgress`] shows, how a
-//! load is stopped and how the keyspace is handed over stay the same.
+//! *The append-only file* is replayed by a second engine without clients, which [`LoadJob::run`] makes on the load's thread: the
+//! engine is given the job's keyspace, runs the commands of the log by it, and gives the keyspace back (`loading/aof.rs`). The
+//! old data stay until then: no log that turns out to be damaged takes them.
 
+mod aof;
 mod file;
+mod history;
 mod staged;
 mod under_way;
 
-pub(crate) use file::{Duplicates, PreambleLoad};
+pub(crate) use aof::ReplayProcess;
+pub(crate) use file::{Duplicates, PreambleLoad, piece_bytes};
 pub use file::{LoadCounts, NotLoaded};
+pub(crate) use history::LoadedHistory;
 pub use under_way::LoadEnded;
-pub(crate) use under_way::{LoadPlan, LoadPurpose, LoadUnderWay, NOT_RELOADED, OldData, progress_line};
+pub(crate) use under_way::{LoadPlan, LoadPurpose, LoadUnderWay, NOT_RELOADED, OldData};
 
 use crate::control::Control;
-use crate::process::{LogLevel, SnapshotSource};
+use crate::process::{AofFiles, LogLevel, SnapshotSource};
+use aof::AofLoad;
 use file::{Brought, FileLoad};
+use sluice_base::Now;
 use sluice_config::param;
 use sluice_keyspace::{ChunkMemory, Keyspace};
 use std::sync::atomic::AtomicBool;
@@ -51,14 +57,30 @@ pub trait LoadThread {
 
     /// Waits, for the directive `key-load-delay`.
     fn sleep(&mut self, microseconds: u64);
+
+    /// Reads the clock.
+    fn now(&mut self) -> Now;
+}
+
+/// Where the data come from.
+pub(crate) enum LoadSource {
+    /// A snapshot file.
+    Snapshot(Box<dyn SnapshotSource>),
+    /// The files of an append-only file.
+    Aof(Box<dyn AofFiles>),
+}
+
+/// What reads them.
+enum LoadReader {
+    Snapshot(Box<dyn SnapshotSource>, Box<FileLoad>),
+    Aof(Box<AofLoad>),
 }
 
 /// A load that has to be run: by any thread, once.
 pub struct LoadJob {
-    source: Box<dyn SnapshotSource>,
+    reader: LoadReader,
     keyspace: Keyspace,
     old: OldData,
-    file: FileLoad,
     progress: Arc<LoadProgress>,
 }
 
@@ -75,17 +97,24 @@ const _: fn() = || {
 
 impl LoadJob {
     pub(crate) fn new(
-        source: Box<dyn SnapshotSource>,
+        source: LoadSource,
         keyspace: Keyspace,
         plan: &LoadPlan,
         control: &Control,
-        now: sluice_base::Now,
+        now: Now,
     ) -> LoadJob {
         let progress = Arc::new(LoadProgress::default());
         progress.publish_memory(&keyspace);
         progress.set_key_delay(control.config.int(param::KEY_LOAD_DELAY));
-        let file = FileLoad::new(control, plan.duplicates, now);
-        LoadJob { source, keyspace, old: plan.old, file, progress }
+        let reader = match source {
+            LoadSource::Snapshot(source) => {
+                let mut file = FileLoad::new(control, plan.duplicates, now);
+                file.ends_process = plan.purpose == LoadPurpose::Start;
+                LoadReader::Snapshot(source, Box::new(file))
+            }
+            LoadSource::Aof(files) => LoadReader::Aof(Box::new(AofLoad::new(control, files))),
+        };
+        LoadJob { reader, keyspace, old: plan.old, progress }
     }
 
     /// What the load shows to other threads.
@@ -95,15 +124,19 @@ impl LoadJob {
 
     /// Loads. What came of it is for [`crate::Engine::advance_load`]. Cost: O(file).
     pub fn run(self, thread: &mut dyn LoadThread) {
-        let LoadJob { mut source, mut keyspace, old, file, progress } = self;
-        let result = file.run(source.as_mut(), &mut keyspace, &mut Reporter { progress: &progress, thread });
+        let LoadJob { reader, mut keyspace, old, progress } = self;
+        let out = &mut Reporter { progress: &progress, thread };
+        let result = match reader {
+            LoadReader::Snapshot(mut source, file) => file.run(source.as_mut(), &mut keyspace, out),
+            LoadReader::Aof(load) => load.run(&mut keyspace, out),
+        };
         // A part of a keyspace is of no use to anybody, and is freed here rather than by the main thread.
         let keyspace = match (&result, old) {
             (Err(_), OldData::Freed) => None,
             (Ok(_), _) | (Err(_), OldData::Filled) => Some(keyspace),
         };
         progress.news().outcome = Some(LoadOutcome { keyspace, result });
-        thread.wake();
+        out.thread.wake();
     }
 }
 
@@ -192,7 +225,7 @@ impl LoadProgress {
 }
 
 /// The load's side of [`LoadProgress`].
-struct Reporter<'a> {
+pub(crate) struct Reporter<'a> {
     progress: &'a LoadProgress,
     thread: &'a mut dyn LoadThread,
 }
@@ -200,7 +233,7 @@ struct Reporter<'a> {
 impl Reporter<'_> {
     /// Has the main thread write a line to the log. A file may have any number of fields: what the main thread has not come to
     /// write yet is bounded.
-    fn log(&mut self, level: LogLevel, line: impl Into<String>) {
+    pub(crate) fn log(&mut self, level: LogLevel, line: impl Into<String>) {
         let mut news = self.progress.news();
         if level == LogLevel::Warning || news.lines.len() < LINES_MAX {
             news.lines.push((level, line.into()));
@@ -215,13 +248,13 @@ impl Reporter<'_> {
         self.thread.wake();
     }
 
-    fn is_stopped(&self) -> bool {
+    pub(crate) fn is_stopped(&self) -> bool {
         self.progress.is_stopped.load(Relaxed)
     }
 
     /// Waits behind a key, as `key-load-delay` wants it. `number` counts keys.
     #[inline]
-    fn delay(&mut self, number: u64) {
+    pub(crate) fn delay(&mut self, number: u64) {
         let delay = self.progress.key_delay.load(Relaxed);
         if delay != 0 {
             self.wait(delay, number);

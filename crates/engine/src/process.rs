@@ -77,6 +77,10 @@ pub trait Process {
     /// The snapshot file of this name in the working directory, not opened yet: another thread reads it.
     fn snapshot_source(&mut self, name: &[u8]) -> Box<dyn SnapshotSource>;
 
+    /// The files of the append-only file, `pending` with them, which ends at `position`: another thread asks for them and reads
+    /// them.
+    fn aof_files(&mut self, config: &Config, pending: Vec<u8>, position: u64) -> Box<dyn AofFiles>;
+
     /// Waits, the whole server with it: DEBUG SLEEP.
     fn sleep(&mut self, microseconds: u64);
 
@@ -138,6 +142,9 @@ pub trait Background {
     /// before.
     fn end(&mut self, entries: usize);
 
+    /// Takes up the setting `rdb-key-save-delay`, which may have changed since the file was begun.
+    fn set_key_delay(&mut self, key_delay: i64);
+
     /// What was handed over and is not written yet, as [`Captured::weight`] counts.
     fn weight(&self) -> usize;
 
@@ -159,6 +166,31 @@ pub trait SnapshotSource: Send {
 
     /// Reads the next bytes of what was opened, some at least; none at the end of the file. Errors: the system's reason.
     fn read(&mut self, into: &mut [u8]) -> Result<usize, String>;
+}
+
+/// The files of an append-only file, for the thread that loads them.
+pub trait AofFiles: Send {
+    /// All of them in the order in which they are loaded, opened. Waits until what was appended is written. Errors: lines for
+    /// the log.
+    fn list(&mut self) -> Result<Vec<AofPart>, Vec<String>>;
+}
+
+/// A file of an append-only file that is to be loaded.
+pub struct AofPart {
+    /// Its name, for the log.
+    pub name: String,
+    /// Whether it is the base, and not an increment.
+    pub is_base: bool,
+    /// Whether it is the only file there is, as versions before 7.0 wrote it.
+    pub is_old_style: bool,
+    /// Its bytes.
+    pub source: Box<dyn AofSource>,
+}
+
+/// A file of an append-only file that is read.
+pub trait AofSource: SnapshotSource {
+    /// Cuts the file off behind so many bytes, durably: more is going to be appended. Errors: the system's reason.
+    fn truncate(&mut self, size: u64) -> Result<(), String>;
 }
 
 /// Why a snapshot could not be written: a line for the log.
@@ -268,6 +300,8 @@ pub struct AofFacts {
     pub is_syncing: bool,
     /// Syncs that took longer than a second.
     pub delayed_syncs: u64,
+    /// Bytes that may still be written to its disk, where that is known.
+    pub free_bytes: Option<u64>,
 }
 
 /// What IO threads did.

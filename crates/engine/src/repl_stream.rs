@@ -11,6 +11,7 @@
 //! added, and the offset stands still.
 
 use crate::session_key::SessionKey;
+use crate::snapshot::StreamPoint;
 use crate::unit_commands::{Audience, BUFFER_KEPT_BYTES, Grouping, UnitCommands, push_command};
 use sluice_base::{Bytes, heap};
 use std::collections::VecDeque;
@@ -24,6 +25,8 @@ pub struct ReplicationStream {
     pub offset: u64,
     /// Id of the history: 40 hexadecimal digits.
     pub replid: String,
+    /// The history before, as the files told that were loaded, and the offset of the first byte that is none of it.
+    pub(crate) earlier: Option<(String, u64)>,
     /// Whether a replica has ever been attached: the history begins with the first.
     begun: bool,
     /// Database selected in the stream.
@@ -60,7 +63,21 @@ impl ReplicationStream {
     /// Begins the history under an id.
     pub fn begin(&mut self, replid: String) {
         self.replid = replid;
+        self.earlier = None;
         self.begun = true;
+    }
+
+    /// The data that were loaded stand behind `offset` bytes of that history. What follows is a history of its own: replicas may
+    /// have been sent more of the one before than the files know.
+    pub(crate) fn resume(&mut self, replid: String, offset: u64) {
+        self.offset = offset;
+        self.earlier = Some((replid, offset + 1));
+    }
+
+    /// Where the data stand in the history: known while somebody is fed, because what nobody is fed counts nothing.
+    pub(crate) fn point(&self) -> Option<StreamPoint<'_>> {
+        let db = self.selected.unwrap_or(0);
+        self.is_fed().then(|| StreamPoint { db, replid: &self.replid, offset: self.offset })
     }
 
     /// Database selected in the stream.

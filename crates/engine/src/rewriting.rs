@@ -8,6 +8,9 @@
 //!      └── fails, or is broken off: the file before goes on, with one more increment
 //! ```
 //!
+//! A file that has grown by `auto-aof-rewrite-percentage` is rewritten. Where the disk would not hold a rewrite any more by then, the
+//! rewrite begins earlier: [`due`].
+//!
 //! Invariants: (1) the cut of the data and that of the stream are between the same two units; (2) one rewrite at a time, and none
 //! beside a save; (3) an append-only file that was turned on is one when its first base is in force: until then what is appended
 //! lies beside the manifest.
@@ -15,7 +18,7 @@
 use crate::aof::AofBacklog;
 use crate::background::JobState;
 use crate::engine::Engine;
-use crate::process::{AofIncrement, BackgroundFile, LogLevel, Process, SaveError};
+use crate::process::{AofFacts, AofIncrement, BackgroundFile, LogLevel, Process, SaveError};
 use sluice_base::Now;
 use sluice_config::param;
 
@@ -42,6 +45,49 @@ pub struct Rewriting {
     pub(crate) last_copied_bytes: u64,
     /// No rewrite begins by itself before this, seconds since the epoch.
     rests_until_s: i64,
+    /// The log says no more that the disk is too small before this, seconds since the epoch.
+    too_small_said_until_s: i64,
+}
+
+/// What growth and the disk ask for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Due {
+    Nothing,
+    /// The file has grown by this many percent.
+    Growth(u64),
+    /// So many bytes are free: too few for a rewrite by the time that growth asks for one.
+    Space(u64),
+    /// So many bytes are free, too few for a rewrite now.
+    TooSmall(u64),
+}
+
+/// A file that has grown by less is not rewritten for want of space: the next rewrite would follow at once.
+const SPACE_GROWTH_PERCENT: u64 = 10;
+/// Time between two lines of the log about a disk that is too small, seconds.
+const TOO_SMALL_SAID_EVERY_S: i64 = 3600;
+
+/// What a file of this size asks for. A rewrite is expected to need what the last one left. `percent`, `min`:
+/// `auto-aof-rewrite-percentage`, which is not 0, and `auto-aof-rewrite-min-size`.
+fn due(facts: &AofFacts, percent: u64, min: u64) -> Due {
+    let AofFacts { current_bytes, base_bytes, free_bytes, .. } = *facts;
+    let base = base_bytes.max(1);
+    let growth = (u128::from(current_bytes) * 100 / u128::from(base)).saturating_sub(100);
+    let growth = u64::try_from(growth).unwrap_or(u64::MAX);
+    let is_large = current_bytes > min;
+    if is_large && growth >= percent {
+        return Due::Growth(growth);
+    }
+    let Some(free) = free_bytes.filter(|_| is_large && growth >= SPACE_GROWTH_PERCENT) else {
+        return Due::Nothing;
+    };
+    // Where growth asks for one: what has to be written until then takes space, too.
+    let asked_at = u128::from(base) * u128::from(percent.saturating_add(100)) / 100;
+    let until_then = asked_at.saturating_sub(u128::from(current_bytes));
+    match u128::from(free) {
+        free_now if free_now < u128::from(base) => Due::TooSmall(free),
+        free_now if free_now < until_then + u128::from(base) => Due::Space(free),
+        _ => Due::Nothing,
+    }
 }
 
 /// So many failures in a row are tried again at once by growth, and with growing pauses from then on.
@@ -68,6 +114,10 @@ impl Engine {
 
     /// Begins a rewrite. To be called between units, while no job is under way. Whether it has begun; the log says why not.
     pub(crate) fn begin_rewrite(&mut self, process: &mut dyn Process) -> bool {
+        assert!(
+            !self.is_loading(),
+            "a base of data that are not there yet would take the place of the files"
+        );
         let rewriting = &mut self.control.rewriting;
         rewriting.scheduled = false;
         rewriting.count += 1;
@@ -102,6 +152,7 @@ impl Engine {
             (true, false) => AofIncrement::First,
             (false, _) => AofIncrement::None,
         };
+        self.note_history();
         let mut pending = Vec::new();
         self.take_aof(&mut pending);
         let position = self.aof_position();
@@ -171,7 +222,8 @@ impl Engine {
     }
 
     fn rewrite_failed(&mut self, now: Now, process: &mut dyn Process) {
-        let waits_for_base = self.control.aof.is_on() && !process.has_aof_base();
+        // It may not even have begun: then nothing is appended yet.
+        let waits_for_base = self.control.wants_aof() && !process.has_aof_base();
         let rewriting = &mut self.control.rewriting;
         if let Some(began_s) = rewriting.began_s.take() {
             rewriting.last_s = Some(now.unix_s() - began_s);
@@ -232,7 +284,8 @@ impl Engine {
 
     /// Begins the rewrite that is scheduled, or due because the file has grown.
     pub(crate) fn rewrite_if_due(&mut self, now: Now, process: &mut dyn Process) {
-        if self.has_job() || self.control.rewriting.began_s.is_some() {
+        // While data are loaded there are none to write.
+        if self.has_job() || self.control.rewriting.began_s.is_some() || self.is_loading() {
             return;
         }
         if self.control.rewriting.scheduled {
@@ -248,12 +301,68 @@ impl Engine {
         if percent == 0 || !self.control.aof.is_on() || now.unix_s() < self.control.rewriting.rests_until_s {
             return;
         }
-        let facts = process.aof();
-        let growth = (facts.current_bytes * 100 / facts.base_bytes.max(1)).saturating_sub(100);
-        if facts.current_bytes > min && growth >= percent {
-            let text = format!("Starting automatic rewriting of AOF on {growth}% growth");
-            process.log(LogLevel::Notice, &text);
-            self.begin_rewrite(process);
+        match due(&process.aof(), percent, min) {
+            Due::Nothing => {}
+            Due::Growth(growth) => {
+                let text = format!("Starting automatic rewriting of AOF on {growth}% growth");
+                process.log(LogLevel::Notice, &text);
+                self.begin_rewrite(process);
+            }
+            Due::Space(free) => {
+                let text = format!(
+                    "Starting automatic rewriting of AOF: {free} bytes are free on its disk, too few for a rewrite when it has \
+                     grown by {percent}%"
+                );
+                process.log(LogLevel::Notice, &text);
+                self.begin_rewrite(process);
+            }
+            Due::TooSmall(free) => self.say_disk_is_too_small(free, now, process),
         }
+    }
+
+    fn say_disk_is_too_small(&mut self, free: u64, now: Now, process: &mut dyn Process) {
+        let rewriting = &mut self.control.rewriting;
+        if now.unix_s() >= rewriting.too_small_said_until_s {
+            rewriting.too_small_said_until_s = now.unix_s() + TOO_SMALL_SAID_EVERY_S;
+            let text = format!(
+                "The AOF grows and its disk has no room for a rewrite: {free} bytes are free, fewer than the last rewrite left"
+            );
+            process.log(LogLevel::Warning, &text);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MIB: u64 = 1 << 20;
+
+    fn asked(current: u64, base: u64, free: Option<u64>) -> Due {
+        let (current_bytes, base_bytes) = (current * MIB, base * MIB);
+        let free_bytes = free.map(|free| free * MIB);
+        due(&AofFacts { current_bytes, base_bytes, free_bytes, ..AofFacts::default() }, 100, 64 * MIB)
+    }
+
+    #[test]
+    fn a_rewrite_is_due_by_growth_or_while_the_disk_still_holds_one() {
+        for (current, base, free, wanted) in [
+            (200, 100, None, Due::Growth(100)),
+            (199, 100, None, Due::Nothing),
+            (63, 1, None, Due::Nothing),
+            // 80 MiB are still to come, and 100 for the rewrite.
+            (120, 100, Some(180), Due::Nothing),
+            (120, 100, Some(179), Due::Space(179 * MIB)),
+            (120, 100, Some(100), Due::Space(100 * MIB)),
+            (120, 100, Some(99), Due::TooSmall(99 * MIB)),
+            (109, 100, Some(100), Due::Nothing),
+            (63, 50, Some(1), Due::Nothing),
+            (200, 100, Some(0), Due::Growth(100)),
+        ] {
+            assert_eq!(asked(current, base, free), wanted, "{current} of {base}, {free:?} free");
+        }
+        let full =
+            AofFacts { current_bytes: u64::MAX, base_bytes: 0, free_bytes: Some(0), ..AofFacts::default() };
+        assert_eq!(due(&full, u64::MAX, 0), Due::Growth(u64::MAX), "no sum overflows");
     }
 }

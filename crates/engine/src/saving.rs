@@ -4,6 +4,8 @@
 //! Invariants: (1) the file holds one moment: everybody waits, or a cut keeps it; (2) changes count as saved only when the file
 //! is durable; (3) a failure leaves the file before, or the new one, and never a part of one: see [`SnapshotSink`].
 
+#[cfg(doc)]
+use crate::action::Action;
 use crate::background::JobState;
 use crate::control::Control;
 use crate::engine::Engine;
@@ -13,6 +15,7 @@ use sluice_base::{Bytes, Now};
 use sluice_config::{SavePoint, param};
 use sluice_keyspace::Keyspace;
 use sluice_persist::rdb::Version;
+use std::cell::RefCell;
 use std::ops::ControlFlow;
 
 /// What becomes of the data when the server ends.
@@ -43,7 +46,7 @@ pub(crate) fn save(
     let about = RdbAux {
         now: process.now(),
         used_memory: process.used_memory(keyspace),
-        stream: None,
+        stream: control.stream.point(),
         is_aof_base: false,
     };
     let name = control.config.bytes(param::DBFILENAME).to_vec();
@@ -78,9 +81,11 @@ fn write(
     process: &mut dyn Process,
 ) -> Result<(), SaveError> {
     let (mut result, mut bytes, mut said_ns) = (Ok(()), 0, about.now.mono_ns);
+    let process = RefCell::new(process);
     let mut give = |piece: Bytes| {
         result = sink.write(&piece);
         bytes += piece.len() as u64;
+        let mut process = process.borrow_mut();
         let now_ns = process.now().mono_ns;
         if now_ns.saturating_sub(said_ns) >= SAID_EVERY_NS {
             said_ns = now_ns;
@@ -91,9 +96,27 @@ fn write(
         if result.is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
     };
     let config = &control.config;
+    let delay = config.int(param::RDB_KEY_SAVE_DELAY);
+    let mut entries = 0;
+    let mut each = || {
+        entries += 1;
+        let microseconds = key_delay_us(delay, entries);
+        if microseconds > 0 {
+            process.borrow_mut().sleep(microseconds);
+        }
+    };
     let options = snapshot::options(config, Version::Valkey);
-    snapshot::write(Some(keyspace), config, options, about, &control.kept, &mut give);
+    snapshot::write(Some(keyspace), config, options, about, &control.kept, &mut each, &mut give);
     result
+}
+
+/// Microseconds to wait behind the key of that number, as the setting `rdb-key-save-delay` wants it: so many, or, where it is negative,
+/// one behind so many keys.
+pub fn key_delay_us(setting: i64, number: u64) -> u64 {
+    match u64::try_from(setting) {
+        Ok(microseconds) => microseconds,
+        Err(_) => u64::from(number.is_multiple_of(setting.unsigned_abs())),
+    }
 }
 
 /// Time between two lines of the log about how far a save or a load is.
@@ -316,6 +339,13 @@ impl Engine {
             process.log(LogLevel::Notice, &text);
             self.begin_save(Why::SavePoint(point), process);
         }
+    }
+
+    /// Whether the end that a signal asks for waits until DEBUG PAUSE-CRON lets the cron go on: until then SHUTDOWN ABORT can
+    /// prevent it, by [`Action::KeepRunning`].
+    pub fn end_waits_for_cron(&mut self) -> bool {
+        self.control.end_waits_for_cron = self.control.cron_paused;
+        self.control.cron_paused
     }
 
     /// Prepares the end of the server: saves the data where that is wanted. `false`, where the server shall not end, as it

@@ -7,6 +7,7 @@ use sluice_base::{Bytes, Now};
 use sluice_config::choice::EvictionPolicy;
 use sluice_config::{Config, param};
 use sluice_keyspace::{CLOCK_MASK, Captured, Keyspace, Str, ValueRef};
+use sluice_persist::aof::ReplicationNote;
 use sluice_persist::rdb::{Text, Usage, Version, WriteOptions, Writer};
 use std::ops::ControlFlow;
 
@@ -75,21 +76,23 @@ pub(crate) fn pieces(
     kept: &Kept,
 ) -> Vec<Bytes> {
     let mut pieces = Vec::new();
-    write(keyspace, config, options, about, kept, &mut |piece| {
+    let mut give = |piece| {
         pieces.push(piece);
         ControlFlow::Continue(())
-    });
+    };
+    write(keyspace, config, options, about, kept, &mut || {}, &mut give);
     pieces
 }
 
-/// Gives a file of all databases, or of none, away in pieces of about [`PIECE_BYTES`], until that is broken off. Memory: one
-/// piece, and of a string that is compressed the whole compressed string.
+/// Gives a file of all databases, or of none, away in pieces of about [`PIECE_BYTES`], until that is broken off; `each` is called
+/// behind each entry. Memory: one piece, and of a string that is compressed the whole compressed string.
 pub(crate) fn write(
     keyspace: Option<&Keyspace>,
     config: &Config,
     options: WriteOptions,
     about: &RdbAux<'_>,
     kept: &Kept,
+    each: &mut dyn FnMut(),
     give: &mut Give<'_>,
 ) {
     let mut file = SnapshotFile::new(config, options, about, kept, Vec::new());
@@ -100,6 +103,7 @@ pub(crate) fn write(
             if file.entry(entry.key(), value, expiry, clock, give).is_break() {
                 return;
             }
+            each();
         }
     }
     // Nothing comes behind the end: whether more is wanted does not matter.
@@ -146,8 +150,12 @@ impl SnapshotFile {
     }
 
     /// The same contents as commands. `stamp`: with the time in front.
-    pub(crate) fn written_as_commands(self, stamp: Option<Now>) -> SnapshotFile {
-        SnapshotFile { commands: Some(CommandBase::new(stamp)), ..self }
+    pub(crate) fn written_as_commands(
+        self,
+        stamp: Option<Now>,
+        point: Option<StreamPoint<'_>>,
+    ) -> SnapshotFile {
+        SnapshotFile { commands: Some(CommandBase::new(stamp, point)), ..self }
     }
 
     /// A file that says nothing about itself; for tests.
@@ -196,7 +204,10 @@ impl SnapshotFile {
     /// Writes the end of the file.
     pub fn finish(self, give: &mut Give<'_>) -> ControlFlow<()> {
         match self.commands {
-            Some(commands) => give(Bytes::from_vec(commands.out)),
+            Some(mut commands) => {
+                commands.out.append(&mut commands.notes);
+                give(Bytes::from_vec(commands.out))
+            }
             None => give(Bytes::from_vec(self.writer.finish())),
         }
     }
@@ -259,15 +270,24 @@ fn write_fields(writer: &mut Writer, about: &RdbAux<'_>, kept: &Kept) {
 /// Entries as commands that make them.
 struct CommandBase {
     out: Vec<u8>,
+    /// Annotations that stand behind all commands: where in the history of replication the data stand.
+    notes: Vec<u8>,
 }
 
 /// Elements of a collection in one command, as the reference writes them.
 const ELEMENTS_PER_COMMAND: usize = 64;
 
 impl CommandBase {
-    fn new(stamp: Option<Now>) -> CommandBase {
+    fn new(stamp: Option<Now>, point: Option<StreamPoint<'_>>) -> CommandBase {
         let stamp = stamp.map_or_else(String::new, |now| format!("#TS:{}\r\n", now.unix_s()));
-        CommandBase { out: stamp.into_bytes() }
+        let mut notes = Vec::new();
+        if let Some(point) = point
+            && let Ok(id) = point.replid.as_bytes().try_into()
+        {
+            ReplicationNote::Id(id).push(&mut notes);
+            ReplicationNote::Offset(point.offset).push(&mut notes);
+        }
+        CommandBase { out: stamp.into_bytes(), notes }
     }
 
     fn select(&mut self, number: usize) {

@@ -163,7 +163,7 @@ impl Engine {
                     self.end_wait(client, process, |reply| reply_waitaof(reply, true));
                 }
                 Some(WaitFor::Replicas { local: Some(local), .. })
-                    if local.is_awaited && !self.control.aof.is_on() =>
+                    if local.is_awaited && !self.control.wants_aof() =>
                 {
                     self.end_wait(client, process, |reply| reply.error(&AOF_IS_OFF.wire()));
                 }

@@ -1,7 +1,7 @@
 //! What is appended to the append-only file, and what a reply waits for under `appendfsync always`.
 #![allow(missing_docs)]
 
-use sluice_engine::{Action, AofBacklog, AofIncrement, SessionKey};
+use sluice_engine::{Action, AofBacklog, AofFacts, AofIncrement, SessionKey};
 use sluice_testkit::Rig;
 
 fn with_aof(directives: &[(&str, &str)]) -> Rig {
@@ -194,15 +194,17 @@ fn a_served_client_waits_for_its_own_unit_and_pushes_wait_for_the_newest() {
     assert_eq!(rig.engine.output_position(blocked), 0);
     let listener = rig.connect();
     rig.run_as(listener, "SUBSCRIBE channel");
-    let replica = rig.replica();
     rig.run_as(writer, "RPUSH list x");
     let newest = rig.engine.aof_position();
     assert_eq!(rig.engine.output_position(blocked), newest);
-    assert_eq!(rig.engine.output_position(replica), newest);
     rig.run_as(writer, "PUBLISH channel m");
     assert_eq!(rig.engine.output_position(listener), newest);
     rig.run_as(listener, "UNSUBSCRIBE");
     assert_eq!(rig.engine.output_position(listener), newest, "it never falls");
+    let replica = rig.replica();
+    rig.run_as(writer, "RPUSH list x");
+    assert_eq!(rig.engine.output_position(replica), rig.engine.aof_position());
+    assert!(rig.engine.aof_position() > newest);
 }
 
 #[test]
@@ -287,6 +289,98 @@ fn a_rewrite_waits_for_a_save_and_for_the_end_of_a_transaction() {
     rig.pass_ms(200);
     rig.cron();
     assert_eq!(rig.process.aof_cuts.len(), 1);
+    slices(&mut rig);
+    rig.engine.report_aof_rewrite(true, &mut rig.process);
+    rig.run("MULTI");
+    rig.run("SET b 1");
+    rig.run("BGREWRITEAOF");
+    rig.run("SET c 1");
+    assert_eq!(rig.run("EXEC"), "[+OK, +Background append only file rewriting scheduled, +OK]");
+    rig.pass_ms(200);
+    rig.cron();
+    assert_eq!(rig.process.aof_cuts.len(), 2);
+    let (increment, before, _) = rig.process.aof_cuts.pop().unwrap();
+    assert_eq!(increment, AofIncrement::Next);
+    let before = String::from_utf8_lossy(&before);
+    assert!(before.ends_with("EXEC\r\n"), "the whole transaction is in the file before: {before}");
+    slices(&mut rig);
+    rig.engine.report_aof_rewrite(true, &mut rig.process);
+    let mut rig = Rig::new();
+    rig.run("MULTI");
+    rig.run("SET b 1");
+    rig.run("CONFIG SET appendonly yes");
+    rig.run("EXEC");
+    assert_eq!(rig.process.aof_cuts, [(AofIncrement::First, vec![], 0)]);
+    rig.run("SET c 1");
+    assert_eq!(rig.appended(), "SELECT 0 SET c 1");
+}
+
+/// Writes what the job under way still has to write.
+fn slices(rig: &mut Rig) {
+    while rig.engine.has_job() {
+        rig.engine.save_slice(1_000_000, &mut rig.process);
+    }
+}
+
+#[test]
+fn rewrites_that_fail_leave_an_increment_each_and_after_three_of_them_growth_begins_none_for_a_minute() {
+    let mut rig = with_aof(&[("auto-aof-rewrite-percentage", "1"), ("auto-aof-rewrite-min-size", "1kb")]);
+    for number in 1..=3 {
+        rig.run("SET a 1");
+        rig.check("BGREWRITEAOF", "+Background append only file rewriting started");
+        slices(&mut rig);
+        rig.engine.report_aof_rewrite(false, &mut rig.process);
+        assert!(rig.run("INFO persistence").contains("aof_last_bgrewrite_status:err"));
+        assert_eq!(rig.process.aof_cuts.len(), number);
+    }
+    assert!(rig.process.aof_cuts.iter().all(|(increment, ..)| *increment == AofIncrement::Next));
+    let said =
+        "Background AOF rewrite has repeatedly failed and triggered the limit, will retry in 1 minutes";
+    assert_eq!(rig.process.log.iter().filter(|(_, line)| line == said).count(), 1);
+    rig.process.facts.aof = AofFacts { current_bytes: 5000, base_bytes: 1000, ..AofFacts::default() };
+    rig.pass_ms(59_000);
+    rig.cron();
+    assert_eq!(rig.process.aof_cuts.len(), 3, "growth rests");
+    rig.pass_ms(2_000);
+    rig.cron();
+    assert_eq!(rig.process.aof_cuts.len(), 4);
+    slices(&mut rig);
+    rig.engine.report_aof_rewrite(false, &mut rig.process);
+    // The fourth failure lets growth rest longer; who asks need not wait.
+    rig.pass_ms(61_000);
+    rig.cron();
+    assert_eq!(rig.process.aof_cuts.len(), 4);
+    rig.check("BGREWRITEAOF", "+Background append only file rewriting started");
+    slices(&mut rig);
+    rig.engine.report_aof_rewrite(true, &mut rig.process);
+    assert!(rig.run("INFO persistence").contains("aof_last_bgrewrite_status:ok"));
+}
+
+#[test]
+fn a_file_that_is_turned_on_beside_a_save_begins_when_the_save_is_over() {
+    let mut rig = Rig::new();
+    rig.run("SET a 1");
+    rig.process.background_room.set(0);
+    rig.check("BGSAVE", "+Background saving started");
+    rig.check("CONFIG SET appendonly yes", "+OK");
+    assert!(rig.run("INFO persistence").contains("aof_rewrite_scheduled:1"));
+    rig.run("SET b 1");
+    let client = rig.connect();
+    rig.run_as(client, "SET b 2");
+    assert_eq!(rig.run_as(client, "WAITAOF 1 0 0"), "", "it waits for the first base");
+    assert!(rig.process.aof_cuts.is_empty());
+    assert_eq!(rig.appended(), "");
+    rig.process.background_room.set(usize::MAX);
+    slices(&mut rig);
+    rig.pass_ms(200);
+    rig.cron();
+    assert_eq!(rig.process.aof_cuts, [(AofIncrement::First, vec![], 0)]);
+    rig.run("SET c 1");
+    assert_eq!(rig.appended(), "SELECT 0 SET c 1");
+    slices(&mut rig);
+    assert_eq!(rig.output(client), b"");
+    rig.engine.report_aof_rewrite(true, &mut rig.process);
+    assert_eq!(rig.output(client), b"*2\r\n:1\r\n:0\r\n");
 }
 
 #[test]

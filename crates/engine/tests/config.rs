@@ -55,12 +55,12 @@ fn set_refuses() {
 #[test]
 fn setting_what_has_no_effect_is_logged_each_time() {
     let mut rig = Rig::new();
-    let text = "'aof-disable-auto-gc' is set but has no effect yet: it waits for the append-only file";
+    let text = "'rdb-del-sync-files' is set but has no effect yet: it waits for replication";
     for times in 1..=3 {
-        rig.check("CONFIG SET aof-disable-auto-gc yes maxmemory 1mb", "+OK");
+        rig.check("CONFIG SET rdb-del-sync-files yes maxmemory 1mb", "+OK");
         assert_eq!(rig.process.log.iter().filter(|(_, line)| line == text).count(), times);
     }
-    rig.check("CONFIG SET aof-disable-auto-gc no", "+OK");
+    rig.check("CONFIG SET rdb-del-sync-files no", "+OK");
     rig.check("CONFIG SET save \"\"", "+OK");
     assert_eq!(rig.process.log.len(), 3, "nothing is asked for: {:?}", rig.process.log);
     rig.check("CONFIG SET save \"3600 1 300 100 60 10000\" rdma-port 7", "+OK");

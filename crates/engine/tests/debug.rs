@@ -210,11 +210,6 @@ fn crashes_are_wishes() {
 }
 
 #[test]
-fn loadaof_is_refused_without_a_log() {
-    check(&[("DEBUG LOADAOF", "-ERR not possible: this version has no append-only file")]);
-}
-
-#[test]
 fn change_repl_id_begins_another_history() {
     let mut rig = Rig::new();
     rig.check("DEBUG CHANGE-REPL-ID", "+OK");

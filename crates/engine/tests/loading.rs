@@ -101,7 +101,7 @@ fn commands_are_refused_or_allowed_as_their_flag_says() {
     rig.check("NOSUCH", "-ERR unknown command 'NOSUCH', with args beginning with: ");
     rig.check("GET", "-ERR wrong number of arguments for 'get' command");
     assert_eq!(info(&mut rig, "loading"), "1");
-    assert_eq!(rig.finish_loads(), Some(LoadEnded::Reload));
+    assert_eq!(rig.finish_loads(), Some(LoadEnded::Debug));
     assert_eq!(rig.output(other), b"+OK\r\n");
     rig.check("PING", "+PONG");
     rig.check("DBSIZE", ":20");
@@ -178,6 +178,9 @@ struct Nothing;
 impl sluice_engine::LoadThread for Nothing {
     fn wake(&mut self) {}
     fn sleep(&mut self, _: u64) {}
+    fn now(&mut self) -> sluice_base::Now {
+        sluice_base::Now { mono_ns: 0, unix_us: 0 }
+    }
 }
 
 #[test]
@@ -209,7 +212,7 @@ fn a_load_that_is_stopped_ends_without_data() {
     for (options, left) in [("", 20), ("NOFLUSH MERGE", 20)] {
         let (mut rig, other) = loading(&[], options);
         rig.loads[0].progress().stop();
-        assert_eq!(rig.finish_loads(), Some(LoadEnded::Reload));
+        assert_eq!(rig.finish_loads(), Some(LoadEnded::Debug));
         assert_eq!(rig.output(other), format!("{NOT_LOADED}\r\n").as_bytes());
         rig.check("DBSIZE", &format!(":{left}"));
     }

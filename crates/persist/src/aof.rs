@@ -4,6 +4,7 @@
 
 mod error;
 mod manifest;
+mod note;
 mod reader;
 mod writer;
 
@@ -11,5 +12,6 @@ pub use error::{LogError, LogProblem};
 pub use manifest::{
     AofFile, AofFileKind, BaseFormat, Manifest, ManifestError, ManifestProblem, fuzz_manifest, manifest_name,
 };
+pub use note::ReplicationNote;
 pub use reader::{LogItem, LogOptions, LogProgress, LogReader, LogTail, fuzz_aof};
 pub use writer::LogWriter;

@@ -3,7 +3,7 @@
 
 use sluice_persist::aof::{
     AofFile, AofFileKind, BaseFormat, LogError, LogItem, LogOptions, LogProblem, LogProgress, LogReader,
-    LogTail, LogWriter, Manifest, ManifestProblem, manifest_name,
+    LogTail, LogWriter, Manifest, ManifestProblem, ReplicationNote, manifest_name,
 };
 use sluice_persist::rdb::{Item, Loaded, LoadedEntry, Text, Usage, Version, WriteOptions, Writer};
 use std::path::{Path, PathBuf};
@@ -46,7 +46,9 @@ fn line(item: LogItem<'_>) -> Option<String> {
     Some(match item {
         LogItem::Command(request) => request.args().map(text).collect::<Vec<_>>().join(" "),
         LogItem::Timestamp(seconds) => format!("at {seconds}"),
-        LogItem::Annotation => return None,
+        LogItem::Annotation(Some(ReplicationNote::Id(id))) => format!("history {}", text(&id)),
+        LogItem::Annotation(Some(ReplicationNote::Offset(offset))) => format!("offset {offset}"),
+        LogItem::Annotation(None) => return None,
         LogItem::PreambleEnd => "end of the preamble".to_owned(),
         LogItem::Preamble(Item::LoadedEntry(LoadedEntry { key, value: Loaded::Str(value), .. })) => {
             format!("{}={}", text(&key), text(&value))
@@ -382,5 +384,21 @@ fn names_are_quoted_so_that_they_come_back() {
         let written = manifest.to_bytes();
         assert_eq!(written.starts_with(b"file \""), quoted, "{name}");
         assert_eq!(Manifest::parse(&written), Ok(manifest));
+    }
+}
+
+#[test]
+fn annotations_about_replication_are_read_as_they_are_written() {
+    let id = *b"0123456789abcdef0123456789abcdef01234567";
+    let mut log = Vec::new();
+    ReplicationNote::Id(id).push(&mut log);
+    ReplicationNote::Offset(u64::try_from(i64::MAX).unwrap()).push(&mut log);
+    log.extend_from_slice(b"#REPL-ID:short\r\n#REPL-OFFSET:-1\r\n#REPL-OFFSET:\r\n#REPL-OFFSET:7\n");
+    for piece in [1, 7, 1000] {
+        let (lines, ended, tail) = read(&log, piece);
+        let wanted =
+            [format!("history {}", text(&id)), format!("offset {}", i64::MAX), "offset 7".to_owned()];
+        assert_eq!((lines.as_slice(), ended), (&wanted[..], Ok(())));
+        assert_eq!(tail.valid_up_to, log.len() as u64);
     }
 }

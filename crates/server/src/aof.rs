@@ -19,9 +19,9 @@ mod thread;
 
 pub use appender::{Appender, Block};
 pub use folder::{Folder, Named, NewBase};
-pub use load::load;
+pub use load::{AppendedFiles, FileEnding, NamedFiles, NoFiles};
 pub use rewrite::{BaseSink, WrittenBase};
-pub use shared::{AofItem, AofNews, AofShared, Order, RewriteNumber};
+pub use shared::{AofItem, AofNews, AofShared, History, Order, RewriteNumber};
 pub use thread::{AofEnding, Worker};
 
 use sluice_clock::Clock;

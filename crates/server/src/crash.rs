@@ -4,13 +4,21 @@
 //! fault struck. The second names the functions on the stack, for which the library allocates: from memory of the report's
 //! own (`alloc::report_begins`), since the fault may have struck inside the allocator. Should the report hang all the same,
 //! an alarm ends the process. A fault within the report ends the process at once.
+//!
+//! SIGALRM, sent by an operator, writes to the log where the main thread is; the process goes on. Its handler allocates nothing:
+//! the thread may be anywhere.
 
+use nix::errno::Errno;
 use nix::sys::signal::{SaFlags, SigAction, SigHandler, SigSet, Signal, raise, sigaction};
+use std::ffi::CStr;
 use std::fs::{File, OpenOptions};
 use std::io::{Read, Write};
+use std::os::unix::ffi::OsStrExt;
 use std::panic::PanicHookInfo;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicPtr, Ordering::Relaxed};
+use std::sync::Arc;
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, AtomicUsize};
 
 /// Where reports go.
 #[derive(Debug)]
@@ -44,6 +52,9 @@ pub fn install(log_file: Option<&Path>) -> std::io::Result<()> {
     }));
     // For as long as the process lives.
     std::mem::forget(SignalStack::install());
+    // The library that walks the stack is loaded by the first walk, which a handler cannot do.
+    write_frames(&File::options().write(true).open("/dev/null")?);
+    set_action(Signal::SIGALRM, SigHandler::Handler(on_alarm), SaFlags::SA_RESTART);
     Ok(())
 }
 
@@ -58,17 +69,96 @@ pub fn report_faults(wanted: bool) {
 /// Lets faults end the process without a word.
 fn forget_faults() {
     handle(SigHandler::SigDfl, SigHandler::SigDfl);
+    // It ends a report that hangs.
+    set_action(Signal::SIGALRM, SigHandler::SigDfl, SaFlags::empty());
 }
 
 fn handle(fault: SigHandler, abort: SigHandler) {
     for signal in FAULTS {
         let handler = if signal == Signal::SIGABRT { abort } else { fault };
-        let flags = SaFlags::SA_ONSTACK | SaFlags::SA_RESETHAND | SaFlags::SA_SIGINFO;
-        let action = SigAction::new(handler, flags, SigSet::empty());
-        // SAFETY: the handlers touch nothing but `TARGET`, which is set before and never freed, and a counter of the
-        // allocator's; the process ends with them.
-        // JUSTIFICATION: there is no safe way to be notified of a fault.
-        let _ = unsafe { sigaction(signal, &action) };
+        set_action(signal, handler, SaFlags::SA_ONSTACK | SaFlags::SA_RESETHAND | SaFlags::SA_SIGINFO);
+    }
+}
+
+fn set_action(signal: Signal, handler: SigHandler, flags: SaFlags) {
+    let action = SigAction::new(handler, flags, SigSet::empty());
+    // SAFETY: the handlers touch nothing but `TARGET`, which is set before and never freed, and a counter of the
+    // allocator's; the process ends with them, or they allocate nothing and leave `errno` as it was.
+    // JUSTIFICATION: there is no safe way to be notified of a fault.
+    let _ = unsafe { sigaction(signal, &action) };
+}
+
+/// Writes to the log where this thread is: the main thread, to which the kernel hands what is sent to the process.
+extern "C" fn on_alarm(_: i32) {
+    let errno = Errno::last_raw();
+    with_log(|mut log| {
+        let _ = log.write_all(b"\n------ Received SIGALRM: the main thread is here ------\n");
+        write_frames(log);
+        let _ = log.write_all(b"------ STACK TRACE DONE ------\n");
+    });
+    Errno::set_raw(errno);
+}
+
+/// Writes the addresses on the stack, which `addr2line -e sluice-server` turns into names: a name would have to be allocated.
+#[cfg(all(target_os = "linux", target_env = "gnu"))]
+fn write_frames(log: &File) {
+    let mut frames = [std::ptr::null_mut(); FRAMES_MAX as usize];
+    // SAFETY: the array has room for that many.
+    // JUSTIFICATION: the safe way allocates, and the thread may be inside the allocator.
+    let count = unsafe { libc::backtrace(frames.as_mut_ptr(), FRAMES_MAX) };
+    // SAFETY: so many frames were written; the descriptor is open.
+    // JUSTIFICATION: as above.
+    unsafe { libc::backtrace_symbols_fd(frames.as_ptr(), count, std::os::fd::AsRawFd::as_raw_fd(log)) };
+}
+
+#[cfg(not(all(target_os = "linux", target_env = "gnu")))]
+fn write_frames(mut log: &File) {
+    let _ = log.write_all(b"no stack trace on this system\n");
+}
+
+/// A file that is of no use when the process ends now: a snapshot for which everybody waits. Empty: none.
+struct Unfinished {
+    path: [AtomicU8; PATH_BYTES],
+    len: AtomicUsize,
+}
+
+static UNFINISHED: Unfinished =
+    Unfinished { path: [const { AtomicU8::new(0) }; PATH_BYTES], len: AtomicUsize::new(0) };
+
+/// From now on the handler of a second signal removes this file, or none. A path that is too long is not removed by it.
+pub fn set_unfinished(path: Option<&Path>) {
+    UNFINISHED.len.store(0, Release);
+    let bytes = path.map_or(&[][..], |path| path.as_os_str().as_bytes());
+    if bytes.len() < PATH_BYTES {
+        UNFINISHED.path.iter().zip(bytes).for_each(|(place, byte)| place.store(*byte, Relaxed));
+        // Precedes the handler's acquire: what it copies is this path.
+        UNFINISHED.len.store(bytes.len(), Release);
+    }
+}
+
+/// Has a signal that ends the process at once, because `flag` is set already, remove the unfinished file first.
+pub fn remove_unfinished_at(signal: i32, flag: Arc<AtomicBool>) -> std::io::Result<()> {
+    let remove = move || {
+        if flag.load(Relaxed) {
+            remove_unfinished();
+        }
+    };
+    // SAFETY: the closure reads atomics and calls unlink, as a handler may; it neither allocates nor panics.
+    // JUSTIFICATION: the main thread is in the midst of the save, or waits for the disk, and the process ends at once.
+    unsafe { signal_hook::low_level::register(signal, remove) }.map(drop)
+}
+
+fn remove_unfinished() {
+    let mut path = [0; PATH_BYTES];
+    // Follows `set_unfinished`.
+    let len = UNFINISHED.len.load(Acquire);
+    for (place, byte) in path.iter_mut().zip(&UNFINISHED.path).take(len) {
+        *place = byte.load(Relaxed);
+    }
+    if len > 0
+        && let Ok(path) = CStr::from_bytes_until_nul(&path)
+    {
+        let _ = nix::unistd::unlink(path);
     }
 }
 
@@ -230,5 +320,9 @@ const END: &str =
     "\n=== SLUICE BUG REPORT END. Please send this report with your configuration to the project. ===\n";
 /// Reading the program's debug information takes some hundred KiB of stack.
 const SIGNAL_STACK_BYTES: usize = 2 << 20;
+/// Functions on the stack that SIGALRM shows.
+const FRAMES_MAX: i32 = 100;
+/// Bytes of a path that the kernel takes, its end included.
+const PATH_BYTES: usize = 4096;
 /// Seconds after which a report that hangs is given up.
 const REPORT_SECONDS_MAX: u32 = 10;

@@ -11,7 +11,7 @@ use crate::os::plain_error;
 use crate::parts::Parts;
 use crate::storage::background::{BackgroundSink, BackgroundWriter, WriterHandle};
 use crate::storage::lock::DataClaims;
-use crate::storage::snapshot::SnapshotWriter;
+use crate::storage::snapshot::{AwaitedSnapshot, SnapshotWriter};
 use crate::storage::{self, Storage};
 use crate::title::Title;
 use nix::sys::resource::{Usage, UsageWho, getrusage};
@@ -20,14 +20,15 @@ use sluice_clock::{Clock, News, SourceWatch};
 use sluice_config::choice::{LogFormat, LogLevel as LevelChoice, LogTimestampFormat};
 use sluice_config::{Config, ParamId, param};
 use sluice_engine::{
-    AofFacts, AofIncrement, Background, BackgroundFile, Counts, CpuTimes, Facts, IoThreads, LoadProgress,
-    LogLevel, Peaks, Process, SaveError, SnapshotFile, SnapshotSink, SnapshotSource,
+    AofFacts, AofFiles, AofIncrement, Background, BackgroundFile, Counts, CpuTimes, Facts, IoThreads,
+    LoadProgress, LogLevel, Peaks, Process, SaveError, SnapshotFile, SnapshotSink, SnapshotSource,
 };
 use sluice_evloop::Waker;
 use sluice_keyspace::Keyspace;
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// The process around the engine.
 pub struct Host {
@@ -46,6 +47,8 @@ pub struct Host {
     pub bio: Option<Bio>,
     /// The append-only file, where there is one.
     pub aof: Option<Aof>,
+    /// How long each write of it waits: DEBUG AOF-FLUSH-SLEEP.
+    pub aof_delay: Duration,
     /// The rewrite of the append-only file that was begun last.
     pub rewrite: RewriteNumber,
     /// Ends the main thread's wait; none before the server runs.
@@ -130,6 +133,7 @@ impl Host {
             claims: DataClaims::default(),
             bio: None,
             aof: None,
+            aof_delay: Duration::ZERO,
             rewrite: RewriteNumber::default(),
             waker: None,
             snapshots_begun: 0,
@@ -290,14 +294,21 @@ impl Host {
         self.pid_file = std::path::absolute(&path).ok();
     }
 
-    /// Removes the pid file and the unix socket.
+    /// Removes the pid file and the unix socket, and says so in the log.
     pub fn remove_files(&mut self) {
-        if let Some(path) = self.pid_file.take() {
+        if self.pid_file.is_some() {
             self.note(LogLevel::Notice, "Removing the pid file.");
-            let _ = std::fs::remove_file(path);
         }
-        if let Some(path) = self.listening.unix_file().map(PathBuf::from) {
+        if self.listening.unix_file().is_some() {
             self.note(LogLevel::Notice, "Removing the unix socket file.");
+        }
+        self.remove_files_silently();
+    }
+
+    /// The same where the last lines of the log say why there are no data: scripts look for them there.
+    pub fn remove_files_silently(&mut self) {
+        let files = [self.pid_file.take(), self.listening.unix_file().map(PathBuf::from)];
+        for path in files.into_iter().flatten() {
             let _ = std::fs::remove_file(path);
         }
         self.claims.release();
@@ -397,6 +408,7 @@ const CONFIG_EFFECTS: &[(&[ParamId], ConfigEffect)] = &[
             param::EVENT_LOOP_BATCH_WAIT_DEPTH.any(),
             param::IO_THREADS_ALWAYS_ACTIVE.any(),
             param::APPENDFSYNC.any(),
+            param::AOF_DISABLE_AUTO_GC.any(),
         ],
         |host, _| {
             host.configured = true;
@@ -525,7 +537,7 @@ impl Process for Host {
     fn create_snapshot(&mut self, name: &[u8], sync_early: bool) -> Result<Box<dyn SnapshotSink>, SaveError> {
         // What is saved now is younger than what may be written in the background: that must not come out on top.
         self.background.iter().filter(|writer| writer.is_snapshot()).for_each(WriterHandle::break_off);
-        Ok(Box::new(self.begin_snapshot(name, sync_early)?))
+        Ok(Box::new(AwaitedSnapshot::new(self.begin_snapshot(name, sync_early)?)))
     }
 
     fn write_in_background(
@@ -593,8 +605,12 @@ impl Process for Host {
         storage::snapshot::source(&self.storage, name)
     }
 
+    fn aof_files(&mut self, config: &Config, pending: Vec<u8>, position: u64) -> Box<dyn AofFiles> {
+        self.list_aof_files(config, pending, position)
+    }
+
     fn sleep(&mut self, microseconds: u64) {
-        std::thread::sleep(std::time::Duration::from_micros(microseconds));
+        std::thread::sleep(Duration::from_micros(microseconds));
     }
 
     fn log(&mut self, level: LogLevel, line: &str) {

@@ -16,6 +16,7 @@ mod shutdown;
 mod timing;
 
 use crate::alloc;
+use crate::aof::Folder;
 use crate::bio::Garbage;
 use crate::clients::{Clients, SocketOwner};
 use crate::connection::spare::SpareBuffers;
@@ -27,7 +28,7 @@ use crate::listen::listeners::Listeners;
 use crate::listen::{self, ListenerKind};
 use crate::loader;
 use crate::os::plain_error;
-use crate::signals::Signals;
+use crate::signals::{self, Signals};
 use crate::switches;
 use barrier::Barrier;
 use batches::Batches;
@@ -42,6 +43,7 @@ use sluice_evloop::{AnyLoop, Backend, Deadline, Event, Gathering, Token};
 use sluice_resp::Requests;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
+use std::time::Duration;
 use timing::Timing;
 
 /// The phases of an iteration in order. Input is executed as it is collected; replies are sent after that, so that an iteration's
@@ -65,6 +67,8 @@ pub struct Server {
     sockets: Sockets,
     listeners: Listeners,
     signals: Signals,
+    /// A signal that ends the server and waits for the cron.
+    waiting_end: Option<signals::Ending>,
     io_threads: Manager,
     batches: Batches,
     timing: Timing,
@@ -80,6 +84,8 @@ pub struct Server {
     ending: Option<i32>,
     /// Nothing is said or sent to anybody then: there never were data.
     ends_at_once: bool,
+    /// The folder of the append-only file that is opened when the data are loaded.
+    folder_to_open: Option<Folder>,
 }
 
 /// The main thread's event loop and what it knows of sockets.
@@ -127,6 +133,7 @@ impl Server {
             sockets,
             listeners: Listeners::default(),
             signals,
+            waiting_end: None,
             io_threads,
             batches: Batches::default(),
             timing: Timing::default(),
@@ -136,6 +143,7 @@ impl Server {
             actions: Vec::new(),
             ending: None,
             ends_at_once: false,
+            folder_to_open: None,
         };
         server.configure();
         server
@@ -298,6 +306,9 @@ impl Server {
         if !self.timing.cron_is_due() {
             return;
         }
+        if let Some(signal) = self.waiting_end.take_if(|_| !self.engine.end_waits_for_cron()) {
+            self.end_by(signal);
+        }
         let wait_ms = self.engine.cron(&mut self.host);
         self.timing.plan_cron(wait_ms);
         if self.timing.sample_is_due() {
@@ -340,8 +351,13 @@ impl Server {
                 Action::Resume(keys) => keys.into_iter().for_each(|key| self.resume(key)),
                 Action::TrimInput { key, idle_s } => self.trim_input(key, idle_s),
                 Action::Load(job) => self.begin_load(*job),
+                Action::DelayAof(microseconds) => self.host.delay_aof(Duration::from_micros(microseconds)),
                 Action::Shutdown => self.ending = Some(0),
-                Action::Crash(crash) => end_by(crash),
+                Action::KeepRunning => {
+                    self.waiting_end = None;
+                    self.signals.refuse();
+                }
+                Action::Crash(how) => end_badly(how),
             }
         }
         self.actions = actions;
@@ -364,15 +380,24 @@ impl Server {
         let Some(ended) = self.engine.advance_load(&mut self.host) else { return };
         self.host.load = None;
         match ended {
-            LoadEnded::Start(Ok(())) => crate::start::announce(&mut self.host, self.engine.config()),
-            LoadEnded::Start(Err(_)) => {
-                self.host.remove_files();
-                self.host.note(LogLevel::Warning, crate::start::NOT_LOADED);
-                self.ends_at_once = true;
-                self.ending = Some(1);
+            LoadEnded::Start(Ok(())) => {
+                if self.serve_loaded().is_err() {
+                    self.end_without_data();
+                }
             }
-            LoadEnded::Reload => {}
+            LoadEnded::Start(Err(_)) => {
+                self.host.note(LogLevel::Warning, crate::start::NOT_LOADED);
+                self.end_without_data();
+            }
+            LoadEnded::Debug => {}
         }
+    }
+
+    /// Ends a server that cannot have its data, or not keep them.
+    fn end_without_data(&mut self) {
+        self.host.remove_files_silently();
+        self.ends_at_once = true;
+        self.ending = Some(1);
     }
 
     /// Has something freed by the background thread.
@@ -491,6 +516,14 @@ impl Server {
             return;
         }
         self.host.note(LogLevel::Warning, &format!("Received {} scheduling shutdown...", signal.name()));
+        match self.engine.end_waits_for_cron() {
+            true => self.waiting_end = Some(signal),
+            false => self.end_by(signal),
+        }
+    }
+
+    /// Ends the server as the configuration wants it for that signal.
+    fn end_by(&mut self, signal: signals::Ending) {
         let flags = self.engine.config().flags(signal.wishes());
         let ending = match () {
             () if flags & shutdown_flag::SAVE != 0 => Ending::Save,
@@ -522,8 +555,8 @@ fn refuse(socket: OwnedFd, text: &[u8]) {
     let _ = std::net::TcpStream::from(socket).write_all(text);
 }
 
-fn end_by(crash: Crash) {
-    match crash {
+fn end_badly(how: Crash) {
+    match how {
         Crash::Panic => panic!("called by DEBUG PANIC"),
         Crash::Assert => panic!("=== ASSERTION FAILED === called by DEBUG ASSERT"),
         Crash::Exit => std::process::exit(1),

@@ -1,20 +1,35 @@
 //! The thread of a load: it fills a keyspace and ends.
 
+use sluice_base::Now;
+use sluice_clock::Clock;
 use sluice_engine::{LoadJob, LoadThread};
 use sluice_evloop::Waker;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-/// The thread's way to the main thread.
-struct Loader(Waker);
+/// The thread's way to the main thread, and its clock.
+struct Loader {
+    main: Waker,
+    clock: Clock,
+}
+
+impl Loader {
+    fn new(main: Waker) -> Loader {
+        Loader { main, clock: Clock::system() }
+    }
+}
 
 impl LoadThread for Loader {
     fn wake(&mut self) {
-        self.0.wake();
+        self.main.wake();
     }
 
     fn sleep(&mut self, microseconds: u64) {
         std::thread::sleep(Duration::from_micros(microseconds));
+    }
+
+    fn now(&mut self) -> Now {
+        self.clock.now()
     }
 }
 
@@ -31,12 +46,12 @@ pub fn start(job: LoadJob, main: Waker, processors: &str) -> std::io::Result<()>
         // The processors are a preference: the thread works on others too.
         let _ = crate::affinity::bind_thread(&processors);
         if let Some(job) = take(&own) {
-            job.run(&mut Loader(waker));
+            job.run(&mut Loader::new(waker));
         }
     });
     if let Err(error) = started {
         if let Some(job) = take(&job) {
-            job.run(&mut Loader(main));
+            job.run(&mut Loader::new(main));
         }
         return Err(error);
     }

@@ -61,8 +61,10 @@ impl Signals {
         for (signal, own, other) in [(SIGTERM, &term, &int), (SIGINT, &int, &term)] {
             // The second signal of either kind ends the process at once. One handler may interrupt the other anywhere,
             // so each sets its own flag before it looks at the other's: one of the two sees both.
+            crate::crash::remove_unfinished_at(signal, own.clone())?;
             signal_hook::flag::register_conditional_shutdown(signal, 1, own.clone())?;
             signal_hook::flag::register(signal, own.clone())?;
+            crate::crash::remove_unfinished_at(signal, other.clone())?;
             signal_hook::flag::register_conditional_shutdown(signal, 1, other.clone())?;
             signal_hook::low_level::pipe::register(signal, writer.try_clone()?)?;
         }

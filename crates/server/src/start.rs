@@ -192,7 +192,7 @@ fn serve(loaded: Loaded) -> Result<u8, Failure> {
     limit_clients(&mut host, &mut config);
     say_mode(&mut host, &config);
     listen_everywhere(&mut host, &config).map_err(|text| fail(&mut host, text))?;
-    let mut signals = Signals::install()
+    let signals = Signals::install()
         .map_err(|error| fail(&mut host, format!("installing signal handlers: {error}")))?;
     let backend = iteration::backend_of(&config);
     let opened = AnyLoop::choose(backend, &sluice_evloop::Config::default())
@@ -214,25 +214,20 @@ fn serve(loaded: Loaded) -> Result<u8, Failure> {
     let mut engine = Engine::new(config, seeds, &mut host);
     host.note(LogLevel::Notice, "Server initialized");
     host.claim_data(engine.config()).map_err(|text| fail(&mut host, text))?;
-    let begun = match begin_load(&mut engine, &mut host, &mut signals) {
-        Ok(begun) => begun,
-        Err(NotLoaded::Stopped) => {
-            host.note(LogLevel::Warning, "Received shutdown signal during loading, exiting now.");
-            host.remove_files();
-            return Ok(0);
-        }
-        Err(NotLoaded::Failed | NotLoaded::Missing) => {
-            host.note(LogLevel::Warning, NOT_LOADED);
-            return Ok(1);
-        }
+    let Ok(begun) = begin_load(&mut engine, &mut host) else {
+        host.note(LogLevel::Warning, NOT_LOADED);
+        return Ok(1);
     };
     // Never dropped: the kernel frees the data faster than we could, one value after the other.
     let mut server = std::mem::ManuallyDrop::new(Server::new(engine, host, opened.event_loop, signals));
-    if let Begun::Done(folder) = begun {
-        if server.open_aof(folder).is_err() {
-            return Ok(1);
+    match begun {
+        Begun::UnderWay(folder) => server.open_when_loaded(folder),
+        Begun::Done(folder) => {
+            if server.open_aof(folder).is_err() {
+                return Ok(1);
+            }
+            server.say(announce);
         }
-        server.say(announce);
     }
     Ok(server.run() as u8)
 }
@@ -242,20 +237,19 @@ pub const NOT_LOADED: &str = "Fatal error loading the DB, check server logs. Exi
 
 /// How far loading is before the server runs.
 enum Begun {
-    /// A thread loads.
-    UnderWay,
+    /// A thread loads; the folder of the append-only file that shall be opened then.
+    UnderWay(Option<aof::Folder>),
     /// Everything is loaded; the folder of the append-only file that shall be opened.
     Done(Option<aof::Folder>),
 }
 
-/// Removes what a save has left that was cut short, and loads the append-only file or, where there shall be none, begins to load the
-/// snapshot file. A signal ends the former.
-fn begin_load(engine: &mut Engine, host: &mut Host, signals: &mut Signals) -> Result<Begun, NotLoaded> {
+/// Removes what a save has left that was cut short, and begins to load the append-only file or, where there shall be none, the
+/// snapshot file.
+fn begin_load(engine: &mut Engine, host: &mut Host) -> Result<Begun, NotLoaded> {
     let storage = host.storage.clone();
     storage::snapshot::remove_left_over(storage.as_ref(), Path::new("."), &mut |text| {
         host.note(LogLevel::Notice, &text);
     });
-    let mut go_on = || signals.drain().is_none();
     let read = aof::Folder::read(storage, engine.config());
     let mut folder = read.map_err(|lines| {
         lines.iter().for_each(|line| host.note(LogLevel::Warning, line));
@@ -263,7 +257,7 @@ fn begin_load(engine: &mut Engine, host: &mut Host, signals: &mut Signals) -> Re
     })?;
     if !engine.config().bool(param::APPENDONLY) {
         return Ok(match engine.begin_load_at_start(host)? {
-            true => Begun::UnderWay,
+            true => Begun::UnderWay(None),
             false => Begun::Done(None),
         });
     }
@@ -276,8 +270,12 @@ fn begin_load(engine: &mut Engine, host: &mut Host, signals: &mut Signals) -> Re
             return Err(NotLoaded::Failed);
         }
     }
-    aof::load(engine, host, &folder, &mut go_on)?;
-    Ok(Begun::Done(Some(folder)))
+    let files = aof::NamedFiles::of(&folder, aof::FileEnding::CutOff);
+    if files.is_empty() {
+        return Ok(Begun::Done(Some(folder)));
+    }
+    engine.begin_aof_load_at_start(Box::new(files), host);
+    Ok(Begun::UnderWay(Some(folder)))
 }
 
 /// Changes to `dir`, if one is configured; from then on it is shown as the kernel names it.

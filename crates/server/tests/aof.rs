@@ -202,9 +202,17 @@ fn what_is_no_log_is_refused() {
         ),
         (
             "*1\r\n$3\r\nbla\r\n",
-            "Unknown command 'bla' reading the append only file appendonly.aof.1.incr.aof",
+            "Error reading the append only file appendonly.aof.1.incr.aof, error: unknown command 'bla', with args beginning \
+             with: ",
         ),
-        ("*1\r\n$3\r\nGET\r\n", "Bad file format reading the append only file"),
+        (
+            "*2\r\n$6\r\nCONFIG\r\n$3\r\nbla\r\n",
+            "Error reading the append only file appendonly.aof.1.incr.aof, error: unknown subcommand 'bla'. Try CONFIG HELP.",
+        ),
+        (
+            "*1\r\n$3\r\nGET\r\n",
+            "Error reading the append only file appendonly.aof.1.incr.aof, error: wrong number of arguments for 'get' command",
+        ),
         ("*2\r\n$6\r\nSELECT\r\n$2\r\n99\r\n", "The append only file selects database 99"),
     ] {
         let dir = Dir::new();
@@ -492,6 +500,30 @@ fn a_rewrite_without_the_file_leaves_a_base_alone() {
 }
 
 #[test]
+fn superfluous_files_stay_while_their_removal_is_turned_off() {
+    let dir = Dir::new();
+    let arguments = ["--aof-disable-auto-gc", "yes"];
+    let server = server_in(&dir, &arguments);
+    let mut client = server.client();
+    client.check("SET a 1", "+OK\r\n");
+    client.check("BGREWRITEAOF", "+Background append only file rewriting started\r\n");
+    rewritten(&mut client);
+    client.check("SET b 1", "+OK\r\n");
+    let (base, incr) = ("appendonly.aof.2.base.rdb", "appendonly.aof.2.incr.aof");
+    let all = [FILES[0], FILES[1], base, incr, FILES[2]];
+    assert_eq!(names(&dir), all);
+    assert!(read(&dir, FILES[2]).contains("appendonly.aof.1.incr.aof seq 1 type h\n"));
+    end(server);
+    let server = server_in(&dir, &arguments);
+    let mut client = server.client();
+    client.check("DBSIZE", ":2\r\n");
+    assert_eq!(names(&dir), all);
+    client.check("CONFIG SET aof-disable-auto-gc no", "+OK\r\n");
+    until("the files before to go", || (names(&dir) == [base, incr, FILES[2]]).then_some(()));
+    until("the manifest", || (!read(&dir, FILES[2]).contains("type h")).then_some(()));
+}
+
+#[test]
 fn growth_begins_a_rewrite() {
     let dir = Dir::new();
     let server = server_in(&dir, &["--auto-aof-rewrite-min-size", "20kb"]);
@@ -503,6 +535,22 @@ fn growth_begins_a_rewrite() {
     assert!(server.log.wait("Starting automatic rewriting of AOF on ").is_some());
     assert!(server.log.wait("Background AOF rewrite finished successfully").is_some());
     until("a small file", || (client.info_number("aof_current_size") < 5000).then_some(()));
+}
+
+#[test]
+fn a_disk_without_room_for_a_rewrite_is_told_before_it_is_full() {
+    if !has_switches() {
+        return;
+    }
+    let dir = Dir::new();
+    let arguments = ["--auto-aof-rewrite-min-size", "1kb", "--auto-aof-rewrite-percentage", "1000000"];
+    // A disk that is said to be full, though no write fails.
+    let server = server_with_fault(&dir, &arguments, Some("no-space:1000000:1:0"));
+    let mut client = server.client();
+    client.check(&format!("SET k {}", "v".repeat(2000)), "+OK\r\n");
+    let said = "The AOF grows and its disk has no room for a rewrite: 0 bytes are free";
+    assert!(server.log.wait(said).is_some(), "{}", server.log.all());
+    assert_eq!(client.info("aof_rewrites"), "0");
 }
 
 #[test]
@@ -558,6 +606,32 @@ fn a_rewrite_that_fails_leaves_the_files_before_in_force() {
 }
 
 #[test]
+fn a_file_that_was_turned_on_has_no_manifest_before_its_first_base() {
+    if !has_switches() {
+        return;
+    }
+    let mut failures = 0;
+    for step in 1..=8 {
+        let dir = Dir::new();
+        let plan = format!("no-space:{step}:1:0");
+        let server = server_with_fault(&dir, &["--appendonly", "no", "--appendfsync", "no"], Some(&plan));
+        let mut client = server.client();
+        fill(&mut client);
+        until("the file", || (client.send("CONFIG SET appendonly yes\r\n").line() == "+OK").then_some(()));
+        client.check("SET behind 1", "+OK\r\n");
+        // The next attempt begins by itself.
+        until("a base", || dir.path().join("appendonlydir").join(FILES[2]).exists().then_some(()));
+        rewritten(&mut client);
+        assert_eq!(names(&dir), FILES, "at step {step}");
+        let (before, log) = (digest(&mut client), server.log.clone());
+        end(server);
+        failures += u32::from(log.all().contains("No space left on device"));
+        assert_eq!(digest(&mut server_in(&dir, &[]).client()), before);
+    }
+    assert!(failures > 0, "none has met the fault");
+}
+
+#[test]
 fn waitaof_waits_for_the_disk() {
     let dir = Dir::new();
     let server = server_in(&dir, &["--appendfsync", "no"]);
@@ -570,6 +644,22 @@ fn waitaof_waits_for_the_disk() {
     server.client().check("CONFIG SET appendonly no", "+OK\r\n");
     let refused = "-ERR WAITAOF cannot be used when numlocal is set but appendonly is disabled.\r\n";
     client.check("WAITAOF 1 0 0", refused);
+}
+
+#[test]
+fn a_write_waits_before_the_file_as_it_is_told_and_its_reply_with_it() {
+    let dir = Dir::new();
+    let server = server_in(&dir, &["--appendfsync", "always"]);
+    let mut client = server.client();
+    client.check("SET a 1", "+OK\r\n").check("DEBUG AOF-FLUSH-SLEEP 200000", "+OK\r\n");
+    for n in 0..3 {
+        let before = read(&dir, FILES[1]).len();
+        let began = std::time::Instant::now();
+        client.check(&format!("SET b {n}"), "+OK\r\n");
+        assert!(began.elapsed().as_millis() >= 200, "{:?}", began.elapsed());
+        assert!(read(&dir, FILES[1]).len() > before);
+    }
+    client.check("GET untouched", "$-1\r\n").check("DEBUG AOF-FLUSH-SLEEP 0", "+OK\r\n");
 }
 
 /// The reference on the same folder; killed at the end.
@@ -610,7 +700,15 @@ fn each_server_loads_the_folder_of_the_other() {
     fill(&mut client);
     client.check("BGREWRITEAOF", "+Background append only file rewriting started\r\n");
     rewritten(&mut client);
+    // A replica: the file says where in the history of replication it stands.
+    let mut replica = server.client();
+    replica.send("SYNC\r\n");
+    until("the replica", || {
+        let text = String::from_utf8(client.bulk("INFO replication")).unwrap();
+        text.contains("state=online").then_some(())
+    });
     client.check("SET behind 1", "+OK\r\n");
+    until("the file", || read(&dir, "appendonly.aof.2.incr.aof").contains("#REPL-OFFSET:").then_some(()));
     let ours = digest(&mut client);
     end(server);
     let Some((mut child, port)) = reference(&dir) else { return };

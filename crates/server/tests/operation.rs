@@ -168,6 +168,60 @@ fn other_signals_do_no_harm() {
     }
 }
 
+#[test]
+fn an_alarm_shows_where_the_main_thread_is_and_the_server_goes_on() {
+    let server = Server::start(&[]);
+    let mut client = server.client();
+    client.send("DEBUG LOG asleep\r\nDEBUG SLEEP 1\r\nPING\r\n");
+    server.log.wait("DEBUG LOG: asleep").unwrap();
+    server.signal("ALRM");
+    server.log.wait("Received SIGALRM").unwrap();
+    // Where the binary is loaded differs from run to run; its name and an offset are there for addr2line.
+    let frame = server.log.wait("(+0x").unwrap();
+    assert!(frame.contains("sluice-server") || frame.contains("libc"), "{frame}");
+    server.log.wait("STACK TRACE DONE").unwrap();
+    client.expect("+OK\r\n+OK\r\n+PONG\r\n");
+    server.signal("ALRM");
+    client.check("PING", "+PONG\r\n");
+}
+
+#[test]
+fn the_end_that_a_signal_asks_for_waits_for_a_paused_cron_and_can_be_aborted() {
+    let mut server = Server::start(&[]);
+    let mut client = server.client();
+    client.check("SHUTDOWN ABORT", "-ERR No shutdown in progress.\r\n");
+    client.check("DEBUG PAUSE-CRON 1", "+OK\r\n");
+    server.signal("TERM");
+    server.log.wait("Received SIGTERM scheduling shutdown").unwrap();
+    client.check("PING", "+PONG\r\n").check("SHUTDOWN ABORT", "+OK\r\n");
+    server.log.wait("Shutdown manually aborted").unwrap();
+    client.check("SHUTDOWN ABORT", "-ERR No shutdown in progress.\r\n");
+    // The next signal is the first one again.
+    server.signal("INT");
+    server.log.wait("Received SIGINT scheduling shutdown").unwrap();
+    client.send("DEBUG PAUSE-CRON 0\r\n").expect("+OK\r\n").expect_end();
+    assert_eq!(server.wait().code(), Some(0));
+}
+
+#[test]
+fn the_log_shows_what_is_no_request_unless_it_shall_not() {
+    for (hide, shown) in [
+        ("no", r"Query buffer: '*3\r\n$3\r\nSET\r\n$1\r\nx\r\n$blabla\r\n'"),
+        ("yes", "Query buffer: *redacted*"),
+    ] {
+        let server = Server::start(&["--loglevel", "verbose", "--hide-user-data-from-log", hide]);
+        let mut client = server.client();
+        client.send("PING\r\n*3\r\n$3\r\nSET\r\n$1\r\nx\r\n$blabla\r\n");
+        client.expect("+PONG\r\n-ERR Protocol error: invalid bulk length\r\n").expect_end();
+        let line = server.log.wait("Protocol error (invalid bulk length) from client: id=").unwrap();
+        assert!(line.ends_with(shown), "{line}");
+    }
+    let server = Server::start(&["--loglevel", "verbose", "--hide-user-data-from-log", "no"]);
+    server.client().send(format!("*1\r\n$x{}\r\n", "y".repeat(200)));
+    let line = server.log.wait("Protocol error").unwrap();
+    assert!(line.ends_with("yyy' (...)") && !line.contains(&"y".repeat(128)), "{line}");
+}
+
 fn assert_report(server: &mut Server, parts: &[&str]) {
     let status = server.wait();
     let text = server.log.all();

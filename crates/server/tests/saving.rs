@@ -303,6 +303,34 @@ fn a_save_that_is_broken_off_leaves_no_file_and_the_server_ends_at_once() {
 }
 
 #[test]
+fn the_second_signal_removes_the_file_of_the_save_at_the_end() {
+    let dir = Dir::new();
+    let mut server = server_in(&dir, &["--save", "900 1", "--rdb-key-save-delay", "100000"]);
+    server.client().check("DEBUG POPULATE 1000", "+OK\r\n").check("SET a 1", "+OK\r\n");
+    server.signal("INT");
+    let is_temporary = |name: &String| name.starts_with("temp-");
+    until("the file", || names(&dir).iter().any(is_temporary).then_some(()));
+    server.signal("INT");
+    assert_eq!(server.wait().code(), Some(1));
+    assert!(!names(&dir).iter().any(|name| name.ends_with(".rdb")), "{:?}", names(&dir));
+}
+
+#[test]
+fn saves_wait_behind_keys_as_they_are_told_and_a_save_under_way_is_told_anew() {
+    let dir = Dir::new();
+    let server = server_in(&dir, &["--save", "", "--rdb-key-save-delay", "1000000000"]);
+    let mut client = server.client();
+    client.check("DEBUG POPULATE 3", "+OK\r\n").check("BGSAVE", "+Background saving started\r\n");
+    client.check("CONFIG SET rdb-key-save-delay 100000", "+OK\r\n");
+    assert_eq!(bgsave_outcome(&mut client), "ok");
+    let began = std::time::Instant::now();
+    client.check("SAVE", "+OK\r\n");
+    assert!(began.elapsed().as_millis() >= 300, "{:?}", began.elapsed());
+    drop(server);
+    server_in(&dir, &[]).client().check("DBSIZE", ":3\r\n");
+}
+
+#[test]
 fn a_file_that_is_no_good_ends_the_start() {
     for (bytes, wanted) in [
         (&b"garbagegarbage"[..], "Wrong signature trying to load DB from file: garbagega"),
@@ -316,11 +344,16 @@ fn a_file_that_is_no_good_ends_the_start() {
     ] {
         let dir = Dir::new();
         std::fs::write(dir.join("dump.rdb"), bytes).unwrap();
-        let port = free_port().to_string();
-        let output = Command::new(BINARY).args(["--port", &port, "--dir", &dir.join("")]).output().unwrap();
+        let (port, pid_file) = (free_port().to_string(), dir.join("pid"));
+        let arguments = ["--port", &port, "--dir", &dir.join(""), "--pidfile", &pid_file];
+        let output = Command::new(BINARY).args(arguments).output().unwrap();
         let said = String::from_utf8_lossy(&output.stdout);
         assert!(said.contains(wanted), "{said}");
         assert!(said.ends_with("Fatal error loading the DB, check server logs. Exiting.\n"), "{said}");
+        // Scripts look at the last two lines: nothing comes between the reason and the end.
+        assert!(!said.contains("Removing the pid file") && !Path::new(&pid_file).exists(), "{said}");
+        let is_damaged = said.contains("Terminating server after rdb file reading failure.");
+        assert_eq!(is_damaged, wanted == "RDB CRC error", "{said}");
         assert_eq!(output.status.code(), Some(1));
         assert_eq!(
             std::fs::read(dir.join("dump.rdb")).unwrap(),

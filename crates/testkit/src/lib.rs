@@ -15,7 +15,7 @@ mod render;
 pub use process::FakeProcess;
 pub use render::render;
 
-use sluice_base::HashSeed;
+use sluice_base::{HashSeed, Now};
 use sluice_config::Config;
 use sluice_engine::{
     Action, Closing, Connection, Engine, LoadEnded, LoadJob, LoadThread, Process, Seeds, SessionKey,
@@ -40,13 +40,16 @@ pub struct Rig {
     pub slept_us: u64,
 }
 
-/// The thread of a load: the one that calls.
-struct Here<'a>(&'a mut u64);
+/// The thread of a load: the one that calls; and the time.
+struct Here<'a>(&'a mut u64, Now);
 
 impl LoadThread for Here<'_> {
     fn wake(&mut self) {}
     fn sleep(&mut self, microseconds: u64) {
         *self.0 += microseconds;
+    }
+    fn now(&mut self) -> Now {
+        self.1
     }
 }
 
@@ -157,7 +160,8 @@ impl Rig {
             let progress = parser.parse(rest, &limits, &mut requests);
             self.engine.submit(client, rest, &requests, &mut self.process);
             if let State::Failed(error) = progress.state {
-                self.engine.protocol_error(client, &error.message(), &mut self.process);
+                let broken = &rest[progress.consumed..];
+                self.engine.protocol_error(client, &error.message(), broken, &mut self.process);
                 break;
             }
             assert!(progress.consumed > 0, "the input is complete requests");
@@ -217,13 +221,16 @@ impl Rig {
         commands.join("; ")
     }
 
-    /// What was appended to the append-only file since the last call, each line's end shown as a space.
+    /// What was appended to the append-only file since the last call, each line's end shown as a space. Annotations about replication
+    /// are left out.
     pub fn appended(&mut self) -> String {
         let mut bytes = Vec::new();
         self.engine.take_aof(&mut bytes);
         let text = bytes.escape_ascii().to_string().replace("\\r\\n", " ");
         // Lengths say nothing that the words do not.
-        let words = text.split(' ').filter(|word| !word.is_empty() && !word.starts_with(['*', '$']));
+        let is_shown =
+            |word: &&str| !word.is_empty() && !word.starts_with(['*', '$']) && !word.starts_with("#REPL-");
+        let words = text.split(' ').filter(is_shown);
         words.collect::<Vec<_>>().join(" ")
     }
 
@@ -242,7 +249,7 @@ impl Rig {
     /// Runs the loads that were held, and has the engine take up what they brought.
     pub fn finish_loads(&mut self) -> Option<LoadEnded> {
         for job in std::mem::take(&mut self.loads) {
-            job.run(&mut Here(&mut self.slept_us));
+            job.run(&mut Here(&mut self.slept_us, self.process.now));
         }
         let ended = self.engine.advance_load(&mut self.process);
         self.collect();

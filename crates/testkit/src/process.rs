@@ -3,14 +3,15 @@
 use sluice_base::{Bytes, Now};
 use sluice_config::{Config, ParamId};
 use sluice_engine::{
-    AofFacts, AofIncrement, Background, BackgroundFile, Counts, Facts, LogLevel, Process, SaveError,
-    SnapshotFile, SnapshotSink, SnapshotSource,
+    AofFacts, AofFiles, AofIncrement, AofPart, AofSource, Background, BackgroundFile, Counts, Facts,
+    LogLevel, Process, SaveError, SnapshotFile, SnapshotSink, SnapshotSource,
 };
 use sluice_keyspace::{Captured, Keyspace};
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::ControlFlow;
 use std::rc::Rc;
+use std::sync::{Arc, Mutex};
 
 /// A process whose clock moves when told, plus one microsecond per reading.
 #[derive(Debug)]
@@ -41,6 +42,9 @@ pub struct FakeProcess {
     pub aof_closed: Vec<(Vec<u8>, u64)>,
     /// Whether a base is in force.
     pub aof_has_base: bool,
+    /// The files of the append-only file, the base first, with their names; what is appended goes to the last one when they are
+    /// loaded.
+    pub aof_parts: Arc<Mutex<Vec<(String, Vec<u8>)>>>,
 }
 
 /// Files in memory.
@@ -103,6 +107,7 @@ impl Background for MemoryBackground {
         assert_eq!(entries as u64, given, "a snapshot has every entry of the cut");
         self.ended = true;
     }
+    fn set_key_delay(&mut self, _: i64) {}
     fn weight(&self) -> usize {
         self.waiting.iter().map(Captured::weight).sum()
     }
@@ -147,6 +152,49 @@ impl SnapshotSource for MemorySource {
     }
 }
 
+/// Files of an append-only file in memory.
+struct MemoryFiles(Arc<Mutex<Vec<(String, Vec<u8>)>>>);
+
+impl AofFiles for MemoryFiles {
+    fn list(&mut self) -> Result<Vec<AofPart>, Vec<String>> {
+        let parts = self.0.lock().unwrap();
+        let part = |(at, (name, bytes)): (usize, &(String, Vec<u8>))| AofPart {
+            name: name.clone(),
+            is_base: at == 0,
+            is_old_style: false,
+            source: Box::new(MemoryPart {
+                source: MemorySource { bytes: Some(bytes.clone()), at: 0 },
+                parts: self.0.clone(),
+                index: at,
+            }),
+        };
+        Ok(parts.iter().enumerate().map(part).collect())
+    }
+}
+
+/// One of them.
+struct MemoryPart {
+    source: MemorySource,
+    parts: Arc<Mutex<Vec<(String, Vec<u8>)>>>,
+    index: usize,
+}
+
+impl SnapshotSource for MemoryPart {
+    fn open(&mut self) -> Result<Option<u64>, String> {
+        self.source.open()
+    }
+    fn read(&mut self, into: &mut [u8]) -> Result<usize, String> {
+        self.source.read(into)
+    }
+}
+
+impl AofSource for MemoryPart {
+    fn truncate(&mut self, size: u64) -> Result<(), String> {
+        self.parts.lock().unwrap()[self.index].1.truncate(size as usize);
+        Ok(())
+    }
+}
+
 impl Default for FakeProcess {
     fn default() -> FakeProcess {
         FakeProcess {
@@ -163,6 +211,7 @@ impl Default for FakeProcess {
             aof_ended: Vec::new(),
             aof_closed: Vec::new(),
             aof_has_base: true,
+            aof_parts: Arc::default(),
         }
     }
 }
@@ -257,6 +306,12 @@ impl Process for FakeProcess {
     fn snapshot_source(&mut self, name: &[u8]) -> Box<dyn SnapshotSource> {
         let bytes = self.snapshots.borrow().get(name).cloned();
         Box::new(MemorySource { bytes, at: 0 })
+    }
+    fn aof_files(&mut self, _: &Config, pending: Vec<u8>, _: u64) -> Box<dyn AofFiles> {
+        if let Some((_, bytes)) = self.aof_parts.lock().unwrap().last_mut() {
+            bytes.extend_from_slice(&pending);
+        }
+        Box::new(MemoryFiles(self.aof_parts.clone()))
     }
     fn sleep(&mut self, microseconds: u64) {
         self.pass_us(microseconds);

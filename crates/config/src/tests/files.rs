@@ -246,8 +246,8 @@ fn what_asks_for_something_missing_is_said_in_a_sentence() {
     let said = |text: &str| loaded(text).without_effect().collect::<Vec<_>>().join("; ");
     assert_eq!(said("port 1\nsave 1 1\nappendonly no"), "");
     assert_eq!(
-        said("aof-disable-auto-gc yes"),
-        "'aof-disable-auto-gc' is set but has no effect yet: it waits for the append-only file"
+        said("rdb-del-sync-files yes"),
+        "'rdb-del-sync-files' is set but has no effect yet: it waits for replication"
     );
     assert_eq!(said("rdma-port 7"), "'rdma-port' is set but has no effect: RDMA is not built in");
 }

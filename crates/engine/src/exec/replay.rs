@@ -1,16 +1,18 @@
-//! Replaying an append-only file: its commands run as they ran when they were appended.
+//! Replaying an append-only file: its commands run as they ran when they were appended. The engine is one of its own, on the
+//! thread of a load (`loading/aof.rs`).
 //!
 //! Invariants: (1) no command is refused, deferred, counted or propagated: that was decided when it was appended; (2) a key past its
 //! expiry is there until the log deletes it: what came behind may have met it alive; (3) a transaction runs when its EXEC is there,
 //! and not at all without: the file ends within it, or DISCARD has ended it; (4) memory beside the keyspace: one piece of the file,
 //! one record, one transaction.
 
+use super::{unknown_command, unknown_subcommand};
 use crate::args::Args;
 use crate::engine::Engine;
-use crate::loading::{LoadCounts, NotLoaded, PreambleLoad, progress_line};
+use crate::error::CmdError;
+use crate::loading::{LoadCounts, NotLoaded, PreambleLoad, ReplayProcess, piece_bytes};
 use crate::prepare::{Hashing, PreparedBatch, Preparer};
-use crate::process::{LogLevel, Process, SnapshotSource};
-use crate::saving::SAID_EVERY_NS;
+use crate::process::{AofPart, LogLevel, Process};
 use crate::session::{Connection, Session};
 use crate::session_key::SessionKey;
 use crate::transaction::Transaction;
@@ -24,19 +26,9 @@ use sluice_persist::rdb::{ReadOptions, Unknown};
 use sluice_resp::Request;
 use std::sync::Arc;
 
-/// A file of an append-only file that is to be replayed.
-pub struct AofPart<'a> {
-    /// Its name, for the log.
-    pub name: &'a str,
-    /// Its bytes.
-    pub source: &'a mut dyn SnapshotSource,
-    /// Whether it is the only file there is, as versions before 7.0 wrote it.
-    pub is_old_style: bool,
-}
-
 /// How a file ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum AofEnd {
+pub(crate) enum AofEnd {
     /// With a record.
     Whole,
     /// Within a record or a transaction; so many bytes are in order.
@@ -51,54 +43,46 @@ struct Replay {
     original: Preparer,
     batch: PreparedBatch,
     preamble: PreambleLoad,
-    /// Commands that answered an error.
+    /// Commands that were run.
+    commands: u64,
+    /// Those of them that answered an error.
     failed: u64,
+}
+
+/// A file that is replayed.
+struct ReplayedFile<'a> {
+    name: &'a str,
+    is_old_style: bool,
+    /// Whether the log has said that there is a snapshot at its beginning.
+    has_named_preamble: bool,
 }
 
 /// Why a request cannot be replayed: a line for the log.
 struct CannotReplay(String);
 
-/// Bytes that are read at once.
-const PIECE_BYTES: usize = 256 * 1024;
-
 impl Engine {
-    /// Replays the files of an append-only file in order into the keyspace. `go_on` is asked between two pieces. How each file
-    /// ended is given to `end`, which says whether the next may follow. Errors: the log has said why, and the data are a part
-    /// of what was there. To be called before the first client is served. Cost: O(files).
-    pub fn replay_aof(
+    /// Replays a file of an append-only file, which was opened, into the keyspace; `before`: bytes of the files before it. How the
+    /// file ended. Errors: the log has said why, and the data are a part of what was there. Cost: O(file).
+    pub(crate) fn replay_aof(
         &mut self,
-        part: AofPart<'_>,
-        process: &mut dyn Process,
-        go_on: &mut dyn FnMut() -> bool,
+        part: &mut AofPart,
+        before: u64,
+        process: &mut ReplayProcess<'_, '_>,
     ) -> Result<AofEnd, NotLoaded> {
-        let (hits, misses, expired) = (self.stats.hits, self.stats.misses, self.stats.expired_keys);
-        let name = part.name.to_owned();
-        let opened = part.source.open().and_then(|size| size.ok_or("No such file or directory".to_owned()));
-        let size = opened.map_err(|reason| {
-            let text = format!("Fatal error: can't open the append log file {name} for reading: {reason}");
-            process.log(LogLevel::Warning, &text);
-            NotLoaded::Failed
-        })?;
-        let limits = self.control.limits.clone();
-        // An import source sees keys past their expiry.
-        Arc::make_mut(&mut self.control.limits).import_mode = true;
-        self.refresh_access();
+        let size = part.source.open().ok().flatten().unwrap_or(0);
         let mut replay = Replay::new(self, process.now(), size);
-        let result = self.replay_file(&mut replay, part, process, go_on);
-        self.control.limits = limits;
-        self.refresh_access();
-        (self.stats.hits, self.stats.misses, self.stats.expired_keys) = (hits, misses, expired);
-        self.control.dirty = 0;
+        let result = self.replay_file(&mut replay, part, before, process);
         let Replay { preamble, failed, .. } = replay;
         if failed > 0 {
             let text = format!(
-                "{failed} commands of the append only file {name} answered an error when they were replayed"
+                "{failed} commands of the append only file {} answered an error when they were replayed",
+                part.name
             );
             process.log(LogLevel::Warning, &text);
         }
         self.control.kept.merge(preamble.kept);
         if preamble.counts != LoadCounts::default() {
-            self.control.note_loaded(preamble.counts);
+            self.control.last_load = preamble.counts;
         }
         result
     }
@@ -106,56 +90,32 @@ impl Engine {
     fn replay_file(
         &mut self,
         replay: &mut Replay,
-        part: AofPart<'_>,
-        process: &mut dyn Process,
-        go_on: &mut dyn FnMut() -> bool,
+        part: &mut AofPart,
+        before: u64,
+        process: &mut ReplayProcess<'_, '_>,
     ) -> Result<AofEnd, NotLoaded> {
-        let AofPart { name, source, is_old_style } = part;
-        let size = replay.preamble.size();
+        let AofPart { name, is_old_style, source, .. } = part;
+        let mut file = ReplayedFile { name, is_old_style: *is_old_style, has_named_preamble: false };
         let mut reader = LogReader::new(self.log_options());
-        let mut piece = vec![0; PIECE_BYTES];
-        let start_ns = process.now().mono_ns;
-        let (mut read, mut said_ns, mut in_preamble) = (0u64, start_ns, false);
+        let mut piece = vec![0; piece_bytes(&self.control.config)];
+        let mut read = 0u64;
         loop {
-            if !go_on() {
-                return Err(NotLoaded::Stopped);
-            }
             let len = source.read(&mut piece).map_err(|reason| {
                 let text = format!("Unrecoverable error reading the append only file {name}: {reason}");
                 process.log(LogLevel::Warning, &text);
                 NotLoaded::Failed
             })?;
             if len == 0 {
-                return match in_preamble {
-                    true => Err(preamble_failed(name, is_old_style, process)),
-                    false if reader.tail().is_complete() => Ok(AofEnd::Whole),
-                    false => {
-                        if reader.tail().transaction.is_some() {
-                            let text = format!("Revert incomplete MULTI/EXEC transaction in AOF file {name}");
-                            process.log(LogLevel::Warning, &text);
-                        }
-                        Ok(AofEnd::Truncated(reader.tail().valid_up_to))
-                    }
-                };
-            }
-            if read == 0 && [&b"REDIS"[..], b"VALKEY"].iter().any(|magic| piece[..len].starts_with(magic)) {
-                in_preamble = true;
-                let text = match is_old_style {
-                    true => "Reading RDB preamble from AOF file...",
-                    false => "Reading RDB base file on AOF loading...",
-                };
-                process.log(LogLevel::Notice, text);
+                return file.end(&reader, process);
             }
             read += len as u64;
             reader.feed(&piece[..len]);
-            self.replay_fed(replay, &mut reader, name, &mut in_preamble, is_old_style, process)?;
+            self.replay_fed(replay, &mut reader, &mut file, process)?;
             // What a command left to be freed elsewhere is freed here.
             self.actions.clear();
-            let now_ns = process.now().mono_ns;
-            if now_ns.saturating_sub(said_ns) >= SAID_EVERY_NS {
-                said_ns = now_ns;
-                process.log(LogLevel::Notice, &progress_line(read, size, now_ns.saturating_sub(start_ns)));
-            }
+            process.now();
+            let LoadCounts { loaded, expired, .. } = replay.preamble.counts;
+            process.publish(before + read, (loaded, expired), &self.keyspace);
         }
     }
 
@@ -164,48 +124,52 @@ impl Engine {
         &mut self,
         replay: &mut Replay,
         reader: &mut LogReader,
-        name: &str,
-        in_preamble: &mut bool,
-        is_old_style: bool,
-        process: &mut dyn Process,
+        file: &mut ReplayedFile<'_>,
+        process: &mut ReplayProcess<'_, '_>,
     ) -> Result<(), NotLoaded> {
         loop {
+            if process.out.is_stopped() {
+                return Err(NotLoaded::Stopped);
+            }
             let item = match reader.next() {
                 Ok(LogProgress::Item(item)) => item,
                 Ok(LogProgress::More) => return Ok(()),
                 Err(error) => {
-                    process.log(LogLevel::Warning, &format!("AOF {name}: {error}"));
-                    if *in_preamble {
-                        return Err(preamble_failed(name, is_old_style, process));
+                    process.log(LogLevel::Warning, &format!("AOF {}: {error}", file.name));
+                    if reader.is_in_preamble() {
+                        return Err(file.preamble_failed(process));
                     }
-                    process.log(LogLevel::Warning, &bad_format(name));
+                    process.log(LogLevel::Warning, &bad_format(file.name));
                     return Err(NotLoaded::Failed);
                 }
             };
             let replayed = match item {
                 LogItem::Preamble(item) => {
-                    let mut log = |level, line: &str| process.log(level, line);
-                    let loaded = replay.preamble.item(item, &mut self.keyspace, &mut log);
+                    file.enter_preamble(process);
+                    let loaded = replay.preamble.item(item, &mut self.keyspace, process.out);
                     loaded.map_err(CannotReplay)
                 }
                 LogItem::PreambleEnd => {
-                    *in_preamble = false;
                     if let Err(line) = replay.preamble.finish(&mut self.keyspace) {
                         process.log(LogLevel::Warning, &line);
-                        return Err(preamble_failed(name, is_old_style, process));
+                        return Err(file.preamble_failed(process));
                     }
-                    let LoadCounts { loaded, expired, .. } = replay.preamble.counts;
-                    let text = format!(
-                        "Done loading RDB, keys loaded: {loaded}, keys expired: {expired}, all fields expired hashes: 0."
-                    );
-                    process.log(LogLevel::Notice, &text);
-                    if is_old_style {
-                        process.log(LogLevel::Notice, "Reading the remaining AOF tail...");
-                    }
+                    file.leave_preamble(replay.preamble.counts, process);
+                    process.history = std::mem::take(&mut replay.preamble.history);
                     Ok(())
                 }
-                LogItem::Timestamp(_) | LogItem::Annotation => Ok(()),
-                LogItem::Command(request) => self.replay_request(replay, &request, name, process),
+                LogItem::Timestamp(_) | LogItem::Annotation(None) => Ok(()),
+                LogItem::Annotation(Some(note)) => {
+                    process.history.note(note);
+                    Ok(())
+                }
+                LogItem::Command(request) => {
+                    process.history.note_change();
+                    let replayed = self.replay_request(replay, &request, file.name, process);
+                    replay.commands += 1;
+                    process.out.delay(replay.commands);
+                    replayed
+                }
             };
             if let Err(CannotReplay(line)) = replayed {
                 process.log(LogLevel::Warning, &line);
@@ -244,7 +208,7 @@ impl Engine {
         let item = batch.items()[0];
         let result = match item.named {
             Named::Command(spec) if !spec.arity.accepts(request.spans().len()) => {
-                Err(CannotReplay(bad_format(name)))
+                Err(refused(name, &CmdError::Arity(spec.full_name)))
             }
             Named::Command(spec) if spec.id == transactions::MULTI.id => {
                 replay.transaction = Some(Transaction::default());
@@ -268,10 +232,10 @@ impl Engine {
                     self.replay_command(replay, spec, args, process)
                 }
             },
-            Named::UnknownSubcommand(_) | Named::Unknown => Err(CannotReplay(format!(
-                "Unknown command '{}' reading the append only file {name}",
-                request.arg(0).escape_ascii()
-            ))),
+            Named::UnknownSubcommand(container) => {
+                Err(refused(name, &unknown_subcommand(container, Args::new(request, &item, &batch.hashing))))
+            }
+            Named::Unknown => Err(refused(name, &unknown_command(Args::new(request, &item, &batch.hashing)))),
         };
         replay.batch = batch;
         result
@@ -340,18 +304,67 @@ impl Replay {
             original: Preparer::new(engine.keyspace.hasher(), &Arc::default()),
             batch: PreparedBatch::default(),
             preamble: PreambleLoad::new(now, engine.control.limits.lfu, size),
+            commands: 0,
             failed: 0,
         }
     }
 }
 
-fn preamble_failed(name: &str, is_old_style: bool, process: &mut dyn Process) -> NotLoaded {
-    let text = match is_old_style {
-        true => format!("Error reading the RDB preamble of the AOF file {name}, AOF loading aborted"),
-        false => format!("Error reading the RDB base file {name}, AOF loading aborted"),
-    };
-    process.log(LogLevel::Warning, &text);
-    NotLoaded::Failed
+impl ReplayedFile<'_> {
+    /// An item of the snapshot at the beginning has come.
+    fn enter_preamble(&mut self, process: &mut ReplayProcess<'_, '_>) {
+        if !std::mem::replace(&mut self.has_named_preamble, true) {
+            let text = match self.is_old_style {
+                true => "Reading RDB preamble from AOF file...",
+                false => "Reading RDB base file on AOF loading...",
+            };
+            process.log(LogLevel::Notice, text);
+        }
+    }
+
+    fn leave_preamble(&mut self, counts: LoadCounts, process: &mut ReplayProcess<'_, '_>) {
+        let LoadCounts { loaded, expired, .. } = counts;
+        let text = format!(
+            "Done loading RDB, keys loaded: {loaded}, keys expired: {expired}, all fields expired hashes: 0."
+        );
+        process.log(LogLevel::Notice, &text);
+        if self.is_old_style {
+            process.log(LogLevel::Notice, "Reading the remaining AOF tail...");
+        }
+    }
+
+    fn preamble_failed(&self, process: &mut ReplayProcess<'_, '_>) -> NotLoaded {
+        let name = self.name;
+        let text = match self.is_old_style {
+            true => format!("Error reading the RDB preamble of the AOF file {name}, AOF loading aborted"),
+            false => format!("Error reading the RDB base file {name}, AOF loading aborted"),
+        };
+        process.log(LogLevel::Warning, &text);
+        NotLoaded::Failed
+    }
+
+    /// Nothing more comes.
+    fn end(&self, reader: &LogReader, process: &mut ReplayProcess<'_, '_>) -> Result<AofEnd, NotLoaded> {
+        let tail = reader.tail();
+        if reader.is_in_preamble() {
+            return Err(self.preamble_failed(process));
+        }
+        if tail.is_complete() {
+            return Ok(AofEnd::Whole);
+        }
+        if tail.transaction.is_some() {
+            let text = format!("Revert incomplete MULTI/EXEC transaction in AOF file {}", self.name);
+            process.log(LogLevel::Warning, &text);
+        }
+        Ok(AofEnd::Truncated(tail.valid_up_to))
+    }
+}
+
+/// No server would have appended such a command.
+fn refused(name: &str, error: &CmdError) -> CannotReplay {
+    let wire = error.wire();
+    let text = String::from_utf8_lossy(wire.strip_prefix(b"ERR ").unwrap_or(&wire)).into_owned();
+    CannotReplay(format!("Error reading the append only file {name}, error: {text}"))
 }
 
 fn bad_format(name: &str) -> String {

@@ -51,7 +51,8 @@ fn synchronise(ctx: &mut ServerCtx<'_>, greeting: Greeting) -> Run {
     }
     let name = ctx.session.caller.replica_name();
     ctx.process.log(LogLevel::Notice, &format!("Replica {name} asks for synchronization"));
-    if !ctx.control.stream.has_begun() {
+    // What was written while nobody was fed is in no history: a replica of before would lack it.
+    if !ctx.control.stream.is_fed() {
         let replid = hex(&ctx.process.entropy());
         ctx.control.stream.begin(replid);
     }
@@ -123,7 +124,7 @@ fn waitaof(ctx: &mut ServerCtx<'_>, args: Args<'_>) -> Run {
         return Err(CmdError::text("ERR value is out of range, must be positive"));
     }
     let deadline_ms = timeout_ms(args.at(3), ctx.now)?;
-    if waits_here && !ctx.control.aof.is_on() {
+    if waits_here && !ctx.control.wants_aof() {
         return Err(AOF_IS_OFF);
     }
     let position = ctx.session.durable_at;

@@ -189,7 +189,9 @@ pub(super) fn persistence(view: &View<'_>, out: &mut Lines) {
     out.add("rdb_last_load_keys_expired", expired);
     out.add("rdb_last_load_keys_loaded", loaded);
     let (aof, rewriting) = (&view.control.aof, &view.control.rewriting);
-    let is_enabled = aof.is_on() || rewriting.scheduled && view.control.config.bool(param::APPENDONLY);
+    // A file that is loaded is on; one that was turned on waits for a job to end.
+    let will_be_on = rewriting.scheduled || load.is_some();
+    let is_enabled = aof.is_on() || will_be_on && view.control.config.bool(param::APPENDONLY);
     out.add("aof_enabled", u8::from(is_enabled));
     out.add("aof_rewrite_in_progress", u8::from(rewriting.began_s.is_some()));
     out.add("aof_rewrite_scheduled", u8::from(rewriting.scheduled));
@@ -345,9 +347,16 @@ pub(super) fn replication(view: &View<'_>, out: &mut Lines) {
     out.add("replicas_waiting_psync", 0);
     out.add("master_failover_state", "no-failover");
     out.add("master_replid", &stream.replid);
-    out.add("master_replid2", "0000000000000000000000000000000000000000");
+    let earlier = stream.earlier.as_ref();
+    out.add(
+        "master_replid2",
+        earlier.map_or("0000000000000000000000000000000000000000", |(replid, _)| replid),
+    );
     out.add("master_repl_offset", stream.offset);
-    out.add("second_repl_offset", -1);
+    out.add(
+        "second_repl_offset",
+        earlier.map_or(-1, |(_, offset)| i64::try_from(*offset).unwrap_or(i64::MAX)),
+    );
     out.add("repl_backlog_active", 0);
     out.add("repl_backlog_size", view.control.config.int(param::REPL_BACKLOG_SIZE));
     out.zeros(&["repl_backlog_first_byte_offset", "repl_backlog_histlen"]);

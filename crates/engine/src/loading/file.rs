@@ -1,14 +1,14 @@
 //! A snapshot file, read into a keyspace: what a load does on its thread.
 
 use super::staged::Staged;
-use super::{LoadProgress, LoadThread, Reporter};
+use super::{LoadedHistory, Reporter};
 use crate::control::Control;
 use crate::process::{LogLevel, SnapshotSource};
 use crate::snapshot::Kept;
 use sluice_base::Now;
 use sluice_base::num::parse_i64;
 use sluice_config::choice::RdbVersionCheck;
-use sluice_config::param;
+use sluice_config::{Config, param};
 use sluice_keyspace::{CLOCK_MASK, Key, Keyspace, NewValue};
 use sluice_persist::rdb::{
     Item, LoadError, Loaded, LoadedEntry, Problem, ReadOptions, ReadProgress, Reader, Unknown, Usage,
@@ -46,6 +46,8 @@ pub(crate) struct Brought {
     pub counts: LoadCounts,
     /// What is written again.
     pub kept: Kept,
+    /// Where the data stand in a history of replication.
+    pub history: LoadedHistory,
 }
 
 /// What becomes of a key that the keyspace has already.
@@ -60,6 +62,12 @@ pub(crate) enum Duplicates {
 /// Most bytes that are read at once. A smaller `loading-process-events-interval-bytes` has the numbers of INFO brought up to date
 /// more often: clients are served all the time.
 const PIECE_BYTES_MAX: usize = 256 * 1024;
+
+/// Bytes that are read at once.
+pub(crate) fn piece_bytes(config: &Config) -> usize {
+    let interval = usize::try_from(config.int(param::LOADING_PROCESS_EVENTS_INTERVAL_BYTES));
+    interval.unwrap_or(PIECE_BYTES_MAX).clamp(1, PIECE_BYTES_MAX)
+}
 
 /// A file that is read.
 pub(super) struct FileLoad {
@@ -77,6 +85,7 @@ pub(super) struct FileLoad {
     /// Keys so far, whatever became of them.
     entries: u64,
     kept: Kept,
+    history: LoadedHistory,
     /// Strings that are not in the keyspace yet.
     staged: Staged,
     /// Bytes of the file that are not read yet, where the file's size is known: what bounds its hints.
@@ -85,6 +94,8 @@ pub(super) struct FileLoad {
     head: Vec<u8>,
     /// Whether the header was found good, and the main thread told so.
     is_accepted: bool,
+    /// Whether the process ends where the file is no good.
+    pub ends_process: bool,
 }
 
 impl FileLoad {
@@ -96,23 +107,24 @@ impl FileLoad {
             checksum: config.bool(param::RDBCHECKSUM) && !control.skip_checksum,
             list: control.limits.list,
         };
-        let interval = usize::try_from(config.int(param::LOADING_PROCESS_EVENTS_INTERVAL_BYTES));
         FileLoad {
             reader: Reader::new(options),
             duplicates,
             now,
             lfu: control.limits.lfu,
             relaxed,
-            piece_bytes: interval.unwrap_or(PIECE_BYTES_MAX).clamp(1, PIECE_BYTES_MAX),
+            piece_bytes: piece_bytes(config),
             name: config.bytes(param::DBFILENAME).to_vec(),
             db: 0,
             counts: LoadCounts::default(),
             entries: 0,
             kept: Kept::default(),
+            history: LoadedHistory::default(),
             staged: Staged::default(),
             left: 0,
             head: Vec::new(),
             is_accepted: false,
+            ends_process: false,
         }
     }
 
@@ -179,7 +191,7 @@ impl FileLoad {
         keyspace: &mut Keyspace,
         out: &mut Reporter<'_>,
     ) -> Result<bool, NotLoaded> {
-        let FileLoad { reader, db, counts, entries, kept, staged, is_accepted, .. } = self;
+        let FileLoad { reader, db, counts, entries, kept, history, staged, is_accepted, .. } = self;
         let (duplicates, now, lfu, left) = (self.duplicates, self.now, self.lfu, self.left);
         let mut target = LoadTarget {
             keyspace,
@@ -192,6 +204,7 @@ impl FileLoad {
             counts,
             entries,
             kept,
+            history,
             staged,
         };
         reader.feed(bytes);
@@ -260,15 +273,26 @@ impl FileLoad {
             }
             Problem::Checksum => {
                 say(format!("Internal error in RDB reading offset {} -> RDB CRC error", error.offset));
+                self.say_damaged(error.offset, out);
             }
-            Problem::Unsupported { .. }
-            | Problem::OldFunction
-            | Problem::Length
-            | Problem::Compression
-            | Problem::List
-            | Problem::Module => {
+            Problem::Length | Problem::Compression | Problem::List => {
+                say(format!("Internal error in RDB reading offset {} -> {error}", error.offset));
+                self.say_damaged(error.offset, out);
+            }
+            Problem::Unsupported { .. } | Problem::OldFunction | Problem::Module => {
                 say(format!("Internal error in RDB reading offset {} -> {error}", error.offset));
             }
+        }
+    }
+
+    /// What scripts look for where a file is damaged, and what an operator can do about it.
+    fn say_damaged(&self, offset: u64, out: &mut Reporter<'_>) {
+        let text = format!(
+            "RDB file integrity check failed at byte {offset}: sluice-check-rdb says how much before is in order"
+        );
+        out.log(LogLevel::Warning, text);
+        if self.ends_process {
+            out.log(LogLevel::Warning, "Terminating server after rdb file reading failure.");
         }
     }
 
@@ -284,7 +308,7 @@ impl FileLoad {
             text += &format!(", keys of unsupported types skipped: {skipped}");
         }
         out.log(LogLevel::Notice, format!("{text}."));
-        Brought { counts: self.counts, kept: self.kept }
+        Brought { counts: self.counts, kept: self.kept, history: self.history }
     }
 }
 
@@ -313,6 +337,7 @@ struct LoadTarget<'a> {
     /// Keys so far, whatever became of them.
     entries: &'a mut u64,
     kept: &'a mut Kept,
+    history: &'a mut LoadedHistory,
     staged: &'a mut Staged,
 }
 
@@ -379,10 +404,16 @@ impl LoadTarget<'_> {
                 let mb = bytes as f64 / f64::from(1 << 20);
                 say(format!("RDB memory usage when created {mb:.2} Mb"));
             }
-            // Facts about the writer, or about its replication, which nothing here can go on with.
+            b"repl-id" => self.history.note_id(value),
+            b"repl-offset" => {
+                if let Some(offset) = parse_i64(value).and_then(|offset| u64::try_from(offset).ok()) {
+                    self.history.note_offset(offset);
+                }
+            }
+            // Facts about the writer, and the database that its stream has selected: a stream of ours selects anew.
             b"aof-base" if value == b"1" => say("RDB is base AOF".to_owned()),
             b"redis-bits" | b"aof-base" | b"aof-preamble" => {}
-            b"repl-stream-db" | b"repl-id" | b"repl-offset" => {}
+            b"repl-stream-db" => {}
             _ => self.kept.fields.push((name.to_vec(), value.to_vec())),
         }
     }
@@ -456,18 +487,9 @@ pub(crate) struct PreambleLoad {
     db: usize,
     pub(crate) counts: LoadCounts,
     pub(crate) kept: Kept,
+    pub(crate) history: LoadedHistory,
     entries: u64,
     staged: Staged,
-    progress: LoadProgress,
-}
-
-/// A load that nobody looks at and nobody delays.
-struct Unseen;
-
-impl LoadThread for Unseen {
-    fn wake(&mut self) {}
-
-    fn sleep(&mut self, _: u64) {}
 }
 
 impl PreambleLoad {
@@ -479,15 +501,10 @@ impl PreambleLoad {
             db: 0,
             counts: LoadCounts::default(),
             kept: Kept::default(),
+            history: LoadedHistory::default(),
             entries: 0,
             staged: Staged::default(),
-            progress: LoadProgress::default(),
         }
-    }
-
-    /// Bytes of the file.
-    pub(crate) fn size(&self) -> u64 {
-        self.size
     }
 
     /// Takes an item. Errors: a line for the log.
@@ -495,28 +512,19 @@ impl PreambleLoad {
         &mut self,
         item: Item<'_>,
         keyspace: &mut Keyspace,
-        log: &mut dyn FnMut(LogLevel, &str),
+        out: &mut Reporter<'_>,
     ) -> Result<(), String> {
-        let is_entry = matches!(item, Item::LoadedEntry(_));
-        let result = self.with_target(keyspace, |target, out| target.item(item, out));
-        if !is_entry {
-            self.progress.take_news().lines.iter().for_each(|(level, line)| log(*level, line));
-        }
-        result
+        self.target(keyspace).item(item, out)
     }
 
     /// The snapshot has ended. Errors: a line for the log.
     pub(crate) fn finish(&mut self, keyspace: &mut Keyspace) -> Result<(), String> {
-        self.with_target(keyspace, |target, _| target.insert_staged())
+        self.target(keyspace).insert_staged()
     }
 
-    fn with_target(
-        &mut self,
-        keyspace: &mut Keyspace,
-        run: impl FnOnce(&mut LoadTarget<'_>, &mut Reporter<'_>) -> Result<(), String>,
-    ) -> Result<(), String> {
-        let PreambleLoad { now, lfu, size, db, counts, kept, entries, staged, progress } = self;
-        let mut target = LoadTarget {
+    fn target<'a>(&'a mut self, keyspace: &'a mut Keyspace) -> LoadTarget<'a> {
+        let PreambleLoad { now, lfu, size, db, counts, kept, history, entries, staged } = self;
+        LoadTarget {
             keyspace,
             duplicates: Duplicates::Refused,
             now: *now,
@@ -527,9 +535,9 @@ impl PreambleLoad {
             counts,
             entries,
             kept,
+            history,
             staged,
-        };
-        run(&mut target, &mut Reporter { progress, thread: &mut Unseen })
+        }
     }
 }
 

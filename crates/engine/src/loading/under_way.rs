@@ -1,11 +1,11 @@
 //! A load as the main thread sees it: begun, watched, and at its end.
 
-use super::{Duplicates, LoadCounts, LoadJob, LoadOutcome, LoadProgress, NotLoaded};
+use super::{Duplicates, LoadCounts, LoadJob, LoadOutcome, LoadProgress, LoadSource, NotLoaded};
 use crate::action::Action;
 use crate::control::Control;
 use crate::engine::Engine;
 use crate::error::CmdError;
-use crate::process::{LogLevel, Process, SnapshotSource};
+use crate::process::{AofFiles, LogLevel, Process};
 use crate::saving::SAID_EVERY_NS;
 use crate::session_key::SessionKey;
 use sluice_base::Now;
@@ -27,14 +27,39 @@ pub(crate) struct LoadPlan {
 pub(crate) enum LoadPurpose {
     /// The start of the server.
     Start,
-    /// DEBUG RELOAD of this client, which waits for it.
-    Reload(SessionKey),
+    /// DEBUG RELOAD or DEBUG LOADAOF of this client, which waits for it.
+    Debug(SessionKey),
+}
+
+/// Where the data of a load come from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum LoadedFrom {
+    Snapshot,
+    Aof,
+}
+
+impl LoadedFrom {
+    /// The line of the log behind a load that a client asked for.
+    fn done(self) -> &'static str {
+        match self {
+            LoadedFrom::Snapshot => RELOADED,
+            LoadedFrom::Aof => AOF_LOADED,
+        }
+    }
+
+    /// The answer where nothing was loaded.
+    fn failed(self) -> CmdError {
+        match self {
+            LoadedFrom::Snapshot => NOT_RELOADED,
+            LoadedFrom::Aof => AOF_NOT_LOADED,
+        }
+    }
 }
 
 /// What becomes of the data that are there when a load begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum OldData {
-    /// They are freed as soon as the file's header was found good.
+    /// They are freed: as soon as the header of a snapshot was found good; when an append-only file was loaded whole.
     Freed,
     /// The file is loaded into them.
     Filled,
@@ -45,14 +70,15 @@ pub(crate) enum OldData {
 pub enum LoadEnded {
     /// That of the start. An error, and the server cannot serve; the log says why.
     Start(Result<(), NotLoaded>),
-    /// That of DEBUG RELOAD, whose client has its answer.
-    Reload,
+    /// That of DEBUG RELOAD or DEBUG LOADAOF, whose client has its answer.
+    Debug,
 }
 
 /// A load under way.
 #[derive(Debug)]
 pub(crate) struct LoadUnderWay {
     plan: LoadPlan,
+    from: LoadedFrom,
     progress: Arc<LoadProgress>,
     /// When it began.
     began: Now,
@@ -112,7 +138,7 @@ impl LoadUnderWay {
 }
 
 /// The line of the log about how far a load is: percentage, rate and what is left.
-pub(crate) fn progress_line(read: u64, size: u64, spent_ns: u64) -> String {
+fn progress_line(read: u64, size: u64, spent_ns: u64) -> String {
     let seconds = (spent_ns as f64 / 1e9).max(1e-3);
     let rate = read as f64 / seconds;
     if size == 0 {
@@ -142,15 +168,20 @@ impl Control {
     /// Begins a load into `keyspace`: from now on the gate refuses what would see or change keys.
     pub(crate) fn begin_load(
         &mut self,
-        source: Box<dyn SnapshotSource>,
+        source: LoadSource,
         keyspace: Keyspace,
         plan: LoadPlan,
         now: Now,
     ) -> LoadJob {
         assert!(self.load.is_none(), "one load at a time");
+        let from = match &source {
+            LoadSource::Snapshot(_) => LoadedFrom::Snapshot,
+            LoadSource::Aof(_) => LoadedFrom::Aof,
+        };
         let job = LoadJob::new(source, keyspace, &plan, self, now);
         let (progress, said_ns) = (job.progress(), now.mono_ns);
-        self.load = Some(Box::new(LoadUnderWay { plan, progress, began: now, said_ns, has_freed: false }));
+        self.load =
+            Some(Box::new(LoadUnderWay { plan, from, progress, began: now, said_ns, has_freed: false }));
         job
     }
 
@@ -171,7 +202,19 @@ impl Control {
                     OldData::Freed => self.kept = brought.kept,
                     OldData::Filled => self.kept.merge(brought.kept),
                 }
-                self.note_loaded(brought.counts);
+                // An append-only file without a snapshot tells nothing about the load of one.
+                if load.from == LoadedFrom::Snapshot || brought.counts != LoadCounts::default() {
+                    self.note_loaded(brought.counts);
+                }
+                if load.plan.purpose == LoadPurpose::Start
+                    && let Some((replid, offset)) = brought.history.point()
+                {
+                    self.stream.resume(replid, offset);
+                }
+                if load.from == LoadedFrom::Aof {
+                    // The log has all of them.
+                    self.dirty = 0;
+                }
                 Ok(())
             }
             Err(why) => {
@@ -197,7 +240,7 @@ impl Control {
         news.lines.iter().for_each(|(level, line)| process.log(*level, line));
         let outcome = news.outcome.ok_or(NotLoaded::Stopped)?;
         self.install(outcome, &load, data)?;
-        process.log(LogLevel::Notice, RELOADED);
+        process.log(LogLevel::Notice, load.from.done());
         Ok(())
     }
 }
@@ -218,10 +261,21 @@ impl Engine {
         }
         let plan =
             LoadPlan { purpose: LoadPurpose::Start, old: OldData::Freed, duplicates: Duplicates::Refused };
-        let job = self.control.begin_load(source, self.keyspace.empty_twin(), plan, process.now());
+        self.begin_load_of(LoadSource::Snapshot(source), plan, process.now());
+        Ok(true)
+    }
+
+    /// Begins to load an append-only file before the first client is served: [`Action::Load`].
+    pub fn begin_aof_load_at_start(&mut self, files: Box<dyn AofFiles>, process: &mut dyn Process) {
+        let plan =
+            LoadPlan { purpose: LoadPurpose::Start, old: OldData::Freed, duplicates: Duplicates::Refused };
+        self.begin_load_of(LoadSource::Aof(files), plan, process.now());
+    }
+
+    fn begin_load_of(&mut self, source: LoadSource, plan: LoadPlan, now: Now) {
+        let job = self.control.begin_load(source, self.keyspace.empty_twin(), plan, now);
         self.actions.push(Action::Load(Box::new(job)));
         self.refresh();
-        Ok(true)
     }
 
     /// Whether a load is under way.
@@ -283,32 +337,38 @@ impl Engine {
             LoadPurpose::Start => {
                 if loaded.is_ok() {
                     let spent = Duration::from_nanos(now.mono_ns.saturating_sub(load.began.mono_ns));
-                    let text = format!("DB loaded from disk: {:.3} seconds", spent.as_secs_f64());
+                    let what = match load.from {
+                        LoadedFrom::Snapshot => "disk",
+                        LoadedFrom::Aof => "append only file",
+                    };
+                    let text = format!("DB loaded from {what}: {:.3} seconds", spent.as_secs_f64());
                     process.log(LogLevel::Notice, &text);
                 }
                 LoadEnded::Start(loaded)
             }
-            LoadPurpose::Reload(client) => {
-                if loaded.is_ok() {
-                    process.log(LogLevel::Notice, RELOADED);
-                }
-                if loaded.is_err() {
-                    self.stats.count_error(&NOT_RELOADED.wire());
+            LoadPurpose::Debug(client) => {
+                let failed = load.from.failed();
+                match loaded {
+                    Ok(()) => process.log(LogLevel::Notice, load.from.done()),
+                    Err(_) => self.stats.count_error(&failed.wire()),
                 }
                 self.end_wait(client, process, |reply| match loaded {
                     Ok(()) => reply.ok(),
-                    Err(_) => reply.error(&NOT_RELOADED.wire()),
+                    Err(_) => reply.error(&failed.wire()),
                 });
-                LoadEnded::Reload
+                LoadEnded::Debug
             }
         }
     }
 }
 
 const RELOADED: &str = "DB reloaded by DEBUG RELOAD";
+const AOF_LOADED: &str = "Append Only File loaded by DEBUG LOADAOF";
 /// The answer of DEBUG RELOAD when nothing was loaded.
 pub(crate) const NOT_RELOADED: CmdError =
     CmdError::text("ERR Error trying to load the RDB dump, check server logs.");
+/// The same of DEBUG LOADAOF.
+const AOF_NOT_LOADED: CmdError = CmdError::text("ERR Error trying to load the AOF files, check server logs.");
 
 /// How databases are exchanged that no command asked for.
 fn between_units(now: Now) -> Access {

@@ -10,6 +10,7 @@
 //! [`LogTail::valid_up_to`] names is the end of a record outside of a transaction: a file that is cut there is well-formed.
 
 use super::error::{LogError, LogProblem};
+use super::note::ReplicationNote;
 use crate::rdb;
 use memchr::memchr;
 use sluice_base::num;
@@ -39,8 +40,8 @@ pub enum LogItem<'a> {
     PreambleEnd,
     /// The records behind it were written at that time or later, seconds since the epoch.
     Timestamp(i64),
-    /// An annotation that is no time.
-    Annotation,
+    /// Another annotation: where in a history of replication the data stand, if it says so.
+    Annotation(Option<ReplicationNote>),
     /// A command, MULTI and EXEC too.
     Command(Request<'a>),
 }
@@ -116,7 +117,7 @@ enum Found {
     Nothing,
     More,
     Preamble,
-    Annotation,
+    Annotation(Option<ReplicationNote>),
     Timestamp(i64),
     /// A command, which begins there in the buffer.
     Command(usize),
@@ -175,7 +176,7 @@ impl LogReader {
                 Found::Nothing => {}
                 Found::More => return Ok(LogProgress::More),
                 Found::Preamble => return self.next_of_preamble(),
-                Found::Annotation => return Ok(LogProgress::Item(LogItem::Annotation)),
+                Found::Annotation(note) => return Ok(LogProgress::Item(LogItem::Annotation(note))),
                 Found::Timestamp(seconds) => return Ok(LogProgress::Item(LogItem::Timestamp(seconds))),
                 Found::Command(start) => {
                     let request = self.requests.at(0, &self.buffer[start..]);
@@ -199,6 +200,11 @@ impl LogReader {
             Stage::Preamble(reader) => reader.key(),
             Stage::Start | Stage::Record | Stage::Annotation(_) => None,
         }
+    }
+
+    /// Whether the snapshot at the beginning has begun and not ended.
+    pub fn is_in_preamble(&self) -> bool {
+        matches!(self.stage, Stage::Preamble(_)) && !self.preamble_ended
     }
 
     /// How far the file is in order with the items that were read.
@@ -285,11 +291,11 @@ impl LogReader {
             }
             return Found::More;
         };
-        let time = if skipped == 0 { timestamp(&input[..end]) } else { None };
+        let found = if skipped == 0 { annotation_of(&input[..end]) } else { Found::Annotation(None) };
         self.stage = Stage::Record;
         self.offset += skipped;
         self.advance(end + 1, 1);
-        time.map_or(Found::Annotation, Found::Timestamp)
+        found
     }
 
     fn command(&mut self) -> Result<Found, LogError> {
@@ -347,13 +353,14 @@ impl LogReader {
     }
 }
 
-/// The time that an annotation names.
-fn timestamp(line: &[u8]) -> Option<i64> {
+/// What an annotation says, its line end left out.
+fn annotation_of(line: &[u8]) -> Found {
     if line.len() > ANNOTATION_BYTES_MAX {
-        return None;
+        return Found::Annotation(None);
     }
     let line = line.strip_suffix(b"\r").unwrap_or(line);
-    line.strip_prefix(b"#TS:").and_then(num::parse_i64)
+    let time = line.strip_prefix(b"#TS:").and_then(num::parse_i64);
+    time.map_or_else(|| Found::Annotation(ReplicationNote::parse(line)), Found::Timestamp)
 }
 
 /// Reads any bytes as a log, fed as a whole and in pieces, to the end or the first mistake: both ways must bring the same,

@@ -1,106 +1,131 @@
-//! Loading the append-only file: each file that the manifest names, in order.
+//! The files of the append-only file, for the thread that loads them.
+//!
+//! Invariants: (1) all files are there and open before the first is read: a file that a rewrite removes meanwhile can still be
+//! read; (2) a file that is appended to is not cut off.
 
 use super::folder::Folder;
-use crate::host::Host;
 use crate::os::plain_error;
-use crate::storage::snapshot;
-use sluice_config::param;
-use sluice_engine::{AofEnd, AofPart, Engine, LogLevel, NotLoaded, Process};
-use sluice_persist::aof::{AofFile, AofFileKind};
-use std::os::unix::ffi::OsStrExt;
-use std::time::Duration;
+use crate::storage::{Storage, StorageFile};
+use sluice_engine::{AofFiles, AofPart, AofSource, SnapshotSource};
+use sluice_persist::aof::AofFileKind;
+use std::io::ErrorKind;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::mpsc::Receiver;
 
-/// Loads what the folder holds; nothing where it holds nothing. `go_on` is asked between two pieces. Errors: the log says why.
-pub fn load(
-    engine: &mut Engine,
-    host: &mut Host,
-    folder: &Folder,
-    go_on: &mut dyn FnMut() -> bool,
-) -> Result<(), NotLoaded> {
-    let files: Vec<(AofFile, AofFileKind)> =
-        folder.manifest().loaded().map(|(file, kind)| (file.clone(), kind)).collect();
-    // That a file is missing is found before anything is loaded.
-    for (file, _) in &files {
-        if let Err(error) = folder.open(file).and_then(|file| file.size()) {
-            let (name, reason) = (file.name.escape_ascii(), plain_error(&error));
-            let text = format!("Unable to obtain the AOF file {name} length. stat: {reason}");
-            return fail(host, &text);
+/// What [`AofFiles::list`] answers.
+pub type Listed = Result<Vec<AofPart>, Vec<String>>;
+
+/// The files that a manifest names.
+pub struct NamedFiles {
+    storage: Arc<dyn Storage>,
+    files: Vec<NamedFile>,
+    ending: FileEnding,
+}
+
+struct NamedFile {
+    path: PathBuf,
+    name: String,
+    is_base: bool,
+    is_old_style: bool,
+}
+
+/// Whether the last file may be cut off.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FileEnding {
+    /// Nobody has the file open.
+    CutOff,
+    /// The thread of the file appends to it.
+    Left,
+}
+
+impl NamedFiles {
+    /// Those that a load reads.
+    pub fn of(folder: &Folder, ending: FileEnding) -> NamedFiles {
+        let files = folder.manifest().loaded().map(|(file, kind)| NamedFile {
+            path: folder.path_of(&file.name),
+            name: String::from_utf8_lossy(&file.name).into_owned(),
+            is_base: kind == AofFileKind::Base,
+            is_old_style: folder.is_old_style(file),
+        });
+        NamedFiles { storage: folder.storage().clone(), files: files.collect(), ending }
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.files.is_empty()
+    }
+}
+
+impl AofFiles for NamedFiles {
+    fn list(&mut self) -> Listed {
+        let mut parts = Vec::with_capacity(self.files.len());
+        for NamedFile { path, name, is_base, is_old_style } in self.files.drain(..) {
+            let opened = self.storage.open(&path).and_then(|file| Ok((file.size()?, file)));
+            let (size, file) = opened.map_err(|error| {
+                let (name, reason) = (name.escape_default(), plain_error(&error));
+                vec![format!("Unable to obtain the AOF file {name} length. stat: {reason}")]
+            })?;
+            let source = LogFile { storage: self.storage.clone(), path, file, size, ending: self.ending };
+            parts.push(AofPart { name, is_base, is_old_style, source: Box::new(source) });
+        }
+        Ok(parts)
+    }
+}
+
+/// A file that is read.
+struct LogFile {
+    storage: Arc<dyn Storage>,
+    path: PathBuf,
+    file: Box<dyn StorageFile>,
+    /// Bytes when it was opened.
+    size: u64,
+    ending: FileEnding,
+}
+
+impl SnapshotSource for LogFile {
+    fn open(&mut self) -> Result<Option<u64>, String> {
+        Ok(Some(self.size))
+    }
+
+    fn read(&mut self, into: &mut [u8]) -> Result<usize, String> {
+        loop {
+            match self.file.read(into) {
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                other => return other.map_err(|error| plain_error(&error)),
+            }
         }
     }
-    let start_ns = host.now().mono_ns;
-    for (at, (file, kind)) in files.iter().enumerate() {
-        load_file(engine, host, folder, (file, *kind), at + 1 == files.len(), go_on)?;
-    }
-    if !files.is_empty() {
-        let text = format!("DB loaded from append only file: {:.3} seconds", seconds_since(host, start_ns));
-        host.note(LogLevel::Notice, &text);
-    }
-    Ok(())
 }
 
-fn load_file(
-    engine: &mut Engine,
-    host: &mut Host,
-    folder: &Folder,
-    (file, kind): (&AofFile, AofFileKind),
-    is_last: bool,
-    go_on: &mut dyn FnMut() -> bool,
-) -> Result<(), NotLoaded> {
-    let name = String::from_utf8_lossy(&file.name).into_owned();
-    let start_ns = host.now().mono_ns;
-    let path = folder.path_of(&file.name);
-    let mut source = snapshot::source(folder.storage(), path.as_os_str().as_bytes());
-    let is_old_style = folder.is_old_style(file);
-    let part = AofPart { name: &name, source: source.as_mut(), is_old_style };
-    match engine.replay_aof(part, host, go_on)? {
-        AofEnd::Whole => {}
-        AofEnd::Truncated(_) if !engine.config().bool(param::AOF_LOAD_TRUNCATED) => {
-            let text = format!(
-                "Unexpected end of file reading the append only file {name}. You can: 1) Make a backup of your AOF file, then \
-                 use ./valkey-check-aof --fix <filename.manifest>. 2) Alternatively you can set the 'aof-load-truncated' \
-                 configuration option to yes and restart the server."
-            );
-            return fail(host, &text);
+impl AofSource for LogFile {
+    fn truncate(&mut self, size: u64) -> Result<(), String> {
+        if self.ending == FileEnding::Left {
+            return Err("more is being appended to it".to_owned());
         }
-        AofEnd::Truncated(_) if !is_last => {
-            return fail(host, "Fatal error: the truncated file is not the last file");
-        }
-        AofEnd::Truncated(valid) => truncate(host, folder, file, &name, valid)?,
+        let cut = self.storage.append(&self.path).and_then(|mut file| {
+            file.truncate(size)?;
+            file.sync()
+        });
+        cut.map_err(|error| plain_error(&error))
     }
-    let what = if kind == AofFileKind::Base { "base" } else { "incr" };
-    let text = format!("DB loaded from {what} file {name}: {:.3} seconds", seconds_since(host, start_ns));
-    host.note(LogLevel::Notice, &text);
-    Ok(())
 }
 
-/// Cuts off what is no whole record: more is going to be appended.
-fn truncate(
-    host: &mut Host,
-    folder: &Folder,
-    file: &AofFile,
-    name: &str,
-    valid: u64,
-) -> Result<(), NotLoaded> {
-    host.note(LogLevel::Warning, &format!("!!! Warning: short read while loading the AOF file {name}!!!"));
-    host.note(LogLevel::Warning, &format!("!!! Truncating the AOF {name} at offset {valid} !!!"));
-    let cut = folder.storage().append(&folder.path_of(&file.name)).and_then(|mut file| {
-        file.truncate(valid)?;
-        file.sync()
-    });
-    if let Err(error) = cut {
-        let text = format!("Error truncating the AOF file {name}: {}", plain_error(&error));
-        return fail(host, &text);
+/// The files of the thread that appends, once it has written what it was given before.
+pub struct AppendedFiles(pub Receiver<Listed>);
+
+impl AofFiles for AppendedFiles {
+    fn list(&mut self) -> Listed {
+        let listed = self.0.recv();
+        listed.unwrap_or_else(|_| Err(vec!["The thread of the AOF has ended".to_owned()]))
     }
-    let text = format!("AOF {name} loaded anyway because aof-load-truncated is enabled");
-    host.note(LogLevel::Warning, &text);
-    Ok(())
 }
 
-fn seconds_since(host: &mut Host, start_ns: u64) -> f64 {
-    Duration::from_nanos(host.now().mono_ns.saturating_sub(start_ns)).as_secs_f64()
-}
+/// A folder that cannot be read: lines for the log.
+pub struct NoFiles(pub Vec<String>);
 
-fn fail(host: &mut Host, text: &str) -> Result<(), NotLoaded> {
-    host.note(LogLevel::Warning, text);
-    Err(NotLoaded::Failed)
+impl AofFiles for NoFiles {
+    fn list(&mut self) -> Listed {
+        Err(std::mem::take(&mut self.0))
+    }
 }

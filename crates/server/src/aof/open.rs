@@ -1,16 +1,18 @@
 //! Opening the append-only file: at the start of the server, and where a rewrite turns it on.
 
 use super::{
-    Aof, AofEnding, AofNews, AofShared, Appender, BaseSink, Folder, Named, NewBase, Order, RewriteNumber,
-    Worker, clock,
+    Aof, AofEnding, AofItem, AofNews, AofShared, AppendedFiles, Appender, BaseSink, FileEnding, Folder, History,
+    Named, NamedFiles, NewBase, NoFiles, Order, RewriteNumber, Worker, clock,
 };
 use crate::host::Host;
 use crate::os::plain_error;
 use sluice_config::choice::AppendFsync;
 use sluice_config::{Config, param};
-use sluice_engine::{AofIncrement, Engine, LogLevel, SaveError};
+use sluice_engine::{AofFiles, AofIncrement, Engine, LogLevel, SaveError};
 use sluice_persist::aof::BaseFormat;
 use std::sync::Arc;
+use std::sync::mpsc::sync_channel;
+use std::time::Duration;
 
 impl Host {
     /// Opens the append-only file behind the data that were loaded. Errors: a line for the log.
@@ -55,12 +57,23 @@ impl Host {
         let waker = self.waker.clone().ok_or("The append-only file is opened once the server runs")?;
         let shared = Arc::new(AofShared::default());
         let policy = config.choice::<AppendFsync>(param::APPENDFSYNC);
+        // First of all, what an earlier server has made superfluous is removed.
+        shared.give(AofItem::Order(Order::History(History::of(config))));
+        shared.give(AofItem::Order(Order::Delay(self.aof_delay)));
         let worker = Worker::new(shared.clone(), waker, folder, appender, policy, (named, cut), clock());
         let started = Aof::start(shared, worker, named == Named::Now);
         self.aof = Some(
             started.map_err(|error| format!("Can't start the thread of the AOF: {}", plain_error(&error)))?,
         );
         Ok(())
+    }
+
+    /// Has the thread of the file, that of now and those of later, wait so long before each write.
+    pub fn delay_aof(&mut self, delay: Duration) {
+        self.aof_delay = delay;
+        if let Some(aof) = &self.aof {
+            aof.order(Order::Delay(delay));
+        }
     }
 
     /// Looks whether an append-only file can be turned on, where one shall be. Errors: text for the client.
@@ -125,6 +138,20 @@ impl Host {
             }
         }
         Some(ending)
+    }
+
+    /// See [`sluice_engine::Process::aof_files`].
+    pub fn list_aof_files(&mut self, config: &Config, pending: Vec<u8>, position: u64) -> Box<dyn AofFiles> {
+        if let Some(aof) = &self.aof {
+            let (asker, answer) = sync_channel(1);
+            aof.give(pending, position);
+            aof.order(Order::ListFiles(asker));
+            return Box::new(AppendedFiles(answer));
+        }
+        match Folder::read(self.storage.clone(), config) {
+            Ok(folder) => Box::new(NamedFiles::of(&folder, FileEnding::Left)),
+            Err(lines) => Box::new(NoFiles(lines)),
+        }
     }
 
     /// Begins the base that a rewrite writes.

@@ -6,13 +6,16 @@
 
 use super::appender::Block;
 use super::folder::NewBase;
+use super::load::Listed;
 use crate::switches;
 use sluice_config::choice::AppendFsync;
+use sluice_config::{Config, param};
 use sluice_engine::{AofBacklog, AofFacts, LogLevel};
 use std::collections::VecDeque;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use std::sync::mpsc::SyncSender;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -35,7 +38,7 @@ pub struct AofShared {
 }
 
 /// Numbers for INFO.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Numbers {
     /// Bytes of all files with data.
     pub current_bytes: AtomicU64,
@@ -45,6 +48,24 @@ pub struct Numbers {
     pub is_syncing: AtomicBool,
     /// Syncs that took longer than a second, under `everysec`.
     pub delayed_syncs: AtomicU64,
+    /// Bytes that may still be written to the disk; [`u64::MAX`] where that is not known.
+    pub free_bytes: AtomicU64,
+    /// Something else is written in the background. Written by the main thread.
+    pub has_job: AtomicBool,
+}
+
+impl Default for Numbers {
+    fn default() -> Numbers {
+        Numbers {
+            current_bytes: AtomicU64::default(),
+            base_bytes: AtomicU64::default(),
+            buffer_bytes: AtomicU64::default(),
+            is_syncing: AtomicBool::default(),
+            delayed_syncs: AtomicU64::default(),
+            free_bytes: AtomicU64::new(u64::MAX),
+            has_job: AtomicBool::default(),
+        }
+    }
 }
 
 impl Numbers {
@@ -55,6 +76,7 @@ impl Numbers {
             buffer_bytes,
             is_syncing: self.is_syncing.load(Relaxed),
             delayed_syncs: self.delayed_syncs.load(Relaxed),
+            free_bytes: Some(self.free_bytes.load(Relaxed)).filter(|bytes| *bytes != u64::MAX),
         }
     }
 }
@@ -71,12 +93,32 @@ pub enum AofItem {
 pub enum Order {
     /// From now on sync so.
     Policy(AppendFsync),
+    /// From now on remove files of no use, or do not.
+    History(History),
+    /// From now on wait so long before each write: for DEBUG.
+    Delay(Duration),
     /// Begin another increment: what follows is behind the cut of this rewrite.
     BeginIncr(RewriteNumber),
     /// The base of this rewrite is whole.
     FinishBase(RewriteNumber, Box<NewBase>),
+    /// Write everything, and say which files there are.
+    ListFiles(SyncSender<Listed>),
     /// Write and sync everything, then end.
     End,
+}
+
+/// What becomes of files that a rewrite has made superfluous: `aof-disable-auto-gc`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum History {
+    Removed,
+    Kept,
+}
+
+impl History {
+    /// As the configuration has it.
+    pub fn of(config: &Config) -> History {
+        if config.bool(param::AOF_DISABLE_AUTO_GC) { History::Kept } else { History::Removed }
+    }
 }
 
 /// What the main thread is to know.

@@ -12,12 +12,13 @@
 
 use super::appender::{Appender, Health};
 use super::folder::{Folder, Named, NewBase};
-use super::shared::{AofItem, AofNews, AofShared, Order, RewriteNumber};
+use super::load::{FileEnding, Listed, NamedFiles};
+use super::shared::{AofItem, AofNews, AofShared, History, Order, RewriteNumber};
 use super::sync_thread::{SyncOutcome, SyncThread};
 use crate::os::plain_error;
 use crate::switches;
 use sluice_config::choice::AppendFsync;
-use sluice_engine::LogLevel;
+use sluice_engine::{AofFiles, LogLevel};
 use sluice_evloop::Waker;
 use std::collections::VecDeque;
 use std::path::Path;
@@ -42,6 +43,12 @@ pub struct Worker {
     lost_at: Option<u64>,
     /// Bytes of the files before this one.
     other_bytes: u64,
+    /// What becomes of files of no use.
+    history: History,
+    /// When the disk was last asked for its space.
+    measured_ns: Option<u64>,
+    /// A write waits so long before, for DEBUG.
+    delay: Duration,
     /// When a write error was last written to the log, when it is tried again, when the file was last synced.
     said_ns: Option<u64>,
     retry_ns: Option<u64>,
@@ -108,6 +115,9 @@ impl Worker {
             is_faulty: false,
             lost_at: None,
             other_bytes,
+            history: History::Removed,
+            measured_ns: None,
+            delay: Duration::ZERO,
             said_ns: None,
             retry_ns: None,
             last_sync_ns: clock(),
@@ -132,7 +142,6 @@ impl Worker {
 
     /// Works until it is told to end, or can no longer keep what it promised.
     pub fn run(mut self) -> AofEnding {
-        self.remove_history();
         let mut items = VecDeque::new();
         loop {
             if let Some(ending) = self.ending {
@@ -195,12 +204,17 @@ impl Worker {
             AppendFsync::EverySecond | AppendFsync::No => {}
         }
         self.shared.give_back(self.appender.take_spent());
+        self.measure_space(now_ns);
         self.publish();
     }
 
     fn obey(&mut self, order: Order) {
         match order {
             Order::Policy(policy) => self.policy = policy,
+            Order::History(history) => {
+                self.history = history;
+                self.remove_history();
+            }
             Order::BeginIncr(number) => {
                 let begun = self.begin_incr();
                 self.cut = begun.then_some(number);
@@ -210,16 +224,39 @@ impl Worker {
                 let finished = self.finish_base(number, *base);
                 self.tell(AofNews::BaseFinished(number, finished));
             }
+            Order::Delay(delay) => self.delay = delay,
+            Order::ListFiles(asker) => {
+                let listed = self.list_files();
+                // A load that was stopped does not listen any more.
+                let _ = asker.send(listed);
+            }
             Order::End => self.end(),
         }
     }
 
+    /// Writes what waits, and opens all files.
+    fn list_files(&mut self) -> Listed {
+        let written = self.write_waiting();
+        written.map_err(|error| vec![format!("Error writing to the AOF file: {}", plain_error(&error))])?;
+        NamedFiles::of(&self.folder, FileEnding::Left).list()
+    }
+
     /// Writes what waits.
     fn write(&mut self) {
+        if !self.delay.is_zero() && self.appender.waiting_bytes() > 0 {
+            std::thread::sleep(self.delay);
+        }
         let began_ns = (self.clock)();
         match self.write_waiting() {
             Ok(()) => {
                 self.retry_ns = None;
+                let has_job = self.shared.numbers.has_job.load(Relaxed);
+                let beside = match () {
+                    () if self.is_syncing() => "aof-write-pending-fsync",
+                    () if has_job => "aof-write-active-child",
+                    () => "aof-write-alone",
+                };
+                self.note_latency(beside, began_ns);
                 self.note_latency("aof-write", began_ns);
                 // Behind a sync that has failed, only a rewrite ends the fault.
                 if self.is_faulty && self.lost_at.is_none() {
@@ -404,7 +441,10 @@ impl Worker {
         self.cut = None;
         // What the base replaces goes: what is behind the base must be on disk as far as it was said to be.
         let kept = usize::from(self.named == Named::Now);
-        match self.folder.finish_base(base, kept, self.named) {
+        let began_ns = (self.clock)();
+        let finished = self.folder.finish_base(base, kept, self.named);
+        self.note_latency("aof-rename", began_ns);
+        match finished {
             Ok(lines) => {
                 lines.into_iter().for_each(|line| self.log(LogLevel::Notice, line));
                 if self.named == Named::WithBase {
@@ -417,7 +457,9 @@ impl Worker {
                 if self.is_faulty && *self.appender.health() == Health::Fine {
                     self.end_fault("The AOF was written anew. The server can write again.");
                 }
+                let began_ns = (self.clock)();
                 let (_, all) = self.folder.sizes();
+                self.note_latency("aof-fstat", began_ns);
                 self.other_bytes = all.saturating_sub(self.appender.size());
                 self.shared.numbers.base_bytes.store(all, Relaxed);
                 self.remove_history();
@@ -433,7 +475,7 @@ impl Worker {
     /// Removes files of no use, here and at once: a later increment may get the name of one of them.
     fn remove_history(&mut self) {
         let paths = self.folder.history();
-        if paths.is_empty() {
+        if paths.is_empty() || self.history == History::Kept {
             return;
         }
         for path in paths {
@@ -486,6 +528,15 @@ impl Worker {
         }
     }
 
+    /// Asks the disk how much room there is, once a second at most.
+    fn measure_space(&mut self, now_ns: u64) {
+        if self.measured_ns.is_none_or(|at_ns| now_ns.saturating_sub(at_ns) >= SECOND_NS) {
+            self.measured_ns = Some(now_ns);
+            let free = self.folder.storage().free_bytes(self.folder.path());
+            self.shared.numbers.free_bytes.store(free.unwrap_or(u64::MAX), Relaxed);
+        }
+    }
+
     /// Shows to the main thread how far the file is.
     fn publish(&self) {
         let numbers = &self.shared.numbers;
@@ -503,5 +554,7 @@ impl Worker {
     }
 }
 
+#[cfg(test)]
+mod events_tests;
 #[cfg(test)]
 mod tests;

@@ -98,7 +98,7 @@ pub struct Batch {
     /// What is known of each.
     pub prepared: PreparedBatch,
     /// What follows the requests is none.
-    pub failed: Option<ParseError>,
+    pub failed: Option<Box<BrokenRequest>>,
     /// When the iteration began in which it was received, monotonic nanoseconds.
     pub at_ns: u64,
     /// Bytes that went over the connection since the last batch.
@@ -115,6 +115,15 @@ pub struct Batch {
     pub outcome: Outcome,
     /// On the way back: whether the client has authenticated itself.
     pub authentication: Admission,
+}
+
+/// Bytes that are no request.
+#[derive(Debug)]
+pub struct BrokenRequest {
+    /// What is wrong with them.
+    pub error: ParseError,
+    /// The first of them, for the log.
+    pub input: Vec<u8>,
 }
 
 /// How a connection goes on after a batch.

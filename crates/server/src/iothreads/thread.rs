@@ -7,7 +7,7 @@
 mod multicast;
 
 use super::IoThreadId;
-use super::message::{AfterPush, Batch, Moving, Outcome, Push, Settings, ToIoThread, ToMain};
+use super::message::{AfterPush, Batch, BrokenRequest, Moving, Outcome, Push, Settings, ToIoThread, ToMain};
 use crate::connection::input::InputState;
 use crate::connection::spare::SpareBuffers;
 use crate::connection::{self, Connection, Flushed, Owner, Stay, Traffic};
@@ -17,7 +17,7 @@ use multicast::Copies;
 use nix::sys::prctl;
 use sluice_base::heap;
 use sluice_clock::Clock;
-use sluice_engine::SessionKey;
+use sluice_engine::{SHOWN_INPUT_BYTES, SessionKey};
 use sluice_evloop::{AnyLoop, Deadline, Fd, SendBuf, Waker};
 use sluice_queue::lanes::Lane;
 use sluice_queue::{Notified, spsc};
@@ -295,7 +295,11 @@ impl IoThread {
         let input = &mut connection.input;
         let progress = input.parser.parse(&input.query_buf, &limits, &mut batch.requests);
         batch.failed = match progress.state {
-            State::Failed(error) => Some(error),
+            State::Failed(error) => {
+                let broken = &input.query_buf[progress.consumed..];
+                let input = broken[..broken.len().min(SHOWN_INPUT_BYTES + 1)].to_vec();
+                Some(Box::new(BrokenRequest { error, input }))
+            }
             State::Full | State::Starved => None,
         };
         if batch.requests.is_empty() && batch.failed.is_none() {

@@ -1,18 +1,32 @@
 //! The append-only file in the event loop: opened, fed, listened to, closed.
 
 use super::Server;
-use crate::aof::{AofEnding, AofNews, Folder, Order};
+use crate::aof::{AofEnding, AofNews, Folder, History, Order};
 use crate::host::Host;
 use sluice_config::Config;
 use sluice_config::choice::AppendFsync;
 use sluice_config::param;
 use sluice_engine::LogLevel;
+use std::sync::atomic::Ordering::Relaxed;
 
 /// The server cannot keep what it is asked to keep; the log says why.
 #[derive(Clone, Copy, Debug)]
 pub struct NotOpened;
 
 impl Server {
+    /// Has [`Server::open_aof`] be called with this folder when the load under way has ended.
+    pub fn open_when_loaded(&mut self, folder: Option<Folder>) {
+        self.folder_to_open = folder;
+    }
+
+    /// The data of the start were loaded: clients are served from now on.
+    pub(super) fn serve_loaded(&mut self) -> Result<(), NotOpened> {
+        let folder = self.folder_to_open.take();
+        self.open_aof(folder)?;
+        self.say(crate::start::announce);
+        Ok(())
+    }
+
     /// Opens the append-only file where the configuration wants one, behind the data that were loaded.
     pub fn open_aof(&mut self, folder: Option<Folder>) -> Result<(), NotOpened> {
         let Some(folder) = folder else { return Ok(()) };
@@ -39,10 +53,12 @@ impl Server {
         }
     }
 
-    /// Takes up `appendfsync`.
+    /// Takes up `appendfsync` and `aof-disable-auto-gc`.
     pub(super) fn configure_aof(&mut self) {
         if let Some(aof) = &self.host.aof {
-            aof.order(Order::Policy(self.engine.config().choice::<AppendFsync>(param::APPENDFSYNC)));
+            let config = self.engine.config();
+            aof.order(Order::Policy(config.choice::<AppendFsync>(param::APPENDFSYNC)));
+            aof.order(Order::History(History::of(config)));
         }
         self.arm_barrier();
     }
@@ -50,6 +66,7 @@ impl Server {
     /// Gives the file what the iteration has to append, and takes what has happened there.
     pub(super) fn feed_aof(&mut self) {
         let Some(aof) = &self.host.aof else { return };
+        aof.shared().numbers.has_job.store(self.engine.has_job(), Relaxed);
         aof.append(&mut self.engine);
         let (durable, news) = (aof.shared().durable(), aof.shared().take_news());
         let backlog = aof.shared().backlog(self.engine.aof_backlog());

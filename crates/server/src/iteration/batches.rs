@@ -156,10 +156,10 @@ impl Server {
             flow = done.flow;
             batch.done = end_of_executed(&batch.requests, done.executed, &batch.input);
         }
-        batch.outcome = match (flow, batch.failed) {
+        batch.outcome = match (flow, batch.failed.take()) {
             (Flow::Continue, None) => Outcome::GoOn,
-            (Flow::Continue, Some(error)) => {
-                self.engine.protocol_error(key, &error.message(), &mut self.host);
+            (Flow::Continue, Some(broken)) => {
+                self.engine.protocol_error(key, &broken.error.message(), &broken.input, &mut self.host);
                 Outcome::Close
             }
             (Flow::Waiting, _) => Outcome::Deferred,

@@ -47,7 +47,8 @@ impl Server {
                 State::Starved => break,
                 State::Failed(error) => {
                     if connection.input.is_open() {
-                        self.engine.protocol_error(key, &error.message(), &mut self.host);
+                        let broken = &bytes[used..];
+                        self.engine.protocol_error(key, &error.message(), broken, &mut self.host);
                     }
                     self.shut_input(connection);
                 }

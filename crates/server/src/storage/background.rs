@@ -11,13 +11,13 @@
 
 use super::Storage;
 use sluice_base::Bytes;
-use sluice_engine::{Background, SaveError, SnapshotFile};
+use sluice_engine::{Background, SaveError, SnapshotFile, key_delay_us};
 use sluice_evloop::Waker;
 use sluice_keyspace::Captured;
 use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -66,6 +66,8 @@ struct WriterState {
     broken_off: AtomicBool,
     /// Locked while the file gets its name.
     commit: Mutex<Commit>,
+    /// The setting `rdb-key-save-delay`. Nothing follows from it (relaxed).
+    key_delay: AtomicI64,
     outcome: Mutex<Option<Result<(), SaveError>>>,
     has_ended: AtomicBool,
 }
@@ -94,14 +96,14 @@ impl BackgroundWriter {
         storage: Arc<dyn Storage>,
         waker: Waker,
     ) -> Result<BackgroundWriter, SaveError> {
-        let shared = Arc::new(WriterState::default());
+        let shared = Arc::new(WriterState { key_delay: key_delay.into(), ..WriterState::default() });
         let temporary = sink.temporary_snapshot();
         let (pieces, received) = channel();
         let seen = shared.clone();
         let run = move || {
             let _stack = crate::crash::SignalStack::install();
             yield_to_others();
-            let outcome = write(file, sink, &received, Delay::new(key_delay), &seen, &waker);
+            let outcome = write(file, sink, &received, &seen, &waker);
             *seen.outcome.lock().unwrap_or_else(PoisonError::into_inner) = Some(outcome);
             seen.has_ended.store(true, Release);
             waker.wake();
@@ -158,6 +160,10 @@ impl Background for BackgroundWriter {
         self.pieces = None;
     }
 
+    fn set_key_delay(&mut self, key_delay: i64) {
+        self.handle.shared.key_delay.store(key_delay, Relaxed);
+    }
+
     fn weight(&self) -> usize {
         self.handle.shared.weight.load(Acquire)
     }
@@ -196,7 +202,6 @@ fn write(
     mut file: SnapshotFile,
     mut sink: Box<dyn BackgroundSink>,
     pieces: &Receiver<Captured>,
-    mut delay: Delay,
     shared: &WriterState,
     waker: &Waker,
 ) -> Result<(), SaveError> {
@@ -217,7 +222,7 @@ fn write(
         let mut each = || {
             entries += 1;
             shared.progress.fetch_add(1, Relaxed);
-            delay.wait(shared);
+            delay(entries, shared);
         };
         let going = file.piece(&piece, &mut each, &mut give);
         let (weight, footprint) = (piece.weight(), piece.footprint());
@@ -258,38 +263,21 @@ fn broken_off() -> SaveError {
     SaveError("Saving was broken off".to_owned())
 }
 
-/// How long a wait goes on after its save was broken off, at most.
+/// How long a wait goes on after its save was broken off or the setting has changed, at most.
 const DELAY_STEP: Duration = Duration::from_millis(10);
 
-/// The setting `rdb-key-save-delay`.
-struct Delay {
-    each: Duration,
-    /// One wait for so many keys.
-    keys: u64,
-    left: u64,
-}
-
-impl Delay {
-    fn new(setting: i64) -> Delay {
-        let keys = if setting < 0 { setting.unsigned_abs() } else { 1 };
-        let us = if setting < 0 { 1 } else { setting.unsigned_abs() };
-        Delay { each: Duration::from_micros(us), keys, left: keys }
-    }
-
-    fn wait(&mut self, shared: &WriterState) {
-        if self.each.is_zero() {
+/// Waits behind the key of that number, as `rdb-key-save-delay` wants it. The setting may change meanwhile.
+fn delay(number: usize, shared: &WriterState) {
+    let mut waited = Duration::ZERO;
+    loop {
+        let wanted = key_delay_us(shared.key_delay.load(Relaxed), number as u64);
+        let left = Duration::from_micros(wanted).saturating_sub(waited);
+        if left.is_zero() || shared.broken_off.load(Relaxed) {
             return;
         }
-        self.left -= 1;
-        if self.left == 0 {
-            self.left = self.keys;
-            let mut left = self.each;
-            while !left.is_zero() && !shared.broken_off.load(Relaxed) {
-                let step = left.min(DELAY_STEP);
-                std::thread::sleep(step);
-                left -= step;
-            }
-        }
+        let step = left.min(DELAY_STEP);
+        std::thread::sleep(step);
+        waited += step;
     }
 }
 

@@ -88,6 +88,33 @@ impl SnapshotSink for SnapshotWriter {
     }
 }
 
+/// A snapshot for which everybody waits: what ends the process at once meanwhile removes its file.
+pub struct AwaitedSnapshot(Option<Box<SnapshotWriter>>);
+
+impl AwaitedSnapshot {
+    /// One of these lives at a time.
+    pub fn new(snapshot: SnapshotWriter) -> AwaitedSnapshot {
+        crate::crash::set_unfinished(snapshot.temporary_snapshot().as_deref());
+        AwaitedSnapshot(Some(Box::new(snapshot)))
+    }
+}
+
+impl Drop for AwaitedSnapshot {
+    fn drop(&mut self) {
+        crate::crash::set_unfinished(None);
+    }
+}
+
+impl SnapshotSink for AwaitedSnapshot {
+    fn write(&mut self, piece: &[u8]) -> Result<(), SaveError> {
+        SnapshotSink::write(self.0.as_mut().expect("it goes in `finish` alone").as_mut(), piece)
+    }
+
+    fn finish(mut self: Box<Self>) -> Result<(), SaveError> {
+        self.0.take().expect("it goes here alone").finish()
+    }
+}
+
 impl Place {
     /// What the log says of a save that failed.
     fn describe(&self, failed: &Failed) -> SaveError {

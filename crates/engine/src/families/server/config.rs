@@ -63,6 +63,10 @@ fn want_aof(ctx: &mut ServerCtx<'_>) {
     if !wants_aof || ctx.control.aof.is_on() || ctx.control.rewriting.scheduled {
         return;
     }
+    if ctx.control.load.is_some() {
+        // It is what is loaded: it cannot be turned on meanwhile.
+        return;
+    }
     if ctx.may_wait && !ctx.control.works_in_background() {
         ctx.control.rewriting.wanted = true;
         return;

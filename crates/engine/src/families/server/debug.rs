@@ -2,6 +2,7 @@
 //! means something in this one.
 
 mod digest;
+mod load_aof;
 mod protocol;
 mod reload;
 
@@ -34,10 +35,17 @@ struct Sub {
 const ANY: usize = usize::MAX;
 
 /// Those that change the data.
-const CHANGE_DATA: [&str; 2] = ["POPULATE", "RELOAD"];
+const CHANGE_DATA: [&str; 3] = ["LOADAOF", "POPULATE", "RELOAD"];
 
 /// Every subcommand, in the order of HELP.
 const SUBS: &[Sub] = &[
+    sub(
+        "AOF-FLUSH-SLEEP",
+        "<microseconds>",
+        "Waits so long before each write of the append-only file.",
+        1..=1,
+        aof_flush_sleep,
+    ),
     sub("ASSERT", "", "Ends the process by a failed assertion.", 0..=0, |ctx, _| crash(ctx, Crash::Assert)),
     sub("CHANGE-REPL-ID", "", "Begins a new history of replication.", 0..=0, change_repl_id),
     sub("CLIENT-ENFORCE-REPLY-LIST", "(0|1)", "Accepted; replies have one form here.", 1..=1, |ctx, args| {
@@ -64,7 +72,7 @@ const SUBS: &[Sub] = &[
     }),
     sub("HTSTATS", "<dbid> [full]", "Describes the indexes of a database.", 1..=2, htstats),
     sub("HTSTATS-KEY", "<key> [full]", "The same for the index inside a value.", 1..=2, htstats_key),
-    sub("LOADAOF", "", "Loads the append-only file again.", 0..=0, needs_persistence),
+    sub("LOADAOF", "", "Loads the append-only file again.", 0..=0, load_aof::load_aof),
     sub("LOG", "<text>", "Writes a line to the log.", 1..=1, log),
     sub("OBJECT", "<key> [fast]", "How a value is stored.", 1..=2, object),
     sub("PANIC", "", "Ends the process by a panic.", 0..=0, |ctx, _| crash(ctx, Crash::Panic)),
@@ -178,8 +186,11 @@ fn crash(ctx: &mut DebugCtx<'_>, how: Crash) -> Run {
     Ok(Outcome::Done)
 }
 
-fn needs_persistence(_: &mut DebugCtx<'_>, _: Args<'_>) -> Run {
-    Err(CmdError::text("ERR not possible: this version has no append-only file"))
+fn aof_flush_sleep(ctx: &mut DebugCtx<'_>, args: Args<'_>) -> Run {
+    // Anything but a positive number is no time, as in the reference.
+    let microseconds = args.int(2).ok().and_then(|n| u64::try_from(n).ok()).unwrap_or(0);
+    ctx.actions.push(Action::DelayAof(microseconds));
+    ok(ctx)
 }
 
 fn change_repl_id(ctx: &mut DebugCtx<'_>, _: Args<'_>) -> Run {

@@ -4,10 +4,11 @@ use crate::action::Action;
 use crate::args::Args;
 use crate::ctx::{Outcome, Run, ServerCtx};
 use crate::error::CmdError;
+use crate::process::LogLevel;
 use crate::saving::{self, Ending};
 
-/// Ends the server. A server that goes sends no reply. There is nothing to wait for, no replica and no child, so that no
-/// ending is ever under way when ABORT comes.
+/// Ends the server. A server that goes sends no reply. There is nothing to wait for, no replica and no child, so that ABORT
+/// finds something to abort only where a signal came while the cron was paused.
 pub(super) fn shutdown(ctx: &mut ServerCtx<'_>, args: Args<'_>) -> Run {
     let (mut ending, mut force, mut abort) = (Ending::ByConfig, false, false);
     for i in 1..args.len() {
@@ -22,14 +23,24 @@ pub(super) fn shutdown(ctx: &mut ServerCtx<'_>, args: Args<'_>) -> Run {
         }
     }
     if abort {
-        return Err(match args.len() {
-            2 => CmdError::text("ERR No shutdown in progress."),
-            _ => CmdError::Syntax,
-        });
+        return match args.len() {
+            2 => self::abort(ctx),
+            _ => Err(CmdError::Syntax),
+        };
     }
     if !saving::prepare_end(ending, force, ctx.keyspace, ctx.control, ctx.process) {
         return Err(CmdError::text("ERR Errors trying to SHUTDOWN. Check logs."));
     }
     ctx.actions.push(Action::Shutdown);
+    Ok(Outcome::Done)
+}
+
+fn abort(ctx: &mut ServerCtx<'_>) -> Run {
+    if !std::mem::take(&mut ctx.control.end_waits_for_cron) {
+        return Err(CmdError::text("ERR No shutdown in progress."));
+    }
+    ctx.process.log(LogLevel::Notice, "Shutdown manually aborted.");
+    ctx.actions.push(Action::KeepRunning);
+    ctx.reply.ok();
     Ok(Outcome::Done)
 }

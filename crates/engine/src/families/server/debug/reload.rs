@@ -5,9 +5,10 @@ use crate::args::Args;
 use crate::blocking::WaitFor;
 use crate::ctx::{DebugCtx, Outcome, Run};
 use crate::error::CmdError;
-use crate::loading::{Duplicates, LoadPlan, LoadPurpose, LoadThread, NOT_RELOADED, OldData};
+use crate::loading::{Duplicates, LoadPlan, LoadPurpose, LoadSource, LoadThread, NOT_RELOADED, OldData};
 use crate::process::Process;
 use crate::saving;
+use sluice_base::Now;
 use sluice_config::param;
 
 /// The file is loaded into databases of its own, which take the place of the old ones; these go when the file's header was
@@ -37,8 +38,8 @@ pub(super) fn reload(ctx: &mut DebugCtx<'_>, args: Args<'_>) -> Run {
         OldData::Freed => empty,
         OldData::Filled => std::mem::replace(ctx.data.keyspace_mut(), empty),
     };
-    let plan = LoadPlan { purpose: LoadPurpose::Reload(ctx.session.key), old, duplicates };
-    let job = ctx.control.begin_load(source, keyspace, plan, ctx.now);
+    let plan = LoadPlan { purpose: LoadPurpose::Debug(ctx.session.key), old, duplicates };
+    let job = ctx.control.begin_load(LoadSource::Snapshot(source), keyspace, plan, ctx.now);
     if ctx.may_wait {
         ctx.actions.push(Action::Load(Box::new(job)));
         return Ok(Outcome::Wait(Box::new(WaitFor::Load)));
@@ -59,6 +60,10 @@ impl LoadThread for Here<'_> {
 
     fn sleep(&mut self, microseconds: u64) {
         self.0.sleep(microseconds);
+    }
+
+    fn now(&mut self) -> Now {
+        self.0.now()
     }
 }
 

@@ -1,0 +1,39 @@
+//! DEBUG LOADAOF: the append-only file loaded again.
+
+use crate::action::Action;
+use crate::args::Args;
+use crate::blocking::WaitFor;
+use crate::ctx::{DebugCtx, Outcome, Run};
+use crate::error::CmdError;
+use crate::loading::{Duplicates, LoadPlan, LoadPurpose, LoadSource, OldData};
+
+/// What was appended is written first. The files are loaded into databases of their own, which take the place of the old ones
+/// when all of them were loaded.
+pub(super) fn load_aof(ctx: &mut DebugCtx<'_>, _: Args<'_>) -> Run {
+    if !ctx.may_wait {
+        return Err(IN_TRANSACTION);
+    }
+    if ctx.control.rewriting.is_first {
+        return Err(NO_BASE);
+    }
+    let mut pending = Vec::new();
+    ctx.control.aof.take(&mut pending);
+    let position = ctx.control.aof.position();
+    let files = ctx.process.aof_files(&ctx.control.config, pending, position);
+    // What a save captures from here on would be the old data.
+    ctx.control.saving.cancelled |= ctx.control.saving.under_way.is_some();
+    let plan = LoadPlan {
+        purpose: LoadPurpose::Debug(ctx.session.key),
+        old: OldData::Freed,
+        duplicates: Duplicates::Refused,
+    };
+    let job = ctx.control.begin_load(LoadSource::Aof(files), ctx.data.empty_twin(), plan, ctx.now);
+    ctx.actions.push(Action::Load(Box::new(job)));
+    Ok(Outcome::Wait(Box::new(WaitFor::Load)))
+}
+
+/// The transaction's own commands are appended behind it, and would be missing in the data.
+const IN_TRANSACTION: CmdError = CmdError::text("ERR DEBUG LOADAOF is not allowed in transactions");
+const NO_BASE: CmdError = CmdError::text(
+    "ERR The append only file was turned on, and the rewrite that makes its first base has not ended yet",
+);

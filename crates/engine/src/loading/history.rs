@@ -1,0 +1,48 @@
+//! Where in a history of replication the data of a file stand.
+//!
+//! A snapshot says so in the fields `repl-id` and `repl-offset`; a log by annotations behind its units (`docs/formats/aof.md`). A
+//! unit that no annotation follows has taken the data away from there: replicas of that history may lack the unit, or have it.
+
+use sluice_persist::aof::ReplicationNote;
+
+/// What the files that were loaded have told so far.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct LoadedHistory {
+    replid: Option<String>,
+    offset: Option<u64>,
+}
+
+impl LoadedHistory {
+    /// The id of the history: 40 hexadecimal digits. Where in it the data stand is to follow.
+    pub(crate) fn note_id(&mut self, id: &[u8]) {
+        let is_id = id.len() == ID_LEN && id.iter().all(u8::is_ascii_hexdigit);
+        self.replid = is_id.then(|| String::from_utf8_lossy(id).into_owned());
+        self.offset = None;
+    }
+
+    /// The data stand behind so many bytes of the history.
+    pub(crate) fn note_offset(&mut self, offset: u64) {
+        self.offset = Some(offset);
+    }
+
+    pub(crate) fn note(&mut self, note: ReplicationNote) {
+        match note {
+            ReplicationNote::Id(id) => self.note_id(&id),
+            ReplicationNote::Offset(offset) => self.note_offset(offset),
+        }
+    }
+
+    /// The data have been changed since.
+    #[inline]
+    pub(crate) fn note_change(&mut self) {
+        self.offset = None;
+    }
+
+    /// Id and offset, where both are known.
+    pub(crate) fn point(self) -> Option<(String, u64)> {
+        self.replid.zip(self.offset)
+    }
+}
+
+/// Digits of an id.
+const ID_LEN: usize = 40;

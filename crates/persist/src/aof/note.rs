@@ -1,0 +1,41 @@
+//! Annotations about replication: where in a history of replication the data stand with the records before them.
+
+use sluice_base::num;
+
+/// An annotation about replication.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ReplicationNote {
+    /// `#REPL-ID:` and 40 bytes: the id of the history that offsets behind it belong to.
+    Id([u8; 40]),
+    /// `#REPL-OFFSET:` and a number: with the records before it the data stand behind so many bytes of that history.
+    Offset(u64),
+}
+
+impl ReplicationNote {
+    /// The note in a line whose end was left out; `None` where the line is another annotation.
+    pub(super) fn parse(line: &[u8]) -> Option<ReplicationNote> {
+        if let Some(id) = line.strip_prefix(ID) {
+            return id.try_into().ok().map(ReplicationNote::Id);
+        }
+        let number = line.strip_prefix(OFFSET).and_then(num::parse_i64)?;
+        u64::try_from(number).ok().map(ReplicationNote::Offset)
+    }
+
+    /// Appends the line.
+    pub fn push(self, out: &mut Vec<u8>) {
+        match self {
+            ReplicationNote::Id(id) => {
+                out.extend_from_slice(ID);
+                out.extend_from_slice(&id);
+            }
+            ReplicationNote::Offset(offset) => {
+                out.extend_from_slice(OFFSET);
+                num::push_u64(out, offset);
+            }
+        }
+        out.extend_from_slice(b"\r\n");
+    }
+}
+
+const ID: &[u8] = b"#REPL-ID:";
+const OFFSET: &[u8] = b"#REPL-OFFSET:";
