@@ -1,7 +1,7 @@
 //! Writing in the background: a cut of the keyspace, handed piece by piece to a thread that writes it to a file.
 //!
 //! ```text
-//!  begin (between two units) ──► capturing, a slice each iteration ──all captured──► finishing ──► outcome
+//!  begin (between two units) ──► capturing, a slice each iteration ──all captured──► writing the rest ──► outcome
 //!                                      │ the thread is behind: no slice               (the thread: end of the file, sync, rename)
 //!                                      └──── FLUSHALL, BGSAVE CANCEL, end of the server, an error ──► broken off
 //! ```
@@ -28,7 +28,9 @@ pub(crate) struct Job {
     stage: JobStage,
     /// Databases that were emptied since the cut: it goes on in them.
     detached: Vec<Db>,
-    /// The database whose turn it is; behind the last one come those that were emptied.
+    /// Those of them that the cut does not need any more: to be freed.
+    passed: Vec<Db>,
+    /// The database whose turn it is.
     at: usize,
     /// Entries at the cut.
     total: usize,
@@ -40,8 +42,10 @@ pub(crate) struct Job {
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum JobStage {
+    /// The cut is open.
     Capturing,
-    Finishing,
+    /// Everything was captured and given to the thread, which writes what is left.
+    WritingRest,
 }
 
 impl std::fmt::Debug for Job {
@@ -86,41 +90,42 @@ const STALLED_S: i64 = 60;
 const STALLED_AT_END_S: i64 = 600;
 
 impl Job {
-    /// Makes the cut and begins to write.
-    fn begin(
-        keyspace: &mut Keyspace,
-        file: SnapshotFile,
-        target: BackgroundFile,
-        process: &mut dyn Process,
-    ) -> Result<Job, SaveError> {
-        let writing = process.write_in_background(target, file)?;
+    /// Makes the cut, which `writing` writes.
+    fn begin(keyspace: &mut Keyspace, writing: Box<dyn Background>, began: Now) -> Job {
         let total = keyspace.iter().map(|(_, db)| db.len()).sum();
         keyspace.begin_cut();
-        let began = process.now();
-        Ok(Job {
+        Job {
             began,
             writing,
             stage: JobStage::Capturing,
             detached: Vec::new(),
+            passed: Vec::new(),
             at: 0,
             total,
             changed: (0, 0),
             progress: (0, began),
-        })
+        }
     }
 
     /// Captures until the time is up, the thread is behind, or nothing is left.
     fn slice(&mut self, keyspace: &mut Keyspace, budget_ns: u64, process: &mut dyn Process) -> Slice {
+        if self.stage == JobStage::WritingRest {
+            return Slice::Waits;
+        }
+        // What changes have captured is given however much is on its way: the thread has to keep up with the writers.
+        while let Some(piece) = self.take_captured(keyspace) {
+            self.writing.give(piece);
+        }
         let began_ns = process.now().mono_ns;
         loop {
-            if self.stage == JobStage::Finishing || self.writing.weight() >= AHEAD_WEIGHT {
+            if self.writing.weight() >= AHEAD_WEIGHT {
                 return Slice::Waits;
             }
             match self.advance(keyspace) {
                 Some(piece) => self.writing.give(piece),
-                None if self.at == keyspace.databases() + self.detached.len() => {
-                    self.stage = JobStage::Finishing;
-                    self.writing.end(self.total);
+                None if self.detached.is_empty() && self.at == keyspace.databases() => {
+                    self.stage = JobStage::WritingRest;
+                    self.writing.all_given(self.total);
                     // Everything was taken: nothing is left to be freed.
                     self.end_cuts(keyspace);
                     return Slice::Waits;
@@ -133,26 +138,43 @@ impl Job {
         }
     }
 
-    /// Captures a little of the database whose turn it is, and passes to the next one when nothing is left.
+    fn take_captured(&mut self, keyspace: &mut Keyspace) -> Option<Captured> {
+        keyspace.take_captured().or_else(|| self.detached.iter_mut().find_map(Db::take_captured))
+    }
+
+    /// Captures a little of the database whose turn it is, and passes to the next one when nothing is left. One that was emptied comes
+    /// first: its memory is there for the cut alone.
     fn advance(&mut self, keyspace: &mut Keyspace) -> Option<Captured> {
+        if let Some(db) = self.detached.last_mut() {
+            let piece = db.advance_cut(ENTRIES_PER_LOOK);
+            if piece.is_none() && !has_more(db) {
+                self.changed = add_changes(self.changed, db.cut_state());
+                self.passed.extend(self.detached.pop());
+            }
+            return piece;
+        }
         let number = self.at;
-        let (piece, state) = if number < keyspace.databases() {
-            let piece = keyspace.advance_cut(number, ENTRIES_PER_LOOK);
-            (piece, keyspace.db(number).cut_state())
-        } else {
-            let db = self.detached.get_mut(number - keyspace.databases())?;
-            (db.advance_cut(ENTRIES_PER_LOOK), db.cut_state())
-        };
-        let is_over = piece.is_none() && state.is_none_or(|state| state.left == 0);
-        if is_over {
+        let piece = keyspace.advance_cut(number, ENTRIES_PER_LOOK);
+        if piece.is_none() && !has_more(keyspace.db(number)) {
             self.at += 1;
-            // One that was exchanged with another, or emptied, is met in its new place.
-            if number < keyspace.databases() && self.at == keyspace.databases() {
+            // One that was exchanged with another is met in its new place.
+            if self.at == keyspace.databases() {
                 let left = keyspace.iter().position(|(_, db)| has_more(db));
                 self.at = left.unwrap_or(self.at);
             }
         }
         piece
+    }
+
+    /// Takes over a database that was emptied, as long as the cut needs it.
+    fn keep(&mut self, db: Db) {
+        match has_more(&db) {
+            true => self.detached.push(db),
+            false => {
+                self.changed = add_changes(self.changed, db.cut_state());
+                self.passed.push(db);
+            }
+        }
     }
 
     /// Ends all cuts; what was captured and not taken.
@@ -168,9 +190,7 @@ impl Job {
     }
 
     fn sum_changed(&self, keyspace: &Keyspace) -> (u64, u64) {
-        self.states(keyspace).fold(self.changed, |(entries, bytes), state| {
-            (entries + state.changed, bytes + state.changed_bytes)
-        })
+        self.states(keyspace).fold(self.changed, |changed, state| add_changes(changed, Some(state)))
     }
 
     fn state(&self, keyspace: &Keyspace) -> JobState {
@@ -186,49 +206,66 @@ impl Job {
     }
 }
 
+fn add_changes((entries, bytes): (u64, u64), state: Option<CutState>) -> (u64, u64) {
+    let state = state.unwrap_or_default();
+    (entries + state.changed, bytes + state.changed_bytes)
+}
+
 fn has_more(db: &Db) -> bool {
     db.cut_state().is_some_and(|state| state.left > 0 || state.waiting_bytes > 0)
 }
 
 impl Engine {
-    /// Makes a cut of everything, which is written to `target` from now on. To be called between units, while no job is under
-    /// way. Cost: one step for each chunk of entries.
-    pub(crate) fn begin_job(
+    /// Makes a cut of everything, which is written to the file `target` from now on. To be called as [`Engine::begin_job`].
+    pub(crate) fn begin_file_job(
         &mut self,
         target: BackgroundFile,
         process: &mut dyn Process,
     ) -> Result<(), SaveError> {
-        debug_assert!(self.job.is_none(), "one job at a time (1)");
-        let Engine { keyspace, control, .. } = self;
+        let control = &self.control;
         let about = RdbAux {
             now: process.now(),
-            used_memory: process.used_memory(keyspace),
+            used_memory: process.used_memory(&self.keyspace),
             stream: None,
             is_aof_base: target.is_aof_base,
         };
-        let filled = keyspace.iter().filter(|(_, db)| !db.is_empty());
-        let sizes = filled.map(|(number, db)| (number, db.len(), db.expires_len())).collect();
+        let sizes = self.database_sizes();
         let options = snapshot::options(&control.config, Version::Valkey);
         let mut file = SnapshotFile::new(&control.config, options, &about, &control.kept, sizes);
         if target.as_commands {
             file = file.written_as_commands(control.limits.aof_timestamps.then_some(about.now));
         }
-        self.job = Some(Job::begin(keyspace, file, target, process)?);
-        self.control.is_writing = true;
+        let writing = process.write_in_background(target, file)?;
+        self.begin_job(writing, process);
         Ok(())
+    }
+
+    /// Makes a cut of everything, which `writing` writes from now on. To be called between units, while no job is under way.
+    /// Cost: one step for each chunk of entries.
+    pub(crate) fn begin_job(&mut self, writing: Box<dyn Background>, process: &mut dyn Process) {
+        debug_assert!(self.job.is_none(), "one job at a time (1)");
+        self.job = Some(Job::begin(&mut self.keyspace, writing, process.now()));
+        self.control.is_writing = true;
+    }
+
+    /// The databases that are not empty: number, keys, keys with an expiry.
+    pub(crate) fn database_sizes(&self) -> Vec<(usize, usize, usize)> {
+        let filled = self.keyspace.iter().filter(|(_, db)| !db.is_empty());
+        filled.map(|(number, db)| (number, db.len(), db.expires_len())).collect()
     }
 
     /// Goes on with the job for so long at most, about. To be called between units, once an iteration.
     pub fn save_slice(&mut self, budget_ns: u64, process: &mut dyn Process) -> Slice {
-        let Engine { keyspace, job, .. } = self;
-        let Some(under_way) = job else { return Slice::None };
+        let Some(under_way) = &mut self.job else { return Slice::None };
         if let Some(outcome) = under_way.writing.outcome() {
             let state = self.job_state().unwrap_or_default();
             let began = self.drop_job().unwrap_or_else(|| process.recent());
             self.job_ended(began, state, outcome, process);
             return Slice::None;
         }
-        under_way.slice(keyspace, budget_ns, process)
+        let slice = under_way.slice(&mut self.keyspace, budget_ns, process);
+        self.actions.extend(under_way.passed.drain(..).map(|db| Action::FreeDb(Box::new(db))));
+        slice
     }
 
     /// Whether a job is under way.
@@ -250,7 +287,8 @@ impl Engine {
         if !left.is_empty() {
             self.actions.push(Action::FreeCaptured(left));
         }
-        self.actions.extend(job.detached.drain(..).map(|db| Action::FreeDb(Box::new(db))));
+        let emptied = job.detached.drain(..).chain(job.passed.drain(..));
+        self.actions.extend(emptied.map(|db| Action::FreeDb(Box::new(db))));
         Some(job.began)
     }
 
@@ -263,8 +301,8 @@ impl Engine {
             job.progress = (progress, now);
         }
         let limit_s = match job.stage {
-            JobStage::Finishing if job.writing.weight() == 0 => STALLED_AT_END_S,
-            JobStage::Capturing | JobStage::Finishing => STALLED_S,
+            JobStage::WritingRest if job.writing.weight() == 0 => STALLED_AT_END_S,
+            JobStage::Capturing | JobStage::WritingRest => STALLED_S,
         };
         if now.unix_s() - job.progress.1.unix_s() < limit_s {
             return;
@@ -276,19 +314,19 @@ impl Engine {
     }
 
     /// Takes over a database that was emptied while the cut is open; gives back one that no job needs.
-    pub(crate) fn keep_for_job(&mut self, db: Db) -> Option<Db> {
+    pub(crate) fn keep_emptied_db_for_cut(&mut self, db: Db) -> Option<Db> {
         match &mut self.job {
             Some(job) if db.cut_state().is_some() => {
-                job.detached.push(db);
+                job.keep(db);
                 None
             }
             Some(_) | None => Some(db),
         }
     }
 
-    /// Bytes of used memory that only the job holds.
+    /// Bytes of used memory that only the job holds, and a snapshot that replicas have not taken.
     pub(crate) fn held_by_job(&self) -> usize {
-        self.job_state().map_or(0, |state| state.held_bytes)
+        self.job_state().map_or(0, |state| state.held_bytes) + self.control.full_syncs.held_bytes()
     }
 
     /// The name of the snapshot file, as the configuration has it.

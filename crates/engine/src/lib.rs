@@ -69,7 +69,7 @@ pub use parts::MemoryPart;
 pub use prepare::{PreparedBatch, Preparer};
 pub use process::{
     AofFacts, AofIncrement, Background, BackgroundFile, Counts, CpuTimes, Facts, IoThreads, LogLevel,
-    Process, SaveError, SnapshotSink, SnapshotSource,
+    NextPiece, Process, SaveError, SnapshotMade, SnapshotPieces, SnapshotSink, SnapshotSource,
 };
 pub use renames::{Renames, rename_errors, renames};
 pub use saving::Ending;

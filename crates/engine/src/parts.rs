@@ -19,7 +19,8 @@ impl Engine {
         let spare: usize = heap::vec(&self.spare) + self.spare.iter().map(Outbox::footprint).sum::<usize>();
         let lists = heap::vec(&control.ready) + heap::vec(&control.to_close) + heap::vec(&control.monitors);
         let work = self.effects.footprint() + self.prepared.footprint() + heap::vec(&self.actions);
-        let syncs = heap::vec(&control.full_syncs.wanted) + heap::vec(&control.full_syncs.readers);
+        let syncs = &control.full_syncs;
+        let syncs = heap::vec(&syncs.wanted) + heap::vec(&syncs.readers) + heap::vec(&syncs.ended);
         vec![
             ("entries", entries),
             ("keyspace", keyspace),

@@ -92,7 +92,7 @@ fn write(
     };
     let config = &control.config;
     let options = snapshot::options(config, Version::Valkey);
-    snapshot::write(Some(keyspace), config, options, about, &control.kept, &mut give);
+    snapshot::write(keyspace, config, options, about, &control.kept, &mut give);
     result
 }
 
@@ -154,7 +154,7 @@ pub struct Saving {
     pub(crate) wanted: Option<Why>,
     /// A save shall begin when nothing else is written in the background.
     pub(crate) scheduled: bool,
-    /// A save was asked to end.
+    /// What is written as an RDB file in the background, for the disk or for replicas, was asked to end.
     pub(crate) cancelled: bool,
     /// The save that is under way.
     pub(crate) under_way: Option<UnderWay>,
@@ -190,6 +190,11 @@ pub(crate) enum Why {
 const RETRY_S: i64 = 5;
 
 impl Control {
+    /// Since when an RDB file is written in the background, for the disk or for replicas, seconds since the epoch.
+    pub(crate) fn rdb_began_s(&self) -> Option<i64> {
+        self.saving.under_way.map(|save| save.began_s).or(self.full_syncs.began_s)
+    }
+
     /// Whether writes are refused because the data could not be saved.
     pub(crate) fn refuses_writes(&self) -> bool {
         self.saving.failed
@@ -207,6 +212,7 @@ impl Engine {
         }
         if std::mem::take(&mut self.control.saving.cancelled) {
             self.break_off_save(process);
+            self.break_off_full_sync(process);
         }
     }
 
@@ -219,7 +225,7 @@ impl Engine {
         let partly = self.control.partly_loaded.as_ref();
         let begun = match partly.is_some_and(|place| *place == self.control.snapshot_place()) {
             true => Err(SaveError(PARTLY_LOADED.to_owned())),
-            false => self.begin_job(self.snapshot_target(), process),
+            false => self.begin_file_job(self.snapshot_target(), process),
         };
         if let Err(SaveError(line)) = begun {
             process.log(LogLevel::Warning, &line);
@@ -266,6 +272,9 @@ impl Engine {
     ) {
         if self.control.rewriting.began_s.is_some() {
             return self.rewrite_written(state, outcome, process);
+        }
+        if self.control.full_syncs.began_s.take().is_some() {
+            return self.full_sync_written(state, outcome, process);
         }
         let Some(save) = self.control.saving.under_way.take() else { return };
         let now = process.now();

@@ -65,27 +65,26 @@ impl Kept {
     }
 }
 
-/// A file of all databases, or of none, in pieces of about [`PIECE_BYTES`]. Cost: O(size of the data), in memory too; but
-/// pages of strings, and of long elements of lists, are shared where they are not compressed.
-pub(crate) fn pieces(
-    keyspace: Option<&Keyspace>,
+/// A file without databases, in pieces. Cost: O(records that are kept).
+pub(crate) fn pieces_without_keys(
     config: &Config,
     options: WriteOptions,
     about: &RdbAux<'_>,
     kept: &Kept,
 ) -> Vec<Bytes> {
     let mut pieces = Vec::new();
-    write(keyspace, config, options, about, kept, &mut |piece| {
+    let file = SnapshotFile::new(config, options, about, kept, Vec::new());
+    let _ = file.finish(&mut |piece| {
         pieces.push(piece);
         ControlFlow::Continue(())
     });
     pieces
 }
 
-/// Gives a file of all databases, or of none, away in pieces of about [`PIECE_BYTES`], until that is broken off. Memory: one
-/// piece, and of a string that is compressed the whole compressed string.
+/// Gives a file of all databases away in pieces of about [`PIECE_BYTES`], until that is broken off. Memory: one piece, and of a
+/// string that is compressed the whole compressed string.
 pub(crate) fn write(
-    keyspace: Option<&Keyspace>,
+    keyspace: &Keyspace,
     config: &Config,
     options: WriteOptions,
     about: &RdbAux<'_>,
@@ -93,7 +92,7 @@ pub(crate) fn write(
     give: &mut Give<'_>,
 ) {
     let mut file = SnapshotFile::new(config, options, about, kept, Vec::new());
-    for (number, db) in keyspace.into_iter().flat_map(Keyspace::iter).filter(|(_, db)| !db.is_empty()) {
+    for (number, db) in keyspace.iter().filter(|(_, db)| !db.is_empty()) {
         file.writer.db(number, db.len(), db.expires_len());
         for entry in db.iter().map(|handle| db.entry(handle)) {
             let (value, expiry, clock) = (entry.value(), entry.expiry(), entry.clock());
@@ -163,6 +162,11 @@ impl SnapshotFile {
             selected: None,
             commands: None,
         }
+    }
+
+    /// Whether values are compressed, where the configuration wants it at all: a reader takes both.
+    pub fn compress(&mut self, wanted: bool) {
+        self.writer.compress(wanted);
     }
 
     /// Writes the entries of a piece; `each` is called behind each of them. Broken off when `give` says so.

@@ -21,7 +21,7 @@ use sluice_config::choice::{LogFormat, LogLevel as LevelChoice, LogTimestampForm
 use sluice_config::{Config, ParamId, param};
 use sluice_engine::{
     AofFacts, AofIncrement, Background, BackgroundFile, Counts, CpuTimes, Facts, IoThreads, LoadProgress,
-    LogLevel, Peaks, Process, SaveError, SnapshotFile, SnapshotSink, SnapshotSource,
+    LogLevel, Peaks, Process, SaveError, SnapshotFile, SnapshotPieces, SnapshotSink, SnapshotSource,
 };
 use sluice_evloop::Waker;
 use sluice_keyspace::Keyspace;
@@ -197,6 +197,19 @@ impl Host {
     pub fn count_snapshot(&mut self) -> u64 {
         self.snapshots_begun += 1;
         self.snapshots_begun - 1
+    }
+
+    /// What a thread wakes the event loop by that shall write in the background. Errors: none can be begun.
+    fn waker_for_background(&mut self) -> Result<Waker, SaveError> {
+        let Some(waker) = self.waker.clone() else {
+            return Err(SaveError("Saving in the background begins once the server runs".to_owned()));
+        };
+        self.background.retain(WriterHandle::runs);
+        if self.background.len() > HANGING_MAX {
+            let text = "Earlier saves, which were given up, still wait for the disk: no other is begun";
+            return Err(SaveError(text.to_owned()));
+        }
+        Ok(waker)
     }
 
     fn begin_snapshot(&mut self, name: &[u8], sync_early: bool) -> Result<SnapshotWriter, SaveError> {
@@ -530,22 +543,32 @@ impl Process for Host {
         target: BackgroundFile,
         file: SnapshotFile,
     ) -> Result<Box<dyn Background>, SaveError> {
-        let Some(waker) = self.waker.clone() else {
-            return Err(SaveError("Saving in the background begins once the server runs".to_owned()));
-        };
-        self.background.retain(WriterHandle::runs);
-        if self.background.len() > HANGING_MAX {
-            let text = "Earlier saves, which were given up, still wait for the disk: no other is begun";
-            return Err(SaveError(text.to_owned()));
-        }
+        let waker = self.waker_for_background()?;
         let sink: Box<dyn BackgroundSink> = match target.is_aof_base {
             true => Box::new(self.create_aof_base(target.as_commands, target.sync_early)?),
             false => Box::new(self.begin_snapshot(&target.name, target.sync_early)?),
         };
         let storage = self.storage.clone();
-        let writer = BackgroundWriter::start(file, sink, target.key_delay, storage, waker)?;
+        let scratch = storage::snapshot::scratch_path(self.count_snapshot());
+        let writer = BackgroundWriter::start(file, sink, target.key_delay, storage, scratch, waker)?;
         self.background.push(writer.handle());
         Ok(Box::new(writer))
+    }
+
+    fn snapshot_for_replicas(
+        &mut self,
+        replicas: usize,
+        key_delay: i64,
+        file: SnapshotFile,
+    ) -> Result<(Box<dyn Background>, Box<dyn SnapshotPieces>), SaveError> {
+        let waker = self.waker_for_background()?;
+        let number = self.count_snapshot();
+        let path = storage::snapshot::scratch_path(number);
+        let (into, pieces) = storage::spool::for_replicas(&self.storage, path, replicas, waker.clone());
+        let storage = self.storage.clone();
+        let writer = BackgroundWriter::start_for_replicas(file, into, key_delay, storage, waker)?;
+        self.background.push(writer.handle());
+        Ok((Box::new(writer), Box::new(pieces)))
     }
 
     fn cut_aof(

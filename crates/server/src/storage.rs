@@ -14,6 +14,7 @@ pub mod lock;
 mod real;
 pub mod replacement;
 pub mod snapshot;
+pub mod spool;
 
 use lock::{LockHold, LockRefused};
 pub use real::Real;
@@ -69,6 +70,9 @@ pub trait StorageFile: Send {
 
     /// Reads the next bytes; none at the end of the file.
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize>;
+
+    /// Reads bytes at a place, for whoever reads a file out of order; none at the end of the file.
+    fn read_at(&mut self, at: u64, into: &mut [u8]) -> io::Result<usize>;
 
     /// Forces to disk what was written.
     fn sync(&mut self) -> io::Result<()>;

@@ -66,7 +66,7 @@ fn synchronise(ctx: &mut ServerCtx<'_>, greeting: Greeting) -> Run {
         acked: 0,
         acked_s: ctx.now.unix_s(),
         stage: SyncStage::Wanted,
-        awaits_ack: announced.without_keys,
+        awaits_ack: announced.eof && !announced.rdb_only,
         sends_acks: greeting == Greeting::Full,
     }));
     ctx.control.full_syncs.want(ctx.session.key, greeting);

@@ -210,6 +210,14 @@ impl Db {
         Some(piece)
     }
 
+    /// What changes have captured, oldest first, as far as it fills a piece.
+    pub fn take_captured(&mut self) -> Option<Captured> {
+        let cut = self.store.cut.as_deref_mut()?;
+        let piece = cut.captured.pop_front_if(|piece| piece.is_full())?;
+        cut.waiting_bytes -= piece.copied_bytes();
+        Some(piece)
+    }
+
     /// Captures entries of one chunk from `handle` on, until the steps are spent or a piece is full.
     fn capture_chunk(&mut self, first: Handle, steps: &mut usize) {
         let (chunk, mut block) = Slab::place(first);

@@ -1,15 +1,20 @@
-//! Files written on a thread of their own: what a cut has captured is formatted, compressed, summed and written there.
+//! Files written in the background: what a cut has captured is formatted, compressed and summed on one thread, and written on another.
 //!
 //! ```text
-//!  main thread ──pieces──► channel ──► thread: format ──► file ──end──► sync, rename, sync of the folder ──► outcome
-//!       ▲                                 └── wakes the event loop: caught up, or done
+//!  main thread ──pieces──► queue ──► formatting thread ──bytes──► spool ──► writing thread: file ──end──► sync, rename,
+//!       ▲                                  │                                   │               sync of the folder ──► outcome
+//!       └──── woken: caught up, or done ───┴───────────────────────────────────┘
+//!  for replicas there is no writing thread: the main thread takes the bytes out of the spool
 //! ```
 //!
-//! Invariants: (1) the main thread hands over, reads counters and takes the outcome; it waits for the thread only to break it off
-//! while the file gets its name, for the length of a rename; (2) a file that was broken off never gets its name: [`Commit`];
-//! (3) after an error nothing more is written, and nothing gets its name.
+//! Invariants: (1) the main thread hands over, reads counters and takes the outcome; it waits for a thread only to break the file off
+//! while that gets its name, for the length of a rename; (2) a file that was broken off never gets its name: [`Commit`];
+//! (3) after an error nothing more is written, and nothing gets its name; (4) while changes capture more than is formatted
+//! ([`PRESSED_WEIGHT`]), nothing is compressed, nothing is delayed, and the formatting thread does not wait for the disk: what does not fit into
+//! the spool's memory goes into its scratch file. So the copies for changes are held as long as it takes to format them.
 
 use super::Storage;
+use super::spool::{Spool, SpoolFileReader, SpoolWriter};
 use sluice_base::Bytes;
 use sluice_engine::{Background, SaveError, SnapshotFile};
 use sluice_evloop::Waker;
@@ -42,12 +47,15 @@ pub struct BackgroundWriter {
     /// `None` behind the last piece.
     pieces: Option<Sender<Captured>>,
     handle: WriterHandle,
+    /// Replicas take what was formatted from the main thread: what waits in the spool does not hold the formatting thread up.
+    is_for_replicas: bool,
 }
 
 /// What can be asked of a file that a thread writes, and the order to break it off.
 #[derive(Clone)]
 pub struct WriterHandle {
     shared: Arc<WriterState>,
+    spool: Arc<Spool>,
     storage: Arc<dyn Storage>,
     /// Of a snapshot: its file, as long as it has no other name.
     temporary: Option<PathBuf>,
@@ -55,17 +63,23 @@ pub struct WriterHandle {
 
 #[derive(Default)]
 struct WriterState {
-    /// What is on its way to the file, as [`Captured::weight`] counts, and in bytes of memory.
+    /// What is to be formatted, as [`Captured::weight`] counts, and in bytes of memory.
     weight: AtomicUsize,
     held: AtomicUsize,
-    /// Entries and bytes written.
-    progress: AtomicU64,
+    /// Entries formatted.
+    formatted: AtomicUsize,
+    /// Bytes written to the file.
+    written: AtomicU64,
+    /// The writing thread has something to write.
+    is_writing: AtomicBool,
     /// Entries that the file must have.
     entries: AtomicUsize,
     /// For looks between two writes; `commit` decides.
     broken_off: AtomicBool,
     /// Locked while the file gets its name.
     commit: Mutex<Commit>,
+    /// What went wrong on the formatting thread.
+    not_formatted: Mutex<Option<SaveError>>,
     outcome: Mutex<Option<Result<(), SaveError>>>,
     has_ended: AtomicBool,
 }
@@ -84,31 +98,50 @@ enum Commit {
 
 /// The main thread is woken when less than this is on its way.
 const CAUGHT_UP_WEIGHT: usize = 4 << 20;
+/// Changes have captured so much that is not formatted: the main thread's cursor stands still from 8 MiB on.
+const PRESSED_WEIGHT: usize = 10 << 20;
 
 impl BackgroundWriter {
-    /// Begins to write a file into `sink`. `key_delay` is the setting `rdb-key-save-delay`.
+    /// Begins to write a file into `sink`. `key_delay` is the setting `rdb-key-save-delay`; at `scratch` a scratch file may be
+    /// made.
     pub fn start(
         file: SnapshotFile,
         sink: Box<dyn BackgroundSink>,
         key_delay: i64,
         storage: Arc<dyn Storage>,
+        scratch: PathBuf,
         waker: Waker,
     ) -> Result<BackgroundWriter, SaveError> {
-        let shared = Arc::new(WriterState::default());
+        let (into, from) = super::spool::for_file(&storage, scratch, waker.clone());
         let temporary = sink.temporary_snapshot();
-        let (pieces, received) = channel();
-        let seen = shared.clone();
-        let run = move || {
-            let _stack = crate::crash::SignalStack::install();
-            yield_to_others();
-            let outcome = write(file, sink, &received, Delay::new(key_delay), &seen, &waker);
-            *seen.outcome.lock().unwrap_or_else(PoisonError::into_inner) = Some(outcome);
-            seen.has_ended.store(true, Release);
-            waker.wake();
+        let handle = WriterHandle { shared: Arc::default(), spool: into.shared(), storage, temporary };
+        let seen = handle.shared.clone();
+        let woken = waker.clone();
+        spawn("snapshot-write", move || {
+            let outcome = write(sink, from, &seen, &woken);
+            seen.end(outcome, &woken);
+        })?;
+        // Where this one is not begun, the drop of the spool ends the other.
+        let pieces = start_formatting(file, into, Delay::new(key_delay), &handle, waker, |_, _| ())?;
+        Ok(BackgroundWriter { pieces: Some(pieces), handle, is_for_replicas: false })
+    }
+
+    /// Begins to make a snapshot for replicas, who take it out of the spool.
+    pub fn start_for_replicas(
+        file: SnapshotFile,
+        into: SpoolWriter,
+        key_delay: i64,
+        storage: Arc<dyn Storage>,
+        waker: Waker,
+    ) -> Result<BackgroundWriter, SaveError> {
+        let handle =
+            WriterHandle { shared: Arc::default(), spool: into.shared(), storage, temporary: None };
+        let end = |shared: &WriterState, waker: &Waker| {
+            let failed = shared.not_formatted.lock().unwrap_or_else(PoisonError::into_inner).take();
+            shared.end(failed.map_or(Ok(()), Err), waker);
         };
-        let spawned = std::thread::Builder::new().name("snapshot".to_owned()).spawn(run);
-        spawned.map_err(|error| SaveError(format!("Cannot start a thread to save on: {error}")))?;
-        Ok(BackgroundWriter { pieces: Some(pieces), handle: WriterHandle { shared, storage, temporary } })
+        let pieces = start_formatting(file, into, Delay::new(key_delay), &handle, waker, end)?;
+        Ok(BackgroundWriter { pieces: Some(pieces), handle, is_for_replicas: true })
     }
 
     /// For whoever may have to break it off.
@@ -117,11 +150,56 @@ impl BackgroundWriter {
     }
 }
 
+impl WriterState {
+    fn end(&self, outcome: Result<(), SaveError>, waker: &Waker) {
+        *self.outcome.lock().unwrap_or_else(PoisonError::into_inner) = Some(outcome);
+        self.has_ended.store(true, Release);
+        waker.wake();
+    }
+}
+
+fn spawn(name: &str, run: impl FnOnce() + Send + 'static) -> Result<(), SaveError> {
+    let run = move || {
+        let _stack = crate::crash::SignalStack::install();
+        yield_to_others();
+        run();
+    };
+    let spawned = std::thread::Builder::new().name(name.to_owned()).spawn(run);
+    spawned.map(drop).map_err(|error| SaveError(format!("Cannot start a thread to save on: {error}")))
+}
+
+/// Starts the formatting thread, which calls `end` when it is done, well or not; where to send what was captured.
+fn start_formatting(
+    file: SnapshotFile,
+    mut into: SpoolWriter,
+    mut delay: Delay,
+    handle: &WriterHandle,
+    waker: Waker,
+    end: impl FnOnce(&WriterState, &Waker) + Send + 'static,
+) -> Result<Sender<Captured>, SaveError> {
+    let (pieces, received) = channel();
+    let shared = handle.shared.clone();
+    spawn("snapshot", move || {
+        let formatted = format(file, &mut into, &received, &mut delay, &shared, &waker);
+        match formatted {
+            Ok(()) => into.end(),
+            Err(error) => {
+                *shared.not_formatted.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
+            }
+        }
+        // What was not made whole is broken off.
+        drop(into);
+        end(&shared, &waker);
+    })?;
+    Ok(pieces)
+}
+
 impl WriterHandle {
     /// Breaks it off: when this returns, the file has its name already, or never gets it. Waits for a rename that is under way,
     /// and for nothing else.
     pub fn break_off(&self) {
         self.shared.broken_off.store(true, Release);
+        self.spool.break_off();
         let mut commit = self.shared.commit.lock().unwrap_or_else(PoisonError::into_inner);
         if *commit == Commit::Allowed {
             *commit = Commit::Refused;
@@ -145,29 +223,43 @@ impl WriterHandle {
 
 impl Background for BackgroundWriter {
     fn give(&mut self, piece: Captured) {
-        self.handle.shared.weight.fetch_add(piece.weight(), Relaxed);
-        self.handle.shared.held.fetch_add(piece.footprint(), Relaxed);
+        let WriterHandle { shared, spool, .. } = &self.handle;
+        let before = shared.weight.fetch_add(piece.weight(), Relaxed);
+        shared.held.fetch_add(piece.footprint(), Relaxed);
+        if before < PRESSED_WEIGHT && before + piece.weight() >= PRESSED_WEIGHT {
+            spool.press();
+        }
         if let Some(pieces) = &self.pieces {
             // The thread ends early only with an outcome, which is an error: the piece is not needed then.
             let _ = pieces.send(piece);
         }
     }
 
-    fn end(&mut self, entries: usize) {
+    fn all_given(&mut self, entries: usize) {
         self.handle.shared.entries.store(entries, Release);
         self.pieces = None;
     }
 
     fn weight(&self) -> usize {
-        self.handle.shared.weight.load(Acquire)
+        let WriterHandle { shared, spool, .. } = &self.handle;
+        let in_spool = if self.is_for_replicas { 0 } else { spool.held_bytes() };
+        shared.weight.load(Acquire) + in_spool
     }
 
     fn held_bytes(&self) -> usize {
-        self.handle.shared.held.load(Relaxed)
+        let WriterHandle { shared, spool, .. } = &self.handle;
+        let in_spool = if self.is_for_replicas { 0 } else { spool.held_bytes() };
+        shared.held.load(Relaxed) + in_spool
     }
 
     fn progress(&self) -> u64 {
-        self.handle.shared.progress.load(Relaxed)
+        let shared = &self.handle.shared;
+        let written = shared.written.load(Relaxed);
+        // A disk that stands still is no progress, though more is formatted meanwhile.
+        match shared.is_writing.load(Relaxed) {
+            true => written,
+            false => written + shared.formatted.load(Relaxed) as u64,
+        }
     }
 
     fn outcome(&mut self) -> Option<Result<(), SaveError>> {
@@ -192,32 +284,42 @@ fn yield_to_others() {
 /// Niceness of the thread: at 5 it has the weight 335 of 1,024.
 const NICE: i32 = 5;
 
-fn write(
+/// Formats what it is given until there is no more, and checks that this was all.
+fn format(
     mut file: SnapshotFile,
-    mut sink: Box<dyn BackgroundSink>,
+    into: &mut SpoolWriter,
     pieces: &Receiver<Captured>,
-    mut delay: Delay,
+    delay: &mut Delay,
     shared: &WriterState,
     waker: &Waker,
 ) -> Result<(), SaveError> {
-    // The first error stands: nothing is written behind it.
+    let spool = into.shared();
+    // The first error stands: nothing is formatted behind it.
     let mut result = Ok(());
     let mut give = |bytes: Bytes| {
         if result.is_ok() {
             result = match shared.broken_off.load(Acquire) {
                 true => Err(broken_off()),
-                false => sink.write(&bytes),
+                false => into.push(bytes),
             };
-            shared.progress.fetch_add(bytes.len() as u64, Relaxed);
         }
         if result.is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
     };
-    let mut entries = 0;
+    let (mut entries, mut is_pressed) = (0, false);
     for piece in pieces {
+        let waiting = shared.weight.load(Relaxed);
+        let was_pressed = is_pressed;
+        is_pressed = waiting >= if was_pressed { CAUGHT_UP_WEIGHT } else { PRESSED_WEIGHT };
+        if was_pressed && !is_pressed {
+            spool.ease();
+        }
+        file.compress(!is_pressed);
         let mut each = || {
             entries += 1;
-            shared.progress.fetch_add(1, Relaxed);
-            delay.wait(shared);
+            shared.formatted.fetch_add(1, Relaxed);
+            if !is_pressed {
+                delay.wait(shared);
+            }
         };
         let going = file.piece(&piece, &mut each, &mut give);
         let (weight, footprint) = (piece.weight(), piece.footprint());
@@ -243,6 +345,34 @@ fn write(
             "A snapshot has {entries} of {wanted} keys: this is a defect; it is not kept"
         )));
     }
+    Ok(())
+}
+
+/// Writes what was formatted to the file, and puts the file in force.
+fn write(
+    mut sink: Box<dyn BackgroundSink>,
+    mut from: SpoolFileReader,
+    shared: &WriterState,
+    waker: &Waker,
+) -> Result<(), SaveError> {
+    loop {
+        shared.is_writing.store(false, Relaxed);
+        let Some(piece) = from.take() else { break };
+        shared.is_writing.store(true, Relaxed);
+        if shared.broken_off.load(Acquire) {
+            return Err(broken_off());
+        }
+        sink.write(&piece.bytes)?;
+        shared.written.fetch_add(piece.bytes.len() as u64, Relaxed);
+        if piece.left_bytes < CAUGHT_UP_WEIGHT && piece.left_bytes + piece.bytes.len() >= CAUGHT_UP_WEIGHT {
+            waker.wake();
+        }
+    }
+    if !from.is_whole() {
+        let failed = shared.not_formatted.lock().unwrap_or_else(PoisonError::into_inner).take();
+        return Err(from.failure().or(failed).unwrap_or_else(broken_off));
+    }
+    shared.is_writing.store(true, Relaxed);
     sink.finish_through(&mut |step| {
         let mut commit = shared.commit.lock().unwrap_or_else(PoisonError::into_inner);
         if *commit == Commit::Refused {
@@ -360,6 +490,9 @@ mod tests {
         fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
             self.file.read(into)
         }
+        fn read_at(&mut self, at: u64, into: &mut [u8]) -> io::Result<usize> {
+            self.file.read_at(at, into)
+        }
         fn sync(&mut self) -> io::Result<()> {
             self.waits.send(()).expect("the test listens");
             self.goes_on.lock().expect("no test has panicked").recv().expect("the test speaks");
@@ -394,9 +527,10 @@ mod tests {
             sluice_evloop::AnyLoop::choose(sluice_evloop::Backend::Poll, &config).expect("a loop").event_loop;
         let file = SnapshotFile::empty();
         let mut writer =
-            BackgroundWriter::start(file, Box::new(sink), 0, storage, event_loop.waker()).expect("a thread");
+            BackgroundWriter::start(file, Box::new(sink), 0, storage, folder.join("s"), event_loop.waker())
+                .expect("a thread");
         let handle = writer.handle();
-        writer.end(0);
+        writer.all_given(0);
         waiting.recv().expect("the thread forces the file to disk");
         if break_off {
             handle.break_off();

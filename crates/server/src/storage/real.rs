@@ -5,7 +5,7 @@ use super::{Storage, StorageFile};
 use std::ffi::OsString;
 use std::fs::{File, OpenOptions, Permissions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
-use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{FileExt, OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 
 /// The files of the machine.
@@ -72,6 +72,10 @@ impl StorageFile for RealFile {
 
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
         self.0.read(into)
+    }
+
+    fn read_at(&mut self, at: u64, into: &mut [u8]) -> io::Result<usize> {
+        self.0.read_at(into, at)
     }
 
     fn sync(&mut self) -> io::Result<()> {

@@ -56,6 +56,12 @@ pub fn create(
     Ok(SnapshotWriter { replacement, place })
 }
 
+/// Where this process may make a scratch file for its snapshot of that number: what a crash leaves is removed as other temporary files.
+pub fn scratch_path(number: u64) -> PathBuf {
+    let folder = std::env::current_dir().unwrap_or_default();
+    folder.join(temporary_name(std::process::id(), number))
+}
+
 impl BackgroundSink for SnapshotWriter {
     fn write(&mut self, piece: &[u8]) -> Result<(), SaveError> {
         SnapshotSink::write(self, piece)
