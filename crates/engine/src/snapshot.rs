@@ -48,6 +48,8 @@ pub struct Kept {
     pub libraries: Vec<Vec<u8>>,
     /// Fields about the file whose names mean nothing here: name and value.
     pub fields: Vec<(Vec<u8>, Vec<u8>)>,
+    /// What modules have left in front of keys, and behind them.
+    pub module_records: [Vec<Vec<u8>>; 2],
 }
 
 impl Kept {
@@ -56,6 +58,13 @@ impl Kept {
         for code in other.libraries {
             if !self.libraries.contains(&code) {
                 self.libraries.push(code);
+            }
+        }
+        for (records, others) in self.module_records.iter_mut().zip(other.module_records) {
+            for record in others {
+                if !records.contains(&record) {
+                    records.push(record);
+                }
             }
         }
         for field in other.fields {
@@ -115,6 +124,8 @@ pub struct SnapshotFile {
     /// Sizes of the databases at the cut, for the reader, until they are written: number, keys, keys with an expiry.
     sizes: Vec<(usize, usize, usize)>,
     selected: Option<usize>,
+    /// What modules have left behind the keys of another file.
+    records_behind: Vec<Vec<u8>>,
     /// Commands in place of a snapshot: the base of an append-only file under `aof-use-rdb-preamble no`.
     commands: Option<CommandBase>,
 }
@@ -141,7 +152,8 @@ impl SnapshotFile {
             now: about.now,
             max_listpack_size: config.int(param::LIST_MAX_LISTPACK_SIZE) as i32,
         };
-        SnapshotFile { writer, saving, sizes, selected: None, commands: None }
+        let records_behind = kept.module_records[1].clone();
+        SnapshotFile { writer, saving, sizes, selected: None, records_behind, commands: None }
     }
 
     /// The same contents as commands. `stamp`: with the time in front.
@@ -152,7 +164,17 @@ impl SnapshotFile {
     /// A file that says nothing about itself; for tests.
     #[doc(hidden)]
     pub fn empty() -> SnapshotFile {
-        let options = WriteOptions { version: Version::Valkey, compression: false, checksum: true };
+        SnapshotFile::bare(false)
+    }
+
+    /// The same with values compressed.
+    #[doc(hidden)]
+    pub fn compressing() -> SnapshotFile {
+        SnapshotFile::bare(true)
+    }
+
+    fn bare(compression: bool) -> SnapshotFile {
+        let options = WriteOptions { version: Version::Valkey, compression, checksum: true };
         let now = Now { mono_ns: 0, unix_us: 0 };
         let saving = Saving { usage: UsageField::None, now, max_listpack_size: -2 };
         SnapshotFile {
@@ -160,6 +182,7 @@ impl SnapshotFile {
             saving,
             sizes: Vec::new(),
             selected: None,
+            records_behind: Vec::new(),
             commands: None,
         }
     }
@@ -198,7 +221,8 @@ impl SnapshotFile {
     }
 
     /// Writes the end of the file.
-    pub fn finish(self, give: &mut Give<'_>) -> ControlFlow<()> {
+    pub fn finish(mut self, give: &mut Give<'_>) -> ControlFlow<()> {
+        self.records_behind.iter().for_each(|record| self.writer.module_record(record));
         match self.commands {
             Some(commands) => give(Bytes::from_vec(commands.out)),
             None => give(Bytes::from_vec(self.writer.finish())),
@@ -255,6 +279,7 @@ fn write_fields(writer: &mut Writer, about: &RdbAux<'_>, kept: &Kept) {
     for (name, value) in &kept.fields {
         writer.aux_of(name, Text::Bytes(value));
     }
+    kept.module_records[0].iter().for_each(|record| writer.module_record(record));
     for code in &kept.libraries {
         writer.function(code);
     }

@@ -64,6 +64,12 @@ impl Writer {
         self.text(Text::Bytes(code));
     }
 
+    /// What a module has left beside keys, as it was read.
+    pub fn module_record(&mut self, record: &[u8]) {
+        self.out.push(op::MODULE_AUX);
+        self.out.extend_from_slice(record);
+    }
+
     /// Goes on with a database that was begun before.
     pub fn select(&mut self, number: usize) {
         self.out.push(op::SELECT_DB);
