@@ -133,8 +133,17 @@ impl Engine {
 
     /// Begins a snapshot for the replicas that have asked for one, unless another one is unread, and queues what there is of
     /// the one under way. Cost: as that of a cut.
+    #[inline]
     pub(crate) fn serve_full_syncs(&mut self, process: &mut dyn Process) {
-        let syncs = &mut self.control.full_syncs;
+        let syncs = &self.control.full_syncs;
+        if !syncs.wanted.is_empty() || syncs.shared.is_some() || !syncs.ended.is_empty() {
+            self.advance_full_syncs(process);
+        }
+    }
+
+    #[cold]
+    fn advance_full_syncs(&mut self, process: &mut dyn Process) {
+        let syncs = &self.control.full_syncs;
         if syncs.shared.as_ref().is_some_and(|shared| shared.pieces.has_news()) {
             self.feed_readers(process);
         }
@@ -202,7 +211,8 @@ impl Engine {
         };
         self.control.full_syncs.share(pieces, wanted.len(), process.recent().unix_s());
         let keys = self.job_state().map_or(0, |state| state.total);
-        let text = format!("Background full synchronization started: {keys} keys for {} replicas", wanted.len());
+        let text =
+            format!("Background full synchronization started: {keys} keys for {} replicas", wanted.len());
         process.log(LogLevel::Notice, &text);
         for (number, (one, announced)) in wanted.into_iter().zip(&all).enumerate() {
             self.begin_sending(one, announced, FeedSource::Shared(number), process);

@@ -108,10 +108,6 @@ pub(crate) fn prepare_end(
     process: &mut dyn Process,
 ) -> bool {
     process.log(LogLevel::Notice, "User requested shutdown...");
-    if control.saving.under_way.is_some() {
-        process.log(LogLevel::Notice, "A save is under way in the background: it is broken off");
-        control.saving.cancelled = true;
-    }
     if control.aof.is_on() && !process.has_aof_base() {
         // What was appended so far is in a file that the next start does not read.
         match force || ending == Ending::NoSave {
@@ -143,6 +139,10 @@ pub(crate) fn prepare_end(
             );
             return false;
         }
+    }
+    if control.saving.under_way.is_some() {
+        process.log(LogLevel::Notice, "A save is under way in the background: it is broken off");
+        control.saving.cancelled = true;
     }
     true
 }

@@ -9,7 +9,7 @@ use crate::longest::LongestTurn;
 use crate::oom_score::OomScore;
 use crate::os::plain_error;
 use crate::parts::Parts;
-use crate::storage::background::{BackgroundSink, BackgroundWriter, WriterHandle};
+use crate::storage::background::{BackgroundSink, BackgroundWriter, FilePlace, WriterHandle};
 use crate::storage::lock::DataClaims;
 use crate::storage::snapshot::SnapshotWriter;
 use crate::storage::{self, Storage};
@@ -25,6 +25,7 @@ use sluice_engine::{
 };
 use sluice_evloop::Waker;
 use sluice_keyspace::Keyspace;
+use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -48,8 +49,8 @@ pub struct Host {
     pub aof: Option<Aof>,
     /// Ends the main thread's wait; none before the server runs.
     pub waker: Option<Waker>,
-    /// Snapshots that were begun.
-    snapshots_begun: u64,
+    /// The number of the next snapshot that is begun. The first has any.
+    next_snapshot: u64,
     /// Those that were begun in the background and may run still.
     background: Vec<WriterHandle>,
     /// The load under way: its keyspace takes memory, too.
@@ -129,7 +130,7 @@ impl Host {
             bio: None,
             aof: None,
             waker: None,
-            snapshots_begun: 0,
+            next_snapshot: first_snapshot(),
             background: Vec::new(),
             load: None,
             fixed: Facts::default(),
@@ -195,8 +196,8 @@ impl Host {
 
     /// The number of a snapshot that begins.
     pub fn count_snapshot(&mut self) -> u64 {
-        self.snapshots_begun += 1;
-        self.snapshots_begun - 1
+        self.next_snapshot += 1;
+        self.next_snapshot - 1
     }
 
     /// What a thread wakes the event loop by that shall write in the background. Errors: none can be begun.
@@ -533,9 +534,8 @@ impl Process for Host {
     }
 
     fn create_snapshot(&mut self, name: &[u8], sync_early: bool) -> Result<Box<dyn SnapshotSink>, SaveError> {
-        // What is saved now is younger than what may be written in the background: that must not come out on top.
-        self.background.iter().filter(|writer| writer.is_snapshot()).for_each(WriterHandle::break_off);
-        Ok(Box::new(self.begin_snapshot(name, sync_early)?))
+        let older = self.background.iter().filter(|writer| writer.is_snapshot()).cloned().collect();
+        Ok(Box::new(YoungerSnapshot { writer: self.begin_snapshot(name, sync_early)?, older }))
     }
 
     fn write_in_background(
@@ -550,7 +550,9 @@ impl Process for Host {
         };
         let storage = self.storage.clone();
         let scratch = storage::snapshot::scratch_path(self.count_snapshot());
-        let writer = BackgroundWriter::start(file, sink, target.key_delay, storage, scratch, waker)?;
+        let claim = self.claims.share_of_rdb(OsStr::from_bytes(&target.name));
+        let place = FilePlace { storage, scratch, claim };
+        let writer = BackgroundWriter::start(file, sink, target.key_delay, place, waker)?;
         self.background.push(writer.handle());
         Ok(Box::new(writer))
     }
@@ -644,6 +646,35 @@ impl Process for Host {
     fn malloc_stats(&mut self) -> String {
         alloc::report()
     }
+}
+
+/// A snapshot that is saved while others may be written in the background: these are older, and must not come out on top. They are broken
+/// off when this one is whole on disk, and not before.
+struct YoungerSnapshot {
+    writer: SnapshotWriter,
+    older: Vec<WriterHandle>,
+}
+
+impl SnapshotSink for YoungerSnapshot {
+    fn write(&mut self, piece: &[u8]) -> Result<(), SaveError> {
+        SnapshotSink::write(&mut self.writer, piece)
+    }
+
+    fn finish(self: Box<Self>) -> Result<(), SaveError> {
+        let YoungerSnapshot { writer, older } = *self;
+        Box::new(writer).finish_through(&mut |step| {
+            older.iter().for_each(WriterHandle::break_off);
+            step()
+        })
+    }
+}
+
+/// The number of the first snapshot: processes that have the same number, each in a container of its own, shall not meet in a folder.
+fn first_snapshot() -> u64 {
+    let mut bytes = [0; 4];
+    // Without entropy the server does not start: see `seeds`.
+    let _ = getrandom::fill(&mut bytes);
+    u64::from(u32::from_le_bytes(bytes))
 }
 
 fn cpu_times(active_main: u64) -> CpuTimes {

@@ -27,8 +27,12 @@ use std::sync::Arc;
 
 /// Folders and files by name. Any thread may use it.
 pub trait Storage: Send + Sync {
-    /// Makes a file that must not be there, with these permissions less those that the process masks out.
+    /// Makes a file that must not be there, with these permissions less those that the process masks out. As long as it is open it
+    /// is locked, where files can be, so that [`Storage::is_written`] knows.
     fn create(&self, path: &Path, mode: u32) -> io::Result<Box<dyn StorageFile>>;
+
+    /// Whether a process has a file open that it has made, whatever container it runs in.
+    fn is_written(&self, path: &Path) -> bool;
 
     /// Opens a file to read.
     fn open(&self, path: &Path) -> io::Result<Box<dyn StorageFile>>;

@@ -10,10 +10,12 @@
 //! Invariants: (1) the main thread hands over, reads counters and takes the outcome; it waits for a thread only to break the file off
 //! while that gets its name, for the length of a rename; (2) a file that was broken off never gets its name: [`Commit`];
 //! (3) after an error nothing more is written, and nothing gets its name; (4) while changes capture more than is formatted
-//! ([`PRESSED_WEIGHT`]), nothing is compressed, nothing is delayed, and the formatting thread does not wait for the disk: what does not fit into
-//! the spool's memory goes into its scratch file. So the copies for changes are held as long as it takes to format them.
+//! ([`PRESSED_WEIGHT`]), nothing is compressed and nothing is delayed; beyond [`SPILL_WEIGHT`] the formatting thread does not wait for
+//! the disk either: what does not fit into the spool's memory goes into its scratch file. So the copies for changes are held as long as it
+//! takes to format them.
 
 use super::Storage;
+use super::lock::LockHold;
 use super::spool::{Spool, SpoolFileReader, SpoolWriter};
 use sluice_base::Bytes;
 use sluice_engine::{Background, SaveError, SnapshotFile};
@@ -49,6 +51,16 @@ pub struct BackgroundWriter {
     handle: WriterHandle,
     /// Replicas take what was formatted from the main thread: what waits in the spool does not hold the formatting thread up.
     is_for_replicas: bool,
+}
+
+/// Where a file is written in the background, beside its own place.
+pub struct FilePlace {
+    /// The files.
+    pub storage: Arc<dyn Storage>,
+    /// A scratch file may be made here.
+    pub scratch: PathBuf,
+    /// Keeps other servers from the file's name until it is done.
+    pub claim: Option<LockHold>,
 }
 
 /// What can be asked of a file that a thread writes, and the order to break it off.
@@ -97,21 +109,23 @@ enum Commit {
 }
 
 /// The main thread is woken when less than this is on its way.
-const CAUGHT_UP_WEIGHT: usize = 4 << 20;
-/// Changes have captured so much that is not formatted: the main thread's cursor stands still from 8 MiB on.
-const PRESSED_WEIGHT: usize = 10 << 20;
+const CAUGHT_UP_WEIGHT: usize = 2 << 20;
+/// Changes have captured so much that is not formatted: the main thread's cursor stands still from 4 MiB on.
+const PRESSED_WEIGHT: usize = 6 << 20;
+/// The same, and so much that the formatting thread must not wait for the disk any more. A disk that is forced to write some megabytes
+/// is back before: what lies in the scratch file is written twice, which costs writers more than the wait.
+const SPILL_WEIGHT: usize = 12 << 20;
 
 impl BackgroundWriter {
-    /// Begins to write a file into `sink`. `key_delay` is the setting `rdb-key-save-delay`; at `scratch` a scratch file may be
-    /// made.
+    /// Begins to write a file into `sink`. `key_delay` is the setting `rdb-key-save-delay`.
     pub fn start(
         file: SnapshotFile,
         sink: Box<dyn BackgroundSink>,
         key_delay: i64,
-        storage: Arc<dyn Storage>,
-        scratch: PathBuf,
+        place: FilePlace,
         waker: Waker,
     ) -> Result<BackgroundWriter, SaveError> {
+        let FilePlace { storage, scratch, claim } = place;
         let (into, from) = super::spool::for_file(&storage, scratch, waker.clone());
         let temporary = sink.temporary_snapshot();
         let handle = WriterHandle { shared: Arc::default(), spool: into.shared(), storage, temporary };
@@ -119,6 +133,8 @@ impl BackgroundWriter {
         let woken = waker.clone();
         spawn("snapshot-write", move || {
             let outcome = write(sink, from, &seen, &woken);
+            // Its name is given to the file, or never will be.
+            drop(claim);
             seen.end(outcome, &woken);
         })?;
         // Where this one is not begun, the drop of the spool ends the other.
@@ -134,8 +150,7 @@ impl BackgroundWriter {
         storage: Arc<dyn Storage>,
         waker: Waker,
     ) -> Result<BackgroundWriter, SaveError> {
-        let handle =
-            WriterHandle { shared: Arc::default(), spool: into.shared(), storage, temporary: None };
+        let handle = WriterHandle { shared: Arc::default(), spool: into.shared(), storage, temporary: None };
         let end = |shared: &WriterState, waker: &Waker| {
             let failed = shared.not_formatted.lock().unwrap_or_else(PoisonError::into_inner).take();
             shared.end(failed.map_or(Ok(()), Err), waker);
@@ -226,7 +241,7 @@ impl Background for BackgroundWriter {
         let WriterHandle { shared, spool, .. } = &self.handle;
         let before = shared.weight.fetch_add(piece.weight(), Relaxed);
         shared.held.fetch_add(piece.footprint(), Relaxed);
-        if before < PRESSED_WEIGHT && before + piece.weight() >= PRESSED_WEIGHT {
+        if before < SPILL_WEIGHT && before + piece.weight() >= SPILL_WEIGHT {
             spool.press();
         }
         if let Some(pieces) = &self.pieces {
@@ -426,7 +441,7 @@ impl Delay {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::storage::{LockHold, LockRefused, Real, StorageFile, snapshot};
+    use crate::storage::{LockRefused, Real, StorageFile, snapshot};
     use sluice_engine::SnapshotFile;
     use std::ffi::OsString;
     use std::io;
@@ -450,6 +465,9 @@ mod tests {
             let waits = self.waits.lock().expect("no test has panicked").clone();
             let file = Real.create(path, mode)?;
             Ok(Box::new(SlowFile { file, waits, goes_on: self.goes_on.clone() }))
+        }
+        fn is_written(&self, path: &Path) -> bool {
+            Real.is_written(path)
         }
         fn open(&self, path: &Path) -> io::Result<Box<dyn StorageFile>> {
             Real.open(path)
@@ -526,9 +544,14 @@ mod tests {
         let event_loop =
             sluice_evloop::AnyLoop::choose(sluice_evloop::Backend::Poll, &config).expect("a loop").event_loop;
         let file = SnapshotFile::empty();
-        let mut writer =
-            BackgroundWriter::start(file, Box::new(sink), 0, storage, folder.join("s"), event_loop.waker())
-                .expect("a thread");
+        let mut writer = BackgroundWriter::start(
+            file,
+            Box::new(sink),
+            0,
+            FilePlace { storage, scratch: folder.join("s"), claim: None },
+            event_loop.waker(),
+        )
+        .expect("a thread");
         let handle = writer.handle();
         writer.all_given(0);
         waiting.recv().expect("the thread forces the file to disk");
@@ -555,5 +578,73 @@ mod tests {
         let (outcome, names) = run(false);
         assert_eq!(outcome, Ok(()));
         assert_eq!(names, ["dump.rdb"]);
+    }
+
+    /// Pieces of a cut of so many strings of 1 MiB, which compress well.
+    fn captured(strings: usize) -> Vec<Captured> {
+        use sluice_keyspace::{KeyHasher, Keyspace, Layout, NewValue};
+        let seed = sluice_base::HashSeed { k0: 1, k1: 2 };
+        let mut keyspace = Keyspace::new(1, KeyHasher::new(seed, Layout::One));
+        for number in 0..strings {
+            let text = Bytes::from_vec(vec![b'a'; 1 << 20]);
+            let key = format!("key:{number}");
+            assert!(keyspace.load(0, key.as_bytes(), NewValue::StrShared(&text), None, 0));
+        }
+        keyspace.begin_cut();
+        let mut pieces = Vec::new();
+        while keyspace.db(0).cut_state().is_some_and(|state| state.left > 0 || state.waiting_bytes > 0) {
+            pieces.extend(keyspace.advance_cut(0, 1000));
+        }
+        pieces
+    }
+
+    /// Writes pieces that are given while the disk stands still: the bytes of the file, and the most that was held meanwhile.
+    fn write_with_hanging_disk(name: &str, pieces: Vec<Captured>) -> (u64, usize) {
+        let folder = std::env::temp_dir().join(format!("sluice-background-{name}-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).expect("a folder");
+        let ((waits, waiting), (go_on, goes_on)) = (mpsc::channel(), mpsc::channel());
+        let slow = SlowSync { waits: Mutex::new(waits), goes_on: Arc::new(Mutex::new(goes_on)) };
+        let storage: Arc<dyn Storage> = Arc::new(slow);
+        let target = folder.join("dump.rdb");
+        let name = std::os::unix::ffi::OsStrExt::as_bytes(target.as_os_str());
+        let sink = snapshot::create(&storage, name, true, 0).expect("a file");
+        let config = sluice_evloop::Config::default();
+        let event_loop =
+            sluice_evloop::AnyLoop::choose(sluice_evloop::Backend::Poll, &config).expect("a loop").event_loop;
+        let entries = pieces.iter().map(Captured::len).sum();
+        let file = SnapshotFile::compressing();
+        let place = FilePlace { storage, scratch: folder.join("scratch"), claim: None };
+        // The delay has the first entry wait until all is given.
+        let writer = BackgroundWriter::start(file, Box::new(sink), 200_000, place, event_loop.waker());
+        let mut writer = writer.expect("threads");
+        pieces.into_iter().for_each(|piece| writer.give(piece));
+        writer.all_given(entries);
+        // The disk hangs at the first sync; what was given is formatted all the same, until that has caught up.
+        while writer.handle.shared.weight.load(Acquire) >= CAUGHT_UP_WEIGHT {
+            std::thread::yield_now();
+        }
+        let held = writer.held_bytes();
+        let mut syncs = 0;
+        while writer.handle().runs() {
+            if waiting.try_recv().is_ok() {
+                syncs += 1;
+                go_on.send(()).expect("the thread waits");
+            }
+            std::thread::yield_now();
+        }
+        assert!(syncs > 0);
+        assert_eq!(writer.outcome(), Some(Ok(())));
+        let bytes = std::fs::metadata(&target).expect("the file").len();
+        std::fs::remove_dir_all(&folder).expect("removable");
+        (bytes, held)
+    }
+
+    #[test]
+    fn what_changes_have_captured_does_not_wait_for_a_disk_that_hangs_nor_is_it_compressed() {
+        let (bytes, held) = write_with_hanging_disk("pressed", captured(64));
+        assert!(bytes > 50 << 20, "what writers were ahead with is not compressed: {bytes}");
+        assert!(held <= 8 << 20, "it waits on disk: {held}");
+        let (bytes, _) = write_with_hanging_disk("calm", captured(4));
+        assert!(bytes < 1 << 20, "a cursor's pieces are compressed: {bytes}");
     }
 }

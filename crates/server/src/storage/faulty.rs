@@ -394,6 +394,10 @@ impl Storage for Faulty {
         self.real.list(folder)
     }
 
+    fn is_written(&self, path: &Path) -> bool {
+        self.real.is_written(path)
+    }
+
     fn mode(&self, path: &Path) -> io::Result<u32> {
         self.real.mode(path)
     }

@@ -3,7 +3,7 @@
 use super::lock::{LockHold, LockRefused, lock_file};
 use super::{Storage, StorageFile};
 use std::ffi::OsString;
-use std::fs::{File, OpenOptions, Permissions};
+use std::fs::{File, OpenOptions, Permissions, TryLockError};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::{FileExt, OpenOptionsExt, PermissionsExt};
 use std::path::Path;
@@ -15,7 +15,14 @@ pub struct Real;
 impl Storage for Real {
     fn create(&self, path: &Path, mode: u32) -> io::Result<Box<dyn StorageFile>> {
         let file = OpenOptions::new().write(true).create_new(true).mode(mode).open(path)?;
+        // A file system without locks tells nobody that it is written.
+        let _ = file.try_lock();
         Ok(Box::new(RealFile(file)))
+    }
+
+    fn is_written(&self, path: &Path) -> bool {
+        let tried = File::open(path).map(|file| file.try_lock_shared());
+        matches!(tried, Ok(Err(TryLockError::WouldBlock)))
     }
 
     fn open(&self, path: &Path) -> io::Result<Box<dyn StorageFile>> {

@@ -171,11 +171,12 @@ impl SnapshotSource for SnapshotReader {
 }
 
 /// The name under which the process of that number writes its snapshot of that number. One that was broken off may still be
-/// there when the next begins: each has its own name.
+/// there when the next begins, and in another container a process of the same number may use the folder: numbers begin
+/// anywhere, and each has its own name.
 fn temporary_name(pid: u32, number: u64) -> String {
     match number {
         0 => format!("temp-{pid}.rdb"),
-        number => format!("temp-{number}.{pid}.rdb"),
+        number => format!("temp-{}.{pid}.rdb", number as u32),
     }
 }
 
@@ -188,10 +189,11 @@ pub fn remove_left_over(storage: &dyn Storage, folder: &Path, say: &mut dyn FnMu
         let Some(pid) = name.to_str().and_then(pid_of) else { continue };
         let is_alive =
             i32::try_from(pid).is_ok_and(|pid| kill(Pid::from_raw(pid), None) != Err(Errno::ESRCH));
-        if is_alive && pid != std::process::id() {
+        let path = folder.join(&name);
+        // In another container a process may have the number of this one, or of none that is seen here.
+        if is_alive && pid != std::process::id() || storage.is_written(&path) {
             continue;
         }
-        let path = folder.join(&name);
         let name = name.display();
         say(match storage.remove(&path) {
             Ok(()) => format!("Removed {name}, which a server has left that ended while it saved"),
@@ -287,6 +289,23 @@ mod tests {
         ] {
             assert_eq!(pid_of(other), None, "{other}");
         }
+    }
+
+    #[test]
+    fn what_a_process_of_the_same_number_writes_is_no_left_over() {
+        let storage: Arc<dyn Storage> = Arc::new(crate::storage::Real);
+        let dir = directory("same-number");
+        let (written, left) = (temporary_name(std::process::id(), 7), temporary_name(std::process::id(), 8));
+        let open = storage.create(&dir.join(&written), MODE).expect("made");
+        std::fs::write(dir.join(&left), "a part").expect("writable");
+        let mut said = Vec::new();
+        remove_left_over(storage.as_ref(), &dir, &mut |line| said.push(line));
+        assert_eq!(names(&dir), [written.as_str()], "{said:?}");
+        drop(open);
+        remove_left_over(storage.as_ref(), &dir, &mut |line| said.push(line));
+        assert!(names(&dir).is_empty());
+        assert_eq!(said.len(), 2);
+        std::fs::remove_dir_all(&dir).expect("removable");
     }
 
     #[test]

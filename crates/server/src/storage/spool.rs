@@ -26,7 +26,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 /// Bytes of pieces that are kept in memory.
-const MEMORY_MAX: usize = 8 << 20;
+const MEMORY_MAX: usize = 4 << 20;
 /// Bytes that are read ahead for a reader.
 const LOADED_MAX: usize = 1 << 20;
 /// Permissions of the scratch file, which has its name for a moment.
@@ -34,7 +34,7 @@ const MODE: u32 = 0o600;
 
 /// What both ends share.
 pub struct Spool {
-    state: Mutex<State>,
+    state: Mutex<SpoolState>,
     /// The state has changed in a way that one of the threads may wait for.
     changed: Condvar,
     /// A reader that was told `Later` may find something else.
@@ -54,8 +54,8 @@ enum Taker {
     File,
 }
 
-struct State {
-    chunks: VecDeque<Chunk>,
+struct SpoolState {
+    chunks: VecDeque<SpoolChunk>,
     /// Number of the first of these, counted from the beginning.
     first: usize,
     readers: Vec<Option<Reader>>,
@@ -69,14 +69,14 @@ struct State {
     scratch: Option<Box<dyn StorageFile>>,
 }
 
-enum Chunk {
+enum SpoolChunk {
     Memory(Bytes),
-    Disk(Place),
+    Disk(ScratchPlace),
 }
 
 /// A place in the scratch file.
 #[derive(Clone, Copy)]
-struct Place {
+struct ScratchPlace {
     at: u64,
     len: usize,
 }
@@ -164,7 +164,7 @@ fn spool(
         is_loading: false,
         has_failed: false,
     };
-    let state = State {
+    let state = SpoolState {
         chunks: VecDeque::new(),
         first: 0,
         readers: (0..readers).map(|_| Some(reader())).collect(),
@@ -187,11 +187,11 @@ fn spool(
 }
 
 impl Spool {
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, SpoolState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn wait<'a>(&self, state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
+    fn wait<'a>(&self, state: MutexGuard<'a, SpoolState>) -> MutexGuard<'a, SpoolState> {
         self.changed.wait(state).unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -215,7 +215,7 @@ impl Spool {
     }
 
     /// The state has changed: the threads look again.
-    fn let_go(&self, state: MutexGuard<'_, State>) {
+    fn let_go(&self, state: MutexGuard<'_, SpoolState>) {
         self.held.store(state.memory + state.loaded, Relaxed);
         drop(state);
         self.changed.notify_all();
@@ -241,14 +241,27 @@ impl Spool {
         self.tell();
     }
 
+    /// Nobody takes anything any more: what nobody has taken is freed, though somebody may share the spool still. The scratch file,
+    /// where nobody has it.
+    fn give_up(&self) -> Option<Box<dyn StorageFile>> {
+        self.break_off();
+        let mut state = self.lock();
+        state.readers.iter_mut().for_each(|reader| *reader = None);
+        state.loaded = 0;
+        state.free_passed();
+        let scratch = state.scratch.take();
+        self.let_go(state);
+        scratch
+    }
+
     /// Adds a chunk, and tells those who wait for one.
-    fn add(&self, mut state: MutexGuard<'_, State>, chunk: Chunk) {
+    fn add(&self, mut state: MutexGuard<'_, SpoolState>, chunk: SpoolChunk) {
         let len = match &chunk {
-            Chunk::Memory(bytes) => {
+            SpoolChunk::Memory(bytes) => {
                 state.memory += bytes.len();
                 bytes.len()
             }
-            Chunk::Disk(place) => place.len,
+            SpoolChunk::Disk(place) => place.len,
         };
         state.total += len as u64;
         state.chunks.push_back(chunk);
@@ -288,19 +301,19 @@ impl Spool {
     }
 }
 
-impl State {
-    fn chunk(&self, number: usize) -> Option<&Chunk> {
+impl SpoolState {
+    fn chunk(&self, number: usize) -> Option<&SpoolChunk> {
         self.chunks.get(number.checked_sub(self.first)?)
     }
 
     /// A reader that waits and whose next chunk is on disk: it is about to be loaded.
-    fn next_load(&mut self) -> Option<(usize, Place)> {
+    fn next_load(&mut self) -> Option<(usize, ScratchPlace)> {
         for number in 0..self.readers.len() {
             let Some(reader) = &self.readers[number] else { continue };
             if !reader.waits || reader.has_failed || reader.loaded_bytes >= LOADED_MAX {
                 continue;
             }
-            let Some(Chunk::Disk(place)) = self.chunk(reader.next) else { continue };
+            let Some(SpoolChunk::Disk(place)) = self.chunk(reader.next) else { continue };
             let place = *place;
             if let Some(reader) = &mut self.readers[number] {
                 reader.next += 1;
@@ -321,14 +334,14 @@ impl State {
         };
         while self.first < least {
             self.first += 1;
-            if let Some(Chunk::Memory(bytes)) = self.chunks.pop_front() {
+            if let Some(SpoolChunk::Memory(bytes)) = self.chunks.pop_front() {
                 self.memory -= bytes.len();
             }
         }
     }
 }
 
-fn read(file: &mut dyn StorageFile, place: Place) -> io::Result<Bytes> {
+fn read(file: &mut dyn StorageFile, place: ScratchPlace) -> io::Result<Bytes> {
     let (mut bytes, mut filled) = (vec![0; place.len], 0);
     while filled < place.len {
         match file.read_at(place.at + filled as u64, &mut bytes[filled..]) {
@@ -361,7 +374,7 @@ impl SpoolWriter {
             let has_room = state.memory == 0 || state.memory + piece.len() <= MEMORY_MAX;
             match self.scratch {
                 _ if has_room => {
-                    spool.add(state, Chunk::Memory(piece));
+                    spool.add(state, SpoolChunk::Memory(piece));
                     return Ok(());
                 }
                 // Relaxed: the lock orders it behind the store in `press`.
@@ -375,7 +388,7 @@ impl SpoolWriter {
                 Scratch::File { .. } => {
                     drop(state);
                     let place = self.spill(&piece)?;
-                    spool.add(spool.lock(), Chunk::Disk(place));
+                    spool.add(spool.lock(), SpoolChunk::Disk(place));
                     return Ok(());
                 }
             }
@@ -417,11 +430,11 @@ impl SpoolWriter {
     }
 
     /// Appends a piece to the scratch file.
-    fn spill(&mut self, piece: &[u8]) -> Result<Place, SaveError> {
+    fn spill(&mut self, piece: &[u8]) -> Result<ScratchPlace, SaveError> {
         let Scratch::File { file, at } = &mut self.scratch else {
             unreachable!("it is asked for where there is a file")
         };
-        let place = Place { at: *at, len: piece.len() };
+        let place = ScratchPlace { at: *at, len: piece.len() };
         let mut rest = piece;
         while !rest.is_empty() {
             match file.write(rest) {
@@ -472,8 +485,8 @@ impl SnapshotPieces for SpoolReaders {
             return NextPiece::End;
         }
         let in_memory = match state.chunks.get(reader.next - state.first) {
-            Some(Chunk::Memory(bytes)) if !reader.is_loading => bytes.clone(),
-            Some(Chunk::Memory(_) | Chunk::Disk(_)) | None => {
+            Some(SpoolChunk::Memory(bytes)) if !reader.is_loading => bytes.clone(),
+            Some(SpoolChunk::Memory(_) | SpoolChunk::Disk(_)) | None => {
                 reader.waits = true;
                 self.0.let_go(guard);
                 return NextPiece::Later;
@@ -511,10 +524,7 @@ impl SnapshotPieces for SpoolReaders {
 
 impl Drop for SpoolReaders {
     fn drop(&mut self) {
-        for reader in &mut self.0.lock().readers {
-            *reader = None;
-        }
-        self.0.break_off();
+        self.0.give_up();
     }
 }
 
@@ -529,8 +539,8 @@ impl SpoolFileReader {
             }
             let next = state.readers.first()?.as_ref()?.next;
             let found = match state.chunk(next) {
-                Some(Chunk::Memory(bytes)) => Some(Ok(bytes.clone())),
-                Some(Chunk::Disk(place)) => Some(Err(*place)),
+                Some(SpoolChunk::Memory(bytes)) => Some(Ok(bytes.clone())),
+                Some(SpoolChunk::Disk(place)) => Some(Err(*place)),
                 None => None,
             };
             if found.is_none() && state.made != SnapshotMade::UnderWay {
@@ -582,6 +592,152 @@ impl SpoolFileReader {
 impl Drop for SpoolFileReader {
     fn drop(&mut self) {
         // Whoever makes the snapshot may wait for room.
-        self.spool.break_off();
+        let scratch = self.spool.give_up();
+        // Freeing a large file takes its time: here, and not where the last share of the spool is dropped.
+        drop(scratch);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::storage::Real;
+
+    const PIECE: usize = 256 << 10;
+
+    fn waker() -> Waker {
+        let config = sluice_evloop::Config::default();
+        let chosen = sluice_evloop::AnyLoop::choose(sluice_evloop::Backend::Poll, &config).expect("a loop");
+        chosen.event_loop.waker()
+    }
+
+    fn folder(name: &str) -> PathBuf {
+        let path = std::env::temp_dir().join(format!("sluice-spool-{name}-{}", std::process::id()));
+        std::fs::create_dir_all(&path).expect("a folder");
+        path
+    }
+
+    fn piece(number: usize) -> Bytes {
+        Bytes::from_vec((0..PIECE).map(|at| (at ^ (number * 31)) as u8).collect())
+    }
+
+    fn take(readers: &mut SpoolReaders, replica: usize) -> Bytes {
+        loop {
+            match readers.next(replica) {
+                NextPiece::Piece(bytes) => return bytes,
+                NextPiece::Later => std::thread::yield_now(),
+                other => panic!("{other:?}"),
+            }
+        }
+    }
+
+    #[test]
+    fn replicas_take_a_snapshot_at_their_own_pace_and_whoever_makes_it_does_not_wait() {
+        let folder = folder("pace");
+        let storage: Arc<dyn Storage> = Arc::new(Real);
+        let (mut writer, mut readers) = for_replicas(&storage, folder.join("scratch"), 3, waker());
+        let pieces = 160;
+        for number in 0..pieces {
+            writer.push(piece(number)).expect("written");
+            assert!(readers.held_bytes() <= MEMORY_MAX, "{}", readers.held_bytes());
+        }
+        assert_eq!(readers.made(), SnapshotMade::UnderWay);
+        assert_eq!(std::fs::read_dir(&folder).expect("a folder").count(), 0, "the scratch file has no name");
+        // One goes ahead, and takes what is on disk.
+        for number in 0..pieces {
+            assert_eq!(take(&mut readers, 0)[..], piece(number)[..], "{number}");
+        }
+        assert_eq!(readers.next(0), NextPiece::Later);
+        readers.leave(2);
+        assert!(readers.held_bytes() > MEMORY_MAX - PIECE, "the other one has taken nothing");
+        assert!(readers.has_news() && !readers.has_news());
+        writer.push(piece(pieces)).expect("written");
+        assert!(readers.has_news(), "one that was told to come later finds something");
+        writer.end();
+        drop(writer);
+        assert_eq!(readers.made(), SnapshotMade::Whole(((pieces + 1) * PIECE) as u64));
+        for number in 0..=pieces {
+            assert_eq!(take(&mut readers, 1)[..], piece(number)[..], "{number}");
+            assert!(readers.held_bytes() <= MEMORY_MAX + LOADED_MAX + PIECE);
+        }
+        take(&mut readers, 0);
+        for replica in [0, 1] {
+            assert_eq!(readers.next(replica), NextPiece::End);
+            readers.leave(replica);
+        }
+        assert_eq!(readers.held_bytes(), 0);
+        std::fs::remove_dir_all(&folder).expect("removable");
+    }
+
+    #[test]
+    fn without_a_scratch_file_a_snapshot_waits_for_the_slowest_replica() {
+        let storage: Arc<dyn Storage> = Arc::new(Real);
+        let nowhere = PathBuf::from("/nowhere/scratch");
+        let (mut writer, mut readers) = for_replicas(&storage, nowhere, 2, waker());
+        let pieces = 2 * MEMORY_MAX / PIECE;
+        let making = std::thread::spawn(move || {
+            for number in 0..pieces {
+                writer.push(piece(number)).expect("written");
+            }
+            writer.end();
+        });
+        for number in 0..pieces {
+            for replica in [0, 1] {
+                assert_eq!(take(&mut readers, replica)[..], piece(number)[..], "{number}");
+            }
+            assert!(readers.held_bytes() <= MEMORY_MAX);
+        }
+        making.join().expect("no panic");
+        assert_eq!(readers.next(0), NextPiece::End);
+    }
+
+    #[test]
+    fn a_snapshot_that_is_broken_off_fails_for_all_and_nobody_waits_for_ever() {
+        let storage: Arc<dyn Storage> = Arc::new(Real);
+        let (mut writer, mut readers) = for_replicas(&storage, PathBuf::from("/nowhere/s"), 1, waker());
+        writer.push(piece(0)).expect("there is room");
+        let spool = writer.shared();
+        let making = std::thread::spawn(move || {
+            let failed = (1..1000).find_map(|number| writer.push(piece(number)).err());
+            failed.expect("it is broken off")
+        });
+        while readers.held_bytes() + PIECE <= MEMORY_MAX {
+            std::thread::yield_now();
+        }
+        spool.break_off();
+        assert_eq!(making.join().expect("no panic"), SaveError("Saving was broken off".to_owned()));
+        assert_eq!(readers.next(0), NextPiece::Failed);
+        assert_eq!(readers.made(), SnapshotMade::Failed);
+        assert!(spool.held_bytes() > 0);
+        drop(readers);
+        assert_eq!(spool.held_bytes(), 0, "whoever could break it off still shares it");
+    }
+
+    #[test]
+    fn whoever_makes_a_file_waits_for_the_disk_until_changes_press() {
+        let folder = folder("press");
+        let storage: Arc<dyn Storage> = Arc::new(Real);
+        let (mut writer, mut reader) = for_file(&storage, folder.join("scratch"), waker());
+        let spool = writer.shared();
+        let pieces = 4 * MEMORY_MAX / PIECE;
+        let making = std::thread::spawn(move || {
+            for number in 0..pieces {
+                writer.push(piece(number)).expect("written");
+            }
+            writer.end();
+        });
+        while spool.held_bytes() + PIECE <= MEMORY_MAX {
+            std::thread::yield_now();
+        }
+        assert!(!making.is_finished(), "it waits, as nobody writes");
+        spool.press();
+        making.join().expect("no panic");
+        assert!(spool.held_bytes() <= MEMORY_MAX, "the rest is on disk: {}", spool.held_bytes());
+        for number in 0..pieces {
+            assert_eq!(reader.take().expect("a piece").bytes[..], piece(number)[..], "{number}");
+        }
+        assert!(reader.take().is_none() && reader.is_whole());
+        assert_eq!(spool.held_bytes(), 0);
+        std::fs::remove_dir_all(&folder).expect("removable");
     }
 }
