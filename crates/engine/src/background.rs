@@ -1,4 +1,5 @@
-//! Writing in the background: a cut of the keyspace, handed piece by piece to a thread that writes it to a file.
+//! Writing in the background: a cut of the keyspace, handed piece by piece to threads that write it to a file, or make a snapshot of it
+//! that replicas take.
 //!
 //! ```text
 //!  begin (between two units) ──► capturing, a slice each iteration ──all captured──► writing the rest ──► outcome
@@ -8,8 +9,8 @@
 //!
 //! Invariants: (1) one job at a time; (2) what the file holds is what the keyspace held between two units; (3) no command waits
 //! for a job: a change copies the entry that it changes, once; (4) the job waits instead: while more than [`AHEAD_WEIGHT`] is
-//! on its way to the file, the cursor stands still. What changes capture meanwhile is held in memory, without a bound yet, and shown in
-//! INFO.
+//! on its way to the file, the cursor stands still. What changes capture meanwhile is given to the thread all the same, which
+//! then does the least that it can with it, and is shown in INFO; (5) a database that was emptied is captured first, and freed then.
 
 use crate::action::Action;
 use crate::engine::Engine;
@@ -36,6 +37,8 @@ pub(crate) struct Job {
     total: usize,
     /// What the cuts said that are over: entries captured by changes, bytes copied for them.
     changed: (u64, u64),
+    /// What had been left to others before the cut: see [`sluice_keyspace::Effects::left_to_others`].
+    left_before: u64,
     /// What the thread had done when it was looked at, and when it had done something new.
     progress: (u64, Now),
 }
@@ -63,7 +66,7 @@ pub struct JobState {
     pub captured: usize,
     /// Entries that were captured because they were about to change, and bytes copied for them.
     pub changed: (u64, u64),
-    /// Bytes of allocated memory that only the job holds; values that it shares are left out.
+    /// Bytes of allocated memory that only the job holds; of large values about.
     pub held_bytes: usize,
     /// Bytes of entries of databases that were emptied since the cut.
     pub detached_bytes: usize,
@@ -81,9 +84,9 @@ pub enum Slice {
 }
 
 /// Where the cursor stands still: so much is on its way to the file, each value as if it were copied.
-const AHEAD_WEIGHT: usize = 8 << 20;
+const AHEAD_WEIGHT: usize = 4 << 20;
 /// Entries captured between two looks at the clock: about 10 µs.
-const ENTRIES_PER_LOOK: usize = 256;
+const ENTRIES_PER_LOOK: usize = 64;
 /// A thread that has written nothing for so many seconds is given up; one that forces the file to disk, which may be much at
 /// once, later.
 const STALLED_S: i64 = 60;
@@ -91,7 +94,7 @@ const STALLED_AT_END_S: i64 = 600;
 
 impl Job {
     /// Makes the cut, which `writing` writes.
-    fn begin(keyspace: &mut Keyspace, writing: Box<dyn Background>, began: Now) -> Job {
+    fn begin(keyspace: &mut Keyspace, writing: Box<dyn Background>, left_to_others: u64, began: Now) -> Job {
         let total = keyspace.iter().map(|(_, db)| db.len()).sum();
         keyspace.begin_cut();
         Job {
@@ -103,6 +106,7 @@ impl Job {
             at: 0,
             total,
             changed: (0, 0),
+            left_before: left_to_others,
             progress: (0, began),
         }
     }
@@ -166,6 +170,15 @@ impl Job {
         piece
     }
 
+    /// Bytes of large values of which the cut is the last owner, about: `left_to_others` counts those that lost their key. At most what is
+    /// on its way to the file.
+    fn held_value_bytes(&self, keyspace: &Keyspace, left_to_others: u64) -> usize {
+        let on_way =
+            self.writing.weight() + self.states(keyspace).map(|state| state.waiting_weight).sum::<usize>();
+        let left = left_to_others.saturating_sub(self.left_before);
+        on_way.min(left.saturating_sub(self.writing.freed_value_bytes()) as usize)
+    }
+
     /// Takes over a database that was emptied, as long as the cut needs it.
     fn keep(&mut self, db: Db) {
         match has_more(&db) {
@@ -193,14 +206,14 @@ impl Job {
         self.states(keyspace).fold(self.changed, |changed, state| add_changes(changed, Some(state)))
     }
 
-    fn state(&self, keyspace: &Keyspace) -> JobState {
+    fn state(&self, keyspace: &Keyspace, left_to_others: u64) -> JobState {
         let left: usize = self.states(keyspace).map(|state| state.left).sum();
         let waiting: usize = self.states(keyspace).map(|state| state.waiting_bytes).sum();
         JobState {
             total: self.total,
             captured: self.total.saturating_sub(left),
             changed: self.sum_changed(keyspace),
-            held_bytes: waiting + self.writing.held_bytes(),
+            held_bytes: waiting + self.writing.held_bytes() + self.held_value_bytes(keyspace, left_to_others),
             detached_bytes: self.detached.iter().map(Db::entry_bytes).sum(),
         }
     }
@@ -244,7 +257,8 @@ impl Engine {
     /// Cost: one step for each chunk of entries.
     pub(crate) fn begin_job(&mut self, writing: Box<dyn Background>, process: &mut dyn Process) {
         debug_assert!(self.job.is_none(), "one job at a time (1)");
-        self.job = Some(Job::begin(&mut self.keyspace, writing, process.now()));
+        self.job =
+            Some(Job::begin(&mut self.keyspace, writing, self.effects.left_to_others(), process.now()));
         self.control.is_writing = true;
     }
 
@@ -276,7 +290,7 @@ impl Engine {
 
     /// How far the job is.
     pub(crate) fn job_state(&self) -> Option<JobState> {
-        Some(self.job.as_ref()?.state(&self.keyspace))
+        Some(self.job.as_ref()?.state(&self.keyspace, self.effects.left_to_others()))
     }
 
     /// Ends the job whatever its state; when it began. A file that is not finished leaves nothing behind.
@@ -324,9 +338,11 @@ impl Engine {
         }
     }
 
-    /// Bytes of used memory that only the job holds, and a snapshot that replicas have not taken.
+    /// Bytes of used memory that only the job holds, databases that were emptied included, and a snapshot that replicas have not
+    /// taken.
     pub(crate) fn held_by_job(&self) -> usize {
-        self.job_state().map_or(0, |state| state.held_bytes) + self.control.full_syncs.held_bytes()
+        let state = self.job_state().unwrap_or_default();
+        state.held_bytes + state.detached_bytes + self.control.full_syncs.held_bytes()
     }
 
     /// The name of the snapshot file, as the configuration has it.

@@ -150,8 +150,11 @@ pub trait Background {
     /// What was handed over and is not written yet, as [`Captured::weight`] counts.
     fn weight(&self) -> usize;
 
-    /// Bytes of memory that only this holds.
+    /// Bytes of memory that only this holds, large values left out.
     fn held_bytes(&self) -> usize;
+
+    /// Bytes of large values so far that were freed with the pieces, which were their last owners.
+    fn freed_value_bytes(&self) -> u64;
 
     /// A number that grows as long as there is progress.
     fn progress(&self) -> u64;

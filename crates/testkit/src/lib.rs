@@ -18,8 +18,7 @@ pub use render::render;
 use sluice_base::HashSeed;
 use sluice_config::Config;
 use sluice_engine::{
-    Action, Closing, Connection, Engine, LoadEnded, LoadJob, LoadThread, Process, Seeds, SessionKey,
-    Slice,
+    Action, Closing, Connection, Engine, LoadEnded, LoadJob, LoadThread, Process, Seeds, SessionKey, Slice,
 };
 use sluice_resp::{Admission, Limits, Parser, Requests, State, Value, decode};
 

@@ -33,6 +33,8 @@ pub struct FakeProcess {
     pub refuse_snapshots: Option<String>,
     /// Pieces that are still written in the background; then the disk stands still.
     pub background_room: Rc<Cell<usize>>,
+    /// Entries that were given to be written in the background so far.
+    pub background_given: Rc<Cell<usize>>,
     /// Rewrites of the append-only file that have begun: what is behind the cut, the bytes before it, and their end.
     pub aof_cuts: Vec<(AofIncrement, Vec<u8>, u64)>,
     /// How they ended.
@@ -70,7 +72,9 @@ struct MemoryBackground<S: MemoryTarget> {
     sink: Option<S>,
     waiting: VecDeque<Captured>,
     room: Rc<Cell<usize>>,
+    given: Rc<Cell<usize>>,
     entries: u64,
+    freed_value_bytes: u64,
     all_given: bool,
 }
 
@@ -154,13 +158,15 @@ impl SnapshotPieces for MemoryPiecesSource {
 }
 
 impl<S: MemoryTarget> MemoryBackground<S> {
-    fn new(file: SnapshotFile, sink: S, room: Rc<Cell<usize>>) -> MemoryBackground<S> {
+    fn new(file: SnapshotFile, sink: S, process: &FakeProcess) -> MemoryBackground<S> {
         MemoryBackground {
             file: Some(file),
             sink: Some(sink),
             waiting: VecDeque::new(),
-            room,
+            room: process.background_room.clone(),
+            given: process.background_given.clone(),
             entries: 0,
+            freed_value_bytes: 0,
             all_given: false,
         }
     }
@@ -179,12 +185,14 @@ impl<S: MemoryTarget> MemoryBackground<S> {
             if let Some(file) = &mut self.file {
                 let _ = file.piece(&piece, &mut || (), &mut give);
             }
+            self.freed_value_bytes += piece.own_value_bytes() as u64;
         }
     }
 }
 
 impl<S: MemoryTarget> Background for MemoryBackground<S> {
     fn give(&mut self, piece: Captured) {
+        self.given.set(self.given.get() + piece.len());
         self.waiting.push_back(piece);
         self.write();
     }
@@ -198,6 +206,9 @@ impl<S: MemoryTarget> Background for MemoryBackground<S> {
     }
     fn held_bytes(&self) -> usize {
         self.waiting.iter().map(Captured::footprint).sum()
+    }
+    fn freed_value_bytes(&self) -> u64 {
+        self.freed_value_bytes
     }
     fn progress(&self) -> u64 {
         self.entries
@@ -250,6 +261,7 @@ impl Default for FakeProcess {
             snapshots: Snapshots::default(),
             refuse_snapshots: None,
             background_room: Rc::new(Cell::new(usize::MAX)),
+            background_given: Rc::default(),
             aof_cuts: Vec::new(),
             aof_ended: Vec::new(),
             aof_closed: Vec::new(),
@@ -314,7 +326,7 @@ impl Process for FakeProcess {
             return Err(SaveError(text.clone()));
         }
         let sink = MemorySink { files: self.snapshots.clone(), name: target.name, bytes: Vec::new() };
-        Ok(Box::new(MemoryBackground::new(file, sink, self.background_room.clone())))
+        Ok(Box::new(MemoryBackground::new(file, sink, self)))
     }
     fn snapshot_for_replicas(
         &mut self,
@@ -328,7 +340,7 @@ impl Process for FakeProcess {
         let pieces = MemoryPieces { taken: vec![0; replicas], ..MemoryPieces::default() };
         let pieces = Rc::new(RefCell::new(pieces));
         let sink = MemoryPiecesSink(pieces.clone());
-        let background = MemoryBackground::new(file, sink, self.background_room.clone());
+        let background = MemoryBackground::new(file, sink, self);
         Ok((Box::new(background), Box::new(MemoryPiecesSource(pieces))))
     }
     fn cut_aof(

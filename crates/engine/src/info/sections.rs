@@ -174,7 +174,10 @@ pub(super) fn persistence(view: &View<'_>, out: &mut Lines) {
     out.add("current_save_keys_total", job.total);
     // What the reference's fields have no room for.
     out.add("current_save_keys_changed", changed);
-    out.add("current_save_held_bytes", job.held_bytes + job.detached_bytes + view.control.full_syncs.held_bytes());
+    out.add(
+        "current_save_held_bytes",
+        job.held_bytes + job.detached_bytes + view.control.full_syncs.held_bytes(),
+    );
     out.add("rdb_changes_since_last_save", view.control.dirty);
     out.add("rdb_bgsave_in_progress", u8::from(view.control.rdb_began_s().is_some()));
     out.add("rdb_last_save_time", view.control.last_save_s);

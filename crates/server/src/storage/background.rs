@@ -78,6 +78,8 @@ struct WriterState {
     /// What is to be formatted, as [`Captured::weight`] counts, and in bytes of memory.
     weight: AtomicUsize,
     held: AtomicUsize,
+    /// Bytes of large values that were freed with the pieces.
+    freed_values: AtomicU64,
     /// Entries formatted.
     formatted: AtomicUsize,
     /// Bytes written to the file.
@@ -267,6 +269,10 @@ impl Background for BackgroundWriter {
         shared.held.load(Relaxed) + in_spool
     }
 
+    fn freed_value_bytes(&self) -> u64 {
+        self.handle.shared.freed_values.load(Relaxed)
+    }
+
     fn progress(&self) -> u64 {
         let shared = &self.handle.shared;
         let written = shared.written.load(Relaxed);
@@ -338,6 +344,7 @@ fn format(
         };
         let going = file.piece(&piece, &mut each, &mut give);
         let (weight, footprint) = (piece.weight(), piece.footprint());
+        shared.freed_values.fetch_add(piece.own_value_bytes() as u64, Relaxed);
         drop(piece);
         shared.held.fetch_sub(footprint, Relaxed);
         let before = shared.weight.fetch_sub(weight, Release);
