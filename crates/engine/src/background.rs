@@ -1,5 +1,5 @@
-//! Writing in the background: a cut of the keyspace, handed piece by piece to threads that write it to a file, or make a snapshot of it
-//! that replicas take.
+//! Writing in the background: a cut of the keyspace, handed piece by piece to threads that write it to a file, or make a
+//! snapshot of it that replicas take.
 //!
 //! ```text
 //!  begin (between two units) ──► capturing, a slice each iteration ──all captured──► writing the rest ──► outcome
@@ -170,8 +170,8 @@ impl Job {
         piece
     }
 
-    /// Bytes of large values of which the cut is the last owner, about: `left_to_others` counts those that lost their key. At most what is
-    /// on its way to the file.
+    /// Bytes of large values of which the cut is the last owner, about: `left_to_others` counts those that lost their key. At
+    /// most what is on its way to the file.
     fn held_value_bytes(&self, keyspace: &Keyspace, left_to_others: u64) -> usize {
         let on_way =
             self.writing.weight() + self.states(keyspace).map(|state| state.waiting_weight).sum::<usize>();

@@ -10,8 +10,9 @@
 //! ```
 //!
 //! Invariants: (1) the main thread never waits and touches no file; (2) whoever makes the snapshot waits for replicas only where no
-//! scratch file can be made, and for the thread that writes the file until changes press; (3) memory: [`MEMORY_MAX`] and one piece, and [`LOADED_MAX`] and one piece for each reader; (4) a chunk is
-//! freed when the last reader has passed it, the scratch file when the spool is dropped, or the process ends.
+//! scratch file can be made, and for the thread that writes the file until changes press; (3) memory: [`MEMORY_MAX`] and one
+//! piece, and [`LOADED_MAX`] and one piece for each replica; (4) a chunk is freed when the last reader has passed it, the scratch
+//! file when the spool is dropped, or the process ends.
 
 use super::{Storage, StorageFile};
 use crate::os::plain_error;
