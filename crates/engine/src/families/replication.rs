@@ -159,7 +159,8 @@ fn acknowledge(ctx: &mut ServerCtx<'_>, offset: &[u8]) {
     if let Some(replica) = &mut ctx.session.caller.replica
         && let Some(offset) = parse_i64(offset)
     {
-        replica.awaits_ack = false;
+        // What it says before its snapshot was queued whole says nothing about that.
+        replica.awaits_ack &= replica.stage != SyncStage::Online;
         replica.acked = replica.acked.max(offset);
         replica.acked_s = ctx.now.unix_s();
         ctx.control.blocking.replica_acknowledged();
