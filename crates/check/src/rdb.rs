@@ -235,7 +235,7 @@ impl SnapshotReport {
                 self.functions += 1;
                 None
             }
-            Item::Sizes(..) | Item::Slot(_) | Item::SlotImport { .. } => None,
+            Item::Sizes(..) | Item::Slot(_) | Item::SlotImport { .. } | Item::ModuleRecord { .. } => None,
             Item::LoadedEntry(entry) => {
                 match &entry.value {
                     Loaded::Str(text) => {

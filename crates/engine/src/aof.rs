@@ -397,7 +397,7 @@ impl Engine {
         let Control { config, kept, .. } = &self.control;
         let mut result = Ok(());
         snapshot::write(
-            Some(&self.keyspace),
+            &self.keyspace,
             config,
             snapshot::options(config, Version::Valkey),
             &about,

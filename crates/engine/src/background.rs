@@ -1,15 +1,16 @@
-//! Writing in the background: a cut of the keyspace, handed piece by piece to a thread that writes it to a file.
+//! Writing in the background: a cut of the keyspace, handed piece by piece to threads that write it to a file, or make a
+//! snapshot of it that replicas take.
 //!
 //! ```text
-//!  begin (between two units) ──► capturing, a slice each iteration ──all captured──► finishing ──► outcome
+//!  begin (between two units) ──► capturing, a slice each iteration ──all captured──► writing the rest ──► outcome
 //!                                      │ the thread is behind: no slice               (the thread: end of the file, sync, rename)
 //!                                      └──── FLUSHALL, BGSAVE CANCEL, end of the server, an error ──► broken off
 //! ```
 //!
 //! Invariants: (1) one job at a time; (2) what the file holds is what the keyspace held between two units; (3) no command waits
 //! for a job: a change copies the entry that it changes, once; (4) the job waits instead: while more than [`AHEAD_WEIGHT`] is
-//! on its way to the file, the cursor stands still. What changes capture meanwhile is held in memory, without a bound yet, and shown in
-//! INFO.
+//! on its way to the file, the cursor stands still. What changes capture meanwhile is given to the thread all the same, which
+//! then does the least that it can with it, and is shown in INFO; (5) a database that was emptied is captured first, and freed then.
 
 use crate::action::Action;
 use crate::engine::Engine;
@@ -28,20 +29,26 @@ pub(crate) struct Job {
     stage: JobStage,
     /// Databases that were emptied since the cut: it goes on in them.
     detached: Vec<Db>,
-    /// The database whose turn it is; behind the last one come those that were emptied.
+    /// Those of them that the cut does not need any more: to be freed.
+    passed: Vec<Db>,
+    /// The database whose turn it is.
     at: usize,
     /// Entries at the cut.
     total: usize,
     /// What the cuts said that are over: entries captured by changes, bytes copied for them.
     changed: (u64, u64),
+    /// What had been left to others before the cut: see [`sluice_keyspace::Effects::left_to_others`].
+    left_before: u64,
     /// What the thread had done when it was looked at, and when it had done something new.
     progress: (u64, Now),
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum JobStage {
+    /// The cut is open.
     Capturing,
-    Finishing,
+    /// Everything was captured and given to the thread, which writes what is left.
+    WritingRest,
 }
 
 impl std::fmt::Debug for Job {
@@ -59,7 +66,7 @@ pub struct JobState {
     pub captured: usize,
     /// Entries that were captured because they were about to change, and bytes copied for them.
     pub changed: (u64, u64),
-    /// Bytes of allocated memory that only the job holds; values that it shares are left out.
+    /// Bytes of allocated memory that only the job holds; of large values about.
     pub held_bytes: usize,
     /// Bytes of entries of databases that were emptied since the cut.
     pub detached_bytes: usize,
@@ -77,50 +84,52 @@ pub enum Slice {
 }
 
 /// Where the cursor stands still: so much is on its way to the file, each value as if it were copied.
-const AHEAD_WEIGHT: usize = 8 << 20;
+const AHEAD_WEIGHT: usize = 4 << 20;
 /// Entries captured between two looks at the clock: about 10 µs.
-const ENTRIES_PER_LOOK: usize = 256;
+const ENTRIES_PER_LOOK: usize = 64;
 /// A thread that has written nothing for so many seconds is given up; one that forces the file to disk, which may be much at
 /// once, later.
 const STALLED_S: i64 = 60;
 const STALLED_AT_END_S: i64 = 600;
 
 impl Job {
-    /// Makes the cut and begins to write.
-    fn begin(
-        keyspace: &mut Keyspace,
-        file: SnapshotFile,
-        target: BackgroundFile,
-        process: &mut dyn Process,
-    ) -> Result<Job, SaveError> {
-        let writing = process.write_in_background(target, file)?;
+    /// Makes the cut, which `writing` writes.
+    fn begin(keyspace: &mut Keyspace, writing: Box<dyn Background>, left_to_others: u64, began: Now) -> Job {
         let total = keyspace.iter().map(|(_, db)| db.len()).sum();
         keyspace.begin_cut();
-        let began = process.now();
-        Ok(Job {
+        Job {
             began,
             writing,
             stage: JobStage::Capturing,
             detached: Vec::new(),
+            passed: Vec::new(),
             at: 0,
             total,
             changed: (0, 0),
+            left_before: left_to_others,
             progress: (0, began),
-        })
+        }
     }
 
     /// Captures until the time is up, the thread is behind, or nothing is left.
     fn slice(&mut self, keyspace: &mut Keyspace, budget_ns: u64, process: &mut dyn Process) -> Slice {
+        if self.stage == JobStage::WritingRest {
+            return Slice::Waits;
+        }
+        // What changes have captured is given however much is on its way: the thread has to keep up with the writers.
+        while let Some(piece) = self.take_captured(keyspace) {
+            self.writing.give(piece);
+        }
         let began_ns = process.now().mono_ns;
         loop {
-            if self.stage == JobStage::Finishing || self.writing.weight() >= AHEAD_WEIGHT {
+            if self.writing.weight() >= AHEAD_WEIGHT {
                 return Slice::Waits;
             }
             match self.advance(keyspace) {
                 Some(piece) => self.writing.give(piece),
-                None if self.at == keyspace.databases() + self.detached.len() => {
-                    self.stage = JobStage::Finishing;
-                    self.writing.end(self.total);
+                None if self.detached.is_empty() && self.at == keyspace.databases() => {
+                    self.stage = JobStage::WritingRest;
+                    self.writing.all_given(self.total);
                     // Everything was taken: nothing is left to be freed.
                     self.end_cuts(keyspace);
                     return Slice::Waits;
@@ -133,26 +142,52 @@ impl Job {
         }
     }
 
-    /// Captures a little of the database whose turn it is, and passes to the next one when nothing is left.
+    fn take_captured(&mut self, keyspace: &mut Keyspace) -> Option<Captured> {
+        keyspace.take_captured().or_else(|| self.detached.iter_mut().find_map(Db::take_captured))
+    }
+
+    /// Captures a little of the database whose turn it is, and passes to the next one when nothing is left. One that was emptied comes
+    /// first: its memory is there for the cut alone.
     fn advance(&mut self, keyspace: &mut Keyspace) -> Option<Captured> {
+        if let Some(db) = self.detached.last_mut() {
+            let piece = db.advance_cut(ENTRIES_PER_LOOK);
+            if piece.is_none() && !has_more(db) {
+                self.changed = add_changes(self.changed, db.cut_state());
+                self.passed.extend(self.detached.pop());
+            }
+            return piece;
+        }
         let number = self.at;
-        let (piece, state) = if number < keyspace.databases() {
-            let piece = keyspace.advance_cut(number, ENTRIES_PER_LOOK);
-            (piece, keyspace.db(number).cut_state())
-        } else {
-            let db = self.detached.get_mut(number - keyspace.databases())?;
-            (db.advance_cut(ENTRIES_PER_LOOK), db.cut_state())
-        };
-        let is_over = piece.is_none() && state.is_none_or(|state| state.left == 0);
-        if is_over {
+        let piece = keyspace.advance_cut(number, ENTRIES_PER_LOOK);
+        if piece.is_none() && !has_more(keyspace.db(number)) {
             self.at += 1;
-            // One that was exchanged with another, or emptied, is met in its new place.
-            if number < keyspace.databases() && self.at == keyspace.databases() {
+            // One that was exchanged with another is met in its new place.
+            if self.at == keyspace.databases() {
                 let left = keyspace.iter().position(|(_, db)| has_more(db));
                 self.at = left.unwrap_or(self.at);
             }
         }
         piece
+    }
+
+    /// Bytes of large values of which the cut is the last owner, about: `left_to_others` counts those that lost their key. At
+    /// most what is on its way to the file.
+    fn held_value_bytes(&self, keyspace: &Keyspace, left_to_others: u64) -> usize {
+        let on_way =
+            self.writing.weight() + self.states(keyspace).map(|state| state.waiting_weight).sum::<usize>();
+        let left = left_to_others.saturating_sub(self.left_before);
+        on_way.min(left.saturating_sub(self.writing.freed_value_bytes()) as usize)
+    }
+
+    /// Takes over a database that was emptied, as long as the cut needs it.
+    fn keep(&mut self, db: Db) {
+        match has_more(&db) {
+            true => self.detached.push(db),
+            false => {
+                self.changed = add_changes(self.changed, db.cut_state());
+                self.passed.push(db);
+            }
+        }
     }
 
     /// Ends all cuts; what was captured and not taken.
@@ -168,22 +203,25 @@ impl Job {
     }
 
     fn sum_changed(&self, keyspace: &Keyspace) -> (u64, u64) {
-        self.states(keyspace).fold(self.changed, |(entries, bytes), state| {
-            (entries + state.changed, bytes + state.changed_bytes)
-        })
+        self.states(keyspace).fold(self.changed, |changed, state| add_changes(changed, Some(state)))
     }
 
-    fn state(&self, keyspace: &Keyspace) -> JobState {
+    fn state(&self, keyspace: &Keyspace, left_to_others: u64) -> JobState {
         let left: usize = self.states(keyspace).map(|state| state.left).sum();
         let waiting: usize = self.states(keyspace).map(|state| state.waiting_bytes).sum();
         JobState {
             total: self.total,
             captured: self.total.saturating_sub(left),
             changed: self.sum_changed(keyspace),
-            held_bytes: waiting + self.writing.held_bytes(),
+            held_bytes: waiting + self.writing.held_bytes() + self.held_value_bytes(keyspace, left_to_others),
             detached_bytes: self.detached.iter().map(Db::entry_bytes).sum(),
         }
     }
+}
+
+fn add_changes((entries, bytes): (u64, u64), state: Option<CutState>) -> (u64, u64) {
+    let state = state.unwrap_or_default();
+    (entries + state.changed, bytes + state.changed_bytes)
 }
 
 fn has_more(db: &Db) -> bool {
@@ -191,46 +229,60 @@ fn has_more(db: &Db) -> bool {
 }
 
 impl Engine {
-    /// Makes a cut of everything, which is written to `target` from now on. To be called between units, while no job is under
-    /// way. Cost: one step for each chunk of entries.
-    pub(crate) fn begin_job(
+    /// Makes a cut of everything, which is written to the file `target` from now on. To be called as [`Engine::begin_job`].
+    pub(crate) fn begin_file_job(
         &mut self,
         target: BackgroundFile,
         process: &mut dyn Process,
     ) -> Result<(), SaveError> {
-        debug_assert!(self.job.is_none(), "one job at a time (1)");
-        let Engine { keyspace, control, .. } = self;
+        let control = &self.control;
         let about = RdbAux {
             now: process.now(),
-            used_memory: process.used_memory(keyspace),
+            used_memory: process.used_memory(&self.keyspace),
             stream: control.stream.point(),
             is_aof_base: target.is_aof_base,
         };
-        let filled = keyspace.iter().filter(|(_, db)| !db.is_empty());
-        let sizes = filled.map(|(number, db)| (number, db.len(), db.expires_len())).collect();
+        let sizes = self.database_sizes();
         let options = snapshot::options(&control.config, Version::Valkey);
         let mut file = SnapshotFile::new(&control.config, options, &about, &control.kept, sizes);
         if target.as_commands {
             let stamp = control.limits.aof_timestamps.then_some(about.now);
             file = file.written_as_commands(stamp, control.stream.point());
         }
-        self.job = Some(Job::begin(keyspace, file, target, process)?);
-        self.control.is_writing = true;
+        let writing = process.write_in_background(target, file)?;
+        self.begin_job(writing, process);
         Ok(())
+    }
+
+    /// Makes a cut of everything, which `writing` writes from now on. To be called between units, while no job is under way.
+    /// Cost: one step for each chunk of entries.
+    pub(crate) fn begin_job(&mut self, writing: Box<dyn Background>, process: &mut dyn Process) {
+        debug_assert!(self.job.is_none(), "one job at a time (1)");
+        self.job =
+            Some(Job::begin(&mut self.keyspace, writing, self.effects.left_to_others(), process.now()));
+        self.control.is_writing = true;
+    }
+
+    /// The databases that are not empty: number, keys, keys with an expiry.
+    pub(crate) fn database_sizes(&self) -> Vec<(usize, usize, usize)> {
+        let filled = self.keyspace.iter().filter(|(_, db)| !db.is_empty());
+        filled.map(|(number, db)| (number, db.len(), db.expires_len())).collect()
     }
 
     /// Goes on with the job for so long at most, about. To be called between units, once an iteration.
     pub fn save_slice(&mut self, budget_ns: u64, process: &mut dyn Process) -> Slice {
-        let Engine { keyspace, job, control, .. } = self;
-        let Some(under_way) = job else { return Slice::None };
-        under_way.writing.set_key_delay(control.config.int(param::RDB_KEY_SAVE_DELAY));
+        let delay = self.control.config.int(param::RDB_KEY_SAVE_DELAY);
+        let Some(under_way) = &mut self.job else { return Slice::None };
+        under_way.writing.set_key_delay(delay);
         if let Some(outcome) = under_way.writing.outcome() {
             let state = self.job_state().unwrap_or_default();
             let began = self.drop_job().unwrap_or_else(|| process.recent());
             self.job_ended(began, state, outcome, process);
             return Slice::None;
         }
-        under_way.slice(keyspace, budget_ns, process)
+        let slice = under_way.slice(&mut self.keyspace, budget_ns, process);
+        self.actions.extend(under_way.passed.drain(..).map(|db| Action::FreeDb(Box::new(db))));
+        slice
     }
 
     /// Whether a job is under way.
@@ -241,7 +293,7 @@ impl Engine {
 
     /// How far the job is.
     pub(crate) fn job_state(&self) -> Option<JobState> {
-        Some(self.job.as_ref()?.state(&self.keyspace))
+        Some(self.job.as_ref()?.state(&self.keyspace, self.effects.left_to_others()))
     }
 
     /// Ends the job whatever its state; when it began. A file that is not finished leaves nothing behind.
@@ -252,7 +304,8 @@ impl Engine {
         if !left.is_empty() {
             self.actions.push(Action::FreeCaptured(left));
         }
-        self.actions.extend(job.detached.drain(..).map(|db| Action::FreeDb(Box::new(db))));
+        let emptied = job.detached.drain(..).chain(job.passed.drain(..));
+        self.actions.extend(emptied.map(|db| Action::FreeDb(Box::new(db))));
         Some(job.began)
     }
 
@@ -265,8 +318,8 @@ impl Engine {
             job.progress = (progress, now);
         }
         let limit_s = match job.stage {
-            JobStage::Finishing if job.writing.weight() == 0 => STALLED_AT_END_S,
-            JobStage::Capturing | JobStage::Finishing => STALLED_S,
+            JobStage::WritingRest if job.writing.weight() == 0 => STALLED_AT_END_S,
+            JobStage::Capturing | JobStage::WritingRest => STALLED_S,
         };
         if now.unix_s() - job.progress.1.unix_s() < limit_s {
             return;
@@ -278,19 +331,21 @@ impl Engine {
     }
 
     /// Takes over a database that was emptied while the cut is open; gives back one that no job needs.
-    pub(crate) fn keep_for_job(&mut self, db: Db) -> Option<Db> {
+    pub(crate) fn keep_emptied_db_for_cut(&mut self, db: Db) -> Option<Db> {
         match &mut self.job {
             Some(job) if db.cut_state().is_some() => {
-                job.detached.push(db);
+                job.keep(db);
                 None
             }
             Some(_) | None => Some(db),
         }
     }
 
-    /// Bytes of used memory that only the job holds.
+    /// Bytes of used memory that only the job holds, databases that were emptied included, and a snapshot that replicas have not
+    /// taken.
     pub(crate) fn held_by_job(&self) -> usize {
-        self.job_state().map_or(0, |state| state.held_bytes)
+        let state = self.job_state().unwrap_or_default();
+        state.held_bytes + state.detached_bytes + self.control.full_syncs.held_bytes()
     }
 
     /// The name of the snapshot file, as the configuration has it.

@@ -212,7 +212,7 @@ impl Engine {
             self.actions.extend(self.effects.drain_garbage().map(Action::FreeValue));
             let dbs: Vec<Db> = self.effects.drain_garbage_dbs().collect();
             for db in dbs {
-                let free = self.keep_for_job(db).map(|db| Action::FreeDb(Box::new(db)));
+                let free = self.keep_emptied_db_for_cut(db).map(|db| Action::FreeDb(Box::new(db)));
                 self.actions.extend(free);
             }
         }

@@ -254,6 +254,7 @@ impl Engine {
         }
         if session.caller.replica.is_some() {
             self.control.stream.replicas.retain(|k| *k != key);
+            self.leave_full_sync(&session);
             self.refresh();
         }
         if session.caller.subscribed.is_any() {
@@ -374,11 +375,10 @@ impl Engine {
     pub fn sent(&mut self, key: SessionKey, bytes: usize, now: Now) {
         if let Some(session) = self.sessions.get_mut(key) {
             session.in_flight = session.in_flight.saturating_sub(bytes);
-            if session.caller.replica.is_some() {
-                session.note_sent(bytes, now);
-                session.note_output(&mut self.control.ready);
-            }
             session.caller.net_out += bytes as u64;
+            if session.caller.replica.is_some() {
+                self.note_taken_by_replica(key, bytes, now);
+            }
         }
     }
 

@@ -1,43 +1,44 @@
 //! Full synchronisation: a replica is sent a snapshot, then the replication stream.
 //!
 //! ```text
-//!  SYNC, PSYNC ──► wanted ──end of the iteration, no snapshot unread──► sending ──last piece queued──► streaming
+//!  SYNC, PSYNC ──► wanted ──end of the iteration, no job, no snapshot unread: cut──► sending ──last piece queued──► streaming
 //!                     └── a newline each second, so that the replica does not give up
 //! ```
 //!
-//! Invariants: (1) one snapshot at a time: it is made when nobody reads another any more, and everybody who asked until then
-//! shares it, so that clients that ask and do not read cost one snapshot however many they are; (2) a snapshot is queued
-//! by the piece, a few ahead of what the replica has taken, so that progress shows; (3) a replica that makes none for
-//! `repl-timeout` is closed; (4) the stream from the snapshot on is kept in `Session::held` meanwhile, where it counts
-//! against the output limit.
+//! The snapshot is made from a cut by a job of `background.rs`, on a thread of the server, and taken piece by piece while it is made
+//! ([`SnapshotPieces`]).
 //!
-//! The snapshot is built in memory, on the main thread, as long as there are no files.
+//! Invariants: (1) one snapshot at a time: it is begun when nobody reads another any more and nothing else is written in the background, and
+//! everybody who asked until then shares it, so that clients that ask and do not read cost one snapshot however many they are;
+//! (2) a snapshot is queued by the piece, a few ahead of what the replica has taken, so that progress shows, and the job does not
+//! wait for replicas; (3) a replica that makes no progress for `repl-timeout` is closed; (4) the stream from the cut on is kept
+//! in `Session::held` meanwhile, where it counts against the output limit; (5) a replica that reads up to a mark is sent the
+//! snapshot as it comes, and one that wants to know the length when the snapshot is whole.
 
+use crate::background::JobState;
 use crate::engine::{Engine, hex};
-use crate::process::{LogLevel, Process};
+use crate::process::{LogLevel, NextPiece, Process, SaveError, SnapshotMade, SnapshotPieces};
 use crate::session::{Announced, Closing, Session, SyncStage};
 use crate::session_key::SessionKey;
-use crate::snapshot::{self, RdbAux, StreamPoint};
-use crate::sync_state::{Feed, Greeting, Snapshot, Wanted};
+use crate::snapshot::{self, RdbAux, SnapshotFile, StreamPoint};
+use crate::sync_state::{Feed, FeedSource, FullSyncs, Greeting, Wanted};
 use sluice_base::Now;
 use sluice_config::param;
 use sluice_persist::rdb::Version;
 
-/// The kinds of snapshot that replicas may need.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Variety {
-    version: Version,
-    without_keys: bool,
+/// What a replica can read.
+fn version_for(announced: &Announced) -> Version {
+    // A replica that reads up to a mark is recent, but only from 9.0 on does one know our version, and says its own.
+    let is_older = announced.eof && announced.version < VERSION_9;
+    if is_older { Version::Common } else { Version::Valkey }
 }
 
-impl Variety {
-    /// What a replica can read.
-    fn for_replica(announced: &Announced) -> Variety {
-        // A replica that reads up to a mark is recent, but only from 9.0 on does one know our version, and says its own.
-        let is_older = announced.eof && announced.version < VERSION_9;
-        let version = if is_older { Version::Common } else { Version::Valkey };
-        Variety { version, without_keys: announced.without_keys }
-    }
+/// Whether a session's snapshot can still be had.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Fed {
+    Well,
+    /// There is no more of it, and it is not whole: the replica has to ask again.
+    Failed,
 }
 
 impl Session {
@@ -47,48 +48,110 @@ impl Session {
     }
 
     /// Queues pieces of the snapshot up to [`AHEAD_BYTES`], and what was kept behind it once it is all there.
-    fn feed_on(&mut self) {
-        let Some(feed) = &mut self.feed else { return };
-        let Some(replica) = &mut self.caller.replica else { return };
-        while replica.snapshot_queued < AHEAD_BYTES {
-            let Some(piece) = feed.pieces.get(feed.next) else {
-                if let Some(trailer) = feed.trailer.take() {
-                    self.outbox.push(trailer.as_bytes());
-                    replica.snapshot_queued += trailer.len();
-                }
-                self.feed = None;
-                if !replica.awaits_ack
-                    && let Some(mut held) = self.held.take()
-                {
-                    self.outbox.append(&mut held);
-                }
-                replica.stage = SyncStage::Online;
-                let rdb_only = self.caller.announced.as_ref().is_some_and(|announced| announced.rdb_only);
-                if rdb_only && self.caller.closing == Closing::No {
-                    self.caller.closing = Closing::AfterReply;
-                }
-                return;
+    fn feed_on(&mut self, syncs: &mut FullSyncs, now: Now) -> Fed {
+        let Some(feed) = &mut self.feed else { return Fed::Well };
+        let Some(replica) = &mut self.caller.replica else { return Fed::Well };
+        if feed.needs_length {
+            let bytes = match syncs.made() {
+                SnapshotMade::UnderWay => return Fed::Well,
+                SnapshotMade::Failed => return Fed::Failed,
+                SnapshotMade::Whole(bytes) => bytes,
             };
-            replica.snapshot_queued += piece.len();
-            self.outbox.push_shared(piece.clone());
-            feed.next += 1;
+            let header = format!("${bytes}\r\n");
+            self.outbox.push(header.as_bytes());
+            replica.snapshot_queued += header.len();
+            replica.stage = SyncStage::Sending;
+            feed.needs_length = false;
+            feed.progress_ns = now.mono_ns;
+        }
+        while replica.snapshot_queued < AHEAD_BYTES {
+            match syncs.next_piece(&mut feed.source) {
+                NextPiece::Piece(piece) => {
+                    if replica.snapshot_queued == 0 {
+                        feed.progress_ns = now.mono_ns;
+                    }
+                    replica.snapshot_queued += piece.len();
+                    self.outbox.push_shared(piece);
+                }
+                NextPiece::Later => return Fed::Well,
+                NextPiece::Failed => return Fed::Failed,
+                NextPiece::End => {
+                    self.end_feed(syncs, now);
+                    return Fed::Well;
+                }
+            }
+        }
+        Fed::Well
+    }
+
+    /// The snapshot was queued whole.
+    fn end_feed(&mut self, syncs: &mut FullSyncs, now: Now) {
+        let Some(mut feed) = self.feed.take() else { return };
+        syncs.leave(&feed.source);
+        syncs.ended.push(self.key);
+        let Some(replica) = &mut self.caller.replica else { return };
+        if let Some(trailer) = feed.trailer.take() {
+            self.outbox.push(trailer.as_bytes());
+            replica.snapshot_queued += trailer.len();
+        }
+        if !replica.awaits_ack
+            && let Some(mut held) = self.held.take()
+        {
+            self.outbox.append(&mut held);
+        }
+        replica.stage = SyncStage::Online;
+        // It had nothing to acknowledge until now.
+        replica.acked_s = now.unix_s();
+        let rdb_only = self.caller.announced.as_ref().is_some_and(|announced| announced.rdb_only);
+        if rdb_only && self.caller.closing == Closing::No {
+            self.caller.closing = Closing::AfterReply;
         }
     }
 
     /// The replica has taken so many bytes.
-    pub(crate) fn note_sent(&mut self, bytes: usize, now: Now) {
-        let Some(replica) = &mut self.caller.replica else { return };
+    fn note_taken(&mut self, bytes: usize, syncs: &mut FullSyncs, now: Now) -> Fed {
+        let Some(replica) = &mut self.caller.replica else { return Fed::Well };
         replica.snapshot_queued = replica.snapshot_queued.saturating_sub(bytes);
-        if let Some(feed) = &mut self.feed {
-            feed.progress_ns = now.mono_ns;
-            self.feed_on();
+        match &mut self.feed {
+            Some(feed) => feed.progress_ns = now.mono_ns,
+            None => return Fed::Well,
         }
+        self.feed_on(syncs, now)
     }
 }
 
 impl Engine {
-    /// Makes a snapshot for the replicas that have asked for one, unless another one is unread. Cost: O(data).
+    /// A replica has taken so many bytes of its output: it is queued more.
+    pub(crate) fn note_taken_by_replica(&mut self, client: SessionKey, bytes: usize, now: Now) {
+        let Engine { sessions, control, .. } = self;
+        let Some(session) = sessions.get_mut(client) else { return };
+        if session.note_taken(bytes, &mut control.full_syncs, now) == Fed::Failed {
+            close(session, &mut control.to_close);
+        }
+        session.note_output(&mut control.ready);
+    }
+
+    /// Begins a snapshot for the replicas that have asked for one, unless another one is unread, and queues what there is of
+    /// the one under way. Cost: as that of a cut.
+    #[inline]
     pub(crate) fn serve_full_syncs(&mut self, process: &mut dyn Process) {
+        let syncs = &self.control.full_syncs;
+        if !syncs.wanted.is_empty() || syncs.shared.is_some() || !syncs.ended.is_empty() {
+            self.advance_full_syncs(process);
+        }
+    }
+
+    #[cold]
+    fn advance_full_syncs(&mut self, process: &mut dyn Process) {
+        let syncs = &self.control.full_syncs;
+        if syncs.shared.as_ref().is_some_and(|shared| shared.pieces.has_news()) {
+            self.feed_readers(process);
+        }
+        for client in std::mem::take(&mut self.control.full_syncs.ended) {
+            let Some(session) = self.sessions.get(client) else { continue };
+            let name = session.caller.replica_name();
+            process.log(LogLevel::Notice, &format!("Synchronization with replica {name} succeeded"));
+        }
         // What is being loaded is in no snapshot.
         if self.control.full_syncs.wanted.is_empty() || self.is_loading() {
             return;
@@ -99,97 +162,240 @@ impl Engine {
         if !syncs.readers.is_empty() {
             return;
         }
+        let is_busy = self.control.works_in_background();
+        let syncs = &mut self.control.full_syncs;
         let wanted = std::mem::take(&mut syncs.wanted);
-        // What replicas have coming is in the snapshot already.
-        self.deliver_stream();
-        let mut made: Vec<(Variety, Snapshot)> = Vec::new();
-        for Wanted { client, greeting } in wanted {
-            let Some(session) = self.sessions.get(client) else { continue };
-            let announced = session.caller.announced.as_deref().cloned().unwrap_or_default();
-            let variety = Variety::for_replica(&announced);
-            let known = made.iter().find(|(other, _)| *other == variety).map(|(_, pieces)| pieces.clone());
-            let pieces = known.unwrap_or_else(|| {
-                let pieces = self.make_snapshot(variety, process);
-                made.push((variety, pieces.clone()));
-                pieces
-            });
-            self.begin_sending(client, greeting, &announced, pieces, process);
+        let wants_keys = |wanted: &Wanted| {
+            let session = sessions.get(wanted.client);
+            session.map(|session| !session.caller.announced.as_ref().is_some_and(|a| a.without_keys))
+        };
+        let (mut with_keys, mut without_keys) = (Vec::new(), Vec::new());
+        for one in wanted {
+            match wants_keys(&one) {
+                Some(true) => with_keys.push(one),
+                Some(false) => without_keys.push(one),
+                None => {}
+            }
+        }
+        if is_busy {
+            // They wait until that is written.
+            syncs.wanted = with_keys;
+        } else if !with_keys.is_empty() {
+            self.begin_full_sync(with_keys, process);
+        }
+        if !without_keys.is_empty() {
+            self.send_without_keys(without_keys, process);
         }
     }
 
-    fn make_snapshot(&self, variety: Variety, process: &mut dyn Process) -> Snapshot {
-        let used_memory = process.used_memory(&self.keyspace);
+    /// Whether a snapshot for replicas is being made.
+    pub fn makes_full_sync(&self) -> bool {
+        self.control.full_syncs.began_s.is_some()
+    }
+
+    /// Makes the cut, and attaches the replicas to the stream behind it.
+    fn begin_full_sync(&mut self, wanted: Vec<Wanted>, process: &mut dyn Process) {
+        // What replicas have coming is in the snapshot already.
+        self.deliver_stream();
+        let announced = |engine: &Engine, client| {
+            engine.sessions.get(client).and_then(|session| session.caller.announced.as_deref().cloned())
+        };
+        let all: Vec<Announced> =
+            wanted.iter().map(|one| announced(self, one.client).unwrap_or_default()).collect();
+        // What the oldest can read, all can.
+        let is_old = all.iter().any(|announced| version_for(announced) == Version::Common);
+        let version = if is_old { Version::Common } else { Version::Valkey };
+        let pieces = match self.begin_job_for_replicas(version, wanted.len(), process) {
+            Ok(pieces) => pieces,
+            Err(SaveError(line)) => return self.refuse_replicas(wanted, &line, process),
+        };
+        self.control.full_syncs.share(pieces, wanted.len(), process.recent().unix_s());
+        let keys = self.job_state().map_or(0, |state| state.total);
+        let text =
+            format!("Background full synchronization started: {keys} keys for {} replicas", wanted.len());
+        process.log(LogLevel::Notice, &text);
+        for (number, (one, announced)) in wanted.into_iter().zip(&all).enumerate() {
+            self.begin_sending(one, announced, FeedSource::Shared(number), process);
+        }
+        self.refresh();
+    }
+
+    fn begin_job_for_replicas(
+        &mut self,
+        version: Version,
+        replicas: usize,
+        process: &mut dyn Process,
+    ) -> Result<Box<dyn SnapshotPieces>, SaveError> {
+        let options = snapshot::options(&self.control.config, version);
+        let sizes = self.database_sizes();
+        let about = self.about_stream(process);
+        let file = SnapshotFile::new(&self.control.config, options, &about, &self.control.kept, sizes);
+        let delay = self.control.config.int(param::RDB_KEY_SAVE_DELAY);
+        let (writing, pieces) = process.snapshot_for_replicas(replicas, delay, file)?;
+        self.begin_job(writing, process);
+        Ok(pieces)
+    }
+
+    /// What a snapshot for replicas says about itself: the place of the stream at which it stands.
+    fn about_stream(&self, process: &mut dyn Process) -> RdbAux<'_> {
         let stream = &self.control.stream;
         let point =
             StreamPoint { db: stream.selected().unwrap_or(0), replid: &stream.replid, offset: stream.offset };
-        let about = RdbAux { now: process.recent(), used_memory, stream: Some(point), is_aof_base: false };
-        let config = &self.control.config;
-        let keyspace = (!variety.without_keys).then_some(&self.keyspace);
-        snapshot::pieces(
-            keyspace,
-            config,
-            snapshot::options(config, variety.version),
-            &about,
-            &self.control.kept,
-        )
-        .into()
+        let used_memory = process.used_memory(&self.keyspace);
+        RdbAux { now: process.recent(), used_memory, stream: Some(point), is_aof_base: false }
     }
 
-    /// Sends a replica its snapshot, and attaches it to the stream. One that filters must be told the end by a mark, as the
-    /// reference does, and finds the mark only when nothing follows; all others are told the length, and the stream
-    /// follows at once.
+    /// A snapshot cannot be begun: replicas that asked for it are told so, and closed.
+    fn refuse_replicas(&mut self, wanted: Vec<Wanted>, line: &str, process: &mut dyn Process) {
+        process.log(LogLevel::Warning, line);
+        process.log(LogLevel::Warning, "BGSAVE for replication failed");
+        let Engine { sessions, control, .. } = self;
+        for Wanted { client, .. } in wanted {
+            let Some(session) = sessions.get_mut(client) else { continue };
+            session.outbox.push(b"-BGSAVE failed, replication can't continue\r\n");
+            session.caller.closing = Closing::AfterReply;
+            session.note_output(&mut control.ready);
+        }
+    }
+
+    /// Sends replicas that want no keys the rest: small, and made at once.
+    fn send_without_keys(&mut self, wanted: Vec<Wanted>, process: &mut dyn Process) {
+        self.deliver_stream();
+        for one in wanted {
+            let Some(session) = self.sessions.get(one.client) else { continue };
+            let announced = session.caller.announced.as_deref().cloned().unwrap_or_default();
+            let options = snapshot::options(&self.control.config, version_for(&announced));
+            let about = self.about_stream(process);
+            let pieces =
+                snapshot::pieces_without_keys(&self.control.config, options, &about, &self.control.kept);
+            self.begin_sending(one, &announced, FeedSource::WithoutKeys(pieces.into_iter()), process);
+        }
+        self.refresh();
+    }
+
+    /// Begins to send a replica its snapshot, and attaches it to the stream. One that reads up to a mark finds the mark only when
+    /// nothing follows: the stream waits for its word.
     fn begin_sending(
         &mut self,
-        client: SessionKey,
-        greeting: Greeting,
+        wanted: Wanted,
         announced: &Announced,
-        pieces: Snapshot,
+        source: FeedSource,
         process: &mut dyn Process,
     ) {
-        let mark = announced.without_keys.then(|| hex(&process.entropy()));
-        let Some(session) = self.sessions.get_mut(client) else { return };
+        let Wanted { client, greeting } = wanted;
+        let mark = announced.eof.then(|| hex(&process.entropy()));
+        let now = process.recent();
+        let Engine { sessions, control, .. } = self;
+        let Some(session) = sessions.get_mut(client) else { return control.full_syncs.leave(&source) };
         let name = session.caller.replica_name();
         if greeting == Greeting::Full {
-            let stream = &self.control.stream;
+            let stream = &control.stream;
             let line = format!("+FULLRESYNC {} {}\r\n", stream.replid, stream.offset);
             session.outbox.push(line.as_bytes());
         }
-        let header = match &mark {
-            Some(mark) => format!("$EOF:{mark}\r\n"),
-            None => format!("${}\r\n", pieces.iter().map(|piece| piece.len()).sum::<usize>()),
-        };
-        session.outbox.push(header.as_bytes());
-        let progress_ns = process.recent().mono_ns;
-        session.feed = Some(Box::new(Feed { pieces, next: 0, trailer: mark, progress_ns }));
-        if let Some(replica) = &mut session.caller.replica {
-            replica.stage = SyncStage::Sending;
-            replica.snapshot_queued = session.outbox.len();
-            replica.acked_s = process.recent().unix_s();
+        if let Some(mark) = &mark {
+            session.outbox.push(format!("$EOF:{mark}\r\n").as_bytes());
         }
-        session.feed_on();
-        session.note_output(&mut self.control.ready);
-        self.control.full_syncs.readers.push(client);
+        if let Some(replica) = &mut session.caller.replica {
+            if mark.is_some() {
+                replica.stage = SyncStage::Sending;
+            }
+            replica.snapshot_queued = session.outbox.len();
+            replica.acked_s = now.unix_s();
+        }
+        let needs_length = mark.is_none();
+        session.feed = Some(Box::new(Feed { source, needs_length, trailer: mark, progress_ns: now.mono_ns }));
+        if session.feed_on(&mut control.full_syncs, now) == Fed::Failed {
+            close(session, &mut control.to_close);
+        }
+        session.note_output(&mut control.ready);
+        control.full_syncs.readers.push(client);
         if !announced.rdb_only {
-            self.control.stream.attach(client);
+            control.stream.attach(client);
         }
         self.stats.sync_full += 1;
+        process.log(LogLevel::Notice, &format!("Synchronization with replica {name} begins"));
+    }
+
+    /// Queues what there is for each replica that has taken what it was queued.
+    fn feed_readers(&mut self, process: &mut dyn Process) {
+        let now = process.recent();
+        let Engine { sessions, control, .. } = self;
+        let crate::control::Control { full_syncs, to_close, ready, .. } = control;
+        let readers = std::mem::take(&mut full_syncs.readers);
+        for client in &readers {
+            let Some(session) = sessions.get_mut(*client) else { continue };
+            if session.feed_on(full_syncs, now) == Fed::Failed {
+                close(session, to_close);
+            }
+            session.note_output(ready);
+        }
+        full_syncs.readers = readers;
+    }
+
+    /// The job of a snapshot for replicas has ended; they may still have to take some of it.
+    pub(crate) fn full_sync_written(
+        &mut self,
+        state: JobState,
+        outcome: Result<(), SaveError>,
+        process: &mut dyn Process,
+    ) {
+        match outcome {
+            Ok(()) => {
+                let (entries, bytes) = state.changed;
+                let text = format!(
+                    "Background full synchronization: the snapshot of {} keys is made; {entries} of them were changed \
+                     meanwhile, for which {bytes} bytes were copied",
+                    state.total
+                );
+                process.log(LogLevel::Notice, &text);
+            }
+            Err(SaveError(line)) => {
+                process.log(LogLevel::Warning, &line);
+                process.log(LogLevel::Warning, "Background full synchronization error");
+            }
+        }
         self.refresh();
-        process.log(LogLevel::Notice, &format!("Synchronization with replica {name} succeeded"));
+    }
+
+    /// A session ends: it takes nothing more of its snapshot. One that nobody takes any more is not made either.
+    pub(crate) fn leave_full_sync(&mut self, session: &Session) {
+        let Some(feed) = &session.feed else { return };
+        self.control.full_syncs.leave(&feed.source);
+        if self.control.full_syncs.shared.is_none() && self.control.full_syncs.began_s.take().is_some() {
+            self.drop_job();
+        }
+    }
+
+    /// Ends the snapshot for replicas that is under way, if there is one: they have to ask again.
+    pub(crate) fn break_off_full_sync(&mut self, process: &mut dyn Process) {
+        if self.control.full_syncs.began_s.take().is_some() {
+            self.drop_job();
+            process.log(LogLevel::Notice, "Background full synchronization was broken off");
+        }
     }
 
     /// Keeps replicas that wait for a snapshot from giving up, and closes those that take nothing; once a second.
     pub(crate) fn watch_full_syncs(&mut self, now: Now, process: &mut dyn Process) {
         let timeout_s = u64::try_from(self.control.config.int(param::REPL_TIMEOUT)).unwrap_or(0);
         let Engine { sessions, control, .. } = self;
-        for client in control.full_syncs.waiting() {
+        let waits_for_length =
+            |session: &Session| session.feed.as_ref().is_some_and(|feed| feed.needs_length);
+        let readers = control.full_syncs.readers.iter().copied();
+        let readers = readers.filter(|key| sessions.get(*key).is_some_and(waits_for_length));
+        let waiting: Vec<SessionKey> = control.full_syncs.waiting().chain(readers).collect();
+        for client in waiting {
             if let Some(session) = sessions.get_mut(client) {
                 session.outbox.push(b"\n");
                 session.note_output(&mut control.ready);
             }
         }
-        let late = |session: &Session| match &session.feed {
-            Some(feed) => now.mono_ns.saturating_sub(feed.progress_ns) > timeout_s * 1_000_000_000,
-            None => false,
+        // One that has nothing to take is not late.
+        let late = |session: &Session| match (&session.feed, session.caller.replica_state()) {
+            (Some(feed), Some(replica)) if replica.snapshot_queued > 0 => {
+                now.mono_ns.saturating_sub(feed.progress_ns) > timeout_s * 1_000_000_000
+            }
+            (Some(_) | None, _) => false,
         };
         for client in &control.full_syncs.readers {
             let Some(session) = sessions.get_mut(*client).filter(|session| late(session)) else { continue };
@@ -217,6 +423,14 @@ impl Engine {
             let text = format!("Disconnecting timedout replica (streaming sync): {name}");
             process.log(LogLevel::Warning, &text);
         }
+    }
+}
+
+/// Ends a session at once, unless it ends already.
+fn close(session: &mut Session, to_close: &mut Vec<SessionKey>) {
+    if session.caller.closing != Closing::Now {
+        session.caller.closing = Closing::Now;
+        to_close.push(session.key);
     }
 }
 

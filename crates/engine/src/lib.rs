@@ -70,7 +70,8 @@ pub use parts::MemoryPart;
 pub use prepare::{PreparedBatch, Preparer};
 pub use process::{
     AofFacts, AofFiles, AofIncrement, AofPart, AofSource, Background, BackgroundFile, Counts, CpuTimes,
-    Facts, IoThreads, LogLevel, Process, SaveError, SnapshotSink, SnapshotSource,
+    Facts, IoThreads, LogLevel, NextPiece, Process, SaveError, SnapshotMade, SnapshotPieces, SnapshotSink,
+    SnapshotSource,
 };
 pub use renames::{Renames, rename_errors, renames};
 pub use saving::{Ending, key_delay_us};

@@ -22,7 +22,8 @@ impl Engine {
         let prepared =
             self.prepared.as_deref().map_or(0, |batch| heap::boxed::<PreparedBatch>() + batch.footprint());
         let work = self.effects.footprint() + prepared + heap::vec(&self.actions);
-        let syncs = heap::vec(&control.full_syncs.wanted) + heap::vec(&control.full_syncs.readers);
+        let syncs = &control.full_syncs;
+        let syncs = heap::vec(&syncs.wanted) + heap::vec(&syncs.readers) + heap::vec(&syncs.ended);
         vec![
             ("entries", entries),
             ("keyspace", keyspace),

@@ -2,7 +2,7 @@
 //! [`crate::Action`]s.
 
 use crate::snapshot::SnapshotFile;
-use sluice_base::Now;
+use sluice_base::{Bytes, Now};
 use sluice_config::{Config, ParamId};
 use sluice_keyspace::{Captured, Keyspace};
 
@@ -50,6 +50,15 @@ pub trait Process {
         target: BackgroundFile,
         file: SnapshotFile,
     ) -> Result<Box<dyn Background>, SaveError>;
+
+    /// Begins to make a snapshot on a thread of its own, which so many replicas take by and by. The event loop is woken when one
+    /// that found nothing to take finds something.
+    fn snapshot_for_replicas(
+        &mut self,
+        replicas: usize,
+        key_delay: i64,
+        file: SnapshotFile,
+    ) -> Result<(Box<dyn Background>, Box<dyn SnapshotPieces>), SaveError>;
 
     /// A rewrite of the append-only file begins here: `pending`, which ends at `position`, goes into the file before, and what
     /// comes behind into another. Errors: nothing has changed.
@@ -138,9 +147,9 @@ pub trait Background {
     /// Hands over the next piece. Does not wait.
     fn give(&mut self, piece: Captured);
 
-    /// Nothing more comes, and it was so many entries: if it was, the file is to be finished and put in the place of the one
-    /// before.
-    fn end(&mut self, entries: usize);
+    /// All pieces were given, and have so many entries: if they have, the file is to be finished and put in the place of the
+    /// one before.
+    fn all_given(&mut self, entries: usize);
 
     /// Takes up the setting `rdb-key-save-delay`, which may have changed since the file was begun.
     fn set_key_delay(&mut self, key_delay: i64);
@@ -148,14 +157,61 @@ pub trait Background {
     /// What was handed over and is not written yet, as [`Captured::weight`] counts.
     fn weight(&self) -> usize;
 
-    /// Bytes of memory that only this holds.
+    /// Bytes of memory that only this holds, large values left out.
     fn held_bytes(&self) -> usize;
+
+    /// Bytes of large values so far that were freed with the pieces, which were their last owners.
+    fn freed_value_bytes(&self) -> u64;
 
     /// A number that grows as long as there is progress.
     fn progress(&self) -> u64;
 
     /// What came of it, once that is known.
     fn outcome(&mut self) -> Option<Result<(), SaveError>>;
+}
+
+/// A snapshot for replicas that is made and taken at the same time. What they have not taken lies in memory up to a bound, and
+/// behind that on disk: whoever makes the snapshot does not wait for them. Replicas are counted from 0. One that is dropped is
+/// broken off.
+pub trait SnapshotPieces {
+    /// The next piece for a replica. Does not wait.
+    fn next(&mut self, replica: usize) -> NextPiece;
+
+    /// A replica takes nothing more.
+    fn leave(&mut self, replica: usize);
+
+    /// How far the snapshot is.
+    fn made(&self) -> SnapshotMade;
+
+    /// Whether a replica that was told [`NextPiece::Later`] may find something else by now; `true` once.
+    fn has_news(&self) -> bool;
+
+    /// Bytes of memory that pieces take which were made and not taken.
+    fn held_bytes(&self) -> usize;
+}
+
+/// How far a snapshot for replicas is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SnapshotMade {
+    /// More is to come.
+    UnderWay,
+    /// It was made, and has so many bytes.
+    Whole(u64),
+    /// It could not be made, or was broken off.
+    Failed,
+}
+
+/// What there is to take of a snapshot.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum NextPiece {
+    /// This.
+    Piece(Bytes),
+    /// Nothing yet.
+    Later,
+    /// Nothing: it was taken whole.
+    End,
+    /// Nothing: it could not be made, or was broken off.
+    Failed,
 }
 
 /// A snapshot that is read, on the thread that loads it.

@@ -131,7 +131,7 @@ impl Engine {
                 is_aof_base: true,
                 as_commands: !config.bool(param::AOF_USE_RDB_PREAMBLE),
             };
-            self.begin_job(target, process).inspect_err(|_| process.end_aof_rewrite(false))
+            self.begin_file_job(target, process).inspect_err(|_| process.end_aof_rewrite(false))
         });
         if let Err(SaveError(line)) = begun {
             process.log(LogLevel::Warning, &line);

@@ -106,7 +106,7 @@ fn write(
         }
     };
     let options = snapshot::options(config, Version::Valkey);
-    snapshot::write(Some(keyspace), config, options, about, &control.kept, &mut each, &mut give);
+    snapshot::write(keyspace, config, options, about, &control.kept, &mut each, &mut give);
     result
 }
 
@@ -131,10 +131,6 @@ pub(crate) fn prepare_end(
     process: &mut dyn Process,
 ) -> bool {
     process.log(LogLevel::Notice, "User requested shutdown...");
-    if control.saving.under_way.is_some() {
-        process.log(LogLevel::Notice, "A save is under way in the background: it is broken off");
-        control.saving.cancelled = true;
-    }
     if control.aof.is_on() && !process.has_aof_base() {
         // What was appended so far is in a file that the next start does not read.
         match force || ending == Ending::NoSave {
@@ -167,6 +163,10 @@ pub(crate) fn prepare_end(
             return false;
         }
     }
+    if control.saving.under_way.is_some() {
+        process.log(LogLevel::Notice, "A save is under way in the background: it is broken off");
+        control.saving.cancelled = true;
+    }
     true
 }
 
@@ -177,7 +177,7 @@ pub struct Saving {
     pub(crate) wanted: Option<Why>,
     /// A save shall begin when nothing else is written in the background.
     pub(crate) scheduled: bool,
-    /// A save was asked to end.
+    /// What is written as an RDB file in the background, for the disk or for replicas, was asked to end.
     pub(crate) cancelled: bool,
     /// The save that is under way.
     pub(crate) under_way: Option<UnderWay>,
@@ -213,6 +213,11 @@ pub(crate) enum Why {
 const RETRY_S: i64 = 5;
 
 impl Control {
+    /// Since when an RDB file is written in the background, for the disk or for replicas, seconds since the epoch.
+    pub(crate) fn rdb_began_s(&self) -> Option<i64> {
+        self.saving.under_way.map(|save| save.began_s).or(self.full_syncs.began_s)
+    }
+
     /// Whether writes are refused because the data could not be saved.
     pub(crate) fn refuses_writes(&self) -> bool {
         self.saving.failed
@@ -230,6 +235,7 @@ impl Engine {
         }
         if std::mem::take(&mut self.control.saving.cancelled) {
             self.break_off_save(process);
+            self.break_off_full_sync(process);
         }
     }
 
@@ -242,7 +248,7 @@ impl Engine {
         let partly = self.control.partly_loaded.as_ref();
         let begun = match partly.is_some_and(|place| *place == self.control.snapshot_place()) {
             true => Err(SaveError(PARTLY_LOADED.to_owned())),
-            false => self.begin_job(self.snapshot_target(), process),
+            false => self.begin_file_job(self.snapshot_target(), process),
         };
         if let Err(SaveError(line)) = begun {
             process.log(LogLevel::Warning, &line);
@@ -289,6 +295,9 @@ impl Engine {
     ) {
         if self.control.rewriting.began_s.is_some() {
             return self.rewrite_written(state, outcome, process);
+        }
+        if self.control.full_syncs.began_s.take().is_some() {
+            return self.full_sync_written(state, outcome, process);
         }
         let Some(save) = self.control.saving.under_way.take() else { return };
         let now = process.now();

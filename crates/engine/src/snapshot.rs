@@ -49,6 +49,8 @@ pub struct Kept {
     pub libraries: Vec<Vec<u8>>,
     /// Fields about the file whose names mean nothing here: name and value.
     pub fields: Vec<(Vec<u8>, Vec<u8>)>,
+    /// What modules have left in front of keys, and behind them.
+    pub module_records: [Vec<Vec<u8>>; 2],
 }
 
 impl Kept {
@@ -59,6 +61,13 @@ impl Kept {
                 self.libraries.push(code);
             }
         }
+        for (records, others) in self.module_records.iter_mut().zip(other.module_records) {
+            for record in others {
+                if !records.contains(&record) {
+                    records.push(record);
+                }
+            }
+        }
         for field in other.fields {
             self.fields.retain(|(name, _)| *name != field.0);
             self.fields.push(field);
@@ -66,28 +75,26 @@ impl Kept {
     }
 }
 
-/// A file of all databases, or of none, in pieces of about [`PIECE_BYTES`]. Cost: O(size of the data), in memory too; but
-/// pages of strings, and of long elements of lists, are shared where they are not compressed.
-pub(crate) fn pieces(
-    keyspace: Option<&Keyspace>,
+/// A file without databases, in pieces. Cost: O(records that are kept).
+pub(crate) fn pieces_without_keys(
     config: &Config,
     options: WriteOptions,
     about: &RdbAux<'_>,
     kept: &Kept,
 ) -> Vec<Bytes> {
     let mut pieces = Vec::new();
-    let mut give = |piece| {
+    let file = SnapshotFile::new(config, options, about, kept, Vec::new());
+    let _ = file.finish(&mut |piece| {
         pieces.push(piece);
         ControlFlow::Continue(())
-    };
-    write(keyspace, config, options, about, kept, &mut || {}, &mut give);
+    });
     pieces
 }
 
-/// Gives a file of all databases, or of none, away in pieces of about [`PIECE_BYTES`], until that is broken off; `each` is called
-/// behind each entry. Memory: one piece, and of a string that is compressed the whole compressed string.
+/// Gives a file of all databases away in pieces of about [`PIECE_BYTES`], until that is broken off; `each` is called behind each
+/// entry. Memory: one piece, and of a string that is compressed the whole compressed string.
 pub(crate) fn write(
-    keyspace: Option<&Keyspace>,
+    keyspace: &Keyspace,
     config: &Config,
     options: WriteOptions,
     about: &RdbAux<'_>,
@@ -96,7 +103,7 @@ pub(crate) fn write(
     give: &mut Give<'_>,
 ) {
     let mut file = SnapshotFile::new(config, options, about, kept, Vec::new());
-    for (number, db) in keyspace.into_iter().flat_map(Keyspace::iter).filter(|(_, db)| !db.is_empty()) {
+    for (number, db) in keyspace.iter().filter(|(_, db)| !db.is_empty()) {
         file.writer.db(number, db.len(), db.expires_len());
         for entry in db.iter().map(|handle| db.entry(handle)) {
             let (value, expiry, clock) = (entry.value(), entry.expiry(), entry.clock());
@@ -120,6 +127,8 @@ pub struct SnapshotFile {
     /// Sizes of the databases at the cut, for the reader, until they are written: number, keys, keys with an expiry.
     sizes: Vec<(usize, usize, usize)>,
     selected: Option<usize>,
+    /// What modules have left behind the keys of another file.
+    records_behind: Vec<Vec<u8>>,
     /// Commands in place of a snapshot: the base of an append-only file under `aof-use-rdb-preamble no`.
     commands: Option<CommandBase>,
 }
@@ -146,7 +155,8 @@ impl SnapshotFile {
             now: about.now,
             max_listpack_size: config.int(param::LIST_MAX_LISTPACK_SIZE) as i32,
         };
-        SnapshotFile { writer, saving, sizes, selected: None, commands: None }
+        let records_behind = kept.module_records[1].clone();
+        SnapshotFile { writer, saving, sizes, selected: None, records_behind, commands: None }
     }
 
     /// The same contents as commands. `stamp`: with the time in front.
@@ -161,7 +171,17 @@ impl SnapshotFile {
     /// A file that says nothing about itself; for tests.
     #[doc(hidden)]
     pub fn empty() -> SnapshotFile {
-        let options = WriteOptions { version: Version::Valkey, compression: false, checksum: true };
+        SnapshotFile::bare(false)
+    }
+
+    /// The same with values compressed.
+    #[doc(hidden)]
+    pub fn compressing() -> SnapshotFile {
+        SnapshotFile::bare(true)
+    }
+
+    fn bare(compression: bool) -> SnapshotFile {
+        let options = WriteOptions { version: Version::Valkey, compression, checksum: true };
         let now = Now { mono_ns: 0, unix_us: 0 };
         let saving = Saving { usage: UsageField::None, now, max_listpack_size: -2 };
         SnapshotFile {
@@ -169,8 +189,14 @@ impl SnapshotFile {
             saving,
             sizes: Vec::new(),
             selected: None,
+            records_behind: Vec::new(),
             commands: None,
         }
+    }
+
+    /// Whether values are compressed, where the configuration wants it at all: a reader takes both.
+    pub fn compress(&mut self, wanted: bool) {
+        self.writer.compress(wanted);
     }
 
     /// Writes the entries of a piece; `each` is called behind each of them. Broken off when `give` says so.
@@ -202,7 +228,8 @@ impl SnapshotFile {
     }
 
     /// Writes the end of the file.
-    pub fn finish(self, give: &mut Give<'_>) -> ControlFlow<()> {
+    pub fn finish(mut self, give: &mut Give<'_>) -> ControlFlow<()> {
+        self.records_behind.iter().for_each(|record| self.writer.module_record(record));
         match self.commands {
             Some(mut commands) => {
                 commands.out.append(&mut commands.notes);
@@ -262,6 +289,7 @@ fn write_fields(writer: &mut Writer, about: &RdbAux<'_>, kept: &Kept) {
     for (name, value) in &kept.fields {
         writer.aux_of(name, Text::Bytes(value));
     }
+    kept.module_records[0].iter().for_each(|record| writer.module_record(record));
     for code in &kept.libraries {
         writer.function(code);
     }

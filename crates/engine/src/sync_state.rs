@@ -1,8 +1,8 @@
 //! What full synchronisations remember between two steps; the steps are in `full_sync.rs`.
 
+use crate::process::{NextPiece, SnapshotMade, SnapshotPieces};
 use crate::session_key::SessionKey;
 use sluice_base::Bytes;
-use std::sync::Arc;
 
 /// Replicas that ask for the data.
 #[derive(Debug, Default)]
@@ -11,6 +11,24 @@ pub struct FullSyncs {
     pub(crate) wanted: Vec<Wanted>,
     /// Those that may still read one.
     pub(crate) readers: Vec<SessionKey>,
+    /// Those that have been queued all of one since the log was told.
+    pub(crate) ended: Vec<SessionKey>,
+    /// The snapshot of a cut that replicas take.
+    pub(crate) shared: Option<SharedSnapshot>,
+    /// When the cut was made, seconds since the epoch, while the job of this snapshot is under way.
+    pub(crate) began_s: Option<i64>,
+}
+
+/// A snapshot of a cut, and how many replicas have not taken all of it.
+pub(crate) struct SharedSnapshot {
+    pub(crate) pieces: Box<dyn SnapshotPieces>,
+    takers: usize,
+}
+
+impl std::fmt::Debug for SharedSnapshot {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("SharedSnapshot").field("takers", &self.takers).finish_non_exhaustive()
+    }
 }
 
 /// A replica that waits for a snapshot.
@@ -29,19 +47,25 @@ pub(crate) enum Greeting {
     Full,
 }
 
-/// A snapshot in pieces that all its readers share.
-pub(crate) type Snapshot = Arc<[Bytes]>;
-
 /// What a replica has not been queued yet of its snapshot.
 #[derive(Debug)]
 pub struct Feed {
-    pub(crate) pieces: Snapshot,
-    /// The piece to be queued next.
-    pub(crate) next: usize,
+    pub(crate) source: FeedSource,
+    /// The replica is to be told the length, and was not yet: the snapshot has to be whole first.
+    pub(crate) needs_length: bool,
     /// Bytes behind the last piece: the mark of a snapshot whose length was not announced.
     pub(crate) trailer: Option<String>,
-    /// When the replica took something last, ns of the monotonic clock.
+    /// When the replica took something last while it had something to take, ns of the monotonic clock.
     pub(crate) progress_ns: u64,
+}
+
+/// Where a replica's snapshot comes from.
+#[derive(Debug)]
+pub(crate) enum FeedSource {
+    /// A snapshot without keys: its pieces that are left.
+    WithoutKeys(std::vec::IntoIter<Bytes>),
+    /// That of a cut, which the replica takes under this number.
+    Shared(usize),
 }
 
 impl FullSyncs {
@@ -53,5 +77,41 @@ impl FullSyncs {
     /// Replicas that wait for a snapshot.
     pub(crate) fn waiting(&self) -> impl Iterator<Item = SessionKey> {
         self.wanted.iter().map(|wanted| wanted.client)
+    }
+
+    /// So many replicas take a snapshot.
+    pub(crate) fn share(&mut self, pieces: Box<dyn SnapshotPieces>, takers: usize, began_s: i64) {
+        self.shared = Some(SharedSnapshot { pieces, takers });
+        self.began_s = Some(began_s);
+    }
+
+    /// The next piece for a replica.
+    pub(crate) fn next_piece(&mut self, source: &mut FeedSource) -> NextPiece {
+        match (source, &mut self.shared) {
+            (FeedSource::WithoutKeys(left), _) => left.next().map_or(NextPiece::End, NextPiece::Piece),
+            (FeedSource::Shared(number), Some(shared)) => shared.pieces.next(*number),
+            (FeedSource::Shared(_), None) => NextPiece::Failed,
+        }
+    }
+
+    /// How far the snapshot of a cut is.
+    pub(crate) fn made(&self) -> SnapshotMade {
+        self.shared.as_ref().map_or(SnapshotMade::Failed, |shared| shared.pieces.made())
+    }
+
+    /// A replica takes nothing more of its snapshot. The last one that takes a snapshot of a cut frees it.
+    pub(crate) fn leave(&mut self, source: &FeedSource) {
+        if let (FeedSource::Shared(number), Some(shared)) = (source, &mut self.shared) {
+            shared.pieces.leave(*number);
+            shared.takers -= 1;
+            if shared.takers == 0 {
+                self.shared = None;
+            }
+        }
+    }
+
+    /// Bytes of memory that pieces take which replicas have not taken.
+    pub(crate) fn held_bytes(&self) -> usize {
+        self.shared.as_ref().map_or(0, |shared| shared.pieces.held_bytes())
     }
 }

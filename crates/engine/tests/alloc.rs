@@ -221,3 +221,24 @@ fn ten_thousand_postponed_clients_are_counted_and_their_memory_comes_back() {
     assert!(counted_left < 1 << 20, "tot-mem is back: {counted_left} bytes above what it was");
     assert!(used_left < 1 << 20, "the memory is back: {used_left} bytes above what it was");
 }
+
+#[test]
+fn a_compressed_string_is_restored_without_a_second_copy() {
+    let mut warm = Warm::new();
+    let len = 60_000;
+    warm.rig.run(&format!("SET k {}", "v".repeat(len)));
+    let dumped = warm.rig.argv(warm.client, &[b"DUMP", b"k"]);
+    let begin = dumped.windows(2).position(|two| two == b"\r\n").expect("a header") + 2;
+    let payload = &dumped[begin..dumped.len() - 2];
+    assert!(payload.len() < 2000, "it is compressed");
+    let mut request =
+        format!("*4\r\n$7\r\nRESTORE\r\n$1\r\nn\r\n$1\r\n0\r\n${}\r\n", payload.len()).into_bytes();
+    request.extend_from_slice(payload);
+    request.extend_from_slice(b"\r\n");
+    let before = BYTES.get();
+    warm.send(&request);
+    let allocated = BYTES.get() - before;
+    assert!((len..len + len / 2).contains(&allocated), "{allocated}");
+    warm.rig.check("STRLEN n", ":60000");
+    warm.rig.check("STRLEN k", ":60000");
+}

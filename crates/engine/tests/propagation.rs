@@ -841,3 +841,161 @@ fn a_replica_that_stops_acknowledging_is_closed_after_repl_timeout() {
     }
     assert!(!rig.is_closing(by_sync), "one that never acknowledges is not expected to");
 }
+
+/// A rig with a replica that reads up to a mark and waits for a snapshot whose thread stands still.
+fn stalled_sync() -> (Rig, sluice_engine::SessionKey) {
+    let mut rig = Rig::with(&[("repl-timeout", "10")]);
+    rig.run("DEBUG POPULATE 2000 key 100");
+    rig.process.background_room.set(0);
+    let replica = rig.connect();
+    assert_eq!(rig.run_as(replica, "REPLCONF capa eof version 9.1.2"), "+OK");
+    rig.argv_unread(replica, &[b"SYNC"]);
+    rig.end_iteration();
+    assert!(rig.engine.has_job());
+    (rig, replica)
+}
+
+/// Everything that a client is sent.
+fn read_all(rig: &mut Rig, client: sluice_engine::SessionKey) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    loop {
+        let piece = rig.output(client);
+        if piece.is_empty() {
+            return bytes;
+        }
+        bytes.extend_from_slice(&piece);
+    }
+}
+
+/// A snapshot that ends with a mark.
+fn up_to_mark(bytes: &[u8]) -> &[u8] {
+    let (header, rest) = bytes.split_at(b"$EOF:".len() + 42);
+    let mark = header.strip_prefix(b"$EOF:").and_then(|rest| rest.strip_suffix(b"\r\n")).expect("a header");
+    rest.strip_suffix(mark).expect("the mark ends it")
+}
+
+#[test]
+fn a_full_sync_sends_one_moment_while_commands_change_everything() {
+    let (mut rig, replica) = stalled_sync();
+    rig.run("SET key:7 changed");
+    rig.run("DEL key:8");
+    rig.run("RENAME key:9 key:10");
+    rig.run("FLUSHDB");
+    rig.run("SET late 1");
+    assert_eq!(rig.run("INFO persistence").matches("rdb_bgsave_in_progress:1").count(), 1);
+    // Too early to say anything of the snapshot.
+    rig.argv_unread(replica, &[b"REPLCONF", b"ACK", b"0"]);
+    rig.process.background_room.set(usize::MAX);
+    let bytes = read_all(&mut rig, replica);
+    let items = items(up_to_mark(&bytes));
+    assert_eq!(items.iter().filter(|item| item.starts_with("key:")).count(), 2000);
+    for key in ["key:7", "key:8", "key:9", "key:10"] {
+        let value = format!("{key} value:{}", &key[4..]);
+        assert!(items.iter().any(|item| item.starts_with(&value)), "{key}");
+    }
+    assert!(!rig.engine.has_job());
+    assert_eq!(rig.fed(replica), "", "the stream waits for the replica's word");
+    assert_eq!(rig.run_as(replica, "REPLCONF ACK 0"), "");
+    rig.run("SET later 1");
+    let stream = rig.fed(replica);
+    assert!(stream.starts_with("SET key:7 changed; DEL key:8; RENAME key:9 key:10; FLUSHDB"), "{stream}");
+    assert!(stream.ends_with("SET late 1; SET later 1"), "{stream}");
+}
+
+#[test]
+fn a_snapshot_for_replicas_excludes_others_and_can_be_cancelled() {
+    let (mut rig, replica) = stalled_sync();
+    rig.check("BGSAVE", "-ERR Background save already in progress");
+    rig.check("SAVE", "-ERR Background save already in progress");
+    rig.check("BGREWRITEAOF", "+Background append only file rewriting scheduled");
+    let later = rig.connect();
+    rig.argv_unread(later, &[b"SYNC"]);
+    rig.end_iteration();
+    assert_eq!(owed(&rig, later), 0, "one cut at a time");
+    rig.check("BGSAVE CANCEL", "+Background saving cancelled");
+    assert!(!rig.engine.has_job());
+    rig.end_iteration();
+    assert!(rig.is_closing(replica), "it has to ask again");
+    rig.process.background_room.set(usize::MAX);
+    rig.engine.disconnect(replica);
+    assert!(read_all(&mut rig, later).starts_with(b"$"));
+    assert!(rig.process.log.iter().any(|(_, line)| line == "Background full synchronization was broken off"));
+}
+
+#[test]
+fn a_snapshot_that_no_replica_waits_for_any_more_is_broken_off() {
+    let (mut rig, replica) = stalled_sync();
+    rig.engine.disconnect(replica);
+    assert!(!rig.engine.has_job());
+    rig.check("BGSAVE", "+Background saving started");
+}
+
+#[test]
+fn a_replica_that_asks_during_a_save_waits_for_its_end() {
+    let mut rig = rig_with_data();
+    rig.process.background_room.set(0);
+    rig.run("BGSAVE");
+    let (replica, filtered) = (rig.connect(), rig.connect());
+    rig.run_as(filtered, "REPLCONF capa eof rdb-filter-only functions");
+    for client in [replica, filtered] {
+        rig.argv_unread(client, &[b"SYNC"]);
+    }
+    rig.end_iteration();
+    assert!(rig.output(filtered).starts_with(b"$EOF:"), "one that wants no keys waits for nothing");
+    rig.pass_ms(1000);
+    rig.cron();
+    assert_eq!(rig.output(replica), b"\n");
+    rig.process.background_room.set(usize::MAX);
+    while rig.engine.has_job() {
+        rig.engine.save_slice(1_000_000, &mut rig.process);
+    }
+    let sent = read_all(&mut rig, replica);
+    let header = sent.split(|byte| *byte == b'\n').next().expect("a line");
+    assert!(header.starts_with(b"$") && sent.len() > 15 << 20);
+}
+
+#[test]
+fn one_that_wants_to_know_the_length_waits_until_the_snapshot_is_whole() {
+    let mut rig = Rig::with(&[("repl-timeout", "10")]);
+    rig.run("DEBUG POPULATE 2000 key 100");
+    rig.process.background_room.set(0);
+    let (by_mark, by_length) = (rig.connect(), rig.connect());
+    rig.run_as(by_mark, "REPLCONF capa eof version 8.1.0");
+    for client in [by_mark, by_length] {
+        rig.argv_unread(client, &[b"PSYNC", b"?", b"-1"]);
+    }
+    rig.end_iteration();
+    let greeting = rig.output(by_length);
+    assert!(greeting.starts_with(b"+FULLRESYNC ") && greeting.ends_with(b" 0\r\n"), "{greeting:?}");
+    assert!(rig.run("INFO replication").contains("state=wait_bgsave"));
+    let begun = rig.output(by_mark);
+    assert!(begun.starts_with(b"+FULLRESYNC ") && begun.windows(5).any(|five| five == b"$EOF:"));
+    // Nothing to take is no delay of theirs.
+    for _ in 0..15 {
+        rig.pass_ms(1000);
+        rig.cron();
+        assert_eq!(rig.output(by_length), b"\n");
+        assert_eq!(rig.output(by_mark), b"");
+    }
+    assert!(!rig.is_closing(by_mark) && !rig.is_closing(by_length));
+    rig.process.background_room.set(usize::MAX);
+    let (first, second) = (read_all(&mut rig, by_mark), read_all(&mut rig, by_length));
+    let end = second.windows(2).position(|two| two == b"\r\n").expect("a header") + 2;
+    let header = String::from_utf8_lossy(&second[..end]).into_owned();
+    let len: usize = header.trim_end().strip_prefix('$').and_then(|len| len.parse().ok()).expect("a length");
+    assert_eq!(first[..first.len() - 40], second[end..end + len], "they share it");
+    assert!(second[end + len..].starts_with(b"*1\r\n$4\r\nping\r\n"), "the stream follows at once");
+    assert!(first.starts_with(b"REDIS0011"), "the oldest of them can read it");
+    assert!(rig.process.log.iter().filter(|(_, line)| line.ends_with("succeeded")).count() == 2);
+}
+
+#[test]
+fn replicas_are_told_that_no_snapshot_can_be_begun() {
+    let mut rig = Rig::new();
+    rig.process.refuse_snapshots = Some("No thread".to_owned());
+    let replica = rig.connect();
+    let sent = rig.argv(replica, &[b"SYNC"]);
+    assert_eq!(render(&sent), "-BGSAVE failed, replication can't continue");
+    assert!(rig.is_closing(replica));
+    assert!(!rig.engine.has_job());
+}

@@ -210,9 +210,16 @@ fn what_has_no_use_here_is_written_again() {
     let mut out = writer();
     out.aux("valkey-ver", Text::Bytes(b"9.1.2"));
     out.aux("from-elsewhere", Text::Bytes(b"kept"));
+    // A module's number, that of the opcode in front of when, when; a number, a text, the end.
+    let (in_front, behind) = (
+        b"\x81\x01\x02\x03\x04\x05\x06\x07\x08\x02\x01\x02\x05\x05\x03abc\0",
+        b"\x07\x02\x02\x03\x01\x02\x03\x04\0",
+    );
+    out.module_record(in_front);
     out.function(b"#!lua name=mylib\nserver.register_function('f', function() return 1 end)");
     out.db(0, 1, 0);
     out.string(b"a", Text::Bytes(b"x"), None, Usage::Unsaid);
+    out.module_record(behind);
     put(&rig, &out.finish());
     rig.check("DEBUG RELOAD NOSAVE", "+OK");
     // Twice: MERGE does not double them.
@@ -220,9 +227,14 @@ fn what_has_no_use_here_is_written_again() {
     rig.check("SAVE", "+OK");
     let bytes = file(&rig);
     let mut reader = Reader::of(&bytes, ReadOptions::default());
-    let (mut fields, mut libraries) = (Vec::new(), Vec::new());
+    let (mut fields, mut libraries, mut records, mut keys) = (Vec::new(), Vec::new(), Vec::new(), 0);
     while let Some(item) = reader.next_of_whole().expect("ours is well-formed") {
         match item {
+            Item::ModuleRecord { record, is_behind_keys } => {
+                assert_eq!(is_behind_keys, keys > 0);
+                records.push(record);
+            }
+            Item::LoadedEntry(_) => keys += 1,
             Item::Aux(name, value) => fields.push((name.into_owned(), value.into_owned())),
             Item::Function(code) => libraries.push(code.into_owned()),
             _ => {}
@@ -232,6 +244,7 @@ fn what_has_no_use_here_is_written_again() {
     assert_eq!(fields.iter().filter(|(name, _)| name == b"valkey-ver").count(), 1);
     assert_eq!(libraries.len(), 1);
     assert!(libraries[0].starts_with(b"#!lua name=mylib\n"));
+    assert_eq!(records, [&in_front[..], &behind[..]], "as they were, each once, and where they were");
 }
 
 #[test]
@@ -680,4 +693,122 @@ fn a_database_that_has_become_empty_before_it_is_emptied_is_saved_as_it_was() {
     other.check("DBSIZE", ":0");
     other.run("SELECT 1");
     other.check("GET k", "\"v\"");
+}
+
+#[test]
+fn a_database_that_was_emptied_is_freed_when_it_is_captured_and_not_with_the_save() {
+    let mut rig = Rig::new();
+    rig.run("DEBUG POPULATE 30000 k 10");
+    rig.run("SELECT 1");
+    rig.run("DEBUG POPULATE 3000 k 10");
+    rig.run("BGSAVE");
+    rig.engine.save_slice(1000, &mut rig.process);
+    rig.run("FLUSHDB ASYNC");
+    let frees = |rig: &Rig| rig.actions.iter().filter(|action| matches!(action, Action::FreeDb(_))).count();
+    assert_eq!(frees(&rig), 0, "the cut needs it");
+    for _ in 0..100 {
+        rig.engine.save_slice(1000, &mut rig.process);
+        rig.run("PING");
+        if frees(&rig) > 0 {
+            break;
+        }
+    }
+    assert_eq!(frees(&rig), 1);
+    assert!(rig.engine.has_job());
+    let captured: u64 = info(&mut rig, "current_save_keys_processed").parse().expect("a number");
+    assert!((3000..20_000).contains(&captured), "{captured}");
+    slices(&mut rig);
+    // One of which nothing is left to capture is not kept at all.
+    assert_eq!(keys_in(&file(&rig)).len(), 30_000);
+    let mut other = Rig::new();
+    put(&other, &file(&rig));
+    other.run("DEBUG RELOAD NOSAVE");
+    other.run("SELECT 1");
+    other.check("DBSIZE", ":3000");
+}
+
+#[test]
+fn what_changes_capture_is_given_to_the_thread_however_far_behind_it_is() {
+    let mut rig = Rig::new();
+    rig.run("DEBUG POPULATE 60000 k 1000");
+    rig.process.background_room.set(0);
+    rig.run("BGSAVE");
+    for _ in 0..2000 {
+        rig.engine.save_slice(20_000, &mut rig.process);
+    }
+    let captured =
+        |rig: &mut Rig| -> u64 { info(rig, "current_save_keys_processed").parse().expect("a number") };
+    let before = captured(&mut rig);
+    assert!(before < 20_000, "the cursor stands still: {before}");
+    for i in 20_000..60_000 {
+        rig.run(&format!("SET k:{i} changed"));
+    }
+    let waiting: usize = info(&mut rig, "current_save_held_bytes").parse().expect("a number");
+    rig.engine.save_slice(20_000, &mut rig.process);
+    let given: usize = rig.process.background_given.get();
+    assert!(given as u64 > before + 30_000, "{given} of {before} and the changed");
+    assert!(waiting > 30 << 20, "{waiting}");
+    rig.process.background_room.set(usize::MAX);
+    slices(&mut rig);
+    assert_eq!(keys_in(&file(&rig)).len(), 60_000);
+}
+
+#[test]
+fn what_the_cut_alone_holds_is_no_reason_to_refuse_a_write() {
+    let mib = 1 << 20;
+    let held = |rig: &mut Rig| -> usize { info(rig, "current_save_held_bytes").parse().expect("a number") };
+    let mut rig = Rig::with(&[("maxmemory", "100mb")]);
+    for number in 0..20 {
+        rig.run(&format!("SET s:{number} {}", "v".repeat(mib / 2)));
+        rig.run(&format!("RPUSH l:{number} {}", "v".repeat(mib / 2)));
+    }
+    rig.process.background_room.set(0);
+    rig.run("BGSAVE");
+    rig.engine.save_slice(1_000_000, &mut rig.process);
+    let before = held(&mut rig);
+    for number in 0..20 {
+        // The expiry of a captured value changes, and the value stays where it is.
+        rig.run(&format!("EXPIRE s:{number} 1000"));
+    }
+    assert!(held(&mut rig) < before + mib, "{} after {before}", held(&mut rig));
+    for number in 0..20 {
+        rig.run(&format!("SET s:{number} other"));
+        rig.run(&format!("DEL l:{number}"));
+    }
+    let after = held(&mut rig);
+    assert!((19 * mib..23 * mib).contains(&(after - before)), "{after} after {before}");
+    // Used memory as it is then: the data have shrunk, and the cut has what they were.
+    rig.process.facts.used_memory = (100 << 20) + after - 1;
+    rig.check("SET more 1", "+OK");
+    rig.process.facts.used_memory = (100 << 20) + after + mib;
+    assert!(rig.run("SET more 1").starts_with("-OOM"));
+    rig.process.background_room.set(usize::MAX);
+    rig.engine.save_slice(0, &mut rig.process);
+    slices(&mut rig);
+    rig.process.facts.used_memory = (100 << 20) - 1;
+    rig.check("SET more 1", "+OK");
+    rig.process.facts.used_memory = (100 << 20) + mib;
+    assert!(rig.run("SET more 1").starts_with("-OOM"));
+}
+
+#[test]
+fn a_save_under_way_goes_on_when_the_one_that_would_replace_it_fails() {
+    let mut rig = Rig::new();
+    rig.run("SET a 1");
+    rig.process.background_room.set(0);
+    rig.run("BGSAVE");
+    rig.process.refuse_snapshots = Some("no space".to_owned());
+    rig.check("DEBUG RELOAD", "-ERR");
+    assert!(rig.engine.has_job(), "nothing was saved, so nothing is broken off");
+    assert!(!rig.engine.prepare_end(Ending::Save, false, &mut rig.process));
+    assert!(rig.engine.has_job(), "the server goes on, and its save with it");
+    rig.process.refuse_snapshots = None;
+    rig.process.background_room.set(usize::MAX);
+    slices(&mut rig);
+    assert_eq!(info(&mut rig, "rdb_last_bgsave_status"), "ok");
+    assert_eq!(keys_in(&file(&rig)), ["a"]);
+    rig.process.background_room.set(0);
+    rig.run("BGSAVE");
+    assert!(rig.engine.prepare_end(Ending::Save, false, &mut rig.process));
+    assert!(!rig.engine.has_job(), "a younger file is there");
 }

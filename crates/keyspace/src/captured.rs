@@ -116,6 +116,12 @@ impl Captured {
         self.copied
     }
 
+    /// Bytes of the values that have no other owner any more: they go with the piece. Cost: one step for each part of a value that
+    /// is not shared.
+    pub fn own_value_bytes(&self) -> usize {
+        self.values.iter().map(Value::own_bytes).sum()
+    }
+
     /// Bytes that the allocator has given for the piece.
     pub fn footprint(&self) -> usize {
         let keys: usize = self.keys.iter().map(|key| heap::block(key.len())).sum();

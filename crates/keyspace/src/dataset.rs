@@ -139,6 +139,11 @@ impl Keyspace {
         self.dbs[number].advance_cut(budget)
     }
 
+    /// [`Db::take_captured`] of any database.
+    pub fn take_captured(&mut self) -> Option<crate::Captured> {
+        self.dbs.iter_mut().find_map(Db::take_captured)
+    }
+
     /// Stores what a file holds under a key: the value, the expiry in ms since the epoch and the access clock. `false`, and no
     /// change, where the key is there. Leaves no effects: no client may be watching or waiting. `number` must be below
     /// [`Keyspace::databases`].

@@ -11,7 +11,7 @@ pub use event::{Class, Classes, Event};
 
 use crate::{Db, Key};
 use sluice_base::heap;
-use sluice_value::Value;
+use sluice_value::{List, Value};
 
 /// A modified key.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -81,6 +81,7 @@ pub struct Effects {
     /// What was in databases that were emptied, with their numbers.
     garbage_dbs: Vec<(usize, Db)>,
     free_here: bool,
+    left_to_others: u64,
 }
 
 /// Values above this many bytes are freed by another thread, where handing one over costs a message.
@@ -338,16 +339,28 @@ impl Effects {
     /// as handing it over costs more. The one place that decides.
     #[inline]
     pub(crate) fn discard(&mut self, value: Option<Value>) {
-        if let Some(value) = value
-            && value.is_freed_elsewhere(self.lazyfree_threshold.0)
-        {
+        let Some(value) = value else { return };
+        if value.is_shared() {
+            self.left_to_others += value.heap_bytes() as u64;
+        }
+        if value.is_freed_elsewhere(self.lazyfree_threshold.0) {
             self.recorded = true;
             self.garbage.push(value);
         }
     }
 
+    /// Bytes of values, and of parts of them, so far, that lost their key while somebody else held them: a cut, a reply, another
+    /// key. A part that is shared below its top counts as far as was copied.
+    pub fn left_to_others(&self) -> u64 {
+        self.left_to_others
+    }
+
     /// Takes a part that a collection gave away: always to be freed elsewhere.
-    pub(crate) fn discard_part(&mut self, part: Value) {
+    pub(crate) fn discard_part(&mut self, part: List) {
+        let (copied, part) = (part.copied_bytes(), Value::List(part));
+        if part.is_shared() {
+            self.left_to_others += copied as u64;
+        }
         self.recorded = true;
         self.garbage.push(part);
     }

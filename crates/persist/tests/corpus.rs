@@ -35,7 +35,7 @@ fn read(file: &[u8], piece: usize, unknown: Unknown) -> Result<Contents, LoadErr
             ReadProgress::Item(item) => match item {
                 Item::Aux(name, value) => drop(contents.aux.insert(text(&name), value.into_owned())),
                 Item::Db(number) => db = number,
-                Item::Sizes(..) | Item::Slot(_) | Item::SlotImport { .. } => {}
+                Item::Sizes(..) | Item::Slot(_) | Item::SlotImport { .. } | Item::ModuleRecord { .. } => {}
                 Item::Function(code) => contents.functions.push(code.into_owned()),
                 Item::LoadedEntry(entry) => contents.add(db, entry),
                 Item::Empty { .. } => contents.empty += 1,

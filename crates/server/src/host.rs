@@ -9,7 +9,7 @@ use crate::longest::LongestTurn;
 use crate::oom_score::OomScore;
 use crate::os::plain_error;
 use crate::parts::Parts;
-use crate::storage::background::{BackgroundSink, BackgroundWriter, WriterHandle};
+use crate::storage::background::{BackgroundSink, BackgroundWriter, FilePlace, WriterHandle};
 use crate::storage::lock::DataClaims;
 use crate::storage::snapshot::{AwaitedSnapshot, SnapshotWriter};
 use crate::storage::{self, Storage};
@@ -21,10 +21,12 @@ use sluice_config::choice::{LogFormat, LogLevel as LevelChoice, LogTimestampForm
 use sluice_config::{Config, ParamId, param};
 use sluice_engine::{
     AofFacts, AofFiles, AofIncrement, Background, BackgroundFile, Counts, CpuTimes, Facts, IoThreads,
-    LoadProgress, LogLevel, Peaks, Process, SaveError, SnapshotFile, SnapshotSink, SnapshotSource,
+    LoadProgress, LogLevel, Peaks, Process, SaveError, SnapshotFile, SnapshotPieces, SnapshotSink,
+    SnapshotSource,
 };
 use sluice_evloop::Waker;
 use sluice_keyspace::Keyspace;
+use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -53,8 +55,8 @@ pub struct Host {
     pub rewrite: RewriteNumber,
     /// Ends the main thread's wait; none before the server runs.
     pub waker: Option<Waker>,
-    /// Snapshots that were begun.
-    snapshots_begun: u64,
+    /// The number of the next snapshot that is begun. The first has any.
+    next_snapshot: u64,
     /// Those that were begun in the background and may run still.
     background: Vec<WriterHandle>,
     /// The load under way: its keyspace takes memory, too.
@@ -136,7 +138,7 @@ impl Host {
             aof_delay: Duration::ZERO,
             rewrite: RewriteNumber::default(),
             waker: None,
-            snapshots_begun: 0,
+            next_snapshot: first_snapshot(),
             background: Vec::new(),
             load: None,
             fixed: Facts::default(),
@@ -202,8 +204,21 @@ impl Host {
 
     /// The number of a snapshot that begins.
     pub fn count_snapshot(&mut self) -> u64 {
-        self.snapshots_begun += 1;
-        self.snapshots_begun - 1
+        self.next_snapshot += 1;
+        self.next_snapshot - 1
+    }
+
+    /// What a thread wakes the event loop by that shall write in the background. Errors: none can be begun.
+    fn waker_for_background(&mut self) -> Result<Waker, SaveError> {
+        let Some(waker) = self.waker.clone() else {
+            return Err(SaveError("Saving in the background begins once the server runs".to_owned()));
+        };
+        self.background.retain(WriterHandle::runs);
+        if self.background.len() > HANGING_MAX {
+            let text = "Earlier saves, which were given up, still wait for the disk: no other is begun";
+            return Err(SaveError(text.to_owned()));
+        }
+        Ok(waker)
     }
 
     fn begin_snapshot(&mut self, name: &[u8], sync_early: bool) -> Result<SnapshotWriter, SaveError> {
@@ -535,9 +550,11 @@ impl Process for Host {
     }
 
     fn create_snapshot(&mut self, name: &[u8], sync_early: bool) -> Result<Box<dyn SnapshotSink>, SaveError> {
-        // What is saved now is younger than what may be written in the background: that must not come out on top.
-        self.background.iter().filter(|writer| writer.is_snapshot()).for_each(WriterHandle::break_off);
-        Ok(Box::new(AwaitedSnapshot::new(self.begin_snapshot(name, sync_early)?)))
+        let older = self.background.iter().filter(|writer| writer.is_snapshot()).cloned().collect();
+        let writer = self.begin_snapshot(name, sync_early)?;
+        let temporary = writer.temporary_snapshot();
+        let snapshot = Box::new(YoungerSnapshot { writer, older });
+        Ok(Box::new(AwaitedSnapshot::new(temporary.as_deref(), snapshot)))
     }
 
     fn write_in_background(
@@ -545,22 +562,34 @@ impl Process for Host {
         target: BackgroundFile,
         file: SnapshotFile,
     ) -> Result<Box<dyn Background>, SaveError> {
-        let Some(waker) = self.waker.clone() else {
-            return Err(SaveError("Saving in the background begins once the server runs".to_owned()));
-        };
-        self.background.retain(WriterHandle::runs);
-        if self.background.len() > HANGING_MAX {
-            let text = "Earlier saves, which were given up, still wait for the disk: no other is begun";
-            return Err(SaveError(text.to_owned()));
-        }
+        let waker = self.waker_for_background()?;
         let sink: Box<dyn BackgroundSink> = match target.is_aof_base {
             true => Box::new(self.create_aof_base(target.as_commands, target.sync_early)?),
             false => Box::new(self.begin_snapshot(&target.name, target.sync_early)?),
         };
         let storage = self.storage.clone();
-        let writer = BackgroundWriter::start(file, sink, target.key_delay, storage, waker)?;
+        let scratch = storage::snapshot::scratch_path(self.count_snapshot());
+        let claim = self.claims.share_of_rdb(OsStr::from_bytes(&target.name));
+        let place = FilePlace { storage, scratch, claim };
+        let writer = BackgroundWriter::start(file, sink, target.key_delay, place, waker)?;
         self.background.push(writer.handle());
         Ok(Box::new(writer))
+    }
+
+    fn snapshot_for_replicas(
+        &mut self,
+        replicas: usize,
+        key_delay: i64,
+        file: SnapshotFile,
+    ) -> Result<(Box<dyn Background>, Box<dyn SnapshotPieces>), SaveError> {
+        let waker = self.waker_for_background()?;
+        let number = self.count_snapshot();
+        let path = storage::snapshot::scratch_path(number);
+        let (into, pieces) = storage::spool::for_replicas(&self.storage, path, replicas, waker.clone());
+        let storage = self.storage.clone();
+        let writer = BackgroundWriter::start_for_replicas(file, into, key_delay, storage, waker)?;
+        self.background.push(writer.handle());
+        Ok((Box::new(writer), Box::new(pieces)))
     }
 
     fn cut_aof(
@@ -633,6 +662,35 @@ impl Process for Host {
     fn malloc_stats(&mut self) -> String {
         alloc::report()
     }
+}
+
+/// A snapshot that is saved while others may be written in the background: these are older, and must not come out on top. They are broken
+/// off when this one is whole on disk, and not before.
+struct YoungerSnapshot {
+    writer: SnapshotWriter,
+    older: Vec<WriterHandle>,
+}
+
+impl SnapshotSink for YoungerSnapshot {
+    fn write(&mut self, piece: &[u8]) -> Result<(), SaveError> {
+        SnapshotSink::write(&mut self.writer, piece)
+    }
+
+    fn finish(self: Box<Self>) -> Result<(), SaveError> {
+        let YoungerSnapshot { writer, older } = *self;
+        Box::new(writer).finish_through(&mut |step| {
+            older.iter().for_each(WriterHandle::break_off);
+            step()
+        })
+    }
+}
+
+/// The number of the first snapshot: processes that have the same number, each in a container of its own, shall not meet in a folder.
+fn first_snapshot() -> u64 {
+    let mut bytes = [0; 4];
+    // Without entropy the server does not start: see `seeds`.
+    let _ = getrandom::fill(&mut bytes);
+    u64::from(u32::from_le_bytes(bytes))
 }
 
 fn cpu_times(active_main: u64) -> CpuTimes {

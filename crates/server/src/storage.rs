@@ -14,6 +14,7 @@ pub mod lock;
 mod real;
 pub mod replacement;
 pub mod snapshot;
+pub mod spool;
 
 use lock::{LockHold, LockRefused};
 pub use real::Real;
@@ -26,8 +27,12 @@ use std::sync::Arc;
 
 /// Folders and files by name. Any thread may use it.
 pub trait Storage: Send + Sync {
-    /// Makes a file that must not be there, with these permissions less those that the process masks out.
+    /// Makes a file that must not be there, with these permissions less those that the process masks out. As long as it is open it
+    /// is locked, where files can be, so that [`Storage::is_written`] knows.
     fn create(&self, path: &Path, mode: u32) -> io::Result<Box<dyn StorageFile>>;
+
+    /// Whether a process has a file open that it has made, whatever container it runs in.
+    fn is_written(&self, path: &Path) -> bool;
 
     /// Opens a file to read.
     fn open(&self, path: &Path) -> io::Result<Box<dyn StorageFile>>;
@@ -69,6 +74,9 @@ pub trait StorageFile: Send {
 
     /// Reads the next bytes; none at the end of the file.
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize>;
+
+    /// Reads bytes at a place, for whoever reads a file out of order; none at the end of the file.
+    fn read_at(&mut self, at: u64, into: &mut [u8]) -> io::Result<usize>;
 
     /// Forces to disk what was written.
     fn sync(&mut self) -> io::Result<()>;

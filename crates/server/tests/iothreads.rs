@@ -464,13 +464,9 @@ fn a_monitor_sees_every_command_in_order_while_threads_change() {
 fn replica(server: &Server) -> Client {
     let mut replica = server.client();
     replica.send("SYNC\r\n");
-    let header = loop {
-        let line = replica.line();
-        if !line.is_empty() {
-            break line;
-        }
-    };
-    let len: usize = header.strip_prefix('$').unwrap().parse().unwrap();
+    // Line ends in front of it say that the server is still at work.
+    let line = replica.line();
+    let len: usize = line.trim_start().strip_prefix('$').unwrap().parse().unwrap();
     let mut snapshot = vec![0; len];
     replica.stream.read_exact(&mut snapshot).unwrap();
     replica

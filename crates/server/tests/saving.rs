@@ -571,3 +571,27 @@ fn the_reference_loads_what_we_save_and_we_load_what_it_saves() {
     assert_eq!(digest(&mut client), saved);
     client.check("FCALL f 0", ":1\r\n");
 }
+
+#[test]
+fn what_a_save_alone_holds_is_no_reason_to_refuse_a_write() {
+    let server = Server::start(&["--save", "", "--rdb-key-save-delay", "50000"]);
+    let mut client = server.client();
+    let set = |client: &mut Client, number: usize, letter: &str| {
+        let value = letter.repeat(1 << 20);
+        client.send(format!("*3\r\n$3\r\nSET\r\n$7\r\nkey:{number:03}\r\n${}\r\n{value}\r\n", value.len()));
+        client.line()
+    };
+    for number in 0..40 {
+        assert_eq!(set(&mut client, number, "a"), "+OK");
+    }
+    let used = client.info_number("used_memory");
+    client.check(&format!("CONFIG SET maxmemory {}", used + (4 << 20)), "+OK\r\n");
+    client.check("BGSAVE", "+Background saving started\r\n");
+    // Each value is replaced by one of the same size: without a save nothing would be refused.
+    for number in 0..40 {
+        assert_eq!(set(&mut client, number, "b"), "+OK", "{number}");
+    }
+    // And what would be refused without one is refused.
+    let refused = (40..60).map(|number| set(&mut client, number, "c")).find(|line| line.starts_with("-OOM"));
+    assert!(refused.is_some());
+}

@@ -53,21 +53,15 @@ fn digest(client: &mut Client) -> String {
 
 /// The snapshot that a client is sent.
 fn take_snapshot(client: &mut Client) -> Vec<u8> {
-    // Line ends say that the server is still at work.
-    let header = loop {
-        let line = client.line();
-        if !line.is_empty() {
-            break line;
-        }
-    };
+    // Line ends in front of it say that the server is still at work.
+    let line = client.line();
+    let header = line.trim_start();
     let mut bytes = Vec::new();
     match header.strip_prefix("$EOF:") {
         Some(mark) => {
-            while !bytes.ends_with(mark.as_bytes()) {
-                let mut byte = [0];
-                client.stream.read_exact(&mut byte).unwrap();
-                bytes.push(byte[0]);
-            }
+            // Whoever wants a snapshot alone is closed behind it.
+            client.stream.read_to_end(&mut bytes).unwrap();
+            assert!(bytes.ends_with(mark.as_bytes()));
             bytes.truncate(bytes.len() - mark.len());
         }
         None => {
@@ -103,6 +97,42 @@ fn a_snapshot_is_taken_over_the_wire_while_others_write() {
     tool.check("REPLCONF rdb-filter-only functions", "+OK\r\n");
     tool.send("SYNC\r\n");
     assert_eq!(digest_of(&take_snapshot(&mut tool)), "+0000000000000000000000000000000000000000");
+}
+
+#[test]
+fn a_replica_that_reads_late_gets_the_moment_at_which_it_asked_and_holds_nobody_up() {
+    let server = Server::start(&["--rdbcompression", "no"]);
+    let mut client = server.client();
+    for capability in ["eof version 9.1.2", "psync2"] {
+        client.check("DEBUG POPULATE 40000 key 1000", "+OK\r\n");
+        let before = digest(&mut client);
+        let mut replica = server.client();
+        replica.check(&format!("REPLCONF rdb-only 1 capa {capability}"), "+OK\r\n");
+        let syncs = client.info_number("sync_full");
+        replica.send("SYNC\r\n");
+        common::until("a snapshot for the replica", || {
+            (client.info_number("sync_full") > syncs).then_some(())
+        });
+        client.check("DEBUG POPULATE 40000 key 500", "+OK\r\n");
+        client.check("FLUSHDB", "+OK\r\n").check("SET later 1", "+OK\r\n");
+        common::until("the snapshot to be made", || {
+            (client.info("rdb_bgsave_in_progress") == "0").then_some(())
+        });
+        // It waits: 4 MiB in memory, what was read ahead, and the rest on disk.
+        let held = client.info_number("current_save_held_bytes");
+        assert!(held < 8 << 20, "{held}");
+        let names = std::fs::read_dir(server.dir.path()).unwrap();
+        let names: Vec<_> = names.map(|entry| entry.unwrap().file_name()).collect();
+        assert!(!names.iter().any(|name| name.to_string_lossy().starts_with("temp-")), "{names:?}");
+        client.check("BGSAVE", "+Background saving started\r\n");
+        let snapshot = take_snapshot(&mut replica);
+        assert!(snapshot.len() > 40_000_000);
+        assert_eq!(digest_of(&snapshot), before, "{capability}");
+        common::until("the save, and the snapshot to be freed", || {
+            (client.info_number("current_save_held_bytes") == 0).then_some(())
+        });
+        client.check("FLUSHDB", "+OK\r\n");
+    }
 }
 
 #[test]

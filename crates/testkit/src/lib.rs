@@ -18,7 +18,7 @@ pub use render::render;
 use sluice_base::{HashSeed, Now};
 use sluice_config::Config;
 use sluice_engine::{
-    Action, Closing, Connection, Engine, LoadEnded, LoadJob, LoadThread, Process, Seeds, SessionKey,
+    Action, Closing, Connection, Engine, LoadEnded, LoadJob, LoadThread, Process, Seeds, SessionKey, Slice,
 };
 use sluice_resp::{Admission, Limits, Parser, Requests, State, Value, decode};
 
@@ -142,6 +142,14 @@ impl Rig {
     /// Ends an iteration of the event loop: replicas are given what they have coming.
     pub fn end_iteration(&mut self) {
         self.engine.end_iteration(&mut self.process);
+        // A snapshot for replicas is made at once, as far as the process has room for it.
+        while self.engine.makes_full_sync()
+            && self.engine.save_slice(1_000_000, &mut self.process) == Slice::More
+        {}
+        if self.engine.makes_full_sync() {
+            self.engine.save_slice(0, &mut self.process);
+        }
+        self.engine.end_iteration(&mut self.process);
         self.collect();
     }
 
@@ -185,7 +193,7 @@ impl Rig {
 
     /// What a client was sent since the last call.
     pub fn output(&mut self, client: SessionKey) -> Vec<u8> {
-        self.engine.end_iteration(&mut self.process);
+        self.end_iteration();
         self.engine.take_ready(&mut Vec::new());
         let Some((outbox, _)) = self.engine.take_output(client) else { return Vec::new() };
         self.engine.sent(client, outbox.len(), self.process.now());

@@ -4,7 +4,8 @@ use sluice_base::{Bytes, Now};
 use sluice_config::{Config, ParamId};
 use sluice_engine::{
     AofFacts, AofFiles, AofIncrement, AofPart, AofSource, Background, BackgroundFile, Counts, Facts,
-    LogLevel, Process, SaveError, SnapshotFile, SnapshotSink, SnapshotSource,
+    LogLevel, NextPiece, Process, SaveError, SnapshotFile, SnapshotMade, SnapshotPieces, SnapshotSink,
+    SnapshotSource,
 };
 use sluice_keyspace::{Captured, Keyspace};
 use std::cell::{Cell, RefCell};
@@ -34,6 +35,8 @@ pub struct FakeProcess {
     pub refuse_snapshots: Option<String>,
     /// Pieces that are still written in the background; then the disk stands still.
     pub background_room: Rc<Cell<usize>>,
+    /// Entries that were given to be written in the background so far.
+    pub background_given: Rc<Cell<usize>>,
     /// Rewrites of the append-only file that have begun: what is behind the cut, the bytes before it, and their end.
     pub aof_cuts: Vec<(AofIncrement, Vec<u8>, u64)>,
     /// How they ended.
@@ -69,16 +72,110 @@ impl SnapshotSink for MemorySink {
 }
 
 /// A file that is written in the background: at once, into memory, as far as `room` lets it.
-struct MemoryBackground {
+struct MemoryBackground<S: MemoryTarget> {
     file: Option<SnapshotFile>,
-    sink: Option<MemorySink>,
+    sink: Option<S>,
     waiting: VecDeque<Captured>,
     room: Rc<Cell<usize>>,
+    given: Rc<Cell<usize>>,
     entries: u64,
-    ended: bool,
+    freed_value_bytes: u64,
+    all_given: bool,
 }
 
-impl MemoryBackground {
+/// What a snapshot is written into.
+trait MemoryTarget {
+    fn write(&mut self, piece: Bytes);
+    fn finish(self);
+}
+
+impl MemoryTarget for MemorySink {
+    fn write(&mut self, piece: Bytes) {
+        self.bytes.extend_from_slice(&piece);
+    }
+    fn finish(self) {
+        self.files.borrow_mut().insert(self.name, self.bytes);
+    }
+}
+
+/// A snapshot for replicas in memory, and how far each of them is.
+#[derive(Default)]
+struct MemoryPieces {
+    pieces: Vec<Bytes>,
+    made: Option<SnapshotMade>,
+    taken: Vec<usize>,
+    news: Cell<bool>,
+}
+
+/// Its end that is written.
+struct MemoryPiecesSink(Rc<RefCell<MemoryPieces>>);
+
+impl MemoryTarget for MemoryPiecesSink {
+    fn write(&mut self, piece: Bytes) {
+        let mut pieces = self.0.borrow_mut();
+        pieces.pieces.push(piece);
+        pieces.news.set(true);
+    }
+    fn finish(self) {
+        let mut pieces = self.0.borrow_mut();
+        pieces.made = Some(SnapshotMade::Whole(pieces.pieces.iter().map(|piece| piece.len() as u64).sum()));
+        pieces.news.set(true);
+    }
+}
+
+impl Drop for MemoryPiecesSink {
+    fn drop(&mut self) {
+        let mut pieces = self.0.borrow_mut();
+        pieces.made.get_or_insert(SnapshotMade::Failed);
+        pieces.news.set(true);
+    }
+}
+
+/// Its end that is taken.
+struct MemoryPiecesSource(Rc<RefCell<MemoryPieces>>);
+
+impl SnapshotPieces for MemoryPiecesSource {
+    fn next(&mut self, replica: usize) -> NextPiece {
+        let mut pieces = self.0.borrow_mut();
+        let at = pieces.taken[replica];
+        match (pieces.pieces.get(at).cloned(), pieces.made) {
+            (_, Some(SnapshotMade::Failed)) => NextPiece::Failed,
+            (Some(piece), _) => {
+                pieces.taken[replica] += 1;
+                NextPiece::Piece(piece)
+            }
+            (None, Some(SnapshotMade::Whole(_))) => NextPiece::End,
+            (None, Some(SnapshotMade::UnderWay) | None) => NextPiece::Later,
+        }
+    }
+    fn leave(&mut self, replica: usize) {
+        self.0.borrow_mut().taken[replica] = usize::MAX;
+    }
+    fn made(&self) -> SnapshotMade {
+        self.0.borrow().made.unwrap_or(SnapshotMade::UnderWay)
+    }
+    fn has_news(&self) -> bool {
+        self.0.borrow().news.take()
+    }
+    fn held_bytes(&self) -> usize {
+        self.0.borrow().pieces.iter().map(|piece| piece.len()).sum()
+    }
+}
+
+impl<S: MemoryTarget> MemoryBackground<S> {
+    fn new(file: SnapshotFile, sink: S, process: &FakeProcess) -> MemoryBackground<S> {
+        MemoryBackground {
+            file: Some(file),
+            sink: Some(sink),
+            waiting: VecDeque::new(),
+            room: process.background_room.clone(),
+            given: process.background_given.clone(),
+            entries: 0,
+            freed_value_bytes: 0,
+            all_given: false,
+        }
+    }
+
     fn write(&mut self) {
         while self.room.get() > 0
             && let Some(piece) = self.waiting.pop_front()
@@ -87,25 +184,27 @@ impl MemoryBackground {
             self.entries += piece.len() as u64;
             let Some(sink) = &mut self.sink else { return };
             let mut give = |bytes: Bytes| {
-                sink.bytes.extend_from_slice(&bytes);
+                sink.write(bytes);
                 ControlFlow::Continue(())
             };
             if let Some(file) = &mut self.file {
                 let _ = file.piece(&piece, &mut || (), &mut give);
             }
+            self.freed_value_bytes += piece.own_value_bytes() as u64;
         }
     }
 }
 
-impl Background for MemoryBackground {
+impl<S: MemoryTarget> Background for MemoryBackground<S> {
     fn give(&mut self, piece: Captured) {
+        self.given.set(self.given.get() + piece.len());
         self.waiting.push_back(piece);
         self.write();
     }
-    fn end(&mut self, entries: usize) {
+    fn all_given(&mut self, entries: usize) {
         let given = self.entries + self.waiting.iter().map(|piece| piece.len() as u64).sum::<u64>();
         assert_eq!(entries as u64, given, "a snapshot has every entry of the cut");
-        self.ended = true;
+        self.all_given = true;
     }
     fn set_key_delay(&mut self, _: i64) {}
     fn weight(&self) -> usize {
@@ -114,21 +213,25 @@ impl Background for MemoryBackground {
     fn held_bytes(&self) -> usize {
         self.waiting.iter().map(Captured::footprint).sum()
     }
+    fn freed_value_bytes(&self) -> u64 {
+        self.freed_value_bytes
+    }
     fn progress(&self) -> u64 {
         self.entries
     }
     fn outcome(&mut self) -> Option<Result<(), SaveError>> {
         self.write();
-        if !self.ended || !self.waiting.is_empty() {
+        if !self.all_given || !self.waiting.is_empty() {
             return None;
         }
         let mut sink = self.sink.take()?;
         let mut give = |bytes: Bytes| {
-            sink.bytes.extend_from_slice(&bytes);
+            sink.write(bytes);
             ControlFlow::Continue(())
         };
         let _ = self.file.take()?.finish(&mut give);
-        Some(Box::new(sink).finish())
+        sink.finish();
+        Some(Ok(()))
     }
 }
 
@@ -207,6 +310,7 @@ impl Default for FakeProcess {
             snapshots: Snapshots::default(),
             refuse_snapshots: None,
             background_room: Rc::new(Cell::new(usize::MAX)),
+            background_given: Rc::default(),
             aof_cuts: Vec::new(),
             aof_ended: Vec::new(),
             aof_closed: Vec::new(),
@@ -272,14 +376,22 @@ impl Process for FakeProcess {
             return Err(SaveError(text.clone()));
         }
         let sink = MemorySink { files: self.snapshots.clone(), name: target.name, bytes: Vec::new() };
-        Ok(Box::new(MemoryBackground {
-            file: Some(file),
-            sink: Some(sink),
-            waiting: VecDeque::new(),
-            room: self.background_room.clone(),
-            entries: 0,
-            ended: false,
-        }))
+        Ok(Box::new(MemoryBackground::new(file, sink, self)))
+    }
+    fn snapshot_for_replicas(
+        &mut self,
+        replicas: usize,
+        _: i64,
+        file: SnapshotFile,
+    ) -> Result<(Box<dyn Background>, Box<dyn SnapshotPieces>), SaveError> {
+        if let Some(text) = &self.refuse_snapshots {
+            return Err(SaveError(text.clone()));
+        }
+        let pieces = MemoryPieces { taken: vec![0; replicas], ..MemoryPieces::default() };
+        let pieces = Rc::new(RefCell::new(pieces));
+        let sink = MemoryPiecesSink(pieces.clone());
+        let background = MemoryBackground::new(file, sink, self);
+        Ok((Box::new(background), Box::new(MemoryPiecesSource(pieces))))
     }
     fn cut_aof(
         &mut self,

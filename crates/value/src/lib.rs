@@ -116,6 +116,25 @@ impl Value {
         }
     }
 
+    /// Whether a part of the value has another owner. O(1).
+    pub fn is_shared(&self) -> bool {
+        match self {
+            Value::Str(bytes) => bytes.is_shared(),
+            Value::Pages(pages) => pages.is_shared(),
+            Value::List(list) => list.is_shared(),
+        }
+    }
+
+    /// Bytes allocated that have no other owner, and go with this one. Cost: one step for each part that is not shared.
+    pub fn own_bytes(&self) -> usize {
+        match self {
+            Value::Str(bytes) if bytes.is_shared() => 0,
+            Value::Str(_) => self.heap_bytes(),
+            Value::Pages(pages) => pages.own_bytes(),
+            Value::List(list) => list.own_bytes(),
+        }
+    }
+
     /// Whether freeing the value is work for another thread, where one of more than `bytes_max` bytes is. A collection of
     /// many pieces always is, and a string in pages: the main thread drops no tree, shared or not.
     pub fn is_freed_elsewhere(&self, bytes_max: usize) -> bool {

@@ -208,6 +208,26 @@ impl List {
         size_of::<Root>() + self.0.sums().heap
     }
 
+    /// Whether a part of the list has another owner: where one is shared, its ends or its middle are. O(1).
+    pub(crate) fn is_shared(&self) -> bool {
+        let Root { front, middle, back, .. } = &*self.0;
+        middle.is_shared() || front.iter().chain(back).any(Leaf::is_shared)
+    }
+
+    /// Of a part that an edit has copied: bytes of what was copied, and not of what hangs below it. O(1).
+    pub fn copied_bytes(&self) -> usize {
+        let Root { front, middle, back, .. } = &*self.0;
+        let ends: usize = front.iter().chain(back).map(|leaf| leaf.sums().heap).sum();
+        middle.top_bytes() + ends
+    }
+
+    /// Bytes allocated that have no other owner. Cost: one step for each node that is not shared.
+    pub(crate) fn own_bytes(&self) -> usize {
+        let Root { front, middle, back, .. } = &*self.0;
+        let ends: usize = front.iter().chain(back).map(Leaf::own_bytes).sum();
+        size_of::<Root>() + middle.own_bytes() + ends
+    }
+
     /// To be called before elements are added, with how many and how many bytes they have together: a listpack that
     /// would get too large is a quicklist from now on, whether they are added or not.
     pub fn convert_before_adding(&mut self, count: usize, bytes: usize, limits: ListLimits) {

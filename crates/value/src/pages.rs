@@ -103,6 +103,16 @@ impl Pages {
         size_of::<Root>() + self.0.heap_bytes
     }
 
+    /// Whether all of it, or the part that was not written since, has another owner. O(1).
+    pub(crate) fn is_shared(&self) -> bool {
+        self.0.top.as_ref().is_some_and(Node::is_shared)
+    }
+
+    /// Bytes allocated that have no other owner. Cost: one step for each node that is not shared.
+    pub(crate) fn own_bytes(&self) -> usize {
+        size_of::<Root>() + self.0.top.as_ref().map_or(0, Node::own_bytes)
+    }
+
     /// A second owner of the same bytes. O(1).
     pub fn share(&self) -> Pages {
         Pages(self.0.clone())
@@ -258,6 +268,23 @@ impl Node {
         match self {
             Node::Inner(inner) => inner,
             Node::Page(_) => mixed_up(),
+        }
+    }
+
+    fn is_shared(&self) -> bool {
+        match self {
+            Node::Page(page) => page.is_shared(),
+            Node::Inner(inner) => !inner.is_unique(),
+        }
+    }
+
+    fn own_bytes(&self) -> usize {
+        match self {
+            _ if self.is_shared() => 0,
+            Node::Page(_) => PAGE_HEAP_BYTES,
+            Node::Inner(inner) => {
+                INNER_BYTES + inner.children.iter().flatten().map(Node::own_bytes).sum::<usize>()
+            }
         }
     }
 

@@ -3,7 +3,8 @@
 //!
 //! Invariants: (1) no command is refused, deferred, counted or propagated: that was decided when it was appended; (2) a key past its
 //! expiry is there until the log deletes it: what came behind may have met it alive; (3) a transaction runs when its EXEC is there,
-//! and not at all without: the file ends within it, or DISCARD has ended it; (4) memory beside the keyspace: one piece of the file, one record, one transaction.
+//! and not at all without: the file ends within it, or DISCARD has ended it; (4) memory beside the keyspace: one piece of the file,
+//! one record, one transaction.
 
 use super::{unknown_command, unknown_subcommand};
 use crate::args::Args;

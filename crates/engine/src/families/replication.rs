@@ -67,7 +67,7 @@ fn synchronise(ctx: &mut ServerCtx<'_>, greeting: Greeting) -> Run {
         acked: 0,
         acked_s: ctx.now.unix_s(),
         stage: SyncStage::Wanted,
-        awaits_ack: announced.without_keys,
+        awaits_ack: announced.eof && !announced.rdb_only,
         sends_acks: greeting == Greeting::Full,
     }));
     ctx.control.full_syncs.want(ctx.session.key, greeting);
@@ -161,7 +161,8 @@ fn acknowledge(ctx: &mut ServerCtx<'_>, offset: &[u8]) {
     if let Some(replica) = &mut ctx.session.caller.replica
         && let Some(offset) = parse_i64(offset)
     {
-        replica.awaits_ack = false;
+        // What it says before its snapshot was queued whole says nothing about that.
+        replica.awaits_ack &= replica.stage != SyncStage::Online;
         replica.acked = replica.acked.max(offset);
         replica.acked_s = ctx.now.unix_s();
         ctx.control.blocking.replica_acknowledged();

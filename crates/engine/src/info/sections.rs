@@ -174,13 +174,16 @@ pub(super) fn persistence(view: &View<'_>, out: &mut Lines) {
     out.add("current_save_keys_total", job.total);
     // What the reference's fields have no room for.
     out.add("current_save_keys_changed", changed);
-    out.add("current_save_held_bytes", job.held_bytes + job.detached_bytes);
+    out.add(
+        "current_save_held_bytes",
+        job.held_bytes + job.detached_bytes + view.control.full_syncs.held_bytes(),
+    );
     out.add("rdb_changes_since_last_save", view.control.dirty);
-    out.add("rdb_bgsave_in_progress", u8::from(saving.under_way.is_some()));
+    out.add("rdb_bgsave_in_progress", u8::from(view.control.rdb_began_s().is_some()));
     out.add("rdb_last_save_time", view.control.last_save_s);
     out.add("rdb_last_bgsave_status", if saving.failed { "err" } else { "ok" });
     out.add("rdb_last_bgsave_time_sec", saving.last_s.unwrap_or(-1));
-    let current_s = saving.under_way.map_or(-1, |save| view.now.unix_s() - save.began_s);
+    let current_s = view.control.rdb_began_s().map_or(-1, |began_s| view.now.unix_s() - began_s);
     out.add("rdb_current_bgsave_time_sec", current_s);
     out.add("rdb_saves", view.control.saves);
     out.add("rdb_last_cow_size", saving.last_copied_bytes);

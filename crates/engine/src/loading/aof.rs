@@ -12,7 +12,7 @@ use crate::exec::AofEnd;
 use crate::limits::Limits;
 use crate::process::{
     AofFacts, AofFiles, AofIncrement, AofPart, Background, BackgroundFile, Counts, Facts, LogLevel, Process,
-    SaveError, SnapshotSink, SnapshotSource,
+    SaveError, SnapshotPieces, SnapshotSink, SnapshotSource,
 };
 use crate::snapshot::SnapshotFile;
 use sluice_base::Now;
@@ -203,6 +203,15 @@ impl Process for ReplayProcess<'_, '_> {
         _: BackgroundFile,
         _: SnapshotFile,
     ) -> Result<Box<dyn Background>, SaveError> {
+        Err(refused())
+    }
+
+    fn snapshot_for_replicas(
+        &mut self,
+        _: usize,
+        _: i64,
+        _: SnapshotFile,
+    ) -> Result<(Box<dyn Background>, Box<dyn SnapshotPieces>), SaveError> {
         Err(refused())
     }
 

@@ -362,6 +362,9 @@ impl LoadTarget<'_> {
             // Hints, too. An import of slots belongs to a cluster, which has ended with its server.
             Item::Slot(_) | Item::SlotImport { .. } => {}
             Item::Function(code) => self.kept.libraries.push(code.into_owned()),
+            Item::ModuleRecord { record, is_behind_keys } => {
+                self.kept.module_records[usize::from(is_behind_keys)].push(record);
+            }
             Item::LoadedEntry(entry) => {
                 self.entry(entry)?;
                 *self.entries += 1;

@@ -32,8 +32,9 @@ pub(crate) struct Cut {
     left: usize,
     /// Entries that were captured and not taken yet; the last may have room.
     captured: VecDeque<Captured>,
-    /// Bytes copied into these.
+    /// Bytes copied into these, and their weight.
     waiting_bytes: usize,
+    waiting_weight: usize,
     /// Entries that changes have captured, and the bytes copied for them.
     by_changes: (u64, u64),
 }
@@ -66,6 +67,8 @@ pub struct CutState {
     pub changed_bytes: u64,
     /// Bytes of what was captured and not taken yet; values that are shared are left out.
     pub waiting_bytes: usize,
+    /// The same with these.
+    pub waiting_weight: usize,
 }
 
 impl Cut {
@@ -78,6 +81,7 @@ impl Cut {
             left: entries,
             captured: VecDeque::new(),
             waiting_bytes: 0,
+            waiting_weight: 0,
             by_changes: (0, 0),
         }
     }
@@ -123,8 +127,10 @@ impl Store {
             cut.captured.push_back(Captured::new(cut.number));
         }
         let Some(into) = cut.captured.back_mut() else { return };
+        let weight_before = into.weight();
         let bytes = into.push(head, body, key.map(|key| &key[..]), value);
         cut.waiting_bytes += bytes;
+        cut.waiting_weight += into.weight() - weight_before;
         if by == By::Change {
             cut.by_changes.0 += 1;
             cut.by_changes.1 += bytes as u64;
@@ -174,6 +180,7 @@ impl Db {
             changed: cut.by_changes.0,
             changed_bytes: cut.by_changes.1,
             waiting_bytes: cut.waiting_bytes,
+            waiting_weight: cut.waiting_weight,
         })
     }
 
@@ -207,6 +214,16 @@ impl Db {
         let is_ready = cut.left == 0 || cut.captured.front().is_some_and(Captured::is_full);
         let piece = if is_ready { cut.captured.pop_front() } else { None }?;
         cut.waiting_bytes -= piece.copied_bytes();
+        cut.waiting_weight -= piece.weight();
+        Some(piece)
+    }
+
+    /// What changes have captured, oldest first, as far as it fills a piece.
+    pub fn take_captured(&mut self) -> Option<Captured> {
+        let cut = self.store.cut.as_deref_mut()?;
+        let piece = cut.captured.pop_front_if(|piece| piece.is_full())?;
+        cut.waiting_bytes -= piece.copied_bytes();
+        cut.waiting_weight -= piece.weight();
         Some(piece)
     }
 

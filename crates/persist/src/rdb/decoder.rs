@@ -54,8 +54,11 @@ enum DecoderState {
         kind: &'static str,
         offset: u64,
     },
-    /// The rest of what a module has left.
-    SkipAux(Skip),
+    /// The rest of what a module has left, and what was read of it.
+    ModuleRecord {
+        skip: Skip,
+        record: Vec<u8>,
+    },
     Checksum,
     Ended,
 }
@@ -67,6 +70,17 @@ struct Head {
     expiry_ms: Option<i64>,
     usage: Usage,
 }
+
+/// Whether a module wants its record behind the keys: the record's third number says when it is loaded.
+fn belongs_behind_keys(record: &[u8]) -> bool {
+    let mut cursor = InputCursor::new(record, 0);
+    let mut number = || cursor.len().unwrap_or(0);
+    number();
+    number();
+    number() & LOADED_BEHIND_KEYS != 0
+}
+
+const LOADED_BEHIND_KEYS: u64 = 2;
 
 /// What one step brought.
 #[derive(Debug)]
@@ -115,7 +129,7 @@ impl Decoder {
             | DecoderState::SkipValue { .. } => true,
             DecoderState::Header
             | DecoderState::Item
-            | DecoderState::SkipAux(_)
+            | DecoderState::ModuleRecord { .. }
             | DecoderState::Checksum
             | DecoderState::Ended => false,
         };
@@ -196,11 +210,16 @@ impl Decoder {
                 let Head { key, expiry_ms, .. } = head;
                 Ok(Decoded::Item(Item::Skipped { key, kind, offset, expiry_ms }))
             }
-            DecoderState::SkipAux(skip) => {
-                if skip.step(cursor)? {
-                    self.state = DecoderState::Item;
+            DecoderState::ModuleRecord { skip, record } => {
+                let ended = skip.step(cursor)?;
+                record.extend_from_slice(cursor.taken());
+                if !ended {
+                    return Ok(Decoded::Nothing);
                 }
-                Ok(Decoded::Nothing)
+                let record = std::mem::take(record);
+                self.state = DecoderState::Item;
+                let is_behind_keys = belongs_behind_keys(&record);
+                Ok(Decoded::Item(Item::ModuleRecord { record, is_behind_keys }))
             }
             DecoderState::Checksum => self.checksum(cursor),
             DecoderState::Ended => Ok(Decoded::Nothing),
@@ -261,7 +280,7 @@ impl Decoder {
                 return Ok(Decoded::Nothing);
             }
             op::MODULE_AUX => {
-                self.state = DecoderState::SkipAux(Skip::new(MODULE_AUX));
+                self.state = DecoderState::ModuleRecord { skip: Skip::new(MODULE_AUX), record: Vec::new() };
                 return Ok(Decoded::Nothing);
             }
             op::EOF => {

@@ -53,6 +53,13 @@ pub enum Item<'a> {
     },
     /// The code of a library of functions.
     Function(Cow<'a, [u8]>),
+    /// What a module has left beside keys.
+    ModuleRecord {
+        /// All of it behind its opcode, to be written again as it is.
+        record: Vec<u8>,
+        /// It belongs behind the keys, and not in front of them.
+        is_behind_keys: bool,
+    },
     /// A key with its value.
     LoadedEntry(LoadedEntry<'a>),
     /// A key whose value has no elements: the key is to be passed over.

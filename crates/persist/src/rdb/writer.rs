@@ -26,18 +26,24 @@ pub struct Writer {
     summed: usize,
     sum: Sum,
     options: WriteOptions,
+    compresses: bool,
 }
 
 impl Writer {
     /// Begins a file with its magic bytes.
     pub fn new(options: WriteOptions) -> Writer {
         let out = options.version.magic().to_vec();
-        Writer { out, summed: 0, sum: Sum::new(), options }
+        Writer { out, summed: 0, sum: Sum::new(), options, compresses: options.compression }
+    }
+
+    /// From now on strings are compressed as the options say, or not at all.
+    pub fn compress(&mut self, wanted: bool) {
+        self.compresses = wanted && self.options.compression;
     }
 
     /// Begins a lone value of the type `kind`.
     pub(super) fn of_value(kind: u8, options: WriteOptions) -> Writer {
-        Writer { out: vec![kind], summed: 0, sum: Sum::new(), options }
+        Writer { out: vec![kind], summed: 0, sum: Sum::new(), options, compresses: options.compression }
     }
 
     /// A field about the file. They come before the first database.
@@ -56,6 +62,12 @@ impl Writer {
     pub fn function(&mut self, code: &[u8]) {
         self.out.push(op::FUNCTION);
         self.text(Text::Bytes(code));
+    }
+
+    /// What a module has left beside keys, as it was read.
+    pub fn module_record(&mut self, record: &[u8]) {
+        self.out.push(op::MODULE_AUX);
+        self.out.extend_from_slice(record);
     }
 
     /// Goes on with a database that was begun before.
@@ -148,7 +160,7 @@ impl Writer {
     /// more for each 32. A page of zeros is compressed once: a string may have thousands.
     fn compressed_pages(&self, pages: &Pages) -> Option<Vec<Bytes>> {
         let len = pages.len();
-        if !self.options.compression || len > u32::MAX as usize {
+        if !self.compresses || len > u32::MAX as usize {
             return None;
         }
         let mut left = len.saturating_sub(COMPRESSION_GAIN);
@@ -316,7 +328,7 @@ impl Writer {
     }
 
     fn compressed(&mut self, bytes: &[u8]) -> bool {
-        if !self.options.compression || bytes.len() <= COMPRESSED_OVER || bytes.len() > u32::MAX as usize {
+        if !self.compresses || bytes.len() <= COMPRESSED_OVER || bytes.len() > u32::MAX as usize {
             return false;
         }
         let Some(small) = lzf::compress(bytes, bytes.len() - COMPRESSION_GAIN) else { return false };

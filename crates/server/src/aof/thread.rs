@@ -1,11 +1,12 @@
 //! The thread of the append-only file: writes, syncs, changes files. The only one that touches the folder while the server runs.
 //!
 //! Under `always` it waits for blocks, and whatever has come meanwhile is made durable by one sync (group commit). Under `everysec`
-//! another thread syncs, so that a slow disk keeps nothing in the memory of the process (`sync_thread.rs`). Under `everysec` and `no` nobody waits for a block: after one it looks for more every millisecond for a while before it waits to be woken, so
-//! that a busy main thread pays no system call to wake it.
+//! another thread syncs, so that a slow disk keeps nothing in the memory of the process (`sync_thread.rs`). Under `everysec` and
+//! `no` nobody waits for a block: after one it looks for more every millisecond for a while before it waits to be woken, so that a
+//! busy main thread pays no system call to wake it.
 //!
-//! Invariants: (1) a base is put in force only with the increment that begins at its cut ([`RewriteNumber`]); (2) behind a sync that
-//! has failed no position is published as durable, and the fault does not end, until a base that was cut later is in force:
+//! Invariants: (1) a base is put in force only with the increment that begins at its cut ([`RewriteNumber`]); (2) behind a sync
+//! that has failed no position is published as durable, and the fault does not end, until a base that was cut later is in force:
 //! whatever `appendfsync` says meanwhile, and however many increments were begun; (3) whoever ends the thread learns whether
 //! everything is on disk ([`AofEnding`]).
 
@@ -242,7 +243,7 @@ impl Worker {
 
     /// Writes what waits.
     fn write(&mut self) {
-        if !self.delay.is_zero() && self.appender.waiting_bytes() > 0 {
+        if !self.delay.is_zero() && self.shared.facts().buffer_bytes > 0 {
             std::thread::sleep(self.delay);
         }
         let began_ns = (self.clock)();

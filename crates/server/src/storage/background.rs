@@ -1,15 +1,22 @@
-//! Files written on a thread of their own: what a cut has captured is formatted, compressed, summed and written there.
+//! Files written in the background: what a cut has captured is formatted, compressed and summed on one thread, and written on another.
 //!
 //! ```text
-//!  main thread ──pieces──► channel ──► thread: format ──► file ──end──► sync, rename, sync of the folder ──► outcome
-//!       ▲                                 └── wakes the event loop: caught up, or done
+//!  main thread ──pieces──► queue ──► formatting thread ──bytes──► spool ──► writing thread: file ──end──► sync, rename,
+//!       ▲                                  │                                   │               sync of the folder ──► outcome
+//!       └──── woken: caught up, or done ───┴───────────────────────────────────┘
+//!  for replicas there is no writing thread: the main thread takes the bytes out of the spool
 //! ```
 //!
-//! Invariants: (1) the main thread hands over, reads counters and takes the outcome; it waits for the thread only to break it off
-//! while the file gets its name, for the length of a rename; (2) a file that was broken off never gets its name: [`Commit`];
-//! (3) after an error nothing more is written, and nothing gets its name.
+//! Invariants: (1) the main thread hands over, reads counters and takes the outcome; it waits for a thread only to break the file off
+//! while that gets its name, for the length of a rename; (2) a file that was broken off never gets its name: [`Commit`];
+//! (3) after an error nothing more is written, and nothing gets its name; (4) while changes capture more than is formatted
+//! ([`PRESSED_WEIGHT`]), nothing is compressed and nothing is delayed; beyond [`SPILL_WEIGHT`] the formatting thread does not wait for
+//! the disk either: what does not fit into the spool's memory goes into its scratch file. So the copies for changes are held as long as it
+//! takes to format them.
 
 use super::Storage;
+use super::lock::LockHold;
+use super::spool::{Spool, SpoolFileReader, SpoolWriter};
 use sluice_base::Bytes;
 use sluice_engine::{Background, SaveError, SnapshotFile, key_delay_us};
 use sluice_evloop::Waker;
@@ -42,12 +49,25 @@ pub struct BackgroundWriter {
     /// `None` behind the last piece.
     pieces: Option<Sender<Captured>>,
     handle: WriterHandle,
+    /// Replicas take what was formatted from the main thread: what waits in the spool does not hold the formatting thread up.
+    is_for_replicas: bool,
+}
+
+/// Where a file is written in the background, beside its own place.
+pub struct FilePlace {
+    /// The files.
+    pub storage: Arc<dyn Storage>,
+    /// A scratch file may be made here.
+    pub scratch: PathBuf,
+    /// Keeps other servers from the file's name until it is done.
+    pub claim: Option<LockHold>,
 }
 
 /// What can be asked of a file that a thread writes, and the order to break it off.
 #[derive(Clone)]
 pub struct WriterHandle {
     shared: Arc<WriterState>,
+    spool: Arc<Spool>,
     storage: Arc<dyn Storage>,
     /// Of a snapshot: its file, as long as it has no other name.
     temporary: Option<PathBuf>,
@@ -55,11 +75,17 @@ pub struct WriterHandle {
 
 #[derive(Default)]
 struct WriterState {
-    /// What is on its way to the file, as [`Captured::weight`] counts, and in bytes of memory.
+    /// What is to be formatted, as [`Captured::weight`] counts, and in bytes of memory.
     weight: AtomicUsize,
     held: AtomicUsize,
-    /// Entries and bytes written.
-    progress: AtomicU64,
+    /// Bytes of large values that were freed with the pieces.
+    freed_values: AtomicU64,
+    /// Entries formatted.
+    formatted: AtomicUsize,
+    /// Bytes written to the file.
+    written: AtomicU64,
+    /// The writing thread has something to write.
+    is_writing: AtomicBool,
     /// Entries that the file must have.
     entries: AtomicUsize,
     /// For looks between two writes; `commit` decides.
@@ -68,6 +94,8 @@ struct WriterState {
     commit: Mutex<Commit>,
     /// The setting `rdb-key-save-delay`. Nothing follows from it (relaxed).
     key_delay: AtomicI64,
+    /// What went wrong on the formatting thread.
+    not_formatted: Mutex<Option<SaveError>>,
     outcome: Mutex<Option<Result<(), SaveError>>>,
     has_ended: AtomicBool,
 }
@@ -85,7 +113,12 @@ enum Commit {
 }
 
 /// The main thread is woken when less than this is on its way.
-const CAUGHT_UP_WEIGHT: usize = 4 << 20;
+const CAUGHT_UP_WEIGHT: usize = 2 << 20;
+/// Changes have captured so much that is not formatted: the main thread's cursor stands still from 4 MiB on.
+const PRESSED_WEIGHT: usize = 6 << 20;
+/// The same, and so much that the formatting thread must not wait for the disk any more. A disk that is forced to write some megabytes
+/// is back before: what lies in the scratch file is written twice, which costs writers more than the wait.
+const SPILL_WEIGHT: usize = 12 << 20;
 
 impl BackgroundWriter {
     /// Begins to write a file into `sink`. `key_delay` is the setting `rdb-key-save-delay`.
@@ -93,24 +126,47 @@ impl BackgroundWriter {
         file: SnapshotFile,
         sink: Box<dyn BackgroundSink>,
         key_delay: i64,
+        place: FilePlace,
+        waker: Waker,
+    ) -> Result<BackgroundWriter, SaveError> {
+        let FilePlace { storage, scratch, claim } = place;
+        let (into, from) = super::spool::for_file(&storage, scratch, waker.clone());
+        let temporary = sink.temporary_snapshot();
+        let handle =
+            WriterHandle { shared: WriterState::new(key_delay), spool: into.shared(), storage, temporary };
+        let seen = handle.shared.clone();
+        let woken = waker.clone();
+        spawn("snapshot-write", move || {
+            let outcome = write(sink, from, &seen, &woken);
+            // Its name is given to the file, or never will be.
+            drop(claim);
+            seen.end(outcome, &woken);
+        })?;
+        // Where this one is not begun, the drop of the spool ends the other.
+        let pieces = start_formatting(file, into, &handle, waker, |_, _| ())?;
+        Ok(BackgroundWriter { pieces: Some(pieces), handle, is_for_replicas: false })
+    }
+
+    /// Begins to make a snapshot for replicas, who take it out of the spool.
+    pub fn start_for_replicas(
+        file: SnapshotFile,
+        into: SpoolWriter,
+        key_delay: i64,
         storage: Arc<dyn Storage>,
         waker: Waker,
     ) -> Result<BackgroundWriter, SaveError> {
-        let shared = Arc::new(WriterState { key_delay: key_delay.into(), ..WriterState::default() });
-        let temporary = sink.temporary_snapshot();
-        let (pieces, received) = channel();
-        let seen = shared.clone();
-        let run = move || {
-            let _stack = crate::crash::SignalStack::install();
-            yield_to_others();
-            let outcome = write(file, sink, &received, &seen, &waker);
-            *seen.outcome.lock().unwrap_or_else(PoisonError::into_inner) = Some(outcome);
-            seen.has_ended.store(true, Release);
-            waker.wake();
+        let handle = WriterHandle {
+            shared: WriterState::new(key_delay),
+            spool: into.shared(),
+            storage,
+            temporary: None,
         };
-        let spawned = std::thread::Builder::new().name("snapshot".to_owned()).spawn(run);
-        spawned.map_err(|error| SaveError(format!("Cannot start a thread to save on: {error}")))?;
-        Ok(BackgroundWriter { pieces: Some(pieces), handle: WriterHandle { shared, storage, temporary } })
+        let end = |shared: &WriterState, waker: &Waker| {
+            let failed = shared.not_formatted.lock().unwrap_or_else(PoisonError::into_inner).take();
+            shared.end(failed.map_or(Ok(()), Err), waker);
+        };
+        let pieces = start_formatting(file, into, &handle, waker, end)?;
+        Ok(BackgroundWriter { pieces: Some(pieces), handle, is_for_replicas: true })
     }
 
     /// For whoever may have to break it off.
@@ -119,11 +175,59 @@ impl BackgroundWriter {
     }
 }
 
+impl WriterState {
+    fn new(key_delay: i64) -> Arc<WriterState> {
+        Arc::new(WriterState { key_delay: key_delay.into(), ..WriterState::default() })
+    }
+
+    fn end(&self, outcome: Result<(), SaveError>, waker: &Waker) {
+        *self.outcome.lock().unwrap_or_else(PoisonError::into_inner) = Some(outcome);
+        self.has_ended.store(true, Release);
+        waker.wake();
+    }
+}
+
+fn spawn(name: &str, run: impl FnOnce() + Send + 'static) -> Result<(), SaveError> {
+    let run = move || {
+        let _stack = crate::crash::SignalStack::install();
+        yield_to_others();
+        run();
+    };
+    let spawned = std::thread::Builder::new().name(name.to_owned()).spawn(run);
+    spawned.map(drop).map_err(|error| SaveError(format!("Cannot start a thread to save on: {error}")))
+}
+
+/// Starts the formatting thread, which calls `end` when it is done, well or not; where to send what was captured.
+fn start_formatting(
+    file: SnapshotFile,
+    mut into: SpoolWriter,
+    handle: &WriterHandle,
+    waker: Waker,
+    end: impl FnOnce(&WriterState, &Waker) + Send + 'static,
+) -> Result<Sender<Captured>, SaveError> {
+    let (pieces, received) = channel();
+    let shared = handle.shared.clone();
+    spawn("snapshot", move || {
+        let formatted = format(file, &mut into, &received, &shared, &waker);
+        match formatted {
+            Ok(()) => into.end(),
+            Err(error) => {
+                *shared.not_formatted.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
+            }
+        }
+        // What was not made whole is broken off.
+        drop(into);
+        end(&shared, &waker);
+    })?;
+    Ok(pieces)
+}
+
 impl WriterHandle {
     /// Breaks it off: when this returns, the file has its name already, or never gets it. Waits for a rename that is under way,
     /// and for nothing else.
     pub fn break_off(&self) {
         self.shared.broken_off.store(true, Release);
+        self.spool.break_off();
         let mut commit = self.shared.commit.lock().unwrap_or_else(PoisonError::into_inner);
         if *commit == Commit::Allowed {
             *commit = Commit::Refused;
@@ -147,15 +251,19 @@ impl WriterHandle {
 
 impl Background for BackgroundWriter {
     fn give(&mut self, piece: Captured) {
-        self.handle.shared.weight.fetch_add(piece.weight(), Relaxed);
-        self.handle.shared.held.fetch_add(piece.footprint(), Relaxed);
+        let WriterHandle { shared, spool, .. } = &self.handle;
+        let before = shared.weight.fetch_add(piece.weight(), Relaxed);
+        shared.held.fetch_add(piece.footprint(), Relaxed);
+        if before < SPILL_WEIGHT && before + piece.weight() >= SPILL_WEIGHT {
+            spool.press();
+        }
         if let Some(pieces) = &self.pieces {
             // The thread ends early only with an outcome, which is an error: the piece is not needed then.
             let _ = pieces.send(piece);
         }
     }
 
-    fn end(&mut self, entries: usize) {
+    fn all_given(&mut self, entries: usize) {
         self.handle.shared.entries.store(entries, Release);
         self.pieces = None;
     }
@@ -165,15 +273,29 @@ impl Background for BackgroundWriter {
     }
 
     fn weight(&self) -> usize {
-        self.handle.shared.weight.load(Acquire)
+        let WriterHandle { shared, spool, .. } = &self.handle;
+        let in_spool = if self.is_for_replicas { 0 } else { spool.held_bytes() };
+        shared.weight.load(Acquire) + in_spool
     }
 
     fn held_bytes(&self) -> usize {
-        self.handle.shared.held.load(Relaxed)
+        let WriterHandle { shared, spool, .. } = &self.handle;
+        let in_spool = if self.is_for_replicas { 0 } else { spool.held_bytes() };
+        shared.held.load(Relaxed) + in_spool
+    }
+
+    fn freed_value_bytes(&self) -> u64 {
+        self.handle.shared.freed_values.load(Relaxed)
     }
 
     fn progress(&self) -> u64 {
-        self.handle.shared.progress.load(Relaxed)
+        let shared = &self.handle.shared;
+        let written = shared.written.load(Relaxed);
+        // A disk that stands still is no progress, though more is formatted meanwhile.
+        match shared.is_writing.load(Relaxed) {
+            true => written,
+            false => written + shared.formatted.load(Relaxed) as u64,
+        }
     }
 
     fn outcome(&mut self) -> Option<Result<(), SaveError>> {
@@ -198,34 +320,45 @@ fn yield_to_others() {
 /// Niceness of the thread: at 5 it has the weight 335 of 1,024.
 const NICE: i32 = 5;
 
-fn write(
+/// Formats what it is given until there is no more, and checks that this was all.
+fn format(
     mut file: SnapshotFile,
-    mut sink: Box<dyn BackgroundSink>,
+    into: &mut SpoolWriter,
     pieces: &Receiver<Captured>,
     shared: &WriterState,
     waker: &Waker,
 ) -> Result<(), SaveError> {
-    // The first error stands: nothing is written behind it.
+    let spool = into.shared();
+    // The first error stands: nothing is formatted behind it.
     let mut result = Ok(());
     let mut give = |bytes: Bytes| {
         if result.is_ok() {
             result = match shared.broken_off.load(Acquire) {
                 true => Err(broken_off()),
-                false => sink.write(&bytes),
+                false => into.push(bytes),
             };
-            shared.progress.fetch_add(bytes.len() as u64, Relaxed);
         }
         if result.is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
     };
-    let mut entries = 0;
+    let (mut entries, mut is_pressed) = (0, false);
     for piece in pieces {
+        let waiting = shared.weight.load(Relaxed);
+        let was_pressed = is_pressed;
+        is_pressed = waiting >= if was_pressed { CAUGHT_UP_WEIGHT } else { PRESSED_WEIGHT };
+        if was_pressed && !is_pressed {
+            spool.ease();
+        }
+        file.compress(!is_pressed);
         let mut each = || {
             entries += 1;
-            shared.progress.fetch_add(1, Relaxed);
-            delay(entries, shared);
+            shared.formatted.fetch_add(1, Relaxed);
+            if !is_pressed {
+                delay(entries, shared);
+            }
         };
         let going = file.piece(&piece, &mut each, &mut give);
         let (weight, footprint) = (piece.weight(), piece.footprint());
+        shared.freed_values.fetch_add(piece.own_value_bytes() as u64, Relaxed);
         drop(piece);
         shared.held.fetch_sub(footprint, Relaxed);
         let before = shared.weight.fetch_sub(weight, Release);
@@ -248,6 +381,34 @@ fn write(
             "A snapshot has {entries} of {wanted} keys: this is a defect; it is not kept"
         )));
     }
+    Ok(())
+}
+
+/// Writes what was formatted to the file, and puts the file in force.
+fn write(
+    mut sink: Box<dyn BackgroundSink>,
+    mut from: SpoolFileReader,
+    shared: &WriterState,
+    waker: &Waker,
+) -> Result<(), SaveError> {
+    loop {
+        shared.is_writing.store(false, Relaxed);
+        let Some(piece) = from.take() else { break };
+        shared.is_writing.store(true, Relaxed);
+        if shared.broken_off.load(Acquire) {
+            return Err(broken_off());
+        }
+        sink.write(&piece.bytes)?;
+        shared.written.fetch_add(piece.bytes.len() as u64, Relaxed);
+        if piece.left_bytes < CAUGHT_UP_WEIGHT && piece.left_bytes + piece.bytes.len() >= CAUGHT_UP_WEIGHT {
+            waker.wake();
+        }
+    }
+    if !from.is_whole() {
+        let failed = shared.not_formatted.lock().unwrap_or_else(PoisonError::into_inner).take();
+        return Err(from.failure().or(failed).unwrap_or_else(broken_off));
+    }
+    shared.is_writing.store(true, Relaxed);
     sink.finish_through(&mut |step| {
         let mut commit = shared.commit.lock().unwrap_or_else(PoisonError::into_inner);
         if *commit == Commit::Refused {
@@ -284,7 +445,7 @@ fn delay(number: usize, shared: &WriterState) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::storage::{LockHold, LockRefused, Real, StorageFile, snapshot};
+    use crate::storage::{LockRefused, Real, StorageFile, snapshot};
     use sluice_engine::SnapshotFile;
     use std::ffi::OsString;
     use std::io;
@@ -308,6 +469,9 @@ mod tests {
             let waits = self.waits.lock().expect("no test has panicked").clone();
             let file = Real.create(path, mode)?;
             Ok(Box::new(SlowFile { file, waits, goes_on: self.goes_on.clone() }))
+        }
+        fn is_written(&self, path: &Path) -> bool {
+            Real.is_written(path)
         }
         fn open(&self, path: &Path) -> io::Result<Box<dyn StorageFile>> {
             Real.open(path)
@@ -348,6 +512,9 @@ mod tests {
         fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
             self.file.read(into)
         }
+        fn read_at(&mut self, at: u64, into: &mut [u8]) -> io::Result<usize> {
+            self.file.read_at(at, into)
+        }
         fn sync(&mut self) -> io::Result<()> {
             self.waits.send(()).expect("the test listens");
             self.goes_on.lock().expect("no test has panicked").recv().expect("the test speaks");
@@ -384,10 +551,16 @@ mod tests {
         let event_loop =
             sluice_evloop::AnyLoop::choose(sluice_evloop::Backend::Poll, &config).expect("a loop").event_loop;
         let file = SnapshotFile::empty();
-        let mut writer =
-            BackgroundWriter::start(file, Box::new(sink), 0, storage, event_loop.waker()).expect("a thread");
+        let mut writer = BackgroundWriter::start(
+            file,
+            Box::new(sink),
+            0,
+            FilePlace { storage, scratch: folder.join("s"), claim: None },
+            event_loop.waker(),
+        )
+        .expect("a thread");
         let handle = writer.handle();
-        writer.end(0);
+        writer.all_given(0);
         waiting.recv().expect("the thread forces the file to disk");
         if break_off {
             handle.break_off();
@@ -412,5 +585,73 @@ mod tests {
         let (outcome, names) = run(false);
         assert_eq!(outcome, Ok(()));
         assert_eq!(names, ["dump.rdb"]);
+    }
+
+    /// Pieces of a cut of so many strings of 1 MiB, which compress well.
+    fn captured(strings: usize) -> Vec<Captured> {
+        use sluice_keyspace::{KeyHasher, Keyspace, Layout, NewValue};
+        let seed = sluice_base::HashSeed { k0: 1, k1: 2 };
+        let mut keyspace = Keyspace::new(1, KeyHasher::new(seed, Layout::One));
+        for number in 0..strings {
+            let text = Bytes::from_vec(vec![b'a'; 1 << 20]);
+            let key = format!("key:{number}");
+            assert!(keyspace.load(0, key.as_bytes(), NewValue::StrShared(&text), None, 0));
+        }
+        keyspace.begin_cut();
+        let mut pieces = Vec::new();
+        while keyspace.db(0).cut_state().is_some_and(|state| state.left > 0 || state.waiting_bytes > 0) {
+            pieces.extend(keyspace.advance_cut(0, 1000));
+        }
+        pieces
+    }
+
+    /// Writes pieces that are given while the disk stands still: the bytes of the file, and the most that was held meanwhile.
+    fn write_with_hanging_disk(name: &str, pieces: Vec<Captured>) -> (u64, usize) {
+        let folder = std::env::temp_dir().join(format!("sluice-background-{name}-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).expect("a folder");
+        let ((waits, waiting), (go_on, goes_on)) = (mpsc::channel(), mpsc::channel());
+        let slow = SlowSync { waits: Mutex::new(waits), goes_on: Arc::new(Mutex::new(goes_on)) };
+        let storage: Arc<dyn Storage> = Arc::new(slow);
+        let target = folder.join("dump.rdb");
+        let name = std::os::unix::ffi::OsStrExt::as_bytes(target.as_os_str());
+        let sink = snapshot::create(&storage, name, true, 0).expect("a file");
+        let config = sluice_evloop::Config::default();
+        let event_loop =
+            sluice_evloop::AnyLoop::choose(sluice_evloop::Backend::Poll, &config).expect("a loop").event_loop;
+        let entries = pieces.iter().map(Captured::len).sum();
+        let file = SnapshotFile::compressing();
+        let place = FilePlace { storage, scratch: folder.join("scratch"), claim: None };
+        // The delay has the first entry wait until all is given.
+        let writer = BackgroundWriter::start(file, Box::new(sink), 200_000, place, event_loop.waker());
+        let mut writer = writer.expect("threads");
+        pieces.into_iter().for_each(|piece| writer.give(piece));
+        writer.all_given(entries);
+        // The disk hangs at the first sync; what was given is formatted all the same, until that has caught up.
+        while writer.handle.shared.weight.load(Acquire) >= CAUGHT_UP_WEIGHT {
+            std::thread::yield_now();
+        }
+        let held = writer.held_bytes();
+        let mut syncs = 0;
+        while writer.handle().runs() {
+            if waiting.try_recv().is_ok() {
+                syncs += 1;
+                go_on.send(()).expect("the thread waits");
+            }
+            std::thread::yield_now();
+        }
+        assert!(syncs > 0);
+        assert_eq!(writer.outcome(), Some(Ok(())));
+        let bytes = std::fs::metadata(&target).expect("the file").len();
+        std::fs::remove_dir_all(&folder).expect("removable");
+        (bytes, held)
+    }
+
+    #[test]
+    fn what_changes_have_captured_does_not_wait_for_a_disk_that_hangs_nor_is_it_compressed() {
+        let (bytes, held) = write_with_hanging_disk("pressed", captured(64));
+        assert!(bytes > 50 << 20, "what writers were ahead with is not compressed: {bytes}");
+        assert!(held <= 8 << 20, "it waits on disk: {held}");
+        let (bytes, _) = write_with_hanging_disk("calm", captured(4));
+        assert!(bytes < 1 << 20, "a cursor's pieces are compressed: {bytes}");
     }
 }

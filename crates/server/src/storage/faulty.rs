@@ -426,6 +426,10 @@ impl Storage for Faulty {
         self.real.list(folder)
     }
 
+    fn is_written(&self, path: &Path) -> bool {
+        self.real.is_written(path)
+    }
+
     fn mode(&self, path: &Path) -> io::Result<u32> {
         self.real.mode(path)
     }
@@ -475,6 +479,10 @@ impl StorageFile for FaultyFile {
 
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
         self.file.read(into)
+    }
+
+    fn read_at(&mut self, at: u64, into: &mut [u8]) -> io::Result<usize> {
+        self.file.read_at(at, into)
     }
 
     fn sync_data(&mut self) -> io::Result<()> {
@@ -541,6 +549,19 @@ impl StorageFile for FaultyReader {
                 self.file.read(&mut into[..len])
             }
             _ => self.file.read(into),
+        }
+    }
+
+    fn read_at(&mut self, at: u64, into: &mut [u8]) -> io::Result<usize> {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let struck = if state.plan.fault.is_of_reading() { state.step() } else { None };
+        match struck {
+            Some(Fault::ReadError) => Err(Errno::EIO.into()),
+            Some(Fault::ShortRead) => {
+                let len = into.len().min(1);
+                self.file.read_at(at, &mut into[..len])
+            }
+            _ => self.file.read_at(at, into),
         }
     }
 

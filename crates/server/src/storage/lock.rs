@@ -6,7 +6,8 @@
 //!
 //! Invariants: (1) servers with different names of files may share a folder, and a server that writes nothing by itself claims
 //! nothing: no save points, no append-only file; (2) a folder whose files cannot be locked, or that cannot be written, is no
-//! reason not to serve; (3) what was claimed stays claimed when a change of the claims is refused.
+//! reason not to serve; (3) what was claimed stays claimed when a change of the claims is refused; (4) whoever writes a file in
+//! the background shares its claim until the file is done, whatever the configuration says meanwhile.
 
 use super::Storage;
 use crate::os::plain_error;
@@ -18,12 +19,13 @@ use std::io::{self, Read, Seek, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Weak};
 
 use nix::errno::Errno;
 use nix::fcntl::{Flock, FlockArg};
 
-/// What keeps a file locked until it is dropped.
-pub type LockHold = Box<dyn Any + Send>;
+/// What keeps a file locked until the last share of it is dropped.
+pub type LockHold = Arc<dyn Any + Send + Sync>;
 
 /// Why a file was not locked.
 #[derive(Debug)]
@@ -38,12 +40,14 @@ pub enum LockRefused {
 #[derive(Default)]
 pub struct DataClaims {
     held: Vec<Claim>,
+    /// Those that were given up, which somebody may share still.
+    given_up: Vec<(PathBuf, Weak<dyn Any + Send + Sync>)>,
 }
 
 struct Claim {
     path: PathBuf,
     /// None where the file could not be locked, which is not tried again.
-    _hold: Option<LockHold>,
+    hold: Option<LockHold>,
 }
 
 /// Data that a server is about to claim.
@@ -72,7 +76,10 @@ impl DataClaims {
             if self.held.iter().any(|claim| claim.path == one.path) {
                 continue;
             }
-            let hold = match storage.lock(&one.path, &text) {
+            let shared = self.given_up.iter().find(|(path, _)| *path == one.path);
+            let shared = shared.and_then(|(_, hold)| hold.upgrade());
+            let locked = shared.map_or_else(|| storage.lock(&one.path, &text), Ok);
+            let hold = match locked {
                 Ok(hold) => Some(hold),
                 Err(LockRefused::Held(holder)) => return Err(one.refusal(&holder)),
                 Err(LockRefused::Failed(error)) => {
@@ -85,11 +92,21 @@ impl DataClaims {
                     None
                 }
             };
-            new.push(Claim { path: one.path.clone(), _hold: hold });
+            new.push(Claim { path: one.path.clone(), hold });
         }
-        self.held.retain(|claim| wanted.iter().any(|one| one.path == claim.path));
+        let is_wanted = |claim: &mut Claim| wanted.iter().any(|one| one.path == claim.path);
+        for Claim { path, hold } in self.held.extract_if(.., |claim| !is_wanted(claim)) {
+            self.given_up.extend(hold.map(|hold| (path, Arc::downgrade(&hold))));
+        }
+        self.given_up.retain(|(_, hold)| hold.strong_count() > 0);
         self.held.extend(new);
         Ok(())
+    }
+
+    /// A share of the claim of the RDB file of this name in the working directory; `None` where the file is not claimed.
+    pub fn share_of_rdb(&self, name: &OsStr) -> Option<LockHold> {
+        let path = std::env::current_dir().unwrap_or_default().join(suffixed(name));
+        self.held.iter().find(|claim| claim.path == path)?.hold.clone()
     }
 
     /// Gives everything up.
@@ -178,7 +195,7 @@ pub fn lock_file(path: &Path, text: &str) -> Result<LockHold, LockRefused> {
             file.set_len(0).and_then(|()| file.rewind()).and_then(|()| file.write_all(text.as_bytes()));
         // A full disk keeps the number out, and the lock holds.
         drop(written);
-        return Ok(Box::new(LockedFile { path: path.to_owned(), _lock: file }));
+        return Ok(Arc::new(LockedFile { path: path.to_owned(), _lock: file }));
     }
     Err(LockRefused::Failed(io::ErrorKind::ResourceBusy.into()))
 }
@@ -222,6 +239,35 @@ mod tests {
         assert!(!path.exists());
         drop(lock_file(&path, "8\n").expect("free again"));
         std::fs::remove_dir_all(&folder).expect("removable");
+    }
+
+    #[test]
+    fn what_is_written_stays_claimed_when_the_configuration_changes() {
+        use crate::storage::Real;
+        let config = |text: &str| {
+            let mut none = |_: &[u8]| Err(String::new());
+            sluice_config::parse_file(text.as_bytes(), "test", b"", &mut none).expect("in order")
+        };
+        let name = |which: &str| format!("claim-{which}-{}.rdb", std::process::id());
+        let (first, other) = (name("a"), name("b"));
+        let with = |name: &str| config(&format!("save 1 1\ndbfilename {name}\n"));
+        let lock_of = |name: &str| std::env::current_dir().unwrap_or_default().join(format!("{name}.lock"));
+        let mut claims = DataClaims::default();
+        let mut silent = |text: String| panic!("{text}");
+        claims.claim(&Real, &with(&first), &mut silent).expect("free");
+        // A save begins, and then `dbfilename` changes.
+        let share = claims.share_of_rdb(OsStr::new(&first)).expect("it is claimed");
+        assert!(claims.share_of_rdb(OsStr::new(&other)).is_none());
+        claims.claim(&Real, &with(&other), &mut silent).expect("free");
+        assert!(matches!(lock_file(&lock_of(&first), "8\n"), Err(LockRefused::Held(_))), "it is written");
+        // The name may come back meanwhile.
+        claims.claim(&Real, &with(&first), &mut silent).expect("its own");
+        claims.claim(&Real, &with(&other), &mut silent).expect("free");
+        drop(share);
+        assert!(!lock_of(&first).exists());
+        assert!(matches!(lock_file(&lock_of(&other), "8\n"), Err(LockRefused::Held(_))));
+        claims.release();
+        assert!(!lock_of(&other).exists());
     }
 
     #[test]

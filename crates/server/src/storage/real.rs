@@ -3,9 +3,9 @@
 use super::lock::{LockHold, LockRefused, lock_file};
 use super::{Storage, StorageFile};
 use std::ffi::OsString;
-use std::fs::{File, OpenOptions, Permissions};
+use std::fs::{File, OpenOptions, Permissions, TryLockError};
 use std::io::{self, Read, Seek, SeekFrom, Write};
-use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{FileExt, OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 
 /// The files of the machine.
@@ -15,7 +15,14 @@ pub struct Real;
 impl Storage for Real {
     fn create(&self, path: &Path, mode: u32) -> io::Result<Box<dyn StorageFile>> {
         let file = OpenOptions::new().write(true).create_new(true).mode(mode).open(path)?;
+        // A file system without locks tells nobody that it is written.
+        let _ = file.try_lock();
         Ok(Box::new(RealFile(file)))
+    }
+
+    fn is_written(&self, path: &Path) -> bool {
+        let tried = File::open(path).map(|file| file.try_lock_shared());
+        matches!(tried, Ok(Err(TryLockError::WouldBlock)))
     }
 
     fn open(&self, path: &Path) -> io::Result<Box<dyn StorageFile>> {
@@ -72,6 +79,10 @@ impl StorageFile for RealFile {
 
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
         self.0.read(into)
+    }
+
+    fn read_at(&mut self, at: u64, into: &mut [u8]) -> io::Result<usize> {
+        self.0.read_at(into, at)
     }
 
     fn sync(&mut self) -> io::Result<()> {

@@ -56,6 +56,12 @@ pub fn create(
     Ok(SnapshotWriter { replacement, place })
 }
 
+/// Where this process may make a scratch file for its snapshot of that number: what a crash leaves is removed as other temporary files.
+pub fn scratch_path(number: u64) -> PathBuf {
+    let folder = std::env::current_dir().unwrap_or_default();
+    folder.join(temporary_name(std::process::id(), number))
+}
+
 impl BackgroundSink for SnapshotWriter {
     fn write(&mut self, piece: &[u8]) -> Result<(), SaveError> {
         SnapshotSink::write(self, piece)
@@ -89,13 +95,13 @@ impl SnapshotSink for SnapshotWriter {
 }
 
 /// A snapshot for which everybody waits: what ends the process at once meanwhile removes its file.
-pub struct AwaitedSnapshot(Option<Box<SnapshotWriter>>);
+pub struct AwaitedSnapshot(Option<Box<dyn SnapshotSink>>);
 
 impl AwaitedSnapshot {
-    /// One of these lives at a time.
-    pub fn new(snapshot: SnapshotWriter) -> AwaitedSnapshot {
-        crate::crash::set_unfinished(snapshot.temporary_snapshot().as_deref());
-        AwaitedSnapshot(Some(Box::new(snapshot)))
+    /// The snapshot that `sink` makes under this name first. One of these lives at a time.
+    pub fn new(temporary: Option<&Path>, sink: Box<dyn SnapshotSink>) -> AwaitedSnapshot {
+        crate::crash::set_unfinished(temporary);
+        AwaitedSnapshot(Some(sink))
     }
 }
 
@@ -107,7 +113,7 @@ impl Drop for AwaitedSnapshot {
 
 impl SnapshotSink for AwaitedSnapshot {
     fn write(&mut self, piece: &[u8]) -> Result<(), SaveError> {
-        SnapshotSink::write(self.0.as_mut().expect("it goes in `finish` alone").as_mut(), piece)
+        self.0.as_mut().expect("it goes in `finish` alone").write(piece)
     }
 
     fn finish(mut self: Box<Self>) -> Result<(), SaveError> {
@@ -192,11 +198,12 @@ impl SnapshotSource for SnapshotReader {
 }
 
 /// The name under which the process of that number writes its snapshot of that number. One that was broken off may still be
-/// there when the next begins: each has its own name.
+/// there when the next begins, and in another container a process of the same number may use the folder: numbers begin
+/// anywhere, and each has its own name.
 fn temporary_name(pid: u32, number: u64) -> String {
     match number {
         0 => format!("temp-{pid}.rdb"),
-        number => format!("temp-{number}.{pid}.rdb"),
+        number => format!("temp-{}.{pid}.rdb", number as u32),
     }
 }
 
@@ -209,10 +216,11 @@ pub fn remove_left_over(storage: &dyn Storage, folder: &Path, say: &mut dyn FnMu
         let Some(pid) = name.to_str().and_then(pid_of) else { continue };
         let is_alive =
             i32::try_from(pid).is_ok_and(|pid| kill(Pid::from_raw(pid), None) != Err(Errno::ESRCH));
-        if is_alive && pid != std::process::id() {
+        let path = folder.join(&name);
+        // In another container a process may have the number of this one, or of none that is seen here.
+        if is_alive && pid != std::process::id() || storage.is_written(&path) {
             continue;
         }
-        let path = folder.join(&name);
         let name = name.display();
         say(match storage.remove(&path) {
             Ok(()) => format!("Removed {name}, which a server has left that ended while it saved"),
@@ -308,6 +316,23 @@ mod tests {
         ] {
             assert_eq!(pid_of(other), None, "{other}");
         }
+    }
+
+    #[test]
+    fn what_a_process_of_the_same_number_writes_is_no_left_over() {
+        let storage: Arc<dyn Storage> = Arc::new(crate::storage::Real);
+        let dir = directory("same-number");
+        let (written, left) = (temporary_name(std::process::id(), 7), temporary_name(std::process::id(), 8));
+        let open = storage.create(&dir.join(&written), MODE).expect("made");
+        std::fs::write(dir.join(&left), "a part").expect("writable");
+        let mut said = Vec::new();
+        remove_left_over(storage.as_ref(), &dir, &mut |line| said.push(line));
+        assert_eq!(names(&dir), [written.as_str()], "{said:?}");
+        drop(open);
+        remove_left_over(storage.as_ref(), &dir, &mut |line| said.push(line));
+        assert!(names(&dir).is_empty());
+        assert_eq!(said.len(), 2);
+        std::fs::remove_dir_all(&dir).expect("removable");
     }
 
     #[test]

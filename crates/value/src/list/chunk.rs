@@ -177,6 +177,11 @@ impl Chunk {
         RowIter::new(self.row(), self.uniform())
     }
 
+    /// Whether the chunk has a second owner.
+    pub(super) fn is_shared(&self) -> bool {
+        !self.0.is_unique()
+    }
+
     /// Makes sure that the chunk has no second owner; the shared one goes to `garbage`.
     fn unshare(&mut self, garbage: &mut impl FnMut(Chunk)) -> &mut HeaderSlice<Header, [u8]> {
         if !self.0.is_unique() {

@@ -109,6 +109,20 @@ impl Leaf {
         Leaf::Chunk(chunk)
     }
 
+    /// Whether the leaf has another owner.
+    pub(super) fn is_shared(&self) -> bool {
+        match self {
+            Leaf::Chunk(chunk) => chunk.is_shared(),
+            Leaf::Large(bytes) => bytes.is_shared(),
+            Leaf::Compressed(small) => !small.0.is_unique(),
+        }
+    }
+
+    /// Bytes allocated that have no other owner.
+    pub(super) fn own_bytes(&self) -> usize {
+        if self.is_shared() { 0 } else { self.sums().heap }
+    }
+
     /// O(1).
     pub(super) fn sums(&self) -> Sums {
         match self {

@@ -98,6 +98,14 @@ impl Child {
         Arc::get_mut(inner).map(|inner| &mut inner.children)
     }
 
+    fn own_bytes(&self) -> usize {
+        match &self.node {
+            Node::Leaf(leaf) => leaf.own_bytes(),
+            Node::Inner(inner) if !inner.is_unique() => 0,
+            Node::Inner(inner) => INNER_BYTES + inner.children.iter().map(Child::own_bytes).sum::<usize>(),
+        }
+    }
+
     /// Brings the sums up to date.
     fn add_up(&mut self) {
         self.sums = match &self.node {
@@ -284,6 +292,29 @@ impl Tree {
     /// The tree under a child: a part that was taken out.
     pub(super) fn of(top: Child) -> Tree {
         Tree { top: Some(top) }
+    }
+
+    /// Whether the top has another owner.
+    pub(super) fn is_shared(&self) -> bool {
+        match self.top.as_ref().map(|top| &top.node) {
+            Some(Node::Leaf(leaf)) => leaf.is_shared(),
+            Some(Node::Inner(inner)) => !inner.is_unique(),
+            None => false,
+        }
+    }
+
+    /// Bytes of the top alone.
+    pub(super) fn top_bytes(&self) -> usize {
+        match self.top.as_ref().map(|top| &top.node) {
+            Some(Node::Leaf(leaf)) => leaf.sums().heap,
+            Some(Node::Inner(_)) => INNER_BYTES,
+            None => 0,
+        }
+    }
+
+    /// Bytes allocated that have no other owner.
+    pub(super) fn own_bytes(&self) -> usize {
+        self.top.as_ref().map_or(0, Child::own_bytes)
     }
 
     /// What the leaves amount to.

@@ -6,6 +6,7 @@ use crate::error::CmdError;
 use sluice_base::Bytes;
 use sluice_keyspace::{Argv, CLOCK_MASK, Event, ExpiryMode, NewValue, Str, ValueRef};
 use sluice_persist::rdb::{self, Dumped, Loaded, PayloadError, ReadOptions, Text, Unknown};
+use std::borrow::Cow;
 
 pub(super) fn dump(ctx: &mut ReadCtx<'_>, args: Args<'_>) -> Run {
     let Some(entry) = ctx.db.get(args.key(1)) else {
@@ -50,7 +51,12 @@ pub(super) fn restore(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
     }
     let (expiry, clock) = (expiry.map(|at| at.max(0)), options.clock(ctx));
     match value {
-        Loaded::Str(text) => ctx.db.restore(key, NewValue::Str(&text), expiry, clock),
+        Loaded::Str(Cow::Borrowed(text)) => ctx.db.restore(key, NewValue::Str(text), expiry, clock),
+        // What was decompressed becomes the value without a copy.
+        Loaded::Str(Cow::Owned(text)) => {
+            let text = Bytes::from_vec(text);
+            ctx.db.restore(key, NewValue::StrShared(&text), expiry, clock);
+        }
         Loaded::Pages(pages) => ctx.db.restore(key, NewValue::Pages(pages), expiry, clock),
         Loaded::List(list) => ctx.db.restore(key, NewValue::List(list), expiry, clock),
     }

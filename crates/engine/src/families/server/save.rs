@@ -7,7 +7,7 @@ use crate::process::LogLevel;
 use crate::saving::{self, Why};
 
 pub(super) fn save(ctx: &mut ServerCtx<'_>, _: Args<'_>) -> Run {
-    if ctx.control.saving.under_way.is_some() {
+    if ctx.control.rdb_began_s().is_some() {
         return Err(IN_PROGRESS);
     }
     ctx.control.saves += 1;
@@ -25,7 +25,7 @@ pub(super) fn bgsave(ctx: &mut ServerCtx<'_>, args: Args<'_>) -> Run {
         2 if args.is(1, "CANCEL") => return cancel(ctx),
         _ => return Err(CmdError::Syntax),
     }
-    if ctx.control.saving.under_way.is_some() {
+    if ctx.control.rdb_began_s().is_some() {
         return Err(IN_PROGRESS);
     }
     if !ctx.may_wait {
@@ -47,8 +47,9 @@ pub(super) fn bgsave(ctx: &mut ServerCtx<'_>, args: Args<'_>) -> Run {
 }
 
 fn cancel(ctx: &mut ServerCtx<'_>) -> Run {
+    let is_under_way = ctx.control.rdb_began_s().is_some();
     let saving = &mut ctx.control.saving;
-    if saving.under_way.is_some() {
+    if is_under_way {
         saving.cancelled = true;
         ctx.process.log(LogLevel::Notice, "Background saving will be aborted due to user request");
         ctx.reply.simple(b"Background saving cancelled");

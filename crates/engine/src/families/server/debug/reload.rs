@@ -27,10 +27,11 @@ pub(super) fn reload(ctx: &mut DebugCtx<'_>, args: Args<'_>) -> Run {
     if old == OldData::Filled && ctx.control.is_writing {
         return Err(CmdError::text("ERR Background save already in progress"));
     }
-    ctx.control.saving.cancelled |= ctx.control.saving.under_way.is_some();
     if saves {
         saving::save(ctx.data.keyspace(), ctx.control, ctx.process).map_err(|_| CmdError::text("ERR"))?;
     }
+    // Not before: where nothing was saved, nothing is loaded either.
+    ctx.control.saving.cancelled |= ctx.control.saving.under_way.is_some();
     let name = ctx.control.config.bytes(param::DBFILENAME).to_vec();
     let source = ctx.process.snapshot_source(&name);
     let empty = ctx.data.empty_twin();

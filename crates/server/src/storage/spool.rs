@@ -1,0 +1,744 @@
+//! A snapshot on its way to those that take it: a queue of pieces, which lies in memory up to a bound and behind that in a scratch
+//! file.
+//!
+//! ```text
+//!  thread that makes it ──push──► chunks ──next──► replicas, by the main thread: each at its own place
+//!                                  │  │  └─take──► or the thread that writes the file
+//!                                  │  └── beyond MEMORY_MAX: written to the scratch file, which has no name any more
+//!                                  ▼
+//!                            loading thread: reads ahead for a replica that found its next chunk on disk
+//! ```
+//!
+//! Invariants: (1) the main thread never waits and touches no file; (2) whoever makes the snapshot waits for replicas only where no
+//! scratch file can be made, and for the thread that writes the file until changes press; (3) memory: [`MEMORY_MAX`] and one
+//! piece, and [`LOADED_MAX`] and one piece for each replica; (4) a chunk is freed when the last reader has passed it, the scratch
+//! file when the spool is dropped, or the process ends.
+
+use super::{Storage, StorageFile};
+use crate::os::plain_error;
+use sluice_base::Bytes;
+use sluice_engine::{NextPiece, SaveError, SnapshotMade, SnapshotPieces};
+use sluice_evloop::Waker;
+use std::collections::VecDeque;
+use std::io::{self, ErrorKind};
+use std::path::PathBuf;
+use std::sync::atomic::Ordering::{AcqRel, Relaxed, Release};
+use std::sync::atomic::{AtomicBool, AtomicUsize};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+
+/// Bytes of pieces that are kept in memory.
+const MEMORY_MAX: usize = 4 << 20;
+/// Bytes that are read ahead for a reader.
+const LOADED_MAX: usize = 1 << 20;
+/// Permissions of the scratch file, which has its name for a moment.
+const MODE: u32 = 0o600;
+
+/// What both ends share.
+pub struct Spool {
+    state: Mutex<SpoolState>,
+    /// The state has changed in a way that one of the threads may wait for.
+    changed: Condvar,
+    /// A reader that was told `Later` may find something else.
+    news: AtomicBool,
+    /// Bytes of memory that chunks take.
+    held: AtomicUsize,
+    /// Changes capture more than is formatted: whoever makes the snapshot must not wait.
+    pressed: AtomicBool,
+    waker: Waker,
+    taker: Taker,
+}
+
+/// Who takes the snapshot.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Taker {
+    Replicas,
+    File,
+}
+
+struct SpoolState {
+    chunks: VecDeque<SpoolChunk>,
+    /// Number of the first of these, counted from the beginning.
+    first: usize,
+    readers: Vec<Option<Reader>>,
+    /// Bytes of chunks in memory, and of those that were loaded.
+    memory: usize,
+    loaded: usize,
+    /// Bytes of all pieces so far.
+    total: u64,
+    made: SnapshotMade,
+    /// The scratch file, for the thread that writes the file.
+    scratch: Option<Box<dyn StorageFile>>,
+}
+
+enum SpoolChunk {
+    Memory(Bytes),
+    Disk(ScratchPlace),
+}
+
+/// A place in the scratch file.
+#[derive(Clone, Copy)]
+struct ScratchPlace {
+    at: u64,
+    len: usize,
+}
+
+struct Reader {
+    /// The chunk behind those that were loaded.
+    next: usize,
+    loaded: VecDeque<Bytes>,
+    loaded_bytes: usize,
+    /// It found nothing to take.
+    waits: bool,
+    /// The loading thread reads its next chunk.
+    is_loading: bool,
+    /// The scratch file could not be read.
+    has_failed: bool,
+}
+
+/// The end at which a thread puts pieces in.
+pub struct SpoolWriter {
+    spool: Arc<Spool>,
+    storage: Arc<dyn Storage>,
+    path: PathBuf,
+    scratch: Scratch,
+}
+
+enum Scratch {
+    None,
+    File {
+        file: Box<dyn StorageFile>,
+        at: u64,
+    },
+    /// It cannot be made.
+    Unavailable,
+}
+
+/// The end at which the main thread takes pieces out.
+pub struct SpoolReaders(Arc<Spool>);
+
+/// The end at which the thread that writes the file takes pieces out.
+pub struct SpoolFileReader {
+    spool: Arc<Spool>,
+    scratch: Option<Box<dyn StorageFile>>,
+    failure: Option<SaveError>,
+}
+
+/// A piece that was taken to be written.
+pub struct TakenPiece {
+    /// The bytes.
+    pub bytes: Bytes,
+    /// Bytes of memory that the pieces behind it take.
+    pub left_bytes: usize,
+}
+
+/// A spool for so many replicas. Its scratch file is made at `path` when there is need of it, and loses the name at once.
+pub fn for_replicas(
+    storage: &Arc<dyn Storage>,
+    path: PathBuf,
+    replicas: usize,
+    waker: Waker,
+) -> (SpoolWriter, SpoolReaders) {
+    let writer = spool(storage, path, Taker::Replicas, replicas, waker);
+    let readers = SpoolReaders(writer.shared());
+    (writer, readers)
+}
+
+/// A spool for the thread that writes the file; otherwise as [`for_replicas`].
+pub fn for_file(storage: &Arc<dyn Storage>, path: PathBuf, waker: Waker) -> (SpoolWriter, SpoolFileReader) {
+    let writer = spool(storage, path, Taker::File, 1, waker);
+    let reader = SpoolFileReader { spool: writer.shared(), scratch: None, failure: None };
+    (writer, reader)
+}
+
+fn spool(
+    storage: &Arc<dyn Storage>,
+    path: PathBuf,
+    taker: Taker,
+    readers: usize,
+    waker: Waker,
+) -> SpoolWriter {
+    let reader = || Reader {
+        next: 0,
+        loaded: VecDeque::new(),
+        loaded_bytes: 0,
+        waits: false,
+        is_loading: false,
+        has_failed: false,
+    };
+    let state = SpoolState {
+        chunks: VecDeque::new(),
+        first: 0,
+        readers: (0..readers).map(|_| Some(reader())).collect(),
+        memory: 0,
+        loaded: 0,
+        total: 0,
+        made: SnapshotMade::UnderWay,
+        scratch: None,
+    };
+    let spool = Arc::new(Spool {
+        state: Mutex::new(state),
+        changed: Condvar::new(),
+        news: AtomicBool::new(false),
+        held: AtomicUsize::new(0),
+        pressed: AtomicBool::new(false),
+        waker,
+        taker,
+    });
+    SpoolWriter { spool, storage: storage.clone(), path, scratch: Scratch::None }
+}
+
+impl Spool {
+    fn lock(&self) -> MutexGuard<'_, SpoolState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn wait<'a>(&self, state: MutexGuard<'a, SpoolState>) -> MutexGuard<'a, SpoolState> {
+        self.changed.wait(state).unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Bytes of memory that pieces take which were not taken.
+    pub fn held_bytes(&self) -> usize {
+        self.held.load(Relaxed)
+    }
+
+    /// Changes capture more than is formatted: whoever makes the snapshot does not wait for the file any more.
+    pub fn press(&self) {
+        let state = self.lock();
+        // Relaxed: the lock orders it before the look of a thread that is about to wait.
+        self.pressed.store(true, Relaxed);
+        drop(state);
+        self.changed.notify_all();
+    }
+
+    /// The pressure of changes is over: there is time to wait for the file again.
+    pub fn ease(&self) {
+        self.pressed.store(false, Relaxed);
+    }
+
+    /// The state has changed: the threads look again.
+    fn let_go(&self, state: MutexGuard<'_, SpoolState>) {
+        self.held.store(state.memory + state.loaded, Relaxed);
+        drop(state);
+        self.changed.notify_all();
+    }
+
+    /// Has the main thread look again.
+    fn tell(&self) {
+        if self.taker == Taker::File {
+            return;
+        }
+        // Release: whoever takes the flag sees the state behind the lock anyway; the flag itself must not be lost.
+        self.news.store(true, Release);
+        self.waker.wake();
+    }
+
+    /// Nothing more is made, and nothing more can be taken, unless it was made whole.
+    pub fn break_off(&self) {
+        let mut state = self.lock();
+        if state.made == SnapshotMade::UnderWay {
+            state.made = SnapshotMade::Failed;
+        }
+        self.let_go(state);
+        self.tell();
+    }
+
+    /// Nobody takes anything any more: what nobody has taken is freed, though somebody may share the spool still. The scratch file,
+    /// where nobody has it.
+    fn give_up(&self) -> Option<Box<dyn StorageFile>> {
+        self.break_off();
+        let mut state = self.lock();
+        state.readers.iter_mut().for_each(|reader| *reader = None);
+        state.loaded = 0;
+        state.free_passed();
+        let scratch = state.scratch.take();
+        self.let_go(state);
+        scratch
+    }
+
+    /// Adds a chunk, and tells those who wait for one.
+    fn add(&self, mut state: MutexGuard<'_, SpoolState>, chunk: SpoolChunk) {
+        let len = match &chunk {
+            SpoolChunk::Memory(bytes) => {
+                state.memory += bytes.len();
+                bytes.len()
+            }
+            SpoolChunk::Disk(place) => place.len,
+        };
+        state.total += len as u64;
+        state.chunks.push_back(chunk);
+        let waits = state.readers.iter().flatten().any(|reader| reader.waits);
+        self.let_go(state);
+        if waits {
+            self.tell();
+        }
+    }
+
+    /// Reads ahead for readers that wait for a chunk on disk, until nobody is left to read for.
+    fn load(&self, mut file: Box<dyn StorageFile>) {
+        let mut state = self.lock();
+        while state.made != SnapshotMade::Failed && state.readers.iter().any(Option::is_some) {
+            let Some((number, place)) = state.next_load() else {
+                state = self.wait(state);
+                continue;
+            };
+            drop(state);
+            let loaded = read(file.as_mut(), place);
+            state = self.lock();
+            if let Some(reader) = &mut state.readers[number] {
+                reader.is_loading = false;
+                match loaded {
+                    Ok(bytes) => {
+                        reader.loaded_bytes += bytes.len();
+                        reader.loaded.push_back(bytes);
+                        state.loaded += place.len;
+                    }
+                    Err(_) => reader.has_failed = true,
+                }
+                self.let_go(state);
+                self.tell();
+                state = self.lock();
+            }
+        }
+    }
+}
+
+impl SpoolState {
+    fn chunk(&self, number: usize) -> Option<&SpoolChunk> {
+        self.chunks.get(number.checked_sub(self.first)?)
+    }
+
+    /// A reader that waits and whose next chunk is on disk: it is about to be loaded.
+    fn next_load(&mut self) -> Option<(usize, ScratchPlace)> {
+        for number in 0..self.readers.len() {
+            let Some(reader) = &self.readers[number] else { continue };
+            if !reader.waits || reader.has_failed || reader.loaded_bytes >= LOADED_MAX {
+                continue;
+            }
+            let Some(SpoolChunk::Disk(place)) = self.chunk(reader.next) else { continue };
+            let place = *place;
+            if let Some(reader) = &mut self.readers[number] {
+                reader.next += 1;
+                reader.is_loading = true;
+            }
+            self.free_passed();
+            return Some((number, place));
+        }
+        None
+    }
+
+    /// Frees the chunks that all readers have passed.
+    fn free_passed(&mut self) {
+        let Some(least) = self.readers.iter().flatten().map(|reader| reader.next).min() else {
+            self.chunks.clear();
+            self.memory = 0;
+            return;
+        };
+        while self.first < least {
+            self.first += 1;
+            if let Some(SpoolChunk::Memory(bytes)) = self.chunks.pop_front() {
+                self.memory -= bytes.len();
+            }
+        }
+    }
+}
+
+fn read(file: &mut dyn StorageFile, place: ScratchPlace) -> io::Result<Bytes> {
+    let (mut bytes, mut filled) = (vec![0; place.len], 0);
+    while filled < place.len {
+        match file.read_at(place.at + filled as u64, &mut bytes[filled..]) {
+            Ok(0) => return Err(ErrorKind::UnexpectedEof.into()),
+            Ok(read) => filled += read,
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(Bytes::from_vec(bytes))
+}
+
+impl SpoolWriter {
+    /// What has to be told when the snapshot is broken off.
+    pub fn shared(&self) -> Arc<Spool> {
+        self.spool.clone()
+    }
+
+    /// Adds a piece. Waits where the head of the file says so. Errors: it was broken off, or the scratch file cannot be written.
+    pub fn push(&mut self, piece: Bytes) -> Result<(), SaveError> {
+        if piece.is_empty() {
+            return Ok(());
+        }
+        let spool = self.spool.clone();
+        let mut state = spool.lock();
+        loop {
+            if state.made == SnapshotMade::Failed || state.readers.iter().all(Option::is_none) {
+                return Err(SaveError("Saving was broken off".to_owned()));
+            }
+            let has_room = state.memory == 0 || state.memory + piece.len() <= MEMORY_MAX;
+            match self.scratch {
+                _ if has_room => {
+                    spool.add(state, SpoolChunk::Memory(piece));
+                    return Ok(());
+                }
+                // Relaxed: the lock orders it behind the store in `press`.
+                _ if spool.taker == Taker::File && !spool.pressed.load(Relaxed) => state = spool.wait(state),
+                Scratch::Unavailable => state = spool.wait(state),
+                Scratch::None => {
+                    drop(state);
+                    self.make_scratch();
+                    state = spool.lock();
+                }
+                Scratch::File { .. } => {
+                    drop(state);
+                    let place = self.spill(&piece)?;
+                    spool.add(spool.lock(), SpoolChunk::Disk(place));
+                    return Ok(());
+                }
+            }
+        }
+    }
+
+    /// All pieces were added.
+    pub fn end(&self) {
+        let mut state = self.spool.lock();
+        if state.made == SnapshotMade::UnderWay {
+            state.made = SnapshotMade::Whole(state.total);
+        }
+        self.spool.let_go(state);
+        self.spool.tell();
+    }
+
+    /// Makes the scratch file, and has it read.
+    fn make_scratch(&mut self) {
+        let SpoolWriter { spool, storage, path, .. } = self;
+        let made = storage.create(path, MODE).and_then(|file| {
+            let reading = storage.open(path);
+            storage.remove(path)?;
+            let (reading, spool) = (reading?, spool.clone());
+            if spool.taker == Taker::File {
+                spool.lock().scratch = Some(reading);
+                return Ok(file);
+            }
+            let thread = std::thread::Builder::new().name("snapshot-load".to_owned());
+            thread.spawn(move || {
+                let _stack = crate::crash::SignalStack::install();
+                spool.load(reading);
+            })?;
+            Ok(file)
+        });
+        self.scratch = match made {
+            Ok(file) => Scratch::File { file, at: 0 },
+            Err(_) => Scratch::Unavailable,
+        };
+    }
+
+    /// Appends a piece to the scratch file.
+    fn spill(&mut self, piece: &[u8]) -> Result<ScratchPlace, SaveError> {
+        let Scratch::File { file, at } = &mut self.scratch else {
+            unreachable!("it is asked for where there is a file")
+        };
+        let place = ScratchPlace { at: *at, len: piece.len() };
+        let mut rest = piece;
+        while !rest.is_empty() {
+            match file.write(rest) {
+                Ok(0) => return Err(failed(&ErrorKind::WriteZero.into())),
+                Ok(written) => rest = &rest[written..],
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => return Err(failed(&error)),
+            }
+        }
+        *at += piece.len() as u64;
+        Ok(place)
+    }
+}
+
+fn failed(error: &io::Error) -> SaveError {
+    SaveError(format!("Write error on the scratch file of a snapshot: {}", plain_error(error)))
+}
+
+impl Drop for SpoolWriter {
+    fn drop(&mut self) {
+        // Where it was made whole, this only wakes those who wait for the end.
+        self.spool.break_off();
+    }
+}
+
+impl SnapshotPieces for SpoolReaders {
+    fn next(&mut self, replica: usize) -> NextPiece {
+        let mut guard = self.0.lock();
+        let state = &mut *guard;
+        if state.made == SnapshotMade::Failed {
+            return NextPiece::Failed;
+        }
+        let end = state.first + state.chunks.len();
+        let Some(reader) = state.readers.get_mut(replica).and_then(Option::as_mut) else {
+            return NextPiece::Failed;
+        };
+        if let Some(bytes) = reader.loaded.pop_front() {
+            reader.loaded_bytes -= bytes.len();
+            state.loaded -= bytes.len();
+            self.0.let_go(guard);
+            return NextPiece::Piece(bytes);
+        }
+        if reader.has_failed {
+            return NextPiece::Failed;
+        }
+        let is_at_end = reader.next == end && !reader.is_loading;
+        if is_at_end && matches!(state.made, SnapshotMade::Whole(_)) {
+            return NextPiece::End;
+        }
+        let in_memory = match state.chunks.get(reader.next - state.first) {
+            Some(SpoolChunk::Memory(bytes)) if !reader.is_loading => bytes.clone(),
+            Some(SpoolChunk::Memory(_) | SpoolChunk::Disk(_)) | None => {
+                reader.waits = true;
+                self.0.let_go(guard);
+                return NextPiece::Later;
+            }
+        };
+        reader.waits = false;
+        reader.next += 1;
+        state.free_passed();
+        self.0.let_go(guard);
+        NextPiece::Piece(in_memory)
+    }
+
+    fn leave(&mut self, replica: usize) {
+        let mut state = self.0.lock();
+        if let Some(reader) = state.readers.get_mut(replica).and_then(Option::take) {
+            state.loaded -= reader.loaded_bytes;
+        }
+        state.free_passed();
+        self.0.let_go(state);
+    }
+
+    fn made(&self) -> SnapshotMade {
+        self.0.lock().made
+    }
+
+    fn has_news(&self) -> bool {
+        // AcqRel: pairs with the store in `tell`.
+        self.0.news.swap(false, AcqRel)
+    }
+
+    fn held_bytes(&self) -> usize {
+        self.0.held_bytes()
+    }
+}
+
+impl Drop for SpoolReaders {
+    fn drop(&mut self) {
+        self.0.give_up();
+    }
+}
+
+impl SpoolFileReader {
+    /// Takes the next piece, and waits for it; `None` at the end, or where there is none: see [`SpoolFileReader::is_whole`].
+    pub fn take(&mut self) -> Option<TakenPiece> {
+        let mut guard = self.spool.lock();
+        let place = loop {
+            let state = &mut *guard;
+            if state.made == SnapshotMade::Failed {
+                return None;
+            }
+            let next = state.readers.first()?.as_ref()?.next;
+            let found = match state.chunk(next) {
+                Some(SpoolChunk::Memory(bytes)) => Some(Ok(bytes.clone())),
+                Some(SpoolChunk::Disk(place)) => Some(Err(*place)),
+                None => None,
+            };
+            if found.is_none() && state.made != SnapshotMade::UnderWay {
+                return None;
+            }
+            let Some(found) = found else {
+                guard = self.spool.wait(guard);
+                continue;
+            };
+            state.readers.first_mut()?.as_mut()?.next += 1;
+            state.free_passed();
+            if self.scratch.is_none() {
+                self.scratch = state.scratch.take();
+            }
+            let left_bytes = state.memory;
+            self.spool.let_go(guard);
+            match found {
+                Ok(bytes) => return Some(TakenPiece { bytes, left_bytes }),
+                Err(place) => break (place, left_bytes),
+            }
+        };
+        let (place, left_bytes) = place;
+        let loaded = match &mut self.scratch {
+            Some(file) => read(file.as_mut(), place),
+            None => Err(ErrorKind::NotFound.into()),
+        };
+        match loaded {
+            Ok(bytes) => Some(TakenPiece { bytes, left_bytes }),
+            Err(error) => {
+                let reason = plain_error(&error);
+                self.failure = Some(SaveError(format!("Read error on the scratch file of a save: {reason}")));
+                self.spool.break_off();
+                None
+            }
+        }
+    }
+
+    /// Whether everything was made.
+    pub fn is_whole(&self) -> bool {
+        self.failure.is_none() && matches!(self.spool.lock().made, SnapshotMade::Whole(_))
+    }
+
+    /// What went wrong on this end.
+    pub fn failure(&mut self) -> Option<SaveError> {
+        self.failure.take()
+    }
+}
+
+impl Drop for SpoolFileReader {
+    fn drop(&mut self) {
+        // Whoever makes the snapshot may wait for room.
+        let scratch = self.spool.give_up();
+        // Freeing a large file takes its time: here, and not where the last share of the spool is dropped.
+        drop(scratch);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::storage::Real;
+
+    const PIECE: usize = 256 << 10;
+
+    fn waker() -> Waker {
+        let config = sluice_evloop::Config::default();
+        let chosen = sluice_evloop::AnyLoop::choose(sluice_evloop::Backend::Poll, &config).expect("a loop");
+        chosen.event_loop.waker()
+    }
+
+    fn folder(name: &str) -> PathBuf {
+        let path = std::env::temp_dir().join(format!("sluice-spool-{name}-{}", std::process::id()));
+        std::fs::create_dir_all(&path).expect("a folder");
+        path
+    }
+
+    fn piece(number: usize) -> Bytes {
+        Bytes::from_vec((0..PIECE).map(|at| (at ^ (number * 31)) as u8).collect())
+    }
+
+    fn take(readers: &mut SpoolReaders, replica: usize) -> Bytes {
+        loop {
+            match readers.next(replica) {
+                NextPiece::Piece(bytes) => return bytes,
+                NextPiece::Later => std::thread::yield_now(),
+                other => panic!("{other:?}"),
+            }
+        }
+    }
+
+    #[test]
+    fn replicas_take_a_snapshot_at_their_own_pace_and_whoever_makes_it_does_not_wait() {
+        let folder = folder("pace");
+        let storage: Arc<dyn Storage> = Arc::new(Real);
+        let (mut writer, mut readers) = for_replicas(&storage, folder.join("scratch"), 3, waker());
+        let pieces = 160;
+        for number in 0..pieces {
+            writer.push(piece(number)).expect("written");
+            assert!(readers.held_bytes() <= MEMORY_MAX, "{}", readers.held_bytes());
+        }
+        assert_eq!(readers.made(), SnapshotMade::UnderWay);
+        assert_eq!(std::fs::read_dir(&folder).expect("a folder").count(), 0, "the scratch file has no name");
+        // One goes ahead, and takes what is on disk.
+        for number in 0..pieces {
+            assert_eq!(take(&mut readers, 0)[..], piece(number)[..], "{number}");
+        }
+        assert_eq!(readers.next(0), NextPiece::Later);
+        readers.leave(2);
+        assert!(readers.held_bytes() > MEMORY_MAX - PIECE, "the other one has taken nothing");
+        assert!(readers.has_news() && !readers.has_news());
+        writer.push(piece(pieces)).expect("written");
+        assert!(readers.has_news(), "one that was told to come later finds something");
+        writer.end();
+        drop(writer);
+        assert_eq!(readers.made(), SnapshotMade::Whole(((pieces + 1) * PIECE) as u64));
+        for number in 0..=pieces {
+            assert_eq!(take(&mut readers, 1)[..], piece(number)[..], "{number}");
+            assert!(readers.held_bytes() <= MEMORY_MAX + LOADED_MAX + PIECE);
+        }
+        take(&mut readers, 0);
+        for replica in [0, 1] {
+            assert_eq!(readers.next(replica), NextPiece::End);
+            readers.leave(replica);
+        }
+        assert_eq!(readers.held_bytes(), 0);
+        std::fs::remove_dir_all(&folder).expect("removable");
+    }
+
+    #[test]
+    fn without_a_scratch_file_a_snapshot_waits_for_the_slowest_replica() {
+        let storage: Arc<dyn Storage> = Arc::new(Real);
+        let nowhere = PathBuf::from("/nowhere/scratch");
+        let (mut writer, mut readers) = for_replicas(&storage, nowhere, 2, waker());
+        let pieces = 2 * MEMORY_MAX / PIECE;
+        let making = std::thread::spawn(move || {
+            for number in 0..pieces {
+                writer.push(piece(number)).expect("written");
+            }
+            writer.end();
+        });
+        for number in 0..pieces {
+            for replica in [0, 1] {
+                assert_eq!(take(&mut readers, replica)[..], piece(number)[..], "{number}");
+            }
+            assert!(readers.held_bytes() <= MEMORY_MAX);
+        }
+        making.join().expect("no panic");
+        assert_eq!(readers.next(0), NextPiece::End);
+    }
+
+    #[test]
+    fn a_snapshot_that_is_broken_off_fails_for_all_and_nobody_waits_for_ever() {
+        let storage: Arc<dyn Storage> = Arc::new(Real);
+        let (mut writer, mut readers) = for_replicas(&storage, PathBuf::from("/nowhere/s"), 1, waker());
+        writer.push(piece(0)).expect("there is room");
+        let spool = writer.shared();
+        let making = std::thread::spawn(move || {
+            let failed = (1..1000).find_map(|number| writer.push(piece(number)).err());
+            failed.expect("it is broken off")
+        });
+        while readers.held_bytes() + PIECE <= MEMORY_MAX {
+            std::thread::yield_now();
+        }
+        spool.break_off();
+        assert_eq!(making.join().expect("no panic"), SaveError("Saving was broken off".to_owned()));
+        assert_eq!(readers.next(0), NextPiece::Failed);
+        assert_eq!(readers.made(), SnapshotMade::Failed);
+        assert!(spool.held_bytes() > 0);
+        drop(readers);
+        assert_eq!(spool.held_bytes(), 0, "whoever could break it off still shares it");
+    }
+
+    #[test]
+    fn whoever_makes_a_file_waits_for_the_disk_until_changes_press() {
+        let folder = folder("press");
+        let storage: Arc<dyn Storage> = Arc::new(Real);
+        let (mut writer, mut reader) = for_file(&storage, folder.join("scratch"), waker());
+        let spool = writer.shared();
+        let pieces = 4 * MEMORY_MAX / PIECE;
+        let making = std::thread::spawn(move || {
+            for number in 0..pieces {
+                writer.push(piece(number)).expect("written");
+            }
+            writer.end();
+        });
+        while spool.held_bytes() + PIECE <= MEMORY_MAX {
+            std::thread::yield_now();
+        }
+        assert!(!making.is_finished(), "it waits, as nobody writes");
+        spool.press();
+        making.join().expect("no panic");
+        assert!(spool.held_bytes() <= MEMORY_MAX, "the rest is on disk: {}", spool.held_bytes());
+        for number in 0..pieces {
+            assert_eq!(reader.take().expect("a piece").bytes[..], piece(number)[..], "{number}");
+        }
+        assert!(reader.take().is_none() && reader.is_whole());
+        assert_eq!(spool.held_bytes(), 0);
+        std::fs::remove_dir_all(&folder).expect("removable");
+    }
+}
