@@ -1,5 +1,6 @@
 //! Saving and loading, end to end: what a restart brings back, and what is left when disks or the machine fail.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+#![allow(clippy::disallowed_methods, reason = "a delay is one of real time")]
 
 mod common;
 
