@@ -318,11 +318,11 @@ impl Scene {
 
     /// The last fault or end of one that was reported.
     fn fault(&self) -> Option<&str> {
-        let faults = self.news.iter().filter_map(|news| match news {
+        let last = self.news.iter().rev().find_map(|news| match news {
             AofNews::Fault(fault) => Some(fault.as_deref()),
             _ => None,
         });
-        faults.last().flatten()
+        last.flatten()
     }
 }
 
