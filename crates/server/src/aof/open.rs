@@ -1,8 +1,8 @@
 //! Opening the append-only file: at the start of the server, and where a rewrite turns it on.
 
 use super::{
-    Aof, AofEnding, AofItem, AofNews, AofShared, AppendedFiles, Appender, BaseSink, FileEnding, Folder, History,
-    Named, NamedFiles, NewBase, NoFiles, Order, RewriteNumber, Worker, clock,
+    Aof, AofEnding, AofItem, AofNews, AofShared, AppendedFiles, Appender, BaseSink, FileEnding, Folder,
+    History, Named, NamedFiles, NewBase, NoFiles, Order, RewriteNumber, Worker, clock,
 };
 use crate::host::Host;
 use crate::os::plain_error;

@@ -59,7 +59,6 @@ impl Default for Numbers {
         Numbers {
             current_bytes: AtomicU64::default(),
             base_bytes: AtomicU64::default(),
-            buffer_bytes: AtomicU64::default(),
             is_syncing: AtomicBool::default(),
             delayed_syncs: AtomicU64::default(),
             free_bytes: AtomicU64::new(u64::MAX),

@@ -242,7 +242,7 @@ impl Worker {
 
     /// Writes what waits.
     fn write(&mut self) {
-        if !self.delay.is_zero() && self.appender.waiting_bytes() > 0 {
+        if !self.delay.is_zero() && self.shared.facts().buffer_bytes > 0 {
             std::thread::sleep(self.delay);
         }
         let began_ns = (self.clock)();

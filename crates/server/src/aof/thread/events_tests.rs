@@ -21,17 +21,26 @@ fn events_of(policy: AppendFsync, has_job: bool) -> (Vec<&'static str>, Option<u
         now_ns += 2_000_000;
         now_ns
     });
-    let mut worker =
-        Worker::new(shared.clone(), opened.event_loop.waker(), folder, appender, policy, (Named::Now, None), clock);
-    assert_eq!(shared.numbers.facts().free_bytes, None, "it is not known before it was asked for");
-    let mut items: VecDeque<AofItem> = [AofItem::Block(Block { bytes: b"x".to_vec(), end: 1 })].into();
+    let mut worker = Worker::new(
+        shared.clone(),
+        opened.event_loop.waker(),
+        folder,
+        appender,
+        policy,
+        (Named::Now, None),
+        clock,
+    );
+    assert_eq!(shared.facts().free_bytes, None, "it is not known before it was asked for");
+    shared.give(AofItem::Block(Block { bytes: b"x".to_vec(), end: 1 }));
+    let mut items = VecDeque::new();
+    shared.take(&mut items);
     worker.work(&mut items);
     let _ = std::fs::remove_file(path);
     let events = shared.take_news().into_iter().filter_map(|news| match news {
         AofNews::Latency(event, _) => Some(event),
         _ => None,
     });
-    (events.collect(), shared.numbers.facts().free_bytes)
+    (events.collect(), shared.facts().free_bytes)
 }
 
 #[test]
