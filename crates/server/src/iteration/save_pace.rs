@@ -1,11 +1,11 @@
 //! How much of the main thread's time a save gets.
 //!
-//! While clients work, a save has a twelfth of the time that passes: it takes longer, and they keep the processors, which the
+//! While clients work, a save has a 24th of the time that passes: it takes longer, and they keep the processors, which the
 //! thread that writes the file needs, too, in proportion to what is captured. Without clients a save follows upon itself. Times
 //! are monotonic nanoseconds.
 
 /// Of so many parts of the time that passes, a save gets one while clients work. Measured with `behave save`: a third leaves writers 0.4 to 0.5 of their throughput, an eighth 0.65.
-const SHARE: u64 = 12;
+const SHARE: u64 = 24;
 /// Clients work when a command was executed in so much time.
 const WORKING_NS: u64 = 5_000_000;
 /// Less than this is not worth a slice: a look at the clock comes every 10 µs of capturing.
@@ -84,9 +84,9 @@ mod tests {
     }
 
     #[test]
-    fn a_save_has_a_twelfth_of_the_time_beside_clients_and_all_of_it_without() {
+    fn a_save_has_a_24th_of_the_time_beside_clients_and_all_of_it_without() {
         let beside = share(1_000);
-        assert!((0.07..0.10).contains(&beside), "{beside}");
+        assert!((0.03..0.07).contains(&beside), "{beside}");
         assert!(share(u64::MAX) > 0.95);
     }
 
