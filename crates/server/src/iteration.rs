@@ -209,6 +209,7 @@ impl Server {
             ("event_loop", sockets.event_loop.footprint()),
             ("batches", self.batches.footprint()),
             ("io_threads", io_threads),
+            ("aof_thread", self.host.aof.as_ref().map_or(0, |aof| aof.shared().footprint())),
             // `allocated` counts them as given out; `used_memory` does not.
             ("allocator_cache", alloc::cached()),
         ]);

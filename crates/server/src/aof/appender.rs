@@ -11,6 +11,7 @@
 //! nothing written; (3) `synced` is a position up to which everything is on disk.
 
 use crate::storage::StorageFile;
+use sluice_base::heap;
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind};
 
@@ -101,6 +102,13 @@ impl Appender {
     /// Whether something is written and not durable.
     pub fn wants_sync(&self) -> bool {
         self.synced < self.written && self.health != Health::Lost
+    }
+
+    /// Bytes that the allocator has given.
+    pub fn footprint(&self) -> usize {
+        let blocks = self.waiting.iter().map(|block| heap::vec(&block.bytes)).sum::<usize>();
+        let spent = self.spent.iter().map(heap::vec).sum::<usize>();
+        heap::deque(&self.waiting) + blocks + heap::vec(&self.scratch) + heap::vec(&self.spent) + spent
     }
 
     /// Buffers of blocks that were written, to be used again.

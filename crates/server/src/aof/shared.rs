@@ -8,6 +8,7 @@ use super::appender::Block;
 use super::folder::NewBase;
 use super::load::Listed;
 use crate::switches;
+use sluice_base::heap;
 use sluice_config::choice::AppendFsync;
 use sluice_config::{Config, param};
 use sluice_engine::{AofBacklog, AofFacts, LogLevel};
@@ -52,6 +53,8 @@ pub struct Numbers {
     pub free_bytes: AtomicU64,
     /// Something else is written in the background. Written by the main thread.
     pub has_job: AtomicBool,
+    /// Memory of the thread of the file.
+    pub memory_bytes: AtomicU64,
 }
 
 impl Default for Numbers {
@@ -63,6 +66,7 @@ impl Default for Numbers {
             delayed_syncs: AtomicU64::default(),
             free_bytes: AtomicU64::new(u64::MAX),
             has_job: AtomicBool::default(),
+            memory_bytes: AtomicU64::default(),
         }
     }
 }
@@ -210,6 +214,18 @@ impl AofShared {
             AofBacklog::Full if waiting < max / 2 => AofBacklog::Fine,
             AofBacklog::Fine | AofBacklog::Full => present,
         }
+    }
+
+    /// Bytes that the allocator has given for the file. What passes from one thread to the other may be missed.
+    pub fn footprint(&self) -> usize {
+        let block = |item: &AofItem| match item {
+            AofItem::Block(block) => heap::vec(&block.bytes),
+            AofItem::Order(_) | AofItem::SyncEnded => 0,
+        };
+        let inbox = lock(&self.inbox);
+        let items = heap::deque(&inbox.items) + inbox.items.iter().map(block).sum::<usize>();
+        let spent = heap::vec(&inbox.spent) + inbox.spent.iter().map(heap::vec).sum::<usize>();
+        items + spent + self.numbers.memory_bytes.load(Relaxed) as usize
     }
 
     /// Numbers for INFO.

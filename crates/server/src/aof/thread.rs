@@ -541,6 +541,7 @@ impl Worker {
     fn publish(&self) {
         let numbers = &self.shared.numbers;
         numbers.current_bytes.store(self.other_bytes + self.appender.size(), Relaxed);
+        numbers.memory_bytes.store(self.appender.footprint() as u64, Relaxed);
         self.shared.set_durable(self.appender.synced().min(self.lost_at.unwrap_or(u64::MAX)));
     }
 
