@@ -17,6 +17,7 @@ fn writes_are_appended_and_reads_are_not() {
     assert_eq!(rig.appended(), "");
     rig.check("SET a 1", "+OK");
     rig.check("GET a", "\"1\"");
+    rig.check("GETEX a", "\"1\"");
     assert_eq!(rig.appended(), "SELECT 0 SET a 1");
     rig.check("SET a 2 EX 100", "+OK");
     assert!(rig.appended().starts_with("SET a 2 PXAT "));

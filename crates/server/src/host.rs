@@ -551,7 +551,8 @@ impl Process for Host {
 
     fn create_snapshot(&mut self, name: &[u8], sync_early: bool) -> Result<Box<dyn SnapshotSink>, SaveError> {
         let older = self.background.iter().filter(|writer| writer.is_snapshot()).cloned().collect();
-        let writer = self.begin_snapshot(name, sync_early)?;
+        let number = self.count_snapshot();
+        let writer = storage::snapshot::create_awaited(&self.storage, name, sync_early, number)?;
         let temporary = writer.temporary_snapshot();
         let snapshot = Box::new(YoungerSnapshot { writer, older });
         Ok(Box::new(AwaitedSnapshot::new(temporary.as_deref(), snapshot)))

@@ -309,11 +309,25 @@ fn the_second_signal_removes_the_file_of_the_save_at_the_end() {
     let mut server = server_in(&dir, &["--save", "900 1", "--rdb-key-save-delay", "100000"]);
     server.client().check("DEBUG POPULATE 1000", "+OK\r\n").check("SET a 1", "+OK\r\n");
     server.signal("INT");
-    let is_temporary = |name: &String| name.starts_with("temp-");
-    until("the file", || names(&dir).iter().any(is_temporary).then_some(()));
+    let temporary = format!("temp-{}.rdb", server.child.id());
+    until("the file", || names(&dir).contains(&temporary).then_some(()));
     server.signal("INT");
     assert_eq!(server.wait().code(), Some(1));
     assert!(!names(&dir).iter().any(|name| name.ends_with(".rdb")), "{:?}", names(&dir));
+}
+
+#[test]
+fn a_temporary_file_of_another_container_is_left_alone() {
+    let dir = Dir::new();
+    let server = server_in(&dir, &["--save", ""]);
+    let temporary = format!("temp-{}.rdb", server.child.id());
+    dir.file(&temporary, "its own");
+    // It is being written as long as it is locked.
+    let written = std::fs::File::open(dir.join(&temporary)).unwrap();
+    written.try_lock().unwrap();
+    server.client().check("SET a 1", "+OK\r\n").check("SAVE", "+OK\r\n");
+    assert_eq!(std::fs::read_to_string(dir.join(&temporary)).unwrap(), "its own");
+    assert_eq!(names(&dir), ["dump.rdb", &temporary]);
 }
 
 #[test]

@@ -56,6 +56,19 @@ pub fn create(
     Ok(SnapshotWriter { replacement, place })
 }
 
+/// The same for which everybody waits: scripts look for its file under the number of the process alone. While a process of the same
+/// number in another container writes such a file, the name is another.
+pub fn create_awaited(
+    storage: &Arc<dyn Storage>,
+    name: &[u8],
+    sync_early: bool,
+    number: u64,
+) -> Result<SnapshotWriter, SaveError> {
+    let plain = temporary_name(std::process::id(), 0);
+    let is_free = !storage.is_written(Path::new(&plain));
+    create(storage, name, sync_early, if is_free { 0 } else { number })
+}
+
 /// Where this process may make a scratch file for its snapshot of that number: what a crash leaves is removed as other temporary files.
 pub fn scratch_path(number: u64) -> PathBuf {
     let folder = std::env::current_dir().unwrap_or_default();
