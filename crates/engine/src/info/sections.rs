@@ -6,6 +6,7 @@ use crate::loading::LoadUnderWay;
 use crate::pubsub::TopicKind;
 use crate::session::SyncStage;
 use crate::version;
+use sluice_base::Now;
 use sluice_config::param;
 
 pub(super) fn server(view: &View<'_>, out: &mut Lines) {
@@ -221,14 +222,18 @@ pub(super) fn persistence(view: &View<'_>, out: &mut Lines) {
         out.add("aof_delayed_fsync", facts.delayed_syncs);
     }
     if let Some(load) = load {
-        let figures = load.figures(view.now);
-        out.add("loading_start_time", figures.start_s);
-        out.add("loading_total_bytes", figures.total_bytes);
-        out.add("loading_rdb_used_mem", figures.rdb_used_memory);
-        out.add("loading_loaded_bytes", figures.loaded_bytes);
-        out.add("loading_loaded_perc", format_args!("{:.2}", figures.percent));
-        out.add("loading_eta_seconds", figures.eta_s);
+        loading(load, view.now, out);
     }
+}
+
+fn loading(load: &LoadUnderWay, now: Now, out: &mut Lines) {
+    let figures = load.figures(now);
+    out.add("loading_start_time", figures.start_s);
+    out.add("loading_total_bytes", figures.total_bytes);
+    out.add("loading_rdb_used_mem", figures.rdb_used_memory);
+    out.add("loading_loaded_bytes", figures.loaded_bytes);
+    out.add("loading_loaded_perc", format_args!("{:.2}", figures.percent));
+    out.add("loading_eta_seconds", figures.eta_s);
 }
 
 pub(super) fn stats(view: &View<'_>, out: &mut Lines) {
