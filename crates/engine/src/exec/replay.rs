@@ -370,7 +370,7 @@ fn refused(name: &str, error: &CmdError) -> CannotReplay {
 fn bad_format(name: &str) -> String {
     format!(
         "Bad file format reading the append only file {name}: make a backup of your AOF file, then use \
-         ./valkey-check-aof --fix <filename.manifest>"
+         sluice-check-aof --fix <filename.manifest>"
     )
 }
 

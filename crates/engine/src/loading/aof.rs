@@ -105,7 +105,7 @@ fn load_part(
             let name = &part.name;
             let text = format!(
                 "Unexpected end of file reading the append only file {name}. You can: 1) Make a backup of your AOF file, then \
-                 use ./valkey-check-aof --fix <filename.manifest>. 2) Alternatively you can set the 'aof-load-truncated' \
+                 use sluice-check-aof --fix <filename.manifest>. 2) Alternatively you can set the 'aof-load-truncated' \
                  configuration option to yes and restart the server."
             );
             return Err(fail(process, text));
