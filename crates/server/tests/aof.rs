@@ -317,17 +317,34 @@ fn everysec_refuses_writes_while_the_disk_is_full_and_goes_on_after() {
     }
     let dir = Dir::new();
     end(server_in(&dir, &[]));
-    let server = server_with_fault(&dir, &[], Some(&format!("no-space:{}:1:0", START_STEPS + 1)));
+    // Several attempts fail, a second apart: the refusals below need their time on a busy machine.
+    let server = server_with_fault(&dir, &[], Some(&format!("no-space:{}:7:0", START_STEPS + 1)));
     let mut client = server.client();
     client.check("SET a 1", "+OK\r\n");
     until("the fault", || (client.info("aof_last_write_status") == "err").then_some(()));
     let refused = "-MISCONF Errors writing to the AOF file: No space left on device\r\n";
     client.check("SET b 1", refused).check("PING", refused).check("GET a", "$1\r\n1\r\n");
-    // A second later the write is tried again.
+    // Each second the write is tried again.
     assert!(server.log.wait("AOF write error looks solved. The server can write again.").is_some());
     client.check("SET b 1", "+OK\r\n");
     end(server);
     server_in(&dir, &[]).client().check("DBSIZE", ":2\r\n");
+}
+
+#[test]
+fn an_end_whose_last_writes_are_not_on_disk_has_another_status() {
+    if !has_switches() {
+        return;
+    }
+    let dir = Dir::new();
+    end(server_in(&dir, &[]));
+    let mut server = server_with_fault(&dir, &[], Some(&format!("no-space:{}:100000:0", START_STEPS + 1)));
+    let mut client = server.client();
+    client.check("SET a 1", "+OK\r\n");
+    until("the fault", || (client.info("aof_last_write_status") == "err").then_some(()));
+    server.signal("TERM");
+    assert_eq!(server.wait().code(), Some(1));
+    assert!(server.log.wait("The last writes are not on disk").is_some());
 }
 
 #[test]

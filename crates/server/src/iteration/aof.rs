@@ -101,16 +101,18 @@ impl Server {
         }
     }
 
-    /// Makes everything durable that was executed; nothing may be executed after this.
-    pub(super) fn close_aof(&mut self) {
-        let Some(aof) = &self.host.aof else { return };
+    /// Makes everything durable that was executed; nothing may be executed after this. Whether it is.
+    pub(super) fn close_aof(&mut self) -> bool {
+        let Some(aof) = &self.host.aof else { return true };
         aof.append(&mut self.engine);
         self.host.note(LogLevel::Notice, "Calling fsync() on the AOF file.");
         let position = self.engine.aof_position();
         let ending = self.host.end_aof(Vec::new(), position);
-        if self.engine.is_aof_strict() && ending.is_some_and(|ending| ending != AofEnding::Durable) {
+        let is_durable = ending.is_none_or(|ending| ending == AofEnding::Durable);
+        if self.engine.is_aof_strict() && !is_durable {
             // The replies that wait for the file are not sent.
             std::process::exit(1);
         }
+        is_durable
     }
 }

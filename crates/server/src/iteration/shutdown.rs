@@ -14,13 +14,18 @@ const FINISH_NS_MAX: u64 = 500_000_000;
 const FINISH_WAIT: Duration = Duration::from_micros(100);
 
 impl Server {
-    /// Ends the server; returns `status`.
-    pub(super) fn shut_down(&mut self, status: i32) -> i32 {
+    /// Ends the server; the status of the process: `status`, unless data that were acknowledged are not on disk.
+    pub(super) fn shut_down(&mut self, mut status: i32) -> i32 {
         if let Some(load) = &self.host.load {
             load.stop();
         }
         self.engine.save_rest(&mut self.host);
-        self.close_aof();
+        if !self.close_aof() {
+            let line =
+                "The last writes are not on disk: the end of the AOF file is lost. Exiting with status 1";
+            self.host.note(LogLevel::Warning, line);
+            status = status.max(1);
+        }
         supervisor::tell(self.engine.config(), "STOPPING=1\n", &mut self.host);
         self.listeners.close(&mut self.sockets.event_loop);
         self.release_all();
