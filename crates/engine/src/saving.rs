@@ -39,7 +39,7 @@ pub(crate) fn save(
     control: &mut Control,
     process: &mut dyn Process,
 ) -> Result<(), NotSaved> {
-    if control.partly_loaded.as_ref().is_some_and(|place| *place == control.snapshot_place()) {
+    if control.snapshot_holds_more() {
         process.log(LogLevel::Warning, PARTLY_LOADED);
         return Err(NotSaved);
     }
@@ -245,8 +245,7 @@ impl Engine {
         self.control.saving.tried_s = now.unix_s();
         self.control.saving.scheduled = false;
         self.control.saves += 1;
-        let partly = self.control.partly_loaded.as_ref();
-        let begun = match partly.is_some_and(|place| *place == self.control.snapshot_place()) {
+        let begun = match self.control.snapshot_holds_more() {
             true => Err(SaveError(PARTLY_LOADED.to_owned())),
             false => self.begin_file_job(self.snapshot_target(), process),
         };
