@@ -546,6 +546,18 @@ fn the_server_does_not_end_before_the_first_base_unless_it_is_told_to() {
             if ends { "Writing initial AOF. Exit anyway." } else { "Writing initial AOF, can't exit." };
         assert!(rig.process.log.iter().any(|(_, text)| text == said), "{line}");
     }
+    // Nor does a base that could not be written keep it; the data are saved where that is wanted.
+    for (line, saves) in [("SHUTDOWN", false), ("SHUTDOWN SAVE", true)] {
+        let mut rig = before_the_first_base();
+        rig.check("CONFIG SET save \"\"", "+OK");
+        slices(&mut rig);
+        rig.engine.report_aof_rewrite(false, &mut rig.process);
+        assert_eq!(rig.run(line), "", "{line}");
+        assert!(rig.actions.iter().any(|action| matches!(action, Action::Shutdown)), "{line}");
+        assert_eq!(rig.process.log.iter().any(|(_, text)| text == "DB saved on disk"), saves, "{line}");
+        let said = "The first base of the AOF could not be written: ";
+        assert!(rig.process.log.iter().any(|(_, text)| text.starts_with(said)), "{line}");
+    }
     let mut rig = before_the_first_base();
     rig.process.aof_has_base = true;
     rig.run("SHUTDOWN");
