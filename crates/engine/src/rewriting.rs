@@ -60,6 +60,14 @@ const PARTLY_LOADED_RDB: &str = "Not writing an append-only file: the RDB file h
                                  dbfilename, or move that file and load without it.";
 
 impl Control {
+    /// Ends a rewrite that is scheduled, if there is one.
+    pub(crate) fn cancel_scheduled_rewrite(&mut self, process: &mut dyn Process) {
+        if std::mem::take(&mut self.rewriting.scheduled) {
+            let text = "AOF was disabled but there is a scheduled AOF background, cancel it.";
+            process.log(LogLevel::Notice, text);
+        }
+    }
+
     /// Why no rewrite may begin: what it writes would take the place of a file that holds more. A line for the log.
     pub(crate) fn rewrite_refusal(&self) -> Option<&'static str> {
         if self.partly_loaded_aof {
@@ -301,10 +309,7 @@ impl Engine {
 
     /// Ends a rewrite that is under way or scheduled, if there is one; the file before goes on.
     pub(crate) fn break_off_rewrite(&mut self, process: &mut dyn Process) {
-        if std::mem::take(&mut self.control.rewriting.scheduled) {
-            let text = "AOF was disabled but there is a scheduled AOF background, cancel it.";
-            process.log(LogLevel::Notice, text);
-        }
+        self.control.cancel_scheduled_rewrite(process);
         if let Some(began_s) = self.control.rewriting.began_s.take() {
             self.control.rewriting.last_s = Some(process.recent().unix_s() - began_s);
             self.drop_job();

@@ -47,6 +47,7 @@ pub(super) fn set(ctx: &mut ServerCtx<'_>, args: Args<'_>) -> Run {
             ctx.process.log(LogLevel::Warning, &text);
         }
     }
+    let aof_changed = changed.contains(&param::APPENDONLY.any());
     for id in changed {
         if let Some(value) = ctx.process.in_force(id) {
             // It describes what has been applied, so it is in order.
@@ -54,6 +55,10 @@ pub(super) fn set(ctx: &mut ServerCtx<'_>, args: Args<'_>) -> Run {
         }
     }
     ctx.control.apply_limits();
+    if aof_changed && !ctx.control.wants_aof() && !ctx.control.aof.is_on() {
+        // A first rewrite that has not begun; where it has, the file is turned off behind this command.
+        ctx.control.cancel_scheduled_rewrite(ctx.process);
+    }
     want_aof(ctx);
     ctx.reply.ok();
     Ok(Outcome::Done)
