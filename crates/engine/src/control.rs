@@ -78,8 +78,10 @@ pub struct Control {
     pub last_load: LoadCounts,
     /// What a file held that has no use here: it is written again.
     pub kept: Kept,
-    /// The file whose keys were loaded but for some: its folder and name. It is not replaced by what is left of it.
+    /// The RDB file whose keys were loaded but for some: its folder and name. It is not replaced by what is left of it.
     pub partly_loaded: Option<(Vec<u8>, Vec<u8>)>,
+    /// The same of the append-only file: no rewrite takes its place.
+    pub partly_loaded_aof: bool,
     /// The server ends, and its data was saved for that.
     pub saved_for_end: bool,
     /// DEBUG SET-ACTIVE-EXPIRE.

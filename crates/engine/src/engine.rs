@@ -469,6 +469,7 @@ impl Control {
             last_load: Default::default(),
             kept: Default::default(),
             partly_loaded: None,
+            partly_loaded_aof: false,
             saved_for_end: false,
             active_expire: true,
             cron_paused: false,

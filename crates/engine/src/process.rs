@@ -348,7 +348,7 @@ pub struct Facts {
 pub struct AofFacts {
     /// Bytes of all files with data.
     pub current_bytes: u64,
-    /// The same after the last rewrite, or at the start.
+    /// The same after the last rewrite; since a start without one, those of the base.
     pub base_bytes: u64,
     /// Bytes that are not written yet.
     pub buffer_bytes: u64,

@@ -17,6 +17,7 @@
 
 use crate::aof::AofBacklog;
 use crate::background::JobState;
+use crate::control::Control;
 use crate::engine::Engine;
 use crate::process::{AofFacts, AofIncrement, BackgroundFile, LogLevel, Process, SaveError};
 use sluice_base::Now;
@@ -47,6 +48,34 @@ pub struct Rewriting {
     rests_until_s: i64,
     /// The log says no more that the disk is too small before this, seconds since the epoch.
     too_small_said_until_s: i64,
+    /// The log has said why no rewrite begins: growth, and what is scheduled, have it said once.
+    pub(crate) refusal_said: bool,
+}
+
+const PARTLY_LOADED_AOF: &str = "Not rewriting: the append-only file holds keys that were passed over when it was loaded, and \
+                                 they would be lost. SAVE, move the folder of the append-only file away, start with \
+                                 appendonly no, and turn the append-only file on then.";
+const PARTLY_LOADED_RDB: &str = "Not writing an append-only file: the RDB file holds keys that were passed over when it was \
+                                 loaded; the next start would not read it, and a save would replace it. Give another \
+                                 dbfilename, or move that file and load without it.";
+
+impl Control {
+    /// Ends a rewrite that is scheduled, if there is one.
+    pub(crate) fn cancel_scheduled_rewrite(&mut self, process: &mut dyn Process) {
+        if std::mem::take(&mut self.rewriting.scheduled) {
+            let text = "AOF was disabled but there is a scheduled AOF background, cancel it.";
+            process.log(LogLevel::Notice, text);
+        }
+    }
+
+    /// Why no rewrite may begin: what it writes would take the place of a file that holds more. A line for the log.
+    pub(crate) fn rewrite_refusal(&self) -> Option<&'static str> {
+        if self.partly_loaded_aof {
+            return Some(PARTLY_LOADED_AOF);
+        }
+        // From the first base on the next start reads no RDB file, and knows no more that one holds more.
+        (!self.aof.is_on() && self.snapshot_holds_more()).then_some(PARTLY_LOADED_RDB)
+    }
 }
 
 /// What growth and the disk ask for.
@@ -118,6 +147,16 @@ impl Engine {
             !self.is_loading(),
             "a base of data that are not there yet would take the place of the files"
         );
+        if let Some(line) = self.control.rewrite_refusal() {
+            // An append-only file that was turned on has to become one as soon as it may.
+            let waits_for_base = self.control.wants_aof() && !self.control.aof.is_on();
+            let rewriting = &mut self.control.rewriting;
+            rewriting.scheduled = waits_for_base;
+            if !std::mem::replace(&mut rewriting.refusal_said, true) {
+                process.log(LogLevel::Warning, line);
+            }
+            return false;
+        }
         let rewriting = &mut self.control.rewriting;
         rewriting.scheduled = false;
         rewriting.count += 1;
@@ -270,10 +309,7 @@ impl Engine {
 
     /// Ends a rewrite that is under way or scheduled, if there is one; the file before goes on.
     pub(crate) fn break_off_rewrite(&mut self, process: &mut dyn Process) {
-        if std::mem::take(&mut self.control.rewriting.scheduled) {
-            let text = "AOF was disabled but there is a scheduled AOF background, cancel it.";
-            process.log(LogLevel::Notice, text);
-        }
+        self.control.cancel_scheduled_rewrite(process);
         if let Some(began_s) = self.control.rewriting.began_s.take() {
             self.control.rewriting.last_s = Some(process.recent().unix_s() - began_s);
             self.drop_job();
@@ -299,6 +335,9 @@ impl Engine {
         let (percent, min) =
             (config.uint(param::AUTO_AOF_REWRITE_PERCENTAGE), config.uint(param::AUTO_AOF_REWRITE_MIN_SIZE));
         if percent == 0 || !self.control.aof.is_on() || now.unix_s() < self.control.rewriting.rests_until_s {
+            return;
+        }
+        if self.control.rewriting.refusal_said && self.control.rewrite_refusal().is_some() {
             return;
         }
         match due(&process.aof(), percent, min) {

@@ -39,7 +39,7 @@ pub(crate) fn save(
     control: &mut Control,
     process: &mut dyn Process,
 ) -> Result<(), NotSaved> {
-    if control.partly_loaded.as_ref().is_some_and(|place| *place == control.snapshot_place()) {
+    if control.snapshot_holds_more() {
         process.log(LogLevel::Warning, PARTLY_LOADED);
         return Err(NotSaved);
     }
@@ -122,6 +122,9 @@ pub fn key_delay_us(setting: i64, number: u64) -> u64 {
 /// Time between two lines of the log about how far a save or a load is.
 pub(crate) const SAID_EVERY_NS: u64 = 5_000_000_000;
 
+const NO_FIRST_BASE: &str = "The first base of the AOF could not be written: the next start does not read what was appended. \
+                             Exit anyway.";
+
 /// Saves the data where the end of the server wants that. `false`, where it could not be saved and the server shall not end.
 pub(crate) fn prepare_end(
     ending: Ending,
@@ -133,8 +136,11 @@ pub(crate) fn prepare_end(
     process.log(LogLevel::Notice, "User requested shutdown...");
     if control.aof.is_on() && !process.has_aof_base() {
         // What was appended so far is in a file that the next start does not read.
+        let is_written = control.rewriting.began_s.is_some();
         match force || ending == Ending::NoSave {
             true => process.log(LogLevel::Warning, "Writing initial AOF. Exit anyway."),
+            // There is nothing to wait for: a server whose disk holds no base can be ended nevertheless.
+            false if !is_written => process.log(LogLevel::Warning, NO_FIRST_BASE),
             false => {
                 process.log(LogLevel::Warning, "Writing initial AOF, can't exit.");
                 return false;
@@ -245,8 +251,7 @@ impl Engine {
         self.control.saving.tried_s = now.unix_s();
         self.control.saving.scheduled = false;
         self.control.saves += 1;
-        let partly = self.control.partly_loaded.as_ref();
-        let begun = match partly.is_some_and(|place| *place == self.control.snapshot_place()) {
+        let begun = match self.control.snapshot_holds_more() {
             true => Err(SaveError(PARTLY_LOADED.to_owned())),
             false => self.begin_file_job(self.snapshot_target(), process),
         };

@@ -388,6 +388,31 @@ fn a_file_that_is_turned_on_beside_a_save_begins_when_the_save_is_over() {
 }
 
 #[test]
+fn a_file_that_is_turned_off_before_it_could_begin_does_not_begin() {
+    let mut rig = Rig::new();
+    rig.run("SET a 1");
+    rig.process.background_room.set(0);
+    rig.check("BGSAVE", "+Background saving started");
+    rig.check("CONFIG SET appendonly yes", "+OK");
+    rig.check("CONFIG SET appendonly no", "+OK");
+    assert!(rig.run("INFO persistence").contains("aof_rewrite_scheduled:0"));
+    let said = "AOF was disabled but there is a scheduled AOF background, cancel it.";
+    assert_eq!(rig.process.log.iter().filter(|(_, text)| text == said).count(), 1);
+    // Nothing else cancels what BGREWRITEAOF asked for.
+    rig.check("BGREWRITEAOF", "+Background append only file rewriting scheduled");
+    rig.check("CONFIG SET appendonly no", "+OK");
+    rig.check("CONFIG SET maxmemory 0", "+OK");
+    assert!(rig.run("INFO persistence").contains("aof_rewrite_scheduled:1"));
+    rig.run("CONFIG SET appendonly yes");
+    rig.run("CONFIG SET appendonly no");
+    rig.process.background_room.set(usize::MAX);
+    slices(&mut rig);
+    rig.pass_ms(200);
+    rig.cron();
+    assert!(rig.process.aof_cuts.is_empty());
+}
+
+#[test]
 fn commands_that_write_wait_while_the_disk_is_behind_and_others_do_not() {
     let mut rig = with_aof(&[]);
     let other = rig.connect();
@@ -545,6 +570,18 @@ fn the_server_does_not_end_before_the_first_base_unless_it_is_told_to() {
         let said =
             if ends { "Writing initial AOF. Exit anyway." } else { "Writing initial AOF, can't exit." };
         assert!(rig.process.log.iter().any(|(_, text)| text == said), "{line}");
+    }
+    // Nor does a base that could not be written keep it; the data are saved where that is wanted.
+    for (line, saves) in [("SHUTDOWN", false), ("SHUTDOWN SAVE", true)] {
+        let mut rig = before_the_first_base();
+        rig.check("CONFIG SET save \"\"", "+OK");
+        slices(&mut rig);
+        rig.engine.report_aof_rewrite(false, &mut rig.process);
+        assert_eq!(rig.run(line), "", "{line}");
+        assert!(rig.actions.iter().any(|action| matches!(action, Action::Shutdown)), "{line}");
+        assert_eq!(rig.process.log.iter().any(|(_, text)| text == "DB saved on disk"), saves, "{line}");
+        let said = "The first base of the AOF could not be written: ";
+        assert!(rig.process.log.iter().any(|(_, text)| text.starts_with(said)), "{line}");
     }
     let mut rig = before_the_first_base();
     rig.process.aof_has_base = true;

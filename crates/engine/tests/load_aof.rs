@@ -2,6 +2,7 @@
 #![allow(missing_docs)]
 
 use sluice_engine::{LoadEnded, NotLoaded, Process};
+use sluice_persist::rdb::{Text, Usage, Version, WriteOptions, Writer};
 use sluice_testkit::Rig;
 
 const LOADING: &str = "-LOADING Valkey is loading the dataset in memory";
@@ -234,6 +235,72 @@ fn a_directive_that_is_set_during_the_load_begins_no_rewrite() {
     assert!(!rig.engine.has_job());
     rig.finish_loads();
     rig.check("GET a", "\"1\"");
+}
+
+/// An RDB file of a string, and of a set, a type that is not there.
+fn partly_known() -> Vec<u8> {
+    let mut file = Writer::new(WriteOptions { version: Version::Valkey, compression: true, checksum: true });
+    file.string(b"a", Text::Bytes(b"x"), None, Usage::Unsaid);
+    let mut bytes = file.take();
+    bytes.extend_from_slice(b"\x02\x01s\x01\x01m\xff\0\0\0\0\0\0\0\0");
+    bytes
+}
+
+const RELAXED: (&str, &str) = ("rdb-version-check", "relaxed");
+
+#[test]
+fn a_log_whose_base_was_loaded_in_part_is_not_rewritten() {
+    let mut rig = starting(&[RELAXED, ("auto-aof-rewrite-min-size", "1")], &[partly_known()]);
+    assert_eq!(rig.finish_loads(), Some(LoadEnded::Start(Ok(()))));
+    rig.engine.begin_aof();
+    rig.check("KEYS *", "[\"a\"]");
+    rig.check("BGREWRITEAOF", "-ERR");
+    assert!(said(&rig).contains("Not rewriting: the append-only file holds keys"), "{}", said(&rig));
+    rig.process.log.clear();
+    rig.process.facts.aof.current_bytes = 1000;
+    rig.process.facts.aof.base_bytes = 100;
+    for _ in 0..10 {
+        rig.pass_ms(200);
+        rig.cron();
+    }
+    assert_eq!(said(&rig).matches("Not rewriting: ").count(), 1, "growth says it once: {}", said(&rig));
+    rig.holds_loads = false;
+    // The RDB file is another one: a save loses nothing, and does not make up for the log.
+    rig.check("SAVE", "+OK");
+    rig.check("DEBUG RELOAD", "+OK");
+    rig.check("BGREWRITEAOF", "-ERR");
+    // Nor is it replaced by another first base.
+    rig.check("CONFIG SET appendonly no", "+OK");
+    let refused = "-ERR CONFIG SET failed (possibly related to argument 'appendonly') - Unable to turn on AOF. Check server \
+                   logs.";
+    rig.check("CONFIG SET appendonly yes", refused);
+    rig.check("CONFIG GET appendonly", "[\"appendonly\", \"no\"]");
+    assert!(rig.process.aof_cuts.is_empty());
+    assert!(!rig.engine.has_job());
+}
+
+#[test]
+fn an_rdb_file_that_was_loaded_in_part_is_kept_whatever_log_is_loaded_or_begun() {
+    let mut rig = appending();
+    rig.run("SET b 1");
+    rig.run("CONFIG SET rdb-version-check relaxed");
+    rig.process.snapshots.borrow_mut().insert(b"dump.rdb".to_vec(), partly_known());
+    rig.check("DEBUG RELOAD NOSAVE", "+OK");
+    rig.check("SAVE", "-ERR");
+    rig.check("DEBUG LOADAOF", "+OK");
+    rig.check("SAVE", "-ERR");
+    rig.check("BGREWRITEAOF", "+Background append only file rewriting started");
+    // A log that begins would have the next start forget what it knows of the RDB file.
+    let mut rig = Rig::with(&[RELAXED]);
+    rig.process.snapshots.borrow_mut().insert(b"dump.rdb".to_vec(), partly_known());
+    rig.check("DEBUG RELOAD NOSAVE", "+OK");
+    assert!(rig.run("CONFIG SET appendonly yes").starts_with("-ERR CONFIG SET failed"));
+    rig.check("BGREWRITEAOF", "-ERR");
+    assert!(said(&rig).contains("Not writing an append-only file: "), "{}", said(&rig));
+    assert!(rig.process.aof_cuts.is_empty());
+    rig.run("CONFIG SET dbfilename other.rdb");
+    rig.check("CONFIG SET appendonly yes", "+OK");
+    assert_eq!(rig.process.aof_cuts.len(), 1);
 }
 
 /// What was appended since the last call, whole.

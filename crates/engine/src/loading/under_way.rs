@@ -154,10 +154,23 @@ fn progress_line(read: u64, size: u64, spent_ns: u64) -> String {
 }
 
 impl Control {
-    /// Notes what a load brought, and whether the file holds more than that.
-    pub(crate) fn note_loaded(&mut self, counts: LoadCounts) {
-        self.last_load = counts;
-        self.partly_loaded = (counts.skipped > 0).then(|| self.snapshot_place());
+    /// Notes what a load brought, and whether the file holds more than that. What is known of the other file stays.
+    fn note_loaded(&mut self, from: LoadedFrom, counts: LoadCounts) {
+        let is_partial = counts.skipped > 0;
+        match from {
+            LoadedFrom::Snapshot => self.partly_loaded = is_partial.then(|| self.snapshot_place()),
+            LoadedFrom::Aof => self.partly_loaded_aof = is_partial,
+        }
+        self.rewriting.refusal_said = false;
+        // An append-only file without a snapshot tells nothing about the load of one.
+        if from == LoadedFrom::Snapshot || counts != LoadCounts::default() {
+            self.last_load = counts;
+        }
+    }
+
+    /// Whether the RDB file that a save would replace holds more than what was loaded from it.
+    pub(crate) fn snapshot_holds_more(&self) -> bool {
+        self.partly_loaded.as_ref().is_some_and(|place| *place == self.snapshot_place())
     }
 
     /// Folder and name of the snapshot file.
@@ -202,10 +215,7 @@ impl Control {
                     OldData::Freed => self.kept = brought.kept,
                     OldData::Filled => self.kept.merge(brought.kept),
                 }
-                // An append-only file without a snapshot tells nothing about the load of one.
-                if load.from == LoadedFrom::Snapshot || brought.counts != LoadCounts::default() {
-                    self.note_loaded(brought.counts);
-                }
+                self.note_loaded(load.from, brought.counts);
                 if load.plan.purpose == LoadPurpose::Start
                     && let Some((replid, offset)) = brought.history.point()
                 {

@@ -99,9 +99,10 @@ impl Worker {
         (named, cut): (Named, Option<RewriteNumber>),
         mut clock: Box<dyn FnMut() -> u64 + Send>,
     ) -> Worker {
-        let (_, all) = folder.sizes();
+        let (base, all) = folder.sizes();
         let other_bytes = if named == Named::Now { all.saturating_sub(appender.size()) } else { 0 };
-        shared.numbers.base_bytes.store(all, Relaxed);
+        // What the increments hold is growth already: else a server that is restarted often would never rewrite.
+        shared.numbers.base_bytes.store(base, Relaxed);
         shared.set_durable(appender.synced());
         let slow = Duration::from_micros(switches::number(switches::FSYNC_US).unwrap_or(0));
         Worker {

@@ -31,7 +31,9 @@ pub(super) fn set(ctx: &mut ServerCtx<'_>, args: Args<'_>) -> Run {
     let changed: Vec<ParamId> = undo.changed().collect();
     // One by one, so that the error can name the parameter at fault.
     for (done, id) in changed.iter().enumerate() {
-        let Err(reason) = ctx.process.apply_config(&ctx.control.config, *id) else { continue };
+        let applied =
+            may_want_aof(ctx, *id).and_then(|()| ctx.process.apply_config(&ctx.control.config, *id));
+        let Err(reason) = applied else { continue };
         let error = undo.failed(*id, &reason);
         ctx.control.config.rollback(undo);
         for id in changed[..=done].iter().rev() {
@@ -45,6 +47,7 @@ pub(super) fn set(ctx: &mut ServerCtx<'_>, args: Args<'_>) -> Run {
             ctx.process.log(LogLevel::Warning, &text);
         }
     }
+    let aof_changed = changed.contains(&param::APPENDONLY.any());
     for id in changed {
         if let Some(value) = ctx.process.in_force(id) {
             // It describes what has been applied, so it is in order.
@@ -52,9 +55,24 @@ pub(super) fn set(ctx: &mut ServerCtx<'_>, args: Args<'_>) -> Run {
         }
     }
     ctx.control.apply_limits();
+    if aof_changed && !ctx.control.wants_aof() && !ctx.control.aof.is_on() {
+        // A first rewrite that has not begun; where it has, the file is turned off behind this command.
+        ctx.control.cancel_scheduled_rewrite(ctx.process);
+    }
     want_aof(ctx);
     ctx.reply.ok();
     Ok(Outcome::Done)
+}
+
+/// Whether an append-only file may be turned on, where one was. Errors: text for the client; the log says why.
+fn may_want_aof(ctx: &mut ServerCtx<'_>, changed: ParamId) -> Result<(), String> {
+    let control = &*ctx.control;
+    if changed != param::APPENDONLY.any() || !control.wants_aof() || control.aof.is_on() {
+        return Ok(());
+    }
+    let Some(line) = control.rewrite_refusal() else { return Ok(()) };
+    ctx.process.log(LogLevel::Warning, line);
+    Err("Unable to turn on AOF. Check server logs.".to_owned())
 }
 
 /// An append-only file that was turned on begins with a rewrite: behind this command, or when it can.

@@ -66,12 +66,16 @@ fn cancel(ctx: &mut ServerCtx<'_>) -> Run {
 /// Begins a rewrite of the append-only file behind this command, or behind the transaction.
 pub(super) fn bgrewriteaof(ctx: &mut ServerCtx<'_>, _: Args<'_>) -> Run {
     let is_busy = ctx.control.works_in_background();
-    let rewriting = &mut ctx.control.rewriting;
-    if rewriting.began_s.is_some() {
+    if ctx.control.rewriting.began_s.is_some() {
         return Err(
             const { CmdError::text("ERR Background append only file rewriting already in progress") },
         );
     }
+    if let Some(line) = ctx.control.rewrite_refusal() {
+        ctx.process.log(LogLevel::Warning, line);
+        return Err(CmdError::text("ERR"));
+    }
+    let rewriting = &mut ctx.control.rewriting;
     if is_busy || !ctx.may_wait {
         rewriting.scheduled = true;
         rewriting.failures = 0;

@@ -541,6 +541,27 @@ fn a_start_removes_what_a_process_had_no_time_to_remove() {
 }
 
 #[test]
+fn a_start_goes_on_with_the_growth_since_the_base() {
+    let mut scene = Scene::well(AppendFsync::EverySecond);
+    scene.write(3);
+    scene.begin_rewrite();
+    scene.finish_rewrite();
+    scene.write(40);
+    scene.pass_ms(1000);
+    let size = |scene: &Scene, name: &str| {
+        std::fs::metadata(scene.path().join(name)).expect("a file of the manifest").len()
+    };
+    let base = size(&scene, "appendonly.aof.2.base.aof");
+    scene.kill().expect("it starts");
+    scene.write(1);
+    scene.pass_ms(1000);
+    let facts = scene.shared.facts();
+    assert_eq!(facts.base_bytes, base);
+    assert_eq!(facts.current_bytes, base + size(&scene, "appendonly.aof.2.incr.aof"));
+    assert!(facts.current_bytes > 10 * base);
+}
+
+#[test]
 fn the_backlog_is_full_at_its_bound_and_fine_again_at_half_of_it() {
     let shared = AofShared::with_backlog(100);
     let give = |bytes: usize| shared.give(AofItem::Block(Block { bytes: vec![0; bytes], end: 0 }));
