@@ -78,7 +78,7 @@ pub trait Process {
     fn has_aof_base(&mut self) -> bool;
 
     /// Nothing more is appended behind `pending`, which ends at `position`. Waits until that is on disk.
-    fn close_aof(&mut self, pending: Vec<u8>, position: u64);
+    fn close_aof(&mut self, config: &Config, pending: Vec<u8>, position: u64);
 
     /// How large the append-only file is. Cheap.
     fn aof(&mut self) -> AofFacts;

@@ -286,7 +286,7 @@ impl Engine {
     /// A rewrite without an append-only file behind it leaves nothing open.
     fn leave_aof_if_off(&mut self, process: &mut dyn Process) {
         if !self.control.aof.is_on() {
-            process.close_aof(Vec::new(), self.aof_position());
+            process.close_aof(&self.control.config, Vec::new(), self.aof_position());
         }
     }
 
@@ -297,7 +297,7 @@ impl Engine {
         self.take_aof(&mut pending);
         let position = self.aof_position();
         self.end_aof();
-        process.close_aof(pending, position);
+        process.close_aof(&self.control.config, pending, position);
         self.control.rewriting.is_first = false;
         // Nothing that was appended has to be waited for any more.
         self.report_aof_durable(position, process);

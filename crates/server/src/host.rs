@@ -331,9 +331,21 @@ impl Host {
 
     /// Claims the files that a server with this configuration writes. Errors: what another server has.
     pub fn claim_data(&mut self, config: &Config) -> Result<(), String> {
+        let open = self.aof_directory();
+        self.claim_with_aof(config, open.as_slice())
+    }
+
+    /// The directory of the append-only file that is open. It stays when the working directory changes.
+    pub fn aof_directory(&self) -> Option<PathBuf> {
+        self.aof.as_ref().and_then(|aof| aof.path().parent()).map(PathBuf::from)
+    }
+
+    /// The same with append-only files in these directories. Errors: what another server has.
+    pub fn claim_with_aof(&mut self, config: &Config, aof: &[PathBuf]) -> Result<(), String> {
         let mut claims = std::mem::take(&mut self.claims);
         let storage = self.storage.clone();
-        let claimed = claims.claim(storage.as_ref(), config, &mut |text| self.note(LogLevel::Warning, &text));
+        let claimed =
+            claims.claim(storage.as_ref(), config, aof, &mut |text| self.note(LogLevel::Warning, &text));
         self.claims = claims;
         claimed
     }
@@ -622,9 +634,10 @@ impl Process for Host {
         self.aof.as_ref().is_some_and(Aof::has_base)
     }
 
-    fn close_aof(&mut self, pending: Vec<u8>, position: u64) {
+    fn close_aof(&mut self, config: &Config, pending: Vec<u8>, position: u64) {
         // What is not on disk was said in the log. The administrator has turned the file off: nothing is promised any more.
         let _ = self.end_aof(pending, position);
+        self.settle_claims(config);
     }
 
     fn aof(&mut self) -> AofFacts {

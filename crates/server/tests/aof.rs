@@ -516,6 +516,63 @@ fn a_rewrite_without_the_file_leaves_a_base_alone() {
     assert_eq!(digest(&mut server_in(&dir, &[]).client()), before);
 }
 
+/// The line of a server that finds the append-only file of `dir` claimed.
+fn claimed(dir: &Dir, holder: &Server) -> String {
+    let (file, pid) = (dir.join("appendonlydir"), holder.child.id());
+    format!(
+        "the append-only file {file}/appendonly.aof is in use: process {pid} holds {file}.appendonly.aof.lock."
+    )
+}
+
+#[test]
+fn the_file_is_claimed_where_it_is_when_the_working_directory_changes() {
+    let (dir, elsewhere) = (Dir::new(), Dir::new());
+    let server = server_in(&dir, &["--save", "", "--enable-protected-configs", "yes"]);
+    let mut client = server.client();
+    client.check("SET a 1", "+OK\r\n");
+    client.check(&format!("CONFIG SET dir {}", elsewhere.join("")), "+OK\r\n").check("SET b 1", "+OK\r\n");
+    client.check("BGREWRITEAOF", "+Background append only file rewriting started\r\n");
+    rewritten(&mut client);
+    assert!(!elsewhere.path().join("appendonlydir").exists());
+    let said = refused(&dir, &["--save", ""]);
+    assert!(said.contains(&claimed(&dir, &server)), "{said}");
+    // Another server may have the new directory: the file is not there.
+    end(server_in(&elsewhere, &["--save", ""]));
+    // Turned off, the file is given up, and turned on again it is in the new directory.
+    client.check("CONFIG SET appendonly no", "+OK\r\n");
+    end(server_in(&dir, &["--save", ""]));
+    client.check("CONFIG SET appendonly yes", "+OK\r\n");
+    rewritten(&mut client);
+    let said = refused(&elsewhere, &["--save", ""]);
+    assert!(said.contains(&claimed(&elsewhere, &server)), "{said}");
+    server_in(&dir, &["--save", ""]).client().check("DBSIZE", ":2\r\n");
+}
+
+#[test]
+fn a_rewrite_without_the_file_leaves_that_of_another_server_alone() {
+    let dir = Dir::new();
+    let first = server_in(&dir, &["--save", "", "--appendfsync", "always"]);
+    first.client().check("SET a 1", "+OK\r\n");
+    let second = Server::start_in(Dir::new(), |command| {
+        command.args(["--dir", &dir.join(""), "--save", ""]);
+    });
+    let mut client = second.client();
+    let before = names(&dir);
+    client.send("BGREWRITEAOF\r\n").line();
+    until("the failure", || (client.info("aof_last_bgrewrite_status") == "err").then_some(()));
+    let wanted = claimed(&dir, &first);
+    assert!(second.log.wait(&wanted).is_some(), "{wanted}");
+    assert_eq!(names(&dir), before);
+    first.client().check("SET b 1", "+OK\r\n");
+    end(first);
+    server_in(&dir, &[]).client().check("DBSIZE", ":2\r\n");
+    // Nobody has it now, and whoever rewrites it has it no longer than that takes.
+    client.check("BGREWRITEAOF", "+Background append only file rewriting started\r\n");
+    rewritten(&mut client);
+    until("the thread to end", || (threads(&second, "aof") == 0).then_some(()));
+    until("the claim", || (!dir.path().join("appendonlydir.appendonly.aof.lock").exists()).then_some(()));
+}
+
 #[test]
 fn superfluous_files_stay_while_their_removal_is_turned_off() {
     let dir = Dir::new();

@@ -409,7 +409,7 @@ impl Process for FakeProcess {
     fn has_aof_base(&mut self) -> bool {
         self.aof_has_base
     }
-    fn close_aof(&mut self, pending: Vec<u8>, position: u64) {
+    fn close_aof(&mut self, _: &Config, pending: Vec<u8>, position: u64) {
         self.aof_closed.push((pending, position));
     }
     fn aof(&mut self) -> AofFacts {

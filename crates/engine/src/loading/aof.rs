@@ -225,7 +225,7 @@ impl Process for ReplayProcess<'_, '_> {
         false
     }
 
-    fn close_aof(&mut self, _: Vec<u8>, _: u64) {}
+    fn close_aof(&mut self, _: &Config, _: Vec<u8>, _: u64) {}
 
     fn aof(&mut self) -> AofFacts {
         AofFacts::default()

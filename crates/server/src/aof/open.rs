@@ -107,8 +107,26 @@ impl Host {
             (_, AofIncrement::First | AofIncrement::Next) => Named::WithBase,
             (_, AofIncrement::None) => Named::Never,
         };
+        // The file may be off, or open in another directory: until the thread of before has ended, both are claimed.
+        let mut directories = vec![std::env::current_dir().unwrap_or_default()];
+        directories.extend(self.aof_directory().filter(|open| *open != directories[0]));
+        self.claim_with_aof(config, &directories)?;
         // One thread at a time has the folder.
         self.end_aof(Vec::new(), position);
+        let opened = self.open_behind_cut(named, config, position);
+        self.settle_claims(config);
+        opened
+    }
+
+    /// Claims what is written from now on: an append-only file was opened or closed.
+    pub fn settle_claims(&mut self, config: &Config) {
+        if let Err(line) = self.claim_data(config) {
+            self.note(LogLevel::Warning, &line);
+        }
+    }
+
+    /// Opens what is behind the cut in a folder that nobody has.
+    fn open_behind_cut(&mut self, named: Named, config: &Config, position: u64) -> Result<(), String> {
         let folder = Folder::read(self.storage.clone(), config).map_err(|lines| lines.join("; "));
         let mut folder = folder?;
         let (file, name) = folder.open_behind_cut(named, &mut |text| self.note(LogLevel::Notice, &text))?;

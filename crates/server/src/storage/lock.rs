@@ -5,7 +5,8 @@
 //! not locked, and is used again.
 //!
 //! Invariants: (1) servers with different names of files may share a folder, and a server that writes nothing by itself claims
-//! nothing: no save points, no append-only file; (2) a folder whose files cannot be locked, or that cannot be written, is no
+//! nothing: no save points, no append-only file. An append-only file that is open, or is rewritten while it is off, is claimed where
+//! it is, whatever the configuration says; (2) a folder whose files cannot be locked, or that cannot be written, is no
 //! reason not to serve; (3) what was claimed stays claimed when a change of the claims is refused; (4) whoever writes a file in
 //! the background shares its claim until the file is done, whatever the configuration says meanwhile.
 
@@ -61,15 +62,18 @@ struct Wanted {
 
 impl DataClaims {
     /// Claims what a server with this configuration writes in the working directory, and gives up what it does not write any
-    /// more. What cannot be locked goes to `say`. Errors: what another server has; nothing has changed then.
+    /// more. `aof`: the directories of append-only files that are open or about to be; without one, the file of the configuration
+    /// is claimed in the working directory. What cannot be locked goes to `say`. Errors: what another server has; nothing has
+    /// changed then.
     pub fn claim(
         &mut self,
         storage: &dyn Storage,
         config: &Config,
+        aof: &[PathBuf],
         say: &mut dyn FnMut(String),
     ) -> Result<(), String> {
         let folder = std::env::current_dir().unwrap_or_default();
-        let wanted = wanted(&folder, config);
+        let wanted = wanted(&folder, config, aof);
         let text = format!("{}\n", std::process::id());
         let mut new = Vec::new();
         for one in &wanted {
@@ -115,7 +119,7 @@ impl DataClaims {
     }
 }
 
-fn wanted(folder: &Path, config: &Config) -> Vec<Wanted> {
+fn wanted(folder: &Path, config: &Config, aof: &[PathBuf]) -> Vec<Wanted> {
     let name = |id| OsStr::from_bytes(config.bytes(id));
     let mut wanted = Vec::new();
     if !config.save_points().is_empty() {
@@ -126,7 +130,8 @@ fn wanted(folder: &Path, config: &Config) -> Vec<Wanted> {
             otherwise: "another 'dir' or 'dbfilename', or no save points (save \"\")",
         });
     }
-    if config.bool(param::APPENDONLY) {
+    let by_config = (aof.is_empty() && config.bool(param::APPENDONLY)).then_some(folder);
+    for folder in aof.iter().map(PathBuf::as_path).chain(by_config) {
         let (inner, file) = (name(param::APPENDDIRNAME), name(param::APPENDFILENAME));
         let mut both = inner.to_owned();
         both.push(".");
@@ -254,15 +259,15 @@ mod tests {
         let lock_of = |name: &str| std::env::current_dir().unwrap_or_default().join(format!("{name}.lock"));
         let mut claims = DataClaims::default();
         let mut silent = |text: String| panic!("{text}");
-        claims.claim(&Real, &with(&first), &mut silent).expect("free");
+        claims.claim(&Real, &with(&first), &[], &mut silent).expect("free");
         // A save begins, and then `dbfilename` changes.
         let share = claims.share_of_rdb(OsStr::new(&first)).expect("it is claimed");
         assert!(claims.share_of_rdb(OsStr::new(&other)).is_none());
-        claims.claim(&Real, &with(&other), &mut silent).expect("free");
+        claims.claim(&Real, &with(&other), &[], &mut silent).expect("free");
         assert!(matches!(lock_file(&lock_of(&first), "8\n"), Err(LockRefused::Held(_))), "it is written");
         // The name may come back meanwhile.
-        claims.claim(&Real, &with(&first), &mut silent).expect("its own");
-        claims.claim(&Real, &with(&other), &mut silent).expect("free");
+        claims.claim(&Real, &with(&first), &[], &mut silent).expect("its own");
+        claims.claim(&Real, &with(&other), &[], &mut silent).expect("free");
         drop(share);
         assert!(!lock_of(&first).exists());
         assert!(matches!(lock_file(&lock_of(&other), "8\n"), Err(LockRefused::Held(_))));
@@ -285,14 +290,15 @@ mod tests {
 
     #[test]
     fn a_server_claims_what_it_writes() {
-        let claimed = |text: &str| {
+        let claimed_with = |aof: &[PathBuf], text: &str| {
             let mut none = |_: &[u8]| Err(String::new());
             let config =
                 sluice_config::parse_file(text.as_bytes(), "test", b"", &mut none).expect("in order");
             let paths =
-                wanted(Path::new("/d"), &config).into_iter().map(|one| one.path.display().to_string());
+                wanted(Path::new("/d"), &config, aof).into_iter().map(|one| one.path.display().to_string());
             paths.collect::<Vec<_>>()
         };
+        let claimed = |text: &str| claimed_with(&[], text);
         let aof = "/d/appendonlydir.appendonly.aof.lock";
         assert_eq!(claimed(""), ["/d/dump.rdb.lock"]);
         assert_eq!(claimed("save \"\"\n"), [""; 0]);
@@ -302,5 +308,11 @@ mod tests {
             claimed("save \"\"\nappendonly yes\nappendfilename a\nappenddirname b\n"),
             ["/d/b.a.lock"]
         );
+        // An append-only file that is open, whatever the configuration says, and one in another directory that is about to be.
+        let open = [PathBuf::from("/o"), PathBuf::from("/p")];
+        let (first, second) =
+            ("/o/appendonlydir.appendonly.aof.lock", "/p/appendonlydir.appendonly.aof.lock");
+        assert_eq!(claimed_with(&open[..1], "save \"\"\nappendonly yes\n"), [first]);
+        assert_eq!(claimed_with(&open, "appendonly no\n"), ["/d/dump.rdb.lock", first, second]);
     }
 }
