@@ -166,6 +166,9 @@ pub trait Background {
     /// A number that grows as long as there is progress.
     fn progress(&self) -> u64;
 
+    /// A line for the log: what makes it slower than it should be.
+    fn warning(&mut self) -> Option<String>;
+
     /// What came of it, once that is known.
     fn outcome(&mut self) -> Option<Result<(), SaveError>>;
 }

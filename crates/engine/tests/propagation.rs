@@ -923,6 +923,16 @@ fn a_snapshot_for_replicas_excludes_others_and_can_be_cancelled() {
 }
 
 #[test]
+fn the_log_is_told_once_what_slows_a_snapshot_down() {
+    let (mut rig, _) = stalled_sync();
+    *rig.process.background_warning.borrow_mut() = Some("the disk is full".to_owned());
+    rig.end_iteration();
+    rig.end_iteration();
+    let told = rig.process.log.iter().filter(|(_, line)| line == "the disk is full");
+    assert_eq!(told.count(), 1);
+}
+
+#[test]
 fn a_snapshot_that_no_replica_waits_for_any_more_is_broken_off() {
     let (mut rig, replica) = stalled_sync();
     rig.engine.disconnect(replica);

@@ -35,6 +35,8 @@ pub struct FakeProcess {
     pub refuse_snapshots: Option<String>,
     /// Pieces that are still written in the background; then the disk stands still.
     pub background_room: Rc<Cell<usize>>,
+    /// What writing in the background tells the log.
+    pub background_warning: Rc<RefCell<Option<String>>>,
     /// Entries that were given to be written in the background so far.
     pub background_given: Rc<Cell<usize>>,
     /// Rewrites of the append-only file that have begun: what is behind the cut, the bytes before it, and their end.
@@ -77,6 +79,7 @@ struct MemoryBackground<S: MemoryTarget> {
     sink: Option<S>,
     waiting: VecDeque<Captured>,
     room: Rc<Cell<usize>>,
+    warning: Rc<RefCell<Option<String>>>,
     given: Rc<Cell<usize>>,
     entries: u64,
     freed_value_bytes: u64,
@@ -169,6 +172,7 @@ impl<S: MemoryTarget> MemoryBackground<S> {
             sink: Some(sink),
             waiting: VecDeque::new(),
             room: process.background_room.clone(),
+            warning: process.background_warning.clone(),
             given: process.background_given.clone(),
             entries: 0,
             freed_value_bytes: 0,
@@ -218,6 +222,9 @@ impl<S: MemoryTarget> Background for MemoryBackground<S> {
     }
     fn progress(&self) -> u64 {
         self.entries
+    }
+    fn warning(&mut self) -> Option<String> {
+        self.warning.take()
     }
     fn outcome(&mut self) -> Option<Result<(), SaveError>> {
         self.write();
@@ -310,6 +317,7 @@ impl Default for FakeProcess {
             snapshots: Snapshots::default(),
             refuse_snapshots: None,
             background_room: Rc::new(Cell::new(usize::MAX)),
+            background_warning: Rc::default(),
             background_given: Rc::default(),
             aof_cuts: Vec::new(),
             aof_ended: Vec::new(),
