@@ -186,6 +186,10 @@ pub trait SnapshotPieces {
     /// How far the snapshot is.
     fn made(&self) -> SnapshotMade;
 
+    /// Why the rest is made only as all replicas take what there is, where that is so: one that takes nothing before the snapshot is
+    /// whole would wait for ever. That this has changed is news.
+    fn lacks_room(&self) -> Option<String>;
+
     /// Whether a replica that was told [`NextPiece::Later`] may find something else by now; `true` once.
     fn has_news(&self) -> bool;
 

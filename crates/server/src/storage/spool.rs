@@ -75,7 +75,9 @@ struct SpoolState {
     made: SnapshotMade,
     /// The scratch file, for the thread that writes the file.
     scratch: Option<Box<dyn StorageFile>>,
-    /// Why nothing more goes into the scratch file, for the log.
+    /// Why nothing more goes into the scratch file: whoever makes the snapshot waits until all have taken some of it.
+    lacks_room: Option<String>,
+    /// The same, for the log.
     warning: Option<String>,
 }
 
@@ -185,6 +187,7 @@ fn spool(
         total: 0,
         made: SnapshotMade::UnderWay,
         scratch: None,
+        lacks_room: None,
         warning: None,
     };
     let spool = Arc::new(Spool {
@@ -492,9 +495,14 @@ impl SpoolWriter {
         let line = format!(
             "A snapshot does not go into its scratch file any further, and waits for whoever takes it: {reason}"
         );
-        self.spool.lock().warning = Some(line);
+        let mut state = self.spool.lock();
+        state.lacks_room = Some(reason.to_owned());
+        state.warning = Some(line);
+        drop(state);
         // Release: whoever takes the flag finds the line.
         self.spool.warns.store(true, Release);
+        // A replica that takes nothing before all is there has to be let go.
+        self.spool.tell();
         self.spool.waker.wake();
     }
 }
@@ -563,6 +571,10 @@ impl SnapshotPieces for SpoolReaders {
 
     fn made(&self) -> SnapshotMade {
         self.0.lock().made
+    }
+
+    fn lacks_room(&self) -> Option<String> {
+        self.0.lock().lacks_room.clone()
     }
 
     fn has_news(&self) -> bool {
@@ -695,7 +707,7 @@ mod tests {
             writer.push(piece(number)).expect("written");
             assert!(readers.held_bytes() <= MEMORY_MAX, "{}", readers.held_bytes());
         }
-        assert_eq!(readers.made(), SnapshotMade::UnderWay);
+        assert!(readers.made() == SnapshotMade::UnderWay && readers.lacks_room().is_none());
         assert_eq!(std::fs::read_dir(&folder).expect("a folder").count(), 0, "the scratch file has no name");
         // One goes ahead, and takes what is on disk.
         for number in 0..pieces {
@@ -766,6 +778,11 @@ mod tests {
             std::thread::yield_now();
         };
         assert_eq!(spool.warning(), None, "once");
+        while !readers.has_news() {
+            std::thread::yield_now();
+        }
+        assert!(readers.lacks_room().is_some_and(|reason| line.ends_with(&reason)));
+        assert_eq!(readers.made(), SnapshotMade::UnderWay);
         for number in 0..pieces {
             for replica in [0, 1] {
                 assert_eq!(take(&mut readers, replica)[..], piece(number)[..], "{number}");
