@@ -136,6 +136,13 @@ fn read_file(path: &Path, report: &mut SnapshotReport, console: &mut Console<'_>
                 }
                 if len == 0 {
                     let error = LoadError { offset: missing_at, problem: Problem::CutOff };
+                    let missing = reader.missing();
+                    if missing_at < fed {
+                        report.note = Some(format!(
+                            "[info] what begins at byte {missing_at} has {} bytes, which is {missing} more than the file has",
+                            fed - missing_at + missing
+                        ));
+                    }
                     return report.error(&error, reader.key(), console);
                 }
                 reader.feed(new);
@@ -143,7 +150,16 @@ fn read_file(path: &Path, report: &mut SnapshotReport, console: &mut Console<'_>
                 console.progress(fed, size);
                 continue;
             }
-            Err(error) => return report.error(&error, reader.key(), console),
+            Err(error) => {
+                let end = error.offset + CHECKSUM_LEN;
+                if error.problem == Problem::Checksum && end < size {
+                    report.note = Some(format!(
+                        "[info] {} bytes follow the end of the snapshot at byte {end}: some of them may belong to it",
+                        size - end
+                    ));
+                }
+                return report.error(&error, reader.key(), console);
+            }
         };
         let offset = fed - reader.rest().len() as u64;
         report.took(offset);
@@ -167,6 +183,8 @@ pub(crate) struct SnapshotReport {
     stats: FileStats,
     /// Bytes up to which the file is in order.
     valid_up_to: u64,
+    /// What else is to be said of an error.
+    note: Option<String>,
 }
 
 impl SnapshotReport {
@@ -182,6 +200,7 @@ impl SnapshotReport {
             unsupported: BTreeMap::new(),
             stats: FileStats::default(),
             valid_up_to: 0,
+            note: None,
         }
     }
 
@@ -310,6 +329,9 @@ impl SnapshotReport {
                 self.valid_up_to, self.keys
             ))?;
         }
+        if let Some(note) = &self.note {
+            console.say(note)?;
+        }
         self.failed(error.offset, console)
     }
 
@@ -409,6 +431,8 @@ pub(crate) fn read_options() -> ReadOptions {
 const HEADER_LEN: usize = 9;
 /// Versions from here to before ours are of others.
 const FOREIGN_FROM: u32 = 12;
+/// Bytes of a checksum.
+const CHECKSUM_LEN: u64 = 8;
 /// Our version.
 const VERSION_VALKEY: u32 = 80;
 /// The last foreign version that is read by default.

@@ -277,7 +277,26 @@ fn snapshots_are_checked() {
     let mut summed = whole.clone();
     let last = summed.len() - 1;
     summed[last] ^= 1;
-    let table: [(&[u8], i32, &[&str]); 8] = [
+    let mut ended_early = whole.clone();
+    ended_early[191] = 0xff;
+    let table: [(&[u8], i32, &[&str]); 10] = [
+        (
+            &ended_early,
+            1,
+            &[
+                "[offset 192] RDB CRC error",
+                "[info] 6940 bytes follow the end of the snapshot at byte 200: some of them may belong to it",
+                "[offset 192] Check RDB returned error code 1 (0 means success)",
+            ],
+        ),
+        (
+            b"REDIS0011\xfe\0\0\x01k\x80\0\0\0\x64value\xff\0\0\0\0\0\0\0\0",
+            1,
+            &[
+                "[offset 19] Unexpected EOF reading RDB file",
+                "[info] what begins at byte 19 has 100 bytes, which is 86 more than the file has",
+            ],
+        ),
         (
             &whole,
             0,

@@ -14,7 +14,7 @@
 
 use crate::action::Action;
 use crate::engine::Engine;
-use crate::process::{Background, BackgroundFile, Process, SaveError};
+use crate::process::{Background, BackgroundFile, LogLevel, Process, SaveError};
 use crate::snapshot::{self, RdbAux, SnapshotFile};
 use sluice_base::Now;
 use sluice_config::param;
@@ -274,6 +274,9 @@ impl Engine {
         let delay = self.control.config.int(param::RDB_KEY_SAVE_DELAY);
         let Some(under_way) = &mut self.job else { return Slice::None };
         under_way.writing.set_key_delay(delay);
+        if let Some(line) = under_way.writing.warning() {
+            process.log(LogLevel::Warning, &line);
+        }
         if let Some(outcome) = under_way.writing.outcome() {
             let state = self.job_state().unwrap_or_default();
             let began = self.drop_job().unwrap_or_else(|| process.recent());

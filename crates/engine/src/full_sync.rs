@@ -13,7 +13,8 @@
 //! (2) a snapshot is queued by the piece, a few ahead of what the replica has taken, so that progress shows, and the job does not
 //! wait for replicas; (3) a replica that makes no progress for `repl-timeout` is closed; (4) the stream from the cut on is kept
 //! in `Session::held` meanwhile, where it counts against the output limit; (5) a replica that reads up to a mark is sent the
-//! snapshot as it comes, and one that wants to know the length when the snapshot is whole.
+//! snapshot as it comes, and one that wants to know the length when the snapshot is whole; where whoever makes it waits for all
+//! replicas, the latter is closed at once, as neither would ever go on.
 
 use crate::background::JobState;
 use crate::engine::{Engine, hex};
@@ -323,8 +324,23 @@ impl Engine {
         let Engine { sessions, control, .. } = self;
         let crate::control::Control { full_syncs, to_close, ready, .. } = control;
         let readers = std::mem::take(&mut full_syncs.readers);
+        let lacks_room = full_syncs.lacks_room();
         for client in &readers {
             let Some(session) = sessions.get_mut(*client) else { continue };
+            let waits_for_length = session.feed.as_ref().is_some_and(|feed| feed.needs_length);
+            if let Some(reason) = &lacks_room
+                && waits_for_length
+                && session.caller.closing != Closing::Now
+            {
+                close(session, to_close);
+                let name = session.caller.replica_name();
+                let text = format!(
+                    "Disconnecting replica {name}: it wants to know the length of the snapshot first, and the snapshot \
+                     cannot wait in its scratch file: {reason}"
+                );
+                process.log(LogLevel::Warning, &text);
+                continue;
+            }
             if session.feed_on(full_syncs, now) == Fed::Failed {
                 close(session, to_close);
             }

@@ -166,6 +166,9 @@ pub trait Background {
     /// A number that grows as long as there is progress.
     fn progress(&self) -> u64;
 
+    /// A line for the log: what makes it slower than it should be.
+    fn warning(&mut self) -> Option<String>;
+
     /// What came of it, once that is known.
     fn outcome(&mut self) -> Option<Result<(), SaveError>>;
 }
@@ -182,6 +185,10 @@ pub trait SnapshotPieces {
 
     /// How far the snapshot is.
     fn made(&self) -> SnapshotMade;
+
+    /// Why the rest is made only as all replicas take what there is, where that is so: one that takes nothing before the snapshot is
+    /// whole would wait for ever. That this has changed is news.
+    fn lacks_room(&self) -> Option<String>;
 
     /// Whether a replica that was told [`NextPiece::Later`] may find something else by now; `true` once.
     fn has_news(&self) -> bool;

@@ -99,6 +99,12 @@ impl FullSyncs {
         self.shared.as_ref().map_or(SnapshotMade::Failed, |shared| shared.pieces.made())
     }
 
+    /// Why the rest is made only as all replicas take what there is, where that is so.
+    pub(crate) fn lacks_room(&self) -> Option<String> {
+        let shared = self.shared.as_ref()?;
+        (shared.pieces.made() == SnapshotMade::UnderWay).then(|| shared.pieces.lacks_room())?
+    }
+
     /// A replica takes nothing more of its snapshot. The last one that takes a snapshot of a cut frees it.
     pub(crate) fn leave(&mut self, source: &FeedSource) {
         if let (FeedSource::Shared(number), Some(shared)) = (source, &mut self.shared) {

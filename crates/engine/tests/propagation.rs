@@ -923,6 +923,40 @@ fn a_snapshot_for_replicas_excludes_others_and_can_be_cancelled() {
 }
 
 #[test]
+fn the_log_is_told_once_what_slows_a_snapshot_down() {
+    let (mut rig, _) = stalled_sync();
+    *rig.process.background_warning.borrow_mut() = Some("the disk is full".to_owned());
+    rig.end_iteration();
+    rig.end_iteration();
+    let told = rig.process.log.iter().filter(|(_, line)| line == "the disk is full");
+    assert_eq!(told.count(), 1);
+}
+
+#[test]
+fn a_replica_that_wants_the_length_is_closed_where_the_snapshot_has_no_room() {
+    let mut rig = rig_with_data();
+    rig.process.background_room.set(0);
+    let (by_mark, by_length) = (rig.connect(), rig.connect());
+    assert_eq!(rig.run_as(by_mark, "REPLCONF capa eof version 9.1.2"), "+OK");
+    for replica in [by_mark, by_length] {
+        rig.argv_unread(replica, &[b"SYNC"]);
+    }
+    rig.end_iteration();
+    assert!(rig.engine.has_job() && !rig.is_closing(by_length), "there may be room");
+    *rig.process.replicas_lack_room.borrow_mut() = Some("the disk is full".to_owned());
+    rig.end_iteration();
+    assert!(rig.is_closing(by_length) && !rig.is_closing(by_mark));
+    rig.end_iteration();
+    let told =
+        rig.process.log.iter().filter(|(_, line)| line.ends_with("in its scratch file: the disk is full"));
+    assert_eq!(told.count(), 1);
+    rig.engine.disconnect(by_length);
+    rig.process.background_room.set(usize::MAX);
+    assert!(read_all(&mut rig, by_mark).starts_with(b"$EOF:"), "the other one has its snapshot");
+    assert!(!rig.engine.has_job());
+}
+
+#[test]
 fn a_snapshot_that_no_replica_waits_for_any_more_is_broken_off() {
     let (mut rig, replica) = stalled_sync();
     rig.engine.disconnect(replica);

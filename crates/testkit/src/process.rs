@@ -35,6 +35,10 @@ pub struct FakeProcess {
     pub refuse_snapshots: Option<String>,
     /// Pieces that are still written in the background; then the disk stands still.
     pub background_room: Rc<Cell<usize>>,
+    /// Why there is no room for pieces of a snapshot for replicas that not all of them have taken.
+    pub replicas_lack_room: Rc<RefCell<Option<String>>>,
+    /// What writing in the background tells the log.
+    pub background_warning: Rc<RefCell<Option<String>>>,
     /// Entries that were given to be written in the background so far.
     pub background_given: Rc<Cell<usize>>,
     /// Rewrites of the append-only file that have begun: what is behind the cut, the bytes before it, and their end.
@@ -77,6 +81,7 @@ struct MemoryBackground<S: MemoryTarget> {
     sink: Option<S>,
     waiting: VecDeque<Captured>,
     room: Rc<Cell<usize>>,
+    warning: Rc<RefCell<Option<String>>>,
     given: Rc<Cell<usize>>,
     entries: u64,
     freed_value_bytes: u64,
@@ -105,6 +110,7 @@ struct MemoryPieces {
     made: Option<SnapshotMade>,
     taken: Vec<usize>,
     news: Cell<bool>,
+    lacks_room: Rc<RefCell<Option<String>>>,
 }
 
 /// Its end that is written.
@@ -154,8 +160,12 @@ impl SnapshotPieces for MemoryPiecesSource {
     fn made(&self) -> SnapshotMade {
         self.0.borrow().made.unwrap_or(SnapshotMade::UnderWay)
     }
+    fn lacks_room(&self) -> Option<String> {
+        self.0.borrow().lacks_room.borrow().clone()
+    }
     fn has_news(&self) -> bool {
-        self.0.borrow().news.take()
+        let pieces = self.0.borrow();
+        pieces.news.take() || pieces.lacks_room.borrow().is_some()
     }
     fn held_bytes(&self) -> usize {
         self.0.borrow().pieces.iter().map(|piece| piece.len()).sum()
@@ -169,6 +179,7 @@ impl<S: MemoryTarget> MemoryBackground<S> {
             sink: Some(sink),
             waiting: VecDeque::new(),
             room: process.background_room.clone(),
+            warning: process.background_warning.clone(),
             given: process.background_given.clone(),
             entries: 0,
             freed_value_bytes: 0,
@@ -218,6 +229,9 @@ impl<S: MemoryTarget> Background for MemoryBackground<S> {
     }
     fn progress(&self) -> u64 {
         self.entries
+    }
+    fn warning(&mut self) -> Option<String> {
+        self.warning.take()
     }
     fn outcome(&mut self) -> Option<Result<(), SaveError>> {
         self.write();
@@ -310,6 +324,8 @@ impl Default for FakeProcess {
             snapshots: Snapshots::default(),
             refuse_snapshots: None,
             background_room: Rc::new(Cell::new(usize::MAX)),
+            replicas_lack_room: Rc::default(),
+            background_warning: Rc::default(),
             background_given: Rc::default(),
             aof_cuts: Vec::new(),
             aof_ended: Vec::new(),
@@ -387,7 +403,8 @@ impl Process for FakeProcess {
         if let Some(text) = &self.refuse_snapshots {
             return Err(SaveError(text.clone()));
         }
-        let pieces = MemoryPieces { taken: vec![0; replicas], ..MemoryPieces::default() };
+        let lacks_room = self.replicas_lack_room.clone();
+        let pieces = MemoryPieces { taken: vec![0; replicas], lacks_room, ..MemoryPieces::default() };
         let pieces = Rc::new(RefCell::new(pieces));
         let sink = MemoryPiecesSink(pieces.clone());
         let background = MemoryBackground::new(file, sink, self);

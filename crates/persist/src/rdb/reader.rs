@@ -212,6 +212,11 @@ impl Reader {
         }
     }
 
+    /// How many bytes are missing, at least, where [`ReadProgress::More`] was the answer.
+    pub fn missing(&self) -> u64 {
+        self.wanted.saturating_sub(self.rest().len()) as u64
+    }
+
     /// Bytes that were fed and are not read; after the end, those behind the file.
     pub fn rest(&self) -> &[u8] {
         &self.buffer[self.at..]

@@ -298,6 +298,10 @@ impl Background for BackgroundWriter {
         }
     }
 
+    fn warning(&mut self) -> Option<String> {
+        self.handle.spool.warning()
+    }
+
     fn outcome(&mut self) -> Option<Result<(), SaveError>> {
         self.handle.shared.outcome.lock().unwrap_or_else(PoisonError::into_inner).take()
     }

@@ -10,10 +10,11 @@
 //! ```
 //!
 //! Invariants: (1) the main thread never waits and touches no file; (2) whoever makes the snapshot waits for replicas only where no
-//! scratch file can be made, and for the thread that writes the file until changes press; (3) memory: [`MEMORY_MAX`] and one
+//! scratch file can be made or written, and for the thread that writes the file until changes press; (3) memory: [`MEMORY_MAX`] and one
 //! piece, and [`LOADED_MAX`] and one piece for each replica; (4) a chunk is freed when the last reader has passed it, the scratch
 //! file when the spool is dropped, or the process ends.
 
+use super::replacement::folder_of;
 use super::{Storage, StorageFile};
 use crate::os::plain_error;
 use sluice_base::Bytes;
@@ -22,7 +23,7 @@ use sluice_evloop::Waker;
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind};
 use std::path::PathBuf;
-use std::sync::atomic::Ordering::{AcqRel, Relaxed, Release};
+use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicBool, AtomicUsize};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
@@ -30,6 +31,10 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 const MEMORY_MAX: usize = 4 << 20;
 /// Bytes that are read ahead for a reader.
 const LOADED_MAX: usize = 1 << 20;
+/// Bytes of its disk that the scratch file leaves free at least, so that an append-only file there goes on.
+const FREE_KEPT: u64 = 64 << 20;
+/// The same, as a share of what is free when the scratch file is made.
+const FREE_KEPT_SHARE: u64 = 10;
 /// Permissions of the scratch file, which has its name for a moment.
 const MODE: u32 = 0o600;
 
@@ -44,6 +49,8 @@ pub struct Spool {
     held: AtomicUsize,
     /// Changes capture more than is formatted: whoever makes the snapshot must not wait.
     pressed: AtomicBool,
+    /// There is a line for the log.
+    warns: AtomicBool,
     waker: Waker,
     taker: Taker,
 }
@@ -68,6 +75,10 @@ struct SpoolState {
     made: SnapshotMade,
     /// The scratch file, for the thread that writes the file.
     scratch: Option<Box<dyn StorageFile>>,
+    /// Why nothing more goes into the scratch file: whoever makes the snapshot waits until all have taken some of it.
+    lacks_room: Option<String>,
+    /// The same, for the log.
+    warning: Option<String>,
 }
 
 enum SpoolChunk {
@@ -108,8 +119,10 @@ enum Scratch {
     File {
         file: Box<dyn StorageFile>,
         at: u64,
+        /// Bytes of the disk that stay free.
+        kept_free: u64,
     },
-    /// It cannot be made.
+    /// It cannot be made, or nothing more can be written to it.
     Unavailable,
 }
 
@@ -174,6 +187,8 @@ fn spool(
         total: 0,
         made: SnapshotMade::UnderWay,
         scratch: None,
+        lacks_room: None,
+        warning: None,
     };
     let spool = Arc::new(Spool {
         state: Mutex::new(state),
@@ -181,6 +196,7 @@ fn spool(
         news: AtomicBool::new(false),
         held: AtomicUsize::new(0),
         pressed: AtomicBool::new(false),
+        warns: AtomicBool::new(false),
         waker,
         taker,
     });
@@ -213,6 +229,12 @@ impl Spool {
     /// The pressure of changes is over: there is time to wait for the file again.
     pub fn ease(&self) {
         self.pressed.store(false, Relaxed);
+    }
+
+    /// A line for the log, once: why nothing more goes into the scratch file.
+    pub fn warning(&self) -> Option<String> {
+        // Acquire: pairs with the store in `SpoolWriter::go_without`.
+        self.warns.swap(false, Acquire).then(|| self.lock().warning.take()).flatten()
     }
 
     /// The state has changed: the threads look again.
@@ -361,7 +383,7 @@ impl SpoolWriter {
         self.spool.clone()
     }
 
-    /// Adds a piece. Waits where the head of the file says so. Errors: it was broken off, or the scratch file cannot be written.
+    /// Adds a piece. Waits where the head of the file says so. Errors: it was broken off.
     pub fn push(&mut self, piece: Bytes) -> Result<(), SaveError> {
         if piece.is_empty() {
             return Ok(());
@@ -383,14 +405,21 @@ impl SpoolWriter {
                 Scratch::Unavailable => state = spool.wait(state),
                 Scratch::None => {
                     drop(state);
-                    self.make_scratch();
+                    if let Err(reason) = self.make_scratch() {
+                        self.go_without(&reason);
+                    }
                     state = spool.lock();
                 }
                 Scratch::File { .. } => {
                     drop(state);
-                    let place = self.spill(&piece)?;
-                    spool.add(spool.lock(), SpoolChunk::Disk(place));
-                    return Ok(());
+                    match self.spill(&piece) {
+                        Ok(place) => {
+                            spool.add(spool.lock(), SpoolChunk::Disk(place));
+                            return Ok(());
+                        }
+                        Err(reason) => self.go_without(&reason),
+                    }
+                    state = spool.lock();
                 }
             }
         }
@@ -406,9 +435,13 @@ impl SpoolWriter {
         self.spool.tell();
     }
 
-    /// Makes the scratch file, and has it read.
-    fn make_scratch(&mut self) {
+    /// Makes the scratch file, and has it read. Errors: why there is none.
+    fn make_scratch(&mut self) -> Result<(), String> {
         let SpoolWriter { spool, storage, path, .. } = self;
+        // Where nobody knows, the disk says it.
+        let free = storage.free_bytes(folder_of(path)).unwrap_or(u64::MAX);
+        let kept_free = FREE_KEPT.max(free / FREE_KEPT_SHARE);
+        check_free(free, kept_free)?;
         let made = storage.create(path, MODE).and_then(|file| {
             let reading = storage.open(path);
             storage.remove(path)?;
@@ -424,34 +457,61 @@ impl SpoolWriter {
             })?;
             Ok(file)
         });
-        self.scratch = match made {
-            Ok(file) => Scratch::File { file, at: 0 },
-            Err(_) => Scratch::Unavailable,
-        };
+        let file = made.map_err(|error| format!("it cannot be made: {}", plain_error(&error)))?;
+        self.scratch = Scratch::File { file, at: 0, kept_free };
+        Ok(())
     }
 
-    /// Appends a piece to the scratch file.
-    fn spill(&mut self, piece: &[u8]) -> Result<ScratchPlace, SaveError> {
-        let Scratch::File { file, at } = &mut self.scratch else {
+    /// Appends a piece to the scratch file. Errors: why it is not there.
+    fn spill(&mut self, piece: &[u8]) -> Result<ScratchPlace, String> {
+        let Scratch::File { file, at, kept_free } = &mut self.scratch else {
             unreachable!("it is asked for where there is a file")
         };
+        let free = self.storage.free_bytes(folder_of(&self.path)).unwrap_or(u64::MAX);
+        check_free(free.saturating_sub(piece.len() as u64), *kept_free)?;
         let place = ScratchPlace { at: *at, len: piece.len() };
         let mut rest = piece;
         while !rest.is_empty() {
-            match file.write(rest) {
-                Ok(0) => return Err(failed(&ErrorKind::WriteZero.into())),
-                Ok(written) => rest = &rest[written..],
-                Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                Err(error) => return Err(failed(&error)),
-            }
+            let error = match file.write(rest) {
+                Ok(0) => ErrorKind::WriteZero.into(),
+                Ok(written) => {
+                    rest = &rest[written..];
+                    continue;
+                }
+                Err(error) if error.kind() == ErrorKind::Interrupted => continue,
+                Err(error) => error,
+            };
+            // The room that part of a piece takes is of use to others. If it stays, nobody reads it.
+            let _ = file.truncate(*at);
+            return Err(format!("write error: {}", plain_error(&error)));
         }
         *at += piece.len() as u64;
         Ok(place)
     }
+
+    /// Writes nothing more to the scratch file; what lies there is read. The log is told.
+    fn go_without(&mut self, reason: &str) {
+        self.scratch = Scratch::Unavailable;
+        let line = format!(
+            "A snapshot does not go into its scratch file any further, and waits for whoever takes it: {reason}"
+        );
+        let mut state = self.spool.lock();
+        state.lacks_room = Some(reason.to_owned());
+        state.warning = Some(line);
+        drop(state);
+        // Release: whoever takes the flag finds the line.
+        self.spool.warns.store(true, Release);
+        // A replica that takes nothing before all is there has to be let go.
+        self.spool.tell();
+        self.spool.waker.wake();
+    }
 }
 
-fn failed(error: &io::Error) -> SaveError {
-    SaveError(format!("Write error on the scratch file of a snapshot: {}", plain_error(error)))
+fn check_free(free: u64, kept_free: u64) -> Result<(), String> {
+    match free < kept_free {
+        true => Err(format!("its disk is to keep {kept_free} bytes free")),
+        false => Ok(()),
+    }
 }
 
 impl Drop for SpoolWriter {
@@ -511,6 +571,10 @@ impl SnapshotPieces for SpoolReaders {
 
     fn made(&self) -> SnapshotMade {
         self.0.lock().made
+    }
+
+    fn lacks_room(&self) -> Option<String> {
+        self.0.lock().lacks_room.clone()
     }
 
     fn has_news(&self) -> bool {
@@ -603,6 +667,7 @@ impl Drop for SpoolFileReader {
 mod tests {
     use super::*;
     use crate::storage::Real;
+    use crate::storage::faulty::{AfterCrash, Fault, Faulty, Plan};
 
     const PIECE: usize = 256 << 10;
 
@@ -642,7 +707,7 @@ mod tests {
             writer.push(piece(number)).expect("written");
             assert!(readers.held_bytes() <= MEMORY_MAX, "{}", readers.held_bytes());
         }
-        assert_eq!(readers.made(), SnapshotMade::UnderWay);
+        assert!(readers.made() == SnapshotMade::UnderWay && readers.lacks_room().is_none());
         assert_eq!(std::fs::read_dir(&folder).expect("a folder").count(), 0, "the scratch file has no name");
         // One goes ahead, and takes what is on disk.
         for number in 0..pieces {
@@ -690,6 +755,92 @@ mod tests {
         }
         making.join().expect("no panic");
         assert_eq!(readers.next(0), NextPiece::End);
+    }
+
+    /// A snapshot of which one replica takes all and the other one follows, on a disk with a fault; the line for the log.
+    fn sync_with(fault: Fault, first: u64) -> String {
+        let folder = folder(&format!("{fault:?}"));
+        let plan = Plan { fault, first, count: u64::MAX, seed: 1 };
+        let storage: Arc<dyn Storage> = Arc::new(Faulty::new(Arc::new(Real), plan, AfterCrash::Fail));
+        let (mut writer, mut readers) = for_replicas(&storage, folder.join("scratch"), 2, waker());
+        let spool = writer.shared();
+        let pieces = 2 * MEMORY_MAX / PIECE;
+        let making = std::thread::spawn(move || {
+            for number in 0..pieces {
+                writer.push(piece(number)).expect("a full disk is no reason to fail");
+            }
+            writer.end();
+        });
+        let line = loop {
+            if let Some(line) = spool.warning() {
+                break line;
+            }
+            std::thread::yield_now();
+        };
+        assert_eq!(spool.warning(), None, "once");
+        while !readers.has_news() {
+            std::thread::yield_now();
+        }
+        assert!(readers.lacks_room().is_some_and(|reason| line.ends_with(&reason)));
+        assert_eq!(readers.made(), SnapshotMade::UnderWay);
+        for number in 0..pieces {
+            for replica in [0, 1] {
+                assert_eq!(take(&mut readers, replica)[..], piece(number)[..], "{number}");
+            }
+            assert!(readers.held_bytes() <= MEMORY_MAX + 2 * (LOADED_MAX + PIECE));
+        }
+        making.join().expect("no panic");
+        assert_eq!(readers.next(0), NextPiece::End);
+        std::fs::remove_dir_all(&folder).expect("removable");
+        line
+    }
+
+    #[test]
+    fn a_scratch_disk_that_fails_ends_no_snapshot_and_what_it_has_is_read() {
+        // Behind the making and the removal, and some pieces.
+        for (fault, reason) in [
+            (Fault::FillsUp, "write error: No space left on device"),
+            (Fault::WriteError, "write error: I/O error"),
+        ] {
+            let line = sync_with(fault, 9);
+            assert!(line.ends_with(reason), "{line}");
+        }
+        let line = sync_with(Fault::WriteError, 1);
+        assert!(line.contains("waits for whoever takes it: "), "{line}");
+    }
+
+    #[test]
+    fn the_scratch_file_leaves_room_on_its_disk() {
+        let line = sync_with(Fault::NoSpace, u64::MAX);
+        assert!(line.ends_with(": its disk is to keep 67108864 bytes free"), "{line}");
+        assert!(check_free(FREE_KEPT - 1, FREE_KEPT).is_err());
+        assert_eq!(check_free(FREE_KEPT, FREE_KEPT), Ok(()));
+    }
+
+    #[test]
+    fn a_scratch_disk_that_fails_ends_no_save() {
+        let folder = folder("save");
+        let plan = Plan { fault: Fault::FillsUp, first: 9, count: u64::MAX, seed: 1 };
+        let storage: Arc<dyn Storage> = Arc::new(Faulty::new(Arc::new(Real), plan, AfterCrash::Fail));
+        let (mut writer, mut reader) = for_file(&storage, folder.join("scratch"), waker());
+        let spool = writer.shared();
+        spool.press();
+        let pieces = 2 * MEMORY_MAX / PIECE;
+        let making = std::thread::spawn(move || {
+            for number in 0..pieces {
+                writer.push(piece(number)).expect("a full disk is no reason to fail");
+            }
+            writer.end();
+        });
+        while !spool.warns.load(Acquire) {
+            std::thread::yield_now();
+        }
+        for number in 0..pieces {
+            assert_eq!(reader.take().expect("a piece").bytes[..], piece(number)[..], "{number}");
+        }
+        assert!(reader.take().is_none() && reader.is_whole());
+        making.join().expect("no panic");
+        std::fs::remove_dir_all(&folder).expect("removable");
     }
 
     #[test]
