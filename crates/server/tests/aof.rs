@@ -1159,3 +1159,24 @@ fn a_killed_process_keeps_what_always_has_acknowledged() {
 fn a_killed_process_keeps_all_but_the_last_second_under_everysec() {
     assert!(kill_in_a_loop("everysec") > 1);
 }
+
+#[test]
+fn a_file_whose_increment_cannot_be_made_is_not_turned_on() {
+    let dir = Dir::new();
+    let taken = dir.join("appendonlydir/temp-appendonly.aof.incr/x");
+    std::fs::create_dir_all(&taken).unwrap();
+    let server = Server::start_in(Dir::new(), |command| {
+        command.args(["--dir", &dir.join(""), "--save", ""]);
+    });
+    let mut client = server.client();
+    let refused = "-ERR CONFIG SET failed (possibly related to argument 'appendonly') - Unable to turn on AOF. Check server \
+                   logs.\r\n";
+    client.check("CONFIG SET appendonly yes", refused);
+    assert!(server.log.wait("Can't open the append-only file temp-appendonly.aof.incr: ").is_some());
+    client.check("CONFIG GET appendonly", "*2\r\n$10\r\nappendonly\r\n$2\r\nno\r\n");
+    client.check("SET a 1", "+OK\r\n");
+    std::fs::remove_dir_all(dir.join("appendonlydir/temp-appendonly.aof.incr")).unwrap();
+    client.check("CONFIG SET appendonly yes", "+OK\r\n");
+    rewritten(&mut client);
+    end(server);
+}

@@ -82,7 +82,13 @@ impl Host {
             return Ok(());
         }
         let folder = Folder::read(self.storage.clone(), config);
-        let prepared = folder.map_err(|lines| lines.join("; ")).and_then(|folder| folder.create());
+        let prepared = folder.map_err(|lines| lines.join("; ")).and_then(|mut folder| {
+            folder.create()?;
+            // The increment behind the cut, to see whether it can be made; the cut makes it anew.
+            let made = folder.create_incr(Named::WithBase);
+            folder.remove_temporary_incr();
+            made.map(drop)
+        });
         prepared.map_err(|line| {
             self.note(LogLevel::Warning, &line);
             "Unable to turn on AOF. Check server logs.".to_owned()
