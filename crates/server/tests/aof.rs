@@ -516,6 +516,64 @@ fn a_rewrite_without_the_file_leaves_a_base_alone() {
     assert_eq!(digest(&mut server_in(&dir, &[]).client()), before);
 }
 
+#[test]
+fn files_that_no_manifest_names_are_moved_aside() {
+    for left in [None, Some("# nothing\n")] {
+        let dir = Dir::new();
+        let folder = dir.path().join("appendonlydir");
+        let server = server_in(&dir, &["--appendfsync", "always"]);
+        server.client().check("SET a 1", "+OK\r\n").check("SET b 1", "+OK\r\n");
+        drop(server);
+        let manifest = std::fs::read(folder.join(FILES[2])).unwrap();
+        let (base, increment) =
+            (std::fs::read(folder.join(FILES[0])).unwrap(), std::fs::read(folder.join(FILES[1])).unwrap());
+        for round in 1..=2 {
+            match left {
+                None => std::fs::remove_file(folder.join(FILES[2])).unwrap(),
+                Some(text) => std::fs::write(folder.join(FILES[2]), text).unwrap(),
+            }
+            let server = server_in(&dir, &["--appendfsync", "always"]);
+            server.client().check("DBSIZE", ":0\r\n").check("SET other 1", "+OK\r\n");
+            for file in &FILES[..2] {
+                let path = folder.join(file).display().to_string();
+                let wanted = format!(
+                    "{path} holds data, and no AOF manifest names it: it was not loaded. It was moved to {path}.unnamed-{round}"
+                );
+                assert!(server.log.wait(&wanted).is_some(), "{wanted}");
+            }
+            drop(server);
+        }
+        let aside = |file: &str, n: u32| std::fs::read(folder.join(format!("{file}.unnamed-{n}"))).unwrap();
+        assert_eq!((aside(FILES[0], 1), aside(FILES[1], 1)), (base, increment));
+        assert!(String::from_utf8_lossy(&aside(FILES[1], 2)).contains("other"));
+        // Whoever finds the manifest again has the data.
+        for file in &FILES[..2] {
+            std::fs::rename(folder.join(format!("{file}.unnamed-1")), folder.join(file)).unwrap();
+        }
+        std::fs::write(folder.join(FILES[2]), manifest).unwrap();
+        server_in(&dir, &[]).client().check("DBSIZE", ":2\r\n");
+    }
+}
+
+#[test]
+fn a_rewrite_moves_aside_what_an_older_manifest_does_not_name() {
+    let dir = Dir::new();
+    let folder = dir.path().join("appendonlydir");
+    end(server_in(&dir, &[]));
+    for name in ["appendonly.aof.2.base.rdb", "appendonly.aof.2.incr.aof"] {
+        std::fs::write(folder.join(name), name).unwrap();
+    }
+    let server = server_in(&dir, &[]);
+    let mut client = server.client();
+    client.check("BGREWRITEAOF", "+Background append only file rewriting started\r\n");
+    rewritten(&mut client);
+    for name in ["appendonly.aof.2.base.rdb", "appendonly.aof.2.incr.aof"] {
+        let aside = format!("{name}.unnamed-1");
+        assert_eq!(read(&dir, &aside), name);
+        assert!(server.log.wait(&format!("/{aside}")).is_some());
+    }
+}
+
 /// The line of a server that finds the append-only file of `dir` claimed.
 fn claimed(dir: &Dir, holder: &Server) -> String {
     let (file, pid) = (dir.join("appendonlydir"), holder.child.id());
@@ -934,7 +992,8 @@ fn one_thread_at_a_time_has_the_folder() {
     assert_eq!(threads(&server, "aof"), 0);
     for n in 0..10 {
         client.check("CONFIG SET appendonly yes", "+OK\r\n").check(&format!("SET key:{n} 1"), "+OK\r\n");
-        assert_eq!(threads(&server, "aof"), 1);
+        // A thread names itself once it runs.
+        until("its thread", || (threads(&server, "aof") == 1).then_some(()));
         if n % 2 == 0 {
             rewritten(&mut client);
             client.check("BGREWRITEAOF", "+Background append only file rewriting started\r\n");

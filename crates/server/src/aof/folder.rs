@@ -9,7 +9,8 @@
 //!
 //! Invariants: (1) what the manifest on disk names is there and holds what it should, whenever the machine fails: a base is
 //! durable before it is named, and a file is removed after it is no longer named; (2) an increment is named before anything is
-//! written into it; (3) a manifest in memory that could not be written is taken back.
+//! written into it; (3) a manifest in memory that could not be written is taken back; (4) a file with data that no manifest names
+//! is never removed or written over, unless its name is temporary or this process has put it there: it gets another name.
 
 use crate::os::plain_error;
 use crate::storage::replacement::{Failed, Operation, Replacement};
@@ -32,6 +33,8 @@ pub struct Folder {
     /// Directive `appendfilename`.
     name: Vec<u8>,
     manifest: Manifest,
+    /// What the log has to say about files that were moved aside.
+    warnings: Vec<String>,
 }
 
 /// Permissions of files here, less those that the process masks out.
@@ -68,7 +71,8 @@ impl Folder {
         let dir_name = config.str(param::APPENDDIRNAME).into_owned();
         let path = dir.join(&dir_name);
         let name = config.bytes(param::APPENDFILENAME).to_vec();
-        let mut folder = Folder { storage, path, dir_name, name, manifest: Manifest::new() };
+        let mut folder =
+            Folder { storage, path, dir_name, name, manifest: Manifest::new(), warnings: Vec::new() };
         let manifest = folder.path_of(&manifest_name(&folder.name));
         let shown = manifest.display().to_string();
         let text = match folder.read_whole(&manifest) {
@@ -178,9 +182,15 @@ impl Folder {
         let name = self.manifest.replace_base(&self.name, format).name.clone();
         self.manifest.retire_incr(kept);
         let shown = String::from_utf8_lossy(&name).into_owned();
-        replacement.aim_at(self.path_of(&name));
+        let base_path = self.path_of(&name);
+        if let Err(line) = self.clear_name(&name) {
+            self.manifest = before;
+            return Err(vec![line]);
+        }
+        replacement.aim_at(base_path.clone());
         if let Err(Failed { operation, error }) = replacement.finish() {
             self.manifest = before;
+            self.take_back(&base_path);
             let reason = plain_error(&error);
             return Err(vec![match operation {
                 Operation::Sync | Operation::SyncFolder | Operation::Write | Operation::Create => {
@@ -198,10 +208,17 @@ impl Folder {
             let name = self.manifest.add_incr(&self.name).name.clone();
             let (from, to) = (self.path_of(TEMP_INCR.as_bytes()), self.path_of(&name));
             let shown = String::from_utf8_lossy(&name).into_owned();
+            if let Err(line) = self.clear_name(&name) {
+                self.manifest = before;
+                self.take_back(&base_path);
+                return Err([said, vec![line]].concat());
+            }
             // Its name is durable before the manifest names it.
             let renamed = self.storage.rename(&from, &to).and_then(|()| self.storage.sync_folder(&self.path));
             if let Err(error) = renamed {
                 self.manifest = before;
+                self.take_back(&base_path);
+                self.take_back(&to);
                 let reason = plain_error(&error);
                 let text = format!(
                     "Error trying to rename the temporary AOF incr file {TEMP_INCR} into {shown}: {reason}"
@@ -210,8 +227,58 @@ impl Folder {
             }
             said.push(format!("Successfully renamed the temporary AOF incr file {TEMP_INCR} into {shown}"));
         }
-        self.persist_or(before).map_err(|line| [said.clone(), vec![line]].concat())?;
+        let named_now = self.manifest.clone();
+        if let Err(line) = self.persist_or(before.clone()) {
+            // Where the new manifest may get in force, what it names stays.
+            if self.manifest == before {
+                self.take_back(&base_path);
+                if let (Named::WithBase, Some(file)) = (increment, named_now.incr().last()) {
+                    self.take_back(&self.path_of(&file.name));
+                }
+            }
+            return Err([said, vec![line]].concat());
+        }
         Ok(said)
+    }
+
+    /// Removes a file that this process has put there for a manifest that did not come about: the next attempt has the same
+    /// names. That one cannot be removed hurts nobody: then it is moved aside.
+    fn take_back(&self, path: &Path) {
+        if self.storage.mode(path).is_ok() {
+            let _ = self.storage.remove(path);
+        }
+    }
+
+    /// Frees a name that the manifest on disk does not name. A file with data gets another name: its manifest may be lost, or
+    /// older than it is. Errors: a line for the log.
+    fn clear_name(&mut self, name: &[u8]) -> Result<(), String> {
+        let path = self.path_of(name);
+        match self.storage.open(&path).and_then(|file| file.size()) {
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
+            // One that cannot be removed cannot be made either, and that fails.
+            Ok(0) => {
+                let _ = self.storage.remove(&path);
+                return Ok(());
+            }
+            Ok(_) | Err(_) => {}
+        }
+        let other = |n: u64| self.path_of(&[name, format!(".unnamed-{n}").as_bytes()].concat());
+        let free = (1..).map(other).find(|path| self.storage.mode(path).is_err());
+        let aside = free.expect("a folder has fewer files than there are numbers");
+        let (from, to) = (path.display(), aside.display());
+        let moved = self.storage.rename(&path, &aside).and_then(|()| self.storage.sync_folder(&self.path));
+        moved.map_err(|error| {
+            format!("Can't move {from} aside, which no AOF manifest names: {}", plain_error(&error))
+        })?;
+        self.warnings.push(format!(
+            "WARNING: {from} holds data, and no AOF manifest names it: it was not loaded. It was moved to {to}"
+        ));
+        Ok(())
+    }
+
+    /// What the log has to say about files that were moved aside.
+    pub fn take_warnings(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.warnings)
     }
 
     /// Opens the newest increment behind the data that were loaded, or makes the first. The line for the log. Errors: a line for
@@ -247,8 +314,15 @@ impl Folder {
         };
         let path = self.path_of(&name);
         let shown = String::from_utf8_lossy(&name).into_owned();
-        // One that no manifest names was left by a server that ended here.
-        let _ = self.storage.remove(&path);
+        if named == Named::Now {
+            if let Err(line) = self.clear_name(&name) {
+                self.manifest = before;
+                return Err(line);
+            }
+        } else {
+            // A temporary one was left by a server that ended here.
+            let _ = self.storage.remove(&path);
+        }
         let made = self.storage.create(&path, MODE).and_then(|file| {
             self.storage.sync_folder(&self.path)?;
             Ok(file)

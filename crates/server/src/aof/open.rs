@@ -18,10 +18,12 @@ impl Host {
     /// Opens the append-only file behind the data that were loaded. Errors: a line for the log.
     pub fn open_aof_at_start(&mut self, engine: &mut Engine, mut folder: Folder) -> Result<(), String> {
         folder.create()?;
-        if folder.manifest().base().is_none() && folder.manifest().incr().is_empty() {
-            self.write_first_base(engine, &mut folder)?;
-        }
-        let (file, line) = folder.open_to_append()?;
+        let is_new = folder.manifest().base().is_none() && folder.manifest().incr().is_empty();
+        let base = if is_new { self.write_first_base(engine, &mut folder) } else { Ok(()) };
+        let opened = base.and_then(|()| folder.open_to_append());
+        // What was moved aside is said in any case.
+        folder.take_warnings().iter().for_each(|line| self.note(LogLevel::Warning, line));
+        let (file, line) = opened?;
         self.note(LogLevel::Notice, &line);
         let position = engine.aof_position();
         let appender = Appender::new(file, position)

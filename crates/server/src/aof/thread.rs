@@ -404,7 +404,9 @@ impl Worker {
             return false;
         }
         self.publish();
-        match self.folder.create_incr(self.named) {
+        let created = self.folder.create_incr(self.named);
+        self.warn_of_files();
+        match created {
             Ok((file, name)) => {
                 self.log(LogLevel::Notice, format!("Creating AOF incr file {name} on background rewrite"));
                 self.change_file(file)
@@ -445,6 +447,7 @@ impl Worker {
         let began_ns = (self.clock)();
         let finished = self.folder.finish_base(base, kept, self.named);
         self.note_latency("aof-rename", began_ns);
+        self.warn_of_files();
         match finished {
             Ok(lines) => {
                 lines.into_iter().for_each(|line| self.log(LogLevel::Notice, line));
@@ -471,6 +474,12 @@ impl Worker {
                 false
             }
         }
+    }
+
+    /// Says which files were moved aside.
+    fn warn_of_files(&mut self) {
+        let warnings = self.folder.take_warnings();
+        warnings.into_iter().for_each(|line| self.log(LogLevel::Warning, line));
     }
 
     /// Removes files of no use, here and at once: a later increment may get the name of one of them.
