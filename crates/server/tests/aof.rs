@@ -995,6 +995,26 @@ fn one_thread_at_a_time_has_the_folder() {
 }
 
 #[test]
+fn shutdown_during_a_rewrite_leaves_no_temporary_file() {
+    let dir = Dir::new();
+    let server = server_in(&dir, &["--rdb-key-save-delay", "1000000"]);
+    let mut client = server.client();
+    for n in 0..100 {
+        client.check(&format!("SET key:{n} 1"), "+OK\r\n");
+    }
+    client.check("BGREWRITEAOF", "+Background append only file rewriting started\r\n");
+    let has_temporary = || names(&dir).iter().any(|name| name.starts_with("temp-rewriteaof-bg-"));
+    until("its file", || has_temporary().then_some(()));
+    let log = server.log.clone();
+    end(server);
+    assert!(!has_temporary(), "{:?}", names(&dir));
+    assert!(
+        log.all().contains("Background AOF rewrite was broken off: the server ends. The files before stay")
+    );
+    server_in(&dir, &[]).client().check("DBSIZE", ":100\r\n");
+}
+
+#[test]
 fn shutdown_and_waitaof_before_the_first_base() {
     let dir = Dir::new();
     let mut server = Server::start_in(Dir::new(), |command| {

@@ -20,6 +20,7 @@ impl Server {
             load.stop();
         }
         self.engine.save_rest(&mut self.host);
+        self.host.break_off_rewrite();
         self.close_aof();
         supervisor::tell(self.engine.config(), "STOPPING=1\n", &mut self.host);
         self.listeners.close(&mut self.sockets.event_loop);
