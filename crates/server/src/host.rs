@@ -58,7 +58,7 @@ pub struct Host {
     /// The number of the next snapshot that is begun. The first has any.
     next_snapshot: u64,
     /// Those that were begun in the background and may run still.
-    background: Vec<WriterHandle>,
+    pub background: Vec<WriterHandle>,
     /// The load under way: its keyspace takes memory, too.
     pub load: Option<Arc<LoadProgress>>,
     /// Facts that do not change while the server runs.

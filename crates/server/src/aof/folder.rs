@@ -493,6 +493,11 @@ impl NewBase {
         self.replacement.step().map(drop).map_err(|failed| not_written(&failed))
     }
 
+    /// Where it is until then.
+    pub fn temporary_path(&self) -> &Path {
+        self.replacement.temporary()
+    }
+
     /// Its name until it has one in the manifest.
     pub fn temporary(&self) -> &str {
         &self.temporary

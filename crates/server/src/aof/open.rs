@@ -166,6 +166,17 @@ impl Host {
         Some(ending)
     }
 
+    /// Ends a rewrite with the server: its thread would have no time to remove its file.
+    pub fn break_off_rewrite(&mut self) {
+        let under_way: Vec<_> =
+            self.background.iter().filter(|writer| writer.is_base_under_way()).cloned().collect();
+        for writer in under_way {
+            writer.break_off();
+            let line = "Background AOF rewrite was broken off: the server ends. The files before stay";
+            self.note(LogLevel::Notice, line);
+        }
+    }
+
     /// See [`sluice_engine::Process::aof_files`].
     pub fn list_aof_files(&mut self, config: &Config, pending: Vec<u8>, position: u64) -> Box<dyn AofFiles> {
         if let Some(aof) = &self.aof {

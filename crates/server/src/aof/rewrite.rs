@@ -64,6 +64,10 @@ impl BackgroundSink for BaseSink {
     fn temporary_snapshot(&self) -> Option<PathBuf> {
         None
     }
+
+    fn temporary_base(&self) -> Option<PathBuf> {
+        Some(self.base.temporary_path().to_owned())
+    }
 }
 
 #[cfg(test)]

@@ -20,6 +20,7 @@ impl Server {
             load.stop();
         }
         self.engine.save_rest(&mut self.host);
+        self.host.break_off_rewrite();
         if !self.close_aof() {
             let line =
                 "The last writes are not on disk: the end of the AOF file is lost. Exiting with status 1";

@@ -39,6 +39,11 @@ pub trait BackgroundSink: Send {
 
     /// Of a snapshot: its file, as long as it has no other name.
     fn temporary_snapshot(&self) -> Option<PathBuf>;
+
+    /// The same of a base of the append-only file.
+    fn temporary_base(&self) -> Option<PathBuf> {
+        None
+    }
 }
 
 /// Makes a step, or refuses it.
@@ -71,6 +76,8 @@ pub struct WriterHandle {
     storage: Arc<dyn Storage>,
     /// Of a snapshot: its file, as long as it has no other name.
     temporary: Option<PathBuf>,
+    /// The same of a base.
+    temporary_base: Option<PathBuf>,
 }
 
 #[derive(Default)]
@@ -131,9 +138,13 @@ impl BackgroundWriter {
     ) -> Result<BackgroundWriter, SaveError> {
         let FilePlace { storage, scratch, claim } = place;
         let (into, from) = super::spool::for_file(&storage, scratch, waker.clone());
-        let temporary = sink.temporary_snapshot();
-        let handle =
-            WriterHandle { shared: WriterState::new(key_delay), spool: into.shared(), storage, temporary };
+        let handle = WriterHandle {
+            shared: WriterState::new(key_delay),
+            spool: into.shared(),
+            storage,
+            temporary: sink.temporary_snapshot(),
+            temporary_base: sink.temporary_base(),
+        };
         let seen = handle.shared.clone();
         let woken = waker.clone();
         spawn("snapshot-write", move || {
@@ -160,6 +171,7 @@ impl BackgroundWriter {
             spool: into.shared(),
             storage,
             temporary: None,
+            temporary_base: None,
         };
         let end = |shared: &WriterState, waker: &Waker| {
             let failed = shared.not_formatted.lock().unwrap_or_else(PoisonError::into_inner).take();
@@ -232,7 +244,7 @@ impl WriterHandle {
         if *commit == Commit::Allowed {
             *commit = Commit::Refused;
             // The thread would remove it too, but may wait for the disk; that it is gone already is no matter.
-            if let Some(temporary) = &self.temporary {
+            if let Some(temporary) = self.temporary.as_ref().or(self.temporary_base.as_ref()) {
                 let _ = self.storage.remove(temporary);
             }
         }
@@ -241,6 +253,11 @@ impl WriterHandle {
     /// Whether it becomes the snapshot file, and not a base of the append-only file.
     pub fn is_snapshot(&self) -> bool {
         self.temporary.is_some()
+    }
+
+    /// Whether it is a base of the append-only file that is being written, and was not broken off.
+    pub fn is_base_under_way(&self) -> bool {
+        self.temporary_base.is_some() && self.runs() && !self.shared.broken_off.load(Acquire)
     }
 
     /// Whether the thread has not ended: it writes, or was broken off and still waits for the disk.

@@ -87,6 +87,11 @@ impl Replacement {
         Ok(Replacement { storage, temporary, target, file, stage: Stage::Writing, sync_every, unsynced: 0 })
     }
 
+    /// The file until it has its name.
+    pub fn temporary(&self) -> &Path {
+        &self.temporary
+    }
+
     /// Sets the permissions of the new file.
     pub fn set_mode(&self, mode: u32) -> Result<(), Failed> {
         self.file.set_mode(mode).map_err(|error| Operation::Create.failed(error))
