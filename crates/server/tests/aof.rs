@@ -1190,8 +1190,8 @@ fn kill_in_a_loop(policy: &str) -> u32 {
         let writers: Vec<_> = (0..WRITERS)
             .map(|list| std::thread::spawn(move || append_until_the_end(port, list, from[list as usize])))
             .collect();
-        // Longer than a second, so that something is older, and every round another time.
-        let load = Duration::from_millis(2100 + u64::from(rounds) * 37 % 400);
+        // Longer than two seconds, so that something is older, and every round another time.
+        let load = Duration::from_millis(2500 + u64::from(rounds) * 37 % 400);
         let since = Instant::now();
         let mut client = server.client();
         until("the load to be long enough", || {
