@@ -9,6 +9,8 @@ pub mod feeds;
 use sluice_evloop::{AnyLoop, Backend};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::net::{SocketAddr, UnixDatagram};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -118,13 +120,19 @@ impl Drop for Dir {
     }
 }
 
-/// A port that nobody uses just now, below those that the kernel gives to outgoing connections.
+/// A port that nobody uses just now, below those that the kernel gives to outgoing connections. Until this process ends
+/// no other process of these tests is given the port, listened on or not: an abstract socket with the port's number
+/// reserves the port.
 pub fn free_port() -> u16 {
     static NEXT: AtomicU32 = AtomicU32::new(0);
+    static RESERVED: Mutex<Vec<UnixDatagram>> = Mutex::new(Vec::new());
     loop {
         let step = NEXT.fetch_add(1, Ordering::Relaxed);
         let port = 12_000 + (std::process::id().wrapping_mul(131).wrapping_add(step) % 20_000) as u16;
+        let name = SocketAddr::from_abstract_name(format!("sluice-test-port-{port}")).unwrap();
+        let Ok(reservation) = UnixDatagram::bind_addr(&name) else { continue };
         if TcpListener::bind(("0.0.0.0", port)).is_ok() {
+            RESERVED.lock().unwrap().push(reservation);
             return port;
         }
     }
