@@ -27,7 +27,6 @@ const CORPSE: &str = "crash reports";
 const EVICTION: &str = "eviction";
 const EVICTION_BUT_CLOCKS: &str = "eviction; which clock OBJECT FREQ and IDLETIME show follows it already";
 const HASHES: &str = "hashes";
-const HLL: &str = "HyperLogLog";
 const MODULES: &str = "modules";
 const REPLICATION: &str = "replication";
 const SCRIPTS: &str = "scripting";
@@ -508,7 +507,7 @@ params! {
             "Members up to which a sorted set is kept compact.";
         ZSET_MAX_LISTPACK_VALUE: Int = bytes("zset-max-listpack-value", 64, 0, LONG).alias("zset-max-ziplist-value").later(SORTED_SETS),
             "Bytes of its longest member up to which a sorted set is kept compact.";
-        HLL_SPARSE_MAX_BYTES: Int = bytes("hll-sparse-max-bytes", 3000, 0, LONG).later(HLL),
+        HLL_SPARSE_MAX_BYTES: Int = bytes("hll-sparse-max-bytes", 3000, 0, LONG),
             "Bytes up to which a HyperLogLog is kept sparse.";
         STREAM_NODE_MAX_BYTES: Int = bytes("stream-node-max-bytes", 4096, 0, LONG).later(STREAMS),
             "Bytes in one node of a stream; 0 is no limit.";

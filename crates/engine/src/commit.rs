@@ -142,7 +142,8 @@ impl Engine {
         let notify = control.limits.notify;
         for ModifiedKey { db, key, event, is_change } in effects.drain_modified() {
             let key = bytes_of(&key, command);
-            if notify.classes.has(event.class()) && control.pubsub.has_listeners() {
+            let is_wanted = notify.classes.has(event.class()) && event.is_published();
+            if is_wanted && control.pubsub.has_listeners() {
                 let (now, own) = (command.now, command.proto);
                 Delivery { sessions, control, spare, now, own }.notify(notify, db, key, event);
             }
@@ -150,7 +151,8 @@ impl Engine {
             if is_change {
                 control.watching.changed(db, key, change);
             }
-            if let Some(events) = events.as_mut().filter(|_| Classes::CHANGES.has(event.class())) {
+            let is_told = Classes::CHANGES.has(event.class()) && event.is_published();
+            if let Some(events) = events.as_mut().filter(|_| is_told) {
                 events.push(format!("{db}:{} {}", event.name(), key.escape_ascii()));
             }
         }

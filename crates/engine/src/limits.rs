@@ -58,6 +58,8 @@ pub struct Limits {
     pub password: Box<[u8]>,
     /// Thresholds of lists.
     pub list: ListLimits,
+    /// Bytes up to which a HyperLogLog is kept sparse.
+    pub hll_sparse_bytes_max: usize,
     /// DUMP compresses strings.
     pub rdb_compression: bool,
     /// RESTORE takes payloads of versions that are not known.
@@ -157,6 +159,7 @@ impl Limits {
                 compress_depth: config.int(param::LIST_COMPRESS_DEPTH) as u32,
                 packed_threshold: 0,
             },
+            hll_sparse_bytes_max: config.int(param::HLL_SPARSE_MAX_BYTES) as usize,
             rdb_compression: config.bool(param::RDBCOMPRESSION),
             any_rdb_version: config.choice::<RdbVersionCheck>(param::RDB_VERSION_CHECK)
                 == RdbVersionCheck::Relaxed,
