@@ -78,7 +78,7 @@ const LISTENING_COMMANDS_MAX: usize = 60;
 const SOCIAL_CHANCE: u64 = 50;
 /// That a stream has notifications of keys, which the listener is sent.
 const NOTIFY_CHANCE: u64 = 60;
-/// That a key of a list command is one that mostly holds a list.
+/// That a key of a command is one that mostly holds a value of its type.
 const OWN_KEY_CHANCE: u64 = 75;
 /// What the keys of a type begin with: three of each.
 const OWN_KEYS: &[(&str, &str)] =
