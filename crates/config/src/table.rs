@@ -369,9 +369,9 @@ params! {
             "Replicas that must be near before writes are accepted; 0 asks for none.";
         MIN_REPLICAS_MAX_LAG: Int = number("min-replicas-max-lag", 10, 0, INT).alias("min-slaves-max-lag").later(REPLICATION),
             "Seconds since its last word after which a replica no longer counts as near; 0 turns the rule off.";
-        REPL_BACKLOG_SIZE: Int = bytes("repl-backlog-size", 10 * MIB, 1, LONG).clamped(16384, LONG).later(REPLICATION),
+        REPL_BACKLOG_SIZE: Int = bytes("repl-backlog-size", 10 * MIB, 1, LONG).clamped(16384, LONG),
             "History kept for replicas that come back after a short absence.";
-        REPL_BACKLOG_TTL: Int = number("repl-backlog-ttl", 3600, 0, LONG).later(REPLICATION),
+        REPL_BACKLOG_TTL: Int = number("repl-backlog-ttl", 3600, 0, LONG),
             "Seconds without replicas after which that history is dropped; 0 is never.";
         REPL_TIMEOUT: Int = number("repl-timeout", 60, 1, INT),
             "Seconds of silence after which a replica counts as gone and is closed.";
