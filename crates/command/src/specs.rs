@@ -6,6 +6,7 @@ mod shorthand;
 pub mod cluster;
 pub mod connection;
 pub mod generic;
+pub mod hash;
 pub mod list;
 pub mod pubsub;
 pub mod server;
@@ -33,7 +34,7 @@ macro_rules! groups {
     };
 }
 
-groups! { string, list, generic, connection, cluster, server, transactions, pubsub }
+groups! { string, list, generic, connection, cluster, server, transactions, pubsub, hash }
 
 /// How many specs there are, subcommands included.
 pub(crate) const COUNT: usize = count_before(COUNTS.len()) as usize;

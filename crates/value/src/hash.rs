@@ -403,7 +403,8 @@ impl Hash {
             let (mut name_digits, mut value_digits) = (IntBuffer::new(), IntBuffer::new());
             let mut garbage = Vec::new();
             for field in packed.view().iter() {
-                let (name, value) = (field.name.bytes(&mut name_digits), field.value.bytes(&mut value_digits));
+                let (name, value) =
+                    (field.name.bytes(&mut name_digits), field.value.bytes(&mut value_digits));
                 tree.insert(name, value, Expiry::Clear, &mut garbage);
             }
             self.0.body = Body::Tree(tree);

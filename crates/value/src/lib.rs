@@ -15,6 +15,8 @@ mod pages;
 use sluice_base::Bytes;
 
 pub use hash::{Hash, HashContext, HashEncoding, HashField, HashIter, HashLimits, HashRef};
+pub use sluice_collections::hash_tree::Expiry as HashExpiry;
+
 pub use list::{List, ListContext, ListEncoding, ListItem, ListIter, ListLimits, ListRef};
 pub use pages::{PAGE_BYTES, Pages, Piece};
 

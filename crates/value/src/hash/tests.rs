@@ -62,9 +62,10 @@ fn a_hash_and_its_shares_do_what_a_map_does() {
                     });
                 }
                 6 => {
-                    let read = hash.view().get(&name).map(|field| {
-                        (field.value.bytes(&mut IntBuffer::new()).to_vec(), field.expiry)
-                    });
+                    let read = hash
+                        .view()
+                        .get(&name)
+                        .map(|field| (field.value.bytes(&mut IntBuffer::new()).to_vec(), field.expiry));
                     assert_eq!(read.as_ref(), twin.get(&name));
                 }
                 7 if rng.below(30) == 0 => shares.push((hash.share(), twin.clone())),
@@ -98,11 +99,9 @@ fn a_listpack_becomes_a_hash_table_beyond_the_thresholds() {
     assert_eq!(hash.encoding(), HashEncoding::Listpack);
     hash.set(b"one more", b"value", Expiry::Keep, &mut context);
     assert_eq!(hash.encoding(), HashEncoding::Hashtable);
-    for (name, value, wanted) in [
-        (64, 64, HashEncoding::Listpack),
-        (65, 1, HashEncoding::Hashtable),
-        (1, 65, HashEncoding::Hashtable),
-    ] {
+    for (name, value, wanted) in
+        [(64, 64, HashEncoding::Listpack), (65, 1, HashEncoding::Hashtable), (1, 65, HashEncoding::Hashtable)]
+    {
         let mut hash = Hash::new();
         hash.set(&vec![b'n'; name], &vec![b'v'; value], Expiry::Keep, &mut context);
         assert_eq!(hash.encoding(), wanted, "{name} {value}");
@@ -142,7 +141,12 @@ fn a_row_with_a_field_twice_or_without_a_value_is_refused() {
     ] {
         assert!(Hash::from_row(&row_of(bad)).is_none());
     }
-    for good in [&[][..], &[&b"a"[..], b"a", b"b", b"a"], &[b"7", b"7", b"\x07\0\0\0\0\0\0\0", b"1"], &[b"", b"", b"\0", b""]] {
+    for good in [
+        &[][..],
+        &[&b"a"[..], b"a", b"b", b"a"],
+        &[b"7", b"7", b"\x07\0\0\0\0\0\0\0", b"1"],
+        &[b"", b"", b"\0", b""],
+    ] {
         let hash = Hash::from_row(&row_of(good)).expect("no field stands twice");
         assert_eq!(hash.len(), good.len() / 2);
     }
