@@ -272,6 +272,10 @@ impl SnapshotReport {
                         });
                         self.key("list", entry.key.len(), entry.expiry_ms, Some(&mut sizes));
                     }
+                    Loaded::Stream(stream) => {
+                        let mut sizes = stream.log().entries().map(|entry| entry.bytes());
+                        self.key("stream", entry.key.len(), entry.expiry_ms, Some(&mut sizes));
+                    }
                 }
                 None
             }
@@ -352,6 +356,7 @@ impl SnapshotReport {
                 | Problem::Length
                 | Problem::Compression
                 | Problem::List
+                | Problem::Stream
                 | Problem::Module,
                 _,
             ) => error.to_string(),

@@ -9,6 +9,7 @@ pub mod generic;
 pub mod list;
 pub mod pubsub;
 pub mod server;
+pub mod stream;
 pub mod string;
 pub mod transactions;
 
@@ -33,7 +34,7 @@ macro_rules! groups {
     };
 }
 
-groups! { string, list, generic, connection, cluster, server, transactions, pubsub }
+groups! { string, list, stream, generic, connection, cluster, server, transactions, pubsub }
 
 /// How many specs there are, subcommands included.
 pub(crate) const COUNT: usize = count_before(COUNTS.len()) as usize;

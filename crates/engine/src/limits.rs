@@ -7,7 +7,7 @@ use sluice_config::choice::{AppendFsync, EvictionPolicy, RdbVersionCheck};
 use sluice_config::{ClientClass, Config, notify, param};
 use sluice_keyspace::Classes;
 use sluice_resp::Admission;
-use sluice_value::ListLimits;
+use sluice_value::{ListLimits, StreamLimits};
 
 /// Numbers from the configuration.
 #[derive(Clone, Debug)]
@@ -58,6 +58,8 @@ pub struct Limits {
     pub password: Box<[u8]>,
     /// Thresholds of lists.
     pub list: ListLimits,
+    /// Thresholds of streams.
+    pub stream: StreamLimits,
     /// DUMP compresses strings.
     pub rdb_compression: bool,
     /// RESTORE takes payloads of versions that are not known.
@@ -156,6 +158,10 @@ impl Limits {
                 max_listpack_size: config.int(param::LIST_MAX_LISTPACK_SIZE) as i32,
                 compress_depth: config.int(param::LIST_COMPRESS_DEPTH) as u32,
                 packed_threshold: 0,
+            },
+            stream: StreamLimits {
+                node_max_bytes: config.int(param::STREAM_NODE_MAX_BYTES) as usize,
+                node_max_entries: config.int(param::STREAM_NODE_MAX_ENTRIES) as u64,
             },
             rdb_compression: config.bool(param::RDBCOMPRESSION),
             any_rdb_version: config.choice::<RdbVersionCheck>(param::RDB_VERSION_CHECK)

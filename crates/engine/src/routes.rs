@@ -8,6 +8,7 @@ pub(crate) fn all() -> impl Iterator<Item = Route> {
     [
         families::string::ROUTES,
         families::list::ROUTES,
+        families::stream::ROUTES,
         families::generic::ROUTES,
         families::connection::ROUTES,
         families::client::ROUTES,

@@ -12,6 +12,7 @@ mod cut;
 mod in_place;
 mod list;
 mod store;
+mod stream;
 mod tables;
 mod take;
 
@@ -272,6 +273,7 @@ impl Db {
         match self.head(handle).form() {
             Form::StrInt | Form::StrInline | Form::StrInlineRaw | Form::StrOutside => Type::String,
             Form::ListInlineListpack | Form::ListInlineQuicklist | Form::ListOutside => Type::List,
+            Form::StreamOutside => Type::Stream,
         }
     }
 
@@ -287,9 +289,10 @@ impl Db {
             }
             Form::ListInlineListpack => Encoding::Listpack,
             Form::ListInlineQuicklist => Encoding::Quicklist,
+            Form::StreamOutside => Encoding::Stream,
             Form::ListOutside => match self.value_at(entry::payload(head, self.store.slab.body(handle))) {
                 Value::List(list) => list.encoding().into(),
-                Value::Str(_) | Value::Pages(_) => mixed_up(),
+                Value::Str(_) | Value::Pages(_) | Value::Stream(_) => mixed_up(),
             },
         }
     }

@@ -38,6 +38,8 @@ pub enum Form {
     ListInlineQuicklist = 8,
     /// A list outside the block, which knows its encoding.
     ListOutside = 9,
+    /// A stream, which is always outside the block.
+    StreamOutside = 20,
     /// Nothing: the form that `cargo xtask probe` adds.
     #[cfg(sluice_probe = "form")]
     Probe = 31,
@@ -64,6 +66,7 @@ impl Form {
             7 => Form::ListInlineListpack,
             8 => Form::ListInlineQuicklist,
             9 => Form::ListOutside,
+            20 => Form::StreamOutside,
             number => unknown(number),
         }
     }
@@ -74,7 +77,7 @@ impl Form {
         match self {
             Form::StrInt | Form::StrInline | Form::StrInlineRaw => false,
             Form::ListInlineListpack | Form::ListInlineQuicklist => false,
-            Form::StrOutside | Form::ListOutside => true,
+            Form::StrOutside | Form::ListOutside | Form::StreamOutside => true,
         }
     }
 }

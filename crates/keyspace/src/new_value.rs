@@ -3,7 +3,7 @@
 use crate::Str;
 use crate::entry::{self, Form};
 use sluice_base::Bytes;
-use sluice_value::{List, ListEncoding, PAGE_BYTES, Pages, Value};
+use sluice_value::{List, ListEncoding, PAGE_BYTES, Pages, Stream, Value};
 
 /// What to store.
 #[derive(Debug)]
@@ -25,6 +25,8 @@ pub enum NewValue<'a> {
     Pages(Pages),
     /// A list, which must not be empty.
     List(List),
+    /// A stream.
+    Stream(Stream),
 }
 
 impl NewValue<'_> {
@@ -87,6 +89,7 @@ impl<'a> Payload<'a> {
             NewValue::Raw(bytes) => placed(Form::StrInlineRaw, bytes),
             NewValue::Pages(pages) => Payload::Outside(Form::StrOutside, Value::Pages(pages)),
             NewValue::List(list) => Payload::list(key_len, has_expiry, list),
+            NewValue::Stream(stream) => Payload::Outside(Form::StreamOutside, Value::Stream(stream)),
             NewValue::RawOwned(bytes) => Payload::moved(key_len, has_expiry, Form::StrInlineRaw, bytes),
         }
     }
@@ -101,7 +104,9 @@ impl<'a> Payload<'a> {
             Form::ListInlineListpack => Payload::list_outside(&bytes, ListEncoding::Listpack),
             Form::ListInlineQuicklist => Payload::list_outside(&bytes, ListEncoding::Quicklist),
             // Eight bytes and four fit beside every name.
-            Form::StrInt | Form::StrOutside | Form::ListOutside => Payload::Owned(form, bytes),
+            Form::StrInt | Form::StrOutside | Form::ListOutside | Form::StreamOutside => {
+                Payload::Owned(form, bytes)
+            }
         }
     }
 

@@ -12,6 +12,7 @@ mod list;
 mod payload;
 mod reader;
 mod skip;
+mod stream;
 mod writer;
 mod ziplist;
 
@@ -81,7 +82,10 @@ mod op {
     pub(crate) const TYPE_LIST: u8 = 1;
     pub(crate) const TYPE_LIST_ZIPLIST: u8 = 10;
     pub(crate) const TYPE_LIST_QUICKLIST: u8 = 14;
+    pub(crate) const TYPE_STREAM: u8 = 15;
     pub(crate) const TYPE_LIST_QUICKLIST_2: u8 = 18;
+    pub(crate) const TYPE_STREAM_2: u8 = 19;
+    pub(crate) const TYPE_STREAM_3: u8 = 21;
 }
 
 /// First bytes of lengths, and of strings that are no plain bytes.

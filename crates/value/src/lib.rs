@@ -10,11 +10,13 @@
 
 pub mod list;
 mod pages;
+pub mod stream;
 
 use sluice_base::Bytes;
 
 pub use list::{List, ListContext, ListEncoding, ListItem, ListIter, ListLimits, ListRef};
 pub use pages::{PAGE_BYTES, Pages, Piece};
+pub use stream::{Stream, StreamContext, StreamId, StreamLimits};
 
 /// A value that lives beside its entry: a large string or a collection. It has no `Clone`: see [`Value::share`].
 #[derive(Debug)]
@@ -26,6 +28,8 @@ pub enum Value {
     Pages(Pages),
     /// A list.
     List(List),
+    /// A stream.
+    Stream(Stream),
     /// Nothing: the variant that `cargo xtask probe` adds.
     #[cfg(sluice_probe = "variant")]
     Probe,
@@ -38,6 +42,8 @@ pub enum Type {
     String,
     /// A list.
     List,
+    /// A stream.
+    Stream,
 }
 
 impl Type {
@@ -46,6 +52,7 @@ impl Type {
         match self {
             Type::String => "string",
             Type::List => "list",
+            Type::Stream => "stream",
         }
     }
 }
@@ -63,6 +70,8 @@ pub enum Encoding {
     Listpack,
     /// A list of listpacks.
     Quicklist,
+    /// Macro nodes by their ids.
+    Stream,
 }
 
 impl Encoding {
@@ -74,6 +83,7 @@ impl Encoding {
             Encoding::Raw => "raw",
             Encoding::Listpack => "listpack",
             Encoding::Quicklist => "quicklist",
+            Encoding::Stream => "stream",
         }
     }
 }
@@ -95,6 +105,7 @@ impl Value {
             Value::Str(bytes) => 40 + bytes.capacity(),
             Value::Pages(pages) => pages.heap_bytes(),
             Value::List(list) => list.heap_bytes(),
+            Value::Stream(stream) => stream.heap_bytes(),
         }
     }
 
@@ -103,7 +114,7 @@ impl Value {
         match self {
             Value::Str(bytes) => bytes.footprint(),
             // All but the ends of a list is in pieces of whole size classes.
-            Value::Pages(_) | Value::List(_) => self.heap_bytes(),
+            Value::Pages(_) | Value::List(_) | Value::Stream(_) => self.heap_bytes(),
         }
     }
 
@@ -113,6 +124,7 @@ impl Value {
             Value::Str(bytes) => Value::Str(bytes.clone()),
             Value::Pages(pages) => Value::Pages(pages.share()),
             Value::List(list) => Value::List(list.share()),
+            Value::Stream(stream) => Value::Stream(stream.share()),
         }
     }
 
@@ -122,6 +134,7 @@ impl Value {
             Value::Str(bytes) => bytes.is_shared(),
             Value::Pages(pages) => pages.is_shared(),
             Value::List(list) => list.is_shared(),
+            Value::Stream(stream) => stream.is_shared(),
         }
     }
 
@@ -132,6 +145,7 @@ impl Value {
             Value::Str(_) => self.heap_bytes(),
             Value::Pages(pages) => pages.own_bytes(),
             Value::List(list) => list.own_bytes(),
+            Value::Stream(stream) => stream.own_bytes(),
         }
     }
 
@@ -142,6 +156,7 @@ impl Value {
             Value::Str(_) => self.heap_bytes() > bytes_max,
             Value::Pages(_) => true,
             Value::List(list) => list.heap_bytes() > bytes_max.min(PACKED_BYTES_MAX),
+            Value::Stream(stream) => stream.heap_bytes() > bytes_max.min(PACKED_BYTES_MAX),
         }
     }
 }

@@ -275,7 +275,7 @@ impl FileLoad {
                 say(format!("Internal error in RDB reading offset {} -> RDB CRC error", error.offset));
                 self.say_damaged(error.offset, out);
             }
-            Problem::Length | Problem::Compression | Problem::List => {
+            Problem::Length | Problem::Compression | Problem::List | Problem::Stream => {
                 say(format!("Internal error in RDB reading offset {} -> {error}", error.offset));
                 self.say_damaged(error.offset, out);
             }
@@ -448,6 +448,7 @@ impl LoadTarget<'_> {
             Loaded::Str(text) => keyspace.load_key(number, key, NewValue::Str(&text), expiry, clock),
             Loaded::Pages(pages) => keyspace.load_key(number, key, NewValue::Pages(pages), expiry, clock),
             Loaded::List(list) => keyspace.load_key(number, key, NewValue::List(list), expiry, clock),
+            Loaded::Stream(stream) => keyspace.load_key(number, key, NewValue::Stream(stream), expiry, clock),
         };
         if !is_new {
             return Err(self.duplicated(key.bytes));

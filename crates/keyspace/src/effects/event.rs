@@ -17,6 +17,15 @@ pub enum Event {
     LSet,
     LRem,
     LTrim,
+    XAdd,
+    XTrim,
+    XDel,
+    XSetId,
+    XGroupCreate,
+    XGroupSetId,
+    XGroupDestroy,
+    XGroupCreateConsumer,
+    XGroupDelConsumer,
     Del,
     Expire,
     Persist,
@@ -160,6 +169,15 @@ impl Event {
             Event::LSet => "lset",
             Event::LRem => "lrem",
             Event::LTrim => "ltrim",
+            Event::XAdd => "xadd",
+            Event::XTrim => "xtrim",
+            Event::XDel => "xdel",
+            Event::XSetId => "xsetid",
+            Event::XGroupCreate => "xgroup-create",
+            Event::XGroupSetId => "xgroup-setid",
+            Event::XGroupDestroy => "xgroup-destroy",
+            Event::XGroupCreateConsumer => "xgroup-createconsumer",
+            Event::XGroupDelConsumer => "xgroup-delconsumer",
             Event::Del => "del",
             Event::Expire => "expire",
             Event::Persist => "persist",
@@ -189,6 +207,15 @@ impl Event {
             | Event::LSet
             | Event::LRem
             | Event::LTrim => Class::List,
+            Event::XAdd
+            | Event::XTrim
+            | Event::XDel
+            | Event::XSetId
+            | Event::XGroupCreate
+            | Event::XGroupSetId
+            | Event::XGroupDestroy
+            | Event::XGroupCreateConsumer
+            | Event::XGroupDelConsumer => Class::Stream,
             Event::Del
             | Event::Expire
             | Event::Persist

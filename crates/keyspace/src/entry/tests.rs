@@ -11,6 +11,7 @@ const FORMS: [(u32, Form); 7] = [
     (7, Form::ListInlineListpack),
     (8, Form::ListInlineQuicklist),
     (9, Form::ListOutside),
+    (20, Form::StreamOutside),
 ];
 
 #[test]

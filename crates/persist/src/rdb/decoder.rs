@@ -10,6 +10,7 @@ use super::error::{LoadError, Problem};
 use super::kind::{Dialect, ListForm, MODULE_AUX, ValueKind};
 use super::list::{self, ListBuilder};
 use super::skip::Skip;
+use super::stream::StreamBuilder;
 use super::{Item, Loaded, LoadedEntry, ReadOptions, SlotSizes, Unknown, Usage, op};
 use sluice_value::Pages;
 
@@ -48,6 +49,8 @@ enum DecoderState {
         left: u64,
         builder: Box<ListBuilder>,
     },
+    /// The parts of a stream.
+    Stream(Box<StreamBuilder>),
     /// The rest of a value that is passed over, then an item that says so.
     SkipValue {
         skip: Skip,
@@ -126,6 +129,7 @@ impl Decoder {
             | DecoderState::Pages { .. }
             | DecoderState::ListLen(_)
             | DecoderState::List { .. }
+            | DecoderState::Stream(_)
             | DecoderState::SkipValue { .. } => true,
             DecoderState::Header
             | DecoderState::Item
@@ -199,6 +203,10 @@ impl Decoder {
                 *left -= 1;
                 Ok(self.list_end())
             }
+            DecoderState::Stream(builder) => match builder.step(cursor)? {
+                Some(stream) => Ok(self.entry(Loaded::Stream(stream))),
+                None => Ok(Decoded::Nothing),
+            },
             DecoderState::SkipValue { skip, kind, offset } => {
                 let ended = skip.step(cursor)?;
                 let (kind, offset) = (*kind, *offset);
@@ -320,6 +328,7 @@ impl Decoder {
             ValueKind::String => self.state = DecoderState::String,
             ValueKind::List(ListForm::Ziplist) => self.begin_list(ListForm::Ziplist, 1),
             ValueKind::List(form) => self.state = DecoderState::ListLen(form),
+            ValueKind::Stream(form) => self.state = DecoderState::Stream(Box::new(StreamBuilder::new(form))),
             ValueKind::Other(kind, parts) => {
                 let skip = Skip::new(parts.unwrap_or_default());
                 self.state = DecoderState::SkipValue { skip, kind, offset };

@@ -2,7 +2,7 @@
 
 use super::decoder::{Decoder, Step};
 use super::error::{LoadError, Problem};
-use sluice_value::{List, ListLimits, Pages};
+use sluice_value::{List, ListLimits, Pages, Stream};
 use std::borrow::Cow;
 
 use super::Usage;
@@ -113,6 +113,8 @@ pub enum Loaded<'a> {
     Pages(Pages),
     /// A list, which has elements.
     List(List),
+    /// A stream.
+    Stream(Stream),
 }
 
 /// What [`Reader::next`] returns.
@@ -248,6 +250,11 @@ fn outline(mut reader: Reader, mut data: &[u8]) -> Vec<String> {
                 assert!(count > 0 && count == list.len());
                 lines.push(format!("{key:?} list of {count}"));
             }
+            Ok(ReadProgress::Item(Item::LoadedEntry(LoadedEntry {
+                key,
+                value: Loaded::Stream(stream),
+                ..
+            }))) => lines.push(format!("{key:?} {:?}", super::stream::elements(&stream))),
             Ok(ReadProgress::Item(item)) => lines.push(format!("{item:?}")),
             Ok(ReadProgress::More(_)) if !data.is_empty() => {
                 let (now, later) = data.split_at(piece.min(data.len()));

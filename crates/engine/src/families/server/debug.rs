@@ -17,7 +17,7 @@ use sluice_command::derive;
 use sluice_config::{Force, param};
 use sluice_keyspace::{NewValue, Str, ValueRef};
 use sluice_persist::rdb::{Usage, Version, WriteOptions, Writer};
-use sluice_value::ListRef;
+use sluice_value::{ListRef, Stream};
 use std::fmt::Write;
 use std::ops::RangeInclusive;
 
@@ -306,6 +306,7 @@ fn object(ctx: &mut DebugCtx<'_>, args: Args<'_>) -> Run {
         ValueRef::Str(Str::Int(_)) => entry.key().as_ptr(),
         ValueRef::List(ListRef::Inline { bytes, .. }) => bytes.as_ptr(),
         ValueRef::List(ListRef::Value(list)) => std::ptr::from_ref(list).cast(),
+        ValueRef::Stream(stream) => std::ptr::from_ref(stream).cast(),
     };
     let mut text = format!("Value at:{at:p} refcount:1 encoding:{}", entry.encoding().name());
     if !args.is(3, "fast") {
@@ -315,6 +316,7 @@ fn object(ctx: &mut DebugCtx<'_>, args: Args<'_>) -> Run {
                 let size = ctx.control.config.int(param::LIST_MAX_LISTPACK_SIZE) as i32;
                 list_serialized_len(list, size)
             }
+            ValueRef::Stream(stream) => stream_serialized_len(stream),
         };
         let _ = write!(text, " serializedlength:{len}");
     }
@@ -349,6 +351,17 @@ fn list_serialized_len(list: ListRef<'_>, max_listpack_size: i32) -> usize {
     let before = writer.pending();
     let mut given = 0;
     writer.list(b"", list, max_listpack_size, None, Usage::Unsaid, &mut |piece| given += piece.len());
+    // Without the type and the empty key, a byte each.
+    given + writer.pending() - before - 2
+}
+
+/// Bytes of a stream in a snapshot, not compressed.
+fn stream_serialized_len(stream: &Stream) -> usize {
+    let mut writer =
+        Writer::new(WriteOptions { version: Version::Valkey, compression: false, checksum: false });
+    let before = writer.pending();
+    let mut given = 0;
+    writer.stream(b"", stream, None, Usage::Unsaid, &mut |piece| given += piece.len());
     // Without the type and the empty key, a byte each.
     given + writer.pending() - before - 2
 }
