@@ -279,6 +279,10 @@ impl SnapshotReport {
                         });
                         self.key("hash", entry.key.len(), entry.expiry_ms, Some(&mut sizes));
                     }
+                    Loaded::Stream(stream) => {
+                        let mut sizes = stream.log().entries().map(|entry| entry.bytes());
+                        self.key("stream", entry.key.len(), entry.expiry_ms, Some(&mut sizes));
+                    }
                 }
                 None
             }
@@ -360,6 +364,7 @@ impl SnapshotReport {
                 | Problem::Compression
                 | Problem::List
                 | Problem::Hash
+                | Problem::Stream
                 | Problem::Module,
                 _,
             ) => error.to_string(),

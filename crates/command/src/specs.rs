@@ -12,6 +12,7 @@ pub mod hyperloglog;
 pub mod list;
 pub mod pubsub;
 pub mod server;
+pub mod stream;
 pub mod string;
 pub mod transactions;
 
@@ -36,7 +37,7 @@ macro_rules! groups {
     };
 }
 
-groups! { string, list, hash, bitmap, hyperloglog, generic, connection, cluster, server, transactions, pubsub }
+groups! { string, list, hash, bitmap, stream, hyperloglog, generic, connection, cluster, server, transactions, pubsub }
 
 /// How many specs there are, subcommands included.
 pub(crate) const COUNT: usize = count_before(COUNTS.len()) as usize;

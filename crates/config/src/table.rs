@@ -31,7 +31,6 @@ const REPLICATION: &str = "replication";
 const SCRIPTS: &str = "scripting";
 const SETS: &str = "sets";
 const SORTED_SETS: &str = "sorted sets";
-const STREAMS: &str = "streams";
 const TLS: &str = "TLS";
 const TRACKING: &str = "client-side caching";
 
@@ -508,9 +507,9 @@ params! {
             "Bytes of its longest member up to which a sorted set is kept compact.";
         HLL_SPARSE_MAX_BYTES: Int = bytes("hll-sparse-max-bytes", 3000, 0, LONG),
             "Bytes up to which a HyperLogLog is kept sparse.";
-        STREAM_NODE_MAX_BYTES: Int = bytes("stream-node-max-bytes", 4096, 0, LONG).later(STREAMS),
+        STREAM_NODE_MAX_BYTES: Int = bytes("stream-node-max-bytes", 4096, 0, LONG),
             "Bytes in one node of a stream; 0 is no limit.";
-        STREAM_NODE_MAX_ENTRIES: Int = number("stream-node-max-entries", 100, 0, LONG).later(STREAMS),
+        STREAM_NODE_MAX_ENTRIES: Int = number("stream-node-max-entries", 100, 0, LONG),
             "Entries in one node of a stream; 0 is no limit.";
     }
     Threads {

@@ -144,6 +144,7 @@ impl Engine {
         }
         self.effects.listen(classes);
         self.effects.blocked_listening = control.blocking.wants_keys();
+        self.effects.removal_listening = control.blocking.wants_removals();
     }
 
     /// Looks whether all databases have room, where one differs from what was known: the gate refuses what needs more.

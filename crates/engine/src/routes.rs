@@ -11,6 +11,7 @@ pub(crate) fn all() -> impl Iterator<Item = Route> {
         families::hash::ROUTES,
         families::bitmap::ROUTES,
         families::hyperloglog::ROUTES,
+        families::stream::ROUTES,
         families::generic::ROUTES,
         families::connection::ROUTES,
         families::client::ROUTES,

@@ -10,11 +10,12 @@ use crate::effects::{Effects, Event};
 use crate::entry::Form;
 use crate::new_value::NewValue;
 use crate::new_value::Payload;
+use crate::stream_edit::StreamEdit;
 use crate::view::{Entry, Str, ValueRef, WrongType};
 use crate::{Access, ExpiryMode, Key};
 use sluice_base::num::parse_i64;
 use sluice_collections::slab::Handle;
-use sluice_value::{HashLimits, ListLimits, Type};
+use sluice_value::{HashLimits, ListLimits, Stream, StreamLimits, Type};
 
 /// A database to read from.
 pub struct DbRef<'a> {
@@ -428,7 +429,7 @@ impl DbMut<'_> {
                 }
                 len
             }
-            ValueRef::List(_) | ValueRef::Hash(_) => return Err(WrongType),
+            ValueRef::List(_) | ValueRef::Hash(_) | ValueRef::Stream(_) => return Err(WrongType),
         };
         self.effects.key_modified(self.number, key, event, 1);
         Ok(len)
@@ -451,7 +452,7 @@ impl DbMut<'_> {
     fn write_anew(&mut self, found: Found, key: Key<'_>, offset: usize, bytes: &[u8]) {
         let value = match self.dbs[self.number].entry(found.handle).value() {
             ValueRef::Str(text) => NewValue::written(text, offset, bytes),
-            ValueRef::List(_) | ValueRef::Hash(_) => return,
+            ValueRef::List(_) | ValueRef::Hash(_) | ValueRef::Stream(_) => return,
         };
         self.overwrite(found, key, value, SetExpiry::Keep);
     }
@@ -546,6 +547,32 @@ impl DbMut<'_> {
         let open = db.open_hash(found).ok_or(WrongType)?;
         db.set_clock(found.handle, meta.clock);
         Ok(HashEdit::new(db, self.effects, (self.number, key), (meta, limits), open))
+    }
+
+    /// Begins to change the stream of a key; `None` when the key is absent.
+    ///
+    /// # Errors
+    /// The key holds another type.
+    pub fn edit_stream<'e>(
+        &'e mut self,
+        key: Key<'e>,
+        limits: StreamLimits,
+    ) -> Result<Option<StreamEdit<'e>>, WrongType> {
+        let Some(found) = self.find(key) else { return Ok(None) };
+        let db = &mut self.dbs[self.number];
+        let clock = self.access.touch.after(db.clock(found.handle));
+        let index = db.open_stream(found).ok_or(WrongType)?;
+        db.set_clock(found.handle, clock);
+        Ok(Some(StreamEdit::new(db, self.effects, (self.number, key), limits, index)))
+    }
+
+    /// Begins to change a stream of a key that is absent, and comes into being without entries.
+    pub fn create_stream<'e>(&'e mut self, key: Key<'e>, limits: StreamLimits) -> StreamEdit<'e> {
+        self.insert(key, NewValue::Stream(Stream::new()), SetExpiry::Clear);
+        let db = &mut self.dbs[self.number];
+        let found = db.find(key).expect("it was just inserted");
+        let index = db.open_stream(found).expect("a stream was inserted");
+        StreamEdit::new(db, self.effects, (self.number, key), limits, index)
     }
 
     /// Removes a key; whether it was there. A hidden one counts as there.
@@ -662,7 +689,7 @@ impl DbMut<'_> {
     /// Says so when a key came to hold a value that clients can wait for.
     fn note_ready(&mut self, number: usize, key: Key<'_>, handle: Handle) {
         match self.dbs[number].type_of(handle) {
-            Type::List => self.effects.key_ready(number, key),
+            Type::List | Type::Stream => self.effects.key_ready(number, key),
             Type::String | Type::Hash => {}
         }
     }

@@ -13,6 +13,7 @@ mod hash;
 mod in_place;
 mod list;
 mod store;
+mod stream;
 mod tables;
 mod take;
 mod volatile;
@@ -291,6 +292,7 @@ impl Db {
             Form::StrInt | Form::StrInline | Form::StrInlineRaw | Form::StrOutside => Type::String,
             Form::ListInlineListpack | Form::ListInlineQuicklist | Form::ListOutside => Type::List,
             Form::HashInlineListpack | Form::HashInlineHashtable | Form::HashOutside => Type::Hash,
+            Form::StreamOutside => Type::Stream,
         }
     }
 
@@ -306,15 +308,16 @@ impl Db {
             }
             Form::ListInlineListpack => Encoding::Listpack,
             Form::ListInlineQuicklist => Encoding::Quicklist,
+            Form::StreamOutside => Encoding::Stream,
             Form::ListOutside => match self.value_at(entry::payload(head, self.store.slab.body(handle))) {
                 Value::List(list) => list.encoding().into(),
-                Value::Str(_) | Value::Pages(_) | Value::Hash(_) => mixed_up(),
+                Value::Str(_) | Value::Pages(_) | Value::Hash(_) | Value::Stream(_) => mixed_up(),
             },
             Form::HashInlineListpack => Encoding::Listpack,
             Form::HashInlineHashtable => Encoding::Hashtable,
             Form::HashOutside => match self.value_at(entry::payload(head, self.store.slab.body(handle))) {
                 Value::Hash(hash) => hash.encoding().into(),
-                Value::Str(_) | Value::Pages(_) | Value::List(_) => mixed_up(),
+                Value::Str(_) | Value::Pages(_) | Value::List(_) | Value::Stream(_) => mixed_up(),
             },
         }
     }

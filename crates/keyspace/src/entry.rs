@@ -44,6 +44,8 @@ pub enum Form {
     HashInlineHashtable = 11,
     /// A hash outside the block, which knows its encoding.
     HashOutside = 12,
+    /// A stream, which is always outside the block.
+    StreamOutside = 20,
     /// Nothing: the form that `cargo xtask probe` adds.
     #[cfg(sluice_probe = "form")]
     Probe = 31,
@@ -82,6 +84,7 @@ impl Form {
             10 => Form::HashInlineListpack,
             11 => Form::HashInlineHashtable,
             12 => Form::HashOutside,
+            20 => Form::StreamOutside,
             number => unknown(number),
         }
     }
@@ -93,7 +96,7 @@ impl Form {
             Form::StrInt | Form::StrInline | Form::StrInlineRaw => false,
             Form::ListInlineListpack | Form::ListInlineQuicklist => false,
             Form::HashInlineListpack | Form::HashInlineHashtable => false,
-            Form::StrOutside | Form::ListOutside | Form::HashOutside => true,
+            Form::StrOutside | Form::ListOutside | Form::HashOutside | Form::StreamOutside => true,
         }
     }
 }

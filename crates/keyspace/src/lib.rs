@@ -17,6 +17,7 @@ mod entry;
 mod expire;
 mod hasher;
 mod new_value;
+mod stream_edit;
 mod view;
 
 pub use access::{DbMut, DbRef, SetExpiry, StrEdit};
@@ -32,6 +33,7 @@ pub use entry::CLOCK_MASK;
 pub use expire::{ExpireCycle, ExpireOutcome, FieldExpiry};
 pub use hasher::{KeyHasher, Layout};
 pub use new_value::NewValue;
+pub use stream_edit::StreamEdit;
 pub use view::{Entry, Str, ValueRef, WrongType};
 
 use sluice_base::Now;

@@ -3,7 +3,7 @@
 use crate::Str;
 use crate::entry::{self, Form};
 use sluice_base::Bytes;
-use sluice_value::{Hash, HashEncoding, List, ListEncoding, PAGE_BYTES, Pages, Value};
+use sluice_value::{Hash, HashEncoding, List, ListEncoding, PAGE_BYTES, Pages, Stream, Value};
 
 /// What to store.
 #[derive(Debug)]
@@ -27,6 +27,8 @@ pub enum NewValue<'a> {
     List(List),
     /// A hash, which must not be empty.
     Hash(Hash),
+    /// A stream.
+    Stream(Stream),
 }
 
 impl NewValue<'_> {
@@ -90,6 +92,7 @@ impl<'a> Payload<'a> {
             NewValue::Pages(pages) => Payload::Outside(Form::StrOutside, Value::Pages(pages)),
             NewValue::List(list) => Payload::list(key_len, has_expiry, list),
             NewValue::Hash(hash) => Payload::hash(key_len, has_expiry, hash),
+            NewValue::Stream(stream) => Payload::Outside(Form::StreamOutside, Value::Stream(stream)),
             NewValue::RawOwned(bytes) => Payload::moved(key_len, has_expiry, Form::StrInlineRaw, bytes),
         }
     }
@@ -106,7 +109,7 @@ impl<'a> Payload<'a> {
             Form::HashInlineListpack => Payload::hash_outside(&bytes, HashEncoding::Listpack),
             Form::HashInlineHashtable => Payload::hash_outside(&bytes, HashEncoding::Hashtable),
             // Eight bytes and four fit beside every name.
-            Form::StrInt | Form::StrOutside | Form::ListOutside | Form::HashOutside => {
+            Form::StrInt | Form::StrOutside | Form::ListOutside | Form::HashOutside | Form::StreamOutside => {
                 Payload::Owned(form, bytes)
             }
         }

@@ -13,6 +13,7 @@ mod list;
 mod payload;
 mod reader;
 mod skip;
+mod stream;
 mod writer;
 mod ziplist;
 
@@ -88,7 +89,10 @@ mod op {
     /// Fields with expiries: Valkey's from version 9 on.
     pub(crate) const TYPE_HASH_VOLATILE: u8 = 22;
     pub(crate) const TYPE_LIST_QUICKLIST: u8 = 14;
+    pub(crate) const TYPE_STREAM: u8 = 15;
     pub(crate) const TYPE_LIST_QUICKLIST_2: u8 = 18;
+    pub(crate) const TYPE_STREAM_2: u8 = 19;
+    pub(crate) const TYPE_STREAM_3: u8 = 21;
 }
 
 /// First bytes of lengths, and of strings that are no plain bytes.

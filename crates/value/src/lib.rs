@@ -12,6 +12,7 @@ pub mod hash;
 pub mod hll;
 pub mod list;
 mod pages;
+pub mod stream;
 
 use sluice_base::Bytes;
 
@@ -20,6 +21,7 @@ pub use sluice_collections::hash_tree::Expiry as HashExpiry;
 
 pub use list::{List, ListContext, ListEncoding, ListItem, ListIter, ListLimits, ListRef};
 pub use pages::{PAGE_BYTES, Pages, Piece};
+pub use stream::{Stream, StreamContext, StreamId, StreamLimits};
 
 /// A value that lives beside its entry: a large string or a collection. It has no `Clone`: see [`Value::share`].
 #[derive(Debug)]
@@ -33,6 +35,8 @@ pub enum Value {
     List(List),
     /// A hash.
     Hash(Hash),
+    /// A stream.
+    Stream(Stream),
     /// Nothing: the variant that `cargo xtask probe` adds.
     #[cfg(sluice_probe = "variant")]
     Probe,
@@ -47,6 +51,8 @@ pub enum Type {
     List,
     /// A hash.
     Hash,
+    /// A stream.
+    Stream,
 }
 
 impl Type {
@@ -56,6 +62,7 @@ impl Type {
             Type::String => "string",
             Type::List => "list",
             Type::Hash => "hash",
+            Type::Stream => "stream",
         }
     }
 }
@@ -75,6 +82,8 @@ pub enum Encoding {
     Quicklist,
     /// A hash table.
     Hashtable,
+    /// Macro nodes by their ids.
+    Stream,
 }
 
 impl Encoding {
@@ -87,6 +96,7 @@ impl Encoding {
             Encoding::Listpack => "listpack",
             Encoding::Quicklist => "quicklist",
             Encoding::Hashtable => "hashtable",
+            Encoding::Stream => "stream",
         }
     }
 }
@@ -118,6 +128,7 @@ impl Value {
             Value::Pages(pages) => pages.heap_bytes(),
             Value::List(list) => list.heap_bytes(),
             Value::Hash(hash) => hash.heap_bytes(),
+            Value::Stream(stream) => stream.heap_bytes(),
         }
     }
 
@@ -126,7 +137,7 @@ impl Value {
         match self {
             Value::Str(bytes) => bytes.footprint(),
             // All but the ends of a list is in pieces of whole size classes.
-            Value::Pages(_) | Value::List(_) | Value::Hash(_) => self.heap_bytes(),
+            Value::Pages(_) | Value::List(_) | Value::Hash(_) | Value::Stream(_) => self.heap_bytes(),
         }
     }
 
@@ -137,6 +148,7 @@ impl Value {
             Value::Pages(pages) => Value::Pages(pages.share()),
             Value::List(list) => Value::List(list.share()),
             Value::Hash(hash) => Value::Hash(hash.share()),
+            Value::Stream(stream) => Value::Stream(stream.share()),
         }
     }
 
@@ -147,6 +159,7 @@ impl Value {
             Value::Pages(pages) => pages.is_shared(),
             Value::List(list) => list.is_shared(),
             Value::Hash(hash) => hash.is_shared(),
+            Value::Stream(stream) => stream.is_shared(),
         }
     }
 
@@ -158,6 +171,7 @@ impl Value {
             Value::Pages(pages) => pages.own_bytes(),
             Value::List(list) => list.own_bytes(),
             Value::Hash(hash) => hash.own_bytes(),
+            Value::Stream(stream) => stream.own_bytes(),
         }
     }
 
@@ -169,6 +183,7 @@ impl Value {
             Value::Pages(_) => true,
             Value::List(list) => list.heap_bytes() > bytes_max.min(PACKED_BYTES_MAX),
             Value::Hash(hash) => hash.heap_bytes() > bytes_max.min(PACKED_BYTES_MAX),
+            Value::Stream(stream) => stream.heap_bytes() > bytes_max.min(PACKED_BYTES_MAX),
         }
     }
 }

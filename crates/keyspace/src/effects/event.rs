@@ -28,6 +28,15 @@ pub enum Event {
     HExpire,
     HPersist,
     HExpired,
+    XAdd,
+    XTrim,
+    XDel,
+    XSetId,
+    XGroupCreate,
+    XGroupSetId,
+    XGroupDestroy,
+    XGroupCreateConsumer,
+    XGroupDelConsumer,
     Del,
     Expire,
     Persist,
@@ -181,6 +190,15 @@ impl Event {
             Event::HExpire => "hexpire",
             Event::HPersist => "hpersist",
             Event::HExpired => "hexpired",
+            Event::XAdd => "xadd",
+            Event::XTrim => "xtrim",
+            Event::XDel => "xdel",
+            Event::XSetId => "xsetid",
+            Event::XGroupCreate => "xgroup-create",
+            Event::XGroupSetId => "xgroup-setid",
+            Event::XGroupDestroy => "xgroup-destroy",
+            Event::XGroupCreateConsumer => "xgroup-createconsumer",
+            Event::XGroupDelConsumer => "xgroup-delconsumer",
             Event::Del => "del",
             Event::Expire => "expire",
             Event::Persist => "persist",
@@ -227,6 +245,15 @@ impl Event {
             | Event::HExpire
             | Event::HPersist
             | Event::HExpired => Class::Hash,
+            Event::XAdd
+            | Event::XTrim
+            | Event::XDel
+            | Event::XSetId
+            | Event::XGroupCreate
+            | Event::XGroupSetId
+            | Event::XGroupDestroy
+            | Event::XGroupCreateConsumer
+            | Event::XGroupDelConsumer => Class::Stream,
             Event::Del
             | Event::Expire
             | Event::Persist

@@ -14,6 +14,7 @@ const FORMS: [(u32, Form); 10] = [
     (10, Form::HashInlineListpack),
     (11, Form::HashInlineHashtable),
     (12, Form::HashOutside),
+    (20, Form::StreamOutside),
 ];
 
 #[test]

@@ -11,6 +11,7 @@ use super::hash::{self, HashBuilder, HashForm};
 use super::kind::{Dialect, ListForm, MODULE_AUX, ValueKind};
 use super::list::{self, ListBuilder};
 use super::skip::Skip;
+use super::stream::StreamBuilder;
 use super::{Item, Loaded, LoadedEntry, ReadOptions, SlotSizes, Unknown, Usage, op};
 use sluice_value::Pages;
 
@@ -59,6 +60,8 @@ enum DecoderState {
     },
     /// A hash that is one text.
     HashText(HashForm),
+    /// The parts of a stream.
+    Stream(Box<StreamBuilder>),
     /// The rest of a value that is passed over, then an item that says so.
     SkipValue {
         skip: Skip,
@@ -140,6 +143,7 @@ impl Decoder {
             | DecoderState::HashLen(_)
             | DecoderState::Hash { .. }
             | DecoderState::HashText(_)
+            | DecoderState::Stream(_)
             | DecoderState::SkipValue { .. } => true,
             DecoderState::Header
             | DecoderState::Item
@@ -232,6 +236,10 @@ impl Decoder {
                     Some(hash) => Ok(self.entry(Loaded::Hash(hash))),
                 }
             }
+            DecoderState::Stream(builder) => match builder.step(cursor)? {
+                Some(stream) => Ok(self.entry(Loaded::Stream(stream))),
+                None => Ok(Decoded::Nothing),
+            },
             DecoderState::SkipValue { skip, kind, offset } => {
                 let ended = skip.step(cursor)?;
                 let (kind, offset) = (*kind, *offset);
@@ -355,6 +363,7 @@ impl Decoder {
             ValueKind::List(form) => self.state = DecoderState::ListLen(form),
             ValueKind::Hash(form) if form.is_counted() => self.state = DecoderState::HashLen(form),
             ValueKind::Hash(form) => self.state = DecoderState::HashText(form),
+            ValueKind::Stream(form) => self.state = DecoderState::Stream(Box::new(StreamBuilder::new(form))),
             ValueKind::Other(kind, parts) => {
                 let skip = Skip::new(parts.unwrap_or_default());
                 self.state = DecoderState::SkipValue { skip, kind, offset };

@@ -44,6 +44,17 @@ pub(super) enum ListForm {
     Nodes,
 }
 
+/// The type of a stream as it stands in a file: each knows more than the one before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum StreamForm {
+    /// Entries, groups, pending entries, consumers.
+    Plain,
+    /// What was deleted and how many entries were added and read.
+    Counted,
+    /// When each consumer was last active.
+    Active,
+}
+
 /// What a byte in the place of a type announces.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum ValueKind {
@@ -53,6 +64,8 @@ pub(super) enum ValueKind {
     List(ListForm),
     /// A hash.
     Hash(HashForm),
+    /// A stream.
+    Stream(StreamForm),
     /// A type that is not there yet: its name and its parts, if the value delimits itself.
     Other(&'static str, Option<&'static [Part]>),
 }
@@ -84,9 +97,9 @@ impl ValueKind {
             (23, Dialect::Redis) => other("hash", &[Text]),
             (24, Dialect::Redis) => other("hash", &[Bytes(8), Counted(&[Len, Text, Text])]),
             (25, Dialect::Redis) => other("hash", &[Bytes(8), Text]),
-            (15, _) => other("stream", STREAM_1),
-            (19, _) => other("stream", STREAM_2),
-            (21, _) => other("stream", STREAM_3),
+            (op::TYPE_STREAM, _) => Some(ValueKind::Stream(StreamForm::Plain)),
+            (op::TYPE_STREAM_2, _) => Some(ValueKind::Stream(StreamForm::Counted)),
+            (op::TYPE_STREAM_3, _) => Some(ValueKind::Stream(StreamForm::Active)),
             (6, _) => Some(ValueKind::Other("module", None)),
             (7, _) => other("module", &[Len, Module]),
             _ => None,
@@ -96,37 +109,3 @@ impl ValueKind {
 
 /// What a module has left beside keys: the module, when to load it, its parts.
 pub(super) const MODULE_AUX: &[Part] = &[Len, Len, Len, Module];
-
-/// Entries in listpacks by their ids.
-const ENTRIES: Part = Counted(&[Text, Text]);
-/// Entries that a consumer has been sent: each an id, when, how often.
-const PENDING: Part = Counted(&[Bytes(16 + 8), Len]);
-/// Ids that a consumer has been sent.
-const PENDING_IDS: Part = Counted(&[Bytes(16)]);
-
-/// Entries, their number, the last id; groups: name, last id, pending entries, consumers.
-const STREAM_1: &[Part] =
-    &[ENTRIES, Len, Len, Len, Counted(&[Text, Len, Len, PENDING, Counted(&[Text, Bytes(8), PENDING_IDS])])];
-/// The same with the first id, the highest deleted id and the number of entries added; groups with entries read.
-const STREAM_2: &[Part] = stream::<8>();
-/// The same with the consumers' last activity beside the time of their last look.
-const STREAM_3: &[Part] = stream::<16>();
-
-/// A stream whose consumers have so many bytes of times.
-const fn stream<const TIMES: u64>() -> &'static [Part] {
-    const {
-        let consumers = &[Text, Bytes(TIMES), PENDING_IDS];
-        &[
-            ENTRIES,
-            Len,
-            Len,
-            Len,
-            Len,
-            Len,
-            Len,
-            Len,
-            Len,
-            Counted(&[Text, Len, Len, Len, PENDING, Counted(consumers)]),
-        ]
-    }
-}

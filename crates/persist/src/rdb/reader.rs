@@ -2,7 +2,7 @@
 
 use super::decoder::{Decoder, Step};
 use super::error::{LoadError, Problem};
-use sluice_value::{Hash, HashLimits, List, ListLimits, Pages};
+use sluice_value::{Hash, HashLimits, List, ListLimits, Pages, Stream};
 use std::borrow::Cow;
 
 use super::Usage;
@@ -122,6 +122,8 @@ pub enum Loaded<'a> {
     List(List),
     /// A hash, which has fields.
     Hash(Hash),
+    /// A stream.
+    Stream(Stream),
 }
 
 /// What [`Reader::next`] returns.
@@ -264,6 +266,11 @@ fn outline(mut reader: Reader, mut data: &[u8]) -> Vec<String> {
                 assert!(found > 0 && found == hash.len());
                 lines.push(format!("{key:?} hash of {found}"));
             }
+            Ok(ReadProgress::Item(Item::LoadedEntry(LoadedEntry {
+                key,
+                value: Loaded::Stream(stream),
+                ..
+            }))) => lines.push(format!("{key:?} {:?}", super::stream::elements(&stream))),
             Ok(ReadProgress::Item(item)) => lines.push(format!("{item:?}")),
             Ok(ReadProgress::More(_)) if !data.is_empty() => {
                 let (now, later) = data.split_at(piece.min(data.len()));

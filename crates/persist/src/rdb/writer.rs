@@ -150,7 +150,7 @@ impl Writer {
     }
 
     /// Gives the bytes that wait away when they are many.
-    fn give_enough(&mut self, give: &mut impl FnMut(Bytes)) {
+    pub(super) fn give_enough(&mut self, give: &mut impl FnMut(Bytes)) {
         if self.pending() >= GIVEN_FROM {
             give(Bytes::from_vec(self.take()));
         }
@@ -289,7 +289,7 @@ impl Writer {
     }
 
     /// What stands in front of a value of the type `kind`.
-    fn key(&mut self, kind: u8, key: &[u8], expiry_ms: Option<i64>, usage: Usage) {
+    pub(super) fn key(&mut self, kind: u8, key: &[u8], expiry_ms: Option<i64>, usage: Usage) {
         if let Some(at) = expiry_ms {
             self.out.push(op::EXPIRY_MS);
             self.out.extend_from_slice(&at.to_le_bytes());
@@ -334,7 +334,7 @@ impl Writer {
         self.summed = self.out.len();
     }
 
-    fn len(&mut self, len: u64) {
+    pub(super) fn len(&mut self, len: u64) {
         match len {
             0..64 => self.out.push(len as u8),
             64..16384 => self.out.extend_from_slice(&(0x4000 | len as u16).to_be_bytes()),
@@ -367,6 +367,11 @@ impl Writer {
     }
 
     /// Writes an integer of at most 32 bits.
+    /// Bytes as they are.
+    pub(super) fn raw(&mut self, bytes: &[u8]) {
+        self.out.extend_from_slice(bytes);
+    }
+
     fn small_int(&mut self, number: i64) -> bool {
         if let Ok(small) = i8::try_from(number) {
             self.out.push(form::INT_8);

@@ -20,6 +20,7 @@ pub(super) fn dump(ctx: &mut ReadCtx<'_>, args: Args<'_>) -> Run {
         ValueRef::Str(Str::Pages(pages)) => Dumped::Pages(pages),
         ValueRef::List(list) => Dumped::List(list, ctx.limits.list.max_listpack_size),
         ValueRef::Hash(hash) => Dumped::Hash(hash),
+        ValueRef::Stream(stream) => Dumped::Stream(stream),
     };
     let payload = Bytes::from_vec(rdb::dump(value, ctx.limits.rdb_compression));
     ctx.reply.bulk_shared(&payload);
@@ -61,6 +62,7 @@ pub(super) fn restore(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
         Loaded::Pages(pages) => ctx.db.restore(key, NewValue::Pages(pages), expiry, clock),
         Loaded::List(list) => ctx.db.restore(key, NewValue::List(list), expiry, clock),
         Loaded::Hash(hash) => ctx.db.restore(key, NewValue::Hash(hash), expiry, clock),
+        Loaded::Stream(stream) => ctx.db.restore(key, NewValue::Stream(stream), expiry, clock),
     }
     if !options.absttl && ttl != 0 {
         ctx.db.effects.rewrite(|| absolute_argv(args, at));

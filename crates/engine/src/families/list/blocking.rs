@@ -99,6 +99,7 @@ fn wait(ctx: &mut WriteCtx<'_>, keys: Range<usize>, deadline_ms: u64) -> Run {
         first: keys.start,
         count: keys.len(),
         wanted: Type::List,
+        ends_without_key: false,
         deadline_ms,
     }))))
 }

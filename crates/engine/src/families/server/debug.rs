@@ -17,7 +17,7 @@ use sluice_command::derive;
 use sluice_config::{Force, param};
 use sluice_keyspace::{NewValue, Str, ValueRef};
 use sluice_persist::rdb::{Usage, Version, WriteOptions, Writer};
-use sluice_value::{HashRef, ListRef};
+use sluice_value::{HashRef, ListRef, Stream};
 use std::fmt::Write;
 use std::ops::RangeInclusive;
 
@@ -309,6 +309,7 @@ fn object(ctx: &mut DebugCtx<'_>, args: Args<'_>) -> Run {
         ValueRef::List(ListRef::Value(list)) => std::ptr::from_ref(list).cast(),
         ValueRef::Hash(HashRef::Inline { bytes, .. }) => bytes.as_ptr(),
         ValueRef::Hash(HashRef::Value(hash)) => std::ptr::from_ref(hash).cast(),
+        ValueRef::Stream(stream) => std::ptr::from_ref(stream).cast(),
     };
     let mut text = format!("Value at:{at:p} refcount:1 encoding:{}", entry.encoding().name());
     if !args.is(3, "fast") {
@@ -319,6 +320,7 @@ fn object(ctx: &mut DebugCtx<'_>, args: Args<'_>) -> Run {
                 list_serialized_len(list, size)
             }
             ValueRef::Hash(hash) => hash_serialized_len(hash),
+            ValueRef::Stream(stream) => stream_serialized_len(stream),
         };
         let _ = write!(text, " serializedlength:{len}");
     }
@@ -364,6 +366,17 @@ fn hash_serialized_len(hash: HashRef<'_>) -> usize {
     let before = writer.pending();
     let mut given = 0;
     writer.hash(b"", hash, None, Usage::Unsaid, &mut |piece| given += piece.len());
+    // Without the type and the empty key, a byte each.
+    given + writer.pending() - before - 2
+}
+
+/// Bytes of a stream in a snapshot, not compressed.
+fn stream_serialized_len(stream: &Stream) -> usize {
+    let mut writer =
+        Writer::new(WriteOptions { version: Version::Valkey, compression: false, checksum: false });
+    let before = writer.pending();
+    let mut given = 0;
+    writer.stream(b"", stream, None, Usage::Unsaid, &mut |piece| given += piece.len());
     // Without the type and the empty key, a byte each.
     given + writer.pending() - before - 2
 }
