@@ -6,9 +6,11 @@ mod shorthand;
 pub mod cluster;
 pub mod connection;
 pub mod generic;
+pub mod geo;
 pub mod list;
 pub mod pubsub;
 pub mod server;
+pub mod sorted_set;
 pub mod string;
 pub mod transactions;
 
@@ -33,7 +35,7 @@ macro_rules! groups {
     };
 }
 
-groups! { string, list, generic, connection, cluster, server, transactions, pubsub }
+groups! { string, list, sorted_set, geo, generic, connection, cluster, server, transactions, pubsub }
 
 /// How many specs there are, subcommands included.
 pub(crate) const COUNT: usize = count_before(COUNTS.len()) as usize;

@@ -1,7 +1,7 @@
 //! The doors a command gets: [`DbRef`] to read, [`DbMut`] to change.
 
 use crate::db::{Db, Found, Meta};
-use crate::edit::ListEdit;
+use crate::edit::{ListEdit, ZsetEdit};
 use crate::effects::{Effects, Event};
 use crate::entry::Form;
 use crate::new_value::NewValue;
@@ -10,7 +10,7 @@ use crate::view::{Entry, Str, ValueRef, WrongType};
 use crate::{Access, ExpiryMode, Key};
 use sluice_base::num::parse_i64;
 use sluice_collections::slab::Handle;
-use sluice_value::{ListLimits, Type};
+use sluice_value::{ListLimits, Type, Zset, ZsetContext, ZsetLimits};
 
 /// A database to read from.
 pub struct DbRef<'a> {
@@ -418,7 +418,7 @@ impl DbMut<'_> {
                 }
                 len
             }
-            ValueRef::List(_) => return Err(WrongType),
+            ValueRef::List(_) | ValueRef::Zset(_) => return Err(WrongType),
         };
         self.effects.key_modified(self.number, key, event, 1);
         Ok(len)
@@ -441,7 +441,7 @@ impl DbMut<'_> {
     fn write_anew(&mut self, found: Found, key: Key<'_>, offset: usize, bytes: &[u8]) {
         let value = match self.dbs[self.number].entry(found.handle).value() {
             ValueRef::Str(text) => NewValue::written(text, offset, bytes),
-            ValueRef::List(_) => return,
+            ValueRef::List(_) | ValueRef::Zset(_) => return,
         };
         self.overwrite(found, key, value, SetExpiry::Keep);
     }
@@ -490,6 +490,47 @@ impl DbMut<'_> {
             None => (db.open_new_list(), Meta { expiry: None, clock: self.access.touch.fresh() }),
         };
         Ok(ListEdit::new(db, self.effects, (self.number, key), (meta, limits), open))
+    }
+
+    /// What changes of sorted sets of this database need.
+    pub fn zset_context(&self, limits: ZsetLimits) -> ZsetContext {
+        ZsetContext::new(limits, self.dbs[self.number].hasher().seed())
+    }
+
+    /// Begins to change the sorted set of a key; `None` when the key is absent.
+    ///
+    /// # Errors
+    /// The key holds another type.
+    pub fn edit_zset<'e>(
+        &'e mut self,
+        key: Key<'e>,
+        limits: ZsetLimits,
+    ) -> Result<Option<ZsetEdit<'e>>, WrongType> {
+        let Some(found) = self.find(key) else { return Ok(None) };
+        let context = self.zset_context(limits);
+        let db = &mut self.dbs[self.number];
+        let clock = self.access.touch.after(db.clock(found.handle));
+        let meta = Meta { expiry: db.expiry(found.handle), clock };
+        let open = db.open_zset(found).ok_or(WrongType)?;
+        db.set_clock(found.handle, clock);
+        Ok(Some(ZsetEdit::new(db, self.effects, (self.number, key), (meta, context), open)))
+    }
+
+    /// Begins to change a sorted set that comes into being, under a key that is absent: it does when it has elements at the end of
+    /// the edit.
+    pub fn create_zset<'e>(&'e mut self, key: Key<'e>, limits: ZsetLimits) -> ZsetEdit<'e> {
+        self.clear_hidden(key);
+        let context = self.zset_context(limits);
+        let meta = Meta { expiry: None, clock: self.access.touch.fresh() };
+        let db = &mut self.dbs[self.number];
+        let open = db.open_new_zset();
+        ZsetEdit::new(db, self.effects, (self.number, key), (meta, context), open)
+    }
+
+    /// Stores a sorted set, which must not be empty, under a key, whatever was there: one change.
+    pub fn store_zset(&mut self, key: Key<'_>, zset: Zset, event: Event) {
+        self.set(key, NewValue::Zset(zset), SetExpiry::Clear, event);
+        self.effects.key_ready(self.number, key);
     }
 
     /// Removes a key; whether it was there. A hidden one counts as there.
@@ -606,7 +647,7 @@ impl DbMut<'_> {
     /// Says so when a key came to hold a value that clients can wait for.
     fn note_ready(&mut self, number: usize, key: Key<'_>, handle: Handle) {
         match self.dbs[number].type_of(handle) {
-            Type::List => self.effects.key_ready(number, key),
+            Type::List | Type::Zset => self.effects.key_ready(number, key),
             Type::String => {}
         }
     }

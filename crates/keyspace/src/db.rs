@@ -14,11 +14,13 @@ mod list;
 mod store;
 mod tables;
 mod take;
+mod zset;
 
 pub(crate) use change::Meta;
 pub use compact::Compacted;
 pub use cut::CutState;
 pub(crate) use list::OpenList;
+pub(crate) use zset::OpenZset;
 
 use crate::entry::{self, Form, Head, Name};
 use crate::hasher::KeyHasher;
@@ -28,7 +30,7 @@ use sluice_base::{Rng, heap};
 use sluice_collections::Index;
 use sluice_collections::index::{Position, Stats};
 use sluice_collections::slab::{Handle, Slab};
-use sluice_value::{Encoding, List, Type, Value};
+use sluice_value::{Encoding, List, Type, Value, Zset};
 use std::iter::once;
 use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::Relaxed;
@@ -146,7 +148,8 @@ impl Db {
         let store = &self.store;
         let values: usize = store.values.iter().map(|(_, value)| value.footprint()).sum();
         let keys: usize = store.keys.iter().map(|(_, key)| heap::block(key.len())).sum();
-        let scratch = store.scratch.as_ref().map_or(0, List::heap_bytes);
+        let scratch = store.scratch.as_ref().map_or(0, List::heap_bytes)
+            + store.zset_scratch.as_ref().map_or(0, Zset::heap_bytes);
         let tables = store.slab.bytes_directories() + store.values.bytes() + store.keys.bytes();
         self.index_bytes() + self.expires_bytes() + tables + values + keys + scratch + self.cut_bytes()
     }
@@ -272,6 +275,7 @@ impl Db {
         match self.head(handle).form() {
             Form::StrInt | Form::StrInline | Form::StrInlineRaw | Form::StrOutside => Type::String,
             Form::ListInlineListpack | Form::ListInlineQuicklist | Form::ListOutside => Type::List,
+            Form::ZsetInlineListpack | Form::ZsetInlineSkiplist | Form::ZsetOutside => Type::Zset,
         }
     }
 
@@ -289,7 +293,13 @@ impl Db {
             Form::ListInlineQuicklist => Encoding::Quicklist,
             Form::ListOutside => match self.value_at(entry::payload(head, self.store.slab.body(handle))) {
                 Value::List(list) => list.encoding().into(),
-                Value::Str(_) | Value::Pages(_) => mixed_up(),
+                Value::Str(_) | Value::Pages(_) | Value::Zset(_) => mixed_up(),
+            },
+            Form::ZsetInlineListpack => Encoding::Listpack,
+            Form::ZsetInlineSkiplist => Encoding::Skiplist,
+            Form::ZsetOutside => match self.value_at(entry::payload(head, self.store.slab.body(handle))) {
+                Value::Zset(zset) => zset.encoding().into(),
+                Value::Str(_) | Value::Pages(_) | Value::List(_) => mixed_up(),
             },
         }
     }

@@ -11,7 +11,7 @@ pub use event::{Class, Classes, Event};
 
 use crate::{Db, Key};
 use sluice_base::heap;
-use sluice_value::{List, Value};
+use sluice_value::Value;
 
 /// A modified key.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -356,10 +356,10 @@ impl Effects {
     }
 
     /// Takes a part that a collection gave away: always to be freed elsewhere.
-    pub(crate) fn discard_part(&mut self, part: List) {
-        let (copied, part) = (part.copied_bytes(), Value::List(part));
+    /// `copied_bytes`: of what was copied, and not of what hangs below it.
+    pub(crate) fn discard_part(&mut self, part: Value, copied_bytes: usize) {
         if part.is_shared() {
-            self.left_to_others += copied as u64;
+            self.left_to_others += copied_bytes as u64;
         }
         self.recorded = true;
         self.garbage.push(part);

@@ -49,6 +49,11 @@ impl KeyHasher {
         siphash13(self.seed, key)
     }
 
+    /// Under which members of collections are hashed too.
+    pub(crate) fn seed(self) -> HashSeed {
+        self.seed
+    }
+
     pub(crate) fn layout(self) -> Layout {
         self.layout
     }

@@ -5,7 +5,7 @@ use crate::db::{Db, mixed_up};
 use crate::entry::{self, Form, Head};
 use sluice_base::Bytes;
 use sluice_collections::slab::Handle;
-use sluice_value::{Encoding, ListEncoding, ListRef, Pages, Type, Value};
+use sluice_value::{Encoding, ListEncoding, ListRef, Pages, Type, Value, ZsetEncoding, ZsetRef};
 use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -17,6 +17,8 @@ pub enum ValueRef<'a> {
     Str(Str<'a>),
     /// A list.
     List(ListRef<'a>),
+    /// A sorted set.
+    Zset(ZsetRef<'a>),
 }
 
 /// A string value, as it is stored.
@@ -92,7 +94,7 @@ impl<'a> Entry<'a> {
         }
         match self.value() {
             ValueRef::Str(text) => Ok(text),
-            ValueRef::List(_) => Err(WrongType),
+            ValueRef::List(_) | ValueRef::Zset(_) => Err(WrongType),
         }
     }
     /// The list, for commands that work on lists alone.
@@ -100,7 +102,15 @@ impl<'a> Entry<'a> {
     pub fn as_list(self) -> Result<ListRef<'a>, WrongType> {
         match self.value() {
             ValueRef::List(list) => Ok(list),
-            ValueRef::Str(_) => Err(WrongType),
+            ValueRef::Str(_) | ValueRef::Zset(_) => Err(WrongType),
+        }
+    }
+    /// The sorted set, for commands that work on sorted sets alone.
+    #[inline]
+    pub fn as_zset(self) -> Result<ZsetRef<'a>, WrongType> {
+        match self.value() {
+            ValueRef::Zset(zset) => Ok(zset),
+            ValueRef::Str(_) | ValueRef::List(_) => Err(WrongType),
         }
     }
     /// The key itself.
@@ -226,7 +236,7 @@ pub(crate) fn value_of<'a>(
         Form::StrOutside => match outside(payload) {
             Value::Str(bytes) => ValueRef::Str(Str::Shared(bytes)),
             Value::Pages(pages) => ValueRef::Str(Str::Pages(pages)),
-            Value::List(_) => mixed_up(),
+            Value::List(_) | Value::Zset(_) => mixed_up(),
         },
         Form::ListInlineListpack => {
             ValueRef::List(ListRef::Inline { bytes: payload, encoding: ListEncoding::Listpack })
@@ -236,7 +246,17 @@ pub(crate) fn value_of<'a>(
         }
         Form::ListOutside => match outside(payload) {
             Value::List(list) => ValueRef::List(list.view()),
-            Value::Str(_) | Value::Pages(_) => mixed_up(),
+            Value::Str(_) | Value::Pages(_) | Value::Zset(_) => mixed_up(),
+        },
+        Form::ZsetInlineListpack => {
+            ValueRef::Zset(ZsetRef::Inline { bytes: payload, encoding: ZsetEncoding::Listpack })
+        }
+        Form::ZsetInlineSkiplist => {
+            ValueRef::Zset(ZsetRef::Inline { bytes: payload, encoding: ZsetEncoding::Skiplist })
+        }
+        Form::ZsetOutside => match outside(payload) {
+            Value::Zset(zset) => ValueRef::Zset(zset.view()),
+            Value::Str(_) | Value::Pages(_) | Value::List(_) => mixed_up(),
         },
     }
 }

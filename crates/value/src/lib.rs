@@ -10,11 +10,13 @@
 
 pub mod list;
 mod pages;
+pub mod zset;
 
 use sluice_base::Bytes;
 
 pub use list::{List, ListContext, ListEncoding, ListItem, ListIter, ListLimits, ListRef};
 pub use pages::{PAGE_BYTES, Pages, Piece};
+pub use zset::{Direction, Edge, Zset, ZsetContext, ZsetEncoding, ZsetIter, ZsetLimits, ZsetRef};
 
 /// A value that lives beside its entry: a large string or a collection. It has no `Clone`: see [`Value::share`].
 #[derive(Debug)]
@@ -26,6 +28,8 @@ pub enum Value {
     Pages(Pages),
     /// A list.
     List(List),
+    /// A sorted set.
+    Zset(Zset),
     /// Nothing: the variant that `cargo xtask probe` adds.
     #[cfg(sluice_probe = "variant")]
     Probe,
@@ -38,6 +42,8 @@ pub enum Type {
     String,
     /// A list.
     List,
+    /// A sorted set.
+    Zset,
 }
 
 impl Type {
@@ -46,6 +52,7 @@ impl Type {
         match self {
             Type::String => "string",
             Type::List => "list",
+            Type::Zset => "zset",
         }
     }
 }
@@ -63,6 +70,8 @@ pub enum Encoding {
     Listpack,
     /// A list of listpacks.
     Quicklist,
+    /// A sorted set of more than one listpack.
+    Skiplist,
 }
 
 impl Encoding {
@@ -74,6 +83,8 @@ impl Encoding {
             Encoding::Raw => "raw",
             Encoding::Listpack => "listpack",
             Encoding::Quicklist => "quicklist",
+            // What the reference keeps large sorted sets in; clients know the name.
+            Encoding::Skiplist => "skiplist",
         }
     }
 }
@@ -87,6 +98,15 @@ impl From<ListEncoding> for Encoding {
     }
 }
 
+impl From<ZsetEncoding> for Encoding {
+    fn from(encoding: ZsetEncoding) -> Encoding {
+        match encoding {
+            ZsetEncoding::Listpack => Encoding::Listpack,
+            ZsetEncoding::Skiplist => Encoding::Skiplist,
+        }
+    }
+}
+
 impl Value {
     /// Bytes allocated beyond the enum itself. O(1).
     pub fn heap_bytes(&self) -> usize {
@@ -95,6 +115,7 @@ impl Value {
             Value::Str(bytes) => 40 + bytes.capacity(),
             Value::Pages(pages) => pages.heap_bytes(),
             Value::List(list) => list.heap_bytes(),
+            Value::Zset(zset) => zset.heap_bytes(),
         }
     }
 
@@ -102,8 +123,8 @@ impl Value {
     pub fn footprint(&self) -> usize {
         match self {
             Value::Str(bytes) => bytes.footprint(),
-            // All but the ends of a list is in pieces of whole size classes.
-            Value::Pages(_) | Value::List(_) => self.heap_bytes(),
+            // All but the ends of a list is in pieces of whole size classes; so is a sorted set.
+            Value::Pages(_) | Value::List(_) | Value::Zset(_) => self.heap_bytes(),
         }
     }
 
@@ -113,6 +134,7 @@ impl Value {
             Value::Str(bytes) => Value::Str(bytes.clone()),
             Value::Pages(pages) => Value::Pages(pages.share()),
             Value::List(list) => Value::List(list.share()),
+            Value::Zset(zset) => Value::Zset(zset.share()),
         }
     }
 
@@ -122,6 +144,7 @@ impl Value {
             Value::Str(bytes) => bytes.is_shared(),
             Value::Pages(pages) => pages.is_shared(),
             Value::List(list) => list.is_shared(),
+            Value::Zset(zset) => zset.is_shared(),
         }
     }
 
@@ -132,6 +155,7 @@ impl Value {
             Value::Str(_) => self.heap_bytes(),
             Value::Pages(pages) => pages.own_bytes(),
             Value::List(list) => list.own_bytes(),
+            Value::Zset(zset) => zset.own_bytes(),
         }
     }
 
@@ -142,6 +166,7 @@ impl Value {
             Value::Str(_) => self.heap_bytes() > bytes_max,
             Value::Pages(_) => true,
             Value::List(list) => list.heap_bytes() > bytes_max.min(PACKED_BYTES_MAX),
+            Value::Zset(zset) => !zset.is_small() || zset.heap_bytes() > bytes_max,
         }
     }
 }

@@ -17,6 +17,20 @@ pub enum Event {
     LSet,
     LRem,
     LTrim,
+    ZAdd,
+    ZIncr,
+    ZRem,
+    ZRemRangeByRank,
+    ZRemRangeByScore,
+    ZRemRangeByLex,
+    ZPopMin,
+    ZPopMax,
+    ZUnionStore,
+    ZInterStore,
+    ZDiffStore,
+    ZRangeStore,
+    GeoRadiusStore,
+    GeoSearchStore,
     Del,
     Expire,
     Persist,
@@ -160,6 +174,20 @@ impl Event {
             Event::LSet => "lset",
             Event::LRem => "lrem",
             Event::LTrim => "ltrim",
+            Event::ZAdd => "zadd",
+            Event::ZIncr => "zincr",
+            Event::ZRem => "zrem",
+            Event::ZRemRangeByRank => "zremrangebyrank",
+            Event::ZRemRangeByScore => "zremrangebyscore",
+            Event::ZRemRangeByLex => "zremrangebylex",
+            Event::ZPopMin => "zpopmin",
+            Event::ZPopMax => "zpopmax",
+            Event::ZUnionStore => "zunionstore",
+            Event::ZInterStore => "zinterstore",
+            Event::ZDiffStore => "zdiffstore",
+            Event::ZRangeStore => "zrangestore",
+            Event::GeoRadiusStore => "georadiusstore",
+            Event::GeoSearchStore => "geosearchstore",
             Event::Del => "del",
             Event::Expire => "expire",
             Event::Persist => "persist",
@@ -189,6 +217,20 @@ impl Event {
             | Event::LSet
             | Event::LRem
             | Event::LTrim => Class::List,
+            Event::ZAdd
+            | Event::ZIncr
+            | Event::ZRem
+            | Event::ZRemRangeByRank
+            | Event::ZRemRangeByScore
+            | Event::ZRemRangeByLex
+            | Event::ZPopMin
+            | Event::ZPopMax
+            | Event::ZUnionStore
+            | Event::ZInterStore
+            | Event::ZDiffStore
+            | Event::ZRangeStore
+            | Event::GeoRadiusStore
+            | Event::GeoSearchStore => Class::SortedSet,
             Event::Del
             | Event::Expire
             | Event::Persist

@@ -11,6 +11,9 @@ const FORMS: [(u32, Form); 7] = [
     (7, Form::ListInlineListpack),
     (8, Form::ListInlineQuicklist),
     (9, Form::ListOutside),
+    (17, Form::ZsetInlineListpack),
+    (18, Form::ZsetInlineSkiplist),
+    (19, Form::ZsetOutside),
 ];
 
 #[test]
