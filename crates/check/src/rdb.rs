@@ -272,6 +272,10 @@ impl SnapshotReport {
                         });
                         self.key("list", entry.key.len(), entry.expiry_ms, Some(&mut sizes));
                     }
+                    Loaded::Zset(zset) => {
+                        let mut sizes = zset.view().iter_all().map(|(member, _)| member.len() as u64);
+                        self.key("zset", entry.key.len(), entry.expiry_ms, Some(&mut sizes));
+                    }
                 }
                 None
             }
@@ -352,6 +356,7 @@ impl SnapshotReport {
                 | Problem::Length
                 | Problem::Compression
                 | Problem::List
+                | Problem::Zset
                 | Problem::Module,
                 _,
             ) => error.to_string(),

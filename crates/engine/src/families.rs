@@ -5,6 +5,7 @@ pub(crate) mod client;
 pub(crate) mod cluster;
 pub(crate) mod connection;
 pub(crate) mod generic;
+pub(crate) mod geo;
 pub(crate) mod list;
 pub(crate) mod monitor;
 pub(crate) mod pubsub;
@@ -12,6 +13,7 @@ pub(crate) mod replication;
 pub(crate) mod server;
 pub(crate) mod string;
 pub(crate) mod transactions;
+pub(crate) mod zset;
 
 use crate::args::Args;
 use crate::ctx::{Run, ServerCtx};

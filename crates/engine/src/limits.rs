@@ -7,7 +7,7 @@ use sluice_config::choice::{AppendFsync, EvictionPolicy, RdbVersionCheck};
 use sluice_config::{ClientClass, Config, notify, param};
 use sluice_keyspace::Classes;
 use sluice_resp::Admission;
-use sluice_value::ListLimits;
+use sluice_value::{ListLimits, ZsetLimits};
 
 /// Numbers from the configuration.
 #[derive(Clone, Debug)]
@@ -58,6 +58,8 @@ pub struct Limits {
     pub password: Box<[u8]>,
     /// Thresholds of lists.
     pub list: ListLimits,
+    /// Thresholds of sorted sets.
+    pub zset: ZsetLimits,
     /// DUMP compresses strings.
     pub rdb_compression: bool,
     /// RESTORE takes payloads of versions that are not known.
@@ -156,6 +158,10 @@ impl Limits {
                 max_listpack_size: config.int(param::LIST_MAX_LISTPACK_SIZE) as i32,
                 compress_depth: config.int(param::LIST_COMPRESS_DEPTH) as u32,
                 packed_threshold: 0,
+            },
+            zset: ZsetLimits {
+                entries_max: config.int(param::ZSET_MAX_LISTPACK_ENTRIES) as usize,
+                value_max: config.int(param::ZSET_MAX_LISTPACK_VALUE) as usize,
             },
             rdb_compression: config.bool(param::RDBCOMPRESSION),
             any_rdb_version: config.choice::<RdbVersionCheck>(param::RDB_VERSION_CHECK)

@@ -2,13 +2,14 @@
 
 use crate::unit_commands::push_command;
 use crate::version;
-use sluice_base::num::IntBuffer;
+use sluice_base::num::{IntBuffer, push_f64};
 use sluice_base::{Bytes, Now};
 use sluice_config::choice::EvictionPolicy;
 use sluice_config::{Config, param};
 use sluice_keyspace::{CLOCK_MASK, Captured, Keyspace, Str, ValueRef};
 use sluice_persist::aof::ReplicationNote;
 use sluice_persist::rdb::{Text, Usage, Version, WriteOptions, Writer};
+use sluice_value::{Direction, ZsetEncoding};
 use std::ops::ControlFlow;
 
 /// What a snapshot says about itself beside the data.
@@ -270,6 +271,7 @@ impl SnapshotFile {
             ValueRef::List(list) => {
                 writer.list(key, list, saving.max_listpack_size, expiry, usage, &mut give);
             }
+            ValueRef::Zset(zset) => writer.zset(key, zset, expiry, usage, &mut give),
         }
         going
     }
@@ -346,6 +348,24 @@ impl CommandBase {
                     }
                     push_command(&mut self.out, argv.iter().map(Vec::as_slice));
                     left -= count;
+                    self.give_full(give)?;
+                }
+            }
+            ValueRef::Zset(zset) => {
+                // As in the reference, a large set is written from the highest score on.
+                let direction = match zset.encoding() {
+                    ZsetEncoding::Listpack => Direction::Up,
+                    ZsetEncoding::Skiplist => Direction::Down,
+                };
+                let mut elements = zset.iter(0..zset.len(), direction).peekable();
+                while elements.peek().is_some() {
+                    let mut argv = vec![b"ZADD".to_vec(), key.to_vec()];
+                    for (member, score) in elements.by_ref().take(ELEMENTS_PER_COMMAND) {
+                        let mut text = Vec::new();
+                        push_f64(&mut text, score);
+                        argv.extend([text, member.to_vec()]);
+                    }
+                    push_command(&mut self.out, argv.iter().map(Vec::as_slice));
                     self.give_full(give)?;
                 }
             }

@@ -217,6 +217,11 @@ impl DbMut<'_> {
         Some(DbMut { dbs: self.dbs, number, access: self.access, effects: self.effects })
     }
 
+    /// The same database, to read several keys at once. What has expired is to be deleted first.
+    pub fn reading(&mut self) -> DbRef<'_> {
+        DbRef { db: &self.dbs[self.number], number: self.number, access: self.access, effects: self.effects }
+    }
+
     /// The number of this database.
     pub fn number(&self) -> usize {
         self.number
@@ -492,9 +497,14 @@ impl DbMut<'_> {
         Ok(ListEdit::new(db, self.effects, (self.number, key), (meta, limits), open))
     }
 
+    /// Under which members of large collections are hashed.
+    pub fn member_seed(&self) -> sluice_base::HashSeed {
+        self.dbs[self.number].hasher().seed()
+    }
+
     /// What changes of sorted sets of this database need.
     pub fn zset_context(&self, limits: ZsetLimits) -> ZsetContext {
-        ZsetContext::new(limits, self.dbs[self.number].hasher().seed())
+        ZsetContext::new(limits, self.member_seed())
     }
 
     /// Begins to change the sorted set of a key; `None` when the key is absent.
@@ -516,15 +526,32 @@ impl DbMut<'_> {
         Ok(Some(ZsetEdit::new(db, self.effects, (self.number, key), (meta, context), open)))
     }
 
-    /// Begins to change a sorted set that comes into being, under a key that is absent: it does when it has elements at the end of
-    /// the edit.
-    pub fn create_zset<'e>(&'e mut self, key: Key<'e>, limits: ZsetLimits) -> ZsetEdit<'e> {
-        self.clear_hidden(key);
+    /// The same; a key that is absent is an empty set, which comes into being when it has elements at the end of the edit.
+    ///
+    /// # Errors
+    /// The key holds another type.
+    pub fn edit_or_create_zset<'e>(
+        &'e mut self,
+        key: Key<'e>,
+        limits: ZsetLimits,
+    ) -> Result<ZsetEdit<'e>, WrongType> {
+        let found = self.find(key);
+        if found.is_none() {
+            self.clear_hidden(key);
+        }
         let context = self.zset_context(limits);
-        let meta = Meta { expiry: None, clock: self.access.touch.fresh() };
         let db = &mut self.dbs[self.number];
-        let open = db.open_new_zset();
-        ZsetEdit::new(db, self.effects, (self.number, key), (meta, context), open)
+        let (open, meta) = match found {
+            Some(found) => {
+                let clock = self.access.touch.after(db.clock(found.handle));
+                let meta = Meta { expiry: db.expiry(found.handle), clock };
+                let open = db.open_zset(found).ok_or(WrongType)?;
+                db.set_clock(found.handle, clock);
+                (open, meta)
+            }
+            None => (db.open_new_zset(), Meta { expiry: None, clock: self.access.touch.fresh() }),
+        };
+        Ok(ZsetEdit::new(db, self.effects, (self.number, key), (meta, context), open))
     }
 
     /// Stores a sorted set, which must not be empty, under a key, whatever was there: one change.

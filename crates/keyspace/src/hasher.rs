@@ -50,7 +50,7 @@ impl KeyHasher {
     }
 
     /// Under which members of collections are hashed too.
-    pub(crate) fn seed(self) -> HashSeed {
+    pub fn seed(self) -> HashSeed {
         self.seed
     }
 

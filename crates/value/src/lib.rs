@@ -8,6 +8,7 @@
 //! proves it by adding one.
 #![forbid(unsafe_code)]
 
+pub mod geo;
 pub mod list;
 mod pages;
 pub mod zset;

@@ -234,6 +234,23 @@ impl Zset {
         Zset(Box::new(Root { encoding, body }))
     }
 
+    /// Whether a member appears twice, which is so of no set but one built of what a file says. Cost: O(n), of a small set O(n²).
+    pub fn has_duplicates(&self) -> bool {
+        match &self.0.body {
+            Body::Small(leaf) => {
+                let mut rest = leaf.iter();
+                while let Some(entry) = rest.next() {
+                    if rest.clone().any(|other| other.member == entry.member) {
+                        return true;
+                    }
+                }
+                false
+            }
+            Body::Large(large) => large.has_duplicates(),
+            Body::Garbage(_) => false,
+        }
+    }
+
     /// The set that [`Zset::write_inline`] wrote. Bytes that it cannot have written give some set.
     pub fn from_inline(bytes: &[u8], encoding: ZsetEncoding) -> Zset {
         let (count, row) = inline_parts(bytes);

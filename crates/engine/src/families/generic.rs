@@ -4,7 +4,7 @@ mod dump;
 mod expiry;
 mod names;
 mod object;
-mod walk;
+pub(crate) mod walk;
 
 use crate::args::Args;
 use crate::ctx::{Handler, Outcome, ReadCtx, Route, Run, WriteCtx, route};

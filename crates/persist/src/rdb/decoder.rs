@@ -7,8 +7,9 @@
 use super::crc::Sum;
 use super::cursor::{InputCursor, ReadStop, TextHead};
 use super::error::{LoadError, Problem};
-use super::kind::{Dialect, ListForm, MODULE_AUX, ValueKind};
+use super::kind::{Dialect, ListForm, MODULE_AUX, ValueKind, ZsetForm};
 use super::list::{self, ListBuilder};
+use super::zset::{self, ZsetBuilder};
 use super::skip::Skip;
 use super::{Item, Loaded, LoadedEntry, ReadOptions, SlotSizes, Unknown, Usage, op};
 use sluice_value::Pages;
@@ -47,6 +48,14 @@ enum DecoderState {
         form: ListForm,
         left: u64,
         builder: Box<ListBuilder>,
+    },
+    /// The number of elements of a sorted set.
+    ZsetLen(ZsetForm),
+    /// So many elements of a sorted set, or all of it as one text.
+    Zset {
+        form: ZsetForm,
+        left: u64,
+        builder: Box<ZsetBuilder>,
     },
     /// The rest of a value that is passed over, then an item that says so.
     SkipValue {
@@ -126,6 +135,8 @@ impl Decoder {
             | DecoderState::Pages { .. }
             | DecoderState::ListLen(_)
             | DecoderState::List { .. }
+            | DecoderState::ZsetLen(_)
+            | DecoderState::Zset { .. }
             | DecoderState::SkipValue { .. } => true,
             DecoderState::Header
             | DecoderState::Item
@@ -198,6 +209,16 @@ impl Decoder {
                 node(*form, builder, cursor)?;
                 *left -= 1;
                 Ok(self.list_end())
+            }
+            DecoderState::ZsetLen(form) => {
+                let (form, left) = (*form, cursor.len()?);
+                self.begin_zset(form, left);
+                self.zset_end(cursor)
+            }
+            DecoderState::Zset { form, left, builder } => {
+                zset::part(*form, builder, cursor)?;
+                *left -= 1;
+                self.zset_end(cursor)
             }
             DecoderState::SkipValue { skip, kind, offset } => {
                 let ended = skip.step(cursor)?;
@@ -320,6 +341,10 @@ impl Decoder {
             ValueKind::String => self.state = DecoderState::String,
             ValueKind::List(ListForm::Ziplist) => self.begin_list(ListForm::Ziplist, 1),
             ValueKind::List(form) => self.state = DecoderState::ListLen(form),
+            ValueKind::Zset(form @ (ZsetForm::Ziplist | ZsetForm::Listpack)) => self.begin_zset(form, 1),
+            ValueKind::Zset(form @ (ZsetForm::Texts | ZsetForm::Doubles)) => {
+                self.state = DecoderState::ZsetLen(form);
+            }
             ValueKind::Other(kind, parts) => {
                 let skip = Skip::new(parts.unwrap_or_default());
                 self.state = DecoderState::SkipValue { skip, kind, offset };
@@ -342,6 +367,26 @@ impl Decoder {
             state => {
                 self.state = state;
                 Decoded::Nothing
+            }
+        }
+    }
+
+    fn begin_zset(&mut self, form: ZsetForm, left: u64) {
+        let builder = Box::new(ZsetBuilder::new(&self.options));
+        self.state = DecoderState::Zset { form, left, builder };
+    }
+
+    /// The sorted set under way, if it has no more elements.
+    fn zset_end<'i>(&mut self, cursor: &InputCursor<'i>) -> Result<Decoded<'i>, ReadStop> {
+        match std::mem::replace(&mut self.state, DecoderState::Item) {
+            DecoderState::Zset { left: 0, builder, .. } => match builder.finish() {
+                Ok(Some(zset)) => Ok(self.entry(Loaded::Zset(zset))),
+                Ok(None) => Ok(Decoded::Item(Item::Empty { key: std::mem::take(&mut self.head).key })),
+                Err(problem) => cursor.bad(cursor.offset(), problem),
+            },
+            state => {
+                self.state = state;
+                Ok(Decoded::Nothing)
             }
         }
     }

@@ -20,15 +20,13 @@ pub(super) enum Part {
     Text,
     /// So many bytes.
     Bytes(u64),
-    /// A score as text: a byte of its length, or one of three bytes that stand for a score.
-    Score,
     /// A length, and so many times these parts.
     Counted(&'static [Part]),
     /// Parts that say what they are, up to the one that ends them.
     Module,
 }
 
-use Part::{Bytes, Counted, Len, Module, Score, Text};
+use Part::{Bytes, Counted, Len, Module, Text};
 
 /// The type of a value as it stands in a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,6 +41,19 @@ pub(super) enum ListForm {
     Nodes,
 }
 
+/// How a sorted set stands in a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum ZsetForm {
+    /// Elements with scores as texts.
+    Texts,
+    /// Elements with scores as doubles.
+    Doubles,
+    /// One ziplist.
+    Ziplist,
+    /// One listpack.
+    Listpack,
+}
+
 /// What a byte in the place of a type announces.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum ValueKind {
@@ -50,6 +61,8 @@ pub(super) enum ValueKind {
     String,
     /// A list.
     List(ListForm),
+    /// A sorted set.
+    Zset(ZsetForm),
     /// A type that is not there yet: its name and its parts, if the value delimits itself.
     Other(&'static str, Option<&'static [Part]>),
 }
@@ -67,10 +80,10 @@ impl ValueKind {
             (2, _) => other("set", &[Counted(&[Text])]),
             // An intset; a listpack.
             (11 | 20, _) => other("set", &[Text]),
-            (3, _) => other("zset", &[Counted(&[Text, Score])]),
-            (5, _) => other("zset", &[Counted(&[Text, Bytes(8)])]),
-            // A ziplist; a listpack.
-            (12 | 17, _) => other("zset", &[Text]),
+            (op::TYPE_ZSET, _) => Some(ValueKind::Zset(ZsetForm::Texts)),
+            (op::TYPE_ZSET_2, _) => Some(ValueKind::Zset(ZsetForm::Doubles)),
+            (op::TYPE_ZSET_ZIPLIST, _) => Some(ValueKind::Zset(ZsetForm::Ziplist)),
+            (op::TYPE_ZSET_LISTPACK, _) => Some(ValueKind::Zset(ZsetForm::Listpack)),
             (4, _) => other("hash", &[Counted(&[Text, Text])]),
             // A zipmap; a ziplist; a listpack.
             (9 | 13 | 16, _) => other("hash", &[Text]),

@@ -16,7 +16,7 @@ use super::error::{LoadError, Problem};
 use super::kind::{Dialect, ValueKind};
 use super::writer::Writer;
 use super::{Item, Loaded, LoadedEntry, ReadOptions, Text, Unknown, Version, WriteOptions, op};
-use sluice_value::{ListRef, Pages};
+use sluice_value::{ListRef, Pages, ZsetRef};
 
 /// A value to be dumped.
 #[derive(Clone, Copy, Debug)]
@@ -27,6 +27,8 @@ pub enum Dumped<'a> {
     Pages(&'a Pages),
     /// A list, which is cut into nodes by the setting `list-max-listpack-size`.
     List(ListRef<'a>, i32),
+    /// A sorted set.
+    Zset(ZsetRef<'a>),
 }
 
 /// Why a payload was refused.
@@ -47,6 +49,8 @@ pub fn dump(value: Dumped<'_>, compression: bool) -> Vec<u8> {
     let kind = match value {
         Dumped::Str(_) | Dumped::Pages(_) => op::TYPE_STRING,
         Dumped::List(..) => op::TYPE_LIST_QUICKLIST_2,
+        Dumped::Zset(zset) if super::zset::is_listpack(zset) => op::TYPE_ZSET_LISTPACK,
+        Dumped::Zset(_) => op::TYPE_ZSET_2,
     };
     let options = WriteOptions { version: Version::Valkey, compression, checksum: false };
     let mut writer = Writer::of_value(kind, options);
@@ -56,6 +60,7 @@ pub fn dump(value: Dumped<'_>, compression: bool) -> Vec<u8> {
         Dumped::Str(text) => writer.text(text),
         Dumped::Pages(pages) => writer.value_pages(pages, &mut give),
         Dumped::List(list, max_listpack_size) => writer.value_list(list, max_listpack_size, &mut give),
+        Dumped::Zset(zset) => writer.value_zset(zset, &mut give),
     }
     if payload.is_empty() {
         payload = writer.take();
@@ -122,6 +127,7 @@ pub fn fuzz_payload(data: &[u8]) {
             Ok(Loaded::Str(text)) => vec![text.into_owned()],
             Ok(Loaded::Pages(pages)) => vec![pages.to_vec()],
             Ok(Loaded::List(list)) => super::list::elements(list.view()),
+            Ok(Loaded::Zset(zset)) => super::zset::elements(zset.view()),
             Err(error) => panic!("a value's own payload was refused: {error:?}"),
         }
     };
@@ -129,6 +135,7 @@ pub fn fuzz_payload(data: &[u8]) {
         Loaded::Str(text) => (vec![text.to_vec()], again(Dumped::Str(Text::Bytes(text)))),
         Loaded::Pages(pages) => (vec![pages.to_vec()], again(Dumped::Pages(pages))),
         Loaded::List(list) => (super::list::elements(list.view()), again(Dumped::List(list.view(), -2))),
+        Loaded::Zset(zset) => (super::zset::elements(zset.view()), again(Dumped::Zset(zset.view()))),
     };
     assert!(wanted == found);
 }

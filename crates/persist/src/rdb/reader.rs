@@ -2,7 +2,8 @@
 
 use super::decoder::{Decoder, Step};
 use super::error::{LoadError, Problem};
-use sluice_value::{List, ListLimits, Pages};
+use sluice_base::HashSeed;
+use sluice_value::{List, ListLimits, Pages, Zset, ZsetLimits};
 use std::borrow::Cow;
 
 use super::Usage;
@@ -16,11 +17,21 @@ pub struct ReadOptions {
     pub checksum: bool,
     /// The thresholds of the lists that are made.
     pub list: ListLimits,
+    /// The thresholds of the sorted sets that are made.
+    pub zset: ZsetLimits,
+    /// Under which members of large collections are hashed.
+    pub member_seed: HashSeed,
 }
 
 impl Default for ReadOptions {
     fn default() -> ReadOptions {
-        ReadOptions { unknown: Unknown::Refuse, checksum: true, list: ListLimits::default() }
+        ReadOptions {
+            unknown: Unknown::Refuse,
+            checksum: true,
+            list: ListLimits::default(),
+            zset: ZsetLimits::default(),
+            member_seed: HashSeed::default(),
+        }
     }
 }
 
@@ -113,6 +124,8 @@ pub enum Loaded<'a> {
     Pages(Pages),
     /// A list, which has elements.
     List(List),
+    /// A sorted set, which has elements.
+    Zset(Zset),
 }
 
 /// What [`Reader::next`] returns.

@@ -311,6 +311,30 @@ impl Large {
         })
     }
 
+    /// Whether a member appears twice. Cost: O(n).
+    pub(super) fn has_duplicates(&self) -> bool {
+        let mut cursor = 0;
+        loop {
+            let mut found = Vec::new();
+            cursor = self.index.scan(cursor, &mut |hash, leaf| found.push((hash, leaf)));
+            found.sort_unstable();
+            for same in found.chunk_by(|one, other| one.0 == other.0).filter(|same| same.len() > 1) {
+                let leaves: std::collections::BTreeSet<u32> = same.iter().map(|(_, leaf)| *leaf).collect();
+                let leaves = leaves.into_iter().filter_map(|leaf| self.shelf.get(leaf as usize));
+                let members = leaves.flat_map(Leaf::iter).map(|entry| entry.member);
+                let mut members: Vec<&[u8]> =
+                    members.filter(|member| hash(self.seed, member) == same[0].0).collect();
+                members.sort_unstable();
+                if members.windows(2).any(|pair| pair[0] == pair[1]) {
+                    return true;
+                }
+            }
+            if cursor == 0 {
+                return false;
+            }
+        }
+    }
+
     /// Some elements from a cursor on, each with its score, and the next cursor; 0 starts and ends.
     pub(super) fn scan(&self, cursor: u32, visit: &mut dyn FnMut(&[u8], f64)) -> u32 {
         let mut found = Vec::new();

@@ -283,3 +283,19 @@ fn encodings_follow_the_thresholds_and_stick() {
     zset.write_inline(&mut inline);
     assert_eq!(Zset::from_inline(&inline, ZsetEncoding::Skiplist).view().score(b"bbbbb"), Some(1.0));
 }
+
+#[test]
+fn members_that_appear_twice_are_found() {
+    let mut context = ZsetContext::new(ZsetLimits::default(), HashSeed { k0: 1, k1: 2 });
+    for count in [2, 100, 5000] {
+        let names: Vec<String> = (0..count).map(|number| format!("m:{number}")).collect();
+        for twice in [false, true] {
+            let last = if twice { &names[count / 3] } else { &names[count - 1] };
+            let names = names[..count - 1].iter().chain([last]);
+            let elements: Vec<(&[u8], f64)> = names.enumerate().map(|(at, name)| (name.as_bytes(), at as f64)).collect();
+            let zset = Zset::from_sorted(elements.iter().copied(), ZsetEncoding::Skiplist, &mut context);
+            assert_eq!(zset.has_duplicates(), twice, "{count}");
+            assert_eq!(zset.is_small(), count < 1000);
+        }
+    }
+}

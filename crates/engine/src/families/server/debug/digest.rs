@@ -6,7 +6,7 @@
 use crate::args::Args;
 use crate::ctx::{DebugCtx, Outcome, Run};
 use sha1::{Digest as _, Sha1};
-use sluice_base::num::IntBuffer;
+use sluice_base::num::{IntBuffer, push_f64};
 use sluice_keyspace::{Entry, ValueRef};
 
 /// A fold of pieces.
@@ -48,6 +48,17 @@ impl Fold {
                     self.mix(element.bytes(&mut buffer));
                 }
             }
+            ValueRef::Zset(zset) => {
+                self.mix(&ZSET_TYPE.to_be_bytes());
+                for (member, score) in zset.iter_all() {
+                    let mut element = Fold::default();
+                    element.mix(member);
+                    let mut text = Vec::new();
+                    push_f64(&mut text, score);
+                    element.mix(&text);
+                    self.xor(&element.0);
+                }
+            }
         }
         if entry.expiry().is_some() {
             self.xor(b"!!expire!!");
@@ -63,6 +74,8 @@ impl Fold {
 const STRING_TYPE: u32 = 0;
 /// The number of lists.
 const LIST_TYPE: u32 = 1;
+/// The number of sorted sets.
+const ZSET_TYPE: u32 = 3;
 
 /// Of all databases: each database's number is mixed in before its keys are xored.
 pub(super) fn all(ctx: &mut DebugCtx<'_>, _: Args<'_>) -> Run {
