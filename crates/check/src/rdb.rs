@@ -283,6 +283,10 @@ impl SnapshotReport {
                         let mut sizes = stream.log().entries().map(|entry| entry.bytes());
                         self.key("stream", entry.key.len(), entry.expiry_ms, Some(&mut sizes));
                     }
+                    Loaded::Zset(zset) => {
+                        let mut sizes = zset.view().iter_all().map(|(member, _)| member.len() as u64);
+                        self.key("zset", entry.key.len(), entry.expiry_ms, Some(&mut sizes));
+                    }
                 }
                 None
             }
@@ -365,6 +369,7 @@ impl SnapshotReport {
                 | Problem::List
                 | Problem::Hash
                 | Problem::Stream
+                | Problem::Zset
                 | Problem::Module,
                 _,
             ) => error.to_string(),

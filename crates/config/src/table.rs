@@ -30,7 +30,6 @@ const MODULES: &str = "modules";
 const REPLICATION: &str = "replication";
 const SCRIPTS: &str = "scripting";
 const SETS: &str = "sets";
-const SORTED_SETS: &str = "sorted sets";
 const TLS: &str = "TLS";
 const TRACKING: &str = "client-side caching";
 
@@ -501,9 +500,9 @@ params! {
             "Members up to which a set is kept compact.";
         SET_MAX_LISTPACK_VALUE: Int = number("set-max-listpack-value", 64, 0, LONG).later(SETS),
             "Bytes of its longest member up to which a set is kept compact.";
-        ZSET_MAX_LISTPACK_ENTRIES: Int = number("zset-max-listpack-entries", 128, 0, LONG).alias("zset-max-ziplist-entries").later(SORTED_SETS),
+        ZSET_MAX_LISTPACK_ENTRIES: Int = number("zset-max-listpack-entries", 128, 0, LONG).alias("zset-max-ziplist-entries"),
             "Members up to which a sorted set is kept compact.";
-        ZSET_MAX_LISTPACK_VALUE: Int = bytes("zset-max-listpack-value", 64, 0, LONG).alias("zset-max-ziplist-value").later(SORTED_SETS),
+        ZSET_MAX_LISTPACK_VALUE: Int = bytes("zset-max-listpack-value", 64, 0, LONG).alias("zset-max-ziplist-value"),
             "Bytes of its longest member up to which a sorted set is kept compact.";
         HLL_SPARSE_MAX_BYTES: Int = bytes("hll-sparse-max-bytes", 3000, 0, LONG),
             "Bytes up to which a HyperLogLog is kept sparse.";

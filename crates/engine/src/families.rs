@@ -6,6 +6,7 @@ pub(crate) mod client;
 pub(crate) mod cluster;
 pub(crate) mod connection;
 pub(crate) mod generic;
+pub(crate) mod geo;
 pub(crate) mod hash;
 pub(crate) mod hyperloglog;
 pub(crate) mod list;
@@ -16,6 +17,7 @@ pub(crate) mod server;
 pub(crate) mod stream;
 pub(crate) mod string;
 pub(crate) mod transactions;
+pub(crate) mod zset;
 
 use crate::args::Args;
 use crate::ctx::{Run, ServerCtx};

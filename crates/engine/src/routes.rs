@@ -12,6 +12,8 @@ pub(crate) fn all() -> impl Iterator<Item = Route> {
         families::bitmap::ROUTES,
         families::hyperloglog::ROUTES,
         families::stream::ROUTES,
+        families::zset::ROUTES,
+        families::geo::ROUTES,
         families::generic::ROUTES,
         families::connection::ROUTES,
         families::client::ROUTES,

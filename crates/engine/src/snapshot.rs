@@ -2,7 +2,7 @@
 
 use crate::unit_commands::push_command;
 use crate::version;
-use sluice_base::num::IntBuffer;
+use sluice_base::num::{IntBuffer, push_f64};
 use sluice_base::{Bytes, Now};
 use sluice_config::choice::EvictionPolicy;
 use sluice_config::{Config, param};
@@ -10,6 +10,7 @@ use sluice_keyspace::{CLOCK_MASK, Captured, Keyspace, Str, ValueRef};
 use sluice_persist::aof::ReplicationNote;
 use sluice_persist::rdb::{Text, Usage, Version, WriteOptions, Writer};
 use sluice_value::stream::{Element, Group, Stream, StreamId};
+use sluice_value::{Direction, ZsetEncoding};
 use sluice_value::{HashRef, ListItem};
 use std::ops::ControlFlow;
 
@@ -274,6 +275,7 @@ impl SnapshotFile {
             }
             ValueRef::Hash(hash) => writer.hash(key, hash, expiry, usage, &mut give),
             ValueRef::Stream(stream) => writer.stream(key, stream, expiry, usage, &mut give),
+            ValueRef::Zset(zset) => writer.zset(key, zset, expiry, usage, &mut give),
         }
         going
     }
@@ -355,6 +357,24 @@ impl CommandBase {
             }
             ValueRef::Hash(hash) => self.hash(key, hash, give)?,
             ValueRef::Stream(stream) => self.stream(key, stream, give)?,
+            ValueRef::Zset(zset) => {
+                // As in the reference, a large set is written from the highest score on.
+                let direction = match zset.encoding() {
+                    ZsetEncoding::Listpack => Direction::Up,
+                    ZsetEncoding::Skiplist => Direction::Down,
+                };
+                let mut elements = zset.iter(0..zset.len(), direction).peekable();
+                while elements.peek().is_some() {
+                    let mut argv = vec![b"ZADD".to_vec(), key.to_vec()];
+                    for (member, score) in elements.by_ref().take(ELEMENTS_PER_COMMAND) {
+                        let mut text = Vec::new();
+                        push_f64(&mut text, score);
+                        argv.extend([text, member.to_vec()]);
+                    }
+                    push_command(&mut self.out, argv.iter().map(Vec::as_slice));
+                    self.give_full(give)?;
+                }
+            }
         }
         if let Some(at_ms) = expiry {
             push_command(&mut self.out, [&b"PEXPIREAT"[..], key, at_ms.to_string().as_bytes()].into_iter());

@@ -164,6 +164,11 @@ impl Effects {
         self.propagation = Propagation::ToReplicas;
     }
 
+    /// The command counts as more changes than its keys.
+    pub fn count_more_changes(&mut self, changes: u64) {
+        self.changes += changes;
+    }
+
     /// Keeps the command out of the propagation stream.
     pub fn do_not_propagate(&mut self) {
         self.recorded = true;

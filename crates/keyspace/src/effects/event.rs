@@ -37,6 +37,20 @@ pub enum Event {
     XGroupDestroy,
     XGroupCreateConsumer,
     XGroupDelConsumer,
+    ZAdd,
+    ZIncr,
+    ZRem,
+    ZRemRangeByRank,
+    ZRemRangeByScore,
+    ZRemRangeByLex,
+    ZPopMin,
+    ZPopMax,
+    ZUnionStore,
+    ZInterStore,
+    ZDiffStore,
+    ZRangeStore,
+    GeoRadiusStore,
+    GeoSearchStore,
     Del,
     Expire,
     Persist,
@@ -199,6 +213,20 @@ impl Event {
             Event::XGroupDestroy => "xgroup-destroy",
             Event::XGroupCreateConsumer => "xgroup-createconsumer",
             Event::XGroupDelConsumer => "xgroup-delconsumer",
+            Event::ZAdd => "zadd",
+            Event::ZIncr => "zincr",
+            Event::ZRem => "zrem",
+            Event::ZRemRangeByRank => "zremrangebyrank",
+            Event::ZRemRangeByScore => "zremrangebyscore",
+            Event::ZRemRangeByLex => "zremrangebylex",
+            Event::ZPopMin => "zpopmin",
+            Event::ZPopMax => "zpopmax",
+            Event::ZUnionStore => "zunionstore",
+            Event::ZInterStore => "zinterstore",
+            Event::ZDiffStore => "zdiffstore",
+            Event::ZRangeStore => "zrangestore",
+            Event::GeoRadiusStore => "georadiusstore",
+            Event::GeoSearchStore => "geosearchstore",
             Event::Del => "del",
             Event::Expire => "expire",
             Event::Persist => "persist",
@@ -254,6 +282,20 @@ impl Event {
             | Event::XGroupDestroy
             | Event::XGroupCreateConsumer
             | Event::XGroupDelConsumer => Class::Stream,
+            Event::ZAdd
+            | Event::ZIncr
+            | Event::ZRem
+            | Event::ZRemRangeByRank
+            | Event::ZRemRangeByScore
+            | Event::ZRemRangeByLex
+            | Event::ZPopMin
+            | Event::ZPopMax
+            | Event::ZUnionStore
+            | Event::ZInterStore
+            | Event::ZDiffStore
+            | Event::ZRangeStore
+            | Event::GeoRadiusStore
+            | Event::GeoSearchStore => Class::SortedSet,
             Event::Del
             | Event::Expire
             | Event::Persist

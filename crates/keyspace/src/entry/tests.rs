@@ -15,6 +15,9 @@ const FORMS: [(u32, Form); 10] = [
     (11, Form::HashInlineHashtable),
     (12, Form::HashOutside),
     (20, Form::StreamOutside),
+    (17, Form::ZsetInlineListpack),
+    (18, Form::ZsetInlineSkiplist),
+    (19, Form::ZsetOutside),
 ];
 
 #[test]

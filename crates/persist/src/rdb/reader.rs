@@ -2,7 +2,8 @@
 
 use super::decoder::{Decoder, Step};
 use super::error::{LoadError, Problem};
-use sluice_value::{Hash, HashLimits, List, ListLimits, Pages, Stream};
+use sluice_base::HashSeed;
+use sluice_value::{Hash, HashLimits, List, ListLimits, Pages, Stream, Zset, ZsetLimits};
 use std::borrow::Cow;
 
 use super::Usage;
@@ -18,6 +19,10 @@ pub struct ReadOptions {
     pub list: ListLimits,
     /// The same of hashes.
     pub hash: HashLimits,
+    /// The thresholds of the sorted sets that are made.
+    pub zset: ZsetLimits,
+    /// Under which members of large collections are hashed.
+    pub member_seed: HashSeed,
 }
 
 impl Default for ReadOptions {
@@ -27,6 +32,8 @@ impl Default for ReadOptions {
             checksum: true,
             list: ListLimits::default(),
             hash: HashLimits::default(),
+            zset: ZsetLimits::default(),
+            member_seed: HashSeed::default(),
         }
     }
 }
@@ -124,6 +131,8 @@ pub enum Loaded<'a> {
     Hash(Hash),
     /// A stream.
     Stream(Stream),
+    /// A sorted set, which has elements.
+    Zset(Zset),
 }
 
 /// What [`Reader::next`] returns.

@@ -6,7 +6,7 @@
 use crate::args::Args;
 use crate::ctx::{DebugCtx, Outcome, Run};
 use sha1::{Digest as _, Sha1};
-use sluice_base::num::IntBuffer;
+use sluice_base::num::{IntBuffer, push_f64};
 use sluice_keyspace::{Entry, ValueRef};
 use sluice_value::stream::{Element, Stream, StreamId};
 
@@ -60,6 +60,17 @@ impl Fold {
                 }
             }
             ValueRef::Stream(stream) => self.stream(stream),
+            ValueRef::Zset(zset) => {
+                self.mix(&ZSET_TYPE.to_be_bytes());
+                for (member, score) in zset.iter_all() {
+                    let mut element = Fold::default();
+                    element.mix(member);
+                    let mut text = Vec::new();
+                    push_f64(&mut text, score);
+                    element.mix(&text);
+                    self.xor(&element.0);
+                }
+            }
         }
         if entry.expiry().is_some() {
             self.xor(b"!!expire!!");
@@ -94,6 +105,8 @@ const HASH_TYPE: u32 = 4;
 const LIST_TYPE: u32 = 1;
 /// The number of streams.
 const STREAM_TYPE: u32 = 6;
+/// The number of sorted sets.
+const ZSET_TYPE: u32 = 3;
 
 /// Of all databases: each database's number is mixed in before its keys are xored.
 pub(super) fn all(ctx: &mut DebugCtx<'_>, _: Args<'_>) -> Run {
