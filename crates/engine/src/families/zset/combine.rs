@@ -69,7 +69,9 @@ impl<'d> Members<'d> {
     fn of(value: ValueRef<'d>) -> Result<Members<'d>, CmdError> {
         match value {
             ValueRef::Zset(zset) => Ok(Members::Zset(zset)),
-            ValueRef::Str(_) | ValueRef::List(_) | ValueRef::Hash(_) | ValueRef::Stream(_) => Err(CmdError::WrongType),
+            ValueRef::Str(_) | ValueRef::List(_) | ValueRef::Hash(_) | ValueRef::Stream(_) => {
+                Err(CmdError::WrongType)
+            }
         }
     }
 
