@@ -38,6 +38,8 @@ pub enum WaitFor {
     Pause,
     /// The end of the load that it has begun.
     Load,
+    /// The end of the server: replicas are waited for.
+    Shutdown,
     /// A value of a type under one of its keys.
     Keys(BlockOn),
     /// Acknowledgements of replicas.
@@ -92,7 +94,7 @@ impl WaitFor {
     /// When the wait times out; 0: never.
     pub(crate) fn deadline_ms(&self) -> u64 {
         match self {
-            WaitFor::Pause | WaitFor::Load => 0,
+            WaitFor::Pause | WaitFor::Load | WaitFor::Shutdown => 0,
             WaitFor::Keys(BlockOn { deadline_ms, .. }) | WaitFor::Replicas { deadline_ms, .. } => {
                 *deadline_ms
             }
@@ -202,8 +204,8 @@ impl Blocking {
         self.count += usize::from(waiting.on != WaitFor::Load);
         match waiting.on {
             WaitFor::Pause => drop(self.paused.insert(waiting.order, client)),
-            // The load names its client.
-            WaitFor::Load => {}
+            // The load, or the end of the server, names its client.
+            WaitFor::Load | WaitFor::Shutdown => {}
             WaitFor::Replicas { .. } => drop(self.replicas.insert(waiting.order, client)),
             WaitFor::Keys(on) => {
                 self.until_gone += usize::from(on.ends_without_key);
@@ -225,7 +227,7 @@ impl Blocking {
                 self.paused.remove(&waiting.order);
                 self.resumed.remove(&waiting.order);
             }
-            WaitFor::Load => {}
+            WaitFor::Load | WaitFor::Shutdown => {}
             WaitFor::Replicas { .. } => drop(self.replicas.remove(&waiting.order)),
             WaitFor::Keys(on) => {
                 self.until_gone -= usize::from(on.ends_without_key);

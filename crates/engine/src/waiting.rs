@@ -160,18 +160,21 @@ impl Engine {
                         self.end_wait(client, process, |reply| reply.int(acknowledged));
                     }
                 }
-                Some(WaitFor::Replicas { count: 0, local: Some(local), .. })
-                    if self.control.is_kept(local.position) =>
-                {
-                    self.end_wait(client, process, |reply| reply_waitaof(reply, true));
-                }
                 Some(WaitFor::Replicas { local: Some(local), .. })
                     if local.is_awaited && !self.control.wants_aof() =>
                 {
                     self.end_wait(client, process, |reply| reply.error(&AOF_IS_OFF.wire()));
                 }
-                Some(WaitFor::Replicas { .. } | WaitFor::Keys(_) | WaitFor::Pause | WaitFor::Load) | None => {
+                Some(WaitFor::Replicas { count, offset, local: Some(local), .. }) => {
+                    let is_durable = self.control.is_kept(local.position);
+                    let acknowledged = self.aof_replicas_at(offset);
+                    if (is_durable || !local.is_awaited) && acknowledged >= count {
+                        self.end_wait(client, process, |reply| {
+                            reply_waitaof(reply, is_durable, acknowledged)
+                        });
+                    }
                 }
+                Some(WaitFor::Keys(_) | WaitFor::Pause | WaitFor::Load | WaitFor::Shutdown) | None => {}
             }
         }
     }
@@ -179,6 +182,11 @@ impl Engine {
     /// How many replicas have acknowledged an offset.
     pub(crate) fn replicas_at(&self, offset: u64) -> i64 {
         crate::families::replication::replicas_at(&self.control, &self.sessions, offset)
+    }
+
+    /// How many replicas have said that what stands before an offset is on their disks.
+    fn aof_replicas_at(&self, offset: u64) -> i64 {
+        crate::families::replication::aof_replicas_at(&self.control, &self.sessions, offset)
     }
 
     /// Ends the waits whose time is over; returns the milliseconds until the next one.
@@ -193,17 +201,18 @@ impl Engine {
     fn end_as_timeout(&mut self, client: SessionKey, process: &mut dyn Process) {
         let on = self.sessions.get(client).and_then(|session| Some(session.waiting.as_ref()?.on));
         match on {
-            Some(WaitFor::Replicas { local: Some(local), .. }) => {
+            Some(WaitFor::Replicas { offset, local: Some(local), .. }) => {
                 let is_durable = self.control.is_kept(local.position);
-                self.end_wait(client, process, |reply| reply_waitaof(reply, is_durable));
+                let acknowledged = self.aof_replicas_at(offset);
+                self.end_wait(client, process, |reply| reply_waitaof(reply, is_durable, acknowledged));
             }
             Some(WaitFor::Replicas { offset, local: None, .. }) => {
                 let acknowledged = self.replicas_at(offset);
                 self.end_wait(client, process, |reply| reply.int(acknowledged));
             }
             Some(WaitFor::Keys(_)) => self.end_wait(client, process, |reply| reply.null_array()),
-            // A pause and a load end by themselves.
-            Some(WaitFor::Pause | WaitFor::Load) | None => {}
+            // A pause, a load and the end of the server come by themselves.
+            Some(WaitFor::Pause | WaitFor::Load | WaitFor::Shutdown) | None => {}
         }
     }
 
