@@ -26,14 +26,10 @@ const CLUSTER: &str = "cluster mode";
 const CORPSE: &str = "crash reports";
 const EVICTION: &str = "eviction";
 const EVICTION_BUT_CLOCKS: &str = "eviction; which clock OBJECT FREQ and IDLETIME show follows it already";
-const HASHES: &str = "hashes";
-const HLL: &str = "HyperLogLog";
 const MODULES: &str = "modules";
 const REPLICATION: &str = "replication";
 const SCRIPTS: &str = "scripting";
 const SETS: &str = "sets";
-const SORTED_SETS: &str = "sorted sets";
-const STREAMS: &str = "streams";
 const TLS: &str = "TLS";
 const TRACKING: &str = "client-side caching";
 
@@ -490,9 +486,9 @@ params! {
             "Events that are published: K or E for the channels, then classes g $ l s h z x e t m d n, or A for all but m and n.";
     }
     Encodings {
-        HASH_MAX_LISTPACK_ENTRIES: Int = number("hash-max-listpack-entries", 512, 0, LONG).alias("hash-max-ziplist-entries").later(HASHES),
+        HASH_MAX_LISTPACK_ENTRIES: Int = number("hash-max-listpack-entries", 512, 0, LONG).alias("hash-max-ziplist-entries"),
             "Fields up to which a hash is kept compact.";
-        HASH_MAX_LISTPACK_VALUE: Int = bytes("hash-max-listpack-value", 64, 0, LONG).alias("hash-max-ziplist-value").later(HASHES),
+        HASH_MAX_LISTPACK_VALUE: Int = bytes("hash-max-listpack-value", 64, 0, LONG).alias("hash-max-ziplist-value"),
             "Bytes of its longest field or value up to which a hash is kept compact.";
         LIST_MAX_LISTPACK_SIZE: Int = number("list-max-listpack-size", -2, -INT - 1, INT).alias("list-max-ziplist-size"),
             "Elements in one node of a list; -1 to -5 are 4, 8, 16, 32 and 64 KiB instead.";
@@ -504,15 +500,15 @@ params! {
             "Members up to which a set is kept compact.";
         SET_MAX_LISTPACK_VALUE: Int = number("set-max-listpack-value", 64, 0, LONG).later(SETS),
             "Bytes of its longest member up to which a set is kept compact.";
-        ZSET_MAX_LISTPACK_ENTRIES: Int = number("zset-max-listpack-entries", 128, 0, LONG).alias("zset-max-ziplist-entries").later(SORTED_SETS),
+        ZSET_MAX_LISTPACK_ENTRIES: Int = number("zset-max-listpack-entries", 128, 0, LONG).alias("zset-max-ziplist-entries"),
             "Members up to which a sorted set is kept compact.";
-        ZSET_MAX_LISTPACK_VALUE: Int = bytes("zset-max-listpack-value", 64, 0, LONG).alias("zset-max-ziplist-value").later(SORTED_SETS),
+        ZSET_MAX_LISTPACK_VALUE: Int = bytes("zset-max-listpack-value", 64, 0, LONG).alias("zset-max-ziplist-value"),
             "Bytes of its longest member up to which a sorted set is kept compact.";
-        HLL_SPARSE_MAX_BYTES: Int = bytes("hll-sparse-max-bytes", 3000, 0, LONG).later(HLL),
+        HLL_SPARSE_MAX_BYTES: Int = bytes("hll-sparse-max-bytes", 3000, 0, LONG),
             "Bytes up to which a HyperLogLog is kept sparse.";
-        STREAM_NODE_MAX_BYTES: Int = bytes("stream-node-max-bytes", 4096, 0, LONG).later(STREAMS),
+        STREAM_NODE_MAX_BYTES: Int = bytes("stream-node-max-bytes", 4096, 0, LONG),
             "Bytes in one node of a stream; 0 is no limit.";
-        STREAM_NODE_MAX_ENTRIES: Int = number("stream-node-max-entries", 100, 0, LONG).later(STREAMS),
+        STREAM_NODE_MAX_ENTRIES: Int = number("stream-node-max-entries", 100, 0, LONG),
             "Entries in one node of a stream; 0 is no limit.";
     }
     Threads {

@@ -75,6 +75,8 @@ pub struct BlockOn {
     pub count: usize,
     /// Type of value that ends the wait.
     pub wanted: Type,
+    /// Whether the wait ends when a key is gone, or comes to hold another type.
+    pub ends_without_key: bool,
     /// Milliseconds of the monotonic clock at which it gives up; 0: never.
     pub deadline_ms: u64,
 }
@@ -121,6 +123,10 @@ pub struct Blocking {
     due: bool,
     next_order: u64,
     count: usize,
+    /// Clients that wait for a key until it is gone.
+    until_gone: usize,
+    /// Arguments of the command that begins to wait, to be replaced before it is run again: positions and bytes. Empty otherwise.
+    pub(crate) replaced_args: Vec<(usize, Vec<u8>)>,
 }
 
 /// The clients that wait for one key.
@@ -180,6 +186,12 @@ impl Blocking {
         !self.keys.is_empty()
     }
 
+    /// Whether a client waits for a key until it is gone.
+    #[inline]
+    pub(crate) fn wants_removals(&self) -> bool {
+        self.until_gone > 0
+    }
+
     /// A place behind all clients that wait.
     pub(crate) fn next_order(&mut self) -> u64 {
         self.next_order += 1;
@@ -196,6 +208,7 @@ impl Blocking {
             WaitFor::Load | WaitFor::Shutdown => {}
             WaitFor::Replicas { .. } => drop(self.replicas.insert(waiting.order, client)),
             WaitFor::Keys(on) => {
+                self.until_gone += usize::from(on.ends_without_key);
                 for key in waiting.keys(on) {
                     self.keys.entry(on.db, key).clients.insert(waiting.order, client);
                 }
@@ -217,6 +230,7 @@ impl Blocking {
             WaitFor::Load | WaitFor::Shutdown => {}
             WaitFor::Replicas { .. } => drop(self.replicas.remove(&waiting.order)),
             WaitFor::Keys(on) => {
+                self.until_gone -= usize::from(on.ends_without_key);
                 for key in waiting.keys(on) {
                     let Some(waiters) = self.keys.get_mut(on.db, key) else { continue };
                     waiters.clients.remove(&waiting.order);

@@ -95,7 +95,8 @@ impl Engine {
         Engine::with(control, keyspace, Rng::new(0))
     }
 
-    fn with(control: Control, keyspace: Keyspace, rng: Rng) -> Engine {
+    fn with(mut control: Control, keyspace: Keyspace, rng: Rng) -> Engine {
+        Arc::make_mut(&mut control.limits).hash.seed = keyspace.hasher().seed();
         let mut engine = Engine {
             preparer: Preparer::new(keyspace.hasher(), &control.renames),
             keyspace,
@@ -143,6 +144,7 @@ impl Engine {
         }
         self.effects.listen(classes);
         self.effects.blocked_listening = control.blocking.wants_keys();
+        self.effects.removal_listening = control.blocking.wants_removals();
     }
 
     /// Looks whether all databases have room, where one differs from what was known: the gate refuses what needs more.

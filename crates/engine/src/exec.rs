@@ -154,6 +154,11 @@ impl Engine {
                 self.commit_command(db, args, unit.now, session.caller.proto);
                 return self.begin_wait(session, spec, args, on, process);
             }
+            Ok(Outcome::WaitSince(on, replaced)) => {
+                self.control.blocking.replaced_args = replaced;
+                self.commit_command(db, args, unit.now, session.caller.proto);
+                return self.begin_wait(session, spec, args, on, process);
+            }
             Err(error) => {
                 session.outbox.rewind(mark);
                 if let CmdError::BadData(line) = &error {

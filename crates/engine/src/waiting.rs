@@ -23,10 +23,13 @@ impl Engine {
     pub(crate) fn park(
         &mut self,
         session: &mut Session,
-        request: OwnedRequests,
+        mut request: OwnedRequests,
         prepared: Prepared,
         on: WaitFor,
     ) {
+        for (index, bytes) in std::mem::take(&mut self.control.blocking.replaced_args) {
+            request.replace_arg(0, index, &bytes);
+        }
         let order = self.control.blocking.next_order();
         let waiting = Box::new(Waiting { request, prepared: prepared.alone(), on, order, unblock: None });
         self.control.blocking.add(session.key, &waiting);
@@ -83,15 +86,15 @@ impl Engine {
                 continue;
             }
             // A client that was unblocked before the key became ready gets the reply of the unblocking.
-            let Some(Waiting { on: WaitFor::Keys(BlockOn { wanted, .. }), unblock: None, .. }) =
-                session.waiting.as_deref()
+            let Some(Waiting { on: WaitFor::Keys(on), unblock: None, .. }) = session.waiting.as_deref()
             else {
                 continue;
             };
             match self.live_type(db, key, now) {
-                None => return,
-                Some(found) if found == *wanted => self.run_waiting(client, process),
-                Some(_) => {}
+                Some(found) if found == on.wanted => self.run_waiting(client, process),
+                // The command answers an error.
+                Some(_) | None if on.ends_without_key => self.run_waiting(client, process),
+                Some(_) | None => {}
             }
         }
     }

@@ -3,8 +3,8 @@
 use sluice_base::{Bytes, Now};
 use sluice_config::{Config, ParamId};
 use sluice_engine::{
-    AofFacts, AofFiles, AofIncrement, AofPart, AofSource, Background, BackgroundFile, Counts, Facts,
-    LogLevel, NextPiece, Process, SaveError, SnapshotFile, SnapshotMade, SnapshotPieces, SnapshotSink,
+    AofBacklog, AofFacts, AofFiles, AofIncrement, AofPart, AofSource, Background, BackgroundFile, Counts,
+    Facts, LogLevel, NextPiece, Process, SaveError, SnapshotFile, SnapshotMade, SnapshotPieces, SnapshotSink,
     SnapshotSource, StreamSpool,
 };
 use sluice_keyspace::{Captured, Keyspace};
@@ -55,6 +55,8 @@ pub struct FakeProcess {
     pub aof_closed: Vec<(Vec<u8>, u64)>,
     /// Whether a base is in force.
     pub aof_has_base: bool,
+    /// Whether commands that write are to wait behind the cut of a rewrite.
+    pub aof_backlog_at_cut: AofBacklog,
     /// The files of the append-only file, the base first, with their names; what is appended goes to the last one when they are
     /// loaded.
     pub aof_parts: Arc<Mutex<Vec<(String, Vec<u8>)>>>,
@@ -380,6 +382,7 @@ impl Default for FakeProcess {
             aof_ended: Vec::new(),
             aof_closed: Vec::new(),
             aof_has_base: true,
+            aof_backlog_at_cut: AofBacklog::Fine,
             aof_parts: Arc::default(),
         }
     }
@@ -470,9 +473,9 @@ impl Process for FakeProcess {
         _: &Config,
         pending: Vec<u8>,
         position: u64,
-    ) -> Result<(), SaveError> {
+    ) -> Result<AofBacklog, SaveError> {
         self.aof_cuts.push((increment, pending, position));
-        Ok(())
+        Ok(self.aof_backlog_at_cut)
     }
     fn end_aof_rewrite(&mut self, is_whole: bool) {
         self.aof_ended.push(is_whole);
