@@ -39,7 +39,7 @@ impl Engine {
     }
 
     /// Takes a session's request back.
-    fn unpark(&mut self, session: &mut Session) -> Option<Box<Waiting>> {
+    pub(crate) fn unpark(&mut self, session: &mut Session) -> Option<Box<Waiting>> {
         let waiting = session.waiting.take()?;
         self.control.blocking.remove(session.key, &waiting);
         session.caller.argv_bytes = 0;
@@ -64,6 +64,7 @@ impl Engine {
                 Due::Resumed(client) => self.run_waiting(client, process),
                 Due::Unblocked(client) => self.end_by_request(client, process),
                 Due::Acknowledged => self.serve_acknowledged(process),
+                Due::SlowReads => self.serve_slow_reads(process),
             }
         }
     }
@@ -105,7 +106,7 @@ impl Engine {
     }
 
     /// Runs a waiting client's command again.
-    fn run_waiting(&mut self, client: SessionKey, process: &mut dyn Process) {
+    pub(crate) fn run_waiting(&mut self, client: SessionKey, process: &mut dyn Process) {
         let Some(mut session) = self.sessions.take(client) else { return };
         let Some(waiting) = self.unpark(&mut session) else { return self.sessions.put_back(session) };
         // A client that is being closed does nothing more.
@@ -140,7 +141,7 @@ impl Engine {
     }
 
     /// Lets a client's next requests go on.
-    fn resume(&mut self, session: &mut Session, process: &mut dyn Process) {
+    pub(crate) fn resume(&mut self, session: &mut Session, process: &mut dyn Process) {
         session.note_output(&mut self.control.ready);
         self.after_batch(session, process);
         self.actions.push(Action::Resume(vec![session.key]));
@@ -167,8 +168,15 @@ impl Engine {
                 {
                     self.end_wait(client, process, |reply| reply.error(&AOF_IS_OFF.wire()));
                 }
-                Some(WaitFor::Replicas { .. } | WaitFor::Keys(_) | WaitFor::Pause | WaitFor::Load) | None => {
-                }
+                Some(
+                    WaitFor::Replicas { .. }
+                    | WaitFor::Keys(_)
+                    | WaitFor::Pause
+                    | WaitFor::Load
+                    | WaitFor::SlowRead
+                    | WaitFor::Reply,
+                )
+                | None => {}
             }
         }
     }
@@ -199,8 +207,8 @@ impl Engine {
                 self.end_wait(client, process, |reply| reply.int(acknowledged));
             }
             Some(WaitFor::Keys(_)) => self.end_wait(client, process, |reply| reply.null_array()),
-            // A pause and a load end by themselves.
-            Some(WaitFor::Pause | WaitFor::Load) | None => {}
+            // These end by themselves.
+            Some(WaitFor::Pause | WaitFor::Load | WaitFor::SlowRead | WaitFor::Reply) | None => {}
         }
     }
 
@@ -248,6 +256,7 @@ impl Engine {
 
     /// Forgets what a session waits for and watches: it ends.
     pub(crate) fn forget_waits(&mut self, session: &mut Session) {
+        session.producing = None;
         self.unpark(session);
         self.control.watching.forget(session.key);
         self.refresh_listening();
