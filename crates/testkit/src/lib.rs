@@ -261,6 +261,13 @@ impl Rig {
         assert_eq!(got, expected, "reply of: {line}");
     }
 
+    /// The same as a client.
+    #[track_caller]
+    pub fn check_as(&mut self, client: SessionKey, line: &str, expected: &str) {
+        let got = self.run_as(client, line);
+        assert_eq!(got, expected, "reply of: {line}");
+    }
+
     /// Runs the loads that were held, and has the engine take up what they brought.
     pub fn finish_loads(&mut self) -> Option<LoadEnded> {
         for job in std::mem::take(&mut self.loads) {
