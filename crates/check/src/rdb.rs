@@ -272,6 +272,13 @@ impl SnapshotReport {
                         });
                         self.key("list", entry.key.len(), entry.expiry_ms, Some(&mut sizes));
                     }
+                    Loaded::Hash(hash) => {
+                        let (mut name, mut value) = (IntBuffer::new(), IntBuffer::new());
+                        let mut sizes = hash.view().iter().map(|field| {
+                            (field.name.bytes(&mut name).len() + field.value.bytes(&mut value).len()) as u64
+                        });
+                        self.key("hash", entry.key.len(), entry.expiry_ms, Some(&mut sizes));
+                    }
                 }
                 None
             }
@@ -352,6 +359,7 @@ impl SnapshotReport {
                 | Problem::Length
                 | Problem::Compression
                 | Problem::List
+                | Problem::Hash
                 | Problem::Module,
                 _,
             ) => error.to_string(),

@@ -7,6 +7,7 @@ pub mod bitmap;
 pub mod cluster;
 pub mod connection;
 pub mod generic;
+pub mod hash;
 pub mod hyperloglog;
 pub mod list;
 pub mod pubsub;
@@ -35,7 +36,7 @@ macro_rules! groups {
     };
 }
 
-groups! { string, list, bitmap, hyperloglog, generic, connection, cluster, server, transactions, pubsub }
+groups! { string, list, hash, bitmap, hyperloglog, generic, connection, cluster, server, transactions, pubsub }
 
 /// How many specs there are, subcommands included.
 pub(crate) const COUNT: usize = count_before(COUNTS.len()) as usize;

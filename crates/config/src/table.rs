@@ -26,7 +26,6 @@ const CLUSTER: &str = "cluster mode";
 const CORPSE: &str = "crash reports";
 const EVICTION: &str = "eviction";
 const EVICTION_BUT_CLOCKS: &str = "eviction; which clock OBJECT FREQ and IDLETIME show follows it already";
-const HASHES: &str = "hashes";
 const MODULES: &str = "modules";
 const REPLICATION: &str = "replication";
 const SCRIPTS: &str = "scripting";
@@ -489,9 +488,9 @@ params! {
             "Events that are published: K or E for the channels, then classes g $ l s h z x e t m d n, or A for all but m and n.";
     }
     Encodings {
-        HASH_MAX_LISTPACK_ENTRIES: Int = number("hash-max-listpack-entries", 512, 0, LONG).alias("hash-max-ziplist-entries").later(HASHES),
+        HASH_MAX_LISTPACK_ENTRIES: Int = number("hash-max-listpack-entries", 512, 0, LONG).alias("hash-max-ziplist-entries"),
             "Fields up to which a hash is kept compact.";
-        HASH_MAX_LISTPACK_VALUE: Int = bytes("hash-max-listpack-value", 64, 0, LONG).alias("hash-max-ziplist-value").later(HASHES),
+        HASH_MAX_LISTPACK_VALUE: Int = bytes("hash-max-listpack-value", 64, 0, LONG).alias("hash-max-ziplist-value"),
             "Bytes of its longest field or value up to which a hash is kept compact.";
         LIST_MAX_LISTPACK_SIZE: Int = number("list-max-listpack-size", -2, -INT - 1, INT).alias("list-max-ziplist-size"),
             "Elements in one node of a list; -1 to -5 are 4, 8, 16, 32 and 64 KiB instead.";

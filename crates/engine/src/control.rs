@@ -128,6 +128,7 @@ impl Control {
         let mut limits = Limits::new(&self.config);
         limits.list.packed_threshold = self.packed_threshold;
         limits.skip_checksum = self.skip_checksum;
+        limits.hash.seed = self.limits.hash.seed;
         self.limits = Arc::new(limits);
         if let Some(load) = &self.load {
             load.set_key_delay(&self.config);

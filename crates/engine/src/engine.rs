@@ -96,7 +96,8 @@ impl Engine {
         Engine::with(control, keyspace, Rng::new(0))
     }
 
-    fn with(control: Control, keyspace: Keyspace, rng: Rng) -> Engine {
+    fn with(mut control: Control, keyspace: Keyspace, rng: Rng) -> Engine {
+        Arc::make_mut(&mut control.limits).hash.seed = keyspace.hasher().seed();
         let mut engine = Engine {
             preparer: Preparer::new(keyspace.hasher(), &control.renames),
             keyspace,

@@ -6,6 +6,7 @@ pub(crate) mod client;
 pub(crate) mod cluster;
 pub(crate) mod connection;
 pub(crate) mod generic;
+pub(crate) mod hash;
 pub(crate) mod hyperloglog;
 pub(crate) mod list;
 pub(crate) mod monitor;

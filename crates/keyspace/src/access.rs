@@ -5,7 +5,7 @@ mod text;
 pub use text::StrEdit;
 
 use crate::db::{Db, Found, Meta};
-use crate::edit::ListEdit;
+use crate::edit::{HashEdit, ListEdit};
 use crate::effects::{Effects, Event};
 use crate::entry::Form;
 use crate::new_value::NewValue;
@@ -14,7 +14,7 @@ use crate::view::{Entry, Str, ValueRef, WrongType};
 use crate::{Access, ExpiryMode, Key};
 use sluice_base::num::parse_i64;
 use sluice_collections::slab::Handle;
-use sluice_value::{ListLimits, Type};
+use sluice_value::{HashLimits, ListLimits, Type};
 
 /// A database to read from.
 pub struct DbRef<'a> {
@@ -428,7 +428,7 @@ impl DbMut<'_> {
                 }
                 len
             }
-            ValueRef::List(_) => return Err(WrongType),
+            ValueRef::List(_) | ValueRef::Hash(_) => return Err(WrongType),
         };
         self.effects.key_modified(self.number, key, event, 1);
         Ok(len)
@@ -451,7 +451,7 @@ impl DbMut<'_> {
     fn write_anew(&mut self, found: Found, key: Key<'_>, offset: usize, bytes: &[u8]) {
         let value = match self.dbs[self.number].entry(found.handle).value() {
             ValueRef::Str(text) => NewValue::written(text, offset, bytes),
-            ValueRef::List(_) => return,
+            ValueRef::List(_) | ValueRef::Hash(_) => return,
         };
         self.overwrite(found, key, value, SetExpiry::Keep);
     }
@@ -500,6 +500,52 @@ impl DbMut<'_> {
             None => (db.open_new_list(), Meta { expiry: None, clock: self.access.touch.fresh() }),
         };
         Ok(ListEdit::new(db, self.effects, (self.number, key), (meta, limits), open))
+    }
+
+    /// Begins to change the hash of a key; `None` when the key is absent.
+    ///
+    /// # Errors
+    /// The key holds another type.
+    pub fn edit_hash<'e>(
+        &'e mut self,
+        key: Key<'e>,
+        limits: HashLimits,
+    ) -> Result<Option<HashEdit<'e>>, WrongType> {
+        let Some(found) = self.find(key) else { return Ok(None) };
+        self.edit_found_hash(found, key, limits).map(Some)
+    }
+
+    /// The same; a key that is absent is an empty hash, which comes into being when it has fields at the end of the edit.
+    ///
+    /// # Errors
+    /// The key holds another type.
+    pub fn edit_or_create_hash<'e>(
+        &'e mut self,
+        key: Key<'e>,
+        limits: HashLimits,
+    ) -> Result<HashEdit<'e>, WrongType> {
+        if let Some(found) = self.find(key) {
+            return self.edit_found_hash(found, key, limits);
+        }
+        self.clear_hidden(key);
+        let meta = Meta { expiry: None, clock: self.access.touch.fresh() };
+        let db = &mut self.dbs[self.number];
+        let open = db.open_new_hash();
+        Ok(HashEdit::new(db, self.effects, (self.number, key), (meta, limits), open))
+    }
+
+    fn edit_found_hash<'e>(
+        &'e mut self,
+        found: Found,
+        key: Key<'e>,
+        limits: HashLimits,
+    ) -> Result<HashEdit<'e>, WrongType> {
+        let db = &mut self.dbs[self.number];
+        let meta =
+            Meta { expiry: db.expiry(found.handle), clock: self.access.touch.after(db.clock(found.handle)) };
+        let open = db.open_hash(found).ok_or(WrongType)?;
+        db.set_clock(found.handle, meta.clock);
+        Ok(HashEdit::new(db, self.effects, (self.number, key), (meta, limits), open))
     }
 
     /// Removes a key; whether it was there. A hidden one counts as there.
@@ -617,7 +663,7 @@ impl DbMut<'_> {
     fn note_ready(&mut self, number: usize, key: Key<'_>, handle: Handle) {
         match self.dbs[number].type_of(handle) {
             Type::List => self.effects.key_ready(number, key),
-            Type::String => {}
+            Type::String | Type::Hash => {}
         }
     }
 

@@ -11,7 +11,7 @@ pub use event::{Class, Classes, Event};
 
 use crate::{Db, Key};
 use sluice_base::heap;
-use sluice_value::{List, Value};
+use sluice_value::Value;
 
 /// A modified key.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -74,6 +74,7 @@ pub struct Effects {
     databases: Vec<DbChange>,
     expired_by_read: Vec<(usize, Box<[u8]>)>,
     expired_by_write: Vec<(usize, Box<[u8]>)>,
+    expired_fields: Vec<ExpiredFields>,
     propagation: Propagation,
     hits: u64,
     misses: u64,
@@ -82,6 +83,17 @@ pub struct Effects {
     garbage_dbs: Vec<(usize, Db)>,
     free_here: bool,
     left_to_others: u64,
+}
+
+/// Fields of a hash that were deleted because they had expired.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ExpiredFields {
+    /// Database.
+    pub db: usize,
+    /// Key of the hash.
+    pub key: Box<[u8]>,
+    /// Their names.
+    pub fields: Vec<Vec<u8>>,
 }
 
 /// Values above this many bytes are freed by another thread, where handing one over costs a message.
@@ -117,6 +129,7 @@ impl Effects {
     pub fn footprint(&self) -> usize {
         let keys = heap::vec(&self.modified) + heap::vec(&self.ready) + heap::vec(&self.databases);
         let expired = heap::vec(&self.expired_by_read) + heap::vec(&self.expired_by_write);
+        let expired = expired + heap::vec(&self.expired_fields);
         keys + expired + heap::vec(&self.garbage) + heap::vec(&self.garbage_dbs)
     }
 
@@ -259,6 +272,18 @@ impl Effects {
         &self.expired_by_write
     }
 
+    /// Fields that the expiry cycle has deleted: they propagate as deletions.
+    #[inline]
+    pub fn expired_fields(&self) -> &[ExpiredFields] {
+        &self.expired_fields
+    }
+
+    /// Forgets them.
+    #[inline]
+    pub fn clear_expired_fields(&mut self) {
+        self.expired_fields.clear();
+    }
+
     /// Forgets them.
     #[inline]
     pub fn clear_expired_by_write(&mut self) {
@@ -355,9 +380,8 @@ impl Effects {
         self.left_to_others
     }
 
-    /// Takes a part that a collection gave away: always to be freed elsewhere.
-    pub(crate) fn discard_part(&mut self, part: List) {
-        let (copied, part) = (part.copied_bytes(), Value::List(part));
+    /// Takes a part that a collection gave away, of which so many bytes were copied: always to be freed elsewhere.
+    pub(crate) fn discard_part(&mut self, part: Value, copied: usize) {
         if part.is_shared() {
             self.left_to_others += copied as u64;
         }
@@ -410,6 +434,12 @@ impl Effects {
     pub(crate) fn expired_by_reading(&mut self, db: usize, key: &[u8]) {
         self.recorded = true;
         self.expired_by_read.push((db, key.into()));
+    }
+
+    /// Fields of a hash were deleted because they had expired.
+    pub(crate) fn fields_expired(&mut self, db: usize, key: Key<'_>, fields: Vec<Vec<u8>>) {
+        self.recorded = true;
+        self.expired_fields.push(ExpiredFields { db, key: key.bytes.into(), fields });
     }
 
     /// A key was deleted because it had expired.

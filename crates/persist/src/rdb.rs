@@ -7,6 +7,7 @@ mod crc;
 mod cursor;
 mod decoder;
 mod error;
+mod hash;
 mod kind;
 mod list;
 mod payload;
@@ -79,7 +80,13 @@ mod op {
     pub const EOF: u8 = 0xff;
     pub(crate) const TYPE_STRING: u8 = 0;
     pub(crate) const TYPE_LIST: u8 = 1;
+    pub(crate) const TYPE_HASH: u8 = 4;
+    pub(crate) const TYPE_HASH_ZIPMAP: u8 = 9;
     pub(crate) const TYPE_LIST_ZIPLIST: u8 = 10;
+    pub(crate) const TYPE_HASH_ZIPLIST: u8 = 13;
+    pub(crate) const TYPE_HASH_LISTPACK: u8 = 16;
+    /// Fields with expiries: Valkey's from version 9 on.
+    pub(crate) const TYPE_HASH_VOLATILE: u8 = 22;
     pub(crate) const TYPE_LIST_QUICKLIST: u8 = 14;
     pub(crate) const TYPE_LIST_QUICKLIST_2: u8 = 18;
 }

@@ -8,11 +8,15 @@
 //! proves it by adding one.
 #![forbid(unsafe_code)]
 
+pub mod hash;
 pub mod hll;
 pub mod list;
 mod pages;
 
 use sluice_base::Bytes;
+
+pub use hash::{Hash, HashContext, HashEncoding, HashField, HashIter, HashLimits, HashRef};
+pub use sluice_collections::hash_tree::Expiry as HashExpiry;
 
 pub use list::{List, ListContext, ListEncoding, ListItem, ListIter, ListLimits, ListRef};
 pub use pages::{PAGE_BYTES, Pages, Piece};
@@ -27,6 +31,8 @@ pub enum Value {
     Pages(Pages),
     /// A list.
     List(List),
+    /// A hash.
+    Hash(Hash),
     /// Nothing: the variant that `cargo xtask probe` adds.
     #[cfg(sluice_probe = "variant")]
     Probe,
@@ -39,6 +45,8 @@ pub enum Type {
     String,
     /// A list.
     List,
+    /// A hash.
+    Hash,
 }
 
 impl Type {
@@ -47,6 +55,7 @@ impl Type {
         match self {
             Type::String => "string",
             Type::List => "list",
+            Type::Hash => "hash",
         }
     }
 }
@@ -64,6 +73,8 @@ pub enum Encoding {
     Listpack,
     /// A list of listpacks.
     Quicklist,
+    /// A hash table.
+    Hashtable,
 }
 
 impl Encoding {
@@ -75,6 +86,7 @@ impl Encoding {
             Encoding::Raw => "raw",
             Encoding::Listpack => "listpack",
             Encoding::Quicklist => "quicklist",
+            Encoding::Hashtable => "hashtable",
         }
     }
 }
@@ -88,6 +100,15 @@ impl From<ListEncoding> for Encoding {
     }
 }
 
+impl From<HashEncoding> for Encoding {
+    fn from(encoding: HashEncoding) -> Encoding {
+        match encoding {
+            HashEncoding::Listpack => Encoding::Listpack,
+            HashEncoding::Hashtable => Encoding::Hashtable,
+        }
+    }
+}
+
 impl Value {
     /// Bytes allocated beyond the enum itself. O(1).
     pub fn heap_bytes(&self) -> usize {
@@ -96,6 +117,7 @@ impl Value {
             Value::Str(bytes) => 40 + bytes.capacity(),
             Value::Pages(pages) => pages.heap_bytes(),
             Value::List(list) => list.heap_bytes(),
+            Value::Hash(hash) => hash.heap_bytes(),
         }
     }
 
@@ -104,7 +126,7 @@ impl Value {
         match self {
             Value::Str(bytes) => bytes.footprint(),
             // All but the ends of a list is in pieces of whole size classes.
-            Value::Pages(_) | Value::List(_) => self.heap_bytes(),
+            Value::Pages(_) | Value::List(_) | Value::Hash(_) => self.heap_bytes(),
         }
     }
 
@@ -114,6 +136,7 @@ impl Value {
             Value::Str(bytes) => Value::Str(bytes.clone()),
             Value::Pages(pages) => Value::Pages(pages.share()),
             Value::List(list) => Value::List(list.share()),
+            Value::Hash(hash) => Value::Hash(hash.share()),
         }
     }
 
@@ -123,6 +146,7 @@ impl Value {
             Value::Str(bytes) => bytes.is_shared(),
             Value::Pages(pages) => pages.is_shared(),
             Value::List(list) => list.is_shared(),
+            Value::Hash(hash) => hash.is_shared(),
         }
     }
 
@@ -133,6 +157,7 @@ impl Value {
             Value::Str(_) => self.heap_bytes(),
             Value::Pages(pages) => pages.own_bytes(),
             Value::List(list) => list.own_bytes(),
+            Value::Hash(hash) => hash.own_bytes(),
         }
     }
 
@@ -143,6 +168,7 @@ impl Value {
             Value::Str(_) => self.heap_bytes() > bytes_max,
             Value::Pages(_) => true,
             Value::List(list) => list.heap_bytes() > bytes_max.min(PACKED_BYTES_MAX),
+            Value::Hash(hash) => hash.heap_bytes() > bytes_max.min(PACKED_BYTES_MAX),
         }
     }
 }

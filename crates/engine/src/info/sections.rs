@@ -243,7 +243,7 @@ pub(super) fn stats(view: &View<'_>, out: &mut Lines) {
     out.add("sync_partial_ok", stats.sync_partial_ok);
     out.add("sync_partial_err", stats.sync_partial_err);
     out.add("expired_keys", stats.expired_keys);
-    out.add("expired_fields", 0);
+    out.add("expired_fields", view.stats.expired_fields);
     out.add("expired_stale_perc", format_args!("{:.2}", stats.expired_stale_percent));
     out.add("expired_keys_with_volatile_items_stale_perc", "0.00");
     out.add("expired_time_cap_reached_count", stats.expire_cycle_capped);
@@ -458,9 +458,10 @@ pub(super) fn keyspace(view: &View<'_>, out: &mut Lines) {
             continue;
         }
         let (keys, expires, ttl) = (db.len(), db.expires_len(), db.avg_ttl_ms);
+        let volatile = db.volatile_len();
         out.add(
             &format!("db{number}"),
-            format_args!("keys={keys},expires={expires},avg_ttl={ttl},keys_with_volatile_items=0"),
+            format_args!("keys={keys},expires={expires},avg_ttl={ttl},keys_with_volatile_items={volatile}"),
         );
     }
 }

@@ -21,6 +21,13 @@ pub enum Event {
     LSet,
     LRem,
     LTrim,
+    HSet,
+    HIncrBy,
+    HIncrByFloat,
+    HDel,
+    HExpire,
+    HPersist,
+    HExpired,
     Del,
     Expire,
     Persist,
@@ -167,6 +174,13 @@ impl Event {
             Event::LSet => "lset",
             Event::LRem => "lrem",
             Event::LTrim => "ltrim",
+            Event::HSet => "hset",
+            Event::HIncrBy => "hincrby",
+            Event::HIncrByFloat => "hincrbyfloat",
+            Event::HDel => "hdel",
+            Event::HExpire => "hexpire",
+            Event::HPersist => "hpersist",
+            Event::HExpired => "hexpired",
             Event::Del => "del",
             Event::Expire => "expire",
             Event::Persist => "persist",
@@ -206,6 +220,13 @@ impl Event {
             | Event::LSet
             | Event::LRem
             | Event::LTrim => Class::List,
+            Event::HSet
+            | Event::HIncrBy
+            | Event::HIncrByFloat
+            | Event::HDel
+            | Event::HExpire
+            | Event::HPersist
+            | Event::HExpired => Class::Hash,
             Event::Del
             | Event::Expire
             | Event::Persist

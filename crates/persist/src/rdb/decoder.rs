@@ -7,6 +7,7 @@
 use super::crc::Sum;
 use super::cursor::{InputCursor, ReadStop, TextHead};
 use super::error::{LoadError, Problem};
+use super::hash::{self, HashBuilder, HashForm};
 use super::kind::{Dialect, ListForm, MODULE_AUX, ValueKind};
 use super::list::{self, ListBuilder};
 use super::skip::Skip;
@@ -48,6 +49,16 @@ enum DecoderState {
         left: u64,
         builder: Box<ListBuilder>,
     },
+    /// The number of fields of a hash.
+    HashLen(HashForm),
+    /// So many fields of a hash.
+    Hash {
+        form: HashForm,
+        left: u64,
+        builder: Box<HashBuilder>,
+    },
+    /// A hash that is one text.
+    HashText(HashForm),
     /// The rest of a value that is passed over, then an item that says so.
     SkipValue {
         skip: Skip,
@@ -126,6 +137,9 @@ impl Decoder {
             | DecoderState::Pages { .. }
             | DecoderState::ListLen(_)
             | DecoderState::List { .. }
+            | DecoderState::HashLen(_)
+            | DecoderState::Hash { .. }
+            | DecoderState::HashText(_)
             | DecoderState::SkipValue { .. } => true,
             DecoderState::Header
             | DecoderState::Item
@@ -198,6 +212,25 @@ impl Decoder {
                 node(*form, builder, cursor)?;
                 *left -= 1;
                 Ok(self.list_end())
+            }
+            DecoderState::HashLen(form) => {
+                let (form, left) = (*form, cursor.len()?);
+                let builder = Box::new(HashBuilder::new(form, left, self.options.hash));
+                self.state = DecoderState::Hash { form, left, builder };
+                Ok(self.hash_end())
+            }
+            DecoderState::Hash { form, left, builder } => {
+                field(*form, builder, cursor)?;
+                *left -= 1;
+                Ok(self.hash_end())
+            }
+            DecoderState::HashText(form) => {
+                let (form, offset) = (*form, cursor.offset());
+                match hash::of_text(form, &cursor.text()?, self.options.hash) {
+                    None => cursor.bad(offset, Problem::Hash),
+                    Some(hash) if hash.is_empty() => Ok(self.empty()),
+                    Some(hash) => Ok(self.entry(Loaded::Hash(hash))),
+                }
             }
             DecoderState::SkipValue { skip, kind, offset } => {
                 let ended = skip.step(cursor)?;
@@ -320,6 +353,8 @@ impl Decoder {
             ValueKind::String => self.state = DecoderState::String,
             ValueKind::List(ListForm::Ziplist) => self.begin_list(ListForm::Ziplist, 1),
             ValueKind::List(form) => self.state = DecoderState::ListLen(form),
+            ValueKind::Hash(form) if form.is_counted() => self.state = DecoderState::HashLen(form),
+            ValueKind::Hash(form) => self.state = DecoderState::HashText(form),
             ValueKind::Other(kind, parts) => {
                 let skip = Skip::new(parts.unwrap_or_default());
                 self.state = DecoderState::SkipValue { skip, kind, offset };
@@ -337,13 +372,33 @@ impl Decoder {
         match std::mem::replace(&mut self.state, DecoderState::Item) {
             DecoderState::List { left: 0, builder, .. } => match builder.finish() {
                 Some(list) => self.entry(Loaded::List(list)),
-                None => Decoded::Item(Item::Empty { key: std::mem::take(&mut self.head).key }),
+                None => self.empty(),
             },
             state => {
                 self.state = state;
                 Decoded::Nothing
             }
         }
+    }
+
+    /// The hash under way, if it has no more fields.
+    fn hash_end<'i>(&mut self) -> Decoded<'i> {
+        match std::mem::replace(&mut self.state, DecoderState::Item) {
+            DecoderState::Hash { left: 0, builder, .. } => match builder.finish() {
+                Some(hash) => self.entry(Loaded::Hash(hash)),
+                None => self.empty(),
+            },
+            state => {
+                self.state = state;
+                Decoded::Nothing
+            }
+        }
+    }
+
+    /// The key under way has no element.
+    fn empty<'i>(&mut self) -> Decoded<'i> {
+        self.state = DecoderState::Item;
+        Decoded::Item(Item::Empty { key: std::mem::take(&mut self.head).key })
     }
 
     /// A long string goes into pages as its bytes arrive, another is waited for.
@@ -404,6 +459,19 @@ fn node(form: ListForm, builder: &mut ListBuilder, cursor: &mut InputCursor<'_>)
         (ListForm::Nodes, _) => false,
     };
     if is_node { Ok(()) } else { cursor.bad(offset, Problem::List) }
+}
+
+/// Reads a field of a hash.
+fn field(form: HashForm, builder: &mut HashBuilder, cursor: &mut InputCursor<'_>) -> Result<(), ReadStop> {
+    let offset = cursor.offset();
+    let (name, value) = (cursor.text()?, cursor.text()?);
+    let expiry = match form {
+        HashForm::Volatile => Some(i64::from_le_bytes(cursor.array()?)),
+        HashForm::Pairs | HashForm::Zipmap | HashForm::Ziplist | HashForm::Listpack => None,
+    };
+    // A negative time stands for none.
+    let is_new = builder.add(&name, &value, expiry.filter(|at| *at >= 0));
+    if is_new { Ok(()) } else { cursor.bad(offset, Problem::Hash) }
 }
 
 fn slot_sizes(cursor: &mut InputCursor<'_>) -> Result<SlotSizes, ReadStop> {

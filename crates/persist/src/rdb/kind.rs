@@ -1,5 +1,6 @@
 //! The types of values that files have had, and how each delimits itself.
 
+use super::hash::HashForm;
 use super::op;
 
 /// Whose numbering of types and opcodes a file has. The two parted after version 11.
@@ -50,6 +51,8 @@ pub(super) enum ValueKind {
     String,
     /// A list.
     List(ListForm),
+    /// A hash.
+    Hash(HashForm),
     /// A type that is not there yet: its name and its parts, if the value delimits itself.
     Other(&'static str, Option<&'static [Part]>),
 }
@@ -71,11 +74,12 @@ impl ValueKind {
             (5, _) => other("zset", &[Counted(&[Text, Bytes(8)])]),
             // A ziplist; a listpack.
             (12 | 17, _) => other("zset", &[Text]),
-            (4, _) => other("hash", &[Counted(&[Text, Text])]),
-            // A zipmap; a ziplist; a listpack.
-            (9 | 13 | 16, _) => other("hash", &[Text]),
-            // Fields that expire, in three ways; the one of a release candidate delimits itself as well.
-            (22, Dialect::Valkey) => other("hash", &[Counted(&[Text, Text, Bytes(8)])]),
+            (op::TYPE_HASH, _) => Some(ValueKind::Hash(HashForm::Pairs)),
+            (op::TYPE_HASH_ZIPMAP, _) => Some(ValueKind::Hash(HashForm::Zipmap)),
+            (op::TYPE_HASH_ZIPLIST, _) => Some(ValueKind::Hash(HashForm::Ziplist)),
+            (op::TYPE_HASH_LISTPACK, _) => Some(ValueKind::Hash(HashForm::Listpack)),
+            (op::TYPE_HASH_VOLATILE, Dialect::Valkey) => Some(ValueKind::Hash(HashForm::Volatile)),
+            // Fields that expire, as Redis writes them; the form of a release candidate delimits itself as well.
             (22, Dialect::Redis) => other("hash", &[Counted(&[Len, Text, Text])]),
             (23, Dialect::Redis) => other("hash", &[Text]),
             (24, Dialect::Redis) => other("hash", &[Bytes(8), Counted(&[Len, Text, Text])]),

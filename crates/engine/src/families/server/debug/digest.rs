@@ -48,6 +48,16 @@ impl Fold {
                     self.mix(element.bytes(&mut buffer));
                 }
             }
+            ValueRef::Hash(hash) => {
+                self.mix(&HASH_TYPE.to_be_bytes());
+                let (mut name, mut value) = (IntBuffer::new(), IntBuffer::new());
+                for field in hash.iter() {
+                    let mut pair = Fold::default();
+                    pair.mix(field.name.bytes(&mut name));
+                    pair.mix(field.value.bytes(&mut value));
+                    self.xor(&pair.0);
+                }
+            }
         }
         if entry.expiry().is_some() {
             self.xor(b"!!expire!!");
@@ -61,6 +71,8 @@ impl Fold {
 
 /// The number of strings among types.
 const STRING_TYPE: u32 = 0;
+/// The number of hashes.
+const HASH_TYPE: u32 = 4;
 /// The number of lists.
 const LIST_TYPE: u32 = 1;
 
