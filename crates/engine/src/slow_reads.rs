@@ -24,9 +24,9 @@ use crate::session::{Closing, ReplyMode, Session};
 use crate::session_key::SessionKey;
 use sluice_base::{Bytes, Now, heap};
 use sluice_command::{Named, Spec};
-use sluice_keyspace::Str;
+use sluice_keyspace::{Str, ValueRef};
 use sluice_resp::{Outbox, Protocol, Reply, Request};
-use sluice_value::{List, ListRef, Value};
+use sluice_value::{Hash, HashRef, List, ListRef, Value};
 
 /// Whether more of a reply is to come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -81,22 +81,22 @@ pub(crate) fn is_piece(reply: &mut Reply<'_>) -> bool {
     reply.outbox().len() >= PIECE_BYTES - ELEMENT_BYTES_MAX
 }
 
-/// A root of a string.
-pub(crate) fn root_of_str(text: Str<'_>) -> Value {
-    match text {
-        Str::Int(_) => Value::Str(Bytes::from_vec(text.to_vec())),
-        Str::Inline(bytes) => Value::Str(Bytes::copy_from(bytes)),
-        Str::Shared(bytes) => Value::Str(bytes.clone()),
-        Str::Pages(pages) => Value::Pages(pages.share()),
+/// A root of a value: O(1), but for one that lives in the block of its entry.
+pub(crate) fn root_of(value: ValueRef<'_>) -> Value {
+    match value {
+        ValueRef::Str(text @ Str::Int(_)) => Value::Str(Bytes::from_vec(text.to_vec())),
+        ValueRef::Str(Str::Inline(bytes)) => Value::Str(Bytes::copy_from(bytes)),
+        ValueRef::Str(Str::Shared(bytes)) => Value::Str(bytes.clone()),
+        ValueRef::Str(Str::Pages(pages)) => Value::Pages(pages.share()),
+        ValueRef::List(ListRef::Inline { bytes, encoding }) => {
+            Value::List(List::from_inline(bytes, encoding))
+        }
+        ValueRef::List(ListRef::Value(list)) => Value::List(list.share()),
+        ValueRef::Hash(HashRef::Inline { bytes, encoding }) => {
+            Value::Hash(Hash::from_inline(bytes, encoding))
+        }
+        ValueRef::Hash(HashRef::Value(hash)) => Value::Hash(hash.share()),
     }
-}
-
-/// A root of a list.
-pub(crate) fn root_of_list(list: ListRef<'_>) -> Value {
-    Value::List(match list {
-        ListRef::Inline { bytes, encoding } => List::from_inline(bytes, encoding),
-        ListRef::Value(list) => list.share(),
-    })
 }
 
 /// What the engine remembers of slow reads.
@@ -372,8 +372,8 @@ impl Session {
 
 /// Bytes of a piece at most; values that it shares are more.
 const PIECE_BYTES: usize = 256 << 10;
-/// Bytes that one element adds to a piece at most: larger ones are shared.
-const ELEMENT_BYTES_MAX: usize = 17 << 10;
+/// Bytes that one element adds to a piece at most, a field with its value: what is larger is shared.
+const ELEMENT_BYTES_MAX: usize = 33 << 10;
 /// Runs of fewer bytes are copied when a piece is taken.
 const SHARED_RUN_BYTES_MIN: usize = 4 << 10;
 /// What a client has not taken is less than this; the thread is ahead by two pieces more, so that there are 1 MiB in all.

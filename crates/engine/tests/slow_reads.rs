@@ -57,6 +57,17 @@ fn replies_are_those_of_reads_in_place() {
         "SETBIT pages 700001 1".to_owned(),
         "SETRANGE ones 0 x".to_owned(),
     ];
+    lines.extend([
+        format!("HSET h a 1 b {long} c {} d 4", "z".repeat(3000)),
+        "HSET small-h a 1 b 2 c 3".to_owned(),
+        "HPEXPIRE h 100000 FIELDS 1 a".to_owned(),
+        "HPEXPIRE h 1 FIELDS 1 d".to_owned(),
+    ]);
+    let fields: Vec<String> = (0..3000).map(|number| format!("field:{number} {number}")).collect();
+    lines.push(format!("HSET large-h {}", fields.join(" ")));
+    for key in ["h", "small-h", "large-h", "l", "missing"] {
+        lines.extend(["HGETALL", "HKEYS", "HVALS", "DUMP"].map(|name| format!("{name} {key}")));
+    }
     for (first, last) in [(0, -1), (1, 3), (-2, -1), (3, 1), (0, 100), (2, 2)] {
         lines.extend([format!("LRANGE l {first} {last}"), format!("LRANGE small {first} {last}")]);
         for key in ["s", "pages", "a", "missing"] {
@@ -74,7 +85,18 @@ fn replies_are_those_of_reads_in_place() {
         lines.push(format!("LCS s a {options}"));
     }
     lines.extend(["DUMP l", "DUMP small", "DUMP s", "LRANGE s 0 -1", "BITCOUNT l"].map(str::to_owned));
+    let lines: Vec<String> = lines.iter().chain([&"HELLO 3".to_owned()]).chain(&lines).cloned().collect();
     for line in lines {
+        if line.starts_with("HPEXPIRE h 1 ") {
+            for rig in [&mut apart, &mut here] {
+                rig.check("DEBUG SET-ACTIVE-EXPIRE 0", "+OK");
+            }
+        }
+        if line.starts_with("HGETALL h") {
+            for rig in [&mut apart, &mut here] {
+                rig.pass_ms(10);
+            }
+        }
         let shown = &line[..line.len().min(40)];
         assert_eq!(apart.run(&line), here.run(&line), "{shown}");
     }

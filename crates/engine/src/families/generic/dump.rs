@@ -25,6 +25,7 @@ pub(super) fn dump(ctx: &mut ReadCtx<'_>, args: Args<'_>) -> Run {
     };
     let is_slow = match value {
         Dumped::List(list, _) => ctx.slow.suits(list.len()),
+        Dumped::Hash(hash) => ctx.slow.suits(hash.len()),
         Dumped::Str(_) | Dumped::Pages(_) => false,
     };
     if is_slow {

@@ -1,7 +1,8 @@
 //! LRANGE of many elements, produced by another thread.
 
 use super::reply_item;
-use crate::slow_reads::{Production, Progress, SlowRead, is_piece, root_of_list};
+use crate::slow_reads::{Production, Progress, SlowRead, is_piece, root_of};
+use sluice_keyspace::ValueRef;
 use sluice_resp::Reply;
 use sluice_value::{ListRef, Value};
 use std::ops::Range;
@@ -15,7 +16,7 @@ struct Elements {
 }
 
 pub(super) fn lrange(list: ListRef<'_>, range: Range<usize>) -> SlowRead {
-    SlowRead::new(vec![root_of_list(list)], Elements { left: range, has_begun: false })
+    SlowRead::new(vec![root_of(ValueRef::List(list))], Elements { left: range, has_begun: false })
 }
 
 impl Production for Elements {

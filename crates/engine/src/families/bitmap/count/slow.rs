@@ -1,8 +1,8 @@
 //! BITCOUNT and BITPOS of large strings, produced by another thread.
 
 use super::{count_in, position_in};
-use crate::slow_reads::{Production, Progress, SlowRead, root_of_str};
-use sluice_keyspace::Str;
+use crate::slow_reads::{Production, Progress, SlowRead, root_of};
+use sluice_keyspace::{Str, ValueRef};
 use sluice_resp::Reply;
 use sluice_value::Value;
 use std::ops::Range;
@@ -26,11 +26,11 @@ struct Search {
 }
 
 pub(super) fn bitcount(text: Str<'_>, bits: Range<usize>) -> SlowRead {
-    SlowRead::new(vec![root_of_str(text)], Count { left: bits, count: 0 })
+    SlowRead::new(vec![root_of(ValueRef::Str(text))], Count { left: bits, count: 0 })
 }
 
 pub(super) fn bitpos(text: Str<'_>, bits: Range<usize>, wanted: bool, not_found: i64) -> SlowRead {
-    SlowRead::new(vec![root_of_str(text)], Search { left: bits, wanted, not_found })
+    SlowRead::new(vec![root_of(ValueRef::Str(text))], Search { left: bits, wanted, not_found })
 }
 
 impl Production for Count {

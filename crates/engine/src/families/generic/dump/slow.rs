@@ -1,6 +1,6 @@
 //! DUMP of a large collection, produced by another thread.
 
-use crate::slow_reads::{Production, Progress, SlowRead, root_of_list, root_of_str};
+use crate::slow_reads::{Production, Progress, SlowRead, root_of};
 use sluice_base::Bytes;
 use sluice_keyspace::ValueRef;
 use sluice_persist::rdb::{self, Dumped, Text};
@@ -16,11 +16,7 @@ struct Payload {
 }
 
 pub(super) fn dump(value: ValueRef<'_>, list_fill: i32, compress: bool) -> SlowRead {
-    let root = match value {
-        ValueRef::Str(text) => root_of_str(text),
-        ValueRef::List(list) => root_of_list(list),
-    };
-    SlowRead::new(vec![root], Payload { list_fill, compress })
+    SlowRead::new(vec![root_of(value)], Payload { list_fill, compress })
 }
 
 impl Production for Payload {
@@ -30,6 +26,7 @@ impl Production for Payload {
             Value::Str(bytes) => Dumped::Str(Text::Bytes(bytes)),
             Value::Pages(pages) => Dumped::Pages(pages),
             Value::List(list) => Dumped::List(list.view(), self.list_fill),
+            Value::Hash(hash) => Dumped::Hash(hash.view()),
         };
         reply.bulk_shared(&Bytes::from_vec(rdb::dump(value, self.compress)));
         Progress::End

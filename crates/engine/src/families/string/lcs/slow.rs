@@ -2,8 +2,8 @@
 
 use super::{LcsOptions, Search};
 use crate::error::CmdError;
-use crate::slow_reads::{Production, Progress, SlowRead, root_of_str};
-use sluice_keyspace::Str;
+use crate::slow_reads::{Production, Progress, SlowRead, root_of};
+use sluice_keyspace::{Str, ValueRef};
 use sluice_resp::Reply;
 use sluice_value::Value;
 
@@ -16,7 +16,7 @@ struct Lcs {
 }
 
 pub(super) fn lcs(a: Str<'_>, b: Str<'_>, options: LcsOptions) -> SlowRead {
-    let roots = [a, b].map(root_of_str);
+    let roots = [a, b].map(|text| root_of(ValueRef::Str(text)));
     SlowRead::new(roots.into(), Lcs { options, search: None, copies: Default::default() })
 }
 
@@ -60,7 +60,7 @@ impl Lcs {
 fn bytes_of<'a>(root: &'a Value, copy: &'a [u8]) -> &'a [u8] {
     match root {
         Value::Str(bytes) => bytes,
-        Value::Pages(_) | Value::List(_) => copy,
+        Value::Pages(_) | Value::List(_) | Value::Hash(_) => copy,
     }
 }
 
