@@ -465,6 +465,8 @@ fn items(file: &[u8]) -> Vec<String> {
                         let elements = zset.view().iter_all().map(|(member, score)| (text(member), score));
                         format!("{:?}", elements.collect::<Vec<_>>())
                     }
+                    Loaded::Hash(hash) => format!("{:?}", hash.view().len()),
+                    Loaded::Stream(stream) => format!("{:?}", stream.log().len()),
                 };
                 format!("{} {value} {expiry_ms:?} {usage:?}", text(&key))
             }
