@@ -287,6 +287,9 @@ impl ReplicationStream {
 
     /// The parts that a replica takes from.
     pub(crate) fn sources(&mut self) -> Option<(&Backlog, &mut Spooled)> {
+        if let Some(backlog) = &mut self.backlog {
+            backlog.seal_full();
+        }
         self.backlog.as_ref().map(|backlog| (backlog, &mut self.spooled))
     }
 }

@@ -85,6 +85,13 @@ impl Backlog {
         &mut self.tail
     }
 
+    /// Ends the tail's block if it is full: what is read from it is shared then. To be called before replicas read.
+    pub(crate) fn seal_full(&mut self) {
+        if self.tail.len() >= BLOCK_BYTES {
+            self.seal();
+        }
+    }
+
     /// Ends the tail's block.
     fn seal(&mut self) {
         let mut bytes = std::mem::take(&mut self.tail);
@@ -224,6 +231,19 @@ mod tests {
         drop((a, b));
         backlog.trim(0, u64::MAX, |_, _| {});
         assert!(!backlog.spare.is_empty());
+    }
+
+    #[test]
+    fn a_large_command_that_came_last_is_not_copied_for_each_reader() {
+        let (mut backlog, mut all) = (Backlog::new(0), Vec::new());
+        append(&mut backlog, &mut all, &vec![1; 1 << 20]);
+        backlog.seal_full();
+        let mut out = Outbox::new();
+        assert_eq!(backlog.read(0, 1, &mut out), 1 << 20);
+        assert_eq!((out.shared().count(), backlog.end()), (1, 1 << 20));
+        append(&mut backlog, &mut all, b"small");
+        backlog.seal_full();
+        assert_eq!(backlog.sealed.len(), 1, "what is small grows on");
     }
 
     #[test]
