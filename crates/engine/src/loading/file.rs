@@ -9,7 +9,7 @@ use sluice_base::Now;
 use sluice_base::num::parse_i64;
 use sluice_config::choice::RdbVersionCheck;
 use sluice_config::{Config, param};
-use sluice_keyspace::{CLOCK_MASK, Key, Keyspace, NewValue};
+use sluice_keyspace::{CLOCK_MASK, Key, KeyHasher, Keyspace, NewValue};
 use sluice_persist::rdb::{
     Item, LoadError, Loaded, LoadedEntry, Problem, ReadOptions, ReadProgress, Reader, Unknown, Usage,
 };
@@ -100,7 +100,7 @@ pub(super) struct FileLoad {
 }
 
 impl FileLoad {
-    pub(super) fn new(control: &Control, duplicates: Duplicates, now: Now) -> FileLoad {
+    pub(super) fn new(control: &Control, hasher: KeyHasher, duplicates: Duplicates, now: Now) -> FileLoad {
         let config = &control.config;
         let relaxed = config.choice::<RdbVersionCheck>(param::RDB_VERSION_CHECK) == RdbVersionCheck::Relaxed;
         let options = ReadOptions {
@@ -108,6 +108,8 @@ impl FileLoad {
             checksum: config.bool(param::RDBCHECKSUM) && !control.skip_checksum,
             list: control.limits.list,
             hash: control.limits.hash,
+            zset: control.limits.zset,
+            member_seed: hasher.seed(),
         };
         FileLoad {
             reader: Reader::new(options),
@@ -201,7 +203,7 @@ impl FileLoad {
             now,
             lfu,
             left,
-            keeps_expired: false,
+            expired: if self.ends_process { ExpiredKeys::LoadedInHistory } else { ExpiredKeys::LeftOut },
             db,
             counts,
             entries,
@@ -277,7 +279,12 @@ impl FileLoad {
                 say(format!("Internal error in RDB reading offset {} -> RDB CRC error", error.offset));
                 self.say_damaged(error.offset, out);
             }
-            Problem::Length | Problem::Compression | Problem::List | Problem::Hash => {
+            Problem::Length
+            | Problem::Compression
+            | Problem::List
+            | Problem::Hash
+            | Problem::Stream
+            | Problem::Zset => {
                 say(format!("Internal error in RDB reading offset {} -> {error}", error.offset));
                 self.say_damaged(error.offset, out);
             }
@@ -325,6 +332,17 @@ enum Failure {
 /// Bytes of a file's signature.
 const MAGIC_BYTES: usize = 9;
 
+/// What becomes of keys past their expiry.
+#[derive(Clone, Copy)]
+enum ExpiredKeys {
+    LeftOut,
+    /// Loaded where the file belongs to a history: replicas that go on behind the file have these keys. They are deleted, and replicas
+    /// told so, when somebody meets them.
+    LoadedInHistory,
+    /// Loaded: a log goes on behind them.
+    Loaded,
+}
+
 /// Where the items of a file go.
 struct LoadTarget<'a> {
     keyspace: &'a mut Keyspace,
@@ -332,8 +350,7 @@ struct LoadTarget<'a> {
     now: Now,
     lfu: bool,
     left: u64,
-    /// Keys past their expiry are loaded too: a log goes on behind them.
-    keeps_expired: bool,
+    expired: ExpiredKeys,
     db: &'a mut usize,
     counts: &'a mut LoadCounts,
     /// Keys so far, whatever became of them.
@@ -425,11 +442,16 @@ impl LoadTarget<'_> {
 
     fn entry(&mut self, entry: LoadedEntry<'_>) -> Result<(), String> {
         let LoadedEntry { key, mut value, expiry_ms, usage } = entry;
-        if !self.keeps_expired && expiry_ms.is_some_and(|at| at < self.now.unix_ms()) {
+        let is_loaded = match self.expired {
+            ExpiredKeys::LeftOut => false,
+            ExpiredKeys::LoadedInHistory => self.history.has_id(),
+            ExpiredKeys::Loaded => true,
+        };
+        if !is_loaded && expiry_ms.is_some_and(|at| at < self.now.unix_ms()) {
             self.counts.expired += 1;
             return Ok(());
         }
-        if !self.keeps_expired
+        if !is_loaded
             && let Loaded::Hash(hash) = &mut value
         {
             hash.remove_expired(self.now.unix_ms(), usize::MAX, &mut HashContext::default(), |_| ());
@@ -460,6 +482,8 @@ impl LoadTarget<'_> {
             Loaded::Pages(pages) => keyspace.load_key(number, key, NewValue::Pages(pages), expiry, clock),
             Loaded::List(list) => keyspace.load_key(number, key, NewValue::List(list), expiry, clock),
             Loaded::Hash(hash) => keyspace.load_key(number, key, NewValue::Hash(hash), expiry, clock),
+            Loaded::Stream(stream) => keyspace.load_key(number, key, NewValue::Stream(stream), expiry, clock),
+            Loaded::Zset(zset) => keyspace.load_key(number, key, NewValue::Zset(zset), expiry, clock),
         };
         if !is_new {
             return Err(self.duplicated(key.bytes));
@@ -545,7 +569,7 @@ impl PreambleLoad {
             now: *now,
             lfu: *lfu,
             left: *size,
-            keeps_expired: true,
+            expired: ExpiredKeys::Loaded,
             db,
             counts,
             entries,
