@@ -85,7 +85,8 @@ impl Engine {
         // One table a database: there is no cluster mode yet.
         let hasher = KeyHasher::new(seeds.hash, Layout::One);
         let keyspace = Keyspace::new(limits.databases, hasher);
-        let control = Control::new(config, limits, now, hex(&process.entropy()), hex(&process.entropy()));
+        let mut control = Control::new(config, limits, now, hex(&process.entropy()), hex(&process.entropy()));
+        control.slow_reads.set_threads(1);
         Engine::with(control, keyspace, Rng::new(seeds.rng))
     }
 
@@ -95,7 +96,8 @@ impl Engine {
         Engine::with(control, keyspace, Rng::new(0))
     }
 
-    fn with(control: Control, keyspace: Keyspace, rng: Rng) -> Engine {
+    fn with(mut control: Control, keyspace: Keyspace, rng: Rng) -> Engine {
+        Arc::make_mut(&mut control.limits).hash.seed = keyspace.hasher().seed();
         let mut engine = Engine {
             preparer: Preparer::new(keyspace.hasher(), &control.renames),
             keyspace,
@@ -125,7 +127,7 @@ impl Engine {
         self.control.aof.set_strict(self.control.limits.fsyncs_always);
         self.gate.rearm(&self.control);
         self.refresh_access();
-        self.effects.propagating = self.control.stream.is_fed() || self.control.aof.is_on();
+        self.effects.propagating = self.control.stream.generates() || self.control.aof.is_on();
         self.refresh_listening();
     }
 
@@ -229,10 +231,16 @@ impl Engine {
             stage: SyncStage::Online,
             awaits_ack: false,
             sends_acks: false,
+            acked_aof: 0,
+            is_main_channel: false,
+            next: self.control.stream.offset,
         }));
         session.mask = self.gate.session_mask(session);
-        self.deliver_stream();
-        self.control.stream.attach(key);
+        let stream = &mut self.control.stream;
+        if !stream.has_begun() {
+            stream.begin(stream.replid.clone());
+        }
+        stream.attach(key);
         self.refresh();
     }
 
@@ -254,9 +262,7 @@ impl Engine {
             self.forget_waits(&mut session);
         }
         if session.caller.replica.is_some() {
-            self.control.stream.replicas.retain(|k| *k != key);
-            self.leave_full_sync(&session);
-            self.refresh();
+            self.detach_replica(key, &session);
         }
         if session.caller.subscribed.is_any() {
             self.control.pubsub.forget(key);
@@ -340,7 +346,8 @@ impl Engine {
     pub fn end_iteration(&mut self, process: &mut dyn Process) {
         self.serve_full_syncs(process);
         self.ask_replicas();
-        self.deliver_stream();
+        self.deliver_stream(process);
+        self.advance_end(process);
         self.note_history();
     }
 
@@ -357,7 +364,7 @@ impl Engine {
         if session.caller.closing == Closing::Now {
             return None;
         }
-        let outbox = std::mem::take(&mut session.outbox);
+        let outbox = std::mem::take(session.unsent_mut());
         session.in_flight += outbox.len();
         session.output_peak = session.output_peak.max(crate::session::short(outbox.len()));
         self.stats.output_peaks.note(session.in_flight);
@@ -453,9 +460,13 @@ impl Control {
             pause: Pause::default(),
             blocking: Default::default(),
             full_syncs: Default::default(),
+            slow_reads: Default::default(),
             pubsub: Default::default(),
             multicasts: Default::default(),
             watching: Default::default(),
+            good_replicas: 0,
+            count_good_replicas: false,
+            pending_end: None,
             ask_replicas: false,
             renames: Arc::new(renames),
             started: now,

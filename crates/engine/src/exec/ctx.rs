@@ -16,6 +16,7 @@ use crate::process::{Facts, Process};
 use crate::pubsub::PubSub;
 use crate::session::{Caller, Session, Sessions};
 use crate::session_key::SessionKey;
+use crate::slow_reads::{SlowRead, SlowReadAsk};
 use crate::stats::Stats;
 use crate::transaction::Transaction;
 use crate::watch::Watching;
@@ -25,7 +26,7 @@ use sluice_keyspace::{Dataset, DbMut, DbRef, Keyspace};
 use sluice_resp::Reply;
 
 /// How a command ended well.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug)]
 pub enum Outcome {
     /// Its reply is written.
     Done,
@@ -33,6 +34,8 @@ pub enum Outcome {
     WaitSince(Box<WaitFor>, Vec<(usize, Vec<u8>)>),
     /// It must wait, and is run again when what it waits for may be there.
     Wait(Box<WaitFor>),
+    /// Its reply is produced by another thread.
+    Produce(Box<SlowRead>),
 }
 
 /// What a handler returns.
@@ -58,6 +61,8 @@ pub struct ReadCtx<'a> {
     pub limits: &'a Limits,
     /// Randomness.
     pub rng: &'a mut Rng,
+    /// Whether another thread is to produce the reply.
+    pub slow: SlowReadAsk<'a>,
     /// Where the reply goes.
     pub reply: Reply<'a>,
     /// Whether it may wait: not inside a transaction.
@@ -238,6 +243,8 @@ pub enum Handler {
     Static(fn(&mut StaticCtx<'_>, Args<'_>) -> Run),
     Read(fn(&mut ReadCtx<'_>, Args<'_>) -> Run),
     Write(fn(&mut WriteCtx<'_>, Args<'_>) -> Run),
+    /// PFCOUNT: it reads, and keeps what it computed in the value.
+    Keeping(fn(&mut WriteCtx<'_>, Args<'_>) -> Run),
     Dataset(fn(&mut DatasetCtx<'_>, Args<'_>) -> Run),
     Session(fn(&mut SessionCtx<'_>, Args<'_>) -> Run),
     Transaction(fn(&mut TransactionCtx<'_>, Args<'_>) -> Run),
@@ -303,7 +310,7 @@ impl Handler {
         match self {
             Handler::Static(_) => of(KeyRights::None, [None, None, None, None]),
             Handler::Read(_) => of(KeyRights::Read, [None, None, None, None]),
-            Handler::Write(_) => of(KeyRights::Write, [None, None, None, None]),
+            Handler::Write(_) | Handler::Keeping(_) => of(KeyRights::Write, [None, None, None, None]),
             Handler::Dataset(_) => of(KeyRights::AllDbs, [Read, None, None, None]),
             Handler::Session(_) => of(KeyRights::None, [Change, None, None, None]),
             Handler::Transaction(_) => of(KeyRights::Read, [Change, None, None, None]),
@@ -340,6 +347,11 @@ pub(crate) const fn route(spec: &'static Spec, handler: Handler) -> Route {
     }
     let keys = handler.rights().keys;
     let writes = spec.flags.has(Flags::WRITE);
+    // What it writes follows from what it reads.
+    if matches!(handler, Handler::Keeping(_)) {
+        assert!(!writes, "a command declared WRITE is no reader");
+        return Route { spec, handler };
+    }
     match keys {
         KeyRights::Write | KeyRights::AllDbs => {
             assert!(writes, "a handler that may write needs a command declared WRITE");

@@ -1,5 +1,6 @@
 //! The types of values that files have had, and how each delimits itself.
 
+use super::hash::HashForm;
 use super::op;
 
 /// Whose numbering of types and opcodes a file has. The two parted after version 11.
@@ -20,15 +21,13 @@ pub(super) enum Part {
     Text,
     /// So many bytes.
     Bytes(u64),
-    /// A score as text: a byte of its length, or one of three bytes that stand for a score.
-    Score,
     /// A length, and so many times these parts.
     Counted(&'static [Part]),
     /// Parts that say what they are, up to the one that ends them.
     Module,
 }
 
-use Part::{Bytes, Counted, Len, Module, Score, Text};
+use Part::{Bytes, Counted, Len, Module, Text};
 
 /// The type of a value as it stands in a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,6 +53,19 @@ pub(super) enum StreamForm {
     Active,
 }
 
+/// How a sorted set stands in a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum ZsetForm {
+    /// Elements with scores as texts.
+    Texts,
+    /// Elements with scores as doubles.
+    Doubles,
+    /// One ziplist.
+    Ziplist,
+    /// One listpack.
+    Listpack,
+}
+
 /// What a byte in the place of a type announces.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum ValueKind {
@@ -61,8 +73,12 @@ pub(super) enum ValueKind {
     String,
     /// A list.
     List(ListForm),
+    /// A hash.
+    Hash(HashForm),
     /// A stream.
     Stream(StreamForm),
+    /// A sorted set.
+    Zset(ZsetForm),
     /// A type that is not there yet: its name and its parts, if the value delimits itself.
     Other(&'static str, Option<&'static [Part]>),
 }
@@ -77,18 +93,18 @@ impl ValueKind {
             (op::TYPE_LIST_ZIPLIST, _) => Some(ValueKind::List(ListForm::Ziplist)),
             (op::TYPE_LIST_QUICKLIST, _) => Some(ValueKind::List(ListForm::Ziplists)),
             (op::TYPE_LIST_QUICKLIST_2, _) => Some(ValueKind::List(ListForm::Nodes)),
+            (op::TYPE_HASH, _) => Some(ValueKind::Hash(HashForm::Pairs)),
+            (op::TYPE_HASH_ZIPMAP, _) => Some(ValueKind::Hash(HashForm::Zipmap)),
+            (op::TYPE_HASH_ZIPLIST, _) => Some(ValueKind::Hash(HashForm::Ziplist)),
+            (op::TYPE_HASH_LISTPACK, _) => Some(ValueKind::Hash(HashForm::Listpack)),
+            (op::TYPE_HASH_VOLATILE, Dialect::Valkey) => Some(ValueKind::Hash(HashForm::Volatile)),
+            (op::TYPE_ZSET, _) => Some(ValueKind::Zset(ZsetForm::Texts)),
+            (op::TYPE_ZSET_2, _) => Some(ValueKind::Zset(ZsetForm::Doubles)),
+            (op::TYPE_ZSET_ZIPLIST, _) => Some(ValueKind::Zset(ZsetForm::Ziplist)),
+            (op::TYPE_ZSET_LISTPACK, _) => Some(ValueKind::Zset(ZsetForm::Listpack)),
             (2, _) => other("set", &[Counted(&[Text])]),
             // An intset; a listpack.
             (11 | 20, _) => other("set", &[Text]),
-            (3, _) => other("zset", &[Counted(&[Text, Score])]),
-            (5, _) => other("zset", &[Counted(&[Text, Bytes(8)])]),
-            // A ziplist; a listpack.
-            (12 | 17, _) => other("zset", &[Text]),
-            (4, _) => other("hash", &[Counted(&[Text, Text])]),
-            // A zipmap; a ziplist; a listpack.
-            (9 | 13 | 16, _) => other("hash", &[Text]),
-            // Fields that expire, in three ways; the one of a release candidate delimits itself as well.
-            (22, Dialect::Valkey) => other("hash", &[Counted(&[Text, Text, Bytes(8)])]),
             (22, Dialect::Redis) => other("hash", &[Counted(&[Len, Text, Text])]),
             (23, Dialect::Redis) => other("hash", &[Text]),
             (24, Dialect::Redis) => other("hash", &[Bytes(8), Counted(&[Len, Text, Text])]),
