@@ -272,6 +272,11 @@ impl SnapshotReport {
                         });
                         self.key("list", entry.key.len(), entry.expiry_ms, Some(&mut sizes));
                     }
+                    Loaded::Set(set) => {
+                        let (members, mut digits) = (set.view().iter(), IntBuffer::new());
+                        let mut sizes = members.map(|member| member.bytes(&mut digits).len() as u64);
+                        self.key("set", entry.key.len(), entry.expiry_ms, Some(&mut sizes));
+                    }
                 }
                 None
             }
@@ -352,6 +357,7 @@ impl SnapshotReport {
                 | Problem::Length
                 | Problem::Compression
                 | Problem::List
+                | Problem::Set
                 | Problem::Module,
                 _,
             ) => error.to_string(),

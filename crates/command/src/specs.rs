@@ -11,6 +11,7 @@ pub mod hyperloglog;
 pub mod list;
 pub mod pubsub;
 pub mod server;
+pub mod set;
 pub mod string;
 pub mod transactions;
 
@@ -35,7 +36,7 @@ macro_rules! groups {
     };
 }
 
-groups! { string, list, bitmap, hyperloglog, generic, connection, cluster, server, transactions, pubsub }
+groups! { string, list, set, bitmap, hyperloglog, generic, connection, cluster, server, transactions, pubsub }
 
 /// How many specs there are, subcommands included.
 pub(crate) const COUNT: usize = count_before(COUNTS.len()) as usize;

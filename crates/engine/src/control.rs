@@ -15,7 +15,7 @@ use crate::snapshot::Kept;
 use crate::sync_state::FullSyncs;
 use crate::unit_commands::UnitCommands;
 use crate::watch::Watching;
-use sluice_base::Now;
+use sluice_base::{HashSeed, Now};
 use sluice_config::{Config, param};
 use std::sync::Arc;
 
@@ -96,6 +96,8 @@ pub struct Control {
     pub packed_threshold: usize,
     /// DEBUG SET-SKIP-CHECKSUM-VALIDATION.
     pub skip_checksum: bool,
+    /// Under which members of collections are hashed.
+    pub hash_seed: HashSeed,
     /// DEBUG CLIENT-ENFORCE-REPLY-LIST and REPLYBUFFER settings that have no counterpart here are accepted.
     pub enforce_reply_list: bool,
     /// A database has no room for many more entries: what could add some is refused.
@@ -125,6 +127,7 @@ impl Control {
         let mut limits = Limits::new(&self.config);
         limits.list.packed_threshold = self.packed_threshold;
         limits.skip_checksum = self.skip_checksum;
+        limits.set.seed = self.hash_seed;
         self.limits = Arc::new(limits);
         if let Some(load) = &self.load {
             load.set_key_delay(&self.config);

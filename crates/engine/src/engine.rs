@@ -95,7 +95,9 @@ impl Engine {
         Engine::with(control, keyspace, Rng::new(0))
     }
 
-    fn with(control: Control, keyspace: Keyspace, rng: Rng) -> Engine {
+    fn with(mut control: Control, keyspace: Keyspace, rng: Rng) -> Engine {
+        control.hash_seed = keyspace.hasher().seed();
+        Arc::make_mut(&mut control.limits).set.seed = control.hash_seed;
         let mut engine = Engine {
             preparer: Preparer::new(keyspace.hasher(), &control.renames),
             keyspace,
@@ -477,6 +479,7 @@ impl Control {
             resizing: true,
             packed_threshold: 0,
             skip_checksum: false,
+            hash_seed: HashSeed::default(),
             enforce_reply_list: false,
             nearly_full: false,
             expire_db: 0,

@@ -3,11 +3,12 @@
 //! A [`Limits`] is immutable; CONFIG SET makes another. So the path of a command reads plain fields, and an I/O thread can hold
 //! the one that was in force when its job began.
 
+use sluice_base::HashSeed;
 use sluice_config::choice::{AppendFsync, EvictionPolicy, RdbVersionCheck};
 use sluice_config::{ClientClass, Config, notify, param};
 use sluice_keyspace::Classes;
 use sluice_resp::Admission;
-use sluice_value::ListLimits;
+use sluice_value::{ListLimits, SetLimits};
 
 /// Numbers from the configuration.
 #[derive(Clone, Debug)]
@@ -58,6 +59,8 @@ pub struct Limits {
     pub password: Box<[u8]>,
     /// Thresholds of lists.
     pub list: ListLimits,
+    /// Thresholds of sets.
+    pub set: SetLimits,
     /// Bytes up to which a HyperLogLog is kept sparse.
     pub hll_sparse_bytes_max: usize,
     /// DUMP compresses strings.
@@ -158,6 +161,13 @@ impl Limits {
                 max_listpack_size: config.int(param::LIST_MAX_LISTPACK_SIZE) as i32,
                 compress_depth: config.int(param::LIST_COMPRESS_DEPTH) as u32,
                 packed_threshold: 0,
+            },
+            set: SetLimits {
+                max_intset: config.int(param::SET_MAX_INTSET_ENTRIES) as usize,
+                max_entries: config.int(param::SET_MAX_LISTPACK_ENTRIES) as usize,
+                max_value: config.int(param::SET_MAX_LISTPACK_VALUE) as usize,
+                // The engine's, which `Control::apply_limits` puts here.
+                seed: HashSeed::default(),
             },
             hll_sparse_bytes_max: config.int(param::HLL_SPARSE_MAX_BYTES) as usize,
             rdb_compression: config.bool(param::RDBCOMPRESSION),

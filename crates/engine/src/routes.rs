@@ -8,6 +8,7 @@ pub(crate) fn all() -> impl Iterator<Item = Route> {
     [
         families::string::ROUTES,
         families::list::ROUTES,
+        families::set::ROUTES,
         families::bitmap::ROUTES,
         families::hyperloglog::ROUTES,
         families::generic::ROUTES,

@@ -270,6 +270,7 @@ impl SnapshotFile {
             ValueRef::List(list) => {
                 writer.list(key, list, saving.max_listpack_size, expiry, usage, &mut give);
             }
+            ValueRef::Set(set) => writer.set(key, set, expiry, usage, &mut give),
         }
         going
     }
@@ -346,6 +347,16 @@ impl CommandBase {
                     }
                     push_command(&mut self.out, argv.iter().map(Vec::as_slice));
                     left -= count;
+                    self.give_full(give)?;
+                }
+            }
+            ValueRef::Set(set) => {
+                let (mut members, mut buffer) = (set.iter().peekable(), IntBuffer::new());
+                while members.peek().is_some() {
+                    let mut argv = vec![b"SADD".to_vec(), key.to_vec()];
+                    let some = members.by_ref().take(ELEMENTS_PER_COMMAND);
+                    argv.extend(some.map(|member| member.bytes(&mut buffer).to_vec()));
+                    push_command(&mut self.out, argv.iter().map(Vec::as_slice));
                     self.give_full(give)?;
                 }
             }

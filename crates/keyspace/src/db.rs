@@ -11,6 +11,7 @@ mod compact;
 mod cut;
 mod in_place;
 mod list;
+mod set;
 mod store;
 mod tables;
 mod take;
@@ -19,6 +20,7 @@ pub(crate) use change::Meta;
 pub use compact::Compacted;
 pub use cut::CutState;
 pub(crate) use list::OpenList;
+pub(crate) use set::OpenSet;
 
 use crate::entry::{self, Form, Head, Name};
 use crate::hasher::KeyHasher;
@@ -28,7 +30,7 @@ use sluice_base::{Rng, heap};
 use sluice_collections::Index;
 use sluice_collections::index::{Position, Stats};
 use sluice_collections::slab::{Handle, Slab};
-use sluice_value::{Encoding, List, Type, Value};
+use sluice_value::{Encoding, List, Set, Type, Value};
 use std::iter::once;
 use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::Relaxed;
@@ -147,6 +149,7 @@ impl Db {
         let values: usize = store.values.iter().map(|(_, value)| value.footprint()).sum();
         let keys: usize = store.keys.iter().map(|(_, key)| heap::block(key.len())).sum();
         let scratch = store.scratch.as_ref().map_or(0, List::heap_bytes);
+        let scratch = scratch + store.set_scratch.as_ref().map_or(0, Set::heap_bytes);
         let tables = store.slab.bytes_directories() + store.values.bytes() + store.keys.bytes();
         self.index_bytes() + self.expires_bytes() + tables + values + keys + scratch + self.cut_bytes()
     }
@@ -272,6 +275,8 @@ impl Db {
         match self.head(handle).form() {
             Form::StrInt | Form::StrInline | Form::StrInlineRaw | Form::StrOutside => Type::String,
             Form::ListInlineListpack | Form::ListInlineQuicklist | Form::ListOutside => Type::List,
+            Form::SetInlineIntset | Form::SetInlineListpack | Form::SetInlineHashtable => Type::Set,
+            Form::SetOutside => Type::Set,
         }
     }
 
@@ -289,7 +294,14 @@ impl Db {
             Form::ListInlineQuicklist => Encoding::Quicklist,
             Form::ListOutside => match self.value_at(entry::payload(head, self.store.slab.body(handle))) {
                 Value::List(list) => list.encoding().into(),
-                Value::Str(_) | Value::Pages(_) => mixed_up(),
+                Value::Str(_) | Value::Pages(_) | Value::Set(_) => mixed_up(),
+            },
+            Form::SetInlineIntset => Encoding::Intset,
+            Form::SetInlineListpack => Encoding::Listpack,
+            Form::SetInlineHashtable => Encoding::Hashtable,
+            Form::SetOutside => match self.value_at(entry::payload(head, self.store.slab.body(handle))) {
+                Value::Set(set) => set.encoding().into(),
+                Value::Str(_) | Value::Pages(_) | Value::List(_) => mixed_up(),
             },
         }
     }

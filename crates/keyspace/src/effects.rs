@@ -129,6 +129,14 @@ impl Effects {
         }
     }
 
+    /// Replaces the command in the propagation stream by these; the closure runs only when there is a reader of the stream.
+    pub fn rewrite_as(&mut self, commands: impl FnOnce() -> Vec<Argv>) {
+        if self.propagating {
+            self.recorded = true;
+            self.propagation = Propagation::Rewritten(commands());
+        }
+    }
+
     /// Propagates the command even when it changed nothing.
     pub fn force(&mut self) {
         self.recorded = true;

@@ -14,7 +14,7 @@
 //! number back; (4) the form alone says what the payload is: bytes of the value, or the u32 index of a value outside.
 
 use sluice_collections::slab::Slab;
-use sluice_value::ListEncoding;
+use sluice_value::{ListEncoding, SetEncoding};
 
 /// The head word, decoded on the fly.
 #[derive(Clone, Copy)]
@@ -38,6 +38,14 @@ pub enum Form {
     ListInlineQuicklist = 8,
     /// A list outside the block, which knows its encoding.
     ListOutside = 9,
+    /// A set's bytes, as [`sluice_value::Set::write_inline`] writes them: an intset.
+    SetInlineIntset = 13,
+    /// A set's bytes, to be reported as a listpack.
+    SetInlineListpack = 14,
+    /// The same, to be reported as a hash table.
+    SetInlineHashtable = 15,
+    /// A set outside the block, which knows its encoding.
+    SetOutside = 16,
     /// Nothing: the form that `cargo xtask probe` adds.
     #[cfg(sluice_probe = "form")]
     Probe = 31,
@@ -53,6 +61,16 @@ impl Form {
         }
     }
 
+    /// The form of a set inside its block.
+    #[inline]
+    pub(crate) fn set_inline(encoding: SetEncoding) -> Form {
+        match encoding {
+            SetEncoding::Intset => Form::SetInlineIntset,
+            SetEncoding::Listpack => Form::SetInlineListpack,
+            SetEncoding::Hashtable => Form::SetInlineHashtable,
+        }
+    }
+
     /// The form of a head word. A number that no form has means that memory is corrupt: a panic.
     #[inline]
     fn of(word: u32) -> Form {
@@ -64,6 +82,10 @@ impl Form {
             7 => Form::ListInlineListpack,
             8 => Form::ListInlineQuicklist,
             9 => Form::ListOutside,
+            13 => Form::SetInlineIntset,
+            14 => Form::SetInlineListpack,
+            15 => Form::SetInlineHashtable,
+            16 => Form::SetOutside,
             number => unknown(number),
         }
     }
@@ -74,7 +96,8 @@ impl Form {
         match self {
             Form::StrInt | Form::StrInline | Form::StrInlineRaw => false,
             Form::ListInlineListpack | Form::ListInlineQuicklist => false,
-            Form::StrOutside | Form::ListOutside => true,
+            Form::SetInlineIntset | Form::SetInlineListpack | Form::SetInlineHashtable => false,
+            Form::StrOutside | Form::ListOutside | Form::SetOutside => true,
         }
     }
 }

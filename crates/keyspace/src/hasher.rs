@@ -43,6 +43,11 @@ impl KeyHasher {
         }
     }
 
+    /// Under which members of collections are hashed too.
+    pub fn seed(self) -> HashSeed {
+        self.seed
+    }
+
     /// The hash as far as an index asks for it.
     #[inline]
     pub(crate) fn hash_without_slot(self, key: &[u8]) -> u64 {

@@ -23,7 +23,7 @@ pub use access::{DbMut, DbRef, SetExpiry, StrEdit};
 pub use captured::{Captured, CapturedEntry};
 pub use dataset::{ChunkMemory, Dataset, Keyspace};
 pub use db::{Compacted, CutState, Db, Found};
-pub use edit::ListEdit;
+pub use edit::{ListEdit, SetEdit};
 pub use effects::{
     Argv, Class, Classes, DbChange, Effects, Event, KeyRef, LAZY_FREE_BYTES, LazyFreeThreshold, ModifiedKey,
     Propagation,

@@ -3,7 +3,7 @@
 use crate::Str;
 use crate::entry::{self, Form};
 use sluice_base::Bytes;
-use sluice_value::{List, ListEncoding, PAGE_BYTES, Pages, Value};
+use sluice_value::{List, ListEncoding, PAGE_BYTES, Pages, Set, SetEncoding, Value};
 
 /// What to store.
 #[derive(Debug)]
@@ -25,6 +25,8 @@ pub enum NewValue<'a> {
     Pages(Pages),
     /// A list, which must not be empty.
     List(List),
+    /// A set, which must not be empty.
+    Set(Set),
 }
 
 impl NewValue<'_> {
@@ -87,6 +89,7 @@ impl<'a> Payload<'a> {
             NewValue::Raw(bytes) => placed(Form::StrInlineRaw, bytes),
             NewValue::Pages(pages) => Payload::Outside(Form::StrOutside, Value::Pages(pages)),
             NewValue::List(list) => Payload::list(key_len, has_expiry, list),
+            NewValue::Set(set) => Payload::set(key_len, has_expiry, set),
             NewValue::RawOwned(bytes) => Payload::moved(key_len, has_expiry, Form::StrInlineRaw, bytes),
         }
     }
@@ -100,8 +103,13 @@ impl<'a> Payload<'a> {
             Form::StrInline | Form::StrInlineRaw => Payload::string_outside(Bytes::from_vec(bytes)),
             Form::ListInlineListpack => Payload::list_outside(&bytes, ListEncoding::Listpack),
             Form::ListInlineQuicklist => Payload::list_outside(&bytes, ListEncoding::Quicklist),
+            Form::SetInlineIntset => Payload::set_outside(&bytes, SetEncoding::Intset),
+            Form::SetInlineListpack => Payload::set_outside(&bytes, SetEncoding::Listpack),
+            Form::SetInlineHashtable => Payload::set_outside(&bytes, SetEncoding::Hashtable),
             // Eight bytes and four fit beside every name.
-            Form::StrInt | Form::StrOutside | Form::ListOutside => Payload::Owned(form, bytes),
+            Form::StrInt | Form::StrOutside | Form::ListOutside | Form::SetOutside => {
+                Payload::Owned(form, bytes)
+            }
         }
     }
 
@@ -118,6 +126,21 @@ impl<'a> Payload<'a> {
 
     fn list_outside(bytes: &[u8], encoding: ListEncoding) -> Payload<'a> {
         Payload::Outside(Form::ListOutside, Value::List(List::from_inline(bytes, encoding)))
+    }
+
+    fn set(key_len: usize, has_expiry: bool, set: Set) -> Payload<'a> {
+        match set.inline_len() {
+            Some(len) if entry::fits_inside(key_len, has_expiry, len) => {
+                let mut bytes = vec![0; len];
+                set.write_inline(&mut bytes);
+                Payload::Owned(Form::set_inline(set.encoding()), bytes)
+            }
+            Some(_) | None => Payload::Outside(Form::SetOutside, Value::Set(set)),
+        }
+    }
+
+    fn set_outside(bytes: &[u8], encoding: SetEncoding) -> Payload<'a> {
+        Payload::Outside(Form::SetOutside, Value::Set(Set::from_inline(bytes, encoding)))
     }
 
     /// A string that was written whole.

@@ -5,7 +5,7 @@ use crate::db::{Db, mixed_up};
 use crate::entry::{self, Form, Head};
 use sluice_base::Bytes;
 use sluice_collections::slab::Handle;
-use sluice_value::{Encoding, ListEncoding, ListRef, Pages, Piece, Type, Value};
+use sluice_value::{Encoding, ListEncoding, ListRef, Pages, Piece, SetEncoding, SetRef, Type, Value};
 use std::ops::Range;
 use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::Relaxed;
@@ -18,6 +18,8 @@ pub enum ValueRef<'a> {
     Str(Str<'a>),
     /// A list.
     List(ListRef<'a>),
+    /// A set.
+    Set(SetRef<'a>),
 }
 
 /// A string value, as it is stored.
@@ -93,7 +95,7 @@ impl<'a> Entry<'a> {
         }
         match self.value() {
             ValueRef::Str(text) => Ok(text),
-            ValueRef::List(_) => Err(WrongType),
+            ValueRef::List(_) | ValueRef::Set(_) => Err(WrongType),
         }
     }
     /// The list, for commands that work on lists alone.
@@ -101,7 +103,15 @@ impl<'a> Entry<'a> {
     pub fn as_list(self) -> Result<ListRef<'a>, WrongType> {
         match self.value() {
             ValueRef::List(list) => Ok(list),
-            ValueRef::Str(_) => Err(WrongType),
+            ValueRef::Str(_) | ValueRef::Set(_) => Err(WrongType),
+        }
+    }
+    /// The set, for commands that work on sets alone.
+    #[inline]
+    pub fn as_set(self) -> Result<SetRef<'a>, WrongType> {
+        match self.value() {
+            ValueRef::Set(set) => Ok(set),
+            ValueRef::Str(_) | ValueRef::List(_) => Err(WrongType),
         }
     }
     /// The key itself.
@@ -255,7 +265,7 @@ pub(crate) fn value_of<'a>(
         Form::StrOutside => match outside(payload) {
             Value::Str(bytes) => ValueRef::Str(Str::Shared(bytes)),
             Value::Pages(pages) => ValueRef::Str(Str::Pages(pages)),
-            Value::List(_) => mixed_up(),
+            Value::List(_) | Value::Set(_) => mixed_up(),
         },
         Form::ListInlineListpack => {
             ValueRef::List(ListRef::Inline { bytes: payload, encoding: ListEncoding::Listpack })
@@ -265,7 +275,20 @@ pub(crate) fn value_of<'a>(
         }
         Form::ListOutside => match outside(payload) {
             Value::List(list) => ValueRef::List(list.view()),
-            Value::Str(_) | Value::Pages(_) => mixed_up(),
+            Value::Str(_) | Value::Pages(_) | Value::Set(_) => mixed_up(),
+        },
+        Form::SetInlineIntset => {
+            ValueRef::Set(SetRef::Inline { bytes: payload, encoding: SetEncoding::Intset })
+        }
+        Form::SetInlineListpack => {
+            ValueRef::Set(SetRef::Inline { bytes: payload, encoding: SetEncoding::Listpack })
+        }
+        Form::SetInlineHashtable => {
+            ValueRef::Set(SetRef::Inline { bytes: payload, encoding: SetEncoding::Hashtable })
+        }
+        Form::SetOutside => match outside(payload) {
+            Value::Set(set) => ValueRef::Set(set.view()),
+            Value::Str(_) | Value::Pages(_) | Value::List(_) => mixed_up(),
         },
     }
 }

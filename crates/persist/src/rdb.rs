@@ -1,6 +1,6 @@
 //! RDB, the snapshot format: a header, fields about the file, databases of keys, a checksum.
 //!
-//! `docs/formats/rdb.md` describes the bytes. Strings and lists are the types so far. A value of another type is refused
+//! `docs/formats/rdb.md` describes the bytes. Strings, lists and sets are the types so far. A value of another type is refused
 //! by name, or passed over.
 
 mod crc;
@@ -11,6 +11,7 @@ mod kind;
 mod list;
 mod payload;
 mod reader;
+mod set;
 mod skip;
 mod writer;
 mod ziplist;
@@ -79,9 +80,12 @@ mod op {
     pub const EOF: u8 = 0xff;
     pub(crate) const TYPE_STRING: u8 = 0;
     pub(crate) const TYPE_LIST: u8 = 1;
+    pub(crate) const TYPE_SET: u8 = 2;
     pub(crate) const TYPE_LIST_ZIPLIST: u8 = 10;
+    pub(crate) const TYPE_SET_INTSET: u8 = 11;
     pub(crate) const TYPE_LIST_QUICKLIST: u8 = 14;
     pub(crate) const TYPE_LIST_QUICKLIST_2: u8 = 18;
+    pub(crate) const TYPE_SET_LISTPACK: u8 = 20;
 }
 
 /// First bytes of lengths, and of strings that are no plain bytes.

@@ -11,11 +11,13 @@
 pub mod hll;
 pub mod list;
 mod pages;
+pub mod set;
 
 use sluice_base::Bytes;
 
 pub use list::{List, ListContext, ListEncoding, ListItem, ListIter, ListLimits, ListRef};
 pub use pages::{PAGE_BYTES, Pages, Piece};
+pub use set::{Set, SetContext, SetEncoding, SetIter, SetLimits, SetRef};
 
 /// A value that lives beside its entry: a large string or a collection. It has no `Clone`: see [`Value::share`].
 #[derive(Debug)]
@@ -27,6 +29,8 @@ pub enum Value {
     Pages(Pages),
     /// A list.
     List(List),
+    /// A set.
+    Set(Set),
     /// Nothing: the variant that `cargo xtask probe` adds.
     #[cfg(sluice_probe = "variant")]
     Probe,
@@ -39,6 +43,8 @@ pub enum Type {
     String,
     /// A list.
     List,
+    /// A set.
+    Set,
 }
 
 impl Type {
@@ -47,6 +53,7 @@ impl Type {
         match self {
             Type::String => "string",
             Type::List => "list",
+            Type::Set => "set",
         }
     }
 }
@@ -64,6 +71,10 @@ pub enum Encoding {
     Listpack,
     /// A list of listpacks.
     Quicklist,
+    /// Integers in ascending order.
+    Intset,
+    /// A hash table.
+    Hashtable,
 }
 
 impl Encoding {
@@ -75,6 +86,8 @@ impl Encoding {
             Encoding::Raw => "raw",
             Encoding::Listpack => "listpack",
             Encoding::Quicklist => "quicklist",
+            Encoding::Intset => "intset",
+            Encoding::Hashtable => "hashtable",
         }
     }
 }
@@ -88,6 +101,16 @@ impl From<ListEncoding> for Encoding {
     }
 }
 
+impl From<SetEncoding> for Encoding {
+    fn from(encoding: SetEncoding) -> Encoding {
+        match encoding {
+            SetEncoding::Intset => Encoding::Intset,
+            SetEncoding::Listpack => Encoding::Listpack,
+            SetEncoding::Hashtable => Encoding::Hashtable,
+        }
+    }
+}
+
 impl Value {
     /// Bytes allocated beyond the enum itself. O(1).
     pub fn heap_bytes(&self) -> usize {
@@ -96,6 +119,7 @@ impl Value {
             Value::Str(bytes) => 40 + bytes.capacity(),
             Value::Pages(pages) => pages.heap_bytes(),
             Value::List(list) => list.heap_bytes(),
+            Value::Set(set) => set.heap_bytes(),
         }
     }
 
@@ -104,7 +128,7 @@ impl Value {
         match self {
             Value::Str(bytes) => bytes.footprint(),
             // All but the ends of a list is in pieces of whole size classes.
-            Value::Pages(_) | Value::List(_) => self.heap_bytes(),
+            Value::Pages(_) | Value::List(_) | Value::Set(_) => self.heap_bytes(),
         }
     }
 
@@ -114,6 +138,7 @@ impl Value {
             Value::Str(bytes) => Value::Str(bytes.clone()),
             Value::Pages(pages) => Value::Pages(pages.share()),
             Value::List(list) => Value::List(list.share()),
+            Value::Set(set) => Value::Set(set.share()),
         }
     }
 
@@ -123,6 +148,7 @@ impl Value {
             Value::Str(bytes) => bytes.is_shared(),
             Value::Pages(pages) => pages.is_shared(),
             Value::List(list) => list.is_shared(),
+            Value::Set(set) => set.is_shared(),
         }
     }
 
@@ -133,6 +159,7 @@ impl Value {
             Value::Str(_) => self.heap_bytes(),
             Value::Pages(pages) => pages.own_bytes(),
             Value::List(list) => list.own_bytes(),
+            Value::Set(set) => set.own_bytes(),
         }
     }
 
@@ -143,6 +170,7 @@ impl Value {
             Value::Str(_) => self.heap_bytes() > bytes_max,
             Value::Pages(_) => true,
             Value::List(list) => list.heap_bytes() > bytes_max.min(PACKED_BYTES_MAX),
+            Value::Set(set) => set.heap_bytes() > bytes_max.min(PACKED_BYTES_MAX),
         }
     }
 }

@@ -81,8 +81,7 @@ const NOTIFY_CHANCE: u64 = 60;
 /// That a key of a command is one that mostly holds a value of its type.
 const OWN_KEY_CHANCE: u64 = 75;
 /// What the keys of a type begin with: three of each.
-const OWN_KEYS: &[(&str, &str)] =
-    &[("@list", "l"), ("@hyperloglog", "p"), ("@bitmap", "s"), ("@set", "e")];
+const OWN_KEYS: &[(&str, &str)] = &[("@list", "l"), ("@hyperloglog", "p"), ("@bitmap", "s"), ("@set", "e")];
 /// That keys of a stream expire; and in such a stream, that one does next.
 const MORTAL_CHANCES: [u64; 2] = [25, 3];
 

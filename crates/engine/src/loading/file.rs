@@ -106,6 +106,7 @@ impl FileLoad {
             unknown: if relaxed { Unknown::Skip } else { Unknown::Refuse },
             checksum: config.bool(param::RDBCHECKSUM) && !control.skip_checksum,
             list: control.limits.list,
+            set: control.limits.set,
         };
         FileLoad {
             reader: Reader::new(options),
@@ -275,7 +276,7 @@ impl FileLoad {
                 say(format!("Internal error in RDB reading offset {} -> RDB CRC error", error.offset));
                 self.say_damaged(error.offset, out);
             }
-            Problem::Length | Problem::Compression | Problem::List => {
+            Problem::Length | Problem::Compression | Problem::List | Problem::Set => {
                 say(format!("Internal error in RDB reading offset {} -> {error}", error.offset));
                 self.say_damaged(error.offset, out);
             }
@@ -448,6 +449,7 @@ impl LoadTarget<'_> {
             Loaded::Str(text) => keyspace.load_key(number, key, NewValue::Str(&text), expiry, clock),
             Loaded::Pages(pages) => keyspace.load_key(number, key, NewValue::Pages(pages), expiry, clock),
             Loaded::List(list) => keyspace.load_key(number, key, NewValue::List(list), expiry, clock),
+            Loaded::Set(set) => keyspace.load_key(number, key, NewValue::Set(set), expiry, clock),
         };
         if !is_new {
             return Err(self.duplicated(key.bytes));

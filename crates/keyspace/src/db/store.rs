@@ -4,7 +4,7 @@ use super::cut::Cut;
 use crate::entry::{self, Name};
 use crate::hasher::KeyHasher;
 use sluice_collections::slab::{Handle, Slab, TypedSlab};
-use sluice_value::{List, Value};
+use sluice_value::{List, Set, Value};
 
 /// Blocks, large values and large keys of one database.
 pub(crate) struct Store {
@@ -16,6 +16,8 @@ pub(crate) struct Store {
     /// A list of no key whose memory is used again: where an inline list is while it is changed, and what stands for a
     /// list outside meanwhile. Its elements mean nothing.
     pub(super) scratch: Option<List>,
+    /// The same of a set.
+    pub(super) set_scratch: Option<Set>,
     /// The cut that is open.
     pub(super) cut: Option<Box<Cut>>,
     pub(super) hasher: KeyHasher,
@@ -29,6 +31,7 @@ impl Store {
             keys: TypedSlab::new(),
             outside_bytes: 0,
             scratch: None,
+            set_scratch: None,
             cut: None,
             hasher,
         }

@@ -3,7 +3,7 @@
 use super::*;
 use sluice_base::Rng;
 
-const FORMS: [(u32, Form); 7] = [
+const FORMS: [(u32, Form); 11] = [
     (0, Form::StrInt),
     (1, Form::StrInline),
     (2, Form::StrInlineRaw),
@@ -11,6 +11,10 @@ const FORMS: [(u32, Form); 7] = [
     (7, Form::ListInlineListpack),
     (8, Form::ListInlineQuicklist),
     (9, Form::ListOutside),
+    (13, Form::SetInlineIntset),
+    (14, Form::SetInlineListpack),
+    (15, Form::SetInlineHashtable),
+    (16, Form::SetOutside),
 ];
 
 #[test]

@@ -7,8 +7,9 @@
 use super::crc::Sum;
 use super::cursor::{InputCursor, ReadStop, TextHead};
 use super::error::{LoadError, Problem};
-use super::kind::{Dialect, ListForm, MODULE_AUX, ValueKind};
+use super::kind::{Dialect, ListForm, MODULE_AUX, SetForm, ValueKind};
 use super::list::{self, ListBuilder};
+use super::set::SetBuilder;
 use super::skip::Skip;
 use super::{Item, Loaded, LoadedEntry, ReadOptions, SlotSizes, Unknown, Usage, op};
 use sluice_value::Pages;
@@ -47,6 +48,14 @@ enum DecoderState {
         form: ListForm,
         left: u64,
         builder: Box<ListBuilder>,
+    },
+    /// The number of members of a set.
+    SetLen,
+    /// So many parts of a set.
+    Set {
+        form: SetForm,
+        left: u64,
+        builder: Box<SetBuilder>,
     },
     /// The rest of a value that is passed over, then an item that says so.
     SkipValue {
@@ -126,6 +135,8 @@ impl Decoder {
             | DecoderState::Pages { .. }
             | DecoderState::ListLen(_)
             | DecoderState::List { .. }
+            | DecoderState::SetLen
+            | DecoderState::Set { .. }
             | DecoderState::SkipValue { .. } => true,
             DecoderState::Header
             | DecoderState::Item
@@ -198,6 +209,19 @@ impl Decoder {
                 node(*form, builder, cursor)?;
                 *left -= 1;
                 Ok(self.list_end())
+            }
+            DecoderState::SetLen => {
+                let left = cursor.len()?;
+                self.begin_set(SetForm::Members, left);
+                Ok(self.set_end())
+            }
+            DecoderState::Set { form, left, builder } => {
+                let offset = cursor.offset();
+                if !builder.add(*form, &cursor.text()?) {
+                    return cursor.bad(offset, Problem::Set);
+                }
+                *left -= 1;
+                Ok(self.set_end())
             }
             DecoderState::SkipValue { skip, kind, offset } => {
                 let ended = skip.step(cursor)?;
@@ -320,6 +344,8 @@ impl Decoder {
             ValueKind::String => self.state = DecoderState::String,
             ValueKind::List(ListForm::Ziplist) => self.begin_list(ListForm::Ziplist, 1),
             ValueKind::List(form) => self.state = DecoderState::ListLen(form),
+            ValueKind::Set(SetForm::Members) => self.state = DecoderState::SetLen,
+            ValueKind::Set(form) => self.begin_set(form, 1),
             ValueKind::Other(kind, parts) => {
                 let skip = Skip::new(parts.unwrap_or_default());
                 self.state = DecoderState::SkipValue { skip, kind, offset };
@@ -337,6 +363,25 @@ impl Decoder {
         match std::mem::replace(&mut self.state, DecoderState::Item) {
             DecoderState::List { left: 0, builder, .. } => match builder.finish() {
                 Some(list) => self.entry(Loaded::List(list)),
+                None => Decoded::Item(Item::Empty { key: std::mem::take(&mut self.head).key }),
+            },
+            state => {
+                self.state = state;
+                Decoded::Nothing
+            }
+        }
+    }
+
+    fn begin_set(&mut self, form: SetForm, left: u64) {
+        let builder = Box::new(SetBuilder::new(self.options.set, left));
+        self.state = DecoderState::Set { form, left, builder };
+    }
+
+    /// The set under way, if it has no more members.
+    fn set_end<'i>(&mut self) -> Decoded<'i> {
+        match std::mem::replace(&mut self.state, DecoderState::Item) {
+            DecoderState::Set { left: 0, builder, .. } => match builder.finish() {
+                Some(set) => self.entry(Loaded::Set(set)),
                 None => Decoded::Item(Item::Empty { key: std::mem::take(&mut self.head).key }),
             },
             state => {

@@ -37,6 +37,8 @@ pub enum Problem {
     Compression,
     /// A part of a list is malformed: its container, its listpack or its ziplist.
     List,
+    /// A set is malformed: its intset or its listpack, or a member is there twice.
+    Set,
     /// A value of a module is malformed.
     Module,
     /// The checksum is not that of the contents.
@@ -62,6 +64,7 @@ impl fmt::Display for LoadError {
             Problem::Length => write!(f, "invalid length at byte {offset}"),
             Problem::Compression => write!(f, "invalid compressed string at byte {offset}"),
             Problem::List => write!(f, "integrity check failed for a node of a list at byte {offset}"),
+            Problem::Set => write!(f, "integrity check failed for a set at byte {offset}"),
             Problem::Module => write!(f, "invalid value of a module at byte {offset}"),
             Problem::Checksum => write!(f, "wrong checksum at byte {offset}"),
         }

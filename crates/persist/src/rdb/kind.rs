@@ -43,6 +43,17 @@ pub(super) enum ListForm {
     Nodes,
 }
 
+/// The type of a set's value as it stands in a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum SetForm {
+    /// Members.
+    Members,
+    /// One intset.
+    Intset,
+    /// One listpack.
+    Listpack,
+}
+
 /// What a byte in the place of a type announces.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum ValueKind {
@@ -50,6 +61,8 @@ pub(super) enum ValueKind {
     String,
     /// A list.
     List(ListForm),
+    /// A set.
+    Set(SetForm),
     /// A type that is not there yet: its name and its parts, if the value delimits itself.
     Other(&'static str, Option<&'static [Part]>),
 }
@@ -64,9 +77,9 @@ impl ValueKind {
             (op::TYPE_LIST_ZIPLIST, _) => Some(ValueKind::List(ListForm::Ziplist)),
             (op::TYPE_LIST_QUICKLIST, _) => Some(ValueKind::List(ListForm::Ziplists)),
             (op::TYPE_LIST_QUICKLIST_2, _) => Some(ValueKind::List(ListForm::Nodes)),
-            (2, _) => other("set", &[Counted(&[Text])]),
-            // An intset; a listpack.
-            (11 | 20, _) => other("set", &[Text]),
+            (op::TYPE_SET, _) => Some(ValueKind::Set(SetForm::Members)),
+            (op::TYPE_SET_INTSET, _) => Some(ValueKind::Set(SetForm::Intset)),
+            (op::TYPE_SET_LISTPACK, _) => Some(ValueKind::Set(SetForm::Listpack)),
             (3, _) => other("zset", &[Counted(&[Text, Score])]),
             (5, _) => other("zset", &[Counted(&[Text, Bytes(8)])]),
             // A ziplist; a listpack.

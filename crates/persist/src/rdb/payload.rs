@@ -14,9 +14,9 @@ use super::crc::Sum;
 use super::decoder::{Decoder, Step, VERSION_VALKEY};
 use super::error::{LoadError, Problem};
 use super::kind::{Dialect, ValueKind};
-use super::writer::Writer;
+use super::writer::{Writer, set_kind};
 use super::{Item, Loaded, LoadedEntry, ReadOptions, Text, Unknown, Version, WriteOptions, op};
-use sluice_value::{ListRef, Pages};
+use sluice_value::{ListRef, Pages, SetRef};
 
 /// A value to be dumped.
 #[derive(Clone, Copy, Debug)]
@@ -27,6 +27,8 @@ pub enum Dumped<'a> {
     Pages(&'a Pages),
     /// A list, which is cut into nodes by the setting `list-max-listpack-size`.
     List(ListRef<'a>, i32),
+    /// A set.
+    Set(SetRef<'a>),
 }
 
 /// Why a payload was refused.
@@ -47,6 +49,7 @@ pub fn dump(value: Dumped<'_>, compression: bool) -> Vec<u8> {
     let kind = match value {
         Dumped::Str(_) | Dumped::Pages(_) => op::TYPE_STRING,
         Dumped::List(..) => op::TYPE_LIST_QUICKLIST_2,
+        Dumped::Set(set) => set_kind(set),
     };
     let options = WriteOptions { version: Version::Valkey, compression, checksum: false };
     let mut writer = Writer::of_value(kind, options);
@@ -56,6 +59,7 @@ pub fn dump(value: Dumped<'_>, compression: bool) -> Vec<u8> {
         Dumped::Str(text) => writer.text(text),
         Dumped::Pages(pages) => writer.value_pages(pages, &mut give),
         Dumped::List(list, max_listpack_size) => writer.value_list(list, max_listpack_size, &mut give),
+        Dumped::Set(set) => writer.value_set(set, &mut give),
     }
     if payload.is_empty() {
         payload = writer.take();
@@ -122,6 +126,7 @@ pub fn fuzz_payload(data: &[u8]) {
             Ok(Loaded::Str(text)) => vec![text.into_owned()],
             Ok(Loaded::Pages(pages)) => vec![pages.to_vec()],
             Ok(Loaded::List(list)) => super::list::elements(list.view()),
+            Ok(Loaded::Set(set)) => super::set::members(set.view()),
             Err(error) => panic!("a value's own payload was refused: {error:?}"),
         }
     };
@@ -129,6 +134,7 @@ pub fn fuzz_payload(data: &[u8]) {
         Loaded::Str(text) => (vec![text.to_vec()], again(Dumped::Str(Text::Bytes(text)))),
         Loaded::Pages(pages) => (vec![pages.to_vec()], again(Dumped::Pages(pages))),
         Loaded::List(list) => (super::list::elements(list.view()), again(Dumped::List(list.view(), -2))),
+        Loaded::Set(set) => (super::set::members(set.view()), again(Dumped::Set(set.view()))),
     };
     assert!(wanted == found);
 }

@@ -2,7 +2,7 @@
 
 use super::decoder::{Decoder, Step};
 use super::error::{LoadError, Problem};
-use sluice_value::{List, ListLimits, Pages};
+use sluice_value::{List, ListLimits, Pages, Set, SetLimits};
 use std::borrow::Cow;
 
 use super::Usage;
@@ -16,11 +16,18 @@ pub struct ReadOptions {
     pub checksum: bool,
     /// The thresholds of the lists that are made.
     pub list: ListLimits,
+    /// The thresholds of the sets that are made.
+    pub set: SetLimits,
 }
 
 impl Default for ReadOptions {
     fn default() -> ReadOptions {
-        ReadOptions { unknown: Unknown::Refuse, checksum: true, list: ListLimits::default() }
+        ReadOptions {
+            unknown: Unknown::Refuse,
+            checksum: true,
+            list: ListLimits::default(),
+            set: SetLimits::default(),
+        }
     }
 }
 
@@ -113,6 +120,8 @@ pub enum Loaded<'a> {
     Pages(Pages),
     /// A list, which has elements.
     List(List),
+    /// A set, which has members.
+    Set(Set),
 }
 
 /// What [`Reader::next`] returns.
@@ -247,6 +256,13 @@ fn outline(mut reader: Reader, mut data: &[u8]) -> Vec<String> {
                 let count = super::list::elements(list.view()).len();
                 assert!(count > 0 && count == list.len());
                 lines.push(format!("{key:?} list of {count}"));
+            }
+            Ok(ReadProgress::Item(Item::LoadedEntry(LoadedEntry {
+                key, value: Loaded::Set(set), ..
+            }))) => {
+                let count = super::set::members(set.view()).len();
+                assert!(count > 0 && count == set.len());
+                lines.push(format!("{key:?} set of {count}"));
             }
             Ok(ReadProgress::Item(item)) => lines.push(format!("{item:?}")),
             Ok(ReadProgress::More(_)) if !data.is_empty() => {

@@ -19,6 +19,7 @@ pub(super) fn dump(ctx: &mut ReadCtx<'_>, args: Args<'_>) -> Run {
         ValueRef::Str(Str::Shared(bytes)) => Dumped::Str(Text::Bytes(bytes)),
         ValueRef::Str(Str::Pages(pages)) => Dumped::Pages(pages),
         ValueRef::List(list) => Dumped::List(list, ctx.limits.list.max_listpack_size),
+        ValueRef::Set(set) => Dumped::Set(set),
     };
     let payload = Bytes::from_vec(rdb::dump(value, ctx.limits.rdb_compression));
     ctx.reply.bulk_shared(&payload);
@@ -59,6 +60,7 @@ pub(super) fn restore(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
         }
         Loaded::Pages(pages) => ctx.db.restore(key, NewValue::Pages(pages), expiry, clock),
         Loaded::List(list) => ctx.db.restore(key, NewValue::List(list), expiry, clock),
+        Loaded::Set(set) => ctx.db.restore(key, NewValue::Set(set), expiry, clock),
     }
     if !options.absttl && ttl != 0 {
         ctx.db.effects.rewrite(|| absolute_argv(args, at));
@@ -73,6 +75,7 @@ fn load<'p>(ctx: &WriteCtx<'_>, payload: &'p [u8]) -> Result<Loaded<'p>, CmdErro
         unknown: if ctx.limits.any_rdb_version { Unknown::Skip } else { Unknown::Refuse },
         checksum: !ctx.limits.skip_checksum,
         list: ctx.limits.list,
+        set: ctx.limits.set,
     };
     rdb::restore(payload, options).map_err(|error| match error {
         PayloadError::Footer => CmdError::text("ERR DUMP payload version or checksum are wrong"),

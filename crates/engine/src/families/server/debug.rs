@@ -17,7 +17,7 @@ use sluice_command::derive;
 use sluice_config::{Force, param};
 use sluice_keyspace::{NewValue, Str, ValueRef};
 use sluice_persist::rdb::{Usage, Version, WriteOptions, Writer};
-use sluice_value::ListRef;
+use sluice_value::{ListRef, SetRef};
 use std::fmt::Write;
 use std::ops::RangeInclusive;
 
@@ -306,6 +306,8 @@ fn object(ctx: &mut DebugCtx<'_>, args: Args<'_>) -> Run {
         ValueRef::Str(Str::Int(_)) => entry.key().as_ptr(),
         ValueRef::List(ListRef::Inline { bytes, .. }) => bytes.as_ptr(),
         ValueRef::List(ListRef::Value(list)) => std::ptr::from_ref(list).cast(),
+        ValueRef::Set(SetRef::Inline { bytes, .. }) => bytes.as_ptr(),
+        ValueRef::Set(SetRef::Value(set)) => std::ptr::from_ref(set).cast(),
     };
     let mut text = format!("Value at:{at:p} refcount:1 encoding:{}", entry.encoding().name());
     if !args.is(3, "fast") {
@@ -315,6 +317,7 @@ fn object(ctx: &mut DebugCtx<'_>, args: Args<'_>) -> Run {
                 let size = ctx.control.config.int(param::LIST_MAX_LISTPACK_SIZE) as i32;
                 list_serialized_len(list, size)
             }
+            ValueRef::Set(set) => set_serialized_len(set),
         };
         let _ = write!(text, " serializedlength:{len}");
     }
@@ -350,6 +353,16 @@ fn list_serialized_len(list: ListRef<'_>, max_listpack_size: i32) -> usize {
     let mut given = 0;
     writer.list(b"", list, max_listpack_size, None, Usage::Unsaid, &mut |piece| given += piece.len());
     // Without the type and the empty key, a byte each.
+    given + writer.pending() - before - 2
+}
+
+/// Bytes of a set in a snapshot, not compressed.
+fn set_serialized_len(set: SetRef<'_>) -> usize {
+    let mut writer =
+        Writer::new(WriteOptions { version: Version::Valkey, compression: false, checksum: false });
+    let before = writer.pending();
+    let mut given = 0;
+    writer.set(b"", set, None, Usage::Unsaid, &mut |piece| given += piece.len());
     given + writer.pending() - before - 2
 }
 

@@ -48,6 +48,11 @@ impl Fold {
                     self.mix(element.bytes(&mut buffer));
                 }
             }
+            ValueRef::Set(set) => {
+                self.mix(&SET_TYPE.to_be_bytes());
+                let mut buffer = IntBuffer::new();
+                set.iter().for_each(|member| self.xor(member.bytes(&mut buffer)));
+            }
         }
         if entry.expiry().is_some() {
             self.xor(b"!!expire!!");
@@ -63,6 +68,8 @@ impl Fold {
 const STRING_TYPE: u32 = 0;
 /// The number of lists.
 const LIST_TYPE: u32 = 1;
+/// The number of sets.
+const SET_TYPE: u32 = 2;
 
 /// Of all databases: each database's number is mixed in before its keys are xored.
 pub(super) fn all(ctx: &mut DebugCtx<'_>, _: Args<'_>) -> Run {
