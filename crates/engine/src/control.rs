@@ -3,6 +3,7 @@
 use crate::aof::AofStream;
 use crate::blocking::Blocking;
 use crate::commandlog::CommandLog;
+use crate::ending::PendingEnd;
 use crate::latency::LatencyMonitor;
 use crate::limits::Limits;
 use crate::loading::{LoadCounts, LoadUnderWay};
@@ -15,7 +16,7 @@ use crate::snapshot::Kept;
 use crate::sync_state::FullSyncs;
 use crate::unit_commands::UnitCommands;
 use crate::watch::Watching;
-use sluice_base::{HashSeed, Now};
+use sluice_base::Now;
 use sluice_config::{Config, param};
 use std::sync::Arc;
 
@@ -52,6 +53,12 @@ pub struct Control {
     pub(crate) multicasts: Multicasts,
     /// Keys that clients watch.
     pub watching: Watching,
+    /// Replicas that have the data and are not late, as `min-replicas-to-write` counts them.
+    pub good_replicas: i64,
+    /// They are to be counted again.
+    pub count_good_replicas: bool,
+    /// The server ends as soon as the replicas have everything.
+    pub(crate) pending_end: Option<Box<PendingEnd>>,
     /// A client waits for replicas: they are asked how far they are.
     pub ask_replicas: bool,
     /// Commands renamed by the configuration: new name to old; an old name that maps to nothing is gone.
@@ -96,8 +103,6 @@ pub struct Control {
     pub packed_threshold: usize,
     /// DEBUG SET-SKIP-CHECKSUM-VALIDATION.
     pub skip_checksum: bool,
-    /// Under which members of collections are hashed.
-    pub hash_seed: HashSeed,
     /// DEBUG CLIENT-ENFORCE-REPLY-LIST and REPLYBUFFER settings that have no counterpart here are accepted.
     pub enforce_reply_list: bool,
     /// A database has no room for many more entries: what could add some is refused.
@@ -127,7 +132,8 @@ impl Control {
         let mut limits = Limits::new(&self.config);
         limits.list.packed_threshold = self.packed_threshold;
         limits.skip_checksum = self.skip_checksum;
-        limits.set.seed = self.hash_seed;
+        limits.hash.seed = self.limits.hash.seed;
+        limits.set.seed = self.limits.set.seed;
         self.limits = Arc::new(limits);
         if let Some(load) = &self.load {
             load.set_key_delay(&self.config);

@@ -96,8 +96,9 @@ impl Engine {
     }
 
     fn with(mut control: Control, keyspace: Keyspace, rng: Rng) -> Engine {
-        control.hash_seed = keyspace.hasher().seed();
-        Arc::make_mut(&mut control.limits).set.seed = control.hash_seed;
+        let limits = Arc::make_mut(&mut control.limits);
+        limits.hash.seed = keyspace.hasher().seed();
+        limits.set.seed = keyspace.hasher().seed();
         let mut engine = Engine {
             preparer: Preparer::new(keyspace.hasher(), &control.renames),
             keyspace,
@@ -145,6 +146,7 @@ impl Engine {
         }
         self.effects.listen(classes);
         self.effects.blocked_listening = control.blocking.wants_keys();
+        self.effects.removal_listening = control.blocking.wants_removals();
     }
 
     /// Looks whether all databases have room, where one differs from what was known: the gate refuses what needs more.
@@ -230,10 +232,16 @@ impl Engine {
             stage: SyncStage::Online,
             awaits_ack: false,
             sends_acks: false,
+            acked_aof: 0,
+            is_main_channel: false,
+            next: self.control.stream.offset,
         }));
         session.mask = self.gate.session_mask(session);
-        self.deliver_stream();
-        self.control.stream.attach(key);
+        let stream = &mut self.control.stream;
+        if !stream.has_begun() {
+            stream.begin(stream.replid.clone());
+        }
+        stream.attach(key);
         self.refresh();
     }
 
@@ -255,9 +263,7 @@ impl Engine {
             self.forget_waits(&mut session);
         }
         if session.caller.replica.is_some() {
-            self.control.stream.replicas.retain(|k| *k != key);
-            self.leave_full_sync(&session);
-            self.refresh();
+            self.detach_replica(key, &session);
         }
         if session.caller.subscribed.is_any() {
             self.control.pubsub.forget(key);
@@ -341,7 +347,8 @@ impl Engine {
     pub fn end_iteration(&mut self, process: &mut dyn Process) {
         self.serve_full_syncs(process);
         self.ask_replicas();
-        self.deliver_stream();
+        self.deliver_stream(process);
+        self.advance_end(process);
         self.note_history();
     }
 
@@ -457,6 +464,9 @@ impl Control {
             pubsub: Default::default(),
             multicasts: Default::default(),
             watching: Default::default(),
+            good_replicas: 0,
+            count_good_replicas: false,
+            pending_end: None,
             ask_replicas: false,
             renames: Arc::new(renames),
             started: now,
@@ -479,7 +489,6 @@ impl Control {
             resizing: true,
             packed_threshold: 0,
             skip_checksum: false,
-            hash_seed: HashSeed::default(),
             enforce_reply_list: false,
             nearly_full: false,
             expire_db: 0,

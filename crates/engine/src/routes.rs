@@ -8,9 +8,13 @@ pub(crate) fn all() -> impl Iterator<Item = Route> {
     [
         families::string::ROUTES,
         families::list::ROUTES,
+        families::hash::ROUTES,
         families::set::ROUTES,
         families::bitmap::ROUTES,
         families::hyperloglog::ROUTES,
+        families::stream::ROUTES,
+        families::zset::ROUTES,
+        families::geo::ROUTES,
         families::generic::ROUTES,
         families::connection::ROUTES,
         families::client::ROUTES,

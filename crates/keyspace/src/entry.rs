@@ -14,7 +14,7 @@
 //! number back; (4) the form alone says what the payload is: bytes of the value, or the u32 index of a value outside.
 
 use sluice_collections::slab::Slab;
-use sluice_value::{ListEncoding, SetEncoding};
+use sluice_value::{HashEncoding, ListEncoding, SetEncoding, ZsetEncoding};
 
 /// The head word, decoded on the fly.
 #[derive(Clone, Copy)]
@@ -38,6 +38,20 @@ pub enum Form {
     ListInlineQuicklist = 8,
     /// A list outside the block, which knows its encoding.
     ListOutside = 9,
+    /// A hash's bytes, as [`sluice_value::Hash::write_inline`] writes them, to be reported as a listpack.
+    HashInlineListpack = 10,
+    /// The same, to be reported as a hash table.
+    HashInlineHashtable = 11,
+    /// A hash outside the block, which knows its encoding.
+    HashOutside = 12,
+    /// A stream, which is always outside the block.
+    StreamOutside = 20,
+    /// A sorted set's bytes, as [`sluice_value::Zset::write_inline`] writes them, to be reported as a listpack.
+    ZsetInlineListpack = 17,
+    /// The same, to be reported as a skip list.
+    ZsetInlineSkiplist = 18,
+    /// A sorted set outside the block, which knows its encoding.
+    ZsetOutside = 19,
     /// A set's bytes, as [`sluice_value::Set::write_inline`] writes them: an intset.
     SetInlineIntset = 13,
     /// A set's bytes, to be reported as a listpack.
@@ -58,6 +72,24 @@ impl Form {
         match encoding {
             ListEncoding::Listpack => Form::ListInlineListpack,
             ListEncoding::Quicklist => Form::ListInlineQuicklist,
+        }
+    }
+
+    /// The form of a hash inside its block.
+    #[inline]
+    pub(crate) fn hash_inline(encoding: HashEncoding) -> Form {
+        match encoding {
+            HashEncoding::Listpack => Form::HashInlineListpack,
+            HashEncoding::Hashtable => Form::HashInlineHashtable,
+        }
+    }
+
+    /// The form of a sorted set inside its block.
+    #[inline]
+    pub(crate) fn zset_inline(encoding: ZsetEncoding) -> Form {
+        match encoding {
+            ZsetEncoding::Listpack => Form::ZsetInlineListpack,
+            ZsetEncoding::Skiplist => Form::ZsetInlineSkiplist,
         }
     }
 
@@ -82,6 +114,13 @@ impl Form {
             7 => Form::ListInlineListpack,
             8 => Form::ListInlineQuicklist,
             9 => Form::ListOutside,
+            10 => Form::HashInlineListpack,
+            11 => Form::HashInlineHashtable,
+            12 => Form::HashOutside,
+            20 => Form::StreamOutside,
+            17 => Form::ZsetInlineListpack,
+            18 => Form::ZsetInlineSkiplist,
+            19 => Form::ZsetOutside,
             13 => Form::SetInlineIntset,
             14 => Form::SetInlineListpack,
             15 => Form::SetInlineHashtable,
@@ -96,8 +135,17 @@ impl Form {
         match self {
             Form::StrInt | Form::StrInline | Form::StrInlineRaw => false,
             Form::ListInlineListpack | Form::ListInlineQuicklist => false,
+            Form::HashInlineListpack
+            | Form::HashInlineHashtable
+            | Form::ZsetInlineListpack
+            | Form::ZsetInlineSkiplist => false,
             Form::SetInlineIntset | Form::SetInlineListpack | Form::SetInlineHashtable => false,
-            Form::StrOutside | Form::ListOutside | Form::SetOutside => true,
+            Form::StrOutside
+            | Form::ListOutside
+            | Form::HashOutside
+            | Form::StreamOutside
+            | Form::ZsetOutside
+            | Form::SetOutside => true,
         }
     }
 }

@@ -8,16 +8,25 @@
 //! proves it by adding one.
 #![forbid(unsafe_code)]
 
+pub mod geo;
+pub mod hash;
 pub mod hll;
 pub mod list;
 mod pages;
 pub mod set;
+pub mod stream;
+pub mod zset;
 
 use sluice_base::Bytes;
+
+pub use hash::{Hash, HashContext, HashEncoding, HashField, HashIter, HashLimits, HashRef};
+pub use sluice_collections::hash_tree::Expiry as HashExpiry;
 
 pub use list::{List, ListContext, ListEncoding, ListItem, ListIter, ListLimits, ListRef};
 pub use pages::{PAGE_BYTES, Pages, Piece};
 pub use set::{Set, SetContext, SetEncoding, SetIter, SetLimits, SetRef};
+pub use stream::{Stream, StreamContext, StreamId, StreamLimits};
+pub use zset::{Direction, Edge, Zset, ZsetContext, ZsetEncoding, ZsetIter, ZsetLimits, ZsetRef};
 
 /// A value that lives beside its entry: a large string or a collection. It has no `Clone`: see [`Value::share`].
 #[derive(Debug)]
@@ -29,6 +38,12 @@ pub enum Value {
     Pages(Pages),
     /// A list.
     List(List),
+    /// A hash.
+    Hash(Hash),
+    /// A stream.
+    Stream(Stream),
+    /// A sorted set.
+    Zset(Zset),
     /// A set.
     Set(Set),
     /// Nothing: the variant that `cargo xtask probe` adds.
@@ -43,6 +58,12 @@ pub enum Type {
     String,
     /// A list.
     List,
+    /// A hash.
+    Hash,
+    /// A stream.
+    Stream,
+    /// A sorted set.
+    Zset,
     /// A set.
     Set,
 }
@@ -53,6 +74,9 @@ impl Type {
         match self {
             Type::String => "string",
             Type::List => "list",
+            Type::Hash => "hash",
+            Type::Stream => "stream",
+            Type::Zset => "zset",
             Type::Set => "set",
         }
     }
@@ -75,6 +99,10 @@ pub enum Encoding {
     Intset,
     /// A hash table.
     Hashtable,
+    /// Macro nodes by their ids.
+    Stream,
+    /// A sorted set of more than one listpack.
+    Skiplist,
 }
 
 impl Encoding {
@@ -88,6 +116,9 @@ impl Encoding {
             Encoding::Quicklist => "quicklist",
             Encoding::Intset => "intset",
             Encoding::Hashtable => "hashtable",
+            Encoding::Stream => "stream",
+            // What the reference keeps large sorted sets in; clients know the name.
+            Encoding::Skiplist => "skiplist",
         }
     }
 }
@@ -97,6 +128,15 @@ impl From<ListEncoding> for Encoding {
         match encoding {
             ListEncoding::Listpack => Encoding::Listpack,
             ListEncoding::Quicklist => Encoding::Quicklist,
+        }
+    }
+}
+
+impl From<HashEncoding> for Encoding {
+    fn from(encoding: HashEncoding) -> Encoding {
+        match encoding {
+            HashEncoding::Listpack => Encoding::Listpack,
+            HashEncoding::Hashtable => Encoding::Hashtable,
         }
     }
 }
@@ -111,6 +151,15 @@ impl From<SetEncoding> for Encoding {
     }
 }
 
+impl From<ZsetEncoding> for Encoding {
+    fn from(encoding: ZsetEncoding) -> Encoding {
+        match encoding {
+            ZsetEncoding::Listpack => Encoding::Listpack,
+            ZsetEncoding::Skiplist => Encoding::Skiplist,
+        }
+    }
+}
+
 impl Value {
     /// Bytes allocated beyond the enum itself. O(1).
     pub fn heap_bytes(&self) -> usize {
@@ -119,6 +168,9 @@ impl Value {
             Value::Str(bytes) => 40 + bytes.capacity(),
             Value::Pages(pages) => pages.heap_bytes(),
             Value::List(list) => list.heap_bytes(),
+            Value::Hash(hash) => hash.heap_bytes(),
+            Value::Stream(stream) => stream.heap_bytes(),
+            Value::Zset(zset) => zset.heap_bytes(),
             Value::Set(set) => set.heap_bytes(),
         }
     }
@@ -127,8 +179,13 @@ impl Value {
     pub fn footprint(&self) -> usize {
         match self {
             Value::Str(bytes) => bytes.footprint(),
-            // All but the ends of a list is in pieces of whole size classes.
-            Value::Pages(_) | Value::List(_) | Value::Set(_) => self.heap_bytes(),
+            // All but the ends of a list is in pieces of whole size classes; so is a sorted set.
+            Value::Pages(_)
+            | Value::List(_)
+            | Value::Hash(_)
+            | Value::Stream(_)
+            | Value::Zset(_)
+            | Value::Set(_) => self.heap_bytes(),
         }
     }
 
@@ -138,6 +195,9 @@ impl Value {
             Value::Str(bytes) => Value::Str(bytes.clone()),
             Value::Pages(pages) => Value::Pages(pages.share()),
             Value::List(list) => Value::List(list.share()),
+            Value::Hash(hash) => Value::Hash(hash.share()),
+            Value::Stream(stream) => Value::Stream(stream.share()),
+            Value::Zset(zset) => Value::Zset(zset.share()),
             Value::Set(set) => Value::Set(set.share()),
         }
     }
@@ -148,6 +208,9 @@ impl Value {
             Value::Str(bytes) => bytes.is_shared(),
             Value::Pages(pages) => pages.is_shared(),
             Value::List(list) => list.is_shared(),
+            Value::Hash(hash) => hash.is_shared(),
+            Value::Stream(stream) => stream.is_shared(),
+            Value::Zset(zset) => zset.is_shared(),
             Value::Set(set) => set.is_shared(),
         }
     }
@@ -159,6 +222,9 @@ impl Value {
             Value::Str(_) => self.heap_bytes(),
             Value::Pages(pages) => pages.own_bytes(),
             Value::List(list) => list.own_bytes(),
+            Value::Hash(hash) => hash.own_bytes(),
+            Value::Stream(stream) => stream.own_bytes(),
+            Value::Zset(zset) => zset.own_bytes(),
             Value::Set(set) => set.own_bytes(),
         }
     }
@@ -170,7 +236,10 @@ impl Value {
             Value::Str(_) => self.heap_bytes() > bytes_max,
             Value::Pages(_) => true,
             Value::List(list) => list.heap_bytes() > bytes_max.min(PACKED_BYTES_MAX),
+            Value::Hash(hash) => hash.heap_bytes() > bytes_max.min(PACKED_BYTES_MAX),
+            Value::Stream(stream) => stream.heap_bytes() > bytes_max.min(PACKED_BYTES_MAX),
             Value::Set(set) => set.heap_bytes() > bytes_max.min(PACKED_BYTES_MAX),
+            Value::Zset(zset) => !zset.is_small() || zset.heap_bytes() > bytes_max,
         }
     }
 }

@@ -1,10 +1,10 @@
 //! Commands about keys of any type.
 
 mod dump;
-mod expiry;
+pub(crate) mod expiry;
 mod names;
 mod object;
-mod walk;
+pub(crate) mod walk;
 
 pub(crate) use walk::{parse_cursor, reply_cursor};
 

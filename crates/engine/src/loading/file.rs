@@ -9,7 +9,7 @@ use sluice_base::Now;
 use sluice_base::num::parse_i64;
 use sluice_config::choice::RdbVersionCheck;
 use sluice_config::{Config, param};
-use sluice_keyspace::{CLOCK_MASK, Key, Keyspace, NewValue};
+use sluice_keyspace::{CLOCK_MASK, Key, KeyHasher, Keyspace, NewValue};
 use sluice_persist::rdb::{
     Item, LoadError, Loaded, LoadedEntry, Problem, ReadOptions, ReadProgress, Reader, Unknown, Usage,
 };
@@ -99,14 +99,17 @@ pub(super) struct FileLoad {
 }
 
 impl FileLoad {
-    pub(super) fn new(control: &Control, duplicates: Duplicates, now: Now) -> FileLoad {
+    pub(super) fn new(control: &Control, hasher: KeyHasher, duplicates: Duplicates, now: Now) -> FileLoad {
         let config = &control.config;
         let relaxed = config.choice::<RdbVersionCheck>(param::RDB_VERSION_CHECK) == RdbVersionCheck::Relaxed;
         let options = ReadOptions {
             unknown: if relaxed { Unknown::Skip } else { Unknown::Refuse },
             checksum: config.bool(param::RDBCHECKSUM) && !control.skip_checksum,
             list: control.limits.list,
+            hash: control.limits.hash,
+            zset: control.limits.zset,
             set: control.limits.set,
+            member_seed: hasher.seed(),
         };
         FileLoad {
             reader: Reader::new(options),
@@ -200,7 +203,7 @@ impl FileLoad {
             now,
             lfu,
             left,
-            keeps_expired: false,
+            expired: if self.ends_process { ExpiredKeys::LoadedInHistory } else { ExpiredKeys::LeftOut },
             db,
             counts,
             entries,
@@ -276,7 +279,13 @@ impl FileLoad {
                 say(format!("Internal error in RDB reading offset {} -> RDB CRC error", error.offset));
                 self.say_damaged(error.offset, out);
             }
-            Problem::Length | Problem::Compression | Problem::List | Problem::Set => {
+            Problem::Length
+            | Problem::Compression
+            | Problem::List
+            | Problem::Hash
+            | Problem::Stream
+            | Problem::Zset
+            | Problem::Set => {
                 say(format!("Internal error in RDB reading offset {} -> {error}", error.offset));
                 self.say_damaged(error.offset, out);
             }
@@ -324,6 +333,17 @@ enum Failure {
 /// Bytes of a file's signature.
 const MAGIC_BYTES: usize = 9;
 
+/// What becomes of keys past their expiry.
+#[derive(Clone, Copy)]
+enum ExpiredKeys {
+    LeftOut,
+    /// Loaded where the file belongs to a history: replicas that go on behind the file have these keys. They are deleted, and replicas
+    /// told so, when somebody meets them.
+    LoadedInHistory,
+    /// Loaded: a log goes on behind them.
+    Loaded,
+}
+
 /// Where the items of a file go.
 struct LoadTarget<'a> {
     keyspace: &'a mut Keyspace,
@@ -331,8 +351,7 @@ struct LoadTarget<'a> {
     now: Now,
     lfu: bool,
     left: u64,
-    /// Keys past their expiry are loaded too: a log goes on behind them.
-    keeps_expired: bool,
+    expired: ExpiredKeys,
     db: &'a mut usize,
     counts: &'a mut LoadCounts,
     /// Keys so far, whatever became of them.
@@ -424,7 +443,12 @@ impl LoadTarget<'_> {
 
     fn entry(&mut self, entry: LoadedEntry<'_>) -> Result<(), String> {
         let LoadedEntry { key, value, expiry_ms, usage } = entry;
-        if !self.keeps_expired && expiry_ms.is_some_and(|at| at < self.now.unix_ms()) {
+        let is_loaded = match self.expired {
+            ExpiredKeys::LeftOut => false,
+            ExpiredKeys::LoadedInHistory => self.history.has_id(),
+            ExpiredKeys::Loaded => true,
+        };
+        if !is_loaded && expiry_ms.is_some_and(|at| at < self.now.unix_ms()) {
             self.counts.expired += 1;
             return Ok(());
         }
@@ -449,7 +473,10 @@ impl LoadTarget<'_> {
             Loaded::Str(text) => keyspace.load_key(number, key, NewValue::Str(&text), expiry, clock),
             Loaded::Pages(pages) => keyspace.load_key(number, key, NewValue::Pages(pages), expiry, clock),
             Loaded::List(list) => keyspace.load_key(number, key, NewValue::List(list), expiry, clock),
+            Loaded::Hash(hash) => keyspace.load_key(number, key, NewValue::Hash(hash), expiry, clock),
+            Loaded::Stream(stream) => keyspace.load_key(number, key, NewValue::Stream(stream), expiry, clock),
             Loaded::Set(set) => keyspace.load_key(number, key, NewValue::Set(set), expiry, clock),
+            Loaded::Zset(zset) => keyspace.load_key(number, key, NewValue::Zset(zset), expiry, clock),
         };
         if !is_new {
             return Err(self.duplicated(key.bytes));
@@ -535,7 +562,7 @@ impl PreambleLoad {
             now: *now,
             lfu: *lfu,
             left: *size,
-            keeps_expired: true,
+            expired: ExpiredKeys::Loaded,
             db,
             counts,
             entries,

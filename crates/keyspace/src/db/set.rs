@@ -42,6 +42,9 @@ impl Db {
             Form::SetOutside => return Some(self.open_set_outside(found, head)),
             Form::StrInt | Form::StrInline | Form::StrInlineRaw | Form::StrOutside => return None,
             Form::ListInlineListpack | Form::ListInlineQuicklist | Form::ListOutside => return None,
+            Form::HashInlineListpack | Form::HashInlineHashtable | Form::HashOutside => return None,
+            Form::ZsetInlineListpack | Form::ZsetInlineSkiplist | Form::ZsetOutside => return None,
+            Form::StreamOutside => return None,
         };
         self.before_change(found.handle);
         let mut set = self.store.set_scratch.take().unwrap_or_default();
@@ -55,7 +58,15 @@ impl Db {
         let index = entry::index_of(entry::payload(head, self.store.slab.body(found.handle)));
         match self.store.values.get_mut(index) {
             Some(Value::Set(value)) => std::mem::swap(value, &mut set),
-            Some(Value::Str(_) | Value::Pages(_) | Value::List(_)) | None => mixed_up(),
+            Some(
+                Value::Str(_)
+                | Value::Pages(_)
+                | Value::List(_)
+                | Value::Hash(_)
+                | Value::Zset(_)
+                | Value::Stream(_),
+            )
+            | None => mixed_up(),
         }
         let heap_bytes = set.heap_bytes();
         OpenSet { set, home: Home::Outside { found, index, heap_bytes } }
@@ -181,7 +192,15 @@ impl Db {
     fn put_set_back(&mut self, index: u32, mut set: Set) {
         match self.store.values.get_mut(index) {
             Some(Value::Set(stand_in)) => std::mem::swap(stand_in, &mut set),
-            Some(Value::Str(_) | Value::Pages(_) | Value::List(_)) | None => mixed_up(),
+            Some(
+                Value::Str(_)
+                | Value::Pages(_)
+                | Value::List(_)
+                | Value::Hash(_)
+                | Value::Zset(_)
+                | Value::Stream(_),
+            )
+            | None => mixed_up(),
         }
         self.recycle_set(set);
     }
@@ -189,7 +208,15 @@ impl Db {
     fn recycle_set_value(&mut self, value: Option<Value>) {
         match value {
             Some(Value::Set(set)) => self.recycle_set(set),
-            Some(Value::Str(_) | Value::Pages(_) | Value::List(_)) | None => mixed_up(),
+            Some(
+                Value::Str(_)
+                | Value::Pages(_)
+                | Value::List(_)
+                | Value::Hash(_)
+                | Value::Zset(_)
+                | Value::Stream(_),
+            )
+            | None => mixed_up(),
         }
     }
 

@@ -12,12 +12,13 @@ use crate::args::Args;
 use crate::ctx::{DebugCtx, Outcome, Run};
 use crate::error::CmdError;
 use crate::process::LogLevel;
+use sluice_base::Bytes;
 use sluice_collections::index::Stats;
 use sluice_command::derive;
 use sluice_config::{Force, param};
 use sluice_keyspace::{NewValue, Str, ValueRef};
 use sluice_persist::rdb::{Usage, Version, WriteOptions, Writer};
-use sluice_value::{ListRef, SetRef};
+use sluice_value::{HashRef, ListRef, SetRef, Stream, ZsetRef};
 use std::fmt::Write;
 use std::ops::RangeInclusive;
 
@@ -194,6 +195,7 @@ fn aof_flush_sleep(ctx: &mut DebugCtx<'_>, args: Args<'_>) -> Run {
 }
 
 fn change_repl_id(ctx: &mut DebugCtx<'_>, _: Args<'_>) -> Run {
+    ctx.control.stream.earlier = None;
     ctx.control.stream.replid = crate::engine::hex(&ctx.process.entropy());
     ctx.process.log(LogLevel::Notice, "Changing replication IDs after receiving change-repl-id");
     ok(ctx)
@@ -306,8 +308,13 @@ fn object(ctx: &mut DebugCtx<'_>, args: Args<'_>) -> Run {
         ValueRef::Str(Str::Int(_)) => entry.key().as_ptr(),
         ValueRef::List(ListRef::Inline { bytes, .. }) => bytes.as_ptr(),
         ValueRef::List(ListRef::Value(list)) => std::ptr::from_ref(list).cast(),
+        ValueRef::Hash(HashRef::Inline { bytes, .. }) => bytes.as_ptr(),
+        ValueRef::Hash(HashRef::Value(hash)) => std::ptr::from_ref(hash).cast(),
+        ValueRef::Stream(stream) => std::ptr::from_ref(stream).cast(),
         ValueRef::Set(SetRef::Inline { bytes, .. }) => bytes.as_ptr(),
         ValueRef::Set(SetRef::Value(set)) => std::ptr::from_ref(set).cast(),
+        ValueRef::Zset(ZsetRef::Inline { bytes, .. }) => bytes.as_ptr(),
+        ValueRef::Zset(ZsetRef::Value(zset)) => std::ptr::from_ref(zset).cast(),
     };
     let mut text = format!("Value at:{at:p} refcount:1 encoding:{}", entry.encoding().name());
     if !args.is(3, "fast") {
@@ -317,7 +324,14 @@ fn object(ctx: &mut DebugCtx<'_>, args: Args<'_>) -> Run {
                 let size = ctx.control.config.int(param::LIST_MAX_LISTPACK_SIZE) as i32;
                 list_serialized_len(list, size)
             }
-            ValueRef::Set(set) => set_serialized_len(set),
+            ValueRef::Hash(hash) => hash_serialized_len(hash),
+            ValueRef::Stream(stream) => stream_serialized_len(stream),
+            ValueRef::Set(set) => {
+                serialized_bytes(|writer, mut give| writer.set(b"", set, None, Usage::Unsaid, &mut give))
+            }
+            ValueRef::Zset(zset) => {
+                serialized_bytes(|writer, give| writer.zset(b"", zset, None, Usage::Unsaid, give))
+            }
         };
         let _ = write!(text, " serializedlength:{len}");
     }
@@ -347,22 +361,39 @@ fn serialized_len(value: Str<'_>) -> usize {
 
 /// Bytes of a list in a snapshot, not compressed.
 fn list_serialized_len(list: ListRef<'_>, max_listpack_size: i32) -> usize {
+    serialized_bytes(|writer, give| writer.list(b"", list, max_listpack_size, None, Usage::Unsaid, give))
+}
+
+/// Bytes of the value of an entry with an empty key, which `write` writes.
+fn serialized_bytes(write: impl FnOnce(&mut Writer, &mut dyn FnMut(Bytes))) -> usize {
     let mut writer =
         Writer::new(WriteOptions { version: Version::Valkey, compression: false, checksum: false });
     let before = writer.pending();
     let mut given = 0;
-    writer.list(b"", list, max_listpack_size, None, Usage::Unsaid, &mut |piece| given += piece.len());
+    write(&mut writer, &mut |piece| given += piece.len());
     // Without the type and the empty key, a byte each.
     given + writer.pending() - before - 2
 }
 
-/// Bytes of a set in a snapshot, not compressed.
-fn set_serialized_len(set: SetRef<'_>) -> usize {
+/// Bytes of a hash in a snapshot, not compressed.
+fn hash_serialized_len(hash: HashRef<'_>) -> usize {
     let mut writer =
         Writer::new(WriteOptions { version: Version::Valkey, compression: false, checksum: false });
     let before = writer.pending();
     let mut given = 0;
-    writer.set(b"", set, None, Usage::Unsaid, &mut |piece| given += piece.len());
+    writer.hash(b"", hash, None, Usage::Unsaid, &mut |piece| given += piece.len());
+    // Without the type and the empty key, a byte each.
+    given + writer.pending() - before - 2
+}
+
+/// Bytes of a stream in a snapshot, not compressed.
+fn stream_serialized_len(stream: &Stream) -> usize {
+    let mut writer =
+        Writer::new(WriteOptions { version: Version::Valkey, compression: false, checksum: false });
+    let before = writer.pending();
+    let mut given = 0;
+    writer.stream(b"", stream, None, Usage::Unsaid, &mut |piece| given += piece.len());
+    // Without the type and the empty key, a byte each.
     given + writer.pending() - before - 2
 }
 
