@@ -27,6 +27,7 @@ impl Production for Payload {
             Value::Pages(pages) => Dumped::Pages(pages),
             Value::List(list) => Dumped::List(list.view(), self.list_fill),
             Value::Hash(hash) => Dumped::Hash(hash.view()),
+            Value::Set(set) => Dumped::Set(set.view()),
             Value::Zset(zset) => Dumped::Zset(zset.view()),
             Value::Stream(stream) => Dumped::Stream(stream),
         };
