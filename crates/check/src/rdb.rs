@@ -279,6 +279,14 @@ impl SnapshotReport {
                         });
                         self.key("hash", entry.key.len(), entry.expiry_ms, Some(&mut sizes));
                     }
+                    Loaded::Stream(stream) => {
+                        let mut sizes = stream.log().entries().map(|entry| entry.bytes());
+                        self.key("stream", entry.key.len(), entry.expiry_ms, Some(&mut sizes));
+                    }
+                    Loaded::Zset(zset) => {
+                        let mut sizes = zset.view().iter_all().map(|(member, _)| member.len() as u64);
+                        self.key("zset", entry.key.len(), entry.expiry_ms, Some(&mut sizes));
+                    }
                 }
                 None
             }
@@ -360,6 +368,8 @@ impl SnapshotReport {
                 | Problem::Compression
                 | Problem::List
                 | Problem::Hash
+                | Problem::Stream
+                | Problem::Zset
                 | Problem::Module,
                 _,
             ) => error.to_string(),

@@ -38,6 +38,8 @@ pub enum WaitFor {
     Pause,
     /// The end of the load that it has begun.
     Load,
+    /// The end of the server: replicas are waited for.
+    Shutdown,
     /// A thread that can produce its reply.
     SlowRead,
     /// The end of its reply, which a thread produces.
@@ -77,6 +79,8 @@ pub struct BlockOn {
     pub count: usize,
     /// Type of value that ends the wait.
     pub wanted: Type,
+    /// Whether the wait ends when a key is gone, or comes to hold another type.
+    pub ends_without_key: bool,
     /// Milliseconds of the monotonic clock at which it gives up; 0: never.
     pub deadline_ms: u64,
 }
@@ -95,14 +99,18 @@ impl WaitFor {
     pub(crate) fn is_blocked(&self) -> bool {
         match self {
             WaitFor::Load | WaitFor::Reply => false,
-            WaitFor::Pause | WaitFor::SlowRead | WaitFor::Keys(_) | WaitFor::Replicas { .. } => true,
+            WaitFor::Pause
+            | WaitFor::Shutdown
+            | WaitFor::SlowRead
+            | WaitFor::Keys(_)
+            | WaitFor::Replicas { .. } => true,
         }
     }
 
     /// When the wait times out; 0: never.
     pub(crate) fn deadline_ms(&self) -> u64 {
         match self {
-            WaitFor::Pause | WaitFor::Load | WaitFor::SlowRead | WaitFor::Reply => 0,
+            WaitFor::Pause | WaitFor::Load | WaitFor::Shutdown | WaitFor::SlowRead | WaitFor::Reply => 0,
             WaitFor::Keys(BlockOn { deadline_ms, .. }) | WaitFor::Replicas { deadline_ms, .. } => {
                 *deadline_ms
             }
@@ -135,6 +143,10 @@ pub struct Blocking {
     due: bool,
     next_order: u64,
     count: usize,
+    /// Clients that wait for a key until it is gone.
+    until_gone: usize,
+    /// Arguments of the command that begins to wait, to be replaced before it is run again: positions and bytes. Empty otherwise.
+    pub(crate) replaced_args: Vec<(usize, Vec<u8>)>,
 }
 
 /// The clients that wait for one key.
@@ -196,6 +208,12 @@ impl Blocking {
         !self.keys.is_empty()
     }
 
+    /// Whether a client waits for a key until it is gone.
+    #[inline]
+    pub(crate) fn wants_removals(&self) -> bool {
+        self.until_gone > 0
+    }
+
     /// A place behind all clients that wait.
     pub(crate) fn next_order(&mut self) -> u64 {
         self.next_order += 1;
@@ -208,10 +226,11 @@ impl Blocking {
         match waiting.on {
             WaitFor::Pause => drop(self.paused.insert(waiting.order, client)),
             WaitFor::SlowRead => drop(self.slow_reads.insert(waiting.order, client)),
-            // The load, or what is produced, names its client.
-            WaitFor::Load | WaitFor::Reply => {}
+            // The load, the end of the server, or what is produced, names its client.
+            WaitFor::Load | WaitFor::Shutdown | WaitFor::Reply => {}
             WaitFor::Replicas { .. } => drop(self.replicas.insert(waiting.order, client)),
             WaitFor::Keys(on) => {
+                self.until_gone += usize::from(on.ends_without_key);
                 for key in waiting.keys(on) {
                     self.keys.entry(on.db, key).clients.insert(waiting.order, client);
                 }
@@ -231,9 +250,10 @@ impl Blocking {
                 self.resumed.remove(&waiting.order);
             }
             WaitFor::SlowRead => drop(self.slow_reads.remove(&waiting.order)),
-            WaitFor::Load | WaitFor::Reply => {}
+            WaitFor::Load | WaitFor::Shutdown | WaitFor::Reply => {}
             WaitFor::Replicas { .. } => drop(self.replicas.remove(&waiting.order)),
             WaitFor::Keys(on) => {
+                self.until_gone -= usize::from(on.ends_without_key);
                 for key in waiting.keys(on) {
                     let Some(waiters) = self.keys.get_mut(on.db, key) else { continue };
                     waiters.clients.remove(&waiting.order);

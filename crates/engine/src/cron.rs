@@ -44,7 +44,7 @@ impl Engine {
 
     fn expire(&mut self, process: &mut dyn Process, period_ms: i64) {
         // Expiry is a write: a pause keeps it back too.
-        let paused = self.control.pause.active(process.now());
+        let paused = self.control.pause.active(process.now()) || self.control.pending_end.is_some();
         if !self.control.active_expire || self.control.limits.import_mode || paused {
             return;
         }
@@ -130,6 +130,8 @@ impl Engine {
         self.watch_full_syncs(now, process);
         self.limit_replicas(process);
         self.end_idle_history(now, process);
+        self.forget_reserved(now);
+        self.control.count_good_replicas = true;
         self.watch_job(now, process);
         self.stats.output_peaks.enter_second(now.unix_s());
         let period_s = self.control.config.int(param::REPL_PING_REPLICA_PERIOD);

@@ -157,6 +157,11 @@ impl Engine {
                 self.commit_command(db, args, unit.now, session.caller.proto);
                 return self.begin_wait(session, spec, args, on, process);
             }
+            Ok(Outcome::WaitSince(on, replaced)) => {
+                self.control.blocking.replaced_args = replaced;
+                self.commit_command(db, args, unit.now, session.caller.proto);
+                return self.begin_wait(session, spec, args, on, process);
+            }
             Ok(Outcome::Produce(read)) => {
                 self.commit_command(db, args, unit.now, session.caller.proto);
                 return self.begin_slow_read(session, spec, args, read, now, process);
@@ -243,6 +248,8 @@ impl Engine {
             // What a snapshot or a slow read holds is given back by itself: it is no reason to refuse a write.
             let held = self.held_by_job() + self.control.slow_reads.retained_bytes();
             used_memory -= held.min(used_memory);
+            // So is what the backlog keeps for slow replicas.
+            used_memory -= self.held_for_replicas().min(used_memory);
         }
         let asked = Asked::new(spec, args, session, &self.control, now, used_memory);
         let verdict = self.gate.ask(&asked);

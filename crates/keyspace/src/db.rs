@@ -13,15 +13,18 @@ mod hash;
 mod in_place;
 mod list;
 mod store;
+mod stream;
 mod tables;
 mod take;
 mod volatile;
+mod zset;
 
 pub(crate) use change::Meta;
 pub use compact::Compacted;
 pub use cut::CutState;
 pub(crate) use hash::OpenHash;
 pub(crate) use list::OpenList;
+pub(crate) use zset::OpenZset;
 
 use crate::entry::{self, Form, Head, Name};
 use crate::hasher::KeyHasher;
@@ -31,7 +34,7 @@ use sluice_base::{Rng, heap};
 use sluice_collections::Index;
 use sluice_collections::index::{Position, Stats};
 use sluice_collections::slab::{Handle, Slab};
-use sluice_value::{Encoding, Hash, List, Type, Value};
+use sluice_value::{Encoding, Hash, List, Type, Value, Zset};
 use std::iter::once;
 use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::Relaxed;
@@ -162,7 +165,8 @@ impl Db {
         let store = &self.store;
         let values: usize = store.values.iter().map(|(_, value)| value.footprint()).sum();
         let keys: usize = store.keys.iter().map(|(_, key)| heap::block(key.len())).sum();
-        let scratch = store.scratch.as_ref().map_or(0, List::heap_bytes);
+        let scratch = store.scratch.as_ref().map_or(0, List::heap_bytes)
+            + store.zset_scratch.as_ref().map_or(0, Zset::heap_bytes);
         let hash_scratch = store.hash_scratch.as_ref().map_or(0, Hash::heap_bytes);
         let scratch = scratch + hash_scratch + self.volatile.footprint();
         let tables = store.slab.bytes_directories() + store.values.bytes() + store.keys.bytes();
@@ -291,6 +295,8 @@ impl Db {
             Form::StrInt | Form::StrInline | Form::StrInlineRaw | Form::StrOutside => Type::String,
             Form::ListInlineListpack | Form::ListInlineQuicklist | Form::ListOutside => Type::List,
             Form::HashInlineListpack | Form::HashInlineHashtable | Form::HashOutside => Type::Hash,
+            Form::StreamOutside => Type::Stream,
+            Form::ZsetInlineListpack | Form::ZsetInlineSkiplist | Form::ZsetOutside => Type::Zset,
         }
     }
 
@@ -306,15 +312,27 @@ impl Db {
             }
             Form::ListInlineListpack => Encoding::Listpack,
             Form::ListInlineQuicklist => Encoding::Quicklist,
+            Form::StreamOutside => Encoding::Stream,
             Form::ListOutside => match self.value_at(entry::payload(head, self.store.slab.body(handle))) {
                 Value::List(list) => list.encoding().into(),
-                Value::Str(_) | Value::Pages(_) | Value::Hash(_) => mixed_up(),
+                Value::Str(_) | Value::Pages(_) | Value::Hash(_) | Value::Stream(_) | Value::Zset(_) => {
+                    mixed_up()
+                }
             },
-            Form::HashInlineListpack => Encoding::Listpack,
+            Form::HashInlineListpack | Form::ZsetInlineListpack => Encoding::Listpack,
             Form::HashInlineHashtable => Encoding::Hashtable,
             Form::HashOutside => match self.value_at(entry::payload(head, self.store.slab.body(handle))) {
                 Value::Hash(hash) => hash.encoding().into(),
-                Value::Str(_) | Value::Pages(_) | Value::List(_) => mixed_up(),
+                Value::Str(_) | Value::Pages(_) | Value::List(_) | Value::Stream(_) | Value::Zset(_) => {
+                    mixed_up()
+                }
+            },
+            Form::ZsetInlineSkiplist => Encoding::Skiplist,
+            Form::ZsetOutside => match self.value_at(entry::payload(head, self.store.slab.body(handle))) {
+                Value::Zset(zset) => zset.encoding().into(),
+                Value::Str(_) | Value::Pages(_) | Value::List(_) | Value::Stream(_) | Value::Hash(_) => {
+                    mixed_up()
+                }
             },
         }
     }

@@ -4,6 +4,10 @@
 //! [`ListEdit::unchanged`]. One that is dropped otherwise is a mistake of ours: debug builds panic, release builds record
 //! the key as modified, since it may be. A collection without elements takes its key with it.
 
+mod zset;
+
+pub use zset::ZsetEdit;
+
 use crate::Key;
 use crate::db::{Db, Meta, OpenList};
 use crate::effects::{Effects, Event};

@@ -11,7 +11,7 @@ pub use event::{Class, Classes, Event};
 
 use crate::{Db, Key};
 use sluice_base::heap;
-use sluice_value::Value;
+use sluice_value::{Stream, Value};
 
 /// A modified key.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -63,6 +63,8 @@ pub struct Effects {
     listening: Classes,
     /// Someone waits for a key to hold something: blocked clients.
     pub blocked_listening: bool,
+    /// Someone waits for a key until it is gone: a key that was changed in any way is ready.
+    pub removal_listening: bool,
     /// Someone wants the propagation stream: replicas or the AOF.
     pub propagating: bool,
     /// Values above this many bytes are left as garbage; [`LAZY_FREE_BYTES`] at first.
@@ -142,6 +144,14 @@ impl Effects {
         }
     }
 
+    /// Replaces the command by several in the propagation stream, or by none; the closure runs only when there is a reader of the
+    /// stream.
+    pub fn rewrite_as(&mut self, commands: impl FnOnce() -> Vec<Argv>) {
+        self.recorded = true;
+        let commands = if self.propagating { commands() } else { Vec::new() };
+        self.propagation = Propagation::Rewritten(commands);
+    }
+
     /// Propagates the command even when it changed nothing.
     pub fn force(&mut self) {
         self.recorded = true;
@@ -152,6 +162,11 @@ impl Effects {
     pub fn force_to_replicas(&mut self) {
         self.recorded = true;
         self.propagation = Propagation::ToReplicas;
+    }
+
+    /// The command counts as more changes than its keys.
+    pub fn count_more_changes(&mut self, changes: u64) {
+        self.changes += changes;
     }
 
     /// Keeps the command out of the propagation stream.
@@ -396,6 +411,9 @@ impl Effects {
         if !self.listening.is_empty() {
             self.note_modified(db, key, event, true);
         }
+        if self.removal_listening {
+            self.key_ready(db, key);
+        }
     }
 
     /// An event of a key that changed nothing.
@@ -413,6 +431,22 @@ impl Effects {
             self.recorded = true;
             self.ready.push((db, KeyRef::of(key)));
         }
+    }
+
+    /// Takes a part that a stream gave away: always to be freed elsewhere.
+    pub(crate) fn discard_stream(&mut self, part: Stream) {
+        self.recorded = true;
+        self.garbage.push(Value::Stream(part));
+    }
+
+    /// Bytes of parts that a change has copied since somebody else holds them.
+    pub(crate) fn count_copied(&mut self, bytes: u64) {
+        self.left_to_others += bytes;
+    }
+
+    /// Changes of a key that are told to nobody.
+    pub(crate) fn count_changes(&mut self, changes: u64) {
+        self.changes += changes;
     }
 
     /// One more change of a key that is recorded already.

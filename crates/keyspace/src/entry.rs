@@ -14,7 +14,7 @@
 //! number back; (4) the form alone says what the payload is: bytes of the value, or the u32 index of a value outside.
 
 use sluice_collections::slab::Slab;
-use sluice_value::{HashEncoding, ListEncoding};
+use sluice_value::{HashEncoding, ListEncoding, ZsetEncoding};
 
 /// The head word, decoded on the fly.
 #[derive(Clone, Copy)]
@@ -44,6 +44,14 @@ pub enum Form {
     HashInlineHashtable = 11,
     /// A hash outside the block, which knows its encoding.
     HashOutside = 12,
+    /// A stream, which is always outside the block.
+    StreamOutside = 20,
+    /// A sorted set's bytes, as [`sluice_value::Zset::write_inline`] writes them, to be reported as a listpack.
+    ZsetInlineListpack = 17,
+    /// The same, to be reported as a skip list.
+    ZsetInlineSkiplist = 18,
+    /// A sorted set outside the block, which knows its encoding.
+    ZsetOutside = 19,
     /// Nothing: the form that `cargo xtask probe` adds.
     #[cfg(sluice_probe = "form")]
     Probe = 31,
@@ -68,6 +76,15 @@ impl Form {
         }
     }
 
+    /// The form of a sorted set inside its block.
+    #[inline]
+    pub(crate) fn zset_inline(encoding: ZsetEncoding) -> Form {
+        match encoding {
+            ZsetEncoding::Listpack => Form::ZsetInlineListpack,
+            ZsetEncoding::Skiplist => Form::ZsetInlineSkiplist,
+        }
+    }
+
     /// The form of a head word. A number that no form has means that memory is corrupt: a panic.
     #[inline]
     fn of(word: u32) -> Form {
@@ -82,6 +99,10 @@ impl Form {
             10 => Form::HashInlineListpack,
             11 => Form::HashInlineHashtable,
             12 => Form::HashOutside,
+            20 => Form::StreamOutside,
+            17 => Form::ZsetInlineListpack,
+            18 => Form::ZsetInlineSkiplist,
+            19 => Form::ZsetOutside,
             number => unknown(number),
         }
     }
@@ -92,8 +113,15 @@ impl Form {
         match self {
             Form::StrInt | Form::StrInline | Form::StrInlineRaw => false,
             Form::ListInlineListpack | Form::ListInlineQuicklist => false,
-            Form::HashInlineListpack | Form::HashInlineHashtable => false,
-            Form::StrOutside | Form::ListOutside | Form::HashOutside => true,
+            Form::HashInlineListpack
+            | Form::HashInlineHashtable
+            | Form::ZsetInlineListpack
+            | Form::ZsetInlineSkiplist => false,
+            Form::StrOutside
+            | Form::ListOutside
+            | Form::HashOutside
+            | Form::StreamOutside
+            | Form::ZsetOutside => true,
         }
     }
 }

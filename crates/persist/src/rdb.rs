@@ -1,6 +1,6 @@
 //! RDB, the snapshot format: a header, fields about the file, databases of keys, a checksum.
 //!
-//! `docs/formats/rdb.md` describes the bytes. Strings and lists are the types so far. A value of another type is refused
+//! `docs/formats/rdb.md` describes the bytes. Strings, lists and sorted sets are the types so far. A value of another type is refused
 //! by name, or passed over.
 
 mod crc;
@@ -13,8 +13,10 @@ mod list;
 mod payload;
 mod reader;
 mod skip;
+mod stream;
 mod writer;
 mod ziplist;
+mod zset;
 
 pub use error::{LoadError, Problem};
 pub use payload::{Dumped, PayloadError, dump, fuzz_payload, restore};
@@ -88,7 +90,14 @@ mod op {
     /// Fields with expiries: Valkey's from version 9 on.
     pub(crate) const TYPE_HASH_VOLATILE: u8 = 22;
     pub(crate) const TYPE_LIST_QUICKLIST: u8 = 14;
+    pub(crate) const TYPE_STREAM: u8 = 15;
     pub(crate) const TYPE_LIST_QUICKLIST_2: u8 = 18;
+    pub(crate) const TYPE_STREAM_2: u8 = 19;
+    pub(crate) const TYPE_STREAM_3: u8 = 21;
+    pub(crate) const TYPE_ZSET: u8 = 3;
+    pub(crate) const TYPE_ZSET_2: u8 = 5;
+    pub(crate) const TYPE_ZSET_ZIPLIST: u8 = 12;
+    pub(crate) const TYPE_ZSET_LISTPACK: u8 = 17;
 }
 
 /// First bytes of lengths, and of strings that are no plain bytes.

@@ -45,7 +45,8 @@ impl Engine {
                     is_nested: unit.is_nested(),
                 };
                 let reply = Reply::new(&mut session.outbox, proto);
-                run(&mut ReadCtx { db, limits, rng, slow, reply, _seal: Seal(()) }, args)
+                let may_wait = !unit.is_nested();
+                run(&mut ReadCtx { db, limits, rng, slow, reply, may_wait, _seal: Seal(()) }, args)
             }
             Handler::Write(run) | Handler::Keeping(run) => {
                 let db = keyspace.write(number, access, effects);

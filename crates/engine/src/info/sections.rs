@@ -68,7 +68,7 @@ pub(super) fn tls(_: &View<'_>, out: &mut Lines) {
 
 pub(super) fn clients(view: &View<'_>, out: &mut Lines) {
     let control = view.control;
-    out.add("connected_clients", view.sessions.len().saturating_sub(control.stream.replicas.len()));
+    out.add("connected_clients", view.sessions.len().saturating_sub(view.replicas().len()));
     out.add("cluster_connections", 0);
     out.add("maxclients", control.limits.maxclients);
     out.add("client_recent_max_input_buffer", view.facts.recent_max_input);
@@ -347,23 +347,36 @@ fn slow_reads(view: &View<'_>, out: &mut Lines) {
 pub(super) fn replication(view: &View<'_>, out: &mut Lines) {
     let stream = &view.control.stream;
     out.add("role", "master");
-    out.add("connected_slaves", stream.replicas.len());
-    for (i, session) in view.replicas().enumerate() {
+    let replicas = view.replicas();
+    out.add("connected_slaves", replicas.len());
+    let config = &view.control.config;
+    if config.int(param::MIN_REPLICAS_TO_WRITE) > 0 && config.int(param::MIN_REPLICAS_MAX_LAG) > 0 {
+        out.add("min_slaves_good_slaves", view.control.good_replicas);
+    }
+    for (i, session) in replicas.into_iter().enumerate() {
         let Some(replica) = session.caller.replica_state() else { continue };
         let state = match replica.stage {
             SyncStage::Wanted => "wait_bgsave",
-            SyncStage::Sending => "send_bulk",
-            SyncStage::Online => "online",
+            SyncStage::Online if replica.is_main_channel => "bg_transfer",
+            SyncStage::Online if replica.is_online() => "online",
+            SyncStage::Sending | SyncStage::Online => "send_bulk",
+        };
+        let is_rdb_channel =
+            session.caller.announced.as_deref().is_some_and(|announced| announced.rdb_channel);
+        let kind = match () {
+            () if is_rdb_channel => "rdb-channel",
+            () if replica.is_main_channel => "main-channel",
+            () => "replica",
         };
         let (ip, port) = session.caller.replica_address();
         let lag = if replica.acked_s == 0 { -1 } else { view.now.unix_s() - replica.acked_s };
         let offset = replica.acked;
         out.add(
             &format!("slave{i}"),
-            format_args!("ip={ip},port={port},state={state},offset={offset},lag={lag},type=replica"),
+            format_args!("ip={ip},port={port},state={state},offset={offset},lag={lag},type={kind}"),
         );
     }
-    out.add("replicas_waiting_psync", 0);
+    out.add("replicas_waiting_psync", stream.reserved.len());
     out.add("master_failover_state", "no-failover");
     out.add("master_replid", &stream.replid);
     let earlier = stream.earlier.as_ref();

@@ -44,6 +44,8 @@ impl Db {
             Form::HashOutside => return Some(self.open_hash_outside(found, head)),
             Form::StrInt | Form::StrInline | Form::StrInlineRaw | Form::StrOutside => return None,
             Form::ListInlineListpack | Form::ListInlineQuicklist | Form::ListOutside => return None,
+            Form::ZsetInlineListpack | Form::ZsetInlineSkiplist | Form::ZsetOutside => return None,
+            Form::StreamOutside => return None,
         };
         self.before_change(found.handle);
         let mut hash = self.store.hash_scratch.take().unwrap_or_default();
@@ -57,7 +59,8 @@ impl Db {
         let index = entry::index_of(entry::payload(head, self.store.slab.body(found.handle)));
         match self.store.values.get_mut(index) {
             Some(Value::Hash(value)) => std::mem::swap(value, &mut hash),
-            Some(Value::Str(_) | Value::Pages(_) | Value::List(_)) | None => mixed_up(),
+            Some(Value::Str(_) | Value::Pages(_) | Value::List(_) | Value::Zset(_) | Value::Stream(_))
+            | None => mixed_up(),
         }
         let (heap_bytes, earliest) = (hash.heap_bytes(), hash.view().earliest());
         OpenHash { hash, home: Home::Outside { found, index, heap_bytes, earliest } }
@@ -188,7 +191,8 @@ impl Db {
     fn put_hash_back(&mut self, index: u32, mut hash: Hash) {
         match self.store.values.get_mut(index) {
             Some(Value::Hash(stand_in)) => std::mem::swap(stand_in, &mut hash),
-            Some(Value::Str(_) | Value::Pages(_) | Value::List(_)) | None => mixed_up(),
+            Some(Value::Str(_) | Value::Pages(_) | Value::List(_) | Value::Zset(_) | Value::Stream(_))
+            | None => mixed_up(),
         }
         self.recycle_hash(hash);
     }
@@ -196,7 +200,8 @@ impl Db {
     fn recycle_hash_value(&mut self, value: Option<Value>) {
         match value {
             Some(Value::Hash(hash)) => self.recycle_hash(hash),
-            Some(Value::Str(_) | Value::Pages(_) | Value::List(_)) | None => mixed_up(),
+            Some(Value::Str(_) | Value::Pages(_) | Value::List(_) | Value::Zset(_) | Value::Stream(_))
+            | None => mixed_up(),
         }
     }
 

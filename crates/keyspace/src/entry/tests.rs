@@ -14,6 +14,10 @@ const FORMS: [(u32, Form); 10] = [
     (10, Form::HashInlineListpack),
     (11, Form::HashInlineHashtable),
     (12, Form::HashOutside),
+    (20, Form::StreamOutside),
+    (17, Form::ZsetInlineListpack),
+    (18, Form::ZsetInlineSkiplist),
+    (19, Form::ZsetOutside),
 ];
 
 #[test]

@@ -8,9 +8,11 @@ use super::crc::Sum;
 use super::cursor::{InputCursor, ReadStop, TextHead};
 use super::error::{LoadError, Problem};
 use super::hash::{self, HashBuilder, HashForm};
-use super::kind::{Dialect, ListForm, MODULE_AUX, ValueKind};
+use super::kind::{Dialect, ListForm, MODULE_AUX, ValueKind, ZsetForm};
 use super::list::{self, ListBuilder};
 use super::skip::Skip;
+use super::stream::StreamBuilder;
+use super::zset::{self, ZsetBuilder};
 use super::{Item, Loaded, LoadedEntry, ReadOptions, SlotSizes, Unknown, Usage, op};
 use sluice_value::Pages;
 
@@ -59,6 +61,16 @@ enum DecoderState {
     },
     /// A hash that is one text.
     HashText(HashForm),
+    /// The parts of a stream.
+    Stream(Box<StreamBuilder>),
+    /// The number of elements of a sorted set.
+    ZsetLen(ZsetForm),
+    /// So many elements of a sorted set, or all of it as one text.
+    Zset {
+        form: ZsetForm,
+        left: u64,
+        builder: Box<ZsetBuilder>,
+    },
     /// The rest of a value that is passed over, then an item that says so.
     SkipValue {
         skip: Skip,
@@ -140,6 +152,9 @@ impl Decoder {
             | DecoderState::HashLen(_)
             | DecoderState::Hash { .. }
             | DecoderState::HashText(_)
+            | DecoderState::Stream(_)
+            | DecoderState::ZsetLen(_)
+            | DecoderState::Zset { .. }
             | DecoderState::SkipValue { .. } => true,
             DecoderState::Header
             | DecoderState::Item
@@ -231,6 +246,20 @@ impl Decoder {
                     Some(hash) if hash.is_empty() => Ok(self.empty()),
                     Some(hash) => Ok(self.entry(Loaded::Hash(hash))),
                 }
+            }
+            DecoderState::Stream(builder) => match builder.step(cursor)? {
+                Some(stream) => Ok(self.entry(Loaded::Stream(stream))),
+                None => Ok(Decoded::Nothing),
+            },
+            DecoderState::ZsetLen(form) => {
+                let (form, left) = (*form, cursor.len()?);
+                self.begin_zset(form, left);
+                self.zset_end(cursor)
+            }
+            DecoderState::Zset { form, left, builder } => {
+                zset::part(*form, builder, cursor)?;
+                *left -= 1;
+                self.zset_end(cursor)
             }
             DecoderState::SkipValue { skip, kind, offset } => {
                 let ended = skip.step(cursor)?;
@@ -355,6 +384,11 @@ impl Decoder {
             ValueKind::List(form) => self.state = DecoderState::ListLen(form),
             ValueKind::Hash(form) if form.is_counted() => self.state = DecoderState::HashLen(form),
             ValueKind::Hash(form) => self.state = DecoderState::HashText(form),
+            ValueKind::Stream(form) => self.state = DecoderState::Stream(Box::new(StreamBuilder::new(form))),
+            ValueKind::Zset(form @ (ZsetForm::Ziplist | ZsetForm::Listpack)) => self.begin_zset(form, 1),
+            ValueKind::Zset(form @ (ZsetForm::Texts | ZsetForm::Doubles)) => {
+                self.state = DecoderState::ZsetLen(form);
+            }
             ValueKind::Other(kind, parts) => {
                 let skip = Skip::new(parts.unwrap_or_default());
                 self.state = DecoderState::SkipValue { skip, kind, offset };
@@ -399,6 +433,26 @@ impl Decoder {
     fn empty<'i>(&mut self) -> Decoded<'i> {
         self.state = DecoderState::Item;
         Decoded::Item(Item::Empty { key: std::mem::take(&mut self.head).key })
+    }
+
+    fn begin_zset(&mut self, form: ZsetForm, left: u64) {
+        let builder = Box::new(ZsetBuilder::new(&self.options));
+        self.state = DecoderState::Zset { form, left, builder };
+    }
+
+    /// The sorted set under way, if it has no more elements.
+    fn zset_end<'i>(&mut self, cursor: &InputCursor<'i>) -> Result<Decoded<'i>, ReadStop> {
+        match std::mem::replace(&mut self.state, DecoderState::Item) {
+            DecoderState::Zset { left: 0, builder, .. } => match builder.finish() {
+                Ok(Some(zset)) => Ok(self.entry(Loaded::Zset(zset))),
+                Ok(None) => Ok(Decoded::Item(Item::Empty { key: std::mem::take(&mut self.head).key })),
+                Err(problem) => cursor.bad(cursor.offset(), problem),
+            },
+            state => {
+                self.state = state;
+                Ok(Decoded::Nothing)
+            }
+        }
     }
 
     /// A long string goes into pages as its bytes arrive, another is waited for.
