@@ -98,12 +98,8 @@ impl WaitFor {
     /// Whether who waits for it is shown as blocked. Who waits for a load or a reply runs a command that takes long.
     pub(crate) fn is_blocked(&self) -> bool {
         match self {
-            WaitFor::Load | WaitFor::Reply => false,
-            WaitFor::Pause
-            | WaitFor::Shutdown
-            | WaitFor::SlowRead
-            | WaitFor::Keys(_)
-            | WaitFor::Replicas { .. } => true,
+            WaitFor::Load | WaitFor::Shutdown | WaitFor::Reply => false,
+            WaitFor::Pause | WaitFor::SlowRead | WaitFor::Keys(_) | WaitFor::Replicas { .. } => true,
         }
     }
 

@@ -245,11 +245,11 @@ impl Engine {
         let limit = self.control.limits.maxmemory;
         let mut used_memory = if limit > 0 { process.used_memory(&self.keyspace) } else { 0 };
         if used_memory > limit {
-            // What a snapshot or a slow read holds is given back by itself: it is no reason to refuse a write.
-            let held = self.held_by_job() + self.control.slow_reads.retained_bytes();
+            // What a snapshot or a slow read holds is given back by itself: it is no reason to refuse a write. So is what the
+            // backlog keeps for slow replicas.
+            let held =
+                self.held_by_job() + self.control.slow_reads.retained_bytes() + self.held_for_replicas();
             used_memory -= held.min(used_memory);
-            // So is what the backlog keeps for slow replicas.
-            used_memory -= self.held_for_replicas().min(used_memory);
         }
         let asked = Asked::new(spec, args, session, &self.control, now, used_memory);
         let verdict = self.gate.ask(&asked);
