@@ -195,7 +195,8 @@ fn values_of_other_types_in_files_of_other_servers_are_named_or_passed_over() {
             (4, 2 * usize::from(server.starts_with("redis")))
         );
         assert_eq!(contents.skipped.get("set"), Some(&3), "{server}");
-        let streams = [((0, "x1".to_owned()), (1, vec![(1, 1), (0, 0)])), ((0, "x2".to_owned()), (0, Vec::new()))];
+        let streams =
+            [((0, "x1".to_owned()), (1, vec![(1, 1), (0, 0)])), ((0, "x2".to_owned()), (0, Vec::new()))];
         assert_eq!(contents.streams, BTreeMap::from(streams), "{server}");
         assert_eq!(contents.strings, strings(&[(0, "s", b"v")]));
         assert_eq!(contents.lists, lists(&[(0, "last", words(&["a"]))]));
