@@ -279,6 +279,10 @@ fn announce_database(
             if let Some(removed) = effects.removed_from(number) {
                 control.watching.database_emptied(number, |key| holds(removed, key));
             }
+            // Who waits for a key until it is gone is answered.
+            if control.blocking.wants_removals() {
+                control.blocking.database_changed(number);
+            }
         }
         DbChange::Swapped(a, b) if a == b => {}
         DbChange::Swapped(a, b) => {

@@ -26,7 +26,7 @@ use sluice_base::{Bytes, Now, heap};
 use sluice_command::{Named, Spec};
 use sluice_keyspace::{Str, ValueRef};
 use sluice_resp::{Outbox, Protocol, Reply, Request};
-use sluice_value::{Hash, HashRef, List, ListRef, Value, Zset, ZsetRef};
+use sluice_value::{Hash, HashRef, List, ListRef, Set, SetRef, Value, Zset, ZsetRef};
 
 /// Whether more of a reply is to come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -135,6 +135,8 @@ pub(crate) fn root_of(value: ValueRef<'_>) -> Value {
             Value::Hash(Hash::from_inline(bytes, encoding))
         }
         ValueRef::Hash(HashRef::Value(hash)) => Value::Hash(hash.share()),
+        ValueRef::Set(SetRef::Inline { bytes, encoding }) => Value::Set(Set::from_inline(bytes, encoding)),
+        ValueRef::Set(SetRef::Value(set)) => Value::Set(set.share()),
         ValueRef::Zset(ZsetRef::Inline { bytes, encoding }) => {
             Value::Zset(Zset::from_inline(bytes, encoding))
         }

@@ -158,6 +158,21 @@ fn lines_of_other_types() -> Vec<String> {
         }
     }
     lines.push("DUMP x".to_owned());
+    let members =
+        |step: usize| (0..2000).map(move |n| format!("member:{}", n * step)).collect::<Vec<_>>().join(" ");
+    lines.extend([format!("SADD s1 {}", members(1)), format!("SADD s2 {}", members(3))]);
+    lines.extend(["SADD ints 1 2 3 4 5 6", "SADD few a member:3 b"].map(str::to_owned));
+    for name in ["SINTER", "SUNION", "SDIFF", "SINTERCARD 2", "SINTERCARD 2"] {
+        for keys in ["s1 s2", "s1 few", "ints few", "s1 missing", "missing s1", "s1 s1", "l s1"] {
+            lines.push(format!("{name} {keys}"));
+        }
+    }
+    lines.extend(
+        ["SINTERCARD 2 s1 s2 LIMIT 7", "ZUNION 2 s1 z WITHSCORES", "ZINTER 2 s2 z"].map(str::to_owned),
+    );
+    for key in ["s1", "ints", "few", "missing", "l"] {
+        lines.extend([format!("SMEMBERS {key}"), format!("DUMP {key}")]);
+    }
     lines
 }
 
@@ -170,6 +185,7 @@ fn large_collections_come_in_pieces() {
         let words = |of: &dyn Fn(String) -> String| numbers().map(of).collect::<Vec<_>>().join(" ");
         let lines = [
             format!("ZADD z {}", words(&|n| format!("{n} member-{n:0>20}"))),
+            format!("SADD s {}", words(&|n| format!("member-{n:0>20}"))),
             format!("HSET h {}", words(&|n| format!("field-{n:0>20} {n}"))),
         ];
         let adds = numbers().map(|n| format!("XADD x {}-1 field {n}", n.parse::<u64>().unwrap() + 1));
@@ -184,6 +200,8 @@ fn large_collections_come_in_pieces() {
         "ZUNION 2 z z",
         "HGETALL h",
         "HVALS h",
+        "SMEMBERS s",
+        "SUNION s s",
         "XRANGE x - +",
         "XREVRANGE x + -",
         "DUMP z",

@@ -9,7 +9,7 @@ use crate::error::CmdError;
 use sluice_base::num::parse_f64;
 use sluice_keyspace::{DbRef, Event, ExpiryMode, Key, ValueRef};
 use sluice_resp::Reply;
-use sluice_value::{Zset, ZsetRef};
+use sluice_value::{ListItem, SetRef, Zset, ZsetRef};
 use std::borrow::Cow;
 use std::ops::Range;
 
@@ -65,12 +65,15 @@ enum Members<'d> {
     /// Of a key that is absent.
     None,
     Zset(ZsetRef<'d>),
+    /// Members without scores, each of which counts as 1.
+    Set(SetRef<'d>),
 }
 
 impl<'d> Members<'d> {
     fn of(value: ValueRef<'d>) -> Result<Members<'d>, CmdError> {
         match value {
             ValueRef::Zset(zset) => Ok(Members::Zset(zset)),
+            ValueRef::Set(set) => Ok(Members::Set(set)),
             ValueRef::Str(_) | ValueRef::List(_) | ValueRef::Hash(_) | ValueRef::Stream(_) => {
                 Err(CmdError::WrongType)
             }
@@ -81,6 +84,7 @@ impl<'d> Members<'d> {
         match self {
             Members::None => 0,
             Members::Zset(zset) => zset.len(),
+            Members::Set(set) => set.len(),
         }
     }
 
@@ -88,6 +92,7 @@ impl<'d> Members<'d> {
         match self {
             Members::None => None,
             Members::Zset(zset) => zset.score(member),
+            Members::Set(set) => set.contains(member).then_some(1.0),
         }
     }
 
@@ -97,6 +102,14 @@ impl<'d> Members<'d> {
             Members::Zset(zset) => {
                 Box::new(zset.iter_all().map(|(member, score)| (Cow::Borrowed(member), score)))
             }
+            Members::Set(set) => Box::new(set.iter().map(|member| {
+                let member = match member {
+                    ListItem::Int(number) => Cow::Owned(number.to_string().into_bytes()),
+                    ListItem::Bytes(bytes) => Cow::Borrowed(bytes),
+                    ListItem::Shared(bytes) => Cow::Borrowed(&**bytes),
+                };
+                (member, 1.0)
+            })),
         }
     }
 }

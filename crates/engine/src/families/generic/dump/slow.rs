@@ -14,6 +14,7 @@ pub(super) fn dump(value: ValueRef<'_>, list_fill: i32, compress: bool) -> SlowR
             Value::Pages(pages) => Dumped::Pages(pages),
             Value::List(list) => Dumped::List(list.view(), list_fill),
             Value::Hash(hash) => Dumped::Hash(hash.view()),
+            Value::Set(set) => Dumped::Set(set.view()),
             Value::Stream(stream) => Dumped::Stream(stream),
             Value::Zset(zset) => Dumped::Zset(zset.view()),
         };

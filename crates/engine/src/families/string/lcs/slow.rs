@@ -60,7 +60,12 @@ impl Lcs {
 fn bytes_of<'a>(root: &'a Value, copy: &'a [u8]) -> &'a [u8] {
     match root {
         Value::Str(bytes) => bytes,
-        Value::Pages(_) | Value::List(_) | Value::Hash(_) | Value::Stream(_) | Value::Zset(_) => copy,
+        Value::Pages(_)
+        | Value::List(_)
+        | Value::Hash(_)
+        | Value::Set(_)
+        | Value::Zset(_)
+        | Value::Stream(_) => copy,
     }
 }
 

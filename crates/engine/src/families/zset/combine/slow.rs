@@ -28,6 +28,7 @@ fn parts(call: &Call<'_>) -> (Vec<Value>, Settings) {
     let root = |source: &Source<'_>| match source.members {
         Members::None => Value::Zset(Zset::new(ZsetEncoding::Listpack)),
         Members::Zset(zset) => root_of(ValueRef::Zset(zset)),
+        Members::Set(set) => root_of(ValueRef::Set(set)),
     };
     let roots = call.sources.iter().map(root).collect();
     let sources = call.sources.iter().map(|source| (source.weight, source.same_as)).collect();
@@ -41,6 +42,7 @@ impl Settings {
         let sources = roots.iter().zip(&self.sources).map(|(root, (weight, same_as))| {
             let members = match root {
                 Value::Zset(zset) => Members::Zset(zset.view()),
+                Value::Set(set) => Members::Set(set.view()),
                 Value::Str(_) | Value::Pages(_) | Value::List(_) | Value::Hash(_) | Value::Stream(_) => {
                     Members::None
                 }
