@@ -577,3 +577,21 @@ fn more_threads_produce_at_the_same_time() {
     let third = rig.connect();
     assert!(rig.run_as(third, "LRANGE l 0 -1").ends_with("\"element:9999\"]"), "without threads in place");
 }
+
+#[test]
+fn a_reply_waits_for_the_last_write_before_its_moment() {
+    let mut rig = Rig::with(&[("appendonly", "yes"), ("appendfsync", "always")]);
+    rig.engine.begin_aof();
+    fill(&mut rig, "l", 10_000);
+    let (first, second, writer) = (rig.client, rig.connect(), rig.connect());
+    rig.holds_reads = true;
+    let before = rig.engine.aof_position();
+    rig.run("LRANGE l 0 -1");
+    rig.run_as(second, "LRANGE l 0 -1");
+    rig.run_as(writer, "LSET l 0 changed");
+    let behind = rig.engine.output_position(writer);
+    assert!(behind > before);
+    rig.finish_read();
+    assert_eq!(rig.engine.output_position(first), before, "it knows nothing of the write");
+    assert_eq!(rig.engine.output_position(second), behind, "its moment was behind the write");
+}
