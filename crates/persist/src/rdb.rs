@@ -7,6 +7,7 @@ mod crc;
 mod cursor;
 mod decoder;
 mod error;
+mod judge;
 mod kind;
 mod list;
 mod payload;
@@ -16,6 +17,7 @@ mod writer;
 mod ziplist;
 
 pub use error::{LoadError, Problem};
+pub use judge::Judge;
 pub use payload::{Dumped, PayloadError, dump, fuzz_payload, restore};
 pub use reader::{
     Item, Loaded, LoadedEntry, ReadOptions, ReadProgress, Reader, SlotSizes, Unknown, fuzz_rdb,
