@@ -130,7 +130,8 @@ impl Engine {
         self.stats.output_peaks.enter_second(now.unix_s());
         let period_s = self.control.config.int(param::REPL_PING_REPLICA_PERIOD);
         let period_ns = u64::try_from(period_s).unwrap_or(0).saturating_mul(1_000_000_000);
-        if self.control.stream.is_fed() && now.mono_ns.saturating_sub(self.cron.last_ping_ns) >= period_ns {
+        if self.control.stream.generates() && now.mono_ns.saturating_sub(self.cron.last_ping_ns) >= period_ns
+        {
             self.cron.last_ping_ns = now.mono_ns;
             // In small letters, as the reference writes it.
             self.control.stream.command_of_its_own([&b"ping"[..]].into_iter());
@@ -143,7 +144,7 @@ impl Engine {
             return;
         }
         let stream = &mut self.control.stream;
-        if stream.is_fed() {
+        if stream.generates() {
             stream.command_of_its_own([&b"REPLCONF"[..], b"GETACK", b"*"].into_iter());
         } else if !stream.has_begun() {
             // The reference counts one byte for asking replicas when there is none: ROLE and INFO show the byte.

@@ -125,7 +125,7 @@ impl Engine {
         self.control.aof.set_strict(self.control.limits.fsyncs_always);
         self.gate.rearm(&self.control);
         self.refresh_access();
-        self.effects.propagating = self.control.stream.is_fed() || self.control.aof.is_on();
+        self.effects.propagating = self.control.stream.generates() || self.control.aof.is_on();
         self.refresh_listening();
     }
 

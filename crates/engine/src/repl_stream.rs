@@ -29,6 +29,8 @@ pub struct ReplicationStream {
     pub(crate) earlier: Option<(String, u64)>,
     /// Whether a replica has ever been attached: the history begins with the first.
     begun: bool,
+    /// This server is itself a replica: the stream has its primary's bytes and none of its own.
+    has_primary: bool,
     /// Database selected in the stream.
     selected: Option<usize>,
     /// Bytes of closed units that no replica has been given yet.
@@ -60,6 +62,64 @@ impl ReplicationStream {
         self.begun
     }
 
+    /// Whether the commands of this server belong into the stream: somebody is to be sent them, and no primary sends its own.
+    #[inline]
+    pub(crate) fn generates(&self) -> bool {
+        self.is_fed() && !self.has_primary
+    }
+
+    /// Says whether this server has a primary: while it has one, neither its commands nor its pings are part of the stream, which
+    /// consists of what [`ReplicationStream::relay`] is given.
+    #[allow(dead_code, reason = "the replica's side calls it")]
+    pub fn set_has_primary(&mut self, has_primary: bool) {
+        self.has_primary = has_primary;
+        // What follows from the other source names its database itself.
+        self.selected = None;
+    }
+
+    /// Whether this server has a primary.
+    #[allow(dead_code, reason = "the replica's side calls it")]
+    pub fn has_primary(&self) -> bool {
+        self.has_primary
+    }
+
+    /// Appends bytes of the primary's stream as they are: replicas of this server follow the same history.
+    #[allow(dead_code, reason = "the replica's side calls it")]
+    pub fn relay(&mut self, bytes: &[u8]) {
+        debug_assert!(self.has_primary);
+        self.pending.extend_from_slice(bytes);
+        self.offset += bytes.len() as u64;
+    }
+
+    /// The data are those of a primary that stands behind `offset` bytes of the history `replid`: a full synchronisation has ended.
+    /// Nothing is known of what came before. Replicas of this server have other data and must be closed by the caller.
+    #[allow(dead_code, reason = "the replica's side calls it")]
+    pub fn adopt_history(&mut self, replid: String, offset: u64) {
+        self.pending.clear();
+        self.selected = None;
+        self.replid = replid;
+        self.earlier = None;
+        self.offset = offset;
+        self.begun = true;
+    }
+
+    /// This server is promoted: the history goes on under another id. Who followed it until now may go on from here.
+    #[allow(dead_code, reason = "the replica's side calls it")]
+    pub fn shift_history(&mut self, replid: String) {
+        let old = std::mem::replace(&mut self.replid, replid);
+        self.earlier = Some((old, self.offset + 1));
+        self.selected = None;
+    }
+
+    /// The primary goes on with the same history under another id (`+CONTINUE <id>`): the old one stays valid up to here. With
+    /// the id that is known already nothing changes.
+    #[allow(dead_code, reason = "the replica's side calls it")]
+    pub fn continue_history(&mut self, replid: String) {
+        if replid != self.replid {
+            self.shift_history(replid);
+        }
+    }
+
     /// Begins the history under an id.
     pub fn begin(&mut self, replid: String) {
         self.replid = replid;
@@ -77,7 +137,11 @@ impl ReplicationStream {
     /// Where the data stand in the history: known while somebody is fed, because what nobody is fed counts nothing.
     pub(crate) fn point(&self) -> Option<StreamPoint<'_>> {
         let db = self.selected.unwrap_or(0);
-        self.is_fed().then(|| StreamPoint { db, replid: &self.replid, offset: self.offset })
+        (self.is_fed() || self.has_primary).then(|| StreamPoint {
+            db,
+            replid: &self.replid,
+            offset: self.offset,
+        })
     }
 
     /// Database selected in the stream.
@@ -102,7 +166,7 @@ impl ReplicationStream {
 
     /// Adds a unit that has ended.
     pub(crate) fn add_unit(&mut self, unit: &UnitCommands, grouping: Grouping) {
-        if self.is_fed() {
+        if self.generates() {
             let before = self.pending.len();
             unit.write_to(Audience::Replicas, grouping, &mut self.selected, &mut self.pending);
             self.offset += (self.pending.len() - before) as u64;
@@ -156,6 +220,32 @@ mod tests {
         let mut alone = ReplicationStream::default();
         alone.add_unit(&unit, Grouping::Transaction);
         assert_eq!((alone.offset, alone.has_pending()), (0, false));
+    }
+
+    #[test]
+    fn a_server_with_a_primary_relays_its_bytes_and_adds_nothing() {
+        let mut stream = fed();
+        stream.set_has_primary(true);
+        stream.adopt_history("a".repeat(40), 1000);
+        let mut unit = UnitCommands::default();
+        unit.command(0, Audience::All, [&b"DEL"[..], b"a"].into_iter());
+        stream.add_unit(&unit, Grouping::Transaction);
+        stream.relay(b"*1\r\n$4\r\nPING\r\n");
+        assert_eq!(&stream.take()[..], b"*1\r\n$4\r\nPING\r\n");
+        assert_eq!((stream.offset, stream.generates()), (1014, false));
+    }
+
+    #[test]
+    fn a_promotion_keeps_the_history_before_up_to_here() {
+        let (old, new) = ("a".repeat(40), "b".repeat(40));
+        let mut stream = fed();
+        stream.set_has_primary(true);
+        stream.adopt_history(old.clone(), 7);
+        stream.continue_history(old.clone());
+        assert_eq!((&stream.replid, &stream.earlier), (&old, &None));
+        stream.set_has_primary(false);
+        stream.shift_history(new.clone());
+        assert_eq!((&stream.replid, &stream.earlier), (&new, &Some((old, 8))));
     }
 
     #[test]
