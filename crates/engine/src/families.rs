@@ -8,6 +8,7 @@ pub(crate) mod generic;
 pub(crate) mod list;
 pub(crate) mod monitor;
 pub(crate) mod pubsub;
+pub(crate) mod replica;
 pub(crate) mod replication;
 pub(crate) mod server;
 pub(crate) mod string;

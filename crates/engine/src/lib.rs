@@ -37,6 +37,7 @@ mod process;
 mod pubsub;
 mod redact;
 mod renames;
+mod replica;
 mod repl_stream;
 mod rewriting;
 mod routes;
@@ -71,11 +72,12 @@ pub use prepare::{PreparedBatch, Preparer};
 pub use process::{
     AofFacts, AofFiles, AofIncrement, AofPart, AofSource, Background, BackgroundFile, Counts, CpuTimes,
     Facts, IoThreads, LogLevel, NextPiece, Process, SaveError, SnapshotMade, SnapshotPieces, SnapshotSink,
-    SnapshotSource,
+    SnapshotSource, SyncFacts,
 };
 pub use renames::{Renames, rename_errors, renames};
 pub use saving::{Ending, key_delay_us};
 pub use session::{Caller, Closing, Connection, Session};
+pub use sluice_replication::{HistoryPoint, LinkState, Primary};
 pub use session_key::SessionKey;
 pub use snapshot::{Give, Kept, SnapshotFile};
 pub use stats::Peaks;

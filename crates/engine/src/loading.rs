@@ -110,6 +110,8 @@ impl LoadJob {
             LoadSource::Snapshot(source) => {
                 let mut file = FileLoad::new(control, plan.duplicates, now);
                 file.ends_process = plan.purpose == LoadPurpose::Start;
+                // The primary says when a key goes.
+                file.keeps_expired = control.replica.is_some();
                 LoadReader::Snapshot(source, Box::new(file))
             }
             LoadSource::Aof(files) => LoadReader::Aof(Box::new(AofLoad::new(control, files))),

@@ -71,6 +71,8 @@ pub(crate) fn is_over_limit(session: &mut Session, limits: &Limits, now: Now) ->
         ClientKind::Normal if session.caller.subscribed.is_any() => limits.output[2],
         ClientKind::Normal => limits.output[0],
         ClientKind::Replica => limits.output[1],
+        // What it is owed is a line a second.
+        ClientKind::Primary => return false,
     };
     let second = u32::try_from(now.mono_ns / 1_000_000_000).unwrap_or(u32::MAX);
     let above_soft = limit.soft > 0 && bytes >= limit.soft;

@@ -3,6 +3,7 @@
 //! Sizes are what the allocator gives, rounded up (`sluice_base::heap`). Not counted: texts of the configuration, which CONFIG
 //! SET replaces by others of much the same length, and the pieces of a snapshot that is under way.
 
+use crate::replica::ReplicaRole;
 use crate::engine::Engine;
 use crate::prepare::PreparedBatch;
 use sluice_base::heap;
@@ -24,8 +25,8 @@ impl Engine {
         let work = self.effects.footprint() + prepared + heap::vec(&self.actions);
         let syncs = &control.full_syncs;
         let syncs = heap::vec(&syncs.wanted) + heap::vec(&syncs.readers) + heap::vec(&syncs.ended);
-        vec![
-            ("entries", entries),
+        let role = control.replica.as_deref().map_or(0, ReplicaRole::footprint);
+        vec![            ("entries", entries),
             ("keyspace", keyspace),
             ("sessions", self.sessions.footprint()),
             ("spare_outboxes", spare),
@@ -35,7 +36,7 @@ impl Engine {
             ("blocking", control.blocking.footprint()),
             ("commandlog", control.commandlog.footprint()),
             ("latency", control.latency.footprint()),
-            ("replication", control.stream.footprint() + control.unit_commands.footprint() + syncs),
+            ("replication", control.stream.footprint() + control.unit_commands.footprint() + syncs + role),
             ("aof", control.aof.footprint()),
             ("stats", self.stats.footprint()),
         ]

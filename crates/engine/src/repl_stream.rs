@@ -33,6 +33,8 @@ pub struct ReplicationStream {
     has_primary: bool,
     /// Database selected in the stream.
     selected: Option<usize>,
+    /// The same in the stream of the primary of this server.
+    relayed_db: usize,
     /// Bytes of closed units that no replica has been given yet.
     pending: Vec<u8>,
     /// Blocks that were delivered lately, oldest first: their memory is used again once every replica has sent them.
@@ -70,30 +72,26 @@ impl ReplicationStream {
 
     /// Says whether this server has a primary: while it has one, neither its commands nor its pings are part of the stream, which
     /// consists of what [`ReplicationStream::relay`] is given.
-    #[allow(dead_code, reason = "the replica's side calls it")]
     pub fn set_has_primary(&mut self, has_primary: bool) {
         self.has_primary = has_primary;
         // What follows from the other source names its database itself.
         self.selected = None;
     }
 
-    /// Whether this server has a primary.
-    #[allow(dead_code, reason = "the replica's side calls it")]
-    pub fn has_primary(&self) -> bool {
-        self.has_primary
-    }
-
     /// Appends bytes of the primary's stream as they are: replicas of this server follow the same history.
-    #[allow(dead_code, reason = "the replica's side calls it")]
     pub fn relay(&mut self, bytes: &[u8]) {
         debug_assert!(self.has_primary);
         self.pending.extend_from_slice(bytes);
         self.offset += bytes.len() as u64;
     }
 
+    /// The database that the primary's bytes have selected so far.
+    pub(crate) fn set_relayed_db(&mut self, db: usize) {
+        self.relayed_db = db;
+    }
+
     /// The data are those of a primary that stands behind `offset` bytes of the history `replid`: a full synchronisation has ended.
     /// Nothing is known of what came before. Replicas of this server have other data and must be closed by the caller.
-    #[allow(dead_code, reason = "the replica's side calls it")]
     pub fn adopt_history(&mut self, replid: String, offset: u64) {
         self.pending.clear();
         self.selected = None;
@@ -104,7 +102,6 @@ impl ReplicationStream {
     }
 
     /// This server is promoted: the history goes on under another id. Who followed it until now may go on from here.
-    #[allow(dead_code, reason = "the replica's side calls it")]
     pub fn shift_history(&mut self, replid: String) {
         let old = std::mem::replace(&mut self.replid, replid);
         self.earlier = Some((old, self.offset + 1));
@@ -113,7 +110,6 @@ impl ReplicationStream {
 
     /// The primary goes on with the same history under another id (`+CONTINUE <id>`): the old one stays valid up to here. With
     /// the id that is known already nothing changes.
-    #[allow(dead_code, reason = "the replica's side calls it")]
     pub fn continue_history(&mut self, replid: String) {
         if replid != self.replid {
             self.shift_history(replid);
@@ -136,7 +132,7 @@ impl ReplicationStream {
 
     /// Where the data stand in the history: known while somebody is fed, because what nobody is fed counts nothing.
     pub(crate) fn point(&self) -> Option<StreamPoint<'_>> {
-        let db = self.selected.unwrap_or(0);
+        let db = if self.has_primary { self.relayed_db } else { self.selected.unwrap_or(0) };
         (self.is_fed() || self.has_primary).then(|| StreamPoint {
             db,
             replid: &self.replid,

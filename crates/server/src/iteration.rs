@@ -11,6 +11,7 @@ mod barrier;
 mod batches;
 mod main_thread;
 mod moves;
+mod replica;
 mod save_pace;
 mod shutdown;
 mod timing;
@@ -28,6 +29,7 @@ use crate::listen::listeners::Listeners;
 use crate::listen::{self, ListenerKind};
 use crate::loader;
 use crate::os::plain_error;
+use crate::replica::Follower;
 use crate::signals::{self, Signals};
 use crate::switches;
 use barrier::Barrier;
@@ -51,6 +53,7 @@ use timing::Timing;
 pub const PHASES: &[(&str, fn(&mut Server))] = &[
     ("collect and execute", Server::collect),
     ("take what was loaded", Server::advance_load),
+    ("follow the primary", Server::follow_primary),
     ("cron", Server::cron),
     ("act", Server::act),
     ("move connections", Server::move_connections),
@@ -72,6 +75,8 @@ pub struct Server {
     io_threads: Manager,
     batches: Batches,
     timing: Timing,
+    /// The link to the primary.
+    follower: Follower,
     /// Keeps output until what it tells is durable: under `appendfsync always` alone.
     barrier: Option<Box<Barrier>>,
     /// When the save under way is to go on, if it has more to capture and room for it.
@@ -127,6 +132,7 @@ impl Server {
             ready: Vec::new(),
             to_close: Vec::new(),
         };
+        let seed = host.entropy().iter().fold(0_u64, |seed, byte| seed.rotate_left(8) ^ u64::from(*byte));
         let mut server = Server {
             engine,
             host,
@@ -137,6 +143,7 @@ impl Server {
             io_threads,
             batches: Batches::default(),
             timing: Timing::default(),
+            follower: Follower::new(seed),
             barrier: None,
             save: SavePace::default(),
             sums_memory: switches::number(switches::PARTS).is_some(),
@@ -186,7 +193,7 @@ impl Server {
         if more_to_do {
             return Deadline::PAST;
         }
-        Deadline::at_ns(self.timing.next_cron_ns.min(self.save.next_ns()))
+        Deadline::at_ns(self.timing.next_cron_ns.min(self.save.next_ns()).min(self.link_deadline_ns()))
     }
 
     /// Sums the parts of memory.
@@ -250,6 +257,10 @@ impl Server {
     fn collect(&mut self) {
         while let Some(event) = self.sockets.event_loop.next_event(self.timing.began_ns) {
             self.timing.is_busy = true;
+            if self.follower.has_events() && crate::replica::is_of_link(&event) {
+                self.link_event(event);
+                continue;
+            }
             match connection::handle(self, event) {
                 None => {}
                 Some(Event::Accepted { token, socket }) => self.accept(token, socket),
@@ -391,6 +402,7 @@ impl Server {
                 self.end_without_data();
             }
             LoadEnded::Debug => {}
+            LoadEnded::Sync(result) => self.sync_loaded(result),
         }
     }
 
@@ -487,6 +499,7 @@ impl Server {
                 SocketOwner::InHand => {}
             }
             self.engine.disconnect(key);
+            self.note_link_closed(key);
             if let Some(barrier) = &mut self.barrier {
                 barrier.forget(key);
             }

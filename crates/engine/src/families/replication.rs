@@ -42,6 +42,9 @@ fn synchronise(ctx: &mut ServerCtx<'_>, greeting: Greeting) -> Run {
     if ctx.session.caller.replica.is_some() {
         return Ok(Outcome::Done);
     }
+    if ctx.control.replica.as_ref().is_some_and(|role| !role.is_up()) {
+        return Err(CmdError::text("NOMASTERLINK Can't SYNC while not connected with my master"));
+    }
     let announced = ctx.session.caller.announced.as_deref().cloned().unwrap_or_default();
     if announced.without_keys && !announced.eof {
         return Err(CmdError::text("ERR Filtered replica requires EOF capability"));
@@ -52,7 +55,7 @@ fn synchronise(ctx: &mut ServerCtx<'_>, greeting: Greeting) -> Run {
     let name = ctx.session.caller.replica_name();
     ctx.process.log(LogLevel::Notice, &format!("Replica {name} asks for synchronization"));
     // What was written while nobody was fed is in no history: a replica of before would lack it.
-    if !ctx.control.stream.is_fed() {
+    if !ctx.control.stream.is_fed() && ctx.control.replica.is_none() {
         let replid = hex(&ctx.process.entropy());
         ctx.control.stream.begin(replid);
     }
@@ -85,6 +88,9 @@ fn replconf(ctx: &mut ServerCtx<'_>, args: Args<'_>) -> Run {
         }
         // For a replica's own use: a primary that is asked by a client keeps silent.
         if args.is(i, "GETACK") {
+            if let Some(role) = ctx.control.replica.as_mut().filter(|_| ctx.session.caller.is_primary()) {
+                role.ask_ack();
+            }
             return Ok(Outcome::Done);
         }
         let announced = ctx.session.caller.announced.get_or_insert_default();
@@ -102,6 +108,9 @@ pub(crate) fn replicas_at(control: &Control, sessions: &Sessions, offset: u64) -
 }
 
 fn wait(ctx: &mut ServerCtx<'_>, args: Args<'_>) -> Run {
+    if ctx.control.replica.is_some() {
+        return Err(CmdError::WAIT_ON_REPLICA);
+    }
     let count = args.int(1)?;
     let deadline_ms = timeout_ms(args.at(2), ctx.now)?;
     let offset = ctx.session.caller.write_offset;
@@ -124,6 +133,9 @@ fn waitaof(ctx: &mut ServerCtx<'_>, args: Args<'_>) -> Run {
         return Err(CmdError::text("ERR value is out of range, must be positive"));
     }
     let deadline_ms = timeout_ms(args.at(3), ctx.now)?;
+    if ctx.control.replica.is_some() {
+        return Err(CmdError::WAITAOF_ON_REPLICA);
+    }
     if waits_here && !ctx.control.wants_aof() {
         return Err(AOF_IS_OFF);
     }

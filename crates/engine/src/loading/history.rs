@@ -10,6 +10,8 @@ use sluice_persist::aof::ReplicationNote;
 pub(crate) struct LoadedHistory {
     replid: Option<String>,
     offset: Option<u64>,
+    /// The database that the stream has selected there.
+    db: Option<usize>,
 }
 
 impl LoadedHistory {
@@ -36,6 +38,16 @@ impl LoadedHistory {
     #[inline]
     pub(crate) fn note_change(&mut self) {
         self.offset = None;
+        self.db = None;
+    }
+
+    pub(crate) fn note_db(&mut self, db: Option<usize>) {
+        self.db = db;
+    }
+
+    /// The database that the stream has selected there, where that is known.
+    pub(crate) fn db(&self) -> Option<usize> {
+        self.db
     }
 
     /// Id and offset, where both are known.

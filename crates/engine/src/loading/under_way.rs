@@ -1,6 +1,8 @@
 //! A load as the main thread sees it: begun, watched, and at its end.
 
-use super::{Duplicates, LoadCounts, LoadJob, LoadOutcome, LoadProgress, LoadSource, NotLoaded};
+use super::{
+    Duplicates, LoadCounts, LoadJob, LoadOutcome, LoadProgress, LoadSource, LoadedHistory, NotLoaded,
+};
 use crate::action::Action;
 use crate::control::Control;
 use crate::engine::Engine;
@@ -29,6 +31,8 @@ pub(crate) enum LoadPurpose {
     Start,
     /// DEBUG RELOAD or DEBUG LOADAOF of this client, which waits for it.
     Debug(SessionKey),
+    /// A snapshot of the primary.
+    Sync,
 }
 
 /// Where the data of a load come from.
@@ -72,6 +76,8 @@ pub enum LoadEnded {
     Start(Result<(), NotLoaded>),
     /// That of DEBUG RELOAD or DEBUG LOADAOF, whose client has its answer.
     Debug,
+    /// That of a snapshot of the primary.
+    Sync(Result<(), NotLoaded>),
 }
 
 /// A load under way.
@@ -216,11 +222,7 @@ impl Control {
                     OldData::Filled => self.kept.merge(brought.kept),
                 }
                 self.note_loaded(load.from, brought.counts);
-                if load.plan.purpose == LoadPurpose::Start
-                    && let Some((replid, offset)) = brought.history.point()
-                {
-                    self.stream.resume(replid, offset);
-                }
+                self.note_loaded_history(load.plan.purpose, brought.history);
                 if load.from == LoadedFrom::Aof {
                     // The log has all of them.
                     self.dirty = 0;
@@ -236,6 +238,23 @@ impl Control {
                 }
                 Err(why)
             }
+        }
+    }
+
+    /// The data stand where the file says, in a history of replication: at the start that may be of use.
+    fn note_loaded_history(&mut self, purpose: LoadPurpose, history: LoadedHistory) {
+        let db = history.db();
+        match (purpose, history.point(), &mut self.replica) {
+            (LoadPurpose::Start, Some((replid, offset)), Some(role)) => {
+                // Without the database, what follows would go to another.
+                role.can_resume = db.is_some();
+                role.db = db.unwrap_or(0);
+                self.stream.adopt_history(replid, offset);
+                self.stream.set_relayed_db(db.unwrap_or(0));
+            }
+            (LoadPurpose::Start, Some((replid, offset)), None) => self.stream.resume(replid, offset),
+            (LoadPurpose::Sync, _, _) => self.loaded_stream_db = db,
+            (LoadPurpose::Start, None, _) | (LoadPurpose::Debug(_), _, _) => {}
         }
     }
 
@@ -282,7 +301,7 @@ impl Engine {
         self.begin_load_of(LoadSource::Aof(files), plan, process.now());
     }
 
-    fn begin_load_of(&mut self, source: LoadSource, plan: LoadPlan, now: Now) {
+    pub(crate) fn begin_load_of(&mut self, source: LoadSource, plan: LoadPlan, now: Now) {
         let job = self.control.begin_load(source, self.keyspace.empty_twin(), plan, now);
         self.actions.push(Action::Load(Box::new(job)));
         self.refresh();
@@ -343,7 +362,11 @@ impl Engine {
         self.commit_unasked(now);
         self.announce_loaded(now);
         self.refresh();
+        // The primary's commands have waited.
+        self.control.blocking.end_pause();
+        self.serve_waiting(process);
         match load.plan.purpose {
+            LoadPurpose::Sync => LoadEnded::Sync(loaded),
             LoadPurpose::Start => {
                 if loaded.is_ok() {
                     let spent = Duration::from_nanos(now.mono_ns.saturating_sub(load.began.mono_ns));
