@@ -49,9 +49,8 @@ impl CmdError {
     pub(crate) const READ_ONLY_REPLICA: CmdError =
         CmdError::text("READONLY You can't write against a read only replica.");
     /// The primary is out of reach, and what it may have changed shall not be missed.
-    pub(crate) const STALE_REPLICA: CmdError = CmdError::text(
-        "MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'.",
-    );
+    pub(crate) const STALE_REPLICA: CmdError =
+        CmdError::text("MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'.");
     /// WAIT is for those whose writes are propagated.
     pub(crate) const WAIT_ON_REPLICA: CmdError = CmdError::text(
         "ERR WAIT cannot be used with replica instances. Please also note that if a replica is configured to be writable \

@@ -190,7 +190,8 @@ pub(crate) const CHECKS: &[Check] = &[
         armed_for: |_| false,
         holds_primary: false,
         ask: |asked| {
-            let refuses = asked.control.replica.is_some() && asked.control.config.bool(param::REPLICA_READ_ONLY);
+            let refuses =
+                asked.control.replica.is_some() && asked.control.config.bool(param::REPLICA_READ_ONLY);
             (refuses && asked.flags.has(Flags::WRITE)).then_some(Verdict::Reject(CmdError::READ_ONLY_REPLICA))
         },
     },

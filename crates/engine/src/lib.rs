@@ -37,8 +37,8 @@ mod process;
 mod pubsub;
 mod redact;
 mod renames;
-mod replica;
 mod repl_stream;
+mod replica;
 mod rewriting;
 mod routes;
 mod saving;
@@ -77,7 +77,7 @@ pub use process::{
 pub use renames::{Renames, rename_errors, renames};
 pub use saving::{Ending, key_delay_us};
 pub use session::{Caller, Closing, Connection, Session};
-pub use sluice_replication::{HistoryPoint, LinkState, Primary};
 pub use session_key::SessionKey;
+pub use sluice_replication::{HistoryPoint, LinkState, Primary};
 pub use snapshot::{Give, Kept, SnapshotFile};
 pub use stats::Peaks;

@@ -3,9 +3,9 @@
 //! Sizes are what the allocator gives, rounded up (`sluice_base::heap`). Not counted: texts of the configuration, which CONFIG
 //! SET replaces by others of much the same length, and the pieces of a snapshot that is under way.
 
-use crate::replica::ReplicaRole;
 use crate::engine::Engine;
 use crate::prepare::PreparedBatch;
+use crate::replica::ReplicaRole;
 use sluice_base::heap;
 use sluice_resp::Outbox;
 
@@ -26,7 +26,8 @@ impl Engine {
         let syncs = &control.full_syncs;
         let syncs = heap::vec(&syncs.wanted) + heap::vec(&syncs.readers) + heap::vec(&syncs.ended);
         let role = control.replica.as_deref().map_or(0, ReplicaRole::footprint);
-        vec![            ("entries", entries),
+        vec![
+            ("entries", entries),
             ("keyspace", keyspace),
             ("sessions", self.sessions.footprint()),
             ("spare_outboxes", spare),

@@ -9,5 +9,6 @@ mod backoff;
 mod link;
 
 pub use link::{
-    Credentials, Failure, HistoryPoint, Input, LinkState, LogLevel, Output, Primary, ReplicaLink, Surroundings,
+    Credentials, Failure, HistoryPoint, Input, LinkState, LogLevel, Output, Primary, ReplicaLink,
+    Surroundings,
 };

@@ -412,8 +412,8 @@ impl ReplicaLink {
         let State::Transfer { stage: stage @ Stage::Committing, .. } = &mut self.state else { return };
         *stage = Stage::Loading;
         self.log(LogLevel::Notice, "Loading the RDB and finalizing primary-replica sync...");
-        self.log(LogLevel::Notice, "PRIMARY <-> REPLICA sync: Loading DB in memory");
         self.outputs.push(Output::Load);
+        self.log(LogLevel::Notice, "PRIMARY <-> REPLICA sync: Loading DB in memory");
     }
 
     fn accepted(&mut self) {
@@ -461,7 +461,10 @@ impl ReplicaLink {
                 self.retry_after_refusal(around);
             }
             State::Transfer { stage: Stage::Awaited, .. } => {
-                self.log(LogLevel::Warning, "The connection with the primary ended before the snapshot began");
+                self.log(
+                    LogLevel::Warning,
+                    "The connection with the primary ended before the snapshot began",
+                );
                 self.retry_after_failed_sync(around);
             }
             // Who receives it tells.

@@ -1020,12 +1020,12 @@ pub static REPLCONF: Spec = Spec {
 };
 
 const REPLICAOF_ARGS: &[Arg] = &[one_of(
-        "args",
-        &[
-            block("host-port", &[string("host"), integer("port")]),
-            block("no-one", &[token("no", "NO"), token("one", "ONE")]),
-        ],
-    )];
+    "args",
+    &[
+        block("host-port", &[string("host"), integer("port")]),
+        block("no-one", &[token("no", "NO"), token("one", "ONE")]),
+    ],
+)];
 
 /// `REPLICAOF`
 pub static REPLICAOF: Spec = Spec {

@@ -391,7 +391,10 @@ fn replica(view: &View<'_>, role: &ReplicaRole, out: &mut Lines) {
     out.add("master_sync_in_progress", u8::from(role.link == LinkState::Transfer));
     // The reference's number where nothing is known.
     let offset = if role.is_up() || role.can_resume { control.stream.offset } else { 1 };
-    out.add("slave_read_repl_offset", offset + session.map_or(0, |session| session.caller.input_bytes as u64));
+    out.add(
+        "slave_read_repl_offset",
+        offset + session.map_or(0, |session| session.caller.input_bytes as u64),
+    );
     out.add("slave_repl_offset", offset);
     out.zeros(&["replicas_repl_buffer_size", "replicas_repl_buffer_peak"]);
     if role.link == LinkState::Transfer {

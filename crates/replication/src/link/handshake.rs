@@ -62,7 +62,10 @@ impl Handshake {
             if self.input.len() <= LINE_BYTES_MAX {
                 return Answer::More;
             }
-            out.push(Output::Log(LogLevel::Warning, "The primary answers with a line without end".to_owned()));
+            out.push(Output::Log(
+                LogLevel::Warning,
+                "The primary answers with a line without end".to_owned(),
+            ));
             return Answer::Refused;
         };
         let rest = self.input.split_off(end + 1);
@@ -81,7 +84,8 @@ impl Handshake {
             Awaited::Sync { is_partial } => self.sync(line, is_partial, around, out),
             other => {
                 if is_error(line) && other != Awaited::Auth {
-                    let text = format!("(Non critical) Primary does not understand REPLCONF {}: ", other.name());
+                    let text =
+                        format!("(Non critical) Primary does not understand REPLCONF {}: ", other.name());
                     log(out, LogLevel::Notice, &text, line);
                 }
                 self.take_next(around, out);
@@ -100,7 +104,9 @@ impl Handshake {
 
     fn pong(&mut self, line: &[u8], around: &Surroundings<'_>, out: &mut Vec<Output>) -> Answer {
         let is_fine = line.starts_with(b"+")
-            || [&b"-NOAUTH"[..], b"-NOPERM", b"-ERR operation not permitted"].iter().any(|e| line.starts_with(e));
+            || [&b"-NOAUTH"[..], b"-NOPERM", b"-ERR operation not permitted"]
+                .iter()
+                .any(|e| line.starts_with(e));
         if !is_fine {
             let quoted = [line, b"'"].concat();
             log(out, LogLevel::Warning, "Error reply to PING from primary: '", &quoted);
@@ -200,7 +206,8 @@ impl Handshake {
         ));
         let named = words.trim_ascii();
         let known = around.resume.map(|point| point.replid.as_bytes());
-        let replid = (is_replid(named) && Some(named) != known).then(|| String::from_utf8_lossy(named).into_owned());
+        let replid =
+            (is_replid(named) && Some(named) != known).then(|| String::from_utf8_lossy(named).into_owned());
         if let Some(replid) = &replid {
             out.push(Output::Log(LogLevel::Notice, format!("Primary replication ID changed to {replid}")));
         }

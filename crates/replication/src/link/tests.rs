@@ -188,8 +188,7 @@ fn a_partial_resynchronisation_goes_on_with_what_came_behind_the_answer() {
     let asked = bed.receive(b"+OK\r\n+OK\r\n+OK\r\n");
     assert_eq!(sent(&asked), format!("PSYNC {ID} 42"));
     let outputs = bed.receive(b"+CONTINUE\r\n*1\r\n");
-    let expected =
-        [Output::Continue(None), Output::Stream(b"*1\r\n".to_vec()), Output::Acknowledge];
+    let expected = [Output::Continue(None), Output::Stream(b"*1\r\n".to_vec()), Output::Acknowledge];
     assert_eq!(outputs, expected);
     let mut bed = Bed::asking(Some(point(41)));
     let outputs = bed.receive(format!("+CONTINUE {OTHER_ID}\r\n").as_bytes());
@@ -226,7 +225,9 @@ fn d1_what_comes_of_an_attempt_before_is_ignored() {
     let other = Primary { port: 6380, ..primary() };
     let outputs = bed.deeds(Input::Follow(Some(other.clone())));
     assert_eq!(outputs, [Output::Close, Output::Connect(old + 2, other)]);
-    for input in [Input::Saved(old), Input::InForce(old), Input::Failed(old, Failure::Transfer), Input::Ended(old)] {
+    for input in
+        [Input::Saved(old), Input::InForce(old), Input::Failed(old, Failure::Transfer), Input::Ended(old)]
+    {
         assert_eq!(bed.step(input.clone()), [], "{input:?}");
     }
     assert_eq!(bed.link.state(), LinkState::Connecting);

@@ -73,7 +73,12 @@ impl Server {
                 Report::Saved => self.link_step(Input::Saved(attempt)),
                 Report::InForce(socket, rest) => {
                     self.merge_download();
-                    self.follower.holder = LinkHolder::Received(socket, rest);
+                    let received = LinkHolder::Received(socket, rest);
+                    if let LinkHolder::Receiving(download) =
+                        std::mem::replace(&mut self.follower.holder, received)
+                    {
+                        download.end();
+                    }
                     self.link_step(Input::InForce(attempt));
                 }
                 Report::Failed => {
@@ -282,7 +287,8 @@ impl Server {
             other => return self.follower.holder = other,
         };
         let config = self.engine.config();
-        let is_relaxed = config.choice::<RdbVersionCheck>(param::RDB_VERSION_CHECK) == RdbVersionCheck::Relaxed;
+        let is_relaxed =
+            config.choice::<RdbVersionCheck>(param::RDB_VERSION_CHECK) == RdbVersionCheck::Relaxed;
         let options = ReadOptions {
             unknown: if is_relaxed { Unknown::Skip } else { Unknown::Refuse },
             checksum: config.bool(param::RDBCHECKSUM),
@@ -392,7 +398,9 @@ impl Server {
 
     /// The server ends: what is received is given up, and its file removed (D-5).
     pub(super) fn end_link(&mut self) {
-        if let LinkHolder::Receiving(download) = std::mem::replace(&mut self.follower.holder, LinkHolder::Nobody) {
+        if let LinkHolder::Receiving(download) =
+            std::mem::replace(&mut self.follower.holder, LinkHolder::Nobody)
+        {
             download.remove_temporary();
         }
     }

@@ -42,12 +42,12 @@ pub enum Report {
 /// What a thread is told once the file is saved.
 struct Commit;
 
-/// A download as the main thread has it. Dropped, it is cancelled.
+/// A download as the main thread has it. Dropped before its end, it is cancelled.
 pub struct Download {
     reports: Receiver<Report>,
     commit: Sender<Commit>,
-    /// The same socket, to shut it.
-    socket: OwnedFd,
+    /// The same socket, to shut it; none once the thread has given its own back.
+    socket: Option<OwnedFd>,
     progress: Arc<SyncProgress>,
     temporary: PathBuf,
     storage: Arc<dyn Storage>,
@@ -73,7 +73,7 @@ impl Download {
         let download = Download {
             reports,
             commit,
-            socket: socket.try_clone()?,
+            socket: Some(socket.try_clone()?),
             progress: progress.clone(),
             temporary: plan.temporary.clone(),
             storage: plan.storage.clone(),
@@ -89,6 +89,11 @@ impl Download {
             job.run(first, &commits);
         })?;
         Ok(download)
+    }
+
+    /// The thread has given the connection back.
+    pub fn end(mut self) {
+        self.socket = None;
     }
 
     /// How far it is.
@@ -120,7 +125,9 @@ impl Download {
 impl Drop for Download {
     fn drop(&mut self) {
         // Wakes the thread out of a receive at once; one that has ended does not mind.
-        let _ = shutdown(self.socket.as_raw_fd(), Shutdown::Both);
+        if let Some(socket) = &self.socket {
+            let _ = shutdown(socket.as_raw_fd(), Shutdown::Both);
+        }
     }
 }
 
@@ -238,8 +245,7 @@ impl Job {
     fn announce(&self, extent: Extent) -> Result<(), NoFile> {
         let size = match extent {
             Extent::Sized(size) => {
-                let text =
-                    format!("PRIMARY <-> REPLICA sync: receiving {size} bytes from primary to disk");
+                let text = format!("PRIMARY <-> REPLICA sync: receiving {size} bytes from primary to disk");
                 self.reports.log(LogLevel::Notice, text);
                 size
             }
@@ -263,7 +269,9 @@ impl Job {
     fn read(&mut self, into: &mut [u8]) -> Result<usize, NoFile> {
         loop {
             match self.socket.read(into) {
-                Ok(0) => return Err(NoFile("I/O error trying to sync with PRIMARY: connection lost".to_owned())),
+                Ok(0) => {
+                    return Err(NoFile("I/O error trying to sync with PRIMARY: connection lost".to_owned()));
+                }
                 Ok(len) => {
                     self.progress.count_received(len);
                     return Ok(len);

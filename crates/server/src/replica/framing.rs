@@ -84,7 +84,9 @@ impl Framing {
                     return Ok((at + 1, Some(self.begin(&line)?)));
                 }
                 b'\r' => {}
-                _ if self.line.len() >= LINE_BYTES_MAX => return Err(FramingError::Protocol(shown(&self.line))),
+                _ if self.line.len() >= LINE_BYTES_MAX => {
+                    return Err(FramingError::Protocol(shown(&self.line)));
+                }
                 _ => self.line.push(*byte),
             }
         }
@@ -101,8 +103,7 @@ impl Framing {
             if mark.len() != MARK_LEN {
                 return Err(protocol());
             }
-            self.state =
-                FramingState::Marked { mark: mark.to_vec(), tail: Vec::with_capacity(2 * MARK_LEN) };
+            self.state = FramingState::Marked { mark: mark.to_vec(), tail: Vec::with_capacity(2 * MARK_LEN) };
             return Ok(Extent::Marked);
         }
         let text = std::str::from_utf8(rest).map_err(|_| protocol())?;
