@@ -236,10 +236,14 @@ impl Engine {
             stage: SyncStage::Online,
             awaits_ack: false,
             sends_acks: false,
+            next: self.control.stream.offset,
         }));
         session.mask = self.gate.session_mask(session);
-        self.deliver_stream();
-        self.control.stream.attach(key);
+        let stream = &mut self.control.stream;
+        if !stream.has_begun() {
+            stream.begin(stream.replid.clone());
+        }
+        stream.attach(key);
         self.refresh();
     }
 
@@ -264,9 +268,7 @@ impl Engine {
             self.forget_link_session(key);
         }
         if session.caller.replica.is_some() {
-            self.control.stream.replicas.retain(|k| *k != key);
-            self.leave_full_sync(&session);
-            self.refresh();
+            self.detach_replica(key, &session);
         }
         if session.caller.subscribed.is_any() {
             self.control.pubsub.forget(key);
@@ -354,7 +356,7 @@ impl Engine {
     pub fn end_iteration(&mut self, process: &mut dyn Process) {
         self.serve_full_syncs(process);
         self.ask_replicas();
-        self.deliver_stream();
+        self.deliver_stream(process);
         self.note_history();
     }
 

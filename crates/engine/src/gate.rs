@@ -280,12 +280,12 @@ pub(crate) const CHECKS: &[Check] = &[
     Check {
         name: "aof-backlog",
         concerns: |spec| spec.flags.has(Flags::WRITE) || is_exec(spec),
-        armed: |control| control.aof.report().backlog == AofBacklog::Full,
+        armed: |control| control.aof.report().backlog != AofBacklog::Fine,
         armed_for: |_| false,
         holds_primary: true,
         ask: |asked| {
-            let is_full = asked.control.aof.report().backlog == AofBacklog::Full;
-            (is_full && asked.flags.has(Flags::WRITE)).then_some(Verdict::Postpone)
+            let is_behind = asked.control.aof.report().backlog != AofBacklog::Fine;
+            (is_behind && asked.flags.has(Flags::WRITE)).then_some(Verdict::Postpone)
         },
     },
     // Refuses nothing: whoever asks the gate notes what the reply of a command that may run has to wait for.

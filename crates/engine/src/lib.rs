@@ -39,6 +39,7 @@ mod redact;
 mod renames;
 mod repl_stream;
 mod replica;
+mod replicas;
 mod rewriting;
 mod routes;
 mod saving;

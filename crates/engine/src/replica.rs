@@ -325,7 +325,7 @@ impl Engine {
             role.session = Some(key);
             role.uncounted.clear();
         }
-        self.control.stream.set_relayed_db(db);
+        self.control.stream.relay_selects(db);
         key
     }
 
@@ -356,7 +356,7 @@ impl Engine {
         }
         role.db = session.caller.db;
         self.control.stream.relay(&role.uncounted);
-        self.control.stream.set_relayed_db(role.db);
+        self.control.stream.relay_selects(role.db);
         role.uncounted.clear();
         if role.uncounted.capacity() > UNCOUNTED_KEPT_BYTES {
             role.uncounted = Vec::new();

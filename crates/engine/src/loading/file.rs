@@ -196,14 +196,18 @@ impl FileLoad {
     ) -> Result<bool, NotLoaded> {
         let FileLoad { reader, db, counts, entries, kept, history, staged, is_accepted, .. } = self;
         let (duplicates, now, lfu, left) = (self.duplicates, self.now, self.lfu, self.left);
-        let keeps_expired = self.keeps_expired;
+        let expired = match (self.keeps_expired, self.ends_process) {
+            (true, _) => ExpiredKeys::Loaded,
+            (false, true) => ExpiredKeys::LoadedInHistory,
+            (false, false) => ExpiredKeys::LeftOut,
+        };
         let mut target = LoadTarget {
             keyspace,
             duplicates,
             now,
             lfu,
             left,
-            keeps_expired,
+            expired,
             db,
             counts,
             entries,
@@ -327,6 +331,17 @@ enum Failure {
 /// Bytes of a file's signature.
 const MAGIC_BYTES: usize = 9;
 
+/// What becomes of keys past their expiry.
+#[derive(Clone, Copy)]
+enum ExpiredKeys {
+    LeftOut,
+    /// Loaded where the file belongs to a history: replicas that go on behind the file have these keys. They are deleted, and replicas
+    /// told so, when somebody meets them.
+    LoadedInHistory,
+    /// Loaded: a log goes on behind them.
+    Loaded,
+}
+
 /// Where the items of a file go.
 struct LoadTarget<'a> {
     keyspace: &'a mut Keyspace,
@@ -334,8 +349,7 @@ struct LoadTarget<'a> {
     now: Now,
     lfu: bool,
     left: u64,
-    /// Keys past their expiry are loaded too: a log goes on behind them.
-    keeps_expired: bool,
+    expired: ExpiredKeys,
     db: &'a mut usize,
     counts: &'a mut LoadCounts,
     /// Keys so far, whatever became of them.
@@ -430,7 +444,12 @@ impl LoadTarget<'_> {
 
     fn entry(&mut self, entry: LoadedEntry<'_>) -> Result<(), String> {
         let LoadedEntry { key, value, expiry_ms, usage } = entry;
-        if !self.keeps_expired && expiry_ms.is_some_and(|at| at < self.now.unix_ms()) {
+        let is_loaded = match self.expired {
+            ExpiredKeys::LeftOut => false,
+            ExpiredKeys::LoadedInHistory => self.history.has_id(),
+            ExpiredKeys::Loaded => true,
+        };
+        if !is_loaded && expiry_ms.is_some_and(|at| at < self.now.unix_ms()) {
             self.counts.expired += 1;
             return Ok(());
         }
@@ -540,7 +559,7 @@ impl PreambleLoad {
             now: *now,
             lfu: *lfu,
             left: *size,
-            keeps_expired: true,
+            expired: ExpiredKeys::Loaded,
             db,
             counts,
             entries,

@@ -250,7 +250,7 @@ impl Control {
                 role.can_resume = db.is_some();
                 role.db = db.unwrap_or(0);
                 self.stream.adopt_history(replid, offset);
-                self.stream.set_relayed_db(db.unwrap_or(0));
+                self.stream.relay_selects(db.unwrap_or(0));
             }
             (LoadPurpose::Start, Some((replid, offset)), None) => self.stream.resume(replid, offset),
             (LoadPurpose::Sync, _, _) => self.loaded_stream_db = db,
@@ -305,6 +305,11 @@ impl Engine {
         let job = self.control.begin_load(source, self.keyspace.empty_twin(), plan, now);
         self.actions.push(Action::Load(Box::new(job)));
         self.refresh();
+    }
+
+    /// The snapshot file was not loaded and holds data: nothing is saved in its place.
+    pub fn keep_unloaded_snapshot(&mut self) {
+        self.control.partly_loaded = Some(self.control.snapshot_place());
     }
 
     /// Whether a load is under way.
