@@ -386,7 +386,7 @@ params! {
             "Seconds to wait for more replicas before a full copy begins.";
         REPL_DISKLESS_SYNC_MAX_REPLICAS: Int = number("repl-diskless-sync-max-replicas", 0, 0, INT).later(REPLICATION),
             "Replicas after which a full copy begins without further waiting; 0 waits the whole delay.";
-        REPL_DISKLESS_LOAD: Choice<DisklessLoad> = one_of::<DisklessLoad>("repl-diskless-load", DisklessLoad::Disabled as u8).debug().deny_loading().later(REPLICATION),
+        REPL_DISKLESS_LOAD: Choice<DisklessLoad> = one_of::<DisklessLoad>("repl-diskless-load", DisklessLoad::Disabled as u8).debug().deny_loading(),
             "How a replica loads a full copy from the socket: disabled, on-empty-db, swapdb, flush-before-load.";
         DUAL_CHANNEL_REPLICATION_ENABLED: Bool = boolean("dual-channel-replication-enabled", false).debug().later(REPLICATION),
             "Send the full copy and the writes that follow over two connections.";

@@ -227,16 +227,20 @@ pub(crate) const CHECKS: &[Check] = &[
     },
     Check {
         name: "loading",
-        concerns: |spec| !spec.flags.has(Flags::LOADING) || is_exec(spec),
+        concerns: |spec| {
+            !spec.flags.has(Flags::LOADING) || spec.flags.has(Flags::NO_ASYNC_LOADING) || is_exec(spec)
+        },
         armed: |control| control.load.is_some(),
         armed_for: |_| false,
         holds_primary: true,
         ask: |asked| {
+            let load = asked.control.load.as_ref()?;
             let is_allowed = match &asked.session.transaction {
+                _ if load.is_async() => !asked.flags.has(Flags::NO_ASYNC_LOADING),
                 Some(transaction) if is_exec(asked.spec) => transaction.is_allowed_while_loading(),
                 Some(_) | None => asked.spec.flags.has(Flags::LOADING),
             };
-            (asked.control.load.is_some() && !is_allowed).then(|| match asked.caller.is_primary() {
+            (!is_allowed).then(|| match asked.caller.is_primary() {
                 // What the primary sends is not lost: it waits.
                 true => Verdict::Postpone,
                 false => Verdict::Reject(CmdError::LOADING),

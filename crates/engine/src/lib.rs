@@ -76,6 +76,7 @@ pub use process::{
     SnapshotSource, SyncFacts,
 };
 pub use renames::{Renames, rename_errors, renames};
+pub use replica::SyncSource;
 pub use saving::{Ending, key_delay_us};
 pub use session::{Caller, Closing, Connection, Session};
 pub use session_key::SessionKey;

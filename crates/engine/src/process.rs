@@ -231,6 +231,9 @@ pub trait SnapshotSource: Send {
 
     /// Reads the next bytes of what was opened, some at least; none at the end of the file. Errors: the system's reason.
     fn read(&mut self, into: &mut [u8]) -> Result<usize, String>;
+
+    /// The snapshot was read whole: what stands behind it is nobody's.
+    fn end(&mut self) {}
 }
 
 /// The files of an append-only file, for the thread that loads them.

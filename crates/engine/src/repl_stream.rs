@@ -83,6 +83,11 @@ impl ReplicationStream {
         self.selected = None;
     }
 
+    /// Whether this server has a primary.
+    pub(crate) fn has_primary(&self) -> bool {
+        self.has_primary
+    }
+
     /// Appends bytes of the primary's stream as they are: replicas of this server follow the same history.
     pub fn relay(&mut self, bytes: &[u8]) {
         debug_assert!(self.has_primary);

@@ -19,7 +19,7 @@ use crate::control::Control;
 use crate::engine::{Engine, hex};
 use crate::error::CmdError;
 use crate::loading::{Duplicates, LoadPlan, LoadPurpose, LoadSource, OldData};
-use crate::process::{LogLevel, Process};
+use crate::process::{LogLevel, Process, SnapshotSource};
 use crate::session::{ClientKind, Closing, Connection, ReplyMode, Session};
 use crate::session_key::SessionKey;
 use crate::unit_commands::push_command;
@@ -67,6 +67,17 @@ pub(crate) struct RoleWanted {
     pub(crate) primary: Option<Primary>,
     /// Who asks, for the log.
     pub(crate) by: String,
+}
+
+/// Where the snapshot of a primary is read from, and what becomes of the data that are there.
+pub enum SyncSource {
+    /// From the RDB file, which holds the snapshot.
+    File,
+    /// From the connection. The data are freed first.
+    Stream(Box<dyn SnapshotSource>),
+    /// From the connection, of a primary with this history. The data stay until the others are there, and are served meanwhile where
+    /// they belong to the same history.
+    Exchanged(Box<dyn SnapshotSource>, String),
 }
 
 impl ReplicaRole {
@@ -261,9 +272,10 @@ impl Engine {
         self.control.saving.scheduled = false;
     }
 
-    /// Begins to load the snapshot that was received and is in force: [`crate::Action::Load`]. Replicas of this server are closed, because
-    /// their data are others; the append-only file ends, because what follows belongs behind other data.
-    pub fn begin_sync_load(&mut self, process: &mut dyn Process) {
+    /// Begins to load the snapshot of the primary: [`crate::Action::Load`]. Replicas of this server are closed, because their data are
+    /// others; the append-only file ends, because what follows belongs behind other data. Data are freed when the snapshot's header was
+    /// found good, or kept until it is loaded.
+    pub fn begin_sync_load(&mut self, from: SyncSource, process: &mut dyn Process) {
         self.break_off_save(process);
         self.break_off_full_sync(process);
         self.break_off_rewrite(process);
@@ -271,15 +283,31 @@ impl Engine {
             self.turn_aof_off(process);
         }
         self.close_replicas();
-        if let Some(role) = &mut self.control.replica {
-            role.can_resume = false;
+        let (source, old, serves_old) = match from {
+            SyncSource::File => {
+                let name = self.control.config.bytes(param::DBFILENAME).to_vec();
+                (process.snapshot_source(&name), OldData::Freed, false)
+            }
+            SyncSource::Stream(source) => (source, OldData::Freed, false),
+            SyncSource::Exchanged(source, replid) => {
+                // Data of another history are no answer to anybody.
+                let is_same = self.resume_point().is_some_and(|point| point.replid == replid);
+                (source, OldData::Kept, is_same)
+            }
+        };
+        if old == OldData::Freed {
+            if let Some(role) = &mut self.control.replica {
+                role.can_resume = false;
+            }
+            process.log(LogLevel::Notice, "Discarding previously cached primary state.");
         }
-        process.log(LogLevel::Notice, "Discarding previously cached primary state.");
-        let name = self.control.config.bytes(param::DBFILENAME).to_vec();
-        let source = process.snapshot_source(&name);
-        let plan =
-            LoadPlan { purpose: LoadPurpose::Sync, old: OldData::Freed, duplicates: Duplicates::Refused };
+        let plan = LoadPlan { serves_old, ..LoadPlan::new(LoadPurpose::Sync, old, Duplicates::Refused) };
         self.begin_load_of(LoadSource::Snapshot(source), plan, process.now());
+    }
+
+    /// The data are what they are now: an append-only file that ended with those of before begins again.
+    pub(crate) fn begin_aof_again(&mut self) {
+        self.control.rewriting.scheduled |= self.control.wants_aof() && !self.control.aof.is_on();
     }
 
     /// The data are those of the primary at this point of its history; `db`: the database that the primary's stream has selected.
@@ -294,9 +322,7 @@ impl Engine {
             role.durable = DurablePoint::default();
         }
         self.control.dirty = 0;
-        if self.control.wants_aof() && !self.control.aof.is_on() {
-            self.control.rewriting.scheduled = true;
-        }
+        self.begin_aof_again();
         self.refresh();
     }
 

@@ -97,6 +97,8 @@ pub enum Failure {
     Transfer,
     /// The file was in force, and could not be loaded: the log has the reason.
     Load,
+    /// It could not be loaded as it came: the log has the reason.
+    Stream,
 }
 
 /// What happens to a link. Numbers are those of the attempt.
@@ -240,6 +242,18 @@ impl ReplicaLink {
     /// The number of the attempt under way.
     pub fn attempt(&self) -> u64 {
         self.attempt
+    }
+
+    /// The point of the primary's history that the snapshot stands at which is awaited, received or loaded.
+    pub fn point(&self) -> Option<&HistoryPoint> {
+        match &self.state {
+            State::Transfer { point, .. } => Some(point),
+            State::None
+            | State::Connect { .. }
+            | State::Connecting { .. }
+            | State::Handshake { .. }
+            | State::Connected { .. } => None,
+        }
     }
 
     /// Whether a file was committed and is not loaded yet: who is followed then changes behind that.
@@ -442,6 +456,10 @@ impl ReplicaLink {
                     "Replica main thread detected RDB download failure in Bio thread",
                 );
             }
+            Failure::Stream => self.log(
+                LogLevel::Warning,
+                "Failed trying to load the PRIMARY synchronization DB from socket, check server logs.",
+            ),
             Failure::Load => self.log(
                 LogLevel::Warning,
                 "Failed trying to load the PRIMARY synchronization DB from disk, check server logs.",

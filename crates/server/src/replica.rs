@@ -2,7 +2,8 @@
 //! done when is decided by [`sluice_replication::ReplicaLink`]; `iteration/replica.rs` carries it out.
 //!
 //! ```text
-//!  Connecting (thread) ──► Attached (event loop) ──► Leaving ──► Receiving (thread) ──► Received ──► Session (event loop)
+//!  Connecting (thread) ──► Attached (event loop) ──► Leaving ─┬► Receiving (thread) ─┬► Received ──► Session (event loop)
+//!                              │                             └► Loading (thread) ────┘                     ▲
 //!                              └───────────────── +CONTINUE ────────────────────────────────────────────►┘
 //! ```
 //!
@@ -12,10 +13,12 @@
 pub mod connect;
 pub mod download;
 pub mod framing;
+pub mod memory;
 pub mod progress;
 
 use connect::Connecting;
 use download::Download;
+use memory::MemorySync;
 use progress::SyncProgress;
 use sluice_evloop::{Event, Source, Token};
 use sluice_replication::ReplicaLink;
@@ -34,6 +37,8 @@ pub enum LinkHolder {
     Leaving(Vec<u8>),
     /// A thread that receives the snapshot.
     Receiving(Download),
+    /// The thread of a load that reads the snapshot from it.
+    Loading(MemorySync),
     /// The main thread, until the snapshot is loaded; these bytes have come behind it.
     Received(OwnedFd, Vec<u8>),
     /// The event loop, as that of a client.

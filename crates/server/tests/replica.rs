@@ -447,3 +447,146 @@ fn a_chain_of_replicas_has_one_history() {
         (writes.info("master_repl_offset") == last.info("master_repl_offset")).then_some(())
     });
 }
+
+/// Begins another full synchronisation of a server that is synchronised: the connection on which it comes.
+fn again(primary: &PlayedPrimary, link: Link, replid: &str) -> Link {
+    drop(link);
+    let mut link = primary.accept();
+    link.shake_hands();
+    link.send(format!("+FULLRESYNC {replid} 700\r\n"));
+    link
+}
+
+#[test]
+fn a_snapshot_can_be_loaded_from_the_connection() {
+    for mode in ["on-empty-db", "flush-before-load", "swapdb"] {
+        for is_sized in [true, false] {
+            let (server, primary, mut link) = following(&["--repl-diskless-load", mode]);
+            link.shake_hands();
+            link.send(format!("+FULLRESYNC {REPLID} 10\r\n"));
+            let file = snapshot(&[("new", "2")]);
+            match is_sized {
+                true => link.send_snapshot(&file),
+                false => {
+                    let mark = "e".repeat(40);
+                    link.send(format!("$EOF:{mark}\r\n"));
+                    link.send(&file);
+                    link.send(mark);
+                }
+            }
+            // Behind a mark a primary waits for the replica's word.
+            link.acknowledged(10);
+            link.send(common::request(&[b"SELECT", b"0"]));
+            link.send(common::request(&[b"SET", b"behind", b"3"]));
+            link.acknowledged(10 + 23 + 32);
+            let mut client = server.client();
+            client.check("GET new", "$1\r\n2\r\n").check("GET behind", "$1\r\n3\r\n");
+            assert!(!names(&server.dir).contains(&"dump.rdb".to_owned()), "{mode}: nothing goes by disk");
+            drop(link);
+            let mut link = primary.accept();
+            assert_eq!(link.shake_hands(), format!("PSYNC {REPLID} 66"), "{mode}");
+        }
+    }
+}
+
+#[test]
+fn swapdb_serves_and_keeps_the_old_data() {
+    let (server, primary, link) = synchronised(&["--repl-diskless-load", "swapdb"]);
+    let mut client = server.client();
+    let mut link = again(&primary, link, REPLID);
+    let mut bad = snapshot(&[("new", "2")]);
+    let at = bad.len() - 12;
+    bad[at] ^= 1;
+    link.send(format!("${}\r\n", bad.len()));
+    link.send(&bad[..30]);
+    until("the load", || (client.info("async_loading") == "1").then_some(()));
+    client.check("GET old", "$1\r\n1\r\n");
+    assert_eq!(client.info("loading"), "0");
+    link.send(&bad[30..]);
+    // It failed, and the data stand where they stood.
+    let mut link = primary.accept();
+    assert_eq!(link.shake_hands(), format!("PSYNC {REPLID} 1"));
+    client.check("GET old", "$1\r\n1\r\n");
+    // Data of another history are no answer.
+    let other = "f".repeat(40);
+    link.send(format!("+FULLRESYNC {other} 5\r\n$1000\r\nVALKEY080"));
+    until("the load", || (client.info("loading") == "1").then_some(()));
+    client.check("GET old", "-LOADING Valkey is loading the dataset in memory\r\n");
+    drop(link);
+    let mut link = primary.accept();
+    assert_eq!(link.shake_hands(), format!("PSYNC {REPLID} 1"));
+    client.check("GET old", "$1\r\n1\r\n");
+}
+
+#[test]
+fn nothing_is_freed_before_the_header_was_judged() {
+    let (server, primary, link) = synchronised(&["--repl-diskless-load", "flush-before-load"]);
+    let mut client = server.client();
+    drop(link);
+    for header in ["<html>no snapshot", "VALKEY999", "REDIS0099"] {
+        let mut link = primary.accept();
+        link.shake_hands();
+        link.send(format!("+FULLRESYNC {REPLID} 700\r\n$10000\r\n{header}"));
+        link.expect_end();
+        until("the end of the load", || (client.info("loading") == "0").then_some(()));
+        client.check("GET old", "$1\r\n1\r\n");
+    }
+}
+
+#[test]
+fn d7_a_primary_that_falls_silent_is_left_after_repl_timeout() {
+    for mode in ["disabled", "swapdb", "flush-before-load"] {
+        let (server, primary, mut link) = following(&["--repl-timeout", "1", "--repl-diskless-load", mode]);
+        link.shake_hands();
+        link.send(format!("+FULLRESYNC {REPLID} 0\r\n$10000\r\nVALKEY080"));
+        let said = "Timeout receiving bulk data from PRIMARY...";
+        assert!(server.log.wait(said).is_some(), "{mode}");
+        link.expect_end();
+        let mut link = primary.accept();
+        link.shake_hands();
+        link.send(format!("+FULLRESYNC {REPLID} 0\r\n"));
+        link.send_snapshot(&snapshot(&[("new", "2")]));
+        up(&mut server.client());
+        server.client().check("GET new", "$1\r\n2\r\n");
+    }
+}
+
+#[test]
+fn a_restart_from_the_append_only_file_goes_on_where_it_stands() {
+    let dir = Dir::new();
+    let primary = PlayedPrimary::new();
+    let start = || {
+        Server::start_in(Dir::new(), |command| {
+            command.args(["--dir", &dir.join(""), "--appendonly", "yes"]);
+            command.args(["--replicaof", &format!("127.0.0.1 {}", primary.port)]);
+        })
+    };
+    let mut server = start();
+    let mut link = primary.accept();
+    assert_eq!(link.shake_hands(), "PSYNC ? -1");
+    link.send(format!("+FULLRESYNC {REPLID} 100\r\n"));
+    link.send_snapshot(&snapshot(&[("old", "1")]));
+    let mut client = server.client();
+    up(&mut client);
+    until("the new base", || {
+        let scheduled = client.info("aof_rewrite_scheduled") == "1";
+        (!scheduled && client.info("aof_rewrite_in_progress") == "0" && client.info("aof_rewrites") == "1")
+            .then_some(())
+    });
+    link.send(common::request(&[b"SELECT", b"7"]));
+    link.send(common::request(&[b"SET", b"a", b"1"]));
+    // A database that no write follows.
+    link.send(common::request(&[b"SELECT", b"3"]));
+    link.acknowledged(173);
+    client.send("SHUTDOWN NOSAVE\r\n");
+    server.wait();
+    let server = start();
+    let mut link = primary.accept();
+    assert_eq!(link.shake_hands(), format!("PSYNC {REPLID} 174"));
+    link.send("+CONTINUE\r\n");
+    link.send(common::request(&[b"SET", b"b", b"2"]));
+    link.acknowledged(200);
+    let mut client = server.client();
+    client.check("SELECT 7", "+OK\r\n").check("GET a", "$1\r\n1\r\n").check("EXISTS b", ":0\r\n");
+    client.check("SELECT 3", "+OK\r\n").check("GET b", "$1\r\n2\r\n");
+}

@@ -163,8 +163,9 @@ fn memory_ratios(view: &View<'_>, report: &MemoryReport, out: &mut Lines) {
 
 pub(super) fn persistence(view: &View<'_>, out: &mut Lines) {
     let load = view.control.load.as_deref();
-    out.add("loading", u8::from(load.is_some()));
-    out.add("async_loading", 0);
+    let is_async = load.is_some_and(LoadUnderWay::is_async);
+    out.add("loading", u8::from(load.is_some() && !is_async));
+    out.add("async_loading", u8::from(is_async));
     let saving = &view.control.saving;
     let job = view.job.unwrap_or_default();
     let (changed, copied) = job.changed;

@@ -168,6 +168,7 @@ impl FileLoad {
             let has_ended = self.take(&piece[..len], keyspace, out)?;
             self.publish(read, keyspace, out);
             if has_ended {
+                source.end();
                 return Ok(self.finish(out));
             }
         }

@@ -31,6 +31,7 @@ impl LoadedHistory {
         match note {
             ReplicationNote::Id(id) => self.note_id(&id),
             ReplicationNote::Offset(offset) => self.note_offset(offset),
+            ReplicationNote::Db(db) => self.note_db(usize::try_from(db).ok()),
         }
     }
 
@@ -43,7 +44,6 @@ impl LoadedHistory {
     #[inline]
     pub(crate) fn note_change(&mut self) {
         self.offset = None;
-        self.db = None;
     }
 
     pub(crate) fn note_db(&mut self, db: Option<usize>) {

@@ -22,6 +22,15 @@ pub(crate) struct LoadPlan {
     pub purpose: LoadPurpose,
     pub old: OldData,
     pub duplicates: Duplicates,
+    /// The data that are there are served until the others are loaded.
+    pub serves_old: bool,
+}
+
+impl LoadPlan {
+    /// A load during which nothing is served.
+    pub(crate) fn new(purpose: LoadPurpose, old: OldData, duplicates: Duplicates) -> LoadPlan {
+        LoadPlan { purpose, old, duplicates, serves_old: false }
+    }
 }
 
 /// What a load is for.
@@ -67,6 +76,8 @@ pub(crate) enum OldData {
     Freed,
     /// The file is loaded into them.
     Filled,
+    /// They stay until the snapshot is loaded whole, and are freed then: a failure leaves them.
+    Kept,
 }
 
 /// A load that has ended.
@@ -135,6 +146,11 @@ impl LoadUnderWay {
     /// Has another `key-load-delay` take effect.
     pub(crate) fn set_key_delay(&self, config: &Config) {
         self.progress.set_key_delay(config.int(param::KEY_LOAD_DELAY));
+    }
+
+    /// Whether the data that are there are served meanwhile.
+    pub(crate) fn is_async(&self) -> bool {
+        self.plan.serves_old
     }
 
     /// Keys loaded so far, and keys left out because they have expired.
@@ -218,7 +234,7 @@ impl Control {
         match result {
             Ok(brought) => {
                 match load.plan.old {
-                    OldData::Freed => self.kept = brought.kept,
+                    OldData::Freed | OldData::Kept => self.kept = brought.kept,
                     OldData::Filled => self.kept.merge(brought.kept),
                 }
                 self.note_loaded(load.from, brought.counts);
@@ -243,7 +259,7 @@ impl Control {
 
     /// The data stand where the file says, in a history of replication: at the start that may be of use.
     fn note_loaded_history(&mut self, purpose: LoadPurpose, history: LoadedHistory) {
-        let db = history.db();
+        let db = history.db().filter(|db| *db < self.limits.databases);
         match (purpose, history.point(), &mut self.replica) {
             (LoadPurpose::Start, Some((replid, offset)), Some(role)) => {
                 // Without the database, what follows would go to another.
@@ -288,16 +304,14 @@ impl Engine {
         if opened.is_none() {
             return Ok(false);
         }
-        let plan =
-            LoadPlan { purpose: LoadPurpose::Start, old: OldData::Freed, duplicates: Duplicates::Refused };
+        let plan = LoadPlan::new(LoadPurpose::Start, OldData::Freed, Duplicates::Refused);
         self.begin_load_of(LoadSource::Snapshot(source), plan, process.now());
         Ok(true)
     }
 
     /// Begins to load an append-only file before the first client is served: [`Action::Load`].
     pub fn begin_aof_load_at_start(&mut self, files: Box<dyn AofFiles>, process: &mut dyn Process) {
-        let plan =
-            LoadPlan { purpose: LoadPurpose::Start, old: OldData::Freed, duplicates: Duplicates::Refused };
+        let plan = LoadPlan::new(LoadPurpose::Start, OldData::Freed, Duplicates::Refused);
         self.begin_load_of(LoadSource::Aof(files), plan, process.now());
     }
 
@@ -371,7 +385,12 @@ impl Engine {
         self.control.blocking.end_pause();
         self.serve_waiting(process);
         match load.plan.purpose {
-            LoadPurpose::Sync => LoadEnded::Sync(loaded),
+            LoadPurpose::Sync => {
+                if loaded.is_err() {
+                    self.begin_aof_again();
+                }
+                LoadEnded::Sync(loaded)
+            }
             LoadPurpose::Start => {
                 if loaded.is_ok() {
                     let spent = Duration::from_nanos(now.mono_ns.saturating_sub(load.began.mono_ns));

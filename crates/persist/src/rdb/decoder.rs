@@ -241,7 +241,7 @@ impl Decoder {
         let (dialect, version) = match known {
             Ok(Some(header)) => header,
             // Says how much is missing.
-            Ok(None) => return cursor.take(HEADER_LEN as u64).map(|_| Decoded::Nothing),
+            Ok(None) => return peek.byte().map(|_| Decoded::Nothing),
             Err(error) => return cursor.bad(0, error.problem),
         };
         cursor.take(HEADER_LEN as u64)?;

@@ -10,12 +10,13 @@ use crate::listen;
 use crate::os::plain_error;
 use crate::replica::connect::{ConnectPlan, Connecting};
 use crate::replica::download::{Download, DownloadPlan, Report};
+use crate::replica::memory::{MemoryReport, MemorySync};
 use crate::replica::{LinkHolder, TICK_NS};
 use crate::storage;
 use nix::sys::socket::{MsgFlags, send};
-use sluice_config::choice::RdbVersionCheck;
+use sluice_config::choice::{DisklessLoad, RdbVersionCheck};
 use sluice_config::param;
-use sluice_engine::{HistoryPoint, LinkState, LogLevel, NotLoaded, Process, SessionKey};
+use sluice_engine::{HistoryPoint, LinkState, LogLevel, NotLoaded, Process, SessionKey, SyncSource};
 use sluice_evloop::{Event, Fd, Received, SendBuf, Sending, Source};
 use sluice_persist::rdb::{ReadOptions, Unknown};
 use sluice_replication::{self as replication, Credentials, Failure, Input, Output, Primary, Surroundings};
@@ -57,6 +58,7 @@ impl Server {
                 Some(Err(reason)) => self.link_step(Input::Refused(attempt, &reason)),
             },
             LinkHolder::Receiving(_) => self.hear_download(attempt),
+            LinkHolder::Loading(_) => self.hear_memory_sync(),
             LinkHolder::Nobody
             | LinkHolder::Attached(_)
             | LinkHolder::Leaving(_)
@@ -90,6 +92,24 @@ impl Server {
         }
     }
 
+    /// Takes up what the source of a load has told.
+    fn hear_memory_sync(&mut self) {
+        while let LinkHolder::Loading(sync) = &self.follower.holder {
+            let Some(report) = sync.take() else { return };
+            match report {
+                MemoryReport::Log(level, line) => self.host.note(level, &line),
+                MemoryReport::Received(socket, rest) => {
+                    self.merge_download();
+                    let received = LinkHolder::Received(socket, rest);
+                    if let LinkHolder::Loading(sync) = std::mem::replace(&mut self.follower.holder, received)
+                    {
+                        sync.end();
+                    }
+                }
+            }
+        }
+    }
+
     /// What a download has received is counted as the main thread's from now on.
     fn merge_download(&mut self) {
         if let Some(progress) = &self.follower.progress {
@@ -107,6 +127,7 @@ impl Server {
         self.follower.next_tick_ns = now.mono_ns + TICK_NS;
         let heard = match &self.follower.holder {
             LinkHolder::Receiving(download) => (download.progress().received(), 0, 0),
+            LinkHolder::Loading(sync) => (sync.progress().received(), 0, 0),
             LinkHolder::Session(key) => self.engine.session(*key).map_or((0, 0, 0), |session| {
                 (session.caller.net_in, session.caller.last_s, session.caller.input_bytes)
             }),
@@ -186,7 +207,10 @@ impl Server {
                     download.commit();
                 }
             }
-            Output::Load => self.engine.begin_sync_load(&mut self.host),
+            Output::Load if self.engine.is_loading() => {
+                self.link_step(Input::Failed(attempt, Failure::Transfer))
+            }
+            Output::Load => self.engine.begin_sync_load(SyncSource::File, &mut self.host),
             Output::KeepAlive => {
                 if let LinkHolder::Received(socket, _) = &self.follower.holder {
                     // One that is full has something to read.
@@ -272,7 +296,6 @@ impl Server {
     /// The snapshot begins: the event loop is to let go of the connection.
     fn leave_for_download(&mut self, first: Vec<u8>) {
         let LinkHolder::Attached(source) = self.follower.holder else { return };
-        self.host.note(LogLevel::Notice, "Replica main thread creating Bio thread to save RDB to disk");
         let event_loop = &mut self.sockets.event_loop;
         event_loop.recv_stop(source);
         event_loop.detach(source);
@@ -286,6 +309,10 @@ impl Server {
             // The attempt was given up, and another may be under way.
             other => return self.follower.holder = other,
         };
+        if let Some(how) = self.memory_load() {
+            return self.begin_memory_load(attempt, fd, first, how);
+        }
+        self.host.note(LogLevel::Notice, "Replica main thread creating Bio thread to save RDB to disk");
         let config = self.engine.config();
         let is_relaxed =
             config.choice::<RdbVersionCheck>(param::RDB_VERSION_CHECK) == RdbVersionCheck::Relaxed;
@@ -317,13 +344,67 @@ impl Server {
         self.publish_sync_facts();
     }
 
+    /// How a snapshot is loaded from the connection, where it is.
+    fn memory_load(&self) -> Option<DisklessLoad> {
+        let wanted = self.engine.config().choice::<DisklessLoad>(param::REPL_DISKLESS_LOAD);
+        match wanted {
+            DisklessLoad::Disabled => None,
+            DisklessLoad::OnEmptyDb => {
+                let is_empty = self.engine.keyspace().iter().all(|(_, db)| db.is_empty());
+                is_empty.then_some(wanted)
+            }
+            DisklessLoad::SwapDb | DisklessLoad::FlushBeforeLoad => Some(wanted),
+        }
+    }
+
+    fn begin_memory_load(&mut self, attempt: u64, fd: Fd, first: Vec<u8>, how: DisklessLoad) {
+        let waker = self.sockets.event_loop.waker();
+        // One load at a time: one of DEBUG, or of an attempt that was given up, may not have ended.
+        let begun = match self.engine.is_loading() {
+            true => Err(std::io::Error::other("another load is under way")),
+            false => owned(fd).and_then(|socket| MemorySync::new(socket, first, waker)),
+        };
+        match begun {
+            Ok((sync, source)) => {
+                self.note_heard();
+                self.follower.progress = Some(sync.progress().clone());
+                self.follower.holder = LinkHolder::Loading(sync);
+                let source = Box::new(source);
+                let source = match (how, self.follower.link.point()) {
+                    (DisklessLoad::SwapDb, Some(point)) => {
+                        SyncSource::Exchanged(source, point.replid.clone())
+                    }
+                    _ => SyncSource::Stream(source),
+                };
+                self.engine.begin_sync_load(source, &mut self.host);
+            }
+            Err(error) => {
+                let text =
+                    format!("The snapshot cannot be loaded from the connection: {}", plain_error(&error));
+                self.host.note(LogLevel::Warning, &text);
+                self.link_step(Input::Failed(attempt, Failure::Transfer));
+            }
+        }
+        self.publish_sync_facts();
+    }
+
     /// The load of a snapshot of the primary has ended.
     pub(super) fn sync_loaded(&mut self, result: Result<(), NotLoaded>) {
         let attempt = self.follower.link.attempt();
+        self.hear_memory_sync();
+        self.merge_download();
         self.follower.progress = None;
         match result {
-            Ok(()) => self.link_step(Input::Loaded(attempt)),
-            Err(_) => self.link_step(Input::Failed(attempt, Failure::Load)),
+            Ok(()) => {
+                // Says nothing new where the snapshot was loaded from its file.
+                self.link_step(Input::Accepted(attempt));
+                self.link_step(Input::Loaded(attempt));
+            }
+            Err(_) => {
+                let is_of_stream = matches!(self.follower.holder, LinkHolder::Loading(_));
+                let failure = if is_of_stream { Failure::Stream } else { Failure::Load };
+                self.link_step(Input::Failed(attempt, failure));
+            }
         }
     }
 
@@ -391,6 +472,12 @@ impl Server {
             LinkHolder::Attached(source) => self.sockets.event_loop.close(source),
             // Dropped, it shuts its socket.
             LinkHolder::Receiving(download) => drop(download),
+            LinkHolder::Loading(sync) => {
+                drop(sync);
+                if let Some(load) = &self.host.load {
+                    load.stop();
+                }
+            }
             LinkHolder::Received(socket, _) => drop(socket),
             LinkHolder::Session(key) => self.end_client(key),
         }
