@@ -103,7 +103,8 @@ impl Engine {
         Engine::with(control, keyspace, Rng::new(0))
     }
 
-    fn with(control: Control, keyspace: Keyspace, rng: Rng) -> Engine {
+    fn with(mut control: Control, keyspace: Keyspace, rng: Rng) -> Engine {
+        Arc::make_mut(&mut control.limits).hash.seed = keyspace.hasher().seed();
         let mut engine = Engine {
             preparer: Preparer::new(keyspace.hasher(), &control.renames),
             keyspace,
@@ -151,6 +152,7 @@ impl Engine {
         }
         self.effects.listen(classes);
         self.effects.blocked_listening = control.blocking.wants_keys();
+        self.effects.removal_listening = control.blocking.wants_removals();
     }
 
     /// Looks whether all databases have room, where one differs from what was known: the gate refuses what needs more.
@@ -236,6 +238,8 @@ impl Engine {
             stage: SyncStage::Online,
             awaits_ack: false,
             sends_acks: false,
+            acked_aof: 0,
+            is_main_channel: false,
             next: self.control.stream.offset,
         }));
         session.mask = self.gate.session_mask(session);
@@ -357,6 +361,7 @@ impl Engine {
         self.serve_full_syncs(process);
         self.ask_replicas();
         self.deliver_stream(process);
+        self.advance_end(process);
         self.note_history();
     }
 
@@ -476,6 +481,9 @@ impl Control {
             pubsub: Default::default(),
             multicasts: Default::default(),
             watching: Default::default(),
+            good_replicas: 0,
+            count_good_replicas: false,
+            pending_end: None,
             ask_replicas: false,
             renames: Arc::new(renames),
             started: now,

@@ -16,6 +16,7 @@ mod compaction;
 mod control;
 mod cron;
 mod delivery;
+mod ending;
 mod engine;
 mod error;
 mod exec;

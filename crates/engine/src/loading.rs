@@ -109,7 +109,7 @@ impl LoadJob {
         progress.set_key_delay(control.config.int(param::KEY_LOAD_DELAY));
         let reader = match source {
             LoadSource::Snapshot(source) => {
-                let mut file = FileLoad::new(control, plan.duplicates, now);
+                let mut file = FileLoad::new(control, keyspace.hasher(), plan.duplicates, now);
                 file.ends_process = plan.purpose == LoadPurpose::Start;
                 // The primary says when a key goes.
                 file.keeps_expired = control.replica.is_some();

@@ -96,6 +96,12 @@ impl ReplicaRole {
         }
     }
 
+    /// Bytes that the primary has sent and that are not counted: of a transaction, of a command that waits, and behind that.
+    pub(crate) fn unapplied_bytes(&self, session: &Session) -> u64 {
+        let waiting = session.waiting.as_ref().map_or(0, |waiting| waiting.wire_bytes());
+        (self.uncounted.len() + waiting + session.caller.input_bytes) as u64
+    }
+
     /// Whether commands of the primary are received.
     pub(crate) fn is_up(&self) -> bool {
         self.link == LinkState::Connected
@@ -115,6 +121,11 @@ impl ReplicaRole {
 }
 
 impl Control {
+    /// Whether a snapshot of the primary is about to take the place of the RDB file, or has and is not loaded yet: no save may.
+    pub(crate) fn awaits_sync_file(&self) -> bool {
+        self.replica.as_ref().is_some_and(|role| role.is_committed)
+    }
+
     /// Whether the data may be older than clients expect, and are not shown for that reason.
     pub(crate) fn is_stale(&self) -> bool {
         self.replica.as_ref().is_some_and(|role| !role.is_up())

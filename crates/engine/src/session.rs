@@ -221,8 +221,19 @@ pub struct ReplicaState {
     pub awaits_ack: bool,
     /// Offset of the first byte of the stream that it was not queued; [`u64::MAX`] while it is not sent the stream.
     pub next: u64,
+    /// Last position of its append-only file that it said is on its disk: an offset of the stream.
+    pub acked_aof: i64,
+    /// It takes the stream while its other connection takes the snapshot, until it says that it has that.
+    pub is_main_channel: bool,
     /// It tells how far it is (it came by PSYNC): one that is silent for `repl-timeout` is closed.
     pub sends_acks: bool,
+}
+
+impl ReplicaState {
+    /// Whether it has the data, and is sent what comes behind.
+    pub fn is_online(&self) -> bool {
+        self.stage == SyncStage::Online && !self.awaits_ack && !self.is_main_channel
+    }
 }
 
 /// The stages of a full synchronisation.
@@ -249,6 +260,12 @@ pub struct Announced {
     pub eof: bool,
     /// It understands that a history goes on under another id.
     pub psync2: bool,
+    /// It can take the snapshot on a connection beside that of the stream.
+    pub dual_channel: bool,
+    /// This is that connection.
+    pub rdb_channel: bool,
+    /// Id of the client that takes the snapshot for it.
+    pub rdb_client: Option<u64>,
     /// It wants the snapshot and no stream.
     pub rdb_only: bool,
     /// It wants no keys in it.

@@ -45,6 +45,8 @@ pub struct Stats {
     pub misses: u64,
     /// Keys deleted because they expired.
     pub expired_keys: u64,
+    /// Fields of hashes deleted because they expired.
+    pub expired_fields: u64,
     /// Share of expired keys among those the cycle met, percent, running average.
     pub expired_stale_percent: f64,
     /// Cycles that ended because their time was up.
@@ -160,6 +162,7 @@ impl Stats {
             hits: 0,
             misses: 0,
             expired_keys: 0,
+            expired_fields: 0,
             expired_stale_percent: 0.0,
             expire_cycle_capped: 0,
             expire_cycle_us: 0,

@@ -547,6 +547,10 @@ impl Server {
             () => Ending::ByConfig,
         };
         let force = flags & shutdown_flag::FORCE != 0;
+        let at_once = flags & shutdown_flag::NOW != 0;
+        if !at_once && self.engine.end_waits_for_replicas(ending, force, &mut self.host) {
+            return;
+        }
         if self.engine.prepare_end(ending, force, &mut self.host) {
             self.ending = Some(0);
         } else {

@@ -5,8 +5,8 @@
 mod common;
 
 use common::primary::{Link, PlayedPrimary, REPLID, snapshot};
-use common::{Client, Dir, Server, free_port, until};
-use std::process::{Child, Command, Stdio};
+use common::reference::Reference;
+use common::{Client, Dir, Server, until};
 use std::time::{Duration, Instant};
 
 /// A server that follows a primary which the test plays, and the connection on which the data were asked for.
@@ -44,6 +44,16 @@ fn temporary(dir: &Dir) -> Option<String> {
 #[test]
 fn a_snapshot_and_the_stream_behind_it_arrive() {
     let (server, _primary, mut link) = synchronised(&[]);
+    for line in [
+        "* Replica main thread creating Bio thread to save RDB to disk",
+        "* Replica bio thread: PRIMARY <-> REPLICA sync: receiving ",
+        "* Replica bio thread: Done downloading RDB",
+        "* Replica main thread detected RDB download completion in Bio thread",
+        "* Loading the RDB and finalizing primary-replica sync...",
+        "* PRIMARY <-> REPLICA sync: Finished with success",
+    ] {
+        assert!(server.log.wait(line).is_some(), "{line}");
+    }
     let mut client = server.client();
     client.check("GET old", "$1\r\n1\r\n").check("DBSIZE", ":1\r\n");
     let select = "*2\r\n$6\r\nSELECT\r\n$1\r\n3\r\n";
@@ -134,6 +144,23 @@ fn d1_d7_a_silent_primary_is_left_at_once() {
     until("the file's end", || temporary(&server.dir).is_none().then_some(()));
     link.expect_end();
     assert_eq!(client.info("role"), "master");
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn the_thread_that_receives_keeps_to_bio_cpulist() {
+    let (server, _primary, mut link) = following(&["--bio-cpulist", "0"]);
+    link.shake_hands();
+    link.send(format!("+FULLRESYNC {REPLID} 0\r\n$1000000\r\nVALKEY080"));
+    let allowed = until("the thread", || {
+        let tasks = std::fs::read_dir(format!("/proc/{}/task", server.child.id())).unwrap();
+        let status =
+            tasks.filter_map(|task| std::fs::read_to_string(task.unwrap().path().join("status")).ok());
+        let mut own = status.filter(|status| status.starts_with("Name:\tbio_rdb_save\n"));
+        let line = own.next()?.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:\t"))?.to_owned();
+        (line == "0").then_some(line)
+    });
+    assert_eq!(allowed, "0");
 }
 
 #[test]
@@ -340,44 +367,6 @@ fn the_append_only_file_begins_again_with_the_data_of_the_primary() {
     client.check("EXISTS mine theirs later", ":2\r\n").check("GET later", "$1\r\n1\r\n");
 }
 
-/// The reference as a server of its own, where it is at hand.
-struct Reference {
-    child: Child,
-    port: u16,
-    _dir: Dir,
-}
-
-impl Reference {
-    fn start(arguments: &[&str]) -> Option<Reference> {
-        let Ok(binary) = std::env::var("SLUICE_PEER_SERVER") else {
-            println!("skipped: SLUICE_PEER_SERVER names no reference");
-            return None;
-        };
-        let (dir, port) = (Dir::new(), free_port());
-        let child = Command::new(binary)
-            .args(["--port", &port.to_string(), "--dir", &dir.join(""), "--save", ""])
-            .args(["--repl-diskless-sync-delay", "0", "--enable-debug-command", "yes"])
-            .args(arguments)
-            .stdout(Stdio::null())
-            .spawn()
-            .unwrap();
-        let reference = Reference { child, port, _dir: dir };
-        until("the reference", || std::net::TcpStream::connect(("127.0.0.1", port)).ok());
-        Some(reference)
-    }
-
-    fn client(&self) -> Client {
-        Client::to("127.0.0.1", self.port)
-    }
-}
-
-impl Drop for Reference {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
 fn fill(client: &mut Client, marker: &str) {
     for n in 0..200 {
         client.check(&format!("SET {marker}:{n} {}", "v".repeat(n + 1)), "+OK\r\n");
@@ -406,7 +395,11 @@ fn same(a: &mut Client, b: &mut Client) {
 #[test]
 fn a_replica_of_the_reference_has_its_data_however_they_are_sent() {
     for diskless in ["yes", "no"] {
-        let Some(reference) = Reference::start(&["--repl-diskless-sync", diskless]) else { return };
+        let Some(reference) =
+            Reference::start(&["--repl-diskless-sync", diskless, "--repl-diskless-sync-delay", "0"])
+        else {
+            return;
+        };
         let mut theirs = reference.client();
         fill(&mut theirs, "before");
         let server = Server::start(&[]);

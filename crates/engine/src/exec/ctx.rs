@@ -29,6 +29,8 @@ use sluice_resp::Reply;
 pub enum Outcome {
     /// Its reply is written.
     Done,
+    /// It must wait, and is run again with other arguments at these positions: what it meant when it came.
+    WaitSince(Box<WaitFor>, Vec<(usize, Vec<u8>)>),
     /// It must wait, and is run again when what it waits for may be there.
     Wait(Box<WaitFor>),
 }
@@ -58,6 +60,8 @@ pub struct ReadCtx<'a> {
     pub rng: &'a mut Rng,
     /// Where the reply goes.
     pub reply: Reply<'a>,
+    /// Whether it may wait: not inside a transaction.
+    pub may_wait: bool,
     pub(super) _seal: Seal,
 }
 

@@ -3,7 +3,7 @@
 //! Each file has the handlers, which read arguments and write replies, and `op_` functions, which change the data: those are
 //! what a command that waited runs when its turn comes.
 
-mod blocking;
+pub(crate) mod blocking;
 mod ends;
 mod find;
 mod moving;
@@ -159,7 +159,12 @@ fn range(start: i64, stop: i64, len: usize) -> Range<usize> {
 }
 
 /// An integer argument of at least `min`; else this error, whatever is wrong.
-fn int_from(args: Args<'_>, index: usize, min: i64, error: &'static str) -> Result<usize, CmdError> {
+pub(crate) fn int_from(
+    args: Args<'_>,
+    index: usize,
+    min: i64,
+    error: &'static str,
+) -> Result<usize, CmdError> {
     match args.get(index).and_then(parse_i64) {
         Some(number) if number >= min => Ok(usize::try_from(number).unwrap_or(usize::MAX)),
         Some(_) | None => Err(CmdError::text(error)),

@@ -71,7 +71,7 @@ pub(super) fn tls(_: &View<'_>, out: &mut Lines) {
 
 pub(super) fn clients(view: &View<'_>, out: &mut Lines) {
     let control = view.control;
-    out.add("connected_clients", view.sessions.len().saturating_sub(control.stream.replicas.len()));
+    out.add("connected_clients", view.sessions.len().saturating_sub(view.replicas().len()));
     out.add("cluster_connections", 0);
     out.add("maxclients", control.limits.maxclients);
     out.add("client_recent_max_input_buffer", view.facts.recent_max_input);
@@ -247,7 +247,7 @@ pub(super) fn stats(view: &View<'_>, out: &mut Lines) {
     out.add("sync_partial_ok", stats.sync_partial_ok);
     out.add("sync_partial_err", stats.sync_partial_err);
     out.add("expired_keys", stats.expired_keys);
-    out.add("expired_fields", 0);
+    out.add("expired_fields", view.stats.expired_fields);
     out.add("expired_stale_perc", format_args!("{:.2}", stats.expired_stale_percent));
     out.add("expired_keys_with_volatile_items_stale_perc", "0.00");
     out.add("expired_time_cap_reached_count", stats.expire_cycle_capped);
@@ -345,23 +345,36 @@ pub(super) fn replication(view: &View<'_>, out: &mut Lines) {
         Some(role) => replica(view, role, out),
         None => out.add("role", "master"),
     }
-    out.add("connected_slaves", stream.replicas.len());
-    for (i, session) in view.replicas().enumerate() {
+    let replicas = view.replicas();
+    out.add("connected_slaves", replicas.len());
+    let config = &view.control.config;
+    if config.int(param::MIN_REPLICAS_TO_WRITE) > 0 && config.int(param::MIN_REPLICAS_MAX_LAG) > 0 {
+        out.add("min_slaves_good_slaves", view.control.good_replicas);
+    }
+    for (i, session) in replicas.into_iter().enumerate() {
         let Some(replica) = session.caller.replica_state() else { continue };
         let state = match replica.stage {
             SyncStage::Wanted => "wait_bgsave",
-            SyncStage::Sending => "send_bulk",
-            SyncStage::Online => "online",
+            SyncStage::Online if replica.is_main_channel => "bg_transfer",
+            SyncStage::Online if replica.is_online() => "online",
+            SyncStage::Sending | SyncStage::Online => "send_bulk",
+        };
+        let is_rdb_channel =
+            session.caller.announced.as_deref().is_some_and(|announced| announced.rdb_channel);
+        let kind = match () {
+            () if is_rdb_channel => "rdb-channel",
+            () if replica.is_main_channel => "main-channel",
+            () => "replica",
         };
         let (ip, port) = session.caller.replica_address();
         let lag = if replica.acked_s == 0 { -1 } else { view.now.unix_s() - replica.acked_s };
         let offset = replica.acked;
         out.add(
             &format!("slave{i}"),
-            format_args!("ip={ip},port={port},state={state},offset={offset},lag={lag},type=replica"),
+            format_args!("ip={ip},port={port},state={state},offset={offset},lag={lag},type={kind}"),
         );
     }
-    out.add("replicas_waiting_psync", 0);
+    out.add("replicas_waiting_psync", stream.reserved.len());
     out.add("master_failover_state", "no-failover");
     out.add("master_replid", &stream.replid);
     let earlier = stream.earlier.as_ref();
@@ -394,10 +407,7 @@ fn replica(view: &View<'_>, role: &ReplicaRole, out: &mut Lines) {
     out.add("master_sync_in_progress", u8::from(role.link == LinkState::Transfer));
     // The reference's number where nothing is known.
     let offset = if role.is_up() || role.can_resume { control.stream.offset } else { 1 };
-    out.add(
-        "slave_read_repl_offset",
-        offset + session.map_or(0, |session| session.caller.input_bytes as u64),
-    );
+    out.add("slave_read_repl_offset", offset + session.map_or(0, |session| role.unapplied_bytes(session)));
     out.add("slave_repl_offset", offset);
     out.zeros(&["replicas_repl_buffer_size", "replicas_repl_buffer_peak"]);
     if role.link == LinkState::Transfer {
@@ -500,9 +510,10 @@ pub(super) fn keyspace(view: &View<'_>, out: &mut Lines) {
             continue;
         }
         let (keys, expires, ttl) = (db.len(), db.expires_len(), db.avg_ttl_ms);
+        let volatile = db.volatile_len();
         out.add(
             &format!("db{number}"),
-            format_args!("keys={keys},expires={expires},avg_ttl={ttl},keys_with_volatile_items=0"),
+            format_args!("keys={keys},expires={expires},avg_ttl={ttl},keys_with_volatile_items={volatile}"),
         );
     }
 }

@@ -82,7 +82,7 @@ const SUM_LEN: usize = 8;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::rdb::{Text, Unknown, Usage, Version, WriteOptions, Writer};
+    use crate::rdb::{Text, Usage, Version, WriteOptions, Writer};
 
     fn file() -> Vec<u8> {
         let options = WriteOptions { version: Version::Valkey, compression: false, checksum: true };
@@ -93,7 +93,7 @@ mod tests {
     }
 
     fn options() -> ReadOptions {
-        ReadOptions { unknown: Unknown::Refuse, checksum: true, list: Default::default() }
+        ReadOptions::default()
     }
 
     fn judge(file: &[u8], piece: usize) -> Result<(), LoadError> {

@@ -319,7 +319,7 @@ impl Server {
         let options = ReadOptions {
             unknown: if is_relaxed { Unknown::Skip } else { Unknown::Refuse },
             checksum: config.bool(param::RDBCHECKSUM),
-            list: self.engine.limits().list,
+            ..ReadOptions::default()
         };
         let folder = std::env::current_dir().unwrap_or_default();
         let target = folder.join(OsStr::from_bytes(config.bytes(param::DBFILENAME)));

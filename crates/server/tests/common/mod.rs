@@ -6,6 +6,7 @@
 
 pub mod feeds;
 pub mod primary;
+pub mod reference;
 
 use sluice_evloop::{AnyLoop, Backend};
 use std::io::{BufRead, BufReader, Read, Write};
@@ -215,6 +216,7 @@ impl Server {
             let here = dir.take().unwrap();
             command.args(["--port", &port.to_string(), "--dir", &here.join(""), "--save", ""]);
             command.args(["--enable-debug-command", "yes", "--enable-protected-configs", "yes"]);
+            command.args(["--repl-diskless-sync-delay", "0"]);
             if let Ok(arm) = std::env::var(ARM) {
                 command.args(arm.split(' '));
             }
