@@ -94,6 +94,7 @@ impl Engine {
             control.role_epoch = 1;
             control.stream.set_has_primary(true);
         }
+        control.slow_reads.set_threads(1);
         Engine::with(control, keyspace, Rng::new(seeds.rng))
     }
 
@@ -239,6 +240,7 @@ impl Engine {
             awaits_ack: false,
             sends_acks: false,
             acked_aof: 0,
+            spool: None,
             is_main_channel: false,
             next: self.control.stream.offset,
         }));
@@ -378,7 +380,7 @@ impl Engine {
         if session.caller.closing == Closing::Now {
             return None;
         }
-        let outbox = std::mem::take(&mut session.outbox);
+        let outbox = std::mem::take(session.unsent_mut());
         session.in_flight += outbox.len();
         session.output_peak = session.output_peak.max(crate::session::short(outbox.len()));
         self.stats.output_peaks.note(session.in_flight);
@@ -478,6 +480,7 @@ impl Control {
             pause: Pause::default(),
             blocking: Default::default(),
             full_syncs: Default::default(),
+            slow_reads: Default::default(),
             pubsub: Default::default(),
             multicasts: Default::default(),
             watching: Default::default(),

@@ -79,6 +79,8 @@ pub struct Limits {
     pub fsyncs_always: bool,
     /// Times stand in the append-only file.
     pub aof_timestamps: bool,
+    /// A read that visits more elements is produced by a thread of its own; `usize::MAX`: none is.
+    pub slow_read_elements: usize,
     /// How many databases.
     pub databases: usize,
     /// How many connections.
@@ -189,6 +191,10 @@ impl Limits {
             skip_checksum: false,
             fsyncs_always: config.choice::<AppendFsync>(param::APPENDFSYNC) == AppendFsync::Always,
             aof_timestamps: config.bool(param::AOF_TIMESTAMP_ENABLED),
+            slow_read_elements: match config.int(param::SLOW_READ_ELEMENTS) {
+                0 => usize::MAX,
+                elements => usize::try_from(elements).unwrap_or(usize::MAX),
+            },
             databases: config.int(param::DATABASES) as usize,
             maxclients: config.int(param::MAXCLIENTS) as usize,
         }

@@ -92,7 +92,7 @@ pub struct Surroundings<'a> {
 
 /// Why a snapshot was not received.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Failure {
+pub enum SyncFailure {
     /// What was received, or could be written: the log has the reason.
     Transfer,
     /// The file was in force, and could not be loaded: the log has the reason.
@@ -125,7 +125,7 @@ pub enum Input<'a> {
     /// It was loaded.
     Loaded(u64),
     /// There is no snapshot.
-    Failed(u64, Failure),
+    Failed(u64, SyncFailure),
 }
 
 /// Levels of the log.
@@ -139,7 +139,7 @@ pub enum LogLevel {
 
 /// What a link wants done.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Output {
+pub enum LinkOutput {
     /// Make a connection for this attempt.
     Connect(u64, Primary),
     /// Send this.
@@ -168,7 +168,7 @@ pub enum Output {
 
 /// How far a transfer is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Stage {
+enum TransferStage {
     /// The primary makes a snapshot.
     Awaited,
     Receiving,
@@ -177,7 +177,7 @@ enum Stage {
 }
 
 #[derive(Debug)]
-enum State {
+enum LinkPhase {
     None,
     /// Since when the next attempt is due, ns.
     Connect {
@@ -192,7 +192,7 @@ enum State {
         handshake: Handshake,
     },
     Transfer {
-        stage: Stage,
+        stage: TransferStage,
         point: HistoryPoint,
         said_ns: u64,
     },
@@ -205,20 +205,20 @@ enum State {
 /// A replica's link to its primary.
 #[derive(Debug)]
 pub struct ReplicaLink {
-    state: State,
+    state: LinkPhase,
     primary: Option<Primary>,
     /// Who is followed once the file that was committed is loaded.
     next: Option<Option<Primary>>,
     attempt: u64,
     backoff: Backoff,
-    outputs: Vec<Output>,
+    outputs: Vec<LinkOutput>,
 }
 
 impl ReplicaLink {
     /// A link to nobody. The seed decides the jitter of its pauses.
     pub fn new(seed: u64) -> ReplicaLink {
         ReplicaLink {
-            state: State::None,
+            state: LinkPhase::None,
             primary: None,
             next: None,
             attempt: 0,
@@ -230,12 +230,12 @@ impl ReplicaLink {
     /// How far the link is.
     pub fn state(&self) -> LinkState {
         match self.state {
-            State::None => LinkState::None,
-            State::Connect { .. } => LinkState::Connect,
-            State::Connecting { .. } => LinkState::Connecting,
-            State::Handshake { .. } => LinkState::Handshake,
-            State::Transfer { .. } => LinkState::Transfer,
-            State::Connected { .. } => LinkState::Connected,
+            LinkPhase::None => LinkState::None,
+            LinkPhase::Connect { .. } => LinkState::Connect,
+            LinkPhase::Connecting { .. } => LinkState::Connecting,
+            LinkPhase::Handshake { .. } => LinkState::Handshake,
+            LinkPhase::Transfer { .. } => LinkState::Transfer,
+            LinkPhase::Connected { .. } => LinkState::Connected,
         }
     }
 
@@ -247,22 +247,25 @@ impl ReplicaLink {
     /// The point of the primary's history that the snapshot stands at which is awaited, received or loaded.
     pub fn point(&self) -> Option<&HistoryPoint> {
         match &self.state {
-            State::Transfer { point, .. } => Some(point),
-            State::None
-            | State::Connect { .. }
-            | State::Connecting { .. }
-            | State::Handshake { .. }
-            | State::Connected { .. } => None,
+            LinkPhase::Transfer { point, .. } => Some(point),
+            LinkPhase::None
+            | LinkPhase::Connect { .. }
+            | LinkPhase::Connecting { .. }
+            | LinkPhase::Handshake { .. }
+            | LinkPhase::Connected { .. } => None,
         }
     }
 
     /// Whether a file was committed and is not loaded yet: who is followed then changes behind that.
     pub fn is_committed(&self) -> bool {
-        matches!(self.state, State::Transfer { stage: Stage::Committing | Stage::Loading, .. })
+        matches!(
+            self.state,
+            LinkPhase::Transfer { stage: TransferStage::Committing | TransferStage::Loading, .. }
+        )
     }
 
     /// What is to be done since the last call, in order.
-    pub fn take_outputs(&mut self) -> Vec<Output> {
+    pub fn take_outputs(&mut self) -> Vec<LinkOutput> {
         std::mem::take(&mut self.outputs)
     }
 
@@ -295,41 +298,41 @@ impl ReplicaLink {
     }
 
     fn log(&mut self, level: LogLevel, text: impl Into<String>) {
-        self.outputs.push(Output::Log(level, text.into()));
+        self.outputs.push(LinkOutput::Log(level, text.into()));
     }
 
     fn follow(&mut self, primary: Option<Primary>, around: &Surroundings<'_>) {
-        if !matches!(self.state, State::None | State::Connect { .. }) {
-            self.outputs.push(Output::Close);
+        if !matches!(self.state, LinkPhase::None | LinkPhase::Connect { .. }) {
+            self.outputs.push(LinkOutput::Close);
         }
         self.attempt += 1;
         self.backoff.succeed();
         self.primary = primary;
         self.state = match self.primary {
-            Some(_) => State::Connect { at_ns: around.now_ns, is_again: false },
-            None => State::None,
+            Some(_) => LinkPhase::Connect { at_ns: around.now_ns, is_again: false },
+            None => LinkPhase::None,
         };
         self.connect_if_due(around);
     }
 
     /// Begins the next attempt, if its time has come.
     fn connect_if_due(&mut self, around: &Surroundings<'_>) {
-        let State::Connect { at_ns, is_again } = self.state else { return };
+        let LinkPhase::Connect { at_ns, is_again } = self.state else { return };
         let Some(primary) = self.primary.clone().filter(|_| around.now_ns >= at_ns) else { return };
         let verb = if is_again { "Reconnecting" } else { "Connecting" };
         self.log(LogLevel::Notice, format!("{verb} to PRIMARY {}:{}", primary.host, primary.port));
         self.log(LogLevel::Notice, "PRIMARY <-> REPLICA sync started");
         self.attempt += 1;
-        self.state = State::Connecting { since_ns: around.now_ns };
-        self.outputs.push(Output::Connect(self.attempt, primary));
+        self.state = LinkPhase::Connecting { since_ns: around.now_ns };
+        self.outputs.push(LinkOutput::Connect(self.attempt, primary));
     }
 
     /// Gives the attempt up; the next one begins in so many nanoseconds.
     fn retry(&mut self, pause_ns: u64, is_again: bool, around: &Surroundings<'_>) {
-        self.outputs.push(Output::Close);
+        self.outputs.push(LinkOutput::Close);
         // What still comes of the attempt is ignored.
         self.attempt += 1;
-        self.state = State::Connect { at_ns: around.now_ns.saturating_add(pause_ns), is_again };
+        self.state = LinkPhase::Connect { at_ns: around.now_ns.saturating_add(pause_ns), is_again };
         self.connect_if_due(around);
     }
 
@@ -344,46 +347,46 @@ impl ReplicaLink {
     }
 
     fn opened(&mut self, around: &Surroundings<'_>) {
-        let State::Connecting { .. } = self.state else { return };
+        let LinkPhase::Connecting { .. } = self.state else { return };
         self.log(LogLevel::Notice, "Non blocking connect for SYNC fired the event.");
         let mut bytes = Vec::new();
         let handshake = Handshake::begin(&mut bytes);
-        self.state = State::Handshake { heard_ns: around.now_ns, handshake };
-        self.outputs.push(Output::Send(bytes));
+        self.state = LinkPhase::Handshake { heard_ns: around.now_ns, handshake };
+        self.outputs.push(LinkOutput::Send(bytes));
     }
 
     fn refused(&mut self, reason: &str, around: &Surroundings<'_>) {
-        let State::Connecting { .. } = self.state else { return };
+        let LinkPhase::Connecting { .. } = self.state else { return };
         self.log(LogLevel::Warning, format!("Error condition on socket for SYNC: {reason}"));
         self.retry_after_refusal(around);
     }
 
     fn received(&mut self, bytes: &[u8], around: &Surroundings<'_>) {
         match &mut self.state {
-            State::Handshake { heard_ns, handshake } => {
+            LinkPhase::Handshake { heard_ns, handshake } => {
                 *heard_ns = around.now_ns;
                 handshake.feed(bytes);
                 self.shake_hands(around);
             }
-            State::Transfer { stage: stage @ Stage::Awaited, .. } => {
+            LinkPhase::Transfer { stage: stage @ TransferStage::Awaited, .. } => {
                 // Until the snapshot begins, a primary says by empty lines that it lives.
                 let begins = bytes.iter().position(|byte| !b"\r\n".contains(byte));
                 if let Some(begins) = begins {
-                    *stage = Stage::Receiving;
-                    self.outputs.push(Output::Receive(bytes[begins..].to_vec()));
+                    *stage = TransferStage::Receiving;
+                    self.outputs.push(LinkOutput::Receive(bytes[begins..].to_vec()));
                 }
             }
-            State::None
-            | State::Connect { .. }
-            | State::Connecting { .. }
-            | State::Transfer { .. }
-            | State::Connected { .. } => {}
+            LinkPhase::None
+            | LinkPhase::Connect { .. }
+            | LinkPhase::Connecting { .. }
+            | LinkPhase::Transfer { .. }
+            | LinkPhase::Connected { .. } => {}
         }
     }
 
     /// Goes on with what the primary has answered so far.
     fn shake_hands(&mut self, around: &Surroundings<'_>) {
-        while let State::Handshake { handshake, .. } = &mut self.state {
+        while let LinkPhase::Handshake { handshake, .. } = &mut self.state {
             let answer = handshake.next(around, &mut self.outputs);
             match answer {
                 Answer::More => return,
@@ -394,11 +397,12 @@ impl ReplicaLink {
                         LogLevel::Notice,
                         "PRIMARY <-> REPLICA sync: Primary accepted a Partial Resynchronization.",
                     );
-                    self.outputs.push(Output::Continue(replid));
+                    self.outputs.push(LinkOutput::Continue(replid));
                     return self.stream(rest, around);
                 }
                 Answer::Full { point, rest } => {
-                    self.state = State::Transfer { stage: Stage::Awaited, point, said_ns: around.now_ns };
+                    self.state =
+                        LinkPhase::Transfer { stage: TransferStage::Awaited, point, said_ns: around.now_ns };
                     if !rest.is_empty() {
                         self.received(&rest, around);
                     }
@@ -410,57 +414,61 @@ impl ReplicaLink {
 
     fn stream(&mut self, rest: Vec<u8>, around: &Surroundings<'_>) {
         self.backoff.succeed();
-        self.state = State::Connected { since_ns: around.now_ns, said_ns: around.now_ns };
-        self.outputs.push(Output::Stream(rest));
-        self.outputs.push(Output::Acknowledge);
+        self.state = LinkPhase::Connected { since_ns: around.now_ns, said_ns: around.now_ns };
+        self.outputs.push(LinkOutput::Stream(rest));
+        self.outputs.push(LinkOutput::Acknowledge);
     }
 
     fn saved(&mut self) {
-        let State::Transfer { stage: stage @ Stage::Receiving, .. } = &mut self.state else { return };
-        *stage = Stage::Committing;
+        let LinkPhase::Transfer { stage: stage @ TransferStage::Receiving, .. } = &mut self.state else {
+            return;
+        };
+        *stage = TransferStage::Committing;
         self.log(LogLevel::Notice, "Replica main thread detected RDB download completion in Bio thread");
-        self.outputs.push(Output::Commit);
+        self.outputs.push(LinkOutput::Commit);
     }
 
     fn in_force(&mut self) {
-        let State::Transfer { stage: stage @ Stage::Committing, .. } = &mut self.state else { return };
-        *stage = Stage::Loading;
+        let LinkPhase::Transfer { stage: stage @ TransferStage::Committing, .. } = &mut self.state else {
+            return;
+        };
+        *stage = TransferStage::Loading;
         self.log(LogLevel::Notice, "Loading the RDB and finalizing primary-replica sync...");
-        self.outputs.push(Output::Load);
+        self.outputs.push(LinkOutput::Load);
         self.log(LogLevel::Notice, "PRIMARY <-> REPLICA sync: Loading DB in memory");
     }
 
     fn accepted(&mut self) {
-        if let State::Transfer { stage: stage @ Stage::Receiving, .. } = &mut self.state {
-            *stage = Stage::Loading;
+        if let LinkPhase::Transfer { stage: stage @ TransferStage::Receiving, .. } = &mut self.state {
+            *stage = TransferStage::Loading;
         }
     }
 
     fn loaded(&mut self, around: &Surroundings<'_>) {
-        let State::Transfer { stage: Stage::Loading, point, .. } = &self.state else { return };
+        let LinkPhase::Transfer { stage: TransferStage::Loading, point, .. } = &self.state else { return };
         let point = point.clone();
         self.log(LogLevel::Notice, "PRIMARY <-> REPLICA sync: Finished with success");
-        self.outputs.push(Output::Adopt(point));
+        self.outputs.push(LinkOutput::Adopt(point));
         self.stream(Vec::new(), around);
         if let Some(primary) = self.next.take() {
             self.follow(primary, around);
         }
     }
 
-    fn failed(&mut self, failure: &Failure, around: &Surroundings<'_>) {
-        let State::Transfer { .. } = self.state else { return };
+    fn failed(&mut self, failure: &SyncFailure, around: &Surroundings<'_>) {
+        let LinkPhase::Transfer { .. } = self.state else { return };
         match failure {
-            Failure::Transfer => {
+            SyncFailure::Transfer => {
                 self.log(
                     LogLevel::Warning,
                     "Replica main thread detected RDB download failure in Bio thread",
                 );
             }
-            Failure::Stream => self.log(
+            SyncFailure::Stream => self.log(
                 LogLevel::Warning,
                 "Failed trying to load the PRIMARY synchronization DB from socket, check server logs.",
             ),
-            Failure::Load => self.log(
+            SyncFailure::Load => self.log(
                 LogLevel::Warning,
                 "Failed trying to load the PRIMARY synchronization DB from disk, check server logs.",
             ),
@@ -473,12 +481,12 @@ impl ReplicaLink {
 
     fn ended(&mut self, around: &Surroundings<'_>) {
         match self.state {
-            State::None | State::Connect { .. } | State::Connecting { .. } => {}
-            State::Handshake { .. } => {
+            LinkPhase::None | LinkPhase::Connect { .. } | LinkPhase::Connecting { .. } => {}
+            LinkPhase::Handshake { .. } => {
                 self.log(LogLevel::Warning, "The connection with the primary ended during the handshake");
                 self.retry_after_refusal(around);
             }
-            State::Transfer { stage: Stage::Awaited, .. } => {
+            LinkPhase::Transfer { stage: TransferStage::Awaited, .. } => {
                 self.log(
                     LogLevel::Warning,
                     "The connection with the primary ended before the snapshot began",
@@ -486,8 +494,8 @@ impl ReplicaLink {
                 self.retry_after_failed_sync(around);
             }
             // Who receives it tells.
-            State::Transfer { .. } => {}
-            State::Connected { since_ns, .. } => {
+            LinkPhase::Transfer { .. } => {}
+            LinkPhase::Connected { since_ns, .. } => {
                 self.log(LogLevel::Notice, "Connection with primary lost.");
                 self.log(LogLevel::Notice, "Caching the disconnected primary state.");
                 let has_lasted = around.now_ns.saturating_sub(since_ns) >= SECOND_NS;
@@ -508,32 +516,38 @@ impl ReplicaLink {
             is_due
         };
         match &mut self.state {
-            State::None => {}
-            State::Connect { .. } => self.connect_if_due(around),
-            State::Connecting { since_ns: heard_ns } | State::Handshake { heard_ns, .. } => {
+            LinkPhase::None => {}
+            LinkPhase::Connect { .. } => self.connect_if_due(around),
+            LinkPhase::Connecting { since_ns: heard_ns } | LinkPhase::Handshake { heard_ns, .. } => {
                 if is_silent(*heard_ns) {
                     self.log(LogLevel::Warning, "Timeout connecting to the PRIMARY...");
                     self.retry_after_refusal(around);
                 }
             }
-            State::Transfer { stage: Stage::Awaited | Stage::Receiving, said_ns, .. } => {
+            LinkPhase::Transfer {
+                stage: TransferStage::Awaited | TransferStage::Receiving, said_ns, ..
+            } => {
                 let since_ns = around.heard_ns.max(*said_ns);
                 if is_silent(since_ns) {
                     self.log(LogLevel::Warning, TRANSFER_TIMEOUT);
                     self.retry_after_failed_sync(around);
                 }
             }
-            State::Transfer { stage: Stage::Committing | Stage::Loading, said_ns, .. } => {
+            LinkPhase::Transfer {
+                stage: TransferStage::Committing | TransferStage::Loading,
+                said_ns,
+                ..
+            } => {
                 if is_due(said_ns) {
-                    self.outputs.push(Output::KeepAlive);
+                    self.outputs.push(LinkOutput::KeepAlive);
                 }
             }
-            State::Connected { since_ns, said_ns } => {
+            LinkPhase::Connected { since_ns, said_ns } => {
                 if is_silent(around.heard_ns.max(*since_ns)) {
                     self.log(LogLevel::Warning, "PRIMARY timeout: no data nor PING received...");
                     self.ended(around);
                 } else if is_due(said_ns) {
-                    self.outputs.push(Output::Acknowledge);
+                    self.outputs.push(LinkOutput::Acknowledge);
                 }
             }
         }

@@ -31,6 +31,7 @@ use crate::loader;
 use crate::os::plain_error;
 use crate::replica::Follower;
 use crate::signals::{self, Signals};
+use crate::slow_reads::SlowReads;
 use crate::switches;
 use barrier::Barrier;
 use batches::Batches;
@@ -39,7 +40,7 @@ use sluice_base::heap;
 use sluice_config::choice::{EventLoop, shutdown as shutdown_flag};
 use sluice_config::{Config, param};
 use sluice_engine::{
-    Action, Crash, Ending, Engine, LoadEnded, LoadJob, LogLevel, Process, SessionKey, Slice,
+    Action, Crash, Ending, Engine, LoadEnded, LoadJob, LogLevel, Process, SessionKey, Slice, SlowRead,
 };
 use sluice_evloop::{AnyLoop, Backend, Deadline, Event, Gathering, Token};
 use sluice_resp::Requests;
@@ -54,6 +55,7 @@ pub const PHASES: &[(&str, fn(&mut Server))] = &[
     ("collect and execute", Server::collect),
     ("take what was loaded", Server::advance_load),
     ("follow the primary", Server::follow_primary),
+    ("take pieces of slow reads", Server::take_slow_reads),
     ("cron", Server::cron),
     ("act", Server::act),
     ("move connections", Server::move_connections),
@@ -74,6 +76,7 @@ pub struct Server {
     waiting_end: Option<signals::Ending>,
     io_threads: Manager,
     batches: Batches,
+    slow_reads: SlowReads,
     timing: Timing,
     /// The link to the primary.
     follower: Follower,
@@ -115,7 +118,7 @@ const SIGNAL_TOKEN: Token = Token(u64::MAX);
 
 impl Server {
     /// Puts the parts together; listeners begin to accept.
-    pub fn new(engine: Engine, mut host: Host, mut event_loop: AnyLoop, mut signals: Signals) -> Server {
+    pub fn new(mut engine: Engine, mut host: Host, mut event_loop: AnyLoop, mut signals: Signals) -> Server {
         host.waker = Some(event_loop.waker());
         if let Some(fd) = signals.take_descriptor() {
             signals.source = Some(event_loop.attach(fd, SIGNAL_TOKEN));
@@ -123,6 +126,9 @@ impl Server {
         let backend = backend_of(engine.config());
         let ring = switches::number(switches::RING).unwrap_or(0) as usize;
         let io_threads = Manager::new(&engine, event_loop.waker(), backend, ring);
+        let threads = engine.config().int(param::SLOW_READ_THREADS);
+        let slow_reads = SlowReads::new(usize::try_from(threads).unwrap_or(0), event_loop.waker());
+        engine.set_slow_read_threads(slow_reads.threads());
         let sockets = Sockets {
             event_loop,
             clients: Clients::default(),
@@ -142,6 +148,7 @@ impl Server {
             waiting_end: None,
             io_threads,
             batches: Batches::default(),
+            slow_reads,
             timing: Timing::default(),
             follower: Follower::new(seed),
             barrier: None,
@@ -363,6 +370,7 @@ impl Server {
                 Action::Resume(keys) => keys.into_iter().for_each(|key| self.resume(key)),
                 Action::TrimInput { key, idle_s } => self.trim_input(key, idle_s),
                 Action::Load(job) => self.begin_load(*job),
+                Action::Produce(key, read) => self.begin_slow_read(key, read),
                 Action::DelayAof(microseconds) => self.host.delay_aof(Duration::from_micros(microseconds)),
                 Action::Shutdown => self.ending = Some(0),
                 Action::KeepRunning => {
@@ -403,6 +411,21 @@ impl Server {
             }
             LoadEnded::Debug => {}
             LoadEnded::Sync(result) => self.sync_loaded(result),
+        }
+    }
+
+    fn begin_slow_read(&mut self, key: SessionKey, read: Box<SlowRead>) {
+        if let Err(error) = self.slow_reads.begin(key, read) {
+            let text = format!("No threads for slow reads: {}; everybody waited", plain_error(&error));
+            self.host.note(LogLevel::Warning, &text);
+            self.engine.slow_thread_is_free(&mut self.host);
+        }
+    }
+
+    /// Takes up what the threads of slow reads have.
+    fn take_slow_reads(&mut self) {
+        if !self.slow_reads.is_idle() {
+            self.slow_reads.advance(&mut self.engine, &mut self.host);
         }
     }
 

@@ -27,6 +27,7 @@ mod os;
 mod parts;
 mod replica;
 mod signals;
+mod slow_reads;
 mod start;
 mod storage;
 mod supervisor;

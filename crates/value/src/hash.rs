@@ -177,6 +177,18 @@ impl<'a> HashRef<'a> {
         }
     }
 
+    /// The same without the first `rank` of them. Cost to begin: O(log n), or O(rank) of a packed hash.
+    pub fn iter_from(self, rank: usize) -> HashIter<'a> {
+        match self.shape() {
+            Shape::Packed(packed) => {
+                let mut iter = packed.iter();
+                iter.by_ref().take(rank).for_each(drop);
+                HashIter(Walk::Packed(iter))
+            }
+            Shape::Tree(tree) => HashIter(Walk::Tree(tree.iter_from(rank))),
+        }
+    }
+
     /// The field with `rank` fields in front of it in some order. Cost: as of [`HashRef::get`].
     pub fn nth(self, rank: usize) -> Option<HashField<'a>> {
         match self.shape() {

@@ -328,6 +328,7 @@ fn events(view: &View<'_>, out: &mut Lines) {
     out.add("client_query_buffer_limit_disconnections", stats.query_buffer_disconnections);
     out.add("client_output_buffer_limit_disconnections", stats.output_buffer_disconnections);
     out.zeros(&["reply_buffer_shrinks", "reply_buffer_expands"]);
+    slow_reads(view, out);
     out.add("eventloop_cycles", facts.eventloop_cycles.saturating_sub(base.eventloop_cycles));
     out.add(
         "eventloop_duration_sum",
@@ -337,6 +338,16 @@ fn events(view: &View<'_>, out: &mut Lines) {
     out.add("eventloop_duration_cmd_sum", commands);
     out.add("instantaneous_eventloop_cycles_per_sec", stats.rates.cycles.mean());
     out.add("instantaneous_eventloop_duration_usec", stats.rates.cycle_us.mean());
+}
+
+/// Replies that threads of their own produce: the reference has none.
+fn slow_reads(view: &View<'_>, out: &mut Lines) {
+    let reads = &view.control.slow_reads;
+    out.add("slow_reads_running", reads.running());
+    out.add("slow_reads_waiting", view.control.blocking.slow_reads());
+    out.add("slow_reads_total", reads.total);
+    out.add("slow_reads_in_place", reads.in_place);
+    out.add("slow_reads_retained_bytes", reads.retained_bytes());
 }
 
 pub(super) fn replication(view: &View<'_>, out: &mut Lines) {

@@ -238,7 +238,7 @@ impl Control {
                     OldData::Filled => self.kept.merge(brought.kept),
                 }
                 self.note_loaded(load.from, brought.counts);
-                self.note_loaded_history(load.plan.purpose, brought.history);
+                self.note_loaded_history(load.plan.purpose, brought.history, brought.counts);
                 if load.from == LoadedFrom::Aof {
                     // The log has all of them.
                     self.dirty = 0;
@@ -258,7 +258,11 @@ impl Control {
     }
 
     /// The data stand where the file says, in a history of replication: at the start that may be of use.
-    fn note_loaded_history(&mut self, purpose: LoadPurpose, history: LoadedHistory) {
+    fn note_loaded_history(&mut self, purpose: LoadPurpose, history: LoadedHistory, counts: LoadCounts) {
+        // Data of which keys are missing stand nowhere in the history: a replica that went on would have more.
+        if purpose == LoadPurpose::Start && counts.skipped > 0 {
+            return;
+        }
         let db = history.db().filter(|db| *db < self.limits.databases);
         match (purpose, history.point(), &mut self.replica) {
             (LoadPurpose::Start, Some((replid, offset)), Some(role)) => {

@@ -3,7 +3,7 @@
 //! The first question is sent alone, because a primary that is none answers nothing. The introductions follow all at once, and
 //! their answers are taken one by one; then the request for the data.
 
-use super::{Credentials, HistoryPoint, LogLevel, Output, Surroundings};
+use super::{Credentials, HistoryPoint, LinkOutput, LogLevel, Surroundings};
 
 /// A handshake under way.
 #[derive(Debug)]
@@ -57,12 +57,12 @@ impl Handshake {
     }
 
     /// Takes the next answer, if it has come.
-    pub(super) fn next(&mut self, around: &Surroundings<'_>, out: &mut Vec<Output>) -> Answer {
+    pub(super) fn next(&mut self, around: &Surroundings<'_>, out: &mut Vec<LinkOutput>) -> Answer {
         let Some(end) = self.input.iter().position(|byte| *byte == b'\n') else {
             if self.input.len() <= LINE_BYTES_MAX {
                 return Answer::More;
             }
-            out.push(Output::Log(
+            out.push(LinkOutput::Log(
                 LogLevel::Warning,
                 "The primary answers with a line without end".to_owned(),
             ));
@@ -95,14 +95,14 @@ impl Handshake {
     }
 
     /// Takes up what is asked behind this: the last thing is the data.
-    fn take_next(&mut self, around: &Surroundings<'_>, out: &mut Vec<Output>) {
+    fn take_next(&mut self, around: &Surroundings<'_>, out: &mut Vec<LinkOutput>) {
         self.awaited = match self.asked.pop() {
             Some(awaited) => awaited,
             None => ask_for_data(around, out),
         };
     }
 
-    fn pong(&mut self, line: &[u8], around: &Surroundings<'_>, out: &mut Vec<Output>) -> Answer {
+    fn pong(&mut self, line: &[u8], around: &Surroundings<'_>, out: &mut Vec<LinkOutput>) -> Answer {
         let is_fine = line.starts_with(b"+")
             || [&b"-NOAUTH"[..], b"-NOPERM", b"-ERR operation not permitted"]
                 .iter()
@@ -112,7 +112,7 @@ impl Handshake {
             log(out, LogLevel::Warning, "Error reply to PING from primary: '", &quoted);
             return Answer::Refused;
         }
-        out.push(Output::Log(
+        out.push(LinkOutput::Log(
             LogLevel::Notice,
             "Primary replied to PING, replication can continue...".to_owned(),
         ));
@@ -138,7 +138,7 @@ impl Handshake {
         asked.push(Awaited::Version);
         asked.reverse();
         self.asked = asked;
-        out.push(Output::Send(bytes));
+        out.push(LinkOutput::Send(bytes));
         self.take_next(around, out);
         Answer::GoOn
     }
@@ -148,7 +148,7 @@ impl Handshake {
         line: &[u8],
         is_partial: bool,
         around: &Surroundings<'_>,
-        out: &mut Vec<Output>,
+        out: &mut Vec<LinkOutput>,
     ) -> Answer {
         if let Some(words) = line.strip_prefix(b"+FULLRESYNC ") {
             return self.full(words, out);
@@ -170,37 +170,37 @@ impl Handshake {
         if !line.starts_with(b"-ERR unknown command") {
             return Answer::Refused;
         }
-        out.push(Output::Log(LogLevel::Notice, "Retrying with SYNC...".to_owned()));
+        out.push(LinkOutput::Log(LogLevel::Notice, "Retrying with SYNC...".to_owned()));
         let mut bytes = Vec::new();
         command(&mut bytes, &[b"SYNC"]);
-        out.push(Output::Send(bytes));
+        out.push(LinkOutput::Send(bytes));
         // Such a primary has no history that could be gone on in.
         let point = HistoryPoint { replid: String::new(), offset: 0 };
         Answer::Full { point, rest: std::mem::take(&mut self.input) }
     }
 
-    fn full(&mut self, words: &[u8], out: &mut Vec<Output>) -> Answer {
+    fn full(&mut self, words: &[u8], out: &mut Vec<LinkOutput>) -> Answer {
         let text = String::from_utf8_lossy(words).into_owned();
         let parsed = text.split_once(' ').and_then(|(replid, offset)| {
             let offset = offset.trim_end().parse().ok()?;
             is_replid(replid.as_bytes()).then(|| HistoryPoint { replid: replid.to_owned(), offset })
         });
         let Some(point) = parsed else {
-            out.push(Output::Log(
+            out.push(LinkOutput::Log(
                 LogLevel::Warning,
                 "Primary replied with wrong +FULLRESYNC syntax.".to_owned(),
             ));
             return Answer::Refused;
         };
-        out.push(Output::Log(
+        out.push(LinkOutput::Log(
             LogLevel::Notice,
             format!("Full resync from primary: {}:{}", point.replid, point.offset),
         ));
         Answer::Full { point, rest: std::mem::take(&mut self.input) }
     }
 
-    fn go_on(&mut self, words: &[u8], around: &Surroundings<'_>, out: &mut Vec<Output>) -> Answer {
-        out.push(Output::Log(
+    fn go_on(&mut self, words: &[u8], around: &Surroundings<'_>, out: &mut Vec<LinkOutput>) -> Answer {
+        out.push(LinkOutput::Log(
             LogLevel::Notice,
             "Successful partial resynchronization with primary.".to_owned(),
         ));
@@ -209,7 +209,10 @@ impl Handshake {
         let replid =
             (is_replid(named) && Some(named) != known).then(|| String::from_utf8_lossy(named).into_owned());
         if let Some(replid) = &replid {
-            out.push(Output::Log(LogLevel::Notice, format!("Primary replication ID changed to {replid}")));
+            out.push(LinkOutput::Log(
+                LogLevel::Notice,
+                format!("Primary replication ID changed to {replid}"),
+            ));
         }
         Answer::Continue { replid, rest: std::mem::take(&mut self.input) }
     }
@@ -229,22 +232,22 @@ impl Awaited {
 }
 
 /// Asks for what the data lack.
-fn ask_for_data(around: &Surroundings<'_>, out: &mut Vec<Output>) -> Awaited {
+fn ask_for_data(around: &Surroundings<'_>, out: &mut Vec<LinkOutput>) -> Awaited {
     let mut bytes = Vec::new();
     match around.resume {
         Some(HistoryPoint { replid, offset }) => {
             let next = (offset.saturating_add(1)).to_string();
             let text = format!("Trying a partial resynchronization (request {replid}:{next}).");
-            out.push(Output::Log(LogLevel::Notice, text));
+            out.push(LinkOutput::Log(LogLevel::Notice, text));
             command(&mut bytes, &[b"PSYNC", replid.as_bytes(), next.as_bytes()]);
         }
         None => {
             let text = "Partial resynchronization not possible (no cached primary)";
-            out.push(Output::Log(LogLevel::Notice, text.to_owned()));
+            out.push(LinkOutput::Log(LogLevel::Notice, text.to_owned()));
             command(&mut bytes, &[b"PSYNC", b"?", b"-1"]);
         }
     }
-    out.push(Output::Send(bytes));
+    out.push(LinkOutput::Send(bytes));
     Awaited::Sync { is_partial: around.resume.is_some() }
 }
 
@@ -258,9 +261,9 @@ fn command(out: &mut Vec<u8>, words: &[&[u8]]) {
     }
 }
 
-fn log(out: &mut Vec<Output>, level: LogLevel, text: &str, line: &[u8]) {
+fn log(out: &mut Vec<LinkOutput>, level: LogLevel, text: &str, line: &[u8]) {
     let shown = &line[..line.len().min(SHOWN_BYTES)];
-    out.push(Output::Log(level, format!("{text}{}", String::from_utf8_lossy(shown))));
+    out.push(LinkOutput::Log(level, format!("{text}{}", String::from_utf8_lossy(shown))));
 }
 
 fn is_error(line: &[u8]) -> bool {

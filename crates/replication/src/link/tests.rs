@@ -21,7 +21,7 @@ impl Bed {
         Bed { link, now_ns: SECOND, heard_ns: 0, resume: None, password: None, address: b"" }
     }
 
-    fn step(&mut self, input: Input<'_>) -> Vec<Output> {
+    fn step(&mut self, input: Input<'_>) -> Vec<LinkOutput> {
         let around = Surroundings {
             now_ns: self.now_ns,
             timeout_ns: TIMEOUT,
@@ -37,17 +37,17 @@ impl Bed {
     }
 
     /// The same without what is for the log.
-    fn deeds(&mut self, input: Input<'_>) -> Vec<Output> {
+    fn deeds(&mut self, input: Input<'_>) -> Vec<LinkOutput> {
         let outputs = self.step(input);
-        outputs.into_iter().filter(|output| !matches!(output, Output::Log(..))).collect()
+        outputs.into_iter().filter(|output| !matches!(output, LinkOutput::Log(..))).collect()
     }
 
-    fn receive(&mut self, bytes: &[u8]) -> Vec<Output> {
+    fn receive(&mut self, bytes: &[u8]) -> Vec<LinkOutput> {
         let attempt = self.link.attempt();
         self.deeds(Input::Received(attempt, bytes))
     }
 
-    fn after(&mut self, ns: u64) -> Vec<Output> {
+    fn after(&mut self, ns: u64) -> Vec<LinkOutput> {
         self.now_ns += ns;
         self.deeds(Input::Tick)
     }
@@ -74,7 +74,7 @@ impl Bed {
     fn receiving() -> Bed {
         let mut bed = Bed::asking(None);
         bed.receive(format!("+FULLRESYNC {ID} 17\r\n").as_bytes());
-        assert_eq!(bed.receive(b"$100\r\nREDIS"), [Output::Receive(b"$100\r\nREDIS".to_vec())]);
+        assert_eq!(bed.receive(b"$100\r\nREDIS"), [LinkOutput::Receive(b"$100\r\nREDIS".to_vec())]);
         bed.heard_ns = bed.now_ns;
         bed
     }
@@ -83,8 +83,8 @@ impl Bed {
     fn loading() -> Bed {
         let mut bed = Bed::receiving();
         let attempt = bed.link.attempt();
-        assert_eq!(bed.deeds(Input::Saved(attempt)), [Output::Commit]);
-        assert_eq!(bed.deeds(Input::InForce(attempt)), [Output::Load]);
+        assert_eq!(bed.deeds(Input::Saved(attempt)), [LinkOutput::Commit]);
+        assert_eq!(bed.deeds(Input::InForce(attempt)), [LinkOutput::Load]);
         bed
     }
 
@@ -106,9 +106,9 @@ fn point(offset: u64) -> HistoryPoint {
     HistoryPoint { replid: ID.to_owned(), offset }
 }
 
-fn sent(outputs: &[Output]) -> String {
+fn sent(outputs: &[LinkOutput]) -> String {
     let texts = outputs.iter().filter_map(|output| match output {
-        Output::Send(bytes) => Some(String::from_utf8_lossy(bytes).into_owned()),
+        LinkOutput::Send(bytes) => Some(String::from_utf8_lossy(bytes).into_owned()),
         _ => None,
     });
     let text: String = texts.collect();
@@ -119,7 +119,7 @@ fn sent(outputs: &[Output]) -> String {
 #[test]
 fn a_replica_introduces_itself_and_asks_for_everything() {
     let mut bed = Bed::new();
-    assert_eq!(bed.deeds(Input::Follow(Some(primary()))), [Output::Connect(2, primary())]);
+    assert_eq!(bed.deeds(Input::Follow(Some(primary()))), [LinkOutput::Connect(2, primary())]);
     assert_eq!(bed.link.state(), LinkState::Connecting);
     assert_eq!(sent(&bed.deeds(Input::Opened(2))), "PING");
     let introductions = bed.receive(b"+PO");
@@ -144,7 +144,7 @@ fn password_and_address_are_told_where_there_are_any() {
          REPLCONF version 9.1.2"
     );
     let refused = bed.receive(b"-WRONGPASS no\r\n");
-    assert_eq!(refused, [Output::Close]);
+    assert_eq!(refused, [LinkOutput::Close]);
     assert_eq!(bed.link.state(), LinkState::Connect);
 }
 
@@ -162,13 +162,13 @@ fn a_full_synchronisation_goes_by_disk_and_ends_in_the_stream() {
     assert_eq!(bed.receive(format!("\n+FULLRESYNC {ID} 17\r\n").as_bytes()), []);
     assert_eq!(bed.link.state(), LinkState::Transfer);
     assert_eq!(bed.receive(b"\n\n"), [], "the primary makes the snapshot");
-    assert_eq!(bed.receive(b"\n$5\r\n"), [Output::Receive(b"$5\r\n".to_vec())]);
+    assert_eq!(bed.receive(b"\n$5\r\n"), [LinkOutput::Receive(b"$5\r\n".to_vec())]);
     let attempt = bed.link.attempt();
-    assert_eq!(bed.deeds(Input::Saved(attempt)), [Output::Commit]);
-    assert_eq!(bed.deeds(Input::InForce(attempt)), [Output::Load]);
+    assert_eq!(bed.deeds(Input::Saved(attempt)), [LinkOutput::Commit]);
+    assert_eq!(bed.deeds(Input::InForce(attempt)), [LinkOutput::Load]);
     assert_eq!(
         bed.deeds(Input::Loaded(attempt)),
-        [Output::Adopt(point(17)), Output::Stream(Vec::new()), Output::Acknowledge]
+        [LinkOutput::Adopt(point(17)), LinkOutput::Stream(Vec::new()), LinkOutput::Acknowledge]
     );
     assert_eq!(bed.link.state(), LinkState::Connected);
 }
@@ -177,7 +177,7 @@ fn a_full_synchronisation_goes_by_disk_and_ends_in_the_stream() {
 fn bytes_of_the_snapshot_that_came_with_the_answer_are_not_lost() {
     let mut bed = Bed::asking(None);
     let outputs = bed.receive(format!("+FULLRESYNC {ID} 17\r\n$5\r\nVAL").as_bytes());
-    assert_eq!(outputs, [Output::Receive(b"$5\r\nVAL".to_vec())]);
+    assert_eq!(outputs, [LinkOutput::Receive(b"$5\r\nVAL".to_vec())]);
 }
 
 #[test]
@@ -188,27 +188,28 @@ fn a_partial_resynchronisation_goes_on_with_what_came_behind_the_answer() {
     let asked = bed.receive(b"+OK\r\n+OK\r\n+OK\r\n");
     assert_eq!(sent(&asked), format!("PSYNC {ID} 42"));
     let outputs = bed.receive(b"+CONTINUE\r\n*1\r\n");
-    let expected = [Output::Continue(None), Output::Stream(b"*1\r\n".to_vec()), Output::Acknowledge];
+    let expected =
+        [LinkOutput::Continue(None), LinkOutput::Stream(b"*1\r\n".to_vec()), LinkOutput::Acknowledge];
     assert_eq!(outputs, expected);
     let mut bed = Bed::asking(Some(point(41)));
     let outputs = bed.receive(format!("+CONTINUE {OTHER_ID}\r\n").as_bytes());
-    assert_eq!(outputs[0], Output::Continue(Some(OTHER_ID.to_owned())));
+    assert_eq!(outputs[0], LinkOutput::Continue(Some(OTHER_ID.to_owned())));
 }
 
 #[test]
 fn a_continuation_that_nobody_asked_for_is_refused() {
     let mut bed = Bed::asking(None);
-    assert_eq!(bed.receive(b"+CONTINUE\r\n"), [Output::Close]);
+    assert_eq!(bed.receive(b"+CONTINUE\r\n"), [LinkOutput::Close]);
 }
 
 #[test]
 fn nonsense_for_an_answer_ends_the_attempt() {
     for answer in ["+FULLRESYNC x 1\r\n", "+FULLRESYNC\r\n", "-ERR no\r\n", "hello\r\n", "-LOADING x\r\n"] {
         let mut bed = Bed::asking(None);
-        assert_eq!(bed.receive(answer.as_bytes()), [Output::Close], "{answer}");
+        assert_eq!(bed.receive(answer.as_bytes()), [LinkOutput::Close], "{answer}");
     }
     let mut bed = Bed::asking(None);
-    assert_eq!(bed.receive(&[b'x'; 20_000]), [Output::Close]);
+    assert_eq!(bed.receive(&[b'x'; 20_000]), [LinkOutput::Close]);
 }
 
 #[test]
@@ -224,9 +225,9 @@ fn d1_what_comes_of_an_attempt_before_is_ignored() {
     let old = bed.link.attempt();
     let other = Primary { port: 6380, ..primary() };
     let outputs = bed.deeds(Input::Follow(Some(other.clone())));
-    assert_eq!(outputs, [Output::Close, Output::Connect(old + 2, other)]);
+    assert_eq!(outputs, [LinkOutput::Close, LinkOutput::Connect(old + 2, other)]);
     for input in
-        [Input::Saved(old), Input::InForce(old), Input::Failed(old, Failure::Transfer), Input::Ended(old)]
+        [Input::Saved(old), Input::InForce(old), Input::Failed(old, SyncFailure::Transfer), Input::Ended(old)]
     {
         assert_eq!(bed.step(input.clone()), [], "{input:?}");
     }
@@ -236,17 +237,17 @@ fn d1_what_comes_of_an_attempt_before_is_ignored() {
 #[test]
 fn d3_a_cancel_before_the_commit_takes_effect_at_once_and_one_behind_it_after_the_load() {
     let mut before = Bed::receiving();
-    assert_eq!(before.deeds(Input::Follow(None)), [Output::Close]);
+    assert_eq!(before.deeds(Input::Follow(None)), [LinkOutput::Close]);
     assert_eq!(before.link.state(), LinkState::None);
     let mut behind = Bed::receiving();
     let attempt = behind.link.attempt();
     behind.deeds(Input::Saved(attempt));
     assert_eq!(behind.deeds(Input::Follow(None)), []);
     assert!(behind.link.is_committed());
-    assert_eq!(behind.deeds(Input::InForce(attempt)), [Output::Load]);
+    assert_eq!(behind.deeds(Input::InForce(attempt)), [LinkOutput::Load]);
     let outputs = behind.deeds(Input::Loaded(attempt));
-    assert_eq!(outputs[0], Output::Adopt(point(17)));
-    assert_eq!(outputs.last(), Some(&Output::Close));
+    assert_eq!(outputs[0], LinkOutput::Adopt(point(17)));
+    assert_eq!(outputs.last(), Some(&LinkOutput::Close));
     assert_eq!(behind.link.state(), LinkState::None);
 }
 
@@ -265,8 +266,8 @@ fn d7_a_silent_primary_is_given_up_in_every_state() {
         let before = bed.link.attempt();
         bed.now_ns += TIMEOUT;
         let still = bed.deeds(Input::Tick);
-        assert!(!still.contains(&Output::Close), "{name}: {still:?}");
-        assert!(bed.after(1).contains(&Output::Close), "{name}");
+        assert!(!still.contains(&LinkOutput::Close), "{name}: {still:?}");
+        assert!(bed.after(1).contains(&LinkOutput::Close), "{name}");
         assert_ne!(bed.link.attempt(), before, "{name}");
     }
 }
@@ -285,7 +286,7 @@ fn d7_a_primary_that_sends_is_not_silent() {
 fn a_load_has_no_bound_and_tells_the_primary_each_second_that_it_lives() {
     let mut bed = Bed::loading();
     for _ in 0..200 {
-        assert_eq!(bed.after(SECOND), [Output::KeepAlive]);
+        assert_eq!(bed.after(SECOND), [LinkOutput::KeepAlive]);
     }
     assert_eq!(bed.after(SECOND / 2), []);
 }
@@ -294,8 +295,8 @@ fn a_load_has_no_bound_and_tells_the_primary_each_second_that_it_lives() {
 fn offsets_are_acknowledged_each_second() {
     let mut bed = Bed::connected();
     assert_eq!(bed.after(SECOND / 2), []);
-    assert_eq!(bed.after(SECOND / 2), [Output::Acknowledge]);
-    assert_eq!(bed.after(SECOND), [Output::Acknowledge]);
+    assert_eq!(bed.after(SECOND / 2), [LinkOutput::Acknowledge]);
+    assert_eq!(bed.after(SECOND), [LinkOutput::Acknowledge]);
 }
 
 #[test]
@@ -304,11 +305,11 @@ fn a_lost_link_is_made_again_at_once_unless_it_was_lost_at_once() {
     bed.now_ns += SECOND;
     let attempt = bed.link.attempt();
     let outputs = bed.deeds(Input::Ended(attempt));
-    assert_eq!(outputs, [Output::Close, Output::Connect(attempt + 2, primary())]);
+    assert_eq!(outputs, [LinkOutput::Close, LinkOutput::Connect(attempt + 2, primary())]);
     let mut bed = Bed::connected();
     let attempt = bed.link.attempt();
-    assert_eq!(bed.deeds(Input::Ended(attempt)), [Output::Close]);
-    assert!(matches!(bed.after(SECOND)[..], [Output::Connect(..)]));
+    assert_eq!(bed.deeds(Input::Ended(attempt)), [LinkOutput::Close]);
+    assert!(matches!(bed.after(SECOND)[..], [LinkOutput::Connect(..)]));
 }
 
 #[test]
@@ -318,7 +319,7 @@ fn failed_synchronisations_are_tried_again_later_and_later() {
     for _ in 0..9 {
         bed.receive(format!("+FULLRESYNC {ID} 17\r\n$5\r\n").as_bytes());
         let attempt = bed.link.attempt();
-        assert_eq!(bed.deeds(Input::Failed(attempt, Failure::Transfer)), [Output::Close]);
+        assert_eq!(bed.deeds(Input::Failed(attempt, SyncFailure::Transfer)), [LinkOutput::Close]);
         let failed_ns = bed.now_ns;
         let mut connect = Vec::new();
         while connect.is_empty() {
@@ -341,8 +342,8 @@ fn a_primary_that_cannot_be_reached_is_tried_within_a_second() {
     bed.deeds(Input::Follow(Some(primary())));
     for _ in 0..20 {
         let attempt = bed.link.attempt();
-        assert_eq!(bed.deeds(Input::Refused(attempt, "Connection refused")), [Output::Close]);
-        assert!(matches!(bed.after(SECOND)[..], [Output::Connect(..)]));
+        assert_eq!(bed.deeds(Input::Refused(attempt, "Connection refused")), [LinkOutput::Close]);
+        assert!(matches!(bed.after(SECOND)[..], [LinkOutput::Connect(..)]));
     }
 }
 
@@ -367,7 +368,7 @@ fn any_order_of_inputs_is_survived() {
                 8 => Input::Saved(attempt),
                 9 => Input::InForce(attempt),
                 10 => Input::Loaded(attempt),
-                11 if rng.below(4) == 0 => Input::Failed(attempt, Failure::Transfer),
+                11 if rng.below(4) == 0 => Input::Failed(attempt, SyncFailure::Transfer),
                 12 => Input::Accepted(attempt),
                 _ => Input::Tick,
             };
@@ -375,7 +376,7 @@ fn any_order_of_inputs_is_survived() {
             bed.heard_ns = bed.now_ns;
             let was_committed = bed.link.is_committed();
             let outputs = bed.step(input.clone());
-            let gives_up = outputs.contains(&Output::Close);
+            let gives_up = outputs.contains(&LinkOutput::Close);
             let may_give_up = matches!(input, Input::Loaded(_) | Input::Failed(..));
             assert!(!was_committed || !gives_up || may_give_up, "D-3: {input:?} {outputs:?}");
         }

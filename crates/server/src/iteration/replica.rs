@@ -19,7 +19,9 @@ use sluice_config::param;
 use sluice_engine::{HistoryPoint, LinkState, LogLevel, NotLoaded, Process, SessionKey, SyncSource};
 use sluice_evloop::{Event, Fd, Received, SendBuf, Sending, Source};
 use sluice_persist::rdb::{ReadOptions, Unknown};
-use sluice_replication::{self as replication, Credentials, Failure, Input, Output, Primary, Surroundings};
+use sluice_replication::{
+    self as replication, Credentials, Input, LinkOutput, Primary, Surroundings, SyncFailure,
+};
 use sluice_resp::Admission;
 use std::ffi::OsStr;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
@@ -86,7 +88,7 @@ impl Server {
                 Report::Failed => {
                     self.merge_download();
                     self.follower.holder = LinkHolder::Nobody;
-                    self.link_step(Input::Failed(attempt, Failure::Transfer));
+                    self.link_step(Input::Failed(attempt, SyncFailure::Transfer));
                 }
             }
         }
@@ -193,38 +195,38 @@ impl Server {
         Duration::from_secs(self.engine.config().uint(param::REPL_TIMEOUT))
     }
 
-    fn do_for_link(&mut self, output: Output) {
+    fn do_for_link(&mut self, output: LinkOutput) {
         let attempt = self.follower.link.attempt();
         match output {
-            Output::Log(replication::LogLevel::Notice, line) => self.host.note(LogLevel::Notice, &line),
-            Output::Log(replication::LogLevel::Warning, line) => self.host.note(LogLevel::Warning, &line),
-            Output::Connect(attempt, primary) => self.connect_link(attempt, primary),
-            Output::Send(bytes) => self.send_on_link(bytes),
-            Output::Receive(first) => self.leave_for_download(first),
-            Output::Commit => {
+            LinkOutput::Log(replication::LogLevel::Notice, line) => self.host.note(LogLevel::Notice, &line),
+            LinkOutput::Log(replication::LogLevel::Warning, line) => self.host.note(LogLevel::Warning, &line),
+            LinkOutput::Connect(attempt, primary) => self.connect_link(attempt, primary),
+            LinkOutput::Send(bytes) => self.send_on_link(bytes),
+            LinkOutput::Receive(first) => self.leave_for_download(first),
+            LinkOutput::Commit => {
                 self.engine.prepare_commit(&mut self.host);
                 if let LinkHolder::Receiving(download) = &self.follower.holder {
                     download.commit();
                 }
             }
-            Output::Load if self.engine.is_loading() => {
-                self.link_step(Input::Failed(attempt, Failure::Transfer))
+            LinkOutput::Load if self.engine.is_loading() => {
+                self.link_step(Input::Failed(attempt, SyncFailure::Transfer))
             }
-            Output::Load => self.engine.begin_sync_load(SyncSource::File, &mut self.host),
-            Output::KeepAlive => {
+            LinkOutput::Load => self.engine.begin_sync_load(SyncSource::File, &mut self.host),
+            LinkOutput::KeepAlive => {
                 if let LinkHolder::Received(socket, _) = &self.follower.holder {
                     // One that is full has something to read.
                     let _ = send(socket.as_raw_fd(), b"\n", MsgFlags::MSG_DONTWAIT | MsgFlags::MSG_NOSIGNAL);
                 }
             }
-            Output::Adopt(HistoryPoint { replid, offset }) => {
+            LinkOutput::Adopt(HistoryPoint { replid, offset }) => {
                 let point = HistoryPoint { replid, offset };
                 self.engine.adopt_history(point, &mut self.host);
             }
-            Output::Continue(replid) => self.engine.continue_history(replid),
-            Output::Stream(rest) => self.stream_from_link(attempt, rest),
-            Output::Acknowledge => self.engine.acknowledge(),
-            Output::Close => self.close_link(),
+            LinkOutput::Continue(replid) => self.engine.continue_history(replid),
+            LinkOutput::Stream(rest) => self.stream_from_link(attempt, rest),
+            LinkOutput::Acknowledge => self.engine.acknowledge(),
+            LinkOutput::Close => self.close_link(),
         }
     }
 
@@ -338,7 +340,7 @@ impl Server {
             Err(error) => {
                 let text = format!("No thread to receive the snapshot: {}", plain_error(&error));
                 self.host.note(LogLevel::Warning, &text);
-                self.link_step(Input::Failed(attempt, Failure::Transfer));
+                self.link_step(Input::Failed(attempt, SyncFailure::Transfer));
             }
         }
         self.publish_sync_facts();
@@ -382,13 +384,13 @@ impl Server {
                 let text =
                     format!("The snapshot cannot be loaded from the connection: {}", plain_error(&error));
                 self.host.note(LogLevel::Warning, &text);
-                self.link_step(Input::Failed(attempt, Failure::Transfer));
+                self.link_step(Input::Failed(attempt, SyncFailure::Transfer));
             }
         }
         self.publish_sync_facts();
     }
 
-    /// The load of a snapshot of the primary has ended.
+    /// The load of a snapshot of the primary, which another thread has done (D-9), has ended.
     pub(super) fn sync_loaded(&mut self, result: Result<(), NotLoaded>) {
         let attempt = self.follower.link.attempt();
         self.hear_memory_sync();
@@ -402,7 +404,7 @@ impl Server {
             }
             Err(_) => {
                 let is_of_stream = matches!(self.follower.holder, LinkHolder::Loading(_));
-                let failure = if is_of_stream { Failure::Stream } else { Failure::Load };
+                let failure = if is_of_stream { SyncFailure::Stream } else { SyncFailure::Load };
                 self.link_step(Input::Failed(attempt, failure));
             }
         }

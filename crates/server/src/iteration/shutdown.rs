@@ -20,6 +20,7 @@ impl Server {
             load.stop();
         }
         self.end_link();
+        self.slow_reads.cancel_all();
         self.engine.save_rest(&mut self.host);
         self.host.break_off_rewrite();
         if !self.close_aof() {

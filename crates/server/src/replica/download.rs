@@ -8,7 +8,7 @@
 //! Invariants: (1) the thread shares nothing with another job: socket, file and numbers are its own (D-1); (2) the main thread never
 //! waits for it: to cancel, it shuts the socket, which ends the thread's wait, and forgets the job; (3) a file whose header, version
 //! or checksum is wrong has never another name than its temporary one (D-3); (4) that name goes on every way out but the rename
-//! (D-5).
+//! (D-5); (5) nothing here waits for a reader of the data (D-8).
 
 use super::framing::{Extent, Framing};
 use super::progress::SyncProgress;
@@ -81,7 +81,7 @@ impl Download {
         let socket = Socket::from(socket);
         socket.set_nonblocking(false)?;
         let processors = plan.processors.clone();
-        let job = Job { socket, plan, progress, reports: Reporter { sender, waker } };
+        let job = DownloadJob { socket, plan, progress, reports: Reporter { sender, waker } };
         std::thread::Builder::new().name("bio_rdb_save".into()).spawn(move || {
             let _stack = crate::crash::SignalStack::install();
             // The processors are a preference: the thread works on others too.
@@ -150,7 +150,7 @@ impl Reporter {
 }
 
 /// A download as its thread has it.
-struct Job {
+struct DownloadJob {
     socket: Socket,
     plan: DownloadPlan,
     progress: Arc<SyncProgress>,
@@ -179,7 +179,7 @@ impl From<LoadError> for NoFile {
     }
 }
 
-impl Job {
+impl DownloadJob {
     fn run(mut self, first: Vec<u8>, commits: &Receiver<Commit>) {
         let result = self.receive(first).and_then(|(mut file, rest)| {
             self.reports.log(LogLevel::Notice, "Done downloading RDB");
@@ -189,7 +189,7 @@ impl Job {
             while file.step()? != Stage::Done {}
             Ok(rest)
         });
-        let Job { socket, reports, .. } = self;
+        let DownloadJob { socket, reports, .. } = self;
         match result {
             Ok(rest) => {
                 // It was nonblocking before: that works again.
