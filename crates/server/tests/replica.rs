@@ -290,7 +290,8 @@ fn clients_that_wait_are_told_that_the_role_has_changed() {
 
 #[test]
 fn role_and_errors_are_the_reference_s() {
-    let (server, primary, _link) = following(&[]);
+    let (server, primary, mut link) = following(&[]);
+    assert_eq!(link.request(), "PING");
     let mut client = server.client();
     let port = primary.port;
     client
@@ -382,6 +383,11 @@ fn fill(client: &mut Client, marker: &str) {
     client.line();
     client.line();
     client.line();
+}
+
+#[test]
+fn it_does_not_matter_how_the_server_is_run() {
+    common::rerun_in_arms("it_does_not_matter_how_the_server_is_run");
 }
 
 /// Waits until both have the same data.
