@@ -95,7 +95,7 @@ impl ReplicationStream {
 
     /// Says whether this server has a primary: while it has one, neither its commands nor its pings are part of the stream, which
     /// consists of what [`ReplicationStream::relay`] is given.
-    pub fn set_has_primary(&mut self, has_primary: bool) {
+    pub(crate) fn set_has_primary(&mut self, has_primary: bool) {
         self.has_primary = has_primary;
         // What follows from the other source names its database itself.
         self.selected = None;
@@ -107,7 +107,7 @@ impl ReplicationStream {
     }
 
     /// Appends bytes of the primary's stream as they are: replicas of this server follow the same history.
-    pub fn relay(&mut self, bytes: &[u8]) {
+    pub(crate) fn relay(&mut self, bytes: &[u8]) {
         debug_assert!(self.has_primary);
         self.offset += bytes.len() as u64;
         if let Some(backlog) = &mut self.backlog {
@@ -116,7 +116,7 @@ impl ReplicationStream {
     }
 
     /// Notes the database that the primary's stream has selected: a snapshot for replicas says so.
-    pub fn relay_selects(&mut self, db: usize) {
+    pub(crate) fn relay_selects(&mut self, db: usize) {
         self.relayed_db = db;
     }
 
@@ -129,7 +129,7 @@ impl ReplicationStream {
     }
 
     /// This server is promoted: the history goes on under another id. Who followed it until now may go on from here.
-    pub fn shift_history(&mut self, replid: String) {
+    pub(crate) fn shift_history(&mut self, replid: String) {
         let old = std::mem::replace(&mut self.replid, replid);
         self.earlier = Some((old, self.offset + 1));
         self.selected = None;

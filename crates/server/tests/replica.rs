@@ -121,13 +121,32 @@ fn the_old_data_are_served_until_the_new_are_loaded() {
     assert_eq!(client.info("master_sync_total_bytes"), new.len().to_string());
     assert_eq!(client.info("master_sync_left_bytes"), (new.len() - 20).to_string());
     assert_eq!(client.info("master_sync_in_progress"), "1");
-    let begun = Instant::now();
     link.send(&new[20..]);
     up(&mut client);
-    // No cron of a second stands between the last byte and the load.
-    assert!(begun.elapsed() < Duration::from_millis(900), "D-2: {:?}", begun.elapsed());
     client.check("GET new", "$1\r\n2\r\n").check("EXISTS old", ":0\r\n");
     assert_eq!(client.info("master_repl_offset"), "500");
+}
+
+#[test]
+fn d2_no_cron_of_a_second_stands_between_the_last_byte_and_the_load() {
+    let (server, primary, mut link) = synchronised(&[]);
+    let mut client = server.client();
+    let new = snapshot(&[("new", "2")]);
+    // The least of some: the machine may have other work.
+    let mut least = Duration::MAX;
+    for _ in 0..5 {
+        link = again(&primary, link, REPLID);
+        link.send(format!("${}\r\n", new.len()));
+        link.send(&new[..20]);
+        until("the transfer", || (client.info("master_sync_in_progress") == "1").then_some(()));
+        let begun = Instant::now();
+        link.send(&new[20..]);
+        up(&mut client);
+        least = least.min(begun.elapsed());
+        // A link that is lost at once is not made again at once.
+        link.acknowledged(700);
+    }
+    assert!(least < Duration::from_millis(400), "D-2: {least:?}");
 }
 
 #[test]
@@ -494,14 +513,15 @@ fn swapdb_serves_and_keeps_the_old_data() {
     let mut client = server.client();
     let mut link = again(&primary, link, REPLID);
     let mut bad = snapshot(&[("new", "2")]);
-    let at = bad.len() - 12;
+    // The checksum: what is before it is read without a fault.
+    let at = bad.len() - 1;
     bad[at] ^= 1;
     link.send(format!("${}\r\n", bad.len()));
-    link.send(&bad[..30]);
+    link.send(&bad[..at]);
     until("the load", || (client.info("async_loading") == "1").then_some(()));
     client.check("GET old", "$1\r\n1\r\n");
     assert_eq!(client.info("loading"), "0");
-    link.send(&bad[30..]);
+    link.send(&bad[at..]);
     // It failed, and the data stand where they stood.
     let mut link = primary.accept();
     assert_eq!(link.shake_hands(), format!("PSYNC {REPLID} 1"));
