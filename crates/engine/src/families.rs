@@ -15,6 +15,7 @@ pub(crate) mod pubsub;
 pub(crate) mod replica;
 pub(crate) mod replication;
 pub(crate) mod server;
+pub(crate) mod set;
 pub(crate) mod stream;
 pub(crate) mod string;
 pub(crate) mod transactions;
