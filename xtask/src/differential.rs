@@ -18,6 +18,7 @@ mod rules;
 mod shrink;
 mod special;
 mod values;
+mod zsets;
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;

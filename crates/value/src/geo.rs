@@ -39,7 +39,7 @@ impl Place {
 
     /// The middle of the cell that a score names.
     pub fn of_score(score: f64) -> Place {
-        let area = Cell { bits: score as u64, steps: STEPS_MAX }.area();
+        let area = Cell { bits: bits_of(score), steps: STEPS_MAX }.area();
         let middle = |low: f64, high: f64, end: f64| ((low + high) / 2.0).clamp(-end, end);
         Place {
             longitude: middle(area.west, area.east, LONGITUDE_MAX),
@@ -74,6 +74,15 @@ impl Place {
         }
         text
     }
+}
+
+/// A score as an unsigned integer. One that is no place's, because a client set it, gives what the reference's machine code makes of
+/// it: negative ones wrap, and what is beyond 64 bits is nothing or the highest bit.
+fn bits_of(score: f64) -> u64 {
+    const HIGHEST: u64 = 1 << 63;
+    const BOUND: f64 = HIGHEST as f64;
+    let signed = |number: f64| if (-BOUND..BOUND).contains(&number) { number as i64 as u64 } else { HIGHEST };
+    if score < BOUND { signed(score) } else { signed(score - BOUND) ^ HIGHEST }
 }
 
 const LETTERS: &[u8; 32] = b"0123456789bcdefghjkmnpqrstuvwxyz";

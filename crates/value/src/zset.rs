@@ -25,8 +25,8 @@ use triomphe::Arc;
 
 pub use edge::Edge;
 use index::Page;
-pub use iter::{Direction, ZsetIter};
 use iter::RowSource;
+pub use iter::{Direction, ZsetIter};
 use large::{Inner, Large};
 use leaf::Leaf;
 pub use limits::{ZsetEncoding, ZsetLimits};
@@ -214,10 +214,7 @@ impl Zset {
         context: &mut ZsetContext,
     ) -> Zset {
         let count = elements.len();
-        let clean = move |score: f64| match encoding {
-            ZsetEncoding::Listpack => score + 0.0,
-            ZsetEncoding::Skiplist => score,
-        };
+        let clean = move |score| cleaned(score, encoding);
         let bytes: usize = elements.clone().map(|(member, score)| row::entry_len(member, clean(score))).sum();
         let body = if bytes > small_bytes_max(encoding) {
             let elements = elements.map(|(member, score)| (member, clean(score)));
@@ -392,6 +389,12 @@ impl Zset {
 
     /// Gives a member that is there, with the score `old`, another score. Cost: O(log n).
     pub fn update(&mut self, member: &[u8], score: f64, context: &mut ZsetContext) {
+        let clean = cleaned(score, self.0.encoding);
+        if let Body::Large(large) = &mut self.0.body
+            && large.update_in_leaf(member, clean, &mut context.garbage)
+        {
+            return;
+        }
         self.take(member, context);
         self.0.put(member, score, context);
     }
@@ -438,10 +441,7 @@ fn remove_from_leaf(leaf: &mut Leaf, ranks: Range<usize>, context: &mut ZsetCont
 impl Root {
     /// Adds an element, in the form that its size asks for.
     fn put(&mut self, member: &[u8], score: f64, context: &mut ZsetContext) {
-        let score = match self.encoding {
-            ZsetEncoding::Listpack => score + 0.0,
-            ZsetEncoding::Skiplist => score,
-        };
+        let score = cleaned(score, self.encoding);
         if let Body::Small(leaf) = &mut self.body {
             let len = leaf.row().len() + row::entry_len(member, score);
             if len <= small_bytes_max(self.encoding) || leaf.count() == 0 {
@@ -507,6 +507,14 @@ impl Part {
             Part::Inner(_) => large::INNER_BYTES,
             Part::Whole(large) => large.heap_bytes(),
         }
+    }
+}
+
+/// A score as a set of this encoding keeps it: a listpack has one zero.
+fn cleaned(score: f64, encoding: ZsetEncoding) -> f64 {
+    match encoding {
+        ZsetEncoding::Listpack => score + 0.0,
+        ZsetEncoding::Skiplist => score,
     }
 }
 

@@ -9,6 +9,7 @@ use super::listening;
 use super::rules::Rule;
 use super::special;
 use super::values;
+use super::zsets;
 
 /// A command to send.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -51,6 +52,8 @@ pub(crate) struct Generator<'a> {
     listens: [usize; 2],
     /// Whether the command being drawn is of lists: then its keys mostly are.
     of_lists: bool,
+    /// The same of sorted sets and places.
+    of_zsets: bool,
 }
 
 /// Chances out of a hundred.
@@ -97,6 +100,7 @@ impl<'a> Generator<'a> {
             social,
             listens: [0; 2],
             of_lists: false,
+            of_zsets: false,
         }
     }
 
@@ -121,7 +125,7 @@ impl<'a> Generator<'a> {
                 continue;
             }
             if self.chance(MANY_CHANCE) {
-                next = vec![special::many(self)];
+                next = vec![if self.chance(50) { special::many(self) } else { zsets::many(self) }];
             } else if self.chance(TRANSACTION_CHANCE) {
                 next = self.transaction();
             } else if self.mortal && self.chance(MORTAL_CHANCES[1]) {
@@ -242,6 +246,7 @@ impl<'a> Generator<'a> {
         }
         self.announced = None;
         self.of_lists = entry.is_meant("@list");
+        self.of_zsets = entry.is_meant("@sorted-set") || entry.is_meant("@geo");
         self.sequence(&entry.arguments, &mut words);
         words
     }
@@ -300,12 +305,23 @@ impl<'a> Generator<'a> {
                 let key = values::list_key(&mut self.rng);
                 words.push(key);
             }
+            "key" if self.of_zsets && self.chance(LIST_KEY_CHANCE) => {
+                let key = zsets::key(&mut self.rng);
+                words.push(key);
+            }
+            "integer" if argument.name == "num-vertices" => {
+                let count = 3 + self.below(2);
+                self.announced = Some(count);
+                words.push(count.to_string().into_bytes());
+            }
             "integer" if self.of_lists => {
                 let place = values::place(&mut self.rng);
                 words.push(place);
             }
             kind => {
-                let value = values::value(&mut self.rng, &argument.name, kind);
+                let own =
+                    if self.of_zsets { zsets::value(&mut self.rng, &argument.name, kind) } else { None };
+                let value = own.unwrap_or_else(|| values::value(&mut self.rng, &argument.name, kind));
                 words.push(value);
             }
         }

@@ -159,7 +159,12 @@ fn range(start: i64, stop: i64, len: usize) -> Range<usize> {
 }
 
 /// An integer argument of at least `min`; else this error, whatever is wrong.
-pub(crate) fn int_from(args: Args<'_>, index: usize, min: i64, error: &'static str) -> Result<usize, CmdError> {
+pub(crate) fn int_from(
+    args: Args<'_>,
+    index: usize,
+    min: i64,
+    error: &'static str,
+) -> Result<usize, CmdError> {
     match args.get(index).and_then(parse_i64) {
         Some(number) if number >= min => Ok(usize::try_from(number).unwrap_or(usize::MAX)),
         Some(_) | None => Err(CmdError::text(error)),

@@ -9,8 +9,8 @@ use super::cursor::{InputCursor, ReadStop, TextHead};
 use super::error::{LoadError, Problem};
 use super::kind::{Dialect, ListForm, MODULE_AUX, ValueKind, ZsetForm};
 use super::list::{self, ListBuilder};
-use super::zset::{self, ZsetBuilder};
 use super::skip::Skip;
+use super::zset::{self, ZsetBuilder};
 use super::{Item, Loaded, LoadedEntry, ReadOptions, SlotSizes, Unknown, Usage, op};
 use sluice_value::Pages;
 

@@ -77,9 +77,7 @@ impl ZsetBuilder {
         elements.reverse();
         elements.sort_by(|one, other| {
             // -0 and 0 are one score.
-            (one.2 + 0.0)
-                .total_cmp(&(other.2 + 0.0))
-                .then_with(|| self.member(*one).cmp(self.member(*other)))
+            (one.2 + 0.0).total_cmp(&(other.2 + 0.0)).then_with(|| self.member(*one).cmp(self.member(*other)))
         });
         let encoding = self.limits.encoding_for(elements.len(), self.longest);
         let mut context = ZsetContext::new(self.limits, self.seed);
@@ -148,7 +146,9 @@ pub(super) fn is_listpack(zset: ZsetRef<'_>) -> bool {
 
 /// The elements of a set, for fuzzing: members, and the bits of scores.
 pub(super) fn elements(zset: ZsetRef<'_>) -> Vec<Vec<u8>> {
-    zset.iter_all().flat_map(|(member, score)| [member.to_vec(), score.to_bits().to_le_bytes().to_vec()]).collect()
+    zset.iter_all()
+        .flat_map(|(member, score)| [member.to_vec(), score.to_bits().to_le_bytes().to_vec()])
+        .collect()
 }
 
 /// Lengths of a score's text that stand for scores.

@@ -82,7 +82,9 @@ impl Region {
                 }
                 Some(middle.distance_m(place))
             }
-            Region::Polygon { middle, corners } => is_inside(corners, place).then(|| middle.distance_m(place)),
+            Region::Polygon { middle, corners } => {
+                is_inside(corners, place).then(|| middle.distance_m(place))
+            }
         }
     }
 
@@ -146,8 +148,7 @@ impl Region {
 }
 
 /// North, south, east, west, and between.
-const NEIGHBOURS: [(i32, i32); 8] =
-    [(0, 1), (0, -1), (1, 0), (-1, 0), (1, 1), (-1, 1), (1, -1), (-1, -1)];
+const NEIGHBOURS: [(i32, i32); 8] = [(0, 1), (0, -1), (1, 0), (-1, 0), (1, 1), (-1, 1), (1, -1), (-1, -1)];
 
 /// Degrees around a place.
 struct Bounds {

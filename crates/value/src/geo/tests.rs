@@ -9,16 +9,36 @@ fn scores_and_letters_are_those_that_clients_know() {
     assert_eq!(CATANIA.score(), 3_479_447_370_796_909);
     let stored = Place::of_score(PALERMO.score() as f64);
     assert_eq!(&stored.geohash(), b"sqc8b49rny0");
-    assert_eq!(format!("{:.17} {:.17}", stored.longitude, stored.latitude), "13.36138933897018433 38.11555639549629859");
+    assert_eq!(
+        format!("{:.17} {:.17}", stored.longitude, stored.latitude),
+        "13.36138933897018433 38.11555639549629859"
+    );
 }
 
 #[test]
 fn distances_are_those_of_a_sphere() {
-    let distance = Place::of_score(PALERMO.score() as f64).distance_m(Place::of_score(CATANIA.score() as f64));
+    let distance =
+        Place::of_score(PALERMO.score() as f64).distance_m(Place::of_score(CATANIA.score() as f64));
     assert_eq!(format!("{distance:.4}"), "166274.1516");
     assert_eq!(PALERMO.distance_m(PALERMO), 0.0);
     let north = Place { latitude: 39.0, ..PALERMO };
     assert!((PALERMO.distance_m(north) - 98_370.0).abs() < 20.0);
+}
+
+#[test]
+fn scores_that_are_no_places_are_taken_for_some() {
+    let bits = [
+        (1e20, 0),
+        (f64::INFINITY, 0),
+        (f64::NEG_INFINITY, 1 << 63),
+        (-1.0, u64::MAX),
+        (1.9e19, 0),
+        (7.9, 7),
+    ];
+    for (score, wanted) in bits {
+        assert_eq!(bits_of(score), wanted, "{score}");
+    }
+    assert_eq!(&Place::of_score(1e20).geohash(), b"00bh0hbj200");
 }
 
 #[test]

@@ -73,7 +73,8 @@ impl Inner {
 }
 
 /// Bytes of an inner node.
-pub(super) const INNER_BYTES: usize = heap::block(8 + size_of::<Inner>()) + heap::block(CAPACITY * size_of::<Child>());
+pub(super) const INNER_BYTES: usize =
+    heap::block(8 + size_of::<Inner>()) + heap::block(CAPACITY * size_of::<Child>());
 
 #[derive(Clone, Debug)]
 struct Child {
@@ -253,6 +254,37 @@ impl Large {
         }
         *count += 1;
         self.heap = parts.work.heap;
+    }
+
+    /// Gives a member another score where that leaves it in its leaf, and the leaf its first element; whether it did. Neither the index
+    /// nor the inner nodes change then.
+    pub(super) fn update_in_leaf(&mut self, member: &[u8], score: f64, garbage: &mut Vec<Part>) -> bool {
+        let Some((number, _)) = self.find(member) else { return false };
+        let Some(leaf) = self.shelf.get(number as usize) else { return false };
+        let edge = Edge::Element(score, member);
+        let (mut offset, mut old, mut new) = (0, None, None);
+        for (index, entry) in leaf.iter().enumerate() {
+            if entry.member == member {
+                old = Some((index, offset..offset + entry.len));
+            } else {
+                if new.is_none() && !edge.is_behind(entry.score, || entry.member) {
+                    new = Some(offset);
+                }
+                offset += entry.len;
+            }
+        }
+        // Offsets count without the member's old element. Behind the last element another leaf may begin.
+        let (Some((1.., old)), Some(new @ 1..)) = (old, new) else { return false };
+        if leaf.row().len() - old.len() + row::entry_len(member, score) > ROW_BYTES_MAX {
+            return false;
+        }
+        let (mut parts, _, _) = self.parts(garbage);
+        parts.change_leaf(number, |leaf, garbage| {
+            leaf.remove(old, 1, garbage);
+            leaf.insert(new, member, score, garbage);
+        });
+        self.heap = parts.work.heap;
+        true
     }
 
     /// Removes a member; its score.

@@ -28,7 +28,8 @@ impl Default for ZsetLimits {
 impl ZsetLimits {
     /// The encoding of a sorted set of so many elements, the longest member of which has so many bytes.
     pub fn encoding_for(self, count: usize, member_len: usize) -> ZsetEncoding {
-        let fits = count <= self.entries_max && member_len <= self.value_max && member_len <= LISTPACK_BYTES_MAX;
+        let fits =
+            count <= self.entries_max && member_len <= self.value_max && member_len <= LISTPACK_BYTES_MAX;
         if fits { ZsetEncoding::Listpack } else { ZsetEncoding::Skiplist }
     }
 }

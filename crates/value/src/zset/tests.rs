@@ -181,7 +181,10 @@ fn scores_take_their_narrowest_form_and_come_back() {
             let mut row = vec![0; row::entry_len(&member, score)];
             assert_eq!(row::write(&mut row, &member, score), row.len());
             let entry = row::read(&row).expect("it was written");
-            assert_eq!((entry.member, entry.score.to_bits(), entry.len), (&member[..], score.to_bits(), row.len()));
+            assert_eq!(
+                (entry.member, entry.score.to_bits(), entry.len),
+                (&member[..], score.to_bits(), row.len())
+            );
             assert!(row::read(&row[..row.len() - 1]).is_none(), "a row that is cut off has no such element");
         }
     }
@@ -215,7 +218,8 @@ fn a_scan_visits_what_stays_while_the_set_grows_shrinks_and_changes_scores() {
                 zset.update(name.as_bytes(), rng.below(1000) as f64, &mut context);
             }
         }
-        let missed = (0..3000).filter(|number| !seen.contains(format!("member:{number:06}").as_bytes())).count();
+        let missed =
+            (0..3000).filter(|number| !seen.contains(format!("member:{number:06}").as_bytes())).count();
         assert_eq!(missed, 0, "seed {seed}");
     }
 }
@@ -292,7 +296,8 @@ fn members_that_appear_twice_are_found() {
         for twice in [false, true] {
             let last = if twice { &names[count / 3] } else { &names[count - 1] };
             let names = names[..count - 1].iter().chain([last]);
-            let elements: Vec<(&[u8], f64)> = names.enumerate().map(|(at, name)| (name.as_bytes(), at as f64)).collect();
+            let elements: Vec<(&[u8], f64)> =
+                names.enumerate().map(|(at, name)| (name.as_bytes(), at as f64)).collect();
             let zset = Zset::from_sorted(elements.iter().copied(), ZsetEncoding::Skiplist, &mut context);
             assert_eq!(zset.has_duplicates(), twice, "{count}");
             assert_eq!(zset.is_small(), count < 1000);

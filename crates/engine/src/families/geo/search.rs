@@ -31,10 +31,6 @@ impl Asking {
     fn may_store(self) -> bool {
         matches!(self, Asking::Radius | Asking::ByMember)
     }
-
-    fn name(self) -> &'static str {
-        if self == Asking::SearchStore { "GEOSEARCHSTORE" } else { "GEOSEARCH" }
-    }
 }
 
 /// How results are ordered.
@@ -130,7 +126,7 @@ impl<'d> SearchCall<'d> {
                 None => call.region_option(args, at)?.ok_or(CmdError::Syntax)?,
             };
         }
-        call.check()?;
+        call.check(args.at(0))?;
         Ok(call)
     }
 
@@ -226,9 +222,8 @@ impl<'d> SearchCall<'d> {
 
     fn member(&mut self, member: &[u8]) -> Result<(), CmdError> {
         let score = self.zset.and_then(|zset| zset.score(member));
-        let score = score.ok_or_else(|| {
-            CmdError::owned([b"ERR member ", member, b" does not exist"].concat())
-        })?;
+        let score =
+            score.ok_or_else(|| CmdError::owned([b"ERR member ", member, b" does not exist"].concat()))?;
         self.from = Some(Place::of_score(score));
         Ok(())
     }
@@ -244,27 +239,26 @@ impl<'d> SearchCall<'d> {
         Ok(())
     }
 
-    /// What the options contradict.
-    fn check(&mut self) -> Result<(), CmdError> {
+    /// What the options contradict. `name` is the command's, as the client wrote it.
+    fn check(&mut self, name: &[u8]) -> Result<(), CmdError> {
         if self.store.is_some() && (self.with_distance || self.with_hash || self.with_place) {
-            let what =
-                if self.asking == Asking::SearchStore { "GEOSEARCHSTORE" } else { "STORE option in GEORADIUS" };
+            let what = if self.asking == Asking::SearchStore {
+                "GEOSEARCHSTORE"
+            } else {
+                "STORE option in GEORADIUS"
+            };
             return Err(CmdError::owned(format!(
                 "ERR {what} is not compatible with WITHDIST, WITHHASH and WITHCOORD options"
             )));
         }
         let is_polygon = matches!(self.region, Some(Shape::Polygon(_)));
         if self.asking.is_search() && self.from.is_none() && !self.has_member && !is_polygon {
-            return Err(CmdError::owned(format!(
-                "ERR exactly one of FROMMEMBER or FROMLONLAT can be specified for {}",
-                self.asking.name()
-            )));
+            let text = b"ERR exactly one of FROMMEMBER or FROMLONLAT can be specified for ";
+            return Err(CmdError::owned([&text[..], name].concat()));
         }
         if self.asking.is_search() && self.region.is_none() {
-            return Err(CmdError::owned(format!(
-                "ERR exactly one of BYRADIUS, BYBOX and BYPOLYGON can be specified for {}",
-                self.asking.name()
-            )));
+            let text = b"ERR exactly one of BYRADIUS, BYBOX and BYPOLYGON can be specified for ";
+            return Err(CmdError::owned([&text[..], name].concat()));
         }
         if self.any && self.count == 0 {
             return Err(CmdError::text("ERR the ANY argument requires COUNT argument"));
@@ -322,13 +316,19 @@ impl<'d> SearchCall<'d> {
                 reply_distance(reply, member.distance_m / self.unit);
             }
             if self.with_hash {
-                reply.int(member.score as i64);
+                reply.int(whole(member.score));
             }
             if self.with_place {
                 reply_place(reply, Place::of_score(member.score));
             }
         }
     }
+}
+
+/// A score as a signed integer; one beyond 64 bits as the reference's machine code shows it.
+fn whole(score: f64) -> i64 {
+    const BOUND: f64 = (1u64 << 63) as f64;
+    if (-BOUND..BOUND).contains(&score) { score as i64 } else { i64::MIN }
 }
 
 pub(super) fn georadius(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {

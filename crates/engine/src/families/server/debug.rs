@@ -318,7 +318,9 @@ fn object(ctx: &mut DebugCtx<'_>, args: Args<'_>) -> Run {
                 let size = ctx.control.config.int(param::LIST_MAX_LISTPACK_SIZE) as i32;
                 list_serialized_len(list, size)
             }
-            ValueRef::Zset(zset) => serialized_bytes(|writer, give| writer.zset(b"", zset, None, Usage::Unsaid, give)),
+            ValueRef::Zset(zset) => {
+                serialized_bytes(|writer, give| writer.zset(b"", zset, None, Usage::Unsaid, give))
+            }
         };
         let _ = write!(text, " serializedlength:{len}");
     }

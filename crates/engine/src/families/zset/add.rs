@@ -49,9 +49,7 @@ impl AddFlags {
             return Err(CmdError::text("ERR XX and NX options at the same time are not compatible"));
         }
         if self.gt && self.nx || self.lt && self.nx || self.gt && self.lt {
-            return Err(CmdError::text(
-                "ERR GT, LT, and/or NX options at the same time are not compatible",
-            ));
+            return Err(CmdError::text("ERR GT, LT, and/or NX options at the same time are not compatible"));
         }
         if self.incr && count > 1 {
             return Err(CmdError::text("ERR INCR option supports a single increment-element pair"));

@@ -32,8 +32,20 @@ impl Aggregate {
         match self {
             // The infinities cancel each other.
             Aggregate::Sum => not_nan(one + other),
-            Aggregate::Min => if other < one { other } else { one },
-            Aggregate::Max => if other > one { other } else { one },
+            Aggregate::Min => {
+                if other < one {
+                    other
+                } else {
+                    one
+                }
+            }
+            Aggregate::Max => {
+                if other > one {
+                    other
+                } else {
+                    one
+                }
+            }
         }
     }
 }
@@ -78,7 +90,9 @@ impl<'d> Members<'d> {
     fn iter(self) -> Box<dyn Iterator<Item = Element<'d>> + 'd> {
         match self {
             Members::None => Box::new(std::iter::empty()),
-            Members::Zset(zset) => Box::new(zset.iter_all().map(|(member, score)| (Cow::Borrowed(member), score))),
+            Members::Zset(zset) => {
+                Box::new(zset.iter_all().map(|(member, score)| (Cow::Borrowed(member), score)))
+            }
         }
     }
 }
@@ -205,7 +219,8 @@ impl<'d> Call<'d> {
     fn union(&self) -> Vec<Element<'d>> {
         let mut all: Vec<Element<'d>> = Vec::new();
         for source in &self.sources {
-            let weighted = source.members.iter().map(|(member, score)| (member, not_nan(source.weight * score)));
+            let weighted =
+                source.members.iter().map(|(member, score)| (member, not_nan(source.weight * score)));
             all.extend(weighted);
         }
         // Stable: the scores of one member stay in the order of the sets.
@@ -226,16 +241,21 @@ impl<'d> Call<'d> {
             Some((first, others)) => (Some(first), others),
             None => (None, &[][..]),
         };
-        first.into_iter().flat_map(|first| first.members.iter().map(move |element| (first, element))).filter_map(
-            move |(first, (member, score))| {
+        first
+            .into_iter()
+            .flat_map(|first| first.members.iter().map(move |element| (first, element)))
+            .filter_map(move |(first, (member, score))| {
                 let mut sum = not_nan(first.weight * score);
                 for other in others {
-                    let of_other = if other.same_as == first.same_as { Some(score) } else { other.members.score(&member) };
+                    let of_other = if other.same_as == first.same_as {
+                        Some(score)
+                    } else {
+                        other.members.score(&member)
+                    };
                     sum = self.aggregate.of(sum, not_nan(other.weight * of_other?));
                 }
                 Some((member, sum))
-            },
-        )
+            })
     }
 
     fn diff(&self) -> Vec<Element<'d>> {

@@ -25,7 +25,8 @@ impl ScoreRange {
                 Some(text) => (text, true),
                 None => (text, false),
             };
-            let score = parse_f64_bound(text).ok_or(const { CmdError::text("ERR min or max is not a float") })?;
+            let score =
+                parse_f64_bound(text).ok_or(const { CmdError::text("ERR min or max is not a float") })?;
             Ok((score, is_open))
         };
         let from = match bound(min)? {
@@ -107,7 +108,9 @@ impl<'a> LexRange<'a> {
             (LexBound::Highest, _) | (_, LexBound::Lowest) => true,
             (LexBound::Lowest, _) | (_, LexBound::Highest) => false,
             (LexBound::Closed(min), LexBound::Closed(max)) => min > max,
-            (LexBound::Closed(min) | LexBound::Open(min), LexBound::Closed(max) | LexBound::Open(max)) => min >= max,
+            (LexBound::Closed(min) | LexBound::Open(min), LexBound::Closed(max) | LexBound::Open(max)) => {
+                min >= max
+            }
         }
     }
 

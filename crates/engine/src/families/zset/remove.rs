@@ -24,9 +24,7 @@ pub(super) fn zrem(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
 
 pub(super) fn zremrangebyrank(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
     let (start, stop) = (args.int(2)?, args.int(3)?);
-    remove_range(ctx, args, Event::ZRemRangeByRank, |zset| {
-        rank_range(start, stop, zset.len(), Direction::Up)
-    })
+    remove_range(ctx, args, Event::ZRemRangeByRank, |zset| rank_range(start, stop, zset.len(), Direction::Up))
 }
 
 pub(super) fn zremrangebyscore(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {

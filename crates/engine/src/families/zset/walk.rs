@@ -49,9 +49,15 @@ pub(super) fn zrandmember(ctx: &mut ReadCtx<'_>, args: Args<'_>) -> Run {
     let drawn = distinct(ctx.rng, len, count.min(len - count));
     let is_drawn = |rank: &u64| drawn.contains(rank) == (count <= len - count);
     if count <= len - count {
-        reply_elements(&mut ctx.reply, drawn.iter().filter_map(|rank| at_rank(zset, *rank)), count as usize, shown);
+        reply_elements(
+            &mut ctx.reply,
+            drawn.iter().filter_map(|rank| at_rank(zset, *rank)),
+            count as usize,
+            shown,
+        );
     } else {
-        let kept = (0..len).zip(zset.iter_all()).filter(|(rank, _)| is_drawn(rank)).map(|(_, element)| element);
+        let kept =
+            (0..len).zip(zset.iter_all()).filter(|(rank, _)| is_drawn(rank)).map(|(_, element)| element);
         reply_elements(&mut ctx.reply, kept, count as usize, shown);
     }
     Ok(Outcome::Done)
