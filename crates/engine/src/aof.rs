@@ -73,6 +73,9 @@ pub enum AofBacklog {
     Fine,
     /// The disk is so far behind that commands that write wait.
     Full,
+    /// Another increment begins behind the cut of a rewrite: what is written meanwhile would lie in the memory of the process until
+    /// the disk has what is before the cut, so commands that write wait.
+    Changing,
 }
 
 /// The position of the last write of each key, by the key's hash. Keys share places: a reply may wait for a write of another
@@ -360,8 +363,10 @@ impl Engine {
 
     #[cold]
     fn change_aof_backlog(&mut self, backlog: AofBacklog, process: &mut dyn Process) {
-        self.control.aof.report.backlog = backlog;
+        let before = std::mem::replace(&mut self.control.aof.report.backlog, backlog);
         match backlog {
+            // It begins every rewrite, and is over when the disk has synced: no event for the log.
+            AofBacklog::Changing => self.refresh(),
             AofBacklog::Full => {
                 let text =
                     "The disk does not keep up with the AOF file: commands that write wait until it does.";
@@ -369,10 +374,10 @@ impl Engine {
                 self.refresh();
             }
             AofBacklog::Fine => {
-                process.log(
-                    LogLevel::Notice,
-                    "The disk keeps up with the AOF file again: commands that write go on.",
-                );
+                if before == AofBacklog::Full {
+                    let text = "The disk keeps up with the AOF file again: commands that write go on.";
+                    process.log(LogLevel::Notice, text);
+                }
                 self.refresh();
                 self.control.blocking.end_pause();
                 self.serve_waiting(process);

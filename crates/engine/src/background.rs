@@ -41,6 +41,8 @@ pub(crate) struct Job {
     left_before: u64,
     /// What the thread had done when it was looked at, and when it had done something new.
     progress: (u64, Now),
+    /// Since when it holds more than it may.
+    over_budget_since_ns: Option<u64>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -91,6 +93,13 @@ const ENTRIES_PER_LOOK: usize = 64;
 /// once, later.
 const STALLED_S: i64 = 60;
 const STALLED_AT_END_S: i64 = 600;
+/// What a job may hold beyond the data: so many bytes, or a tenth of used memory where that is more. A job that holds more for longer
+/// than [`OVER_BUDGET_NS_MAX`] is given up: its thread is not given a processor, and the copies for changes would grow to the size
+/// of the data.
+const HELD_BYTES_MAX: usize = 64 << 20;
+const HELD_SHARE: usize = 10;
+/// One unit may capture any amount; the thread has to be through with it in this time.
+const OVER_BUDGET_NS_MAX: u64 = 2_000_000_000;
 
 impl Job {
     /// Makes the cut, which `writing` writes.
@@ -108,6 +117,7 @@ impl Job {
             changed: (0, 0),
             left_before: left_to_others,
             progress: (0, began),
+            over_budget_since_ns: None,
         }
     }
 
@@ -283,9 +293,38 @@ impl Engine {
             self.job_ended(began, state, outcome, process);
             return Slice::None;
         }
+        if self.is_over_budget(process) {
+            return Slice::None;
+        }
+        let Some(under_way) = &mut self.job else { return Slice::None };
         let slice = under_way.slice(&mut self.keyspace, budget_ns, process);
         self.actions.extend(under_way.passed.drain(..).map(|db| Action::FreeDb(Box::new(db))));
         slice
+    }
+
+    /// Gives up a job that has held more than it may for too long. Whether it was.
+    fn is_over_budget(&mut self, process: &mut dyn Process) -> bool {
+        let Some(state) = self.job_state() else { return false };
+        let used = process.used_memory(&self.keyspace).saturating_sub(state.held_bytes);
+        let budget = HELD_BYTES_MAX.max(used / HELD_SHARE);
+        let now = process.recent();
+        let Some(job) = &mut self.job else { return false };
+        if job.stage != JobStage::Capturing || state.held_bytes <= budget {
+            job.over_budget_since_ns = None;
+            return false;
+        }
+        let since_ns = *job.over_budget_since_ns.get_or_insert(now.mono_ns);
+        if now.mono_ns.saturating_sub(since_ns) < OVER_BUDGET_NS_MAX {
+            return false;
+        }
+        let began = self.drop_job().unwrap_or(now);
+        let text = format!(
+            "Saving was given up: {} bytes are held for it and {budget} may be, as its thread does not keep up with the commands \
+             that write",
+            state.held_bytes
+        );
+        self.job_ended(began, state, Err(SaveError(text)), process);
+        true
     }
 
     /// Whether a job is under way.

@@ -38,6 +38,8 @@ pub enum WaitFor {
     Pause,
     /// The end of the load that it has begun.
     Load,
+    /// The end of the server: replicas are waited for.
+    Shutdown,
     /// A value of a type under one of its keys.
     Keys(BlockOn),
     /// Acknowledgements of replicas.
@@ -73,6 +75,8 @@ pub struct BlockOn {
     pub count: usize,
     /// Type of value that ends the wait.
     pub wanted: Type,
+    /// Whether the wait ends when a key is gone, or comes to hold another type.
+    pub ends_without_key: bool,
     /// Milliseconds of the monotonic clock at which it gives up; 0: never.
     pub deadline_ms: u64,
 }
@@ -90,7 +94,7 @@ impl WaitFor {
     /// When the wait times out; 0: never.
     pub(crate) fn deadline_ms(&self) -> u64 {
         match self {
-            WaitFor::Pause | WaitFor::Load => 0,
+            WaitFor::Pause | WaitFor::Load | WaitFor::Shutdown => 0,
             WaitFor::Keys(BlockOn { deadline_ms, .. }) | WaitFor::Replicas { deadline_ms, .. } => {
                 *deadline_ms
             }
@@ -119,6 +123,10 @@ pub struct Blocking {
     due: bool,
     next_order: u64,
     count: usize,
+    /// Clients that wait for a key until it is gone.
+    until_gone: usize,
+    /// Arguments of the command that begins to wait, to be replaced before it is run again: positions and bytes. Empty otherwise.
+    pub(crate) replaced_args: Vec<(usize, Vec<u8>)>,
 }
 
 /// The clients that wait for one key.
@@ -178,6 +186,12 @@ impl Blocking {
         !self.keys.is_empty()
     }
 
+    /// Whether a client waits for a key until it is gone.
+    #[inline]
+    pub(crate) fn wants_removals(&self) -> bool {
+        self.until_gone > 0
+    }
+
     /// A place behind all clients that wait.
     pub(crate) fn next_order(&mut self) -> u64 {
         self.next_order += 1;
@@ -190,10 +204,11 @@ impl Blocking {
         self.count += usize::from(waiting.on != WaitFor::Load);
         match waiting.on {
             WaitFor::Pause => drop(self.paused.insert(waiting.order, client)),
-            // The load names its client.
-            WaitFor::Load => {}
+            // The load, or the end of the server, names its client.
+            WaitFor::Load | WaitFor::Shutdown => {}
             WaitFor::Replicas { .. } => drop(self.replicas.insert(waiting.order, client)),
             WaitFor::Keys(on) => {
+                self.until_gone += usize::from(on.ends_without_key);
                 for key in waiting.keys(on) {
                     self.keys.entry(on.db, key).clients.insert(waiting.order, client);
                 }
@@ -212,9 +227,10 @@ impl Blocking {
                 self.paused.remove(&waiting.order);
                 self.resumed.remove(&waiting.order);
             }
-            WaitFor::Load => {}
+            WaitFor::Load | WaitFor::Shutdown => {}
             WaitFor::Replicas { .. } => drop(self.replicas.remove(&waiting.order)),
             WaitFor::Keys(on) => {
+                self.until_gone -= usize::from(on.ends_without_key);
                 for key in waiting.keys(on) {
                     let Some(waiters) = self.keys.get_mut(on.db, key) else { continue };
                     waiters.clients.remove(&waiting.order);

@@ -121,6 +121,8 @@ impl Engine {
     #[inline]
     fn count_changes(&mut self, _: CommitCommand<'_>) {
         self.stats.expired_keys += self.effects.expired_by_write().len() as u64;
+        self.stats.expired_fields +=
+            self.effects.expired_fields().iter().map(|expired| expired.fields.len() as u64).sum::<u64>();
         self.changes = self.effects.take_changes();
         self.control.count_changes(self.changes);
     }
@@ -142,7 +144,8 @@ impl Engine {
         let notify = control.limits.notify;
         for ModifiedKey { db, key, event, is_change } in effects.drain_modified() {
             let key = bytes_of(&key, command);
-            if notify.classes.has(event.class()) && control.pubsub.has_listeners() {
+            let is_wanted = notify.classes.has(event.class()) && event.is_published();
+            if is_wanted && control.pubsub.has_listeners() {
                 let (now, own) = (command.now, command.proto);
                 Delivery { sessions, control, spare, now, own }.notify(notify, db, key, event);
             }
@@ -150,7 +153,8 @@ impl Engine {
             if is_change {
                 control.watching.changed(db, key, change);
             }
-            if let Some(events) = events.as_mut().filter(|_| Classes::CHANGES.has(event.class())) {
+            let is_told = Classes::CHANGES.has(event.class()) && event.is_published();
+            if let Some(events) = events.as_mut().filter(|_| is_told) {
                 events.push(format!("{db}:{} {}", event.name(), key.escape_ascii()));
             }
         }
@@ -174,6 +178,14 @@ impl Engine {
                 }
             }
             let forced = matches!(effects.propagation(), Propagation::Forced | Propagation::ToReplicas);
+            for expired in effects.expired_fields() {
+                let fields = expired.fields.iter().map(Vec::as_slice);
+                let argv: Vec<&[u8]> = [&b"HDEL"[..], &expired.key].into_iter().chain(fields).collect();
+                unit.command(expired.db, Audience::All, argv.into_iter());
+                if aof.is_strict() {
+                    aof.note_key(hash_of(keyspace, &expired.key));
+                }
+            }
             if let Some(args) = command.args.filter(|_| *changes > 0 || forced) {
                 match effects.propagation() {
                     Propagation::Verbatim | Propagation::Forced => {
@@ -192,6 +204,7 @@ impl Engine {
             }
         }
         effects.clear_expired_by_write();
+        effects.clear_expired_fields();
         effects.reset_propagation();
     }
 
@@ -241,44 +254,6 @@ impl Engine {
             control.watching.database_exchanged(number, |key| (false, found(keyspace, number, key, now)));
         }
         self.refresh_listening();
-    }
-
-    /// Hands the closed units to the replicas, all of them the same block: once an iteration of the event loop.
-    pub(crate) fn deliver_stream(&mut self) {
-        let Engine { control, sessions, stats, .. } = self;
-        if !control.stream.has_pending() {
-            return;
-        }
-        let block = control.stream.take();
-        for key in &control.stream.replicas {
-            let Some(session) = sessions.get_mut(*key) else { continue };
-            let awaits_ack = session.caller.replica_state().is_some_and(|replica| replica.awaits_ack);
-            if session.feed.is_some() || awaits_ack {
-                session.held.get_or_insert_default().push_shared(block.clone());
-                continue;
-            }
-            session.release_held();
-            // A short block is copied: a range of its own in the send costs more.
-            match block.len() <= COPIED_BYTES_MAX {
-                true => session.outbox.push(&block),
-                false => session.outbox.push_shared(block.clone()),
-            }
-            stats.repl_output_bytes += block.len() as u64;
-            session.note_output(&mut control.ready);
-        }
-    }
-
-    /// Sends what was kept for replicas that have acknowledged their snapshot since.
-    pub(crate) fn release_held(&mut self) {
-        let Engine { control, sessions, .. } = self;
-        for key in &control.stream.replicas {
-            let Some(session) = sessions.get_mut(*key) else { continue };
-            let awaits_ack = session.caller.replica_state().is_some_and(|replica| replica.awaits_ack);
-            if !awaits_ack && session.feed.is_none() && session.held.is_some() {
-                session.release_held();
-                session.note_output(&mut control.ready);
-            }
-        }
     }
 }
 
@@ -335,9 +310,6 @@ fn propagate_deletion(unit: &mut UnitCommands, db: usize, key: &[u8], lazy: bool
     let name: &[u8] = if lazy { b"UNLINK" } else { b"DEL" };
     unit.command(db, Audience::All, [name, key].into_iter());
 }
-
-/// Blocks of the stream up to this size are copied into a replica's output.
-const COPIED_BYTES_MAX: usize = 512;
 
 #[cfg(test)]
 mod tests {

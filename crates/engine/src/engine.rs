@@ -95,7 +95,8 @@ impl Engine {
         Engine::with(control, keyspace, Rng::new(0))
     }
 
-    fn with(control: Control, keyspace: Keyspace, rng: Rng) -> Engine {
+    fn with(mut control: Control, keyspace: Keyspace, rng: Rng) -> Engine {
+        Arc::make_mut(&mut control.limits).hash.seed = keyspace.hasher().seed();
         let mut engine = Engine {
             preparer: Preparer::new(keyspace.hasher(), &control.renames),
             keyspace,
@@ -125,7 +126,7 @@ impl Engine {
         self.control.aof.set_strict(self.control.limits.fsyncs_always);
         self.gate.rearm(&self.control);
         self.refresh_access();
-        self.effects.propagating = self.control.stream.is_fed() || self.control.aof.is_on();
+        self.effects.propagating = self.control.stream.generates() || self.control.aof.is_on();
         self.refresh_listening();
     }
 
@@ -143,6 +144,7 @@ impl Engine {
         }
         self.effects.listen(classes);
         self.effects.blocked_listening = control.blocking.wants_keys();
+        self.effects.removal_listening = control.blocking.wants_removals();
     }
 
     /// Looks whether all databases have room, where one differs from what was known: the gate refuses what needs more.
@@ -228,10 +230,16 @@ impl Engine {
             stage: SyncStage::Online,
             awaits_ack: false,
             sends_acks: false,
+            acked_aof: 0,
+            is_main_channel: false,
+            next: self.control.stream.offset,
         }));
         session.mask = self.gate.session_mask(session);
-        self.deliver_stream();
-        self.control.stream.attach(key);
+        let stream = &mut self.control.stream;
+        if !stream.has_begun() {
+            stream.begin(stream.replid.clone());
+        }
+        stream.attach(key);
         self.refresh();
     }
 
@@ -253,9 +261,7 @@ impl Engine {
             self.forget_waits(&mut session);
         }
         if session.caller.replica.is_some() {
-            self.control.stream.replicas.retain(|k| *k != key);
-            self.leave_full_sync(&session);
-            self.refresh();
+            self.detach_replica(key, &session);
         }
         if session.caller.subscribed.is_any() {
             self.control.pubsub.forget(key);
@@ -339,7 +345,8 @@ impl Engine {
     pub fn end_iteration(&mut self, process: &mut dyn Process) {
         self.serve_full_syncs(process);
         self.ask_replicas();
-        self.deliver_stream();
+        self.deliver_stream(process);
+        self.advance_end(process);
         self.note_history();
     }
 
@@ -455,6 +462,9 @@ impl Control {
             pubsub: Default::default(),
             multicasts: Default::default(),
             watching: Default::default(),
+            good_replicas: 0,
+            count_good_replicas: false,
+            pending_end: None,
             ask_replicas: false,
             renames: Arc::new(renames),
             started: now,

@@ -154,6 +154,11 @@ impl Engine {
                 self.commit_command(db, args, unit.now, session.caller.proto);
                 return self.begin_wait(session, spec, args, on, process);
             }
+            Ok(Outcome::WaitSince(on, replaced)) => {
+                self.control.blocking.replaced_args = replaced;
+                self.commit_command(db, args, unit.now, session.caller.proto);
+                return self.begin_wait(session, spec, args, on, process);
+            }
             Err(error) => {
                 session.outbox.rewind(mark);
                 if let CmdError::BadData(line) = &error {
@@ -234,6 +239,8 @@ impl Engine {
         if used_memory > limit {
             // What a snapshot holds is given back by itself: it is no reason to refuse a write.
             used_memory -= self.held_by_job().min(used_memory);
+            // So is what the backlog keeps for slow replicas.
+            used_memory -= self.held_for_replicas().min(used_memory);
         }
         let asked = Asked::new(spec, args, session, &self.control, now, used_memory);
         let verdict = self.gate.ask(&asked);

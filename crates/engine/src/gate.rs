@@ -175,6 +175,16 @@ pub(crate) const CHECKS: &[Check] = &[
         },
     },
     Check {
+        name: "min-replicas",
+        concerns: |spec| spec.flags.has(Flags::WRITE) || is_exec(spec),
+        armed: Control::lacks_replicas,
+        armed_for: |_| false,
+        ask: |asked| {
+            (asked.control.lacks_replicas() && asked.flags.has(Flags::WRITE))
+                .then_some(Verdict::Reject(CmdError::text("NOREPLICAS Not enough good replicas to write.")))
+        },
+    },
+    Check {
         name: "pubsub",
         concerns: |spec| !WHILE_LISTENING.iter().any(|allowed| allowed.id == spec.id),
         armed: |_| false,
@@ -215,14 +225,16 @@ pub(crate) const CHECKS: &[Check] = &[
     Check {
         name: "pause",
         concerns: |_| true,
-        armed: |control| control.pause.until_ms > 0,
+        armed: |control| control.pause.until_ms > 0 || control.pending_end.is_some(),
         armed_for: |_| false,
         ask: |asked| {
             let pause = asked.control.pause;
             let writes = asked.flags.has_any(Flags::WRITE.or(Flags::MAY_REPLICATE));
             // Receivers of the replication stream go on: a pause often waits for just that.
-            (pause.active(asked.now) && (pause.all || writes) && !receives_stream(asked.caller))
-                .then_some(Verdict::Postpone)
+            // A server that ends takes no writes that its replicas could miss.
+            let keeps_back = pause.active(asked.now) && (pause.all || writes)
+                || asked.control.pending_end.is_some() && writes;
+            (keeps_back && !receives_stream(asked.caller)).then_some(Verdict::Postpone)
         },
     },
     Check {
@@ -236,11 +248,11 @@ pub(crate) const CHECKS: &[Check] = &[
     Check {
         name: "aof-backlog",
         concerns: |spec| spec.flags.has(Flags::WRITE) || is_exec(spec),
-        armed: |control| control.aof.report().backlog == AofBacklog::Full,
+        armed: |control| control.aof.report().backlog != AofBacklog::Fine,
         armed_for: |_| false,
         ask: |asked| {
-            let is_full = asked.control.aof.report().backlog == AofBacklog::Full;
-            (is_full && asked.flags.has(Flags::WRITE)).then_some(Verdict::Postpone)
+            let is_behind = asked.control.aof.report().backlog != AofBacklog::Fine;
+            (is_behind && asked.flags.has(Flags::WRITE)).then_some(Verdict::Postpone)
         },
     },
     // Refuses nothing: whoever asks the gate notes what the reply of a command that may run has to wait for.
@@ -403,6 +415,7 @@ mod tests {
                 "unsaved",
                 "entry-space",
                 "aof-fault",
+                "min-replicas",
                 "pubsub",
                 "loading",
                 "replica",

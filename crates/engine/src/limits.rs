@@ -3,11 +3,12 @@
 //! A [`Limits`] is immutable; CONFIG SET makes another. So the path of a command reads plain fields, and an I/O thread can hold
 //! the one that was in force when its job began.
 
+use sluice_base::hash::HashSeed;
 use sluice_config::choice::{AppendFsync, EvictionPolicy, RdbVersionCheck};
 use sluice_config::{ClientClass, Config, notify, param};
 use sluice_keyspace::Classes;
 use sluice_resp::Admission;
-use sluice_value::{ListLimits, ZsetLimits};
+use sluice_value::{HashLimits, ListLimits, StreamLimits, ZsetLimits};
 
 /// Numbers from the configuration.
 #[derive(Clone, Debug)]
@@ -46,6 +47,8 @@ pub struct Limits {
     pub output: [OutputLimit; 3],
     /// The least of them, bytes: below it no client needs a look. `usize::MAX` where there is none.
     pub output_floor: usize,
+    /// Bytes of the history that the backlog keeps at least, where there are so many.
+    pub backlog_bytes: u64,
     /// Which events of keys are published, and where.
     pub notify: Notify,
     /// Replies that name the server call it Redis.
@@ -58,6 +61,12 @@ pub struct Limits {
     pub password: Box<[u8]>,
     /// Thresholds of lists.
     pub list: ListLimits,
+    /// Bytes up to which a HyperLogLog is kept sparse.
+    pub hll_sparse_bytes_max: usize,
+    /// Thresholds of hashes, and the seed of their tables.
+    pub hash: HashLimits,
+    /// Thresholds of streams.
+    pub stream: StreamLimits,
     /// Thresholds of sorted sets.
     pub zset: ZsetLimits,
     /// DUMP compresses strings.
@@ -118,18 +127,17 @@ impl Limits {
         let policy = config.choice::<EvictionPolicy>(param::MAXMEMORY_POLICY);
         let output = [ClientClass::Normal, ClientClass::Replica, ClientClass::Pubsub].map(|class| {
             let limit = config.buffer_limit(class);
-            // A replica may be owed what the backlog may hold, however small its limit.
-            let min = match class {
-                ClientClass::Replica => config.uint(param::REPL_BACKLOG_SIZE),
-                ClientClass::Normal | ClientClass::Pubsub => 0,
-            };
             OutputLimit {
-                hard: if limit.hard_bytes > 0 { limit.hard_bytes.max(min) as usize } else { 0 },
-                soft: if limit.soft_bytes > 0 { limit.soft_bytes.max(min) as usize } else { 0 },
+                hard: limit.hard_bytes as usize,
+                soft: limit.soft_bytes as usize,
                 soft_seconds: limit.soft_seconds as u64,
             }
         });
-        let bounds = output.iter().flat_map(|limit| [limit.hard, limit.soft]).filter(|bytes| *bytes > 0);
+        // A replica's limit is about the backlog, and not about its output.
+        let bounds = [&output[0], &output[2]]
+            .into_iter()
+            .flat_map(|limit| [limit.hard, limit.soft])
+            .filter(|bytes| *bytes > 0);
         let output_floor = bounds.min().unwrap_or(usize::MAX);
         Limits {
             proto_max_bulk_len: config.int(param::PROTO_MAX_BULK_LEN) as usize,
@@ -149,6 +157,7 @@ impl Limits {
             lazy_user_flush: config.bool(param::LAZYFREE_LAZY_USER_FLUSH),
             output,
             output_floor,
+            backlog_bytes: config.uint(param::REPL_BACKLOG_SIZE),
             notify: Notify::new(config.notify_keyspace_events()),
             redis_names: config.bool(param::EXTENDED_REDIS_COMPATIBILITY),
             import_mode: config.bool(param::IMPORT_MODE),
@@ -159,10 +168,18 @@ impl Limits {
                 compress_depth: config.int(param::LIST_COMPRESS_DEPTH) as u32,
                 packed_threshold: 0,
             },
-            zset: ZsetLimits {
-                entries_max: config.int(param::ZSET_MAX_LISTPACK_ENTRIES) as usize,
-                value_max: config.int(param::ZSET_MAX_LISTPACK_VALUE) as usize,
+            hll_sparse_bytes_max: config.int(param::HLL_SPARSE_MAX_BYTES) as usize,
+            hash: HashLimits {
+                max_entries: config.int(param::HASH_MAX_LISTPACK_ENTRIES) as usize,
+                max_value: config.int(param::HASH_MAX_LISTPACK_VALUE) as usize,
+                // The engine knows the seed: see `Engine::with`.
+                seed: HashSeed::default(),
             },
+            stream: StreamLimits {
+                node_max_bytes: config.int(param::STREAM_NODE_MAX_BYTES) as usize,
+                node_max_entries: config.int(param::STREAM_NODE_MAX_ENTRIES) as u64,
+            },
+            zset: zset_limits(config),
             rdb_compression: config.bool(param::RDBCOMPRESSION),
             any_rdb_version: config.choice::<RdbVersionCheck>(param::RDB_VERSION_CHECK)
                 == RdbVersionCheck::Relaxed,
@@ -178,6 +195,13 @@ impl Limits {
     /// authenticated itself may send everything while no password is asked for.
     pub fn admission(&self, own: Admission) -> Admission {
         if self.password.is_empty() { Admission::Authenticated } else { own }
+    }
+}
+
+fn zset_limits(config: &Config) -> ZsetLimits {
+    ZsetLimits {
+        entries_max: config.int(param::ZSET_MAX_LISTPACK_ENTRIES) as usize,
+        value_max: config.int(param::ZSET_MAX_LISTPACK_VALUE) as usize,
     }
 }
 

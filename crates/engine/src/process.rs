@@ -1,6 +1,7 @@
 //! What the engine asks of the process around it, where it must wait for the answer. Wishes without an answer are
 //! [`crate::Action`]s.
 
+use crate::aof::AofBacklog;
 use crate::snapshot::SnapshotFile;
 use sluice_base::{Bytes, Now};
 use sluice_config::{Config, ParamId};
@@ -61,14 +62,15 @@ pub trait Process {
     ) -> Result<(Box<dyn Background>, Box<dyn SnapshotPieces>), SaveError>;
 
     /// A rewrite of the append-only file begins here: `pending`, which ends at `position`, goes into the file before, and what
-    /// comes behind into another. Errors: nothing has changed.
+    /// comes behind into another. Whether commands that write are to wait, as [`crate::Engine::report_aof_backlog`] is told later.
+    /// Errors: nothing has changed.
     fn cut_aof(
         &mut self,
         increment: AofIncrement,
         config: &Config,
         pending: Vec<u8>,
         position: u64,
-    ) -> Result<(), SaveError>;
+    ) -> Result<AofBacklog, SaveError>;
 
     /// The base that was written in the background is to be put in force, or there is none.
     /// [`crate::Engine::report_aof_rewrite`] tells what came of the former.

@@ -195,7 +195,7 @@ impl Engine {
         let mut pending = Vec::new();
         self.take_aof(&mut pending);
         let position = self.aof_position();
-        process.cut_aof(increment, &self.control.config, pending, position)?;
+        let backlog = process.cut_aof(increment, &self.control.config, pending, position)?;
         match increment {
             AofIncrement::Next => self.begin_aof_file(),
             AofIncrement::First => {
@@ -204,6 +204,7 @@ impl Engine {
             }
             AofIncrement::None => {}
         }
+        self.report_aof_backlog(backlog, process);
         Ok(())
     }
 

@@ -45,6 +45,8 @@ pub struct Stats {
     pub misses: u64,
     /// Keys deleted because they expired.
     pub expired_keys: u64,
+    /// Fields of hashes deleted because they expired.
+    pub expired_fields: u64,
     /// Share of expired keys among those the cycle met, percent, running average.
     pub expired_stale_percent: f64,
     /// Cycles that ended because their time was up.
@@ -63,6 +65,10 @@ pub struct Stats {
     pub denied_auth: u64,
     /// Full synchronisations.
     pub sync_full: u64,
+    /// Replicas that went on where they were.
+    pub sync_partial_ok: u64,
+    /// Those that wanted to and could not.
+    pub sync_partial_err: u64,
     /// Bytes sent to replicas.
     pub repl_output_bytes: u64,
     /// Time in commands within the current iteration, nanoseconds.
@@ -153,6 +159,7 @@ impl Stats {
             hits: 0,
             misses: 0,
             expired_keys: 0,
+            expired_fields: 0,
             expired_stale_percent: 0.0,
             expire_cycle_capped: 0,
             expire_cycle_us: 0,
@@ -162,6 +169,8 @@ impl Stats {
             prefetch_entries: 0,
             denied_auth: 0,
             sync_full: 0,
+            sync_partial_ok: 0,
+            sync_partial_err: 0,
             repl_output_bytes: 0,
             iteration_command_ns: 0,
             turn_began_at: 0,

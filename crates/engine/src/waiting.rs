@@ -23,10 +23,13 @@ impl Engine {
     pub(crate) fn park(
         &mut self,
         session: &mut Session,
-        request: OwnedRequests,
+        mut request: OwnedRequests,
         prepared: Prepared,
         on: WaitFor,
     ) {
+        for (index, bytes) in std::mem::take(&mut self.control.blocking.replaced_args) {
+            request.replace_arg(0, index, &bytes);
+        }
         let order = self.control.blocking.next_order();
         let waiting = Box::new(Waiting { request, prepared: prepared.alone(), on, order, unblock: None });
         self.control.blocking.add(session.key, &waiting);
@@ -83,15 +86,15 @@ impl Engine {
                 continue;
             }
             // A client that was unblocked before the key became ready gets the reply of the unblocking.
-            let Some(Waiting { on: WaitFor::Keys(BlockOn { wanted, .. }), unblock: None, .. }) =
-                session.waiting.as_deref()
+            let Some(Waiting { on: WaitFor::Keys(on), unblock: None, .. }) = session.waiting.as_deref()
             else {
                 continue;
             };
             match self.live_type(db, key, now) {
-                None => return,
-                Some(found) if found == *wanted => self.run_waiting(client, process),
-                Some(_) => {}
+                Some(found) if found == on.wanted => self.run_waiting(client, process),
+                // The command answers an error.
+                Some(_) | None if on.ends_without_key => self.run_waiting(client, process),
+                Some(_) | None => {}
             }
         }
     }
@@ -157,18 +160,21 @@ impl Engine {
                         self.end_wait(client, process, |reply| reply.int(acknowledged));
                     }
                 }
-                Some(WaitFor::Replicas { count: 0, local: Some(local), .. })
-                    if self.control.is_kept(local.position) =>
-                {
-                    self.end_wait(client, process, |reply| reply_waitaof(reply, true));
-                }
                 Some(WaitFor::Replicas { local: Some(local), .. })
                     if local.is_awaited && !self.control.wants_aof() =>
                 {
                     self.end_wait(client, process, |reply| reply.error(&AOF_IS_OFF.wire()));
                 }
-                Some(WaitFor::Replicas { .. } | WaitFor::Keys(_) | WaitFor::Pause | WaitFor::Load) | None => {
+                Some(WaitFor::Replicas { count, offset, local: Some(local), .. }) => {
+                    let is_durable = self.control.is_kept(local.position);
+                    let acknowledged = self.aof_replicas_at(offset);
+                    if (is_durable || !local.is_awaited) && acknowledged >= count {
+                        self.end_wait(client, process, |reply| {
+                            reply_waitaof(reply, is_durable, acknowledged)
+                        });
+                    }
                 }
+                Some(WaitFor::Keys(_) | WaitFor::Pause | WaitFor::Load | WaitFor::Shutdown) | None => {}
             }
         }
     }
@@ -176,6 +182,11 @@ impl Engine {
     /// How many replicas have acknowledged an offset.
     pub(crate) fn replicas_at(&self, offset: u64) -> i64 {
         crate::families::replication::replicas_at(&self.control, &self.sessions, offset)
+    }
+
+    /// How many replicas have said that what stands before an offset is on their disks.
+    fn aof_replicas_at(&self, offset: u64) -> i64 {
+        crate::families::replication::aof_replicas_at(&self.control, &self.sessions, offset)
     }
 
     /// Ends the waits whose time is over; returns the milliseconds until the next one.
@@ -190,17 +201,18 @@ impl Engine {
     fn end_as_timeout(&mut self, client: SessionKey, process: &mut dyn Process) {
         let on = self.sessions.get(client).and_then(|session| Some(session.waiting.as_ref()?.on));
         match on {
-            Some(WaitFor::Replicas { local: Some(local), .. }) => {
+            Some(WaitFor::Replicas { offset, local: Some(local), .. }) => {
                 let is_durable = self.control.is_kept(local.position);
-                self.end_wait(client, process, |reply| reply_waitaof(reply, is_durable));
+                let acknowledged = self.aof_replicas_at(offset);
+                self.end_wait(client, process, |reply| reply_waitaof(reply, is_durable, acknowledged));
             }
             Some(WaitFor::Replicas { offset, local: None, .. }) => {
                 let acknowledged = self.replicas_at(offset);
                 self.end_wait(client, process, |reply| reply.int(acknowledged));
             }
             Some(WaitFor::Keys(_)) => self.end_wait(client, process, |reply| reply.null_array()),
-            // A pause and a load end by themselves.
-            Some(WaitFor::Pause | WaitFor::Load) | None => {}
+            // A pause, a load and the end of the server come by themselves.
+            Some(WaitFor::Pause | WaitFor::Load | WaitFor::Shutdown) | None => {}
         }
     }
 

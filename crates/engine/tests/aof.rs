@@ -463,6 +463,19 @@ fn a_client_that_waits_for_the_disk_waits_for_the_end_of_a_pause_too() {
 }
 
 #[test]
+fn commands_that_write_wait_behind_a_cut_until_its_increment_is_there() {
+    let mut rig = with_aof(&[]);
+    let writer = rig.connect();
+    rig.process.aof_backlog_at_cut = AofBacklog::Changing;
+    rig.check("BGREWRITEAOF", "+Background append only file rewriting started");
+    assert_eq!(rig.run_as(writer, "SET a 1"), "");
+    rig.check("GET a", "nil");
+    rig.engine.report_aof_backlog(AofBacklog::Fine, &mut rig.process);
+    assert_eq!(rig.output(writer), b"+OK\r\n");
+    assert!(!rig.process.log.iter().any(|(_, line)| line.contains("The disk")), "every rewrite begins so");
+}
+
+#[test]
 fn the_end_of_the_file_ends_the_wait_for_its_disk() {
     let mut rig = with_aof(&[]);
     let writer = rig.connect();

@@ -102,6 +102,8 @@ const ROWS: &[(&str, &[&str], &str)] = &[
     ("EAm", &["ZUNION 2 a b"], "e0:keymiss a; e0:keymiss b"),
     ("EAm", &["ZUNIONSTORE d 1 z"], "e0:keymiss z"),
     ("EAm", &["ZRANGESTORE d z 0 -1"], "e0:keymiss z"),
+    ("EAm", &["SET s v PX 5", "!pass", "ZDIFFSTORE d 3 z s z"],
+        "e0:keymiss z; e0:expired s; e0:keymiss s; e0:keymiss z"),
     ("EAm", &["GEOPOS g a"], "e0:keymiss g"),
     ("EAm", &["GEORADIUS g 1 1 1 km STORE d"], "e0:keymiss g"),
     ("EAm", &["ZMPOP 1 z MIN"], ""),

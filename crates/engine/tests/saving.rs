@@ -74,6 +74,10 @@ fn reload_brings_every_value_back() {
     for n in 0..400 {
         rig.run(&format!("RPUSH long element:{n}:of:a:list:that:needs:more:than:one:node"));
     }
+    rig.run("ZADD scores 1 a 2.5 b -inf '' 1e20 c");
+    for n in 0..400 {
+        rig.run(&format!("ZADD ranks {} member:{n}", n / 7));
+    }
     rig.run("SET dies 1 PX 500000");
     rig.run("SELECT 3");
     rig.run("SET other db");
@@ -91,13 +95,15 @@ fn reload_brings_every_value_back() {
         ),
         "{said}"
     );
-    let done = "Done loading RDB, keys loaded: 7, keys expired: 0, all fields expired hashes: 0.; DB reloaded by DEBUG RELOAD";
+    let done = "Done loading RDB, keys loaded: 9, keys expired: 0, all fields expired hashes: 0.; DB reloaded by DEBUG RELOAD";
     assert!(said.ends_with(done), "{said}");
     assert_eq!(rig.run("DEBUG DIGEST"), digest);
     rig.check("PEXPIRETIME dies", &expiry);
     rig.check("OBJECT ENCODING int", "\"int\"");
     rig.check("OBJECT ENCODING long", "\"quicklist\"");
-    assert_eq!(info(&mut rig, "rdb_last_load_keys_loaded"), "7");
+    rig.check("OBJECT ENCODING scores", "\"listpack\"");
+    rig.check("OBJECT ENCODING ranks", "\"skiplist\"");
+    assert_eq!(info(&mut rig, "rdb_last_load_keys_loaded"), "9");
     assert_eq!(info(&mut rig, "rdb_saves"), "0", "SAVE alone is counted");
 }
 
@@ -384,6 +390,12 @@ fn pass(rig: &mut Rig, ms: u64) {
     rig.cron();
 }
 
+fn slice_once(rig: &mut Rig) {
+    for _ in 0..200 {
+        rig.engine.save_slice(20_000, &mut rig.process);
+    }
+}
+
 fn slices(rig: &mut Rig) -> u32 {
     let mut count = 0;
     while rig.engine.has_job() {
@@ -559,6 +571,75 @@ fn a_disk_that_does_nothing_for_a_minute_fails_the_save_and_writes_are_refused_u
     slices(&mut rig);
     rig.check("SET a 1", "+OK");
     assert_eq!(info(&mut rig, "rdb_last_bgsave_status"), "ok");
+}
+
+/// Overwrites as many values of a mebibyte, which a save under way goes on to hold.
+fn overwrite(rig: &mut Rig, numbers: std::ops::Range<u32>) {
+    let value = "y".repeat(1 << 20);
+    for n in numbers {
+        rig.check(&format!("SET large:{n} {value}"), "+OK");
+    }
+}
+
+#[test]
+fn a_save_whose_thread_gets_no_processor_fails_before_it_holds_the_data_twice() {
+    let mut rig = Rig::with(&[("save", "")]);
+    overwrite(&mut rig, 0..90);
+    rig.process.background_room.set(0);
+    rig.run("BGSAVE");
+    slice_once(&mut rig);
+    overwrite(&mut rig, 0..50);
+    pass(&mut rig, 10_000);
+    slice_once(&mut rig);
+    assert!(rig.engine.has_job(), "that is within the budget");
+    overwrite(&mut rig, 50..90);
+    slice_once(&mut rig);
+    pass(&mut rig, 1_000);
+    slice_once(&mut rig);
+    assert!(rig.engine.has_job(), "the thread may still be at it");
+    pass(&mut rig, 2_000);
+    slice_once(&mut rig);
+    assert!(!rig.engine.has_job());
+    assert!(log(&mut rig).contains("Saving was given up: "));
+    assert_eq!(info(&mut rig, "rdb_last_bgsave_status"), "err");
+    // Writers go on.
+    rig.check("SET a 1", "+OK");
+}
+
+#[test]
+fn a_unit_may_capture_more_than_the_budget_where_the_thread_keeps_up() {
+    let mut rig = Rig::with(&[("save", "")]);
+    overwrite(&mut rig, 0..90);
+    rig.process.background_room.set(0);
+    rig.run("BGSAVE");
+    slice_once(&mut rig);
+    overwrite(&mut rig, 0..90);
+    slice_once(&mut rig);
+    rig.process.background_room.set(usize::MAX);
+    pass(&mut rig, 1_900);
+    slices(&mut rig);
+    assert_eq!(info(&mut rig, "rdb_last_bgsave_status"), "ok");
+    assert!(!rig.engine.has_job());
+}
+
+#[test]
+fn a_disk_that_stands_still_for_seventy_seconds_lets_no_command_wait() {
+    let mut rig = Rig::with(&[("save", "")]);
+    rig.run("DEBUG POPULATE 20000 k 100");
+    let other = rig.connect();
+    rig.process.background_room.set(0);
+    rig.run("BGSAVE");
+    for second in 0..70 {
+        slice_once(&mut rig);
+        for n in 0..100 {
+            rig.check(&format!("SET k:{} changed", second * 100 + n), "+OK");
+        }
+        assert_eq!(rig.run_as(other, &format!("GET k:{}", second * 100)), "\"changed\"");
+        pass(&mut rig, 1_000);
+        assert_eq!(rig.engine.has_job(), second < 59, "second {second}");
+    }
+    assert!(log(&mut rig).contains("Saving made no progress for 60 seconds: is the disk well?"));
+    rig.check("DBSIZE", ":20000");
 }
 
 #[test]

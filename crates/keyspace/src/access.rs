@@ -1,16 +1,21 @@
 //! The doors a command gets: [`DbRef`] to read, [`DbMut`] to change.
 
+mod text;
+
+pub use text::StrEdit;
+
 use crate::db::{Db, Found, Meta};
-use crate::edit::{ListEdit, ZsetEdit};
+use crate::edit::{HashEdit, ListEdit, ZsetEdit};
 use crate::effects::{Effects, Event};
 use crate::entry::Form;
 use crate::new_value::NewValue;
 use crate::new_value::Payload;
+use crate::stream_edit::StreamEdit;
 use crate::view::{Entry, Str, ValueRef, WrongType};
 use crate::{Access, ExpiryMode, Key};
 use sluice_base::num::parse_i64;
 use sluice_collections::slab::Handle;
-use sluice_value::{ListLimits, Type, Zset, ZsetContext, ZsetLimits};
+use sluice_value::{HashLimits, ListLimits, Stream, StreamLimits, Type, Zset, ZsetContext, ZsetLimits};
 
 /// A database to read from.
 pub struct DbRef<'a> {
@@ -215,6 +220,12 @@ impl DbMut<'_> {
             return None;
         }
         Some(DbMut { dbs: self.dbs, number, access: self.access, effects: self.effects })
+    }
+
+    /// The same database to read from, for what a command looks at before it writes: several keys at once.
+    pub fn as_read(&mut self) -> DbRef<'_> {
+        let DbMut { dbs, number, access, effects } = self;
+        DbRef { db: &dbs[*number], number: *number, access: *access, effects }
     }
 
     /// The same database, to read several keys at once. What has expired is to be deleted first.
@@ -423,7 +434,9 @@ impl DbMut<'_> {
                 }
                 len
             }
-            ValueRef::List(_) | ValueRef::Zset(_) => return Err(WrongType),
+            ValueRef::List(_) | ValueRef::Hash(_) | ValueRef::Stream(_) | ValueRef::Zset(_) => {
+                return Err(WrongType);
+            }
         };
         self.effects.key_modified(self.number, key, event, 1);
         Ok(len)
@@ -446,7 +459,7 @@ impl DbMut<'_> {
     fn write_anew(&mut self, found: Found, key: Key<'_>, offset: usize, bytes: &[u8]) {
         let value = match self.dbs[self.number].entry(found.handle).value() {
             ValueRef::Str(text) => NewValue::written(text, offset, bytes),
-            ValueRef::List(_) | ValueRef::Zset(_) => return,
+            ValueRef::List(_) | ValueRef::Hash(_) | ValueRef::Stream(_) | ValueRef::Zset(_) => return,
         };
         self.overwrite(found, key, value, SetExpiry::Keep);
     }
@@ -495,6 +508,78 @@ impl DbMut<'_> {
             None => (db.open_new_list(), Meta { expiry: None, clock: self.access.touch.fresh() }),
         };
         Ok(ListEdit::new(db, self.effects, (self.number, key), (meta, limits), open))
+    }
+
+    /// Begins to change the hash of a key; `None` when the key is absent.
+    ///
+    /// # Errors
+    /// The key holds another type.
+    pub fn edit_hash<'e>(
+        &'e mut self,
+        key: Key<'e>,
+        limits: HashLimits,
+    ) -> Result<Option<HashEdit<'e>>, WrongType> {
+        let Some(found) = self.find(key) else { return Ok(None) };
+        self.edit_found_hash(found, key, limits).map(Some)
+    }
+
+    /// The same; a key that is absent is an empty hash, which comes into being when it has fields at the end of the edit.
+    ///
+    /// # Errors
+    /// The key holds another type.
+    pub fn edit_or_create_hash<'e>(
+        &'e mut self,
+        key: Key<'e>,
+        limits: HashLimits,
+    ) -> Result<HashEdit<'e>, WrongType> {
+        if let Some(found) = self.find(key) {
+            return self.edit_found_hash(found, key, limits);
+        }
+        self.clear_hidden(key);
+        let meta = Meta { expiry: None, clock: self.access.touch.fresh() };
+        let db = &mut self.dbs[self.number];
+        let open = db.open_new_hash();
+        Ok(HashEdit::new(db, self.effects, (self.number, key), (meta, limits), open))
+    }
+
+    fn edit_found_hash<'e>(
+        &'e mut self,
+        found: Found,
+        key: Key<'e>,
+        limits: HashLimits,
+    ) -> Result<HashEdit<'e>, WrongType> {
+        let db = &mut self.dbs[self.number];
+        let meta =
+            Meta { expiry: db.expiry(found.handle), clock: self.access.touch.after(db.clock(found.handle)) };
+        let open = db.open_hash(found).ok_or(WrongType)?;
+        db.set_clock(found.handle, meta.clock);
+        Ok(HashEdit::new(db, self.effects, (self.number, key), (meta, limits), open))
+    }
+
+    /// Begins to change the stream of a key; `None` when the key is absent.
+    ///
+    /// # Errors
+    /// The key holds another type.
+    pub fn edit_stream<'e>(
+        &'e mut self,
+        key: Key<'e>,
+        limits: StreamLimits,
+    ) -> Result<Option<StreamEdit<'e>>, WrongType> {
+        let Some(found) = self.find(key) else { return Ok(None) };
+        let db = &mut self.dbs[self.number];
+        let clock = self.access.touch.after(db.clock(found.handle));
+        let index = db.open_stream(found).ok_or(WrongType)?;
+        db.set_clock(found.handle, clock);
+        Ok(Some(StreamEdit::new(db, self.effects, (self.number, key), limits, index)))
+    }
+
+    /// Begins to change a stream of a key that is absent, and comes into being without entries.
+    pub fn create_stream<'e>(&'e mut self, key: Key<'e>, limits: StreamLimits) -> StreamEdit<'e> {
+        self.insert(key, NewValue::Stream(Stream::new()), SetExpiry::Clear);
+        let db = &mut self.dbs[self.number];
+        let found = db.find(key).expect("it was just inserted");
+        let index = db.open_stream(found).expect("a stream was inserted");
+        StreamEdit::new(db, self.effects, (self.number, key), limits, index)
     }
 
     /// Under which members of large collections are hashed.
@@ -674,8 +759,8 @@ impl DbMut<'_> {
     /// Says so when a key came to hold a value that clients can wait for.
     fn note_ready(&mut self, number: usize, key: Key<'_>, handle: Handle) {
         match self.dbs[number].type_of(handle) {
-            Type::List | Type::Zset => self.effects.key_ready(number, key),
-            Type::String => {}
+            Type::List | Type::Stream | Type::Zset => self.effects.key_ready(number, key),
+            Type::String | Type::Hash => {}
         }
     }
 

@@ -13,6 +13,9 @@ use crate::db::{Db, Meta, OpenList};
 use crate::effects::{Effects, Event};
 use sluice_value::{List, ListContext, ListEncoding, ListLimits, Value};
 
+mod hash;
+pub use hash::HashEdit;
+
 /// A list that is being changed.
 pub struct ListEdit<'a> {
     db: &'a mut Db,

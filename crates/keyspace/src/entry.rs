@@ -14,7 +14,7 @@
 //! number back; (4) the form alone says what the payload is: bytes of the value, or the u32 index of a value outside.
 
 use sluice_collections::slab::Slab;
-use sluice_value::{ListEncoding, ZsetEncoding};
+use sluice_value::{HashEncoding, ListEncoding, ZsetEncoding};
 
 /// The head word, decoded on the fly.
 #[derive(Clone, Copy)]
@@ -38,6 +38,14 @@ pub enum Form {
     ListInlineQuicklist = 8,
     /// A list outside the block, which knows its encoding.
     ListOutside = 9,
+    /// A hash's bytes, as [`sluice_value::Hash::write_inline`] writes them, to be reported as a listpack.
+    HashInlineListpack = 10,
+    /// The same, to be reported as a hash table.
+    HashInlineHashtable = 11,
+    /// A hash outside the block, which knows its encoding.
+    HashOutside = 12,
+    /// A stream, which is always outside the block.
+    StreamOutside = 20,
     /// A sorted set's bytes, as [`sluice_value::Zset::write_inline`] writes them, to be reported as a listpack.
     ZsetInlineListpack = 17,
     /// The same, to be reported as a skip list.
@@ -56,6 +64,15 @@ impl Form {
         match encoding {
             ListEncoding::Listpack => Form::ListInlineListpack,
             ListEncoding::Quicklist => Form::ListInlineQuicklist,
+        }
+    }
+
+    /// The form of a hash inside its block.
+    #[inline]
+    pub(crate) fn hash_inline(encoding: HashEncoding) -> Form {
+        match encoding {
+            HashEncoding::Listpack => Form::HashInlineListpack,
+            HashEncoding::Hashtable => Form::HashInlineHashtable,
         }
     }
 
@@ -79,6 +96,10 @@ impl Form {
             7 => Form::ListInlineListpack,
             8 => Form::ListInlineQuicklist,
             9 => Form::ListOutside,
+            10 => Form::HashInlineListpack,
+            11 => Form::HashInlineHashtable,
+            12 => Form::HashOutside,
+            20 => Form::StreamOutside,
             17 => Form::ZsetInlineListpack,
             18 => Form::ZsetInlineSkiplist,
             19 => Form::ZsetOutside,
@@ -92,8 +113,15 @@ impl Form {
         match self {
             Form::StrInt | Form::StrInline | Form::StrInlineRaw => false,
             Form::ListInlineListpack | Form::ListInlineQuicklist => false,
-            Form::ZsetInlineListpack | Form::ZsetInlineSkiplist => false,
-            Form::StrOutside | Form::ListOutside | Form::ZsetOutside => true,
+            Form::HashInlineListpack
+            | Form::HashInlineHashtable
+            | Form::ZsetInlineListpack
+            | Form::ZsetInlineSkiplist => false,
+            Form::StrOutside
+            | Form::ListOutside
+            | Form::HashOutside
+            | Form::StreamOutside
+            | Form::ZsetOutside => true,
         }
     }
 }

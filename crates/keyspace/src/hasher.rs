@@ -28,6 +28,11 @@ pub struct KeyHasher {
 }
 
 impl KeyHasher {
+    /// The seed, for the tables inside of values.
+    pub fn seed(&self) -> HashSeed {
+        self.seed
+    }
+
     /// Hashes under `seed` for databases with tables in `layout`.
     pub fn new(seed: HashSeed, layout: Layout) -> KeyHasher {
         KeyHasher { seed, layout }
@@ -47,11 +52,6 @@ impl KeyHasher {
     #[inline]
     pub(crate) fn hash_without_slot(self, key: &[u8]) -> u64 {
         siphash13(self.seed, key)
-    }
-
-    /// Under which members of collections are hashed too.
-    pub fn seed(self) -> HashSeed {
-        self.seed
     }
 
     pub(crate) fn layout(self) -> Layout {

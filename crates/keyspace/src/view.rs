@@ -5,7 +5,11 @@ use crate::db::{Db, mixed_up};
 use crate::entry::{self, Form, Head};
 use sluice_base::Bytes;
 use sluice_collections::slab::Handle;
-use sluice_value::{Encoding, ListEncoding, ListRef, Pages, Type, Value, ZsetEncoding, ZsetRef};
+use sluice_value::{
+    Encoding, HashEncoding, HashRef, ListEncoding, ListRef, Pages, Piece, Stream, Type, Value, ZsetEncoding,
+    ZsetRef,
+};
+use std::ops::Range;
 use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -17,6 +21,10 @@ pub enum ValueRef<'a> {
     Str(Str<'a>),
     /// A list.
     List(ListRef<'a>),
+    /// A hash.
+    Hash(HashRef<'a>),
+    /// A stream.
+    Stream(&'a Stream),
     /// A sorted set.
     Zset(ZsetRef<'a>),
 }
@@ -94,7 +102,7 @@ impl<'a> Entry<'a> {
         }
         match self.value() {
             ValueRef::Str(text) => Ok(text),
-            ValueRef::List(_) | ValueRef::Zset(_) => Err(WrongType),
+            ValueRef::List(_) | ValueRef::Hash(_) | ValueRef::Stream(_) | ValueRef::Zset(_) => Err(WrongType),
         }
     }
     /// The list, for commands that work on lists alone.
@@ -102,7 +110,15 @@ impl<'a> Entry<'a> {
     pub fn as_list(self) -> Result<ListRef<'a>, WrongType> {
         match self.value() {
             ValueRef::List(list) => Ok(list),
-            ValueRef::Str(_) | ValueRef::Zset(_) => Err(WrongType),
+            ValueRef::Str(_) | ValueRef::Hash(_) | ValueRef::Stream(_) | ValueRef::Zset(_) => Err(WrongType),
+        }
+    }
+    /// The hash, for commands that work on hashes alone.
+    #[inline]
+    pub fn as_hash(self) -> Result<HashRef<'a>, WrongType> {
+        match self.value() {
+            ValueRef::Hash(hash) => Ok(hash),
+            ValueRef::Str(_) | ValueRef::List(_) | ValueRef::Stream(_) | ValueRef::Zset(_) => Err(WrongType),
         }
     }
     /// The sorted set, for commands that work on sorted sets alone.
@@ -110,7 +126,15 @@ impl<'a> Entry<'a> {
     pub fn as_zset(self) -> Result<ZsetRef<'a>, WrongType> {
         match self.value() {
             ValueRef::Zset(zset) => Ok(zset),
-            ValueRef::Str(_) | ValueRef::List(_) => Err(WrongType),
+            ValueRef::Str(_) | ValueRef::List(_) | ValueRef::Stream(_) | ValueRef::Hash(_) => Err(WrongType),
+        }
+    }
+    /// The stream, for commands that work on streams alone.
+    #[inline]
+    pub fn as_stream(self) -> Result<&'a Stream, WrongType> {
+        match self.value() {
+            ValueRef::Stream(stream) => Ok(stream),
+            ValueRef::Str(_) | ValueRef::List(_) | ValueRef::Hash(_) | ValueRef::Zset(_) => Err(WrongType),
         }
     }
     /// The key itself.
@@ -197,6 +221,34 @@ impl Str<'_> {
         }
     }
 
+    /// Calls `f` with the bytes of `range`, which is cut to the string, piece by piece, without allocating.
+    pub fn for_each_piece(self, range: Range<usize>, mut f: impl FnMut(Piece<'_>)) {
+        match self {
+            Str::Pages(pages) => pages.pieces(range).for_each(f),
+            Str::Int(_) | Str::Inline(_) | Str::Shared(_) => {
+                self.in_one_piece(|bytes| {
+                    let end = range.end.min(bytes.len());
+                    if let Some(part) = bytes.get(range.start..end)
+                        && !part.is_empty()
+                    {
+                        f(Piece::Part(part));
+                    }
+                });
+            }
+        }
+    }
+
+    /// Copies the bytes from `offset` on into `target`; zeros stand for those behind the end.
+    pub fn copy_at(self, offset: usize, target: &mut [u8]) {
+        let mut filled = 0;
+        self.for_each_piece(offset..offset.saturating_add(target.len()), |piece| {
+            let bytes = piece.bytes();
+            target[filled..filled + bytes.len()].copy_from_slice(bytes);
+            filled += bytes.len();
+        });
+        target[filled..].fill(0);
+    }
+
     /// Whether these are the bytes.
     pub fn is(self, bytes: &[u8]) -> bool {
         match self {
@@ -236,7 +288,7 @@ pub(crate) fn value_of<'a>(
         Form::StrOutside => match outside(payload) {
             Value::Str(bytes) => ValueRef::Str(Str::Shared(bytes)),
             Value::Pages(pages) => ValueRef::Str(Str::Pages(pages)),
-            Value::List(_) | Value::Zset(_) => mixed_up(),
+            Value::List(_) | Value::Hash(_) | Value::Stream(_) | Value::Zset(_) => mixed_up(),
         },
         Form::ListInlineListpack => {
             ValueRef::List(ListRef::Inline { bytes: payload, encoding: ListEncoding::Listpack })
@@ -246,7 +298,21 @@ pub(crate) fn value_of<'a>(
         }
         Form::ListOutside => match outside(payload) {
             Value::List(list) => ValueRef::List(list.view()),
-            Value::Str(_) | Value::Pages(_) | Value::Zset(_) => mixed_up(),
+            Value::Str(_) | Value::Pages(_) | Value::Hash(_) | Value::Stream(_) | Value::Zset(_) => {
+                mixed_up()
+            }
+        },
+        Form::HashInlineListpack => {
+            ValueRef::Hash(HashRef::Inline { bytes: payload, encoding: HashEncoding::Listpack })
+        }
+        Form::HashInlineHashtable => {
+            ValueRef::Hash(HashRef::Inline { bytes: payload, encoding: HashEncoding::Hashtable })
+        }
+        Form::HashOutside => match outside(payload) {
+            Value::Hash(hash) => ValueRef::Hash(hash.view()),
+            Value::Str(_) | Value::Pages(_) | Value::List(_) | Value::Stream(_) | Value::Zset(_) => {
+                mixed_up()
+            }
         },
         Form::ZsetInlineListpack => {
             ValueRef::Zset(ZsetRef::Inline { bytes: payload, encoding: ZsetEncoding::Listpack })
@@ -256,7 +322,13 @@ pub(crate) fn value_of<'a>(
         }
         Form::ZsetOutside => match outside(payload) {
             Value::Zset(zset) => ValueRef::Zset(zset.view()),
-            Value::Str(_) | Value::Pages(_) | Value::List(_) => mixed_up(),
+            Value::Str(_) | Value::Pages(_) | Value::List(_) | Value::Stream(_) | Value::Hash(_) => {
+                mixed_up()
+            }
+        },
+        Form::StreamOutside => match outside(payload) {
+            Value::Stream(stream) => ValueRef::Stream(stream),
+            Value::Str(_) | Value::Pages(_) | Value::List(_) | Value::Hash(_) | Value::Zset(_) => mixed_up(),
         },
     }
 }

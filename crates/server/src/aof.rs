@@ -9,6 +9,7 @@
 //! The engine says what is appended (`engine/aof.rs`); nothing here knows a command.
 
 mod appender;
+mod base_thread;
 mod folder;
 mod load;
 mod open;
@@ -25,9 +26,10 @@ pub use shared::{AofItem, AofNews, AofShared, History, Order, RewriteNumber};
 pub use thread::{AofEnding, Worker};
 
 use sluice_clock::Clock;
-use sluice_engine::Engine;
+use sluice_engine::{AofBacklog, Engine};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 use std::thread::JoinHandle;
 
 /// The append-only file as the main thread has it.
@@ -94,6 +96,14 @@ impl Aof {
     /// Orders something, behind what was given before.
     pub fn order(&self, order: Order) {
         self.shared.give(AofItem::Order(order));
+    }
+
+    /// Has the thread begin another increment behind the cut of this rewrite. Whether commands that write are to wait meanwhile: not
+    /// where their replies wait for the disk anyway.
+    pub fn begin_incr(&self, number: RewriteNumber, is_strict: bool) -> AofBacklog {
+        self.shared.numbers.is_changing.store(!is_strict, Relaxed);
+        self.order(Order::BeginIncr(number));
+        if is_strict { AofBacklog::Fine } else { AofBacklog::Changing }
     }
 
     /// What the two threads share.

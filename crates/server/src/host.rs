@@ -20,8 +20,8 @@ use sluice_clock::{Clock, News, SourceWatch};
 use sluice_config::choice::{LogFormat, LogLevel as LevelChoice, LogTimestampFormat};
 use sluice_config::{Config, ParamId, param};
 use sluice_engine::{
-    AofFacts, AofFiles, AofIncrement, Background, BackgroundFile, Counts, CpuTimes, Facts, IoThreads,
-    LoadProgress, LogLevel, Peaks, Process, SaveError, SnapshotFile, SnapshotPieces, SnapshotSink,
+    AofBacklog, AofFacts, AofFiles, AofIncrement, Background, BackgroundFile, Counts, CpuTimes, Facts,
+    IoThreads, LoadProgress, LogLevel, Peaks, Process, SaveError, SnapshotFile, SnapshotPieces, SnapshotSink,
     SnapshotSource,
 };
 use sluice_evloop::Waker;
@@ -611,7 +611,7 @@ impl Process for Host {
         config: &Config,
         pending: Vec<u8>,
         position: u64,
-    ) -> Result<(), SaveError> {
+    ) -> Result<AofBacklog, SaveError> {
         self.cut_aof_file(increment, config, pending, position).map_err(SaveError)
     }
 

@@ -491,6 +491,8 @@ impl Server {
                 barrier.forget(key);
             }
         }
+        // What was put there meanwhile is for the next iteration.
+        to_close.append(&mut self.sockets.to_close);
         self.sockets.to_close = to_close;
     }
 
@@ -532,6 +534,10 @@ impl Server {
             () => Ending::ByConfig,
         };
         let force = flags & shutdown_flag::FORCE != 0;
+        let at_once = flags & shutdown_flag::NOW != 0;
+        if !at_once && self.engine.end_waits_for_replicas(ending, force, &mut self.host) {
+            return;
+        }
         if self.engine.prepare_end(ending, force, &mut self.host) {
             self.ending = Some(0);
         } else {

@@ -256,6 +256,13 @@ fn begin_load(engine: &mut Engine, host: &mut Host) -> Result<Begun, NotLoaded> 
         NotLoaded::Failed
     })?;
     if !engine.config().bool(param::APPENDONLY) {
+        if folder.manifest().files().next().is_some() {
+            let line = format!(
+                "WARNING: {} holds an append-only file, which is not loaded, because appendonly is no",
+                folder.path().display()
+            );
+            host.note(LogLevel::Warning, &line);
+        }
         return Ok(match engine.begin_load_at_start(host)? {
             true => Begun::UnderWay(None),
             false => Begun::Done(None),
@@ -272,10 +279,45 @@ fn begin_load(engine: &mut Engine, host: &mut Host) -> Result<Begun, NotLoaded> 
     }
     let files = aof::NamedFiles::of(&folder, aof::FileEnding::CutOff);
     if files.is_empty() {
+        keep_unloaded_snapshot(engine, host);
         return Ok(Begun::Done(Some(folder)));
     }
     engine.begin_aof_load_at_start(Box::new(files), host);
     Ok(Begun::UnderWay(Some(folder)))
+}
+
+/// An append-only file that begins beside an RDB file begins without data, as in Valkey. The RDB file gets a second name, so that its
+/// data outlive the next save; where it cannot have one, nothing is saved in its place.
+fn keep_unloaded_snapshot(engine: &mut Engine, host: &mut Host) {
+    let name = std::ffi::OsStr::from_bytes(engine.config().bytes(param::DBFILENAME)).to_owned();
+    let storage = host.storage.clone();
+    if storage.open(Path::new(&name)).and_then(|file| file.size()).unwrap_or(0) == 0 {
+        return;
+    }
+    let other = |number: u32| {
+        let mut other = name.clone();
+        other.push(format!(".not-loaded-{number}"));
+        PathBuf::from(other)
+    };
+    let free = (1..u32::MAX).map(other).find(|path| storage.mode(path).is_err()).unwrap_or_default();
+    let kept = storage.link(Path::new(&name), &free).and_then(|()| storage.sync_folder(Path::new(".")));
+    let name = name.display();
+    let line = match kept {
+        Ok(()) => format!(
+            "WARNING: the RDB file {name} was not loaded, because appendonly is yes and there is no append-only file: the server \
+             begins without data. {} is a second name of that file, so that a save does not replace its data",
+            free.display()
+        ),
+        Err(error) => {
+            engine.keep_unloaded_snapshot();
+            format!(
+                "WARNING: the RDB file {name} was not loaded, because appendonly is yes and there is no append-only file: the \
+                 server begins without data, and saves nothing in place of that file, as it cannot have a second name: {}",
+                crate::os::plain_error(&error)
+            )
+        }
+    };
+    host.note(LogLevel::Warning, &line);
 }
 
 /// Changes to `dir`, if one is configured; from then on it is shown as the kernel names it.

@@ -47,6 +47,9 @@ pub trait Storage: Send + Sync {
     /// durable after [`Storage::sync_folder`].
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
 
+    /// Gives a file a second name, which nothing has.
+    fn link(&self, from: &Path, to: &Path) -> io::Result<()>;
+
     /// Removes a file.
     fn remove(&self, path: &Path) -> io::Result<()>;
 

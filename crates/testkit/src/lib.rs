@@ -67,7 +67,9 @@ impl Rig {
 
     /// An engine with these directives on top of the defaults.
     pub fn with(directives: &[(&str, &str)]) -> Rig {
-        let mut text = String::from("enable-debug-command yes\nenable-protected-configs yes\n");
+        let mut text = String::from(
+            "enable-debug-command yes\nenable-protected-configs yes\nrepl-diskless-sync-delay 0\n",
+        );
         for (name, value) in directives {
             text.push_str(&format!("{name} {value}\n"));
         }

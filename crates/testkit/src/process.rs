@@ -3,8 +3,8 @@
 use sluice_base::{Bytes, Now};
 use sluice_config::{Config, ParamId};
 use sluice_engine::{
-    AofFacts, AofFiles, AofIncrement, AofPart, AofSource, Background, BackgroundFile, Counts, Facts,
-    LogLevel, NextPiece, Process, SaveError, SnapshotFile, SnapshotMade, SnapshotPieces, SnapshotSink,
+    AofBacklog, AofFacts, AofFiles, AofIncrement, AofPart, AofSource, Background, BackgroundFile, Counts,
+    Facts, LogLevel, NextPiece, Process, SaveError, SnapshotFile, SnapshotMade, SnapshotPieces, SnapshotSink,
     SnapshotSource,
 };
 use sluice_keyspace::{Captured, Keyspace};
@@ -19,6 +19,8 @@ use std::sync::{Arc, Mutex};
 pub struct FakeProcess {
     /// The time.
     pub now: Now,
+    /// What random bytes there were last: the next ones are one more.
+    pub entropy: u8,
     /// Lines logged.
     pub log: Vec<(LogLevel, String)>,
     /// Names of the directives applied, in order.
@@ -49,6 +51,8 @@ pub struct FakeProcess {
     pub aof_closed: Vec<(Vec<u8>, u64)>,
     /// Whether a base is in force.
     pub aof_has_base: bool,
+    /// Whether commands that write are to wait behind the cut of a rewrite.
+    pub aof_backlog_at_cut: AofBacklog,
     /// The files of the append-only file, the base first, with their names; what is appended goes to the last one when they are
     /// loaded.
     pub aof_parts: Arc<Mutex<Vec<(String, Vec<u8>)>>>,
@@ -316,6 +320,7 @@ impl Default for FakeProcess {
     fn default() -> FakeProcess {
         FakeProcess {
             now: Now { mono_ns: 1_000_000_000, unix_us: 1_700_000_000_000_000 },
+            entropy: 0,
             log: Vec::new(),
             applied: Vec::new(),
             refuse: None,
@@ -331,6 +336,7 @@ impl Default for FakeProcess {
             aof_ended: Vec::new(),
             aof_closed: Vec::new(),
             aof_has_base: true,
+            aof_backlog_at_cut: AofBacklog::Fine,
             aof_parts: Arc::default(),
         }
     }
@@ -416,9 +422,9 @@ impl Process for FakeProcess {
         _: &Config,
         pending: Vec<u8>,
         position: u64,
-    ) -> Result<(), SaveError> {
+    ) -> Result<AofBacklog, SaveError> {
         self.aof_cuts.push((increment, pending, position));
-        Ok(())
+        Ok(self.aof_backlog_at_cut)
     }
     fn end_aof_rewrite(&mut self, is_whole: bool) {
         self.aof_ended.push(is_whole);
@@ -449,7 +455,8 @@ impl Process for FakeProcess {
         self.log.push((level, line.to_owned()));
     }
     fn entropy(&mut self) -> [u8; 20] {
-        [7; 20]
+        self.entropy = self.entropy.wrapping_add(1);
+        [self.entropy; 20]
     }
     fn purge_memory(&mut self) {}
     fn malloc_stats(&mut self) -> String {

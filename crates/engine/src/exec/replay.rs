@@ -106,7 +106,7 @@ impl Engine {
                 NotLoaded::Failed
             })?;
             if len == 0 {
-                return file.end(&reader, process);
+                return file.end(read, &reader, process);
             }
             read += len as u64;
             reader.feed(&piece[..len]);
@@ -185,6 +185,7 @@ impl Engine {
             unknown: if relaxed { Unknown::Skip } else { Unknown::Refuse },
             checksum: config.bool(param::RDBCHECKSUM) && !self.control.skip_checksum,
             list: self.control.limits.list,
+            hash: self.control.limits.hash,
             zset: self.control.limits.zset,
             member_seed: self.keyspace.hasher().seed(),
         };
@@ -346,9 +347,20 @@ impl ReplayedFile<'_> {
     }
 
     /// Nothing more comes.
-    fn end(&self, reader: &LogReader, process: &mut ReplayProcess<'_, '_>) -> Result<AofEnd, NotLoaded> {
+    fn end(
+        &self,
+        read: u64,
+        reader: &LogReader,
+        process: &mut ReplayProcess<'_, '_>,
+    ) -> Result<AofEnd, NotLoaded> {
         let tail = reader.tail();
         if reader.is_in_preamble() {
+            let text = format!(
+                "AOF {}: the file ends at byte {read}, within its RDB part: what begins at byte {} has no end",
+                self.name,
+                reader.preamble_at()
+            );
+            process.log(LogLevel::Warning, &text);
             return Err(self.preamble_failed(process));
         }
         if tail.is_complete() {

@@ -150,7 +150,7 @@ fn unblock(ctx: &mut ServerCtx<'_>, args: Args<'_>) -> Run {
     let key = named.and_then(|other| {
         let waiting = other.waiting.as_mut()?;
         // What a pause keeps back, or a load, is not blocked, and one request to end a wait is enough.
-        let is_blocked = !matches!(waiting.on, WaitFor::Pause | WaitFor::Load);
+        let is_blocked = !matches!(waiting.on, WaitFor::Pause | WaitFor::Load | WaitFor::Shutdown);
         let can_end = is_blocked && waiting.unblock.is_none();
         can_end.then(|| {
             waiting.unblock = Some(how);

@@ -1,7 +1,7 @@
 //! Commands about keys of any type.
 
 mod dump;
-mod expiry;
+pub(crate) mod expiry;
 mod names;
 mod object;
 pub(crate) mod walk;

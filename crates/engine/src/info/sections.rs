@@ -4,6 +4,7 @@ use super::numbers::{difference, ratio};
 use super::{Lines, MemoryReport, View};
 use crate::loading::LoadUnderWay;
 use crate::pubsub::TopicKind;
+use crate::repl_stream::Backlog;
 use crate::session::SyncStage;
 use crate::version;
 use sluice_base::Now;
@@ -67,7 +68,7 @@ pub(super) fn tls(_: &View<'_>, out: &mut Lines) {
 
 pub(super) fn clients(view: &View<'_>, out: &mut Lines) {
     let control = view.control;
-    out.add("connected_clients", view.sessions.len().saturating_sub(control.stream.replicas.len()));
+    out.add("connected_clients", view.sessions.len().saturating_sub(view.replicas().len()));
     out.add("cluster_connections", 0);
     out.add("maxclients", control.limits.maxclients);
     out.add("client_recent_max_input_buffer", view.facts.recent_max_input);
@@ -127,12 +128,10 @@ pub(super) fn memory(view: &View<'_>, out: &mut Lines) {
     out.add_bytes("maxmemory", view.control.limits.maxmemory as u64);
     out.add("maxmemory_policy", String::from_utf8_lossy(&config.shown(param::MAXMEMORY_POLICY)));
     memory_ratios(view, &report, out);
-    out.zeros(&[
-        "mem_not_counted_for_evict",
-        "mem_replication_backlog",
-        "mem_total_replication_buffers",
-        "mem_replicas_repl_buffer",
-    ]);
+    out.add("mem_not_counted_for_evict", report.replica_buffers);
+    out.add("mem_replication_backlog", report.backlog);
+    out.add("mem_total_replication_buffers", report.backlog + report.replica_buffers);
+    out.add("mem_replicas_repl_buffer", report.replica_buffers);
     out.add("mem_clients_slaves", report.replicas);
     out.add("mem_clients_normal", report.clients);
     out.zeros(&["mem_cluster_links", "mem_cluster_slot_import", "mem_cluster_slot_export", "mem_aof_buffer"]);
@@ -241,9 +240,10 @@ pub(super) fn stats(view: &View<'_>, out: &mut Lines) {
     traffic(view, out);
     out.add("rejected_connections", stats.rejected_connections);
     out.add("sync_full", stats.sync_full);
-    out.zeros(&["sync_partial_ok", "sync_partial_err"]);
+    out.add("sync_partial_ok", stats.sync_partial_ok);
+    out.add("sync_partial_err", stats.sync_partial_err);
     out.add("expired_keys", stats.expired_keys);
-    out.add("expired_fields", 0);
+    out.add("expired_fields", view.stats.expired_fields);
     out.add("expired_stale_perc", format_args!("{:.2}", stats.expired_stale_percent));
     out.add("expired_keys_with_volatile_items_stale_perc", "0.00");
     out.add("expired_time_cap_reached_count", stats.expire_cycle_capped);
@@ -336,23 +336,36 @@ fn events(view: &View<'_>, out: &mut Lines) {
 pub(super) fn replication(view: &View<'_>, out: &mut Lines) {
     let stream = &view.control.stream;
     out.add("role", "master");
-    out.add("connected_slaves", stream.replicas.len());
-    for (i, session) in view.replicas().enumerate() {
+    let replicas = view.replicas();
+    out.add("connected_slaves", replicas.len());
+    let config = &view.control.config;
+    if config.int(param::MIN_REPLICAS_TO_WRITE) > 0 && config.int(param::MIN_REPLICAS_MAX_LAG) > 0 {
+        out.add("min_slaves_good_slaves", view.control.good_replicas);
+    }
+    for (i, session) in replicas.into_iter().enumerate() {
         let Some(replica) = session.caller.replica_state() else { continue };
         let state = match replica.stage {
             SyncStage::Wanted => "wait_bgsave",
-            SyncStage::Sending => "send_bulk",
-            SyncStage::Online => "online",
+            SyncStage::Online if replica.is_main_channel => "bg_transfer",
+            SyncStage::Online if replica.is_online() => "online",
+            SyncStage::Sending | SyncStage::Online => "send_bulk",
+        };
+        let is_rdb_channel =
+            session.caller.announced.as_deref().is_some_and(|announced| announced.rdb_channel);
+        let kind = match () {
+            () if is_rdb_channel => "rdb-channel",
+            () if replica.is_main_channel => "main-channel",
+            () => "replica",
         };
         let (ip, port) = session.caller.replica_address();
         let lag = if replica.acked_s == 0 { -1 } else { view.now.unix_s() - replica.acked_s };
         let offset = replica.acked;
         out.add(
             &format!("slave{i}"),
-            format_args!("ip={ip},port={port},state={state},offset={offset},lag={lag},type=replica"),
+            format_args!("ip={ip},port={port},state={state},offset={offset},lag={lag},type={kind}"),
         );
     }
-    out.add("replicas_waiting_psync", 0);
+    out.add("replicas_waiting_psync", stream.reserved.len());
     out.add("master_failover_state", "no-failover");
     out.add("master_replid", &stream.replid);
     let earlier = stream.earlier.as_ref();
@@ -365,9 +378,11 @@ pub(super) fn replication(view: &View<'_>, out: &mut Lines) {
         "second_repl_offset",
         earlier.map_or(-1, |(_, offset)| i64::try_from(*offset).unwrap_or(i64::MAX)),
     );
-    out.add("repl_backlog_active", 0);
+    let backlog = stream.backlog();
+    out.add("repl_backlog_active", u8::from(backlog.is_some()));
     out.add("repl_backlog_size", view.control.config.int(param::REPL_BACKLOG_SIZE));
-    out.zeros(&["repl_backlog_first_byte_offset", "repl_backlog_histlen"]);
+    out.add("repl_backlog_first_byte_offset", backlog.map_or(0, |backlog| backlog.start() + 1));
+    out.add("repl_backlog_histlen", backlog.map_or(0, Backlog::len));
 }
 
 pub(super) fn cpu(view: &View<'_>, out: &mut Lines) {
@@ -445,9 +460,10 @@ pub(super) fn keyspace(view: &View<'_>, out: &mut Lines) {
             continue;
         }
         let (keys, expires, ttl) = (db.len(), db.expires_len(), db.avg_ttl_ms);
+        let volatile = db.volatile_len();
         out.add(
             &format!("db{number}"),
-            format_args!("keys={keys},expires={expires},avg_ttl={ttl},keys_with_volatile_items=0"),
+            format_args!("keys={keys},expires={expires},avg_ttl={ttl},keys_with_volatile_items={volatile}"),
         );
     }
 }

@@ -6,6 +6,7 @@
 
 use super::file::Brought;
 use super::{LoadedHistory, NotLoaded, Reporter};
+use crate::aof::AofBacklog;
 use crate::control::Control;
 use crate::engine::Engine;
 use crate::exec::AofEnd;
@@ -215,7 +216,7 @@ impl Process for ReplayProcess<'_, '_> {
         Err(refused())
     }
 
-    fn cut_aof(&mut self, _: AofIncrement, _: &Config, _: Vec<u8>, _: u64) -> Result<(), SaveError> {
+    fn cut_aof(&mut self, _: AofIncrement, _: &Config, _: Vec<u8>, _: u64) -> Result<AofBacklog, SaveError> {
         Err(refused())
     }
 

@@ -106,6 +106,7 @@ impl FileLoad {
             unknown: if relaxed { Unknown::Skip } else { Unknown::Refuse },
             checksum: config.bool(param::RDBCHECKSUM) && !control.skip_checksum,
             list: control.limits.list,
+            hash: control.limits.hash,
             zset: control.limits.zset,
             member_seed: hasher.seed(),
         };
@@ -201,7 +202,7 @@ impl FileLoad {
             now,
             lfu,
             left,
-            keeps_expired: false,
+            expired: if self.ends_process { ExpiredKeys::LoadedInHistory } else { ExpiredKeys::LeftOut },
             db,
             counts,
             entries,
@@ -277,7 +278,12 @@ impl FileLoad {
                 say(format!("Internal error in RDB reading offset {} -> RDB CRC error", error.offset));
                 self.say_damaged(error.offset, out);
             }
-            Problem::Length | Problem::Compression | Problem::List | Problem::Zset => {
+            Problem::Length
+            | Problem::Compression
+            | Problem::List
+            | Problem::Hash
+            | Problem::Stream
+            | Problem::Zset => {
                 say(format!("Internal error in RDB reading offset {} -> {error}", error.offset));
                 self.say_damaged(error.offset, out);
             }
@@ -325,6 +331,17 @@ enum Failure {
 /// Bytes of a file's signature.
 const MAGIC_BYTES: usize = 9;
 
+/// What becomes of keys past their expiry.
+#[derive(Clone, Copy)]
+enum ExpiredKeys {
+    LeftOut,
+    /// Loaded where the file belongs to a history: replicas that go on behind the file have these keys. They are deleted, and replicas
+    /// told so, when somebody meets them.
+    LoadedInHistory,
+    /// Loaded: a log goes on behind them.
+    Loaded,
+}
+
 /// Where the items of a file go.
 struct LoadTarget<'a> {
     keyspace: &'a mut Keyspace,
@@ -332,8 +349,7 @@ struct LoadTarget<'a> {
     now: Now,
     lfu: bool,
     left: u64,
-    /// Keys past their expiry are loaded too: a log goes on behind them.
-    keeps_expired: bool,
+    expired: ExpiredKeys,
     db: &'a mut usize,
     counts: &'a mut LoadCounts,
     /// Keys so far, whatever became of them.
@@ -425,7 +441,12 @@ impl LoadTarget<'_> {
 
     fn entry(&mut self, entry: LoadedEntry<'_>) -> Result<(), String> {
         let LoadedEntry { key, value, expiry_ms, usage } = entry;
-        if !self.keeps_expired && expiry_ms.is_some_and(|at| at < self.now.unix_ms()) {
+        let is_loaded = match self.expired {
+            ExpiredKeys::LeftOut => false,
+            ExpiredKeys::LoadedInHistory => self.history.has_id(),
+            ExpiredKeys::Loaded => true,
+        };
+        if !is_loaded && expiry_ms.is_some_and(|at| at < self.now.unix_ms()) {
             self.counts.expired += 1;
             return Ok(());
         }
@@ -450,6 +471,8 @@ impl LoadTarget<'_> {
             Loaded::Str(text) => keyspace.load_key(number, key, NewValue::Str(&text), expiry, clock),
             Loaded::Pages(pages) => keyspace.load_key(number, key, NewValue::Pages(pages), expiry, clock),
             Loaded::List(list) => keyspace.load_key(number, key, NewValue::List(list), expiry, clock),
+            Loaded::Hash(hash) => keyspace.load_key(number, key, NewValue::Hash(hash), expiry, clock),
+            Loaded::Stream(stream) => keyspace.load_key(number, key, NewValue::Stream(stream), expiry, clock),
             Loaded::Zset(zset) => keyspace.load_key(number, key, NewValue::Zset(zset), expiry, clock),
         };
         if !is_new {
@@ -536,7 +559,7 @@ impl PreambleLoad {
             now: *now,
             lfu: *lfu,
             left: *size,
-            keeps_expired: true,
+            expired: ExpiredKeys::Loaded,
             db,
             counts,
             entries,

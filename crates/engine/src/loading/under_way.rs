@@ -288,6 +288,11 @@ impl Engine {
         self.refresh();
     }
 
+    /// The snapshot file was not loaded and holds data: nothing is saved in its place.
+    pub fn keep_unloaded_snapshot(&mut self) {
+        self.control.partly_loaded = Some(self.control.snapshot_place());
+    }
+
     /// Whether a load is under way.
     pub fn is_loading(&self) -> bool {
         self.control.load.is_some()

@@ -23,6 +23,8 @@ impl Db {
             Form::StrOutside => {}
             Form::StrInt | Form::StrInline | Form::StrInlineRaw => return None,
             Form::ListInlineListpack | Form::ListInlineQuicklist | Form::ListOutside => return None,
+            Form::HashInlineListpack | Form::HashInlineHashtable | Form::HashOutside => return None,
+            Form::StreamOutside => return None,
             Form::ZsetInlineListpack | Form::ZsetInlineSkiplist | Form::ZsetOutside => return None,
         }
         self.before_change(handle);
@@ -64,6 +66,8 @@ impl Db {
             Form::StrInline | Form::StrInlineRaw => {}
             Form::StrInt | Form::StrOutside => return None,
             Form::ListInlineListpack | Form::ListInlineQuicklist | Form::ListOutside => return None,
+            Form::HashInlineListpack | Form::HashInlineHashtable | Form::HashOutside => return None,
+            Form::StreamOutside => return None,
             Form::ZsetInlineListpack | Form::ZsetInlineSkiplist | Form::ZsetOutside => return None,
         }
         let body = self.store.slab.body(handle);
@@ -108,6 +112,6 @@ fn write_large(value: &mut Value, offset: usize, bytes: &[u8]) -> Written {
             pages.write_at(offset, bytes);
             Written { len: pages.len(), garbage: None }
         }
-        Value::List(_) | Value::Zset(_) => super::mixed_up(),
+        Value::List(_) | Value::Hash(_) | Value::Stream(_) | Value::Zset(_) => super::mixed_up(),
     }
 }

@@ -41,6 +41,8 @@ impl Db {
             }
             Form::StrInt | Form::StrInline | Form::StrInlineRaw | Form::StrOutside => return None,
             Form::ListInlineListpack | Form::ListInlineQuicklist | Form::ListOutside => return None,
+            Form::HashInlineListpack | Form::HashInlineHashtable | Form::HashOutside => return None,
+            Form::StreamOutside => return None,
         };
         self.before_change(found.handle);
         let mut zset = self.store.zset_scratch.take().unwrap_or_default();
@@ -51,7 +53,8 @@ impl Db {
     fn zset_at(&self, index: u32) -> &Zset {
         match self.store.values.get(index) {
             Some(Value::Zset(zset)) => zset,
-            Some(Value::Str(_) | Value::Pages(_) | Value::List(_)) | None => mixed_up(),
+            Some(Value::Str(_) | Value::Pages(_) | Value::List(_) | Value::Hash(_) | Value::Stream(_))
+            | None => mixed_up(),
         }
     }
 
@@ -71,7 +74,10 @@ impl Db {
             OpenZset::Absent(zset) | OpenZset::Inside(_, zset) => zset,
             OpenZset::Outside { index, .. } => match self.store.values.get_mut(*index) {
                 Some(Value::Zset(zset)) => zset,
-                Some(Value::Str(_) | Value::Pages(_) | Value::List(_)) | None => mixed_up(),
+                Some(
+                    Value::Str(_) | Value::Pages(_) | Value::List(_) | Value::Hash(_) | Value::Stream(_),
+                )
+                | None => mixed_up(),
             },
         }
     }

@@ -9,6 +9,10 @@ pub enum Event {
     SetRange,
     IncrBy,
     IncrByFloat,
+    SetBit,
+    PfAdd,
+    /// A HyperLogLog's estimate was kept in it: a change that no event tells of.
+    PfCount,
     LPush,
     RPush,
     LPop,
@@ -17,6 +21,22 @@ pub enum Event {
     LSet,
     LRem,
     LTrim,
+    HSet,
+    HIncrBy,
+    HIncrByFloat,
+    HDel,
+    HExpire,
+    HPersist,
+    HExpired,
+    XAdd,
+    XTrim,
+    XDel,
+    XSetId,
+    XGroupCreate,
+    XGroupSetId,
+    XGroupDestroy,
+    XGroupCreateConsumer,
+    XGroupDelConsumer,
     ZAdd,
     ZIncr,
     ZRem,
@@ -166,6 +186,9 @@ impl Event {
             Event::SetRange => "setrange",
             Event::IncrBy => "incrby",
             Event::IncrByFloat => "incrbyfloat",
+            Event::SetBit => "setbit",
+            Event::PfAdd => "pfadd",
+            Event::PfCount => "pfcount",
             Event::LPush => "lpush",
             Event::RPush => "rpush",
             Event::LPop => "lpop",
@@ -174,6 +197,22 @@ impl Event {
             Event::LSet => "lset",
             Event::LRem => "lrem",
             Event::LTrim => "ltrim",
+            Event::HSet => "hset",
+            Event::HIncrBy => "hincrby",
+            Event::HIncrByFloat => "hincrbyfloat",
+            Event::HDel => "hdel",
+            Event::HExpire => "hexpire",
+            Event::HPersist => "hpersist",
+            Event::HExpired => "hexpired",
+            Event::XAdd => "xadd",
+            Event::XTrim => "xtrim",
+            Event::XDel => "xdel",
+            Event::XSetId => "xsetid",
+            Event::XGroupCreate => "xgroup-create",
+            Event::XGroupSetId => "xgroup-setid",
+            Event::XGroupDestroy => "xgroup-destroy",
+            Event::XGroupCreateConsumer => "xgroup-createconsumer",
+            Event::XGroupDelConsumer => "xgroup-delconsumer",
             Event::ZAdd => "zadd",
             Event::ZIncr => "zincr",
             Event::ZRem => "zrem",
@@ -203,12 +242,22 @@ impl Event {
         }
     }
 
+    /// Whether the event is published at all.
+    pub fn is_published(self) -> bool {
+        self != Event::PfCount
+    }
+
     /// The class that has to be chosen for the event to be published.
     pub fn class(self) -> Class {
         match self {
-            Event::Set | Event::Append | Event::SetRange | Event::IncrBy | Event::IncrByFloat => {
-                Class::String
-            }
+            Event::Set
+            | Event::Append
+            | Event::SetRange
+            | Event::IncrBy
+            | Event::IncrByFloat
+            | Event::SetBit
+            | Event::PfAdd
+            | Event::PfCount => Class::String,
             Event::LPush
             | Event::RPush
             | Event::LPop
@@ -217,6 +266,22 @@ impl Event {
             | Event::LSet
             | Event::LRem
             | Event::LTrim => Class::List,
+            Event::HSet
+            | Event::HIncrBy
+            | Event::HIncrByFloat
+            | Event::HDel
+            | Event::HExpire
+            | Event::HPersist
+            | Event::HExpired => Class::Hash,
+            Event::XAdd
+            | Event::XTrim
+            | Event::XDel
+            | Event::XSetId
+            | Event::XGroupCreate
+            | Event::XGroupSetId
+            | Event::XGroupDestroy
+            | Event::XGroupCreateConsumer
+            | Event::XGroupDelConsumer => Class::Stream,
             Event::ZAdd
             | Event::ZIncr
             | Event::ZRem

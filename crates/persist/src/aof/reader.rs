@@ -81,6 +81,8 @@ pub struct LogReader {
     stage: Stage,
     /// Whether the snapshot at the beginning has ended: its reader is still there.
     preamble_ended: bool,
+    /// Where in the preamble what is not whole yet begins.
+    preamble_at: u64,
     /// Bytes that were fed and are not read; the reader of a snapshot keeps its own.
     buffer: Vec<u8>,
     /// Bytes of `buffer` that are done with.
@@ -129,6 +131,7 @@ impl LogReader {
         LogReader {
             stage: Stage::Start,
             preamble_ended: false,
+            preamble_at: 0,
             buffer: Vec::new(),
             at: 0,
             fed: 0,
@@ -202,6 +205,11 @@ impl LogReader {
         }
     }
 
+    /// The byte of the preamble at which begins what was not whole when it was read last.
+    pub fn preamble_at(&self) -> u64 {
+        self.preamble_at
+    }
+
     /// Whether the snapshot at the beginning has begun and not ended.
     pub fn is_in_preamble(&self) -> bool {
         matches!(self.stage, Stage::Preamble(_)) && !self.preamble_ended
@@ -223,7 +231,10 @@ impl LogReader {
         let Stage::Preamble(reader) = &mut self.stage else { return Ok(LogProgress::More) };
         match reader.next() {
             Ok(rdb::ReadProgress::Item(item)) => Ok(LogProgress::Item(LogItem::Preamble(item))),
-            Ok(rdb::ReadProgress::More(_)) => Ok(LogProgress::More),
+            Ok(rdb::ReadProgress::More(offset)) => {
+                self.preamble_at = offset;
+                Ok(LogProgress::More)
+            }
             Ok(rdb::ReadProgress::End) => {
                 self.preamble_ended = true;
                 Ok(LogProgress::Item(LogItem::PreambleEnd))

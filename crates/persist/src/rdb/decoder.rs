@@ -7,9 +7,11 @@
 use super::crc::Sum;
 use super::cursor::{InputCursor, ReadStop, TextHead};
 use super::error::{LoadError, Problem};
+use super::hash::{self, HashBuilder, HashForm};
 use super::kind::{Dialect, ListForm, MODULE_AUX, ValueKind, ZsetForm};
 use super::list::{self, ListBuilder};
 use super::skip::Skip;
+use super::stream::StreamBuilder;
 use super::zset::{self, ZsetBuilder};
 use super::{Item, Loaded, LoadedEntry, ReadOptions, SlotSizes, Unknown, Usage, op};
 use sluice_value::Pages;
@@ -49,6 +51,18 @@ enum DecoderState {
         left: u64,
         builder: Box<ListBuilder>,
     },
+    /// The number of fields of a hash.
+    HashLen(HashForm),
+    /// So many fields of a hash.
+    Hash {
+        form: HashForm,
+        left: u64,
+        builder: Box<HashBuilder>,
+    },
+    /// A hash that is one text.
+    HashText(HashForm),
+    /// The parts of a stream.
+    Stream(Box<StreamBuilder>),
     /// The number of elements of a sorted set.
     ZsetLen(ZsetForm),
     /// So many elements of a sorted set, or all of it as one text.
@@ -135,6 +149,10 @@ impl Decoder {
             | DecoderState::Pages { .. }
             | DecoderState::ListLen(_)
             | DecoderState::List { .. }
+            | DecoderState::HashLen(_)
+            | DecoderState::Hash { .. }
+            | DecoderState::HashText(_)
+            | DecoderState::Stream(_)
             | DecoderState::ZsetLen(_)
             | DecoderState::Zset { .. }
             | DecoderState::SkipValue { .. } => true,
@@ -210,6 +228,29 @@ impl Decoder {
                 *left -= 1;
                 Ok(self.list_end())
             }
+            DecoderState::HashLen(form) => {
+                let (form, left) = (*form, cursor.len()?);
+                let builder = Box::new(HashBuilder::new(form, left, self.options.hash));
+                self.state = DecoderState::Hash { form, left, builder };
+                Ok(self.hash_end())
+            }
+            DecoderState::Hash { form, left, builder } => {
+                field(*form, builder, cursor)?;
+                *left -= 1;
+                Ok(self.hash_end())
+            }
+            DecoderState::HashText(form) => {
+                let (form, offset) = (*form, cursor.offset());
+                match hash::of_text(form, &cursor.text()?, self.options.hash) {
+                    None => cursor.bad(offset, Problem::Hash),
+                    Some(hash) if hash.is_empty() => Ok(self.empty()),
+                    Some(hash) => Ok(self.entry(Loaded::Hash(hash))),
+                }
+            }
+            DecoderState::Stream(builder) => match builder.step(cursor)? {
+                Some(stream) => Ok(self.entry(Loaded::Stream(stream))),
+                None => Ok(Decoded::Nothing),
+            },
             DecoderState::ZsetLen(form) => {
                 let (form, left) = (*form, cursor.len()?);
                 self.begin_zset(form, left);
@@ -220,6 +261,15 @@ impl Decoder {
                 *left -= 1;
                 self.zset_end(cursor)
             }
+            DecoderState::SkipValue { .. } | DecoderState::ModuleRecord { .. } => self.pass_over(cursor),
+            DecoderState::Checksum => self.checksum(cursor),
+            DecoderState::Ended => Ok(Decoded::Nothing),
+        }
+    }
+
+    /// Goes on with what is not looked at.
+    fn pass_over<'i>(&mut self, cursor: &mut InputCursor<'i>) -> Result<Decoded<'i>, ReadStop> {
+        match &mut self.state {
             DecoderState::SkipValue { skip, kind, offset } => {
                 let ended = skip.step(cursor)?;
                 let (kind, offset) = (*kind, *offset);
@@ -242,8 +292,7 @@ impl Decoder {
                 let is_behind_keys = belongs_behind_keys(&record);
                 Ok(Decoded::Item(Item::ModuleRecord { record, is_behind_keys }))
             }
-            DecoderState::Checksum => self.checksum(cursor),
-            DecoderState::Ended => Ok(Decoded::Nothing),
+            _ => Ok(Decoded::Nothing),
         }
     }
 
@@ -341,6 +390,9 @@ impl Decoder {
             ValueKind::String => self.state = DecoderState::String,
             ValueKind::List(ListForm::Ziplist) => self.begin_list(ListForm::Ziplist, 1),
             ValueKind::List(form) => self.state = DecoderState::ListLen(form),
+            ValueKind::Hash(form) if form.is_counted() => self.state = DecoderState::HashLen(form),
+            ValueKind::Hash(form) => self.state = DecoderState::HashText(form),
+            ValueKind::Stream(form) => self.state = DecoderState::Stream(Box::new(StreamBuilder::new(form))),
             ValueKind::Zset(form @ (ZsetForm::Ziplist | ZsetForm::Listpack)) => self.begin_zset(form, 1),
             ValueKind::Zset(form @ (ZsetForm::Texts | ZsetForm::Doubles)) => {
                 self.state = DecoderState::ZsetLen(form);
@@ -362,13 +414,33 @@ impl Decoder {
         match std::mem::replace(&mut self.state, DecoderState::Item) {
             DecoderState::List { left: 0, builder, .. } => match builder.finish() {
                 Some(list) => self.entry(Loaded::List(list)),
-                None => Decoded::Item(Item::Empty { key: std::mem::take(&mut self.head).key }),
+                None => self.empty(),
             },
             state => {
                 self.state = state;
                 Decoded::Nothing
             }
         }
+    }
+
+    /// The hash under way, if it has no more fields.
+    fn hash_end<'i>(&mut self) -> Decoded<'i> {
+        match std::mem::replace(&mut self.state, DecoderState::Item) {
+            DecoderState::Hash { left: 0, builder, .. } => match builder.finish() {
+                Some(hash) => self.entry(Loaded::Hash(hash)),
+                None => self.empty(),
+            },
+            state => {
+                self.state = state;
+                Decoded::Nothing
+            }
+        }
+    }
+
+    /// The key under way has no element.
+    fn empty<'i>(&mut self) -> Decoded<'i> {
+        self.state = DecoderState::Item;
+        Decoded::Item(Item::Empty { key: std::mem::take(&mut self.head).key })
     }
 
     fn begin_zset(&mut self, form: ZsetForm, left: u64) {
@@ -449,6 +521,19 @@ fn node(form: ListForm, builder: &mut ListBuilder, cursor: &mut InputCursor<'_>)
         (ListForm::Nodes, _) => false,
     };
     if is_node { Ok(()) } else { cursor.bad(offset, Problem::List) }
+}
+
+/// Reads a field of a hash.
+fn field(form: HashForm, builder: &mut HashBuilder, cursor: &mut InputCursor<'_>) -> Result<(), ReadStop> {
+    let offset = cursor.offset();
+    let (name, value) = (cursor.text()?, cursor.text()?);
+    let expiry = match form {
+        HashForm::Volatile => Some(i64::from_le_bytes(cursor.array()?)),
+        HashForm::Pairs | HashForm::Zipmap | HashForm::Ziplist | HashForm::Listpack => None,
+    };
+    // A negative time stands for none.
+    let is_new = builder.add(&name, &value, expiry.filter(|at| *at >= 0));
+    if is_new { Ok(()) } else { cursor.bad(offset, Problem::Hash) }
 }
 
 fn slot_sizes(cursor: &mut InputCursor<'_>) -> Result<SlotSizes, ReadStop> {

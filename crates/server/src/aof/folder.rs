@@ -12,6 +12,7 @@
 //! written into it; (3) a manifest in memory that could not be written is taken back; (4) a file with data that no manifest names
 //! is never removed or written over, unless its name is temporary or this process has put it there: it gets another name.
 
+use super::shared::History;
 use crate::os::plain_error;
 use crate::storage::replacement::{Failed, Operation, Replacement};
 use crate::storage::{Storage, StorageFile};
@@ -373,7 +374,7 @@ impl Folder {
     }
 
     /// The files of no use have been removed. Errors: a line for the log.
-    pub fn forget_history(&mut self) -> Result<(), String> {
+    fn forget_history(&mut self) -> Result<(), String> {
         let before = self.manifest.clone();
         match self.manifest.take_history().is_empty() {
             true => Ok(()),
@@ -403,6 +404,30 @@ impl Folder {
         let size = |file: &AofFile| self.open(file).and_then(|file| file.size()).unwrap_or(0);
         let base = self.manifest.base().map_or(0, size);
         (base, base + self.manifest.incr().iter().map(size).sum::<u64>())
+    }
+
+    /// Bytes of the files before the present increment.
+    pub fn bytes_before_last(&self) -> u64 {
+        let size = |file: &AofFile| self.open(file).and_then(|file| file.size()).unwrap_or(0);
+        let increments = self.manifest.incr();
+        let before = &increments[..increments.len().saturating_sub(1)];
+        self.manifest.base().map_or(0, size) + before.iter().map(size).sum::<u64>()
+    }
+
+    /// Removes files of no use, at once: a later increment may get the name of one of them. `removed`: a line for the log for each.
+    /// A line for the log where the manifest goes on naming them.
+    pub fn remove_history(&mut self, history: History, removed: &mut Vec<String>) -> Option<String> {
+        let paths = self.history();
+        if paths.is_empty() || history == History::Kept {
+            return None;
+        }
+        for path in paths {
+            let name = path.file_name().unwrap_or_default().display().to_string();
+            removed.push(format!("Removing the history file {name} in the background"));
+            // One that cannot be removed hurts nobody but the disk.
+            let _ = self.storage.remove(&path);
+        }
+        self.forget_history().err()
     }
 
     /// Writes the manifest; where that fails, the one in memory is again the one before, and so is the one on disk if the disk

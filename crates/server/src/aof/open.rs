@@ -8,7 +8,7 @@ use crate::host::Host;
 use crate::os::plain_error;
 use sluice_config::choice::AppendFsync;
 use sluice_config::{Config, param};
-use sluice_engine::{AofFiles, AofIncrement, Engine, LogLevel, SaveError};
+use sluice_engine::{AofBacklog, AofFiles, AofIncrement, Engine, LogLevel, SaveError};
 use sluice_persist::aof::BaseFormat;
 use std::sync::Arc;
 use std::sync::mpsc::sync_channel;
@@ -104,13 +104,13 @@ impl Host {
         config: &Config,
         pending: Vec<u8>,
         position: u64,
-    ) -> Result<(), String> {
+    ) -> Result<AofBacklog, String> {
         self.rewrite = self.rewrite.next();
         let named = match (&self.aof, increment) {
             (Some(aof), AofIncrement::Next) => {
                 aof.give(pending, position);
-                aof.order(Order::BeginIncr(self.rewrite));
-                return Ok(());
+                let is_strict = config.choice::<AppendFsync>(param::APPENDFSYNC) == AppendFsync::Always;
+                return Ok(aof.begin_incr(self.rewrite, is_strict));
             }
             (_, AofIncrement::First | AofIncrement::Next) => Named::WithBase,
             (_, AofIncrement::None) => Named::Never,
@@ -123,7 +123,7 @@ impl Host {
         self.end_aof(Vec::new(), position);
         let opened = self.open_behind_cut(named, config, position);
         self.settle_claims(config);
-        opened
+        opened.map(|()| AofBacklog::Fine)
     }
 
     /// Claims what is written from now on: an append-only file was opened or closed.

@@ -55,6 +55,8 @@ pub struct Numbers {
     pub has_job: AtomicBool,
     /// Memory of the thread of the file.
     pub memory_bytes: AtomicU64,
+    /// Another increment begins, and commands that write are held back until it is there.
+    pub is_changing: AtomicBool,
 }
 
 impl Default for Numbers {
@@ -67,6 +69,7 @@ impl Default for Numbers {
             free_bytes: AtomicU64::new(u64::MAX),
             has_job: AtomicBool::default(),
             memory_bytes: AtomicU64::default(),
+            is_changing: AtomicBool::default(),
         }
     }
 }
@@ -204,12 +207,17 @@ impl AofShared {
     }
 
     /// Whether more is to be given while so much waits: commands that write are held back from where the backlog is full until
-    /// half of it is written.
+    /// half of it is written, and while another increment begins.
     pub fn backlog(&self, present: AofBacklog) -> AofBacklog {
         // What follows from it is a matter of time alone: relaxed, as INFO's numbers.
         let waiting = self.waiting_bytes.load(Relaxed);
         let max = self.backlog_max.0;
         match present {
+            AofBacklog::Fine | AofBacklog::Changing if self.numbers.is_changing.load(Relaxed) => {
+                AofBacklog::Changing
+            }
+            AofBacklog::Changing if waiting < max => AofBacklog::Fine,
+            AofBacklog::Changing => AofBacklog::Full,
             AofBacklog::Fine if waiting >= max => AofBacklog::Full,
             AofBacklog::Full if waiting < max / 2 => AofBacklog::Fine,
             AofBacklog::Fine | AofBacklog::Full => present,

@@ -1,7 +1,9 @@
 //! The thread of the append-only file: writes, syncs, changes files. The only one that touches the folder while the server runs.
 //!
 //! Under `always` it waits for blocks, and whatever has come meanwhile is made durable by one sync (group commit). Under `everysec`
-//! another thread syncs, so that a slow disk keeps nothing in the memory of the process (`sync_thread.rs`). Under `everysec` and
+//! another thread syncs, so that a slow disk keeps nothing in the memory of the process (`sync_thread.rs`), and one more puts a
+//! rewrite in force (`base_thread.rs`). While a rewrite begins, nothing can be written: what comes is behind the cut, and the file
+//! for it has no name that a start would find before the disk has what is before the cut. Commands that write wait for that. Under `everysec` and
 //! `no` nobody waits for a block: after one it looks for more every millisecond for a while before it waits to be woken, so that a
 //! busy main thread pays no system call to wake it.
 //!
@@ -11,17 +13,19 @@
 //! everything is on disk ([`AofEnding`]).
 
 use super::appender::{Appender, Health};
+use super::base_thread::{BaseJob, BaseOutcome, BaseThread};
 use super::folder::{Folder, Named, NewBase};
 use super::load::{FileEnding, Listed, NamedFiles};
 use super::shared::{AofItem, AofNews, AofShared, History, Order, RewriteNumber};
 use super::sync_thread::{SyncOutcome, SyncThread};
 use crate::os::plain_error;
+use crate::storage::Storage;
 use crate::switches;
 use sluice_config::choice::AppendFsync;
 use sluice_engine::{AofFiles, LogLevel};
 use sluice_evloop::Waker;
 use std::collections::VecDeque;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
@@ -30,7 +34,10 @@ use std::time::Duration;
 pub struct Worker {
     shared: Arc<AofShared>,
     waker: Waker,
-    folder: Folder,
+    /// None while another thread puts a base in force.
+    folder: Option<Folder>,
+    storage: Arc<dyn Storage>,
+    path: PathBuf,
     appender: Appender,
     policy: AppendFsync,
     /// How the present increment is named.
@@ -58,6 +65,8 @@ pub struct Worker {
     ending: Option<AofEnding>,
     /// Syncs under `everysec`; none: they are made here.
     sync_thread: Option<SyncThread>,
+    /// Puts a base in force.
+    base_thread: Option<BaseThread>,
     /// When the sync began that is under way there.
     sync_began_ns: u64,
     /// A test's switch: a sync takes so much longer.
@@ -108,7 +117,9 @@ impl Worker {
         Worker {
             shared,
             waker,
-            folder,
+            storage: folder.storage().clone(),
+            path: folder.path().to_owned(),
+            folder: Some(folder),
             appender,
             policy,
             named,
@@ -125,6 +136,7 @@ impl Worker {
             clock,
             ending: None,
             sync_thread: None,
+            base_thread: None,
             sync_began_ns: 0,
             slow,
         }
@@ -138,7 +150,7 @@ impl Worker {
 
     /// Where the folder is.
     pub fn path(&self) -> &Path {
-        self.folder.path()
+        &self.path
     }
 
     /// Works until it is told to end, or can no longer keep what it promised.
@@ -190,6 +202,10 @@ impl Worker {
         if let Some(outcome) = self.sync_thread.as_mut().and_then(SyncThread::outcome) {
             self.other_sync_ended(outcome);
         }
+        if let Some(outcome) = self.base_thread.as_ref().and_then(BaseThread::outcome) {
+            self.base_thread = None;
+            self.base_finished(outcome);
+        }
         if self.ending.is_some() {
             return;
         }
@@ -214,17 +230,18 @@ impl Worker {
             Order::Policy(policy) => self.policy = policy,
             Order::History(history) => {
                 self.history = history;
-                self.remove_history();
+                // Where another thread has the folder, it is done behind that.
+                if self.base_thread.is_none() {
+                    self.remove_history();
+                }
             }
             Order::BeginIncr(number) => {
                 let begun = self.begin_incr();
+                self.shared.numbers.is_changing.store(false, Relaxed);
                 self.cut = begun.then_some(number);
                 self.tell(AofNews::IncrBegun(number, begun));
             }
-            Order::FinishBase(number, base) => {
-                let finished = self.finish_base(number, *base);
-                self.tell(AofNews::BaseFinished(number, finished));
-            }
+            Order::FinishBase(number, base) => self.finish_base(number, *base),
             Order::Delay(delay) => self.delay = delay,
             Order::ListFiles(asker) => {
                 let listed = self.list_files();
@@ -239,7 +256,7 @@ impl Worker {
     fn list_files(&mut self) -> Listed {
         let written = self.write_waiting();
         written.map_err(|error| vec![format!("Error writing to the AOF file: {}", plain_error(&error))])?;
-        NamedFiles::of(&self.folder, FileEnding::Left).list()
+        NamedFiles::of(self.folder(), FileEnding::Left).list()
     }
 
     /// Writes what waits.
@@ -404,8 +421,10 @@ impl Worker {
             return false;
         }
         self.publish();
-        let created = self.folder.create_incr(self.named);
-        self.warn_of_files();
+        let named = self.named;
+        let created = self.folder().create_incr(named);
+        let warnings = self.folder().take_warnings();
+        warnings.into_iter().for_each(|line| self.log(LogLevel::Warning, line));
         match created {
             Ok((file, name)) => {
                 self.log(LogLevel::Notice, format!("Creating AOF incr file {name} on background rewrite"));
@@ -435,19 +454,34 @@ impl Worker {
         }
     }
 
-    /// Puts a base that is whole in force, and with it the increment behind it.
-    fn finish_base(&mut self, number: RewriteNumber, base: NewBase) -> bool {
+    /// Puts a base that is whole in force, and with it the increment behind it, while more is written.
+    fn finish_base(&mut self, number: RewriteNumber, base: NewBase) {
         if self.cut != Some(number) {
             // The present increment does not begin where this base ends: commands would be applied twice, or never.
-            return false;
+            return self.tell(AofNews::BaseFinished(number, false));
         }
         self.cut = None;
-        // What the base replaces goes: what is behind the base must be on disk as far as it was said to be.
-        let kept = usize::from(self.named == Named::Now);
-        let began_ns = (self.clock)();
-        let finished = self.folder.finish_base(base, kept, self.named);
-        self.note_latency("aof-rename", began_ns);
-        self.warn_of_files();
+        self.await_folder();
+        let folder = self.folder.take().expect("nobody else has it: its thread has ended");
+        let job = BaseJob { folder, number, base, named: self.named, history: self.history };
+        if self.sync_thread.is_none() {
+            return self.base_finished(job.run());
+        }
+        match BaseThread::start(job, self.shared.clone(), self.slow) {
+            Ok(thread) => self.base_thread = Some(thread),
+            // Without another thread it is done here.
+            Err(job) => self.base_finished(job.run()),
+        }
+    }
+
+    /// Takes the folder back from the thread that puts a base in force.
+    fn base_finished(&mut self, outcome: BaseOutcome) {
+        let BaseOutcome { folder, number, finished, warnings, removed, other_bytes, rename, measure } =
+            outcome;
+        self.folder = Some(folder);
+        self.note_spent("aof-rename", rename.as_nanos() as u64);
+        warnings.into_iter().for_each(|line| self.log(LogLevel::Warning, line));
+        let is_in_force = finished.is_ok();
         match finished {
             Ok(lines) => {
                 lines.into_iter().for_each(|line| self.log(LogLevel::Notice, line));
@@ -461,46 +495,49 @@ impl Worker {
                 if self.is_faulty && *self.appender.health() == Health::Fine {
                     self.end_fault("The AOF was written anew. The server can write again.");
                 }
-                let began_ns = (self.clock)();
-                let (_, all) = self.folder.sizes();
-                self.note_latency("aof-fstat", began_ns);
-                self.other_bytes = all.saturating_sub(self.appender.size());
-                self.shared.numbers.base_bytes.store(all, Relaxed);
+                self.note_spent("aof-fstat", measure.as_nanos() as u64);
+                self.other_bytes = other_bytes;
+                self.shared.numbers.base_bytes.store(other_bytes + self.appender.size(), Relaxed);
+                removed.into_iter().for_each(|line| self.log(LogLevel::Notice, line));
+                // `aof-disable-auto-gc` may have been turned off meanwhile.
                 self.remove_history();
-                true
             }
             Err(lines) => {
                 lines.into_iter().for_each(|line| self.log(LogLevel::Warning, line));
-                false
+                let line = "Background AOF rewrite failed: the files before stay in force";
+                self.log(LogLevel::Warning, line.to_owned());
             }
         }
+        self.tell(AofNews::BaseFinished(number, is_in_force));
     }
 
-    /// Says which files were moved aside.
-    fn warn_of_files(&mut self) {
-        let warnings = self.folder.take_warnings();
-        warnings.into_iter().for_each(|line| self.log(LogLevel::Warning, line));
+    /// Waits until no other thread has the folder.
+    fn await_folder(&mut self) {
+        if let Some(thread) = self.base_thread.take() {
+            self.base_finished(thread.wait());
+        }
     }
 
-    /// Removes files of no use, here and at once: a later increment may get the name of one of them.
+    /// The folder, when no other thread has it.
+    fn folder(&mut self) -> &mut Folder {
+        self.await_folder();
+        self.folder.as_mut().expect("nobody else has it: its thread has ended")
+    }
+
+    /// Removes files of no use.
     fn remove_history(&mut self) {
-        let paths = self.folder.history();
-        if paths.is_empty() || self.history == History::Kept {
-            return;
-        }
-        for path in paths {
-            let name = path.file_name().unwrap_or_default().display().to_string();
-            self.log(LogLevel::Notice, format!("Removing the history file {name} in the background"));
-            // One that cannot be removed hurts nobody but the disk.
-            let _ = self.folder.storage().remove(&path);
-        }
-        if let Err(line) = self.folder.forget_history() {
+        let history = self.history;
+        let mut removed = Vec::new();
+        let warning = self.folder().remove_history(history, &mut removed);
+        removed.into_iter().for_each(|line| self.log(LogLevel::Notice, line));
+        if let Some(line) = warning {
             self.log(LogLevel::Warning, line);
         }
     }
 
     fn end(&mut self) {
         self.await_sync();
+        self.await_folder();
         if self.ending.is_some() {
             return;
         }
@@ -527,12 +564,16 @@ impl Worker {
             self.publish();
         }
         if self.named != Named::Now {
-            self.folder.remove_temporary_incr();
+            self.folder().remove_temporary_incr();
         }
     }
 
     fn note_latency(&mut self, event: &'static str, began_ns: u64) {
         let spent_ns = (self.clock)().saturating_sub(began_ns);
+        self.note_spent(event, spent_ns);
+    }
+
+    fn note_spent(&mut self, event: &'static str, spent_ns: u64) {
         if spent_ns >= NOTED_NS {
             self.tell(AofNews::Latency(event, spent_ns));
         }
@@ -542,7 +583,7 @@ impl Worker {
     fn measure_space(&mut self, now_ns: u64) {
         if self.measured_ns.is_none_or(|at_ns| now_ns.saturating_sub(at_ns) >= SECOND_NS) {
             self.measured_ns = Some(now_ns);
-            let free = self.folder.storage().free_bytes(self.folder.path());
+            let free = self.storage.free_bytes(&self.path);
             self.shared.numbers.free_bytes.store(free.unwrap_or(u64::MAX), Relaxed);
         }
     }

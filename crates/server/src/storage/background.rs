@@ -506,6 +506,9 @@ mod tests {
         fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
             Real.rename(from, to)
         }
+        fn link(&self, from: &Path, to: &Path) -> io::Result<()> {
+            Real.link(from, to)
+        }
         fn remove(&self, path: &Path) -> io::Result<()> {
             Real.remove(path)
         }

@@ -256,6 +256,13 @@ impl Disk {
         }
     }
 
+    fn link(&mut self, from: &Path, to: &Path) {
+        if let Some(number) = self.number_of(from) {
+            self.names.insert(to.to_owned(), number);
+            self.changes.push(NameChange::Created(to.to_owned(), number));
+        }
+    }
+
     fn remove(&mut self, path: &Path) {
         if self.number_of(path).is_some() {
             self.names.remove(path);
@@ -395,6 +402,14 @@ impl Storage for Faulty {
             std::fs::hard_link(to, from)?;
             return Err(Errno::EIO.into());
         }
+        state.end(struck)
+    }
+
+    fn link(&self, from: &Path, to: &Path) -> io::Result<()> {
+        let mut state = self.lock();
+        let struck = state.begin()?;
+        self.real.link(from, to)?;
+        state.disk.link(from, to);
         state.end(struck)
     }
 

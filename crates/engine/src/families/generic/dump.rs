@@ -19,6 +19,8 @@ pub(super) fn dump(ctx: &mut ReadCtx<'_>, args: Args<'_>) -> Run {
         ValueRef::Str(Str::Shared(bytes)) => Dumped::Str(Text::Bytes(bytes)),
         ValueRef::Str(Str::Pages(pages)) => Dumped::Pages(pages),
         ValueRef::List(list) => Dumped::List(list, ctx.limits.list.max_listpack_size),
+        ValueRef::Hash(hash) => Dumped::Hash(hash),
+        ValueRef::Stream(stream) => Dumped::Stream(stream),
         ValueRef::Zset(zset) => Dumped::Zset(zset),
     };
     let payload = Bytes::from_vec(rdb::dump(value, ctx.limits.rdb_compression));
@@ -60,6 +62,8 @@ pub(super) fn restore(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
         }
         Loaded::Pages(pages) => ctx.db.restore(key, NewValue::Pages(pages), expiry, clock),
         Loaded::List(list) => ctx.db.restore(key, NewValue::List(list), expiry, clock),
+        Loaded::Hash(hash) => ctx.db.restore(key, NewValue::Hash(hash), expiry, clock),
+        Loaded::Stream(stream) => ctx.db.restore(key, NewValue::Stream(stream), expiry, clock),
         Loaded::Zset(zset) => ctx.db.restore(key, NewValue::Zset(zset), expiry, clock),
     }
     if !options.absttl && ttl != 0 {
@@ -75,6 +79,7 @@ fn load<'p>(ctx: &WriteCtx<'_>, payload: &'p [u8]) -> Result<Loaded<'p>, CmdErro
         unknown: if ctx.limits.any_rdb_version { Unknown::Skip } else { Unknown::Refuse },
         checksum: !ctx.limits.skip_checksum,
         list: ctx.limits.list,
+        hash: ctx.limits.hash,
         zset: ctx.limits.zset,
         member_seed: ctx.db.member_seed(),
     };

@@ -99,6 +99,7 @@ pub(crate) fn wait(ctx: &mut WriteCtx<'_>, keys: Range<usize>, wanted: Type, dea
         first: keys.start,
         count: keys.len(),
         wanted,
+        ends_without_key: false,
         deadline_ms,
     }))))
 }

@@ -18,7 +18,7 @@ use sluice_command::derive;
 use sluice_config::{Force, param};
 use sluice_keyspace::{NewValue, Str, ValueRef};
 use sluice_persist::rdb::{Usage, Version, WriteOptions, Writer};
-use sluice_value::{ListRef, ZsetRef};
+use sluice_value::{HashRef, ListRef, Stream, ZsetRef};
 use std::fmt::Write;
 use std::ops::RangeInclusive;
 
@@ -195,6 +195,7 @@ fn aof_flush_sleep(ctx: &mut DebugCtx<'_>, args: Args<'_>) -> Run {
 }
 
 fn change_repl_id(ctx: &mut DebugCtx<'_>, _: Args<'_>) -> Run {
+    ctx.control.stream.earlier = None;
     ctx.control.stream.replid = crate::engine::hex(&ctx.process.entropy());
     ctx.process.log(LogLevel::Notice, "Changing replication IDs after receiving change-repl-id");
     ok(ctx)
@@ -307,6 +308,9 @@ fn object(ctx: &mut DebugCtx<'_>, args: Args<'_>) -> Run {
         ValueRef::Str(Str::Int(_)) => entry.key().as_ptr(),
         ValueRef::List(ListRef::Inline { bytes, .. }) => bytes.as_ptr(),
         ValueRef::List(ListRef::Value(list)) => std::ptr::from_ref(list).cast(),
+        ValueRef::Hash(HashRef::Inline { bytes, .. }) => bytes.as_ptr(),
+        ValueRef::Hash(HashRef::Value(hash)) => std::ptr::from_ref(hash).cast(),
+        ValueRef::Stream(stream) => std::ptr::from_ref(stream).cast(),
         ValueRef::Zset(ZsetRef::Inline { bytes, .. }) => bytes.as_ptr(),
         ValueRef::Zset(ZsetRef::Value(zset)) => std::ptr::from_ref(zset).cast(),
     };
@@ -318,6 +322,8 @@ fn object(ctx: &mut DebugCtx<'_>, args: Args<'_>) -> Run {
                 let size = ctx.control.config.int(param::LIST_MAX_LISTPACK_SIZE) as i32;
                 list_serialized_len(list, size)
             }
+            ValueRef::Hash(hash) => hash_serialized_len(hash),
+            ValueRef::Stream(stream) => stream_serialized_len(stream),
             ValueRef::Zset(zset) => {
                 serialized_bytes(|writer, give| writer.zset(b"", zset, None, Usage::Unsaid, give))
             }
@@ -360,6 +366,28 @@ fn serialized_bytes(write: impl FnOnce(&mut Writer, &mut dyn FnMut(Bytes))) -> u
     let before = writer.pending();
     let mut given = 0;
     write(&mut writer, &mut |piece| given += piece.len());
+    // Without the type and the empty key, a byte each.
+    given + writer.pending() - before - 2
+}
+
+/// Bytes of a hash in a snapshot, not compressed.
+fn hash_serialized_len(hash: HashRef<'_>) -> usize {
+    let mut writer =
+        Writer::new(WriteOptions { version: Version::Valkey, compression: false, checksum: false });
+    let before = writer.pending();
+    let mut given = 0;
+    writer.hash(b"", hash, None, Usage::Unsaid, &mut |piece| given += piece.len());
+    // Without the type and the empty key, a byte each.
+    given + writer.pending() - before - 2
+}
+
+/// Bytes of a stream in a snapshot, not compressed.
+fn stream_serialized_len(stream: &Stream) -> usize {
+    let mut writer =
+        Writer::new(WriteOptions { version: Version::Valkey, compression: false, checksum: false });
+    let before = writer.pending();
+    let mut given = 0;
+    writer.stream(b"", stream, None, Usage::Unsaid, &mut |piece| given += piece.len());
     // Without the type and the empty key, a byte each.
     given + writer.pending() - before - 2
 }

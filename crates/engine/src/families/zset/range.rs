@@ -1,7 +1,7 @@
 //! ZRANGE and its kin: ranges of ranks, of scores and of members.
 
 use super::combine::{longest, store_sorted};
-use super::{Shown, reply_elements, zset_of};
+use super::{ElementsShown, reply_elements, zset_of};
 use crate::args::Args;
 use crate::ctx::{Outcome, ReadCtx, Run, WriteCtx};
 use crate::error::CmdError;
@@ -330,7 +330,7 @@ fn reply_range(ctx: &mut ReadCtx<'_>, args: Args<'_>, by: Option<By>, direction:
     };
     let zset = zset_of(entry)?;
     let ranks = call.ranks(zset);
-    let (count, shown) = (ranks.len(), Shown::with_scores(call.with_scores));
+    let (count, shown) = (ranks.len(), ElementsShown::with_scores(call.with_scores));
     reply_elements(&mut ctx.reply, zset.iter(ranks, call.direction), count, shown);
     Ok(Outcome::Done)
 }

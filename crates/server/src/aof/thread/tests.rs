@@ -580,6 +580,29 @@ fn the_backlog_is_full_at_its_bound_and_fine_again_at_half_of_it() {
 }
 
 #[test]
+fn commands_that_write_wait_while_another_increment_begins() {
+    let shared = AofShared::with_backlog(100);
+    shared.numbers.is_changing.store(true, Relaxed);
+    assert_eq!(shared.backlog(AofBacklog::Fine), AofBacklog::Changing);
+    assert_eq!(shared.backlog(AofBacklog::Changing), AofBacklog::Changing);
+    shared.numbers.is_changing.store(false, Relaxed);
+    assert_eq!(shared.backlog(AofBacklog::Changing), AofBacklog::Fine);
+    // What came beside it has filled the backlog.
+    shared.give(AofItem::Block(Block { bytes: vec![0; 100], end: 0 }));
+    assert_eq!(shared.backlog(AofBacklog::Changing), AofBacklog::Full);
+    shared.numbers.is_changing.store(true, Relaxed);
+    assert_eq!(shared.backlog(AofBacklog::Full), AofBacklog::Full);
+}
+
+#[test]
+fn the_cut_of_a_rewrite_is_over_when_its_increment_is_there() {
+    let mut scene = Scene::well(AppendFsync::EverySecond);
+    scene.shared.numbers.is_changing.store(true, Relaxed);
+    scene.begin_rewrite();
+    assert_eq!(scene.shared.backlog(AofBacklog::Changing), AofBacklog::Fine);
+}
+
+#[test]
 fn blocks_count_as_backlog_until_they_are_written() {
     let mut scene = Scene::new(AppendFsync::EverySecond, Fault::NoSpace, FIRST_STEPS + 1, 1, 0);
     scene.start().expect("the fault comes later");

@@ -1,0 +1,421 @@
+//! PSYNC: replicas that were away go on where they were, as far as the backlog reaches.
+#![allow(missing_docs)]
+
+use sluice_engine::SessionKey;
+use sluice_testkit::Rig;
+
+/// A field of INFO.
+fn info(rig: &mut Rig, section: &str, name: &str) -> String {
+    let text = rig.run(&format!("INFO {section}"));
+    let value = text.split(&format!("{name}:")).nth(1).unwrap_or_else(|| panic!("no {name} in {text}"));
+    value.split("\\r\\n").next().unwrap_or_default().to_owned()
+}
+
+fn number(rig: &mut Rig, name: &str) -> u64 {
+    info(rig, "replication", name).parse().unwrap()
+}
+
+/// Sends a command, and takes what the client is sent.
+fn ask(rig: &mut Rig, client: SessionKey, line: &str) -> Vec<u8> {
+    let words: Vec<&[u8]> = line.split(' ').map(str::as_bytes).collect();
+    rig.argv_unread(client, &words);
+    rig.output(client)
+}
+
+/// A new connection of a replica that has the data: the first line that it is answered, and what follows.
+fn psync(rig: &mut Rig, replid: &str, wanted: u64) -> (SessionKey, String, Vec<u8>) {
+    let client = rig.connect();
+    assert_eq!(rig.run_as(client, "REPLCONF capa eof capa psync2"), "+OK");
+    let bytes = ask(rig, client, &format!("PSYNC {replid} {wanted}"));
+    let end = bytes.windows(2).position(|two| two == b"\r\n").unwrap_or_else(|| panic!("{bytes:?}"));
+    (client, String::from_utf8_lossy(&bytes[..end]).into_owned(), bytes[end + 2..].to_vec())
+}
+
+/// A server with a replica, and the replica's history: its id.
+fn with_replica(directives: &[(&str, &str)]) -> (Rig, SessionKey, String) {
+    let mut rig = Rig::with(directives);
+    let replica = rig.replica();
+    let replid = info(&mut rig, "replication", "master_replid");
+    (rig, replica, replid)
+}
+
+#[test]
+fn a_replica_that_was_away_is_sent_what_it_missed() {
+    let (mut rig, replica, replid) = with_replica(&[]);
+    rig.run("SET a 1");
+    let before = rig.output(replica).len() as u64;
+    rig.engine.disconnect(replica);
+    rig.run("SET b 2");
+    rig.run("SELECT 3");
+    rig.run("SET c 3");
+    let (back, line, missed) = psync(&mut rig, &replid, before + 1);
+    assert_eq!(line, format!("+CONTINUE {replid}"));
+    let missed = String::from_utf8(missed).unwrap();
+    assert!(missed.starts_with("*3\r\n$3\r\nSET\r\n$1\r\nb\r\n"), "no SELECT stands before: {missed}");
+    assert!(missed.ends_with("SELECT\r\n$1\r\n3\r\n*3\r\n$3\r\nSET\r\n$1\r\nc\r\n$1\r\n3\r\n"), "{missed}");
+    rig.run("SET d 4");
+    assert_eq!(rig.fed(back), "SET d 4");
+    assert_eq!(info(&mut rig, "stats", "sync_full"), "0");
+    assert_eq!(info(&mut rig, "stats", "sync_partial_ok"), "1");
+    assert_eq!(info(&mut rig, "replication", "connected_slaves"), "1");
+}
+
+#[test]
+fn an_id_that_is_not_known_and_a_place_out_of_reach_get_everything() {
+    let (mut rig, replica, replid) = with_replica(&[("repl-backlog-size", "16384")]);
+    for _ in 0..60 {
+        rig.run(&format!("SET a {}", "v".repeat(1000)));
+        rig.output(replica);
+    }
+    let (first, histlen) =
+        (number(&mut rig, "repl_backlog_first_byte_offset"), number(&mut rig, "repl_backlog_histlen"));
+    let offset = number(&mut rig, "master_repl_offset");
+    assert!(first > 1 && first + histlen == offset + 1);
+    let full = format!("+FULLRESYNC {replid} {offset}");
+    assert_eq!(psync(&mut rig, &replid, first).1, format!("+CONTINUE {replid}"));
+    assert_eq!(psync(&mut rig, &replid, offset + 1).1, format!("+CONTINUE {replid}"));
+    for (id, wanted) in [(&replid, first - 1), (&replid, offset + 2), (&"f".repeat(40), offset + 1)] {
+        assert_eq!(psync(&mut rig, id, wanted).1, full, "{id} {wanted}");
+    }
+    assert_eq!(info(&mut rig, "stats", "sync_partial_ok"), "2");
+    assert_eq!(info(&mut rig, "stats", "sync_partial_err"), "3");
+}
+
+#[test]
+fn one_that_does_not_know_of_second_ids_is_told_none() {
+    let (mut rig, _, replid) = with_replica(&[]);
+    let client = rig.connect();
+    assert_eq!(ask(&mut rig, client, &format!("PSYNC {replid} 1")), b"+CONTINUE\r\n");
+}
+
+#[test]
+fn what_is_written_between_two_replicas_is_in_the_history() {
+    let (mut rig, replica, replid) = with_replica(&[]);
+    rig.engine.disconnect(replica);
+    rig.run("SET a 1");
+    assert!(number(&mut rig, "master_repl_offset") > 0);
+    assert_eq!(number(&mut rig, "repl_backlog_active"), 1);
+    let (_, line, missed) = psync(&mut rig, &replid, 1);
+    assert_eq!(line, format!("+CONTINUE {replid}"));
+    assert!(missed.ends_with(b"a\r\n$1\r\n1\r\n"));
+}
+
+#[test]
+fn the_backlog_is_freed_when_no_replica_has_come_for_its_time_and_a_new_history_begins() {
+    let (mut rig, replica, replid) = with_replica(&[("repl-backlog-ttl", "5")]);
+    rig.run("SET a 1");
+    rig.cron();
+    rig.pass_ms(10_000);
+    rig.cron();
+    assert_eq!(number(&mut rig, "repl_backlog_active"), 1, "there is a replica");
+    rig.engine.disconnect(replica);
+    for (seconds, active) in [(0, 1), (4, 1), (3, 0)] {
+        rig.pass_ms(seconds * 1000 + 1000);
+        rig.cron();
+        assert_eq!(number(&mut rig, "repl_backlog_active"), active, "{seconds}");
+    }
+    let offset = number(&mut rig, "master_repl_offset");
+    rig.run("SET b 1");
+    assert_eq!(number(&mut rig, "master_repl_offset"), offset, "nothing is counted");
+    let next = info(&mut rig, "replication", "master_replid");
+    assert_ne!(next, replid);
+    for id in [&replid, &next] {
+        let (client, line, _) = psync(&mut rig, id, offset + 1);
+        assert!(line.starts_with("+FULLRESYNC "), "what was written since is in neither: {line}");
+        rig.engine.disconnect(client);
+        rig.pass_ms(1000);
+        rig.cron();
+        rig.pass_ms(7000);
+        rig.cron();
+    }
+}
+
+/// What the server has queued for a client and not sent.
+fn owed(rig: &Rig, client: SessionKey) -> usize {
+    rig.engine.session(client).map_or(0, sluice_engine::Session::output_bytes)
+}
+
+#[test]
+fn a_slow_replica_costs_nothing_of_its_own_until_the_backlog_is_passed_and_is_cut_at_its_limit() {
+    let limits = [("client-output-buffer-limit", "replica 1mb 0 0"), ("repl-backlog-size", "4mb")];
+    let (mut rig, slow, replid) = with_replica(&limits);
+    let fast = rig.replica();
+    let mut sets = 0;
+    while !rig.is_closing(slow) {
+        rig.run(&format!("SET a {}", "v".repeat(10_000)));
+        assert!(!rig.output(fast).is_empty());
+        assert!(owed(&rig, slow) <= (1 << 20) + (32 << 10), "a window at most: {}", owed(&rig, slow));
+        sets += 1;
+        assert!(sets < 2000, "the limit does not work");
+    }
+    // A window was queued, the backlog is free, and a megabyte is beyond that.
+    assert!((600..640).contains(&sets), "{sets}");
+    assert!(!rig.is_closing(fast));
+    assert_eq!(info(&mut rig, "stats", "client_output_buffer_limit_disconnections"), "1");
+    rig.engine.disconnect(slow);
+    rig.run("SET a 1");
+    rig.output(fast);
+    assert!(number(&mut rig, "repl_backlog_histlen") < (4 << 20) + (32 << 10), "what it held alone is freed");
+    let first = number(&mut rig, "repl_backlog_first_byte_offset");
+    assert_eq!(psync(&mut rig, &replid, first).1, format!("+CONTINUE {replid}"));
+}
+
+#[test]
+fn a_replica_that_catches_up_is_sent_every_byte_in_order() {
+    let (mut rig, slow, _) = with_replica(&[("repl-backlog-size", "16384")]);
+    let fast = rig.replica();
+    let (mut all, mut got) = (Vec::new(), Vec::new());
+    for i in 0..300 {
+        rig.run(&format!("SET k{i} {}", "v".repeat(i * 97 % 12_000)));
+        all.extend(rig.output(fast));
+    }
+    loop {
+        let piece = rig.output(slow);
+        if piece.is_empty() {
+            break;
+        }
+        got.extend(piece);
+    }
+    // The second replica's coming named the database again.
+    let tail = got.len() - all.len();
+    assert!(got[tail..] == all[..], "{} {}", got.len(), all.len());
+    assert!(tail < 30);
+}
+
+/// A snapshot that was saved goes to a server that starts.
+fn restarted_from(rig: &mut Rig) -> Rig {
+    rig.check("SAVE", "+OK");
+    let mut restarted = Rig::new();
+    // A second for the restart, and another id than the last run's.
+    restarted.pass_ms(1000);
+    restarted.process.entropy = 0x99;
+    assert_eq!(restarted.run("DEBUG CHANGE-REPL-ID"), "+OK");
+    restarted.process.snapshots = rig.process.snapshots.clone();
+    assert_eq!(restarted.engine.begin_load_at_start(&mut restarted.process), Ok(true));
+    restarted.finish_loads();
+    restarted
+}
+
+#[test]
+fn after_a_restart_who_has_exactly_what_was_saved_goes_on_and_nobody_else() {
+    let (mut rig, _, old) = with_replica(&[]);
+    rig.run("SET a 1");
+    let offset = number(&mut rig, "master_repl_offset");
+    let mut restarted = restarted_from(&mut rig);
+    let new = info(&mut restarted, "replication", "master_replid");
+    assert_ne!(new, old);
+    assert_eq!(number(&mut restarted, "repl_backlog_active"), 1);
+    restarted.run("SET b 2");
+    let (_, line, missed) = psync(&mut restarted, &old, offset + 1);
+    assert_eq!(line, format!("+CONTINUE {new}"));
+    assert!(missed.starts_with(b"*2\r\n$6\r\nSELECT\r\n") && missed.ends_with(b"b\r\n$1\r\n2\r\n"));
+    // A crash behind the save: whoever was sent more has another history than this server.
+    let after = number(&mut restarted, "master_repl_offset");
+    for (id, wanted) in [(&old, offset), (&old, offset + 2), (&old, after + 1), (&new, offset)] {
+        let (_, line, _) = psync(&mut restarted, id, wanted);
+        assert!(line.starts_with(&format!("+FULLRESYNC {new} ")), "{id} {wanted}: {line}");
+    }
+}
+
+#[test]
+fn keys_that_expired_while_the_server_was_away_are_deleted_at_replicas_that_go_on() {
+    let (mut rig, replica, old) = with_replica(&[]);
+    rig.run("SET a 1 PX 1");
+    rig.run("SET b 1");
+    rig.output(replica);
+    let offset = number(&mut rig, "master_repl_offset");
+    let mut restarted = restarted_from(&mut rig);
+    let (replica, line, missed) = psync(&mut restarted, &old, offset + 1);
+    assert!(line.starts_with("+CONTINUE "), "{line}");
+    assert_eq!(missed.escape_ascii().to_string(), "");
+    restarted.check("DBSIZE", ":2");
+    restarted.check("GET a", "nil");
+    assert_eq!(restarted.fed(replica), "UNLINK a");
+    restarted.check("DBSIZE", ":1");
+}
+
+/// A replica that has a snapshot with a mark, and has not said so.
+fn with_snapshot(rig: &mut Rig) -> SessionKey {
+    let client = rig.connect();
+    assert_eq!(rig.run_as(client, "REPLCONF capa eof capa psync2 version 9.1.2"), "+OK");
+    assert!(ask(rig, client, "PSYNC ? -1").starts_with(b"+FULLRESYNC "));
+    client
+}
+
+#[test]
+fn a_replica_is_online_when_it_says_that_it_has_the_snapshot() {
+    let mut rig = Rig::with(&[("min-replicas-to-write", "1")]);
+    rig.cron();
+    rig.check("SET a 1", "-NOREPLICAS Not enough good replicas to write.");
+    rig.check("GET a", "nil");
+    let replica = with_snapshot(&mut rig);
+    assert!(rig.run("INFO replication").contains("state=send_bulk"));
+    rig.check("SET a 1", "-NOREPLICAS Not enough good replicas to write.");
+    ask(&mut rig, replica, "REPLCONF ACK 0");
+    assert!(rig.run("INFO replication").contains("state=online"));
+    assert_eq!(info(&mut rig, "replication", "min_slaves_good_slaves"), "1");
+    rig.check("SET a 1", "+OK");
+    rig.check("MULTI", "+OK");
+    rig.check("SET b 1", "+QUEUED");
+    rig.check("EXEC", "[+OK]");
+    // A silent replica is late after ten seconds.
+    for _ in 0..12 {
+        rig.pass_ms(1000);
+        rig.cron();
+        rig.end_iteration();
+    }
+    rig.check("SET a 1", "-NOREPLICAS Not enough good replicas to write.");
+    ask(&mut rig, replica, "REPLCONF ACK 1");
+    rig.pass_ms(1000);
+    rig.cron();
+    rig.end_iteration();
+    rig.check("SET a 1", "+OK");
+    rig.engine.disconnect(replica);
+    rig.end_iteration();
+    rig.check("SET a 1", "-NOREPLICAS Not enough good replicas to write.");
+}
+
+#[test]
+fn waitaof_counts_what_replicas_say_of_their_logs() {
+    let (mut rig, replica, _) = with_replica(&[]);
+    let client = rig.connect();
+    rig.run_as(client, "SET a 1");
+    let offset = number(&mut rig, "master_repl_offset");
+    assert_eq!(rig.run_as(client, "WAITAOF 0 0 0"), "[:0, :0]");
+    ask(&mut rig, replica, &format!("REPLCONF ACK {offset} FACK 0"));
+    assert_eq!(rig.run_as(client, "WAIT 1 0"), ":1");
+    assert_eq!(ask(&mut rig, client, "WAITAOF 0 1 0"), b"", "it waits");
+    ask(&mut rig, replica, &format!("REPLCONF ACK {offset} FACK {}", offset - 1));
+    assert_eq!(rig.output(client), b"");
+    ask(&mut rig, replica, &format!("REPLCONF ACK {offset} FACK {offset}"));
+    assert_eq!(rig.output(client), b"*2\r\n:0\r\n:1\r\n");
+    assert_eq!(rig.run_as(client, "WAITAOF 0 1 0"), "[:0, :1]");
+}
+
+#[test]
+fn a_snapshot_on_a_second_channel_keeps_the_place_for_the_first() {
+    let (mut rig, _, replid) =
+        with_replica(&[("dual-channel-replication-enabled", "yes"), ("repl-backlog-size", "16384")]);
+    rig.run("SET a 1");
+    rig.end_iteration();
+    let offset = number(&mut rig, "master_repl_offset");
+    let main = rig.connect();
+    assert_eq!(rig.run_as(main, "REPLCONF capa eof capa psync2 capa dual-channel"), "+OK");
+    assert_eq!(ask(&mut rig, main, "PSYNC ? -1"), b"+DUALCHANNELSYNC\r\n");
+    assert_eq!(rig.run_as(main, "REPLCONF set-rdb-client-id 77"), "-ERR Unrecognized RDB client id 77");
+    let other = rig.connect();
+    assert_eq!(rig.run_as(other, "REPLCONF capa eof rdb-only 1 rdb-channel 1"), "+OK");
+    let bytes = ask(&mut rig, other, "SYNC");
+    let text = String::from_utf8_lossy(&bytes).into_owned();
+    let line = text.lines().next().unwrap();
+    let id = line.rsplit(' ').next().unwrap().to_owned();
+    assert_eq!(line, format!("$ENDOFF:{offset} {replid} -1 {id}"));
+    assert!(text.lines().nth(1).unwrap().starts_with("$EOF:"), "{text}");
+    assert_eq!(number(&mut rig, "replicas_waiting_psync"), 1);
+    // Much is written before the first channel asks: it is kept.
+    for _ in 0..40 {
+        rig.run(&format!("SET a {}", "v".repeat(1000)));
+        rig.end_iteration();
+    }
+    assert_eq!(rig.run_as(main, &format!("REPLCONF set-rdb-client-id {id}")), "+OK");
+    let bytes = ask(&mut rig, main, &format!("PSYNC {replid} {}", offset + 1));
+    let behind = format!("+CONTINUE {replid}\r\n*2\r\n$6\r\nSELECT\r\n$1\r\n0\r\n*3\r\n$3\r\nSET\r\n");
+    assert!(bytes.starts_with(behind.as_bytes()), "{}", bytes[..200].escape_ascii());
+    assert!(bytes.len() > 40_000);
+    assert!(rig.run("INFO replication").contains("state=bg_transfer,offset=0,lag=0,type=main-channel"));
+    assert_eq!(number(&mut rig, "replicas_waiting_psync"), 0);
+    ask(&mut rig, main, "REPLCONF ACK 5");
+    assert!(rig.run("INFO replication").contains("state=online,offset=5,lag=0,type=replica"));
+    // Without the setting there is one channel.
+    rig.run("CONFIG SET dual-channel-replication-enabled no");
+    let third = rig.connect();
+    assert_eq!(rig.run_as(third, "REPLCONF capa eof capa psync2 capa dual-channel"), "+OK");
+    assert!(ask(&mut rig, third, "PSYNC ? -1").starts_with(b"+FULLRESYNC"));
+}
+
+#[test]
+fn a_place_is_kept_for_a_minute_behind_the_end_of_the_second_channel() {
+    let (mut rig, _, _) = with_replica(&[]);
+    let other = rig.connect();
+    assert_eq!(rig.run_as(other, "REPLCONF capa eof rdb-only 1 rdb-channel 1"), "+OK");
+    ask(&mut rig, other, "SYNC");
+    rig.cron();
+    rig.engine.disconnect(other);
+    for (seconds, kept) in [(50, 1), (12, 0)] {
+        rig.pass_ms(seconds * 1000);
+        rig.cron();
+        assert_eq!(number(&mut rig, "replicas_waiting_psync"), kept, "{seconds}");
+    }
+}
+
+#[test]
+fn replicas_that_come_within_the_delay_share_a_snapshot() {
+    let mut rig = Rig::with(&[("repl-diskless-sync-delay", "5"), ("repl-diskless-sync-max-replicas", "3")]);
+    let mut coming = Vec::new();
+    for _ in 0..2 {
+        let client = rig.connect();
+        assert_eq!(rig.run_as(client, "REPLCONF capa eof"), "+OK");
+        assert_eq!(ask(&mut rig, client, "PSYNC ? -1"), b"");
+        coming.push(client);
+        rig.pass_ms(2000);
+    }
+    assert!(rig.run("INFO replication").contains("state=wait_bgsave"));
+    assert_eq!(info(&mut rig, "replication", "connected_slaves"), "2");
+    rig.pass_ms(2000);
+    for client in coming {
+        assert!(rig.output(client).starts_with(b"+FULLRESYNC"));
+    }
+    // As many as are wanted are not waited for, nor one that takes a file.
+    let three: Vec<SessionKey> = (0..3).map(|_| rig.connect()).collect();
+    for client in &three {
+        assert_eq!(rig.run_as(*client, "REPLCONF capa eof"), "+OK");
+        rig.argv_unread(*client, &[b"PSYNC", b"?", b"-1"]);
+    }
+    assert!(rig.output(three[0]).starts_with(b"+FULLRESYNC"));
+    let old = rig.connect();
+    rig.output(three[1]);
+    rig.output(three[2]);
+    assert!(ask(&mut rig, old, "SYNC").starts_with(b"$"));
+}
+
+fn has_ended(rig: &Rig) -> bool {
+    rig.actions.iter().any(|action| matches!(action, sluice_engine::Action::Shutdown))
+}
+
+#[test]
+fn an_end_waits_for_replicas_and_keeps_writes_back() {
+    let (mut rig, replica, _) = with_replica(&[("save", "\"\"")]);
+    rig.run("SET a 1");
+    let (asker, writer) = (rig.connect(), rig.connect());
+    assert_eq!(ask(&mut rig, asker, "SHUTDOWN"), b"");
+    assert_eq!(ask(&mut rig, writer, "SET b 1"), b"", "a write waits");
+    rig.check("GET a", "\"1\"");
+    rig.check("SHUTDOWN ABORT", "+OK");
+    assert_eq!(rig.output(asker), b"-ERR Errors trying to SHUTDOWN. Check logs.\r\n");
+    assert_eq!(rig.output(writer), b"+OK\r\n");
+    let offset = number(&mut rig, "master_repl_offset");
+    assert_eq!(ask(&mut rig, asker, "SHUTDOWN"), b"");
+    assert!(!has_ended(&rig));
+    let asked = rig.fed(replica);
+    assert!(asked.ends_with("REPLCONF GETACK *"), "{asked}");
+    ask(&mut rig, replica, &format!("REPLCONF ACK {offset}"));
+    rig.end_iteration();
+    assert!(has_ended(&rig));
+}
+
+#[test]
+fn an_end_waits_no_longer_than_its_timeout_and_not_at_all_when_asked() {
+    for (line, waits) in [("SHUTDOWN NOSAVE", true), ("SHUTDOWN NOSAVE NOW", false)] {
+        let (mut rig, _, _) = with_replica(&[]);
+        rig.run("SET a 1");
+        let asker = rig.connect();
+        ask(&mut rig, asker, line);
+        assert_eq!(has_ended(&rig), !waits, "{line}");
+        rig.pass_ms(9_900);
+        rig.end_iteration();
+        assert_eq!(has_ended(&rig), !waits, "{line}");
+        rig.pass_ms(200);
+        rig.end_iteration();
+        assert!(has_ended(&rig));
+    }
+}

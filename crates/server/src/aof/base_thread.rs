@@ -1,0 +1,99 @@
+//! The end of a rewrite on a thread of its own: the base is put in force and what it replaces is removed, while the thread of the
+//! file goes on to write and to sync. What is written survives the process, however long the disk takes for the folder.
+//!
+//! Invariants: (1) the thread owns the folder as long as it lives: nobody else changes a file meanwhile, but for appending to the
+//! present increment; (2) it ends with its work, and its owner takes the folder back before anything else is done to it.
+
+use super::folder::{Folder, Named, NewBase};
+use super::shared::{AofItem, AofShared, History, RewriteNumber};
+use std::io;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, channel};
+use std::time::{Duration, Instant};
+
+/// A base that is to be put in force.
+pub struct BaseJob {
+    pub folder: Folder,
+    pub number: RewriteNumber,
+    pub base: NewBase,
+    /// How the increment behind it is named.
+    pub named: Named,
+    pub history: History,
+}
+
+/// What has become of a [`BaseJob`].
+pub struct BaseOutcome {
+    pub folder: Folder,
+    pub number: RewriteNumber,
+    /// Lines for the log.
+    pub finished: Result<Vec<String>, Vec<String>>,
+    /// Files that were moved aside, or could not be taken off the manifest: lines for the log.
+    pub warnings: Vec<String>,
+    /// Files of no use that were removed: lines for the log.
+    pub removed: Vec<String>,
+    /// Bytes of the files before the present increment.
+    pub other_bytes: u64,
+    /// How long the renames and the manifest took, and the sizes.
+    pub rename: Duration,
+    pub measure: Duration,
+}
+
+impl BaseJob {
+    /// Does it, on whichever thread.
+    pub fn run(self) -> BaseOutcome {
+        let BaseJob { mut folder, number, base, named, history } = self;
+        // What the base replaces goes: what is behind the base must be on disk as far as it was said to be.
+        let kept = usize::from(named == Named::Now);
+        let began = Instant::now();
+        let finished = folder.finish_base(base, kept, named);
+        let rename = began.elapsed();
+        let mut warnings = folder.take_warnings();
+        let began = Instant::now();
+        let other_bytes = folder.bytes_before_last();
+        let measure = began.elapsed();
+        let mut removed = Vec::new();
+        if finished.is_ok() {
+            warnings.extend(folder.remove_history(history, &mut removed));
+        }
+        BaseOutcome { folder, number, finished, warnings, removed, other_bytes, rename, measure }
+    }
+}
+
+/// The thread of one [`BaseJob`].
+pub struct BaseThread(Receiver<BaseOutcome>);
+
+impl BaseThread {
+    /// Starts the thread, which wakes the thread of the file when it ends; `slow`: it takes so much longer. Errors: the job.
+    pub fn start(job: BaseJob, shared: Arc<AofShared>, slow: Duration) -> Result<BaseThread, Box<BaseJob>> {
+        let (ended, outcome) = channel();
+        let (give, job_of_thread) = channel::<BaseJob>();
+        let started = std::thread::Builder::new().name("aof-base".into()).spawn(move || -> io::Result<()> {
+            let _stack = crate::crash::SignalStack::install();
+            let Ok(job) = job_of_thread.recv() else { return Ok(()) };
+            if !slow.is_zero() {
+                std::thread::sleep(slow);
+            }
+            // Whoever has given the job waits for its end.
+            let _ = ended.send(job.run());
+            shared.give(AofItem::SyncEnded);
+            Ok(())
+        });
+        match started {
+            Ok(_) => match give.send(job) {
+                Ok(()) => Ok(BaseThread(outcome)),
+                Err(unsent) => Err(Box::new(unsent.0)),
+            },
+            Err(_) => Err(Box::new(job)),
+        }
+    }
+
+    /// What has become of the job, if it has ended.
+    pub fn outcome(&self) -> Option<BaseOutcome> {
+        self.0.try_recv().ok()
+    }
+
+    /// Waits for the end of the job.
+    pub fn wait(self) -> BaseOutcome {
+        self.0.recv().expect("a panic of the thread ends the process")
+    }
+}
