@@ -12,6 +12,7 @@ use crate::pubsub::PubSub;
 use crate::repl_stream::ReplicationStream;
 use crate::rewriting::Rewriting;
 use crate::session_key::SessionKey;
+use crate::slow_reads::SlowReads;
 use crate::snapshot::Kept;
 use crate::sync_state::FullSyncs;
 use crate::unit_commands::UnitCommands;
@@ -47,6 +48,8 @@ pub struct Control {
     pub pause: Pause,
     /// Clients that wait.
     pub blocking: Blocking,
+    /// Replies that threads of their own produce.
+    pub slow_reads: SlowReads,
     /// Subscriptions to channels.
     pub pubsub: PubSub,
     /// Messages of this iteration for the clients of I/O threads.

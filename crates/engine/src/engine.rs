@@ -85,7 +85,8 @@ impl Engine {
         // One table a database: there is no cluster mode yet.
         let hasher = KeyHasher::new(seeds.hash, Layout::One);
         let keyspace = Keyspace::new(limits.databases, hasher);
-        let control = Control::new(config, limits, now, hex(&process.entropy()), hex(&process.entropy()));
+        let mut control = Control::new(config, limits, now, hex(&process.entropy()), hex(&process.entropy()));
+        control.slow_reads.set_threads(1);
         Engine::with(control, keyspace, Rng::new(seeds.rng))
     }
 
@@ -231,6 +232,7 @@ impl Engine {
             awaits_ack: false,
             sends_acks: false,
             acked_aof: 0,
+            spool: None,
             is_main_channel: false,
             next: self.control.stream.offset,
         }));
@@ -363,7 +365,7 @@ impl Engine {
         if session.caller.closing == Closing::Now {
             return None;
         }
-        let outbox = std::mem::take(&mut session.outbox);
+        let outbox = std::mem::take(session.unsent_mut());
         session.in_flight += outbox.len();
         session.output_peak = session.output_peak.max(crate::session::short(outbox.len()));
         self.stats.output_peaks.note(session.in_flight);
@@ -459,6 +461,7 @@ impl Control {
             pause: Pause::default(),
             blocking: Default::default(),
             full_syncs: Default::default(),
+            slow_reads: Default::default(),
             pubsub: Default::default(),
             multicasts: Default::default(),
             watching: Default::default(),

@@ -151,6 +151,9 @@ impl Engine {
         let failed = match result {
             Ok(Outcome::Done) => false,
             Ok(Outcome::Wait(on)) => {
+                if *on == WaitFor::SlowRead {
+                    self.put_off_slow_read(session, request);
+                }
                 self.commit_command(db, args, unit.now, session.caller.proto);
                 return self.begin_wait(session, spec, args, on, process);
             }
@@ -158,6 +161,10 @@ impl Engine {
                 self.control.blocking.replaced_args = replaced;
                 self.commit_command(db, args, unit.now, session.caller.proto);
                 return self.begin_wait(session, spec, args, on, process);
+            }
+            Ok(Outcome::Produce(read)) => {
+                self.commit_command(db, args, unit.now, session.caller.proto);
+                return self.begin_slow_read(session, spec, args, read, now, process);
             }
             Err(error) => {
                 session.outbox.rewind(mark);
@@ -194,7 +201,8 @@ impl Engine {
         Next::Done
     }
 
-    /// A command has found that it must wait. MONITOR shows it now, and not when it is served.
+    /// A command has found that it must wait. MONITOR shows it now, and not when it is served: but for a slow read, which
+    /// happens when a thread is free.
     #[cold]
     fn begin_wait(
         &mut self,
@@ -204,7 +212,7 @@ impl Engine {
         on: Box<WaitFor>,
         process: &mut dyn Process,
     ) -> Next {
-        if !self.control.monitors.is_empty() && !session.is_rerun {
+        if !self.control.monitors.is_empty() && !session.is_rerun && *on != WaitFor::SlowRead {
             self.feed_monitors(session, spec, args, process.recent());
         }
         Next::Wait(on)
@@ -237,10 +245,11 @@ impl Engine {
         let limit = self.control.limits.maxmemory;
         let mut used_memory = if limit > 0 { process.used_memory(&self.keyspace) } else { 0 };
         if used_memory > limit {
-            // What a snapshot holds is given back by itself: it is no reason to refuse a write.
-            used_memory -= self.held_by_job().min(used_memory);
-            // So is what the backlog keeps for slow replicas.
-            used_memory -= self.held_for_replicas().min(used_memory);
+            // What a snapshot or a slow read holds is given back by itself: it is no reason to refuse a write. So is what the
+            // backlog keeps for slow replicas.
+            let held =
+                self.held_by_job() + self.control.slow_reads.retained_bytes() + self.held_for_replicas();
+            used_memory -= held.min(used_memory);
         }
         let asked = Asked::new(spec, args, session, &self.control, now, used_memory);
         let verdict = self.gate.ask(&asked);

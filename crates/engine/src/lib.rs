@@ -45,6 +45,7 @@ mod routes;
 mod saving;
 mod session;
 mod session_key;
+mod slow_reads;
 mod snapshot;
 mod stats;
 mod sync_state;
@@ -73,11 +74,12 @@ pub use prepare::{PreparedBatch, Preparer};
 pub use process::{
     AofFacts, AofFiles, AofIncrement, AofPart, AofSource, Background, BackgroundFile, Counts, CpuTimes,
     Facts, IoThreads, LogLevel, NextPiece, Process, SaveError, SnapshotMade, SnapshotPieces, SnapshotSink,
-    SnapshotSource,
+    SnapshotSource, StreamSpool,
 };
 pub use renames::{Renames, rename_errors, renames};
 pub use saving::{Ending, key_delay_us};
 pub use session::{Caller, Closing, Connection, Session};
 pub use session_key::SessionKey;
+pub use slow_reads::{PieceRoom, Progress, SlowRead};
 pub use snapshot::{Give, Kept, SnapshotFile};
 pub use stats::Peaks;

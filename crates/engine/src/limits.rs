@@ -79,6 +79,8 @@ pub struct Limits {
     pub fsyncs_always: bool,
     /// Times stand in the append-only file.
     pub aof_timestamps: bool,
+    /// A read that visits more elements is produced by a thread of its own; `usize::MAX`: none is.
+    pub slow_read_elements: usize,
     /// How many databases.
     pub databases: usize,
     /// How many connections.
@@ -163,11 +165,7 @@ impl Limits {
             import_mode: config.bool(param::IMPORT_MODE),
             maxmemory: config.int(param::MAXMEMORY) as usize,
             password: config.bytes(param::REQUIREPASS).into(),
-            list: ListLimits {
-                max_listpack_size: config.int(param::LIST_MAX_LISTPACK_SIZE) as i32,
-                compress_depth: config.int(param::LIST_COMPRESS_DEPTH) as u32,
-                packed_threshold: 0,
-            },
+            list: list_limits(config),
             hll_sparse_bytes_max: config.int(param::HLL_SPARSE_MAX_BYTES) as usize,
             hash: HashLimits {
                 max_entries: config.int(param::HASH_MAX_LISTPACK_ENTRIES) as usize,
@@ -186,6 +184,10 @@ impl Limits {
             skip_checksum: false,
             fsyncs_always: config.choice::<AppendFsync>(param::APPENDFSYNC) == AppendFsync::Always,
             aof_timestamps: config.bool(param::AOF_TIMESTAMP_ENABLED),
+            slow_read_elements: match config.int(param::SLOW_READ_ELEMENTS) {
+                0 => usize::MAX,
+                elements => usize::try_from(elements).unwrap_or(usize::MAX),
+            },
             databases: config.int(param::DATABASES) as usize,
             maxclients: config.int(param::MAXCLIENTS) as usize,
         }
@@ -195,6 +197,14 @@ impl Limits {
     /// authenticated itself may send everything while no password is asked for.
     pub fn admission(&self, own: Admission) -> Admission {
         if self.password.is_empty() { Admission::Authenticated } else { own }
+    }
+}
+
+fn list_limits(config: &Config) -> ListLimits {
+    ListLimits {
+        max_listpack_size: config.int(param::LIST_MAX_LISTPACK_SIZE) as i32,
+        compress_depth: config.int(param::LIST_COMPRESS_DEPTH) as u32,
+        packed_threshold: 0,
     }
 }
 

@@ -7,7 +7,9 @@
 pub(crate) mod line;
 
 use crate::blocking::Waiting;
+use crate::repl_stream::SpoolPlace;
 use crate::session_key::SessionKey;
+use crate::slow_reads::Producing;
 use crate::sync_state::Feed;
 use crate::transaction::Transaction;
 use sluice_base::{ClientId, heap};
@@ -213,6 +215,8 @@ pub struct ReplicaState {
     pub awaits_ack: bool,
     /// Offset of the first byte of the stream that it was not queued; [`u64::MAX`] while it is not sent the stream.
     pub next: u64,
+    /// Where it takes what is behind its snapshot and was more than the backlog keeps.
+    pub spool: Option<SpoolPlace>,
     /// Last position of its append-only file that it said is on its disk: an offset of the stream.
     pub acked_aof: i64,
     /// It takes the stream while its other connection takes the snapshot, until it says that it has that.
@@ -342,6 +346,8 @@ pub struct Session {
     pub feed: Option<Box<Feed>>,
     /// The command that it waits with, if it waits.
     pub waiting: Option<Box<Waiting>>,
+    /// What a thread has produced of the reply that it waits for. Until the reply's end, `outbox` has what comes behind that.
+    pub producing: Option<Box<Producing>>,
     /// Its waiting command is run again: MONITOR and its counts know it already.
     pub is_rerun: bool,
     /// Bytes the server has taken, or finds listed, and has not sent yet: counts against the output limits.
@@ -369,6 +375,7 @@ impl Session {
             transaction: None,
             feed: None,
             waiting: None,
+            producing: None,
             is_rerun: false,
             in_flight: 0,
             output_peak: 0,
@@ -420,6 +427,7 @@ impl Session {
         let replica = caller.replica.as_deref().map_or(0, |_| heap::boxed::<ReplicaState>())
             + announced.map_or(0, |own| heap::boxed::<Announced>() + heap::block(own.ip.len()));
         let output = self.outbox.footprint() + self.feed.as_deref().map_or(0, |_| heap::boxed::<Feed>());
+        let output = output + self.producing.as_deref().map_or(0, Producing::footprint);
         let deferred = self.transaction.as_deref().map_or(0, Transaction::footprint)
             + self.waiting.as_deref().map_or(0, Waiting::footprint);
         heap::boxed::<Session>() + heap::block(caller.addr.len()) + labels + replica + output + deferred
@@ -428,7 +436,22 @@ impl Session {
     /// Bytes of output that the client has not received yet.
     #[inline]
     pub fn output_bytes(&self) -> usize {
-        self.outbox.len() + self.in_flight
+        self.outbox.len() + self.in_flight + self.producing.as_ref().map_or(0, |of| of.unsent.len())
+    }
+
+    /// Memory of the output that the server has not taken.
+    pub(crate) fn outbox_capacity(&self) -> usize {
+        let produced = self.producing.as_ref().map_or(0, |of| of.unsent.capacity_bytes());
+        self.outbox.capacity_bytes() + produced
+    }
+
+    /// What the server may take now: nothing of what comes behind a reply that a thread produces.
+    #[inline]
+    pub(crate) fn unsent_mut(&mut self) -> &mut Outbox {
+        match &mut self.producing {
+            Some(producing) => &mut producing.unsent,
+            None => &mut self.outbox,
+        }
     }
 
     /// Lists a session that has output, once.

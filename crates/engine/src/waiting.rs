@@ -42,7 +42,7 @@ impl Engine {
     }
 
     /// Takes a session's request back.
-    fn unpark(&mut self, session: &mut Session) -> Option<Box<Waiting>> {
+    pub(crate) fn unpark(&mut self, session: &mut Session) -> Option<Box<Waiting>> {
         let waiting = session.waiting.take()?;
         self.control.blocking.remove(session.key, &waiting);
         session.caller.argv_bytes = 0;
@@ -67,6 +67,7 @@ impl Engine {
                 Due::Resumed(client) => self.run_waiting(client, process),
                 Due::Unblocked(client) => self.end_by_request(client, process),
                 Due::Acknowledged => self.serve_acknowledged(process),
+                Due::SlowReads => self.serve_slow_reads(process),
             }
         }
     }
@@ -108,7 +109,7 @@ impl Engine {
     }
 
     /// Runs a waiting client's command again.
-    fn run_waiting(&mut self, client: SessionKey, process: &mut dyn Process) {
+    pub(crate) fn run_waiting(&mut self, client: SessionKey, process: &mut dyn Process) {
         let Some(mut session) = self.sessions.take(client) else { return };
         let Some(waiting) = self.unpark(&mut session) else { return self.sessions.put_back(session) };
         // A client that is being closed does nothing more.
@@ -143,7 +144,7 @@ impl Engine {
     }
 
     /// Lets a client's next requests go on.
-    fn resume(&mut self, session: &mut Session, process: &mut dyn Process) {
+    pub(crate) fn resume(&mut self, session: &mut Session, process: &mut dyn Process) {
         session.note_output(&mut self.control.ready);
         self.after_batch(session, process);
         self.actions.push(Action::Resume(vec![session.key]));
@@ -174,7 +175,15 @@ impl Engine {
                         });
                     }
                 }
-                Some(WaitFor::Keys(_) | WaitFor::Pause | WaitFor::Load | WaitFor::Shutdown) | None => {}
+                Some(
+                    WaitFor::Keys(_)
+                    | WaitFor::Pause
+                    | WaitFor::Load
+                    | WaitFor::Shutdown
+                    | WaitFor::SlowRead
+                    | WaitFor::Reply,
+                )
+                | None => {}
             }
         }
     }
@@ -211,8 +220,9 @@ impl Engine {
                 self.end_wait(client, process, |reply| reply.int(acknowledged));
             }
             Some(WaitFor::Keys(_)) => self.end_wait(client, process, |reply| reply.null_array()),
-            // A pause, a load and the end of the server come by themselves.
-            Some(WaitFor::Pause | WaitFor::Load | WaitFor::Shutdown) | None => {}
+            // These end by themselves.
+            Some(WaitFor::Pause | WaitFor::Load | WaitFor::Shutdown | WaitFor::SlowRead | WaitFor::Reply)
+            | None => {}
         }
     }
 
@@ -260,6 +270,7 @@ impl Engine {
 
     /// Forgets what a session waits for and watches: it ends.
     pub(crate) fn forget_waits(&mut self, session: &mut Session) {
+        session.producing = None;
         self.unpark(session);
         self.control.watching.forget(session.key);
         self.refresh_listening();

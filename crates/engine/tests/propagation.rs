@@ -177,6 +177,37 @@ const ROWS: &[(&str, &str)] = &[
     ("!lazyserver no | SET k v | SET k w PXAT 1", "UNLINK k"),
     ("!lazyserver no | SET k v | GETDEL k", "DEL k"),
     ("!lazyserver no | SET k v | DELIFEQ k v", "DEL k"),
+    ("HSET h a 1", "HSET h a 1"),
+    ("HMSET h a 1 b 2", "HMSET h a 1 b 2"),
+    ("HSETNX h a 1", "HSETNX h a 1"),
+    ("HSET h a 1 | HSETNX h a 1", ""),
+    ("HSETEX h PX 1 FIELDS 1 a 1 | !exp | HSETNX h a 2", "HSET h a 2"),
+    ("HDEL h a", ""),
+    ("HSET h a 1 | HDEL h a b", "HDEL h a b"),
+    ("HINCRBY h a 1", "HINCRBY h a 1"),
+    ("HSETEX h PXAT 33177117420123 FIELDS 1 a 1 | HINCRBY h a 1", "HSETEX h PXAT 33177117420123 FIELDS 1 a 2"),
+    ("HSETEX h PX 1 FIELDS 1 a 1 | !exp | HINCRBY h a 2", "HSET h a 2"),
+    ("HINCRBYFLOAT h a 1.5", "HSET h a 1.5"),
+    ("HSETEX h PXAT 33177117420123 FIELDS 1 a 1 | HINCRBYFLOAT h a 1", "HSETEX h PXAT 33177117420123 FIELDS 1 a 2"),
+    ("HSETEX h FIELDS 1 a 1", "HSETEX h FIELDS 1 a 1"),
+    ("HSETEX h NX FNX EX 100 FIELDS 1 a 1", "HSETEX h PXAT @100000 FIELDS 1 a 1"),
+    ("HSETEX h KEEPTTL FIELDS 2 a 1 b 2", "HSETEX h KEEPTTL FIELDS 2 a 1 b 2"),
+    ("HSETEX h XX FIELDS 1 a 1", ""),
+    ("HSETEX h PXAT 1 FIELDS 1 a 1", ""),
+    ("HSET h a 1 c 2 | HSETEX h PXAT 1 FIELDS 2 a 1 b 1", "HDEL h a"),
+    ("HSET h a 1 | HGETEX h FIELDS 1 a", ""),
+    ("HSET h a 1 b 2 | HGETEX h EX 100 FIELDS 3 a b none", "HPEXPIREAT h @100000 FIELDS 2 a b"),
+    ("HSETEX h EX 100 FIELDS 2 a 1 b 2 | HGETEX h PERSIST FIELDS 1 b", "HPERSIST h FIELDS 1 b"),
+    ("HSET h a 1 b 2 | HGETEX h PXAT 1 FIELDS 1 b", "HDEL h b"),
+    ("HSET h a 1 b 2 | HGETDEL h FIELDS 2 b none", "HGETDEL h FIELDS 2 b none"),
+    ("HSET h a 1 | HGETDEL h FIELDS 1 none", ""),
+    ("HSET h a 1 b 2 | HEXPIRE h 100 NX FIELDS 2 a none", "HPEXPIREAT h @100000 NX FIELDS 2 a none"),
+    ("HSET h a 1 | HPEXPIREAT h 33177117420123 FIELDS 1 a", "HPEXPIREAT h 33177117420123 FIELDS 1 a"),
+    ("HSET h a 1 | HEXPIRE h 100 XX FIELDS 1 a", ""),
+    ("HSET h a 1 b 2 | HEXPIRE h 0 FIELDS 2 a none", "HDEL h a"),
+    ("HSETEX h EX 100 FIELDS 1 a 1 | HPERSIST h FIELDS 2 a b", "HPERSIST h FIELDS 2 a b"),
+    ("HSET h a 1 | HPERSIST h FIELDS 1 a", ""),
+    ("!cycle | HSETEX h PX 1 FIELDS 1 a 1 | !wait", "HDEL h a"),
     ("!cycle | SET k v PX 1 | !wait", "UNLINK k"),
     ("!cycle | !lazyexp no | SET k v PX 1 | !wait", "DEL k"),
     ("SELECT 2 | SET k v | EXPIRE k 100", "PEXPIREAT k @100000"),
@@ -220,6 +251,39 @@ const ROWS: &[(&str, &str)] = &[
     ("SET k v PX 1 | !exp | SWAPDB 0 1", "SWAPDB 0 1"),
     ("SET k v | MSETEX 1 k w PXAT 1", "MSETEX 1 k w PXAT 1"),
     ("MSETEX 1 k w EXAT 1", "MSETEX 1 k w PXAT 1000"),
+    ("XADD s 1-1 a b", "XADD s 1-1 a b"),
+    ("XADD s 1-1 a b | XADD s 1-* a b", "XADD s 1-2 a b"),
+    ("XADD s NOMKSTREAM 1-1 a b", ""),
+    ("XADD s 1-1 a b | XADD s 1-1 a b", ""),
+    ("XADD s 1-1 a b | XADD s MAXLEN 1 1-2 a b", "XADD s MAXLEN 1 1-2 a b"),
+    ("XADD s 1-1 a b | XADD s maxlen ~ 1 1-2 a b", "XADD s maxlen = 2 1-2 a b"),
+    ("XADD s 1-1 a b | XADD s MINID ~ 1-2 LIMIT 10 1-* a b", "XADD s MINID = 1-1 LIMIT 10 1-2 a b"),
+    ("XADD s 1-1 a b | XDEL s 1-1 2-2", "XDEL s 1-1 2-2"),
+    ("XADD s 1-1 a b | XDEL s 2-2", ""),
+    ("XADD s 1-1 a b | XTRIM s MAXLEN 0", "XTRIM s MAXLEN 0"),
+    ("XADD s 1-1 a b | XTRIM s MAXLEN ~ 0 LIMIT 500", "XTRIM s MAXLEN = 0 LIMIT 500"),
+    ("XADD s 1-1 a b | XTRIM s MAXLEN 1", ""),
+    ("XADD s 1-1 a b | XSETID s 2-2", "XSETID s 2-2"),
+    ("XADD s 1-1 a b | XGROUP CREATE s g $", "XGROUP CREATE s g $"),
+    ("XGROUP CREATE s g $ MKSTREAM", "XGROUP CREATE s g $ MKSTREAM"),
+    ("XGROUP CREATE s g $ MKSTREAM | XGROUP SETID s g 1", "XGROUP SETID s g 1"),
+    ("XGROUP CREATE s g $ MKSTREAM | XGROUP DESTROY s g", "XGROUP DESTROY s g"),
+    ("XGROUP CREATE s g $ MKSTREAM | XGROUP DESTROY s h", ""),
+    ("XGROUP CREATE s g $ MKSTREAM | XGROUP CREATECONSUMER s g c", "XGROUP CREATECONSUMER s g c"),
+    ("XGROUP CREATE s g $ MKSTREAM | XGROUP CREATECONSUMER s g c | XGROUP CREATECONSUMER s g c", ""),
+    ("XGROUP CREATE s g $ MKSTREAM | XGROUP CREATECONSUMER s g c | XGROUP DELCONSUMER s g c", "XGROUP DELCONSUMER s g c"),
+    ("XGROUP CREATE s g $ MKSTREAM | XGROUP DELCONSUMER s g c", ""),
+    ("XADD s 1-1 a b | XADD s 1-2 a b | XGROUP CREATE s g 0 | XREADGROUP GROUP g c STREAMS s >", "MULTI; XCLAIM s g c 0 1-1 TIME @0 RETRYCOUNT 1 FORCE JUSTID LASTID 1-1; XCLAIM s g c 0 1-2 TIME @0 RETRYCOUNT 1 FORCE JUSTID LASTID 1-2; XGROUP SETID s g 1-2 ENTRIESREAD 2; EXEC"),
+    ("XADD s 1-1 a b | XGROUP CREATE s g 0 | XREADGROUP GROUP g c NOACK STREAMS s >", "XGROUP SETID s g 1-1 ENTRIESREAD 1"),
+    ("XADD s 1-1 a b | XGROUP CREATE s g 0 | XREADGROUP GROUP g c STREAMS s 0", ""),
+    ("XADD s 1-1 a b | XGROUP CREATE s g 0 | XREADGROUP GROUP g c STREAMS s > | XACK s g 1-1", "XACK s g 1-1"),
+    ("XADD s 1-1 a b | XGROUP CREATE s g 0 | XACK s g 1-1", ""),
+    ("XADD s 1-1 a b | XGROUP CREATE s g 0 | XCLAIM s g c 0 1-1", ""),
+    ("XADD s 1-1 a b | XGROUP CREATE s g 0 | XCLAIM s g c 0 1-1 FORCE TIME 7", "XCLAIM s g c 0 1-1 TIME 7 RETRYCOUNT 2 FORCE JUSTID LASTID 0-0"),
+    ("XADD s 1-1 a b | XGROUP CREATE s g 0 | XCLAIM s g c 0 9 LASTID 1-1", "XGROUP SETID s g 1-1 ENTRIESREAD -1"),
+    ("XADD s 1-1 a b | XGROUP CREATE s g 0 | XCLAIM s g c 0 1-1 FORCE TIME 7 | XDEL s 1-1 | XCLAIM s g d 0 1-1", "XCLAIM s g c 0 1-1 TIME 7 RETRYCOUNT 2 FORCE JUSTID LASTID 0-0"),
+    ("XADD s 1-1 a b | XGROUP CREATE s g 0 | XCLAIM s g c 0 1-1 FORCE TIME 7 | XAUTOCLAIM s g d 0 0 JUSTID", "XCLAIM s g d 0 1-1 TIME @0 RETRYCOUNT 2 FORCE JUSTID LASTID 0-0"),
+    ("XADD s 1-1 a b | XGROUP CREATE s g 0 | XAUTOCLAIM s g d 0 0", ""),
     ("RPUSH k a b", "RPUSH k a b"),
     ("LPUSH k a", "LPUSH k a"),
     ("LPUSHX k a", ""),
@@ -395,7 +459,10 @@ fn every_command_that_writes_has_a_row() {
     let named: Vec<String> = ROWS
         .iter()
         .map(|(script, _)| script.rsplit(" | ").next().unwrap_or(script))
-        .map(|last| last.split(' ').next().unwrap_or_default().to_ascii_lowercase())
+        .flat_map(|last| {
+            let words: Vec<String> = last.split(' ').take(2).map(str::to_ascii_lowercase).collect();
+            [words[0].clone(), words.join("|")]
+        })
         .collect();
     for spec in &sluice_command::table::ALL {
         if spec.flags.has(sluice_command::Flags::WRITE) {
@@ -465,6 +532,8 @@ fn items(file: &[u8]) -> Vec<String> {
                         let elements = zset.view().iter_all().map(|(member, score)| (text(member), score));
                         format!("{:?}", elements.collect::<Vec<_>>())
                     }
+                    Loaded::Hash(hash) => format!("{:?}", hash.view().len()),
+                    Loaded::Stream(stream) => format!("{:?}", stream.log().len()),
                 };
                 format!("{} {value} {expiry_ms:?} {usage:?}", text(&key))
             }

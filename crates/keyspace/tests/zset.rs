@@ -142,12 +142,16 @@ impl Twin {
         let changes: Vec<(Vec<u8>, f64)> =
             (0..count).map(|_| (self.any_member(), self.rng.below(50) as f64 / 4.0)).collect();
         let cut = self.rng.below(12) == 0;
+        let was_there = self.model.contains_key(&place);
         self.write(db, |d| {
             let mut edit = d.edit_or_create_zset(d.key(key), LIMITS).unwrap();
             let (zset, context) = edit.parts();
             for (member, score) in &changes {
                 match (zset.view().score(member), removes) {
-                    (Some(_), true) => drop(zset.remove(member, context).map(|_| scores.remove(member))),
+                    (Some(_), true) => {
+                        zset.remove(member, context);
+                        scores.remove(member);
+                    }
                     (None, true) => {}
                     (Some(old), false) if old != *score => {
                         zset.update(member, *score, context);
@@ -167,11 +171,13 @@ impl Twin {
                     .iter(keep..usize::MAX, sluice_value::Direction::Up)
                     .map(|(m, _)| m.to_vec())
                     .collect();
-                gone.iter().for_each(|member| drop(scores.remove(member)));
+                for member in &gone {
+                    scores.remove(member);
+                }
                 let len = zset.len();
                 zset.remove_ranks(keep..len, context);
             }
-            if zset.is_empty() && !self.model.contains_key(&place) {
+            if zset.is_empty() && !was_there {
                 edit.unchanged();
             } else {
                 edit.done(Event::ZAdd, 1);

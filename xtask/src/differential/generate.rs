@@ -41,7 +41,7 @@ pub(crate) struct Generator<'a> {
     grammar: &'a Grammar,
     total_weight: u64,
     pub(super) rng: Rng,
-    /// How many repetitions the last `numkeys` announced.
+    /// How many repetitions the last `numkeys` or `numfields` announced.
     announced: Option<usize>,
     /// Whether keys of this stream expire: then nothing may meet keys by chance, for whoever meets an expired one
     /// deletes it.
@@ -89,6 +89,7 @@ const OWN_KEYS: &[(&str, &str)] = &[
     ("@hyperloglog", "p"),
     ("@bitmap", "s"),
     ("@set", "e"),
+    ("@hash", "h"),
     ("@sorted-set", "z"),
     ("@geo", "g"),
 ];
@@ -310,7 +311,7 @@ impl<'a> Generator<'a> {
                     self.argument(&argument.items[chosen], words);
                 }
             }
-            "integer" if argument.name == "numkeys" => {
+            "integer" if matches!(argument.name.as_str(), "numkeys" | "numfields") => {
                 let count = 1 + self.below(3);
                 self.announced = Some(count);
                 words.push(count.to_string().into_bytes());

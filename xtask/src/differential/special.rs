@@ -1,7 +1,7 @@
 //! Commands whose argument trees say too little, or whose arguments could hurt the run.
 
 use super::generate::{Command, Generator, WAITER};
-use super::{payload, values, zsets};
+use super::{payload, streams, values, zsets};
 
 /// Parameters that a stream may change; each stream begins with their defaults.
 pub(crate) const PARAMETERS: &[&str] = &[
@@ -216,11 +216,6 @@ pub(super) fn arguments(generator: &mut Generator<'_>, name: &str) -> Option<Vec
                 generator.pick(&["0.001", "0.001", "0.002", "-1", "x", "nan", "1e300", "", "0x.1p-9"]);
             waiting_arguments(generator, name, values::list_key, &timeout)
         }
-        "bzpopmin" | "bzpopmax" | "bzmpop" => {
-            let timeout = generator.pick(&["0.001", "0.001", "0.002", "-1", "x", "nan", "1e300", ""]);
-            zsets::waiting_arguments(generator, name, zsets::key, &timeout)
-        }
-        "zrandmember" => zsets::random_arguments(generator),
         "wait" => {
             vec![generator.pick(&["0", "0", "1", "-1", "x"]), generator.pick(&["1", "1", "2", "-1", "x"])]
         }
@@ -244,7 +239,7 @@ pub(super) fn arguments(generator: &mut Generator<'_>, name: &str) -> Option<Vec
             let user = generator.pick(&["default", "nobody"]);
             if generator.chance(50) { vec![user, b"pass".to_vec()] } else { vec![b"pass".to_vec()] }
         }
-        _ => return None,
+        name => return streams::arguments(generator, name).or_else(|| zsets::arguments(generator, name)),
     };
     Some(words)
 }
@@ -331,8 +326,17 @@ fn waiting_arguments(
     }
 }
 
-/// A push of so many elements that a list has several nodes.
+/// A push of so many elements that a list has several nodes, or a hash is no listpack.
 pub(super) fn many(generator: &mut Generator<'_>) -> Command {
+    if generator.chance(40) {
+        let mut words = vec![b"HSET".to_vec(), values::own_key(&mut generator.rng, "h")];
+        for _ in 0..1 + generator.below(400) {
+            let field = 500 + generator.below(600);
+            words.push(format!("f{field}").into_bytes());
+            words.push(values::content(&mut generator.rng));
+        }
+        return Command::of(words);
+    }
     let mut words = vec![generator.pick(&["RPUSH", "LPUSH", "rpushx"]), values::list_key(&mut generator.rng)];
     let count = 1 + generator.below(150);
     words.extend((0..count).map(|_| values::content(&mut generator.rng)));

@@ -59,8 +59,21 @@ fn degrees(rng: &mut Rng) -> Vec<u8> {
     }
 }
 
+/// Arguments for the commands whose tree says too little.
+pub(super) fn arguments(generator: &mut Generator<'_>, name: &str) -> Option<Vec<Vec<u8>>> {
+    match name {
+        // Nobody but the waiting client waits for long.
+        "bzpopmin" | "bzpopmax" | "bzmpop" => {
+            let timeout = generator.pick(&["0.001", "0.001", "0.002", "-1", "x", "nan", "1e300", ""]);
+            Some(waiting_arguments(generator, name, key, &timeout))
+        }
+        "zrandmember" => Some(random_arguments(generator)),
+        _ => None,
+    }
+}
+
 /// The arguments of ZRANDMEMBER: a large negative count would be answered for ever.
-pub(super) fn random_arguments(generator: &mut Generator<'_>) -> Vec<Vec<u8>> {
+fn random_arguments(generator: &mut Generator<'_>) -> Vec<Vec<u8>> {
     let mut words = vec![key(&mut generator.rng)];
     if generator.chance(80) {
         words.push(generator.pick(&[

@@ -5,6 +5,7 @@
 
 mod expiry;
 mod several;
+mod slow;
 mod walk;
 mod write;
 
@@ -49,7 +50,7 @@ pub(crate) const ROUTES: &[Route] = &[
 ];
 
 /// By what time fields are absent.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 struct FieldClock {
     /// Fields with an earlier expiry are absent.
     now_ms: i64,
@@ -162,6 +163,9 @@ fn hgetall(ctx: &mut ReadCtx<'_>, args: Args<'_>) -> Run {
         ctx.reply.map(0);
         return Ok(Outcome::Done);
     };
+    if ctx.slow.suits(hash.len()) {
+        return ctx.slow.begin(|| slow::read(hash, clock, slow::Shown::Pairs));
+    }
     if clock.all_live(hash) {
         ctx.reply.map(hash.len());
         for field in hash.iter() {
@@ -182,17 +186,18 @@ fn hgetall(ctx: &mut ReadCtx<'_>, args: Args<'_>) -> Run {
 }
 
 fn hkeys(ctx: &mut ReadCtx<'_>, args: Args<'_>) -> Run {
-    reply_each(ctx, args, |field| field.name)
+    reply_each(ctx, args, slow::Shown::Names, |field| field.name)
 }
 
 fn hvals(ctx: &mut ReadCtx<'_>, args: Args<'_>) -> Run {
-    reply_each(ctx, args, |field| field.value)
+    reply_each(ctx, args, slow::Shown::Values, |field| field.value)
 }
 
 /// One string of each field.
 fn reply_each<'a>(
     ctx: &mut ReadCtx<'a>,
     args: Args<'_>,
+    shown: slow::Shown,
     part: impl Fn(HashField<'a>) -> ListItem<'a>,
 ) -> Run {
     let clock = FieldClock::of(&ctx.db.access);
@@ -200,6 +205,9 @@ fn reply_each<'a>(
         ctx.reply.array(0);
         return Ok(Outcome::Done);
     };
+    if ctx.slow.suits(hash.len()) {
+        return ctx.slow.begin(|| slow::read(hash, clock, shown));
+    }
     if clock.all_live(hash) {
         ctx.reply.array(hash.len());
         hash.iter().for_each(|field| reply_item(&mut ctx.reply, part(field)));

@@ -8,6 +8,7 @@ mod ends;
 mod find;
 mod moving;
 mod part;
+mod slow;
 
 use crate::args::Args;
 use crate::ctx::{Handler, Outcome, ReadCtx, Route, Run, route};
@@ -135,6 +136,9 @@ fn lrange(ctx: &mut ReadCtx<'_>, args: Args<'_>) -> Run {
     };
     let list = list_of(entry)?;
     let range = range(start, stop, list.len());
+    if ctx.slow.suits(range.len()) {
+        return ctx.slow.begin(|| slow::lrange(list, range));
+    }
     ctx.reply.array(range.len());
     let mut iter = list.iter(range);
     while let Some(item) = iter.next() {

@@ -45,6 +45,10 @@ pub(super) fn server(view: &View<'_>, out: &mut Lines) {
     out.add("config_file", &facts.config_file);
     out.add("io_threads_active", u8::from(facts.io_threads.active > 0));
     out.add("availability_zone", control.config.str(param::AVAILABILITY_ZONE));
+    if let Some(pending) = &control.pending_end {
+        let left_ms = pending.deadline_ms.saturating_sub(view.now.mono_ns / 1_000_000);
+        out.add("shutdown_in_milliseconds", left_ms);
+    }
     for (i, listener) in facts.listeners.iter().enumerate() {
         out.add(&format!("listener{i}"), listener);
     }
@@ -322,6 +326,7 @@ fn events(view: &View<'_>, out: &mut Lines) {
     out.add("client_query_buffer_limit_disconnections", stats.query_buffer_disconnections);
     out.add("client_output_buffer_limit_disconnections", stats.output_buffer_disconnections);
     out.zeros(&["reply_buffer_shrinks", "reply_buffer_expands"]);
+    slow_reads(view, out);
     out.add("eventloop_cycles", facts.eventloop_cycles.saturating_sub(base.eventloop_cycles));
     out.add(
         "eventloop_duration_sum",
@@ -331,6 +336,16 @@ fn events(view: &View<'_>, out: &mut Lines) {
     out.add("eventloop_duration_cmd_sum", commands);
     out.add("instantaneous_eventloop_cycles_per_sec", stats.rates.cycles.mean());
     out.add("instantaneous_eventloop_duration_usec", stats.rates.cycle_us.mean());
+}
+
+/// Replies that threads of their own produce: the reference has none.
+fn slow_reads(view: &View<'_>, out: &mut Lines) {
+    let reads = &view.control.slow_reads;
+    out.add("slow_reads_running", reads.running());
+    out.add("slow_reads_waiting", view.control.blocking.slow_reads());
+    out.add("slow_reads_total", reads.total);
+    out.add("slow_reads_in_place", reads.in_place);
+    out.add("slow_reads_retained_bytes", reads.retained_bytes());
 }
 
 pub(super) fn replication(view: &View<'_>, out: &mut Lines) {

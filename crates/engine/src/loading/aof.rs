@@ -13,7 +13,7 @@ use crate::exec::AofEnd;
 use crate::limits::Limits;
 use crate::process::{
     AofFacts, AofFiles, AofIncrement, AofPart, Background, BackgroundFile, Counts, Facts, LogLevel, Process,
-    SaveError, SnapshotPieces, SnapshotSink, SnapshotSource,
+    SaveError, SnapshotPieces, SnapshotSink, SnapshotSource, StreamSpool,
 };
 use crate::snapshot::SnapshotFile;
 use sluice_base::Now;
@@ -213,6 +213,10 @@ impl Process for ReplayProcess<'_, '_> {
         _: i64,
         _: SnapshotFile,
     ) -> Result<(Box<dyn Background>, Box<dyn SnapshotPieces>), SaveError> {
+        Err(refused())
+    }
+
+    fn spool_stream(&mut self, _: usize) -> Result<Box<dyn StreamSpool>, SaveError> {
         Err(refused())
     }
 

@@ -65,6 +65,14 @@ impl<'a> HashEdit<'a> {
         self.events.push(event);
     }
 
+    /// So many fields whose time had passed were in the way of the edit.
+    pub fn met_expired(&mut self, count: u64) {
+        if count > 0 {
+            self.also(Event::HExpired);
+            self.effects.count_fields_deleted(count);
+        }
+    }
+
     /// Ends the edit: `event` happened to the key, which counts as so many changes.
     pub fn done(mut self, event: Event, changes: u64) {
         self.close(event, changes);

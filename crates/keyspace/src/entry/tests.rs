@@ -3,7 +3,7 @@
 use super::*;
 use sluice_base::Rng;
 
-const FORMS: [(u32, Form); 10] = [
+const FORMS: [(u32, Form); 14] = [
     (0, Form::StrInt),
     (1, Form::StrInline),
     (2, Form::StrInlineRaw),

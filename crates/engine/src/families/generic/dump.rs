@@ -1,5 +1,7 @@
 //! DUMP and RESTORE: a value as bytes, and back.
 
+mod slow;
+
 use crate::args::Args;
 use crate::ctx::{Outcome, ReadCtx, Run, WriteCtx};
 use crate::error::CmdError;
@@ -23,6 +25,17 @@ pub(super) fn dump(ctx: &mut ReadCtx<'_>, args: Args<'_>) -> Run {
         ValueRef::Stream(stream) => Dumped::Stream(stream),
         ValueRef::Zset(zset) => Dumped::Zset(zset),
     };
+    let is_slow = match value {
+        Dumped::List(list, _) => ctx.slow.suits(list.len()),
+        Dumped::Hash(hash) => ctx.slow.suits(hash.len()),
+        Dumped::Zset(zset) => ctx.slow.suits(zset.len()),
+        Dumped::Stream(stream) => ctx.slow.suits(stream.log().len() as usize),
+        Dumped::Str(_) | Dumped::Pages(_) => false,
+    };
+    if is_slow {
+        let (fill, compress) = (ctx.limits.list.max_listpack_size, ctx.limits.rdb_compression);
+        return ctx.slow.begin(|| slow::dump(entry.value(), fill, compress));
+    }
     let payload = Bytes::from_vec(rdb::dump(value, ctx.limits.rdb_compression));
     ctx.reply.bulk_shared(&payload);
     Ok(Outcome::Done)

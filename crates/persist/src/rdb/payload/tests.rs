@@ -93,7 +93,7 @@ fn what_is_malformed_or_not_there_is_told_apart() {
     assert_eq!(error(b"\xfa\x01\x00", 80), bad(0, Problem::Unknown(0xfa)));
     assert_eq!(error(b"\x01\x00", 80), bad(0, Problem::Length));
     assert_eq!(error(b"\x16\x00", 12), PayloadError::Foreign(22));
-    assert_eq!(error(b"\x16\x00", 80), PayloadError::Unsupported("hash"));
+    assert_eq!(error(b"\x16\x00", 80), bad(0, Problem::Length));
     assert_eq!(error(b"\x12\x01\x03\x01a", 80), bad(2, Problem::List));
 }
 
