@@ -190,20 +190,29 @@ fn reply_elements<'m>(
     count: usize,
     shown: ElementsShown,
 ) {
+    let shown = reply_count(reply, count, shown);
+    elements.for_each(|element| reply_element(reply, element, shown));
+}
+
+/// Writes how many elements follow; how each is shown.
+fn reply_count(reply: &mut Reply<'_>, count: usize, shown: ElementsShown) -> ElementsShown {
     let shown = match (shown, reply.protocol()) {
         (ElementsShown::WithScores, Protocol::Resp2) => ElementsShown::Flat,
         (ElementsShown::WithScores, Protocol::Resp3) => ElementsShown::Pairs,
         (shown, _) => shown,
     };
     reply.array(if shown == ElementsShown::Flat { 2 * count } else { count });
-    for (member, score) in elements {
-        if shown == ElementsShown::Pairs {
-            reply.array(2);
-        }
-        reply.bulk(member);
-        if shown != ElementsShown::Members {
-            reply.double(score);
-        }
+    shown
+}
+
+#[inline]
+fn reply_element(reply: &mut Reply<'_>, (member, score): (&[u8], f64), shown: ElementsShown) {
+    if shown == ElementsShown::Pairs {
+        reply.array(2);
+    }
+    reply.bulk(member);
+    if shown != ElementsShown::Members {
+        reply.double(score);
     }
 }
 

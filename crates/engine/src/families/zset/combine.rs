@@ -1,5 +1,7 @@
 //! ZUNION, ZINTER, ZDIFF, their forms that store, and ZINTERCARD.
 
+mod slow;
+
 use super::{ElementsShown, reply_elements};
 use crate::args::Args;
 use crate::ctx::{Outcome, ReadCtx, Run, WriteCtx};
@@ -7,7 +9,7 @@ use crate::error::CmdError;
 use sluice_base::num::parse_f64;
 use sluice_keyspace::{Entry, Event, Key, ValueRef};
 use sluice_resp::Reply;
-use sluice_value::{Zset, ZsetRef};
+use sluice_value::{ListItem, SetRef, Zset, ZsetRef};
 use std::borrow::Cow;
 use std::ops::Range;
 
@@ -55,20 +57,23 @@ fn not_nan(score: f64) -> f64 {
 }
 
 /// An element of a result.
-type WeightedMember<'d> = (Cow<'d, [u8]>, f64);
+type Element<'d> = (Cow<'d, [u8]>, f64);
 
 /// A set that takes part.
 #[derive(Clone, Copy)]
-enum InputMembers<'d> {
+enum Members<'d> {
     /// Of a key that is absent.
     None,
     Zset(ZsetRef<'d>),
+    /// Members without scores, each of which counts as 1.
+    Set(SetRef<'d>),
 }
 
-impl<'d> InputMembers<'d> {
-    fn of(value: ValueRef<'d>) -> Result<InputMembers<'d>, CmdError> {
+impl<'d> Members<'d> {
+    fn of(value: ValueRef<'d>) -> Result<Members<'d>, CmdError> {
         match value {
-            ValueRef::Zset(zset) => Ok(InputMembers::Zset(zset)),
+            ValueRef::Zset(zset) => Ok(Members::Zset(zset)),
+            ValueRef::Set(set) => Ok(Members::Set(set)),
             ValueRef::Str(_) | ValueRef::List(_) | ValueRef::Hash(_) | ValueRef::Stream(_) => {
                 Err(CmdError::WrongType)
             }
@@ -77,31 +82,41 @@ impl<'d> InputMembers<'d> {
 
     fn len(self) -> usize {
         match self {
-            InputMembers::None => 0,
-            InputMembers::Zset(zset) => zset.len(),
+            Members::None => 0,
+            Members::Zset(zset) => zset.len(),
+            Members::Set(set) => set.len(),
         }
     }
 
     fn score(self, member: &[u8]) -> Option<f64> {
         match self {
-            InputMembers::None => None,
-            InputMembers::Zset(zset) => zset.score(member),
+            Members::None => None,
+            Members::Zset(zset) => zset.score(member),
+            Members::Set(set) => set.contains(member).then_some(1.0),
         }
     }
 
-    fn iter(self) -> Box<dyn Iterator<Item = WeightedMember<'d>> + 'd> {
+    fn iter(self) -> Box<dyn Iterator<Item = Element<'d>> + 'd> {
         match self {
-            InputMembers::None => Box::new(std::iter::empty()),
-            InputMembers::Zset(zset) => {
+            Members::None => Box::new(std::iter::empty()),
+            Members::Zset(zset) => {
                 Box::new(zset.iter_all().map(|(member, score)| (Cow::Borrowed(member), score)))
             }
+            Members::Set(set) => Box::new(set.iter().map(|member| {
+                let member = match member {
+                    ListItem::Int(number) => Cow::Owned(number.to_string().into_bytes()),
+                    ListItem::Bytes(bytes) => Cow::Borrowed(bytes),
+                    ListItem::Shared(bytes) => Cow::Borrowed(&**bytes),
+                };
+                (member, 1.0)
+            })),
         }
     }
 }
 
 #[derive(Clone, Copy)]
 struct InputSet<'d> {
-    members: InputMembers<'d>,
+    members: Members<'d>,
     weight: f64,
 }
 
@@ -152,8 +167,8 @@ impl<'d> Call<'d> {
         let mut sources = Vec::with_capacity(keys.len());
         for index in keys.clone() {
             let members = match look(args.key(index)) {
-                Some(entry) => InputMembers::of(entry.value())?,
-                None => InputMembers::None,
+                Some(entry) => Members::of(entry.value())?,
+                None => Members::None,
             };
             sources.push(InputSet { members, weight: 1.0 });
         }
@@ -198,7 +213,7 @@ impl<'d> Call<'d> {
     }
 
     /// The result in order.
-    fn run(mut self, operation: SetOperation) -> Vec<WeightedMember<'d>> {
+    fn run(mut self, operation: SetOperation) -> Vec<Element<'d>> {
         if operation != SetOperation::Diff {
             // As in the reference: the order of additions decides the last digits.
             self.sources.sort_by_key(|source| source.members.len());
@@ -215,8 +230,27 @@ impl<'d> Call<'d> {
         elements
     }
 
-    fn union(&self) -> Vec<WeightedMember<'d>> {
-        let mut all: Vec<WeightedMember<'d>> = Vec::new();
+    /// The result as a reply.
+    fn reply(self, operation: SetOperation, reply: &mut Reply<'_>) {
+        let shown = ElementsShown::with_scores(self.with_scores);
+        let elements = self.run(operation);
+        let shown_elements = elements.iter().map(|(member, score)| (&**member, *score));
+        reply_elements(reply, shown_elements, elements.len(), shown);
+    }
+
+    /// How many members all sets have, up to the limit. The sets are in the order of their sizes.
+    fn count(&self) -> usize {
+        let limit = if self.limit == 0 { usize::MAX } else { self.limit };
+        self.inter().take(limit).count()
+    }
+
+    /// Members of all sets together.
+    fn members(&self) -> usize {
+        self.sources.iter().map(|source| source.members.len()).sum()
+    }
+
+    fn union(&self) -> Vec<Element<'d>> {
+        let mut all: Vec<Element<'d>> = Vec::new();
         for source in &self.sources {
             let weighted =
                 source.members.iter().map(|(member, score)| (member, not_nan(source.weight * score)));
@@ -224,7 +258,7 @@ impl<'d> Call<'d> {
         }
         // Stable: the scores of one member stay in the order of the sets.
         all.sort_by(|one, other| one.0.cmp(&other.0));
-        let mut out: Vec<WeightedMember<'d>> = Vec::with_capacity(all.len());
+        let mut out: Vec<Element<'d>> = Vec::with_capacity(all.len());
         for (member, score) in all {
             match out.last_mut() {
                 Some((last, sum)) if *last == member => *sum = self.aggregate.of(*sum, score),
@@ -235,7 +269,7 @@ impl<'d> Call<'d> {
     }
 
     /// The members that all sets have, in the order of the first.
-    fn inter(&self) -> impl Iterator<Item = WeightedMember<'d>> + '_ {
+    fn inter(&self) -> impl Iterator<Item = Element<'d>> + '_ {
         let (first, others) = match self.sources.split_first() {
             Some((first, others)) => (Some(first), others),
             None => (None, &[][..]),
@@ -253,7 +287,7 @@ impl<'d> Call<'d> {
             })
     }
 
-    fn diff(&self) -> Vec<WeightedMember<'d>> {
+    fn diff(&self) -> Vec<Element<'d>> {
         let Some((first, others)) = self.sources.split_first() else { return Vec::new() };
         let is_left = |member: &[u8]| others.iter().all(|other| other.members.score(member).is_none());
         first.members.iter().filter(|(member, _)| is_left(member)).collect()
@@ -277,10 +311,10 @@ fn reply(ctx: &mut ReadCtx<'_>, args: Args<'_>, operation: SetOperation, name: &
     let options =
         if operation == SetOperation::Diff { CombineOptions::DiffReply } else { CombineOptions::Reply };
     let call = Call::parse(|key| ctx.db.get(key), args, keys, options)?;
-    let shown = ElementsShown::with_scores(call.with_scores);
-    let elements = call.run(operation);
-    let shown_elements = elements.iter().map(|(member, score)| (&**member, *score));
-    reply_elements(&mut ctx.reply, shown_elements, elements.len(), shown);
+    if ctx.slow.suits(call.members()) {
+        return ctx.slow.begin(|| slow::combined(&call, operation));
+    }
+    call.reply(operation, &mut ctx.reply);
     Ok(Outcome::Done)
 }
 
@@ -288,9 +322,11 @@ pub(super) fn zintercard(ctx: &mut ReadCtx<'_>, args: Args<'_>) -> Run {
     let keys = keys_of(args, 1, "zintercard")?;
     let mut call = Call::parse(|key| ctx.db.get(key), args, keys, CombineOptions::Card)?;
     call.sources.sort_by_key(|source| source.members.len());
-    let limit = if call.limit == 0 { usize::MAX } else { call.limit };
-    let count = call.inter().take(limit).count();
-    ctx.reply.int(count as i64);
+    // The smallest of them is walked.
+    if ctx.slow.suits(call.sources.first().map_or(0, |source| source.members.len())) {
+        return ctx.slow.begin(|| slow::counted(&call));
+    }
+    ctx.reply.int(call.count() as i64);
     Ok(Outcome::Done)
 }
 
@@ -316,7 +352,7 @@ fn store(
     // What has expired is deleted before the command propagates: a replica reads what is there.
     for index in keys.clone() {
         if let Some(entry) = ctx.db.get(args.key(index)) {
-            InputMembers::of(entry.value())?;
+            Members::of(entry.value())?;
         }
     }
     let limits = ctx.limits.zset;
