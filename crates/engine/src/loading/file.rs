@@ -451,9 +451,7 @@ impl LoadTarget<'_> {
             self.counts.expired += 1;
             return Ok(());
         }
-        if !is_loaded
-            && let Loaded::Hash(hash) = &mut value
-        {
+        if !is_loaded && let Loaded::Hash(hash) = &mut value {
             hash.remove_expired(self.now.unix_ms(), usize::MAX, &mut HashContext::default(), |_| ());
             if hash.is_empty() {
                 self.counts.expired += 1;
