@@ -121,8 +121,7 @@ impl Engine {
     #[inline]
     fn count_changes(&mut self, _: CommitCommand<'_>) {
         self.stats.expired_keys += self.effects.expired_by_write().len() as u64;
-        self.stats.expired_fields +=
-            self.effects.expired_fields().iter().map(|expired| expired.fields.len() as u64).sum::<u64>();
+        self.stats.expired_fields += self.effects.take_fields_deleted();
         self.changes = self.effects.take_changes();
         self.control.count_changes(self.changes);
     }

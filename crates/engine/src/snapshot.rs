@@ -10,7 +10,7 @@ use sluice_keyspace::{CLOCK_MASK, Captured, Keyspace, Str, ValueRef};
 use sluice_persist::aof::ReplicationNote;
 use sluice_persist::rdb::{Text, Usage, Version, WriteOptions, Writer};
 use sluice_value::stream::{ConsumerGroup, Element, Stream, StreamId};
-use sluice_value::{Direction, ZsetEncoding};
+use sluice_value::{Direction, SetRef, ZsetEncoding};
 use sluice_value::{HashRef, ListItem};
 use std::ops::ControlFlow;
 
@@ -275,6 +275,7 @@ impl SnapshotFile {
             }
             ValueRef::Hash(hash) => writer.hash(key, hash, expiry, usage, &mut give),
             ValueRef::Stream(stream) => writer.stream(key, stream, expiry, usage, &mut give),
+            ValueRef::Set(set) => writer.set(key, set, expiry, usage, &mut give),
             ValueRef::Zset(zset) => writer.zset(key, zset, expiry, usage, &mut give),
         }
         going
@@ -357,6 +358,7 @@ impl CommandBase {
             }
             ValueRef::Hash(hash) => self.hash(key, hash, give)?,
             ValueRef::Stream(stream) => self.stream(key, stream, give)?,
+            ValueRef::Set(set) => self.set(key, set, give)?,
             ValueRef::Zset(zset) => {
                 // As in the reference, a large set is written from the highest score on.
                 let direction = match zset.encoding() {
@@ -459,6 +461,18 @@ impl CommandBase {
             }
         }
         self.give_full(give)
+    }
+
+    fn set(&mut self, key: &[u8], set: SetRef<'_>, give: &mut Give<'_>) -> ControlFlow<()> {
+        let (mut members, mut buffer) = (set.iter().peekable(), IntBuffer::new());
+        while members.peek().is_some() {
+            let mut argv = vec![b"SADD".to_vec(), key.to_vec()];
+            let some = members.by_ref().take(ELEMENTS_PER_COMMAND);
+            argv.extend(some.map(|member| member.bytes(&mut buffer).to_vec()));
+            push_command(&mut self.out, argv.iter().map(Vec::as_slice));
+            self.give_full(give)?;
+        }
+        ControlFlow::Continue(())
     }
 
     fn give_full(&mut self, give: &mut Give<'_>) -> ControlFlow<()> {

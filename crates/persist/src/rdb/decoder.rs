@@ -8,8 +8,9 @@ use super::crc::Sum;
 use super::cursor::{InputCursor, ReadStop, TextHead};
 use super::error::{LoadError, Problem};
 use super::hash::{self, HashBuilder, HashForm};
-use super::kind::{Dialect, ListForm, MODULE_AUX, ValueKind, ZsetForm};
+use super::kind::{Dialect, ListForm, MODULE_AUX, SetForm, ValueKind, ZsetForm};
 use super::list::{self, ListBuilder};
+use super::set::SetBuilder;
 use super::skip::Skip;
 use super::stream::StreamBuilder;
 use super::zset::{self, ZsetBuilder};
@@ -65,6 +66,14 @@ enum DecoderState {
     Stream(Box<StreamBuilder>),
     /// The number of elements of a sorted set.
     ZsetLen(ZsetForm),
+    /// The number of members of a set.
+    SetLen,
+    /// So many parts of a set.
+    Set {
+        form: SetForm,
+        left: u64,
+        builder: Box<SetBuilder>,
+    },
     /// So many elements of a sorted set, or all of it as one text.
     Zset {
         form: ZsetForm,
@@ -154,6 +163,8 @@ impl Decoder {
             | DecoderState::HashText(_)
             | DecoderState::Stream(_)
             | DecoderState::ZsetLen(_)
+            | DecoderState::SetLen
+            | DecoderState::Set { .. }
             | DecoderState::Zset { .. }
             | DecoderState::SkipValue { .. } => true,
             DecoderState::Header
@@ -251,6 +262,19 @@ impl Decoder {
                 Some(stream) => Ok(self.entry(Loaded::Stream(stream))),
                 None => Ok(Decoded::Nothing),
             },
+            DecoderState::SetLen => {
+                let left = cursor.len()?;
+                self.begin_set(SetForm::Members, left);
+                Ok(self.set_end())
+            }
+            DecoderState::Set { form, left, builder } => {
+                let offset = cursor.offset();
+                if !builder.add(*form, &cursor.text()?) {
+                    return cursor.bad(offset, Problem::Set);
+                }
+                *left -= 1;
+                Ok(self.set_end())
+            }
             DecoderState::ZsetLen(form) => {
                 let (form, left) = (*form, cursor.len()?);
                 self.begin_zset(form, left);
@@ -290,33 +314,23 @@ impl Decoder {
 
     fn header<'i>(&mut self, cursor: &mut InputCursor<'i>) -> Result<Decoded<'i>, ReadStop> {
         // A file of anything else is refused before nine bytes are there.
+        let mut head = [0; HEADER_LEN];
         let mut peek = *cursor;
-        for at in 0..HEADER_LEN {
-            let byte = peek.byte()?;
-            let fits = [&b"REDIS0000"[..], b"VALKEY000"]
-                .iter()
-                .any(|magic| if magic[at] == b'0' { byte.is_ascii_digit() } else { byte == magic[at] });
-            if !fits {
-                return cursor.bad(0, Problem::Magic);
-            }
+        let mut come = 0;
+        while come < HEADER_LEN
+            && let Ok(byte) = peek.byte()
+        {
+            head[come] = byte;
+            come += 1;
         }
-        let magic = cursor.take(HEADER_LEN as u64)?;
-        let (dialect, digits) = match (magic.strip_prefix(b"VALKEY"), magic.strip_prefix(b"REDIS")) {
-            (Some(digits), _) => (Dialect::Valkey, digits),
-            (None, Some(digits)) => (Dialect::Redis, digits),
-            (None, None) => return cursor.bad(0, Problem::Magic),
+        let known = header_of(&head[..come], self.options.unknown);
+        let (dialect, version) = match known {
+            Ok(Some(header)) => header,
+            // Says how much is missing.
+            Ok(None) => return peek.byte().map(|_| Decoded::Nothing),
+            Err(error) => return cursor.bad(0, error.problem),
         };
-        if !digits.iter().all(u8::is_ascii_digit) {
-            return cursor.bad(0, Problem::Magic);
-        }
-        let version = digits.iter().fold(0, |sum, digit| sum * 10 + u32::from(digit - b'0'));
-        let known = match dialect {
-            Dialect::Redis => (1..=VERSION_REDIS_MAX).contains(&version),
-            Dialect::Valkey => version == VERSION_VALKEY,
-        };
-        if !known && (version == 0 || self.options.unknown == Unknown::Refuse) {
-            return cursor.bad(0, Problem::Version(version));
-        }
+        cursor.take(HEADER_LEN as u64)?;
         (self.dialect, self.version, self.state) = (dialect, version, DecoderState::Item);
         Ok(Decoded::Nothing)
     }
@@ -385,6 +399,8 @@ impl Decoder {
             ValueKind::Hash(form) if form.is_counted() => self.state = DecoderState::HashLen(form),
             ValueKind::Hash(form) => self.state = DecoderState::HashText(form),
             ValueKind::Stream(form) => self.state = DecoderState::Stream(Box::new(StreamBuilder::new(form))),
+            ValueKind::Set(SetForm::Members) => self.state = DecoderState::SetLen,
+            ValueKind::Set(form) => self.begin_set(form, 1),
             ValueKind::Zset(form @ (ZsetForm::Ziplist | ZsetForm::Listpack)) => self.begin_zset(form, 1),
             ValueKind::Zset(form @ (ZsetForm::Texts | ZsetForm::Doubles)) => {
                 self.state = DecoderState::ZsetLen(form);
@@ -420,6 +436,25 @@ impl Decoder {
         match std::mem::replace(&mut self.state, DecoderState::Item) {
             DecoderState::Hash { left: 0, builder, .. } => match builder.finish() {
                 Some(hash) => self.entry(Loaded::Hash(hash)),
+                None => self.empty(),
+            },
+            state => {
+                self.state = state;
+                Decoded::Nothing
+            }
+        }
+    }
+
+    fn begin_set(&mut self, form: SetForm, left: u64) {
+        let builder = Box::new(SetBuilder::new(self.options.set, left));
+        self.state = DecoderState::Set { form, left, builder };
+    }
+
+    /// The set under way, if it has no more members.
+    fn set_end<'i>(&mut self) -> Decoded<'i> {
+        match std::mem::replace(&mut self.state, DecoderState::Item) {
+            DecoderState::Set { left: 0, builder, .. } => match builder.finish() {
+                Some(set) => self.entry(Loaded::Set(set)),
                 None => self.empty(),
             },
             state => {
@@ -487,6 +522,39 @@ impl Decoder {
         }
         self.state = DecoderState::Ended;
         Ok(Decoded::Nothing)
+    }
+}
+
+/// What a file is, by as much of its header as has come; `None`, where more has to come. Errors: it is no file that can be read.
+pub(super) fn header_of(head: &[u8], unknown: Unknown) -> Result<Option<(Dialect, u32)>, LoadError> {
+    let bad = |problem| Err(LoadError { offset: 0, problem });
+    let fits = |(at, byte): (usize, &u8)| {
+        [b"VALKEY000", b"REDIS0000"]
+            .iter()
+            .any(|magic| if magic[at] == b'0' { byte.is_ascii_digit() } else { *byte == magic[at] })
+    };
+    if !head.iter().enumerate().all(fits) {
+        return bad(Problem::Magic);
+    }
+    if head.len() < HEADER_LEN {
+        return Ok(None);
+    }
+    let (dialect, digits) = match (head.strip_prefix(b"VALKEY"), head.strip_prefix(b"REDIS")) {
+        (Some(digits), _) => (Dialect::Valkey, digits),
+        (None, Some(digits)) => (Dialect::Redis, digits),
+        (None, None) => return bad(Problem::Magic),
+    };
+    if !digits.iter().all(u8::is_ascii_digit) {
+        return bad(Problem::Magic);
+    }
+    let version = digits.iter().fold(0, |sum, digit| sum * 10 + u32::from(digit - b'0'));
+    let known = match dialect {
+        Dialect::Redis => (1..=VERSION_REDIS_MAX).contains(&version),
+        Dialect::Valkey => version == VERSION_VALKEY,
+    };
+    match !known && (version == 0 || unknown == Unknown::Refuse) {
+        true => bad(Problem::Version(version)),
+        false => Ok(Some((dialect, version))),
     }
 }
 
@@ -565,9 +633,9 @@ fn slot(cursor: &mut InputCursor<'_>) -> Result<u16, ReadStop> {
     }
 }
 
-const HEADER_LEN: usize = 9;
+pub(super) const HEADER_LEN: usize = 9;
 /// Files of earlier versions have no checksum.
-const SUMMED_FROM: u32 = 5;
+pub(super) const SUMMED_FROM: u32 = 5;
 /// The last version of Redis whose strings, lists and opcodes are known.
 const VERSION_REDIS_MAX: u32 = 13;
 /// The version of Valkey 9.
