@@ -373,7 +373,7 @@ impl SnapshotReport {
                 | Problem::Compression
                 | Problem::List
                 | Problem::Hash
-                | Problem::Stream
+                | Problem::Stream(_)
                 | Problem::Zset
                 | Problem::Set
                 | Problem::Module,
