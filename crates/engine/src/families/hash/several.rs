@@ -180,6 +180,7 @@ fn set_in_the_past<'a>(
         }
         count += 1;
     }
+    edit.came_and_went();
     edit.also(Event::HSet);
     edit.also(Event::HExpire);
     edit.done(Event::HExpired, count);
