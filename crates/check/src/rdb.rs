@@ -373,6 +373,7 @@ impl SnapshotReport {
                 | Problem::Compression
                 | Problem::List
                 | Problem::Hash
+                | Problem::Zipmap
                 | Problem::Stream
                 | Problem::Zset
                 | Problem::Set

@@ -293,6 +293,7 @@ impl FileLoad {
             | Problem::Compression
             | Problem::List
             | Problem::Hash
+            | Problem::Zipmap
             | Problem::Stream
             | Problem::Zset
             | Problem::Set => {
