@@ -374,7 +374,7 @@ impl SnapshotReport {
                 | Problem::List
                 | Problem::Hash
                 | Problem::Zipmap
-                | Problem::Stream
+                | Problem::Stream(_)
                 | Problem::Zset
                 | Problem::Set
                 | Problem::Module,

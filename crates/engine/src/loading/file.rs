@@ -294,7 +294,7 @@ impl FileLoad {
             | Problem::List
             | Problem::Hash
             | Problem::Zipmap
-            | Problem::Stream
+            | Problem::Stream(_)
             | Problem::Zset
             | Problem::Set => {
                 say(format!("Internal error in RDB reading offset {} -> {error}", error.offset));

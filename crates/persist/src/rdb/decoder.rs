@@ -286,6 +286,15 @@ impl Decoder {
                 *left -= 1;
                 self.zset_end(cursor)
             }
+            DecoderState::SkipValue { .. } | DecoderState::ModuleRecord { .. } => self.pass_over(cursor),
+            DecoderState::Checksum => self.checksum(cursor),
+            DecoderState::Ended => Ok(Decoded::Nothing),
+        }
+    }
+
+    /// Goes on with what is not looked at.
+    fn pass_over<'i>(&mut self, cursor: &mut InputCursor<'i>) -> Result<Decoded<'i>, ReadStop> {
+        match &mut self.state {
             DecoderState::SkipValue { skip, kind, offset } => {
                 let ended = skip.step(cursor)?;
                 let (kind, offset) = (*kind, *offset);
@@ -308,8 +317,7 @@ impl Decoder {
                 let is_behind_keys = belongs_behind_keys(&record);
                 Ok(Decoded::Item(Item::ModuleRecord { record, is_behind_keys }))
             }
-            DecoderState::Checksum => self.checksum(cursor),
-            DecoderState::Ended => Ok(Decoded::Nothing),
+            _ => Ok(Decoded::Nothing),
         }
     }
 

@@ -41,8 +41,9 @@ pub enum Problem {
     Hash,
     /// A zipmap is none, or holds nothing.
     Zipmap,
-    /// A part of a stream is malformed, or its parts contradict each other.
-    Stream,
+    /// A part of a stream is malformed, or its parts contradict each other: what is wrong, in the words of the reference's log
+    /// where it has some.
+    Stream(&'static str),
     /// A sorted set is malformed: its listpack, its ziplist, a score, or a member that appears twice.
     Zset,
     /// A set is malformed: its intset or its listpack, or a member is there twice.
@@ -71,7 +72,7 @@ impl fmt::Display for LoadError {
             }
             Problem::Length => write!(f, "invalid length at byte {offset}"),
             Problem::Compression => write!(f, "invalid compressed string at byte {offset}"),
-            Problem::Stream => write!(f, "integrity check failed for a part of a stream at byte {offset}"),
+            Problem::Stream(reason) => write!(f, "{reason} at byte {offset}"),
             Problem::List => write!(f, "integrity check failed for a node of a list at byte {offset}"),
             Problem::Zipmap => write!(f, "Zipmap integrity check failed at byte {offset}"),
             Problem::Hash => write!(f, "integrity check failed for a hash at byte {offset}"),
