@@ -9,7 +9,7 @@ use sluice_config::{Config, param};
 use sluice_keyspace::{CLOCK_MASK, Captured, Keyspace, Str, ValueRef};
 use sluice_persist::aof::ReplicationNote;
 use sluice_persist::rdb::{Text, Usage, Version, WriteOptions, Writer};
-use sluice_value::stream::{Element, Group, Stream, StreamId};
+use sluice_value::stream::{ConsumerGroup, Element, Stream, StreamId};
 use sluice_value::{Direction, SetRef, ZsetEncoding};
 use sluice_value::{HashRef, ListItem};
 use std::ops::ControlFlow;
@@ -443,7 +443,7 @@ impl CommandBase {
         ControlFlow::Continue(())
     }
 
-    fn group(&mut self, key: &[u8], group: &Group, give: &mut Give<'_>) -> ControlFlow<()> {
+    fn group(&mut self, key: &[u8], group: &ConsumerGroup, give: &mut Give<'_>) -> ControlFlow<()> {
         let read = group.entries_read().map_or_else(|| "-1".to_owned(), |read| read.to_string());
         let last = group.last_id().to_text();
         let words = [b"XGROUP", b"CREATE", key, group.name(), &last, b"ENTRIESREAD", read.as_bytes()];

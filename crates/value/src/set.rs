@@ -163,6 +163,18 @@ impl<'a> SetRef<'a> {
         })
     }
 
+    /// The same without the first `rank` of them. Cost to begin: O(log n), or O(rank) of a packed set.
+    pub fn iter_from(self, rank: usize) -> SetIter<'a> {
+        if let Shape::Tree(tree) = self.shape() {
+            return SetIter(Walk::Tree(tree.iter_from(rank)));
+        }
+        let mut iter = self.iter();
+        if let Some(last_passed) = rank.checked_sub(1) {
+            let _ = iter.nth(last_passed);
+        }
+        iter
+    }
+
     /// The member with `rank` members in front of it in some order. Cost: as of [`SetRef::contains`].
     pub fn nth(self, rank: usize) -> Option<ListItem<'a>> {
         match self.shape() {

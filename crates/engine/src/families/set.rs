@@ -4,6 +4,7 @@ mod algebra;
 mod members;
 mod random;
 mod scan;
+mod slow;
 
 use crate::ctx::{Handler, Route, route};
 use crate::error::CmdError;

@@ -31,7 +31,7 @@ pub(super) fn dump(ctx: &mut ReadCtx<'_>, args: Args<'_>) -> Run {
         Dumped::Hash(hash) => ctx.slow.suits(hash.len()),
         Dumped::Zset(zset) => ctx.slow.suits(zset.len()),
         Dumped::Set(set) => ctx.slow.suits(set.len()),
-        Dumped::Stream(stream) => ctx.slow.suits(stream.log().len() as usize),
+        Dumped::Stream(stream) => ctx.slow.suits(usize::try_from(stream.log().len()).unwrap_or(usize::MAX)),
         Dumped::Str(_) | Dumped::Pages(_) => false,
     };
     if is_slow {

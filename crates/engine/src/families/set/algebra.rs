@@ -1,28 +1,29 @@
 //! Intersections, unions and differences.
 
-use super::{reply_member, set_of};
+use super::{reply_member, set_of, slow};
 use crate::args::Args;
 use crate::ctx::{Outcome, ReadCtx, Run, WriteCtx};
 use crate::error::CmdError;
 use sluice_base::num::{IntBuffer, parse_i64};
 use sluice_keyspace::{DbRef, Event, NewValue, SetExpiry};
+use sluice_resp::Reply;
 use sluice_value::{ListItem, Set, SetContext, SetEncoding, SetLimits, SetRef};
 use std::ops::Range;
 
 pub(super) fn sinter(ctx: &mut ReadCtx<'_>, args: Args<'_>) -> Run {
     let sets = sets_of(&mut ctx.db, args, 1..args.len())?;
-    reply_members(ctx, |visit| intersect(&sets, visit))
+    answer(ctx, &sets, Operation::Inter)
 }
 
 pub(super) fn sdiff(ctx: &mut ReadCtx<'_>, args: Args<'_>) -> Run {
     let sets = sets_of(&mut ctx.db, args, 1..args.len())?;
-    reply_members(ctx, |visit| subtract(&sets, visit))
+    answer(ctx, &sets, Operation::Diff)
 }
 
 pub(super) fn sunion(ctx: &mut ReadCtx<'_>, args: Args<'_>) -> Run {
     let sets = sets_of(&mut ctx.db, args, 1..args.len())?;
-    let seed = ctx.limits.set;
-    reply_members(ctx, |visit| unite(&sets, seed, visit))
+    let limits = ctx.limits.set;
+    answer(ctx, &sets, Operation::Union(limits))
 }
 
 pub(super) fn sinterstore(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
@@ -58,12 +59,66 @@ pub(super) fn sintercard(ctx: &mut ReadCtx<'_>, args: Args<'_>) -> Run {
         at += 2;
     }
     let sets = sets_of(&mut ctx.db, args, 2..2 + count)?;
+    if ctx.slow.suits(Operation::Inter.visited(&sets)) {
+        return ctx.slow.begin(|| slow::counted(&sets, limit));
+    }
+    ctx.reply.int(count_common(&sets, limit) as i64);
+    Ok(Outcome::Done)
+}
+
+/// How many members all of the sets have, counted up to a limit; 0: none.
+pub(super) fn count_common(sets: &[Option<SetRef<'_>>], limit: usize) -> usize {
     let mut found = 0;
-    intersect(&sets, &mut |_| {
+    intersect(sets, &mut |_| {
         found += 1;
         found != limit
     });
-    ctx.reply.int(found as i64);
+    found
+}
+
+/// What is made of several sets.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Operation {
+    Inter,
+    Diff,
+    /// With the limits of the set that remembers what was seen.
+    Union(SetLimits),
+}
+
+impl Operation {
+    /// How many members are walked.
+    fn visited(self, sets: &[Option<SetRef<'_>>]) -> usize {
+        let mut lens = sets.iter().map(|set| set.map_or(0, SetRef::len));
+        match self {
+            Operation::Inter => lens.min().unwrap_or(0),
+            Operation::Diff => lens.next().unwrap_or(0),
+            Operation::Union(_) => lens.sum(),
+        }
+    }
+
+    /// The result as a reply.
+    pub(super) fn reply(self, sets: &[Option<SetRef<'_>>], reply: &mut Reply<'_>) {
+        let deferred = reply.defer();
+        let mut count = 0;
+        let visit: Visit<'_> = &mut |member| {
+            reply_member(reply, member);
+            count += 1;
+            true
+        };
+        match self {
+            Operation::Inter => intersect(sets, visit),
+            Operation::Diff => subtract(sets, visit),
+            Operation::Union(limits) => unite(sets, limits, visit),
+        }
+        reply.end_set(deferred, count);
+    }
+}
+
+fn answer(ctx: &mut ReadCtx<'_>, sets: &[Option<SetRef<'_>>], operation: Operation) -> Run {
+    if ctx.slow.suits(operation.visited(sets)) {
+        return ctx.slow.begin(|| slow::combined(sets, operation));
+    }
+    operation.reply(sets, &mut ctx.reply);
     Ok(Outcome::Done)
 }
 
@@ -122,19 +177,6 @@ fn unite(sets: &[Option<SetRef<'_>>], limits: SetLimits, visit: Visit<'_>) {
             }
         }
     }
-}
-
-/// Answers with what `walk` visits.
-fn reply_members(ctx: &mut ReadCtx<'_>, walk: impl FnOnce(Visit<'_>)) -> Run {
-    let deferred = ctx.reply.defer();
-    let mut count = 0;
-    walk(&mut |member| {
-        reply_member(&mut ctx.reply, member);
-        count += 1;
-        true
-    });
-    ctx.reply.end_set(deferred, count);
-    Ok(Outcome::Done)
 }
 
 /// Stores what `walk` visits under the first key, which goes where that is nothing.

@@ -1,6 +1,6 @@
 //! Members one by one.
 
-use super::{reply_member, set_of};
+use super::{reply_member, set_of, slow};
 use crate::args::Args;
 use crate::ctx::{Outcome, ReadCtx, Run, WriteCtx};
 use sluice_keyspace::Event;
@@ -99,6 +99,9 @@ pub(super) fn smembers(ctx: &mut ReadCtx<'_>, args: Args<'_>) -> Run {
         return Ok(Outcome::Done);
     };
     let set = set_of(entry)?;
+    if ctx.slow.suits(set.len()) {
+        return ctx.slow.begin(|| slow::members(set));
+    }
     ctx.reply.set(set.len());
     set.iter().for_each(|member| reply_member(&mut ctx.reply, member));
     Ok(Outcome::Done)

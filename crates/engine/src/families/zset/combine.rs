@@ -1,5 +1,7 @@
 //! ZUNION, ZINTER, ZDIFF, their forms that store, and ZINTERCARD.
 
+mod slow;
+
 use super::{Shown, reply_elements};
 use crate::args::Args;
 use crate::ctx::{Outcome, ReadCtx, Run, WriteCtx};
@@ -231,6 +233,25 @@ impl<'d> Call<'d> {
         elements
     }
 
+    /// The result as a reply.
+    fn reply(self, operation: Operation, reply: &mut Reply<'_>) {
+        let shown = Shown::with_scores(self.with_scores);
+        let elements = self.run(operation);
+        let shown_elements = elements.iter().map(|(member, score)| (&**member, *score));
+        reply_elements(reply, shown_elements, elements.len(), shown);
+    }
+
+    /// How many members all sets have, up to the limit. The sets are in the order of their sizes.
+    fn count(&self) -> usize {
+        let limit = if self.limit == 0 { usize::MAX } else { self.limit };
+        self.inter().take(limit).count()
+    }
+
+    /// Members of all sets together.
+    fn members(&self) -> usize {
+        self.sources.iter().map(|source| source.members.len()).sum()
+    }
+
     fn union(&self) -> Vec<Element<'d>> {
         let mut all: Vec<Element<'d>> = Vec::new();
         for source in &self.sources {
@@ -299,10 +320,10 @@ fn reply(ctx: &mut ReadCtx<'_>, args: Args<'_>, operation: Operation, name: &'st
     let keys = keys_of(args, 1, name)?;
     let options = if operation == Operation::Diff { Options::DiffReply } else { Options::Reply };
     let call = Call::parse(&mut ctx.db, args, keys, options)?;
-    let shown = Shown::with_scores(call.with_scores);
-    let elements = call.run(operation);
-    let shown_elements = elements.iter().map(|(member, score)| (&**member, *score));
-    reply_elements(&mut ctx.reply, shown_elements, elements.len(), shown);
+    if ctx.slow.suits(call.members()) {
+        return ctx.slow.begin(|| slow::combined(&call, operation));
+    }
+    call.reply(operation, &mut ctx.reply);
     Ok(Outcome::Done)
 }
 
@@ -310,9 +331,11 @@ pub(super) fn zintercard(ctx: &mut ReadCtx<'_>, args: Args<'_>) -> Run {
     let keys = keys_of(args, 1, "zintercard")?;
     let mut call = Call::parse(&mut ctx.db, args, keys, Options::Card)?;
     call.sources.sort_by_key(|source| source.members.len());
-    let limit = if call.limit == 0 { usize::MAX } else { call.limit };
-    let count = call.inter().take(limit).count();
-    ctx.reply.int(count as i64);
+    // The smallest of them is walked.
+    if ctx.slow.suits(call.sources.first().map_or(0, |source| source.members.len())) {
+        return ctx.slow.begin(|| slow::counted(&call));
+    }
+    ctx.reply.int(call.count() as i64);
     Ok(Outcome::Done)
 }
 

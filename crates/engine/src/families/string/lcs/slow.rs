@@ -21,7 +21,7 @@ pub(super) fn lcs(a: Str<'_>, b: Str<'_>, options: LcsOptions) -> SlowRead {
 }
 
 impl Production for Lcs {
-    fn go_on(&mut self, roots: &[Value], reply: &mut Reply<'_>) -> Progress {
+    fn go_on(&mut self, roots: &mut Vec<Value>, reply: &mut Reply<'_>) -> Progress {
         match self.step(roots, reply) {
             Ok(progress) => progress,
             Err(error) => {
