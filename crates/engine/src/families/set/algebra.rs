@@ -186,7 +186,8 @@ fn store(
     event: Event,
     walk: impl FnOnce(&[Option<SetRef<'_>>], SetLimits, Visit<'_>),
 ) -> Run {
-    let sets = sets_of(&mut ctx.db.as_read(), args, 2..args.len())?;
+    let mut db = ctx.db.as_read_of((2..args.len()).map(|at| args.key(at)));
+    let sets = sets_of(&mut db, args, 2..args.len())?;
     let mut context = SetContext { limits: ctx.limits.set, ..SetContext::default() };
     let (mut result, mut digits) = (Set::default(), IntBuffer::new());
     walk(&sets, ctx.limits.set, &mut |member| {
