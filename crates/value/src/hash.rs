@@ -16,7 +16,7 @@ mod tests;
 use sluice_base::hash::HashSeed;
 use sluice_base::num::IntBuffer;
 use sluice_base::{Bytes, heap};
-use sluice_collections::hash_tree::{Content, Expiry, Field, HashTree, HashTreeIter, Part};
+use sluice_collections::hash_tree::{Content, Expiry, Field, HashTree, HashTreeIter, TreeText};
 use sluice_collections::listpack;
 
 use crate::ListItem;
@@ -106,11 +106,11 @@ enum HashShape<'a> {
     Tree(&'a HashTree),
 }
 
-impl<'a> From<Part<'a>> for ListItem<'a> {
-    fn from(part: Part<'a>) -> ListItem<'a> {
+impl<'a> From<TreeText<'a>> for ListItem<'a> {
+    fn from(part: TreeText<'a>) -> ListItem<'a> {
         match part {
-            Part::Bytes(bytes) => ListItem::Bytes(bytes),
-            Part::Shared(bytes) => ListItem::Shared(bytes),
+            TreeText::Bytes(bytes) => ListItem::Bytes(bytes),
+            TreeText::Shared(bytes) => ListItem::Shared(bytes),
         }
     }
 }
