@@ -62,10 +62,10 @@ fn id_at(text: &[u8], seq: u64) -> Result<StreamId, CmdError> {
 
 /// The same, or `-` for the least id and `+` for the greatest.
 fn id_or_end(text: &[u8], seq: u64) -> Result<StreamId, CmdError> {
-    match text {
+    match crate::error::until_zero(text) {
         b"-" => Ok(StreamId::MIN),
         b"+" => Ok(StreamId::MAX),
-        text => id_at(text, seq),
+        _ => id_at(text, seq),
     }
 }
 
