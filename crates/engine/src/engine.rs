@@ -5,6 +5,7 @@ use crate::action::Action;
 use crate::background::Job;
 use crate::control::{Control, Pause};
 use crate::ctx::Handler;
+use crate::evict::Eviction;
 use crate::gate::Gate;
 use crate::limits::Limits;
 use crate::prepare::{PreparedBatch, Preparer};
@@ -36,6 +37,8 @@ pub struct Engine {
     pub(crate) cron: CronState,
     /// Where compaction stands.
     pub(crate) compaction: CompactionState,
+    /// What makes room above `maxmemory`.
+    pub(crate) eviction: Eviction,
     /// What is written in the background.
     pub(crate) job: Option<Job>,
     /// What [`Engine::record_events`] asked for: `db:event key`.
@@ -114,6 +117,7 @@ impl Engine {
             changes: 0,
             has_unusual_access: false,
             compaction: CompactionState::default(),
+            eviction: Eviction::default(),
             job: None,
         };
         engine.refresh();
@@ -341,6 +345,9 @@ impl Engine {
         self.ask_replicas();
         self.deliver_stream();
         self.note_history();
+        if self.control.limits.maxmemory_clients > 0 {
+            self.evict_clients(process);
+        }
     }
 
     /// Sessions with output since the last call, each once.

@@ -18,6 +18,7 @@ mod cron;
 mod delivery;
 mod engine;
 mod error;
+mod evict;
 mod exec;
 mod families;
 mod full_sync;

@@ -14,6 +14,7 @@ mod db;
 mod edit;
 mod effects;
 mod entry;
+mod evict;
 mod expire;
 mod hasher;
 mod new_value;
@@ -29,6 +30,7 @@ pub use effects::{
     Propagation,
 };
 pub use entry::CLOCK_MASK;
+pub use evict::{EvictionKeys, EvictionOrder, EvictionPool, EvictionRule};
 pub use expire::{ExpireCycle, ExpireOutcome};
 pub use hasher::{KeyHasher, Layout};
 pub use new_value::NewValue;

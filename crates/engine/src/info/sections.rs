@@ -2,6 +2,7 @@
 
 use super::numbers::{difference, ratio};
 use super::{Lines, MemoryReport, View};
+use crate::evict::uncounted_bytes;
 use crate::loading::LoadUnderWay;
 use crate::pubsub::TopicKind;
 use crate::session::SyncStage;
@@ -127,12 +128,9 @@ pub(super) fn memory(view: &View<'_>, out: &mut Lines) {
     out.add_bytes("maxmemory", view.control.limits.maxmemory as u64);
     out.add("maxmemory_policy", String::from_utf8_lossy(&config.shown(param::MAXMEMORY_POLICY)));
     memory_ratios(view, &report, out);
-    out.zeros(&[
-        "mem_not_counted_for_evict",
-        "mem_replication_backlog",
-        "mem_total_replication_buffers",
-        "mem_replicas_repl_buffer",
-    ]);
+    let aof_bytes = if view.control.aof.is_on() { facts.aof.buffer_bytes as usize } else { 0 };
+    out.add("mem_not_counted_for_evict", uncounted_bytes(view.replicas(), aof_bytes));
+    out.zeros(&["mem_replication_backlog", "mem_total_replication_buffers", "mem_replicas_repl_buffer"]);
     out.add("mem_clients_slaves", report.replicas);
     out.add("mem_clients_normal", report.clients);
     out.zeros(&["mem_cluster_links", "mem_cluster_slot_import", "mem_cluster_slot_export", "mem_aof_buffer"]);
@@ -248,13 +246,12 @@ pub(super) fn stats(view: &View<'_>, out: &mut Lines) {
     out.add("expired_keys_with_volatile_items_stale_perc", "0.00");
     out.add("expired_time_cap_reached_count", stats.expire_cycle_capped);
     out.add("expire_cycle_cpu_milliseconds", stats.expire_cycle_us / 1000);
-    out.zeros(&[
-        "evicted_keys",
-        "evicted_clients",
-        "evicted_scripts",
-        "total_eviction_exceeded_time",
-        "current_eviction_exceeded_time",
-    ]);
+    out.add("evicted_keys", stats.evicted_keys);
+    out.add("evicted_clients", stats.evicted_clients);
+    out.zeros(&["evicted_scripts"]);
+    let (total_ms, current_ms) = stats.memory_exceeded.ms(view.now);
+    out.add("total_eviction_exceeded_time", total_ms);
+    out.add("current_eviction_exceeded_time", current_ms);
     out.add("keyspace_hits", stats.hits);
     out.add("keyspace_misses", stats.misses);
     let pubsub = &view.control.pubsub;

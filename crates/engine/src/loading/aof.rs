@@ -216,6 +216,10 @@ impl Process for ReplayProcess<'_, '_> {
         Err(refused())
     }
 
+    fn counted_memory(&mut self, _: &Keyspace) -> usize {
+        0
+    }
+
     fn cut_aof(&mut self, _: AofIncrement, _: &Config, _: Vec<u8>, _: u64) -> Result<AofBacklog, SaveError> {
         Err(refused())
     }
