@@ -1,7 +1,7 @@
-//! What depends on the processor: comparing a bucket's tags at once, and prefetching.
+//! What depends on the processor: comparing a bucket's tags at once, counting bits, and prefetching.
 //!
-//! x86-64 uses SSE2, which its baseline contains; everything else takes the portable word-parallel code, which is also
-//! the oracle of the test.
+//! x86-64 uses SSE2, which its baseline contains, and AVX2 where the processor has it; everything else takes the portable
+//! word-parallel code, which is also the oracle of the tests.
 
 /// Lanes of a bucket: the tags in the first twelve bytes of its sixteen-byte head.
 const LANES_MASK: u32 = 0xfff;
@@ -74,10 +74,52 @@ pub(crate) fn prefetch<T>(at: *const T) {
     }
 }
 
+/// How many bits are set.
+#[inline]
+pub(crate) fn count_ones(bytes: &[u8]) -> u64 {
+    #[cfg(target_arch = "x86_64")]
+    if bytes.len() >= WIDE_COUNT_BYTES_MIN && std::arch::is_x86_feature_detected!("avx2") {
+        // SAFETY: the only requirement is that the processor has AVX2, which was asked just before.
+        // JUSTIFICATION: 64 KiB in 1.6 us instead of 8.6, 4 KiB in 0.21 us instead of 0.49; measured alone, in cache.
+        return unsafe { count_ones_avx2(bytes) };
+    }
+    count_ones_portable(bytes)
+}
+
+/// The portable code, compiled for AVX2: the compiler counts thirty-two bytes at once.
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2")]
+fn count_ones_avx2(bytes: &[u8]) -> u64 {
+    count_ones_portable(bytes)
+}
+
+#[inline(always)]
+fn count_ones_portable(bytes: &[u8]) -> u64 {
+    let (words, rest) = bytes.as_chunks::<8>();
+    let whole: u64 = words.iter().map(|word| u64::from(u64::from_le_bytes(*word).count_ones())).sum();
+    whole + rest.iter().map(|byte| u64::from(byte.count_ones())).sum::<u64>()
+}
+
+/// Fewer bytes are counted as fast without a look at the processor.
+#[cfg(target_arch = "x86_64")]
+const WIDE_COUNT_BYTES_MIN: usize = 256;
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use sluice_base::Rng;
+
+    #[test]
+    fn both_ways_of_counting_bits_agree_with_a_loop() {
+        let mut rng = Rng::new(2);
+        for _ in 0..2000 {
+            let bytes: Vec<u8> = (0..rng.below(600)).map(|_| rng.next_u64() as u8).collect();
+            let naive: u64 =
+                bytes.iter().map(|byte| (0..8).filter(|bit| byte >> bit & 1 == 1).count() as u64).sum();
+            assert_eq!(count_ones(&bytes), naive);
+            assert_eq!(count_ones_portable(&bytes), naive);
+        }
+    }
 
     #[test]
     fn both_ways_of_comparing_tags_agree_with_a_loop() {

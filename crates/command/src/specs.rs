@@ -3,9 +3,11 @@
 
 mod shorthand;
 
+pub mod bitmap;
 pub mod cluster;
 pub mod connection;
 pub mod generic;
+pub mod hyperloglog;
 pub mod list;
 pub mod pubsub;
 pub mod server;
@@ -33,7 +35,7 @@ macro_rules! groups {
     };
 }
 
-groups! { string, list, generic, connection, cluster, server, transactions, pubsub }
+groups! { string, list, bitmap, hyperloglog, generic, connection, cluster, server, transactions, pubsub }
 
 /// How many specs there are, subcommands included.
 pub(crate) const COUNT: usize = count_before(COUNTS.len()) as usize;

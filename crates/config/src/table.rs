@@ -25,7 +25,6 @@ const ACL: &str = "access control lists";
 const CLUSTER: &str = "cluster mode";
 const CORPSE: &str = "crash reports";
 const HASHES: &str = "hashes";
-const HLL: &str = "HyperLogLog";
 const MODULES: &str = "modules";
 const REPLICATION: &str = "replication";
 const SCRIPTS: &str = "scripting";
@@ -368,9 +367,9 @@ params! {
             "Replicas that must be near before writes are accepted; 0 asks for none.";
         MIN_REPLICAS_MAX_LAG: Int = number("min-replicas-max-lag", 10, 0, INT).alias("min-slaves-max-lag").later(REPLICATION),
             "Seconds since its last word after which a replica no longer counts as near; 0 turns the rule off.";
-        REPL_BACKLOG_SIZE: Int = bytes("repl-backlog-size", 10 * MIB, 1, LONG).clamped(16384, LONG).later(REPLICATION),
+        REPL_BACKLOG_SIZE: Int = bytes("repl-backlog-size", 10 * MIB, 1, LONG).clamped(16384, LONG),
             "History kept for replicas that come back after a short absence.";
-        REPL_BACKLOG_TTL: Int = number("repl-backlog-ttl", 3600, 0, LONG).later(REPLICATION),
+        REPL_BACKLOG_TTL: Int = number("repl-backlog-ttl", 3600, 0, LONG),
             "Seconds without replicas after which that history is dropped; 0 is never.";
         REPL_TIMEOUT: Int = number("repl-timeout", 60, 1, INT),
             "Seconds of silence after which a replica counts as gone and is closed.";
@@ -506,7 +505,7 @@ params! {
             "Members up to which a sorted set is kept compact.";
         ZSET_MAX_LISTPACK_VALUE: Int = bytes("zset-max-listpack-value", 64, 0, LONG).alias("zset-max-ziplist-value").later(SORTED_SETS),
             "Bytes of its longest member up to which a sorted set is kept compact.";
-        HLL_SPARSE_MAX_BYTES: Int = bytes("hll-sparse-max-bytes", 3000, 0, LONG).later(HLL),
+        HLL_SPARSE_MAX_BYTES: Int = bytes("hll-sparse-max-bytes", 3000, 0, LONG),
             "Bytes up to which a HyperLogLog is kept sparse.";
         STREAM_NODE_MAX_BYTES: Int = bytes("stream-node-max-bytes", 4096, 0, LONG).later(STREAMS),
             "Bytes in one node of a stream; 0 is no limit.";

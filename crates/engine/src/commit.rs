@@ -143,7 +143,8 @@ impl Engine {
         let notify = control.limits.notify;
         for ModifiedKey { db, key, event, is_change } in effects.drain_modified() {
             let key = bytes_of(&key, command);
-            if notify.classes.has(event.class()) && control.pubsub.has_listeners() {
+            let is_wanted = notify.classes.has(event.class()) && event.is_published();
+            if is_wanted && control.pubsub.has_listeners() {
                 let (now, own) = (command.now, command.proto);
                 Delivery { sessions, control, spare, now, own }.notify(notify, db, key, event);
             }
@@ -151,7 +152,8 @@ impl Engine {
             if is_change {
                 control.watching.changed(db, key, change);
             }
-            if let Some(events) = events.as_mut().filter(|_| Classes::CHANGES.has(event.class())) {
+            let is_told = Classes::CHANGES.has(event.class()) && event.is_published();
+            if let Some(events) = events.as_mut().filter(|_| is_told) {
                 events.push(format!("{db}:{} {}", event.name(), key.escape_ascii()));
             }
         }
@@ -255,44 +257,6 @@ impl Engine {
         }
         self.refresh_listening();
     }
-
-    /// Hands the closed units to the replicas, all of them the same block: once an iteration of the event loop.
-    pub(crate) fn deliver_stream(&mut self) {
-        let Engine { control, sessions, stats, .. } = self;
-        if !control.stream.has_pending() {
-            return;
-        }
-        let block = control.stream.take();
-        for key in &control.stream.replicas {
-            let Some(session) = sessions.get_mut(*key) else { continue };
-            let awaits_ack = session.caller.replica_state().is_some_and(|replica| replica.awaits_ack);
-            if session.feed.is_some() || awaits_ack {
-                session.held.get_or_insert_default().push_shared(block.clone());
-                continue;
-            }
-            session.release_held();
-            // A short block is copied: a range of its own in the send costs more.
-            match block.len() <= COPIED_BYTES_MAX {
-                true => session.outbox.push(&block),
-                false => session.outbox.push_shared(block.clone()),
-            }
-            stats.repl_output_bytes += block.len() as u64;
-            session.note_output(&mut control.ready);
-        }
-    }
-
-    /// Sends what was kept for replicas that have acknowledged their snapshot since.
-    pub(crate) fn release_held(&mut self) {
-        let Engine { control, sessions, .. } = self;
-        for key in &control.stream.replicas {
-            let Some(session) = sessions.get_mut(*key) else { continue };
-            let awaits_ack = session.caller.replica_state().is_some_and(|replica| replica.awaits_ack);
-            if !awaits_ack && session.feed.is_none() && session.held.is_some() {
-                session.release_held();
-                session.note_output(&mut control.ready);
-            }
-        }
-    }
 }
 
 /// A key that a command has modified: one of its arguments, or a copy.
@@ -348,9 +312,6 @@ fn propagate_deletion(unit: &mut UnitCommands, db: usize, key: &[u8], lazy: bool
     let name: &[u8] = if lazy { b"UNLINK" } else { b"DEL" };
     unit.command(db, Audience::All, [name, key].into_iter());
 }
-
-/// Blocks of the stream up to this size are copied into a replica's output.
-const COPIED_BYTES_MAX: usize = 512;
 
 #[cfg(test)]
 mod tests {

@@ -23,7 +23,6 @@ impl Engine {
         }
         self.cron.next_ms = now.unix_ms() + period;
         self.end_pause(now, process);
-        self.release_held();
         self.check_entry_space(process);
         self.save_if_due(now, process);
         self.rewrite_if_due(now, process);
@@ -127,11 +126,15 @@ impl Engine {
 
     fn each_second(&mut self, now: sluice_base::Now, process: &mut dyn Process) {
         self.watch_full_syncs(now, process);
+        self.limit_replicas(process);
+        self.end_idle_history(now, process);
         self.watch_job(now, process);
         self.stats.output_peaks.enter_second(now.unix_s());
         let period_s = self.control.config.int(param::REPL_PING_REPLICA_PERIOD);
         let period_ns = u64::try_from(period_s).unwrap_or(0).saturating_mul(1_000_000_000);
-        if self.control.stream.is_fed() && now.mono_ns.saturating_sub(self.cron.last_ping_ns) >= period_ns {
+        if !self.control.stream.replicas.is_empty()
+            && now.mono_ns.saturating_sub(self.cron.last_ping_ns) >= period_ns
+        {
             self.cron.last_ping_ns = now.mono_ns;
             // In small letters, as the reference writes it.
             self.control.stream.command_of_its_own([&b"ping"[..]].into_iter());
@@ -144,9 +147,9 @@ impl Engine {
             return;
         }
         let stream = &mut self.control.stream;
-        if stream.is_fed() {
+        if stream.has_begun() {
             stream.command_of_its_own([&b"REPLCONF"[..], b"GETACK", b"*"].into_iter());
-        } else if !stream.has_begun() {
+        } else {
             // The reference counts one byte for asking replicas when there is none: ROLE and INFO show the byte.
             stream.offset += 1;
         }

@@ -129,8 +129,9 @@ impl Engine {
         self.control.aof.set_strict(self.control.limits.fsyncs_always);
         self.gate.rearm(&self.control);
         self.refresh_access();
-        self.effects.propagating = self.control.stream.is_fed() || self.control.aof.is_on();
+        self.effects.propagating = self.control.stream.generates() || self.control.aof.is_on();
         self.refresh_listening();
+        self.evict_soon();
     }
 
     /// Has modified keys recorded while a client watches keys, waits for keys or subscribes to their events: to be called
@@ -232,10 +233,14 @@ impl Engine {
             stage: SyncStage::Online,
             awaits_ack: false,
             sends_acks: false,
+            next: self.control.stream.offset,
         }));
         session.mask = self.gate.session_mask(session);
-        self.deliver_stream();
-        self.control.stream.attach(key);
+        let stream = &mut self.control.stream;
+        if !stream.has_begun() {
+            stream.begin(stream.replid.clone());
+        }
+        stream.attach(key);
         self.refresh();
     }
 
@@ -257,9 +262,7 @@ impl Engine {
             self.forget_waits(&mut session);
         }
         if session.caller.replica.is_some() {
-            self.control.stream.replicas.retain(|k| *k != key);
-            self.leave_full_sync(&session);
-            self.refresh();
+            self.detach_replica(key, &session);
         }
         if session.caller.subscribed.is_any() {
             self.control.pubsub.forget(key);
@@ -343,8 +346,9 @@ impl Engine {
     pub fn end_iteration(&mut self, process: &mut dyn Process) {
         self.serve_full_syncs(process);
         self.ask_replicas();
-        self.deliver_stream();
+        self.deliver_stream(process);
         self.note_history();
+        self.evict_by_clock(false, process);
         if self.control.limits.maxmemory_clients > 0 {
             self.evict_clients(process);
         }

@@ -6,12 +6,15 @@
 //! more or less it is.
 //!
 //! Invariants: (1) eviction stands between two units, and each deletion propagates by itself; (2) one call takes no longer than
-//! `maxmemory-eviction-tenacity` lets it, about; (3) a pause, a load, import mode and a primary each keep eviction back.
+//! `maxmemory-eviction-tenacity` lets it, about; (3) a pause, a load and a primary keep eviction back; in import mode writes are refused
+//! instead.
 
 use crate::action::Action;
+use crate::control::Control;
 use crate::engine::Engine;
 use crate::process::{LogLevel, Process};
-use crate::session::{Closing, Session};
+use crate::repl_stream::Backlog;
+use crate::session::Closing;
 use crate::session_key::SessionKey;
 use sluice_base::Now;
 use sluice_keyspace::{EvictionPool, EvictionRule};
@@ -108,16 +111,17 @@ impl Engine {
 
     /// Bytes that wait for replicas and for the append-only file: evicting keys makes more of them.
     fn uncounted_bytes(&self, process: &mut dyn Process) -> usize {
-        let replicas = &self.control.stream.replicas;
-        let output = replicas.iter().filter_map(|key| self.sessions.get(*key)).map(Session::output_bytes);
-        let aof = if self.control.aof.is_on() { process.aof().buffer_bytes as usize } else { 0 };
-        output.sum::<usize>() + aof
+        let Control { stream, aof, limits, .. } = &self.control;
+        let history = stream.backlog().filter(|_| !stream.replicas.is_empty()).map_or(0, Backlog::len);
+        let aof_bytes = if aof.is_on() { process.aof().buffer_bytes } else { 0 };
+        (history.saturating_sub(limits.backlog_bytes) + aof_bytes) as usize
     }
 
     /// Whether keys may be evicted (3).
     fn may_evict(&self, now: Now) -> bool {
         let control = &self.control;
-        !control.pause.active(now) && control.load.is_none() && !control.limits.import_mode
+        let is_primarys = control.stream.has_primary() && control.limits.eviction.is_left_to_primary;
+        !control.pause.active(now) && control.load.is_none() && !is_primarys
     }
 
     /// Makes room where `maxmemory` is exceeded, as far as time lets it. To be called between units, where there is a limit; `proto`
@@ -129,7 +133,8 @@ impl Engine {
         if limit == 0 || self.counted_memory(process) <= limit || !self.may_evict(now) {
             return self.note_room(Room::Enough, now);
         }
-        let Some((order, among)) = self.control.limits.eviction.rule else {
+        let rule = self.control.limits.eviction.rule.filter(|_| !self.control.limits.import_mode);
+        let Some((order, among)) = rule else {
             return self.note_room(Room::None, now);
         };
         if self.eviction.rule.replace((order, among)) != Some((order, among)) {
@@ -161,6 +166,11 @@ impl Engine {
         let end = process.now();
         self.note_latency("eviction-cycle", now, end.mono_ns.saturating_sub(now.mono_ns));
         self.note_room(room, end)
+    }
+
+    /// The limit, or what room is made by, may be another: looks at the end of this iteration.
+    pub(crate) fn evict_soon(&mut self) {
+        self.eviction.is_running |= self.control.limits.maxmemory > 0;
     }
 
     /// Goes on with eviction that had no time left, or looks whether there is need for any; the milliseconds until it wants to go on.
@@ -224,9 +234,4 @@ impl Engine {
         self.control.to_close.push(key);
         self.stats.evicted_clients += 1;
     }
-}
-
-/// Bytes that wait for replicas, and for the append-only file.
-pub(crate) fn uncounted_bytes<'a>(replicas: impl Iterator<Item = &'a Session>, aof_bytes: usize) -> usize {
-    replicas.map(Session::output_bytes).sum::<usize>() + aof_bytes
 }

@@ -1,10 +1,12 @@
 //! Command families: one module per group. A handler is two halves: arguments in and reply out, and what it does to
 //! the data.
 
+pub(crate) mod bitmap;
 pub(crate) mod client;
 pub(crate) mod cluster;
 pub(crate) mod connection;
 pub(crate) mod generic;
+pub(crate) mod hyperloglog;
 pub(crate) mod list;
 pub(crate) mod monitor;
 pub(crate) mod pubsub;

@@ -11,8 +11,8 @@
 //! Invariants: (1) one snapshot at a time: it is begun when nobody reads another any more and nothing else is written in the background, and
 //! everybody who asked until then shares it, so that clients that ask and do not read cost one snapshot however many they are;
 //! (2) a snapshot is queued by the piece, a few ahead of what the replica has taken, so that progress shows, and the job does not
-//! wait for replicas; (3) a replica that makes no progress for `repl-timeout` is closed; (4) the stream from the cut on is kept
-//! in `Session::held` meanwhile, where it counts against the output limit; (5) a replica that reads up to a mark is sent the
+//! wait for replicas; (3) a replica that makes no progress for `repl-timeout` is closed; (4) the stream from the cut on waits in
+//! the backlog meanwhile; (5) a replica that reads up to a mark is sent the
 //! snapshot as it comes, and one that wants to know the length when the snapshot is whole; where whoever makes it waits for all
 //! replicas, the latter is closed at once, as neither would ever go on.
 
@@ -95,11 +95,6 @@ impl Session {
             self.outbox.push(trailer.as_bytes());
             replica.snapshot_queued += trailer.len();
         }
-        if !replica.awaits_ack
-            && let Some(mut held) = self.held.take()
-        {
-            self.outbox.append(&mut held);
-        }
         replica.stage = SyncStage::Online;
         // It had nothing to acknowledge until now.
         replica.acked_s = now.unix_s();
@@ -129,6 +124,9 @@ impl Engine {
         if session.note_taken(bytes, &mut control.full_syncs, now) == Fed::Failed {
             close(session, &mut control.to_close);
         }
+        if let Some(backlog) = control.stream.backlog() {
+            self.stats.repl_output_bytes += session.take_stream(backlog);
+        }
         session.note_output(&mut control.ready);
     }
 
@@ -149,6 +147,7 @@ impl Engine {
             self.feed_readers(process);
         }
         for client in std::mem::take(&mut self.control.full_syncs.ended) {
+            self.control.stream.owe();
             let Some(session) = self.sessions.get(client) else { continue };
             let name = session.caller.replica_name();
             process.log(LogLevel::Notice, &format!("Synchronization with replica {name} succeeded"));
@@ -196,8 +195,6 @@ impl Engine {
 
     /// Makes the cut, and attaches the replicas to the stream behind it.
     fn begin_full_sync(&mut self, wanted: Vec<Wanted>, process: &mut dyn Process) {
-        // What replicas have coming is in the snapshot already.
-        self.deliver_stream();
         let announced = |engine: &Engine, client| {
             engine.sessions.get(client).and_then(|session| session.caller.announced.as_deref().cloned())
         };
@@ -261,7 +258,6 @@ impl Engine {
 
     /// Sends replicas that want no keys the rest: small, and made at once.
     fn send_without_keys(&mut self, wanted: Vec<Wanted>, process: &mut dyn Process) {
-        self.deliver_stream();
         for one in wanted {
             let Some(session) = self.sessions.get(one.client) else { continue };
             let announced = session.caller.announced.as_deref().cloned().unwrap_or_default();
@@ -303,6 +299,9 @@ impl Engine {
             }
             replica.snapshot_queued = session.outbox.len();
             replica.acked_s = now.unix_s();
+            if !announced.rdb_only {
+                replica.next = control.stream.offset;
+            }
         }
         let needs_length = mark.is_none();
         session.feed = Some(Box::new(Feed { source, needs_length, trailer: mark, progress_ns: now.mono_ns }));

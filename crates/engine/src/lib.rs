@@ -39,6 +39,7 @@ mod pubsub;
 mod redact;
 mod renames;
 mod repl_stream;
+mod replicas;
 mod rewriting;
 mod routes;
 mod saving;

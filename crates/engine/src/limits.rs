@@ -46,6 +46,8 @@ pub struct Limits {
     pub output: [OutputLimit; 3],
     /// The least of them, bytes: below it no client needs a look. `usize::MAX` where there is none.
     pub output_floor: usize,
+    /// Bytes of the history that the backlog keeps at least, where there are so many.
+    pub backlog_bytes: u64,
     /// Which events of keys are published, and where.
     pub notify: Notify,
     /// Replies that name the server call it Redis.
@@ -62,6 +64,8 @@ pub struct Limits {
     pub password: Box<[u8]>,
     /// Thresholds of lists.
     pub list: ListLimits,
+    /// Bytes up to which a HyperLogLog is kept sparse.
+    pub hll_sparse_bytes_max: usize,
     /// DUMP compresses strings.
     pub rdb_compression: bool,
     /// RESTORE takes payloads of versions that are not known.
@@ -120,18 +124,17 @@ impl Limits {
         let policy = config.choice::<EvictionPolicy>(param::MAXMEMORY_POLICY);
         let output = [ClientClass::Normal, ClientClass::Replica, ClientClass::Pubsub].map(|class| {
             let limit = config.buffer_limit(class);
-            // A replica may be owed what the backlog may hold, however small its limit.
-            let min = match class {
-                ClientClass::Replica => config.uint(param::REPL_BACKLOG_SIZE),
-                ClientClass::Normal | ClientClass::Pubsub => 0,
-            };
             OutputLimit {
-                hard: if limit.hard_bytes > 0 { limit.hard_bytes.max(min) as usize } else { 0 },
-                soft: if limit.soft_bytes > 0 { limit.soft_bytes.max(min) as usize } else { 0 },
+                hard: limit.hard_bytes as usize,
+                soft: limit.soft_bytes as usize,
                 soft_seconds: limit.soft_seconds as u64,
             }
         });
-        let bounds = output.iter().flat_map(|limit| [limit.hard, limit.soft]).filter(|bytes| *bytes > 0);
+        // A replica's limit is about the backlog, and not about its output.
+        let bounds = [&output[0], &output[2]]
+            .into_iter()
+            .flat_map(|limit| [limit.hard, limit.soft])
+            .filter(|bytes| *bytes > 0);
         let output_floor = bounds.min().unwrap_or(usize::MAX);
         Limits {
             proto_max_bulk_len: config.int(param::PROTO_MAX_BULK_LEN) as usize,
@@ -151,6 +154,7 @@ impl Limits {
             lazy_user_flush: config.bool(param::LAZYFREE_LAZY_USER_FLUSH),
             output,
             output_floor,
+            backlog_bytes: config.uint(param::REPL_BACKLOG_SIZE),
             notify: Notify::new(config.notify_keyspace_events()),
             redis_names: config.bool(param::EXTENDED_REDIS_COMPATIBILITY),
             import_mode: config.bool(param::IMPORT_MODE),
@@ -163,6 +167,7 @@ impl Limits {
                 compress_depth: config.int(param::LIST_COMPRESS_DEPTH) as u32,
                 packed_threshold: 0,
             },
+            hll_sparse_bytes_max: config.int(param::HLL_SPARSE_MAX_BYTES) as usize,
             rdb_compression: config.bool(param::RDBCOMPRESSION),
             any_rdb_version: config.choice::<RdbVersionCheck>(param::RDB_VERSION_CHECK)
                 == RdbVersionCheck::Relaxed,

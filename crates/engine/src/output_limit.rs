@@ -3,9 +3,9 @@
 //! A reply beyond the hard limit is not sent at all: the client is closed instead.
 
 use crate::engine::Engine;
-use crate::limits::Limits;
+use crate::limits::{Limits, OutputLimit};
 use crate::process::{LogLevel, Process};
-use crate::session::{ClientKind, Closing, Session};
+use crate::session::{Caller, ClientKind, Closing, Session};
 use crate::session_key::SessionKey;
 use sluice_base::Now;
 
@@ -14,7 +14,11 @@ impl Engine {
     pub fn check_output_limit(&mut self, key: SessionKey, process: &mut dyn Process) {
         let Some(mut session) = self.sessions.take(key) else { return };
         self.limit_output(&mut session, process);
+        let is_replica = session.caller.replica.is_some();
         self.sessions.put_back(session);
+        if is_replica {
+            self.limit_replicas(process);
+        }
     }
 
     /// The same for a session that executes.
@@ -63,18 +67,22 @@ impl Engine {
     }
 }
 
-/// Whether a client's output is beyond its limit; remembers since when it has been beyond the soft one.
+/// Whether a client's output is beyond its limit; remembers since when it has been beyond the soft one. That of a replica is looked
+/// at by [`Engine::limit_replicas`].
 pub(crate) fn is_over_limit(session: &mut Session, limits: &Limits, now: Now) -> bool {
-    let snapshot = session.caller.replica_state().map_or(0, |replica| replica.snapshot_queued);
-    let bytes = session.output_bytes().saturating_sub(snapshot);
     let limit = match session.caller.kind {
         ClientKind::Normal if session.caller.subscribed.is_any() => limits.output[2],
         ClientKind::Normal => limits.output[0],
-        ClientKind::Replica => limits.output[1],
+        ClientKind::Replica => return false,
     };
+    exceeds(session.output_bytes(), limit, &mut session.caller, now)
+}
+
+/// Whether so many bytes are beyond a limit.
+pub(crate) fn exceeds(bytes: usize, limit: OutputLimit, caller: &mut Caller, now: Now) -> bool {
     let second = u32::try_from(now.mono_ns / 1_000_000_000).unwrap_or(u32::MAX);
     let above_soft = limit.soft > 0 && bytes >= limit.soft;
-    let since = &mut session.caller.soft_limit_since_s;
+    let since = &mut caller.soft_limit_since_s;
     if !above_soft {
         *since = 0;
     } else if *since == 0 {

@@ -8,6 +8,8 @@ pub(crate) fn all() -> impl Iterator<Item = Route> {
     [
         families::string::ROUTES,
         families::list::ROUTES,
+        families::bitmap::ROUTES,
+        families::hyperloglog::ROUTES,
         families::generic::ROUTES,
         families::connection::ROUTES,
         families::client::ROUTES,

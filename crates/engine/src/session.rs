@@ -209,8 +209,10 @@ pub struct ReplicaState {
     pub acked_s: i64,
     /// How far it is.
     pub stage: SyncStage,
-    /// What comes after its snapshot is held until it says that it has that: it could not tell the end otherwise.
+    /// What comes after its snapshot waits until it says that it has that: it could not tell the end otherwise.
     pub awaits_ack: bool,
+    /// Offset of the first byte of the stream that it was not queued; [`u64::MAX`] while it is not sent the stream.
+    pub next: u64,
     /// It tells how far it is (it came by PSYNC): one that is silent for `repl-timeout` is closed.
     pub sends_acks: bool,
 }
@@ -237,6 +239,8 @@ pub struct Announced {
     pub version: u32,
     /// It can read a snapshot that ends with a mark.
     pub eof: bool,
+    /// It understands that a history goes on under another id.
+    pub psync2: bool,
     /// It wants the snapshot and no stream.
     pub rdb_only: bool,
     /// It wants no keys in it.
@@ -313,8 +317,6 @@ pub struct Session {
     pub outbox: Outbox,
     /// It is on the list of sessions with new output.
     pub queued: bool,
-    /// Part of the stream that waits until the replica acknowledges its snapshot.
-    pub held: Option<Box<Outbox>>,
     /// Bits of the gate's checks that can reject this session something (`Gate::session_mask`).
     pub mask: u32,
     /// What MULTI has queued, between MULTI and EXEC.
@@ -346,7 +348,6 @@ impl Session {
             key,
             outbox: Outbox::new(),
             queued: false,
-            held: None,
             mask: 0,
             transaction: None,
             feed: None,
@@ -401,9 +402,7 @@ impl Session {
         let announced = caller.announced.as_deref();
         let replica = caller.replica.as_deref().map_or(0, |_| heap::boxed::<ReplicaState>())
             + announced.map_or(0, |own| heap::boxed::<Announced>() + heap::block(own.ip.len()));
-        let output = self.outbox.footprint()
-            + self.held.as_deref().map_or(0, |held| heap::boxed::<Outbox>() + held.footprint())
-            + self.feed.as_deref().map_or(0, |_| heap::boxed::<Feed>());
+        let output = self.outbox.footprint() + self.feed.as_deref().map_or(0, |_| heap::boxed::<Feed>());
         let deferred = self.transaction.as_deref().map_or(0, Transaction::footprint)
             + self.waiting.as_deref().map_or(0, Waiting::footprint);
         heap::boxed::<Session>() + heap::block(caller.addr.len()) + labels + replica + output + deferred
@@ -412,14 +411,7 @@ impl Session {
     /// Bytes of output that the client has not received yet.
     #[inline]
     pub fn output_bytes(&self) -> usize {
-        self.outbox.len() + self.held.as_ref().map_or(0, |held| held.len()) + self.in_flight
-    }
-
-    /// Makes the deferred part of the stream output.
-    pub(crate) fn release_held(&mut self) {
-        if let Some(mut held) = self.held.take() {
-            self.outbox.append(&mut held);
-        }
+        self.outbox.len() + self.in_flight
     }
 
     /// Lists a session that has output, once.

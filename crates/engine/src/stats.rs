@@ -69,6 +69,10 @@ pub struct Stats {
     pub denied_auth: u64,
     /// Full synchronisations.
     pub sync_full: u64,
+    /// Replicas that went on where they were.
+    pub sync_partial_ok: u64,
+    /// Those that wanted to and could not.
+    pub sync_partial_err: u64,
     /// Bytes sent to replicas.
     pub repl_output_bytes: u64,
     /// Time in commands within the current iteration, nanoseconds.
@@ -197,6 +201,8 @@ impl Stats {
             prefetch_entries: 0,
             denied_auth: 0,
             sync_full: 0,
+            sync_partial_ok: 0,
+            sync_partial_err: 0,
             repl_output_bytes: 0,
             iteration_command_ns: 0,
             turn_began_at: 0,

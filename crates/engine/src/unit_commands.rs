@@ -72,6 +72,11 @@ impl UnitCommands {
         self.command(db, Audience::All, argv.iter().map(Vec::as_slice));
     }
 
+    /// Bytes of the commands.
+    pub(crate) fn len_bytes(&self) -> usize {
+        self.bytes.len()
+    }
+
     /// Whether there is none.
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {

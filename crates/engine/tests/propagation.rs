@@ -586,7 +586,7 @@ fn replconf_rdb_filter_only_leaves_the_keys_out() {
     assert!(!items(&file).iter().any(|item| item.starts_with("db ")));
     rig.run("SET b 2");
     assert_eq!(rig.fed(replica), "", "the stream waits for its word");
-    assert_eq!(rig.run_as(replica, "REPLCONF ACK 0"), "");
+    rig.argv_unread(replica, &[b"REPLCONF", b"ACK", b"0"]);
     rig.run("SET c 3");
     assert_eq!(rig.fed(replica), "SET b 2; SET c 3");
 }
@@ -683,26 +683,6 @@ fn replicas_are_pinged() {
 }
 
 #[test]
-fn a_snapshot_does_not_count_against_the_output_limit() {
-    let mut rig = Rig::with(&[
-        ("client-output-buffer-limit", "replica 10000 0 0"),
-        ("repl-backlog-size", "16384"),
-        ("rdbcompression", "no"),
-    ]);
-    rig.run(&format!("SET big {}", "v".repeat(100_000)));
-    let replica = rig.connect();
-    attach(&mut rig, replica, "SYNC");
-    assert!(!rig.is_closing(replica));
-    for (sets, closes) in [(15, false), (5, true)] {
-        for _ in 0..sets {
-            rig.run(&format!("SET other {}", "v".repeat(1000)));
-        }
-        rig.engine.check_output_limit(replica, &mut rig.process);
-        assert_eq!(rig.is_closing(replica), closes, "the stream counts, from the size of the backlog on");
-    }
-}
-
-#[test]
 fn pending_output_forbids_a_synchronisation() {
     let mut rig = Rig::new();
     let client = rig.connect();
@@ -729,22 +709,6 @@ fn a_wall_clock_that_was_set_back_does_not_keep_pings_from_replicas() {
         sent += rig.output(replica).len();
     }
     assert!(sent > 0);
-}
-
-#[test]
-fn the_soft_output_limit_of_a_replica_is_raised_to_the_backlog_too() {
-    let limits = [("client-output-buffer-limit", "replica 0 10000 1"), ("repl-backlog-size", "1mb")];
-    let mut rig = Rig::with(&limits);
-    let replica = rig.connect();
-    attach(&mut rig, replica, "SYNC");
-    for _ in 0..15 {
-        rig.run(&format!("SET other {}", "v".repeat(1000)));
-    }
-    for _ in 0..2 {
-        rig.pass_ms(3000);
-        rig.engine.check_output_limit(replica, &mut rig.process);
-    }
-    assert!(!rig.is_closing(replica));
 }
 
 /// A server with a snapshot of some megabytes, which no replica takes in one piece.
@@ -895,7 +859,7 @@ fn a_full_sync_sends_one_moment_while_commands_change_everything() {
     }
     assert!(!rig.engine.has_job());
     assert_eq!(rig.fed(replica), "", "the stream waits for the replica's word");
-    assert_eq!(rig.run_as(replica, "REPLCONF ACK 0"), "");
+    rig.argv_unread(replica, &[b"REPLCONF", b"ACK", b"0"]);
     rig.run("SET later 1");
     let stream = rig.fed(replica);
     assert!(stream.starts_with("SET key:7 changed; DEL key:8; RENAME key:9 key:10; FLUSHDB"), "{stream}");

@@ -1,5 +1,9 @@
 //! The doors a command gets: [`DbRef`] to read, [`DbMut`] to change.
 
+mod text;
+
+pub use text::StrEdit;
+
 use crate::db::{Db, Found, Meta};
 use crate::edit::ListEdit;
 use crate::effects::{Effects, Event};
@@ -215,6 +219,12 @@ impl DbMut<'_> {
             return None;
         }
         Some(DbMut { dbs: self.dbs, number, access: self.access, effects: self.effects })
+    }
+
+    /// The same database to read from, for what a command looks at before it writes: several keys at once.
+    pub fn as_read(&mut self) -> DbRef<'_> {
+        let DbMut { dbs, number, access, effects } = self;
+        DbRef { db: &dbs[*number], number: *number, access: *access, effects }
     }
 
     /// The number of this database.

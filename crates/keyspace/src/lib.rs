@@ -20,7 +20,7 @@ mod hasher;
 mod new_value;
 mod view;
 
-pub use access::{DbMut, DbRef, SetExpiry};
+pub use access::{DbMut, DbRef, SetExpiry, StrEdit};
 pub use captured::{Captured, CapturedEntry};
 pub use dataset::{ChunkMemory, Dataset, Keyspace};
 pub use db::{Compacted, CutState, Db, Found};

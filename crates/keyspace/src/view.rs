@@ -5,7 +5,8 @@ use crate::db::{Db, mixed_up};
 use crate::entry::{self, Form, Head};
 use sluice_base::Bytes;
 use sluice_collections::slab::Handle;
-use sluice_value::{Encoding, ListEncoding, ListRef, Pages, Type, Value};
+use sluice_value::{Encoding, ListEncoding, ListRef, Pages, Piece, Type, Value};
+use std::ops::Range;
 use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -185,6 +186,34 @@ impl Str<'_> {
                 self.in_one_piece(&mut f);
             }
         }
+    }
+
+    /// Calls `f` with the bytes of `range`, which is cut to the string, piece by piece, without allocating.
+    pub fn for_each_piece(self, range: Range<usize>, mut f: impl FnMut(Piece<'_>)) {
+        match self {
+            Str::Pages(pages) => pages.pieces(range).for_each(f),
+            Str::Int(_) | Str::Inline(_) | Str::Shared(_) => {
+                self.in_one_piece(|bytes| {
+                    let end = range.end.min(bytes.len());
+                    if let Some(part) = bytes.get(range.start..end)
+                        && !part.is_empty()
+                    {
+                        f(Piece::Part(part));
+                    }
+                });
+            }
+        }
+    }
+
+    /// Copies the bytes from `offset` on into `target`; zeros stand for those behind the end.
+    pub fn copy_at(self, offset: usize, target: &mut [u8]) {
+        let mut filled = 0;
+        self.for_each_piece(offset..offset.saturating_add(target.len()), |piece| {
+            let bytes = piece.bytes();
+            target[filled..filled + bytes.len()].copy_from_slice(bytes);
+            filled += bytes.len();
+        });
+        target[filled..].fill(0);
     }
 
     /// Whether these are the bytes.

@@ -491,6 +491,8 @@ impl Server {
                 barrier.forget(key);
             }
         }
+        // What was put there meanwhile is for the next iteration.
+        to_close.append(&mut self.sockets.to_close);
         self.sockets.to_close = to_close;
     }
 

@@ -19,6 +19,8 @@ use std::sync::{Arc, Mutex};
 pub struct FakeProcess {
     /// The time.
     pub now: Now,
+    /// What random bytes there were last: the next ones are one more.
+    pub entropy: u8,
     /// Lines logged.
     pub log: Vec<(LogLevel, String)>,
     /// Names of the directives applied, in order.
@@ -326,6 +328,7 @@ impl Default for FakeProcess {
     fn default() -> FakeProcess {
         FakeProcess {
             now: Now { mono_ns: 1_000_000_000, unix_us: 1_700_000_000_000_000 },
+            entropy: 0,
             log: Vec::new(),
             applied: Vec::new(),
             refuse: None,
@@ -472,7 +475,8 @@ impl Process for FakeProcess {
         self.log.push((level, line.to_owned()));
     }
     fn entropy(&mut self) -> [u8; 20] {
-        [7; 20]
+        self.entropy = self.entropy.wrapping_add(1);
+        [self.entropy; 20]
     }
     fn purge_memory(&mut self) {}
     fn malloc_stats(&mut self) -> String {

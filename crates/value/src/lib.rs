@@ -8,6 +8,7 @@
 //! proves it by adding one.
 #![forbid(unsafe_code)]
 
+pub mod hll;
 pub mod list;
 mod pages;
 

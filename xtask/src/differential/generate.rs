@@ -51,6 +51,8 @@ pub(crate) struct Generator<'a> {
     listens: [usize; 2],
     /// Whether the command being drawn is of lists: then its keys mostly are.
     of_lists: bool,
+    /// What the keys of the command's type begin with, where it has some of its own.
+    own_keys: Option<&'static str>,
 }
 
 /// Chances out of a hundred.
@@ -76,8 +78,10 @@ const LISTENING_COMMANDS_MAX: usize = 60;
 const SOCIAL_CHANCE: u64 = 50;
 /// That a stream has notifications of keys, which the listener is sent.
 const NOTIFY_CHANCE: u64 = 60;
-/// That a key of a list command is one that mostly holds a list.
-const LIST_KEY_CHANCE: u64 = 75;
+/// That a key of a command is one that mostly holds a value of its type.
+const OWN_KEY_CHANCE: u64 = 75;
+/// What the keys of a type begin with: three of each.
+const OWN_KEYS: &[(&str, &str)] = &[("@list", "l"), ("@hyperloglog", "p"), ("@bitmap", "s"), ("@set", "e")];
 /// That keys of a stream expire; and in such a stream, that one does next.
 const MORTAL_CHANCES: [u64; 2] = [25, 3];
 
@@ -97,6 +101,7 @@ impl<'a> Generator<'a> {
             social,
             listens: [0; 2],
             of_lists: false,
+            own_keys: None,
         }
     }
 
@@ -242,6 +247,8 @@ impl<'a> Generator<'a> {
         }
         self.announced = None;
         self.of_lists = entry.is_meant("@list");
+        let own = OWN_KEYS.iter().find(|(group, _)| entry.is_meant(group));
+        self.own_keys = own.map(|(_, name)| *name);
         self.sequence(&entry.arguments, &mut words);
         words
     }
@@ -296,8 +303,8 @@ impl<'a> Generator<'a> {
                 self.announced = Some(count);
                 words.push(count.to_string().into_bytes());
             }
-            "key" if self.of_lists && self.chance(LIST_KEY_CHANCE) => {
-                let key = values::list_key(&mut self.rng);
+            "key" if self.own_keys.is_some() && self.chance(OWN_KEY_CHANCE) => {
+                let key = values::own_key(&mut self.rng, self.own_keys.unwrap_or_default());
                 words.push(key);
             }
             "integer" if self.of_lists => {

@@ -25,6 +25,10 @@ const KEYS: &[&[u8]] = &[
     b"z1",
     b"e0",
     b"e1",
+    b"e2",
+    b"p0",
+    b"p1",
+    b"p2",
     b"",
     b"bin\x00\r\n\xff",
     b"with space",
@@ -173,6 +177,11 @@ pub(super) fn key(rng: &mut Rng) -> Vec<u8> {
 /// A key that mostly holds a list.
 pub(super) fn list_key(rng: &mut Rng) -> Vec<u8> {
     text_of("l", rng.below(3))
+}
+
+/// A key that mostly holds a value of the type whose keys begin like this.
+pub(super) fn own_key(rng: &mut Rng, name: &str) -> Vec<u8> {
+    text_of(name, rng.below(3))
 }
 
 /// An index or a count of a list, from either end.

@@ -117,6 +117,10 @@ fn a_request_names_a_command_or_a_subcommand() {
 #[test]
 fn commands_write_keys_if_and_only_if_they_are_flagged_so() {
     for spec in ALL.iter().filter(|spec| !spec.keys.specs().is_empty()) {
+        // PFCOUNT keeps its estimate in the value, and is a reader by its flags.
+        if spec.full_name == "pfcount" {
+            continue;
+        }
         let writes = spec.keys.specs().iter().any(|keys| keys.access() == crate::Access::Write);
         assert_eq!(writes, spec.flags.has(crate::Flags::WRITE), "{}", spec.full_name);
     }

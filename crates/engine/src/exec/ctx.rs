@@ -234,6 +234,8 @@ pub enum Handler {
     Static(fn(&mut StaticCtx<'_>, Args<'_>) -> Run),
     Read(fn(&mut ReadCtx<'_>, Args<'_>) -> Run),
     Write(fn(&mut WriteCtx<'_>, Args<'_>) -> Run),
+    /// PFCOUNT: it reads, and keeps what it computed in the value.
+    Keeping(fn(&mut WriteCtx<'_>, Args<'_>) -> Run),
     Dataset(fn(&mut DatasetCtx<'_>, Args<'_>) -> Run),
     Session(fn(&mut SessionCtx<'_>, Args<'_>) -> Run),
     Transaction(fn(&mut TransactionCtx<'_>, Args<'_>) -> Run),
@@ -299,7 +301,7 @@ impl Handler {
         match self {
             Handler::Static(_) => of(KeyRights::None, [None, None, None, None]),
             Handler::Read(_) => of(KeyRights::Read, [None, None, None, None]),
-            Handler::Write(_) => of(KeyRights::Write, [None, None, None, None]),
+            Handler::Write(_) | Handler::Keeping(_) => of(KeyRights::Write, [None, None, None, None]),
             Handler::Dataset(_) => of(KeyRights::AllDbs, [Read, None, None, None]),
             Handler::Session(_) => of(KeyRights::None, [Change, None, None, None]),
             Handler::Transaction(_) => of(KeyRights::Read, [Change, None, None, None]),
@@ -336,6 +338,11 @@ pub(crate) const fn route(spec: &'static Spec, handler: Handler) -> Route {
     }
     let keys = handler.rights().keys;
     let writes = spec.flags.has(Flags::WRITE);
+    // What it writes follows from what it reads.
+    if matches!(handler, Handler::Keeping(_)) {
+        assert!(!writes, "a command declared WRITE is no reader");
+        return Route { spec, handler };
+    }
     match keys {
         KeyRights::Write | KeyRights::AllDbs => {
             assert!(writes, "a handler that may write needs a command declared WRITE");

@@ -40,7 +40,7 @@ impl Engine {
                 let reply = Reply::new(&mut session.outbox, proto);
                 run(&mut ReadCtx { db, limits, rng, reply, _seal: Seal(()) }, args)
             }
-            Handler::Write(run) => {
+            Handler::Write(run) | Handler::Keeping(run) => {
                 let db = keyspace.write(number, access, effects);
                 let reply = Reply::new(&mut session.outbox, proto);
                 let may_wait = !unit.is_nested();

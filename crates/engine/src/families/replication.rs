@@ -1,7 +1,7 @@
 //! What a replica says to its primary: SYNC, PSYNC, REPLCONF.
 //!
 //! A replica is a client that asked for the data. It is sent a snapshot, then the stream; what it says after that gets no reply.
-//! Every synchronisation is a full one: there is no backlog yet.
+//! A replica that was away goes on where it was, as far as the backlog reaches.
 
 use crate::args::Args;
 use crate::blocking::{LocalWait, WaitFor};
@@ -26,52 +26,105 @@ pub(crate) const ROUTES: &[Route] = &[
     route(&generic::WAITAOF, Handler::Server(waitaof)),
 ];
 
-fn sync(ctx: &mut ServerCtx<'_>, _: Args<'_>) -> Run {
-    synchronise(ctx, Greeting::None)
-}
-
 fn psync(ctx: &mut ServerCtx<'_>, args: Args<'_>) -> Run {
-    if ctx.session.caller.replica.is_none() {
-        // Where the replica is does not matter as long as there is no backlog.
-        args.int(2)?;
-    }
-    synchronise(ctx, Greeting::Full)
-}
-
-fn synchronise(ctx: &mut ServerCtx<'_>, greeting: Greeting) -> Run {
     if ctx.session.caller.replica.is_some() {
         return Ok(Outcome::Done);
     }
-    let announced = ctx.session.caller.announced.as_deref().cloned().unwrap_or_default();
-    if announced.without_keys && !announced.eof {
+    let wanted = args.int(2)?;
+    check_may_synchronise(ctx)?;
+    let name = ctx.session.caller.replica_name();
+    ctx.process.log(LogLevel::Notice, &format!("Replica {name} asks for synchronization"));
+    match ctx.control.stream.continues(args.at(1), wanted) {
+        Ok(place) => go_on(ctx, place),
+        Err(reason) => {
+            if let Some(reason) = reason {
+                let text = format!(
+                    "Partial resynchronization not accepted: {reason}. Replica {name} is sent everything."
+                );
+                ctx.process.log(LogLevel::Notice, &text);
+            }
+            ctx.stats.sync_partial_err += u64::from(!args.at(1).starts_with(b"?"));
+            synchronise(ctx, Greeting::Full);
+        }
+    }
+    Ok(Outcome::Done)
+}
+
+fn sync(ctx: &mut ServerCtx<'_>, _: Args<'_>) -> Run {
+    if ctx.session.caller.replica.is_none() {
+        check_may_synchronise(ctx)?;
+        synchronise(ctx, Greeting::None);
+    }
+    Ok(Outcome::Done)
+}
+
+fn check_may_synchronise(ctx: &mut ServerCtx<'_>) -> Result<(), CmdError> {
+    let announced = ctx.session.caller.announced.as_deref();
+    if announced.is_some_and(|announced| announced.without_keys && !announced.eof) {
         return Err(CmdError::text("ERR Filtered replica requires EOF capability"));
     }
     if ctx.reply.outbox().len() + ctx.session.in_flight > 0 {
         return Err(CmdError::text("ERR SYNC and PSYNC are invalid with pending output"));
     }
-    let name = ctx.session.caller.replica_name();
-    ctx.process.log(LogLevel::Notice, &format!("Replica {name} asks for synchronization"));
-    // What was written while nobody was fed is in no history: a replica of before would lack it.
-    if !ctx.control.stream.is_fed() {
-        let replid = hex(&ctx.process.entropy());
-        ctx.control.stream.begin(replid);
-    }
-    if greeting == Greeting::Full {
-        ctx.process.log(LogLevel::Notice, &format!("Full resync requested by replica {name}"));
-    }
+    Ok(())
+}
+
+/// Makes the client a replica.
+fn become_replica(ctx: &mut ServerCtx<'_>, stage: SyncStage, sends_acks: bool) {
+    let acked_s = ctx.now.unix_s();
+    let announced = ctx.session.caller.announced.as_deref();
+    let awaits_ack =
+        stage == SyncStage::Wanted && announced.is_some_and(|announced| announced.eof && !announced.rdb_only);
     let caller = &mut ctx.session.caller;
     caller.kind = ClientKind::Replica;
     caller.reply = ReplyMode::Attaching;
     caller.replica = Some(Box::new(ReplicaState {
         snapshot_queued: 0,
         acked: 0,
-        acked_s: ctx.now.unix_s(),
-        stage: SyncStage::Wanted,
-        awaits_ack: announced.eof && !announced.rdb_only,
-        sends_acks: greeting == Greeting::Full,
+        acked_s,
+        stage,
+        awaits_ack,
+        sends_acks,
+        next: u64::MAX,
     }));
+}
+
+/// A replica that was away goes on at this place of the history.
+fn go_on(ctx: &mut ServerCtx<'_>, place: u64) {
+    become_replica(ctx, SyncStage::Online, true);
+    let stream = &mut ctx.control.stream;
+    let knows_ids = ctx.session.caller.announced.as_deref().is_some_and(|announced| announced.psync2);
+    match knows_ids {
+        true => ctx.reply.raw(format!("+CONTINUE {}\r\n", stream.replid).as_bytes()),
+        false => ctx.reply.raw(b"+CONTINUE\r\n"),
+    }
+    let bytes = stream.offset - place;
+    if let Some(replica) = &mut ctx.session.caller.replica {
+        replica.next = place;
+    }
+    stream.attach_within(ctx.session.key);
+    ctx.stats.sync_partial_ok += 1;
+    let name = ctx.session.caller.replica_name();
+    let text = format!(
+        "Partial resynchronization request from {name} accepted. Sending {bytes} bytes of backlog starting from offset {}.",
+        place + 1
+    );
+    ctx.process.log(LogLevel::Notice, &text);
+}
+
+/// A replica is to be sent everything.
+fn synchronise(ctx: &mut ServerCtx<'_>, greeting: Greeting) {
+    let name = ctx.session.caller.replica_name();
+    // What was written while there was no backlog is in no history: a replica of before would lack it.
+    if !ctx.control.stream.has_begun() {
+        let replid = hex(&ctx.process.entropy());
+        ctx.control.stream.begin(replid);
+    }
+    if greeting == Greeting::Full {
+        ctx.process.log(LogLevel::Notice, &format!("Full resync requested by replica {name}"));
+    }
+    become_replica(ctx, SyncStage::Wanted, greeting == Greeting::Full);
     ctx.control.full_syncs.want(ctx.session.key, greeting);
-    Ok(Outcome::Done)
 }
 
 fn replconf(ctx: &mut ServerCtx<'_>, args: Args<'_>) -> Run {
@@ -163,6 +216,7 @@ fn acknowledge(ctx: &mut ServerCtx<'_>, offset: &[u8]) {
     {
         // What it says before its snapshot was queued whole says nothing about that.
         replica.awaits_ack &= replica.stage != SyncStage::Online;
+        ctx.control.stream.owe();
         replica.acked = replica.acked.max(offset);
         replica.acked_s = ctx.now.unix_s();
         ctx.control.blocking.replica_acknowledged();
@@ -191,6 +245,7 @@ fn announce(announced: &mut Announced, args: Args<'_>, i: usize) -> Result<(), C
     } else if args.is(i, "CAPA") {
         // Capabilities that are not known here are those of replicas younger than this.
         announced.eof |= args.is(i + 1, "EOF");
+        announced.psync2 |= args.is(i + 1, "PSYNC2");
     } else if args.is(i, "VERSION") {
         let unknown = || CmdError::owned([b"ERR Unrecognized version format: ", text].concat());
         announced.version = parse_version(text).ok_or_else(unknown)?;

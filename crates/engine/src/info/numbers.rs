@@ -1,6 +1,7 @@
 //! What memory is used for: the numbers behind INFO memory and MEMORY STATS.
 
 use super::View;
+use crate::repl_stream::Backlog;
 use crate::session::Session;
 use sluice_keyspace::Db;
 
@@ -17,6 +18,10 @@ pub(crate) struct MemoryReport {
     pub clients: u64,
     /// Replicas.
     pub replicas: u64,
+    /// The backlog.
+    pub backlog: u64,
+    /// What it keeps beyond its size because replicas are behind.
+    pub replica_buffers: u64,
     /// Everything that is not data: startup, clients, indexes of the keyspace.
     pub overhead: u64,
     /// The rest.
@@ -43,7 +48,11 @@ impl MemoryReport {
                 None => report.clients += bytes,
             }
         }
-        report.overhead = report.startup + report.clients + report.replicas;
+        let kept = view.control.stream.backlog().map_or(0, Backlog::footprint) as u64;
+        let has_replicas = !view.control.stream.replicas.is_empty();
+        report.backlog = if has_replicas { kept.min(view.control.limits.backlog_bytes) } else { kept };
+        report.replica_buffers = kept - report.backlog;
+        report.overhead = report.startup + report.clients + report.replicas + kept;
         for (_, db) in view.keyspace.iter() {
             report.keys += db.len() as u64;
             report.overhead += index_bytes(db);

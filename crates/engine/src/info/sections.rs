@@ -2,9 +2,9 @@
 
 use super::numbers::{difference, ratio};
 use super::{Lines, MemoryReport, View};
-use crate::evict::uncounted_bytes;
 use crate::loading::LoadUnderWay;
 use crate::pubsub::TopicKind;
+use crate::repl_stream::Backlog;
 use crate::session::SyncStage;
 use crate::version;
 use sluice_base::Now;
@@ -128,9 +128,11 @@ pub(super) fn memory(view: &View<'_>, out: &mut Lines) {
     out.add_bytes("maxmemory", view.control.limits.maxmemory as u64);
     out.add("maxmemory_policy", String::from_utf8_lossy(&config.shown(param::MAXMEMORY_POLICY)));
     memory_ratios(view, &report, out);
-    let aof_bytes = if view.control.aof.is_on() { facts.aof.buffer_bytes as usize } else { 0 };
-    out.add("mem_not_counted_for_evict", uncounted_bytes(view.replicas(), aof_bytes));
-    out.zeros(&["mem_replication_backlog", "mem_total_replication_buffers", "mem_replicas_repl_buffer"]);
+    let aof_bytes = if view.control.aof.is_on() { facts.aof.buffer_bytes } else { 0 };
+    out.add("mem_not_counted_for_evict", report.replica_buffers + aof_bytes);
+    out.add("mem_replication_backlog", report.backlog);
+    out.add("mem_total_replication_buffers", report.backlog + report.replica_buffers);
+    out.add("mem_replicas_repl_buffer", report.replica_buffers);
     out.add("mem_clients_slaves", report.replicas);
     out.add("mem_clients_normal", report.clients);
     out.zeros(&["mem_cluster_links", "mem_cluster_slot_import", "mem_cluster_slot_export", "mem_aof_buffer"]);
@@ -239,7 +241,8 @@ pub(super) fn stats(view: &View<'_>, out: &mut Lines) {
     traffic(view, out);
     out.add("rejected_connections", stats.rejected_connections);
     out.add("sync_full", stats.sync_full);
-    out.zeros(&["sync_partial_ok", "sync_partial_err"]);
+    out.add("sync_partial_ok", stats.sync_partial_ok);
+    out.add("sync_partial_err", stats.sync_partial_err);
     out.add("expired_keys", stats.expired_keys);
     out.add("expired_fields", 0);
     out.add("expired_stale_perc", format_args!("{:.2}", stats.expired_stale_percent));
@@ -362,9 +365,11 @@ pub(super) fn replication(view: &View<'_>, out: &mut Lines) {
         "second_repl_offset",
         earlier.map_or(-1, |(_, offset)| i64::try_from(*offset).unwrap_or(i64::MAX)),
     );
-    out.add("repl_backlog_active", 0);
+    let backlog = stream.backlog();
+    out.add("repl_backlog_active", u8::from(backlog.is_some()));
     out.add("repl_backlog_size", view.control.config.int(param::REPL_BACKLOG_SIZE));
-    out.zeros(&["repl_backlog_first_byte_offset", "repl_backlog_histlen"]);
+    out.add("repl_backlog_first_byte_offset", backlog.map_or(0, |backlog| backlog.start() + 1));
+    out.add("repl_backlog_histlen", backlog.map_or(0, Backlog::len));
 }
 
 pub(super) fn cpu(view: &View<'_>, out: &mut Lines) {

@@ -199,7 +199,7 @@ impl FileLoad {
             now,
             lfu,
             left,
-            keeps_expired: false,
+            expired: if self.ends_process { ExpiredKeys::LoadedInHistory } else { ExpiredKeys::LeftOut },
             db,
             counts,
             entries,
@@ -323,6 +323,17 @@ enum Failure {
 /// Bytes of a file's signature.
 const MAGIC_BYTES: usize = 9;
 
+/// What becomes of keys past their expiry.
+#[derive(Clone, Copy)]
+enum ExpiredKeys {
+    LeftOut,
+    /// Loaded where the file belongs to a history: replicas that go on behind the file have these keys. They are deleted, and replicas
+    /// told so, when somebody meets them.
+    LoadedInHistory,
+    /// Loaded: a log goes on behind them.
+    Loaded,
+}
+
 /// Where the items of a file go.
 struct LoadTarget<'a> {
     keyspace: &'a mut Keyspace,
@@ -330,8 +341,7 @@ struct LoadTarget<'a> {
     now: Now,
     lfu: bool,
     left: u64,
-    /// Keys past their expiry are loaded too: a log goes on behind them.
-    keeps_expired: bool,
+    expired: ExpiredKeys,
     db: &'a mut usize,
     counts: &'a mut LoadCounts,
     /// Keys so far, whatever became of them.
@@ -423,7 +433,12 @@ impl LoadTarget<'_> {
 
     fn entry(&mut self, entry: LoadedEntry<'_>) -> Result<(), String> {
         let LoadedEntry { key, value, expiry_ms, usage } = entry;
-        if !self.keeps_expired && expiry_ms.is_some_and(|at| at < self.now.unix_ms()) {
+        let is_loaded = match self.expired {
+            ExpiredKeys::LeftOut => false,
+            ExpiredKeys::LoadedInHistory => self.history.has_id(),
+            ExpiredKeys::Loaded => true,
+        };
+        if !is_loaded && expiry_ms.is_some_and(|at| at < self.now.unix_ms()) {
             self.counts.expired += 1;
             return Ok(());
         }
@@ -533,7 +548,7 @@ impl PreambleLoad {
             now: *now,
             lfu: *lfu,
             left: *size,
-            keeps_expired: true,
+            expired: ExpiredKeys::Loaded,
             db,
             counts,
             entries,

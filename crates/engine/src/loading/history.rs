@@ -32,6 +32,11 @@ impl LoadedHistory {
         }
     }
 
+    /// Whether the file belongs to a history.
+    pub(crate) fn has_id(&self) -> bool {
+        self.replid.is_some()
+    }
+
     /// The data have been changed since.
     #[inline]
     pub(crate) fn note_change(&mut self) {

@@ -9,6 +9,10 @@ pub enum Event {
     SetRange,
     IncrBy,
     IncrByFloat,
+    SetBit,
+    PfAdd,
+    /// A HyperLogLog's estimate was kept in it: a change that no event tells of.
+    PfCount,
     LPush,
     RPush,
     LPop,
@@ -153,6 +157,9 @@ impl Event {
             Event::SetRange => "setrange",
             Event::IncrBy => "incrby",
             Event::IncrByFloat => "incrbyfloat",
+            Event::SetBit => "setbit",
+            Event::PfAdd => "pfadd",
+            Event::PfCount => "pfcount",
             Event::LPush => "lpush",
             Event::RPush => "rpush",
             Event::LPop => "lpop",
@@ -177,12 +184,22 @@ impl Event {
         }
     }
 
+    /// Whether the event is published at all.
+    pub fn is_published(self) -> bool {
+        self != Event::PfCount
+    }
+
     /// The class that has to be chosen for the event to be published.
     pub fn class(self) -> Class {
         match self {
-            Event::Set | Event::Append | Event::SetRange | Event::IncrBy | Event::IncrByFloat => {
-                Class::String
-            }
+            Event::Set
+            | Event::Append
+            | Event::SetRange
+            | Event::IncrBy
+            | Event::IncrByFloat
+            | Event::SetBit
+            | Event::PfAdd
+            | Event::PfCount => Class::String,
             Event::LPush
             | Event::RPush
             | Event::LPop

@@ -194,6 +194,7 @@ fn aof_flush_sleep(ctx: &mut DebugCtx<'_>, args: Args<'_>) -> Run {
 }
 
 fn change_repl_id(ctx: &mut DebugCtx<'_>, _: Args<'_>) -> Run {
+    ctx.control.stream.earlier = None;
     ctx.control.stream.replid = crate::engine::hex(&ctx.process.entropy());
     ctx.process.log(LogLevel::Notice, "Changing replication IDs after receiving change-repl-id");
     ok(ctx)

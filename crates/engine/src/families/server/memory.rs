@@ -93,8 +93,8 @@ fn totals(out: &mut Pairs<'_, '_>, report: &MemoryReport) {
     out.int("peak.allocated", report.peak as i64);
     out.int("total.allocated", report.used as i64);
     out.int("startup.allocated", report.startup as i64);
-    out.int("replication.backlog", 0);
-    out.int("replicas.repl.buffer", 0);
+    out.int("replication.backlog", report.backlog as i64);
+    out.int("replicas.repl.buffer", report.replica_buffers as i64);
     out.int("clients.slaves", report.replicas as i64);
     out.int("clients.normal", report.clients as i64);
     for name in [

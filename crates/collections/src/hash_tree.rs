@@ -1,0 +1,311 @@
+//! A hash table of packed chunks that can be shared: fields with values and expiries, or members alone.
+//!
+//! The fields are in the order of their hashes, in leaves of up to 64 fields or 4 KiB; inner nodes of up to 64 children find a
+//! leaf by hash. Each node is behind a count of owners: [`HashTree::share`] takes the root, and a writer copies the nodes
+//! of its path that have another owner. A write splits or joins a few nodes at most, so no write waits for the table to grow.
+//!
+//! A **set** is `HashTree::new(seed, Content::Members)`: `insert(member, b"", Expiry::Clear, ..)` says whether the member is
+//! new, `contains`, `remove`, `iter`, `nth` (SRANDMEMBER and SPOP: a rank below `len()` drawn at random) and `scan` do the rest.
+//! A member takes 4 bytes beside its own, and its part of a leaf. A **hash** is `Content::Fields`.
+//!
+//! A cursor of [`HashTree::scan`] is a hash: all fields with a smaller one have been visited. Nothing that happens to nodes
+//! changes hashes, so a field that is there from the beginning to the end of a scan is visited exactly once.
+//!
+//! Invariants: (1) the hash of a field is a function of the field and the seed, and clients do not know the seed: their choice of
+//! fields fills no leaf; (2) changing a tree costs O(log n) and frees no more than a few nodes; long strings are left in
+//! `garbage`, to be dropped elsewhere; (3) dropping a tree costs O(n) where no other owner is: drop it on another thread.
+
+mod iter;
+mod leaf;
+mod node;
+#[cfg(test)]
+mod tests;
+
+use leaf::{Leaf, NEVER};
+use node::{Node, Sums};
+use sluice_base::Bytes;
+use sluice_base::hash::{HashSeed, siphash13};
+use triomphe::Arc;
+
+pub use iter::HashTreeIter;
+
+/// What a tree holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Content {
+    /// Fields with values.
+    Fields,
+    /// Members: no values.
+    Members,
+}
+
+/// A string of a tree.
+#[derive(Clone, Copy, Debug)]
+pub enum Part<'a> {
+    /// In its leaf.
+    Bytes(&'a [u8]),
+    /// With memory of its own, which a reply can share.
+    Shared(&'a Bytes),
+}
+
+impl<'a> Part<'a> {
+    /// The string.
+    #[inline]
+    pub fn bytes(self) -> &'a [u8] {
+        match self {
+            Part::Bytes(bytes) => bytes,
+            Part::Shared(bytes) => bytes,
+        }
+    }
+}
+
+/// A field as it is read.
+#[derive(Clone, Copy, Debug)]
+pub struct Field<'a> {
+    /// The field, or the member of a set.
+    pub name: Part<'a>,
+    /// The value; empty in a tree of members.
+    pub value: Part<'a>,
+    /// When the field expires, ms since the epoch.
+    pub expiry: Option<i64>,
+}
+
+/// What becomes of a field's expiry when its value is set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Expiry {
+    /// What there was stays.
+    Keep,
+    /// None.
+    Clear,
+    /// This one, ms since the epoch.
+    At(i64),
+}
+
+/// A table of fields. See the head of the module.
+#[derive(Debug)]
+pub struct HashTree {
+    root: Node,
+    sums: Sums,
+    seed: HashSeed,
+    content: Content,
+}
+
+impl HashTree {
+    /// An empty tree. The seed is the server's.
+    pub fn new(seed: HashSeed, content: Content) -> HashTree {
+        let leaf = Leaf::new(content);
+        let sums = Sums { heap: leaf.heap_bytes(), ..Sums::NONE };
+        HashTree { root: Node::Leaf(Arc::new(leaf)), sums, seed, content }
+    }
+
+    /// The same tree a second time: neither sees what is changed in the other. O(1).
+    #[must_use]
+    pub fn share(&self) -> HashTree {
+        HashTree { root: self.root.clone(), sums: self.sums, seed: self.seed, content: self.content }
+    }
+
+    /// How many fields. O(1).
+    #[inline]
+    pub fn len(&self) -> usize {
+        self.sums.count
+    }
+
+    /// Whether there is no field.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.sums.count == 0
+    }
+
+    /// Bytes allocated, also where others share them. O(1).
+    #[inline]
+    pub fn heap_bytes(&self) -> usize {
+        self.sums.heap
+    }
+
+    /// Whether a node at the top has another owner. O(1).
+    pub fn is_shared(&self) -> bool {
+        self.root.is_shared()
+    }
+
+    /// Bytes of the nodes that have no other owner. Cost: one step for each of them.
+    pub fn own_bytes(&self) -> usize {
+        self.root.own_bytes()
+    }
+
+    /// How many fields have an expiry. O(1).
+    #[inline]
+    pub fn volatile_len(&self) -> usize {
+        self.sums.volatile
+    }
+
+    /// The first expiry of all. O(1).
+    #[inline]
+    pub fn earliest(&self) -> Option<i64> {
+        (self.sums.volatile > 0).then_some(self.sums.earliest)
+    }
+
+    fn hash(&self, name: &[u8]) -> u64 {
+        siphash13(self.seed, name)
+    }
+
+    /// A field. Cost: O(log n).
+    #[inline]
+    pub fn get(&self, name: &[u8]) -> Option<Field<'_>> {
+        let hash = self.hash(name);
+        let leaf = self.root.leaf_of(hash);
+        leaf.find(hash, name).map(|slot| leaf.get(slot))
+    }
+
+    /// Whether a field is there, expired or not.
+    #[inline]
+    pub fn contains(&self, name: &[u8]) -> bool {
+        let hash = self.hash(name);
+        self.root.leaf_of(hash).find(hash, name).is_some()
+    }
+
+    /// Changes the leaf that has a hash.
+    fn change<R>(&mut self, hash: u64, op: impl FnOnce(&mut Leaf) -> R) -> R {
+        let seed = self.seed;
+        node::change(&mut self.root, &mut self.sums, hash, |name| siphash13(seed, name), op)
+    }
+
+    /// Stores a value under a field; whether the field is new. A tree of members drops the value.
+    pub fn insert(&mut self, name: &[u8], value: &[u8], expiry: Expiry, garbage: &mut Vec<Bytes>) -> bool {
+        let hash = self.hash(name);
+        let content = self.content;
+        self.change(hash, |leaf| {
+            let Some(slot) = leaf.find(hash, name) else {
+                let at = match expiry {
+                    Expiry::At(at) => Some(at),
+                    Expiry::Keep | Expiry::Clear => None,
+                };
+                leaf.push(hash, Part::Bytes(name), Part::Bytes(value), at);
+                return true;
+            };
+            if content == Content::Fields {
+                leaf.set_value(slot, value, garbage);
+            }
+            match expiry {
+                Expiry::Keep => {}
+                Expiry::Clear => leaf.set_expiry(slot, None),
+                Expiry::At(at) => leaf.set_expiry(slot, Some(at)),
+            }
+            false
+        })
+    }
+
+    /// Sets or clears the expiry of a field; whether the field is there.
+    pub fn set_expiry(&mut self, name: &[u8], expiry: Option<i64>) -> bool {
+        let hash = self.hash(name);
+        self.change(hash, |leaf| {
+            let slot = leaf.find(hash, name);
+            if let Some(slot) = slot {
+                leaf.set_expiry(slot, expiry);
+            }
+            slot.is_some()
+        })
+    }
+
+    /// Removes a field; whether it was there.
+    pub fn remove(&mut self, name: &[u8], garbage: &mut Vec<Bytes>) -> bool {
+        let hash = self.hash(name);
+        self.change(hash, |leaf| {
+            let slot = leaf.find(hash, name);
+            if let Some(slot) = slot {
+                leaf.remove(slot, garbage);
+            }
+            slot.is_some()
+        })
+    }
+
+    /// Removes up to `max` fields whose expiry is `bound` or earlier, each after `visit` has seen its name; how many. Cost: O(log n)
+    /// for each.
+    pub fn remove_expired(
+        &mut self,
+        bound: i64,
+        max: usize,
+        garbage: &mut Vec<Bytes>,
+        mut visit: impl FnMut(&[u8]),
+    ) -> usize {
+        let mut name = Vec::new();
+        for removed in 0..max {
+            let Some(leaf) = self.root.leaf_expired(bound) else { return removed };
+            let Some(slot) = leaf.find_expired(bound) else { return removed };
+            name.clear();
+            name.extend_from_slice(leaf.name(slot));
+            visit(&name);
+            self.remove(&name, garbage);
+        }
+        max
+    }
+
+    /// The field with `rank` fields in front of it, in the order of their hashes: with a rank drawn at random a field drawn at
+    /// random. Cost: O(log n).
+    pub fn nth(&self, rank: usize) -> Option<Field<'_>> {
+        let (mut node, mut rank) = (&self.root, rank);
+        loop {
+            match node {
+                Node::Leaf(leaf) => return (rank < leaf.len()).then(|| leaf.get(rank)),
+                Node::Inner(inner) => {
+                    let mut below = None;
+                    for child in inner.children() {
+                        if rank < child.sums.count {
+                            below = Some(&child.node);
+                            break;
+                        }
+                        rank -= child.sums.count;
+                    }
+                    node = below?;
+                }
+            }
+        }
+    }
+
+    /// All fields, in the order of their hashes by leaves.
+    pub fn iter(&self) -> HashTreeIter<'_> {
+        HashTreeIter::new(&self.root)
+    }
+
+    /// Visits about `count` fields from a cursor on, and at least one if there is any; the next cursor, 0 at the end. A scan
+    /// begins with 0.
+    pub fn scan(&self, cursor: u64, count: usize, mut visit: impl FnMut(Field<'_>)) -> u64 {
+        let (mut cursor, mut left) = (cursor, count.max(1));
+        loop {
+            let (leaf, next) = self.leaf_from(cursor);
+            let mut slots: Vec<(u64, usize)> = (0..leaf.len())
+                .map(|slot| (self.hash(leaf.name(slot)), slot))
+                .filter(|(hash, _)| *hash >= cursor)
+                .collect();
+            slots.sort_unstable();
+            for (at, (hash, slot)) in slots.iter().enumerate() {
+                // Fields with the same hash are visited together.
+                if left == 0 && at > 0 && slots[at - 1].0 != *hash {
+                    return *hash;
+                }
+                visit(leaf.get(*slot));
+                left = left.saturating_sub(1);
+            }
+            match next {
+                None => return 0,
+                Some(next) if left == 0 => return next,
+                Some(next) => cursor = next,
+            }
+        }
+    }
+
+    /// The leaf that has a hash, and the first hash of the leaf behind it.
+    fn leaf_from(&self, hash: u64) -> (&Leaf, Option<u64>) {
+        let (mut node, mut next) = (&self.root, None);
+        loop {
+            match node {
+                Node::Leaf(leaf) => return (leaf, next),
+                Node::Inner(inner) => {
+                    let at = inner.position(hash);
+                    next = inner.low_behind(at).or(next);
+                    node = &inner.children()[at].node;
+                }
+            }
+        }
+    }
+}
+
+const _: () = assert!(NEVER == i64::MAX);

@@ -1,0 +1,435 @@
+//! A leaf: some dozens of packed entries with a byte of each one's hash in front.
+//!
+//! ```text
+//!  tags       │ offsets         │ entries
+//!  room bytes │ room × u16, LE  │ one behind the other, in the order of the slots
+//! ```
+//!
+//! | part of an entry | meaning |
+//! |---|---|
+//! | 1–2 bytes | bit 0: has an expiry; bit 1: the field is long; above: length of the field, or its place among the long strings |
+//! | n bytes | the field, unless long |
+//! | 8 bytes | the expiry, little endian; only with bit 0 |
+//! | 1–2 bytes | bit 0: the value is long; above: length of the value, or its place; absent from trees of members |
+//! | n bytes | the value, unless long |
+//!
+//! A number of up to 127 takes one byte, others two: the low seven bits with the top bit set, then the rest.
+//!
+//! Invariants: (1) `room` is a multiple of eight, so tags are compared eight at a time; (2) offsets count from the first entry,
+//! so that the room for slots grows without a change of them; (3) `earliest` and `volatile` agree with the entries.
+
+use super::{Content, Field, Part};
+use sluice_base::{Bytes, heap};
+
+/// Some entries whose hashes are neighbours.
+#[derive(Clone, Debug)]
+pub(super) struct Leaf {
+    bytes: Vec<u8>,
+    long: Option<Box<Long>>,
+    earliest: i64,
+    len: u16,
+    room: u16,
+    volatile: u16,
+    content: Content,
+}
+
+/// The strings of a leaf that have memory of their own; an empty one is a free place.
+#[derive(Clone, Debug, Default)]
+struct Long {
+    strings: Vec<Bytes>,
+    heap: usize,
+}
+
+/// Where the parts of an entry are, from its beginning.
+#[derive(Clone, Copy)]
+struct Layout {
+    field: Stored,
+    expiry: Option<i64>,
+    /// Where the number in front of the value is.
+    value_at: usize,
+    value: Stored,
+    end: usize,
+}
+
+/// A string in an entry, or the place of a long one.
+#[derive(Clone, Copy)]
+enum Stored {
+    Inside { at: usize, len: usize },
+    Long(usize),
+}
+
+/// Strings of more bytes have memory of their own.
+pub(super) const INSIDE_MAX: usize = 512;
+/// Slots are added so many at a time.
+const ROOM_STEP: usize = 8;
+/// What `earliest` is where no field expires.
+pub(super) const NEVER: i64 = i64::MAX;
+
+impl Leaf {
+    pub(super) fn new(content: Content) -> Leaf {
+        Leaf { bytes: Vec::new(), long: None, earliest: NEVER, len: 0, room: 0, volatile: 0, content }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        usize::from(self.len)
+    }
+
+    pub(super) fn volatile(&self) -> usize {
+        usize::from(self.volatile)
+    }
+
+    pub(super) fn earliest(&self) -> i64 {
+        self.earliest
+    }
+
+    /// Bytes of the entries.
+    pub(super) fn entry_bytes(&self) -> usize {
+        self.bytes.len() - self.first()
+    }
+
+    /// Bytes allocated, the leaf's own included. O(1).
+    pub(super) fn heap_bytes(&self) -> usize {
+        let long =
+            self.long.as_ref().map_or(0, |long| heap::boxed::<Long>() + heap::vec(&long.strings) + long.heap);
+        heap::block(size_of::<usize>() + size_of::<Leaf>()) + heap::vec(&self.bytes) + long
+    }
+
+    /// Where the first entry is.
+    fn first(&self) -> usize {
+        3 * usize::from(self.room)
+    }
+
+    fn offset_at(&self, slot: usize) -> usize {
+        usize::from(self.room) + 2 * slot
+    }
+
+    fn offset(&self, slot: usize) -> usize {
+        let at = self.offset_at(slot);
+        usize::from(u16::from_le_bytes([self.bytes[at], self.bytes[at + 1]]))
+    }
+
+    fn set_offset(&mut self, slot: usize, offset: usize) {
+        let at = self.offset_at(slot);
+        let offset = u16::try_from(offset).expect("entries of one leaf have less than 64 KiB");
+        self.bytes[at..at + 2].copy_from_slice(&offset.to_le_bytes());
+    }
+
+    /// The bytes from the beginning of an entry on.
+    fn entry(&self, slot: usize) -> &[u8] {
+        &self.bytes[self.first() + self.offset(slot)..]
+    }
+
+    fn layout(&self, slot: usize) -> Layout {
+        let bytes = self.entry(slot);
+        let (head, mut at) = read_number(bytes, 0);
+        let field = stored(head >> 1, at);
+        at += field.inside_len();
+        let expiry = (head & 1 != 0).then(|| {
+            let mut number = [0; 8];
+            number.copy_from_slice(&bytes[at..at + 8]);
+            i64::from_le_bytes(number)
+        });
+        at += if expiry.is_some() { 8 } else { 0 };
+        let value_at = at;
+        let mut value = Stored::Inside { at, len: 0 };
+        if self.content == Content::Fields {
+            let (number, next) = read_number(bytes, at);
+            value = stored(number, next);
+            at = next + value.inside_len();
+        }
+        Layout { field, expiry, value_at, value, end: at }
+    }
+
+    fn part(&self, slot: usize, stored: Stored) -> Part<'_> {
+        match stored {
+            Stored::Inside { at, len } => Part::Bytes(&self.entry(slot)[at..at + len]),
+            Stored::Long(place) => {
+                let long = self.long.as_ref().expect("an entry names a long string of its leaf");
+                Part::Shared(&long.strings[place])
+            }
+        }
+    }
+
+    /// The field of a slot.
+    pub(super) fn name(&self, slot: usize) -> &[u8] {
+        let bytes = self.entry(slot);
+        let (head, at) = read_number(bytes, 0);
+        match stored(head >> 1, at) {
+            Stored::Inside { at, len } => &bytes[at..at + len],
+            long @ Stored::Long(_) => self.part(slot, long).bytes(),
+        }
+    }
+
+    /// All that a slot holds.
+    pub(super) fn get(&self, slot: usize) -> Field<'_> {
+        let layout = self.layout(slot);
+        Field {
+            name: self.part(slot, layout.field),
+            value: self.part(slot, layout.value),
+            expiry: layout.expiry,
+        }
+    }
+
+    /// The slot of a field.
+    pub(super) fn find(&self, hash: u64, name: &[u8]) -> Option<usize> {
+        const ONES: u64 = 0x0101_0101_0101_0101;
+        let wanted = u64::from(tag_of(hash)) * ONES;
+        let (groups, _) = self.bytes[..usize::from(self.room)].as_chunks::<8>();
+        for (group, tags) in groups.iter().enumerate() {
+            let differ = u64::from_le_bytes(*tags) ^ wanted;
+            // The top bit of each byte that is zero, and now and then of one above it: the name decides.
+            let mut equal = differ.wrapping_sub(ONES) & !differ & (ONES << 7);
+            while equal != 0 {
+                let slot = 8 * group + equal.trailing_zeros() as usize / 8;
+                if slot < self.len() && self.name(slot) == name {
+                    return Some(slot);
+                }
+                equal &= equal - 1;
+            }
+        }
+        None
+    }
+
+    /// Adds a field that is absent.
+    pub(super) fn push(&mut self, hash: u64, name: Part<'_>, value: Part<'_>, expiry: Option<i64>) {
+        if self.len == self.room {
+            self.add_room();
+        }
+        let slot = self.len();
+        let offset = self.entry_bytes();
+        self.bytes[slot] = tag_of(hash);
+        self.set_offset(slot, offset);
+        self.len += 1;
+        let name = self.keep(name);
+        let value = if self.content == Content::Fields { Some(self.keep(value)) } else { None };
+        let name_len = name.header_number() << 1;
+        let needed = 2 + name.inside().len() + 8 + value.as_ref().map_or(0, |value| 2 + value.inside().len());
+        self.reserve(needed);
+        put_number(&mut self.bytes, name_len | usize::from(expiry.is_some()));
+        self.bytes.extend_from_slice(name.inside());
+        if let Some(at) = expiry {
+            self.bytes.extend_from_slice(&at.to_le_bytes());
+            self.volatile += 1;
+            self.earliest = self.earliest.min(at);
+        }
+        if let Some(value) = value {
+            put_number(&mut self.bytes, value.header_number());
+            self.bytes.extend_from_slice(value.inside());
+        }
+    }
+
+    /// Makes room for more bytes: exactly what the allocator gives for them.
+    fn reserve(&mut self, more: usize) {
+        let needed = self.bytes.len() + more;
+        if needed > self.bytes.capacity() {
+            self.bytes.reserve_exact(heap::block(needed) - self.bytes.len());
+        }
+    }
+
+    fn add_room(&mut self) {
+        self.reserve(3 * ROOM_STEP);
+        let room = usize::from(self.room);
+        self.bytes.splice(3 * room..3 * room, [0; 2 * ROOM_STEP]);
+        self.bytes.splice(room..room, [0; ROOM_STEP]);
+        self.room += ROOM_STEP as u16;
+    }
+
+    /// Gives a long string a place; hands back what the entry says of a string.
+    fn keep<'a>(&mut self, part: Part<'a>) -> Kept<'a> {
+        let bytes = match part {
+            Part::Bytes(bytes) if bytes.len() <= INSIDE_MAX => return Kept::Inside(bytes),
+            Part::Bytes(bytes) => Bytes::copy_from(bytes),
+            Part::Shared(bytes) => bytes.clone(),
+        };
+        let long = self.long.get_or_insert_default();
+        long.heap += bytes.footprint();
+        let free = long.strings.iter().position(|place| place.is_empty());
+        let place = free.unwrap_or(long.strings.len());
+        match free {
+            Some(free) => long.strings[free] = bytes,
+            None => long.strings.push(bytes),
+        }
+        Kept::Long(place)
+    }
+
+    /// Takes a long string out of its place.
+    fn release(&mut self, stored: Stored, garbage: &mut Vec<Bytes>) {
+        if let (Stored::Long(place), Some(long)) = (stored, &mut self.long) {
+            let bytes = std::mem::take(&mut long.strings[place]);
+            long.heap -= bytes.footprint();
+            garbage.push(bytes);
+            if long.heap == 0 {
+                self.long = None;
+            }
+        }
+    }
+
+    /// Replaces a part of an entry, counted from its beginning.
+    fn splice(&mut self, slot: usize, part: std::ops::Range<usize>, with: &[u8]) {
+        let at = self.first() + self.offset(slot);
+        let range = at + part.start..at + part.end;
+        if part.len() == with.len() {
+            self.bytes[range].copy_from_slice(with);
+            return;
+        }
+        self.reserve(with.len().saturating_sub(part.len()));
+        let (removed, added) = (part.len(), with.len());
+        self.bytes.splice(range, with.iter().copied());
+        for later in slot + 1..self.len() {
+            self.set_offset(later, self.offset(later) + added - removed);
+        }
+    }
+
+    /// Replaces the value of a slot.
+    pub(super) fn set_value(&mut self, slot: usize, value: &[u8], garbage: &mut Vec<Bytes>) {
+        let layout = self.layout(slot);
+        self.release(layout.value, garbage);
+        let kept = self.keep(Part::Bytes(value));
+        let inside = kept.inside();
+        // In place where the length stays: what counters and fixed records do.
+        if let Stored::Inside { at, len } = layout.value
+            && matches!(kept, Kept::Inside(_))
+            && inside.len() == len
+        {
+            self.splice(slot, at..at + len, inside);
+            return;
+        }
+        let mut head = Vec::with_capacity(2 + inside.len());
+        put_number(&mut head, kept.header_number());
+        head.extend_from_slice(inside);
+        self.splice(slot, layout.value_at..layout.end, &head);
+    }
+
+    /// Replaces the expiry of a slot.
+    pub(super) fn set_expiry(&mut self, slot: usize, expiry: Option<i64>) {
+        let layout = self.layout(slot);
+        match (layout.expiry, expiry) {
+            (None, None) => return,
+            (Some(_), Some(at)) => {
+                self.splice(slot, layout.value_at - 8..layout.value_at, &at.to_le_bytes());
+            }
+            (None, Some(at)) => {
+                self.splice(slot, layout.value_at..layout.value_at, &at.to_le_bytes());
+                self.volatile += 1;
+            }
+            (Some(_), None) => {
+                self.splice(slot, layout.value_at - 8..layout.value_at, &[]);
+                self.volatile -= 1;
+            }
+        }
+        let first = self.first() + self.offset(slot);
+        self.bytes[first] = self.bytes[first] & !1 | u8::from(expiry.is_some());
+        if layout.expiry == Some(self.earliest) {
+            self.find_earliest();
+        } else {
+            self.earliest = self.earliest.min(expiry.unwrap_or(NEVER));
+        }
+    }
+
+    fn find_earliest(&mut self) {
+        let expiries = (0..self.len()).filter_map(|slot| self.layout(slot).expiry);
+        self.earliest = expiries.min().unwrap_or(NEVER);
+    }
+
+    /// Removes a slot.
+    pub(super) fn remove(&mut self, slot: usize, garbage: &mut Vec<Bytes>) {
+        let layout = self.layout(slot);
+        self.release(layout.field, garbage);
+        self.release(layout.value, garbage);
+        self.splice(slot, 0..layout.end, &[]);
+        let (len, room) = (self.len(), usize::from(self.room));
+        self.bytes.copy_within(slot + 1..len, slot);
+        self.bytes.copy_within(room + 2 * (slot + 1)..room + 2 * len, room + 2 * slot);
+        self.len -= 1;
+        if layout.expiry.is_some() {
+            self.volatile -= 1;
+            if layout.expiry == Some(self.earliest) {
+                self.find_earliest();
+            }
+        }
+        if self.bytes.capacity() > 128 && self.bytes.len() + self.bytes.len() / 2 < self.bytes.capacity() {
+            self.bytes.shrink_to(heap::block(self.bytes.len()));
+        }
+    }
+
+    /// Adds what another leaf holds. `hash_of` gives the hash of a field.
+    pub(super) fn append(&mut self, other: &Leaf, hash_of: impl Fn(&[u8]) -> u64) {
+        for slot in 0..other.len() {
+            let field = other.get(slot);
+            self.push(hash_of(field.name.bytes()), field.name, field.value, field.expiry);
+        }
+    }
+
+    /// A leaf with the slots whose hashes `belongs`, out of this one.
+    pub(super) fn part_of(&self, hashes: &[u64], belongs: impl Fn(u64) -> bool) -> Leaf {
+        let mut part = Leaf::new(self.content);
+        for (slot, hash) in hashes.iter().enumerate().filter(|(_, hash)| belongs(**hash)) {
+            let field = self.get(slot);
+            part.push(*hash, field.name, field.value, field.expiry);
+        }
+        part
+    }
+
+    /// A slot whose expiry is `bound` or earlier.
+    pub(super) fn find_expired(&self, bound: i64) -> Option<usize> {
+        (0..self.len()).find(|slot| self.layout(*slot).expiry.is_some_and(|at| at <= bound))
+    }
+}
+
+/// A string that has its place: in the entry, or among the long ones.
+enum Kept<'a> {
+    Inside(&'a [u8]),
+    Long(usize),
+}
+
+impl<'a> Kept<'a> {
+    fn inside(&self) -> &'a [u8] {
+        match self {
+            Kept::Inside(bytes) => bytes,
+            Kept::Long(_) => b"",
+        }
+    }
+
+    fn header_number(&self) -> usize {
+        match self {
+            Kept::Inside(bytes) => bytes.len() << 1,
+            Kept::Long(place) => place << 1 | 1,
+        }
+    }
+}
+
+impl Stored {
+    fn inside_len(self) -> usize {
+        match self {
+            Stored::Inside { len, .. } => len,
+            Stored::Long(_) => 0,
+        }
+    }
+}
+
+fn stored(number: usize, at: usize) -> Stored {
+    if number & 1 == 0 { Stored::Inside { at, len: number >> 1 } } else { Stored::Long(number >> 1) }
+}
+
+/// The number at `at`, and where it ends.
+fn read_number(bytes: &[u8], at: usize) -> (usize, usize) {
+    let low = usize::from(bytes[at]);
+    if low < 0x80 {
+        return (low, at + 1);
+    }
+    (low & 0x7f | usize::from(bytes[at + 1]) << 7, at + 2)
+}
+
+fn put_number(out: &mut Vec<u8>, number: usize) {
+    if number < 0x80 {
+        out.push(number as u8);
+    } else {
+        out.push(number as u8 | 0x80);
+        out.push((number >> 7) as u8);
+    }
+}
+
+/// The byte of a hash by which slots are told apart: tree nodes tell by the top bits.
+fn tag_of(hash: u64) -> u8 {
+    hash as u8
+}

@@ -1,0 +1,394 @@
+//! Nodes: a search tree over hashes. All leaves have the same depth.
+//!
+//! Invariants: (1) the children of an inner node have ascending lows, and a child's hashes are not below its low and below the
+//! next child's; the first child takes what is below its low, too; (2) `sums` of a child are those of its node; (3) what is
+//! shared is never written: a writer copies the nodes of its path that have another owner.
+
+use super::leaf::{Leaf, NEVER};
+use sluice_base::heap;
+use triomphe::Arc;
+
+/// A leaf, or an inner node.
+#[derive(Clone, Debug)]
+pub(super) enum Node {
+    Leaf(Arc<Leaf>),
+    Inner(Arc<Inner>),
+}
+
+/// Up to [`FAN_OUT`] nodes. `lows` stands apart, since a search looks at nothing else.
+#[derive(Clone, Debug)]
+pub(super) struct Inner {
+    lows: Vec<u64>,
+    children: Vec<Child>,
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Child {
+    pub(super) node: Node,
+    pub(super) sums: Sums,
+}
+
+/// What the fields below a node amount to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Sums {
+    pub(super) count: usize,
+    /// Bytes allocated, the node's own included.
+    pub(super) heap: usize,
+    /// Fields that expire.
+    pub(super) volatile: usize,
+    /// The first expiry, or [`NEVER`].
+    pub(super) earliest: i64,
+}
+
+/// What a change did to the shape of a node.
+enum Reshape {
+    Fits,
+    /// The upper part became a node of its own, from this hash on.
+    Split(u64, Child),
+    /// So little is left that the node should be joined with a neighbour.
+    Small,
+}
+
+/// Children of an inner node at most.
+const FAN_OUT: usize = 64;
+/// Fields of a leaf at most, unless all have the same hash.
+const LEAF_LEN_MAX: usize = 64;
+/// Bytes of a leaf's entries at most, unless it has but one.
+const LEAF_BYTES_MAX: usize = 4096;
+
+impl Sums {
+    pub(super) const NONE: Sums = Sums { count: 0, heap: 0, volatile: 0, earliest: NEVER };
+
+    fn of_leaf(leaf: &Leaf) -> Sums {
+        Sums {
+            count: leaf.len(),
+            heap: leaf.heap_bytes(),
+            volatile: leaf.volatile(),
+            earliest: leaf.earliest(),
+        }
+    }
+
+    fn plus(self, other: Sums) -> Sums {
+        Sums {
+            count: self.count + other.count,
+            heap: self.heap + other.heap,
+            volatile: self.volatile + other.volatile,
+            earliest: self.earliest.min(other.earliest),
+        }
+    }
+}
+
+impl Child {
+    fn leaf(leaf: Leaf) -> Child {
+        Child { sums: Sums::of_leaf(&leaf), node: Node::Leaf(Arc::new(leaf)) }
+    }
+
+    fn inner(inner: Inner) -> Child {
+        Child { sums: inner.sums(), node: Node::Inner(Arc::new(inner)) }
+    }
+}
+
+impl Inner {
+    /// Which child takes a hash.
+    pub(super) fn position(&self, hash: u64) -> usize {
+        self.lows.partition_point(|low| *low <= hash).saturating_sub(1)
+    }
+
+    pub(super) fn children(&self) -> &[Child] {
+        &self.children
+    }
+
+    /// Where the hashes of the child behind this one begin.
+    pub(super) fn low_behind(&self, position: usize) -> Option<u64> {
+        self.lows.get(position + 1).copied()
+    }
+
+    fn own_heap(&self) -> usize {
+        heap::block(size_of::<usize>() + size_of::<Inner>())
+            + heap::vec(&self.lows)
+            + heap::vec(&self.children)
+    }
+
+    fn sums(&self) -> Sums {
+        let all = self.children.iter().fold(Sums::NONE, |sums, child| sums.plus(child.sums));
+        Sums { heap: all.heap + self.own_heap(), ..all }
+    }
+
+    fn insert(&mut self, at: usize, low: u64, child: Child) {
+        self.lows.insert(at, low);
+        self.children.insert(at, child);
+    }
+
+    /// Puts a child at `at`. A full node gives its upper half away first.
+    fn insert_or_split(&mut self, at: usize, low: u64, child: Child) -> Reshape {
+        if self.children.len() < FAN_OUT {
+            self.insert(at, low, child);
+            return Reshape::Fits;
+        }
+        let half = FAN_OUT / 2;
+        let mut upper = Inner { lows: self.lows.split_off(half), children: self.children.split_off(half) };
+        if at > half {
+            upper.insert(at - half, low, child);
+        } else {
+            self.insert(at, low, child);
+        }
+        Reshape::Split(upper.lows[0], Child::inner(upper))
+    }
+
+    /// Joins the child at `at`, of which little is left, with a neighbour where both fit into one.
+    fn join(&mut self, at: usize, hash_of: &impl Fn(&[u8]) -> u64) -> bool {
+        if self.children[at].sums.count == 0 && self.children.len() > 1 {
+            self.children.remove(at);
+            self.lows.remove(at);
+            return true;
+        }
+        let neighbours = [at.checked_sub(1), Some(at)].into_iter().flatten();
+        for left in neighbours {
+            if left + 1 >= self.children.len() {
+                continue;
+            }
+            let (first, second) = self.children.split_at_mut(left + 1);
+            if join_nodes(&mut first[left], &second[0], hash_of) {
+                self.children.remove(left + 1);
+                self.lows.remove(left + 1);
+                return true;
+            }
+        }
+        false
+    }
+}
+
+/// Adds what `right` holds to `left` where one node has room for both.
+fn join_nodes(left: &mut Child, right: &Child, hash_of: &impl Fn(&[u8]) -> u64) -> bool {
+    match (&mut left.node, &right.node) {
+        (Node::Leaf(into), Node::Leaf(from)) => {
+            if into.len() + from.len() > LEAF_LEN_MAX * 3 / 4
+                || into.entry_bytes() + from.entry_bytes() > LEAF_BYTES_MAX * 3 / 4
+            {
+                return false;
+            }
+            let leaf = Arc::make_mut(into);
+            leaf.append(from, hash_of);
+            left.sums = Sums::of_leaf(leaf);
+        }
+        (Node::Inner(into), Node::Inner(from)) => {
+            if into.children.len() + from.children.len() > FAN_OUT * 3 / 4 {
+                return false;
+            }
+            let inner = Arc::make_mut(into);
+            inner.lows.extend_from_slice(&from.lows);
+            inner.children.extend_from_slice(&from.children);
+            left.sums = inner.sums();
+        }
+        (Node::Leaf(_), Node::Inner(_)) | (Node::Inner(_), Node::Leaf(_)) => {
+            unreachable!("all leaves have the same depth")
+        }
+    }
+    true
+}
+
+impl Node {
+    /// Whether the node, or one right below it, has another owner.
+    pub(super) fn is_shared(&self) -> bool {
+        match self {
+            Node::Leaf(leaf) => !leaf.is_unique(),
+            Node::Inner(inner) => {
+                !inner.is_unique() || inner.children.iter().any(|child| !child.node.is_unique())
+            }
+        }
+    }
+
+    fn is_unique(&self) -> bool {
+        match self {
+            Node::Leaf(leaf) => leaf.is_unique(),
+            Node::Inner(inner) => inner.is_unique(),
+        }
+    }
+
+    /// Bytes of the nodes that have no other owner. Cost: one step for each of them.
+    pub(super) fn own_bytes(&self) -> usize {
+        match self {
+            _ if !self.is_unique() => 0,
+            Node::Leaf(leaf) => leaf.heap_bytes(),
+            Node::Inner(inner) => {
+                let below: usize = inner.children.iter().map(|child| child.node.own_bytes()).sum();
+                inner.own_heap() + below
+            }
+        }
+    }
+
+    /// The leaf that has a hash, if any has.
+    pub(super) fn leaf_of(&self, hash: u64) -> &Leaf {
+        let mut node = self;
+        loop {
+            match node {
+                Node::Leaf(leaf) => return leaf,
+                Node::Inner(inner) => node = &inner.children[inner.position(hash)].node,
+            }
+        }
+    }
+
+    /// Some leaf with a field whose expiry is `bound` or earlier. Cost: O(log n).
+    pub(super) fn leaf_expired(&self, bound: i64) -> Option<&Leaf> {
+        let mut node = self;
+        loop {
+            match node {
+                Node::Leaf(leaf) => return (leaf.earliest() <= bound).then_some(leaf),
+                Node::Inner(inner) => {
+                    node = &inner.children.iter().find(|child| child.sums.earliest <= bound)?.node;
+                }
+            }
+        }
+    }
+}
+
+/// Changes the leaf that has `hash`, copying what is shared on the way, and keeps the tree in shape. `sums` are those of `root`.
+pub(super) fn change<R>(
+    root: &mut Node,
+    sums: &mut Sums,
+    hash: u64,
+    hash_of: impl Fn(&[u8]) -> u64,
+    op: impl FnOnce(&mut Leaf) -> R,
+) -> R {
+    let (result, reshape) = change_node(root, sums, hash, &hash_of, op);
+    match reshape {
+        Reshape::Fits => {}
+        Reshape::Split(low, upper) => {
+            let lower = Child { node: root.clone(), sums: *sums };
+            let inner = Inner { lows: vec![0, low], children: vec![lower, upper] };
+            *sums = inner.sums();
+            *root = Node::Inner(Arc::new(inner));
+        }
+        Reshape::Small => {
+            // The root may be of any size, but one with a single child is not needed.
+            while let Node::Inner(inner) = root
+                && let [child] = inner.children()
+            {
+                let child = child.clone();
+                *sums = child.sums;
+                *root = child.node;
+            }
+        }
+    }
+    result
+}
+
+fn change_node<R>(
+    node: &mut Node,
+    sums: &mut Sums,
+    hash: u64,
+    hash_of: &impl Fn(&[u8]) -> u64,
+    op: impl FnOnce(&mut Leaf) -> R,
+) -> (R, Reshape) {
+    match node {
+        Node::Leaf(leaf) => {
+            let leaf = Arc::make_mut(leaf);
+            let result = op(leaf);
+            let reshape = reshape_leaf(leaf, hash_of);
+            *sums = Sums::of_leaf(leaf);
+            (result, reshape)
+        }
+        Node::Inner(inner) => change_inner(inner, sums, hash, hash_of, op),
+    }
+}
+
+fn change_inner<R>(
+    shared: &mut Arc<Inner>,
+    sums: &mut Sums,
+    hash: u64,
+    hash_of: &impl Fn(&[u8]) -> u64,
+    op: impl FnOnce(&mut Leaf) -> R,
+) -> (R, Reshape) {
+    let own_before = shared.own_heap();
+    let inner = Arc::make_mut(shared);
+    let at = inner.position(hash);
+    let child = &mut inner.children[at];
+    let before = child.sums;
+    let (result, below) = change_node(&mut child.node, &mut child.sums, hash, hash_of, op);
+    let after = child.sums;
+    let reshape = match below {
+        Reshape::Fits => {
+            sums.count = sums.count - before.count + after.count;
+            sums.volatile = sums.volatile - before.volatile + after.volatile;
+            sums.heap = sums.heap - own_before - before.heap + inner.own_heap() + after.heap;
+            if before.earliest == sums.earliest && after.earliest > before.earliest {
+                let all = inner.children.iter().map(|child| child.sums.earliest);
+                sums.earliest = all.min().unwrap_or(NEVER);
+            } else {
+                sums.earliest = sums.earliest.min(after.earliest);
+            }
+            return (result, Reshape::Fits);
+        }
+        Reshape::Split(low, upper) => inner.insert_or_split(at + 1, low, upper),
+        Reshape::Small => {
+            inner.join(at, hash_of);
+            if inner.children.len() < FAN_OUT / 4 { Reshape::Small } else { Reshape::Fits }
+        }
+    };
+    *sums = inner.sums();
+    (result, reshape)
+}
+
+/// Cuts a leaf in two where it is too large: the upper half of its hashes goes.
+fn reshape_leaf(leaf: &mut Leaf, hash_of: &impl Fn(&[u8]) -> u64) -> Reshape {
+    let len = leaf.len();
+    if len < LEAF_LEN_MAX / 4 && leaf.entry_bytes() < LEAF_BYTES_MAX / 4 {
+        return Reshape::Small;
+    }
+    if len < 2 || (len <= LEAF_LEN_MAX && leaf.entry_bytes() <= LEAF_BYTES_MAX) {
+        return Reshape::Fits;
+    }
+    let hashes: Vec<u64> = (0..len).map(|slot| hash_of(leaf.name(slot))).collect();
+    let mut sorted = hashes.clone();
+    sorted.sort_unstable();
+    // Fields with the same hash stay together.
+    let Some(low) = middle_step(&sorted) else { return Reshape::Fits };
+    let upper = leaf.part_of(&hashes, |hash| hash >= low);
+    *leaf = leaf.part_of(&hashes, |hash| hash < low);
+    Reshape::Split(low, Child::leaf(upper))
+}
+
+/// The number at the step between two different numbers that is nearest to the middle.
+fn middle_step(sorted: &[u64]) -> Option<u64> {
+    let middle = sorted.len() / 2;
+    let steps = (1..sorted.len()).filter(|at| sorted[at - 1] != sorted[*at]);
+    steps.min_by_key(|at| at.abs_diff(middle)).map(|at| sorted[at])
+}
+
+#[cfg(test)]
+impl Node {
+    /// Checks invariants (1) and (2) below the node; its depth and its sums.
+    pub(super) fn check(
+        &self,
+        range: std::ops::Range<u128>,
+        hash_of: &impl Fn(&[u8]) -> u64,
+    ) -> (usize, Sums) {
+        match self {
+            Node::Leaf(leaf) => {
+                for slot in 0..leaf.len() {
+                    assert!(range.contains(&u128::from(hash_of(leaf.name(slot)))));
+                }
+                let expiries = (0..leaf.len()).filter_map(|slot| leaf.get(slot).expiry);
+                assert_eq!(expiries.clone().count(), leaf.volatile());
+                assert_eq!(expiries.min().unwrap_or(NEVER), leaf.earliest());
+                assert!(leaf.len() <= LEAF_LEN_MAX, "{} fields in a leaf", leaf.len());
+                (1, Sums::of_leaf(leaf))
+            }
+            Node::Inner(inner) => {
+                let mut depths = Vec::new();
+                for (at, child) in inner.children.iter().enumerate() {
+                    let low = if at == 0 { range.start } else { u128::from(inner.lows[at]) };
+                    let end = inner.low_behind(at).map_or(range.end, u128::from);
+                    assert!(low < end, "lows ascend");
+                    let (depth, sums) = child.node.check(low..end, hash_of);
+                    assert_eq!(sums, child.sums);
+                    assert!(sums.count > 0, "no empty leaf");
+                    depths.push(depth);
+                }
+                assert!(inner.children.len() <= FAN_OUT);
+                assert!(depths.iter().all(|depth| *depth == depths[0]));
+                (depths[0] + 1, inner.sums())
+            }
+        }
+    }
+}

@@ -1,0 +1,221 @@
+//! Random operations against a map of the standard library, with shares taken in between.
+
+use super::*;
+use sluice_base::rng::Rng;
+use std::collections::{BTreeMap, BTreeSet};
+
+type Twin = BTreeMap<Vec<u8>, (Vec<u8>, Option<i64>)>;
+
+const SEED: HashSeed = HashSeed { k0: 3, k1: 5 };
+
+fn check(tree: &HashTree) {
+    let (_, sums) = if tree.is_empty() {
+        (1, tree.sums)
+    } else {
+        tree.root.check(0..1 << 64, &|name| siphash13(SEED, name))
+    };
+    assert_eq!(sums, tree.sums);
+}
+
+fn contents(tree: &HashTree) -> Twin {
+    let pair = |field: Field<'_>| (field.name.bytes().to_vec(), (field.value.bytes().to_vec(), field.expiry));
+    let all: Twin = tree.iter().map(pair).collect();
+    assert_eq!(all.len(), tree.iter().count(), "no field twice");
+    assert_eq!(all.len(), tree.len());
+    all
+}
+
+/// Strings of many lengths, some of them long.
+fn text(rng: &mut Rng, bytes: &[u8]) -> Vec<u8> {
+    let len = match rng.below(40) {
+        0 => 500 + rng.below(30) as usize,
+        1 => 1000,
+        2..8 => 120 + rng.below(20) as usize,
+        _ => rng.below(20) as usize,
+    };
+    bytes.iter().copied().cycle().take(len).collect()
+}
+
+fn name_of(rng: &mut Rng, names: u64) -> Vec<u8> {
+    let number = rng.below(names);
+    let mut name = format!("f{number}").into_bytes();
+    match number % 50 {
+        0 => name.resize(30 + number as usize % 8, b'x'),
+        1 => name.resize(510 + number as usize % 5, b'y'),
+        _ => {}
+    }
+    name
+}
+
+fn step(rng: &mut Rng, tree: &mut HashTree, twin: &mut Twin, names: u64, growing: bool) {
+    let mut garbage = Vec::new();
+    let name = name_of(rng, names);
+    let at = rng.below(1000) as i64;
+    let op = rng.below(10);
+    match op {
+        0..5 if growing || op == 0 => {
+            let value = text(rng, b"value");
+            let (mode, kept) = match rng.below(3) {
+                0 => (Expiry::Keep, twin.get(&name).and_then(|(_, at)| *at)),
+                1 => (Expiry::Clear, None),
+                _ => (Expiry::At(at), Some(at)),
+            };
+            let new = tree.insert(&name, &value, mode, &mut garbage);
+            assert_eq!(new, twin.insert(name, (value, kept)).is_none());
+        }
+        5 => {
+            let expiry = (at % 2 == 0).then_some(at);
+            let found = twin.get_mut(&name).map(|(_, at)| *at = expiry).is_some();
+            assert_eq!(tree.set_expiry(&name, expiry), found);
+        }
+        6 if rng.below(20) == 0 => {
+            let mut seen = BTreeSet::new();
+            let removed = tree.remove_expired(100, 3, &mut garbage, |name| {
+                seen.insert(name.to_vec());
+            });
+            assert_eq!(removed, seen.len());
+            let expired = twin.values().filter(|(_, at)| at.is_some_and(|at| at <= 100)).count();
+            assert_eq!(removed, expired.min(3));
+            for name in seen {
+                assert!(twin.remove(&name).is_some_and(|(_, at)| at.is_some_and(|at| at <= 100)));
+            }
+        }
+        7 => {
+            let field = tree.get(&name);
+            let read = field.map(|field| (field.value.bytes().to_vec(), field.expiry));
+            assert_eq!(read.as_ref(), twin.get(&name));
+        }
+        _ => {
+            let had = twin.remove(&name);
+            assert_eq!(tree.remove(&name, &mut garbage), had.is_some());
+            let long = had.map_or(0, |(value, _)| usize::from(value.len() > leaf::INSIDE_MAX));
+            let long_name = usize::from(name.len() > leaf::INSIDE_MAX);
+            assert!(garbage.is_empty() || garbage.len() == long + long_name);
+        }
+    }
+    assert_eq!(tree.len(), twin.len());
+    let earliest = twin.values().filter_map(|(_, at)| *at).min();
+    assert_eq!(tree.earliest(), earliest);
+}
+
+#[test]
+fn a_tree_and_its_shares_do_what_a_map_does() {
+    for seed in 0..12u64 {
+        println!("seed {seed}");
+        let mut rng = Rng::new(seed);
+        let mut tree = HashTree::new(SEED, Content::Fields);
+        let mut twin = Twin::new();
+        let mut shares: Vec<(HashTree, Twin)> = Vec::new();
+        let names = [20, 300, 5000][seed as usize % 3];
+        for turn in 0..12_000 {
+            // Grows and shrinks in turns, so that nodes split and join.
+            step(&mut rng, &mut tree, &mut twin, names, (turn / 3000) % 2 == 0);
+            if rng.below(400) == 0 {
+                check(&tree);
+                shares.push((tree.share(), twin.clone()));
+                if shares.len() > 3 {
+                    let (share, was) = shares.swap_remove(rng.below(4) as usize);
+                    check(&share);
+                    assert_eq!(contents(&share), was);
+                }
+            }
+        }
+        check(&tree);
+        assert_eq!(contents(&tree), twin);
+        for (share, was) in shares {
+            assert_eq!(contents(&share), was);
+        }
+    }
+}
+
+fn numbered(count: u32, content: Content) -> HashTree {
+    let mut tree = HashTree::new(SEED, content);
+    for number in 0..count {
+        tree.insert(format!("member:{number}").as_bytes(), b"", Expiry::Clear, &mut Vec::new());
+    }
+    tree
+}
+
+#[test]
+fn a_scan_visits_what_stays_exactly_once_while_nodes_split_and_join() {
+    for seed in 0..6 {
+        let mut rng = Rng::new(seed);
+        let mut tree = numbered(3000, Content::Members);
+        let mut seen: BTreeMap<Vec<u8>, usize> = BTreeMap::new();
+        let (mut cursor, mut turn) = (0, 0);
+        loop {
+            let mut visited = 0;
+            cursor = tree.scan(cursor, 10, |field| {
+                *seen.entry(field.name.bytes().to_vec()).or_default() += 1;
+                visited += 1;
+            });
+            assert!(visited <= 10 && (visited > 0 || cursor == 0));
+            if cursor == 0 {
+                break;
+            }
+            turn += 1;
+            // Members beyond the first 500 come and go by hundreds.
+            for _ in 0..100 {
+                let name = format!("member:{}", 500 + rng.below(6000));
+                if seed % 2 == turn / 20 % 2 {
+                    tree.insert(name.as_bytes(), b"", Expiry::Clear, &mut Vec::new());
+                } else {
+                    tree.remove(name.as_bytes(), &mut Vec::new());
+                }
+            }
+        }
+        for number in 0..500 {
+            assert_eq!(seen.get(format!("member:{number}").as_bytes()), Some(&1));
+        }
+    }
+}
+
+#[test]
+fn every_rank_names_another_member() {
+    let tree = numbered(5000, Content::Members);
+    let names: BTreeSet<&[u8]> =
+        (0..tree.len()).filter_map(|rank| tree.nth(rank)).map(|m| m.name.bytes()).collect();
+    assert_eq!(names.len(), 5000);
+    assert!(tree.nth(5000).is_none());
+}
+
+#[test]
+fn a_write_beside_a_share_copies_one_path() {
+    let mut tree = numbered(100_000, Content::Members);
+    let share = tree.share();
+    assert_eq!(tree.own_bytes(), 0);
+    assert!(tree.is_shared() && share.is_shared());
+    tree.remove(b"member:77", &mut Vec::new());
+    let copied = tree.own_bytes();
+    assert!(copied > 0 && copied < 20_000, "{copied} bytes copied");
+    assert!(share.contains(b"member:77") && !tree.contains(b"member:77"));
+    drop(share);
+    assert_eq!(tree.own_bytes(), tree.heap_bytes());
+}
+
+#[test]
+fn members_of_ten_bytes_take_less_than_twenty_two() {
+    let tree = numbered(100_000, Content::Members);
+    let names: usize = tree.iter().map(|member| member.name.bytes().len()).sum();
+    let beside = (tree.heap_bytes() - names) as f64 / tree.len() as f64;
+    assert!(beside < 10.0, "{beside} bytes beside each member");
+}
+
+#[test]
+fn a_value_is_replaced_by_longer_and_shorter_ones() {
+    let mut tree = HashTree::new(SEED, Content::Fields);
+    let mut garbage = Vec::new();
+    for len in [0, 1, 63, 64, 127, 128, 511, 512, 513, 5000, 513, 512, 64, 63, 0] {
+        let value = vec![b'v'; len];
+        for name in [b"a", b"b", b"c"] {
+            tree.insert(name, &value, Expiry::At(len as i64), &mut garbage);
+        }
+        for name in [b"a", b"b", b"c"] {
+            let field = tree.get(name).expect("the field was just stored");
+            assert_eq!((field.value.bytes(), field.expiry), (&value[..], Some(len as i64)));
+        }
+        check(&tree);
+    }
+    // Three strings beyond 512 bytes were replaced three times.
+    assert_eq!(garbage.len(), 9);
+}

@@ -1,0 +1,71 @@
+//! Bitmaps: strings as rows of bits.
+
+mod count;
+mod field;
+mod op;
+
+use crate::args::Args;
+use crate::ctx::{Handler, Outcome, ReadCtx, Route, Run, WriteCtx, route};
+use crate::error::CmdError;
+use crate::limits::Limits;
+use sluice_base::num::parse_i64;
+use sluice_command::specs::bitmap as specs;
+use sluice_keyspace::Event;
+
+pub(crate) const ROUTES: &[Route] = &[
+    route(&specs::BITCOUNT, Handler::Read(count::bitcount)),
+    route(&specs::BITFIELD, Handler::Write(field::bitfield)),
+    route(&specs::BITFIELD_RO, Handler::Read(field::bitfield_ro)),
+    route(&specs::BITOP, Handler::Write(op::bitop)),
+    route(&specs::BITPOS, Handler::Read(count::bitpos)),
+    route(&specs::GETBIT, Handler::Read(getbit)),
+    route(&specs::SETBIT, Handler::Write(setbit)),
+];
+
+const BAD_OFFSET: CmdError = CmdError::text("ERR bit offset is not an integer or out of range");
+
+/// A bit's offset.
+fn bit_offset(word: &[u8], limits: &Limits) -> Result<usize, CmdError> {
+    checked_offset(parse_i64(word), limits)
+}
+
+/// An offset that lies in the largest string.
+fn checked_offset(offset: Option<i64>, limits: &Limits) -> Result<usize, CmdError> {
+    let offset = offset.and_then(|offset| usize::try_from(offset).ok());
+    offset.filter(|offset| offset / 8 < limits.proto_max_bulk_len).ok_or(BAD_OFFSET)
+}
+
+fn setbit(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
+    let offset = bit_offset(args.at(2), ctx.limits)?;
+    let on = match parse_i64(args.at(3)) {
+        Some(0) => false,
+        Some(1) => true,
+        Some(_) | None => return Err(CmdError::text("ERR bit is not an integer or out of range")),
+    };
+    let at = offset / 8;
+    let mut edit = ctx.db.edit_str(args.key(1), at + 1)?;
+    let mut byte = [0];
+    edit.text().copy_at(at, &mut byte);
+    let mask = 0x80 >> (offset % 8);
+    let was_on = byte[0] & mask != 0;
+    if was_on != on {
+        edit.write(at, &[byte[0] ^ mask]);
+    }
+    if was_on != on || edit.grew() {
+        edit.done(Event::SetBit, 1);
+    } else {
+        edit.unchanged();
+    }
+    ctx.reply.int(i64::from(was_on));
+    Ok(Outcome::Done)
+}
+
+fn getbit(ctx: &mut ReadCtx<'_>, args: Args<'_>) -> Run {
+    let offset = bit_offset(args.at(2), ctx.limits)?;
+    let mut byte = [0];
+    if let Some(entry) = ctx.db.get(args.key(1)) {
+        entry.as_str()?.copy_at(offset / 8, &mut byte);
+    }
+    ctx.reply.int(i64::from(byte[0] >> (7 - offset % 8) & 1));
+    Ok(Outcome::Done)
+}

@@ -1,0 +1,102 @@
+//! BITOP.
+
+use crate::args::Args;
+use crate::ctx::{Outcome, Run, WriteCtx};
+use crate::error::CmdError;
+use sluice_keyspace::{Event, NewValue, SetExpiry, Str};
+use sluice_value::{PAGE_BYTES, Pages};
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Op {
+    And,
+    Or,
+    Xor,
+    Not,
+}
+
+impl Op {
+    fn parse(args: Args<'_>) -> Result<Op, CmdError> {
+        let named = [("AND", Op::And), ("OR", Op::Or), ("XOR", Op::Xor), ("NOT", Op::Not)];
+        let op = named.iter().find(|(name, _)| args.is(1, name)).map(|(_, op)| *op);
+        match op {
+            Some(Op::Not) if args.len() != 4 => {
+                Err(CmdError::text("ERR BITOP NOT must be called with a single source key."))
+            }
+            Some(op) => Ok(op),
+            None => Err(CmdError::Syntax),
+        }
+    }
+}
+
+pub(super) fn bitop(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
+    let op = Op::parse(args)?;
+    let mut texts = Vec::with_capacity(args.len() - 3);
+    let mut db = ctx.db.as_read();
+    for at in 3..args.len() {
+        texts.push(match db.get(args.key(at)) {
+            Some(entry) => entry.as_str()?,
+            None => Str::Inline(b""),
+        });
+    }
+    let len = texts.iter().map(|text| text.len()).max().unwrap_or(0);
+    let target = args.key(2);
+    if len == 0 {
+        ctx.db.remove(target, Event::Del);
+    } else {
+        let result = combine(op, &texts, len);
+        ctx.db.set(target, result, SetExpiry::Clear, Event::Set);
+    }
+    ctx.reply.int(len as i64);
+    Ok(Outcome::Done)
+}
+
+/// The strings combined, shorter ones as if zeros followed them to `len`.
+fn combine(op: Op, texts: &[Str<'_>], len: usize) -> NewValue<'static> {
+    let mut window = vec![0; len.min(PAGE_BYTES)];
+    if len <= PAGE_BYTES {
+        combine_at(op, texts, 0, &mut window);
+        return NewValue::RawOwned(window);
+    }
+    let mut pages = Pages::new();
+    for at in (0..len).step_by(PAGE_BYTES) {
+        let window = &mut window[..PAGE_BYTES.min(len - at)];
+        combine_at(op, texts, at, window);
+        // Pages of zeros take no memory as long as they are not written.
+        if window.iter().any(|byte| *byte != 0) {
+            pages.write_at(at, window);
+        }
+    }
+    pages.write_at(len, b"");
+    NewValue::Pages(pages)
+}
+
+/// The same of the bytes from `at` on.
+fn combine_at(op: Op, texts: &[Str<'_>], at: usize, window: &mut [u8]) {
+    let Some((first, others)) = texts.split_first() else { return };
+    first.copy_at(at, window);
+    if op == Op::Not {
+        window.iter_mut().for_each(|byte| *byte = !*byte);
+    }
+    for text in others {
+        let mut done = 0;
+        text.for_each_piece(at..at + window.len(), |piece| {
+            let bytes = piece.bytes();
+            combine_bytes(op, &mut window[done..done + bytes.len()], bytes);
+            done += bytes.len();
+        });
+        if op == Op::And {
+            window[done..].fill(0);
+        }
+    }
+}
+
+/// Plain loops over bytes of two slices of one length: the compiler makes wide instructions of them.
+fn combine_bytes(op: Op, target: &mut [u8], bytes: &[u8]) {
+    let pairs = target.iter_mut().zip(bytes);
+    match op {
+        Op::And => pairs.for_each(|(target, byte)| *target &= byte),
+        Op::Or => pairs.for_each(|(target, byte)| *target |= byte),
+        Op::Xor => pairs.for_each(|(target, byte)| *target ^= byte),
+        Op::Not => {}
+    }
+}

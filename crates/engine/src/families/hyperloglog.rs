@@ -1,0 +1,174 @@
+//! HyperLogLogs.
+
+mod debug;
+
+use crate::args::Args;
+use crate::ctx::{Handler, Outcome, Route, Run, WriteCtx, route};
+use crate::error::CmdError;
+use sluice_command::specs::hyperloglog as specs;
+use sluice_keyspace::{Entry, Event, Str, StrEdit};
+use sluice_value::hll::{self, Corrupt, ESTIMATE, Hll, HllEncoding, Mark, NotHll, REGISTERS, Registers};
+
+pub(crate) const ROUTES: &[Route] = &[
+    route(&specs::PFADD, Handler::Write(pfadd)),
+    route(&specs::PFCOUNT, Handler::Keeping(pfcount)),
+    route(&specs::PFDEBUG, Handler::Write(debug::pfdebug)),
+    route(&specs::PFMERGE, Handler::Write(pfmerge)),
+    route(&specs::PFSELFTEST, Handler::Static(debug::pfselftest)),
+];
+
+impl From<NotHll> for CmdError {
+    fn from(_: NotHll) -> CmdError {
+        CmdError::text("WRONGTYPE Key is not a valid HyperLogLog string value.")
+    }
+}
+
+impl From<Corrupt> for CmdError {
+    fn from(_: Corrupt) -> CmdError {
+        CmdError::text("INVALIDOBJ Corrupted HLL object detected")
+    }
+}
+
+/// The string of an entry, how its registers are written, and what stands before these.
+fn checked(entry: Entry<'_>) -> Result<(Str<'_>, HllEncoding, [u8; 16]), CmdError> {
+    let text = entry.as_str()?;
+    let mut header = [0; 16];
+    text.copy_at(0, &mut header);
+    let header_len = text.len().min(header.len());
+    let encoding = hll::encoding_of(text.len(), &header[..header_len])?;
+    Ok((text, encoding, header))
+}
+
+/// The HyperLogLog of an entry, copied.
+fn read(entry: Entry<'_>) -> Result<Hll, CmdError> {
+    Ok(Hll::read(checked(entry)?.0.to_vec())?)
+}
+
+fn pfadd(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
+    let key = args.key(1);
+    let marks = args.iter_from(2).map(Mark::of);
+    let changes = match ctx.db.get_uncounted(key).map(checked).transpose()? {
+        Some((_, HllEncoding::Dense, _)) => {
+            let mut edit = ctx.db.edit_str(key, 0)?;
+            let changes = marks.filter(|mark| raise_dense(&mut edit, *mark)).count() as u64;
+            if changes > 0 {
+                invalidate(&mut edit);
+            }
+            end(edit, changes);
+            changes
+        }
+        Some((text, HllEncoding::Sparse, _)) => {
+            let hll = Hll::read(text.to_vec())?;
+            add(ctx, args, hll, marks, 0)?
+        }
+        None => add(ctx, args, Hll::empty(), marks, 1)?,
+    };
+    ctx.reply.int(i64::from(changes > 0));
+    Ok(Outcome::Done)
+}
+
+/// Adds to a HyperLogLog that is not in its place, and puts it there; the number of changes, of which `changes` were made.
+fn add(
+    ctx: &mut WriteCtx<'_>,
+    args: Args<'_>,
+    mut hll: Hll,
+    marks: impl Iterator<Item = Mark>,
+    mut changes: u64,
+) -> Result<u64, CmdError> {
+    for mark in marks {
+        changes += u64::from(hll.add(mark, ctx.limits.hll_sparse_bytes_max)?);
+    }
+    let mut edit = ctx.db.edit_str(args.key(1), 0)?;
+    if changes > 0 {
+        hll.invalidate_estimate();
+        edit.replace(hll.into_bytes());
+    }
+    end(edit, changes);
+    Ok(changes)
+}
+
+fn end(edit: StrEdit<'_, '_>, changes: u64) {
+    match changes {
+        0 => edit.unchanged(),
+        changes => edit.done(Event::PfAdd, changes),
+    }
+}
+
+/// Raises a register where it stands; whether it was lower.
+fn raise_dense(edit: &mut StrEdit<'_, '_>, mark: Mark) -> bool {
+    let (at, len) = mark.dense_place();
+    let mut bytes = [0; 2];
+    edit.text().copy_at(at, &mut bytes[..len]);
+    let Some(raised) = mark.raised_dense(bytes) else { return false };
+    edit.write(at, &raised[..len]);
+    true
+}
+
+/// Marks the estimate as out of date, where it stands.
+fn invalidate(edit: &mut StrEdit<'_, '_>) {
+    let mut estimate = [0; 8];
+    edit.text().copy_at(ESTIMATE.start, &mut estimate);
+    let invalid = hll::invalidated(estimate);
+    if invalid != estimate {
+        edit.write(ESTIMATE.start, &invalid);
+    }
+}
+
+/// The estimate of one HyperLogLog is kept in it, which counts as a change; that of several is not.
+fn pfcount(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
+    let estimate = if args.len() == 2 { count_one(ctx, args)? } else { count_union(ctx, args)? };
+    ctx.reply.int(estimate as i64);
+    Ok(Outcome::Done)
+}
+
+fn count_one(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Result<u64, CmdError> {
+    let key = args.key(1);
+    let Some(entry) = ctx.db.get(key) else { return Ok(0) };
+    let (text, _, header) = checked(entry)?;
+    if let Some(estimate) = hll::kept_estimate(&header) {
+        return Ok(estimate);
+    }
+    let estimate = Hll::read(text.to_vec())?.estimate()?;
+    let mut edit = ctx.db.edit_str(key, 0)?;
+    edit.write(ESTIMATE.start, &estimate.to_le_bytes());
+    edit.done(Event::PfCount, 1);
+    Ok(estimate)
+}
+
+fn count_union(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Result<u64, CmdError> {
+    let mut registers = [0; REGISTERS];
+    let mut db = ctx.db.as_read();
+    for at in 1..args.len() {
+        if let Some(entry) = db.get(args.key(at)) {
+            read(entry)?.merge_into(&mut registers)?;
+        }
+    }
+    Ok(hll::estimate(&registers))
+}
+
+fn pfmerge(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
+    let mut registers: Registers = [0; REGISTERS];
+    let mut is_dense = false;
+    let mut target = None;
+    let mut db = ctx.db.as_read();
+    for at in 1..args.len() {
+        let Some(entry) = db.get(args.key(at)) else { continue };
+        let hll = read(entry)?;
+        is_dense |= hll.encoding() == HllEncoding::Dense;
+        hll.merge_into(&mut registers)?;
+        if at == 1 {
+            target = Some(hll);
+        }
+    }
+    let mut target = target.unwrap_or_else(Hll::empty);
+    if is_dense {
+        target.make_dense()?;
+    }
+    target.merge_from(&registers, ctx.limits.hll_sparse_bytes_max)?;
+    target.invalidate_estimate();
+    let mut edit = ctx.db.edit_str(args.key(1), 0)?;
+    edit.replace(target.into_bytes());
+    edit.done(Event::PfAdd, 1);
+    ctx.reply.ok();
+    Ok(Outcome::Done)
+}

@@ -1,0 +1,241 @@
+//! The backlog: the last bytes of the history, which replicas are sent from here, and with which one that was away goes on.
+//!
+//! ```text
+//!     start                                          tail_start           end
+//!       │  sealed, shared with the replicas' output      │ grows: is copied │
+//!       [ block ][ block ][       block        ][ block ][ tail.............
+//!                    ▲ a replica's next byte
+//! ```
+//!
+//! Invariants: (1) the sealed blocks and the tail cover the history from `start` to `end` without a gap; (2) a sealed block is not
+//! empty and never changes; (3) a replica holds nothing but its next byte: what it has not been queued lies here once, however many
+//! replicas wait for it.
+//!
+//! Memory: the size that is set and one block more, and beyond that what the slowest replica has not been queued, which the output
+//! limit bounds. What a replica was queued and has not received is at most [`WINDOW_BYTES`] and a block for each replica.
+
+use sluice_base::{Bytes, heap};
+use sluice_resp::Outbox;
+use std::collections::VecDeque;
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct Backlog {
+    sealed: VecDeque<Block>,
+    tail: Vec<u8>,
+    /// Offset of the tail's first byte.
+    tail_start: u64,
+    /// Memory of blocks that were trimmed, for the next tails.
+    spare: Vec<Vec<u8>>,
+}
+
+#[derive(Debug)]
+struct Block {
+    start: u64,
+    bytes: Bytes,
+}
+
+impl Block {
+    fn end(&self) -> u64 {
+        self.start + self.bytes.len() as u64
+    }
+}
+
+impl Backlog {
+    /// A backlog without a byte, at this offset of the history.
+    pub(crate) fn new(offset: u64) -> Backlog {
+        Backlog { sealed: VecDeque::new(), tail: Vec::new(), tail_start: offset, spare: Vec::new() }
+    }
+
+    /// Bytes that the allocator has given.
+    pub(crate) fn footprint(&self) -> usize {
+        let blocks: usize = self.sealed.iter().map(|block| block.bytes.footprint()).sum();
+        let spare: usize = self.spare.iter().map(heap::vec).sum();
+        heap::deque(&self.sealed) + heap::vec(&self.tail) + heap::vec(&self.spare) + blocks + spare
+    }
+
+    /// Offset of the first byte.
+    pub(crate) fn start(&self) -> u64 {
+        self.sealed.front().map_or(self.tail_start, |block| block.start)
+    }
+
+    /// Offset behind the last byte.
+    pub(crate) fn end(&self) -> u64 {
+        self.tail_start + self.tail.len() as u64
+    }
+
+    /// Bytes that there are.
+    pub(crate) fn len(&self) -> u64 {
+        self.end() - self.start()
+    }
+
+    /// Whether the history can be read from this offset on.
+    pub(crate) fn reaches(&self, offset: u64) -> bool {
+        (self.start()..=self.end()).contains(&offset)
+    }
+
+    /// Where about so many bytes are to be appended.
+    pub(crate) fn tail(&mut self, bytes: usize) -> &mut Vec<u8> {
+        if !self.tail.is_empty() && self.tail.len() + bytes > BLOCK_BYTES {
+            self.seal();
+        }
+        if self.tail.capacity() == 0 {
+            self.tail = self.spare.pop().unwrap_or_else(|| Vec::with_capacity(BLOCK_BYTES));
+        }
+        &mut self.tail
+    }
+
+    /// Ends the tail's block.
+    fn seal(&mut self) {
+        let mut bytes = std::mem::take(&mut self.tail);
+        if bytes.capacity() > bytes.len() + bytes.len() / 2 {
+            // The rest would be kept as long as the block.
+            let copy = bytes[..].to_vec();
+            bytes.clear();
+            self.keep(bytes);
+            bytes = copy;
+        }
+        let start = self.tail_start;
+        self.tail_start += bytes.len() as u64;
+        self.sealed.push_back(Block { start, bytes: Bytes::from_vec(bytes) });
+    }
+
+    fn keep(&mut self, mut buffer: Vec<u8>) {
+        if self.spare.len() < SPARE_BLOCKS && (BLOCK_BYTES..=2 * BLOCK_BYTES).contains(&buffer.capacity()) {
+            buffer.clear();
+            self.spare.push(buffer);
+        }
+    }
+
+    /// Frees whole blocks as long as `size` bytes are left, and no byte from `needed` on is lost.
+    pub(crate) fn trim(&mut self, size: u64, needed: u64) {
+        while let Some(first) = self.sealed.front()
+            && self.len() - first.bytes.len() as u64 >= size
+            && first.end() <= needed
+        {
+            if let Some(block) = self.sealed.pop_front()
+                && let Ok(buffer) = block.bytes.into_vec()
+            {
+                self.keep(buffer);
+            }
+        }
+    }
+
+    /// Appends what comes at `from` to an output, at least a byte and up to the end of the block that fills `room`; the offset
+    /// behind that. The history must reach there.
+    pub(crate) fn read(&self, mut from: u64, room: usize, out: &mut Outbox) -> u64 {
+        let until = from.saturating_add(room as u64);
+        let mut index = self.sealed.partition_point(|block| block.end() <= from);
+        while from < until {
+            let Some(block) = self.sealed.get(index) else {
+                let skipped = usize::try_from(from - self.tail_start).unwrap_or(usize::MAX);
+                out.push(self.tail.get(skipped..).unwrap_or_default());
+                return self.end();
+            };
+            let skipped = (from - block.start) as usize;
+            match skipped {
+                0 if block.bytes.len() > COPIED_BYTES_MAX => out.push_shared(block.bytes.clone()),
+                _ => {
+                    // Of a large block that begins before this only as much as there is room for.
+                    let rest = &block.bytes[skipped..];
+                    let len = rest.len().min((until - from).max(BLOCK_BYTES as u64) as usize);
+                    out.push(&rest[..len]);
+                    from += len as u64;
+                    index += usize::from(from == block.end());
+                    continue;
+                }
+            }
+            from = block.end();
+            index += 1;
+        }
+        from
+    }
+}
+
+/// Bytes of a block, unless one command has more. As in the reference's replies: small enough that few bytes are held in vain.
+const BLOCK_BYTES: usize = 16 * 1024;
+/// Bytes of the stream that a replica is queued ahead of what it has received.
+pub(crate) const WINDOW_BYTES: usize = 1 << 20;
+/// A block up to this size is copied into an output: a range of its own in the send costs more.
+const COPIED_BYTES_MAX: usize = 512;
+/// Blocks whose memory is kept for the next ones.
+const SPARE_BLOCKS: usize = 4;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use sluice_base::Rng;
+
+    /// Appends a piece, as one command.
+    fn append(backlog: &mut Backlog, all: &mut Vec<u8>, piece: &[u8]) {
+        backlog.tail(piece.len()).extend_from_slice(piece);
+        all.extend_from_slice(piece);
+    }
+
+    #[test]
+    fn readers_at_random_places_read_the_history_while_it_grows_and_is_trimmed() {
+        let mut rng = Rng::new(3);
+        for round in 0..200 {
+            let size = 1 + rng.below(60_000);
+            let (mut backlog, mut all) = (Backlog::new(0), Vec::new());
+            let mut readers = [0u64; 3];
+            for _ in 0..rng.below(60) {
+                let len = if rng.below(8) == 0 { rng.below(80_000) } else { rng.below(3000) };
+                let piece: Vec<u8> = (0..len).map(|_| rng.next_u64() as u8).collect();
+                append(&mut backlog, &mut all, &piece);
+                assert_eq!(backlog.end(), all.len() as u64);
+                let reader = &mut readers[rng.below(3) as usize];
+                let (mut out, from) = (Outbox::new(), *reader);
+                *reader = backlog.read(from, 1 + rng.below(40_000) as usize, &mut out);
+                assert_eq!(out.flatten(), all[from as usize..*reader as usize], "round {round}");
+                assert!(*reader > from || from == backlog.end());
+                let slowest = readers.iter().copied().min().unwrap_or(0);
+                backlog.trim(size, slowest);
+                assert!(backlog.start() <= slowest);
+                assert!(backlog.len() >= size.min(all.len() as u64));
+            }
+            assert!(backlog.reaches(backlog.start()) && backlog.reaches(backlog.end()));
+            assert!(!backlog.reaches(backlog.end() + 1));
+        }
+    }
+
+    #[test]
+    fn no_more_than_a_block_is_kept_beyond_the_size() {
+        let (mut backlog, mut all) = (Backlog::new(0), Vec::new());
+        for _ in 0..1000 {
+            append(&mut backlog, &mut all, &[7; 1000]);
+            backlog.trim(100_000, u64::MAX);
+            assert!(backlog.len() <= 100_000 + BLOCK_BYTES as u64);
+        }
+        assert!(backlog.footprint() <= 100_000 + (SPARE_BLOCKS + 3) * BLOCK_BYTES, "{}", backlog.footprint());
+    }
+
+    #[test]
+    fn blocks_are_shared_by_outputs_and_the_memory_of_trimmed_ones_is_used_again() {
+        let (mut backlog, mut all) = (Backlog::new(0), Vec::new());
+        for _ in 0..40 {
+            append(&mut backlog, &mut all, &[7; 1000]);
+        }
+        let (mut a, mut b) = (Outbox::new(), Outbox::new());
+        backlog.read(0, 1, &mut a);
+        backlog.read(0, 1, &mut b);
+        let place = |out: &Outbox| out.shared().next().map(|block| block.as_ptr());
+        assert!(place(&a).is_some() && place(&a) == place(&b));
+        drop((a, b));
+        backlog.trim(0, u64::MAX);
+        assert!(!backlog.spare.is_empty());
+    }
+
+    #[test]
+    fn a_large_command_is_a_block_of_its_own_and_read_from_its_middle_by_pieces() {
+        let (mut backlog, mut all) = (Backlog::new(10), Vec::new());
+        append(&mut backlog, &mut all, b"small");
+        append(&mut backlog, &mut all, &vec![1; 1 << 20]);
+        append(&mut backlog, &mut all, b"small");
+        let mut out = Outbox::new();
+        assert_eq!(backlog.read(15, 1, &mut out), 15 + (1 << 20));
+        assert_eq!(out.shared().count(), 1);
+        let mut out = Outbox::new();
+        assert_eq!(backlog.read(16, 1, &mut out), 16 + BLOCK_BYTES as u64);
+    }
+}

@@ -1,0 +1,285 @@
+//! HyperLogLogs: estimates of how many different elements were added, in strings whose bytes are those of the reference.
+//!
+//! | offset | size | meaning |
+//! |---|---|---|
+//! | 0 | 4 | `HYLL` |
+//! | 4 | 1 | encoding: 0 dense, 1 sparse |
+//! | 5 | 3 | not used |
+//! | 8 | 8 | the estimate, little endian; the last byte's high bit says that it is out of date |
+//! | 16 | … | the registers |
+//!
+//! Dense: 16,384 registers of six bits, the first in the low bits of the first byte. Sparse: operations, each for some
+//! registers in a row: `00xxxxxx` so many zeros and one; `01xxxxxx yyyyyyyy` the same with fourteen bits; `1vvvvvxx` the
+//! value v and one, x and one times.
+//!
+//! Invariants: (1) the bytes come from clients: a string of any bytes is read without a panic, and one whose operations do not
+//! cover the registers exactly is [`Corrupt`]; (2) an update of a sparse string leaves the operations that the reference
+//! leaves, so that dumps are equal.
+
+mod estimate;
+mod sparse;
+
+use sluice_base::murmur::murmur64a;
+
+/// A HyperLogLog on its way through a change: the whole string.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Hll(Vec<u8>);
+
+/// How the registers are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HllEncoding {
+    /// Six bits each.
+    Dense,
+    /// Operations.
+    Sparse,
+}
+
+/// The string is no HyperLogLog.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NotHll;
+
+/// The operations of a sparse HyperLogLog do not cover its registers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Corrupt;
+
+/// The value of each register.
+pub type Registers = [u8; REGISTERS];
+
+/// How many registers there are.
+pub const REGISTERS: usize = 1 << INDEX_BITS;
+const INDEX_BITS: u32 = 14;
+/// Bits of a hash that make a register's value.
+const VALUE_BITS: u32 = 64 - INDEX_BITS;
+const HEADER_BYTES: usize = 16;
+const DENSE_BYTES: usize = HEADER_BYTES + REGISTERS * 6 / 8;
+const MAGIC: &[u8; 4] = b"HYLL";
+const HASH_SEED: u64 = 0xadc8_3b19;
+
+/// Where an element counts: its register, and the value that it has at least.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Mark {
+    register: usize,
+    value: u8,
+}
+
+impl Mark {
+    /// The mark of an element.
+    pub fn of(element: &[u8]) -> Mark {
+        let hash = murmur64a(element, HASH_SEED);
+        let rest = hash >> INDEX_BITS | 1 << VALUE_BITS;
+        Mark { register: hash as usize & (REGISTERS - 1), value: rest.trailing_zeros() as u8 + 1 }
+    }
+
+    /// Where its register stands in a dense string, and in how many bytes, at most two.
+    pub fn dense_place(self) -> (usize, usize) {
+        let at = HEADER_BYTES + self.register * 6 / 8;
+        (at, 2.min(DENSE_BYTES - at))
+    }
+
+    /// The bytes that stand there with the register raised; `None` where it is as high already.
+    pub fn raised_dense(self, bytes: [u8; 2]) -> Option<[u8; 2]> {
+        let shift = self.register * 6 % 8;
+        let word = u16::from_le_bytes(bytes);
+        if (word >> shift) as u8 & 63 >= self.value {
+            return None;
+        }
+        Some((word & !(63 << shift) | u16::from(self.value) << shift).to_le_bytes())
+    }
+
+    fn new(register: usize, value: u8) -> Mark {
+        debug_assert!(register < REGISTERS);
+        Mark { register, value }
+    }
+}
+
+/// Says how the registers of a string are written.
+///
+/// # Errors
+/// It is no HyperLogLog.
+pub fn encoding_of(len: usize, header: &[u8]) -> Result<HllEncoding, NotHll> {
+    let header = header.first_chunk::<HEADER_BYTES>().filter(|header| header.starts_with(MAGIC));
+    match header.map(|header| header[4]) {
+        Some(0) if len == DENSE_BYTES => Ok(HllEncoding::Dense),
+        Some(1) => Ok(HllEncoding::Sparse),
+        Some(_) | None => Err(NotHll),
+    }
+}
+
+/// The estimate that a string holds, unless it is out of date.
+pub fn kept_estimate(header: &[u8]) -> Option<u64> {
+    let bytes = header.get(8..)?.first_chunk::<8>()?;
+    (bytes[7] & OUT_OF_DATE == 0).then(|| u64::from_le_bytes(*bytes))
+}
+
+/// The bytes of an estimate, marked as out of date.
+pub fn invalidated(mut estimate: [u8; 8]) -> [u8; 8] {
+    estimate[7] |= OUT_OF_DATE;
+    estimate
+}
+
+/// The estimate of a union, whose registers are these.
+pub fn estimate(registers: &Registers) -> u64 {
+    estimate::of_registers(registers)
+}
+
+impl Hll {
+    /// No element, sparse.
+    pub fn empty() -> Hll {
+        let mut bytes = vec![0; HEADER_BYTES];
+        bytes[..4].copy_from_slice(MAGIC);
+        bytes[4] = 1;
+        sparse::push_zeros(&mut bytes, REGISTERS);
+        Hll(bytes)
+    }
+
+    /// The string `bytes`.
+    ///
+    /// # Errors
+    /// It is no HyperLogLog.
+    pub fn read(bytes: Vec<u8>) -> Result<Hll, NotHll> {
+        encoding_of(bytes.len(), &bytes)?;
+        Ok(Hll(bytes))
+    }
+
+    /// The string.
+    pub fn bytes(&self) -> &[u8] {
+        &self.0
+    }
+
+    /// The same, moved out.
+    pub fn into_bytes(self) -> Vec<u8> {
+        self.0
+    }
+
+    /// How the registers are written.
+    pub fn encoding(&self) -> HllEncoding {
+        if self.0[4] == 0 { HllEncoding::Dense } else { HllEncoding::Sparse }
+    }
+
+    /// Raises a register to a mark; whether that changed it. A sparse one that would need more than `sparse_bytes_max` bytes,
+    /// or a value that it cannot hold, becomes dense.
+    ///
+    /// # Errors
+    /// The operations that were looked at are no HyperLogLog's.
+    pub fn add(&mut self, mark: Mark, sparse_bytes_max: usize) -> Result<bool, Corrupt> {
+        match self.encoding() {
+            HllEncoding::Dense => {}
+            HllEncoding::Sparse => match sparse::raise(&mut self.0, mark, sparse_bytes_max)? {
+                sparse::Raised::Yes => return Ok(true),
+                sparse::Raised::No => return Ok(false),
+                sparse::Raised::TooLarge => self.make_dense()?,
+            },
+        }
+        let (at, len) = mark.dense_place();
+        let mut bytes = [0; 2];
+        bytes[..len].copy_from_slice(&self.0[at..at + len]);
+        let Some(raised) = mark.raised_dense(bytes) else { return Ok(false) };
+        self.0[at..at + len].copy_from_slice(&raised[..len]);
+        Ok(true)
+    }
+
+    /// Writes the registers dense; the estimate stays.
+    ///
+    /// # Errors
+    /// The operations do not cover the registers.
+    pub fn make_dense(&mut self) -> Result<(), Corrupt> {
+        if self.encoding() == HllEncoding::Dense {
+            return Ok(());
+        }
+        let mut registers = [0; REGISTERS];
+        self.merge_into(&mut registers)?;
+        let mut bytes = vec![0; DENSE_BYTES];
+        bytes[..HEADER_BYTES].copy_from_slice(&self.0[..HEADER_BYTES]);
+        bytes[4] = 0;
+        write_dense(&mut bytes[HEADER_BYTES..], &registers);
+        self.0 = bytes;
+        Ok(())
+    }
+
+    /// Raises each of `registers` to the one here.
+    ///
+    /// # Errors
+    /// The operations do not cover the registers.
+    pub fn merge_into(&self, registers: &mut Registers) -> Result<(), Corrupt> {
+        let bytes = &self.0[HEADER_BYTES..];
+        match self.encoding() {
+            HllEncoding::Dense => merge_dense(bytes, registers),
+            HllEncoding::Sparse => sparse::merge(bytes, registers)?,
+        }
+        Ok(())
+    }
+
+    /// Raises each register here to the one of `registers`.
+    ///
+    /// # Errors
+    /// The operations do not cover the registers.
+    pub fn merge_from(&mut self, registers: &Registers, sparse_bytes_max: usize) -> Result<(), Corrupt> {
+        for (register, value) in registers.iter().enumerate() {
+            if self.encoding() == HllEncoding::Dense {
+                // The others follow at once.
+                let mut all = *registers;
+                merge_dense(&self.0[HEADER_BYTES..], &mut all);
+                write_dense(&mut self.0[HEADER_BYTES..], &all);
+                return Ok(());
+            }
+            if *value > 0 {
+                self.add(Mark::new(register, *value), sparse_bytes_max)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The estimate, computed from the registers.
+    ///
+    /// # Errors
+    /// The operations do not cover the registers.
+    pub fn estimate(&self) -> Result<u64, Corrupt> {
+        let mut registers = [0; REGISTERS];
+        self.merge_into(&mut registers)?;
+        Ok(estimate::of_registers(&registers))
+    }
+
+    /// Keeps an estimate.
+    pub fn keep_estimate(&mut self, estimate: u64) {
+        self.0[ESTIMATE].copy_from_slice(&estimate.to_le_bytes());
+    }
+
+    /// The estimate that is kept is out of date from now on.
+    pub fn invalidate_estimate(&mut self) {
+        self.0[ESTIMATE.end - 1] |= OUT_OF_DATE;
+    }
+
+    /// The operations of a sparse one as text, `None` for a dense one.
+    pub fn decoded(&self) -> Option<String> {
+        match self.encoding() {
+            HllEncoding::Dense => None,
+            HllEncoding::Sparse => Some(sparse::text(&self.0[HEADER_BYTES..])),
+        }
+    }
+}
+
+/// Where the estimate stands.
+pub const ESTIMATE: std::ops::Range<usize> = 8..16;
+/// The bit of its last byte that says that it is out of date.
+const OUT_OF_DATE: u8 = 0x80;
+
+/// Four registers are three bytes.
+fn merge_dense(bytes: &[u8], registers: &mut Registers) {
+    for (group, three) in registers.as_chunks_mut::<4>().0.iter_mut().zip(bytes.as_chunks::<3>().0) {
+        let [a, b, c] = *three;
+        let four = [a & 63, a >> 6 | (b & 15) << 2, b >> 4 | (c & 3) << 4, c >> 2];
+        for (register, value) in group.iter_mut().zip(four) {
+            *register = (*register).max(value);
+        }
+    }
+}
+
+fn write_dense(bytes: &mut [u8], registers: &Registers) {
+    for (three, group) in bytes.as_chunks_mut::<3>().0.iter_mut().zip(registers.as_chunks::<4>().0) {
+        let [a, b, c, d] = group.map(|value| value & 63);
+        *three = [a | b << 6, b >> 2 | c << 4, c >> 4 | d << 2];
+    }
+}
+
+#[cfg(test)]
+mod tests;

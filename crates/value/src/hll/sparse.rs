@@ -1,0 +1,199 @@
+//! The sparse registers: operations, and how one register is raised.
+
+use super::{Corrupt, HEADER_BYTES, Mark, REGISTERS, Registers};
+use std::fmt::Write;
+
+/// What raising a register came to.
+pub(super) enum Raised {
+    /// The register has the new value.
+    Yes,
+    /// It was as high already.
+    No,
+    /// The string cannot hold it, and is as it was.
+    TooLarge,
+}
+
+/// An operation.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Op {
+    /// So many zeros, in one byte.
+    Zeros(usize),
+    /// So many zeros, in two bytes.
+    ManyZeros(usize),
+    /// A value so many times.
+    Values(u8, usize),
+}
+
+impl Op {
+    /// The operation at the beginning of `bytes`. A second byte that is missing is zero.
+    fn read(bytes: &[u8]) -> Option<Op> {
+        let first = *bytes.first()?;
+        Some(match first >> 6 {
+            0 => Op::Zeros(usize::from(first & 63) + 1),
+            1 => {
+                let low = bytes.get(1).copied().unwrap_or(0);
+                Op::ManyZeros((usize::from(first & 63) << 8 | usize::from(low)) + 1)
+            }
+            _ => Op::Values((first >> 2 & 31) + 1, usize::from(first & 3) + 1),
+        })
+    }
+
+    /// Bytes that it takes.
+    fn len(self) -> usize {
+        match self {
+            Op::Zeros(_) | Op::Values(..) => 1,
+            Op::ManyZeros(_) => 2,
+        }
+    }
+
+    /// How many registers it is about.
+    fn run(self) -> usize {
+        match self {
+            Op::Zeros(run) | Op::ManyZeros(run) | Op::Values(_, run) => run,
+        }
+    }
+
+    /// The value of its registers.
+    fn value(self) -> u8 {
+        match self {
+            Op::Zeros(_) | Op::ManyZeros(_) => 0,
+            Op::Values(value, _) => value,
+        }
+    }
+}
+
+/// Most registers of an operation: of zeros in one byte, of a value.
+const ZEROS_MAX: usize = 64;
+const VALUES_MAX: usize = 4;
+/// The largest value that an operation can say.
+const VALUE_MAX: u8 = 32;
+/// How many operations are looked at to join neighbours: those that a change can have touched.
+const JOINED: usize = 5;
+
+/// Adds the operation of so many zeros, if any.
+pub(super) fn push_zeros(bytes: &mut Vec<u8>, run: usize) {
+    debug_assert!(run <= REGISTERS);
+    match run {
+        0 => {}
+        1..=ZEROS_MAX => bytes.push((run - 1) as u8),
+        _ => bytes.extend([0x40 | ((run - 1) >> 8) as u8, (run - 1) as u8]),
+    }
+}
+
+/// Adds the operation of a value so many times, if any.
+fn push_values(bytes: &mut Vec<u8>, value: u8, run: usize) {
+    debug_assert!(run <= VALUES_MAX);
+    if run > 0 {
+        bytes.push(values(value, run));
+    }
+}
+
+fn values(value: u8, run: usize) -> u8 {
+    0x80 | (value - 1) << 2 | (run - 1) as u8
+}
+
+/// Adds the operation of what is left of another.
+fn push_rest(bytes: &mut Vec<u8>, value: u8, run: usize) {
+    if value == 0 { push_zeros(bytes, run) } else { push_values(bytes, value, run) }
+}
+
+/// Raises each of `registers` to what the operations say.
+pub(super) fn merge(mut ops: &[u8], registers: &mut Registers) -> Result<(), Corrupt> {
+    let mut at = 0;
+    while let Some(op) = Op::read(ops) {
+        let run = registers.get_mut(at..at + op.run()).ok_or(Corrupt)?;
+        if op.value() > 0 {
+            run.iter_mut().for_each(|register| *register = (*register).max(op.value()));
+        }
+        at += op.run();
+        ops = ops.get(op.len()..).unwrap_or_default();
+    }
+    if at == REGISTERS { Ok(()) } else { Err(Corrupt) }
+}
+
+/// The operation that a register belongs to.
+struct Place {
+    op: Op,
+    /// Where it begins in the string.
+    at: usize,
+    /// Where the one before begins.
+    before: Option<usize>,
+    /// Its first register.
+    first: usize,
+}
+
+fn find(bytes: &[u8], register: usize) -> Option<Place> {
+    let (mut at, mut before, mut first) = (HEADER_BYTES, None, 0);
+    loop {
+        let op = Op::read(bytes.get(at..)?)?;
+        if register < first + op.run() {
+            return Some(Place { op, at, before, first });
+        }
+        before = Some(at);
+        at += op.len();
+        first += op.run();
+    }
+}
+
+/// Raises one register of the string `bytes`, of at most `bytes_max` bytes afterwards if it grows.
+pub(super) fn raise(bytes: &mut Vec<u8>, mark: Mark, bytes_max: usize) -> Result<Raised, Corrupt> {
+    if mark.value > VALUE_MAX {
+        return Ok(Raised::TooLarge);
+    }
+    let Place { op, at, before, first } = find(bytes, mark.register).ok_or(Corrupt)?;
+    let value = op.value();
+    if value >= mark.value {
+        return Ok(Raised::No);
+    }
+    // An operation of one byte for one register is overwritten.
+    if op.run() == 1 && op.len() == 1 {
+        bytes[at] = values(mark.value, 1);
+    } else {
+        // The rest before it, the register, the rest behind it: at most five bytes.
+        let mut made = Vec::with_capacity(5);
+        push_rest(&mut made, value, mark.register - first);
+        push_values(&mut made, mark.value, 1);
+        push_rest(&mut made, value, first + op.run() - 1 - mark.register);
+        let end = (at + op.len()).min(bytes.len());
+        let grows = made.len() > op.len();
+        if grows && bytes.len() + made.len() - op.len() > bytes_max {
+            return Ok(Raised::TooLarge);
+        }
+        bytes.splice(at..end, made);
+    }
+    join(bytes, before.unwrap_or(HEADER_BYTES));
+    Ok(Raised::Yes)
+}
+
+/// Joins neighbours of one value, among the operations from `at` on that a change can have touched.
+fn join(bytes: &mut Vec<u8>, mut at: usize) {
+    for _ in 0..JOINED {
+        let Some(op) = bytes.get(at..).and_then(Op::read) else { return };
+        let next = bytes.get(at + op.len()..).and_then(Op::read);
+        match (op, next) {
+            (Op::Values(value, run), Some(Op::Values(other, more)))
+                if value == other && run + more <= VALUES_MAX =>
+            {
+                bytes[at + 1] = values(value, run + more);
+                bytes.remove(at);
+            }
+            (op, _) => at += op.len(),
+        }
+    }
+}
+
+/// The operations as PFDEBUG DECODE shows them.
+pub(super) fn text(mut ops: &[u8]) -> String {
+    let mut text = String::new();
+    while let Some(op) = Op::read(ops) {
+        let separator = if text.is_empty() { "" } else { " " };
+        let written = match op {
+            Op::Zeros(run) => write!(text, "{separator}z:{run}"),
+            Op::ManyZeros(run) => write!(text, "{separator}Z:{run}"),
+            Op::Values(value, run) => write!(text, "{separator}v:{value},{run}"),
+        };
+        debug_assert!(written.is_ok(), "a string takes any text");
+        ops = ops.get(op.len()..).unwrap_or_default();
+    }
+    text
+}
