@@ -272,6 +272,21 @@ impl SnapshotReport {
                         });
                         self.key("list", entry.key.len(), entry.expiry_ms, Some(&mut sizes));
                     }
+                    Loaded::Hash(hash) => {
+                        let (mut name, mut value) = (IntBuffer::new(), IntBuffer::new());
+                        let mut sizes = hash.view().iter().map(|field| {
+                            (field.name.bytes(&mut name).len() + field.value.bytes(&mut value).len()) as u64
+                        });
+                        self.key("hash", entry.key.len(), entry.expiry_ms, Some(&mut sizes));
+                    }
+                    Loaded::Stream(stream) => {
+                        let mut sizes = stream.log().entries().map(|entry| entry.bytes());
+                        self.key("stream", entry.key.len(), entry.expiry_ms, Some(&mut sizes));
+                    }
+                    Loaded::Zset(zset) => {
+                        let mut sizes = zset.view().iter_all().map(|(member, _)| member.len() as u64);
+                        self.key("zset", entry.key.len(), entry.expiry_ms, Some(&mut sizes));
+                    }
                 }
                 None
             }
@@ -352,6 +367,9 @@ impl SnapshotReport {
                 | Problem::Length
                 | Problem::Compression
                 | Problem::List
+                | Problem::Hash
+                | Problem::Stream
+                | Problem::Zset
                 | Problem::Module,
                 _,
             ) => error.to_string(),

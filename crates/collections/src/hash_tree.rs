@@ -265,9 +265,14 @@ impl HashTree {
         HashTreeIter::new(&self.root)
     }
 
+    /// The same without the first `rank` of them. Cost: O(log n) to begin.
+    pub fn iter_from(&self, rank: usize) -> HashTreeIter<'_> {
+        HashTreeIter::from_rank(&self.root, rank)
+    }
+
     /// Visits about `count` fields from a cursor on, and at least one if there is any; the next cursor, 0 at the end. A scan
     /// begins with 0.
-    pub fn scan(&self, cursor: u64, count: usize, mut visit: impl FnMut(Field<'_>)) -> u64 {
+    pub fn scan<'a>(&'a self, cursor: u64, count: usize, mut visit: impl FnMut(Field<'a>)) -> u64 {
         let (mut cursor, mut left) = (cursor, count.max(1));
         loop {
             let (leaf, next) = self.leaf_from(cursor);

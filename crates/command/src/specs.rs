@@ -7,10 +7,14 @@ pub mod bitmap;
 pub mod cluster;
 pub mod connection;
 pub mod generic;
+pub mod geo;
+pub mod hash;
 pub mod hyperloglog;
 pub mod list;
 pub mod pubsub;
 pub mod server;
+pub mod sorted_set;
+pub mod stream;
 pub mod string;
 pub mod transactions;
 
@@ -35,7 +39,7 @@ macro_rules! groups {
     };
 }
 
-groups! { string, list, bitmap, hyperloglog, generic, connection, cluster, server, transactions, pubsub }
+groups! { string, list, hash, bitmap, hyperloglog, stream, sorted_set, geo, generic, connection, cluster, server, transactions, pubsub }
 
 /// How many specs there are, subcommands included.
 pub(crate) const COUNT: usize = count_before(COUNTS.len()) as usize;

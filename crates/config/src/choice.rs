@@ -82,7 +82,7 @@ pub mod shutdown {
     /// Do not save.
     pub const NOSAVE: u32 = 2;
     /// Do not wait for lagging replicas.
-    pub(crate) const NOW: u32 = 4;
+    pub const NOW: u32 = 4;
     /// Go on although something failed.
     pub const FORCE: u32 = 8;
     /// Refuse where a shutdown could lose slots.

@@ -24,13 +24,10 @@ const MIB: i128 = 1024 * 1024;
 const ACL: &str = "access control lists";
 const CLUSTER: &str = "cluster mode";
 const CORPSE: &str = "crash reports";
-const HASHES: &str = "hashes";
 const MODULES: &str = "modules";
 const REPLICATION: &str = "replication";
 const SCRIPTS: &str = "scripting";
 const SETS: &str = "sets";
-const SORTED_SETS: &str = "sorted sets";
-const STREAMS: &str = "streams";
 const TLS: &str = "TLS";
 const TRACKING: &str = "client-side caching";
 
@@ -363,9 +360,9 @@ params! {
             "Go on when a replica cannot write what the primary sends to disk, instead of ending the process.";
         REPLICA_LAZY_FLUSH: Bool = boolean("replica-lazy-flush", true).alias("slave-lazy-flush").later(REPLICATION),
             "Free the old data set in the background when a full copy arrives.";
-        MIN_REPLICAS_TO_WRITE: Int = number("min-replicas-to-write", 0, 0, INT).alias("min-slaves-to-write").later(REPLICATION),
+        MIN_REPLICAS_TO_WRITE: Int = number("min-replicas-to-write", 0, 0, INT).alias("min-slaves-to-write"),
             "Replicas that must be near before writes are accepted; 0 asks for none.";
-        MIN_REPLICAS_MAX_LAG: Int = number("min-replicas-max-lag", 10, 0, INT).alias("min-slaves-max-lag").later(REPLICATION),
+        MIN_REPLICAS_MAX_LAG: Int = number("min-replicas-max-lag", 10, 0, INT).alias("min-slaves-max-lag"),
             "Seconds since its last word after which a replica no longer counts as near; 0 turns the rule off.";
         REPL_BACKLOG_SIZE: Int = bytes("repl-backlog-size", 10 * MIB, 1, LONG).clamped(16384, LONG),
             "History kept for replicas that come back after a short absence.";
@@ -379,15 +376,15 @@ params! {
             "Fill packets to replicas at the price of a delay.";
         REPL_MPTCP: Bool = boolean("repl-mptcp", false).immutable().later(REPLICATION),
             "Use multipath TCP on the link to the primary.";
-        REPL_DISKLESS_SYNC: Bool = boolean("repl-diskless-sync", true).debug().later(REPLICATION),
+        REPL_DISKLESS_SYNC: Bool = boolean("repl-diskless-sync", true).debug(),
             "Send a full copy to the socket without writing a file first.";
-        REPL_DISKLESS_SYNC_DELAY: Int = number("repl-diskless-sync-delay", 5, 0, INT).later(REPLICATION),
+        REPL_DISKLESS_SYNC_DELAY: Int = number("repl-diskless-sync-delay", 5, 0, INT),
             "Seconds to wait for more replicas before a full copy begins.";
-        REPL_DISKLESS_SYNC_MAX_REPLICAS: Int = number("repl-diskless-sync-max-replicas", 0, 0, INT).later(REPLICATION),
+        REPL_DISKLESS_SYNC_MAX_REPLICAS: Int = number("repl-diskless-sync-max-replicas", 0, 0, INT),
             "Replicas after which a full copy begins without further waiting; 0 waits the whole delay.";
         REPL_DISKLESS_LOAD: Choice<DisklessLoad> = one_of::<DisklessLoad>("repl-diskless-load", DisklessLoad::Disabled as u8).debug().deny_loading().later(REPLICATION),
             "How a replica loads a full copy from the socket: disabled, on-empty-db, swapdb, flush-before-load.";
-        DUAL_CHANNEL_REPLICATION_ENABLED: Bool = boolean("dual-channel-replication-enabled", false).debug().later(REPLICATION),
+        DUAL_CHANNEL_REPLICATION_ENABLED: Bool = boolean("dual-channel-replication-enabled", false).debug(),
             "Send the full copy and the writes that follow over two connections.";
         PROPAGATION_ERROR_BEHAVIOR: Choice<PropagationErrorBehavior> = one_of::<PropagationErrorBehavior>("propagation-error-behavior", PropagationErrorBehavior::Ignore as u8).later(REPLICATION),
             "What to do when a command from the primary or the append-only file fails: ignore, panic, panic-on-replicas.";
@@ -487,9 +484,9 @@ params! {
             "Events that are published: K or E for the channels, then classes g $ l s h z x e t m d n, or A for all but m and n.";
     }
     Encodings {
-        HASH_MAX_LISTPACK_ENTRIES: Int = number("hash-max-listpack-entries", 512, 0, LONG).alias("hash-max-ziplist-entries").later(HASHES),
+        HASH_MAX_LISTPACK_ENTRIES: Int = number("hash-max-listpack-entries", 512, 0, LONG).alias("hash-max-ziplist-entries"),
             "Fields up to which a hash is kept compact.";
-        HASH_MAX_LISTPACK_VALUE: Int = bytes("hash-max-listpack-value", 64, 0, LONG).alias("hash-max-ziplist-value").later(HASHES),
+        HASH_MAX_LISTPACK_VALUE: Int = bytes("hash-max-listpack-value", 64, 0, LONG).alias("hash-max-ziplist-value"),
             "Bytes of its longest field or value up to which a hash is kept compact.";
         LIST_MAX_LISTPACK_SIZE: Int = number("list-max-listpack-size", -2, -INT - 1, INT).alias("list-max-ziplist-size"),
             "Elements in one node of a list; -1 to -5 are 4, 8, 16, 32 and 64 KiB instead.";
@@ -501,15 +498,15 @@ params! {
             "Members up to which a set is kept compact.";
         SET_MAX_LISTPACK_VALUE: Int = number("set-max-listpack-value", 64, 0, LONG).later(SETS),
             "Bytes of its longest member up to which a set is kept compact.";
-        ZSET_MAX_LISTPACK_ENTRIES: Int = number("zset-max-listpack-entries", 128, 0, LONG).alias("zset-max-ziplist-entries").later(SORTED_SETS),
+        ZSET_MAX_LISTPACK_ENTRIES: Int = number("zset-max-listpack-entries", 128, 0, LONG).alias("zset-max-ziplist-entries"),
             "Members up to which a sorted set is kept compact.";
-        ZSET_MAX_LISTPACK_VALUE: Int = bytes("zset-max-listpack-value", 64, 0, LONG).alias("zset-max-ziplist-value").later(SORTED_SETS),
+        ZSET_MAX_LISTPACK_VALUE: Int = bytes("zset-max-listpack-value", 64, 0, LONG).alias("zset-max-ziplist-value"),
             "Bytes of its longest member up to which a sorted set is kept compact.";
         HLL_SPARSE_MAX_BYTES: Int = bytes("hll-sparse-max-bytes", 3000, 0, LONG),
             "Bytes up to which a HyperLogLog is kept sparse.";
-        STREAM_NODE_MAX_BYTES: Int = bytes("stream-node-max-bytes", 4096, 0, LONG).later(STREAMS),
+        STREAM_NODE_MAX_BYTES: Int = bytes("stream-node-max-bytes", 4096, 0, LONG),
             "Bytes in one node of a stream; 0 is no limit.";
-        STREAM_NODE_MAX_ENTRIES: Int = number("stream-node-max-entries", 100, 0, LONG).later(STREAMS),
+        STREAM_NODE_MAX_ENTRIES: Int = number("stream-node-max-entries", 100, 0, LONG),
             "Entries in one node of a stream; 0 is no limit.";
     }
     Threads {
@@ -531,6 +528,10 @@ params! {
             "Microseconds that an iteration of the event loop may wait for more requests to serve together, while at least 24 connections are active and requests come in pipelines; 0 never waits.";
         EVENT_LOOP_BATCH_WAIT_DEPTH: Int = number("event-loop-batch-wait-depth", 4, 1, 1024).not_in_star(),
             "Requests per receive from which on turns may wait for more. 1 waits without pipelines too: less processor time per request, but later replies.";
+        SLOW_READ_ELEMENTS: Int = number("slow-read-elements", 4096, 0, LONG).not_in_star(),
+            "A read that visits more elements of large values than this is produced by a thread of its own, and nobody waits for it; 256 bytes of a string count as an element. 0 produces all where commands run.";
+        SLOW_READ_THREADS: Int = number("slow-read-threads", 0, 0, 256).immutable().not_in_star(),
+            "Threads for such reads; 0 is half the processors.";
     }
     Defragmentation {
         ACTIVEDEFRAG: Bool = boolean("activedefrag", false).debug(),
@@ -557,7 +558,7 @@ params! {
             "How SIGINT ends the server: default, or any of save, nosave, now, force, safe, failover.";
         SHUTDOWN_ON_SIGTERM: Flags = flags("shutdown-on-sigterm", shutdown::NAMES),
             "How SIGTERM ends the server: default, or any of save, nosave, now, force, safe, failover.";
-        SHUTDOWN_TIMEOUT: Int = number("shutdown-timeout", 10, 0, INT).later(REPLICATION),
+        SHUTDOWN_TIMEOUT: Int = number("shutdown-timeout", 10, 0, INT),
             "Seconds that a shutdown waits for replicas that lag.";
         OOM_SCORE_ADJ: Choice<OomScoreAdj> = one_of::<OomScoreAdj>("oom-score-adj", OomScoreAdj::No as u8),
             "Tell the kernel which processes to end first when memory runs out: no, yes or relative, absolute.";

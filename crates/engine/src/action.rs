@@ -2,6 +2,7 @@
 
 use crate::loading::LoadJob;
 use crate::session_key::SessionKey;
+use crate::slow_reads::SlowRead;
 use sluice_keyspace::{Captured, Db};
 use sluice_value::Value;
 
@@ -25,6 +26,8 @@ pub enum Action {
     },
     /// Run this on a thread of its own; the main thread then calls [`crate::Engine::advance_load`] when that one wakes it.
     Load(Box<LoadJob>),
+    /// Have a thread of its own produce this client's reply; hand the pieces to [`crate::Engine::take_piece`].
+    Produce(SessionKey, Box<SlowRead>),
     /// Wait so many microseconds before each write of the append-only file, from now on: for DEBUG.
     DelayAof(u64),
     /// End the process in good order.

@@ -38,6 +38,12 @@ pub enum WaitFor {
     Pause,
     /// The end of the load that it has begun.
     Load,
+    /// The end of the server: replicas are waited for.
+    Shutdown,
+    /// A thread that can produce its reply.
+    SlowRead,
+    /// The end of its reply, which a thread produces.
+    Reply,
     /// A value of a type under one of its keys.
     Keys(BlockOn),
     /// Acknowledgements of replicas.
@@ -73,6 +79,8 @@ pub struct BlockOn {
     pub count: usize,
     /// Type of value that ends the wait.
     pub wanted: Type,
+    /// Whether the wait ends when a key is gone, or comes to hold another type.
+    pub ends_without_key: bool,
     /// Milliseconds of the monotonic clock at which it gives up; 0: never.
     pub deadline_ms: u64,
 }
@@ -87,10 +95,18 @@ pub enum Unblock {
 }
 
 impl WaitFor {
+    /// Whether who waits for it is shown as blocked. Who waits for a load or a reply runs a command that takes long.
+    pub(crate) fn is_blocked(&self) -> bool {
+        match self {
+            WaitFor::Load | WaitFor::Shutdown | WaitFor::Reply => false,
+            WaitFor::Pause | WaitFor::SlowRead | WaitFor::Keys(_) | WaitFor::Replicas { .. } => true,
+        }
+    }
+
     /// When the wait times out; 0: never.
     pub(crate) fn deadline_ms(&self) -> u64 {
         match self {
-            WaitFor::Pause | WaitFor::Load => 0,
+            WaitFor::Pause | WaitFor::Load | WaitFor::Shutdown | WaitFor::SlowRead | WaitFor::Reply => 0,
             WaitFor::Keys(BlockOn { deadline_ms, .. }) | WaitFor::Replicas { deadline_ms, .. } => {
                 *deadline_ms
             }
@@ -107,6 +123,10 @@ pub struct Blocking {
     replicas: BTreeMap<u64, SessionKey>,
     /// Clients that a pause keeps back, in the order of their coming.
     paused: BTreeMap<u64, SessionKey>,
+    /// Clients whose slow reads wait for a thread, in the order of their coming.
+    slow_reads: BTreeMap<u64, SessionKey>,
+    /// A thread is free for one of them.
+    has_free_thread: bool,
     /// Keys that may have what a client waits for.
     ready: VecDeque<(usize, Box<[u8]>)>,
     /// Clients of [`Blocking::paused`] whose pause is over.
@@ -115,10 +135,14 @@ pub struct Blocking {
     unblocked: VecDeque<SessionKey>,
     /// A replica has acknowledged something since WAIT's clients were looked at.
     acknowledged: bool,
-    /// One of the four above has something.
+    /// One of the lists above has something to serve.
     due: bool,
     next_order: u64,
     count: usize,
+    /// Clients that wait for a key until it is gone.
+    until_gone: usize,
+    /// Arguments of the command that begins to wait, to be replaced before it is run again: positions and bytes. Empty otherwise.
+    pub(crate) replaced_args: Vec<(usize, Vec<u8>)>,
 }
 
 /// The clients that wait for one key.
@@ -141,6 +165,8 @@ pub(crate) enum Due {
     Unblocked(SessionKey),
     /// Look at the clients of WAIT.
     Acknowledged,
+    /// Begin slow reads.
+    SlowReads,
 }
 
 impl Blocking {
@@ -149,7 +175,7 @@ impl Blocking {
         let waiters = |of: &Waiters| heap::tree::<u64, SessionKey>(of.clients.len());
         let keys = self.keys.footprint() + self.keys.values().map(waiters).sum::<usize>();
         let ready: usize = self.ready.iter().map(|(_, key)| heap::block(key.len())).sum();
-        let clients = [&self.replicas, &self.paused, &self.resumed].map(BTreeMap::len);
+        let clients = [&self.replicas, &self.paused, &self.resumed, &self.slow_reads].map(BTreeMap::len);
         keys + heap::tree::<(u64, SessionKey), ()>(self.deadlines.len())
             + clients.map(heap::tree::<u64, SessionKey>).iter().sum::<usize>()
             + heap::deque(&self.ready)
@@ -178,6 +204,12 @@ impl Blocking {
         !self.keys.is_empty()
     }
 
+    /// Whether a client waits for a key until it is gone.
+    #[inline]
+    pub(crate) fn wants_removals(&self) -> bool {
+        self.until_gone > 0
+    }
+
     /// A place behind all clients that wait.
     pub(crate) fn next_order(&mut self) -> u64 {
         self.next_order += 1;
@@ -186,14 +218,15 @@ impl Blocking {
 
     /// Lists a client that begins to wait.
     pub(crate) fn add(&mut self, client: SessionKey, waiting: &Waiting) {
-        // Who waits for a load is not blocked: it runs a command that takes long.
-        self.count += usize::from(waiting.on != WaitFor::Load);
+        self.count += usize::from(waiting.on.is_blocked());
         match waiting.on {
             WaitFor::Pause => drop(self.paused.insert(waiting.order, client)),
-            // The load names its client.
-            WaitFor::Load => {}
+            WaitFor::SlowRead => drop(self.slow_reads.insert(waiting.order, client)),
+            // The load, the end of the server, or what is produced, names its client.
+            WaitFor::Load | WaitFor::Shutdown | WaitFor::Reply => {}
             WaitFor::Replicas { .. } => drop(self.replicas.insert(waiting.order, client)),
             WaitFor::Keys(on) => {
+                self.until_gone += usize::from(on.ends_without_key);
                 for key in waiting.keys(on) {
                     self.keys.entry(on.db, key).clients.insert(waiting.order, client);
                 }
@@ -206,15 +239,17 @@ impl Blocking {
 
     /// Takes a client off the lists. Cost: O(log n) for each key.
     pub(crate) fn remove(&mut self, client: SessionKey, waiting: &Waiting) {
-        self.count -= usize::from(waiting.on != WaitFor::Load);
+        self.count -= usize::from(waiting.on.is_blocked());
         match waiting.on {
             WaitFor::Pause => {
                 self.paused.remove(&waiting.order);
                 self.resumed.remove(&waiting.order);
             }
-            WaitFor::Load => {}
+            WaitFor::SlowRead => drop(self.slow_reads.remove(&waiting.order)),
+            WaitFor::Load | WaitFor::Shutdown | WaitFor::Reply => {}
             WaitFor::Replicas { .. } => drop(self.replicas.remove(&waiting.order)),
             WaitFor::Keys(on) => {
+                self.until_gone -= usize::from(on.ends_without_key);
                 for key in waiting.keys(on) {
                     let Some(waiters) = self.keys.get_mut(on.db, key) else { continue };
                     waiters.clients.remove(&waiting.order);
@@ -260,6 +295,22 @@ impl Blocking {
         self.due |= !self.resumed.is_empty();
     }
 
+    /// A thread is free for slow reads.
+    pub(crate) fn thread_is_free(&mut self) {
+        self.has_free_thread = !self.slow_reads.is_empty();
+        self.due |= self.has_free_thread;
+    }
+
+    /// The client whose slow read waits longest for a thread.
+    pub(crate) fn next_slow_read(&self) -> Option<SessionKey> {
+        self.slow_reads.first_key_value().map(|(_, client)| *client)
+    }
+
+    /// Slow reads that wait for a thread.
+    pub(crate) fn slow_reads(&self) -> usize {
+        self.slow_reads.len()
+    }
+
     /// CLIENT UNBLOCK named a client.
     pub(crate) fn unblock(&mut self, client: SessionKey) {
         self.unblocked.push_back(client);
@@ -288,6 +339,9 @@ impl Blocking {
         }
         if let Some((_, client)) = self.resumed.pop_first() {
             return Some(Due::Resumed(client));
+        }
+        if std::mem::take(&mut self.has_free_thread) {
+            return Some(Due::SlowReads);
         }
         self.due = false;
         None

@@ -122,6 +122,8 @@ impl Engine {
     fn count_changes(&mut self, _: CommitCommand<'_>) {
         self.stats.expired_keys += self.effects.expired_by_write().len() as u64;
         self.stats.evicted_keys += self.effects.evicted().len() as u64;
+        self.stats.expired_fields +=
+            self.effects.expired_fields().iter().map(|expired| expired.fields.len() as u64).sum::<u64>();
         self.changes = self.effects.take_changes();
         self.control.count_changes(self.changes);
     }
@@ -183,6 +185,14 @@ impl Engine {
                 }
             }
             let forced = matches!(effects.propagation(), Propagation::Forced | Propagation::ToReplicas);
+            for expired in effects.expired_fields() {
+                let fields = expired.fields.iter().map(Vec::as_slice);
+                let argv: Vec<&[u8]> = [&b"HDEL"[..], &expired.key].into_iter().chain(fields).collect();
+                unit.command(expired.db, Audience::All, argv.into_iter());
+                if aof.is_strict() {
+                    aof.note_key(hash_of(keyspace, &expired.key));
+                }
+            }
             if let Some(args) = command.args.filter(|_| *changes > 0 || forced) {
                 match effects.propagation() {
                     Propagation::Verbatim | Propagation::Forced => {
@@ -202,6 +212,7 @@ impl Engine {
         }
         effects.clear_expired_by_write();
         effects.clear_evicted();
+        effects.clear_expired_fields();
         effects.reset_propagation();
     }
 

@@ -3,6 +3,7 @@
 use crate::aof::AofStream;
 use crate::blocking::Blocking;
 use crate::commandlog::CommandLog;
+use crate::ending::PendingEnd;
 use crate::latency::LatencyMonitor;
 use crate::limits::Limits;
 use crate::loading::{LoadCounts, LoadUnderWay};
@@ -11,6 +12,7 @@ use crate::pubsub::PubSub;
 use crate::repl_stream::ReplicationStream;
 use crate::rewriting::Rewriting;
 use crate::session_key::SessionKey;
+use crate::slow_reads::SlowReads;
 use crate::snapshot::Kept;
 use crate::sync_state::FullSyncs;
 use crate::unit_commands::UnitCommands;
@@ -46,12 +48,20 @@ pub struct Control {
     pub pause: Pause,
     /// Clients that wait.
     pub blocking: Blocking,
+    /// Replies that threads of their own produce.
+    pub slow_reads: SlowReads,
     /// Subscriptions to channels.
     pub pubsub: PubSub,
     /// Messages of this iteration for the clients of I/O threads.
     pub(crate) multicasts: Multicasts,
     /// Keys that clients watch.
     pub watching: Watching,
+    /// Replicas that have the data and are not late, as `min-replicas-to-write` counts them.
+    pub good_replicas: i64,
+    /// They are to be counted again.
+    pub count_good_replicas: bool,
+    /// The server ends as soon as the replicas have everything.
+    pub(crate) pending_end: Option<Box<PendingEnd>>,
     /// A client waits for replicas: they are asked how far they are.
     pub ask_replicas: bool,
     /// Commands renamed by the configuration: new name to old; an old name that maps to nothing is gone.
@@ -125,6 +135,7 @@ impl Control {
         let mut limits = Limits::new(&self.config);
         limits.list.packed_threshold = self.packed_threshold;
         limits.skip_checksum = self.skip_checksum;
+        limits.hash.seed = self.limits.hash.seed;
         self.limits = Arc::new(limits);
         if let Some(load) = &self.load {
             load.set_key_delay(&self.config);

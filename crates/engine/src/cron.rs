@@ -45,7 +45,7 @@ impl Engine {
 
     fn expire(&mut self, process: &mut dyn Process, period_ms: i64) {
         // Expiry is a write: a pause keeps it back too.
-        let paused = self.control.pause.active(process.now());
+        let paused = self.control.pause.active(process.now()) || self.control.pending_end.is_some();
         if !self.control.active_expire || self.control.limits.import_mode || paused {
             return;
         }
@@ -58,18 +58,21 @@ impl Engine {
         };
         // A quarter of the period at effort 1, two percent more per further step.
         let budget_ns = (period_ms * 1_000_000 * (25 + 2 * effort) / 100) as u64;
+        let fields = self.keyspace.expire_fields(start.unix_ms(), &mut self.effects, || {
+            process.now().mono_ns.saturating_sub(start.mono_ns) > budget_ns / 2
+        });
         let outcome =
             self.keyspace.expire_cycle(cycle, &mut self.control.expire_db, &mut self.effects, || {
                 process.now().mono_ns.saturating_sub(start.mono_ns) > budget_ns
             });
         let spent_ns = process.now().mono_ns.saturating_sub(start.mono_ns);
         self.stats.expire_cycle_us += spent_ns / 1000;
-        self.stats.expire_cycle_capped += u64::from(outcome.timed_out);
+        self.stats.expire_cycle_capped += u64::from(outcome.timed_out || fields.timed_out);
         // A cycle that meets nothing lets the average fall.
         let percent = outcome.expired as f64 * 100.0 / outcome.sampled.max(1) as f64;
         self.stats.expired_stale_percent = self.stats.expired_stale_percent * 0.95 + percent * 0.05;
         self.note_latency("expire-cycle", start, spent_ns);
-        if outcome.expired > 0 {
+        if outcome.expired > 0 || fields.expired > 0 {
             self.commit_unasked(start);
             self.tell_of_cut(process);
             self.serve_waiting(process);
@@ -128,6 +131,8 @@ impl Engine {
         self.watch_full_syncs(now, process);
         self.limit_replicas(process);
         self.end_idle_history(now, process);
+        self.forget_reserved(now);
+        self.control.count_good_replicas = true;
         self.watch_job(now, process);
         self.stats.output_peaks.enter_second(now.unix_s());
         let period_s = self.control.config.int(param::REPL_PING_REPLICA_PERIOD);

@@ -88,7 +88,8 @@ impl Engine {
         // One table a database: there is no cluster mode yet.
         let hasher = KeyHasher::new(seeds.hash, Layout::One);
         let keyspace = Keyspace::new(limits.databases, hasher);
-        let control = Control::new(config, limits, now, hex(&process.entropy()), hex(&process.entropy()));
+        let mut control = Control::new(config, limits, now, hex(&process.entropy()), hex(&process.entropy()));
+        control.slow_reads.set_threads(1);
         Engine::with(control, keyspace, Rng::new(seeds.rng))
     }
 
@@ -98,7 +99,8 @@ impl Engine {
         Engine::with(control, keyspace, Rng::new(0))
     }
 
-    fn with(control: Control, keyspace: Keyspace, rng: Rng) -> Engine {
+    fn with(mut control: Control, keyspace: Keyspace, rng: Rng) -> Engine {
+        Arc::make_mut(&mut control.limits).hash.seed = keyspace.hasher().seed();
         let mut engine = Engine {
             preparer: Preparer::new(keyspace.hasher(), &control.renames),
             keyspace,
@@ -148,6 +150,7 @@ impl Engine {
         }
         self.effects.listen(classes);
         self.effects.blocked_listening = control.blocking.wants_keys();
+        self.effects.removal_listening = control.blocking.wants_removals();
     }
 
     /// Looks whether all databases have room, where one differs from what was known: the gate refuses what needs more.
@@ -233,6 +236,8 @@ impl Engine {
             stage: SyncStage::Online,
             awaits_ack: false,
             sends_acks: false,
+            acked_aof: 0,
+            is_main_channel: false,
             next: self.control.stream.offset,
         }));
         session.mask = self.gate.session_mask(session);
@@ -347,6 +352,7 @@ impl Engine {
         self.serve_full_syncs(process);
         self.ask_replicas();
         self.deliver_stream(process);
+        self.advance_end(process);
         self.note_history();
         self.evict_by_clock(false, process);
         if self.control.limits.maxmemory_clients > 0 {
@@ -367,7 +373,7 @@ impl Engine {
         if session.caller.closing == Closing::Now {
             return None;
         }
-        let outbox = std::mem::take(&mut session.outbox);
+        let outbox = std::mem::take(session.unsent_mut());
         session.in_flight += outbox.len();
         session.output_peak = session.output_peak.max(crate::session::short(outbox.len()));
         self.stats.output_peaks.note(session.in_flight);
@@ -463,9 +469,13 @@ impl Control {
             pause: Pause::default(),
             blocking: Default::default(),
             full_syncs: Default::default(),
+            slow_reads: Default::default(),
             pubsub: Default::default(),
             multicasts: Default::default(),
             watching: Default::default(),
+            good_replicas: 0,
+            count_good_replicas: false,
+            pending_end: None,
             ask_replicas: false,
             renames: Arc::new(renames),
             started: now,

@@ -10,10 +10,8 @@
 //! instead.
 
 use crate::action::Action;
-use crate::control::Control;
 use crate::engine::Engine;
 use crate::process::{LogLevel, Process};
-use crate::repl_stream::Backlog;
 use crate::session::Closing;
 use crate::session_key::SessionKey;
 use sluice_base::Now;
@@ -85,7 +83,11 @@ impl Engine {
         let gauge = self.eviction.gauge;
         let is_fresh = gauge.read_at_ns.is_some_and(|at_ns| now_ns.saturating_sub(at_ns) < GAUGE_FRESH_NS);
         if !is_fresh {
-            let uncounted = self.held_by_job() + self.left_garbage_bytes() + self.uncounted_bytes(process);
+            let uncounted = self.held_by_job()
+                + self.control.slow_reads.retained_bytes()
+                + self.held_for_replicas()
+                + self.left_garbage_bytes()
+                + if self.control.aof.is_on() { process.aof().buffer_bytes as usize } else { 0 };
             let counted_bytes = process.counted_memory(&self.keyspace).saturating_sub(uncounted);
             let data_bytes = self.keyspace.data_bytes();
             self.eviction.gauge = MemoryGauge { read_at_ns: Some(now_ns), counted_bytes, data_bytes };
@@ -107,14 +109,6 @@ impl Engine {
             _ => 0,
         };
         self.actions.iter().map(bytes).sum()
-    }
-
-    /// Bytes that wait for replicas and for the append-only file: evicting keys makes more of them.
-    fn uncounted_bytes(&self, process: &mut dyn Process) -> usize {
-        let Control { stream, aof, limits, .. } = &self.control;
-        let history = stream.backlog().filter(|_| !stream.replicas.is_empty()).map_or(0, Backlog::len);
-        let aof_bytes = if aof.is_on() { process.aof().buffer_bytes } else { 0 };
-        (history.saturating_sub(limits.backlog_bytes) + aof_bytes) as usize
     }
 
     /// Whether keys may be evicted (3).

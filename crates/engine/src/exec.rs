@@ -152,8 +152,20 @@ impl Engine {
         let failed = match result {
             Ok(Outcome::Done) => false,
             Ok(Outcome::Wait(on)) => {
+                if *on == WaitFor::SlowRead {
+                    self.put_off_slow_read(session, request);
+                }
                 self.commit_command(db, args, unit.now, session.caller.proto);
                 return self.begin_wait(session, spec, args, on, process);
+            }
+            Ok(Outcome::WaitSince(on, replaced)) => {
+                self.control.blocking.replaced_args = replaced;
+                self.commit_command(db, args, unit.now, session.caller.proto);
+                return self.begin_wait(session, spec, args, on, process);
+            }
+            Ok(Outcome::Produce(read)) => {
+                self.commit_command(db, args, unit.now, session.caller.proto);
+                return self.begin_slow_read(session, spec, args, read, now, process);
             }
             Err(error) => {
                 session.outbox.rewind(mark);
@@ -190,7 +202,8 @@ impl Engine {
         Next::Done
     }
 
-    /// A command has found that it must wait. MONITOR shows it now, and not when it is served.
+    /// A command has found that it must wait. MONITOR shows it now, and not when it is served: but for a slow read, which
+    /// happens when a thread is free.
     #[cold]
     fn begin_wait(
         &mut self,
@@ -200,7 +213,7 @@ impl Engine {
         on: Box<WaitFor>,
         process: &mut dyn Process,
     ) -> Next {
-        if !self.control.monitors.is_empty() && !session.is_rerun {
+        if !self.control.monitors.is_empty() && !session.is_rerun && *on != WaitFor::SlowRead {
             self.feed_monitors(session, spec, args, process.recent());
         }
         Next::Wait(on)

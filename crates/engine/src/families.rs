@@ -6,14 +6,18 @@ pub(crate) mod client;
 pub(crate) mod cluster;
 pub(crate) mod connection;
 pub(crate) mod generic;
+pub(crate) mod geo;
+pub(crate) mod hash;
 pub(crate) mod hyperloglog;
 pub(crate) mod list;
 pub(crate) mod monitor;
 pub(crate) mod pubsub;
 pub(crate) mod replication;
 pub(crate) mod server;
+pub(crate) mod stream;
 pub(crate) mod string;
 pub(crate) mod transactions;
+pub(crate) mod zset;
 
 use crate::args::Args;
 use crate::ctx::{Run, ServerCtx};

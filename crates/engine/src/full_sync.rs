@@ -17,13 +17,15 @@
 //! replicas, the latter is closed at once, as neither would ever go on.
 
 use crate::background::JobState;
+use crate::control::Control;
 use crate::engine::{Engine, hex};
 use crate::process::{LogLevel, NextPiece, Process, SaveError, SnapshotMade, SnapshotPieces};
+use crate::repl_stream::ReplicationStream;
 use crate::session::{Announced, Closing, Session, SyncStage};
 use crate::session_key::SessionKey;
 use crate::snapshot::{self, RdbAux, SnapshotFile, StreamPoint};
 use crate::sync_state::{Feed, FeedSource, FullSyncs, Greeting, Wanted};
-use sluice_base::Now;
+use sluice_base::{ClientId, Now};
 use sluice_config::param;
 use sluice_persist::rdb::Version;
 
@@ -163,6 +165,9 @@ impl Engine {
             return;
         }
         let is_busy = self.control.works_in_background();
+        if !self.is_sync_due(process.recent()) {
+            return;
+        }
         let syncs = &mut self.control.full_syncs;
         let wanted = std::mem::take(&mut syncs.wanted);
         let wants_keys = |wanted: &Wanted| {
@@ -186,6 +191,23 @@ impl Engine {
         if !without_keys.is_empty() {
             self.send_without_keys(without_keys, process);
         }
+    }
+
+    /// Whether those that have asked for a snapshot have waited long enough for others to share it: `repl-diskless-sync-delay`. As in
+    /// the reference this concerns replicas that read up to a mark.
+    fn is_sync_due(&self, now: Now) -> bool {
+        let Control { config, full_syncs, .. } = &self.control;
+        let delay_s = u64::try_from(config.int(param::REPL_DISKLESS_SYNC_DELAY)).unwrap_or(0);
+        let max = usize::try_from(config.int(param::REPL_DISKLESS_SYNC_MAX_REPLICAS)).unwrap_or(0);
+        let is_delayed = |wanted: &Wanted| {
+            let session = self.sessions.get(wanted.client);
+            let announced = session.and_then(|session| session.caller.announced.as_deref());
+            announced.is_some_and(|announced| announced.eof)
+                && now.mono_ns.saturating_sub(wanted.since_ns) < delay_s * 1_000_000_000
+        };
+        !config.bool(param::REPL_DISKLESS_SYNC)
+            || max > 0 && full_syncs.wanted.len() >= max
+            || !full_syncs.wanted.iter().all(is_delayed)
     }
 
     /// Whether a snapshot for replicas is being made.
@@ -279,23 +301,24 @@ impl Engine {
         source: FeedSource,
         process: &mut dyn Process,
     ) {
-        let Wanted { client, greeting } = wanted;
-        let mark = announced.eof.then(|| hex(&process.entropy()));
+        let Wanted { client, greeting, .. } = wanted;
+        // Without `repl-diskless-sync` the snapshot is sent when it lies on disk whole.
+        let is_diskless = self.control.config.bool(param::REPL_DISKLESS_SYNC) || announced.without_keys;
+        let mark = (announced.eof && is_diskless || greeting == Greeting::EndOffset)
+            .then(|| hex(&process.entropy()));
         let now = process.recent();
         let Engine { sessions, control, .. } = self;
         let Some(session) = sessions.get_mut(client) else { return control.full_syncs.leave(&source) };
         let name = session.caller.replica_name();
-        if greeting == Greeting::Full {
-            let stream = &control.stream;
-            let line = format!("+FULLRESYNC {} {}\r\n", stream.replid, stream.offset);
-            session.outbox.push(line.as_bytes());
-        }
+        session.outbox.push(greet(greeting, &mut control.stream, session.caller.id).as_bytes());
         if let Some(mark) = &mark {
             session.outbox.push(format!("$EOF:{mark}\r\n").as_bytes());
         }
         if let Some(replica) = &mut session.caller.replica {
             if mark.is_some() {
                 replica.stage = SyncStage::Sending;
+            } else {
+                replica.awaits_ack = false;
             }
             replica.snapshot_queued = session.outbox.len();
             replica.acked_s = now.unix_s();
@@ -321,7 +344,7 @@ impl Engine {
     fn feed_readers(&mut self, process: &mut dyn Process) {
         let now = process.recent();
         let Engine { sessions, control, .. } = self;
-        let crate::control::Control { full_syncs, to_close, ready, .. } = control;
+        let Control { full_syncs, to_close, ready, .. } = control;
         let readers = std::mem::take(&mut full_syncs.readers);
         let lacks_room = full_syncs.lacks_room();
         for client in &readers {
@@ -423,8 +446,10 @@ impl Engine {
             process.log(LogLevel::Warning, &format!("Disconnecting timedout replica (full sync): {name}"));
         }
         let silent = |session: &Session| {
-            let online =
-                session.caller.replica_state().filter(|replica| replica.sends_acks && session.feed.is_none());
+            let online = session
+                .caller
+                .replica_state()
+                .filter(|replica| replica.sends_acks && session.feed.is_none() && !replica.is_main_channel);
             online.is_some_and(|replica| now.unix_s() - replica.acked_s > timeout_s as i64)
         };
         for client in &control.stream.replicas {
@@ -437,6 +462,19 @@ impl Engine {
             let name = session.caller.replica_name();
             let text = format!("Disconnecting timedout replica (streaming sync): {name}");
             process.log(LogLevel::Warning, &text);
+        }
+    }
+}
+
+/// The line in front of a snapshot.
+fn greet(greeting: Greeting, stream: &mut ReplicationStream, client: ClientId) -> String {
+    match greeting {
+        Greeting::None => String::new(),
+        Greeting::Full => format!("+FULLRESYNC {} {}\r\n", stream.replid, stream.offset),
+        Greeting::EndOffset => {
+            stream.reserve(client);
+            let db = stream.selected().map_or(-1, |db| db as i64);
+            format!("$ENDOFF:{} {} {db} {}\r\n", stream.offset, stream.replid, client.0)
         }
     }
 }

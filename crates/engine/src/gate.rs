@@ -176,6 +176,16 @@ pub(crate) const CHECKS: &[Check] = &[
         },
     },
     Check {
+        name: "min-replicas",
+        concerns: |spec| spec.flags.has(Flags::WRITE) || is_exec(spec),
+        armed: Control::lacks_replicas,
+        armed_for: |_| false,
+        ask: |asked| {
+            (asked.control.lacks_replicas() && asked.flags.has(Flags::WRITE))
+                .then_some(Verdict::Reject(CmdError::text("NOREPLICAS Not enough good replicas to write.")))
+        },
+    },
+    Check {
         name: "pubsub",
         concerns: |spec| !WHILE_LISTENING.iter().any(|allowed| allowed.id == spec.id),
         armed: |_| false,
@@ -216,14 +226,16 @@ pub(crate) const CHECKS: &[Check] = &[
     Check {
         name: "pause",
         concerns: |_| true,
-        armed: |control| control.pause.until_ms > 0,
+        armed: |control| control.pause.until_ms > 0 || control.pending_end.is_some(),
         armed_for: |_| false,
         ask: |asked| {
             let pause = asked.control.pause;
             let writes = asked.flags.has_any(Flags::WRITE.or(Flags::MAY_REPLICATE));
             // Receivers of the replication stream go on: a pause often waits for just that.
-            (pause.active(asked.now) && (pause.all || writes) && !receives_stream(asked.caller))
-                .then_some(Verdict::Postpone)
+            // A server that ends takes no writes that its replicas could miss.
+            let keeps_back = pause.active(asked.now) && (pause.all || writes)
+                || asked.control.pending_end.is_some() && writes;
+            (keeps_back && !receives_stream(asked.caller)).then_some(Verdict::Postpone)
         },
     },
     Check {
@@ -404,6 +416,7 @@ mod tests {
                 "unsaved",
                 "entry-space",
                 "aof-fault",
+                "min-replicas",
                 "pubsub",
                 "loading",
                 "replica",

@@ -39,11 +39,12 @@ pub(crate) struct View<'a> {
 }
 
 impl<'a> View<'a> {
-    /// Sessions that are fed the stream, in order of arrival.
-    pub(crate) fn replicas(&self) -> impl Iterator<Item = &'a Session> {
+    /// The replicas, in order of arrival.
+    pub(crate) fn replicas(&self) -> Vec<&'a Session> {
         let (asker, sessions) = (self.asker, self.sessions);
-        let keys = self.control.stream.replicas.iter();
-        keys.filter_map(move |key| if *key == asker.key { Some(asker) } else { sessions.get(*key) })
+        let find = |key| if key == asker.key { Some(asker) } else { sessions.get(key) };
+        let found = self.control.replicas().into_iter().filter_map(find);
+        found.filter(|session| session.caller.replica.is_some()).collect()
     }
 }
 

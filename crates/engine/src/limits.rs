@@ -3,11 +3,12 @@
 //! A [`Limits`] is immutable; CONFIG SET makes another. So the path of a command reads plain fields, and an I/O thread can hold
 //! the one that was in force when its job began.
 
+use sluice_base::hash::HashSeed;
 use sluice_config::choice::{AppendFsync, EvictionPolicy, RdbVersionCheck};
 use sluice_config::{ClientClass, Config, notify, param};
 use sluice_keyspace::{Classes, EvictionKeys, EvictionOrder};
 use sluice_resp::Admission;
-use sluice_value::ListLimits;
+use sluice_value::{HashLimits, ListLimits, StreamLimits, ZsetLimits};
 
 /// Numbers from the configuration.
 #[derive(Clone, Debug)]
@@ -66,6 +67,12 @@ pub struct Limits {
     pub list: ListLimits,
     /// Bytes up to which a HyperLogLog is kept sparse.
     pub hll_sparse_bytes_max: usize,
+    /// Thresholds of hashes, and the seed of their tables.
+    pub hash: HashLimits,
+    /// Thresholds of streams.
+    pub stream: StreamLimits,
+    /// Thresholds of sorted sets.
+    pub zset: ZsetLimits,
     /// DUMP compresses strings.
     pub rdb_compression: bool,
     /// RESTORE takes payloads of versions that are not known.
@@ -76,6 +83,8 @@ pub struct Limits {
     pub fsyncs_always: bool,
     /// Times stand in the append-only file.
     pub aof_timestamps: bool,
+    /// A read that visits more elements is produced by a thread of its own; `usize::MAX`: none is.
+    pub slow_read_elements: usize,
     /// How many databases.
     pub databases: usize,
     /// How many connections.
@@ -168,12 +177,30 @@ impl Limits {
                 packed_threshold: 0,
             },
             hll_sparse_bytes_max: config.int(param::HLL_SPARSE_MAX_BYTES) as usize,
+            hash: HashLimits {
+                max_entries: config.int(param::HASH_MAX_LISTPACK_ENTRIES) as usize,
+                max_value: config.int(param::HASH_MAX_LISTPACK_VALUE) as usize,
+                // The engine knows the seed: see `Engine::with`.
+                seed: HashSeed::default(),
+            },
+            stream: StreamLimits {
+                node_max_bytes: config.int(param::STREAM_NODE_MAX_BYTES) as usize,
+                node_max_entries: config.int(param::STREAM_NODE_MAX_ENTRIES) as u64,
+            },
+            zset: ZsetLimits {
+                entries_max: config.int(param::ZSET_MAX_LISTPACK_ENTRIES) as usize,
+                value_max: config.int(param::ZSET_MAX_LISTPACK_VALUE) as usize,
+            },
             rdb_compression: config.bool(param::RDBCOMPRESSION),
             any_rdb_version: config.choice::<RdbVersionCheck>(param::RDB_VERSION_CHECK)
                 == RdbVersionCheck::Relaxed,
             skip_checksum: false,
             fsyncs_always: config.choice::<AppendFsync>(param::APPENDFSYNC) == AppendFsync::Always,
             aof_timestamps: config.bool(param::AOF_TIMESTAMP_ENABLED),
+            slow_read_elements: match config.int(param::SLOW_READ_ELEMENTS) {
+                0 => usize::MAX,
+                elements => usize::try_from(elements).unwrap_or(usize::MAX),
+            },
             databases: config.int(param::DATABASES) as usize,
             maxclients: config.int(param::MAXCLIENTS) as usize,
         }

@@ -108,7 +108,7 @@ impl LoadJob {
         progress.set_key_delay(control.config.int(param::KEY_LOAD_DELAY));
         let reader = match source {
             LoadSource::Snapshot(source) => {
-                let mut file = FileLoad::new(control, plan.duplicates, now);
+                let mut file = FileLoad::new(control, keyspace.hasher(), plan.duplicates, now);
                 file.ends_process = plan.purpose == LoadPurpose::Start;
                 LoadReader::Snapshot(source, Box::new(file))
             }

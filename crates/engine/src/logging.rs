@@ -26,6 +26,21 @@ impl Engine {
     ) {
         let event = if spec.flags.has(Flags::FAST) { "fast-command" } else { "command" };
         self.note_latency(event, now, duration_ns);
+        self.add_to_commandlog(session, spec, args, duration_ns, request_bytes, reply_bytes, now);
+    }
+
+    /// Keeps a command in the logs whose thresholds it reaches.
+    #[allow(clippy::too_many_arguments)]
+    pub(crate) fn add_to_commandlog(
+        &mut self,
+        session: &Session,
+        spec: &'static Spec,
+        args: Args<'_>,
+        duration_ns: u64,
+        request_bytes: usize,
+        reply_bytes: usize,
+        now: Now,
+    ) {
         if spec.flags.has(Flags::SKIP_COMMANDLOG) {
             return;
         }

@@ -18,7 +18,7 @@ pub(crate) use backlog::{Backlog, WINDOW_BYTES};
 use crate::session_key::SessionKey;
 use crate::snapshot::StreamPoint;
 use crate::unit_commands::{Audience, Grouping, UnitCommands, push_command};
-use sluice_base::heap;
+use sluice_base::{ClientId, heap};
 
 /// The stream and its receivers.
 #[derive(Debug, Default)]
@@ -41,8 +41,21 @@ pub struct ReplicationStream {
     delivered: u64,
     /// A replica may take more than at the last delivery, though nothing was added: it has acknowledged its snapshot.
     owes: bool,
+    /// Places from which replicas will take the stream, which take a snapshot on another connection just now.
+    pub(crate) reserved: Vec<Reserved>,
     /// Since when there is no replica, as the cron has seen it, seconds since the epoch.
     pub(crate) idle_since_s: Option<i64>,
+}
+
+/// A place of the stream that is kept for a replica.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Reserved {
+    /// The client that takes the snapshot.
+    pub client: ClientId,
+    /// Offset of the first byte behind the snapshot.
+    pub offset: u64,
+    /// When that client has gone, seconds since the epoch.
+    pub gone_s: Option<i64>,
 }
 
 impl ReplicationStream {
@@ -186,6 +199,15 @@ impl ReplicationStream {
         self.idle_since_s = None;
         self.owes = true;
         self.replicas.push(key);
+    }
+
+    /// Keeps the stream from here on for the replica whose snapshot that client takes; the next unit names its database.
+    pub(crate) fn reserve(&mut self, client: ClientId) {
+        if !self.has_primary {
+            self.selected = None;
+        }
+        self.idle_since_s = None;
+        self.reserved.push(Reserved { client, offset: self.offset, gone_s: None });
     }
 
     /// A session ends.

@@ -8,8 +8,12 @@ pub(crate) fn all() -> impl Iterator<Item = Route> {
     [
         families::string::ROUTES,
         families::list::ROUTES,
+        families::hash::ROUTES,
         families::bitmap::ROUTES,
         families::hyperloglog::ROUTES,
+        families::stream::ROUTES,
+        families::zset::ROUTES,
+        families::geo::ROUTES,
         families::generic::ROUTES,
         families::connection::ROUTES,
         families::client::ROUTES,

@@ -8,6 +8,7 @@ pub(crate) mod line;
 
 use crate::blocking::Waiting;
 use crate::session_key::SessionKey;
+use crate::slow_reads::Producing;
 use crate::sync_state::Feed;
 use crate::transaction::Transaction;
 use sluice_base::{ClientId, heap};
@@ -213,8 +214,19 @@ pub struct ReplicaState {
     pub awaits_ack: bool,
     /// Offset of the first byte of the stream that it was not queued; [`u64::MAX`] while it is not sent the stream.
     pub next: u64,
+    /// Last position of its append-only file that it said is on its disk: an offset of the stream.
+    pub acked_aof: i64,
+    /// It takes the stream while its other connection takes the snapshot, until it says that it has that.
+    pub is_main_channel: bool,
     /// It tells how far it is (it came by PSYNC): one that is silent for `repl-timeout` is closed.
     pub sends_acks: bool,
+}
+
+impl ReplicaState {
+    /// Whether it has the data, and is sent what comes behind.
+    pub fn is_online(&self) -> bool {
+        self.stage == SyncStage::Online && !self.awaits_ack && !self.is_main_channel
+    }
 }
 
 /// The stages of a full synchronisation.
@@ -241,6 +253,12 @@ pub struct Announced {
     pub eof: bool,
     /// It understands that a history goes on under another id.
     pub psync2: bool,
+    /// It can take the snapshot on a connection beside that of the stream.
+    pub dual_channel: bool,
+    /// This is that connection.
+    pub rdb_channel: bool,
+    /// Id of the client that takes the snapshot for it.
+    pub rdb_client: Option<u64>,
     /// It wants the snapshot and no stream.
     pub rdb_only: bool,
     /// It wants no keys in it.
@@ -325,6 +343,8 @@ pub struct Session {
     pub feed: Option<Box<Feed>>,
     /// The command that it waits with, if it waits.
     pub waiting: Option<Box<Waiting>>,
+    /// What a thread has produced of the reply that it waits for. Until the reply's end, `outbox` has what comes behind that.
+    pub producing: Option<Box<Producing>>,
     /// Its waiting command is run again: MONITOR and its counts know it already.
     pub is_rerun: bool,
     /// Bytes the server has taken, or finds listed, and has not sent yet: counts against the output limits.
@@ -352,6 +372,7 @@ impl Session {
             transaction: None,
             feed: None,
             waiting: None,
+            producing: None,
             is_rerun: false,
             in_flight: 0,
             output_peak: 0,
@@ -403,6 +424,7 @@ impl Session {
         let replica = caller.replica.as_deref().map_or(0, |_| heap::boxed::<ReplicaState>())
             + announced.map_or(0, |own| heap::boxed::<Announced>() + heap::block(own.ip.len()));
         let output = self.outbox.footprint() + self.feed.as_deref().map_or(0, |_| heap::boxed::<Feed>());
+        let output = output + self.producing.as_deref().map_or(0, Producing::footprint);
         let deferred = self.transaction.as_deref().map_or(0, Transaction::footprint)
             + self.waiting.as_deref().map_or(0, Waiting::footprint);
         heap::boxed::<Session>() + heap::block(caller.addr.len()) + labels + replica + output + deferred
@@ -411,7 +433,22 @@ impl Session {
     /// Bytes of output that the client has not received yet.
     #[inline]
     pub fn output_bytes(&self) -> usize {
-        self.outbox.len() + self.in_flight
+        self.outbox.len() + self.in_flight + self.producing.as_ref().map_or(0, |of| of.unsent.len())
+    }
+
+    /// Memory of the output that the server has not taken.
+    pub(crate) fn outbox_capacity(&self) -> usize {
+        let produced = self.producing.as_ref().map_or(0, |of| of.unsent.capacity_bytes());
+        self.outbox.capacity_bytes() + produced
+    }
+
+    /// What the server may take now: nothing of what comes behind a reply that a thread produces.
+    #[inline]
+    pub(crate) fn unsent_mut(&mut self) -> &mut Outbox {
+        match &mut self.producing {
+            Some(producing) => &mut producing.unsent,
+            None => &mut self.outbox,
+        }
     }
 
     /// Lists a session that has output, once.

@@ -51,6 +51,8 @@ pub struct Stats {
     pub evicted_clients: u64,
     /// Time with more memory in use than `maxmemory`.
     pub memory_exceeded: ExceededTime,
+    /// Fields of hashes deleted because they expired.
+    pub expired_fields: u64,
     /// Share of expired keys among those the cycle met, percent, running average.
     pub expired_stale_percent: f64,
     /// Cycles that ended because their time was up.
@@ -192,6 +194,7 @@ impl Stats {
             evicted_keys: 0,
             evicted_clients: 0,
             memory_exceeded: ExceededTime::default(),
+            expired_fields: 0,
             expired_stale_percent: 0.0,
             expire_cycle_capped: 0,
             expire_cycle_us: 0,

@@ -36,6 +36,8 @@ impl std::fmt::Debug for SharedSnapshot {
 pub(crate) struct Wanted {
     pub(crate) client: SessionKey,
     pub(crate) greeting: Greeting,
+    /// When it asked, ns of the monotonic clock.
+    pub(crate) since_ns: u64,
 }
 
 /// What comes before the snapshot.
@@ -45,6 +47,8 @@ pub(crate) enum Greeting {
     None,
     /// The history's id and the snapshot's place in it: PSYNC.
     Full,
+    /// The same with the client's id: SYNC on a connection of its own, beside that of the stream.
+    EndOffset,
 }
 
 /// What a replica has not been queued yet of its snapshot.
@@ -70,8 +74,8 @@ pub(crate) enum FeedSource {
 
 impl FullSyncs {
     /// A replica asks for the data.
-    pub(crate) fn want(&mut self, client: SessionKey, greeting: Greeting) {
-        self.wanted.push(Wanted { client, greeting });
+    pub(crate) fn want(&mut self, client: SessionKey, greeting: Greeting, since_ns: u64) {
+        self.wanted.push(Wanted { client, greeting, since_ns });
     }
 
     /// Replicas that wait for a snapshot.

@@ -23,10 +23,13 @@ impl Engine {
     pub(crate) fn park(
         &mut self,
         session: &mut Session,
-        request: OwnedRequests,
+        mut request: OwnedRequests,
         prepared: Prepared,
         on: WaitFor,
     ) {
+        for (index, bytes) in std::mem::take(&mut self.control.blocking.replaced_args) {
+            request.replace_arg(0, index, &bytes);
+        }
         let order = self.control.blocking.next_order();
         let waiting = Box::new(Waiting { request, prepared: prepared.alone(), on, order, unblock: None });
         self.control.blocking.add(session.key, &waiting);
@@ -39,7 +42,7 @@ impl Engine {
     }
 
     /// Takes a session's request back.
-    fn unpark(&mut self, session: &mut Session) -> Option<Box<Waiting>> {
+    pub(crate) fn unpark(&mut self, session: &mut Session) -> Option<Box<Waiting>> {
         let waiting = session.waiting.take()?;
         self.control.blocking.remove(session.key, &waiting);
         session.caller.argv_bytes = 0;
@@ -64,6 +67,7 @@ impl Engine {
                 Due::Resumed(client) => self.run_waiting(client, process),
                 Due::Unblocked(client) => self.end_by_request(client, process),
                 Due::Acknowledged => self.serve_acknowledged(process),
+                Due::SlowReads => self.serve_slow_reads(process),
             }
         }
     }
@@ -83,15 +87,15 @@ impl Engine {
                 continue;
             }
             // A client that was unblocked before the key became ready gets the reply of the unblocking.
-            let Some(Waiting { on: WaitFor::Keys(BlockOn { wanted, .. }), unblock: None, .. }) =
-                session.waiting.as_deref()
+            let Some(Waiting { on: WaitFor::Keys(on), unblock: None, .. }) = session.waiting.as_deref()
             else {
                 continue;
             };
             match self.live_type(db, key, now) {
-                None => return,
-                Some(found) if found == *wanted => self.run_waiting(client, process),
-                Some(_) => {}
+                Some(found) if found == on.wanted => self.run_waiting(client, process),
+                // The command answers an error.
+                Some(_) | None if on.ends_without_key => self.run_waiting(client, process),
+                Some(_) | None => {}
             }
         }
     }
@@ -105,7 +109,7 @@ impl Engine {
     }
 
     /// Runs a waiting client's command again.
-    fn run_waiting(&mut self, client: SessionKey, process: &mut dyn Process) {
+    pub(crate) fn run_waiting(&mut self, client: SessionKey, process: &mut dyn Process) {
         let Some(mut session) = self.sessions.take(client) else { return };
         let Some(waiting) = self.unpark(&mut session) else { return self.sessions.put_back(session) };
         // A client that is being closed does nothing more.
@@ -140,7 +144,7 @@ impl Engine {
     }
 
     /// Lets a client's next requests go on.
-    fn resume(&mut self, session: &mut Session, process: &mut dyn Process) {
+    pub(crate) fn resume(&mut self, session: &mut Session, process: &mut dyn Process) {
         session.note_output(&mut self.control.ready);
         self.after_batch(session, process);
         self.actions.push(Action::Resume(vec![session.key]));
@@ -157,18 +161,29 @@ impl Engine {
                         self.end_wait(client, process, |reply| reply.int(acknowledged));
                     }
                 }
-                Some(WaitFor::Replicas { count: 0, local: Some(local), .. })
-                    if self.control.is_kept(local.position) =>
-                {
-                    self.end_wait(client, process, |reply| reply_waitaof(reply, true));
-                }
                 Some(WaitFor::Replicas { local: Some(local), .. })
                     if local.is_awaited && !self.control.wants_aof() =>
                 {
                     self.end_wait(client, process, |reply| reply.error(&AOF_IS_OFF.wire()));
                 }
-                Some(WaitFor::Replicas { .. } | WaitFor::Keys(_) | WaitFor::Pause | WaitFor::Load) | None => {
+                Some(WaitFor::Replicas { count, offset, local: Some(local), .. }) => {
+                    let is_durable = self.control.is_kept(local.position);
+                    let acknowledged = self.aof_replicas_at(offset);
+                    if (is_durable || !local.is_awaited) && acknowledged >= count {
+                        self.end_wait(client, process, |reply| {
+                            reply_waitaof(reply, is_durable, acknowledged)
+                        });
+                    }
                 }
+                Some(
+                    WaitFor::Keys(_)
+                    | WaitFor::Pause
+                    | WaitFor::Load
+                    | WaitFor::Shutdown
+                    | WaitFor::SlowRead
+                    | WaitFor::Reply,
+                )
+                | None => {}
             }
         }
     }
@@ -176,6 +191,11 @@ impl Engine {
     /// How many replicas have acknowledged an offset.
     pub(crate) fn replicas_at(&self, offset: u64) -> i64 {
         crate::families::replication::replicas_at(&self.control, &self.sessions, offset)
+    }
+
+    /// How many replicas have said that what stands before an offset is on their disks.
+    fn aof_replicas_at(&self, offset: u64) -> i64 {
+        crate::families::replication::aof_replicas_at(&self.control, &self.sessions, offset)
     }
 
     /// Ends the waits whose time is over; returns the milliseconds until the next one.
@@ -190,17 +210,19 @@ impl Engine {
     fn end_as_timeout(&mut self, client: SessionKey, process: &mut dyn Process) {
         let on = self.sessions.get(client).and_then(|session| Some(session.waiting.as_ref()?.on));
         match on {
-            Some(WaitFor::Replicas { local: Some(local), .. }) => {
+            Some(WaitFor::Replicas { offset, local: Some(local), .. }) => {
                 let is_durable = self.control.is_kept(local.position);
-                self.end_wait(client, process, |reply| reply_waitaof(reply, is_durable));
+                let acknowledged = self.aof_replicas_at(offset);
+                self.end_wait(client, process, |reply| reply_waitaof(reply, is_durable, acknowledged));
             }
             Some(WaitFor::Replicas { offset, local: None, .. }) => {
                 let acknowledged = self.replicas_at(offset);
                 self.end_wait(client, process, |reply| reply.int(acknowledged));
             }
             Some(WaitFor::Keys(_)) => self.end_wait(client, process, |reply| reply.null_array()),
-            // A pause and a load end by themselves.
-            Some(WaitFor::Pause | WaitFor::Load) | None => {}
+            // These end by themselves.
+            Some(WaitFor::Pause | WaitFor::Load | WaitFor::Shutdown | WaitFor::SlowRead | WaitFor::Reply)
+            | None => {}
         }
     }
 
@@ -248,6 +270,7 @@ impl Engine {
 
     /// Forgets what a session waits for and watches: it ends.
     pub(crate) fn forget_waits(&mut self, session: &mut Session) {
+        session.producing = None;
         self.unpark(session);
         self.control.watching.forget(session.key);
         self.refresh_listening();

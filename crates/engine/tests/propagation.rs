@@ -278,6 +278,57 @@ const ROWS: &[(&str, &str)] = &[
     ("RESTORE-ASKING k 0 \"\\x00\\x01vP\\x00^\\x22\\x07#\\x87j\\xed:\"", "RESTORE-ASKING k 0 \\x00\\x01vP\\x00^\\\"\\x07#\\x87j\\xed:"),
     ("RESTORE-ASKING k 100000 \"\\x00\\x01vP\\x00^\\x22\\x07#\\x87j\\xed:\"", "RESTORE-ASKING k @100000 \\x00\\x01vP\\x00^\\\"\\x07#\\x87j\\xed: ABSTTL"),
     ("SET k x | DUMP k", ""),
+    ("ZADD z 1 a", "ZADD z 1 a"),
+    ("ZADD z 1 a | ZADD z 1 a", ""),
+    ("ZADD z 1 a | ZADD z NX 2 a", ""),
+    ("ZADD z 1 a | ZADD z CH 2 a 3 b", "ZADD z CH 2 a 3 b"),
+    ("ZADD z XX 1 a", ""),
+    ("ZADD z INCR 1 a", "ZADD z INCR 1 a"),
+    ("ZADD z 1 a | ZADD z XX INCR 5 a", "ZADD z XX INCR 5 a"),
+    ("ZADD z 1 a | ZADD z INCR 0 a", ""),
+    ("ZADD z 1 a 2 b | ZADD z GT 0 a", ""),
+    ("ZINCRBY z 1 a", "ZINCRBY z 1 a"),
+    ("ZADD z 1 a | ZINCRBY z 0 a", ""),
+    ("ZADD z 1 a 2 b | ZREM z a none", "ZREM z a none"),
+    ("ZADD z 1 a | ZREM z a", "ZREM z a"),
+    ("ZADD z 1 a | ZREM z none", ""),
+    ("ZREM z a", ""),
+    ("ZADD z 1 a 2 b | ZREMRANGEBYRANK z 0 0", "ZREMRANGEBYRANK z 0 0"),
+    ("ZADD z 1 a 2 b | ZREMRANGEBYRANK z 5 9", ""),
+    ("ZADD z 1 a 2 b | ZREMRANGEBYSCORE z 2 3", "ZREMRANGEBYSCORE z 2 3"),
+    ("ZADD z 1 a 2 b | ZREMRANGEBYSCORE z 7 9", ""),
+    ("ZADD z 1 a 1 b | ZREMRANGEBYLEX z - +", "ZREMRANGEBYLEX z - +"),
+    ("ZADD z 1 a 1 b | ZREMRANGEBYLEX z [x +", ""),
+    ("ZADD z 1 a 2 b | ZPOPMIN z", "ZPOPMIN z"),
+    ("ZADD z 1 a 2 b | ZPOPMAX z 5", "ZPOPMAX z 5"),
+    ("ZADD z 1 a 2 b | ZPOPMIN z 0", ""),
+    ("ZPOPMIN z", ""),
+    ("ZADD z 1 a 2 b | ZMPOP 2 none z MAX COUNT 5", "ZPOPMAX z 2"),
+    ("ZMPOP 1 none MIN", ""),
+    ("ZADD z 1 a 2 b | BZPOPMIN none z 0", "ZPOPMIN z"),
+    ("ZADD z 1 a 2 b | BZPOPMAX z 0", "ZPOPMAX z"),
+    ("ZADD z 1 a 2 b | BZMPOP 0 1 z MIN COUNT 2", "ZPOPMIN z 2"),
+    ("ZADD z 1 a 2 b | ZUNIONSTORE d 2 z none WEIGHTS 1 2", "ZUNIONSTORE d 2 z none WEIGHTS 1 2"),
+    ("ZUNIONSTORE d 1 z", ""),
+    ("ZADD z 1 a | ZADD d 1 b | ZUNIONSTORE d 1 none", "ZUNIONSTORE d 1 none"),
+    ("ZADD z 1 a 2 b | ZINTERSTORE d 2 z z", "ZINTERSTORE d 2 z z"),
+    ("ZADD z 1 a 2 b | ZDIFFSTORE d 2 z none", "ZDIFFSTORE d 2 z none"),
+    ("ZADD z 1 a 2 b | ZDIFFSTORE d 2 z z", ""),
+    ("ZADD z 1 a 2 b | ZRANGESTORE d z 0 -1", "ZRANGESTORE d z 0 -1"),
+    ("ZRANGESTORE d z 0 -1", ""),
+    ("ZADD d 1 a | ZRANGESTORE d z 0 -1", "ZRANGESTORE d z 0 -1"),
+    ("GEOADD g 13.361389 38.115556 a", "ZADD g 3479099956230698 a"),
+    ("GEOADD g NX CH 13.361389 38.115556 a 1 1 b", "ZADD g NX CH 3479099956230698 a 3377822707026402 b"),
+    ("GEOADD g XX 13.361389 38.115556 a", ""),
+    ("GEOADD g 13.361389 38.115556 a | GEOADD g 13.361389 38.115556 a", ""),
+    ("GEOADD g 13 38 a | GEORADIUS g 13 38 1 km", ""),
+    ("GEOADD g 13 38 a | GEORADIUS g 13 38 1 km STORE d", "GEORADIUS g 13 38 1 km STORE d"),
+    ("GEOADD g 13 38 a | GEORADIUS g 1 1 1 km STORE d", ""),
+    ("GEOADD g 13 38 a | GEOADD d 1 1 a | GEORADIUS g 1 1 1 km STORE d", "GEORADIUS g 1 1 1 km STORE d"),
+    ("GEOADD g 13 38 a | GEORADIUSBYMEMBER g a 1 km STOREDIST d", "GEORADIUSBYMEMBER g a 1 km STOREDIST d"),
+    ("GEOADD g 13 38 a | GEORADIUSBYMEMBER g a 1 km", ""),
+    ("GEOADD g 13 38 a | GEOSEARCHSTORE d g FROMMEMBER a BYRADIUS 1 km", "GEOSEARCHSTORE d g FROMMEMBER a BYRADIUS 1 km"),
+    ("GEOSEARCHSTORE d g FROMMEMBER a BYRADIUS 1 km", ""),
 ];
 
 fn run_step(rig: &mut Rig, step: &str) {
@@ -410,6 +461,12 @@ fn items(file: &[u8]) -> Vec<String> {
                         }
                         format!("{elements:?}")
                     }
+                    Loaded::Zset(zset) => {
+                        let elements = zset.view().iter_all().map(|(member, score)| (text(member), score));
+                        format!("{:?}", elements.collect::<Vec<_>>())
+                    }
+                    Loaded::Hash(hash) => format!("{:?}", hash.view().len()),
+                    Loaded::Stream(stream) => format!("{:?}", stream.log().len()),
                 };
                 format!("{} {value} {expiry_ms:?} {usage:?}", text(&key))
             }

@@ -233,3 +233,189 @@ fn keys_that_expired_while_the_server_was_away_are_deleted_at_replicas_that_go_o
     assert_eq!(restarted.fed(replica), "UNLINK a");
     restarted.check("DBSIZE", ":1");
 }
+
+/// A replica that has a snapshot with a mark, and has not said so.
+fn with_snapshot(rig: &mut Rig) -> SessionKey {
+    let client = rig.connect();
+    assert_eq!(rig.run_as(client, "REPLCONF capa eof capa psync2 version 9.1.2"), "+OK");
+    assert!(ask(rig, client, "PSYNC ? -1").starts_with(b"+FULLRESYNC "));
+    client
+}
+
+#[test]
+fn a_replica_is_online_when_it_says_that_it_has_the_snapshot() {
+    let mut rig = Rig::with(&[("min-replicas-to-write", "1")]);
+    rig.cron();
+    rig.check("SET a 1", "-NOREPLICAS Not enough good replicas to write.");
+    rig.check("GET a", "nil");
+    let replica = with_snapshot(&mut rig);
+    assert!(rig.run("INFO replication").contains("state=send_bulk"));
+    rig.check("SET a 1", "-NOREPLICAS Not enough good replicas to write.");
+    ask(&mut rig, replica, "REPLCONF ACK 0");
+    assert!(rig.run("INFO replication").contains("state=online"));
+    assert_eq!(info(&mut rig, "replication", "min_slaves_good_slaves"), "1");
+    rig.check("SET a 1", "+OK");
+    rig.check("MULTI", "+OK");
+    rig.check("SET b 1", "+QUEUED");
+    rig.check("EXEC", "[+OK]");
+    // A silent replica is late after ten seconds.
+    for _ in 0..12 {
+        rig.pass_ms(1000);
+        rig.cron();
+        rig.end_iteration();
+    }
+    rig.check("SET a 1", "-NOREPLICAS Not enough good replicas to write.");
+    ask(&mut rig, replica, "REPLCONF ACK 1");
+    rig.pass_ms(1000);
+    rig.cron();
+    rig.end_iteration();
+    rig.check("SET a 1", "+OK");
+    rig.engine.disconnect(replica);
+    rig.end_iteration();
+    rig.check("SET a 1", "-NOREPLICAS Not enough good replicas to write.");
+}
+
+#[test]
+fn waitaof_counts_what_replicas_say_of_their_logs() {
+    let (mut rig, replica, _) = with_replica(&[]);
+    let client = rig.connect();
+    rig.run_as(client, "SET a 1");
+    let offset = number(&mut rig, "master_repl_offset");
+    assert_eq!(rig.run_as(client, "WAITAOF 0 0 0"), "[:0, :0]");
+    ask(&mut rig, replica, &format!("REPLCONF ACK {offset} FACK 0"));
+    assert_eq!(rig.run_as(client, "WAIT 1 0"), ":1");
+    assert_eq!(ask(&mut rig, client, "WAITAOF 0 1 0"), b"", "it waits");
+    ask(&mut rig, replica, &format!("REPLCONF ACK {offset} FACK {}", offset - 1));
+    assert_eq!(rig.output(client), b"");
+    ask(&mut rig, replica, &format!("REPLCONF ACK {offset} FACK {offset}"));
+    assert_eq!(rig.output(client), b"*2\r\n:0\r\n:1\r\n");
+    assert_eq!(rig.run_as(client, "WAITAOF 0 1 0"), "[:0, :1]");
+}
+
+#[test]
+fn a_snapshot_on_a_second_channel_keeps_the_place_for_the_first() {
+    let (mut rig, _, replid) =
+        with_replica(&[("dual-channel-replication-enabled", "yes"), ("repl-backlog-size", "16384")]);
+    rig.run("SET a 1");
+    rig.end_iteration();
+    let offset = number(&mut rig, "master_repl_offset");
+    let main = rig.connect();
+    assert_eq!(rig.run_as(main, "REPLCONF capa eof capa psync2 capa dual-channel"), "+OK");
+    assert_eq!(ask(&mut rig, main, "PSYNC ? -1"), b"+DUALCHANNELSYNC\r\n");
+    assert_eq!(rig.run_as(main, "REPLCONF set-rdb-client-id 77"), "-ERR Unrecognized RDB client id 77");
+    let other = rig.connect();
+    assert_eq!(rig.run_as(other, "REPLCONF capa eof rdb-only 1 rdb-channel 1"), "+OK");
+    let bytes = ask(&mut rig, other, "SYNC");
+    let text = String::from_utf8_lossy(&bytes).into_owned();
+    let line = text.lines().next().unwrap();
+    let id = line.rsplit(' ').next().unwrap().to_owned();
+    assert_eq!(line, format!("$ENDOFF:{offset} {replid} -1 {id}"));
+    assert!(text.lines().nth(1).unwrap().starts_with("$EOF:"), "{text}");
+    assert_eq!(number(&mut rig, "replicas_waiting_psync"), 1);
+    // Much is written before the first channel asks: it is kept.
+    for _ in 0..40 {
+        rig.run(&format!("SET a {}", "v".repeat(1000)));
+        rig.end_iteration();
+    }
+    assert_eq!(rig.run_as(main, &format!("REPLCONF set-rdb-client-id {id}")), "+OK");
+    let bytes = ask(&mut rig, main, &format!("PSYNC {replid} {}", offset + 1));
+    let behind = format!("+CONTINUE {replid}\r\n*2\r\n$6\r\nSELECT\r\n$1\r\n0\r\n*3\r\n$3\r\nSET\r\n");
+    assert!(bytes.starts_with(behind.as_bytes()), "{}", bytes[..200].escape_ascii());
+    assert!(bytes.len() > 40_000);
+    assert!(rig.run("INFO replication").contains("state=bg_transfer,offset=0,lag=0,type=main-channel"));
+    assert_eq!(number(&mut rig, "replicas_waiting_psync"), 0);
+    ask(&mut rig, main, "REPLCONF ACK 5");
+    assert!(rig.run("INFO replication").contains("state=online,offset=5,lag=0,type=replica"));
+    // Without the setting there is one channel.
+    rig.run("CONFIG SET dual-channel-replication-enabled no");
+    let third = rig.connect();
+    assert_eq!(rig.run_as(third, "REPLCONF capa eof capa psync2 capa dual-channel"), "+OK");
+    assert!(ask(&mut rig, third, "PSYNC ? -1").starts_with(b"+FULLRESYNC"));
+}
+
+#[test]
+fn a_place_is_kept_for_a_minute_behind_the_end_of_the_second_channel() {
+    let (mut rig, _, _) = with_replica(&[]);
+    let other = rig.connect();
+    assert_eq!(rig.run_as(other, "REPLCONF capa eof rdb-only 1 rdb-channel 1"), "+OK");
+    ask(&mut rig, other, "SYNC");
+    rig.cron();
+    rig.engine.disconnect(other);
+    for (seconds, kept) in [(50, 1), (12, 0)] {
+        rig.pass_ms(seconds * 1000);
+        rig.cron();
+        assert_eq!(number(&mut rig, "replicas_waiting_psync"), kept, "{seconds}");
+    }
+}
+
+#[test]
+fn replicas_that_come_within_the_delay_share_a_snapshot() {
+    let mut rig = Rig::with(&[("repl-diskless-sync-delay", "5"), ("repl-diskless-sync-max-replicas", "3")]);
+    let mut coming = Vec::new();
+    for _ in 0..2 {
+        let client = rig.connect();
+        assert_eq!(rig.run_as(client, "REPLCONF capa eof"), "+OK");
+        assert_eq!(ask(&mut rig, client, "PSYNC ? -1"), b"");
+        coming.push(client);
+        rig.pass_ms(2000);
+    }
+    assert!(rig.run("INFO replication").contains("state=wait_bgsave"));
+    assert_eq!(info(&mut rig, "replication", "connected_slaves"), "2");
+    rig.pass_ms(2000);
+    for client in coming {
+        assert!(rig.output(client).starts_with(b"+FULLRESYNC"));
+    }
+    // As many as are wanted are not waited for, nor one that takes a file.
+    let three: Vec<SessionKey> = (0..3).map(|_| rig.connect()).collect();
+    for client in &three {
+        assert_eq!(rig.run_as(*client, "REPLCONF capa eof"), "+OK");
+        rig.argv_unread(*client, &[b"PSYNC", b"?", b"-1"]);
+    }
+    assert!(rig.output(three[0]).starts_with(b"+FULLRESYNC"));
+    let old = rig.connect();
+    rig.output(three[1]);
+    rig.output(three[2]);
+    assert!(ask(&mut rig, old, "SYNC").starts_with(b"$"));
+}
+
+fn has_ended(rig: &Rig) -> bool {
+    rig.actions.iter().any(|action| matches!(action, sluice_engine::Action::Shutdown))
+}
+
+#[test]
+fn an_end_waits_for_replicas_and_keeps_writes_back() {
+    let (mut rig, replica, _) = with_replica(&[("save", "\"\"")]);
+    rig.run("SET a 1");
+    let (asker, writer) = (rig.connect(), rig.connect());
+    assert_eq!(ask(&mut rig, asker, "SHUTDOWN"), b"");
+    assert_eq!(ask(&mut rig, writer, "SET b 1"), b"", "a write waits");
+    rig.check("GET a", "\"1\"");
+    rig.check("SHUTDOWN ABORT", "+OK");
+    assert_eq!(rig.output(asker), b"-ERR Errors trying to SHUTDOWN. Check logs.\r\n");
+    assert_eq!(rig.output(writer), b"+OK\r\n");
+    let offset = number(&mut rig, "master_repl_offset");
+    assert_eq!(ask(&mut rig, asker, "SHUTDOWN"), b"");
+    assert!(!has_ended(&rig));
+    let asked = rig.fed(replica);
+    assert!(asked.ends_with("REPLCONF GETACK *"), "{asked}");
+    ask(&mut rig, replica, &format!("REPLCONF ACK {offset}"));
+    rig.end_iteration();
+    assert!(has_ended(&rig));
+}
+
+#[test]
+fn an_end_waits_no_longer_than_its_timeout_and_not_at_all_when_asked() {
+    for (line, waits) in [("SHUTDOWN NOSAVE", true), ("SHUTDOWN NOSAVE NOW", false)] {
+        let (mut rig, _, _) = with_replica(&[]);
+        rig.run("SET a 1");
+        let asker = rig.connect();
+        ask(&mut rig, asker, line);
+        assert_eq!(has_ended(&rig), !waits, "{line}");
+        rig.pass_ms(9_900);
+        rig.end_iteration();
+        assert_eq!(has_ended(&rig), !waits, "{line}");
+        rig.pass_ms(200);
+        rig.end_iteration();
+        assert!(has_ended(&rig));
+    }
+}

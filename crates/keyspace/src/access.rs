@@ -5,16 +5,17 @@ mod text;
 pub use text::StrEdit;
 
 use crate::db::{Db, Found, Meta};
-use crate::edit::ListEdit;
+use crate::edit::{HashEdit, ListEdit, ZsetEdit};
 use crate::effects::{Effects, Event};
 use crate::entry::Form;
 use crate::new_value::NewValue;
 use crate::new_value::Payload;
+use crate::stream_edit::StreamEdit;
 use crate::view::{Entry, Str, ValueRef, WrongType};
 use crate::{Access, ExpiryMode, Key};
 use sluice_base::num::parse_i64;
 use sluice_collections::slab::Handle;
-use sluice_value::{ListLimits, Type};
+use sluice_value::{HashLimits, ListLimits, Stream, StreamLimits, Type, Zset, ZsetContext, ZsetLimits};
 
 /// A database to read from.
 pub struct DbRef<'a> {
@@ -227,6 +228,11 @@ impl DbMut<'_> {
         DbRef { db: &dbs[*number], number: *number, access: *access, effects }
     }
 
+    /// The same database, to read several keys at once. What has expired is to be deleted first.
+    pub fn reading(&mut self) -> DbRef<'_> {
+        DbRef { db: &self.dbs[self.number], number: self.number, access: self.access, effects: self.effects }
+    }
+
     /// The number of this database.
     pub fn number(&self) -> usize {
         self.number
@@ -428,7 +434,9 @@ impl DbMut<'_> {
                 }
                 len
             }
-            ValueRef::List(_) => return Err(WrongType),
+            ValueRef::List(_) | ValueRef::Hash(_) | ValueRef::Stream(_) | ValueRef::Zset(_) => {
+                return Err(WrongType);
+            }
         };
         self.effects.key_modified(self.number, key, event, 1);
         Ok(len)
@@ -451,7 +459,7 @@ impl DbMut<'_> {
     fn write_anew(&mut self, found: Found, key: Key<'_>, offset: usize, bytes: &[u8]) {
         let value = match self.dbs[self.number].entry(found.handle).value() {
             ValueRef::Str(text) => NewValue::written(text, offset, bytes),
-            ValueRef::List(_) => return,
+            ValueRef::List(_) | ValueRef::Hash(_) | ValueRef::Stream(_) | ValueRef::Zset(_) => return,
         };
         self.overwrite(found, key, value, SetExpiry::Keep);
     }
@@ -500,6 +508,141 @@ impl DbMut<'_> {
             None => (db.open_new_list(), Meta { expiry: None, clock: self.access.touch.fresh() }),
         };
         Ok(ListEdit::new(db, self.effects, (self.number, key), (meta, limits), open))
+    }
+
+    /// Begins to change the hash of a key; `None` when the key is absent.
+    ///
+    /// # Errors
+    /// The key holds another type.
+    pub fn edit_hash<'e>(
+        &'e mut self,
+        key: Key<'e>,
+        limits: HashLimits,
+    ) -> Result<Option<HashEdit<'e>>, WrongType> {
+        let Some(found) = self.find(key) else { return Ok(None) };
+        self.edit_found_hash(found, key, limits).map(Some)
+    }
+
+    /// The same; a key that is absent is an empty hash, which comes into being when it has fields at the end of the edit.
+    ///
+    /// # Errors
+    /// The key holds another type.
+    pub fn edit_or_create_hash<'e>(
+        &'e mut self,
+        key: Key<'e>,
+        limits: HashLimits,
+    ) -> Result<HashEdit<'e>, WrongType> {
+        if let Some(found) = self.find(key) {
+            return self.edit_found_hash(found, key, limits);
+        }
+        self.clear_hidden(key);
+        let meta = Meta { expiry: None, clock: self.access.touch.fresh() };
+        let db = &mut self.dbs[self.number];
+        let open = db.open_new_hash();
+        Ok(HashEdit::new(db, self.effects, (self.number, key), (meta, limits), open))
+    }
+
+    fn edit_found_hash<'e>(
+        &'e mut self,
+        found: Found,
+        key: Key<'e>,
+        limits: HashLimits,
+    ) -> Result<HashEdit<'e>, WrongType> {
+        let db = &mut self.dbs[self.number];
+        let meta =
+            Meta { expiry: db.expiry(found.handle), clock: self.access.touch.after(db.clock(found.handle)) };
+        let open = db.open_hash(found).ok_or(WrongType)?;
+        db.set_clock(found.handle, meta.clock);
+        Ok(HashEdit::new(db, self.effects, (self.number, key), (meta, limits), open))
+    }
+
+    /// Begins to change the stream of a key; `None` when the key is absent.
+    ///
+    /// # Errors
+    /// The key holds another type.
+    pub fn edit_stream<'e>(
+        &'e mut self,
+        key: Key<'e>,
+        limits: StreamLimits,
+    ) -> Result<Option<StreamEdit<'e>>, WrongType> {
+        let Some(found) = self.find(key) else { return Ok(None) };
+        let db = &mut self.dbs[self.number];
+        let clock = self.access.touch.after(db.clock(found.handle));
+        let index = db.open_stream(found).ok_or(WrongType)?;
+        db.set_clock(found.handle, clock);
+        Ok(Some(StreamEdit::new(db, self.effects, (self.number, key), limits, index)))
+    }
+
+    /// Begins to change a stream of a key that is absent, and comes into being without entries.
+    pub fn create_stream<'e>(&'e mut self, key: Key<'e>, limits: StreamLimits) -> StreamEdit<'e> {
+        self.insert(key, NewValue::Stream(Stream::new()), SetExpiry::Clear);
+        let db = &mut self.dbs[self.number];
+        let found = db.find(key).expect("it was just inserted");
+        let index = db.open_stream(found).expect("a stream was inserted");
+        StreamEdit::new(db, self.effects, (self.number, key), limits, index)
+    }
+
+    /// Under which members of large collections are hashed.
+    pub fn member_seed(&self) -> sluice_base::HashSeed {
+        self.dbs[self.number].hasher().seed()
+    }
+
+    /// What changes of sorted sets of this database need.
+    pub fn zset_context(&self, limits: ZsetLimits) -> ZsetContext {
+        ZsetContext::new(limits, self.member_seed())
+    }
+
+    /// Begins to change the sorted set of a key; `None` when the key is absent.
+    ///
+    /// # Errors
+    /// The key holds another type.
+    pub fn edit_zset<'e>(
+        &'e mut self,
+        key: Key<'e>,
+        limits: ZsetLimits,
+    ) -> Result<Option<ZsetEdit<'e>>, WrongType> {
+        let Some(found) = self.find(key) else { return Ok(None) };
+        let context = self.zset_context(limits);
+        let db = &mut self.dbs[self.number];
+        let clock = self.access.touch.after(db.clock(found.handle));
+        let meta = Meta { expiry: db.expiry(found.handle), clock };
+        let open = db.open_zset(found).ok_or(WrongType)?;
+        db.set_clock(found.handle, clock);
+        Ok(Some(ZsetEdit::new(db, self.effects, (self.number, key), (meta, context), open)))
+    }
+
+    /// The same; a key that is absent is an empty set, which comes into being when it has elements at the end of the edit.
+    ///
+    /// # Errors
+    /// The key holds another type.
+    pub fn edit_or_create_zset<'e>(
+        &'e mut self,
+        key: Key<'e>,
+        limits: ZsetLimits,
+    ) -> Result<ZsetEdit<'e>, WrongType> {
+        let found = self.find(key);
+        if found.is_none() {
+            self.clear_hidden(key);
+        }
+        let context = self.zset_context(limits);
+        let db = &mut self.dbs[self.number];
+        let (open, meta) = match found {
+            Some(found) => {
+                let clock = self.access.touch.after(db.clock(found.handle));
+                let meta = Meta { expiry: db.expiry(found.handle), clock };
+                let open = db.open_zset(found).ok_or(WrongType)?;
+                db.set_clock(found.handle, clock);
+                (open, meta)
+            }
+            None => (db.open_new_zset(), Meta { expiry: None, clock: self.access.touch.fresh() }),
+        };
+        Ok(ZsetEdit::new(db, self.effects, (self.number, key), (meta, context), open))
+    }
+
+    /// Stores a sorted set, which must not be empty, under a key, whatever was there: one change.
+    pub fn store_zset(&mut self, key: Key<'_>, zset: Zset, event: Event) {
+        self.set(key, NewValue::Zset(zset), SetExpiry::Clear, event);
+        self.effects.key_ready(self.number, key);
     }
 
     /// Removes a key; whether it was there. A hidden one counts as there.
@@ -616,8 +759,8 @@ impl DbMut<'_> {
     /// Says so when a key came to hold a value that clients can wait for.
     fn note_ready(&mut self, number: usize, key: Key<'_>, handle: Handle) {
         match self.dbs[number].type_of(handle) {
-            Type::List => self.effects.key_ready(number, key),
-            Type::String => {}
+            Type::List | Type::Stream | Type::Zset => self.effects.key_ready(number, key),
+            Type::String | Type::Hash => {}
         }
     }
 

@@ -9,16 +9,22 @@
 mod change;
 mod compact;
 mod cut;
+mod hash;
 mod in_place;
 mod list;
 mod store;
+mod stream;
 mod tables;
 mod take;
+mod volatile;
+mod zset;
 
 pub(crate) use change::Meta;
 pub use compact::Compacted;
 pub use cut::CutState;
+pub(crate) use hash::OpenHash;
 pub(crate) use list::OpenList;
+pub(crate) use zset::OpenZset;
 
 use crate::entry::{self, Form, Head, Name};
 use crate::hasher::KeyHasher;
@@ -28,17 +34,20 @@ use sluice_base::{Rng, heap};
 use sluice_collections::Index;
 use sluice_collections::index::{Position, Stats};
 use sluice_collections::slab::{Handle, Slab};
-use sluice_value::{Encoding, List, Type, Value};
+use sluice_value::{Encoding, Hash, List, Type, Value, Zset};
 use std::iter::once;
 use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::Relaxed;
 use store::Store;
 use tables::{IndexKind, Tables};
+use volatile::VolatileKeys;
 
 /// A database.
 pub struct Db {
     pub(crate) store: Store,
     tables: Tables,
+    /// The hashes with fields that expire.
+    volatile: VolatileKeys,
     /// Where the active expiry cycle stands among the keys with an expiry.
     pub(crate) expire_cursor: u64,
     /// Running average of the remaining life of keys with an expiry, ms; 0 when unknown. For INFO.
@@ -66,7 +75,7 @@ impl Db {
     /// An empty database whose keys are hashed by `hasher`.
     pub fn new(hasher: KeyHasher) -> Db {
         let (store, tables) = (Store::new(hasher), Tables::new(hasher.layout()));
-        Db { store, tables, expire_cursor: 0, avg_ttl_ms: 0 }
+        Db { store, tables, volatile: VolatileKeys::default(), expire_cursor: 0, avg_ttl_ms: 0 }
     }
 
     /// How keys of this database are hashed.
@@ -89,6 +98,16 @@ impl Db {
     /// Number of keys with an expiry. O(1).
     pub fn expires_len(&self) -> usize {
         self.tables.len(IndexKind::Expires)
+    }
+
+    /// Number of hashes with fields that have an expiry. O(1).
+    pub fn volatile_len(&self) -> usize {
+        self.volatile.len()
+    }
+
+    /// The key of the hash whose field expires first, if that is before `now_ms`.
+    pub(crate) fn volatile_due(&self, now_ms: i64) -> Option<&[u8]> {
+        self.volatile.due(now_ms)
     }
 
     /// Counts of the indexes over all keys together. O(n).
@@ -146,7 +165,10 @@ impl Db {
         let store = &self.store;
         let values: usize = store.values.iter().map(|(_, value)| value.footprint()).sum();
         let keys: usize = store.keys.iter().map(|(_, key)| heap::block(key.len())).sum();
-        let scratch = store.scratch.as_ref().map_or(0, List::heap_bytes);
+        let scratch = store.scratch.as_ref().map_or(0, List::heap_bytes)
+            + store.zset_scratch.as_ref().map_or(0, Zset::heap_bytes);
+        let hash_scratch = store.hash_scratch.as_ref().map_or(0, Hash::heap_bytes);
+        let scratch = scratch + hash_scratch + self.volatile.footprint();
         let tables = store.slab.bytes_directories() + store.values.bytes() + store.keys.bytes();
         self.index_bytes() + self.expires_bytes() + tables + values + keys + scratch + self.cut_bytes()
     }
@@ -272,6 +294,9 @@ impl Db {
         match self.head(handle).form() {
             Form::StrInt | Form::StrInline | Form::StrInlineRaw | Form::StrOutside => Type::String,
             Form::ListInlineListpack | Form::ListInlineQuicklist | Form::ListOutside => Type::List,
+            Form::HashInlineListpack | Form::HashInlineHashtable | Form::HashOutside => Type::Hash,
+            Form::StreamOutside => Type::Stream,
+            Form::ZsetInlineListpack | Form::ZsetInlineSkiplist | Form::ZsetOutside => Type::Zset,
         }
     }
 
@@ -287,9 +312,27 @@ impl Db {
             }
             Form::ListInlineListpack => Encoding::Listpack,
             Form::ListInlineQuicklist => Encoding::Quicklist,
+            Form::StreamOutside => Encoding::Stream,
             Form::ListOutside => match self.value_at(entry::payload(head, self.store.slab.body(handle))) {
                 Value::List(list) => list.encoding().into(),
-                Value::Str(_) | Value::Pages(_) => mixed_up(),
+                Value::Str(_) | Value::Pages(_) | Value::Hash(_) | Value::Stream(_) | Value::Zset(_) => {
+                    mixed_up()
+                }
+            },
+            Form::HashInlineListpack | Form::ZsetInlineListpack => Encoding::Listpack,
+            Form::HashInlineHashtable => Encoding::Hashtable,
+            Form::HashOutside => match self.value_at(entry::payload(head, self.store.slab.body(handle))) {
+                Value::Hash(hash) => hash.encoding().into(),
+                Value::Str(_) | Value::Pages(_) | Value::List(_) | Value::Stream(_) | Value::Zset(_) => {
+                    mixed_up()
+                }
+            },
+            Form::ZsetInlineSkiplist => Encoding::Skiplist,
+            Form::ZsetOutside => match self.value_at(entry::payload(head, self.store.slab.body(handle))) {
+                Value::Zset(zset) => zset.encoding().into(),
+                Value::Str(_) | Value::Pages(_) | Value::List(_) | Value::Stream(_) | Value::Hash(_) => {
+                    mixed_up()
+                }
             },
         }
     }
@@ -380,6 +423,7 @@ impl Db {
     #[doc(hidden)]
     pub fn check(&self) {
         let (mut count, mut with_expiry, mut values, mut keys) = (0, 0, 0, 0);
+        let mut volatile = VolatileKeys::default();
         for handle in self.iter() {
             count += 1;
             let hash = self.hash_of(handle);
@@ -391,7 +435,9 @@ impl Db {
             }
             if head.form().is_outside() {
                 values += 1;
-                self.value_at(entry::payload(head, body));
+                if let Value::Hash(hash) = self.value_at(entry::payload(head, body)) {
+                    volatile.change(self.key(handle), None, hash.view().earliest());
+                }
             }
             match entry::name_of(body) {
                 Name::Inside(_) => {}
@@ -402,6 +448,7 @@ impl Db {
             }
         }
         assert_eq!(count, self.len());
+        assert_eq!(volatile, self.volatile, "the index of expiring fields agrees with the hashes");
         assert_eq!(with_expiry, self.expires_len());
         assert_eq!(values, self.store.values.len());
         assert_eq!(keys, self.store.keys.len());

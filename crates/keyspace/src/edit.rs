@@ -4,10 +4,17 @@
 //! [`ListEdit::unchanged`]. One that is dropped otherwise is a mistake of ours: debug builds panic, release builds record
 //! the key as modified, since it may be. A collection without elements takes its key with it.
 
+mod zset;
+
+pub use zset::ZsetEdit;
+
 use crate::Key;
 use crate::db::{Db, Meta, OpenList};
 use crate::effects::{Effects, Event};
-use sluice_value::{List, ListContext, ListEncoding, ListLimits};
+use sluice_value::{List, ListContext, ListEncoding, ListLimits, Value};
+
+mod hash;
+pub use hash::HashEdit;
 
 /// A list that is being changed.
 pub struct ListEdit<'a> {
@@ -85,7 +92,10 @@ impl<'a> ListEdit<'a> {
         let len = open.list.len();
         let value = self.db.close_list(self.key, open, self.meta);
         self.effects.discard(value);
-        self.context.garbage.drain(..).for_each(|part| self.effects.discard_part(part));
+        for part in self.context.garbage.drain(..) {
+            let copied = part.copied_bytes();
+            self.effects.discard_part(Value::List(part), copied);
+        }
         if self.len_before == 0 && len > 0 {
             self.effects.key_created(self.number, self.key);
         }

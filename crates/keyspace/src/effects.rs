@@ -11,7 +11,7 @@ pub use event::{Class, Classes, Event};
 
 use crate::{Db, Key};
 use sluice_base::heap;
-use sluice_value::{List, Value};
+use sluice_value::{Stream, Value};
 
 /// A modified key.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -63,6 +63,8 @@ pub struct Effects {
     listening: Classes,
     /// Someone waits for a key to hold something: blocked clients.
     pub blocked_listening: bool,
+    /// Someone waits for a key until it is gone: a key that was changed in any way is ready.
+    pub removal_listening: bool,
     /// Someone wants the propagation stream: replicas or the AOF.
     pub propagating: bool,
     /// Values above this many bytes are left as garbage; [`LAZY_FREE_BYTES`] at first.
@@ -75,6 +77,7 @@ pub struct Effects {
     expired_by_read: Vec<(usize, Box<[u8]>)>,
     expired_by_write: Vec<(usize, Box<[u8]>)>,
     evicted: Vec<(usize, Box<[u8]>)>,
+    expired_fields: Vec<ExpiredFields>,
     propagation: Propagation,
     hits: u64,
     misses: u64,
@@ -83,6 +86,17 @@ pub struct Effects {
     garbage_dbs: Vec<(usize, Db)>,
     free_here: bool,
     left_to_others: u64,
+}
+
+/// Fields of a hash that were deleted because they had expired.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ExpiredFields {
+    /// Database.
+    pub db: usize,
+    /// Key of the hash.
+    pub key: Box<[u8]>,
+    /// Their names.
+    pub fields: Vec<Vec<u8>>,
 }
 
 /// Values above this many bytes are freed by another thread, where handing one over costs a message.
@@ -119,6 +133,7 @@ impl Effects {
         let keys = heap::vec(&self.modified) + heap::vec(&self.ready) + heap::vec(&self.databases);
         let expired =
             heap::vec(&self.expired_by_read) + heap::vec(&self.expired_by_write) + heap::vec(&self.evicted);
+        let expired = expired + heap::vec(&self.expired_fields);
         keys + expired + heap::vec(&self.garbage) + heap::vec(&self.garbage_dbs)
     }
 
@@ -131,6 +146,14 @@ impl Effects {
         }
     }
 
+    /// Replaces the command by several in the propagation stream, or by none; the closure runs only when there is a reader of the
+    /// stream.
+    pub fn rewrite_as(&mut self, commands: impl FnOnce() -> Vec<Argv>) {
+        self.recorded = true;
+        let commands = if self.propagating { commands() } else { Vec::new() };
+        self.propagation = Propagation::Rewritten(commands);
+    }
+
     /// Propagates the command even when it changed nothing.
     pub fn force(&mut self) {
         self.recorded = true;
@@ -141,6 +164,11 @@ impl Effects {
     pub fn force_to_replicas(&mut self) {
         self.recorded = true;
         self.propagation = Propagation::ToReplicas;
+    }
+
+    /// The command counts as more changes than its keys.
+    pub fn count_more_changes(&mut self, changes: u64) {
+        self.changes += changes;
     }
 
     /// Keeps the command out of the propagation stream.
@@ -261,6 +289,18 @@ impl Effects {
         &self.expired_by_write
     }
 
+    /// Fields that the expiry cycle has deleted: they propagate as deletions.
+    #[inline]
+    pub fn expired_fields(&self) -> &[ExpiredFields] {
+        &self.expired_fields
+    }
+
+    /// Forgets them.
+    #[inline]
+    pub fn clear_expired_fields(&mut self) {
+        self.expired_fields.clear();
+    }
+
     /// Forgets them.
     #[inline]
     pub fn clear_expired_by_write(&mut self) {
@@ -369,9 +409,8 @@ impl Effects {
         self.left_to_others
     }
 
-    /// Takes a part that a collection gave away: always to be freed elsewhere.
-    pub(crate) fn discard_part(&mut self, part: List) {
-        let (copied, part) = (part.copied_bytes(), Value::List(part));
+    /// Takes a part that a collection gave away, of which so many bytes were copied: always to be freed elsewhere.
+    pub(crate) fn discard_part(&mut self, part: Value, copied: usize) {
         if part.is_shared() {
             self.left_to_others += copied as u64;
         }
@@ -385,6 +424,9 @@ impl Effects {
         self.changes += changes;
         if !self.listening.is_empty() {
             self.note_modified(db, key, event, true);
+        }
+        if self.removal_listening {
+            self.key_ready(db, key);
         }
     }
 
@@ -403,6 +445,22 @@ impl Effects {
             self.recorded = true;
             self.ready.push((db, KeyRef::of(key)));
         }
+    }
+
+    /// Takes a part that a stream gave away: always to be freed elsewhere.
+    pub(crate) fn discard_stream(&mut self, part: Stream) {
+        self.recorded = true;
+        self.garbage.push(Value::Stream(part));
+    }
+
+    /// Bytes of parts that a change has copied since somebody else holds them.
+    pub(crate) fn count_copied(&mut self, bytes: u64) {
+        self.left_to_others += bytes;
+    }
+
+    /// Changes of a key that are told to nobody.
+    pub(crate) fn count_changes(&mut self, changes: u64) {
+        self.changes += changes;
     }
 
     /// One more change of a key that is recorded already.
@@ -424,6 +482,12 @@ impl Effects {
     pub(crate) fn expired_by_reading(&mut self, db: usize, key: &[u8]) {
         self.recorded = true;
         self.expired_by_read.push((db, key.into()));
+    }
+
+    /// Fields of a hash were deleted because they had expired.
+    pub(crate) fn fields_expired(&mut self, db: usize, key: Key<'_>, fields: Vec<Vec<u8>>) {
+        self.recorded = true;
+        self.expired_fields.push(ExpiredFields { db, key: key.bytes.into(), fields });
     }
 
     /// A key was deleted because it had expired.

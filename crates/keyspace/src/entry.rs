@@ -14,7 +14,7 @@
 //! number back; (4) the form alone says what the payload is: bytes of the value, or the u32 index of a value outside.
 
 use sluice_collections::slab::Slab;
-use sluice_value::ListEncoding;
+use sluice_value::{HashEncoding, ListEncoding, ZsetEncoding};
 
 /// The head word, decoded on the fly.
 #[derive(Clone, Copy)]
@@ -38,6 +38,20 @@ pub enum Form {
     ListInlineQuicklist = 8,
     /// A list outside the block, which knows its encoding.
     ListOutside = 9,
+    /// A hash's bytes, as [`sluice_value::Hash::write_inline`] writes them, to be reported as a listpack.
+    HashInlineListpack = 10,
+    /// The same, to be reported as a hash table.
+    HashInlineHashtable = 11,
+    /// A hash outside the block, which knows its encoding.
+    HashOutside = 12,
+    /// A stream, which is always outside the block.
+    StreamOutside = 20,
+    /// A sorted set's bytes, as [`sluice_value::Zset::write_inline`] writes them, to be reported as a listpack.
+    ZsetInlineListpack = 17,
+    /// The same, to be reported as a skip list.
+    ZsetInlineSkiplist = 18,
+    /// A sorted set outside the block, which knows its encoding.
+    ZsetOutside = 19,
     /// Nothing: the form that `cargo xtask probe` adds.
     #[cfg(sluice_probe = "form")]
     Probe = 31,
@@ -53,6 +67,24 @@ impl Form {
         }
     }
 
+    /// The form of a hash inside its block.
+    #[inline]
+    pub(crate) fn hash_inline(encoding: HashEncoding) -> Form {
+        match encoding {
+            HashEncoding::Listpack => Form::HashInlineListpack,
+            HashEncoding::Hashtable => Form::HashInlineHashtable,
+        }
+    }
+
+    /// The form of a sorted set inside its block.
+    #[inline]
+    pub(crate) fn zset_inline(encoding: ZsetEncoding) -> Form {
+        match encoding {
+            ZsetEncoding::Listpack => Form::ZsetInlineListpack,
+            ZsetEncoding::Skiplist => Form::ZsetInlineSkiplist,
+        }
+    }
+
     /// The form of a head word. A number that no form has means that memory is corrupt: a panic.
     #[inline]
     fn of(word: u32) -> Form {
@@ -64,6 +96,13 @@ impl Form {
             7 => Form::ListInlineListpack,
             8 => Form::ListInlineQuicklist,
             9 => Form::ListOutside,
+            10 => Form::HashInlineListpack,
+            11 => Form::HashInlineHashtable,
+            12 => Form::HashOutside,
+            20 => Form::StreamOutside,
+            17 => Form::ZsetInlineListpack,
+            18 => Form::ZsetInlineSkiplist,
+            19 => Form::ZsetOutside,
             number => unknown(number),
         }
     }
@@ -74,7 +113,15 @@ impl Form {
         match self {
             Form::StrInt | Form::StrInline | Form::StrInlineRaw => false,
             Form::ListInlineListpack | Form::ListInlineQuicklist => false,
-            Form::StrOutside | Form::ListOutside => true,
+            Form::HashInlineListpack
+            | Form::HashInlineHashtable
+            | Form::ZsetInlineListpack
+            | Form::ZsetInlineSkiplist => false,
+            Form::StrOutside
+            | Form::ListOutside
+            | Form::HashOutside
+            | Form::StreamOutside
+            | Form::ZsetOutside => true,
         }
     }
 }

@@ -7,8 +7,11 @@
 
 use crate::Key;
 use crate::dataset::Keyspace;
-use crate::effects::Effects;
+use crate::db::Meta;
+use crate::edit::HashEdit;
+use crate::effects::{Effects, Event};
 use sluice_collections::slab::Handle;
+use sluice_value::HashLimits;
 
 /// How a cycle runs.
 #[derive(Clone, Copy, Debug)]
@@ -115,3 +118,60 @@ impl Keyspace {
         ExpireOutcome { expired, sampled: sampled as u64, timed_out: false }
     }
 }
+
+/// What a cycle over fields did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FieldExpiry {
+    /// Fields deleted.
+    pub expired: u64,
+    /// It stopped because its deadline passed.
+    pub timed_out: bool,
+}
+
+impl Keyspace {
+    /// Deletes fields of hashes whose expiry is over, hash by hash in the order of their expiry, until none is left or
+    /// `out_of_time`, which is asked behind 64 fields.
+    pub fn expire_fields(
+        &mut self,
+        now_ms: i64,
+        effects: &mut Effects,
+        mut out_of_time: impl FnMut() -> bool,
+    ) -> FieldExpiry {
+        let mut total = FieldExpiry::default();
+        for number in 0..self.databases() {
+            loop {
+                let expired = self.expire_fields_of_one(number, now_ms, effects);
+                if expired == 0 {
+                    break;
+                }
+                total.expired += expired;
+                if out_of_time() {
+                    total.timed_out = true;
+                    return total;
+                }
+            }
+        }
+        total
+    }
+
+    fn expire_fields_of_one(&mut self, number: usize, now_ms: i64, effects: &mut Effects) -> u64 {
+        let db = &mut self.dbs_mut()[number];
+        let Some(name) = db.volatile_due(now_ms) else { return 0 };
+        let name: Box<[u8]> = name.into();
+        let key = Key::hashed(&name, db.hasher());
+        let Some(found) = db.find(key) else { return 0 };
+        let mut fields = Vec::new();
+        let meta = Meta { expiry: db.expiry(found.handle), clock: db.clock(found.handle) };
+        let Some(open) = db.open_hash(found) else { return 0 };
+        let mut edit = HashEdit::new(db, effects, (number, key), (meta, HashLimits::default()), open);
+        let (hash, context) = edit.parts();
+        hash.remove_expired(now_ms, FIELDS_PER_STEP, context, |field| fields.push(field.to_vec()));
+        let expired = fields.len() as u64;
+        edit.done(Event::HExpired, 0);
+        effects.fields_expired(number, key, fields);
+        expired
+    }
+}
+
+/// Fields that are deleted between two looks at the time, and by one command of the replication stream.
+const FIELDS_PER_STEP: usize = 64;

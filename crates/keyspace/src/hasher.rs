@@ -28,6 +28,11 @@ pub struct KeyHasher {
 }
 
 impl KeyHasher {
+    /// The seed, for the tables inside of values.
+    pub fn seed(&self) -> HashSeed {
+        self.seed
+    }
+
     /// Hashes under `seed` for databases with tables in `layout`.
     pub fn new(seed: HashSeed, layout: Layout) -> KeyHasher {
         KeyHasher { seed, layout }

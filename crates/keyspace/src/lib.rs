@@ -18,22 +18,24 @@ mod evict;
 mod expire;
 mod hasher;
 mod new_value;
+mod stream_edit;
 mod view;
 
 pub use access::{DbMut, DbRef, SetExpiry, StrEdit};
 pub use captured::{Captured, CapturedEntry};
 pub use dataset::{ChunkMemory, Dataset, Keyspace};
 pub use db::{Compacted, CutState, Db, Found};
-pub use edit::ListEdit;
+pub use edit::{HashEdit, ListEdit, ZsetEdit};
 pub use effects::{
-    Argv, Class, Classes, DbChange, Effects, Event, KeyRef, LAZY_FREE_BYTES, LazyFreeThreshold, ModifiedKey,
-    Propagation,
+    Argv, Class, Classes, DbChange, Effects, Event, ExpiredFields, KeyRef, LAZY_FREE_BYTES,
+    LazyFreeThreshold, ModifiedKey, Propagation,
 };
 pub use entry::CLOCK_MASK;
 pub use evict::{EvictionKeys, EvictionOrder, EvictionPool, EvictionRule};
-pub use expire::{ExpireCycle, ExpireOutcome};
+pub use expire::{ExpireCycle, ExpireOutcome, FieldExpiry};
 pub use hasher::{KeyHasher, Layout};
 pub use new_value::NewValue;
+pub use stream_edit::StreamEdit;
 pub use view::{Entry, Str, ValueRef, WrongType};
 
 use sluice_base::Now;

@@ -3,7 +3,9 @@
 use crate::Str;
 use crate::entry::{self, Form};
 use sluice_base::Bytes;
-use sluice_value::{List, ListEncoding, PAGE_BYTES, Pages, Value};
+use sluice_value::{
+    Hash, HashEncoding, List, ListEncoding, PAGE_BYTES, Pages, Stream, Value, Zset, ZsetEncoding,
+};
 
 /// What to store.
 #[derive(Debug)]
@@ -25,6 +27,12 @@ pub enum NewValue<'a> {
     Pages(Pages),
     /// A list, which must not be empty.
     List(List),
+    /// A hash, which must not be empty.
+    Hash(Hash),
+    /// A stream.
+    Stream(Stream),
+    /// A sorted set, which must not be empty.
+    Zset(Zset),
 }
 
 impl NewValue<'_> {
@@ -87,6 +95,9 @@ impl<'a> Payload<'a> {
             NewValue::Raw(bytes) => placed(Form::StrInlineRaw, bytes),
             NewValue::Pages(pages) => Payload::Outside(Form::StrOutside, Value::Pages(pages)),
             NewValue::List(list) => Payload::list(key_len, has_expiry, list),
+            NewValue::Hash(hash) => Payload::hash(key_len, has_expiry, hash),
+            NewValue::Stream(stream) => Payload::Outside(Form::StreamOutside, Value::Stream(stream)),
+            NewValue::Zset(zset) => Payload::zset(key_len, has_expiry, zset),
             NewValue::RawOwned(bytes) => Payload::moved(key_len, has_expiry, Form::StrInlineRaw, bytes),
         }
     }
@@ -100,8 +111,17 @@ impl<'a> Payload<'a> {
             Form::StrInline | Form::StrInlineRaw => Payload::string_outside(Bytes::from_vec(bytes)),
             Form::ListInlineListpack => Payload::list_outside(&bytes, ListEncoding::Listpack),
             Form::ListInlineQuicklist => Payload::list_outside(&bytes, ListEncoding::Quicklist),
+            Form::HashInlineListpack => Payload::hash_outside(&bytes, HashEncoding::Listpack),
+            Form::HashInlineHashtable => Payload::hash_outside(&bytes, HashEncoding::Hashtable),
+            Form::ZsetInlineListpack => Payload::zset_outside(&bytes, ZsetEncoding::Listpack),
+            Form::ZsetInlineSkiplist => Payload::zset_outside(&bytes, ZsetEncoding::Skiplist),
             // Eight bytes and four fit beside every name.
-            Form::StrInt | Form::StrOutside | Form::ListOutside => Payload::Owned(form, bytes),
+            Form::StrInt
+            | Form::StrOutside
+            | Form::ListOutside
+            | Form::HashOutside
+            | Form::StreamOutside
+            | Form::ZsetOutside => Payload::Owned(form, bytes),
         }
     }
 
@@ -118,6 +138,36 @@ impl<'a> Payload<'a> {
 
     fn list_outside(bytes: &[u8], encoding: ListEncoding) -> Payload<'a> {
         Payload::Outside(Form::ListOutside, Value::List(List::from_inline(bytes, encoding)))
+    }
+
+    fn hash(key_len: usize, has_expiry: bool, hash: Hash) -> Payload<'a> {
+        match hash.inline_len() {
+            Some(len) if entry::fits_inside(key_len, has_expiry, len) => {
+                let mut bytes = vec![0; len];
+                hash.write_inline(&mut bytes);
+                Payload::Owned(Form::hash_inline(hash.encoding()), bytes)
+            }
+            Some(_) | None => Payload::Outside(Form::HashOutside, Value::Hash(hash)),
+        }
+    }
+
+    fn hash_outside(bytes: &[u8], encoding: HashEncoding) -> Payload<'a> {
+        Payload::Outside(Form::HashOutside, Value::Hash(Hash::from_inline(bytes, encoding)))
+    }
+
+    fn zset(key_len: usize, has_expiry: bool, zset: Zset) -> Payload<'a> {
+        match zset.inline_len() {
+            Some(len) if entry::fits_inside(key_len, has_expiry, len) => {
+                let mut bytes = vec![0; len];
+                zset.write_inline(&mut bytes);
+                Payload::Owned(Form::zset_inline(zset.encoding()), bytes)
+            }
+            Some(_) | None => Payload::Outside(Form::ZsetOutside, Value::Zset(zset)),
+        }
+    }
+
+    fn zset_outside(bytes: &[u8], encoding: ZsetEncoding) -> Payload<'a> {
+        Payload::Outside(Form::ZsetOutside, Value::Zset(Zset::from_inline(bytes, encoding)))
     }
 
     /// A string that was written whole.

@@ -5,7 +5,10 @@ use crate::db::{Db, mixed_up};
 use crate::entry::{self, Form, Head};
 use sluice_base::Bytes;
 use sluice_collections::slab::Handle;
-use sluice_value::{Encoding, ListEncoding, ListRef, Pages, Piece, Type, Value};
+use sluice_value::{
+    Encoding, HashEncoding, HashRef, ListEncoding, ListRef, Pages, Piece, Stream, Type, Value, ZsetEncoding,
+    ZsetRef,
+};
 use std::ops::Range;
 use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::Relaxed;
@@ -18,6 +21,12 @@ pub enum ValueRef<'a> {
     Str(Str<'a>),
     /// A list.
     List(ListRef<'a>),
+    /// A hash.
+    Hash(HashRef<'a>),
+    /// A stream.
+    Stream(&'a Stream),
+    /// A sorted set.
+    Zset(ZsetRef<'a>),
 }
 
 /// A string value, as it is stored.
@@ -93,7 +102,7 @@ impl<'a> Entry<'a> {
         }
         match self.value() {
             ValueRef::Str(text) => Ok(text),
-            ValueRef::List(_) => Err(WrongType),
+            ValueRef::List(_) | ValueRef::Hash(_) | ValueRef::Stream(_) | ValueRef::Zset(_) => Err(WrongType),
         }
     }
     /// The list, for commands that work on lists alone.
@@ -101,7 +110,31 @@ impl<'a> Entry<'a> {
     pub fn as_list(self) -> Result<ListRef<'a>, WrongType> {
         match self.value() {
             ValueRef::List(list) => Ok(list),
-            ValueRef::Str(_) => Err(WrongType),
+            ValueRef::Str(_) | ValueRef::Hash(_) | ValueRef::Stream(_) | ValueRef::Zset(_) => Err(WrongType),
+        }
+    }
+    /// The hash, for commands that work on hashes alone.
+    #[inline]
+    pub fn as_hash(self) -> Result<HashRef<'a>, WrongType> {
+        match self.value() {
+            ValueRef::Hash(hash) => Ok(hash),
+            ValueRef::Str(_) | ValueRef::List(_) | ValueRef::Stream(_) | ValueRef::Zset(_) => Err(WrongType),
+        }
+    }
+    /// The sorted set, for commands that work on sorted sets alone.
+    #[inline]
+    pub fn as_zset(self) -> Result<ZsetRef<'a>, WrongType> {
+        match self.value() {
+            ValueRef::Zset(zset) => Ok(zset),
+            ValueRef::Str(_) | ValueRef::List(_) | ValueRef::Stream(_) | ValueRef::Hash(_) => Err(WrongType),
+        }
+    }
+    /// The stream, for commands that work on streams alone.
+    #[inline]
+    pub fn as_stream(self) -> Result<&'a Stream, WrongType> {
+        match self.value() {
+            ValueRef::Stream(stream) => Ok(stream),
+            ValueRef::Str(_) | ValueRef::List(_) | ValueRef::Hash(_) | ValueRef::Zset(_) => Err(WrongType),
         }
     }
     /// The key itself.
@@ -255,7 +288,7 @@ pub(crate) fn value_of<'a>(
         Form::StrOutside => match outside(payload) {
             Value::Str(bytes) => ValueRef::Str(Str::Shared(bytes)),
             Value::Pages(pages) => ValueRef::Str(Str::Pages(pages)),
-            Value::List(_) => mixed_up(),
+            Value::List(_) | Value::Hash(_) | Value::Stream(_) | Value::Zset(_) => mixed_up(),
         },
         Form::ListInlineListpack => {
             ValueRef::List(ListRef::Inline { bytes: payload, encoding: ListEncoding::Listpack })
@@ -265,7 +298,37 @@ pub(crate) fn value_of<'a>(
         }
         Form::ListOutside => match outside(payload) {
             Value::List(list) => ValueRef::List(list.view()),
-            Value::Str(_) | Value::Pages(_) => mixed_up(),
+            Value::Str(_) | Value::Pages(_) | Value::Hash(_) | Value::Stream(_) | Value::Zset(_) => {
+                mixed_up()
+            }
+        },
+        Form::HashInlineListpack => {
+            ValueRef::Hash(HashRef::Inline { bytes: payload, encoding: HashEncoding::Listpack })
+        }
+        Form::HashInlineHashtable => {
+            ValueRef::Hash(HashRef::Inline { bytes: payload, encoding: HashEncoding::Hashtable })
+        }
+        Form::HashOutside => match outside(payload) {
+            Value::Hash(hash) => ValueRef::Hash(hash.view()),
+            Value::Str(_) | Value::Pages(_) | Value::List(_) | Value::Stream(_) | Value::Zset(_) => {
+                mixed_up()
+            }
+        },
+        Form::ZsetInlineListpack => {
+            ValueRef::Zset(ZsetRef::Inline { bytes: payload, encoding: ZsetEncoding::Listpack })
+        }
+        Form::ZsetInlineSkiplist => {
+            ValueRef::Zset(ZsetRef::Inline { bytes: payload, encoding: ZsetEncoding::Skiplist })
+        }
+        Form::ZsetOutside => match outside(payload) {
+            Value::Zset(zset) => ValueRef::Zset(zset.view()),
+            Value::Str(_) | Value::Pages(_) | Value::List(_) | Value::Stream(_) | Value::Hash(_) => {
+                mixed_up()
+            }
+        },
+        Form::StreamOutside => match outside(payload) {
+            Value::Stream(stream) => ValueRef::Stream(stream),
+            Value::Str(_) | Value::Pages(_) | Value::List(_) | Value::Hash(_) | Value::Zset(_) => mixed_up(),
         },
     }
 }

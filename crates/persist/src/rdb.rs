@@ -1,19 +1,22 @@
 //! RDB, the snapshot format: a header, fields about the file, databases of keys, a checksum.
 //!
-//! `docs/formats/rdb.md` describes the bytes. Strings and lists are the types so far. A value of another type is refused
+//! `docs/formats/rdb.md` describes the bytes. Strings, lists and sorted sets are the types so far. A value of another type is refused
 //! by name, or passed over.
 
 mod crc;
 mod cursor;
 mod decoder;
 mod error;
+mod hash;
 mod kind;
 mod list;
 mod payload;
 mod reader;
 mod skip;
+mod stream;
 mod writer;
 mod ziplist;
+mod zset;
 
 pub use error::{LoadError, Problem};
 pub use payload::{Dumped, PayloadError, dump, fuzz_payload, restore};
@@ -79,9 +82,22 @@ mod op {
     pub const EOF: u8 = 0xff;
     pub(crate) const TYPE_STRING: u8 = 0;
     pub(crate) const TYPE_LIST: u8 = 1;
+    pub(crate) const TYPE_HASH: u8 = 4;
+    pub(crate) const TYPE_HASH_ZIPMAP: u8 = 9;
     pub(crate) const TYPE_LIST_ZIPLIST: u8 = 10;
+    pub(crate) const TYPE_HASH_ZIPLIST: u8 = 13;
+    pub(crate) const TYPE_HASH_LISTPACK: u8 = 16;
+    /// Fields with expiries: Valkey's from version 9 on.
+    pub(crate) const TYPE_HASH_VOLATILE: u8 = 22;
     pub(crate) const TYPE_LIST_QUICKLIST: u8 = 14;
+    pub(crate) const TYPE_STREAM: u8 = 15;
     pub(crate) const TYPE_LIST_QUICKLIST_2: u8 = 18;
+    pub(crate) const TYPE_STREAM_2: u8 = 19;
+    pub(crate) const TYPE_STREAM_3: u8 = 21;
+    pub(crate) const TYPE_ZSET: u8 = 3;
+    pub(crate) const TYPE_ZSET_2: u8 = 5;
+    pub(crate) const TYPE_ZSET_ZIPLIST: u8 = 12;
+    pub(crate) const TYPE_ZSET_LISTPACK: u8 = 17;
 }
 
 /// First bytes of lengths, and of strings that are no plain bytes.

@@ -21,7 +21,7 @@ fn rows(file: &[u8]) -> Vec<Row> {
             match value {
                 Loaded::Str(text) => rows.push((key, text.into_owned(), expiry_ms, usage)),
                 Loaded::Pages(pages) => rows.push((key, pages.to_vec(), expiry_ms, usage)),
-                Loaded::List(_) => {}
+                Loaded::List(_) | Loaded::Hash(_) | Loaded::Zset(_) | Loaded::Stream(_) => {}
             }
         }
     }

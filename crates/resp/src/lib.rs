@@ -23,4 +23,4 @@ pub use owned::OwnedRequests;
 pub use parse::{Admission, Limits, ParseError, Parser, Progress, State};
 pub use requests::{Request, Requests};
 pub use span::Span;
-pub use write::{Protocol, Reply};
+pub use write::{Deferred, Protocol, Reply};

@@ -77,6 +77,15 @@ impl OwnedRequests {
         }
     }
 
+    /// Replaces an argument of the request number `index`. Its bytes as they came stay. Panics when there is no such request or
+    /// argument.
+    pub fn replace_arg(&mut self, index: usize, arg: usize, bytes: &[u8]) {
+        let OwnedEntry { first, argc, .. } = self.list[index];
+        assert!(arg < argc, "the request has such an argument");
+        self.spans[first + arg] = Span { start: self.bytes.len(), len: bytes.len() };
+        self.bytes.extend_from_slice(bytes);
+    }
+
     /// How many requests there are.
     pub fn len(&self) -> usize {
         self.list.len()

@@ -29,6 +29,7 @@ use crate::listen::{self, ListenerKind};
 use crate::loader;
 use crate::os::plain_error;
 use crate::signals::{self, Signals};
+use crate::slow_reads::SlowReads;
 use crate::switches;
 use barrier::Barrier;
 use batches::Batches;
@@ -37,7 +38,7 @@ use sluice_base::heap;
 use sluice_config::choice::{EventLoop, shutdown as shutdown_flag};
 use sluice_config::{Config, param};
 use sluice_engine::{
-    Action, Crash, Ending, Engine, LoadEnded, LoadJob, LogLevel, Process, SessionKey, Slice,
+    Action, Crash, Ending, Engine, LoadEnded, LoadJob, LogLevel, Process, SessionKey, Slice, SlowRead,
 };
 use sluice_evloop::{AnyLoop, Backend, Deadline, Event, Gathering, Token};
 use sluice_resp::Requests;
@@ -51,6 +52,7 @@ use timing::Timing;
 pub const PHASES: &[(&str, fn(&mut Server))] = &[
     ("collect and execute", Server::collect),
     ("take what was loaded", Server::advance_load),
+    ("take pieces of slow reads", Server::take_slow_reads),
     ("cron", Server::cron),
     ("act", Server::act),
     ("move connections", Server::move_connections),
@@ -71,6 +73,7 @@ pub struct Server {
     waiting_end: Option<signals::Ending>,
     io_threads: Manager,
     batches: Batches,
+    slow_reads: SlowReads,
     timing: Timing,
     /// Keeps output until what it tells is durable: under `appendfsync always` alone.
     barrier: Option<Box<Barrier>>,
@@ -110,7 +113,7 @@ const SIGNAL_TOKEN: Token = Token(u64::MAX);
 
 impl Server {
     /// Puts the parts together; listeners begin to accept.
-    pub fn new(engine: Engine, mut host: Host, mut event_loop: AnyLoop, mut signals: Signals) -> Server {
+    pub fn new(mut engine: Engine, mut host: Host, mut event_loop: AnyLoop, mut signals: Signals) -> Server {
         host.waker = Some(event_loop.waker());
         if let Some(fd) = signals.take_descriptor() {
             signals.source = Some(event_loop.attach(fd, SIGNAL_TOKEN));
@@ -118,6 +121,9 @@ impl Server {
         let backend = backend_of(engine.config());
         let ring = switches::number(switches::RING).unwrap_or(0) as usize;
         let io_threads = Manager::new(&engine, event_loop.waker(), backend, ring);
+        let threads = engine.config().int(param::SLOW_READ_THREADS);
+        let slow_reads = SlowReads::new(usize::try_from(threads).unwrap_or(0), event_loop.waker());
+        engine.set_slow_read_threads(slow_reads.threads());
         let sockets = Sockets {
             event_loop,
             clients: Clients::default(),
@@ -136,6 +142,7 @@ impl Server {
             waiting_end: None,
             io_threads,
             batches: Batches::default(),
+            slow_reads,
             timing: Timing::default(),
             barrier: None,
             save: SavePace::default(),
@@ -352,6 +359,7 @@ impl Server {
                 Action::Resume(keys) => keys.into_iter().for_each(|key| self.resume(key)),
                 Action::TrimInput { key, idle_s } => self.trim_input(key, idle_s),
                 Action::Load(job) => self.begin_load(*job),
+                Action::Produce(key, read) => self.begin_slow_read(key, read),
                 Action::DelayAof(microseconds) => self.host.delay_aof(Duration::from_micros(microseconds)),
                 Action::Shutdown => self.ending = Some(0),
                 Action::KeepRunning => {
@@ -391,6 +399,21 @@ impl Server {
                 self.end_without_data();
             }
             LoadEnded::Debug => {}
+        }
+    }
+
+    fn begin_slow_read(&mut self, key: SessionKey, read: Box<SlowRead>) {
+        if let Err(error) = self.slow_reads.begin(key, read) {
+            let text = format!("No threads for slow reads: {}; everybody waited", plain_error(&error));
+            self.host.note(LogLevel::Warning, &text);
+            self.engine.slow_thread_is_free(&mut self.host);
+        }
+    }
+
+    /// Takes up what the threads of slow reads have.
+    fn take_slow_reads(&mut self) {
+        if !self.slow_reads.is_idle() {
+            self.slow_reads.advance(&mut self.engine, &mut self.host);
         }
     }
 
@@ -534,6 +557,10 @@ impl Server {
             () => Ending::ByConfig,
         };
         let force = flags & shutdown_flag::FORCE != 0;
+        let at_once = flags & shutdown_flag::NOW != 0;
+        if !at_once && self.engine.end_waits_for_replicas(ending, force, &mut self.host) {
+            return;
+        }
         if self.engine.prepare_end(ending, force, &mut self.host) {
             self.ending = Some(0);
         } else {

@@ -26,6 +26,7 @@ mod oom_score;
 mod os;
 mod parts;
 mod signals;
+mod slow_reads;
 mod start;
 mod storage;
 mod supervisor;

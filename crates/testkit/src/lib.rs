@@ -18,7 +18,8 @@ pub use render::render;
 use sluice_base::{HashSeed, Now};
 use sluice_config::Config;
 use sluice_engine::{
-    Action, Closing, Connection, Engine, LoadEnded, LoadJob, LoadThread, Process, Seeds, SessionKey, Slice,
+    Action, Closing, Connection, Engine, LoadEnded, LoadJob, LoadThread, Process, Progress, Seeds,
+    SessionKey, Slice, SlowRead,
 };
 use sluice_resp::{Admission, Limits, Parser, Requests, State, Value, decode};
 
@@ -36,6 +37,10 @@ pub struct Rig {
     pub holds_loads: bool,
     /// Loads that have not been run.
     pub loads: Vec<LoadJob>,
+    /// Whether slow reads are left in [`Rig::reads`] until [`Rig::produce`]; otherwise each is produced at once.
+    pub holds_reads: bool,
+    /// Slow reads that are under way, with their clients.
+    pub reads: Vec<(SessionKey, Box<SlowRead>)>,
     /// Microseconds that loads have waited.
     pub slept_us: u64,
 }
@@ -67,7 +72,9 @@ impl Rig {
 
     /// An engine with these directives on top of the defaults.
     pub fn with(directives: &[(&str, &str)]) -> Rig {
-        let mut text = String::from("enable-debug-command yes\nenable-protected-configs yes\n");
+        let mut text = String::from(
+            "enable-debug-command yes\nenable-protected-configs yes\nrepl-diskless-sync-delay 0\n",
+        );
         for (name, value) in directives {
             text.push_str(&format!("{name} {value}\n"));
         }
@@ -84,6 +91,8 @@ impl Rig {
             actions: Vec::new(),
             holds_loads: false,
             loads: Vec::new(),
+            holds_reads: false,
+            reads: Vec::new(),
             slept_us: 0,
         }
     }
@@ -254,6 +263,13 @@ impl Rig {
         assert_eq!(got, expected, "reply of: {line}");
     }
 
+    /// The same as a client.
+    #[track_caller]
+    pub fn check_as(&mut self, client: SessionKey, line: &str, expected: &str) {
+        let got = self.run_as(client, line);
+        assert_eq!(got, expected, "reply of: {line}");
+    }
+
     /// Runs the loads that were held, and has the engine take up what they brought.
     pub fn finish_loads(&mut self) -> Option<LoadEnded> {
         for job in std::mem::take(&mut self.loads) {
@@ -270,12 +286,34 @@ impl Rig {
         for action in actions {
             match action {
                 Action::Load(job) => self.loads.push(*job),
+                Action::Produce(client, read) => self.reads.push((client, read)),
                 action => self.actions.push(action),
             }
         }
         if !self.loads.is_empty() && !self.holds_loads {
             self.finish_loads();
         }
+        while !self.holds_reads && !self.reads.is_empty() {
+            self.finish_read();
+        }
+    }
+
+    /// Produces the next piece of the slow read that began first, whether the client has room for it or not; whether more is to come.
+    pub fn produce(&mut self) -> Progress {
+        let Some((client, read)) = self.reads.first_mut() else { return Progress::End };
+        let (piece, progress) = read.next_piece();
+        self.engine.take_piece(*client, piece, &mut self.process);
+        progress
+    }
+
+    /// Produces the rest of the slow read that began first, which ends, having taken a millisecond of another thread's time; and the
+    /// next one begins.
+    pub fn finish_read(&mut self) {
+        while self.produce() == Progress::More {}
+        let (client, _) = self.reads.remove(0);
+        self.engine.end_slow_read(client, 1_000_000, &mut self.process);
+        self.engine.slow_thread_is_free(&mut self.process);
+        self.collect();
     }
 }
 

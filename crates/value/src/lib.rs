@@ -8,14 +8,23 @@
 //! proves it by adding one.
 #![forbid(unsafe_code)]
 
+pub mod geo;
+pub mod hash;
 pub mod hll;
 pub mod list;
 mod pages;
+pub mod stream;
+pub mod zset;
 
 use sluice_base::Bytes;
 
+pub use hash::{Hash, HashContext, HashEncoding, HashField, HashIter, HashLimits, HashRef};
+pub use sluice_collections::hash_tree::Expiry as HashExpiry;
+
 pub use list::{List, ListContext, ListEncoding, ListItem, ListIter, ListLimits, ListRef};
 pub use pages::{PAGE_BYTES, Pages, Piece};
+pub use stream::{Stream, StreamContext, StreamId, StreamLimits};
+pub use zset::{Direction, Edge, Zset, ZsetContext, ZsetEncoding, ZsetIter, ZsetLimits, ZsetRef};
 
 /// A value that lives beside its entry: a large string or a collection. It has no `Clone`: see [`Value::share`].
 #[derive(Debug)]
@@ -27,6 +36,12 @@ pub enum Value {
     Pages(Pages),
     /// A list.
     List(List),
+    /// A hash.
+    Hash(Hash),
+    /// A stream.
+    Stream(Stream),
+    /// A sorted set.
+    Zset(Zset),
     /// Nothing: the variant that `cargo xtask probe` adds.
     #[cfg(sluice_probe = "variant")]
     Probe,
@@ -39,6 +54,12 @@ pub enum Type {
     String,
     /// A list.
     List,
+    /// A hash.
+    Hash,
+    /// A stream.
+    Stream,
+    /// A sorted set.
+    Zset,
 }
 
 impl Type {
@@ -47,6 +68,9 @@ impl Type {
         match self {
             Type::String => "string",
             Type::List => "list",
+            Type::Hash => "hash",
+            Type::Stream => "stream",
+            Type::Zset => "zset",
         }
     }
 }
@@ -64,6 +88,12 @@ pub enum Encoding {
     Listpack,
     /// A list of listpacks.
     Quicklist,
+    /// A hash table.
+    Hashtable,
+    /// Macro nodes by their ids.
+    Stream,
+    /// A sorted set of more than one listpack.
+    Skiplist,
 }
 
 impl Encoding {
@@ -75,6 +105,10 @@ impl Encoding {
             Encoding::Raw => "raw",
             Encoding::Listpack => "listpack",
             Encoding::Quicklist => "quicklist",
+            Encoding::Hashtable => "hashtable",
+            Encoding::Stream => "stream",
+            // What the reference keeps large sorted sets in; clients know the name.
+            Encoding::Skiplist => "skiplist",
         }
     }
 }
@@ -88,6 +122,24 @@ impl From<ListEncoding> for Encoding {
     }
 }
 
+impl From<HashEncoding> for Encoding {
+    fn from(encoding: HashEncoding) -> Encoding {
+        match encoding {
+            HashEncoding::Listpack => Encoding::Listpack,
+            HashEncoding::Hashtable => Encoding::Hashtable,
+        }
+    }
+}
+
+impl From<ZsetEncoding> for Encoding {
+    fn from(encoding: ZsetEncoding) -> Encoding {
+        match encoding {
+            ZsetEncoding::Listpack => Encoding::Listpack,
+            ZsetEncoding::Skiplist => Encoding::Skiplist,
+        }
+    }
+}
+
 impl Value {
     /// Bytes allocated beyond the enum itself. O(1).
     pub fn heap_bytes(&self) -> usize {
@@ -96,6 +148,9 @@ impl Value {
             Value::Str(bytes) => 40 + bytes.capacity(),
             Value::Pages(pages) => pages.heap_bytes(),
             Value::List(list) => list.heap_bytes(),
+            Value::Hash(hash) => hash.heap_bytes(),
+            Value::Stream(stream) => stream.heap_bytes(),
+            Value::Zset(zset) => zset.heap_bytes(),
         }
     }
 
@@ -103,8 +158,10 @@ impl Value {
     pub fn footprint(&self) -> usize {
         match self {
             Value::Str(bytes) => bytes.footprint(),
-            // All but the ends of a list is in pieces of whole size classes.
-            Value::Pages(_) | Value::List(_) => self.heap_bytes(),
+            // All but the ends of a list is in pieces of whole size classes; so is a sorted set.
+            Value::Pages(_) | Value::List(_) | Value::Hash(_) | Value::Stream(_) | Value::Zset(_) => {
+                self.heap_bytes()
+            }
         }
     }
 
@@ -114,6 +171,9 @@ impl Value {
             Value::Str(bytes) => Value::Str(bytes.clone()),
             Value::Pages(pages) => Value::Pages(pages.share()),
             Value::List(list) => Value::List(list.share()),
+            Value::Hash(hash) => Value::Hash(hash.share()),
+            Value::Stream(stream) => Value::Stream(stream.share()),
+            Value::Zset(zset) => Value::Zset(zset.share()),
         }
     }
 
@@ -123,6 +183,9 @@ impl Value {
             Value::Str(bytes) => bytes.is_shared(),
             Value::Pages(pages) => pages.is_shared(),
             Value::List(list) => list.is_shared(),
+            Value::Hash(hash) => hash.is_shared(),
+            Value::Stream(stream) => stream.is_shared(),
+            Value::Zset(zset) => zset.is_shared(),
         }
     }
 
@@ -133,6 +196,9 @@ impl Value {
             Value::Str(_) => self.heap_bytes(),
             Value::Pages(pages) => pages.own_bytes(),
             Value::List(list) => list.own_bytes(),
+            Value::Hash(hash) => hash.own_bytes(),
+            Value::Stream(stream) => stream.own_bytes(),
+            Value::Zset(zset) => zset.own_bytes(),
         }
     }
 
@@ -143,6 +209,9 @@ impl Value {
             Value::Str(_) => self.heap_bytes() > bytes_max,
             Value::Pages(_) => true,
             Value::List(list) => list.heap_bytes() > bytes_max.min(PACKED_BYTES_MAX),
+            Value::Hash(hash) => hash.heap_bytes() > bytes_max.min(PACKED_BYTES_MAX),
+            Value::Stream(stream) => stream.heap_bytes() > bytes_max.min(PACKED_BYTES_MAX),
+            Value::Zset(zset) => !zset.is_small() || zset.heap_bytes() > bytes_max,
         }
     }
 }

@@ -19,6 +19,31 @@ impl<'a> HashTreeIter<'a> {
         iter
     }
 
+    /// Those that have at least `rank` in front of them. Cost: O(log n).
+    pub(super) fn from_rank(root: &'a Node, rank: usize) -> HashTreeIter<'a> {
+        let mut iter = HashTreeIter { path: Vec::new(), leaf: None };
+        let (mut node, mut rank) = (root, rank);
+        loop {
+            match node {
+                Node::Leaf(leaf) => {
+                    iter.leaf = Some((leaf, rank));
+                    return iter;
+                }
+                Node::Inner(inner) => {
+                    let mut children = inner.children().iter();
+                    let below = children.find(|child| {
+                        let is_below = rank < child.sums.count;
+                        rank -= if is_below { 0 } else { child.sums.count };
+                        is_below
+                    });
+                    let Some(below) = below else { return iter };
+                    iter.path.push(children);
+                    node = &below.node;
+                }
+            }
+        }
+    }
+
     fn descend(&mut self, mut node: &'a Node) {
         loop {
             match node {

@@ -22,6 +22,11 @@ fn contents(tree: &HashTree) -> Twin {
     let all: Twin = tree.iter().map(pair).collect();
     assert_eq!(all.len(), tree.iter().count(), "no field twice");
     assert_eq!(all.len(), tree.len());
+    let step = (all.len() / 7).max(1);
+    for rank in (0..=all.len() + 1).step_by(step) {
+        let names = |field: Field<'_>| field.name.bytes().to_vec();
+        assert!(tree.iter_from(rank).map(names).eq(tree.iter().skip(rank).map(names)), "{rank}");
+    }
     all
 }
 

@@ -52,8 +52,8 @@ pub fn string_len(bytes: usize) -> usize {
     body + back_len(body)
 }
 
-/// Bytes without the length at the end.
-fn body_len(element: Element<'_>) -> usize {
+/// Bytes of an element's entry without the length at the end, as [`write_body`] writes it.
+pub fn body_len(element: Element<'_>) -> usize {
     match element {
         Element::Int(number) => match number {
             0..=127 => 1,
@@ -90,10 +90,7 @@ fn back_len(body: usize) -> usize {
 /// Writes an element's entry to the front of `out`, which has room for it; how many bytes.
 #[inline]
 pub fn write(out: &mut [u8], element: Element<'_>) -> usize {
-    let body = match element {
-        Element::Int(number) => write_int(out, number),
-        Element::Bytes(bytes) => write_bytes(out, bytes),
-    };
+    let body = write_body(out, element);
     let back = back_len(body);
     let mut left = body;
     for (place, byte) in out[body..body + back].iter_mut().rev().enumerate() {
@@ -102,6 +99,15 @@ pub fn write(out: &mut [u8], element: Element<'_>) -> usize {
         left >>= 7;
     }
     body + back
+}
+
+/// The same without the length at the end: for rows that are read forwards alone.
+#[inline]
+pub fn write_body(out: &mut [u8], element: Element<'_>) -> usize {
+    match element {
+        Element::Int(number) => write_int(out, number),
+        Element::Bytes(bytes) => write_bytes(out, bytes),
+    }
 }
 
 fn write_int(out: &mut [u8], number: i64) -> usize {
@@ -155,6 +161,13 @@ const INT_64: u8 = 0xf4;
 /// The element at the front of a row and the bytes of its entry; `None` at the end, and where no entry is.
 #[inline]
 pub fn read(row: &[u8]) -> Option<(Element<'_>, usize)> {
+    let (element, body) = read_body(row)?;
+    Some((element, body + back_len(body)))
+}
+
+/// The element at the front of a row whose entries have no length at their end, and the bytes of its entry.
+#[inline]
+pub fn read_body(row: &[u8]) -> Option<(Element<'_>, usize)> {
     let (&first, rest) = row.split_first()?;
     let (element, body) = match first {
         0..0x80 => (Element::Int(i64::from(first)), 1),
@@ -184,7 +197,7 @@ pub fn read(row: &[u8]) -> Option<(Element<'_>, usize)> {
         INT_64 => (Element::Int(i64::from_le_bytes(*rest.first_chunk()?)), 9),
         _ => return None,
     };
-    Some((element, body + back_len(body)))
+    Some((element, body))
 }
 
 /// Bytes of the last entry of a row, as its own end says; `None` when there is none, or it cannot be.

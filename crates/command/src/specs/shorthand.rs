@@ -138,6 +138,12 @@ impl Arg {
         self
     }
 
+    /// Counted by the reference among the arguments of a key spec.
+    pub(super) const fn of_key_spec(mut self, key_spec: u8) -> Arg {
+        self.key_spec = Some(key_spec);
+        self
+    }
+
     /// Shown under another name.
     pub(super) const fn shown_as(mut self, display: &'static str) -> Arg {
         self.display = display;

@@ -16,6 +16,7 @@ use crate::process::{Facts, Process};
 use crate::pubsub::PubSub;
 use crate::session::{Caller, Session, Sessions};
 use crate::session_key::SessionKey;
+use crate::slow_reads::{SlowRead, SlowReadAsk};
 use crate::stats::Stats;
 use crate::transaction::Transaction;
 use crate::watch::Watching;
@@ -25,12 +26,16 @@ use sluice_keyspace::{Dataset, DbMut, DbRef, Keyspace};
 use sluice_resp::Reply;
 
 /// How a command ended well.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug)]
 pub enum Outcome {
     /// Its reply is written.
     Done,
+    /// It must wait, and is run again with other arguments at these positions: what it meant when it came.
+    WaitSince(Box<WaitFor>, Vec<(usize, Vec<u8>)>),
     /// It must wait, and is run again when what it waits for may be there.
     Wait(Box<WaitFor>),
+    /// Its reply is produced by another thread.
+    Produce(Box<SlowRead>),
 }
 
 /// What a handler returns.
@@ -56,8 +61,12 @@ pub struct ReadCtx<'a> {
     pub limits: &'a Limits,
     /// Randomness.
     pub rng: &'a mut Rng,
+    /// Whether another thread is to produce the reply.
+    pub slow: SlowReadAsk<'a>,
     /// Where the reply goes.
     pub reply: Reply<'a>,
+    /// Whether it may wait: not inside a transaction.
+    pub may_wait: bool,
     pub(super) _seal: Seal,
 }
 

@@ -10,6 +10,7 @@ use crate::engine::Engine;
 use crate::limits::Limits;
 use crate::process::Process;
 use crate::session::Session;
+use crate::slow_reads::SlowReadAsk;
 use crate::unit::Unit;
 use sluice_base::Now;
 use sluice_command::Spec;
@@ -37,8 +38,15 @@ impl Engine {
         match handler {
             Handler::Read(run) => {
                 let db = keyspace.read(number, access, effects);
+                let slow = SlowReadAsk {
+                    reads: &mut control.slow_reads,
+                    elements_max: limits.slow_read_elements,
+                    mode: session.caller.reply,
+                    is_nested: unit.is_nested(),
+                };
                 let reply = Reply::new(&mut session.outbox, proto);
-                run(&mut ReadCtx { db, limits, rng, reply, _seal: Seal(()) }, args)
+                let may_wait = !unit.is_nested();
+                run(&mut ReadCtx { db, limits, rng, slow, reply, may_wait, _seal: Seal(()) }, args)
             }
             Handler::Write(run) | Handler::Keeping(run) => {
                 let db = keyspace.write(number, access, effects);

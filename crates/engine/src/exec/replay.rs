@@ -185,6 +185,9 @@ impl Engine {
             unknown: if relaxed { Unknown::Skip } else { Unknown::Refuse },
             checksum: config.bool(param::RDBCHECKSUM) && !self.control.skip_checksum,
             list: self.control.limits.list,
+            hash: self.control.limits.hash,
+            zset: self.control.limits.zset,
+            member_seed: self.keyspace.hasher().seed(),
         };
         // A log may be older than a limit on what clients send: what it holds was acknowledged. The file bounds it.
         LogOptions { preamble, arg_bytes_max: ARG_BYTES_MAX }

@@ -1,10 +1,10 @@
 //! Commands about keys of any type.
 
 mod dump;
-mod expiry;
+pub(crate) mod expiry;
 mod names;
 mod object;
-mod walk;
+pub(crate) mod walk;
 
 use crate::args::Args;
 use crate::ctx::{Handler, Outcome, ReadCtx, Route, Run, WriteCtx, route};

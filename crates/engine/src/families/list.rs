@@ -3,11 +3,12 @@
 //! Each file has the handlers, which read arguments and write replies, and `op_` functions, which change the data: those are
 //! what a command that waited runs when its turn comes.
 
-mod blocking;
+pub(crate) mod blocking;
 mod ends;
 mod find;
 mod moving;
 mod part;
+mod slow;
 
 use crate::args::Args;
 use crate::ctx::{Handler, Outcome, ReadCtx, Route, Run, route};
@@ -135,6 +136,9 @@ fn lrange(ctx: &mut ReadCtx<'_>, args: Args<'_>) -> Run {
     };
     let list = list_of(entry)?;
     let range = range(start, stop, list.len());
+    if ctx.slow.suits(range.len()) {
+        return ctx.slow.begin(|| slow::lrange(list, range));
+    }
     ctx.reply.array(range.len());
     let mut iter = list.iter(range);
     while let Some(item) = iter.next() {
@@ -159,7 +163,12 @@ fn range(start: i64, stop: i64, len: usize) -> Range<usize> {
 }
 
 /// An integer argument of at least `min`; else this error, whatever is wrong.
-fn int_from(args: Args<'_>, index: usize, min: i64, error: &'static str) -> Result<usize, CmdError> {
+pub(crate) fn int_from(
+    args: Args<'_>,
+    index: usize,
+    min: i64,
+    error: &'static str,
+) -> Result<usize, CmdError> {
     match args.get(index).and_then(parse_i64) {
         Some(number) if number >= min => Ok(usize::try_from(number).unwrap_or(usize::MAX)),
         Some(_) | None => Err(CmdError::text(error)),

@@ -10,12 +10,14 @@ use crate::ctx::{Handler, Outcome, Route, Run, ServerCtx, route};
 use crate::engine::hex;
 use crate::error::{CmdError, until_zero};
 use crate::process::LogLevel;
+use crate::repl_stream::ReplicationStream;
 use crate::session::{Announced, ClientKind, ReplicaState, ReplyMode, Sessions, SyncStage};
 use crate::sync_state::Greeting;
 use sluice_base::Now;
 use sluice_base::num::parse_i64;
 use sluice_base::quote::{Dialect, split_args};
 use sluice_command::specs::{generic, server as specs};
+use sluice_config::param;
 use sluice_resp::Reply;
 
 pub(crate) const ROUTES: &[Route] = &[
@@ -44,16 +46,31 @@ fn psync(ctx: &mut ServerCtx<'_>, args: Args<'_>) -> Run {
                 ctx.process.log(LogLevel::Notice, &text);
             }
             ctx.stats.sync_partial_err += u64::from(!args.at(1).starts_with(b"?"));
-            synchronise(ctx, Greeting::Full);
+            match wants_dual_channel(ctx) {
+                true => ctx.reply.raw(b"+DUALCHANNELSYNC\r\n"),
+                false => synchronise(ctx, Greeting::Full),
+            }
         }
     }
     Ok(Outcome::Done)
 }
 
+/// Whether a replica that is to be sent everything shall take the snapshot on another connection.
+fn wants_dual_channel(ctx: &mut ServerCtx<'_>) -> bool {
+    let announced = ctx.session.caller.announced.as_deref();
+    let is_able = announced.is_some_and(|announced| announced.dual_channel && !announced.rdb_channel);
+    is_able && ctx.control.config.bool(param::DUAL_CHANNEL_REPLICATION_ENABLED)
+}
+
 fn sync(ctx: &mut ServerCtx<'_>, _: Args<'_>) -> Run {
     if ctx.session.caller.replica.is_none() {
         check_may_synchronise(ctx)?;
-        synchronise(ctx, Greeting::None);
+        let announced = ctx.session.caller.announced.as_deref();
+        let greeting = match announced.is_some_and(|announced| announced.rdb_channel) {
+            true => Greeting::EndOffset,
+            false => Greeting::None,
+        };
+        synchronise(ctx, greeting);
     }
     Ok(Outcome::Done)
 }
@@ -86,6 +103,8 @@ fn become_replica(ctx: &mut ServerCtx<'_>, stage: SyncStage, sends_acks: bool) {
         awaits_ack,
         sends_acks,
         next: u64::MAX,
+        acked_aof: 0,
+        is_main_channel: false,
     }));
 }
 
@@ -99,8 +118,12 @@ fn go_on(ctx: &mut ServerCtx<'_>, place: u64) {
         false => ctx.reply.raw(b"+CONTINUE\r\n"),
     }
     let bytes = stream.offset - place;
+    let rdb_client = ctx.session.caller.announced.as_deref().and_then(|announced| announced.rdb_client);
+    let before = stream.reserved.len();
+    stream.reserved.retain(|reserved| Some(reserved.client.0) != rdb_client);
     if let Some(replica) = &mut ctx.session.caller.replica {
         replica.next = place;
+        replica.is_main_channel = stream.reserved.len() < before;
     }
     stream.attach_within(ctx.session.key);
     ctx.stats.sync_partial_ok += 1;
@@ -124,7 +147,7 @@ fn synchronise(ctx: &mut ServerCtx<'_>, greeting: Greeting) {
         ctx.process.log(LogLevel::Notice, &format!("Full resync requested by replica {name}"));
     }
     become_replica(ctx, SyncStage::Wanted, greeting == Greeting::Full);
-    ctx.control.full_syncs.want(ctx.session.key, greeting);
+    ctx.control.full_syncs.want(ctx.session.key, greeting, ctx.now.mono_ns);
 }
 
 fn replconf(ctx: &mut ServerCtx<'_>, args: Args<'_>) -> Run {
@@ -133,7 +156,8 @@ fn replconf(ctx: &mut ServerCtx<'_>, args: Args<'_>) -> Run {
     }
     for i in (1..args.len()).step_by(2) {
         if args.is(i, "ACK") {
-            acknowledge(ctx, args.at(i + 1));
+            let aof = (i + 3 < args.len() && args.is(i + 2, "FACK")).then(|| args.at(i + 3));
+            acknowledge(ctx, args.at(i + 1), aof);
             return Ok(Outcome::Done);
         }
         // For a replica's own use: a primary that is asked by a client keeps silent.
@@ -141,7 +165,7 @@ fn replconf(ctx: &mut ServerCtx<'_>, args: Args<'_>) -> Run {
             return Ok(Outcome::Done);
         }
         let announced = ctx.session.caller.announced.get_or_insert_default();
-        announce(announced, args, i)?;
+        announce(announced, &ctx.control.stream, args, i)?;
     }
     ctx.reply.ok();
     Ok(Outcome::Done)
@@ -149,12 +173,31 @@ fn replconf(ctx: &mut ServerCtx<'_>, args: Args<'_>) -> Run {
 
 /// How many replicas have acknowledged an offset of the replication stream.
 pub(crate) fn replicas_at(control: &Control, sessions: &Sessions, offset: u64) -> i64 {
-    let replicas =
-        control.stream.replicas.iter().filter_map(|key| sessions.get(*key)?.caller.replica_state());
-    replicas.filter(|replica| u64::try_from(replica.acked).is_ok_and(|acked| acked >= offset)).count() as i64
+    online_replicas(control, sessions).filter(|replica| has_reached(replica.acked, offset)).count() as i64
+}
+
+/// How many replicas have said that what stands before an offset is in their append-only file, on disk.
+pub(crate) fn aof_replicas_at(control: &Control, sessions: &Sessions, offset: u64) -> i64 {
+    online_replicas(control, sessions).filter(|replica| has_reached(replica.acked_aof, offset)).count() as i64
+}
+
+fn has_reached(acked: i64, offset: u64) -> bool {
+    u64::try_from(acked).is_ok_and(|acked| acked >= offset)
+}
+
+/// The replicas that have the data.
+pub(crate) fn online_replicas(control: &Control, sessions: &Sessions) -> impl Iterator<Item = ReplicaState> {
+    let replicas = control.stream.replicas.iter();
+    replicas.filter_map(|key| sessions.get(*key)?.caller.replica_state()).filter(ReplicaState::is_online)
 }
 
 fn wait(ctx: &mut ServerCtx<'_>, args: Args<'_>) -> Run {
+    if ctx.control.stream.has_primary() {
+        return Err(CmdError::text(
+            "ERR WAIT cannot be used with replica instances. Please also note that if a replica is configured to be writable \
+             (which is not the default) writes to replicas are just local and are not propagated.",
+        ));
+    }
     let count = args.int(1)?;
     let deadline_ms = timeout_ms(args.at(2), ctx.now)?;
     let offset = ctx.session.caller.write_offset;
@@ -177,16 +220,23 @@ fn waitaof(ctx: &mut ServerCtx<'_>, args: Args<'_>) -> Run {
         return Err(CmdError::text("ERR value is out of range, must be positive"));
     }
     let deadline_ms = timeout_ms(args.at(3), ctx.now)?;
+    if ctx.control.stream.has_primary() {
+        return Err(CmdError::text(
+            "ERR WAITAOF cannot be used with replica instances. Please also note that writes to replicas are just local and \
+             are not propagated.",
+        ));
+    }
     if waits_here && !ctx.control.wants_aof() {
         return Err(AOF_IS_OFF);
     }
     let position = ctx.session.durable_at;
     let is_durable = ctx.control.is_kept(position);
-    if (is_durable || !waits_here) && count == 0 || !ctx.may_wait {
-        reply_waitaof(&mut ctx.reply, is_durable);
+    let offset = ctx.session.caller.write_offset;
+    let acknowledged = aof_replicas_at(ctx.control, ctx.sessions, offset);
+    if (is_durable || !waits_here) && acknowledged >= count || !ctx.may_wait {
+        reply_waitaof(&mut ctx.reply, is_durable, acknowledged);
         return Ok(Outcome::Done);
     }
-    let offset = ctx.session.caller.write_offset;
     let local = Some(LocalWait { position, is_awaited: waits_here });
     Ok(Outcome::Wait(Box::new(WaitFor::Replicas { count, offset, local, deadline_ms })))
 }
@@ -195,11 +245,11 @@ fn waitaof(ctx: &mut ServerCtx<'_>, args: Args<'_>) -> Run {
 pub(crate) const AOF_IS_OFF: CmdError =
     CmdError::text("ERR WAITAOF cannot be used when numlocal is set but appendonly is disabled.");
 
-/// What WAITAOF answers: no replica says yet how far its own append-only file is.
-pub(crate) fn reply_waitaof(reply: &mut Reply<'_>, is_durable: bool) {
+/// What WAITAOF answers: whether it is on disk here, and at how many replicas.
+pub(crate) fn reply_waitaof(reply: &mut Reply<'_>, is_durable: bool, replicas: i64) {
     reply.array(2);
     reply.int(i64::from(is_durable));
-    reply.int(0);
+    reply.int(replicas);
 }
 
 /// A timeout in milliseconds as the moment at which it is over, ms of the monotonic clock; 0: never.
@@ -210,21 +260,34 @@ fn timeout_ms(text: &[u8], now: Now) -> Result<u64, CmdError> {
     Ok(if timeout == 0 { 0 } else { (now.mono_ns / 1_000_000).saturating_add(timeout) })
 }
 
-fn acknowledge(ctx: &mut ServerCtx<'_>, offset: &[u8]) {
-    if let Some(replica) = &mut ctx.session.caller.replica
-        && let Some(offset) = parse_i64(offset)
-    {
-        // What it says before its snapshot was queued whole says nothing about that.
-        replica.awaits_ack &= replica.stage != SyncStage::Online;
-        ctx.control.stream.owe();
-        replica.acked = replica.acked.max(offset);
-        replica.acked_s = ctx.now.unix_s();
-        ctx.control.blocking.replica_acknowledged();
+fn acknowledge(ctx: &mut ServerCtx<'_>, offset: &[u8], aof: Option<&[u8]>) {
+    let name = ctx.session.caller.replica_name();
+    let Some(replica) = &mut ctx.session.caller.replica else { return };
+    let Some(offset) = parse_i64(offset) else { return };
+    let was_online = replica.is_online();
+    // What it says before its snapshot was queued whole says nothing about that.
+    replica.awaits_ack &= replica.stage != SyncStage::Online;
+    replica.is_main_channel = false;
+    replica.acked = replica.acked.max(offset);
+    if let Some(aof) = aof.and_then(parse_i64) {
+        replica.acked_aof = replica.acked_aof.max(aof);
     }
+    replica.acked_s = ctx.now.unix_s();
+    if !was_online && replica.is_online() {
+        ctx.process.log(LogLevel::Notice, &format!("Synchronization with replica {name} succeeded"));
+        ctx.control.count_good_replicas = true;
+    }
+    ctx.control.stream.owe();
+    ctx.control.blocking.replica_acknowledged();
 }
 
 /// Takes the option at `i`.
-fn announce(announced: &mut Announced, args: Args<'_>, i: usize) -> Result<(), CmdError> {
+fn announce(
+    announced: &mut Announced,
+    stream: &ReplicationStream,
+    args: Args<'_>,
+    i: usize,
+) -> Result<(), CmdError> {
     let value = args.at(i + 1);
     // Texts end at a zero byte in the reference's language.
     let text = until_zero(value);
@@ -246,6 +309,7 @@ fn announce(announced: &mut Announced, args: Args<'_>, i: usize) -> Result<(), C
         // Capabilities that are not known here are those of replicas younger than this.
         announced.eof |= args.is(i + 1, "EOF");
         announced.psync2 |= args.is(i + 1, "PSYNC2");
+        announced.dual_channel |= args.is(i + 1, "DUAL-CHANNEL");
     } else if args.is(i, "VERSION") {
         let unknown = || CmdError::owned([b"ERR Unrecognized version format: ", text].concat());
         announced.version = parse_version(text).ok_or_else(unknown)?;
@@ -255,10 +319,16 @@ fn announce(announced: &mut Announced, args: Args<'_>, i: usize) -> Result<(), C
         check_filter(value)?;
         announced.without_keys = true;
     } else if args.is(i, "RDB-CHANNEL") {
-        switch(args, i + 1)?;
+        announced.rdb_channel = switch(args, i + 1)?;
     } else if args.is(i, "SET-RDB-CLIENT-ID") {
         let id = args.int(i + 1)?;
-        return Err(CmdError::owned(format!("ERR Unrecognized RDB client id {id}")));
+        let known = stream
+            .reserved
+            .iter()
+            .map(|reserved| reserved.client.0)
+            .find(|known| u64::try_from(id) == Ok(*known));
+        let unknown = || CmdError::owned(format!("ERR Unrecognized RDB client id {id}"));
+        announced.rdb_client = Some(known.ok_or_else(unknown)?);
     } else if args.is(i, "SET-CLUSTER-NODE-ID") {
         return Err(CmdError::text("ERR This instance has cluster support disabled"));
     } else {

@@ -15,7 +15,7 @@ use crate::args::Args;
 use crate::ctx::{Handler, Outcome, ReadCtx, ReportCtx, Route, Run, StaticCtx, route};
 use crate::info::{self, View};
 use crate::process::Facts;
-use crate::session::SyncStage;
+use crate::session::ReplicaState;
 use sluice_command::specs::server as specs;
 use sluice_command::{Spec, derive};
 use sluice_resp::Reply;
@@ -127,9 +127,9 @@ fn role(ctx: &mut ReportCtx<'_>, _: Args<'_>) -> Run {
     let offset = view.control.stream.offset as i64;
     let replicas: Vec<(String, String, String)> = view
         .replicas()
+        .into_iter()
         .filter_map(|session| {
-            let replica =
-                session.caller.replica_state().filter(|replica| replica.stage == SyncStage::Online)?;
+            let replica = session.caller.replica_state().filter(ReplicaState::is_online)?;
             let (ip, port) = session.caller.replica_address();
             Some((ip.to_owned(), port.to_string(), replica.acked.to_string()))
         })

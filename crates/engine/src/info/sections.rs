@@ -68,7 +68,7 @@ pub(super) fn tls(_: &View<'_>, out: &mut Lines) {
 
 pub(super) fn clients(view: &View<'_>, out: &mut Lines) {
     let control = view.control;
-    out.add("connected_clients", view.sessions.len().saturating_sub(control.stream.replicas.len()));
+    out.add("connected_clients", view.sessions.len().saturating_sub(view.replicas().len()));
     out.add("cluster_connections", 0);
     out.add("maxclients", control.limits.maxclients);
     out.add("client_recent_max_input_buffer", view.facts.recent_max_input);
@@ -244,7 +244,7 @@ pub(super) fn stats(view: &View<'_>, out: &mut Lines) {
     out.add("sync_partial_ok", stats.sync_partial_ok);
     out.add("sync_partial_err", stats.sync_partial_err);
     out.add("expired_keys", stats.expired_keys);
-    out.add("expired_fields", 0);
+    out.add("expired_fields", view.stats.expired_fields);
     out.add("expired_stale_perc", format_args!("{:.2}", stats.expired_stale_percent));
     out.add("expired_keys_with_volatile_items_stale_perc", "0.00");
     out.add("expired_time_cap_reached_count", stats.expire_cycle_capped);
@@ -322,6 +322,7 @@ fn events(view: &View<'_>, out: &mut Lines) {
     out.add("client_query_buffer_limit_disconnections", stats.query_buffer_disconnections);
     out.add("client_output_buffer_limit_disconnections", stats.output_buffer_disconnections);
     out.zeros(&["reply_buffer_shrinks", "reply_buffer_expands"]);
+    slow_reads(view, out);
     out.add("eventloop_cycles", facts.eventloop_cycles.saturating_sub(base.eventloop_cycles));
     out.add(
         "eventloop_duration_sum",
@@ -333,26 +334,49 @@ fn events(view: &View<'_>, out: &mut Lines) {
     out.add("instantaneous_eventloop_duration_usec", stats.rates.cycle_us.mean());
 }
 
+/// Replies that threads of their own produce: the reference has none.
+fn slow_reads(view: &View<'_>, out: &mut Lines) {
+    let reads = &view.control.slow_reads;
+    out.add("slow_reads_running", reads.running());
+    out.add("slow_reads_waiting", view.control.blocking.slow_reads());
+    out.add("slow_reads_total", reads.total);
+    out.add("slow_reads_in_place", reads.in_place);
+    out.add("slow_reads_retained_bytes", reads.retained_bytes());
+}
+
 pub(super) fn replication(view: &View<'_>, out: &mut Lines) {
     let stream = &view.control.stream;
     out.add("role", "master");
-    out.add("connected_slaves", stream.replicas.len());
-    for (i, session) in view.replicas().enumerate() {
+    let replicas = view.replicas();
+    out.add("connected_slaves", replicas.len());
+    let config = &view.control.config;
+    if config.int(param::MIN_REPLICAS_TO_WRITE) > 0 && config.int(param::MIN_REPLICAS_MAX_LAG) > 0 {
+        out.add("min_slaves_good_slaves", view.control.good_replicas);
+    }
+    for (i, session) in replicas.into_iter().enumerate() {
         let Some(replica) = session.caller.replica_state() else { continue };
         let state = match replica.stage {
             SyncStage::Wanted => "wait_bgsave",
-            SyncStage::Sending => "send_bulk",
-            SyncStage::Online => "online",
+            SyncStage::Online if replica.is_main_channel => "bg_transfer",
+            SyncStage::Online if replica.is_online() => "online",
+            SyncStage::Sending | SyncStage::Online => "send_bulk",
+        };
+        let is_rdb_channel =
+            session.caller.announced.as_deref().is_some_and(|announced| announced.rdb_channel);
+        let kind = match () {
+            () if is_rdb_channel => "rdb-channel",
+            () if replica.is_main_channel => "main-channel",
+            () => "replica",
         };
         let (ip, port) = session.caller.replica_address();
         let lag = if replica.acked_s == 0 { -1 } else { view.now.unix_s() - replica.acked_s };
         let offset = replica.acked;
         out.add(
             &format!("slave{i}"),
-            format_args!("ip={ip},port={port},state={state},offset={offset},lag={lag},type=replica"),
+            format_args!("ip={ip},port={port},state={state},offset={offset},lag={lag},type={kind}"),
         );
     }
-    out.add("replicas_waiting_psync", 0);
+    out.add("replicas_waiting_psync", stream.reserved.len());
     out.add("master_failover_state", "no-failover");
     out.add("master_replid", &stream.replid);
     let earlier = stream.earlier.as_ref();
@@ -447,9 +471,10 @@ pub(super) fn keyspace(view: &View<'_>, out: &mut Lines) {
             continue;
         }
         let (keys, expires, ttl) = (db.len(), db.expires_len(), db.avg_ttl_ms);
+        let volatile = db.volatile_len();
         out.add(
             &format!("db{number}"),
-            format_args!("keys={keys},expires={expires},avg_ttl={ttl},keys_with_volatile_items=0"),
+            format_args!("keys={keys},expires={expires},avg_ttl={ttl},keys_with_volatile_items={volatile}"),
         );
     }
 }

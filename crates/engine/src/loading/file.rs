@@ -9,7 +9,7 @@ use sluice_base::Now;
 use sluice_base::num::parse_i64;
 use sluice_config::choice::RdbVersionCheck;
 use sluice_config::{Config, param};
-use sluice_keyspace::{CLOCK_MASK, Key, Keyspace, NewValue};
+use sluice_keyspace::{CLOCK_MASK, Key, KeyHasher, Keyspace, NewValue};
 use sluice_persist::rdb::{
     Item, LoadError, Loaded, LoadedEntry, Problem, ReadOptions, ReadProgress, Reader, Unknown, Usage,
 };
@@ -99,13 +99,16 @@ pub(super) struct FileLoad {
 }
 
 impl FileLoad {
-    pub(super) fn new(control: &Control, duplicates: Duplicates, now: Now) -> FileLoad {
+    pub(super) fn new(control: &Control, hasher: KeyHasher, duplicates: Duplicates, now: Now) -> FileLoad {
         let config = &control.config;
         let relaxed = config.choice::<RdbVersionCheck>(param::RDB_VERSION_CHECK) == RdbVersionCheck::Relaxed;
         let options = ReadOptions {
             unknown: if relaxed { Unknown::Skip } else { Unknown::Refuse },
             checksum: config.bool(param::RDBCHECKSUM) && !control.skip_checksum,
             list: control.limits.list,
+            hash: control.limits.hash,
+            zset: control.limits.zset,
+            member_seed: hasher.seed(),
         };
         FileLoad {
             reader: Reader::new(options),
@@ -275,7 +278,12 @@ impl FileLoad {
                 say(format!("Internal error in RDB reading offset {} -> RDB CRC error", error.offset));
                 self.say_damaged(error.offset, out);
             }
-            Problem::Length | Problem::Compression | Problem::List => {
+            Problem::Length
+            | Problem::Compression
+            | Problem::List
+            | Problem::Hash
+            | Problem::Stream
+            | Problem::Zset => {
                 say(format!("Internal error in RDB reading offset {} -> {error}", error.offset));
                 self.say_damaged(error.offset, out);
             }
@@ -463,6 +471,9 @@ impl LoadTarget<'_> {
             Loaded::Str(text) => keyspace.load_key(number, key, NewValue::Str(&text), expiry, clock),
             Loaded::Pages(pages) => keyspace.load_key(number, key, NewValue::Pages(pages), expiry, clock),
             Loaded::List(list) => keyspace.load_key(number, key, NewValue::List(list), expiry, clock),
+            Loaded::Hash(hash) => keyspace.load_key(number, key, NewValue::Hash(hash), expiry, clock),
+            Loaded::Stream(stream) => keyspace.load_key(number, key, NewValue::Stream(stream), expiry, clock),
+            Loaded::Zset(zset) => keyspace.load_key(number, key, NewValue::Zset(zset), expiry, clock),
         };
         if !is_new {
             return Err(self.duplicated(key.bytes));

@@ -5,7 +5,6 @@
 //! was handed over at once lately; while the client lags behind, all that it is owed counts as `omem`.
 
 use super::{Caller, Closing, Session};
-use crate::blocking::WaitFor;
 use crate::watch::Watching;
 use sluice_resp::Protocol;
 use std::fmt::Write;
@@ -103,8 +102,8 @@ impl Session {
     fn sizes(&self) -> Running {
         Running {
             argv_bytes: self.caller.argv_bytes,
-            outbox_bytes: self.outbox.len(),
-            outbox_capacity: self.outbox.capacity_bytes(),
+            outbox_bytes: self.output_bytes() - self.in_flight,
+            outbox_capacity: self.outbox_capacity(),
         }
     }
 
@@ -133,7 +132,8 @@ impl Session {
             ('O', flags.monitor),
             ('P', caller.subscribed.is_any()),
             ('x', self.transaction.is_some() || flags.in_exec),
-            ('b', self.waiting.as_ref().is_some_and(|waiting| waiting.on != WaitFor::Load)),
+            ('b', self.waiting.as_ref().is_some_and(|waiting| waiting.on.is_blocked())),
+            ('p', self.producing.is_some()),
             (
                 'd',
                 watching.has_changed(self.key) || self.transaction.as_ref().is_some_and(|t| t.is_aborted()),

@@ -27,6 +27,7 @@ impl Db {
     }
 
     pub(super) fn insert_payload(&mut self, key: Key<'_>, payload: Payload<'_>, meta: Meta) -> Handle {
+        self.volatile.change(key.bytes, None, earliest_of(&payload));
         let name = self.store_name(key.bytes);
         let handle = self.build(name, payload, meta);
         self.enter(key, handle, meta);
@@ -113,8 +114,11 @@ impl Db {
             }
             Some(_) | None => payload,
         };
+        let after = earliest_of(&payload);
         let handle = self.build(self.name_again(found.handle, key), payload, meta);
         let value = self.take_value(found.handle);
+        let before = value.as_ref().and_then(earliest_in);
+        self.volatile.change(key.bytes, before, after);
         self.replace_block(found, key, handle);
         value
     }
@@ -236,6 +240,7 @@ impl Db {
         }
         self.tables.remove(IndexKind::Keys, key.hash, found.position, &self.store);
         let value = self.take_value(found.handle);
+        self.volatile.change(key.bytes, value.as_ref().and_then(earliest_in), None);
         if let Name::Outside(index) = entry::name_of(self.store.slab.body(found.handle)) {
             let bytes = self.store.keys.remove(index).map_or(0, |key| key.len());
             self.store.outside_bytes = self.store.outside_bytes.saturating_sub(bytes);
@@ -287,6 +292,22 @@ impl Db {
         if let Some(position) = self.tables.index(IndexKind::Expires, hash).find(hash, |h| h == old) {
             self.tables.replace(IndexKind::Expires, hash, position, new);
         }
+    }
+}
+
+/// The first expiry of a field of a value that goes outside.
+fn earliest_of(payload: &Payload<'_>) -> Option<i64> {
+    match payload {
+        Payload::Outside(_, value) => earliest_in(value),
+        Payload::Int(_) | Payload::Borrowed(..) | Payload::Owned(..) => None,
+    }
+}
+
+/// The first expiry of a field of a value.
+pub(super) fn earliest_in(value: &Value) -> Option<i64> {
+    match value {
+        Value::Hash(hash) => hash.view().earliest(),
+        Value::Str(_) | Value::Pages(_) | Value::List(_) | Value::Stream(_) | Value::Zset(_) => None,
     }
 }
 

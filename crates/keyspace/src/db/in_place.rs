@@ -23,6 +23,9 @@ impl Db {
             Form::StrOutside => {}
             Form::StrInt | Form::StrInline | Form::StrInlineRaw => return None,
             Form::ListInlineListpack | Form::ListInlineQuicklist | Form::ListOutside => return None,
+            Form::HashInlineListpack | Form::HashInlineHashtable | Form::HashOutside => return None,
+            Form::StreamOutside => return None,
+            Form::ZsetInlineListpack | Form::ZsetInlineSkiplist | Form::ZsetOutside => return None,
         }
         self.before_change(handle);
         let index = entry::index_of(entry::payload(head, self.store.slab.body(handle)));
@@ -63,6 +66,9 @@ impl Db {
             Form::StrInline | Form::StrInlineRaw => {}
             Form::StrInt | Form::StrOutside => return None,
             Form::ListInlineListpack | Form::ListInlineQuicklist | Form::ListOutside => return None,
+            Form::HashInlineListpack | Form::HashInlineHashtable | Form::HashOutside => return None,
+            Form::StreamOutside => return None,
+            Form::ZsetInlineListpack | Form::ZsetInlineSkiplist | Form::ZsetOutside => return None,
         }
         let body = self.store.slab.body(handle);
         let (start, end) = (entry::payload_at(head, body), body.len() - entry::slack(head, body));
@@ -106,6 +112,6 @@ fn write_large(value: &mut Value, offset: usize, bytes: &[u8]) -> Written {
             pages.write_at(offset, bytes);
             Written { len: pages.len(), garbage: None }
         }
-        Value::List(_) => super::mixed_up(),
+        Value::List(_) | Value::Hash(_) | Value::Stream(_) | Value::Zset(_) => super::mixed_up(),
     }
 }

@@ -41,6 +41,9 @@ impl Db {
             Form::ListInlineQuicklist => sluice_value::ListEncoding::Quicklist,
             Form::ListOutside => return Some(self.open_outside(found, head)),
             Form::StrInt | Form::StrInline | Form::StrInlineRaw | Form::StrOutside => return None,
+            Form::HashInlineListpack | Form::HashInlineHashtable | Form::HashOutside => return None,
+            Form::ZsetInlineListpack | Form::ZsetInlineSkiplist | Form::ZsetOutside => return None,
+            Form::StreamOutside => return None,
         };
         self.before_change(found.handle);
         let mut list = self.store.scratch.take().unwrap_or_default();
@@ -54,7 +57,8 @@ impl Db {
         let index = entry::index_of(entry::payload(head, self.store.slab.body(found.handle)));
         match self.store.values.get_mut(index) {
             Some(Value::List(value)) => std::mem::swap(value, &mut list),
-            Some(Value::Str(_) | Value::Pages(_)) | None => mixed_up(),
+            Some(Value::Str(_) | Value::Pages(_) | Value::Hash(_) | Value::Zset(_) | Value::Stream(_))
+            | None => mixed_up(),
         }
         let heap_bytes = list.heap_bytes();
         OpenList { list, home: Home::Outside { found, index, heap_bytes } }
@@ -182,7 +186,8 @@ impl Db {
     fn put_back(&mut self, index: u32, mut list: List) {
         match self.store.values.get_mut(index) {
             Some(Value::List(stand_in)) => std::mem::swap(stand_in, &mut list),
-            Some(Value::Str(_) | Value::Pages(_)) | None => mixed_up(),
+            Some(Value::Str(_) | Value::Pages(_) | Value::Hash(_) | Value::Zset(_) | Value::Stream(_))
+            | None => mixed_up(),
         }
         self.recycle(list);
     }
@@ -190,7 +195,8 @@ impl Db {
     fn recycle_value(&mut self, value: Option<Value>) {
         match value {
             Some(Value::List(list)) => self.recycle(list),
-            Some(Value::Str(_) | Value::Pages(_)) | None => mixed_up(),
+            Some(Value::Str(_) | Value::Pages(_) | Value::Hash(_) | Value::Zset(_) | Value::Stream(_))
+            | None => mixed_up(),
         }
     }
 

@@ -4,7 +4,7 @@ use super::cut::Cut;
 use crate::entry::{self, Name};
 use crate::hasher::KeyHasher;
 use sluice_collections::slab::{Handle, Slab, TypedSlab};
-use sluice_value::{List, Value};
+use sluice_value::{Hash, List, Value, Zset};
 
 /// Blocks, large values and large keys of one database.
 pub(crate) struct Store {
@@ -16,6 +16,10 @@ pub(crate) struct Store {
     /// A list of no key whose memory is used again: where an inline list is while it is changed, and what stands for a
     /// list outside meanwhile. Its elements mean nothing.
     pub(super) scratch: Option<List>,
+    /// The same for hashes.
+    pub(super) hash_scratch: Option<Hash>,
+    /// The same for sorted sets: where an inline one is while it is changed.
+    pub(super) zset_scratch: Option<Zset>,
     /// The cut that is open.
     pub(super) cut: Option<Box<Cut>>,
     pub(super) hasher: KeyHasher,
@@ -29,6 +33,8 @@ impl Store {
             keys: TypedSlab::new(),
             outside_bytes: 0,
             scratch: None,
+            hash_scratch: None,
+            zset_scratch: None,
             cut: None,
             hasher,
         }

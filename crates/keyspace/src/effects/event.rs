@@ -21,6 +21,36 @@ pub enum Event {
     LSet,
     LRem,
     LTrim,
+    HSet,
+    HIncrBy,
+    HIncrByFloat,
+    HDel,
+    HExpire,
+    HPersist,
+    HExpired,
+    XAdd,
+    XTrim,
+    XDel,
+    XSetId,
+    XGroupCreate,
+    XGroupSetId,
+    XGroupDestroy,
+    XGroupCreateConsumer,
+    XGroupDelConsumer,
+    ZAdd,
+    ZIncr,
+    ZRem,
+    ZRemRangeByRank,
+    ZRemRangeByScore,
+    ZRemRangeByLex,
+    ZPopMin,
+    ZPopMax,
+    ZUnionStore,
+    ZInterStore,
+    ZDiffStore,
+    ZRangeStore,
+    GeoRadiusStore,
+    GeoSearchStore,
     Del,
     Expire,
     Persist,
@@ -168,6 +198,36 @@ impl Event {
             Event::LSet => "lset",
             Event::LRem => "lrem",
             Event::LTrim => "ltrim",
+            Event::HSet => "hset",
+            Event::HIncrBy => "hincrby",
+            Event::HIncrByFloat => "hincrbyfloat",
+            Event::HDel => "hdel",
+            Event::HExpire => "hexpire",
+            Event::HPersist => "hpersist",
+            Event::HExpired => "hexpired",
+            Event::XAdd => "xadd",
+            Event::XTrim => "xtrim",
+            Event::XDel => "xdel",
+            Event::XSetId => "xsetid",
+            Event::XGroupCreate => "xgroup-create",
+            Event::XGroupSetId => "xgroup-setid",
+            Event::XGroupDestroy => "xgroup-destroy",
+            Event::XGroupCreateConsumer => "xgroup-createconsumer",
+            Event::XGroupDelConsumer => "xgroup-delconsumer",
+            Event::ZAdd => "zadd",
+            Event::ZIncr => "zincr",
+            Event::ZRem => "zrem",
+            Event::ZRemRangeByRank => "zremrangebyrank",
+            Event::ZRemRangeByScore => "zremrangebyscore",
+            Event::ZRemRangeByLex => "zremrangebylex",
+            Event::ZPopMin => "zpopmin",
+            Event::ZPopMax => "zpopmax",
+            Event::ZUnionStore => "zunionstore",
+            Event::ZInterStore => "zinterstore",
+            Event::ZDiffStore => "zdiffstore",
+            Event::ZRangeStore => "zrangestore",
+            Event::GeoRadiusStore => "georadiusstore",
+            Event::GeoSearchStore => "geosearchstore",
             Event::Del => "del",
             Event::Expire => "expire",
             Event::Persist => "persist",
@@ -208,6 +268,36 @@ impl Event {
             | Event::LSet
             | Event::LRem
             | Event::LTrim => Class::List,
+            Event::HSet
+            | Event::HIncrBy
+            | Event::HIncrByFloat
+            | Event::HDel
+            | Event::HExpire
+            | Event::HPersist
+            | Event::HExpired => Class::Hash,
+            Event::XAdd
+            | Event::XTrim
+            | Event::XDel
+            | Event::XSetId
+            | Event::XGroupCreate
+            | Event::XGroupSetId
+            | Event::XGroupDestroy
+            | Event::XGroupCreateConsumer
+            | Event::XGroupDelConsumer => Class::Stream,
+            Event::ZAdd
+            | Event::ZIncr
+            | Event::ZRem
+            | Event::ZRemRangeByRank
+            | Event::ZRemRangeByScore
+            | Event::ZRemRangeByLex
+            | Event::ZPopMin
+            | Event::ZPopMax
+            | Event::ZUnionStore
+            | Event::ZInterStore
+            | Event::ZDiffStore
+            | Event::ZRangeStore
+            | Event::GeoRadiusStore
+            | Event::GeoSearchStore => Class::SortedSet,
             Event::Del
             | Event::Expire
             | Event::Persist

@@ -3,7 +3,7 @@
 use super::*;
 use sluice_base::Rng;
 
-const FORMS: [(u32, Form); 7] = [
+const FORMS: [(u32, Form); 14] = [
     (0, Form::StrInt),
     (1, Form::StrInline),
     (2, Form::StrInlineRaw),
@@ -11,6 +11,13 @@ const FORMS: [(u32, Form); 7] = [
     (7, Form::ListInlineListpack),
     (8, Form::ListInlineQuicklist),
     (9, Form::ListOutside),
+    (10, Form::HashInlineListpack),
+    (11, Form::HashInlineHashtable),
+    (12, Form::HashOutside),
+    (20, Form::StreamOutside),
+    (17, Form::ZsetInlineListpack),
+    (18, Form::ZsetInlineSkiplist),
+    (19, Form::ZsetOutside),
 ];
 
 #[test]

@@ -7,9 +7,12 @@
 use super::crc::Sum;
 use super::cursor::{InputCursor, ReadStop, TextHead};
 use super::error::{LoadError, Problem};
-use super::kind::{Dialect, ListForm, MODULE_AUX, ValueKind};
+use super::hash::{self, HashBuilder, HashForm};
+use super::kind::{Dialect, ListForm, MODULE_AUX, ValueKind, ZsetForm};
 use super::list::{self, ListBuilder};
 use super::skip::Skip;
+use super::stream::StreamBuilder;
+use super::zset::{self, ZsetBuilder};
 use super::{Item, Loaded, LoadedEntry, ReadOptions, SlotSizes, Unknown, Usage, op};
 use sluice_value::Pages;
 
@@ -47,6 +50,26 @@ enum DecoderState {
         form: ListForm,
         left: u64,
         builder: Box<ListBuilder>,
+    },
+    /// The number of fields of a hash.
+    HashLen(HashForm),
+    /// So many fields of a hash.
+    Hash {
+        form: HashForm,
+        left: u64,
+        builder: Box<HashBuilder>,
+    },
+    /// A hash that is one text.
+    HashText(HashForm),
+    /// The parts of a stream.
+    Stream(Box<StreamBuilder>),
+    /// The number of elements of a sorted set.
+    ZsetLen(ZsetForm),
+    /// So many elements of a sorted set, or all of it as one text.
+    Zset {
+        form: ZsetForm,
+        left: u64,
+        builder: Box<ZsetBuilder>,
     },
     /// The rest of a value that is passed over, then an item that says so.
     SkipValue {
@@ -126,6 +149,12 @@ impl Decoder {
             | DecoderState::Pages { .. }
             | DecoderState::ListLen(_)
             | DecoderState::List { .. }
+            | DecoderState::HashLen(_)
+            | DecoderState::Hash { .. }
+            | DecoderState::HashText(_)
+            | DecoderState::Stream(_)
+            | DecoderState::ZsetLen(_)
+            | DecoderState::Zset { .. }
             | DecoderState::SkipValue { .. } => true,
             DecoderState::Header
             | DecoderState::Item
@@ -198,6 +227,39 @@ impl Decoder {
                 node(*form, builder, cursor)?;
                 *left -= 1;
                 Ok(self.list_end())
+            }
+            DecoderState::HashLen(form) => {
+                let (form, left) = (*form, cursor.len()?);
+                let builder = Box::new(HashBuilder::new(form, left, self.options.hash));
+                self.state = DecoderState::Hash { form, left, builder };
+                Ok(self.hash_end())
+            }
+            DecoderState::Hash { form, left, builder } => {
+                field(*form, builder, cursor)?;
+                *left -= 1;
+                Ok(self.hash_end())
+            }
+            DecoderState::HashText(form) => {
+                let (form, offset) = (*form, cursor.offset());
+                match hash::of_text(form, &cursor.text()?, self.options.hash) {
+                    None => cursor.bad(offset, Problem::Hash),
+                    Some(hash) if hash.is_empty() => Ok(self.empty()),
+                    Some(hash) => Ok(self.entry(Loaded::Hash(hash))),
+                }
+            }
+            DecoderState::Stream(builder) => match builder.step(cursor)? {
+                Some(stream) => Ok(self.entry(Loaded::Stream(stream))),
+                None => Ok(Decoded::Nothing),
+            },
+            DecoderState::ZsetLen(form) => {
+                let (form, left) = (*form, cursor.len()?);
+                self.begin_zset(form, left);
+                self.zset_end(cursor)
+            }
+            DecoderState::Zset { form, left, builder } => {
+                zset::part(*form, builder, cursor)?;
+                *left -= 1;
+                self.zset_end(cursor)
             }
             DecoderState::SkipValue { skip, kind, offset } => {
                 let ended = skip.step(cursor)?;
@@ -320,6 +382,13 @@ impl Decoder {
             ValueKind::String => self.state = DecoderState::String,
             ValueKind::List(ListForm::Ziplist) => self.begin_list(ListForm::Ziplist, 1),
             ValueKind::List(form) => self.state = DecoderState::ListLen(form),
+            ValueKind::Hash(form) if form.is_counted() => self.state = DecoderState::HashLen(form),
+            ValueKind::Hash(form) => self.state = DecoderState::HashText(form),
+            ValueKind::Stream(form) => self.state = DecoderState::Stream(Box::new(StreamBuilder::new(form))),
+            ValueKind::Zset(form @ (ZsetForm::Ziplist | ZsetForm::Listpack)) => self.begin_zset(form, 1),
+            ValueKind::Zset(form @ (ZsetForm::Texts | ZsetForm::Doubles)) => {
+                self.state = DecoderState::ZsetLen(form);
+            }
             ValueKind::Other(kind, parts) => {
                 let skip = Skip::new(parts.unwrap_or_default());
                 self.state = DecoderState::SkipValue { skip, kind, offset };
@@ -337,11 +406,51 @@ impl Decoder {
         match std::mem::replace(&mut self.state, DecoderState::Item) {
             DecoderState::List { left: 0, builder, .. } => match builder.finish() {
                 Some(list) => self.entry(Loaded::List(list)),
-                None => Decoded::Item(Item::Empty { key: std::mem::take(&mut self.head).key }),
+                None => self.empty(),
             },
             state => {
                 self.state = state;
                 Decoded::Nothing
+            }
+        }
+    }
+
+    /// The hash under way, if it has no more fields.
+    fn hash_end<'i>(&mut self) -> Decoded<'i> {
+        match std::mem::replace(&mut self.state, DecoderState::Item) {
+            DecoderState::Hash { left: 0, builder, .. } => match builder.finish() {
+                Some(hash) => self.entry(Loaded::Hash(hash)),
+                None => self.empty(),
+            },
+            state => {
+                self.state = state;
+                Decoded::Nothing
+            }
+        }
+    }
+
+    /// The key under way has no element.
+    fn empty<'i>(&mut self) -> Decoded<'i> {
+        self.state = DecoderState::Item;
+        Decoded::Item(Item::Empty { key: std::mem::take(&mut self.head).key })
+    }
+
+    fn begin_zset(&mut self, form: ZsetForm, left: u64) {
+        let builder = Box::new(ZsetBuilder::new(&self.options));
+        self.state = DecoderState::Zset { form, left, builder };
+    }
+
+    /// The sorted set under way, if it has no more elements.
+    fn zset_end<'i>(&mut self, cursor: &InputCursor<'i>) -> Result<Decoded<'i>, ReadStop> {
+        match std::mem::replace(&mut self.state, DecoderState::Item) {
+            DecoderState::Zset { left: 0, builder, .. } => match builder.finish() {
+                Ok(Some(zset)) => Ok(self.entry(Loaded::Zset(zset))),
+                Ok(None) => Ok(Decoded::Item(Item::Empty { key: std::mem::take(&mut self.head).key })),
+                Err(problem) => cursor.bad(cursor.offset(), problem),
+            },
+            state => {
+                self.state = state;
+                Ok(Decoded::Nothing)
             }
         }
     }
@@ -404,6 +513,19 @@ fn node(form: ListForm, builder: &mut ListBuilder, cursor: &mut InputCursor<'_>)
         (ListForm::Nodes, _) => false,
     };
     if is_node { Ok(()) } else { cursor.bad(offset, Problem::List) }
+}
+
+/// Reads a field of a hash.
+fn field(form: HashForm, builder: &mut HashBuilder, cursor: &mut InputCursor<'_>) -> Result<(), ReadStop> {
+    let offset = cursor.offset();
+    let (name, value) = (cursor.text()?, cursor.text()?);
+    let expiry = match form {
+        HashForm::Volatile => Some(i64::from_le_bytes(cursor.array()?)),
+        HashForm::Pairs | HashForm::Zipmap | HashForm::Ziplist | HashForm::Listpack => None,
+    };
+    // A negative time stands for none.
+    let is_new = builder.add(&name, &value, expiry.filter(|at| *at >= 0));
+    if is_new { Ok(()) } else { cursor.bad(offset, Problem::Hash) }
 }
 
 fn slot_sizes(cursor: &mut InputCursor<'_>) -> Result<SlotSizes, ReadStop> {

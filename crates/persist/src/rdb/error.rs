@@ -37,6 +37,12 @@ pub enum Problem {
     Compression,
     /// A part of a list is malformed: its container, its listpack or its ziplist.
     List,
+    /// A hash is malformed: a field stands twice, or its listpack, ziplist or zipmap is none.
+    Hash,
+    /// A part of a stream is malformed, or its parts contradict each other.
+    Stream,
+    /// A sorted set is malformed: its listpack, its ziplist, a score, or a member that appears twice.
+    Zset,
     /// A value of a module is malformed.
     Module,
     /// The checksum is not that of the contents.
@@ -61,7 +67,10 @@ impl fmt::Display for LoadError {
             }
             Problem::Length => write!(f, "invalid length at byte {offset}"),
             Problem::Compression => write!(f, "invalid compressed string at byte {offset}"),
+            Problem::Stream => write!(f, "integrity check failed for a part of a stream at byte {offset}"),
             Problem::List => write!(f, "integrity check failed for a node of a list at byte {offset}"),
+            Problem::Hash => write!(f, "integrity check failed for a hash at byte {offset}"),
+            Problem::Zset => write!(f, "integrity check failed for a sorted set at byte {offset}"),
             Problem::Module => write!(f, "invalid value of a module at byte {offset}"),
             Problem::Checksum => write!(f, "wrong checksum at byte {offset}"),
         }

@@ -1,5 +1,6 @@
 //! The types of values that files have had, and how each delimits itself.
 
+use super::hash::HashForm;
 use super::op;
 
 /// Whose numbering of types and opcodes a file has. The two parted after version 11.
@@ -20,15 +21,13 @@ pub(super) enum Part {
     Text,
     /// So many bytes.
     Bytes(u64),
-    /// A score as text: a byte of its length, or one of three bytes that stand for a score.
-    Score,
     /// A length, and so many times these parts.
     Counted(&'static [Part]),
     /// Parts that say what they are, up to the one that ends them.
     Module,
 }
 
-use Part::{Bytes, Counted, Len, Module, Score, Text};
+use Part::{Bytes, Counted, Len, Module, Text};
 
 /// The type of a value as it stands in a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,6 +42,30 @@ pub(super) enum ListForm {
     Nodes,
 }
 
+/// The type of a stream as it stands in a file: each knows more than the one before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum StreamForm {
+    /// Entries, groups, pending entries, consumers.
+    Plain,
+    /// What was deleted and how many entries were added and read.
+    Counted,
+    /// When each consumer was last active.
+    Active,
+}
+
+/// How a sorted set stands in a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum ZsetForm {
+    /// Elements with scores as texts.
+    Texts,
+    /// Elements with scores as doubles.
+    Doubles,
+    /// One ziplist.
+    Ziplist,
+    /// One listpack.
+    Listpack,
+}
+
 /// What a byte in the place of a type announces.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum ValueKind {
@@ -50,6 +73,12 @@ pub(super) enum ValueKind {
     String,
     /// A list.
     List(ListForm),
+    /// A hash.
+    Hash(HashForm),
+    /// A stream.
+    Stream(StreamForm),
+    /// A sorted set.
+    Zset(ZsetForm),
     /// A type that is not there yet: its name and its parts, if the value delimits itself.
     Other(&'static str, Option<&'static [Part]>),
 }
@@ -64,25 +93,25 @@ impl ValueKind {
             (op::TYPE_LIST_ZIPLIST, _) => Some(ValueKind::List(ListForm::Ziplist)),
             (op::TYPE_LIST_QUICKLIST, _) => Some(ValueKind::List(ListForm::Ziplists)),
             (op::TYPE_LIST_QUICKLIST_2, _) => Some(ValueKind::List(ListForm::Nodes)),
+            (op::TYPE_HASH, _) => Some(ValueKind::Hash(HashForm::Pairs)),
+            (op::TYPE_HASH_ZIPMAP, _) => Some(ValueKind::Hash(HashForm::Zipmap)),
+            (op::TYPE_HASH_ZIPLIST, _) => Some(ValueKind::Hash(HashForm::Ziplist)),
+            (op::TYPE_HASH_LISTPACK, _) => Some(ValueKind::Hash(HashForm::Listpack)),
+            (op::TYPE_HASH_VOLATILE, Dialect::Valkey) => Some(ValueKind::Hash(HashForm::Volatile)),
+            (op::TYPE_ZSET, _) => Some(ValueKind::Zset(ZsetForm::Texts)),
+            (op::TYPE_ZSET_2, _) => Some(ValueKind::Zset(ZsetForm::Doubles)),
+            (op::TYPE_ZSET_ZIPLIST, _) => Some(ValueKind::Zset(ZsetForm::Ziplist)),
+            (op::TYPE_ZSET_LISTPACK, _) => Some(ValueKind::Zset(ZsetForm::Listpack)),
             (2, _) => other("set", &[Counted(&[Text])]),
             // An intset; a listpack.
             (11 | 20, _) => other("set", &[Text]),
-            (3, _) => other("zset", &[Counted(&[Text, Score])]),
-            (5, _) => other("zset", &[Counted(&[Text, Bytes(8)])]),
-            // A ziplist; a listpack.
-            (12 | 17, _) => other("zset", &[Text]),
-            (4, _) => other("hash", &[Counted(&[Text, Text])]),
-            // A zipmap; a ziplist; a listpack.
-            (9 | 13 | 16, _) => other("hash", &[Text]),
-            // Fields that expire, in three ways; the one of a release candidate delimits itself as well.
-            (22, Dialect::Valkey) => other("hash", &[Counted(&[Text, Text, Bytes(8)])]),
             (22, Dialect::Redis) => other("hash", &[Counted(&[Len, Text, Text])]),
             (23, Dialect::Redis) => other("hash", &[Text]),
             (24, Dialect::Redis) => other("hash", &[Bytes(8), Counted(&[Len, Text, Text])]),
             (25, Dialect::Redis) => other("hash", &[Bytes(8), Text]),
-            (15, _) => other("stream", STREAM_1),
-            (19, _) => other("stream", STREAM_2),
-            (21, _) => other("stream", STREAM_3),
+            (op::TYPE_STREAM, _) => Some(ValueKind::Stream(StreamForm::Plain)),
+            (op::TYPE_STREAM_2, _) => Some(ValueKind::Stream(StreamForm::Counted)),
+            (op::TYPE_STREAM_3, _) => Some(ValueKind::Stream(StreamForm::Active)),
             (6, _) => Some(ValueKind::Other("module", None)),
             (7, _) => other("module", &[Len, Module]),
             _ => None,
@@ -92,37 +121,3 @@ impl ValueKind {
 
 /// What a module has left beside keys: the module, when to load it, its parts.
 pub(super) const MODULE_AUX: &[Part] = &[Len, Len, Len, Module];
-
-/// Entries in listpacks by their ids.
-const ENTRIES: Part = Counted(&[Text, Text]);
-/// Entries that a consumer has been sent: each an id, when, how often.
-const PENDING: Part = Counted(&[Bytes(16 + 8), Len]);
-/// Ids that a consumer has been sent.
-const PENDING_IDS: Part = Counted(&[Bytes(16)]);
-
-/// Entries, their number, the last id; groups: name, last id, pending entries, consumers.
-const STREAM_1: &[Part] =
-    &[ENTRIES, Len, Len, Len, Counted(&[Text, Len, Len, PENDING, Counted(&[Text, Bytes(8), PENDING_IDS])])];
-/// The same with the first id, the highest deleted id and the number of entries added; groups with entries read.
-const STREAM_2: &[Part] = stream::<8>();
-/// The same with the consumers' last activity beside the time of their last look.
-const STREAM_3: &[Part] = stream::<16>();
-
-/// A stream whose consumers have so many bytes of times.
-const fn stream<const TIMES: u64>() -> &'static [Part] {
-    const {
-        let consumers = &[Text, Bytes(TIMES), PENDING_IDS];
-        &[
-            ENTRIES,
-            Len,
-            Len,
-            Len,
-            Len,
-            Len,
-            Len,
-            Len,
-            Len,
-            Counted(&[Text, Len, Len, Len, PENDING, Counted(consumers)]),
-        ]
-    }
-}

@@ -16,7 +16,7 @@ use super::error::{LoadError, Problem};
 use super::kind::{Dialect, ValueKind};
 use super::writer::Writer;
 use super::{Item, Loaded, LoadedEntry, ReadOptions, Text, Unknown, Version, WriteOptions, op};
-use sluice_value::{ListRef, Pages};
+use sluice_value::{HashRef, ListRef, Pages, Stream, ZsetRef};
 
 /// A value to be dumped.
 #[derive(Clone, Copy, Debug)]
@@ -27,6 +27,12 @@ pub enum Dumped<'a> {
     Pages(&'a Pages),
     /// A list, which is cut into nodes by the setting `list-max-listpack-size`.
     List(ListRef<'a>, i32),
+    /// A hash.
+    Hash(HashRef<'a>),
+    /// A stream.
+    Stream(&'a Stream),
+    /// A sorted set.
+    Zset(ZsetRef<'a>),
 }
 
 /// Why a payload was refused.
@@ -44,11 +50,15 @@ pub enum PayloadError {
 
 /// The payload of a value. `compression` is the setting `rdbcompression`. Cost: O(size of the value).
 pub fn dump(value: Dumped<'_>, compression: bool) -> Vec<u8> {
+    let options = WriteOptions { version: Version::Valkey, compression, checksum: false };
     let kind = match value {
         Dumped::Str(_) | Dumped::Pages(_) => op::TYPE_STRING,
         Dumped::List(..) => op::TYPE_LIST_QUICKLIST_2,
+        Dumped::Hash(hash) => Writer::new(options).hash_kind(hash),
+        Dumped::Stream(_) => op::TYPE_STREAM_3,
+        Dumped::Zset(zset) if super::zset::is_listpack(zset) => op::TYPE_ZSET_LISTPACK,
+        Dumped::Zset(_) => op::TYPE_ZSET_2,
     };
-    let options = WriteOptions { version: Version::Valkey, compression, checksum: false };
     let mut writer = Writer::of_value(kind, options);
     let mut payload = Vec::new();
     let mut give = |piece: sluice_base::Bytes| payload.extend_from_slice(&piece);
@@ -56,6 +66,9 @@ pub fn dump(value: Dumped<'_>, compression: bool) -> Vec<u8> {
         Dumped::Str(text) => writer.text(text),
         Dumped::Pages(pages) => writer.value_pages(pages, &mut give),
         Dumped::List(list, max_listpack_size) => writer.value_list(list, max_listpack_size, &mut give),
+        Dumped::Hash(hash) => writer.value_hash(hash, &mut give),
+        Dumped::Stream(stream) => writer.value_stream(stream, &mut give),
+        Dumped::Zset(zset) => writer.value_zset(zset, &mut give),
     }
     if payload.is_empty() {
         payload = writer.take();
@@ -122,6 +135,9 @@ pub fn fuzz_payload(data: &[u8]) {
             Ok(Loaded::Str(text)) => vec![text.into_owned()],
             Ok(Loaded::Pages(pages)) => vec![pages.to_vec()],
             Ok(Loaded::List(list)) => super::list::elements(list.view()),
+            Ok(Loaded::Hash(hash)) => super::hash::parts(hash.view()),
+            Ok(Loaded::Stream(stream)) => super::stream::elements(&stream),
+            Ok(Loaded::Zset(zset)) => super::zset::elements(zset.view()),
             Err(error) => panic!("a value's own payload was refused: {error:?}"),
         }
     };
@@ -129,6 +145,9 @@ pub fn fuzz_payload(data: &[u8]) {
         Loaded::Str(text) => (vec![text.to_vec()], again(Dumped::Str(Text::Bytes(text)))),
         Loaded::Pages(pages) => (vec![pages.to_vec()], again(Dumped::Pages(pages))),
         Loaded::List(list) => (super::list::elements(list.view()), again(Dumped::List(list.view(), -2))),
+        Loaded::Hash(hash) => (super::hash::parts(hash.view()), again(Dumped::Hash(hash.view()))),
+        Loaded::Stream(stream) => (super::stream::elements(stream), again(Dumped::Stream(stream))),
+        Loaded::Zset(zset) => (super::zset::elements(zset.view()), again(Dumped::Zset(zset.view()))),
     };
     assert!(wanted == found);
 }

@@ -2,7 +2,8 @@
 
 use super::decoder::{Decoder, Step};
 use super::error::{LoadError, Problem};
-use sluice_value::{List, ListLimits, Pages};
+use sluice_base::HashSeed;
+use sluice_value::{Hash, HashLimits, List, ListLimits, Pages, Stream, Zset, ZsetLimits};
 use std::borrow::Cow;
 
 use super::Usage;
@@ -16,11 +17,24 @@ pub struct ReadOptions {
     pub checksum: bool,
     /// The thresholds of the lists that are made.
     pub list: ListLimits,
+    /// The same of hashes.
+    pub hash: HashLimits,
+    /// The thresholds of the sorted sets that are made.
+    pub zset: ZsetLimits,
+    /// Under which members of large collections are hashed.
+    pub member_seed: HashSeed,
 }
 
 impl Default for ReadOptions {
     fn default() -> ReadOptions {
-        ReadOptions { unknown: Unknown::Refuse, checksum: true, list: ListLimits::default() }
+        ReadOptions {
+            unknown: Unknown::Refuse,
+            checksum: true,
+            list: ListLimits::default(),
+            hash: HashLimits::default(),
+            zset: ZsetLimits::default(),
+            member_seed: HashSeed::default(),
+        }
     }
 }
 
@@ -113,6 +127,12 @@ pub enum Loaded<'a> {
     Pages(Pages),
     /// A list, which has elements.
     List(List),
+    /// A hash, which has fields.
+    Hash(Hash),
+    /// A stream.
+    Stream(Stream),
+    /// A sorted set, which has elements.
+    Zset(Zset),
 }
 
 /// What [`Reader::next`] returns.
@@ -248,6 +268,18 @@ fn outline(mut reader: Reader, mut data: &[u8]) -> Vec<String> {
                 assert!(count > 0 && count == list.len());
                 lines.push(format!("{key:?} list of {count}"));
             }
+            Ok(ReadProgress::Item(Item::LoadedEntry(LoadedEntry {
+                key, value: Loaded::Hash(hash), ..
+            }))) => {
+                let found = hash.view().iter().count();
+                assert!(found > 0 && found == hash.len());
+                lines.push(format!("{key:?} hash of {found}"));
+            }
+            Ok(ReadProgress::Item(Item::LoadedEntry(LoadedEntry {
+                key,
+                value: Loaded::Stream(stream),
+                ..
+            }))) => lines.push(format!("{key:?} {:?}", super::stream::elements(&stream))),
             Ok(ReadProgress::Item(item)) => lines.push(format!("{item:?}")),
             Ok(ReadProgress::More(_)) if !data.is_empty() => {
                 let (now, later) = data.split_at(piece.min(data.len()));

@@ -47,7 +47,6 @@ impl Skip {
             Part::Len => drop(cursor.len()?),
             Part::Text => self.bytes = text_bytes(cursor)?,
             Part::Bytes(len) => self.bytes = len,
-            Part::Score => self.bytes = score_bytes(cursor)?,
             Part::Counted(parts) => {
                 let left = cursor.len()?;
                 frame.next += 1;
@@ -93,12 +92,3 @@ fn text_bytes(cursor: &mut InputCursor<'_>) -> Result<u64, ReadStop> {
 
 /// Bytes that one compressed byte yields at most.
 const LZF_GAIN_MAX: u64 = 264;
-
-/// Bytes that follow the beginning of a score.
-fn score_bytes(cursor: &mut InputCursor<'_>) -> Result<u64, ReadStop> {
-    Ok(match cursor.byte()? {
-        // Not a number; the two infinities.
-        253..=255 => 0,
-        len => u64::from(len),
-    })
-}

@@ -2,11 +2,11 @@
 
 use super::crc::Sum;
 use super::list::{self, Cut, CutNode};
-use super::{Text, Usage, Version, form, op};
+use super::{Text, Usage, Version, form, op, zset};
 use sluice_base::num::{IntBuffer, parse_i64};
 use sluice_base::{Bytes, lzf};
 use sluice_collections::listpack;
-use sluice_value::{ListRef, PAGE_BYTES, Pages, Piece};
+use sluice_value::{Direction, HashEncoding, HashRef, ListItem, ListRef, PAGE_BYTES, Pages, Piece, ZsetRef};
 
 /// What a file is like.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -101,14 +101,14 @@ impl Writer {
         pages: &Pages,
         expiry_ms: Option<i64>,
         usage: Usage,
-        give: &mut impl FnMut(Bytes),
+        give: &mut (impl FnMut(Bytes) + ?Sized),
     ) {
         self.key(op::TYPE_STRING, key, expiry_ms, usage);
         self.value_pages(pages, give);
     }
 
     /// The value of a string in pages.
-    pub(super) fn value_pages(&mut self, pages: &Pages, give: &mut impl FnMut(Bytes)) {
+    pub(super) fn value_pages(&mut self, pages: &Pages, give: &mut (impl FnMut(Bytes) + ?Sized)) {
         if let Some(small) = self.compressed_pages(pages) {
             self.out.push(form::LZF);
             self.len(small.iter().map(|page| page.len() as u64).sum());
@@ -135,7 +135,7 @@ impl Writer {
     }
 
     /// Writes bytes with another owner: large ones are a piece of their own, which is not copied.
-    fn give_shared(&mut self, bytes: &Bytes, give: &mut impl FnMut(Bytes)) {
+    fn give_shared(&mut self, bytes: &Bytes, give: &mut (impl FnMut(Bytes) + ?Sized)) {
         if bytes.len() < SHARED_FROM {
             self.out.extend_from_slice(bytes);
             return self.give_enough(give);
@@ -150,7 +150,7 @@ impl Writer {
     }
 
     /// Gives the bytes that wait away when they are many.
-    fn give_enough(&mut self, give: &mut impl FnMut(Bytes)) {
+    pub(super) fn give_enough(&mut self, give: &mut (impl FnMut(Bytes) + ?Sized)) {
         if self.pending() >= GIVEN_FROM {
             give(Bytes::from_vec(self.take()));
         }
@@ -195,7 +195,7 @@ impl Writer {
         max_listpack_size: i32,
         expiry_ms: Option<i64>,
         usage: Usage,
-        give: &mut impl FnMut(Bytes),
+        give: &mut (impl FnMut(Bytes) + ?Sized),
     ) {
         self.key(op::TYPE_LIST_QUICKLIST_2, key, expiry_ms, usage);
         self.value_list(list, max_listpack_size, give);
@@ -206,7 +206,7 @@ impl Writer {
         &mut self,
         list: ListRef<'_>,
         max_listpack_size: i32,
-        give: &mut impl FnMut(Bytes),
+        give: &mut (impl FnMut(Bytes) + ?Sized),
     ) {
         let cut = Cut::new(list, max_listpack_size);
         // Their number comes first. Cutting twice is cheaper than keeping what may be gigabytes.
@@ -232,8 +232,93 @@ impl Writer {
         });
     }
 
+    /// A key with a hash. The bytes go to `give` piece by piece; what is left over waits to be taken.
+    pub fn hash(
+        &mut self,
+        key: &[u8],
+        hash: HashRef<'_>,
+        expiry_ms: Option<i64>,
+        usage: Usage,
+        give: &mut impl FnMut(Bytes),
+    ) {
+        self.key(self.hash_kind(hash), key, expiry_ms, usage);
+        self.value_hash(hash, give);
+    }
+
+    /// The type of a hash in a file. Readers of common versions know no expiries of fields: the fields lose them there.
+    pub(super) fn hash_kind(&self, hash: HashRef<'_>) -> u8 {
+        match (hash.encoding(), self.options.version) {
+            (HashEncoding::Listpack, _) => op::TYPE_HASH_LISTPACK,
+            (HashEncoding::Hashtable, Version::Valkey) if hash.volatile_len() > 0 => op::TYPE_HASH_VOLATILE,
+            (HashEncoding::Hashtable, _) => op::TYPE_HASH,
+        }
+    }
+
+    /// The value of a hash.
+    pub(super) fn value_hash(&mut self, hash: HashRef<'_>, give: &mut impl FnMut(Bytes)) {
+        let kind = self.hash_kind(hash);
+        if let Some((row, count)) = hash.row().filter(|_| kind == op::TYPE_HASH_LISTPACK) {
+            let mut packed = Vec::new();
+            listpack::of_row(row, 2 * count, &mut packed);
+            self.text(Text::Bytes(&packed));
+            return self.give_enough(give);
+        }
+        self.len(hash.len() as u64);
+        for field in hash.iter() {
+            self.item(field.name, give);
+            self.item(field.value, give);
+            if kind == op::TYPE_HASH_VOLATILE {
+                self.out.extend_from_slice(&field.expiry.unwrap_or(NO_EXPIRY).to_le_bytes());
+            }
+            self.give_enough(give);
+        }
+    }
+
+    /// A string of a collection.
+    fn item(&mut self, item: ListItem<'_>, give: &mut impl FnMut(Bytes)) {
+        match item {
+            ListItem::Int(number) => self.text(Text::Int(number)),
+            ListItem::Bytes(bytes) => self.text(Text::Bytes(bytes)),
+            ListItem::Shared(bytes) => {
+                if !self.compressed(bytes) {
+                    self.len(bytes.len() as u64);
+                    self.give_shared(bytes, give);
+                }
+            }
+        }
+    }
+
+    /// A key with a sorted set. The bytes go to `give` piece by piece; what is left over waits to be taken.
+    pub fn zset(
+        &mut self,
+        key: &[u8],
+        zset: ZsetRef<'_>,
+        expiry_ms: Option<i64>,
+        usage: Usage,
+        give: &mut (impl FnMut(Bytes) + ?Sized),
+    ) {
+        let kind = if zset::is_listpack(zset) { op::TYPE_ZSET_LISTPACK } else { op::TYPE_ZSET_2 };
+        self.key(kind, key, expiry_ms, usage);
+        self.value_zset(zset, give);
+    }
+
+    /// The value of a sorted set: a listpack, or elements, that of the highest score first.
+    pub(super) fn value_zset(&mut self, zset: ZsetRef<'_>, give: &mut (impl FnMut(Bytes) + ?Sized)) {
+        if zset::is_listpack(zset) {
+            let mut packed = Vec::new();
+            zset::listpack_of(zset, &mut packed);
+            return self.text(Text::Bytes(&packed));
+        }
+        self.len(zset.len() as u64);
+        for (member, score) in zset.iter(0..usize::MAX, Direction::Down) {
+            self.text(Text::Bytes(member));
+            self.out.extend_from_slice(&score.to_le_bytes());
+            self.give_enough(give);
+        }
+    }
+
     /// What stands in front of a value of the type `kind`.
-    fn key(&mut self, kind: u8, key: &[u8], expiry_ms: Option<i64>, usage: Usage) {
+    pub(super) fn key(&mut self, kind: u8, key: &[u8], expiry_ms: Option<i64>, usage: Usage) {
         if let Some(at) = expiry_ms {
             self.out.push(op::EXPIRY_MS);
             self.out.extend_from_slice(&at.to_le_bytes());
@@ -278,7 +363,7 @@ impl Writer {
         self.summed = self.out.len();
     }
 
-    fn len(&mut self, len: u64) {
+    pub(super) fn len(&mut self, len: u64) {
         match len {
             0..64 => self.out.push(len as u8),
             64..16384 => self.out.extend_from_slice(&(0x4000 | len as u16).to_be_bytes()),
@@ -311,6 +396,11 @@ impl Writer {
     }
 
     /// Writes an integer of at most 32 bits.
+    /// Bytes as they are.
+    pub(super) fn raw(&mut self, bytes: &[u8]) {
+        self.out.extend_from_slice(bytes);
+    }
+
     fn small_int(&mut self, number: i64) -> bool {
         if let Ok(small) = i8::try_from(number) {
             self.out.push(form::INT_8);
@@ -349,6 +439,8 @@ impl Writer {
 const GIVEN_FROM: usize = 256 << 10;
 /// Bytes that are shared are copied when they are fewer: a piece costs its reader about as much.
 const SHARED_FROM: usize = 16 << 10;
+/// In place of the expiry of a field that has none.
+const NO_EXPIRY: i64 = -1;
 /// Digits of the longest 32-bit integer, its sign included.
 const INT_DIGITS_MAX: usize = 11;
 /// Strings up to this size are not compressed.

@@ -5,6 +5,7 @@
 #![allow(clippy::disallowed_methods, reason = "deadlines are in real time: so is the server under test")]
 
 pub mod feeds;
+pub mod reference;
 
 use sluice_evloop::{AnyLoop, Backend};
 use std::io::{BufRead, BufReader, Read, Write};
@@ -214,6 +215,7 @@ impl Server {
             let here = dir.take().unwrap();
             command.args(["--port", &port.to_string(), "--dir", &here.join(""), "--save", ""]);
             command.args(["--enable-debug-command", "yes", "--enable-protected-configs", "yes"]);
+            command.args(["--repl-diskless-sync-delay", "0"]);
             if let Ok(arm) = std::env::var(ARM) {
                 command.args(arm.split(' '));
             }

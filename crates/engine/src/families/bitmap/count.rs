@@ -1,5 +1,7 @@
 //! BITCOUNT and BITPOS.
 
+mod slow;
+
 use crate::args::Args;
 use crate::ctx::{Outcome, ReadCtx, Run};
 use crate::error::CmdError;
@@ -63,7 +65,11 @@ pub(super) fn bitcount(ctx: &mut ReadCtx<'_>, args: Args<'_>) -> Run {
     let count = match ctx.db.get(args.key(1)) {
         Some(entry) => {
             let text = entry.as_str()?;
-            count_in(text, part.bits(text.len()))
+            let bits = part.bits(text.len());
+            if ctx.slow.suits_bytes(bits.len() / 8) {
+                return ctx.slow.begin(|| slow::bitcount(text, bits));
+            }
+            count_in(text, bits)
         }
         None => 0,
     };
@@ -110,12 +116,13 @@ pub(super) fn bitpos(ctx: &mut ReadCtx<'_>, args: Args<'_>) -> Run {
     };
     let text = entry.as_str()?;
     let range = part.bits(text.len());
-    let position = match position_in(text, range.clone(), wanted) {
-        Some(at) => at as i64,
-        // Without an end, zeros follow the string.
-        None if !wanted && part.end.is_none() && !range.is_empty() => range.end as i64,
-        None => -1,
-    };
+    // Without an end, zeros follow the string.
+    let is_followed = !wanted && part.end.is_none() && !range.is_empty();
+    let not_found = if is_followed { range.end as i64 } else { -1 };
+    if ctx.slow.suits_bytes(range.len() / 8) {
+        return ctx.slow.begin(|| slow::bitpos(text, range, wanted, not_found));
+    }
+    let position = position_in(text, range, wanted).map_or(not_found, |at| at as i64);
     ctx.reply.int(position);
     Ok(Outcome::Done)
 }

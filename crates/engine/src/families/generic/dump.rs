@@ -1,5 +1,7 @@
 //! DUMP and RESTORE: a value as bytes, and back.
 
+mod slow;
+
 use crate::args::Args;
 use crate::ctx::{Outcome, ReadCtx, Run, WriteCtx};
 use crate::error::CmdError;
@@ -19,7 +21,21 @@ pub(super) fn dump(ctx: &mut ReadCtx<'_>, args: Args<'_>) -> Run {
         ValueRef::Str(Str::Shared(bytes)) => Dumped::Str(Text::Bytes(bytes)),
         ValueRef::Str(Str::Pages(pages)) => Dumped::Pages(pages),
         ValueRef::List(list) => Dumped::List(list, ctx.limits.list.max_listpack_size),
+        ValueRef::Hash(hash) => Dumped::Hash(hash),
+        ValueRef::Stream(stream) => Dumped::Stream(stream),
+        ValueRef::Zset(zset) => Dumped::Zset(zset),
     };
+    let is_slow = match value {
+        Dumped::List(list, _) => ctx.slow.suits(list.len()),
+        Dumped::Hash(hash) => ctx.slow.suits(hash.len()),
+        Dumped::Zset(zset) => ctx.slow.suits(zset.len()),
+        Dumped::Stream(stream) => ctx.slow.suits(stream.log().len() as usize),
+        Dumped::Str(_) | Dumped::Pages(_) => false,
+    };
+    if is_slow {
+        let (fill, compress) = (ctx.limits.list.max_listpack_size, ctx.limits.rdb_compression);
+        return ctx.slow.begin(|| slow::dump(entry.value(), fill, compress));
+    }
     let payload = Bytes::from_vec(rdb::dump(value, ctx.limits.rdb_compression));
     ctx.reply.bulk_shared(&payload);
     Ok(Outcome::Done)
@@ -59,6 +75,9 @@ pub(super) fn restore(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
         }
         Loaded::Pages(pages) => ctx.db.restore(key, NewValue::Pages(pages), expiry, clock),
         Loaded::List(list) => ctx.db.restore(key, NewValue::List(list), expiry, clock),
+        Loaded::Hash(hash) => ctx.db.restore(key, NewValue::Hash(hash), expiry, clock),
+        Loaded::Stream(stream) => ctx.db.restore(key, NewValue::Stream(stream), expiry, clock),
+        Loaded::Zset(zset) => ctx.db.restore(key, NewValue::Zset(zset), expiry, clock),
     }
     if !options.absttl && ttl != 0 {
         ctx.db.effects.rewrite(|| absolute_argv(args, at));
@@ -73,6 +92,9 @@ fn load<'p>(ctx: &WriteCtx<'_>, payload: &'p [u8]) -> Result<Loaded<'p>, CmdErro
         unknown: if ctx.limits.any_rdb_version { Unknown::Skip } else { Unknown::Refuse },
         checksum: !ctx.limits.skip_checksum,
         list: ctx.limits.list,
+        hash: ctx.limits.hash,
+        zset: ctx.limits.zset,
+        member_seed: ctx.db.member_seed(),
     };
     rdb::restore(payload, options).map_err(|error| match error {
         PayloadError::Footer => CmdError::text("ERR DUMP payload version or checksum are wrong"),

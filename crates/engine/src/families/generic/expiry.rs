@@ -5,6 +5,7 @@ use crate::ctx::{Outcome, ReadCtx, Run, WriteCtx};
 use crate::error::CmdError;
 use crate::families::string::ExpiryUnit;
 use sluice_keyspace::{Argv, Event, ExpiryMode};
+use std::ops::Range;
 
 pub(super) fn expire(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
     expire_by(ctx, args, ExpiryUnit::Seconds)
@@ -24,7 +25,7 @@ pub(super) fn pexpireat(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
 
 fn expire_by(ctx: &mut WriteCtx<'_>, args: Args<'_>, unit: ExpiryUnit) -> Run {
     let key = args.key(1);
-    let conditions = Conditions::parse(args)?;
+    let conditions = Conditions::parse(args, 3..args.len())?;
     let now_ms = ctx.db.access.now.unix_ms();
     let at = time(args.int(2)?, unit, now_ms).ok_or(CmdError::InvalidExpire(ctx.spec.full_name))?;
     let Some(entry) = ctx.db.get_uncounted(key) else { return answer(ctx, false) };
@@ -57,7 +58,7 @@ fn pexpireat_argv(args: Args<'_>, at_ms: i64) -> Argv {
 }
 
 /// The time that `amount` means, ms since the epoch; any time that 64 bits hold is one, the past included.
-fn time(amount: i64, unit: ExpiryUnit, now_ms: i64) -> Option<i64> {
+pub(crate) fn time(amount: i64, unit: ExpiryUnit, now_ms: i64) -> Option<i64> {
     match unit {
         ExpiryUnit::Seconds => amount.checked_mul(1000)?.checked_add(now_ms),
         ExpiryUnit::Ms => amount.checked_add(now_ms),
@@ -68,7 +69,7 @@ fn time(amount: i64, unit: ExpiryUnit, now_ms: i64) -> Option<i64> {
 
 /// When an expiry is set.
 #[derive(Clone, Copy, Default)]
-struct Conditions {
+pub(crate) struct Conditions {
     nx: bool,
     xx: bool,
     gt: bool,
@@ -76,9 +77,10 @@ struct Conditions {
 }
 
 impl Conditions {
-    fn parse(args: Args<'_>) -> Result<Conditions, CmdError> {
+    /// Reads the words in a range of the arguments.
+    pub(crate) fn parse(args: Args<'_>, range: Range<usize>) -> Result<Conditions, CmdError> {
         let mut this = Conditions::default();
-        for i in 3..args.len() {
+        for i in range {
             let flag = if args.is(i, "NX") {
                 &mut this.nx
             } else if args.is(i, "XX") {
@@ -106,7 +108,7 @@ impl Conditions {
     }
 
     /// Whether `at` may take the place of `current`; a key without an expiry lives for ever, which is later than any time.
-    fn allow(self, current: Option<i64>, at: i64) -> bool {
+    pub(crate) fn allow(self, current: Option<i64>, at: i64) -> bool {
         !(self.nx && current.is_some()
             || self.xx && current.is_none()
             || self.gt && current.is_none_or(|current| at <= current)
@@ -153,6 +155,6 @@ fn reply_expiry(ctx: &mut ReadCtx<'_>, args: Args<'_>, of: impl FnOnce(i64, i64)
 }
 
 /// To the nearest second, halves upwards. `ms` must not be negative.
-fn rounded_seconds(ms: i64) -> i64 {
+pub(crate) fn rounded_seconds(ms: i64) -> i64 {
     ms / 1000 + i64::from(ms % 1000 >= 500)
 }

@@ -67,7 +67,7 @@ pub(super) fn scan(ctx: &mut ReadCtx<'_>, args: Args<'_>) -> Run {
     Ok(Outcome::Done)
 }
 
-fn reply_cursor(ctx: &mut ReadCtx<'_>, cursor: u64) {
+pub(crate) fn reply_cursor(ctx: &mut ReadCtx<'_>, cursor: u64) {
     match i64::try_from(cursor) {
         Ok(small) => ctx.reply.bulk(IntBuffer::new().format(small)),
         Err(_) => ctx.reply.bulk(cursor.to_string().as_bytes()),
@@ -117,7 +117,7 @@ fn known_type(name: &[u8]) -> Result<&[u8], CmdError> {
 
 /// A cursor as C's `strtoull` reads it, which the reference uses: white space and a sign may come before it, and a
 /// negative one wraps unless it is a plain 64-bit integer. It ends at a zero byte.
-pub(super) fn parse_cursor(text: &[u8]) -> Option<u64> {
+pub(crate) fn parse_cursor(text: &[u8]) -> Option<u64> {
     if let Some(number) = sluice_base::num::parse_i64(text) {
         return u64::try_from(number).ok();
     }

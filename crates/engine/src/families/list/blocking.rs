@@ -36,7 +36,7 @@ fn pop_first(ctx: &mut WriteCtx<'_>, args: Args<'_>, side: Side) -> Run {
         ctx.db.effects.rewrite(|| vec![side.pop_name().to_vec(), key.bytes.to_vec()]);
         return Ok(Outcome::Done);
     }
-    wait(ctx, 1..last, deadline_ms)
+    wait(ctx, 1..last, Type::List, deadline_ms)
 }
 
 pub(super) fn blmpop(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
@@ -47,7 +47,7 @@ pub(super) fn blmpop(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
             return Ok(Outcome::Done);
         }
     }
-    wait(ctx, call.keys, deadline_ms)
+    wait(ctx, call.keys, Type::List, deadline_ms)
 }
 
 pub(super) fn blmove(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
@@ -85,11 +85,11 @@ fn wait_for_one(ctx: &mut WriteCtx<'_>, deadline_ms: u64) -> Run {
         ctx.reply.null();
         return Ok(Outcome::Done);
     }
-    wait(ctx, 1..2, deadline_ms)
+    wait(ctx, 1..2, Type::List, deadline_ms)
 }
 
-/// Waits for a list under one of the keys at these positions.
-fn wait(ctx: &mut WriteCtx<'_>, keys: Range<usize>, deadline_ms: u64) -> Run {
+/// Waits for a value of a type under one of the keys at these positions.
+pub(crate) fn wait(ctx: &mut WriteCtx<'_>, keys: Range<usize>, wanted: Type, deadline_ms: u64) -> Run {
     if !ctx.may_wait {
         ctx.reply.null_array();
         return Ok(Outcome::Done);
@@ -98,14 +98,15 @@ fn wait(ctx: &mut WriteCtx<'_>, keys: Range<usize>, deadline_ms: u64) -> Run {
         db: ctx.db.number(),
         first: keys.start,
         count: keys.len(),
-        wanted: Type::List,
+        wanted,
+        ends_without_key: false,
         deadline_ms,
     }))))
 }
 
 /// A timeout in seconds, maybe with a fraction, as the moment at which it is over, ms of the monotonic clock; 0: never. A
 /// fraction of a millisecond counts as a whole one.
-fn deadline_ms(ctx: &WriteCtx<'_>, text: &[u8]) -> Result<u64, CmdError> {
+pub(crate) fn deadline_ms(ctx: &WriteCtx<'_>, text: &[u8]) -> Result<u64, CmdError> {
     let seconds = LongDouble::parse(text)
         .ok_or(const { CmdError::text("ERR timeout is not a float or out of range") })?;
     let is_negative = text.starts_with(b"-");

@@ -12,12 +12,13 @@ use crate::args::Args;
 use crate::ctx::{DebugCtx, Outcome, Run};
 use crate::error::CmdError;
 use crate::process::LogLevel;
+use sluice_base::Bytes;
 use sluice_collections::index::Stats;
 use sluice_command::derive;
 use sluice_config::{Force, param};
 use sluice_keyspace::{NewValue, Str, ValueRef};
 use sluice_persist::rdb::{Usage, Version, WriteOptions, Writer};
-use sluice_value::ListRef;
+use sluice_value::{HashRef, ListRef, Stream, ZsetRef};
 use std::fmt::Write;
 use std::ops::RangeInclusive;
 
@@ -307,6 +308,11 @@ fn object(ctx: &mut DebugCtx<'_>, args: Args<'_>) -> Run {
         ValueRef::Str(Str::Int(_)) => entry.key().as_ptr(),
         ValueRef::List(ListRef::Inline { bytes, .. }) => bytes.as_ptr(),
         ValueRef::List(ListRef::Value(list)) => std::ptr::from_ref(list).cast(),
+        ValueRef::Hash(HashRef::Inline { bytes, .. }) => bytes.as_ptr(),
+        ValueRef::Hash(HashRef::Value(hash)) => std::ptr::from_ref(hash).cast(),
+        ValueRef::Stream(stream) => std::ptr::from_ref(stream).cast(),
+        ValueRef::Zset(ZsetRef::Inline { bytes, .. }) => bytes.as_ptr(),
+        ValueRef::Zset(ZsetRef::Value(zset)) => std::ptr::from_ref(zset).cast(),
     };
     let mut text = format!("Value at:{at:p} refcount:1 encoding:{}", entry.encoding().name());
     if !args.is(3, "fast") {
@@ -315,6 +321,11 @@ fn object(ctx: &mut DebugCtx<'_>, args: Args<'_>) -> Run {
             ValueRef::List(list) => {
                 let size = ctx.control.config.int(param::LIST_MAX_LISTPACK_SIZE) as i32;
                 list_serialized_len(list, size)
+            }
+            ValueRef::Hash(hash) => hash_serialized_len(hash),
+            ValueRef::Stream(stream) => stream_serialized_len(stream),
+            ValueRef::Zset(zset) => {
+                serialized_bytes(|writer, give| writer.zset(b"", zset, None, Usage::Unsaid, give))
             }
         };
         let _ = write!(text, " serializedlength:{len}");
@@ -345,11 +356,38 @@ fn serialized_len(value: Str<'_>) -> usize {
 
 /// Bytes of a list in a snapshot, not compressed.
 fn list_serialized_len(list: ListRef<'_>, max_listpack_size: i32) -> usize {
+    serialized_bytes(|writer, give| writer.list(b"", list, max_listpack_size, None, Usage::Unsaid, give))
+}
+
+/// Bytes of the value of an entry with an empty key, which `write` writes.
+fn serialized_bytes(write: impl FnOnce(&mut Writer, &mut dyn FnMut(Bytes))) -> usize {
     let mut writer =
         Writer::new(WriteOptions { version: Version::Valkey, compression: false, checksum: false });
     let before = writer.pending();
     let mut given = 0;
-    writer.list(b"", list, max_listpack_size, None, Usage::Unsaid, &mut |piece| given += piece.len());
+    write(&mut writer, &mut |piece| given += piece.len());
+    // Without the type and the empty key, a byte each.
+    given + writer.pending() - before - 2
+}
+
+/// Bytes of a hash in a snapshot, not compressed.
+fn hash_serialized_len(hash: HashRef<'_>) -> usize {
+    let mut writer =
+        Writer::new(WriteOptions { version: Version::Valkey, compression: false, checksum: false });
+    let before = writer.pending();
+    let mut given = 0;
+    writer.hash(b"", hash, None, Usage::Unsaid, &mut |piece| given += piece.len());
+    // Without the type and the empty key, a byte each.
+    given + writer.pending() - before - 2
+}
+
+/// Bytes of a stream in a snapshot, not compressed.
+fn stream_serialized_len(stream: &Stream) -> usize {
+    let mut writer =
+        Writer::new(WriteOptions { version: Version::Valkey, compression: false, checksum: false });
+    let before = writer.pending();
+    let mut given = 0;
+    writer.stream(b"", stream, None, Usage::Unsaid, &mut |piece| given += piece.len());
     // Without the type and the empty key, a byte each.
     given + writer.pending() - before - 2
 }

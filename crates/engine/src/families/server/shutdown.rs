@@ -2,22 +2,25 @@
 
 use crate::action::Action;
 use crate::args::Args;
+use crate::blocking::WaitFor;
 use crate::ctx::{Outcome, Run, ServerCtx};
+use crate::ending::{self, PendingEnd};
 use crate::error::CmdError;
 use crate::process::LogLevel;
 use crate::saving::{self, Ending};
+use sluice_config::param;
 
-/// Ends the server. A server that goes sends no reply. There is nothing to wait for, no replica and no child, so that ABORT
-/// finds something to abort only where a signal came while the cron was paused.
+/// Ends the server, once the replicas have everything or `shutdown-timeout` is over. A server that goes sends no reply.
 pub(super) fn shutdown(ctx: &mut ServerCtx<'_>, args: Args<'_>) -> Run {
-    let (mut ending, mut force, mut abort) = (Ending::ByConfig, false, false);
+    let (mut ending, mut force, mut abort, mut at_once) = (Ending::ByConfig, false, false, false);
     for i in 1..args.len() {
         match () {
             () if args.is(i, "NOSAVE") && ending != Ending::Save => ending = Ending::NoSave,
             () if args.is(i, "SAVE") && ending != Ending::NoSave => ending = Ending::Save,
             () if args.is(i, "FORCE") => force = true,
-            // These words are about waiting for replicas, and about clusters. SHUTDOWN waits for no replica here.
-            () if ["NOW", "SAFE", "FAILOVER"].iter().any(|word| args.is(i, word)) => {}
+            () if args.is(i, "NOW") => at_once = true,
+            // These words are about clusters.
+            () if ["SAFE", "FAILOVER"].iter().any(|word| args.is(i, word)) => {}
             () if args.is(i, "ABORT") => abort = true,
             () => return Err(CmdError::Syntax),
         }
@@ -28,19 +31,38 @@ pub(super) fn shutdown(ctx: &mut ServerCtx<'_>, args: Args<'_>) -> Run {
             _ => Err(CmdError::Syntax),
         };
     }
+    if let Some(pending) = &mut ctx.control.pending_end {
+        pending.clients.push(ctx.session.key);
+        return Ok(Outcome::Wait(Box::new(WaitFor::Shutdown)));
+    }
+    let timeout_s = ctx.control.config.int(param::SHUTDOWN_TIMEOUT);
+    if !at_once
+        && timeout_s > 0
+        && ctx.may_wait
+        && !ending::are_replicas_at(ctx.control, ctx.sessions, ctx.control.stream.offset)
+    {
+        let mut pending = PendingEnd::new(ending, force, ctx.control, ctx.now);
+        pending.clients.push(ctx.session.key);
+        ending::begin(pending, ctx.control, ctx.process);
+        return Ok(Outcome::Wait(Box::new(WaitFor::Shutdown)));
+    }
     if !saving::prepare_end(ending, force, ctx.keyspace, ctx.control, ctx.process) {
-        return Err(CmdError::text("ERR Errors trying to SHUTDOWN. Check logs."));
+        return Err(ending::NOT_ENDED);
     }
     ctx.actions.push(Action::Shutdown);
     Ok(Outcome::Done)
 }
 
 fn abort(ctx: &mut ServerCtx<'_>) -> Run {
-    if !std::mem::take(&mut ctx.control.end_waits_for_cron) {
+    let was_waiting = std::mem::take(&mut ctx.control.end_waits_for_cron);
+    let was_pending = ctx.control.pending_end.as_mut().map(|pending| pending.is_aborted = true).is_some();
+    if !was_waiting && !was_pending {
         return Err(CmdError::text("ERR No shutdown in progress."));
     }
     ctx.process.log(LogLevel::Notice, "Shutdown manually aborted.");
-    ctx.actions.push(Action::KeepRunning);
+    if was_waiting {
+        ctx.actions.push(Action::KeepRunning);
+    }
     ctx.reply.ok();
     Ok(Outcome::Done)
 }

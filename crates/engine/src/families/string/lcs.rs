@@ -12,6 +12,8 @@
 //! The way back from the last corner needs nothing but these bits: 1/32 of a table of lengths, where the second string is long
 //! (each row has whole words of 64 bits). The limit is still the table's, as clients know it.
 
+mod slow;
+
 use crate::args::Args;
 use crate::ctx::{Outcome, ReadCtx, Run};
 use crate::error::CmdError;
@@ -20,13 +22,14 @@ use sluice_resp::Reply;
 use std::borrow::Cow;
 
 /// What is asked of the subsequence.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Asked {
     Bytes,
     Length,
     Matches,
 }
 
+#[derive(Debug)]
 struct LcsOptions {
     asked: Asked,
     /// Shorter matches are left out; not positive: none is.
@@ -49,20 +52,13 @@ pub(super) fn lcs(ctx: &mut ReadCtx<'_>, args: Args<'_>) -> Run {
     };
     let options = parse(args)?;
     check_size(a.len(), b.len(), ctx.limits.proto_max_bulk_len)?;
-    let (a, b) = (in_one_piece(a), in_one_piece(b));
-    let found = match options.asked {
-        Asked::Length => CommonRun { len: fill(&a, &b, |_, _| {})?, matches: Vec::new() },
-        Asked::Bytes | Asked::Matches => find(&a, &b)?,
-    };
-    match options.asked {
-        Asked::Length => ctx.reply.int(found.len as i64),
-        Asked::Bytes => {
-            let mut bytes = Vec::with_capacity(found.len);
-            found.matches.iter().rev().for_each(|m| bytes.extend_from_slice(&a[m.a..m.a + m.len]));
-            ctx.reply.bulk(&bytes);
-        }
-        Asked::Matches => reply_matches(&mut ctx.reply, &found, &options),
+    if ctx.slow.suits_bytes(a.len().saturating_mul(b.len())) {
+        return ctx.slow.begin(|| slow::lcs(a, b, options));
     }
+    let (a, b) = (in_one_piece(a), in_one_piece(b));
+    let mut search = Search::new(&a, &b, options.asked)?;
+    search.fill(&a, &b, usize::MAX);
+    search.reply(&mut ctx.reply, &a, &b, &options);
     Ok(Outcome::Done)
 }
 
@@ -135,53 +131,100 @@ struct CommonRun {
 const NO_MEMORY: CmdError =
     CmdError::text("ERR Insufficient memory, failed allocating transient memory for LCS");
 
-/// Fills the table row by row and returns its last length. `word` gets the bits of each row, 64 at a time, with the
-/// number of the word in the whole table.
-fn fill(a: &[u8], b: &[u8], mut word: impl FnMut(usize, u64)) -> Result<usize, CmdError> {
-    if a.is_empty() || b.is_empty() {
-        return Ok(0);
-    }
-    let mut row: Vec<u32> = Vec::new();
-    row.try_reserve_exact(b.len()).map_err(|_| NO_MEMORY)?;
-    row.resize(b.len(), 0);
-    let words = b.len().div_ceil(64);
-    for (i, &x) in a.iter().enumerate() {
-        let (mut left, mut corner) = (0, 0);
-        for (n, (above, bytes)) in row.chunks_mut(64).zip(b.chunks(64)).enumerate() {
-            let mut bits = 0;
-            for (bit, (cell, &y)) in above.iter_mut().zip(bytes).enumerate() {
-                let up = *cell;
-                bits |= u64::from(up > left) << bit;
-                left = if x == y { corner + 1 } else { up.max(left) };
-                corner = up;
-                *cell = left;
-            }
-            word(i * words + n, bits);
-        }
-    }
-    Ok(row.last().map_or(0, |last| *last as usize))
+/// A search under way: the table's last row, and the bits of all that were filled.
+#[derive(Debug)]
+struct Search {
+    row: Vec<u32>,
+    /// Rows that are filled.
+    filled: usize,
+    /// Empty where the way back is not asked for.
+    bits: Vec<u64>,
 }
 
-fn find(a: &[u8], b: &[u8]) -> Result<CommonRun, CmdError> {
-    let words = b.len().div_ceil(64);
-    let mut table: Vec<u64> = Vec::new();
-    table.try_reserve_exact(a.len() * words).map_err(|_| NO_MEMORY)?;
-    table.resize(a.len() * words, 0);
-    let len = fill(a, b, |at, bits| table[at] = bits)?;
-    let mut matches = Vec::new();
-    let (mut i, mut j) = (a.len(), b.len());
-    while i > 0 && j > 0 {
-        let run = a[..i].iter().rev().zip(b[..j].iter().rev()).take_while(|(x, y)| x == y).count();
-        if run > 0 {
-            (i, j) = (i - run, j - run);
-            matches.push(Match { a: i, b: j, len: run });
-        } else if table[(i - 1) * words + (j - 1) / 64] >> ((j - 1) % 64) & 1 == 1 {
-            i -= 1;
-        } else {
-            j -= 1;
+impl Search {
+    fn new(a: &[u8], b: &[u8], asked: Asked) -> Result<Search, CmdError> {
+        let words = match asked {
+            Asked::Length => 0,
+            Asked::Bytes | Asked::Matches => a.len() * words_of_row(b),
+        };
+        Ok(Search { row: zeros(b.len())?, filled: 0, bits: zeros(words)? })
+    }
+
+    /// Fills so many rows more of the table, or what is left of it. Whether all are filled.
+    fn fill(&mut self, a: &[u8], b: &[u8], rows_max: usize) -> bool {
+        let Search { row, filled, bits } = self;
+        let (words, keeps_bits) = (words_of_row(b), !bits.is_empty());
+        let first = *filled;
+        *filled = first.saturating_add(rows_max).min(a.len());
+        for (i, &x) in a.iter().enumerate().take(*filled).skip(first) {
+            let (mut left, mut corner) = (0, 0);
+            for (n, (above, bytes)) in row.chunks_mut(64).zip(b.chunks(64)).enumerate() {
+                let mut word = 0;
+                for (bit, (cell, &y)) in above.iter_mut().zip(bytes).enumerate() {
+                    let up = *cell;
+                    word |= u64::from(up > left) << bit;
+                    left = if x == y { corner + 1 } else { up.max(left) };
+                    corner = up;
+                    *cell = left;
+                }
+                if keeps_bits {
+                    bits[i * words + n] = word;
+                }
+            }
+        }
+        *filled == a.len()
+    }
+
+    /// The length of the subsequence, once the table is filled.
+    fn len(&self) -> usize {
+        self.row.last().map_or(0, |last| *last as usize)
+    }
+
+    /// The way back from the last corner.
+    fn matches(&self, a: &[u8], b: &[u8]) -> CommonRun {
+        let words = words_of_row(b);
+        let mut matches = Vec::new();
+        let (mut i, mut j) = (a.len(), b.len());
+        while i > 0 && j > 0 {
+            let run = a[..i].iter().rev().zip(b[..j].iter().rev()).take_while(|(x, y)| x == y).count();
+            if run > 0 {
+                (i, j) = (i - run, j - run);
+                matches.push(Match { a: i, b: j, len: run });
+            } else if self.bits[(i - 1) * words + (j - 1) / 64] >> ((j - 1) % 64) & 1 == 1 {
+                i -= 1;
+            } else {
+                j -= 1;
+            }
+        }
+        CommonRun { len: self.len(), matches }
+    }
+
+    /// Answers, once the table is filled.
+    fn reply(&self, reply: &mut Reply<'_>, a: &[u8], b: &[u8], options: &LcsOptions) {
+        match options.asked {
+            Asked::Length => reply.int(self.len() as i64),
+            Asked::Bytes => {
+                let found = self.matches(a, b);
+                let mut bytes = Vec::with_capacity(found.len);
+                found.matches.iter().rev().for_each(|m| bytes.extend_from_slice(&a[m.a..m.a + m.len]));
+                reply.bulk(&bytes);
+            }
+            Asked::Matches => reply_matches(reply, &self.matches(a, b), options),
         }
     }
-    Ok(CommonRun { len, matches })
+}
+
+/// Words of bits of one row.
+fn words_of_row(b: &[u8]) -> usize {
+    b.len().div_ceil(64)
+}
+
+/// So many zeros, if there is memory for them.
+fn zeros<T: Clone + Default>(len: usize) -> Result<Vec<T>, CmdError> {
+    let mut zeros = Vec::new();
+    zeros.try_reserve_exact(len).map_err(|_| NO_MEMORY)?;
+    zeros.resize(len, T::default());
+    Ok(zeros)
 }
 
 fn reply_matches(reply: &mut Reply<'_>, found: &CommonRun, options: &LcsOptions) {

@@ -6,8 +6,9 @@
 use crate::args::Args;
 use crate::ctx::{DebugCtx, Outcome, Run};
 use sha1::{Digest as _, Sha1};
-use sluice_base::num::IntBuffer;
+use sluice_base::num::{IntBuffer, push_f64};
 use sluice_keyspace::{Entry, ValueRef};
+use sluice_value::stream::{Element, Stream, StreamId};
 
 /// A fold of pieces.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
@@ -48,9 +49,46 @@ impl Fold {
                     self.mix(element.bytes(&mut buffer));
                 }
             }
+            ValueRef::Hash(hash) => {
+                self.mix(&HASH_TYPE.to_be_bytes());
+                let (mut name, mut value) = (IntBuffer::new(), IntBuffer::new());
+                for field in hash.iter() {
+                    let mut pair = Fold::default();
+                    pair.mix(field.name.bytes(&mut name));
+                    pair.mix(field.value.bytes(&mut value));
+                    self.xor(&pair.0);
+                }
+            }
+            ValueRef::Stream(stream) => self.stream(stream),
+            ValueRef::Zset(zset) => {
+                self.mix(&ZSET_TYPE.to_be_bytes());
+                for (member, score) in zset.iter_all() {
+                    let mut element = Fold::default();
+                    element.mix(member);
+                    let mut text = Vec::new();
+                    push_f64(&mut text, score);
+                    element.mix(&text);
+                    self.xor(&element.0);
+                }
+            }
         }
         if entry.expiry().is_some() {
             self.xor(b"!!expire!!");
+        }
+    }
+
+    fn stream(&mut self, stream: &Stream) {
+        self.mix(&STREAM_TYPE.to_be_bytes());
+        let mut buffer = IntBuffer::new();
+        for entry in stream.log().iter(StreamId::MIN, StreamId::MAX) {
+            let id = entry.id();
+            self.mix(format!("{}.{}", id.ms, id.seq).as_bytes());
+            for element in entry.pairs().flat_map(|(field, value)| [field, value]) {
+                match element {
+                    Element::Int(number) => self.mix(buffer.format(number)),
+                    Element::Bytes(bytes) => self.mix(bytes),
+                }
+            }
         }
     }
 
@@ -61,8 +99,14 @@ impl Fold {
 
 /// The number of strings among types.
 const STRING_TYPE: u32 = 0;
+/// The number of hashes.
+const HASH_TYPE: u32 = 4;
 /// The number of lists.
 const LIST_TYPE: u32 = 1;
+/// The number of streams.
+const STREAM_TYPE: u32 = 6;
+/// The number of sorted sets.
+const ZSET_TYPE: u32 = 3;
 
 /// Of all databases: each database's number is mixed in before its keys are xored.
 pub(super) fn all(ctx: &mut DebugCtx<'_>, _: Args<'_>) -> Run {

@@ -28,6 +28,13 @@ fn naive(a: &[u8], b: &[u8]) -> (usize, Vec<u8>) {
     (table[a.len()][b.len()], bytes)
 }
 
+/// A table that was filled, so many rows at a time.
+fn searched(a: &[u8], b: &[u8], asked: Asked, rows: usize) -> Search {
+    let mut search = Search::new(a, b, asked).unwrap();
+    while !search.fill(a, b, rows) {}
+    search
+}
+
 #[test]
 fn bits_lead_the_same_way_as_the_table_of_lengths() {
     let mut rng = Rng::new(5);
@@ -39,9 +46,11 @@ fn bits_lead_the_same_way_as_the_table_of_lengths() {
         };
         let (a, b) = (text(150), text(150));
         let (len, bytes) = naive(&a, &b);
-        let found = find(&a, &b).unwrap();
+        let found = searched(&a, &b, Asked::Bytes, usize::MAX).matches(&a, &b);
         assert_eq!(found.len, len);
-        assert_eq!(fill(&a, &b, |_, _| {}).unwrap(), len);
+        assert_eq!(searched(&a, &b, Asked::Length, usize::MAX).len(), len);
+        let in_steps = searched(&a, &b, Asked::Matches, 1 + round as usize % 7);
+        assert_eq!(in_steps.matches(&a, &b).matches, found.matches);
         let runs: Vec<u8> =
             found.matches.iter().rev().flat_map(|m| a[m.a..m.a + m.len].iter().copied()).collect();
         assert_eq!(runs, bytes);

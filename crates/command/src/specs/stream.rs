@@ -1,0 +1,617 @@
+//! Stream commands.
+
+use super::shorthand::*;
+use crate::spec::{Arity, Begin, Cat, Find, Flags, Group, KeyFlags, KeySpec, Keys, Spec};
+
+specs! {
+    stream:
+    XACK,
+    XADD,
+    XAUTOCLAIM,
+    XCLAIM,
+    XDEL,
+    XGROUP,
+    XGROUP_CREATE,
+    XGROUP_CREATECONSUMER,
+    XGROUP_DELCONSUMER,
+    XGROUP_DESTROY,
+    XGROUP_HELP,
+    XGROUP_SETID,
+    XINFO,
+    XINFO_CONSUMERS,
+    XINFO_GROUPS,
+    XINFO_HELP,
+    XINFO_STREAM,
+    XLEN,
+    XPENDING,
+    XRANGE,
+    XREAD,
+    XREADGROUP,
+    XREVRANGE,
+    XSETID,
+    XTRIM,
+}
+
+/// Keys behind the word `STREAMS`, looked for from a place on: the first half of what follows.
+const fn streams(from: i8, flags: KeyFlags) -> KeySpec {
+    let find = Find::Range { last: -1, step: 1, limit: 2 };
+    KeySpec { begin: Begin::Keyword { word: "STREAMS", from }, find, flags, notes: "" }
+}
+
+/// `XACK`
+pub static XACK: Spec = Spec {
+    full_name: "xack",
+    subcommands: &[],
+    group: Group::Stream,
+    since: "5.0.0",
+    arity: Arity::AtLeast(4),
+    flags: Flags::WRITE.or(Flags::FAST),
+    acl: Cat::STREAM,
+    keys: Keys::Specs(&[one(1, RW_UPDATE)]),
+    args: &[key("key", 0), string("group"), string("id").repeated()],
+    tips: &[],
+    history: &[],
+    summary: "Ends the wait for the acknowledgement of entries that a group's consumers were sent.",
+    complexity: "O(1) for each id",
+    deprecated: None,
+    id: id::XACK,
+};
+
+/// `XADD`
+pub static XADD: Spec = Spec {
+    full_name: "xadd",
+    subcommands: &[],
+    group: Group::Stream,
+    since: "5.0.0",
+    arity: Arity::AtLeast(5),
+    flags: Flags::WRITE.or(Flags::DENYOOM).or(Flags::FAST),
+    acl: Cat::STREAM,
+    keys: Keys::Specs(&[one(1, RW_UPDATE).note("Update rather than insert, since entries may be trimmed")]),
+    args: &[
+        key("key", 0),
+        token("nomkstream", "NOMKSTREAM").optional().since("6.2.0"),
+        block(
+            "trim",
+            &[
+                one_of("strategy", &[token("maxlen", "MAXLEN"), token("minid", "MINID").since("6.2.0")]),
+                one_of("operator", &[token("equal", "="), token("approximately", "~")]).optional(),
+                string("threshold"),
+                integer("count").after("LIMIT").optional().since("6.2.0"),
+            ],
+        )
+        .optional(),
+        one_of("id-selector", &[token("auto-id", "*"), string("id")]),
+        block("data", &[string("field"), string("value")]).repeated(),
+    ],
+    tips: &["nondeterministic_output"],
+    history: &[
+        ("6.2.0", "`NOMKSTREAM`, `MINID` and `LIMIT` were added."),
+        ("7.0.0", "An id may be `<ms>-*`."),
+    ],
+    summary: "Adds an entry to a stream, creating it where it is missing.",
+    complexity: "O(1), or O(N) where N entries are trimmed",
+    deprecated: None,
+    id: id::XADD,
+};
+
+/// `XAUTOCLAIM`
+pub static XAUTOCLAIM: Spec = Spec {
+    full_name: "xautoclaim",
+    subcommands: &[],
+    group: Group::Stream,
+    since: "6.2.0",
+    arity: Arity::AtLeast(6),
+    flags: Flags::WRITE.or(Flags::FAST),
+    acl: Cat::STREAM,
+    keys: Keys::Specs(&[one(1, RW_DELETE)]),
+    args: &[
+        key("key", 0),
+        string("group"),
+        string("consumer"),
+        string("min-idle-time"),
+        string("start"),
+        integer("count").after("COUNT").optional(),
+        token("justid", "JUSTID").optional(),
+    ],
+    tips: &["nondeterministic_output"],
+    history: &[("7.0.0", "The reply names the entries that are gone.")],
+    summary: "Hands entries that have been pending for long over to a consumer, in the order of their ids.",
+    complexity: "O(1) where the count is small",
+    deprecated: None,
+    id: id::XAUTOCLAIM,
+};
+
+/// `XCLAIM`
+pub static XCLAIM: Spec = Spec {
+    full_name: "xclaim",
+    subcommands: &[],
+    group: Group::Stream,
+    since: "5.0.0",
+    arity: Arity::AtLeast(6),
+    flags: Flags::WRITE.or(Flags::FAST),
+    acl: Cat::STREAM,
+    keys: Keys::Specs(&[one(1, RW_UPDATE)]),
+    args: &[
+        key("key", 0),
+        string("group"),
+        string("consumer"),
+        string("min-idle-time"),
+        string("id").repeated(),
+        integer("ms").after("IDLE").optional(),
+        unix_time("unix-time-milliseconds").after("TIME").optional(),
+        integer("count").after("RETRYCOUNT").optional(),
+        token("force", "FORCE").optional(),
+        token("justid", "JUSTID").optional(),
+        string("lastid").after("LASTID").optional(),
+    ],
+    tips: &["nondeterministic_output"],
+    history: &[],
+    summary: "Hands pending entries over to a consumer.",
+    complexity: "O(log N) for each id, N being the number of pending entries of the group",
+    deprecated: None,
+    id: id::XCLAIM,
+};
+
+/// `XDEL`
+pub static XDEL: Spec = Spec {
+    full_name: "xdel",
+    subcommands: &[],
+    group: Group::Stream,
+    since: "5.0.0",
+    arity: Arity::AtLeast(3),
+    flags: Flags::WRITE.or(Flags::FAST),
+    acl: Cat::STREAM,
+    keys: Keys::Specs(&[one(1, RW_DELETE)]),
+    args: &[key("key", 0), string("id").repeated()],
+    tips: &[],
+    history: &[],
+    summary: "Deletes entries by their ids and answers how many there were.",
+    complexity: "O(log N) for each id",
+    deprecated: None,
+    id: id::XDEL,
+};
+
+/// `XGROUP`
+pub static XGROUP: Spec = Spec {
+    full_name: "xgroup",
+    subcommands: &[
+        &XGROUP_CREATE,
+        &XGROUP_CREATECONSUMER,
+        &XGROUP_DELCONSUMER,
+        &XGROUP_DESTROY,
+        &XGROUP_HELP,
+        &XGROUP_SETID,
+    ],
+    group: Group::Stream,
+    since: "5.0.0",
+    arity: Arity::AtLeast(2),
+    flags: Flags::NONE,
+    acl: Cat::NONE,
+    keys: Keys::Specs(&[]),
+    args: &[],
+    tips: &[],
+    history: &[],
+    summary: "Manages consumer groups.",
+    complexity: "As the subcommand",
+    deprecated: None,
+    id: id::XGROUP,
+};
+
+/// `XGROUP CREATE`
+pub static XGROUP_CREATE: Spec = Spec {
+    full_name: "xgroup|create",
+    subcommands: &[],
+    group: Group::Stream,
+    since: "5.0.0",
+    arity: Arity::AtLeast(5),
+    flags: Flags::WRITE.or(Flags::DENYOOM),
+    acl: Cat::STREAM,
+    keys: Keys::Specs(&[one(2, RW_INSERT)]),
+    args: &[
+        key("key", 0),
+        string("group"),
+        one_of("id-selector", &[string("id"), token("new-id", "$")]),
+        token("mkstream", "MKSTREAM").optional(),
+        integer("entriesread").after("ENTRIESREAD").shown_as("entries-read").optional(),
+    ],
+    tips: &[],
+    history: &[("7.0.0", "`ENTRIESREAD` was added.")],
+    summary: "Creates a consumer group.",
+    complexity: "O(1)",
+    deprecated: None,
+    id: id::XGROUP_CREATE,
+};
+
+/// `XGROUP CREATECONSUMER`
+pub static XGROUP_CREATECONSUMER: Spec = Spec {
+    full_name: "xgroup|createconsumer",
+    subcommands: &[],
+    group: Group::Stream,
+    since: "6.2.0",
+    arity: Arity::Exactly(5),
+    flags: Flags::WRITE.or(Flags::DENYOOM),
+    acl: Cat::STREAM,
+    keys: Keys::Specs(&[one(2, RW_INSERT)]),
+    args: &[key("key", 0), string("group"), string("consumer")],
+    tips: &[],
+    history: &[],
+    summary: "Creates a consumer in a group.",
+    complexity: "O(1)",
+    deprecated: None,
+    id: id::XGROUP_CREATECONSUMER,
+};
+
+/// `XGROUP DELCONSUMER`
+pub static XGROUP_DELCONSUMER: Spec = Spec {
+    full_name: "xgroup|delconsumer",
+    subcommands: &[],
+    group: Group::Stream,
+    since: "5.0.0",
+    arity: Arity::Exactly(5),
+    flags: Flags::WRITE,
+    acl: Cat::STREAM,
+    keys: Keys::Specs(&[one(2, RW_DELETE)]),
+    args: &[key("key", 0), string("group"), string("consumer")],
+    tips: &[],
+    history: &[],
+    summary: "Removes a consumer with its pending entries.",
+    complexity: "O(N), N being the number of its pending entries",
+    deprecated: None,
+    id: id::XGROUP_DELCONSUMER,
+};
+
+/// `XGROUP DESTROY`
+pub static XGROUP_DESTROY: Spec = Spec {
+    full_name: "xgroup|destroy",
+    subcommands: &[],
+    group: Group::Stream,
+    since: "5.0.0",
+    arity: Arity::Exactly(4),
+    flags: Flags::WRITE,
+    acl: Cat::STREAM,
+    keys: Keys::Specs(&[one(2, RW_DELETE)]),
+    args: &[key("key", 0), string("group")],
+    tips: &[],
+    history: &[],
+    summary: "Removes a consumer group.",
+    complexity: "O(1); what the group held is freed by another thread",
+    deprecated: None,
+    id: id::XGROUP_DESTROY,
+};
+
+/// `XGROUP HELP`
+pub static XGROUP_HELP: Spec = Spec {
+    full_name: "xgroup|help",
+    subcommands: &[],
+    group: Group::Stream,
+    since: "5.0.0",
+    arity: Arity::Exactly(2),
+    flags: Flags::LOADING.or(Flags::STALE),
+    acl: Cat::STREAM,
+    keys: Keys::Specs(&[]),
+    args: &[],
+    tips: &[],
+    history: &[],
+    summary: "Explains the subcommands.",
+    complexity: "O(1)",
+    deprecated: None,
+    id: id::XGROUP_HELP,
+};
+
+/// `XGROUP SETID`
+pub static XGROUP_SETID: Spec = Spec {
+    full_name: "xgroup|setid",
+    subcommands: &[],
+    group: Group::Stream,
+    since: "5.0.0",
+    arity: Arity::AtLeast(5),
+    flags: Flags::WRITE,
+    acl: Cat::STREAM,
+    keys: Keys::Specs(&[one(2, RW_UPDATE)]),
+    args: &[
+        key("key", 0),
+        string("group"),
+        one_of("id-selector", &[string("id"), token("new-id", "$")]),
+        integer("entriesread").after("ENTRIESREAD").shown_as("entries-read").optional(),
+    ],
+    tips: &[],
+    history: &[("7.0.0", "`ENTRIESREAD` was added.")],
+    summary: "Sets which entry a group has read last.",
+    complexity: "O(1)",
+    deprecated: None,
+    id: id::XGROUP_SETID,
+};
+
+/// `XINFO`
+pub static XINFO: Spec = Spec {
+    full_name: "xinfo",
+    subcommands: &[&XINFO_CONSUMERS, &XINFO_GROUPS, &XINFO_HELP, &XINFO_STREAM],
+    group: Group::Stream,
+    since: "5.0.0",
+    arity: Arity::AtLeast(2),
+    flags: Flags::NONE,
+    acl: Cat::NONE,
+    keys: Keys::Specs(&[]),
+    args: &[],
+    tips: &[],
+    history: &[],
+    summary: "Describes streams.",
+    complexity: "As the subcommand",
+    deprecated: None,
+    id: id::XINFO,
+};
+
+/// `XINFO CONSUMERS`
+pub static XINFO_CONSUMERS: Spec = Spec {
+    full_name: "xinfo|consumers",
+    subcommands: &[],
+    group: Group::Stream,
+    since: "5.0.0",
+    arity: Arity::Exactly(4),
+    flags: Flags::READONLY,
+    acl: Cat::STREAM,
+    keys: Keys::Specs(&[one(2, RO_ACCESS)]),
+    args: &[key("key", 0), string("group")],
+    tips: &["nondeterministic_output"],
+    history: &[("7.2.0", "`inactive` was added, and `idle` counts from the last attempt.")],
+    summary: "Lists the consumers of a group.",
+    complexity: "O(N), N being the number of consumers",
+    deprecated: None,
+    id: id::XINFO_CONSUMERS,
+};
+
+/// `XINFO GROUPS`
+pub static XINFO_GROUPS: Spec = Spec {
+    full_name: "xinfo|groups",
+    subcommands: &[],
+    group: Group::Stream,
+    since: "5.0.0",
+    arity: Arity::Exactly(3),
+    flags: Flags::READONLY,
+    acl: Cat::STREAM,
+    keys: Keys::Specs(&[one(2, RO_ACCESS)]),
+    args: &[key("key", 0)],
+    tips: &[],
+    history: &[("7.0.0", "`entries-read` and `lag` were added.")],
+    summary: "Lists the groups of a stream.",
+    complexity: "O(N), N being the number of groups",
+    deprecated: None,
+    id: id::XINFO_GROUPS,
+};
+
+/// `XINFO HELP`
+pub static XINFO_HELP: Spec = Spec {
+    full_name: "xinfo|help",
+    subcommands: &[],
+    group: Group::Stream,
+    since: "5.0.0",
+    arity: Arity::Exactly(2),
+    flags: Flags::LOADING.or(Flags::STALE),
+    acl: Cat::STREAM,
+    keys: Keys::Specs(&[]),
+    args: &[],
+    tips: &[],
+    history: &[],
+    summary: "Explains the subcommands.",
+    complexity: "O(1)",
+    deprecated: None,
+    id: id::XINFO_HELP,
+};
+
+/// `XINFO STREAM`
+pub static XINFO_STREAM: Spec = Spec {
+    full_name: "xinfo|stream",
+    subcommands: &[],
+    group: Group::Stream,
+    since: "5.0.0",
+    arity: Arity::AtLeast(3),
+    flags: Flags::READONLY,
+    acl: Cat::STREAM,
+    keys: Keys::Specs(&[one(2, RO_ACCESS)]),
+    args: &[
+        key("key", 0),
+        block("full-block", &[token("full", "FULL"), integer("count").after("COUNT").optional()]).optional(),
+    ],
+    tips: &[],
+    history: &[
+        ("6.0.0", "`FULL` was added."),
+        ("7.0.0", "The fields about deleted and added entries, and groups' `lag`, were added."),
+        ("7.2.0", "`active-time` was added, and `seen-time` is that of the last attempt."),
+    ],
+    summary: "Describes a stream.",
+    complexity: "O(1) without FULL",
+    deprecated: None,
+    id: id::XINFO_STREAM,
+};
+
+/// `XLEN`
+pub static XLEN: Spec = Spec {
+    full_name: "xlen",
+    subcommands: &[],
+    group: Group::Stream,
+    since: "5.0.0",
+    arity: Arity::Exactly(2),
+    flags: Flags::READONLY.or(Flags::FAST),
+    acl: Cat::STREAM,
+    keys: Keys::Specs(&[one(1, RO)]),
+    args: &[key("key", 0)],
+    tips: &[],
+    history: &[],
+    summary: "Answers the number of entries of a stream.",
+    complexity: "O(1)",
+    deprecated: None,
+    id: id::XLEN,
+};
+
+/// `XPENDING`
+pub static XPENDING: Spec = Spec {
+    full_name: "xpending",
+    subcommands: &[],
+    group: Group::Stream,
+    since: "5.0.0",
+    arity: Arity::AtLeast(3),
+    flags: Flags::READONLY,
+    acl: Cat::STREAM,
+    keys: Keys::Specs(&[one(1, RO_ACCESS)]),
+    args: &[
+        key("key", 0),
+        string("group"),
+        block(
+            "filters",
+            &[
+                integer("min-idle-time").after("IDLE").optional().since("6.2.0"),
+                string("start"),
+                string("end"),
+                integer("count"),
+                string("consumer").optional(),
+            ],
+        )
+        .optional(),
+    ],
+    tips: &["nondeterministic_output"],
+    history: &[("6.2.0", "`IDLE` and exclusive ranges were added.")],
+    summary: "Describes the pending entries of a group.",
+    complexity: "O(N), N being the number of entries answered; with IDLE, of those looked at",
+    deprecated: None,
+    id: id::XPENDING,
+};
+
+/// `XRANGE`
+pub static XRANGE: Spec = Spec {
+    full_name: "xrange",
+    subcommands: &[],
+    group: Group::Stream,
+    since: "5.0.0",
+    arity: Arity::AtLeast(4),
+    flags: Flags::READONLY,
+    acl: Cat::STREAM,
+    keys: Keys::Specs(&[one(1, RO_ACCESS)]),
+    args: &[key("key", 0), string("start"), string("end"), integer("count").after("COUNT").optional()],
+    tips: &[],
+    history: &[("6.2.0", "Ranges may exclude their ends.")],
+    summary: "Answers the entries of a range of ids.",
+    complexity: "O(log N + M), M being the number of entries answered",
+    deprecated: None,
+    id: id::XRANGE,
+};
+
+/// `XREAD`
+pub static XREAD: Spec = Spec {
+    full_name: "xread",
+    subcommands: &[],
+    group: Group::Stream,
+    since: "5.0.0",
+    arity: Arity::AtLeast(4),
+    flags: Flags::READONLY.or(Flags::BLOCKING).or(Flags::MOVABLE_KEYS),
+    acl: Cat::STREAM,
+    keys: Keys::Specs(&[streams(1, RO_ACCESS)]),
+    args: &[
+        integer("count").after("COUNT").optional(),
+        integer("milliseconds").after("BLOCK").optional(),
+        block("streams", &[key("key", 0).repeated(), string("id").repeated()]).after("STREAMS"),
+    ],
+    tips: &[],
+    history: &[],
+    summary: "Answers the entries of streams behind given ids, waiting for some where it is told to.",
+    complexity: "",
+    deprecated: None,
+    id: id::XREAD,
+};
+
+/// `XREADGROUP`
+pub static XREADGROUP: Spec = Spec {
+    full_name: "xreadgroup",
+    subcommands: &[],
+    group: Group::Stream,
+    since: "5.0.0",
+    arity: Arity::AtLeast(7),
+    flags: Flags::WRITE.or(Flags::BLOCKING).or(Flags::MOVABLE_KEYS),
+    acl: Cat::STREAM,
+    keys: Keys::Specs(&[streams(4, RO_ACCESS)]),
+    args: &[
+        block("group-block", &[string("group"), string("consumer")]).after("GROUP"),
+        integer("count").after("COUNT").optional(),
+        integer("milliseconds").after("BLOCK").optional(),
+        token("noack", "NOACK").optional(),
+        block("streams", &[key("key", 0).repeated(), string("id").repeated()]).after("STREAMS"),
+    ],
+    tips: &[],
+    history: &[],
+    summary: "Answers entries of streams to a consumer of a group, waiting for some where it is told to.",
+    complexity: "O(log N + M) for each stream, M being the number of entries answered",
+    deprecated: None,
+    id: id::XREADGROUP,
+};
+
+/// `XREVRANGE`
+pub static XREVRANGE: Spec = Spec {
+    full_name: "xrevrange",
+    subcommands: &[],
+    group: Group::Stream,
+    since: "5.0.0",
+    arity: Arity::AtLeast(4),
+    flags: Flags::READONLY,
+    acl: Cat::STREAM,
+    keys: Keys::Specs(&[one(1, RO_ACCESS)]),
+    args: &[key("key", 0), string("end"), string("start"), integer("count").after("COUNT").optional()],
+    tips: &[],
+    history: &[("6.2.0", "Ranges may exclude their ends.")],
+    summary: "Answers the entries of a range of ids, the last first.",
+    complexity: "O(log N + M), M being the number of entries answered",
+    deprecated: None,
+    id: id::XREVRANGE,
+};
+
+/// `XSETID`
+pub static XSETID: Spec = Spec {
+    full_name: "xsetid",
+    subcommands: &[],
+    group: Group::Stream,
+    since: "5.0.0",
+    arity: Arity::AtLeast(3),
+    flags: Flags::WRITE.or(Flags::DENYOOM).or(Flags::FAST),
+    acl: Cat::STREAM,
+    keys: Keys::Specs(&[one(1, RW_UPDATE)]),
+    args: &[
+        key("key", 0),
+        string("last-id"),
+        integer("entries-added").after("ENTRIESADDED").optional().since("7.0.0"),
+        string("max-deleted-id").after("MAXDELETEDID").optional().since("7.0.0"),
+    ],
+    tips: &[],
+    history: &[("7.0.0", "`ENTRIESADDED` and `MAXDELETEDID` were added.")],
+    summary: "Sets what a stream remembers beside its entries.",
+    complexity: "O(1)",
+    deprecated: None,
+    id: id::XSETID,
+};
+
+/// `XTRIM`
+pub static XTRIM: Spec = Spec {
+    full_name: "xtrim",
+    subcommands: &[],
+    group: Group::Stream,
+    since: "5.0.0",
+    arity: Arity::AtLeast(4),
+    flags: Flags::WRITE,
+    acl: Cat::STREAM,
+    keys: Keys::Specs(&[one(1, RW_DELETE)]),
+    args: &[
+        key("key", 0),
+        block(
+            "trim",
+            &[
+                one_of("strategy", &[token("maxlen", "MAXLEN"), token("minid", "MINID").since("6.2.0")]),
+                one_of("operator", &[token("equal", "="), token("approximately", "~")]).optional(),
+                string("threshold"),
+                integer("count").after("LIMIT").optional().since("6.2.0"),
+            ],
+        ),
+    ],
+    tips: &["nondeterministic_output"],
+    history: &[("6.2.0", "`MINID` and `LIMIT` were added.")],
+    summary: "Removes the first entries of a stream.",
+    complexity: "O(log N), and a step for each entry of the last macro node",
+    deprecated: None,
+    id: id::XTRIM,
+};

@@ -1,0 +1,139 @@
+//! The end of the server that waits for its replicas: writes are kept back, replicas are asked how far they are, and the server
+//! ends when all have everything, or after `shutdown-timeout`.
+
+use crate::action::Action;
+use crate::control::Control;
+use crate::engine::Engine;
+use crate::error::CmdError;
+use crate::process::{LogLevel, Process};
+use crate::saving::Ending;
+use crate::session::Sessions;
+use crate::session_key::SessionKey;
+use sluice_base::Now;
+use sluice_config::param;
+
+/// An end that waits.
+#[derive(Debug)]
+pub(crate) struct PendingEnd {
+    ending: Ending,
+    force: bool,
+    /// Offset of the stream that replicas must have.
+    offset: u64,
+    /// When it is not waited for any more, ms of the monotonic clock.
+    pub deadline_ms: u64,
+    /// Clients of SHUTDOWN.
+    pub clients: Vec<SessionKey>,
+    /// SHUTDOWN ABORT.
+    pub is_aborted: bool,
+}
+
+impl PendingEnd {
+    /// An end that begins to wait now.
+    pub(crate) fn new(ending: Ending, force: bool, control: &Control, now: Now) -> PendingEnd {
+        let timeout_s = u64::try_from(control.config.int(param::SHUTDOWN_TIMEOUT)).unwrap_or(0);
+        PendingEnd {
+            ending,
+            force,
+            offset: control.stream.offset,
+            deadline_ms: now.mono_ns / 1_000_000 + timeout_s * 1000,
+            clients: Vec::new(),
+            is_aborted: false,
+        }
+    }
+}
+
+/// The answer of SHUTDOWN that did not end the server.
+pub(crate) const NOT_ENDED: CmdError = CmdError::text("ERR Errors trying to SHUTDOWN. Check logs.");
+
+/// Whether all replicas have acknowledged an offset of the stream, those included that have no data yet.
+pub(crate) fn are_replicas_at(control: &Control, sessions: &Sessions, offset: u64) -> bool {
+    let states = control.replicas().into_iter().filter_map(|key| sessions.get(key)?.caller.replica_state());
+    states.into_iter().all(|replica| u64::try_from(replica.acked).is_ok_and(|acked| acked >= offset))
+}
+
+/// Begins to wait.
+pub(crate) fn begin(pending: PendingEnd, control: &mut Control, process: &mut dyn Process) {
+    process.log(LogLevel::Notice, "Waiting for replicas before shutting down.");
+    control.pending_end = Some(Box::new(pending));
+    control.ask_replicas = true;
+}
+
+impl Engine {
+    /// Begins to end the server for a signal where replicas have to be waited for. `false`: there is nothing to wait for. The end
+    /// comes as [`Action::Shutdown`].
+    pub fn end_waits_for_replicas(&mut self, ending: Ending, force: bool, process: &mut dyn Process) -> bool {
+        let control = &mut self.control;
+        let is_off = control.config.int(param::SHUTDOWN_TIMEOUT) == 0;
+        if control.pending_end.is_some() {
+            return true;
+        }
+        if is_off || are_replicas_at(control, &self.sessions, control.stream.offset) {
+            return false;
+        }
+        let pending = PendingEnd::new(ending, force, control, process.recent());
+        begin(pending, control, process);
+        self.refresh();
+        true
+    }
+
+    /// Ends the server when the replicas have everything, or have had the time for it.
+    #[inline]
+    pub(crate) fn advance_end(&mut self, process: &mut dyn Process) {
+        if self.control.pending_end.is_some() {
+            self.advance_pending_end(process);
+        }
+    }
+
+    #[cold]
+    fn advance_pending_end(&mut self, process: &mut dyn Process) {
+        let Some(pending) = self.control.pending_end.take() else { return };
+        let is_over = process.recent().mono_ns / 1_000_000 >= pending.deadline_ms;
+        let are_there = are_replicas_at(&self.control, &self.sessions, pending.offset);
+        if !pending.is_aborted && !is_over && !are_there {
+            self.control.pending_end = Some(pending);
+            // The gate may not know yet.
+            return self.refresh();
+        }
+        if !pending.is_aborted {
+            self.tell_of_replicas(pending.offset, process);
+            if self.prepare_end(pending.ending, pending.force, process) {
+                // Nothing is executed any more: who waits gets no answer.
+                self.control.pending_end = Some(pending);
+                return self.actions.push(Action::Shutdown);
+            }
+        }
+        self.refresh();
+        self.control.blocking.end_pause();
+        for client in pending.clients {
+            self.end_wait(client, process, |reply| reply.error(&NOT_ENDED.wire()));
+        }
+        self.serve_waiting(process);
+    }
+
+    /// Tells the log which replicas lack something.
+    fn tell_of_replicas(&self, offset: u64, process: &mut dyn Process) {
+        let keys = self.control.replicas();
+        let sessions: Vec<_> = keys.into_iter().filter_map(|key| self.sessions.get(key)).collect();
+        let (mut count, mut lagging) = (0, 0);
+        for session in sessions {
+            let Some(replica) = session.caller.replica_state() else { continue };
+            count += 1;
+            if u64::try_from(replica.acked).is_ok_and(|acked| acked >= offset) {
+                continue;
+            }
+            lagging += 1;
+            let behind = i64::try_from(offset).unwrap_or(i64::MAX).saturating_sub(replica.acked);
+            let lag = process.recent().unix_s() - replica.acked_s;
+            let name = session.caller.replica_name();
+            let text = format!(
+                "Lagging replica {name} reported offset {behind} behind master, lag={lag}, state={:?}.",
+                replica.stage
+            );
+            process.log(LogLevel::Notice, &text);
+        }
+        if count > 0 {
+            let text = format!("{} of {count} replicas are in sync when shutting down.", count - lagging);
+            process.log(LogLevel::Notice, &text);
+        }
+    }
+}

@@ -1,0 +1,359 @@
+//! ZUNION, ZINTER, ZDIFF, their forms that store, and ZINTERCARD.
+
+use super::{Shown, reply_elements};
+use crate::args::Args;
+use crate::ctx::{Outcome, ReadCtx, Run, WriteCtx};
+use crate::error::CmdError;
+use sluice_base::num::parse_f64;
+use sluice_keyspace::{DbRef, Event, ExpiryMode, Key, ValueRef};
+use sluice_resp::Reply;
+use sluice_value::{Zset, ZsetRef};
+use std::borrow::Cow;
+use std::ops::Range;
+
+/// What is made of several sets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Operation {
+    Union,
+    Inter,
+    Diff,
+}
+
+/// How the scores of one member become one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Aggregate {
+    Sum,
+    Min,
+    Max,
+}
+
+impl Aggregate {
+    fn of(self, one: f64, other: f64) -> f64 {
+        match self {
+            // The infinities cancel each other.
+            Aggregate::Sum => not_nan(one + other),
+            Aggregate::Min => {
+                if other < one {
+                    other
+                } else {
+                    one
+                }
+            }
+            Aggregate::Max => {
+                if other > one {
+                    other
+                } else {
+                    one
+                }
+            }
+        }
+    }
+}
+
+fn not_nan(score: f64) -> f64 {
+    if score.is_nan() { 0.0 } else { score }
+}
+
+/// An element of a result.
+type Element<'d> = (Cow<'d, [u8]>, f64);
+
+/// A set that takes part.
+#[derive(Clone, Copy)]
+enum Members<'d> {
+    /// Of a key that is absent.
+    None,
+    Zset(ZsetRef<'d>),
+}
+
+impl<'d> Members<'d> {
+    fn of(value: ValueRef<'d>) -> Result<Members<'d>, CmdError> {
+        match value {
+            ValueRef::Zset(zset) => Ok(Members::Zset(zset)),
+            ValueRef::Str(_) | ValueRef::List(_) | ValueRef::Hash(_) | ValueRef::Stream(_) => {
+                Err(CmdError::WrongType)
+            }
+        }
+    }
+
+    fn len(self) -> usize {
+        match self {
+            Members::None => 0,
+            Members::Zset(zset) => zset.len(),
+        }
+    }
+
+    fn score(self, member: &[u8]) -> Option<f64> {
+        match self {
+            Members::None => None,
+            Members::Zset(zset) => zset.score(member),
+        }
+    }
+
+    fn iter(self) -> Box<dyn Iterator<Item = Element<'d>> + 'd> {
+        match self {
+            Members::None => Box::new(std::iter::empty()),
+            Members::Zset(zset) => {
+                Box::new(zset.iter_all().map(|(member, score)| (Cow::Borrowed(member), score)))
+            }
+        }
+    }
+}
+
+#[derive(Clone, Copy)]
+struct Source<'d> {
+    members: Members<'d>,
+    weight: f64,
+    /// Position of the key among the arguments of the same bytes that comes first.
+    same_as: usize,
+}
+
+/// A call from the number of keys on.
+struct Call<'d> {
+    sources: Vec<Source<'d>>,
+    aggregate: Aggregate,
+    with_scores: bool,
+    /// 0: none.
+    limit: usize,
+}
+
+/// Which options a command takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Options {
+    /// WEIGHTS and AGGREGATE.
+    Store,
+    /// The same and WITHSCORES.
+    Reply,
+    /// None.
+    DiffStore,
+    /// WITHSCORES.
+    DiffReply,
+    /// LIMIT.
+    Card,
+}
+
+/// The positions of the keys; `at` is that of their number.
+fn keys_of(args: Args<'_>, at: usize, name: &'static str) -> Result<Range<usize>, CmdError> {
+    let number = args.int(at)?;
+    if number < 1 {
+        return Err(CmdError::owned(format!("ERR at least 1 input key is needed for '{name}' command")));
+    }
+    let number = usize::try_from(number).unwrap_or(usize::MAX);
+    if number > args.len() - at - 1 {
+        return Err(CmdError::Syntax);
+    }
+    Ok(at + 1..at + 1 + number)
+}
+
+impl<'d> Call<'d> {
+    fn parse(
+        db: &mut DbRef<'d>,
+        args: Args<'_>,
+        keys: Range<usize>,
+        options: Options,
+    ) -> Result<Call<'d>, CmdError> {
+        let mut sources = Vec::with_capacity(keys.len());
+        for index in keys.clone() {
+            let members = match db.get(args.key(index)) {
+                Some(entry) => Members::of(entry.value())?,
+                None => Members::None,
+            };
+            let same_as = keys.clone().find(|other| args.at(*other) == args.at(index)).unwrap_or(index);
+            sources.push(Source { members, weight: 1.0, same_as });
+        }
+        let mut call = Call { sources, aggregate: Aggregate::Sum, with_scores: false, limit: 0 };
+        let mut at = keys.end;
+        while at < args.len() {
+            at = call.option(args, at, options)?;
+        }
+        Ok(call)
+    }
+
+    /// Reads the option at a position; the position behind it.
+    fn option(&mut self, args: Args<'_>, at: usize, options: Options) -> Result<usize, CmdError> {
+        let left = args.len() - at - 1;
+        let weighs = matches!(options, Options::Store | Options::Reply);
+        if weighs && left >= self.sources.len() && args.is(at, "WEIGHTS") {
+            for (index, source) in self.sources.iter_mut().enumerate() {
+                let weight = parse_f64(args.at(at + 1 + index));
+                source.weight = weight.ok_or(const { CmdError::text("ERR weight value is not a float") })?;
+            }
+            return Ok(at + 1 + self.sources.len());
+        }
+        if weighs && left >= 1 && args.is(at, "AGGREGATE") {
+            self.aggregate = match () {
+                () if args.is(at + 1, "SUM") => Aggregate::Sum,
+                () if args.is(at + 1, "MIN") => Aggregate::Min,
+                () if args.is(at + 1, "MAX") => Aggregate::Max,
+                () => return Err(CmdError::Syntax),
+            };
+            return Ok(at + 2);
+        }
+        if matches!(options, Options::Reply | Options::DiffReply) && args.is(at, "WITHSCORES") {
+            self.with_scores = true;
+            return Ok(at + 1);
+        }
+        if options == Options::Card && left >= 1 && args.is(at, "LIMIT") {
+            let limit = args.int(at + 1).ok().and_then(|limit| usize::try_from(limit).ok());
+            self.limit = limit.ok_or(const { CmdError::text("ERR LIMIT can't be negative") })?;
+            return Ok(at + 2);
+        }
+        Err(CmdError::Syntax)
+    }
+
+    /// The result in order.
+    fn run(mut self, operation: Operation) -> Vec<Element<'d>> {
+        if operation != Operation::Diff {
+            // As in the reference: the order of additions decides the last digits.
+            self.sources.sort_by_key(|source| source.members.len());
+        }
+        let mut elements = match operation {
+            Operation::Union => self.union(),
+            Operation::Inter => self.inter().collect(),
+            Operation::Diff => self.diff(),
+        };
+        elements.sort_by(|one, other| {
+            // -0 and 0 are one score.
+            (one.1 + 0.0).total_cmp(&(other.1 + 0.0)).then_with(|| one.0.cmp(&other.0))
+        });
+        elements
+    }
+
+    fn union(&self) -> Vec<Element<'d>> {
+        let mut all: Vec<Element<'d>> = Vec::new();
+        for source in &self.sources {
+            let weighted =
+                source.members.iter().map(|(member, score)| (member, not_nan(source.weight * score)));
+            all.extend(weighted);
+        }
+        // Stable: the scores of one member stay in the order of the sets.
+        all.sort_by(|one, other| one.0.cmp(&other.0));
+        let mut out: Vec<Element<'d>> = Vec::with_capacity(all.len());
+        for (member, score) in all {
+            match out.last_mut() {
+                Some((last, sum)) if *last == member => *sum = self.aggregate.of(*sum, score),
+                Some(_) | None => out.push((member, score)),
+            }
+        }
+        out
+    }
+
+    /// The members that all sets have, in the order of the first.
+    fn inter(&self) -> impl Iterator<Item = Element<'d>> + '_ {
+        let (first, others) = match self.sources.split_first() {
+            Some((first, others)) => (Some(first), others),
+            None => (None, &[][..]),
+        };
+        first
+            .into_iter()
+            .flat_map(|first| first.members.iter().map(move |element| (first, element)))
+            .filter_map(move |(first, (member, score))| {
+                let mut sum = not_nan(first.weight * score);
+                for other in others {
+                    let of_other = if other.same_as == first.same_as {
+                        Some(score)
+                    } else {
+                        other.members.score(&member)
+                    };
+                    sum = self.aggregate.of(sum, not_nan(other.weight * of_other?));
+                }
+                Some((member, sum))
+            })
+    }
+
+    fn diff(&self) -> Vec<Element<'d>> {
+        let Some((first, others)) = self.sources.split_first() else { return Vec::new() };
+        if others.iter().any(|other| other.same_as == first.same_as) {
+            return Vec::new();
+        }
+        let is_left = |member: &[u8]| others.iter().all(|other| other.members.score(member).is_none());
+        first.members.iter().filter(|(member, _)| is_left(member)).collect()
+    }
+}
+
+pub(super) fn zunion(ctx: &mut ReadCtx<'_>, args: Args<'_>) -> Run {
+    reply(ctx, args, Operation::Union, "zunion")
+}
+
+pub(super) fn zinter(ctx: &mut ReadCtx<'_>, args: Args<'_>) -> Run {
+    reply(ctx, args, Operation::Inter, "zinter")
+}
+
+pub(super) fn zdiff(ctx: &mut ReadCtx<'_>, args: Args<'_>) -> Run {
+    reply(ctx, args, Operation::Diff, "zdiff")
+}
+
+fn reply(ctx: &mut ReadCtx<'_>, args: Args<'_>, operation: Operation, name: &'static str) -> Run {
+    let keys = keys_of(args, 1, name)?;
+    let options = if operation == Operation::Diff { Options::DiffReply } else { Options::Reply };
+    let call = Call::parse(&mut ctx.db, args, keys, options)?;
+    let shown = Shown::with_scores(call.with_scores);
+    let elements = call.run(operation);
+    let shown_elements = elements.iter().map(|(member, score)| (&**member, *score));
+    reply_elements(&mut ctx.reply, shown_elements, elements.len(), shown);
+    Ok(Outcome::Done)
+}
+
+pub(super) fn zintercard(ctx: &mut ReadCtx<'_>, args: Args<'_>) -> Run {
+    let keys = keys_of(args, 1, "zintercard")?;
+    let mut call = Call::parse(&mut ctx.db, args, keys, Options::Card)?;
+    call.sources.sort_by_key(|source| source.members.len());
+    let limit = if call.limit == 0 { usize::MAX } else { call.limit };
+    let count = call.inter().take(limit).count();
+    ctx.reply.int(count as i64);
+    Ok(Outcome::Done)
+}
+
+pub(super) fn zunionstore(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
+    store(ctx, args, Operation::Union, ("zunionstore", Event::ZUnionStore))
+}
+
+pub(super) fn zinterstore(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
+    store(ctx, args, Operation::Inter, ("zinterstore", Event::ZInterStore))
+}
+
+pub(super) fn zdiffstore(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
+    store(ctx, args, Operation::Diff, ("zdiffstore", Event::ZDiffStore))
+}
+
+fn store(
+    ctx: &mut WriteCtx<'_>,
+    args: Args<'_>,
+    operation: Operation,
+    (name, event): (&'static str, Event),
+) -> Run {
+    let keys = keys_of(args, 2, name)?;
+    if ctx.db.access.expiry == ExpiryMode::Delete {
+        // What has expired is deleted before the command propagates: a replica reads what is there.
+        keys.clone().for_each(|index| ctx.db.delete_if_expired(args.key(index)));
+    }
+    let limits = ctx.limits.zset;
+    let mut context = ctx.db.zset_context(limits);
+    let options = if operation == Operation::Diff { Options::DiffStore } else { Options::Store };
+    let mut db = ctx.db.reading();
+    let elements = Call::parse(&mut db, args, keys, options)?.run(operation);
+    let elements: Vec<(&[u8], f64)> = elements.iter().map(|(member, score)| (&**member, *score)).collect();
+    let encoding = limits.encoding_for(elements.len(), longest(&elements));
+    let new = Zset::from_sorted(elements.into_iter(), encoding, &mut context);
+    store_sorted(ctx, args.key(1), new, event)
+}
+
+/// Bytes of the longest member.
+pub(super) fn longest(elements: &[(&[u8], f64)]) -> usize {
+    elements.iter().map(|(member, _)| member.len()).max().unwrap_or(0)
+}
+
+/// Stores a result, with its size as the reply; an empty one takes the key away.
+pub(crate) fn store_sorted(ctx: &mut WriteCtx<'_>, key: Key<'_>, new: Zset, event: Event) -> Run {
+    let len = new.len();
+    if len == 0 {
+        ctx.db.remove(key, Event::Del);
+    } else {
+        ctx.db.store_zset(key, new, event);
+    }
+    reply_len(&mut ctx.reply, len)
+}
+
+fn reply_len(reply: &mut Reply<'_>, len: usize) -> Run {
+    reply.int(len as i64);
+    Ok(Outcome::Done)
+}

@@ -1,0 +1,448 @@
+//! Slow reads: what they answer, when they happen, what comes behind them, and what they cost whom.
+#![allow(missing_docs, clippy::unwrap_used)]
+
+use sluice_engine::{PieceRoom, Process, Progress, SessionKey};
+use sluice_testkit::{Rig, render};
+
+/// A rig with a list `l` of so many elements, and another client; slow reads stand still until they are told.
+fn with_list(elements: usize) -> (Rig, SessionKey) {
+    let mut rig = Rig::new();
+    fill(&mut rig, "l", elements);
+    let other = rig.connect();
+    rig.holds_reads = true;
+    (rig, other)
+}
+
+fn fill(rig: &mut Rig, key: &str, elements: usize) {
+    let numbers: Vec<String> = (0..elements).map(|number| format!("element:{number}")).collect();
+    for some in numbers.chunks(1000) {
+        let mut argv: Vec<&[u8]> = vec![b"RPUSH", key.as_bytes()];
+        argv.extend(some.iter().map(|text| text.as_bytes()));
+        rig.argv(rig.client, &argv);
+    }
+}
+
+/// A line of INFO.
+fn info(rig: &mut Rig, client: SessionKey, section: &str, name: &str) -> u64 {
+    let text = rig.run_as(client, &format!("INFO {section}"));
+    let at = text.find(&format!("{name}:")).unwrap_or_else(|| panic!("{name}: {text}"));
+    let digits = text[at + name.len() + 1..].split(|c: char| !c.is_ascii_digit()).next().unwrap();
+    digits.parse().unwrap()
+}
+
+fn got(rig: &mut Rig, client: SessionKey) -> String {
+    render(&rig.output(client))
+}
+
+/// The same of the first client.
+fn own(rig: &mut Rig) -> String {
+    let client = rig.client;
+    got(rig, client)
+}
+
+#[test]
+fn replies_are_those_of_reads_in_place() {
+    let mut apart = Rig::with(&[("slow-read-elements", "1"), ("list-max-listpack-size", "16")]);
+    let mut here = Rig::with(&[("slow-read-elements", "0"), ("list-max-listpack-size", "16")]);
+    let long = "x".repeat(40_000);
+    let text = "ohmytext".repeat(60);
+    let other = "mynewtext".repeat(60);
+    let mut lines = vec![
+        "RPUSH small a 1 b".to_owned(),
+        format!("RPUSH l {long} a {long} 12 {}", "y".repeat(9000)),
+        format!("SET s {}", "abc".repeat(400)),
+        format!("SET a {text}"),
+        format!("SET b {other}"),
+        "SETRANGE pages 200000 x".to_owned(),
+        "SETBIT pages 700001 1".to_owned(),
+        "SETRANGE ones 0 x".to_owned(),
+    ];
+    lines.extend([
+        format!("HSET h a 1 b {long} c {} d 4", "z".repeat(3000)),
+        "HSET small-h a 1 b 2 c 3".to_owned(),
+        "HPEXPIRE h 100000 FIELDS 1 a".to_owned(),
+        "HPEXPIRE h 1 FIELDS 1 d".to_owned(),
+    ]);
+    let fields: Vec<String> = (0..3000).map(|number| format!("field:{number} {number}")).collect();
+    lines.push(format!("HSET large-h {}", fields.join(" ")));
+    for key in ["h", "small-h", "large-h", "l", "missing"] {
+        lines.extend(["HGETALL", "HKEYS", "HVALS", "DUMP"].map(|name| format!("{name} {key}")));
+    }
+    for (first, last) in [(0, -1), (1, 3), (-2, -1), (3, 1), (0, 100), (2, 2)] {
+        lines.extend([format!("LRANGE l {first} {last}"), format!("LRANGE small {first} {last}")]);
+        for key in ["s", "pages", "a", "missing"] {
+            lines.push(format!("BITCOUNT {key} {first} {last}"));
+            lines.push(format!("BITCOUNT {key} {} 100000 BIT", first * 13 + 5));
+            for bit in [0, 1] {
+                lines.push(format!("BITPOS {key} {bit} {first}"));
+                lines.push(format!("BITPOS {key} {bit} {first} {last}"));
+                lines.push(format!("BITPOS {key} {bit} {} 1600000 BIT", first * 11 + 3));
+            }
+        }
+    }
+    for options in ["", "LEN", "IDX", "IDX WITHMATCHLEN MINMATCHLEN 4"] {
+        lines.push(format!("LCS a b {options}"));
+        lines.push(format!("LCS s a {options}"));
+    }
+    lines.extend(["DUMP l", "DUMP small", "DUMP s", "LRANGE s 0 -1", "BITCOUNT l"].map(str::to_owned));
+    let lines: Vec<String> = lines.iter().chain([&"HELLO 3".to_owned()]).chain(&lines).cloned().collect();
+    for line in lines {
+        if line.starts_with("HPEXPIRE h 1 ") {
+            for rig in [&mut apart, &mut here] {
+                rig.check("DEBUG SET-ACTIVE-EXPIRE 0", "+OK");
+            }
+        }
+        if line.starts_with("HGETALL h") {
+            for rig in [&mut apart, &mut here] {
+                rig.pass_ms(10);
+            }
+        }
+        let shown = &line[..line.len().min(40)];
+        assert_eq!(apart.run(&line), here.run(&line), "{shown}");
+    }
+    let other = here.connect();
+    assert_eq!(info(&mut here, other, "stats", "slow_reads_total"), 0);
+    let other = apart.connect();
+    assert!(info(&mut apart, other, "stats", "slow_reads_total") > 50, "they went the other way");
+}
+
+#[test]
+fn a_reply_comes_in_pieces_of_256_kib_at_most() {
+    let (mut rig, _) = with_list(100_000);
+    let client = rig.client;
+    assert_eq!(rig.run("LRANGE l 0 -1"), "");
+    let mut reply = Vec::new();
+    loop {
+        let progress = rig.produce();
+        let piece = rig.output(client);
+        assert!(piece.len() <= 256 << 10, "{}", piece.len());
+        reply.extend_from_slice(&piece);
+        if progress == Progress::End {
+            break;
+        }
+        assert!(piece.len() > 200 << 10, "as large as may be: {}", piece.len());
+    }
+    rig.finish_read();
+    let mut here = Rig::with(&[("slow-read-elements", "0")]);
+    fill(&mut here, "l", 100_000);
+    assert!(reply == here.argv(here.client, &[b"LRANGE", b"l", b"0", b"-1"]));
+}
+
+#[test]
+fn what_is_changed_after_its_moment_does_not_change_the_reply() {
+    let (mut rig, other) = with_list(10_000);
+    let client = rig.client;
+    rig.run("LRANGE l 0 -1");
+    for line in ["LPUSH l new", "LSET l 5000 changed", "LTRIM l 0 10", "DEL l", "FLUSHALL", "SWAPDB 0 1"] {
+        assert!(!rig.run_as(other, line).starts_with('-'), "{line}");
+    }
+    rig.finish_read();
+    let reply = got(&mut rig, client);
+    assert!(reply.starts_with("[\"element:0\", \"element:1\""));
+    assert!(reply.ends_with("\"element:9999\"]") && !reply.contains("changed"));
+}
+
+#[test]
+fn its_moment_is_when_a_thread_is_free_first_come_first_served() {
+    let (mut rig, other) = with_list(10_000);
+    let (second, third, watcher) = (rig.connect(), rig.connect(), rig.connect());
+    rig.run_as(watcher, "MONITOR");
+    rig.run("LRANGE l 0 -1");
+    for client in [second, third] {
+        assert_eq!(rig.run_as(client, "LRANGE l 0 -1"), "");
+    }
+    assert_eq!(rig.reads.len(), 1);
+    for (name, value) in [("running", 1), ("waiting", 2), ("total", 1)] {
+        assert_eq!(info(&mut rig, other, "stats", &format!("slow_reads_{name}")), value, "{name}");
+    }
+    assert_eq!(info(&mut rig, other, "stats", "keyspace_hits"), 1, "two have not happened");
+    assert_eq!(info(&mut rig, other, "clients", "blocked_clients"), 2);
+    let seen = rig.output(watcher);
+    assert_eq!(String::from_utf8(seen).unwrap().matches("LRANGE").count(), 1, "the same for MONITOR");
+    rig.run_as(other, "LSET l 0 changed");
+    rig.finish_read();
+    assert_eq!(rig.reads[0].0, second, "the first that came");
+    assert!(own(&mut rig).starts_with("[\"element:0\""));
+    rig.run_as(other, "DEL l");
+    rig.finish_read();
+    assert!(got(&mut rig, second).starts_with("[\"changed\""), "its moment was behind LSET");
+    assert!(rig.reads.is_empty());
+    assert_eq!(got(&mut rig, third), "[]", "its moment was behind DEL");
+    assert_eq!(info(&mut rig, other, "stats", "keyspace_hits"), 2);
+    assert_eq!(info(&mut rig, other, "stats", "keyspace_misses"), 1);
+    assert_eq!(info(&mut rig, other, "clients", "blocked_clients"), 0);
+    let seen = rig.output(watcher);
+    assert_eq!(String::from_utf8(seen).unwrap().matches("LRANGE").count(), 2);
+}
+
+#[test]
+fn the_gate_is_passed_when_it_begins() {
+    let (mut rig, other) = with_list(10_000);
+    let second = rig.connect();
+    rig.run("LRANGE l 0 -1");
+    rig.run_as(second, "LRANGE l 0 -1");
+    rig.run_as(other, "DEL l");
+    rig.run_as(other, "SET l x");
+    rig.finish_read();
+    assert_eq!(got(&mut rig, second), "-WRONGTYPE Operation against a key holding the wrong kind of value");
+}
+
+#[test]
+fn a_pause_keeps_back_what_has_not_begun_and_nothing_else() {
+    let (mut rig, other) = with_list(10_000);
+    let second = rig.connect();
+    rig.run("LRANGE l 0 -1");
+    rig.run_as(second, "LRANGE l 0 -1");
+    rig.check_as(other, "CLIENT PAUSE 100 ALL", "+OK");
+    rig.finish_read();
+    assert!(own(&mut rig).ends_with("\"element:9999\"]"), "one that has begun goes on");
+    assert!(rig.reads.is_empty());
+    rig.pass_ms(101);
+    rig.cron();
+    rig.finish_read();
+    assert!(got(&mut rig, second).ends_with("\"element:9999\"]"));
+}
+
+#[test]
+fn what_comes_behind_a_reply_waits_for_its_last_byte() {
+    let (mut rig, other) = with_list(100_000);
+    let client = rig.client;
+    rig.run("HELLO 3");
+    rig.run("SUBSCRIBE news");
+    let before =
+        rig.bytes(client, b"*1\r\n$4\r\nPING\r\n*4\r\n$6\r\nLRANGE\r\n$1\r\nl\r\n$1\r\n0\r\n$2\r\n-1\r\n");
+    assert_eq!(before, b"+PONG\r\n", "what was executed before is sent");
+    rig.check_as(other, "PUBLISH news now", ":1");
+    let mut reply = Vec::new();
+    for _ in 0..3 {
+        assert_eq!(rig.produce(), Progress::More);
+        reply.extend(rig.output(client));
+        rig.check_as(other, "PUBLISH news now", ":1");
+    }
+    let owed = rig.engine.session(client).unwrap().output_bytes();
+    assert!(owed > 100, "the messages count against its limits: {owed}");
+    rig.finish_read();
+    reply.extend(rig.output(client));
+    let shown = render(&reply);
+    let (list, pushes) = shown.split_once('\n').unwrap();
+    assert!(list.ends_with("\"element:99999\"]"), "{}", &list[list.len() - 50..]);
+    assert_eq!(pushes.matches("message").count(), 4, "{pushes}");
+}
+
+#[test]
+fn a_client_goes_on_behind_its_reply() {
+    let (mut rig, _) = with_list(10_000);
+    let client = rig.client;
+    rig.run("LRANGE l 0 -1");
+    rig.actions.clear();
+    assert!(rig.engine.session(client).unwrap().waiting.is_some(), "requests behind it stay where they are");
+    rig.finish_read();
+    let resumed = |action: &sluice_engine::Action| match action {
+        sluice_engine::Action::Resume(keys) => keys.contains(&client),
+        _ => false,
+    };
+    assert!(rig.actions.iter().any(resumed));
+    got(&mut rig, client);
+    rig.check("PING", "+PONG");
+}
+
+#[test]
+fn a_reply_that_nobody_is_sent_is_not_produced() {
+    let (mut rig, other) = with_list(10_000);
+    rig.run("CLIENT REPLY OFF");
+    assert_eq!(rig.run("LRANGE l 0 -1"), "");
+    rig.run("CLIENT REPLY ON");
+    rig.run("CLIENT REPLY SKIP");
+    assert_eq!(rig.run("LRANGE l 0 -1"), "");
+    rig.check("PING", "+PONG");
+    assert!(rig.reads.is_empty());
+    assert_eq!(info(&mut rig, other, "stats", "slow_reads_total"), 0);
+    assert_eq!(info(&mut rig, other, "stats", "keyspace_hits"), 2, "it happened all the same");
+}
+
+#[test]
+fn transactions_read_in_place() {
+    let (mut rig, other) = with_list(10_000);
+    for line in ["MULTI", "LRANGE l 0 -1", "DEL l"] {
+        rig.run(line);
+    }
+    assert!(rig.run("EXEC").ends_with("\"element:9999\"], :1]"));
+    assert_eq!(info(&mut rig, other, "stats", "slow_reads_in_place"), 1);
+    assert_eq!(info(&mut rig, other, "stats", "slow_reads_total"), 0);
+}
+
+#[test]
+fn the_threshold_can_be_set_and_turned_off() {
+    let (mut rig, _) = with_list(4096);
+    assert!(rig.run("LRANGE l 0 -1").ends_with("\"element:4095\"]"), "4,096 elements are not more than that");
+    rig.run("CONFIG SET slow-read-elements 4095");
+    assert_eq!(rig.run("LRANGE l 0 -2"), rig.run("LRANGE l 0 4094"));
+    assert_eq!(rig.run("LRANGE l 0 -1"), "");
+    rig.finish_read();
+    own(&mut rig);
+    rig.run("CONFIG SET slow-read-elements 0");
+    assert!(rig.run("LRANGE l 0 -1").ends_with("\"element:4095\"]"));
+}
+
+#[test]
+fn beyond_a_limit_of_memory_reads_are_produced_in_place() {
+    let (mut rig, other) = with_list(10_000);
+    rig.engine.set_slow_read_retained((64 << 20) - 1);
+    assert_eq!(rig.run("LRANGE l 0 -1"), "");
+    rig.finish_read();
+    own(&mut rig);
+    rig.engine.set_slow_read_retained(64 << 20);
+    assert!(rig.run("LRANGE l 0 -1").ends_with("\"element:9999\"]"));
+    assert_eq!(info(&mut rig, other, "stats", "slow_reads_in_place"), 1);
+    assert_eq!(info(&mut rig, other, "stats", "slow_reads_retained_bytes"), 64 << 20);
+}
+
+#[test]
+fn what_a_read_alone_holds_is_known_and_not_counted_by_maxmemory() {
+    let (mut rig, other) = with_list(100_000);
+    rig.run("LRANGE l 0 -1");
+    assert!(rig.reads[0].1.retained_bytes() < 1000, "all is shared");
+    rig.run_as(other, "DEL l");
+    rig.actions.clear();
+    let retained = rig.reads[0].1.retained_bytes();
+    assert!(retained > 1_000_000, "{retained}");
+    rig.run_as(other, "CONFIG SET maxmemory 100mb");
+    rig.process.facts.used_memory = (100 << 20) + 500_000;
+    assert!(rig.run_as(other, "SET k v").starts_with("-OOM"));
+    rig.engine.set_slow_read_retained(retained);
+    assert_eq!(rig.run_as(other, "SET k v"), "+OK");
+}
+
+#[test]
+fn a_client_is_given_pieces_ahead_of_what_it_took_up_to_a_bound() {
+    let (mut rig, _) = with_list(100_000);
+    let client = rig.client;
+    rig.run("LRANGE l 0 -1");
+    let now = rig.process.now();
+    assert_eq!(rig.engine.piece_room(client, now), PieceRoom::Room);
+    rig.produce();
+    assert_eq!(rig.engine.piece_room(client, now), PieceRoom::Room);
+    rig.produce();
+    assert_eq!(rig.engine.piece_room(client, now), PieceRoom::Full);
+    assert!(rig.engine.session(client).unwrap().output_bytes() <= 512 << 10);
+    rig.output(client);
+    let now = rig.process.now();
+    assert_eq!(rig.engine.piece_room(client, now), PieceRoom::Room, "it has taken them");
+    rig.produce();
+    rig.produce();
+    assert_eq!(rig.engine.piece_room(client, now), PieceRoom::Full);
+    rig.pass_ms(999);
+    let now = rig.process.now();
+    assert_eq!(rig.engine.piece_room(client, now), PieceRoom::Full);
+    rig.pass_ms(1);
+    let now = rig.process.now();
+    assert_eq!(rig.engine.piece_room(client, now), PieceRoom::Room, "it took nothing for a second");
+    rig.produce();
+    assert_eq!(rig.engine.piece_room(client, now), PieceRoom::Room, "so it gets all");
+}
+
+#[test]
+fn the_time_of_both_threads_is_counted_at_the_end() {
+    let (mut rig, other) = with_list(10_000);
+    for line in ["CONFIG SET slowlog-log-slower-than 900", "CONFIG SET latency-monitor-threshold 1"] {
+        rig.run(line);
+    }
+    rig.run("LRANGE l 0 -1");
+    assert!(!rig.run_as(other, "INFO commandstats").contains("cmdstat_lrange"));
+    rig.check_as(other, "SLOWLOG LEN", ":0");
+    rig.finish_read();
+    let text = rig.run_as(other, "INFO all");
+    let at = text.find("cmdstat_lrange:calls=1,usec=100").unwrap_or_else(|| panic!("{text}"));
+    assert!(text[at..].contains("latency_percentiles_usec_lrange"), "{text}");
+    let log = rig.run_as(other, "SLOWLOG GET");
+    assert!(log.contains("[\"LRANGE\", \"l\", \"0\", \"-1\"]"), "{log}");
+    rig.check_as(other, "LATENCY LATEST", "[]");
+    let large = rig.run_as(other, "COMMANDLOG GET -1 large-reply");
+    assert_eq!(large, "[]", "the default is a megabyte");
+}
+
+#[test]
+fn a_large_reply_is_logged_as_such() {
+    let (mut rig, other) = with_list(100_000);
+    rig.run("LRANGE l 0 -1");
+    rig.finish_read();
+    assert!(rig.run_as(other, "COMMANDLOG GET -1 large-reply").contains("\"LRANGE\""));
+}
+
+#[test]
+fn others_see_it_and_can_end_it_by_kill_alone() {
+    let (mut rig, other) = with_list(100_000);
+    let client = rig.client;
+    let id = rig.run("CLIENT ID").trim_start_matches(':').to_owned();
+    let (second, second_id) = (rig.connect(), 3);
+    rig.run("LRANGE l 0 -1");
+    rig.run_as(second, "LRANGE l 0 -1");
+    let line = rig.run_as(other, &format!("CLIENT LIST ID {id}"));
+    assert!(line.contains(" flags=p ") && line.contains(" cmd=lrange "), "{line}");
+    for id in [id.clone(), second_id.to_string()] {
+        rig.check_as(other, &format!("CLIENT UNBLOCK {id}"), ":0");
+    }
+    rig.produce();
+    rig.check_as(other, &format!("CLIENT KILL ID {id}"), ":1");
+    let now = rig.process.now();
+    assert_eq!(rig.engine.piece_room(client, now), PieceRoom::Gone);
+    rig.engine.client_lost(client);
+    rig.engine.disconnect(client);
+    assert_eq!(rig.engine.piece_room(client, now), PieceRoom::Gone);
+    assert_eq!(rig.reads.len(), 1, "the thread has not ended yet");
+    rig.finish_read();
+    assert_eq!(rig.reads[0].0, second);
+}
+
+#[test]
+fn an_idle_client_is_not_one_that_is_sent_a_reply() {
+    let (mut rig, _) = with_list(100_000);
+    rig.run("CONFIG SET timeout 10");
+    rig.run("LRANGE l 0 -1");
+    for _ in 0..30 {
+        rig.pass_ms(1000);
+        rig.cron();
+    }
+    assert!(!rig.is_closing(rig.client));
+    rig.finish_read();
+    rig.cron();
+    assert!(!rig.is_closing(rig.client), "it was not idle");
+}
+
+#[test]
+fn an_output_limit_ends_it() {
+    let (mut rig, _) = with_list(100_000);
+    rig.run("CONFIG SET client-output-buffer-limit \"normal 400000 0 0\"");
+    rig.run("LRANGE l 0 -1");
+    rig.produce();
+    assert!(!rig.is_closing(rig.client));
+    rig.produce();
+    assert!(rig.is_closing(rig.client));
+    let now = rig.process.now();
+    assert_eq!(rig.engine.piece_room(rig.client, now), PieceRoom::Gone);
+}
+
+#[test]
+fn a_client_that_goes_while_it_waits_leaves_its_place() {
+    let (mut rig, other) = with_list(10_000);
+    let (second, third) = (rig.connect(), rig.connect());
+    rig.run("LRANGE l 0 -1");
+    rig.run_as(second, "LRANGE l 0 -1");
+    rig.run_as(third, "LRANGE l 0 -1");
+    rig.engine.disconnect(second);
+    assert_eq!(info(&mut rig, other, "stats", "slow_reads_waiting"), 1);
+    rig.finish_read();
+    assert_eq!(rig.reads[0].0, third);
+}
+
+#[test]
+fn more_threads_produce_at_the_same_time() {
+    let (mut rig, other) = with_list(10_000);
+    rig.engine.set_slow_read_threads(2);
+    rig.run("LRANGE l 0 -1");
+    rig.run_as(other, "LRANGE l 0 -1");
+    assert_eq!(rig.reads.len(), 2);
+    rig.engine.set_slow_read_threads(0);
+    let third = rig.connect();
+    assert!(rig.run_as(third, "LRANGE l 0 -1").ends_with("\"element:9999\"]"), "without threads in place");
+}

@@ -1,0 +1,42 @@
+//! Streams on their way to be changed: they always lie beside their entry.
+
+use super::{Db, Found, mixed_up};
+use crate::entry::{self, Form};
+use sluice_value::{Stream, Value};
+
+impl Db {
+    /// The place of an entry's stream among the values; `None` for another type. The stream may be changed from now on, and
+    /// [`Db::account_stream`] has to follow.
+    pub(crate) fn open_stream(&mut self, found: Found) -> Option<u32> {
+        let head = self.head(found.handle);
+        if !head.is_form(Form::StreamOutside) {
+            return None;
+        }
+        self.before_change(found.handle);
+        Some(entry::index_of(entry::payload(head, self.store.slab.body(found.handle))))
+    }
+
+    /// The stream at a place.
+    pub(crate) fn stream_mut(&mut self, index: u32) -> &mut Stream {
+        match self.store.values.get_mut(index) {
+            Some(Value::Stream(stream)) => stream,
+            Some(Value::Str(_) | Value::Pages(_) | Value::List(_) | Value::Hash(_) | Value::Zset(_))
+            | None => mixed_up(),
+        }
+    }
+
+    /// The same, to look at.
+    pub(crate) fn stream_at(&self, index: u32) -> &Stream {
+        match self.store.values.get(index) {
+            Some(Value::Stream(stream)) => stream,
+            Some(Value::Str(_) | Value::Pages(_) | Value::List(_) | Value::Hash(_) | Value::Zset(_))
+            | None => mixed_up(),
+        }
+    }
+
+    /// Counts the bytes of a stream that was changed, and had so many before.
+    pub(crate) fn account_stream(&mut self, index: u32, heap_bytes_before: usize) {
+        let heap_bytes = self.stream_at(index).heap_bytes();
+        self.store.outside_bytes = self.store.outside_bytes + heap_bytes - heap_bytes_before;
+    }
+}

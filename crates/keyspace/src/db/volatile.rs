@@ -1,0 +1,49 @@
+//! Which hashes have fields that expire, in the order of their first expiry: the expiry cycle looks at those alone whose time has
+//! come.
+
+use sluice_base::heap;
+use std::collections::BTreeSet;
+
+/// The hashes with fields that expire.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct VolatileKeys {
+    /// First expiry of a field, ms since the epoch, and key.
+    by_expiry: BTreeSet<(i64, Box<[u8]>)>,
+    /// Bytes of the keys, as the allocator rounds them.
+    key_bytes: usize,
+}
+
+impl VolatileKeys {
+    /// Notes that the first expiry of a key's fields was `before` and is `after`; none where no field expires, and where the key
+    /// holds no hash. Cost: O(log n) where the two differ.
+    pub(super) fn change(&mut self, key: &[u8], before: Option<i64>, after: Option<i64>) {
+        if before == after {
+            return;
+        }
+        if let Some(at) = before
+            && self.by_expiry.remove(&(at, key.into()))
+        {
+            self.key_bytes -= heap::block(key.len());
+        }
+        if let Some(at) = after
+            && self.by_expiry.insert((at, key.into()))
+        {
+            self.key_bytes += heap::block(key.len());
+        }
+    }
+
+    /// Number of keys.
+    pub(super) fn len(&self) -> usize {
+        self.by_expiry.len()
+    }
+
+    /// The key of the field that expires first, if that is before `now_ms`.
+    pub(crate) fn due(&self, now_ms: i64) -> Option<&[u8]> {
+        self.by_expiry.first().filter(|(at, _)| *at < now_ms).map(|(_, key)| &**key)
+    }
+
+    /// Bytes that the allocator has given.
+    pub(super) fn footprint(&self) -> usize {
+        heap::tree::<(i64, Box<[u8]>), ()>(self.by_expiry.len()) + self.key_bytes
+    }
+}

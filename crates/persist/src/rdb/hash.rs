@@ -1,0 +1,190 @@
+//! Hashes in files: how one is built while it is read, and its forms.
+
+use sluice_base::num::IntBuffer;
+use sluice_collections::listpack::{self, Element};
+use sluice_value::{Hash, HashContext, HashExpiry, HashField, HashLimits, HashRef, ListItem};
+
+use super::ziplist;
+
+/// The type of a hash as it stands in a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum HashForm {
+    /// Fields and values.
+    Pairs,
+    /// The same, each with its expiry.
+    Volatile,
+    /// One zipmap.
+    Zipmap,
+    /// One ziplist.
+    Ziplist,
+    /// One listpack.
+    Listpack,
+}
+
+impl HashForm {
+    /// Whether the fields stand one by one.
+    pub(super) fn is_counted(self) -> bool {
+        match self {
+            HashForm::Pairs | HashForm::Volatile => true,
+            HashForm::Zipmap | HashForm::Ziplist | HashForm::Listpack => false,
+        }
+    }
+}
+
+/// A hash that is being loaded.
+#[derive(Debug)]
+pub(super) struct HashBuilder {
+    hash: Hash,
+    context: HashContext,
+}
+
+impl HashBuilder {
+    /// An empty hash under these thresholds, which will have `count` fields.
+    pub(super) fn new(form: HashForm, count: u64, limits: HashLimits) -> HashBuilder {
+        let mut hash = Hash::new();
+        if form == HashForm::Volatile || count > limits.max_entries as u64 {
+            hash.convert(limits);
+        }
+        HashBuilder { hash, context: HashContext { limits, garbage: Vec::new() } }
+    }
+
+    /// Adds a field; `false` when the hash has one of that name.
+    pub(super) fn add(&mut self, name: &[u8], value: &[u8], expiry: Option<i64>) -> bool {
+        let expiry = expiry.map_or(HashExpiry::Clear, HashExpiry::At);
+        self.hash.set(name, value, expiry, &mut self.context)
+    }
+
+    /// The hash; `None` where there was no field.
+    pub(super) fn finish(self) -> Option<Hash> {
+        if self.hash.is_empty() { None } else { Some(self.hash) }
+    }
+}
+
+/// The hash of a form that is one text; `None` when the bytes are not of that form. It may be empty.
+pub(super) fn of_text(form: HashForm, bytes: &[u8], limits: HashLimits) -> Option<Hash> {
+    match form {
+        HashForm::Zipmap => of_zipmap(bytes, limits),
+        HashForm::Ziplist => of_listpack(&ziplist::to_listpack(bytes)?, limits),
+        HashForm::Listpack if listpack::is_valid(bytes) => of_listpack(bytes, limits),
+        HashForm::Listpack | HashForm::Pairs | HashForm::Volatile => None,
+    }
+}
+
+fn of_listpack(bytes: &[u8], limits: HashLimits) -> Option<Hash> {
+    let is_canonical = |element: Element<'_>| match element {
+        Element::Int(_) => true,
+        Element::Bytes(text) => Element::of(text) == element,
+    };
+    let mut hash = if listpack::iter(bytes).all(is_canonical) {
+        Hash::from_row(listpack::entries(bytes))?
+    } else {
+        // Digits that are written as a string are another server's: each element gets its own form.
+        let mut row = listpack::new();
+        for element in listpack::iter(bytes) {
+            let added = match element {
+                Element::Int(number) => listpack::push_back(&mut row, number.to_string().as_bytes()),
+                Element::Bytes(text) => listpack::push_back(&mut row, text),
+            };
+            if !added {
+                return None;
+            }
+        }
+        Hash::from_row(listpack::entries(&row))?
+    };
+    hash.convert_after_loading(limits);
+    Some(hash)
+}
+
+/// A zipmap: the number of pairs, which need not be right, the pairs, `FF`. A length is a byte up to 253, or `FE` and a u32, little
+/// endian; between the length of a value and the value is a byte that says how many unused bytes follow the value.
+fn of_zipmap(bytes: &[u8], limits: HashLimits) -> Option<Hash> {
+    let (_, mut rest) = bytes.split_first()?;
+    let mut builder = HashBuilder::new(HashForm::Pairs, 0, limits);
+    loop {
+        if let [ZIPMAP_END] = rest {
+            return Some(builder.hash);
+        }
+        let (name, behind) = zipmap_text(rest, false)?;
+        let (value, behind) = zipmap_text(behind, true)?;
+        if !builder.add(name, value, None) {
+            return None;
+        }
+        rest = behind;
+    }
+}
+
+fn zipmap_text(bytes: &[u8], has_free: bool) -> Option<(&[u8], &[u8])> {
+    let (&first, rest) = bytes.split_first()?;
+    let (len, rest) = match first {
+        ZIPMAP_END => return None,
+        ZIPMAP_LONG => {
+            let (len, rest) = rest.split_first_chunk::<4>()?;
+            (u32::from_le_bytes(*len) as usize, rest)
+        }
+        len => (usize::from(len), rest),
+    };
+    let (free, rest) =
+        if has_free { rest.split_first().map(|(free, rest)| (usize::from(*free), rest))? } else { (0, rest) };
+    let (text, rest) = rest.split_at_checked(len)?;
+    Some((text, rest.get(free..)?))
+}
+
+/// Fields with values and expiries in the order of their names, for tests and fuzzing.
+pub(super) fn parts(hash: HashRef<'_>) -> Vec<Vec<u8>> {
+    let text = |item: ListItem<'_>| item.bytes(&mut IntBuffer::new()).to_vec();
+    let each = |field: HashField<'_>| {
+        let expiry = field.expiry.map_or(String::new(), |at| at.to_string());
+        [text(field.name), text(field.value), expiry.into_bytes()]
+    };
+    let mut all: Vec<[Vec<u8>; 3]> = hash.iter().map(each).collect();
+    all.sort();
+    all.into_iter().flatten().collect()
+}
+
+const ZIPMAP_END: u8 = 0xff;
+const ZIPMAP_LONG: u8 = 0xfe;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pairs(hash: &Hash) -> Vec<(Vec<u8>, Vec<u8>)> {
+        let text = |item: sluice_value::ListItem<'_>| item.bytes(&mut IntBuffer::new()).to_vec();
+        hash.view().iter().map(|field| (text(field.name), text(field.value))).collect()
+    }
+
+    const ZIPMAP: &[u8] = b"\x02\x01a\x02\x01xy_\xfe\x03\0\0\0foo\x01\x00z\xff";
+
+    #[test]
+    fn a_zipmap_is_read() {
+        let hash = of_text(HashForm::Zipmap, ZIPMAP, HashLimits::default()).expect("it is one");
+        assert_eq!(pairs(&hash), [(b"a".to_vec(), b"xy".to_vec()), (b"foo".to_vec(), b"z".to_vec())]);
+        assert!(
+            of_text(HashForm::Zipmap, b"\0\xff", HashLimits::default()).is_some_and(|hash| hash.is_empty())
+        );
+    }
+
+    #[test]
+    fn what_is_no_zipmap_is_refused() {
+        for cut in 0..ZIPMAP.len() {
+            assert!(of_text(HashForm::Zipmap, &ZIPMAP[..cut], HashLimits::default()).is_none(), "{cut}");
+        }
+        for bad in [
+            &b"\x02\x01a\x01\x00x\x01a\x01\x00y\xff"[..],
+            b"\x01\xfe\xff\xff\xff\xffab\x01\x00x\xff",
+            b"\x01\x01a\x01\xffx\xff",
+        ] {
+            assert!(of_text(HashForm::Zipmap, bad, HashLimits::default()).is_none());
+        }
+    }
+
+    #[test]
+    fn digits_written_as_a_string_are_an_integer_to_every_reader() {
+        // `12` as a string, which the writer of a listpack never makes.
+        let listpack = b"\x0d\0\0\0\x02\0\x8212\x03\x81v\x02\xff";
+        let hash = of_text(HashForm::Listpack, listpack, HashLimits::default()).expect("it is a listpack");
+        assert!(hash.view().get(b"12").is_some());
+        let twice = b"\x13\0\0\0\x04\0\x8212\x03\x81v\x02\x0c\x01\x81v\x02\xff";
+        assert!(of_text(HashForm::Listpack, twice, HashLimits::default()).is_none(), "a field stands twice");
+    }
+}

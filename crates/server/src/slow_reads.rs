@@ -1,0 +1,266 @@
+//! Slow reads: the threads that produce replies from shared roots, and what they have for the main thread.
+//!
+//! ```text
+//!  main thread ──SlowRead──► pool ──► thread: piece ──► hand-over of one piece ──► main thread ──► session ──► socket's owner
+//!       ▲                                │                       │
+//!       └───────────── woken ────────────┴── waits for room ─────┘
+//! ```
+//!
+//! Invariants: (1) a thread is at most two pieces ahead of the main thread: one handed over, one in its hand; (2) the roots are dropped on the
+//! thread that had them, before the main thread learns that it is free; (3) a read whose client is gone, and each at
+//! the end of the server, is told so and ends behind the piece in hand; (4) the main thread waits for no thread but at the end of the server.
+
+use crate::longest::thread_ns;
+use sluice_engine::{Engine, PieceRoom, Process, Progress, SessionKey, SlowRead};
+use sluice_evloop::{Finished, JobOutcome, Mailbox, Sender, Token, Waker, WorkerPool};
+use sluice_resp::Outbox;
+use std::collections::VecDeque;
+use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+/// The threads, and what they produce.
+pub struct SlowReads {
+    threads: usize,
+    /// Started by the first slow read.
+    pool: Option<WorkerPool>,
+    waker: Waker,
+    sender: Sender<Finished<u64>>,
+    mailbox: Mailbox<Finished<u64>>,
+    under_way: Vec<UnderWay>,
+    next_token: u64,
+}
+
+/// A read that is produced, or of which the client has not been given all.
+struct UnderWay {
+    key: SessionKey,
+    token: Token,
+    hand_over: Arc<HandOver>,
+    /// Processor time of the thread, once that has ended.
+    produced_ns: Option<u64>,
+    is_over: bool,
+}
+
+/// What a thread has for the main thread.
+#[derive(Default)]
+struct HandOver {
+    state: Mutex<State>,
+    /// Signalled when there is room for a piece, or when nothing more is wanted.
+    changed: Condvar,
+    /// Bytes that the read alone holds. It informs (relaxed).
+    retained: AtomicUsize,
+}
+
+#[derive(Default)]
+struct State {
+    pieces: VecDeque<Outbox>,
+    is_cancelled: bool,
+}
+
+impl HandOver {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        // No code of others runs under the lock.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Hands a piece over, once there is room; `false` when nothing more is wanted. `waits` is called again and again meanwhile.
+    fn put(&self, piece: Outbox, waker: &Waker, mut waits: impl FnMut()) -> bool {
+        let mut state = self.lock();
+        while state.pieces.len() >= HANDED_OVER_MAX && !state.is_cancelled {
+            drop(state);
+            waits();
+            state = self.lock();
+            if state.pieces.len() >= HANDED_OVER_MAX && !state.is_cancelled {
+                let waited = self.changed.wait_timeout(state, LOOK_EVERY);
+                state = waited.unwrap_or_else(PoisonError::into_inner).0;
+            }
+        }
+        if state.is_cancelled {
+            return false;
+        }
+        if !piece.is_empty() {
+            state.pieces.push_back(piece);
+            drop(state);
+            waker.wake();
+        }
+        true
+    }
+
+    fn take(&self) -> Option<Outbox> {
+        let piece = self.lock().pieces.pop_front();
+        if piece.is_some() {
+            self.changed.notify_one();
+        }
+        piece
+    }
+
+    fn is_empty(&self) -> bool {
+        self.lock().pieces.is_empty()
+    }
+
+    fn cancel(&self) {
+        let pieces = {
+            let mut state = self.lock();
+            state.is_cancelled = true;
+            std::mem::take(&mut state.pieces)
+        };
+        drop(pieces);
+        self.changed.notify_one();
+    }
+
+    /// A thread's work: the processor time that it took, nanoseconds.
+    fn produce(&self, mut read: Box<SlowRead>, waker: &Waker) -> u64 {
+        let began_ns = thread_ns();
+        for number in 1_u64.. {
+            let (piece, progress) = read.next_piece();
+            let note_retained = || self.retained.store(read.retained_bytes(), Relaxed);
+            if number.is_multiple_of(LOOK_EVERY_PIECES) {
+                note_retained();
+            }
+            if !self.put(piece, waker, note_retained) || progress == Progress::End {
+                break;
+            }
+        }
+        // Large values are freed here, and not where clients wait.
+        drop(read);
+        self.retained.store(0, Relaxed);
+        thread_ns().saturating_sub(began_ns)
+    }
+}
+
+impl SlowReads {
+    /// None so far. `threads` as the directive `slow-read-threads` has it.
+    pub fn new(threads: usize, waker: Waker) -> SlowReads {
+        let (sender, mailbox) = Mailbox::new(waker.clone());
+        let half = || std::thread::available_parallelism().map_or(1, |all| (all.get() / 2).max(1));
+        SlowReads {
+            threads: if threads == 0 { half() } else { threads },
+            pool: None,
+            waker,
+            sender,
+            mailbox,
+            under_way: Vec::new(),
+            next_token: 0,
+        }
+    }
+
+    /// How many there can be at a time.
+    pub fn threads(&self) -> usize {
+        self.threads
+    }
+
+    /// Whether nothing is produced.
+    #[inline]
+    pub fn is_idle(&self) -> bool {
+        self.under_way.is_empty()
+    }
+
+    /// Has a client's reply produced. Errors: there are no threads to be had, and it was produced here.
+    pub fn begin(&mut self, key: SessionKey, read: Box<SlowRead>) -> std::io::Result<()> {
+        let hand_over = Arc::new(HandOver::default());
+        self.next_token += 1;
+        let token = Token(self.next_token);
+        let failure = match &self.pool {
+            Some(_) => None,
+            None => match WorkerPool::open(self.threads, self.threads) {
+                Ok(pool) => {
+                    self.pool = Some(pool);
+                    None
+                }
+                Err(error) => Some(error),
+            },
+        };
+        let produced_ns = match &self.pool {
+            Some(pool) => {
+                let (own, waker) = (hand_over.clone(), self.waker.clone());
+                // No more are begun than there are threads, so the queue has room.
+                let _ = pool.submit(&self.sender, token, move |_| own.produce(read, &waker));
+                None
+            }
+            None => Some(produce_all(&hand_over, read)),
+        };
+        self.under_way.push(UnderWay { key, token, hand_over, produced_ns, is_over: false });
+        failure.map_or(Ok(()), Err)
+    }
+
+    /// Takes up what the threads have for clients that have room for it.
+    pub fn advance(&mut self, engine: &mut Engine, process: &mut dyn Process) {
+        for Finished { token, outcome } in self.mailbox.drain() {
+            let produced_ns = match outcome {
+                JobOutcome::Done(ns) => ns,
+                // None is cancelled, and a panic ends the process.
+                JobOutcome::Cancelled | JobOutcome::Panicked(_) => 0,
+            };
+            if let Some(read) = self.under_way.iter_mut().find(|read| read.token == token) {
+                read.produced_ns = Some(produced_ns);
+            }
+            engine.slow_thread_is_free(process);
+        }
+        for read in &mut self.under_way {
+            read.advance(engine, process);
+        }
+        self.under_way.retain(|read| !read.is_over);
+        let retained = self.under_way.iter().map(|read| read.hand_over.retained.load(Relaxed)).sum();
+        engine.set_slow_read_retained(retained);
+    }
+
+    /// Ends all reads: nobody is sent anything more.
+    pub fn cancel_all(&self) {
+        self.under_way.iter().for_each(|read| read.hand_over.cancel());
+    }
+}
+
+impl Drop for SlowReads {
+    /// The pool waits for its threads, which must not wait for clients.
+    fn drop(&mut self) {
+        self.cancel_all();
+    }
+}
+
+impl UnderWay {
+    fn advance(&mut self, engine: &mut Engine, process: &mut dyn Process) {
+        loop {
+            match engine.piece_room(self.key, process.recent()) {
+                PieceRoom::Gone => {
+                    self.hand_over.cancel();
+                    self.is_over = self.produced_ns.is_some();
+                    return;
+                }
+                PieceRoom::Full => break,
+                PieceRoom::Room => match self.hand_over.take() {
+                    Some(piece) => engine.take_piece(self.key, piece, process),
+                    None => break,
+                },
+            }
+        }
+        // The thread's end came behind its last piece.
+        if let Some(produced_ns) = self.produced_ns
+            && self.hand_over.is_empty()
+        {
+            engine.end_slow_read(self.key, produced_ns, process);
+            self.is_over = true;
+        }
+    }
+}
+
+/// Produces a whole reply on the thread that calls.
+fn produce_all(hand_over: &HandOver, mut read: Box<SlowRead>) -> u64 {
+    let began_ns = thread_ns();
+    loop {
+        let (piece, progress) = read.next_piece();
+        if !piece.is_empty() {
+            hand_over.lock().pieces.push_back(piece);
+        }
+        if progress == Progress::End {
+            return thread_ns().saturating_sub(began_ns);
+        }
+    }
+}
+
+/// Pieces that wait for the main thread.
+const HANDED_OVER_MAX: usize = 1;
+/// How often a thread that waits looks what its read holds.
+const LOOK_EVERY: Duration = Duration::from_millis(50);
+/// Pieces between two such looks of a thread that does not wait.
+const LOOK_EVERY_PIECES: u64 = 16;

@@ -1,0 +1,194 @@
+//! Places as scores: a longitude and a latitude in 52 bits, whose order keeps near places near.
+//!
+//! The world is halved 26 times in each direction; the bits of both halvings take turns, those of the longitude first. A *cell* is
+//! what the first bits name. As the reference's, cells end at 85.05112878 degrees of latitude, and the earth is a sphere.
+
+mod search;
+
+pub use search::{Cells, Region};
+
+/// A place in degrees.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Place {
+    /// -180 to 180.
+    pub longitude: f64,
+    /// -85.05112878 to 85.05112878.
+    pub latitude: f64,
+}
+
+/// Halvings in each direction that a score holds.
+pub const STEPS_MAX: u32 = 26;
+/// Metres; the mean of what the reference reckons with.
+pub const EARTH_RADIUS_M: f64 = 6_372_797.560_856;
+/// The end of the cells towards a pole.
+pub const LATITUDE_MAX: f64 = 85.051_128_78;
+/// The end of the cells towards east.
+pub const LONGITUDE_MAX: f64 = 180.0;
+
+impl Place {
+    /// Whether a score can hold it.
+    pub fn is_valid(self) -> bool {
+        (-LONGITUDE_MAX..=LONGITUDE_MAX).contains(&self.longitude)
+            && (-LATITUDE_MAX..=LATITUDE_MAX).contains(&self.latitude)
+    }
+
+    /// The score.
+    pub fn score(self) -> u64 {
+        Cell::of(self, STEPS_MAX, LATITUDE_MAX).bits
+    }
+
+    /// The middle of the cell that a score names.
+    pub fn of_score(score: f64) -> Place {
+        let area = Cell { bits: score as u64, steps: STEPS_MAX }.area();
+        let middle = |low: f64, high: f64, end: f64| ((low + high) / 2.0).clamp(-end, end);
+        Place {
+            longitude: middle(area.west, area.east, LONGITUDE_MAX),
+            latitude: middle(area.south, area.north, LATITUDE_MAX),
+        }
+    }
+
+    /// Metres to another place.
+    pub fn distance_m(self, other: Place) -> f64 {
+        let v = ((other.longitude.to_radians_exactly() - self.longitude.to_radians_exactly()) / 2.0).sin();
+        if v == 0.0 {
+            return self.latitude_distance_m(other);
+        }
+        let (one, two) = (self.latitude.to_radians_exactly(), other.latitude.to_radians_exactly());
+        let u = ((two - one) / 2.0).sin();
+        let a = u * u + one.cos() * two.cos() * v * v;
+        2.0 * EARTH_RADIUS_M * a.sqrt().asin()
+    }
+
+    /// Metres to the other place's latitude.
+    fn latitude_distance_m(self, other: Place) -> f64 {
+        EARTH_RADIUS_M * (other.latitude.to_radians_exactly() - self.latitude.to_radians_exactly()).abs()
+    }
+
+    /// The eleven letters of the standard geohash, whose latitudes end at the poles.
+    pub fn geohash(self) -> [u8; 11] {
+        let bits = Cell::of(self, STEPS_MAX, 90.0).bits;
+        let mut text = [LETTERS[0]; 11];
+        // 52 bits are ten letters and two bits, which are left out.
+        for (at, letter) in text.iter_mut().take(10).enumerate() {
+            *letter = LETTERS[(bits >> (52 - 5 * (at + 1)) & 31) as usize];
+        }
+        text
+    }
+}
+
+const LETTERS: &[u8; 32] = b"0123456789bcdefghjkmnpqrstuvwxyz";
+
+/// Degrees as radians, by one multiplication, so that the last digits are the reference's.
+trait Degrees {
+    fn to_radians_exactly(self) -> f64;
+    fn to_degrees_exactly(self) -> f64;
+}
+
+impl Degrees for f64 {
+    fn to_radians_exactly(self) -> f64 {
+        self * (std::f64::consts::PI / 180.0)
+    }
+
+    fn to_degrees_exactly(self) -> f64 {
+        self / (std::f64::consts::PI / 180.0)
+    }
+}
+
+/// A cell: the first bits of scores.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Cell {
+    bits: u64,
+    steps: u32,
+}
+
+/// The degrees between which a cell lies.
+#[derive(Clone, Copy, Debug)]
+struct Area {
+    west: f64,
+    east: f64,
+    south: f64,
+    north: f64,
+}
+
+impl Cell {
+    /// The cell of a place after so many halvings, 1 to 26, where latitudes end at `latitude_max`.
+    fn of(place: Place, steps: u32, latitude_max: f64) -> Cell {
+        let scale = (1u64 << steps) as f64;
+        let part = |degrees: f64, end: f64| ((degrees + end) / (2.0 * end) * scale) as u32;
+        let longitude = part(place.longitude, LONGITUDE_MAX);
+        let latitude = part(place.latitude, latitude_max);
+        Cell::joined(longitude, latitude, steps)
+    }
+
+    fn joined(longitude: u32, latitude: u32, steps: u32) -> Cell {
+        Cell { bits: spread(longitude) << 1 | spread(latitude), steps }
+    }
+
+    /// The numbers of its column and its row.
+    fn parts(self) -> (u32, u32) {
+        (gather(self.bits >> 1), gather(self.bits))
+    }
+
+    fn area(self) -> Area {
+        let (longitude, latitude) = self.parts();
+        let scale = (1u64 << self.steps) as f64;
+        let degrees = |part: f64, end: f64| -end + part / scale * (2.0 * end);
+        let (column, row) = (f64::from(longitude), f64::from(latitude));
+        Area {
+            west: degrees(column, LONGITUDE_MAX),
+            east: degrees(column + 1.0, LONGITUDE_MAX),
+            south: degrees(row, LATITUDE_MAX),
+            north: degrees(row + 1.0, LATITUDE_MAX),
+        }
+    }
+
+    /// The cell so many columns to the east and rows to the north, around the world.
+    fn moved(self, east: i32, north: i32) -> Cell {
+        let (longitude, latitude) = self.parts();
+        let mask = ((1u64 << self.steps) - 1) as u32;
+        let moved = |part: u32, by: i32| part.wrapping_add_signed(by) & mask;
+        Cell::joined(moved(longitude, east), moved(latitude, north), self.steps)
+    }
+
+    /// The first score in the cell, and the first behind it.
+    fn scores(self) -> (u64, u64) {
+        let shift = 2 * (STEPS_MAX - self.steps);
+        (self.bits << shift, (self.bits + 1) << shift)
+    }
+}
+
+/// The bits of a number, each followed by a zero.
+fn spread(number: u32) -> u64 {
+    let mut bits = u64::from(number);
+    for (shift, mask) in SPREADS {
+        bits = (bits | bits << shift) & mask;
+    }
+    bits
+}
+
+/// Every second bit, from the lowest on.
+fn gather(bits: u64) -> u32 {
+    let mut bits = bits & SPREADS[4].1;
+    for (shift, mask) in GATHERS {
+        bits = (bits | bits >> shift) & mask;
+    }
+    bits as u32
+}
+
+const SPREADS: [(u32, u64); 5] = [
+    (16, 0x0000_ffff_0000_ffff),
+    (8, 0x00ff_00ff_00ff_00ff),
+    (4, 0x0f0f_0f0f_0f0f_0f0f),
+    (2, 0x3333_3333_3333_3333),
+    (1, 0x5555_5555_5555_5555),
+];
+const GATHERS: [(u32, u64); 5] = [
+    (1, 0x3333_3333_3333_3333),
+    (2, 0x0f0f_0f0f_0f0f_0f0f),
+    (4, 0x00ff_00ff_00ff_00ff),
+    (8, 0x0000_ffff_0000_ffff),
+    (16, 0x0000_0000_ffff_ffff),
+];
+
+#[cfg(test)]
+mod tests;

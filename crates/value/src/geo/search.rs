@@ -1,0 +1,221 @@
+//! Regions to search in, and the cells that cover them.
+
+use super::{Cell, Degrees, EARTH_RADIUS_M, LATITUDE_MAX, Place, STEPS_MAX};
+
+/// A region of the world.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Region {
+    /// All within a distance of a place.
+    Circle {
+        /// The middle.
+        middle: Place,
+        /// Metres.
+        radius_m: f64,
+    },
+    /// A box around a place, whose sides run along meridians and parallels.
+    Box {
+        /// The middle.
+        middle: Place,
+        /// Metres from west to east.
+        width_m: f64,
+        /// Metres from south to north.
+        height_m: f64,
+    },
+    /// What lies inside a closed line.
+    Polygon {
+        /// Where distances are measured from.
+        middle: Place,
+        /// The corners in order: at least three.
+        corners: Vec<Place>,
+    },
+}
+
+/// The scores to look at, in the order in which the reference does.
+#[derive(Clone, Debug)]
+pub struct Cells {
+    cells: Vec<Cell>,
+}
+
+impl Cells {
+    /// Ranges of scores: the first, and the first behind.
+    pub fn scores(&self) -> impl Iterator<Item = (f64, f64)> + '_ {
+        self.cells.iter().map(|cell| {
+            let (first, behind) = cell.scores();
+            (first as f64, behind as f64)
+        })
+    }
+}
+
+impl Region {
+    /// The inside of a closed line. Its middle is the mean of the corners on the sphere.
+    pub fn polygon(corners: Vec<Place>) -> Region {
+        let (mut x, mut y, mut z) = (0.0, 0.0, 0.0);
+        for corner in &corners {
+            let (longitude, latitude) =
+                (corner.longitude.to_radians_exactly(), corner.latitude.to_radians_exactly());
+            x += latitude.cos() * longitude.cos();
+            y += latitude.cos() * longitude.sin();
+            z += latitude.sin();
+        }
+        let count = corners.len() as f64;
+        let (x, y, z) = (x / count, y / count, z / count);
+        let latitude = z.atan2((x * x + y * y).sqrt()).to_degrees_exactly();
+        let middle = Place { longitude: y.atan2(x).to_degrees_exactly(), latitude };
+        Region::Polygon { middle, corners }
+    }
+
+    /// Metres from the middle to a place of the region; `None` for a place outside.
+    pub fn distance_m(&self, place: Place) -> Option<f64> {
+        match self {
+            Region::Circle { middle, radius_m } => {
+                let distance = middle.distance_m(place);
+                (distance <= *radius_m).then_some(distance)
+            }
+            Region::Box { middle, width_m, height_m } => {
+                if place.latitude_distance_m(*middle) > height_m / 2.0 {
+                    return None;
+                }
+                // Along the place's own parallel.
+                let level = Place { longitude: middle.longitude, latitude: place.latitude };
+                if place.distance_m(level) > width_m / 2.0 {
+                    return None;
+                }
+                Some(middle.distance_m(place))
+            }
+            Region::Polygon { middle, corners } => {
+                is_inside(corners, place).then(|| middle.distance_m(place))
+            }
+        }
+    }
+
+    fn middle(&self) -> Place {
+        match self {
+            Region::Circle { middle, .. } | Region::Box { middle, .. } | Region::Polygon { middle, .. } => {
+                *middle
+            }
+        }
+    }
+
+    /// Half the height, half the width, and the distance from the middle to what is farthest, in metres.
+    fn extent(&self) -> (f64, f64, f64) {
+        match self {
+            Region::Circle { radius_m, .. } => (*radius_m, *radius_m, *radius_m),
+            Region::Box { width_m, height_m, .. } => {
+                let (width, height) = (width_m / 2.0, height_m / 2.0);
+                (height, width, (width * width + height * height).sqrt())
+            }
+            Region::Polygon { middle, corners } => {
+                let farthest = corners.iter().map(|corner| middle.distance_m(*corner)).fold(0.0, f64::max);
+                (farthest, farthest, farthest)
+            }
+        }
+    }
+
+    /// The cells that cover the region: the one with the middle, and those of its neighbours that reach into the region.
+    pub fn cells(&self) -> Cells {
+        let middle = self.middle();
+        let (height_m, width_m, radius_m) = self.extent();
+        let bounds = Bounds::around(middle, height_m, width_m);
+        let mut steps = steps_for(radius_m, middle.latitude);
+        let mut own = Cell::of(middle, steps, LATITUDE_MAX);
+        // A middle near the border of its cell may have a neighbour that is too narrow.
+        let is_narrow = own.moved(0, 1).area().north < bounds.north
+            || own.moved(0, -1).area().south > bounds.south
+            || own.moved(1, 0).area().east < bounds.east
+            || own.moved(-1, 0).area().west > bounds.west;
+        if steps > 1 && is_narrow {
+            steps -= 1;
+            own = Cell::of(middle, steps, LATITUDE_MAX);
+        }
+        let area = own.area();
+        let mut cells = vec![own];
+        for (east, north) in NEIGHBOURS {
+            let is_useless = steps >= 2
+                && (north < 0 && area.south < bounds.south
+                    || north > 0 && area.north > bounds.north
+                    || east < 0 && area.west < bounds.west
+                    || east > 0 && area.east > bounds.east);
+            let cell = own.moved(east, north);
+            // The reference takes a cell without bits for one that was left out, but its own.
+            let is_there = !is_useless && (cell.bits != 0 || cell.steps != 0);
+            // With few cells around the world, neighbours may be one.
+            if is_there && cells.last() != Some(&cell) {
+                cells.push(cell);
+            }
+        }
+        Cells { cells }
+    }
+}
+
+/// North, south, east, west, and between.
+const NEIGHBOURS: [(i32, i32); 8] = [(0, 1), (0, -1), (1, 0), (-1, 0), (1, 1), (-1, 1), (1, -1), (-1, -1)];
+
+/// Degrees around a place.
+struct Bounds {
+    west: f64,
+    east: f64,
+    south: f64,
+    north: f64,
+}
+
+impl Bounds {
+    fn around(middle: Place, height_m: f64, width_m: f64) -> Bounds {
+        let latitudes = (height_m / EARTH_RADIUS_M).to_degrees_exactly();
+        let longitudes = |latitude: f64| {
+            (width_m / EARTH_RADIUS_M / latitude.to_radians_exactly().cos()).to_degrees_exactly()
+        };
+        // The side nearer to the pole is the wider one in degrees.
+        let wide = if middle.latitude < 0.0 {
+            longitudes(middle.latitude - latitudes)
+        } else {
+            longitudes(middle.latitude + latitudes)
+        };
+        Bounds {
+            west: middle.longitude - wide,
+            east: middle.longitude + wide,
+            south: middle.latitude - latitudes,
+            north: middle.latitude + latitudes,
+        }
+    }
+}
+
+/// Halvings after which nine cells cover a circle.
+fn steps_for(radius_m: f64, latitude: f64) -> u32 {
+    if radius_m == 0.0 {
+        return STEPS_MAX;
+    }
+    let (mut radius, mut steps) = (radius_m, 1);
+    while radius < MERCATOR_MAX_M && steps < 100 {
+        radius *= 2.0;
+        steps += 1;
+    }
+    // Most circles fit then; towards the poles cells get narrow.
+    steps -= 2;
+    if !(-66.0..=66.0).contains(&latitude) {
+        steps -= 1;
+        if !(-80.0..=80.0).contains(&latitude) {
+            steps -= 1;
+        }
+    }
+    steps.clamp(1, STEPS_MAX as i32) as u32
+}
+
+const MERCATOR_MAX_M: f64 = 20_037_726.37;
+
+/// Whether a place lies inside a closed line: a ray to the east crosses the line an odd number of times.
+fn is_inside(corners: &[Place], place: Place) -> bool {
+    let mut inside = false;
+    let mut before = corners.last().copied().unwrap_or(place);
+    for corner in corners {
+        if (corner.latitude > place.latitude) != (before.latitude > place.latitude) {
+            let crossing = (before.longitude - corner.longitude) * (place.latitude - corner.latitude)
+                / (before.latitude - corner.latitude)
+                + corner.longitude;
+            if place.longitude < crossing {
+                inside = !inside;
+            }
+        }
+        before = *corner;
+    }
+    inside
+}

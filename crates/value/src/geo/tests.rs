@@ -1,0 +1,65 @@
+use super::*;
+
+const PALERMO: Place = Place { longitude: 13.361389, latitude: 38.115556 };
+const CATANIA: Place = Place { longitude: 15.087269, latitude: 37.502669 };
+
+#[test]
+fn scores_and_letters_are_those_that_clients_know() {
+    assert_eq!(PALERMO.score(), 3_479_099_956_230_698);
+    assert_eq!(CATANIA.score(), 3_479_447_370_796_909);
+    let stored = Place::of_score(PALERMO.score() as f64);
+    assert_eq!(&stored.geohash(), b"sqc8b49rny0");
+    assert_eq!(
+        format!("{:.17} {:.17}", stored.longitude, stored.latitude),
+        "13.36138933897018433 38.11555639549629859"
+    );
+}
+
+#[test]
+fn distances_are_those_of_a_sphere() {
+    let distance =
+        Place::of_score(PALERMO.score() as f64).distance_m(Place::of_score(CATANIA.score() as f64));
+    assert_eq!(format!("{distance:.4}"), "166274.1516");
+    assert_eq!(PALERMO.distance_m(PALERMO), 0.0);
+    let north = Place { latitude: 39.0, ..PALERMO };
+    assert!((PALERMO.distance_m(north) - 98_370.0).abs() < 20.0);
+}
+
+#[test]
+fn bits_are_spread_and_gathered() {
+    for number in [0, 1, 2, 0x5555, 0xdead_beef, u32::MAX] {
+        assert_eq!(gather(spread(number)), number);
+        assert_eq!(gather(spread(number) << 1 >> 1), number);
+        assert_eq!(spread(number) & 0xaaaa_aaaa_aaaa_aaaa, 0);
+    }
+}
+
+/// Every place of a region lies in one of the cells.
+#[test]
+fn cells_cover_their_region() {
+    let mut rng = sluice_base::Rng::new(5);
+    let mut unit = move || rng.below(1 << 40) as f64 / (1u64 << 40) as f64;
+    for _ in 0..400 {
+        let middle = Place { longitude: unit() * 300.0 - 150.0, latitude: unit() * 140.0 - 70.0 };
+        let size = 10f64.powf(unit() * 5.0 + 1.0);
+        let region = match unit() {
+            0.0..0.5 => Region::Circle { middle, radius_m: size },
+            _ => Region::Box { middle, width_m: size, height_m: size * unit() },
+        };
+        let cells = region.cells();
+        for _ in 0..200 {
+            let around = |degrees: f64, unit: f64| degrees + (unit - 0.5) * size / 20_000.0;
+            let place = Place {
+                longitude: around(middle.longitude, unit()),
+                latitude: around(middle.latitude, unit()),
+            };
+            if place.is_valid() && region.distance_m(place).is_some() {
+                let score = place.score() as f64;
+                assert!(
+                    cells.scores().any(|(first, behind)| (first..behind).contains(&score)),
+                    "{region:?} {place:?}"
+                );
+            }
+        }
+    }
+}

@@ -1,0 +1,505 @@
+//! The hash: fields with values, and with expiries of their own.
+//!
+//! A hash lives *inline* in the block of its entry while it is small (the bytes of [`Hash::write_inline`], read through
+//! [`HashRef::Inline`]), or as a [`Hash`] beside its entry: *packed*, a row of a listpack's entries in the order in which the fields
+//! were added, or a *tree* ([`HashTree`]), which alone can hold expiries.
+//!
+//! Invariants: (1) [`Hash::share`] costs O(1), and neither hash sees what is changed in the other; (2) what a hash reports as its
+//! encoding follows the reference's thresholds and sticks as there: a small hash may be packed and report a hash table, and
+//! a hash that reports a listpack is packed; (3) whoever reads a field sees its expiry, and decides whether it is over:
+//! reading deletes nothing; (4) long strings that are removed go to [`HashContext::garbage`].
+
+mod packed;
+#[cfg(test)]
+mod tests;
+
+use sluice_base::Bytes;
+use sluice_base::hash::HashSeed;
+use sluice_base::num::IntBuffer;
+use sluice_collections::hash_tree::{Content, Expiry, Field, HashTree, HashTreeIter, Part};
+use sluice_collections::listpack::{self, entry};
+
+use crate::ListItem;
+use packed::{Packed, PackedIter, PackedRef};
+
+/// A hash that lives outside its entry. One word wide.
+#[derive(Debug)]
+pub struct Hash(Box<Root>);
+
+#[derive(Debug)]
+struct Root {
+    encoding: HashEncoding,
+    body: Body,
+}
+
+#[derive(Debug)]
+enum Body {
+    Packed(Packed),
+    Tree(HashTree),
+}
+
+/// How a hash reports to be stored.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum HashEncoding {
+    /// One listpack.
+    #[default]
+    Listpack,
+    /// A hash table.
+    Hashtable,
+}
+
+/// The thresholds of hashes, and the seed of their tables.
+#[derive(Clone, Copy, Debug)]
+pub struct HashLimits {
+    /// Fields of a listpack at most: config `hash-max-listpack-entries`.
+    pub max_entries: usize,
+    /// Bytes of a field or value of a listpack at most: config `hash-max-listpack-value`.
+    pub max_value: usize,
+    /// The server's seed.
+    pub seed: HashSeed,
+}
+
+impl Default for HashLimits {
+    fn default() -> HashLimits {
+        HashLimits { max_entries: 512, max_value: 64, seed: HashSeed::default() }
+    }
+}
+
+/// What changing a hash needs and yields.
+#[derive(Debug, Default)]
+pub struct HashContext {
+    /// The thresholds in force.
+    pub limits: HashLimits,
+    /// Long strings that were removed: to be dropped on another thread.
+    pub garbage: Vec<Bytes>,
+}
+
+/// A field as it is read.
+#[derive(Clone, Copy, Debug)]
+pub struct HashField<'a> {
+    /// The field.
+    pub name: ListItem<'a>,
+    /// Its value.
+    pub value: ListItem<'a>,
+    /// When it expires, ms since the epoch.
+    pub expiry: Option<i64>,
+}
+
+/// A hash as it is read, wherever it lives.
+#[derive(Clone, Copy, Debug)]
+pub enum HashRef<'a> {
+    /// In the block of its entry.
+    Inline {
+        /// What [`Hash::write_inline`] wrote.
+        bytes: &'a [u8],
+        /// Kept in the head of the entry.
+        encoding: HashEncoding,
+    },
+    /// Outside.
+    Value(&'a Hash),
+}
+
+/// The two shapes of a hash that is read.
+#[derive(Clone, Copy)]
+enum Shape<'a> {
+    Packed(PackedRef<'a>),
+    Tree(&'a HashTree),
+}
+
+impl<'a> From<Part<'a>> for ListItem<'a> {
+    fn from(part: Part<'a>) -> ListItem<'a> {
+        match part {
+            Part::Bytes(bytes) => ListItem::Bytes(bytes),
+            Part::Shared(bytes) => ListItem::Shared(bytes),
+        }
+    }
+}
+
+impl<'a> From<Field<'a>> for HashField<'a> {
+    fn from(field: Field<'a>) -> HashField<'a> {
+        HashField { name: field.name.into(), value: field.value.into(), expiry: field.expiry }
+    }
+}
+
+impl HashField<'_> {
+    /// Whether the field's expiry is over at `now_ms`.
+    #[inline]
+    pub fn is_expired(&self, now_ms: i64) -> bool {
+        self.expiry.is_some_and(|at| at < now_ms)
+    }
+}
+
+impl<'a> HashRef<'a> {
+    fn shape(self) -> Shape<'a> {
+        match self {
+            HashRef::Inline { bytes, .. } => Shape::Packed(PackedRef::of_inline(bytes)),
+            HashRef::Value(hash) => match &hash.0.body {
+                Body::Packed(packed) => Shape::Packed(packed.view()),
+                Body::Tree(tree) => Shape::Tree(tree),
+            },
+        }
+    }
+
+    /// How many fields, those included whose expiry is over. O(1).
+    pub fn len(self) -> usize {
+        match self.shape() {
+            Shape::Packed(packed) => packed.len(),
+            Shape::Tree(tree) => tree.len(),
+        }
+    }
+
+    /// Whether there is no field. Never true of a hash in the keyspace.
+    pub fn is_empty(self) -> bool {
+        self.len() == 0
+    }
+
+    /// The encoding to report.
+    pub fn encoding(self) -> HashEncoding {
+        match self {
+            HashRef::Inline { encoding, .. } => encoding,
+            HashRef::Value(hash) => hash.encoding(),
+        }
+    }
+
+    /// A field. Cost: O(log n), or O(n) of a packed hash.
+    pub fn get(self, name: &[u8]) -> Option<HashField<'a>> {
+        match self.shape() {
+            Shape::Packed(packed) => packed.get(name),
+            Shape::Tree(tree) => tree.get(name).map(HashField::from),
+        }
+    }
+
+    /// All fields: a packed hash's in the order in which they were added.
+    pub fn iter(self) -> HashIter<'a> {
+        match self.shape() {
+            Shape::Packed(packed) => HashIter(Walk::Packed(packed.iter())),
+            Shape::Tree(tree) => HashIter(Walk::Tree(tree.iter())),
+        }
+    }
+
+    /// The same without the first `rank` of them. Cost to begin: O(log n), or O(rank) of a packed hash.
+    pub fn iter_from(self, rank: usize) -> HashIter<'a> {
+        match self.shape() {
+            Shape::Packed(packed) => {
+                let mut iter = packed.iter();
+                iter.by_ref().take(rank).for_each(drop);
+                HashIter(Walk::Packed(iter))
+            }
+            Shape::Tree(tree) => HashIter(Walk::Tree(tree.iter_from(rank))),
+        }
+    }
+
+    /// The field with `rank` fields in front of it in some order. Cost: as of [`HashRef::get`].
+    pub fn nth(self, rank: usize) -> Option<HashField<'a>> {
+        match self.shape() {
+            Shape::Packed(packed) => packed.iter().nth(rank),
+            Shape::Tree(tree) => tree.nth(rank).map(HashField::from),
+        }
+    }
+
+    /// Visits about `count` fields from a cursor on; the next cursor, 0 at the end. A packed hash is visited whole.
+    pub fn scan(self, cursor: u64, count: usize, mut visit: impl FnMut(HashField<'a>)) -> u64 {
+        match self.shape() {
+            Shape::Packed(packed) => {
+                packed.iter().for_each(visit);
+                0
+            }
+            Shape::Tree(tree) => tree.scan(cursor, count, |field| visit(field.into())),
+        }
+    }
+
+    /// The row of entries, and how many fields, of a hash that is reported as a listpack or could be.
+    pub fn row(self) -> Option<(&'a [u8], usize)> {
+        match self.shape() {
+            Shape::Packed(packed) => Some((packed.row(), packed.len())),
+            Shape::Tree(_) => None,
+        }
+    }
+
+    /// How many fields have an expiry. O(1).
+    pub fn volatile_len(self) -> usize {
+        match self.shape() {
+            Shape::Packed(_) => 0,
+            Shape::Tree(tree) => tree.volatile_len(),
+        }
+    }
+
+    /// The first expiry of a field. O(1).
+    pub fn earliest(self) -> Option<i64> {
+        match self.shape() {
+            Shape::Packed(_) => None,
+            Shape::Tree(tree) => tree.earliest(),
+        }
+    }
+}
+
+/// All fields of a hash.
+#[derive(Clone, Debug)]
+pub struct HashIter<'a>(Walk<'a>);
+
+#[derive(Clone, Debug)]
+enum Walk<'a> {
+    Packed(PackedIter<'a>),
+    Tree(HashTreeIter<'a>),
+}
+
+impl<'a> Iterator for HashIter<'a> {
+    type Item = HashField<'a>;
+
+    fn next(&mut self) -> Option<HashField<'a>> {
+        match &mut self.0 {
+            Walk::Packed(iter) => iter.next(),
+            Walk::Tree(iter) => iter.next().map(HashField::from),
+        }
+    }
+}
+
+impl Default for Hash {
+    fn default() -> Hash {
+        Hash(Box::new(Root { encoding: HashEncoding::Listpack, body: Body::Packed(Packed::default()) }))
+    }
+}
+
+impl Hash {
+    /// An empty hash, to be reported as a listpack.
+    pub fn new() -> Hash {
+        Hash::default()
+    }
+
+    /// The hash of a row of entries, fields and values in turns, each field once; `None` where they are not. Cost: O(n) in time and
+    /// memory.
+    pub fn from_row(row: &[u8]) -> Option<Hash> {
+        let packed = Packed::checked(row)?;
+        Some(Hash(Box::new(Root { encoding: HashEncoding::Listpack, body: Body::Packed(packed) })))
+    }
+
+    /// The hash that [`Hash::write_inline`] wrote.
+    pub fn from_inline(bytes: &[u8], encoding: HashEncoding) -> Hash {
+        let mut hash = Hash::new();
+        hash.load_inline(bytes, encoding);
+        hash
+    }
+
+    /// Replaces the hash by the one that [`Hash::write_inline`] wrote, keeping its memory where it can. For a hash that is
+    /// no value of a key: what it held is dropped.
+    pub fn load_inline(&mut self, bytes: &[u8], encoding: HashEncoding) {
+        self.0.encoding = encoding;
+        let source = PackedRef::of_inline(bytes);
+        match &mut self.0.body {
+            Body::Packed(packed) => packed.load(source),
+            body @ Body::Tree(_) => {
+                let mut packed = Packed::default();
+                packed.load(source);
+                *body = Body::Packed(packed);
+            }
+        }
+    }
+
+    /// How many bytes [`Hash::write_inline`] writes; `None` for a hash too large for the block of an entry. O(1).
+    pub fn inline_len(&self) -> Option<usize> {
+        match &self.0.body {
+            Body::Packed(packed) => {
+                Some(packed::INLINE_HEADER_LEN + packed.row().len()).filter(|len| *len <= INLINE_LEN_MAX)
+            }
+            Body::Tree(_) => None,
+        }
+    }
+
+    /// Writes the hash in the form for the block of an entry. `out` is as long as [`Hash::inline_len`] says.
+    pub fn write_inline(&self, out: &mut [u8]) {
+        if let Body::Packed(packed) = &self.0.body {
+            packed.write_inline(out);
+        }
+    }
+
+    /// The same hash a second time. O(1).
+    #[must_use]
+    pub fn share(&self) -> Hash {
+        let body = match &self.0.body {
+            Body::Packed(packed) => Body::Packed(packed.clone()),
+            Body::Tree(tree) => Body::Tree(tree.share()),
+        };
+        Hash(Box::new(Root { encoding: self.0.encoding, body }))
+    }
+
+    /// The hash to read from.
+    pub fn view(&self) -> HashRef<'_> {
+        HashRef::Value(self)
+    }
+
+    /// How many fields. O(1).
+    pub fn len(&self) -> usize {
+        self.view().len()
+    }
+
+    /// Whether there is no field.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The encoding to report.
+    pub fn encoding(&self) -> HashEncoding {
+        self.0.encoding
+    }
+
+    /// Bytes allocated for the hash, also where others share them. O(1).
+    pub fn heap_bytes(&self) -> usize {
+        size_of::<Root>()
+            + match &self.0.body {
+                Body::Packed(packed) => packed.heap_bytes(),
+                Body::Tree(tree) => tree.heap_bytes(),
+            }
+    }
+
+    /// Whether a part at the top has another owner. O(1).
+    pub(crate) fn is_shared(&self) -> bool {
+        match &self.0.body {
+            Body::Packed(packed) => packed.is_shared(),
+            Body::Tree(tree) => tree.is_shared(),
+        }
+    }
+
+    /// Bytes allocated that have no other owner. Cost: one step for each part that is not shared.
+    pub(crate) fn own_bytes(&self) -> usize {
+        size_of::<Root>()
+            + match &self.0.body {
+                Body::Packed(packed) if packed.is_shared() => 0,
+                Body::Packed(packed) => packed.heap_bytes(),
+                Body::Tree(tree) => tree.own_bytes(),
+            }
+    }
+
+    /// Whether the hash is so small, and in one piece, that its memory is worth keeping for the next one.
+    pub fn is_scratch(&self) -> bool {
+        match &self.0.body {
+            Body::Packed(packed) => !packed.is_shared() && packed.heap_bytes() <= 4 * INLINE_LEN_MAX,
+            Body::Tree(_) => false,
+        }
+    }
+
+    /// To be called before fields are added, with how many there are and the bytes of the longest field or value: a listpack that
+    /// would get too large reports a hash table from now on, whether they are added or not.
+    pub fn convert_before_adding(&mut self, count: usize, longest: usize, limits: HashLimits) {
+        if count > limits.max_entries || longest > limits.max_value {
+            self.convert(limits);
+        }
+    }
+
+    /// To be called when a hash has been loaded from a listpack: the encoding that its number of fields asks for.
+    pub fn convert_after_loading(&mut self, limits: HashLimits) {
+        if self.len() > limits.max_entries {
+            self.convert(limits);
+        }
+    }
+
+    /// Reports a hash table from now on.
+    pub fn convert(&mut self, limits: HashLimits) {
+        self.0.encoding = HashEncoding::Hashtable;
+        self.outgrow(limits);
+    }
+
+    /// A packed hash that reports a hash table and is not small becomes a tree.
+    fn outgrow(&mut self, limits: HashLimits) {
+        if let Body::Packed(packed) = &self.0.body
+            && (packed.row().len() > PACKED_TABLE_BYTES_MAX || packed.len() > PACKED_TABLE_LEN_MAX)
+        {
+            self.tree(limits);
+        }
+    }
+
+    /// The tree that the hash is from now on, which reports a hash table.
+    fn tree(&mut self, limits: HashLimits) -> &mut HashTree {
+        self.0.encoding = HashEncoding::Hashtable;
+        if let Body::Packed(packed) = &self.0.body {
+            let mut tree = HashTree::new(limits.seed, Content::Fields);
+            let (mut name_digits, mut value_digits) = (IntBuffer::new(), IntBuffer::new());
+            let mut garbage = Vec::new();
+            for field in packed.view().iter() {
+                let (name, value) =
+                    (field.name.bytes(&mut name_digits), field.value.bytes(&mut value_digits));
+                tree.insert(name, value, Expiry::Clear, &mut garbage);
+            }
+            self.0.body = Body::Tree(tree);
+        }
+        match &mut self.0.body {
+            Body::Tree(tree) => tree,
+            Body::Packed(_) => unreachable!("the hash was just made a tree"),
+        }
+    }
+
+    /// Stores a value under a field; whether the field is new.
+    pub fn set(&mut self, name: &[u8], value: &[u8], expiry: Expiry, context: &mut HashContext) -> bool {
+        let limits = context.limits;
+        let volatile = matches!(expiry, Expiry::At(_));
+        let long = name.len().max(value.len()) > limits.max_value;
+        if self.0.encoding == HashEncoding::Listpack && (long || volatile) {
+            self.0.encoding = HashEncoding::Hashtable;
+        }
+        if volatile || name.len().max(value.len()) > PACKED_TABLE_BYTES_MAX && long {
+            self.tree(limits);
+        }
+        match &mut self.0.body {
+            Body::Packed(packed) => {
+                let is_new = packed.set(name, value);
+                if packed.len() > limits.max_entries || packed.row().len() > ROW_BYTES_MAX {
+                    self.0.encoding = HashEncoding::Hashtable;
+                }
+                if self.0.encoding == HashEncoding::Hashtable {
+                    self.outgrow(limits);
+                }
+                is_new
+            }
+            Body::Tree(tree) => tree.insert(name, value, expiry, &mut context.garbage),
+        }
+    }
+
+    /// Removes a field; whether it was there.
+    pub fn remove(&mut self, name: &[u8], context: &mut HashContext) -> bool {
+        match &mut self.0.body {
+            Body::Packed(packed) => packed.remove(name),
+            Body::Tree(tree) => tree.remove(name, &mut context.garbage),
+        }
+    }
+
+    /// Sets or clears the expiry of a field; whether the field is there.
+    pub fn set_expiry(&mut self, name: &[u8], expiry: Option<i64>, context: &mut HashContext) -> bool {
+        match (&mut self.0.body, expiry) {
+            (Body::Packed(packed), None) => packed.view().get(name).is_some(),
+            (Body::Packed(_), Some(_)) => self.tree(context.limits).set_expiry(name, expiry),
+            (Body::Tree(tree), _) => tree.set_expiry(name, expiry),
+        }
+    }
+
+    /// Removes up to `max` fields whose expiry is over at `now_ms`, each after `visit` has seen its name; how many.
+    pub fn remove_expired(
+        &mut self,
+        now_ms: i64,
+        max: usize,
+        context: &mut HashContext,
+        visit: impl FnMut(&[u8]),
+    ) -> usize {
+        match &mut self.0.body {
+            Body::Packed(_) => 0,
+            Body::Tree(tree) => {
+                tree.remove_expired(now_ms.saturating_sub(1), max, &mut context.garbage, visit)
+            }
+        }
+    }
+}
+
+/// Bytes of a hash inside the block of an entry at most.
+const INLINE_LEN_MAX: usize = 1024;
+/// A packed hash that reports a hash table has at most so many bytes of entries,
+const PACKED_TABLE_BYTES_MAX: usize = 900;
+/// and at most so many fields: they are searched one by one.
+const PACKED_TABLE_LEN_MAX: usize = 64;
+/// No row gets longer than this, whatever the thresholds: a listpack's header has no room for more.
+const ROW_BYTES_MAX: usize = 1 << 30;
+
+const _: () = assert!(PACKED_TABLE_BYTES_MAX + packed::INLINE_HEADER_LEN <= INLINE_LEN_MAX);
+const _: () = assert!(listpack::EMPTY_LEN < INLINE_LEN_MAX);
+
+/// Bytes of a field with its value in a listpack.
+pub fn packed_pair_len(name: &[u8], value: &[u8]) -> usize {
+    entry::len(listpack::Element::of(name)) + entry::len(listpack::Element::of(value))
+}

@@ -1,0 +1,198 @@
+//! The stream: entries in the order of their ids, and groups of consumers that read them.
+//!
+//! Invariants: (1) [`Stream::share`] costs O(1), and neither stream sees what is changed in the other; (2) no entry has an id
+//! greater than `last_id`; (3) the entries of one macro node, and the size of its listpack, are those of the reference after the
+//! same commands; (4) what is removed and may be large goes to [`StreamContext::garbage`].
+
+mod group;
+mod id;
+mod log;
+mod macro_node;
+mod tree;
+mod wire;
+
+pub use group::{Consumer, Group, PendingEntry};
+pub use id::StreamId;
+pub use log::{Entries, EntriesBack, EntryLog, EntryRef, TrimExtent, TrimTo};
+pub use macro_node::Pairs;
+pub use wire::NodeError;
+
+pub use sluice_collections::listpack::Element;
+
+use macro_node::MacroNode;
+use sluice_base::heap;
+use tree::{SharedTree, TreeItem};
+
+/// A stream. One word wide.
+#[derive(Debug, Default)]
+pub struct Stream(Box<StreamRoot>);
+
+#[derive(Debug, Default)]
+struct StreamRoot {
+    log: EntryLog,
+    groups: SharedTree<Group>,
+}
+
+/// What the configuration says about streams.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StreamLimits {
+    /// `stream-node-max-bytes`: bytes of a macro node's listpack; 0: as many as a listpack may have.
+    pub node_max_bytes: usize,
+    /// `stream-node-max-entries`: entries of a macro node; 0: any number.
+    pub node_max_entries: u64,
+}
+
+impl Default for StreamLimits {
+    fn default() -> StreamLimits {
+        StreamLimits { node_max_bytes: 4096, node_max_entries: 100 }
+    }
+}
+
+/// Bytes of fields and values that one entry may have, and of a macro node's listpack.
+pub const NODE_BYTES_MAX: usize = 1 << 30;
+
+impl StreamLimits {
+    /// Whether an entry of so many bytes needs another node.
+    fn is_full(self, node: &MacroNode, bytes: usize) -> bool {
+        let max = match self.node_max_bytes {
+            1..NODE_BYTES_MAX => self.node_max_bytes,
+            _ => NODE_BYTES_MAX,
+        };
+        let entries = u64::from(node.live) + u64::from(node.deleted);
+        node.wire_len() + bytes >= max || self.node_max_entries > 0 && entries >= self.node_max_entries
+    }
+}
+
+/// What changing a stream needs and yields.
+#[derive(Debug, Default)]
+pub struct StreamContext {
+    /// The thresholds in force.
+    pub limits: StreamLimits,
+    /// Removed parts, each as a stream: to be dropped on another thread.
+    pub garbage: Vec<Stream>,
+    /// Bytes of parts that were copied since they have another owner.
+    pub copied: u64,
+}
+
+impl StreamContext {
+    /// Keeps removed nodes to be dropped elsewhere; few are dropped here.
+    fn discard_nodes(&mut self, nodes: SharedTree<log::NodeItem>) {
+        if nodes.weight().heap > DROPPED_HERE_MAX {
+            self.garbage
+                .push(Stream(Box::new(StreamRoot { log: EntryLog::of(nodes), ..StreamRoot::default() })));
+        }
+    }
+}
+
+/// A part that takes no more bytes is dropped where it is removed.
+const DROPPED_HERE_MAX: usize = 64 << 10;
+
+impl Stream {
+    /// A stream without entries and groups.
+    pub fn new() -> Stream {
+        Stream::default()
+    }
+
+    /// The same stream a second time. O(1).
+    #[must_use]
+    pub fn share(&self) -> Stream {
+        Stream(Box::new(StreamRoot { log: self.0.log.share(), groups: self.0.groups.share() }))
+    }
+
+    /// The entries.
+    pub fn log(&self) -> &EntryLog {
+        &self.0.log
+    }
+
+    /// Bytes allocated for the stream, also where others share them. O(1).
+    pub fn heap_bytes(&self) -> usize {
+        heap::boxed::<StreamRoot>() + self.0.log.heap_bytes() + self.0.groups.weight().heap
+    }
+
+    /// Whether a part of the stream has another owner. O(1).
+    pub(crate) fn is_shared(&self) -> bool {
+        self.0.log.is_shared() || self.0.groups.is_shared()
+    }
+
+    /// Bytes allocated that have no other owner. Cost: one step for each part that is not shared.
+    pub(crate) fn own_bytes(&self) -> usize {
+        heap::boxed::<StreamRoot>() + self.0.log.own_bytes() + self.0.groups.own_bytes()
+    }
+
+    /// Adds an entry with an id greater than the last: fields and values by turns, at least a pair.
+    pub fn append<'v>(
+        &mut self,
+        id: StreamId,
+        pairs: impl Iterator<Item = &'v [u8]> + Clone,
+        context: &mut StreamContext,
+    ) {
+        self.0.log.append(id, pairs, context.limits, &mut context.copied);
+    }
+
+    /// Deletes an entry; whether it was there.
+    pub fn delete(&mut self, id: StreamId, context: &mut StreamContext) -> bool {
+        self.0.log.delete(id, &mut context.copied)
+    }
+
+    /// Removes the first entries; how many.
+    pub fn trim(&mut self, to: TrimTo, extent: TrimExtent, context: &mut StreamContext) -> u64 {
+        self.0.log.trim(to, extent, context)
+    }
+
+    /// Sets what is remembered beside the entries. `last_id` is not less than any entry's id.
+    pub fn set_ids(&mut self, last_id: StreamId, max_deleted_id: StreamId, entries_added: u64) {
+        let log = &mut self.0.log;
+        (log.last_id, log.max_deleted_id, log.entries_added) = (last_id, max_deleted_id, entries_added);
+    }
+
+    /// How many groups. O(1).
+    pub fn groups_len(&self) -> usize {
+        self.0.groups.weight().items
+    }
+
+    /// The group of a name.
+    pub fn group(&self, name: &[u8]) -> Option<&Group> {
+        self.0.groups.get(name)
+    }
+
+    /// The groups in the order of their names.
+    pub fn groups(&self) -> impl Iterator<Item = &Group> {
+        self.0.groups.iter(None)
+    }
+
+    /// Adds a group; `false`, and no change, where the name is taken.
+    pub fn add_group(&mut self, group: Group, context: &mut StreamContext) -> bool {
+        let name = group.key();
+        let is_new = self.group(&name).is_none();
+        if is_new {
+            self.0.groups.insert(&name, group, &mut context.copied);
+        }
+        is_new
+    }
+
+    /// Removes a group; whether it was there.
+    pub fn remove_group(&mut self, name: &[u8], context: &mut StreamContext) -> bool {
+        let Some(group) = self.0.groups.remove(name, &mut context.copied) else { return false };
+        if group.weight().heap > DROPPED_HERE_MAX {
+            let mut part = Stream::new();
+            part.add_group(group, context);
+            context.garbage.push(part);
+        }
+        true
+    }
+
+    /// Lets `change` have a group, and see the entries; the number is that of copied bytes, to be passed on. `None` where there
+    /// is no such group.
+    pub fn with_group<R>(
+        &mut self,
+        name: &[u8],
+        context: &mut StreamContext,
+        change: impl FnOnce(&mut Group, &EntryLog, &mut u64) -> R,
+    ) -> Option<R> {
+        let StreamRoot { log, groups } = &mut *self.0;
+        groups.update(name, &mut context.copied, |group, copied| change(group, log, copied))
+    }
+}
+
+#[cfg(test)]
+mod tests;

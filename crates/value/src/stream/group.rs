@@ -1,0 +1,404 @@
+//! Consumer groups: who was sent which entry, and has not acknowledged it.
+//!
+//! Invariants: (1) each pending entry of a group is on the list of one consumer, the one that it names, and each id on such a
+//! list is pending in the group; (2) a consumer has one number, which no other has had.
+
+use super::StreamId;
+use super::tree::{SharedTree, TreeItem, Weight};
+use sluice_base::heap;
+use std::cmp::Ordering;
+use triomphe::Arc;
+
+/// An entry that a consumer was sent and has not acknowledged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PendingEntry {
+    /// The entry's id.
+    pub id: StreamId,
+    /// When it was sent last, ms since the epoch.
+    pub delivered_ms: i64,
+    /// How often it was sent.
+    pub deliveries: u64,
+    /// The number of the consumer.
+    pub consumer: u32,
+}
+
+/// A consumer group.
+#[derive(Clone, Debug)]
+pub struct Group(Arc<GroupState>);
+
+#[derive(Debug)]
+struct GroupState {
+    name: Arc<[u8]>,
+    last_id: StreamId,
+    entries_read: Option<u64>,
+    pending: SharedTree<PendingEntry>,
+    names: SharedTree<ConsumerName>,
+    consumers: SharedTree<Consumer>,
+    next_number: u32,
+}
+
+impl Clone for GroupState {
+    fn clone(&self) -> GroupState {
+        GroupState {
+            name: self.name.clone(),
+            last_id: self.last_id,
+            entries_read: self.entries_read,
+            pending: self.pending.share(),
+            names: self.names.share(),
+            consumers: self.consumers.share(),
+            next_number: self.next_number,
+        }
+    }
+}
+
+/// A consumer.
+#[derive(Clone, Debug)]
+pub struct Consumer(Arc<ConsumerState>);
+
+#[derive(Debug)]
+struct ConsumerState {
+    number: u32,
+    name: Arc<[u8]>,
+    seen_ms: i64,
+    active_ms: i64,
+    pending: SharedTree<StreamId>,
+}
+
+impl Clone for ConsumerState {
+    fn clone(&self) -> ConsumerState {
+        let pending = self.pending.share();
+        ConsumerState { name: self.name.clone(), pending, ..*self }
+    }
+}
+
+#[derive(Clone, Debug)]
+struct ConsumerName {
+    name: Arc<[u8]>,
+    number: u32,
+}
+
+/// The number that no consumer has.
+const NO_CONSUMER: u32 = u32::MAX;
+
+/// Bytes of a name.
+fn name_bytes(name: &[u8]) -> usize {
+    heap::block(size_of::<usize>() + name.len())
+}
+
+impl TreeItem for PendingEntry {
+    type Key = StreamId;
+    type Probe = StreamId;
+    fn key(&self) -> StreamId {
+        self.id
+    }
+    fn compare(key: &StreamId, probe: &StreamId) -> Ordering {
+        key.cmp(probe)
+    }
+    fn is_beside(&self, probe: &StreamId) -> Ordering {
+        self.id.cmp(probe)
+    }
+    fn weight(&self) -> Weight {
+        Weight { items: 1, ..Weight::default() }
+    }
+}
+
+impl TreeItem for StreamId {
+    type Key = StreamId;
+    type Probe = StreamId;
+    fn key(&self) -> StreamId {
+        *self
+    }
+    fn compare(key: &StreamId, probe: &StreamId) -> Ordering {
+        key.cmp(probe)
+    }
+    fn is_beside(&self, probe: &StreamId) -> Ordering {
+        self.cmp(probe)
+    }
+    fn weight(&self) -> Weight {
+        Weight { items: 1, ..Weight::default() }
+    }
+}
+
+impl TreeItem for ConsumerName {
+    type Key = Arc<[u8]>;
+    type Probe = [u8];
+    fn key(&self) -> Arc<[u8]> {
+        self.name.clone()
+    }
+    fn compare(key: &Arc<[u8]>, probe: &[u8]) -> Ordering {
+        (**key).cmp(probe)
+    }
+    fn is_beside(&self, probe: &[u8]) -> Ordering {
+        (*self.name).cmp(probe)
+    }
+    fn weight(&self) -> Weight {
+        Weight { items: 1, ..Weight::default() }
+    }
+}
+
+/// Bytes of a consumer beside its name and its list.
+const CONSUMER_BYTES: usize = heap::block(size_of::<usize>() + size_of::<ConsumerState>());
+
+impl TreeItem for Consumer {
+    type Key = u32;
+    type Probe = u32;
+    fn key(&self) -> u32 {
+        self.0.number
+    }
+    fn compare(key: &u32, probe: &u32) -> Ordering {
+        key.cmp(probe)
+    }
+    fn is_beside(&self, probe: &u32) -> Ordering {
+        self.0.number.cmp(probe)
+    }
+    fn weight(&self) -> Weight {
+        let heap = CONSUMER_BYTES + name_bytes(&self.0.name) + self.0.pending.weight().heap;
+        Weight { items: 1, entries: 0, heap }
+    }
+    fn own_bytes(&self) -> usize {
+        if !self.0.is_unique() {
+            return 0;
+        }
+        CONSUMER_BYTES + name_bytes(&self.0.name) + self.0.pending.own_bytes()
+    }
+}
+
+/// Bytes of a group beside its name and its trees.
+const GROUP_BYTES: usize = heap::block(size_of::<usize>() + size_of::<GroupState>());
+
+impl TreeItem for Group {
+    type Key = Arc<[u8]>;
+    type Probe = [u8];
+    fn key(&self) -> Arc<[u8]> {
+        self.0.name.clone()
+    }
+    fn compare(key: &Arc<[u8]>, probe: &[u8]) -> Ordering {
+        (**key).cmp(probe)
+    }
+    fn is_beside(&self, probe: &[u8]) -> Ordering {
+        (*self.0.name).cmp(probe)
+    }
+    fn weight(&self) -> Weight {
+        let state = &*self.0;
+        let trees = state.pending.weight().heap + state.names.weight().heap + state.consumers.weight().heap;
+        Weight { items: 1, entries: 0, heap: GROUP_BYTES + name_bytes(&state.name) + trees }
+    }
+    fn own_bytes(&self) -> usize {
+        if !self.0.is_unique() {
+            return 0;
+        }
+        let state = &*self.0;
+        let trees = state.pending.own_bytes() + state.names.own_bytes() + state.consumers.own_bytes();
+        GROUP_BYTES + name_bytes(&state.name) + trees
+    }
+}
+
+impl Consumer {
+    /// Its number in the group.
+    pub fn number(&self) -> u32 {
+        self.0.number
+    }
+    /// Its name.
+    pub fn name(&self) -> &[u8] {
+        &self.0.name
+    }
+    /// When it last tried anything, ms since the epoch.
+    pub fn seen_ms(&self) -> i64 {
+        self.0.seen_ms
+    }
+    /// When it last got something, ms since the epoch; -1: never.
+    pub fn active_ms(&self) -> i64 {
+        self.0.active_ms
+    }
+    /// How many entries it has not acknowledged. O(1).
+    pub fn pending_len(&self) -> usize {
+        self.0.pending.weight().items
+    }
+    /// Ids of entries that it has not acknowledged, from one on.
+    pub fn pending_from(&self, from: StreamId) -> impl Iterator<Item = StreamId> {
+        self.0.pending.iter(Some(&from)).copied()
+    }
+    /// The greatest of them.
+    pub fn last_pending(&self) -> Option<StreamId> {
+        self.0.pending.last().copied()
+    }
+}
+
+impl Group {
+    /// A group without consumers.
+    pub fn new(name: &[u8], last_id: StreamId, entries_read: Option<u64>) -> Group {
+        Group(Arc::new(GroupState {
+            name: Arc::from(name),
+            last_id,
+            entries_read,
+            pending: SharedTree::default(),
+            names: SharedTree::default(),
+            consumers: SharedTree::default(),
+            next_number: 0,
+        }))
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &[u8] {
+        &self.0.name
+    }
+    /// The last entry that was sent to a consumer.
+    pub fn last_id(&self) -> StreamId {
+        self.0.last_id
+    }
+    /// How many entries were sent to consumers, where that is known.
+    pub fn entries_read(&self) -> Option<u64> {
+        self.0.entries_read
+    }
+    /// How many entries are not acknowledged. O(1).
+    pub fn pending_len(&self) -> usize {
+        self.0.pending.weight().items
+    }
+    /// How many consumers. O(1).
+    pub fn consumers_len(&self) -> usize {
+        self.0.consumers.weight().items
+    }
+    /// The entry of an id that is not acknowledged.
+    pub fn pending(&self, id: StreamId) -> Option<PendingEntry> {
+        self.0.pending.get(&id).copied()
+    }
+    /// Entries that are not acknowledged, from an id on.
+    pub fn pending_from(&self, from: StreamId) -> impl Iterator<Item = PendingEntry> {
+        self.0.pending.iter(Some(&from)).copied()
+    }
+    /// The last of them.
+    pub fn last_pending(&self) -> Option<StreamId> {
+        self.0.pending.last().map(|entry| entry.id)
+    }
+    /// The consumer of a name.
+    pub fn consumer(&self, name: &[u8]) -> Option<&Consumer> {
+        self.consumer_of(self.0.names.get(name)?.number)
+    }
+    /// The consumer of a number.
+    pub fn consumer_of(&self, number: u32) -> Option<&Consumer> {
+        self.0.consumers.get(&number)
+    }
+    /// The consumers in the order of their names.
+    pub fn consumers(&self) -> impl Iterator<Item = &Consumer> {
+        self.0.names.iter(None).filter_map(|name| self.consumer_of(name.number))
+    }
+
+    fn state(&mut self, copied: &mut u64) -> &mut GroupState {
+        if !self.0.is_unique() {
+            *copied += GROUP_BYTES as u64;
+        }
+        Arc::make_mut(&mut self.0)
+    }
+
+    /// Sets what was sent last.
+    pub fn set_position(&mut self, last_id: StreamId, entries_read: Option<u64>, copied: &mut u64) {
+        let state = self.state(copied);
+        (state.last_id, state.entries_read) = (last_id, entries_read);
+    }
+
+    /// Adds a consumer with a new name; its number. `None` where the name is taken.
+    pub fn add_consumer(&mut self, name: &[u8], now_ms: i64, copied: &mut u64) -> Option<u32> {
+        if self.0.names.get(name).is_some() {
+            return None;
+        }
+        let state = self.state(copied);
+        let number = state.next_number;
+        // Four thousand million consumers of one group would have to come and go.
+        state.next_number = number.checked_add(1)?;
+        let shared: Arc<[u8]> = Arc::from(name);
+        state.names.insert(name, ConsumerName { name: shared.clone(), number }, copied);
+        let pending = SharedTree::default();
+        let consumer = ConsumerState { number, name: shared, seen_ms: now_ms, active_ms: -1, pending };
+        state.consumers.insert(&number, Consumer(Arc::new(consumer)), copied);
+        Some(number)
+    }
+
+    /// Removes a consumer and what it has not acknowledged; how many entries that was. Cost: O(pending entries).
+    pub fn remove_consumer(&mut self, name: &[u8], copied: &mut u64) -> Option<usize> {
+        let number = self.0.names.get(name)?.number;
+        let state = self.state(copied);
+        state.names.remove(name, copied);
+        let consumer = state.consumers.remove(&number, copied)?;
+        for id in consumer.pending_from(StreamId::MIN) {
+            state.pending.remove(&id, copied);
+        }
+        Some(consumer.pending_len())
+    }
+
+    /// Notes when a consumer tried something, and whether it got something.
+    pub fn note_seen(&mut self, number: u32, seen_ms: i64, active_ms: Option<i64>, copied: &mut u64) {
+        self.change_consumer(number, copied, |consumer, _| {
+            consumer.seen_ms = seen_ms;
+            consumer.active_ms = active_ms.unwrap_or(consumer.active_ms);
+        });
+    }
+
+    fn change_consumer(
+        &mut self,
+        number: u32,
+        copied: &mut u64,
+        change: impl FnOnce(&mut ConsumerState, &mut u64),
+    ) {
+        self.state(copied).consumers.update(&number, copied, |consumer, copied| {
+            if !consumer.0.is_unique() {
+                *copied += CONSUMER_BYTES as u64;
+            }
+            change(Arc::make_mut(&mut consumer.0), copied);
+        });
+    }
+
+    /// Makes an entry pending; one that is already goes over to the consumer that `entry` names.
+    pub fn set_pending(&mut self, entry: PendingEntry, copied: &mut u64) {
+        let before = self.pending(entry.id).map(|before| before.consumer);
+        self.state(copied).pending.insert(&entry.id, entry, copied);
+        if before == Some(entry.consumer) {
+            return;
+        }
+        if let Some(before) = before {
+            self.change_consumer(before, copied, |consumer, copied| {
+                consumer.pending.remove(&entry.id, copied);
+            });
+        }
+        self.change_consumer(entry.consumer, copied, |consumer, copied| {
+            consumer.pending.insert(&entry.id, entry.id, copied);
+        });
+    }
+
+    /// Adds a pending entry that was read from a file, of a consumer that follows; `false`, and no change, where there is one. For
+    /// a group that is being loaded: [`Group::load_owner`] has to follow for each.
+    pub fn load_pending(&mut self, id: StreamId, delivered_ms: i64, deliveries: u64) -> bool {
+        let is_new = self.pending(id).is_none();
+        if is_new {
+            let entry = PendingEntry { id, delivered_ms, deliveries, consumer: NO_CONSUMER };
+            self.state(&mut 0).pending.insert(&id, entry, &mut 0);
+        }
+        is_new
+    }
+
+    /// Says which consumer a pending entry is of; `false`, and no change, where there is no such entry, or it has one.
+    pub fn load_owner(&mut self, id: StreamId, consumer: u32) -> bool {
+        match self.pending(id) {
+            Some(entry) if entry.consumer == NO_CONSUMER => {
+                let state = self.state(&mut 0);
+                state.pending.insert(&id, PendingEntry { consumer, ..entry }, &mut 0);
+                self.change_consumer(consumer, &mut 0, |consumer, copied| {
+                    consumer.pending.insert(&id, id, copied);
+                });
+                true
+            }
+            Some(_) | None => false,
+        }
+    }
+
+    /// Ends the wait for the acknowledgement of an entry; whether it was pending.
+    pub fn acknowledge(&mut self, id: StreamId, copied: &mut u64) -> bool {
+        if self.pending(id).is_none() {
+            return false;
+        }
+        let Some(entry) = self.state(copied).pending.remove(&id, copied) else { return false };
+        self.change_consumer(entry.consumer, copied, |consumer, copied| {
+            consumer.pending.remove(&id, copied);
+        });
+        true
+    }
+}

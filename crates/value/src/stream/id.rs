@@ -1,0 +1,119 @@
+//! Ids of entries: milliseconds and a sequence number.
+
+use sluice_base::num::{parse_i64, parse_u64};
+
+/// The id of an entry. Ids order entries.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct StreamId {
+    /// Milliseconds, of the Unix epoch where the server has chosen them.
+    pub ms: u64,
+    /// Tells entries of one millisecond apart.
+    pub seq: u64,
+}
+
+impl StreamId {
+    /// The least id, which no entry has.
+    pub const MIN: StreamId = StreamId { ms: 0, seq: 0 };
+    /// The greatest id.
+    pub const MAX: StreamId = StreamId { ms: u64::MAX, seq: u64::MAX };
+    /// Bytes of the longest text of an id.
+    pub const TEXT_MAX: usize = 41;
+
+    /// The id of these parts.
+    pub const fn new(ms: u64, seq: u64) -> StreamId {
+        StreamId { ms, seq }
+    }
+
+    /// The next id; `None` behind the greatest.
+    #[must_use]
+    pub fn next(self) -> Option<StreamId> {
+        match self.seq.checked_add(1) {
+            Some(seq) => Some(StreamId { seq, ..self }),
+            None => Some(StreamId { ms: self.ms.checked_add(1)?, seq: 0 }),
+        }
+    }
+
+    /// The id before; `None` before the least.
+    #[must_use]
+    pub fn previous(self) -> Option<StreamId> {
+        match self.seq.checked_sub(1) {
+            Some(seq) => Some(StreamId { seq, ..self }),
+            None => Some(StreamId { ms: self.ms.checked_sub(1)?, seq: u64::MAX }),
+        }
+    }
+
+    /// The id that a text names, where milliseconds alone stand for the id with the sequence number `seq`. As in the
+    /// reference, the text ends at a zero byte, and a number may have what the C library lets stand before digits.
+    pub fn parse(text: &[u8], seq: u64) -> Option<StreamId> {
+        let text = StreamId::text_of(text)?;
+        match text.iter().position(|byte| *byte == b'-') {
+            None => Some(StreamId { ms: number(text)?, seq }),
+            Some(dash) => Some(StreamId { ms: number(&text[..dash])?, seq: number(&text[dash + 1..])? }),
+        }
+    }
+
+    /// The milliseconds of a text like `5-*`; `None` for another.
+    pub fn parse_with_any_seq(text: &[u8]) -> Option<u64> {
+        number(StreamId::text_of(text)?.strip_suffix(b"-*")?)
+    }
+
+    fn text_of(text: &[u8]) -> Option<&[u8]> {
+        (text.len() <= TEXT_BYTES_MAX).then(|| text.split(|byte| *byte == 0).next().unwrap_or_default())
+    }
+
+    /// Appends the text of the id.
+    pub fn push_text(self, out: &mut Vec<u8>) {
+        sluice_base::num::push_u64(out, self.ms);
+        out.push(b'-');
+        sluice_base::num::push_u64(out, self.seq);
+    }
+
+    /// The text of the id.
+    pub fn to_text(self) -> Vec<u8> {
+        let mut out = Vec::with_capacity(StreamId::TEXT_MAX);
+        self.push_text(&mut out);
+        out
+    }
+
+    /// The id as 16 bytes, big endian: what files hold.
+    pub fn to_bytes(self) -> [u8; 16] {
+        let mut bytes = [0; 16];
+        bytes[..8].copy_from_slice(&self.ms.to_be_bytes());
+        bytes[8..].copy_from_slice(&self.seq.to_be_bytes());
+        bytes
+    }
+
+    /// The id of such bytes.
+    pub fn from_bytes(bytes: [u8; 16]) -> StreamId {
+        let number = u128::from_be_bytes(bytes);
+        StreamId { ms: (number >> 64) as u64, seq: number as u64 }
+    }
+}
+
+/// Bytes of a text that is looked at as an id.
+const TEXT_BYTES_MAX: usize = 127;
+
+/// A number as an id may have it: digits, or what `strtoull` takes whole.
+fn number(text: &[u8]) -> Option<u64> {
+    if let Some(number) = parse_u64(text) {
+        return Some(number);
+    }
+    if parse_i64(text).is_some() {
+        // A negative number in its canonical form is refused.
+        return None;
+    }
+    let spaces = text.iter().take_while(|byte| matches!(byte, b' ' | 0x09..=0x0d)).count();
+    let text = &text[spaces..];
+    let (digits, is_negative) = match text.split_first() {
+        Some((b'-', digits)) => (digits, true),
+        Some((b'+', digits)) => (digits, false),
+        _ => (text, false),
+    };
+    if digits.is_empty() || !digits.iter().all(u8::is_ascii_digit) {
+        return None;
+    }
+    let value = digits
+        .iter()
+        .try_fold(0u64, |sum, digit| sum.checked_mul(10)?.checked_add(u64::from(digit - b'0')))?;
+    Some(if is_negative { value.wrapping_neg() } else { value })
+}

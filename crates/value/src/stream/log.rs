@@ -1,0 +1,508 @@
+//! The entries of a stream: macro nodes in an ordered tree, and the last one beside it.
+
+use super::macro_node::{EntryPlace, MacroNode, Pairs, Places};
+use super::tree::{Part, SharedTree, TreeItem, TreeIter, Weight};
+use super::{StreamContext, StreamId, StreamLimits};
+use sluice_base::heap;
+use sluice_base::num::digits_i64;
+use sluice_collections::listpack::Element;
+use std::cmp::Ordering;
+use triomphe::Arc;
+
+/// The entries, and what is remembered of those that are gone.
+#[derive(Debug, Default)]
+pub struct EntryLog {
+    nodes: SharedTree<NodeItem>,
+    /// The node of the last entries: all of its ids are greater than those in the tree.
+    tail: Option<Arc<MacroNode>>,
+    len: u64,
+    pub(super) last_id: StreamId,
+    first_id: StreamId,
+    pub(super) max_deleted_id: StreamId,
+    pub(super) entries_added: u64,
+}
+
+/// A node in the tree.
+#[derive(Clone, Debug)]
+pub(super) struct NodeItem(Arc<MacroNode>);
+
+/// Bytes of a node beside its row.
+const NODE_BYTES: usize = heap::block(size_of::<usize>() + size_of::<MacroNode>());
+
+impl TreeItem for NodeItem {
+    type Key = StreamId;
+    type Probe = StreamId;
+    fn key(&self) -> StreamId {
+        self.0.master
+    }
+    fn compare(key: &StreamId, probe: &StreamId) -> Ordering {
+        key.cmp(probe)
+    }
+    fn is_beside(&self, probe: &StreamId) -> Ordering {
+        self.0.master.cmp(probe)
+    }
+    fn weight(&self) -> Weight {
+        Weight { items: 1, entries: u64::from(self.0.live), heap: NODE_BYTES + self.0.heap_bytes() }
+    }
+    fn own_bytes(&self) -> usize {
+        if self.0.is_unique() { NODE_BYTES + self.0.heap_bytes() } else { 0 }
+    }
+}
+
+/// What trimming keeps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TrimTo {
+    /// So many entries.
+    Len(u64),
+    /// Entries with this id or a greater one.
+    MinId(StreamId),
+}
+
+/// How exactly trimming does so.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TrimExtent {
+    /// To the entry.
+    Exact,
+    /// Whole nodes alone, and no more than so many entries; 0: any number.
+    Nodes(u64),
+}
+
+/// An entry to look at.
+#[derive(Clone, Copy, Debug)]
+pub struct EntryRef<'a> {
+    node: &'a MacroNode,
+    place: EntryPlace,
+}
+
+impl<'a> EntryRef<'a> {
+    /// Its id.
+    pub fn id(self) -> StreamId {
+        self.place.id
+    }
+
+    /// How many fields it has.
+    #[allow(clippy::len_without_is_empty, reason = "an entry has a field at least")]
+    pub fn len(self) -> usize {
+        self.place.pairs
+    }
+
+    /// Bytes of its fields and values.
+    pub fn bytes(self) -> u64 {
+        let len = |element| match element {
+            Element::Int(number) => digits_i64(number) as u64,
+            Element::Bytes(bytes) => bytes.len() as u64,
+        };
+        self.pairs().map(|(field, value)| len(field) + len(value)).sum()
+    }
+
+    /// Its fields with their values.
+    pub fn pairs(self) -> Pairs<'a> {
+        self.node.pairs(self.place)
+    }
+}
+
+fn writable<'a>(node: &'a mut Arc<MacroNode>, copied: &mut u64) -> &'a mut MacroNode {
+    if !node.is_unique() {
+        *copied += (NODE_BYTES + node.heap_bytes()) as u64;
+    }
+    Arc::make_mut(node)
+}
+
+impl EntryLog {
+    /// How many entries. O(1).
+    #[allow(clippy::len_without_is_empty, reason = "a stream may be empty, and nobody asks for that alone")]
+    pub fn len(&self) -> u64 {
+        self.len
+    }
+
+    /// The greatest id that the stream has had.
+    pub fn last_id(&self) -> StreamId {
+        self.last_id
+    }
+
+    /// The id of the first entry; the least id where there is none.
+    pub fn first_id(&self) -> StreamId {
+        self.first_id
+    }
+
+    /// The greatest id that was deleted by its name.
+    pub fn max_deleted_id(&self) -> StreamId {
+        self.max_deleted_id
+    }
+
+    /// How many entries were ever added.
+    pub fn entries_added(&self) -> u64 {
+        self.entries_added
+    }
+
+    /// Macro nodes. O(1).
+    pub fn node_count(&self) -> usize {
+        self.nodes.weight().items + usize::from(self.tail.is_some())
+    }
+
+    /// A log that is these nodes, to be dropped.
+    pub(super) fn of(nodes: SharedTree<NodeItem>) -> EntryLog {
+        EntryLog { nodes, ..EntryLog::default() }
+    }
+
+    pub(super) fn share(&self) -> EntryLog {
+        EntryLog { nodes: self.nodes.share(), tail: self.tail.clone(), ..*self }
+    }
+
+    pub(super) fn heap_bytes(&self) -> usize {
+        let tail = self.tail.as_ref().map_or(0, |tail| NODE_BYTES + tail.heap_bytes());
+        self.nodes.weight().heap + tail
+    }
+
+    pub(super) fn is_shared(&self) -> bool {
+        self.nodes.is_shared() || self.tail.as_ref().is_some_and(|tail| !tail.is_unique())
+    }
+
+    pub(super) fn own_bytes(&self) -> usize {
+        let tail = self.tail.as_ref().filter(|tail| tail.is_unique());
+        self.nodes.own_bytes() + tail.map_or(0, |tail| NODE_BYTES + tail.heap_bytes())
+    }
+
+    /// Adds an entry with an id greater than the last: fields and values by turns, at least a pair.
+    pub(super) fn append<'v>(
+        &mut self,
+        id: StreamId,
+        pairs: impl Iterator<Item = &'v [u8]> + Clone,
+        limits: StreamLimits,
+        copied: &mut u64,
+    ) {
+        debug_assert!(id > self.last_id);
+        let bytes: usize = pairs.clone().map(<[u8]>::len).sum();
+        match &mut self.tail {
+            Some(tail) if !limits.is_full(tail, bytes) => writable(tail, copied).append(id, pairs),
+            _ => {
+                let mut node = MacroNode::new(id, pairs.clone());
+                node.append(id, pairs);
+                self.push_node(node, copied);
+            }
+        }
+        if self.len == 0 {
+            self.first_id = id;
+        }
+        self.len += 1;
+        self.entries_added = self.entries_added.wrapping_add(1);
+        self.last_id = id;
+    }
+
+    /// Puts a node with entries behind all others.
+    pub(super) fn push_node(&mut self, node: MacroNode, copied: &mut u64) {
+        let Some(mut full) = self.tail.replace(Arc::new(node)) else { return };
+        // Whoever shares the node shares its spare room.
+        if let Some(node) = Arc::get_mut(&mut full) {
+            node.fit();
+        }
+        let master = full.master;
+        self.nodes.insert(&master, NodeItem(full), copied);
+    }
+
+    /// Adds a node that was read from a file, behind all others.
+    pub(super) fn load_node(&mut self, node: MacroNode) {
+        if self.len == 0 {
+            self.first_id = node.first;
+        }
+        self.len += u64::from(node.live);
+        self.last_id = self.last_id.max(node.last);
+        self.push_node(node, &mut 0);
+    }
+
+    /// Deletes an entry; whether it was there.
+    pub(super) fn delete(&mut self, id: StreamId, copied: &mut u64) -> bool {
+        let is_in_tail = self.tail.as_ref().is_some_and(|tail| id >= tail.master);
+        let master = if is_in_tail {
+            None
+        } else {
+            match self.nodes.iter_back(Some(&id)).next() {
+                Some(item) => Some(item.0.master),
+                None => return false,
+            }
+        };
+        let Some(node) = (match &master {
+            None => self.tail.as_ref(),
+            Some(master) => self.nodes.get(master).map(|item| &item.0),
+        }) else {
+            return false;
+        };
+        let Some(place) = node.find(id) else { return false };
+        match (node.live, master) {
+            (1, None) => self.drop_tail(copied),
+            (1, Some(master)) => drop(self.nodes.remove(&master, copied)),
+            (_, None) => self.tail.iter_mut().for_each(|tail| writable(tail, copied).delete(place)),
+            (_, Some(master)) => {
+                self.nodes
+                    .update(&master, copied, |item, copied| writable(&mut item.0, copied).delete(place));
+            }
+        }
+        self.len -= 1;
+        self.max_deleted_id = self.max_deleted_id.max(id);
+        self.find_first();
+        true
+    }
+
+    /// The node before becomes the last one: it may have room.
+    fn drop_tail(&mut self, copied: &mut u64) {
+        self.tail = self.nodes.pop_back(copied).map(|item| item.0);
+    }
+
+    fn find_first(&mut self) {
+        let first = self.nodes.first().map(|item| &item.0).or(self.tail.as_ref());
+        self.first_id = first.map_or(StreamId::MIN, |node| node.first);
+    }
+
+    /// Removes the first entries; how many.
+    pub(super) fn trim(&mut self, to: TrimTo, extent: TrimExtent, context: &mut StreamContext) -> u64 {
+        let before = self.len;
+        if match to {
+            TrimTo::Len(max) => self.len <= max,
+            TrimTo::MinId(min) => self.len == 0 || self.first_id >= min,
+        } {
+            return 0;
+        }
+        let mut budget = Budget::new(to, extent, self.len);
+        let parts = self.nodes.cut_front(&mut |part| budget.takes(part), &mut context.copied);
+        for part in parts {
+            self.len -= part.weight().entries;
+            context.discard_nodes(part);
+        }
+        if self.nodes.is_empty()
+            && let Some(tail) = &self.tail
+            && budget.takes(Part::Item(&NodeItem(tail.clone())))
+        {
+            self.len -= u64::from(tail.live);
+            self.tail = None;
+        }
+        if extent == TrimExtent::Exact {
+            self.trim_first_node(to, &mut context.copied);
+        }
+        self.find_first();
+        before - self.len
+    }
+
+    /// Marks entries of the first node as deleted, of which some stay.
+    fn trim_first_node(&mut self, to: TrimTo, copied: &mut u64) {
+        let mut left = match to {
+            TrimTo::Len(max) => self.len.saturating_sub(max),
+            TrimTo::MinId(_) => u64::MAX,
+        };
+        let mut removed = 0;
+        let mut trim = |node: &mut Arc<MacroNode>, copied: &mut u64| {
+            while left > 0 && node.live > 1 {
+                let Some(place) = node.places().next() else { break };
+                if matches!(to, TrimTo::MinId(min) if place.id >= min) {
+                    break;
+                }
+                writable(node, copied).delete(place);
+                left -= 1;
+                removed += 1;
+            }
+        };
+        match self.nodes.first().map(|item| item.0.master) {
+            Some(master) => {
+                self.nodes.update(&master, copied, |item, copied| trim(&mut item.0, copied));
+            }
+            None => self.tail.iter_mut().for_each(|tail| trim(tail, copied)),
+        }
+        self.len -= removed;
+    }
+
+    /// The entry of an id.
+    pub fn get(&self, id: StreamId) -> Option<EntryRef<'_>> {
+        let node = match &self.tail {
+            Some(tail) if id >= tail.master => tail,
+            Some(_) | None => &self.nodes.iter_back(Some(&id)).next()?.0,
+        };
+        node.find(id).map(|place| EntryRef { node, place })
+    }
+
+    /// All entries in order.
+    pub fn entries(&self) -> Entries<'_> {
+        self.iter(StreamId::MIN, StreamId::MAX)
+    }
+
+    /// The entries from `start` to `end`, both included, in order. Cost: O(log n), and a node, to begin.
+    pub fn iter(&self, start: StreamId, end: StreamId) -> Entries<'_> {
+        let from = self.nodes.iter_back(Some(&start)).next().map(|item| item.0.master);
+        Entries {
+            nodes: self.nodes.iter(from.as_ref()),
+            tail: self.tail.as_deref(),
+            current: None,
+            start,
+            end,
+        }
+    }
+
+    /// The same, the last first.
+    pub fn iter_rev(&self, start: StreamId, end: StreamId) -> EntriesBack<'_> {
+        EntriesBack {
+            tail: self.tail.as_deref().filter(|tail| tail.master <= end),
+            nodes: self.nodes.iter_back(Some(&end)),
+            current: None,
+            places: Vec::new(),
+            start,
+            end,
+        }
+    }
+
+    /// Nodes of the radix tree that the reference would have over the macro nodes' keys. Exact up to so many keys as it takes to
+    /// look at in no time; above that, one for each key and the root.
+    pub fn radix_nodes(&self) -> usize {
+        let count = self.node_count();
+        if count == 0 || count > RADIX_KEYS_MAX {
+            return count + 1;
+        }
+        let mut keys: Vec<[u8; 16]> = Vec::with_capacity(count);
+        self.each_node(&mut |node| keys.push(node.master.to_bytes()));
+        radix_nodes(&keys, 0)
+    }
+
+    pub(super) fn each_node(&self, visit: &mut dyn FnMut(&MacroNode)) {
+        self.nodes.iter(None).for_each(|item| visit(&item.0));
+        self.tail.iter().for_each(|node| visit(node));
+    }
+
+    /// How many entries were added up to the one with this id, as far as that can be known: entries that were deleted in the
+    /// middle hide it.
+    pub fn entries_up_to(&self, id: StreamId) -> Option<u64> {
+        if self.entries_added == 0 {
+            return Some(0);
+        }
+        match id.cmp(&self.last_id) {
+            Ordering::Equal => return Some(self.entries_added),
+            Ordering::Less if self.len == 0 => return Some(self.entries_added),
+            Ordering::Less => {}
+            Ordering::Greater => return None,
+        }
+        let no_gap = self.max_deleted_id == StreamId::MIN || self.max_deleted_id < self.first_id;
+        match id.cmp(&self.first_id) {
+            Ordering::Less if no_gap => Some(self.entries_added.wrapping_sub(self.len)),
+            Ordering::Equal if no_gap => Some(self.entries_added.wrapping_sub(self.len).wrapping_add(1)),
+            Ordering::Less | Ordering::Equal | Ordering::Greater => None,
+        }
+    }
+
+    /// Whether an entry at or behind `from` was deleted by its name.
+    pub fn has_gap_from(&self, from: StreamId) -> bool {
+        self.len > 0 && self.max_deleted_id != StreamId::MIN && from <= self.max_deleted_id
+    }
+}
+
+/// Keys up to which the nodes of a radix tree are counted.
+const RADIX_KEYS_MAX: usize = 4096;
+
+/// Nodes of a radix tree over keys that ascend and are alike before `depth`: a run of bytes without a branch is one node.
+fn radix_nodes(keys: &[[u8; 16]], depth: usize) -> usize {
+    let (Some(first), Some(last)) = (keys.first(), keys.last()) else { return 0 };
+    if depth == first.len() {
+        return 1;
+    }
+    let same = first[depth..].iter().zip(&last[depth..]).take_while(|(a, b)| a == b).count();
+    if same > 0 {
+        return 1 + radix_nodes(keys, depth + same);
+    }
+    let below = keys.chunk_by(|a, b| a[depth] == b[depth]);
+    1 + below.map(|keys| radix_nodes(keys, depth + 1)).sum::<usize>()
+}
+
+/// What whole nodes may be removed.
+struct Budget {
+    to: TrimTo,
+    /// Entries that may go.
+    left: u64,
+}
+
+impl Budget {
+    fn new(to: TrimTo, extent: TrimExtent, len: u64) -> Budget {
+        let most = match extent {
+            TrimExtent::Exact | TrimExtent::Nodes(0) => u64::MAX,
+            TrimExtent::Nodes(most) => most,
+        };
+        let left = match to {
+            TrimTo::Len(max) => most.min(len - max),
+            TrimTo::MinId(_) => most,
+        };
+        Budget { to, left }
+    }
+
+    fn takes(&mut self, part: Part<'_, NodeItem>) -> bool {
+        let (entries, is_old) = match (part, self.to) {
+            (Part::Branch(weight, behind), TrimTo::MinId(min)) => (weight.entries, *behind <= min),
+            (Part::Item(item), TrimTo::MinId(min)) => (u64::from(item.0.live), item.0.last < min),
+            (Part::Branch(weight, _), TrimTo::Len(_)) => (weight.entries, true),
+            (Part::Item(item), TrimTo::Len(_)) => (u64::from(item.0.live), true),
+        };
+        let goes = is_old && entries <= self.left;
+        if goes {
+            self.left -= entries;
+        }
+        goes
+    }
+}
+
+/// Entries in order.
+pub struct Entries<'a> {
+    nodes: TreeIter<'a, NodeItem>,
+    tail: Option<&'a MacroNode>,
+    current: Option<(&'a MacroNode, Places<'a>)>,
+    start: StreamId,
+    end: StreamId,
+}
+
+impl<'a> Iterator for Entries<'a> {
+    type Item = EntryRef<'a>;
+
+    fn next(&mut self) -> Option<EntryRef<'a>> {
+        loop {
+            if let Some((node, places)) = &mut self.current {
+                let node = *node;
+                match places.find(|place| place.id >= self.start && !place.is_deleted()) {
+                    Some(place) if place.id <= self.end => return Some(EntryRef { node, place }),
+                    Some(_) => return None,
+                    None => {}
+                }
+            }
+            let node = self.nodes.next().map(|item| &*item.0).or_else(|| self.tail.take())?;
+            if node.first > self.end {
+                (self.current, self.tail) = (None, None);
+                return None;
+            }
+            self.current = Some((node, node.places()));
+        }
+    }
+}
+
+/// Entries, the last first. Allocates places of one node.
+pub struct EntriesBack<'a> {
+    tail: Option<&'a MacroNode>,
+    nodes: TreeIter<'a, NodeItem>,
+    current: Option<&'a MacroNode>,
+    /// Entries of the node that are left.
+    places: Vec<EntryPlace>,
+    start: StreamId,
+    end: StreamId,
+}
+
+impl<'a> Iterator for EntriesBack<'a> {
+    type Item = EntryRef<'a>;
+
+    fn next(&mut self) -> Option<EntryRef<'a>> {
+        loop {
+            if let Some(node) = self.current
+                && let Some(place) = self.places.pop()
+            {
+                return Some(EntryRef { node, place });
+            }
+            let node = self.tail.take().or_else(|| self.nodes.next().map(|item| &*item.0))?;
+            if node.last < self.start {
+                return None;
+            }
+            let (start, end) = (self.start, self.end);
+            let wanted = node.places().take_while(|place| place.id <= end);
+            self.places.extend(wanted.filter(|place| place.id >= start && !place.is_deleted()));
+            self.current = Some(node);
+        }
+    }
+}

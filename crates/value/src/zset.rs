@@ -1,0 +1,538 @@
+//! The sorted set: members, each with a score, in order of score and member.
+//!
+//! A small set is a row of elements: *inline* in the block of its entry ([`ZsetRef::Inline`]), or one leaf beside it. A large one is
+//! a tree of leaves with an index by members.
+//!
+//! Invariants: (1) [`Zset::share`] costs O(1), and neither set sees what is changed in the other; (2) what a set reports as its
+//! encoding follows the reference's thresholds and sticks as there: it does not follow the form; (3) what has a second owner
+//! and what is large goes to [`ZsetContext`] when it is replaced: changing a set frees none of it; (4) no score is NaN, and none is
+//! -0 where a listpack is reported.
+
+mod edge;
+mod index;
+mod iter;
+mod large;
+mod leaf;
+mod limits;
+mod row;
+mod shelf;
+
+use std::mem::replace;
+use std::ops::Range;
+
+use sluice_base::{HashSeed, heap};
+use triomphe::Arc;
+
+pub use edge::Edge;
+use index::Page;
+use iter::RowSource;
+pub use iter::{Direction, ZsetIter};
+use large::{Inner, Large};
+use leaf::Leaf;
+pub use limits::{ZsetEncoding, ZsetLimits};
+use row::RowIter;
+use shelf::Node;
+
+/// A sorted set that lives outside its entry. One word wide.
+#[derive(Debug)]
+pub struct Zset(Box<Root>);
+
+#[derive(Debug)]
+struct Root {
+    encoding: ZsetEncoding,
+    body: Body,
+}
+
+#[derive(Debug)]
+enum Body {
+    Small(Leaf),
+    Large(Box<Large>),
+    /// No set: what edits have replaced, on its way to be dropped.
+    Garbage(Vec<Part>),
+}
+
+/// A part of a set that lost its place.
+#[derive(Debug)]
+enum Part {
+    Leaf(Leaf),
+    Leaves(Node<Leaf>),
+    Page(Page),
+    Pages(Node<Page>),
+    Inner(Arc<Inner>),
+    Whole(Box<Large>),
+}
+
+/// What an operation on a large set needs: where replaced parts go, and the bytes allocated.
+struct Work<'w> {
+    garbage: &'w mut Vec<Part>,
+    heap: usize,
+}
+
+/// What changing a set needs and yields.
+#[derive(Debug, Default)]
+pub struct ZsetContext {
+    /// The thresholds in force.
+    pub limits: ZsetLimits,
+    /// Under which members of a set are hashed that becomes large.
+    pub seed: HashSeed,
+    garbage: Vec<Part>,
+}
+
+impl ZsetContext {
+    /// A context for changes under these thresholds.
+    pub fn new(limits: ZsetLimits, seed: HashSeed) -> ZsetContext {
+        ZsetContext { limits, seed, garbage: Vec::new() }
+    }
+
+    /// What was replaced, to be dropped on another thread.
+    pub fn take_garbage(&mut self) -> Option<Zset> {
+        if self.garbage.is_empty() {
+            return None;
+        }
+        let body = Body::Garbage(std::mem::take(&mut self.garbage));
+        Some(Zset(Box::new(Root { encoding: ZsetEncoding::Skiplist, body })))
+    }
+}
+
+/// A set as it is read, wherever it lives.
+#[derive(Clone, Copy, Debug)]
+pub enum ZsetRef<'a> {
+    /// In the block of its entry.
+    Inline {
+        /// What [`Zset::write_inline`] wrote.
+        bytes: &'a [u8],
+        /// Kept in the head of the entry.
+        encoding: ZsetEncoding,
+    },
+    /// Outside.
+    Value(&'a Zset),
+}
+
+impl<'a> ZsetRef<'a> {
+    fn source(self) -> RowSource<'a> {
+        match self {
+            ZsetRef::Inline { bytes, .. } => RowSource::One(inline_parts(bytes).1),
+            ZsetRef::Value(zset) => match &zset.0.body {
+                Body::Small(leaf) => RowSource::One(leaf.row()),
+                Body::Large(large) => RowSource::Tree(large),
+                Body::Garbage(_) => RowSource::One(&[]),
+            },
+        }
+    }
+
+    /// How many elements. O(1).
+    pub fn len(self) -> usize {
+        match self {
+            ZsetRef::Inline { bytes, .. } => inline_parts(bytes).0,
+            ZsetRef::Value(zset) => zset.len(),
+        }
+    }
+
+    /// Whether there is no element. Never true of a set in the keyspace.
+    pub fn is_empty(self) -> bool {
+        self.len() == 0
+    }
+
+    /// The encoding to report.
+    pub fn encoding(self) -> ZsetEncoding {
+        match self {
+            ZsetRef::Inline { encoding, .. } => encoding,
+            ZsetRef::Value(zset) => zset.0.encoding,
+        }
+    }
+
+    /// The score of a member. Cost: O(1), or O(n) of a small set.
+    #[inline]
+    pub fn score(self, member: &[u8]) -> Option<f64> {
+        match self.source() {
+            RowSource::One(row) => row::find(row, member).map(|place| place.score),
+            RowSource::Tree(large) => large.score(member),
+        }
+    }
+
+    /// Rank and score of a member, counted from the lowest score. Cost: O(log n).
+    pub fn rank(self, member: &[u8]) -> Option<(usize, f64)> {
+        match self.source() {
+            RowSource::One(row) => row::find(row, member).map(|place| (place.index, place.score)),
+            RowSource::Tree(large) => {
+                let score = large.score(member)?;
+                Some((large.count_before(Edge::Element(score, member)), score))
+            }
+        }
+    }
+
+    /// How many elements lie before an edge. Cost: O(log n).
+    pub fn count_before(self, edge: Edge<'_>) -> usize {
+        match self.source() {
+            RowSource::One(row) => {
+                RowIter::new(row).take_while(|entry| edge.is_behind(entry.score, || entry.member)).count()
+            }
+            RowSource::Tree(large) => large.count_before(edge),
+        }
+    }
+
+    /// The elements of these ranks. `ranks` are cut to the set. Cost: O(log n) to begin.
+    pub fn iter(self, ranks: Range<usize>, direction: Direction) -> ZsetIter<'a> {
+        let end = ranks.end.min(self.len());
+        ZsetIter::new(self.source(), ranks.start.min(end)..end, direction)
+    }
+
+    /// All elements, that of the lowest score first.
+    pub fn iter_all(self) -> ZsetIter<'a> {
+        self.iter(0..usize::MAX, Direction::Up)
+    }
+
+    /// Visits some elements from a cursor on; the next cursor. 0 starts and ends. An element that is there all the while is visited
+    /// at least once, whatever its score becomes. A small set is visited whole.
+    pub fn scan(self, cursor: u64, visit: &mut dyn FnMut(&[u8], f64)) -> u64 {
+        match self.source() {
+            RowSource::One(row) => {
+                RowIter::new(row).for_each(|entry| visit(entry.member, entry.score));
+                0
+            }
+            RowSource::Tree(large) => u64::from(large.scan(cursor as u32, visit)),
+        }
+    }
+}
+
+impl Default for Zset {
+    fn default() -> Zset {
+        Zset::new(ZsetEncoding::Listpack)
+    }
+}
+
+impl Zset {
+    /// An empty set to be reported so.
+    pub fn new(encoding: ZsetEncoding) -> Zset {
+        Zset(Box::new(Root { encoding, body: Body::Small(Leaf::of_row(&[], 0, 0)) }))
+    }
+
+    /// The set of these elements, which are in order and differ in their members. Cost: O(n).
+    pub fn from_sorted<'m>(
+        elements: impl ExactSizeIterator<Item = (&'m [u8], f64)> + Clone,
+        encoding: ZsetEncoding,
+        context: &mut ZsetContext,
+    ) -> Zset {
+        let count = elements.len();
+        let clean = move |score: f64| match encoding {
+            ZsetEncoding::Listpack => score + 0.0,
+            ZsetEncoding::Skiplist => score,
+        };
+        let bytes: usize = elements.clone().map(|(member, score)| row::entry_len(member, clean(score))).sum();
+        let body = if bytes > small_bytes_max(encoding) {
+            let elements = elements.map(|(member, score)| (member, clean(score)));
+            Body::Large(Box::new(Large::build(elements, context.seed, &mut context.garbage)))
+        } else {
+            let mut row = vec![0; bytes];
+            let mut rest = &mut row[..];
+            for (member, score) in elements {
+                let written = row::write(rest, member, clean(score));
+                rest = &mut rest[written..];
+            }
+            Body::Small(Leaf::of_row(&row, count, 0))
+        };
+        Zset(Box::new(Root { encoding, body }))
+    }
+
+    /// Whether a member appears twice, which is so of no set but one built of what a file says. Cost: O(n), of a small set O(n²).
+    pub fn has_duplicates(&self) -> bool {
+        match &self.0.body {
+            Body::Small(leaf) => {
+                let mut rest = leaf.iter();
+                while let Some(entry) = rest.next() {
+                    if rest.clone().any(|other| other.member == entry.member) {
+                        return true;
+                    }
+                }
+                false
+            }
+            Body::Large(large) => large.has_duplicates(),
+            Body::Garbage(_) => false,
+        }
+    }
+
+    /// The set that [`Zset::write_inline`] wrote. Bytes that it cannot have written give some set.
+    pub fn from_inline(bytes: &[u8], encoding: ZsetEncoding) -> Zset {
+        let (count, row) = inline_parts(bytes);
+        Zset(Box::new(Root { encoding, body: Body::Small(Leaf::of_row(row, count, INLINE_LEN_MAX / 4)) }))
+    }
+
+    /// Replaces the set by the one that [`Zset::write_inline`] wrote, keeping its memory where it can. For a set that is no
+    /// value of a key: what it held is dropped.
+    pub fn load_inline(&mut self, bytes: &[u8], encoding: ZsetEncoding) {
+        let (count, row) = inline_parts(bytes);
+        self.0.encoding = encoding;
+        if let Body::Small(leaf) = &mut self.0.body
+            && leaf.load(row, count)
+        {
+            return;
+        }
+        self.0.body = Body::Small(Leaf::of_row(row, count, INLINE_LEN_MAX / 4));
+    }
+
+    /// How many bytes [`Zset::write_inline`] writes; `None` for a set too large for the block of an entry. O(1).
+    pub fn inline_len(&self) -> Option<usize> {
+        match &self.0.body {
+            Body::Small(leaf) => {
+                let len = INLINE_HEADER_LEN + leaf.row().len();
+                (len <= INLINE_LEN_MAX).then_some(len)
+            }
+            Body::Large(_) | Body::Garbage(_) => None,
+        }
+    }
+
+    /// Writes the set in the form for the block of an entry. `out` is as long as [`Zset::inline_len`] says.
+    pub fn write_inline(&self, out: &mut [u8]) {
+        if let Body::Small(leaf) = &self.0.body {
+            let (header, rest) = out.split_at_mut(INLINE_HEADER_LEN);
+            header.copy_from_slice(&(leaf.count() as u16).to_le_bytes());
+            rest.copy_from_slice(leaf.row());
+        }
+    }
+
+    /// The same set a second time. O(1).
+    #[must_use]
+    pub fn share(&self) -> Zset {
+        let body = match &self.0.body {
+            Body::Small(leaf) => Body::Small(leaf.clone()),
+            Body::Large(large) => Body::Large(large.clone()),
+            Body::Garbage(_) => Body::Garbage(Vec::new()),
+        };
+        Zset(Box::new(Root { encoding: self.0.encoding, body }))
+    }
+
+    /// The set to read from.
+    pub fn view(&self) -> ZsetRef<'_> {
+        ZsetRef::Value(self)
+    }
+
+    /// How many elements. O(1).
+    pub fn len(&self) -> usize {
+        match &self.0.body {
+            Body::Small(leaf) => leaf.count(),
+            Body::Large(large) => large.len(),
+            Body::Garbage(_) => 0,
+        }
+    }
+
+    /// Whether there is no element.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The encoding to report.
+    pub fn encoding(&self) -> ZsetEncoding {
+        self.0.encoding
+    }
+
+    /// Bytes allocated for the set, also where others share them. O(1), of garbage O(parts).
+    pub fn heap_bytes(&self) -> usize {
+        let body = match &self.0.body {
+            Body::Small(leaf) => leaf.heap_bytes(),
+            Body::Large(large) => heap::boxed::<Large>() + large.heap_bytes(),
+            Body::Garbage(parts) => heap::vec(parts) + parts.iter().map(Part::bytes).sum::<usize>(),
+        };
+        heap::boxed::<Root>() + body
+    }
+
+    /// Whether a part of the set has another owner. O(1).
+    pub(crate) fn is_shared(&self) -> bool {
+        match &self.0.body {
+            Body::Small(leaf) => leaf.is_shared(),
+            Body::Large(large) => large.is_shared(),
+            Body::Garbage(parts) => parts.iter().any(Part::is_shared),
+        }
+    }
+
+    /// Of what an edit has replaced: bytes of what others hold too, and not of what hangs below it. Cost: O(parts).
+    pub fn copied_bytes(&self) -> usize {
+        match &self.0.body {
+            Body::Garbage(parts) => parts.iter().filter(|part| part.is_shared()).map(Part::bytes).sum(),
+            Body::Small(_) | Body::Large(_) => 0,
+        }
+    }
+
+    /// Bytes allocated that have no other owner. Cost: one step for each part that is not shared.
+    pub(crate) fn own_bytes(&self) -> usize {
+        let body = match &self.0.body {
+            Body::Small(leaf) if leaf.is_shared() => 0,
+            Body::Small(leaf) => leaf.heap_bytes(),
+            Body::Large(large) => heap::boxed::<Large>() + large.own_bytes(),
+            Body::Garbage(_) => 0,
+        };
+        heap::boxed::<Root>() + body
+    }
+
+    /// Whether the set is in one piece, however large that is.
+    pub(crate) fn is_small(&self) -> bool {
+        matches!(self.0.body, Body::Small(_))
+    }
+
+    /// To be called before a command adds up to `count` elements: a listpack that so many alone would make too large is none from
+    /// now on, whether they are added or not.
+    pub fn convert_before_adding(&mut self, count: usize, limits: ZsetLimits) {
+        if count > limits.entries_max {
+            self.0.encoding = ZsetEncoding::Skiplist;
+        }
+    }
+
+    /// Adds an element whose member is absent. Cost: O(log n).
+    pub fn insert(&mut self, member: &[u8], score: f64, context: &mut ZsetContext) {
+        let root = &mut *self.0;
+        if root.encoding == ZsetEncoding::Listpack {
+            let count = match &root.body {
+                Body::Small(leaf) => leaf.count(),
+                Body::Large(large) => large.len(),
+                Body::Garbage(_) => 0,
+            };
+            root.encoding = context.limits.encoding_for(count + 1, member.len());
+        }
+        root.put(member, score, context);
+    }
+
+    /// Gives a member that is there, with the score `old`, another score. Cost: O(log n).
+    pub fn update(&mut self, member: &[u8], score: f64, context: &mut ZsetContext) {
+        self.take(member, context);
+        self.0.put(member, score, context);
+    }
+
+    /// Removes a member; its score. Cost: O(log n).
+    pub fn remove(&mut self, member: &[u8], context: &mut ZsetContext) -> Option<f64> {
+        let score = self.take(member, context)?;
+        self.0.shrink(context);
+        Some(score)
+    }
+
+    fn take(&mut self, member: &[u8], context: &mut ZsetContext) -> Option<f64> {
+        match &mut self.0.body {
+            Body::Small(leaf) => {
+                let place = row::find(leaf.row(), member)?;
+                remove_from_leaf(leaf, place.index..place.index + 1, context);
+                Some(place.score)
+            }
+            Body::Large(large) => large.remove(member, &mut context.garbage),
+            Body::Garbage(_) => None,
+        }
+    }
+
+    /// Removes the elements of these ranks, which there are. Cost: O(log n + removed).
+    pub fn remove_ranks(&mut self, ranks: Range<usize>, context: &mut ZsetContext) {
+        if ranks.is_empty() {
+            return;
+        }
+        match &mut self.0.body {
+            Body::Small(leaf) => remove_from_leaf(leaf, ranks, context),
+            Body::Large(large) => large.remove_ranks(ranks, &mut context.garbage),
+            Body::Garbage(_) => {}
+        }
+        self.0.shrink(context);
+    }
+}
+
+fn remove_from_leaf(leaf: &mut Leaf, ranks: Range<usize>, context: &mut ZsetContext) {
+    let start = row::offset_of(leaf.row(), ranks.start);
+    let len = row::offset_of(&leaf.row()[start..], ranks.len());
+    leaf.remove(start..start + len, ranks.len(), &mut context.garbage);
+}
+
+impl Root {
+    /// Adds an element, in the form that its size asks for.
+    fn put(&mut self, member: &[u8], score: f64, context: &mut ZsetContext) {
+        let score = match self.encoding {
+            ZsetEncoding::Listpack => score + 0.0,
+            ZsetEncoding::Skiplist => score,
+        };
+        if let Body::Small(leaf) = &mut self.body {
+            let len = leaf.row().len() + row::entry_len(member, score);
+            if len <= small_bytes_max(self.encoding) || leaf.count() == 0 {
+                let edge = Edge::Element(score, member);
+                let is_before = |entry: &row::RowEntry<'_>| edge.is_behind(entry.score, || entry.member);
+                let at = leaf.iter().take_while(is_before).map(|entry| entry.len).sum();
+                return leaf.insert(at, member, score, &mut context.garbage);
+            }
+            let elements = leaf.iter().map(|entry| (entry.member, entry.score));
+            let large = Large::build(elements, context.seed, &mut context.garbage);
+            if let Body::Small(leaf) = replace(&mut self.body, Body::Large(Box::new(large))) {
+                leaf.discard(&mut context.garbage);
+            }
+        }
+        match &mut self.body {
+            Body::Large(large) => large.insert(member, score, &mut context.garbage),
+            Body::Small(_) | Body::Garbage(_) => {}
+        }
+    }
+
+    /// Makes a row of what is left of a large set.
+    fn shrink(&mut self, context: &mut ZsetContext) {
+        let Body::Large(large) = &self.body else { return };
+        if large.len() > SHRUNK_COUNT_MAX {
+            return;
+        }
+        let bytes: usize = large.entries(0).map(|(member, score)| row::entry_len(member, score)).sum();
+        if bytes > SHRUNK_BYTES_MAX {
+            return;
+        }
+        let mut row = vec![0; bytes];
+        let mut rest = &mut row[..];
+        for (member, score) in large.entries(0) {
+            let written = row::write(rest, member, score);
+            rest = &mut rest[written..];
+        }
+        let leaf = Leaf::of_row(&row, large.len(), 0);
+        if let Body::Large(large) = replace(&mut self.body, Body::Small(leaf)) {
+            context.garbage.push(Part::Whole(large));
+        }
+    }
+}
+
+impl Part {
+    fn is_shared(&self) -> bool {
+        match self {
+            Part::Leaf(leaf) => leaf.is_shared(),
+            Part::Leaves(node) => node.is_shared(),
+            Part::Page(page) => page.is_shared(),
+            Part::Pages(node) => node.is_shared(),
+            Part::Inner(inner) => !inner.is_unique(),
+            Part::Whole(large) => large.is_shared(),
+        }
+    }
+
+    /// Bytes of the part, and not of what hangs below it.
+    fn bytes(&self) -> usize {
+        match self {
+            Part::Leaf(leaf) => leaf.heap_bytes(),
+            Part::Leaves(node) => node.top_bytes(),
+            Part::Page(page) => page.heap_bytes(),
+            Part::Pages(node) => node.top_bytes(),
+            Part::Inner(_) => large::INNER_BYTES,
+            Part::Whole(large) => large.heap_bytes(),
+        }
+    }
+}
+
+/// Count and row of an inline set.
+fn inline_parts(bytes: &[u8]) -> (usize, &[u8]) {
+    match bytes.split_first_chunk() {
+        Some((count, row)) => (usize::from(u16::from_le_bytes(*count)), row),
+        None => (0, &[]),
+    }
+}
+
+/// Bytes of the row of a set without an index. Looking for a member walks all of it.
+fn small_bytes_max(encoding: ZsetEncoding) -> usize {
+    match encoding {
+        ZsetEncoding::Listpack => 8 << 10,
+        ZsetEncoding::Skiplist => 2 << 10,
+    }
+}
+
+/// Bytes in front of the row of an inline set: the number of its elements.
+const INLINE_HEADER_LEN: usize = 2;
+/// Bytes of the largest set in the block of an entry.
+const INLINE_LEN_MAX: usize = 900;
+/// A large set gets a row again when it has no more elements and bytes than these.
+const SHRUNK_COUNT_MAX: usize = 32;
+const SHRUNK_BYTES_MAX: usize = 512;
+
+#[cfg(test)]
+mod tests;

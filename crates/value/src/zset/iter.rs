@@ -1,0 +1,93 @@
+//! Reading the elements of a range of ranks.
+
+use std::ops::Range;
+
+use super::large::Large;
+use super::row::{self, RowIter};
+
+/// The elements of a range of ranks, one after the other: member and score.
+#[derive(Debug)]
+pub struct ZsetIter<'a> {
+    source: RowSource<'a>,
+    /// Ranks not read yet.
+    ranks: Range<usize>,
+    direction: Direction,
+    /// The row at hand; forwards, what is left of it.
+    row: &'a [u8],
+    /// Backwards, where the elements of the row that are not read yet begin.
+    offsets: Vec<u32>,
+}
+
+/// Which element of the range comes first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Direction {
+    /// That of the lowest score.
+    Up,
+    /// That of the highest score.
+    Down,
+}
+
+/// Where rows come from.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum RowSource<'a> {
+    One(&'a [u8]),
+    Tree(&'a Large),
+}
+
+impl<'a> RowSource<'a> {
+    /// The row with the element of a rank, and the element's index in the row.
+    fn row_at(self, rank: usize) -> Option<(&'a [u8], usize)> {
+        match self {
+            RowSource::One(row) => Some((row, rank)),
+            RowSource::Tree(large) => large.leaf_at(rank).map(|(leaf, at)| (leaf.row(), at)),
+        }
+    }
+}
+
+impl<'a> ZsetIter<'a> {
+    /// `ranks` lie within the set.
+    pub(super) fn new(source: RowSource<'a>, ranks: Range<usize>, direction: Direction) -> ZsetIter<'a> {
+        ZsetIter { source, ranks, direction, row: &[], offsets: Vec::new() }
+    }
+
+    fn up(&mut self) -> Option<(&'a [u8], f64)> {
+        if self.row.is_empty() {
+            let (row, at) = self.source.row_at(self.ranks.start)?;
+            self.row = row.get(row::offset_of(row, at)..)?;
+        }
+        let entry = row::read(self.row)?;
+        self.row = self.row.get(entry.len..)?;
+        self.ranks.start += 1;
+        Some((entry.member, entry.score))
+    }
+
+    fn down(&mut self) -> Option<(&'a [u8], f64)> {
+        if self.offsets.is_empty() {
+            let (row, at) = self.source.row_at(self.ranks.end - 1)?;
+            self.row = row;
+            let mut offset = 0;
+            for entry in RowIter::new(row).take(at + 1) {
+                self.offsets.push(offset as u32);
+                offset += entry.len;
+            }
+        }
+        let entry = row::read(self.row.get(self.offsets.pop()? as usize..)?)?;
+        self.ranks.end -= 1;
+        Some((entry.member, entry.score))
+    }
+}
+
+impl<'a> Iterator for ZsetIter<'a> {
+    type Item = (&'a [u8], f64);
+
+    #[inline]
+    fn next(&mut self) -> Option<(&'a [u8], f64)> {
+        if self.ranks.is_empty() {
+            return None;
+        }
+        match self.direction {
+            Direction::Up => self.up(),
+            Direction::Down => self.down(),
+        }
+    }
+}

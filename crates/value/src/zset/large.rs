@@ -1,0 +1,738 @@
+//! The large form: a counted B+ tree over leaves in order of score and member, and an index from members to leaves.
+//!
+//! ```text
+//!  top ──► inner nodes: for each child its count, its first score ──► numbers of leaves
+//!  index: hash of a member ──► number of a leaf          shelf: number ──► leaf
+//! ```
+//!
+//! Inner nodes name leaves by number, and the shelf owns the leaves: so that the index can name them too. Scores alone stand in
+//! inner nodes. Where scores are equal, the first member of a child is looked up in its first leaf.
+//!
+//! Invariants: (1) all leaves are at the same depth; (2) no leaf and no inner node is empty, except the top of an empty set;
+//! (3) each member has one entry in the index, which names its leaf; (4) nothing that has a second owner is dropped here: it goes
+//! to the garbage; (5) `heap` is what the parts have allocated.
+
+use std::mem::replace;
+use std::ops::Range;
+
+use sluice_base::{HashSeed, heap, siphash13};
+use triomphe::Arc;
+
+use super::edge::Edge;
+use super::index::MemberIndex;
+use super::leaf::{Leaf, ROW_BYTES_MAX};
+use super::row::{self, RowIter};
+use super::shelf::{Item, Node, Shelf};
+use super::{Part, Work};
+
+/// Children of an inner node at most.
+const FANOUT: usize = 32;
+/// Room for those that an insertion adds before the node is split.
+const CAPACITY: usize = FANOUT + 4;
+/// An inner node with fewer children is joined with a neighbour.
+const SPARSE: usize = FANOUT / 4;
+/// Bytes of the row that a leaf has after the set was built in order: some room for what is added.
+const BUILT_BYTES: usize = ROW_BYTES_MAX / 8 * 7;
+
+/// A sorted set with an index.
+#[derive(Clone, Debug)]
+pub(super) struct Large {
+    top: Arc<Inner>,
+    count: usize,
+    shelf: Shelf<Leaf>,
+    index: MemberIndex,
+    /// Numbers that leaves have had: all below are taken, or on the list of free ones.
+    numbers: u32,
+    free: FreeNumbers,
+    seed: HashSeed,
+    heap: usize,
+}
+
+/// Numbers of leaves that are gone. A share copies them: they are few, since a set that shrinks much is built anew.
+#[derive(Clone, Debug, Default)]
+struct FreeNumbers(Arc<Vec<u32>>);
+
+/// An inner node.
+#[derive(Debug)]
+pub(super) struct Inner {
+    children: Vec<Child>,
+}
+
+impl Clone for Inner {
+    fn clone(&self) -> Inner {
+        Inner::of(self.children.iter().cloned())
+    }
+}
+
+impl Inner {
+    fn of(from: impl IntoIterator<Item = Child>) -> Inner {
+        let mut children = Vec::with_capacity(CAPACITY);
+        children.extend(from);
+        Inner { children }
+    }
+}
+
+/// Bytes of an inner node.
+pub(super) const INNER_BYTES: usize =
+    heap::block(8 + size_of::<Inner>()) + heap::block(CAPACITY * size_of::<Child>());
+
+#[derive(Clone, Debug)]
+struct Child {
+    link: Link,
+    count: usize,
+    /// Score of the first element.
+    first: f64,
+}
+
+#[derive(Clone, Debug)]
+enum Link {
+    Leaf(u32),
+    Inner(Arc<Inner>),
+}
+
+impl Item for Leaf {
+    fn part(node: Node<Leaf>) -> Part {
+        Part::Leaves(node)
+    }
+
+    fn own_bytes(&self) -> usize {
+        if self.is_shared() { 0 } else { self.heap_bytes() }
+    }
+}
+
+/// What an operation works on beside the nodes.
+struct Parts<'l, 'w> {
+    shelf: &'l mut Shelf<Leaf>,
+    index: &'l mut MemberIndex,
+    numbers: &'l mut u32,
+    free: &'l mut FreeNumbers,
+    seed: HashSeed,
+    work: Work<'w>,
+}
+
+fn hash(seed: HashSeed, member: &[u8]) -> u32 {
+    siphash13(seed, member) as u32
+}
+
+impl Large {
+    /// The set of these elements, which are in order and differ in their members.
+    pub(super) fn build<'m>(
+        elements: impl Iterator<Item = (&'m [u8], f64)>,
+        seed: HashSeed,
+        garbage: &mut Vec<Part>,
+    ) -> Large {
+        let mut large = Large {
+            top: Arc::new(Inner::of([])),
+            count: 0,
+            shelf: Shelf::default(),
+            index: MemberIndex::default(),
+            numbers: 0,
+            free: FreeNumbers::default(),
+            seed,
+            heap: INNER_BYTES,
+        };
+        let (mut parts, _, count) = large.parts(garbage);
+        let mut level: Vec<Child> = Vec::new();
+        let (mut row, mut held, mut hashes) = (Vec::new(), 0, Vec::new());
+        for (member, score) in elements {
+            let need = row::entry_len(member, score);
+            if held > 0 && row.len() + need > BUILT_BYTES {
+                level.push(parts.built_leaf(&row, held, &hashes));
+                row.clear();
+                hashes.clear();
+                held = 0;
+            }
+            let at = row.len();
+            row.resize(at + need, 0);
+            row::write(&mut row[at..], member, score);
+            hashes.push(hash(parts.seed, member));
+            held += 1;
+            *count += 1;
+        }
+        if held > 0 {
+            level.push(parts.built_leaf(&row, held, &hashes));
+        }
+        let mut heap = parts.work.heap;
+        while level.len() > FANOUT {
+            let parts = level.len().div_ceil(FANOUT);
+            let each = level.len().div_ceil(parts);
+            let mut above = Vec::with_capacity(parts);
+            let mut rest = level.into_iter().peekable();
+            while rest.peek().is_some() {
+                above.push(Child::of(Inner::of(rest.by_ref().take(each))));
+                heap += INNER_BYTES;
+            }
+            level = above;
+        }
+        large.top = Arc::new(Inner::of(level));
+        large.heap = heap;
+        large
+    }
+
+    fn parts<'l, 'w>(
+        &'l mut self,
+        garbage: &'w mut Vec<Part>,
+    ) -> (Parts<'l, 'w>, &'l mut Arc<Inner>, &'l mut usize) {
+        let Large { top, count, shelf, index, numbers, free, seed, heap } = self;
+        let work = Work { garbage, heap: *heap };
+        (Parts { shelf, index, numbers, free, seed: *seed, work }, top, count)
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.count
+    }
+
+    pub(super) fn heap_bytes(&self) -> usize {
+        self.heap + self.free.heap_bytes()
+    }
+
+    pub(super) fn is_shared(&self) -> bool {
+        !self.top.is_unique() || self.shelf.is_shared() || self.index.is_shared()
+    }
+
+    /// Bytes that have no other owner.
+    pub(super) fn own_bytes(&self) -> usize {
+        own_bytes(&self.top) + self.shelf.own_bytes() + self.index.own_bytes()
+    }
+
+    /// Leaf and score of a member.
+    #[inline]
+    fn find(&self, member: &[u8]) -> Option<(u32, f64)> {
+        self.index.candidates(hash(self.seed, member)).find_map(|number| {
+            let place = row::find(self.shelf.get(number as usize)?.row(), member)?;
+            Some((number, place.score))
+        })
+    }
+
+    /// The score of a member.
+    pub(super) fn score(&self, member: &[u8]) -> Option<f64> {
+        self.find(member).map(|(_, score)| score)
+    }
+
+    /// How many elements lie before an edge. Cost: O(log n).
+    pub(super) fn count_before(&self, edge: Edge<'_>) -> usize {
+        let (mut inner, mut before) = (&*self.top, 0);
+        loop {
+            let at = child_before(&inner.children, edge, &self.shelf);
+            before += inner.children[..at].iter().map(|child| child.count).sum::<usize>();
+            match inner.children.get(at).map(|child| &child.link) {
+                None => return before,
+                Some(Link::Inner(next)) => inner = next,
+                Some(Link::Leaf(number)) => {
+                    let leaf = self.shelf.get(*number as usize);
+                    let row = leaf.map(Leaf::row).unwrap_or_default();
+                    let is_before = |entry: &row::RowEntry<'_>| edge.is_behind(entry.score, || entry.member);
+                    return before + RowIter::new(row).take_while(is_before).count();
+                }
+            }
+        }
+    }
+
+    /// The leaf with the element of a rank, and the element's index in the leaf.
+    pub(super) fn leaf_at(&self, mut rank: usize) -> Option<(&Leaf, usize)> {
+        let mut inner = &*self.top;
+        loop {
+            let (at, before) = child_of_rank(&inner.children, rank)?;
+            rank -= before;
+            match &inner.children[at].link {
+                Link::Inner(next) => inner = next,
+                Link::Leaf(number) => return Some((self.shelf.get(*number as usize)?, rank)),
+            }
+        }
+    }
+
+    /// Adds an element whose member is absent. Cost: O(log n).
+    pub(super) fn insert(&mut self, member: &[u8], score: f64, garbage: &mut Vec<Part>) {
+        let (mut parts, top, count) = self.parts(garbage);
+        let edge = Edge::Element(score, member);
+        let after = parts.insert(top, edge, (member, score));
+        if !after.is_empty() {
+            let first = Child::of_arc(top.clone());
+            // The clone above and this replacement leave the old top with one owner.
+            *top = Arc::new(Inner::of(std::iter::once(first).chain(after)));
+            parts.work.heap += INNER_BYTES;
+        }
+        *count += 1;
+        self.heap = parts.work.heap;
+    }
+
+    /// Removes a member; its score.
+    pub(super) fn remove(&mut self, member: &[u8], garbage: &mut Vec<Part>) -> Option<f64> {
+        let score = self.score(member)?;
+        let rank = self.count_before(Edge::Element(score, member));
+        self.remove_ranks(rank..rank + 1, garbage);
+        Some(score)
+    }
+
+    /// Removes the elements of these ranks, which there are. Cost: O(removed), or O(left) where that is less.
+    pub(super) fn remove_ranks(&mut self, ranks: Range<usize>, garbage: &mut Vec<Part>) {
+        if ranks.len() > REBUILT_FROM && ranks.len() >= self.count / 2 {
+            return self.rebuild_without(ranks, garbage);
+        }
+        let mut left = ranks.len();
+        while left > 0 {
+            let (mut parts, top, count) = self.parts(garbage);
+            let removed = parts.remove_run(top, ranks.start, left);
+            *count -= removed;
+            while let [Child { link: Link::Inner(_), .. }] = top.children[..] {
+                let Some(children) = parts.children(top) else { break };
+                let Some(Child { link: Link::Inner(next), .. }) = children.pop() else { break };
+                *top = next;
+                parts.work.heap -= INNER_BYTES;
+            }
+            self.heap = parts.work.heap;
+            debug_assert!(removed > 0, "the ranks are there");
+            if removed == 0 {
+                return;
+            }
+            left -= removed;
+        }
+    }
+
+    /// The set of what is left; the whole old one is garbage.
+    fn rebuild_without(&mut self, ranks: Range<usize>, garbage: &mut Vec<Part>) {
+        let kept = self.entries(0).take(ranks.start).chain(self.entries(ranks.end));
+        let new = Large::build(kept, self.seed, garbage);
+        garbage.push(Part::Whole(Box::new(replace(self, new))));
+    }
+
+    /// The elements from a rank on.
+    pub(super) fn entries(&self, rank: usize) -> impl Iterator<Item = (&[u8], f64)> {
+        let mut rank = rank;
+        let mut row = RowIter::new(&[]);
+        std::iter::from_fn(move || {
+            loop {
+                if let Some(entry) = row.next() {
+                    rank += 1;
+                    return Some((entry.member, entry.score));
+                }
+                let (leaf, at) = self.leaf_at(rank)?;
+                row = RowIter::new(&leaf.row()[row::offset_of(leaf.row(), at)..]);
+            }
+        })
+    }
+
+    /// Whether a member appears twice. Cost: O(n).
+    pub(super) fn has_duplicates(&self) -> bool {
+        let mut cursor = 0;
+        loop {
+            let mut found = Vec::new();
+            cursor = self.index.scan(cursor, &mut |hash, leaf| found.push((hash, leaf)));
+            found.sort_unstable();
+            for same in found.chunk_by(|one, other| one.0 == other.0).filter(|same| same.len() > 1) {
+                let leaves: std::collections::BTreeSet<u32> = same.iter().map(|(_, leaf)| *leaf).collect();
+                let leaves = leaves.into_iter().filter_map(|leaf| self.shelf.get(leaf as usize));
+                let members = leaves.flat_map(Leaf::iter).map(|entry| entry.member);
+                let mut members: Vec<&[u8]> =
+                    members.filter(|member| hash(self.seed, member) == same[0].0).collect();
+                members.sort_unstable();
+                if members.windows(2).any(|pair| pair[0] == pair[1]) {
+                    return true;
+                }
+            }
+            if cursor == 0 {
+                return false;
+            }
+        }
+    }
+
+    /// Some elements from a cursor on, each with its score, and the next cursor; 0 starts and ends.
+    pub(super) fn scan(&self, cursor: u32, visit: &mut dyn FnMut(&[u8], f64)) -> u32 {
+        let mut found = Vec::new();
+        let next = self.index.scan(cursor, &mut |hash, leaf| found.push((leaf, hash)));
+        found.sort_unstable();
+        found.dedup();
+        for of_leaf in found.chunk_by(|one, other| one.0 == other.0) {
+            let Some(leaf) = self.shelf.get(of_leaf[0].0 as usize) else { continue };
+            for entry in leaf.iter() {
+                let hash = hash(self.seed, entry.member);
+                if of_leaf.iter().any(|(_, wanted)| *wanted == hash) {
+                    visit(entry.member, entry.score);
+                }
+            }
+        }
+        next
+    }
+}
+
+impl FreeNumbers {
+    fn pop(&mut self) -> Option<u32> {
+        if self.0.is_empty() { None } else { Arc::make_mut(&mut self.0).pop() }
+    }
+
+    fn push(&mut self, number: u32) {
+        Arc::make_mut(&mut self.0).push(number);
+    }
+
+    fn heap_bytes(&self) -> usize {
+        heap::block(8 + size_of::<Vec<u32>>()) + heap::vec(&self.0)
+    }
+}
+
+/// The child in which an edge lies: the last whose first element is before the edge, or the first child.
+fn child_before(children: &[Child], edge: Edge<'_>, shelf: &Shelf<Leaf>) -> usize {
+    let behind = children
+        .iter()
+        .take_while(|child| edge.is_behind(child.first, || first_member(&child.link, shelf)))
+        .count();
+    behind.saturating_sub(1)
+}
+
+/// The first member under a node.
+fn first_member<'s>(link: &Link, shelf: &'s Shelf<Leaf>) -> &'s [u8] {
+    let mut link = link;
+    loop {
+        match link {
+            Link::Inner(inner) => match inner.children.first() {
+                Some(child) => link = &child.link,
+                None => return &[],
+            },
+            Link::Leaf(number) => {
+                let first = shelf.get(*number as usize).and_then(|leaf| row::read(leaf.row()));
+                return first.map_or(&[], |entry| entry.member);
+            }
+        }
+    }
+}
+
+/// The child that holds the element of a rank, and how many elements are in front of the child.
+fn child_of_rank(children: &[Child], rank: usize) -> Option<(usize, usize)> {
+    let mut before = 0;
+    for (at, child) in children.iter().enumerate() {
+        if rank < before + child.count {
+            return Some((at, before));
+        }
+        before += child.count;
+    }
+    None
+}
+
+fn own_bytes(inner: &Arc<Inner>) -> usize {
+    if !inner.is_unique() {
+        return 0;
+    }
+    let below = inner.children.iter().map(|child| match &child.link {
+        Link::Inner(inner) => own_bytes(inner),
+        Link::Leaf(_) => 0,
+    });
+    INNER_BYTES + below.sum::<usize>()
+}
+
+impl Child {
+    fn of(inner: Inner) -> Child {
+        Child::of_arc(Arc::new(inner))
+    }
+
+    fn of_arc(inner: Arc<Inner>) -> Child {
+        let count = inner.children.iter().map(|child| child.count).sum();
+        let first = inner.children.first().map_or(0.0, |child| child.first);
+        Child { link: Link::Inner(inner), count, first }
+    }
+
+    /// Brings count and score up to date.
+    fn refresh(&mut self, shelf: &Shelf<Leaf>) {
+        match &self.link {
+            Link::Inner(inner) => {
+                self.count = inner.children.iter().map(|child| child.count).sum();
+                self.first = inner.children.first().map_or(0.0, |child| child.first);
+            }
+            Link::Leaf(number) => {
+                let leaf = shelf.get(*number as usize);
+                self.count = leaf.map_or(0, Leaf::count);
+                self.first = leaf.and_then(|leaf| row::read(leaf.row())).map_or(0.0, |entry| entry.score);
+            }
+        }
+    }
+}
+
+impl Parts<'_, '_> {
+    /// The children to write to: the node has no second owner afterwards.
+    fn children<'i>(&mut self, inner: &'i mut Arc<Inner>) -> Option<&'i mut Vec<Child>> {
+        if !inner.is_unique() {
+            let copy = Arc::new(Inner::clone(inner));
+            self.work.garbage.push(Part::Inner(replace(inner, copy)));
+        }
+        Arc::get_mut(inner).map(|inner| &mut inner.children)
+    }
+
+    /// Puts a leaf on the shelf; its number.
+    fn shelve(&mut self, leaf: Leaf) -> u32 {
+        let number = self.free.pop().unwrap_or_else(|| {
+            *self.numbers += 1;
+            *self.numbers - 1
+        });
+        self.work.heap += leaf.heap_bytes();
+        if let Some(place) = self.shelf.place(number as usize, &mut self.work) {
+            *place = Some(leaf);
+        }
+        number
+    }
+
+    fn built_leaf(&mut self, row: &[u8], count: usize, hashes: &[u32]) -> Child {
+        let number = self.shelve(Leaf::of_row(row, count, 0));
+        hashes.iter().for_each(|hash| self.index.insert(*hash, number, &mut self.work));
+        self.child_of(number)
+    }
+
+    fn child_of(&self, number: u32) -> Child {
+        let mut child = Child { link: Link::Leaf(number), count: 0, first: 0.0 };
+        child.refresh(self.shelf);
+        child
+    }
+
+    /// Changes a leaf, and keeps account of its bytes.
+    fn change_leaf(&mut self, number: u32, change: impl FnOnce(&mut Leaf, &mut Vec<Part>)) {
+        let Some(Some(leaf)) = self.shelf.place(number as usize, &mut self.work) else { return };
+        let before = leaf.heap_bytes();
+        change(leaf, self.work.garbage);
+        self.work.heap = self.work.heap + leaf.heap_bytes() - before;
+    }
+
+    /// Takes a leaf from the shelf.
+    fn drop_leaf(&mut self, number: u32) {
+        let Some(place) = self.shelf.place(number as usize, &mut self.work) else { return };
+        if let Some(leaf) = place.take() {
+            self.work.heap -= leaf.heap_bytes();
+            leaf.discard(self.work.garbage);
+        }
+        self.free.push(number);
+    }
+
+    /// Adds an element under a node; the nodes that follow this one now.
+    fn insert(&mut self, inner: &mut Arc<Inner>, edge: Edge<'_>, element: (&[u8], f64)) -> Vec<Child> {
+        let at = child_before(&inner.children, edge, self.shelf);
+        let Some(children) = self.children(inner) else { return Vec::new() };
+        let is_last = at + 1 == children.len();
+        let after = match children.get_mut(at) {
+            None => {
+                let number = self.shelve(Leaf::of_row(&[], 0, 0));
+                let after = self.insert_in_leaf(number, edge, element, true);
+                children.push(self.child_of(number));
+                after
+            }
+            Some(child) => {
+                let after = match &mut child.link {
+                    Link::Inner(next) => self.insert(next, edge, element),
+                    Link::Leaf(number) => self.insert_in_leaf(*number, edge, element, is_last),
+                };
+                child.refresh(self.shelf);
+                after
+            }
+        };
+        children.splice(at + 1..at + 1, after);
+        self.split(children)
+    }
+
+    /// Leaves a node as many children as it may have; nodes with the others.
+    fn split(&mut self, children: &mut Vec<Child>) -> Vec<Child> {
+        if children.len() <= FANOUT {
+            return Vec::new();
+        }
+        let parts = children.len().div_ceil(FANOUT);
+        let each = children.len().div_ceil(parts);
+        let mut right = Vec::new();
+        while children.len() > each {
+            let last = (children.len() - 1) / each * each;
+            right.push(Child::of(Inner::of(children.drain(last..))));
+            self.work.heap += INNER_BYTES;
+        }
+        right.reverse();
+        // The bytes of a node are reckoned with this capacity.
+        children.shrink_to(CAPACITY);
+        right
+    }
+
+    /// Adds an element to a leaf; the leaves that follow it now.
+    fn insert_in_leaf(
+        &mut self,
+        number: u32,
+        edge: Edge<'_>,
+        (member, score): (&[u8], f64),
+        is_last: bool,
+    ) -> Vec<Child> {
+        let hash = hash(self.seed, member);
+        let leaf = self.shelf.get(number as usize);
+        let row = leaf.map(Leaf::row).unwrap_or_default();
+        let is_before = |entry: &row::RowEntry<'_>| edge.is_behind(entry.score, || entry.member);
+        let at: usize = RowIter::new(row).take_while(is_before).map(|entry| entry.len).sum();
+        if row.is_empty() || row.len() + row::entry_len(member, score) <= ROW_BYTES_MAX {
+            self.change_leaf(number, |leaf, garbage| leaf.insert(at, member, score, garbage));
+            self.index.insert(hash, number, &mut self.work);
+            return Vec::new();
+        }
+        if is_last && at == row.len() {
+            // Elements that arrive in order fill leaves: the full one stays as it is.
+            let mut row = vec![0; row::entry_len(member, score)];
+            row::write(&mut row, member, score);
+            let next = self.shelve(Leaf::of_row(&row, 1, 0));
+            self.index.insert(hash, next, &mut self.work);
+            return vec![self.child_of(next)];
+        }
+        let Some(leaf) = leaf else { return Vec::new() };
+        let row = leaf.with(at, member, score);
+        self.index.insert(hash, number, &mut self.work);
+        self.set_rows(number, &row)
+    }
+
+    /// Gives a leaf the first piece of a row, and others the rest: their children. The index says so far that all of the row is
+    /// in this leaf.
+    fn set_rows(&mut self, number: u32, row: &[u8]) -> Vec<Child> {
+        let mut pieces = row::cut(row, ROW_BYTES_MAX).into_iter();
+        if let Some((first, count)) = pieces.next() {
+            self.change_leaf(number, |leaf, garbage| leaf.replace(Leaf::of_row(first, count, 0), garbage));
+        }
+        let mut after = Vec::new();
+        for (piece, count) in pieces {
+            let next = self.shelve(Leaf::of_row(piece, count, 0));
+            for entry in RowIter::new(piece) {
+                self.index.moved(hash(self.seed, entry.member), number, next, &mut self.work);
+            }
+            after.push(self.child_of(next));
+        }
+        after
+    }
+
+    /// Removes up to `max` elements from the one of a rank on, all from one leaf; how many. A node of which nothing is left has
+    /// no children afterwards.
+    fn remove_run(&mut self, inner: &mut Arc<Inner>, rank: usize, max: usize) -> usize {
+        let Some((at, before)) = child_of_rank(&inner.children, rank) else { return 0 };
+        let Some(children) = self.children(inner) else { return 0 };
+        let child = &mut children[at];
+        let removed = match &mut child.link {
+            Link::Inner(next) => self.remove_run(next, rank - before, max),
+            Link::Leaf(number) => self.remove_in_leaf(*number, rank - before, max),
+        };
+        child.refresh(self.shelf);
+        if child.count == 0 {
+            match children.remove(at).link {
+                Link::Leaf(number) => self.drop_leaf(number),
+                Link::Inner(_) => self.work.heap -= INNER_BYTES,
+            }
+        } else {
+            self.join(children, at);
+        }
+        removed
+    }
+
+    fn remove_in_leaf(&mut self, number: u32, index: usize, max: usize) -> usize {
+        let Some(leaf) = self.shelf.get(number as usize) else { return 0 };
+        let row = leaf.row();
+        let start = row::offset_of(row, index);
+        let (mut end, mut removed) = (start, 0);
+        for entry in RowIter::new(&row[start..]).take(max) {
+            self.index.remove(hash(self.seed, entry.member), number, &mut self.work);
+            end += entry.len;
+            removed += 1;
+        }
+        self.change_leaf(number, |leaf, garbage| leaf.remove(start..end, removed, garbage));
+        removed
+    }
+
+    /// Joins the child at a place with a neighbour where one of them is sparse.
+    fn join(&mut self, children: &mut Vec<Child>, at: usize) {
+        for left in [Some(at), at.checked_sub(1)].into_iter().flatten() {
+            if left + 1 < children.len() && self.join_two(children, left) {
+                children.remove(left + 1);
+                children[left].refresh(self.shelf);
+                return;
+            }
+        }
+    }
+
+    /// Moves what the child behind `left` has to the one at `left`, where one of them is sparse; whether it did.
+    fn join_two(&mut self, children: &mut [Child], left: usize) -> bool {
+        let (head, tail) = children.split_at_mut(left + 1);
+        let (Some(one), Some(other)) = (head.last_mut(), tail.first_mut()) else { return false };
+        match (&mut one.link, &mut other.link) {
+            (Link::Leaf(one), Link::Leaf(other)) => self.join_leaves(*one, *other),
+            (Link::Inner(one), Link::Inner(other)) => {
+                let (ones, others) = (one.children.len(), other.children.len());
+                if ones.min(others) >= SPARSE || ones + others > FANOUT / 4 * 3 {
+                    return false;
+                }
+                let Some(moved) = self.children(other).map(std::mem::take) else { return false };
+                self.work.heap -= INNER_BYTES;
+                if let Some(children) = self.children(one) {
+                    children.extend(moved);
+                }
+                true
+            }
+            (Link::Leaf(_), Link::Inner(_)) | (Link::Inner(_), Link::Leaf(_)) => false,
+        }
+    }
+
+    fn join_leaves(&mut self, one: u32, other: u32) -> bool {
+        let (Some(left), Some(right)) = (self.shelf.get(one as usize), self.shelf.get(other as usize)) else {
+            return false;
+        };
+        let (left_len, right_len) = (left.row().len(), right.row().len());
+        if left_len.min(right_len) > ROW_BYTES_MAX / 4 || left_len + right_len > ROW_BYTES_MAX / 4 * 3 {
+            return false;
+        }
+        let row = [left.row(), right.row()].concat();
+        let count = left.count() + right.count();
+        for entry in RowIter::new(&row[left_len..]) {
+            self.index.moved(hash(self.seed, entry.member), other, one, &mut self.work);
+        }
+        self.change_leaf(one, |leaf, garbage| leaf.replace(Leaf::of_row(&row, count, 0), garbage));
+        self.drop_leaf(other);
+        true
+    }
+}
+
+/// Fewer elements are removed one leaf after the other, however few are left.
+const REBUILT_FROM: usize = 256;
+
+#[cfg(test)]
+impl Large {
+    /// Checks the invariants. O(n).
+    pub(super) fn check(&self) {
+        let mut leaves = 0;
+        let mut heap = self.shelf.own_bytes() + self.index.own_bytes();
+        let depth = self.check_inner(&self.top, &mut leaves, &mut heap);
+        assert!(depth > 0);
+        assert_eq!(self.entries(0).count(), self.count);
+        let mut last: Option<(Vec<u8>, f64)> = None;
+        for (member, score) in self.entries(0) {
+            if let Some((before, low)) = &last {
+                assert!(*low < score || *low == score && before.as_slice() < member, "order");
+            }
+            last = Some((member.to_vec(), score));
+            let number = self.find(member).expect("invariant 3").0;
+            let hash = hash(self.seed, member);
+            assert_eq!(self.index.candidates(hash).filter(|leaf| *leaf == number).count(), 1);
+        }
+        assert_eq!(self.index.len(), self.count);
+        assert_eq!(self.numbers as usize, leaves + self.free.0.len());
+        // What others share below the top is counted here too.
+        assert!(self.heap >= heap, "invariant 5");
+    }
+
+    /// Checks that no byte is forgotten or counted twice, of a set no part of which is shared.
+    pub(super) fn check_heap(&self) {
+        assert_eq!(self.heap, own_bytes(&self.top) + self.shelf.own_bytes() + self.index.own_bytes());
+    }
+
+    fn check_inner(&self, inner: &Arc<Inner>, leaves: &mut usize, heap: &mut usize) -> usize {
+        *heap += INNER_BYTES;
+        assert!(inner.children.len() <= FANOUT);
+        assert!(inner.children.capacity() == CAPACITY, "{}", inner.children.capacity());
+        let mut depths = Vec::new();
+        for child in &inner.children {
+            let mut again = child.clone();
+            again.refresh(&self.shelf);
+            assert_eq!((again.count, again.first), (child.count, child.first));
+            assert!(child.count > 0, "invariant 2");
+            depths.push(match &child.link {
+                Link::Inner(next) => self.check_inner(next, leaves, heap),
+                Link::Leaf(number) => {
+                    *leaves += 1;
+                    assert_eq!(self.shelf.get(*number as usize).map(Leaf::count), Some(child.count));
+                    0
+                }
+            });
+        }
+        assert!(depths.windows(2).all(|pair| pair[0] == pair[1]), "invariant 1");
+        depths.first().map_or(1, |depth| depth + 1)
+    }
+}

@@ -1,0 +1,199 @@
+//! A leaf: a row of elements in one allocation, which may be shared.
+//!
+//! Invariants: (1) `start <= end <= capacity`, and a row of `count` elements lies between; (2) a leaf with a second owner is
+//! never written: a copy takes its place.
+
+use std::mem::replace;
+use std::ops::Range;
+
+use sluice_base::heap;
+use triomphe::{Arc, HeaderSlice};
+
+use super::Part;
+use super::row::{self, RowIter};
+
+/// Elements in one allocation.
+#[derive(Clone, Debug)]
+pub(super) struct Leaf(Arc<HeaderSlice<LeafHeader, [u8]>>);
+
+#[derive(Debug)]
+struct LeafHeader {
+    span: LeafSpan,
+    _witness: Witness,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct LeafSpan {
+    start: u32,
+    end: u32,
+    count: u32,
+}
+
+/// Tells tests which thread freed a leaf.
+#[derive(Debug)]
+struct Witness;
+
+#[cfg(test)]
+thread_local! {
+    /// Leaves freed by this thread.
+    pub(super) static FREED: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
+}
+
+#[cfg(test)]
+impl Drop for Witness {
+    fn drop(&mut self) {
+        FREED.set(FREED.get() + 1);
+    }
+}
+
+/// Bytes of a leaf that hold no elements.
+pub(super) const OVERHEAD: usize = 8 + size_of::<LeafHeader>();
+/// Bytes of the row of a leaf in a tree, unless a single element has more. A look-up walks half of them.
+pub(super) const ROW_BYTES_MAX: usize = 1024 - OVERHEAD;
+
+impl Leaf {
+    /// A leaf of a row, in an allocation with room for `spare` more bytes.
+    pub(super) fn of_row(row: &[u8], count: usize, spare: usize) -> Leaf {
+        let capacity = heap::block(OVERHEAD + row.len() + spare) - OVERHEAD;
+        let span = LeafSpan { start: 0, end: row.len() as u32, count: count as u32 };
+        let header = LeafHeader { span, _witness: Witness };
+        let mut small = [0; ROW_BYTES_MAX];
+        if let Some(bytes) = small.get_mut(..capacity) {
+            bytes[..row.len()].copy_from_slice(row);
+            return Leaf(Arc::from_header_and_slice(header, bytes));
+        }
+        let mut bytes = vec![0; capacity];
+        bytes[..row.len()].copy_from_slice(row);
+        Leaf(Arc::from_header_and_slice(header, &bytes))
+    }
+
+    fn span(&self) -> LeafSpan {
+        self.0.header.span
+    }
+
+    #[inline]
+    pub(super) fn row(&self) -> &[u8] {
+        let span = self.span();
+        &self.0.slice[span.start as usize..span.end as usize]
+    }
+
+    #[inline]
+    pub(super) fn count(&self) -> usize {
+        self.span().count as usize
+    }
+
+    pub(super) fn iter(&self) -> RowIter<'_> {
+        RowIter::new(self.row())
+    }
+
+    /// Bytes allocated.
+    pub(super) fn heap_bytes(&self) -> usize {
+        OVERHEAD + self.0.slice.len()
+    }
+
+    pub(super) fn is_shared(&self) -> bool {
+        !self.0.is_unique()
+    }
+
+    /// Replaces the contents by a row that fits; `false`, and nothing done, when the leaf is shared, too small, or far too large.
+    pub(super) fn load(&mut self, row: &[u8], count: usize) -> bool {
+        let Some(inner) = Arc::get_mut(&mut self.0) else { return false };
+        if inner.slice.len() < row.len() || inner.slice.len() > SCRATCH_BYTES_MAX {
+            return false;
+        }
+        inner.slice[..row.len()].copy_from_slice(row);
+        inner.header.span = LeafSpan { start: 0, end: row.len() as u32, count: count as u32 };
+        true
+    }
+
+    /// Puts another leaf in the place of this one.
+    pub(super) fn replace(&mut self, new: Leaf, garbage: &mut Vec<Part>) {
+        replace(self, new).discard(garbage);
+    }
+
+    /// Drops the leaf, or leaves it to `garbage` where freeing it is no work for this thread.
+    pub(super) fn discard(self, garbage: &mut Vec<Part>) {
+        if self.is_shared() || self.heap_bytes() > FREED_HERE_MAX {
+            garbage.push(Part::Leaf(self));
+        }
+    }
+
+    /// Puts an element at an offset of the row, between two elements.
+    pub(super) fn insert(&mut self, at: usize, member: &[u8], score: f64, garbage: &mut Vec<Part>) {
+        let need = row::entry_len(member, score);
+        let count = self.count() + 1;
+        if let Some(inner) = Arc::get_mut(&mut self.0) {
+            let LeafSpan { start, end, .. } = inner.header.span;
+            let (start, end) = (start as usize, end as usize);
+            if inner.slice.len() - (end - start) >= need {
+                let (start, end) = make_room(&mut inner.slice, start..end, at, need);
+                row::write(&mut inner.slice[start + at..start + at + need], member, score);
+                inner.header.span = LeafSpan { start: start as u32, end: end as u32, count: count as u32 };
+                return;
+            }
+        }
+        self.replace(Leaf::of_row(&self.with(at, member, score), count, 0), garbage);
+    }
+
+    /// The row with an element put at an offset.
+    pub(super) fn with(&self, at: usize, member: &[u8], score: f64) -> Vec<u8> {
+        let old = self.row();
+        let need = row::entry_len(member, score);
+        let mut new = vec![0; old.len() + need];
+        new[..at].copy_from_slice(&old[..at]);
+        row::write(&mut new[at..at + need], member, score);
+        new[at + need..].copy_from_slice(&old[at..]);
+        new
+    }
+
+    /// Takes the elements in a range of the row out, which are `count`.
+    pub(super) fn remove(&mut self, range: Range<usize>, count: usize, garbage: &mut Vec<Part>) {
+        let left = self.count() - count;
+        let (len, capacity) = (self.row().len() - range.len(), self.0.slice.len());
+        // A leaf that is mostly empty gives its memory back.
+        let is_sparse = capacity > 64 && len < capacity / 2;
+        if !is_sparse && let Some(inner) = Arc::get_mut(&mut self.0) {
+            let span = inner.header.span;
+            let (mut start, mut end) = (span.start as usize, span.end as usize);
+            let cut = start + range.start..start + range.end;
+            if cut.start - start <= end - cut.end {
+                inner.slice.copy_within(start..cut.start, start + cut.len());
+                start += cut.len();
+            } else {
+                inner.slice.copy_within(cut.end..end, cut.start);
+                end -= cut.len();
+            }
+            inner.header.span = LeafSpan { start: start as u32, end: end as u32, count: left as u32 };
+            return;
+        }
+        let old = self.row();
+        let mut new = Vec::with_capacity(len);
+        new.extend_from_slice(&old[..range.start]);
+        new.extend_from_slice(&old[range.end..]);
+        self.replace(Leaf::of_row(&new, left, 0), garbage);
+    }
+}
+
+/// Opens a gap of `need` bytes at `at` of the row in `range`; where the row lies then. The bytes have room.
+fn make_room(bytes: &mut [u8], range: Range<usize>, at: usize, need: usize) -> (usize, usize) {
+    let Range { start, end } = range;
+    let in_front_is_shorter = at < (end - start) / 2;
+    if start >= need && (in_front_is_shorter || bytes.len() - end < need) {
+        bytes.copy_within(start..start + at, start - need);
+        return (start - need, end);
+    }
+    if bytes.len() - end >= need {
+        bytes.copy_within(start + at..end, start + at + need);
+        return (start, end + need);
+    }
+    // Room at either end alone is not enough: the row begins at the front.
+    bytes.copy_within(start..end, 0);
+    let end = end - start;
+    bytes.copy_within(at..end, at + need);
+    (0, end + need)
+}
+
+/// A larger leaf is freed on another thread.
+const FREED_HERE_MAX: usize = 8 << 10;
+/// Memory that is kept for the next inline set is no larger than this.
+const SCRATCH_BYTES_MAX: usize = 4096;
