@@ -17,6 +17,7 @@ mod player;
 mod rules;
 mod shrink;
 mod special;
+mod streams;
 mod values;
 
 use std::collections::BTreeSet;

@@ -237,6 +237,7 @@ impl Engine {
             awaits_ack: false,
             sends_acks: false,
             acked_aof: 0,
+            spool: None,
             is_main_channel: false,
             next: self.control.stream.offset,
         }));

@@ -21,6 +21,7 @@ use crate::control::Control;
 use crate::engine::{Engine, hex};
 use crate::process::{LogLevel, NextPiece, Process, SaveError, SnapshotMade, SnapshotPieces};
 use crate::repl_stream::ReplicationStream;
+use crate::replicas::Taken;
 use crate::session::{Announced, Closing, Session, SyncStage};
 use crate::session_key::SessionKey;
 use crate::snapshot::{self, RdbAux, SnapshotFile, StreamPoint};
@@ -126,8 +127,11 @@ impl Engine {
         if session.note_taken(bytes, &mut control.full_syncs, now) == Fed::Failed {
             close(session, &mut control.to_close);
         }
-        if let Some(backlog) = control.stream.backlog() {
-            self.stats.repl_output_bytes += session.take_stream(backlog);
+        if let Some((backlog, spooled)) = control.stream.sources() {
+            match session.take_stream(backlog, spooled) {
+                Taken::Bytes(bytes) => self.stats.repl_output_bytes += bytes,
+                Taken::Failed => close(session, &mut control.to_close),
+            }
         }
         session.note_output(&mut control.ready);
     }

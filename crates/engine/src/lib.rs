@@ -75,7 +75,7 @@ pub use prepare::{PreparedBatch, Preparer};
 pub use process::{
     AofFacts, AofFiles, AofIncrement, AofPart, AofSource, Background, BackgroundFile, Counts, CpuTimes,
     Facts, IoThreads, LogLevel, NextPiece, Process, SaveError, SnapshotMade, SnapshotPieces, SnapshotSink,
-    SnapshotSource,
+    SnapshotSource, StreamSpool,
 };
 pub use renames::{Renames, rename_errors, renames};
 pub use saving::{Ending, key_delay_us};

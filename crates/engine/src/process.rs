@@ -64,6 +64,10 @@ pub trait Process {
         file: SnapshotFile,
     ) -> Result<(Box<dyn Background>, Box<dyn SnapshotPieces>), SaveError>;
 
+    /// Begins to keep the replication stream for so many replicas that cannot take it yet, beyond what memory is there for. The event
+    /// loop is woken when one that found nothing to take finds something. Errors: a line for the log.
+    fn spool_stream(&mut self, replicas: usize) -> Result<Box<dyn StreamSpool>, SaveError>;
+
     /// A rewrite of the append-only file begins here: `pending`, which ends at `position`, goes into the file before, and what
     /// comes behind into another. Whether commands that write are to wait, as [`crate::Engine::report_aof_backlog`] is told later.
     /// Errors: nothing has changed.
@@ -200,6 +204,28 @@ pub trait SnapshotPieces {
 
     /// Bytes of memory that pieces take which were made and not taken.
     fn held_bytes(&self) -> usize;
+}
+
+/// A part of the replication stream that replicas take later: in memory up to a bound, and behind that on disk. Replicas are counted
+/// from 0. One that is dropped frees what was not taken.
+pub trait StreamSpool {
+    /// Adds the next bytes. Does not wait.
+    fn give(&mut self, block: Bytes);
+
+    /// The next bytes for a replica. Does not wait. There is no end: more may come.
+    fn next(&mut self, replica: usize) -> NextPiece;
+
+    /// A replica takes nothing more.
+    fn leave(&mut self, replica: usize);
+
+    /// Whether a replica that was told [`NextPiece::Later`] may find something else by now; `true` once.
+    fn has_news(&self) -> bool;
+
+    /// Bytes that were given and did not get to where they are kept yet: they take memory, because the disk is slow or full.
+    fn unwritten_bytes(&self) -> usize;
+
+    /// Why the disk takes nothing more, once.
+    fn warning(&mut self) -> Option<String>;
 }
 
 /// How far a snapshot for replicas is.

@@ -12,8 +12,11 @@
 //! written while there is no backlog is in no history.
 
 mod backlog;
+mod spooled;
 
 pub(crate) use backlog::{Backlog, WINDOW_BYTES};
+pub use spooled::SpoolPlace;
+pub(crate) use spooled::Spooled;
 
 use crate::session_key::SessionKey;
 use crate::snapshot::StreamPoint;
@@ -43,6 +46,8 @@ pub struct ReplicationStream {
     owes: bool,
     /// Places from which replicas will take the stream, which take a snapshot on another connection just now.
     pub(crate) reserved: Vec<Reserved>,
+    /// What the backlog does not keep for replicas that take a snapshot.
+    pub(crate) spooled: Spooled,
     /// Since when there is no replica, as the cron has seen it, seconds since the epoch.
     pub(crate) idle_since_s: Option<i64>,
 }
@@ -263,7 +268,7 @@ impl ReplicationStream {
     /// Whether there is something that replicas were not offered.
     #[inline]
     pub(crate) fn has_news(&self) -> bool {
-        self.offset != self.delivered || self.owes
+        self.offset != self.delivered || self.owes || self.spooled.has_news()
     }
 
     /// A replica that was sent a snapshot may take what comes behind.
@@ -276,8 +281,16 @@ impl ReplicationStream {
         self.delivered = self.offset;
         self.owes = false;
         if let Some(backlog) = &mut self.backlog {
-            backlog.trim(size, needed);
+            backlog.trim(size, needed, |start, block| self.spooled.give(start, block));
         }
+    }
+
+    /// The parts that a replica takes from.
+    pub(crate) fn sources(&mut self) -> Option<(&Backlog, &mut Spooled)> {
+        if let Some(backlog) = &mut self.backlog {
+            backlog.seal_full();
+        }
+        self.backlog.as_ref().map(|backlog| (backlog, &mut self.spooled))
     }
 }
 

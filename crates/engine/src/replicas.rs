@@ -2,31 +2,65 @@
 //!
 //! A replica is queued the stream from the backlog, up to a window ahead of what it has received. So a slow one costs nothing but
 //! the bytes that the backlog has to keep for it beyond its size: these the output limit is about. Writers never wait for a
-//! replica: it is closed when it passes the limit, and comes back with PSYNC.
+//! replica: it is closed when it passes the limit, and comes back with PSYNC. What waits behind a snapshot does not count: beyond
+//! the backlog it goes to disk (`repl_stream/spooled.rs`).
 
 use crate::control::Control;
 use crate::engine::{Engine, hex};
 use crate::families::replication::online_replicas;
 use crate::output_limit::exceeds;
-use crate::process::{LogLevel, Process};
-use crate::repl_stream::{Backlog, WINDOW_BYTES};
+use crate::process::{LogLevel, NextPiece, Process, SaveError};
+use crate::repl_stream::{Backlog, Spooled, WINDOW_BYTES};
 use crate::session::{Closing, ReplicaState, Session, SyncStage};
 use crate::session_key::SessionKey;
 use sluice_base::Now;
 use sluice_config::param;
 
+/// What a replica was queued.
+pub(crate) enum Taken {
+    Bytes(u64),
+    /// There is no more of what was kept for it: it has to ask again.
+    Failed,
+}
+
 impl Session {
-    /// Queues what comes next of the stream, as far as the window allows; bytes.
-    pub(crate) fn take_stream(&mut self, backlog: &Backlog) -> u64 {
-        let owed = self.outbox.len() + self.in_flight;
-        let Some(replica) = &mut self.caller.replica else { return 0 };
-        let is_ready = replica.stage == SyncStage::Online && !replica.awaits_ack && self.feed.is_none();
-        if !is_ready || replica.next >= backlog.end() || owed >= WINDOW_BYTES {
-            return 0;
+    /// Queues what comes next of the stream, as far as the window allows.
+    pub(crate) fn take_stream(&mut self, backlog: &Backlog, spooled: &mut Spooled) -> Taken {
+        let Session { outbox, feed, caller, in_flight, .. } = self;
+        let Some(replica) = &mut caller.replica else { return Taken::Bytes(0) };
+        if replica.stage != SyncStage::Online || replica.awaits_ack || feed.is_some() {
+            return Taken::Bytes(0);
         }
         let from = replica.next;
-        replica.next = backlog.read(from, WINDOW_BYTES - owed, &mut self.outbox);
-        replica.next - from
+        while replica.next < backlog.end() && outbox.len() + *in_flight < WINDOW_BYTES {
+            let room = WINDOW_BYTES - outbox.len() - *in_flight;
+            let Some(place) = replica.spool else {
+                replica.next = backlog.read(replica.next, room, outbox);
+                continue;
+            };
+            if backlog.reaches(replica.next) {
+                spooled.leave(place);
+                replica.spool = None;
+                continue;
+            }
+            match spooled.next(place) {
+                NextPiece::Piece(piece) => {
+                    replica.next += piece.len() as u64;
+                    outbox.push_shared(piece);
+                }
+                NextPiece::Later => break,
+                NextPiece::End | NextPiece::Failed => return Taken::Failed,
+            }
+        }
+        Taken::Bytes(replica.next.saturating_sub(from))
+    }
+
+    /// Whether it has a place in the stream that it cannot take yet, because it takes a snapshot.
+    fn waits_for_snapshot(&self) -> bool {
+        let state = self.caller.replica_state();
+        state.is_some_and(|replica| {
+            replica.stage != SyncStage::Online || replica.awaits_ack || self.feed.is_some()
+        })
     }
 }
 
@@ -42,24 +76,77 @@ impl Engine {
     }
 
     fn offer_stream(&mut self, process: &mut dyn Process) {
+        self.spool_stream(process);
         let Engine { control, sessions, stats, .. } = self;
-        let Some(backlog) = control.stream.backlog() else { return };
-        let mut needed = u64::MAX;
-        for key in &control.stream.replicas {
+        let replicas = std::mem::take(&mut control.stream.replicas);
+        let Some((backlog, spooled)) = control.stream.sources() else {
+            control.stream.replicas = replicas;
+            return;
+        };
+        let (mut needed, end) = (u64::MAX, backlog.end());
+        for key in &replicas {
             let Some(session) =
                 sessions.get_mut(*key).filter(|session| session.caller.closing != Closing::Now)
             else {
                 continue;
             };
-            stats.repl_output_bytes += session.take_stream(backlog);
+            match session.take_stream(backlog, spooled) {
+                Taken::Bytes(bytes) => stats.repl_output_bytes += bytes,
+                Taken::Failed => {
+                    session.caller.closing = Closing::Now;
+                    control.to_close.push(*key);
+                    continue;
+                }
+            }
             session.note_output(&mut control.ready);
-            needed = session.caller.replica.as_deref().map_or(needed, |replica| needed.min(replica.next));
+            let state = session.caller.replica_state().filter(|replica| replica.spool.is_none());
+            needed = state.map_or(needed, |replica| needed.min(replica.next));
         }
+        control.stream.replicas = replicas;
         needed = control.stream.reserved.iter().fold(needed, |needed, reserved| needed.min(reserved.offset));
-        let is_held = backlog.end() - needed.min(backlog.end()) > control.limits.backlog_bytes;
+        let is_held = end - needed.min(end) > control.limits.backlog_bytes;
         control.stream.offered(needed, control.limits.backlog_bytes);
         if is_held {
             self.limit_replicas(process);
+        }
+    }
+
+    /// Has the process keep what is more than the backlog does for replicas that take a snapshot.
+    fn spool_stream(&mut self, process: &mut dyn Process) {
+        let Engine { control, sessions, .. } = self;
+        let kept = control.limits.backlog_bytes + SPOOLED_FROM_BYTES;
+        let bound = control.stream.offset.saturating_sub(kept);
+        let waiting: Vec<(SessionKey, u64)> = control
+            .stream
+            .replicas
+            .iter()
+            .filter_map(|key| {
+                let session = sessions.get(*key).filter(|session| session.waits_for_snapshot())?;
+                let replica = session.caller.replica_state().filter(|replica| replica.spool.is_none())?;
+                (replica.next < bound).then_some((*key, replica.next))
+            })
+            .collect();
+        let Some((_, start)) = waiting.first().copied() else { return };
+        // Others have another snapshot: they have their turn in the next iteration.
+        let group: Vec<SessionKey> =
+            waiting.iter().filter(|(_, next)| *next == start).map(|(key, _)| *key).collect();
+        if control.stream.spooled.cannot {
+            return;
+        }
+        match process.spool_stream(group.len()) {
+            Ok(spool) => {
+                let places = control.stream.spooled.add(spool, group.len(), start);
+                for (key, place) in group.into_iter().zip(places) {
+                    let replica = sessions.get_mut(key).and_then(|session| session.caller.replica.as_mut());
+                    if let Some(replica) = replica {
+                        replica.spool = Some(place);
+                    }
+                }
+            }
+            Err(SaveError(line)) => {
+                control.stream.spooled.cannot = true;
+                process.log(LogLevel::Warning, &line);
+            }
         }
     }
 
@@ -74,12 +161,25 @@ impl Engine {
         let now = process.recent();
         let Some(backlog) = self.control.stream.backlog() else { return };
         let (end, keys) = (backlog.end(), self.control.stream.replicas.clone());
+        for line in self.control.stream.spooled.warnings() {
+            process.log(LogLevel::Warning, &line);
+        }
         for key in keys {
             let Some(mut session) = self.sessions.take(key) else { continue };
-            let limits = &self.control.limits;
-            let behind =
-                session.caller.replica.as_deref().map_or(0, |replica| end.saturating_sub(replica.next));
-            let alone = usize::try_from(behind.saturating_sub(limits.backlog_bytes)).unwrap_or(usize::MAX);
+            let Control { limits, stream, .. } = &mut self.control;
+            let Some(replica) = session.caller.replica_state() else {
+                self.sessions.put_back(session);
+                continue;
+            };
+            let alone = match replica.spool {
+                Some(place) => stream.spooled.unwritten_bytes(place),
+                // What waits behind a snapshot goes to disk instead.
+                None if session.waits_for_snapshot() && !stream.spooled.cannot => 0,
+                None => {
+                    let behind = end.saturating_sub(replica.next).saturating_sub(limits.backlog_bytes);
+                    usize::try_from(behind).unwrap_or(usize::MAX)
+                }
+            };
             let is_over = exceeds(alone, limits.output[1], &mut session.caller, now);
             if is_over && session.caller.closing != Closing::Now {
                 self.cut_replica(&mut session, process);
@@ -138,6 +238,9 @@ impl Engine {
     /// A replica has gone.
     pub(crate) fn detach_replica(&mut self, key: SessionKey, session: &Session) {
         self.control.stream.detach(key);
+        if let Some(place) = session.caller.replica_state().and_then(|replica| replica.spool) {
+            self.control.stream.spooled.leave(place);
+        }
         self.control.count_good_replicas = true;
         let id = session.caller.id;
         if let Some(reserved) = self.control.stream.reserved.iter_mut().find(|reserved| reserved.client == id)
@@ -174,3 +277,5 @@ impl Control {
 
 /// Seconds for which a place is kept for a replica whose snapshot's client has gone.
 const RESERVED_S: i64 = 60;
+/// Bytes beyond the backlog's size from which on what waits behind a snapshot goes to disk.
+const SPOOLED_FROM_BYTES: u64 = 1 << 20;

@@ -7,6 +7,7 @@
 pub(crate) mod line;
 
 use crate::blocking::Waiting;
+use crate::repl_stream::SpoolPlace;
 use crate::session_key::SessionKey;
 use crate::slow_reads::Producing;
 use crate::sync_state::Feed;
@@ -214,6 +215,8 @@ pub struct ReplicaState {
     pub awaits_ack: bool,
     /// Offset of the first byte of the stream that it was not queued; [`u64::MAX`] while it is not sent the stream.
     pub next: u64,
+    /// Where it takes what is behind its snapshot and was more than the backlog keeps.
+    pub spool: Option<SpoolPlace>,
     /// Last position of its append-only file that it said is on its disk: an offset of the stream.
     pub acked_aof: i64,
     /// It takes the stream while its other connection takes the snapshot, until it says that it has that.

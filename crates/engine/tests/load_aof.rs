@@ -295,6 +295,18 @@ fn a_log_whose_base_was_loaded_in_part_is_not_rewritten() {
 }
 
 #[test]
+fn data_of_which_keys_are_missing_belong_to_no_history() {
+    let note =
+        |log: &[u8]| [log, format!("#REPL-ID:{}\r\n#REPL-OFFSET:7\r\n", "a".repeat(40)).as_bytes()].concat();
+    let whole = log_of(&["SET a 1"]);
+    for (base, offset) in [(whole, "7"), (partly_known(), "0")] {
+        let mut rig = starting(&[RELAXED], &[base, note(b"")]);
+        assert_eq!(rig.finish_loads(), Some(LoadEnded::Start(Ok(()))));
+        assert_eq!(info(&mut rig, "master_repl_offset"), offset);
+    }
+}
+
+#[test]
 fn an_rdb_file_that_was_loaded_in_part_is_kept_whatever_log_is_loaded_or_begun() {
     let mut rig = appending();
     rig.run("SET b 1");

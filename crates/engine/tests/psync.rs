@@ -419,3 +419,80 @@ fn an_end_waits_no_longer_than_its_timeout_and_not_at_all_when_asked() {
         assert!(has_ended(&rig));
     }
 }
+
+/// A replica whose snapshot stands still while megabytes are written, beside one that takes everything: what the latter got meanwhile.
+fn behind_a_snapshot(rig: &mut Rig) -> (SessionKey, Vec<u8>) {
+    rig.run("DEBUG POPULATE 2000 key 100");
+    rig.process.background_room.set(0);
+    let replica = rig.connect();
+    assert_eq!(rig.run_as(replica, "REPLCONF capa eof version 9.1.2"), "+OK");
+    rig.argv_unread(replica, &[b"PSYNC", b"?", b"-1"]);
+    rig.end_iteration();
+    let fast = rig.replica();
+    let mut all = Vec::new();
+    for n in 0..400 {
+        rig.run(&format!("SET k{n} {}", "v".repeat(n * 77 % 20_000)));
+        all.extend(rig.output(fast));
+    }
+    (replica, all)
+}
+
+/// Everything that a client is sent.
+fn read_all(rig: &mut Rig, client: SessionKey) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    loop {
+        let piece = rig.output(client);
+        if piece.is_empty() {
+            return bytes;
+        }
+        bytes.extend_from_slice(&piece);
+    }
+}
+
+const SMALL: [(&str, &str); 2] =
+    [("client-output-buffer-limit", "replica 1mb 0 0"), ("repl-backlog-size", "100kb")];
+
+#[test]
+fn what_waits_behind_a_snapshot_goes_to_disk_and_does_not_count() {
+    let mut rig = Rig::with(&SMALL);
+    let (replica, all) = behind_a_snapshot(&mut rig);
+    assert!(!rig.is_closing(replica));
+    assert!(all.len() > 3 << 20);
+    assert!(
+        rig.process.spooled.get() > all.len() - (200 << 10),
+        "{} {}",
+        rig.process.spooled.get(),
+        all.len()
+    );
+    assert!(number(&mut rig, "repl_backlog_histlen") < 200 << 10);
+    rig.process.background_room.set(usize::MAX);
+    let snapshot = read_all(&mut rig, replica);
+    assert!(snapshot.starts_with(b"+FULLRESYNC "));
+    rig.argv_unread(replica, &[b"REPLCONF", b"ACK", b"0"]);
+    let mut got = Vec::new();
+    while got.len() < all.len() {
+        let piece = rig.output(replica);
+        assert!(!piece.is_empty());
+        assert!(piece.len() < (1 << 20) + (64 << 10), "no more than the window: {}", piece.len());
+        got.extend(piece);
+        // Others go on meanwhile.
+        rig.run("SET late 1");
+    }
+    got.extend(read_all(&mut rig, replica));
+    let at = got.windows(100).position(|window| *window == all[..100]).unwrap();
+    assert!(at < 60, "{at}");
+    assert!(got[at..].starts_with(&all), "every byte in order");
+    assert!(!rig.is_closing(replica));
+    assert_eq!(rig.fed(replica), "");
+    rig.run("SET last 1");
+    assert_eq!(rig.fed(replica), "SET last 1");
+}
+
+#[test]
+fn a_replica_whose_stream_the_disk_does_not_take_is_cut_at_its_limit() {
+    let mut rig = Rig::with(&SMALL);
+    rig.process.is_spool_stuck.set(true);
+    let (replica, _) = behind_a_snapshot(&mut rig);
+    assert!(rig.is_closing(replica));
+    rig.engine.disconnect(replica);
+}

@@ -21,8 +21,8 @@ struct Contents {
     /// Fields in the order of their names, with their values and expiries.
     hashes: BTreeMap<(u64, String), Vec<Field>>,
     zsets: BTreeMap<(u64, String), Vec<(Vec<u8>, f64)>>,
-    /// How many entries and groups.
-    streams: BTreeMap<(u64, String), (usize, usize)>,
+    /// Entries, and of each group the pending entries and the consumers.
+    streams: BTreeMap<(u64, String), (u64, Vec<(usize, usize)>)>,
     expiries: BTreeMap<(u64, String), i64>,
     usages: Vec<Usage>,
     /// Names of types, and how many keys had one.
@@ -71,6 +71,11 @@ impl Contents {
         match value {
             Loaded::Str(value) => drop(self.strings.insert(name, value.into_owned())),
             Loaded::Pages(pages) => drop(self.strings.insert(name, pages.to_vec())),
+            Loaded::Stream(stream) => {
+                let groups: Vec<_> =
+                    stream.groups().map(|group| (group.pending_len(), group.consumers_len())).collect();
+                self.streams.insert(name, (stream.log().len(), groups));
+            }
             Loaded::List(list) => {
                 let mut elements = Vec::new();
                 let mut iter = list.view().iter(0..usize::MAX);
@@ -86,10 +91,6 @@ impl Contents {
                 let mut fields: Vec<Field> = fields.collect();
                 fields.sort();
                 self.hashes.insert(name, fields);
-            }
-            Loaded::Stream(stream) => {
-                let shape = (stream.log().entries().count(), stream.groups().count());
-                self.streams.insert(name, shape);
             }
             Loaded::Zset(zset) => {
                 let elements = zset.view().iter_all().map(|(member, score)| (member.to_vec(), score));
@@ -194,7 +195,9 @@ fn values_of_other_types_in_files_of_other_servers_are_named_or_passed_over() {
             (4, 2 * usize::from(server.starts_with("redis")))
         );
         assert_eq!(contents.skipped.get("set"), Some(&3), "{server}");
-        assert_eq!(contents.streams.len(), 2, "{:?}", contents.streams);
+        let streams =
+            [((0, "x1".to_owned()), (1, vec![(1, 1), (0, 0)])), ((0, "x2".to_owned()), (0, Vec::new()))];
+        assert_eq!(contents.streams, BTreeMap::from(streams), "{server}");
         assert_eq!(contents.strings, strings(&[(0, "s", b"v")]));
         assert_eq!(contents.lists, lists(&[(0, "last", words(&["a"]))]));
         assert_eq!(contents.zsets.len(), 2, "{:?}", contents.zsets);

@@ -614,12 +614,9 @@ const OTHERS: &[(u8, &str, &[u8])] = &[
     (11, "set", b"\x02ab"),
     (12, "zset", b"\x02ab"),
     (13, "hash", b"\x02ab"),
-    (15, "stream", b"\x01\x10iiiiiiiiiiiiiiii\x02lp\x01\x05\x00\x01\x01g\x05\x00\x01iiiiiiiiiiiiiiiitttttttt\x01\x01\x01ctttttttt\x01iiiiiiiiiiiiiiii"),
     (16, "hash", b"\x02ab"),
     (17, "zset", b"\x02ab"),
-    (19, "stream", b"\x00\x01\x05\x00\x01\x02\x03\x04\x05\x01\x01g\x05\x00\x07\x00\x01\x01ctttttttt\x00"),
     (20, "set", b"\x02ab"),
-    (21, "stream", b"\x00\x01\x05\x00\x01\x02\x03\x04\x05\x01\x01g\x05\x00\x07\x00\x01\x01cttttttttaaaaaaaa\x00"),
     (22, "hash", b"\x01\x01f\x01v\xff\xff\xff\xff\xff\xff\xff\xff"),
 ];
 

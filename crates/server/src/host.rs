@@ -22,7 +22,7 @@ use sluice_config::{Config, ParamId, param};
 use sluice_engine::{
     AofBacklog, AofFacts, AofFiles, AofIncrement, Background, BackgroundFile, Counts, CpuTimes, Facts,
     IoThreads, LoadProgress, LogLevel, Peaks, Process, SaveError, SnapshotFile, SnapshotPieces, SnapshotSink,
-    SnapshotSource,
+    SnapshotSource, StreamSpool,
 };
 use sluice_evloop::Waker;
 use sluice_keyspace::Keyspace;
@@ -624,6 +624,12 @@ impl Process for Host {
         let writer = BackgroundWriter::start_for_replicas(file, into, key_delay, storage, waker)?;
         self.background.push(writer.handle());
         Ok((Box::new(writer), Box::new(pieces)))
+    }
+
+    fn spool_stream(&mut self, replicas: usize) -> Result<Box<dyn StreamSpool>, SaveError> {
+        let waker = self.waker_for_background()?;
+        let path = storage::snapshot::scratch_path(self.count_snapshot());
+        Ok(Box::new(storage::stream_spool::begin(&self.storage, path, replicas, waker)?))
     }
 
     fn cut_aof(

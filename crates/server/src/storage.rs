@@ -15,6 +15,7 @@ mod real;
 pub mod replacement;
 pub mod snapshot;
 pub mod spool;
+pub mod stream_spool;
 
 use lock::{LockHold, LockRefused};
 pub use real::Real;

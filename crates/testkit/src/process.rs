@@ -5,7 +5,7 @@ use sluice_config::{Config, ParamId};
 use sluice_engine::{
     AofBacklog, AofFacts, AofFiles, AofIncrement, AofPart, AofSource, Background, BackgroundFile, Counts,
     Facts, LogLevel, NextPiece, Process, SaveError, SnapshotFile, SnapshotMade, SnapshotPieces, SnapshotSink,
-    SnapshotSource,
+    SnapshotSource, StreamSpool,
 };
 use sluice_keyspace::{Captured, Keyspace};
 use std::cell::{Cell, RefCell};
@@ -41,6 +41,10 @@ pub struct FakeProcess {
     pub background_held: Rc<Cell<usize>>,
     /// Why there is no room for pieces of a snapshot for replicas that not all of them have taken.
     pub replicas_lack_room: Rc<RefCell<Option<String>>>,
+    /// Bytes of the replication stream that were spooled so far.
+    pub spooled: Rc<Cell<usize>>,
+    /// The disk takes nothing of what is spooled.
+    pub is_spool_stuck: Rc<Cell<bool>>,
     /// What writing in the background tells the log.
     pub background_warning: Rc<RefCell<Option<String>>>,
     /// Entries that were given to be written in the background so far.
@@ -178,6 +182,46 @@ impl SnapshotPieces for MemoryPiecesSource {
     }
     fn held_bytes(&self) -> usize {
         self.0.borrow().pieces.iter().map(|piece| piece.len()).sum()
+    }
+}
+
+/// A spool of the replication stream in memory.
+#[derive(Debug)]
+struct MemorySpool {
+    blocks: Vec<Bytes>,
+    /// Blocks that each replica has taken.
+    taken: Vec<usize>,
+    /// Bytes in all spools, for the test.
+    spooled: Rc<Cell<usize>>,
+    /// The disk stands still.
+    is_stuck: Rc<Cell<bool>>,
+    unwritten: usize,
+}
+
+impl StreamSpool for MemorySpool {
+    fn give(&mut self, block: Bytes) {
+        self.spooled.set(self.spooled.get() + block.len());
+        if self.is_stuck.get() {
+            self.unwritten += block.len();
+        }
+        self.blocks.push(block);
+    }
+    fn next(&mut self, replica: usize) -> NextPiece {
+        let Some(block) = self.blocks.get(self.taken[replica]) else { return NextPiece::Later };
+        self.taken[replica] += 1;
+        NextPiece::Piece(block.clone())
+    }
+    fn leave(&mut self, replica: usize) {
+        self.taken[replica] = usize::MAX;
+    }
+    fn has_news(&self) -> bool {
+        false
+    }
+    fn unwritten_bytes(&self) -> usize {
+        self.unwritten
+    }
+    fn warning(&mut self) -> Option<String> {
+        None
     }
 }
 
@@ -329,6 +373,8 @@ impl Default for FakeProcess {
         FakeProcess {
             now: Now { mono_ns: 1_000_000_000, unix_us: 1_700_000_000_000_000 },
             entropy: 0,
+            spooled: Rc::default(),
+            is_spool_stuck: Rc::default(),
             log: Vec::new(),
             applied: Vec::new(),
             refuse: None,
@@ -419,6 +465,11 @@ impl Process for FakeProcess {
         }
         let sink = MemorySink { files: self.snapshots.clone(), name: target.name, bytes: Vec::new() };
         Ok(Box::new(MemoryBackground::new(file, sink, self)))
+    }
+    fn spool_stream(&mut self, replicas: usize) -> Result<Box<dyn StreamSpool>, SaveError> {
+        let (spooled, is_stuck) = (self.spooled.clone(), self.is_spool_stuck.clone());
+        let taken = vec![0; replicas];
+        Ok(Box::new(MemorySpool { blocks: Vec::new(), taken, spooled, is_stuck, unwritten: 0 }))
     }
     fn snapshot_for_replicas(
         &mut self,

@@ -163,8 +163,18 @@ pub(crate) const ROWS: &[Row] = &[
     row("script*", Rule::Skip, 0, "needs a generator of scripts"),
     row("pfselftest", Rule::Skip, 0, "takes seconds"),
     row("pfdebug", Rule::Skip, 0, "shows a layout"),
-    // Streams count time.
-    row("x*", Rule::Skip, 0, "entry ids are times unless given; needs a generator of ids"),
+    // Streams count time; ids are given.
+    row("xadd", Rule::Exact, 60, ""),
+    row("xpending", Rule::Shape, 10, "idle times"),
+    row("xinfo|consumers", Rule::Shape, 5, "idle times"),
+    row("xinfo|stream", Rule::Exact, 10, "FULL, which tells times, is not drawn"),
+    row("xgroup|destroy", Rule::Exact, 4, ""),
+    row("xgroup|delconsumer", Rule::Exact, 4, ""),
+    row("xgroup|create", Rule::Exact, 20, ""),
+    row("xreadgroup", Rule::Exact, 25, "no BLOCK is drawn"),
+    row("xread", Rule::Exact, 10, "no BLOCK is drawn"),
+    row("xsetid", Rule::Exact, 3, ""),
+    row("x*", Rule::Exact, 10, ""),
     // Destructive ones are drawn less often, so that there is something to destroy.
     row("flushall", Rule::Exact, 1, ""),
     row("flushdb", Rule::Exact, 2, ""),

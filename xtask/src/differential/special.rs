@@ -1,7 +1,7 @@
 //! Commands whose argument trees say too little, or whose arguments could hurt the run.
 
 use super::generate::{Command, Generator, WAITER};
-use super::{payload, values};
+use super::{payload, streams, values};
 
 /// Parameters that a stream may change; each stream begins with their defaults.
 pub(crate) const PARAMETERS: &[&str] = &[
@@ -235,7 +235,7 @@ pub(super) fn arguments(generator: &mut Generator<'_>, name: &str) -> Option<Vec
             let user = generator.pick(&["default", "nobody"]);
             if generator.chance(50) { vec![user, b"pass".to_vec()] } else { vec![b"pass".to_vec()] }
         }
-        _ => return None,
+        name => return streams::arguments(generator, name),
     };
     Some(words)
 }

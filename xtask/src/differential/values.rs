@@ -25,6 +25,8 @@ const KEYS: &[&[u8]] = &[
     b"z1",
     b"e0",
     b"e1",
+    b"x0",
+    b"x1",
     b"e2",
     b"p0",
     b"p1",

@@ -112,6 +112,7 @@ pub static HEXPIREAT: Spec = Spec {
         key("key", 0),
         integer("unix-time-seconds"),
         one_of("condition", &[token("nx", "NX"), token("xx", "XX"), token("gt", "GT"), token("lt", "LT")])
+            .since("9.0.0")
             .optional(),
         block("fields", &[integer("numfields").of_key_spec(0), string("field").repeated()]).after("FIELDS"),
     ],
@@ -388,6 +389,7 @@ pub static HPEXPIRE: Spec = Spec {
         key("key", 0),
         integer("milliseconds"),
         one_of("condition", &[token("nx", "NX"), token("xx", "XX"), token("gt", "GT"), token("lt", "LT")])
+            .since("9.0.0")
             .optional(),
         block("fields", &[integer("numfields").of_key_spec(0), string("field").repeated()]).after("FIELDS"),
     ],
@@ -413,6 +415,7 @@ pub static HPEXPIREAT: Spec = Spec {
         key("key", 0),
         integer("unix-time-milliseconds"),
         one_of("condition", &[token("nx", "NX"), token("xx", "XX"), token("gt", "GT"), token("lt", "LT")])
+            .since("9.0.0")
             .optional(),
         block("fields", &[integer("numfields").of_key_spec(0), string("field").repeated()]).after("FIELDS"),
     ],

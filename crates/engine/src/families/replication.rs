@@ -104,6 +104,7 @@ fn become_replica(ctx: &mut ServerCtx<'_>, stage: SyncStage, sends_acks: bool) {
         sends_acks,
         next: u64::MAX,
         acked_aof: 0,
+        spool: None,
         is_main_channel: false,
     }));
 }

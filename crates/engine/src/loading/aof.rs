@@ -13,7 +13,7 @@ use crate::exec::AofEnd;
 use crate::limits::Limits;
 use crate::process::{
     AofFacts, AofFiles, AofIncrement, AofPart, Background, BackgroundFile, Counts, Facts, LogLevel, Process,
-    SaveError, SnapshotPieces, SnapshotSink, SnapshotSource,
+    SaveError, SnapshotPieces, SnapshotSink, SnapshotSource, StreamSpool,
 };
 use crate::snapshot::SnapshotFile;
 use sluice_base::Now;
@@ -218,6 +218,10 @@ impl Process for ReplayProcess<'_, '_> {
 
     fn counted_memory(&mut self, _: &Keyspace) -> usize {
         0
+    }
+
+    fn spool_stream(&mut self, _: usize) -> Result<Box<dyn StreamSpool>, SaveError> {
+        Err(refused())
     }
 
     fn cut_aof(&mut self, _: AofIncrement, _: &Config, _: Vec<u8>, _: u64) -> Result<AofBacklog, SaveError> {

@@ -13,6 +13,7 @@ use sluice_keyspace::{CLOCK_MASK, Key, KeyHasher, Keyspace, NewValue};
 use sluice_persist::rdb::{
     Item, LoadError, Loaded, LoadedEntry, Problem, ReadOptions, ReadProgress, Reader, Unknown, Usage,
 };
+use sluice_value::HashContext;
 use std::sync::atomic::Ordering::Relaxed;
 
 /// What a load brought.
@@ -440,7 +441,7 @@ impl LoadTarget<'_> {
     }
 
     fn entry(&mut self, entry: LoadedEntry<'_>) -> Result<(), String> {
-        let LoadedEntry { key, value, expiry_ms, usage } = entry;
+        let LoadedEntry { key, mut value, expiry_ms, usage } = entry;
         let is_loaded = match self.expired {
             ExpiredKeys::LeftOut => false,
             ExpiredKeys::LoadedInHistory => self.history.has_id(),
@@ -449,6 +450,13 @@ impl LoadTarget<'_> {
         if !is_loaded && expiry_ms.is_some_and(|at| at < self.now.unix_ms()) {
             self.counts.expired += 1;
             return Ok(());
+        }
+        if !is_loaded && let Loaded::Hash(hash) = &mut value {
+            hash.remove_expired(self.now.unix_ms(), usize::MAX, &mut HashContext::default(), |_| ());
+            if hash.is_empty() {
+                self.counts.expired += 1;
+                return Ok(());
+            }
         }
         let number = *self.db;
         if self.keyspace.is_nearly_full(number) {

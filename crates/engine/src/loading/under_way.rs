@@ -216,7 +216,9 @@ impl Control {
                     OldData::Filled => self.kept.merge(brought.kept),
                 }
                 self.note_loaded(load.from, brought.counts);
+                // Data of which keys are missing stand nowhere in the history: a replica that went on would have more.
                 if load.plan.purpose == LoadPurpose::Start
+                    && brought.counts.skipped == 0
                     && let Some((replid, offset)) = brought.history.point()
                 {
                     self.stream.resume(replid, offset);

@@ -85,6 +85,13 @@ impl Backlog {
         &mut self.tail
     }
 
+    /// Ends the tail's block if it is full: what is read from it is shared then. To be called before replicas read.
+    pub(crate) fn seal_full(&mut self) {
+        if self.tail.len() >= BLOCK_BYTES {
+            self.seal();
+        }
+    }
+
     /// Ends the tail's block.
     fn seal(&mut self) {
         let mut bytes = std::mem::take(&mut self.tail);
@@ -107,15 +114,15 @@ impl Backlog {
         }
     }
 
-    /// Frees whole blocks as long as `size` bytes are left, and no byte from `needed` on is lost.
-    pub(crate) fn trim(&mut self, size: u64, needed: u64) {
+    /// Frees whole blocks as long as `size` bytes are left, and no byte from `needed` on is lost. Each goes by `last_look` before.
+    pub(crate) fn trim(&mut self, size: u64, needed: u64, mut last_look: impl FnMut(u64, &Bytes)) {
         while let Some(first) = self.sealed.front()
             && self.len() - first.bytes.len() as u64 >= size
             && first.end() <= needed
         {
-            if let Some(block) = self.sealed.pop_front()
-                && let Ok(buffer) = block.bytes.into_vec()
-            {
+            let Some(block) = self.sealed.pop_front() else { return };
+            last_look(block.start, &block.bytes);
+            if let Ok(buffer) = block.bytes.into_vec() {
                 self.keep(buffer);
             }
         }
@@ -190,7 +197,7 @@ mod tests {
                 assert_eq!(out.flatten(), all[from as usize..*reader as usize], "round {round}");
                 assert!(*reader > from || from == backlog.end());
                 let slowest = readers.iter().copied().min().unwrap_or(0);
-                backlog.trim(size, slowest);
+                backlog.trim(size, slowest, |_, _| {});
                 assert!(backlog.start() <= slowest);
                 assert!(backlog.len() >= size.min(all.len() as u64));
             }
@@ -204,7 +211,7 @@ mod tests {
         let (mut backlog, mut all) = (Backlog::new(0), Vec::new());
         for _ in 0..1000 {
             append(&mut backlog, &mut all, &[7; 1000]);
-            backlog.trim(100_000, u64::MAX);
+            backlog.trim(100_000, u64::MAX, |_, _| {});
             assert!(backlog.len() <= 100_000 + BLOCK_BYTES as u64);
         }
         assert!(backlog.footprint() <= 100_000 + (SPARE_BLOCKS + 3) * BLOCK_BYTES, "{}", backlog.footprint());
@@ -222,8 +229,21 @@ mod tests {
         let place = |out: &Outbox| out.shared().next().map(|block| block.as_ptr());
         assert!(place(&a).is_some() && place(&a) == place(&b));
         drop((a, b));
-        backlog.trim(0, u64::MAX);
+        backlog.trim(0, u64::MAX, |_, _| {});
         assert!(!backlog.spare.is_empty());
+    }
+
+    #[test]
+    fn a_large_command_that_came_last_is_not_copied_for_each_reader() {
+        let (mut backlog, mut all) = (Backlog::new(0), Vec::new());
+        append(&mut backlog, &mut all, &vec![1; 1 << 20]);
+        backlog.seal_full();
+        let mut out = Outbox::new();
+        assert_eq!(backlog.read(0, 1, &mut out), 1 << 20);
+        assert_eq!((out.shared().count(), backlog.end()), (1, 1 << 20));
+        append(&mut backlog, &mut all, b"small");
+        backlog.seal_full();
+        assert_eq!(backlog.sealed.len(), 1, "what is small grows on");
     }
 
     #[test]

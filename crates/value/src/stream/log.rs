@@ -376,6 +376,9 @@ impl EntryLog {
             Ordering::Less => {}
             Ordering::Greater => return None,
         }
+        if id != StreamId::MIN && id < self.max_deleted_id {
+            return None;
+        }
         let no_gap = self.max_deleted_id == StreamId::MIN || self.max_deleted_id < self.first_id;
         match id.cmp(&self.first_id) {
             Ordering::Less if no_gap => Some(self.entries_added.wrapping_sub(self.len)),

@@ -203,7 +203,7 @@ pub(super) fn hgetex(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
     let options = FieldOptions::parse(args, 2..fields.word, Asked::Hgetex)?;
     fields.check(args, 1, FIELD_COUNT)?;
     let clock = FieldClock::of(&ctx.db.access);
-    let entry = ctx.db.get_uncounted(args.key(1));
+    let entry = ctx.db.get(args.key(1));
     entry.map(|entry| entry.as_hash()).transpose()?;
     let at = options.at(ctx, args)?;
     let passed = at.is_some_and(|at| has_passed(ctx, at));

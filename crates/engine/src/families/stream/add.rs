@@ -340,6 +340,11 @@ pub(super) fn xsetid(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
     let edit = ctx.db.edit_stream(args.key(1), ctx.limits.stream)?;
     let mut edit = edit.ok_or(CmdError::NoSuchKey)?;
     let log = edit.stream().log();
+    if id < log.max_deleted_id() {
+        return Err(CmdError::text(
+            "ERR The ID specified in XSETID is smaller than current max_deleted_entry_id",
+        ));
+    }
     if let Some(top) = log.iter_rev(StreamId::MIN, StreamId::MAX).next().map(|entry| entry.id()) {
         if id < top {
             return Err(CmdError::text(

@@ -338,7 +338,7 @@ impl GroupTurn<'_> {
                     (true, Delivered::default())
                 }
             };
-            let active_ms = delivered.position.map(|_| self.now_ms);
+            let active_ms = delivered.position.filter(|_| !self.no_ack).map(|_| self.now_ms);
             group.note_seen(number, self.now_ms, active_ms, copied);
             (added.is_some(), is_served, delivered)
         });
@@ -375,7 +375,9 @@ impl GroupTurn<'_> {
             reply_entry(reply, entry);
             len += 1;
             entries_read = match entries_read {
-                Some(read) if !log.has_gap_from(last_id) => Some(read.wrapping_add(1)),
+                Some(read) if last_id >= log.first_id() && !log.has_gap_from(last_id) => {
+                    Some(read.wrapping_add(1))
+                }
                 before if log.entries_added() == 0 => before,
                 Some(_) | None => log.entries_up_to(id),
             };

@@ -6,6 +6,7 @@
 use crate::args::Args;
 use crate::ctx::{DebugCtx, Outcome, Run};
 use sha1::{Digest as _, Sha1};
+use sluice_base::Now;
 use sluice_base::num::{IntBuffer, push_f64};
 use sluice_keyspace::{Entry, ValueRef};
 use sluice_value::stream::{Element, Stream, StreamId};
@@ -33,7 +34,7 @@ impl Fold {
     }
 
     /// Folds a value and its expiry's existence in: type, contents, mark.
-    fn value(&mut self, entry: Entry<'_>) {
+    fn value(&mut self, entry: Entry<'_>, now: Now) {
         match entry.value() {
             ValueRef::Str(text) => {
                 self.mix(&STRING_TYPE.to_be_bytes());
@@ -52,7 +53,8 @@ impl Fold {
             ValueRef::Hash(hash) => {
                 self.mix(&HASH_TYPE.to_be_bytes());
                 let (mut name, mut value) = (IntBuffer::new(), IntBuffer::new());
-                for field in hash.iter() {
+                // What has expired is gone to every reader.
+                for field in hash.iter().filter(|field| !field.is_expired(now.unix_ms())) {
                     let mut pair = Fold::default();
                     pair.mix(field.name.bytes(&mut name));
                     pair.mix(field.value.bytes(&mut value));
@@ -116,7 +118,7 @@ pub(super) fn all(ctx: &mut DebugCtx<'_>, _: Args<'_>) -> Run {
         for handle in db.iter() {
             let mut key = Fold::default();
             key.mix(db.key(handle));
-            key.value(db.entry(handle));
+            key.value(db.entry(handle), ctx.now);
             total.xor(&key.0);
         }
     }
@@ -132,7 +134,7 @@ pub(super) fn values(ctx: &mut DebugCtx<'_>, args: Args<'_>) -> Run {
     for name in args.iter_from(2) {
         let mut fold = Fold::default();
         if let Some(found) = db.find(keyspace.key(name)) {
-            fold.value(db.entry(found.handle));
+            fold.value(db.entry(found.handle), ctx.now);
         }
         ctx.reply.simple(fold.hex().as_bytes());
     }

@@ -1,0 +1,83 @@
+//! The part of the replication stream that waits behind a snapshot: a thread puts it into a spool (`spool.rs`), because the disk may
+//! be slow and the main thread does not wait.
+
+use super::Storage;
+use super::spool::{self, Spool, SpoolReaders, SpoolWriter};
+use sluice_base::Bytes;
+use sluice_engine::{NextPiece, SaveError, SnapshotPieces, StreamSpool};
+use sluice_evloop::Waker;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::mpsc::{Receiver, Sender, channel};
+
+/// The main thread's end.
+pub struct SpooledStream {
+    /// To the thread. Its queue is bounded by what the engine lets wait for the disk: `unwritten_bytes`.
+    blocks: Sender<Bytes>,
+    /// Bytes that are on their way to the spool.
+    unwritten: Arc<AtomicUsize>,
+    readers: SpoolReaders,
+    spool: Arc<Spool>,
+}
+
+/// Begins a spool for so many replicas, with its scratch file at `path`. Errors: a line for the log.
+pub fn begin(
+    storage: &Arc<dyn Storage>,
+    path: PathBuf,
+    replicas: usize,
+    waker: Waker,
+) -> Result<SpooledStream, SaveError> {
+    let (writer, readers) = spool::for_replicas(storage, path, replicas, waker);
+    let (blocks, given) = channel();
+    let unwritten = Arc::new(AtomicUsize::new(0));
+    let (spool, counted) = (writer.shared(), unwritten.clone());
+    let thread = std::thread::Builder::new().name("stream-spool".to_owned());
+    thread
+        .spawn(move || put_in(writer, &given, &counted))
+        .map_err(|error| SaveError(format!("Can't spool the replication stream: {error}")))?;
+    Ok(SpooledStream { blocks, unwritten, readers, spool })
+}
+
+/// Puts blocks into the spool until nobody gives or takes any more.
+fn put_in(mut writer: SpoolWriter, given: &Receiver<Bytes>, unwritten: &AtomicUsize) {
+    let _stack = crate::crash::SignalStack::install();
+    while let Ok(block) = given.recv() {
+        let len = block.len();
+        if writer.push(block).is_err() {
+            return;
+        }
+        // Relaxed: a count for the limit, which orders nothing.
+        unwritten.fetch_sub(len, Relaxed);
+    }
+}
+
+impl StreamSpool for SpooledStream {
+    fn give(&mut self, block: Bytes) {
+        // Relaxed: as above.
+        self.unwritten.fetch_add(block.len(), Relaxed);
+        // The thread ends when the spool was broken off: then it says so to whoever takes.
+        let _ = self.blocks.send(block);
+    }
+
+    fn next(&mut self, replica: usize) -> NextPiece {
+        self.readers.next(replica)
+    }
+
+    fn leave(&mut self, replica: usize) {
+        self.readers.leave(replica);
+    }
+
+    fn has_news(&self) -> bool {
+        self.readers.has_news()
+    }
+
+    fn unwritten_bytes(&self) -> usize {
+        self.unwritten.load(Relaxed)
+    }
+
+    fn warning(&mut self) -> Option<String> {
+        self.spool.warning()
+    }
+}
