@@ -131,14 +131,7 @@ impl Limits {
         let threshold_ms = config.int(param::LATENCY_MONITOR_THRESHOLD);
         let latency_ns = if threshold_ms > 0 { threshold_ms.saturating_mul(1_000_000) } else { i64::MAX };
         let policy = config.choice::<EvictionPolicy>(param::MAXMEMORY_POLICY);
-        let output = [ClientClass::Normal, ClientClass::Replica, ClientClass::Pubsub].map(|class| {
-            let limit = config.buffer_limit(class);
-            OutputLimit {
-                hard: limit.hard_bytes as usize,
-                soft: limit.soft_bytes as usize,
-                soft_seconds: limit.soft_seconds as u64,
-            }
-        });
+        let output = output_limits(config);
         // A replica's limit is about the backlog, and not about its output.
         let bounds = [&output[0], &output[2]]
             .into_iter()
@@ -211,6 +204,18 @@ impl Limits {
     pub fn admission(&self, own: Admission) -> Admission {
         if self.password.is_empty() { Admission::Authenticated } else { own }
     }
+}
+
+/// The output limits of normal clients, replicas and subscribers.
+fn output_limits(config: &Config) -> [OutputLimit; 3] {
+    [ClientClass::Normal, ClientClass::Replica, ClientClass::Pubsub].map(|class| {
+        let limit = config.buffer_limit(class);
+        OutputLimit {
+            hard: limit.hard_bytes as usize,
+            soft: limit.soft_bytes as usize,
+            soft_seconds: limit.soft_seconds as u64,
+        }
+    })
 }
 
 /// What makes room above `maxmemory`.

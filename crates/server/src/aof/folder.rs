@@ -219,27 +219,14 @@ impl Folder {
         }
         said.push(format!("Successfully renamed the temporary AOF base file {temporary} into {shown}"));
         if increment == Named::WithBase {
-            let name = self.manifest.incr().last().map(|file| file.name.clone()).unwrap_or_default();
-            let (from, to) = (self.path_of(TEMP_INCR.as_bytes()), self.path_of(&name));
-            let shown = String::from_utf8_lossy(&name).into_owned();
-            if let Err(line) = self.clear_name(&name) {
-                self.manifest = before;
-                self.take_back(&base_path);
-                return Err([said, vec![line]].concat());
+            match self.name_temporary_incr() {
+                Ok(line) => said.push(line),
+                Err(line) => {
+                    self.manifest = before;
+                    self.take_back(&base_path);
+                    return Err([said, vec![line]].concat());
+                }
             }
-            // Its name is durable before the manifest names it.
-            let renamed = self.storage.rename(&from, &to).and_then(|()| self.storage.sync_folder(&self.path));
-            if let Err(error) = renamed {
-                self.manifest = before;
-                self.take_back(&base_path);
-                self.take_back(&to);
-                let reason = plain_error(&error);
-                let text = format!(
-                    "Error trying to rename the temporary AOF incr file {TEMP_INCR} into {shown}: {reason}"
-                );
-                return Err([said, vec![text]].concat());
-            }
-            said.push(format!("Successfully renamed the temporary AOF incr file {TEMP_INCR} into {shown}"));
         }
         let named_now = self.manifest.clone();
         if let Err(line) = self.persist_begun(manifest, before.clone()) {
@@ -253,6 +240,23 @@ impl Folder {
             return Err([said, vec![line]].concat());
         }
         Ok(said)
+    }
+
+    /// Gives the increment that was opened beside the manifest its name, the last one of the manifest in memory. A line for the log
+    /// in either case.
+    fn name_temporary_incr(&mut self) -> Result<String, String> {
+        let name = self.manifest.incr().last().map(|file| file.name.clone()).unwrap_or_default();
+        let (from, to) = (self.path_of(TEMP_INCR.as_bytes()), self.path_of(&name));
+        let shown = String::from_utf8_lossy(&name).into_owned();
+        self.clear_name(&name)?;
+        // Its name is durable before the manifest names it.
+        let renamed = self.storage.rename(&from, &to).and_then(|()| self.storage.sync_folder(&self.path));
+        renamed.map_err(|error| {
+            self.take_back(&to);
+            let reason = plain_error(&error);
+            format!("Error trying to rename the temporary AOF incr file {TEMP_INCR} into {shown}: {reason}")
+        })?;
+        Ok(format!("Successfully renamed the temporary AOF incr file {TEMP_INCR} into {shown}"))
     }
 
     /// Removes a file that this process has put there for a manifest that did not come about: the next attempt has the same
