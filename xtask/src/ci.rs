@@ -203,7 +203,8 @@ fn differential_deep() -> Result<Ran> {
 }
 
 /// Other ways to run our server, of which no client may notice anything.
-const ARMS: [&str; 4] = [
+const ARMS: [&str; 5] = [
+    "--slow-read-elements 1",
     "--event-loop io_uring",
     "--event-loop poll",
     "--io-threads 4 --io-threads-always-active yes",

@@ -272,6 +272,11 @@ impl SnapshotReport {
                         });
                         self.key("list", entry.key.len(), entry.expiry_ms, Some(&mut sizes));
                     }
+                    Loaded::Set(set) => {
+                        let (members, mut digits) = (set.view().iter(), IntBuffer::new());
+                        let mut sizes = members.map(|member| member.bytes(&mut digits).len() as u64);
+                        self.key("set", entry.key.len(), entry.expiry_ms, Some(&mut sizes));
+                    }
                     Loaded::Hash(hash) => {
                         let (mut name, mut value) = (IntBuffer::new(), IntBuffer::new());
                         let mut sizes = hash.view().iter().map(|field| {
@@ -370,6 +375,7 @@ impl SnapshotReport {
                 | Problem::Hash
                 | Problem::Stream
                 | Problem::Zset
+                | Problem::Set
                 | Problem::Module,
                 _,
             ) => error.to_string(),

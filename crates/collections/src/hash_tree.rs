@@ -21,8 +21,8 @@ mod node;
 #[cfg(test)]
 mod tests;
 
-use leaf::{Leaf, NEVER};
-use node::{Node, Sums};
+use leaf::{HashLeaf, NEVER};
+use node::{HashNode, Sums};
 use sluice_base::Bytes;
 use sluice_base::hash::{HashSeed, siphash13};
 use triomphe::Arc;
@@ -83,7 +83,7 @@ pub enum Expiry {
 /// A table of fields. See the head of the module.
 #[derive(Debug)]
 pub struct HashTree {
-    root: Node,
+    root: HashNode,
     sums: Sums,
     seed: HashSeed,
     content: Content,
@@ -92,9 +92,9 @@ pub struct HashTree {
 impl HashTree {
     /// An empty tree. The seed is the server's.
     pub fn new(seed: HashSeed, content: Content) -> HashTree {
-        let leaf = Leaf::new(content);
+        let leaf = HashLeaf::new(content);
         let sums = Sums { heap: leaf.heap_bytes(), ..Sums::NONE };
-        HashTree { root: Node::Leaf(Arc::new(leaf)), sums, seed, content }
+        HashTree { root: HashNode::Leaf(Arc::new(leaf)), sums, seed, content }
     }
 
     /// The same tree a second time: neither sees what is changed in the other. O(1).
@@ -163,7 +163,7 @@ impl HashTree {
     }
 
     /// Changes the leaf that has a hash.
-    fn change<R>(&mut self, hash: u64, op: impl FnOnce(&mut Leaf) -> R) -> R {
+    fn change<R>(&mut self, hash: u64, op: impl FnOnce(&mut HashLeaf) -> R) -> R {
         let seed = self.seed;
         node::change(&mut self.root, &mut self.sums, hash, |name| siphash13(seed, name), op)
     }
@@ -244,8 +244,8 @@ impl HashTree {
         let (mut node, mut rank) = (&self.root, rank);
         loop {
             match node {
-                Node::Leaf(leaf) => return (rank < leaf.len()).then(|| leaf.get(rank)),
-                Node::Inner(inner) => {
+                HashNode::Leaf(leaf) => return (rank < leaf.len()).then(|| leaf.get(rank)),
+                HashNode::Inner(inner) => {
                     let mut below = None;
                     for child in inner.children() {
                         if rank < child.sums.count {
@@ -298,12 +298,12 @@ impl HashTree {
     }
 
     /// The leaf that has a hash, and the first hash of the leaf behind it.
-    fn leaf_from(&self, hash: u64) -> (&Leaf, Option<u64>) {
+    fn leaf_from(&self, hash: u64) -> (&HashLeaf, Option<u64>) {
         let (mut node, mut next) = (&self.root, None);
         loop {
             match node {
-                Node::Leaf(leaf) => return (leaf, next),
-                Node::Inner(inner) => {
+                HashNode::Leaf(leaf) => return (leaf, next),
+                HashNode::Inner(inner) => {
                     let at = inner.position(hash);
                     next = inner.low_behind(at).or(next);
                     node = &inner.children()[at].node;

@@ -12,6 +12,7 @@ mod arch;
 pub mod bits;
 pub mod hash_tree;
 pub mod index;
+pub mod intset;
 pub mod listpack;
 #[allow(unsafe_code)]
 pub mod slab;

@@ -13,6 +13,7 @@ pub mod hyperloglog;
 pub mod list;
 pub mod pubsub;
 pub mod server;
+pub mod set;
 pub mod sorted_set;
 pub mod stream;
 pub mod string;
@@ -39,7 +40,7 @@ macro_rules! groups {
     };
 }
 
-groups! { string, list, hash, bitmap, hyperloglog, stream, sorted_set, geo, generic, connection, cluster, server, transactions, pubsub }
+groups! { string, list, hash, set, bitmap, hyperloglog, stream, sorted_set, geo, generic, connection, cluster, server, transactions, pubsub }
 
 /// How many specs there are, subcommands included.
 pub(crate) const COUNT: usize = count_before(COUNTS.len()) as usize;

@@ -106,6 +106,7 @@ const COMPLETE: &[&str] = &[
     "string",
     "list",
     "hash",
+    "set",
     "bitmap",
     "hyperloglog",
     "stream",

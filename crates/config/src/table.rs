@@ -27,7 +27,6 @@ const CORPSE: &str = "crash reports";
 const MODULES: &str = "modules";
 const REPLICATION: &str = "replication";
 const SCRIPTS: &str = "scripting";
-const SETS: &str = "sets";
 const TLS: &str = "TLS";
 const TRACKING: &str = "client-side caching";
 
@@ -492,11 +491,11 @@ params! {
             "Elements in one node of a list; -1 to -5 are 4, 8, 16, 32 and 64 KiB instead.";
         LIST_COMPRESS_DEPTH: Int = number("list-compress-depth", 0, 0, INT).debug(),
             "Nodes at each end of a list that stay uncompressed; 0 compresses none.";
-        SET_MAX_INTSET_ENTRIES: Int = number("set-max-intset-entries", 512, 0, LONG).later(SETS),
+        SET_MAX_INTSET_ENTRIES: Int = number("set-max-intset-entries", 512, 0, LONG),
             "Members up to which a set of numbers is kept compact.";
-        SET_MAX_LISTPACK_ENTRIES: Int = number("set-max-listpack-entries", 128, 0, LONG).later(SETS),
+        SET_MAX_LISTPACK_ENTRIES: Int = number("set-max-listpack-entries", 128, 0, LONG),
             "Members up to which a set is kept compact.";
-        SET_MAX_LISTPACK_VALUE: Int = number("set-max-listpack-value", 64, 0, LONG).later(SETS),
+        SET_MAX_LISTPACK_VALUE: Int = number("set-max-listpack-value", 64, 0, LONG),
             "Bytes of its longest member up to which a set is kept compact.";
         ZSET_MAX_LISTPACK_ENTRIES: Int = number("zset-max-listpack-entries", 128, 0, LONG).alias("zset-max-ziplist-entries"),
             "Members up to which a sorted set is kept compact.";

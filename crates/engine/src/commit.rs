@@ -122,8 +122,7 @@ impl Engine {
     fn count_changes(&mut self, _: CommitCommand<'_>) {
         self.stats.expired_keys += self.effects.expired_by_write().len() as u64;
         self.stats.evicted_keys += self.effects.evicted().len() as u64;
-        self.stats.expired_fields +=
-            self.effects.expired_fields().iter().map(|expired| expired.fields.len() as u64).sum::<u64>();
+        self.stats.expired_fields += self.effects.take_fields_deleted();
         self.changes = self.effects.take_changes();
         self.control.count_changes(self.changes);
     }
@@ -292,6 +291,10 @@ fn announce_database(
         DbChange::Flushed(number) => {
             if let Some(removed) = effects.removed_from(number) {
                 control.watching.database_emptied(number, |key| holds(removed, key));
+            }
+            // Who waits for a key until it is gone is answered.
+            if control.blocking.wants_removals() {
+                control.blocking.database_changed(number);
             }
         }
         DbChange::Swapped(a, b) if a == b => {}

@@ -136,6 +136,7 @@ impl Control {
         limits.list.packed_threshold = self.packed_threshold;
         limits.skip_checksum = self.skip_checksum;
         limits.hash.seed = self.limits.hash.seed;
+        limits.set.seed = self.limits.set.seed;
         self.limits = Arc::new(limits);
         if let Some(load) = &self.load {
             load.set_key_delay(&self.config);

@@ -100,7 +100,9 @@ impl Engine {
     }
 
     fn with(mut control: Control, keyspace: Keyspace, rng: Rng) -> Engine {
-        Arc::make_mut(&mut control.limits).hash.seed = keyspace.hasher().seed();
+        let limits = Arc::make_mut(&mut control.limits);
+        limits.hash.seed = keyspace.hasher().seed();
+        limits.set.seed = keyspace.hasher().seed();
         let mut engine = Engine {
             preparer: Preparer::new(keyspace.hasher(), &control.renames),
             keyspace,

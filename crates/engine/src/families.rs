@@ -14,6 +14,7 @@ pub(crate) mod monitor;
 pub(crate) mod pubsub;
 pub(crate) mod replication;
 pub(crate) mod server;
+pub(crate) mod set;
 pub(crate) mod stream;
 pub(crate) mod string;
 pub(crate) mod transactions;

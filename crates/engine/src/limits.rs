@@ -8,7 +8,7 @@ use sluice_config::choice::{AppendFsync, EvictionPolicy, RdbVersionCheck};
 use sluice_config::{ClientClass, Config, notify, param};
 use sluice_keyspace::{Classes, EvictionKeys, EvictionOrder};
 use sluice_resp::Admission;
-use sluice_value::{HashLimits, ListLimits, StreamLimits, ZsetLimits};
+use sluice_value::{HashLimits, ListLimits, SetLimits, StreamLimits, ZsetLimits};
 
 /// Numbers from the configuration.
 #[derive(Clone, Debug)]
@@ -69,6 +69,8 @@ pub struct Limits {
     pub hll_sparse_bytes_max: usize,
     /// Thresholds of hashes, and the seed of their tables.
     pub hash: HashLimits,
+    /// Thresholds of sets, and the seed of their tables.
+    pub set: SetLimits,
     /// Thresholds of streams.
     pub stream: StreamLimits,
     /// Thresholds of sorted sets.
@@ -174,6 +176,12 @@ impl Limits {
                 max_entries: config.int(param::HASH_MAX_LISTPACK_ENTRIES) as usize,
                 max_value: config.int(param::HASH_MAX_LISTPACK_VALUE) as usize,
                 // The engine knows the seed: see `Engine::with`.
+                seed: HashSeed::default(),
+            },
+            set: SetLimits {
+                max_intset: config.int(param::SET_MAX_INTSET_ENTRIES) as usize,
+                max_entries: config.int(param::SET_MAX_LISTPACK_ENTRIES) as usize,
+                max_value: config.int(param::SET_MAX_LISTPACK_VALUE) as usize,
                 seed: HashSeed::default(),
             },
             stream: StreamLimits {

@@ -106,7 +106,7 @@ impl Engine {
         needed = control.stream.reserved.iter().fold(needed, |needed, reserved| needed.min(reserved.offset));
         let is_held = end - needed.min(end) > control.limits.backlog_bytes;
         control.stream.offered(needed, control.limits.backlog_bytes);
-        if is_held {
+        if is_held || !self.control.stream.spooled.is_empty() {
             self.limit_replicas(process);
         }
     }

@@ -9,6 +9,7 @@ pub(crate) fn all() -> impl Iterator<Item = Route> {
         families::string::ROUTES,
         families::list::ROUTES,
         families::hash::ROUTES,
+        families::set::ROUTES,
         families::bitmap::ROUTES,
         families::hyperloglog::ROUTES,
         families::stream::ROUTES,

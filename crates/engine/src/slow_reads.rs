@@ -26,7 +26,7 @@ use sluice_base::{Bytes, Now, heap};
 use sluice_command::{Named, Spec};
 use sluice_keyspace::{Str, ValueRef};
 use sluice_resp::{Outbox, Protocol, Reply, Request};
-use sluice_value::{Hash, HashRef, List, ListRef, Value, Zset, ZsetRef};
+use sluice_value::{Hash, HashRef, List, ListRef, Set, SetRef, Value, Zset, ZsetRef};
 
 /// Whether more of a reply is to come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,7 +40,38 @@ pub enum Progress {
 /// Makes a reply out of shared roots, piece by piece. It knows no keys and no clients.
 pub(crate) trait Production: Send + std::fmt::Debug {
     /// Goes on until [`is_piece`] says that the reply is long enough, or a millisecond or so of work is done.
-    fn go_on(&mut self, roots: &[Value], reply: &mut Reply<'_>) -> Progress;
+    /// Roots that are not needed any more can be taken out.
+    fn go_on(&mut self, roots: &mut Vec<Value>, reply: &mut Reply<'_>) -> Progress;
+}
+
+/// A reply that is made whole, and handed over in pieces.
+struct OneStep<F> {
+    make: Option<F>,
+    made: Vec<u8>,
+    /// Bytes of `made` that were handed over.
+    handed_over: usize,
+}
+
+impl<F> std::fmt::Debug for OneStep<F> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("OneStep").field("made", &self.made.len()).finish_non_exhaustive()
+    }
+}
+
+impl<F: FnOnce(&[Value], &mut Reply<'_>) + Send> Production for OneStep<F> {
+    fn go_on(&mut self, roots: &mut Vec<Value>, reply: &mut Reply<'_>) -> Progress {
+        if let Some(make) = self.make.take() {
+            let mut made = Outbox::new();
+            make(roots, &mut Reply::new(&mut made, reply.protocol()));
+            roots.clear();
+            self.made = if made.is_plain() { made.into_parts().0 } else { made.flatten() };
+            return Progress::More;
+        }
+        let end = self.made.len().min(self.handed_over + PIECE_BYTES);
+        reply.raw(&self.made[self.handed_over..end]);
+        self.handed_over = end;
+        if end < self.made.len() { Progress::More } else { Progress::End }
+    }
 }
 
 /// A read that another thread produces: its roots, and what is to be made of them.
@@ -59,10 +90,18 @@ impl SlowRead {
         SlowRead { roots, production: Box::new(production), proto: Protocol::Resp2, last_len: 0 }
     }
 
+    /// A read whose reply `make` writes in one step: until it has, nobody can end it.
+    pub(crate) fn in_one_step(
+        roots: Vec<Value>,
+        make: impl FnOnce(&[Value], &mut Reply<'_>) + Send + 'static,
+    ) -> SlowRead {
+        SlowRead::new(roots, OneStep { make: Some(make), made: Vec::new(), handed_over: 0 })
+    }
+
     /// The next piece of the reply: of about 256 KiB, large values not counted, which it shares. It may be empty before the end.
     pub fn next_piece(&mut self) -> (Outbox, Progress) {
         let mut piece = Outbox::from_buffer(Vec::with_capacity(self.last_len.min(PIECE_BYTES)));
-        let progress = self.production.go_on(&self.roots, &mut Reply::new(&mut piece, self.proto));
+        let progress = self.production.go_on(&mut self.roots, &mut Reply::new(&mut piece, self.proto));
         self.last_len = piece.len();
         // The main thread only passes it on.
         piece.share_runs(SHARED_RUN_BYTES_MIN);
@@ -96,6 +135,8 @@ pub(crate) fn root_of(value: ValueRef<'_>) -> Value {
             Value::Hash(Hash::from_inline(bytes, encoding))
         }
         ValueRef::Hash(HashRef::Value(hash)) => Value::Hash(hash.share()),
+        ValueRef::Set(SetRef::Inline { bytes, encoding }) => Value::Set(Set::from_inline(bytes, encoding)),
+        ValueRef::Set(SetRef::Value(set)) => Value::Set(set.share()),
         ValueRef::Zset(ZsetRef::Inline { bytes, encoding }) => {
             Value::Zset(Zset::from_inline(bytes, encoding))
         }
@@ -177,6 +218,11 @@ impl SlowReadAsk<'_> {
         let is_possible = is_clients && !self.is_nested && can_begin;
         self.reads.in_place += u64::from(!is_possible);
         is_possible
+    }
+
+    /// Elements that a read may visit where it runs: for reads that have to count them first.
+    pub(crate) fn elements_max(&self) -> usize {
+        self.elements_max
     }
 
     /// Has the read that `make` returns produced, once a thread is free for it. A reply that nobody is sent is not produced.

@@ -9,8 +9,8 @@ use sluice_config::{Config, param};
 use sluice_keyspace::{CLOCK_MASK, Captured, Keyspace, Str, ValueRef};
 use sluice_persist::aof::ReplicationNote;
 use sluice_persist::rdb::{Text, Usage, Version, WriteOptions, Writer};
-use sluice_value::stream::{Element, Group, Stream, StreamId};
-use sluice_value::{Direction, ZsetEncoding};
+use sluice_value::stream::{ConsumerGroup, Element, Stream, StreamId};
+use sluice_value::{Direction, SetRef, ZsetEncoding};
 use sluice_value::{HashRef, ListItem};
 use std::ops::ControlFlow;
 
@@ -275,6 +275,7 @@ impl SnapshotFile {
             }
             ValueRef::Hash(hash) => writer.hash(key, hash, expiry, usage, &mut give),
             ValueRef::Stream(stream) => writer.stream(key, stream, expiry, usage, &mut give),
+            ValueRef::Set(set) => writer.set(key, set, expiry, usage, &mut give),
             ValueRef::Zset(zset) => writer.zset(key, zset, expiry, usage, &mut give),
         }
         going
@@ -357,6 +358,7 @@ impl CommandBase {
             }
             ValueRef::Hash(hash) => self.hash(key, hash, give)?,
             ValueRef::Stream(stream) => self.stream(key, stream, give)?,
+            ValueRef::Set(set) => self.set(key, set, give)?,
             ValueRef::Zset(zset) => {
                 // As in the reference, a large set is written from the highest score on.
                 let direction = match zset.encoding() {
@@ -441,7 +443,7 @@ impl CommandBase {
         ControlFlow::Continue(())
     }
 
-    fn group(&mut self, key: &[u8], group: &Group, give: &mut Give<'_>) -> ControlFlow<()> {
+    fn group(&mut self, key: &[u8], group: &ConsumerGroup, give: &mut Give<'_>) -> ControlFlow<()> {
         let read = group.entries_read().map_or_else(|| "-1".to_owned(), |read| read.to_string());
         let last = group.last_id().to_text();
         let words = [b"XGROUP", b"CREATE", key, group.name(), &last, b"ENTRIESREAD", read.as_bytes()];
@@ -459,6 +461,18 @@ impl CommandBase {
             }
         }
         self.give_full(give)
+    }
+
+    fn set(&mut self, key: &[u8], set: SetRef<'_>, give: &mut Give<'_>) -> ControlFlow<()> {
+        let (mut members, mut buffer) = (set.iter().peekable(), IntBuffer::new());
+        while members.peek().is_some() {
+            let mut argv = vec![b"SADD".to_vec(), key.to_vec()];
+            let some = members.by_ref().take(ELEMENTS_PER_COMMAND);
+            argv.extend(some.map(|member| member.bytes(&mut buffer).to_vec()));
+            push_command(&mut self.out, argv.iter().map(Vec::as_slice));
+            self.give_full(give)?;
+        }
+        ControlFlow::Continue(())
     }
 
     fn give_full(&mut self, give: &mut Give<'_>) -> ControlFlow<()> {

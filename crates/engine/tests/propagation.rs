@@ -532,6 +532,7 @@ fn items(file: &[u8]) -> Vec<String> {
                         let elements = zset.view().iter_all().map(|(member, score)| (text(member), score));
                         format!("{:?}", elements.collect::<Vec<_>>())
                     }
+                    Loaded::Set(set) => format!("{:?}", set.view().len()),
                     Loaded::Hash(hash) => format!("{:?}", hash.view().len()),
                     Loaded::Stream(stream) => format!("{:?}", stream.log().len()),
                 };

@@ -390,7 +390,10 @@ fn an_end_waits_for_replicas_and_keeps_writes_back() {
     assert_eq!(ask(&mut rig, asker, "SHUTDOWN"), b"");
     assert_eq!(ask(&mut rig, writer, "SET b 1"), b"", "a write waits");
     rig.check("GET a", "\"1\"");
+    let left_ms: u64 = info(&mut rig, "server", "shutdown_in_milliseconds").parse().unwrap();
+    assert!((9_000..=10_000).contains(&left_ms));
     rig.check("SHUTDOWN ABORT", "+OK");
+    assert!(!rig.run("INFO server").contains("shutdown_in_milliseconds"));
     assert_eq!(rig.output(asker), b"-ERR Errors trying to SHUTDOWN. Check logs.\r\n");
     assert_eq!(rig.output(writer), b"+OK\r\n");
     let offset = number(&mut rig, "master_repl_offset");

@@ -68,6 +68,7 @@ fn replies_are_those_of_reads_in_place() {
     for key in ["h", "small-h", "large-h", "l", "missing"] {
         lines.extend(["HGETALL", "HKEYS", "HVALS", "DUMP"].map(|name| format!("{name} {key}")));
     }
+    lines.extend(lines_of_other_types());
     for (first, last) in [(0, -1), (1, 3), (-2, -1), (3, 1), (0, 100), (2, 2)] {
         lines.extend([format!("LRANGE l {first} {last}"), format!("LRANGE small {first} {last}")]);
         for key in ["s", "pages", "a", "missing"] {
@@ -104,6 +105,136 @@ fn replies_are_those_of_reads_in_place() {
     assert_eq!(info(&mut here, other, "stats", "slow_reads_total"), 0);
     let other = apart.connect();
     assert!(info(&mut apart, other, "stats", "slow_reads_total") > 50, "they went the other way");
+}
+
+/// Sorted sets, places and streams, and what can be read of them.
+fn lines_of_other_types() -> Vec<String> {
+    let scores = |step: usize| (0..2000).map(move |n| format!("{} member:{}", n / 7, n * step));
+    let mut lines = vec![
+        format!("ZADD z {}", scores(1).collect::<Vec<_>>().join(" ")),
+        format!("ZADD other-z {}", scores(3).collect::<Vec<_>>().join(" ")),
+        "ZADD small-z 1 member:3 2 b 3 c".to_owned(),
+        "ZADD same 0 a 0 b 0 c 0 d".to_owned(),
+        "GEOADD g 13.361389 38.115556 Palermo 15.087269 37.502669 Catania 13.5 38.2 near".to_owned(),
+    ];
+    for range in ["0 -1", "5 100", "-3 -1", "7 2", "0 -1 WITHSCORES", "3 9 WITHSCORES"] {
+        for key in ["z", "small-z", "missing", "l"] {
+            lines.extend([format!("ZRANGE {key} {range}"), format!("ZREVRANGE {key} {range}")]);
+        }
+    }
+    for line in [
+        "ZRANGE z 3 (50 BYSCORE LIMIT 2 100 WITHSCORES",
+        "ZRANGE z 50 (3 BYSCORE REV LIMIT 2 100",
+        "ZRANGEBYSCORE z -inf +inf WITHSCORES",
+        "ZREVRANGEBYSCORE z 100 20",
+        "ZRANGEBYLEX same [b + LIMIT 1 10",
+        "ZREVRANGEBYLEX same + (a",
+        "ZINTERCARD 2 z other-z LIMIT 5",
+        "ZINTERCARD 2 z other-z",
+        "ZDIFF 2 z z WITHSCORES",
+        "GEOSEARCH g FROMLONLAT 14 38 BYRADIUS 300 km ASC WITHDIST WITHHASH WITHCOORD",
+        "GEOSEARCH g FROMMEMBER Palermo BYBOX 100 100 km COUNT 1 ANY",
+        "GEOSEARCH g BYPOLYGON 3 10 35 17 35 14 40 DESC",
+        "GEORADIUS_RO g 14 38 1 m",
+        "GEORADIUSBYMEMBER_RO g Palermo 200 km WITHDIST",
+    ] {
+        lines.push(line.to_owned());
+    }
+    for name in ["ZUNION", "ZINTER", "ZDIFF"] {
+        lines.push(format!("{name} 3 z small-z other-z WITHSCORES"));
+        lines.push(format!("{name} 2 missing z"));
+    }
+    lines.extend(
+        ["ZUNION 2 z other-z WEIGHTS 2 -1 AGGREGATE MIN WITHSCORES", "DUMP z", "DUMP g"].map(str::to_owned),
+    );
+    lines.extend((1..900).map(|n| format!("XADD x {}-{} field {n} other value", n / 5, n % 5 + 1)));
+    lines.extend(["XDEL x 3-2 100-1", "XADD one 1-1 a b"].map(str::to_owned));
+    for range in ["- +", "5 60-2", "(3-1 (9", "- + COUNT 1", "- + COUNT 350", "9 3", "7-1 7-1", "3-2 3-2"] {
+        let ids: Vec<&str> = range.split(' ').collect();
+        let rest = ids[2..].join(" ");
+        for key in ["x", "one", "missing"] {
+            lines.push(format!("XRANGE {key} {range}"));
+            lines.push(format!("XREVRANGE {key} {} {} {rest}", ids[1], ids[0]));
+        }
+    }
+    lines.push("DUMP x".to_owned());
+    let members =
+        |step: usize| (0..2000).map(move |n| format!("member:{}", n * step)).collect::<Vec<_>>().join(" ");
+    lines.extend([format!("SADD s1 {}", members(1)), format!("SADD s2 {}", members(3))]);
+    lines.extend(["SADD ints 1 2 3 4 5 6", "SADD few a member:3 b"].map(str::to_owned));
+    for name in ["SINTER", "SUNION", "SDIFF", "SINTERCARD 2", "SINTERCARD 2"] {
+        for keys in ["s1 s2", "s1 few", "ints few", "s1 missing", "missing s1", "s1 s1", "l s1"] {
+            lines.push(format!("{name} {keys}"));
+        }
+    }
+    lines.extend(
+        ["SINTERCARD 2 s1 s2 LIMIT 7", "ZUNION 2 s1 z WITHSCORES", "ZINTER 2 s2 z"].map(str::to_owned),
+    );
+    for key in ["s1", "ints", "few", "missing", "l"] {
+        lines.extend([format!("SMEMBERS {key}"), format!("DUMP {key}")]);
+    }
+    lines
+}
+
+#[test]
+fn large_collections_come_in_pieces() {
+    let mut apart = Rig::new();
+    let mut here = Rig::with(&[("slow-read-elements", "0")]);
+    for first in (0..30_000).step_by(1000) {
+        let numbers = || (first..first + 1000).map(|n: usize| n.to_string());
+        let words = |of: &dyn Fn(String) -> String| numbers().map(of).collect::<Vec<_>>().join(" ");
+        let lines = [
+            format!("ZADD z {}", words(&|n| format!("{n} member-{n:0>20}"))),
+            format!("SADD s {}", words(&|n| format!("member-{n:0>20}"))),
+            format!("HSET h {}", words(&|n| format!("field-{n:0>20} {n}"))),
+        ];
+        let adds = numbers().map(|n| format!("XADD x {}-1 field {n}", n.parse::<u64>().unwrap() + 1));
+        for line in lines.into_iter().chain(adds) {
+            assert_eq!(apart.run(&line), here.run(&line));
+        }
+    }
+    apart.holds_reads = true;
+    for line in [
+        "ZRANGE z 0 -1 WITHSCORES",
+        "ZREVRANGE z 0 -1",
+        "ZUNION 2 z z",
+        "HGETALL h",
+        "HVALS h",
+        "SMEMBERS s",
+        "SUNION s s",
+        "XRANGE x - +",
+        "XREVRANGE x + -",
+        "DUMP z",
+    ] {
+        let words: Vec<&[u8]> = line.split(' ').map(str::as_bytes).collect();
+        let client = apart.client;
+        assert!(apart.argv(client, &words).is_empty(), "{line}");
+        let mut reply = Vec::new();
+        while apart.produce() == Progress::More {
+            let piece = apart.output(client);
+            assert!(piece.len() <= 256 << 10, "{line}: {}", piece.len());
+            reply.extend(piece);
+        }
+        apart.finish_read();
+        reply.extend(apart.output(client));
+        assert!(reply == here.argv(here.client, &words), "{line}");
+    }
+}
+
+#[test]
+fn a_small_range_of_a_large_stream_or_map_is_read_where_it_runs() {
+    let mut rig = Rig::new();
+    rig.holds_reads = true;
+    for n in 0..5000 {
+        rig.run(&format!("XADD x {n}-1 a b"));
+        rig.run(&format!("GEOADD g {} 10 {n}", n as f64 / 1000.0));
+    }
+    assert!(rig.run("XRANGE x 100 102").starts_with("[[\"100-1\""));
+    assert!(rig.run("XRANGE x - + COUNT 2").starts_with("[[\"0-1\""));
+    assert_eq!(rig.run("GEOSEARCH g FROMLONLAT 1 10 BYRADIUS 10 m ASC"), "[\"1000\"]");
+    assert!(rig.reads.is_empty());
+    assert_eq!(rig.run("GEOSEARCH g FROMLONLAT 1 10 BYRADIUS 10000 km"), "");
+    assert_eq!(rig.reads.len(), 1);
 }
 
 #[test]
@@ -445,4 +576,22 @@ fn more_threads_produce_at_the_same_time() {
     rig.engine.set_slow_read_threads(0);
     let third = rig.connect();
     assert!(rig.run_as(third, "LRANGE l 0 -1").ends_with("\"element:9999\"]"), "without threads in place");
+}
+
+#[test]
+fn a_reply_waits_for_the_last_write_before_its_moment() {
+    let mut rig = Rig::with(&[("appendonly", "yes"), ("appendfsync", "always")]);
+    rig.engine.begin_aof();
+    fill(&mut rig, "l", 10_000);
+    let (first, second, writer) = (rig.client, rig.connect(), rig.connect());
+    rig.holds_reads = true;
+    let before = rig.engine.aof_position();
+    rig.run("LRANGE l 0 -1");
+    rig.run_as(second, "LRANGE l 0 -1");
+    rig.run_as(writer, "LSET l 0 changed");
+    let behind = rig.engine.output_position(writer);
+    assert!(behind > before);
+    rig.finish_read();
+    assert_eq!(rig.engine.output_position(first), before, "it knows nothing of the write");
+    assert_eq!(rig.engine.output_position(second), behind, "its moment was behind the write");
 }

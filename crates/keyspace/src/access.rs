@@ -5,7 +5,7 @@ mod text;
 pub use text::StrEdit;
 
 use crate::db::{Db, Found, Meta};
-use crate::edit::{HashEdit, ListEdit, ZsetEdit};
+use crate::edit::{HashEdit, ListEdit, SetEdit, ZsetEdit};
 use crate::effects::{Effects, Event};
 use crate::entry::Form;
 use crate::new_value::NewValue;
@@ -15,7 +15,8 @@ use crate::view::{Entry, Str, ValueRef, WrongType};
 use crate::{Access, ExpiryMode, Key};
 use sluice_base::num::parse_i64;
 use sluice_collections::slab::Handle;
-use sluice_value::{HashLimits, ListLimits, Stream, StreamLimits, Type, Zset, ZsetContext, ZsetLimits};
+use sluice_value::{HashLimits, ListLimits, Set, SetLimits, Stream, StreamLimits, Type};
+use sluice_value::{Zset, ZsetContext, ZsetLimits};
 
 /// A database to read from.
 pub struct DbRef<'a> {
@@ -434,7 +435,11 @@ impl DbMut<'_> {
                 }
                 len
             }
-            ValueRef::List(_) | ValueRef::Hash(_) | ValueRef::Stream(_) | ValueRef::Zset(_) => {
+            ValueRef::List(_)
+            | ValueRef::Hash(_)
+            | ValueRef::Stream(_)
+            | ValueRef::Zset(_)
+            | ValueRef::Set(_) => {
                 return Err(WrongType);
             }
         };
@@ -459,7 +464,11 @@ impl DbMut<'_> {
     fn write_anew(&mut self, found: Found, key: Key<'_>, offset: usize, bytes: &[u8]) {
         let value = match self.dbs[self.number].entry(found.handle).value() {
             ValueRef::Str(text) => NewValue::written(text, offset, bytes),
-            ValueRef::List(_) | ValueRef::Hash(_) | ValueRef::Stream(_) | ValueRef::Zset(_) => return,
+            ValueRef::List(_)
+            | ValueRef::Hash(_)
+            | ValueRef::Stream(_)
+            | ValueRef::Zset(_)
+            | ValueRef::Set(_) => return,
         };
         self.overwrite(found, key, value, SetExpiry::Keep);
     }
@@ -645,6 +654,55 @@ impl DbMut<'_> {
         self.effects.key_ready(self.number, key);
     }
 
+    /// Begins to change the set of a key; `None` when the key is absent.
+    ///
+    /// # Errors
+    /// The key holds another type.
+    pub fn edit_set<'e>(
+        &'e mut self,
+        key: Key<'e>,
+        limits: SetLimits,
+    ) -> Result<Option<SetEdit<'e>>, WrongType> {
+        let Some(found) = self.find(key) else { return Ok(None) };
+        self.edit_found_set(found, key, limits).map(Some)
+    }
+
+    /// The same; a key that is absent is an empty set, which comes into being when it has members at the end of the edit. So
+    /// many members are about to be added, `first` first.
+    ///
+    /// # Errors
+    /// The key holds another type.
+    pub fn edit_or_create_set<'e>(
+        &'e mut self,
+        key: Key<'e>,
+        limits: SetLimits,
+        first: &[u8],
+        count: usize,
+    ) -> Result<SetEdit<'e>, WrongType> {
+        if let Some(found) = self.find(key) {
+            return self.edit_found_set(found, key, limits);
+        }
+        self.clear_hidden(key);
+        let meta = Meta { expiry: None, clock: self.access.touch.fresh() };
+        let db = &mut self.dbs[self.number];
+        let open = db.open_new_set(Set::first_encoding(first, count, limits), limits);
+        Ok(SetEdit::new(db, self.effects, (self.number, key), (meta, limits), open))
+    }
+
+    fn edit_found_set<'e>(
+        &'e mut self,
+        found: Found,
+        key: Key<'e>,
+        limits: SetLimits,
+    ) -> Result<SetEdit<'e>, WrongType> {
+        let db = &mut self.dbs[self.number];
+        let clock = self.access.touch.after(db.clock(found.handle));
+        let meta = Meta { expiry: db.expiry(found.handle), clock };
+        let open = db.open_set(found).ok_or(WrongType)?;
+        db.set_clock(found.handle, clock);
+        Ok(SetEdit::new(db, self.effects, (self.number, key), (meta, limits), open))
+    }
+
     /// Removes a key; whether it was there. A hidden one counts as there.
     #[inline]
     pub fn remove(&mut self, key: Key<'_>, event: Event) -> bool {
@@ -760,7 +818,7 @@ impl DbMut<'_> {
     fn note_ready(&mut self, number: usize, key: Key<'_>, handle: Handle) {
         match self.dbs[number].type_of(handle) {
             Type::List | Type::Stream | Type::Zset => self.effects.key_ready(number, key),
-            Type::String | Type::Hash => {}
+            Type::String | Type::Hash | Type::Set => {}
         }
     }
 

@@ -12,6 +12,7 @@ mod cut;
 mod hash;
 mod in_place;
 mod list;
+mod set;
 mod store;
 mod stream;
 mod tables;
@@ -24,6 +25,7 @@ pub use compact::Compacted;
 pub use cut::CutState;
 pub(crate) use hash::OpenHash;
 pub(crate) use list::OpenList;
+pub(crate) use set::OpenSet;
 pub(crate) use zset::OpenZset;
 
 use crate::entry::{self, Form, Head, Name};
@@ -34,7 +36,7 @@ use sluice_base::{Rng, heap};
 use sluice_collections::Index;
 use sluice_collections::index::{Position, Stats};
 use sluice_collections::slab::{Handle, Slab};
-use sluice_value::{Encoding, Hash, List, Type, Value, Zset};
+use sluice_value::{Encoding, Hash, List, Set, Type, Value, Zset};
 use std::iter::once;
 use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::Relaxed;
@@ -168,7 +170,8 @@ impl Db {
         let scratch = store.scratch.as_ref().map_or(0, List::heap_bytes)
             + store.zset_scratch.as_ref().map_or(0, Zset::heap_bytes);
         let hash_scratch = store.hash_scratch.as_ref().map_or(0, Hash::heap_bytes);
-        let scratch = scratch + hash_scratch + self.volatile.footprint();
+        let set_scratch = store.set_scratch.as_ref().map_or(0, Set::heap_bytes);
+        let scratch = scratch + hash_scratch + set_scratch + self.volatile.footprint();
         let tables = store.slab.bytes_directories() + store.values.bytes() + store.keys.bytes();
         self.index_bytes() + self.expires_bytes() + tables + values + keys + scratch + self.cut_bytes()
     }
@@ -296,6 +299,9 @@ impl Db {
             Form::ListInlineListpack | Form::ListInlineQuicklist | Form::ListOutside => Type::List,
             Form::HashInlineListpack | Form::HashInlineHashtable | Form::HashOutside => Type::Hash,
             Form::StreamOutside => Type::Stream,
+            Form::SetInlineIntset | Form::SetInlineListpack | Form::SetInlineHashtable | Form::SetOutside => {
+                Type::Set
+            }
             Form::ZsetInlineListpack | Form::ZsetInlineSkiplist | Form::ZsetOutside => Type::Zset,
         }
     }
@@ -315,24 +321,45 @@ impl Db {
             Form::StreamOutside => Encoding::Stream,
             Form::ListOutside => match self.value_at(entry::payload(head, self.store.slab.body(handle))) {
                 Value::List(list) => list.encoding().into(),
-                Value::Str(_) | Value::Pages(_) | Value::Hash(_) | Value::Stream(_) | Value::Zset(_) => {
-                    mixed_up()
-                }
+                Value::Str(_)
+                | Value::Pages(_)
+                | Value::Hash(_)
+                | Value::Stream(_)
+                | Value::Zset(_)
+                | Value::Set(_) => mixed_up(),
             },
             Form::HashInlineListpack | Form::ZsetInlineListpack => Encoding::Listpack,
             Form::HashInlineHashtable => Encoding::Hashtable,
             Form::HashOutside => match self.value_at(entry::payload(head, self.store.slab.body(handle))) {
                 Value::Hash(hash) => hash.encoding().into(),
-                Value::Str(_) | Value::Pages(_) | Value::List(_) | Value::Stream(_) | Value::Zset(_) => {
-                    mixed_up()
-                }
+                Value::Str(_)
+                | Value::Pages(_)
+                | Value::List(_)
+                | Value::Stream(_)
+                | Value::Zset(_)
+                | Value::Set(_) => mixed_up(),
+            },
+            Form::SetInlineIntset => Encoding::Intset,
+            Form::SetInlineListpack => Encoding::Listpack,
+            Form::SetInlineHashtable => Encoding::Hashtable,
+            Form::SetOutside => match self.value_at(entry::payload(head, self.store.slab.body(handle))) {
+                Value::Set(set) => set.encoding().into(),
+                Value::Str(_)
+                | Value::Pages(_)
+                | Value::List(_)
+                | Value::Hash(_)
+                | Value::Stream(_)
+                | Value::Zset(_) => mixed_up(),
             },
             Form::ZsetInlineSkiplist => Encoding::Skiplist,
             Form::ZsetOutside => match self.value_at(entry::payload(head, self.store.slab.body(handle))) {
                 Value::Zset(zset) => zset.encoding().into(),
-                Value::Str(_) | Value::Pages(_) | Value::List(_) | Value::Stream(_) | Value::Hash(_) => {
-                    mixed_up()
-                }
+                Value::Str(_)
+                | Value::Pages(_)
+                | Value::List(_)
+                | Value::Stream(_)
+                | Value::Hash(_)
+                | Value::Set(_) => mixed_up(),
             },
         }
     }

@@ -4,8 +4,10 @@
 //! [`ListEdit::unchanged`]. One that is dropped otherwise is a mistake of ours: debug builds panic, release builds record
 //! the key as modified, since it may be. A collection without elements takes its key with it.
 
+mod set;
 mod zset;
 
+pub use set::SetEdit;
 pub use zset::ZsetEdit;
 
 use crate::Key;

@@ -78,6 +78,8 @@ pub struct Effects {
     expired_by_write: Vec<(usize, Box<[u8]>)>,
     evicted: Vec<(usize, Box<[u8]>)>,
     expired_fields: Vec<ExpiredFields>,
+    /// Fields deleted since their time has passed, for INFO.
+    fields_deleted: u64,
     propagation: Propagation,
     hits: u64,
     misses: u64,
@@ -289,6 +291,12 @@ impl Effects {
         &self.expired_by_write
     }
 
+    /// Fields that were deleted because their time had passed, since the last call.
+    #[inline]
+    pub fn take_fields_deleted(&mut self) -> u64 {
+        std::mem::take(&mut self.fields_deleted)
+    }
+
     /// Fields that the expiry cycle has deleted: they propagate as deletions.
     #[inline]
     pub fn expired_fields(&self) -> &[ExpiredFields] {
@@ -484,9 +492,15 @@ impl Effects {
         self.expired_by_read.push((db, key.into()));
     }
 
+    /// So many fields were deleted because their time had passed.
+    pub fn count_fields_deleted(&mut self, count: u64) {
+        self.recorded = true;
+        self.fields_deleted += count;
+    }
+
     /// Fields of a hash were deleted because they had expired.
     pub(crate) fn fields_expired(&mut self, db: usize, key: Key<'_>, fields: Vec<Vec<u8>>) {
-        self.recorded = true;
+        self.count_fields_deleted(fields.len() as u64);
         self.expired_fields.push(ExpiredFields { db, key: key.bytes.into(), fields });
     }
 

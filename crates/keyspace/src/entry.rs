@@ -14,7 +14,7 @@
 //! number back; (4) the form alone says what the payload is: bytes of the value, or the u32 index of a value outside.
 
 use sluice_collections::slab::Slab;
-use sluice_value::{HashEncoding, ListEncoding, ZsetEncoding};
+use sluice_value::{HashEncoding, ListEncoding, SetEncoding, ZsetEncoding};
 
 /// The head word, decoded on the fly.
 #[derive(Clone, Copy)]
@@ -52,6 +52,14 @@ pub enum Form {
     ZsetInlineSkiplist = 18,
     /// A sorted set outside the block, which knows its encoding.
     ZsetOutside = 19,
+    /// A set's bytes, as [`sluice_value::Set::write_inline`] writes them: an intset.
+    SetInlineIntset = 13,
+    /// A set's bytes, to be reported as a listpack.
+    SetInlineListpack = 14,
+    /// The same, to be reported as a hash table.
+    SetInlineHashtable = 15,
+    /// A set outside the block, which knows its encoding.
+    SetOutside = 16,
     /// Nothing: the form that `cargo xtask probe` adds.
     #[cfg(sluice_probe = "form")]
     Probe = 31,
@@ -85,6 +93,16 @@ impl Form {
         }
     }
 
+    /// The form of a set inside its block.
+    #[inline]
+    pub(crate) fn set_inline(encoding: SetEncoding) -> Form {
+        match encoding {
+            SetEncoding::Intset => Form::SetInlineIntset,
+            SetEncoding::Listpack => Form::SetInlineListpack,
+            SetEncoding::Hashtable => Form::SetInlineHashtable,
+        }
+    }
+
     /// The form of a head word. A number that no form has means that memory is corrupt: a panic.
     #[inline]
     fn of(word: u32) -> Form {
@@ -103,6 +121,10 @@ impl Form {
             17 => Form::ZsetInlineListpack,
             18 => Form::ZsetInlineSkiplist,
             19 => Form::ZsetOutside,
+            13 => Form::SetInlineIntset,
+            14 => Form::SetInlineListpack,
+            15 => Form::SetInlineHashtable,
+            16 => Form::SetOutside,
             number => unknown(number),
         }
     }
@@ -117,11 +139,13 @@ impl Form {
             | Form::HashInlineHashtable
             | Form::ZsetInlineListpack
             | Form::ZsetInlineSkiplist => false,
+            Form::SetInlineIntset | Form::SetInlineListpack | Form::SetInlineHashtable => false,
             Form::StrOutside
             | Form::ListOutside
             | Form::HashOutside
             | Form::StreamOutside
-            | Form::ZsetOutside => true,
+            | Form::ZsetOutside
+            | Form::SetOutside => true,
         }
     }
 }

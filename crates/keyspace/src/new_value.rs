@@ -4,7 +4,8 @@ use crate::Str;
 use crate::entry::{self, Form};
 use sluice_base::Bytes;
 use sluice_value::{
-    Hash, HashEncoding, List, ListEncoding, PAGE_BYTES, Pages, Stream, Value, Zset, ZsetEncoding,
+    Hash, HashEncoding, List, ListEncoding, PAGE_BYTES, Pages, Set, SetEncoding, Stream, Value, Zset,
+    ZsetEncoding,
 };
 
 /// What to store.
@@ -33,6 +34,8 @@ pub enum NewValue<'a> {
     Stream(Stream),
     /// A sorted set, which must not be empty.
     Zset(Zset),
+    /// A set, which must not be empty.
+    Set(Set),
 }
 
 impl NewValue<'_> {
@@ -95,6 +98,7 @@ impl<'a> Payload<'a> {
             NewValue::Raw(bytes) => placed(Form::StrInlineRaw, bytes),
             NewValue::Pages(pages) => Payload::Outside(Form::StrOutside, Value::Pages(pages)),
             NewValue::List(list) => Payload::list(key_len, has_expiry, list),
+            NewValue::Set(set) => Payload::set(key_len, has_expiry, set),
             NewValue::Hash(hash) => Payload::hash(key_len, has_expiry, hash),
             NewValue::Stream(stream) => Payload::Outside(Form::StreamOutside, Value::Stream(stream)),
             NewValue::Zset(zset) => Payload::zset(key_len, has_expiry, zset),
@@ -115,13 +119,17 @@ impl<'a> Payload<'a> {
             Form::HashInlineHashtable => Payload::hash_outside(&bytes, HashEncoding::Hashtable),
             Form::ZsetInlineListpack => Payload::zset_outside(&bytes, ZsetEncoding::Listpack),
             Form::ZsetInlineSkiplist => Payload::zset_outside(&bytes, ZsetEncoding::Skiplist),
+            Form::SetInlineIntset => Payload::set_outside(&bytes, SetEncoding::Intset),
+            Form::SetInlineListpack => Payload::set_outside(&bytes, SetEncoding::Listpack),
+            Form::SetInlineHashtable => Payload::set_outside(&bytes, SetEncoding::Hashtable),
             // Eight bytes and four fit beside every name.
             Form::StrInt
             | Form::StrOutside
             | Form::ListOutside
             | Form::HashOutside
             | Form::StreamOutside
-            | Form::ZsetOutside => Payload::Owned(form, bytes),
+            | Form::ZsetOutside
+            | Form::SetOutside => Payload::Owned(form, bytes),
         }
     }
 
@@ -168,6 +176,21 @@ impl<'a> Payload<'a> {
 
     fn zset_outside(bytes: &[u8], encoding: ZsetEncoding) -> Payload<'a> {
         Payload::Outside(Form::ZsetOutside, Value::Zset(Zset::from_inline(bytes, encoding)))
+    }
+
+    fn set(key_len: usize, has_expiry: bool, set: Set) -> Payload<'a> {
+        match set.inline_len() {
+            Some(len) if entry::fits_inside(key_len, has_expiry, len) => {
+                let mut bytes = vec![0; len];
+                set.write_inline(&mut bytes);
+                Payload::Owned(Form::set_inline(set.encoding()), bytes)
+            }
+            Some(_) | None => Payload::Outside(Form::SetOutside, Value::Set(set)),
+        }
+    }
+
+    fn set_outside(bytes: &[u8], encoding: SetEncoding) -> Payload<'a> {
+        Payload::Outside(Form::SetOutside, Value::Set(Set::from_inline(bytes, encoding)))
     }
 
     /// A string that was written whole.

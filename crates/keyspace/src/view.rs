@@ -6,8 +6,8 @@ use crate::entry::{self, Form, Head};
 use sluice_base::Bytes;
 use sluice_collections::slab::Handle;
 use sluice_value::{
-    Encoding, HashEncoding, HashRef, ListEncoding, ListRef, Pages, Piece, Stream, Type, Value, ZsetEncoding,
-    ZsetRef,
+    Encoding, HashEncoding, HashRef, ListEncoding, ListRef, Pages, Piece, SetEncoding, SetRef, Stream, Type,
+    Value, ZsetEncoding, ZsetRef,
 };
 use std::ops::Range;
 use std::sync::atomic::AtomicU32;
@@ -27,6 +27,8 @@ pub enum ValueRef<'a> {
     Stream(&'a Stream),
     /// A sorted set.
     Zset(ZsetRef<'a>),
+    /// A set.
+    Set(SetRef<'a>),
 }
 
 /// A string value, as it is stored.
@@ -102,7 +104,11 @@ impl<'a> Entry<'a> {
         }
         match self.value() {
             ValueRef::Str(text) => Ok(text),
-            ValueRef::List(_) | ValueRef::Hash(_) | ValueRef::Stream(_) | ValueRef::Zset(_) => Err(WrongType),
+            ValueRef::List(_)
+            | ValueRef::Hash(_)
+            | ValueRef::Stream(_)
+            | ValueRef::Zset(_)
+            | ValueRef::Set(_) => Err(WrongType),
         }
     }
     /// The list, for commands that work on lists alone.
@@ -110,7 +116,11 @@ impl<'a> Entry<'a> {
     pub fn as_list(self) -> Result<ListRef<'a>, WrongType> {
         match self.value() {
             ValueRef::List(list) => Ok(list),
-            ValueRef::Str(_) | ValueRef::Hash(_) | ValueRef::Stream(_) | ValueRef::Zset(_) => Err(WrongType),
+            ValueRef::Str(_)
+            | ValueRef::Hash(_)
+            | ValueRef::Stream(_)
+            | ValueRef::Zset(_)
+            | ValueRef::Set(_) => Err(WrongType),
         }
     }
     /// The hash, for commands that work on hashes alone.
@@ -118,7 +128,11 @@ impl<'a> Entry<'a> {
     pub fn as_hash(self) -> Result<HashRef<'a>, WrongType> {
         match self.value() {
             ValueRef::Hash(hash) => Ok(hash),
-            ValueRef::Str(_) | ValueRef::List(_) | ValueRef::Stream(_) | ValueRef::Zset(_) => Err(WrongType),
+            ValueRef::Str(_)
+            | ValueRef::List(_)
+            | ValueRef::Stream(_)
+            | ValueRef::Zset(_)
+            | ValueRef::Set(_) => Err(WrongType),
         }
     }
     /// The sorted set, for commands that work on sorted sets alone.
@@ -126,7 +140,23 @@ impl<'a> Entry<'a> {
     pub fn as_zset(self) -> Result<ZsetRef<'a>, WrongType> {
         match self.value() {
             ValueRef::Zset(zset) => Ok(zset),
-            ValueRef::Str(_) | ValueRef::List(_) | ValueRef::Stream(_) | ValueRef::Hash(_) => Err(WrongType),
+            ValueRef::Str(_)
+            | ValueRef::List(_)
+            | ValueRef::Stream(_)
+            | ValueRef::Hash(_)
+            | ValueRef::Set(_) => Err(WrongType),
+        }
+    }
+    /// The set, for commands that work on sets alone.
+    #[inline]
+    pub fn as_set(self) -> Result<SetRef<'a>, WrongType> {
+        match self.value() {
+            ValueRef::Set(set) => Ok(set),
+            ValueRef::Str(_)
+            | ValueRef::List(_)
+            | ValueRef::Hash(_)
+            | ValueRef::Stream(_)
+            | ValueRef::Zset(_) => Err(WrongType),
         }
     }
     /// The stream, for commands that work on streams alone.
@@ -134,7 +164,11 @@ impl<'a> Entry<'a> {
     pub fn as_stream(self) -> Result<&'a Stream, WrongType> {
         match self.value() {
             ValueRef::Stream(stream) => Ok(stream),
-            ValueRef::Str(_) | ValueRef::List(_) | ValueRef::Hash(_) | ValueRef::Zset(_) => Err(WrongType),
+            ValueRef::Str(_)
+            | ValueRef::List(_)
+            | ValueRef::Hash(_)
+            | ValueRef::Zset(_)
+            | ValueRef::Set(_) => Err(WrongType),
         }
     }
     /// The key itself.
@@ -288,7 +322,7 @@ pub(crate) fn value_of<'a>(
         Form::StrOutside => match outside(payload) {
             Value::Str(bytes) => ValueRef::Str(Str::Shared(bytes)),
             Value::Pages(pages) => ValueRef::Str(Str::Pages(pages)),
-            Value::List(_) | Value::Hash(_) | Value::Stream(_) | Value::Zset(_) => mixed_up(),
+            Value::List(_) | Value::Hash(_) | Value::Stream(_) | Value::Zset(_) | Value::Set(_) => mixed_up(),
         },
         Form::ListInlineListpack => {
             ValueRef::List(ListRef::Inline { bytes: payload, encoding: ListEncoding::Listpack })
@@ -298,9 +332,12 @@ pub(crate) fn value_of<'a>(
         }
         Form::ListOutside => match outside(payload) {
             Value::List(list) => ValueRef::List(list.view()),
-            Value::Str(_) | Value::Pages(_) | Value::Hash(_) | Value::Stream(_) | Value::Zset(_) => {
-                mixed_up()
-            }
+            Value::Str(_)
+            | Value::Pages(_)
+            | Value::Hash(_)
+            | Value::Stream(_)
+            | Value::Zset(_)
+            | Value::Set(_) => mixed_up(),
         },
         Form::HashInlineListpack => {
             ValueRef::Hash(HashRef::Inline { bytes: payload, encoding: HashEncoding::Listpack })
@@ -310,9 +347,12 @@ pub(crate) fn value_of<'a>(
         }
         Form::HashOutside => match outside(payload) {
             Value::Hash(hash) => ValueRef::Hash(hash.view()),
-            Value::Str(_) | Value::Pages(_) | Value::List(_) | Value::Stream(_) | Value::Zset(_) => {
-                mixed_up()
-            }
+            Value::Str(_)
+            | Value::Pages(_)
+            | Value::List(_)
+            | Value::Stream(_)
+            | Value::Zset(_)
+            | Value::Set(_) => mixed_up(),
         },
         Form::ZsetInlineListpack => {
             ValueRef::Zset(ZsetRef::Inline { bytes: payload, encoding: ZsetEncoding::Listpack })
@@ -322,13 +362,39 @@ pub(crate) fn value_of<'a>(
         }
         Form::ZsetOutside => match outside(payload) {
             Value::Zset(zset) => ValueRef::Zset(zset.view()),
-            Value::Str(_) | Value::Pages(_) | Value::List(_) | Value::Stream(_) | Value::Hash(_) => {
-                mixed_up()
-            }
+            Value::Str(_)
+            | Value::Pages(_)
+            | Value::List(_)
+            | Value::Stream(_)
+            | Value::Hash(_)
+            | Value::Set(_) => mixed_up(),
+        },
+        Form::SetInlineIntset => {
+            ValueRef::Set(SetRef::Inline { bytes: payload, encoding: SetEncoding::Intset })
+        }
+        Form::SetInlineListpack => {
+            ValueRef::Set(SetRef::Inline { bytes: payload, encoding: SetEncoding::Listpack })
+        }
+        Form::SetInlineHashtable => {
+            ValueRef::Set(SetRef::Inline { bytes: payload, encoding: SetEncoding::Hashtable })
+        }
+        Form::SetOutside => match outside(payload) {
+            Value::Set(set) => ValueRef::Set(set.view()),
+            Value::Str(_)
+            | Value::Pages(_)
+            | Value::List(_)
+            | Value::Hash(_)
+            | Value::Stream(_)
+            | Value::Zset(_) => mixed_up(),
         },
         Form::StreamOutside => match outside(payload) {
             Value::Stream(stream) => ValueRef::Stream(stream),
-            Value::Str(_) | Value::Pages(_) | Value::List(_) | Value::Hash(_) | Value::Zset(_) => mixed_up(),
+            Value::Str(_)
+            | Value::Pages(_)
+            | Value::List(_)
+            | Value::Hash(_)
+            | Value::Zset(_)
+            | Value::Set(_) => mixed_up(),
         },
     }
 }

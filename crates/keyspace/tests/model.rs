@@ -467,7 +467,9 @@ fn content(value: ValueRef<'_>, expiry: Option<i64>) -> Content {
         ValueRef::Str(text) => (text.to_vec(), None),
         ValueRef::List(list) => (Vec::new(), Some(elements_of(list))),
         ValueRef::Hash(_) => unreachable!("hashes have a model of their own: tests/hash.rs"),
-        ValueRef::Zset(_) | ValueRef::Stream(_) => unreachable!("no step of this test makes one"),
+        ValueRef::Set(_) | ValueRef::Zset(_) | ValueRef::Stream(_) => {
+            unreachable!("no step of this test makes one")
+        }
     };
     Content { value, list, expiry }
 }
@@ -728,7 +730,9 @@ fn seen(entry: Entry<'_>) -> Seen {
         ValueRef::Str(text) => (text.to_vec(), None, text.len()),
         ValueRef::List(list) => (Vec::new(), Some(elements_of(list)), 0),
         ValueRef::Hash(_) => unreachable!("hashes have a model of their own: tests/hash.rs"),
-        ValueRef::Zset(_) | ValueRef::Stream(_) => unreachable!("no step of this test makes one"),
+        ValueRef::Set(_) | ValueRef::Zset(_) | ValueRef::Stream(_) => {
+            unreachable!("no step of this test makes one")
+        }
     };
     assert_eq!(entry.type_of(), if list.is_some() { Type::List } else { Type::String });
     assert!(entry.size_bytes() >= 16);

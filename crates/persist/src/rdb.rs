@@ -1,7 +1,7 @@
 //! RDB, the snapshot format: a header, fields about the file, databases of keys, a checksum.
 //!
-//! `docs/formats/rdb.md` describes the bytes. Strings, lists and sorted sets are the types so far. A value of another type is refused
-//! by name, or passed over.
+//! `docs/formats/rdb.md` describes the bytes. Strings, lists, sets, hashes, sorted sets and streams are the types so far. A value
+//! of another type is refused by name, or passed over.
 
 mod crc;
 mod cursor;
@@ -12,6 +12,7 @@ mod kind;
 mod list;
 mod payload;
 mod reader;
+mod set;
 mod skip;
 mod stream;
 mod writer;
@@ -89,6 +90,8 @@ mod op {
     pub(crate) const TYPE_HASH_LISTPACK: u8 = 16;
     /// Fields with expiries: Valkey's from version 9 on.
     pub(crate) const TYPE_HASH_VOLATILE: u8 = 22;
+    pub(crate) const TYPE_SET: u8 = 2;
+    pub(crate) const TYPE_SET_INTSET: u8 = 11;
     pub(crate) const TYPE_LIST_QUICKLIST: u8 = 14;
     pub(crate) const TYPE_STREAM: u8 = 15;
     pub(crate) const TYPE_LIST_QUICKLIST_2: u8 = 18;
@@ -98,6 +101,7 @@ mod op {
     pub(crate) const TYPE_ZSET_2: u8 = 5;
     pub(crate) const TYPE_ZSET_ZIPLIST: u8 = 12;
     pub(crate) const TYPE_ZSET_LISTPACK: u8 = 17;
+    pub(crate) const TYPE_SET_LISTPACK: u8 = 20;
 }
 
 /// First bytes of lengths, and of strings that are no plain bytes.

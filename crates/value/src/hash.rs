@@ -13,21 +13,21 @@ mod packed;
 #[cfg(test)]
 mod tests;
 
-use sluice_base::Bytes;
 use sluice_base::hash::HashSeed;
 use sluice_base::num::IntBuffer;
+use sluice_base::{Bytes, heap};
 use sluice_collections::hash_tree::{Content, Expiry, Field, HashTree, HashTreeIter, Part};
-use sluice_collections::listpack::{self, entry};
+use sluice_collections::listpack;
 
 use crate::ListItem;
 use packed::{Packed, PackedIter, PackedRef};
 
 /// A hash that lives outside its entry. One word wide.
 #[derive(Debug)]
-pub struct Hash(Box<Root>);
+pub struct Hash(Box<HashRoot>);
 
 #[derive(Debug)]
-struct Root {
+struct HashRoot {
     encoding: HashEncoding,
     body: Body,
 }
@@ -101,7 +101,7 @@ pub enum HashRef<'a> {
 
 /// The two shapes of a hash that is read.
 #[derive(Clone, Copy)]
-enum Shape<'a> {
+enum HashShape<'a> {
     Packed(PackedRef<'a>),
     Tree(&'a HashTree),
 }
@@ -130,12 +130,12 @@ impl HashField<'_> {
 }
 
 impl<'a> HashRef<'a> {
-    fn shape(self) -> Shape<'a> {
+    fn shape(self) -> HashShape<'a> {
         match self {
-            HashRef::Inline { bytes, .. } => Shape::Packed(PackedRef::of_inline(bytes)),
+            HashRef::Inline { bytes, .. } => HashShape::Packed(PackedRef::of_inline(bytes)),
             HashRef::Value(hash) => match &hash.0.body {
-                Body::Packed(packed) => Shape::Packed(packed.view()),
-                Body::Tree(tree) => Shape::Tree(tree),
+                Body::Packed(packed) => HashShape::Packed(packed.view()),
+                Body::Tree(tree) => HashShape::Tree(tree),
             },
         }
     }
@@ -143,8 +143,8 @@ impl<'a> HashRef<'a> {
     /// How many fields, those included whose expiry is over. O(1).
     pub fn len(self) -> usize {
         match self.shape() {
-            Shape::Packed(packed) => packed.len(),
-            Shape::Tree(tree) => tree.len(),
+            HashShape::Packed(packed) => packed.len(),
+            HashShape::Tree(tree) => tree.len(),
         }
     }
 
@@ -164,71 +164,71 @@ impl<'a> HashRef<'a> {
     /// A field. Cost: O(log n), or O(n) of a packed hash.
     pub fn get(self, name: &[u8]) -> Option<HashField<'a>> {
         match self.shape() {
-            Shape::Packed(packed) => packed.get(name),
-            Shape::Tree(tree) => tree.get(name).map(HashField::from),
+            HashShape::Packed(packed) => packed.get(name),
+            HashShape::Tree(tree) => tree.get(name).map(HashField::from),
         }
     }
 
     /// All fields: a packed hash's in the order in which they were added.
     pub fn iter(self) -> HashIter<'a> {
         match self.shape() {
-            Shape::Packed(packed) => HashIter(Walk::Packed(packed.iter())),
-            Shape::Tree(tree) => HashIter(Walk::Tree(tree.iter())),
+            HashShape::Packed(packed) => HashIter(Walk::Packed(packed.iter())),
+            HashShape::Tree(tree) => HashIter(Walk::Tree(tree.iter())),
         }
     }
 
     /// The same without the first `rank` of them. Cost to begin: O(log n), or O(rank) of a packed hash.
     pub fn iter_from(self, rank: usize) -> HashIter<'a> {
         match self.shape() {
-            Shape::Packed(packed) => {
+            HashShape::Packed(packed) => {
                 let mut iter = packed.iter();
                 iter.by_ref().take(rank).for_each(drop);
                 HashIter(Walk::Packed(iter))
             }
-            Shape::Tree(tree) => HashIter(Walk::Tree(tree.iter_from(rank))),
+            HashShape::Tree(tree) => HashIter(Walk::Tree(tree.iter_from(rank))),
         }
     }
 
     /// The field with `rank` fields in front of it in some order. Cost: as of [`HashRef::get`].
     pub fn nth(self, rank: usize) -> Option<HashField<'a>> {
         match self.shape() {
-            Shape::Packed(packed) => packed.iter().nth(rank),
-            Shape::Tree(tree) => tree.nth(rank).map(HashField::from),
+            HashShape::Packed(packed) => packed.iter().nth(rank),
+            HashShape::Tree(tree) => tree.nth(rank).map(HashField::from),
         }
     }
 
     /// Visits about `count` fields from a cursor on; the next cursor, 0 at the end. A packed hash is visited whole.
     pub fn scan(self, cursor: u64, count: usize, mut visit: impl FnMut(HashField<'a>)) -> u64 {
         match self.shape() {
-            Shape::Packed(packed) => {
+            HashShape::Packed(packed) => {
                 packed.iter().for_each(visit);
                 0
             }
-            Shape::Tree(tree) => tree.scan(cursor, count, |field| visit(field.into())),
+            HashShape::Tree(tree) => tree.scan(cursor, count, |field| visit(field.into())),
         }
     }
 
     /// The row of entries, and how many fields, of a hash that is reported as a listpack or could be.
     pub fn row(self) -> Option<(&'a [u8], usize)> {
         match self.shape() {
-            Shape::Packed(packed) => Some((packed.row(), packed.len())),
-            Shape::Tree(_) => None,
+            HashShape::Packed(packed) => Some((packed.row(), packed.len())),
+            HashShape::Tree(_) => None,
         }
     }
 
     /// How many fields have an expiry. O(1).
     pub fn volatile_len(self) -> usize {
         match self.shape() {
-            Shape::Packed(_) => 0,
-            Shape::Tree(tree) => tree.volatile_len(),
+            HashShape::Packed(_) => 0,
+            HashShape::Tree(tree) => tree.volatile_len(),
         }
     }
 
     /// The first expiry of a field. O(1).
     pub fn earliest(self) -> Option<i64> {
         match self.shape() {
-            Shape::Packed(_) => None,
-            Shape::Tree(tree) => tree.earliest(),
+            HashShape::Packed(_) => None,
+            HashShape::Tree(tree) => tree.earliest(),
         }
     }
 }
@@ -256,7 +256,7 @@ impl<'a> Iterator for HashIter<'a> {
 
 impl Default for Hash {
     fn default() -> Hash {
-        Hash(Box::new(Root { encoding: HashEncoding::Listpack, body: Body::Packed(Packed::default()) }))
+        Hash(Box::new(HashRoot { encoding: HashEncoding::Listpack, body: Body::Packed(Packed::default()) }))
     }
 }
 
@@ -270,7 +270,7 @@ impl Hash {
     /// memory.
     pub fn from_row(row: &[u8]) -> Option<Hash> {
         let packed = Packed::checked(row)?;
-        Some(Hash(Box::new(Root { encoding: HashEncoding::Listpack, body: Body::Packed(packed) })))
+        Some(Hash(Box::new(HashRoot { encoding: HashEncoding::Listpack, body: Body::Packed(packed) })))
     }
 
     /// The hash that [`Hash::write_inline`] wrote.
@@ -319,7 +319,7 @@ impl Hash {
             Body::Packed(packed) => Body::Packed(packed.clone()),
             Body::Tree(tree) => Body::Tree(tree.share()),
         };
-        Hash(Box::new(Root { encoding: self.0.encoding, body }))
+        Hash(Box::new(HashRoot { encoding: self.0.encoding, body }))
     }
 
     /// The hash to read from.
@@ -344,7 +344,7 @@ impl Hash {
 
     /// Bytes allocated for the hash, also where others share them. O(1).
     pub fn heap_bytes(&self) -> usize {
-        size_of::<Root>()
+        heap::boxed::<HashRoot>()
             + match &self.0.body {
                 Body::Packed(packed) => packed.heap_bytes(),
                 Body::Tree(tree) => tree.heap_bytes(),
@@ -361,7 +361,7 @@ impl Hash {
 
     /// Bytes allocated that have no other owner. Cost: one step for each part that is not shared.
     pub(crate) fn own_bytes(&self) -> usize {
-        size_of::<Root>()
+        heap::boxed::<HashRoot>()
             + match &self.0.body {
                 Body::Packed(packed) if packed.is_shared() => 0,
                 Body::Packed(packed) => packed.heap_bytes(),
@@ -498,8 +498,3 @@ const ROW_BYTES_MAX: usize = 1 << 30;
 
 const _: () = assert!(PACKED_TABLE_BYTES_MAX + packed::INLINE_HEADER_LEN <= INLINE_LEN_MAX);
 const _: () = assert!(listpack::EMPTY_LEN < INLINE_LEN_MAX);
-
-/// Bytes of a field with its value in a listpack.
-pub fn packed_pair_len(name: &[u8], value: &[u8]) -> usize {
-    entry::len(listpack::Element::of(name)) + entry::len(listpack::Element::of(value))
-}

@@ -13,6 +13,7 @@ pub mod hash;
 pub mod hll;
 pub mod list;
 mod pages;
+pub mod set;
 pub mod stream;
 pub mod zset;
 
@@ -23,6 +24,7 @@ pub use sluice_collections::hash_tree::Expiry as HashExpiry;
 
 pub use list::{List, ListContext, ListEncoding, ListItem, ListIter, ListLimits, ListRef};
 pub use pages::{PAGE_BYTES, Pages, Piece};
+pub use set::{Set, SetContext, SetEncoding, SetIter, SetLimits, SetRef};
 pub use stream::{Stream, StreamContext, StreamId, StreamLimits};
 pub use zset::{Direction, Edge, Zset, ZsetContext, ZsetEncoding, ZsetIter, ZsetLimits, ZsetRef};
 
@@ -42,6 +44,8 @@ pub enum Value {
     Stream(Stream),
     /// A sorted set.
     Zset(Zset),
+    /// A set.
+    Set(Set),
     /// Nothing: the variant that `cargo xtask probe` adds.
     #[cfg(sluice_probe = "variant")]
     Probe,
@@ -60,6 +64,8 @@ pub enum Type {
     Stream,
     /// A sorted set.
     Zset,
+    /// A set.
+    Set,
 }
 
 impl Type {
@@ -71,6 +77,7 @@ impl Type {
             Type::Hash => "hash",
             Type::Stream => "stream",
             Type::Zset => "zset",
+            Type::Set => "set",
         }
     }
 }
@@ -88,6 +95,8 @@ pub enum Encoding {
     Listpack,
     /// A list of listpacks.
     Quicklist,
+    /// Integers in ascending order.
+    Intset,
     /// A hash table.
     Hashtable,
     /// Macro nodes by their ids.
@@ -105,6 +114,7 @@ impl Encoding {
             Encoding::Raw => "raw",
             Encoding::Listpack => "listpack",
             Encoding::Quicklist => "quicklist",
+            Encoding::Intset => "intset",
             Encoding::Hashtable => "hashtable",
             Encoding::Stream => "stream",
             // What the reference keeps large sorted sets in; clients know the name.
@@ -131,6 +141,16 @@ impl From<HashEncoding> for Encoding {
     }
 }
 
+impl From<SetEncoding> for Encoding {
+    fn from(encoding: SetEncoding) -> Encoding {
+        match encoding {
+            SetEncoding::Intset => Encoding::Intset,
+            SetEncoding::Listpack => Encoding::Listpack,
+            SetEncoding::Hashtable => Encoding::Hashtable,
+        }
+    }
+}
+
 impl From<ZsetEncoding> for Encoding {
     fn from(encoding: ZsetEncoding) -> Encoding {
         match encoding {
@@ -151,6 +171,7 @@ impl Value {
             Value::Hash(hash) => hash.heap_bytes(),
             Value::Stream(stream) => stream.heap_bytes(),
             Value::Zset(zset) => zset.heap_bytes(),
+            Value::Set(set) => set.heap_bytes(),
         }
     }
 
@@ -159,9 +180,12 @@ impl Value {
         match self {
             Value::Str(bytes) => bytes.footprint(),
             // All but the ends of a list is in pieces of whole size classes; so is a sorted set.
-            Value::Pages(_) | Value::List(_) | Value::Hash(_) | Value::Stream(_) | Value::Zset(_) => {
-                self.heap_bytes()
-            }
+            Value::Pages(_)
+            | Value::List(_)
+            | Value::Hash(_)
+            | Value::Stream(_)
+            | Value::Zset(_)
+            | Value::Set(_) => self.heap_bytes(),
         }
     }
 
@@ -174,6 +198,7 @@ impl Value {
             Value::Hash(hash) => Value::Hash(hash.share()),
             Value::Stream(stream) => Value::Stream(stream.share()),
             Value::Zset(zset) => Value::Zset(zset.share()),
+            Value::Set(set) => Value::Set(set.share()),
         }
     }
 
@@ -186,6 +211,7 @@ impl Value {
             Value::Hash(hash) => hash.is_shared(),
             Value::Stream(stream) => stream.is_shared(),
             Value::Zset(zset) => zset.is_shared(),
+            Value::Set(set) => set.is_shared(),
         }
     }
 
@@ -199,6 +225,7 @@ impl Value {
             Value::Hash(hash) => hash.own_bytes(),
             Value::Stream(stream) => stream.own_bytes(),
             Value::Zset(zset) => zset.own_bytes(),
+            Value::Set(set) => set.own_bytes(),
         }
     }
 
@@ -211,6 +238,7 @@ impl Value {
             Value::List(list) => list.heap_bytes() > bytes_max.min(PACKED_BYTES_MAX),
             Value::Hash(hash) => hash.heap_bytes() > bytes_max.min(PACKED_BYTES_MAX),
             Value::Stream(stream) => stream.heap_bytes() > bytes_max.min(PACKED_BYTES_MAX),
+            Value::Set(set) => set.heap_bytes() > bytes_max.min(PACKED_BYTES_MAX),
             Value::Zset(zset) => !zset.is_small() || zset.heap_bytes() > bytes_max,
         }
     }

@@ -11,10 +11,10 @@ mod macro_node;
 mod tree;
 mod wire;
 
-pub use group::{Consumer, Group, PendingEntry};
+pub use group::{ConsumerGroup, PendingEntry, StreamConsumer};
 pub use id::StreamId;
 pub use log::{Entries, EntriesBack, EntryLog, EntryRef, TrimExtent, TrimTo};
-pub use macro_node::Pairs;
+pub use macro_node::EntryPairs;
 pub use wire::NodeError;
 
 pub use sluice_collections::listpack::Element;
@@ -30,7 +30,7 @@ pub struct Stream(Box<StreamRoot>);
 #[derive(Debug, Default)]
 struct StreamRoot {
     log: EntryLog,
-    groups: SharedTree<Group>,
+    groups: SharedTree<ConsumerGroup>,
 }
 
 /// What the configuration says about streams.
@@ -76,8 +76,11 @@ pub struct StreamContext {
 
 impl StreamContext {
     /// Keeps removed nodes to be dropped elsewhere; few are dropped here.
-    fn discard_nodes(&mut self, nodes: SharedTree<log::NodeItem>) {
-        if nodes.weight().heap > DROPPED_HERE_MAX {
+    fn discard_nodes(&mut self, parts: Vec<SharedTree<log::NodeItem>>) {
+        if parts.iter().map(|part| part.weight().heap).sum::<usize>() <= DROPPED_HERE_MAX {
+            return;
+        }
+        for nodes in parts {
             self.garbage
                 .push(Stream(Box::new(StreamRoot { log: EntryLog::of(nodes), ..StreamRoot::default() })));
         }
@@ -151,17 +154,17 @@ impl Stream {
     }
 
     /// The group of a name.
-    pub fn group(&self, name: &[u8]) -> Option<&Group> {
+    pub fn group(&self, name: &[u8]) -> Option<&ConsumerGroup> {
         self.0.groups.get(name)
     }
 
     /// The groups in the order of their names.
-    pub fn groups(&self) -> impl Iterator<Item = &Group> {
+    pub fn groups(&self) -> impl Iterator<Item = &ConsumerGroup> {
         self.0.groups.iter(None)
     }
 
     /// Adds a group; `false`, and no change, where the name is taken.
-    pub fn add_group(&mut self, group: Group, context: &mut StreamContext) -> bool {
+    pub fn add_group(&mut self, group: ConsumerGroup, context: &mut StreamContext) -> bool {
         let name = group.key();
         let is_new = self.group(&name).is_none();
         if is_new {
@@ -187,7 +190,7 @@ impl Stream {
         &mut self,
         name: &[u8],
         context: &mut StreamContext,
-        change: impl FnOnce(&mut Group, &EntryLog, &mut u64) -> R,
+        change: impl FnOnce(&mut ConsumerGroup, &EntryLog, &mut u64) -> R,
     ) -> Option<R> {
         let StreamRoot { log, groups } = &mut *self.0;
         groups.update(name, &mut context.copied, |group, copied| change(group, log, copied))

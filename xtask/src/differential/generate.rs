@@ -40,7 +40,7 @@ pub(crate) struct Generator<'a> {
     grammar: &'a Grammar,
     total_weight: u64,
     pub(super) rng: Rng,
-    /// How many repetitions the last `numkeys` announced.
+    /// How many repetitions the last `numkeys` or `numfields` announced.
     announced: Option<usize>,
     /// Whether keys of this stream expire: then nothing may meet keys by chance, for whoever meets an expired one
     /// deletes it.
@@ -81,7 +81,8 @@ const NOTIFY_CHANCE: u64 = 60;
 /// That a key of a command is one that mostly holds a value of its type.
 const OWN_KEY_CHANCE: u64 = 75;
 /// What the keys of a type begin with: three of each.
-const OWN_KEYS: &[(&str, &str)] = &[("@list", "l"), ("@hyperloglog", "p"), ("@bitmap", "s"), ("@set", "e")];
+const OWN_KEYS: &[(&str, &str)] =
+    &[("@list", "l"), ("@hyperloglog", "p"), ("@bitmap", "s"), ("@set", "e"), ("@hash", "h")];
 /// That keys of a stream expire; and in such a stream, that one does next.
 const MORTAL_CHANCES: [u64; 2] = [25, 3];
 
@@ -298,7 +299,7 @@ impl<'a> Generator<'a> {
                     self.argument(&argument.items[chosen], words);
                 }
             }
-            "integer" if argument.name == "numkeys" => {
+            "integer" if matches!(argument.name.as_str(), "numkeys" | "numfields") => {
                 let count = 1 + self.below(3);
                 self.announced = Some(count);
                 words.push(count.to_string().into_bytes());

@@ -1,4 +1,4 @@
-//! Payloads for RESTORE: strings and lists in every form that files have had, sound or with bytes changed.
+//! Payloads for RESTORE: strings, lists and hashes in every form that files have had, sound or with bytes changed.
 //!
 //! Types that ours does not have are not drawn, nor made by a changed byte: the two servers would part.
 
@@ -58,7 +58,7 @@ pub(super) fn arguments(generator: &mut Generator<'_>) -> Vec<Vec<u8>> {
 fn body(generator: &mut Generator<'_>) -> Vec<u8> {
     let elements: Vec<Vec<u8>> =
         (0..generator.below(9)).map(|_| values::content(&mut generator.rng)).collect();
-    match generator.below(8) {
+    match generator.below(11) {
         0..3 => {
             let value = values::content(&mut generator.rng);
             [vec![0], text(generator, &value)].concat()
@@ -91,11 +91,77 @@ fn body(generator: &mut Generator<'_>) -> Vec<u8> {
             }
             body
         }
+        7 => hash(generator),
+        8 => {
+            // An odd one is no hash, nor is one with a field twice.
+            let kind = [13, 16][generator.below(2)];
+            let fields = fields(generator);
+            let packed = if kind == 13 { ziplist(&fields) } else { listpack(&fields) };
+            [vec![kind], text(generator, &packed)].concat()
+        }
+        9 => {
+            let fields = fields(generator);
+            [vec![9], text(generator, &zipmap(&fields))].concat()
+        }
         _ => {
             let kind = [8, 23, 30, 100, 243, 250, 254, 255][generator.below(8)];
             [vec![kind], text(generator, b"value")].concat()
         }
     }
+}
+
+/// Fields and values in turns; now and then a field twice, or one without a value.
+fn fields(generator: &mut Generator<'_>) -> Vec<Vec<u8>> {
+    let mut all = Vec::new();
+    for number in 0..generator.below(6) {
+        let number = if generator.chance(3) { 0 } else { number };
+        all.push(if generator.chance(50) {
+            format!("m{number}").into_bytes()
+        } else {
+            number.to_string().into_bytes()
+        });
+        all.push(values::content(&mut generator.rng));
+    }
+    if generator.chance(3) {
+        all.pop();
+    }
+    all
+}
+
+/// A hash, field by field, with or without expiries.
+fn hash(generator: &mut Generator<'_>) -> Vec<u8> {
+    let kind = [4, 22][generator.below(2)];
+    let all = fields(generator);
+    let mut body = vec![kind];
+    length(all.len() / 2, &mut body);
+    for pair in all.chunks_exact(2) {
+        pair.iter().for_each(|part| body.extend(text(generator, part)));
+        if kind == 22 {
+            let at: i64 = [-1, 33_177_117_420_123, i64::MAX][generator.below(3)];
+            body.extend_from_slice(&at.to_le_bytes());
+        }
+    }
+    body
+}
+
+/// A zipmap without unused bytes.
+fn zipmap(fields: &[Vec<u8>]) -> Vec<u8> {
+    let mut out = vec![(fields.len() / 2).min(254) as u8];
+    for (index, part) in fields.iter().enumerate() {
+        match part.len() {
+            len @ 0..254 => out.push(len as u8),
+            len => {
+                out.push(254);
+                out.extend_from_slice(&(len as u32).to_le_bytes());
+            }
+        }
+        if index % 2 == 1 {
+            out.push(0);
+        }
+        out.extend_from_slice(part);
+    }
+    out.push(255);
+    out
 }
 
 /// Changes, removes or adds bytes behind the type.

@@ -311,8 +311,17 @@ fn waiting_arguments(
     }
 }
 
-/// A push of so many elements that a list has several nodes.
+/// A push of so many elements that a list has several nodes, or a hash is no listpack.
 pub(super) fn many(generator: &mut Generator<'_>) -> Command {
+    if generator.chance(40) {
+        let mut words = vec![b"HSET".to_vec(), values::own_key(&mut generator.rng, "h")];
+        for _ in 0..1 + generator.below(400) {
+            let field = 500 + generator.below(600);
+            words.push(format!("f{field}").into_bytes());
+            words.push(values::content(&mut generator.rng));
+        }
+        return Command::of(words);
+    }
     let mut words = vec![generator.pick(&["RPUSH", "LPUSH", "rpushx"]), values::list_key(&mut generator.rng)];
     let count = 1 + generator.below(150);
     words.extend((0..count).map(|_| values::content(&mut generator.rng)));

@@ -1,35 +1,35 @@
 //! The walk over all fields of a tree.
 
 use super::Field;
-use super::leaf::Leaf;
-use super::node::{Child, Node};
+use super::leaf::HashLeaf;
+use super::node::{HashChild, HashNode};
 
 /// All fields, leaf by leaf.
 #[derive(Clone, Debug)]
 pub struct HashTreeIter<'a> {
     /// The children not yet visited of each node on the way down.
-    path: Vec<std::slice::Iter<'a, Child>>,
-    leaf: Option<(&'a Leaf, usize)>,
+    path: Vec<std::slice::Iter<'a, HashChild>>,
+    leaf: Option<(&'a HashLeaf, usize)>,
 }
 
 impl<'a> HashTreeIter<'a> {
-    pub(super) fn new(root: &'a Node) -> HashTreeIter<'a> {
+    pub(super) fn new(root: &'a HashNode) -> HashTreeIter<'a> {
         let mut iter = HashTreeIter { path: Vec::new(), leaf: None };
         iter.descend(root);
         iter
     }
 
     /// Those that have at least `rank` in front of them. Cost: O(log n).
-    pub(super) fn from_rank(root: &'a Node, rank: usize) -> HashTreeIter<'a> {
+    pub(super) fn from_rank(root: &'a HashNode, rank: usize) -> HashTreeIter<'a> {
         let mut iter = HashTreeIter { path: Vec::new(), leaf: None };
         let (mut node, mut rank) = (root, rank);
         loop {
             match node {
-                Node::Leaf(leaf) => {
+                HashNode::Leaf(leaf) => {
                     iter.leaf = Some((leaf, rank));
                     return iter;
                 }
-                Node::Inner(inner) => {
+                HashNode::Inner(inner) => {
                     let mut children = inner.children().iter();
                     let below = children.find(|child| {
                         let is_below = rank < child.sums.count;
@@ -44,14 +44,14 @@ impl<'a> HashTreeIter<'a> {
         }
     }
 
-    fn descend(&mut self, mut node: &'a Node) {
+    fn descend(&mut self, mut node: &'a HashNode) {
         loop {
             match node {
-                Node::Leaf(leaf) => {
+                HashNode::Leaf(leaf) => {
                     self.leaf = Some((leaf, 0));
                     return;
                 }
-                Node::Inner(inner) => {
+                HashNode::Inner(inner) => {
                     let mut children = inner.children().iter();
                     let Some(first) = children.next() else { return };
                     self.path.push(children);

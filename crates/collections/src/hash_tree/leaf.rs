@@ -23,7 +23,7 @@ use sluice_base::{Bytes, heap};
 
 /// Some entries whose hashes are neighbours.
 #[derive(Clone, Debug)]
-pub(super) struct Leaf {
+pub(super) struct HashLeaf {
     bytes: Vec<u8>,
     long: Option<Box<Long>>,
     earliest: i64,
@@ -62,12 +62,14 @@ enum Stored {
 pub(super) const INSIDE_MAX: usize = 512;
 /// Slots are added so many at a time.
 const ROOM_STEP: usize = 8;
+/// A leaf of up to so many bytes has no room that it does not need.
+const SMALL_BYTES: usize = 512;
 /// What `earliest` is where no field expires.
 pub(super) const NEVER: i64 = i64::MAX;
 
-impl Leaf {
-    pub(super) fn new(content: Content) -> Leaf {
-        Leaf { bytes: Vec::new(), long: None, earliest: NEVER, len: 0, room: 0, volatile: 0, content }
+impl HashLeaf {
+    pub(super) fn new(content: Content) -> HashLeaf {
+        HashLeaf { bytes: Vec::new(), long: None, earliest: NEVER, len: 0, room: 0, volatile: 0, content }
     }
 
     pub(super) fn len(&self) -> usize {
@@ -91,7 +93,7 @@ impl Leaf {
     pub(super) fn heap_bytes(&self) -> usize {
         let long =
             self.long.as_ref().map_or(0, |long| heap::boxed::<Long>() + heap::vec(&long.strings) + long.heap);
-        heap::block(size_of::<usize>() + size_of::<Leaf>()) + heap::vec(&self.bytes) + long
+        heap::block(size_of::<usize>() + size_of::<HashLeaf>()) + heap::vec(&self.bytes) + long
     }
 
     /// Where the first entry is.
@@ -203,8 +205,10 @@ impl Leaf {
         let name = self.keep(name);
         let value = if self.content == Content::Fields { Some(self.keep(value)) } else { None };
         let name_len = name.header_number() << 1;
-        let needed = 2 + name.inside().len() + 8 + value.as_ref().map_or(0, |value| 2 + value.inside().len());
-        self.reserve(needed);
+        let value_len =
+            value.as_ref().map_or(0, |value| number_len(value.header_number()) + value.inside().len());
+        let expiry_len = if expiry.is_some() { 8 } else { 0 };
+        self.reserve(number_len(name_len) + name.inside().len() + expiry_len + value_len);
         put_number(&mut self.bytes, name_len | usize::from(expiry.is_some()));
         self.bytes.extend_from_slice(name.inside());
         if let Some(at) = expiry {
@@ -223,6 +227,15 @@ impl Leaf {
         let needed = self.bytes.len() + more;
         if needed > self.bytes.capacity() {
             self.bytes.reserve_exact(heap::block(needed) - self.bytes.len());
+        }
+    }
+
+    /// Gives memory back where a third is unused, and of a few hundred bytes whatever the allocator takes.
+    fn give_back(&mut self) {
+        let (len, capacity) = (self.bytes.len(), self.bytes.capacity());
+        let fits = heap::block(len);
+        if fits < capacity && (capacity <= SMALL_BYTES || len + len / 2 < capacity) {
+            self.bytes.shrink_to(fits);
         }
     }
 
@@ -278,6 +291,7 @@ impl Leaf {
         for later in slot + 1..self.len() {
             self.set_offset(later, self.offset(later) + added - removed);
         }
+        self.give_back();
     }
 
     /// Replaces the value of a slot.
@@ -347,13 +361,11 @@ impl Leaf {
                 self.find_earliest();
             }
         }
-        if self.bytes.capacity() > 128 && self.bytes.len() + self.bytes.len() / 2 < self.bytes.capacity() {
-            self.bytes.shrink_to(heap::block(self.bytes.len()));
-        }
+        self.give_back();
     }
 
     /// Adds what another leaf holds. `hash_of` gives the hash of a field.
-    pub(super) fn append(&mut self, other: &Leaf, hash_of: impl Fn(&[u8]) -> u64) {
+    pub(super) fn append(&mut self, other: &HashLeaf, hash_of: impl Fn(&[u8]) -> u64) {
         for slot in 0..other.len() {
             let field = other.get(slot);
             self.push(hash_of(field.name.bytes()), field.name, field.value, field.expiry);
@@ -361,8 +373,8 @@ impl Leaf {
     }
 
     /// A leaf with the slots whose hashes `belongs`, out of this one.
-    pub(super) fn part_of(&self, hashes: &[u64], belongs: impl Fn(u64) -> bool) -> Leaf {
-        let mut part = Leaf::new(self.content);
+    pub(super) fn part_of(&self, hashes: &[u64], belongs: impl Fn(u64) -> bool) -> HashLeaf {
+        let mut part = HashLeaf::new(self.content);
         for (slot, hash) in hashes.iter().enumerate().filter(|(_, hash)| belongs(**hash)) {
             let field = self.get(slot);
             part.push(*hash, field.name, field.value, field.expiry);
@@ -418,6 +430,10 @@ fn read_number(bytes: &[u8], at: usize) -> (usize, usize) {
         return (low, at + 1);
     }
     (low & 0x7f | usize::from(bytes[at + 1]) << 7, at + 2)
+}
+
+fn number_len(number: usize) -> usize {
+    if number < 0x80 { 1 } else { 2 }
 }
 
 fn put_number(out: &mut Vec<u8>, number: usize) {

@@ -4,27 +4,27 @@
 //! next child's; the first child takes what is below its low, too; (2) `sums` of a child are those of its node; (3) what is
 //! shared is never written: a writer copies the nodes of its path that have another owner.
 
-use super::leaf::{Leaf, NEVER};
+use super::leaf::{HashLeaf, NEVER};
 use sluice_base::heap;
 use triomphe::Arc;
 
 /// A leaf, or an inner node.
 #[derive(Clone, Debug)]
-pub(super) enum Node {
-    Leaf(Arc<Leaf>),
-    Inner(Arc<Inner>),
+pub(super) enum HashNode {
+    Leaf(Arc<HashLeaf>),
+    Inner(Arc<HashInner>),
 }
 
 /// Up to [`FAN_OUT`] nodes. `lows` stands apart, since a search looks at nothing else.
 #[derive(Clone, Debug)]
-pub(super) struct Inner {
+pub(super) struct HashInner {
     lows: Vec<u64>,
-    children: Vec<Child>,
+    children: Vec<HashChild>,
 }
 
 #[derive(Clone, Debug)]
-pub(super) struct Child {
-    pub(super) node: Node,
+pub(super) struct HashChild {
+    pub(super) node: HashNode,
     pub(super) sums: Sums,
 }
 
@@ -44,7 +44,7 @@ pub(super) struct Sums {
 enum Reshape {
     Fits,
     /// The upper part became a node of its own, from this hash on.
-    Split(u64, Child),
+    Split(u64, HashChild),
     /// So little is left that the node should be joined with a neighbour.
     Small,
 }
@@ -59,7 +59,7 @@ const LEAF_BYTES_MAX: usize = 4096;
 impl Sums {
     pub(super) const NONE: Sums = Sums { count: 0, heap: 0, volatile: 0, earliest: NEVER };
 
-    fn of_leaf(leaf: &Leaf) -> Sums {
+    fn of_leaf(leaf: &HashLeaf) -> Sums {
         Sums {
             count: leaf.len(),
             heap: leaf.heap_bytes(),
@@ -78,23 +78,23 @@ impl Sums {
     }
 }
 
-impl Child {
-    fn leaf(leaf: Leaf) -> Child {
-        Child { sums: Sums::of_leaf(&leaf), node: Node::Leaf(Arc::new(leaf)) }
+impl HashChild {
+    fn leaf(leaf: HashLeaf) -> HashChild {
+        HashChild { sums: Sums::of_leaf(&leaf), node: HashNode::Leaf(Arc::new(leaf)) }
     }
 
-    fn inner(inner: Inner) -> Child {
-        Child { sums: inner.sums(), node: Node::Inner(Arc::new(inner)) }
+    fn inner(inner: HashInner) -> HashChild {
+        HashChild { sums: inner.sums(), node: HashNode::Inner(Arc::new(inner)) }
     }
 }
 
-impl Inner {
+impl HashInner {
     /// Which child takes a hash.
     pub(super) fn position(&self, hash: u64) -> usize {
         self.lows.partition_point(|low| *low <= hash).saturating_sub(1)
     }
 
-    pub(super) fn children(&self) -> &[Child] {
+    pub(super) fn children(&self) -> &[HashChild] {
         &self.children
     }
 
@@ -104,7 +104,7 @@ impl Inner {
     }
 
     fn own_heap(&self) -> usize {
-        heap::block(size_of::<usize>() + size_of::<Inner>())
+        heap::block(size_of::<usize>() + size_of::<HashInner>())
             + heap::vec(&self.lows)
             + heap::vec(&self.children)
     }
@@ -114,25 +114,26 @@ impl Inner {
         Sums { heap: all.heap + self.own_heap(), ..all }
     }
 
-    fn insert(&mut self, at: usize, low: u64, child: Child) {
+    fn insert(&mut self, at: usize, low: u64, child: HashChild) {
         self.lows.insert(at, low);
         self.children.insert(at, child);
     }
 
     /// Puts a child at `at`. A full node gives its upper half away first.
-    fn insert_or_split(&mut self, at: usize, low: u64, child: Child) -> Reshape {
+    fn insert_or_split(&mut self, at: usize, low: u64, child: HashChild) -> Reshape {
         if self.children.len() < FAN_OUT {
             self.insert(at, low, child);
             return Reshape::Fits;
         }
         let half = FAN_OUT / 2;
-        let mut upper = Inner { lows: self.lows.split_off(half), children: self.children.split_off(half) };
+        let mut upper =
+            HashInner { lows: self.lows.split_off(half), children: self.children.split_off(half) };
         if at > half {
             upper.insert(at - half, low, child);
         } else {
             self.insert(at, low, child);
         }
-        Reshape::Split(upper.lows[0], Child::inner(upper))
+        Reshape::Split(upper.lows[0], HashChild::inner(upper))
     }
 
     /// Joins the child at `at`, of which little is left, with a neighbour where both fit into one.
@@ -159,9 +160,9 @@ impl Inner {
 }
 
 /// Adds what `right` holds to `left` where one node has room for both.
-fn join_nodes(left: &mut Child, right: &Child, hash_of: &impl Fn(&[u8]) -> u64) -> bool {
+fn join_nodes(left: &mut HashChild, right: &HashChild, hash_of: &impl Fn(&[u8]) -> u64) -> bool {
     match (&mut left.node, &right.node) {
-        (Node::Leaf(into), Node::Leaf(from)) => {
+        (HashNode::Leaf(into), HashNode::Leaf(from)) => {
             if into.len() + from.len() > LEAF_LEN_MAX * 3 / 4
                 || into.entry_bytes() + from.entry_bytes() > LEAF_BYTES_MAX * 3 / 4
             {
@@ -171,7 +172,7 @@ fn join_nodes(left: &mut Child, right: &Child, hash_of: &impl Fn(&[u8]) -> u64) 
             leaf.append(from, hash_of);
             left.sums = Sums::of_leaf(leaf);
         }
-        (Node::Inner(into), Node::Inner(from)) => {
+        (HashNode::Inner(into), HashNode::Inner(from)) => {
             if into.children.len() + from.children.len() > FAN_OUT * 3 / 4 {
                 return false;
             }
@@ -180,19 +181,19 @@ fn join_nodes(left: &mut Child, right: &Child, hash_of: &impl Fn(&[u8]) -> u64) 
             inner.children.extend_from_slice(&from.children);
             left.sums = inner.sums();
         }
-        (Node::Leaf(_), Node::Inner(_)) | (Node::Inner(_), Node::Leaf(_)) => {
+        (HashNode::Leaf(_), HashNode::Inner(_)) | (HashNode::Inner(_), HashNode::Leaf(_)) => {
             unreachable!("all leaves have the same depth")
         }
     }
     true
 }
 
-impl Node {
+impl HashNode {
     /// Whether the node, or one right below it, has another owner.
     pub(super) fn is_shared(&self) -> bool {
         match self {
-            Node::Leaf(leaf) => !leaf.is_unique(),
-            Node::Inner(inner) => {
+            HashNode::Leaf(leaf) => !leaf.is_unique(),
+            HashNode::Inner(inner) => {
                 !inner.is_unique() || inner.children.iter().any(|child| !child.node.is_unique())
             }
         }
@@ -200,8 +201,8 @@ impl Node {
 
     fn is_unique(&self) -> bool {
         match self {
-            Node::Leaf(leaf) => leaf.is_unique(),
-            Node::Inner(inner) => inner.is_unique(),
+            HashNode::Leaf(leaf) => leaf.is_unique(),
+            HashNode::Inner(inner) => inner.is_unique(),
         }
     }
 
@@ -209,8 +210,8 @@ impl Node {
     pub(super) fn own_bytes(&self) -> usize {
         match self {
             _ if !self.is_unique() => 0,
-            Node::Leaf(leaf) => leaf.heap_bytes(),
-            Node::Inner(inner) => {
+            HashNode::Leaf(leaf) => leaf.heap_bytes(),
+            HashNode::Inner(inner) => {
                 let below: usize = inner.children.iter().map(|child| child.node.own_bytes()).sum();
                 inner.own_heap() + below
             }
@@ -218,23 +219,23 @@ impl Node {
     }
 
     /// The leaf that has a hash, if any has.
-    pub(super) fn leaf_of(&self, hash: u64) -> &Leaf {
+    pub(super) fn leaf_of(&self, hash: u64) -> &HashLeaf {
         let mut node = self;
         loop {
             match node {
-                Node::Leaf(leaf) => return leaf,
-                Node::Inner(inner) => node = &inner.children[inner.position(hash)].node,
+                HashNode::Leaf(leaf) => return leaf,
+                HashNode::Inner(inner) => node = &inner.children[inner.position(hash)].node,
             }
         }
     }
 
     /// Some leaf with a field whose expiry is `bound` or earlier. Cost: O(log n).
-    pub(super) fn leaf_expired(&self, bound: i64) -> Option<&Leaf> {
+    pub(super) fn leaf_expired(&self, bound: i64) -> Option<&HashLeaf> {
         let mut node = self;
         loop {
             match node {
-                Node::Leaf(leaf) => return (leaf.earliest() <= bound).then_some(leaf),
-                Node::Inner(inner) => {
+                HashNode::Leaf(leaf) => return (leaf.earliest() <= bound).then_some(leaf),
+                HashNode::Inner(inner) => {
                     node = &inner.children.iter().find(|child| child.sums.earliest <= bound)?.node;
                 }
             }
@@ -244,24 +245,24 @@ impl Node {
 
 /// Changes the leaf that has `hash`, copying what is shared on the way, and keeps the tree in shape. `sums` are those of `root`.
 pub(super) fn change<R>(
-    root: &mut Node,
+    root: &mut HashNode,
     sums: &mut Sums,
     hash: u64,
     hash_of: impl Fn(&[u8]) -> u64,
-    op: impl FnOnce(&mut Leaf) -> R,
+    op: impl FnOnce(&mut HashLeaf) -> R,
 ) -> R {
     let (result, reshape) = change_node(root, sums, hash, &hash_of, op);
     match reshape {
         Reshape::Fits => {}
         Reshape::Split(low, upper) => {
-            let lower = Child { node: root.clone(), sums: *sums };
-            let inner = Inner { lows: vec![0, low], children: vec![lower, upper] };
+            let lower = HashChild { node: root.clone(), sums: *sums };
+            let inner = HashInner { lows: vec![0, low], children: vec![lower, upper] };
             *sums = inner.sums();
-            *root = Node::Inner(Arc::new(inner));
+            *root = HashNode::Inner(Arc::new(inner));
         }
         Reshape::Small => {
             // The root may be of any size, but one with a single child is not needed.
-            while let Node::Inner(inner) = root
+            while let HashNode::Inner(inner) = root
                 && let [child] = inner.children()
             {
                 let child = child.clone();
@@ -274,30 +275,30 @@ pub(super) fn change<R>(
 }
 
 fn change_node<R>(
-    node: &mut Node,
+    node: &mut HashNode,
     sums: &mut Sums,
     hash: u64,
     hash_of: &impl Fn(&[u8]) -> u64,
-    op: impl FnOnce(&mut Leaf) -> R,
+    op: impl FnOnce(&mut HashLeaf) -> R,
 ) -> (R, Reshape) {
     match node {
-        Node::Leaf(leaf) => {
+        HashNode::Leaf(leaf) => {
             let leaf = Arc::make_mut(leaf);
             let result = op(leaf);
             let reshape = reshape_leaf(leaf, hash_of);
             *sums = Sums::of_leaf(leaf);
             (result, reshape)
         }
-        Node::Inner(inner) => change_inner(inner, sums, hash, hash_of, op),
+        HashNode::Inner(inner) => change_inner(inner, sums, hash, hash_of, op),
     }
 }
 
 fn change_inner<R>(
-    shared: &mut Arc<Inner>,
+    shared: &mut Arc<HashInner>,
     sums: &mut Sums,
     hash: u64,
     hash_of: &impl Fn(&[u8]) -> u64,
-    op: impl FnOnce(&mut Leaf) -> R,
+    op: impl FnOnce(&mut HashLeaf) -> R,
 ) -> (R, Reshape) {
     let own_before = shared.own_heap();
     let inner = Arc::make_mut(shared);
@@ -330,7 +331,7 @@ fn change_inner<R>(
 }
 
 /// Cuts a leaf in two where it is too large: the upper half of its hashes goes.
-fn reshape_leaf(leaf: &mut Leaf, hash_of: &impl Fn(&[u8]) -> u64) -> Reshape {
+fn reshape_leaf(leaf: &mut HashLeaf, hash_of: &impl Fn(&[u8]) -> u64) -> Reshape {
     let len = leaf.len();
     if len < LEAF_LEN_MAX / 4 && leaf.entry_bytes() < LEAF_BYTES_MAX / 4 {
         return Reshape::Small;
@@ -345,7 +346,7 @@ fn reshape_leaf(leaf: &mut Leaf, hash_of: &impl Fn(&[u8]) -> u64) -> Reshape {
     let Some(low) = middle_step(&sorted) else { return Reshape::Fits };
     let upper = leaf.part_of(&hashes, |hash| hash >= low);
     *leaf = leaf.part_of(&hashes, |hash| hash < low);
-    Reshape::Split(low, Child::leaf(upper))
+    Reshape::Split(low, HashChild::leaf(upper))
 }
 
 /// The number at the step between two different numbers that is nearest to the middle.
@@ -356,7 +357,7 @@ fn middle_step(sorted: &[u64]) -> Option<u64> {
 }
 
 #[cfg(test)]
-impl Node {
+impl HashNode {
     /// Checks invariants (1) and (2) below the node; its depth and its sums.
     pub(super) fn check(
         &self,
@@ -364,7 +365,7 @@ impl Node {
         hash_of: &impl Fn(&[u8]) -> u64,
     ) -> (usize, Sums) {
         match self {
-            Node::Leaf(leaf) => {
+            HashNode::Leaf(leaf) => {
                 for slot in 0..leaf.len() {
                     assert!(range.contains(&u128::from(hash_of(leaf.name(slot)))));
                 }
@@ -374,7 +375,7 @@ impl Node {
                 assert!(leaf.len() <= LEAF_LEN_MAX, "{} fields in a leaf", leaf.len());
                 (1, Sums::of_leaf(leaf))
             }
-            Node::Inner(inner) => {
+            HashNode::Inner(inner) => {
                 let mut depths = Vec::new();
                 for (at, child) in inner.children.iter().enumerate() {
                     let low = if at == 0 { range.start } else { u128::from(inner.lows[at]) };

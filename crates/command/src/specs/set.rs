@@ -1,7 +1,7 @@
 //! Set commands.
 
 use super::shorthand::*;
-use crate::spec::{Arity, Cat, Flags, Group, KeyFlags, Keys, Spec};
+use crate::spec::{Arity, Cat, Flags, Group, Keys, Spec};
 
 specs! {
     set:
@@ -300,7 +300,12 @@ pub static SSCAN: Spec = Spec {
     flags: Flags::READONLY,
     acl: Cat::SET,
     keys: Keys::Specs(&[one(1, RO_ACCESS)]),
-    args: &[key("key", 0), integer("cursor"), pattern("pattern").after("MATCH").optional(), integer("count").after("COUNT").optional()],
+    args: &[
+        key("key", 0),
+        integer("cursor"),
+        pattern("pattern").after("MATCH").optional(),
+        integer("count").after("COUNT").optional(),
+    ],
     tips: &["nondeterministic_output"],
     history: &[],
     summary: "Walks over the members of a set, some at a time.",

@@ -78,6 +78,8 @@ pub struct WriteCtx<'a> {
     pub limits: &'a Limits,
     /// Where the reply goes.
     pub reply: Reply<'a>,
+    /// Randomness.
+    pub rng: &'a mut Rng,
     /// The running command.
     pub spec: &'static Spec,
     /// Whether it may wait: not inside a transaction.

@@ -52,7 +52,7 @@ impl Engine {
                 let db = keyspace.write(number, access, effects);
                 let reply = Reply::new(&mut session.outbox, proto);
                 let may_wait = !unit.is_nested();
-                run(&mut WriteCtx { db, limits, reply, spec, may_wait, _seal: Seal(()) }, args)
+                run(&mut WriteCtx { db, limits, reply, rng, spec, may_wait, _seal: Seal(()) }, args)
             }
             Handler::Dataset(run) => {
                 let data = keyspace.dataset(access, effects);

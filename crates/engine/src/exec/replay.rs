@@ -188,6 +188,7 @@ impl Engine {
             hash: self.control.limits.hash,
             zset: self.control.limits.zset,
             member_seed: self.keyspace.hasher().seed(),
+            set: self.control.limits.set,
         };
         // A log may be older than a limit on what clients send: what it holds was acknowledged. The file bounds it.
         LogOptions { preamble, arg_bytes_max: ARG_BYTES_MAX }

@@ -6,6 +6,8 @@ mod names;
 mod object;
 pub(crate) mod walk;
 
+pub(crate) use walk::{parse_cursor, reply_cursor};
+
 use crate::args::Args;
 use crate::ctx::{Handler, Outcome, ReadCtx, Route, Run, WriteCtx, route};
 use sluice_command::specs::generic as specs;

@@ -8,6 +8,7 @@ mod claim;
 mod group;
 mod info;
 mod read;
+mod slow;
 
 use crate::args::Args;
 use crate::ctx::{Handler, Outcome, ReadCtx, Route, Run, route};
@@ -180,6 +181,9 @@ fn xlen(ctx: &mut ReadCtx<'_>, args: Args<'_>) -> Run {
 fn xrange(ctx: &mut ReadCtx<'_>, args: Args<'_>) -> Run {
     let (start, end) = (interval_start(args.at(2))?, interval_end(args.at(3))?);
     let Some((stream, count)) = ranged(ctx, args)? else { return Ok(Outcome::Done) };
+    if slow::suits(&mut ctx.slow, stream, (start, end), count) {
+        return ctx.slow.begin(|| slow::range(stream, (start, end), count, slow::Direction::Up));
+    }
     reply_entries(&mut ctx.reply, stream.log().iter(start, end), count);
     Ok(Outcome::Done)
 }
@@ -190,6 +194,9 @@ fn xrevrange(ctx: &mut ReadCtx<'_>, args: Args<'_>) -> Run {
     if start > end {
         ctx.reply.array(0);
         return Ok(Outcome::Done);
+    }
+    if slow::suits(&mut ctx.slow, stream, (start, end), count) {
+        return ctx.slow.begin(|| slow::range(stream, (start, end), count, slow::Direction::Down));
     }
     reply_entries(&mut ctx.reply, stream.log().iter_rev(start, end), count);
     Ok(Outcome::Done)

@@ -190,20 +190,29 @@ fn reply_elements<'m>(
     count: usize,
     shown: Shown,
 ) {
+    let shown = reply_count(reply, count, shown);
+    elements.for_each(|element| reply_element(reply, element, shown));
+}
+
+/// Writes how many elements follow; how each is shown.
+fn reply_count(reply: &mut Reply<'_>, count: usize, shown: Shown) -> Shown {
     let shown = match (shown, reply.protocol()) {
         (Shown::WithScores, Protocol::Resp2) => Shown::Flat,
         (Shown::WithScores, Protocol::Resp3) => Shown::Pairs,
         (shown, _) => shown,
     };
     reply.array(if shown == Shown::Flat { 2 * count } else { count });
-    for (member, score) in elements {
-        if shown == Shown::Pairs {
-            reply.array(2);
-        }
-        reply.bulk(member);
-        if shown != Shown::Members {
-            reply.double(score);
-        }
+    shown
+}
+
+#[inline]
+fn reply_element(reply: &mut Reply<'_>, (member, score): (&[u8], f64), shown: Shown) {
+    if shown == Shown::Pairs {
+        reply.array(2);
+    }
+    reply.bulk(member);
+    if shown != Shown::Members {
+        reply.double(score);
     }
 }
 

@@ -45,6 +45,10 @@ pub(super) fn server(view: &View<'_>, out: &mut Lines) {
     out.add("config_file", &facts.config_file);
     out.add("io_threads_active", u8::from(facts.io_threads.active > 0));
     out.add("availability_zone", control.config.str(param::AVAILABILITY_ZONE));
+    if let Some(pending) = &control.pending_end {
+        let left_ms = pending.deadline_ms.saturating_sub(view.now.mono_ns / 1_000_000);
+        out.add("shutdown_in_milliseconds", left_ms);
+    }
     for (i, listener) in facts.listeners.iter().enumerate() {
         out.add(&format!("listener{i}"), listener);
     }

@@ -109,6 +109,7 @@ impl FileLoad {
             list: control.limits.list,
             hash: control.limits.hash,
             zset: control.limits.zset,
+            set: control.limits.set,
             member_seed: hasher.seed(),
         };
         FileLoad {
@@ -284,7 +285,8 @@ impl FileLoad {
             | Problem::List
             | Problem::Hash
             | Problem::Stream
-            | Problem::Zset => {
+            | Problem::Zset
+            | Problem::Set => {
                 say(format!("Internal error in RDB reading offset {} -> {error}", error.offset));
                 self.say_damaged(error.offset, out);
             }
@@ -481,6 +483,7 @@ impl LoadTarget<'_> {
             Loaded::List(list) => keyspace.load_key(number, key, NewValue::List(list), expiry, clock),
             Loaded::Hash(hash) => keyspace.load_key(number, key, NewValue::Hash(hash), expiry, clock),
             Loaded::Stream(stream) => keyspace.load_key(number, key, NewValue::Stream(stream), expiry, clock),
+            Loaded::Set(set) => keyspace.load_key(number, key, NewValue::Set(set), expiry, clock),
             Loaded::Zset(zset) => keyspace.load_key(number, key, NewValue::Zset(zset), expiry, clock),
         };
         if !is_new {

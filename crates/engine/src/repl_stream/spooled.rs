@@ -68,6 +68,11 @@ impl Spooled {
         }
     }
 
+    /// Whether nobody takes from a spool.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.spools.is_empty()
+    }
+
     fn find(&mut self, place: SpoolPlace) -> Option<&mut Spool> {
         self.spools.iter_mut().find(|spool| spool.id == place.id)
     }

@@ -307,7 +307,12 @@ fn earliest_of(payload: &Payload<'_>) -> Option<i64> {
 pub(super) fn earliest_in(value: &Value) -> Option<i64> {
     match value {
         Value::Hash(hash) => hash.view().earliest(),
-        Value::Str(_) | Value::Pages(_) | Value::List(_) | Value::Stream(_) | Value::Zset(_) => None,
+        Value::Str(_)
+        | Value::Pages(_)
+        | Value::List(_)
+        | Value::Stream(_)
+        | Value::Zset(_)
+        | Value::Set(_) => None,
     }
 }
 

@@ -45,6 +45,9 @@ impl Db {
             Form::StrInt | Form::StrInline | Form::StrInlineRaw | Form::StrOutside => return None,
             Form::ListInlineListpack | Form::ListInlineQuicklist | Form::ListOutside => return None,
             Form::ZsetInlineListpack | Form::ZsetInlineSkiplist | Form::ZsetOutside => return None,
+            Form::SetInlineIntset | Form::SetInlineListpack | Form::SetInlineHashtable | Form::SetOutside => {
+                return None;
+            }
             Form::StreamOutside => return None,
         };
         self.before_change(found.handle);
@@ -59,7 +62,14 @@ impl Db {
         let index = entry::index_of(entry::payload(head, self.store.slab.body(found.handle)));
         match self.store.values.get_mut(index) {
             Some(Value::Hash(value)) => std::mem::swap(value, &mut hash),
-            Some(Value::Str(_) | Value::Pages(_) | Value::List(_) | Value::Zset(_) | Value::Stream(_))
+            Some(
+                Value::Str(_)
+                | Value::Pages(_)
+                | Value::List(_)
+                | Value::Zset(_)
+                | Value::Stream(_)
+                | Value::Set(_),
+            )
             | None => mixed_up(),
         }
         let (heap_bytes, earliest) = (hash.heap_bytes(), hash.view().earliest());
@@ -191,7 +201,14 @@ impl Db {
     fn put_hash_back(&mut self, index: u32, mut hash: Hash) {
         match self.store.values.get_mut(index) {
             Some(Value::Hash(stand_in)) => std::mem::swap(stand_in, &mut hash),
-            Some(Value::Str(_) | Value::Pages(_) | Value::List(_) | Value::Zset(_) | Value::Stream(_))
+            Some(
+                Value::Str(_)
+                | Value::Pages(_)
+                | Value::List(_)
+                | Value::Zset(_)
+                | Value::Stream(_)
+                | Value::Set(_),
+            )
             | None => mixed_up(),
         }
         self.recycle_hash(hash);
@@ -200,7 +217,14 @@ impl Db {
     fn recycle_hash_value(&mut self, value: Option<Value>) {
         match value {
             Some(Value::Hash(hash)) => self.recycle_hash(hash),
-            Some(Value::Str(_) | Value::Pages(_) | Value::List(_) | Value::Zset(_) | Value::Stream(_))
+            Some(
+                Value::Str(_)
+                | Value::Pages(_)
+                | Value::List(_)
+                | Value::Zset(_)
+                | Value::Stream(_)
+                | Value::Set(_),
+            )
             | None => mixed_up(),
         }
     }

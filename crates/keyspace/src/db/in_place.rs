@@ -26,6 +26,9 @@ impl Db {
             Form::HashInlineListpack | Form::HashInlineHashtable | Form::HashOutside => return None,
             Form::StreamOutside => return None,
             Form::ZsetInlineListpack | Form::ZsetInlineSkiplist | Form::ZsetOutside => return None,
+            Form::SetInlineIntset | Form::SetInlineListpack | Form::SetInlineHashtable | Form::SetOutside => {
+                return None;
+            }
         }
         self.before_change(handle);
         let index = entry::index_of(entry::payload(head, self.store.slab.body(handle)));
@@ -69,6 +72,9 @@ impl Db {
             Form::HashInlineListpack | Form::HashInlineHashtable | Form::HashOutside => return None,
             Form::StreamOutside => return None,
             Form::ZsetInlineListpack | Form::ZsetInlineSkiplist | Form::ZsetOutside => return None,
+            Form::SetInlineIntset | Form::SetInlineListpack | Form::SetInlineHashtable | Form::SetOutside => {
+                return None;
+            }
         }
         let body = self.store.slab.body(handle);
         let (start, end) = (entry::payload_at(head, body), body.len() - entry::slack(head, body));
@@ -112,6 +118,8 @@ fn write_large(value: &mut Value, offset: usize, bytes: &[u8]) -> Written {
             pages.write_at(offset, bytes);
             Written { len: pages.len(), garbage: None }
         }
-        Value::List(_) | Value::Hash(_) | Value::Stream(_) | Value::Zset(_) => super::mixed_up(),
+        Value::List(_) | Value::Hash(_) | Value::Stream(_) | Value::Zset(_) | Value::Set(_) => {
+            super::mixed_up()
+        }
     }
 }

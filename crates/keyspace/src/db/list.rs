@@ -43,6 +43,9 @@ impl Db {
             Form::StrInt | Form::StrInline | Form::StrInlineRaw | Form::StrOutside => return None,
             Form::HashInlineListpack | Form::HashInlineHashtable | Form::HashOutside => return None,
             Form::ZsetInlineListpack | Form::ZsetInlineSkiplist | Form::ZsetOutside => return None,
+            Form::SetInlineIntset | Form::SetInlineListpack | Form::SetInlineHashtable | Form::SetOutside => {
+                return None;
+            }
             Form::StreamOutside => return None,
         };
         self.before_change(found.handle);
@@ -57,7 +60,14 @@ impl Db {
         let index = entry::index_of(entry::payload(head, self.store.slab.body(found.handle)));
         match self.store.values.get_mut(index) {
             Some(Value::List(value)) => std::mem::swap(value, &mut list),
-            Some(Value::Str(_) | Value::Pages(_) | Value::Hash(_) | Value::Zset(_) | Value::Stream(_))
+            Some(
+                Value::Str(_)
+                | Value::Pages(_)
+                | Value::Hash(_)
+                | Value::Zset(_)
+                | Value::Stream(_)
+                | Value::Set(_),
+            )
             | None => mixed_up(),
         }
         let heap_bytes = list.heap_bytes();
@@ -186,7 +196,14 @@ impl Db {
     fn put_back(&mut self, index: u32, mut list: List) {
         match self.store.values.get_mut(index) {
             Some(Value::List(stand_in)) => std::mem::swap(stand_in, &mut list),
-            Some(Value::Str(_) | Value::Pages(_) | Value::Hash(_) | Value::Zset(_) | Value::Stream(_))
+            Some(
+                Value::Str(_)
+                | Value::Pages(_)
+                | Value::Hash(_)
+                | Value::Zset(_)
+                | Value::Stream(_)
+                | Value::Set(_),
+            )
             | None => mixed_up(),
         }
         self.recycle(list);
@@ -195,7 +212,14 @@ impl Db {
     fn recycle_value(&mut self, value: Option<Value>) {
         match value {
             Some(Value::List(list)) => self.recycle(list),
-            Some(Value::Str(_) | Value::Pages(_) | Value::Hash(_) | Value::Zset(_) | Value::Stream(_))
+            Some(
+                Value::Str(_)
+                | Value::Pages(_)
+                | Value::Hash(_)
+                | Value::Zset(_)
+                | Value::Stream(_)
+                | Value::Set(_),
+            )
             | None => mixed_up(),
         }
     }

@@ -4,7 +4,7 @@ use super::cut::Cut;
 use crate::entry::{self, Name};
 use crate::hasher::KeyHasher;
 use sluice_collections::slab::{Handle, Slab, TypedSlab};
-use sluice_value::{Hash, List, Value, Zset};
+use sluice_value::{Hash, List, Set, Value, Zset};
 
 /// Blocks, large values and large keys of one database.
 pub(crate) struct Store {
@@ -20,6 +20,8 @@ pub(crate) struct Store {
     pub(super) hash_scratch: Option<Hash>,
     /// The same for sorted sets: where an inline one is while it is changed.
     pub(super) zset_scratch: Option<Zset>,
+    /// The same for sets.
+    pub(super) set_scratch: Option<Set>,
     /// The cut that is open.
     pub(super) cut: Option<Box<Cut>>,
     pub(super) hasher: KeyHasher,
@@ -35,6 +37,7 @@ impl Store {
             scratch: None,
             hash_scratch: None,
             zset_scratch: None,
+            set_scratch: None,
             cut: None,
             hasher,
         }

@@ -20,7 +20,14 @@ impl Db {
     pub(crate) fn stream_mut(&mut self, index: u32) -> &mut Stream {
         match self.store.values.get_mut(index) {
             Some(Value::Stream(stream)) => stream,
-            Some(Value::Str(_) | Value::Pages(_) | Value::List(_) | Value::Hash(_) | Value::Zset(_))
+            Some(
+                Value::Str(_)
+                | Value::Pages(_)
+                | Value::List(_)
+                | Value::Hash(_)
+                | Value::Zset(_)
+                | Value::Set(_),
+            )
             | None => mixed_up(),
         }
     }
@@ -29,7 +36,14 @@ impl Db {
     pub(crate) fn stream_at(&self, index: u32) -> &Stream {
         match self.store.values.get(index) {
             Some(Value::Stream(stream)) => stream,
-            Some(Value::Str(_) | Value::Pages(_) | Value::List(_) | Value::Hash(_) | Value::Zset(_))
+            Some(
+                Value::Str(_)
+                | Value::Pages(_)
+                | Value::List(_)
+                | Value::Hash(_)
+                | Value::Zset(_)
+                | Value::Set(_),
+            )
             | None => mixed_up(),
         }
     }

@@ -42,6 +42,9 @@ impl Db {
             Form::StrInt | Form::StrInline | Form::StrInlineRaw | Form::StrOutside => return None,
             Form::ListInlineListpack | Form::ListInlineQuicklist | Form::ListOutside => return None,
             Form::HashInlineListpack | Form::HashInlineHashtable | Form::HashOutside => return None,
+            Form::SetInlineIntset | Form::SetInlineListpack | Form::SetInlineHashtable | Form::SetOutside => {
+                return None;
+            }
             Form::StreamOutside => return None,
         };
         self.before_change(found.handle);
@@ -53,7 +56,14 @@ impl Db {
     fn zset_at(&self, index: u32) -> &Zset {
         match self.store.values.get(index) {
             Some(Value::Zset(zset)) => zset,
-            Some(Value::Str(_) | Value::Pages(_) | Value::List(_) | Value::Hash(_) | Value::Stream(_))
+            Some(
+                Value::Str(_)
+                | Value::Pages(_)
+                | Value::List(_)
+                | Value::Hash(_)
+                | Value::Stream(_)
+                | Value::Set(_),
+            )
             | None => mixed_up(),
         }
     }
@@ -75,7 +85,12 @@ impl Db {
             OpenZset::Outside { index, .. } => match self.store.values.get_mut(*index) {
                 Some(Value::Zset(zset)) => zset,
                 Some(
-                    Value::Str(_) | Value::Pages(_) | Value::List(_) | Value::Hash(_) | Value::Stream(_),
+                    Value::Str(_)
+                    | Value::Pages(_)
+                    | Value::List(_)
+                    | Value::Hash(_)
+                    | Value::Stream(_)
+                    | Value::Set(_),
                 )
                 | None => mixed_up(),
             },

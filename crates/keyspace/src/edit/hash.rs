@@ -15,6 +15,8 @@ pub struct HashEdit<'a> {
     len_before: usize,
     encoding_before: HashEncoding,
     context: HashContext,
+    /// The key is told to have come into being, even if nothing is left of it.
+    is_told_new: bool,
     /// Events that come before the last one.
     events: Vec<Event>,
     /// `None` once it is back in its entry.
@@ -43,6 +45,7 @@ impl<'a> HashEdit<'a> {
             encoding_before,
             context,
             events,
+            is_told_new: false,
             open: Some(open),
         }
     }
@@ -63,6 +66,19 @@ impl<'a> HashEdit<'a> {
     /// Something else that happened to the key, before what the edit ends with. It counts as no change of its own.
     pub fn also(&mut self, event: Event) {
         self.events.push(event);
+    }
+
+    /// Fields were stored whose time had passed already: a key that was absent came into being, and went.
+    pub fn came_and_went(&mut self) {
+        self.is_told_new = true;
+    }
+
+    /// So many fields whose time had passed were in the way of the edit.
+    pub fn met_expired(&mut self, count: u64) {
+        if count > 0 {
+            self.also(Event::HExpired);
+            self.effects.count_fields_deleted(count);
+        }
     }
 
     /// Ends the edit: `event` happened to the key, which counts as so many changes.
@@ -91,7 +107,7 @@ impl<'a> HashEdit<'a> {
         for bytes in self.context.garbage.drain(..) {
             self.effects.discard(Some(Value::Str(bytes)));
         }
-        if self.len_before == 0 && len > 0 {
+        if self.len_before == 0 && (len > 0 || self.is_told_new) {
             self.effects.key_created(self.number, self.key);
         }
         for event in self.events.drain(..) {

@@ -21,6 +21,13 @@ pub enum Event {
     LSet,
     LRem,
     LTrim,
+    SAdd,
+    SRem,
+    SPop,
+    SInterStore,
+    SUnionStore,
+    SDiffStore,
+    SortStore,
     HSet,
     HIncrBy,
     HIncrByFloat,
@@ -198,6 +205,13 @@ impl Event {
             Event::LSet => "lset",
             Event::LRem => "lrem",
             Event::LTrim => "ltrim",
+            Event::SAdd => "sadd",
+            Event::SRem => "srem",
+            Event::SPop => "spop",
+            Event::SInterStore => "sinterstore",
+            Event::SUnionStore => "sunionstore",
+            Event::SDiffStore => "sdiffstore",
+            Event::SortStore => "sortstore",
             Event::HSet => "hset",
             Event::HIncrBy => "hincrby",
             Event::HIncrByFloat => "hincrbyfloat",
@@ -267,7 +281,14 @@ impl Event {
             | Event::LInsert
             | Event::LSet
             | Event::LRem
-            | Event::LTrim => Class::List,
+            | Event::LTrim
+            | Event::SortStore => Class::List,
+            Event::SAdd
+            | Event::SRem
+            | Event::SPop
+            | Event::SInterStore
+            | Event::SUnionStore
+            | Event::SDiffStore => Class::Set,
             Event::HSet
             | Event::HIncrBy
             | Event::HIncrByFloat

@@ -3,7 +3,7 @@
 use super::*;
 use sluice_base::Rng;
 
-const FORMS: [(u32, Form); 14] = [
+const FORMS: [(u32, Form); 18] = [
     (0, Form::StrInt),
     (1, Form::StrInline),
     (2, Form::StrInlineRaw),
@@ -18,6 +18,10 @@ const FORMS: [(u32, Form); 14] = [
     (17, Form::ZsetInlineListpack),
     (18, Form::ZsetInlineSkiplist),
     (19, Form::ZsetOutside),
+    (13, Form::SetInlineIntset),
+    (14, Form::SetInlineListpack),
+    (15, Form::SetInlineHashtable),
+    (16, Form::SetOutside),
 ];
 
 #[test]

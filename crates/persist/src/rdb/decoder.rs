@@ -8,8 +8,9 @@ use super::crc::Sum;
 use super::cursor::{InputCursor, ReadStop, TextHead};
 use super::error::{LoadError, Problem};
 use super::hash::{self, HashBuilder, HashForm};
-use super::kind::{Dialect, ListForm, MODULE_AUX, ValueKind, ZsetForm};
+use super::kind::{Dialect, ListForm, MODULE_AUX, SetForm, ValueKind, ZsetForm};
 use super::list::{self, ListBuilder};
+use super::set::SetBuilder;
 use super::skip::Skip;
 use super::stream::StreamBuilder;
 use super::zset::{self, ZsetBuilder};
@@ -65,6 +66,14 @@ enum DecoderState {
     Stream(Box<StreamBuilder>),
     /// The number of elements of a sorted set.
     ZsetLen(ZsetForm),
+    /// The number of members of a set.
+    SetLen,
+    /// So many parts of a set.
+    Set {
+        form: SetForm,
+        left: u64,
+        builder: Box<SetBuilder>,
+    },
     /// So many elements of a sorted set, or all of it as one text.
     Zset {
         form: ZsetForm,
@@ -154,6 +163,8 @@ impl Decoder {
             | DecoderState::HashText(_)
             | DecoderState::Stream(_)
             | DecoderState::ZsetLen(_)
+            | DecoderState::SetLen
+            | DecoderState::Set { .. }
             | DecoderState::Zset { .. }
             | DecoderState::SkipValue { .. } => true,
             DecoderState::Header
@@ -251,6 +262,19 @@ impl Decoder {
                 Some(stream) => Ok(self.entry(Loaded::Stream(stream))),
                 None => Ok(Decoded::Nothing),
             },
+            DecoderState::SetLen => {
+                let left = cursor.len()?;
+                self.begin_set(SetForm::Members, left);
+                Ok(self.set_end())
+            }
+            DecoderState::Set { form, left, builder } => {
+                let offset = cursor.offset();
+                if !builder.add(*form, &cursor.text()?) {
+                    return cursor.bad(offset, Problem::Set);
+                }
+                *left -= 1;
+                Ok(self.set_end())
+            }
             DecoderState::ZsetLen(form) => {
                 let (form, left) = (*form, cursor.len()?);
                 self.begin_zset(form, left);
@@ -385,6 +409,8 @@ impl Decoder {
             ValueKind::Hash(form) if form.is_counted() => self.state = DecoderState::HashLen(form),
             ValueKind::Hash(form) => self.state = DecoderState::HashText(form),
             ValueKind::Stream(form) => self.state = DecoderState::Stream(Box::new(StreamBuilder::new(form))),
+            ValueKind::Set(SetForm::Members) => self.state = DecoderState::SetLen,
+            ValueKind::Set(form) => self.begin_set(form, 1),
             ValueKind::Zset(form @ (ZsetForm::Ziplist | ZsetForm::Listpack)) => self.begin_zset(form, 1),
             ValueKind::Zset(form @ (ZsetForm::Texts | ZsetForm::Doubles)) => {
                 self.state = DecoderState::ZsetLen(form);
@@ -420,6 +446,25 @@ impl Decoder {
         match std::mem::replace(&mut self.state, DecoderState::Item) {
             DecoderState::Hash { left: 0, builder, .. } => match builder.finish() {
                 Some(hash) => self.entry(Loaded::Hash(hash)),
+                None => self.empty(),
+            },
+            state => {
+                self.state = state;
+                Decoded::Nothing
+            }
+        }
+    }
+
+    fn begin_set(&mut self, form: SetForm, left: u64) {
+        let builder = Box::new(SetBuilder::new(self.options.set, left));
+        self.state = DecoderState::Set { form, left, builder };
+    }
+
+    /// The set under way, if it has no more members.
+    fn set_end<'i>(&mut self) -> Decoded<'i> {
+        match std::mem::replace(&mut self.state, DecoderState::Item) {
+            DecoderState::Set { left: 0, builder, .. } => match builder.finish() {
+                Some(set) => self.entry(Loaded::Set(set)),
                 None => self.empty(),
             },
             state => {

@@ -43,6 +43,8 @@ pub enum Problem {
     Stream,
     /// A sorted set is malformed: its listpack, its ziplist, a score, or a member that appears twice.
     Zset,
+    /// A set is malformed: its intset or its listpack, or a member is there twice.
+    Set,
     /// A value of a module is malformed.
     Module,
     /// The checksum is not that of the contents.
@@ -71,6 +73,7 @@ impl fmt::Display for LoadError {
             Problem::List => write!(f, "integrity check failed for a node of a list at byte {offset}"),
             Problem::Hash => write!(f, "integrity check failed for a hash at byte {offset}"),
             Problem::Zset => write!(f, "integrity check failed for a sorted set at byte {offset}"),
+            Problem::Set => write!(f, "integrity check failed for a set at byte {offset}"),
             Problem::Module => write!(f, "invalid value of a module at byte {offset}"),
             Problem::Checksum => write!(f, "wrong checksum at byte {offset}"),
         }

@@ -119,7 +119,12 @@ fn zipmap_text(bytes: &[u8], has_free: bool) -> Option<(&[u8], &[u8])> {
         ZIPMAP_END => return None,
         ZIPMAP_LONG => {
             let (len, rest) = rest.split_first_chunk::<4>()?;
-            (u32::from_le_bytes(*len) as usize, rest)
+            let len = u32::from_le_bytes(*len) as usize;
+            // A length that fits a byte has to be one.
+            if len < usize::from(ZIPMAP_LONG) {
+                return None;
+            }
+            (len, rest)
         }
         len => (usize::from(len), rest),
     };
@@ -153,12 +158,15 @@ mod tests {
         hash.view().iter().map(|field| (text(field.name), text(field.value))).collect()
     }
 
-    const ZIPMAP: &[u8] = b"\x02\x01a\x02\x01xy_\xfe\x03\0\0\0foo\x01\x00z\xff";
+    const ZIPMAP: &[u8] = b"\x02\x01a\x02\x01xy_\x03foo\x01\x00z\xff";
 
     #[test]
     fn a_zipmap_is_read() {
         let hash = of_text(HashForm::Zipmap, ZIPMAP, HashLimits::default()).expect("it is one");
         assert_eq!(pairs(&hash), [(b"a".to_vec(), b"xy".to_vec()), (b"foo".to_vec(), b"z".to_vec())]);
+        let long = [&b"\x01\xfe\x2c\x01\0\0"[..], &[b'n'; 300], b"\x01\x00z\xff"].concat();
+        let hash = of_text(HashForm::Zipmap, &long, HashLimits::default()).expect("it is one");
+        assert_eq!(pairs(&hash), [(vec![b'n'; 300], b"z".to_vec())]);
         assert!(
             of_text(HashForm::Zipmap, b"\0\xff", HashLimits::default()).is_some_and(|hash| hash.is_empty())
         );
@@ -171,6 +179,7 @@ mod tests {
         }
         for bad in [
             &b"\x02\x01a\x01\x00x\x01a\x01\x00y\xff"[..],
+            b"\x02\xfe\x03\0\0\0foo\x01\x00z\xff",
             b"\x01\xfe\xff\xff\xff\xffab\x01\x00x\xff",
             b"\x01\x01a\x01\xffx\xff",
         ] {
@@ -181,7 +190,7 @@ mod tests {
     #[test]
     fn digits_written_as_a_string_are_an_integer_to_every_reader() {
         // `12` as a string, which the writer of a listpack never makes.
-        let listpack = b"\x0d\0\0\0\x02\0\x8212\x03\x81v\x02\xff";
+        let listpack = b"\x0e\0\0\0\x02\0\x8212\x03\x81v\x02\xff";
         let hash = of_text(HashForm::Listpack, listpack, HashLimits::default()).expect("it is a listpack");
         assert!(hash.view().get(b"12").is_some());
         let twice = b"\x13\0\0\0\x04\0\x8212\x03\x81v\x02\x0c\x01\x81v\x02\xff";

@@ -66,6 +66,17 @@ pub(super) enum ZsetForm {
     Listpack,
 }
 
+/// The type of a set's value as it stands in a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum SetForm {
+    /// Members.
+    Members,
+    /// One intset.
+    Intset,
+    /// One listpack.
+    Listpack,
+}
+
 /// What a byte in the place of a type announces.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum ValueKind {
@@ -79,6 +90,8 @@ pub(super) enum ValueKind {
     Stream(StreamForm),
     /// A sorted set.
     Zset(ZsetForm),
+    /// A set.
+    Set(SetForm),
     /// A type that is not there yet: its name and its parts, if the value delimits itself.
     Other(&'static str, Option<&'static [Part]>),
 }
@@ -102,9 +115,9 @@ impl ValueKind {
             (op::TYPE_ZSET_2, _) => Some(ValueKind::Zset(ZsetForm::Doubles)),
             (op::TYPE_ZSET_ZIPLIST, _) => Some(ValueKind::Zset(ZsetForm::Ziplist)),
             (op::TYPE_ZSET_LISTPACK, _) => Some(ValueKind::Zset(ZsetForm::Listpack)),
-            (2, _) => other("set", &[Counted(&[Text])]),
-            // An intset; a listpack.
-            (11 | 20, _) => other("set", &[Text]),
+            (op::TYPE_SET, _) => Some(ValueKind::Set(SetForm::Members)),
+            (op::TYPE_SET_INTSET, _) => Some(ValueKind::Set(SetForm::Intset)),
+            (op::TYPE_SET_LISTPACK, _) => Some(ValueKind::Set(SetForm::Listpack)),
             (22, Dialect::Redis) => other("hash", &[Counted(&[Len, Text, Text])]),
             (23, Dialect::Redis) => other("hash", &[Text]),
             (24, Dialect::Redis) => other("hash", &[Bytes(8), Counted(&[Len, Text, Text])]),

@@ -14,9 +14,9 @@ use super::crc::Sum;
 use super::decoder::{Decoder, Step, VERSION_VALKEY};
 use super::error::{LoadError, Problem};
 use super::kind::{Dialect, ValueKind};
-use super::writer::Writer;
+use super::writer::{Writer, set_kind};
 use super::{Item, Loaded, LoadedEntry, ReadOptions, Text, Unknown, Version, WriteOptions, op};
-use sluice_value::{HashRef, ListRef, Pages, Stream, ZsetRef};
+use sluice_value::{HashRef, ListRef, Pages, SetRef, Stream, ZsetRef};
 
 /// A value to be dumped.
 #[derive(Clone, Copy, Debug)]
@@ -33,6 +33,8 @@ pub enum Dumped<'a> {
     Stream(&'a Stream),
     /// A sorted set.
     Zset(ZsetRef<'a>),
+    /// A set.
+    Set(SetRef<'a>),
 }
 
 /// Why a payload was refused.
@@ -58,6 +60,7 @@ pub fn dump(value: Dumped<'_>, compression: bool) -> Vec<u8> {
         Dumped::Stream(_) => op::TYPE_STREAM_3,
         Dumped::Zset(zset) if super::zset::is_listpack(zset) => op::TYPE_ZSET_LISTPACK,
         Dumped::Zset(_) => op::TYPE_ZSET_2,
+        Dumped::Set(set) => set_kind(set),
     };
     let mut writer = Writer::of_value(kind, options);
     let mut payload = Vec::new();
@@ -69,6 +72,7 @@ pub fn dump(value: Dumped<'_>, compression: bool) -> Vec<u8> {
         Dumped::Hash(hash) => writer.value_hash(hash, &mut give),
         Dumped::Stream(stream) => writer.value_stream(stream, &mut give),
         Dumped::Zset(zset) => writer.value_zset(zset, &mut give),
+        Dumped::Set(set) => writer.value_set(set, &mut give),
     }
     if payload.is_empty() {
         payload = writer.take();
@@ -138,6 +142,7 @@ pub fn fuzz_payload(data: &[u8]) {
             Ok(Loaded::Hash(hash)) => super::hash::parts(hash.view()),
             Ok(Loaded::Stream(stream)) => super::stream::elements(&stream),
             Ok(Loaded::Zset(zset)) => super::zset::elements(zset.view()),
+            Ok(Loaded::Set(set)) => super::set::members(set.view()),
             Err(error) => panic!("a value's own payload was refused: {error:?}"),
         }
     };
@@ -147,6 +152,7 @@ pub fn fuzz_payload(data: &[u8]) {
         Loaded::List(list) => (super::list::elements(list.view()), again(Dumped::List(list.view(), -2))),
         Loaded::Hash(hash) => (super::hash::parts(hash.view()), again(Dumped::Hash(hash.view()))),
         Loaded::Stream(stream) => (super::stream::elements(stream), again(Dumped::Stream(stream))),
+        Loaded::Set(set) => (super::set::members(set.view()), again(Dumped::Set(set.view()))),
         Loaded::Zset(zset) => (super::zset::elements(zset.view()), again(Dumped::Zset(zset.view()))),
     };
     assert!(wanted == found);

@@ -3,7 +3,7 @@
 use super::decoder::{Decoder, Step};
 use super::error::{LoadError, Problem};
 use sluice_base::HashSeed;
-use sluice_value::{Hash, HashLimits, List, ListLimits, Pages, Stream, Zset, ZsetLimits};
+use sluice_value::{Hash, HashLimits, List, ListLimits, Pages, Set, SetLimits, Stream, Zset, ZsetLimits};
 use std::borrow::Cow;
 
 use super::Usage;
@@ -21,6 +21,8 @@ pub struct ReadOptions {
     pub hash: HashLimits,
     /// The thresholds of the sorted sets that are made.
     pub zset: ZsetLimits,
+    /// The thresholds of the sets that are made.
+    pub set: SetLimits,
     /// Under which members of large collections are hashed.
     pub member_seed: HashSeed,
 }
@@ -33,6 +35,7 @@ impl Default for ReadOptions {
             list: ListLimits::default(),
             hash: HashLimits::default(),
             zset: ZsetLimits::default(),
+            set: SetLimits::default(),
             member_seed: HashSeed::default(),
         }
     }
@@ -133,6 +136,8 @@ pub enum Loaded<'a> {
     Stream(Stream),
     /// A sorted set, which has elements.
     Zset(Zset),
+    /// A set, which has members.
+    Set(Set),
 }
 
 /// What [`Reader::next`] returns.
@@ -280,6 +285,13 @@ fn outline(mut reader: Reader, mut data: &[u8]) -> Vec<String> {
                 value: Loaded::Stream(stream),
                 ..
             }))) => lines.push(format!("{key:?} {:?}", super::stream::elements(&stream))),
+            Ok(ReadProgress::Item(Item::LoadedEntry(LoadedEntry {
+                key, value: Loaded::Set(set), ..
+            }))) => {
+                let count = super::set::members(set.view()).len();
+                assert!(count > 0 && count == set.len());
+                lines.push(format!("{key:?} set of {count}"));
+            }
             Ok(ReadProgress::Item(item)) => lines.push(format!("{item:?}")),
             Ok(ReadProgress::More(_)) if !data.is_empty() => {
                 let (now, later) = data.split_at(piece.min(data.len()));

@@ -18,7 +18,7 @@ use super::kind::StreamForm;
 use super::writer::Writer;
 use super::{Text, Usage, op};
 use sluice_base::Bytes;
-use sluice_value::stream::{Group, Stream, StreamId};
+use sluice_value::stream::{ConsumerGroup, Stream, StreamId};
 
 /// A stream that is being loaded, part by part.
 #[derive(Debug)]
@@ -28,7 +28,7 @@ pub(super) struct StreamBuilder {
     next: NextPart,
     /// Groups to come, the one under way included.
     groups: u64,
-    group: Option<Group>,
+    group: Option<ConsumerGroup>,
     /// Pending entries of the group whose consumers are to come.
     unowned: u64,
     /// Consumers to come, the one under way included.
@@ -121,7 +121,9 @@ impl StreamBuilder {
         let log = self.stream.log();
         let fits = len == log.len() && last_id >= log.last_id();
         if fits {
-            self.stream.set_ids(last_id, max_deleted_id, entries_added);
+            // What XSETID takes, by which a log of commands says it.
+            let entries_added = entries_added.clamp(len, i64::MAX as u64);
+            self.stream.set_ids(last_id, max_deleted_id.min(last_id), entries_added);
         }
         Ok(fits)
     }
@@ -136,14 +138,16 @@ impl StreamBuilder {
         if self.stream.group(&name).is_some() {
             return Ok(None);
         }
-        self.group = Some(Group::new(&name, last_id, entries_read));
+        self.group = Some(ConsumerGroup::new(&name, last_id, entries_read));
         self.unowned = pending;
         Ok(Some(NextPart::Pending(pending)))
     }
 
     fn pending(&mut self, cursor: &mut InputCursor<'_>) -> Result<bool, ReadStop> {
         let id = StreamId::from_bytes(cursor.array()?);
-        let (delivered_ms, deliveries) = (i64::from_le_bytes(cursor.array()?), cursor.len()?);
+        let delivered_ms = i64::from_le_bytes(cursor.array()?);
+        // What XCLAIM takes.
+        let deliveries = cursor.len()?.min(i64::MAX as u64);
         Ok(self.group.as_mut().is_some_and(|group| group.load_pending(id, delivered_ms, deliveries)))
     }
 
@@ -214,7 +218,7 @@ impl Writer {
         }
     }
 
-    fn group(&mut self, group: &Group, give: &mut impl FnMut(Bytes)) {
+    fn group(&mut self, group: &ConsumerGroup, give: &mut impl FnMut(Bytes)) {
         self.text(Text::Bytes(group.name()));
         self.id(group.last_id());
         self.len(group.entries_read().unwrap_or(u64::MAX));

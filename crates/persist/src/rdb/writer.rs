@@ -6,7 +6,10 @@ use super::{Text, Usage, Version, form, op, zset};
 use sluice_base::num::{IntBuffer, parse_i64};
 use sluice_base::{Bytes, lzf};
 use sluice_collections::listpack;
-use sluice_value::{Direction, HashEncoding, HashRef, ListItem, ListRef, PAGE_BYTES, Pages, Piece, ZsetRef};
+use sluice_value::{
+    Direction, HashEncoding, HashRef, ListItem, ListRef, PAGE_BYTES, Pages, Piece, SetEncoding, SetRef,
+    ZsetRef,
+};
 
 /// What a file is like.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -274,6 +277,38 @@ impl Writer {
         }
     }
 
+    /// A key with a set. The bytes go to `give` piece by piece; what is left over waits to be taken.
+    pub fn set(
+        &mut self,
+        key: &[u8],
+        set: SetRef<'_>,
+        expiry_ms: Option<i64>,
+        usage: Usage,
+        give: &mut impl FnMut(Bytes),
+    ) {
+        self.key(set_kind(set), key, expiry_ms, usage);
+        self.value_set(set, give);
+    }
+
+    /// The value of a set, of the type that [`set_kind`] says.
+    pub(super) fn value_set(&mut self, set: SetRef<'_>, give: &mut impl FnMut(Bytes)) {
+        if let Some(ints) = set.intset() {
+            self.text(Text::Bytes(ints));
+            return;
+        }
+        if let Some((row, count)) = set.row() {
+            let mut packed = Vec::new();
+            listpack::of_row(row, count, &mut packed);
+            self.text(Text::Bytes(&packed));
+            return;
+        }
+        self.len(set.len() as u64);
+        for member in set.iter() {
+            self.item(member, give);
+            self.give_enough(give);
+        }
+    }
+
     /// A string of a collection.
     fn item(&mut self, item: ListItem<'_>, give: &mut impl FnMut(Bytes)) {
         match item {
@@ -432,6 +467,15 @@ impl Writer {
     fn bytes(&mut self, bytes: &[u8]) {
         self.len(bytes.len() as u64);
         self.out.extend_from_slice(bytes);
+    }
+}
+
+/// The type in which a set is written.
+pub(super) fn set_kind(set: SetRef<'_>) -> u8 {
+    match set.encoding() {
+        SetEncoding::Intset => op::TYPE_SET_INTSET,
+        SetEncoding::Listpack => op::TYPE_SET_LISTPACK,
+        SetEncoding::Hashtable => op::TYPE_SET,
     }
 }
 

@@ -24,7 +24,7 @@ pub(super) struct PackedRef<'a> {
 }
 
 /// Bytes of a field's name and value in a row.
-struct Place {
+struct PairPlace {
     start: usize,
     value_at: usize,
     end: usize,
@@ -60,7 +60,7 @@ impl<'a> PackedRef<'a> {
         PackedIter(entry::Iter::new(self.row))
     }
 
-    fn find(self, name: &[u8]) -> Option<Place> {
+    fn find(self, name: &[u8]) -> Option<PairPlace> {
         let wanted = Element::of(name);
         let mut at = 0;
         while at < self.row.len() {
@@ -69,7 +69,7 @@ impl<'a> PackedRef<'a> {
             let (_, value_len) = entry::read(self.row.get(value_at..)?)?;
             let end = value_at + value_len;
             if found == wanted {
-                return Some(Place { start: at, value_at, end });
+                return Some(PairPlace { start: at, value_at, end });
             }
             at = end;
         }

@@ -2,6 +2,7 @@
 
 use super::*;
 use sluice_base::rng::Rng;
+use sluice_collections::listpack::entry;
 use std::collections::BTreeMap;
 
 type Twin = BTreeMap<Vec<u8>, (Vec<u8>, Option<i64>)>;

@@ -1,4 +1,4 @@
-//! Consumer groups: who was sent which entry, and has not acknowledged it.
+//! StreamConsumer groups: who was sent which entry, and has not acknowledged it.
 //!
 //! Invariants: (1) each pending entry of a group is on the list of one consumer, the one that it names, and each id on such a
 //! list is pending in the group; (2) a consumer has one number, which no other has had.
@@ -24,7 +24,7 @@ pub struct PendingEntry {
 
 /// A consumer group.
 #[derive(Clone, Debug)]
-pub struct Group(Arc<GroupState>);
+pub struct ConsumerGroup(Arc<GroupState>);
 
 #[derive(Debug)]
 struct GroupState {
@@ -33,7 +33,7 @@ struct GroupState {
     entries_read: Option<u64>,
     pending: SharedTree<PendingEntry>,
     names: SharedTree<ConsumerName>,
-    consumers: SharedTree<Consumer>,
+    consumers: SharedTree<StreamConsumer>,
     next_number: u32,
 }
 
@@ -53,7 +53,7 @@ impl Clone for GroupState {
 
 /// A consumer.
 #[derive(Clone, Debug)]
-pub struct Consumer(Arc<ConsumerState>);
+pub struct StreamConsumer(Arc<ConsumerState>);
 
 #[derive(Debug)]
 struct ConsumerState {
@@ -139,7 +139,7 @@ impl TreeItem for ConsumerName {
 /// Bytes of a consumer beside its name and its list.
 const CONSUMER_BYTES: usize = heap::block(size_of::<usize>() + size_of::<ConsumerState>());
 
-impl TreeItem for Consumer {
+impl TreeItem for StreamConsumer {
     type Key = u32;
     type Probe = u32;
     fn key(&self) -> u32 {
@@ -166,7 +166,7 @@ impl TreeItem for Consumer {
 /// Bytes of a group beside its name and its trees.
 const GROUP_BYTES: usize = heap::block(size_of::<usize>() + size_of::<GroupState>());
 
-impl TreeItem for Group {
+impl TreeItem for ConsumerGroup {
     type Key = Arc<[u8]>;
     type Probe = [u8];
     fn key(&self) -> Arc<[u8]> {
@@ -193,7 +193,7 @@ impl TreeItem for Group {
     }
 }
 
-impl Consumer {
+impl StreamConsumer {
     /// Its number in the group.
     pub fn number(&self) -> u32 {
         self.0.number
@@ -224,10 +224,10 @@ impl Consumer {
     }
 }
 
-impl Group {
+impl ConsumerGroup {
     /// A group without consumers.
-    pub fn new(name: &[u8], last_id: StreamId, entries_read: Option<u64>) -> Group {
-        Group(Arc::new(GroupState {
+    pub fn new(name: &[u8], last_id: StreamId, entries_read: Option<u64>) -> ConsumerGroup {
+        ConsumerGroup(Arc::new(GroupState {
             name: Arc::from(name),
             last_id,
             entries_read,
@@ -271,15 +271,15 @@ impl Group {
         self.0.pending.last().map(|entry| entry.id)
     }
     /// The consumer of a name.
-    pub fn consumer(&self, name: &[u8]) -> Option<&Consumer> {
+    pub fn consumer(&self, name: &[u8]) -> Option<&StreamConsumer> {
         self.consumer_of(self.0.names.get(name)?.number)
     }
     /// The consumer of a number.
-    pub fn consumer_of(&self, number: u32) -> Option<&Consumer> {
+    pub fn consumer_of(&self, number: u32) -> Option<&StreamConsumer> {
         self.0.consumers.get(&number)
     }
     /// The consumers in the order of their names.
-    pub fn consumers(&self) -> impl Iterator<Item = &Consumer> {
+    pub fn consumers(&self) -> impl Iterator<Item = &StreamConsumer> {
         self.0.names.iter(None).filter_map(|name| self.consumer_of(name.number))
     }
 
@@ -309,7 +309,7 @@ impl Group {
         state.names.insert(name, ConsumerName { name: shared.clone(), number }, copied);
         let pending = SharedTree::default();
         let consumer = ConsumerState { number, name: shared, seen_ms: now_ms, active_ms: -1, pending };
-        state.consumers.insert(&number, Consumer(Arc::new(consumer)), copied);
+        state.consumers.insert(&number, StreamConsumer(Arc::new(consumer)), copied);
         Some(number)
     }
 
@@ -365,7 +365,7 @@ impl Group {
     }
 
     /// Adds a pending entry that was read from a file, of a consumer that follows; `false`, and no change, where there is one. For
-    /// a group that is being loaded: [`Group::load_owner`] has to follow for each.
+    /// a group that is being loaded: [`ConsumerGroup::load_owner`] has to follow for each.
     pub fn load_pending(&mut self, id: StreamId, delivered_ms: i64, deliveries: u64) -> bool {
         let is_new = self.pending(id).is_none();
         if is_new {

@@ -1,7 +1,7 @@
 //! The entries of a stream: macro nodes in an ordered tree, and the last one beside it.
 
-use super::macro_node::{EntryPlace, MacroNode, Pairs, Places};
-use super::tree::{Part, SharedTree, TreeItem, TreeIter, Weight};
+use super::macro_node::{EntryPairs, EntryPlace, MacroNode, Places};
+use super::tree::{SharedTree, TreeItem, TreeIter, TreePart, Weight};
 use super::{StreamContext, StreamId, StreamLimits};
 use sluice_base::heap;
 use sluice_base::num::digits_i64;
@@ -96,7 +96,7 @@ impl<'a> EntryRef<'a> {
     }
 
     /// Its fields with their values.
-    pub fn pairs(self) -> Pairs<'a> {
+    pub fn pairs(self) -> EntryPairs<'a> {
         self.node.pairs(self.place)
     }
 }
@@ -264,13 +264,11 @@ impl EntryLog {
         }
         let mut budget = Budget::new(to, extent, self.len);
         let parts = self.nodes.cut_front(&mut |part| budget.takes(part), &mut context.copied);
-        for part in parts {
-            self.len -= part.weight().entries;
-            context.discard_nodes(part);
-        }
+        self.len -= parts.iter().map(|part| part.weight().entries).sum::<u64>();
+        context.discard_nodes(parts);
         if self.nodes.is_empty()
             && let Some(tail) = &self.tail
-            && budget.takes(Part::Item(&NodeItem(tail.clone())))
+            && budget.takes(TreePart::Item(&NodeItem(tail.clone())))
         {
             self.len -= u64::from(tail.live);
             self.tail = None;
@@ -415,6 +413,8 @@ struct Budget {
     to: TrimTo,
     /// Entries that may go.
     left: u64,
+    /// Whether what is kept is told entry by entry: then deleted entries keep no node.
+    is_exact: bool,
 }
 
 impl Budget {
@@ -427,15 +427,18 @@ impl Budget {
             TrimTo::Len(max) => most.min(len - max),
             TrimTo::MinId(_) => most,
         };
-        Budget { to, left }
+        Budget { to, left, is_exact: extent == TrimExtent::Exact }
     }
 
-    fn takes(&mut self, part: Part<'_, NodeItem>) -> bool {
+    fn takes(&mut self, part: TreePart<'_, NodeItem>) -> bool {
         let (entries, is_old) = match (part, self.to) {
-            (Part::Branch(weight, behind), TrimTo::MinId(min)) => (weight.entries, *behind <= min),
-            (Part::Item(item), TrimTo::MinId(min)) => (u64::from(item.0.live), item.0.last < min),
-            (Part::Branch(weight, _), TrimTo::Len(_)) => (weight.entries, true),
-            (Part::Item(item), TrimTo::Len(_)) => (u64::from(item.0.live), true),
+            (TreePart::Branch(weight, behind), TrimTo::MinId(min)) => (weight.entries, *behind <= min),
+            (TreePart::Item(item), TrimTo::MinId(min)) => {
+                let is_old = item.0.last < min || self.is_exact && !item.0.reaches(min);
+                (u64::from(item.0.live), is_old)
+            }
+            (TreePart::Branch(weight, _), TrimTo::Len(_)) => (weight.entries, true),
+            (TreePart::Item(item), TrimTo::Len(_)) => (u64::from(item.0.live), true),
         };
         let goes = is_old && entries <= self.left;
         if goes {

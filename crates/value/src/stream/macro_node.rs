@@ -123,7 +123,7 @@ impl MacroNode {
 
     /// The fields of the first entry.
     pub(super) fn fields(&self) -> impl Iterator<Item = Element<'_>> {
-        Elements { row: &self.row[..self.entries_at as usize] }
+        RowElements { row: &self.row[..self.entries_at as usize] }
     }
 
     fn are_fields<'v>(&self, pairs: impl Iterator<Item = &'v [u8]>) -> bool {
@@ -267,14 +267,20 @@ impl MacroNode {
 
     /// What stands at a place: fields and values by turns, or the values alone where the fields are those of the node.
     pub(super) fn elements(&self, place: EntryPlace) -> impl Iterator<Item = Element<'_>> {
-        Elements { row: &self.row[place.body..place.end] }
+        RowElements { row: &self.row[place.body..place.end] }
     }
 
     /// Fields and values of an entry.
-    pub(super) fn pairs(&self, place: EntryPlace) -> Pairs<'_> {
-        let own = Elements { row: &self.row[place.body..place.end] };
-        let fields = place.has_same_fields().then(|| Elements { row: &self.row[..self.entries_at as usize] });
-        Pairs { fields, own }
+    pub(super) fn pairs(&self, place: EntryPlace) -> EntryPairs<'_> {
+        let own = RowElements { row: &self.row[place.body..place.end] };
+        let fields =
+            place.has_same_fields().then(|| RowElements { row: &self.row[..self.entries_at as usize] });
+        EntryPairs { fields, own }
+    }
+
+    /// Whether an entry that is not deleted has this id or a greater one.
+    pub(super) fn reaches(&self, id: StreamId) -> bool {
+        self.last >= id && self.places().any(|place| place.id >= id && !place.is_deleted())
     }
 
     /// The entry of an id, if it is there and not deleted.
@@ -406,11 +412,11 @@ impl Iterator for Places<'_> {
 }
 
 #[derive(Clone, Debug)]
-struct Elements<'a> {
+struct RowElements<'a> {
     row: &'a [u8],
 }
 
-impl<'a> Iterator for Elements<'a> {
+impl<'a> Iterator for RowElements<'a> {
     type Item = Element<'a>;
 
     #[inline]
@@ -423,12 +429,12 @@ impl<'a> Iterator for Elements<'a> {
 
 /// Fields with their values.
 #[derive(Clone, Debug)]
-pub struct Pairs<'a> {
-    fields: Option<Elements<'a>>,
-    own: Elements<'a>,
+pub struct EntryPairs<'a> {
+    fields: Option<RowElements<'a>>,
+    own: RowElements<'a>,
 }
 
-impl<'a> Iterator for Pairs<'a> {
+impl<'a> Iterator for EntryPairs<'a> {
     type Item = (Element<'a>, Element<'a>);
 
     #[inline]

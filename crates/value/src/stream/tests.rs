@@ -6,15 +6,15 @@ use sluice_base::Rng;
 use sluice_base::num::IntBuffer;
 
 use super::{
-    Element, Group, PendingEntry, Stream, StreamContext, StreamId, StreamLimits, TrimExtent, TrimTo,
+    ConsumerGroup, Element, PendingEntry, Stream, StreamContext, StreamId, StreamLimits, TrimExtent, TrimTo,
 };
 
-type Pairs = Vec<(Vec<u8>, Vec<u8>)>;
+type PairModel = Vec<(Vec<u8>, Vec<u8>)>;
 type PendingModel = BTreeMap<StreamId, (Vec<u8>, i64, u64)>;
 
 #[derive(Clone, Default, Debug, PartialEq)]
 struct Model {
-    entries: BTreeMap<StreamId, Pairs>,
+    entries: BTreeMap<StreamId, PairModel>,
     groups: BTreeMap<Vec<u8>, (StreamId, PendingModel, BTreeSet<Vec<u8>>)>,
     last_id: StreamId,
     max_deleted_id: StreamId,
@@ -32,7 +32,7 @@ fn text(element: Element<'_>) -> Vec<u8> {
 fn read(stream: &Stream) -> Model {
     let log = stream.log();
     let pairs = |entry: super::EntryRef<'_>| {
-        let pairs: Pairs = entry.pairs().map(|(field, value)| (text(field), text(value))).collect();
+        let pairs: PairModel = entry.pairs().map(|(field, value)| (text(field), text(value))).collect();
         assert_eq!(pairs.len(), entry.len());
         (entry.id(), pairs)
     };
@@ -98,7 +98,7 @@ fn append(rng: &mut Rng, stream: &mut Stream, model: &mut Model, context: &mut S
         1 => StreamId::new(last.ms + 1 + rng.below(100), rng.below(3)),
         _ => StreamId::new(last.ms + 1, 0),
     };
-    let pairs: Pairs = if rng.below(2) == 0 {
+    let pairs: PairModel = if rng.below(2) == 0 {
         vec![(b"field".to_vec(), some_text(rng))]
     } else {
         (0..=rng.below(3)).map(|_| (some_text(rng), some_text(rng))).collect()
@@ -133,7 +133,7 @@ fn change_group(rng: &mut Rng, stream: &mut Stream, model: &mut Model, context: 
     let id = some_id(rng, model);
     match rng.below(8) {
         0 => {
-            let is_new = stream.add_group(Group::new(&name, id, None), context);
+            let is_new = stream.add_group(ConsumerGroup::new(&name, id, None), context);
             assert_eq!(is_new, !model.groups.contains_key(&name));
             model.groups.entry(name).or_insert_with(|| (id, PendingModel::new(), BTreeSet::new()));
         }

@@ -270,7 +270,7 @@ impl<T: TreeItem> SharedTree<T> {
     /// fan-out.
     pub(super) fn cut_front(
         &mut self,
-        cut: &mut dyn FnMut(Part<'_, T>) -> bool,
+        cut: &mut dyn FnMut(TreePart<'_, T>) -> bool,
         copied: &mut u64,
     ) -> Vec<SharedTree<T>> {
         let mut parts = Vec::new();
@@ -302,7 +302,7 @@ impl<T: TreeItem> SharedTree<T> {
 }
 
 /// What [`SharedTree::cut_front`] asks about.
-pub(super) enum Part<'a, T: TreeItem> {
+pub(super) enum TreePart<'a, T: TreeItem> {
     /// A part of the tree: what it amounts to, and a key that is behind it and not behind what follows.
     Branch(Weight, &'a T::Key),
     /// An item.
@@ -351,7 +351,7 @@ fn insert_below<T: TreeItem>(
                 Ok(at) => {
                     *weight = weight.minus(items[at].weight());
                     items[at] = item;
-                    return None;
+                    false
                 }
                 Err(at) => {
                     items.insert(at, item);
@@ -498,16 +498,16 @@ fn mend<T: TreeItem>(branches: &mut Vec<Branch<T>>, at: usize, weight: &mut Weig
 fn cut_below<T: TreeItem>(
     node: &mut Arc<TreeNode<T>>,
     weight: &mut Weight,
-    cut: &mut dyn FnMut(Part<'_, T>) -> bool,
+    cut: &mut dyn FnMut(TreePart<'_, T>) -> bool,
     parts: &mut Vec<SharedTree<T>>,
     copied: &mut u64,
 ) {
     let own_before = node.own_heap();
     let count = match &**node {
-        TreeNode::Leaf(items) => items.iter().take_while(|item| cut(Part::Item(item))).count(),
+        TreeNode::Leaf(items) => items.iter().take_while(|item| cut(TreePart::Item(item))).count(),
         TreeNode::Inner(branches) => {
             let pairs = branches.iter().zip(branches.iter().skip(1));
-            pairs.take_while(|(branch, next)| cut(Part::Branch(branch.weight, &next.first))).count()
+            pairs.take_while(|(branch, next)| cut(TreePart::Branch(branch.weight, &next.first))).count()
         }
     };
     if count == 0 && matches!(&**node, TreeNode::Leaf(_)) {

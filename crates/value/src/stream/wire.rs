@@ -21,8 +21,6 @@ pub enum NodeError {
     Entries,
     /// Ids do not ascend.
     Order,
-    /// No entry is left.
-    Empty,
 }
 
 impl Stream {
@@ -47,7 +45,10 @@ impl Stream {
             return Err(NodeError::Order);
         }
         let node = read_node(master, bytes)?;
-        self.0.log.load_node(node);
+        // The reference keeps a node whose entries were all deleted by trimming; such a node is no use here.
+        if node.live > 0 {
+            self.0.log.load_node(node);
+        }
         Ok(())
     }
 }
@@ -64,9 +65,6 @@ fn read_node(master: StreamId, bytes: &[u8]) -> Result<MacroNode, NodeError> {
     let names: Vec<Element<'_>> = elements.by_ref().take(fields).collect();
     if names.len() != fields || int(&mut elements)? != 0 {
         return Err(NodeError::Entries);
-    }
-    if live == 0 {
-        return Err(NodeError::Empty);
     }
     let mut node = MacroNode::with_fields(master, names.into_iter());
     for index in 0..u64::from(live) + u64::from(deleted) {

@@ -24,12 +24,14 @@ pub(super) fn dump(ctx: &mut ReadCtx<'_>, args: Args<'_>) -> Run {
         ValueRef::Hash(hash) => Dumped::Hash(hash),
         ValueRef::Stream(stream) => Dumped::Stream(stream),
         ValueRef::Zset(zset) => Dumped::Zset(zset),
+        ValueRef::Set(set) => Dumped::Set(set),
     };
     let is_slow = match value {
         Dumped::List(list, _) => ctx.slow.suits(list.len()),
         Dumped::Hash(hash) => ctx.slow.suits(hash.len()),
         Dumped::Zset(zset) => ctx.slow.suits(zset.len()),
-        Dumped::Stream(stream) => ctx.slow.suits(stream.log().len() as usize),
+        Dumped::Set(set) => ctx.slow.suits(set.len()),
+        Dumped::Stream(stream) => ctx.slow.suits(usize::try_from(stream.log().len()).unwrap_or(usize::MAX)),
         Dumped::Str(_) | Dumped::Pages(_) => false,
     };
     if is_slow {
@@ -78,6 +80,7 @@ pub(super) fn restore(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
         Loaded::Hash(hash) => ctx.db.restore(key, NewValue::Hash(hash), expiry, clock),
         Loaded::Stream(stream) => ctx.db.restore(key, NewValue::Stream(stream), expiry, clock),
         Loaded::Zset(zset) => ctx.db.restore(key, NewValue::Zset(zset), expiry, clock),
+        Loaded::Set(set) => ctx.db.restore(key, NewValue::Set(set), expiry, clock),
     }
     if !options.absttl && ttl != 0 {
         ctx.db.effects.rewrite(|| absolute_argv(args, at));
@@ -95,6 +98,7 @@ fn load<'p>(ctx: &WriteCtx<'_>, payload: &'p [u8]) -> Result<Loaded<'p>, CmdErro
         hash: ctx.limits.hash,
         zset: ctx.limits.zset,
         member_seed: ctx.db.member_seed(),
+        set: ctx.limits.set,
     };
     rdb::restore(payload, options).map_err(|error| match error {
         PayloadError::Footer => CmdError::text("ERR DUMP payload version or checksum are wrong"),

@@ -5,11 +5,12 @@ use crate::args::Args;
 use crate::ctx::{Outcome, ReadCtx, Run, WriteCtx};
 use crate::error::CmdError;
 use crate::families::zset::{store_sorted, zset_of};
+use crate::slow_reads::{SlowRead, root_of};
 use sluice_base::num::parse_f64;
-use sluice_keyspace::{DbRef, Event, ExpiryMode};
+use sluice_keyspace::{DbRef, Event, ExpiryMode, ValueRef};
 use sluice_resp::Reply;
 use sluice_value::geo::{Place, Region};
-use sluice_value::{Direction, Edge, Zset, ZsetRef};
+use sluice_value::{Direction, Edge, Value, Zset, ZsetRef};
 
 /// Which command asks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -278,15 +279,42 @@ impl<'d> SearchCall<'d> {
         Ok(())
     }
 
-    /// What is found, in order.
-    fn run(&mut self) -> Vec<FoundMember<'d>> {
-        let (Some(zset), Some(shape)) = (self.zset, self.region.take()) else { return Vec::new() };
+    /// What is searched: nothing where there is no key.
+    fn search(&mut self) -> Option<(ZsetRef<'d>, Region)> {
+        let (zset, shape) = (self.zset?, self.region.take()?);
         let region = match (shape, self.from) {
             (Shape::Polygon(corners), _) => Region::polygon(corners),
             (Shape::Circle { radius_m }, Some(middle)) => Region::Circle { middle, radius_m },
             (Shape::Box { width_m, height_m }, Some(middle)) => Region::Box { middle, width_m, height_m },
-            (Shape::Circle { .. } | Shape::Box { .. }, None) => return Vec::new(),
+            (Shape::Circle { .. } | Shape::Box { .. }, None) => return None,
         };
+        Some((zset, region))
+    }
+
+    /// The same for a set that is elsewhere.
+    fn without_set(self) -> SearchCall<'static> {
+        let SearchCall { asking, from, has_member, region, unit, order, count, any, .. } = self;
+        let SearchCall { with_distance, with_hash, with_place, store, .. } = self;
+        SearchCall {
+            asking,
+            zset: None,
+            from,
+            has_member,
+            region,
+            unit,
+            order,
+            count,
+            any,
+            with_distance,
+            with_hash,
+            with_place,
+            store,
+        }
+    }
+
+    /// What is found, in order.
+    fn run<'m>(&self, search: Option<(ZsetRef<'m>, &Region)>) -> Vec<FoundMember<'m>> {
+        let Some((zset, region)) = search else { return Vec::new() };
         let enough = if self.any { self.count } else { usize::MAX };
         let mut found = Vec::new();
         for (first, behind) in region.cells().scores() {
@@ -359,9 +387,42 @@ pub(super) fn geosearchstore(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
 
 fn search(ctx: &mut ReadCtx<'_>, args: Args<'_>, asking: Asking) -> Run {
     let mut call = SearchCall::parse(&mut ctx.db, args, asking)?;
-    let found = call.run();
+    let search = call.search();
+    if let Some((zset, region)) = &search
+        && ctx.slow.suits(members_in(*zset, region))
+    {
+        return ctx.slow.begin(|| slow_search(call.without_set(), search));
+    }
+    let found = call.run(search.as_ref().map(|(zset, region)| (*zset, region)));
     call.reply(&mut ctx.reply, &found);
     Ok(Outcome::Done)
+}
+
+/// How many members are looked at. Cost: O(log n) for each cell.
+fn members_in(zset: ZsetRef<'_>, region: &Region) -> usize {
+    let cells = region.cells();
+    let cells = cells.scores();
+    cells
+        .map(|(first, behind)| {
+            zset.count_before(Edge::Score(behind)).saturating_sub(zset.count_before(Edge::Score(first)))
+        })
+        .sum()
+}
+
+/// A search that another thread makes.
+fn slow_search(call: SearchCall<'static>, search: Option<(ZsetRef<'_>, Region)>) -> SlowRead {
+    let (roots, region) = match search {
+        Some((zset, region)) => (vec![root_of(ValueRef::Zset(zset))], Some(region)),
+        None => (Vec::new(), None),
+    };
+    SlowRead::in_one_step(roots, move |roots, reply| {
+        let zset = match roots {
+            [Value::Zset(zset)] => Some(zset.view()),
+            _ => None,
+        };
+        let found = call.run(zset.zip(region.as_ref()));
+        call.reply(reply, &found);
+    })
 }
 
 fn search_or_store(ctx: &mut WriteCtx<'_>, args: Args<'_>, asking: Asking, event: Event) -> Run {
@@ -373,7 +434,8 @@ fn search_or_store(ctx: &mut WriteCtx<'_>, args: Args<'_>, asking: Asking, event
     let mut context = ctx.db.zset_context(limits);
     let mut db = ctx.db.reading();
     let mut call = SearchCall::parse(&mut db, args, asking)?;
-    let found = call.run();
+    let search = call.search();
+    let found = call.run(search.as_ref().map(|(zset, region)| (*zset, region)));
     let Some(store) = call.store else {
         call.reply(&mut ctx.reply, &found);
         return Ok(Outcome::Done);

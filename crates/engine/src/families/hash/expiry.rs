@@ -104,6 +104,7 @@ fn expire_by(ctx: &mut WriteCtx<'_>, args: Args<'_>, unit: ExpiryUnit) -> Run {
         ctx.db.effects.rewrite(|| hpexpireat_argv(args, at));
     } else if !deleted.is_empty() {
         edit.done(Event::HExpired, deleted.len() as u64);
+        ctx.db.effects.count_fields_deleted(deleted.len() as u64);
         ctx.db.effects.rewrite(|| hdel_argv(args, &deleted));
     } else {
         edit.unchanged();

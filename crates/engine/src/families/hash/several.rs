@@ -24,7 +24,7 @@ enum FieldExpiry {
 
 /// Whether something has to be there, or must not be.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Wanted {
+enum Presence {
     Any,
     Absent,
     Present,
@@ -32,20 +32,21 @@ enum Wanted {
 
 /// Which command's options they are.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Asked {
+enum FieldCommand {
     Hsetex,
     Hgetex,
 }
 
 struct FieldOptions {
-    key: Wanted,
-    fields: Wanted,
+    key: Presence,
+    fields: Presence,
     expiry: FieldExpiry,
 }
 
 impl FieldOptions {
-    fn parse(args: Args<'_>, range: Range<usize>, asked: Asked) -> Result<FieldOptions, CmdError> {
-        let mut options = FieldOptions { key: Wanted::Any, fields: Wanted::Any, expiry: FieldExpiry::Unsaid };
+    fn parse(args: Args<'_>, range: Range<usize>, asked: FieldCommand) -> Result<FieldOptions, CmdError> {
+        let mut options =
+            FieldOptions { key: Presence::Any, fields: Presence::Any, expiry: FieldExpiry::Unsaid };
         let mut i = range.start;
         while i < range.end {
             i += options.take(args, i, range.end, asked).ok_or(CmdError::Syntax)?;
@@ -54,16 +55,16 @@ impl FieldOptions {
     }
 
     /// Takes the option at `i`; how many arguments it has.
-    fn take(&mut self, args: Args<'_>, i: usize, end: usize, asked: Asked) -> Option<usize> {
-        let stores = asked == Asked::Hsetex;
-        let want = |place: &mut Wanted, wanted: Wanted| {
-            (*place == Wanted::Any || *place == wanted).then(|| *place = wanted).map(|()| 1)
+    fn take(&mut self, args: Args<'_>, i: usize, end: usize, asked: FieldCommand) -> Option<usize> {
+        let stores = asked == FieldCommand::Hsetex;
+        let want = |place: &mut Presence, wanted: Presence| {
+            (*place == Presence::Any || *place == wanted).then(|| *place = wanted).map(|()| 1)
         };
         match () {
-            () if stores && args.is(i, "NX") => return want(&mut self.key, Wanted::Absent),
-            () if stores && args.is(i, "XX") => return want(&mut self.key, Wanted::Present),
-            () if stores && args.is(i, "FNX") => return want(&mut self.fields, Wanted::Absent),
-            () if stores && args.is(i, "FXX") => return want(&mut self.fields, Wanted::Present),
+            () if stores && args.is(i, "NX") => return want(&mut self.key, Presence::Absent),
+            () if stores && args.is(i, "XX") => return want(&mut self.key, Presence::Present),
+            () if stores && args.is(i, "FNX") => return want(&mut self.fields, Presence::Absent),
+            () if stores && args.is(i, "FXX") => return want(&mut self.fields, Presence::Present),
             () => {}
         }
         let simple = match () {
@@ -99,7 +100,7 @@ impl FieldOptions {
 
 pub(super) fn hsetex(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
     let fields = NamedFields::find(args, 2)?;
-    let options = FieldOptions::parse(args, 2..fields.word, Asked::Hsetex)?;
+    let options = FieldOptions::parse(args, 2..fields.word, FieldCommand::Hsetex)?;
     fields.check(args, 2, FIELD_COUNT)?;
     let clock = FieldClock::of(&ctx.db.access);
     let key = args.key(1);
@@ -107,7 +108,7 @@ pub(super) fn hsetex(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
         Some(entry) => entry.as_hash().map(|_| true)?,
         None => false,
     };
-    if options.key == Wanted::Absent && present || options.key == Wanted::Present && !present {
+    if options.key == Presence::Absent && present || options.key == Presence::Present && !present {
         ctx.reply.int(0);
         return Ok(Outcome::Done);
     }
@@ -117,9 +118,9 @@ pub(super) fn hsetex(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
     let edit = ctx.db.edit_or_create_hash(key, ctx.limits.hash)?;
     let view = edit.hash().view();
     let allowed = names().all(|name| match options.fields {
-        Wanted::Any => true,
-        Wanted::Absent => clock.get(view, name).is_none(),
-        Wanted::Present => clock.get(view, name).is_some(),
+        Presence::Any => true,
+        Presence::Absent => clock.get(view, name).is_none(),
+        Presence::Present => clock.get(view, name).is_some(),
     });
     if !allowed {
         edit.unchanged();
@@ -128,6 +129,7 @@ pub(super) fn hsetex(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
     }
     if passed {
         let deleted = set_in_the_past(edit, clock, names());
+        ctx.db.effects.count_fields_deleted(names().len() as u64);
         match deleted.is_empty() {
             true => ctx.db.effects.do_not_propagate(),
             false => ctx.db.effects.rewrite(|| hdel_argv(args, &deleted)),
@@ -148,13 +150,11 @@ pub(super) fn hsetex(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
 /// Stores the pairs from an argument on.
 fn store(mut edit: HashEdit<'_>, clock: FieldClock, args: Args<'_>, first: usize, expiry: HashExpiry) {
     before_adding(&mut edit, args, first);
-    let mut met_expired = false;
+    let mut met_expired = 0;
     for at in (first..args.len()).step_by(2) {
-        met_expired |= set_field(&mut edit, clock, args.at(at), args.at(at + 1), expiry).1;
+        met_expired += u64::from(set_field(&mut edit, clock, args.at(at), args.at(at + 1), expiry).1);
     }
-    if met_expired {
-        edit.also(Event::HExpired);
-    }
+    edit.met_expired(met_expired);
     let count = (args.len() - first) as u64 / 2;
     if matches!(expiry, HashExpiry::At(_)) {
         edit.also(Event::HSet);
@@ -180,6 +180,7 @@ fn set_in_the_past<'a>(
         }
         count += 1;
     }
+    edit.came_and_went();
     edit.also(Event::HSet);
     edit.also(Event::HExpire);
     edit.done(Event::HExpired, count);
@@ -200,7 +201,7 @@ fn hsetex_argv(args: Args<'_>, fields: &NamedFields, expiry: HashExpiry) -> Argv
 
 pub(super) fn hgetex(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
     let fields = NamedFields::find(args, 2)?;
-    let options = FieldOptions::parse(args, 2..fields.word, Asked::Hgetex)?;
+    let options = FieldOptions::parse(args, 2..fields.word, FieldCommand::Hgetex)?;
     fields.check(args, 1, FIELD_COUNT)?;
     let clock = FieldClock::of(&ctx.db.access);
     let entry = ctx.db.get(args.key(1));
@@ -239,6 +240,9 @@ pub(super) fn hgetex(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
         Some(_) => Event::HExpire,
     };
     edit.done(event, changed.len() as u64);
+    if passed {
+        ctx.db.effects.count_fields_deleted(changed.len() as u64);
+    }
     ctx.db.effects.rewrite(|| match at {
         Some(_) if passed => hdel_argv(args, &changed),
         _ => expiry_argv(args, at, &changed),

@@ -37,8 +37,8 @@ pub(super) fn read(hash: HashRef<'_>, clock: FieldClock, shown: Shown) -> SlowRe
 }
 
 impl Production for Fields {
-    fn go_on(&mut self, roots: &[Value], reply: &mut Reply<'_>) -> Progress {
-        let [Value::Hash(hash)] = roots else { return Progress::End };
+    fn go_on(&mut self, roots: &mut Vec<Value>, reply: &mut Reply<'_>) -> Progress {
+        let [Value::Hash(hash)] = &roots[..] else { return Progress::End };
         match self.stage {
             Stage::Counting(count) => self.count(hash.view(), count, reply),
             Stage::Writing => self.write(hash.view(), reply),

@@ -13,7 +13,7 @@ use std::collections::HashSet;
 
 /// Whether values stand beside fields.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Shown {
+enum DrawnParts {
     Names,
     Pairs,
 }
@@ -37,11 +37,14 @@ pub(super) fn hrandfield(ctx: &mut ReadCtx<'_>, args: Args<'_>) -> Run {
         count => count,
     };
     let shown = match args.len() {
-        3 => Shown::Names,
-        4 if args.is(3, "WITHVALUES") => Shown::Pairs,
+        3 => DrawnParts::Names,
+        4 if args.is(3, "WITHVALUES") => DrawnParts::Pairs,
         _ => return Err(CmdError::Syntax),
     };
-    if shown == Shown::Pairs && count.unsigned_abs() > i64::MAX.unsigned_abs() / 2 || count < -REPEATED_MAX {
+    let output_max = ctx.limits.output[0].hard;
+    if shown == DrawnParts::Pairs && count.unsigned_abs() > i64::MAX.unsigned_abs() / 2
+        || count < -REPEATED_MAX && output_max == 0
+    {
         return Err(CmdError::text("ERR value is out of range"));
     }
     let Some(hash) = hash_at(ctx, args)? else {
@@ -70,23 +73,23 @@ fn random<'a>(hash: HashRef<'a>, clock: FieldClock, rng: &mut Rng) -> Option<Has
     hash.iter().filter(|field| clock.is_live(field)).nth(rank)
 }
 
-fn reply_field(reply: &mut Reply<'_>, field: HashField<'_>, shown: Shown) {
-    if shown == Shown::Pairs && reply.protocol() == Protocol::Resp3 {
+fn reply_field(reply: &mut Reply<'_>, field: HashField<'_>, shown: DrawnParts) {
+    if shown == DrawnParts::Pairs && reply.protocol() == Protocol::Resp3 {
         reply.array(2);
     }
     reply_item(reply, field.name);
-    if shown == Shown::Pairs {
+    if shown == DrawnParts::Pairs {
         reply_item(reply, field.value);
     }
 }
 
-fn reply_count(reply: &mut Reply<'_>, count: usize, shown: Shown) {
-    let each = if shown == Shown::Pairs && reply.protocol() == Protocol::Resp2 { 2 } else { 1 };
+fn reply_count(reply: &mut Reply<'_>, count: usize, shown: DrawnParts) {
+    let each = if shown == DrawnParts::Pairs && reply.protocol() == Protocol::Resp2 { 2 } else { 1 };
     reply.array(count * each);
 }
 
 /// So many fields, each drawn from all.
-fn repeated(ctx: &mut ReadCtx<'_>, hash: HashRef<'_>, clock: FieldClock, count: usize, shown: Shown) {
+fn repeated(ctx: &mut ReadCtx<'_>, hash: HashRef<'_>, clock: FieldClock, count: usize, shown: DrawnParts) {
     // Fields that can be found by rank, if not all of them live or ranks are found one by one.
     let listed: Option<Vec<HashField<'_>>> = (hash.row().is_some() || !clock.all_live(hash))
         .then(|| hash.iter().filter(|field| clock.is_live(field)).collect());
@@ -95,6 +98,7 @@ fn repeated(ctx: &mut ReadCtx<'_>, hash: HashRef<'_>, clock: FieldClock, count: 
         return ctx.reply.array(0);
     }
     reply_count(&mut ctx.reply, count, shown);
+    let output_max = ctx.limits.output[0].hard;
     for _ in 0..count {
         let rank = ctx.rng.below(len as u64) as usize;
         let field = match &listed {
@@ -104,11 +108,15 @@ fn repeated(ctx: &mut ReadCtx<'_>, hash: HashRef<'_>, clock: FieldClock, count: 
         if let Some(field) = field {
             reply_field(&mut ctx.reply, field, shown);
         }
+        // The client is closed behind the command, as soon as somebody looks at its output.
+        if output_max > 0 && ctx.reply.outbox().len() > output_max {
+            return;
+        }
     }
 }
 
 /// So many different fields, or all.
-fn distinct(ctx: &mut ReadCtx<'_>, hash: HashRef<'_>, clock: FieldClock, count: usize, shown: Shown) {
+fn distinct(ctx: &mut ReadCtx<'_>, hash: HashRef<'_>, clock: FieldClock, count: usize, shown: DrawnParts) {
     let all_live = clock.all_live(hash);
     let live = |field: &HashField<'_>| clock.is_live(field);
     let len = if all_live { hash.len() } else { hash.iter().filter(live).count() };
@@ -141,12 +149,12 @@ fn distinct(ctx: &mut ReadCtx<'_>, hash: HashRef<'_>, clock: FieldClock, count: 
 struct HscanOptions<'a> {
     pattern: Option<&'a [u8]>,
     count: usize,
-    shown: Shown,
+    shown: DrawnParts,
 }
 
 impl<'a> HscanOptions<'a> {
     fn parse(args: Args<'a>) -> Result<HscanOptions<'a>, CmdError> {
-        let mut options = HscanOptions { pattern: None, count: 10, shown: Shown::Pairs };
+        let mut options = HscanOptions { pattern: None, count: 10, shown: DrawnParts::Pairs };
         let mut i = 3;
         while i < args.len() {
             let value = args.get(i + 1);
@@ -158,7 +166,7 @@ impl<'a> HscanOptions<'a> {
                 options.pattern = value.filter(|pattern| *pattern != b"*");
                 i += 2;
             } else if args.is(i, "NOVALUES") {
-                options.shown = Shown::Names;
+                options.shown = DrawnParts::Names;
                 i += 1;
             } else if args.is(i, "NOSCORES") {
                 return Err(CmdError::text("ERR NOSCORES option can only be used in ZSCAN"));
@@ -191,11 +199,11 @@ pub(super) fn hscan(ctx: &mut ReadCtx<'_>, args: Args<'_>) -> Run {
     });
     ctx.reply.array(2);
     reply_cursor(ctx, next);
-    let each = if options.shown == Shown::Pairs { 2 } else { 1 };
+    let each = if options.shown == DrawnParts::Pairs { 2 } else { 1 };
     ctx.reply.array(found.len() * each);
     for field in found {
         reply_item(&mut ctx.reply, field.name);
-        if options.shown == Shown::Pairs {
+        if options.shown == DrawnParts::Pairs {
             reply_item(&mut ctx.reply, field.value);
         }
     }
@@ -204,5 +212,6 @@ pub(super) fn hscan(ctx: &mut ReadCtx<'_>, args: Args<'_>) -> Run {
 
 /// Draws that meet a field that has expired, before the fields that live are counted.
 const RANDOM_TRIES: usize = 50;
-/// Fields that one call gives at most where it gives fields again and again: the reply is kept in memory.
+/// Fields that one call gives at most where it gives fields again and again, and the client's output has no limit: the reply is
+/// kept in memory.
 const REPEATED_MAX: i64 = 1 << 27;

@@ -29,15 +29,13 @@ fn set_pairs(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Result<i64, CmdError> {
     let clock = FieldClock::of(&ctx.db.access);
     let mut edit = ctx.db.edit_or_create_hash(args.key(1), ctx.limits.hash)?;
     before_adding(&mut edit, args, 2);
-    let (mut added, mut met_expired) = (0, false);
+    let (mut added, mut met_expired) = (0, 0);
     for at in (2..args.len()).step_by(2) {
         let (is_new, expired) = set_field(&mut edit, clock, args.at(at), args.at(at + 1), HashExpiry::Clear);
         added += i64::from(is_new);
-        met_expired |= expired;
+        met_expired += u64::from(expired);
     }
-    if met_expired {
-        edit.also(Event::HExpired);
-    }
+    edit.met_expired(met_expired);
     edit.done(Event::HSet, (args.len() as u64 - 2) / 2);
     Ok(added)
 }
@@ -77,9 +75,7 @@ pub(super) fn hsetnx(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
     }
     before_adding(&mut edit, args, 2);
     let (_, expired) = set_field(&mut edit, clock, args.at(2), args.at(3), HashExpiry::Clear);
-    if expired {
-        edit.also(Event::HExpired);
-    }
+    edit.met_expired(u64::from(expired));
     edit.done(Event::HSet, 1);
     if expired {
         // A receiver may still have the field that has expired here.
@@ -170,9 +166,7 @@ fn store_number(
 ) -> StoredNumber {
     let (_, expired) = set_field(&mut edit, clock, args.at(2), text, HashExpiry::Keep);
     let expiry = edit.hash().view().get(args.at(2)).and_then(|field| field.expiry);
-    if expired {
-        edit.also(Event::HExpired);
-    }
+    edit.met_expired(u64::from(expired));
     edit.done(event, 1);
     StoredNumber { expiry, expired }
 }

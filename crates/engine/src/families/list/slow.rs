@@ -20,8 +20,8 @@ pub(super) fn lrange(list: ListRef<'_>, range: Range<usize>) -> SlowRead {
 }
 
 impl Production for Elements {
-    fn go_on(&mut self, roots: &[Value], reply: &mut Reply<'_>) -> Progress {
-        let [Value::List(list)] = roots else { return Progress::End };
+    fn go_on(&mut self, roots: &mut Vec<Value>, reply: &mut Reply<'_>) -> Progress {
+        let [Value::List(list)] = &roots[..] else { return Progress::End };
         if !std::mem::replace(&mut self.has_begun, true) {
             reply.array(self.left.len());
         }

@@ -18,7 +18,7 @@ use sluice_command::derive;
 use sluice_config::{Force, param};
 use sluice_keyspace::{NewValue, Str, ValueRef};
 use sluice_persist::rdb::{Usage, Version, WriteOptions, Writer};
-use sluice_value::{HashRef, ListRef, Stream, ZsetRef};
+use sluice_value::{HashRef, ListRef, SetRef, Stream, ZsetRef};
 use std::fmt::Write;
 use std::ops::RangeInclusive;
 
@@ -311,6 +311,8 @@ fn object(ctx: &mut DebugCtx<'_>, args: Args<'_>) -> Run {
         ValueRef::Hash(HashRef::Inline { bytes, .. }) => bytes.as_ptr(),
         ValueRef::Hash(HashRef::Value(hash)) => std::ptr::from_ref(hash).cast(),
         ValueRef::Stream(stream) => std::ptr::from_ref(stream).cast(),
+        ValueRef::Set(SetRef::Inline { bytes, .. }) => bytes.as_ptr(),
+        ValueRef::Set(SetRef::Value(set)) => std::ptr::from_ref(set).cast(),
         ValueRef::Zset(ZsetRef::Inline { bytes, .. }) => bytes.as_ptr(),
         ValueRef::Zset(ZsetRef::Value(zset)) => std::ptr::from_ref(zset).cast(),
     };
@@ -324,6 +326,9 @@ fn object(ctx: &mut DebugCtx<'_>, args: Args<'_>) -> Run {
             }
             ValueRef::Hash(hash) => hash_serialized_len(hash),
             ValueRef::Stream(stream) => stream_serialized_len(stream),
+            ValueRef::Set(set) => {
+                serialized_bytes(|writer, mut give| writer.set(b"", set, None, Usage::Unsaid, &mut give))
+            }
             ValueRef::Zset(zset) => {
                 serialized_bytes(|writer, give| writer.zset(b"", zset, None, Usage::Unsaid, give))
             }

@@ -29,7 +29,7 @@ struct Trimming {
 }
 
 /// The options of XADD and XTRIM.
-struct Options {
+struct AddOptions {
     trimming: Option<Trimming>,
     no_mkstream: bool,
     /// Of XADD: the id, and where it stands.
@@ -52,8 +52,8 @@ struct TrimWords {
     limit: Option<i64>,
 }
 
-impl Options {
-    fn parse(ctx: &WriteCtx<'_>, args: Args<'_>, whose: Parsed) -> Result<Options, CmdError> {
+impl AddOptions {
+    fn parse(ctx: &WriteCtx<'_>, args: Args<'_>, whose: Parsed) -> Result<AddOptions, CmdError> {
         let mut words = TrimWords::default();
         let (mut no_mkstream, mut id, mut at) = (false, None, 2);
         while at < args.len() {
@@ -81,7 +81,7 @@ impl Options {
             }
             at += 1;
         }
-        Ok(Options { trimming: words.finish(ctx, whose)?, no_mkstream, id })
+        Ok(AddOptions { trimming: words.finish(ctx, whose)?, no_mkstream, id })
     }
 }
 
@@ -176,7 +176,7 @@ impl WantedId {
 }
 
 pub(super) fn xadd(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
-    let options = Options::parse(ctx, args, Parsed::Add)?;
+    let options = AddOptions::parse(ctx, args, Parsed::Add)?;
     let wrong_arity = CmdError::Arity("xadd");
     let Some((wanted, id_at)) = options.id else { return Err(wrong_arity) };
     let elements = args.len() - id_at - 1;
@@ -271,7 +271,7 @@ impl Trimming {
 }
 
 pub(super) fn xtrim(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
-    let options = Options::parse(ctx, args, Parsed::Trim)?;
+    let options = AddOptions::parse(ctx, args, Parsed::Trim)?;
     let Some(trimming) = options.trimming else { return Err(CmdError::Syntax) };
     let Some(mut edit) = ctx.db.edit_stream(args.key(1), ctx.limits.stream)? else {
         ctx.reply.int(0);

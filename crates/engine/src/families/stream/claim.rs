@@ -7,7 +7,7 @@ use crate::error::CmdError;
 use sluice_base::num::parse_i64;
 use sluice_keyspace::{Argv, Event, StreamEdit};
 use sluice_resp::Reply;
-use sluice_value::stream::{EntryLog, Group, PendingEntry, Stream, StreamId};
+use sluice_value::stream::{ConsumerGroup, EntryLog, PendingEntry, Stream, StreamId};
 
 /// XCLAIM as it makes an entry pending elsewhere: key, group and consumer; the group's last id.
 pub(super) fn claim_argv(names: (&[u8], &[u8], &[u8]), entry: PendingEntry, last_id: StreamId) -> Argv {
@@ -105,7 +105,7 @@ pub(super) fn xpending(ctx: &mut ReadCtx<'_>, args: Args<'_>) -> Run {
     Ok(Outcome::Done)
 }
 
-fn pending_summary(reply: &mut Reply<'_>, group: &Group) {
+fn pending_summary(reply: &mut Reply<'_>, group: &ConsumerGroup) {
     reply.array(4);
     reply.int(group.pending_len() as i64);
     let first = group.pending_from(StreamId::MIN).next().map(|entry| entry.id);
@@ -128,7 +128,7 @@ fn pending_summary(reply: &mut Reply<'_>, group: &Group) {
 }
 
 impl PendingRange<'_> {
-    fn reply(&self, reply: &mut Reply<'_>, group: &Group, now_ms: i64) {
+    fn reply(&self, reply: &mut Reply<'_>, group: &ConsumerGroup, now_ms: i64) {
         let Some(name) = self.consumer else {
             let entries = group.pending_from(self.start);
             return self.reply_entries(reply, group, entries, now_ms);
@@ -145,7 +145,7 @@ impl PendingRange<'_> {
     fn reply_entries(
         &self,
         reply: &mut Reply<'_>,
-        group: &Group,
+        group: &ConsumerGroup,
         entries: impl Iterator<Item = PendingEntry>,
         now_ms: i64,
     ) {
@@ -169,7 +169,7 @@ impl PendingRange<'_> {
 
 /// How a reply shows claimed entries.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Shown {
+enum ClaimReply {
     Entries,
     Ids,
 }
@@ -182,7 +182,7 @@ struct Claim {
     delivered_ms: i64,
     retry_count: Option<u64>,
     force: bool,
-    shown: Shown,
+    shown: ClaimReply,
 }
 
 /// What came of an attempt to claim an entry.
@@ -198,7 +198,7 @@ enum Claimed {
 /// A group in which a consumer claims entries.
 struct Claiming<'a, 'c> {
     names: (&'a [u8], &'a [u8]),
-    group: &'c mut Group,
+    group: &'c mut ConsumerGroup,
     log: &'c EntryLog,
     consumer: u32,
     /// For the replication stream, where somebody reads it.
@@ -231,15 +231,15 @@ impl Claiming<'_, '_> {
         };
         let deliveries = match (claim.retry_count, claim.shown) {
             (Some(count), _) => count,
-            (None, Shown::Entries) => before.deliveries.wrapping_add(1),
-            (None, Shown::Ids) => before.deliveries,
+            (None, ClaimReply::Entries) => before.deliveries.wrapping_add(1),
+            (None, ClaimReply::Ids) => before.deliveries,
         };
         let after =
             PendingEntry { id, delivered_ms: claim.delivered_ms, deliveries, consumer: self.consumer };
         self.group.set_pending(after, self.copied);
         match claim.shown {
-            Shown::Entries => reply_entry(reply, entry),
-            Shown::Ids => reply_id(reply, id),
+            ClaimReply::Entries => reply_entry(reply, entry),
+            ClaimReply::Ids => reply_id(reply, id),
         }
         self.propagate(after);
         Claimed::Taken
@@ -317,7 +317,7 @@ impl ClaimCall {
             delivered_ms: now_ms,
             retry_count: None,
             force: false,
-            shown: Shown::Entries,
+            shown: ClaimReply::Entries,
         };
         let (ids_end, mut last_id) = (at, StreamId::MIN);
         while at < args.len() {
@@ -325,7 +325,7 @@ impl ClaimCall {
             if args.is(at, "FORCE") {
                 claim.force = true;
             } else if args.is(at, "JUSTID") {
-                claim.shown = Shown::Ids;
+                claim.shown = ClaimReply::Ids;
             } else if args.is(at, "IDLE") && has_value {
                 at += 1;
                 let idle_ms = number(at, "ERR Invalid IDLE option argument for XCLAIM")?;
@@ -402,7 +402,7 @@ impl AutoClaimCall {
         let min_idle_ms =
             min_idle_ms.ok_or(CmdError::text("ERR Invalid min-idle-time argument for XAUTOCLAIM"))?.max(0);
         let start = interval_start(args.at(5))?;
-        let (mut count, mut shown, mut at) = (100, Shown::Entries, 6);
+        let (mut count, mut shown, mut at) = (100, ClaimReply::Entries, 6);
         while at < args.len() {
             if args.is(at, "COUNT") && at + 1 < args.len() {
                 at += 1;
@@ -410,7 +410,7 @@ impl AutoClaimCall {
                 let given = given.ok_or(CmdError::text("ERR COUNT must be > 0"))?;
                 count = usize::try_from(given).unwrap_or(usize::MAX);
             } else if args.is(at, "JUSTID") {
-                shown = Shown::Ids;
+                shown = ClaimReply::Ids;
             } else {
                 return Err(CmdError::Syntax);
             }
@@ -482,7 +482,7 @@ pub(super) fn xautoclaim(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
 /// Pending entries that are looked up together.
 const BATCH: usize = 64;
 
-fn next_ids(group: &Group, from: StreamId) -> Vec<StreamId> {
+fn next_ids(group: &ConsumerGroup, from: StreamId) -> Vec<StreamId> {
     group.pending_from(from).take(BATCH).map(|entry| entry.id).collect()
 }
 

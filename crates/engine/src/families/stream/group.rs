@@ -5,7 +5,7 @@ use crate::args::Args;
 use crate::ctx::{Outcome, Run, WriteCtx};
 use crate::error::CmdError;
 use sluice_keyspace::{Event, StreamEdit};
-use sluice_value::stream::{Group, Stream, StreamId};
+use sluice_value::stream::{ConsumerGroup, Stream, StreamId};
 
 const NO_KEY: CmdError = CmdError::text(
     "ERR The XGROUP subcommand requires the key to exist. Note that for CREATE you may want to use the MKSTREAM option to create an empty stream automatically.",
@@ -77,7 +77,7 @@ pub(super) fn create(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
         }
     };
     let (stream, context) = edit.parts();
-    if !stream.add_group(Group::new(args.at(3), id, options.entries_read), context) {
+    if !stream.add_group(ConsumerGroup::new(args.at(3), id, options.entries_read), context) {
         return Err(CmdError::text("BUSYGROUP Consumer Group name already exists"));
     }
     edit.told(Event::XGroupCreate, 1);

@@ -5,7 +5,7 @@ use crate::args::Args;
 use crate::ctx::{Outcome, ReadCtx, Run};
 use crate::error::CmdError;
 use sluice_resp::Reply;
-use sluice_value::stream::{Consumer, EntryLog, Group, Stream, StreamId};
+use sluice_value::stream::{ConsumerGroup, EntryLog, Stream, StreamConsumer, StreamId};
 
 fn found<'a>(ctx: &mut ReadCtx<'a>, args: Args<'_>) -> Result<&'a Stream, CmdError> {
     stream_of(ctx.db.get(args.key(2)).ok_or(CmdError::NoSuchKey)?)
@@ -107,7 +107,7 @@ fn full(reply: &mut Reply<'_>, stream: &Stream, count: usize) {
     }
 }
 
-fn full_consumer(reply: &mut Reply<'_>, group: &Group, consumer: &Consumer, count: usize) {
+fn full_consumer(reply: &mut Reply<'_>, group: &ConsumerGroup, consumer: &StreamConsumer, count: usize) {
     reply.map(5);
     reply.bulk(b"name");
     reply.bulk(consumer.name());
@@ -128,7 +128,7 @@ fn full_consumer(reply: &mut Reply<'_>, group: &Group, consumer: &Consumer, coun
 }
 
 /// Entries that were added and not sent to a consumer, where that is known.
-fn lag(group: &Group, log: &EntryLog) -> Option<u64> {
+fn lag(group: &ConsumerGroup, log: &EntryLog) -> Option<u64> {
     if log.entries_added() == 0 {
         return Some(0);
     }

@@ -13,7 +13,7 @@ use sluice_base::num::parse_i64;
 use sluice_keyspace::{Argv, Event};
 use sluice_resp::{Protocol, Reply};
 use sluice_value::Type;
-use sluice_value::stream::{EntryLog, Group, PendingEntry, Stream, StreamId};
+use sluice_value::stream::{ConsumerGroup, EntryLog, PendingEntry, Stream, StreamId};
 
 /// The arguments of both commands.
 struct ReadCall<'a> {
@@ -28,22 +28,22 @@ struct ReadCall<'a> {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Reader {
+enum ReadKind {
     Plain,
     Group,
 }
 
-impl Reader {
+impl ReadKind {
     fn name(self) -> &'static str {
         match self {
-            Reader::Plain => "xread",
-            Reader::Group => "xreadgroup",
+            ReadKind::Plain => "xread",
+            ReadKind::Group => "xreadgroup",
         }
     }
 }
 
 impl<'a> ReadCall<'a> {
-    fn parse(args: Args<'a>, reader: Reader, now: Now) -> Result<ReadCall<'a>, CmdError> {
+    fn parse(args: Args<'a>, reader: ReadKind, now: Now) -> Result<ReadCall<'a>, CmdError> {
         let mut call =
             ReadCall { count: usize::MAX, deadline_ms: None, group: None, no_ack: false, first: 0, keys: 0 };
         let mut at = 1;
@@ -63,7 +63,7 @@ impl<'a> ReadCall<'a> {
                     return Err(unbalanced(reader));
                 }
             } else if args.is(at, "GROUP") && more >= 2 {
-                if reader == Reader::Plain {
+                if reader == ReadKind::Plain {
                     return Err(CmdError::text(
                         "ERR The GROUP option is only supported by XREADGROUP. You called XREAD instead.",
                     ));
@@ -71,7 +71,7 @@ impl<'a> ReadCall<'a> {
                 call.group = Some((args.at(at + 1), args.at(at + 2)));
                 at += 3;
             } else if args.is(at, "NOACK") {
-                if reader == Reader::Plain {
+                if reader == ReadKind::Plain {
                     return Err(CmdError::text(
                         "ERR The NOACK option is only supported by XREADGROUP. You called XREAD instead.",
                     ));
@@ -88,20 +88,20 @@ impl<'a> ReadCall<'a> {
         Ok(call)
     }
 
-    fn wait_for(&self, db: usize, deadline_ms: u64, reader: Reader) -> Box<WaitFor> {
+    fn wait_for(&self, db: usize, deadline_ms: u64, reader: ReadKind) -> Box<WaitFor> {
         Box::new(WaitFor::Keys(BlockOn {
             db,
             first: self.first,
             count: self.keys,
             wanted: Type::Stream,
-            ends_without_key: reader == Reader::Group,
+            ends_without_key: reader == ReadKind::Group,
             deadline_ms,
         }))
     }
 }
 
-fn unbalanced(reader: Reader) -> CmdError {
-    let sign = if reader == Reader::Plain { '$' } else { '>' };
+fn unbalanced(reader: ReadKind) -> CmdError {
+    let sign = if reader == ReadKind::Plain { '$' } else { '>' };
     CmdError::owned(format!(
         "ERR Unbalanced '{}' list of streams: for each stream key an ID or '{sign}' must be specified.",
         reader.name()
@@ -164,7 +164,7 @@ fn last_entry(log: &EntryLog) -> Option<StreamId> {
 
 pub(super) fn xread(ctx: &mut ReadCtx<'_>, args: Args<'_>) -> Run {
     let now = ctx.db.access.now;
-    let call = ReadCall::parse(args, Reader::Plain, now)?;
+    let call = ReadCall::parse(args, ReadKind::Plain, now)?;
     let mut since = Vec::with_capacity(call.keys);
     let mut replaced = Vec::new();
     for index in 0..call.keys {
@@ -196,7 +196,7 @@ pub(super) fn xread(ctx: &mut ReadCtx<'_>, args: Args<'_>) -> Run {
     }
     match call.deadline_ms.filter(|_| ctx.may_wait) {
         Some(deadline_ms) => {
-            let on = call.wait_for(ctx.db.number(), deadline_ms, Reader::Plain);
+            let on = call.wait_for(ctx.db.number(), deadline_ms, ReadKind::Plain);
             Ok(Outcome::WaitSince(on, replaced))
         }
         None => {
@@ -211,10 +211,11 @@ fn read_from(text: &[u8], stream: Option<&Stream>) -> Result<StreamId, CmdError>
     let last_id = stream.map_or(StreamId::MIN, |stream| stream.log().last_id());
     match text {
         b"$" => Ok(last_id),
-        b"+" => {
-            let last = stream.and_then(|stream| last_entry(stream.log()));
-            Ok(last.and_then(StreamId::previous).unwrap_or(last_id))
+        // The last id, not the last entry: one that is gone hides those before.
+        b"+" if stream.is_some_and(|stream| stream.log().len() > 0) => {
+            Ok(last_id.previous().unwrap_or(last_id))
         }
+        b"+" => Ok(last_id),
         b">" => Err(CmdError::text(
             "ERR The > ID can be specified only when calling XREADGROUP using the GROUP <group> <consumer> option.",
         )),
@@ -233,7 +234,7 @@ enum GroupRead {
 
 pub(super) fn xreadgroup(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
     let now = ctx.db.access.now;
-    let call = ReadCall::parse(args, Reader::Group, now)?;
+    let call = ReadCall::parse(args, ReadKind::Group, now)?;
     let Some((group, consumer)) = call.group else {
         return Err(CmdError::text("ERR Missing GROUP option for XREADGROUP"));
     };
@@ -259,7 +260,7 @@ pub(super) fn xreadgroup(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
         return Ok(Outcome::Done);
     }
     match call.deadline_ms.filter(|_| ctx.may_wait) {
-        Some(deadline_ms) => Ok(Outcome::Wait(call.wait_for(ctx.db.number(), deadline_ms, Reader::Group))),
+        Some(deadline_ms) => Ok(Outcome::Wait(call.wait_for(ctx.db.number(), deadline_ms, ReadKind::Group))),
         None => {
             ctx.reply.null_array();
             Ok(Outcome::Done)
@@ -358,7 +359,7 @@ impl GroupTurn<'_> {
     /// Sends entries that no consumer was sent.
     fn deliver(
         &self,
-        group: &mut Group,
+        group: &mut ConsumerGroup,
         log: &EntryLog,
         consumer: u32,
         reply: &mut Reply<'_>,
@@ -400,7 +401,7 @@ impl GroupTurn<'_> {
     /// Sends pending entries of the consumer again.
     fn repeat(
         &self,
-        group: &mut Group,
+        group: &mut ConsumerGroup,
         log: &EntryLog,
         (consumer, behind): (u32, StreamId),
         reply: &mut Reply<'_>,

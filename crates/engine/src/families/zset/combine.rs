@@ -1,5 +1,7 @@
 //! ZUNION, ZINTER, ZDIFF, their forms that store, and ZINTERCARD.
 
+mod slow;
+
 use super::{Shown, reply_elements};
 use crate::args::Args;
 use crate::ctx::{Outcome, ReadCtx, Run, WriteCtx};
@@ -7,7 +9,7 @@ use crate::error::CmdError;
 use sluice_base::num::parse_f64;
 use sluice_keyspace::{DbRef, Event, ExpiryMode, Key, ValueRef};
 use sluice_resp::Reply;
-use sluice_value::{Zset, ZsetRef};
+use sluice_value::{ListItem, SetRef, Zset, ZsetRef};
 use std::borrow::Cow;
 use std::ops::Range;
 
@@ -63,12 +65,15 @@ enum Members<'d> {
     /// Of a key that is absent.
     None,
     Zset(ZsetRef<'d>),
+    /// Members without scores, each of which counts as 1.
+    Set(SetRef<'d>),
 }
 
 impl<'d> Members<'d> {
     fn of(value: ValueRef<'d>) -> Result<Members<'d>, CmdError> {
         match value {
             ValueRef::Zset(zset) => Ok(Members::Zset(zset)),
+            ValueRef::Set(set) => Ok(Members::Set(set)),
             ValueRef::Str(_) | ValueRef::List(_) | ValueRef::Hash(_) | ValueRef::Stream(_) => {
                 Err(CmdError::WrongType)
             }
@@ -79,6 +84,7 @@ impl<'d> Members<'d> {
         match self {
             Members::None => 0,
             Members::Zset(zset) => zset.len(),
+            Members::Set(set) => set.len(),
         }
     }
 
@@ -86,6 +92,7 @@ impl<'d> Members<'d> {
         match self {
             Members::None => None,
             Members::Zset(zset) => zset.score(member),
+            Members::Set(set) => set.contains(member).then_some(1.0),
         }
     }
 
@@ -95,6 +102,14 @@ impl<'d> Members<'d> {
             Members::Zset(zset) => {
                 Box::new(zset.iter_all().map(|(member, score)| (Cow::Borrowed(member), score)))
             }
+            Members::Set(set) => Box::new(set.iter().map(|member| {
+                let member = match member {
+                    ListItem::Int(number) => Cow::Owned(number.to_string().into_bytes()),
+                    ListItem::Bytes(bytes) => Cow::Borrowed(bytes),
+                    ListItem::Shared(bytes) => Cow::Borrowed(&**bytes),
+                };
+                (member, 1.0)
+            })),
         }
     }
 }
@@ -218,6 +233,25 @@ impl<'d> Call<'d> {
         elements
     }
 
+    /// The result as a reply.
+    fn reply(self, operation: Operation, reply: &mut Reply<'_>) {
+        let shown = Shown::with_scores(self.with_scores);
+        let elements = self.run(operation);
+        let shown_elements = elements.iter().map(|(member, score)| (&**member, *score));
+        reply_elements(reply, shown_elements, elements.len(), shown);
+    }
+
+    /// How many members all sets have, up to the limit. The sets are in the order of their sizes.
+    fn count(&self) -> usize {
+        let limit = if self.limit == 0 { usize::MAX } else { self.limit };
+        self.inter().take(limit).count()
+    }
+
+    /// Members of all sets together.
+    fn members(&self) -> usize {
+        self.sources.iter().map(|source| source.members.len()).sum()
+    }
+
     fn union(&self) -> Vec<Element<'d>> {
         let mut all: Vec<Element<'d>> = Vec::new();
         for source in &self.sources {
@@ -286,10 +320,10 @@ fn reply(ctx: &mut ReadCtx<'_>, args: Args<'_>, operation: Operation, name: &'st
     let keys = keys_of(args, 1, name)?;
     let options = if operation == Operation::Diff { Options::DiffReply } else { Options::Reply };
     let call = Call::parse(&mut ctx.db, args, keys, options)?;
-    let shown = Shown::with_scores(call.with_scores);
-    let elements = call.run(operation);
-    let shown_elements = elements.iter().map(|(member, score)| (&**member, *score));
-    reply_elements(&mut ctx.reply, shown_elements, elements.len(), shown);
+    if ctx.slow.suits(call.members()) {
+        return ctx.slow.begin(|| slow::combined(&call, operation));
+    }
+    call.reply(operation, &mut ctx.reply);
     Ok(Outcome::Done)
 }
 
@@ -297,9 +331,11 @@ pub(super) fn zintercard(ctx: &mut ReadCtx<'_>, args: Args<'_>) -> Run {
     let keys = keys_of(args, 1, "zintercard")?;
     let mut call = Call::parse(&mut ctx.db, args, keys, Options::Card)?;
     call.sources.sort_by_key(|source| source.members.len());
-    let limit = if call.limit == 0 { usize::MAX } else { call.limit };
-    let count = call.inter().take(limit).count();
-    ctx.reply.int(count as i64);
+    // The smallest of them is walked.
+    if ctx.slow.suits(call.sources.first().map_or(0, |source| source.members.len())) {
+        return ctx.slow.begin(|| slow::counted(&call));
+    }
+    ctx.reply.int(call.count() as i64);
     Ok(Outcome::Done)
 }
 

@@ -1,5 +1,7 @@
 //! ZRANGE and its kin: ranges of ranks, of scores and of members.
 
+mod slow;
+
 use super::combine::{longest, store_sorted};
 use super::{Shown, reply_elements, zset_of};
 use crate::args::Args;
@@ -331,6 +333,9 @@ fn reply_range(ctx: &mut ReadCtx<'_>, args: Args<'_>, by: Option<By>, direction:
     let zset = zset_of(entry)?;
     let ranks = call.ranks(zset);
     let (count, shown) = (ranks.len(), Shown::with_scores(call.with_scores));
+    if ctx.slow.suits(count) {
+        return ctx.slow.begin(|| slow::range(zset, ranks, call.direction, shown));
+    }
     reply_elements(&mut ctx.reply, zset.iter(ranks, call.direction), count, shown);
     Ok(Outcome::Done)
 }

@@ -34,7 +34,7 @@ pub(super) fn bitpos(text: Str<'_>, bits: Range<usize>, wanted: bool, not_found:
 }
 
 impl Production for Count {
-    fn go_on(&mut self, roots: &[Value], reply: &mut Reply<'_>) -> Progress {
+    fn go_on(&mut self, roots: &mut Vec<Value>, reply: &mut Reply<'_>) -> Progress {
         self.count += count_in(text_of(roots), next_step(&mut self.left));
         if !self.left.is_empty() {
             return Progress::More;
@@ -45,7 +45,7 @@ impl Production for Count {
 }
 
 impl Production for Search {
-    fn go_on(&mut self, roots: &[Value], reply: &mut Reply<'_>) -> Progress {
+    fn go_on(&mut self, roots: &mut Vec<Value>, reply: &mut Reply<'_>) -> Progress {
         let found = position_in(text_of(roots), next_step(&mut self.left), self.wanted);
         if found.is_none() && !self.left.is_empty() {
             return Progress::More;

@@ -62,6 +62,11 @@ impl Fold {
                 }
             }
             ValueRef::Stream(stream) => self.stream(stream),
+            ValueRef::Set(set) => {
+                self.mix(&SET_TYPE.to_be_bytes());
+                let mut buffer = IntBuffer::new();
+                set.iter().for_each(|member| self.xor(member.bytes(&mut buffer)));
+            }
             ValueRef::Zset(zset) => {
                 self.mix(&ZSET_TYPE.to_be_bytes());
                 for (member, score) in zset.iter_all() {
@@ -107,6 +112,8 @@ const HASH_TYPE: u32 = 4;
 const LIST_TYPE: u32 = 1;
 /// The number of streams.
 const STREAM_TYPE: u32 = 6;
+/// The number of sets.
+const SET_TYPE: u32 = 2;
 /// The number of sorted sets.
 const ZSET_TYPE: u32 = 3;
 

@@ -21,7 +21,7 @@ pub(super) fn lcs(a: Str<'_>, b: Str<'_>, options: LcsOptions) -> SlowRead {
 }
 
 impl Production for Lcs {
-    fn go_on(&mut self, roots: &[Value], reply: &mut Reply<'_>) -> Progress {
+    fn go_on(&mut self, roots: &mut Vec<Value>, reply: &mut Reply<'_>) -> Progress {
         match self.step(roots, reply) {
             Ok(progress) => progress,
             Err(error) => {
@@ -60,7 +60,12 @@ impl Lcs {
 fn bytes_of<'a>(root: &'a Value, copy: &'a [u8]) -> &'a [u8] {
     match root {
         Value::Str(bytes) => bytes,
-        Value::Pages(_) | Value::List(_) | Value::Hash(_) | Value::Zset(_) | Value::Stream(_) => copy,
+        Value::Pages(_)
+        | Value::List(_)
+        | Value::Hash(_)
+        | Value::Set(_)
+        | Value::Zset(_)
+        | Value::Stream(_) => copy,
     }
 }
 

@@ -1,0 +1,205 @@
+//! Intersections, unions and differences.
+
+use super::{reply_member, set_of, slow};
+use crate::args::Args;
+use crate::ctx::{Outcome, ReadCtx, Run, WriteCtx};
+use crate::error::CmdError;
+use sluice_base::num::{IntBuffer, parse_i64};
+use sluice_keyspace::{DbRef, Event, NewValue, SetExpiry};
+use sluice_resp::Reply;
+use sluice_value::{ListItem, Set, SetContext, SetEncoding, SetLimits, SetRef};
+use std::ops::Range;
+
+pub(super) fn sinter(ctx: &mut ReadCtx<'_>, args: Args<'_>) -> Run {
+    let sets = sets_of(&mut ctx.db, args, 1..args.len())?;
+    answer(ctx, &sets, Operation::Inter)
+}
+
+pub(super) fn sdiff(ctx: &mut ReadCtx<'_>, args: Args<'_>) -> Run {
+    let sets = sets_of(&mut ctx.db, args, 1..args.len())?;
+    answer(ctx, &sets, Operation::Diff)
+}
+
+pub(super) fn sunion(ctx: &mut ReadCtx<'_>, args: Args<'_>) -> Run {
+    let sets = sets_of(&mut ctx.db, args, 1..args.len())?;
+    let limits = ctx.limits.set;
+    answer(ctx, &sets, Operation::Union(limits))
+}
+
+pub(super) fn sinterstore(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
+    store(ctx, args, Event::SInterStore, |sets, _, visit| intersect(sets, visit))
+}
+
+pub(super) fn sdiffstore(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
+    store(ctx, args, Event::SDiffStore, |sets, _, visit| subtract(sets, visit))
+}
+
+pub(super) fn sunionstore(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
+    // What is stored has each member once: all may be added.
+    store(ctx, args, Event::SUnionStore, |sets, _, visit| {
+        sets.iter().flatten().flat_map(|set| set.iter()).all(visit);
+    })
+}
+
+pub(super) fn sintercard(ctx: &mut ReadCtx<'_>, args: Args<'_>) -> Run {
+    const FEW: CmdError = CmdError::text("ERR numkeys should be greater than 0");
+    let count = parse_i64(args.at(1)).and_then(|count| usize::try_from(count).ok());
+    let count = count.filter(|count| *count > 0).ok_or(FEW)?;
+    if count > args.len() - 2 {
+        return Err(CmdError::text("ERR Number of keys can't be greater than number of args"));
+    }
+    let mut limit = 0;
+    let mut at = 2 + count;
+    while at < args.len() {
+        if !args.is(at, "LIMIT") || at + 1 == args.len() {
+            return Err(CmdError::Syntax);
+        }
+        let given = parse_i64(args.at(at + 1)).and_then(|limit| usize::try_from(limit).ok());
+        limit = given.ok_or(CmdError::text("ERR LIMIT can't be negative"))?;
+        at += 2;
+    }
+    let sets = sets_of(&mut ctx.db, args, 2..2 + count)?;
+    if ctx.slow.suits(Operation::Inter.visited(&sets)) {
+        return ctx.slow.begin(|| slow::counted(&sets, limit));
+    }
+    ctx.reply.int(count_common(&sets, limit) as i64);
+    Ok(Outcome::Done)
+}
+
+/// How many members all of the sets have, counted up to a limit; 0: none.
+pub(super) fn count_common(sets: &[Option<SetRef<'_>>], limit: usize) -> usize {
+    let mut found = 0;
+    intersect(sets, &mut |_| {
+        found += 1;
+        found != limit
+    });
+    found
+}
+
+/// What is made of several sets.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Operation {
+    Inter,
+    Diff,
+    /// With the limits of the set that remembers what was seen.
+    Union(SetLimits),
+}
+
+impl Operation {
+    /// How many members are walked.
+    fn visited(self, sets: &[Option<SetRef<'_>>]) -> usize {
+        let mut lens = sets.iter().map(|set| set.map_or(0, SetRef::len));
+        match self {
+            Operation::Inter => lens.min().unwrap_or(0),
+            Operation::Diff => lens.next().unwrap_or(0),
+            Operation::Union(_) => lens.sum(),
+        }
+    }
+
+    /// The result as a reply.
+    pub(super) fn reply(self, sets: &[Option<SetRef<'_>>], reply: &mut Reply<'_>) {
+        let deferred = reply.defer();
+        let mut count = 0;
+        let visit: Visit<'_> = &mut |member| {
+            reply_member(reply, member);
+            count += 1;
+            true
+        };
+        match self {
+            Operation::Inter => intersect(sets, visit),
+            Operation::Diff => subtract(sets, visit),
+            Operation::Union(limits) => unite(sets, limits, visit),
+        }
+        reply.end_set(deferred, count);
+    }
+}
+
+fn answer(ctx: &mut ReadCtx<'_>, sets: &[Option<SetRef<'_>>], operation: Operation) -> Run {
+    if ctx.slow.suits(operation.visited(sets)) {
+        return ctx.slow.begin(|| slow::combined(sets, operation));
+    }
+    operation.reply(sets, &mut ctx.reply);
+    Ok(Outcome::Done)
+}
+
+/// What the keys of these arguments hold.
+fn sets_of<'d>(
+    db: &mut DbRef<'d>,
+    args: Args<'_>,
+    keys: Range<usize>,
+) -> Result<Vec<Option<SetRef<'d>>>, CmdError> {
+    keys.map(|at| db.get(args.key(at)).map(set_of).transpose()).collect()
+}
+
+/// Sees a member; whether the next one is wanted.
+type Visit<'v> = &'v mut dyn FnMut(ListItem<'_>) -> bool;
+
+/// Visits what is in all of the sets. Cost: the members of the smallest, looked up in each other.
+fn intersect(sets: &[Option<SetRef<'_>>], visit: Visit<'_>) {
+    let Some(mut sets) = sets.iter().copied().collect::<Option<Vec<SetRef<'_>>>>() else { return };
+    sets.sort_by_key(|set| set.len());
+    let Some((smallest, others)) = sets.split_first() else { return };
+    let mut digits = IntBuffer::new();
+    for member in smallest.iter() {
+        let bytes = member.bytes(&mut digits);
+        if others.iter().all(|set| set.contains(bytes)) && !visit(member) {
+            return;
+        }
+    }
+}
+
+/// Visits what is in the first set and in none of the others.
+fn subtract(sets: &[Option<SetRef<'_>>], visit: Visit<'_>) {
+    let Some((Some(first), others)) = sets.split_first() else { return };
+    let mut digits = IntBuffer::new();
+    for member in first.iter() {
+        let bytes = member.bytes(&mut digits);
+        if !others.iter().flatten().any(|set| set.contains(bytes)) && !visit(member) {
+            return;
+        }
+    }
+}
+
+/// Visits what is in any of the sets, once.
+fn unite(sets: &[Option<SetRef<'_>>], limits: SetLimits, visit: Visit<'_>) {
+    let mut there = sets.iter().flatten();
+    let Some(first) = there.next() else { return };
+    let (mut seen, mut context) = (None, SetContext { limits, ..SetContext::default() });
+    let mut digits = IntBuffer::new();
+    for set in std::iter::once(first).chain(there) {
+        // The members of one set differ: nothing has to be remembered for the only one.
+        let is_alone = sets.iter().flatten().count() == 1;
+        let seen = seen.get_or_insert_with(|| Set::new(SetEncoding::Hashtable, limits));
+        for member in set.iter() {
+            let is_new = is_alone || seen.add(member.bytes(&mut digits), &mut context);
+            if is_new && !visit(member) {
+                return;
+            }
+        }
+    }
+}
+
+/// Stores what `walk` visits under the first key, which goes where that is nothing.
+fn store(
+    ctx: &mut WriteCtx<'_>,
+    args: Args<'_>,
+    event: Event,
+    walk: impl FnOnce(&[Option<SetRef<'_>>], SetLimits, Visit<'_>),
+) -> Run {
+    let sets = sets_of(&mut ctx.db.as_read(), args, 2..args.len())?;
+    let mut context = SetContext { limits: ctx.limits.set, ..SetContext::default() };
+    let (mut result, mut digits) = (Set::default(), IntBuffer::new());
+    walk(&sets, ctx.limits.set, &mut |member| {
+        result.add(member.bytes(&mut digits), &mut context);
+        true
+    });
+    drop(sets);
+    let (target, len) = (args.key(1), result.len());
+    if len == 0 {
+        ctx.db.remove(target, Event::Del);
+    } else {
+        ctx.db.set(target, NewValue::Set(result), SetExpiry::Clear, event);
+    }
+    ctx.reply.int(len as i64);
+    Ok(Outcome::Done)
+}

@@ -1,0 +1,108 @@
+//! Members one by one.
+
+use super::{reply_member, set_of, slow};
+use crate::args::Args;
+use crate::ctx::{Outcome, ReadCtx, Run, WriteCtx};
+use sluice_keyspace::Event;
+
+pub(super) fn sadd(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
+    let members = args.iter_from(2);
+    let mut edit = ctx.db.edit_or_create_set(args.key(1), ctx.limits.set, args.at(2), members.len())?;
+    let (set, context) = edit.parts();
+    set.convert_before_adding(members.len(), context.limits);
+    let added = members.filter(|member| set.add(member, context)).count();
+    match added {
+        0 => edit.unchanged(),
+        added => edit.done(Event::SAdd, added as u64),
+    }
+    ctx.reply.int(added as i64);
+    Ok(Outcome::Done)
+}
+
+pub(super) fn srem(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
+    let mut removed = 0;
+    if let Some(mut edit) = ctx.db.edit_set(args.key(1), ctx.limits.set)? {
+        let (set, context) = edit.parts();
+        removed = args.iter_from(2).filter(|member| set.remove(member, context)).count();
+        match removed {
+            0 => edit.unchanged(),
+            removed => edit.done(Event::SRem, removed as u64),
+        }
+    }
+    ctx.reply.int(removed as i64);
+    Ok(Outcome::Done)
+}
+
+pub(super) fn smove(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
+    let moved = op_smove(ctx, args)?;
+    ctx.reply.int(i64::from(moved));
+    Ok(Outcome::Done)
+}
+
+fn op_smove(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Result<bool, crate::CmdError> {
+    let (from, to, member) = (args.key(1), args.key(2), args.at(3));
+    let Some(entry) = ctx.db.get_uncounted(from) else { return Ok(false) };
+    let is_member = set_of(entry)?.contains(member);
+    if let Some(entry) = ctx.db.get_uncounted(to) {
+        set_of(entry)?;
+    }
+    if from.bytes == to.bytes || !is_member {
+        return Ok(is_member);
+    }
+    if let Some(mut edit) = ctx.db.edit_set(from, ctx.limits.set)? {
+        let (set, context) = edit.parts();
+        set.remove(member, context);
+        edit.done(Event::SRem, 1);
+    }
+    let mut edit = ctx.db.edit_or_create_set(to, ctx.limits.set, member, 1)?;
+    let (set, context) = edit.parts();
+    if set.add(member, context) {
+        edit.done(Event::SAdd, 1);
+    } else {
+        edit.unchanged();
+    }
+    Ok(true)
+}
+
+pub(super) fn scard(ctx: &mut ReadCtx<'_>, args: Args<'_>) -> Run {
+    let len = match ctx.db.get(args.key(1)) {
+        Some(entry) => set_of(entry)?.len(),
+        None => 0,
+    };
+    ctx.reply.int(len as i64);
+    Ok(Outcome::Done)
+}
+
+pub(super) fn sismember(ctx: &mut ReadCtx<'_>, args: Args<'_>) -> Run {
+    let is_member = match ctx.db.get(args.key(1)) {
+        Some(entry) => set_of(entry)?.contains(args.at(2)),
+        None => false,
+    };
+    ctx.reply.int(i64::from(is_member));
+    Ok(Outcome::Done)
+}
+
+pub(super) fn smismember(ctx: &mut ReadCtx<'_>, args: Args<'_>) -> Run {
+    let set = ctx.db.get(args.key(1)).map(set_of).transpose()?;
+    let members = args.iter_from(2);
+    ctx.reply.array(members.len());
+    for member in members {
+        let is_member = set.is_some_and(|set| set.contains(member));
+        ctx.reply.int(i64::from(is_member));
+    }
+    Ok(Outcome::Done)
+}
+
+pub(super) fn smembers(ctx: &mut ReadCtx<'_>, args: Args<'_>) -> Run {
+    let Some(entry) = ctx.db.get(args.key(1)) else {
+        ctx.reply.set(0);
+        return Ok(Outcome::Done);
+    };
+    let set = set_of(entry)?;
+    if ctx.slow.suits(set.len()) {
+        return ctx.slow.begin(|| slow::members(set));
+    }
+    ctx.reply.set(set.len());
+    set.iter().for_each(|member| reply_member(&mut ctx.reply, member));
+    Ok(Outcome::Done)
+}

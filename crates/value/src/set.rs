@@ -1,0 +1,563 @@
+//! The set: distinct members.
+//!
+//! A set lives *inline* in the block of its entry while it is small (the bytes of [`Set::write_inline`], read through
+//! [`SetRef::Inline`]), or as a [`Set`] beside its entry: an *intset*, a *packed* row of a listpack's entries in the order in
+//! which the members were added, or a *tree* ([`HashTree`]).
+//!
+//! Invariants: (1) [`Set::share`] costs O(1), and neither set sees what is changed in the other; (2) what a set reports as its
+//! encoding follows the reference's thresholds and sticks as there: one that reports an intset or a listpack is one, and a
+//! small set that reports a hash table may be packed; (3) a packed row holds each member once, integers as integers; (4) long
+//! strings that are removed go to [`SetContext::garbage`].
+
+mod packed;
+#[cfg(test)]
+mod tests;
+
+use sluice_base::num::parse_i64;
+use sluice_base::{Bytes, HashSeed, heap};
+use sluice_collections::hash_tree::{Content, Expiry, HashTree, HashTreeIter, Part};
+use sluice_collections::intset;
+use sluice_collections::listpack::{Element, entry};
+use triomphe::Arc;
+
+use crate::ListItem;
+use packed::{Packed, PackedRef};
+
+/// A set that lives outside its entry. One word wide.
+#[derive(Debug)]
+pub struct Set(Box<Root>);
+
+#[derive(Debug)]
+struct Root {
+    encoding: SetEncoding,
+    body: Body,
+}
+
+#[derive(Debug)]
+enum Body {
+    Ints(Arc<Vec<u8>>),
+    Packed(Packed),
+    Tree(HashTree),
+}
+
+/// How a set reports to be stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SetEncoding {
+    /// Integers in ascending order.
+    Intset,
+    /// One listpack.
+    Listpack,
+    /// A hash table.
+    Hashtable,
+}
+
+/// The thresholds of sets, and the seed of their tables.
+#[derive(Clone, Copy, Debug)]
+pub struct SetLimits {
+    /// Members of an intset at most: config `set-max-intset-entries`.
+    pub max_intset: usize,
+    /// Members of a listpack at most: config `set-max-listpack-entries`.
+    pub max_entries: usize,
+    /// Bytes of a member of a listpack at most: config `set-max-listpack-value`.
+    pub max_value: usize,
+    /// The server's seed.
+    pub seed: HashSeed,
+}
+
+impl Default for SetLimits {
+    fn default() -> SetLimits {
+        SetLimits { max_intset: 512, max_entries: 128, max_value: 64, seed: HashSeed::default() }
+    }
+}
+
+/// What changing a set needs and yields.
+#[derive(Debug, Default)]
+pub struct SetContext {
+    /// The thresholds in force.
+    pub limits: SetLimits,
+    /// Long strings that were removed: to be dropped on another thread.
+    pub garbage: Vec<Bytes>,
+}
+
+/// A set as it is read, wherever it lives.
+#[derive(Clone, Copy, Debug)]
+pub enum SetRef<'a> {
+    /// In the block of its entry.
+    Inline {
+        /// What [`Set::write_inline`] wrote.
+        bytes: &'a [u8],
+        /// Kept in the head of the entry.
+        encoding: SetEncoding,
+    },
+    /// Outside.
+    Value(&'a Set),
+}
+
+/// The shapes of a set that is read.
+#[derive(Clone, Copy)]
+enum Shape<'a> {
+    Ints(&'a [u8]),
+    Packed(PackedRef<'a>),
+    Tree(&'a HashTree),
+}
+
+fn item_of(part: Part<'_>) -> ListItem<'_> {
+    match part {
+        Part::Bytes(bytes) => ListItem::Bytes(bytes),
+        Part::Shared(bytes) => ListItem::Shared(bytes),
+    }
+}
+
+impl<'a> SetRef<'a> {
+    fn shape(self) -> Shape<'a> {
+        match self {
+            SetRef::Inline { bytes, encoding: SetEncoding::Intset } => Shape::Ints(bytes),
+            SetRef::Inline { bytes, encoding: SetEncoding::Listpack | SetEncoding::Hashtable } => {
+                Shape::Packed(PackedRef::of_inline(bytes))
+            }
+            SetRef::Value(set) => match &set.0.body {
+                Body::Ints(ints) => Shape::Ints(ints),
+                Body::Packed(packed) => Shape::Packed(packed.view()),
+                Body::Tree(tree) => Shape::Tree(tree),
+            },
+        }
+    }
+
+    /// How many members. O(1).
+    pub fn len(self) -> usize {
+        match self.shape() {
+            Shape::Ints(ints) => intset::len(ints),
+            Shape::Packed(packed) => packed.len(),
+            Shape::Tree(tree) => tree.len(),
+        }
+    }
+
+    /// Whether there is no member. Never true of a set in the keyspace.
+    pub fn is_empty(self) -> bool {
+        self.len() == 0
+    }
+
+    /// The encoding to report.
+    pub fn encoding(self) -> SetEncoding {
+        match self {
+            SetRef::Inline { encoding, .. } => encoding,
+            SetRef::Value(set) => set.encoding(),
+        }
+    }
+
+    /// Whether `member` is one. Cost: O(log n), or O(n) of a packed set.
+    pub fn contains(self, member: &[u8]) -> bool {
+        match self.shape() {
+            Shape::Ints(ints) => parse_i64(member).is_some_and(|number| intset::contains(ints, number)),
+            Shape::Packed(packed) => packed.contains(member),
+            Shape::Tree(tree) => tree.contains(member),
+        }
+    }
+
+    /// All members: an intset's ascending, a packed set's in the order in which they were added.
+    pub fn iter(self) -> SetIter<'a> {
+        SetIter(match self.shape() {
+            Shape::Ints(ints) => Walk::Ints(intset::iter(ints)),
+            Shape::Packed(packed) => Walk::Packed(packed.iter()),
+            Shape::Tree(tree) => Walk::Tree(tree.iter()),
+        })
+    }
+
+    /// The same without the first `rank` of them. Cost to begin: O(log n), or O(rank) of a packed set.
+    pub fn iter_from(self, rank: usize) -> SetIter<'a> {
+        if let Shape::Tree(tree) = self.shape() {
+            return SetIter(Walk::Tree(tree.iter_from(rank)));
+        }
+        let mut iter = self.iter();
+        if let Some(last_passed) = rank.checked_sub(1) {
+            let _ = iter.nth(last_passed);
+        }
+        iter
+    }
+
+    /// The member with `rank` members in front of it in some order. Cost: as of [`SetRef::contains`].
+    pub fn nth(self, rank: usize) -> Option<ListItem<'a>> {
+        match self.shape() {
+            Shape::Tree(tree) => tree.nth(rank).map(|field| item_of(field.name)),
+            Shape::Ints(_) | Shape::Packed(_) => self.iter().nth(rank),
+        }
+    }
+
+    /// Visits about `count` members from a cursor on; the next cursor, 0 at the end. A set that is no tree is visited whole.
+    pub fn scan(self, cursor: u64, count: usize, mut visit: impl FnMut(ListItem<'_>)) -> u64 {
+        match self.shape() {
+            Shape::Tree(tree) => tree.scan(cursor, count, |field| visit(item_of(field.name))),
+            Shape::Ints(_) | Shape::Packed(_) => {
+                self.iter().for_each(visit);
+                0
+            }
+        }
+    }
+
+    /// The bytes of an intset, of a set that reports one.
+    pub fn intset(self) -> Option<&'a [u8]> {
+        match self.shape() {
+            Shape::Ints(ints) => Some(ints),
+            Shape::Packed(_) | Shape::Tree(_) => None,
+        }
+    }
+
+    /// The row of entries and how many there are, of a set that reports a listpack.
+    pub fn row(self) -> Option<(&'a [u8], usize)> {
+        match self.shape() {
+            Shape::Packed(packed) if self.encoding() == SetEncoding::Listpack => {
+                Some((packed.row(), packed.len()))
+            }
+            Shape::Ints(_) | Shape::Packed(_) | Shape::Tree(_) => None,
+        }
+    }
+}
+
+/// All members of a set.
+#[derive(Clone, Debug)]
+pub struct SetIter<'a>(Walk<'a>);
+
+#[derive(Clone, Debug)]
+enum Walk<'a> {
+    Ints(intset::Iter<'a>),
+    Packed(entry::Iter<'a>),
+    Tree(HashTreeIter<'a>),
+}
+
+impl<'a> Iterator for SetIter<'a> {
+    type Item = ListItem<'a>;
+
+    fn next(&mut self) -> Option<ListItem<'a>> {
+        match &mut self.0 {
+            Walk::Ints(ints) => ints.next().map(ListItem::Int),
+            Walk::Packed(row) => row.next().map(|element| match element {
+                Element::Int(number) => ListItem::Int(number),
+                Element::Bytes(bytes) => ListItem::Bytes(bytes),
+            }),
+            Walk::Tree(tree) => tree.next().map(|field| item_of(field.name)),
+        }
+    }
+
+    fn nth(&mut self, n: usize) -> Option<ListItem<'a>> {
+        match &mut self.0 {
+            Walk::Ints(ints) => ints.nth(n).map(ListItem::Int),
+            Walk::Packed(_) | Walk::Tree(_) => {
+                for _ in 0..n {
+                    self.next()?;
+                }
+                self.next()
+            }
+        }
+    }
+}
+
+impl Default for Set {
+    fn default() -> Set {
+        Set::new(SetEncoding::Intset, SetLimits::default())
+    }
+}
+
+impl Set {
+    /// An empty set that reports this encoding.
+    pub fn new(encoding: SetEncoding, limits: SetLimits) -> Set {
+        let body = match encoding {
+            SetEncoding::Intset => Body::Ints(Arc::new(intset::new())),
+            SetEncoding::Listpack => Body::Packed(Packed::default()),
+            SetEncoding::Hashtable => Body::Tree(HashTree::new(limits.seed, Content::Members)),
+        };
+        Set(Box::new(Root { encoding, body }))
+    }
+
+    /// How a new set begins, to which so many members are about to be added, this one first.
+    pub fn first_encoding(first: &[u8], count: usize, limits: SetLimits) -> SetEncoding {
+        if parse_i64(first).is_some() && count <= limits.max_intset {
+            SetEncoding::Intset
+        } else if count <= limits.max_entries {
+            SetEncoding::Listpack
+        } else {
+            SetEncoding::Hashtable
+        }
+    }
+
+    /// The set of an intset's bytes; `None` where they are none.
+    pub fn from_intset(bytes: &[u8]) -> Option<Set> {
+        let body = Body::Ints(Arc::new(bytes.to_vec()));
+        intset::is_valid(bytes).then(|| Set(Box::new(Root { encoding: SetEncoding::Intset, body })))
+    }
+
+    /// The set of a row of entries; `None` where a member is in it twice. Cost: O(n) in time and memory.
+    pub fn from_row(row: &[u8]) -> Option<Set> {
+        let body = Body::Packed(Packed::checked(row)?);
+        Some(Set(Box::new(Root { encoding: SetEncoding::Listpack, body })))
+    }
+
+    /// The set that [`Set::write_inline`] wrote.
+    pub fn from_inline(bytes: &[u8], encoding: SetEncoding) -> Set {
+        let mut set = Set::default();
+        set.load_inline(bytes, encoding);
+        set
+    }
+
+    /// Replaces the set by the one that [`Set::write_inline`] wrote, keeping its memory where it can. For a set that is no
+    /// value of a key: what it held is dropped.
+    pub fn load_inline(&mut self, bytes: &[u8], encoding: SetEncoding) {
+        self.0.encoding = encoding;
+        match (&mut self.0.body, encoding) {
+            (Body::Ints(ints), SetEncoding::Intset) => match Arc::get_mut(ints) {
+                Some(ints) => {
+                    ints.clear();
+                    ints.extend_from_slice(bytes);
+                }
+                None => *ints = Arc::new(bytes.to_vec()),
+            },
+            (body, SetEncoding::Intset) => *body = Body::Ints(Arc::new(bytes.to_vec())),
+            (Body::Packed(packed), _) => packed.load(PackedRef::of_inline(bytes)),
+            (body, _) => {
+                let mut packed = Packed::default();
+                packed.load(PackedRef::of_inline(bytes));
+                *body = Body::Packed(packed);
+            }
+        }
+    }
+
+    /// How many bytes [`Set::write_inline`] writes; `None` for a set too large for the block of an entry. O(1).
+    pub fn inline_len(&self) -> Option<usize> {
+        let len = match &self.0.body {
+            Body::Ints(ints) => ints.len(),
+            Body::Packed(packed) => packed::INLINE_HEADER_LEN + packed.row().len(),
+            Body::Tree(_) => return None,
+        };
+        (len <= INLINE_LEN_MAX).then_some(len)
+    }
+
+    /// Writes the set in the form for the block of an entry. `out` is as long as [`Set::inline_len`] says.
+    pub fn write_inline(&self, out: &mut [u8]) {
+        match &self.0.body {
+            Body::Ints(ints) => out.copy_from_slice(ints),
+            Body::Packed(packed) => packed.write_inline(out),
+            Body::Tree(_) => {}
+        }
+    }
+
+    /// The same set a second time. O(1).
+    #[must_use]
+    pub fn share(&self) -> Set {
+        let body = match &self.0.body {
+            Body::Ints(ints) => Body::Ints(ints.clone()),
+            Body::Packed(packed) => Body::Packed(packed.clone()),
+            Body::Tree(tree) => Body::Tree(tree.share()),
+        };
+        Set(Box::new(Root { encoding: self.0.encoding, body }))
+    }
+
+    /// The set to read from.
+    pub fn view(&self) -> SetRef<'_> {
+        SetRef::Value(self)
+    }
+
+    /// How many members. O(1).
+    pub fn len(&self) -> usize {
+        self.view().len()
+    }
+
+    /// Whether there is no member.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The encoding to report.
+    pub fn encoding(&self) -> SetEncoding {
+        self.0.encoding
+    }
+
+    /// Bytes allocated for the set, also where others share them. O(1).
+    pub fn heap_bytes(&self) -> usize {
+        size_of::<Root>()
+            + match &self.0.body {
+                Body::Ints(ints) => counted_vec() + heap::vec(ints),
+                Body::Packed(packed) => counted_vec() + heap::vec(packed.vec()),
+                Body::Tree(tree) => tree.heap_bytes(),
+            }
+    }
+
+    /// Whether a part at the top has another owner. O(1).
+    pub(crate) fn is_shared(&self) -> bool {
+        match &self.0.body {
+            Body::Ints(ints) => !ints.is_unique(),
+            Body::Packed(packed) => packed.is_shared(),
+            Body::Tree(tree) => tree.is_shared(),
+        }
+    }
+
+    /// Bytes allocated that have no other owner. Cost: one step for each part that is not shared.
+    pub(crate) fn own_bytes(&self) -> usize {
+        match &self.0.body {
+            Body::Tree(tree) => size_of::<Root>() + tree.own_bytes(),
+            Body::Ints(_) | Body::Packed(_) if self.is_shared() => size_of::<Root>(),
+            Body::Ints(_) | Body::Packed(_) => self.heap_bytes(),
+        }
+    }
+
+    /// Whether the set is so small, and in one piece, that its memory is worth keeping for the next one.
+    pub fn is_scratch(&self) -> bool {
+        let is_tree = matches!(self.0.body, Body::Tree(_));
+        !is_tree && !self.is_shared() && self.heap_bytes() <= 4 * INLINE_LEN_MAX
+    }
+
+    /// To be called before so many members are added together: a set that is sure to outgrow its encoding does so at once,
+    /// whether they are added or not.
+    pub fn convert_before_adding(&mut self, count: usize, limits: SetLimits) {
+        let max = match self.0.encoding {
+            SetEncoding::Intset => limits.max_intset,
+            SetEncoding::Listpack => limits.max_entries,
+            SetEncoding::Hashtable => return,
+        };
+        if count > max {
+            self.make_table(limits);
+        }
+    }
+
+    /// To be called when a set has been loaded from an intset or a listpack: the encoding that its size asks for.
+    pub fn convert_after_loading(&mut self, limits: SetLimits) {
+        self.convert_before_adding(self.len(), limits);
+    }
+
+    /// A listpack of integers alone becomes an intset, where one may have so many.
+    pub fn convert_to_intset(&mut self, limits: SetLimits) {
+        let Body::Packed(packed) = &self.0.body else { return };
+        if self.0.encoding != SetEncoding::Listpack || packed.len() > limits.max_intset {
+            return;
+        }
+        let mut ints = intset::new();
+        for element in packed.view().iter() {
+            match element {
+                Element::Int(number) => intset::insert(&mut ints, number),
+                Element::Bytes(_) => return,
+            };
+        }
+        *self.0 = Root { encoding: SetEncoding::Intset, body: Body::Ints(Arc::new(ints)) };
+    }
+
+    /// Adds a member; whether it is new.
+    pub fn add(&mut self, member: &[u8], context: &mut SetContext) -> bool {
+        let limits = context.limits;
+        match &mut self.0.body {
+            Body::Ints(ints) => {
+                let Some(number) = parse_i64(member) else {
+                    self.outgrow_ints(member, limits);
+                    return self.add_absent(member, context);
+                };
+                let is_new = !intset::contains(ints, number);
+                if is_new {
+                    intset::insert(Arc::make_mut(ints), number);
+                    self.convert_before_adding(self.len(), limits);
+                }
+                is_new
+            }
+            Body::Packed(packed) => {
+                if packed.view().contains(member) {
+                    return false;
+                }
+                let fits = packed.len() < limits.max_entries
+                    && member.len() <= limits.max_value
+                    && packed.row().len() + entry::len(Element::of(member)) <= ROW_BYTES_MAX;
+                if self.0.encoding == SetEncoding::Listpack && !fits {
+                    self.make_table(limits);
+                }
+                self.add_absent(member, context)
+            }
+            Body::Tree(tree) => tree.insert(member, b"", Expiry::Clear, &mut context.garbage),
+        }
+    }
+
+    /// Adds a member that is absent, to a set that may hold it in its encoding.
+    fn add_absent(&mut self, member: &[u8], context: &mut SetContext) -> bool {
+        match &mut self.0.body {
+            Body::Ints(_) => false,
+            Body::Packed(packed) => {
+                packed.push(member);
+                if self.0.encoding == SetEncoding::Hashtable {
+                    self.outgrow_packed(context.limits);
+                }
+                true
+            }
+            Body::Tree(tree) => tree.insert(member, b"", Expiry::Clear, &mut context.garbage),
+        }
+    }
+
+    /// An intset that is about to get a member which is no integer becomes a listpack where all fit, else a hash table.
+    fn outgrow_ints(&mut self, member: &[u8], limits: SetLimits) {
+        let Body::Ints(ints) = &self.0.body else { return };
+        let digits = |number: Option<i64>| number.map_or(0, sluice_base::num::digits_i64);
+        let mut ends = intset::iter(ints);
+        let longest = digits(ends.next()).max(digits(intset::iter(ints).next_back()));
+        let count = intset::len(ints);
+        let fits =
+            count < limits.max_entries && member.len() <= limits.max_value && longest <= limits.max_value;
+        if fits {
+            let packed = Packed::of_ints(intset::iter(ints));
+            *self.0 = Root { encoding: SetEncoding::Listpack, body: Body::Packed(packed) };
+        } else {
+            self.make_table(limits);
+        }
+    }
+
+    /// Reports a hash table from now on.
+    fn make_table(&mut self, limits: SetLimits) {
+        if let Body::Ints(ints) = &self.0.body {
+            if intset::len(ints) <= PACKED_TABLE_LEN_MAX {
+                self.0.body = Body::Packed(Packed::of_ints(intset::iter(ints)));
+            } else {
+                self.make_tree(limits);
+            }
+        }
+        self.0.encoding = SetEncoding::Hashtable;
+        self.outgrow_packed(limits);
+    }
+
+    /// A packed set that reports a hash table and is not small becomes a tree.
+    fn outgrow_packed(&mut self, limits: SetLimits) {
+        if let Body::Packed(packed) = &self.0.body
+            && (packed.row().len() > PACKED_TABLE_BYTES_MAX || packed.len() > PACKED_TABLE_LEN_MAX)
+        {
+            self.make_tree(limits);
+        }
+    }
+
+    fn make_tree(&mut self, limits: SetLimits) {
+        let mut tree = HashTree::new(limits.seed, Content::Members);
+        let (mut digits, mut garbage) = (sluice_base::num::IntBuffer::new(), Vec::new());
+        for member in self.view().iter() {
+            tree.insert(member.bytes(&mut digits), b"", Expiry::Clear, &mut garbage);
+        }
+        self.0.body = Body::Tree(tree);
+    }
+
+    /// Removes a member; whether it was there.
+    pub fn remove(&mut self, member: &[u8], context: &mut SetContext) -> bool {
+        match &mut self.0.body {
+            Body::Ints(ints) => match parse_i64(member) {
+                Some(number) if intset::contains(ints, number) => intset::remove(Arc::make_mut(ints), number),
+                Some(_) | None => false,
+            },
+            Body::Packed(packed) => packed.remove(member),
+            Body::Tree(tree) => tree.contains(member) && tree.remove(member, &mut context.garbage),
+        }
+    }
+}
+
+/// What a vector that is counted takes beside its buffer.
+fn counted_vec() -> usize {
+    heap::block(size_of::<usize>() + size_of::<Vec<u8>>())
+}
+
+/// Bytes of a set inside the block of an entry at most.
+const INLINE_LEN_MAX: usize = 1024;
+/// A packed set that reports a hash table has at most so many bytes of entries,
+const PACKED_TABLE_BYTES_MAX: usize = 900;
+/// and at most so many members: they are searched one by one.
+const PACKED_TABLE_LEN_MAX: usize = 64;
+/// No row gets longer than this, whatever the thresholds: a listpack's header has no room for more.
+const ROW_BYTES_MAX: usize = 1 << 30;
+
+const _: () = assert!(PACKED_TABLE_BYTES_MAX + packed::INLINE_HEADER_LEN <= INLINE_LEN_MAX);

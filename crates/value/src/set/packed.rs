@@ -1,0 +1,161 @@
+//! A packed set: members in a row of a listpack's entries with one owner or many.
+
+use std::collections::HashSet;
+
+use sluice_base::heap;
+use sluice_collections::listpack::{Element, entry};
+use triomphe::Arc;
+
+/// A packed set.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Packed {
+    row: Arc<Vec<u8>>,
+    len: usize,
+}
+
+/// A packed set as it is read.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct PackedRef<'a> {
+    row: &'a [u8],
+    len: usize,
+}
+
+/// Bytes of an inline set in front of its row: the number of members.
+pub(super) const INLINE_HEADER_LEN: usize = 2;
+
+impl<'a> PackedRef<'a> {
+    pub(super) fn of_inline(bytes: &'a [u8]) -> PackedRef<'a> {
+        match bytes.split_first_chunk::<INLINE_HEADER_LEN>() {
+            Some((len, row)) => PackedRef { row, len: usize::from(u16::from_le_bytes(*len)) },
+            None => PackedRef { row: &[], len: 0 },
+        }
+    }
+
+    pub(super) fn len(self) -> usize {
+        self.len
+    }
+
+    pub(super) fn row(self) -> &'a [u8] {
+        self.row
+    }
+
+    pub(super) fn iter(self) -> entry::Iter<'a> {
+        entry::Iter::new(self.row)
+    }
+
+    pub(super) fn contains(self, member: &[u8]) -> bool {
+        self.find(member).is_some()
+    }
+
+    /// Where a member's entry begins and ends.
+    fn find(self, member: &[u8]) -> Option<std::ops::Range<usize>> {
+        let wanted = Element::of(member);
+        let mut at = 0;
+        while let Some((found, len)) = self.row.get(at..).and_then(entry::read) {
+            if found == wanted {
+                return Some(at..at + len);
+            }
+            at += len;
+        }
+        None
+    }
+}
+
+/// The form in which a member is kept: a string of digits may come as a string in an entry that is not ours.
+fn canonical(element: Element<'_>) -> Element<'_> {
+    match element {
+        Element::Int(_) => element,
+        Element::Bytes(bytes) => Element::of(bytes),
+    }
+}
+
+impl Packed {
+    /// The row with each member in its canonical form, if none is there twice.
+    pub(super) fn checked(row: &[u8]) -> Option<Packed> {
+        let (mut numbers, mut strings) = (HashSet::new(), HashSet::new());
+        let mut packed = Packed::default();
+        for element in entry::Iter::new(row).map(canonical) {
+            let is_new = match element {
+                Element::Int(number) => numbers.insert(number),
+                Element::Bytes(bytes) => strings.insert(bytes),
+            };
+            if !is_new {
+                return None;
+            }
+            packed.push_element(element);
+        }
+        Some(packed)
+    }
+
+    /// The set of these integers, which differ.
+    pub(super) fn of_ints(ints: impl Iterator<Item = i64>) -> Packed {
+        let mut packed = Packed::default();
+        ints.for_each(|number| packed.push_element(Element::Int(number)));
+        packed
+    }
+
+    pub(super) fn view(&self) -> PackedRef<'_> {
+        PackedRef { row: &self.row, len: self.len }
+    }
+
+    pub(super) fn row(&self) -> &[u8] {
+        &self.row
+    }
+
+    /// The row with its room.
+    pub(super) fn vec(&self) -> &Vec<u8> {
+        &self.row
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.len
+    }
+
+    pub(super) fn is_shared(&self) -> bool {
+        !self.row.is_unique()
+    }
+
+    /// Replaces the contents; the memory stays where it has one owner.
+    pub(super) fn load(&mut self, source: PackedRef<'_>) {
+        match Arc::get_mut(&mut self.row) {
+            Some(row) => {
+                row.clear();
+                row.extend_from_slice(source.row);
+            }
+            None => self.row = Arc::new(source.row.to_vec()),
+        }
+        self.len = source.len;
+    }
+
+    pub(super) fn write_inline(&self, out: &mut [u8]) {
+        let (header, row) = out.split_at_mut(INLINE_HEADER_LEN);
+        header.copy_from_slice(&(self.len as u16).to_le_bytes());
+        row.copy_from_slice(&self.row);
+    }
+
+    /// Adds a member that is absent.
+    pub(super) fn push(&mut self, member: &[u8]) {
+        self.push_element(Element::of(member));
+    }
+
+    fn push_element(&mut self, element: Element<'_>) {
+        let row = Arc::make_mut(&mut self.row);
+        let (start, more) = (row.len(), entry::len(element));
+        let needed = start + more;
+        if needed > row.capacity() {
+            // A quarter more than needed, so that most members are added without a copy of the row.
+            row.reserve_exact(heap::block(needed + needed / 4) - start);
+        }
+        row.resize(needed, 0);
+        entry::write(&mut row[start..], element);
+        self.len += 1;
+    }
+
+    /// Removes a member; whether it was there.
+    pub(super) fn remove(&mut self, member: &[u8]) -> bool {
+        let Some(place) = self.view().find(member) else { return false };
+        Arc::make_mut(&mut self.row).drain(place);
+        self.len -= 1;
+        true
+    }
+}
