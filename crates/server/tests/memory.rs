@@ -61,7 +61,7 @@ fn eviction_keeps_memory_at_its_limit_and_takes_no_more_than_it_has_to() {
     let server = Server::start(&["--maxmemory", "40mb", "--maxmemory-policy", "allkeys-lru", "--save", ""]);
     let mut client = server.client();
     // Small values lie in the entries, those of 2,000 bytes beside them, and large ones are freed by another thread.
-    for (size, count) in [(100, 300_000), (2_000, 30_000), (300_000, 400)] {
+    for (size, count) in [(100, 450_000), (2_000, 30_000), (300_000, 400)] {
         let value = "v".repeat(size);
         for batch in 0..count / 100 {
             let requests: String =
