@@ -24,8 +24,6 @@ const MIB: i128 = 1024 * 1024;
 const ACL: &str = "access control lists";
 const CLUSTER: &str = "cluster mode";
 const CORPSE: &str = "crash reports";
-const EVICTION: &str = "eviction";
-const EVICTION_BUT_CLOCKS: &str = "eviction; which clock OBJECT FREQ and IDLETIME show follows it already";
 const MODULES: &str = "modules";
 const REPLICATION: &str = "replication";
 const SCRIPTS: &str = "scripting";
@@ -258,7 +256,7 @@ params! {
             "Bytes of unfinished requests that a client may pile up.";
         PROTO_MAX_BULK_LEN: Int = bytes("proto-max-bulk-len", 512 * MIB, MIB, LONG).debug(),
             "Longest single argument, and longest string that a command may build.";
-        MAXMEMORY_CLIENTS: Int = in_unit("maxmemory-clients", 0, (-100, LONG), Unit::MemoryOrPercent).later("eviction of clients"),
+        MAXMEMORY_CLIENTS: Int = in_unit("maxmemory-clients", 0, (-100, LONG), Unit::MemoryOrPercent),
             "Memory of all clients together, above which the largest are disconnected; a percentage is of maxmemory; 0 is no limit.";
         TRACKING_TABLE_MAX_KEYS: Int = number("tracking-table-max-keys", 1_000_000, 0, LONG).later(TRACKING),
             "Keys that are remembered for client-side caching; 0 is no limit.";
@@ -266,11 +264,11 @@ params! {
     Memory {
         MAXMEMORY: Int = bytes("maxmemory", 0, 0, ULONG),
             "Memory for data, above which keys are evicted or writes refused; 0 is no limit.";
-        MAXMEMORY_POLICY: Choice<EvictionPolicy> = one_of::<EvictionPolicy>("maxmemory-policy", EvictionPolicy::NoEviction as u8).later(EVICTION_BUT_CLOCKS),
+        MAXMEMORY_POLICY: Choice<EvictionPolicy> = one_of::<EvictionPolicy>("maxmemory-policy", EvictionPolicy::NoEviction as u8),
             "Which keys make room: volatile-* takes keys with an expiry, allkeys-* takes any, noeviction refuses writes.";
-        MAXMEMORY_SAMPLES: Int = number("maxmemory-samples", 5, 1, 64).later(EVICTION),
+        MAXMEMORY_SAMPLES: Int = number("maxmemory-samples", 5, 1, 64),
             "Keys that are compared to find one to evict.";
-        MAXMEMORY_EVICTION_TENACITY: Int = number("maxmemory-eviction-tenacity", 10, 0, 100).later(EVICTION),
+        MAXMEMORY_EVICTION_TENACITY: Int = number("maxmemory-eviction-tenacity", 10, 0, 100),
             "How long one command may evict: 0 is shortest, 100 without regard to delay.";
         LFU_LOG_FACTOR: Int = number("lfu-log-factor", 10, 0, INT),
             "How slowly the counter of uses, which OBJECT FREQ shows under an LFU policy, grows; higher tells apart more frequent keys.";
@@ -282,7 +280,7 @@ params! {
             "Work spent on finding expired keys, from 1 to 10.";
         ACTIVEREHASHING: Bool = boolean("activerehashing", true),
             "Shrink, a step at a time, tables of keys that have become too large.";
-        LAZYFREE_LAZY_EVICTION: Bool = boolean("lazyfree-lazy-eviction", true).debug().later(EVICTION),
+        LAZYFREE_LAZY_EVICTION: Bool = boolean("lazyfree-lazy-eviction", true).debug(),
             "Free evicted values in the background.";
         LAZYFREE_LAZY_EXPIRE: Bool = boolean("lazyfree-lazy-expire", true).debug(),
             "Tell replicas of expired keys by UNLINK, not DEL. Here, large values are always freed in the background.";

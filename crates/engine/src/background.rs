@@ -72,6 +72,8 @@ pub struct JobState {
     pub held_bytes: usize,
     /// Bytes of entries of databases that were emptied since the cut.
     pub detached_bytes: usize,
+    /// Of these databases, what the allocator has given: the process counts no entry that has left the keyspace.
+    pub detached_allocated_bytes: usize,
 }
 
 /// What a slice has come to.
@@ -225,6 +227,7 @@ impl Job {
             changed: self.sum_changed(keyspace),
             held_bytes: waiting + self.writing.held_bytes() + self.held_value_bytes(keyspace, left_to_others),
             detached_bytes: self.detached.iter().map(Db::entry_bytes).sum(),
+            detached_allocated_bytes: self.detached.iter().map(Db::allocated_bytes).sum(),
         }
     }
 }
@@ -387,7 +390,7 @@ impl Engine {
     /// taken.
     pub(crate) fn held_by_job(&self) -> usize {
         let state = self.job_state().unwrap_or_default();
-        state.held_bytes + state.detached_bytes + self.control.full_syncs.held_bytes()
+        state.held_bytes + state.detached_allocated_bytes + self.control.full_syncs.held_bytes()
     }
 
     /// The name of the snapshot file, as the configuration has it.

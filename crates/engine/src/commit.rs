@@ -121,6 +121,7 @@ impl Engine {
     #[inline]
     fn count_changes(&mut self, _: CommitCommand<'_>) {
         self.stats.expired_keys += self.effects.expired_by_write().len() as u64;
+        self.stats.evicted_keys += self.effects.evicted().len() as u64;
         self.stats.expired_fields += self.effects.take_fields_deleted();
         self.changes = self.effects.take_changes();
         self.control.count_changes(self.changes);
@@ -176,6 +177,12 @@ impl Engine {
                     aof.note_key(hash_of(keyspace, key));
                 }
             }
+            for (db, key) in effects.evicted() {
+                propagate_deletion(unit, *db, key, limits.eviction.is_lazy);
+                if aof.is_strict() {
+                    aof.note_key(hash_of(keyspace, key));
+                }
+            }
             let forced = matches!(effects.propagation(), Propagation::Forced | Propagation::ToReplicas);
             for expired in effects.expired_fields() {
                 let fields = expired.fields.iter().map(Vec::as_slice);
@@ -203,6 +210,7 @@ impl Engine {
             }
         }
         effects.clear_expired_by_write();
+        effects.clear_evicted();
         effects.clear_expired_fields();
         effects.reset_propagation();
     }
@@ -240,9 +248,14 @@ impl Engine {
     /// Commits what no command asked for: what the expiry cycle deleted, each key by itself, in no transaction; databases that
     /// a load has exchanged.
     pub(crate) fn commit_unasked(&mut self, now: Now) {
+        self.commit_unasked_before(now, Protocol::Resp2);
+    }
+
+    /// The same ahead of a command of a client with this protocol, whose session is not among the others.
+    pub(crate) fn commit_unasked_before(&mut self, now: Now, proto: Protocol) {
         let unit = self.open_unit(now);
         self.effects.take_recorded();
-        self.commit_changes(CommitCommand { db: 0, args: None, now, proto: Protocol::Resp2 });
+        self.commit_changes(CommitCommand { db: 0, args: None, now, proto });
         self.close_own_unit(unit);
     }
 

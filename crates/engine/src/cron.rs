@@ -15,7 +15,8 @@ impl Engine {
         let period = 1000 / hz;
         let next_deadline_ms = self.expire_waits(now, process).unwrap_or(u64::MAX);
         let is_early = now.unix_ms() < self.cron.next_ms && self.cron.next_ms - now.unix_ms() <= period;
-        let compaction_ms = self.compact(!is_early, process);
+        let eviction_ms = self.evict_by_clock(!is_early, process);
+        let compaction_ms = self.compact(!is_early, process).min(eviction_ms);
         if is_early {
             let left_ms = (self.cron.next_ms - now.unix_ms()) as u64;
             return left_ms.min(next_deadline_ms).min(compaction_ms);

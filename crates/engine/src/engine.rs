@@ -5,6 +5,7 @@ use crate::action::Action;
 use crate::background::Job;
 use crate::control::{Control, Pause};
 use crate::ctx::Handler;
+use crate::evict::Eviction;
 use crate::gate::Gate;
 use crate::limits::Limits;
 use crate::prepare::{PreparedBatch, Preparer};
@@ -38,6 +39,8 @@ pub struct Engine {
     pub(crate) cron: CronState,
     /// Where compaction stands.
     pub(crate) compaction: CompactionState,
+    /// What makes room above `maxmemory`.
+    pub(crate) eviction: Eviction,
     /// What is written in the background.
     pub(crate) job: Option<Job>,
     /// What [`Engine::record_events`] asked for: `db:event key`.
@@ -126,6 +129,7 @@ impl Engine {
             changes: 0,
             has_unusual_access: false,
             compaction: CompactionState::default(),
+            eviction: Eviction::default(),
             job: None,
         };
         engine.refresh();
@@ -139,6 +143,7 @@ impl Engine {
         self.refresh_access();
         self.effects.propagating = self.control.stream.generates() || self.control.aof.is_on();
         self.refresh_listening();
+        self.evict_soon();
     }
 
     /// Has modified keys recorded while a client watches keys, waits for keys or subscribes to their events: to be called
@@ -367,6 +372,10 @@ impl Engine {
         self.deliver_stream(process);
         self.advance_end(process);
         self.note_history();
+        self.evict_by_clock(false, process);
+        if self.control.limits.maxmemory_clients > 0 {
+            self.evict_clients(process);
+        }
     }
 
     /// Sessions with output since the last call, each once.

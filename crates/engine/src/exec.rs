@@ -19,6 +19,7 @@ use crate::args::Args;
 use crate::blocking::WaitFor;
 use crate::engine::Engine;
 use crate::error::{CmdError, shown};
+use crate::evict::Room;
 use crate::gate::{Asked, Permit, Verdict};
 use crate::limits::Limits;
 use crate::prepare::Prepared;
@@ -100,7 +101,7 @@ impl Engine {
         };
         let permit = match self.gate.pass(spec, session) {
             Some(permit) => permit,
-            None => match self.ask_gate(session, spec, args, *now, process) {
+            None => match self.ask_gate(session, spec, args, now, process) {
                 Verdict::Run(permit) => permit,
                 Verdict::Reject(error) => {
                     self.reject(session, spec, &error, request, process);
@@ -242,19 +243,14 @@ impl Engine {
         session: &mut Session,
         spec: &'static Spec,
         args: Args<'_>,
-        now: Now,
+        now: &mut Now,
         process: &mut dyn Process,
     ) -> Verdict {
-        let limit = self.control.limits.maxmemory;
-        let mut used_memory = if limit > 0 { process.used_memory(&self.keyspace) } else { 0 };
-        if used_memory > limit {
-            // What a snapshot or a slow read holds is given back by itself: it is no reason to refuse a write. So is what the
-            // backlog keeps for slow replicas.
-            let held =
-                self.held_by_job() + self.control.slow_reads.retained_bytes() + self.held_for_replicas();
-            used_memory -= held.min(used_memory);
-        }
-        let asked = Asked::new(spec, args, session, &self.control, now, used_memory);
+        let room = match self.control.limits.maxmemory {
+            0 => Room::Enough,
+            _ => self.make_room_for(session, now, process),
+        };
+        let asked = Asked::new(spec, args, session, &self.control, *now, room);
         let verdict = self.gate.ask(&asked);
         if let Verdict::Run(_) = verdict
             && self.control.aof.is_strict()
@@ -262,6 +258,16 @@ impl Engine {
             session.wait_until_durable(self.control.aof.needed_by(spec, args));
         }
         verdict
+    }
+
+    /// Makes room ahead of a session's command, whose own time begins behind that.
+    fn make_room_for(&mut self, session: &mut Session, now: &mut Now, process: &mut dyn Process) -> Room {
+        let room = self.make_room(session.caller.proto, process);
+        *now = process.recent();
+        if self.control.pubsub.outgoing.is_unfinished() {
+            self.finish_delivery(session, process);
+        }
+        room
     }
 
     /// Rejects a request that names no command, or has a wrong number of arguments. Unauthenticated clients get the same

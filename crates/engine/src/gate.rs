@@ -8,6 +8,7 @@ use crate::aof::AofBacklog;
 use crate::args::Args;
 use crate::control::Control;
 use crate::error::CmdError;
+use crate::evict::Room;
 use crate::session::{Caller, Session};
 use sluice_base::Now;
 use sluice_command::specs::{connection, generic, pubsub, server, string, transactions};
@@ -47,8 +48,8 @@ pub struct Asked<'a> {
     pub control: &'a Control,
     /// The time.
     pub now: Now,
-    /// Bytes of memory in use; asked only when the limit is set.
-    pub used_memory: usize,
+    /// Whether there is room for more: asked only when the limit is set.
+    pub room: Room,
 }
 
 impl<'a> Asked<'a> {
@@ -59,13 +60,13 @@ impl<'a> Asked<'a> {
         session: &'a Session,
         control: &'a Control,
         now: Now,
-        used_memory: usize,
+        room: Room,
     ) -> Asked<'a> {
         let flags = match &session.transaction {
             Some(transaction) if is_exec(spec) => spec.flags.or(transaction.flags()),
             _ => spec.flags,
         };
-        Asked { spec, args, flags, session, caller: &session.caller, control, now, used_memory }
+        Asked { spec, args, flags, session, caller: &session.caller, control, now, room }
     }
 }
 
@@ -139,7 +140,7 @@ pub(crate) const CHECKS: &[Check] = &[
         armed_for: |_| false,
         holds_primary: false,
         ask: |asked| {
-            let over = asked.used_memory > asked.control.limits.maxmemory;
+            let over = asked.room == Room::None;
             (over && asked.flags.has(Flags::DENYOOM)).then_some(Verdict::Reject(CmdError::text(
                 "OOM command not allowed when used memory > 'maxmemory'.",
             )))

@@ -19,6 +19,7 @@ mod delivery;
 mod ending;
 mod engine;
 mod error;
+mod evict;
 mod exec;
 mod families;
 mod full_sync;

@@ -6,7 +6,7 @@
 use sluice_base::hash::HashSeed;
 use sluice_config::choice::{AppendFsync, EvictionPolicy, RdbVersionCheck};
 use sluice_config::{ClientClass, Config, notify, param};
-use sluice_keyspace::Classes;
+use sluice_keyspace::{Classes, EvictionKeys, EvictionOrder};
 use sluice_resp::Admission;
 use sluice_value::{HashLimits, ListLimits, SetLimits, StreamLimits, ZsetLimits};
 
@@ -57,6 +57,10 @@ pub struct Limits {
     pub import_mode: bool,
     /// Bytes of memory at which writes that need more are refused; 0: none.
     pub maxmemory: usize,
+    /// What makes room above `maxmemory`.
+    pub eviction: EvictionLimits,
+    /// Bytes of all clients together at which the largest are closed; 0: none.
+    pub maxmemory_clients: usize,
     /// The default user's password; empty: none is needed.
     pub password: Box<[u8]>,
     /// Thresholds of lists.
@@ -159,6 +163,8 @@ impl Limits {
             redis_names: config.bool(param::EXTENDED_REDIS_COMPATIBILITY),
             import_mode: config.bool(param::IMPORT_MODE),
             maxmemory: config.int(param::MAXMEMORY) as usize,
+            eviction: EvictionLimits::new(config, policy),
+            maxmemory_clients: maxmemory_clients(config),
             password: config.bytes(param::REQUIREPASS).into(),
             list: list_limits(config),
             hll_sparse_bytes_max: config.int(param::HLL_SPARSE_MAX_BYTES) as usize,
@@ -230,6 +236,66 @@ fn slow_read_elements(config: &Config) -> usize {
     match config.int(param::SLOW_READ_ELEMENTS) {
         0 => usize::MAX,
         elements => usize::try_from(elements).unwrap_or(usize::MAX),
+    }
+}
+
+/// What makes room above `maxmemory`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct EvictionLimits {
+    /// Which key goes first, and which keys may go; none: writes are refused.
+    pub rule: Option<(EvictionOrder, EvictionKeys)>,
+    /// Keys of each database that a choice looks at.
+    pub samples: usize,
+    /// How long a command may evict at most, nanoseconds.
+    pub budget_ns: u64,
+    /// Evicted keys propagate as UNLINK.
+    pub is_lazy: bool,
+    /// A replica leaves eviction to its primary.
+    pub is_left_to_primary: bool,
+}
+
+impl EvictionLimits {
+    fn new(config: &Config, policy: EvictionPolicy) -> EvictionLimits {
+        use EvictionKeys::{All, Volatile};
+        use EvictionOrder::{EndsFirst, LeastFrequent, LeastRecent, Random};
+        let rule = match policy {
+            EvictionPolicy::AllkeysLru => Some((LeastRecent, All)),
+            EvictionPolicy::AllkeysLfu => Some((LeastFrequent, All)),
+            EvictionPolicy::AllkeysRandom => Some((Random, All)),
+            EvictionPolicy::VolatileLru => Some((LeastRecent, Volatile)),
+            EvictionPolicy::VolatileLfu => Some((LeastFrequent, Volatile)),
+            EvictionPolicy::VolatileRandom => Some((Random, Volatile)),
+            EvictionPolicy::VolatileTtl => Some((EndsFirst, Volatile)),
+            EvictionPolicy::NoEviction => None,
+        };
+        EvictionLimits {
+            rule,
+            samples: config.int(param::MAXMEMORY_SAMPLES) as usize,
+            budget_ns: eviction_budget_ns(config.int(param::MAXMEMORY_EVICTION_TENACITY)),
+            is_lazy: config.bool(param::LAZYFREE_LAZY_EVICTION),
+            is_left_to_primary: config.bool(param::REPLICA_IGNORE_MAXMEMORY),
+        }
+    }
+}
+
+/// How long a command may evict with this tenacity: up to 10 it grows to half a millisecond, from there by 15 % each; at 100
+/// without a bound.
+fn eviction_budget_ns(tenacity: i64) -> u64 {
+    match tenacity {
+        ..=10 => tenacity.max(0) as u64 * 50_000,
+        11..100 => (500_000.0 * 1.15_f64.powi(tenacity as i32 - 10)) as u64,
+        100.. => u64::MAX,
+    }
+}
+
+/// Bytes that all clients together may take; 0: any number.
+fn maxmemory_clients(config: &Config) -> usize {
+    match config.int(param::MAXMEMORY_CLIENTS) {
+        // A share of `maxmemory`.
+        percent @ ..0 => {
+            (config.uint(param::MAXMEMORY) as f64 * percent.unsigned_abs() as f64 / 100.0) as usize
+        }
+        bytes => bytes as usize,
     }
 }
 

@@ -22,7 +22,7 @@ impl Engine {
         let lists = heap::vec(&control.ready) + heap::vec(&control.to_close) + heap::vec(&control.monitors);
         let prepared =
             self.prepared.as_deref().map_or(0, |batch| heap::boxed::<PreparedBatch>() + batch.footprint());
-        let work = self.effects.footprint() + prepared + heap::vec(&self.actions);
+        let work = self.effects.footprint() + prepared + heap::vec(&self.actions) + self.eviction.footprint();
         let syncs = &control.full_syncs;
         let syncs = heap::vec(&syncs.wanted) + heap::vec(&syncs.readers) + heap::vec(&syncs.ended);
         let role = control.replica.as_deref().map_or(0, ReplicaRole::footprint);

@@ -25,6 +25,9 @@ pub trait Process {
     /// Bytes in use now, as `maxmemory` counts them; `keyspace` as in [`Process::facts`]. Cheap.
     fn used_memory(&mut self, keyspace: &Keyspace) -> usize;
 
+    /// The same as of this moment, without what another thread is about to free. Cost: some microseconds.
+    fn counted_memory(&mut self, keyspace: &Keyspace) -> usize;
+
     /// Applies what a CONFIG SET changed outside the engine (listeners, log, limits of descriptors). `Err` says why not: the
     /// engine then rolls the change back and calls this again for what was applied already. There is one
     /// call for each parameter, so that the engine's error can name the one at fault; `config` holds all the new values

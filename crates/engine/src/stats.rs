@@ -4,7 +4,7 @@
 
 use crate::histogram::Histogram;
 use crate::process::{Facts, IoThreads};
-use sluice_base::heap;
+use sluice_base::{Now, heap};
 use std::collections::BTreeMap;
 
 /// Counters of one command.
@@ -45,6 +45,12 @@ pub struct Stats {
     pub misses: u64,
     /// Keys deleted because they expired.
     pub expired_keys: u64,
+    /// Keys deleted to make room.
+    pub evicted_keys: u64,
+    /// Clients closed to make room.
+    pub evicted_clients: u64,
+    /// Time with more memory in use than `maxmemory`.
+    pub memory_exceeded: ExceededTime,
     /// Fields of hashes deleted because they expired.
     pub expired_fields: u64,
     /// Share of expired keys among those the cycle met, percent, running average.
@@ -87,6 +93,32 @@ pub struct Stats {
     pub output_peaks: Peaks,
     /// Where the process's own counts stood when the statistics began.
     pub base: Baseline,
+}
+
+/// How long something was exceeded.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ExceededTime {
+    /// Since when it is, monotonic.
+    since_ns: Option<u64>,
+    /// How long it was before.
+    before_ns: u64,
+}
+
+impl ExceededTime {
+    /// Notes whether it is exceeded at this moment.
+    pub fn note(&mut self, is_exceeded: bool, now: Now) {
+        if is_exceeded {
+            self.since_ns.get_or_insert(now.mono_ns);
+        } else if let Some(since_ns) = self.since_ns.take() {
+            self.before_ns += now.mono_ns.saturating_sub(since_ns);
+        }
+    }
+
+    /// Milliseconds: altogether, and since it was exceeded last if it still is.
+    pub fn ms(self, now: Now) -> (u64, u64) {
+        let current_ns = self.since_ns.map_or(0, |since_ns| now.mono_ns.saturating_sub(since_ns));
+        ((self.before_ns + current_ns) / 1_000_000, current_ns / 1_000_000)
+    }
 }
 
 /// The process never sets its counts back: what CONFIG RESETSTAT found is subtracted when they are shown.
@@ -162,6 +194,9 @@ impl Stats {
             hits: 0,
             misses: 0,
             expired_keys: 0,
+            evicted_keys: 0,
+            evicted_clients: 0,
+            memory_exceeded: ExceededTime::default(),
             expired_fields: 0,
             expired_stale_percent: 0.0,
             expire_cycle_capped: 0,

@@ -860,15 +860,19 @@ fn what_the_cut_alone_holds_is_no_reason_to_refuse_a_write() {
     assert!((19 * mib..23 * mib).contains(&(after - before)), "{after} after {before}");
     // Used memory as it is then: the data have shrunk, and the cut has what they were.
     rig.process.facts.used_memory = (100 << 20) + after - 1;
+    rig.pass_ms(2);
     rig.check("SET more 1", "+OK");
     rig.process.facts.used_memory = (100 << 20) + after + mib;
+    rig.pass_ms(2);
     assert!(rig.run("SET more 1").starts_with("-OOM"));
     rig.process.background_room.set(usize::MAX);
     rig.engine.save_slice(0, &mut rig.process);
     slices(&mut rig);
     rig.process.facts.used_memory = (100 << 20) - 1;
+    rig.pass_ms(2);
     rig.check("SET more 1", "+OK");
     rig.process.facts.used_memory = (100 << 20) + mib;
+    rig.pass_ms(2);
     assert!(rig.run("SET more 1").starts_with("-OOM"));
 }
 

@@ -76,6 +76,7 @@ pub struct Effects {
     databases: Vec<DbChange>,
     expired_by_read: Vec<(usize, Box<[u8]>)>,
     expired_by_write: Vec<(usize, Box<[u8]>)>,
+    evicted: Vec<(usize, Box<[u8]>)>,
     expired_fields: Vec<ExpiredFields>,
     /// Fields deleted since their time has passed, for INFO.
     fields_deleted: u64,
@@ -132,7 +133,8 @@ impl Effects {
     /// Bytes that the allocator has given for the lists, which are empty between commands.
     pub fn footprint(&self) -> usize {
         let keys = heap::vec(&self.modified) + heap::vec(&self.ready) + heap::vec(&self.databases);
-        let expired = heap::vec(&self.expired_by_read) + heap::vec(&self.expired_by_write);
+        let expired =
+            heap::vec(&self.expired_by_read) + heap::vec(&self.expired_by_write) + heap::vec(&self.evicted);
         let expired = expired + heap::vec(&self.expired_fields);
         keys + expired + heap::vec(&self.garbage) + heap::vec(&self.garbage_dbs)
     }
@@ -311,6 +313,18 @@ impl Effects {
     #[inline]
     pub fn clear_expired_by_write(&mut self) {
         self.expired_by_write.clear();
+    }
+
+    /// Keys that were deleted to make room, with their databases.
+    #[inline]
+    pub fn evicted(&self) -> &[(usize, Box<[u8]>)] {
+        &self.evicted
+    }
+
+    /// Forgets them.
+    #[inline]
+    pub fn clear_evicted(&mut self) {
+        self.evicted.clear();
     }
 
     /// How the command propagates when it changed something.
@@ -496,6 +510,14 @@ impl Effects {
         self.recorded = true;
         self.expired_by_write.push((db, key.bytes.into()));
         self.key_modified(db, key, Event::Expired, 0);
+    }
+
+    /// A key was deleted to make room.
+    #[cold]
+    pub(crate) fn evicted_key(&mut self, db: usize, key: Key<'_>) {
+        self.recorded = true;
+        self.evicted.push((db, key.bytes.into()));
+        self.key_modified(db, key, Event::Evicted, 0);
     }
 
     /// A change of a whole database, of so many keys, and what is left of it.

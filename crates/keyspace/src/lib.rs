@@ -14,6 +14,7 @@ mod db;
 mod edit;
 mod effects;
 mod entry;
+mod evict;
 mod expire;
 mod hasher;
 mod new_value;
@@ -30,6 +31,7 @@ pub use effects::{
     LazyFreeThreshold, ModifiedKey, Propagation,
 };
 pub use entry::CLOCK_MASK;
+pub use evict::{EvictionKeys, EvictionOrder, EvictionPool, EvictionRule};
 pub use expire::{ExpireCycle, ExpireOutcome, FieldExpiry};
 pub use hasher::{KeyHasher, Layout};
 pub use new_value::NewValue;

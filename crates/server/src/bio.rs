@@ -4,14 +4,14 @@ use sluice_evloop::Shared;
 use sluice_keyspace::{Captured, Db};
 use sluice_value::Value;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::mpsc::{Sender, channel};
 use std::thread::JoinHandle;
 
 /// Something to free.
 pub enum Garbage {
     /// A value.
-    Value(#[expect(dead_code, reason = "only to be dropped")] Value),
+    Value(Value),
     /// A database.
     Db(Box<Db>),
     /// What a snapshot has captured.
@@ -34,6 +34,10 @@ struct FreeCounts {
     queued: AtomicU64,
     /// Objects freed. Written by the background thread; relaxed, since it only informs.
     freed: AtomicU64,
+    /// Bytes handed over that nobody else holds. Written by the main thread.
+    queued_bytes: AtomicUsize,
+    /// The same, freed. Written by the background thread (relaxed).
+    freed_bytes: AtomicUsize,
 }
 
 impl Bio {
@@ -48,9 +52,10 @@ impl Bio {
             // The processors are a preference: the thread works on others too.
             let _ = crate::affinity::bind_thread(&processors);
             for garbage in receiver {
-                let objects = objects_of(&garbage);
+                let (objects, bytes) = (objects_of(&garbage), bytes_of(&garbage));
                 drop(garbage);
                 seen.freed.fetch_add(objects, Relaxed);
+                seen.freed_bytes.fetch_add(bytes, Relaxed);
             }
         })?;
         Ok(Bio { sender: Some(sender), thread: Some(thread), counts })
@@ -59,6 +64,7 @@ impl Bio {
     /// Hands something over.
     pub fn free(&self, garbage: Garbage) {
         self.counts.queued.fetch_add(objects_of(&garbage), Relaxed);
+        self.counts.queued_bytes.fetch_add(bytes_of(&garbage), Relaxed);
         if let Some(sender) = &self.sender {
             // The thread ends only with us; were it gone, the value is freed here.
             let _ = sender.send(garbage);
@@ -68,6 +74,13 @@ impl Bio {
     /// Objects that wait to be freed.
     pub fn pending(&self) -> u64 {
         self.counts.queued.load(Relaxed).saturating_sub(self.counts.freed.load(Relaxed))
+    }
+
+    /// Bytes that wait to be freed.
+    pub fn pending_bytes(&self) -> usize {
+        // What is freed was counted as queued before.
+        let freed = self.counts.freed_bytes.load(Relaxed);
+        self.counts.queued_bytes.load(Relaxed).saturating_sub(freed)
     }
 
     /// Objects freed so far.
@@ -82,6 +95,16 @@ impl Drop for Bio {
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }
+    }
+}
+
+/// What is freed with it, as far as that is known at once.
+fn bytes_of(garbage: &Garbage) -> usize {
+    match garbage {
+        Garbage::Value(value) => value.heap_bytes(),
+        Garbage::Db(db) => db.allocated_bytes(),
+        // What only a snapshot held did not count, and what a reply held is counted as its output.
+        Garbage::Reply(_) | Garbage::Captured(_) => 0,
     }
 }
 

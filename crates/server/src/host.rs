@@ -253,6 +253,18 @@ impl Host {
         });
     }
 
+    /// Warns of a `maxmemory` that the control group of the process does not let it have: the kernel would end the process first.
+    pub fn warn_of_container(&mut self, config: &Config) {
+        let maxmemory = config.uint(param::MAXMEMORY);
+        if let Some(limit) = crate::os::memory_limit().filter(|limit| maxmemory > *limit) {
+            let text = format!(
+                "WARNING: maxmemory ({maxmemory}) is above the memory limit of this process's control group ({limit}): the kernel \
+                 may end the process before keys are evicted or writes refused"
+            );
+            self.note(LogLevel::Warning, &text);
+        }
+    }
+
     fn read_memory(&mut self, keyspace: &Keyspace) -> alloc::Allocated {
         let loading = self.load.as_ref().map(|load| load.chunk_memory()).unwrap_or_default();
         let numbers = alloc::allocated().with_entries(keyspace.chunk_memory().plus(loading));
@@ -485,6 +497,10 @@ const CONFIG_EFFECTS: &[(&[ParamId], ConfigEffect)] = &[
         Ok(())
     }),
     (&[param::JEMALLOC_BG_THREAD.any()], Host::apply_allocator_thread),
+    (&[param::MAXMEMORY.any()], |host, config| {
+        host.warn_of_container(config);
+        Ok(())
+    }),
 ];
 
 impl Process for Host {
@@ -552,6 +568,11 @@ impl Process for Host {
             self.read_memory(keyspace);
         }
         self.memory.used
+    }
+
+    fn counted_memory(&mut self, keyspace: &Keyspace) -> usize {
+        self.read_memory(keyspace);
+        self.memory.used.saturating_sub(self.bio.as_ref().map_or(0, Bio::pending_bytes))
     }
 
     fn apply_config(&mut self, config: &Config, changed: ParamId) -> Result<(), String> {

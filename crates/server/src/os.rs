@@ -23,3 +23,64 @@ pub fn can_write_into(folder: &Path) -> io::Result<()> {
     }
     access(folder, AccessFlags::W_OK | AccessFlags::X_OK).map_err(io::Error::from)
 }
+
+/// Bytes of memory that the control group of this process, or one around it, lets it have; none where there is no limit.
+pub fn memory_limit() -> Option<u64> {
+    let groups = std::fs::read_to_string("/proc/self/cgroup").ok()?;
+    memory_limit_of(&groups, &mut |path| std::fs::read_to_string(path).ok())
+}
+
+/// The same of a process whose control groups these lines name.
+fn memory_limit_of(groups: &str, read: &mut dyn FnMut(&str) -> Option<String>) -> Option<u64> {
+    let mut limits = Vec::new();
+    for line in groups.lines() {
+        let mut parts = line.splitn(3, ':').skip(1);
+        let (controllers, path) = (parts.next()?, parts.next()?);
+        let (root, file) = match controllers {
+            "" => ("/sys/fs/cgroup", "memory.max"),
+            _ if controllers.split(',').any(|name| name == "memory") => {
+                ("/sys/fs/cgroup/memory", "memory.limit_in_bytes")
+            }
+            _ => continue,
+        };
+        // Within a container the group's own path may not be there: its root is what is mounted.
+        let mut path = path.trim_end_matches('/');
+        loop {
+            let limit =
+                read(&format!("{root}{path}/{file}")).and_then(|text| text.trim().parse::<u64>().ok());
+            limits.extend(limit.filter(|limit| *limit < NO_LIMIT));
+            let Some((parent, _)) = path.rsplit_once('/') else { break };
+            path = parent;
+        }
+    }
+    limits.into_iter().min()
+}
+
+/// What a control group of the first version shows where there is no limit, about.
+const NO_LIMIT: u64 = 1 << 62;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_least_limit_of_the_control_groups_around_counts() {
+        let files = [
+            ("/sys/fs/cgroup/a/b/memory.max", "max\n"),
+            ("/sys/fs/cgroup/a/memory.max", "2000\n"),
+            ("/sys/fs/cgroup/memory.max", "3000\n"),
+            ("/sys/fs/cgroup/memory/memory.limit_in_bytes", "9223372036854771712\n"),
+            ("/sys/fs/cgroup/memory/old/memory.limit_in_bytes", "4000\n"),
+        ];
+        let limit = |groups: &str| {
+            memory_limit_of(groups, &mut |path| {
+                files.iter().find(|(name, _)| *name == path).map(|(_, text)| (*text).to_owned())
+            })
+        };
+        assert_eq!(limit("0::/a/b\n"), Some(2000));
+        assert_eq!(limit("0::/\n"), Some(3000));
+        assert_eq!(limit("3:cpu,memory:/old\n2:cpu:/x\n"), Some(4000));
+        assert_eq!(limit("3:memory:/other\n"), None);
+        assert_eq!(limit("nonsense\n"), None);
+    }
+}

@@ -191,6 +191,7 @@ fn serve(loaded: Loaded) -> Result<u8, Failure> {
     say_hello(&mut host, &config, &source);
     limit_clients(&mut host, &mut config);
     say_mode(&mut host, &config);
+    host.warn_of_container(&config);
     listen_everywhere(&mut host, &config).map_err(|text| fail(&mut host, text))?;
     let signals = Signals::install()
         .map_err(|error| fail(&mut host, format!("installing signal handlers: {error}")))?;

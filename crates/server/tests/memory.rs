@@ -56,6 +56,46 @@ fn reserved_memory_does_not_count_against_maxmemory() {
 }
 
 #[test]
+fn eviction_keeps_memory_at_its_limit_and_takes_no_more_than_it_has_to() {
+    const LIMIT: i64 = 40 << 20;
+    let server = Server::start(&["--maxmemory", "40mb", "--maxmemory-policy", "allkeys-lru", "--save", ""]);
+    let mut client = server.client();
+    // Small values lie in the entries, those of 2,000 bytes beside them, and large ones are freed by another thread.
+    for (size, count) in [(100, 450_000), (2_000, 30_000), (300_000, 400)] {
+        let value = "v".repeat(size);
+        for batch in 0..count / 100 {
+            let requests: String =
+                (0..100).map(|n| format!("SET {size}:{} {value}\r\n", batch * 100 + n)).collect();
+            client.send(requests);
+            client.expect("+OK\r\n".repeat(100));
+        }
+        // What the requests took while they were received is free again.
+        until("memory at its limit", || {
+            let used = client.info_number("used_memory");
+            (LIMIT * 85 / 100..=LIMIT + (1 << 20)).contains(&used).then_some(())
+        });
+        assert!(client.info_number("evicted_keys") > 0);
+        client.check(&format!("EXISTS {size}:{}", count - 1), ":1\r\n");
+    }
+    // About as many large values as the limit has room for.
+    client.send("DBSIZE\r\n");
+    let left: i64 = client.line().strip_prefix(':').unwrap().parse().unwrap();
+    assert!((90..140).contains(&left), "{left}");
+}
+
+#[test]
+fn the_log_warns_of_a_maxmemory_that_is_exceeded_already() {
+    let server = Server::start(&["--maxmemory-policy", "allkeys-random"]);
+    let mut client = server.client();
+    client.check("SET a 1", "+OK\r\n").check("CONFIG SET maxmemory 1", "+OK\r\n");
+    assert!(
+        server.log.wait("WARNING: the new maxmemory value set via CONFIG SET (1) is smaller than").is_some()
+    );
+    client.check("SET a 1", "-OOM command not allowed when used memory > 'maxmemory'.\r\n");
+    client.check("DBSIZE", ":0\r\n");
+}
+
+#[test]
 fn the_log_says_how_much_memory_was_refused() {
     for crash_log in ["yes", "no"] {
         let shell = format!("ulimit -c 0 && ulimit -v 3000000 && exec {} \"$@\"", common::BINARY);

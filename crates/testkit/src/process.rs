@@ -37,6 +37,8 @@ pub struct FakeProcess {
     pub refuse_snapshots: Option<String>,
     /// Pieces that are still written in the background; then the disk stands still.
     pub background_room: Rc<Cell<usize>>,
+    /// Bytes of pieces that are not written.
+    pub background_held: Rc<Cell<usize>>,
     /// Why there is no room for pieces of a snapshot for replicas that not all of them have taken.
     pub replicas_lack_room: Rc<RefCell<Option<String>>>,
     /// Bytes of the replication stream that were spooled so far.
@@ -55,6 +57,8 @@ pub struct FakeProcess {
     pub aof_closed: Vec<(Vec<u8>, u64)>,
     /// Whether a base is in force.
     pub aof_has_base: bool,
+    /// Whether the data count as memory, beside `facts.used_memory`.
+    pub counts_data: bool,
     /// Whether commands that write are to wait behind the cut of a rewrite.
     pub aof_backlog_at_cut: AofBacklog,
     /// The files of the append-only file, the base first, with their names; what is appended goes to the last one when they are
@@ -91,6 +95,7 @@ struct MemoryBackground<S: MemoryTarget> {
     room: Rc<Cell<usize>>,
     warning: Rc<RefCell<Option<String>>>,
     given: Rc<Cell<usize>>,
+    held: Rc<Cell<usize>>,
     entries: u64,
     freed_value_bytes: u64,
     all_given: bool,
@@ -229,6 +234,7 @@ impl<S: MemoryTarget> MemoryBackground<S> {
             room: process.background_room.clone(),
             warning: process.background_warning.clone(),
             given: process.background_given.clone(),
+            held: process.background_held.clone(),
             entries: 0,
             freed_value_bytes: 0,
             all_given: false,
@@ -250,6 +256,7 @@ impl<S: MemoryTarget> MemoryBackground<S> {
                 let _ = file.piece(&piece, &mut || (), &mut give);
             }
             self.freed_value_bytes += piece.own_value_bytes() as u64;
+            self.held.set(self.held.get() - piece.footprint());
         }
     }
 }
@@ -257,6 +264,7 @@ impl<S: MemoryTarget> MemoryBackground<S> {
 impl<S: MemoryTarget> Background for MemoryBackground<S> {
     fn give(&mut self, piece: Captured) {
         self.given.set(self.given.get() + piece.len());
+        self.held.set(self.held.get() + piece.footprint());
         self.waiting.push_back(piece);
         self.write();
     }
@@ -375,6 +383,7 @@ impl Default for FakeProcess {
             snapshots: Snapshots::default(),
             refuse_snapshots: None,
             background_room: Rc::new(Cell::new(usize::MAX)),
+            background_held: Rc::default(),
             replicas_lack_room: Rc::default(),
             background_warning: Rc::default(),
             background_given: Rc::default(),
@@ -382,6 +391,7 @@ impl Default for FakeProcess {
             aof_ended: Vec::new(),
             aof_closed: Vec::new(),
             aof_has_base: true,
+            counts_data: false,
             aof_backlog_at_cut: AofBacklog::Fine,
             aof_parts: Arc::default(),
         }
@@ -412,6 +422,16 @@ impl Process for FakeProcess {
     }
     fn used_memory(&mut self, _: &Keyspace) -> usize {
         self.facts.used_memory
+    }
+    fn counted_memory(&mut self, keyspace: &Keyspace) -> usize {
+        match self.counts_data {
+            true => {
+                let cuts = keyspace.iter().filter_map(|(_, db)| db.cut_state());
+                let waiting: usize = cuts.map(|cut| cut.waiting_bytes).sum();
+                self.facts.used_memory + keyspace.data_bytes() + waiting + self.background_held.get()
+            }
+            false => self.facts.used_memory,
+        }
     }
     fn apply_config(&mut self, _: &Config, changed: ParamId) -> Result<(), String> {
         if let Some(text) = &self.refuse {

@@ -135,7 +135,8 @@ pub(super) fn memory(view: &View<'_>, out: &mut Lines) {
     out.add_bytes("maxmemory", view.control.limits.maxmemory as u64);
     out.add("maxmemory_policy", String::from_utf8_lossy(&config.shown(param::MAXMEMORY_POLICY)));
     memory_ratios(view, &report, out);
-    out.add("mem_not_counted_for_evict", report.replica_buffers);
+    let aof_bytes = if view.control.aof.is_on() { facts.aof.buffer_bytes } else { 0 };
+    out.add("mem_not_counted_for_evict", report.replica_buffers + aof_bytes);
     out.add("mem_replication_backlog", report.backlog);
     out.add("mem_total_replication_buffers", report.backlog + report.replica_buffers);
     out.add("mem_replicas_repl_buffer", report.replica_buffers);
@@ -256,13 +257,12 @@ pub(super) fn stats(view: &View<'_>, out: &mut Lines) {
     out.add("expired_keys_with_volatile_items_stale_perc", "0.00");
     out.add("expired_time_cap_reached_count", stats.expire_cycle_capped);
     out.add("expire_cycle_cpu_milliseconds", stats.expire_cycle_us / 1000);
-    out.zeros(&[
-        "evicted_keys",
-        "evicted_clients",
-        "evicted_scripts",
-        "total_eviction_exceeded_time",
-        "current_eviction_exceeded_time",
-    ]);
+    out.add("evicted_keys", stats.evicted_keys);
+    out.add("evicted_clients", stats.evicted_clients);
+    out.zeros(&["evicted_scripts"]);
+    let (total_ms, current_ms) = stats.memory_exceeded.ms(view.now);
+    out.add("total_eviction_exceeded_time", total_ms);
+    out.add("current_eviction_exceeded_time", current_ms);
     out.add("keyspace_hits", stats.hits);
     out.add("keyspace_misses", stats.misses);
     let pubsub = &view.control.pubsub;

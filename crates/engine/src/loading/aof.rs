@@ -216,6 +216,10 @@ impl Process for ReplayProcess<'_, '_> {
         Err(refused())
     }
 
+    fn counted_memory(&mut self, _: &Keyspace) -> usize {
+        0
+    }
+
     fn spool_stream(&mut self, _: usize) -> Result<Box<dyn StreamSpool>, SaveError> {
         Err(refused())
     }

@@ -30,11 +30,7 @@ impl Session {
         out: &mut String,
     ) {
         let caller = &self.caller;
-        let sizes = running.unwrap_or(Running {
-            argv_bytes: caller.argv_bytes,
-            outbox_bytes: self.output_bytes() - self.in_flight,
-            outbox_capacity: self.outbox_capacity(),
-        });
+        let sizes = running.unwrap_or_else(|| self.sizes());
         self.push_identity(now_s, watching, out);
         self.push_sizes(sizes, watching, out);
         let command = caller.last_command.map_or("NULL", |spec| spec.full_name);
@@ -97,20 +93,9 @@ impl Session {
     fn push_sizes(&self, sizes: Running, watching: &Watching, out: &mut String) {
         let caller = &self.caller;
         let watched = watching.count(self.key);
+        let total = self.total_of(sizes, watching);
         let owed = sizes.outbox_bytes + self.in_flight;
         let (obl, oll, omem) = if self.in_flight == 0 { (owed, 0, 0) } else { (0, 1, owed) };
-        // The arguments of a request that waits are part of the deferred bytes.
-        let arguments = if self.waiting.is_some() { 0 } else { sizes.argv_bytes };
-        let total = size_of::<Session>()
-            + caller.texts_bytes()
-            + caller.input_bytes
-            + caller.input_free as usize
-            + arguments
-            + self.deferred_bytes()
-            + watching.heap_bytes(self.key)
-            + caller.subscribed.bytes as usize
-            + sizes.outbox_capacity.max(sizes.outbox_bytes)
-            + self.in_flight;
         let _ = write!(
             out,
             " sub={} psub={} ssub={} multi={} watch={watched} qbuf={} qbuf-free={} argv-mem={} multi-mem={} rbs={} rbp={} \
@@ -126,6 +111,35 @@ impl Session {
             sizes.outbox_capacity,
             (self.output_peak as usize).max(sizes.outbox_bytes),
         );
+    }
+
+    /// Bytes that it takes.
+    pub(crate) fn total_bytes(&self, watching: &Watching) -> usize {
+        self.total_of(self.sizes(), watching)
+    }
+
+    fn sizes(&self) -> Running {
+        Running {
+            argv_bytes: self.caller.argv_bytes,
+            outbox_bytes: self.output_bytes() - self.in_flight,
+            outbox_capacity: self.outbox_capacity(),
+        }
+    }
+
+    fn total_of(&self, sizes: Running, watching: &Watching) -> usize {
+        let caller = &self.caller;
+        // The arguments of a request that waits are part of the deferred bytes.
+        let arguments = if self.waiting.is_some() { 0 } else { sizes.argv_bytes };
+        size_of::<Session>()
+            + caller.texts_bytes()
+            + caller.input_bytes
+            + caller.input_free as usize
+            + arguments
+            + self.deferred_bytes()
+            + watching.heap_bytes(self.key)
+            + caller.subscribed.bytes as usize
+            + sizes.outbox_capacity.max(sizes.outbox_bytes)
+            + self.in_flight
     }
 
     /// The letters of its properties, `N` for none: what the FLAGS filter compares.

@@ -62,6 +62,7 @@ pub enum Event {
     Expire,
     Persist,
     Expired,
+    Evicted,
     RenameFrom,
     RenameTo,
     MoveFrom,
@@ -245,6 +246,7 @@ impl Event {
             Event::Expire => "expire",
             Event::Persist => "persist",
             Event::Expired => "expired",
+            Event::Evicted => "evicted",
             Event::RenameFrom => "rename_from",
             Event::RenameTo => "rename_to",
             Event::MoveFrom => "move_from",
@@ -327,6 +329,7 @@ impl Event {
             | Event::CopyTo
             | Event::Restore => Class::Generic,
             Event::Expired => Class::Expired,
+            Event::Evicted => Class::Evicted,
             Event::New => Class::New,
             Event::KeyMiss => Class::Miss,
         }

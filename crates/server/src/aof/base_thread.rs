@@ -9,7 +9,7 @@ use super::shared::{AofItem, AofShared, History, RewriteNumber};
 use std::io;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// A base that is to be put in force.
 pub struct BaseJob {
@@ -34,28 +34,28 @@ pub struct BaseOutcome {
     /// Bytes of the files before the present increment.
     pub other_bytes: u64,
     /// How long the renames and the manifest took, and the sizes.
-    pub rename: Duration,
-    pub measure: Duration,
+    pub rename_ns: u64,
+    pub measure_ns: u64,
 }
 
 impl BaseJob {
-    /// Does it, on whichever thread.
-    pub fn run(self) -> BaseOutcome {
+    /// Does it, on whichever thread. `clock`: monotonic nanoseconds.
+    pub fn run(self, clock: &mut dyn FnMut() -> u64) -> BaseOutcome {
         let BaseJob { mut folder, number, base, named, history } = self;
         // What the base replaces goes: what is behind the base must be on disk as far as it was said to be.
         let kept = usize::from(named == Named::Now);
-        let began = Instant::now();
+        let began_ns = clock();
         let finished = folder.finish_base(base, kept, named);
-        let rename = began.elapsed();
+        let renamed_ns = clock();
         let mut warnings = folder.take_warnings();
-        let began = Instant::now();
         let other_bytes = folder.bytes_before_last();
-        let measure = began.elapsed();
+        let (rename_ns, measure_ns) =
+            (renamed_ns.saturating_sub(began_ns), clock().saturating_sub(renamed_ns));
         let mut removed = Vec::new();
         if finished.is_ok() {
             warnings.extend(folder.remove_history(history, &mut removed));
         }
-        BaseOutcome { folder, number, finished, warnings, removed, other_bytes, rename, measure }
+        BaseOutcome { folder, number, finished, warnings, removed, other_bytes, rename_ns, measure_ns }
     }
 }
 
@@ -74,7 +74,7 @@ impl BaseThread {
                 std::thread::sleep(slow);
             }
             // Whoever has given the job waits for its end.
-            let _ = ended.send(job.run());
+            let _ = ended.send(job.run(&mut super::clock()));
             shared.give(AofItem::SyncEnded);
             Ok(())
         });

@@ -10,7 +10,9 @@
 //! Invariants: (1) what the manifest on disk names is there and holds what it should, whenever the machine fails: a base is
 //! durable before it is named, and a file is removed after it is no longer named; (2) an increment is named before anything is
 //! written into it; (3) a manifest in memory that could not be written is taken back; (4) a file with data that no manifest names
-//! is never removed or written over, unless its name is temporary or this process has put it there: it gets another name.
+//! is never removed or written over, unless its name is temporary or this process has put it there: it gets another name; (5) the
+//! manifest that is to name a base is on disk under its temporary name before the base has its name: where both are found beside
+//! another manifest, a server has put the base there and was killed.
 
 use super::shared::History;
 use crate::os::plain_error;
@@ -188,6 +190,17 @@ impl Folder {
             self.manifest = before;
             return Err(vec![line]);
         }
+        if increment == Named::WithBase {
+            self.manifest.add_incr(&self.name);
+        }
+        // Whoever finds it beside a base that the manifest does not name knows that this rewrite was not completed (5).
+        let manifest = match self.begin_manifest() {
+            Ok(manifest) => manifest,
+            Err(failed) => {
+                self.manifest = before;
+                return Err(vec![self.not_persisted(&failed)]);
+            }
+        };
         replacement.aim_at(base_path.clone());
         if let Err(Failed { operation, error }) = replacement.finish() {
             self.manifest = before;
@@ -206,30 +219,17 @@ impl Folder {
         }
         said.push(format!("Successfully renamed the temporary AOF base file {temporary} into {shown}"));
         if increment == Named::WithBase {
-            let name = self.manifest.add_incr(&self.name).name.clone();
-            let (from, to) = (self.path_of(TEMP_INCR.as_bytes()), self.path_of(&name));
-            let shown = String::from_utf8_lossy(&name).into_owned();
-            if let Err(line) = self.clear_name(&name) {
-                self.manifest = before;
-                self.take_back(&base_path);
-                return Err([said, vec![line]].concat());
+            match self.name_temporary_incr() {
+                Ok(line) => said.push(line),
+                Err(line) => {
+                    self.manifest = before;
+                    self.take_back(&base_path);
+                    return Err([said, vec![line]].concat());
+                }
             }
-            // Its name is durable before the manifest names it.
-            let renamed = self.storage.rename(&from, &to).and_then(|()| self.storage.sync_folder(&self.path));
-            if let Err(error) = renamed {
-                self.manifest = before;
-                self.take_back(&base_path);
-                self.take_back(&to);
-                let reason = plain_error(&error);
-                let text = format!(
-                    "Error trying to rename the temporary AOF incr file {TEMP_INCR} into {shown}: {reason}"
-                );
-                return Err([said, vec![text]].concat());
-            }
-            said.push(format!("Successfully renamed the temporary AOF incr file {TEMP_INCR} into {shown}"));
         }
         let named_now = self.manifest.clone();
-        if let Err(line) = self.persist_or(before.clone()) {
+        if let Err(line) = self.persist_begun(manifest, before.clone()) {
             // Where the new manifest may get in force, what it names stays.
             if self.manifest == before {
                 self.take_back(&base_path);
@@ -240,6 +240,23 @@ impl Folder {
             return Err([said, vec![line]].concat());
         }
         Ok(said)
+    }
+
+    /// Gives the increment that was opened beside the manifest its name, the last one of the manifest in memory. A line for the log
+    /// in either case.
+    fn name_temporary_incr(&mut self) -> Result<String, String> {
+        let name = self.manifest.incr().last().map(|file| file.name.clone()).unwrap_or_default();
+        let (from, to) = (self.path_of(TEMP_INCR.as_bytes()), self.path_of(&name));
+        let shown = String::from_utf8_lossy(&name).into_owned();
+        self.clear_name(&name)?;
+        // Its name is durable before the manifest names it.
+        let renamed = self.storage.rename(&from, &to).and_then(|()| self.storage.sync_folder(&self.path));
+        renamed.map_err(|error| {
+            self.take_back(&to);
+            let reason = plain_error(&error);
+            format!("Error trying to rename the temporary AOF incr file {TEMP_INCR} into {shown}: {reason}")
+        })?;
+        Ok(format!("Successfully renamed the temporary AOF incr file {TEMP_INCR} into {shown}"))
     }
 
     /// Removes a file that this process has put there for a manifest that did not come about: the next attempt has the same
@@ -384,6 +401,7 @@ impl Folder {
 
     /// Removes what a server has left here that ended while it wrote: a line for the log for each.
     pub fn remove_left_over(&self, say: &mut dyn FnMut(String)) {
+        self.remove_unfinished_base(say);
         let Ok(names) = self.storage.list(&self.path) else { return };
         let names = names.into_iter().map(OsString::into_vec);
         for name in names.filter(|name| is_temporary(name, &self.name)) {
@@ -391,6 +409,22 @@ impl Folder {
             if self.storage.remove(&self.path_of(&name)).is_ok() {
                 say(format!("Removed {shown}, which a server has left that ended while it wrote"));
             }
+        }
+    }
+
+    /// Removes the base of a rewrite that was not completed: the manifest that was to name it lies beside the one in force, whose
+    /// files hold the data (5).
+    fn remove_unfinished_base(&self, say: &mut dyn FnMut(String)) {
+        let Some(base) = self.manifest.base() else { return };
+        let Ok(text) = self.read_whole(&self.path_of(&temporary_manifest(&self.name))) else { return };
+        let Ok(unfinished) = Manifest::parse(&text) else { return };
+        let left = unfinished.base().filter(|left| left.name != base.name);
+        let is_named = |left: &AofFile| self.manifest.files().any(|(file, _)| file.name == left.name);
+        if let Some(left) = left.filter(|left| !is_named(left))
+            && self.storage.remove(&self.path_of(&left.name)).is_ok()
+        {
+            let name = String::from_utf8_lossy(&left.name);
+            say(format!("Removed {name}, the base of a rewrite that a server did not complete"));
         }
     }
 
@@ -433,24 +467,51 @@ impl Folder {
     /// Writes the manifest; where that fails, the one in memory is again the one before, and so is the one on disk if the disk
     /// lets it. Errors: a line for the log.
     fn persist_or(&mut self, before: Manifest) -> Result<(), String> {
-        let name = manifest_name(&self.name);
-        let temporary = [b"temp-", name.as_slice()].concat();
-        let (from, to) = (self.path_of(&temporary), self.path_of(&name));
-        let Err(Failed { operation, error }) = self.write_manifest(&from, &to) else { return Ok(()) };
-        match operation {
+        match self.begin_manifest() {
+            Ok(begun) => self.persist_begun(begun, before),
+            Err(failed) => {
+                self.manifest = before;
+                Err(self.not_persisted(&failed))
+            }
+        }
+    }
+
+    /// Puts a manifest in force that was begun, with the same consequences.
+    fn persist_begun(&mut self, begun: Replacement, before: Manifest) -> Result<(), String> {
+        let Err(failed) = begun.finish() else { return Ok(()) };
+        match failed.operation {
             Operation::Create | Operation::Write | Operation::Sync => self.manifest = before,
             Operation::Rename | Operation::SyncFolder => {
                 // The new manifest may be in force, or get there with a crash of the machine: its numbers are not given again.
                 self.manifest = before.numbered_behind(&self.manifest);
+                let to = self.path_of(&manifest_name(&self.name));
                 let _ = match self.manifest.files().next() {
-                    Some(_) => self.write_manifest(&from, &to).map_err(|failed| failed.error),
+                    Some(_) => {
+                        self.begin_manifest().and_then(Replacement::finish).map_err(|failed| failed.error)
+                    }
                     None => self.storage.remove(&to).and_then(|()| self.storage.sync_folder(&self.path)),
                 };
             }
         }
+        Err(self.not_persisted(&failed))
+    }
+
+    /// Writes the manifest beside the one in force, and forces it to disk.
+    fn begin_manifest(&self) -> Result<Replacement, Failed> {
+        let (from, to) =
+            (self.path_of(&temporary_manifest(&self.name)), self.path_of(&manifest_name(&self.name)));
+        let mut replacement = Replacement::begin(self.storage.clone(), from, to, MODE, None)?;
+        replacement.write(&self.manifest.to_bytes())?;
+        replacement.step()?;
+        Ok(replacement)
+    }
+
+    /// Why a manifest was not put in force: a line for the log.
+    fn not_persisted(&self, failed: &Failed) -> String {
+        let (temporary, name) = (temporary_manifest(&self.name), manifest_name(&self.name));
         let (temporary, name, reason) =
-            (String::from_utf8_lossy(&temporary), String::from_utf8_lossy(&name), plain_error(&error));
-        Err(match operation {
+            (String::from_utf8_lossy(&temporary), String::from_utf8_lossy(&name), plain_error(&failed.error));
+        match failed.operation {
             Operation::Create => format!("Can't open the AOF manifest file {temporary}: {reason}"),
             Operation::Write => {
                 format!("Error trying to write the temporary AOF manifest file {temporary}: {reason}")
@@ -462,14 +523,7 @@ impl Folder {
                 )
             }
             Operation::SyncFolder => format!("Fail to fsync AOF directory {}: {reason}.", self.dir_name),
-        })
-    }
-
-    fn write_manifest(&self, from: &Path, to: &Path) -> Result<(), Failed> {
-        let (from, to) = (from.to_owned(), to.to_owned());
-        let mut replacement = Replacement::begin(self.storage.clone(), from, to, MODE, None)?;
-        replacement.write(&self.manifest.to_bytes())?;
-        replacement.finish()
+        }
     }
 
     fn read_whole(&self, path: &Path) -> std::io::Result<Vec<u8>> {
@@ -535,10 +589,14 @@ fn not_written(failed: &Failed) -> String {
 
 /// Whether this is the name of a file that is renamed when it is whole.
 fn is_temporary(name: &[u8], appendfilename: &[u8]) -> bool {
-    let temporary_manifest = [b"temp-", manifest_name(appendfilename).as_slice()].concat();
     name == TEMP_INCR.as_bytes()
-        || name == temporary_manifest
+        || name == temporary_manifest(appendfilename)
         || name.starts_with(TEMP_BASE.as_bytes()) && name.ends_with(b".aof")
+}
+
+/// The name of a manifest that is not in force yet.
+fn temporary_manifest(appendfilename: &[u8]) -> Vec<u8> {
+    [b"temp-", manifest_name(appendfilename).as_slice()].concat()
 }
 
 /// What the name of a base begins with that is not whole.

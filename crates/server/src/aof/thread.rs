@@ -464,22 +464,26 @@ impl Worker {
         self.await_folder();
         let folder = self.folder.take().expect("nobody else has it: its thread has ended");
         let job = BaseJob { folder, number, base, named: self.named, history: self.history };
-        if self.sync_thread.is_none() {
-            return self.base_finished(job.run());
-        }
-        match BaseThread::start(job, self.shared.clone(), self.slow) {
+        let started = match self.sync_thread {
+            Some(_) => BaseThread::start(job, self.shared.clone(), self.slow),
+            None => Err(Box::new(job)),
+        };
+        match started {
             Ok(thread) => self.base_thread = Some(thread),
             // Without another thread it is done here.
-            Err(job) => self.base_finished(job.run()),
+            Err(job) => {
+                let outcome = job.run(&mut self.clock);
+                self.base_finished(outcome);
+            }
         }
     }
 
     /// Takes the folder back from the thread that puts a base in force.
     fn base_finished(&mut self, outcome: BaseOutcome) {
-        let BaseOutcome { folder, number, finished, warnings, removed, other_bytes, rename, measure } =
+        let BaseOutcome { folder, number, finished, warnings, removed, other_bytes, rename_ns, measure_ns } =
             outcome;
         self.folder = Some(folder);
-        self.note_spent("aof-rename", rename.as_nanos() as u64);
+        self.note_spent("aof-rename", rename_ns);
         warnings.into_iter().for_each(|line| self.log(LogLevel::Warning, line));
         let is_in_force = finished.is_ok();
         match finished {
@@ -495,7 +499,7 @@ impl Worker {
                 if self.is_faulty && *self.appender.health() == Health::Fine {
                     self.end_fault("The AOF was written anew. The server can write again.");
                 }
-                self.note_spent("aof-fstat", measure.as_nanos() as u64);
+                self.note_spent("aof-fstat", measure_ns);
                 self.other_bytes = other_bytes;
                 self.shared.numbers.base_bytes.store(other_bytes + self.appender.size(), Relaxed);
                 removed.into_iter().for_each(|line| self.log(LogLevel::Notice, line));

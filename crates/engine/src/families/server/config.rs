@@ -47,6 +47,7 @@ pub(super) fn set(ctx: &mut ServerCtx<'_>, args: Args<'_>) -> Run {
             ctx.process.log(LogLevel::Warning, &text);
         }
     }
+    let is_maxmemory_changed = changed.contains(&param::MAXMEMORY.any());
     let aof_changed = changed.contains(&param::APPENDONLY.any());
     for id in changed {
         if let Some(value) = ctx.process.in_force(id) {
@@ -55,6 +56,9 @@ pub(super) fn set(ctx: &mut ServerCtx<'_>, args: Args<'_>) -> Run {
         }
     }
     ctx.control.apply_limits();
+    if is_maxmemory_changed {
+        warn_of_maxmemory(ctx);
+    }
     if aof_changed && !ctx.control.wants_aof() && !ctx.control.aof.is_on() {
         // A first rewrite that has not begun; where it has, the file is turned off behind this command.
         ctx.control.cancel_scheduled_rewrite(ctx.process);
@@ -62,6 +66,20 @@ pub(super) fn set(ctx: &mut ServerCtx<'_>, args: Args<'_>) -> Run {
     want_aof(ctx);
     ctx.reply.ok();
     Ok(Outcome::Done)
+}
+
+/// A limit that is exceeded already has consequences at once.
+fn warn_of_maxmemory(ctx: &mut ServerCtx<'_>) {
+    let limit = ctx.control.limits.maxmemory;
+    let used = ctx.process.counted_memory(ctx.keyspace);
+    if limit > 0 && used > limit {
+        let text = format!(
+            "WARNING: the new maxmemory value set via CONFIG SET ({limit}) is smaller than the current memory usage ({used}). \
+             This will result in key eviction and/or the inability to accept new write commands depending on the \
+             maxmemory-policy."
+        );
+        ctx.process.log(LogLevel::Warning, &text);
+    }
 }
 
 /// Whether an append-only file may be turned on, where one was. Errors: text for the client; the log says why.

@@ -562,6 +562,39 @@ fn a_start_goes_on_with_the_growth_since_the_base() {
 }
 
 #[test]
+fn a_start_removes_the_base_of_a_rewrite_that_a_killed_process_did_not_complete() {
+    let scene_with = |manifest: &[u8]| {
+        let mut scene = Scene::well(AppendFsync::No);
+        scene.write(3);
+        scene.worker = None;
+        std::fs::write(scene.path().join("appendonly.aof.2.base.aof"), record(1)).expect("writable");
+        std::fs::write(scene.path().join("temp-appendonly.aof.manifest"), manifest).expect("writable");
+        scene
+    };
+    let unfinished =
+        b"file appendonly.aof.2.base.aof seq 2 type b\nfile appendonly.aof.1.incr.aof seq 1 type i\n";
+    let mut scene = scene_with(unfinished);
+    let mut said = Vec::new();
+    scene.folder().remove_left_over(&mut |line| said.push(line));
+    assert!(said[0].starts_with("Removed appendonly.aof.2.base.aof, the base of a rewrite"), "{said:?}");
+    let left = ["appendonly.aof.1.base.aof", "appendonly.aof.1.incr.aof", "appendonly.aof.manifest"];
+    assert_eq!(scene.names(), left);
+    scene.kill().expect("it starts");
+    assert_eq!(scene.found().numbers, [1, 2, 3]);
+    // Nothing says that a server has put it there: it stays.
+    for manifest in [&b"file appendonly.aof.1.base.aof seq 1 type b\n"[..], b"nonsense"] {
+        let scene = scene_with(manifest);
+        scene.folder().remove_left_over(&mut |_| {});
+        assert!(scene.names().contains(&"appendonly.aof.2.base.aof".to_owned()));
+    }
+    // Without a manifest in force it may be all that there is.
+    let scene = scene_with(unfinished);
+    std::fs::remove_file(scene.path().join("appendonly.aof.manifest")).expect("there");
+    scene.folder().remove_left_over(&mut |_| {});
+    assert!(scene.names().contains(&"appendonly.aof.2.base.aof".to_owned()));
+}
+
+#[test]
 fn the_backlog_is_full_at_its_bound_and_fine_again_at_half_of_it() {
     let shared = AofShared::with_backlog(100);
     let give = |bytes: usize| shared.give(AofItem::Block(Block { bytes: vec![0; bytes], end: 0 }));

@@ -1,0 +1,237 @@
+//! Eviction: choosing the keys that make room, and deleting them.
+//!
+//! A choice looks at a few random keys of each database and keeps the best candidates of all choices so far in a pool, so that
+//! a choice is nearly as good as one among all keys. A candidate that was used since it was met is none any more: this is where
+//! the pool differs from the reference's.
+//!
+//! Invariants: (1) the pool is in the order of scores, the best candidate last; (2) what is deleted has at least the score with
+//! which it was met; (3) deletions leave their effects as `evicted`.
+
+use crate::dataset::Keyspace;
+use crate::db::{Db, Found};
+use crate::effects::Effects;
+use crate::{CLOCK_MASK, Key, lfu_decayed};
+use sluice_base::{Now, Rng, heap};
+use sluice_collections::slab::Handle;
+
+/// Which key goes first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EvictionOrder {
+    /// The one whose last use is the longest ago.
+    LeastRecent,
+    /// The one that is used least often.
+    LeastFrequent,
+    /// The one that expires first.
+    EndsFirst,
+    /// Any.
+    Random,
+}
+
+/// Which keys may go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EvictionKeys {
+    /// All.
+    All,
+    /// Those with an expiry.
+    Volatile,
+}
+
+/// How keys are chosen.
+#[derive(Clone, Copy, Debug)]
+pub struct EvictionRule {
+    /// Which key goes first.
+    pub order: EvictionOrder,
+    /// Which keys may go.
+    pub among: EvictionKeys,
+    /// Keys of each database that a choice looks at: `maxmemory-samples`.
+    pub samples: usize,
+    /// Minutes after which a use counts one less: `lfu-decay-time`.
+    pub lfu_decay: u32,
+    /// The time.
+    pub now: Now,
+}
+
+/// The best candidates of all choices so far.
+#[derive(Debug, Default)]
+pub struct EvictionPool {
+    candidates: Vec<Candidate>,
+    /// The database whose turn it is, where any key may go.
+    turn: usize,
+    /// A name that is none any more, for the next candidate.
+    spare: Vec<u8>,
+}
+
+#[derive(Debug)]
+struct Candidate {
+    score: u64,
+    db: usize,
+    hash: u64,
+    name: Vec<u8>,
+}
+
+/// Candidates in the pool.
+const POOL: usize = 16;
+/// A name longer than this is not kept for the next one.
+const SPARE_NAME_BYTES: usize = 1024;
+
+impl EvictionRule {
+    /// The rank of an entry: the highest goes first. `None` where it may not go.
+    fn score(&self, db: &Db, handle: Handle) -> Option<u64> {
+        let expiry = db.expiry(handle);
+        if self.among == EvictionKeys::Volatile && expiry.is_none() {
+            return None;
+        }
+        Some(match self.order {
+            EvictionOrder::LeastRecent => {
+                let clock = self.now.unix_s() as u32 & CLOCK_MASK;
+                u64::from(clock.wrapping_sub(db.clock(handle)) & CLOCK_MASK)
+            }
+            EvictionOrder::LeastFrequent => {
+                let minutes = (self.now.unix_s() / 60) as u16;
+                255 - u64::from(lfu_decayed(db.clock(handle), minutes, self.lfu_decay))
+            }
+            EvictionOrder::EndsFirst => u64::MAX - expiry.unwrap_or(i64::MAX).max(0) as u64,
+            EvictionOrder::Random => 0,
+        })
+    }
+
+    fn sample(&self, db: &Db, rng: &mut Rng) -> Option<Handle> {
+        match self.among {
+            EvictionKeys::All => db.sample(rng),
+            EvictionKeys::Volatile => db.sample_expires(rng),
+        }
+    }
+}
+
+impl EvictionPool {
+    /// Forgets all candidates: they were chosen by another rule.
+    pub fn clear(&mut self) {
+        self.candidates.clear();
+    }
+
+    /// Bytes that the allocator has given.
+    pub fn footprint(&self) -> usize {
+        let names: usize = self.candidates.iter().map(|candidate| heap::vec(&candidate.name)).sum();
+        heap::vec(&self.candidates) + heap::vec(&self.spare) + names
+    }
+
+    /// Looks at some keys of each database that has any; whether there were any.
+    fn fill(&mut self, dbs: &[Db], rule: &EvictionRule, rng: &mut Rng) -> bool {
+        let mut has_keys = false;
+        for (number, db) in dbs.iter().enumerate().filter(|(_, db)| !db.is_empty()) {
+            for _ in 0..rule.samples {
+                let Some(handle) = rule.sample(db, rng) else { break };
+                let Some(score) = rule.score(db, handle) else { continue };
+                has_keys = true;
+                self.offer(score, number, db, handle);
+            }
+        }
+        has_keys
+    }
+
+    fn offer(&mut self, score: u64, number: usize, db: &Db, handle: Handle) {
+        let is_full = self.candidates.len() >= POOL;
+        if is_full && score <= self.candidates[0].score {
+            return;
+        }
+        let name = db.key(handle);
+        let hash = db.hasher().hash(name);
+        let is_it = |candidate: &Candidate| candidate.hash == hash && candidate.db == number;
+        if self.candidates.iter().any(is_it) {
+            return;
+        }
+        if is_full {
+            let worst = self.candidates.remove(0);
+            self.keep_name(worst.name);
+        }
+        let mut own = std::mem::take(&mut self.spare);
+        own.clear();
+        own.extend_from_slice(name);
+        let at = self.candidates.partition_point(|candidate| candidate.score <= score);
+        self.candidates.insert(at, Candidate { score, db: number, hash, name: own });
+    }
+
+    fn keep_name(&mut self, name: Vec<u8>) {
+        if name.capacity() <= SPARE_NAME_BYTES {
+            self.spare = name;
+        }
+    }
+}
+
+impl Db {
+    /// Bytes of entries, values, keys and indexes: what a key that goes takes with it. Cost: one step for each table that is not
+    /// empty.
+    pub fn data_bytes(&self) -> usize {
+        self.entry_bytes() + self.index_bytes() + self.expires_bytes()
+    }
+
+    /// Of that, what the allocator has given.
+    pub fn allocated_bytes(&self) -> usize {
+        self.data_bytes().saturating_sub(self.chunk_memory().used_bytes)
+    }
+}
+
+impl Keyspace {
+    /// Bytes of all data. Cost: one step for each database.
+    pub fn data_bytes(&self) -> usize {
+        self.iter().map(|(_, db)| db.data_bytes()).sum()
+    }
+
+    /// Deletes the key that the rule chooses; `false` where no key may go.
+    pub fn evict(
+        &mut self,
+        rule: &EvictionRule,
+        pool: &mut EvictionPool,
+        rng: &mut Rng,
+        effects: &mut Effects,
+    ) -> bool {
+        if rule.order == EvictionOrder::Random {
+            return self.evict_any(rule, pool, rng, effects);
+        }
+        while pool.fill(self.dbs_mut(), rule, rng) {
+            while let Some(Candidate { score, db, hash, name }) = pool.candidates.pop() {
+                let key = Key { bytes: &name, hash, arg: Key::NO_ARG };
+                let found = self.db(db).find(key);
+                // One that was used since is no candidate any more.
+                let is_candidate =
+                    |found: &Found| rule.score(self.db(db), found.handle).is_some_and(|now| now >= score);
+                if let Some(found) = found.filter(is_candidate) {
+                    self.remove_evicted(db, found, key, effects);
+                    pool.keep_name(name);
+                    return true;
+                }
+                pool.keep_name(name);
+            }
+        }
+        false
+    }
+
+    /// The databases take turns.
+    fn evict_any(
+        &mut self,
+        rule: &EvictionRule,
+        pool: &mut EvictionPool,
+        rng: &mut Rng,
+        effects: &mut Effects,
+    ) -> bool {
+        let count = self.databases();
+        for _ in 0..count {
+            let number = pool.turn % count;
+            pool.turn = (number + 1) % count;
+            let Some(handle) = rule.sample(self.db(number), rng) else { continue };
+            let name: Box<[u8]> = self.db(number).key(handle).into();
+            let key = self.key(&name);
+            if let Some(found) = self.db(number).find(key) {
+                self.remove_evicted(number, found, key, effects);
+                return true;
+            }
+        }
+        false
+    }
+
+    fn remove_evicted(&mut self, number: usize, found: Found, key: Key<'_>, effects: &mut Effects) {
+        let value = self.dbs_mut()[number].remove(found, key);
+        effects.discard(value);
+        effects.evicted_key(number, key);
+    }
+}
