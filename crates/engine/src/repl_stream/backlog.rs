@@ -21,7 +21,7 @@ use std::collections::VecDeque;
 /// See the module.
 #[derive(Debug)]
 pub(crate) struct Backlog {
-    sealed: VecDeque<Block>,
+    sealed: VecDeque<SealedBlock>,
     tail: Vec<u8>,
     /// Offset of the tail's first byte.
     tail_start: u64,
@@ -30,12 +30,12 @@ pub(crate) struct Backlog {
 }
 
 #[derive(Debug)]
-struct Block {
+struct SealedBlock {
     start: u64,
     bytes: Bytes,
 }
 
-impl Block {
+impl SealedBlock {
     fn end(&self) -> u64 {
         self.start + self.bytes.len() as u64
     }
@@ -104,7 +104,7 @@ impl Backlog {
         }
         let start = self.tail_start;
         self.tail_start += bytes.len() as u64;
-        self.sealed.push_back(Block { start, bytes: Bytes::from_vec(bytes) });
+        self.sealed.push_back(SealedBlock { start, bytes: Bytes::from_vec(bytes) });
     }
 
     fn keep(&mut self, mut buffer: Vec<u8>) {

@@ -148,7 +148,7 @@ impl StreamBuilder {
     fn group(&mut self, cursor: &mut InputCursor<'_>) -> Result<Option<NextPart>, ReadStop> {
         let (name, last_id) = (cursor.text()?, id(cursor)?);
         let entries_read = match self.form {
-            StreamForm::Plain => None,
+            StreamForm::Plain => self.stream.log().entries_up_to(last_id),
             StreamForm::Counted | StreamForm::Active => Some(cursor.len()?).filter(|n| *n <= i64::MAX as u64),
         };
         let pending = cursor.len()?;
