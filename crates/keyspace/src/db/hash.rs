@@ -80,7 +80,11 @@ impl Db {
     pub(crate) fn close_hash_unchanged(&mut self, open: OpenHash) {
         match open.home {
             HashHome::Absent | HashHome::Inside(_) => self.recycle_hash(open.hash),
-            HashHome::Outside { index, .. } => self.put_hash_back(index, open.hash),
+            HashHome::Outside { index, heap_bytes, .. } => {
+                // A look for a field that is absent may have copied shared nodes, which takes other memory.
+                self.store.outside_bytes = self.store.outside_bytes + open.hash.heap_bytes() - heap_bytes;
+                self.put_hash_back(index, open.hash);
+            }
         }
     }
 

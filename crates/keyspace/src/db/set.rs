@@ -76,7 +76,11 @@ impl Db {
     pub(crate) fn close_set_unchanged(&mut self, open: OpenSet) {
         match open.home {
             Home::Absent | Home::Inside(_) => self.recycle_set(open.set),
-            Home::Outside { index, .. } => self.put_set_back(index, open.set),
+            Home::Outside { index, heap_bytes, .. } => {
+                // A look for a member that is absent may have copied shared nodes, which takes other memory.
+                self.store.outside_bytes = self.store.outside_bytes + open.set.heap_bytes() - heap_bytes;
+                self.put_set_back(index, open.set);
+            }
         }
     }
 
