@@ -141,6 +141,8 @@ pub struct Blocking {
     count: usize,
     /// Clients that wait for a key until it is gone.
     until_gone: usize,
+    /// Keys that have such clients.
+    keys_until_gone: usize,
     /// Arguments of the command that begins to wait, to be replaced before it is run again: positions and bytes. Empty otherwise.
     pub(crate) replaced_args: Vec<(usize, Vec<u8>)>,
 }
@@ -152,6 +154,8 @@ struct Waiters {
     clients: BTreeMap<u64, SessionKey>,
     /// The key is on the list of ready ones.
     is_ready: bool,
+    /// Those of them that wait until the key is gone.
+    until_gone: usize,
 }
 
 /// What is to be done for the clients that wait.
@@ -204,6 +208,11 @@ impl Blocking {
         !self.keys.is_empty()
     }
 
+    /// Keys that clients wait for until they are gone.
+    pub fn keys_until_gone(&self) -> usize {
+        self.keys_until_gone
+    }
+
     /// Whether a client waits for a key until it is gone.
     #[inline]
     pub(crate) fn wants_removals(&self) -> bool {
@@ -228,7 +237,13 @@ impl Blocking {
             WaitFor::Keys(on) => {
                 self.until_gone += usize::from(on.ends_without_key);
                 for key in waiting.keys(on) {
-                    self.keys.entry(on.db, key).clients.insert(waiting.order, client);
+                    let waiters = self.keys.entry(on.db, key);
+                    // A client may name a key twice.
+                    let is_new = waiters.clients.insert(waiting.order, client).is_none();
+                    if is_new && on.ends_without_key {
+                        self.keys_until_gone += usize::from(waiters.until_gone == 0);
+                        waiters.until_gone += 1;
+                    }
                 }
             }
         }
@@ -252,7 +267,11 @@ impl Blocking {
                 self.until_gone -= usize::from(on.ends_without_key);
                 for key in waiting.keys(on) {
                     let Some(waiters) = self.keys.get_mut(on.db, key) else { continue };
-                    waiters.clients.remove(&waiting.order);
+                    let was_there = waiters.clients.remove(&waiting.order).is_some();
+                    if was_there && on.ends_without_key {
+                        waiters.until_gone -= 1;
+                        self.keys_until_gone -= usize::from(waiters.until_gone == 0);
+                    }
                     if waiters.clients.is_empty() {
                         self.keys.remove(on.db, key);
                     }

@@ -129,14 +129,7 @@ impl Limits {
         let threshold_ms = config.int(param::LATENCY_MONITOR_THRESHOLD);
         let latency_ns = if threshold_ms > 0 { threshold_ms.saturating_mul(1_000_000) } else { i64::MAX };
         let policy = config.choice::<EvictionPolicy>(param::MAXMEMORY_POLICY);
-        let output = [ClientClass::Normal, ClientClass::Replica, ClientClass::Pubsub].map(|class| {
-            let limit = config.buffer_limit(class);
-            OutputLimit {
-                hard: limit.hard_bytes as usize,
-                soft: limit.soft_bytes as usize,
-                soft_seconds: limit.soft_seconds as u64,
-            }
-        });
+        let output = output_limits(config);
         // A replica's limit is about the backlog, and not about its output.
         let bounds = [&output[0], &output[2]]
             .into_iter()
@@ -192,10 +185,7 @@ impl Limits {
             skip_checksum: false,
             fsyncs_always: config.choice::<AppendFsync>(param::APPENDFSYNC) == AppendFsync::Always,
             aof_timestamps: config.bool(param::AOF_TIMESTAMP_ENABLED),
-            slow_read_elements: match config.int(param::SLOW_READ_ELEMENTS) {
-                0 => usize::MAX,
-                elements => usize::try_from(elements).unwrap_or(usize::MAX),
-            },
+            slow_read_elements: slow_read_elements(config),
             databases: config.int(param::DATABASES) as usize,
             maxclients: config.int(param::MAXCLIENTS) as usize,
         }
@@ -206,6 +196,18 @@ impl Limits {
     pub fn admission(&self, own: Admission) -> Admission {
         if self.password.is_empty() { Admission::Authenticated } else { own }
     }
+}
+
+/// The output limits of normal clients, replicas and pubsub.
+fn output_limits(config: &Config) -> [OutputLimit; 3] {
+    [ClientClass::Normal, ClientClass::Replica, ClientClass::Pubsub].map(|class| {
+        let limit = config.buffer_limit(class);
+        OutputLimit {
+            hard: limit.hard_bytes as usize,
+            soft: limit.soft_bytes as usize,
+            soft_seconds: limit.soft_seconds as u64,
+        }
+    })
 }
 
 fn list_limits(config: &Config) -> ListLimits {
@@ -220,6 +222,14 @@ fn zset_limits(config: &Config) -> ZsetLimits {
     ZsetLimits {
         entries_max: config.int(param::ZSET_MAX_LISTPACK_ENTRIES) as usize,
         value_max: config.int(param::ZSET_MAX_LISTPACK_VALUE) as usize,
+    }
+}
+
+/// What a read may visit where commands run: everything, where the directive is 0.
+fn slow_read_elements(config: &Config) -> usize {
+    match config.int(param::SLOW_READ_ELEMENTS) {
+        0 => usize::MAX,
+        elements => usize::try_from(elements).unwrap_or(usize::MAX),
     }
 }
 

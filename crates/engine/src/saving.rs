@@ -129,6 +129,8 @@ pub fn key_delay_us(setting: i64, number: u64) -> u64 {
 /// Time between two lines of the log about how far a save or a load is.
 pub(crate) const SAID_EVERY_NS: u64 = 5_000_000_000;
 
+const NOT_ENDED: &str = "Errors trying to shut down the server. Check the logs for more information.";
+
 const NO_FIRST_BASE: &str = "The first base of the AOF could not be written: the next start does not read what was appended. \
                              Exit anyway.";
 
@@ -150,6 +152,7 @@ pub(crate) fn prepare_end(
             false if !is_written => process.log(LogLevel::Warning, NO_FIRST_BASE),
             false => {
                 process.log(LogLevel::Warning, "Writing initial AOF, can't exit.");
+                process.log(LogLevel::Warning, NOT_ENDED);
                 return false;
             }
         }
@@ -169,10 +172,7 @@ pub(crate) fn prepare_end(
             process.log(LogLevel::Warning, "Error trying to save the DB. Exit anyway.");
         } else {
             process.log(LogLevel::Warning, "Error trying to save the DB, can't exit.");
-            process.log(
-                LogLevel::Warning,
-                "Errors trying to shut down the server. Check the logs for more information.",
-            );
+            process.log(LogLevel::Warning, NOT_ENDED);
             return false;
         }
     }

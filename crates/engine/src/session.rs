@@ -235,7 +235,7 @@ pub struct ReplicaState {
 
 impl ReplicaState {
     /// Whether it has the data, and is sent what comes behind.
-    pub fn is_online(&self) -> bool {
+    pub(crate) fn is_online(&self) -> bool {
         self.stage == SyncStage::Online && !self.awaits_ack && !self.is_main_channel
     }
 }

@@ -310,3 +310,174 @@ fn scan_reads_words_up_to_a_zero_byte() {
         (r#"COMMAND GETKEYS OBJECT "ENCODING\x00x" a"#, "[\"a\"]"),
     ]);
 }
+
+#[test]
+fn elements_are_sorted() {
+    check(&[
+        ("RPUSH l 3 1 2", ":3"),
+        ("SORT l", r#"["1", "2", "3"]"#),
+        ("SORT l DESC", r#"["3", "2", "1"]"#),
+        ("SORT l LIMIT 1 1", r#"["2"]"#),
+        ("SORT l LIMIT 0 -1", r#"["1", "2", "3"]"#),
+        ("SORT l LIMIT -5 2", r#"["1", "2"]"#),
+        ("SORT l LIMIT 5 2", "[]"),
+        ("SORT l LIMIT 1 -5", r#"["2", "3"]"#),
+        ("SORT l LIMIT 2 100", r#"["3"]"#),
+        ("SORT l ALPHA", r#"["1", "2", "3"]"#),
+        ("RPUSH a b a c 10 9", ":5"),
+        ("SORT a", "-ERR One or more scores can't be converted into double"),
+        ("SORT a ALPHA", r#"["10", "9", "a", "b", "c"]"#),
+        ("SORT a ALPHA DESC", r#"["c", "b", "a", "9", "10"]"#),
+        ("SORT a ALPHA LIMIT 1 2", r#"["9", "a"]"#),
+        ("SORT a BY nosort", r#"["b", "a", "c", "10", "9"]"#),
+        ("SORT a BY nosort DESC", r#"["9", "10", "c", "a", "b"]"#),
+        ("SORT a BY nosort LIMIT 1 2", r#"["a", "c"]"#),
+        ("SORT none", "[]"),
+        ("SORT none STORE d", ":0"),
+        ("SORT none BY w_*", "[]"),
+        ("SET w_1 30", "+OK"),
+        ("SET w_2 20", "+OK"),
+        ("SET w_3 10", "+OK"),
+        ("SORT l BY w_*", r#"["3", "2", "1"]"#),
+        ("SORT l BY w_* DESC", r#"["1", "2", "3"]"#),
+        ("SORT l BY w_* GET w_*", r#"["10", "20", "30"]"#),
+        ("SORT l BY w_* GET # GET w_* GET nope_*", r#"["3", "10", nil, "2", "20", nil, "1", "30", nil]"#),
+        ("SORT l GET #", r#"["1", "2", "3"]"#),
+        ("SORT l GET x", "[nil, nil, nil]"),
+        ("SORT l BY w_* STORE d", ":3"),
+        ("LRANGE d 0 -1", r#"["3", "2", "1"]"#),
+        ("TYPE d", "+list"),
+        ("SORT l GET nope_* STORE d", ":3"),
+        ("LRANGE d 0 -1", r#"["", "", ""]"#),
+        ("SORT none STORE d", ":0"),
+        ("EXISTS d", ":0"),
+        ("SET w_2 abc", "+OK"),
+        ("SORT l BY w_*", "-ERR One or more scores can't be converted into double"),
+        ("SORT l BY w_* ALPHA", r#"["3", "1", "2"]"#),
+        ("DEL w_2", ":1"),
+        ("SORT l BY w_*", r#"["2", "3", "1"]"#),
+        ("SORT l BY none_*", r#"["1", "2", "3"]"#),
+        ("SORT l BY none_* DESC", r#"["3", "2", "1"]"#),
+        ("SADD s 3 1 2", ":3"),
+        ("SORT s", r#"["1", "2", "3"]"#),
+        ("SORT s BY nosort", r#"["1", "2", "3"]"#),
+        ("SORT s BY nosort STORE d", ":3"),
+        ("LRANGE d 0 -1", r#"["1", "2", "3"]"#),
+        ("SORT s BY nosort LIMIT 0 2", r#"["1", "2"]"#),
+        ("SADD sm a c b", ":3"),
+        ("SORT sm ALPHA", r#"["a", "b", "c"]"#),
+        ("SORT sm BY nosort", r#"["a", "c", "b"]"#),
+        ("SORT sm BY nosort STORE d", ":3"),
+        ("LRANGE d 0 -1", r#"["a", "b", "c"]"#),
+        ("SORT sm", "-ERR One or more scores can't be converted into double"),
+        ("SORT sm STORE d", "-ERR One or more scores can't be converted into double"),
+        ("LRANGE d 0 -1", r#"["a", "b", "c"]"#),
+        ("SET str v", "+OK"),
+        ("SORT str", "-WRONGTYPE Operation against a key holding the wrong kind of value"),
+        ("SORT_RO l", r#"["1", "2", "3"]"#),
+        ("SORT_RO l DESC", r#"["3", "2", "1"]"#),
+        ("SORT_RO l STORE d", "-ERR syntax error"),
+        ("SORT l FOO", "-ERR syntax error"),
+        ("SORT l LIMIT 1", "-ERR syntax error"),
+        ("SORT l LIMIT x 1", "-ERR value is not an integer or out of range"),
+        ("SORT l LIMIT 1 x", "-ERR value is not an integer or out of range"),
+        ("SORT l BY", "-ERR syntax error"),
+        ("SORT l GET", "-ERR syntax error"),
+        ("SORT l STORE", "-ERR syntax error"),
+        ("SORT l ASC DESC", r#"["3", "2", "1"]"#),
+        ("SORT l BY w_* BY nosort", r#"["3", "1", "2"]"#),
+        ("SORT l STORE d STORE e", ":3"),
+        ("LRANGE e 0 -1", r#"["1", "2", "3"]"#),
+        ("EXISTS d", ":1"),
+        ("RPUSH f 1.5 -2 inf 1e3 -inf 0x10", ":6"),
+        ("SORT f", "-ERR One or more scores can't be converted into double"),
+        ("RPUSH g nan", ":1"),
+        ("SORT g", "-ERR One or more scores can't be converted into double"),
+        (r#"RPUSH g2 "" 1"#, ":2"),
+        ("SORT g2", "-ERR One or more scores can't be converted into double"),
+        (r#"RPUSH g3 " 1" 0"#, ":2"),
+        ("SORT g3", "-ERR One or more scores can't be converted into double"),
+        (r#"RPUSH g4 "1 " 0"#, ":2"),
+        ("SORT g4", "-ERR One or more scores can't be converted into double"),
+        ("RPUSH e1 b a b", ":3"),
+        ("SORT e1 ALPHA", r#"["a", "b", "b"]"#),
+        ("RPUSH e2 1 01 1.0", ":3"),
+        ("SORT e2", r#"["01", "1", "1.0"]"#),
+        ("SORT e2 DESC", r#"["1.0", "1", "01"]"#),
+        ("RPUSH k1 a b", ":2"),
+        ("SET k1_a 1", "+OK"),
+        ("SORT k1 BY k1_*_x", r#"["a", "b"]"#),
+        ("SORT k1 ALPHA BY *", r#"["a", "b"]"#),
+        ("SORT k1 BY *", r#"["a", "b"]"#),
+        ("SORT k1 ALPHA GET * GET #", r#"[nil, "a", nil, "b"]"#),
+        ("SORT l BY w_*->f", r#"["1", "2", "3"]"#),
+        ("SORT l GET w_*->", "[nil, nil, nil]"),
+        ("SORT l ALPHA GET *->x GET # STORE l", ":6"),
+        ("LRANGE l 0 -1", r#"["", "1", "", "2", "", "3"]"#),
+        ("SORT l BY #", r#"["", "1", "", "2", "", "3"]"#),
+        (
+            "SORT_RO l BY nosort GET # GET w_*",
+            r#"["", nil, "1", "30", "", nil, "2", nil, "", nil, "3", "10"]"#,
+        ),
+        ("EXPIRE l 100", ":1"),
+        ("SORT l ALPHA STORE l", ":6"),
+        ("TTL l", ":-1"),
+        ("SORT l ALPHA STORE str", ":6"),
+        ("TYPE str", "+list"),
+        ("COMMAND GETKEYSANDFLAGS SORT l STORE d", r#"[["l", [+RO, +access]], ["d", [+OW, +update]]]"#),
+        (
+            "COMMAND GETKEYSANDFLAGS SORT l STORE d STORE e",
+            r#"[["l", [+RO, +access]], ["e", [+OW, +update]]]"#,
+        ),
+        ("COMMAND GETKEYSANDFLAGS SORT l BY x* GET y* LIMIT 1 2 STORE", r#"[["l", [+RO, +access]]]"#),
+        ("COMMAND GETKEYSANDFLAGS SORT l BY STORE d", r#"[["l", [+RO, +access]]]"#),
+        ("COMMAND GETKEYSANDFLAGS SORT l GET STORE d", r#"[["l", [+RO, +access]]]"#),
+        ("COMMAND GETKEYSANDFLAGS SORT l LIMIT STORE d", r#"[["l", [+RO, +access]]]"#),
+        (
+            "COMMAND GETKEYSANDFLAGS SORT l LIMIT STORE d STORE e",
+            r#"[["l", [+RO, +access]], ["e", [+OW, +update]]]"#,
+        ),
+        ("COMMAND GETKEYSANDFLAGS SORT l FOO STORE d", r#"[["l", [+RO, +access]], ["d", [+OW, +update]]]"#),
+        ("COMMAND GETKEYSANDFLAGS SORT l", r#"[["l", [+RO, +access]]]"#),
+        ("COMMAND GETKEYSANDFLAGS SORT_RO l STORE d", r#"[["l", [+RO, +access]]]"#),
+        ("COMMAND GETKEYSANDFLAGS SORT_RO l BY x", r#"[["l", [+RO, +access]]]"#),
+    ]);
+}
+
+#[test]
+fn a_stored_sort_is_published_propagated_and_serves_who_waits() {
+    let mut rig = Rig::with(&[("notify-keyspace-events", "KEA")]);
+    rig.run("RPUSH l 2 1");
+    let replica = rig.replica();
+    let (listener, waiter) = (rig.connect(), rig.connect());
+    rig.run_as(listener, "PSUBSCRIBE __keyevent@0__:*");
+    rig.run_as(waiter, "BLPOP d 0");
+    rig.check("SORT l STORE d", ":2");
+    assert!(sluice_testkit::render(&rig.output(listener)).contains("sortstore"));
+    assert_eq!(sluice_testkit::render(&rig.output(waiter)), r#"["d", "1"]"#);
+    assert_eq!(rig.fed(replica), "SORT l STORE d; LPOP d");
+    rig.check("SORT none STORE d", ":0");
+    assert_eq!(rig.fed(replica), "SORT none STORE d");
+    rig.check("SORT none STORE d", ":0");
+    assert_eq!(rig.fed(replica), "");
+    rig.check("SORT l", r#"["1", "2"]"#);
+    assert_eq!(rig.fed(replica), "");
+}
+
+#[test]
+fn weights_come_from_fields_of_hashes_and_elements_from_sorted_sets() {
+    check(&[
+        ("RPUSH l a b c", ":3"),
+        ("HSET h_a w 3 n first", ":2"),
+        ("HSET h_b w 1", ":1"),
+        ("HSET h_c w 2", ":1"),
+        ("SORT l BY h_*->w GET # GET h_*->n", r#"["b", nil, "c", nil, "a", "first"]"#),
+        ("SORT l BY h_*->none ALPHA DESC LIMIT 0 1 GET h_*", "[nil]"),
+        ("ZADD z 1 b 2 a 3 c", ":3"),
+        ("SORT z ALPHA", r#"["a", "b", "c"]"#),
+        ("SORT z BY nosort", r#"["b", "a", "c"]"#),
+        ("SORT z BY nosort DESC LIMIT 0 2", r#"["c", "a"]"#),
+        ("HSET h x 1", ":1"),
+        ("SORT h", "-WRONGTYPE Operation against a key holding the wrong kind of value"),
+    ]);
+}

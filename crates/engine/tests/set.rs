@@ -436,3 +436,20 @@ fn values_are_copied_saved_and_loaded() {
         assert_eq!(rig.run(&format!("OBJECT ENCODING {key}")), encoding);
     }
 }
+
+#[test]
+fn a_source_that_has_expired_is_deleted_before_the_result_is_stored() {
+    let mut rig = Rig::with(&[("notify-keyspace-events", "KEA")]);
+    rig.run("SADD a 1 2");
+    rig.run("SADD b 1");
+    rig.run("PEXPIRE b 1");
+    rig.pass_ms(5);
+    let (listener, replica) = (rig.connect(), rig.replica());
+    rig.run_as(listener, "PSUBSCRIBE __keyevent@0__:*");
+    rig.check("SDIFFSTORE c a b", ":2");
+    let told = sluice_testkit::render(&rig.output(listener));
+    let at = |event: &str| told.find(event).expect("the event is published");
+    assert!(at("expired") < at("sdiffstore"));
+    let fed = rig.fed(replica);
+    assert!(fed.contains("UNLINK b; SDIFFSTORE c a b"), "{fed}");
+}

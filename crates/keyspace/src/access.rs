@@ -15,7 +15,7 @@ use crate::view::{Entry, Str, ValueRef, WrongType};
 use crate::{Access, ExpiryMode, Key};
 use sluice_base::num::parse_i64;
 use sluice_collections::slab::Handle;
-use sluice_value::{HashLimits, ListLimits, Set, SetLimits, Stream, StreamLimits, Type};
+use sluice_value::{HashLimits, List, ListLimits, Set, SetLimits, Stream, StreamLimits, Type};
 use sluice_value::{Zset, ZsetContext, ZsetLimits};
 
 /// A database to read from.
@@ -232,6 +232,15 @@ impl DbMut<'_> {
     /// The same database, to read several keys at once. What has expired is to be deleted first.
     pub fn reading(&mut self) -> DbRef<'_> {
         DbRef { db: &self.dbs[self.number], number: self.number, access: self.access, effects: self.effects }
+    }
+
+    /// The same to read these keys from, of which those that have expired are deleted first, as a write does with each key that
+    /// it meets.
+    pub fn as_read_of<'k>(&mut self, keys: impl Iterator<Item = Key<'k>>) -> DbRef<'_> {
+        keys.for_each(|key| {
+            self.find(key);
+        });
+        self.as_read()
     }
 
     /// The number of this database.
@@ -651,6 +660,12 @@ impl DbMut<'_> {
     /// Stores a sorted set, which must not be empty, under a key, whatever was there: one change.
     pub fn store_zset(&mut self, key: Key<'_>, zset: Zset, event: Event) {
         self.set(key, NewValue::Zset(zset), SetExpiry::Clear, event);
+        self.effects.key_ready(self.number, key);
+    }
+
+    /// Stores a list under a key, whatever was there; clients may wait for it.
+    pub fn store_list(&mut self, key: Key<'_>, list: List, event: Event) {
+        self.set(key, NewValue::List(list), SetExpiry::Clear, event);
         self.effects.key_ready(self.number, key);
     }
 

@@ -398,8 +398,12 @@ fn annotations_about_replication_are_read_as_they_are_written() {
     log.extend_from_slice(b"#REPL-ID:short\r\n#REPL-OFFSET:-1\r\n#REPL-OFFSET:\r\n#REPL-OFFSET:7\n");
     for piece in [1, 7, 1000] {
         let (lines, ended, tail) = read(&log, piece);
-        let wanted =
-            [format!("history {}", text(&id)), format!("offset {}", i64::MAX), "offset 7".to_owned()];
+        let wanted = [
+            format!("history {}", text(&id)),
+            format!("offset {}", i64::MAX),
+            "database 3".to_owned(),
+            "offset 7".to_owned(),
+        ];
         assert_eq!((lines.as_slice(), ended), (&wanted[..], Ok(())));
         assert_eq!(tail.valid_up_to, log.len() as u64);
     }

@@ -374,9 +374,10 @@ fn the_append_only_file_begins_again_with_the_data_of_the_primary() {
     up(&mut client);
     link.send(common::request(&[b"SELECT", b"0"]));
     link.send(common::request(&[b"SET", b"later", b"1"]));
+    // A rewrite that is scheduled is in progress next: asked for in this order.
     until("the new base", || {
         let is_done =
-            client.info("aof_rewrite_in_progress") == "0" && client.info("aof_rewrite_scheduled") == "0";
+            client.info("aof_rewrite_scheduled") == "0" && client.info("aof_rewrite_in_progress") == "0";
         (is_done && client.info("aof_enabled") == "1").then_some(())
     });
     until("the stream", || (client.send("EXISTS later\r\n").line() == ":1").then_some(()));

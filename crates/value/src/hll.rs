@@ -239,11 +239,6 @@ impl Hll {
         Ok(estimate::of_registers(&registers))
     }
 
-    /// Keeps an estimate.
-    pub fn keep_estimate(&mut self, estimate: u64) {
-        self.0[ESTIMATE].copy_from_slice(&estimate.to_le_bytes());
-    }
-
     /// The estimate that is kept is out of date from now on.
     pub fn invalidate_estimate(&mut self) {
         self.0[ESTIMATE.end - 1] |= OUT_OF_DATE;

@@ -15,7 +15,7 @@ mod tests;
 
 use sluice_base::num::parse_i64;
 use sluice_base::{Bytes, HashSeed, heap};
-use sluice_collections::hash_tree::{Content, Expiry, HashTree, HashTreeIter, Part};
+use sluice_collections::hash_tree::{Content, Expiry, HashTree, HashTreeIter, TreeText};
 use sluice_collections::intset;
 use sluice_collections::listpack::{Element, entry};
 use triomphe::Arc;
@@ -25,16 +25,16 @@ use packed::{Packed, PackedRef};
 
 /// A set that lives outside its entry. One word wide.
 #[derive(Debug)]
-pub struct Set(Box<Root>);
+pub struct Set(Box<SetRoot>);
 
 #[derive(Debug)]
-struct Root {
+struct SetRoot {
     encoding: SetEncoding,
-    body: Body,
+    body: SetBody,
 }
 
 #[derive(Debug)]
-enum Body {
+enum SetBody {
     Ints(Arc<Vec<u8>>),
     Packed(Packed),
     Tree(HashTree),
@@ -95,30 +95,30 @@ pub enum SetRef<'a> {
 
 /// The shapes of a set that is read.
 #[derive(Clone, Copy)]
-enum Shape<'a> {
+enum SetShape<'a> {
     Ints(&'a [u8]),
     Packed(PackedRef<'a>),
     Tree(&'a HashTree),
 }
 
-fn item_of(part: Part<'_>) -> ListItem<'_> {
+fn item_of(part: TreeText<'_>) -> ListItem<'_> {
     match part {
-        Part::Bytes(bytes) => ListItem::Bytes(bytes),
-        Part::Shared(bytes) => ListItem::Shared(bytes),
+        TreeText::Bytes(bytes) => ListItem::Bytes(bytes),
+        TreeText::Shared(bytes) => ListItem::Shared(bytes),
     }
 }
 
 impl<'a> SetRef<'a> {
-    fn shape(self) -> Shape<'a> {
+    fn shape(self) -> SetShape<'a> {
         match self {
-            SetRef::Inline { bytes, encoding: SetEncoding::Intset } => Shape::Ints(bytes),
+            SetRef::Inline { bytes, encoding: SetEncoding::Intset } => SetShape::Ints(bytes),
             SetRef::Inline { bytes, encoding: SetEncoding::Listpack | SetEncoding::Hashtable } => {
-                Shape::Packed(PackedRef::of_inline(bytes))
+                SetShape::Packed(PackedRef::of_inline(bytes))
             }
             SetRef::Value(set) => match &set.0.body {
-                Body::Ints(ints) => Shape::Ints(ints),
-                Body::Packed(packed) => Shape::Packed(packed.view()),
-                Body::Tree(tree) => Shape::Tree(tree),
+                SetBody::Ints(ints) => SetShape::Ints(ints),
+                SetBody::Packed(packed) => SetShape::Packed(packed.view()),
+                SetBody::Tree(tree) => SetShape::Tree(tree),
             },
         }
     }
@@ -126,9 +126,9 @@ impl<'a> SetRef<'a> {
     /// How many members. O(1).
     pub fn len(self) -> usize {
         match self.shape() {
-            Shape::Ints(ints) => intset::len(ints),
-            Shape::Packed(packed) => packed.len(),
-            Shape::Tree(tree) => tree.len(),
+            SetShape::Ints(ints) => intset::len(ints),
+            SetShape::Packed(packed) => packed.len(),
+            SetShape::Tree(tree) => tree.len(),
         }
     }
 
@@ -148,25 +148,25 @@ impl<'a> SetRef<'a> {
     /// Whether `member` is one. Cost: O(log n), or O(n) of a packed set.
     pub fn contains(self, member: &[u8]) -> bool {
         match self.shape() {
-            Shape::Ints(ints) => parse_i64(member).is_some_and(|number| intset::contains(ints, number)),
-            Shape::Packed(packed) => packed.contains(member),
-            Shape::Tree(tree) => tree.contains(member),
+            SetShape::Ints(ints) => parse_i64(member).is_some_and(|number| intset::contains(ints, number)),
+            SetShape::Packed(packed) => packed.contains(member),
+            SetShape::Tree(tree) => tree.contains(member),
         }
     }
 
     /// All members: an intset's ascending, a packed set's in the order in which they were added.
     pub fn iter(self) -> SetIter<'a> {
         SetIter(match self.shape() {
-            Shape::Ints(ints) => Walk::Ints(intset::iter(ints)),
-            Shape::Packed(packed) => Walk::Packed(packed.iter()),
-            Shape::Tree(tree) => Walk::Tree(tree.iter()),
+            SetShape::Ints(ints) => SetWalk::Ints(intset::iter(ints)),
+            SetShape::Packed(packed) => SetWalk::Packed(packed.iter()),
+            SetShape::Tree(tree) => SetWalk::Tree(tree.iter()),
         })
     }
 
     /// The same without the first `rank` of them. Cost to begin: O(log n), or O(rank) of a packed set.
     pub fn iter_from(self, rank: usize) -> SetIter<'a> {
-        if let Shape::Tree(tree) = self.shape() {
-            return SetIter(Walk::Tree(tree.iter_from(rank)));
+        if let SetShape::Tree(tree) = self.shape() {
+            return SetIter(SetWalk::Tree(tree.iter_from(rank)));
         }
         let mut iter = self.iter();
         if let Some(last_passed) = rank.checked_sub(1) {
@@ -178,16 +178,16 @@ impl<'a> SetRef<'a> {
     /// The member with `rank` members in front of it in some order. Cost: as of [`SetRef::contains`].
     pub fn nth(self, rank: usize) -> Option<ListItem<'a>> {
         match self.shape() {
-            Shape::Tree(tree) => tree.nth(rank).map(|field| item_of(field.name)),
-            Shape::Ints(_) | Shape::Packed(_) => self.iter().nth(rank),
+            SetShape::Tree(tree) => tree.nth(rank).map(|field| item_of(field.name)),
+            SetShape::Ints(_) | SetShape::Packed(_) => self.iter().nth(rank),
         }
     }
 
     /// Visits about `count` members from a cursor on; the next cursor, 0 at the end. A set that is no tree is visited whole.
     pub fn scan(self, cursor: u64, count: usize, mut visit: impl FnMut(ListItem<'_>)) -> u64 {
         match self.shape() {
-            Shape::Tree(tree) => tree.scan(cursor, count, |field| visit(item_of(field.name))),
-            Shape::Ints(_) | Shape::Packed(_) => {
+            SetShape::Tree(tree) => tree.scan(cursor, count, |field| visit(item_of(field.name))),
+            SetShape::Ints(_) | SetShape::Packed(_) => {
                 self.iter().for_each(visit);
                 0
             }
@@ -197,28 +197,28 @@ impl<'a> SetRef<'a> {
     /// The bytes of an intset, of a set that reports one.
     pub fn intset(self) -> Option<&'a [u8]> {
         match self.shape() {
-            Shape::Ints(ints) => Some(ints),
-            Shape::Packed(_) | Shape::Tree(_) => None,
+            SetShape::Ints(ints) => Some(ints),
+            SetShape::Packed(_) | SetShape::Tree(_) => None,
         }
     }
 
     /// The row of entries and how many there are, of a set that reports a listpack.
     pub fn row(self) -> Option<(&'a [u8], usize)> {
         match self.shape() {
-            Shape::Packed(packed) if self.encoding() == SetEncoding::Listpack => {
+            SetShape::Packed(packed) if self.encoding() == SetEncoding::Listpack => {
                 Some((packed.row(), packed.len()))
             }
-            Shape::Ints(_) | Shape::Packed(_) | Shape::Tree(_) => None,
+            SetShape::Ints(_) | SetShape::Packed(_) | SetShape::Tree(_) => None,
         }
     }
 }
 
 /// All members of a set.
 #[derive(Clone, Debug)]
-pub struct SetIter<'a>(Walk<'a>);
+pub struct SetIter<'a>(SetWalk<'a>);
 
 #[derive(Clone, Debug)]
-enum Walk<'a> {
+enum SetWalk<'a> {
     Ints(intset::Iter<'a>),
     Packed(entry::Iter<'a>),
     Tree(HashTreeIter<'a>),
@@ -229,19 +229,19 @@ impl<'a> Iterator for SetIter<'a> {
 
     fn next(&mut self) -> Option<ListItem<'a>> {
         match &mut self.0 {
-            Walk::Ints(ints) => ints.next().map(ListItem::Int),
-            Walk::Packed(row) => row.next().map(|element| match element {
+            SetWalk::Ints(ints) => ints.next().map(ListItem::Int),
+            SetWalk::Packed(row) => row.next().map(|element| match element {
                 Element::Int(number) => ListItem::Int(number),
                 Element::Bytes(bytes) => ListItem::Bytes(bytes),
             }),
-            Walk::Tree(tree) => tree.next().map(|field| item_of(field.name)),
+            SetWalk::Tree(tree) => tree.next().map(|field| item_of(field.name)),
         }
     }
 
     fn nth(&mut self, n: usize) -> Option<ListItem<'a>> {
         match &mut self.0 {
-            Walk::Ints(ints) => ints.nth(n).map(ListItem::Int),
-            Walk::Packed(_) | Walk::Tree(_) => {
+            SetWalk::Ints(ints) => ints.nth(n).map(ListItem::Int),
+            SetWalk::Packed(_) | SetWalk::Tree(_) => {
                 for _ in 0..n {
                     self.next()?;
                 }
@@ -261,11 +261,11 @@ impl Set {
     /// An empty set that reports this encoding.
     pub fn new(encoding: SetEncoding, limits: SetLimits) -> Set {
         let body = match encoding {
-            SetEncoding::Intset => Body::Ints(Arc::new(intset::new())),
-            SetEncoding::Listpack => Body::Packed(Packed::default()),
-            SetEncoding::Hashtable => Body::Tree(HashTree::new(limits.seed, Content::Members)),
+            SetEncoding::Intset => SetBody::Ints(Arc::new(intset::new())),
+            SetEncoding::Listpack => SetBody::Packed(Packed::default()),
+            SetEncoding::Hashtable => SetBody::Tree(HashTree::new(limits.seed, Content::Members)),
         };
-        Set(Box::new(Root { encoding, body }))
+        Set(Box::new(SetRoot { encoding, body }))
     }
 
     /// How a new set begins, to which so many members are about to be added, this one first.
@@ -281,14 +281,14 @@ impl Set {
 
     /// The set of an intset's bytes; `None` where they are none.
     pub fn from_intset(bytes: &[u8]) -> Option<Set> {
-        let body = Body::Ints(Arc::new(bytes.to_vec()));
-        intset::is_valid(bytes).then(|| Set(Box::new(Root { encoding: SetEncoding::Intset, body })))
+        let body = SetBody::Ints(Arc::new(bytes.to_vec()));
+        intset::is_valid(bytes).then(|| Set(Box::new(SetRoot { encoding: SetEncoding::Intset, body })))
     }
 
     /// The set of a row of entries; `None` where a member is in it twice. Cost: O(n) in time and memory.
     pub fn from_row(row: &[u8]) -> Option<Set> {
-        let body = Body::Packed(Packed::checked(row)?);
-        Some(Set(Box::new(Root { encoding: SetEncoding::Listpack, body })))
+        let body = SetBody::Packed(Packed::checked(row)?);
+        Some(Set(Box::new(SetRoot { encoding: SetEncoding::Listpack, body })))
     }
 
     /// The set that [`Set::write_inline`] wrote.
@@ -303,19 +303,19 @@ impl Set {
     pub fn load_inline(&mut self, bytes: &[u8], encoding: SetEncoding) {
         self.0.encoding = encoding;
         match (&mut self.0.body, encoding) {
-            (Body::Ints(ints), SetEncoding::Intset) => match Arc::get_mut(ints) {
+            (SetBody::Ints(ints), SetEncoding::Intset) => match Arc::get_mut(ints) {
                 Some(ints) => {
                     ints.clear();
                     ints.extend_from_slice(bytes);
                 }
                 None => *ints = Arc::new(bytes.to_vec()),
             },
-            (body, SetEncoding::Intset) => *body = Body::Ints(Arc::new(bytes.to_vec())),
-            (Body::Packed(packed), _) => packed.load(PackedRef::of_inline(bytes)),
+            (body, SetEncoding::Intset) => *body = SetBody::Ints(Arc::new(bytes.to_vec())),
+            (SetBody::Packed(packed), _) => packed.load(PackedRef::of_inline(bytes)),
             (body, _) => {
                 let mut packed = Packed::default();
                 packed.load(PackedRef::of_inline(bytes));
-                *body = Body::Packed(packed);
+                *body = SetBody::Packed(packed);
             }
         }
     }
@@ -323,9 +323,9 @@ impl Set {
     /// How many bytes [`Set::write_inline`] writes; `None` for a set too large for the block of an entry. O(1).
     pub fn inline_len(&self) -> Option<usize> {
         let len = match &self.0.body {
-            Body::Ints(ints) => ints.len(),
-            Body::Packed(packed) => packed::INLINE_HEADER_LEN + packed.row().len(),
-            Body::Tree(_) => return None,
+            SetBody::Ints(ints) => ints.len(),
+            SetBody::Packed(packed) => packed::INLINE_HEADER_LEN + packed.row().len(),
+            SetBody::Tree(_) => return None,
         };
         (len <= INLINE_LEN_MAX).then_some(len)
     }
@@ -333,9 +333,9 @@ impl Set {
     /// Writes the set in the form for the block of an entry. `out` is as long as [`Set::inline_len`] says.
     pub fn write_inline(&self, out: &mut [u8]) {
         match &self.0.body {
-            Body::Ints(ints) => out.copy_from_slice(ints),
-            Body::Packed(packed) => packed.write_inline(out),
-            Body::Tree(_) => {}
+            SetBody::Ints(ints) => out.copy_from_slice(ints),
+            SetBody::Packed(packed) => packed.write_inline(out),
+            SetBody::Tree(_) => {}
         }
     }
 
@@ -343,11 +343,11 @@ impl Set {
     #[must_use]
     pub fn share(&self) -> Set {
         let body = match &self.0.body {
-            Body::Ints(ints) => Body::Ints(ints.clone()),
-            Body::Packed(packed) => Body::Packed(packed.clone()),
-            Body::Tree(tree) => Body::Tree(tree.share()),
+            SetBody::Ints(ints) => SetBody::Ints(ints.clone()),
+            SetBody::Packed(packed) => SetBody::Packed(packed.clone()),
+            SetBody::Tree(tree) => SetBody::Tree(tree.share()),
         };
-        Set(Box::new(Root { encoding: self.0.encoding, body }))
+        Set(Box::new(SetRoot { encoding: self.0.encoding, body }))
     }
 
     /// The set to read from.
@@ -372,35 +372,35 @@ impl Set {
 
     /// Bytes allocated for the set, also where others share them. O(1).
     pub fn heap_bytes(&self) -> usize {
-        size_of::<Root>()
+        size_of::<SetRoot>()
             + match &self.0.body {
-                Body::Ints(ints) => counted_vec() + heap::vec(ints),
-                Body::Packed(packed) => counted_vec() + heap::vec(packed.vec()),
-                Body::Tree(tree) => tree.heap_bytes(),
+                SetBody::Ints(ints) => counted_vec() + heap::vec(ints),
+                SetBody::Packed(packed) => counted_vec() + heap::vec(packed.vec()),
+                SetBody::Tree(tree) => tree.heap_bytes(),
             }
     }
 
     /// Whether a part at the top has another owner. O(1).
     pub(crate) fn is_shared(&self) -> bool {
         match &self.0.body {
-            Body::Ints(ints) => !ints.is_unique(),
-            Body::Packed(packed) => packed.is_shared(),
-            Body::Tree(tree) => tree.is_shared(),
+            SetBody::Ints(ints) => !ints.is_unique(),
+            SetBody::Packed(packed) => packed.is_shared(),
+            SetBody::Tree(tree) => tree.is_shared(),
         }
     }
 
     /// Bytes allocated that have no other owner. Cost: one step for each part that is not shared.
     pub(crate) fn own_bytes(&self) -> usize {
         match &self.0.body {
-            Body::Tree(tree) => size_of::<Root>() + tree.own_bytes(),
-            Body::Ints(_) | Body::Packed(_) if self.is_shared() => size_of::<Root>(),
-            Body::Ints(_) | Body::Packed(_) => self.heap_bytes(),
+            SetBody::Tree(tree) => size_of::<SetRoot>() + tree.own_bytes(),
+            SetBody::Ints(_) | SetBody::Packed(_) if self.is_shared() => size_of::<SetRoot>(),
+            SetBody::Ints(_) | SetBody::Packed(_) => self.heap_bytes(),
         }
     }
 
     /// Whether the set is so small, and in one piece, that its memory is worth keeping for the next one.
     pub fn is_scratch(&self) -> bool {
-        let is_tree = matches!(self.0.body, Body::Tree(_));
+        let is_tree = matches!(self.0.body, SetBody::Tree(_));
         !is_tree && !self.is_shared() && self.heap_bytes() <= 4 * INLINE_LEN_MAX
     }
 
@@ -422,27 +422,11 @@ impl Set {
         self.convert_before_adding(self.len(), limits);
     }
 
-    /// A listpack of integers alone becomes an intset, where one may have so many.
-    pub fn convert_to_intset(&mut self, limits: SetLimits) {
-        let Body::Packed(packed) = &self.0.body else { return };
-        if self.0.encoding != SetEncoding::Listpack || packed.len() > limits.max_intset {
-            return;
-        }
-        let mut ints = intset::new();
-        for element in packed.view().iter() {
-            match element {
-                Element::Int(number) => intset::insert(&mut ints, number),
-                Element::Bytes(_) => return,
-            };
-        }
-        *self.0 = Root { encoding: SetEncoding::Intset, body: Body::Ints(Arc::new(ints)) };
-    }
-
     /// Adds a member; whether it is new.
     pub fn add(&mut self, member: &[u8], context: &mut SetContext) -> bool {
         let limits = context.limits;
         match &mut self.0.body {
-            Body::Ints(ints) => {
+            SetBody::Ints(ints) => {
                 let Some(number) = parse_i64(member) else {
                     self.outgrow_ints(member, limits);
                     return self.add_absent(member, context);
@@ -454,7 +438,7 @@ impl Set {
                 }
                 is_new
             }
-            Body::Packed(packed) => {
+            SetBody::Packed(packed) => {
                 if packed.view().contains(member) {
                     return false;
                 }
@@ -466,28 +450,28 @@ impl Set {
                 }
                 self.add_absent(member, context)
             }
-            Body::Tree(tree) => tree.insert(member, b"", Expiry::Clear, &mut context.garbage),
+            SetBody::Tree(tree) => tree.insert(member, b"", Expiry::Clear, &mut context.garbage),
         }
     }
 
     /// Adds a member that is absent, to a set that may hold it in its encoding.
     fn add_absent(&mut self, member: &[u8], context: &mut SetContext) -> bool {
         match &mut self.0.body {
-            Body::Ints(_) => false,
-            Body::Packed(packed) => {
+            SetBody::Ints(_) => false,
+            SetBody::Packed(packed) => {
                 packed.push(member);
                 if self.0.encoding == SetEncoding::Hashtable {
                     self.outgrow_packed(context.limits);
                 }
                 true
             }
-            Body::Tree(tree) => tree.insert(member, b"", Expiry::Clear, &mut context.garbage),
+            SetBody::Tree(tree) => tree.insert(member, b"", Expiry::Clear, &mut context.garbage),
         }
     }
 
     /// An intset that is about to get a member which is no integer becomes a listpack where all fit, else a hash table.
     fn outgrow_ints(&mut self, member: &[u8], limits: SetLimits) {
-        let Body::Ints(ints) = &self.0.body else { return };
+        let SetBody::Ints(ints) = &self.0.body else { return };
         let digits = |number: Option<i64>| number.map_or(0, sluice_base::num::digits_i64);
         let mut ends = intset::iter(ints);
         let longest = digits(ends.next()).max(digits(intset::iter(ints).next_back()));
@@ -496,7 +480,7 @@ impl Set {
             count < limits.max_entries && member.len() <= limits.max_value && longest <= limits.max_value;
         if fits {
             let packed = Packed::of_ints(intset::iter(ints));
-            *self.0 = Root { encoding: SetEncoding::Listpack, body: Body::Packed(packed) };
+            *self.0 = SetRoot { encoding: SetEncoding::Listpack, body: SetBody::Packed(packed) };
         } else {
             self.make_table(limits);
         }
@@ -504,9 +488,9 @@ impl Set {
 
     /// Reports a hash table from now on.
     fn make_table(&mut self, limits: SetLimits) {
-        if let Body::Ints(ints) = &self.0.body {
+        if let SetBody::Ints(ints) = &self.0.body {
             if intset::len(ints) <= PACKED_TABLE_LEN_MAX {
-                self.0.body = Body::Packed(Packed::of_ints(intset::iter(ints)));
+                self.0.body = SetBody::Packed(Packed::of_ints(intset::iter(ints)));
             } else {
                 self.make_tree(limits);
             }
@@ -517,7 +501,7 @@ impl Set {
 
     /// A packed set that reports a hash table and is not small becomes a tree.
     fn outgrow_packed(&mut self, limits: SetLimits) {
-        if let Body::Packed(packed) = &self.0.body
+        if let SetBody::Packed(packed) = &self.0.body
             && (packed.row().len() > PACKED_TABLE_BYTES_MAX || packed.len() > PACKED_TABLE_LEN_MAX)
         {
             self.make_tree(limits);
@@ -530,18 +514,18 @@ impl Set {
         for member in self.view().iter() {
             tree.insert(member.bytes(&mut digits), b"", Expiry::Clear, &mut garbage);
         }
-        self.0.body = Body::Tree(tree);
+        self.0.body = SetBody::Tree(tree);
     }
 
     /// Removes a member; whether it was there.
     pub fn remove(&mut self, member: &[u8], context: &mut SetContext) -> bool {
         match &mut self.0.body {
-            Body::Ints(ints) => match parse_i64(member) {
+            SetBody::Ints(ints) => match parse_i64(member) {
                 Some(number) if intset::contains(ints, number) => intset::remove(Arc::make_mut(ints), number),
                 Some(_) | None => false,
             },
-            Body::Packed(packed) => packed.remove(member),
-            Body::Tree(tree) => tree.contains(member) && tree.remove(member, &mut context.garbage),
+            SetBody::Packed(packed) => packed.remove(member),
+            SetBody::Tree(tree) => tree.contains(member) && tree.remove(member, &mut context.garbage),
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Commands on keys of any type.
 
 use super::shorthand::*;
-use crate::spec::{Arg, Arity, Cat, Flags, Group, Keys, Spec};
+use crate::spec::{Arg, Arity, Cat, Flags, Group, KeyFlags, Keys, Spec};
 
 specs! {
     generic:
@@ -30,6 +30,8 @@ specs! {
     RENAMENX,
     RESTORE,
     SCAN,
+    SORT,
+    SORT_RO,
     TOUCH,
     TTL,
     TYPE,
@@ -565,6 +567,84 @@ pub static SCAN: Spec = Spec {
     id: id::SCAN,
 };
 
+/// `SORT`
+pub static SORT: Spec = Spec {
+    full_name: "sort",
+    subcommands: &[],
+    group: Group::Generic,
+    since: "1.0.0",
+    arity: Arity::AtLeast(2),
+    flags: Flags::WRITE.or(Flags::DENYOOM).or(Flags::MOVABLE_KEYS),
+    acl: Cat::SET.or(Cat::SORTEDSET).or(Cat::LIST).or(Cat::DANGEROUS),
+    keys: Keys::Fn(
+        &[
+            one(1, RO_ACCESS),
+            unknown(RO_ACCESS).note("Patterns of BY and GET name keys that the arguments do not show."),
+            unknown(OW_UPDATE).note("The key of STORE may be given more than once; the last one counts."),
+        ],
+        sort_keys,
+    ),
+    args: &[
+        key("key", 0),
+        pattern("by-pattern").after("BY").shown_as("pattern").of_key_spec(1).optional(),
+        block("limit", &[integer("offset"), integer("count")]).after("LIMIT").optional(),
+        pattern("get-pattern")
+            .after("GET")
+            .shown_as("pattern")
+            .of_key_spec(1)
+            .optional()
+            .repeated()
+            .token_repeated(),
+        one_of("order", &[token("asc", "ASC"), token("desc", "DESC")]).optional(),
+        token("sorting", "ALPHA").optional(),
+        key("destination", 2).after("STORE").optional(),
+    ],
+    tips: &[],
+    history: &[],
+    summary: "Sorts the elements of a list, a set or a sorted set, and returns or stores them.",
+    complexity: "O(N+M*log(M)), N being the number of elements sorted and M the number of those returned",
+    deprecated: None,
+    id: id::SORT,
+};
+
+/// `SORT_RO`
+pub static SORT_RO: Spec = Spec {
+    full_name: "sort_ro",
+    subcommands: &[],
+    group: Group::Generic,
+    since: "7.0.0",
+    arity: Arity::AtLeast(2),
+    flags: Flags::READONLY.or(Flags::MOVABLE_KEYS),
+    acl: Cat::SET.or(Cat::SORTEDSET).or(Cat::LIST).or(Cat::DANGEROUS),
+    keys: Keys::Fn(
+        &[
+            one(1, RO_ACCESS),
+            unknown(RO_ACCESS).note("Patterns of BY and GET name keys that the arguments do not show."),
+        ],
+        sort_ro_keys,
+    ),
+    args: &[
+        key("key", 0),
+        pattern("by-pattern").after("BY").shown_as("pattern").of_key_spec(1).optional(),
+        block("limit", &[integer("offset"), integer("count")]).after("LIMIT").optional(),
+        pattern("get-pattern")
+            .after("GET")
+            .shown_as("pattern")
+            .of_key_spec(1)
+            .optional()
+            .repeated()
+            .token_repeated(),
+        one_of("order", &[token("asc", "ASC"), token("desc", "DESC")]).optional(),
+        token("sorting", "ALPHA").optional(),
+    ],
+    tips: &[],
+    history: &[],
+    summary: "Sorts the elements of a list, a set or a sorted set, and returns them.",
+    complexity: "O(N+M*log(M)), N being the number of elements sorted and M the number of those returned",
+    deprecated: None,
+    id: id::SORT_RO,
+};
+
 /// `TOUCH`
 pub static TOUCH: Spec = Spec {
     full_name: "touch",
@@ -678,3 +758,33 @@ pub static WAITAOF: Spec = Spec {
     deprecated: None,
     id: id::WAITAOF,
 };
+
+/// SORT reads one key and writes the last one behind STORE.
+fn sort_keys(args: &[&[u8]], found: &mut Vec<(usize, KeyFlags)>) -> Result<(), ()> {
+    sort_ro_keys(args, found)?;
+    let (mut at, mut target) = (2, None);
+    while at < args.len() {
+        let is = |word| crate::is_word(args[at], word);
+        at += match () {
+            () if is("limit") => 3,
+            () if is("get") || is("by") => 2,
+            () => {
+                if is("store") && at + 1 < args.len() {
+                    target = Some((at + 1, OW_UPDATE));
+                }
+                1
+            }
+        };
+    }
+    found.extend(target);
+    Ok(())
+}
+
+/// Of the keys of SORT_RO the arguments show one.
+fn sort_ro_keys(args: &[&[u8]], found: &mut Vec<(usize, KeyFlags)>) -> Result<(), ()> {
+    if args.len() < 2 {
+        return Err(());
+    }
+    found.push((1, RO_ACCESS));
+    Ok(())
+}

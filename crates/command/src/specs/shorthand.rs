@@ -58,6 +58,11 @@ pub(super) const fn counted(at: u8, num_index: u8, first: u8, step: u8, flags: K
     KeySpec { begin: Begin::Index(at), find: Find::KeyNum { num_index, first, step }, flags, notes: "" }
 }
 
+/// Keys that the arguments do not show.
+pub(super) const fn unknown(flags: KeyFlags) -> KeySpec {
+    KeySpec { begin: Begin::Unknown, find: Find::Unknown, flags, notes: "" }
+}
+
 impl KeySpec {
     /// With a remark.
     pub(super) const fn note(mut self, notes: &'static str) -> KeySpec {

@@ -4,6 +4,7 @@ mod dump;
 pub(crate) mod expiry;
 mod names;
 mod object;
+mod sort;
 pub(crate) mod walk;
 
 pub(crate) use walk::{parse_cursor, reply_cursor};
@@ -39,6 +40,8 @@ pub(crate) const ROUTES: &[Route] = &[
     route(&specs::RESTORE, Handler::Write(dump::restore)),
     route(&sluice_command::specs::server::RESTORE_ASKING, Handler::Write(dump::restore)),
     route(&specs::SCAN, Handler::Read(walk::scan)),
+    route(&specs::SORT, Handler::Write(sort::sort)),
+    route(&specs::SORT_RO, Handler::Read(sort::sort_ro)),
     route(&specs::TOUCH, Handler::Read(touch)),
     route(&specs::TTL, Handler::Read(expiry::ttl)),
     route(&specs::TYPE, Handler::Read(type_)),

@@ -258,6 +258,10 @@ fn timeout_ms(text: &[u8], now: Now) -> Result<u64, CmdError> {
     let timeout =
         parse_i64(text).ok_or(const { CmdError::text("ERR timeout is not an integer or out of range") })?;
     let timeout = u64::try_from(timeout).map_err(|_| CmdError::text("ERR timeout is negative"))?;
+    // As in the reference, whose clock is that of the day.
+    if timeout > i64::MAX.saturating_sub(now.unix_ms()).unsigned_abs() {
+        return Err(CmdError::text("ERR timeout is out of range"));
+    }
     Ok(if timeout == 0 { 0 } else { (now.mono_ns / 1_000_000).saturating_add(timeout) })
 }
 

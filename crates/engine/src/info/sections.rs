@@ -87,7 +87,7 @@ pub(super) fn clients(view: &View<'_>, out: &mut Lines) {
     out.add("clients_in_timeout_table", control.blocking.with_deadline());
     out.add("total_watched_keys", control.watching.keys());
     out.add("total_blocking_keys", control.blocking.keys());
-    out.zeros(&["total_blocking_keys_on_nokey"]);
+    out.add("total_blocking_keys_on_nokey", control.blocking.keys_until_gone());
     let pause = control.pause;
     let (reason, actions, left) = match (pause.active(view.now), pause.all) {
         (false, _) => ("none", "none", 0),

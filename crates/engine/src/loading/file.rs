@@ -293,7 +293,8 @@ impl FileLoad {
             | Problem::Compression
             | Problem::List
             | Problem::Hash
-            | Problem::Stream
+            | Problem::Zipmap
+            | Problem::Stream(_)
             | Problem::Zset
             | Problem::Set => {
                 say(format!("Internal error in RDB reading offset {} -> {error}", error.offset));

@@ -253,6 +253,7 @@ impl Decoder {
             DecoderState::HashText(form) => {
                 let (form, offset) = (*form, cursor.offset());
                 match hash::of_text(form, &cursor.text()?, self.options.hash) {
+                    None if form == HashForm::Zipmap => cursor.bad(offset, Problem::Zipmap),
                     None => cursor.bad(offset, Problem::Hash),
                     Some(hash) if hash.is_empty() => Ok(self.empty()),
                     Some(hash) => Ok(self.entry(Loaded::Hash(hash))),

@@ -15,7 +15,7 @@ pub(super) enum Raised {
 
 /// An operation.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Op {
+enum SparseOp {
     /// So many zeros, in one byte.
     Zeros(usize),
     /// So many zeros, in two bytes.
@@ -24,40 +24,40 @@ enum Op {
     Values(u8, usize),
 }
 
-impl Op {
+impl SparseOp {
     /// The operation at the beginning of `bytes`. A second byte that is missing is zero.
-    fn read(bytes: &[u8]) -> Option<Op> {
+    fn read(bytes: &[u8]) -> Option<SparseOp> {
         let first = *bytes.first()?;
         Some(match first >> 6 {
-            0 => Op::Zeros(usize::from(first & 63) + 1),
+            0 => SparseOp::Zeros(usize::from(first & 63) + 1),
             1 => {
                 let low = bytes.get(1).copied().unwrap_or(0);
-                Op::ManyZeros((usize::from(first & 63) << 8 | usize::from(low)) + 1)
+                SparseOp::ManyZeros((usize::from(first & 63) << 8 | usize::from(low)) + 1)
             }
-            _ => Op::Values((first >> 2 & 31) + 1, usize::from(first & 3) + 1),
+            _ => SparseOp::Values((first >> 2 & 31) + 1, usize::from(first & 3) + 1),
         })
     }
 
     /// Bytes that it takes.
     fn len(self) -> usize {
         match self {
-            Op::Zeros(_) | Op::Values(..) => 1,
-            Op::ManyZeros(_) => 2,
+            SparseOp::Zeros(_) | SparseOp::Values(..) => 1,
+            SparseOp::ManyZeros(_) => 2,
         }
     }
 
     /// How many registers it is about.
     fn run(self) -> usize {
         match self {
-            Op::Zeros(run) | Op::ManyZeros(run) | Op::Values(_, run) => run,
+            SparseOp::Zeros(run) | SparseOp::ManyZeros(run) | SparseOp::Values(_, run) => run,
         }
     }
 
     /// The value of its registers.
     fn value(self) -> u8 {
         match self {
-            Op::Zeros(_) | Op::ManyZeros(_) => 0,
-            Op::Values(value, _) => value,
+            SparseOp::Zeros(_) | SparseOp::ManyZeros(_) => 0,
+            SparseOp::Values(value, _) => value,
         }
     }
 }
@@ -100,7 +100,7 @@ fn push_rest(bytes: &mut Vec<u8>, value: u8, run: usize) {
 /// Raises each of `registers` to what the operations say.
 pub(super) fn merge(mut ops: &[u8], registers: &mut Registers) -> Result<(), Corrupt> {
     let mut at = 0;
-    while let Some(op) = Op::read(ops) {
+    while let Some(op) = SparseOp::read(ops) {
         let run = registers.get_mut(at..at + op.run()).ok_or(Corrupt)?;
         if op.value() > 0 {
             run.iter_mut().for_each(|register| *register = (*register).max(op.value()));
@@ -112,8 +112,8 @@ pub(super) fn merge(mut ops: &[u8], registers: &mut Registers) -> Result<(), Cor
 }
 
 /// The operation that a register belongs to.
-struct Place {
-    op: Op,
+struct OpPlace {
+    op: SparseOp,
     /// Where it begins in the string.
     at: usize,
     /// Where the one before begins.
@@ -122,12 +122,12 @@ struct Place {
     first: usize,
 }
 
-fn find(bytes: &[u8], register: usize) -> Option<Place> {
+fn find(bytes: &[u8], register: usize) -> Option<OpPlace> {
     let (mut at, mut before, mut first) = (HEADER_BYTES, None, 0);
     loop {
-        let op = Op::read(bytes.get(at..)?)?;
+        let op = SparseOp::read(bytes.get(at..)?)?;
         if register < first + op.run() {
-            return Some(Place { op, at, before, first });
+            return Some(OpPlace { op, at, before, first });
         }
         before = Some(at);
         at += op.len();
@@ -140,7 +140,7 @@ pub(super) fn raise(bytes: &mut Vec<u8>, mark: Mark, bytes_max: usize) -> Result
     if mark.value > VALUE_MAX {
         return Ok(Raised::TooLarge);
     }
-    let Place { op, at, before, first } = find(bytes, mark.register).ok_or(Corrupt)?;
+    let OpPlace { op, at, before, first } = find(bytes, mark.register).ok_or(Corrupt)?;
     let value = op.value();
     if value >= mark.value {
         return Ok(Raised::No);
@@ -168,10 +168,10 @@ pub(super) fn raise(bytes: &mut Vec<u8>, mark: Mark, bytes_max: usize) -> Result
 /// Joins neighbours of one value, among the operations from `at` on that a change can have touched.
 fn join(bytes: &mut Vec<u8>, mut at: usize) {
     for _ in 0..JOINED {
-        let Some(op) = bytes.get(at..).and_then(Op::read) else { return };
-        let next = bytes.get(at + op.len()..).and_then(Op::read);
+        let Some(op) = bytes.get(at..).and_then(SparseOp::read) else { return };
+        let next = bytes.get(at + op.len()..).and_then(SparseOp::read);
         match (op, next) {
-            (Op::Values(value, run), Some(Op::Values(other, more)))
+            (SparseOp::Values(value, run), Some(SparseOp::Values(other, more)))
                 if value == other && run + more <= VALUES_MAX =>
             {
                 bytes[at + 1] = values(value, run + more);
@@ -185,12 +185,12 @@ fn join(bytes: &mut Vec<u8>, mut at: usize) {
 /// The operations as PFDEBUG DECODE shows them.
 pub(super) fn text(mut ops: &[u8]) -> String {
     let mut text = String::new();
-    while let Some(op) = Op::read(ops) {
+    while let Some(op) = SparseOp::read(ops) {
         let separator = if text.is_empty() { "" } else { " " };
         let written = match op {
-            Op::Zeros(run) => write!(text, "{separator}z:{run}"),
-            Op::ManyZeros(run) => write!(text, "{separator}Z:{run}"),
-            Op::Values(value, run) => write!(text, "{separator}v:{value},{run}"),
+            SparseOp::Zeros(run) => write!(text, "{separator}z:{run}"),
+            SparseOp::ManyZeros(run) => write!(text, "{separator}Z:{run}"),
+            SparseOp::Values(value, run) => write!(text, "{separator}v:{value},{run}"),
         };
         debug_assert!(written.is_ok(), "a string takes any text");
         ops = ops.get(op.len()..).unwrap_or_default();

@@ -137,18 +137,3 @@ fn copies_are_made_of_what_is_shared_alone() {
     assert!(set.own_bytes() < all / 20, "{} of {all} bytes were copied for one member", set.own_bytes());
     assert_eq!(share.len() + 1, set.len());
 }
-
-#[test]
-fn a_listpack_of_integers_becomes_an_intset() {
-    let mut context = SetContext::default();
-    let mut set = Set::new(SetEncoding::Listpack, context.limits);
-    for member in [&b"3"[..], b"1", b"x"] {
-        set.add(member, &mut context);
-    }
-    set.convert_to_intset(context.limits);
-    assert_eq!(set.encoding(), SetEncoding::Listpack);
-    set.remove(b"x", &mut context);
-    set.convert_to_intset(context.limits);
-    assert_eq!(set.encoding(), SetEncoding::Intset);
-    assert_eq!(members(set.view()), [b"1".to_vec(), b"3".to_vec()]);
-}

@@ -12,17 +12,17 @@ use std::ops::Range;
 
 /// The part of a string that a command is about, as it was asked for.
 #[derive(Clone, Copy)]
-struct Part {
+struct BitPart {
     start: i64,
     end: Option<i64>,
     /// Start and end are bits, not bytes.
     in_bits: bool,
 }
 
-impl Part {
+impl BitPart {
     /// The arguments from `first` on: start, end and unit, each of which may be missing with those behind it.
-    fn parse(args: Args<'_>, first: usize) -> Result<Part, CmdError> {
-        let mut part = Part { start: 0, end: None, in_bits: false };
+    fn parse(args: Args<'_>, first: usize) -> Result<BitPart, CmdError> {
+        let mut part = BitPart { start: 0, end: None, in_bits: false };
         if args.len() > first + 3 {
             return Err(CmdError::Syntax);
         }
@@ -61,7 +61,7 @@ impl Part {
 }
 
 pub(super) fn bitcount(ctx: &mut ReadCtx<'_>, args: Args<'_>) -> Run {
-    let part = Part::parse(args, 2)?;
+    let part = BitPart::parse(args, 2)?;
     let count = match ctx.db.get(args.key(1)) {
         Some(entry) => {
             let text = entry.as_str()?;
@@ -109,7 +109,7 @@ pub(super) fn bitpos(ctx: &mut ReadCtx<'_>, args: Args<'_>) -> Run {
         1 => true,
         _ => return Err(CmdError::text("ERR The bit argument must be 1 or 0.")),
     };
-    let part = Part::parse(args, 3)?;
+    let part = BitPart::parse(args, 3)?;
     let Some(entry) = ctx.db.get(args.key(1)) else {
         ctx.reply.int(if wanted { -1 } else { 0 });
         return Ok(Outcome::Done);

@@ -12,7 +12,7 @@ use sluice_resp::Reply;
 
 /// An integer inside a string.
 #[derive(Clone, Copy)]
-struct Field {
+struct BitField {
     is_signed: bool,
     /// Bits: up to 64 signed, 63 unsigned.
     width: u32,
@@ -29,23 +29,23 @@ enum Overflow {
 }
 
 #[derive(Clone, Copy)]
-enum Action {
+enum FieldAction {
     Get,
     Set(i64, Overflow),
     IncrBy(i64, Overflow),
 }
 
 #[derive(Clone, Copy)]
-struct Operation {
-    field: Field,
-    action: Action,
+struct FieldOperation {
+    field: BitField,
+    action: FieldAction,
 }
 
 /// Bytes that a field can lie in, at most.
 const FIELD_BYTES_MAX: usize = 9;
 
-impl Field {
-    fn parse(kind: &[u8], offset: &[u8], limits: &Limits) -> Result<Field, CmdError> {
+impl BitField {
+    fn parse(kind: &[u8], offset: &[u8], limits: &Limits) -> Result<BitField, CmdError> {
         let (is_signed, width) = match kind.split_first() {
             Some((b'i', width)) => (true, width),
             Some((b'u', width)) => (false, width),
@@ -59,7 +59,7 @@ impl Field {
         };
         // An index whose product is too large is no offset either.
         let offset = checked_offset(offset, limits).map_err(|_| BAD_OFFSET)?;
-        Ok(Field { is_signed, width, offset })
+        Ok(BitField { is_signed, width, offset })
     }
 
     /// Bytes of the string before the field's end.
@@ -110,7 +110,7 @@ const BAD_TYPE: CmdError = CmdError::text(
 );
 
 /// The operations of a call.
-fn parse(args: Args<'_>, limits: &Limits) -> Result<Vec<Operation>, CmdError> {
+fn parse(args: Args<'_>, limits: &Limits) -> Result<Vec<FieldOperation>, CmdError> {
     let mut operations = Vec::with_capacity(args.len() / 3);
     let mut overflow = Overflow::Wrap;
     let mut at = 2;
@@ -131,20 +131,20 @@ fn parse(args: Args<'_>, limits: &Limits) -> Result<Vec<Operation>, CmdError> {
             () if (args.is(at, "SET") || args.is(at, "INCRBY")) && behind >= 3 => 4,
             () => return Err(CmdError::Syntax),
         };
-        let field = Field::parse(args.at(at + 1), args.at(at + 2), limits)?;
+        let field = BitField::parse(args.at(at + 1), args.at(at + 2), limits)?;
         let action = match len {
-            3 => Action::Get,
-            _ if args.is(at, "SET") => Action::Set(args.int(at + 3)?, overflow),
-            _ => Action::IncrBy(args.int(at + 3)?, overflow),
+            3 => FieldAction::Get,
+            _ if args.is(at, "SET") => FieldAction::Set(args.int(at + 3)?, overflow),
+            _ => FieldAction::IncrBy(args.int(at + 3)?, overflow),
         };
-        operations.push(Operation { field, action });
+        operations.push(FieldOperation { field, action });
         at += len;
     }
     Ok(operations)
 }
 
-fn is_read(operation: &Operation) -> bool {
-    matches!(operation.action, Action::Get)
+fn is_read(operation: &FieldOperation) -> bool {
+    matches!(operation.action, FieldAction::Get)
 }
 
 pub(super) fn bitfield_ro(ctx: &mut ReadCtx<'_>, args: Args<'_>) -> Run {
@@ -160,7 +160,7 @@ pub(super) fn bitfield_ro(ctx: &mut ReadCtx<'_>, args: Args<'_>) -> Run {
     Ok(Outcome::Done)
 }
 
-fn reply_fields(reply: &mut Reply<'_>, operations: &[Operation], text: Str<'_>) {
+fn reply_fields(reply: &mut Reply<'_>, operations: &[FieldOperation], text: Str<'_>) {
     reply.array(operations.len());
     operations.iter().for_each(|operation| reply.int(operation.field.read(text)));
 }
@@ -179,17 +179,19 @@ pub(super) fn bitfield(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
     let mut edit = ctx.db.edit_str(args.key(1), len_min)?;
     let mut changes = 0;
     ctx.reply.array(operations.len());
-    for Operation { field, action } in operations {
+    for FieldOperation { field, action } in operations {
         let before = field.read(edit.text());
         let (after, is_new_shown) = match action {
-            Action::Get => {
+            FieldAction::Get => {
                 ctx.reply.int(before);
                 continue;
             }
             // An unsigned field takes the bits of a negative number for a large one.
-            Action::Set(value, overflow) if field.is_signed => (field.fitted(value.into(), overflow), false),
-            Action::Set(value, overflow) => (field.fitted((value as u64).into(), overflow), false),
-            Action::IncrBy(amount, overflow) => {
+            FieldAction::Set(value, overflow) if field.is_signed => {
+                (field.fitted(value.into(), overflow), false)
+            }
+            FieldAction::Set(value, overflow) => (field.fitted((value as u64).into(), overflow), false),
+            FieldAction::IncrBy(amount, overflow) => {
                 (field.fitted(i128::from(before) + i128::from(amount), overflow), true)
             }
         };

@@ -7,19 +7,19 @@ use sluice_keyspace::{Event, NewValue, SetExpiry, Str};
 use sluice_value::{PAGE_BYTES, Pages};
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Op {
+enum BitOp {
     And,
     Or,
     Xor,
     Not,
 }
 
-impl Op {
-    fn parse(args: Args<'_>) -> Result<Op, CmdError> {
-        let named = [("AND", Op::And), ("OR", Op::Or), ("XOR", Op::Xor), ("NOT", Op::Not)];
+impl BitOp {
+    fn parse(args: Args<'_>) -> Result<BitOp, CmdError> {
+        let named = [("AND", BitOp::And), ("OR", BitOp::Or), ("XOR", BitOp::Xor), ("NOT", BitOp::Not)];
         let op = named.iter().find(|(name, _)| args.is(1, name)).map(|(_, op)| *op);
         match op {
-            Some(Op::Not) if args.len() != 4 => {
+            Some(BitOp::Not) if args.len() != 4 => {
                 Err(CmdError::text("ERR BITOP NOT must be called with a single source key."))
             }
             Some(op) => Ok(op),
@@ -29,9 +29,9 @@ impl Op {
 }
 
 pub(super) fn bitop(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
-    let op = Op::parse(args)?;
+    let op = BitOp::parse(args)?;
     let mut texts = Vec::with_capacity(args.len() - 3);
-    let mut db = ctx.db.as_read();
+    let mut db = ctx.db.as_read_of((3..args.len()).map(|at| args.key(at)));
     for at in 3..args.len() {
         texts.push(match db.get(args.key(at)) {
             Some(entry) => entry.as_str()?,
@@ -51,7 +51,7 @@ pub(super) fn bitop(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
 }
 
 /// The strings combined, shorter ones as if zeros followed them to `len`.
-fn combine(op: Op, texts: &[Str<'_>], len: usize) -> NewValue<'static> {
+fn combine(op: BitOp, texts: &[Str<'_>], len: usize) -> NewValue<'static> {
     let mut window = vec![0; len.min(PAGE_BYTES)];
     if len <= PAGE_BYTES {
         combine_at(op, texts, 0, &mut window);
@@ -71,10 +71,10 @@ fn combine(op: Op, texts: &[Str<'_>], len: usize) -> NewValue<'static> {
 }
 
 /// The same of the bytes from `at` on.
-fn combine_at(op: Op, texts: &[Str<'_>], at: usize, window: &mut [u8]) {
+fn combine_at(op: BitOp, texts: &[Str<'_>], at: usize, window: &mut [u8]) {
     let Some((first, others)) = texts.split_first() else { return };
     first.copy_at(at, window);
-    if op == Op::Not {
+    if op == BitOp::Not {
         window.iter_mut().for_each(|byte| *byte = !*byte);
     }
     for text in others {
@@ -84,19 +84,19 @@ fn combine_at(op: Op, texts: &[Str<'_>], at: usize, window: &mut [u8]) {
             combine_bytes(op, &mut window[done..done + bytes.len()], bytes);
             done += bytes.len();
         });
-        if op == Op::And {
+        if op == BitOp::And {
             window[done..].fill(0);
         }
     }
 }
 
 /// Plain loops over bytes of two slices of one length: the compiler makes wide instructions of them.
-fn combine_bytes(op: Op, target: &mut [u8], bytes: &[u8]) {
+fn combine_bytes(op: BitOp, target: &mut [u8], bytes: &[u8]) {
     let pairs = target.iter_mut().zip(bytes);
     match op {
-        Op::And => pairs.for_each(|(target, byte)| *target &= byte),
-        Op::Or => pairs.for_each(|(target, byte)| *target |= byte),
-        Op::Xor => pairs.for_each(|(target, byte)| *target ^= byte),
-        Op::Not => {}
+        BitOp::And => pairs.for_each(|(target, byte)| *target &= byte),
+        BitOp::Or => pairs.for_each(|(target, byte)| *target |= byte),
+        BitOp::Xor => pairs.for_each(|(target, byte)| *target ^= byte),
+        BitOp::Not => {}
     }
 }

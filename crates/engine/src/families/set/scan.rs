@@ -9,14 +9,14 @@ use sluice_base::glob;
 use sluice_base::num::IntBuffer;
 
 /// The options of SSCAN.
-struct Options<'a> {
+struct SetScanOptions<'a> {
     pattern: Option<&'a [u8]>,
     count: usize,
 }
 
-impl<'a> Options<'a> {
-    fn parse(args: Args<'a>) -> Result<Options<'a>, CmdError> {
-        let mut options = Options { pattern: None, count: 10 };
+impl<'a> SetScanOptions<'a> {
+    fn parse(args: Args<'a>) -> Result<SetScanOptions<'a>, CmdError> {
+        let mut options = SetScanOptions { pattern: None, count: 10 };
         let mut at = 3;
         while at < args.len() {
             let value = args.get(at + 1);
@@ -47,7 +47,7 @@ pub(super) fn sscan(ctx: &mut ReadCtx<'_>, args: Args<'_>) -> Run {
         return Ok(Outcome::Done);
     };
     let set = set_of(entry)?;
-    let options = Options::parse(args)?;
+    let options = SetScanOptions::parse(args)?;
     // The cursor is known behind the members that come behind it.
     let mut members = Vec::new();
     let next = set.scan(cursor, options.count, |member| {

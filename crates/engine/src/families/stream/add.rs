@@ -3,7 +3,7 @@
 use super::{INVALID_ID, id_at, reply_id};
 use crate::args::Args;
 use crate::ctx::{Outcome, Run, WriteCtx};
-use crate::error::CmdError;
+use crate::error::{CmdError, until_zero};
 use sluice_base::num::parse_i64;
 use sluice_keyspace::{Argv, Event, ExpiryMode};
 use sluice_value::stream::{NODE_BYTES_MAX, Stream, StreamContext, StreamId, TrimExtent, TrimTo};
@@ -58,7 +58,7 @@ impl AddOptions {
         let (mut no_mkstream, mut id, mut at) = (false, None, 2);
         while at < args.len() {
             let has_value = at + 1 < args.len();
-            if whose == Parsed::Add && args.at(at) == b"*" {
+            if whose == Parsed::Add && until_zero(args.at(at)) == b"*" {
                 id = Some((WantedId::Auto, at));
                 break;
             }
@@ -96,8 +96,8 @@ impl TrimWords {
         let is_len = args.is(at, "MAXLEN");
         self.is_approximate = false;
         if at + 2 < args.len() {
-            self.is_approximate = args.at(at + 1) == b"~";
-            at += usize::from(self.is_approximate || args.at(at + 1) == b"=");
+            self.is_approximate = until_zero(args.at(at + 1)) == b"~";
+            at += usize::from(self.is_approximate || until_zero(args.at(at + 1)) == b"=");
         }
         at += 1;
         self.threshold_at = at;

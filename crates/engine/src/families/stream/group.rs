@@ -3,7 +3,7 @@
 use super::{id_at, id_or_end, wrong_subcommand};
 use crate::args::Args;
 use crate::ctx::{Outcome, Run, WriteCtx};
-use crate::error::CmdError;
+use crate::error::{CmdError, until_zero};
 use sluice_keyspace::{Event, StreamEdit};
 use sluice_value::stream::{ConsumerGroup, Stream, StreamId};
 
@@ -13,9 +13,9 @@ const NO_KEY: CmdError = CmdError::text(
 
 fn no_group(args: Args<'_>) -> CmdError {
     let mut text = b"NOGROUP No such consumer group '".to_vec();
-    text.extend_from_slice(crate::error::until_zero(args.at(3)));
+    text.extend_from_slice(until_zero(args.at(3)));
     text.extend_from_slice(b"' for key name '");
-    text.extend_from_slice(crate::error::until_zero(args.at(2)));
+    text.extend_from_slice(until_zero(args.at(2)));
     text.push(b'\'');
     CmdError::owned(text)
 }
@@ -65,9 +65,9 @@ pub(super) fn create(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
     if edit.is_none() && !options.mkstream {
         return Err(NO_KEY);
     }
-    let id = match args.at(4) {
+    let id = match until_zero(args.at(4)) {
         b"$" => last_id_of(edit.as_ref().map(StreamEdit::stream)),
-        text => id_at(text, 0)?,
+        _ => id_at(args.at(4), 0)?,
     };
     let mut edit = match edit.is_some() {
         true => edit.expect("it was just looked at"),
@@ -93,9 +93,9 @@ pub(super) fn set_id(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
     if stream.group(args.at(3)).is_none() {
         return Err(no_group(args));
     }
-    let id = match args.at(4) {
+    let id = match until_zero(args.at(4)) {
         b"$" => last_id_of(Some(stream)),
-        text => id_or_end(text, 0)?,
+        _ => id_or_end(args.at(4), 0)?,
     };
     let (stream, context) = edit.parts();
     stream.with_group(args.at(3), context, |group, _, copied| {

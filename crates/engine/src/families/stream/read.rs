@@ -7,7 +7,7 @@ use super::{id_at, reply_entries, reply_entry, reply_id, stream_of};
 use crate::args::Args;
 use crate::blocking::{BlockOn, WaitFor};
 use crate::ctx::{Outcome, ReadCtx, Run, WriteCtx};
-use crate::error::CmdError;
+use crate::error::{CmdError, until_zero};
 use sluice_base::Now;
 use sluice_base::num::parse_i64;
 use sluice_keyspace::{Argv, Event};
@@ -175,7 +175,7 @@ pub(super) fn xread(ctx: &mut ReadCtx<'_>, args: Args<'_>) -> Run {
         };
         let text = args.at(id_at_arg);
         let id = read_from(text, stream)?;
-        if matches!(text, b"$" | b"+") {
+        if matches!(until_zero(text), b"$" | b"+") {
             replaced.push((id_at_arg, id.to_text()));
         }
         since.push(id);
@@ -209,7 +209,7 @@ pub(super) fn xread(ctx: &mut ReadCtx<'_>, args: Args<'_>) -> Run {
 /// The id behind which XREAD begins.
 fn read_from(text: &[u8], stream: Option<&Stream>) -> Result<StreamId, CmdError> {
     let last_id = stream.map_or(StreamId::MIN, |stream| stream.log().last_id());
-    match text {
+    match until_zero(text) {
         b"$" => Ok(last_id),
         // The last id, not the last entry: one that is gone hides those before.
         b"+" if stream.is_some_and(|stream| stream.log().len() > 0) => {
@@ -219,7 +219,7 @@ fn read_from(text: &[u8], stream: Option<&Stream>) -> Result<StreamId, CmdError>
         b">" => Err(CmdError::text(
             "ERR The > ID can be specified only when calling XREADGROUP using the GROUP <group> <consumer> option.",
         )),
-        text => id_at(text, 0),
+        _ => id_at(text, 0),
     }
 }
 
@@ -274,11 +274,11 @@ fn group_read(text: &[u8]) -> Result<GroupRead, CmdError> {
             "ERR The {sign} ID is meaningless in the context of XREADGROUP: you want to read the history of this consumer by specifying a proper ID, or use the > ID to get new messages. The {sign} ID would just return an empty result set."
         ))
     };
-    match text {
+    match until_zero(text) {
         b">" => Ok(GroupRead::New),
         b"$" => Err(meaningless("$")),
         b"+" => Err(meaningless("+")),
-        text => match id_at(text, 0)? {
+        _ => match id_at(text, 0)? {
             // The reference's mark for new entries.
             StreamId::MAX => Ok(GroupRead::New),
             id => Ok(GroupRead::Pending(id)),
@@ -351,6 +351,11 @@ impl GroupTurn<'_> {
             edit.changed(1);
         }
         if propagating {
+            // Otherwise the command that makes an entry pending makes the consumer.
+            if is_added && self.no_ack {
+                let words = [&b"XGROUP"[..], b"CREATECONSUMER", key.bytes, self.group, self.consumer];
+                commands.push(words.map(<[u8]>::to_vec).to_vec());
+            }
             self.propagate(key.bytes, delivered, commands);
         }
         Ok(())

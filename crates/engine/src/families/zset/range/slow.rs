@@ -9,7 +9,7 @@ use std::ops::Range;
 
 /// The elements of these ranks.
 #[derive(Debug)]
-struct Elements {
+struct RangeElements {
     /// Those that are left.
     left: Range<usize>,
     direction: Direction,
@@ -23,11 +23,11 @@ pub(super) fn range(
     direction: Direction,
     shown: ElementsShown,
 ) -> SlowRead {
-    let elements = Elements { left: ranks, direction, shown, has_begun: false };
+    let elements = RangeElements { left: ranks, direction, shown, has_begun: false };
     SlowRead::new(vec![root_of(ValueRef::Zset(zset))], elements)
 }
 
-impl Production for Elements {
+impl Production for RangeElements {
     fn go_on(&mut self, roots: &mut Vec<Value>, reply: &mut Reply<'_>) -> Progress {
         let [Value::Zset(zset)] = &roots[..] else { return Progress::End };
         if !std::mem::replace(&mut self.has_begun, true) {
