@@ -261,9 +261,9 @@ fn strings_are_no_sorted_sets() {
     let mut twin = Twin::new(1);
     twin.keyspace.load(0, b"s", NewValue::Str(b"v"), None, 0);
     let results = twin.write(0, |d| {
-        let key = d.key(b"s");
-        let is_refused = d.edit_zset(key, LIMITS).is_err();
-        [is_refused, d.edit_or_create_zset(key, LIMITS).is_err()]
+        let edited = d.edit_zset(d.key(b"s"), LIMITS).is_err();
+        let created = d.edit_or_create_zset(d.key(b"s"), LIMITS).is_err();
+        [edited, created]
     });
     assert_eq!(results, [true, true]);
     assert!(twin.write(0, |d| d.edit_zset(d.key(b"none"), LIMITS).unwrap().is_none()));

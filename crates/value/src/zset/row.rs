@@ -27,7 +27,7 @@ pub(super) fn entry_len(member: &[u8], score: f64) -> usize {
 fn length_bytes(len: usize) -> usize {
     match len {
         0..=SHORT_MAX => 0,
-        0..=0xffff => 2,
+        LONG_MIN..=0xffff => 2,
         _ => 4,
     }
 }
@@ -127,6 +127,7 @@ fn width(score: f64) -> Width {
 
 /// Longest member whose length is in the first byte.
 const SHORT_MAX: usize = 61;
+const LONG_MIN: usize = SHORT_MAX + 1;
 const LONG: u8 = 62;
 const HUGE: u8 = 63;
 
