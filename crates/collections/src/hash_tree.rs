@@ -40,20 +40,20 @@ pub enum Content {
 
 /// A string of a tree.
 #[derive(Clone, Copy, Debug)]
-pub enum Part<'a> {
+pub enum TreeText<'a> {
     /// In its leaf.
     Bytes(&'a [u8]),
     /// With memory of its own, which a reply can share.
     Shared(&'a Bytes),
 }
 
-impl<'a> Part<'a> {
+impl<'a> TreeText<'a> {
     /// The string.
     #[inline]
     pub fn bytes(self) -> &'a [u8] {
         match self {
-            Part::Bytes(bytes) => bytes,
-            Part::Shared(bytes) => bytes,
+            TreeText::Bytes(bytes) => bytes,
+            TreeText::Shared(bytes) => bytes,
         }
     }
 }
@@ -62,9 +62,9 @@ impl<'a> Part<'a> {
 #[derive(Clone, Copy, Debug)]
 pub struct Field<'a> {
     /// The field, or the member of a set.
-    pub name: Part<'a>,
+    pub name: TreeText<'a>,
     /// The value; empty in a tree of members.
-    pub value: Part<'a>,
+    pub value: TreeText<'a>,
     /// When the field expires, ms since the epoch.
     pub expiry: Option<i64>,
 }
@@ -178,7 +178,7 @@ impl HashTree {
                     Expiry::At(at) => Some(at),
                     Expiry::Keep | Expiry::Clear => None,
                 };
-                leaf.push(hash, Part::Bytes(name), Part::Bytes(value), at);
+                leaf.push(hash, TreeText::Bytes(name), TreeText::Bytes(value), at);
                 return true;
             };
             if content == Content::Fields {

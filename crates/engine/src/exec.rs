@@ -98,7 +98,7 @@ impl Engine {
                 return Next::Done;
             }
         };
-        let permit = match self.gate.pass(spec, session.mask) {
+        let permit = match self.gate.pass(spec, session) {
             Some(permit) => permit,
             None => match self.ask_gate(session, spec, args, *now, process) {
                 Verdict::Run(permit) => permit,
@@ -151,16 +151,11 @@ impl Engine {
         let failed = match result {
             Ok(Outcome::Done) => false,
             Ok(Outcome::Wait(on)) => {
-                if *on == WaitFor::SlowRead {
-                    self.put_off_slow_read(session, request);
-                }
-                self.commit_command(db, args, unit.now, session.caller.proto);
-                return self.begin_wait(session, spec, args, on, process);
+                return self.begin_wait(session, spec, args, request, on, unit.now, process);
             }
             Ok(Outcome::WaitSince(on, replaced)) => {
                 self.control.blocking.replaced_args = replaced;
-                self.commit_command(db, args, unit.now, session.caller.proto);
-                return self.begin_wait(session, spec, args, on, process);
+                return self.begin_wait(session, spec, args, request, on, unit.now, process);
             }
             Ok(Outcome::Produce(read)) => {
                 self.commit_command(db, args, unit.now, session.caller.proto);
@@ -204,15 +199,23 @@ impl Engine {
     /// A command has found that it must wait. MONITOR shows it now, and not when it is served: but for a slow read, which
     /// happens when a thread is free.
     #[cold]
+    #[allow(clippy::too_many_arguments)]
     fn begin_wait(
         &mut self,
         session: &mut Session,
         spec: &'static Spec,
         args: Args<'_>,
+        request: Request<'_>,
         on: Box<WaitFor>,
+        now: Now,
         process: &mut dyn Process,
     ) -> Next {
-        if !self.control.monitors.is_empty() && !session.is_rerun && *on != WaitFor::SlowRead {
+        let is_put_off = *on == WaitFor::SlowRead;
+        if is_put_off {
+            self.put_off_slow_read(session, request);
+        }
+        self.commit_command(session.caller.db, args, now, session.caller.proto);
+        if !self.control.monitors.is_empty() && !session.is_rerun && !is_put_off {
             self.feed_monitors(session, spec, args, process.recent());
         }
         Next::Wait(on)
@@ -322,7 +325,8 @@ impl Engine {
         process: &mut dyn Process,
     ) {
         session.caller.net_in += request.wire_len() as u64;
-        if let Some(transaction) = &mut session.transaction {
+        // The primary has run the others.
+        if let Some(transaction) = session.transaction.as_mut().filter(|_| !session.caller.is_primary()) {
             transaction.abort();
         }
         let mark = session.outbox.mark();

@@ -21,7 +21,7 @@ use crate::control::Control;
 use crate::engine::{Engine, hex};
 use crate::process::{LogLevel, NextPiece, Process, SaveError, SnapshotMade, SnapshotPieces};
 use crate::repl_stream::ReplicationStream;
-use crate::replicas::Taken;
+use crate::replicas::StreamTaken;
 use crate::session::{Announced, Closing, Session, SyncStage};
 use crate::session_key::SessionKey;
 use crate::snapshot::{self, RdbAux, SnapshotFile, StreamPoint};
@@ -129,8 +129,8 @@ impl Engine {
         }
         if let Some((backlog, spooled)) = control.stream.sources() {
             match session.take_stream(backlog, spooled) {
-                Taken::Bytes(bytes) => self.stats.repl_output_bytes += bytes,
-                Taken::Failed => close(session, &mut control.to_close),
+                StreamTaken::Bytes(bytes) => self.stats.repl_output_bytes += bytes,
+                StreamTaken::Failed => close(session, &mut control.to_close),
             }
         }
         session.note_output(&mut control.ready);

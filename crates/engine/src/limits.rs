@@ -129,14 +129,7 @@ impl Limits {
         let threshold_ms = config.int(param::LATENCY_MONITOR_THRESHOLD);
         let latency_ns = if threshold_ms > 0 { threshold_ms.saturating_mul(1_000_000) } else { i64::MAX };
         let policy = config.choice::<EvictionPolicy>(param::MAXMEMORY_POLICY);
-        let output = [ClientClass::Normal, ClientClass::Replica, ClientClass::Pubsub].map(|class| {
-            let limit = config.buffer_limit(class);
-            OutputLimit {
-                hard: limit.hard_bytes as usize,
-                soft: limit.soft_bytes as usize,
-                soft_seconds: limit.soft_seconds as u64,
-            }
-        });
+        let output = output_limits(config);
         // A replica's limit is about the backlog, and not about its output.
         let bounds = [&output[0], &output[2]]
             .into_iter()
@@ -167,11 +160,7 @@ impl Limits {
             import_mode: config.bool(param::IMPORT_MODE),
             maxmemory: config.int(param::MAXMEMORY) as usize,
             password: config.bytes(param::REQUIREPASS).into(),
-            list: ListLimits {
-                max_listpack_size: config.int(param::LIST_MAX_LISTPACK_SIZE) as i32,
-                compress_depth: config.int(param::LIST_COMPRESS_DEPTH) as u32,
-                packed_threshold: 0,
-            },
+            list: list_limits(config),
             hll_sparse_bytes_max: config.int(param::HLL_SPARSE_MAX_BYTES) as usize,
             hash: HashLimits {
                 max_entries: config.int(param::HASH_MAX_LISTPACK_ENTRIES) as usize,
@@ -189,20 +178,14 @@ impl Limits {
                 node_max_bytes: config.int(param::STREAM_NODE_MAX_BYTES) as usize,
                 node_max_entries: config.int(param::STREAM_NODE_MAX_ENTRIES) as u64,
             },
-            zset: ZsetLimits {
-                entries_max: config.int(param::ZSET_MAX_LISTPACK_ENTRIES) as usize,
-                value_max: config.int(param::ZSET_MAX_LISTPACK_VALUE) as usize,
-            },
+            zset: zset_limits(config),
             rdb_compression: config.bool(param::RDBCOMPRESSION),
             any_rdb_version: config.choice::<RdbVersionCheck>(param::RDB_VERSION_CHECK)
                 == RdbVersionCheck::Relaxed,
             skip_checksum: false,
             fsyncs_always: config.choice::<AppendFsync>(param::APPENDFSYNC) == AppendFsync::Always,
             aof_timestamps: config.bool(param::AOF_TIMESTAMP_ENABLED),
-            slow_read_elements: match config.int(param::SLOW_READ_ELEMENTS) {
-                0 => usize::MAX,
-                elements => usize::try_from(elements).unwrap_or(usize::MAX),
-            },
+            slow_read_elements: slow_read_elements(config),
             databases: config.int(param::DATABASES) as usize,
             maxclients: config.int(param::MAXCLIENTS) as usize,
         }
@@ -212,6 +195,41 @@ impl Limits {
     /// authenticated itself may send everything while no password is asked for.
     pub fn admission(&self, own: Admission) -> Admission {
         if self.password.is_empty() { Admission::Authenticated } else { own }
+    }
+}
+
+/// The output limits of normal clients, replicas and pubsub.
+fn output_limits(config: &Config) -> [OutputLimit; 3] {
+    [ClientClass::Normal, ClientClass::Replica, ClientClass::Pubsub].map(|class| {
+        let limit = config.buffer_limit(class);
+        OutputLimit {
+            hard: limit.hard_bytes as usize,
+            soft: limit.soft_bytes as usize,
+            soft_seconds: limit.soft_seconds as u64,
+        }
+    })
+}
+
+fn list_limits(config: &Config) -> ListLimits {
+    ListLimits {
+        max_listpack_size: config.int(param::LIST_MAX_LISTPACK_SIZE) as i32,
+        compress_depth: config.int(param::LIST_COMPRESS_DEPTH) as u32,
+        packed_threshold: 0,
+    }
+}
+
+fn zset_limits(config: &Config) -> ZsetLimits {
+    ZsetLimits {
+        entries_max: config.int(param::ZSET_MAX_LISTPACK_ENTRIES) as usize,
+        value_max: config.int(param::ZSET_MAX_LISTPACK_VALUE) as usize,
+    }
+}
+
+/// What a read may visit where commands run: everything, where the directive is 0.
+fn slow_read_elements(config: &Config) -> usize {
+    match config.int(param::SLOW_READ_ELEMENTS) {
+        0 => usize::MAX,
+        elements => usize::try_from(elements).unwrap_or(usize::MAX),
     }
 }
 

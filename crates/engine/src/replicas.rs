@@ -17,7 +17,7 @@ use sluice_base::Now;
 use sluice_config::param;
 
 /// What a replica was queued.
-pub(crate) enum Taken {
+pub(crate) enum StreamTaken {
     Bytes(u64),
     /// There is no more of what was kept for it: it has to ask again.
     Failed,
@@ -25,11 +25,11 @@ pub(crate) enum Taken {
 
 impl Session {
     /// Queues what comes next of the stream, as far as the window allows.
-    pub(crate) fn take_stream(&mut self, backlog: &Backlog, spooled: &mut Spooled) -> Taken {
+    pub(crate) fn take_stream(&mut self, backlog: &Backlog, spooled: &mut Spooled) -> StreamTaken {
         let Session { outbox, feed, caller, in_flight, .. } = self;
-        let Some(replica) = &mut caller.replica else { return Taken::Bytes(0) };
+        let Some(replica) = &mut caller.replica else { return StreamTaken::Bytes(0) };
         if replica.stage != SyncStage::Online || replica.awaits_ack || feed.is_some() {
-            return Taken::Bytes(0);
+            return StreamTaken::Bytes(0);
         }
         let from = replica.next;
         while replica.next < backlog.end() && outbox.len() + *in_flight < WINDOW_BYTES {
@@ -49,10 +49,10 @@ impl Session {
                     outbox.push_shared(piece);
                 }
                 NextPiece::Later => break,
-                NextPiece::End | NextPiece::Failed => return Taken::Failed,
+                NextPiece::End | NextPiece::Failed => return StreamTaken::Failed,
             }
         }
-        Taken::Bytes(replica.next.saturating_sub(from))
+        StreamTaken::Bytes(replica.next.saturating_sub(from))
     }
 
     /// Whether it has a place in the stream that it cannot take yet, because it takes a snapshot.
@@ -91,8 +91,8 @@ impl Engine {
                 continue;
             };
             match session.take_stream(backlog, spooled) {
-                Taken::Bytes(bytes) => stats.repl_output_bytes += bytes,
-                Taken::Failed => {
+                StreamTaken::Bytes(bytes) => stats.repl_output_bytes += bytes,
+                StreamTaken::Failed => {
                     session.caller.closing = Closing::Now;
                     control.to_close.push(*key);
                     continue;

@@ -45,7 +45,7 @@ struct UnderWay {
 /// What a thread has for the main thread.
 #[derive(Default)]
 struct HandOver {
-    state: Mutex<State>,
+    state: Mutex<Handed>,
     /// Signalled when there is room for a piece, or when nothing more is wanted.
     changed: Condvar,
     /// Bytes that the read alone holds. It informs (relaxed).
@@ -53,13 +53,13 @@ struct HandOver {
 }
 
 #[derive(Default)]
-struct State {
+struct Handed {
     pieces: VecDeque<Outbox>,
     is_cancelled: bool,
 }
 
 impl HandOver {
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, Handed> {
         // No code of others runs under the lock.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }

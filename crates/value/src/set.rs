@@ -15,7 +15,7 @@ mod tests;
 
 use sluice_base::num::parse_i64;
 use sluice_base::{Bytes, HashSeed, heap};
-use sluice_collections::hash_tree::{Content, Expiry, HashTree, HashTreeIter, Part};
+use sluice_collections::hash_tree::{Content, Expiry, HashTree, HashTreeIter, TreeText};
 use sluice_collections::intset;
 use sluice_collections::listpack::{Element, entry};
 use triomphe::Arc;
@@ -101,10 +101,10 @@ enum SetShape<'a> {
     Tree(&'a HashTree),
 }
 
-fn item_of(part: Part<'_>) -> ListItem<'_> {
+fn item_of(part: TreeText<'_>) -> ListItem<'_> {
     match part {
-        Part::Bytes(bytes) => ListItem::Bytes(bytes),
-        Part::Shared(bytes) => ListItem::Shared(bytes),
+        TreeText::Bytes(bytes) => ListItem::Bytes(bytes),
+        TreeText::Shared(bytes) => ListItem::Shared(bytes),
     }
 }
 

@@ -1,14 +1,16 @@
-//! Payloads for RESTORE: strings, lists, hashes and sets in every form that files have had, sound or with bytes changed.
+//! Payloads for RESTORE: strings, lists, sets, hashes and sorted sets in every form that files have had, sound or with bytes changed.
 //!
 //! Types that ours does not have are not drawn, nor made by a changed byte: the two servers would part.
 
 use super::generate::Generator;
-use super::values;
+use super::{values, zsets};
 
 /// A payload; mostly a sound one. Its checksum is right unless the payload is to be refused for it.
 pub(super) fn payload(generator: &mut Generator<'_>) -> Vec<u8> {
-    let mut payload = body(generator);
-    if generator.chance(35) {
+    let of_zset = generator.chance(20);
+    let mut payload =
+        if of_zset { zsets::body(generator, text, [listpack, ziplist]) } else { body(generator) };
+    if !of_zset && generator.chance(35) {
         spoil(generator, &mut payload);
     }
     let version: u16 = match generator.below(12) {

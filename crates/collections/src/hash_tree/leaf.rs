@@ -18,7 +18,7 @@
 //! Invariants: (1) `room` is a multiple of eight, so tags are compared eight at a time; (2) offsets count from the first entry,
 //! so that the room for slots grows without a change of them; (3) `earliest` and `volatile` agree with the entries.
 
-use super::{Content, Field, Part};
+use super::{Content, Field, TreeText};
 use sluice_base::{Bytes, heap};
 
 /// Some entries whose hashes are neighbours.
@@ -142,12 +142,12 @@ impl HashLeaf {
         Layout { field, expiry, value_at, value, end: at }
     }
 
-    fn part(&self, slot: usize, stored: Stored) -> Part<'_> {
+    fn part(&self, slot: usize, stored: Stored) -> TreeText<'_> {
         match stored {
-            Stored::Inside { at, len } => Part::Bytes(&self.entry(slot)[at..at + len]),
+            Stored::Inside { at, len } => TreeText::Bytes(&self.entry(slot)[at..at + len]),
             Stored::Long(place) => {
                 let long = self.long.as_ref().expect("an entry names a long string of its leaf");
-                Part::Shared(&long.strings[place])
+                TreeText::Shared(&long.strings[place])
             }
         }
     }
@@ -193,7 +193,7 @@ impl HashLeaf {
     }
 
     /// Adds a field that is absent.
-    pub(super) fn push(&mut self, hash: u64, name: Part<'_>, value: Part<'_>, expiry: Option<i64>) {
+    pub(super) fn push(&mut self, hash: u64, name: TreeText<'_>, value: TreeText<'_>, expiry: Option<i64>) {
         if self.len == self.room {
             self.add_room();
         }
@@ -248,11 +248,11 @@ impl HashLeaf {
     }
 
     /// Gives a long string a place; hands back what the entry says of a string.
-    fn keep<'a>(&mut self, part: Part<'a>) -> Kept<'a> {
+    fn keep<'a>(&mut self, part: TreeText<'a>) -> Kept<'a> {
         let bytes = match part {
-            Part::Bytes(bytes) if bytes.len() <= INSIDE_MAX => return Kept::Inside(bytes),
-            Part::Bytes(bytes) => Bytes::copy_from(bytes),
-            Part::Shared(bytes) => bytes.clone(),
+            TreeText::Bytes(bytes) if bytes.len() <= INSIDE_MAX => return Kept::Inside(bytes),
+            TreeText::Bytes(bytes) => Bytes::copy_from(bytes),
+            TreeText::Shared(bytes) => bytes.clone(),
         };
         let long = self.long.get_or_insert_default();
         long.heap += bytes.footprint();
@@ -298,7 +298,7 @@ impl HashLeaf {
     pub(super) fn set_value(&mut self, slot: usize, value: &[u8], garbage: &mut Vec<Bytes>) {
         let layout = self.layout(slot);
         self.release(layout.value, garbage);
-        let kept = self.keep(Part::Bytes(value));
+        let kept = self.keep(TreeText::Bytes(value));
         let inside = kept.inside();
         // In place where the length stays: what counters and fixed records do.
         if let Stored::Inside { at, len } = layout.value

@@ -164,7 +164,7 @@ fn hgetall(ctx: &mut ReadCtx<'_>, args: Args<'_>) -> Run {
         return Ok(Outcome::Done);
     };
     if ctx.slow.suits(hash.len()) {
-        return ctx.slow.begin(|| slow::read(hash, clock, slow::Shown::Pairs));
+        return ctx.slow.begin(|| slow::read(hash, clock, slow::FieldParts::Pairs));
     }
     if clock.all_live(hash) {
         ctx.reply.map(hash.len());
@@ -186,18 +186,18 @@ fn hgetall(ctx: &mut ReadCtx<'_>, args: Args<'_>) -> Run {
 }
 
 fn hkeys(ctx: &mut ReadCtx<'_>, args: Args<'_>) -> Run {
-    reply_each(ctx, args, slow::Shown::Names, |field| field.name)
+    reply_each(ctx, args, slow::FieldParts::Names, |field| field.name)
 }
 
 fn hvals(ctx: &mut ReadCtx<'_>, args: Args<'_>) -> Run {
-    reply_each(ctx, args, slow::Shown::Values, |field| field.value)
+    reply_each(ctx, args, slow::FieldParts::Values, |field| field.value)
 }
 
 /// One string of each field.
 fn reply_each<'a>(
     ctx: &mut ReadCtx<'a>,
     args: Args<'_>,
-    shown: slow::Shown,
+    shown: slow::FieldParts,
     part: impl Fn(HashField<'a>) -> ListItem<'a>,
 ) -> Run {
     let clock = FieldClock::of(&ctx.db.access);

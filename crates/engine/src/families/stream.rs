@@ -17,6 +17,7 @@ use sluice_base::num::IntBuffer;
 use sluice_command::specs::stream as specs;
 use sluice_keyspace::Entry;
 use sluice_resp::Reply;
+use sluice_value::Direction;
 use sluice_value::stream::{Element, EntryRef, Stream, StreamId};
 
 pub(crate) const ROUTES: &[Route] = &[
@@ -182,7 +183,7 @@ fn xrange(ctx: &mut ReadCtx<'_>, args: Args<'_>) -> Run {
     let (start, end) = (interval_start(args.at(2))?, interval_end(args.at(3))?);
     let Some((stream, count)) = ranged(ctx, args)? else { return Ok(Outcome::Done) };
     if slow::suits(&mut ctx.slow, stream, (start, end), count) {
-        return ctx.slow.begin(|| slow::range(stream, (start, end), count, slow::Direction::Up));
+        return ctx.slow.begin(|| slow::range(stream, (start, end), count, Direction::Up));
     }
     reply_entries(&mut ctx.reply, stream.log().iter(start, end), count);
     Ok(Outcome::Done)
@@ -196,7 +197,7 @@ fn xrevrange(ctx: &mut ReadCtx<'_>, args: Args<'_>) -> Run {
         return Ok(Outcome::Done);
     }
     if slow::suits(&mut ctx.slow, stream, (start, end), count) {
-        return ctx.slow.begin(|| slow::range(stream, (start, end), count, slow::Direction::Down));
+        return ctx.slow.begin(|| slow::range(stream, (start, end), count, Direction::Down));
     }
     reply_entries(&mut ctx.reply, stream.log().iter_rev(start, end), count);
     Ok(Outcome::Done)

@@ -21,7 +21,7 @@ use std::collections::VecDeque;
 /// See the module.
 #[derive(Debug)]
 pub(crate) struct Backlog {
-    sealed: VecDeque<Block>,
+    sealed: VecDeque<SealedBlock>,
     tail: Vec<u8>,
     /// Offset of the tail's first byte.
     tail_start: u64,
@@ -30,12 +30,12 @@ pub(crate) struct Backlog {
 }
 
 #[derive(Debug)]
-struct Block {
+struct SealedBlock {
     start: u64,
     bytes: Bytes,
 }
 
-impl Block {
+impl SealedBlock {
     fn end(&self) -> u64 {
         self.start + self.bytes.len() as u64
     }
@@ -104,7 +104,7 @@ impl Backlog {
         }
         let start = self.tail_start;
         self.tail_start += bytes.len() as u64;
-        self.sealed.push_back(Block { start, bytes: Bytes::from_vec(bytes) });
+        self.sealed.push_back(SealedBlock { start, bytes: Bytes::from_vec(bytes) });
     }
 
     fn keep(&mut self, mut buffer: Vec<u8>) {
@@ -165,8 +165,8 @@ const BLOCK_BYTES: usize = 16 * 1024;
 pub(crate) const WINDOW_BYTES: usize = 1 << 20;
 /// A block up to this size is copied into an output: a range of its own in the send costs more.
 const COPIED_BYTES_MAX: usize = 512;
-/// Blocks whose memory is kept for the next ones.
-const SPARE_BLOCKS: usize = 4;
+/// Blocks whose memory is kept for the next ones: one is trimmed for each that is sealed.
+const SPARE_BLOCKS: usize = 1;
 
 #[cfg(test)]
 mod tests {

@@ -8,7 +8,7 @@ use sluice_value::{HashRef, Value};
 
 /// What is shown of each field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Shown {
+pub(super) enum FieldParts {
     Pairs,
     Names,
     Values,
@@ -17,22 +17,22 @@ pub(super) enum Shown {
 /// The fields that were live at the moment of the read.
 #[derive(Debug)]
 struct Fields {
-    shown: Shown,
+    shown: FieldParts,
     clock: FieldClock,
     /// Fields passed so far, by counting and then by writing.
     passed: usize,
-    stage: Stage,
+    stage: FieldStage,
 }
 
 #[derive(Debug)]
-enum Stage {
+enum FieldStage {
     /// Those that are live are counted: so many so far.
     Counting(usize),
     Writing,
 }
 
-pub(super) fn read(hash: HashRef<'_>, clock: FieldClock, shown: Shown) -> SlowRead {
-    let fields = Fields { shown, clock, passed: 0, stage: Stage::Counting(0) };
+pub(super) fn read(hash: HashRef<'_>, clock: FieldClock, shown: FieldParts) -> SlowRead {
+    let fields = Fields { shown, clock, passed: 0, stage: FieldStage::Counting(0) };
     SlowRead::new(vec![root_of(ValueRef::Hash(hash))], fields)
 }
 
@@ -40,8 +40,8 @@ impl Production for Fields {
     fn go_on(&mut self, roots: &mut Vec<Value>, reply: &mut Reply<'_>) -> Progress {
         let [Value::Hash(hash)] = &roots[..] else { return Progress::End };
         match self.stage {
-            Stage::Counting(count) => self.count(hash.view(), count, reply),
-            Stage::Writing => self.write(hash.view(), reply),
+            FieldStage::Counting(count) => self.count(hash.view(), count, reply),
+            FieldStage::Writing => self.write(hash.view(), reply),
         }
     }
 }
@@ -53,15 +53,15 @@ impl Fields {
         let count = before + step.filter(|field| self.clock.is_live(field)).count();
         self.passed += STEP_FIELDS;
         if self.passed < end {
-            self.stage = Stage::Counting(count);
+            self.stage = FieldStage::Counting(count);
             return Progress::More;
         }
         let count = if end == 0 { hash.len() } else { count };
         match self.shown {
-            Shown::Pairs => reply.map(count),
-            Shown::Names | Shown::Values => reply.array(count),
+            FieldParts::Pairs => reply.map(count),
+            FieldParts::Names | FieldParts::Values => reply.array(count),
         }
-        (self.passed, self.stage) = (0, Stage::Writing);
+        (self.passed, self.stage) = (0, FieldStage::Writing);
         self.write(hash, reply)
     }
 
@@ -73,10 +73,10 @@ impl Fields {
             if !self.clock.is_live(&field) {
                 continue;
             }
-            if self.shown != Shown::Values {
+            if self.shown != FieldParts::Values {
                 reply_item(reply, field.name);
             }
-            if self.shown != Shown::Names {
+            if self.shown != FieldParts::Names {
                 reply_item(reply, field.value);
             }
         }

@@ -9,17 +9,17 @@ use std::ops::Range;
 
 /// The elements of a range.
 #[derive(Debug)]
-struct Elements {
+struct ListElements {
     /// Those that are left.
     left: Range<usize>,
     has_begun: bool,
 }
 
 pub(super) fn lrange(list: ListRef<'_>, range: Range<usize>) -> SlowRead {
-    SlowRead::new(vec![root_of(ValueRef::List(list))], Elements { left: range, has_begun: false })
+    SlowRead::new(vec![root_of(ValueRef::List(list))], ListElements { left: range, has_begun: false })
 }
 
-impl Production for Elements {
+impl Production for ListElements {
     fn go_on(&mut self, roots: &mut Vec<Value>, reply: &mut Reply<'_>) -> Progress {
         let [Value::List(list)] = &roots[..] else { return Progress::End };
         if !std::mem::replace(&mut self.has_begun, true) {

@@ -12,18 +12,18 @@ use std::ops::Range;
 
 pub(super) fn sinter(ctx: &mut ReadCtx<'_>, args: Args<'_>) -> Run {
     let sets = sets_of(&mut ctx.db, args, 1..args.len())?;
-    answer(ctx, &sets, Operation::Inter)
+    answer(ctx, &sets, SetOperation::Inter)
 }
 
 pub(super) fn sdiff(ctx: &mut ReadCtx<'_>, args: Args<'_>) -> Run {
     let sets = sets_of(&mut ctx.db, args, 1..args.len())?;
-    answer(ctx, &sets, Operation::Diff)
+    answer(ctx, &sets, SetOperation::Diff)
 }
 
 pub(super) fn sunion(ctx: &mut ReadCtx<'_>, args: Args<'_>) -> Run {
     let sets = sets_of(&mut ctx.db, args, 1..args.len())?;
     let limits = ctx.limits.set;
-    answer(ctx, &sets, Operation::Union(limits))
+    answer(ctx, &sets, SetOperation::Union(limits))
 }
 
 pub(super) fn sinterstore(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
@@ -59,7 +59,7 @@ pub(super) fn sintercard(ctx: &mut ReadCtx<'_>, args: Args<'_>) -> Run {
         at += 2;
     }
     let sets = sets_of(&mut ctx.db, args, 2..2 + count)?;
-    if ctx.slow.suits(Operation::Inter.visited(&sets)) {
+    if ctx.slow.suits(SetOperation::Inter.visited(&sets)) {
         return ctx.slow.begin(|| slow::counted(&sets, limit));
     }
     ctx.reply.int(count_common(&sets, limit) as i64);
@@ -78,21 +78,21 @@ pub(super) fn count_common(sets: &[Option<SetRef<'_>>], limit: usize) -> usize {
 
 /// What is made of several sets.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Operation {
+pub(super) enum SetOperation {
     Inter,
     Diff,
     /// With the limits of the set that remembers what was seen.
     Union(SetLimits),
 }
 
-impl Operation {
+impl SetOperation {
     /// How many members are walked.
     fn visited(self, sets: &[Option<SetRef<'_>>]) -> usize {
         let mut lens = sets.iter().map(|set| set.map_or(0, SetRef::len));
         match self {
-            Operation::Inter => lens.min().unwrap_or(0),
-            Operation::Diff => lens.next().unwrap_or(0),
-            Operation::Union(_) => lens.sum(),
+            SetOperation::Inter => lens.min().unwrap_or(0),
+            SetOperation::Diff => lens.next().unwrap_or(0),
+            SetOperation::Union(_) => lens.sum(),
         }
     }
 
@@ -106,15 +106,15 @@ impl Operation {
             true
         };
         match self {
-            Operation::Inter => intersect(sets, visit),
-            Operation::Diff => subtract(sets, visit),
-            Operation::Union(limits) => unite(sets, limits, visit),
+            SetOperation::Inter => intersect(sets, visit),
+            SetOperation::Diff => subtract(sets, visit),
+            SetOperation::Union(limits) => unite(sets, limits, visit),
         }
         reply.end_set(deferred, count);
     }
 }
 
-fn answer(ctx: &mut ReadCtx<'_>, sets: &[Option<SetRef<'_>>], operation: Operation) -> Run {
+fn answer(ctx: &mut ReadCtx<'_>, sets: &[Option<SetRef<'_>>], operation: SetOperation) -> Run {
     if ctx.slow.suits(operation.visited(sets)) {
         return ctx.slow.begin(|| slow::combined(sets, operation));
     }

@@ -1,6 +1,6 @@
 //! SMEMBERS, SINTER, SUNION, SDIFF and SINTERCARD of large sets, produced by another thread.
 
-use super::algebra::{Operation, count_common};
+use super::algebra::{SetOperation, count_common};
 use super::reply_member;
 use crate::slow_reads::{Production, Progress, SlowRead, is_piece, root_of};
 use sluice_keyspace::ValueRef;
@@ -35,7 +35,7 @@ impl Production for Members {
     }
 }
 
-pub(super) fn combined(sets: &[Option<SetRef<'_>>], operation: Operation) -> SlowRead {
+pub(super) fn combined(sets: &[Option<SetRef<'_>>], operation: SetOperation) -> SlowRead {
     let there = sets.iter().map(Option::is_some).collect::<Vec<bool>>();
     SlowRead::in_one_step(roots_of(sets), move |roots, reply| {
         operation.reply(&views(roots, &there), reply);

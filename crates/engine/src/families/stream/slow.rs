@@ -4,15 +4,8 @@ use super::reply_entry;
 use crate::slow_reads::{Production, Progress, SlowRead, SlowReadAsk, is_piece, root_of};
 use sluice_keyspace::ValueRef;
 use sluice_resp::Reply;
-use sluice_value::Value;
 use sluice_value::stream::{EntryLog, EntryRef, Stream, StreamId};
-
-/// The order of the entries.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Direction {
-    Up,
-    Down,
-}
+use sluice_value::{Direction, Value};
 
 /// The entries between two ids.
 #[derive(Debug)]
@@ -24,11 +17,11 @@ struct Entries {
     /// Entries that are wanted at most.
     count: usize,
     direction: Direction,
-    stage: Stage,
+    stage: EntryStage,
 }
 
 #[derive(Debug)]
-enum Stage {
+enum EntryStage {
     /// The entries are counted: so many so far.
     Counting(usize),
     /// So many are still to be written.
@@ -53,7 +46,7 @@ pub(super) fn range(
     count: usize,
     direction: Direction,
 ) -> SlowRead {
-    let entries = Entries { all: ids, left: Some(ids), count, direction, stage: Stage::Counting(0) };
+    let entries = Entries { all: ids, left: Some(ids), count, direction, stage: EntryStage::Counting(0) };
     SlowRead::new(vec![root_of(ValueRef::Stream(stream))], entries)
 }
 
@@ -61,8 +54,8 @@ impl Production for Entries {
     fn go_on(&mut self, roots: &mut Vec<Value>, reply: &mut Reply<'_>) -> Progress {
         let [Value::Stream(stream)] = &roots[..] else { return Progress::End };
         match self.stage {
-            Stage::Counting(counted) => self.count(stream.log(), counted, reply),
-            Stage::Writing(left) => self.write(stream.log(), left, reply),
+            EntryStage::Counting(counted) => self.count(stream.log(), counted, reply),
+            EntryStage::Writing(left) => self.write(stream.log(), left, reply),
         }
     }
 }
@@ -76,12 +69,12 @@ impl Entries {
             steps < STEP_ENTRIES
         });
         if self.left.is_some() && counted < self.count {
-            self.stage = Stage::Counting(counted);
+            self.stage = EntryStage::Counting(counted);
             return Progress::More;
         }
         let count = counted.min(self.count);
         reply.array(count);
-        (self.left, self.stage) = (Some(self.all), Stage::Writing(count));
+        (self.left, self.stage) = (Some(self.all), EntryStage::Writing(count));
         if count == 0 { Progress::End } else { Progress::More }
     }
 
@@ -92,7 +85,7 @@ impl Entries {
             left -= 1;
             left > 0 && !is_piece(reply)
         });
-        self.stage = Stage::Writing(left);
+        self.stage = EntryStage::Writing(left);
         if left == 0 || self.left.is_none() { Progress::End } else { Progress::More }
     }
 

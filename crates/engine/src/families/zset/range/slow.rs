@@ -1,6 +1,6 @@
 //! Ranges of many elements, produced by another thread.
 
-use crate::families::zset::{Shown, reply_count, reply_element};
+use crate::families::zset::{ElementsShown, reply_count, reply_element};
 use crate::slow_reads::{Production, Progress, SlowRead, is_piece, root_of};
 use sluice_keyspace::ValueRef;
 use sluice_resp::Reply;
@@ -9,20 +9,25 @@ use std::ops::Range;
 
 /// The elements of these ranks.
 #[derive(Debug)]
-struct Elements {
+struct RangeElements {
     /// Those that are left.
     left: Range<usize>,
     direction: Direction,
-    shown: Shown,
+    shown: ElementsShown,
     has_begun: bool,
 }
 
-pub(super) fn range(zset: ZsetRef<'_>, ranks: Range<usize>, direction: Direction, shown: Shown) -> SlowRead {
-    let elements = Elements { left: ranks, direction, shown, has_begun: false };
+pub(super) fn range(
+    zset: ZsetRef<'_>,
+    ranks: Range<usize>,
+    direction: Direction,
+    shown: ElementsShown,
+) -> SlowRead {
+    let elements = RangeElements { left: ranks, direction, shown, has_begun: false };
     SlowRead::new(vec![root_of(ValueRef::Zset(zset))], elements)
 }
 
-impl Production for Elements {
+impl Production for RangeElements {
     fn go_on(&mut self, roots: &mut Vec<Value>, reply: &mut Reply<'_>) -> Progress {
         let [Value::Zset(zset)] = &roots[..] else { return Progress::End };
         if !std::mem::replace(&mut self.has_begun, true) {
