@@ -13,11 +13,11 @@ use std::sync::atomic::Ordering::Relaxed;
 pub(crate) struct OpenSet {
     /// The members.
     pub set: Set,
-    home: Home,
+    home: SetHome,
 }
 
 /// Where an open set came from.
-enum Home {
+enum SetHome {
     /// No entry: the key is absent.
     Absent,
     /// The entry's block, whose bytes are still there.
@@ -29,7 +29,7 @@ enum Home {
 impl Db {
     /// An empty set of that encoding for a key that is absent.
     pub(crate) fn open_new_set(&mut self, encoding: SetEncoding, limits: SetLimits) -> OpenSet {
-        OpenSet { set: Set::new(encoding, limits), home: Home::Absent }
+        OpenSet { set: Set::new(encoding, limits), home: SetHome::Absent }
     }
 
     /// Takes the set of an entry out; `None` for another type. [`Db::close_set`] has to follow.
@@ -49,7 +49,7 @@ impl Db {
         self.before_change(found.handle);
         let mut set = self.store.set_scratch.take().unwrap_or_default();
         set.load_inline(entry::payload(head, self.store.slab.body(found.handle)), encoding);
-        Some(OpenSet { set, home: Home::Inside(found) })
+        Some(OpenSet { set, home: SetHome::Inside(found) })
     }
 
     fn open_set_outside(&mut self, found: Found, head: Head) -> OpenSet {
@@ -69,14 +69,14 @@ impl Db {
             | None => mixed_up(),
         }
         let heap_bytes = set.heap_bytes();
-        OpenSet { set, home: Home::Outside { found, index, heap_bytes } }
+        OpenSet { set, home: SetHome::Outside { found, index, heap_bytes } }
     }
 
     /// Puts a set back that was not changed.
     pub(crate) fn close_set_unchanged(&mut self, open: OpenSet) {
         match open.home {
-            Home::Absent | Home::Inside(_) => self.recycle_set(open.set),
-            Home::Outside { index, heap_bytes, .. } => {
+            SetHome::Absent | SetHome::Inside(_) => self.recycle_set(open.set),
+            SetHome::Outside { index, heap_bytes, .. } => {
                 // A look for a member that is absent may have copied shared nodes, which takes other memory.
                 self.store.outside_bytes = self.store.outside_bytes + open.set.heap_bytes() - heap_bytes;
                 self.put_set_back(index, open.set);
@@ -94,16 +94,16 @@ impl Db {
         let len =
             set.inline_len().filter(|len| entry::fits_inside(key.bytes.len(), meta.expiry.is_some(), *len));
         match (home, len) {
-            (Home::Absent, Some(len)) => {
+            (SetHome::Absent, Some(len)) => {
                 let name = self.store_name(key.bytes);
                 let handle = self.build_set(name, &set, len, 0, meta);
                 self.enter(key, handle, meta);
                 self.recycle_set(set);
             }
-            (Home::Absent, None) => {
+            (SetHome::Absent, None) => {
                 self.insert_payload(key, Payload::Outside(Form::SetOutside, Value::Set(set)), meta);
             }
-            (Home::Inside(found), Some(len)) => {
+            (SetHome::Inside(found), Some(len)) => {
                 if !self.write_set(found.handle, &set, len) {
                     let name = self.name_again(found.handle, key);
                     let handle = self.build_set(name, &set, len, len / 4, meta);
@@ -111,13 +111,13 @@ impl Db {
                 }
                 self.recycle_set(set);
             }
-            (Home::Inside(found), None) => {
+            (SetHome::Inside(found), None) => {
                 let payload = Payload::Outside(Form::SetOutside, Value::Set(set));
                 let handle = self.build(self.name_again(found.handle, key), payload, meta);
                 self.replace_block(found, key, handle);
             }
             // Back inside only well below the bound, lest a set at the bound moves with every change.
-            (Home::Outside { found, index, heap_bytes }, Some(len)) if len <= BACK_INSIDE_MAX => {
+            (SetHome::Outside { found, index, heap_bytes }, Some(len)) if len <= BACK_INSIDE_MAX => {
                 let name = self.name_again(found.handle, key);
                 let handle = self.build_set(name, &set, len, 0, meta);
                 self.store.outside_bytes -= heap_bytes;
@@ -126,7 +126,7 @@ impl Db {
                 self.recycle_set_value(stand_in);
                 return Some(Value::Set(set));
             }
-            (Home::Outside { index, heap_bytes, .. }, Some(_) | None) => {
+            (SetHome::Outside { index, heap_bytes, .. }, Some(_) | None) => {
                 self.store.outside_bytes = self.store.outside_bytes + set.heap_bytes() - heap_bytes;
                 self.put_set_back(index, set);
             }
@@ -134,14 +134,14 @@ impl Db {
         None
     }
 
-    fn close_empty_set(&mut self, key: Key<'_>, set: Set, home: Home) -> Option<Value> {
+    fn close_empty_set(&mut self, key: Key<'_>, set: Set, home: SetHome) -> Option<Value> {
         match home {
-            Home::Absent => self.recycle_set(set),
-            Home::Inside(found) => {
+            SetHome::Absent => self.recycle_set(set),
+            SetHome::Inside(found) => {
                 self.remove(found, key);
                 self.recycle_set(set);
             }
-            Home::Outside { found, index, heap_bytes } => {
+            SetHome::Outside { found, index, heap_bytes } => {
                 // The stand-in goes with the entry: its bytes are counted instead of the set's until then.
                 let stood_in = self.store.values.get(index).map_or(0, Value::heap_bytes);
                 self.store.outside_bytes = self.store.outside_bytes - heap_bytes + stood_in;
