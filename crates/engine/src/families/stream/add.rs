@@ -230,7 +230,9 @@ pub(super) fn xadd(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
         edit.effects().rewrite(|| {
             let mut argv = args.to_vecs();
             argv[id_at] = if is_given { argv[id_at].clone() } else { id.to_text() };
-            threshold.map(|threshold| threshold.put(&mut argv));
+            if let Some(threshold) = threshold {
+                threshold.put(&mut argv);
+            }
             argv
         });
     }
