@@ -19,6 +19,7 @@ mod shrink;
 mod special;
 mod streams;
 mod values;
+mod zsets;
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;

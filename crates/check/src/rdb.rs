@@ -373,7 +373,8 @@ impl SnapshotReport {
                 | Problem::Compression
                 | Problem::List
                 | Problem::Hash
-                | Problem::Stream
+                | Problem::Zipmap
+                | Problem::Stream(_)
                 | Problem::Zset
                 | Problem::Set
                 | Problem::Module,

@@ -35,7 +35,6 @@ const TRACKING: &str = "client-side caching";
 const NO_TLS: &str = "TLS is not supported by this version: connections would be plain text";
 const NO_ACL_FILE: &str =
     "ACL files are not supported by this version: there are no users yet, only requirepass";
-const NO_REPLICA: &str = "being a replica is not supported by this version";
 const NO_CLUSTER: &str = "cluster mode is not supported by this version";
 const NO_SCAN_FIELDS: &str = "entries are moved one by one, and large values are not moved";
 const ALWAYS_LAZY: &str = "large values are always freed in the background";
@@ -99,7 +98,7 @@ params! {
     Network {
         BIND: List = list("bind", &["*", "-::*"]),
             "Addresses to listen on. A leading '-' allows an address to be missing; '*' and '::*' mean all of IPv4 and IPv6.";
-        BIND_SOURCE_ADDR: Text = optional("bind-source-addr").later(REPLICATION),
+        BIND_SOURCE_ADDR: Text = optional("bind-source-addr"),
             "Local address from which this server opens connections to others.";
         PROTECTED_MODE: Bool = boolean("protected-mode", true),
             "Refuse clients from other machines while the default user has no password and no address was chosen.";
@@ -335,25 +334,25 @@ params! {
             "Force a rewritten file to disk piece by piece while it is written.";
     }
     Replication {
-        REPLICAOF: Special = special("replicaof", ParamKind::ReplicaOf).alias("slaveof").immutable().multi_arg().refused(NO_REPLICA).later(REPLICATION),
+        REPLICAOF: Special = special("replicaof", ParamKind::ReplicaOf).alias("slaveof").immutable().multi_arg(),
             "Host and port of the primary whose copy this server is; 'no one' is none.";
-        PRIMARYAUTH: Text = optional_binary("primaryauth").alias("masterauth").sensitive().later(REPLICATION),
+        PRIMARYAUTH: Text = optional_binary("primaryauth").alias("masterauth").sensitive(),
             "Password for the primary.";
-        PRIMARYUSER: Text = optional("primaryuser").alias("masteruser").sensitive().later(REPLICATION),
+        PRIMARYUSER: Text = optional("primaryuser").alias("masteruser").sensitive(),
             "User name for the primary.";
-        REPLICA_SERVE_STALE_DATA: Bool = boolean("replica-serve-stale-data", true).alias("slave-serve-stale-data").later(REPLICATION),
+        REPLICA_SERVE_STALE_DATA: Bool = boolean("replica-serve-stale-data", true).alias("slave-serve-stale-data"),
             "Answer clients although the primary is out of reach or the first copy is not complete.";
-        REPLICA_READ_ONLY: Bool = boolean("replica-read-only", true).alias("slave-read-only").debug().later(REPLICATION),
+        REPLICA_READ_ONLY: Bool = boolean("replica-read-only", true).alias("slave-read-only").debug(),
             "Refuse writes of clients on a replica.";
-        REPLICA_PRIORITY: Int = number("replica-priority", 100, 0, INT).alias("slave-priority").later(REPLICATION),
+        REPLICA_PRIORITY: Int = number("replica-priority", 100, 0, INT).alias("slave-priority"),
             "Rank for promotion by Sentinel; the lowest wins, 0 is never promoted.";
-        REPLICA_ANNOUNCED: Bool = boolean("replica-announced", true).later(REPLICATION),
+        REPLICA_ANNOUNCED: Bool = boolean("replica-announced", true),
             "Let Sentinel report this replica.";
-        REPLICA_ANNOUNCE_IP: Text = optional("replica-announce-ip").alias("slave-announce-ip").later(REPLICATION),
+        REPLICA_ANNOUNCE_IP: Text = optional("replica-announce-ip").alias("slave-announce-ip"),
             "Address that a replica reports instead of the one that its primary sees.";
-        REPLICA_ANNOUNCE_PORT: Int = number("replica-announce-port", 0, 0, 65535).alias("slave-announce-port").later(REPLICATION),
+        REPLICA_ANNOUNCE_PORT: Int = number("replica-announce-port", 0, 0, 65535).alias("slave-announce-port"),
             "Port that a replica reports instead of its own; 0 is its own.";
-        REPLICA_IGNORE_MAXMEMORY: Bool = boolean("replica-ignore-maxmemory", true).alias("slave-ignore-maxmemory").later(REPLICATION),
+        REPLICA_IGNORE_MAXMEMORY: Bool = boolean("replica-ignore-maxmemory", true).alias("slave-ignore-maxmemory"),
             "Leave eviction to the primary.";
         REPLICA_IGNORE_DISK_WRITE_ERRORS: Bool = boolean("replica-ignore-disk-write-errors", false).later(REPLICATION),
             "Go on when a replica cannot write what the primary sends to disk, instead of ending the process.";
@@ -381,7 +380,7 @@ params! {
             "Seconds to wait for more replicas before a full copy begins.";
         REPL_DISKLESS_SYNC_MAX_REPLICAS: Int = number("repl-diskless-sync-max-replicas", 0, 0, INT),
             "Replicas after which a full copy begins without further waiting; 0 waits the whole delay.";
-        REPL_DISKLESS_LOAD: Choice<DisklessLoad> = one_of::<DisklessLoad>("repl-diskless-load", DisklessLoad::Disabled as u8).debug().deny_loading().later(REPLICATION),
+        REPL_DISKLESS_LOAD: Choice<DisklessLoad> = one_of::<DisklessLoad>("repl-diskless-load", DisklessLoad::Disabled as u8).debug().deny_loading(),
             "How a replica loads a full copy from the socket: disabled, on-empty-db, swapdb, flush-before-load.";
         DUAL_CHANNEL_REPLICATION_ENABLED: Bool = boolean("dual-channel-replication-enabled", false).debug(),
             "Send the full copy and the writes that follow over two connections.";

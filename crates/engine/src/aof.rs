@@ -46,6 +46,8 @@ pub(crate) struct AofStream {
     stamped_s: Option<i64>,
     /// Where in the history of replication the file stands, by its last annotation: id, offset.
     noted: Option<([u8; 40], u64)>,
+    /// The database that the primary's stream has selected, as the file says.
+    noted_db: Option<usize>,
     /// Units were appended behind that annotation.
     has_unnoted: bool,
     /// Which keys were written where; there under `appendfsync always` alone.
@@ -198,6 +200,10 @@ impl AofStream {
         if self.noted.is_none_or(|(known, _)| known != id) {
             ReplicationNote::Id(id).push(&mut self.pending);
         }
+        if stream.has_primary() && self.noted_db != Some(point.db) {
+            self.noted_db = Some(point.db);
+            ReplicationNote::Db(point.db as u64).push(&mut self.pending);
+        }
         ReplicationNote::Offset(point.offset).push(&mut self.pending);
         self.position += (self.pending.len() - before) as u64;
         self.noted = Some((id, point.offset));
@@ -302,6 +308,7 @@ impl Engine {
         aof.selected = None;
         aof.stamped_s = None;
         aof.noted = None;
+        aof.noted_db = None;
     }
 
     /// Whether output waits until it is durable: `appendfsync always`.

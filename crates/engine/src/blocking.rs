@@ -388,6 +388,11 @@ impl Waiting {
         self.request.args_bytes()
     }
 
+    /// Bytes that the request came in.
+    pub(crate) fn wire_bytes(&self) -> usize {
+        self.request.bytes()
+    }
+
     /// Bytes that the allocator has given.
     pub(crate) fn footprint(&self) -> usize {
         heap::boxed::<Waiting>() + self.request.footprint()

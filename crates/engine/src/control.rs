@@ -44,6 +44,14 @@ pub struct Control {
     pub rewriting: Rewriting,
     /// Replicas that ask for the data.
     pub full_syncs: FullSyncs,
+    /// This server as a replica; none for a primary.
+    pub replica: Option<Box<crate::replica::ReplicaRole>>,
+    /// Changes whenever another primary is followed, or none any more.
+    pub role_epoch: u64,
+    /// The role that a client has asked for.
+    pub(crate) role_wanted: Option<crate::replica::RoleWanted>,
+    /// The database that the primary's stream has selected at the point of the snapshot that was loaded last.
+    pub(crate) loaded_stream_db: Option<usize>,
     /// CLIENT PAUSE.
     pub pause: Pause,
     /// Clients that wait.

@@ -3,7 +3,7 @@
 use crate::action::Action;
 use crate::engine::Engine;
 use crate::process::{LogLevel, Process};
-use crate::session::Closing;
+use crate::session::{ClientKind, Closing};
 use sluice_config::param;
 use sluice_keyspace::ExpireCycle;
 
@@ -46,7 +46,9 @@ impl Engine {
     fn expire(&mut self, process: &mut dyn Process, period_ms: i64) {
         // Expiry is a write: a pause keeps it back too.
         let paused = self.control.pause.active(process.now()) || self.control.pending_end.is_some();
-        if !self.control.active_expire || self.control.limits.import_mode || paused {
+        // A replica is told of deletions.
+        let is_replica = self.control.replica.is_some();
+        if !self.control.active_expire || self.control.limits.import_mode || paused || is_replica {
             return;
         }
         let effort = self.control.config.int(param::ACTIVE_EXPIRE_EFFORT).clamp(1, 10) - 1;
@@ -110,7 +112,7 @@ impl Engine {
             let idle = now.unix_s() - session.caller.last_s;
             session.output_peak = crate::session::short(session.output_bytes());
             let flags = session.caller.flags;
-            let exempt = session.caller.replica.is_some()
+            let exempt = session.caller.kind != ClientKind::Normal
                 || flags.monitor
                 || session.waiting.is_some()
                 || session.caller.subscribed.is_any();
@@ -171,6 +173,7 @@ impl Engine {
         rates.ops.sample(self.stats.total_commands, now_us, 1_000_000);
         rates.input.sample(counts.net_input_bytes, now_us, 1_000_000);
         rates.output.sample(counts.net_output_bytes, now_us, 1_000_000);
+        rates.repl_input.sample(counts.net_repl_input_bytes, now_us, 1_000_000);
         rates.cycles.sample(counts.cycles, now_us, 1_000_000);
         rates.cycle_us.sample(counts.cycle_us, counts.cycles, 1);
     }

@@ -10,12 +10,14 @@ use crate::gate::Gate;
 use crate::limits::Limits;
 use crate::prepare::{PreparedBatch, Preparer};
 use crate::process::Process;
+use crate::replica::ReplicaRole;
 use crate::session::{ClientKind, Closing, Connection, ReplicaState, Session, Sessions, SyncStage};
 use crate::session_key::SessionKey;
 use crate::stats::Stats;
 use sluice_base::{HashSeed, Now, Rng};
 use sluice_config::{Config, param};
 use sluice_keyspace::{Classes, Effects, KeyHasher, Keyspace, Layout};
+use sluice_replication::Primary;
 use sluice_resp::{Admission, Outbox};
 use std::sync::Arc;
 
@@ -89,6 +91,12 @@ impl Engine {
         let hasher = KeyHasher::new(seeds.hash, Layout::One);
         let keyspace = Keyspace::new(limits.databases, hasher);
         let mut control = Control::new(config, limits, now, hex(&process.entropy()), hex(&process.entropy()));
+        if let Some((host, port)) = control.config.replica_of() {
+            let host = String::from_utf8_lossy(host).into_owned();
+            control.replica = Some(Box::new(ReplicaRole::new(Primary { host, port })));
+            control.role_epoch = 1;
+            control.stream.set_has_primary(true);
+        }
         control.slow_reads.set_threads(1);
         Engine::with(control, keyspace, Rng::new(seeds.rng))
     }
@@ -269,6 +277,9 @@ impl Engine {
         if session.waiting.is_some() || self.control.watching.concerns(key) {
             self.forget_waits(&mut session);
         }
+        if session.caller.is_primary() {
+            self.forget_link_session(key);
+        }
         if session.caller.replica.is_some() {
             self.detach_replica(key, &session);
         }
@@ -331,6 +342,10 @@ impl Engine {
         let text = format!("Protocol error ({reason}) from client: {client}. Query buffer: {shown}");
         process.log(crate::LogLevel::Verbose, &text);
         session.caller.flags.protocol_error = true;
+        if let Some(role) = self.control.replica.as_mut().filter(|_| session.caller.is_primary()) {
+            // The same bytes would come again.
+            role.can_resume = false;
+        }
         session.caller.closing = Closing::AfterReply;
         self.reply_error(&mut session, &crate::CmdError::owned(message));
         session.note_output(&mut self.control.ready);
@@ -469,6 +484,10 @@ impl Control {
             aof: Default::default(),
             rewriting: Default::default(),
             stream: crate::repl_stream::ReplicationStream::new(replid),
+            replica: None,
+            role_epoch: 0,
+            role_wanted: None,
+            loaded_stream_db: None,
             pause: Pause::default(),
             blocking: Default::default(),
             full_syncs: Default::default(),

@@ -45,6 +45,22 @@ impl From<WrongType> for CmdError {
 impl CmdError {
     /// The data are being loaded.
     pub(crate) const LOADING: CmdError = CmdError::text("LOADING Valkey is loading the dataset in memory");
+    /// The data are the primary's.
+    pub(crate) const READ_ONLY_REPLICA: CmdError =
+        CmdError::text("READONLY You can't write against a read only replica.");
+    /// The primary is out of reach, and what it may have changed shall not be missed.
+    pub(crate) const STALE_REPLICA: CmdError =
+        CmdError::text("MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'.");
+    /// WAIT is for those whose writes are propagated.
+    pub(crate) const WAIT_ON_REPLICA: CmdError = CmdError::text(
+        "ERR WAIT cannot be used with replica instances. Please also note that if a replica is configured to be writable \
+         (which is not the default) writes to replicas are just local and are not propagated.",
+    );
+    /// The same of WAITAOF.
+    pub(crate) const WAITAOF_ON_REPLICA: CmdError = CmdError::text(
+        "ERR WAITAOF cannot be used with replica instances. Please also note that writes to replicas are just local and are \
+         not propagated.",
+    );
     /// A database has no room for more entries.
     pub(crate) const NO_ENTRY_SPACE: CmdError =
         CmdError::text("OOM command not allowed when a database has nearly as many entries as one can hold");

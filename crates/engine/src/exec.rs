@@ -99,7 +99,7 @@ impl Engine {
                 return Next::Done;
             }
         };
-        let permit = match self.gate.pass(spec, session.mask) {
+        let permit = match self.gate.pass(spec, session) {
             Some(permit) => permit,
             None => match self.ask_gate(session, spec, args, now, process) {
                 Verdict::Run(permit) => permit,
@@ -328,7 +328,8 @@ impl Engine {
         process: &mut dyn Process,
     ) {
         session.caller.net_in += request.wire_len() as u64;
-        if let Some(transaction) = &mut session.transaction {
+        // The primary has run the others.
+        if let Some(transaction) = session.transaction.as_mut().filter(|_| !session.caller.is_primary()) {
             transaction.abort();
         }
         let mark = session.outbox.mark();

@@ -12,6 +12,7 @@ pub(crate) mod hyperloglog;
 pub(crate) mod list;
 pub(crate) mod monitor;
 pub(crate) mod pubsub;
+pub(crate) mod replica;
 pub(crate) mod replication;
 pub(crate) mod server;
 pub(crate) mod set;

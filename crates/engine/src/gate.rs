@@ -82,6 +82,8 @@ pub struct Check {
     /// Whether it can reject this session anything, whatever the state of the server: so that a session with
     /// restrictions slows no other.
     pub armed_for: fn(&Session) -> bool,
+    /// Whether it concerns this server's primary, whose commands were decided on there.
+    pub holds_primary: bool,
     /// Its answer; `None` lets the command pass. Must be `None` in a state in which the check is not armed.
     pub ask: fn(&Asked<'_>) -> Option<Verdict>,
 }
@@ -94,6 +96,7 @@ pub(crate) const CHECKS: &[Check] = &[
         concerns: |spec| !spec.flags.has(Flags::NO_AUTH),
         armed: |_| false,
         armed_for: |session| !session.caller.authenticated,
+        holds_primary: false,
         ask: |asked| {
             // Without a password the default user is everybody, whenever the connection came.
             (!asked.caller.authenticated && !asked.control.limits.password.is_empty())
@@ -105,6 +108,7 @@ pub(crate) const CHECKS: &[Check] = &[
         concerns: |spec| spec.flags.has(Flags::PROTECTED),
         armed: |control| control.config.choice::<Guard>(param::ENABLE_DEBUG_COMMAND) != Guard::Yes,
         armed_for: |_| false,
+        holds_primary: false,
         ask: |asked| {
             let open = match asked.control.config.choice::<Guard>(param::ENABLE_DEBUG_COMMAND) {
                 Guard::Yes => true,
@@ -119,6 +123,7 @@ pub(crate) const CHECKS: &[Check] = &[
         concerns: |spec| spec.flags.has(Flags::NO_MULTI),
         armed: |_| false,
         armed_for: |session| session.transaction.is_some(),
+        holds_primary: false,
         ask: |asked| {
             asked.session.transaction.as_ref().map(|_| {
                 let name = asked.spec.full_name;
@@ -133,6 +138,7 @@ pub(crate) const CHECKS: &[Check] = &[
         concerns: |spec| spec.flags.has(Flags::DENYOOM) || is_exec(spec),
         armed: |control| control.limits.maxmemory > 0,
         armed_for: |_| false,
+        holds_primary: false,
         ask: |asked| {
             let over = asked.room == Room::None;
             (over && asked.flags.has(Flags::DENYOOM)).then_some(Verdict::Reject(CmdError::text(
@@ -145,6 +151,7 @@ pub(crate) const CHECKS: &[Check] = &[
         concerns: |spec| spec.flags.has(Flags::WRITE) || spec.id == connection::PING.id || is_exec(spec),
         armed: Control::refuses_writes,
         armed_for: |_| false,
+        holds_primary: false,
         ask: |asked| {
             let concerned = asked.flags.has(Flags::WRITE) || asked.spec.id == connection::PING.id;
             concerned.then_some(Verdict::Reject(CmdError::text(UNSAVED)))
@@ -158,6 +165,7 @@ pub(crate) const CHECKS: &[Check] = &[
         },
         armed: |control| control.nearly_full,
         armed_for: |_| false,
+        holds_primary: false,
         ask: |asked| {
             (asked.control.nearly_full && asked.flags.has(Flags::WRITE))
                 .then_some(Verdict::Reject(CmdError::NO_ENTRY_SPACE))
@@ -168,6 +176,7 @@ pub(crate) const CHECKS: &[Check] = &[
         concerns: |spec| spec.flags.has(Flags::WRITE) || is_exec(spec) || spec.id == connection::PING.id,
         armed: |control| control.aof.report().fault.is_some(),
         armed_for: |_| false,
+        holds_primary: false,
         ask: |asked| {
             let reason = asked.control.aof.report().fault.as_ref()?;
             let text = format!("MISCONF Errors writing to the AOF file: {reason}");
@@ -180,9 +189,22 @@ pub(crate) const CHECKS: &[Check] = &[
         concerns: |spec| spec.flags.has(Flags::WRITE) || is_exec(spec),
         armed: Control::lacks_replicas,
         armed_for: |_| false,
+        holds_primary: false,
         ask: |asked| {
             (asked.control.lacks_replicas() && asked.flags.has(Flags::WRITE))
                 .then_some(Verdict::Reject(CmdError::text("NOREPLICAS Not enough good replicas to write.")))
+        },
+    },
+    Check {
+        name: "read-only",
+        concerns: |spec| spec.flags.has(Flags::WRITE) || is_exec(spec),
+        armed: |control| control.replica.is_some() && control.config.bool(param::REPLICA_READ_ONLY),
+        armed_for: |_| false,
+        holds_primary: false,
+        ask: |asked| {
+            let refuses =
+                asked.control.replica.is_some() && asked.control.config.bool(param::REPLICA_READ_ONLY);
+            (refuses && asked.flags.has(Flags::WRITE)).then_some(Verdict::Reject(CmdError::READ_ONLY_REPLICA))
         },
     },
     Check {
@@ -190,6 +212,7 @@ pub(crate) const CHECKS: &[Check] = &[
         concerns: |spec| !WHILE_LISTENING.iter().any(|allowed| allowed.id == spec.id),
         armed: |_| false,
         armed_for: |session| session.caller.only_listens(),
+        holds_primary: false,
         ask: |asked| {
             asked.caller.only_listens().then(|| {
                 let name = asked.spec.full_name;
@@ -201,16 +224,39 @@ pub(crate) const CHECKS: &[Check] = &[
         },
     },
     Check {
-        name: "loading",
-        concerns: |spec| !spec.flags.has(Flags::LOADING) || is_exec(spec),
-        armed: |control| control.load.is_some(),
+        name: "stale",
+        concerns: |spec| !spec.flags.has(Flags::STALE) || is_exec(spec),
+        armed: Control::is_stale,
         armed_for: |_| false,
+        holds_primary: false,
         ask: |asked| {
             let is_allowed = match &asked.session.transaction {
+                Some(transaction) if is_exec(asked.spec) => transaction.is_allowed_while_stale(),
+                Some(_) | None => asked.spec.flags.has(Flags::STALE),
+            };
+            (asked.control.is_stale() && !is_allowed).then_some(Verdict::Reject(CmdError::STALE_REPLICA))
+        },
+    },
+    Check {
+        name: "loading",
+        concerns: |spec| {
+            !spec.flags.has(Flags::LOADING) || spec.flags.has(Flags::NO_ASYNC_LOADING) || is_exec(spec)
+        },
+        armed: |control| control.load.is_some(),
+        armed_for: |_| false,
+        holds_primary: true,
+        ask: |asked| {
+            let load = asked.control.load.as_ref()?;
+            let is_allowed = match &asked.session.transaction {
+                _ if load.is_async() => !asked.flags.has(Flags::NO_ASYNC_LOADING),
                 Some(transaction) if is_exec(asked.spec) => transaction.is_allowed_while_loading(),
                 Some(_) | None => asked.spec.flags.has(Flags::LOADING),
             };
-            (asked.control.load.is_some() && !is_allowed).then_some(Verdict::Reject(CmdError::LOADING))
+            (!is_allowed).then(|| match asked.caller.is_primary() {
+                // What the primary sends is not lost: it waits.
+                true => Verdict::Postpone,
+                false => Verdict::Reject(CmdError::LOADING),
+            })
         },
     },
     Check {
@@ -218,6 +264,7 @@ pub(crate) const CHECKS: &[Check] = &[
         concerns: |spec| touches_keys(spec.flags),
         armed: |_| false,
         armed_for: |session| receives_stream(&session.caller),
+        holds_primary: false,
         ask: |asked| {
             receives_stream(asked.caller)
                 .then_some(Verdict::Reject(CmdError::text("ERR Replica can't interact with the keyspace")))
@@ -228,6 +275,7 @@ pub(crate) const CHECKS: &[Check] = &[
         concerns: |_| true,
         armed: |control| control.pause.until_ms > 0 || control.pending_end.is_some(),
         armed_for: |_| false,
+        holds_primary: true,
         ask: |asked| {
             let pause = asked.control.pause;
             let writes = asked.flags.has_any(Flags::WRITE.or(Flags::MAY_REPLICATE));
@@ -243,6 +291,7 @@ pub(crate) const CHECKS: &[Check] = &[
         concerns: |spec| !NEVER_QUEUED.iter().any(|never| never.id == spec.id),
         armed: |_| false,
         armed_for: |session| session.transaction.is_some(),
+        holds_primary: true,
         ask: |asked| asked.session.transaction.as_ref().map(|_| Verdict::Queue),
     },
     // Behind the queue: a transaction waits as a whole.
@@ -251,6 +300,7 @@ pub(crate) const CHECKS: &[Check] = &[
         concerns: |spec| spec.flags.has(Flags::WRITE) || is_exec(spec),
         armed: |control| control.aof.report().backlog != AofBacklog::Fine,
         armed_for: |_| false,
+        holds_primary: true,
         ask: |asked| {
             let is_behind = asked.control.aof.report().backlog != AofBacklog::Fine;
             (is_behind && asked.flags.has(Flags::WRITE)).then_some(Verdict::Postpone)
@@ -266,6 +316,7 @@ pub(crate) const CHECKS: &[Check] = &[
         },
         armed: |control| control.aof.is_strict(),
         armed_for: |_| false,
+        holds_primary: true,
         ask: |_| None,
     },
 ];
@@ -330,6 +381,8 @@ const DEBUG_REFUSED: &str = "ERR DEBUG command not allowed. If the enable-debug-
 pub struct Gate {
     /// Bits of the checks that can reject something now.
     armed: u32,
+    /// Those of them that concern this server's primary.
+    armed_for_primary: u32,
     /// By `Spec::id`: bits of the checks that concern the command.
     concerns: Vec<u32>,
 }
@@ -344,7 +397,7 @@ impl Gate {
                 .filter(|(_, c)| (c.concerns)(spec))
                 .fold(0, |bits, (i, _)| bits | 1 << i)
         };
-        Gate { armed: 0, concerns: specs.iter().map(|spec| bits(spec)).collect() }
+        Gate { armed: 0, armed_for_primary: 0, concerns: specs.iter().map(|spec| bits(spec)).collect() }
     }
 
     /// Looks again at which checks are armed; to be called when the control plane changed.
@@ -354,6 +407,8 @@ impl Gate {
             .enumerate()
             .filter(|(_, c)| (c.armed)(control))
             .fold(0, |bits, (i, _)| bits | 1 << i);
+        let holding = CHECKS.iter().enumerate().filter(|(_, c)| c.holds_primary);
+        self.armed_for_primary = self.armed & holding.fold(0, |bits, (i, _)| bits | 1 << i);
     }
 
     /// Bits of the checks that can reject this session something: to be asked for again when the session has changed.
@@ -361,7 +416,7 @@ impl Gate {
         CHECKS
             .iter()
             .enumerate()
-            .filter(|(_, c)| (c.armed_for)(session))
+            .filter(|(_, c)| (c.armed_for)(session) && (c.holds_primary || !session.caller.is_primary()))
             .fold(0, |bits, (i, _)| bits | 1 << i)
     }
 
@@ -371,11 +426,18 @@ impl Gate {
         session
     }
 
-    /// Whether a check needs to be asked; if not, the permit. `mask` is the session's ([`Gate::session_mask`]).
+    /// Whether a check needs to be asked; if not, the permit.
     #[inline]
-    pub fn pass(&self, spec: &Spec, mask: u32) -> Option<Permit> {
+    pub fn pass(&self, spec: &Spec, session: &Session) -> Option<Permit> {
+        (self.pending(spec, session) == 0).then_some(Permit(()))
+    }
+
+    /// Bits of the checks that are armed and concern the command.
+    #[inline]
+    fn pending(&self, spec: &Spec, session: &Session) -> u32 {
         let concerns = self.concerns.get(spec.id.0 as usize).copied().unwrap_or(u32::MAX);
-        ((self.armed | mask) & concerns == 0).then_some(Permit(()))
+        let armed = if session.caller.is_primary() { self.armed_for_primary } else { self.armed };
+        (armed | session.mask) & concerns
     }
 
     /// The permit of a command that the gate let into a transaction, and EXEC after it.
@@ -386,8 +448,7 @@ impl Gate {
     /// Asks the checks that are armed and concern the command, in order.
     #[cold]
     pub fn ask(&self, asked: &Asked<'_>) -> Verdict {
-        let bits = (self.armed | asked.session.mask)
-            & self.concerns.get(asked.spec.id.0 as usize).copied().unwrap_or(u32::MAX);
+        let bits = self.pending(asked.spec, asked.session);
         for (i, check) in CHECKS.iter().enumerate() {
             if bits & 1 << i != 0
                 && let Some(verdict) = (check.ask)(asked)
@@ -417,7 +478,9 @@ mod tests {
                 "entry-space",
                 "aof-fault",
                 "min-replicas",
+                "read-only",
                 "pubsub",
+                "stale",
                 "loading",
                 "replica",
                 "pause",

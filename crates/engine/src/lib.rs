@@ -40,6 +40,7 @@ mod pubsub;
 mod redact;
 mod renames;
 mod repl_stream;
+mod replica;
 mod replicas;
 mod rewriting;
 mod routes;
@@ -75,12 +76,14 @@ pub use prepare::{PreparedBatch, Preparer};
 pub use process::{
     AofFacts, AofFiles, AofIncrement, AofPart, AofSource, Background, BackgroundFile, Counts, CpuTimes,
     Facts, IoThreads, LogLevel, NextPiece, Process, SaveError, SnapshotMade, SnapshotPieces, SnapshotSink,
-    SnapshotSource, StreamSpool,
+    SnapshotSource, StreamSpool, SyncFacts,
 };
 pub use renames::{Renames, rename_errors, renames};
+pub use replica::SyncSource;
 pub use saving::{Ending, key_delay_us};
 pub use session::{Caller, Closing, Connection, Session};
 pub use session_key::SessionKey;
 pub use slow_reads::{PieceRoom, Progress, SlowRead};
+pub use sluice_replication::{HistoryPoint, LinkState, Primary};
 pub use snapshot::{Give, Kept, SnapshotFile};
 pub use stats::Peaks;

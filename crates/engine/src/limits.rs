@@ -166,11 +166,7 @@ impl Limits {
             eviction: EvictionLimits::new(config, policy),
             maxmemory_clients: maxmemory_clients(config),
             password: config.bytes(param::REQUIREPASS).into(),
-            list: ListLimits {
-                max_listpack_size: config.int(param::LIST_MAX_LISTPACK_SIZE) as i32,
-                compress_depth: config.int(param::LIST_COMPRESS_DEPTH) as u32,
-                packed_threshold: 0,
-            },
+            list: list_limits(config),
             hll_sparse_bytes_max: config.int(param::HLL_SPARSE_MAX_BYTES) as usize,
             hash: HashLimits {
                 max_entries: config.int(param::HASH_MAX_LISTPACK_ENTRIES) as usize,
@@ -188,10 +184,7 @@ impl Limits {
                 node_max_bytes: config.int(param::STREAM_NODE_MAX_BYTES) as usize,
                 node_max_entries: config.int(param::STREAM_NODE_MAX_ENTRIES) as u64,
             },
-            zset: ZsetLimits {
-                entries_max: config.int(param::ZSET_MAX_LISTPACK_ENTRIES) as usize,
-                value_max: config.int(param::ZSET_MAX_LISTPACK_VALUE) as usize,
-            },
+            zset: zset_limits(config),
             rdb_compression: config.bool(param::RDBCOMPRESSION),
             any_rdb_version: config.choice::<RdbVersionCheck>(param::RDB_VERSION_CHECK)
                 == RdbVersionCheck::Relaxed,
@@ -283,6 +276,21 @@ fn maxmemory_clients(config: &Config) -> usize {
             (config.uint(param::MAXMEMORY) as f64 * percent.unsigned_abs() as f64 / 100.0) as usize
         }
         bytes => bytes as usize,
+    }
+}
+
+fn list_limits(config: &Config) -> ListLimits {
+    ListLimits {
+        max_listpack_size: config.int(param::LIST_MAX_LISTPACK_SIZE) as i32,
+        compress_depth: config.int(param::LIST_COMPRESS_DEPTH) as u32,
+        packed_threshold: 0,
+    }
+}
+
+fn zset_limits(config: &Config) -> ZsetLimits {
+    ZsetLimits {
+        entries_max: config.int(param::ZSET_MAX_LISTPACK_ENTRIES) as usize,
+        value_max: config.int(param::ZSET_MAX_LISTPACK_VALUE) as usize,
     }
 }
 

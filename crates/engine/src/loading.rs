@@ -19,7 +19,8 @@
 //!
 //! *A replica's full sync* is a [`SnapshotSource`] whose `read` waits for the bytes that the main thread receives and passes on by
 //! a channel, and fails when the channel's other end is gone. `open` answers 0 bytes where the primary does not say how many come.
-//! With `swapdb` the old data stay: one more case of `OldData`, for which the check `loading` of the gate is not armed.
+//! With `swapdb` the old data stay: `OldData::Kept`. Where they are those of the same history, the check `loading` of the gate lets
+//! commands pass that read them.
 //!
 //! *The append-only file* is replayed by a second engine without clients, which [`LoadJob::run`] makes on the load's thread: the
 //! engine is given the job's keyspace, runs the commands of the log by it, and gives the keyspace back (`loading/aof.rs`). The
@@ -110,6 +111,8 @@ impl LoadJob {
             LoadSource::Snapshot(source) => {
                 let mut file = FileLoad::new(control, keyspace.hasher(), plan.duplicates, now);
                 file.ends_process = plan.purpose == LoadPurpose::Start;
+                // The primary says when a key goes.
+                file.keeps_expired = control.replica.is_some();
                 LoadReader::Snapshot(source, Box::new(file))
             }
             LoadSource::Aof(files) => LoadReader::Aof(Box::new(AofLoad::new(control, files))),
@@ -132,7 +135,7 @@ impl LoadJob {
         };
         // A part of a keyspace is of no use to anybody, and is freed here rather than by the main thread.
         let keyspace = match (&result, old) {
-            (Err(_), OldData::Freed) => None,
+            (Err(_), OldData::Freed | OldData::Kept) => None,
             (Ok(_), _) | (Err(_), OldData::Filled) => Some(keyspace),
         };
         progress.news().outcome = Some(LoadOutcome { keyspace, result });

@@ -5,6 +5,7 @@
 
 use crate::engine::Engine;
 use crate::prepare::PreparedBatch;
+use crate::replica::ReplicaRole;
 use sluice_base::heap;
 use sluice_resp::Outbox;
 
@@ -24,6 +25,7 @@ impl Engine {
         let work = self.effects.footprint() + prepared + heap::vec(&self.actions) + self.eviction.footprint();
         let syncs = &control.full_syncs;
         let syncs = heap::vec(&syncs.wanted) + heap::vec(&syncs.readers) + heap::vec(&syncs.ended);
+        let role = control.replica.as_deref().map_or(0, ReplicaRole::footprint);
         vec![
             ("entries", entries),
             ("keyspace", keyspace),
@@ -35,7 +37,7 @@ impl Engine {
             ("blocking", control.blocking.footprint()),
             ("commandlog", control.commandlog.footprint()),
             ("latency", control.latency.footprint()),
-            ("replication", control.stream.footprint() + control.unit_commands.footprint() + syncs),
+            ("replication", control.stream.footprint() + control.unit_commands.footprint() + syncs + role),
             ("aof", control.aof.footprint()),
             ("stats", self.stats.footprint()),
         ]

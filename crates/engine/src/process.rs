@@ -260,6 +260,9 @@ pub trait SnapshotSource: Send {
 
     /// Reads the next bytes of what was opened, some at least; none at the end of the file. Errors: the system's reason.
     fn read(&mut self, into: &mut [u8]) -> Result<usize, String>;
+
+    /// The snapshot was read whole: what stands behind it is nobody's.
+    fn end(&mut self) {}
 }
 
 /// The files of an append-only file, for the thread that loads them.
@@ -379,6 +382,21 @@ pub struct Facts {
     pub io_threads: IoThreads,
     /// The append-only file.
     pub aof: AofFacts,
+    /// The snapshot that is received from the primary.
+    pub sync: Option<SyncFacts>,
+    /// Bytes received from the primary.
+    pub net_repl_input_bytes: u64,
+}
+
+/// How far a snapshot is that is received from the primary.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SyncFacts {
+    /// Its bytes: -1 before the primary has told, 0 where the primary does not know.
+    pub total_bytes: i64,
+    /// Those of them that have come.
+    pub read_bytes: u64,
+    /// Seconds since something came.
+    pub last_io_s: u64,
 }
 
 /// How large the append-only file is, and how its disk keeps up.
@@ -461,6 +479,8 @@ pub struct Counts {
     pub net_input_bytes: u64,
     /// Bytes sent to clients.
     pub net_output_bytes: u64,
+    /// Bytes received from the primary, which are among the former.
+    pub net_repl_input_bytes: u64,
     /// Turns of the event loop.
     pub cycles: u64,
     /// Their duration together, microseconds.

@@ -38,6 +38,8 @@ pub struct ReplicationStream {
     has_primary: bool,
     /// Database selected in the stream.
     selected: Option<usize>,
+    /// The same in the stream of the primary of this server.
+    relayed_db: usize,
     /// The last bytes of the history. There from the first replica on, until none has come for `repl-backlog-ttl`.
     backlog: Option<Backlog>,
     /// End of what was offered to the replicas.
@@ -93,22 +95,19 @@ impl ReplicationStream {
 
     /// Says whether this server has a primary: while it has one, neither its commands nor its pings are part of the stream, which
     /// consists of what [`ReplicationStream::relay`] is given.
-    #[allow(dead_code, reason = "the replica's side calls it")]
-    pub fn set_has_primary(&mut self, has_primary: bool) {
+    pub(crate) fn set_has_primary(&mut self, has_primary: bool) {
         self.has_primary = has_primary;
         // What follows from the other source names its database itself.
         self.selected = None;
     }
 
     /// Whether this server has a primary.
-    #[allow(dead_code, reason = "the replica's side calls it")]
-    pub fn has_primary(&self) -> bool {
+    pub(crate) fn has_primary(&self) -> bool {
         self.has_primary
     }
 
     /// Appends bytes of the primary's stream as they are: replicas of this server follow the same history.
-    #[allow(dead_code, reason = "the replica's side calls it")]
-    pub fn relay(&mut self, bytes: &[u8]) {
+    pub(crate) fn relay(&mut self, bytes: &[u8]) {
         debug_assert!(self.has_primary);
         self.offset += bytes.len() as u64;
         if let Some(backlog) = &mut self.backlog {
@@ -117,14 +116,12 @@ impl ReplicationStream {
     }
 
     /// Notes the database that the primary's stream has selected: a snapshot for replicas says so.
-    #[allow(dead_code, reason = "the replica's side calls it")]
-    pub fn relay_selects(&mut self, db: usize) {
-        self.selected = Some(db);
+    pub(crate) fn relay_selects(&mut self, db: usize) {
+        self.relayed_db = db;
     }
 
     /// The data are those of a primary that stands behind `offset` bytes of the history `replid`: a full synchronisation has ended.
     /// Nothing is known of what came before. Replicas of this server have other data and must be closed by the caller.
-    #[allow(dead_code, reason = "the replica's side calls it")]
     pub fn adopt_history(&mut self, replid: String, offset: u64) {
         self.replid = replid;
         self.earlier = None;
@@ -132,8 +129,7 @@ impl ReplicationStream {
     }
 
     /// This server is promoted: the history goes on under another id. Who followed it until now may go on from here.
-    #[allow(dead_code, reason = "the replica's side calls it")]
-    pub fn shift_history(&mut self, replid: String) {
+    pub(crate) fn shift_history(&mut self, replid: String) {
         let old = std::mem::replace(&mut self.replid, replid);
         self.earlier = Some((old, self.offset + 1));
         self.selected = None;
@@ -141,7 +137,6 @@ impl ReplicationStream {
 
     /// The primary goes on with the same history under another id (`+CONTINUE <id>`): the old one stays valid up to here. With
     /// the id that is known already nothing changes.
-    #[allow(dead_code, reason = "the replica's side calls it")]
     pub fn continue_history(&mut self, replid: String) {
         if replid != self.replid {
             let old = std::mem::replace(&mut self.replid, replid);
@@ -181,7 +176,7 @@ impl ReplicationStream {
 
     /// Where the data stand in the history, if it has begun: what belongs to none counts nothing.
     pub(crate) fn point(&self) -> Option<StreamPoint<'_>> {
-        let db = self.selected.unwrap_or(0);
+        let db = if self.has_primary { self.relayed_db } else { self.selected.unwrap_or(0) };
         self.backlog.is_some().then(|| StreamPoint { db, replid: &self.replid, offset: self.offset })
     }
 

@@ -292,7 +292,7 @@ impl Engine {
     }
 
     /// Appends nothing any more, and ends a rewrite.
-    fn turn_aof_off(&mut self, process: &mut dyn Process) {
+    pub(crate) fn turn_aof_off(&mut self, process: &mut dyn Process) {
         self.break_off_rewrite(process);
         let mut pending = Vec::new();
         self.take_aof(&mut pending);

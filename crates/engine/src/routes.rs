@@ -21,6 +21,7 @@ pub(crate) fn all() -> impl Iterator<Item = Route> {
         families::cluster::ROUTES,
         families::monitor::ROUTES,
         families::pubsub::ROUTES,
+        families::replica::ROUTES,
         families::replication::ROUTES,
         families::server::ROUTES,
         families::transactions::ROUTES,

@@ -39,8 +39,13 @@ pub(crate) fn save(
     control: &mut Control,
     process: &mut dyn Process,
 ) -> Result<(), NotSaved> {
-    if control.snapshot_holds_more() {
-        process.log(LogLevel::Warning, PARTLY_LOADED);
+    let refusal = match () {
+        () if control.snapshot_holds_more() => Some(PARTLY_LOADED),
+        () if control.awaits_sync_file() => Some(BEHIND_SYNC),
+        () => None,
+    };
+    if let Some(line) = refusal {
+        process.log(LogLevel::Warning, line);
         return Err(NotSaved);
     }
     let about = RdbAux {
@@ -69,6 +74,8 @@ pub(crate) fn save(
         }
     }
 }
+
+const BEHIND_SYNC: &str = "Not saving: the snapshot of the primary is about to be loaded from the RDB file.";
 
 const PARTLY_LOADED: &str = "Not saving: the RDB file of this name holds keys that were passed over when it was loaded, and \
                              they would be lost. Give another dbfilename, or move that file and load without it.";
@@ -122,6 +129,8 @@ pub fn key_delay_us(setting: i64, number: u64) -> u64 {
 /// Time between two lines of the log about how far a save or a load is.
 pub(crate) const SAID_EVERY_NS: u64 = 5_000_000_000;
 
+const NOT_ENDED: &str = "Errors trying to shut down the server. Check the logs for more information.";
+
 const NO_FIRST_BASE: &str = "The first base of the AOF could not be written: the next start does not read what was appended. \
                              Exit anyway.";
 
@@ -143,6 +152,7 @@ pub(crate) fn prepare_end(
             false if !is_written => process.log(LogLevel::Warning, NO_FIRST_BASE),
             false => {
                 process.log(LogLevel::Warning, "Writing initial AOF, can't exit.");
+                process.log(LogLevel::Warning, NOT_ENDED);
                 return false;
             }
         }
@@ -162,10 +172,7 @@ pub(crate) fn prepare_end(
             process.log(LogLevel::Warning, "Error trying to save the DB. Exit anyway.");
         } else {
             process.log(LogLevel::Warning, "Error trying to save the DB, can't exit.");
-            process.log(
-                LogLevel::Warning,
-                "Errors trying to shut down the server. Check the logs for more information.",
-            );
+            process.log(LogLevel::Warning, NOT_ENDED);
             return false;
         }
     }
@@ -247,6 +254,10 @@ impl Engine {
 
     #[cold]
     fn begin_save(&mut self, why: Why, process: &mut dyn Process) {
+        if self.control.awaits_sync_file() {
+            self.control.saving.scheduled = true;
+            return;
+        }
         let now = process.now();
         self.control.saving.tried_s = now.unix_s();
         self.control.saving.scheduled = false;
@@ -337,7 +348,7 @@ impl Engine {
         let control = &self.control;
         let rests = control.saving.failed && now.unix_s() - control.saving.tried_s <= RETRY_S;
         // While data are loaded there are none to save.
-        if control.works_in_background() || rests || self.is_loading() {
+        if control.works_in_background() || rests || self.is_loading() || control.awaits_sync_file() {
             return;
         }
         if control.saving.scheduled {

@@ -148,6 +148,12 @@ impl Caller {
         self.labels.get_or_insert_default()
     }
 
+    /// Whether it is this server's primary: what it sends was decided there.
+    #[inline]
+    pub(crate) fn is_primary(&self) -> bool {
+        self.kind == ClientKind::Primary
+    }
+
     /// Replica state, when it is one.
     pub(crate) fn replica_state(&self) -> Option<ReplicaState> {
         self.replica.as_deref().copied()
@@ -198,6 +204,8 @@ pub enum ClientKind {
     Normal,
     /// A replica, whose output is a stream.
     Replica,
+    /// The primary of this server, whose input is a stream.
+    Primary,
 }
 
 /// How far a replica's synchronisation is.

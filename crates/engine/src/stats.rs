@@ -130,6 +130,8 @@ pub struct Baseline {
     pub net_input_bytes: u64,
     /// Bytes sent to clients.
     pub net_output_bytes: u64,
+    /// Bytes received from the primary.
+    pub net_repl_input_bytes: u64,
     /// Read events.
     pub reads_processed: u64,
     /// Write events.
@@ -151,6 +153,7 @@ impl Baseline {
             io_threads: facts.io_threads.clone(),
             net_input_bytes: facts.net_input_bytes,
             net_output_bytes: facts.net_output_bytes,
+            net_repl_input_bytes: facts.net_repl_input_bytes,
             reads_processed: facts.reads_processed,
             writes_processed: facts.writes_processed,
             eventloop_cycles: facts.eventloop_cycles,
@@ -290,6 +293,8 @@ pub struct Rates {
     pub input: Rate,
     /// Bytes a second sent.
     pub output: Rate,
+    /// Bytes a second received from the primary.
+    pub repl_input: Rate,
     /// Turns a second.
     pub cycles: Rate,
     /// Microseconds per iteration.
@@ -299,7 +304,8 @@ pub struct Rates {
 impl Rates {
     /// Forgets the samples, not where the counters stood; commands count from zero again.
     fn reset(&mut self) {
-        for rate in [&mut self.ops, &mut self.input, &mut self.output, &mut self.cycles, &mut self.cycle_us] {
+        let Rates { ops, input, output, repl_input, cycles, cycle_us } = self;
+        for rate in [ops, input, output, repl_input, cycles, cycle_us] {
             rate.samples = Default::default();
         }
         self.ops.last_value = 0;

@@ -14,6 +14,8 @@ pub struct Transaction {
     flags: Flags,
     /// Commands queued that may not run while the data are loaded.
     denied_while_loading: usize,
+    /// Commands queued that may not run while the data are stale.
+    denied_while_stale: usize,
     /// A command was rejected: EXEC will not run the others.
     pub(crate) aborted: bool,
 }
@@ -44,6 +46,11 @@ impl Transaction {
         self.denied_while_loading == 0
     }
 
+    /// Whether all of them may run while the data are stale.
+    pub(crate) fn is_allowed_while_stale(&self) -> bool {
+        self.denied_while_stale == 0
+    }
+
     /// Bytes allocated.
     pub fn heap_bytes(&self) -> usize {
         size_of::<Transaction>()
@@ -69,6 +76,7 @@ impl Transaction {
         }
         self.flags = self.flags.or(spec.flags);
         self.denied_while_loading += usize::from(!spec.flags.has(Flags::LOADING));
+        self.denied_while_stale += usize::from(!spec.flags.has(Flags::STALE));
         self.requests.push(request);
         self.prepared.push(prepared.alone());
     }

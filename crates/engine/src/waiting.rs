@@ -125,6 +125,9 @@ impl Engine {
             session.is_rerun = matches!(on, WaitFor::Keys(_));
             let next = self.process_again(&mut session, &prepared, args, request, &mut now, process);
             session.is_rerun = false;
+            if next == Next::Done && session.caller.is_primary() {
+                self.note_applied(&mut session, &request);
+            }
             next
         };
         match again {

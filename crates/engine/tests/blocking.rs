@@ -372,3 +372,68 @@ fn who_was_unblocked_is_not_served() {
     assert_eq!(got(&mut rig, b), "nil-array");
     rig.check("LLEN l", ":1");
 }
+
+#[test]
+fn those_who_wait_for_a_sorted_set_are_served_in_order() {
+    let mut rig = Rig::new();
+    let [min, max, many] = [rig.connect(), rig.connect(), rig.connect()];
+    for (client, line) in
+        [(min, "BZPOPMIN z y 0"), (max, "BZPOPMAX y z 0"), (many, "BZMPOP 0 2 x z MAX COUNT 2")]
+    {
+        assert_eq!(rig.run_as(client, line), "", "{line}");
+    }
+    // A list under the key is not what they wait for.
+    rig.check("RPUSH z a", ":1");
+    rig.check("DEL z", ":1");
+    assert_eq!(got(&mut rig, min), "");
+    rig.check("ZADD z 1 a 2 b 3 c 4 d 5 e", ":5");
+    assert_eq!(got(&mut rig, min), "[\"z\", \"a\", \"1\"]");
+    assert_eq!(got(&mut rig, max), "[\"z\", \"e\", \"5\"]");
+    assert_eq!(got(&mut rig, many), "[\"z\", [[\"d\", \"4\"], [\"c\", \"3\"]]]");
+    rig.check("ZRANGE z 0 -1", "[\"b\"]");
+    rig.check("DEL z", ":1");
+    // What stores a set, and what gives one another name, serves them too.
+    for (fill, line) in [
+        ("ZUNIONSTORE z 1 source", "BZPOPMIN z 0"),
+        ("ZRANGESTORE z source 0 -1", "BZPOPMIN z 0"),
+        ("RENAME source z", "BZPOPMIN z 0"),
+        ("COPY source z", "BZPOPMIN z 0"),
+        ("GEOSEARCHSTORE z source FROMLONLAT 0 0 BYRADIUS 30000 km", "BZPOPMIN z 0"),
+    ] {
+        rig.run("GEOADD source 0 0 m");
+        assert_eq!(rig.run_as(min, line), "");
+        rig.run(fill);
+        assert!(got(&mut rig, min).starts_with("[\"z\", \"m\", "), "{fill}");
+        rig.run("DEL source z");
+    }
+}
+
+#[test]
+fn waits_for_a_sorted_set_end_and_propagate_as_in_the_reference() {
+    for line in ["BZPOPMIN a b 0.1", "BZPOPMAX a 0.1", "BZMPOP 0.1 1 a MIN"] {
+        let mut rig = Rig::new();
+        let b = rig.connect();
+        assert_eq!(rig.run_as(b, line), "", "{line}");
+        rig.pass_ms(105);
+        rig.cron();
+        assert_eq!(got(&mut rig, b), "nil-array", "{line}");
+        // Inside a transaction nobody waits.
+        rig.run("MULTI");
+        rig.run(line);
+        rig.check("EXEC", "[nil-array]");
+    }
+    for (line, fed) in [
+        ("BZPOPMIN z 0", "ZPOPMIN z"),
+        ("BZPOPMAX z 0", "ZPOPMAX z"),
+        ("BZMPOP 0 1 z MAX COUNT 5", "ZPOPMAX z 2"),
+    ] {
+        let mut rig = Rig::new();
+        let b = rig.connect();
+        rig.run_as(b, line);
+        let replica = rig.replica();
+        rig.run("ZADD z 1 a 2 b");
+        rig.output(b);
+        let stream = rig.fed(replica);
+        assert!(stream.contains("ZADD z 1 a 2 b") && stream.ends_with(fed), "{stream}");
+    }
+}

@@ -241,3 +241,18 @@ fn replies_of_the_third_protocol() {
         ),
     ]);
 }
+
+#[test]
+fn the_last_key_to_store_in_is_the_one_that_counts() {
+    check(&[
+        ("COMMAND GETKEYS GEORADIUS src 0 0 1 km", r#"["src"]"#),
+        ("COMMAND GETKEYS GEORADIUS src 0 0 1 km STORE a STOREDIST b", r#"["src", "b"]"#),
+        ("COMMAND GETKEYS GEORADIUS src 0 0 1 km STORE store x", r#"["src", "store"]"#),
+        ("COMMAND GETKEYS GEORADIUS src 0 0 1 km STORE", r#"["src"]"#),
+        ("COMMAND GETKEYS GEORADIUSBYMEMBER src m STORE x y", r#"["src"]"#),
+        (
+            "COMMAND GETKEYSANDFLAGS GEORADIUSBYMEMBER src m 1 km STORE d storedist e",
+            r#"[["src", [+RO, +access]], ["e", [+OW, +update]]]"#,
+        ),
+    ]);
+}

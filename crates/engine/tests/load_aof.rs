@@ -427,3 +427,26 @@ fn a_snapshot_says_where_in_the_history_its_data_stand() {
     rig.check("DEBUG RELOAD", "+OK");
     assert_eq!(replication(&mut rig).1, "-1");
 }
+
+#[test]
+fn sorted_sets_come_back_from_a_base_of_commands() {
+    let mut rig = appending();
+    rig.run("CONFIG SET aof-use-rdb-preamble no");
+    rig.run("ZADD small 1 a 2.5 b -inf '' 1e20 c 0.1 d");
+    for n in 0..300 {
+        rig.run(&format!("ZADD large {} member:{n}", f64::from(n) / 8.0));
+    }
+    let digest = rig.run("DEBUG DIGEST");
+    rig.check("BGREWRITEAOF", "+Background append only file rewriting started");
+    while rig.engine.has_job() {
+        rig.engine.save_slice(1_000_000, &mut rig.process);
+    }
+    let base = rig.process.snapshots.borrow()[&b""[..]].clone();
+    let text = String::from_utf8_lossy(&base).into_owned();
+    assert!(text.contains("ZADD") && !text.starts_with("VALKEY"), "{text}");
+    let mut restarted = starting(&[], &[base, Vec::new()]);
+    restarted.finish_loads();
+    restarted.check("DEBUG DIGEST", &digest);
+    restarted.check("OBJECT ENCODING small", "\"listpack\"");
+    restarted.check("OBJECT ENCODING large", "\"skiplist\"");
+}

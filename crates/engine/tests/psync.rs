@@ -293,6 +293,17 @@ fn waitaof_counts_what_replicas_say_of_their_logs() {
 }
 
 #[test]
+fn a_wait_that_would_end_behind_all_time_is_refused() {
+    let mut rig = Rig::new();
+    for command in ["WAIT 1", "WAITAOF 0 1"] {
+        rig.check(&format!("{command} 9223372036854775807"), "-ERR timeout is out of range");
+        let text = "-ERR timeout is not an integer or out of range";
+        rig.check(&format!("{command} 9223372036854775808"), text);
+        rig.check(&format!("{command} -1"), "-ERR timeout is negative");
+    }
+}
+
+#[test]
 fn a_snapshot_on_a_second_channel_keeps_the_place_for_the_first() {
     let (mut rig, _, replid) =
         with_replica(&[("dual-channel-replication-enabled", "yes"), ("repl-backlog-size", "16384")]);

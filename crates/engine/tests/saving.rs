@@ -74,6 +74,10 @@ fn reload_brings_every_value_back() {
     for n in 0..400 {
         rig.run(&format!("RPUSH long element:{n}:of:a:list:that:needs:more:than:one:node"));
     }
+    rig.run("ZADD scores 1 a 2.5 b -inf '' 1e20 c");
+    for n in 0..400 {
+        rig.run(&format!("ZADD ranks {} member:{n}", n / 7));
+    }
     rig.run("SET dies 1 PX 500000");
     rig.run("SELECT 3");
     rig.run("SET other db");
@@ -91,13 +95,15 @@ fn reload_brings_every_value_back() {
         ),
         "{said}"
     );
-    let done = "Done loading RDB, keys loaded: 7, keys expired: 0, all fields expired hashes: 0.; DB reloaded by DEBUG RELOAD";
+    let done = "Done loading RDB, keys loaded: 9, keys expired: 0, all fields expired hashes: 0.; DB reloaded by DEBUG RELOAD";
     assert!(said.ends_with(done), "{said}");
     assert_eq!(rig.run("DEBUG DIGEST"), digest);
     rig.check("PEXPIRETIME dies", &expiry);
     rig.check("OBJECT ENCODING int", "\"int\"");
     rig.check("OBJECT ENCODING long", "\"quicklist\"");
-    assert_eq!(info(&mut rig, "rdb_last_load_keys_loaded"), "7");
+    rig.check("OBJECT ENCODING scores", "\"listpack\"");
+    rig.check("OBJECT ENCODING ranks", "\"skiplist\"");
+    assert_eq!(info(&mut rig, "rdb_last_load_keys_loaded"), "9");
     assert_eq!(info(&mut rig, "rdb_saves"), "0", "SAVE alone is counted");
 }
 

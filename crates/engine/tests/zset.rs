@@ -654,3 +654,90 @@ fn replies_of_the_third_protocol() {
         ("BZMPOP 0 1 z MAX COUNT 2", r#"["z", [["d", ,3], ["b", ,2]]]"#),
     ]);
 }
+
+#[test]
+fn copies_dumps_and_digests() {
+    check(&[
+        (r#"ZADD small 1 a 2.5 b -7 "" inf p"#, ":4"),
+        ("DEBUG DIGEST-VALUE small", "[+9313544bc92d8c9d00150e6e142383ba96f14553]"),
+        ("DEBUG DIGEST", "+1fa45e4e1c2043952f48177700c4ccebcb166e55"),
+        ("COPY small copy", ":1"),
+        ("ZADD copy 3 c", ":1"),
+        ("ZRANGE small 0 -1", r#"["", "a", "b", "p"]"#),
+        ("ZRANGE copy 0 -1 WITHSCORES", r#"["", "-7", "a", "1", "b", "2.5", "c", "3", "p", "inf"]"#),
+        ("RENAME copy other", "+OK"),
+        ("ZCARD other", ":5"),
+        ("MOVE other 3", ":1"),
+        ("EXISTS other", ":0"),
+        ("SELECT 3", "+OK"),
+        ("ZRANGE other 0 0", r#"[""]"#),
+        ("DEBUG DIGEST-VALUE other", "[+4990401d5f0da1d72be0dec842a7c2d237239fb2]"),
+        ("SELECT 0", "+OK"),
+        ("CONFIG SET zset-max-listpack-entries 2", "+OK"),
+        ("ZADD large 1e20 a 0.1 b 3 c -0 d", ":4"),
+        ("OBJECT ENCODING large", r#""skiplist""#),
+        ("DEBUG DIGEST-VALUE large", "[+b571ff9fc436a0e428b145b745cb78cee450f48a]"),
+        ("DEBUG DIGEST", "+d01497211cdde56c9560e2a7f366c087ec87822d"),
+        ("OBJECT REFCOUNT large", ":1"),
+        ("OBJECT ENCODING small", r#""listpack""#),
+        ("ZADD small 9 z", ":1"),
+        ("OBJECT ENCODING small", r#""skiplist""#),
+        ("EXPIRE small 100", ":1"),
+        ("ZADD small 1 new", ":1"),
+        ("TTL small", ":100"),
+    ]);
+}
+
+#[test]
+fn a_large_set_answers_as_a_small_one_does() {
+    let mut rig = Rig::new();
+    for n in 0..3000 {
+        rig.run(&format!("ZADD z {} member:{n:05}", n / 3));
+    }
+    let three = |n: usize| format!("[\"member:{:05}\", \"member:{:05}\", \"member:{:05}\"]", n, n + 1, n + 2);
+    for score in [0, 1, 500, 998, 999] {
+        rig.check(&format!("ZRANGEBYSCORE z {score} {score}"), &three(3 * score));
+        rig.check(&format!("ZCOUNT z {score} {score}"), ":3");
+        rig.check(&format!("ZCOUNT z ({score} +inf"), &format!(":{}", 3 * (999 - score)));
+    }
+    rig.check("ZRANK z member:01234", ":1234");
+    rig.check("ZREVRANK z member:01234", ":1765");
+    rig.check("ZREMRANGEBYRANK z 100 2799", ":2700");
+    rig.check("ZCARD z", ":300");
+    rig.check("ZRANGE z 99 100", "[\"member:00099\", \"member:02800\"]");
+    rig.check("ZPOPMIN z", "[\"member:00000\", \"0\"]");
+    rig.check("ZPOPMAX z", "[\"member:02999\", \"999\"]");
+    let mut cursor = "0".to_owned();
+    let mut seen = std::collections::BTreeSet::new();
+    loop {
+        let reply = rig.run(&format!("ZSCAN z {cursor} COUNT 20 NOSCORES"));
+        let words: Vec<&str> = reply.split('"').skip(1).step_by(2).collect();
+        cursor = words[0].to_owned();
+        seen.extend(words[1..].iter().map(|word| (*word).to_owned()));
+        if cursor == "0" {
+            break;
+        }
+    }
+    assert_eq!(seen.len(), 298);
+}
+
+#[test]
+fn random_members_differ_where_the_count_is_positive() {
+    let mut rig = Rig::new();
+    for n in 0..40 {
+        rig.run(&format!("ZADD z {n} m{n}"));
+    }
+    let members =
+        |reply: &str| -> Vec<String> { reply.split('"').skip(1).step_by(2).map(str::to_owned).collect() };
+    let mut met = std::collections::BTreeSet::new();
+    for count in [1, 5, 20, 21, 39] {
+        for _ in 0..20 {
+            let drawn = members(&rig.run(&format!("ZRANDMEMBER z {count}")));
+            let distinct: std::collections::BTreeSet<&String> = drawn.iter().collect();
+            assert_eq!((drawn.len(), distinct.len()), (count, count));
+            met.extend(drawn);
+        }
+    }
+    assert_eq!(met.len(), 40, "every member is drawn some time");
+    assert_eq!(members(&rig.run("ZRANDMEMBER z -100")).len(), 100);
+}

@@ -8,6 +8,7 @@ mod cursor;
 mod decoder;
 mod error;
 mod hash;
+mod judge;
 mod kind;
 mod list;
 mod payload;
@@ -20,6 +21,7 @@ mod ziplist;
 mod zset;
 
 pub use error::{LoadError, Problem};
+pub use judge::Judge;
 pub use payload::{Dumped, PayloadError, dump, fuzz_payload, restore};
 pub use reader::{
     Item, Loaded, LoadedEntry, ReadOptions, ReadProgress, Reader, SlotSizes, Unknown, fuzz_rdb,

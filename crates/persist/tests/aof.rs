@@ -48,6 +48,7 @@ fn line(item: LogItem<'_>) -> Option<String> {
         LogItem::Timestamp(seconds) => format!("at {seconds}"),
         LogItem::Annotation(Some(ReplicationNote::Id(id))) => format!("history {}", text(&id)),
         LogItem::Annotation(Some(ReplicationNote::Offset(offset))) => format!("offset {offset}"),
+        LogItem::Annotation(Some(ReplicationNote::Db(db))) => format!("database {db}"),
         LogItem::Annotation(None) => return None,
         LogItem::PreambleEnd => "end of the preamble".to_owned(),
         LogItem::Preamble(Item::LoadedEntry(LoadedEntry { key, value: Loaded::Str(value), .. })) => {
@@ -393,11 +394,16 @@ fn annotations_about_replication_are_read_as_they_are_written() {
     let mut log = Vec::new();
     ReplicationNote::Id(id).push(&mut log);
     ReplicationNote::Offset(u64::try_from(i64::MAX).unwrap()).push(&mut log);
+    ReplicationNote::Db(3).push(&mut log);
     log.extend_from_slice(b"#REPL-ID:short\r\n#REPL-OFFSET:-1\r\n#REPL-OFFSET:\r\n#REPL-OFFSET:7\n");
     for piece in [1, 7, 1000] {
         let (lines, ended, tail) = read(&log, piece);
-        let wanted =
-            [format!("history {}", text(&id)), format!("offset {}", i64::MAX), "offset 7".to_owned()];
+        let wanted = [
+            format!("history {}", text(&id)),
+            format!("offset {}", i64::MAX),
+            "database 3".to_owned(),
+            "offset 7".to_owned(),
+        ];
         assert_eq!((lines.as_slice(), ended), (&wanted[..], Ok(())));
         assert_eq!(tail.valid_up_to, log.len() as u64);
     }

@@ -234,6 +234,11 @@ impl<'a> Request<'a> {
         if self.start == 0 { self.apart } else { Apart::NONE }
     }
 
+    /// Appends the bytes of the request as they came.
+    pub fn push_wire(&self, out: &mut Vec<u8>) {
+        self.own_apart().join(self.raw(), out);
+    }
+
     /// How many bytes the whole request came in: what a replica's offset counts.
     #[inline]
     pub fn wire_len(&self) -> usize {

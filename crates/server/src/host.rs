@@ -9,6 +9,7 @@ use crate::longest::LongestTurn;
 use crate::oom_score::OomScore;
 use crate::os::plain_error;
 use crate::parts::Parts;
+use crate::replica::progress::SyncProgress;
 use crate::storage::background::{BackgroundSink, BackgroundWriter, FilePlace, WriterHandle};
 use crate::storage::lock::DataClaims;
 use crate::storage::snapshot::{AwaitedSnapshot, SnapshotWriter};
@@ -22,7 +23,7 @@ use sluice_config::{Config, ParamId, param};
 use sluice_engine::{
     AofBacklog, AofFacts, AofFiles, AofIncrement, Background, BackgroundFile, Counts, CpuTimes, Facts,
     IoThreads, LoadProgress, LogLevel, Peaks, Process, SaveError, SnapshotFile, SnapshotPieces, SnapshotSink,
-    SnapshotSource, StreamSpool,
+    SnapshotSource, StreamSpool, SyncFacts,
 };
 use sluice_evloop::Waker;
 use sluice_keyspace::Keyspace;
@@ -61,6 +62,9 @@ pub struct Host {
     pub background: Vec<WriterHandle>,
     /// The load under way: its keyspace takes memory, too.
     pub load: Option<Arc<LoadProgress>>,
+    /// The snapshot that is received from the primary, and when something of it came last, ns of the monotonic clock.
+    pub sync: Option<Arc<SyncProgress>>,
+    pub sync_heard_ns: u64,
     /// Facts that do not change while the server runs.
     pub fixed: Facts,
     /// Path of the config file, absolute.
@@ -141,6 +145,8 @@ impl Host {
             next_snapshot: first_snapshot(),
             background: Vec::new(),
             load: None,
+            sync: None,
+            sync_heard_ns: 0,
             fixed: Facts::default(),
             config_file: None,
             io_threads: IoThreads { reason: NO_IO_THREADS, ..IoThreads::default() },
@@ -269,6 +275,13 @@ impl Host {
             self.memory.peak_s = self.recent.unix_s();
         }
         numbers
+    }
+
+    /// How far the snapshot is that is received from the primary.
+    fn sync_facts(&self) -> Option<SyncFacts> {
+        let (total_bytes, read_bytes) = self.sync.as_ref()?.bytes();
+        let last_io_s = self.recent.mono_ns.saturating_sub(self.sync_heard_ns) / 1_000_000_000;
+        Some(SyncFacts { total_bytes, read_bytes, last_io_s })
     }
 
     /// Bytes in use at this moment.
@@ -505,6 +518,7 @@ impl Process for Host {
     fn facts(&mut self, keyspace: &Keyspace) -> Facts {
         let numbers = self.read_memory(keyspace);
         let resident = resident_bytes();
+        let counts = self.counts();
         let bio = self.bio.as_ref();
         Facts {
             used_memory: numbers.used(),
@@ -517,8 +531,10 @@ impl Process for Host {
             allocator_resident: numbers.resident,
             allocator_muzzy: 0,
             cpu: cpu_times(self.active_ns / 1000),
-            net_input_bytes: self.counts.net_input_bytes,
-            net_output_bytes: self.counts.net_output_bytes,
+            net_input_bytes: counts.net_input_bytes,
+            net_output_bytes: counts.net_output_bytes,
+            net_repl_input_bytes: counts.net_repl_input_bytes,
+            sync: self.sync_facts(),
             reads_processed: self.reads,
             writes_processed: self.writes,
             eventloop_cycles: self.counts.cycles,
@@ -537,7 +553,14 @@ impl Process for Host {
     }
 
     fn counts(&mut self) -> Counts {
-        Counts { cycle_us: self.cycle_ns / 1000, ..self.counts }
+        // What another thread has received and not handed over yet.
+        let under_way = self.sync.as_ref().map_or(0, |progress| progress.unmerged());
+        Counts {
+            cycle_us: self.cycle_ns / 1000,
+            net_input_bytes: self.counts.net_input_bytes + under_way,
+            net_repl_input_bytes: self.counts.net_repl_input_bytes + under_way,
+            ..self.counts
+        }
     }
 
     fn used_memory(&mut self, keyspace: &Keyspace) -> usize {

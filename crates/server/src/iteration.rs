@@ -11,6 +11,7 @@ mod barrier;
 mod batches;
 mod main_thread;
 mod moves;
+mod replica;
 mod save_pace;
 mod shutdown;
 mod timing;
@@ -28,6 +29,7 @@ use crate::listen::listeners::Listeners;
 use crate::listen::{self, ListenerKind};
 use crate::loader;
 use crate::os::plain_error;
+use crate::replica::Follower;
 use crate::signals::{self, Signals};
 use crate::slow_reads::SlowReads;
 use crate::switches;
@@ -52,6 +54,7 @@ use timing::Timing;
 pub const PHASES: &[(&str, fn(&mut Server))] = &[
     ("collect and execute", Server::collect),
     ("take what was loaded", Server::advance_load),
+    ("follow the primary", Server::follow_primary),
     ("take pieces of slow reads", Server::take_slow_reads),
     ("cron", Server::cron),
     ("act", Server::act),
@@ -75,6 +78,8 @@ pub struct Server {
     batches: Batches,
     slow_reads: SlowReads,
     timing: Timing,
+    /// The link to the primary.
+    follower: Follower,
     /// Keeps output until what it tells is durable: under `appendfsync always` alone.
     barrier: Option<Box<Barrier>>,
     /// When the save under way is to go on, if it has more to capture and room for it.
@@ -133,6 +138,7 @@ impl Server {
             ready: Vec::new(),
             to_close: Vec::new(),
         };
+        let seed = host.entropy().iter().fold(0_u64, |seed, byte| seed.rotate_left(8) ^ u64::from(*byte));
         let mut server = Server {
             engine,
             host,
@@ -144,6 +150,7 @@ impl Server {
             batches: Batches::default(),
             slow_reads,
             timing: Timing::default(),
+            follower: Follower::new(seed),
             barrier: None,
             save: SavePace::default(),
             sums_memory: switches::number(switches::PARTS).is_some(),
@@ -193,7 +200,7 @@ impl Server {
         if more_to_do {
             return Deadline::PAST;
         }
-        Deadline::at_ns(self.timing.next_cron_ns.min(self.save.next_ns()))
+        Deadline::at_ns(self.timing.next_cron_ns.min(self.save.next_ns()).min(self.link_deadline_ns()))
     }
 
     /// Sums the parts of memory.
@@ -257,6 +264,10 @@ impl Server {
     fn collect(&mut self) {
         while let Some(event) = self.sockets.event_loop.next_event(self.timing.began_ns) {
             self.timing.is_busy = true;
+            if self.follower.has_events() && crate::replica::is_of_link(&event) {
+                self.link_event(event);
+                continue;
+            }
             match connection::handle(self, event) {
                 None => {}
                 Some(Event::Accepted { token, socket }) => self.accept(token, socket),
@@ -399,6 +410,7 @@ impl Server {
                 self.end_without_data();
             }
             LoadEnded::Debug => {}
+            LoadEnded::Sync(result) => self.sync_loaded(result),
         }
     }
 
@@ -510,6 +522,7 @@ impl Server {
                 SocketOwner::InHand => {}
             }
             self.engine.disconnect(key);
+            self.note_link_closed(key);
             if let Some(barrier) = &mut self.barrier {
                 barrier.forget(key);
             }

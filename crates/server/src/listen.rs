@@ -393,6 +393,16 @@ pub fn inspect(socket: &OwnedFd, kind: &ListenerKind) -> Accepted {
     }
 }
 
+/// The addresses of both ends of a TCP connection, the peer's first, as shown.
+pub fn ends_of(socket: std::os::fd::BorrowedFd<'_>) -> (String, String) {
+    let socket = SockRef::from(&socket);
+    let text = |address: std::io::Result<SockAddr>| {
+        let address = address.ok().and_then(|address| address.as_socket());
+        address.map_or_else(|| "?:0".to_owned(), |address| address.to_string())
+    };
+    (text(socket.peer_addr()), text(socket.local_addr()))
+}
+
 /// Sets on a TCP listener what its connections shall have: the kernel hands these options on to each, which saves five
 /// system calls per connection.
 pub fn tune(listener: &Listener, keepalive_s: i64) {

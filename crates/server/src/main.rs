@@ -25,6 +25,7 @@ mod longest;
 mod oom_score;
 mod os;
 mod parts;
+mod replica;
 mod signals;
 mod slow_reads;
 mod start;

@@ -9,7 +9,7 @@ pub use search::{Cells, Region};
 
 /// A place in degrees.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Place {
+pub struct GeoPlace {
     /// -180 to 180.
     pub longitude: f64,
     /// -85.05112878 to 85.05112878.
@@ -17,15 +17,15 @@ pub struct Place {
 }
 
 /// Halvings in each direction that a score holds.
-pub const STEPS_MAX: u32 = 26;
+const STEPS_MAX: u32 = 26;
 /// Metres; the mean of what the reference reckons with.
-pub const EARTH_RADIUS_M: f64 = 6_372_797.560_856;
+const EARTH_RADIUS_M: f64 = 6_372_797.560_856;
 /// The end of the cells towards a pole.
-pub const LATITUDE_MAX: f64 = 85.051_128_78;
+const LATITUDE_MAX: f64 = 85.051_128_78;
 /// The end of the cells towards east.
-pub const LONGITUDE_MAX: f64 = 180.0;
+const LONGITUDE_MAX: f64 = 180.0;
 
-impl Place {
+impl GeoPlace {
     /// Whether a score can hold it.
     pub fn is_valid(self) -> bool {
         (-LONGITUDE_MAX..=LONGITUDE_MAX).contains(&self.longitude)
@@ -38,17 +38,17 @@ impl Place {
     }
 
     /// The middle of the cell that a score names.
-    pub fn of_score(score: f64) -> Place {
-        let area = Cell { bits: score as u64, steps: STEPS_MAX }.area();
+    pub fn of_score(score: f64) -> GeoPlace {
+        let area = Cell { bits: bits_of(score), steps: STEPS_MAX }.area();
         let middle = |low: f64, high: f64, end: f64| ((low + high) / 2.0).clamp(-end, end);
-        Place {
+        GeoPlace {
             longitude: middle(area.west, area.east, LONGITUDE_MAX),
             latitude: middle(area.south, area.north, LATITUDE_MAX),
         }
     }
 
     /// Metres to another place.
-    pub fn distance_m(self, other: Place) -> f64 {
+    pub fn distance_m(self, other: GeoPlace) -> f64 {
         let v = ((other.longitude.to_radians_exactly() - self.longitude.to_radians_exactly()) / 2.0).sin();
         if v == 0.0 {
             return self.latitude_distance_m(other);
@@ -60,7 +60,7 @@ impl Place {
     }
 
     /// Metres to the other place's latitude.
-    fn latitude_distance_m(self, other: Place) -> f64 {
+    fn latitude_distance_m(self, other: GeoPlace) -> f64 {
         EARTH_RADIUS_M * (other.latitude.to_radians_exactly() - self.latitude.to_radians_exactly()).abs()
     }
 
@@ -74,6 +74,15 @@ impl Place {
         }
         text
     }
+}
+
+/// A score as an unsigned integer. One that is no place's, because a client set it, gives what the reference's machine code makes of
+/// it: negative ones wrap, and what is beyond 64 bits is nothing or the highest bit.
+fn bits_of(score: f64) -> u64 {
+    const HIGHEST: u64 = 1 << 63;
+    const BOUND: f64 = HIGHEST as f64;
+    let signed = |number: f64| if (-BOUND..BOUND).contains(&number) { number as i64 as u64 } else { HIGHEST };
+    if score < BOUND { signed(score) } else { signed(score - BOUND) ^ HIGHEST }
 }
 
 const LETTERS: &[u8; 32] = b"0123456789bcdefghjkmnpqrstuvwxyz";
@@ -112,7 +121,7 @@ struct Area {
 
 impl Cell {
     /// The cell of a place after so many halvings, 1 to 26, where latitudes end at `latitude_max`.
-    fn of(place: Place, steps: u32, latitude_max: f64) -> Cell {
+    fn of(place: GeoPlace, steps: u32, latitude_max: f64) -> Cell {
         let scale = (1u64 << steps) as f64;
         let part = |degrees: f64, end: f64| ((degrees + end) / (2.0 * end) * scale) as u32;
         let longitude = part(place.longitude, LONGITUDE_MAX);

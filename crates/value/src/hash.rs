@@ -29,11 +29,11 @@ pub struct Hash(Box<HashRoot>);
 #[derive(Debug)]
 struct HashRoot {
     encoding: HashEncoding,
-    body: Body,
+    body: HashBody,
 }
 
 #[derive(Debug)]
-enum Body {
+enum HashBody {
     Packed(Packed),
     Tree(HashTree),
 }
@@ -134,8 +134,8 @@ impl<'a> HashRef<'a> {
         match self {
             HashRef::Inline { bytes, .. } => HashShape::Packed(PackedRef::of_inline(bytes)),
             HashRef::Value(hash) => match &hash.0.body {
-                Body::Packed(packed) => HashShape::Packed(packed.view()),
-                Body::Tree(tree) => HashShape::Tree(tree),
+                HashBody::Packed(packed) => HashShape::Packed(packed.view()),
+                HashBody::Tree(tree) => HashShape::Tree(tree),
             },
         }
     }
@@ -256,7 +256,10 @@ impl<'a> Iterator for HashIter<'a> {
 
 impl Default for Hash {
     fn default() -> Hash {
-        Hash(Box::new(HashRoot { encoding: HashEncoding::Listpack, body: Body::Packed(Packed::default()) }))
+        Hash(Box::new(HashRoot {
+            encoding: HashEncoding::Listpack,
+            body: HashBody::Packed(Packed::default()),
+        }))
     }
 }
 
@@ -270,7 +273,7 @@ impl Hash {
     /// memory.
     pub fn from_row(row: &[u8]) -> Option<Hash> {
         let packed = Packed::checked(row)?;
-        Some(Hash(Box::new(HashRoot { encoding: HashEncoding::Listpack, body: Body::Packed(packed) })))
+        Some(Hash(Box::new(HashRoot { encoding: HashEncoding::Listpack, body: HashBody::Packed(packed) })))
     }
 
     /// The hash that [`Hash::write_inline`] wrote.
@@ -286,11 +289,11 @@ impl Hash {
         self.0.encoding = encoding;
         let source = PackedRef::of_inline(bytes);
         match &mut self.0.body {
-            Body::Packed(packed) => packed.load(source),
-            body @ Body::Tree(_) => {
+            HashBody::Packed(packed) => packed.load(source),
+            body @ HashBody::Tree(_) => {
                 let mut packed = Packed::default();
                 packed.load(source);
-                *body = Body::Packed(packed);
+                *body = HashBody::Packed(packed);
             }
         }
     }
@@ -298,16 +301,16 @@ impl Hash {
     /// How many bytes [`Hash::write_inline`] writes; `None` for a hash too large for the block of an entry. O(1).
     pub fn inline_len(&self) -> Option<usize> {
         match &self.0.body {
-            Body::Packed(packed) => {
+            HashBody::Packed(packed) => {
                 Some(packed::INLINE_HEADER_LEN + packed.row().len()).filter(|len| *len <= INLINE_LEN_MAX)
             }
-            Body::Tree(_) => None,
+            HashBody::Tree(_) => None,
         }
     }
 
     /// Writes the hash in the form for the block of an entry. `out` is as long as [`Hash::inline_len`] says.
     pub fn write_inline(&self, out: &mut [u8]) {
-        if let Body::Packed(packed) = &self.0.body {
+        if let HashBody::Packed(packed) = &self.0.body {
             packed.write_inline(out);
         }
     }
@@ -316,8 +319,8 @@ impl Hash {
     #[must_use]
     pub fn share(&self) -> Hash {
         let body = match &self.0.body {
-            Body::Packed(packed) => Body::Packed(packed.clone()),
-            Body::Tree(tree) => Body::Tree(tree.share()),
+            HashBody::Packed(packed) => HashBody::Packed(packed.clone()),
+            HashBody::Tree(tree) => HashBody::Tree(tree.share()),
         };
         Hash(Box::new(HashRoot { encoding: self.0.encoding, body }))
     }
@@ -346,16 +349,16 @@ impl Hash {
     pub fn heap_bytes(&self) -> usize {
         heap::boxed::<HashRoot>()
             + match &self.0.body {
-                Body::Packed(packed) => packed.heap_bytes(),
-                Body::Tree(tree) => tree.heap_bytes(),
+                HashBody::Packed(packed) => packed.heap_bytes(),
+                HashBody::Tree(tree) => tree.heap_bytes(),
             }
     }
 
     /// Whether a part at the top has another owner. O(1).
     pub(crate) fn is_shared(&self) -> bool {
         match &self.0.body {
-            Body::Packed(packed) => packed.is_shared(),
-            Body::Tree(tree) => tree.is_shared(),
+            HashBody::Packed(packed) => packed.is_shared(),
+            HashBody::Tree(tree) => tree.is_shared(),
         }
     }
 
@@ -363,17 +366,17 @@ impl Hash {
     pub(crate) fn own_bytes(&self) -> usize {
         heap::boxed::<HashRoot>()
             + match &self.0.body {
-                Body::Packed(packed) if packed.is_shared() => 0,
-                Body::Packed(packed) => packed.heap_bytes(),
-                Body::Tree(tree) => tree.own_bytes(),
+                HashBody::Packed(packed) if packed.is_shared() => 0,
+                HashBody::Packed(packed) => packed.heap_bytes(),
+                HashBody::Tree(tree) => tree.own_bytes(),
             }
     }
 
     /// Whether the hash is so small, and in one piece, that its memory is worth keeping for the next one.
     pub fn is_scratch(&self) -> bool {
         match &self.0.body {
-            Body::Packed(packed) => !packed.is_shared() && packed.heap_bytes() <= 4 * INLINE_LEN_MAX,
-            Body::Tree(_) => false,
+            HashBody::Packed(packed) => !packed.is_shared() && packed.heap_bytes() <= 4 * INLINE_LEN_MAX,
+            HashBody::Tree(_) => false,
         }
     }
 
@@ -400,7 +403,7 @@ impl Hash {
 
     /// A packed hash that reports a hash table and is not small becomes a tree.
     fn outgrow(&mut self, limits: HashLimits) {
-        if let Body::Packed(packed) = &self.0.body
+        if let HashBody::Packed(packed) = &self.0.body
             && (packed.row().len() > PACKED_TABLE_BYTES_MAX || packed.len() > PACKED_TABLE_LEN_MAX)
         {
             self.tree(limits);
@@ -410,7 +413,7 @@ impl Hash {
     /// The tree that the hash is from now on, which reports a hash table.
     fn tree(&mut self, limits: HashLimits) -> &mut HashTree {
         self.0.encoding = HashEncoding::Hashtable;
-        if let Body::Packed(packed) = &self.0.body {
+        if let HashBody::Packed(packed) = &self.0.body {
             let mut tree = HashTree::new(limits.seed, Content::Fields);
             let (mut name_digits, mut value_digits) = (IntBuffer::new(), IntBuffer::new());
             let mut garbage = Vec::new();
@@ -419,11 +422,11 @@ impl Hash {
                     (field.name.bytes(&mut name_digits), field.value.bytes(&mut value_digits));
                 tree.insert(name, value, Expiry::Clear, &mut garbage);
             }
-            self.0.body = Body::Tree(tree);
+            self.0.body = HashBody::Tree(tree);
         }
         match &mut self.0.body {
-            Body::Tree(tree) => tree,
-            Body::Packed(_) => unreachable!("the hash was just made a tree"),
+            HashBody::Tree(tree) => tree,
+            HashBody::Packed(_) => unreachable!("the hash was just made a tree"),
         }
     }
 
@@ -439,7 +442,7 @@ impl Hash {
             self.tree(limits);
         }
         match &mut self.0.body {
-            Body::Packed(packed) => {
+            HashBody::Packed(packed) => {
                 let is_new = packed.set(name, value);
                 if packed.len() > limits.max_entries || packed.row().len() > ROW_BYTES_MAX {
                     self.0.encoding = HashEncoding::Hashtable;
@@ -449,24 +452,24 @@ impl Hash {
                 }
                 is_new
             }
-            Body::Tree(tree) => tree.insert(name, value, expiry, &mut context.garbage),
+            HashBody::Tree(tree) => tree.insert(name, value, expiry, &mut context.garbage),
         }
     }
 
     /// Removes a field; whether it was there.
     pub fn remove(&mut self, name: &[u8], context: &mut HashContext) -> bool {
         match &mut self.0.body {
-            Body::Packed(packed) => packed.remove(name),
-            Body::Tree(tree) => tree.remove(name, &mut context.garbage),
+            HashBody::Packed(packed) => packed.remove(name),
+            HashBody::Tree(tree) => tree.remove(name, &mut context.garbage),
         }
     }
 
     /// Sets or clears the expiry of a field; whether the field is there.
     pub fn set_expiry(&mut self, name: &[u8], expiry: Option<i64>, context: &mut HashContext) -> bool {
         match (&mut self.0.body, expiry) {
-            (Body::Packed(packed), None) => packed.view().get(name).is_some(),
-            (Body::Packed(_), Some(_)) => self.tree(context.limits).set_expiry(name, expiry),
-            (Body::Tree(tree), _) => tree.set_expiry(name, expiry),
+            (HashBody::Packed(packed), None) => packed.view().get(name).is_some(),
+            (HashBody::Packed(_), Some(_)) => self.tree(context.limits).set_expiry(name, expiry),
+            (HashBody::Tree(tree), _) => tree.set_expiry(name, expiry),
         }
     }
 
@@ -479,8 +482,8 @@ impl Hash {
         visit: impl FnMut(&[u8]),
     ) -> usize {
         match &mut self.0.body {
-            Body::Packed(_) => 0,
-            Body::Tree(tree) => {
+            HashBody::Packed(_) => 0,
+            HashBody::Tree(tree) => {
                 tree.remove_expired(now_ms.saturating_sub(1), max, &mut context.garbage, visit)
             }
         }

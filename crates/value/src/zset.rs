@@ -24,47 +24,47 @@ use sluice_base::{HashSeed, heap};
 use triomphe::Arc;
 
 pub use edge::Edge;
-use index::Page;
+use index::IndexPage;
 use iter::RowSource;
 pub use iter::{Direction, ZsetIter};
-use large::{Inner, Large};
-use leaf::Leaf;
+use large::{BranchNode, Large};
+use leaf::RowLeaf;
 pub use limits::{ZsetEncoding, ZsetLimits};
 use row::RowIter;
-use shelf::Node;
+use shelf::ShelfNode;
 
 /// A sorted set that lives outside its entry. One word wide.
 #[derive(Debug)]
-pub struct Zset(Box<Root>);
+pub struct Zset(Box<ZsetRoot>);
 
 #[derive(Debug)]
-struct Root {
+struct ZsetRoot {
     encoding: ZsetEncoding,
     body: Body,
 }
 
 #[derive(Debug)]
 enum Body {
-    Small(Leaf),
+    Small(RowLeaf),
     Large(Box<Large>),
     /// No set: what edits have replaced, on its way to be dropped.
-    Garbage(Vec<Part>),
+    Garbage(Vec<ZsetPart>),
 }
 
 /// A part of a set that lost its place.
 #[derive(Debug)]
-enum Part {
-    Leaf(Leaf),
-    Leaves(Node<Leaf>),
-    Page(Page),
-    Pages(Node<Page>),
-    Inner(Arc<Inner>),
+enum ZsetPart {
+    Leaf(RowLeaf),
+    Leaves(ShelfNode<RowLeaf>),
+    Page(IndexPage),
+    Pages(ShelfNode<IndexPage>),
+    Inner(Arc<BranchNode>),
     Whole(Box<Large>),
 }
 
 /// What an operation on a large set needs: where replaced parts go, and the bytes allocated.
-struct Work<'w> {
-    garbage: &'w mut Vec<Part>,
+struct ZsetWork<'w> {
+    garbage: &'w mut Vec<ZsetPart>,
     heap: usize,
 }
 
@@ -75,7 +75,7 @@ pub struct ZsetContext {
     pub limits: ZsetLimits,
     /// Under which members of a set are hashed that becomes large.
     pub seed: HashSeed,
-    garbage: Vec<Part>,
+    garbage: Vec<ZsetPart>,
 }
 
 impl ZsetContext {
@@ -90,7 +90,7 @@ impl ZsetContext {
             return None;
         }
         let body = Body::Garbage(std::mem::take(&mut self.garbage));
-        Some(Zset(Box::new(Root { encoding: ZsetEncoding::Skiplist, body })))
+        Some(Zset(Box::new(ZsetRoot { encoding: ZsetEncoding::Skiplist, body })))
     }
 }
 
@@ -204,7 +204,7 @@ impl Default for Zset {
 impl Zset {
     /// An empty set to be reported so.
     pub fn new(encoding: ZsetEncoding) -> Zset {
-        Zset(Box::new(Root { encoding, body: Body::Small(Leaf::of_row(&[], 0, 0)) }))
+        Zset(Box::new(ZsetRoot { encoding, body: Body::Small(RowLeaf::of_row(&[], 0, 0)) }))
     }
 
     /// The set of these elements, which are in order and differ in their members. Cost: O(n).
@@ -214,10 +214,7 @@ impl Zset {
         context: &mut ZsetContext,
     ) -> Zset {
         let count = elements.len();
-        let clean = move |score: f64| match encoding {
-            ZsetEncoding::Listpack => score + 0.0,
-            ZsetEncoding::Skiplist => score,
-        };
+        let clean = move |score| cleaned(score, encoding);
         let bytes: usize = elements.clone().map(|(member, score)| row::entry_len(member, clean(score))).sum();
         let body = if bytes > small_bytes_max(encoding) {
             let elements = elements.map(|(member, score)| (member, clean(score)));
@@ -229,9 +226,9 @@ impl Zset {
                 let written = row::write(rest, member, clean(score));
                 rest = &mut rest[written..];
             }
-            Body::Small(Leaf::of_row(&row, count, 0))
+            Body::Small(RowLeaf::of_row(&row, count, 0))
         };
-        Zset(Box::new(Root { encoding, body }))
+        Zset(Box::new(ZsetRoot { encoding, body }))
     }
 
     /// Whether a member appears twice, which is so of no set but one built of what a file says. Cost: O(n), of a small set O(n²).
@@ -254,7 +251,10 @@ impl Zset {
     /// The set that [`Zset::write_inline`] wrote. Bytes that it cannot have written give some set.
     pub fn from_inline(bytes: &[u8], encoding: ZsetEncoding) -> Zset {
         let (count, row) = inline_parts(bytes);
-        Zset(Box::new(Root { encoding, body: Body::Small(Leaf::of_row(row, count, INLINE_LEN_MAX / 4)) }))
+        Zset(Box::new(ZsetRoot {
+            encoding,
+            body: Body::Small(RowLeaf::of_row(row, count, INLINE_LEN_MAX / 4)),
+        }))
     }
 
     /// Replaces the set by the one that [`Zset::write_inline`] wrote, keeping its memory where it can. For a set that is no
@@ -267,7 +267,7 @@ impl Zset {
         {
             return;
         }
-        self.0.body = Body::Small(Leaf::of_row(row, count, INLINE_LEN_MAX / 4));
+        self.0.body = Body::Small(RowLeaf::of_row(row, count, INLINE_LEN_MAX / 4));
     }
 
     /// How many bytes [`Zset::write_inline`] writes; `None` for a set too large for the block of an entry. O(1).
@@ -298,7 +298,7 @@ impl Zset {
             Body::Large(large) => Body::Large(large.clone()),
             Body::Garbage(_) => Body::Garbage(Vec::new()),
         };
-        Zset(Box::new(Root { encoding: self.0.encoding, body }))
+        Zset(Box::new(ZsetRoot { encoding: self.0.encoding, body }))
     }
 
     /// The set to read from.
@@ -330,9 +330,9 @@ impl Zset {
         let body = match &self.0.body {
             Body::Small(leaf) => leaf.heap_bytes(),
             Body::Large(large) => heap::boxed::<Large>() + large.heap_bytes(),
-            Body::Garbage(parts) => heap::vec(parts) + parts.iter().map(Part::bytes).sum::<usize>(),
+            Body::Garbage(parts) => heap::vec(parts) + parts.iter().map(ZsetPart::bytes).sum::<usize>(),
         };
-        heap::boxed::<Root>() + body
+        heap::boxed::<ZsetRoot>() + body
     }
 
     /// Whether a part of the set has another owner. O(1).
@@ -340,14 +340,14 @@ impl Zset {
         match &self.0.body {
             Body::Small(leaf) => leaf.is_shared(),
             Body::Large(large) => large.is_shared(),
-            Body::Garbage(parts) => parts.iter().any(Part::is_shared),
+            Body::Garbage(parts) => parts.iter().any(ZsetPart::is_shared),
         }
     }
 
     /// Of what an edit has replaced: bytes of what others hold too, and not of what hangs below it. Cost: O(parts).
     pub fn copied_bytes(&self) -> usize {
         match &self.0.body {
-            Body::Garbage(parts) => parts.iter().filter(|part| part.is_shared()).map(Part::bytes).sum(),
+            Body::Garbage(parts) => parts.iter().filter(|part| part.is_shared()).map(ZsetPart::bytes).sum(),
             Body::Small(_) | Body::Large(_) => 0,
         }
     }
@@ -360,7 +360,7 @@ impl Zset {
             Body::Large(large) => heap::boxed::<Large>() + large.own_bytes(),
             Body::Garbage(_) => 0,
         };
-        heap::boxed::<Root>() + body
+        heap::boxed::<ZsetRoot>() + body
     }
 
     /// Whether the set is in one piece, however large that is.
@@ -392,6 +392,12 @@ impl Zset {
 
     /// Gives a member that is there, with the score `old`, another score. Cost: O(log n).
     pub fn update(&mut self, member: &[u8], score: f64, context: &mut ZsetContext) {
+        let clean = cleaned(score, self.0.encoding);
+        if let Body::Large(large) = &mut self.0.body
+            && large.update_in_leaf(member, clean, &mut context.garbage)
+        {
+            return;
+        }
         self.take(member, context);
         self.0.put(member, score, context);
     }
@@ -429,19 +435,16 @@ impl Zset {
     }
 }
 
-fn remove_from_leaf(leaf: &mut Leaf, ranks: Range<usize>, context: &mut ZsetContext) {
+fn remove_from_leaf(leaf: &mut RowLeaf, ranks: Range<usize>, context: &mut ZsetContext) {
     let start = row::offset_of(leaf.row(), ranks.start);
     let len = row::offset_of(&leaf.row()[start..], ranks.len());
     leaf.remove(start..start + len, ranks.len(), &mut context.garbage);
 }
 
-impl Root {
+impl ZsetRoot {
     /// Adds an element, in the form that its size asks for.
     fn put(&mut self, member: &[u8], score: f64, context: &mut ZsetContext) {
-        let score = match self.encoding {
-            ZsetEncoding::Listpack => score + 0.0,
-            ZsetEncoding::Skiplist => score,
-        };
+        let score = cleaned(score, self.encoding);
         if let Body::Small(leaf) = &mut self.body {
             let len = leaf.row().len() + row::entry_len(member, score);
             if len <= small_bytes_max(self.encoding) || leaf.count() == 0 {
@@ -478,35 +481,43 @@ impl Root {
             let written = row::write(rest, member, score);
             rest = &mut rest[written..];
         }
-        let leaf = Leaf::of_row(&row, large.len(), 0);
+        let leaf = RowLeaf::of_row(&row, large.len(), 0);
         if let Body::Large(large) = replace(&mut self.body, Body::Small(leaf)) {
-            context.garbage.push(Part::Whole(large));
+            context.garbage.push(ZsetPart::Whole(large));
         }
     }
 }
 
-impl Part {
+impl ZsetPart {
     fn is_shared(&self) -> bool {
         match self {
-            Part::Leaf(leaf) => leaf.is_shared(),
-            Part::Leaves(node) => node.is_shared(),
-            Part::Page(page) => page.is_shared(),
-            Part::Pages(node) => node.is_shared(),
-            Part::Inner(inner) => !inner.is_unique(),
-            Part::Whole(large) => large.is_shared(),
+            ZsetPart::Leaf(leaf) => leaf.is_shared(),
+            ZsetPart::Leaves(node) => node.is_shared(),
+            ZsetPart::Page(page) => page.is_shared(),
+            ZsetPart::Pages(node) => node.is_shared(),
+            ZsetPart::Inner(inner) => !inner.is_unique(),
+            ZsetPart::Whole(large) => large.is_shared(),
         }
     }
 
     /// Bytes of the part, and not of what hangs below it.
     fn bytes(&self) -> usize {
         match self {
-            Part::Leaf(leaf) => leaf.heap_bytes(),
-            Part::Leaves(node) => node.top_bytes(),
-            Part::Page(page) => page.heap_bytes(),
-            Part::Pages(node) => node.top_bytes(),
-            Part::Inner(_) => large::INNER_BYTES,
-            Part::Whole(large) => large.heap_bytes(),
+            ZsetPart::Leaf(leaf) => leaf.heap_bytes(),
+            ZsetPart::Leaves(node) => node.top_bytes(),
+            ZsetPart::Page(page) => page.heap_bytes(),
+            ZsetPart::Pages(node) => node.top_bytes(),
+            ZsetPart::Inner(_) => large::INNER_BYTES,
+            ZsetPart::Whole(large) => large.heap_bytes(),
         }
+    }
+}
+
+/// A score as a set of this encoding keeps it: a listpack has one zero.
+fn cleaned(score: f64, encoding: ZsetEncoding) -> f64 {
+    match encoding {
+        ZsetEncoding::Listpack => score + 0.0,
+        ZsetEncoding::Skiplist => score,
     }
 }
 

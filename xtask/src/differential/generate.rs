@@ -9,6 +9,7 @@ use super::listening;
 use super::rules::Rule;
 use super::special;
 use super::values;
+use super::zsets;
 
 /// A command to send.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -51,6 +52,8 @@ pub(crate) struct Generator<'a> {
     listens: [usize; 2],
     /// Whether the command being drawn is of lists: then its keys mostly are.
     of_lists: bool,
+    /// The same of sorted sets and places.
+    of_zsets: bool,
     /// What the keys of the command's type begin with, where it has some of its own.
     own_keys: Option<&'static str>,
 }
@@ -81,8 +84,15 @@ const NOTIFY_CHANCE: u64 = 60;
 /// That a key of a command is one that mostly holds a value of its type.
 const OWN_KEY_CHANCE: u64 = 75;
 /// What the keys of a type begin with: three of each.
-const OWN_KEYS: &[(&str, &str)] =
-    &[("@list", "l"), ("@hyperloglog", "p"), ("@bitmap", "s"), ("@set", "e"), ("@hash", "h")];
+const OWN_KEYS: &[(&str, &str)] = &[
+    ("@list", "l"),
+    ("@hyperloglog", "p"),
+    ("@bitmap", "s"),
+    ("@set", "e"),
+    ("@hash", "h"),
+    ("@sorted-set", "z"),
+    ("@geo", "g"),
+];
 /// That keys of a stream expire; and in such a stream, that one does next.
 const MORTAL_CHANCES: [u64; 2] = [25, 3];
 
@@ -102,6 +112,7 @@ impl<'a> Generator<'a> {
             social,
             listens: [0; 2],
             of_lists: false,
+            of_zsets: false,
             own_keys: None,
         }
     }
@@ -127,7 +138,7 @@ impl<'a> Generator<'a> {
                 continue;
             }
             if self.chance(MANY_CHANCE) {
-                next = vec![special::many(self)];
+                next = vec![if self.chance(50) { special::many(self) } else { zsets::many(self) }];
             } else if self.chance(TRANSACTION_CHANCE) {
                 next = self.transaction();
             } else if self.mortal && self.chance(MORTAL_CHANCES[1]) {
@@ -248,6 +259,7 @@ impl<'a> Generator<'a> {
         }
         self.announced = None;
         self.of_lists = entry.is_meant("@list");
+        self.of_zsets = entry.is_meant("@sorted-set") || entry.is_meant("@geo");
         let own = OWN_KEYS.iter().find(|(group, _)| entry.is_meant(group));
         self.own_keys = own.map(|(_, name)| *name);
         self.sequence(&entry.arguments, &mut words);
@@ -304,16 +316,24 @@ impl<'a> Generator<'a> {
                 self.announced = Some(count);
                 words.push(count.to_string().into_bytes());
             }
-            "key" if self.own_keys.is_some() && self.chance(OWN_KEY_CHANCE) => {
+            // Among members at one distance the order of the reference is any: places have keys to themselves, where few are.
+            "key" if self.own_keys == Some("g") || self.own_keys.is_some() && self.chance(OWN_KEY_CHANCE) => {
                 let key = values::own_key(&mut self.rng, self.own_keys.unwrap_or_default());
                 words.push(key);
+            }
+            "integer" if argument.name == "num-vertices" => {
+                let count = 3 + self.below(2);
+                self.announced = Some(count);
+                words.push(count.to_string().into_bytes());
             }
             "integer" if self.of_lists => {
                 let place = values::place(&mut self.rng);
                 words.push(place);
             }
             kind => {
-                let value = values::value(&mut self.rng, &argument.name, kind);
+                let own =
+                    if self.of_zsets { zsets::value(&mut self.rng, &argument.name, kind) } else { None };
+                let value = own.unwrap_or_else(|| values::value(&mut self.rng, &argument.name, kind));
                 words.push(value);
             }
         }

@@ -1,14 +1,16 @@
-//! Payloads for RESTORE: strings, lists and hashes in every form that files have had, sound or with bytes changed.
+//! Payloads for RESTORE: strings, lists, sets, hashes and sorted sets in every form that files have had, sound or with bytes changed.
 //!
 //! Types that ours does not have are not drawn, nor made by a changed byte: the two servers would part.
 
 use super::generate::Generator;
-use super::values;
+use super::{values, zsets};
 
 /// A payload; mostly a sound one. Its checksum is right unless the payload is to be refused for it.
 pub(super) fn payload(generator: &mut Generator<'_>) -> Vec<u8> {
-    let mut payload = body(generator);
-    if generator.chance(35) {
+    let of_zset = generator.chance(20);
+    let mut payload =
+        if of_zset { zsets::body(generator, text, [listpack, ziplist]) } else { body(generator) };
+    if !of_zset && generator.chance(35) {
         spoil(generator, &mut payload);
     }
     let version: u16 = match generator.below(12) {
@@ -58,7 +60,7 @@ pub(super) fn arguments(generator: &mut Generator<'_>) -> Vec<Vec<u8>> {
 fn body(generator: &mut Generator<'_>) -> Vec<u8> {
     let elements: Vec<Vec<u8>> =
         (0..generator.below(9)).map(|_| values::content(&mut generator.rng)).collect();
-    match generator.below(11) {
+    match generator.below(14) {
         0..3 => {
             let value = values::content(&mut generator.rng);
             [vec![0], text(generator, &value)].concat()
@@ -103,6 +105,17 @@ fn body(generator: &mut Generator<'_>) -> Vec<u8> {
             let fields = fields(generator);
             [vec![9], text(generator, &zipmap(&fields))].concat()
         }
+        10 => {
+            let mut body = vec![2];
+            length(elements.len(), &mut body);
+            elements.iter().for_each(|element| body.extend(text(generator, element)));
+            body
+        }
+        11 => {
+            let ints = intset(generator);
+            [vec![11], text(generator, &ints)].concat()
+        }
+        12 => [vec![20], text(generator, &listpack(&elements))].concat(),
         _ => {
             let kind = [8, 23, 30, 100, 243, 250, 254, 255][generator.below(8)];
             [vec![kind], text(generator, b"value")].concat()
@@ -216,6 +229,20 @@ fn length(len: usize, out: &mut Vec<u8>) {
             out.extend_from_slice(&(len as u32).to_be_bytes());
         }
     }
+}
+
+/// Integers of one width, mostly in order.
+fn intset(generator: &mut Generator<'_>) -> Vec<u8> {
+    let width = [2, 4, 8][generator.below(3)];
+    let mut numbers: Vec<i16> = (0..generator.below(9)).map(|_| generator.below(400) as i16 - 200).collect();
+    if generator.chance(90) {
+        numbers.sort_unstable();
+        numbers.dedup();
+    }
+    let mut out = (width as u32).to_le_bytes().to_vec();
+    out.extend_from_slice(&(numbers.len() as u32).to_le_bytes());
+    numbers.iter().for_each(|number| out.extend_from_slice(&i64::from(*number).to_le_bytes()[..width]));
+    out
 }
 
 /// A ziplist; integers of one byte are written as such.

@@ -1,7 +1,7 @@
 //! Commands whose argument trees say too little, or whose arguments could hurt the run.
 
 use super::generate::{Command, Generator, WAITER};
-use super::{payload, streams, values};
+use super::{payload, streams, values, zsets};
 
 /// Parameters that a stream may change; each stream begins with their defaults.
 pub(crate) const PARAMETERS: &[&str] = &[
@@ -158,6 +158,10 @@ pub(super) fn is_fixed(name: &str) -> bool {
             | "blmove"
             | "brpoplpush"
             | "blmpop"
+            | "bzpopmin"
+            | "bzpopmax"
+            | "bzmpop"
+            | "zrandmember"
             | "flushall"
             | "swapdb"
             | "restore"
@@ -235,7 +239,7 @@ pub(super) fn arguments(generator: &mut Generator<'_>, name: &str) -> Option<Vec
             let user = generator.pick(&["default", "nobody"]);
             if generator.chance(50) { vec![user, b"pass".to_vec()] } else { vec![b"pass".to_vec()] }
         }
-        name => return streams::arguments(generator, name),
+        name => return streams::arguments(generator, name).or_else(|| zsets::arguments(generator, name)),
     };
     Some(words)
 }
@@ -261,17 +265,28 @@ fn client_unblock(generator: &mut Generator<'_>) -> Vec<Vec<u8>> {
 
 /// A command of the client that waits: for ever, or for a moment where nobody can serve it.
 pub(super) fn wait(generator: &mut Generator<'_>) -> Command {
-    let name = ["blpop", "brpop", "blmove", "brpoplpush", "blmpop"][generator.below(5)];
+    let names = ["blpop", "brpop", "blmove", "brpoplpush", "blmpop", "bzpopmin", "bzpopmax", "bzmpop"];
+    let name = names[generator.below(names.len())];
+    let (arguments_of, own_key): (WaitingArguments, fn(&mut sluice_base::Rng) -> Vec<u8>) =
+        if name.starts_with("bz") {
+            (zsets::waiting_arguments, zsets::key)
+        } else {
+            (waiting_arguments, values::list_key)
+        };
     let arguments = if generator.chance(15) {
         let timeout = generator.pick(&["0.001", "0.01", "0.0001"]);
-        waiting_arguments(generator, name, |_| NOBODYS_KEY.to_vec(), &timeout)
+        arguments_of(generator, name, |_| NOBODYS_KEY.to_vec(), &timeout)
     } else {
         let timeout = generator.pick(&["0", "0", "0", "0.0", "-1", "inf"]);
-        waiting_arguments(generator, name, values::list_key, &timeout)
+        arguments_of(generator, name, own_key, &timeout)
     };
     let words = [vec![generator.token(&name.to_uppercase())], arguments].concat();
     Command { client: WAITER, ..Command::of(words) }
 }
+
+/// What stands behind the name of a command that waits: for keys that the function draws, until the time is over.
+type WaitingArguments =
+    fn(&mut Generator<'_>, &str, fn(&mut sluice_base::Rng) -> Vec<u8>, &[u8]) -> Vec<Vec<u8>>;
 
 /// Whether the waiting client's command ends by itself.
 pub(super) fn waits_for_nobody(words: &[Vec<u8>]) -> bool {

@@ -124,7 +124,7 @@ pub static GEORADIUS: Spec = Spec {
     arity: Arity::AtLeast(6),
     flags: Flags::WRITE.or(Flags::DENYOOM).or(Flags::MOVABLE_KEYS),
     acl: Cat::GEO,
-    keys: Keys::Specs(&[one(1, RO_ACCESS), store("STORE", 6), store("STOREDIST", 6)]),
+    keys: Keys::Fn(&[one(1, RO_ACCESS), store("STORE", 6), store("STOREDIST", 6)], radius_keys),
     args: &[
         key("key", 0),
         double("longitude"),
@@ -200,7 +200,7 @@ pub static GEORADIUSBYMEMBER: Spec = Spec {
     arity: Arity::AtLeast(5),
     flags: Flags::WRITE.or(Flags::DENYOOM).or(Flags::MOVABLE_KEYS),
     acl: Cat::GEO,
-    keys: Keys::Specs(&[one(1, RO_ACCESS), store("STORE", 5), store("STOREDIST", 5)]),
+    keys: Keys::Fn(&[one(1, RO_ACCESS), store("STORE", 5), store("STOREDIST", 5)], radius_keys),
     args: &[
         key("key", 0),
         string("member"),
@@ -353,3 +353,22 @@ pub static GEOSEARCHSTORE: Spec = Spec {
     deprecated: None,
     id: id::GEOSEARCHSTORE,
 };
+
+/// The source, and the last key to store in, which is the one that counts.
+fn radius_keys(args: &[&[u8]], found: &mut Vec<(usize, KeyFlags)>) -> Result<(), ()> {
+    if args.len() < 5 {
+        return Err(());
+    }
+    found.push((1, RO_ACCESS));
+    let is_store = |arg: &[u8]| crate::is_word(arg, "store") || crate::is_word(arg, "storedist");
+    let (mut at, mut last) = (5, None);
+    while at + 1 < args.len() {
+        if is_store(args[at]) {
+            at += 1;
+            last = Some(at);
+        }
+        at += 1;
+    }
+    found.extend(last.map(|at| (at, OW_UPDATE)));
+    Ok(())
+}

@@ -1,7 +1,7 @@
 //! Commands on the server, and those that carry the replication stream.
 
 use super::shorthand::*;
-use crate::spec::{Arity, Cat, Flags, Group, Keys, Spec};
+use crate::spec::{Arg, Arity, Cat, Flags, Group, Keys, Spec};
 
 specs! {
     server:
@@ -51,10 +51,12 @@ specs! {
     MONITOR,
     PSYNC,
     REPLCONF,
+    REPLICAOF,
     RESTORE_ASKING,
     ROLE,
     SAVE,
     SHUTDOWN,
+    SLAVEOF,
     SLOWLOG,
     SLOWLOG_GET,
     SLOWLOG_HELP,
@@ -1017,6 +1019,33 @@ pub static REPLCONF: Spec = Spec {
     id: id::REPLCONF,
 };
 
+const REPLICAOF_ARGS: &[Arg] = &[one_of(
+    "args",
+    &[
+        block("host-port", &[string("host"), integer("port")]),
+        block("no-one", &[token("no", "NO"), token("one", "ONE")]),
+    ],
+)];
+
+/// `REPLICAOF`
+pub static REPLICAOF: Spec = Spec {
+    full_name: "replicaof",
+    subcommands: &[],
+    group: Group::Server,
+    since: "5.0.0",
+    arity: Arity::Exactly(3),
+    flags: Flags::ADMIN.or(Flags::NOSCRIPT).or(Flags::STALE).or(Flags::NO_ASYNC_LOADING),
+    acl: Cat::NONE,
+    keys: Keys::Specs(&[]),
+    args: REPLICAOF_ARGS,
+    tips: &[],
+    history: &[],
+    summary: "Makes this server a replica of another, or a primary.",
+    complexity: "O(1)",
+    deprecated: None,
+    id: id::REPLICAOF,
+};
+
 /// `RESTORE-ASKING`
 pub static RESTORE_ASKING: Spec = Spec {
     full_name: "restore-asking",
@@ -1115,6 +1144,25 @@ pub static SHUTDOWN: Spec = Spec {
     complexity: "O(N) with a save, N being the number of keys in all databases; otherwise O(1)",
     deprecated: None,
     id: id::SHUTDOWN,
+};
+
+/// `SLAVEOF`
+pub static SLAVEOF: Spec = Spec {
+    full_name: "slaveof",
+    subcommands: &[],
+    group: Group::Server,
+    since: "1.0.0",
+    arity: Arity::Exactly(3),
+    flags: Flags::ADMIN.or(Flags::NOSCRIPT).or(Flags::STALE).or(Flags::NO_ASYNC_LOADING),
+    acl: Cat::NONE,
+    keys: Keys::Specs(&[]),
+    args: REPLICAOF_ARGS,
+    tips: &[],
+    history: &[],
+    summary: "Makes this server a replica of another, or a primary.",
+    complexity: "O(1)",
+    deprecated: Some(("5.0.0", "`REPLICAOF`")),
+    id: id::SLAVEOF,
 };
 
 /// `SLOWLOG`

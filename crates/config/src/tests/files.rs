@@ -152,8 +152,6 @@ fn what_is_missing_here_is_refused_by_name() {
         ("tls-port 7000", "TLS"),
         ("tls-replication yes", "TLS"),
         ("aclfile /etc/users.acl", "ACL files"),
-        ("replicaof localhost 6379", "replica"),
-        ("slaveof localhost 6379", "replica"),
     ] {
         assert!(refusal(text).contains(word), "{text:?}: {}", refusal(text));
     }

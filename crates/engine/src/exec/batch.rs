@@ -145,8 +145,10 @@ impl Engine {
             let args = Args::new(&request, item, &prepared.hashing);
             let next = self.process_request(&mut session, item, args, request, &mut now, process);
             batch.executed += 1;
-            if let Next::Wait(on) = next {
-                self.park_request(&mut session, request, *item, *on);
+            match next {
+                Next::Wait(on) => self.park_request(&mut session, request, *item, *on),
+                Next::Done if session.caller.is_primary() => self.note_applied(&mut session, &request),
+                Next::Done => {}
             }
             if self.control.blocking.is_due() {
                 session = self.serve_between(session, process);

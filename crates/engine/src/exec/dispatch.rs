@@ -198,6 +198,7 @@ impl Engine {
         self.after_server(session, outbox);
         self.begin_wanted_save(process);
         self.settle_aof(process);
+        self.settle_role(process);
         result
     }
 
@@ -257,8 +258,9 @@ impl Engine {
 
     /// Looks again whether [`Engine::access`] has to ask the configuration and the pause: to be called when either changed.
     pub(crate) fn refresh_access(&mut self) {
-        let Control { limits, pause, .. } = &self.control;
-        self.has_unusual_access = limits.lfu || limits.import_mode || pause.until_ms != 0;
+        let Control { limits, pause, replica, .. } = &self.control;
+        self.has_unusual_access =
+            limits.lfu || limits.import_mode || pause.until_ms != 0 || replica.is_some();
     }
 
     #[cold]
@@ -269,7 +271,10 @@ impl Engine {
         if session.caller.flags.no_touch && spec.id != generic::TOUCH.id {
             touch = Touch::No { fresh: touch.fresh() };
         }
-        let expiry = if limits.import_mode {
+        let expiry = if self.control.replica.is_some() {
+            // The primary decides when a key goes, and meets it alive until then; everybody else is told the truth.
+            if session.caller.is_primary() { ExpiryMode::Ignore } else { ExpiryMode::Hide }
+        } else if limits.import_mode {
             if session.caller.flags.import_source { ExpiryMode::Ignore } else { ExpiryMode::Hide }
         } else if self.control.pause.active(now) {
             // A deletion is a write, which the pause keeps back.

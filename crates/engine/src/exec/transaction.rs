@@ -34,7 +34,8 @@ impl Engine {
         transaction.push(spec, prepared, &request);
         let queued = transaction.requests.bytes();
         session.caller.multi = i32::try_from(transaction.len()).unwrap_or(i32::MAX);
-        if queued + session.caller.input_bytes > self.control.limits.client_query_buffer {
+        let is_bounded = !session.caller.is_primary();
+        if is_bounded && queued + session.caller.input_bytes > self.control.limits.client_query_buffer {
             return self.end_overlong(session, process);
         }
         let mark = session.outbox.mark();

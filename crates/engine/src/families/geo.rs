@@ -10,7 +10,7 @@ use sluice_base::num::parse_f64;
 use sluice_command::specs::geo as specs;
 use sluice_resp::{Protocol, Reply};
 use sluice_value::ZsetRef;
-use sluice_value::geo::Place;
+use sluice_value::geo::GeoPlace;
 
 pub(crate) const ROUTES: &[Route] = &[
     route(&specs::GEOADD, Handler::Write(geoadd)),
@@ -26,11 +26,11 @@ pub(crate) const ROUTES: &[Route] = &[
 ];
 
 /// The place that two arguments say.
-fn place_at(args: Args<'_>, index: usize) -> Result<Place, CmdError> {
+fn place_at(args: Args<'_>, index: usize) -> Result<GeoPlace, CmdError> {
     let degrees = |index| args.get(index).and_then(parse_f64).ok_or(CmdError::NotFloat);
-    let place = Place { longitude: degrees(index)?, latitude: degrees(index + 1)? };
+    let place = GeoPlace { longitude: degrees(index)?, latitude: degrees(index + 1)? };
     if !place.is_valid() {
-        let Place { longitude, latitude } = place;
+        let GeoPlace { longitude, latitude } = place;
         return Err(CmdError::owned(format!(
             "ERR invalid longitude,latitude pair {longitude:.6},{latitude:.6}"
         )));
@@ -95,7 +95,7 @@ fn geodist(ctx: &mut ReadCtx<'_>, args: Args<'_>) -> Run {
         _ => return Err(CmdError::Syntax),
     };
     let zset = zset_at(ctx, args)?;
-    let place = |index| zset.and_then(|zset| zset.score(args.at(index))).map(Place::of_score);
+    let place = |index| zset.and_then(|zset| zset.score(args.at(index))).map(GeoPlace::of_score);
     match (place(2), place(3)) {
         (Some(one), Some(other)) => reply_distance(&mut ctx.reply, one.distance_m(other) / unit),
         (Some(_) | None, Some(_) | None) => ctx.reply.null(),
@@ -108,7 +108,7 @@ fn geohash(ctx: &mut ReadCtx<'_>, args: Args<'_>) -> Run {
     ctx.reply.array(args.len() - 2);
     for member in args.iter_from(2) {
         match zset.and_then(|zset| zset.score(member)) {
-            Some(score) => ctx.reply.bulk(&Place::of_score(score).geohash()),
+            Some(score) => ctx.reply.bulk(&GeoPlace::of_score(score).geohash()),
             None => ctx.reply.null(),
         }
     }
@@ -120,7 +120,7 @@ fn geopos(ctx: &mut ReadCtx<'_>, args: Args<'_>) -> Run {
     ctx.reply.array(args.len() - 2);
     for member in args.iter_from(2) {
         match zset.and_then(|zset| zset.score(member)) {
-            Some(score) => reply_place(&mut ctx.reply, Place::of_score(score)),
+            Some(score) => reply_place(&mut ctx.reply, GeoPlace::of_score(score)),
             None => ctx.reply.null_array(),
         }
     }
@@ -128,7 +128,7 @@ fn geopos(ctx: &mut ReadCtx<'_>, args: Args<'_>) -> Run {
 }
 
 /// Writes a place as two numbers with as many digits as they need, 17 behind the point at most.
-fn reply_place(reply: &mut Reply<'_>, place: Place) {
+fn reply_place(reply: &mut Reply<'_>, place: GeoPlace) {
     reply.array(2);
     for degrees in [place.longitude, place.latitude] {
         let text = format!("{degrees:.17}");

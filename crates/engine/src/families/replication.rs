@@ -76,6 +76,9 @@ fn sync(ctx: &mut ServerCtx<'_>, _: Args<'_>) -> Run {
 }
 
 fn check_may_synchronise(ctx: &mut ServerCtx<'_>) -> Result<(), CmdError> {
+    if ctx.control.replica.as_ref().is_some_and(|role| !role.is_up()) {
+        return Err(CmdError::text("NOMASTERLINK Can't SYNC while not connected with my master"));
+    }
     let announced = ctx.session.caller.announced.as_deref();
     if announced.is_some_and(|announced| announced.without_keys && !announced.eof) {
         return Err(CmdError::text("ERR Filtered replica requires EOF capability"));
@@ -163,6 +166,9 @@ fn replconf(ctx: &mut ServerCtx<'_>, args: Args<'_>) -> Run {
         }
         // For a replica's own use: a primary that is asked by a client keeps silent.
         if args.is(i, "GETACK") {
+            if let Some(role) = ctx.control.replica.as_mut().filter(|_| ctx.session.caller.is_primary()) {
+                role.ask_ack();
+            }
             return Ok(Outcome::Done);
         }
         let announced = ctx.session.caller.announced.get_or_insert_default();
@@ -193,11 +199,8 @@ pub(crate) fn online_replicas(control: &Control, sessions: &Sessions) -> impl It
 }
 
 fn wait(ctx: &mut ServerCtx<'_>, args: Args<'_>) -> Run {
-    if ctx.control.stream.has_primary() {
-        return Err(CmdError::text(
-            "ERR WAIT cannot be used with replica instances. Please also note that if a replica is configured to be writable \
-             (which is not the default) writes to replicas are just local and are not propagated.",
-        ));
+    if ctx.control.replica.is_some() {
+        return Err(CmdError::WAIT_ON_REPLICA);
     }
     let count = args.int(1)?;
     let deadline_ms = timeout_ms(args.at(2), ctx.now)?;
@@ -221,11 +224,8 @@ fn waitaof(ctx: &mut ServerCtx<'_>, args: Args<'_>) -> Run {
         return Err(CmdError::text("ERR value is out of range, must be positive"));
     }
     let deadline_ms = timeout_ms(args.at(3), ctx.now)?;
-    if ctx.control.stream.has_primary() {
-        return Err(CmdError::text(
-            "ERR WAITAOF cannot be used with replica instances. Please also note that writes to replicas are just local and \
-             are not propagated.",
-        ));
+    if ctx.control.replica.is_some() {
+        return Err(CmdError::WAITAOF_ON_REPLICA);
     }
     if waits_here && !ctx.control.wants_aof() {
         return Err(AOF_IS_OFF);
@@ -258,6 +258,10 @@ fn timeout_ms(text: &[u8], now: Now) -> Result<u64, CmdError> {
     let timeout =
         parse_i64(text).ok_or(const { CmdError::text("ERR timeout is not an integer or out of range") })?;
     let timeout = u64::try_from(timeout).map_err(|_| CmdError::text("ERR timeout is negative"))?;
+    // As in the reference, whose clock is that of the day.
+    if timeout > i64::MAX.saturating_sub(now.unix_ms()).unsigned_abs() {
+        return Err(CmdError::text("ERR timeout is out of range"));
+    }
     Ok(if timeout == 0 { 0 } else { (now.mono_ns / 1_000_000).saturating_add(timeout) })
 }
 

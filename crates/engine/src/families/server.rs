@@ -18,6 +18,7 @@ use crate::process::Facts;
 use crate::session::ReplicaState;
 use sluice_command::specs::server as specs;
 use sluice_command::{Spec, derive};
+use sluice_replication::LinkState;
 use sluice_resp::Reply;
 
 pub(crate) const ROUTES: &[Route] = &[
@@ -121,7 +122,28 @@ fn lastsave(ctx: &mut ReportCtx<'_>, _: Args<'_>) -> Run {
     Ok(Outcome::Done)
 }
 
+/// The words of ROLE for a link.
+fn link_word(link: LinkState) -> &'static str {
+    match link {
+        LinkState::None => "none",
+        LinkState::Connect => "connect",
+        LinkState::Connecting => "connecting",
+        LinkState::Handshake => "handshake",
+        LinkState::Transfer => "sync",
+        LinkState::Connected => "connected",
+    }
+}
+
 fn role(ctx: &mut ReportCtx<'_>, _: Args<'_>) -> Run {
+    if let Some(role) = ctx.control.replica.as_deref() {
+        ctx.reply.array(5);
+        ctx.reply.bulk(b"slave");
+        ctx.reply.bulk(role.primary.host.as_bytes());
+        ctx.reply.int(i64::from(role.primary.port));
+        ctx.reply.bulk(link_word(role.link).as_bytes());
+        ctx.reply.int(if role.session.is_some() { ctx.control.stream.offset as i64 } else { -1 });
+        return Ok(Outcome::Done);
+    }
     let facts = Facts::default();
     let view = view(ctx, &facts);
     let offset = view.control.stream.offset as i64;

@@ -165,7 +165,7 @@ fn rank(
 
 /// How elements stand in a reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Shown {
+enum ElementsShown {
     /// Members alone.
     Members,
     /// Members and scores by turns; in the third version of the protocol in pairs.
@@ -176,10 +176,10 @@ enum Shown {
     Flat,
 }
 
-impl Shown {
+impl ElementsShown {
     /// What WITHSCORES asks for.
-    fn with_scores(wanted: bool) -> Shown {
-        if wanted { Shown::WithScores } else { Shown::Members }
+    fn with_scores(wanted: bool) -> ElementsShown {
+        if wanted { ElementsShown::WithScores } else { ElementsShown::Members }
     }
 }
 
@@ -188,30 +188,30 @@ fn reply_elements<'m>(
     reply: &mut Reply<'_>,
     elements: impl Iterator<Item = (&'m [u8], f64)>,
     count: usize,
-    shown: Shown,
+    shown: ElementsShown,
 ) {
     let shown = reply_count(reply, count, shown);
     elements.for_each(|element| reply_element(reply, element, shown));
 }
 
 /// Writes how many elements follow; how each is shown.
-fn reply_count(reply: &mut Reply<'_>, count: usize, shown: Shown) -> Shown {
+fn reply_count(reply: &mut Reply<'_>, count: usize, shown: ElementsShown) -> ElementsShown {
     let shown = match (shown, reply.protocol()) {
-        (Shown::WithScores, Protocol::Resp2) => Shown::Flat,
-        (Shown::WithScores, Protocol::Resp3) => Shown::Pairs,
+        (ElementsShown::WithScores, Protocol::Resp2) => ElementsShown::Flat,
+        (ElementsShown::WithScores, Protocol::Resp3) => ElementsShown::Pairs,
         (shown, _) => shown,
     };
-    reply.array(if shown == Shown::Flat { 2 * count } else { count });
+    reply.array(if shown == ElementsShown::Flat { 2 * count } else { count });
     shown
 }
 
 #[inline]
-fn reply_element(reply: &mut Reply<'_>, (member, score): (&[u8], f64), shown: Shown) {
-    if shown == Shown::Pairs {
+fn reply_element(reply: &mut Reply<'_>, (member, score): (&[u8], f64), shown: ElementsShown) {
+    if shown == ElementsShown::Pairs {
         reply.array(2);
     }
     reply.bulk(member);
-    if shown != Shown::Members {
+    if shown != ElementsShown::Members {
         reply.double(score);
     }
 }

@@ -3,12 +3,15 @@
 use super::numbers::{difference, ratio};
 use super::{Lines, MemoryReport, View};
 use crate::loading::LoadUnderWay;
+use crate::process::SyncFacts;
 use crate::pubsub::TopicKind;
 use crate::repl_stream::Backlog;
+use crate::replica::ReplicaRole;
 use crate::session::SyncStage;
 use crate::version;
 use sluice_base::Now;
 use sluice_config::param;
+use sluice_replication::LinkState;
 
 pub(super) fn server(view: &View<'_>, out: &mut Lines) {
     let (facts, control) = (view.facts, view.control);
@@ -165,8 +168,9 @@ fn memory_ratios(view: &View<'_>, report: &MemoryReport, out: &mut Lines) {
 
 pub(super) fn persistence(view: &View<'_>, out: &mut Lines) {
     let load = view.control.load.as_deref();
-    out.add("loading", u8::from(load.is_some()));
-    out.add("async_loading", 0);
+    let is_async = load.is_some_and(LoadUnderWay::is_async);
+    out.add("loading", u8::from(load.is_some() && !is_async));
+    out.add("async_loading", u8::from(is_async));
     let saving = &view.control.saving;
     let job = view.job.unwrap_or_default();
     let (changed, copied) = job.changed;
@@ -302,12 +306,14 @@ fn traffic(view: &View<'_>, out: &mut Lines) {
     out.add("instantaneous_ops_per_sec", stats.rates.ops.mean());
     out.add("total_net_input_bytes", facts.net_input_bytes.saturating_sub(stats.base.net_input_bytes));
     out.add("total_net_output_bytes", facts.net_output_bytes.saturating_sub(stats.base.net_output_bytes));
-    out.add("total_net_repl_input_bytes", 0);
+    let repl_input = facts.net_repl_input_bytes.saturating_sub(stats.base.net_repl_input_bytes);
+    out.add("total_net_repl_input_bytes", repl_input);
     out.add("total_net_repl_output_bytes", stats.repl_output_bytes);
     out.zeros(&["total_net_cluster_slot_import_bytes", "total_net_cluster_slot_export_bytes"]);
     out.add("instantaneous_input_kbps", kib(stats.rates.input.mean()));
     out.add("instantaneous_output_kbps", kib(stats.rates.output.mean()));
-    out.fixed(&[("instantaneous_input_repl_kbps", "0.00"), ("instantaneous_output_repl_kbps", "0.00")]);
+    out.add("instantaneous_input_repl_kbps", kib(stats.rates.repl_input.mean()));
+    out.fixed(&[("instantaneous_output_repl_kbps", "0.00")]);
 }
 
 /// What the event loop did.
@@ -350,7 +356,10 @@ fn slow_reads(view: &View<'_>, out: &mut Lines) {
 
 pub(super) fn replication(view: &View<'_>, out: &mut Lines) {
     let stream = &view.control.stream;
-    out.add("role", "master");
+    match view.control.replica.as_deref() {
+        Some(role) => replica(view, role, out),
+        None => out.add("role", "master"),
+    }
     let replicas = view.replicas();
     out.add("connected_slaves", replicas.len());
     let config = &view.control.config;
@@ -398,6 +407,47 @@ pub(super) fn replication(view: &View<'_>, out: &mut Lines) {
     out.add("repl_backlog_size", view.control.config.int(param::REPL_BACKLOG_SIZE));
     out.add("repl_backlog_first_byte_offset", backlog.map_or(0, |backlog| backlog.start() + 1));
     out.add("repl_backlog_histlen", backlog.map_or(0, Backlog::len));
+}
+
+/// What a replica knows of its primary.
+fn replica(view: &View<'_>, role: &ReplicaRole, out: &mut Lines) {
+    let (control, now_s) = (view.control, view.now.unix_s());
+    out.add("role", "slave");
+    out.add("master_host", &role.primary.host);
+    out.add("master_port", role.primary.port);
+    out.add("master_link_status", if role.is_up() { "up" } else { "down" });
+    let session = role.session.and_then(|key| view.sessions.get(key));
+    let silent_s = session.map_or(-1, |session| (now_s - session.caller.last_s).max(0));
+    out.add("master_last_io_seconds_ago", silent_s);
+    out.add("master_sync_in_progress", u8::from(role.link == LinkState::Transfer));
+    // The reference's number where nothing is known.
+    let offset = if role.is_up() || role.can_resume { control.stream.offset } else { 1 };
+    out.add("slave_read_repl_offset", offset + session.map_or(0, |session| role.unapplied_bytes(session)));
+    out.add("slave_repl_offset", offset);
+    out.zeros(&["replicas_repl_buffer_size", "replicas_repl_buffer_peak"]);
+    if role.link == LinkState::Transfer {
+        sync(view.facts.sync, out);
+    }
+    if !role.is_up() {
+        let since_s = if role.down_since_s == 0 { -1 } else { now_s - role.down_since_s };
+        out.add("master_link_down_since_seconds", since_s);
+    }
+    out.add("slave_priority", control.config.int(param::REPLICA_PRIORITY));
+    out.add("slave_read_only", u8::from(control.config.bool(param::REPLICA_READ_ONLY)));
+    out.add("replica_announced", u8::from(control.config.bool(param::REPLICA_ANNOUNCED)));
+}
+
+/// How far the snapshot of the primary is.
+fn sync(facts: Option<SyncFacts>, out: &mut Lines) {
+    let SyncFacts { total_bytes, read_bytes, last_io_s } =
+        facts.unwrap_or(SyncFacts { total_bytes: -1, read_bytes: 0, last_io_s: 0 });
+    let known = u64::try_from(total_bytes).ok().filter(|total| *total > 0);
+    let percent = known.map_or(0.0, |total| read_bytes as f64 * 100.0 / total as f64);
+    out.add("master_sync_total_bytes", total_bytes);
+    out.add("master_sync_read_bytes", read_bytes);
+    out.add("master_sync_left_bytes", known.map_or(0, |total| total.saturating_sub(read_bytes)));
+    out.add("master_sync_perc", format_args!("{percent:.2}"));
+    out.add("master_sync_last_io_seconds_ago", last_io_s);
 }
 
 pub(super) fn cpu(view: &View<'_>, out: &mut Lines) {

@@ -97,6 +97,8 @@ pub(super) struct FileLoad {
     is_accepted: bool,
     /// Whether the process ends where the file is no good.
     pub ends_process: bool,
+    /// Keys past their expiry are loaded too.
+    pub keeps_expired: bool,
 }
 
 impl FileLoad {
@@ -130,6 +132,7 @@ impl FileLoad {
             head: Vec::new(),
             is_accepted: false,
             ends_process: false,
+            keeps_expired: false,
         }
     }
 
@@ -170,6 +173,7 @@ impl FileLoad {
             let has_ended = self.take(&piece[..len], keyspace, out)?;
             self.publish(read, keyspace, out);
             if has_ended {
+                source.end();
                 return Ok(self.finish(out));
             }
         }
@@ -198,13 +202,18 @@ impl FileLoad {
     ) -> Result<bool, NotLoaded> {
         let FileLoad { reader, db, counts, entries, kept, history, staged, is_accepted, .. } = self;
         let (duplicates, now, lfu, left) = (self.duplicates, self.now, self.lfu, self.left);
+        let expired = match (self.keeps_expired, self.ends_process) {
+            (true, _) => ExpiredKeys::Loaded,
+            (false, true) => ExpiredKeys::LoadedInHistory,
+            (false, false) => ExpiredKeys::LeftOut,
+        };
         let mut target = LoadTarget {
             keyspace,
             duplicates,
             now,
             lfu,
             left,
-            expired: if self.ends_process { ExpiredKeys::LoadedInHistory } else { ExpiredKeys::LeftOut },
+            expired,
             db,
             counts,
             entries,
@@ -284,7 +293,8 @@ impl FileLoad {
             | Problem::Compression
             | Problem::List
             | Problem::Hash
-            | Problem::Stream
+            | Problem::Zipmap
+            | Problem::Stream(_)
             | Problem::Zset
             | Problem::Set => {
                 say(format!("Internal error in RDB reading offset {} -> {error}", error.offset));
@@ -434,10 +444,13 @@ impl LoadTarget<'_> {
                     self.history.note_offset(offset);
                 }
             }
-            // Facts about the writer, and the database that its stream has selected: a stream of ours selects anew.
+            // Facts about the writer.
             b"aof-base" if value == b"1" => say("RDB is base AOF".to_owned()),
             b"redis-bits" | b"aof-base" | b"aof-preamble" => {}
-            b"repl-stream-db" => {}
+            b"repl-stream-db" => {
+                let db = parse_i64(value).and_then(|db| usize::try_from(db).ok());
+                self.history.note_db(db.filter(|db| *db < self.keyspace.databases()));
+            }
             _ => self.kept.fields.push((name.to_vec(), value.to_vec())),
         }
     }

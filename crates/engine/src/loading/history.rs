@@ -10,6 +10,8 @@ use sluice_persist::aof::ReplicationNote;
 pub(crate) struct LoadedHistory {
     replid: Option<String>,
     offset: Option<u64>,
+    /// The database that the stream has selected there.
+    db: Option<usize>,
 }
 
 impl LoadedHistory {
@@ -29,6 +31,7 @@ impl LoadedHistory {
         match note {
             ReplicationNote::Id(id) => self.note_id(&id),
             ReplicationNote::Offset(offset) => self.note_offset(offset),
+            ReplicationNote::Db(db) => self.note_db(usize::try_from(db).ok()),
         }
     }
 
@@ -41,6 +44,15 @@ impl LoadedHistory {
     #[inline]
     pub(crate) fn note_change(&mut self) {
         self.offset = None;
+    }
+
+    pub(crate) fn note_db(&mut self, db: Option<usize>) {
+        self.db = db;
+    }
+
+    /// The database that the stream has selected there, where that is known.
+    pub(crate) fn db(&self) -> Option<usize> {
+        self.db
     }
 
     /// Id and offset, where both are known.

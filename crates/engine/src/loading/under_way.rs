@@ -1,6 +1,8 @@
 //! A load as the main thread sees it: begun, watched, and at its end.
 
-use super::{Duplicates, LoadCounts, LoadJob, LoadOutcome, LoadProgress, LoadSource, NotLoaded};
+use super::{
+    Duplicates, LoadCounts, LoadJob, LoadOutcome, LoadProgress, LoadSource, LoadedHistory, NotLoaded,
+};
 use crate::action::Action;
 use crate::control::Control;
 use crate::engine::Engine;
@@ -20,6 +22,15 @@ pub(crate) struct LoadPlan {
     pub purpose: LoadPurpose,
     pub old: OldData,
     pub duplicates: Duplicates,
+    /// The data that are there are served until the others are loaded.
+    pub serves_old: bool,
+}
+
+impl LoadPlan {
+    /// A load during which nothing is served.
+    pub(crate) fn new(purpose: LoadPurpose, old: OldData, duplicates: Duplicates) -> LoadPlan {
+        LoadPlan { purpose, old, duplicates, serves_old: false }
+    }
 }
 
 /// What a load is for.
@@ -29,6 +40,8 @@ pub(crate) enum LoadPurpose {
     Start,
     /// DEBUG RELOAD or DEBUG LOADAOF of this client, which waits for it.
     Debug(SessionKey),
+    /// A snapshot of the primary.
+    Sync,
 }
 
 /// Where the data of a load come from.
@@ -63,6 +76,8 @@ pub(crate) enum OldData {
     Freed,
     /// The file is loaded into them.
     Filled,
+    /// They stay until the snapshot is loaded whole, and are freed then: a failure leaves them.
+    Kept,
 }
 
 /// A load that has ended.
@@ -72,6 +87,8 @@ pub enum LoadEnded {
     Start(Result<(), NotLoaded>),
     /// That of DEBUG RELOAD or DEBUG LOADAOF, whose client has its answer.
     Debug,
+    /// That of a snapshot of the primary.
+    Sync(Result<(), NotLoaded>),
 }
 
 /// A load under way.
@@ -129,6 +146,11 @@ impl LoadUnderWay {
     /// Has another `key-load-delay` take effect.
     pub(crate) fn set_key_delay(&self, config: &Config) {
         self.progress.set_key_delay(config.int(param::KEY_LOAD_DELAY));
+    }
+
+    /// Whether the data that are there are served meanwhile.
+    pub(crate) fn is_async(&self) -> bool {
+        self.plan.serves_old
     }
 
     /// Keys loaded so far, and keys left out because they have expired.
@@ -212,17 +234,11 @@ impl Control {
         match result {
             Ok(brought) => {
                 match load.plan.old {
-                    OldData::Freed => self.kept = brought.kept,
+                    OldData::Freed | OldData::Kept => self.kept = brought.kept,
                     OldData::Filled => self.kept.merge(brought.kept),
                 }
                 self.note_loaded(load.from, brought.counts);
-                // Data of which keys are missing stand nowhere in the history: a replica that went on would have more.
-                if load.plan.purpose == LoadPurpose::Start
-                    && brought.counts.skipped == 0
-                    && let Some((replid, offset)) = brought.history.point()
-                {
-                    self.stream.resume(replid, offset);
-                }
+                self.note_loaded_history(load.plan.purpose, brought.history, brought.counts);
                 if load.from == LoadedFrom::Aof {
                     // The log has all of them.
                     self.dirty = 0;
@@ -238,6 +254,27 @@ impl Control {
                 }
                 Err(why)
             }
+        }
+    }
+
+    /// The data stand where the file says, in a history of replication: at the start that may be of use.
+    fn note_loaded_history(&mut self, purpose: LoadPurpose, history: LoadedHistory, counts: LoadCounts) {
+        // Data of which keys are missing stand nowhere in the history: a replica that went on would have more.
+        if purpose == LoadPurpose::Start && counts.skipped > 0 {
+            return;
+        }
+        let db = history.db().filter(|db| *db < self.limits.databases);
+        match (purpose, history.point(), &mut self.replica) {
+            (LoadPurpose::Start, Some((replid, offset)), Some(role)) => {
+                // Without the database, what follows would go to another.
+                role.can_resume = db.is_some();
+                role.db = db.unwrap_or(0);
+                self.stream.adopt_history(replid, offset);
+                self.stream.relay_selects(db.unwrap_or(0));
+            }
+            (LoadPurpose::Start, Some((replid, offset)), None) => self.stream.resume(replid, offset),
+            (LoadPurpose::Sync, _, _) => self.loaded_stream_db = db,
+            (LoadPurpose::Start, None, _) | (LoadPurpose::Debug(_), _, _) => {}
         }
     }
 
@@ -271,20 +308,18 @@ impl Engine {
         if opened.is_none() {
             return Ok(false);
         }
-        let plan =
-            LoadPlan { purpose: LoadPurpose::Start, old: OldData::Freed, duplicates: Duplicates::Refused };
+        let plan = LoadPlan::new(LoadPurpose::Start, OldData::Freed, Duplicates::Refused);
         self.begin_load_of(LoadSource::Snapshot(source), plan, process.now());
         Ok(true)
     }
 
     /// Begins to load an append-only file before the first client is served: [`Action::Load`].
     pub fn begin_aof_load_at_start(&mut self, files: Box<dyn AofFiles>, process: &mut dyn Process) {
-        let plan =
-            LoadPlan { purpose: LoadPurpose::Start, old: OldData::Freed, duplicates: Duplicates::Refused };
+        let plan = LoadPlan::new(LoadPurpose::Start, OldData::Freed, Duplicates::Refused);
         self.begin_load_of(LoadSource::Aof(files), plan, process.now());
     }
 
-    fn begin_load_of(&mut self, source: LoadSource, plan: LoadPlan, now: Now) {
+    pub(crate) fn begin_load_of(&mut self, source: LoadSource, plan: LoadPlan, now: Now) {
         let job = self.control.begin_load(source, self.keyspace.empty_twin(), plan, now);
         self.actions.push(Action::Load(Box::new(job)));
         self.refresh();
@@ -350,7 +385,16 @@ impl Engine {
         self.commit_unasked(now);
         self.announce_loaded(now);
         self.refresh();
+        // The primary's commands have waited.
+        self.control.blocking.end_pause();
+        self.serve_waiting(process);
         match load.plan.purpose {
+            LoadPurpose::Sync => {
+                if loaded.is_err() {
+                    self.begin_aof_again();
+                }
+                LoadEnded::Sync(loaded)
+            }
             LoadPurpose::Start => {
                 if loaded.is_ok() {
                     let spent = Duration::from_nanos(now.mono_ns.saturating_sub(load.began.mono_ns));

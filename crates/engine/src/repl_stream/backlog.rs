@@ -165,8 +165,8 @@ const BLOCK_BYTES: usize = 16 * 1024;
 pub(crate) const WINDOW_BYTES: usize = 1 << 20;
 /// A block up to this size is copied into an output: a range of its own in the send costs more.
 const COPIED_BYTES_MAX: usize = 512;
-/// Blocks whose memory is kept for the next ones.
-const SPARE_BLOCKS: usize = 4;
+/// Blocks whose memory is kept for the next ones: one is trimmed for each that is sealed.
+const SPARE_BLOCKS: usize = 1;
 
 #[cfg(test)]
 mod tests {

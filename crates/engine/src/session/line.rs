@@ -44,13 +44,32 @@ impl Session {
             " events={} cmd={command} user={} redir=-1 resp={resp} lib-name={} lib-ver={} \
              tot-net-in={} tot-net-out={} tot-cmds={}",
             if self.in_flight > 0 { "rw" } else { "r" },
-            caller.user(),
+            if caller.is_primary() { "(superuser)" } else { caller.user() },
             label(caller.lib_name()),
             label(caller.lib_ver()),
             caller.net_in,
             caller.net_out,
             caller.commands,
         );
+    }
+
+    /// The line as the log names who has asked for something, with what the client says of itself left out where it shall be.
+    pub(crate) fn short_line(&self, hides: bool) -> String {
+        let caller = &self.caller;
+        let hidden = std::borrow::Cow::Borrowed("*redacted*");
+        let (name, user) = match hides {
+            true => (hidden.clone(), hidden),
+            false => (label(caller.name()), caller.user().into()),
+        };
+        format!(
+            "id={} addr={} laddr={} fd={} name={name} user={user} lib-name={} lib-ver={}",
+            caller.id.0,
+            caller.addr,
+            caller.laddr,
+            caller.fd,
+            label(caller.lib_name()),
+            label(caller.lib_ver()),
+        )
     }
 
     fn push_identity(&self, now_s: i64, watching: &Watching, out: &mut String) {
@@ -129,6 +148,7 @@ impl Session {
         let flags = &caller.flags;
         let letters: String = [
             ('S', caller.replica.is_some()),
+            ('M', caller.is_primary()),
             ('O', flags.monitor),
             ('P', caller.subscribed.is_any()),
             ('x', self.transaction.is_some() || flags.in_exec),

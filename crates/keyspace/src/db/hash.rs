@@ -13,11 +13,11 @@ use std::sync::atomic::Ordering::Relaxed;
 pub(crate) struct OpenHash {
     /// The fields.
     pub hash: Hash,
-    home: Home,
+    home: HashHome,
 }
 
 /// Where an open hash came from.
-enum Home {
+enum HashHome {
     /// No entry: the key is absent.
     Absent,
     /// The entry's block, whose bytes are still there.
@@ -32,7 +32,7 @@ impl Db {
     pub(crate) fn open_new_hash(&mut self) -> OpenHash {
         let mut hash = self.store.hash_scratch.take().unwrap_or_default();
         hash.load_inline(&[], HashEncoding::Listpack);
-        OpenHash { hash, home: Home::Absent }
+        OpenHash { hash, home: HashHome::Absent }
     }
 
     /// Takes the hash of an entry out; `None` for another type. [`Db::close_hash`] has to follow.
@@ -53,7 +53,7 @@ impl Db {
         self.before_change(found.handle);
         let mut hash = self.store.hash_scratch.take().unwrap_or_default();
         hash.load_inline(entry::payload(head, self.store.slab.body(found.handle)), encoding);
-        Some(OpenHash { hash, home: Home::Inside(found) })
+        Some(OpenHash { hash, home: HashHome::Inside(found) })
     }
 
     fn open_hash_outside(&mut self, found: Found, head: Head) -> OpenHash {
@@ -73,14 +73,14 @@ impl Db {
             | None => mixed_up(),
         }
         let (heap_bytes, earliest) = (hash.heap_bytes(), hash.view().earliest());
-        OpenHash { hash, home: Home::Outside { found, index, heap_bytes, earliest } }
+        OpenHash { hash, home: HashHome::Outside { found, index, heap_bytes, earliest } }
     }
 
     /// Puts a hash back that was not changed.
     pub(crate) fn close_hash_unchanged(&mut self, open: OpenHash) {
         match open.home {
-            Home::Absent | Home::Inside(_) => self.recycle_hash(open.hash),
-            Home::Outside { index, .. } => self.put_hash_back(index, open.hash),
+            HashHome::Absent | HashHome::Inside(_) => self.recycle_hash(open.hash),
+            HashHome::Outside { index, .. } => self.put_hash_back(index, open.hash),
         }
     }
 
@@ -94,16 +94,16 @@ impl Db {
         let len =
             hash.inline_len().filter(|len| entry::fits_inside(key.bytes.len(), meta.expiry.is_some(), *len));
         match (home, len) {
-            (Home::Absent, Some(len)) => {
+            (HashHome::Absent, Some(len)) => {
                 let name = self.store_name(key.bytes);
                 let handle = self.build_hash(name, &hash, len, 0, meta);
                 self.enter(key, handle, meta);
                 self.recycle_hash(hash);
             }
-            (Home::Absent, None) => {
+            (HashHome::Absent, None) => {
                 self.insert_payload(key, Payload::Outside(Form::HashOutside, Value::Hash(hash)), meta);
             }
-            (Home::Inside(found), Some(len)) => {
+            (HashHome::Inside(found), Some(len)) => {
                 if !self.write_hash(found.handle, &hash, len) {
                     let name = self.name_again(found.handle, key);
                     let handle = self.build_hash(name, &hash, len, len / 4, meta);
@@ -111,14 +111,16 @@ impl Db {
                 }
                 self.recycle_hash(hash);
             }
-            (Home::Inside(found), None) => {
+            (HashHome::Inside(found), None) => {
                 self.volatile.change(key.bytes, None, hash.view().earliest());
                 let payload = Payload::Outside(Form::HashOutside, Value::Hash(hash));
                 let handle = self.build(self.name_again(found.handle, key), payload, meta);
                 self.replace_block(found, key, handle);
             }
             // Back inside only well below the bound, lest a hash at the bound moves with every change.
-            (Home::Outside { found, index, heap_bytes, earliest }, Some(len)) if len <= BACK_INSIDE_MAX => {
+            (HashHome::Outside { found, index, heap_bytes, earliest }, Some(len))
+                if len <= BACK_INSIDE_MAX =>
+            {
                 self.volatile.change(key.bytes, earliest, None);
                 let name = self.name_again(found.handle, key);
                 let handle = self.build_hash(name, &hash, len, 0, meta);
@@ -128,7 +130,7 @@ impl Db {
                 self.recycle_hash_value(stand_in);
                 return Some(Value::Hash(hash));
             }
-            (Home::Outside { index, heap_bytes, earliest, .. }, Some(_) | None) => {
+            (HashHome::Outside { index, heap_bytes, earliest, .. }, Some(_) | None) => {
                 self.volatile.change(key.bytes, earliest, hash.view().earliest());
                 self.store.outside_bytes = self.store.outside_bytes + hash.heap_bytes() - heap_bytes;
                 self.put_hash_back(index, hash);
@@ -137,14 +139,14 @@ impl Db {
         None
     }
 
-    fn close_empty_hash(&mut self, key: Key<'_>, hash: Hash, home: Home) -> Option<Value> {
+    fn close_empty_hash(&mut self, key: Key<'_>, hash: Hash, home: HashHome) -> Option<Value> {
         match home {
-            Home::Absent => self.recycle_hash(hash),
-            Home::Inside(found) => {
+            HashHome::Absent => self.recycle_hash(hash),
+            HashHome::Inside(found) => {
                 self.remove(found, key);
                 self.recycle_hash(hash);
             }
-            Home::Outside { found, index, heap_bytes, earliest } => {
+            HashHome::Outside { found, index, heap_bytes, earliest } => {
                 self.volatile.change(key.bytes, earliest, None);
                 // The stand-in goes with the entry: its bytes are counted instead of the hash's until then.
                 let stood_in = self.store.values.get(index).map_or(0, Value::heap_bytes);

@@ -9,6 +9,8 @@ pub enum ReplicationNote {
     Id([u8; 40]),
     /// `#REPL-OFFSET:` and a number: with the records before it the data stand behind so many bytes of that history.
     Offset(u64),
+    /// `#REPL-DB:` and a number: the database that the stream of the primary has selected there. A replica's file has it.
+    Db(u64),
 }
 
 impl ReplicationNote {
@@ -17,8 +19,11 @@ impl ReplicationNote {
         if let Some(id) = line.strip_prefix(ID) {
             return id.try_into().ok().map(ReplicationNote::Id);
         }
-        let number = line.strip_prefix(OFFSET).and_then(num::parse_i64)?;
-        u64::try_from(number).ok().map(ReplicationNote::Offset)
+        let number = |text| num::parse_i64(text).and_then(|number| u64::try_from(number).ok());
+        if let Some(db) = line.strip_prefix(DB) {
+            return number(db).map(ReplicationNote::Db);
+        }
+        line.strip_prefix(OFFSET).and_then(number).map(ReplicationNote::Offset)
     }
 
     /// Appends the line.
@@ -32,6 +37,10 @@ impl ReplicationNote {
                 out.extend_from_slice(OFFSET);
                 num::push_u64(out, offset);
             }
+            ReplicationNote::Db(db) => {
+                out.extend_from_slice(DB);
+                num::push_u64(out, db);
+            }
         }
         out.extend_from_slice(b"\r\n");
     }
@@ -39,3 +48,4 @@ impl ReplicationNote {
 
 const ID: &[u8] = b"#REPL-ID:";
 const OFFSET: &[u8] = b"#REPL-OFFSET:";
+const DB: &[u8] = b"#REPL-DB:";

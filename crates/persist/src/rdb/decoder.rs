@@ -253,6 +253,7 @@ impl Decoder {
             DecoderState::HashText(form) => {
                 let (form, offset) = (*form, cursor.offset());
                 match hash::of_text(form, &cursor.text()?, self.options.hash) {
+                    None if form == HashForm::Zipmap => cursor.bad(offset, Problem::Zipmap),
                     None => cursor.bad(offset, Problem::Hash),
                     Some(hash) if hash.is_empty() => Ok(self.empty()),
                     Some(hash) => Ok(self.entry(Loaded::Hash(hash))),
@@ -285,6 +286,15 @@ impl Decoder {
                 *left -= 1;
                 self.zset_end(cursor)
             }
+            DecoderState::SkipValue { .. } | DecoderState::ModuleRecord { .. } => self.pass_over(cursor),
+            DecoderState::Checksum => self.checksum(cursor),
+            DecoderState::Ended => Ok(Decoded::Nothing),
+        }
+    }
+
+    /// Goes on with what is not looked at.
+    fn pass_over<'i>(&mut self, cursor: &mut InputCursor<'i>) -> Result<Decoded<'i>, ReadStop> {
+        match &mut self.state {
             DecoderState::SkipValue { skip, kind, offset } => {
                 let ended = skip.step(cursor)?;
                 let (kind, offset) = (*kind, *offset);
@@ -307,40 +317,29 @@ impl Decoder {
                 let is_behind_keys = belongs_behind_keys(&record);
                 Ok(Decoded::Item(Item::ModuleRecord { record, is_behind_keys }))
             }
-            DecoderState::Checksum => self.checksum(cursor),
-            DecoderState::Ended => Ok(Decoded::Nothing),
+            _ => Ok(Decoded::Nothing),
         }
     }
 
     fn header<'i>(&mut self, cursor: &mut InputCursor<'i>) -> Result<Decoded<'i>, ReadStop> {
         // A file of anything else is refused before nine bytes are there.
+        let mut head = [0; HEADER_LEN];
         let mut peek = *cursor;
-        for at in 0..HEADER_LEN {
-            let byte = peek.byte()?;
-            let fits = [&b"REDIS0000"[..], b"VALKEY000"]
-                .iter()
-                .any(|magic| if magic[at] == b'0' { byte.is_ascii_digit() } else { byte == magic[at] });
-            if !fits {
-                return cursor.bad(0, Problem::Magic);
-            }
+        let mut come = 0;
+        while come < HEADER_LEN
+            && let Ok(byte) = peek.byte()
+        {
+            head[come] = byte;
+            come += 1;
         }
-        let magic = cursor.take(HEADER_LEN as u64)?;
-        let (dialect, digits) = match (magic.strip_prefix(b"VALKEY"), magic.strip_prefix(b"REDIS")) {
-            (Some(digits), _) => (Dialect::Valkey, digits),
-            (None, Some(digits)) => (Dialect::Redis, digits),
-            (None, None) => return cursor.bad(0, Problem::Magic),
+        let known = header_of(&head[..come], self.options.unknown);
+        let (dialect, version) = match known {
+            Ok(Some(header)) => header,
+            // Says how much is missing.
+            Ok(None) => return peek.byte().map(|_| Decoded::Nothing),
+            Err(error) => return cursor.bad(0, error.problem),
         };
-        if !digits.iter().all(u8::is_ascii_digit) {
-            return cursor.bad(0, Problem::Magic);
-        }
-        let version = digits.iter().fold(0, |sum, digit| sum * 10 + u32::from(digit - b'0'));
-        let known = match dialect {
-            Dialect::Redis => (1..=VERSION_REDIS_MAX).contains(&version),
-            Dialect::Valkey => version == VERSION_VALKEY,
-        };
-        if !known && (version == 0 || self.options.unknown == Unknown::Refuse) {
-            return cursor.bad(0, Problem::Version(version));
-        }
+        cursor.take(HEADER_LEN as u64)?;
         (self.dialect, self.version, self.state) = (dialect, version, DecoderState::Item);
         Ok(Decoded::Nothing)
     }
@@ -535,6 +534,39 @@ impl Decoder {
     }
 }
 
+/// What a file is, by as much of its header as has come; `None`, where more has to come. Errors: it is no file that can be read.
+pub(super) fn header_of(head: &[u8], unknown: Unknown) -> Result<Option<(Dialect, u32)>, LoadError> {
+    let bad = |problem| Err(LoadError { offset: 0, problem });
+    let fits = |(at, byte): (usize, &u8)| {
+        [b"VALKEY000", b"REDIS0000"]
+            .iter()
+            .any(|magic| if magic[at] == b'0' { byte.is_ascii_digit() } else { *byte == magic[at] })
+    };
+    if !head.iter().enumerate().all(fits) {
+        return bad(Problem::Magic);
+    }
+    if head.len() < HEADER_LEN {
+        return Ok(None);
+    }
+    let (dialect, digits) = match (head.strip_prefix(b"VALKEY"), head.strip_prefix(b"REDIS")) {
+        (Some(digits), _) => (Dialect::Valkey, digits),
+        (None, Some(digits)) => (Dialect::Redis, digits),
+        (None, None) => return bad(Problem::Magic),
+    };
+    if !digits.iter().all(u8::is_ascii_digit) {
+        return bad(Problem::Magic);
+    }
+    let version = digits.iter().fold(0, |sum, digit| sum * 10 + u32::from(digit - b'0'));
+    let known = match dialect {
+        Dialect::Redis => (1..=VERSION_REDIS_MAX).contains(&version),
+        Dialect::Valkey => version == VERSION_VALKEY,
+    };
+    match !known && (version == 0 || unknown == Unknown::Refuse) {
+        true => bad(Problem::Version(version)),
+        false => Ok(Some((dialect, version))),
+    }
+}
+
 /// Reads a node of a list.
 fn node(form: ListForm, builder: &mut ListBuilder, cursor: &mut InputCursor<'_>) -> Result<(), ReadStop> {
     let offset = cursor.offset();
@@ -610,9 +642,9 @@ fn slot(cursor: &mut InputCursor<'_>) -> Result<u16, ReadStop> {
     }
 }
 
-const HEADER_LEN: usize = 9;
+pub(super) const HEADER_LEN: usize = 9;
 /// Files of earlier versions have no checksum.
-const SUMMED_FROM: u32 = 5;
+pub(super) const SUMMED_FROM: u32 = 5;
 /// The last version of Redis whose strings, lists and opcodes are known.
 const VERSION_REDIS_MAX: u32 = 13;
 /// The version of Valkey 9.

@@ -37,10 +37,13 @@ pub enum Problem {
     Compression,
     /// A part of a list is malformed: its container, its listpack or its ziplist.
     List,
-    /// A hash is malformed: a field stands twice, or its listpack, ziplist or zipmap is none.
+    /// A hash is malformed: a field stands twice, or its listpack or ziplist is none.
     Hash,
-    /// A part of a stream is malformed, or its parts contradict each other.
-    Stream,
+    /// A zipmap is none, or holds nothing.
+    Zipmap,
+    /// A part of a stream is malformed, or its parts contradict each other: what is wrong, in the words of the reference's log
+    /// where it has some.
+    Stream(&'static str),
     /// A sorted set is malformed: its listpack, its ziplist, a score, or a member that appears twice.
     Zset,
     /// A set is malformed: its intset or its listpack, or a member is there twice.
@@ -69,8 +72,9 @@ impl fmt::Display for LoadError {
             }
             Problem::Length => write!(f, "invalid length at byte {offset}"),
             Problem::Compression => write!(f, "invalid compressed string at byte {offset}"),
-            Problem::Stream => write!(f, "integrity check failed for a part of a stream at byte {offset}"),
+            Problem::Stream(reason) => write!(f, "{reason} at byte {offset}"),
             Problem::List => write!(f, "integrity check failed for a node of a list at byte {offset}"),
+            Problem::Zipmap => write!(f, "Zipmap integrity check failed at byte {offset}"),
             Problem::Hash => write!(f, "integrity check failed for a hash at byte {offset}"),
             Problem::Zset => write!(f, "integrity check failed for a sorted set at byte {offset}"),
             Problem::Set => write!(f, "integrity check failed for a set at byte {offset}"),

@@ -50,6 +50,23 @@ enum NextPart {
     Owned(u64, u32),
 }
 
+impl NextPart {
+    /// What is wrong where this part is refused.
+    fn problem(self) -> &'static str {
+        match self {
+            NextPart::NodeCount | NextPart::GroupCount | NextPart::ConsumerCount | NextPart::Nodes(_) => {
+                "Stream listpack integrity check failed"
+            }
+            NextPart::Totals => "the length or the last id of a stream contradicts its entries",
+            NextPart::Group => "a consumer group is there twice",
+            NextPart::Pending(_) => "Duplicated global PEL entry loading stream consumer group",
+            // Also where the consumers are over before all pending entries have one.
+            NextPart::Consumer => "Duplicate stream consumer detected, or a pending entry without a consumer",
+            NextPart::Owned(..) => "Duplicated consumer PEL entry, or one that the group does not have",
+        }
+    }
+}
+
 impl StreamBuilder {
     /// A stream without entries.
     pub(super) fn new(form: StreamForm) -> StreamBuilder {
@@ -99,7 +116,7 @@ impl StreamBuilder {
                 self.next = next;
                 Ok(None)
             }
-            None => cursor.bad(offset, Problem::Stream),
+            None => cursor.bad(offset, Problem::Stream(self.next.problem())),
         }
     }
 

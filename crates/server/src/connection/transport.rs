@@ -42,6 +42,12 @@ impl Transport {
         Transport { source: event_loop.attach(socket, token_of(key)), codec: None }
     }
 
+    /// Takes over a socket that the event loop has under another token.
+    pub fn adopt(event_loop: &mut AnyLoop, source: Source, key: SessionKey) -> Transport {
+        event_loop.set_token(source, token_of(key));
+        Transport { source, codec: None }
+    }
+
     /// A transport whose socket is in no event loop yet: [`Transport::move_to`] follows.
     pub fn detached() -> Transport {
         Transport { source: Source::NONE, codec: None }

@@ -218,7 +218,10 @@ impl Owner for Server {
     }
 
     #[inline]
-    fn count_received(&mut self, _: &mut Connection, bytes: usize) {
+    fn count_received(&mut self, connection: &mut Connection, bytes: usize) {
+        if self.is_link(connection.key) {
+            self.host.counts.net_repl_input_bytes += bytes as u64;
+        }
         self.host.counts.net_input_bytes += bytes as u64;
         self.host.reads += 1;
     }
@@ -249,7 +252,8 @@ impl Owner for Server {
             self.host.note_input(usage.room);
             self.engine.publish_input(connection.key, usage.used, usage.room - usage.used);
             let is_shut = connection.input.state() == InputState::Shut;
-            if usage.used > self.engine.limits().client_query_buffer && !is_shut {
+            let is_over = usage.used > self.engine.limits().client_query_buffer;
+            if is_over && !is_shut && !self.is_link(connection.key) {
                 connection.input.shut();
                 self.end_overlong(connection.key);
             }

@@ -38,11 +38,13 @@ impl Server {
 
     /// If the client in a slot is to change its owner, has it begin to; whether it does.
     fn begin_move(&mut self, slot: usize) -> bool {
+        let link = self.follower.session();
         let (pool, moves) = (&self.io_threads.pool, &mut self.io_threads.moves);
         let Some((key, owner)) = self.sockets.clients.in_slot(slot) else { return false };
         match owner {
             SocketOwner::Main(connection) => {
-                let goes = pool.active() > 0 && connection.stay == Stay::Yes && connection.is_at_rest();
+                let may_go = pool.active() > 0 && link != Some(key);
+                let goes = may_go && connection.stay == Stay::Yes && connection.is_at_rest();
                 if goes {
                     connection.begin_leaving(&mut self.sockets.event_loop);
                     connection.detach_if_at_rest(&mut self.sockets.event_loop);

@@ -19,6 +19,7 @@ impl Server {
         if let Some(load) = &self.host.load {
             load.stop();
         }
+        self.end_link();
         self.slow_reads.cancel_all();
         self.engine.save_rest(&mut self.host);
         self.host.break_off_rewrite();

@@ -5,6 +5,7 @@
 #![allow(clippy::disallowed_methods, reason = "deadlines are in real time: so is the server under test")]
 
 pub mod feeds;
+pub mod primary;
 pub mod reference;
 
 use sluice_evloop::{AnyLoop, Backend};

@@ -1,6 +1,6 @@
 //! Regions to search in, and the cells that cover them.
 
-use super::{Cell, Degrees, EARTH_RADIUS_M, LATITUDE_MAX, Place, STEPS_MAX};
+use super::{Cell, Degrees, EARTH_RADIUS_M, GeoPlace, LATITUDE_MAX, STEPS_MAX};
 
 /// A region of the world.
 #[derive(Clone, Debug, PartialEq)]
@@ -8,14 +8,14 @@ pub enum Region {
     /// All within a distance of a place.
     Circle {
         /// The middle.
-        middle: Place,
+        middle: GeoPlace,
         /// Metres.
         radius_m: f64,
     },
     /// A box around a place, whose sides run along meridians and parallels.
     Box {
         /// The middle.
-        middle: Place,
+        middle: GeoPlace,
         /// Metres from west to east.
         width_m: f64,
         /// Metres from south to north.
@@ -24,9 +24,9 @@ pub enum Region {
     /// What lies inside a closed line.
     Polygon {
         /// Where distances are measured from.
-        middle: Place,
+        middle: GeoPlace,
         /// The corners in order: at least three.
-        corners: Vec<Place>,
+        corners: Vec<GeoPlace>,
     },
 }
 
@@ -48,7 +48,7 @@ impl Cells {
 
 impl Region {
     /// The inside of a closed line. Its middle is the mean of the corners on the sphere.
-    pub fn polygon(corners: Vec<Place>) -> Region {
+    pub fn polygon(corners: Vec<GeoPlace>) -> Region {
         let (mut x, mut y, mut z) = (0.0, 0.0, 0.0);
         for corner in &corners {
             let (longitude, latitude) =
@@ -60,12 +60,12 @@ impl Region {
         let count = corners.len() as f64;
         let (x, y, z) = (x / count, y / count, z / count);
         let latitude = z.atan2((x * x + y * y).sqrt()).to_degrees_exactly();
-        let middle = Place { longitude: y.atan2(x).to_degrees_exactly(), latitude };
+        let middle = GeoPlace { longitude: y.atan2(x).to_degrees_exactly(), latitude };
         Region::Polygon { middle, corners }
     }
 
     /// Metres from the middle to a place of the region; `None` for a place outside.
-    pub fn distance_m(&self, place: Place) -> Option<f64> {
+    pub fn distance_m(&self, place: GeoPlace) -> Option<f64> {
         match self {
             Region::Circle { middle, radius_m } => {
                 let distance = middle.distance_m(place);
@@ -76,7 +76,7 @@ impl Region {
                     return None;
                 }
                 // Along the place's own parallel.
-                let level = Place { longitude: middle.longitude, latitude: place.latitude };
+                let level = GeoPlace { longitude: middle.longitude, latitude: place.latitude };
                 if place.distance_m(level) > width_m / 2.0 {
                     return None;
                 }
@@ -88,7 +88,7 @@ impl Region {
         }
     }
 
-    fn middle(&self) -> Place {
+    fn middle(&self) -> GeoPlace {
         match self {
             Region::Circle { middle, .. } | Region::Box { middle, .. } | Region::Polygon { middle, .. } => {
                 *middle
@@ -159,7 +159,7 @@ struct Bounds {
 }
 
 impl Bounds {
-    fn around(middle: Place, height_m: f64, width_m: f64) -> Bounds {
+    fn around(middle: GeoPlace, height_m: f64, width_m: f64) -> Bounds {
         let latitudes = (height_m / EARTH_RADIUS_M).to_degrees_exactly();
         let longitudes = |latitude: f64| {
             (width_m / EARTH_RADIUS_M / latitude.to_radians_exactly().cos()).to_degrees_exactly()
@@ -203,7 +203,7 @@ fn steps_for(radius_m: f64, latitude: f64) -> u32 {
 const MERCATOR_MAX_M: f64 = 20_037_726.37;
 
 /// Whether a place lies inside a closed line: a ray to the east crosses the line an odd number of times.
-fn is_inside(corners: &[Place], place: Place) -> bool {
+fn is_inside(corners: &[GeoPlace], place: GeoPlace) -> bool {
     let mut inside = false;
     let mut before = corners.last().copied().unwrap_or(place);
     for corner in corners {

@@ -1,13 +1,13 @@
 use super::*;
 
-const PALERMO: Place = Place { longitude: 13.361389, latitude: 38.115556 };
-const CATANIA: Place = Place { longitude: 15.087269, latitude: 37.502669 };
+const PALERMO: GeoPlace = GeoPlace { longitude: 13.361389, latitude: 38.115556 };
+const CATANIA: GeoPlace = GeoPlace { longitude: 15.087269, latitude: 37.502669 };
 
 #[test]
 fn scores_and_letters_are_those_that_clients_know() {
     assert_eq!(PALERMO.score(), 3_479_099_956_230_698);
     assert_eq!(CATANIA.score(), 3_479_447_370_796_909);
-    let stored = Place::of_score(PALERMO.score() as f64);
+    let stored = GeoPlace::of_score(PALERMO.score() as f64);
     assert_eq!(&stored.geohash(), b"sqc8b49rny0");
     assert_eq!(
         format!("{:.17} {:.17}", stored.longitude, stored.latitude),
@@ -18,11 +18,27 @@ fn scores_and_letters_are_those_that_clients_know() {
 #[test]
 fn distances_are_those_of_a_sphere() {
     let distance =
-        Place::of_score(PALERMO.score() as f64).distance_m(Place::of_score(CATANIA.score() as f64));
+        GeoPlace::of_score(PALERMO.score() as f64).distance_m(GeoPlace::of_score(CATANIA.score() as f64));
     assert_eq!(format!("{distance:.4}"), "166274.1516");
     assert_eq!(PALERMO.distance_m(PALERMO), 0.0);
-    let north = Place { latitude: 39.0, ..PALERMO };
+    let north = GeoPlace { latitude: 39.0, ..PALERMO };
     assert!((PALERMO.distance_m(north) - 98_370.0).abs() < 20.0);
+}
+
+#[test]
+fn scores_that_are_no_places_are_taken_for_some() {
+    let bits = [
+        (1e20, 0),
+        (f64::INFINITY, 0),
+        (f64::NEG_INFINITY, 1 << 63),
+        (-1.0, u64::MAX),
+        (1.9e19, 0),
+        (7.9, 7),
+    ];
+    for (score, wanted) in bits {
+        assert_eq!(bits_of(score), wanted, "{score}");
+    }
+    assert_eq!(&GeoPlace::of_score(1e20).geohash(), b"00bh0hbj200");
 }
 
 #[test]
@@ -40,7 +56,7 @@ fn cells_cover_their_region() {
     let mut rng = sluice_base::Rng::new(5);
     let mut unit = move || rng.below(1 << 40) as f64 / (1u64 << 40) as f64;
     for _ in 0..400 {
-        let middle = Place { longitude: unit() * 300.0 - 150.0, latitude: unit() * 140.0 - 70.0 };
+        let middle = GeoPlace { longitude: unit() * 300.0 - 150.0, latitude: unit() * 140.0 - 70.0 };
         let size = 10f64.powf(unit() * 5.0 + 1.0);
         let region = match unit() {
             0.0..0.5 => Region::Circle { middle, radius_m: size },
@@ -49,7 +65,7 @@ fn cells_cover_their_region() {
         let cells = region.cells();
         for _ in 0..200 {
             let around = |degrees: f64, unit: f64| degrees + (unit - 0.5) * size / 20_000.0;
-            let place = Place {
+            let place = GeoPlace {
                 longitude: around(middle.longitude, unit()),
                 latitude: around(middle.latitude, unit()),
             };

@@ -12,20 +12,20 @@
 use sluice_base::heap;
 use triomphe::{Arc, HeaderSlice};
 
-use super::shelf::{Item, Node, Shelf};
-use super::{Part, Work};
+use super::shelf::{Shelf, ShelfNode, Shelved};
+use super::{ZsetPart, ZsetWork};
 
 /// The index of a sorted set.
 #[derive(Clone, Debug, Default)]
 pub(super) struct MemberIndex {
-    shelf: Shelf<Page>,
+    shelf: Shelf<IndexPage>,
     pages: usize,
     len: usize,
 }
 
 /// Some entries.
 #[derive(Clone, Debug)]
-pub(super) struct Page(Arc<HeaderSlice<PageHeader, [u64]>>);
+pub(super) struct IndexPage(Arc<HeaderSlice<PageHeader, [u64]>>);
 
 #[derive(Clone, Copy, Debug)]
 struct PageHeader {
@@ -46,18 +46,18 @@ fn hash_of(entry: u64) -> u32 {
     (entry >> 32) as u32
 }
 
-impl Page {
-    fn with_room(entries: &[u64], room: usize) -> Page {
+impl IndexPage {
+    fn with_room(entries: &[u64], room: usize) -> IndexPage {
         let capacity = (heap::block(OVERHEAD + 8 * (entries.len() + room)) - OVERHEAD) / 8;
         let mut small = [0; 128];
         let header = PageHeader { len: entries.len() };
         if let Some(slots) = small.get_mut(..capacity) {
             slots[..entries.len()].copy_from_slice(entries);
-            return Page(Arc::from_header_and_slice(header, slots));
+            return IndexPage(Arc::from_header_and_slice(header, slots));
         }
         let mut slots = vec![0; capacity];
         slots[..entries.len()].copy_from_slice(entries);
-        Page(Arc::from_header_and_slice(header, &slots))
+        IndexPage(Arc::from_header_and_slice(header, &slots))
     }
 
     fn entries(&self) -> &[u64] {
@@ -73,9 +73,9 @@ impl Page {
     }
 }
 
-impl Item for Page {
-    fn part(node: Node<Page>) -> Part {
-        Part::Pages(node)
+impl Shelved for IndexPage {
+    fn part(node: ShelfNode<IndexPage>) -> ZsetPart {
+        ZsetPart::Pages(node)
     }
 
     fn own_bytes(&self) -> usize {
@@ -94,12 +94,12 @@ impl MemberIndex {
     #[inline]
     pub(super) fn candidates(&self, hash: u32) -> impl Iterator<Item = u32> + '_ {
         let page = if self.pages == 0 { None } else { self.shelf.get(self.page_of(hash)) };
-        let entries = page.map(Page::entries).unwrap_or_default();
+        let entries = page.map(IndexPage::entries).unwrap_or_default();
         entries.iter().filter(move |entry| hash_of(**entry) == hash).map(|entry| *entry as u32)
     }
 
     /// Adds an entry.
-    pub(super) fn insert(&mut self, hash: u32, leaf: u32, work: &mut Work<'_>) {
+    pub(super) fn insert(&mut self, hash: u32, leaf: u32, work: &mut ZsetWork<'_>) {
         self.pages = self.pages.max(1);
         let page = self.page_of(hash);
         self.push(page, entry_of(hash, leaf), work);
@@ -110,7 +110,7 @@ impl MemberIndex {
     }
 
     /// Takes an entry out.
-    pub(super) fn remove(&mut self, hash: u32, leaf: u32, work: &mut Work<'_>) {
+    pub(super) fn remove(&mut self, hash: u32, leaf: u32, work: &mut ZsetWork<'_>) {
         self.change(hash, leaf, work, |entries, len, at| {
             entries[at] = entries[*len - 1];
             *len -= 1;
@@ -122,7 +122,7 @@ impl MemberIndex {
     }
 
     /// Says that a member has moved to another leaf.
-    pub(super) fn moved(&mut self, hash: u32, from: u32, to: u32, work: &mut Work<'_>) {
+    pub(super) fn moved(&mut self, hash: u32, from: u32, to: u32, work: &mut ZsetWork<'_>) {
         self.change(hash, from, work, |entries, _, at| entries[at] = entry_of(hash, to));
     }
 
@@ -130,7 +130,7 @@ impl MemberIndex {
         &mut self,
         hash: u32,
         leaf: u32,
-        work: &mut Work<'_>,
+        work: &mut ZsetWork<'_>,
         change: impl FnOnce(&mut [u64], &mut usize, usize),
     ) {
         let (number, wanted) = (self.page_of(hash), entry_of(hash, leaf));
@@ -139,7 +139,7 @@ impl MemberIndex {
         debug_assert!(at.is_some(), "every member has an entry");
         let Some(at) = at else { return };
         if !page.0.is_unique() {
-            let copy = Page::with_room(page.entries(), 0);
+            let copy = IndexPage::with_room(page.entries(), 0);
             replace_page(page, copy, work);
         }
         if let Some(inner) = Arc::get_mut(&mut page.0) {
@@ -147,17 +147,17 @@ impl MemberIndex {
         }
     }
 
-    fn push(&mut self, number: usize, entry: u64, work: &mut Work<'_>) {
+    fn push(&mut self, number: usize, entry: u64, work: &mut ZsetWork<'_>) {
         let Some(place) = self.shelf.place(number, work) else { return };
         let Some(page) = place else {
-            let page = Page::with_room(&[entry], 0);
+            let page = IndexPage::with_room(&[entry], 0);
             work.heap += page.heap_bytes();
             *place = Some(page);
             return;
         };
         let len = page.0.header.len;
         if page.0.slice.len() == len || !page.0.is_unique() {
-            let copy = Page::with_room(page.entries(), 1);
+            let copy = IndexPage::with_room(page.entries(), 1);
             replace_page(page, copy, work);
         }
         if let Some(inner) = Arc::get_mut(&mut page.0) {
@@ -167,17 +167,17 @@ impl MemberIndex {
     }
 
     /// Puts the entries of a page in its place, or nothing.
-    fn set_page(&mut self, number: usize, entries: &[u64], work: &mut Work<'_>) {
+    fn set_page(&mut self, number: usize, entries: &[u64], work: &mut ZsetWork<'_>) {
         let Some(place) = self.shelf.place(number, work) else { return };
-        let new = (!entries.is_empty()).then(|| Page::with_room(entries, 0));
-        work.heap += new.as_ref().map_or(0, Page::heap_bytes);
+        let new = (!entries.is_empty()).then(|| IndexPage::with_room(entries, 0));
+        work.heap += new.as_ref().map_or(0, IndexPage::heap_bytes);
         if let Some(old) = std::mem::replace(place, new) {
             work.heap -= old.heap_bytes();
             work.discard_page(old);
         }
     }
 
-    fn split(&mut self, work: &mut Work<'_>) {
+    fn split(&mut self, work: &mut ZsetWork<'_>) {
         let new = self.pages;
         let old = new - (1 << new.ilog2());
         let mask = ((new + 1).next_power_of_two() - 1) as u32;
@@ -189,12 +189,12 @@ impl MemberIndex {
         self.set_page(new, &moved, work);
     }
 
-    fn join(&mut self, work: &mut Work<'_>) {
+    fn join(&mut self, work: &mut ZsetWork<'_>) {
         let last = self.pages - 1;
         let into = last - (1 << last.ilog2());
         self.pages = last;
         let mut all = self.shelf.get(into).map(|page| page.entries().to_vec()).unwrap_or_default();
-        all.extend(self.shelf.get(last).map(Page::entries).unwrap_or_default());
+        all.extend(self.shelf.get(last).map(IndexPage::entries).unwrap_or_default());
         self.set_page(last, &[], work);
         self.set_page(into, &all, work);
     }
@@ -214,7 +214,7 @@ impl MemberIndex {
             bits if is_split => (hash & (top - 1), bits),
             bits => (low, bits - 1),
         };
-        let entries = self.shelf.get(page).map(Page::entries).unwrap_or_default();
+        let entries = self.shelf.get(page).map(IndexPage::entries).unwrap_or_default();
         entries.iter().for_each(|entry| visit(hash_of(*entry), *entry as u32));
         let start = u64::from((page as u32).reverse_bits());
         let next = start + (1u64 << (32 - bits));
@@ -235,17 +235,17 @@ impl MemberIndex {
     }
 }
 
-fn replace_page(page: &mut Page, new: Page, work: &mut Work<'_>) {
+fn replace_page(page: &mut IndexPage, new: IndexPage, work: &mut ZsetWork<'_>) {
     work.heap += new.heap_bytes();
     work.heap -= page.heap_bytes();
     work.discard_page(std::mem::replace(page, new));
 }
 
-impl Work<'_> {
-    fn discard_page(&mut self, page: Page) {
+impl ZsetWork<'_> {
+    fn discard_page(&mut self, page: IndexPage) {
         // What has another owner may lose it this moment: then freeing it would be this thread's.
         if !page.0.is_unique() {
-            self.garbage.push(Part::Page(page));
+            self.garbage.push(ZsetPart::Page(page));
         }
     }
 }

@@ -5,7 +5,7 @@
 //!  index: hash of a member ──► number of a leaf          shelf: number ──► leaf
 //! ```
 //!
-//! Inner nodes name leaves by number, and the shelf owns the leaves: so that the index can name them too. Scores alone stand in
+//! BranchNode nodes name leaves by number, and the shelf owns the leaves: so that the index can name them too. Scores alone stand in
 //! inner nodes. Where scores are equal, the first member of a child is looked up in its first leaf.
 //!
 //! Invariants: (1) all leaves are at the same depth; (2) no leaf and no inner node is empty, except the top of an empty set;
@@ -20,10 +20,10 @@ use triomphe::Arc;
 
 use super::edge::Edge;
 use super::index::MemberIndex;
-use super::leaf::{Leaf, ROW_BYTES_MAX};
+use super::leaf::{ROW_BYTES_MAX, RowLeaf};
 use super::row::{self, RowIter};
-use super::shelf::{Item, Node, Shelf};
-use super::{Part, Work};
+use super::shelf::{Shelf, ShelfNode, Shelved};
+use super::{ZsetPart, ZsetWork};
 
 /// Children of an inner node at most.
 const FANOUT: usize = 32;
@@ -37,9 +37,9 @@ const BUILT_BYTES: usize = ROW_BYTES_MAX / 8 * 7;
 /// A sorted set with an index.
 #[derive(Clone, Debug)]
 pub(super) struct Large {
-    top: Arc<Inner>,
+    top: Arc<BranchNode>,
     count: usize,
-    shelf: Shelf<Leaf>,
+    shelf: Shelf<RowLeaf>,
     index: MemberIndex,
     /// Numbers that leaves have had: all below are taken, or on the list of free ones.
     numbers: u32,
@@ -54,30 +54,30 @@ struct FreeNumbers(Arc<Vec<u32>>);
 
 /// An inner node.
 #[derive(Debug)]
-pub(super) struct Inner {
-    children: Vec<Child>,
+pub(super) struct BranchNode {
+    children: Vec<Branch>,
 }
 
-impl Clone for Inner {
-    fn clone(&self) -> Inner {
-        Inner::of(self.children.iter().cloned())
+impl Clone for BranchNode {
+    fn clone(&self) -> BranchNode {
+        BranchNode::of(self.children.iter().cloned())
     }
 }
 
-impl Inner {
-    fn of(from: impl IntoIterator<Item = Child>) -> Inner {
+impl BranchNode {
+    fn of(from: impl IntoIterator<Item = Branch>) -> BranchNode {
         let mut children = Vec::with_capacity(CAPACITY);
         children.extend(from);
-        Inner { children }
+        BranchNode { children }
     }
 }
 
 /// Bytes of an inner node.
 pub(super) const INNER_BYTES: usize =
-    heap::block(8 + size_of::<Inner>()) + heap::block(CAPACITY * size_of::<Child>());
+    heap::block(8 + size_of::<BranchNode>()) + heap::block(CAPACITY * size_of::<Branch>());
 
 #[derive(Clone, Debug)]
-struct Child {
+struct Branch {
     link: Link,
     count: usize,
     /// Score of the first element.
@@ -87,12 +87,12 @@ struct Child {
 #[derive(Clone, Debug)]
 enum Link {
     Leaf(u32),
-    Inner(Arc<Inner>),
+    Inner(Arc<BranchNode>),
 }
 
-impl Item for Leaf {
-    fn part(node: Node<Leaf>) -> Part {
-        Part::Leaves(node)
+impl Shelved for RowLeaf {
+    fn part(node: ShelfNode<RowLeaf>) -> ZsetPart {
+        ZsetPart::Leaves(node)
     }
 
     fn own_bytes(&self) -> usize {
@@ -101,13 +101,13 @@ impl Item for Leaf {
 }
 
 /// What an operation works on beside the nodes.
-struct Parts<'l, 'w> {
-    shelf: &'l mut Shelf<Leaf>,
+struct LargeParts<'l, 'w> {
+    shelf: &'l mut Shelf<RowLeaf>,
     index: &'l mut MemberIndex,
     numbers: &'l mut u32,
     free: &'l mut FreeNumbers,
     seed: HashSeed,
-    work: Work<'w>,
+    work: ZsetWork<'w>,
 }
 
 fn hash(seed: HashSeed, member: &[u8]) -> u32 {
@@ -119,10 +119,10 @@ impl Large {
     pub(super) fn build<'m>(
         elements: impl Iterator<Item = (&'m [u8], f64)>,
         seed: HashSeed,
-        garbage: &mut Vec<Part>,
+        garbage: &mut Vec<ZsetPart>,
     ) -> Large {
         let mut large = Large {
-            top: Arc::new(Inner::of([])),
+            top: Arc::new(BranchNode::of([])),
             count: 0,
             shelf: Shelf::default(),
             index: MemberIndex::default(),
@@ -132,7 +132,7 @@ impl Large {
             heap: INNER_BYTES,
         };
         let (mut parts, _, count) = large.parts(garbage);
-        let mut level: Vec<Child> = Vec::new();
+        let mut level: Vec<Branch> = Vec::new();
         let (mut row, mut held, mut hashes) = (Vec::new(), 0, Vec::new());
         for (member, score) in elements {
             let need = row::entry_len(member, score);
@@ -159,23 +159,23 @@ impl Large {
             let mut above = Vec::with_capacity(parts);
             let mut rest = level.into_iter().peekable();
             while rest.peek().is_some() {
-                above.push(Child::of(Inner::of(rest.by_ref().take(each))));
+                above.push(Branch::of(BranchNode::of(rest.by_ref().take(each))));
                 heap += INNER_BYTES;
             }
             level = above;
         }
-        large.top = Arc::new(Inner::of(level));
+        large.top = Arc::new(BranchNode::of(level));
         large.heap = heap;
         large
     }
 
     fn parts<'l, 'w>(
         &'l mut self,
-        garbage: &'w mut Vec<Part>,
-    ) -> (Parts<'l, 'w>, &'l mut Arc<Inner>, &'l mut usize) {
+        garbage: &'w mut Vec<ZsetPart>,
+    ) -> (LargeParts<'l, 'w>, &'l mut Arc<BranchNode>, &'l mut usize) {
         let Large { top, count, shelf, index, numbers, free, seed, heap } = self;
-        let work = Work { garbage, heap: *heap };
-        (Parts { shelf, index, numbers, free, seed: *seed, work }, top, count)
+        let work = ZsetWork { garbage, heap: *heap };
+        (LargeParts { shelf, index, numbers, free, seed: *seed, work }, top, count)
     }
 
     pub(super) fn len(&self) -> usize {
@@ -195,7 +195,7 @@ impl Large {
         own_bytes(&self.top) + self.shelf.own_bytes() + self.index.own_bytes()
     }
 
-    /// Leaf and score of a member.
+    /// RowLeaf and score of a member.
     #[inline]
     fn find(&self, member: &[u8]) -> Option<(u32, f64)> {
         self.index.candidates(hash(self.seed, member)).find_map(|number| {
@@ -220,7 +220,7 @@ impl Large {
                 Some(Link::Inner(next)) => inner = next,
                 Some(Link::Leaf(number)) => {
                     let leaf = self.shelf.get(*number as usize);
-                    let row = leaf.map(Leaf::row).unwrap_or_default();
+                    let row = leaf.map(RowLeaf::row).unwrap_or_default();
                     let is_before = |entry: &row::RowEntry<'_>| edge.is_behind(entry.score, || entry.member);
                     return before + RowIter::new(row).take_while(is_before).count();
                 }
@@ -229,7 +229,7 @@ impl Large {
     }
 
     /// The leaf with the element of a rank, and the element's index in the leaf.
-    pub(super) fn leaf_at(&self, mut rank: usize) -> Option<(&Leaf, usize)> {
+    pub(super) fn leaf_at(&self, mut rank: usize) -> Option<(&RowLeaf, usize)> {
         let mut inner = &*self.top;
         loop {
             let (at, before) = child_of_rank(&inner.children, rank)?;
@@ -242,22 +242,53 @@ impl Large {
     }
 
     /// Adds an element whose member is absent. Cost: O(log n).
-    pub(super) fn insert(&mut self, member: &[u8], score: f64, garbage: &mut Vec<Part>) {
+    pub(super) fn insert(&mut self, member: &[u8], score: f64, garbage: &mut Vec<ZsetPart>) {
         let (mut parts, top, count) = self.parts(garbage);
         let edge = Edge::Element(score, member);
         let after = parts.insert(top, edge, (member, score));
         if !after.is_empty() {
-            let first = Child::of_arc(top.clone());
+            let first = Branch::of_arc(top.clone());
             // The clone above and this replacement leave the old top with one owner.
-            *top = Arc::new(Inner::of(std::iter::once(first).chain(after)));
+            *top = Arc::new(BranchNode::of(std::iter::once(first).chain(after)));
             parts.work.heap += INNER_BYTES;
         }
         *count += 1;
         self.heap = parts.work.heap;
     }
 
+    /// Gives a member another score where that leaves it in its leaf, and the leaf its first element; whether it did. Neither the index
+    /// nor the inner nodes change then.
+    pub(super) fn update_in_leaf(&mut self, member: &[u8], score: f64, garbage: &mut Vec<ZsetPart>) -> bool {
+        let Some((number, _)) = self.find(member) else { return false };
+        let Some(leaf) = self.shelf.get(number as usize) else { return false };
+        let edge = Edge::Element(score, member);
+        let (mut offset, mut old, mut new) = (0, None, None);
+        for (index, entry) in leaf.iter().enumerate() {
+            if entry.member == member {
+                old = Some((index, offset..offset + entry.len));
+            } else {
+                if new.is_none() && !edge.is_behind(entry.score, || entry.member) {
+                    new = Some(offset);
+                }
+                offset += entry.len;
+            }
+        }
+        // Offsets count without the member's old element. Behind the last element another leaf may begin.
+        let (Some((1.., old)), Some(new @ 1..)) = (old, new) else { return false };
+        if leaf.row().len() - old.len() + row::entry_len(member, score) > ROW_BYTES_MAX {
+            return false;
+        }
+        let (mut parts, _, _) = self.parts(garbage);
+        parts.change_leaf(number, |leaf, garbage| {
+            leaf.remove(old, 1, garbage);
+            leaf.insert(new, member, score, garbage);
+        });
+        self.heap = parts.work.heap;
+        true
+    }
+
     /// Removes a member; its score.
-    pub(super) fn remove(&mut self, member: &[u8], garbage: &mut Vec<Part>) -> Option<f64> {
+    pub(super) fn remove(&mut self, member: &[u8], garbage: &mut Vec<ZsetPart>) -> Option<f64> {
         let score = self.score(member)?;
         let rank = self.count_before(Edge::Element(score, member));
         self.remove_ranks(rank..rank + 1, garbage);
@@ -265,7 +296,7 @@ impl Large {
     }
 
     /// Removes the elements of these ranks, which there are. Cost: O(removed), or O(left) where that is less.
-    pub(super) fn remove_ranks(&mut self, ranks: Range<usize>, garbage: &mut Vec<Part>) {
+    pub(super) fn remove_ranks(&mut self, ranks: Range<usize>, garbage: &mut Vec<ZsetPart>) {
         if ranks.len() > REBUILT_FROM && ranks.len() >= self.count / 2 {
             return self.rebuild_without(ranks, garbage);
         }
@@ -274,9 +305,9 @@ impl Large {
             let (mut parts, top, count) = self.parts(garbage);
             let removed = parts.remove_run(top, ranks.start, left);
             *count -= removed;
-            while let [Child { link: Link::Inner(_), .. }] = top.children[..] {
+            while let [Branch { link: Link::Inner(_), .. }] = top.children[..] {
                 let Some(children) = parts.children(top) else { break };
-                let Some(Child { link: Link::Inner(next), .. }) = children.pop() else { break };
+                let Some(Branch { link: Link::Inner(next), .. }) = children.pop() else { break };
                 *top = next;
                 parts.work.heap -= INNER_BYTES;
             }
@@ -290,10 +321,10 @@ impl Large {
     }
 
     /// The set of what is left; the whole old one is garbage.
-    fn rebuild_without(&mut self, ranks: Range<usize>, garbage: &mut Vec<Part>) {
+    fn rebuild_without(&mut self, ranks: Range<usize>, garbage: &mut Vec<ZsetPart>) {
         let kept = self.entries(0).take(ranks.start).chain(self.entries(ranks.end));
         let new = Large::build(kept, self.seed, garbage);
-        garbage.push(Part::Whole(Box::new(replace(self, new))));
+        garbage.push(ZsetPart::Whole(Box::new(replace(self, new))));
     }
 
     /// The elements from a rank on.
@@ -322,7 +353,7 @@ impl Large {
             for same in found.chunk_by(|one, other| one.0 == other.0).filter(|same| same.len() > 1) {
                 let leaves: std::collections::BTreeSet<u32> = same.iter().map(|(_, leaf)| *leaf).collect();
                 let leaves = leaves.into_iter().filter_map(|leaf| self.shelf.get(leaf as usize));
-                let members = leaves.flat_map(Leaf::iter).map(|entry| entry.member);
+                let members = leaves.flat_map(RowLeaf::iter).map(|entry| entry.member);
                 let mut members: Vec<&[u8]> =
                     members.filter(|member| hash(self.seed, member) == same[0].0).collect();
                 members.sort_unstable();
@@ -370,7 +401,7 @@ impl FreeNumbers {
 }
 
 /// The child in which an edge lies: the last whose first element is before the edge, or the first child.
-fn child_before(children: &[Child], edge: Edge<'_>, shelf: &Shelf<Leaf>) -> usize {
+fn child_before(children: &[Branch], edge: Edge<'_>, shelf: &Shelf<RowLeaf>) -> usize {
     let behind = children
         .iter()
         .take_while(|child| edge.is_behind(child.first, || first_member(&child.link, shelf)))
@@ -379,7 +410,7 @@ fn child_before(children: &[Child], edge: Edge<'_>, shelf: &Shelf<Leaf>) -> usiz
 }
 
 /// The first member under a node.
-fn first_member<'s>(link: &Link, shelf: &'s Shelf<Leaf>) -> &'s [u8] {
+fn first_member<'s>(link: &Link, shelf: &'s Shelf<RowLeaf>) -> &'s [u8] {
     let mut link = link;
     loop {
         match link {
@@ -396,7 +427,7 @@ fn first_member<'s>(link: &Link, shelf: &'s Shelf<Leaf>) -> &'s [u8] {
 }
 
 /// The child that holds the element of a rank, and how many elements are in front of the child.
-fn child_of_rank(children: &[Child], rank: usize) -> Option<(usize, usize)> {
+fn child_of_rank(children: &[Branch], rank: usize) -> Option<(usize, usize)> {
     let mut before = 0;
     for (at, child) in children.iter().enumerate() {
         if rank < before + child.count {
@@ -407,7 +438,7 @@ fn child_of_rank(children: &[Child], rank: usize) -> Option<(usize, usize)> {
     None
 }
 
-fn own_bytes(inner: &Arc<Inner>) -> usize {
+fn own_bytes(inner: &Arc<BranchNode>) -> usize {
     if !inner.is_unique() {
         return 0;
     }
@@ -418,19 +449,19 @@ fn own_bytes(inner: &Arc<Inner>) -> usize {
     INNER_BYTES + below.sum::<usize>()
 }
 
-impl Child {
-    fn of(inner: Inner) -> Child {
-        Child::of_arc(Arc::new(inner))
+impl Branch {
+    fn of(inner: BranchNode) -> Branch {
+        Branch::of_arc(Arc::new(inner))
     }
 
-    fn of_arc(inner: Arc<Inner>) -> Child {
+    fn of_arc(inner: Arc<BranchNode>) -> Branch {
         let count = inner.children.iter().map(|child| child.count).sum();
         let first = inner.children.first().map_or(0.0, |child| child.first);
-        Child { link: Link::Inner(inner), count, first }
+        Branch { link: Link::Inner(inner), count, first }
     }
 
     /// Brings count and score up to date.
-    fn refresh(&mut self, shelf: &Shelf<Leaf>) {
+    fn refresh(&mut self, shelf: &Shelf<RowLeaf>) {
         match &self.link {
             Link::Inner(inner) => {
                 self.count = inner.children.iter().map(|child| child.count).sum();
@@ -438,25 +469,25 @@ impl Child {
             }
             Link::Leaf(number) => {
                 let leaf = shelf.get(*number as usize);
-                self.count = leaf.map_or(0, Leaf::count);
+                self.count = leaf.map_or(0, RowLeaf::count);
                 self.first = leaf.and_then(|leaf| row::read(leaf.row())).map_or(0.0, |entry| entry.score);
             }
         }
     }
 }
 
-impl Parts<'_, '_> {
+impl LargeParts<'_, '_> {
     /// The children to write to: the node has no second owner afterwards.
-    fn children<'i>(&mut self, inner: &'i mut Arc<Inner>) -> Option<&'i mut Vec<Child>> {
+    fn children<'i>(&mut self, inner: &'i mut Arc<BranchNode>) -> Option<&'i mut Vec<Branch>> {
         if !inner.is_unique() {
-            let copy = Arc::new(Inner::clone(inner));
-            self.work.garbage.push(Part::Inner(replace(inner, copy)));
+            let copy = Arc::new(BranchNode::clone(inner));
+            self.work.garbage.push(ZsetPart::Inner(replace(inner, copy)));
         }
         Arc::get_mut(inner).map(|inner| &mut inner.children)
     }
 
     /// Puts a leaf on the shelf; its number.
-    fn shelve(&mut self, leaf: Leaf) -> u32 {
+    fn shelve(&mut self, leaf: RowLeaf) -> u32 {
         let number = self.free.pop().unwrap_or_else(|| {
             *self.numbers += 1;
             *self.numbers - 1
@@ -468,20 +499,20 @@ impl Parts<'_, '_> {
         number
     }
 
-    fn built_leaf(&mut self, row: &[u8], count: usize, hashes: &[u32]) -> Child {
-        let number = self.shelve(Leaf::of_row(row, count, 0));
+    fn built_leaf(&mut self, row: &[u8], count: usize, hashes: &[u32]) -> Branch {
+        let number = self.shelve(RowLeaf::of_row(row, count, 0));
         hashes.iter().for_each(|hash| self.index.insert(*hash, number, &mut self.work));
         self.child_of(number)
     }
 
-    fn child_of(&self, number: u32) -> Child {
-        let mut child = Child { link: Link::Leaf(number), count: 0, first: 0.0 };
+    fn child_of(&self, number: u32) -> Branch {
+        let mut child = Branch { link: Link::Leaf(number), count: 0, first: 0.0 };
         child.refresh(self.shelf);
         child
     }
 
     /// Changes a leaf, and keeps account of its bytes.
-    fn change_leaf(&mut self, number: u32, change: impl FnOnce(&mut Leaf, &mut Vec<Part>)) {
+    fn change_leaf(&mut self, number: u32, change: impl FnOnce(&mut RowLeaf, &mut Vec<ZsetPart>)) {
         let Some(Some(leaf)) = self.shelf.place(number as usize, &mut self.work) else { return };
         let before = leaf.heap_bytes();
         change(leaf, self.work.garbage);
@@ -499,13 +530,13 @@ impl Parts<'_, '_> {
     }
 
     /// Adds an element under a node; the nodes that follow this one now.
-    fn insert(&mut self, inner: &mut Arc<Inner>, edge: Edge<'_>, element: (&[u8], f64)) -> Vec<Child> {
+    fn insert(&mut self, inner: &mut Arc<BranchNode>, edge: Edge<'_>, element: (&[u8], f64)) -> Vec<Branch> {
         let at = child_before(&inner.children, edge, self.shelf);
         let Some(children) = self.children(inner) else { return Vec::new() };
         let is_last = at + 1 == children.len();
         let after = match children.get_mut(at) {
             None => {
-                let number = self.shelve(Leaf::of_row(&[], 0, 0));
+                let number = self.shelve(RowLeaf::of_row(&[], 0, 0));
                 let after = self.insert_in_leaf(number, edge, element, true);
                 children.push(self.child_of(number));
                 after
@@ -524,7 +555,7 @@ impl Parts<'_, '_> {
     }
 
     /// Leaves a node as many children as it may have; nodes with the others.
-    fn split(&mut self, children: &mut Vec<Child>) -> Vec<Child> {
+    fn split(&mut self, children: &mut Vec<Branch>) -> Vec<Branch> {
         if children.len() <= FANOUT {
             return Vec::new();
         }
@@ -533,7 +564,7 @@ impl Parts<'_, '_> {
         let mut right = Vec::new();
         while children.len() > each {
             let last = (children.len() - 1) / each * each;
-            right.push(Child::of(Inner::of(children.drain(last..))));
+            right.push(Branch::of(BranchNode::of(children.drain(last..))));
             self.work.heap += INNER_BYTES;
         }
         right.reverse();
@@ -549,10 +580,10 @@ impl Parts<'_, '_> {
         edge: Edge<'_>,
         (member, score): (&[u8], f64),
         is_last: bool,
-    ) -> Vec<Child> {
+    ) -> Vec<Branch> {
         let hash = hash(self.seed, member);
         let leaf = self.shelf.get(number as usize);
-        let row = leaf.map(Leaf::row).unwrap_or_default();
+        let row = leaf.map(RowLeaf::row).unwrap_or_default();
         let is_before = |entry: &row::RowEntry<'_>| edge.is_behind(entry.score, || entry.member);
         let at: usize = RowIter::new(row).take_while(is_before).map(|entry| entry.len).sum();
         if row.is_empty() || row.len() + row::entry_len(member, score) <= ROW_BYTES_MAX {
@@ -564,7 +595,7 @@ impl Parts<'_, '_> {
             // Elements that arrive in order fill leaves: the full one stays as it is.
             let mut row = vec![0; row::entry_len(member, score)];
             row::write(&mut row, member, score);
-            let next = self.shelve(Leaf::of_row(&row, 1, 0));
+            let next = self.shelve(RowLeaf::of_row(&row, 1, 0));
             self.index.insert(hash, next, &mut self.work);
             return vec![self.child_of(next)];
         }
@@ -576,14 +607,14 @@ impl Parts<'_, '_> {
 
     /// Gives a leaf the first piece of a row, and others the rest: their children. The index says so far that all of the row is
     /// in this leaf.
-    fn set_rows(&mut self, number: u32, row: &[u8]) -> Vec<Child> {
+    fn set_rows(&mut self, number: u32, row: &[u8]) -> Vec<Branch> {
         let mut pieces = row::cut(row, ROW_BYTES_MAX).into_iter();
         if let Some((first, count)) = pieces.next() {
-            self.change_leaf(number, |leaf, garbage| leaf.replace(Leaf::of_row(first, count, 0), garbage));
+            self.change_leaf(number, |leaf, garbage| leaf.replace(RowLeaf::of_row(first, count, 0), garbage));
         }
         let mut after = Vec::new();
         for (piece, count) in pieces {
-            let next = self.shelve(Leaf::of_row(piece, count, 0));
+            let next = self.shelve(RowLeaf::of_row(piece, count, 0));
             for entry in RowIter::new(piece) {
                 self.index.moved(hash(self.seed, entry.member), number, next, &mut self.work);
             }
@@ -594,7 +625,7 @@ impl Parts<'_, '_> {
 
     /// Removes up to `max` elements from the one of a rank on, all from one leaf; how many. A node of which nothing is left has
     /// no children afterwards.
-    fn remove_run(&mut self, inner: &mut Arc<Inner>, rank: usize, max: usize) -> usize {
+    fn remove_run(&mut self, inner: &mut Arc<BranchNode>, rank: usize, max: usize) -> usize {
         let Some((at, before)) = child_of_rank(&inner.children, rank) else { return 0 };
         let Some(children) = self.children(inner) else { return 0 };
         let child = &mut children[at];
@@ -629,7 +660,7 @@ impl Parts<'_, '_> {
     }
 
     /// Joins the child at a place with a neighbour where one of them is sparse.
-    fn join(&mut self, children: &mut Vec<Child>, at: usize) {
+    fn join(&mut self, children: &mut Vec<Branch>, at: usize) {
         for left in [Some(at), at.checked_sub(1)].into_iter().flatten() {
             if left + 1 < children.len() && self.join_two(children, left) {
                 children.remove(left + 1);
@@ -640,7 +671,7 @@ impl Parts<'_, '_> {
     }
 
     /// Moves what the child behind `left` has to the one at `left`, where one of them is sparse; whether it did.
-    fn join_two(&mut self, children: &mut [Child], left: usize) -> bool {
+    fn join_two(&mut self, children: &mut [Branch], left: usize) -> bool {
         let (head, tail) = children.split_at_mut(left + 1);
         let (Some(one), Some(other)) = (head.last_mut(), tail.first_mut()) else { return false };
         match (&mut one.link, &mut other.link) {
@@ -674,7 +705,7 @@ impl Parts<'_, '_> {
         for entry in RowIter::new(&row[left_len..]) {
             self.index.moved(hash(self.seed, entry.member), other, one, &mut self.work);
         }
-        self.change_leaf(one, |leaf, garbage| leaf.replace(Leaf::of_row(&row, count, 0), garbage));
+        self.change_leaf(one, |leaf, garbage| leaf.replace(RowLeaf::of_row(&row, count, 0), garbage));
         self.drop_leaf(other);
         true
     }
@@ -713,7 +744,7 @@ impl Large {
         assert_eq!(self.heap, own_bytes(&self.top) + self.shelf.own_bytes() + self.index.own_bytes());
     }
 
-    fn check_inner(&self, inner: &Arc<Inner>, leaves: &mut usize, heap: &mut usize) -> usize {
+    fn check_inner(&self, inner: &Arc<BranchNode>, leaves: &mut usize, heap: &mut usize) -> usize {
         *heap += INNER_BYTES;
         assert!(inner.children.len() <= FANOUT);
         assert!(inner.children.capacity() == CAPACITY, "{}", inner.children.capacity());
@@ -727,7 +758,7 @@ impl Large {
                 Link::Inner(next) => self.check_inner(next, leaves, heap),
                 Link::Leaf(number) => {
                     *leaves += 1;
-                    assert_eq!(self.shelf.get(*number as usize).map(Leaf::count), Some(child.count));
+                    assert_eq!(self.shelf.get(*number as usize).map(RowLeaf::count), Some(child.count));
                     0
                 }
             });

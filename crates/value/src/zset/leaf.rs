@@ -9,12 +9,12 @@ use std::ops::Range;
 use sluice_base::heap;
 use triomphe::{Arc, HeaderSlice};
 
-use super::Part;
+use super::ZsetPart;
 use super::row::{self, RowIter};
 
 /// Elements in one allocation.
 #[derive(Clone, Debug)]
-pub(super) struct Leaf(Arc<HeaderSlice<LeafHeader, [u8]>>);
+pub(super) struct RowLeaf(Arc<HeaderSlice<LeafHeader, [u8]>>);
 
 #[derive(Debug)]
 struct LeafHeader {
@@ -51,20 +51,20 @@ pub(super) const OVERHEAD: usize = 8 + size_of::<LeafHeader>();
 /// Bytes of the row of a leaf in a tree, unless a single element has more. A look-up walks half of them.
 pub(super) const ROW_BYTES_MAX: usize = 1024 - OVERHEAD;
 
-impl Leaf {
+impl RowLeaf {
     /// A leaf of a row, in an allocation with room for `spare` more bytes.
-    pub(super) fn of_row(row: &[u8], count: usize, spare: usize) -> Leaf {
+    pub(super) fn of_row(row: &[u8], count: usize, spare: usize) -> RowLeaf {
         let capacity = heap::block(OVERHEAD + row.len() + spare) - OVERHEAD;
         let span = LeafSpan { start: 0, end: row.len() as u32, count: count as u32 };
         let header = LeafHeader { span, _witness: Witness };
         let mut small = [0; ROW_BYTES_MAX];
         if let Some(bytes) = small.get_mut(..capacity) {
             bytes[..row.len()].copy_from_slice(row);
-            return Leaf(Arc::from_header_and_slice(header, bytes));
+            return RowLeaf(Arc::from_header_and_slice(header, bytes));
         }
         let mut bytes = vec![0; capacity];
         bytes[..row.len()].copy_from_slice(row);
-        Leaf(Arc::from_header_and_slice(header, &bytes))
+        RowLeaf(Arc::from_header_and_slice(header, &bytes))
     }
 
     fn span(&self) -> LeafSpan {
@@ -107,19 +107,19 @@ impl Leaf {
     }
 
     /// Puts another leaf in the place of this one.
-    pub(super) fn replace(&mut self, new: Leaf, garbage: &mut Vec<Part>) {
+    pub(super) fn replace(&mut self, new: RowLeaf, garbage: &mut Vec<ZsetPart>) {
         replace(self, new).discard(garbage);
     }
 
     /// Drops the leaf, or leaves it to `garbage` where freeing it is no work for this thread.
-    pub(super) fn discard(self, garbage: &mut Vec<Part>) {
+    pub(super) fn discard(self, garbage: &mut Vec<ZsetPart>) {
         if self.is_shared() || self.heap_bytes() > FREED_HERE_MAX {
-            garbage.push(Part::Leaf(self));
+            garbage.push(ZsetPart::Leaf(self));
         }
     }
 
     /// Puts an element at an offset of the row, between two elements.
-    pub(super) fn insert(&mut self, at: usize, member: &[u8], score: f64, garbage: &mut Vec<Part>) {
+    pub(super) fn insert(&mut self, at: usize, member: &[u8], score: f64, garbage: &mut Vec<ZsetPart>) {
         let need = row::entry_len(member, score);
         let count = self.count() + 1;
         if let Some(inner) = Arc::get_mut(&mut self.0) {
@@ -132,7 +132,7 @@ impl Leaf {
                 return;
             }
         }
-        self.replace(Leaf::of_row(&self.with(at, member, score), count, 0), garbage);
+        self.replace(RowLeaf::of_row(&self.with(at, member, score), count, 0), garbage);
     }
 
     /// The row with an element put at an offset.
@@ -147,7 +147,7 @@ impl Leaf {
     }
 
     /// Takes the elements in a range of the row out, which are `count`.
-    pub(super) fn remove(&mut self, range: Range<usize>, count: usize, garbage: &mut Vec<Part>) {
+    pub(super) fn remove(&mut self, range: Range<usize>, count: usize, garbage: &mut Vec<ZsetPart>) {
         let left = self.count() - count;
         let (len, capacity) = (self.row().len() - range.len(), self.0.slice.len());
         // A leaf that is mostly empty gives its memory back.
@@ -170,7 +170,7 @@ impl Leaf {
         let mut new = Vec::with_capacity(len);
         new.extend_from_slice(&old[..range.start]);
         new.extend_from_slice(&old[range.end..]);
-        self.replace(Leaf::of_row(&new, left, 0), garbage);
+        self.replace(RowLeaf::of_row(&new, left, 0), garbage);
     }
 }
 

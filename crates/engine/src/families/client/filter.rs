@@ -251,6 +251,7 @@ impl Type {
     fn of(session: &Session) -> Type {
         // A MONITOR is a normal client whose replies never end.
         match () {
+            () if session.caller.is_primary() => Type::Primary,
             () if session.caller.replica.is_some() => Type::Replica,
             () if session.caller.subscribed.is_any() => Type::Pubsub,
             () => Type::Normal,

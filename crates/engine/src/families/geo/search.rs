@@ -9,7 +9,7 @@ use crate::slow_reads::{SlowRead, root_of};
 use sluice_base::num::parse_f64;
 use sluice_keyspace::{DbRef, Event, ExpiryMode, ValueRef};
 use sluice_resp::Reply;
-use sluice_value::geo::{Place, Region};
+use sluice_value::geo::{GeoPlace, Region};
 use sluice_value::{Direction, Edge, Value, Zset, ZsetRef};
 
 /// Which command asks.
@@ -31,10 +31,6 @@ impl Asking {
 
     fn may_store(self) -> bool {
         matches!(self, Asking::Radius | Asking::ByMember)
-    }
-
-    fn name(self) -> &'static str {
-        if self == Asking::SearchStore { "GEOSEARCHSTORE" } else { "GEOSEARCH" }
     }
 }
 
@@ -59,10 +55,10 @@ struct StoreAt {
 struct SearchCall<'d> {
     asking: Asking,
     zset: Option<ZsetRef<'d>>,
-    from: Option<Place>,
+    from: Option<GeoPlace>,
     /// FROMMEMBER was said, whether the key is there or not.
     has_member: bool,
-    region: Option<Shape>,
+    region: Option<SearchShape>,
     /// Metres of the unit of distances.
     unit: f64,
     order: Order,
@@ -75,10 +71,10 @@ struct SearchCall<'d> {
 }
 
 /// A region that has its middle elsewhere in the arguments, in metres.
-enum Shape {
+enum SearchShape {
     Circle { radius_m: f64 },
     Box { width_m: f64, height_m: f64 },
-    Polygon(Vec<Place>),
+    Polygon(Vec<GeoPlace>),
 }
 
 /// A member that was found.
@@ -131,7 +127,7 @@ impl<'d> SearchCall<'d> {
                 None => call.region_option(args, at)?.ok_or(CmdError::Syntax)?,
             };
         }
-        call.check()?;
+        call.check(args.at(0))?;
         Ok(call)
     }
 
@@ -172,9 +168,9 @@ impl<'d> SearchCall<'d> {
         if !self.asking.is_search() {
             return Ok(None);
         }
-        let is_polygon = matches!(self.region, Some(Shape::Polygon(_)));
-        let is_circle = matches!(self.region, Some(Shape::Circle { .. }));
-        let is_box = matches!(self.region, Some(Shape::Box { .. }));
+        let is_polygon = matches!(self.region, Some(SearchShape::Polygon(_)));
+        let is_circle = matches!(self.region, Some(SearchShape::Circle { .. }));
+        let is_box = matches!(self.region, Some(SearchShape::Box { .. }));
         if left >= 1 && self.from.is_none() | self.has_member && !is_polygon && args.is(at, "FROMMEMBER") {
             self.has_member = true;
             if self.zset.is_some() {
@@ -198,7 +194,7 @@ impl<'d> SearchCall<'d> {
                 return Err(CmdError::text("ERR height or width cannot be negative"));
             }
             self.unit = unit_at(args, at + 3)?;
-            self.region = Some(Shape::Box { width_m: width * self.unit, height_m: height * self.unit });
+            self.region = Some(SearchShape::Box { width_m: width * self.unit, height_m: height * self.unit });
             return Ok(Some(4));
         }
         let is_free = !is_circle && !is_box && self.from.is_none() && !self.has_member;
@@ -217,11 +213,11 @@ impl<'d> SearchCall<'d> {
         if corners < 3 || corners.saturating_mul(2) > left {
             return Err(CmdError::text("ERR GEOSEARCH BYPOLYGON must have at least 3 vertices"));
         }
-        let corners: Result<Vec<Place>, CmdError> =
+        let corners: Result<Vec<GeoPlace>, CmdError> =
             (0..corners).map(|corner| place_at(args, at + 1 + 2 * corner)).collect();
         let corners = corners?;
         let words = 2 + 2 * corners.len();
-        self.region = Some(Shape::Polygon(corners));
+        self.region = Some(SearchShape::Polygon(corners));
         Ok(words)
     }
 
@@ -229,7 +225,7 @@ impl<'d> SearchCall<'d> {
         let score = self.zset.and_then(|zset| zset.score(member));
         let score =
             score.ok_or_else(|| CmdError::owned([b"ERR member ", member, b" does not exist"].concat()))?;
-        self.from = Some(Place::of_score(score));
+        self.from = Some(GeoPlace::of_score(score));
         Ok(())
     }
 
@@ -240,12 +236,12 @@ impl<'d> SearchCall<'d> {
             return Err(CmdError::text("ERR radius cannot be negative"));
         }
         self.unit = unit_at(args, at + 1)?;
-        self.region = Some(Shape::Circle { radius_m: radius * self.unit });
+        self.region = Some(SearchShape::Circle { radius_m: radius * self.unit });
         Ok(())
     }
 
-    /// What the options contradict.
-    fn check(&mut self) -> Result<(), CmdError> {
+    /// What the options contradict. `name` is the command's, as the client wrote it.
+    fn check(&mut self, name: &[u8]) -> Result<(), CmdError> {
         if self.store.is_some() && (self.with_distance || self.with_hash || self.with_place) {
             let what = if self.asking == Asking::SearchStore {
                 "GEOSEARCHSTORE"
@@ -256,18 +252,14 @@ impl<'d> SearchCall<'d> {
                 "ERR {what} is not compatible with WITHDIST, WITHHASH and WITHCOORD options"
             )));
         }
-        let is_polygon = matches!(self.region, Some(Shape::Polygon(_)));
+        let is_polygon = matches!(self.region, Some(SearchShape::Polygon(_)));
         if self.asking.is_search() && self.from.is_none() && !self.has_member && !is_polygon {
-            return Err(CmdError::owned(format!(
-                "ERR exactly one of FROMMEMBER or FROMLONLAT can be specified for {}",
-                self.asking.name()
-            )));
+            let text = b"ERR exactly one of FROMMEMBER or FROMLONLAT can be specified for ";
+            return Err(CmdError::owned([&text[..], name].concat()));
         }
         if self.asking.is_search() && self.region.is_none() {
-            return Err(CmdError::owned(format!(
-                "ERR exactly one of BYRADIUS, BYBOX and BYPOLYGON can be specified for {}",
-                self.asking.name()
-            )));
+            let text = b"ERR exactly one of BYRADIUS, BYBOX and BYPOLYGON can be specified for ";
+            return Err(CmdError::owned([&text[..], name].concat()));
         }
         if self.any && self.count == 0 {
             return Err(CmdError::text("ERR the ANY argument requires COUNT argument"));
@@ -283,10 +275,12 @@ impl<'d> SearchCall<'d> {
     fn search(&mut self) -> Option<(ZsetRef<'d>, Region)> {
         let (zset, shape) = (self.zset?, self.region.take()?);
         let region = match (shape, self.from) {
-            (Shape::Polygon(corners), _) => Region::polygon(corners),
-            (Shape::Circle { radius_m }, Some(middle)) => Region::Circle { middle, radius_m },
-            (Shape::Box { width_m, height_m }, Some(middle)) => Region::Box { middle, width_m, height_m },
-            (Shape::Circle { .. } | Shape::Box { .. }, None) => return None,
+            (SearchShape::Polygon(corners), _) => Region::polygon(corners),
+            (SearchShape::Circle { radius_m }, Some(middle)) => Region::Circle { middle, radius_m },
+            (SearchShape::Box { width_m, height_m }, Some(middle)) => {
+                Region::Box { middle, width_m, height_m }
+            }
+            (SearchShape::Circle { .. } | SearchShape::Box { .. }, None) => return None,
         };
         Some((zset, region))
     }
@@ -323,7 +317,7 @@ impl<'d> SearchCall<'d> {
                 if found.len() >= enough {
                     break;
                 }
-                if let Some(distance_m) = region.distance_m(Place::of_score(score)) {
+                if let Some(distance_m) = region.distance_m(GeoPlace::of_score(score)) {
                     found.push(FoundMember { member, score, distance_m });
                 }
             }
@@ -352,13 +346,19 @@ impl<'d> SearchCall<'d> {
                 reply_distance(reply, member.distance_m / self.unit);
             }
             if self.with_hash {
-                reply.int(member.score as i64);
+                reply.int(whole(member.score));
             }
             if self.with_place {
-                reply_place(reply, Place::of_score(member.score));
+                reply_place(reply, GeoPlace::of_score(member.score));
             }
         }
     }
+}
+
+/// A score as a signed integer; one beyond 64 bits as the reference's machine code shows it.
+fn whole(score: f64) -> i64 {
+    const BOUND: f64 = (1u64 << 63) as f64;
+    if (-BOUND..BOUND).contains(&score) { score as i64 } else { i64::MIN }
 }
 
 pub(super) fn georadius(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {

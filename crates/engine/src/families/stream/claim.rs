@@ -37,6 +37,8 @@ pub(super) fn position_argv(
 }
 
 pub(super) fn xack(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
+    // A key that is absent counts as a look-up that missed, as for a command that reads.
+    ctx.db.get(args.key(1));
     let edit = ctx.db.edit_stream(args.key(1), ctx.limits.stream)?;
     let Some(mut edit) = edit.filter(|edit| edit.stream().group(args.at(2)).is_some()) else {
         ctx.reply.int(0);
@@ -358,6 +360,7 @@ impl ClaimCall {
 pub(super) fn xclaim(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
     let now_ms = ctx.db.access.now.unix_ms();
     let WriteCtx { db, reply, limits, .. } = ctx;
+    db.get(args.key(1));
     let edit = db.edit_stream(args.key(1), limits.stream)?;
     let edit = edit.filter(|edit| has_group(edit.stream(), args));
     let mut edit = edit.ok_or_else(|| no_group(args.at(1), args.at(2)))?;
@@ -431,6 +434,7 @@ pub(super) fn xautoclaim(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
     let now_ms = ctx.db.access.now.unix_ms();
     let call = AutoClaimCall::parse(args, now_ms)?;
     let WriteCtx { db, reply, limits, .. } = ctx;
+    db.get(args.key(1));
     let edit = db.edit_stream(args.key(1), limits.stream)?;
     let edit = edit.filter(|edit| has_group(edit.stream(), args));
     let mut edit = edit.ok_or_else(|| no_group(args.at(1), args.at(2)))?;

@@ -2,12 +2,12 @@
 
 mod slow;
 
-use super::{Shown, reply_elements};
+use super::{ElementsShown, reply_elements};
 use crate::args::Args;
 use crate::ctx::{Outcome, ReadCtx, Run, WriteCtx};
 use crate::error::CmdError;
 use sluice_base::num::parse_f64;
-use sluice_keyspace::{DbRef, Event, ExpiryMode, Key, ValueRef};
+use sluice_keyspace::{Entry, Event, Key, ValueRef};
 use sluice_resp::Reply;
 use sluice_value::{ListItem, SetRef, Zset, ZsetRef};
 use std::borrow::Cow;
@@ -15,7 +15,7 @@ use std::ops::Range;
 
 /// What is made of several sets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Operation {
+enum SetOperation {
     Union,
     Inter,
     Diff,
@@ -115,16 +115,14 @@ impl<'d> Members<'d> {
 }
 
 #[derive(Clone, Copy)]
-struct Source<'d> {
+struct InputSet<'d> {
     members: Members<'d>,
     weight: f64,
-    /// Position of the key among the arguments of the same bytes that comes first.
-    same_as: usize,
 }
 
 /// A call from the number of keys on.
 struct Call<'d> {
-    sources: Vec<Source<'d>>,
+    sources: Vec<InputSet<'d>>,
     aggregate: Aggregate,
     with_scores: bool,
     /// 0: none.
@@ -133,7 +131,7 @@ struct Call<'d> {
 
 /// Which options a command takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Options {
+enum CombineOptions {
     /// WEIGHTS and AGGREGATE.
     Store,
     /// The same and WITHSCORES.
@@ -161,19 +159,18 @@ fn keys_of(args: Args<'_>, at: usize, name: &'static str) -> Result<Range<usize>
 
 impl<'d> Call<'d> {
     fn parse(
-        db: &mut DbRef<'d>,
+        mut look: impl FnMut(Key<'_>) -> Option<Entry<'d>>,
         args: Args<'_>,
         keys: Range<usize>,
-        options: Options,
+        options: CombineOptions,
     ) -> Result<Call<'d>, CmdError> {
         let mut sources = Vec::with_capacity(keys.len());
         for index in keys.clone() {
-            let members = match db.get(args.key(index)) {
+            let members = match look(args.key(index)) {
                 Some(entry) => Members::of(entry.value())?,
                 None => Members::None,
             };
-            let same_as = keys.clone().find(|other| args.at(*other) == args.at(index)).unwrap_or(index);
-            sources.push(Source { members, weight: 1.0, same_as });
+            sources.push(InputSet { members, weight: 1.0 });
         }
         let mut call = Call { sources, aggregate: Aggregate::Sum, with_scores: false, limit: 0 };
         let mut at = keys.end;
@@ -184,9 +181,9 @@ impl<'d> Call<'d> {
     }
 
     /// Reads the option at a position; the position behind it.
-    fn option(&mut self, args: Args<'_>, at: usize, options: Options) -> Result<usize, CmdError> {
+    fn option(&mut self, args: Args<'_>, at: usize, options: CombineOptions) -> Result<usize, CmdError> {
         let left = args.len() - at - 1;
-        let weighs = matches!(options, Options::Store | Options::Reply);
+        let weighs = matches!(options, CombineOptions::Store | CombineOptions::Reply);
         if weighs && left >= self.sources.len() && args.is(at, "WEIGHTS") {
             for (index, source) in self.sources.iter_mut().enumerate() {
                 let weight = parse_f64(args.at(at + 1 + index));
@@ -203,11 +200,11 @@ impl<'d> Call<'d> {
             };
             return Ok(at + 2);
         }
-        if matches!(options, Options::Reply | Options::DiffReply) && args.is(at, "WITHSCORES") {
+        if matches!(options, CombineOptions::Reply | CombineOptions::DiffReply) && args.is(at, "WITHSCORES") {
             self.with_scores = true;
             return Ok(at + 1);
         }
-        if options == Options::Card && left >= 1 && args.is(at, "LIMIT") {
+        if options == CombineOptions::Card && left >= 1 && args.is(at, "LIMIT") {
             let limit = args.int(at + 1).ok().and_then(|limit| usize::try_from(limit).ok());
             self.limit = limit.ok_or(const { CmdError::text("ERR LIMIT can't be negative") })?;
             return Ok(at + 2);
@@ -216,15 +213,15 @@ impl<'d> Call<'d> {
     }
 
     /// The result in order.
-    fn run(mut self, operation: Operation) -> Vec<Element<'d>> {
-        if operation != Operation::Diff {
+    fn run(mut self, operation: SetOperation) -> Vec<Element<'d>> {
+        if operation != SetOperation::Diff {
             // As in the reference: the order of additions decides the last digits.
             self.sources.sort_by_key(|source| source.members.len());
         }
         let mut elements = match operation {
-            Operation::Union => self.union(),
-            Operation::Inter => self.inter().collect(),
-            Operation::Diff => self.diff(),
+            SetOperation::Union => self.union(),
+            SetOperation::Inter => self.inter().collect(),
+            SetOperation::Diff => self.diff(),
         };
         elements.sort_by(|one, other| {
             // -0 and 0 are one score.
@@ -234,8 +231,8 @@ impl<'d> Call<'d> {
     }
 
     /// The result as a reply.
-    fn reply(self, operation: Operation, reply: &mut Reply<'_>) {
-        let shown = Shown::with_scores(self.with_scores);
+    fn reply(self, operation: SetOperation, reply: &mut Reply<'_>) {
+        let shown = ElementsShown::with_scores(self.with_scores);
         let elements = self.run(operation);
         let shown_elements = elements.iter().map(|(member, score)| (&**member, *score));
         reply_elements(reply, shown_elements, elements.len(), shown);
@@ -283,11 +280,7 @@ impl<'d> Call<'d> {
             .filter_map(move |(first, (member, score))| {
                 let mut sum = not_nan(first.weight * score);
                 for other in others {
-                    let of_other = if other.same_as == first.same_as {
-                        Some(score)
-                    } else {
-                        other.members.score(&member)
-                    };
+                    let of_other = other.members.score(&member);
                     sum = self.aggregate.of(sum, not_nan(other.weight * of_other?));
                 }
                 Some((member, sum))
@@ -296,30 +289,28 @@ impl<'d> Call<'d> {
 
     fn diff(&self) -> Vec<Element<'d>> {
         let Some((first, others)) = self.sources.split_first() else { return Vec::new() };
-        if others.iter().any(|other| other.same_as == first.same_as) {
-            return Vec::new();
-        }
         let is_left = |member: &[u8]| others.iter().all(|other| other.members.score(member).is_none());
         first.members.iter().filter(|(member, _)| is_left(member)).collect()
     }
 }
 
 pub(super) fn zunion(ctx: &mut ReadCtx<'_>, args: Args<'_>) -> Run {
-    reply(ctx, args, Operation::Union, "zunion")
+    reply(ctx, args, SetOperation::Union, "zunion")
 }
 
 pub(super) fn zinter(ctx: &mut ReadCtx<'_>, args: Args<'_>) -> Run {
-    reply(ctx, args, Operation::Inter, "zinter")
+    reply(ctx, args, SetOperation::Inter, "zinter")
 }
 
 pub(super) fn zdiff(ctx: &mut ReadCtx<'_>, args: Args<'_>) -> Run {
-    reply(ctx, args, Operation::Diff, "zdiff")
+    reply(ctx, args, SetOperation::Diff, "zdiff")
 }
 
-fn reply(ctx: &mut ReadCtx<'_>, args: Args<'_>, operation: Operation, name: &'static str) -> Run {
+fn reply(ctx: &mut ReadCtx<'_>, args: Args<'_>, operation: SetOperation, name: &'static str) -> Run {
     let keys = keys_of(args, 1, name)?;
-    let options = if operation == Operation::Diff { Options::DiffReply } else { Options::Reply };
-    let call = Call::parse(&mut ctx.db, args, keys, options)?;
+    let options =
+        if operation == SetOperation::Diff { CombineOptions::DiffReply } else { CombineOptions::Reply };
+    let call = Call::parse(|key| ctx.db.get(key), args, keys, options)?;
     if ctx.slow.suits(call.members()) {
         return ctx.slow.begin(|| slow::combined(&call, operation));
     }
@@ -329,7 +320,7 @@ fn reply(ctx: &mut ReadCtx<'_>, args: Args<'_>, operation: Operation, name: &'st
 
 pub(super) fn zintercard(ctx: &mut ReadCtx<'_>, args: Args<'_>) -> Run {
     let keys = keys_of(args, 1, "zintercard")?;
-    let mut call = Call::parse(&mut ctx.db, args, keys, Options::Card)?;
+    let mut call = Call::parse(|key| ctx.db.get(key), args, keys, CombineOptions::Card)?;
     call.sources.sort_by_key(|source| source.members.len());
     // The smallest of them is walked.
     if ctx.slow.suits(call.sources.first().map_or(0, |source| source.members.len())) {
@@ -340,33 +331,36 @@ pub(super) fn zintercard(ctx: &mut ReadCtx<'_>, args: Args<'_>) -> Run {
 }
 
 pub(super) fn zunionstore(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
-    store(ctx, args, Operation::Union, ("zunionstore", Event::ZUnionStore))
+    store(ctx, args, SetOperation::Union, ("zunionstore", Event::ZUnionStore))
 }
 
 pub(super) fn zinterstore(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
-    store(ctx, args, Operation::Inter, ("zinterstore", Event::ZInterStore))
+    store(ctx, args, SetOperation::Inter, ("zinterstore", Event::ZInterStore))
 }
 
 pub(super) fn zdiffstore(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
-    store(ctx, args, Operation::Diff, ("zdiffstore", Event::ZDiffStore))
+    store(ctx, args, SetOperation::Diff, ("zdiffstore", Event::ZDiffStore))
 }
 
 fn store(
     ctx: &mut WriteCtx<'_>,
     args: Args<'_>,
-    operation: Operation,
+    operation: SetOperation,
     (name, event): (&'static str, Event),
 ) -> Run {
     let keys = keys_of(args, 2, name)?;
-    if ctx.db.access.expiry == ExpiryMode::Delete {
-        // What has expired is deleted before the command propagates: a replica reads what is there.
-        keys.clone().for_each(|index| ctx.db.delete_if_expired(args.key(index)));
+    // What has expired is deleted before the command propagates: a replica reads what is there.
+    for index in keys.clone() {
+        if let Some(entry) = ctx.db.get(args.key(index)) {
+            Members::of(entry.value())?;
+        }
     }
     let limits = ctx.limits.zset;
     let mut context = ctx.db.zset_context(limits);
-    let options = if operation == Operation::Diff { Options::DiffStore } else { Options::Store };
+    let options =
+        if operation == SetOperation::Diff { CombineOptions::DiffStore } else { CombineOptions::Store };
     let mut db = ctx.db.reading();
-    let elements = Call::parse(&mut db, args, keys, options)?.run(operation);
+    let elements = Call::parse(|key| db.look(key), args, keys, options)?.run(operation);
     let elements: Vec<(&[u8], f64)> = elements.iter().map(|(member, score)| (&**member, *score)).collect();
     let encoding = limits.encoding_for(elements.len(), longest(&elements));
     let new = Zset::from_sorted(elements.into_iter(), encoding, &mut context);

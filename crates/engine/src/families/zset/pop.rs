@@ -3,7 +3,7 @@
 //! Those that wait try what their sisters without `B` do. Where there is nothing to take, they wait for one of their keys and are run
 //! again when the key holds a sorted set. The stream gets the sister.
 
-use super::{Shown, reply_elements, zset_of};
+use super::{ElementsShown, reply_elements, zset_of};
 use crate::args::Args;
 use crate::ctx::{Outcome, Run, WriteCtx};
 use crate::error::CmdError;
@@ -61,10 +61,10 @@ fn pop(ctx: &mut WriteCtx<'_>, args: Args<'_>, end: PopEnd) -> Run {
         return Err(CmdError::Syntax);
     }
     let (count, shown) = match args.len() {
-        2 => (1, Shown::Flat),
+        2 => (1, ElementsShown::Flat),
         _ => {
             let count = int_from(args, 2, 0, "ERR value is out of range, must be positive")?;
-            (count, Shown::WithScores)
+            (count, ElementsShown::WithScores)
         }
     };
     if count == 0 {
@@ -83,7 +83,7 @@ fn op_pop(
     ctx: &mut WriteCtx<'_>,
     key: Key<'_>,
     end: PopEnd,
-    (count, shown): (usize, Shown),
+    (count, shown): (usize, ElementsShown),
 ) -> Result<bool, CmdError> {
     let Some(mut edit) = ctx.db.edit_zset(key, ctx.limits.zset)? else { return Ok(false) };
     let zset = edit.zset().view();
@@ -140,7 +140,7 @@ impl ManyKeys {
             };
             ctx.reply.array(2);
             ctx.reply.bulk(key.bytes);
-            op_pop(ctx, key, self.end, (count, Shown::Pairs))?;
+            op_pop(ctx, key, self.end, (count, ElementsShown::Pairs))?;
             let name = self.end.pop_name();
             let argv = || vec![name.to_vec(), key.bytes.to_vec(), count.to_string().into_bytes()];
             ctx.db.effects.rewrite(argv);

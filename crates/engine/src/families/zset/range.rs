@@ -3,7 +3,7 @@
 mod slow;
 
 use super::combine::{longest, store_sorted};
-use super::{Shown, reply_elements, zset_of};
+use super::{ElementsShown, reply_elements, zset_of};
 use crate::args::Args;
 use crate::ctx::{Outcome, ReadCtx, Run, WriteCtx};
 use crate::error::CmdError;
@@ -332,7 +332,7 @@ fn reply_range(ctx: &mut ReadCtx<'_>, args: Args<'_>, by: Option<By>, direction:
     };
     let zset = zset_of(entry)?;
     let ranks = call.ranks(zset);
-    let (count, shown) = (ranks.len(), Shown::with_scores(call.with_scores));
+    let (count, shown) = (ranks.len(), ElementsShown::with_scores(call.with_scores));
     if ctx.slow.suits(count) {
         return ctx.slow.begin(|| slow::range(zset, ranks, call.direction, shown));
     }

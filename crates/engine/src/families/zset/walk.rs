@@ -1,6 +1,6 @@
 //! ZRANDMEMBER and ZSCAN.
 
-use super::{Shown, reply_elements, zset_of};
+use super::{ElementsShown, reply_elements, zset_of};
 use crate::args::Args;
 use crate::ctx::{Outcome, ReadCtx, Run};
 use crate::error::CmdError;
@@ -29,7 +29,7 @@ pub(super) fn zrandmember(ctx: &mut ReadCtx<'_>, args: Args<'_>) -> Run {
         return Ok(Outcome::Done);
     };
     let zset = zset_of(entry)?;
-    let shown = Shown::with_scores(with_scores);
+    let shown = ElementsShown::with_scores(with_scores);
     let len = zset.len() as u64;
     if count < 0 {
         // With repetitions.

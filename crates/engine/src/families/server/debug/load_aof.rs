@@ -22,11 +22,8 @@ pub(super) fn load_aof(ctx: &mut DebugCtx<'_>, _: Args<'_>) -> Run {
     let files = ctx.process.aof_files(&ctx.control.config, pending, position);
     // What a save captures from here on would be the old data.
     ctx.control.saving.cancelled |= ctx.control.saving.under_way.is_some();
-    let plan = LoadPlan {
-        purpose: LoadPurpose::Debug(ctx.session.key),
-        old: OldData::Freed,
-        duplicates: Duplicates::Refused,
-    };
+    let purpose = LoadPurpose::Debug(ctx.session.key);
+    let plan = LoadPlan::new(purpose, OldData::Freed, Duplicates::Refused);
     let job = ctx.control.begin_load(LoadSource::Aof(files), ctx.data.empty_twin(), plan, ctx.now);
     ctx.actions.push(Action::Load(Box::new(job)));
     Ok(Outcome::Wait(Box::new(WaitFor::Load)))

@@ -36,10 +36,10 @@ pub(super) fn reload(ctx: &mut DebugCtx<'_>, args: Args<'_>) -> Run {
     let source = ctx.process.snapshot_source(&name);
     let empty = ctx.data.empty_twin();
     let keyspace = match old {
-        OldData::Freed => empty,
+        OldData::Freed | OldData::Kept => empty,
         OldData::Filled => std::mem::replace(ctx.data.keyspace_mut(), empty),
     };
-    let plan = LoadPlan { purpose: LoadPurpose::Debug(ctx.session.key), old, duplicates };
+    let plan = LoadPlan::new(LoadPurpose::Debug(ctx.session.key), old, duplicates);
     let job = ctx.control.begin_load(LoadSource::Snapshot(source), keyspace, plan, ctx.now);
     if ctx.may_wait {
         ctx.actions.push(Action::Load(Box::new(job)));

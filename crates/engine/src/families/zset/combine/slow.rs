@@ -1,20 +1,20 @@
 //! ZUNION, ZINTER, ZDIFF and ZINTERCARD of large sets, produced by another thread.
 
-use super::{Call, Members, Operation, Source};
+use super::{Call, InputSet, Members, SetOperation};
 use crate::slow_reads::{SlowRead, root_of};
 use sluice_keyspace::ValueRef;
 use sluice_value::{Value, Zset, ZsetEncoding};
 
 /// What a call is but for its sets, which are the roots.
 struct Settings {
-    /// Of each set: its weight, and the position of its key.
-    sources: Vec<(f64, usize)>,
+    /// Of each set.
+    weights: Vec<f64>,
     aggregate: super::Aggregate,
     with_scores: bool,
     limit: usize,
 }
 
-pub(super) fn combined(call: &Call<'_>, operation: Operation) -> SlowRead {
+pub(super) fn combined(call: &Call<'_>, operation: SetOperation) -> SlowRead {
     let (roots, settings) = parts(call);
     SlowRead::in_one_step(roots, move |roots, reply| settings.call(roots).reply(operation, reply))
 }
@@ -25,21 +25,21 @@ pub(super) fn counted(call: &Call<'_>) -> SlowRead {
 }
 
 fn parts(call: &Call<'_>) -> (Vec<Value>, Settings) {
-    let root = |source: &Source<'_>| match source.members {
+    let root = |source: &InputSet<'_>| match source.members {
         Members::None => Value::Zset(Zset::new(ZsetEncoding::Listpack)),
         Members::Zset(zset) => root_of(ValueRef::Zset(zset)),
         Members::Set(set) => root_of(ValueRef::Set(set)),
     };
     let roots = call.sources.iter().map(root).collect();
-    let sources = call.sources.iter().map(|source| (source.weight, source.same_as)).collect();
+    let weights = call.sources.iter().map(|source| source.weight).collect();
     let Call { aggregate, with_scores, limit, .. } = *call;
-    (roots, Settings { sources, aggregate, with_scores, limit })
+    (roots, Settings { weights, aggregate, with_scores, limit })
 }
 
 impl Settings {
     /// The call again, of the roots.
     fn call<'d>(&self, roots: &'d [Value]) -> Call<'d> {
-        let sources = roots.iter().zip(&self.sources).map(|(root, (weight, same_as))| {
+        let sources = roots.iter().zip(&self.weights).map(|(root, weight)| {
             let members = match root {
                 Value::Zset(zset) => Members::Zset(zset.view()),
                 Value::Set(set) => Members::Set(set.view()),
@@ -47,7 +47,7 @@ impl Settings {
                     Members::None
                 }
             };
-            Source { members, weight: *weight, same_as: *same_as }
+            InputSet { members, weight: *weight }
         });
         let Settings { aggregate, with_scores, limit, .. } = *self;
         Call { sources: sources.collect(), aggregate, with_scores, limit }

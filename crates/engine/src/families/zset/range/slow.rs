@@ -1,6 +1,6 @@
 //! Ranges of many elements, produced by another thread.
 
-use crate::families::zset::{Shown, reply_count, reply_element};
+use crate::families::zset::{ElementsShown, reply_count, reply_element};
 use crate::slow_reads::{Production, Progress, SlowRead, is_piece, root_of};
 use sluice_keyspace::ValueRef;
 use sluice_resp::Reply;
@@ -13,11 +13,16 @@ struct Elements {
     /// Those that are left.
     left: Range<usize>,
     direction: Direction,
-    shown: Shown,
+    shown: ElementsShown,
     has_begun: bool,
 }
 
-pub(super) fn range(zset: ZsetRef<'_>, ranks: Range<usize>, direction: Direction, shown: Shown) -> SlowRead {
+pub(super) fn range(
+    zset: ZsetRef<'_>,
+    ranks: Range<usize>,
+    direction: Direction,
+    shown: ElementsShown,
+) -> SlowRead {
     let elements = Elements { left: ranks, direction, shown, has_begun: false };
     SlowRead::new(vec![root_of(ValueRef::Zset(zset))], elements)
 }

@@ -1,0 +1,448 @@
+//! What a server knows of itself as a replica, and how it becomes one, and a primary again.
+//!
+//! ```text
+//!  REPLICAOF host port ──► role wanted ──behind the command──► role: the process makes the link, and tells how far it is
+//!                                                                   │
+//!              snapshot loaded, +CONTINUE ──► the link's session ──► commands ──► counted, relayed
+//! ```
+//!
+//! The process has the connection and the state machine of the link (`replication`); here is what the data and the clients know
+//! of it.
+//!
+//! Invariants: (1) while there is a role, the stream consists of what the primary has sent: each byte once, behind the command that it
+//! is of, a transaction behind its EXEC; (2) the data stand at `stream.offset` whenever no unit runs, and `can_resume` says whether
+//! they can be brought up to date from there; (3) a role that is wanted while a file is put in force or loaded for the role before
+//! waits for the end of the load (D-3).
+
+use crate::blocking::WaitFor;
+use crate::control::Control;
+use crate::engine::{Engine, hex};
+use crate::error::CmdError;
+use crate::loading::{Duplicates, LoadPlan, LoadPurpose, LoadSource, OldData};
+use crate::process::{LogLevel, Process, SnapshotSource};
+use crate::session::{ClientKind, Closing, Connection, ReplyMode, Session};
+use crate::session_key::SessionKey;
+use crate::unit_commands::push_command;
+use sluice_config::param;
+use sluice_replication::{HistoryPoint, LinkState, Primary};
+use sluice_resp::Request;
+
+/// This server as a replica.
+#[derive(Debug)]
+pub struct ReplicaRole {
+    /// Whom it follows.
+    pub primary: Primary,
+    /// How far the link is, as the process has told.
+    pub link: LinkState,
+    /// A snapshot that was received is being put in force, or loaded.
+    pub(crate) is_committed: bool,
+    /// The session of the link, while commands are received.
+    pub(crate) session: Option<SessionKey>,
+    /// Whether the data can be brought up to date from where they stand.
+    pub(crate) can_resume: bool,
+    /// The database that the primary's stream has selected.
+    pub(crate) db: usize,
+    /// Since when the link is down, seconds since the epoch; 0: it has never been up.
+    pub(crate) down_since_s: i64,
+    /// What the primary has sent of a transaction that has not ended.
+    uncounted: Vec<u8>,
+    /// The primary asks how far the data are.
+    asks_ack: bool,
+    /// How far the data are that are on disk: a position of the append-only file, and the offset of the stream there.
+    durable: DurablePoint,
+}
+
+/// How far the replica's own append-only file is, in bytes of the stream.
+#[derive(Clone, Copy, Debug, Default)]
+struct DurablePoint {
+    /// The offset that is known to be on disk.
+    offset: u64,
+    /// A position of the file that is waited for, and the offset there.
+    awaited: Option<(u64, u64)>,
+}
+
+/// A change of roles that a client has asked for.
+#[derive(Clone, Debug)]
+pub(crate) struct RoleWanted {
+    pub(crate) primary: Option<Primary>,
+    /// Who asks, for the log.
+    pub(crate) by: String,
+}
+
+/// Where the snapshot of a primary is read from, and what becomes of the data that are there.
+pub enum SyncSource {
+    /// From the RDB file, which holds the snapshot.
+    File,
+    /// From the connection. The data are freed first.
+    Stream(Box<dyn SnapshotSource>),
+    /// From the connection, of a primary with this history. The data stay until the others are there, and are served meanwhile where
+    /// they belong to the same history.
+    Exchanged(Box<dyn SnapshotSource>, String),
+}
+
+impl ReplicaRole {
+    pub(crate) fn new(primary: Primary) -> ReplicaRole {
+        ReplicaRole {
+            primary,
+            link: LinkState::Connect,
+            is_committed: false,
+            session: None,
+            can_resume: false,
+            db: 0,
+            down_since_s: 0,
+            uncounted: Vec::new(),
+            asks_ack: false,
+            durable: DurablePoint::default(),
+        }
+    }
+
+    /// Bytes that the primary has sent and that are not counted: of a transaction, of a command that waits, and behind that.
+    pub(crate) fn unapplied_bytes(&self, session: &Session) -> u64 {
+        let waiting = session.waiting.as_ref().map_or(0, |waiting| waiting.wire_bytes());
+        (self.uncounted.len() + waiting + session.caller.input_bytes) as u64
+    }
+
+    /// Whether commands of the primary are received.
+    pub(crate) fn is_up(&self) -> bool {
+        self.link == LinkState::Connected
+    }
+
+    /// The primary asks how far the data are: it is answered behind the command.
+    pub(crate) fn ask_ack(&mut self) {
+        self.asks_ack = true;
+    }
+
+    /// Bytes that the allocator has given.
+    pub(crate) fn footprint(&self) -> usize {
+        sluice_base::heap::boxed::<ReplicaRole>()
+            + sluice_base::heap::block(self.primary.host.capacity())
+            + sluice_base::heap::vec(&self.uncounted)
+    }
+}
+
+impl Control {
+    /// Whether a snapshot of the primary is about to take the place of the RDB file, or has and is not loaded yet: no save may.
+    pub(crate) fn awaits_sync_file(&self) -> bool {
+        self.replica.as_ref().is_some_and(|role| role.is_committed)
+    }
+
+    /// Whether the data may be older than clients expect, and are not shown for that reason.
+    pub(crate) fn is_stale(&self) -> bool {
+        self.replica.as_ref().is_some_and(|role| !role.is_up())
+            && !self.config.bool(param::REPLICA_SERVE_STALE_DATA)
+    }
+}
+
+impl Engine {
+    /// A number that changes whenever this server follows another primary, or none any more.
+    pub fn role_epoch(&self) -> u64 {
+        self.control.role_epoch
+    }
+
+    /// Whom this server follows.
+    pub fn primary(&self) -> Option<&Primary> {
+        self.control.replica.as_deref().map(|role| &role.primary)
+    }
+
+    /// Where the data stand, if they can be brought up to date from there.
+    pub fn resume_point(&self) -> Option<HistoryPoint> {
+        let stream = &self.control.stream;
+        self.control
+            .replica
+            .as_ref()
+            .filter(|role| role.can_resume)
+            .map(|_| HistoryPoint { replid: stream.replid.clone(), offset: stream.offset })
+    }
+
+    /// Learns how far the link is; `is_committed`: a snapshot that was received is being put in force, or loaded.
+    pub fn report_link(&mut self, link: LinkState, is_committed: bool, process: &mut dyn Process) {
+        let Some(role) = &mut self.control.replica else { return };
+        if (role.link, role.is_committed) == (link, is_committed) {
+            return;
+        }
+        let was_up = role.is_up();
+        (role.link, role.is_committed) = (link, is_committed);
+        if was_up && !role.is_up() {
+            role.down_since_s = process.recent().unix_s();
+        }
+        self.refresh();
+        self.settle_role(process);
+    }
+
+    /// Takes up the role that a client has asked for: between two units.
+    #[inline]
+    pub(crate) fn settle_role(&mut self, process: &mut dyn Process) {
+        if self.control.role_wanted.is_some() {
+            self.change_role(process);
+        }
+    }
+
+    #[cold]
+    fn change_role(&mut self, process: &mut dyn Process) {
+        if self.control.replica.as_ref().is_some_and(|role| role.is_committed) {
+            return;
+        }
+        let Some(RoleWanted { primary, by }) = self.control.role_wanted.take() else { return };
+        match primary {
+            Some(primary) => self.follow(primary, &by, process),
+            None => self.promote(&by, process),
+        }
+        self.control.role_epoch += 1;
+        self.refresh();
+    }
+
+    fn follow(&mut self, primary: Primary, by: &str, process: &mut dyn Process) {
+        let port = primary.port.to_string();
+        let words = [primary.host.as_bytes(), port.as_bytes()];
+        // The handler has checked what a line of the configuration may hold.
+        let _ = self.control.config.assign(param::REPLICAOF, &words);
+        let (host, port) = (primary.host.clone(), primary.port);
+        let mut role = ReplicaRole::new(primary);
+        match self.control.replica.take() {
+            Some(old) => {
+                (role.can_resume, role.db) = (old.can_resume, old.db);
+                self.end_link_session(old.session);
+            }
+            None => {
+                self.unblock_for_role(process);
+                // What nobody was fed is not counted: then the offset does not say where the data stand.
+                role.can_resume = self.control.stream.point().is_some();
+                if role.can_resume {
+                    process.log(LogLevel::Notice, SELF_CACHED);
+                }
+            }
+        }
+        self.close_replicas();
+        self.control.stream.set_has_primary(true);
+        self.control.replica = Some(Box::new(role));
+        process.log(LogLevel::Notice, &format!("REPLICAOF {host}:{port} enabled (user request from '{by}')"));
+    }
+
+    fn promote(&mut self, by: &str, process: &mut dyn Process) {
+        let Some(role) = self.control.replica.take() else { return };
+        // Never an error: the words are those of the directive.
+        let _ = self.control.config.assign(param::REPLICAOF, &[b"no", b"one"]);
+        self.end_link_session(role.session);
+        process.log(LogLevel::Notice, "Discarding previously cached primary state.");
+        let replid = hex(&process.entropy());
+        let stream = &mut self.control.stream;
+        stream.set_has_primary(false);
+        stream.shift_history(replid);
+        if let Some((old, offset)) = &stream.earlier {
+            let text = format!(
+                "Setting secondary replication ID to {old}, valid up to offset: {offset}. New replication ID is {}",
+                stream.replid
+            );
+            process.log(LogLevel::Notice, &text);
+        }
+        self.close_replicas();
+        process.log(LogLevel::Notice, &format!("PRIMARY MODE enabled (user request from '{by}')"));
+    }
+
+    /// Ends what clients wait for: on a replica nothing comes of it.
+    fn unblock_for_role(&mut self, process: &mut dyn Process) {
+        let is_blocked = |session: &Session| {
+            let on = session.waiting.as_ref().map(|waiting| waiting.on);
+            matches!(on, Some(WaitFor::Keys(_) | WaitFor::Replicas { .. }))
+        };
+        let blocked: Vec<SessionKey> =
+            self.sessions.iter().filter(|session| is_blocked(session)).map(|session| session.key).collect();
+        for client in blocked {
+            self.stats.count_error(&ROLE_CHANGED.wire());
+            self.end_wait(client, process, |reply| reply.error(&ROLE_CHANGED.wire()));
+            if let Some(session) = self.sessions.get_mut(client) {
+                session.caller.closing = Closing::AfterReply;
+            }
+        }
+    }
+
+    /// Closes the replicas of this server: they have to ask where they stand.
+    fn close_replicas(&mut self) {
+        let waiting: Vec<SessionKey> = self.control.full_syncs.waiting().collect();
+        for key in self.control.stream.replicas.iter().copied().chain(waiting) {
+            if let Some(session) = self.sessions.get_mut(key)
+                && session.caller.closing != Closing::Now
+            {
+                session.caller.closing = Closing::Now;
+                self.control.to_close.push(key);
+            }
+        }
+    }
+
+    fn end_link_session(&mut self, session: Option<SessionKey>) {
+        let Some(session) = session.and_then(|key| self.sessions.get_mut(key)) else { return };
+        if session.caller.closing != Closing::Now {
+            session.caller.closing = Closing::Now;
+            self.control.to_close.push(session.key);
+        }
+    }
+
+    /// A snapshot that was received takes the place of the file: nothing else may be about to.
+    pub fn prepare_commit(&mut self, process: &mut dyn Process) {
+        self.break_off_save(process);
+        self.control.saving.scheduled = false;
+    }
+
+    /// Begins to load the snapshot of the primary: [`crate::Action::Load`]. Replicas of this server are closed, because their data are
+    /// others; the append-only file ends, because what follows belongs behind other data. Data are freed when the snapshot's header was
+    /// found good, or kept until it is loaded.
+    pub fn begin_sync_load(&mut self, from: SyncSource, process: &mut dyn Process) {
+        self.break_off_save(process);
+        self.break_off_full_sync(process);
+        self.break_off_rewrite(process);
+        if self.control.aof.is_on() {
+            self.turn_aof_off(process);
+        }
+        self.close_replicas();
+        let (source, old, serves_old) = match from {
+            SyncSource::File => {
+                let name = self.control.config.bytes(param::DBFILENAME).to_vec();
+                (process.snapshot_source(&name), OldData::Freed, false)
+            }
+            SyncSource::Stream(source) => (source, OldData::Freed, false),
+            SyncSource::Exchanged(source, replid) => {
+                // Data of another history are no answer to anybody.
+                let is_same = self.resume_point().is_some_and(|point| point.replid == replid);
+                (source, OldData::Kept, is_same)
+            }
+        };
+        if old == OldData::Freed {
+            if let Some(role) = &mut self.control.replica {
+                role.can_resume = false;
+            }
+            process.log(LogLevel::Notice, "Discarding previously cached primary state.");
+        }
+        let plan = LoadPlan { serves_old, ..LoadPlan::new(LoadPurpose::Sync, old, Duplicates::Refused) };
+        self.begin_load_of(LoadSource::Snapshot(source), plan, process.now());
+    }
+
+    /// The data are what they are now: an append-only file that ended with those of before begins again.
+    pub(crate) fn begin_aof_again(&mut self) {
+        self.control.rewriting.scheduled |= self.control.wants_aof() && !self.control.aof.is_on();
+    }
+
+    /// The data are those of the primary at this point of its history; `db`: the database that the primary's stream has selected.
+    pub fn adopt_history(&mut self, point: HistoryPoint, process: &mut dyn Process) {
+        let HistoryPoint { replid, offset } = point;
+        let replid = if replid.is_empty() { hex(&process.entropy()) } else { replid };
+        self.control.stream.adopt_history(replid, offset);
+        let db = self.control.loaded_stream_db.take().unwrap_or(0);
+        if let Some(role) = &mut self.control.replica {
+            role.can_resume = true;
+            role.db = db;
+            role.durable = DurablePoint::default();
+        }
+        self.control.dirty = 0;
+        self.begin_aof_again();
+        self.refresh();
+    }
+
+    /// The primary goes on where the data stand, under another id if one is given. What replicas of this server know of ids is
+    /// past then: they ask anew.
+    pub fn continue_history(&mut self, replid: Option<String>) {
+        if let Some(replid) = replid {
+            self.control.stream.continue_history(replid);
+            self.close_replicas();
+        }
+    }
+
+    /// Adds the session of the link to the primary: what comes on this connection is executed as the primary's.
+    pub fn connect_primary(&mut self, connection: Connection, process: &mut dyn Process) -> SessionKey {
+        let now_s = process.now().unix_s();
+        let gate = &self.gate;
+        let db = self.control.replica.as_ref().map_or(0, |role| role.db);
+        let key = self.sessions.add(|key, id| {
+            let mut session = Session::new(key, id, connection, now_s, true);
+            session.caller.kind = ClientKind::Primary;
+            session.caller.reply = ReplyMode::Off;
+            session.caller.db = db.min(self.control.limits.databases - 1);
+            gate.masked(session)
+        });
+        if let Some(role) = &mut self.control.replica {
+            role.session = Some(key);
+            role.uncounted.clear();
+        }
+        self.control.stream.relay_selects(db);
+        key
+    }
+
+    /// The session of the link has ended.
+    pub(crate) fn forget_link_session(&mut self, key: SessionKey) {
+        if let Some(role) = &mut self.control.replica
+            && role.session == Some(key)
+        {
+            role.session = None;
+            role.uncounted = Vec::new();
+            role.asks_ack = false;
+        }
+    }
+
+    /// Counts a request of the primary that was executed, and relays it: a transaction when it has ended.
+    pub(crate) fn note_applied(&mut self, session: &mut Session, request: &Request<'_>) {
+        let Some(role) = &mut self.control.replica else { return };
+        if role.session != Some(session.key) {
+            return;
+        }
+        if std::mem::take(&mut role.asks_ack) {
+            self.push_ack(session);
+        }
+        let Some(role) = &mut self.control.replica else { return };
+        request.push_wire(&mut role.uncounted);
+        if session.transaction.is_some() {
+            return;
+        }
+        role.db = session.caller.db;
+        self.control.stream.relay(&role.uncounted);
+        self.control.stream.relay_selects(role.db);
+        role.uncounted.clear();
+        if role.uncounted.capacity() > UNCOUNTED_KEPT_BYTES {
+            role.uncounted = Vec::new();
+        }
+    }
+
+    /// Tells the primary how far the data are.
+    pub fn acknowledge(&mut self) {
+        let Some(key) = self.control.replica.as_ref().and_then(|role| role.session) else { return };
+        let Some(mut session) = self.sessions.take(key) else { return };
+        if session.caller.closing == Closing::No {
+            self.push_ack(&mut session);
+            session.note_output(&mut self.control.ready);
+        }
+        self.sessions.put_back(session);
+    }
+
+    fn push_ack(&mut self, session: &mut Session) {
+        let Some(role) = &mut self.control.replica else { return };
+        let (aof, offset) = (&self.control.aof, self.control.stream.offset);
+        let text = offset.to_string();
+        let mut bytes = Vec::new();
+        if aof.is_on() {
+            let durable = &mut role.durable;
+            if durable.awaited.is_some_and(|(position, _)| aof.is_durable(position)) {
+                durable.offset = durable.awaited.take().map_or(0, |(_, offset)| offset);
+            }
+            if aof.is_durable(aof.position()) {
+                durable.offset = offset;
+            } else if durable.awaited.is_none() {
+                durable.awaited = Some((aof.position(), offset));
+            }
+            let durable = durable.offset.to_string();
+            let words = [&b"REPLCONF"[..], b"ACK", text.as_bytes(), b"FACK", durable.as_bytes()];
+            push_command(&mut bytes, words.into_iter());
+        } else {
+            push_command(&mut bytes, [&b"REPLCONF"[..], b"ACK", text.as_bytes()].into_iter());
+        }
+        session.outbox.push(&bytes);
+    }
+}
+
+const SELF_CACHED: &str = "Before turning into a replica, using my own primary parameters to synthesize a cached primary: I \
+                           may be able to synchronize with the new primary with just a partial transfer.";
+
+/// What a client is told that waited when this server became a replica.
+const ROLE_CHANGED: CmdError = CmdError::text(
+    "UNBLOCKED force unblock from blocking operation, instance state changed (master -> replica?)",
+);
+
+/// A buffer for a transaction of the primary is not kept beyond this size.
+const UNCOUNTED_KEPT_BYTES: usize = 1 << 20;

@@ -1,0 +1,222 @@
+//! A server that follows a primary, as its engine has it: what the primary may do, what clients may not, and what is counted.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+use sluice_engine::{Connection, HistoryPoint, LinkState, SessionKey};
+use sluice_testkit::Rig;
+
+const REPLID: &str = "0123456789abcdef0123456789abcdef01234567";
+
+/// A replica whose link is up, at offset 100 of its primary's history, and the session of the link.
+fn following(directives: &[(&str, &str)]) -> (Rig, SessionKey) {
+    let mut rig = Rig::with(directives);
+    assert_eq!(rig.run("REPLICAOF 10.0.0.1 6379"), "+OK");
+    let point = HistoryPoint { replid: REPLID.to_owned(), offset: 100 };
+    rig.engine.adopt_history(point, &mut rig.process);
+    let primary = link(&mut rig);
+    (rig, primary)
+}
+
+fn link(rig: &mut Rig) -> SessionKey {
+    rig.engine.report_link(LinkState::Connected, false, &mut rig.process);
+    let connection = Connection { addr: "10.0.0.1:6379".to_owned(), laddr: "".into(), fd: 9, unix: false };
+    rig.engine.connect_primary(connection, &mut rig.process)
+}
+
+fn request(line: &str) -> Vec<u8> {
+    let words: Vec<&str> = line.split(' ').collect();
+    let mut out = format!("*{}\r\n", words.len());
+    for word in words {
+        out += &format!("${}\r\n{word}\r\n", word.len());
+    }
+    out.into_bytes()
+}
+
+/// What the primary sends; what it is answered.
+fn stream(rig: &mut Rig, primary: SessionKey, lines: &[&str]) -> String {
+    let bytes: Vec<u8> = lines.iter().flat_map(|line| request(line)).collect();
+    String::from_utf8(rig.bytes(primary, &bytes)).unwrap()
+}
+
+fn offset(rig: &Rig) -> u64 {
+    rig.engine.resume_point().unwrap().offset
+}
+
+#[test]
+fn the_primary_s_commands_run_and_are_not_answered() {
+    let (mut rig, primary) = following(&[]);
+    let lines = ["SELECT 2", "SET a 1", "LPUSH a wrong", "NOSUCHCOMMAND x", "GET a"];
+    assert_eq!(stream(&mut rig, primary, &lines), "");
+    let sent: usize = lines.iter().map(|line| request(line).len()).sum();
+    assert_eq!(offset(&rig), 100 + sent as u64);
+    rig.check("SELECT 2", "+OK");
+    rig.check("GET a", "\"1\"");
+}
+
+#[test]
+fn clients_may_read_and_not_write() {
+    let (mut rig, _) = following(&[]);
+    rig.check("GET a", "nil");
+    rig.check("SET a 1", "-READONLY You can't write against a read only replica.");
+    rig.check("MULTI", "+OK");
+    rig.check("SET a 1", "-READONLY You can't write against a read only replica.");
+    rig.check("DISCARD", "+OK");
+    rig.check("CONFIG SET replica-read-only no", "+OK");
+    rig.check("SET a 1", "+OK");
+    // What a client writes here is no part of the primary's history.
+    assert_eq!(offset(&rig), 100);
+}
+
+#[test]
+fn a_transaction_counts_when_it_ends() {
+    let (mut rig, primary) = following(&[]);
+    stream(&mut rig, primary, &["MULTI", "SET a 1"]);
+    assert_eq!(offset(&rig), 100);
+    rig.check("GET a", "nil");
+    // What this version lacks is dropped, and nothing else with it.
+    stream(&mut rig, primary, &["NOSUCHCOMMAND", "SET b 2", "EXEC"]);
+    let sent: usize =
+        ["MULTI", "SET a 1", "NOSUCHCOMMAND", "SET b 2", "EXEC"].map(|line| request(line).len()).iter().sum();
+    assert_eq!(offset(&rig), 100 + sent as u64);
+    rig.check("MGET a b", "[\"1\", \"2\"]");
+}
+
+#[test]
+fn what_is_cut_off_with_the_link_is_not_counted() {
+    let (mut rig, primary) = following(&[]);
+    stream(&mut rig, primary, &["SELECT 3", "SET a 1"]);
+    let before = offset(&rig);
+    stream(&mut rig, primary, &["MULTI", "SET a 2"]);
+    rig.engine.client_lost(primary);
+    rig.engine.disconnect(primary);
+    rig.engine.report_link(LinkState::Connect, false, &mut rig.process);
+    assert_eq!(offset(&rig), before);
+    let primary = link(&mut rig);
+    // The database is that which the stream has selected.
+    stream(&mut rig, primary, &["SET b 2"]);
+    rig.check("SELECT 3", "+OK");
+    rig.check("MGET a b", "[\"1\", \"2\"]");
+}
+
+#[test]
+fn neither_maxmemory_nor_a_fault_holds_the_primary() {
+    let (mut rig, primary) = following(&[("maxmemory", "1")]);
+    rig.engine.report_aof_fault(Some("No space left on device".to_owned()));
+    stream(&mut rig, primary, &["SET a 1"]);
+    rig.check("GET a", "\"1\"");
+}
+
+#[test]
+fn a_pause_holds_the_primary_and_counts_what_was_read() {
+    let (mut rig, primary) = following(&[]);
+    rig.run("CLIENT PAUSE 100000 WRITE");
+    stream(&mut rig, primary, &["SET a 1"]);
+    rig.check("GET a", "nil");
+    let read = 100 + request("SET a 1").len();
+    let info = rig.run("INFO replication");
+    assert!(
+        info.contains("slave_repl_offset:100") && info.contains(&format!("slave_read_repl_offset:{read}")),
+        "{info}"
+    );
+    rig.run("CLIENT UNPAUSE");
+    rig.check("GET a", "\"1\"");
+    assert_eq!(offset(&rig), read as u64);
+}
+
+#[test]
+fn offsets_are_told_without_the_question() {
+    let (mut rig, primary) = following(&[]);
+    let told = stream(&mut rig, primary, &["SET a 1", "REPLCONF GETACK *"]);
+    let set = request("SET a 1").len();
+    assert_eq!(told.as_bytes(), request(&format!("REPLCONF ACK {}", 100 + set)));
+    rig.engine.acknowledge();
+    let all = set + request("REPLCONF GETACK *").len();
+    assert_eq!(rig.output(primary), request(&format!("REPLCONF ACK {}", 100 + all)));
+}
+
+#[test]
+fn the_link_is_a_client_of_its_own_kind() {
+    let (mut rig, _) = following(&[]);
+    let list = rig.run("CLIENT LIST TYPE master");
+    assert!(list.contains("flags=M") && list.contains("user=(superuser)"), "{list}");
+    rig.check("CLIENT KILL TYPE primary", ":1");
+}
+
+#[test]
+fn stale_data_are_refused_where_that_is_wanted() {
+    let (mut rig, _) = following(&[("replica-serve-stale-data", "no")]);
+    rig.check("GET a", "nil");
+    rig.engine.report_link(LinkState::Handshake, false, &mut rig.process);
+    let refusal = "-MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'.";
+    rig.check("GET a", refusal);
+    rig.check("MULTI", "+OK");
+    rig.check("INFO replication", "+QUEUED");
+    assert!(rig.run("EXEC").starts_with('['));
+    assert!(rig.run("INFO replication").contains("master_link_status:down"));
+}
+
+#[test]
+fn keys_past_their_expiry_are_absent_to_clients_and_there_for_the_primary() {
+    let (mut rig, primary) = following(&[]);
+    stream(&mut rig, primary, &["SET a 1 PXAT 1"]);
+    rig.check("GET a", "nil");
+    rig.pass_ms(2000);
+    rig.cron();
+    rig.check("DBSIZE", ":1");
+    stream(&mut rig, primary, &["APPEND a 2", "PERSIST a"]);
+    rig.check("GET a", "\"12\"");
+}
+
+#[test]
+fn a_promotion_begins_a_history_behind_the_old_one() {
+    let (mut rig, primary) = following(&[]);
+    stream(&mut rig, primary, &["SET a 1"]);
+    let end = offset(&rig);
+    let epoch = rig.engine.role_epoch();
+    rig.check("REPLICAOF NO ONE", "+OK");
+    assert_ne!(rig.engine.role_epoch(), epoch);
+    assert!(rig.is_closing(primary) && rig.engine.primary().is_none());
+    rig.check("SET b 2", "+OK");
+    let info = rig.run("INFO replication");
+    assert!(info.contains("role:master") && info.contains(&format!("master_replid2:{REPLID}")), "{info}");
+    assert!(info.contains(&format!("second_repl_offset:{}", end + 1)), "{info}");
+    // What the old primary still sends is not executed.
+    stream(&mut rig, primary, &["SET late 1"]);
+    rig.check("EXISTS late", ":0");
+    rig.check("REPLICAOF NO ONE", "+OK");
+}
+
+#[test]
+fn d3_a_role_that_comes_behind_the_commit_waits_for_the_load() {
+    let (mut rig, _) = following(&[]);
+    rig.engine.report_link(LinkState::Transfer, true, &mut rig.process);
+    let epoch = rig.engine.role_epoch();
+    rig.check("REPLICAOF NO ONE", "+OK");
+    assert_eq!(rig.engine.role_epoch(), epoch);
+    assert!(rig.run("INFO replication").contains("role:slave"));
+    rig.engine.report_link(LinkState::Connected, false, &mut rig.process);
+    assert_ne!(rig.engine.role_epoch(), epoch);
+    assert!(rig.run("INFO replication").contains("role:master"));
+}
+
+#[test]
+fn no_save_takes_the_place_of_a_snapshot_that_is_to_be_loaded() {
+    let (mut rig, _) = following(&[]);
+    rig.engine.report_link(LinkState::Transfer, true, &mut rig.process);
+    assert!(rig.run("SAVE").starts_with("-ERR"));
+    rig.run("BGSAVE");
+    rig.cron();
+    assert!(rig.run("INFO persistence").contains("rdb_bgsave_in_progress:0"));
+    rig.engine.report_link(LinkState::Connected, false, &mut rig.process);
+    rig.check("SAVE", "+OK");
+}
+
+#[test]
+fn who_waits_is_told_and_ends() {
+    let mut rig = Rig::new();
+    let waiting = rig.connect();
+    rig.run_as(waiting, "BLPOP nothing 0");
+    rig.check("REPLICAOF 10.0.0.1 6379", "+OK");
+    let told = String::from_utf8(rig.output(waiting)).unwrap();
+    assert!(told.starts_with("-UNBLOCKED force unblock from blocking operation"), "{told}");
+    assert!(rig.is_closing(waiting));
+}

@@ -1,0 +1,137 @@
+//! Whether bytes that come piece by piece are a whole file of a version that can be read: header and checksum, and nothing in between.
+//!
+//! A snapshot that is received over a network is judged on its way to the disk, so that one that is damaged or foreign never takes the
+//! place of a good file. What its values are is the reader's affair.
+
+use super::crc::Sum;
+use super::decoder::{HEADER_LEN, SUMMED_FROM, header_of};
+use super::error::{LoadError, Problem};
+use super::reader::ReadOptions;
+
+/// A file that is judged while it comes.
+#[derive(Debug)]
+pub struct Judge {
+    options: ReadOptions,
+    /// The header, as far as it has come.
+    head: Vec<u8>,
+    /// 0 before the header was judged.
+    version: u32,
+    /// The last bytes, which are not in the sum: the checksum, if the file ends there.
+    tail: Vec<u8>,
+    sum: Sum,
+    /// Bytes so far.
+    offset: u64,
+}
+
+impl Judge {
+    /// Of a file that has to be readable with these options.
+    pub fn new(options: ReadOptions) -> Judge {
+        Judge { options, head: Vec::new(), version: 0, tail: Vec::new(), sum: Sum::new(), offset: 0 }
+    }
+
+    /// Whether the header was found good.
+    pub fn is_accepted(&self) -> bool {
+        self.version != 0
+    }
+
+    /// Takes the next bytes. Errors: this is no file that can be read.
+    pub fn feed(&mut self, bytes: &[u8]) -> Result<(), LoadError> {
+        if self.version == 0 {
+            let room = HEADER_LEN - self.head.len();
+            self.head.extend_from_slice(&bytes[..room.min(bytes.len())]);
+            if let Some((_, version)) = header_of(&self.head, self.options.unknown)? {
+                self.version = version;
+            }
+        }
+        self.offset += bytes.len() as u64;
+        if bytes.len() >= SUM_LEN {
+            self.sum.add(&self.tail);
+            let (summed, tail) = bytes.split_at(bytes.len() - SUM_LEN);
+            self.sum.add(summed);
+            self.tail.clear();
+            self.tail.extend_from_slice(tail);
+        } else {
+            self.tail.extend_from_slice(bytes);
+            let summed = self.tail.len().saturating_sub(SUM_LEN);
+            self.sum.add(&self.tail[..summed]);
+            self.tail.drain(..summed);
+        }
+        Ok(())
+    }
+
+    /// Nothing more comes. Errors: what is there is no whole file.
+    pub fn finish(self) -> Result<(), LoadError> {
+        let error = |problem| LoadError { offset: self.offset, problem };
+        let wanted = <[u8; SUM_LEN]>::try_from(self.tail.as_slice()).map_err(|_| error(Problem::CutOff))?;
+        if self.version == 0 {
+            return Err(error(Problem::CutOff));
+        }
+        let wanted = u64::from_le_bytes(wanted);
+        // Zero stands for none, and files of earlier versions have none.
+        let is_summed = self.version >= SUMMED_FROM && self.options.checksum && wanted != 0;
+        match is_summed && wanted != self.sum.value() {
+            true => Err(LoadError { offset: self.offset - SUM_LEN as u64, problem: Problem::Checksum }),
+            false => Ok(()),
+        }
+    }
+}
+
+/// Bytes of the checksum.
+const SUM_LEN: usize = 8;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rdb::{Text, Usage, Version, WriteOptions, Writer};
+
+    fn file() -> Vec<u8> {
+        let options = WriteOptions { version: Version::Valkey, compression: false, checksum: true };
+        let mut writer = Writer::new(options);
+        writer.db(0, 1, 0);
+        writer.string(b"key", Text::Bytes(&[b'v'; 300]), None, Usage::Unsaid);
+        writer.finish()
+    }
+
+    fn options() -> ReadOptions {
+        ReadOptions::default()
+    }
+
+    fn judge(file: &[u8], piece: usize) -> Result<(), LoadError> {
+        let mut judge = Judge::new(options());
+        file.chunks(piece).try_for_each(|piece| judge.feed(piece))?;
+        judge.finish()
+    }
+
+    #[test]
+    fn a_good_file_is_good_in_pieces_of_any_size() {
+        for piece in [1, 3, 7, 8, 9, 64, 1000] {
+            assert_eq!(judge(&file(), piece), Ok(()), "pieces of {piece}");
+        }
+    }
+
+    #[test]
+    fn a_changed_byte_anywhere_is_found() {
+        let good = file();
+        for at in 0..good.len() {
+            let mut bad = good.clone();
+            bad[at] ^= 0x11;
+            assert!(judge(&bad, 16).is_err(), "byte {at}");
+        }
+    }
+
+    #[test]
+    fn a_foreign_header_is_refused_before_more_has_come() {
+        let mut judge = Judge::new(options());
+        assert!(judge.feed(b"<htm").is_err());
+        let mut future = Judge::new(options());
+        assert!(future.feed(b"VALKEY999").is_err());
+    }
+
+    #[test]
+    fn a_file_that_is_cut_off_is_no_file() {
+        let good = file();
+        for len in 0..good.len() {
+            assert!(judge(&good[..len], 5).is_err(), "{len} bytes");
+        }
+    }
+}

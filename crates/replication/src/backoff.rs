@@ -1,0 +1,77 @@
+//! When a replica tries again: failures of a full synchronisation cost the primary a snapshot each, so that the pauses between
+//! them double, and no two replicas keep step.
+
+use sluice_base::Rng;
+
+/// The pauses between attempts.
+#[derive(Debug)]
+pub(crate) struct Backoff {
+    rng: Rng,
+    /// Full synchronisations that failed since the last success.
+    failures: u32,
+}
+
+impl Backoff {
+    pub(crate) fn new(seed: u64) -> Backoff {
+        Backoff { rng: Rng::new(seed), failures: 0 }
+    }
+
+    /// The link is up.
+    pub(crate) fn succeed(&mut self) {
+        self.failures = 0;
+    }
+
+    /// Nanoseconds until the next attempt, where no snapshot was asked for: such an attempt costs the primary nothing.
+    pub(crate) fn after_refusal(&mut self) -> u64 {
+        self.jittered(REFUSED_NS)
+    }
+
+    /// Nanoseconds until the next attempt, where a full synchronisation has failed.
+    pub(crate) fn after_failed_sync(&mut self) -> u64 {
+        let pause_ns = FIRST_NS << self.failures.min(DOUBLINGS_MAX);
+        self.failures = self.failures.saturating_add(1);
+        self.jittered(pause_ns)
+    }
+
+    /// Between half of that and all of it.
+    fn jittered(&mut self, pause_ns: u64) -> u64 {
+        pause_ns / 2 + self.rng.below(pause_ns / 2 + 1)
+    }
+}
+
+/// The pause after the first failed synchronisation, at most.
+const FIRST_NS: u64 = 500_000_000;
+/// 64 seconds.
+const DOUBLINGS_MAX: u32 = 7;
+/// The pause after a primary that cannot be reached or refuses, at most.
+const REFUSED_NS: u64 = 1_000_000_000;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pauses_double_up_to_a_minute_and_begin_again_after_a_success() {
+        let mut backoff = Backoff::new(7);
+        let mut last_max = 0;
+        for failure in 0..20 {
+            let max = FIRST_NS << u32::min(failure, DOUBLINGS_MAX);
+            let pause = backoff.after_failed_sync();
+            assert!((max / 2..=max).contains(&pause), "{pause} after failure {failure}");
+            last_max = max;
+        }
+        assert_eq!(last_max, 64_000_000_000);
+        backoff.succeed();
+        assert!(backoff.after_failed_sync() <= FIRST_NS);
+    }
+
+    #[test]
+    fn two_replicas_do_not_keep_step() {
+        let pauses = |seed| {
+            let mut backoff = Backoff::new(seed);
+            (0..8).map(|_| backoff.after_failed_sync()).collect::<Vec<_>>()
+        };
+        assert_ne!(pauses(1), pauses(2));
+        assert_eq!(pauses(1), pauses(1));
+    }
+}

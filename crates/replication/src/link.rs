@@ -1,0 +1,563 @@
+//! A replica's link to its primary, from the first connection to the stream of commands.
+//!
+//! ```text
+//!  none ──Follow──► connect ──► connecting ──► handshake ──+CONTINUE──────────────────────────────► connected
+//!                      ▲             │              └──+FULLRESYNC──► transfer ──loaded──────────────►  │
+//!                      │             │                                   │                             │
+//!                      └── pause ◄───┴───────────── fails, ends, is silent ◄──────────────────────────────┘
+//!
+//!  transfer, to disk:    Awaited ──first bytes──► Receiving ──Saved──► Committing ──InForce──► Loading ──Loaded──►
+//!  transfer, to memory:  Awaited ──first bytes──► Receiving ──Accepted──────────────────────► Loading ──Loaded──►
+//! ```
+//!
+//! The two ways to receive a snapshot differ in what they do between the first bytes and the load alone: one state machine has
+//! both.
+//!
+//! Invariants: (1) every input about a connection names the attempt that it is of, and one of an attempt before is ignored: an
+//! attempt can be given up before what works for it has ended (D-1); (2) a file takes the place of the one before after `Commit`
+//! alone, and after that nothing but the load follows: another primary waits until the file is loaded (D-3); (3) each state has a
+//! bound on how long it may be silent.
+
+mod handshake;
+
+use crate::backoff::Backoff;
+use handshake::{Answer, Handshake};
+
+/// A primary that is followed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Primary {
+    /// Its name or address.
+    pub host: String,
+    /// Its port.
+    pub port: u16,
+}
+
+/// A place in a history of replication.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HistoryPoint {
+    /// The id of the history, 40 hexadecimal digits; empty where the primary has not told it (SYNC).
+    pub replid: String,
+    /// Bytes of the history that the data have.
+    pub offset: u64,
+}
+
+/// How far the link is, as ROLE tells it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum LinkState {
+    /// This server follows nobody.
+    #[default]
+    None,
+    /// The next attempt is due, or waits for its time.
+    Connect,
+    /// A connection is being made.
+    Connecting,
+    /// Both sides introduce themselves.
+    Handshake,
+    /// A snapshot is received or loaded.
+    Transfer,
+    /// Commands are received.
+    Connected,
+}
+
+/// Who this server is to its primary.
+#[derive(Clone, Copy, Debug)]
+pub struct Credentials<'a> {
+    /// Its user; none for a primary that knows passwords alone.
+    pub user: Option<&'a [u8]>,
+    /// Its password.
+    pub password: &'a [u8],
+}
+
+/// What a step can see of the server around the link.
+#[derive(Clone, Copy, Debug)]
+pub struct Surroundings<'a> {
+    /// The monotonic clock, ns.
+    pub now_ns: u64,
+    /// How long a link may be silent, ns.
+    pub timeout_ns: u64,
+    /// When something was heard last on a connection that others read, ns of the monotonic clock: while a snapshot or commands are
+    /// received.
+    pub heard_ns: u64,
+    /// What the primary asks for, if it does.
+    pub credentials: Option<Credentials<'a>>,
+    /// The port that is announced.
+    pub port: u16,
+    /// The address that is announced, if any.
+    pub address: &'a [u8],
+    /// The version that is announced.
+    pub version: &'a str,
+    /// Where the data stand, if they can be brought up to date from there.
+    pub resume: Option<&'a HistoryPoint>,
+}
+
+/// Why a snapshot was not received.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SyncFailure {
+    /// What was received, or could be written: the log has the reason.
+    Transfer,
+    /// The file was in force, and could not be loaded: the log has the reason.
+    Load,
+    /// It could not be loaded as it came: the log has the reason.
+    Stream,
+}
+
+/// What happens to a link. Numbers are those of the attempt.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Input<'a> {
+    /// This server follows that primary from now on, or nobody.
+    Follow(Option<Primary>),
+    /// Time passes.
+    Tick,
+    /// The connection is there.
+    Opened(u64),
+    /// There is no connection, for this reason of the system.
+    Refused(u64, &'a str),
+    /// Bytes came.
+    Received(u64, &'a [u8]),
+    /// The connection has ended.
+    Ended(u64),
+    /// The snapshot was received whole, judged good, and is durable under its temporary name.
+    Saved(u64),
+    /// It has its name, and is durable under it.
+    InForce(u64),
+    /// The snapshot is received into memory, and its header was judged good.
+    Accepted(u64),
+    /// It was loaded.
+    Loaded(u64),
+    /// There is no snapshot.
+    Failed(u64, SyncFailure),
+}
+
+/// Levels of the log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LogLevel {
+    /// Worth knowing.
+    Notice,
+    /// An operator should act.
+    Warning,
+}
+
+/// What a link wants done.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum LinkOutput {
+    /// Make a connection for this attempt.
+    Connect(u64, Primary),
+    /// Send this.
+    Send(Vec<u8>),
+    /// Give the connection to what receives a snapshot: these bytes of it have come already.
+    Receive(Vec<u8>),
+    /// Put the file that was saved in the place of the one before.
+    Commit,
+    /// Load it.
+    Load,
+    /// Let the primary know that this server lives: it loads.
+    KeepAlive,
+    /// The data stand at this point of that history, which replaces all that was known.
+    Adopt(HistoryPoint),
+    /// The data go on in the history where they stand, which has this id from now on, if another.
+    Continue(Option<String>),
+    /// Execute what comes on the connection: these bytes first.
+    Stream(Vec<u8>),
+    /// Tell the primary how far the data are.
+    Acknowledge,
+    /// Give up the connection and whatever works for it.
+    Close,
+    /// Write a line to the log.
+    Log(LogLevel, String),
+}
+
+/// How far a transfer is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum TransferStage {
+    /// The primary makes a snapshot.
+    Awaited,
+    Receiving,
+    Committing,
+    Loading,
+}
+
+#[derive(Debug)]
+enum LinkPhase {
+    None,
+    /// Since when the next attempt is due, ns.
+    Connect {
+        at_ns: u64,
+        is_again: bool,
+    },
+    Connecting {
+        since_ns: u64,
+    },
+    Handshake {
+        heard_ns: u64,
+        handshake: Handshake,
+    },
+    Transfer {
+        stage: TransferStage,
+        point: HistoryPoint,
+        said_ns: u64,
+    },
+    Connected {
+        since_ns: u64,
+        said_ns: u64,
+    },
+}
+
+/// A replica's link to its primary.
+#[derive(Debug)]
+pub struct ReplicaLink {
+    state: LinkPhase,
+    primary: Option<Primary>,
+    /// Who is followed once the file that was committed is loaded.
+    next: Option<Option<Primary>>,
+    attempt: u64,
+    backoff: Backoff,
+    outputs: Vec<LinkOutput>,
+}
+
+impl ReplicaLink {
+    /// A link to nobody. The seed decides the jitter of its pauses.
+    pub fn new(seed: u64) -> ReplicaLink {
+        ReplicaLink {
+            state: LinkPhase::None,
+            primary: None,
+            next: None,
+            attempt: 0,
+            backoff: Backoff::new(seed),
+            outputs: Vec::new(),
+        }
+    }
+
+    /// How far the link is.
+    pub fn state(&self) -> LinkState {
+        match self.state {
+            LinkPhase::None => LinkState::None,
+            LinkPhase::Connect { .. } => LinkState::Connect,
+            LinkPhase::Connecting { .. } => LinkState::Connecting,
+            LinkPhase::Handshake { .. } => LinkState::Handshake,
+            LinkPhase::Transfer { .. } => LinkState::Transfer,
+            LinkPhase::Connected { .. } => LinkState::Connected,
+        }
+    }
+
+    /// The number of the attempt under way.
+    pub fn attempt(&self) -> u64 {
+        self.attempt
+    }
+
+    /// The point of the primary's history that the snapshot stands at which is awaited, received or loaded.
+    pub fn point(&self) -> Option<&HistoryPoint> {
+        match &self.state {
+            LinkPhase::Transfer { point, .. } => Some(point),
+            LinkPhase::None
+            | LinkPhase::Connect { .. }
+            | LinkPhase::Connecting { .. }
+            | LinkPhase::Handshake { .. }
+            | LinkPhase::Connected { .. } => None,
+        }
+    }
+
+    /// Whether a file was committed and is not loaded yet: who is followed then changes behind that.
+    pub fn is_committed(&self) -> bool {
+        matches!(
+            self.state,
+            LinkPhase::Transfer { stage: TransferStage::Committing | TransferStage::Loading, .. }
+        )
+    }
+
+    /// What is to be done since the last call, in order.
+    pub fn take_outputs(&mut self) -> Vec<LinkOutput> {
+        std::mem::take(&mut self.outputs)
+    }
+
+    /// Takes a step.
+    pub fn step(&mut self, input: Input<'_>, around: &Surroundings<'_>) {
+        match input {
+            Input::Follow(primary) if self.is_committed() => self.next = Some(primary),
+            Input::Follow(primary) => self.follow(primary, around),
+            Input::Tick => self.tick(around),
+            Input::Opened(attempt)
+            | Input::Refused(attempt, _)
+            | Input::Received(attempt, _)
+            | Input::Ended(attempt)
+            | Input::Saved(attempt)
+            | Input::InForce(attempt)
+            | Input::Accepted(attempt)
+            | Input::Loaded(attempt)
+            | Input::Failed(attempt, _)
+                if attempt != self.attempt => {}
+            Input::Opened(_) => self.opened(around),
+            Input::Refused(_, reason) => self.refused(reason, around),
+            Input::Received(_, bytes) => self.received(bytes, around),
+            Input::Ended(_) => self.ended(around),
+            Input::Saved(_) => self.saved(),
+            Input::InForce(_) => self.in_force(),
+            Input::Accepted(_) => self.accepted(),
+            Input::Loaded(_) => self.loaded(around),
+            Input::Failed(_, failure) => self.failed(&failure, around),
+        }
+    }
+
+    fn log(&mut self, level: LogLevel, text: impl Into<String>) {
+        self.outputs.push(LinkOutput::Log(level, text.into()));
+    }
+
+    fn follow(&mut self, primary: Option<Primary>, around: &Surroundings<'_>) {
+        if !matches!(self.state, LinkPhase::None | LinkPhase::Connect { .. }) {
+            self.outputs.push(LinkOutput::Close);
+        }
+        self.attempt += 1;
+        self.backoff.succeed();
+        self.primary = primary;
+        self.state = match self.primary {
+            Some(_) => LinkPhase::Connect { at_ns: around.now_ns, is_again: false },
+            None => LinkPhase::None,
+        };
+        self.connect_if_due(around);
+    }
+
+    /// Begins the next attempt, if its time has come.
+    fn connect_if_due(&mut self, around: &Surroundings<'_>) {
+        let LinkPhase::Connect { at_ns, is_again } = self.state else { return };
+        let Some(primary) = self.primary.clone().filter(|_| around.now_ns >= at_ns) else { return };
+        let verb = if is_again { "Reconnecting" } else { "Connecting" };
+        self.log(LogLevel::Notice, format!("{verb} to PRIMARY {}:{}", primary.host, primary.port));
+        self.log(LogLevel::Notice, "PRIMARY <-> REPLICA sync started");
+        self.attempt += 1;
+        self.state = LinkPhase::Connecting { since_ns: around.now_ns };
+        self.outputs.push(LinkOutput::Connect(self.attempt, primary));
+    }
+
+    /// Gives the attempt up; the next one begins in so many nanoseconds.
+    fn retry(&mut self, pause_ns: u64, is_again: bool, around: &Surroundings<'_>) {
+        self.outputs.push(LinkOutput::Close);
+        // What still comes of the attempt is ignored.
+        self.attempt += 1;
+        self.state = LinkPhase::Connect { at_ns: around.now_ns.saturating_add(pause_ns), is_again };
+        self.connect_if_due(around);
+    }
+
+    fn retry_after_refusal(&mut self, around: &Surroundings<'_>) {
+        let pause_ns = self.backoff.after_refusal();
+        self.retry(pause_ns, false, around);
+    }
+
+    fn retry_after_failed_sync(&mut self, around: &Surroundings<'_>) {
+        let pause_ns = self.backoff.after_failed_sync();
+        self.retry(pause_ns, false, around);
+    }
+
+    fn opened(&mut self, around: &Surroundings<'_>) {
+        let LinkPhase::Connecting { .. } = self.state else { return };
+        self.log(LogLevel::Notice, "Non blocking connect for SYNC fired the event.");
+        let mut bytes = Vec::new();
+        let handshake = Handshake::begin(&mut bytes);
+        self.state = LinkPhase::Handshake { heard_ns: around.now_ns, handshake };
+        self.outputs.push(LinkOutput::Send(bytes));
+    }
+
+    fn refused(&mut self, reason: &str, around: &Surroundings<'_>) {
+        let LinkPhase::Connecting { .. } = self.state else { return };
+        self.log(LogLevel::Warning, format!("Error condition on socket for SYNC: {reason}"));
+        self.retry_after_refusal(around);
+    }
+
+    fn received(&mut self, bytes: &[u8], around: &Surroundings<'_>) {
+        match &mut self.state {
+            LinkPhase::Handshake { heard_ns, handshake } => {
+                *heard_ns = around.now_ns;
+                handshake.feed(bytes);
+                self.shake_hands(around);
+            }
+            LinkPhase::Transfer { stage: stage @ TransferStage::Awaited, .. } => {
+                // Until the snapshot begins, a primary says by empty lines that it lives.
+                let begins = bytes.iter().position(|byte| !b"\r\n".contains(byte));
+                if let Some(begins) = begins {
+                    *stage = TransferStage::Receiving;
+                    self.outputs.push(LinkOutput::Receive(bytes[begins..].to_vec()));
+                }
+            }
+            LinkPhase::None
+            | LinkPhase::Connect { .. }
+            | LinkPhase::Connecting { .. }
+            | LinkPhase::Transfer { .. }
+            | LinkPhase::Connected { .. } => {}
+        }
+    }
+
+    /// Goes on with what the primary has answered so far.
+    fn shake_hands(&mut self, around: &Surroundings<'_>) {
+        while let LinkPhase::Handshake { handshake, .. } = &mut self.state {
+            let answer = handshake.next(around, &mut self.outputs);
+            match answer {
+                Answer::More => return,
+                Answer::GoOn => {}
+                Answer::Refused => return self.retry_after_refusal(around),
+                Answer::Continue { replid, rest } => {
+                    self.log(
+                        LogLevel::Notice,
+                        "PRIMARY <-> REPLICA sync: Primary accepted a Partial Resynchronization.",
+                    );
+                    self.outputs.push(LinkOutput::Continue(replid));
+                    return self.stream(rest, around);
+                }
+                Answer::Full { point, rest } => {
+                    self.state =
+                        LinkPhase::Transfer { stage: TransferStage::Awaited, point, said_ns: around.now_ns };
+                    if !rest.is_empty() {
+                        self.received(&rest, around);
+                    }
+                    return;
+                }
+            }
+        }
+    }
+
+    fn stream(&mut self, rest: Vec<u8>, around: &Surroundings<'_>) {
+        self.backoff.succeed();
+        self.state = LinkPhase::Connected { since_ns: around.now_ns, said_ns: around.now_ns };
+        self.outputs.push(LinkOutput::Stream(rest));
+        self.outputs.push(LinkOutput::Acknowledge);
+    }
+
+    fn saved(&mut self) {
+        let LinkPhase::Transfer { stage: stage @ TransferStage::Receiving, .. } = &mut self.state else {
+            return;
+        };
+        *stage = TransferStage::Committing;
+        self.log(LogLevel::Notice, "Replica main thread detected RDB download completion in Bio thread");
+        self.outputs.push(LinkOutput::Commit);
+    }
+
+    fn in_force(&mut self) {
+        let LinkPhase::Transfer { stage: stage @ TransferStage::Committing, .. } = &mut self.state else {
+            return;
+        };
+        *stage = TransferStage::Loading;
+        self.log(LogLevel::Notice, "Loading the RDB and finalizing primary-replica sync...");
+        self.outputs.push(LinkOutput::Load);
+        self.log(LogLevel::Notice, "PRIMARY <-> REPLICA sync: Loading DB in memory");
+    }
+
+    fn accepted(&mut self) {
+        if let LinkPhase::Transfer { stage: stage @ TransferStage::Receiving, .. } = &mut self.state {
+            *stage = TransferStage::Loading;
+        }
+    }
+
+    fn loaded(&mut self, around: &Surroundings<'_>) {
+        let LinkPhase::Transfer { stage: TransferStage::Loading, point, .. } = &self.state else { return };
+        let point = point.clone();
+        self.log(LogLevel::Notice, "PRIMARY <-> REPLICA sync: Finished with success");
+        self.outputs.push(LinkOutput::Adopt(point));
+        self.stream(Vec::new(), around);
+        if let Some(primary) = self.next.take() {
+            self.follow(primary, around);
+        }
+    }
+
+    fn failed(&mut self, failure: &SyncFailure, around: &Surroundings<'_>) {
+        let LinkPhase::Transfer { .. } = self.state else { return };
+        match failure {
+            SyncFailure::Transfer => {
+                self.log(
+                    LogLevel::Warning,
+                    "Replica main thread detected RDB download failure in Bio thread",
+                );
+            }
+            SyncFailure::Stream => self.log(
+                LogLevel::Warning,
+                "Failed trying to load the PRIMARY synchronization DB from socket, check server logs.",
+            ),
+            SyncFailure::Load => self.log(
+                LogLevel::Warning,
+                "Failed trying to load the PRIMARY synchronization DB from disk, check server logs.",
+            ),
+        }
+        match self.next.take() {
+            Some(primary) => self.follow(primary, around),
+            None => self.retry_after_failed_sync(around),
+        }
+    }
+
+    fn ended(&mut self, around: &Surroundings<'_>) {
+        match self.state {
+            LinkPhase::None | LinkPhase::Connect { .. } | LinkPhase::Connecting { .. } => {}
+            LinkPhase::Handshake { .. } => {
+                self.log(LogLevel::Warning, "The connection with the primary ended during the handshake");
+                self.retry_after_refusal(around);
+            }
+            LinkPhase::Transfer { stage: TransferStage::Awaited, .. } => {
+                self.log(
+                    LogLevel::Warning,
+                    "The connection with the primary ended before the snapshot began",
+                );
+                self.retry_after_failed_sync(around);
+            }
+            // Who receives it tells.
+            LinkPhase::Transfer { .. } => {}
+            LinkPhase::Connected { since_ns, .. } => {
+                self.log(LogLevel::Notice, "Connection with primary lost.");
+                self.log(LogLevel::Notice, "Caching the disconnected primary state.");
+                let has_lasted = around.now_ns.saturating_sub(since_ns) >= SECOND_NS;
+                let pause_ns = if has_lasted { 0 } else { self.backoff.after_refusal() };
+                self.retry(pause_ns, true, around);
+            }
+        }
+    }
+
+    fn tick(&mut self, around: &Surroundings<'_>) {
+        let now_ns = around.now_ns;
+        let is_silent = |since_ns: u64| now_ns.saturating_sub(since_ns) > around.timeout_ns;
+        let is_due = |said_ns: &mut u64| {
+            let is_due = now_ns.saturating_sub(*said_ns) >= SECOND_NS;
+            if is_due {
+                *said_ns = now_ns;
+            }
+            is_due
+        };
+        match &mut self.state {
+            LinkPhase::None => {}
+            LinkPhase::Connect { .. } => self.connect_if_due(around),
+            LinkPhase::Connecting { since_ns: heard_ns } | LinkPhase::Handshake { heard_ns, .. } => {
+                if is_silent(*heard_ns) {
+                    self.log(LogLevel::Warning, "Timeout connecting to the PRIMARY...");
+                    self.retry_after_refusal(around);
+                }
+            }
+            LinkPhase::Transfer {
+                stage: TransferStage::Awaited | TransferStage::Receiving, said_ns, ..
+            } => {
+                let since_ns = around.heard_ns.max(*said_ns);
+                if is_silent(since_ns) {
+                    self.log(LogLevel::Warning, TRANSFER_TIMEOUT);
+                    self.retry_after_failed_sync(around);
+                }
+            }
+            LinkPhase::Transfer {
+                stage: TransferStage::Committing | TransferStage::Loading,
+                said_ns,
+                ..
+            } => {
+                if is_due(said_ns) {
+                    self.outputs.push(LinkOutput::KeepAlive);
+                }
+            }
+            LinkPhase::Connected { since_ns, said_ns } => {
+                if is_silent(around.heard_ns.max(*since_ns)) {
+                    self.log(LogLevel::Warning, "PRIMARY timeout: no data nor PING received...");
+                    self.ended(around);
+                } else if is_due(said_ns) {
+                    self.outputs.push(LinkOutput::Acknowledge);
+                }
+            }
+        }
+    }
+}
+
+const SECOND_NS: u64 = 1_000_000_000;
+
+const TRANSFER_TIMEOUT: &str = "Timeout receiving bulk data from PRIMARY... If the problem persists try to set the \
+                                'repl-timeout' parameter in valkey.conf to a larger value.";
+
+#[cfg(test)]
+mod tests;

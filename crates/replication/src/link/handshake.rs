@@ -1,0 +1,280 @@
+//! What is said before the snapshot or the stream: who this server is, and where its data stand.
+//!
+//! The first question is sent alone, because a primary that is none answers nothing. The introductions follow all at once, and
+//! their answers are taken one by one; then the request for the data.
+
+use super::{Credentials, HistoryPoint, LinkOutput, LogLevel, Surroundings};
+
+/// A handshake under way.
+#[derive(Debug)]
+pub(super) struct Handshake {
+    /// What the primary has sent and was not looked at.
+    input: Vec<u8>,
+    awaited: Awaited,
+    /// The introductions whose answers are to come, the next one last.
+    asked: Vec<Awaited>,
+}
+
+/// Which answer comes next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Awaited {
+    Pong,
+    Auth,
+    Port,
+    Address,
+    Capabilities,
+    Version,
+    /// To PSYNC, and whether that has named a point.
+    Sync {
+        is_partial: bool,
+    },
+}
+
+/// What an answer has led to.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Answer {
+    /// More has to come.
+    More,
+    /// The next answer is awaited.
+    GoOn,
+    /// The primary will not.
+    Refused,
+    /// The stream follows, from where the data stand.
+    Continue { replid: Option<String>, rest: Vec<u8> },
+    /// A snapshot follows.
+    Full { point: HistoryPoint, rest: Vec<u8> },
+}
+
+impl Handshake {
+    /// Begins one; what is to be sent goes to `out`.
+    pub(super) fn begin(out: &mut Vec<u8>) -> Handshake {
+        command(out, &[b"PING"]);
+        Handshake { input: Vec::new(), awaited: Awaited::Pong, asked: Vec::new() }
+    }
+
+    pub(super) fn feed(&mut self, bytes: &[u8]) {
+        self.input.extend_from_slice(bytes);
+    }
+
+    /// Takes the next answer, if it has come.
+    pub(super) fn next(&mut self, around: &Surroundings<'_>, out: &mut Vec<LinkOutput>) -> Answer {
+        let Some(end) = self.input.iter().position(|byte| *byte == b'\n') else {
+            if self.input.len() <= LINE_BYTES_MAX {
+                return Answer::More;
+            }
+            out.push(LinkOutput::Log(
+                LogLevel::Warning,
+                "The primary answers with a line without end".to_owned(),
+            ));
+            return Answer::Refused;
+        };
+        let rest = self.input.split_off(end + 1);
+        let line = std::mem::replace(&mut self.input, rest);
+        let line = line[..end].strip_suffix(b"\r").unwrap_or(&line[..end]);
+        // A primary that needs long says so that it lives.
+        if line.is_empty() {
+            return Answer::GoOn;
+        }
+        match self.awaited {
+            Awaited::Pong => self.pong(line, around, out),
+            Awaited::Auth if is_error(line) => {
+                log(out, LogLevel::Warning, "Unable to AUTH to PRIMARY: ", line);
+                Answer::Refused
+            }
+            Awaited::Sync { is_partial } => self.sync(line, is_partial, around, out),
+            other => {
+                if is_error(line) && other != Awaited::Auth {
+                    let text =
+                        format!("(Non critical) Primary does not understand REPLCONF {}: ", other.name());
+                    log(out, LogLevel::Notice, &text, line);
+                }
+                self.take_next(around, out);
+                Answer::GoOn
+            }
+        }
+    }
+
+    /// Takes up what is asked behind this: the last thing is the data.
+    fn take_next(&mut self, around: &Surroundings<'_>, out: &mut Vec<LinkOutput>) {
+        self.awaited = match self.asked.pop() {
+            Some(awaited) => awaited,
+            None => ask_for_data(around, out),
+        };
+    }
+
+    fn pong(&mut self, line: &[u8], around: &Surroundings<'_>, out: &mut Vec<LinkOutput>) -> Answer {
+        let is_fine = line.starts_with(b"+")
+            || [&b"-NOAUTH"[..], b"-NOPERM", b"-ERR operation not permitted"]
+                .iter()
+                .any(|e| line.starts_with(e));
+        if !is_fine {
+            let quoted = [line, b"'"].concat();
+            log(out, LogLevel::Warning, "Error reply to PING from primary: '", &quoted);
+            return Answer::Refused;
+        }
+        out.push(LinkOutput::Log(
+            LogLevel::Notice,
+            "Primary replied to PING, replication can continue...".to_owned(),
+        ));
+        let mut bytes = Vec::new();
+        let mut asked = Vec::new();
+        if let Some(Credentials { user, password }) = around.credentials {
+            match user {
+                Some(user) => command(&mut bytes, &[b"AUTH", user, password]),
+                None => command(&mut bytes, &[b"AUTH", password]),
+            }
+            asked.push(Awaited::Auth);
+        }
+        let port = around.port.to_string();
+        command(&mut bytes, &[b"REPLCONF", b"listening-port", port.as_bytes()]);
+        asked.push(Awaited::Port);
+        if !around.address.is_empty() {
+            command(&mut bytes, &[b"REPLCONF", b"ip-address", around.address]);
+            asked.push(Awaited::Address);
+        }
+        command(&mut bytes, &[b"REPLCONF", b"capa", b"eof", b"capa", b"psync2"]);
+        asked.push(Awaited::Capabilities);
+        command(&mut bytes, &[b"REPLCONF", b"version", around.version.as_bytes()]);
+        asked.push(Awaited::Version);
+        asked.reverse();
+        self.asked = asked;
+        out.push(LinkOutput::Send(bytes));
+        self.take_next(around, out);
+        Answer::GoOn
+    }
+
+    fn sync(
+        &mut self,
+        line: &[u8],
+        is_partial: bool,
+        around: &Surroundings<'_>,
+        out: &mut Vec<LinkOutput>,
+    ) -> Answer {
+        if let Some(words) = line.strip_prefix(b"+FULLRESYNC ") {
+            return self.full(words, out);
+        }
+        if let Some(words) = line.strip_prefix(b"+CONTINUE").filter(|_| is_partial) {
+            return self.go_on(words, around, out);
+        }
+        if line.starts_with(b"-NOMASTERLINK") || line.starts_with(b"-LOADING") {
+            let text = "Primary is currently unable to PSYNC but should be in the future: ";
+            log(out, LogLevel::Notice, text, line);
+            return Answer::Refused;
+        }
+        let text = match is_error(line) {
+            true => "Primary does not support PSYNC or is in error state (reply: ",
+            false => "Unexpected reply to PSYNC from primary: ",
+        };
+        let shown = if is_error(line) { [line, b")"].concat() } else { line.to_vec() };
+        log(out, LogLevel::Notice, text, &shown);
+        if !line.starts_with(b"-ERR unknown command") {
+            return Answer::Refused;
+        }
+        out.push(LinkOutput::Log(LogLevel::Notice, "Retrying with SYNC...".to_owned()));
+        let mut bytes = Vec::new();
+        command(&mut bytes, &[b"SYNC"]);
+        out.push(LinkOutput::Send(bytes));
+        // Such a primary has no history that could be gone on in.
+        let point = HistoryPoint { replid: String::new(), offset: 0 };
+        Answer::Full { point, rest: std::mem::take(&mut self.input) }
+    }
+
+    fn full(&mut self, words: &[u8], out: &mut Vec<LinkOutput>) -> Answer {
+        let text = String::from_utf8_lossy(words).into_owned();
+        let parsed = text.split_once(' ').and_then(|(replid, offset)| {
+            let offset = offset.trim_end().parse().ok()?;
+            is_replid(replid.as_bytes()).then(|| HistoryPoint { replid: replid.to_owned(), offset })
+        });
+        let Some(point) = parsed else {
+            out.push(LinkOutput::Log(
+                LogLevel::Warning,
+                "Primary replied with wrong +FULLRESYNC syntax.".to_owned(),
+            ));
+            return Answer::Refused;
+        };
+        out.push(LinkOutput::Log(
+            LogLevel::Notice,
+            format!("Full resync from primary: {}:{}", point.replid, point.offset),
+        ));
+        Answer::Full { point, rest: std::mem::take(&mut self.input) }
+    }
+
+    fn go_on(&mut self, words: &[u8], around: &Surroundings<'_>, out: &mut Vec<LinkOutput>) -> Answer {
+        out.push(LinkOutput::Log(
+            LogLevel::Notice,
+            "Successful partial resynchronization with primary.".to_owned(),
+        ));
+        let named = words.trim_ascii();
+        let known = around.resume.map(|point| point.replid.as_bytes());
+        let replid =
+            (is_replid(named) && Some(named) != known).then(|| String::from_utf8_lossy(named).into_owned());
+        if let Some(replid) = &replid {
+            out.push(LinkOutput::Log(
+                LogLevel::Notice,
+                format!("Primary replication ID changed to {replid}"),
+            ));
+        }
+        Answer::Continue { replid, rest: std::mem::take(&mut self.input) }
+    }
+}
+
+impl Awaited {
+    /// The option of REPLCONF.
+    fn name(self) -> &'static str {
+        match self {
+            Awaited::Port => "listening-port",
+            Awaited::Address => "ip-address",
+            Awaited::Capabilities => "capa",
+            Awaited::Version => "VERSION",
+            Awaited::Pong | Awaited::Auth | Awaited::Sync { .. } => "",
+        }
+    }
+}
+
+/// Asks for what the data lack.
+fn ask_for_data(around: &Surroundings<'_>, out: &mut Vec<LinkOutput>) -> Awaited {
+    let mut bytes = Vec::new();
+    match around.resume {
+        Some(HistoryPoint { replid, offset }) => {
+            let next = (offset.saturating_add(1)).to_string();
+            let text = format!("Trying a partial resynchronization (request {replid}:{next}).");
+            out.push(LinkOutput::Log(LogLevel::Notice, text));
+            command(&mut bytes, &[b"PSYNC", replid.as_bytes(), next.as_bytes()]);
+        }
+        None => {
+            let text = "Partial resynchronization not possible (no cached primary)";
+            out.push(LinkOutput::Log(LogLevel::Notice, text.to_owned()));
+            command(&mut bytes, &[b"PSYNC", b"?", b"-1"]);
+        }
+    }
+    out.push(LinkOutput::Send(bytes));
+    Awaited::Sync { is_partial: around.resume.is_some() }
+}
+
+/// Appends a command as an array of strings.
+fn command(out: &mut Vec<u8>, words: &[&[u8]]) {
+    out.extend_from_slice(format!("*{}\r\n", words.len()).as_bytes());
+    for word in words {
+        out.extend_from_slice(format!("${}\r\n", word.len()).as_bytes());
+        out.extend_from_slice(word);
+        out.extend_from_slice(b"\r\n");
+    }
+}
+
+fn log(out: &mut Vec<LinkOutput>, level: LogLevel, text: &str, line: &[u8]) {
+    let shown = &line[..line.len().min(SHOWN_BYTES)];
+    out.push(LinkOutput::Log(level, format!("{text}{}", String::from_utf8_lossy(shown))));
+}
+
+fn is_error(line: &[u8]) -> bool {
+    line.starts_with(b"-")
+}
+
+fn is_replid(text: &[u8]) -> bool {
+    text.len() == 40 && text.iter().all(u8::is_ascii_alphanumeric)
+}
+
+/// The longest answer.
+const LINE_BYTES_MAX: usize = 16 * 1024;
+/// Bytes of an answer in the log.
+const SHOWN_BYTES: usize = 256;

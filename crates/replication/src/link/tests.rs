@@ -1,0 +1,384 @@
+use super::*;
+
+const ID: &str = "0123456789012345678901234567890123456789";
+const OTHER_ID: &str = "abcdefabcdefabcdefabcdefabcdefabcdefabcd";
+const SECOND: u64 = SECOND_NS;
+const TIMEOUT: u64 = 60 * SECOND;
+
+/// A link and what surrounds it.
+struct Bed {
+    link: ReplicaLink,
+    now_ns: u64,
+    heard_ns: u64,
+    resume: Option<HistoryPoint>,
+    password: Option<&'static [u8]>,
+    address: &'static [u8],
+}
+
+impl Bed {
+    fn new() -> Bed {
+        let link = ReplicaLink::new(3);
+        Bed { link, now_ns: SECOND, heard_ns: 0, resume: None, password: None, address: b"" }
+    }
+
+    fn step(&mut self, input: Input<'_>) -> Vec<LinkOutput> {
+        let around = Surroundings {
+            now_ns: self.now_ns,
+            timeout_ns: TIMEOUT,
+            heard_ns: self.heard_ns,
+            credentials: self.password.map(|password| Credentials { user: None, password }),
+            port: 7000,
+            address: self.address,
+            version: "9.1.2",
+            resume: self.resume.as_ref(),
+        };
+        self.link.step(input, &around);
+        self.link.take_outputs()
+    }
+
+    /// The same without what is for the log.
+    fn deeds(&mut self, input: Input<'_>) -> Vec<LinkOutput> {
+        let outputs = self.step(input);
+        outputs.into_iter().filter(|output| !matches!(output, LinkOutput::Log(..))).collect()
+    }
+
+    fn receive(&mut self, bytes: &[u8]) -> Vec<LinkOutput> {
+        let attempt = self.link.attempt();
+        self.deeds(Input::Received(attempt, bytes))
+    }
+
+    fn after(&mut self, ns: u64) -> Vec<LinkOutput> {
+        self.now_ns += ns;
+        self.deeds(Input::Tick)
+    }
+
+    /// A link whose connection is there.
+    fn open() -> Bed {
+        let mut bed = Bed::new();
+        bed.deeds(Input::Follow(Some(primary())));
+        let attempt = bed.link.attempt();
+        bed.deeds(Input::Opened(attempt));
+        bed
+    }
+
+    /// A link that has asked for the data.
+    fn asking(resume: Option<HistoryPoint>) -> Bed {
+        let mut bed = Bed::open();
+        bed.resume = resume;
+        bed.receive(b"+PONG\r\n");
+        bed.receive(b"+OK\r\n+OK\r\n+OK\r\n");
+        bed
+    }
+
+    /// A link that receives a snapshot.
+    fn receiving() -> Bed {
+        let mut bed = Bed::asking(None);
+        bed.receive(format!("+FULLRESYNC {ID} 17\r\n").as_bytes());
+        assert_eq!(bed.receive(b"$100\r\nREDIS"), [LinkOutput::Receive(b"$100\r\nREDIS".to_vec())]);
+        bed.heard_ns = bed.now_ns;
+        bed
+    }
+
+    /// A link whose file is loaded just now.
+    fn loading() -> Bed {
+        let mut bed = Bed::receiving();
+        let attempt = bed.link.attempt();
+        assert_eq!(bed.deeds(Input::Saved(attempt)), [LinkOutput::Commit]);
+        assert_eq!(bed.deeds(Input::InForce(attempt)), [LinkOutput::Load]);
+        bed
+    }
+
+    fn connected() -> Bed {
+        let mut bed = Bed::loading();
+        let attempt = bed.link.attempt();
+        bed.deeds(Input::Loaded(attempt));
+        assert_eq!(bed.link.state(), LinkState::Connected);
+        bed.heard_ns = bed.now_ns;
+        bed
+    }
+}
+
+fn primary() -> Primary {
+    Primary { host: "10.0.0.1".to_owned(), port: 6379 }
+}
+
+fn point(offset: u64) -> HistoryPoint {
+    HistoryPoint { replid: ID.to_owned(), offset }
+}
+
+fn sent(outputs: &[LinkOutput]) -> String {
+    let texts = outputs.iter().filter_map(|output| match output {
+        LinkOutput::Send(bytes) => Some(String::from_utf8_lossy(bytes).into_owned()),
+        _ => None,
+    });
+    let text: String = texts.collect();
+    let words = text.split("\r\n").filter(|word| !word.is_empty() && !word.starts_with(['*', '$']));
+    words.collect::<Vec<_>>().join(" ")
+}
+
+#[test]
+fn a_replica_introduces_itself_and_asks_for_everything() {
+    let mut bed = Bed::new();
+    assert_eq!(bed.deeds(Input::Follow(Some(primary()))), [LinkOutput::Connect(2, primary())]);
+    assert_eq!(bed.link.state(), LinkState::Connecting);
+    assert_eq!(sent(&bed.deeds(Input::Opened(2))), "PING");
+    let introductions = bed.receive(b"+PO");
+    assert_eq!(introductions, []);
+    assert_eq!(
+        sent(&bed.receive(b"NG\r\n")),
+        "REPLCONF listening-port 7000 REPLCONF capa eof capa psync2 REPLCONF version 9.1.2"
+    );
+    assert_eq!(bed.receive(b"+OK\r\n+OK\r\n"), []);
+    assert_eq!(sent(&bed.receive(b"+OK\r\n")), "PSYNC ? -1");
+    assert_eq!(bed.link.state(), LinkState::Handshake);
+}
+
+#[test]
+fn password_and_address_are_told_where_there_are_any() {
+    let mut bed = Bed::open();
+    bed.password = Some(b"secret");
+    bed.address = b"10.1.1.1";
+    assert_eq!(
+        sent(&bed.receive(b"-NOAUTH Authentication required.\r\n")),
+        "AUTH secret REPLCONF listening-port 7000 REPLCONF ip-address 10.1.1.1 REPLCONF capa eof capa psync2 \
+         REPLCONF version 9.1.2"
+    );
+    let refused = bed.receive(b"-WRONGPASS no\r\n");
+    assert_eq!(refused, [LinkOutput::Close]);
+    assert_eq!(bed.link.state(), LinkState::Connect);
+}
+
+#[test]
+fn what_a_primary_does_not_understand_of_an_introduction_is_no_obstacle() {
+    let mut bed = Bed::open();
+    bed.receive(b"+PONG\r\n");
+    let asked = bed.receive(b"-ERR unknown\r\n-ERR unknown\r\n-ERR unknown\r\n");
+    assert_eq!(sent(&asked), "PSYNC ? -1");
+}
+
+#[test]
+fn a_full_synchronisation_goes_by_disk_and_ends_in_the_stream() {
+    let mut bed = Bed::asking(None);
+    assert_eq!(bed.receive(format!("\n+FULLRESYNC {ID} 17\r\n").as_bytes()), []);
+    assert_eq!(bed.link.state(), LinkState::Transfer);
+    assert_eq!(bed.receive(b"\n\n"), [], "the primary makes the snapshot");
+    assert_eq!(bed.receive(b"\n$5\r\n"), [LinkOutput::Receive(b"$5\r\n".to_vec())]);
+    let attempt = bed.link.attempt();
+    assert_eq!(bed.deeds(Input::Saved(attempt)), [LinkOutput::Commit]);
+    assert_eq!(bed.deeds(Input::InForce(attempt)), [LinkOutput::Load]);
+    assert_eq!(
+        bed.deeds(Input::Loaded(attempt)),
+        [LinkOutput::Adopt(point(17)), LinkOutput::Stream(Vec::new()), LinkOutput::Acknowledge]
+    );
+    assert_eq!(bed.link.state(), LinkState::Connected);
+}
+
+#[test]
+fn bytes_of_the_snapshot_that_came_with_the_answer_are_not_lost() {
+    let mut bed = Bed::asking(None);
+    let outputs = bed.receive(format!("+FULLRESYNC {ID} 17\r\n$5\r\nVAL").as_bytes());
+    assert_eq!(outputs, [LinkOutput::Receive(b"$5\r\nVAL".to_vec())]);
+}
+
+#[test]
+fn a_partial_resynchronisation_goes_on_with_what_came_behind_the_answer() {
+    let mut bed = Bed::open();
+    bed.resume = Some(point(41));
+    bed.receive(b"+PONG\r\n");
+    let asked = bed.receive(b"+OK\r\n+OK\r\n+OK\r\n");
+    assert_eq!(sent(&asked), format!("PSYNC {ID} 42"));
+    let outputs = bed.receive(b"+CONTINUE\r\n*1\r\n");
+    let expected =
+        [LinkOutput::Continue(None), LinkOutput::Stream(b"*1\r\n".to_vec()), LinkOutput::Acknowledge];
+    assert_eq!(outputs, expected);
+    let mut bed = Bed::asking(Some(point(41)));
+    let outputs = bed.receive(format!("+CONTINUE {OTHER_ID}\r\n").as_bytes());
+    assert_eq!(outputs[0], LinkOutput::Continue(Some(OTHER_ID.to_owned())));
+}
+
+#[test]
+fn a_continuation_that_nobody_asked_for_is_refused() {
+    let mut bed = Bed::asking(None);
+    assert_eq!(bed.receive(b"+CONTINUE\r\n"), [LinkOutput::Close]);
+}
+
+#[test]
+fn nonsense_for_an_answer_ends_the_attempt() {
+    for answer in ["+FULLRESYNC x 1\r\n", "+FULLRESYNC\r\n", "-ERR no\r\n", "hello\r\n", "-LOADING x\r\n"] {
+        let mut bed = Bed::asking(None);
+        assert_eq!(bed.receive(answer.as_bytes()), [LinkOutput::Close], "{answer}");
+    }
+    let mut bed = Bed::asking(None);
+    assert_eq!(bed.receive(&[b'x'; 20_000]), [LinkOutput::Close]);
+}
+
+#[test]
+fn an_old_primary_is_asked_by_sync() {
+    let mut bed = Bed::asking(None);
+    assert_eq!(sent(&bed.receive(b"-ERR unknown command 'PSYNC'\r\n")), "SYNC");
+    assert_eq!(bed.link.state(), LinkState::Transfer);
+}
+
+#[test]
+fn d1_what_comes_of_an_attempt_before_is_ignored() {
+    let mut bed = Bed::receiving();
+    let old = bed.link.attempt();
+    let other = Primary { port: 6380, ..primary() };
+    let outputs = bed.deeds(Input::Follow(Some(other.clone())));
+    assert_eq!(outputs, [LinkOutput::Close, LinkOutput::Connect(old + 2, other)]);
+    for input in
+        [Input::Saved(old), Input::InForce(old), Input::Failed(old, SyncFailure::Transfer), Input::Ended(old)]
+    {
+        assert_eq!(bed.step(input.clone()), [], "{input:?}");
+    }
+    assert_eq!(bed.link.state(), LinkState::Connecting);
+}
+
+#[test]
+fn d3_a_cancel_before_the_commit_takes_effect_at_once_and_one_behind_it_after_the_load() {
+    let mut before = Bed::receiving();
+    assert_eq!(before.deeds(Input::Follow(None)), [LinkOutput::Close]);
+    assert_eq!(before.link.state(), LinkState::None);
+    let mut behind = Bed::receiving();
+    let attempt = behind.link.attempt();
+    behind.deeds(Input::Saved(attempt));
+    assert_eq!(behind.deeds(Input::Follow(None)), []);
+    assert!(behind.link.is_committed());
+    assert_eq!(behind.deeds(Input::InForce(attempt)), [LinkOutput::Load]);
+    let outputs = behind.deeds(Input::Loaded(attempt));
+    assert_eq!(outputs[0], LinkOutput::Adopt(point(17)));
+    assert_eq!(outputs.last(), Some(&LinkOutput::Close));
+    assert_eq!(behind.link.state(), LinkState::None);
+}
+
+#[test]
+fn d7_a_silent_primary_is_given_up_in_every_state() {
+    for (name, mut bed) in [
+        ("handshake", Bed::open()),
+        ("awaited", {
+            let mut bed = Bed::asking(None);
+            bed.receive(format!("+FULLRESYNC {ID} 17\r\n").as_bytes());
+            bed
+        }),
+        ("receiving", Bed::receiving()),
+        ("connected", Bed::connected()),
+    ] {
+        let before = bed.link.attempt();
+        bed.now_ns += TIMEOUT;
+        let still = bed.deeds(Input::Tick);
+        assert!(!still.contains(&LinkOutput::Close), "{name}: {still:?}");
+        assert!(bed.after(1).contains(&LinkOutput::Close), "{name}");
+        assert_ne!(bed.link.attempt(), before, "{name}");
+    }
+}
+
+#[test]
+fn d7_a_primary_that_sends_is_not_silent() {
+    let mut bed = Bed::receiving();
+    for _ in 0..10 {
+        bed.heard_ns = bed.now_ns;
+        assert_eq!(bed.after(TIMEOUT), []);
+    }
+    assert_eq!(bed.link.state(), LinkState::Transfer);
+}
+
+#[test]
+fn a_load_has_no_bound_and_tells_the_primary_each_second_that_it_lives() {
+    let mut bed = Bed::loading();
+    for _ in 0..200 {
+        assert_eq!(bed.after(SECOND), [LinkOutput::KeepAlive]);
+    }
+    assert_eq!(bed.after(SECOND / 2), []);
+}
+
+#[test]
+fn offsets_are_acknowledged_each_second() {
+    let mut bed = Bed::connected();
+    assert_eq!(bed.after(SECOND / 2), []);
+    assert_eq!(bed.after(SECOND / 2), [LinkOutput::Acknowledge]);
+    assert_eq!(bed.after(SECOND), [LinkOutput::Acknowledge]);
+}
+
+#[test]
+fn a_lost_link_is_made_again_at_once_unless_it_was_lost_at_once() {
+    let mut bed = Bed::connected();
+    bed.now_ns += SECOND;
+    let attempt = bed.link.attempt();
+    let outputs = bed.deeds(Input::Ended(attempt));
+    assert_eq!(outputs, [LinkOutput::Close, LinkOutput::Connect(attempt + 2, primary())]);
+    let mut bed = Bed::connected();
+    let attempt = bed.link.attempt();
+    assert_eq!(bed.deeds(Input::Ended(attempt)), [LinkOutput::Close]);
+    assert!(matches!(bed.after(SECOND)[..], [LinkOutput::Connect(..)]));
+}
+
+#[test]
+fn failed_synchronisations_are_tried_again_later_and_later() {
+    let mut bed = Bed::asking(None);
+    let mut pauses = Vec::new();
+    for _ in 0..9 {
+        bed.receive(format!("+FULLRESYNC {ID} 17\r\n$5\r\n").as_bytes());
+        let attempt = bed.link.attempt();
+        assert_eq!(bed.deeds(Input::Failed(attempt, SyncFailure::Transfer)), [LinkOutput::Close]);
+        let failed_ns = bed.now_ns;
+        let mut connect = Vec::new();
+        while connect.is_empty() {
+            connect = bed.after(SECOND / 100);
+        }
+        pauses.push((bed.now_ns - failed_ns) / 1_000_000);
+        let attempt = bed.link.attempt();
+        bed.deeds(Input::Opened(attempt));
+        bed.receive(b"+PONG\r\n");
+        bed.receive(b"+OK\r\n+OK\r\n+OK\r\n");
+    }
+    assert!(pauses[0] <= 510, "{pauses:?}");
+    assert!(pauses[8] >= 32_000, "{pauses:?}");
+    assert!(pauses.iter().all(|pause| *pause <= 64_010), "{pauses:?}");
+}
+
+#[test]
+fn a_primary_that_cannot_be_reached_is_tried_within_a_second() {
+    let mut bed = Bed::new();
+    bed.deeds(Input::Follow(Some(primary())));
+    for _ in 0..20 {
+        let attempt = bed.link.attempt();
+        assert_eq!(bed.deeds(Input::Refused(attempt, "Connection refused")), [LinkOutput::Close]);
+        assert!(matches!(bed.after(SECOND)[..], [LinkOutput::Connect(..)]));
+    }
+}
+
+#[test]
+fn any_order_of_inputs_is_survived() {
+    let mut rng = sluice_base::Rng::new(11);
+    for seed in 0..200 {
+        let mut bed = Bed::new();
+        bed.link = ReplicaLink::new(seed);
+        for _ in 0..200 {
+            let attempt = bed.link.attempt() - rng.below(2).min(bed.link.attempt());
+            let text = format!("+FULLRESYNC {ID} 1\r\n$3\r\n");
+            let input = match rng.below(14) {
+                0 => Input::Follow(Some(primary())),
+                1 if rng.below(4) == 0 => Input::Follow(None),
+                2 => Input::Opened(attempt),
+                3 => Input::Refused(attempt, "no"),
+                4 => Input::Received(attempt, text.as_bytes()),
+                5 => Input::Received(attempt, b"+PONG\r\n"),
+                6 => Input::Received(attempt, b"+OK\r\n+OK\r\n"),
+                7 if rng.below(4) == 0 => Input::Ended(attempt),
+                8 => Input::Saved(attempt),
+                9 => Input::InForce(attempt),
+                10 => Input::Loaded(attempt),
+                11 if rng.below(4) == 0 => Input::Failed(attempt, SyncFailure::Transfer),
+                12 => Input::Accepted(attempt),
+                _ => Input::Tick,
+            };
+            bed.now_ns += rng.below(SECOND);
+            bed.heard_ns = bed.now_ns;
+            let was_committed = bed.link.is_committed();
+            let outputs = bed.step(input.clone());
+            let gives_up = outputs.contains(&LinkOutput::Close);
+            let may_give_up = matches!(input, Input::Loaded(_) | Input::Failed(..));
+            assert!(!was_committed || !gives_up || may_give_up, "D-3: {input:?} {outputs:?}");
+        }
+    }
+}

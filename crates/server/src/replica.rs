@@ -1,0 +1,115 @@
+//! The link to the primary as the process has it: threads that connect and receive, and who has the connection meanwhile. What is
+//! done when is decided by [`sluice_replication::ReplicaLink`]; `iteration/replica.rs` carries it out.
+//!
+//! ```text
+//!  Connecting (thread) ──► Attached (event loop) ──► Leaving ─┬► Receiving (thread) ─┬► Received ──► Session (event loop)
+//!                              │                             └► Loading (thread) ────┘                     ▲
+//!                              └───────────────── +CONTINUE ────────────────────────────────────────────►┘
+//! ```
+//!
+//! Invariants: (1) one holder has the connection, by value (D-1); (2) what works for an attempt that was given up finds a socket that is
+//! shut, and nobody waits for it; (3) what such a thread still reports carries the number of its attempt.
+
+pub mod connect;
+pub mod download;
+pub mod framing;
+pub mod memory;
+pub mod progress;
+
+use connect::Connecting;
+use download::Download;
+use memory::MemorySync;
+use progress::SyncProgress;
+use sluice_evloop::{Event, Source, Token};
+use sluice_replication::ReplicaLink;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+
+/// Who has the connection to the primary.
+pub enum LinkHolder {
+    /// There is none.
+    Nobody,
+    /// A thread that makes it.
+    Connecting(Connecting),
+    /// The event loop, for the handshake.
+    Attached(Source),
+    /// The event loop lets go of it; these bytes of the snapshot have come.
+    Leaving(Vec<u8>),
+    /// A thread that receives the snapshot.
+    Receiving(Download),
+    /// The thread of a load that reads the snapshot from it.
+    Loading(MemorySync),
+    /// The main thread, until the snapshot is loaded; these bytes have come behind it.
+    Received(OwnedFd, Vec<u8>),
+    /// The event loop, as that of a client.
+    Session(sluice_engine::SessionKey),
+}
+
+/// The link and what it stands on.
+pub struct Follower {
+    pub link: ReplicaLink,
+    pub holder: LinkHolder,
+    /// [`sluice_engine::Engine::role_epoch`] when it was looked at last.
+    pub seen_epoch: u64,
+    /// Descriptors that the event loop is about to let go of.
+    pub leaving: usize,
+    /// When something was heard last of a primary that others listen to, ns of the monotonic clock.
+    pub heard_ns: u64,
+    /// What had been heard then: of a snapshot, or of a session.
+    pub heard: (u64, i64, usize),
+    /// When time is told to the link next.
+    pub next_tick_ns: u64,
+    /// The snapshot that is received, for INFO.
+    pub progress: Option<Arc<SyncProgress>>,
+}
+
+impl Follower {
+    /// A link to nobody.
+    pub fn new(seed: u64) -> Follower {
+        Follower {
+            link: ReplicaLink::new(seed),
+            holder: LinkHolder::Nobody,
+            seen_epoch: 0,
+            leaving: 0,
+            heard_ns: 0,
+            heard: (0, 0, 0),
+            next_tick_ns: 0,
+            progress: None,
+        }
+    }
+
+    /// Whether events of the event loop may be of the link.
+    #[inline]
+    pub fn has_events(&self) -> bool {
+        self.leaving > 0 || matches!(self.holder, LinkHolder::Attached(_))
+    }
+
+    /// The session of the link, while commands are received.
+    pub fn session(&self) -> Option<sluice_engine::SessionKey> {
+        match self.holder {
+            LinkHolder::Session(key) => Some(key),
+            _ => None,
+        }
+    }
+
+    /// The token of the attempt's descriptor.
+    pub fn token(&self) -> Token {
+        Token(LINK_TOKENS | self.link.attempt() & u64::from(u32::MAX))
+    }
+}
+
+/// Whether an event is of a link's descriptor.
+pub fn is_of_link(event: &Event) -> bool {
+    match event {
+        Event::Received { token, .. } | Event::Sent { token, .. } | Event::Detached { token, .. } => {
+            token.0 >> 32 == LINK_TOKENS >> 32
+        }
+        _ => false,
+    }
+}
+
+/// The tokens of links: no session's generation is so large.
+const LINK_TOKENS: u64 = 0xffff_fffe_0000_0000;
+
+/// Time between two ticks of the link.
+pub const TICK_NS: u64 = 100_000_000;

@@ -1,0 +1,299 @@
+//! A full synchronisation by disk: a thread owns the connection and the file, receives, judges, writes, and makes the file durable.
+//!
+//! ```text
+//!  line ──► payload ──► judged ──► synced ──Saved──► waits for `Commit` ──► renamed, folder synced ──InForce──► the socket goes back
+//!     └────────┴──────────┴──────────┴── fails, is cancelled: the temporary file is removed ──► Failed
+//! ```
+//!
+//! Invariants: (1) the thread shares nothing with another job: socket, file and numbers are its own (D-1); (2) the main thread never
+//! waits for it: to cancel, it shuts the socket, which ends the thread's wait, and forgets the job; (3) a file whose header, version
+//! or checksum is wrong has never another name than its temporary one (D-3); (4) that name goes on every way out but the rename
+//! (D-5); (5) nothing here waits for a reader of the data (D-8).
+
+use super::framing::{Extent, Framing};
+use super::progress::SyncProgress;
+use crate::os::plain_error;
+use crate::storage::replacement::{Failed, Stage, folder_of};
+use crate::storage::{Replacement, Storage};
+use nix::sys::socket::{Shutdown, shutdown};
+use sluice_engine::LogLevel;
+use sluice_evloop::Waker;
+use sluice_persist::rdb::{Judge, LoadError, Problem, ReadOptions};
+use socket2::Socket;
+use std::io::{self, ErrorKind, Read};
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender, channel};
+
+/// What a thread reports.
+#[derive(Debug)]
+pub enum Report {
+    /// A line for the log.
+    Log(LogLevel, String),
+    /// The file is whole, good and durable under its temporary name.
+    Saved,
+    /// It has its name, durably. The connection, and what has come behind the snapshot.
+    InForce(OwnedFd, Vec<u8>),
+    /// There is no file; the log has the reason.
+    Failed,
+}
+
+/// What a thread is told once the file is saved.
+struct Commit;
+
+/// A download as the main thread has it. Dropped before its end, it is cancelled.
+pub struct Download {
+    reports: Receiver<Report>,
+    commit: Sender<Commit>,
+    /// The same socket, to shut it; none once the thread has given its own back.
+    socket: Option<OwnedFd>,
+    progress: Arc<SyncProgress>,
+    temporary: PathBuf,
+    storage: Arc<dyn Storage>,
+}
+
+/// Where a snapshot goes, and what it must be.
+pub struct DownloadPlan {
+    pub storage: Arc<dyn Storage>,
+    pub temporary: PathBuf,
+    pub target: PathBuf,
+    /// How the file will be read.
+    pub options: ReadOptions,
+    /// The processors of the thread: a list as [`crate::affinity`] takes it.
+    pub processors: String,
+}
+
+impl Download {
+    /// Begins to receive on this connection, of which these bytes have come.
+    pub fn start(socket: OwnedFd, first: Vec<u8>, plan: DownloadPlan, waker: Waker) -> io::Result<Download> {
+        let (sender, reports) = channel();
+        let (commit, commits) = channel();
+        let progress = Arc::new(SyncProgress::default());
+        let download = Download {
+            reports,
+            commit,
+            socket: Some(socket.try_clone()?),
+            progress: progress.clone(),
+            temporary: plan.temporary.clone(),
+            storage: plan.storage.clone(),
+        };
+        let socket = Socket::from(socket);
+        socket.set_nonblocking(false)?;
+        let processors = plan.processors.clone();
+        let job = DownloadJob { socket, plan, progress, reports: Reporter { sender, waker } };
+        std::thread::Builder::new().name("bio_rdb_save".into()).spawn(move || {
+            let _stack = crate::crash::SignalStack::install();
+            // The processors are a preference: the thread works on others too.
+            let _ = crate::affinity::bind_thread(&processors);
+            job.run(first, &commits);
+        })?;
+        Ok(download)
+    }
+
+    /// The thread has given the connection back.
+    pub fn end(mut self) {
+        self.socket = None;
+    }
+
+    /// How far it is.
+    pub fn progress(&self) -> &Arc<SyncProgress> {
+        &self.progress
+    }
+
+    /// The next report, if there is one.
+    pub fn take(&self) -> Option<Report> {
+        match self.reports.try_recv() {
+            Ok(report) => Some(report),
+            Err(std::sync::mpsc::TryRecvError::Empty) => None,
+            Err(std::sync::mpsc::TryRecvError::Disconnected) => Some(Report::Failed),
+        }
+    }
+
+    /// Has the file that was saved take the place of the one before.
+    pub fn commit(&self) {
+        // A thread that is gone has reported so.
+        let _ = self.commit.send(Commit);
+    }
+
+    /// Removes what there is of the file, where the process ends before the thread does.
+    pub fn remove_temporary(&self) {
+        let _ = self.storage.remove(&self.temporary);
+    }
+}
+
+impl Drop for Download {
+    fn drop(&mut self) {
+        // Wakes the thread out of a receive at once; one that has ended does not mind.
+        if let Some(socket) = &self.socket {
+            let _ = shutdown(socket.as_raw_fd(), Shutdown::Both);
+        }
+    }
+}
+
+struct Reporter {
+    sender: Sender<Report>,
+    waker: Waker,
+}
+
+impl Reporter {
+    fn tell(&self, report: Report) {
+        // Nobody listens to a job that was cancelled.
+        if self.sender.send(report).is_ok() {
+            self.waker.wake();
+        }
+    }
+
+    fn log(&self, level: LogLevel, text: impl std::fmt::Display) {
+        self.tell(Report::Log(level, format!("Replica bio thread: {text}")));
+    }
+}
+
+/// A download as its thread has it.
+struct DownloadJob {
+    socket: Socket,
+    plan: DownloadPlan,
+    progress: Arc<SyncProgress>,
+    reports: Reporter,
+}
+
+/// Why there is no file: a line for the log.
+struct NoFile(String);
+
+impl From<Failed> for NoFile {
+    fn from(failed: Failed) -> NoFile {
+        let reason = plain_error(&failed.error);
+        NoFile(format!(
+            "Write error or short write writing to the DB dump file needed for PRIMARY <-> REPLICA synchronization: {reason}"
+        ))
+    }
+}
+
+impl From<LoadError> for NoFile {
+    fn from(error: LoadError) -> NoFile {
+        NoFile(match error.problem {
+            Problem::Magic => "Wrong signature in the snapshot of the primary: it is not used".to_owned(),
+            Problem::Version(version) => format!("Can't handle RDB format version {version}"),
+            _ => format!("The snapshot of the primary is not used: {error}"),
+        })
+    }
+}
+
+impl DownloadJob {
+    fn run(mut self, first: Vec<u8>, commits: &Receiver<Commit>) {
+        let result = self.receive(first).and_then(|(mut file, rest)| {
+            self.reports.log(LogLevel::Notice, "Done downloading RDB");
+            self.reports.tell(Report::Saved);
+            // The main thread drops its end to cancel. The file goes with `file`.
+            commits.recv().map_err(|_| NoFile("The synchronization was given up".to_owned()))?;
+            while file.step()? != Stage::Done {}
+            Ok(rest)
+        });
+        let DownloadJob { socket, reports, .. } = self;
+        match result {
+            Ok(rest) => {
+                // It was nonblocking before: that works again.
+                let _ = socket.set_nonblocking(true);
+                reports.tell(Report::InForce(socket.into(), rest));
+            }
+            Err(NoFile(line)) => {
+                reports.log(LogLevel::Warning, line);
+                reports.tell(Report::Failed);
+            }
+        }
+    }
+
+    /// Receives, judges, writes, and forces to disk. What has come behind the snapshot comes back with the file.
+    fn receive(&mut self, mut first: Vec<u8>) -> Result<(Replacement, Vec<u8>), NoFile> {
+        let mut framing = Framing::default();
+        let mut buffer = vec![0; READ_BYTES];
+        self.progress.count_received(first.len());
+        let extent = loop {
+            let (used, extent) = framing.line(&first).map_err(|error| NoFile(error.to_string()))?;
+            first.drain(..used);
+            if let Some(extent) = extent {
+                break extent;
+            }
+            let len = self.read(&mut buffer[..LINE_READ_BYTES])?;
+            first.extend_from_slice(&buffer[..len]);
+        };
+        self.announce(extent)?;
+        let DownloadPlan { storage, temporary, target, options, .. } = &self.plan;
+        let (temporary, target) = (temporary.clone(), target.clone());
+        let mut file = Replacement::begin(storage.clone(), temporary, target, MODE, Some(SYNC_EVERY))?;
+        let mut judge = Judge::new(*options);
+        let progress = self.progress.clone();
+        let mut give = |bytes: &[u8]| -> Result<(), NoFile> {
+            // Judged before it is written: one that is foreign takes no room.
+            judge.feed(bytes)?;
+            file.write(bytes)?;
+            progress.count_read(bytes.len());
+            Ok(())
+        };
+        let used = framing.payload(&first, &mut give)?;
+        let rest = first.split_off(used);
+        while !framing.has_ended() {
+            let welcome = framing.welcome(buffer.len());
+            let len = self.read(&mut buffer[..welcome])?;
+            framing.payload(&buffer[..len], &mut give)?;
+        }
+        judge.finish()?;
+        file.step()?;
+        Ok((file, rest))
+    }
+
+    fn announce(&self, extent: Extent) -> Result<(), NoFile> {
+        let size = match extent {
+            Extent::Sized(size) => {
+                let text = format!("PRIMARY <-> REPLICA sync: receiving {size} bytes from primary to disk");
+                self.reports.log(LogLevel::Notice, text);
+                size
+            }
+            Extent::Marked => {
+                let text = "PRIMARY <-> REPLICA sync: receiving streamed RDB from primary with EOF to disk";
+                self.reports.log(LogLevel::Notice, text);
+                0
+            }
+        };
+        self.progress.set_total(size);
+        // What does not fit is known before it has come (D-4). Where the system does not tell, the write does.
+        match self.plan.storage.free_bytes(folder_of(&self.plan.temporary)) {
+            Ok(free) if free < size => Err(NoFile(format!(
+                "The snapshot of the primary has {size} bytes, and the disk has room for {free}"
+            ))),
+            Ok(_) | Err(_) => Ok(()),
+        }
+    }
+
+    /// Receives some bytes at least.
+    fn read(&mut self, into: &mut [u8]) -> Result<usize, NoFile> {
+        loop {
+            match self.socket.read(into) {
+                Ok(0) => {
+                    return Err(NoFile("I/O error trying to sync with PRIMARY: connection lost".to_owned()));
+                }
+                Ok(len) => {
+                    self.progress.count_received(len);
+                    return Ok(len);
+                }
+                Err(error) if matches!(error.kind(), ErrorKind::Interrupted | ErrorKind::WouldBlock) => {}
+                Err(error) => {
+                    let reason = plain_error(&error);
+                    return Err(NoFile(format!("I/O error trying to sync with PRIMARY: {reason}")));
+                }
+            }
+        }
+    }
+}
+
+/// Bytes that are received at once (D-4).
+const READ_BYTES: usize = 512 * 1024;
+/// The same while the line is awaited.
+const LINE_READ_BYTES: usize = 1024;
+/// Bytes after which what was written is forced to disk: what waits in memory for the disk is bounded (D-4).
+const SYNC_EVERY: u64 = 16 << 20;
+/// Permissions of a snapshot, less those that the process masks out.
+const MODE: u32 = 0o666;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,273 @@
+//! A full synchronisation into memory: the thread of a load reads the snapshot from the connection itself.
+//!
+//! ```text
+//!  line ──► payload ──► the load reads all of it ──► the mark, if there is one ──► the socket goes back
+//!     └────────┴── fails, is cancelled: the load ends without data, and the socket is closed
+//! ```
+//!
+//! Invariants: (1) the source owns the connection, and gives it back before the main thread learns that the load has ended; (2) the
+//! main thread never waits for it: to cancel, it shuts the socket (D-1).
+
+use super::framing::{Extent, Framing};
+use super::progress::SyncProgress;
+use crate::os::plain_error;
+use nix::sys::socket::{Shutdown, shutdown};
+use sluice_engine::{LogLevel, SnapshotSource};
+use sluice_evloop::Waker;
+use socket2::Socket;
+use std::convert::Infallible;
+use std::io::{self, ErrorKind, Read};
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender, channel};
+
+/// What a source tells the main thread.
+pub enum MemoryReport {
+    /// A line for the log.
+    Log(LogLevel, String),
+    /// The snapshot was read whole. The connection, and what has come behind it.
+    Received(OwnedFd, Vec<u8>),
+}
+
+/// A snapshot that is received into memory, as the main thread has it. Dropped before its end, it is cancelled.
+pub struct MemorySync {
+    reports: Receiver<MemoryReport>,
+    /// The same socket, to shut it; none once it has come back.
+    socket: Option<OwnedFd>,
+    progress: Arc<SyncProgress>,
+}
+
+impl MemorySync {
+    /// The source for the load of what comes on this connection, of which these bytes have come.
+    pub fn new(socket: OwnedFd, first: Vec<u8>, waker: Waker) -> io::Result<(MemorySync, SocketSource)> {
+        let (sender, reports) = channel();
+        let progress = Arc::new(SyncProgress::default());
+        progress.count_received(first.len());
+        let twin = socket.try_clone()?;
+        let socket = Socket::from(socket);
+        socket.set_nonblocking(false)?;
+        let source = SocketSource {
+            socket: Some(socket),
+            come: first,
+            ready: Vec::new(),
+            framing: Framing::default(),
+            progress: progress.clone(),
+            sender,
+            waker,
+        };
+        Ok((MemorySync { reports, socket: Some(twin), progress }, source))
+    }
+
+    /// How far it is.
+    pub fn progress(&self) -> &Arc<SyncProgress> {
+        &self.progress
+    }
+
+    /// The next report, if there is one.
+    pub fn take(&self) -> Option<MemoryReport> {
+        self.reports.try_recv().ok()
+    }
+
+    /// The connection has come back.
+    pub fn end(mut self) {
+        self.socket = None;
+    }
+}
+
+impl Drop for MemorySync {
+    fn drop(&mut self) {
+        if let Some(socket) = &self.socket {
+            let _ = shutdown(socket.as_raw_fd(), Shutdown::Both);
+        }
+    }
+}
+
+/// A snapshot that is read from a connection.
+pub struct SocketSource {
+    socket: Option<Socket>,
+    /// Bytes of the connection that were not looked at.
+    come: Vec<u8>,
+    /// Bytes of the snapshot that were not read.
+    ready: Vec<u8>,
+    framing: Framing,
+    progress: Arc<SyncProgress>,
+    sender: Sender<MemoryReport>,
+    waker: Waker,
+}
+
+impl SocketSource {
+    /// Receives some bytes at least.
+    fn receive(&mut self) -> Result<(), String> {
+        let Some(socket) = &mut self.socket else { return Err("the connection is gone".to_owned()) };
+        let mut buffer = vec![0; self.framing.welcome(READ_BYTES)];
+        loop {
+            match socket.read(&mut buffer) {
+                Ok(0) => return Err("connection lost".to_owned()),
+                Ok(len) => {
+                    self.progress.count_received(len);
+                    self.come.extend_from_slice(&buffer[..len]);
+                    return Ok(());
+                }
+                Err(error) if matches!(error.kind(), ErrorKind::Interrupted | ErrorKind::WouldBlock) => {}
+                Err(error) => return Err(plain_error(&error)),
+            }
+        }
+    }
+
+    /// Takes what has come apart: the snapshot's bytes, and what is behind them.
+    fn unframe(&mut self) {
+        let SocketSource { come, ready, framing, progress, .. } = self;
+        let mut give = |bytes: &[u8]| {
+            progress.count_read(bytes.len());
+            ready.extend_from_slice(bytes);
+            Ok::<(), Infallible>(())
+        };
+        let used = framing.payload(come, &mut give).unwrap_or(0);
+        come.drain(..used);
+    }
+
+    fn tell(&self, report: MemoryReport) {
+        // Nobody listens to one that was cancelled.
+        if self.sender.send(report).is_ok() {
+            self.waker.wake();
+        }
+    }
+}
+
+impl SnapshotSource for SocketSource {
+    fn open(&mut self) -> Result<Option<u64>, String> {
+        let extent = loop {
+            let (used, extent) = self.framing.line(&self.come).map_err(|error| error.to_string())?;
+            self.come.drain(..used);
+            if let Some(extent) = extent {
+                break extent;
+            }
+            self.receive()?;
+        };
+        let (size, text) = match extent {
+            Extent::Sized(size) => {
+                (size, format!("PRIMARY <-> REPLICA sync: receiving {size} bytes from primary to parser"))
+            }
+            Extent::Marked => (
+                0,
+                "PRIMARY <-> REPLICA sync: receiving streamed RDB from primary with EOF to parser".to_owned(),
+            ),
+        };
+        self.progress.set_total(size);
+        self.tell(MemoryReport::Log(LogLevel::Notice, text));
+        self.unframe();
+        Ok(Some(size))
+    }
+
+    fn read(&mut self, into: &mut [u8]) -> Result<usize, String> {
+        while self.ready.is_empty() {
+            if self.framing.has_ended() {
+                return Ok(0);
+            }
+            self.receive()?;
+            self.unframe();
+        }
+        let len = self.ready.len().min(into.len());
+        into[..len].copy_from_slice(&self.ready[..len]);
+        self.ready.drain(..len);
+        Ok(len)
+    }
+
+    fn end(&mut self) {
+        // The load has read up to the checksum, and a mark may be on its way.
+        while !self.framing.has_ended() && self.ready.is_empty() && self.receive().is_ok() {
+            self.unframe();
+        }
+        if self.framing.has_ended()
+            && self.ready.is_empty()
+            && let Some(socket) = self.socket.take()
+        {
+            // It was nonblocking before: that works again.
+            let _ = socket.set_nonblocking(true);
+            let rest = std::mem::take(&mut self.come);
+            self.tell(MemoryReport::Received(socket.into(), rest));
+        }
+    }
+}
+
+/// Bytes that are received at once.
+const READ_BYTES: usize = 256 * 1024;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use sluice_evloop::{AnyLoop, Backend};
+    use std::io::Write;
+    use std::net::{TcpListener, TcpStream};
+
+    fn bed() -> (TcpStream, MemorySync, SocketSource, AnyLoop) {
+        let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
+        let socket = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let primary = listener.accept().unwrap().0;
+        let event_loop = AnyLoop::choose(Backend::Poll, &Default::default()).unwrap().event_loop;
+        let (sync, source) = MemorySync::new(socket.into(), Vec::new(), event_loop.waker()).unwrap();
+        (primary, sync, source, event_loop)
+    }
+
+    fn read_all(source: &mut SocketSource, len: usize) -> Vec<u8> {
+        let mut all = Vec::new();
+        let mut piece = [0; 7];
+        while all.len() < len {
+            let wanted = piece.len().min(len - all.len());
+            let got = source.read(&mut piece[..wanted]).unwrap();
+            assert!(got > 0);
+            all.extend_from_slice(&piece[..got]);
+        }
+        all
+    }
+
+    #[test]
+    fn the_connection_comes_back_behind_a_snapshot_of_either_kind() {
+        let mark = "m".repeat(40);
+        for (bytes, size, rest) in [
+            ("\n$10\r\n0123456789*1\r\n".to_owned(), 10, "*1\r\n"),
+            (format!("$EOF:{mark}\r\n0123456789{mark}"), 0, ""),
+        ] {
+            let (mut primary, sync, mut source, _event_loop) = bed();
+            primary.write_all(bytes.as_bytes()).unwrap();
+            assert_eq!(source.open(), Ok(Some(size)));
+            assert_eq!(read_all(&mut source, 10), b"0123456789");
+            source.end();
+            let Some(MemoryReport::Log(..)) = sync.take() else { panic!("a line for the log") };
+            let Some(MemoryReport::Received(socket, mut behind)) = sync.take() else { panic!("the socket") };
+            sync.end();
+            let mut socket = TcpStream::from(socket);
+            socket.set_nonblocking(false).unwrap();
+            let mut more = vec![0; rest.len() - behind.len()];
+            socket.read_exact(&mut more).unwrap();
+            behind.extend_from_slice(&more);
+            assert_eq!(behind, rest.as_bytes());
+            primary.write_all(b"x").unwrap();
+            assert_eq!(socket.read(&mut [0]).unwrap(), 1, "it is open");
+        }
+    }
+
+    #[test]
+    fn a_cancel_ends_the_wait_and_closes_the_connection() {
+        let (mut primary, sync, mut source, _event_loop) = bed();
+        primary.write_all(b"$10\r\n012").unwrap();
+        source.open().unwrap();
+        assert_eq!(read_all(&mut source, 3), b"012");
+        drop(sync);
+        assert!(source.read(&mut [0; 8]).is_err());
+        drop(source);
+        assert_eq!(primary.read(&mut [0]).unwrap_or(0), 0);
+    }
+
+    #[test]
+    fn a_load_that_fails_closes_the_connection() {
+        let (mut primary, sync, mut source, _event_loop) = bed();
+        primary.write_all(b"$10\r\n01234").unwrap();
+        source.open().unwrap();
+        source.read(&mut [0; 5]).unwrap();
+        drop(source);
+        assert!(matches!(sync.take(), Some(MemoryReport::Log(..))));
+        assert!(sync.take().is_none(), "nothing comes back");
+        assert_eq!(primary.read(&mut [0]).unwrap_or(0), 0);
+    }
+}
