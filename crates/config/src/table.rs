@@ -352,7 +352,7 @@ params! {
             "Address that a replica reports instead of the one that its primary sees.";
         REPLICA_ANNOUNCE_PORT: Int = number("replica-announce-port", 0, 0, 65535).alias("slave-announce-port"),
             "Port that a replica reports instead of its own; 0 is its own.";
-        REPLICA_IGNORE_MAXMEMORY: Bool = boolean("replica-ignore-maxmemory", true).alias("slave-ignore-maxmemory").later(REPLICATION),
+        REPLICA_IGNORE_MAXMEMORY: Bool = boolean("replica-ignore-maxmemory", true).alias("slave-ignore-maxmemory"),
             "Leave eviction to the primary.";
         REPLICA_IGNORE_DISK_WRITE_ERRORS: Bool = boolean("replica-ignore-disk-write-errors", false).later(REPLICATION),
             "Go on when a replica cannot write what the primary sends to disk, instead of ending the process.";

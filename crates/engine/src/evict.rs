@@ -114,7 +114,7 @@ impl Engine {
     /// Whether keys may be evicted (3).
     fn may_evict(&self, now: Now) -> bool {
         let control = &self.control;
-        let is_primarys = control.stream.has_primary() && control.limits.eviction.is_left_to_primary;
+        let is_primarys = control.replica.is_some() && control.limits.eviction.is_left_to_primary;
         !control.pause.active(now) && control.load.is_none() && !is_primarys
     }
 
@@ -207,7 +207,8 @@ impl Engine {
     fn client_sizes(&self) -> (usize, Vec<(usize, SessionKey)>) {
         let (mut sum, mut evictable) = (0, Vec::new());
         for session in self.sessions.iter() {
-            if session.caller.replica.is_some() || session.caller.closing == Closing::Now {
+            let caller = &session.caller;
+            if caller.replica.is_some() || caller.is_primary() || caller.closing == Closing::Now {
                 continue;
             }
             let bytes = session.total_bytes(&self.control.watching);
