@@ -299,21 +299,6 @@ fn maxmemory_clients(config: &Config) -> usize {
     }
 }
 
-fn list_limits(config: &Config) -> ListLimits {
-    ListLimits {
-        max_listpack_size: config.int(param::LIST_MAX_LISTPACK_SIZE) as i32,
-        compress_depth: config.int(param::LIST_COMPRESS_DEPTH) as u32,
-        packed_threshold: 0,
-    }
-}
-
-fn zset_limits(config: &Config) -> ZsetLimits {
-    ZsetLimits {
-        entries_max: config.int(param::ZSET_MAX_LISTPACK_ENTRIES) as usize,
-        value_max: config.int(param::ZSET_MAX_LISTPACK_VALUE) as usize,
-    }
-}
-
 /// A threshold of the configuration, of which a negative one means that nothing reaches it.
 fn threshold(value: i64) -> i64 {
     if value >= 0 { value } else { i64::MAX }
