@@ -251,13 +251,8 @@ impl Decoder {
                 Ok(self.hash_end())
             }
             DecoderState::HashText(form) => {
-                let (form, offset) = (*form, cursor.offset());
-                match hash::of_text(form, &cursor.text()?, self.options.hash) {
-                    None if form == HashForm::Zipmap => cursor.bad(offset, Problem::Zipmap),
-                    None => cursor.bad(offset, Problem::Hash),
-                    Some(hash) if hash.is_empty() => Ok(self.empty()),
-                    Some(hash) => Ok(self.entry(Loaded::Hash(hash))),
-                }
+                let form = *form;
+                self.hash_text(form, cursor)
             }
             DecoderState::Stream(builder) => match builder.step(cursor)? {
                 Some(stream) => Ok(self.entry(Loaded::Stream(stream))),
@@ -289,6 +284,21 @@ impl Decoder {
             DecoderState::SkipValue { .. } | DecoderState::ModuleRecord { .. } => self.pass_over(cursor),
             DecoderState::Checksum => self.checksum(cursor),
             DecoderState::Ended => Ok(Decoded::Nothing),
+        }
+    }
+
+    /// Decodes a hash that is one text in the file.
+    fn hash_text<'i>(
+        &mut self,
+        form: HashForm,
+        cursor: &mut InputCursor<'i>,
+    ) -> Result<Decoded<'i>, ReadStop> {
+        let offset = cursor.offset();
+        match hash::of_text(form, &cursor.text()?, self.options.hash) {
+            None if form == HashForm::Zipmap => cursor.bad(offset, Problem::Zipmap),
+            None => cursor.bad(offset, Problem::Hash),
+            Some(hash) if hash.is_empty() => Ok(self.empty()),
+            Some(hash) => Ok(self.entry(Loaded::Hash(hash))),
         }
     }
 
