@@ -602,16 +602,21 @@ fn node(form: ListForm, builder: &mut ListBuilder, cursor: &mut InputCursor<'_>)
     if is_node { Ok(()) } else { cursor.bad(offset, Problem::List) }
 }
 
+/// Stands for the expiry of a field that has none.
+const NO_FIELD_EXPIRY: i64 = -1;
+
 /// Reads a field of a hash.
 fn field(form: HashForm, builder: &mut HashBuilder, cursor: &mut InputCursor<'_>) -> Result<(), ReadStop> {
     let offset = cursor.offset();
     let (name, value) = (cursor.text()?, cursor.text()?);
     let expiry = match form {
-        HashForm::Volatile => Some(i64::from_le_bytes(cursor.array()?)),
-        HashForm::Pairs | HashForm::Zipmap | HashForm::Ziplist | HashForm::Listpack => None,
+        HashForm::Volatile => i64::from_le_bytes(cursor.array()?),
+        HashForm::Pairs | HashForm::Zipmap | HashForm::Ziplist | HashForm::Listpack => NO_FIELD_EXPIRY,
     };
-    // A negative time stands for none.
-    let is_new = builder.add(&name, &value, expiry.filter(|at| *at >= 0));
+    if expiry < NO_FIELD_EXPIRY {
+        return cursor.bad(offset, Problem::Hash);
+    }
+    let is_new = builder.add(&name, &value, Some(expiry).filter(|at| *at != NO_FIELD_EXPIRY));
     if is_new { Ok(()) } else { cursor.bad(offset, Problem::Hash) }
 }
 
