@@ -264,10 +264,7 @@ impl Decoder {
                 Ok(self.set_end())
             }
             DecoderState::Set { form, left, builder } => {
-                let offset = cursor.offset();
-                if !builder.add(*form, &cursor.text()?) {
-                    return cursor.bad(offset, Problem::Set);
-                }
+                member(*form, builder, cursor)?;
                 *left -= 1;
                 Ok(self.set_end())
             }
@@ -618,6 +615,15 @@ fn field(form: HashForm, builder: &mut HashBuilder, cursor: &mut InputCursor<'_>
     }
     let is_new = builder.add(&name, &value, Some(expiry).filter(|at| *at != NO_FIELD_EXPIRY));
     if is_new { Ok(()) } else { cursor.bad(offset, Problem::Hash) }
+}
+
+/// Decodes one part of a set: a member, or all members as one text.
+fn member(form: SetForm, builder: &mut SetBuilder, cursor: &mut InputCursor<'_>) -> Result<(), ReadStop> {
+    let offset = cursor.offset();
+    if builder.add(form, &cursor.text()?) {
+        return Ok(());
+    }
+    cursor.bad(offset, Problem::Set)
 }
 
 fn slot_sizes(cursor: &mut InputCursor<'_>) -> Result<SlotSizes, ReadStop> {
