@@ -24,10 +24,14 @@ const PROBES: &[Probe] = &[
         package: "sluice-keyspace",
         files: &[
             "crates/keyspace/src/db.rs",
+            "crates/keyspace/src/db/hash.rs",
             "crates/keyspace/src/db/in_place.rs",
             "crates/keyspace/src/db/list.rs",
+            "crates/keyspace/src/db/set.rs",
+            "crates/keyspace/src/db/zset.rs",
             "crates/keyspace/src/entry.rs",
             "crates/keyspace/src/new_value.rs",
+            "crates/keyspace/src/view.rs",
         ],
     },
     // `Value` as seen by the keyspace.
@@ -36,17 +40,27 @@ const PROBES: &[Probe] = &[
         package: "sluice-keyspace",
         files: &[
             "crates/keyspace/src/db.rs",
+            "crates/keyspace/src/db/change.rs",
+            "crates/keyspace/src/db/hash.rs",
             "crates/keyspace/src/db/in_place.rs",
             "crates/keyspace/src/db/list.rs",
+            "crates/keyspace/src/db/set.rs",
+            "crates/keyspace/src/db/stream.rs",
+            "crates/keyspace/src/db/zset.rs",
+            "crates/keyspace/src/view.rs",
         ],
     },
-    // `ValueRef` as seen by the engine: saving, digests, DEBUG OBJECT.
+    // `ValueRef` as seen by the engine: saving, digests, DEBUG OBJECT, SORT, ZUNION, slow reads.
     Probe {
         cfg: "value-ref",
         package: "sluice-engine",
         files: &[
+            "crates/engine/src/families/generic/dump.rs",
+            "crates/engine/src/families/generic/sort.rs",
             "crates/engine/src/families/server/debug.rs",
             "crates/engine/src/families/server/debug/digest.rs",
+            "crates/engine/src/families/zset/combine.rs",
+            "crates/engine/src/slow_reads.rs",
             "crates/engine/src/snapshot.rs",
         ],
     },
