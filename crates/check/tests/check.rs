@@ -371,7 +371,7 @@ fn keys_of_types_that_are_not_there_are_counted() {
             "[offset 9] Foreign RDB version 12 detected",
             "[info] 13 keys read",
             "[info] 1 functions",
-            "[info] 4 keys of type hash",
+            "[info] 2 keys of type hash",
             "[info] db.0.type.string.keys.total:1",
             "[info] db.0.type.set.keys.total:3",
             "[info] db.0.type.stream.keys.total:2",

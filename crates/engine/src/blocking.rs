@@ -209,7 +209,7 @@ impl Blocking {
     }
 
     /// Keys that clients wait for until they are gone.
-    pub fn keys_until_gone(&self) -> usize {
+    pub(crate) fn keys_until_gone(&self) -> usize {
         self.keys_until_gone
     }
 

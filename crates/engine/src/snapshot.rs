@@ -403,7 +403,8 @@ impl CommandBase {
             }
             argv.extend([text(field.name), text(field.value)]);
             if argv.len() == 2 + 2 * ELEMENTS_PER_COMMAND {
-                push_command(&mut self.out, argv.drain(..).collect::<Vec<_>>().iter().map(Vec::as_slice));
+                push_command(&mut self.out, argv.iter().map(Vec::as_slice));
+                argv.clear();
                 self.give_full(give)?;
             }
         }

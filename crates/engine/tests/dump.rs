@@ -46,7 +46,6 @@ fn restore_refuses_in_the_reference_s_order() {
         ("RESTORE k 0 \"\\x00\\x01vP\\x00^\\x22\\x07#\\x87j\\xee:\" REPLACE", "-ERR DUMP payload version or checksum are wrong"),
         ("RESTORE k 0 \"\\x00\\x0evP\\x00m\\xebDn\\x09\\xc3\\xcf+\" REPLACE", "-ERR Bad data format"),
         ("RESTORE k 0 \"\\x01\\x00P\\x00\\x94\\xd2\\xec]\\xf2E$\\xa2\" REPLACE", "-ERR Bad data format"),
-        ("RESTORE k 0 \"\\x02\\x01\\x01aP\\x00\\xad\\xbc\\x20\\xef\\xda\\x80}\\x99\" REPLACE", "-ERR values of type set are not supported by this version"),
         ("GET k", "\"v\""),
         ("RESTORE n 0 \"\\x00\\x01vP\\x00^\\x22\\x07#\\x87j\\xed:\" FREQ 1 FREQ 2 REPLACE replace ABSTTL", "+OK"),
     ]);

@@ -252,12 +252,12 @@ fn a_directive_that_is_set_during_the_load_begins_no_rewrite() {
     rig.check("GET a", "\"1\"");
 }
 
-/// An RDB file of a string, and of a set, a type that is not there.
+/// An RDB file of a string, and of a value of a module, which is a type that is not there.
 fn partly_known() -> Vec<u8> {
     let mut file = Writer::new(WriteOptions { version: Version::Valkey, compression: true, checksum: true });
     file.string(b"a", Text::Bytes(b"x"), None, Usage::Unsaid);
     let mut bytes = file.take();
-    bytes.extend_from_slice(b"\x02\x01s\x01\x01m\xff\0\0\0\0\0\0\0\0");
+    bytes.extend_from_slice(b"\x07\x01s\x81\0\0\0\0\0\0\0\x01\x01\x05\x02\x06\x03\0\0\0\0\x04\0\0\0\0\0\0\0\0\x05\x02ab\x00\xff\0\0\0\0\0\0\0\0");
     bytes
 }
 

@@ -108,6 +108,8 @@ const ROWS: &[(&str, &[&str], &str)] = &[
     ("EAm", &["GEORADIUS g 1 1 1 km STORE d"], "e0:keymiss g"),
     ("EAm", &["ZMPOP 1 z MIN"], ""),
     ("EAm", &["ZREM z a"], ""),
+    ("EAm", &["XAUTOCLAIM s g c bad 0"], "e0:keymiss s"),
+    ("EAm", &["XCLAIM s g c bad 0"], "e0:keymiss s"),
     ("EAm", &["ZSCAN z 0"], "e0:keymiss z"),
 ];
 

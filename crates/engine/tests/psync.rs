@@ -12,7 +12,7 @@ fn info(rig: &mut Rig, section: &str, name: &str) -> String {
 }
 
 fn number(rig: &mut Rig, name: &str) -> u64 {
-    info(rig, "replication", name).parse().unwrap()
+    info(rig, "replication", name).parse().expect("the field of INFO is a number")
 }
 
 /// Sends a command, and takes what the client is sent.

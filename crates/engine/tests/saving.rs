@@ -272,8 +272,8 @@ fn types_that_are_not_there_are_named_or_passed_over() {
     let mut file = writer();
     file.string(b"a", Text::Bytes(b"x"), None, Usage::Unsaid);
     let mut bytes = file.take();
-    // A set of one member, then the end without a checksum.
-    bytes.extend_from_slice(b"\x02\x01s\x01\x01m\xff\0\0\0\0\0\0\0\0");
+    // A value of a module, then the end without a checksum.
+    bytes.extend_from_slice(b"\x07\x01s\x81\0\0\0\0\0\0\0\x01\x01\x05\x02\x06\x03\0\0\0\0\x04\0\0\0\0\0\0\0\0\x05\x02ab\x00\xff\0\0\0\0\0\0\0\0");
     let mut rig = Rig::new();
     put(&rig, &bytes);
     rig.check("DEBUG RELOAD NOSAVE", "-ERR Error trying to load the RDB dump, check server logs.");

@@ -330,45 +330,21 @@ pub(crate) fn value_of<'a>(
         Form::ListInlineQuicklist => {
             ValueRef::List(ListRef::Inline { bytes: payload, encoding: ListEncoding::Quicklist })
         }
-        Form::ListOutside => match outside(payload) {
-            Value::List(list) => ValueRef::List(list.view()),
-            Value::Str(_)
-            | Value::Pages(_)
-            | Value::Hash(_)
-            | Value::Stream(_)
-            | Value::Zset(_)
-            | Value::Set(_) => mixed_up(),
-        },
+        Form::ListOutside => ValueRef::List(list_outside(outside(payload))),
         Form::HashInlineListpack => {
             ValueRef::Hash(HashRef::Inline { bytes: payload, encoding: HashEncoding::Listpack })
         }
         Form::HashInlineHashtable => {
             ValueRef::Hash(HashRef::Inline { bytes: payload, encoding: HashEncoding::Hashtable })
         }
-        Form::HashOutside => match outside(payload) {
-            Value::Hash(hash) => ValueRef::Hash(hash.view()),
-            Value::Str(_)
-            | Value::Pages(_)
-            | Value::List(_)
-            | Value::Stream(_)
-            | Value::Zset(_)
-            | Value::Set(_) => mixed_up(),
-        },
+        Form::HashOutside => ValueRef::Hash(hash_outside(outside(payload))),
         Form::ZsetInlineListpack => {
             ValueRef::Zset(ZsetRef::Inline { bytes: payload, encoding: ZsetEncoding::Listpack })
         }
         Form::ZsetInlineSkiplist => {
             ValueRef::Zset(ZsetRef::Inline { bytes: payload, encoding: ZsetEncoding::Skiplist })
         }
-        Form::ZsetOutside => match outside(payload) {
-            Value::Zset(zset) => ValueRef::Zset(zset.view()),
-            Value::Str(_)
-            | Value::Pages(_)
-            | Value::List(_)
-            | Value::Stream(_)
-            | Value::Hash(_)
-            | Value::Set(_) => mixed_up(),
-        },
+        Form::ZsetOutside => ValueRef::Zset(zset_outside(outside(payload))),
         Form::SetInlineIntset => {
             ValueRef::Set(SetRef::Inline { bytes: payload, encoding: SetEncoding::Intset })
         }
@@ -378,23 +354,77 @@ pub(crate) fn value_of<'a>(
         Form::SetInlineHashtable => {
             ValueRef::Set(SetRef::Inline { bytes: payload, encoding: SetEncoding::Hashtable })
         }
-        Form::SetOutside => match outside(payload) {
-            Value::Set(set) => ValueRef::Set(set.view()),
-            Value::Str(_)
-            | Value::Pages(_)
-            | Value::List(_)
-            | Value::Hash(_)
-            | Value::Stream(_)
-            | Value::Zset(_) => mixed_up(),
-        },
-        Form::StreamOutside => match outside(payload) {
-            Value::Stream(stream) => ValueRef::Stream(stream),
-            Value::Str(_)
-            | Value::Pages(_)
-            | Value::List(_)
-            | Value::Hash(_)
-            | Value::Zset(_)
-            | Value::Set(_) => mixed_up(),
-        },
+        Form::SetOutside => ValueRef::Set(set_outside(outside(payload))),
+        Form::StreamOutside => ValueRef::Stream(stream_outside(outside(payload))),
+    }
+}
+
+/// The list that a payload of form `ListOutside` names.
+#[inline]
+fn list_outside(value: &Value) -> ListRef<'_> {
+    match value {
+        Value::List(list) => list.view(),
+        Value::Str(_)
+        | Value::Pages(_)
+        | Value::Hash(_)
+        | Value::Stream(_)
+        | Value::Zset(_)
+        | Value::Set(_) => mixed_up(),
+    }
+}
+
+/// The hash that a payload of form `HashOutside` names.
+#[inline]
+fn hash_outside(value: &Value) -> HashRef<'_> {
+    match value {
+        Value::Hash(hash) => hash.view(),
+        Value::Str(_)
+        | Value::Pages(_)
+        | Value::List(_)
+        | Value::Stream(_)
+        | Value::Zset(_)
+        | Value::Set(_) => mixed_up(),
+    }
+}
+
+/// The zset that a payload of form `ZsetOutside` names.
+#[inline]
+fn zset_outside(value: &Value) -> ZsetRef<'_> {
+    match value {
+        Value::Zset(zset) => zset.view(),
+        Value::Str(_)
+        | Value::Pages(_)
+        | Value::List(_)
+        | Value::Hash(_)
+        | Value::Stream(_)
+        | Value::Set(_) => mixed_up(),
+    }
+}
+
+/// The set that a payload of form `SetOutside` names.
+#[inline]
+fn set_outside(value: &Value) -> SetRef<'_> {
+    match value {
+        Value::Set(set) => set.view(),
+        Value::Str(_)
+        | Value::Pages(_)
+        | Value::List(_)
+        | Value::Hash(_)
+        | Value::Stream(_)
+        | Value::Zset(_) => mixed_up(),
+    }
+}
+
+/// The stream that a payload of form `StreamOutside` names.
+#[inline]
+fn stream_outside(value: &Value) -> &Stream {
+    match value {
+        Value::Stream(stream) => stream,
+        Value::Str(_)
+        | Value::Pages(_)
+        | Value::List(_)
+        | Value::Hash(_)
+        | Value::Zset(_)
+        | Value::Set(_) => mixed_up(),
     }
 }

@@ -91,10 +91,12 @@ fn hashes_without_fields_are_passed_over() {
 }
 
 #[test]
-fn a_field_twice_or_without_a_value_is_refused() {
+fn a_field_twice_or_without_a_value_or_with_a_negative_expiry_is_refused() {
     for value in [
         &b"\x04\x02\x01f\x01v\x01f\x01w"[..],
         b"\x16\x02\x01f\x01v\x7b\0\0\0\0\0\0\0\x01f\x01w\x7b\0\0\0\0\0\0\0",
+        b"\x16\x01\x01f\x01v\xfe\xff\xff\xff\xff\xff\xff\xff",
+        b"\x16\x01\x01f\x01v\0\0\0\0\0\0\0\x80",
         b"\x09\x02\x00\xff",
         b"\x09\x0c\x02\x01f\x01\x00v\x01f\x01\x00w\xff",
         b"\x10\x13\x13\0\0\0\x04\0\x81f\x02\x81v\x02\x81f\x02\x81w\x02\xff",

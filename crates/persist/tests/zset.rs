@@ -93,6 +93,15 @@ fn payloads_are_those_of_the_reference() {
             .map(|(member, score)| (member.as_bytes(), if member == "zero" { -0.0 } else { *score }));
         let zset = Zset::from_sorted(sorted, encoding, &mut context);
         let payload = dump(Dumped::Zset(zset.view()), true);
+        if *key == "long" {
+            // The member is compressed, and there is more than one way to write what is compressed.
+            let read = |payload: &[u8]| match restore(payload, ReadOptions::default()) {
+                Ok(Loaded::Zset(zset)) => elements(&zset),
+                other => panic!("{other:?}"),
+            };
+            assert_eq!(read(&payload), read(wanted));
+            continue;
+        }
         assert!(payload == *wanted, "{key}: {}", payload.escape_ascii());
     }
 }

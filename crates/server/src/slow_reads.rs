@@ -157,7 +157,7 @@ impl SlowReads {
     }
 
     /// Has a client's reply produced. Errors: there are no threads to be had, and it was produced here.
-    pub fn begin(&mut self, key: SessionKey, read: Box<SlowRead>) -> std::io::Result<()> {
+    pub fn begin(&mut self, key: SessionKey, mut read: Box<SlowRead>) -> std::io::Result<()> {
         let hand_over = Arc::new(HandOver::default());
         self.next_token += 1;
         let token = Token(self.next_token);
@@ -178,7 +178,7 @@ impl SlowReads {
                 let _ = pool.submit(&self.sender, token, move |_| own.produce(read, &waker));
                 None
             }
-            None => Some(produce_all(&hand_over, read)),
+            None => Some(produce_all(&hand_over, &mut read)),
         };
         self.under_way.push(UnderWay { key, token, hand_over, produced_ns, is_over: false });
         failure.map_or(Ok(()), Err)
@@ -245,7 +245,7 @@ impl UnderWay {
 }
 
 /// Produces a whole reply on the thread that calls.
-fn produce_all(hand_over: &HandOver, mut read: Box<SlowRead>) -> u64 {
+fn produce_all(hand_over: &HandOver, read: &mut SlowRead) -> u64 {
     let began_ns = thread_ns();
     loop {
         let (piece, progress) = read.next_piece();

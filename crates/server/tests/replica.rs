@@ -400,7 +400,7 @@ fn fill(client: &mut Client, marker: &str) {
         .check(&format!("SET {marker} other"), "+OK\r\n")
         .check("SELECT 0", "+OK\r\n");
     client.check("MULTI", "+OK\r\n").send("INCR counter\r\n").expect("+QUEUED\r\n");
-    client.send(&format!("SET {marker} 1 PX 100000000\r\n")).expect("+QUEUED\r\n");
+    client.send(format!("SET {marker} 1 PX 100000000\r\n")).expect("+QUEUED\r\n");
     client.send("EXEC\r\n");
     client.line();
     client.line();

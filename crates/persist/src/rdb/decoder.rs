@@ -251,13 +251,8 @@ impl Decoder {
                 Ok(self.hash_end())
             }
             DecoderState::HashText(form) => {
-                let (form, offset) = (*form, cursor.offset());
-                match hash::of_text(form, &cursor.text()?, self.options.hash) {
-                    None if form == HashForm::Zipmap => cursor.bad(offset, Problem::Zipmap),
-                    None => cursor.bad(offset, Problem::Hash),
-                    Some(hash) if hash.is_empty() => Ok(self.empty()),
-                    Some(hash) => Ok(self.entry(Loaded::Hash(hash))),
-                }
+                let form = *form;
+                self.hash_text(form, cursor)
             }
             DecoderState::Stream(builder) => match builder.step(cursor)? {
                 Some(stream) => Ok(self.entry(Loaded::Stream(stream))),
@@ -269,10 +264,7 @@ impl Decoder {
                 Ok(self.set_end())
             }
             DecoderState::Set { form, left, builder } => {
-                let offset = cursor.offset();
-                if !builder.add(*form, &cursor.text()?) {
-                    return cursor.bad(offset, Problem::Set);
-                }
+                member(*form, builder, cursor)?;
                 *left -= 1;
                 Ok(self.set_end())
             }
@@ -289,6 +281,21 @@ impl Decoder {
             DecoderState::SkipValue { .. } | DecoderState::ModuleRecord { .. } => self.pass_over(cursor),
             DecoderState::Checksum => self.checksum(cursor),
             DecoderState::Ended => Ok(Decoded::Nothing),
+        }
+    }
+
+    /// Decodes a hash that is one text in the file.
+    fn hash_text<'i>(
+        &mut self,
+        form: HashForm,
+        cursor: &mut InputCursor<'i>,
+    ) -> Result<Decoded<'i>, ReadStop> {
+        let offset = cursor.offset();
+        match hash::of_text(form, &cursor.text()?, self.options.hash) {
+            None if form == HashForm::Zipmap => cursor.bad(offset, Problem::Zipmap),
+            None => cursor.bad(offset, Problem::Hash),
+            Some(hash) if hash.is_empty() => Ok(self.empty()),
+            Some(hash) => Ok(self.entry(Loaded::Hash(hash))),
         }
     }
 
@@ -592,17 +599,31 @@ fn node(form: ListForm, builder: &mut ListBuilder, cursor: &mut InputCursor<'_>)
     if is_node { Ok(()) } else { cursor.bad(offset, Problem::List) }
 }
 
+/// Stands for the expiry of a field that has none.
+const NO_FIELD_EXPIRY: i64 = -1;
+
 /// Reads a field of a hash.
 fn field(form: HashForm, builder: &mut HashBuilder, cursor: &mut InputCursor<'_>) -> Result<(), ReadStop> {
     let offset = cursor.offset();
     let (name, value) = (cursor.text()?, cursor.text()?);
     let expiry = match form {
-        HashForm::Volatile => Some(i64::from_le_bytes(cursor.array()?)),
-        HashForm::Pairs | HashForm::Zipmap | HashForm::Ziplist | HashForm::Listpack => None,
+        HashForm::Volatile => i64::from_le_bytes(cursor.array()?),
+        HashForm::Pairs | HashForm::Zipmap | HashForm::Ziplist | HashForm::Listpack => NO_FIELD_EXPIRY,
     };
-    // A negative time stands for none.
-    let is_new = builder.add(&name, &value, expiry.filter(|at| *at >= 0));
+    if expiry < NO_FIELD_EXPIRY {
+        return cursor.bad(offset, Problem::Hash);
+    }
+    let is_new = builder.add(&name, &value, Some(expiry).filter(|at| *at != NO_FIELD_EXPIRY));
     if is_new { Ok(()) } else { cursor.bad(offset, Problem::Hash) }
+}
+
+/// Decodes one part of a set: a member, or all members as one text.
+fn member(form: SetForm, builder: &mut SetBuilder, cursor: &mut InputCursor<'_>) -> Result<(), ReadStop> {
+    let offset = cursor.offset();
+    if builder.add(form, &cursor.text()?) {
+        return Ok(());
+    }
+    cursor.bad(offset, Problem::Set)
 }
 
 fn slot_sizes(cursor: &mut InputCursor<'_>) -> Result<SlotSizes, ReadStop> {

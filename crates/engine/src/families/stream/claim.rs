@@ -432,9 +432,10 @@ const ATTEMPTS_PER_CLAIM: usize = 10;
 
 pub(super) fn xautoclaim(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
     let now_ms = ctx.db.access.now.unix_ms();
-    let call = AutoClaimCall::parse(args, now_ms)?;
     let WriteCtx { db, reply, limits, .. } = ctx;
+    // A key that is absent is told before a bad argument is refused.
     db.get(args.key(1));
+    let call = AutoClaimCall::parse(args, now_ms)?;
     let edit = db.edit_stream(args.key(1), limits.stream)?;
     let edit = edit.filter(|edit| has_group(edit.stream(), args));
     let mut edit = edit.ok_or_else(|| no_group(args.at(1), args.at(2)))?;

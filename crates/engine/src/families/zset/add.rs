@@ -48,7 +48,7 @@ impl AddFlags {
         if self.nx && self.xx {
             return Err(CmdError::text("ERR XX and NX options at the same time are not compatible"));
         }
-        if self.gt && self.nx || self.lt && self.nx || self.gt && self.lt {
+        if self.nx && (self.gt || self.lt) || self.gt && self.lt {
             return Err(CmdError::text("ERR GT, LT, and/or NX options at the same time are not compatible"));
         }
         if self.incr && count > 1 {

@@ -1,3 +1,5 @@
+#![allow(clippy::disallowed_methods, reason = "a deadline of the test is in real time")]
+
 use super::*;
 use crate::storage::Real;
 use crate::storage::faulty::{AfterCrash, Fault, Faulty, Plan};
