@@ -235,10 +235,19 @@ impl DbMut<'_> {
     }
 
     /// The same to read these keys from, of which those that have expired are deleted first, as a write does with each key that
-    /// it meets.
-    pub fn as_read_of<'k>(&mut self, keys: impl Iterator<Item = Key<'k>>) -> DbRef<'_> {
-        keys.for_each(|key| {
-            self.find(key);
+    /// it meets: up to one that holds another type than is wanted, where the command ends.
+    pub fn as_read_of<'k>(
+        &mut self,
+        mut keys: impl Iterator<Item = Key<'k>>,
+        wanted: Option<Type>,
+    ) -> DbRef<'_> {
+        let ends = |found: Option<Found>, db: &Db| match (found, wanted) {
+            (Some(found), Some(wanted)) => db.type_of(found.handle) != wanted,
+            (None, _) | (_, None) => false,
+        };
+        keys.any(|key| {
+            let found = self.find(key);
+            ends(found, &self.dbs[self.number])
         });
         self.as_read()
     }

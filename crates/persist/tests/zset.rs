@@ -96,7 +96,7 @@ fn payloads_are_those_of_the_reference() {
         if *key == "long" {
             // The member is compressed, and there is more than one way to write what is compressed.
             let read = |payload: &[u8]| match restore(payload, ReadOptions::default()) {
-                Ok(Loaded::Zset(zset)) => elements(&zset),
+                Ok(Loaded::Zset(zset)) => self::elements(&zset),
                 other => panic!("{other:?}"),
             };
             assert_eq!(read(&payload), read(wanted));

@@ -23,7 +23,7 @@ use std::time::Duration;
 /// The threads, and what they produce.
 pub struct SlowReads {
     threads: usize,
-    /// Started by the first slow read.
+    /// Started with the server, as its other threads are; again by a slow read where that failed.
     pool: Option<WorkerPool>,
     waker: Waker,
     sender: Sender<Finished<u64>>,
@@ -134,9 +134,11 @@ impl SlowReads {
     pub fn new(threads: usize, waker: Waker) -> SlowReads {
         let (sender, mailbox) = Mailbox::new(waker.clone());
         let half = || std::thread::available_parallelism().map_or(1, |all| (all.get() / 2).max(1));
+        let threads = if threads == 0 { half() } else { threads };
         SlowReads {
-            threads: if threads == 0 { half() } else { threads },
-            pool: None,
+            threads,
+            // A slow read that finds none tries again, and reports the error.
+            pool: WorkerPool::open(threads, threads).ok(),
             waker,
             sender,
             mailbox,

@@ -8,6 +8,7 @@ use crate::error::CmdError;
 use sluice_command::specs::hyperloglog as specs;
 use sluice_keyspace::{Entry, Event, Str, StrEdit};
 use sluice_value::hll::{self, Corrupt, ESTIMATE, Hll, HllEncoding, Mark, NotHll, REGISTERS, Registers};
+use sluice_value::Type;
 
 pub(crate) const ROUTES: &[Route] = &[
     route(&specs::PFADD, Handler::Write(pfadd)),
@@ -137,7 +138,7 @@ fn count_one(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Result<u64, CmdError> {
 
 fn count_union(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Result<u64, CmdError> {
     let mut registers = [0; REGISTERS];
-    let mut db = ctx.db.as_read_of((1..args.len()).map(|at| args.key(at)));
+    let mut db = ctx.db.as_read_of((1..args.len()).map(|at| args.key(at)), Some(Type::String));
     for at in 1..args.len() {
         if let Some(entry) = db.get(args.key(at)) {
             read(entry)?.merge_into(&mut registers)?;
@@ -150,7 +151,7 @@ fn pfmerge(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
     let mut registers: Registers = [0; REGISTERS];
     let mut is_dense = false;
     let mut target = None;
-    let mut db = ctx.db.as_read_of((1..args.len()).map(|at| args.key(at)));
+    let mut db = ctx.db.as_read_of((1..args.len()).map(|at| args.key(at)), Some(Type::String));
     for at in 1..args.len() {
         let Some(entry) = db.get(args.key(at)) else { continue };
         let hll = read(entry)?;

@@ -4,7 +4,7 @@ use crate::args::Args;
 use crate::ctx::{Outcome, Run, WriteCtx};
 use crate::error::CmdError;
 use sluice_keyspace::{Event, NewValue, SetExpiry, Str};
-use sluice_value::{PAGE_BYTES, Pages};
+use sluice_value::{PAGE_BYTES, Pages, Type};
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum BitOp {
@@ -31,7 +31,7 @@ impl BitOp {
 pub(super) fn bitop(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
     let op = BitOp::parse(args)?;
     let mut texts = Vec::with_capacity(args.len() - 3);
-    let mut db = ctx.db.as_read_of((3..args.len()).map(|at| args.key(at)));
+    let mut db = ctx.db.as_read_of((3..args.len()).map(|at| args.key(at)), Some(Type::String));
     for at in 3..args.len() {
         texts.push(match db.get(args.key(at)) {
             Some(entry) => entry.as_str()?,

@@ -93,7 +93,7 @@ pub(super) fn sort_ro(ctx: &mut ReadCtx<'_>, args: Args<'_>) -> Run {
 pub(super) fn sort(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
     let options = SortOptions::parse(args, true)?;
     let store = options.store;
-    let rows = sorted(&mut ctx.db.as_read_of([args.key(1)].into_iter()), args, options)?;
+    let rows = sorted(&mut ctx.db.as_read_of([args.key(1)].into_iter(), None), args, options)?;
     let Some(target) = store.map(|at| args.key(at)) else {
         reply_rows(&mut ctx.reply, &rows);
         return Ok(Outcome::Done);

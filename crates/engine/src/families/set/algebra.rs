@@ -7,7 +7,7 @@ use crate::error::CmdError;
 use sluice_base::num::{IntBuffer, parse_i64};
 use sluice_keyspace::{DbRef, Event, NewValue, SetExpiry};
 use sluice_resp::Reply;
-use sluice_value::{ListItem, Set, SetContext, SetEncoding, SetLimits, SetRef};
+use sluice_value::{ListItem, Set, SetContext, SetEncoding, SetLimits, SetRef, Type};
 use std::ops::Range;
 
 pub(super) fn sinter(ctx: &mut ReadCtx<'_>, args: Args<'_>) -> Run {
@@ -186,7 +186,7 @@ fn store(
     event: Event,
     walk: impl FnOnce(&[Option<SetRef<'_>>], SetLimits, Visit<'_>),
 ) -> Run {
-    let mut db = ctx.db.as_read_of((2..args.len()).map(|at| args.key(at)));
+    let mut db = ctx.db.as_read_of((2..args.len()).map(|at| args.key(at)), Some(Type::Set));
     let sets = sets_of(&mut db, args, 2..args.len())?;
     let mut context = SetContext { limits: ctx.limits.set, ..SetContext::default() };
     let (mut result, mut digits) = (Set::default(), IntBuffer::new());
