@@ -176,13 +176,13 @@ impl ReplicationStream {
 
     /// Where the data stand in the history, if it has begun: what belongs to none counts nothing.
     pub(crate) fn point(&self) -> Option<StreamPoint<'_>> {
-        let db = if self.has_primary { self.relayed_db } else { self.selected.unwrap_or(0) };
+        let db = self.selected().unwrap_or(0);
         self.backlog.is_some().then(|| StreamPoint { db, replid: &self.replid, offset: self.offset })
     }
 
-    /// Database selected in the stream.
+    /// Database selected in the stream: by the primary's own words where this server relays them.
     pub(crate) fn selected(&self) -> Option<usize> {
-        self.selected
+        if self.has_primary { Some(self.relayed_db) } else { self.selected }
     }
 
     /// Sends the stream to a session from here on, behind a snapshot: the next unit names its database again.

@@ -469,6 +469,23 @@ fn a_chain_of_replicas_has_one_history() {
     });
 }
 
+#[test]
+fn a_snapshot_of_a_replica_says_which_database_its_primary_has_selected() {
+    let (server, _primary, mut link) = synchronised(&[]);
+    let mut middle = server.client();
+    link.send("*2\r\n$6\r\nSELECT\r\n$1\r\n2\r\n");
+    link.send("*3\r\n$3\r\nSET\r\n$6\r\nbefore\r\n$1\r\n1\r\n");
+    until("the first key", || (middle.info("master_repl_offset") == "55").then_some(()));
+    let third = Server::start(&[]);
+    let mut last = third.client();
+    last.check(&format!("REPLICAOF 127.0.0.1 {}", server.port), "+OK\r\n");
+    up(&mut last);
+    // The primary has no reason to select the database again.
+    link.send("*3\r\n$3\r\nSET\r\n$6\r\nbehind\r\n$1\r\n1\r\n");
+    until("the second key", || (last.info("master_repl_offset") == "87").then_some(()));
+    last.check("EXISTS behind", ":0\r\n").check("SELECT 2", "+OK\r\n").check("GET behind", "$1\r\n1\r\n");
+}
+
 /// Begins another full synchronisation of a server that is synchronised: the connection on which it comes.
 fn again(primary: &PlayedPrimary, link: Link, replid: &str) -> Link {
     drop(link);

@@ -49,6 +49,16 @@ impl GroupOptions {
     }
 }
 
+/// Words of CREATE with each of its options once.
+const CREATE_WORDS_MAX: usize = 8;
+/// Words of SETID with its option.
+const SETID_WORDS_MAX: usize = 7;
+
+/// An option may come twice as long as the words are no more than `words_max`; the key and the group are looked at first.
+fn refuse_repeated(args: Args<'_>, words_max: usize) -> Result<(), CmdError> {
+    if args.len() > words_max { Err(wrong_subcommand("XGROUP", args)) } else { Ok(()) }
+}
+
 /// The stream of a subcommand that needs one.
 fn edit<'e>(ctx: &'e mut WriteCtx<'_>, args: Args<'e>) -> Result<StreamEdit<'e>, CmdError> {
     ctx.db.edit_stream(args.key(2), ctx.limits.stream)?.ok_or(NO_KEY)
@@ -65,6 +75,7 @@ pub(super) fn create(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
     if edit.is_none() && !options.mkstream {
         return Err(NO_KEY);
     }
+    refuse_repeated(args, CREATE_WORDS_MAX)?;
     let id = match until_zero(args.at(4)) {
         b"$" => last_id_of(edit.as_ref().map(StreamEdit::stream)),
         _ => id_at(args.at(4), 0)?,
@@ -93,6 +104,7 @@ pub(super) fn set_id(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
     if stream.group(args.at(3)).is_none() {
         return Err(no_group(args));
     }
+    refuse_repeated(args, SETID_WORDS_MAX)?;
     let id = match until_zero(args.at(4)) {
         b"$" => last_id_of(Some(stream)),
         _ => id_or_end(args.at(4), 0)?,
