@@ -84,11 +84,11 @@ fn what_the_reference_wrote_is_read_and_written_again() {
 fn payloads_are_those_of_the_reference() {
     // DUMP of `small`, `long` and `shrunk` of 9.1.2.
     for (key, wanted) in PAYLOADS {
-        let (encoding, elements) = &self::wanted()[*key];
+        let (encoding, sorted) = &self::wanted()[*key];
         // The last was larger once.
         let encoding = if *key == "shrunk" { ZsetEncoding::Skiplist } else { *encoding };
         let mut context = ZsetContext::new(ZsetLimits::default(), Default::default());
-        let sorted = elements
+        let sorted = sorted
             .iter()
             .map(|(member, score)| (member.as_bytes(), if member == "zero" { -0.0 } else { *score }));
         let zset = Zset::from_sorted(sorted, encoding, &mut context);
