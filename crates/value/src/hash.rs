@@ -1,8 +1,8 @@
 //! The hash: fields with values, and with expiries of their own.
 //!
 //! A hash lives *inline* in the block of its entry while it is small (the bytes of [`Hash::write_inline`], read through
-//! [`HashRef::Inline`]), or as a [`Hash`] beside its entry: *packed*, a row of a listpack's entries in the order in which the fields
-//! were added, or a *tree* ([`HashTree`]), which alone can hold expiries.
+//! [`HashRef::Inline`]), or as a [`struct@Hash`] beside its entry: *packed*, a row of a listpack's entries in the order in
+//! which the fields were added, or a *tree* ([`HashTree`]), which alone can hold expiries.
 //!
 //! Invariants: (1) [`Hash::share`] costs O(1), and neither hash sees what is changed in the other; (2) what a hash reports as its
 //! encoding follows the reference's thresholds and sticks as there: a small hash may be packed and report a hash table, and
