@@ -7,8 +7,8 @@ use crate::ctx::{Handler, Outcome, Route, Run, WriteCtx, route};
 use crate::error::CmdError;
 use sluice_command::specs::hyperloglog as specs;
 use sluice_keyspace::{Entry, Event, Str, StrEdit};
-use sluice_value::hll::{self, Corrupt, ESTIMATE, Hll, HllEncoding, Mark, NotHll, REGISTERS, Registers};
 use sluice_value::Type;
+use sluice_value::hll::{self, Corrupt, ESTIMATE, Hll, HllEncoding, Mark, NotHll, REGISTERS, Registers};
 
 pub(crate) const ROUTES: &[Route] = &[
     route(&specs::PFADD, Handler::Write(pfadd)),
