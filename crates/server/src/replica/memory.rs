@@ -95,6 +95,15 @@ pub struct SocketSource {
     waker: Waker,
 }
 
+impl Drop for SocketSource {
+    /// A load that fails ends the connection at once, though the main thread has the same socket.
+    fn drop(&mut self) {
+        if let Some(socket) = &self.socket {
+            let _ = socket.shutdown(std::net::Shutdown::Both);
+        }
+    }
+}
+
 impl SocketSource {
     /// Receives some bytes at least.
     fn receive(&mut self) -> Result<(), String> {
