@@ -741,3 +741,22 @@ fn random_members_differ_where_the_count_is_positive() {
     assert_eq!(met.len(), 40, "every member is drawn some time");
     assert_eq!(members(&rig.run("ZRANDMEMBER z -100")).len(), 100);
 }
+
+#[test]
+fn an_offset_below_zero_counts_from_the_end_of_a_large_set() {
+    // Answers of 9.1.2, whose small encoding has nothing there.
+    check(&[
+        ("ZADD s 1 a 2 b 3 c", ":3"),
+        ("ZRANGEBYSCORE s 0 9 LIMIT -1 1", "[]"),
+        ("CONFIG SET zset-max-listpack-entries 0", "+OK"),
+        ("ZADD l 1 a 2 b 3 c 3 d", ":4"),
+        ("OBJECT ENCODING l", "\"skiplist\""),
+        ("ZRANGEBYSCORE l 2 3 LIMIT -1 1", "[\"d\"]"),
+        ("ZRANGEBYSCORE l 2 3 LIMIT -3 2", "[\"b\", \"c\"]"),
+        ("ZRANGEBYSCORE l 2 3 LIMIT -4 2", "[]"),
+        ("ZREVRANGEBYSCORE l 3 2 LIMIT -2 5", "[\"c\", \"b\"]"),
+        ("ZRANGE l 3 2 BYSCORE REV LIMIT -9223372036854775808 1", "[]"),
+        ("ZADD x 0 a 0 b 0 c", ":3"),
+        ("ZRANGEBYLEX x - + LIMIT -2 1", "[\"b\"]"),
+    ]);
+}

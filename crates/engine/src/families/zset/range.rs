@@ -290,8 +290,17 @@ impl<'a> RangeCall<'a> {
             Bounds::Scores(range) => range.ranks(zset),
             Bounds::Members(range) => range.ranks_towards(zset, self.direction),
         };
-        let Ok(offset) = usize::try_from(self.offset) else { return 0..0 };
-        let offset = offset.min(all.len());
+        let offset = match usize::try_from(self.offset) {
+            Ok(offset) => offset.min(all.len()),
+            // In the reference's larger encoding an offset below 0 counts from the end; in the smaller one nothing is there.
+            Err(_) => {
+                let from_end = usize::try_from(self.offset.unsigned_abs()).unwrap_or(usize::MAX);
+                match all.len().checked_sub(from_end) {
+                    Some(offset) if zset.encoding() == ZsetEncoding::Skiplist => offset,
+                    Some(_) | None => return 0..0,
+                }
+            }
+        };
         let count = usize::try_from(self.limit).unwrap_or(usize::MAX).min(all.len() - offset);
         match self.direction {
             Direction::Up => all.start + offset..all.start + offset + count,
