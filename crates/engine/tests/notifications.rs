@@ -109,6 +109,7 @@ const ROWS: &[(&str, &[&str], &str)] = &[
     ("EAm", &["ZMPOP 1 z MIN"], ""),
     ("EAm", &["ZREM z a"], ""),
     ("EAm", &["ZSCAN z 0"], "e0:keymiss z"),
+    ("EAm", &["SET s bad", "SET t v PX 5", "!pass", "PFCOUNT s bad t"], ""),
     // A source of another type ends the command before what comes behind it is looked up.
     ("EAm", &["SET s v", "SADD t a", "PEXPIRE t 5", "!pass", "SINTERSTORE bad s t"], ""),
     ("EAm", &["SADD t a", "PEXPIRE t 5", "SET s v", "!pass", "SINTERSTORE bad t s"], "e0:expired t; e0:keymiss t"),

@@ -7,7 +7,6 @@ use crate::ctx::{Handler, Outcome, Route, Run, WriteCtx, route};
 use crate::error::CmdError;
 use sluice_command::specs::hyperloglog as specs;
 use sluice_keyspace::{Entry, Event, Str, StrEdit};
-use sluice_value::Type;
 use sluice_value::hll::{self, Corrupt, ESTIMATE, Hll, HllEncoding, Mark, NotHll, REGISTERS, Registers};
 
 pub(crate) const ROUTES: &[Route] = &[
@@ -138,8 +137,9 @@ fn count_one(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Result<u64, CmdError> {
 
 fn count_union(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Result<u64, CmdError> {
     let mut registers = [0; REGISTERS];
-    let mut db = ctx.db.as_read_of((1..args.len()).map(|at| args.key(at)), Some(Type::String));
     for at in 1..args.len() {
+        // One by one: a key that holds something else ends the command, and what is behind it stays, expired or not.
+        let mut db = ctx.db.as_read_of(std::iter::once(args.key(at)), None);
         if let Some(entry) = db.get(args.key(at)) {
             read(entry)?.merge_into(&mut registers)?;
         }
@@ -151,8 +151,8 @@ fn pfmerge(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
     let mut registers: Registers = [0; REGISTERS];
     let mut is_dense = false;
     let mut target = None;
-    let mut db = ctx.db.as_read_of((1..args.len()).map(|at| args.key(at)), Some(Type::String));
     for at in 1..args.len() {
+        let mut db = ctx.db.as_read_of(std::iter::once(args.key(at)), None);
         let Some(entry) = db.get(args.key(at)) else { continue };
         let hll = read(entry)?;
         is_dense |= hll.encoding() == HllEncoding::Dense;
