@@ -110,6 +110,11 @@ const ROWS: &[(&str, &[&str], &str)] = &[
     ("EAm", &["ZREM z a"], ""),
     ("EAm", &["ZSCAN z 0"], "e0:keymiss z"),
     ("EAm", &["SET s bad", "SET t v PX 5", "!pass", "PFCOUNT s bad t"], ""),
+    // A target that has expired is deleted by the command.
+    ("EAm", &["SET d v PX 5", "!pass", "SUNIONSTORE d nx"], "e0:keymiss nx; e0:del d"),
+    ("EAm", &["SET d v PX 5", "!pass", "ZUNIONSTORE d 1 nx"], "e0:keymiss nx; e0:del d"),
+    ("EAm", &["SET d v PX 5", "!pass", "SORT nx STORE d"], "e0:keymiss nx; e0:del d"),
+    ("EAm", &["SET d v PX 5", "!pass", "BITOP AND d nx"], "e0:keymiss nx; e0:del d"),
     // A source of another type ends the command before what comes behind it is looked up.
     ("EAm", &["SET s v", "SADD t a", "PEXPIRE t 5", "!pass", "SINTERSTORE bad s t"], ""),
     ("EAm", &["SADD t a", "PEXPIRE t 5", "SET s v", "!pass", "SINTERSTORE bad t s"], "e0:expired t; e0:keymiss t"),

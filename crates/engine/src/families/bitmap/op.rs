@@ -41,7 +41,7 @@ pub(super) fn bitop(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
     let len = texts.iter().map(|text| text.len()).max().unwrap_or(0);
     let target = args.key(2);
     if len == 0 {
-        ctx.db.remove(target, Event::Del);
+        ctx.db.remove_stored(target, Event::Del);
     } else {
         let result = combine(op, &texts, len);
         ctx.db.set(target, result, SetExpiry::Clear, Event::Set);

@@ -101,7 +101,7 @@ pub(super) fn sort(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
     match list_of(&rows, ctx.limits.list) {
         Some(list) => ctx.db.store_list(target, list, Event::SortStore),
         None => {
-            ctx.db.remove(target, Event::Del);
+            ctx.db.remove_stored(target, Event::Del);
         }
     }
     ctx.reply.int(rows.len() as i64);

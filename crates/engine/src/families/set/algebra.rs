@@ -197,7 +197,7 @@ fn store(
     drop(sets);
     let (target, len) = (args.key(1), result.len());
     if len == 0 {
-        ctx.db.remove(target, Event::Del);
+        ctx.db.remove_stored(target, Event::Del);
     } else {
         ctx.db.set(target, NewValue::Set(result), SetExpiry::Clear, event);
     }

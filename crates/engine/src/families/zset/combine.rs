@@ -376,7 +376,7 @@ pub(super) fn longest(elements: &[(&[u8], f64)]) -> usize {
 pub(crate) fn store_sorted(ctx: &mut WriteCtx<'_>, key: Key<'_>, new: Zset, event: Event) -> Run {
     let len = new.len();
     if len == 0 {
-        ctx.db.remove(key, Event::Del);
+        ctx.db.remove_stored(key, Event::Del);
     } else {
         ctx.db.store_zset(key, new, event);
     }
