@@ -41,11 +41,12 @@ pub(super) fn smove(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
 
 fn op_smove(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Result<bool, crate::CmdError> {
     let (from, to, member) = (args.key(1), args.key(2), args.at(3));
-    let Some(entry) = ctx.db.get_uncounted(from) else { return Ok(false) };
-    let is_member = set_of(entry)?.contains(member);
-    if let Some(entry) = ctx.db.get_uncounted(to) {
-        set_of(entry)?;
-    }
+    // Both are looked up before either is judged: what has expired is deleted, whatever the other holds.
+    let source = ctx.db.get_uncounted(from).map(|entry| set_of(entry).map(|set| set.contains(member)));
+    let target = ctx.db.get_uncounted(to).map(|entry| set_of(entry).map(|_| ()));
+    let Some(is_member) = source else { return Ok(false) };
+    let is_member = is_member?;
+    target.transpose()?;
     if from.bytes == to.bytes || !is_member {
         return Ok(is_member);
     }
