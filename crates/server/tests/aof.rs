@@ -326,6 +326,8 @@ fn everysec_refuses_writes_while_the_disk_is_full_and_goes_on_after() {
     client.check("SET b 1", refused).check("PING", refused).check("GET a", "$1\r\n1\r\n");
     // Each second the write is tried again.
     assert!(server.log.wait("AOF write error looks solved. The server can write again.").is_some());
+    // The thread logs it before the main thread learns it.
+    until("the end of the fault", || (client.info("aof_last_write_status") == "ok").then_some(()));
     client.check("SET b 1", "+OK\r\n");
     end(server);
     server_in(&dir, &[]).client().check("DBSIZE", ":2\r\n");

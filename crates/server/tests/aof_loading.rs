@@ -205,10 +205,16 @@ fn a_restart_shows_where_in_the_history_of_replication_the_data_stand() {
     let resumed = client.info_number("master_repl_offset");
     assert!(resumed >= offset, "{resumed} after {offset}");
     assert_eq!(client.info_number("second_repl_offset"), resumed + 1);
-    // What nobody was fed is in no history.
+    // The history goes on without a replica, under the id of this run, for one that comes back.
     client.check("SET b 1", "+OK\r\n");
+    let (replid, offset) = (client.info("master_replid"), client.info_number("master_repl_offset"));
+    assert!(offset > resumed);
     end(server);
-    assert_eq!(server_in(&dir, &[]).client().info("second_repl_offset"), "-1");
+    let server = server_in(&dir, &[]);
+    let mut client = server.client();
+    assert_eq!(client.info("master_replid2"), replid);
+    assert_eq!(client.info_number("master_repl_offset"), offset);
+    assert_eq!(client.info_number("second_repl_offset"), offset + 1);
 }
 
 #[test]
