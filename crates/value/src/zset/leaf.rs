@@ -135,6 +135,25 @@ impl RowLeaf {
         self.replace(RowLeaf::of_row(&self.with(at, member, score), count, 0), garbage);
     }
 
+    /// Moves the element in a range of the row to a gap beside it, with another score of the same width: nothing else changes its
+    /// length. `false`, and nothing done, where the leaf is shared.
+    pub(super) fn turn(&mut self, range: Range<usize>, gap: usize, (member, score): (&[u8], f64)) -> bool {
+        let Some(inner) = Arc::get_mut(&mut self.0) else { return false };
+        let span = inner.header.span;
+        let row = &mut inner.slice[span.start as usize..span.end as usize];
+        let at = if gap > range.end {
+            row.copy_within(range.end..gap, range.start);
+            gap - range.len()
+        } else if gap < range.start {
+            row.copy_within(gap..range.start, gap + range.len());
+            gap
+        } else {
+            range.start
+        };
+        row::write(&mut row[at..at + range.len()], member, score);
+        true
+    }
+
     /// The row with an element put at an offset.
     pub(super) fn with(&self, at: usize, member: &[u8], score: f64) -> Vec<u8> {
         let old = self.row();

@@ -63,11 +63,10 @@ fn random_operations(seed: u64, shape: Shape, steps: usize) {
         match rng.below(100) {
             0..70 => {
                 let score = score(shape, &mut rng);
-                match zset.view().score(&of) {
-                    Some(old) if old != score => zset.update(&of, score, &mut context),
-                    Some(_) => {}
-                    None => zset.insert(&of, score, &mut context),
-                }
+                zset.change(&of, &mut context, |old| {
+                    assert_eq!(old, twin.0.get(&of).copied());
+                    (old != Some(score)).then_some(score)
+                });
                 twin.0.insert(of, score);
             }
             70..97 => assert_eq!(zset.remove(&of, &mut context), twin.0.remove(&of)),
@@ -215,7 +214,7 @@ fn a_scan_visits_what_stays_while_the_set_grows_shrinks_and_changes_scores() {
                     _ => drop(zset.remove(name.as_bytes(), &mut context)),
                 }
                 let name = format!("member:{:06}", rng.below(3000));
-                zset.update(name.as_bytes(), rng.below(1000) as f64, &mut context);
+                zset.change(name.as_bytes(), &mut context, |_| Some(rng.below(1000) as f64));
             }
         }
         let missed =
