@@ -172,6 +172,13 @@ impl HashTree {
     pub fn insert(&mut self, name: &[u8], value: &[u8], expiry: Expiry, garbage: &mut Vec<Bytes>) -> bool {
         let hash = self.hash(name);
         let content = self.content;
+        // Most members that are added to a large set are there: that needs no path to write to, and no copy of a shared one.
+        if content == Content::Members
+            && expiry == Expiry::Clear
+            && self.root.leaf_of(hash).find(hash, name).is_some()
+        {
+            return false;
+        }
         self.change(hash, |leaf| {
             let Some(slot) = leaf.find(hash, name) else {
                 let at = match expiry {

@@ -300,7 +300,12 @@ fn change_inner<R>(
     hash_of: &impl Fn(&[u8]) -> u64,
     op: impl FnOnce(&mut HashLeaf) -> R,
 ) -> (R, Reshape) {
-    let own_before = shared.own_heap();
+    if !shared.is_unique() {
+        // A copy has no room to spare.
+        let own_before = shared.own_heap();
+        let inner = Arc::make_mut(shared);
+        sums.heap = sums.heap - own_before + inner.own_heap();
+    }
     let inner = Arc::make_mut(shared);
     let at = inner.position(hash);
     let child = &mut inner.children[at];
@@ -311,7 +316,7 @@ fn change_inner<R>(
         Reshape::Fits => {
             sums.count = sums.count - before.count + after.count;
             sums.volatile = sums.volatile - before.volatile + after.volatile;
-            sums.heap = sums.heap - own_before - before.heap + inner.own_heap() + after.heap;
+            sums.heap = sums.heap - before.heap + after.heap;
             if before.earliest == sums.earliest && after.earliest > before.earliest {
                 let all = inner.children.iter().map(|child| child.sums.earliest);
                 sums.earliest = all.min().unwrap_or(NEVER);
