@@ -388,8 +388,8 @@ impl HashLeaf {
     pub(super) fn part_of(&self, hashes: &[u64], belongs: impl Fn(u64) -> bool) -> HashLeaf {
         let mut part = HashLeaf::new(self.content);
         let slots = || hashes.iter().enumerate().filter(|(_, hash)| belongs(**hash));
-        let (count, bytes) =
-            slots().fold((0usize, 0usize), |(count, bytes), (slot, _)| (count + 1, bytes + self.layout(slot).end));
+        let (count, bytes) = slots()
+            .fold((0usize, 0usize), |(count, bytes), (slot, _)| (count + 1, bytes + self.layout(slot).end));
         // At once, so that nothing is copied twice.
         part.make_room(count.next_multiple_of(ROOM_STEP), bytes);
         for (slot, hash) in slots() {

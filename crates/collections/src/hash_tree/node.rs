@@ -6,6 +6,7 @@
 
 use super::leaf::{HashLeaf, NEVER};
 use sluice_base::heap;
+use std::ops::RangeInclusive;
 use triomphe::Arc;
 
 /// A leaf, or an inner node.
@@ -225,6 +226,24 @@ impl HashNode {
             match node {
                 HashNode::Leaf(leaf) => return leaf,
                 HashNode::Inner(inner) => node = &inner.children[inner.position(hash)].node,
+            }
+        }
+    }
+
+    /// The leaf that has a hash, if any has, and the hashes that the leaf takes.
+    pub(super) fn leaf_and_hashes(&self, hash: u64) -> (&HashLeaf, RangeInclusive<u64>) {
+        let (mut node, mut low, mut last) = (self, 0, u64::MAX);
+        loop {
+            match node {
+                HashNode::Leaf(leaf) => return (leaf, low..=last),
+                HashNode::Inner(inner) => {
+                    let at = inner.position(hash);
+                    if at > 0 {
+                        low = inner.lows[at];
+                    }
+                    last = inner.low_behind(at).map_or(last, |next| next.saturating_sub(1));
+                    node = &inner.children[at].node;
+                }
             }
         }
     }
