@@ -49,7 +49,7 @@ impl Drop for Witness {
 /// Bytes of a leaf that hold no elements.
 pub(super) const OVERHEAD: usize = 8 + size_of::<LeafHeader>();
 /// Bytes of the row of a leaf in a tree, unless a single element has more. A look-up walks half of them.
-pub(super) const ROW_BYTES_MAX: usize = 1024 - OVERHEAD;
+pub(super) const ROW_BYTES_MAX: usize = 512 - OVERHEAD;
 
 impl RowLeaf {
     /// A leaf of a row, in an allocation with room for `spare` more bytes.

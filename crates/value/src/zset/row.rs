@@ -216,22 +216,40 @@ pub(super) struct RowGap {
 /// The place of an edge in a row.
 #[inline]
 pub(super) fn gap_of(row: &[u8], edge: Edge<'_>) -> RowGap {
-    let Edge::Element(of, member) = edge else {
-        return gap_by(row, |entry| edge.is_behind(entry.score, || entry.member));
-    };
-    // What every change of a score asks: not by the kind of edge again for each element.
-    gap_by(row, |entry| entry.score < of || entry.score == of && entry.member < member)
-}
-
-#[inline]
-fn gap_by(row: &[u8], is_before: impl Fn(&RowEntry<'_>) -> bool) -> RowGap {
     let mut gap = RowGap::default();
-    for entry in RowIter::new(row) {
-        if !is_before(&entry) {
+    if let Edge::Element(score, member) = edge {
+        gap = gap_of_element(row, score, member);
+    }
+    // The rest: what is no plain element, and the other kinds of edges.
+    for entry in RowIter::new(row.get(gap.at..).unwrap_or_default()) {
+        if !edge.is_behind(entry.score, || entry.member) {
             break;
         }
         gap.index += 1;
         gap.at += entry.len;
+    }
+    gap
+}
+
+/// The place of an element's edge, or of the first element with a long member or the last few bytes in front of it. What every change
+/// of a score asks: members are read where the score does not say, and nothing is looked at twice.
+fn gap_of_element(row: &[u8], of: f64, member: &[u8]) -> RowGap {
+    let mut gap = RowGap::default();
+    while let Some((&head, rest)) = row.get(gap.at..).and_then(<[u8]>::split_first) {
+        let Some(bytes) = rest.first_chunk::<8>() else { break };
+        let (len, wide) = (usize::from(head & 63), 2 * (1 + usize::from(head >> 6)));
+        let end = gap.at + 1 + wide + len;
+        if len > SHORT_MAX || end > row.len() {
+            break;
+        }
+        let score = score_of(u64::from_le_bytes(*bytes), wide);
+        let is_before =
+            score < of || score == of && rest.get(wide..wide + len).is_some_and(|found| found < member);
+        if !is_before {
+            break;
+        }
+        gap.index += 1;
+        gap.at = end;
     }
     gap
 }
