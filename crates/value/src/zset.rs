@@ -438,7 +438,22 @@ impl Zset {
         }
     }
 
-    /// Removes the elements of these ranks, which there are. Cost: O(log n + removed).
+    /// Whether memory is held for elements that were removed many at once: every change of the set gives some back, and
+    /// [`Zset::clear_remains`].
+    pub fn has_remains(&self) -> bool {
+        matches!(&self.0.body, Body::Large(large) if large.has_remains())
+    }
+
+    /// Gives back the memory of up to so many leaves, each of some dozens of elements that were removed; whether that leaves more. A set with
+    /// another owner is left to its next change.
+    pub fn clear_remains(&mut self, leaves: usize) -> bool {
+        match &mut self.0.body {
+            Body::Large(large) if !large.is_shared() => large.clear_remains(leaves, &mut Vec::new()),
+            Body::Large(_) | Body::Small(_) | Body::Garbage(_) => false,
+        }
+    }
+
+    /// Removes the elements of these ranks, which there are. Cost: O(log n), and of up to a few thousand O(removed).
     pub fn remove_ranks(&mut self, ranks: Range<usize>, context: &mut ZsetContext) {
         if ranks.is_empty() {
             return;

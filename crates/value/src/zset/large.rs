@@ -8,8 +8,11 @@
 //! BranchNode nodes name leaves by number, and the shelf owns the leaves: so that the index can name them too. Scores alone stand in
 //! inner nodes. Where scores are equal, the first member of a child is looked up in its first leaf.
 //!
+//! A long range is cut off in O(log n): its leaves are no longer below the top, and [`Large::clear_remains`] takes them from the shelf
+//! and their members from the index later, with every change a few. Till then a leaf that the index names counts if the order names it too.
+//!
 //! Invariants: (1) all leaves are at the same depth; (2) no leaf and no inner node is empty, except the top of an empty set;
-//! (3) each member has one entry in the index, which names its leaf; (4) nothing that has a second owner is dropped here: it goes
+//! (3) each member has one entry in the index, which names its leaf, as those that were cut off have; (4) nothing that has a second owner is dropped here: it goes
 //! to the garbage; (5) `heap` is what the parts have allocated.
 
 use std::mem::replace;
@@ -46,6 +49,8 @@ pub(super) struct Large {
     free: FreeNumbers,
     seed: HashSeed,
     heap: usize,
+    /// Leaves that were cut off, which stand on the shelf and in the index still: cleared a few at a time.
+    remains: Vec<u32>,
 }
 
 /// Numbers of leaves that are gone. A share copies them: they are few, since a set that shrinks much is built anew.
@@ -106,6 +111,7 @@ struct LargeParts<'l, 'w> {
     index: &'l mut MemberIndex,
     numbers: &'l mut u32,
     free: &'l mut FreeNumbers,
+    remains: &'l mut Vec<u32>,
     seed: HashSeed,
     work: ZsetWork<'w>,
 }
@@ -159,6 +165,7 @@ impl Large {
             free: FreeNumbers::default(),
             seed,
             heap: INNER_BYTES,
+            remains: Vec::new(),
         };
         let (mut parts, _, count) = large.parts(garbage);
         let mut level: Vec<Branch> = Vec::new();
@@ -202,9 +209,9 @@ impl Large {
         &'l mut self,
         garbage: &'w mut Vec<ZsetPart>,
     ) -> (LargeParts<'l, 'w>, &'l mut Arc<BranchNode>, &'l mut usize) {
-        let Large { top, count, shelf, index, numbers, free, seed, heap } = self;
+        let Large { top, count, shelf, index, numbers, free, seed, heap, remains } = self;
         let work = ZsetWork { garbage, heap: *heap };
-        (LargeParts { shelf, index, numbers, free, seed: *seed, work }, top, count)
+        (LargeParts { shelf, index, numbers, free, remains, seed: *seed, work }, top, count)
     }
 
     pub(super) fn len(&self) -> usize {
@@ -212,7 +219,7 @@ impl Large {
     }
 
     pub(super) fn heap_bytes(&self) -> usize {
-        self.heap + self.free.heap_bytes()
+        self.heap + self.free.heap_bytes() + heap::vec(&self.remains)
     }
 
     pub(super) fn is_shared(&self) -> bool {
@@ -230,9 +237,15 @@ impl Large {
         let hash = hash(self.seed, member);
         let place = self.index.candidates(hash).find_map(|number| {
             let place = row::find(self.shelf.get(number as usize)?.row(), member)?;
-            Some((number, place))
+            self.is_live(number, place.score, member).then_some((number, place))
         });
         Found { hash, place }
+    }
+
+    /// Whether the leaf, which has this element, is no remains.
+    #[inline]
+    fn is_live(&self, number: u32, score: f64, member: &[u8]) -> bool {
+        self.remains.is_empty() || self.leaf_before(Edge::BehindElement(score, member)).1 == Some(number)
     }
 
     /// The score of a member.
@@ -287,6 +300,7 @@ impl Large {
 
     /// Adds an element whose member is absent. `hash` is the member's. Cost: O(log n).
     pub(super) fn insert(&mut self, member: &[u8], score: f64, hash: u32, garbage: &mut Vec<ZsetPart>) {
+        self.clear_remains(CLEARED_BY_CHANGE, garbage);
         self.enter(Entering { member, score, hash, from: None }, garbage);
         self.count += 1;
     }
@@ -312,6 +326,7 @@ impl Large {
     /// Gives a member that was found another score. Cost: O(log n).
     pub(super) fn update(&mut self, member: &[u8], score: f64, found: Found, garbage: &mut Vec<ZsetPart>) {
         let Some((number, place)) = found.place else { return };
+        self.clear_remains(CLEARED_BY_CHANGE, garbage);
         let edge = Edge::Element(score, member);
         let (_, target) = self.leaf_before(edge);
         if target == Some(number) && self.update_in_leaf(number, place, (member, score), garbage) {
@@ -357,6 +372,7 @@ impl Large {
     pub(super) fn remove(&mut self, member: &[u8], garbage: &mut Vec<ZsetPart>) -> Option<f64> {
         let found = self.find(member);
         let (number, place) = found.place?;
+        self.clear_remains(CLEARED_BY_CHANGE, garbage);
         if self.take(member, number, place, garbage) {
             let (parts, _, count) = self.parts(garbage);
             let LargeParts { index, mut work, .. } = parts;
@@ -378,10 +394,14 @@ impl Large {
         taken
     }
 
-    /// Removes the elements of these ranks, which there are. Cost: O(removed), or O(left) where that is less.
+    /// Removes the elements of these ranks, which there are. Cost: O(removed), and of many O(log n).
     pub(super) fn remove_ranks(&mut self, ranks: Range<usize>, garbage: &mut Vec<ZsetPart>) {
-        if ranks.len() > REBUILT_FROM && ranks.len() >= self.count / 2 {
+        self.clear_remains(CLEARED_BY_CHANGE, garbage);
+        if ranks.len() > REBUILT_FROM && self.count - ranks.len() <= REBUILT_MAX {
             return self.rebuild_without(ranks, garbage);
+        }
+        if ranks.len() > CUT_FROM {
+            return self.cut(ranks, garbage);
         }
         let mut left = ranks.len();
         while left > 0 {
@@ -396,6 +416,36 @@ impl Large {
             }
             left -= removed;
         }
+    }
+
+    /// Cuts the elements of these ranks off. Some are left.
+    fn cut(&mut self, ranks: Range<usize>, garbage: &mut Vec<ZsetPart>) {
+        let len = ranks.len();
+        let (mut parts, top, count) = self.parts(garbage);
+        parts.cut(top, ranks);
+        parts.lower(top);
+        *count -= len;
+        self.heap = parts.work.heap;
+        self.clear_remains(CLEARED_BY_CUT, garbage);
+    }
+
+    /// Clears up to so many leaves that were cut off; whether there are more.
+    pub(super) fn clear_remains(&mut self, leaves: usize, garbage: &mut Vec<ZsetPart>) -> bool {
+        for _ in 0..leaves {
+            let Some(number) = self.remains.pop() else { break };
+            let (mut parts, _, _) = self.parts(garbage);
+            let leaf = parts.shelf.get(number as usize);
+            for entry in leaf.into_iter().flat_map(RowLeaf::iter) {
+                parts.index.remove(hash(parts.seed, entry.member), number, &mut parts.work);
+            }
+            parts.drop_leaf(number);
+            self.heap = parts.work.heap;
+        }
+        self.has_remains()
+    }
+
+    pub(super) fn has_remains(&self) -> bool {
+        !self.remains.is_empty()
     }
 
     /// The set of what is left; the whole old one is garbage.
@@ -452,7 +502,12 @@ impl Large {
         found.sort_unstable();
         found.dedup();
         for of_leaf in found.chunk_by(|one, other| one.0 == other.0) {
-            let Some(leaf) = self.shelf.get(of_leaf[0].0 as usize) else { continue };
+            let number = of_leaf[0].0;
+            let Some(leaf) = self.shelf.get(number as usize) else { continue };
+            let first = leaf.iter().next();
+            if first.is_some_and(|entry| !self.is_live(number, entry.score, entry.member)) {
+                continue;
+            }
             for entry in leaf.iter() {
                 let hash = hash(self.seed, entry.member);
                 if of_leaf.iter().any(|(_, wanted)| *wanted == hash) {
@@ -722,6 +777,59 @@ impl LargeParts<'_, '_> {
         removed
     }
 
+    /// Takes the elements of these ranks, which are some of the node's and not all, from below the node.
+    fn cut(&mut self, inner: &mut Arc<BranchNode>, ranks: Range<usize>) {
+        let Some(children) = self.children(inner) else { return };
+        let (mut behind, mut gone) = (0, 0..0);
+        for at in 0..children.len() {
+            let before = behind;
+            behind += children[at].count;
+            let part = ranks.start.max(before)..ranks.end.min(behind);
+            if part.is_empty() {
+                continue;
+            }
+            if part.len() == behind - before {
+                gone = if gone.is_empty() { at..at + 1 } else { gone.start..at + 1 };
+                continue;
+            }
+            match &mut children[at].link {
+                Link::Inner(next) => self.cut(next, part.start - before..part.end - before),
+                Link::Leaf(number) => {
+                    self.remove_in_leaf(*number, part.start - before, part.len());
+                }
+            }
+            children[at].refresh(self.shelf);
+        }
+        let seam = gone.start;
+        for branch in children.drain(gone) {
+            self.leave_remains(branch.link);
+        }
+        if seam < children.len() {
+            self.join(children, seam);
+        }
+    }
+
+    /// Leaves what hangs on a link to be cleared later.
+    fn leave_remains(&mut self, link: Link) {
+        match link {
+            Link::Leaf(number) => self.remains.push(number),
+            Link::Inner(inner) => {
+                self.note_remains(&inner);
+                self.work.garbage.push(ZsetPart::Inner(inner));
+            }
+        }
+    }
+
+    fn note_remains(&mut self, inner: &BranchNode) {
+        self.work.heap -= INNER_BYTES;
+        for child in &inner.children {
+            match &child.link {
+                Link::Leaf(number) => self.remains.push(*number),
+                Link::Inner(below) => self.note_remains(below),
+            }
+        }
+    }
+
     /// Brings a node up to date of which a child has lost elements.
     fn after_removal(&mut self, children: &mut Vec<Branch>, at: usize) {
         let child = &mut children[at];
@@ -839,6 +947,13 @@ impl LargeParts<'_, '_> {
 
 /// Fewer elements are removed one leaf after the other, however few are left.
 const REBUILT_FROM: usize = 256;
+/// A set with more elements left is not built anew.
+const REBUILT_MAX: usize = 2048;
+/// Fewer elements are removed at once: that takes less than half a millisecond.
+const CUT_FROM: usize = 2048;
+/// Leaves that a cut clears at once, and any other change.
+const CLEARED_BY_CUT: usize = 64;
+const CLEARED_BY_CHANGE: usize = 2;
 
 #[cfg(test)]
 impl Large {
@@ -859,8 +974,9 @@ impl Large {
             let hash = hash(self.seed, member);
             assert_eq!(self.index.candidates(hash).filter(|leaf| *leaf == number).count(), 1);
         }
-        assert_eq!(self.index.len(), self.count);
-        assert_eq!(self.numbers as usize, leaves + self.free.0.len());
+        let remains = self.remains.iter().filter_map(|number| self.shelf.get(*number as usize));
+        assert_eq!(self.index.len(), self.count + remains.map(RowLeaf::count).sum::<usize>());
+        assert_eq!(self.numbers as usize, leaves + self.free.0.len() + self.remains.len());
         // What others share below the top is counted here too.
         assert!(self.heap >= heap, "invariant 5");
     }
