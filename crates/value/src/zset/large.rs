@@ -781,24 +781,24 @@ impl LargeParts<'_, '_> {
     fn cut(&mut self, inner: &mut Arc<BranchNode>, ranks: Range<usize>) {
         let Some(children) = self.children(inner) else { return };
         let (mut behind, mut gone) = (0, 0..0);
-        for at in 0..children.len() {
+        for (at, child) in children.iter_mut().enumerate() {
             let before = behind;
-            behind += children[at].count;
+            behind += child.count;
             let part = ranks.start.max(before)..ranks.end.min(behind);
             if part.is_empty() {
                 continue;
             }
-            if part.len() == behind - before {
+            if part.len() == child.count {
                 gone = if gone.is_empty() { at..at + 1 } else { gone.start..at + 1 };
                 continue;
             }
-            match &mut children[at].link {
+            match &mut child.link {
                 Link::Inner(next) => self.cut(next, part.start - before..part.end - before),
                 Link::Leaf(number) => {
                     self.remove_in_leaf(*number, part.start - before, part.len());
                 }
             }
-            children[at].refresh(self.shelf);
+            child.refresh(self.shelf);
         }
         let seam = gone.start;
         for branch in children.drain(gone) {
