@@ -487,6 +487,7 @@ impl Control {
             replica: None,
             role_epoch: 0,
             role_wanted: None,
+            local_expiries: Default::default(),
             loaded_stream_db: None,
             pause: Pause::default(),
             blocking: Default::default(),

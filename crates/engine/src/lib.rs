@@ -30,6 +30,7 @@ mod key_map;
 mod latency;
 mod limits;
 mod loading;
+mod local_expiry;
 mod logging;
 mod multicast;
 mod output_limit;

@@ -220,3 +220,68 @@ fn who_waits_is_told_and_ends() {
     assert!(told.starts_with("-UNBLOCKED force unblock from blocking operation"), "{told}");
     assert!(rig.is_closing(waiting));
 }
+
+#[test]
+fn what_clients_of_a_writable_replica_give_an_expiry_is_deleted_there() {
+    let (mut rig, primary) = following(&[("replica-read-only", "no")]);
+    let tracked = |rig: &mut Rig| {
+        let info = rig.run("INFO stats");
+        info.split("slave_expires_tracked_keys:").nth(1).unwrap().split('\\').next().unwrap().to_owned()
+    };
+    stream(&mut rig, primary, &["SELECT 0", "SET theirs 1 PX 5"]);
+    rig.check("SET own 1 PX 5", "+OK");
+    rig.check("SET kept 1 PX 5", "+OK");
+    rig.check("PERSIST kept", ":1");
+    rig.check("SET moved 1 PX 5", "+OK");
+    rig.check("MOVE moved 3", ":1");
+    rig.check("SET plain 1", "+OK");
+    // One name in two databases.
+    assert_eq!(tracked(&mut rig), "4");
+    rig.pass_ms(200);
+    rig.cron();
+    assert_eq!(tracked(&mut rig), "0");
+    rig.check("DBSIZE", ":3");
+    rig.check("SELECT 3", "+OK");
+    rig.check("DBSIZE", ":0");
+    // What the primary wrote is its business.
+    rig.check("SELECT 0", "+OK");
+    rig.check("GET theirs", "nil");
+    rig.check("KEYS *", "[\"kept\", \"plain\"]");
+    // The role's end, and an empty data set, forget all keys.
+    rig.check("SET own 1 EX 100", "+OK");
+    rig.check("FLUSHALL", "+OK");
+    assert_eq!(tracked(&mut rig), "0");
+    rig.check("SET own 1 EX 100", "+OK");
+    assert_eq!(tracked(&mut rig), "1");
+    rig.check("REPLICAOF NO ONE", "+OK");
+    rig.pass_ms(200);
+    rig.cron();
+    assert_eq!(tracked(&mut rig), "0");
+}
+
+#[test]
+fn what_a_rewrite_makes_durable_is_told_to_the_primary_though_nothing_is_synced_behind_it() {
+    let (mut rig, primary) = following(&[("appendonly", "yes"), ("appendfsync", "no")]);
+    rig.pass_ms(200);
+    rig.cron();
+    let (_, _, cut) = *rig.process.aof_cuts.last().unwrap();
+    rig.engine.report_aof_durable(cut, &mut rig.process);
+    while rig.engine.has_job() {
+        rig.engine.save_slice(1_000_000, &mut rig.process);
+    }
+    let acked = |rig: &mut Rig, primary| {
+        rig.engine.acknowledge();
+        String::from_utf8(rig.output(primary)).unwrap()
+    };
+    let told =
+        |ack: u64, fack: u64| String::from_utf8(request(&format!("REPLCONF ACK {ack} FACK {fack}"))).unwrap();
+    assert_eq!(acked(&mut rig, primary), told(100, 0), "the increment has no base yet");
+    // A note of the offset is appended, and stays where the kernel has it.
+    stream(&mut rig, primary, &["SET a 1"]);
+    let end = 100 + request("SET a 1").len() as u64;
+    assert_eq!(acked(&mut rig, primary), told(end, 0));
+    rig.engine.report_aof_rewrite(true, &mut rig.process);
+    assert_eq!(acked(&mut rig, primary), told(end, 100), "the data of the cut");
+    rig.engine.report_aof_durable(rig.engine.aof_position(), &mut rig.process);
+    assert_eq!(acked(&mut rig, primary), told(end, end));
+}
