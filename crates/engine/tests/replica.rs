@@ -1,7 +1,7 @@
 //! A server that follows a primary, as its engine has it: what the primary may do, what clients may not, and what is counted.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
-use sluice_engine::{Connection, HistoryPoint, LinkState, SessionKey};
+use sluice_engine::{Connection, HistoryPoint, LinkState, SessionKey, SyncSource};
 use sluice_testkit::Rig;
 
 const REPLID: &str = "0123456789abcdef0123456789abcdef01234567";
@@ -196,6 +196,22 @@ fn d3_a_role_that_comes_behind_the_commit_waits_for_the_load() {
     rig.engine.report_link(LinkState::Connected, false, &mut rig.process);
     assert_ne!(rig.engine.role_epoch(), epoch);
     assert!(rig.run("INFO replication").contains("role:master"));
+}
+
+#[test]
+fn d3_a_role_may_be_asked_for_while_the_file_is_loaded() {
+    let (mut rig, _) = following(&[]);
+    rig.check("SAVE", "+OK");
+    rig.engine.report_link(LinkState::Transfer, true, &mut rig.process);
+    rig.holds_loads = true;
+    rig.engine.begin_sync_load(SyncSource::File, &mut rig.process);
+    rig.end_iteration();
+    assert!(rig.run("GET a").starts_with("-LOADING"));
+    rig.check("REPLICAOF 10.0.0.2 6379", "+OK");
+    assert!(rig.run("INFO replication").contains("master_host:10.0.0.1"));
+    rig.finish_loads();
+    rig.engine.report_link(LinkState::Connected, false, &mut rig.process);
+    assert!(rig.run("INFO replication").contains("master_host:10.0.0.2"));
 }
 
 #[test]
