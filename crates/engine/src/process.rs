@@ -224,6 +224,9 @@ pub trait StreamSpool {
     /// Bytes that were given and did not get to where they are kept yet: they take memory, because the disk is slow or full.
     fn unwritten_bytes(&self) -> usize;
 
+    /// Bytes of memory that it has: what is unwritten, and what is kept in memory although there is room on the disk.
+    fn memory_bytes(&self) -> usize;
+
     /// Why the disk takes nothing more, once.
     fn warning(&mut self) -> Option<String>;
 }

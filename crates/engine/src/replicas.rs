@@ -157,6 +157,7 @@ impl Engine {
         let size = usize::try_from(self.control.limits.backlog_bytes).unwrap_or(usize::MAX);
         let sessions = stream.replicas.iter().filter_map(|key| self.sessions.get(*key));
         kept.saturating_sub(size)
+            + stream.spooled.memory_bytes()
             + sessions.map(|session| session.outbox_capacity() + session.in_flight).sum::<usize>()
     }
 

@@ -220,6 +220,9 @@ impl StreamSpool for MemorySpool {
     fn unwritten_bytes(&self) -> usize {
         self.unwritten
     }
+    fn memory_bytes(&self) -> usize {
+        self.unwritten
+    }
     fn warning(&mut self) -> Option<String> {
         None
     }
