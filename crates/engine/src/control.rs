@@ -4,6 +4,7 @@ use crate::aof::AofStream;
 use crate::blocking::Blocking;
 use crate::commandlog::CommandLog;
 use crate::ending::PendingEnd;
+use crate::failover::Failover;
 use crate::latency::LatencyMonitor;
 use crate::limits::Limits;
 use crate::loading::{LoadCounts, LoadUnderWay};
@@ -54,6 +55,10 @@ pub struct Control {
     pub(crate) loaded_stream_db: Option<usize>,
     /// CLIENT PAUSE.
     pub pause: Pause,
+    /// FAILOVER: this server hands its role to a replica.
+    pub(crate) failover: Option<Box<Failover>>,
+    /// A client of `PSYNC ... FAILOVER` waits until this server is promoted.
+    pub(crate) failover_asked: bool,
     /// Clients that wait.
     pub blocking: Blocking,
     /// Replies that threads of their own produce.
@@ -172,6 +177,12 @@ impl Control {
     /// Whether there shall be an append-only file: there is one, or it begins with the next rewrite.
     pub(crate) fn wants_aof(&self) -> bool {
         self.config.bool(param::APPENDONLY)
+    }
+
+    /// Whether changes of the data are kept back, those by expiry and eviction too.
+    #[inline]
+    pub(crate) fn is_write_paused(&self, now: Now) -> bool {
+        self.pause.active(now) || self.failover.is_some()
     }
 
     /// Ends a pause and lets the requests go on that it has kept.

@@ -371,6 +371,7 @@ impl Engine {
         self.ask_replicas();
         self.deliver_stream(process);
         self.advance_end(process);
+        self.advance_failover(process);
         self.note_history();
         self.evict_by_clock(false, process);
         if self.control.limits.maxmemory_clients > 0 {
@@ -489,6 +490,8 @@ impl Control {
             role_wanted: None,
             loaded_stream_db: None,
             pause: Pause::default(),
+            failover: None,
+            failover_asked: false,
             blocking: Default::default(),
             full_syncs: Default::default(),
             slow_reads: Default::default(),

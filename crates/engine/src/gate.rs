@@ -273,16 +273,18 @@ pub(crate) const CHECKS: &[Check] = &[
     Check {
         name: "pause",
         concerns: |_| true,
-        armed: |control| control.pause.until_ms > 0 || control.pending_end.is_some(),
+        armed: |control| {
+            control.pause.until_ms > 0 || control.pending_end.is_some() || control.failover.is_some()
+        },
         armed_for: |_| false,
         holds_primary: true,
         ask: |asked| {
             let pause = asked.control.pause;
             let writes = asked.flags.has_any(Flags::WRITE.or(Flags::MAY_REPLICATE));
             // Receivers of the replication stream go on: a pause often waits for just that.
-            // A server that ends takes no writes that its replicas could miss.
-            let keeps_back = pause.active(asked.now) && (pause.all || writes)
-                || asked.control.pending_end.is_some() && writes;
+            // A server that ends, or hands its role over, takes no writes that its replicas could miss.
+            let is_leaving = asked.control.pending_end.is_some() || asked.control.failover.is_some();
+            let keeps_back = pause.active(asked.now) && (pause.all || writes) || is_leaving && writes;
             (keeps_back && !receives_stream(asked.caller)).then_some(Verdict::Postpone)
         },
     },

@@ -21,6 +21,7 @@ mod engine;
 mod error;
 mod evict;
 mod exec;
+mod failover;
 mod families;
 mod full_sync;
 mod gate;
