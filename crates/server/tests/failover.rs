@@ -57,9 +57,10 @@ fn a_transaction_that_waits_for_the_failover_is_refused_behind_it() {
     second.signal("STOP");
     // The replica cannot say that it has this.
     a.check("SET a 1", "+OK\r\n");
-    a.check("FAILOVER", "+OK\r\n");
     let mut writer = first.client();
-    writer.check("MULTI", "+OK\r\n").check("SET a 2", "+QUEUED\r\n").send("EXEC\r\n");
+    writer.check("MULTI", "+OK\r\n").check("SET a 2", "+QUEUED\r\n");
+    a.check("FAILOVER", "+OK\r\n");
+    writer.send("EXEC\r\n");
     until("the writer to wait", || (a.info("blocked_clients") == "1").then_some(()));
     second.signal("CONT");
     let refused = writer.line();
