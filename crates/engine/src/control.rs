@@ -8,6 +8,7 @@ use crate::failover::Failover;
 use crate::latency::LatencyMonitor;
 use crate::limits::Limits;
 use crate::loading::{LoadCounts, LoadUnderWay};
+use crate::migration::Migrations;
 use crate::multicast::Multicasts;
 use crate::pubsub::PubSub;
 use crate::repl_stream::ReplicationStream;
@@ -63,6 +64,8 @@ pub struct Control {
     pub blocking: Blocking,
     /// Replies that threads of their own produce.
     pub slow_reads: SlowReads,
+    /// Keys on their way to other servers.
+    pub(crate) migrations: Migrations,
     /// Subscriptions to channels.
     pub pubsub: PubSub,
     /// Messages of this iteration for the clients of I/O threads.

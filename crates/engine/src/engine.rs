@@ -495,6 +495,7 @@ impl Control {
             blocking: Default::default(),
             full_syncs: Default::default(),
             slow_reads: Default::default(),
+            migrations: Default::default(),
             pubsub: Default::default(),
             multicasts: Default::default(),
             watching: Default::default(),

@@ -4,7 +4,7 @@
 //! Each check owns a bit. The engine keeps one word of the checks that can reject anything at all just now
 //! ([`Gate::armed`]), and each spec has a word of those that concern it, so that a plain command costs one AND.
 
-use crate::aof::AofBacklog;
+use crate::aof::{AofBacklog, KeysFound, for_each_key};
 use crate::args::Args;
 use crate::control::Control;
 use crate::error::CmdError;
@@ -36,7 +36,6 @@ pub struct Asked<'a> {
     /// The command.
     pub spec: &'static Spec,
     /// Its arguments.
-    #[expect(dead_code, reason = "ACL rules and slots ask for them")]
     pub args: Args<'a>,
     /// Its flags; for EXEC, those of all commands queued as well.
     pub flags: Flags,
@@ -288,6 +287,20 @@ pub(crate) const CHECKS: &[Check] = &[
             (keeps_back && !receives_stream(asked.caller)).then_some(Verdict::Postpone)
         },
     },
+    // What is to be deleted when another server has it is not changed before.
+    Check {
+        name: "migrating",
+        concerns: |spec| spec.flags.has(Flags::WRITE) || is_exec(spec),
+        armed: |control| control.migrations.are_under_way(),
+        armed_for: |_| false,
+        holds_primary: true,
+        ask: |asked| {
+            let migrations = &asked.control.migrations;
+            let is_one_too_many = asked.spec.id == generic::MIGRATE.id && migrations.are_many();
+            let waits = asked.flags.has(Flags::WRITE) && migrations.hold_any() && touches_held(asked);
+            (waits || is_one_too_many).then_some(Verdict::Postpone)
+        },
+    },
     Check {
         name: "queue",
         concerns: |spec| !NEVER_QUEUED.iter().any(|never| never.id == spec.id),
@@ -360,6 +373,18 @@ const ONLY_FREE: [&Spec; 7] = [
     &server::FLUSHDB,
     &server::SWAPDB,
 ];
+
+/// Whether a command may change a key that a migration is about to delete. The commands of a transaction, and what changes whole
+/// databases, may.
+fn touches_held(asked: &Asked<'_>) -> bool {
+    let mut is_held = false;
+    let found = for_each_key(asked.spec, asked.args, |hash| is_held |= asked.control.migrations.hold(hash));
+    match found {
+        KeysFound::Some => is_held,
+        KeysFound::None => true,
+        KeysFound::Invalid => false,
+    }
+}
 
 fn touches_keys(flags: Flags) -> bool {
     flags.has_any(Flags::READONLY.or(Flags::WRITE).or(Flags::MAY_REPLICATE))
@@ -486,6 +511,7 @@ mod tests {
                 "loading",
                 "replica",
                 "pause",
+                "migrating",
                 "queue",
                 "aof-backlog",
                 "durable"

@@ -216,6 +216,7 @@ impl Engine {
             }
         }
         self.close_replicas();
+        self.control.migrations.keep_all();
         self.control.stream.set_has_primary(true);
         self.control.replica = Some(Box::new(role));
         if !by.is_empty() {
@@ -250,7 +251,7 @@ impl Engine {
     pub(crate) fn unblock_for_role(&mut self, process: &mut dyn Process) {
         let is_blocked = |session: &Session| {
             let on = session.waiting.as_ref().map(|waiting| waiting.on);
-            matches!(on, Some(WaitFor::Keys(_) | WaitFor::Replicas { .. }))
+            matches!(on, Some(WaitFor::Keys(_) | WaitFor::Replicas { .. } | WaitFor::Migration(_)))
         };
         let blocked: Vec<SessionKey> =
             self.sessions.iter().filter(|session| is_blocked(session)).map(|session| session.key).collect();

@@ -269,7 +269,9 @@ pub(super) fn stats(view: &View<'_>, out: &mut Lines) {
     out.add("pubsub_channels", pubsub.count(TopicKind::Channel));
     out.add("pubsub_patterns", pubsub.count(TopicKind::Pattern));
     out.add("pubsubshard_channels", pubsub.count(TopicKind::Shard));
-    out.zeros(&["latest_fork_usec", "total_forks", "migrate_cached_sockets", "slave_expires_tracked_keys"]);
+    out.zeros(&["latest_fork_usec", "total_forks"]);
+    out.add("migrate_cached_sockets", view.facts.migrate_cached_sockets);
+    out.zeros(&["slave_expires_tracked_keys"]);
     compaction(view, out);
     out.zeros(&["tracking_total_keys", "tracking_total_items", "tracking_total_prefixes"]);
     out.add("unexpected_error_replies", stats.unexpected_errors);
